@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+# spolia::headers   the headers, C++20 and threads
+# spolia::spolia    the library: the headers and what must exist once in a process
+# spolia::model     in the model flavour, instead of spolia::spolia
+
+set(THREADS_PREFER_PTHREAD_FLAG ON)
+find_package(Threads REQUIRED)
+
+add_library(spolia_headers INTERFACE)
+add_library(spolia::headers ALIAS spolia_headers)
+set_target_properties(spolia_headers PROPERTIES EXPORT_NAME headers)
+target_compile_features(spolia_headers INTERFACE cxx_std_20)
+target_link_libraries(spolia_headers INTERFACE Threads::Threads)
+target_sources(spolia_headers INTERFACE FILE_SET HEADERS BASE_DIRS include FILES ${SPOLIA_HEADERS})
+set_target_properties(spolia_headers PROPERTIES
+                      VERIFY_INTERFACE_HEADER_SETS ${PROJECT_IS_TOP_LEVEL})
+
+if(SPOLIA_MODEL)
+  add_library(spolia_model STATIC ${SPOLIA_MODEL_SOURCES})
+  add_library(spolia::model ALIAS spolia_model)
+  target_sources(spolia_model PUBLIC FILE_SET HEADERS BASE_DIRS include
+                                     FILES ${SPOLIA_MODEL_HEADERS})
+  target_compile_definitions(spolia_model PUBLIC SPOLIA_MODEL=1)
+  target_link_libraries(spolia_model PUBLIC spolia_headers)
+  set_target_properties(spolia_model PROPERTIES
+                        CXX_EXTENSIONS OFF
+                        VERIFY_INTERFACE_HEADER_SETS ${PROJECT_IS_TOP_LEVEL})
+  # In this flavour a header is only meant to be seen with SPOLIA_MODEL, which spolia_headers lacks.
+  set_target_properties(spolia_headers PROPERTIES VERIFY_INTERFACE_HEADER_SETS OFF)
+  return()
+endif()
+
+add_library(spolia ${SPOLIA_SOURCES})
+add_library(spolia::spolia ALIAS spolia)
+target_link_libraries(spolia PUBLIC spolia_headers)
+set_target_properties(spolia PROPERTIES
+                      CXX_EXTENSIONS OFF
+                      CXX_VISIBILITY_PRESET hidden
+                      VISIBILITY_INLINES_HIDDEN ON
+                      POSITION_INDEPENDENT_CODE ON
+                      VERSION ${PROJECT_VERSION}
+                      SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+get_target_property(spolia_type spolia TYPE)
+if(spolia_type STREQUAL "SHARED_LIBRARY")
+  # Threads run the library's exit hooks when they end, which may be after a dlclose.
+  target_link_options(spolia PRIVATE LINKER:-z,nodelete)
+endif()

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+# spolia_add_test(NAME name SOURCES file... [LABELS quick|long] [LINK library...])
+#
+# One GoogleTest program; each of its cases becomes one test of ctest, named name/Suite.case.
+# quick (the default) means that the whole program takes seconds; `./dev test` runs quick tests in
+# every stage and long ones where they find most. A program with a main of its own keeps it.
+
+include(GoogleTest)
+
+set(SPOLIA_TEST_SECONDS_quick 120)
+set(SPOLIA_TEST_SECONDS_long 600)
+
+add_custom_target(spolia-quick-tests COMMENT "")
+
+function(spolia_add_test)
+  cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME" "SOURCES;LABELS;LINK")
+  if(NOT arg_NAME OR NOT arg_SOURCES OR arg_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "spolia_add_test: NAME and SOURCES are needed; "
+                        "not understood: '${arg_UNPARSED_ARGUMENTS}'")
+  endif()
+  if(NOT arg_LABELS)
+    set(arg_LABELS quick)
+  endif()
+  if(NOT arg_LABELS MATCHES "^(quick|long)$")
+    message(FATAL_ERROR "spolia_add_test(${arg_NAME}): LABELS is quick or long")
+  endif()
+  if(SPOLIA_MODEL)
+    set(library spolia::model)
+  else()
+    set(library spolia::spolia)
+  endif()
+  set(target test-${arg_NAME})
+  add_executable(${target} ${arg_SOURCES})
+  target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/tests")
+  target_link_libraries(${target} PRIVATE ${library} ${arg_LINK} GTest::gtest GTest::gtest_main)
+  set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF)
+  if(arg_LABELS STREQUAL "quick")
+    add_dependencies(spolia-quick-tests ${target})
+  endif()
+  gtest_discover_tests(
+    ${target}
+    TEST_PREFIX "${arg_NAME}/"
+    DISCOVERY_MODE PRE_TEST
+    DISCOVERY_TIMEOUT 60
+    PROPERTIES LABELS ${arg_LABELS} TIMEOUT ${SPOLIA_TEST_SECONDS_${arg_LABELS}})
+endfunction()

@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <spolia/version.hpp>
+
+namespace spolia::core {
+
+const char* version() noexcept { return SPOLIA_VERSION_STRING; }
+
+}  // namespace spolia::core
