@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+# One step of the package tests: cmake -DSTEP=... -DKIND=static|shared ... -P run.cmake
+
+function(run)
+  execute_process(COMMAND ${ARGV} COMMAND_ECHO STDOUT COMMAND_ERROR_IS_FATAL ANY)
+endfunction()
+
+set(consumer "${SOURCE}/tests/package/consumer")
+set(shared OFF)
+if(KIND STREQUAL "shared")
+  set(shared ON)
+endif()
+set(configure "${CMAKE_COMMAND}" -G Ninja "-DCMAKE_CXX_COMPILER=${CXX}" -DCMAKE_BUILD_TYPE=Release
+              -DBUILD_SHARED_LIBS=${shared})
+file(REMOVE_RECURSE "${WORK}")
+
+# Builds the library alone and installs it; then moves the stage, so that a path which was written
+# down during the build is found out.
+function(step_install)
+  run(${configure} -S "${SOURCE}" -B "${WORK}" "-DCMAKE_INSTALL_PREFIX=${WORK}/first"
+      -DSPOLIA_BUILD_TESTS=OFF -DSPOLIA_BUILD_BENCH=OFF -DSPOLIA_BUILD_EXAMPLES=OFF)
+  run("${CMAKE_COMMAND}" --build "${WORK}")
+  run("${CMAKE_COMMAND}" --install "${WORK}")
+  file(REMOVE_RECURSE "${STAGE}")
+  cmake_path(GET STAGE PARENT_PATH stages)
+  file(MAKE_DIRECTORY "${stages}")
+  file(RENAME "${WORK}/first" "${STAGE}")
+  check_interface()
+endfunction()
+
+# Nothing but the language level, the include path and threads may reach a user's compiler.
+function(check_interface)
+  file(GLOB_RECURSE texts "${STAGE}/*.cmake" "${STAGE}/*.pc")
+  if(NOT texts)
+    message(FATAL_ERROR "no package files in ${STAGE}")
+  endif()
+  foreach(text IN LISTS texts)
+    file(READ "${text}" content)
+    foreach(leak "-march" "-mtune" "-mcx16" "-fsanitize" "-Wall" "${SOURCE}" "${WORK}")
+      string(FIND "${content}" "${leak}" position)
+      if(NOT position EQUAL -1)
+        message(FATAL_ERROR "${text} contains ${leak}")
+      endif()
+    endforeach()
+  endforeach()
+endfunction()
+
+function(step_find_package)
+  run(${configure} -S "${consumer}" -B "${WORK}" "-DCMAKE_PREFIX_PATH=${STAGE}")
+  run("${CMAKE_COMMAND}" --build "${WORK}")
+  run("${WORK}/consumer")
+endfunction()
+
+function(step_add_subdirectory)
+  run(${configure} -S "${consumer}" -B "${WORK}" "-DSPOLIA_TREE=${SOURCE}")
+  run("${CMAKE_COMMAND}" --build "${WORK}")
+  run("${WORK}/consumer")
+endfunction()
+
+function(step_pkg_config)
+  file(GLOB_RECURSE pc "${STAGE}/*/spolia.pc")
+  cmake_path(GET pc PARENT_PATH pc_dir)
+  set(ENV{PKG_CONFIG_PATH} "${pc_dir}")
+  execute_process(COMMAND pkg-config --cflags --libs spolia OUTPUT_VARIABLE flags
+                  COMMAND_ERROR_IS_FATAL ANY)
+  separate_arguments(flags UNIX_COMMAND "${flags}")
+  file(MAKE_DIRECTORY "${WORK}")
+  run("${CXX}" -std=c++20 "${consumer}/main.cpp" "${consumer}/second.cpp" -o "${WORK}/consumer"
+      ${flags})
+  cmake_path(GET pc_dir PARENT_PATH lib_dir)
+  set(ENV{LD_LIBRARY_PATH} "${lib_dir}")
+  run("${WORK}/consumer")
+endfunction()
+
+cmake_language(CALL step_${STEP})
