@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// The atomics that all algorithms here use. The memory order is part of each operation's name and
+/// nothing has a default, so that an order is always a decision and can be found with grep.
+///
+/// spolia::atomic<T> is std::atomic<T> in a thin coat; in the model flavour it belongs to the model
+/// checker. spolia::plain<T> is ordinary data that the checker watches for races, and costs nothing
+/// elsewhere. Neither can be copied or moved.
+#pragma once
+
+#include <atomic>
+#include <concepts>
+#include <cstdint>
+#include <type_traits>
+#include <utility>
+
+#include <spolia/base/config.hpp>
+#if defined(SPOLIA_MODEL)
+#include <spolia/model/cells.hpp>
+#endif
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+
+/// An atomic object of a trivially copyable T of at most 8 bytes: integers, bool, enumerations,
+/// pointers, small structs without padding. All operations are lock-free and noexcept.
+///
+/// A compare-and-swap that fails loads with the strongest order that its success order implies for
+/// a load: relaxed, acquire, relaxed (for release), acquire (for acq_rel), seq_cst. On failure it
+/// writes what it saw to `expected`. The weak form may fail although the values are equal.
+template <class T>
+class atomic {
+  static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= 8);
+#if defined(SPOLIA_MODEL)
+  using backend = model::atomic_value<T>;
+#else
+  using backend = std::atomic<T>;
+  static_assert(backend::is_always_lock_free);
+#endif
+  using order = std::memory_order;
+
+ public:
+  using value_type = T;
+
+  constexpr atomic() noexcept : value_(T{}) {}
+  constexpr explicit atomic(T value) noexcept : value_(value) {}
+  atomic(const atomic&) = delete;
+  atomic& operator=(const atomic&) = delete;
+
+  // clang-format off
+  SPOLIA_ALWAYS_INLINE T load_relaxed() const noexcept { return value_.load(order::relaxed); }
+  SPOLIA_ALWAYS_INLINE T load_acquire() const noexcept { return value_.load(order::acquire); }
+  SPOLIA_ALWAYS_INLINE T load_seq_cst() const noexcept { return value_.load(order::seq_cst); }
+
+  SPOLIA_ALWAYS_INLINE void store_relaxed(T v) noexcept { value_.store(v, order::relaxed); }
+  SPOLIA_ALWAYS_INLINE void store_release(T v) noexcept { value_.store(v, order::release); }
+  SPOLIA_ALWAYS_INLINE void store_seq_cst(T v) noexcept { value_.store(v, order::seq_cst); }
+
+  SPOLIA_ALWAYS_INLINE T exchange_relaxed(T v) noexcept { return value_.exchange(v, order::relaxed); }
+  SPOLIA_ALWAYS_INLINE T exchange_acquire(T v) noexcept { return value_.exchange(v, order::acquire); }
+  SPOLIA_ALWAYS_INLINE T exchange_release(T v) noexcept { return value_.exchange(v, order::release); }
+  SPOLIA_ALWAYS_INLINE T exchange_acq_rel(T v) noexcept { return value_.exchange(v, order::acq_rel); }
+  SPOLIA_ALWAYS_INLINE T exchange_seq_cst(T v) noexcept { return value_.exchange(v, order::seq_cst); }
+
+  SPOLIA_ALWAYS_INLINE bool cas_strong_relaxed(T& expected, T desired) noexcept { return strong<order::relaxed, order::relaxed>(expected, desired); }
+  SPOLIA_ALWAYS_INLINE bool cas_strong_acquire(T& expected, T desired) noexcept { return strong<order::acquire, order::acquire>(expected, desired); }
+  SPOLIA_ALWAYS_INLINE bool cas_strong_release(T& expected, T desired) noexcept { return strong<order::release, order::relaxed>(expected, desired); }
+  SPOLIA_ALWAYS_INLINE bool cas_strong_acq_rel(T& expected, T desired) noexcept { return strong<order::acq_rel, order::acquire>(expected, desired); }
+  SPOLIA_ALWAYS_INLINE bool cas_strong_seq_cst(T& expected, T desired) noexcept { return strong<order::seq_cst, order::seq_cst>(expected, desired); }
+
+  SPOLIA_ALWAYS_INLINE bool cas_weak_relaxed(T& expected, T desired) noexcept { return weak<order::relaxed, order::relaxed>(expected, desired); }
+  SPOLIA_ALWAYS_INLINE bool cas_weak_acquire(T& expected, T desired) noexcept { return weak<order::acquire, order::acquire>(expected, desired); }
+  SPOLIA_ALWAYS_INLINE bool cas_weak_release(T& expected, T desired) noexcept { return weak<order::release, order::relaxed>(expected, desired); }
+  SPOLIA_ALWAYS_INLINE bool cas_weak_acq_rel(T& expected, T desired) noexcept { return weak<order::acq_rel, order::acquire>(expected, desired); }
+  SPOLIA_ALWAYS_INLINE bool cas_weak_seq_cst(T& expected, T desired) noexcept { return weak<order::seq_cst, order::seq_cst>(expected, desired); }
+
+  SPOLIA_ALWAYS_INLINE T fetch_add_relaxed(T v) noexcept requires std::integral<T> { return value_.fetch_add(v, order::relaxed); }
+  SPOLIA_ALWAYS_INLINE T fetch_add_acquire(T v) noexcept requires std::integral<T> { return value_.fetch_add(v, order::acquire); }
+  SPOLIA_ALWAYS_INLINE T fetch_add_release(T v) noexcept requires std::integral<T> { return value_.fetch_add(v, order::release); }
+  SPOLIA_ALWAYS_INLINE T fetch_add_acq_rel(T v) noexcept requires std::integral<T> { return value_.fetch_add(v, order::acq_rel); }
+  SPOLIA_ALWAYS_INLINE T fetch_add_seq_cst(T v) noexcept requires std::integral<T> { return value_.fetch_add(v, order::seq_cst); }
+
+  SPOLIA_ALWAYS_INLINE T fetch_sub_relaxed(T v) noexcept requires std::integral<T> { return value_.fetch_sub(v, order::relaxed); }
+  SPOLIA_ALWAYS_INLINE T fetch_sub_acquire(T v) noexcept requires std::integral<T> { return value_.fetch_sub(v, order::acquire); }
+  SPOLIA_ALWAYS_INLINE T fetch_sub_release(T v) noexcept requires std::integral<T> { return value_.fetch_sub(v, order::release); }
+  SPOLIA_ALWAYS_INLINE T fetch_sub_acq_rel(T v) noexcept requires std::integral<T> { return value_.fetch_sub(v, order::acq_rel); }
+  SPOLIA_ALWAYS_INLINE T fetch_sub_seq_cst(T v) noexcept requires std::integral<T> { return value_.fetch_sub(v, order::seq_cst); }
+
+  SPOLIA_ALWAYS_INLINE T fetch_or_relaxed(T v) noexcept requires std::integral<T> { return value_.fetch_or(v, order::relaxed); }
+  SPOLIA_ALWAYS_INLINE T fetch_or_acquire(T v) noexcept requires std::integral<T> { return value_.fetch_or(v, order::acquire); }
+  SPOLIA_ALWAYS_INLINE T fetch_or_release(T v) noexcept requires std::integral<T> { return value_.fetch_or(v, order::release); }
+  SPOLIA_ALWAYS_INLINE T fetch_or_acq_rel(T v) noexcept requires std::integral<T> { return value_.fetch_or(v, order::acq_rel); }
+  SPOLIA_ALWAYS_INLINE T fetch_or_seq_cst(T v) noexcept requires std::integral<T> { return value_.fetch_or(v, order::seq_cst); }
+
+  SPOLIA_ALWAYS_INLINE T fetch_and_relaxed(T v) noexcept requires std::integral<T> { return value_.fetch_and(v, order::relaxed); }
+  SPOLIA_ALWAYS_INLINE T fetch_and_acquire(T v) noexcept requires std::integral<T> { return value_.fetch_and(v, order::acquire); }
+  SPOLIA_ALWAYS_INLINE T fetch_and_release(T v) noexcept requires std::integral<T> { return value_.fetch_and(v, order::release); }
+  SPOLIA_ALWAYS_INLINE T fetch_and_acq_rel(T v) noexcept requires std::integral<T> { return value_.fetch_and(v, order::acq_rel); }
+  SPOLIA_ALWAYS_INLINE T fetch_and_seq_cst(T v) noexcept requires std::integral<T> { return value_.fetch_and(v, order::seq_cst); }
+  // clang-format on
+
+ private:
+  // Compare-and-swap compares bytes, so padding would make it fail for ever.
+  static constexpr bool comparable =
+      std::has_unique_object_representations_v<T> || std::is_floating_point_v<T>;
+
+  template <order Success, order Failure>
+  SPOLIA_ALWAYS_INLINE bool strong(T& expected, T desired) noexcept {
+    static_assert(comparable);
+    return value_.compare_exchange_strong(expected, desired, Success, Failure);
+  }
+
+  template <order Success, order Failure>
+  SPOLIA_ALWAYS_INLINE bool weak(T& expected, T desired) noexcept {
+    static_assert(comparable);
+    return value_.compare_exchange_weak(expected, desired, Success, Failure);
+  }
+
+  backend value_;
+};
+
+/// Ordinary data that several threads may touch if something else orders their accesses. The model
+/// checker reports two unordered accesses of which one is a write. Just a T elsewhere.
+template <class T>
+class plain {
+ public:
+  using value_type = T;
+
+  constexpr plain() noexcept(std::is_nothrow_default_constructible_v<T>) : value_() {}
+  constexpr explicit plain(T value) noexcept(std::is_nothrow_move_constructible_v<T>)
+      : value_(std::move(value)) {}
+  plain(const plain&) = delete;
+  plain& operator=(const plain&) = delete;
+
+  [[nodiscard]] SPOLIA_ALWAYS_INLINE constexpr T read() const
+      noexcept(std::is_nothrow_copy_constructible_v<T>) {
+#if defined(SPOLIA_MODEL)
+    watch_.before_read(this);
+#endif
+    return value_;
+  }
+
+  SPOLIA_ALWAYS_INLINE constexpr void write(T value) noexcept(std::is_nothrow_move_assignable_v<T>) {
+#if defined(SPOLIA_MODEL)
+    watch_.before_write(this);
+#endif
+    value_ = std::move(value);
+  }
+
+ private:
+  T value_;
+#if defined(SPOLIA_MODEL)
+  model::watched_plain watch_;
+#endif
+};
+
+}  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// Compile-time switches of the library and the few compiler-specific words that it needs.
+///
+/// There are three flavours of every header. They never mix in one program by accident, because
+/// everything lives in an inline namespace that carries the flavour's name:
+///   native         the product: no checks that cost anything
+///   checked        the same layout and algorithms, with checks for misuse (SPOLIA_CHECKS=1)
+///   model_flavour  atomics, fences and memory belong to the model checker (SPOLIA_MODEL defined)
+#pragma once
+
+#include <cstddef>
+
+#if !defined(SPOLIA_CHECKS)
+#if defined(NDEBUG) && !defined(SPOLIA_MODEL)
+#define SPOLIA_CHECKS 0
+#else
+#define SPOLIA_CHECKS 1
+#endif
+#endif
+
+#if defined(SPOLIA_MODEL)
+#define SPOLIA_FLAVOUR model_flavour
+#elif SPOLIA_CHECKS
+#define SPOLIA_FLAVOUR checked
+#else
+#define SPOLIA_FLAVOUR native
+#endif
+
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define SPOLIA_TSAN 1
+#endif
+#if __has_feature(address_sanitizer)
+#define SPOLIA_ASAN 1
+#endif
+#endif
+#if !defined(SPOLIA_TSAN) && defined(__SANITIZE_THREAD__)
+#define SPOLIA_TSAN 1
+#endif
+#if !defined(SPOLIA_ASAN) && defined(__SANITIZE_ADDRESS__)
+#define SPOLIA_ASAN 1
+#endif
+#if !defined(SPOLIA_TSAN)
+#define SPOLIA_TSAN 0
+#endif
+#if !defined(SPOLIA_ASAN)
+#define SPOLIA_ASAN 0
+#endif
+
+#define SPOLIA_NOINLINE [[gnu::noinline]]
+#define SPOLIA_ALWAYS_INLINE [[gnu::always_inline]] inline
+
+/// SPOLIA_FAULT("scheme.what") is true when the model checker has that planted fault switched on.
+/// In the other flavours it is the constant false, so `if (!SPOLIA_FAULT("hp.no_fence"))` costs
+/// nothing there. Tests assert that each planted fault is found: that is how we know that the
+/// checks can fail at all.
+#if defined(SPOLIA_MODEL)
+#include <spolia/model/fault.hpp>
+#define SPOLIA_FAULT(name) (::spolia::model::fault_active(::spolia::model::fault_hash(name)))
+#else
+#define SPOLIA_FAULT(name) false
+#endif
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+
+/// The distance that keeps two objects from slowing each other down. Two cache lines, because the
+/// prefetchers of common x86 and ARM cores fetch lines in pairs.
+inline constexpr std::size_t cache_line = 128;
+
+/// Tells the processor that this thread is in a spin loop. Algorithms call spin_wait() from
+/// backoff.hpp instead, which the model checker can see.
+SPOLIA_ALWAYS_INLINE void cpu_relax() noexcept {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("isb" ::: "memory");  // `yield` is a no-op on most cores; isb really waits a little
+#else
+  asm volatile("" ::: "memory");
+#endif
+}
+
+}  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// The one door to the allocator. Algorithms that hand memory from thread to thread allocate here,
+/// so that the model checker can watch every block: there, freed blocks stay in quarantine until
+/// the execution ends, and touching one through spolia::atomic or spolia::plain is reported.
+#pragma once
+
+#include <cstddef>
+#include <new>
+
+#include <spolia/base/config.hpp>
+#if defined(SPOLIA_MODEL)
+#include <spolia/model/hooks.hpp>
+#endif
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace memory {
+
+/// `bytes` of memory aligned to `align` (a power of two). Thread-safe.
+/// \throws std::bad_alloc
+[[nodiscard]] inline void* allocate(std::size_t bytes, std::size_t align) {
+#if defined(SPOLIA_MODEL)
+  return model::allocate(bytes, align);
+#else
+  if (align > __STDCPP_DEFAULT_NEW_ALIGNMENT__) {
+    return ::operator new(bytes, std::align_val_t{align});
+  }
+  return ::operator new(bytes);
+#endif
+}
+
+/// Gives back what allocate(bytes, align) returned; null is allowed. Thread-safe.
+inline void deallocate(void* block, std::size_t bytes, std::size_t align) noexcept {
+#if defined(SPOLIA_MODEL)
+  static_cast<void>(align);
+  model::deallocate(block, bytes);
+#else
+  if (align > __STDCPP_DEFAULT_NEW_ALIGNMENT__) {
+    ::operator delete(block, bytes, std::align_val_t{align});
+  } else {
+    ::operator delete(block, bytes);
+  }
+#endif
+}
+
+/// Says that the calling thread is about to touch ordinary fields at this address. The model
+/// checker then verifies that the block is alive and remembers the access, so that a free without
+/// a happens-before edge from it is reported; elsewhere it is nothing.
+SPOLIA_ALWAYS_INLINE void note_access([[maybe_unused]] const void* address) noexcept {
+#if defined(SPOLIA_MODEL)
+  model::note_access(address);
+#endif
+}
+
+}  // namespace memory
+}  // namespace spolia::inline SPOLIA_FLAVOUR
