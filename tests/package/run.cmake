@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # One step of the package tests: cmake -DSTEP=... -DKIND=static|shared ... -P run.cmake
+cmake_minimum_required(VERSION 3.25)
 
 function(run)
   execute_process(COMMAND ${ARGV} COMMAND_ECHO STDOUT COMMAND_ERROR_IS_FATAL ANY)
@@ -25,7 +26,28 @@ function(step_install)
   cmake_path(GET STAGE PARENT_PATH stages)
   file(MAKE_DIRECTORY "${stages}")
   file(RENAME "${WORK}/first" "${STAGE}")
+  check_kind()
   check_interface()
+endfunction()
+
+function(check_kind)
+  set(name libspolia.a)
+  if(shared)
+    set(name libspolia.so)
+  endif()
+  file(GLOB_RECURSE libraries RELATIVE "${STAGE}" "${STAGE}/*/libspolia.*")
+  list(FILTER libraries EXCLUDE REGEX "[.]so[.]")
+  if(NOT libraries MATCHES "/${name}$" OR libraries MATCHES ";")
+    message(FATAL_ERROR "installed '${libraries}' where ${name} is wanted")
+  endif()
+  # A thread that ends after a dlclose still runs the library's exit hooks.
+  if(shared)
+    execute_process(COMMAND readelf -d "${STAGE}/${libraries}" OUTPUT_VARIABLE dynamic
+                    COMMAND_ERROR_IS_FATAL ANY)
+    if(NOT dynamic MATCHES "NODELETE")
+      message(FATAL_ERROR "${libraries} can be unloaded")
+    endif()
+  endif()
 endfunction()
 
 # Nothing but the language level, the include path and threads may reach a user's compiler.
