@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// threads.hpp: a small dense number for each live thread, and news of threads that end.
+//
+// Use:         threads::number() names the calling thread; the first call of a thread joins it, no
+//              registration is needed. Numbers of ended threads are given out again, smallest first,
+//              so that arrays indexed by them stay short. There is no fixed maximum.
+// Errors:      the first call of a thread may throw std::bad_alloc; later calls never fail.
+// Cost:        one thread-local load and one test. Joining and leaving take a mutex.
+// Thread end:  the number is given back by a pthread key destructor, which runs after C++
+//              thread_local destructors, so those may still use every part of the library. A key
+//              destructor of somebody else that runs later still joins the thread once more.
+// Fork:        in the child the forking thread keeps its number, and every other thread is reported
+//              to the listeners as lost; nothing has to be called by hand.
+// Unloading:   the shared library is linked so that it is never unloaded; a static copy inside a
+//              plugin gives its key back when the plugin goes.
+#pragma once
+
+#include <cstdint>
+
+#include <spolia/base/config.hpp>
+#include <spolia/base/export.hpp>
+#if defined(SPOLIA_MODEL)
+#include <spolia/model/engine.hpp>
+#endif
+
+namespace spolia::core {
+
+/// What the fast paths need to know of the calling thread, in one cache line.
+struct this_thread {
+  std::uint32_t number_plus_one = 0;  ///< 0: the thread has not joined, or has left
+  std::uint64_t domain = 0;           ///< serial number of the domain whose cell was used last
+  void* cell = nullptr;               ///< that cell
+};
+
+/// Hears of threads that end. Registered with `listen`; the calls are made under the registry's lock,
+/// on the ending thread (`thread_left`) or in the child of a fork (`thread_lost`), and must neither
+/// throw nor call back into the registry nor run code of the user.
+class SPOLIA_EXPORT listener {
+ public:
+  virtual void thread_left(std::uint32_t number) noexcept = 0;
+  virtual void thread_lost(std::uint32_t number) noexcept = 0;
+
+ protected:
+  listener() = default;
+  listener(const listener&) = delete;
+  listener& operator=(const listener&) = delete;
+  ~listener() = default;
+
+ private:
+  friend class registry;
+  listener* next_ = nullptr;
+  listener* previous_ = nullptr;
+};
+
+#if !defined(SPOLIA_MODEL)
+// initial-exec: the record is read on every guard, also from shared libraries, without a call.
+extern SPOLIA_EXPORT constinit thread_local this_thread here
+    __attribute__((tls_model("initial-exec")));
+
+SPOLIA_EXPORT std::uint32_t join();
+SPOLIA_EXPORT std::uint32_t high_water() noexcept;
+SPOLIA_EXPORT void listen(listener&) noexcept;
+SPOLIA_EXPORT void unlisten(listener&) noexcept;
+#endif
+
+}  // namespace spolia::core
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace threads {
+
+using core::listener;
+
+#if defined(SPOLIA_MODEL)
+
+inline std::uint32_t number() { return model::current_thread(); }
+inline std::uint32_t high_water() noexcept { return model::max_threads; }
+inline void listen(listener&) noexcept {}
+inline void unlisten(listener&) noexcept {}
+
+/// The listener wants to hear when the calling thread ends. (Scenario threads have no registry.)
+inline void watch_this_thread(listener& who) {
+  model::at_thread_exit(
+      [](void* l) { static_cast<listener*>(l)->thread_left(model::current_thread()); }, &who);
+}
+
+#else
+
+/// The calling thread's number. Throws std::bad_alloc on a thread's first call only.
+inline std::uint32_t number() {
+  const std::uint32_t known = core::here.number_plus_one;
+  if (known != 0) [[likely]] return known - 1;
+  return core::join();
+}
+
+/// All numbers given out so far are below this.
+inline std::uint32_t high_water() noexcept { return core::high_water(); }
+
+inline void listen(listener& who) noexcept { core::listen(who); }
+/// After the return no call to the listener is running or will come.
+inline void unlisten(listener& who) noexcept { core::unlisten(who); }
+inline void watch_this_thread(listener&) noexcept {}
+
+#endif
+
+}  // namespace threads
+}  // namespace spolia::inline SPOLIA_FLAVOUR

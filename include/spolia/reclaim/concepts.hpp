@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// concepts.hpp: the contract between schemes, release policies, domains and containers.
+//
+//   A scheme decides WHEN a retired block is safe. It never frees: it hands lists of safe blocks to a
+//   sink. A release policy behind the sink decides HOW FAST they go back to the allocator. A domain
+//   joins one of each and does the plumbing: cells per thread, nesting, thread exit, statistics.
+//   A container states what it needs of a scheme, never a scheme's name.
+//
+// What a scheme is (concept `scheme`; `Peers` and `Sink` come from the domain):
+//
+//   info               what it promises, as constants; docs, messages and benchmarks read it
+//   options            its numbers, with defaults
+//   stamp              what it keeps in each block besides the header (an empty type for most)
+//   local              what it keeps for each thread; outlives the thread until somebody adopts it
+//   hold               what one guard carries (an empty type for most)
+//
+//   check(options)     what is wrong with the numbers, in one sentence; null if nothing
+//   due(me)            true when `tick` wants to run before this operation. On every outermost enter.
+//   tick(me, peers, sink)   the thread is between two operations: do what the paper does there
+//   enter(me)          announce the operation. Only stores: the domain issues one light fence after it.
+//   leave(me)          withdraw the announcement; the last accesses of the operation happen before it
+//   open(me), close(me, hold)   begin and end of each guard, nested ones too; open may throw bad_alloc
+//   protect(me, hold, slot, source)   a pointer read from `source` that may be followed
+//   retire(me, block, peers, sink)    the block was unlinked by this thread, inside a guard
+//   collect(me, peers, sink)   outside of any guard: hand over all that can be proven safe now
+//   adopt(me, other)   take over the waiting blocks of a thread that is gone or between operations
+//   abandon(me, all)   the domain goes: give every waiting block, unproven
+//   exited(other)      that thread has left for good; forked: it vanished in a fork
+//   waiting(me)        how many blocks wait
+//   bound(threads)     how many blocks can wait at most, whatever other threads do; nothing if unbounded
+//
+// Ordering: whatever thread X did before its `leave` happens before any block that X could still have
+// seen is handed to a sink. `retire` may be called with the block's unlinking only relaxed-visible: the
+// scheme orders it.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <type_traits>
+
+#include <spolia/base/atomic.hpp>
+#include <spolia/base/config.hpp>
+#include <spolia/base/source.hpp>
+#include <spolia/reclaim/limbo.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+
+/// What the reads inside a guard may rely on.
+enum class protection : std::uint8_t {
+  region,       ///< everything reached inside the guard stays, unlinked or not
+  era,          ///< what was alive at an era the guard has announced stays
+  pointer,      ///< what one of a few slots names, and was still linked when it was named, stays
+  restartable,  ///< everything reached inside read() stays, but read() may start over at any moment
+};
+
+/// A scheme's promises. The documentation's tables and the benchmark's listing are made from these.
+struct scheme_info {
+  std::string_view name;      ///< as in the benchmark's --scheme
+  std::string_view title;     ///< in words
+  std::string_view source;    ///< paper and section
+  protection protects;
+  bool robust;                ///< waiting blocks stay bounded though a thread stalls inside a guard
+  std::string_view cost;      ///< of one operation
+  std::string_view progress;
+  std::string_view bound;     ///< of waiting blocks, in words
+  bool reclaims = true;       ///< false only for the baseline that never frees
+};
+
+/// Slots that one guard has in a scheme of pointer or restartable protection.
+inline constexpr unsigned guard_slots = 8;
+
+/// For schemes that keep nothing of the kind.
+struct nothing {};
+
+namespace detail {
+/// Stand-ins with which the concept is checked.
+template <class Local>
+struct any_peers {
+  template <class F>
+  void for_each(F&&) const noexcept;
+  Local* find(std::uint32_t) const noexcept;
+  std::uint32_t high_water() const noexcept;
+};
+struct any_sink {
+  void operator()(limbo&) const noexcept;
+  template <class Poll>
+  void operator()(limbo&, Poll&&) const noexcept;
+};
+}  // namespace detail
+
+template <class S>
+concept scheme =
+    std::same_as<std::remove_cvref_t<decltype(S::info)>, scheme_info> &&
+    std::default_initializable<typename S::options> && std::constructible_from<S, typename S::options> &&
+    requires(S s, typename S::local me, typename S::hold hold, retired* r, limbo& bag,
+             detail::any_peers<typename S::local> peers, detail::any_sink sink,
+             const atomic<int*>& source) {
+      typename S::stamp;
+      { s.due(me) } noexcept -> std::same_as<bool>;
+      { s.tick(me, peers, sink) } noexcept;
+      { s.enter(me) } noexcept;
+      { s.leave(me) } noexcept;
+      { s.open(me) } -> std::same_as<typename S::hold>;
+      { s.close(me, hold) } noexcept;
+      { s.protect(me, hold, 0U, source) } noexcept -> std::same_as<int*>;
+      { s.retire(me, r, peers, sink) } noexcept;
+      { s.collect(me, peers, sink) } noexcept;
+      { s.adopt(me, me) } noexcept;
+      { s.abandon(me, bag) } noexcept;
+      { S::check(typename S::options{}) } -> std::same_as<const char*>;
+      { s.exited(me) } noexcept;
+      { s.forked(me) } noexcept;
+      { s.waiting(me) } noexcept -> std::same_as<std::size_t>;
+      { s.epochs() } noexcept -> std::same_as<std::uint64_t>;
+      { s.bound(std::size_t{1}) } -> std::same_as<std::optional<std::uint64_t>>;
+    };
+
+/// Everything reached inside the guard may be followed, also through blocks that were unlinked.
+template <class S>
+concept protects_regions = scheme<S> && S::info.protects == protection::region;
+
+/// Reads happen inside guard.read(f), and f may start over.
+template <class S>
+concept protects_by_restart = scheme<S> && S::info.protects == protection::restartable;
+
+/// Only what a slot names is safe, and only if it was still linked when the slot was set.
+template <class S>
+concept protects_pointers =
+    scheme<S> && (S::info.protects == protection::pointer || S::info.protects == protection::era);
+
+/// What an optimistic search needs: it may walk through blocks that others have unlinked meanwhile.
+template <class S>
+concept protects_optimistic_search = protects_regions<S> || protects_by_restart<S>;
+
+/// Bounded waiting blocks though a thread stalls.
+template <class S>
+concept robust = scheme<S> && S::info.robust;
+
+/// A release policy: see release.hpp.
+template <class R>
+concept release_policy =
+    std::default_initializable<typename R::options> &&
+    std::constructible_from<R, typename R::options> &&
+    requires(R r, typename R::local me, limbo& safe) {
+      { R::name } -> std::convertible_to<std::string_view>;
+      { r.take(me, safe, [] {}) } noexcept;
+      { r.step(me, std::size_t{1}) } noexcept;
+      { r.drain(me) } noexcept;
+      { r.adopt(me, me) } noexcept;
+      { r.allocate(me, std::size_t{1}, std::size_t{1}) } -> std::same_as<void*>;
+      { r.deallocate(me, static_cast<void*>(nullptr), std::size_t{1}, std::size_t{1}) } noexcept;
+      { r.backlog(me) } noexcept -> std::same_as<std::size_t>;
+    };
+
+}  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+// guard.hpp: the protection of one thread for the length of a short operation.
+//
+// Containers are written against guards, once for all schemes:
+//
+//   guard.read(f)             the searching part: f() only reads shared memory, starting from a root,
+//                             and has no objects with destructors alive. Under a restartable scheme f
+//                             may be abandoned anywhere and started over; otherwise it is just called.
+//   guard.protect(src, slot)  reads a pointer that may be followed. Under a region scheme: a plain
+//                             acquire load. Under a pointer scheme it announces the pointer in `slot`
+//                             and re-reads; the caller makes sure that what holds `src` was not itself
+//                             unlinked (for a list: an unmarked link).
+//   guard.keep(p, slot)       last words of f under a restartable scheme: p may be used after read().
+//   guard.announce(p, slot)   outside of read(): ask that p stay. It does if the caller can show,
+//                             by a check made afterwards, that p was not retired before the call.
+//   guard.retire(p)           p was unlinked by this thread; frees it once nobody can look at it.
+#pragma once
+
+#include <memory>
+#include <type_traits>
+#include <utility>
+
+#include <spolia/reclaim/domain.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+
+template <class Scheme, class Release>
+class domain<Scheme, Release>::guard {
+ public:
+  guard(guard&& other) noexcept
+      : domain_(std::exchange(other.domain_, nullptr)), cell_(other.cell_), hold_(other.hold_) {}
+
+  guard& operator=(guard&& other) noexcept {
+    if (this != &other) {
+      finish();
+      domain_ = std::exchange(other.domain_, nullptr);
+      cell_ = other.cell_;
+      hold_ = other.hold_;
+    }
+    return *this;
+  }
+
+  ~guard() { finish(); }
+
+  /// A pointer read from `source` that may be followed until the guard goes or the slot is used again.
+  template <class Source>
+  source_value<Source> protect(const Source& source, unsigned slot = 0) noexcept {
+    return domain_->scheme_.protect(cell_->local, hold_, slot, source);
+  }
+
+  /// The searching part of an operation; returns what f() returns (trivially copyable, no references).
+  template <class F>
+  auto read(F&& f) {
+    using result = std::invoke_result_t<F&>;
+    if constexpr (protects_by_restart<Scheme>) {
+      static_assert(std::is_trivially_copyable_v<result>,
+                    "read() may start over: it can only hand out values without destructors");
+      return domain_->scheme_.read(cell_->local, hold_, f);
+    } else {
+      return f();
+    }
+  }
+
+  template <class T>
+  void keep(T* p, unsigned slot) noexcept {
+    if constexpr (protects_by_restart<Scheme>) domain_->scheme_.keep(cell_->local, hold_, slot, p);
+  }
+
+  template <class T>
+  void announce(T* p, unsigned slot) noexcept {
+    if constexpr (!protects_regions<Scheme>) {
+      domain_->scheme_.announce(cell_->local, hold_, slot, p);
+    }
+  }
+
+  /// Retires a block that derives from the domain's header: never allocates, never fails.
+  template <class T>
+    requires std::is_base_of_v<header, T>
+  void retire(T* block) noexcept {
+    static_cast<retired*>(block)->how_.write(&disposers<T>::made);
+    domain_->retire(*cell_, block);
+  }
+
+  /// The same, ended by `Deleter{}(block)`.
+  template <class T, class Deleter>
+    requires std::is_base_of_v<header, T> && std::is_empty_v<Deleter>
+  void retire(T* block, Deleter) noexcept {
+    static_cast<retired*>(block)->how_.write(&disposers<T>::template deleted<Deleter>);
+    domain_->retire(*cell_, block);
+  }
+
+  /// Retires any object, to be ended by `deleter(object)`. Throws std::bad_alloc, or what moving the
+  /// deleter throws; then nothing was retired and the object is still the caller's.
+  template <class T, class Deleter = std::default_delete<T>>
+    requires(!std::is_base_of_v<header, T> || !std::is_empty_v<Deleter>)
+  void retire(T* object, Deleter deleter = {}) {
+    using box = boxed<T, Deleter>;
+    void* const place = memory::allocate(sizeof(box), alignof(box));
+    box* made;
+    try {
+      made = ::new (place) box(object, std::move(deleter));
+    } catch (...) {
+      memory::deallocate(place, sizeof(box), alignof(box));
+      throw;
+    }
+    static_cast<retired*>(made)->how_.write(&box::how);
+    domain_->retire(*cell_, made);
+  }
+
+ private:
+  friend class domain;
+
+  guard(domain& d, cell& c) : domain_(&d), cell_(&c) {
+    if (c.depth == 0) d.begin(c);
+    ++c.depth;
+    if constexpr (noexcept(d.scheme_.open(c.local))) {
+      hold_ = d.scheme_.open(c.local);
+    } else {
+      try {
+        hold_ = d.scheme_.open(c.local);
+      } catch (...) {
+        if (--c.depth == 0) d.end(c);
+        throw;
+      }
+    }
+  }
+
+  void finish() noexcept {
+    if (domain_ == nullptr) return;
+    if (SPOLIA_CHECKS && &domain_->my_cell() != cell_) {
+      misuse::report("a guard ends on another thread than it began on", threads::number());
+      return;
+    }
+    domain_->scheme_.close(cell_->local, hold_);
+    if (--cell_->depth == 0) domain_->end(*cell_);
+  }
+
+  /// The constants that say how a T from make(), or with an empty deleter, ends.
+  template <class T>
+  struct disposers {
+    static T* object(retired* r) noexcept { return static_cast<T*>(static_cast<header*>(r)); }
+    static const void* address(const retired* r) noexcept {
+      return static_cast<const T*>(static_cast<const header*>(r));
+    }
+    static void dispose(retired* r) noexcept {
+      T* const t = object(r);
+      t->~T();
+      memory::deallocate(t, sizeof(T), alignof(T));
+    }
+    static void* destroy(retired* r) noexcept {
+      T* const t = object(r);
+      t->~T();
+      return t;
+    }
+    template <class Deleter>
+    static void dispose_with(retired* r) noexcept {
+      Deleter{}(object(r));
+    }
+    static constexpr disposer made{&dispose, &address, &destroy, sizeof(T), alignof(T)};
+    template <class Deleter>
+    static constexpr disposer deleted{&dispose_with<Deleter>, &address, nullptr, sizeof(T),
+                                      alignof(T)};
+  };
+
+  /// What stands in for an object without a header.
+  template <class T, class Deleter>
+  struct boxed : header {
+    boxed(T* o, Deleter d) : object(o), deleter(std::move(d)) {}
+
+    static void dispose(retired* r) noexcept {
+      boxed* const self = static_cast<boxed*>(static_cast<header*>(r));
+      T* const object = self->object;
+      Deleter deleter = std::move(self->deleter);
+      self->~boxed();
+      memory::deallocate(self, sizeof(boxed), alignof(boxed));
+      deleter(object);
+    }
+    static const void* address(const retired* r) noexcept {
+      return static_cast<const boxed*>(static_cast<const header*>(r))->object;
+    }
+    static constexpr disposer how{&dispose, &address, nullptr, sizeof(boxed) + sizeof(T),
+                                  alignof(boxed)};
+
+    T* object;
+    [[no_unique_address]] Deleter deleter;
+  };
+
+  domain* domain_;
+  cell* cell_;
+  [[no_unique_address]] typename Scheme::hold hold_{};
+};
+
+}  // namespace spolia::inline SPOLIA_FLAVOUR

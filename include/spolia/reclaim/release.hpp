@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+// release.hpp: how fast blocks that a scheme has proven safe go back to the allocator.
+//
+//   batch       all at once, on the spot. The habit of the field, and its mistake: a large batch
+//               overflows the allocator's thread cache, and one operation pays for all of it.
+//   amortized   a few at the end of each operation: as many as the operation retired, at least one,
+//               and one more for each `spread` blocks that wait. (Kim, Brown, Singh, PPoPP 2024, 3.3)
+//   pooled      as amortized, but the memory of a destroyed block is kept, up to a cap, for the next
+//               block of its size that this thread makes.
+//
+// A policy belongs to a domain; its `local` is part of a thread's cell and is touched by one thread at a
+// time. Every operation is noexcept: deleters must not throw. A deleter may retire further blocks, also
+// into the domain that is freeing: they join the list being freed, never a deeper call.
+//
+// Bound: amortized and pooled free at least as many blocks as are retired while any wait, so that a
+// thread's waiting and safe blocks together never exceed the scheme's bound for waiting ones alone.
+// `cap` is a second line of defence, for schemes without a bound: what exceeds it is freed at once.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <utility>
+
+#include <spolia/base/config.hpp>
+#include <spolia/base/counters.hpp>
+#include <spolia/base/memory.hpp>
+#include <spolia/base/trace.hpp>
+#include <spolia/reclaim/limbo.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+
+/// What freeing has cost one thread so far. Written by the thread, read by anyone.
+struct release_meter {
+  tally freed;            ///< blocks destroyed
+  tally freed_bytes;      ///< their bytes
+  histogram pauses;       ///< ns that one operation spent freeing; filled while `timed`
+  bool timed = false;     ///< set once, before the domain is used
+};
+
+namespace detail {
+
+/// What every policy keeps for a thread: safe blocks, and whether it is freeing right now.
+struct release_queue {
+  limbo safe;
+  bool freeing = false;
+  release_meter meter;
+
+  void account(const retired* r) noexcept {
+    meter.freed.add(1);
+    meter.freed_bytes.add(r->how().bytes);
+  }
+
+  /// Frees up to `most` blocks with `end_of(block)`; `poll()` is called after every hundredth.
+  template <class End, class Poll>
+  void free_some(std::size_t most, End&& end_of, Poll&& poll) noexcept {
+    if (freeing || safe.empty()) return;
+    freeing = true;
+    const bool timing = meter.timed || trace::on();
+    const std::uint64_t start = timing ? trace::ticks() : 0;
+    std::size_t done = 0;
+    while (done < most) {
+      retired* const r = safe.pop();
+      if (r == nullptr) break;
+      account(r);
+      end_of(r);
+      if (++done % poll_period == 0) poll();
+    }
+    if (timing) record(start, done);
+    freeing = false;
+  }
+
+  static constexpr std::size_t poll_period = 100;  // the paper's k for periodic token passing
+
+ private:
+  void record(std::uint64_t start, std::size_t done) noexcept {
+    const std::uint64_t end = trace::ticks();
+    if (meter.timed) {
+      meter.pauses.record(
+          static_cast<std::uint64_t>(static_cast<double>(end - start) * trace::ns_per_tick()));
+    }
+    trace::record(done > 1 ? trace::event::batch_freed : trace::event::single_free, start, end, done);
+  }
+};
+
+inline constexpr auto no_poll = [] {};
+inline constexpr auto dispose_block = [](retired* r) { r->dispose(); };
+inline constexpr std::size_t everything = ~std::size_t{0};
+
+}  // namespace detail
+
+/// Frees every safe block at once.
+class batch {
+ public:
+  static constexpr std::string_view name = "batch";
+  struct options {};
+  using local = detail::release_queue;
+
+  explicit batch(options) noexcept {}
+
+  template <class Poll>
+  void take(local& me, limbo& safe, Poll&& poll) noexcept {
+    me.safe.append(safe);
+    me.free_some(detail::everything, detail::dispose_block, poll);
+  }
+  /// Only what was adopted from another thread can wait here.
+  void step(local& me, std::size_t) noexcept { drain(me); }
+  void drain(local& me) noexcept {
+    me.free_some(detail::everything, detail::dispose_block, detail::no_poll);
+  }
+  void adopt(local& me, local& other) noexcept { me.safe.append(other.safe); }
+  std::size_t backlog(const local& me) const noexcept { return me.safe.count(); }
+
+  void* allocate(local&, std::size_t bytes, std::size_t align) {
+    return memory::allocate(bytes, align);
+  }
+  void deallocate(local&, void* p, std::size_t bytes, std::size_t align) noexcept {
+    memory::deallocate(p, bytes, align);
+  }
+};
+
+/// Numbers of the policies that spread freeing over time.
+struct amortized_options {
+  std::size_t spread = 4096;    ///< one more block an operation for each so many that wait
+  std::size_t cap = 1U << 20U;  ///< safe blocks of one thread; what exceeds it is freed at once
+  std::size_t pool = 4096;      ///< pooled: pieces of each size kept by a thread
+};
+
+namespace detail {
+
+/// Ends blocks a few at a time; `Memory` says where their memory goes and where new blocks' comes from.
+template <class Memory>
+class spread_over_time {
+ public:
+  using options = amortized_options;
+  using local = typename Memory::local;
+
+  explicit spread_over_time(options o) noexcept : options_(o) {}
+
+  template <class Poll>
+  void take(local& me, limbo& safe, Poll&& poll) noexcept {
+    me.safe.append(safe);
+    if (me.safe.count() > options_.cap) [[unlikely]] {
+      me.free_some(me.safe.count() - options_.cap, ending(me), poll);
+    }
+  }
+  void step(local& me, std::size_t retired_now) noexcept {
+    if (me.safe.empty()) return;
+    const std::size_t quota =
+        std::max<std::size_t>(retired_now, 1) + me.safe.count() / options_.spread;
+    me.free_some(quota, ending(me), no_poll);
+  }
+  /// Frees everything that is safe, and kept memory with it.
+  void drain(local& me) noexcept {
+    me.free_some(everything, dispose_block, no_poll);
+    Memory::give_back(me);
+  }
+  void adopt(local& me, local& other) noexcept {
+    me.safe.append(other.safe);
+    Memory::give_back(other);
+  }
+  std::size_t backlog(const local& me) const noexcept { return me.safe.count(); }
+
+  void* allocate(local& me, std::size_t bytes, std::size_t align) {
+    return Memory::allocate(me, bytes, align);
+  }
+  void deallocate(local& me, void* p, std::size_t bytes, std::size_t align) noexcept {
+    Memory::deallocate(me, p, bytes, align, options_.pool);
+  }
+
+ private:
+  struct end_of_block {
+    local& me;
+    std::size_t pool;
+    void operator()(retired* r) const noexcept { Memory::end(me, r, pool); }
+  };
+  end_of_block ending(local& me) const noexcept { return {me, options_.pool}; }
+
+  options options_;
+};
+
+struct allocator_memory {
+  using local = release_queue;
+  static void end(local&, retired* r, std::size_t) noexcept { r->dispose(); }
+  static void give_back(local&) noexcept {}
+  static void* allocate(local&, std::size_t bytes, std::size_t align) {
+    return memory::allocate(bytes, align);
+  }
+  static void deallocate(local&, void* p, std::size_t bytes, std::size_t align,
+                         std::size_t) noexcept {
+    memory::deallocate(p, bytes, align);
+  }
+};
+
+struct pool_memory {
+  /// Free memory of one size; each piece holds the address of the next.
+  struct shelf {
+    std::size_t bytes = 0;
+    std::size_t align = 0;
+    std::size_t count = 0;
+    void* top = nullptr;
+
+    void push(void* p) noexcept {
+      *static_cast<void**>(p) = top;
+      top = p;
+      ++count;
+    }
+    void* pop() noexcept {
+      void* const p = top;
+      if (p == nullptr) return nullptr;
+      top = *static_cast<void**>(p);
+      --count;
+      return p;
+    }
+  };
+
+  struct local : release_queue {
+    // A domain holds a few kinds of block; those that find no shelf go to the allocator.
+    std::array<shelf, 6> shelves;
+    local() = default;
+    local(const local&) = delete;
+    local& operator=(const local&) = delete;
+    ~local() { give_back(*this); }
+  };
+
+  static void end(local& me, retired* r, std::size_t most) noexcept {
+    const disposer& how = r->how();
+    if (how.destroy == nullptr) {
+      r->dispose();
+    } else {
+      deallocate(me, how.destroy(r), how.bytes, how.align, most);
+    }
+  }
+  static void give_back(local& me) noexcept {
+    for (shelf& s : me.shelves) {
+      while (void* const p = s.pop()) memory::deallocate(p, s.bytes, s.align);
+    }
+  }
+  static void* allocate(local& me, std::size_t bytes, std::size_t align) {
+    if (shelf* const s = shelf_for(me, bytes, align)) {
+      if (void* const p = s->pop()) return p;
+    }
+    return memory::allocate(bytes, align);
+  }
+  static void deallocate(local& me, void* p, std::size_t bytes, std::size_t align,
+                         std::size_t most) noexcept {
+    shelf* const s = shelf_for(me, bytes, align);
+    if (s != nullptr && s->count < most) {
+      s->push(p);
+    } else {
+      memory::deallocate(p, bytes, align);
+    }
+  }
+
+ private:
+  static shelf* shelf_for(local& me, std::size_t bytes, std::size_t align) noexcept {
+    for (shelf& s : me.shelves) {
+      if (s.bytes == bytes && s.align == align) return &s;
+      if (s.bytes == 0) {
+        s.bytes = bytes;
+        s.align = align;
+        return &s;
+      }
+    }
+    return nullptr;
+  }
+};
+
+}  // namespace detail
+
+/// Frees a few safe blocks at the end of each operation.
+class amortized : public detail::spread_over_time<detail::allocator_memory> {
+ public:
+  static constexpr std::string_view name = "amortized";
+  using spread_over_time::spread_over_time;
+};
+
+/// Destroys a few safe blocks at the end of each operation and keeps their memory for new ones.
+class pooled : public detail::spread_over_time<detail::pool_memory> {
+ public:
+  static constexpr std::string_view name = "pooled";
+  using spread_over_time::spread_over_time;
+};
+
+}  // namespace spolia::inline SPOLIA_FLAVOUR

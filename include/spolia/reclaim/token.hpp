@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+// token.hpp: epochs passed around as a token, made fit for threads that come, go, idle and sleep.
+//
+// Source:      Kim, Brown, Singh: Are Your Epochs Too Epic? PPoPP 2024, section 4 (Token-EBR). The
+//              paper's own ring, in which every thread must keep running, stands in token_ring.hpp.
+// Idea:        one token travels over the threads in the order of their numbers. Where it stands, that
+//              thread has to come to a boundary between two operations; then the token moves on. When
+//              it has gone all the way round, the round number rises: every thread has been between
+//              two operations meanwhile. What was unlinked three rounds ago is out of reach.
+// Protects:    region. Any structure; nothing is asked of its reads.
+// Cost:        enter: one plain store, leave: one plain store; every `tick_every` operations a look at
+//              two shared words that change once a hop. While all threads run, no fence and no
+//              read-modify-write anywhere. Moving past a thread that is not running operations
+//              costs one membarrier, at most once per `patience` blocks retired by the mover.
+// Progress:    wait-free for operations. A thread asleep inside a guard stops the ring.
+// Bound:       none when a thread stalls inside a guard. Otherwise about three rounds of blocks, a
+//              round being `tick_every` operations of each thread, or `patience` blocks of one.
+//
+// Departures from the paper, all because the paper's N threads are fixed and always running:
+//   D1  Each thread announces whether it is inside an operation, and the last round it has seen. So the
+//       holder's next neighbour can be known to be between operations, and the token moves past it
+//       (`walk`), also when the neighbour is idle, parked, has exited, or holds the token and sleeps.
+//   D2  The walk needs the announcement to be ordered before the thread's first load: a light fence in
+//       each operation (free) against a heavy one in the walk (rare).
+//   D3  A thread that has begun an operation in the current round counts as visited. So that thread's
+//       own visit does not mark its boundary exactly any more, and two bags become three.
+//   D4  The token is looked at every `tick_every` operations, not at each: the round is then long
+//       enough that the words shared between the threads stay in their caches.
+//
+// Why three rounds. Let O be unlinked by X while the round is u. X's last tick saw e, and u <= e + 1,
+// since the round cannot pass e + 1 while X, having announced e, is in its operation. A reader that may
+// hold O began before the unlinking, so it announces at most u. The token completes round e + 2 only
+// after it found that reader, in that round, at its tick, between operations, or announcing e + 2; in each
+// case the reader's operation was over. So when the round is e + 3, nobody holds O.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include <spolia/base/atomic.hpp>
+#include <spolia/base/config.hpp>
+#include <spolia/base/fence.hpp>
+#include <spolia/base/source.hpp>
+#include <spolia/base/trace.hpp>
+#include <spolia/reclaim/concepts.hpp>
+#include <spolia/reclaim/limbo.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+
+class token {
+ public:
+  static constexpr scheme_info info{
+      .name = "token",
+      .title = "token epochs",
+      .source = "Kim, Brown, Singh, PPoPP 2024, section 4, with departures for real life",
+      .protects = protection::region,
+      .robust = false,
+      .cost = "two plain stores an operation; no fence while all threads run",
+      .progress = "operations wait-free; the ring waits for threads inside a guard",
+      .bound = "none if a thread stalls inside a guard"};
+
+  struct options {
+    std::uint32_t tick_every = 32;  ///< operations between two looks at the token
+    std::uint32_t patience = 256;   ///< blocks a thread lets wait before it moves a stuck token
+  };
+
+  using stamp = nothing;
+  using hold = nothing;
+
+  struct local {
+    /// round << 1 | inside an operation. Written by the owner only.
+    atomic<std::uint64_t> announced{0};
+    std::uint64_t round = 0;                // the round seen at the last tick
+    std::int32_t countdown = 1;             // operations until the next tick; 0 or less: overdue
+    std::uint32_t number = 0;
+    std::size_t pressed_at = 0;             // how much waited when this thread last moved the token
+    std::array<limbo, 3> bags;              // by round modulo three
+    std::array<std::uint64_t, 3> tags{};    // the round in which each bag was filled
+  };
+
+  explicit token(const options& o) noexcept : options_(o) {}
+
+  static const char* check(const options& o) noexcept {
+    if (o.tick_every == 0 || o.tick_every > 1U << 20U) {
+      return "token: tick_every must be between 1 and 1048576";
+    }
+    if (o.patience == 0) return "token: patience must be at least 1";
+    return nullptr;
+  }
+
+  template <class Peers>
+  void join(local& me, std::uint32_t number, Peers) noexcept {
+    me.number = number;
+    me.countdown = 1;
+  }
+
+  bool due(local& me) const noexcept { return --me.countdown <= 0; }
+
+  template <class Peers, class Sink>
+  void tick(local& me, Peers peers, Sink sink) noexcept {
+    me.countdown = static_cast<std::int32_t>(options_.tick_every);
+    // acquire ← the release in settle(): if the token is here, so is all that its earlier holders saw
+    // (X's unlinking happens before our next operation: the paper's correctness sketch).
+    const std::uint64_t at = at_.load_acquire();
+    if (at == me.number) {
+      pass(me, peers);
+    } else if (waiting(me) >= me.pressed_at + options_.patience) {
+      me.pressed_at = waiting(me);
+      walk(me, at, peers);
+    }
+    catch_up(me, sink);
+  }
+
+  void enter(local& me) noexcept {
+    // release → the acquire in visited(): a walker that sees this round announced sees our earlier
+    // operations ended. Ordered before our first load by the domain's light fence, against the heavy
+    // one in walk(): either the walker sees us inside, or we see all unlinkings it knows of.
+    me.announced.store_release(me.round << 1U | 1U);
+  }
+
+  void leave(local& me) noexcept {
+    // release → the acquire in visited(): our accesses happen before blocks are handed out.
+    // Without it a block could be freed while our last load of it is still under way.
+    if (SPOLIA_FAULT("token.leave_relaxed")) {
+      me.announced.store_relaxed(me.round << 1U);
+    } else {
+      me.announced.store_release(me.round << 1U);
+    }
+  }
+
+  nothing open(local&) noexcept { return {}; }
+  void close(local&, nothing) noexcept {}
+
+  template <class Source>
+  source_value<Source> protect(local&, nothing, unsigned, const Source& source) noexcept {
+    return source_traits<Source>::load_acquire(source);
+  }
+
+  template <class Peers, class Sink>
+  void retire(local& me, retired* block, Peers, Sink) noexcept {
+    const std::size_t i = me.round % 3;
+    me.tags[i] = me.round;
+    me.bags[i].push(block);
+  }
+
+  template <class Peers, class Sink>
+  void collect(local& me, Peers peers, Sink sink) noexcept {
+    for (int round = 0; round < 4; ++round) {  // one to catch up, three for the bags
+      // acquire ← the release in settle(), as in tick().
+      walk(me, at_.load_acquire(), peers);
+      catch_up(me, sink);
+    }
+  }
+
+  /// Blocks of another thread join this thread's current bag: later than they were retired, so safe.
+  void adopt(local& me, local& other) noexcept {
+    const std::size_t i = me.round % 3;
+    me.tags[i] = me.round;
+    for (limbo& bag : other.bags) me.bags[i].append(bag);
+    other.pressed_at = 0;
+  }
+
+  void abandon(local& me, limbo& all) noexcept {
+    for (limbo& bag : me.bags) all.append(bag);
+  }
+
+  void exited(local&) noexcept {}  // its announcement says that it is between operations
+
+  void forked(local& lost) noexcept {
+    lost.announced.store_relaxed(0);
+    for (limbo& bag : lost.bags) bag.forget();
+    std::uint64_t moving = lost.number | being_moved;
+    at_.cas_strong_relaxed(moving, lost.number);  // it vanished with the token in hand
+  }
+
+  std::size_t waiting(const local& me) const noexcept {
+    return me.bags[0].count() + me.bags[1].count() + me.bags[2].count();
+  }
+
+  std::uint64_t epochs() const noexcept { return round_.load_relaxed(); }
+
+  std::optional<std::uint64_t> bound(std::size_t) const noexcept { return std::nullopt; }
+
+ private:
+  /// Takes the blocks that have become safe to the sink.
+  template <class Sink>
+  void catch_up(local& me, Sink sink) noexcept {
+    // acquire ← the release in settle(): every reader's last access of the bags we hand out happens
+    // before this load, through the token's way round. Without it: use after free.
+    const std::uint64_t now = round_.load_acquire();
+    if (now == me.round) return;
+    me.round = now;  // before the sink runs: a deleter may start operations of its own
+    me.pressed_at = 0;
+    const std::uint64_t age = SPOLIA_FAULT("token.two_bags") ? 2 : 3;
+    for (std::size_t i = 0; i < 3; ++i) {
+      if (me.tags[i] + age <= now && !me.bags[i].empty()) {
+        limbo safe;
+        safe.append(me.bags[i]);
+        sink(safe);
+      }
+    }
+    // A bag that is not safe yet never has the slot of the current round: its tag is now - 1 or now - 2.
+  }
+
+  /// The token is here and we are between two operations: send it to the next thread.
+  template <class Peers>
+  void pass(local& me, Peers peers) noexcept {
+    const std::uint32_t all = peers.high_water();
+    std::uint32_t next = me.number + 1 < all ? me.number + 1 : 0;
+    const local* const there = peers.find(next);
+    const bool running = there != nullptr && (there->announced.load_relaxed() & 1U) != 0;
+    if (running && next != me.number) {
+      settle(next, next == 0);
+    } else if (waiting(me) >= me.pressed_at + options_.patience) {
+      // The neighbour may be idle for long; to move past it is worth a heavy fence by now.
+      me.pressed_at = waiting(me);
+      walk(me, me.number, peers);
+    }
+  }
+
+  /// Moves the token from where it stands past every thread that has been between two operations in
+  /// this round, at most to the end of the round.
+  template <class Peers>
+  void walk(local& me, std::uint64_t at, Peers peers) noexcept {
+    if ((at & being_moved) != 0) return;
+    std::uint64_t here = at;
+    if (!visited(static_cast<std::uint32_t>(here), me, peers)) return;  // not worth a fence
+    // acquire ← the release in settle(): the unlinkings known to the holders before happen before the
+    // heavy fence below.
+    if (!at_.cas_strong_acquire(here, me.number | being_moved)) return;
+    // heavy → the domain's light fence in each operation (D2). Either we see below that a thread is inside
+    // an operation, or that operation sees every unlinking known to us and cannot reach its blocks.
+    if (!SPOLIA_FAULT("token.no_heavy")) fence::heavy();
+    const std::uint32_t all = peers.high_water();
+    auto next = static_cast<std::uint32_t>(here);
+    while (next < all && visited(next, me, peers)) ++next;
+    const bool round_over = next >= all;
+    settle(round_over ? 0 : next, round_over);
+  }
+
+  /// Puts the token down at a thread. The caller holds it.
+  void settle(std::uint32_t next, bool round_over) noexcept {
+    if (round_over) {
+      // release → the acquire in catch_up(). Only the holder of the token writes it: no race.
+      round_.store_release(round_.load_relaxed() + 1);
+      const std::uint64_t now = trace::on() ? trace::ticks() : 0;
+      trace::record(trace::event::epoch_advanced, now, now, 1);
+    }
+    // release → the acquires of at_: the next holder sees what we saw (and the new round).
+    at_.store_release(next);
+  }
+
+  /// Has this thread been between two operations since the round began? While we hold the token.
+  template <class Peers>
+  bool visited(std::uint32_t number, const local& me, Peers peers) const noexcept {
+    if (number == me.number) return true;  // ticks happen between operations
+    const local* const other = peers.find(number);
+    if (other == nullptr) return true;
+    // acquire ← the releases in enter() and leave(): what it accessed before happens before us.
+    const std::uint64_t seen = other->announced.load_acquire();
+    return (seen & 1U) == 0 || seen >> 1U == round_.load_relaxed();
+  }
+
+  static constexpr std::uint64_t being_moved = std::uint64_t{1} << 63U;
+
+  options options_;
+  /// Where the token stands: a thread number, or the mover's with `being_moved`. Beside the round, since
+  /// both are read at ticks only and change together.
+  alignas(cache_line) atomic<std::uint64_t> at_{0};
+  atomic<std::uint64_t> round_{3};
+};
+
+static_assert(scheme<token>);
+
+}  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// threads.cpp: the process's one registry of threads.
+#include <spolia/base/threads.hpp>
+
+#include <pthread.h>
+
+#include <atomic>
+#include <mutex>
+#include <new>
+#include <vector>
+
+namespace spolia::core {
+
+constinit thread_local this_thread here{};
+
+/// Never destroyed: threads may end, and thread-local destructors may run, after static destructors.
+class registry {
+ public:
+  static registry& get() noexcept {
+    alignas(registry) static unsigned char place[sizeof(registry)];
+    static registry* const it = new (place) registry;
+    return *it;
+  }
+
+  std::uint32_t join() {
+    const std::lock_guard lock(mutex_);
+    const std::uint32_t number = take_smallest();
+    if (pthread_setspecific(key_, &here) != 0) {
+      in_use_[number] = false;
+      throw std::bad_alloc();
+    }
+    here.number_plus_one = number + 1;
+    return number;
+  }
+
+  void leave() noexcept {
+    if (here.number_plus_one == 0) return;
+    const std::uint32_t number = here.number_plus_one - 1;
+    const std::lock_guard lock(mutex_);
+    for (listener* l = first_; l != nullptr; l = l->next_) l->thread_left(number);
+    in_use_[number] = false;
+    here = this_thread{};
+  }
+
+  void listen(listener& l) noexcept {
+    const std::lock_guard lock(mutex_);
+    l.next_ = first_;
+    l.previous_ = nullptr;
+    if (first_ != nullptr) first_->previous_ = &l;
+    first_ = &l;
+  }
+
+  void unlisten(listener& l) noexcept {
+    const std::lock_guard lock(mutex_);
+    (l.previous_ != nullptr ? l.previous_->next_ : first_) = l.next_;
+    if (l.next_ != nullptr) l.next_->previous_ = l.previous_;
+  }
+
+  std::uint32_t high_water() const noexcept { return high_water_.load(std::memory_order_acquire); }
+
+  void forget_key() noexcept { pthread_key_delete(key_); }
+
+ private:
+  registry() {
+    // A system without a free key could never tell us that threads end: better stop here.
+    if (pthread_key_create(&key_, [](void*) { registry::get().leave(); }) != 0) std::terminate();
+    pthread_atfork([] { registry::get().mutex_.lock(); }, [] { registry::get().mutex_.unlock(); },
+                   [] { registry::get().after_fork_in_child(); });
+  }
+
+  std::uint32_t take_smallest() {
+    for (std::uint32_t n = 0; n < in_use_.size(); ++n) {
+      if (!in_use_[n]) {
+        in_use_[n] = true;
+        return n;
+      }
+    }
+    in_use_.push_back(true);
+    // release → the acquire in high_water(): whoever sees the new mark may look for the new thread.
+    high_water_.store(static_cast<std::uint32_t>(in_use_.size()), std::memory_order_release);
+    return static_cast<std::uint32_t>(in_use_.size() - 1);
+  }
+
+  /// Only the forking thread exists here; it holds the mutex, taken before the fork.
+  void after_fork_in_child() noexcept {
+    for (std::uint32_t n = 0; n < in_use_.size(); ++n) {
+      if (!in_use_[n] || n + 1 == here.number_plus_one) continue;
+      for (listener* l = first_; l != nullptr; l = l->next_) l->thread_lost(n);
+      in_use_[n] = false;
+    }
+    mutex_.unlock();
+  }
+
+  std::mutex mutex_;
+  std::vector<bool> in_use_;
+  std::atomic<std::uint32_t> high_water_{0};
+  listener* first_ = nullptr;
+  pthread_key_t key_{};
+};
+
+std::uint32_t join() { return registry::get().join(); }
+std::uint32_t high_water() noexcept { return registry::get().high_water(); }
+void listen(listener& l) noexcept { registry::get().listen(l); }
+void unlisten(listener& l) noexcept { registry::get().unlisten(l); }
+
+namespace {
+// Runs when a plugin that holds a static copy of this file is unloaded (and at process exit, where it
+// does no harm): later thread ends must not call code that is gone.
+[[gnu::destructor]] void unloaded() { registry::get().forget_key(); }
+}  // namespace
+
+}  // namespace spolia::core
