@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who may include whom. The table is the architecture: a room sees itself and what it lists.
+
+Floors, from below: model and base, reclaim, map, programs. A file include/spolia/X.hpp is the face
+of room X, or of the room that FACES names.
+"""
+
+from __future__ import annotations
+
+import re
+
+from lint.source import line_of
+
+_LIBRARY = {"base", "reclaim", "map", "face"}
+
+ROOMS = {
+    "model": {"model"},
+    "base": {"base", "model"},
+    "reclaim": {"base", "reclaim"},
+    "map": {"base", "reclaim", "map"},
+    # Programs and tests use the library from outside and each other not at all.
+    "src": {"base", "reclaim", "map", "face", "model", "src"},
+    "bench": _LIBRARY | {"bench"},
+    "examples": _LIBRARY | {"examples"},
+    "tests": _LIBRARY | {"model", "tests", "bench"},
+}
+FACES = {"version": "base"}
+
+_INCLUDE = re.compile(r'^\s*#\s*include\s+(?:<(spolia/[^>]+)>|"([^"]+)")', re.M)
+
+
+def room_of(path: str) -> str | None:
+    """The room of a file of the tree."""
+    parts = path.split("/")
+    if parts[:2] != ["include", "spolia"]:
+        return parts[0] if parts[0] in ROOMS else None
+    if len(parts) == 3:
+        name = parts[2].removesuffix(".hpp")
+        return FACES.get(name, name)
+    return parts[2]
+
+
+def room_of_include(includer: str, angled: str, quoted: str) -> str:
+    """The room that an #include reaches; quoted paths lie beside it or below the root."""
+    if quoted:
+        top = quoted.split("/")[0]
+        return top if "/" in quoted and top in ROOMS else includer
+    name = angled.removeprefix("spolia/")
+    if "/" in name:
+        return name.split("/")[0]
+    return FACES.get(name.removesuffix(".hpp"), "face")
+
+
+def check(project):
+    for path in project.matching((".hpp", ".cpp")):
+        room = room_of(path)
+        if room is None:
+            continue
+        if room not in ROOMS:
+            yield path, 1, f"room '{room}' is not in the table of tools/lint/floors.py"
+            continue
+        for match in _INCLUDE.finditer(project.text(path)):
+            line = line_of(project.text(path), match.start(1) if match[1] else match.start(2))
+            reached = room_of_include(room, match[1] or "", match[2] or "")
+            if match[2] and (path.startswith("include/") or match[2].startswith("spolia/")):
+                yield path, line, "library headers are included as <spolia/...>"
+            elif reached not in ROOMS[room]:
+                yield path, line, f"{room} may not include {match[1] or match[2]}"

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The first lines of a file, and that CMake's lists name exactly what is in the tree."""
+
+from __future__ import annotations
+
+import re
+
+LICENCE = "SPDX-License-Identifier: Apache-2.0"
+# Which files each list has to name: everything below a folder but not below these others.
+LISTS = [
+    (
+        "cmake/headers.cmake",
+        "SPOLIA_HEADERS",
+        "include/spolia/",
+        ("include/spolia/model/",),
+        ".hpp",
+    ),
+    ("cmake/headers.cmake", "SPOLIA_MODEL_HEADERS", "include/spolia/model/", (), ".hpp"),
+    ("cmake/sources.cmake", "SPOLIA_SOURCES", "src/", ("src/model/",), ".cpp"),
+    ("cmake/sources.cmake", "SPOLIA_MODEL_SOURCES", "src/model/", (), ".cpp"),
+]
+
+
+def check(project):
+    for path in project.matching((".hpp", ".cpp", ".py", ".cmake", "CMakeLists.txt")):
+        lines = project.lines(path)
+        mark = "//" if path.endswith((".hpp", ".cpp")) else "#"
+        first = lines[1:2] if lines and lines[0].startswith("#!") else lines[:1]
+        if first != [f"{mark} {LICENCE}"]:
+            yield path, 1, f"the first line is not '{mark} {LICENCE}'"
+        if path.endswith(".hpp") and "#pragma once" not in lines:
+            yield path, 1, "no #pragma once"
+    for listing in LISTS:
+        yield from _check_list(project, *listing)
+
+
+def _check_list(project, path, variable, folder, others, suffix):
+    if path not in project.paths:
+        yield path, 1, "is missing"
+        return
+    text = project.text(path)
+    match = re.search(rf"^set\({variable}\b([^)]*)\)", text, re.M)
+    if not match:
+        yield path, 1, f"has no set({variable} ...)"
+        return
+    line = text.count("\n", 0, match.start()) + 1
+    named = match[1].split()
+    there = [p for p in project.matching((suffix,), folder) if not p.startswith(others or ("\0",))]
+    for name in sorted(set(there) - set(named)):
+        yield path, line, f"{variable} lacks {name}"
+    for name in sorted(set(named) - set(there)):
+        yield path, line, f"{variable} names {name}, which is not in the tree"
+    if named != sorted(set(named)):
+        yield path, line, f"{variable} is not sorted, or names a file twice"

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Memory orders are named and argued.
+
+Outside the plumbing there is only spolia::atomic, whose operations carry their order in the name.
+In the library, each operation stronger than relaxed, and each fence, has a comment on its line or
+close above it that says what it pairs with.
+"""
+
+from __future__ import annotations
+
+import re
+
+from lint.source import line_of, lines_with_comment
+
+# How far above an operation its comment may stand.
+REACH = 4
+
+PLUMBING = ("include/spolia/base/", "include/spolia/model/", "src/", "tests/")
+_RAW = re.compile(r"\bstd::atomic\w*|\b(?:std::)?memory_order\w*")
+_ORDERED = re.compile(
+    r"(?:\.|->)\s*(?:template\s+)?\w+_(?:acquire|release|acq_rel|seq_cst)\s*\("
+    r"|\bfence::(?:light|heavy|full)\s*\("
+)
+
+
+def check(project):
+    for path in project.matching((".hpp", ".cpp"), "include/", "src/", "bench/", "examples/"):
+        code = project.code(path)
+        if not path.startswith(PLUMBING):
+            for match in _RAW.finditer(code):
+                line = line_of(code, match.start())
+                yield path, line, f"{match[0]}: use spolia::atomic, which names its orders"
+        if path.startswith("include/") and not path.startswith(PLUMBING):
+            yield from _uncommented(path, project.text(path), code)
+
+
+def _uncommented(path, text, code):
+    commented = lines_with_comment(text)
+    for match in _ORDERED.finditer(code):
+        line = line_of(code, match.end())
+        if commented.isdisjoint(range(line - REACH, line + 1)):
+            name = re.sub(r"\s+", "", match[0]).lstrip(".->")
+            yield path, line, f"{name}) has no comment that says what it pairs with"

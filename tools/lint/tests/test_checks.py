@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Each check finds what it is there for, and leaves alone what only looks like it."""
+
+import pathlib
+import unittest
+
+from lint import banned, floors, headers, limits, orders
+from lint.source import blank, tree
+
+
+def findings(module, **files):
+    """What a check finds in a tree of these files."""
+    return sorted(module.check(tree(pathlib.Path("/"), files)))
+
+
+def in_file(module, path, text):
+    return [(line, message) for _, line, message in findings(module, **{path: text})]
+
+
+class Blank(unittest.TestCase):
+    def test_keeps_lines_and_columns(self):
+        text = "int a; // {\n/* {\n { */ char b = '{'; auto c = \"{\\\"{\"; int d = 1'000;\n"
+        code = blank(text)
+        self.assertEqual([len(line) for line in text.split("\n")], list(map(len, code.split("\n"))))
+        self.assertNotIn("{", code)
+        self.assertIn("int d = 1'000;", code)
+
+    def test_raw_strings(self):
+        self.assertEqual(blank('R"x({ " )x";').strip(), ";")
+
+
+class Floors(unittest.TestCase):
+    def test_a_lower_room_may_not_look_up(self):
+        found = in_file(floors, "include/spolia/base/a.hpp", "\n#include <spolia/map/list.hpp>\n")
+        self.assertEqual(found, [(2, "base may not include spolia/map/list.hpp")])
+
+    def test_a_higher_room_may_look_down(self):
+        text = "#include <spolia/base/a.hpp>\n#include <spolia/reclaim/b.hpp>\n#include <vector>\n"
+        self.assertEqual(in_file(floors, "include/spolia/map/list.hpp", text), [])
+
+    def test_faces(self):
+        own = "#include <spolia/reclaim/domain.hpp>\n"
+        self.assertEqual(in_file(floors, "include/spolia/reclaim.hpp", own), [])
+        up = "#include <spolia/map/list.hpp>\n"
+        self.assertEqual(len(in_file(floors, "include/spolia/reclaim.hpp", up)), 1)
+        face = "#include <spolia/reclaim.hpp>\n"
+        self.assertEqual(len(in_file(floors, "include/spolia/map/list.hpp", face)), 1)
+        self.assertEqual(in_file(floors, "bench/main.cpp", face), [])
+
+    def test_only_base_sees_the_model(self):
+        text = "#  include <spolia/model/hooks.hpp>\n"
+        self.assertEqual(in_file(floors, "include/spolia/base/atomic.hpp", text), [])
+        self.assertEqual(len(in_file(floors, "include/spolia/reclaim/a.hpp", text)), 1)
+
+    def test_programs_do_not_reach_into_each_other(self):
+        self.assertEqual(len(in_file(floors, "bench/a.cpp", '#include "tests/support/b.hpp"\n')), 1)
+        self.assertEqual(in_file(floors, "bench/a.cpp", '#include "b.hpp"\n'), [])
+
+    def test_unknown_rooms_and_quoted_library_headers(self):
+        self.assertEqual(len(in_file(floors, "include/spolia/attic/a.hpp", "")), 1)
+        self.assertEqual(len(in_file(floors, "include/spolia/base/a.hpp", '#include "b.hpp"\n')), 1)
+        self.assertEqual(len(in_file(floors, "src/a.cpp", '#include "spolia/base/b.hpp"\n')), 1)
+
+
+class Orders(unittest.TestCase):
+    PATH = "include/spolia/reclaim/a.hpp"
+
+    def test_raw_atomics_only_in_the_plumbing(self):
+        text = "std::atomic<int> a;\nstd::memory_order_relaxed;\nstd::atomic_ref<int> b(c);\n"
+        self.assertEqual([line for line, _ in in_file(orders, self.PATH, text)], [1, 2, 3])
+        self.assertEqual([line for line, _ in in_file(orders, "bench/a.cpp", text)], [1, 2, 3])
+        for plumbing in ("include/spolia/base/a.hpp", "src/a.cpp", "tests/a.cpp"):
+            self.assertEqual(in_file(orders, plumbing, text), [])
+
+    def test_words_in_comments_do_not_count(self):
+        self.assertEqual(in_file(orders, self.PATH, "// std::atomic\n/* memory_order */\n"), [])
+
+    def test_each_strong_operation_needs_a_comment(self):
+        for operation in (
+            "a.load_acquire()",
+            "p->store_release(1)",
+            "a.cas_weak_acq_rel(x, y)",
+            "a.fetch_add_seq_cst(1)",
+            "fence::light()",
+            "spolia::fence::heavy()",
+            "fence::full ()",
+            "a.load_acquire\n  ()",
+        ):
+            with self.subTest(operation):
+                self.assertEqual(len(in_file(orders, self.PATH, operation + ";\n")), 1)
+        self.assertEqual(in_file(orders, self.PATH, "a.load_relaxed();\n"), [])
+
+    def test_how_near_the_comment_has_to_be(self):
+        use = "a.load_acquire();"
+        self.assertEqual(in_file(orders, self.PATH, use + "  // pairs with b\n"), [])
+        self.assertEqual(in_file(orders, self.PATH, "// why\n\n\n\n" + use + "\n"), [])
+        self.assertEqual(len(in_file(orders, self.PATH, "// why\n\n\n\n\n" + use + "\n")), 1)
+        self.assertEqual(in_file(orders, self.PATH, "/* why\n   and\n */\n\n\n\n" + use + "\n"), [])
+
+    def test_a_comment_mark_in_a_string_is_no_comment(self):
+        self.assertEqual(len(in_file(orders, self.PATH, 'f("// why"); a.load_acquire();\n')), 1)
+
+    def test_the_definition_of_an_operation_needs_none(self):
+        self.assertEqual(in_file(orders, self.PATH, "T load_acquire() const;\n"), [])
+
+
+class Headers(unittest.TestCase):
+    SPDX = "// SPDX-License-Identifier: Apache-2.0\n"
+    LISTS = {
+        "cmake/headers.cmake": "# SPDX-License-Identifier: Apache-2.0\n"
+        "set(SPOLIA_HEADERS\n    include/spolia/a.hpp)\nset(SPOLIA_MODEL_HEADERS)\n",
+        "cmake/sources.cmake": "# SPDX-License-Identifier: Apache-2.0\n"
+        "set(SPOLIA_SOURCES\n    src/a.cpp)\nset(SPOLIA_MODEL_SOURCES)\n",
+        "include/spolia/a.hpp": SPDX + "#pragma once\n",
+        "src/a.cpp": SPDX,
+    }
+
+    def test_a_tree_in_order(self):
+        self.assertEqual(findings(headers, **self.LISTS), [])
+
+    def test_licence_line(self):
+        for path, text in (("src/a.cpp", "\n" + self.SPDX), ("lab/a.py", "import os\n")):
+            with self.subTest(path):
+                self.assertEqual(len(findings(headers, **{**self.LISTS, path: text})), 1)
+        script = "#!/usr/bin/env python3\n# SPDX-License-Identifier: Apache-2.0\n"
+        self.assertEqual(findings(headers, **{**self.LISTS, "lab/a.py": script}), [])
+
+    def test_pragma_once(self):
+        found = findings(headers, **{**self.LISTS, "include/spolia/a.hpp": self.SPDX})
+        self.assertEqual(found, [("include/spolia/a.hpp", 1, "no #pragma once")])
+
+    def test_lists_name_what_is_there(self):
+        more = {"include/spolia/b.hpp": self.SPDX + "#pragma once\n", "src/model/e.cpp": self.SPDX}
+        messages = [message for _, _, message in findings(headers, **self.LISTS, **more)]
+        self.assertEqual(
+            messages,
+            [
+                "SPOLIA_HEADERS lacks include/spolia/b.hpp",
+                "SPOLIA_MODEL_SOURCES lacks src/model/e.cpp",
+            ],
+        )
+        less = {name: text for name, text in self.LISTS.items() if name != "src/a.cpp"}
+        self.assertEqual(len(findings(headers, **less)), 1)
+
+
+class Limits(unittest.TestCase):
+    def test_columns_and_files(self):
+        self.assertEqual(in_file(limits, "src/a.cpp", "x" * 100 + "\n"), [])
+        self.assertEqual(len(in_file(limits, "src/a.cpp", "x" * 101 + "\n")), 1)
+        self.assertEqual(in_file(limits, "src/a.cpp", "\n" * 400), [])
+        self.assertEqual(len(in_file(limits, "src/a.cpp", "\n" * 401)), 1)
+        self.assertEqual(in_file(limits, "tests/a.cpp", "\n" * 401), [])
+        self.assertEqual(len(in_file(limits, "tests/a.cpp", "\n" * 601)), 1)
+
+    def test_long_functions(self):
+        body = "  f();\n" * 69
+        self.assertEqual(len(in_file(limits, "src/a.cpp", "void g() {\n" + body + "}\n")), 1)
+        self.assertEqual(in_file(limits, "src/a.cpp", "void g() {\n" + body[7:] + "}\n"), [])
+
+    def test_where_functions_are(self):
+        text = (
+            "namespace a::inline B {\n"  # 1
+            "template <class T, int n = (1 > 0)>\n"
+            "  requires(sizeof(T) <= 8)\n"
+            "class alignas(64) c : public d<T> {\n"
+            "  c() : x_{1}, y_(2) {\n"  # 5
+            "    if (x_) {\n"
+            "    }\n"
+            "  }\n"
+            "  struct e* f(int g = 0) noexcept(true) { return nullptr; }\n"
+            "  int x_{0};\n"  # 10
+            "  int y_[2] = {1, 2};\n"
+            "  enum class h { i };\n"
+            "};\n"
+            "#define J {\n"
+            "inline void k() {\n"  # 15
+            "  auto l = [] {\n"
+            "  };\n"
+            "}\n"
+            "}  // namespace\n"
+            "void m()\n"  # 20
+            "{\n"
+            "}\n"
+        )
+        self.assertEqual(list(limits.functions(text)), [(5, 8), (9, 9), (15, 18), (20, 22)])
+
+
+class Banned(unittest.TestCase):
+    def test_unfinished(self):
+        for word in ("TODO", "FIXME", "XXX", "HACK"):
+            with self.subTest(word):
+                self.assertEqual(len(in_file(banned, "README.md", f"a {word}: b\n")), 1)
+        self.assertEqual(in_file(banned, "README.md", "HACKING XXXXXX todo\n"), [])
+
+    def test_paths_of_one_machine(self):
+        for path in ("/root/x", "'/work/main'", "see /home/me/y"):
+            with self.subTest(path):
+                self.assertEqual(len(in_file(banned, "dev", path + "\n")), 1)
+        self.assertEqual(in_file(banned, "dev", "a/work/b ${x}/work/ /usr/lib/root/\n"), [])
+
+
+if __name__ == "__main__":
+    unittest.main()
