@@ -9,7 +9,7 @@
 /// that is what the thread numbers and the fence state rely on.
 
 #if defined(_WIN32)
-# error "Spolia supports ELF and Mach-O platforms only"
+#error "Spolia supports ELF and Mach-O platforms only"
 #endif
 
 /// Marks a function, class or variable that src/ defines and that users link to.

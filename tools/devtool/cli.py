@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line of ./dev: what there is, with an example for each."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from devtool import commands, stages
+from devtool.process import dev_error
+
+PRESETS = list(commands.PRESET_NEEDS)
+# What follows these commands belongs to the program behind them, its --help too.
+PASSED_ON = ("bench", "lab", "demo")
+DESCRIPTION = """\
+Everything that is done to this project is done through ./dev. It installs missing Debian
+packages by itself where it may, and puts everything else it makes under build/."""
+
+
+def _test(args: argparse.Namespace) -> int:
+    return stages.run_stages(args.stage, args.pattern, args.verbose)
+
+
+def _parser() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
+    parser = argparse.ArgumentParser(
+        prog="./dev",
+        description=DESCRIPTION,
+        epilog="`./dev help COMMAND` tells more and shows examples.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    table = parser.add_subparsers(dest="command", metavar="COMMAND")
+    known: dict[str, argparse.ArgumentParser] = {}
+
+    def add(name: str, action, text: str, *examples: str) -> argparse.ArgumentParser:
+        command = table.add_parser(
+            name,
+            help=text,
+            description=text[0].upper() + text[1:] + ".",
+            epilog="examples:\n" + "\n".join(f"  ./dev {line}" for line in examples),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        command.set_defaults(action=action)
+        known[name] = command
+        return command
+
+    _add_run_commands(add)
+    _add_check_commands(add)
+    _add_house_commands(add)
+    command = add("help", None, "show this, or the help of one command", "help", "help test")
+    command.add_argument("about", nargs="?", metavar="COMMAND")
+    return parser, known
+
+
+def _add_run_commands(add) -> None:
+    add("demo", commands.demo, "measure a small example and draw its report", "demo")
+    add(
+        "bench",
+        commands.bench,
+        "build spolia-bench and run it; all arguments are its own",
+        "bench --help",
+    )
+    add(
+        "lab",
+        commands.lab,
+        "run the laboratory: sweeps, reports; all arguments are its own",
+        "lab --help",
+        "lab sweep --help",
+    )
+
+
+def _add_check_commands(add) -> None:
+    command = add(
+        "test",
+        _test,
+        "run what continuous integration runs, or some stages of it",
+        "test",
+        "test --stage release",
+        "test --stage tsan --stage model -k Token",
+    )
+    command.add_argument(
+        "--stage",
+        action="append",
+        default=[],
+        choices=stages.NAMES,
+        metavar="STAGE",
+        help="only this one; may be repeated: " + ", ".join(stages.NAMES),
+    )
+    command.add_argument("-k", dest="pattern", metavar="REGEX", help="only tests whose name fits")
+    command.add_argument("--verbose", action="store_true", help="show every line, not just logs")
+
+    command = add(
+        "model", commands.model, "run the model checker's tests", "model", "model -k Token"
+    )
+    command.add_argument("-k", dest="pattern", metavar="REGEX", help="only tests whose name fits")
+
+    command = add(
+        "stress",
+        commands.stress,
+        "repeat the long tests for some time, until one fails",
+        "stress --minutes 30",
+        "stress --preset tsan -k Limbo",
+    )
+    command.add_argument("--minutes", type=float, default=10, help="how long (10)")
+    command.add_argument("--preset", choices=PRESETS, default="release", metavar="PRESET")
+    command.add_argument("-k", dest="pattern", metavar="REGEX", help="these tests, quick or long")
+
+    command = add(
+        "coverage", commands.coverage, "show which lines the tests reach", "coverage --quick"
+    )
+    command.add_argument("--quick", action="store_true", help="the quick tests only")
+
+
+def _add_house_commands(add) -> None:
+    command = add("build", commands.build, "configure and build one preset", "build", "build tsan")
+    command.add_argument(
+        "preset",
+        nargs="?",
+        choices=PRESETS,
+        default="release",
+        metavar="PRESET",
+        help=", ".join(PRESETS),
+    )
+    command.add_argument("--target", action="append", default=[], help="only this target")
+
+    command = add(
+        "format", commands.format_code, "format the C++ and Python code", "format --check"
+    )
+    command.add_argument("--check", action="store_true", help="only tell what is not formatted")
+
+    command = add(
+        "lint", commands.lint, "check the rules of the house", "lint", "lint floors orders"
+    )
+    command.add_argument("check", nargs="*", help="only these checks")
+    command.add_argument("--tidy", action="store_true", help="clang-tidy as well (slow)")
+
+    add("package", commands.package, "install into build/package and make an archive", "package")
+
+    command = add("clean", commands.clean, "remove what was built", "clean", "clean --all")
+    command.add_argument("--all", action="store_true", help="the Python environment too")
+
+
+def _parse(arguments: list[str]) -> argparse.Namespace:
+    parser, known = _parser()
+    if arguments[:1] and arguments[0] in PASSED_ON:
+        args = parser.parse_args(arguments[:1])
+        args.rest = arguments[1:]
+        return args
+    args = parser.parse_args(arguments)
+    if args.command in (None, "help"):
+        about = getattr(args, "about", None)
+        if about is not None and about not in known:
+            parser.error(f"there is no command '{about}'")
+        args.action = lambda _: (known[about] if about else parser).print_help()
+    return args
+
+
+def main(arguments: list[str]) -> int:
+    try:
+        args = _parse(arguments)
+        return args.action(args) or 0
+    except dev_error as error:
+        print(f"dev: {error}", file=sys.stderr)
+        return error.status
+    except KeyboardInterrupt:
+        return 130

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The commands of ./dev other than test. Each takes the parsed arguments and returns a status."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+
+from devtool import process, setup
+from devtool.process import BUILD, ROOT, dev_error, plain, say, tool
+
+PRESET_NEEDS = {
+    "release": ("build", "bench"),
+    "clang": ("build", "bench", "clang"),
+    "asan-ubsan": ("build", "clang"),
+    "tsan": ("build", "clang"),
+    "coverage": ("build", "clang"),
+    "aarch64": ("build", "cross"),
+    "debug": ("build",),
+    "model": ("build",),
+}
+CLANG_VERSIONS = ("19", "20", "18")
+CPP_FOLDERS = ("include", "src", "bench", "tests", "examples", "server")
+
+
+def _build(preset: str, *targets: str) -> None:
+    setup.require(*PRESET_NEEDS[preset])
+    plain(["cmake", "--preset", preset, "--log-level=WARNING"])
+    command = ["cmake", "--build", "--preset", preset, "-j", str(process.jobs())]
+    plain([*command, "--target", *targets] if targets else command)
+
+
+def _lab(arguments: list[str]) -> None:
+    process.replace([setup.venv(), "-m", "lab", *arguments])
+
+
+def build(args: argparse.Namespace) -> int:
+    _build(args.preset, *args.target)
+    return 0
+
+
+def bench(args: argparse.Namespace) -> int:
+    _build("release", "spolia-bench")
+    process.replace([str(BUILD / "release" / "bench" / "spolia-bench"), *args.rest])
+    return 0
+
+
+def lab(args: argparse.Namespace) -> int:
+    _build("release", "spolia-bench")
+    _lab(args.rest)
+    return 0
+
+
+def demo(args: argparse.Namespace) -> int:
+    _build("release", "spolia-bench")
+    _lab(["demo", *args.rest])
+    return 0
+
+
+def model(args: argparse.Namespace) -> int:
+    _build("model")
+    selection = ["-R", args.pattern] if args.pattern else []
+    plain(["ctest", "--preset", "model", "-j2", *selection])
+    return 0
+
+
+def stress(args: argparse.Namespace) -> int:
+    """Rounds of the long tests until the time is over; the first failure ends it."""
+    _build(args.preset)
+    selection = ["-R", args.pattern] if args.pattern else ["-L", "long"]
+    command = ["ctest", "--preset", args.preset, "-j2", *selection]
+    deadline = time.monotonic() + args.minutes * 60
+    rounds = 0
+    while rounds == 0 or time.monotonic() < deadline:
+        plain(command)
+        rounds += 1
+    say(f"{rounds} rounds, none failed")
+    return 0
+
+
+def _tracked(*suffixes: str) -> list[str]:
+    listing = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
+    names = subprocess.run(listing, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    return [n for n in names.splitlines() if n.endswith(suffixes) and (ROOT / n).exists()]
+
+
+def format_code(args: argparse.Namespace) -> int:
+    setup.require("format")
+    sources = [n for n in _tracked(".hpp", ".cpp") if n.split("/")[0] in CPP_FOLDERS]
+    formatter = tool(*[f"clang-format-{n}" for n in CLANG_VERSIONS], "clang-format")
+    mode = ["--dry-run", "-Werror", "--ferror-limit=1"] if args.check else ["-i"]
+    statuses = []
+    if sources:
+        command = [formatter, *mode, *sources]
+        statuses.append(subprocess.run(command, cwd=ROOT, check=False).returncode)
+    if "ruff" in (setup.REQUIREMENTS.read_text() if setup.REQUIREMENTS.exists() else ""):
+        ruff = [setup.venv(), "-m", "ruff", "format", "--quiet"]
+        config = ["--config", "lab/ruff.toml"] if (ROOT / "lab" / "ruff.toml").exists() else []
+        command = [*ruff, *config, *(["--check"] if args.check else []), "lab", "tools"]
+        statuses.append(subprocess.run(command, cwd=ROOT, check=False).returncode)
+    return 1 if any(statuses) else 0
+
+
+def lint(args: argparse.Namespace) -> int:
+    command = [sys.executable, "-B", "tools/lint", *args.check]
+    status = subprocess.run(command, cwd=ROOT, check=False).returncode
+    if not args.tidy:
+        return status
+    setup.require("build", "bench", "clang", "tidy")
+    _build("clang")
+    tidy = [tool(*[f"run-clang-tidy-{n}" for n in CLANG_VERSIONS]), "-quiet"]
+    where = ["-p", str(BUILD / "clang"), "-j", str(process.jobs())]
+    units = "^" + re.escape(str(ROOT)) + "/(src|bench|tests|examples)/"
+    return max(status, subprocess.run([*tidy, *where, units], cwd=ROOT, check=False).returncode)
+
+
+def coverage(args: argparse.Namespace) -> int:
+    preset = BUILD / "coverage"
+    shutil.rmtree(preset / "profiles", ignore_errors=True)
+    _build("coverage")
+    plain(["ctest", "--preset", "coverage", "-j2", *(["-L", "quick"] if args.quick else [])])
+    suffixes = [f"-{n}" for n in CLANG_VERSIONS] + [""]
+    merge = tool(*[f"llvm-profdata{s}" for s in suffixes])
+    cov = tool(*[f"llvm-cov{s}" for s in suffixes])
+    profiles = sorted(str(p) for p in (preset / "profiles").glob("*.profraw"))
+    if not profiles:
+        raise dev_error("no test wrote a profile")
+    data = str(preset / "coverage.profdata")
+    plain([merge, "merge", "--sparse", "-o", data, *profiles])
+    programs = [
+        str(p) for p in sorted(preset.glob("tests/**/test-*")) if p.is_file() and os.access(p, 1)
+    ]
+    objects = [programs[0], *(f"--object={p}" for p in programs[1:])]
+    only = ["--sources", f"{ROOT}/include", f"{ROOT}/src"]
+    common = [f"--instr-profile={data}", *objects, *only]
+    plain([cov, "show", "--format=html", f"--output-dir={preset}/html", *common])
+    plain([cov, "report", *common])
+    say(f"lines in colour: {(preset / 'html' / 'index.html').relative_to(ROOT)}")
+    return 0
+
+
+def package(args: argparse.Namespace) -> int:
+    """A stage of the installed library under build/package, and an archive of it."""
+    _build("release")
+    stage = BUILD / "package" / "spolia"
+    shutil.rmtree(stage, ignore_errors=True)
+    plain(["cmake", "--install", str(BUILD / "release"), "--prefix", str(stage)])
+    archive = shutil.make_archive(
+        str(BUILD / "package" / "spolia"), "gztar", stage.parent, "spolia"
+    )
+    say(f"installed into {stage.relative_to(ROOT)}; archive {os.path.relpath(archive, ROOT)}")
+    return 0
+
+
+def clean(args: argparse.Namespace) -> int:
+    for entry in sorted(BUILD.iterdir()) if BUILD.exists() else []:
+        if args.all or entry.name != "venv":
+            shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+    return 0

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Running other programs: with a time limit, a log, and on screen only what says something."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = ROOT / "build"
+
+# Progress lines: they go to the log, and to the screen only as a sign of life now and then.
+NOISE = re.compile(
+    r"^\[\d+/\d+\]|^-- |^Preset |^  \w+=|^$"
+    r"|^\s*Start\s+\d+: |^\s*\d+/\d+ Test +#\d+: .* Passed "
+    r"|^Test project |^Internal ctest|^ninja: |^Label Time|^Total Test|^\w+ += +[\d.]+ sec"
+)
+SIGN_OF_LIFE_SECONDS = 30
+
+
+class dev_error(Exception):
+    """An error whose message is all that the user needs; `status` becomes the exit code."""
+
+    def __init__(self, message: str, status: int = 1) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+@dataclass
+class outcome:
+    status: int
+    output: str
+    timed_out: bool = False
+
+    @property
+    def ok(self) -> bool:
+        return self.status == 0 and not self.timed_out
+
+
+def jobs() -> int:
+    """How many compilers at once: SPOLIA_JOBS, or one per processor that this process may use."""
+    asked = os.environ.get("SPOLIA_JOBS", "")
+    if asked.isdigit() and int(asked) > 0:
+        return int(asked)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 2
+
+
+def say(text: str) -> None:
+    print(text, flush=True)
+
+
+def replace(command: list[str]) -> None:
+    """Become `command`, so that its signals and exit code are the caller's. Does not return."""
+    sys.stdout.flush()
+    os.chdir(ROOT)
+    os.execvp(command[0], command)
+
+
+def plain(command: list[str], env: dict[str, str] | None = None) -> None:
+    """Run with the terminal attached; failure is an error."""
+    status = subprocess.run(command, cwd=ROOT, env=env, check=False).returncode
+    if status != 0:
+        raise dev_error(f"`{' '.join(command)}` failed with exit code {status}", 1)
+
+
+def tool(*names: str) -> str:
+    """The first of these programs that is installed."""
+    for name in names:
+        if shutil.which(name):
+            return name
+    raise dev_error(f"none of these programs is installed: {', '.join(names)}", 2)
+
+
+def watched(
+    command: list[str],
+    seconds: float,
+    log: pathlib.Path,
+    env: dict[str, str] | None = None,
+    verbose: bool = False,
+) -> outcome:
+    """Run `command` for at most `seconds`, everything into `log`, lines that matter to the screen.
+
+    The command gets a process group of its own, so that a time-out also ends its children.
+    """
+    log.parent.mkdir(parents=True, exist_ok=True)
+    started = time.monotonic()
+    expired = threading.Event()
+    with log.open("a", encoding="utf-8") as sink:
+        sink.write(f"$ {' '.join(command)}\n")
+        child = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env=env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
+
+        def end_group() -> None:
+            expired.set()
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
+
+        timer = threading.Timer(max(seconds, 0.1), end_group)
+        timer.start()
+        try:
+            lines = list(_tee(child.stdout, sink, verbose))
+            child.wait()
+        except BaseException:
+            end_group()
+            raise
+        finally:
+            timer.cancel()
+    if expired.is_set():
+        say(f"    ended after {time.monotonic() - started:.0f} s: over its time limit")
+    return outcome(child.returncode, "".join(lines), expired.is_set())
+
+
+def _tee(lines, sink, verbose: bool):
+    shown = time.monotonic()
+    for line in lines:
+        sink.write(line)
+        if verbose or not NOISE.search(line.rstrip("\n")):
+            say("    " + line.rstrip("\n"))
+            shown = time.monotonic()
+        elif time.monotonic() - shown > SIGN_OF_LIFE_SECONDS and line.strip():
+            say("    ... " + line.strip()[:90])
+            shown = time.monotonic()
+        yield line

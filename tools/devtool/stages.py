@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`./dev test`: the stages of continuous integration, one table, and the count at the end."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from devtool import process, setup
+from devtool.process import BUILD, ROOT, say
+
+QUICK = ["-L", "quick"]
+NOT_PACKAGE = ["-LE", "package"]
+PYTEST_RAN_NONE = 5
+
+
+@dataclass
+class tally:
+    """What one stage found. `note` says why a stage failed that has no failed test to show."""
+
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+    note: str = ""
+    seconds: float = 0.0
+
+    def add(self, other: tally) -> None:
+        self.passed += other.passed
+        self.failed += other.failed
+        self.skipped += other.skipped
+        self.note = self.note or other.note
+
+
+@dataclass
+class stage:
+    """`seconds` is the limit of the whole stage; `needs` are sets of setup.NEEDS."""
+
+    name: str
+    seconds: int
+    needs: tuple[str, ...]
+    run: Callable[[context], tally] = field(repr=False)
+
+
+@dataclass
+class context:
+    """One stage while it runs: its log, what is left of its time, and the user's choices."""
+
+    name: str
+    deadline: float
+    verbose: bool
+    pattern: str | None
+
+    def step(self, command: list[str], env: dict[str, str] | None = None) -> process.outcome:
+        left = self.deadline - time.monotonic()
+        log = BUILD / "logs" / f"{self.name}.log"
+        return process.watched(command, left, log, env=env, verbose=self.verbose)
+
+
+def parse_ctest(output: str) -> tally:
+    """The counts of a ctest run. Disabled and skipped tests are neither passed nor failed."""
+    total = re.search(r"^\d+% tests passed, (\d+) tests failed out of (\d+)$", output, re.M)
+    if not total:
+        return tally(failed=1, note="ctest ran no test")
+    failed, count = int(total[1]), int(total[2])
+    idle = re.findall(r"^\s*\d+ - .* \((Skipped|Disabled)\)$", output, re.M)
+    # ctest counts a skipped test as passed, and a disabled one not at all.
+    return tally(count - failed - idle.count("Skipped"), failed, len(idle))
+
+
+def parse_pytest(output: str) -> tally:
+    """The counts of the last line of pytest; errors are failures."""
+    lines = re.findall(r"^=* ?((?:\d+ \w+,? ?)+) in [\d.]+s.*$", output, re.M)
+    counts = {word: int(n) for n, word in re.findall(r"(\d+) (\w+)", lines[-1])} if lines else {}
+    return tally(
+        counts.get("passed", 0),
+        counts.get("failed", 0) + counts.get("error", 0) + counts.get("errors", 0),
+        counts.get("skipped", 0) + counts.get("xfailed", 0),
+    )
+
+
+def parse_unittest(output: str) -> tally:
+    """The counts of a run of Python's unittest."""
+    ran = re.search(r"^Ran (\d+) tests? in", output, re.M)
+    count = int(ran[1]) if ran else 0
+    bad = sum(int(n) for n in re.findall(r"(?:failures|errors|unexpected successes)=(\d+)", output))
+    skipped = sum(int(n) for n in re.findall(r"skipped=(\d+)", output))
+    return tally(count - bad - skipped, bad, skipped)
+
+
+def parse_lint(output: str) -> tally:
+    """One line `lint: name ... ok|N findings` for each check."""
+    results = re.findall(r"^lint: \w+ \.\.\. (\w+)", output, re.M)
+    good = sum(result == "ok" for result in results)
+    return tally(good, len(results) - good)
+
+
+def _checked(outcome: process.outcome, counts: tally, what: str) -> tally:
+    """A run that failed has a failure in its counts, and so has one that ran nothing."""
+    if outcome.timed_out:
+        return tally(counts.passed, counts.failed + 1, counts.skipped, f"{what}: over its time")
+    if counts.failed == 0 and outcome.status != 0:
+        return tally(counts.passed, 1, counts.skipped, counts.note or f"{what} failed")
+    if counts.passed + counts.failed == 0:
+        return tally(0, 1, counts.skipped, f"{what} ran no test")
+    return counts
+
+
+def build(run: context, preset: str, targets: tuple[str, ...] = ()) -> tally | None:
+    """Configure and build; what went wrong, or None."""
+    command = ["cmake", "--preset", preset]
+    outcome = run.step(command)
+    if outcome.ok:
+        command = ["cmake", "--build", "--preset", preset, "-j", str(process.jobs())]
+        outcome = run.step([*command, "--target", *(targets or ("all",))])
+    if outcome.ok:
+        return None
+    return _checked(outcome, tally(failed=1, note=f"`{' '.join(command)}` failed"), "build")
+
+
+def ctest(run: context, preset: str, *selection: str) -> tally:
+    command = ["ctest", "--preset", preset, "-j2", "--no-tests=error", "--output-on-failure"]
+    if run.pattern:
+        command += ["-R", run.pattern]
+    outcome = run.step([*command, *selection])
+    if run.pattern and "No tests were found" in outcome.output:
+        return tally(note="no test fits")
+    return _checked(outcome, parse_ctest(outcome.output), "ctest")
+
+
+def _preset(preset: str, *selection: str, targets: tuple[str, ...] = ()):
+    def run(context: context) -> tally:
+        return build(context, preset, targets) or ctest(context, preset, *selection)
+
+    return run
+
+
+def _lint(run: context) -> tally:
+    counts = tally()
+    for package in ("lint", "devtool"):
+        env = dict(os.environ, PYTHONPATH=str(ROOT / "tools"), PYTHONDONTWRITEBYTECODE="1")
+        tests = [sys.executable, "-m", "unittest", "discover", "-t", "tools", "-s"]
+        outcome = run.step([*tests, f"tools/{package}/tests"], env=env)
+        counts.add(_checked(outcome, parse_unittest(outcome.output), f"unittest of {package}"))
+    outcome = run.step([sys.executable, "-B", "tools/lint"])
+    counts.add(_checked(outcome, parse_lint(outcome.output), "lint"))
+    return counts
+
+
+def _python(run: context) -> tally:
+    try:
+        python = setup.venv()
+    except process.dev_error as error:
+        return tally(failed=1, note=str(error))
+    command = [python, "-m", "pytest", "-q", "lab"]
+    if run.pattern:
+        command += ["-k", run.pattern]
+    outcome = run.step([*command, "-p", "no:cacheprovider"])
+    if run.pattern and outcome.status == PYTEST_RAN_NONE:
+        return tally(note="no test fits")
+    return _checked(outcome, parse_pytest(outcome.output), "pytest")
+
+
+# In the order of what it costs to find the next mistake.
+STAGES = [
+    stage("lint", 120, (), _lint),
+    stage(
+        "release",
+        900,
+        ("build", "bench"),
+        _preset("release", *NOT_PACKAGE, targets=("all", "all_verify_interface_header_sets")),
+    ),
+    stage("asan-ubsan", 900, ("build", "clang"), _preset("asan-ubsan")),
+    stage("tsan", 900, ("build", "clang"), _preset("tsan")),
+    stage(
+        "model",
+        600,
+        ("build",),
+        _preset("model", targets=("all", "all_verify_interface_header_sets")),
+    ),
+    stage("debug", 600, ("build",), _preset("debug", *QUICK, targets=("spolia-quick-tests",))),
+    stage(
+        "aarch64",
+        600,
+        ("build", "cross"),
+        _preset("aarch64", *QUICK, targets=("spolia-quick-tests",)),
+    ),
+    stage("package", 300, ("build", "bench", "package"), _preset("release", "-L", "package")),
+    stage("python", 300, ("build", "bench", "python"), _python),
+]
+NAMES = [one.name for one in STAGES]
+
+
+def run_stages(names: list[str], pattern: str | None, verbose: bool) -> int:
+    """Run the named stages (none named: all); 0 if nothing failed."""
+    chosen = [one for one in STAGES if not names or one.name in names]
+    setup.require(*dict.fromkeys(need for one in chosen for need in one.needs))
+    results: dict[str, tally] = {}
+    for number, one in enumerate(chosen, 1):
+        say(f"=== {one.name} ({number} of {len(chosen)}, at most {one.seconds} s)")
+        log = BUILD / "logs" / f"{one.name}.log"
+        log.unlink(missing_ok=True)
+        started = time.monotonic()
+        result = one.run(context(one.name, started + one.seconds, verbose, pattern))
+        result.seconds = time.monotonic() - started
+        results[one.name] = result
+        say(f"=== {_row(one.name, result)}")
+    return _summary(results)
+
+
+def _row(name: str, result: tally) -> str:
+    skipped = f", {result.skipped} skipped" if result.skipped else ""
+    note = f"   {result.note}" if result.note else ""
+    counts = f"{result.passed:6d} passed {result.failed:4d} failed{skipped}"
+    return f"{name:<12}{counts}{result.seconds:9.1f} s{note}"
+
+
+def _summary(results: dict[str, tally]) -> int:
+    total = tally()
+    say("")
+    for name, result in results.items():
+        say(_row(name, result))
+        total.add(result)
+    if total.passed + total.failed == 0:
+        total.failed = 1
+    say(f"{'in all':<12}{sum(result.seconds for result in results.values()):.0f} s")
+    say(f"logs: {(BUILD / 'logs').relative_to(ROOT)}/")
+    say(f"{total.passed} passed, {total.failed} failed")
+    return 1 if total.failed else 0

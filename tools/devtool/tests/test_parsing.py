@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The counts that `./dev test` takes from the output of others, and the choice of packages."""
+
+import pathlib
+import sys
+import tempfile
+import unittest
+
+from devtool import process, setup, stages
+
+CTEST = """\
+ 1/4 Test #1: a/B.c ........   Passed    0.00 sec
+67% tests passed, 1 tests failed out of 3
+
+The following tests did not run:
+\t  3 - a/B.d (Skipped)
+\t  4 - a/B.e (Disabled)
+
+The following tests FAILED:
+\t  2 - a/B.f (Failed)
+Errors while running CTest
+"""
+
+
+def counts(tally):
+    return tally.passed, tally.failed, tally.skipped
+
+
+class Parsing(unittest.TestCase):
+    def test_ctest(self):
+        self.assertEqual(counts(stages.parse_ctest(CTEST)), (1, 1, 2))
+        good = "100% tests passed, 0 tests failed out of 12\n"
+        self.assertEqual(counts(stages.parse_ctest(good)), (12, 0, 0))
+        self.assertEqual(stages.parse_ctest("No tests were found!!!\n").failed, 1)
+
+    def test_pytest(self):
+        for line, expected in (
+            ("3 passed in 0.12s", (3, 0, 0)),
+            ("1 failed, 2 passed, 1 skipped, 4 warnings in 61.00s (0:01:01)", (2, 1, 1)),
+            ("==== 1 passed, 2 errors in 0.10s ====", (1, 2, 0)),
+            ("no tests ran in 0.01s", (0, 0, 0)),
+        ):
+            with self.subTest(line):
+                self.assertEqual(counts(stages.parse_pytest(f"...\n{line}\n")), expected)
+
+    def test_unittest(self):
+        bad = "Ran 5 tests in 0.1s\n\nFAILED (failures=1, errors=1, skipped=1)\n"
+        self.assertEqual(counts(stages.parse_unittest(bad)), (2, 2, 1))
+        self.assertEqual(counts(stages.parse_unittest("Ran 1 test in 0.0s\n\nOK\n")), (1, 0, 0))
+
+    def test_lint(self):
+        text = "a.hpp:1: bad\nlint: floors ... 1 findings\nlint: orders ... ok\n"
+        self.assertEqual(counts(stages.parse_lint(text)), (1, 1, 0))
+
+    def test_a_run_that_failed_or_ran_nothing_counts_as_a_failure(self):
+        checked = stages._checked
+        nothing = checked(process.outcome(0, ""), stages.tally(), "x")
+        self.assertEqual((nothing.failed, nothing.note), (1, "x ran no test"))
+        self.assertEqual(checked(process.outcome(8, ""), stages.tally(passed=3), "x").failed, 1)
+        late = checked(process.outcome(0, "", timed_out=True), stages.tally(passed=3), "x")
+        self.assertEqual((late.passed, late.failed), (3, 1))
+        self.assertEqual(checked(process.outcome(8, ""), stages.tally(2, 5), "x").failed, 5)
+
+
+class Watching(unittest.TestCase):
+    def run_python(self, code, seconds):
+        with tempfile.TemporaryDirectory() as folder:
+            log = pathlib.Path(folder) / "log"
+            return process.watched([sys.executable, "-c", code], seconds, log), log.read_text()
+
+    def test_output_goes_to_the_log(self):
+        outcome, log = self.run_python("print('-- quiet')", 30)
+        self.assertTrue(outcome.ok)
+        self.assertEqual(outcome.output, "-- quiet\n")
+        self.assertIn("-- quiet\n", log)
+
+    def test_a_time_out_ends_the_children_too(self):
+        # The grandchild holds the output open: reading it ends only when that is gone as well.
+        sleeper = "[sys.executable, '-c', 'import signal; signal.pause()']"
+        outcome, _ = self.run_python(f"import subprocess, sys; subprocess.run({sleeper})", 1)
+        self.assertTrue(outcome.timed_out)
+        self.assertFalse(outcome.ok)
+
+
+class Packages(unittest.TestCase):
+    def test_missing(self):
+        there = {"a", "c1", "c2"}.__contains__
+        needs = ["a", "b|a", "c1&c2|d", "c1&e|f", "g++"]
+        self.assertEqual(setup.missing(needs, there), ["c1&e|f", "g++"])
+
+    def test_choose_takes_the_first_way_that_is_wholly_available(self):
+        there = {"x1", "y", "z"}.__contains__
+        self.assertEqual(setup.choose(["x1&x2|y&z", "w"], there), ["y", "z", "w"])
+
+    def test_each_set_names_packages(self):
+        for name, needs in setup.NEEDS.items():
+            for need in needs:
+                for way in setup.alternatives(need):
+                    self.assertTrue(all(package.strip() for package in way), (name, need))
+
+
+if __name__ == "__main__":
+    unittest.main()
