@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The claims of 'Are Your Epochs Too Epic? Batch Free Can Be Harmful' beside what was seen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lab import look, words
+from lab.stats import (
+    DEFAULT,
+    Comparison,
+    Config,
+    allocator_groups,
+    by_conditions,
+    compare,
+    find,
+    stalled,
+)
+
+SEEN, NOT_SEEN, UNPROVEN, MISSING = "seen", "not seen", "unproven", "not measured"
+
+
+@dataclass(frozen=True)
+class Claim:
+    claim: str
+    paper: str
+    here: str
+    verdict: str
+
+
+def check(configs: list[Config], ref: words.Reference | None) -> list[Claim]:
+    return [
+        _amortized_faster(ref),
+        _beats(
+            ref,
+            ("none", "batch"),
+            "Token, amortized, is faster than leaking",
+            "faster at every thread count (figure 11a)",
+        ),
+        _beats_rivals(ref),
+        _pauses(configs),
+        _pile_up(configs),
+        _mimalloc(configs),
+        _robust(configs),
+    ]
+
+
+def _verdict(comparisons: list[Comparison]) -> str:
+    """Whether 'larger than one' was seen."""
+    if any(c.proven and c.ratio < 1 for c in comparisons):
+        return NOT_SEEN
+    return SEEN if any(c.proven for c in comparisons) else UNPROVEN
+
+
+def _amortized_faster(ref) -> Claim:
+    claim, paper = "Freeing a few at a time is faster than in batches", "2.6 × (DEBRA)"
+    gains = words.release_gains(ref.at()) if ref else []
+    if not gains:
+        return Claim(claim, paper, "–", MISSING)
+    here = ", ".join(f"{look.scheme(s).title} {look.times(g.ratio)}" for s, g in gains)
+    return Claim(claim, paper, here, _verdict([g for _, g in gains]))
+
+
+def _beats(ref, rival: tuple[str, str], claim: str, paper: str) -> Claim:
+    one, other = (ref.find(DEFAULT), ref.find(rival)) if ref else (None, None)
+    if not one or not other:
+        return Claim(claim, paper, "–", MISSING)
+    gain = compare(one.ops_per_s, other.ops_per_s)
+    return Claim(claim, paper, look.times(gain.ratio), _verdict([gain]))
+
+
+def _beats_rivals(ref) -> Claim:
+    claim = "Token, amortized, is faster than every other scheme in its published (batch) form"
+    paper = "1.7 × the next fastest (NBR+)"
+    rivals = [c for c in ref.at() if c.scheme not in ("token", "none")] if ref else []
+    rivals = [c for c in rivals if not c.scheme.startswith("token") and c.release == "batch"]
+    if not rivals:
+        return Claim(claim, paper, "–", MISSING)
+    best = max(rivals, key=lambda c: c.ops_per_s.median)
+    found = _beats(ref, best.series, claim, paper)
+    return Claim(claim, paper, f"{found.here} {look.series_title(best.series)}", found.verdict)
+
+
+def _pauses(configs) -> Claim:
+    claim = "Freeing in batches causes long single pauses, amortized freeing does not"
+    paper = "many frees of milliseconds against few (figure 3)"
+    pair = words.pause_pair(configs)
+    if not pair:
+        return Claim(claim, paper, "–", MISSING)
+    change = compare(pair[1].free_ns_p999, pair[0].free_ns_p999)
+    if change is None:
+        return Claim(claim, paper, "–", MISSING)
+    here = f"99.9 %: {look.times(change.ratio)} shorter amortized"
+    return Claim(claim, paper, here, _verdict([change]))
+
+
+def _pile_up(configs) -> Claim:
+    claim = "The naive token piles up garbage"
+    paper = "garbage grows through the whole run (figure 6)"
+    best = None
+    for members in by_conditions(configs).values():
+        if members[0].conditions.stall:
+            continue
+        for config in members:
+            twin = find(members, DEFAULT, config.threads)
+            if config.scheme == "token_naive" and twin:
+                change = compare(config.garbage_peak, twin.garbage_peak)
+                if change and (best is None or config.threads > best[1]):
+                    best = change, config.threads
+    if best is None:
+        return Claim(claim, paper, "–", MISSING)
+    change, threads = best
+    here = f"{look.times(change.ratio)} the garbage of the default at {threads} threads"
+    return Claim(claim, paper, here, _verdict([change]))
+
+
+def _mimalloc(configs) -> Claim:
+    claim = "On mimalloc amortized freeing brings nothing, on the others it does"
+    paper = "mimalloc 0.91 ×, jemalloc 2.6 ×, tcmalloc 3.3 ×"
+    gains = {}
+    for members in allocator_groups(configs):
+        for name in {c.conditions.allocator for c in members}:
+            own = [c for c in members if c.conditions.allocator == name]
+            found = [gain for scheme, gain in words.release_gains(own) if scheme == DEFAULT[0]]
+            if found:
+                gains[name] = found[0]
+    if "mimalloc" not in gains or len(gains) < 2:
+        return Claim(claim, paper, "–", MISSING)
+    here = ", ".join(f"{name} {look.times(gain.ratio)}" for name, gain in sorted(gains.items()))
+    others = [gain for name, gain in gains.items() if name != "mimalloc"]
+    own = gains["mimalloc"]
+    if own.proven and own.ratio > 1:
+        return Claim(claim, paper, here, NOT_SEEN)
+    return Claim(claim, paper, here, _verdict(others))
+
+
+def _robust(configs) -> Claim:
+    claim = "Robust schemes hold their bound with a stalled reader, epochs hold none"
+    paper = "a single delayed thread can keep all from reclaiming"
+    kept, broken, unbounded = words.bounds(stalled(configs))
+    if not kept and not broken:
+        return Claim(claim, paper, "–", MISSING)
+    here = f"{len(kept)} of {len(kept) + len(broken)} bounds kept"
+    if unbounded:
+        most = max(c.garbage_peak.high for c in unbounded)
+        here += f"; without a bound up to {look.count(most)} nodes"
+    return Claim(claim, paper, here, NOT_SEEN if broken else SEEN)

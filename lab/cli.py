@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line: sweep, report, demo."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from lab import allocators, demo, sweep
+from lab.bench import DEFAULT_BENCH, ROOT, Bench
+from lab.errors import LabError
+from lab.matrix import LIMITS, Matrix, Plan, check_matrix, check_number, expand, read_toml
+from lab.records import Store
+from lab.report import write_report
+
+OUT = ROOT / "build" / "lab"
+BENCH = click.option(
+    "--bench",
+    type=click.Path(path_type=Path),
+    default=DEFAULT_BENCH,
+    envvar="SPOLIA_BENCH",
+    show_default=str(DEFAULT_BENCH.relative_to(ROOT)),
+    help="The benchmark program.",
+)
+
+
+class _List(click.ParamType):
+    """A comma-separated list of one kind of value."""
+
+    def __init__(self, kind, name: str):
+        self.kind, self.name = kind, name
+
+    def convert(self, value, param, ctx):
+        if isinstance(value, list):
+            return value
+        try:
+            found = [self.kind(word.strip()) for word in value.split(",") if word.strip()]
+        except ValueError:
+            self.fail(f"'{value}' is not a list of {self.name}, such as 1,2,4", param, ctx)
+        return found or self.fail("name at least one value", param, ctx)
+
+
+NAMES = _List(str, "names")
+WHOLE = _List(int, "whole numbers")
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+def cli() -> None:
+    """Runs sweeps of spolia-bench, and draws what came out of them on one page."""
+
+
+@cli.command("sweep")
+@click.option("--config", type=click.Path(path_type=Path), help="A TOML file with [[matrix]].")
+@click.option("--structure", type=NAMES, help="Comma-separated; so are all lists below.")
+@click.option("--scheme", type=NAMES, help="Which schemes.")
+@click.option("--release", type=NAMES, help="Which release policies.")
+@click.option("--threads", type=WHOLE, help="Numbers of threads.")
+@click.option("--keys", type=WHOLE, help="Key ranges.  [default: 200000 in abtree, 1000 in list]")
+@click.option("--update", type=WHOLE, help="Updates, per cent.")
+@click.option("--allocator", type=NAMES, help="glibc, jemalloc, tcmalloc, mimalloc.")
+@click.option("--stall", type=click.Choice(["no", "yes", "both"]), help="Park one reader?")
+@click.option("--batch", type=WHOLE, help="Batch sizes.")
+@click.option("--seconds", type=float, help="Length of one trial.")
+@click.option("--trace/--no-trace", default=None, help="Keep traces, for timelines.")
+@click.option("--trials", type=int, help="Repetitions of each cell.  [default: 3]")
+@click.option("--seed", type=int, help="Of keys and of the order of trials.  [default: 1]")
+@click.option("--timeout", type=float, help="Give up on a trial after so many seconds.")
+@click.option("--out", type=click.Path(path_type=Path), default=OUT / "sweep.jsonl",
+              show_default="build/lab/sweep.jsonl", help="Results; is resumed.")  # fmt: skip
+@click.option("--dry-run", is_flag=True, help="Only say what would run.")
+@BENCH
+def sweep_command(config, trials, seed, timeout, out, dry_run, bench, **lists) -> None:
+    """Run a matrix of configurations, interleaved; start it again and it goes on."""
+    console = Console(stderr=True)
+    program = Bench(bench)
+    plan = _plan(program, config, lists, trials, seed)
+    if timeout is not None:
+        check_number("timeout", timeout)
+    if plan.skipped:
+        console.print(f"{len(plan.skipped)} combinations cannot run and are left out:")
+        for cell in {(c.structure, c.scheme, c.release): c for c in plan.skipped}.values():
+            console.print(f"  {cell.structure} {cell.scheme}/{cell.release}", highlight=False)
+    if dry_run:
+        for cell in plan.cells:
+            click.echo(f"{cell.hash()}  {cell.label()}")
+        click.echo(f"{len(plan.cells)} cells, {plan.trials} trials each")
+        return
+    with Store(out) as store:
+        limits = sweep.Limits(trial_timeout=timeout)
+        outcome = sweep.run(plan, program, store, limits, console)
+    sweep.summarise(outcome, lambda text: console.print(text, highlight=False))
+    click.echo(f"results: {out}\nnext:    python -m lab report {out} --out report.html")
+    if outcome.failed:
+        sys.exit(1)
+
+
+def _plan(program: Bench, config, lists: dict, trials, seed) -> Plan:
+    if lists["stall"] is not None:
+        lists["stall"] = {"no": [False], "yes": [True], "both": [False, True]}[lists["stall"]]
+    for name in ("seconds", "trace"):
+        lists[name] = None if lists[name] is None else [lists[name]]
+    given = {name: value for name, value in lists.items() if value is not None}
+    catalogue = program.catalogue()
+    matrices, settings, source = [Matrix(**given)], {}, ""
+    if config is not None:
+        matrices, settings = read_toml(config, Matrix())
+        for matrix in matrices:
+            vars(matrix).update(given)
+        source = f"{config}: "
+    for matrix in matrices:
+        check_matrix(matrix, catalogue, list(allocators.ALLOCATORS), source)
+        for name in matrix.allocator:
+            allocator = allocators.ALLOCATORS[name]
+            if not allocator.installed():
+                raise LabError(f"{name} is not installed; apt-get install {allocator.package}")
+    numbers = {"trials": 3, "seed": 1, **settings}
+    numbers.update({k: v for k, v in (("trials", trials), ("seed", seed)) if v is not None})
+    for name, value in numbers.items():
+        check_number(name, value, source)
+    cells, skipped = expand(matrices, catalogue)
+    if not cells:
+        raise LabError("none of these combinations can run; see 'spolia-bench list'")
+    return Plan(cells, numbers["trials"], numbers["seed"], skipped)
+
+
+@cli.command("report")
+@click.argument("results", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--out", type=click.Path(path_type=Path), default=OUT / "report.html",
+              show_default="build/lab/report.html", help="The page to write.")  # fmt: skip
+@click.option("--title", default="Spolia laboratory", help="The heading of the page.")
+def report_command(results, out, title) -> None:
+    """Draw results files as one self-contained HTML page."""
+    write_report(list(results), out, title)
+    click.echo(f"{out} ({out.stat().st_size / 1e6:.1f} MB)\n{out.resolve().as_uri()}")
+
+
+@cli.command("demo")
+@click.option("--budget", type=float, default=270, show_default=True,
+              help="Seconds for everything, the report included.")  # fmt: skip
+@click.option("--out", type=click.Path(path_type=Path), default=OUT / "demo",
+              show_default="build/lab/demo", help="Folder for results and page.")  # fmt: skip
+@BENCH
+def demo_command(budget, out, bench) -> None:
+    """A quick look at this machine: a few minutes of trials, then the page."""
+    if not 10 <= budget <= LIMITS["seconds"][1]:
+        raise LabError(f"budget is {budget:g}; it must be from 10 to 3600 seconds")
+    if not demo.run(Bench(bench), out, budget, Console()):
+        sys.exit(1)
+
+
+def main() -> None:
+    try:
+        cli(prog_name="python -m lab", standalone_mode=False)
+    except click.ClickException as error:
+        click.echo(f"lab: {error.format_message()}", err=True)
+        sys.exit(2)
+    except LabError as error:
+        click.echo(f"lab: {error}", err=True)
+        sys.exit(2)
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("\nlab: stopped; the same command goes on where it was", err=True)
+        sys.exit(130)

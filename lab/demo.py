@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A quick look at this machine, within a few minutes."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from lab import allocators, look, stats, sweep, words
+from lab.bench import Bench
+from lab.matrix import Cell, Plan
+from lab.records import Store, load
+from lab.report import write_report
+
+# What is kept back for reading the results and writing the page.
+REPORT_SECONDS = 20
+LINES = [
+    ("none", "batch"), ("token", "amortized"), ("token", "batch"), ("token_naive", "batch"),
+    ("debra", "amortized"), ("debra", "batch"), ("neutralization_plus", "batch"),
+]  # fmt: skip
+LIST_LINES = [("none", "batch"), ("token", "amortized"), ("hazard_pointers", "batch"),
+              ("hazard_pointers", "amortized")]  # fmt: skip
+TIMELINES = [("token_naive", "batch"), ("debra", "batch"), ("token", "batch"),
+             ("token", "amortized")]  # fmt: skip
+STALLED = [
+    ("abtree", "token", "amortized"), ("abtree", "debra", "amortized"),
+    ("abtree", "neutralization", "batch"), ("abtree", "neutralization_plus", "batch"),
+    ("list", "hazard_pointers", "batch"),
+]  # fmt: skip
+TREE_KEYS, LIST_KEYS = 200_000, 500
+# The batch size at which the paper compares schemes.
+LARGE_BATCH = 32_768
+
+
+@dataclass
+class Stage:
+    """One question, its cells, and its share of the time."""
+
+    name: str
+    title: str
+    cells: list[Cell]
+    trials: int
+    share: float
+
+
+def _cell(structure: str, series: tuple[str, str], threads: int, allocator: str, **more) -> Cell:
+    keys = TREE_KEYS if structure == "abtree" else LIST_KEYS
+    values = {"keys": keys, "update": 100, "seconds": 0.5, "allocator": allocator, **more}
+    return Cell(structure, *series, threads, **values)
+
+
+def stages(allocator: str, found: list[str]) -> list[Stage]:
+    tree = [_cell("abtree", s, t, allocator) for s in LINES for t in (1, 2, 4, 8)]
+    lists = [_cell("list", s, t, allocator) for s in LIST_LINES for t in (1, 2, 4)]
+    stalled = [
+        _cell(structure, (scheme, release), 4, allocator, seconds=1.0, stall=stall)
+        for structure, scheme, release in STALLED
+        for stall in (True, False)
+    ]
+    pauses = [
+        _cell("abtree", (scheme, release), 2, allocator, seconds=1.0, batch=LARGE_BATCH)
+        for scheme in ("token", "debra", "neutralization_plus")
+        for release in ("batch", "amortized", "pooled")
+    ]
+    traced = [_cell("abtree", s, 4, allocator, seconds=1.0, trace=True) for s in TIMELINES]
+    allocs = [
+        _cell("abtree", ("token", release), 2, name)
+        for name in found
+        for release in ("batch", "amortized")
+    ]
+    # Timelines come first because they take one round; the longest stage takes what is left.
+    made = [
+        Stage("timelines", "timelines", traced, 1, 0.04),
+        Stage("stall", "a stalled reader", stalled, 2, 0.14),
+        Stage("pauses", "pauses", pauses, 3, 0.18),
+        Stage("allocators", "allocators", allocs if len(found) > 1 else [], 3, 0.12),
+        Stage("list", "list, threads", lists, 3, 0.16),
+        Stage("threads", "abtree, threads", tree, 5, 0.36),
+    ]
+    return [stage for stage in made if stage.cells]
+
+
+def run(bench: Bench, out: Path, budget: float, console: Console) -> bool:
+    """Runs all stages and writes the page; False when trials failed."""
+    begin = time.monotonic()
+    catalogue = bench.catalogue()
+    found = allocators.installed()
+    allocator = "jemalloc" if "jemalloc" in found else "glibc"
+    console.print(f"[bold]Spolia demo[/]: at most {budget / 60:.1f} minutes, on {allocator}")
+    missing = [name for name in allocators.ALLOCATORS if name not in found]
+    if missing:
+        packages = " ".join(allocators.ALLOCATORS[name].package for name in missing)
+        console.print(f"[dim]not installed: {', '.join(missing)} (apt-get install {packages})[/]")
+    if out.is_dir():
+        _clear(out)
+    failed, results = [], []
+    end = begin + budget - min(REPORT_SECONDS, budget / 4)
+    plan = stages(allocator, found)
+    for place, stage in enumerate(plan):
+        cells = [c for c in stage.cells if catalogue.supports(c.structure, c.scheme, c.release)]
+        if not cells:
+            continue
+        path = out / f"{stage.name}.jsonl"
+        outcome = _run_stage(bench, stage, cells, path, plan[place:], end, console)
+        failed += outcome.failed
+        if outcome.done:
+            results.append(path)
+    page = out / "report.html"
+    write_report(results, page, "Spolia on this machine")
+    _print_table(results, console)
+    minutes, seconds = divmod(int(time.monotonic() - begin), 60)
+    console.print(f"\nDone in {minutes} min {seconds} s. The report:")
+    # Printed as it is: a link that is wrapped cannot be opened.
+    console.print(f"  {page.resolve().as_uri()}", soft_wrap=True, highlight=False)
+    return not failed
+
+
+def _clear(out: Path) -> None:
+    """Removes the results of an earlier demo: another build or a half-done run would mix in."""
+    for stage in stages("glibc", ["glibc", "jemalloc"]):
+        for name in (f"{stage.name}.jsonl", f"{stage.name}.failures.jsonl"):
+            (out / name).unlink(missing_ok=True)
+        shutil.rmtree(out / f"{stage.name}.traces", ignore_errors=True)
+
+
+def _run_stage(bench, stage, cells, path, left, end, console) -> sweep.Outcome:
+    now = time.monotonic()
+    share = stage.share / sum(other.share for other in left)
+    limits = sweep.Limits(
+        trial_timeout=30, deadline=now + (end - now) * share, first_round_deadline=end
+    )
+    plan = Plan(cells, stage.trials)
+    with Store(path) as store:
+        return sweep.run(plan, bench, store, limits, console, f"{stage.title:<17}")
+
+
+def _print_table(results: list[Path], console: Console) -> None:
+    configs = stats.group(load(results))
+    cores = next(iter(configs)).trials[0].record.get("machine", {}).get("cores")
+    ref = words.reference(configs, cores)
+    if ref is None:
+        return
+    table = Table(title=f"\n{ref.where()}", title_justify="left", box=None, pad_edge=False)
+    table.add_column("", no_wrap=True)
+    for name in ("speed", "peak memory", "peak garbage", "pause 99.9 %", "longest pause"):
+        table.add_column(name, justify="right")
+    for config in sorted(ref.at(), key=lambda c: -c.ops_per_s.median):
+        formats = (("ops_per_s", look.rate), ("peak_rss_bytes", look.size),
+                   ("garbage_peak", look.count), ("free_ns_p999", look.duration),
+                   ("free_ns_max", look.duration))  # fmt: skip
+        spreads = [(getattr(config, name), text) for name, text in formats]
+        style = "bold" if config.series == stats.DEFAULT else ""
+        cells = [text(spread.median) if spread else "–" for spread, text in spreads]
+        table.add_row(look.series_title(config.series), *cells, style=style)
+    console.print(table)

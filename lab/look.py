@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fixed names, colours and markers of schemes and releases; number formats."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Scheme:
+    title: str
+    short: str
+    light: str
+    dark: str
+    marker: str
+
+
+# A family shares a hue: tokens blue to violet, DEBRA and its kin orange, pointers red to pink,
+# neutralization green, eras and intervals brown to olive.
+SCHEMES = {
+    "none": Scheme("Leaking", "leak", "#6f7680", "#9aa2ad", "x"),
+    "token": Scheme("Token", "token", "#1f5fd6", "#6aa2ff", "circle"),
+    "token_naive": Scheme("Token, naive", "t. naive", "#8a3fd1", "#bf8cff", "triangle-up"),
+    "token_pass_first": Scheme(
+        "Token, pass-first", "t. pass-first", "#0a93b5", "#4fc7e3", "triangle-right"
+    ),
+    "token_periodic": Scheme(
+        "Token, periodic", "t. periodic", "#5b57c8", "#9a98ff", "triangle-down"
+    ),
+    "debra": Scheme("DEBRA", "debra", "#d9730d", "#ff9f45", "square"),
+    "hazard_pointers": Scheme("Hazard pointers", "haz. ptr", "#cf2f5a", "#ff7193", "diamond"),
+    "neutralization": Scheme("Neutralization", "nbr", "#2e8b3d", "#63c974", "pentagon"),
+    "neutralization_plus": Scheme("Neutralization+", "nbr+", "#00796b", "#35c4b0", "hexagon"),
+    "quiescent": Scheme("Quiescent states", "qsbr", "#a8551e", "#e0935c", "star"),
+    "rcu": Scheme("RCU", "rcu", "#b58900", "#e6c34a", "star-diamond"),
+    "hazard_eras": Scheme("Hazard eras", "eras", "#a2397f", "#e27fc3", "cross"),
+    "wait_free_eras": Scheme("Wait-free eras", "wf eras", "#7d4a6b", "#c294b3", "hourglass"),
+    "intervals": Scheme("Intervals", "ibr", "#6b7d12", "#b4c85a", "bowtie"),
+}
+UNKNOWN = ("#7a6a58", "#b8a691", "circle")
+
+RELEASES = {"batch": "batch", "amortized": "amortized", "pooled": "pooled"}
+DASHES = {"amortized": "solid", "batch": "dash", "pooled": "dot"}
+ALLOCATORS = {
+    "glibc": ("#6f7680", "#9aa2ad", "square"),
+    "jemalloc": ("#d9730d", "#ff9f45", "circle"),
+    "tcmalloc": ("#1f5fd6", "#6aa2ff", "diamond"),
+    "mimalloc": ("#2e8b3d", "#63c974", "triangle-up"),
+}
+NO_BREAK = "\N{NO-BREAK SPACE}"
+
+
+def scheme(name: str) -> Scheme:
+    if name in SCHEMES:
+        return SCHEMES[name]
+    title = name.replace("_", " ").capitalize()
+    return Scheme(title, title, *UNKNOWN)
+
+
+def series_title(series: tuple[str, str]) -> str:
+    """A scheme that never frees has no release policy to speak of."""
+    name, release = series
+    if name == "none":
+        return scheme(name).title
+    return f"{scheme(name).title} · {RELEASES.get(release, release)}"
+
+
+def series_short(series: tuple[str, str]) -> str:
+    name, release = series
+    return scheme(name).short if name == "none" else f"{scheme(name).short} · {release[:5]}"
+
+
+def marker(series: tuple[str, str]) -> str:
+    """Amortized is drawn filled, batch open, pooled with a dot inside."""
+    name, release = series
+    suffix = {"batch": "-open", "pooled": "-open-dot"}.get(release, "")
+    shape = scheme(name).marker
+    return f"{shape}-thin-open" if shape == "x" and name == "none" else shape + suffix
+
+
+def sort_key(series: tuple[str, str]) -> tuple:
+    """The order of the legend: the default first, then as listed above, releases by name."""
+    names = ["token", *(name for name in SCHEMES if name not in ("token", "none")), "none"]
+    name, release = series
+    place = names.index(name) if name in names else len(names)
+    order = {"amortized": 0, "pooled": 1, "batch": 2}
+    return place, name, order.get(release, 3), release
+
+
+def colours() -> dict[str, tuple[str, str]]:
+    """Light and dark value of every colour that a chart may name as '@name'."""
+    named = {f"scheme-{name}": (s.light, s.dark) for name, s in SCHEMES.items()}
+    named.update({f"allocator-{name}": value[:2] for name, value in ALLOCATORS.items()})
+    named["unknown"] = UNKNOWN[:2]
+    return named
+
+
+def scheme_colour(name: str) -> str:
+    return f"@scheme-{name}" if name in SCHEMES else "@unknown"
+
+
+def allocator_colour(name: str) -> str:
+    return f"@allocator-{name}" if name in ALLOCATORS else "@unknown"
+
+
+def _three(value: float) -> str:
+    """Three significant digits at most, no exponent, no trailing zeros."""
+    if value == 0:
+        return "0"
+    digits = max(0, 2 - math.floor(math.log10(abs(value))))
+    text = f"{value:,.{digits}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _scaled(value: float, steps: list[tuple[float, str]]) -> str:
+    for size, unit in steps:
+        # 999.6 K would print as 1,000 K.
+        if abs(value) >= size * 0.9995:
+            return _three(value / size) + (NO_BREAK + unit if unit else "")
+    return _three(value) + (NO_BREAK + steps[-1][1] if steps[-1][1] else "")
+
+
+def count(value: float | None) -> str:
+    if value is None:
+        return "–"
+    return _scaled(value, [(1e9, "G"), (1e6, "M"), (1e3, "K"), (1, "")])
+
+
+def rate(value: float | None) -> str:
+    return "–" if value is None else count(value).rstrip() + "/s"
+
+
+def size(value: float | None) -> str:
+    if value is None:
+        return "–"
+    return _scaled(value, [(1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1, "B")])
+
+
+def duration(nanoseconds: float | None) -> str:
+    if nanoseconds is None:
+        return "–"
+    return _scaled(nanoseconds, [(1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1, "ns")])
+
+
+def times(ratio: float) -> str:
+    if ratio >= 100:
+        return f"{ratio:,.0f}{NO_BREAK}×"
+    return (f"{ratio:.1f}" if ratio >= 10 else f"{ratio:.2f}") + f"{NO_BREAK}×"
+
+
+def percent(share: float) -> str:
+    return f"{share * 100:.0f}{NO_BREAK}%"
+
+
+def duration_ticks(low: float, high: float) -> tuple[list[float], list[str]]:
+    """Ticks of a logarithmic axis of nanoseconds, one a decade."""
+    first = math.floor(math.log10(max(low, 1)))
+    last = math.ceil(math.log10(max(high, 10)))
+    values = [10.0**power for power in range(first, last + 1)]
+    return values, [duration(value) for value in values]
+
+
+def log_ticks(low: float, high: float, text) -> tuple[list[float], list[str]]:
+    """Ticks 1, 2, 5 of each decade, thinned to one a decade over a long range."""
+    first = math.floor(math.log10(low))
+    last = math.ceil(math.log10(high))
+    steps = (1, 2, 5) if math.log10(high / low) < 2.5 else (1,)
+    values = [step * 10.0**power for power in range(first, last + 1) for step in steps]
+    return values, [text(value) for value in values]

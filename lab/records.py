@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Results files: JSON lines that only ever grow by whole records."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.errors import LabError
+
+# These stay objects; any other object in a record only groups fields and is opened up.
+KEPT_OBJECTS = ("machine", "lab")
+REQUIRED = ("structure", "scheme", "release", "threads", "ops_per_s")
+
+
+def flatten(record: dict) -> dict:
+    flat = {}
+    for name, value in record.items():
+        if isinstance(value, dict) and name not in KEPT_OBJECTS:
+            flat.update(value)
+        else:
+            flat[name] = value
+    return flat
+
+
+@dataclass(frozen=True)
+class Located:
+    """A flat record and the file it stands in (traces are found beside it)."""
+
+    record: dict
+    path: Path
+
+
+def read_lines(path: Path) -> list[dict]:
+    """All records of a file. A last line without its newline was cut off and is left out."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise LabError(f"cannot read {path}: {error}") from error
+    if not text.endswith("\n"):
+        text = text[: text.rfind("\n") + 1]
+    records = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line)
+        except ValueError as error:
+            raise LabError(f"{path}:{number} is not JSON: {error}") from error
+        if not isinstance(record, dict):
+            raise LabError(f"{path}:{number} is not a JSON object")
+        records.append(record)
+    return records
+
+
+def load(paths: list[Path]) -> list[Located]:
+    """The trials of all files, checked for the fields that nothing can be drawn without."""
+    located = []
+    for path in paths:
+        for number, record in enumerate(read_lines(path), 1):
+            flat = flatten(record)
+            if flat.get("kind", "sets") != "sets":
+                continue
+            missing = [name for name in REQUIRED if flat.get(name) is None]
+            if missing:
+                raise LabError(f"{path}: record {number} has no {', '.join(missing)}")
+            located.append(Located(flat, path))
+    if not located:
+        names = ", ".join(str(path) for path in paths)
+        raise LabError(f"no trials in {names}; run 'python -m lab sweep' or 'python -m lab demo'")
+    return located
+
+
+class Store:
+    """A results file open for a sweep: one writer at a time, whole records only."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.failures = path.with_name(path.stem + ".failures.jsonl")
+        self.traces = path.with_name(path.stem + ".traces")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = path.open("ab+")
+        except OSError as error:
+            raise LabError(f"cannot write {path}: {error.strerror}") from error
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            self._file.close()
+            raise LabError(f"another sweep is writing {path}; give another --out") from error
+        self._drop_torn_line()
+        self.records = read_lines(path)
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *_) -> None:
+        self._file.close()
+
+    def _drop_torn_line(self) -> None:
+        content = self.path.read_bytes()
+        if content and not content.endswith(b"\n"):
+            self._file.truncate(content.rfind(b"\n") + 1)
+
+    def finished(self) -> set[tuple[str, int]]:
+        """Which cell has been run in which round."""
+        labs = [record["lab"] for record in self.records if "lab" in record]
+        return {(lab["cell"], lab["round"]) for lab in labs}
+
+    def require_build(self, fingerprint: str) -> None:
+        """One file, one build: medians over two programs would mean nothing."""
+        for record in self.records:
+            if record.get("lab", {}).get("build", fingerprint) != fingerprint:
+                raise LabError(
+                    f"{self.path} holds trials of another build of spolia-bench "
+                    f"(revision {record.get('revision', 'unknown')}); give another --out"
+                )
+
+    def append(self, record: dict) -> None:
+        line = (json.dumps(record, separators=(",", ":")) + "\n").encode()
+        os.write(self._file.fileno(), line)
+        os.fsync(self._file.fileno())
+        self.records.append(record)
+
+    def note_failure(self, entry: dict) -> None:
+        with self.failures.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(entry) + "\n")
+
+
+def open_failures(paths: list[Path]) -> list[dict]:
+    """Trials that failed and were not made up for by a later run."""
+    left = []
+    for path in paths:
+        failures = path.with_name(path.stem + ".failures.jsonl")
+        if not failures.is_file():
+            continue
+        labs = [record["lab"] for record in read_lines(path) if "lab" in record]
+        done = {(lab["cell"], lab["round"]) for lab in labs}
+        latest = {(entry["cell"], entry["round"]): entry for entry in read_lines(failures)}
+        left += [entry for key, entry in latest.items() if key not in done]
+    return left

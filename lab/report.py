@@ -1,0 +1,361 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One self-contained HTML page from results files."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from dataclasses import asdict
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+from plotly.offline import get_plotlyjs
+
+from lab import charts, claims, legends, look, stats, timeline, words
+from lab.errors import LabError
+from lab.records import Located, load, open_failures
+from lab.stats import Config
+
+ASSETS = Path(__file__).resolve().parent / "assets"
+TIMELINES = 8
+# The load that makes readers doubt figures: someone else had a core and more to himself.
+BUSY = 1.5
+
+
+class Figures:
+    """Collects charts for the page and hands out their ids."""
+
+    def __init__(self):
+        self.made: dict[str, dict] = {}
+
+    def add(self, figure: dict | None) -> str | None:
+        if figure is None:
+            return None
+        name = f"figure-{len(self.made) + 1}"
+        self.made[name] = figure
+        return name
+
+
+def write_report(paths: list[Path], out: Path, title: str = "Spolia laboratory") -> None:
+    trials = load(paths)
+    page = render(trials, open_failures(paths), title)
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        partial = out.with_name(f".{out.name}.{os.getpid()}.partial")
+        partial.write_text(page, encoding="utf-8")
+        partial.replace(out)
+    except OSError as error:
+        raise LabError(f"cannot write {out}: {error.strerror}") from error
+
+
+def render(trials: list[Located], failures: list[dict], title: str) -> str:
+    configs = stats.group(trials)
+    figures = Figures()
+    records = [trial.record for trial in trials]
+    machine = records[-1].get("machine") or {}
+    cores = machine.get("cores")
+    ref = words.reference(configs, cores)
+    context = {
+        "title": title,
+        "tiles": words.tiles(configs, ref),
+        "headline": words.headline(configs, ref, machine),
+        "claims": [asdict(claim) for claim in claims.check(configs, ref)],
+        "method": method(records, configs, failures),
+        "panels": panels(configs, figures, cores),
+        "pauses": pauses(configs, figures),
+        "stall": stall(configs, figures),
+        "timelines": timelines(trials, figures),
+        "releases": releases(configs, figures),
+        "allocators": allocators(configs, figures),
+        "rows": table(configs),
+        "commands": commands(paths_of(trials)),
+        "threshold": words.threshold(),
+    }
+    environment = Environment(
+        loader=FileSystemLoader(ASSETS), autoescape=True, undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+    return environment.get_template("report.html.j2").render(
+        **context,
+        style=Markup((ASSETS / "report.css").read_text()),
+        script=Markup((ASSETS / "report.js").read_text()),
+        plotly=Markup(get_plotlyjs().replace("</script", "<\\/script")),
+        figures=embedded(figures.made),
+        scheme_colours_of=look.colours(),
+    )
+
+
+def embedded(value) -> Markup:
+    """JSON that may stand inside a script element."""
+    return Markup(json.dumps(value, separators=(",", ":")).replace("<", "\\u003c"))
+
+
+def paths_of(trials: list[Located]) -> list[Path]:
+    return list(dict.fromkeys(trial.path for trial in trials))
+
+
+def method(records: list[dict], configs: list[Config], failures: list[dict]) -> dict:
+    """What was measured, on what, and what speaks against it."""
+    last = records[-1]
+    machine = last.get("machine") or {}
+    counts = sorted({len(config.trials) for config in configs})
+    loads = [r["lab"]["load_before"] for r in records if "load_before" in r.get("lab", {})]
+    # An idle machine still shows the load of the trial before.
+    threads = max(r["threads"] for r in records)
+    first_loads = loads[:3]
+    facts = [
+        ("Processor", f"{machine.get('cpu', 'unknown')}, {machine.get('cores', '?')} cores"),
+        ("Memory", look.size(machine.get("memory_bytes"))),
+        ("System", f"{machine.get('os', 'unknown')}, Linux {machine.get('kernel', 'unknown')}"),
+        ("Compiler", last.get("compiler", "unknown")),
+        ("Allocators", ", ".join(sorted({c.conditions.allocator for c in configs}))),
+        ("Revision", ", ".join(sorted({str(r.get("revision", "unknown")) for r in records}))),
+        ("Measured", span_of(records)),
+        ("Trials", f"{len(records)} in {len(configs)} configurations, "
+                   f"{_range(counts)} of each, up to {threads} threads"),
+    ]  # fmt: skip
+    warnings = []
+    if len({r.get("revision") for r in records}) > 1:
+        warnings.append("These results mix several revisions of Spolia.")
+    if len({stats.machine_name(r) for r in records}) > 1:
+        warnings.append("These results mix several machines; panels are kept apart by machine.")
+    if first_loads and min(first_loads) > BUSY:
+        warnings.append(
+            f"The machine was busy when this began (load {min(first_loads):.1f}); "
+            "expect wide spreads."
+        )
+    if max(counts) == 1:
+        warnings.append("Each configuration ran only once: no difference here is proven.")
+    told = [f"{_failed_name(entry)}: {entry.get('failure')}" for entry in failures]
+    return {"facts": facts, "warnings": warnings, "failures": told, "trials": _range(counts)}
+
+
+def _failed_name(entry: dict) -> str:
+    wanted = entry.get("configuration", {})
+    return (
+        f"{wanted.get('structure')} {wanted.get('scheme')}/{wanted.get('release')}, "
+        f"{words.threads_text(wanted.get('threads', 0))}"
+    )
+
+
+def span_of(records: list[dict]) -> str:
+    times = sorted(str(r["time"]) for r in records if r.get("time"))
+    if not times:
+        return "unknown"
+    first, last = (t.replace("T", " ").replace("Z", " UTC") for t in (times[0], times[-1]))
+    return first if first == last else f"{first} to {last}"
+
+
+def _range(counts: list[int]) -> str:
+    return str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+
+
+def panels(configs: list[Config], figures: Figures, cores) -> list[dict]:
+    several = len({config.conditions.machine for config in configs}) > 1
+    made = []
+    for conditions, members in stats.throughput_panels(configs).items():
+        memory = [config for config in members if config.peak_rss_bytes]
+        speed = charts.against_threads(
+            members, "ops_per_s", "operations per second", look.rate, cores
+        )
+        made.append({
+            "title": charts.panel_title(conditions, several),
+            "legend": legends.series({config.series for config in members}),
+            "speed": figures.add(speed),
+            "memory": figures.add(charts.against_threads(
+                memory, "peak_rss_bytes", "peak memory, logarithmic", look.size, cores, log=True
+            )) if memory else None,
+            "speed_words": words.throughput_words(members, cores),
+            "beyond_words": words.beyond_words(members, cores),
+            "memory_words": words.memory_words(memory) if memory else "",
+        })  # fmt: skip
+    return made
+
+
+def group_title(members: list[Config]) -> str:
+    threads = words.threads_text(members[0].threads)
+    return f"{charts.panel_title(members[0].conditions, False)} · {threads}"
+
+
+def pauses(configs: list[Config], figures: Figures) -> list[dict]:
+    made = []
+    for members in stats.release_groups(configs):
+        figure = figures.add(charts.pauses(members))
+        if figure:
+            made.append({
+                "title": group_title(members),
+                "figure": figure,
+                "ratios": words.pause_ratios(members),
+            })  # fmt: skip
+    return made
+
+
+def stall(configs: list[Config], figures: Figures) -> dict | None:
+    held = sorted(
+        stats.stalled(configs),
+        key=lambda c: (c.conditions.structure, look.sort_key(c.series), c.threads),
+    )
+    if not held:
+        return None
+    usual = {place: _unstalled(configs, config) for place, config in enumerate(held)}
+    rows = figures.add(charts.bound_rows(held, usual))
+    lines = figures.add(charts.garbage_lines(held))
+    kept, broken, unbounded = words.bounds(held)
+    return {
+        "rows": rows,
+        "lines": lines,
+        "words": words.stall_words(kept, broken, unbounded),
+        "legend": legends.series({config.series for config in held}),
+        "threads": _range(sorted({config.threads for config in held})),
+    }
+
+
+def _unstalled(configs: list[Config], held: Config):
+    """Peak garbage of the same configuration with nobody stalled."""
+    for config in configs:
+        c, h = config.conditions, held.conditions
+        same = (c.structure, c.keys, c.update, c.allocator, c.batch, c.machine)
+        if (
+            not c.stall
+            and config.series == held.series
+            and config.threads == held.threads
+            and same == (h.structure, h.keys, h.update, h.allocator, h.batch, h.machine)
+        ):
+            return config.garbage_peak
+    return None
+
+
+def timelines(trials: list[Located], figures: Figures) -> list[dict]:
+    """One timeline for each traced configuration, the first trial of it that has its trace."""
+    made, seen = [], set()
+    traced = [(trial, trace_of(trial)) for trial in trials]
+    traced = [(trial, path) for trial, path in traced if path is not None]
+    order = {"token_naive": 0, "token_pass_first": 1, "token_periodic": 2}
+    traced.sort(key=lambda pair: (
+        pair[0].record["structure"],
+        order.get(pair[0].record["scheme"], 3),
+        pair[0].record["release"] == "amortized",
+        look.sort_key((pair[0].record["scheme"], pair[0].record["release"])),
+    ))  # fmt: skip
+    for trial, path in traced:
+        record = trial.record
+        key = tuple(record.get(n) for n in ("structure", "scheme", "release", "threads", "stall"))
+        if key in seen or len(made) == TIMELINES:
+            continue
+        seconds = float(record.get("elapsed_s") or record.get("seconds") or 1)
+        line = timeline.build(timeline.read_events(path), seconds)
+        if line is None:
+            continue
+        seen.add(key)
+        series = record["scheme"], record["release"]
+        per_epoch = record.get("garbage_per_epoch") or []
+        made.append({
+            "title": f"{look.series_title(series)} · {record['structure']} · "
+                     f"{words.threads_text(record['threads'])}",
+            "facts": f"{timeline.facts(line)} · peak garbage "
+                     f"{look.count(record.get('garbage_peak'))} nodes",
+            "note": timeline.left_out(line),
+            "figure": figures.add(
+                timeline.chart(line, series, record.get("garbage_over_time") or [])
+            ),
+            "window": f"{line.window[1] - line.window[0]:.0f}{look.NO_BREAK}ms",
+            "epochs": figures.add(timeline.epoch_chart(per_epoch, series)) if per_epoch else None,
+        })  # fmt: skip
+    return made
+
+
+def trace_of(trial: Located) -> Path | None:
+    name = trial.record.get("lab", {}).get("trace") or trial.record.get("trace")
+    if not isinstance(name, str):
+        return None
+    path = trial.path.parent / name
+    return path if path.is_file() else None
+
+
+def releases(configs: list[Config], figures: Figures) -> list[dict]:
+    made = []
+    fields = (
+        ("ops_per_s", "operations per second", look.rate, False),
+        ("peak_rss_bytes", "peak memory", look.size, False),
+        ("free_ns_p999", "pause, 99.9 %, logarithmic", look.duration, True),
+    )
+    for members in stats.release_groups(configs):
+        drawn = [figures.add(charts.release_dots(members, *field)) for field in fields]
+        made.append({
+            "title": group_title(members),
+            "figures": [name for name in drawn if name],
+            "words": words.release_words(members),
+            "legend": legends.releases({c.release for c in members if c.scheme != "none"}),
+        })  # fmt: skip
+    return made
+
+
+def allocators(configs: list[Config], figures: Figures) -> list[dict]:
+    made = []
+    for members in stats.allocator_groups(configs):
+        speed = charts.allocator_dots(members, "ops_per_s", "operations per second", look.rate)
+        memory = charts.allocator_dots(members, "peak_rss_bytes", "peak memory", look.size)
+        c = members[0].conditions
+        made.append({
+            "title": f"{c.structure} · {look.count(c.keys)} keys · "
+                     f"{words.threads_text(members[0].threads)}",
+            "figures": [name for name in map(figures.add, (speed, memory)) if name],
+            "words": words.allocator_words(members),
+            "legend": legends.allocators({m.conditions.allocator for m in members}),
+        })  # fmt: skip
+    return made
+
+
+def table(configs: list[Config]) -> list[dict]:
+    ordered = sorted(configs, key=lambda c: (c.conditions.structure, look.sort_key(c.series),
+                                             c.conditions.stall, c.threads))  # fmt: skip
+    return [_table_row(config) for config in ordered]
+
+
+def _table_row(config: Config) -> dict:
+    c = config.conditions
+    extras = [name for name, there in (("stalled", c.stall), ("traced", c.traced)) if there]
+    extras += [f"batch {look.count(c.batch)}"] if c.batch else []
+    cells = [
+        (c.structure, c.structure),
+        (look.scheme(config.scheme).title, config.scheme),
+        (config.release, config.release),
+        (str(config.threads), config.threads),
+        (look.count(c.keys), c.keys),
+        (f"{c.update}", c.update),
+        (c.allocator, c.allocator),
+        (", ".join(extras) or "–", " ".join(extras)),
+        (str(len(config.trials)), len(config.trials)),
+    ]
+    formats = {
+        "ops_per_s": look.rate, "peak_rss_bytes": look.size, "garbage_peak": look.count,
+        "garbage_bound": look.count, "free_ns_p50": look.duration, "free_ns_p999": look.duration,
+        "free_ns_max": look.duration, "retired": look.count, "freed": look.count,
+        "epochs": look.count,
+    }  # fmt: skip
+    figures = []
+    for name, text in formats.items():
+        value = getattr(config, name)
+        if value is None:
+            figures.append({"text": "none" if name == "garbage_bound" else "–", "sort": "",
+                            "range": ""})  # fmt: skip
+            continue
+        varied = value.count > 1 and value.low != value.high
+        figures.append({
+            "text": text(value.median), "sort": value.median,
+            "range": f"{text(value.low)} – {text(value.high)}" if varied else "",
+        })  # fmt: skip
+    command = config.trials[0].record.get("lab", {}).get("command") or []
+    return {
+        "cells": cells,
+        "figures": figures,
+        "command": shlex.join(command).replace("'", "") if command else "",
+        "colour": look.scheme_colour(config.scheme)[1:],
+    }
+
+
+def commands(paths: list[Path]) -> dict:
+    names = shlex.join(str(path) for path in paths)
+    return {"report": f"python -m lab report {names} --out report.html"}

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Trials grouped into configurations; medians, spread, and what counts as a difference."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from statistics import median
+
+from lab.records import Located
+
+# On a small shared machine the same program varies by about this much from run to run.
+PROVEN = 1.15
+DEFAULT = ("token", "amortized")
+FIGURES = (
+    "ops_per_s", "peak_rss_bytes", "garbage_peak", "garbage_bound", "free_ns_p50",
+    "free_ns_p999", "free_ns_max", "retired", "freed", "epochs",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Spread:
+    """What repeated trials gave for one figure."""
+
+    median: float
+    low: float
+    high: float
+    count: int
+
+
+def spread(values: Iterable[float]) -> Spread | None:
+    known = [value for value in values if value is not None]
+    if not known:
+        return None
+    return Spread(median(known), min(known), max(known), len(known))
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """All of a configuration but what is compared: scheme, release, threads."""
+
+    structure: str
+    keys: int
+    update: int
+    seconds: float
+    allocator: str
+    batch: int | None
+    stall: bool
+    traced: bool
+    machine: str
+
+
+@dataclass
+class Config:
+    """One configuration and all trials of it."""
+
+    conditions: Conditions
+    scheme: str
+    release: str
+    threads: int
+    trials: list[Located] = field(default_factory=list)
+
+    @property
+    def series(self) -> tuple[str, str]:
+        return self.scheme, self.release
+
+    def __getattr__(self, name: str) -> Spread | None:
+        if name not in FIGURES:
+            raise AttributeError(name)
+        return spread(trial.record.get(name) for trial in self.trials)
+
+
+def machine_name(record: dict) -> str:
+    machine = record.get("machine") or {}
+    return str(machine.get("cpu", "unknown processor")).strip()
+
+
+def group(trials: list[Located]) -> list[Config]:
+    found: dict[tuple, Config] = {}
+    for trial in trials:
+        record = trial.record
+        wanted = record.get("lab", {}).get("configuration", {})
+        conditions = Conditions(
+            structure=record["structure"],
+            keys=record.get("keys", 0),
+            update=record.get("update", 0),
+            seconds=record.get("seconds", 0),
+            allocator=record.get("allocator", wanted.get("allocator", "unknown")),
+            batch=wanted.get("batch", record.get("batch")),
+            stall=bool(record.get("stall")),
+            traced=bool(wanted.get("trace") or record.get("trace")),
+            machine=machine_name(record),
+        )
+        key = (conditions, record["scheme"], record["release"], record["threads"])
+        found.setdefault(key, Config(*key)).trials.append(trial)
+    return list(found.values())
+
+
+def by_conditions(configs: list[Config]) -> dict[Conditions, list[Config]]:
+    groups: dict[Conditions, list[Config]] = defaultdict(list)
+    for config in configs:
+        groups[config.conditions].append(config)
+    return dict(groups)
+
+
+def find(configs: list[Config], series: tuple[str, str], threads: int | None = None):
+    """The configuration of that scheme and release (and threads, if given), or None."""
+    for config in configs:
+        if config.series == series and threads in (None, config.threads):
+            return config
+    return None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How one figure compares with another, and whether that is more than chance."""
+
+    ratio: float
+    proven: bool
+
+
+def compare(one: Spread | None, other: Spread | None) -> Comparison | None:
+    """one ÷ other. Proven: the medians differ by at least 15 % and no trial of the one lies
+    within the range of the other; a single trial proves nothing."""
+    if one is None or other is None or one.median <= 0 or other.median <= 0:
+        return None
+    ratio = one.median / other.median
+    apart = one.low > other.high or one.high < other.low
+    enough = min(one.count, other.count) >= 2
+    return Comparison(ratio, enough and apart and (ratio >= PROVEN or ratio <= 1 / PROVEN))
+
+
+def throughput_panels(configs: list[Config]) -> dict[Conditions, list[Config]]:
+    """Conditions under which the number of threads was varied, for lines against threads."""
+    panels = {}
+    for conditions, members in by_conditions(configs).items():
+        if conditions.stall or conditions.traced:
+            continue
+        if len({config.threads for config in members}) >= 2:
+            panels[conditions] = members
+    return dict(sorted(panels.items(), key=lambda item: (item[0].structure, -len(item[1]))))
+
+
+def release_groups(configs: list[Config]) -> list[list[Config]]:
+    """For each structure the configurations, equal but for scheme and release, in which most
+    schemes ran under several releases; large batches and many threads first."""
+    groups: dict[tuple, list[Config]] = defaultdict(list)
+    for config in configs:
+        if not config.conditions.stall:
+            groups[config.conditions, config.threads].append(config)
+    best: dict[str, tuple] = {}
+    for (conditions, threads), members in groups.items():
+        releases = defaultdict(set)
+        for config in members:
+            releases[config.scheme].add(config.release)
+        several = sum(len(names) > 1 for names in releases.values())
+        rank = (several, conditions.batch or 0, not conditions.traced, threads)
+        if several and rank > best.get(conditions.structure, ((-1,), None))[0]:
+            best[conditions.structure] = (rank, members)
+    return [members for _, members in sorted(best.values(), key=lambda item: -item[0][0])]
+
+
+def stalled(configs: list[Config]) -> list[Config]:
+    return [config for config in configs if config.conditions.stall]
+
+
+def allocator_groups(configs: list[Config]) -> list[list[Config]]:
+    """Configurations that are equal but for scheme, release and allocator, where at least two
+    allocators ran."""
+    groups: dict[tuple, list[Config]] = defaultdict(list)
+    for config in configs:
+        c = config.conditions
+        if not c.stall and not c.traced:
+            same = (c.structure, c.keys, c.update, c.seconds, c.batch, c.machine, config.threads)
+            groups[same].append(config)
+    several = [m for m in groups.values() if len({x.conditions.allocator for x in m}) > 1]
+    # Keep the series that ran under more than one allocator: the others compare with nothing.
+    kept = []
+    for members in several:
+        ran = defaultdict(set)
+        for config in members:
+            ran[config.series].add(config.conditions.allocator)
+        kept.append([config for config in members if len(ran[config.series]) > 1])
+    best: dict[str, list[Config]] = {}
+    for members in sorted(kept, key=len):
+        if members:
+            best[members[0].conditions.structure] = members
+    return list(best.values())

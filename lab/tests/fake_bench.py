@@ -1,0 +1,240 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Stands in for spolia-bench: same command line, same records, invented but plausible figures.
+
+FAKE_BENCH_FAULT=KIND[:SCHEME] makes trials (of that scheme) go wrong: crash, hang, partial
+(half a record, then killed), silent (no record), liar (wrong allocator), bare (no ops_per_s).
+"""
+
+import argparse
+import json
+import math
+import os
+import random
+import sys
+import time
+from pathlib import Path
+
+STRUCTURES = ["abtree", "list"]
+REGION = ["none", "token", "token_naive", "token_pass_first", "token_periodic", "debra"]
+SCHEMES = [*REGION, "hazard_pointers", "neutralization", "neutralization_plus"]
+RELEASES = ["batch", "amortized", "pooled"]
+MACHINE = {
+    "cpu": "AMD EPYC 9B14",
+    "cores": 2,
+    "memory_bytes": 25_185_566_720,
+    "kernel": "6.1.0-31-amd64",
+    "os": "Debian GNU/Linux 12 (bookworm)",
+}
+# Operations per second on one thread, in millions.
+SPEED = {
+    "none": 2.5, "token": 3.4, "token_naive": 3.45, "token_pass_first": 3.2, "debra": 3.3,
+    "token_periodic": 3.25, "hazard_pointers": 1.5, "neutralization": 3.0,
+    "neutralization_plus": 3.1,
+}  # fmt: skip
+COMBINATIONS = [
+    (structure, scheme, release)
+    for structure in STRUCTURES
+    for scheme in SCHEMES
+    for release in RELEASES
+    if not (structure == "abtree" and scheme == "hazard_pointers")
+    if not (scheme == "none" and release != "batch")
+]
+
+
+def offered() -> dict:
+    names = ("structure", "scheme", "release")
+    combinations = [dict(zip(names, c, strict=True)) for c in COMBINATIONS]
+    return {
+        "structures": STRUCTURES,
+        "schemes": SCHEMES,
+        "releases": RELEASES,
+        "combinations": combinations,
+    }
+
+
+def allocator() -> str:
+    for name in ("jemalloc", "tcmalloc", "mimalloc"):
+        if name in os.environ.get("LD_PRELOAD", ""):
+            return name
+    return "glibc"
+
+
+class Model:
+    """Invents one trial from its configuration and seed."""
+
+    def __init__(self, options):
+        self.o = options
+        self.dice = random.Random(repr(sorted(vars(options).items(), key=str)))
+        self.allocator = allocator()
+        self.batch = options.batch or 1024
+        self.leaks = options.scheme == "none"
+        self.unbounded = self.leaks or options.scheme.startswith(("token", "debra"))
+
+    def noise(self, width=0.05):
+        return self.dice.gauss(1, width)
+
+    def speed(self):
+        o = self.o
+        base = SPEED[o.scheme] * 1e6 * (0.25 if o.structure == "list" else 1)
+        base *= 1 - 0.1 * math.log10(max(1, o.keys / 2e5)) if o.structure == "abtree" else 1
+        base *= min(o.threads, MACHINE["cores"]) ** 0.9 / (1 + 0.015 * max(0, o.threads - 2))
+        batch_cost = {"glibc": 1.28, "jemalloc": 1.2, "tcmalloc": 1.35, "mimalloc": 0.97}
+        if o.release == "batch" and not self.leaks:
+            base /= batch_cost[self.allocator]
+        if o.release == "pooled":
+            base *= 1.05
+        base *= {"glibc": 0.8, "jemalloc": 1, "tcmalloc": 1.02, "mimalloc": 1.06}[self.allocator]
+        return base * self.noise() * (0.97 if o.update < 100 else 1)
+
+    def garbage(self, retired):
+        o = self.o
+        if self.leaks:
+            return retired
+        if o.stall and self.unbounded:
+            return int(retired * 0.97)
+        per_thread = {"hazard_pointers": 900, "neutralization": 30_000}.get(o.scheme, 16_000)
+        naive = 9 if o.scheme == "token_naive" else 1
+        smooth = 1.1 if o.release == "amortized" else 1
+        return int(per_thread * naive * o.threads * smooth * self.noise(0.1))
+
+    def bound(self):
+        if self.unbounded:
+            return None
+        per_thread = 1_100 if self.o.scheme == "hazard_pointers" else 49_152
+        return per_thread * self.o.threads + 2_048
+
+    def record(self, trial):
+        o, speed = self.o, self.speed()
+        operations = int(speed * o.seconds)
+        retired = int(operations * o.update / 100 * 0.55)
+        garbage = self.garbage(retired)
+        amortized = {"batch": 900.0, "amortized": 14.0, "pooled": 1.5}[o.release]
+        scale = self.batch / 1024 if o.release == "batch" else 1
+        p999 = 0 if self.leaks else int(1000 * amortized * scale * self.noise(0.15))
+        freed = 0 if self.leaks else max(0, retired - garbage // 3)
+        memory = 34e6 + o.keys * 20 + garbage * 240 * (0.8 if self.leaks else 1)
+        return {
+            "kind": "sets", "structure": o.structure, "scheme": o.scheme, "release": o.release,
+            "threads": o.threads, "keys": o.keys, "update": o.update, "seconds": o.seconds,
+            "trial": trial, "trials": o.trials, "seed": o.seed, "stall": o.stall,
+            "batch": o.batch, "allocator": self.allocator, "compiler": "g++ 12.2.0 -O2",
+            "machine": MACHINE, "revision": "1f6c0de", "time": "2026-11-21T20:14:05Z",
+            "elapsed_s": o.seconds * 1.002, "operations": operations, "ops_per_s": speed,
+            "peak_rss_bytes": int(memory * self.noise(0.02)), "garbage_peak": garbage,
+            "garbage_bound": self.bound(), "free_ns_p50": 0 if self.leaks else 85,
+            "free_ns_p999": p999, "free_ns_max": int(p999 * self.dice.uniform(2, 9)),
+            "retired": retired, "freed": freed,
+            "epochs": 0 if self.leaks else int(o.seconds * 2400 / o.threads),
+            "size_end": o.keys // 2, "garbage_over_time": self.over_time(garbage),
+            "garbage_per_epoch": self.per_epoch(garbage),
+        }  # fmt: skip
+
+    def over_time(self, peak):
+        steps = 120
+        grows = self.leaks or (self.o.stall and self.unbounded)
+        points = []
+        for step in range(steps + 1):
+            at = self.o.seconds * 1000 * step / steps
+            level = step / steps if grows else min(1, step / 6) * self.dice.uniform(0.55, 1)
+            points.append([round(at, 3), int(peak * level)])
+        return points
+
+    def per_epoch(self, peak):
+        if self.leaks or self.o.stall:
+            return []
+        low = 0.75 if self.o.release == "amortized" else 0.25
+        return [[epoch, int(peak * self.dice.uniform(low, 1))] for epoch in range(2, 400)]
+
+    def events(self):
+        """Frees as the paper describes them: naive one after another, batches long, singles
+        short with a few long ones."""
+        o, dice = self.o, self.dice
+        end, events, when = o.seconds * 1e9, [], 0.0
+        mean = 9e6 if o.scheme == "token_naive" else 2.5e6
+        step = mean if o.scheme == "token_naive" else 5e6 / o.threads
+        turn = 0
+        while when < end:
+            thread = turn % o.threads
+            if o.release == "amortized":
+                for _ in range(40):
+                    begin = when + dice.uniform(0, step)
+                    long = dice.expovariate(1 / 3e4) if dice.random() < 0.03 else 90
+                    events.append((begin, begin + long, thread, "single_free", 1))
+            else:
+                long = dice.expovariate(1 / mean) * (1 + when / end)
+                events.append((when, when + long, thread, "batch_freed", int(long / 120)))
+                if o.scheme == "token_naive":
+                    when += long - step if long > step else 0
+            events.append((when, None, thread, "epoch", turn))
+            when += step * dice.uniform(0.7, 1.3)
+            turn += 1
+        return sorted(events, key=lambda event: event[0])
+
+
+def write(target: str, lines) -> None:
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    if target == "-":
+        sys.stdout.write(text)
+    else:
+        Path(target).write_text(text)
+
+
+def fault(options) -> str:
+    kind, _, scheme = os.environ.get("FAKE_BENCH_FAULT", "").partition(":")
+    return kind if scheme in ("", options.scheme) else ""
+
+
+def sets(options) -> int:
+    if (options.structure, options.scheme, options.release) not in COMBINATIONS:
+        sys.stderr.write("spolia-bench: this combination cannot run\n")
+        return 2
+    kind = fault(options)
+    if kind == "crash":
+        sys.stderr.write("token ring broke\n")
+        return 134
+    if kind == "hang":
+        time.sleep(600)
+    model = Model(options)
+    time.sleep(float(os.environ.get("FAKE_BENCH_SLEEP", "0")))
+    records = [model.record(trial) for trial in range(options.trials)]
+    if kind == "partial":
+        Path(options.json).write_text(json.dumps(records[0])[:200])
+        os.kill(os.getpid(), 9)
+    if kind == "liar":
+        records[0]["allocator"] = "bump"
+    if kind == "bare":
+        del records[0]["ops_per_s"]
+    if kind != "silent":
+        write(options.json, records)
+    if options.trace:
+        names = ("t_ns", "end_ns", "thread", "event", "count")
+        rows = [dict(zip(names, event, strict=True)) for event in model.events()]
+        write(options.trace, [{k: v for k, v in row.items() if v is not None} for row in rows])
+    return 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="spolia-bench")
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("list").add_argument("--json", default="-")
+    run = commands.add_parser("sets")
+    run.add_argument("--structure", choices=STRUCTURES, required=True)
+    run.add_argument("--scheme", choices=SCHEMES, required=True)
+    run.add_argument("--release", choices=RELEASES, required=True)
+    for name in ("threads", "keys", "update", "trials", "seed"):
+        run.add_argument(f"--{name}", type=int, default=1)
+    run.add_argument("--batch", type=int)
+    run.add_argument("--seconds", type=float, default=1)
+    run.add_argument("--stall", action="store_true")
+    run.add_argument("--json", default="-")
+    run.add_argument("--trace")
+    options = parser.parse_args()
+    if options.command == "list":
+        write(options.json, [offered()])
+        return 0
+    return sets(options)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

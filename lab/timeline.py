@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Timeline graphs: what each thread spent freeing, when, and how epochs went by."""
+
+from __future__ import annotations
+
+import gzip
+import heapq
+import json
+from collections import defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+
+from lab import look
+from lab.charts import axis, figure, thin
+from lab.errors import LabError
+
+ROWS = 20
+WINDOW_MS = 250
+BOXES = 700
+DOTS = 700
+BATCH, SINGLE = "batch_freed", "single_free"
+NAMES = {BATCH: "a batch freed", SINGLE: "one slow free", "grace": "waiting for readers"}
+
+
+@dataclass(frozen=True)
+class Box:
+    begin: float
+    length: float
+    thread: int
+    event: str
+    count: int
+    odd: bool
+
+
+@dataclass
+class Timeline:
+    """A trace in milliseconds from the start of the trial, with the facts told beside it."""
+
+    span: float
+    window: tuple[float, float]
+    threads: list[int]
+    boxes: list[Box] = field(default_factory=list)
+    epochs: list[tuple[float, int]] = field(default_factory=list)
+    all_threads: int = 0
+    busy: float = 0.0
+
+    def of(self, event: str) -> list[Box]:
+        return [box for box in self.boxes if box.event == event]
+
+
+def read_events(path: Path) -> list[dict]:
+    opener = gzip.open if path.suffix == ".gz" else open
+    try:
+        with opener(path, "rt", encoding="utf-8") as lines:
+            return [json.loads(line) for line in lines if line.strip()]
+    except (OSError, ValueError) as error:
+        raise LabError(f"cannot read the trace {path}: {error}") from error
+
+
+def build(events: list[dict], seconds: float) -> Timeline | None:
+    if not events:
+        return None
+    try:
+        times = [float(event["t_ns"]) for event in events]
+        # Times count from the start of the measured part; a raw clock is moved there.
+        origin = min(times) if min(times) > 2e9 * max(1.0, seconds) else 0.0
+        threads = sorted({int(event["thread"]) for event in events})
+        line = Timeline(span=0, window=(0, 0), threads=_some(threads), all_threads=len(threads))
+        parity: dict[tuple, int] = defaultdict(int)
+        for event, at in sorted(zip(events, times, strict=True), key=lambda pair: pair[1]):
+            begin, thread = (at - origin) / 1e6, int(event["thread"])
+            if event.get("end_ns") is not None:
+                length = max(0.0, (float(event["end_ns"]) - at) / 1e6)
+                kind = str(event["event"])
+                parity[thread, kind] += 1
+                odd = parity[thread, kind] % 2 == 1
+                count = int(event.get("count") or 0)
+                line.boxes.append(Box(begin, length, thread, kind, count, odd))
+            elif event["event"] == "epoch":
+                line.epochs.append((begin, thread))
+    except (KeyError, TypeError, ValueError) as error:
+        raise LabError(f"a trace has an event that cannot be understood: {error!r}") from error
+    ends = [box.begin + box.length for box in line.boxes] + [at for at, _ in line.epochs]
+    line.span = max([seconds * 1000, *ends])
+    line.busy = _busy(line.boxes) / (line.span * len(threads))
+    line.window = _window(line)
+    return line
+
+
+def _some(threads: list[int]) -> list[int]:
+    if len(threads) <= ROWS:
+        return threads
+    step = len(threads) / ROWS
+    return [threads[int(place * step)] for place in range(ROWS)]
+
+
+def _busy(boxes: list[Box]) -> float:
+    """Time spent in boxes; a slow free inside a batch counts once."""
+    total, ends = 0.0, defaultdict(float)
+    for box in sorted(boxes, key=lambda b: b.begin):
+        begin = max(box.begin, ends[box.thread])
+        end = box.begin + box.length
+        if end > begin:
+            total += end - begin
+            ends[box.thread] = end
+    return total
+
+
+def _window(line: Timeline) -> tuple[float, float]:
+    """The stretch with the middle amount of freeing among those with any: a representative one,
+    not the worst one."""
+    length = min(WINDOW_MS, line.span / 4)
+    amounts: dict[int, float] = defaultdict(float)
+    for box in line.boxes:
+        if box.begin + length <= line.span:
+            amounts[int(box.begin / length)] += box.length
+    if not amounts:
+        return 0.0, length
+    middle = median(amounts.values())
+    place = min(amounts, key=lambda p: (abs(amounts[p] - middle), p))
+    return place * length, (place + 1) * length
+
+
+def drawn(line: Timeline) -> list[Box]:
+    """The longest boxes of the whole run and the longest of the window."""
+    rows = set(line.threads)
+    shown = [box for box in line.boxes if box.thread in rows]
+    begin, end = line.window
+    inside = [b for b in shown if b.begin < end and b.begin + b.length > begin]
+    picked = {
+        id(box): box
+        for boxes in (shown, inside)
+        for box in heapq.nlargest(BOXES, boxes, key=lambda b: b.length)
+    }
+    return sorted(picked.values(), key=lambda b: b.begin)
+
+
+def _drawn_epochs(line: Timeline) -> list[tuple[float, int]]:
+    begin, end = line.window
+    inside = [epoch for epoch in line.epochs if begin <= epoch[0] <= end]
+    return sorted({*_even(line.epochs, DOTS), *_even(inside, DOTS // 2)})
+
+
+def _even(items: list, most: int) -> list:
+    if len(items) <= most:
+        return items
+    step = len(items) / most
+    return [items[int(place * step)] for place in range(most)]
+
+
+def chart(line: Timeline, series: tuple[str, str], garbage: list) -> dict:
+    """Rows of boxes, dots where a thread changed the epoch, all dots projected below the rows,
+    and beneath that garbage over the same time."""
+    rows = {thread: place for place, thread in enumerate(line.threads)}
+    strip = len(rows)
+    data = _box_traces(drawn(line), rows, look.scheme_colour(series[0]))
+    epochs = _drawn_epochs(line)
+    hover = [f"thread {thread} began a new epoch<br>at {at:.2f} ms" for at, thread in epochs]
+    own = [(at, rows[thread], text)
+           for (at, thread), text in zip(epochs, hover, strict=True) if thread in rows]  # fmt: skip
+    common = {"type": "scatter", "mode": "markers", "hoverinfo": "text"}
+    if own:
+        data.append({**common, "x": [p[0] for p in own], "y": [p[1] for p in own],
+                     "hovertext": [p[2] for p in own],
+                     "marker": {"symbol": "circle", "size": 5.5, "color": "@epoch",
+                                "line": {"color": "@card", "width": 0.8}}})  # fmt: skip
+    if epochs:
+        data.append({**common, "x": [at for at, _ in epochs], "y": [strip] * len(epochs),
+                     "hovertext": hover, "marker": {"symbol": "line-ns", "size": 9,
+                     "line": {"color": "@epoch/0.6", "width": 1.2}}})  # fmt: skip
+    labels = [f"thread {thread}" for thread in line.threads]
+    height = 26 * (strip + 1)
+    below = 120 if garbage else 0
+    total = height + below + 74
+    inner = height + below + 14
+    y = axis(tickvals=[*rows.values(), strip], ticktext=[*labels, "all epochs"],
+             shortticktext=[*map(str, line.threads), "all"], showgrid=True, ticklen=0,
+             range=[strip + 0.6, -0.6], domain=[1 - height / inner, 1])  # fmt: skip
+    x = axis("time, ms", range=[0, line.span], fixedrange=False, showgrid=False, anchor="y")
+    more = {}
+    if garbage:
+        x["anchor"] = "y2"
+        data.append(_garbage_trace(garbage, series))
+        top = max(nodes for _, nodes in garbage) * 1.08 or 1
+        more["yaxis2"] = axis("garbage", range=[0, top], domain=[0, below * 0.86 / inner],
+                              nticks=4, tickformat="~s", anchor="x")  # fmt: skip
+    made = figure(data, total, x, y, barmode="overlay", dragmode="zoom", **more)
+    made["whole"], made["window"] = [0, line.span], list(line.window)
+    return made
+
+
+def _box_traces(boxes: list[Box], rows: dict[int, int], colour: str) -> list[dict]:
+    """Neighbouring batches differ in shade; slow single frees are low and in a colour of their
+    own; each has an outline, so that even a short one leaves a line."""
+    looks = {
+        (BATCH, True): (f"{colour}/0.85", 0.66),
+        (BATCH, False): (f"{colour}/0.5", 0.66),
+        (SINGLE, True): ("@single/0.95", 0.42),
+        (SINGLE, False): ("@single/0.95", 0.42),
+    }
+    parts: dict[tuple, list[Box]] = defaultdict(list)
+    for box in boxes:
+        parts[box.event, box.odd].append(box)
+    traces = []
+    for key in sorted(parts, key=lambda k: (k[0] == SINGLE, k[0], k[1])):
+        fill, height = looks.get(key, ("@muted/0.5", 0.3))
+        some = parts[key]
+        name = NAMES.get(key[0], key[0].replace("_", " "))
+        traces.append({
+            "type": "bar", "orientation": "h", "base": [round(b.begin, 4) for b in some],
+            "x": [round(b.length, 5) for b in some], "y": [rows[b.thread] for b in some],
+            "width": height, "marker": {"color": fill, "line": {"color": fill, "width": 0.7}},
+            "hoverinfo": "text", "textposition": "none",
+            "hovertext": [
+                f"<b>{name}</b>{f' of {look.count(b.count)} nodes' if b.count > 1 else ''}<br>"
+                f"{look.duration(b.length * 1e6)}, thread {b.thread}, from {b.begin:.2f} ms"
+                for b in some
+            ],
+        })  # fmt: skip
+    return traces
+
+
+def _garbage_trace(garbage: list, series: tuple[str, str]) -> dict:
+    colour = look.scheme_colour(series[0])
+    shown = thin(garbage, 400)
+    return {
+        "type": "scatter", "mode": "lines", "x": [t for t, _ in shown],
+        "y": [n for _, n in shown], "yaxis": "y2", "fill": "tozeroy", "hoverinfo": "text",
+        "fillcolor": f"{colour}/0.18", "line": {"color": colour, "width": 1.5},
+        "hovertext": [f"{t:.1f} ms: {look.count(n)} nodes" for t, n in shown],
+    }  # fmt: skip
+
+
+def epoch_chart(points: list, series: tuple[str, str]) -> dict:
+    """Garbage at the start of each epoch."""
+    colour = look.scheme_colour(series[0])
+    shown = thin(points, 300)
+    trace = {
+        "type": "scatter", "mode": "lines", "x": [e for e, _ in shown],
+        "y": [n for _, n in shown], "fill": "tozeroy", "fillcolor": f"{colour}/0.18",
+        "line": {"color": colour, "width": 1.4, "shape": "hvh"}, "hoverinfo": "text",
+        "hovertext": [f"epoch {e}: {look.count(n)} nodes" for e, n in shown],
+    }  # fmt: skip
+    y = axis("garbage", rangemode="tozero", nticks=4, tickformat="~s")
+    return figure([trace], 150, axis("epoch", showgrid=False), y)
+
+
+def facts(line: Timeline) -> str:
+    """The timeline in one line."""
+    parts = [f"{len(line.epochs):,} epochs"]
+    for event, one, many in ((BATCH, "batch freed", "batches freed"),
+                             (SINGLE, "slow single free", "slow single frees")):  # fmt: skip
+        boxes = line.of(event)
+        if boxes:
+            longest = max(box.length for box in boxes) * 1e6
+            name = one if len(boxes) == 1 else many
+            parts.append(f"{len(boxes):,} {name}, the longest {look.duration(longest)}")
+    parts.append(f"{look.percent(line.busy)} of all threads' time in these boxes")
+    return " · ".join(parts)
+
+
+def left_out(line: Timeline) -> str:
+    """Says what a thinned picture does not show; empty when it shows everything."""
+    shown = drawn(line)
+    parts = []
+    if len(shown) < len(line.boxes):
+        shortest = min((box.length for box in shown), default=0) * 1e6
+        parts.append(
+            f"The {len(shown):,} longest of {len(line.boxes):,} boxes are drawn "
+            f"(down to {look.duration(shortest)})"
+        )
+    if line.all_threads > len(line.threads):
+        parts.append(f"{len(line.threads)} of {line.all_threads} threads are shown")
+    return "; ".join(parts) + "." if parts else ""
