@@ -6,8 +6,10 @@
 #pragma once
 
 #include <spolia/reclaim/concepts.hpp>
+#include <spolia/reclaim/debra.hpp>
 #include <spolia/reclaim/domain.hpp>
 #include <spolia/reclaim/guard.hpp>
 #include <spolia/reclaim/none.hpp>
 #include <spolia/reclaim/release.hpp>
 #include <spolia/reclaim/token.hpp>
+#include <spolia/reclaim/token_ring.hpp>

@@ -25,7 +25,8 @@
 //   collect(me, peers, sink)   outside of any guard: hand over all that can be proven safe now
 //   adopt(me, other)   take over the waiting blocks of a thread that is gone or between operations
 //   abandon(me, all)   the domain goes: give every waiting block, unproven
-//   exited(other)      that thread has left for good; forked: it vanished in a fork
+//   exited(me, peers)  this thread ends; its waiting blocks stay for somebody to adopt
+//   forked(other, peers)    that thread vanished in a fork; its lists may be half-written
 //   waiting(me)        how many blocks wait
 //   bound(threads)     how many blocks can wait at most, whatever other threads do; nothing if unbounded
 //
@@ -111,8 +112,8 @@ concept scheme =
       { s.adopt(me, me) } noexcept;
       { s.abandon(me, bag) } noexcept;
       { S::check(typename S::options{}) } -> std::same_as<const char*>;
-      { s.exited(me) } noexcept;
-      { s.forked(me) } noexcept;
+      { s.exited(me, peers) } noexcept;
+      { s.forked(me, peers) } noexcept;
       { s.waiting(me) } noexcept -> std::same_as<std::size_t>;
       { s.epochs() } noexcept -> std::same_as<std::uint64_t>;
       { s.bound(std::size_t{1}) } -> std::same_as<std::optional<std::uint64_t>>;

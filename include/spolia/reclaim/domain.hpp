@@ -388,7 +388,7 @@ class domain final : private threads::listener {
       misuse::report("a thread ended inside a guard", n);
       return;  // its protection stays: whatever it could see must not be freed
     }
-    scheme_.exited(c->local);
+    scheme_.exited(c->local, peers{*this});
     c->countdown = chores_every;
     c->used.store_relaxed(false);
   }
@@ -396,7 +396,7 @@ class domain final : private threads::listener {
   void thread_lost(std::uint32_t n) noexcept override {
     cell* const c = cells_.find(n);
     if (c == nullptr) return;
-    scheme_.forked(c->local);
+    scheme_.forked(c->local, peers{*this});
     c->release.safe.forget();
     c->depth = 0;
     c->in_tick = false;

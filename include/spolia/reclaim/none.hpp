@@ -61,8 +61,10 @@ class none {
   void collect(local&, Peers, Sink) noexcept {}
   void adopt(local& me, local& other) noexcept { me.kept.append(other.kept); }
   void abandon(local& me, limbo& all) noexcept { all.append(me.kept); }
-  void exited(local&) noexcept {}
-  void forked(local& lost) noexcept { lost.kept.forget(); }
+  template <class Peers>
+  void exited(local&, Peers) noexcept {}
+  template <class Peers>
+  void forked(local& lost, Peers) noexcept { lost.kept.forget(); }
   std::size_t waiting(const local& me) const noexcept { return me.kept.count(); }
   std::uint64_t epochs() const noexcept { return 0; }
   std::optional<std::uint64_t> bound(std::size_t) const noexcept { return std::nullopt; }

@@ -34,7 +34,6 @@
 // case the reader's operation was over. So when the round is e + 3, nobody holds O.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -45,6 +44,7 @@
 #include <spolia/base/source.hpp>
 #include <spolia/base/trace.hpp>
 #include <spolia/reclaim/concepts.hpp>
+#include <spolia/reclaim/epoch_bags.hpp>
 #include <spolia/reclaim/limbo.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -72,12 +72,10 @@ class token {
   struct local {
     /// round << 1 | inside an operation. Written by the owner only.
     atomic<std::uint64_t> announced{0};
-    std::uint64_t round = 0;                // the round seen at the last tick
-    std::int32_t countdown = 1;             // operations until the next tick; 0 or less: overdue
+    std::int32_t countdown = 1;  // operations until the next tick; 0 or less: overdue
     std::uint32_t number = 0;
-    std::size_t pressed_at = 0;             // how much waited when this thread last moved the token
-    std::array<limbo, 3> bags;              // by round modulo three
-    std::array<std::uint64_t, 3> tags{};    // the round in which each bag was filled
+    std::size_t pressed_at = 0;  // how much waited when this thread last moved the token
+    epoch_bags bags;             // by the round seen at the last tick
   };
 
   explicit token(const options& o) noexcept : options_(o) {}
@@ -117,16 +115,16 @@ class token {
     // release → the acquire in visited(): a walker that sees this round announced sees our earlier
     // operations ended. Ordered before our first load by the domain's light fence, against the heavy
     // one in walk(): either the walker sees us inside, or we see all unlinkings it knows of.
-    me.announced.store_release(me.round << 1U | 1U);
+    me.announced.store_release(me.bags.seen() << 1U | 1U);
   }
 
   void leave(local& me) noexcept {
     // release → the acquire in visited(): our accesses happen before blocks are handed out.
     // Without it a block could be freed while our last load of it is still under way.
     if (SPOLIA_FAULT("token.leave_relaxed")) {
-      me.announced.store_relaxed(me.round << 1U);
+      me.announced.store_relaxed(me.bags.seen() << 1U);
     } else {
-      me.announced.store_release(me.round << 1U);
+      me.announced.store_release(me.bags.seen() << 1U);
     }
   }
 
@@ -140,9 +138,7 @@ class token {
 
   template <class Peers, class Sink>
   void retire(local& me, retired* block, Peers, Sink) noexcept {
-    const std::size_t i = me.round % 3;
-    me.tags[i] = me.round;
-    me.bags[i].push(block);
+    me.bags.put(block);
   }
 
   template <class Peers, class Sink>
@@ -154,29 +150,26 @@ class token {
     }
   }
 
-  /// Blocks of another thread join this thread's current bag: later than they were retired, so safe.
   void adopt(local& me, local& other) noexcept {
-    const std::size_t i = me.round % 3;
-    me.tags[i] = me.round;
-    for (limbo& bag : other.bags) me.bags[i].append(bag);
+    me.bags.adopt(other.bags);
     other.pressed_at = 0;
   }
 
-  void abandon(local& me, limbo& all) noexcept {
-    for (limbo& bag : me.bags) all.append(bag);
-  }
+  void abandon(local& me, limbo& all) noexcept { me.bags.abandon(all); }
 
-  void exited(local&) noexcept {}  // its announcement says that it is between operations
+  template <class Peers>
+  void exited(local&, Peers) noexcept {}  // its announcement says that it is between operations
 
-  void forked(local& lost) noexcept {
+  template <class Peers>
+  void forked(local& lost, Peers) noexcept {
     lost.announced.store_relaxed(0);
-    for (limbo& bag : lost.bags) bag.forget();
+    lost.bags.forget();
     std::uint64_t moving = lost.number | being_moved;
     at_.cas_strong_relaxed(moving, lost.number);  // it vanished with the token in hand
   }
 
   std::size_t waiting(const local& me) const noexcept {
-    return me.bags[0].count() + me.bags[1].count() + me.bags[2].count();
+    return me.bags.count();
   }
 
   std::uint64_t epochs() const noexcept { return round_.load_relaxed(); }
@@ -190,18 +183,9 @@ class token {
     // acquire ← the release in settle(): every reader's last access of the bags we hand out happens
     // before this load, through the token's way round. Without it: use after free.
     const std::uint64_t now = round_.load_acquire();
-    if (now == me.round) return;
-    me.round = now;  // before the sink runs: a deleter may start operations of its own
+    if (now == me.bags.seen()) return;
     me.pressed_at = 0;
-    const std::uint64_t age = SPOLIA_FAULT("token.two_bags") ? 2 : 3;
-    for (std::size_t i = 0; i < 3; ++i) {
-      if (me.tags[i] + age <= now && !me.bags[i].empty()) {
-        limbo safe;
-        safe.append(me.bags[i]);
-        sink(safe);
-      }
-    }
-    // A bag that is not safe yet never has the slot of the current round: its tag is now - 1 or now - 2.
+    me.bags.catch_up(now, SPOLIA_FAULT("token.two_bags") ? 2 : 3, sink);
   }
 
   /// The token is here and we are between two operations: send it to the next thread.
