@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The first lines of a file, and that CMake's lists name exactly what is in the tree."""
+"""The first lines of a file, and that CMake names exactly what is in the tree."""
 
 from __future__ import annotations
 
@@ -32,6 +32,16 @@ def check(project):
             yield path, 1, "no #pragma once"
     for listing in LISTS:
         yield from _check_list(project, *listing)
+    yield from _check_tests(project)
+
+
+def _check_tests(project):
+    """A test that no CMakeLists.txt names is never built, and nobody would notice."""
+    for path in project.matching(("_test.cpp",), "tests/"):
+        folder, name = path.rsplit("/", 1)
+        lists = f"{folder}/CMakeLists.txt"
+        if lists not in project.paths or name not in re.findall(r"[\w.]+", project.text(lists)):
+            yield path, 1, f"{lists} does not name it"
 
 
 def _check_list(project, path, variable, folder, others, suffix):

@@ -139,6 +139,13 @@ class Headers(unittest.TestCase):
                 "SPOLIA_MODEL_SOURCES lacks src/model/e.cpp",
             ],
         )
+        test = {"tests/base/a_test.cpp": self.SPDX}
+        self.assertEqual(len(findings(headers, **self.LISTS, **test)), 1)
+        build = (
+            "# SPDX-License-Identifier: Apache-2.0\nspolia_add_test(NAME a SOURCES a_test.cpp)\n"
+        )
+        test["tests/base/CMakeLists.txt"] = build
+        self.assertEqual(findings(headers, **self.LISTS, **test), [])
         less = {name: text for name, text in self.LISTS.items() if name != "src/a.cpp"}
         self.assertEqual(len(findings(headers, **less)), 1)
 
