@@ -20,7 +20,7 @@ BUILD = ROOT / "build"
 
 # Progress lines: they go to the log, and to the screen only as a sign of life now and then.
 NOISE = re.compile(
-    r"^\[\d+/\d+\]|^-- |^Preset |^  \w+=|^$"
+    r"^\[\d+/\d+\]|^-- |^Preset |^  \w+(:\w+)?=|^$"
     r"|^\s*Start\s+\d+: |^\s*\d+/\d+ Test +#\d+: .* Passed "
     r"|^Test project |^Internal ctest|^ninja: |^Label Time|^Total Test|^\w+ += +[\d.]+ sec"
 )
