@@ -55,7 +55,7 @@ struct domain_statistics {
   std::uint64_t freed_bytes = 0;
   std::uint64_t epochs = 0;         ///< epochs, rounds or scans of the scheme so far
   std::size_t threads = 0;          ///< threads that have ever used the domain at one time
-  histogram_snapshot pauses;        ///< ns spent freeing, per pause, when options.time_release
+  histogram_snapshot pauses;        ///< ns spent freeing, per pause, if options ask for it
 
   std::uint64_t garbage() const noexcept { return retired > freed ? retired - freed : 0; }
   std::uint64_t garbage_bytes() const noexcept {
@@ -77,7 +77,8 @@ class domain final : private threads::listener {
   struct options {
     typename Scheme::options scheme{};
     typename Release::options release{};
-    bool time_release = false;  ///< fill domain_statistics::pauses
+    /// Measure one in so many pauses for domain_statistics::pauses (long ones always); 0: none.
+    std::uint32_t time_pauses_one_in = 0;
   };
 
   /// The base of blocks that are retired without allocating.
@@ -90,7 +91,7 @@ class domain final : private threads::listener {
   /// Throws std::invalid_argument with one sentence when an option makes no sense.
   explicit domain(options o = {})
       : serial_(core::next_serial()), scheme_(checked(o).scheme), release_(o.release),
-        time_release_(o.time_release) {
+        time_pauses_one_in_(o.time_pauses_one_in) {
     threads::listen(*this);
   }
   domain(const domain&) = delete;
@@ -166,6 +167,18 @@ class domain final : private threads::listener {
     });
     sum.epochs = scheme_.epochs();
     return sum;
+  }
+
+  /// Blocks retired and not yet destroyed, approximate while others work. Cheap: for sampling.
+  std::uint64_t garbage() const noexcept {
+    std::uint64_t freed = 0;
+    std::uint64_t retired = 0;
+    cells_.for_each([&](std::uint32_t, const cell& c) {
+      freed += c.release.meter.freed.value();  // first, as in stats()
+      retired += c.retired_blocks.value();
+      return true;
+    });
+    return retired > freed ? retired - freed : 0;
   }
 
   /// How many blocks can wait at most with `threads` threads, whatever these do; nothing if the scheme
@@ -284,7 +297,7 @@ class domain final : private threads::listener {
     const std::uint32_t number = threads::number();
     cell& found = cells_.of(number);
     if (!found.used.load_relaxed()) {
-      found.release.meter.timed = time_release_;
+      found.release.meter.time_one_in = time_pauses_one_in_;
       if constexpr (requires { scheme_.join(found.local, number, peers{*this}); }) {
         scheme_.join(found.local, number, peers{*this});
       }
@@ -433,7 +446,7 @@ class domain final : private threads::listener {
   const std::uint64_t serial_;
   Scheme scheme_;
   Release release_;
-  bool time_release_;
+  const std::uint32_t time_pauses_one_in_;
   cells<cell> cells_;
   alignas(cache_line) atomic<std::uint32_t> next_visit_{0};
 };

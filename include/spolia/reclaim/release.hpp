@@ -36,8 +36,9 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 struct release_meter {
   tally freed;            ///< blocks destroyed
   tally freed_bytes;      ///< their bytes
-  histogram pauses;       ///< ns that one operation spent freeing; filled while `timed`
-  bool timed = false;     ///< set once, before the domain is used
+  histogram pauses;       ///< ns that an operation spent freeing
+  std::uint32_t time_one_in = 0;  ///< 0: never; else so many pauses share one measurement
+  std::uint32_t untimed = 0;      ///< pauses since the last one measured
 };
 
 namespace detail {
@@ -58,7 +59,7 @@ struct release_queue {
   void free_some(std::size_t most, End&& end_of, Poll&& poll) noexcept {
     if (freeing || safe.empty()) return;
     freeing = true;
-    const bool timing = meter.timed || trace::on();
+    const bool timing = wants_timing(most) || trace::on();
     const std::uint64_t start = timing ? trace::ticks() : 0;
     std::size_t done = 0;
     while (done < most) {
@@ -75,9 +76,19 @@ struct release_queue {
   static constexpr std::size_t poll_period = 100;  // the paper's k for periodic token passing
 
  private:
+  /// Reading the time costs as much as a quick free, so small pauses may be sampled; big ones never.
+  bool wants_timing(std::size_t most) noexcept {
+    if (meter.time_one_in == 0) return false;
+    if (std::min(most, safe.count()) < poll_period && ++meter.untimed < meter.time_one_in) {
+      return false;
+    }
+    meter.untimed = 0;
+    return true;
+  }
+
   void record(std::uint64_t start, std::size_t done) noexcept {
     const std::uint64_t end = trace::ticks();
-    if (meter.timed) {
+    if (meter.time_one_in != 0) {
       meter.pauses.record(
           static_cast<std::uint64_t>(static_cast<double>(end - start) * trace::ns_per_tick()));
     }
@@ -95,18 +106,20 @@ inline constexpr std::size_t everything = ~std::size_t{0};
 class batch {
  public:
   static constexpr std::string_view name = "batch";
-  struct options {};
+  struct options {
+    std::size_t at_least = 1;  ///< let safe blocks pile up to this number first
+  };
   using local = detail::release_queue;
 
-  explicit batch(options) noexcept {}
+  explicit batch(options o) noexcept : options_(o) {}
 
   template <class Poll>
   void take(local& me, limbo& safe, Poll&& poll) noexcept {
     me.safe.append(safe);
+    if (me.safe.count() < options_.at_least) return;
     me.free_some(detail::everything, detail::dispose_block, poll);
   }
-  /// Only what was adopted from another thread can wait here.
-  void step(local& me, std::size_t) noexcept { drain(me); }
+  void step(local&, std::size_t) noexcept {}
   void drain(local& me) noexcept {
     me.free_some(detail::everything, detail::dispose_block, detail::no_poll);
   }
@@ -119,6 +132,9 @@ class batch {
   void deallocate(local&, void* p, std::size_t bytes, std::size_t align) noexcept {
     memory::deallocate(p, bytes, align);
   }
+
+ private:
+  options options_;
 };
 
 /// Numbers of the policies that spread freeing over time.
