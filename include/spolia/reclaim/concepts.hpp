@@ -15,6 +15,7 @@
 //   hold               what one guard carries (an empty type for most)
 //
 //   check(options)     what is wrong with the numbers, in one sentence; null if nothing
+//   ticks_regularly    optional: true if `due` holds at least every few dozen operations
 //   due(me)            true when `tick` wants to run before this operation. On every outermost enter.
 //   tick(me, peers, sink)   the thread is between two operations: do what the paper does there
 //   enter(me)          announce the operation. Only stores: the domain issues one light fence after it.

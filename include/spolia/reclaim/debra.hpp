@@ -52,6 +52,7 @@ class debra {
     std::uint32_t scan_every = 10;  ///< the paper's k
   };
 
+  static constexpr bool ticks_regularly = true;
   using stamp = nothing;
   using hold = nothing;
 

@@ -193,11 +193,12 @@ class domain final : private threads::listener {
   /// A thread's cell. Everything but the atomics belongs to the thread while `busy` is not zero, and
   /// to whoever holds the gate while it is.
   struct alignas(cache_line) cell {
-    std::uint32_t depth = 0;            // guards alive; touched by the owner only
-    std::uint32_t countdown = chores_every;  // operations until the next chores; the owner's
+    std::uint32_t depth = 0;                 // guards alive; touched by the owner only
+    std::uint32_t countdown = chores_every;  // visits to a neighbour: see chores_every; the owner's
+    std::uint32_t present = 0;               // presences alive; the owner's
     std::uint32_t retired_now = 0;      // blocks retired under the current outermost guard
     bool in_tick = false;               // a deleter that runs in a tick must not start another one
-    atomic<std::uint32_t> busy{0};      // presences and outermost guards alive
+    atomic<std::uint32_t> busy{0};      // `present`, plus one inside an outermost guard
     atomic<std::uint32_t> gate{open};   // taken: somebody adopts the blocks of this cell
     atomic<bool> used{false};
     typename Scheme::local local;
@@ -220,25 +221,29 @@ class domain final : private threads::listener {
   /// If the light fence comes first, the other one sees busy and gives up. If the heavy fence comes
   /// first, the owner sees the gate taken and waits. Without the fences both could go in at once.
   struct presence {
-    presence(domain& d, cell& c) noexcept : of(c) { d.come(c); }
-    ~presence() { go(of); }
+    presence(domain& d, cell& c) noexcept : of(c), inside(c.depth != 0 ? 1U : 0U) {
+      ++c.present;
+      d.come(c, c.present + inside);
+    }
+    ~presence() { go(of, --of.present + inside); }
     presence(const presence&) = delete;
     presence& operator=(const presence&) = delete;
     cell& of;
+    const std::uint32_t inside;
   };
 
   /// The beginning of an outermost guard.
   void begin(cell& c) noexcept {
-    if (--c.countdown == 0 || scheme_.due(c.local)) [[unlikely]] tick(c);
+    if (wants_tick(c)) [[unlikely]] tick(c);
     scheme_.enter(c.local);
-    come(c);  // its light fence also orders the scheme's announcement
+    come(c, c.present + 1);  // its light fence also orders the scheme's announcement
   }
 
   /// The end of an outermost guard. A slow free happens after the announcement was withdrawn.
   void end(cell& c) noexcept {
     scheme_.leave(c.local);
     release_.step(c.release, std::exchange(c.retired_now, 0U));
-    go(c);
+    go(c, c.present);
   }
 
   void retire(cell& me, retired* block) noexcept {
@@ -252,28 +257,28 @@ class domain final : private threads::listener {
     scheme_.retire(me.local, block, peers{*this}, sink{*this, me});
   }
 
-  void come(cell& c) noexcept {
-    c.busy.store_relaxed(c.busy.load_relaxed() + 1);
+  void come(cell& c, std::uint32_t busy) noexcept {
+    c.busy.store_relaxed(busy);
     // light → the heavy fence in adopt_from, see `presence`.
     fence::light();
     // acquire ← the release of the gate in adopt_from: we see the lists as the adopter left them.
-    if (c.gate.load_acquire() != open) [[unlikely]] wait_at_gate(c);
+    if (c.gate.load_acquire() != open) [[unlikely]] wait_at_gate(c, busy);
   }
 
-  static void go(cell& c) noexcept {
+  static void go(cell& c, std::uint32_t busy) noexcept {
     // release → the acquire of busy in adopt_from: it sees our lists whole. Without it an adopter could
     // splice a list whose last link is not written yet.
-    c.busy.store_release(c.busy.load_relaxed() - 1);
+    c.busy.store_release(busy);
   }
 
-  SPOLIA_NOINLINE void wait_at_gate(cell& c) noexcept {
-    if (c.busy.load_relaxed() > 1) return;  // we were present before: the adopter will give up
+  SPOLIA_NOINLINE void wait_at_gate(cell& c, std::uint32_t busy) noexcept {
+    if (busy > 1) return;  // we were present before: the adopter will give up
     backoff pause;
     for (;;) {
       // release → the acquire of busy in adopt_from (nothing was touched since the last one).
       c.busy.store_release(0);
       while (c.gate.load_relaxed() != open) pause.pause();
-      c.busy.store_relaxed(1);
+      c.busy.store_relaxed(busy);
       // light → the heavy fence in adopt_from, see `presence`.
       fence::light();
       // acquire ← the release of the gate in adopt_from, as in come().
@@ -334,8 +339,20 @@ class domain final : private threads::listener {
     }
   };
 
+  /// Schemes that look around every few operations anyway also set the pace of the domain's chores.
+  static constexpr bool scheme_keeps_pace = requires { requires Scheme::ticks_regularly; };
+
+  bool wants_tick(cell& c) noexcept {
+    if constexpr (scheme_keeps_pace) {
+      return scheme_.due(c.local);
+    } else {
+      return --c.countdown == 0 || scheme_.due(c.local);
+    }
+  }
+
   /// Between two operations: let the scheme do its work, and now and then look after the others.
   SPOLIA_NOINLINE void tick(cell& me) noexcept {
+    if constexpr (scheme_keeps_pace) --me.countdown;
     const bool chores = me.countdown == 0;
     if (chores) me.countdown = chores_every;
     if (me.in_tick) return;
@@ -412,6 +429,7 @@ class domain final : private threads::listener {
     scheme_.forked(c->local, peers{*this});
     c->release.safe.forget();
     c->depth = 0;
+    c->present = 0;
     c->in_tick = false;
     c->busy.store_relaxed(0);
     c->gate.store_relaxed(open);
@@ -440,7 +458,8 @@ class domain final : private threads::listener {
 
   static constexpr std::uint32_t open = 0;
   static constexpr std::uint32_t taken = 1;
-  static constexpr std::uint32_t chores_every = 1024;  // operations between two visits to a neighbour
+  /// Ticks, or operations where the scheme does not tick regularly, between two visits.
+  static constexpr std::uint32_t chores_every = scheme_keeps_pace ? 32 : 1024;
   static constexpr int drain_rounds = 8;  // more than any scheme needs from retirement to release
 
   const std::uint64_t serial_;

@@ -111,8 +111,9 @@ class domain<Scheme, Release>::guard {
   friend class domain;
 
   guard(domain& d, cell& c) : domain_(&d), cell_(&c) {
-    if (c.depth == 0) d.begin(c);
-    ++c.depth;
+    const std::uint32_t outer = c.depth;
+    if (outer == 0) d.begin(c);
+    c.depth = outer + 1;
     if constexpr (noexcept(d.scheme_.open(c.local))) {
       hold_ = d.scheme_.open(c.local);
     } else {

@@ -19,6 +19,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -139,7 +140,7 @@ class batch {
 
 /// Numbers of the policies that spread freeing over time.
 struct amortized_options {
-  std::size_t spread = 4096;    ///< one more block an operation for each so many that wait
+  std::size_t spread = 4096;    ///< one more block an operation for each so many (rounded down to 2^n) that wait
   std::size_t cap = 1U << 20U;  ///< safe blocks of one thread; what exceeds it is freed at once
   std::size_t pool = 4096;      ///< pooled: pieces of each size kept by a thread
 };
@@ -153,7 +154,8 @@ class spread_over_time {
   using options = amortized_options;
   using local = typename Memory::local;
 
-  explicit spread_over_time(options o) noexcept : options_(o) {}
+  explicit spread_over_time(options o) noexcept
+      : options_(o), shift_(static_cast<int>(std::bit_width(std::max<std::size_t>(o.spread, 1))) - 1) {}
 
   template <class Poll>
   void take(local& me, limbo& safe, Poll&& poll) noexcept {
@@ -165,7 +167,7 @@ class spread_over_time {
   void step(local& me, std::size_t retired_now) noexcept {
     if (me.safe.empty()) return;
     const std::size_t quota =
-        std::max<std::size_t>(retired_now, 1) + me.safe.count() / options_.spread;
+        std::max<std::size_t>(retired_now, 1) + (me.safe.count() >> shift_);
     me.free_some(quota, ending(me), no_poll);
   }
   /// Frees everything that is safe, and kept memory with it.
@@ -195,6 +197,7 @@ class spread_over_time {
   end_of_block ending(local& me) const noexcept { return {me, options_.pool}; }
 
   options options_;
+  int shift_;  // of a power of two for `spread`: a division here would cost as much as a free
 };
 
 struct allocator_memory {

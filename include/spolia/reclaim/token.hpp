@@ -66,6 +66,7 @@ class token {
     std::uint32_t patience = 256;   ///< blocks a thread lets wait before it moves a stuck token
   };
 
+  static constexpr bool ticks_regularly = true;
   using stamp = nothing;
   using hold = nothing;
 

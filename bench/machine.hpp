@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// machine.hpp: where a figure was measured, and how much memory the process holds.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <cstdint>
+#include <string>
+
+namespace bench {
+
+nlohmann::json machine();
+/// The allocator behind malloc in this process: glibc, jemalloc, tcmalloc, mimalloc or unknown.
+std::string allocator();
+std::string compiler();
+
+/// Starts the peak of the resident set anew, where the kernel allows it.
+void reset_peak_rss();
+std::uint64_t peak_rss_bytes();
+
+}  // namespace bench

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// main.cpp: spolia-bench.
+#include <spolia/base/trace.hpp>
+#include <spolia/version.hpp>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <map>
+#include <memory>
+
+#include "options.hpp"
+#include "record.hpp"
+#include "registry.hpp"
+
+namespace {
+
+using namespace bench;
+
+void list(const std::string& json) {
+  if (!json.empty()) {
+    line_file(json).write(listing());
+    return;
+  }
+  std::map<std::string, std::map<std::string, std::string>> table;
+  for (const cell& c : cells()) {
+    if (!c.supported) continue;
+    std::string& releases = table[c.structure][c.scheme];
+    releases += (releases.empty() ? "" : ", ") + c.release;
+  }
+  for (const auto& [structure, schemes] : table) {
+    fmt::print("{}\n", structure);
+    for (const auto& [scheme, releases] : schemes) fmt::print("  {:<22}{}\n", scheme, releases);
+  }
+}
+
+void sets(const set_options& o) {
+  check(o);
+  const cell& c = find(o);
+  line_file out(o.json);
+  std::unique_ptr<line_file> trace_out;
+  if (!o.trace.empty()) trace_out = std::make_unique<line_file>(o.trace);
+  for (std::uint32_t trial = 0; trial < o.trials; ++trial) {
+    if (trace_out) spolia::trace::start({});
+    const trial_result r = c.run(o, trial);
+    if (trace_out) {
+      spolia::trace::stop();
+      if (!spolia::trace::write(trace_out->handle())) {
+        throw usage_error("cannot write to " + o.trace);
+      }
+    }
+    out.write(record_of(o, trial, r));
+  }
+}
+
+void describe(CLI::App& app, set_options& o) {
+  const char* const names = "see `spolia-bench list`";
+  app.add_option("--structure", o.structure, std::string("abtree or list; ") + names)
+      ->capture_default_str();
+  app.add_option("--scheme", o.scheme, std::string("when blocks are safe; ") + names)
+      ->capture_default_str();
+  app.add_option("--release", o.release, "how they are freed: batch, amortized or pooled")
+      ->capture_default_str();
+  app.add_option("--threads", o.threads, "threads that work")->capture_default_str();
+  app.add_option("--keys", o.keys, "keys are uniform in [0, keys); half of them are present")
+      ->capture_default_str();
+  app.add_option("--update", o.update, "per cent of updates, half inserting, half erasing")
+      ->capture_default_str();
+  app.add_option("--seconds", o.seconds, "length of a trial, after the filling")
+      ->capture_default_str();
+  app.add_option("--trials", o.trials, "trials; each gives one record")->capture_default_str();
+  app.add_option("--seed", o.seed, "of keys and operations")->capture_default_str();
+  app.add_option("--batch", o.batch, "blocks freed or proven safe together; 0: the scheme's own")
+      ->capture_default_str();
+  app.add_option("--time-frees", o.time_frees, "measure one in so many pauses; 1: all; 0: none")
+      ->capture_default_str();
+  app.add_flag("--stall", o.stall, "park one more thread inside a guard for the whole run");
+  app.add_option("--json", o.json, "append records here; -: standard output")
+      ->capture_default_str();
+  app.add_option("--trace", o.trace, "append what happened when here, as JSON lines");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app{"Benchmarks of Spolia. Records are JSON lines, one a trial.", "spolia-bench"};
+  app.set_version_flag("--version", std::string(SPOLIA_VERSION_STRING));
+  app.require_subcommand(1);
+  app.failure_message([](const CLI::App*, const CLI::Error& e) {
+    return fmt::format("spolia-bench: {} (see --help)\n", e.what());
+  });
+
+  std::string list_json;
+  CLI::App* const list_command = app.add_subcommand("list", "what can be combined");
+  list_command->add_option("--json", list_json, "as JSON, into a file; -: standard output");
+
+  set_options options;
+  CLI::App* const sets_command =
+      app.add_subcommand("sets", "insert, erase and look up keys in one structure");
+  describe(*sets_command, options);
+
+  try {
+    app.parse(argc, argv);
+    if (list_command->parsed()) list(list_json);
+    if (sets_command->parsed()) sets(options);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? 0 : 2;
+  } catch (const usage_error& e) {
+    fmt::print(stderr, "spolia-bench: {}\n", e.what());
+    return 2;
+  } catch (const std::bad_alloc&) {
+    fmt::print(stderr, "spolia-bench: out of memory; fewer --keys or --threads may help\n");
+    return 1;
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "spolia-bench: {}\n", e.what());
+    return 1;
+  }
+  return 0;
+}

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "options.hpp"
+
+#include <fmt/format.h>
+
+namespace bench {
+namespace {
+
+template <class T>
+void within(const char* name, T value, T low, T high) {
+  if (value < low || value > high) {
+    throw usage_error(fmt::format("--{} is {}, but must be from {} to {}", name, value, low, high));
+  }
+}
+
+}  // namespace
+
+void check(const set_options& o) {
+  within<std::uint64_t>("threads", o.threads, 1, 4096);
+  within<std::uint64_t>("keys", o.keys, 1, std::uint64_t{1} << 32U);
+  within<std::uint64_t>("update", o.update, 0, 100);
+  within("seconds", o.seconds, 0.01, 86400.0);
+  within<std::uint64_t>("trials", o.trials, 1, 100000);
+  within<std::uint64_t>("batch", o.batch, 0, std::uint64_t{1} << 30U);
+  within<std::uint64_t>("time-frees", o.time_frees, 0, 1000000);
+  if (o.structure == "list" && o.keys > 100000) {
+    throw usage_error(fmt::format(
+        "--keys {} with --structure list: a list of that length never gets anywhere; at most 100000",
+        o.keys));
+  }
+}
+
+}  // namespace bench

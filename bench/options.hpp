@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// options.hpp: what `spolia-bench sets` can be told, and what is refused.
+#pragma once
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+
+namespace bench {
+
+/// A wrong word on the command line, or a file that cannot be written: one sentence, exit code 2.
+class usage_error : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+struct set_options {
+  std::string structure = "abtree";
+  std::string scheme = "token";
+  std::string release = "amortized";
+  std::uint32_t threads = 2;
+  std::uint64_t keys = 200000;
+  std::uint32_t update = 100;       ///< per cent of operations that update, half of them erasing
+  double seconds = 1;
+  std::uint32_t trials = 1;
+  std::uint64_t seed = 1;
+  std::uint64_t batch = 0;          ///< 0: the scheme's own
+  std::uint32_t time_frees = 8;     ///< measure one in so many pauses; 1: all; 0: none
+  bool stall = false;
+  std::string json = "-";
+  std::string trace;
+};
+
+/// Throws usage_error if the numbers make no sense.
+void check(const set_options&);
+
+}  // namespace bench

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "record.hpp"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <map>
+#include <utility>
+
+#include "machine.hpp"
+
+namespace bench {
+namespace {
+
+nlohmann::json maybe(const std::optional<std::uint64_t>& v) {
+  return v.has_value() ? nlohmann::json(*v) : nlohmann::json(nullptr);
+}
+
+nlohmann::json over_time(const std::vector<std::pair<double, std::uint64_t>>& points) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const auto& [ms, blocks] : points) list.push_back({ms, blocks});
+  return list;
+}
+
+const char* word(spolia::protection p) {
+  switch (p) {
+    case spolia::protection::region: return "region";
+    case spolia::protection::era: return "era";
+    case spolia::protection::pointer: return "pointer";
+    case spolia::protection::restartable: return "restartable";
+  }
+  return "unknown";
+}
+
+}  // namespace
+
+nlohmann::json record_of(const set_options& o, std::uint32_t trial, const trial_result& r) {
+  const bool timed = o.time_frees != 0 && r.pauses != 0;
+  const auto pause = [&](std::uint64_t ns) { return timed ? nlohmann::json(ns) : nullptr; };
+  return {{"kind", "sets"},
+          {"structure", o.structure},
+          {"scheme", o.scheme},
+          {"release", o.release},
+          {"threads", o.threads},
+          {"keys", o.keys},
+          {"update", o.update},
+          {"seconds", o.seconds},
+          {"trial", trial},
+          {"trials", o.trials},
+          {"seed", o.seed},
+          {"batch", o.batch == 0 ? nlohmann::json(nullptr) : nlohmann::json(o.batch)},
+          {"stall", o.stall},
+          {"time_frees", o.time_frees},
+          {"allocator", allocator()},
+          {"compiler", compiler()},
+          {"machine", machine()},
+          {"revision", SPOLIA_REVISION},
+          {"time", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)))},
+          {"elapsed_s", r.elapsed_s},
+          {"operations", r.operations},
+          {"ops_per_s", static_cast<double>(r.operations) / r.elapsed_s},
+          {"peak_rss_bytes", r.peak_rss_bytes},
+          {"garbage_peak", r.garbage_peak},
+          {"garbage_bound", maybe(r.garbage_bound)},
+          {"pauses", r.pauses},
+          {"free_ns_p50", pause(r.free_ns_p50)},
+          {"free_ns_p999", pause(r.free_ns_p999)},
+          {"free_ns_max", pause(r.free_ns_max)},
+          {"retired", r.retired},
+          {"freed", r.freed},
+          {"epochs", r.epochs},
+          {"size_end", r.size_end},
+          {"garbage_over_time", over_time(r.garbage_over_time)}};
+}
+
+nlohmann::json listing() {
+  std::map<std::string, nlohmann::json> schemes;
+  nlohmann::json combinations = nlohmann::json::array();
+  std::map<std::string, bool> structures;
+  std::map<std::string, bool> releases;
+  for (const cell& c : cells()) {
+    structures[c.structure] = releases[c.release] = true;
+    schemes[c.scheme] = {{"title", c.info->title},     {"source", c.info->source},
+                         {"protects", word(c.info->protects)}, {"robust", c.info->robust},
+                         {"reclaims", c.info->reclaims}, {"cost", c.info->cost},
+                         {"progress", c.info->progress}, {"bound", c.info->bound}};
+    if (c.supported) {
+      combinations.push_back(
+          {{"structure", c.structure}, {"scheme", c.scheme}, {"release", c.release}});
+    }
+  }
+  nlohmann::json out = {{"schemes", schemes}, {"combinations", combinations}};
+  for (const auto& [name, there] : structures) out["structures"].push_back(name);
+  for (const auto& [name, there] : releases) out["releases"].push_back(name);
+  return out;
+}
+
+line_file::line_file(std::string path)
+    : path_(std::move(path)), file_(path_ == "-" ? stdout : std::fopen(path_.c_str(), "a")) {
+  if (file_ == nullptr) {
+    throw usage_error(fmt::format("cannot write to {}: {}", path_, std::strerror(errno)));
+  }
+}
+
+line_file::~line_file() {
+  if (file_ != nullptr && file_ != stdout) std::fclose(file_);
+}
+
+void line_file::write(const nlohmann::json& record) {
+  const std::string line = record.dump() + "\n";
+  if (std::fwrite(line.data(), 1, line.size(), file_) != line.size() || std::fflush(file_) != 0) {
+    throw usage_error(fmt::format("cannot write to {}: {}", path_, std::strerror(errno)));
+  }
+}
+
+}  // namespace bench

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// record.hpp: what the program writes: JSON lines, one record a trial.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <cstdint>
+#include <cstdio>
+#include <string>
+
+#include "registry.hpp"
+
+namespace bench {
+
+/// The record of one trial. The names of its fields are a contract (docs/bench.md).
+nlohmann::json record_of(const set_options&, std::uint32_t trial, const trial_result&);
+/// What `spolia-bench list` says.
+nlohmann::json listing();
+
+/// A file that takes whole lines, or standard output for "-". Throws usage_error if it cannot be opened
+/// or written, before anything else happens.
+class line_file {
+ public:
+  explicit line_file(std::string path);
+  ~line_file();
+  line_file(const line_file&) = delete;
+  line_file& operator=(const line_file&) = delete;
+  void write(const nlohmann::json& record);
+  std::FILE* handle() const noexcept { return file_; }
+
+ private:
+  std::string path_;
+  std::FILE* file_;
+};
+
+}  // namespace bench

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// sets.hpp: the workload of the field: threads insert, erase and look up uniform random keys in one
+// structure that holds half of its key range. (Kim, Brown, Singh, PPoPP 2024, section 3)
+#pragma once
+
+#include <spolia/reclaim/concepts.hpp>
+#include <spolia/reclaim/domain.hpp>
+#include <spolia/reclaim/release.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "machine.hpp"
+#include "options.hpp"
+#include "random.hpp"
+#include "registry.hpp"
+
+namespace bench {
+
+template <class Scheme>
+inline constexpr bool protects_abtree = spolia::protects_optimistic_search<Scheme>;
+template <class Scheme>
+inline constexpr bool protects_list = spolia::scheme<Scheme>;
+
+using steady = std::chrono::steady_clock;
+
+/// One trial over one structure, scheme and release policy.
+template <class Structure, class Scheme, class Release>
+class set_trial {
+ public:
+  using domain = spolia::domain<Scheme, Release>;
+  using map = typename Structure::template of<domain>;
+
+  set_trial(const set_options& o, std::uint32_t trial)
+      : options_(o), seed_(o.seed * 1000003 + trial), domain_(domain_options(o)), map_(domain_) {}
+
+  trial_result run() {
+    reset_peak_rss();
+    prefill();
+    std::vector<std::thread> workers;
+    std::vector<std::uint64_t> operations(options_.threads, 0);
+    for (std::uint32_t i = 0; i < options_.threads; ++i) {
+      workers.emplace_back([this, i, &operations] { operations[i] = work(i); });
+    }
+    if (options_.stall) workers.emplace_back([this] { stall(); });
+    while (ready_.load() < workers.size()) std::this_thread::yield();
+
+    const auto retired_before = domain_.stats();
+    const auto start = steady::now();
+    go_.store(true);
+    watch(start);
+    stop_.store(true);
+    const double elapsed = std::chrono::duration<double>(steady::now() - start).count();
+    const auto after = domain_.stats();  // before the threads end and leave their blocks behind
+    for (std::thread& w : workers) w.join();
+
+    result_.elapsed_s = elapsed;
+    for (const std::uint64_t n : operations) result_.operations += n;
+    result_.retired = after.retired - retired_before.retired;
+    result_.freed = after.freed - retired_before.freed;
+    result_.epochs = after.epochs - retired_before.epochs;
+    result_.pauses = after.pauses.count();
+    result_.free_ns_p50 = after.pauses.quantile(0.5);
+    result_.free_ns_p999 = after.pauses.quantile(0.999);
+    result_.free_ns_max = after.pauses.max();
+    // The main thread fills and watches, and the stalled reader is one more.
+    result_.garbage_bound = domain_.garbage_bound(workers.size() + 1);
+    result_.peak_rss_bytes = peak_rss_bytes();
+    result_.size_end = map_.size_approx();
+    return std::move(result_);
+  }
+
+ private:
+  static typename domain::options domain_options(const set_options& o) {
+    typename domain::options d;
+    d.time_pauses_one_in = o.time_frees;
+    if (o.batch == 0) return d;
+    if constexpr (requires { d.scheme.batch = o.batch; }) d.scheme.batch = o.batch;
+    if constexpr (requires { d.release.at_least = o.batch; }) {
+      if constexpr (!requires { d.scheme.batch; }) d.release.at_least = o.batch;
+    }
+    return d;
+  }
+
+  /// Half of the keys, in an order that gives a structure no chance to profit from it.
+  void prefill() {
+    random_source random(seed_);
+    for (std::uint64_t in = 0; in < options_.keys / 2;) {
+      const std::uint64_t key = random.below(options_.keys);
+      in += map_.insert(key, key) ? 1 : 0;
+    }
+  }
+
+  std::uint64_t work(std::uint32_t number) {
+    random_source random(seed_ ^ (0xA24BAED4963EE407ULL * (number + 1)));
+    const std::uint64_t updates = (std::uint64_t{options_.update} << 32U) / 100;
+    std::uint64_t done = 0;
+    std::uint64_t seen = 0;
+    ready_.fetch_add(1);
+    while (!go_.load()) std::this_thread::yield();
+    while (!stop_.load(std::memory_order_relaxed)) {
+      const std::uint64_t key = random.below(options_.keys);
+      const std::uint64_t dice = random.next();
+      if ((dice & 0xFFFFFFFFU) >= updates) {
+        seen += map_.contains(key) ? 1 : 0;
+      } else if ((dice >> 63U) != 0) {
+        map_.insert(key, key);
+      } else {
+        map_.erase(key);
+      }
+      ++done;
+    }
+    sink_.fetch_add(seen);  // keeps the look-ups from being optimised away
+    return done;
+  }
+
+  /// One thread that is parked inside a guard for the whole run.
+  void stall() {
+    auto guard = domain_.enter();
+    guard.read([this] {
+      ready_.fetch_add(stalled_.exchange(true) ? 0 : 1);  // read() may start over
+      while (!stop_.load(std::memory_order_relaxed)) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+      return true;
+    });
+  }
+
+  void watch(steady::time_point start) {
+    const auto end = start + std::chrono::duration<double>(options_.seconds);
+    const auto period = std::chrono::milliseconds(5);
+    for (auto next = start + period;; next += period) {
+      std::this_thread::sleep_until(std::min<steady::time_point>(
+          next, std::chrono::time_point_cast<steady::duration>(end)));
+      const std::uint64_t garbage = domain_.garbage();
+      result_.garbage_peak = std::max(result_.garbage_peak, garbage);
+      const auto now = steady::now();
+      result_.garbage_over_time.emplace_back(
+          std::chrono::duration<double, std::milli>(now - start).count(), garbage);
+      if (now >= end) return;
+    }
+  }
+
+  const set_options& options_;
+  const std::uint64_t seed_;
+  domain domain_;
+  map map_;
+  trial_result result_;
+  alignas(spolia::cache_line) std::atomic<std::size_t> ready_{0};
+  std::atomic<bool> stalled_{false};
+  std::atomic<std::uint64_t> sink_{0};
+  alignas(spolia::cache_line) std::atomic<bool> go_{false};
+  std::atomic<bool> stop_{false};
+};
+
+template <class Structure, class Scheme, class Release>
+void add_cell() {
+  cell c{Structure::name, std::string(Scheme::info.name), std::string(Release::name),
+         &Scheme::info, Structure::template protectable<Scheme>, nullptr};
+  if constexpr (Structure::template protectable<Scheme>) {
+    c.run = [](const set_options& o, std::uint32_t trial) {
+      return std::make_unique<set_trial<Structure, Scheme, Release>>(o, trial)->run();
+    };
+  }
+  cells().push_back(c);
+}
+
+/// Called before main by each generated source.
+template <class Structure, class Scheme>
+bool add_cells() {
+  add_cell<Structure, Scheme, spolia::batch>();
+  add_cell<Structure, Scheme, spolia::amortized>();
+  add_cell<Structure, Scheme, spolia::pooled>();
+  return true;
+}
+
+}  // namespace bench
