@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 
+#include "guards.hpp"
 #include "options.hpp"
 #include "record.hpp"
 #include "registry.hpp"
@@ -32,6 +33,23 @@ void list(const std::string& json) {
   for (const auto& [structure, schemes] : table) {
     fmt::print("{}\n", structure);
     for (const auto& [scheme, releases] : schemes) fmt::print("  {:<22}{}\n", scheme, releases);
+  }
+}
+
+void guards(std::uint32_t rounds, const std::string& json) {
+  if (rounds < 1 || rounds > 100000) {
+    throw usage_error(fmt::format("--rounds is {}, but must be from 1 to 100000", rounds));
+  }
+  std::unique_ptr<line_file> out;
+  if (!json.empty()) out = std::make_unique<line_file>(json);
+  for (const nlohmann::json& r : measure_guards(rounds)) {
+    if (out) {
+      out->write(r);
+      continue;
+    }
+    fmt::print("{:<22}{:<30}{:8.2f} ns  ({:.2f} to {:.2f})\n", r["scheme"].get<std::string>(),
+               r["operation"].get<std::string>(), r["ns"].get<double>(), r["ns_min"].get<double>(),
+               r["ns_max"].get<double>());
   }
 }
 
@@ -100,10 +118,19 @@ int main(int argc, char** argv) {
       app.add_subcommand("sets", "insert, erase and look up keys in one structure");
   describe(*sets_command, options);
 
+  std::uint32_t rounds = 15;
+  std::string guards_json;
+  CLI::App* const guards_command =
+      app.add_subcommand("guards", "what guards and protect cost, uncontended, on one thread");
+  guards_command->add_option("--rounds", rounds, "interleaved measurements of each")
+      ->capture_default_str();
+  guards_command->add_option("--json", guards_json, "as JSON lines; -: standard output");
+
   try {
     app.parse(argc, argv);
     if (list_command->parsed()) list(list_json);
     if (sets_command->parsed()) sets(options);
+    if (guards_command->parsed()) guards(rounds, guards_json);
   } catch (const CLI::ParseError& e) {
     return app.exit(e) == 0 ? 0 : 2;
   } catch (const usage_error& e) {

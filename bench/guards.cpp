@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "guards.hpp"
+
+#include <spolia/reclaim.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace bench {
+namespace {
+
+constexpr std::uint32_t repeats = 1U << 20U;
+
+/// Keeps the compiler from moving memory accesses over this place, and from dropping what leads here.
+inline void touch() { asm volatile("" ::: "memory"); }
+template <class T>
+inline void use(const T& value) {
+  asm volatile("" : : "r"(value) : "memory");
+}
+
+template <class F>
+double ns_each(F&& f) {
+  const auto start = std::chrono::steady_clock::now();
+  for (std::uint32_t i = 0; i < repeats; ++i) f();
+  const auto end = std::chrono::steady_clock::now();
+  return std::chrono::duration<double, std::nano>(end - start).count() / repeats;
+}
+
+struct probe {
+  std::string scheme;
+  std::string operation;
+  std::function<double()> measure;
+  std::vector<double> ns;
+};
+
+struct shared {
+  int value = 0;
+};
+
+template <class Scheme>
+void add_probes(std::vector<probe>& all) {
+  using domain = spolia::domain<Scheme>;
+  auto d = std::make_shared<domain>();
+  auto source = std::make_shared<std::atomic<shared*>>(new shared);  // lives as long as the program
+  const std::string name(Scheme::info.name);
+  all.push_back({name, "enter+leave", [d] {
+                   return ns_each([&] {
+                     auto guard = d->enter();
+                     touch();
+                   });
+                 }, {}});
+  all.push_back({name, "nested enter+leave", [d] {
+                   auto outer = d->enter();
+                   return ns_each([&] {
+                     auto guard = d->enter();
+                     touch();
+                   });
+                 }, {}});
+  if constexpr (!spolia::protects_by_restart<Scheme>) {
+    all.push_back({name, "protect", [d, source] {
+                     auto guard = d->enter();
+                     return ns_each([&] { use(guard.protect(*source)); });
+                   }, {}});
+    all.push_back({name, "enter+protect+leave", [d, source] {
+                     return ns_each([&] {
+                       auto guard = d->enter();
+                       use(guard.protect(*source));
+                     });
+                   }, {}});
+  } else {
+    all.push_back({name, "enter+read+leave", [d, source] {
+                     return ns_each([&] {
+                       auto guard = d->enter();
+                       use(guard.read([&] { return guard.protect(*source); }));
+                     });
+                   }, {}});
+  }
+}
+
+void add_baselines(std::vector<probe>& all) {
+  auto source = std::make_shared<std::atomic<shared*>>(nullptr);
+  auto mark = std::make_shared<std::atomic<std::uint64_t>>(0);
+  all.push_back({"-", "acquire load", [source] {
+                   return ns_each([&] { use(source->load(std::memory_order_acquire)); });
+                 }, {}});
+  all.push_back({"-", "two plain stores", [mark] {
+                   return ns_each([&] {
+                     mark->store(1, std::memory_order_relaxed);
+                     touch();
+                     mark->store(0, std::memory_order_release);
+                   });
+                 }, {}});
+  all.push_back({"-", "two stores and a full fence", [mark] {
+                   return ns_each([&] {
+                     mark->store(1, std::memory_order_relaxed);
+                     std::atomic_thread_fence(std::memory_order_seq_cst);
+                     mark->store(0, std::memory_order_release);
+                   });
+                 }, {}});
+}
+
+}  // namespace
+
+std::vector<nlohmann::json> measure_guards(std::uint32_t rounds) {
+  std::vector<probe> all;
+  add_baselines(all);
+  add_probes<spolia::none>(all);
+  add_probes<spolia::token>(all);
+  add_probes<spolia::token_periodic>(all);
+  add_probes<spolia::debra>(all);
+  add_probes<spolia::hazard_pointers>(all);
+  add_probes<spolia::neutralization>(all);
+  for (std::uint32_t r = 0; r < rounds; ++r) {
+    for (probe& p : all) p.ns.push_back(p.measure());
+  }
+  std::vector<nlohmann::json> records;
+  for (probe& p : all) {
+    std::sort(p.ns.begin(), p.ns.end());
+    records.push_back({{"kind", "guards"},
+                       {"scheme", p.scheme},
+                       {"operation", p.operation},
+                       {"ns", p.ns[p.ns.size() / 2]},
+                       {"ns_min", p.ns.front()},
+                       {"ns_max", p.ns.back()},
+                       {"rounds", rounds}});
+  }
+  return records;
+}
+
+}  // namespace bench
