@@ -53,7 +53,7 @@ def functions(text: str):
         if mark == "{":
             before = code[head:position]
             initialiser = position > 0 and re.match(r"[\w>\])]", code[position - 1])
-            if initialiser or not _opens_scope(before):
+            if not _opens_scope(before):
                 end = _closing(code, position)
                 if not initialiser:
                     if "(" in before:
