@@ -78,7 +78,7 @@ def against_threads(configs: list[Config], field: str, title: str, text, cores, 
     threads = sorted({config.threads for config in configs})
     data, seen = [], []
     for place, series in enumerate(names):
-        shift = 2 ** ((place - (len(names) - 1) / 2) * 0.03)
+        shift = 2 ** ((place - (len(names) - 1) / 2) * 0.02)
         points = [(t, find(configs, series, t)) for t in threads]
         points = [(t, getattr(c, field)) for t, c in points if c and getattr(c, field)]
         if not points:
@@ -104,15 +104,15 @@ def against_threads(configs: list[Config], field: str, title: str, text, cores, 
         y.update(type="log", range=[math.log10(low), math.log10(high)], tickvals=ticks,
                  ticktext=texts)  # fmt: skip
     else:
-        ticks = _linear_ticks(max(seen))
+        ticks = linear_ticks(max(seen))
         y.update(tickvals=ticks, ticktext=[text(t) for t in ticks], range=[0, max(seen) * 1.06])
     ends = [math.log10(threads[0]) - 0.07, math.log10(threads[-1]) + 0.07]
     x = axis("threads", type="log", range=ends, tickvals=threads, ticktext=list(map(str, threads)))
     return figure(data, 340, x, y, **_core_line(cores, threads))
 
 
-def _linear_ticks(high: float) -> list[float]:
-    raw = high / 5
+def linear_ticks(high: float, about: int = 5) -> list[float]:
+    raw = high / about
     size = 10 ** math.floor(math.log10(raw)) if raw > 0 else 1
     step = next(s * size for s in (1, 2, 2.5, 5, 10) if s * size >= raw)
     return [step * number for number in range(int(high / step) + 1)]
@@ -220,7 +220,7 @@ def garbage_lines(configs: list[Config]) -> dict | None:
         })  # fmt: skip
     if not data or not top:
         return None
-    ticks = _linear_ticks(top)
+    ticks = linear_ticks(top)
     y = axis("garbage nodes", tickvals=ticks, ticktext=[look.count(t) for t in ticks],
              range=[0, top * 1.06])  # fmt: skip
     return figure(data, 300, axis("time, ms", showgrid=False), y)
@@ -257,7 +257,7 @@ def dots(rows: list[tuple[str, str]], points: list[dict], title: str, text, log=
         x = axis(title, type="log", range=[math.log10(low), math.log10(high)], tickvals=ticks,
                  ticktext=texts)  # fmt: skip
     else:
-        ticks = _linear_ticks(max(values))
+        ticks = linear_ticks(max(values), 4)
         x = axis(title, tickvals=ticks, ticktext=[text(t) for t in ticks],
                  range=[0, max(values) * 1.06])  # fmt: skip
     y = _row_axis([label for label, _ in rows], [short for _, short in rows])

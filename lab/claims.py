@@ -78,7 +78,7 @@ def _beats_rivals(ref) -> Claim:
         return Claim(claim, paper, "–", MISSING)
     best = max(rivals, key=lambda c: c.ops_per_s.median)
     found = _beats(ref, best.series, claim, paper)
-    return Claim(claim, paper, f"{found.here} {look.series_title(best.series)}", found.verdict)
+    return Claim(claim, paper, f"{found.here} {words.title(best.series)}", found.verdict)
 
 
 def _pauses(configs) -> Claim:

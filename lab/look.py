@@ -40,7 +40,7 @@ SCHEMES = {
 }
 UNKNOWN = ("#7a6a58", "#b8a691", "circle")
 
-RELEASES = {"batch": "batch", "amortized": "amortized", "pooled": "pooled"}
+SHORT = {"amortized": "amort."}
 DASHES = {"amortized": "solid", "batch": "dash", "pooled": "dot"}
 ALLOCATORS = {
     "glibc": ("#6f7680", "#9aa2ad", "square"),
@@ -63,20 +63,13 @@ def series_title(series: tuple[str, str]) -> str:
     name, release = series
     if name == "none":
         return scheme(name).title
-    return f"{scheme(name).title} · {RELEASES.get(release, release)}"
+    return f"{scheme(name).title} · {release}"
 
 
 def series_short(series: tuple[str, str]) -> str:
     name, release = series
-    return scheme(name).short if name == "none" else f"{scheme(name).short} · {release[:5]}"
-
-
-def marker(series: tuple[str, str]) -> str:
-    """Amortized is drawn filled, batch open, pooled with a dot inside."""
-    name, release = series
-    suffix = {"batch": "-open", "pooled": "-open-dot"}.get(release, "")
-    shape = scheme(name).marker
-    return f"{shape}-thin-open" if shape == "x" and name == "none" else shape + suffix
+    short = scheme(name).short
+    return short if name == "none" else f"{short} · {SHORT.get(release, release)}"
 
 
 def sort_key(series: tuple[str, str]) -> tuple:
@@ -128,7 +121,9 @@ def count(value: float | None) -> str:
 
 
 def rate(value: float | None) -> str:
-    return "–" if value is None else count(value).rstrip() + "/s"
+    if not value:
+        return "–" if value is None else "0"
+    return count(value) + "/s"
 
 
 def size(value: float | None) -> str:
@@ -141,6 +136,14 @@ def duration(nanoseconds: float | None) -> str:
     if nanoseconds is None:
         return "–"
     return _scaled(nanoseconds, [(1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1, "ns")])
+
+
+def between(low: float, high: float, text) -> str:
+    """A range with its unit said once where both ends have the same."""
+    first, last = text(low), text(high)
+    number, _, unit = first.partition(NO_BREAK)
+    same = last.partition(NO_BREAK)[2] == unit
+    return f"{number if same else first} – {last}"
 
 
 def times(ratio: float) -> str:
@@ -165,6 +168,6 @@ def log_ticks(low: float, high: float, text) -> tuple[list[float], list[str]]:
     """Ticks 1, 2, 5 of each decade, thinned to one a decade over a long range."""
     first = math.floor(math.log10(low))
     last = math.ceil(math.log10(high))
-    steps = (1, 2, 5) if math.log10(high / low) < 2.5 else (1,)
+    steps = (1, 2, 5) if math.log10(high / low) < 1.6 else (1,)
     values = [step * 10.0**power for power in range(first, last + 1) for step in steps]
     return values, [text(value) for value in values]

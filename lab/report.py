@@ -8,6 +8,7 @@ import os
 import shlex
 from dataclasses import asdict
 from pathlib import Path
+from statistics import median
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
@@ -20,8 +21,8 @@ from lab.stats import Config
 
 ASSETS = Path(__file__).resolve().parent / "assets"
 TIMELINES = 8
-# The load that makes readers doubt figures: someone else had a core and more to himself.
-BUSY = 1.5
+# Cores in the hands of other programs from which on figures deserve a warning.
+BUSY = 0.2
 
 
 class Figures:
@@ -101,10 +102,9 @@ def method(records: list[dict], configs: list[Config], failures: list[dict]) -> 
     last = records[-1]
     machine = last.get("machine") or {}
     counts = sorted({len(config.trials) for config in configs})
-    loads = [r["lab"]["load_before"] for r in records if "load_before" in r.get("lab", {})]
-    # An idle machine still shows the load of the trial before.
+    others = [r.get("lab", {}).get("others_cores") for r in records]
+    others = [cores for cores in others if cores is not None]
     threads = max(r["threads"] for r in records)
-    first_loads = loads[:3]
     facts = [
         ("Processor", f"{machine.get('cpu', 'unknown')}, {machine.get('cores', '?')} cores"),
         ("Memory", look.size(machine.get("memory_bytes"))),
@@ -121,10 +121,10 @@ def method(records: list[dict], configs: list[Config], failures: list[dict]) -> 
         warnings.append("These results mix several revisions of Spolia.")
     if len({stats.machine_name(r) for r in records}) > 1:
         warnings.append("These results mix several machines; panels are kept apart by machine.")
-    if first_loads and min(first_loads) > BUSY:
+    if others and median(others) > BUSY:
         warnings.append(
-            f"The machine was busy when this began (load {min(first_loads):.1f}); "
-            "expect wide spreads."
+            f"The machine was not idle: other programs took {median(others):.1f} cores during a "
+            "typical trial. Expect wide spreads, and trust small differences even less."
         )
     if max(counts) == 1:
         warnings.append("Each configuration ran only once: no difference here is proven.")
@@ -155,13 +155,18 @@ def _range(counts: list[int]) -> str:
 def panels(configs: list[Config], figures: Figures, cores) -> list[dict]:
     several = len({config.conditions.machine for config in configs}) > 1
     made = []
-    for conditions, members in stats.throughput_panels(configs).items():
+    drawn = stats.throughput_panels(configs)
+    titles = [charts.panel_title(conditions, several) for conditions in drawn]
+    for conditions, members in drawn.items():
         memory = [config for config in members if config.peak_rss_bytes]
+        title = charts.panel_title(conditions, several)
+        if titles.count(title) > 1:
+            title += f" · {Path(conditions.run).name}"
         speed = charts.against_threads(
             members, "ops_per_s", "operations per second", look.rate, cores
         )
         made.append({
-            "title": charts.panel_title(conditions, several),
+            "title": title,
             "legend": legends.series({config.series for config in members}),
             "speed": figures.add(speed),
             "memory": figures.add(charts.against_threads(
@@ -216,12 +221,12 @@ def _unstalled(configs: list[Config], held: Config):
     """Peak garbage of the same configuration with nobody stalled."""
     for config in configs:
         c, h = config.conditions, held.conditions
-        same = (c.structure, c.keys, c.update, c.allocator, c.batch, c.machine)
+        same = (c.structure, c.keys, c.update, c.allocator, c.batch, c.run)
         if (
             not c.stall
             and config.series == held.series
             and config.threads == held.threads
-            and same == (h.structure, h.keys, h.update, h.allocator, h.batch, h.machine)
+            and same == (h.structure, h.keys, h.update, h.allocator, h.batch, h.run)
         ):
             return config.garbage_peak
     return None
@@ -325,6 +330,7 @@ def _table_row(config: Config) -> dict:
         (str(config.threads), config.threads),
         (look.count(c.keys), c.keys),
         (f"{c.update}", c.update),
+        (f"{c.seconds:g}", c.seconds),
         (c.allocator, c.allocator),
         (", ".join(extras) or "–", " ".join(extras)),
         (str(len(config.trials)), len(config.trials)),
@@ -345,7 +351,7 @@ def _table_row(config: Config) -> dict:
         varied = value.count > 1 and value.low != value.high
         figures.append({
             "text": text(value.median), "sort": value.median,
-            "range": f"{text(value.low)} – {text(value.high)}" if varied else "",
+            "range": look.between(value.low, value.high, text) if varied else "",
         })  # fmt: skip
     command = config.trials[0].record.get("lab", {}).get("command") or []
     return {

@@ -49,6 +49,8 @@ class Conditions:
     stall: bool
     traced: bool
     machine: str
+    # Trials of different files were not interleaved with each other and are not mixed.
+    run: str
 
 
 @dataclass
@@ -91,6 +93,7 @@ def group(trials: list[Located]) -> list[Config]:
             stall=bool(record.get("stall")),
             traced=bool(wanted.get("trace") or record.get("trace")),
             machine=machine_name(record),
+            run=str(trial.path),
         )
         key = (conditions, record["scheme"], record["release"], record["threads"])
         found.setdefault(key, Config(*key)).trials.append(trial)
@@ -172,8 +175,8 @@ def allocator_groups(configs: list[Config]) -> list[list[Config]]:
     for config in configs:
         c = config.conditions
         if not c.stall and not c.traced:
-            same = (c.structure, c.keys, c.update, c.seconds, c.batch, c.machine, config.threads)
-            groups[same].append(config)
+            same = (c.structure, c.keys, c.update, c.seconds, c.batch, c.machine, c.run)
+            groups[(*same, config.threads)].append(config)
     several = [m for m in groups.values() if len({x.conditions.allocator for x in m}) > 1]
     # Keep the series that ran under more than one allocator: the others compare with nothing.
     kept = []

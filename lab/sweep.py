@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import os
 import random
+import resource
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from rich.console import Console
 from rich.progress import (
@@ -97,6 +99,34 @@ def run(
     return outcome
 
 
+class OthersWatch:
+    """How much of the machine went to other programs while a trial ran, in cores."""
+
+    def __init__(self):
+        self.busy, self.own = _busy_seconds(), _children_seconds()
+
+    def cores(self, elapsed: float) -> float | None:
+        busy = _busy_seconds()
+        if busy is None or self.busy is None or elapsed <= 0:
+            return None
+        others = (busy - self.busy) - (_children_seconds() - self.own)
+        return round(max(0.0, others / elapsed), 2)
+
+
+def _busy_seconds() -> float | None:
+    try:
+        words = Path("/proc/stat").read_text().split("\n", 1)[0].split()
+        user, nice, system, _idle, _iowait, irq, softirq, steal = map(int, words[1:9])
+    except (OSError, ValueError):
+        return None
+    return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
+
+
+def _children_seconds() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 class _Runner:
     def __init__(self, plan, bench, store, limits, build, outcome):
         self.plan, self.bench, self.store = plan, bench, store
@@ -112,7 +142,7 @@ class _Runner:
         seed = self.plan.seed + round_number
         name = f"{cell.hash()}-{round_number}"
         trace = self.store.traces / f"{name}.jsonl.gz" if cell.trace else None
-        load = os.getloadavg()[0]
+        others = OthersWatch()
         begin = time.monotonic()
         trial = self.bench.trial(cell, seed, self.limits.for_trial(cell), trace)
         spent = time.monotonic() - begin
@@ -123,7 +153,7 @@ class _Runner:
             "build": self.build,
             "configuration": cell.configuration(),
             "command": trial.command,
-            "load_before": round(load, 2),
+            "others_cores": others.cores(spent),
         }
         if trial.record is None:
             return self._failed(cell, lab, trial.failure)

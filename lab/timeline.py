@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import median
 
 from lab import look
-from lab.charts import axis, figure, thin
+from lab.charts import axis, figure, linear_ticks, thin
 from lab.errors import LabError
 
 ROWS = 20
@@ -157,20 +157,20 @@ def chart(line: Timeline, series: tuple[str, str], garbage: list) -> dict:
     data = _box_traces(drawn(line), rows, look.scheme_colour(series[0]))
     epochs = _drawn_epochs(line)
     hover = [f"thread {thread} began a new epoch<br>at {at:.2f} ms" for at, thread in epochs]
-    own = [(at, rows[thread], text)
+    own = [(at, rows[thread] + 0.43, text)
            for (at, thread), text in zip(epochs, hover, strict=True) if thread in rows]  # fmt: skip
     common = {"type": "scatter", "mode": "markers", "hoverinfo": "text"}
     if own:
         data.append({**common, "x": [p[0] for p in own], "y": [p[1] for p in own],
                      "hovertext": [p[2] for p in own],
-                     "marker": {"symbol": "circle", "size": 5.5, "color": "@epoch",
-                                "line": {"color": "@card", "width": 0.8}}})  # fmt: skip
+                     "marker": {"symbol": "circle", "size": 5, "color": "@epoch",
+                                "line": {"color": "@card", "width": 0.5}}})  # fmt: skip
     if epochs:
         data.append({**common, "x": [at for at, _ in epochs], "y": [strip] * len(epochs),
                      "hovertext": hover, "marker": {"symbol": "line-ns", "size": 9,
                      "line": {"color": "@epoch/0.6", "width": 1.2}}})  # fmt: skip
     labels = [f"thread {thread}" for thread in line.threads]
-    height = 26 * (strip + 1)
+    height = 32 * (strip + 1)
     below = 120 if garbage else 0
     total = height + below + 74
     inner = height + below + 14
@@ -184,7 +184,7 @@ def chart(line: Timeline, series: tuple[str, str], garbage: list) -> dict:
         data.append(_garbage_trace(garbage, series))
         top = max(nodes for _, nodes in garbage) * 1.08 or 1
         more["yaxis2"] = axis("garbage", range=[0, top], domain=[0, below * 0.86 / inner],
-                              nticks=4, tickformat="~s", anchor="x")  # fmt: skip
+                              anchor="x", **count_ticks(top))  # fmt: skip
     made = figure(data, total, x, y, barmode="overlay", dragmode="zoom", **more)
     made["whole"], made["window"] = [0, line.span], list(line.window)
     return made
@@ -232,6 +232,11 @@ def _garbage_trace(garbage: list, series: tuple[str, str]) -> dict:
     }  # fmt: skip
 
 
+def count_ticks(top: float) -> dict:
+    ticks = linear_ticks(top, 3)
+    return {"tickvals": ticks, "ticktext": [look.count(tick) for tick in ticks]}
+
+
 def epoch_chart(points: list, series: tuple[str, str]) -> dict:
     """Garbage at the start of each epoch."""
     colour = look.scheme_colour(series[0])
@@ -242,7 +247,8 @@ def epoch_chart(points: list, series: tuple[str, str]) -> dict:
         "line": {"color": colour, "width": 1.4, "shape": "hvh"}, "hoverinfo": "text",
         "hovertext": [f"epoch {e}: {look.count(n)} nodes" for e, n in shown],
     }  # fmt: skip
-    y = axis("garbage", rangemode="tozero", nticks=4, tickformat="~s")
+    top = max(nodes for _, nodes in shown) * 1.08 or 1
+    y = axis("garbage", range=[0, top], **count_ticks(top))
     return figure([trace], 150, axis("epoch", showgrid=False), y)
 
 

@@ -34,7 +34,10 @@ def threads_text(threads: int) -> str:
 
 
 def title(series: tuple[str, str]) -> str:
-    return look.series_title(series)
+    """The name of a series inside a sentence."""
+    name, release = series
+    plain = look.scheme(name).title
+    return plain if name == "none" else f"{plain} ({release})"
 
 
 def speed_words(comparison: Comparison) -> str:
@@ -253,13 +256,10 @@ def beyond_words(members: list[Config], cores: int | None) -> str:
     if not one or not other:
         return ""
     change = compare(one.ops_per_s, other.ops_per_s)
-    verdict = "as fast as" if not change.proven else f"at {look.times(change.ratio)} of"
+    verdict = f"at {look.times(change.ratio)} of its speed" if change.proven else "as fast as"
     return (
         f"Beyond {cores} cores threads only take turns: at {most} threads the default ran "
         f"{verdict} at {cores}."
-        if not change.proven
-        else f"Beyond {cores} cores threads only take turns: at {most} threads the default ran "
-        f"{verdict} its speed at {cores}."
     )
 
 
@@ -276,8 +276,8 @@ def memory_words(members: list[Config]) -> str:
         high = max(freeing, key=lambda c: c.peak_rss_bytes.median)
         text = (
             f"At {threads_text(most)} the schemes that free needed from "
-            f"{look.size(low.peak_rss_bytes.median)} ({title(low.series)}) to "
-            f"{look.size(high.peak_rss_bytes.median)} ({title(high.series)})"
+            f"{look.size(low.peak_rss_bytes.median)} ({look.series_title(low.series)}) to "
+            f"{look.size(high.peak_rss_bytes.median)} ({look.series_title(high.series)})"
         )
     if leak:
         text += "; " if text else ""

@@ -39,7 +39,7 @@
     const font = getComputedStyle(document.body).fontFamily;
     const tip = { bgcolor: colour("@card"), bordercolor: colour("@line"), align: "left" };
     tip.font = { family: font, size: 13, color: colour("@ink") };
-    return { ...layout, height: source.height, font: { family: font, color: colour("@ink") },
+    return { ...layout, height: source.height, width: place.clientWidth, font: { family: font, color: colour("@ink") },
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", hoverlabel: tip };
   }
 
@@ -48,24 +48,29 @@
     const off = hidden.get(place.closest(".linked")) || new Set();
     const data = themed(source.data).map((t) => ({ ...t, visible: !off.has(t.meta) }));
     Plotly.react(place, data, layoutOf(place, source),
-      { displayModeBar: false, responsive: true, doubleClick: "reset" });
+      { displayModeBar: false, doubleClick: "reset" });
     drawn.add(place);
   }
   const redraw = () => drawn.forEach(draw);
 
   for (const place of places) place.style.minHeight = figures[place.dataset.figure].height + "px";
-  const watcher = new IntersectionObserver((entries) => {
-    for (const entry of entries) {
-      if (!entry.isIntersecting) continue;
-      watcher.unobserve(entry.target);
-      draw(entry.target);
-    }
-  }, { rootMargin: "900px" });
-  places.forEach((place) => watcher.observe(place));
-  addEventListener("beforeprint", () => places.forEach(draw));
+  // One chart a task, top to bottom: the page can be read and scrolled while the rest follows.
+  (function next(at) {
+    if (at === places.length) return;
+    if (!drawn.has(places[at])) draw(places[at]);
+    setTimeout(next, 0, at + 1);
+  })(0);
 
-  const narrow = matchMedia("(max-width: 640px)");
-  narrow.addEventListener("change", redraw);
+  // A chart follows its own place, not the window: a grid can change widths without a resize.
+  const widths = new WeakMap();
+  const sizes = new ResizeObserver((entries) => {
+    for (const { target, contentRect } of entries) {
+      const before = widths.get(target);
+      widths.set(target, contentRect.width);
+      if (drawn.has(target) && before !== contentRect.width && contentRect.width > 0) draw(target);
+    }
+  });
+  places.forEach((place) => sizes.observe(place));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
   document.getElementById("theme").addEventListener("click", () => {
     const system = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
@@ -130,7 +135,7 @@
   document.getElementById("filter").addEventListener("input", (event) => {
     const words = event.target.value.toLowerCase().split(/\s+/).filter(Boolean);
     for (const row of body.rows) {
-      const cells = [...row.cells].slice(0, 9).map((c) => c.textContent.toLowerCase());
+      const cells = [...row.cells].slice(0, 10).map((c) => c.textContent.toLowerCase());
       row.hidden = !words.every((word) => cells.some((c) => /^\d+$/.test(word) ? c === word : c.includes(word)));
     }
   });
