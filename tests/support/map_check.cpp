@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// map_check.cpp: linearizability of maps, key by key, and what to show of a violation.
+#include <algorithm>
+
+#include "support/linearizability.hpp"
+#include "support/report.hpp"
+
+namespace spolia::test {
+namespace {
+
+using kind = map_spec::kind;
+using map_search = linearization_search<map_spec>;
+
+bool may_be_absent(kind k) noexcept { return k == kind::absent || k == kind::unknown; }
+bool may_be_present(kind k) noexcept { return k != kind::absent; }
+
+// What an operation reveals that found the key there without seeing its value.
+kind seen_present(kind k) noexcept { return k == kind::unknown ? kind::present : k; }
+
+bool leave(map_spec::state& s, bool possible, map_spec::state after) noexcept {
+  if (possible) s = after;
+  return possible;
+}
+
+std::vector<map_event> by_key_and_start(std::span<const map_event> history) {
+  struct handle {
+    std::uint64_t key, start;
+    std::uint32_t index;
+  };
+  std::vector<handle> handles(history.size());
+  for (std::size_t i = 0; i < history.size(); ++i) {
+    handles[i] = {history[i].key, history[i].start, static_cast<std::uint32_t>(i)};
+  }
+  std::sort(handles.begin(), handles.end(), [](const handle& a, const handle& b) {
+    return a.key != b.key ? a.key < b.key : a.start < b.start;
+  });
+  std::vector<map_event> sorted(history.size());
+  for (std::size_t i = 0; i < handles.size(); ++i) sorted[i] = history[handles[i].index];
+  return sorted;
+}
+
+std::vector<map_event> cut(std::span<const map_event> ops, time_window window) {
+  std::vector<map_event> part;
+  for (const map_event& e : ops) {
+    if (e.end >= window.from && e.start <= window.until) part.push_back(e);
+  }
+  return part;
+}
+
+bool still_refused(std::span<const map_event> ops, time_window window, map_search& search) {
+  const std::vector<map_event> part = cut(ops, window);
+  return search.run(part, {kind::unknown, 0}, window).outcome == search_outcome::refused;
+}
+
+struct evidence {
+  time_window window;
+  bool needs_empty_start;  // it only accuses because the map was empty at first
+};
+
+// The latest start of a window, ending where `ops[stuck]` ends, that no content of the map before
+// it excuses. A shorter window excuses more, so a binary search over the starts finds it.
+evidence shortest_window(std::span<const map_event> ops, std::size_t stuck, map_search& search) {
+  time_window window{0, ops[stuck].end};
+  if (!still_refused(ops, window, search)) return {window, true};
+  std::size_t good = 0;  // a window from ops[good].start is refused
+  std::size_t bad = ops.size();
+  while (bad - good > 1) {
+    const std::size_t middle = good + (bad - good) / 2;
+    window.from = ops[middle].start;
+    (still_refused(ops, window, search) ? good : bad) = middle;
+  }
+  window.from = ops[good].start;
+  return {window, false};
+}
+
+bool writes(const map_event& e) noexcept {
+  return e.op == map_op::insert_or_assign || (e.op == map_op::insert && e.ok);
+}
+
+std::string explain(std::span<const map_event> ops, std::size_t stuck, map_search& search) {
+  const map_event culprit = ops[stuck];
+  const auto [window, needs_empty_start] = shortest_window(ops, stuck, search);
+  std::vector<report_row> rows;
+  for (const map_event& e : cut(ops, window)) {
+    report_row row = describe(e);
+    if (e.start < window.from) row.note = "(optional: began before the window)";
+    if (e.end > window.until) row.note = "(optional: ended after the window)";
+    if (e.start == culprit.start && e.end == culprit.end && e.thread == culprit.thread) {
+      row.note = "<- no order explains it";
+    }
+    rows.push_back(row);
+  }
+  std::string text = "key " + std::to_string(culprit.key) + " is not linearizable";
+  if (culprit.op == map_op::find && culprit.ok &&
+      std::none_of(ops.begin(), ops.end(),
+                   [&](const map_event& e) { return writes(e) && e.value == culprit.value; })) {
+    text += ": nothing ever wrote " + std::to_string(culprit.value);
+  }
+  text += needs_empty_start ? "; from the empty map on, " : "; whatever the map held before, ";
+  text += std::to_string(rows.size()) + " of this key's " + std::to_string(ops.size()) +
+          " operations cannot be put in order:\n";
+  return text + render(std::move(rows));
+}
+
+}  // namespace
+
+bool map_spec::apply(state& s, const operation& o) noexcept {
+  const bool absent = may_be_absent(s.what);
+  const bool present = may_be_present(s.what);
+  const state after_write{kind::known, o.value};
+  const state after_glimpse{seen_present(s.what), s.value};
+  switch (o.op) {
+    case map_op::insert:
+      return o.ok ? leave(s, absent, after_write) : leave(s, present, after_glimpse);
+    case map_op::insert_or_assign:
+      return leave(s, o.ok ? absent : present, after_write);
+    case map_op::erase:
+      return leave(s, o.ok ? present : absent, {kind::absent, 0});
+    case map_op::contains:
+      return o.ok ? leave(s, present, after_glimpse) : leave(s, absent, {kind::absent, 0});
+    case map_op::find:
+      if (!o.ok) return leave(s, absent, {kind::absent, 0});
+      return leave(s, present && (s.what != kind::known || s.value == o.value), after_write);
+  }
+  return false;
+}
+
+verdict check_map(std::span<const map_event> history, std::size_t budget) {
+  require_well_formed(history);
+  const std::vector<map_event> sorted = by_key_and_start(history);
+  map_search search(budget);
+  for (std::size_t first = 0; first < sorted.size();) {
+    std::size_t last = first;
+    while (last < sorted.size() && sorted[last].key == sorted[first].key) ++last;
+    const std::span<const map_event> ops(sorted.data() + first, last - first);
+    const search_result result = search.run(ops, {});
+    if (result.outcome == search_outcome::refused) {
+      return {result.outcome, explain(ops, result.stuck, search)};
+    }
+    if (result.outcome == search_outcome::gave_up) {
+      return {result.outcome, "key " + std::to_string(ops.front().key) + ": " +
+                                  std::to_string(budget) + " configurations were not enough"};
+    }
+    first = last;
+  }
+  return {};
+}
+
+}  // namespace spolia::test
