@@ -18,7 +18,8 @@
 //       fence an epoch: the incremental scan is only a filter, and whoever has completed it looks at all
 //       announcements once more behind the heavy fence. (The paper relies on sequential consistency;
 //       its code has no fence, and an announcement may sit in a store buffer while loads proceed.)
-//   D2  Announcements of threads that were never seen are quiescent ones, so threads come and go.
+//   D2  A block's epoch is read when it is retired, not when the operation began: see epoch_bags.hpp.
+//   D3  Announcements of threads that were never seen are quiescent ones, so threads come and go.
 #pragma once
 
 #include <cstddef>
@@ -104,7 +105,8 @@ class debra {
 
   template <class Peers, class Sink>
   void retire(local& me, retired* block, Peers, Sink) noexcept {
-    me.bags.put(block);
+    // Behind the unlinking and the announcement of this operation: see epoch_bags.hpp.
+    me.bags.put(block, SPOLIA_FAULT("debra.stale_tag") ? me.bags.seen() : epoch_.load_relaxed());
   }
 
   template <class Peers, class Sink>
@@ -116,7 +118,10 @@ class debra {
     rotate(me, sink);
   }
 
-  void adopt(local& me, local& other) noexcept { me.bags.adopt(other.bags); }
+  void adopt(local& me, local& other) noexcept {
+    // After the domain has acquired the other's part, so not below the epochs of its unlinkings.
+    me.bags.adopt(other.bags, epoch_.load_relaxed());
+  }
   void abandon(local& me, limbo& all) noexcept { me.bags.abandon(all); }
   template <class Peers>
   void exited(local&, Peers) noexcept {}

@@ -27,11 +27,11 @@
 //   D4  The token is looked at every `tick_every` operations, not at each: the round is then long
 //       enough that the words shared between the threads stay in their caches.
 //
-// Why three rounds. Let O be unlinked by X while the round is u. X's last tick saw e, and u <= e + 1,
-// since the round cannot pass e + 1 while X, having announced e, is in its operation. A reader that may
-// hold O began before the unlinking, so it announces at most u. The token completes round e + 2 only
-// after it found that reader, in that round, at its tick, between operations, or announcing e + 2; in each
-// case the reader's operation was over. So when the round is e + 3, nobody holds O.
+// Why three rounds. Let O be unlinked by X, which then reads the round t; the round was at most t + 1 at the
+// unlinking (epoch_bags.hpp says why). A reader that may hold O began before that, so it announces at most
+// t + 1. The token completes round t + 2 only after it found that reader, in that round, at its tick,
+// between operations, or announcing t + 2; in each case the reader's operation was over. So when the
+// round is t + 3, nobody holds O.
 #pragma once
 
 #include <cstddef>
@@ -139,7 +139,8 @@ class token {
 
   template <class Peers, class Sink>
   void retire(local& me, retired* block, Peers, Sink) noexcept {
-    me.bags.put(block);
+    // Behind the unlinking and the announcement of this operation: see epoch_bags.hpp.
+    me.bags.put(block, SPOLIA_FAULT("token.stale_tag") ? me.bags.seen() : round_.load_relaxed());
   }
 
   template <class Peers, class Sink>
@@ -152,7 +153,8 @@ class token {
   }
 
   void adopt(local& me, local& other) noexcept {
-    me.bags.adopt(other.bags);
+    // After the domain has acquired the other's part, so not below the rounds of its unlinkings.
+    me.bags.adopt(other.bags, round_.load_relaxed());
     other.pressed_at = 0;
   }
 
@@ -193,11 +195,11 @@ class token {
   template <class Peers>
   void pass(local& me, Peers peers) noexcept {
     const std::uint32_t all = peers.high_water();
-    std::uint32_t next = me.number + 1 < all ? me.number + 1 : 0;
+    const std::uint32_t next = me.number + 1 < all ? me.number + 1 : 0;
     const local* const there = peers.find(next);
     const bool running = there != nullptr && (there->announced.load_relaxed() & 1U) != 0;
     if (running && next != me.number) {
-      settle(next, next == 0);
+      if (take(me, me.number)) settle(next, next == 0);
     } else if (waiting(me) >= me.pressed_at + options_.patience) {
       // The neighbour may be idle for long; to move past it is worth a heavy fence by now.
       me.pressed_at = waiting(me);
@@ -205,21 +207,27 @@ class token {
     }
   }
 
+  /// Picks the token up where it stands. Fails if somebody else has: a walker may take it from a thread
+  /// that is just about to pass it.
+  bool take(const local& me, std::uint64_t at) noexcept {
+    if (SPOLIA_FAULT("token.pass_without_taking") && at == me.number) return true;
+    // acquire ← the release in settle(): all that the token's earlier holders know is known to us, their
+    // unlinkings above all, and so ordered before our heavy fence or our next settle().
+    return at_.cas_strong_acquire(at, me.number | being_moved);
+  }
+
   /// Moves the token from where it stands past every thread that has been between two operations in
   /// this round, at most to the end of the round.
   template <class Peers>
   void walk(local& me, std::uint64_t at, Peers peers) noexcept {
     if ((at & being_moved) != 0) return;
-    std::uint64_t here = at;
-    if (!visited(static_cast<std::uint32_t>(here), me, peers)) return;  // not worth a fence
-    // acquire ← the release in settle(): the unlinkings known to the holders before happen before the
-    // heavy fence below.
-    if (!at_.cas_strong_acquire(here, me.number | being_moved)) return;
+    if (!visited(static_cast<std::uint32_t>(at), me, peers)) return;  // not worth a fence
+    if (!take(me, at)) return;
     // heavy → the domain's light fence in each operation (D2). Either we see below that a thread is inside
     // an operation, or that operation sees every unlinking known to us and cannot reach its blocks.
     if (!SPOLIA_FAULT("token.no_heavy")) fence::heavy();
     const std::uint32_t all = peers.high_water();
-    auto next = static_cast<std::uint32_t>(here);
+    auto next = static_cast<std::uint32_t>(at);
     while (next < all && visited(next, me, peers)) ++next;
     const bool round_over = next >= all;
     settle(round_over ? 0 : next, round_over);

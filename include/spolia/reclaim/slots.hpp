@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+// slots.hpp: the slots in which guards name blocks, and the search through all of them.
+//
+// Each guard has a row of `guard_slots` slots. A thread's first row lies in its cell; a guard that is
+// opened while another one is alive gets a further row, which stays with the thread for later guards.
+// Rows are written by their thread and read by every thread that looks for named blocks.
+//
+// Handing a name on: the search reads a row from its highest slot to its lowest. So a block that is
+// named in one slot may be named in a LOWER slot of the same guard too, and the first slot then used
+// for something else, without the search missing it. The other way round it could: after it has
+// passed the higher slot, before it comes to the lower one.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <new>
+#include <span>
+
+#include <spolia/base/atomic.hpp>
+#include <spolia/base/config.hpp>
+#include <spolia/base/memory.hpp>
+#include <spolia/reclaim/concepts.hpp>
+#include <spolia/reclaim/limbo.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace detail {
+
+/// The slots of one guard; null: names nothing.
+struct alignas(cache_line) slot_row {
+  std::array<atomic<const void*>, guard_slots> at{};
+  atomic<slot_row*> next{nullptr};
+  bool taken = false;  // by a guard; the thread's own
+};
+
+/// The rows of one thread.
+class slot_rows {
+ public:
+  slot_rows() = default;
+  slot_rows(const slot_rows&) = delete;
+  slot_rows& operator=(const slot_rows&) = delete;
+
+  ~slot_rows() {
+    for (slot_row* row = first_.next.load_relaxed(); row != nullptr;) {
+      slot_row* const after = row->next.load_relaxed();
+      row->~slot_row();
+      memory::deallocate(row, sizeof(slot_row), alignof(slot_row));
+      row = after;
+    }
+  }
+
+  const slot_row& first() const noexcept { return first_; }
+
+  /// Counts the first row, once.
+  void join(atomic<std::uint64_t>& rows) noexcept {
+    if (!counted_) rows.fetch_add_relaxed(1);
+    counted_ = true;
+  }
+
+  /// A row for a new guard; `rows` counts the rows made. Throws std::bad_alloc.
+  slot_row& take(atomic<std::uint64_t>& rows) {
+    if (first_.taken) [[unlikely]] return take_further(rows);
+    first_.taken = true;
+    return first_;
+  }
+
+  /// The guard with this row goes; bit i of `used` tells that slot i has been written.
+  static void give_back(slot_row& row, std::uint32_t used) noexcept {
+    for (; used != 0; used &= used - 1) {
+      // release → the acquire in gather(): our accesses to the block happen before it is freed.
+      row.at[static_cast<std::size_t>(std::countr_zero(used))].store_release(nullptr);
+    }
+    row.taken = false;
+  }
+
+  /// The thread has vanished in a fork, with all its guards.
+  void forget() noexcept {
+    for (slot_row* row = &first_; row != nullptr; row = row->next.load_relaxed()) {
+      for (auto& slot : row->at) slot.store_relaxed(nullptr);
+      row->taken = false;
+    }
+  }
+
+ private:
+  SPOLIA_NOINLINE slot_row& take_further(atomic<std::uint64_t>& rows) {
+    slot_row* row = &first_;
+    while (row->taken) {
+      slot_row* after = row->next.load_relaxed();
+      if (after == nullptr) {
+        after = ::new (memory::allocate(sizeof(slot_row), alignof(slot_row))) slot_row;
+        rows.fetch_add_relaxed(1);
+        // release → the acquire in gather(): it sees the row constructed. That it sees the row at
+        // all, if it matters, follows from the light fence after a slot of it was written.
+        row->next.store_release(after);
+      }
+      row = after;
+    }
+    row->taken = true;
+    return *row;
+  }
+
+  slot_row first_;
+  bool counted_ = false;
+};
+
+/// A buffer that can be asked for more room and never throws. What it held is lost when it grows.
+template <class T>
+class scratch {
+ public:
+  scratch() = default;
+  scratch(const scratch&) = delete;
+  scratch& operator=(const scratch&) = delete;
+  ~scratch() { memory::deallocate(data_, capacity_ * sizeof(T), alignof(T)); }
+
+  /// Room for `n`; where memory is short, what was there before.
+  std::span<T> reserve(std::size_t n) noexcept {
+    if (n > capacity_) {
+      try {
+        void* const more = memory::allocate(n * sizeof(T), alignof(T));
+        memory::deallocate(data_, capacity_ * sizeof(T), alignof(T));
+        data_ = static_cast<T*>(more);
+        capacity_ = n;
+      } catch (const std::bad_alloc&) {
+        return {data_, capacity_};
+      }
+    }
+    return {data_, capacity_};
+  }
+
+  /// Leaves the buffer behind: a fork may have caught it while it grew.
+  void forget() noexcept {
+    data_ = nullptr;
+    capacity_ = 0;
+  }
+
+ private:
+  T* data_ = nullptr;
+  std::size_t capacity_ = 0;
+};
+
+/// How far a search has come: everything before this was read.
+struct slot_position {
+  std::uint32_t thread = 0;
+  const slot_row* row = nullptr;  // null: the thread's first
+  std::size_t slots = guard_slots;  // so many of the row are left
+};
+
+inline constexpr std::uint32_t no_thread = ~std::uint32_t{0};
+
+/// Reads slots from `at` on, and puts what they name into `names`. Returns how many names there are;
+/// `at` tells where to go on, and its thread is `no_thread` when every slot has been read.
+template <class Peers>
+std::size_t gather(Peers peers, slot_position& at, std::span<const void*> names) noexcept {
+  std::size_t found = 0;
+  slot_position next{no_thread, nullptr, 0};
+  peers.for_each([&](std::uint32_t number, const auto& local) {
+    if (number < at.thread) return true;
+    const bool resumed = number == at.thread && at.row != nullptr;
+    const slot_row* row = resumed ? at.row : &local.rows.first();
+    std::size_t slots = resumed ? at.slots : guard_slots;
+    while (row != nullptr) {
+      for (; slots > 0; --slots) {
+        const std::size_t i = SPOLIA_FAULT("slots.upwards") ? guard_slots - slots : slots - 1;
+        // acquire ← the releases that write slots: what the thread did with the block that it named
+        // here before happens before we free that block. Relaxed would need an acquire fence, which
+        // the race detector does not see.
+        const void* const name = SPOLIA_FAULT("slots.read_relaxed") ? row->at[i].load_relaxed()
+                                                                    : row->at[i].load_acquire();
+        if (name == nullptr) continue;
+        if (found == names.size()) {
+          next = {number, row, slots};
+          return false;
+        }
+        names[found++] = name;
+      }
+      // acquire ← the release in take_further(): we see the row constructed.
+      row = row->next.load_acquire();
+      slots = guard_slots;
+    }
+    return true;
+  });
+  at = next;
+  return found;
+}
+
+/// So many names find room on the stack.
+inline constexpr std::size_t few_names = 64;
+
+/// Room for what so many slots name: to be made before the moment in which they are read.
+inline std::span<const void*> room_for(std::uint64_t slots, scratch<const void*>& names) noexcept {
+  return slots <= few_names ? std::span<const void*>{} : names.reserve(slots);
+}
+
+/// Moves each block of `bag` that some slot names to `named`. The caller has ordered the reading of the
+/// slots after the unlinking of the blocks. Takes O(slots + blocks · log names) if all names find room
+/// in `room` or on the stack; else it goes over the blocks once for each roomful. Never fails.
+template <class Peers>
+void separate(limbo& bag, limbo& named, Peers peers, std::span<const void*> room) noexcept {
+  std::array<const void*, few_names> small;
+  if (room.size() < small.size()) room = small;
+  for (slot_position at; at.thread != no_thread;) {
+    const auto names = room.first(gather(peers, at, room));
+    if (names.empty()) return;
+    std::sort(names.begin(), names.end(), std::less<>{});
+    limbo rest;
+    while (retired* const block = bag.pop()) {
+      const bool found =
+          std::binary_search(names.begin(), names.end(), block->address(), std::less<>{});
+      (found ? named : rest).push(block);
+    }
+    bag.append(rest);
+  }
+}
+
+}  // namespace detail
+}  // namespace spolia::inline SPOLIA_FLAVOUR
