@@ -188,7 +188,12 @@ STAGES = [
         ("build", "cross"),
         _preset("aarch64", *QUICK, targets=("spolia-quick-tests",)),
     ),
-    stage("package", 300, ("build", "bench", "package"), _preset("release", "-L", "package")),
+    stage(
+        "package",
+        300,
+        ("build", "bench", "package"),
+        _preset("release", "-L", "package", targets=("spolia",)),
+    ),
     stage("python", 300, ("build", "bench", "python"), _python),
 ]
 NAMES = [one.name for one in STAGES]
