@@ -25,6 +25,8 @@
 //   retire(me, block, peers, sink)    the block was unlinked by this thread, inside a guard
 //   collect(me, peers, sink)   outside of any guard: hand over all that can be proven safe now
 //   adopt(me, other)   take over the waiting blocks of a thread that is gone or between operations
+//   adopted(me, peers, sink)   optional: after an adoption between two operations; bounded schemes look
+//                      whether the thread has too much now
 //   abandon(me, all)   the domain goes: give every waiting block, unproven
 //   exited(me, peers)  this thread ends; its waiting blocks stay for somebody to adopt
 //   forked(other, peers)    that thread vanished in a fork; its lists may be half-written

@@ -375,7 +375,11 @@ class domain final : private threads::listener {
     const bool unchanged = other->inflow_seen.load_relaxed() == inflow;
     other->inflow_seen.store_relaxed(inflow);
     if (!unchanged || other->inflow_emptied.load_relaxed() == inflow) return;
-    if (other->busy.load_relaxed() == 0) adopt_from(me, *other);
+    if (other->busy.load_relaxed() != 0) return;
+    adopt_from(me, *other);
+    if constexpr (requires { scheme_.adopted(me.local, peers{*this}, sink{*this, me}); }) {
+      scheme_.adopted(me.local, peers{*this}, sink{*this, me});
+    }
   }
 
   void adopt_from_others(cell& me) noexcept {
