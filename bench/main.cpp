@@ -60,13 +60,9 @@ void sets(const set_options& o) {
   std::unique_ptr<line_file> trace_out;
   if (!o.trace.empty()) trace_out = std::make_unique<line_file>(o.trace);
   for (std::uint32_t trial = 0; trial < o.trials; ++trial) {
-    if (trace_out) spolia::trace::start({});
     const trial_result r = c.run(o, trial);
-    if (trace_out) {
-      spolia::trace::stop();
-      if (!spolia::trace::write(trace_out->handle())) {
-        throw usage_error("cannot write to " + o.trace);
-      }
+    if (trace_out && !spolia::trace::write(trace_out->handle())) {
+      throw usage_error("cannot write to " + o.trace);
     }
     out.write(record_of(o, trial, r));
   }

@@ -3,6 +3,7 @@
 // structure that holds half of its key range. (Kim, Brown, Singh, PPoPP 2024, section 3)
 #pragma once
 
+#include <spolia/base/trace.hpp>
 #include <spolia/reclaim/concepts.hpp>
 #include <spolia/reclaim/domain.hpp>
 #include <spolia/reclaim/release.hpp>
@@ -49,11 +50,13 @@ class set_trial {
     while (ready_.load() < workers.size()) std::this_thread::yield();
 
     const auto retired_before = domain_.stats();
+    if (!options_.trace.empty()) spolia::trace::start();
     const auto start = steady::now();
     go_.store(true);
     watch(start);
     stop_.store(true);
     const double elapsed = std::chrono::duration<double>(steady::now() - start).count();
+    if (!options_.trace.empty()) spolia::trace::stop();
     const auto after = domain_.stats();  // before the threads end and leave their blocks behind
     for (std::thread& w : workers) w.join();
 
