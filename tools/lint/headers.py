@@ -19,6 +19,7 @@ LISTS = [
     ("cmake/sources.cmake", "SPOLIA_SOURCES", "src/", ("src/model/",), ".cpp"),
     ("cmake/sources.cmake", "SPOLIA_MODEL_SOURCES", "src/model/", (), ".cpp"),
 ]
+CONSUMER = "tests/package/consumer/all.hpp"
 
 
 def check(project):
@@ -33,6 +34,18 @@ def check(project):
     for listing in LISTS:
         yield from _check_list(project, *listing)
     yield from _check_tests(project)
+    yield from _check_faces(project)
+
+
+def _check_faces(project):
+    """The consumers of the package tests see each header that lies at the top."""
+    if CONSUMER not in project.paths:
+        yield CONSUMER, 1, "is missing"
+        return
+    for path in project.matching((".hpp",), "include/spolia/"):
+        name = path.removeprefix("include/")
+        if name.count("/") == 1 and f"#include <{name}>" not in project.lines(CONSUMER):
+            yield CONSUMER, 1, f"does not include <{name}>"
 
 
 def _check_tests(project):

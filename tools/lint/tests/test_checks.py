@@ -113,6 +113,7 @@ class Headers(unittest.TestCase):
         "set(SPOLIA_SOURCES\n    src/a.cpp)\nset(SPOLIA_MODEL_SOURCES)\n",
         "include/spolia/a.hpp": SPDX + "#pragma once\n",
         "src/a.cpp": SPDX,
+        "tests/package/consumer/all.hpp": SPDX + "#pragma once\n#include <spolia/a.hpp>\n",
     }
 
     def test_a_tree_in_order(self):
@@ -132,6 +133,8 @@ class Headers(unittest.TestCase):
     def test_lists_name_what_is_there(self):
         more = {"include/spolia/b.hpp": self.SPDX + "#pragma once\n", "src/model/e.cpp": self.SPDX}
         messages = [message for _, _, message in findings(headers, **self.LISTS, **more)]
+        self.assertIn("does not include <spolia/b.hpp>", messages)
+        messages.remove("does not include <spolia/b.hpp>")
         self.assertEqual(
             messages,
             [
