@@ -1,7 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
+
+#include <spolia/reclaim.hpp>
 #include <spolia/version.hpp>
 
-/// What the second translation unit sees of the process-wide state.
-const char* version_seen_by_second();
+struct node {
+  explicit node(int* destroyed) : destroyed_(destroyed) {}
+  ~node() { ++*destroyed_; }
+
+ private:
+  int* destroyed_;
+};
+
+/// What the second translation unit sees of what must exist once in a process.
+const char* version_in_second();
+std::uint32_t thread_in_second();
+
+/// Retires a node in the second unit, under a guard of its own.
+void retire_in_second(spolia::domain<>& nodes, node* unlinked);

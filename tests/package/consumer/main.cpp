@@ -1,12 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdio>
-#include <cstring>
+#include <string_view>
 
 #include "all.hpp"
 
+namespace {
+
+bool expect(bool good, const char* what) {
+  std::printf("%-60s %s\n", what, good ? "yes" : "NO");
+  return good;
+}
+
+bool retired_in_both_units() {
+  int destroyed = 0;
+  {
+    spolia::domain<> nodes;
+    auto guard = nodes.enter();
+    guard.retire(new node(&destroyed));
+    retire_in_second(nodes, new node(&destroyed));
+  }
+  return destroyed == 2;
+}
+
+}  // namespace
+
 int main() {
-  std::printf("headers %s, library %s\n", SPOLIA_VERSION_STRING, spolia::core::version());
-  // Both units must link to one library, of the version whose headers they include.
-  if (std::strcmp(SPOLIA_VERSION_STRING, spolia::core::version()) != 0) return 1;
-  return version_seen_by_second() == spolia::core::version() ? 0 : 2;
+  const std::string_view headers = SPOLIA_VERSION_STRING;
+  bool good = expect(headers == spolia::core::version(), "headers and library are one version");
+  good &= expect(version_in_second() == spolia::core::version(), "both units use one library");
+  good &= expect(thread_in_second() == spolia::threads::number(), "a thread has one number");
+  good &= expect(retired_in_both_units(), "nodes retired in both units are destroyed");
+  return good ? 0 : 1;
 }

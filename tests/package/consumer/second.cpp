@@ -1,4 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "all.hpp"
 
-const char* version_seen_by_second() { return spolia::core::version(); }
+const char* version_in_second() { return spolia::core::version(); }
+
+std::uint32_t thread_in_second() { return spolia::threads::number(); }
+
+void retire_in_second(spolia::domain<>& nodes, node* unlinked) {
+  auto guard = nodes.enter();
+  guard.retire(unlinked);
+}
