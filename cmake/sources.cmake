@@ -2,6 +2,21 @@
 # What is compiled, by name; `./dev lint` compares this with the tree.
 
 set(SPOLIA_SOURCES
+    src/clock.cpp
+    src/fence.cpp
+    src/misuse.cpp
+    src/signals.cpp
+    src/threads.cpp
+    src/trace.cpp
     src/version.cpp)
 
-set(SPOLIA_MODEL_SOURCES)
+set(SPOLIA_MODEL_SOURCES
+    src/model/choices.cpp
+    src/model/execution.cpp
+    src/model/explore.cpp
+    src/model/fiber.cpp
+    src/model/heap.cpp
+    src/model/hooks.cpp
+    src/model/memory_model.cpp
+    src/model/operations.cpp
+    src/model/tracer.cpp)
