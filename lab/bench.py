@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The benchmark program: where it is, what it offers, and one trial of it.
 
-`spolia-bench list --json -` prints one JSON object (or lines of JSON, merged in order):
-    {"structures": ["abtree", ...], "schemes": [...], "releases": [...],
+`spolia-bench list --json -` prints one JSON object:
+    {"structures": ["abtree", ...], "releases": [...],
+     "schemes": {"token": {"title": ..., "source": ..., "bound": ..., ...}, ...},
      "combinations": [{"structure": "abtree", "scheme": "token", "release": "batch"}, ...]}
-A name may also be an object with a "name"; a combination may say "supported": false; one that
-leaves out "release" stands for all releases.
 """
 
 from __future__ import annotations
@@ -38,6 +37,7 @@ class Catalogue:
     schemes: tuple[str, ...]
     releases: tuple[str, ...]
     combinations: frozenset[tuple[str, str, str]]
+    about: dict[str, dict]
 
     def supports(self, structure: str, scheme: str, release: str) -> bool:
         return (structure, scheme, release) in self.combinations
@@ -53,34 +53,22 @@ class Trial:
 
 
 def parse_catalogue(text: str) -> Catalogue:
-    merged: dict[str, list] = {}
     try:
-        for value in _json_values(text):
-            for name, entry in value.items():
-                if isinstance(entry, list):
-                    merged.setdefault(name, []).extend(entry)
-        names = {
-            what: tuple(e["name"] if isinstance(e, dict) else e for e in merged[what])
-            for what in ("structures", "schemes", "releases")
-        }
-        combinations = set()
-        for entry in merged["combinations"]:
-            if entry.get("supported", True):
-                releases = [entry["release"]] if "release" in entry else names["releases"]
-                combinations |= {(entry["structure"], entry["scheme"], r) for r in releases}
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        found = json.loads(text)
+        combinations = {(c["structure"], c["scheme"], c["release"]) for c in found["combinations"]}
+        about = dict(found["schemes"])
+        return Catalogue(
+            structures=tuple(found["structures"]),
+            schemes=tuple(about),
+            releases=tuple(found["releases"]),
+            combinations=frozenset(combinations),
+            about=about,
+        )
+    except (ValueError, KeyError, TypeError) as error:
         raise LabError(
             f"'spolia-bench list --json -' printed something unexpected ({error!r}); "
             "build the program anew from the same sources"
         ) from error
-    return Catalogue(**names, combinations=frozenset(combinations))
-
-
-def _json_values(text: str) -> list[dict]:
-    try:
-        return [json.loads(text)]
-    except ValueError:
-        return [json.loads(line) for line in text.splitlines() if line.strip()]
 
 
 class Bench:
@@ -108,6 +96,19 @@ class Bench:
         if done.returncode != 0:
             raise LabError(f"'{self.path} list' failed: {last_line(done.stderr, done.returncode)}")
         return parse_catalogue(done.stdout)
+
+    def guards(self, target: Path, timeout: float) -> str:
+        """Measures what guards cost, into `target`; empty, or why there is no such file."""
+        partial = target.with_name(target.name + ".partial")
+        partial.unlink(missing_ok=True)
+        failure = _run(
+            [str(self.path), "guards", "--json", str(partial)], dict(os.environ), timeout
+        )
+        if failure or not partial.is_file():
+            partial.unlink(missing_ok=True)
+            return failure or "the program wrote nothing"
+        partial.replace(target)
+        return ""
 
     def trial(self, cell: Cell, seed: int, timeout: float, trace: Path | None) -> Trial:
         """Runs one trial. The record is read only after the program ended well, so a trial that

@@ -13,6 +13,7 @@ from rich.table import Table
 
 from lab import allocators, look, stats, sweep, words
 from lab.bench import Bench
+from lab.errors import LabError
 from lab.matrix import Cell, Plan
 from lab.records import Store, load
 from lab.report import write_report
@@ -35,6 +36,7 @@ STALLED = [
 TREE_KEYS, LIST_KEYS = 200_000, 500
 # The batch size at which the paper compares schemes.
 LARGE_BATCH = 32_768
+GUARDS = "guards.jsonl"
 
 
 @dataclass
@@ -99,6 +101,13 @@ def run(bench: Bench, out: Path, budget: float, console: Console) -> bool:
     if out.is_dir():
         _clear(out)
     failed, results = [], []
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise LabError(f"cannot write to {out}: {error.strerror}") from error
+    missed = bench.guards(out / GUARDS, timeout=30)
+    if missed:
+        console.print(f"[yellow]failed:[/] guards: {missed}", highlight=False)
     end = begin + budget - min(REPORT_SECONDS, budget / 4)
     plan = stages(allocator, found)
     for place, stage in enumerate(plan):
@@ -110,8 +119,11 @@ def run(bench: Bench, out: Path, budget: float, console: Console) -> bool:
         failed += outcome.failed
         if outcome.done:
             results.append(path)
+    if not results:
+        raise LabError("no trial came to an end; there is nothing to report")
     page = out / "report.html"
-    write_report(results, page, "Spolia on this machine")
+    measured = [*results, *([] if missed else [out / GUARDS])]
+    write_report(measured, page, "Spolia on this machine")
     _print_table(results, console)
     minutes, seconds = divmod(int(time.monotonic() - begin), 60)
     console.print(f"\nDone in {minutes} min {seconds} s. The report:")

@@ -6,6 +6,6 @@ class LabError(Exception):
     """Says in one line what is wrong and what is allowed; the program ends with exit code 2."""
 
 
-def one_of(what: str, name: str, allowed) -> LabError:
+def one_of(what: str, name: str, allowed, source: str = "") -> LabError:
     """The error for a name that nobody knows, with the names that are known."""
-    return LabError(f"unknown {what} '{name}'; known: {', '.join(allowed)}")
+    return LabError(f"{source}unknown {what} '{name}'; known: {', '.join(allowed)}")

@@ -137,7 +137,7 @@ def check_matrix(matrix: Matrix, catalogue, allocators, source: str = "") -> Non
     for what, names in known.items():
         for name in getattr(matrix, what):
             if name not in names:
-                raise one_of(f"{source}{what}", str(name), names)
+                raise one_of(what, str(name), names, source)
     for what in ("threads", "keys", "update", "seconds", "batch"):
         for value in getattr(matrix, what):
             if value is not None:
@@ -180,7 +180,7 @@ def _fields(table: dict, source: str) -> dict:
     allowed = list(Matrix.__dataclass_fields__)
     for name in table:
         if name not in allowed:
-            raise one_of(f"{source}setting", name, [*allowed, "trials", "seed"])
+            raise one_of("setting", name, [*allowed, "trials", "seed"], source)
     values = {}
     for name, value in table.items():
         values[name] = value if isinstance(value, list) else [value]

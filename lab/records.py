@@ -74,6 +74,12 @@ def load(paths: list[Path]) -> list[Located]:
     return located
 
 
+def of_kind(paths: list[Path], kind: str) -> list[dict]:
+    """Records of another kind than trials: 'schemes' (what the program says of each scheme) and
+    'guards' (what entering, leaving and protecting cost)."""
+    return [r for path in paths for r in read_lines(path) if r.get("kind") == kind]
+
+
 class Store:
     """A results file open for a sweep: one writer at a time, whole records only."""
 

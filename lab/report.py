@@ -16,7 +16,7 @@ from plotly.offline import get_plotlyjs
 
 from lab import charts, claims, legends, look, stats, timeline, words
 from lab.errors import LabError
-from lab.records import Located, load, open_failures
+from lab.records import Located, load, of_kind, open_failures
 from lab.stats import Config
 
 ASSETS = Path(__file__).resolve().parent / "assets"
@@ -41,7 +41,8 @@ class Figures:
 
 def write_report(paths: list[Path], out: Path, title: str = "Spolia laboratory") -> None:
     trials = load(paths)
-    page = render(trials, open_failures(paths), title)
+    extras = {kind: of_kind(paths, kind) for kind in ("schemes", "guards")}
+    page = render(trials, extras, open_failures(paths), title)
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         partial = out.with_name(f".{out.name}.{os.getpid()}.partial")
@@ -51,7 +52,9 @@ def write_report(paths: list[Path], out: Path, title: str = "Spolia laboratory")
         raise LabError(f"cannot write {out}: {error.strerror}") from error
 
 
-def render(trials: list[Located], failures: list[dict], title: str) -> str:
+def render(
+    trials: list[Located], extras: dict[str, list[dict]], failures: list[dict], title: str
+) -> str:
     configs = stats.group(trials)
     figures = Figures()
     records = [trial.record for trial in trials]
@@ -64,6 +67,8 @@ def render(trials: list[Located], failures: list[dict], title: str) -> str:
         "headline": words.headline(configs, ref, machine),
         "claims": [asdict(claim) for claim in claims.check(configs, ref)],
         "method": method(records, configs, failures),
+        "schemes": schemes(configs, extras["schemes"]),
+        "guards": guards(extras["guards"]),
         "panels": panels(configs, figures, cores),
         "pauses": pauses(configs, figures),
         "stall": stall(configs, figures),
@@ -150,6 +155,29 @@ def span_of(records: list[dict]) -> str:
 
 def _range(counts: list[int]) -> str:
     return str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+
+
+def schemes(configs: list[Config], said: list[dict]) -> list[dict]:
+    """What the program itself says of the schemes in these results."""
+    about = {name: info for record in said for name, info in record["schemes"].items()}
+    names = sorted({c.scheme for c in configs} & set(about), key=lambda s: look.sort_key((s, "")))
+    words_of = ("cost", "progress", "bound", "source")
+    return [
+        {"title": look.scheme(name).title, "colour": look.scheme_colour(name)[1:],
+         **{word: about[name].get(word, "–") for word in words_of}}
+        for name in names
+    ]  # fmt: skip
+
+
+def guards(records: list[dict]) -> list[dict]:
+    """What guards cost; '-' stands for bare memory accesses to compare with."""
+    return [
+        {"title": "bare accesses" if r["scheme"] == "-" else look.scheme(r["scheme"]).title,
+         "operation": r["operation"], "colour": look.scheme_colour(r["scheme"])[1:],
+         "ns": look.duration(r["ns"]),
+         "range": look.between(r["ns_min"], r["ns_max"], look.duration)}
+        for r in records
+    ]  # fmt: skip
 
 
 def panels(configs: list[Config], figures: Figures, cores) -> list[dict]:
@@ -250,7 +278,8 @@ def timelines(trials: list[Located], figures: Figures) -> list[dict]:
         if key in seen or len(made) == TIMELINES:
             continue
         seconds = float(record.get("elapsed_s") or record.get("seconds") or 1)
-        line = timeline.build(timeline.read_events(path), seconds)
+        offset = record.get("trace_offset_ms")
+        line = timeline.build(timeline.read_events(path), seconds, offset)
         if line is None:
             continue
         seen.add(key)

@@ -77,6 +77,8 @@ def run(
 ) -> Outcome:
     build = bench.fingerprint()
     store.require_build(build)
+    if not store.records:
+        store.append({"kind": "schemes", "schemes": bench.catalogue().about})
     finished = store.finished()
     todo = [
         (round_number, cell)

@@ -19,8 +19,10 @@ ROWS = 20
 WINDOW_MS = 250
 BOXES = 700
 DOTS = 700
-BATCH, SINGLE = "batch_freed", "single_free"
-NAMES = {BATCH: "a batch freed", SINGLE: "one slow free", "grace": "waiting for readers"}
+BATCH, SINGLE, EPOCH = "batch_freed", "single_free", "epoch_advanced"
+NAMES = {BATCH: "a batch freed", SINGLE: "one slow free", "grace_period": "waiting for readers"}
+# Lines that tell of events that are missing; they have no time.
+LOST = ("overwritten", "dropped")
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,7 @@ class Timeline:
     boxes: list[Box] = field(default_factory=list)
     epochs: list[tuple[float, int]] = field(default_factory=list)
     all_threads: int = 0
+    lost: int = 0
     busy: float = 0.0
 
     def of(self, event: str) -> list[Box]:
@@ -58,34 +61,40 @@ def read_events(path: Path) -> list[dict]:
         raise LabError(f"cannot read the trace {path}: {error}") from error
 
 
-def build(events: list[dict], seconds: float) -> Timeline | None:
-    if not events:
-        return None
+def build(events: list[dict], elapsed: float, offset_ms: float | None) -> Timeline | None:
+    """`offset_ms` is when the measured part began in the trace's time; where it is known, what
+    happened before and what began after `elapsed` seconds is left out."""
     try:
-        times = [float(event["t_ns"]) for event in events]
-        # Times count from the start of the measured part; a raw clock is moved there.
-        origin = min(times) if min(times) > 2e9 * max(1.0, seconds) else 0.0
-        threads = sorted({int(event["thread"]) for event in events})
-        line = Timeline(span=0, window=(0, 0), threads=_some(threads), all_threads=len(threads))
+        lost = sum(int(event["count"]) for event in events if event["event"] in LOST)
+        timed = sorted((event for event in events if "t_ns" in event), key=lambda e: e["t_ns"])
+        if not timed:
+            return None
+        threads = sorted({int(event["thread"]) for event in timed})
+        line = Timeline(span=elapsed * 1000, window=(0, 0), threads=_some(threads))
+        line.all_threads, line.lost = len(threads), lost
         parity: dict[tuple, int] = defaultdict(int)
-        for event, at in sorted(zip(events, times, strict=True), key=lambda pair: pair[1]):
-            begin, thread = (at - origin) / 1e6, int(event["thread"])
-            if event.get("end_ns") is not None:
-                length = max(0.0, (float(event["end_ns"]) - at) / 1e6)
-                kind = str(event["event"])
-                parity[thread, kind] += 1
-                odd = parity[thread, kind] % 2 == 1
-                count = int(event.get("count") or 0)
-                line.boxes.append(Box(begin, length, thread, kind, count, odd))
-            elif event["event"] == "epoch":
-                line.epochs.append((begin, thread))
+        for event in timed:
+            begin = event["t_ns"] / 1e6 - (offset_ms or 0)
+            if offset_ms is None or 0 <= begin <= line.span:
+                _add(line, event, begin, parity)
     except (KeyError, TypeError, ValueError) as error:
         raise LabError(f"a trace has an event that cannot be understood: {error!r}") from error
     ends = [box.begin + box.length for box in line.boxes] + [at for at, _ in line.epochs]
-    line.span = max([seconds * 1000, *ends])
+    line.span = max([line.span, *ends])
     line.busy = _busy(line.boxes) / (line.span * len(threads))
     line.window = _window(line)
     return line
+
+
+def _add(line: Timeline, event: dict, begin: float, parity: dict[tuple, int]) -> None:
+    thread, kind = int(event["thread"]), str(event["event"])
+    length = (event.get("end_ns", event["t_ns"]) - event["t_ns"]) / 1e6
+    if kind == EPOCH:
+        line.epochs.append((begin, thread))
+    elif length > 0:
+        parity[thread, kind] += 1
+        odd = parity[thread, kind] % 2 == 1
+        line.boxes.append(Box(begin, length, thread, kind, int(event.get("count") or 0), odd))
 
 
 def _some(threads: list[int]) -> list[int]:
@@ -278,4 +287,6 @@ def left_out(line: Timeline) -> str:
         )
     if line.all_threads > len(line.threads):
         parts.append(f"{len(line.threads)} of {line.all_threads} threads are shown")
+    if line.lost:
+        parts.append(f"{line.lost:,} older events were overwritten and are missing")
     return "; ".join(parts) + "." if parts else ""

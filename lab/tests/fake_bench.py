@@ -42,12 +42,26 @@ COMBINATIONS = [
 ]
 
 
+def about(scheme: str) -> dict:
+    robust = scheme.startswith(("neutral", "hazard"))
+    return {
+        "title": scheme.replace("_", " ").capitalize(),
+        "source": "invented",
+        "protects": "pointer" if scheme == "hazard_pointers" else "region",
+        "robust": robust,
+        "reclaims": scheme != "none",
+        "cost": "two plain stores for each operation",
+        "progress": "lock-free",
+        "bound": "none" if not robust else "threads x batch",
+    }
+
+
 def offered() -> dict:
     names = ("structure", "scheme", "release")
     combinations = [dict(zip(names, c, strict=True)) for c in COMBINATIONS]
     return {
         "structures": STRUCTURES,
-        "schemes": SCHEMES,
+        "schemes": {scheme: about(scheme) for scheme in SCHEMES},
         "releases": RELEASES,
         "combinations": combinations,
     }
@@ -166,7 +180,7 @@ class Model:
                 events.append((when, when + long, thread, "batch_freed", int(long / 120)))
                 if o.scheme == "token_naive":
                     when += long - step if long > step else 0
-            events.append((when, None, thread, "epoch", turn))
+            events.append((when, when, thread, "epoch_advanced", 1))
             when += step * dice.uniform(0.7, 1.3)
             turn += 1
         return sorted(events, key=lambda event: event[0])
@@ -210,7 +224,17 @@ def sets(options) -> int:
     if options.trace:
         names = ("t_ns", "end_ns", "thread", "event", "count")
         rows = [dict(zip(names, event, strict=True)) for event in model.events()]
-        write(options.trace, [{k: v for k, v in row.items() if v is not None} for row in rows])
+        write(options.trace, [*rows, {"event": "overwritten", "thread": 1, "count": 12}])
+    return 0
+
+
+def guards(options) -> int:
+    cost = {"token": 1.9, "debra": 2.4, "hazard_pointers": 1.3}
+    write(options.json, [
+        {"kind": "guards", "scheme": scheme, "operation": operation, "ns": ns, "ns_min": 0.9 * ns,
+         "ns_max": 1.2 * ns, "rounds": 15}
+        for operation in ("enter and leave", "protect") for scheme, ns in cost.items()
+    ])  # fmt: skip
     return 0
 
 
@@ -218,6 +242,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="spolia-bench")
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("list").add_argument("--json", default="-")
+    commands.add_parser("guards").add_argument("--json", default="-")
     run = commands.add_parser("sets")
     run.add_argument("--structure", choices=STRUCTURES, required=True)
     run.add_argument("--scheme", choices=SCHEMES, required=True)
@@ -233,7 +258,7 @@ def main() -> int:
     if options.command == "list":
         write(options.json, [offered()])
         return 0
-    return sets(options)
+    return guards(options) if options.command == "guards" else sets(options)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The page: whole, self-contained, and honest."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from lab import report
+from lab.tests.conftest import trial
+
+EXTRAS = {"schemes": [], "guards": []}
+
+
+class Page(HTMLParser):
+    """Collects what a test asks about: outside references, ids, headings, charts."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.outside, self.ids, self.figures, self.hashes = [], [], [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        values = dict(attributes)
+        for name in ("src", "href", "action", "data"):
+            target = values.get(name)
+            if target and target.startswith("#"):
+                self.hashes.append(target[1:])
+            elif target:
+                self.outside.append(target)
+        self.ids += [values["id"]] if "id" in values else []
+        self.figures += [values["data-figure"]] if "data-figure" in values else []
+
+
+def many():
+    """Trials that make every section appear."""
+    made = []
+    for number in range(3):
+        for threads in (1, 2, 4):
+            for series, speed in (
+                (("none", "batch"), 1.0), (("token", "amortized"), 2.0), (("token", "batch"), 1.5),
+                (("debra", "batch"), 1.6),
+            ):  # fmt: skip
+                made.append(trial(
+                    scheme=series[0], release=series[1], threads=threads, garbage_peak=1000,
+                    ops_per_s=speed * (1e6 + 1e4 * number), free_ns_p999=500, free_ns_max=900,
+                ))  # fmt: skip
+    made.append(trial(stall=True, garbage_peak=5000, garbage_over_time=[[0, 0], [9, 5000]]))
+    return made
+
+
+def rendered(trials, extras=EXTRAS, failures=()):
+    return report.render(trials, extras, list(failures), "A title")
+
+
+def test_the_page_needs_nothing_from_outside():
+    page = Page(rendered(many()))
+    assert page.outside == []
+    assert set(page.hashes) <= set(page.ids)
+
+
+def test_every_chart_has_its_data():
+    text = rendered(many())
+    data = json.loads(re.search(r'id="figure-data">(.*?)</script>', text, re.S).group(1))
+    page = Page(text)
+    assert sorted(page.figures) == sorted(data)
+    assert len(data) >= 7
+    assert all(figure["data"] for figure in data.values())
+
+
+def test_the_page_is_below_eight_megabytes():
+    assert len(rendered(many()).encode()) < 8e6
+
+
+def test_the_summary_speaks_of_the_figures():
+    text = rendered(many())
+    assert "Testor, 2 cores" in text
+    assert "ran 2.00\N{NO-BREAK SPACE}× as fast as leaking memory" in text
+
+
+def test_a_small_difference_is_called_unproven():
+    close = [trial(scheme=s, release=r, threads=t, ops_per_s=v)
+             for s, r, v in (("none", "batch", 1e6), ("token", "amortized", 1.1e6))
+             for t in (1, 2) for _ in range(3)]  # fmt: skip
+    assert "(unproven) as fast as leaking" in rendered(close)
+
+
+def test_single_trials_are_said_to_prove_nothing():
+    assert "ran only once: no difference here is proven" in rendered([trial(), trial(threads=4)])
+
+
+def test_noise_of_other_programs_is_told():
+    noisy = [trial(lab={"others_cores": 0.9}), trial(lab={"others_cores": 1.1})]
+    assert "other programs took 1.0 cores" in rendered(noisy)
+    assert "other programs" not in rendered([trial(lab={"others_cores": 0.05})])
+
+
+def test_failed_trials_are_listed():
+    entry = {"configuration": {"structure": "abtree", "scheme": "token", "release": "batch",
+                               "threads": 2}, "failure": "killed by signal 11"}  # fmt: skip
+    assert "killed by signal 11" in rendered(many(), failures=[entry])
+
+
+def test_names_from_a_file_cannot_break_the_page():
+    hostile = "</script><script>alert(1)</script>"
+    text = rendered([trial(machine={"cpu": hostile}, scheme=hostile, compiler=hostile)
+                     for _ in range(2)])  # fmt: skip
+    assert "<script>alert" not in text
+
+
+def test_schemes_and_guards_are_described_when_the_program_did():
+    extras = {
+        "schemes": [{"schemes": {"token": {"cost": "two stores", "bound": "none"}}}],
+        "guards": [{"scheme": "token", "operation": "enter+leave", "ns": 2.1, "ns_min": 2.0,
+                    "ns_max": 2.4}],
+    }  # fmt: skip
+    text = rendered(many(), extras)
+    assert "two stores" in text
+    assert "enter+leave" in text
+
+
+def test_one_bare_record_is_enough():
+    lone = trial()
+    for name in ("machine", "peak_rss_bytes", "allocator"):
+        del lone.record[name]
+    assert "All figures" in rendered([lone])
+
+
+def test_figures_of_the_table_can_be_sorted():
+    text = rendered(many())
+    body = text[text.index('<table id="figures"') :]
+    assert 'data-sort="2020000.0"' in body
+
+
+@pytest.mark.parametrize("nested", [True, False])
+def test_nested_records_read_as_flat_ones(tmp_path, nested):
+    fields = dict(trial().record)
+    if nested:
+        fields["figures"] = {"ops_per_s": fields.pop("ops_per_s")}
+    path = tmp_path / "r.jsonl"
+    path.write_text(json.dumps(fields) + "\n")
+    report.write_report([path], tmp_path / "page.html")
+    assert "1\N{NO-BREAK SPACE}M/s" in (tmp_path / "page.html").read_text()
+
+
+def test_the_demo_keeps_its_budget_and_says_where_the_page_is(lab, tmp_path):
+    out = tmp_path / "demo"
+    done = lab("demo", "--budget", "14", "--out", out)
+    assert done.returncode == 0, done.stderr
+    page = out / "report.html"
+    assert page.resolve().as_uri() in done.stdout
+    assert "Token · amortized" in done.stdout
+    text = page.read_text()
+    for section in ("speed", "memory", "pauses", "stall", "timelines", "releases", "guards"):
+        assert f'<section id="{section}">' in text
