@@ -8,11 +8,11 @@
 ///     histogram pauses;       pauses.record(1500);    // nanoseconds, or any other magnitude
 ///     histogram_snapshot all; all.merge(pauses);      all.quantile(0.99); all.max(); all.count();
 ///
-/// Thread safety: add, raise and record belong to one thread at a time (the owner; passing ownership
-/// on needs a happens-before edge). Everything else may be called by any thread at any time.
-/// A reader sees a recent value, and nothing else: counters order nothing, so all accesses are
-/// relaxed and never a read-modify-write.
-/// Errors: none. Progress: wait-free. Memory: fixed, in the object; nothing is allocated.
+/// Thread safety: add, raise and record belong to one thread at a time (the owner; passing
+/// ownership on needs a happens-before edge). Everything else may be called by any thread at any
+/// time. A reader sees a recent value, and nothing else: counters order nothing, so all accesses
+/// are relaxed and never a read-modify-write. Errors: none. Progress: wait-free. Memory: fixed, in
+/// the object; nothing is allocated.
 ///
 /// In the model flavour they are invisible to the model checker: statistics must not multiply the
 /// executions that it has to look at.
@@ -112,11 +112,11 @@ class histogram {
   std::array<tally, detail::log_linear::buckets> count_;
 };
 
-/// The sum of any number of histograms, as they were while merge() ran. An ordinary value: copyable,
-/// and not to be shared between threads without a lock. 4 KiB.
+/// The sum of any number of histograms, as they were while merge() ran. An ordinary value:
+/// copyable, and not to be shared between threads without a lock. 4 KiB.
 ///
-/// While owners are still recording, values recorded during the merge may be in or out, and max() may
-/// already know a value that count() does not. All is exact once the owners are quiet.
+/// While owners are still recording, values recorded during the merge may be in or out, and max()
+/// may already know a value that count() does not. All is exact once the owners are quiet.
 class histogram_snapshot {
  public:
   void merge(const histogram& other) noexcept {
