@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+// clock.cpp: how long a tick is, and how far the processors' counters are apart.
+#include <spolia/base/clock.hpp>
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <limits>
+#include <new>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#if defined(__linux__)
+#include <sched.h>
+#endif
+#if defined(__x86_64__) || defined(__i386__)
+#include <cpuid.h>
+#endif
+
+namespace spolia::core {
+namespace {
+
+using std::chrono::steady_clock;
+
+/// The same moment on both clocks.
+struct moment {
+  steady_clock::time_point steady;
+  std::uint64_t ticks;
+};
+
+/// Of several readings the one that was disturbed least.
+moment read_both() noexcept {
+  moment best{};
+  auto shortest = steady_clock::duration::max();
+  for (int i = 0; i < 5; ++i) {
+    const auto before = steady_clock::now();
+    const std::uint64_t ticks = ticks::read_in_order();
+    const auto took = steady_clock::now() - before;
+    if (took < shortest) {
+      shortest = took;
+      best = {before + took / 2, ticks};
+    }
+  }
+  return best;
+}
+
+double measure_tick() noexcept {
+  const moment first = read_both();
+  while (steady_clock::now() - first.steady < std::chrono::milliseconds(2)) cpu_relax();
+  const moment last = read_both();
+  return std::chrono::duration<double, std::nano>(last.steady - first.steady).count() /
+         static_cast<double>(last.ticks - first.ticks);
+}
+
+/// Does the counter run at one rate, whatever the processor does to save power?
+std::string_view why_not_constant() noexcept {
+#if defined(__x86_64__) || defined(__i386__)
+  unsigned a = 0;
+  unsigned b = 0;
+  unsigned c = 0;
+  unsigned d = 0;
+  constexpr unsigned power_management = 0x80000007U;
+  constexpr unsigned invariant_counter = 1U << 8U;
+  if (__get_cpuid(power_management, &a, &b, &c, &d) == 0 || (d & invariant_counter) == 0) {
+    return "the processor does not promise a time stamp counter of constant rate";
+  }
+  return {};
+#elif defined(__aarch64__)
+  return {};  // the architecture promises it
+#else
+  return "this kind of processor has no counter that the library can read";
+#endif
+}
+
+#if defined(__linux__)
+
+constexpr auto patience_for_a_pair = std::chrono::milliseconds(20);
+constexpr auto patience_for_all = std::chrono::seconds(2);
+constexpr int rounds = 1000;
+
+bool run_on(std::uint32_t cpu) noexcept {
+  const std::size_t bytes = CPU_ALLOC_SIZE(cpu + 1);
+  cpu_set_t* const set = CPU_ALLOC(cpu + 1);
+  if (set == nullptr) return false;
+  CPU_ZERO_S(bytes, set);
+  CPU_SET_S(cpu, bytes, set);
+  const bool done = sched_setaffinity(0, bytes, set) == 0;
+  CPU_FREE(set);
+  return done;
+}
+
+/// One direction of the conversation between two processors.
+struct alignas(cache_line) mailbox {
+  static constexpr std::uint64_t empty = 0;
+  static constexpr std::uint64_t end = 1;  // no counter reads this any more
+
+  void send(std::uint64_t what) noexcept {
+    // release → the acquire in receive(): keeps the counter's reading before the sending.
+    word.store(what, std::memory_order_release);
+  }
+  std::uint64_t receive() noexcept {
+    std::uint64_t got;
+    // acquire ← the release in send(): the receiver reads its counter after the sender did.
+    while ((got = word.load(std::memory_order_acquire)) == empty) {
+    }
+    word.store(empty, std::memory_order_relaxed);
+    return got;
+  }
+
+  std::atomic<std::uint64_t> word{empty};
+};
+
+std::int64_t ahead_of(std::uint64_t sent) noexcept {
+  return static_cast<std::int64_t>(ticks::read_in_order() - sent);
+}
+
+/// What two processors found out about each other: how far the receiver's counter seemed ahead.
+struct pair_result {
+  std::int64_t to = std::numeric_limits<std::int64_t>::max();
+  std::int64_t from = std::numeric_limits<std::int64_t>::max();
+  bool pinned = false;
+};
+
+class conversation {
+ public:
+  /// Throws std::system_error if there are no threads to be had.
+  pair_result run(std::uint32_t reference, std::uint32_t other) {
+    std::thread peer([&] { answer(other); });
+    try {
+      std::thread starter([&] { ask(reference); });
+      starter.join();
+    } catch (...) {
+      to_.send(mailbox::end);
+      peer.join();
+      throw;
+    }
+    peer.join();
+    result_.pinned = reference_pinned_ && other_pinned_;
+    return result_;
+  }
+
+ private:
+  void ask(std::uint32_t cpu) noexcept {
+    reference_pinned_ = run_on(cpu);
+    const auto until = steady_clock::now() + patience_for_a_pair;
+    for (int i = 0; reference_pinned_ && i < rounds && steady_clock::now() < until; ++i) {
+      to_.send(ticks::read_in_order());
+      const std::uint64_t sent = from_.receive();
+      if (sent == mailbox::end) return;
+      result_.from = std::min(result_.from, ahead_of(sent));
+    }
+    to_.send(mailbox::end);
+  }
+
+  void answer(std::uint32_t cpu) noexcept {
+    other_pinned_ = run_on(cpu);
+    for (;;) {
+      const std::uint64_t sent = to_.receive();
+      if (sent == mailbox::end) return;
+      if (!other_pinned_) break;
+      result_.to = std::min(result_.to, ahead_of(sent));
+      from_.send(ticks::read_in_order());
+    }
+    from_.send(mailbox::end);
+  }
+
+  mailbox to_;
+  mailbox from_;
+  pair_result result_;
+  bool reference_pinned_ = false;
+  bool other_pinned_ = false;
+};
+
+/// All processors that a thread of this process may ever run on, whatever its affinity is now.
+std::vector<std::uint32_t> usable_cpus() {
+  std::vector<std::uint32_t> usable;
+  const long configured = sysconf(_SC_NPROCESSORS_CONF);
+  std::thread([&] {
+    for (std::uint32_t cpu = 0; static_cast<long>(cpu) < configured; ++cpu) {
+      if (run_on(cpu)) usable.push_back(cpu);
+    }
+  }).join();
+  return usable;
+}
+
+counter_report compare_all() {
+  counter_report report;
+  const std::vector<std::uint32_t> cpus = usable_cpus();
+  const auto until = steady_clock::now() + patience_for_all;
+  std::vector<std::int64_t> to;
+  std::vector<std::int64_t> from;
+  if (cpus.empty()) report.reason = "no processor lets a thread be pinned to it";
+  for (std::size_t i = 1; i < cpus.size(); ++i) {
+    if (steady_clock::now() > until) {
+      report.reason = "there was no time to compare the counters of all processors";
+      return report;
+    }
+    const pair_result found = conversation().run(cpus[0], cpus[i]);
+    if (!found.pinned || found.from == std::numeric_limits<std::int64_t>::max()) {
+      report.reason = "the counters of two processors could not be compared";
+      return report;
+    }
+    to.push_back(found.to);
+    from.push_back(found.from);
+  }
+  report.cpus = static_cast<std::uint32_t>(cpus.size());
+  report.bound = offset_bound(to.data(), from.data(), static_cast<std::uint32_t>(to.size()));
+  return report;
+}
+
+#else
+
+counter_report compare_all() {
+  counter_report report;
+  report.reason = "the library cannot pin threads to processors on this system";
+  return report;
+}
+
+#endif
+
+counter_report compare_counters() noexcept {
+  counter_report report;
+  report.reason = why_not_constant();
+  if (!report.reason.empty()) return report;
+  try {
+    report = compare_all();
+  } catch (const std::system_error&) {
+    report.reason = "there were no threads to compare the processors' counters with";
+  } catch (const std::bad_alloc&) {
+    report.reason = "there was no memory to compare the processors' counters with";
+  }
+  constexpr double largest_useful_ns = 100e3;  // a tick() that takes longer serves nobody
+  if (report.reason.empty() &&
+      static_cast<double>(report.bound) * ns_per_tick() > largest_useful_ns) {
+    report.reason = "the processors' counters may differ by more than 100 microseconds";
+  }
+  report.trusted = report.reason.empty();
+  return report;
+}
+
+}  // namespace
+
+double ns_per_tick() noexcept {
+  static const double length = measure_tick();
+  return length;
+}
+
+std::uint64_t offset_bound(const std::int64_t* to, const std::int64_t* from,
+                           std::uint32_t count) noexcept {
+  std::int64_t bound = 0;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    bound = std::max({bound, to[i], from[i]});
+    for (std::uint32_t j = 0; j < count; ++j) {
+      if (i != j) bound = std::max(bound, from[i] + to[j]);  // how far j can be ahead of i
+    }
+  }
+  return static_cast<std::uint64_t>(bound);
+}
+
+const counter_report& counters_compared() noexcept {
+  static const counter_report report = compare_counters();
+  return report;
+}
+
+}  // namespace spolia::core
