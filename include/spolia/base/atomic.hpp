@@ -46,7 +46,6 @@ class atomic {
   atomic(const atomic&) = delete;
   atomic& operator=(const atomic&) = delete;
 
-  // clang-format off
   SPOLIA_ALWAYS_INLINE T load_relaxed() const noexcept { return value_.load(order::relaxed); }
   SPOLIA_ALWAYS_INLINE T load_acquire() const noexcept { return value_.load(order::acquire); }
   SPOLIA_ALWAYS_INLINE T load_seq_cst() const noexcept { return value_.load(order::seq_cst); }
@@ -55,65 +54,44 @@ class atomic {
   SPOLIA_ALWAYS_INLINE void store_release(T v) noexcept { value_.store(v, order::release); }
   SPOLIA_ALWAYS_INLINE void store_seq_cst(T v) noexcept { value_.store(v, order::seq_cst); }
 
-  SPOLIA_ALWAYS_INLINE T exchange_relaxed(T v) noexcept { return value_.exchange(v, order::relaxed); }
-  SPOLIA_ALWAYS_INLINE T exchange_acquire(T v) noexcept { return value_.exchange(v, order::acquire); }
-  SPOLIA_ALWAYS_INLINE T exchange_release(T v) noexcept { return value_.exchange(v, order::release); }
-  SPOLIA_ALWAYS_INLINE T exchange_acq_rel(T v) noexcept { return value_.exchange(v, order::acq_rel); }
-  SPOLIA_ALWAYS_INLINE T exchange_seq_cst(T v) noexcept { return value_.exchange(v, order::seq_cst); }
+// exchange_relaxed, cas_strong_relaxed, cas_weak_relaxed, fetch_add_relaxed, ...; and so on for the
+// other orders. `on_failure` is the order of a compare-and-swap that fails.
+#define SPOLIA_ATOMIC_RMW(name, on_failure)                                                    \
+  SPOLIA_ALWAYS_INLINE T exchange_##name(T v) noexcept {                                       \
+    return value_.exchange(v, order::name);                                                    \
+  }                                                                                            \
+  SPOLIA_ALWAYS_INLINE bool cas_strong_##name(T& expected, T desired) noexcept {               \
+    static_assert(comparable);                                                                 \
+    return value_.compare_exchange_strong(expected, desired, order::name, order::on_failure);  \
+  }                                                                                            \
+  SPOLIA_ALWAYS_INLINE bool cas_weak_##name(T& expected, T desired) noexcept {                 \
+    static_assert(comparable);                                                                 \
+    return value_.compare_exchange_weak(expected, desired, order::name, order::on_failure);    \
+  }                                                                                            \
+  SPOLIA_ATOMIC_FETCH(add, name)                                                               \
+  SPOLIA_ATOMIC_FETCH(sub, name)                                                               \
+  SPOLIA_ATOMIC_FETCH(or, name)                                                                \
+  SPOLIA_ATOMIC_FETCH(and, name)
+#define SPOLIA_ATOMIC_FETCH(what, name)                                                        \
+  SPOLIA_ALWAYS_INLINE T fetch_##what##_##name(T v) noexcept                                   \
+    requires std::integral<T>                                                                  \
+  {                                                                                            \
+    return value_.fetch_##what(v, order::name);                                                \
+  }
 
-  SPOLIA_ALWAYS_INLINE bool cas_strong_relaxed(T& expected, T desired) noexcept { return strong<order::relaxed, order::relaxed>(expected, desired); }
-  SPOLIA_ALWAYS_INLINE bool cas_strong_acquire(T& expected, T desired) noexcept { return strong<order::acquire, order::acquire>(expected, desired); }
-  SPOLIA_ALWAYS_INLINE bool cas_strong_release(T& expected, T desired) noexcept { return strong<order::release, order::relaxed>(expected, desired); }
-  SPOLIA_ALWAYS_INLINE bool cas_strong_acq_rel(T& expected, T desired) noexcept { return strong<order::acq_rel, order::acquire>(expected, desired); }
-  SPOLIA_ALWAYS_INLINE bool cas_strong_seq_cst(T& expected, T desired) noexcept { return strong<order::seq_cst, order::seq_cst>(expected, desired); }
+  SPOLIA_ATOMIC_RMW(relaxed, relaxed)
+  SPOLIA_ATOMIC_RMW(acquire, acquire)
+  SPOLIA_ATOMIC_RMW(release, relaxed)
+  SPOLIA_ATOMIC_RMW(acq_rel, acquire)
+  SPOLIA_ATOMIC_RMW(seq_cst, seq_cst)
 
-  SPOLIA_ALWAYS_INLINE bool cas_weak_relaxed(T& expected, T desired) noexcept { return weak<order::relaxed, order::relaxed>(expected, desired); }
-  SPOLIA_ALWAYS_INLINE bool cas_weak_acquire(T& expected, T desired) noexcept { return weak<order::acquire, order::acquire>(expected, desired); }
-  SPOLIA_ALWAYS_INLINE bool cas_weak_release(T& expected, T desired) noexcept { return weak<order::release, order::relaxed>(expected, desired); }
-  SPOLIA_ALWAYS_INLINE bool cas_weak_acq_rel(T& expected, T desired) noexcept { return weak<order::acq_rel, order::acquire>(expected, desired); }
-  SPOLIA_ALWAYS_INLINE bool cas_weak_seq_cst(T& expected, T desired) noexcept { return weak<order::seq_cst, order::seq_cst>(expected, desired); }
-
-  SPOLIA_ALWAYS_INLINE T fetch_add_relaxed(T v) noexcept requires std::integral<T> { return value_.fetch_add(v, order::relaxed); }
-  SPOLIA_ALWAYS_INLINE T fetch_add_acquire(T v) noexcept requires std::integral<T> { return value_.fetch_add(v, order::acquire); }
-  SPOLIA_ALWAYS_INLINE T fetch_add_release(T v) noexcept requires std::integral<T> { return value_.fetch_add(v, order::release); }
-  SPOLIA_ALWAYS_INLINE T fetch_add_acq_rel(T v) noexcept requires std::integral<T> { return value_.fetch_add(v, order::acq_rel); }
-  SPOLIA_ALWAYS_INLINE T fetch_add_seq_cst(T v) noexcept requires std::integral<T> { return value_.fetch_add(v, order::seq_cst); }
-
-  SPOLIA_ALWAYS_INLINE T fetch_sub_relaxed(T v) noexcept requires std::integral<T> { return value_.fetch_sub(v, order::relaxed); }
-  SPOLIA_ALWAYS_INLINE T fetch_sub_acquire(T v) noexcept requires std::integral<T> { return value_.fetch_sub(v, order::acquire); }
-  SPOLIA_ALWAYS_INLINE T fetch_sub_release(T v) noexcept requires std::integral<T> { return value_.fetch_sub(v, order::release); }
-  SPOLIA_ALWAYS_INLINE T fetch_sub_acq_rel(T v) noexcept requires std::integral<T> { return value_.fetch_sub(v, order::acq_rel); }
-  SPOLIA_ALWAYS_INLINE T fetch_sub_seq_cst(T v) noexcept requires std::integral<T> { return value_.fetch_sub(v, order::seq_cst); }
-
-  SPOLIA_ALWAYS_INLINE T fetch_or_relaxed(T v) noexcept requires std::integral<T> { return value_.fetch_or(v, order::relaxed); }
-  SPOLIA_ALWAYS_INLINE T fetch_or_acquire(T v) noexcept requires std::integral<T> { return value_.fetch_or(v, order::acquire); }
-  SPOLIA_ALWAYS_INLINE T fetch_or_release(T v) noexcept requires std::integral<T> { return value_.fetch_or(v, order::release); }
-  SPOLIA_ALWAYS_INLINE T fetch_or_acq_rel(T v) noexcept requires std::integral<T> { return value_.fetch_or(v, order::acq_rel); }
-  SPOLIA_ALWAYS_INLINE T fetch_or_seq_cst(T v) noexcept requires std::integral<T> { return value_.fetch_or(v, order::seq_cst); }
-
-  SPOLIA_ALWAYS_INLINE T fetch_and_relaxed(T v) noexcept requires std::integral<T> { return value_.fetch_and(v, order::relaxed); }
-  SPOLIA_ALWAYS_INLINE T fetch_and_acquire(T v) noexcept requires std::integral<T> { return value_.fetch_and(v, order::acquire); }
-  SPOLIA_ALWAYS_INLINE T fetch_and_release(T v) noexcept requires std::integral<T> { return value_.fetch_and(v, order::release); }
-  SPOLIA_ALWAYS_INLINE T fetch_and_acq_rel(T v) noexcept requires std::integral<T> { return value_.fetch_and(v, order::acq_rel); }
-  SPOLIA_ALWAYS_INLINE T fetch_and_seq_cst(T v) noexcept requires std::integral<T> { return value_.fetch_and(v, order::seq_cst); }
-  // clang-format on
+#undef SPOLIA_ATOMIC_FETCH
+#undef SPOLIA_ATOMIC_RMW
 
  private:
   // Compare-and-swap compares bytes, so padding would make it fail for ever.
   static constexpr bool comparable =
       std::has_unique_object_representations_v<T> || std::is_floating_point_v<T>;
-
-  template <order Success, order Failure>
-  SPOLIA_ALWAYS_INLINE bool strong(T& expected, T desired) noexcept {
-    static_assert(comparable);
-    return value_.compare_exchange_strong(expected, desired, Success, Failure);
-  }
-
-  template <order Success, order Failure>
-  SPOLIA_ALWAYS_INLINE bool weak(T& expected, T desired) noexcept {
-    static_assert(comparable);
-    return value_.compare_exchange_weak(expected, desired, Success, Failure);
-  }
 
   backend value_;
 };
@@ -139,7 +117,8 @@ class plain {
     return value_;
   }
 
-  SPOLIA_ALWAYS_INLINE constexpr void write(T value) noexcept(std::is_nothrow_move_assignable_v<T>) {
+  SPOLIA_ALWAYS_INLINE constexpr void write(T value)
+      noexcept(std::is_nothrow_move_assignable_v<T>) {
 #if defined(SPOLIA_MODEL)
     watch_.before_write(this);
 #endif

@@ -32,8 +32,7 @@ namespace memory {
 /// Gives back what allocate(bytes, align) returned; null is allowed. Thread-safe.
 inline void deallocate(void* block, std::size_t bytes, std::size_t align) noexcept {
 #if defined(SPOLIA_MODEL)
-  static_cast<void>(align);
-  model::deallocate(block, bytes);
+  model::deallocate(block, bytes, align);
 #else
   if (align > __STDCPP_DEFAULT_NEW_ALIGNMENT__) {
     ::operator delete(block, bytes, std::align_val_t{align});

@@ -60,7 +60,7 @@ void fence_release() noexcept;
 void spin_wait() noexcept;
 
 [[nodiscard]] void* allocate(std::size_t bytes, std::size_t align);
-void deallocate(void* block, std::size_t bytes) noexcept;
+void deallocate(void* block, std::size_t bytes, std::size_t align) noexcept;
 void note_access(const void* address) noexcept;
 
 /// The number of the calling thread: scenario threads have 0, 1, 2, ... in the order of
@@ -72,9 +72,12 @@ std::uint32_t current_thread() noexcept;
 void at_thread_exit(void (*hook)(void*), void* argument);
 
 /// Sends a signal: `handler` runs once on thread `thread`, on its own stack, before one of its next
-/// operations; which one is explored. Like a POSIX signal it is blocked while a handler runs, the
-/// same handler is pending at most once, and it orders nothing by itself. The handler may
-/// siglongjmp to a frame of its own thread. Without effect on a thread that has ended.
+/// operations; which one is explored, but it is never lost: at the latest it runs when no thread can
+/// go on without it, or when the thread's body or its exit hooks return. The same handler is
+/// pending at most once per thread, and it orders nothing by itself. The handler may siglongjmp to
+/// a frame of its own thread (use sigsetjmp(buffer, 0), and build without _FORTIFY_SOURCE);
+/// therefore handlers are not blocked while one runs, as with SA_NODEFER. Without effect on a
+/// thread that has ended. Itself a scheduling point.
 void signal(std::uint32_t thread, void (*handler)());
 
 }  // namespace spolia::model
