@@ -4,7 +4,6 @@
 #include <spolia/reclaim.hpp>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -15,7 +14,8 @@ namespace {
 
 constexpr std::uint32_t repeats = 1U << 20U;
 
-/// Keeps the compiler from moving memory accesses over this place, and from dropping what leads here.
+/// Keeps the compiler from moving memory accesses over this place, and from dropping what leads
+/// here.
 inline void touch() { asm volatile("" ::: "memory"); }
 template <class T>
 inline void use(const T& value) {
@@ -45,7 +45,7 @@ template <class Scheme>
 void add_probes(std::vector<probe>& all) {
   using domain = spolia::domain<Scheme>;
   auto d = std::make_shared<domain>();
-  auto source = std::make_shared<std::atomic<shared*>>(new shared);  // lives as long as the program
+  auto source = std::make_shared<spolia::atomic<shared*>>(new shared);  // lives as long as the program
   const std::string name(Scheme::info.name);
   all.push_back({name, "enter+leave", [d] {
                    return ns_each([&] {
@@ -82,23 +82,23 @@ void add_probes(std::vector<probe>& all) {
 }
 
 void add_baselines(std::vector<probe>& all) {
-  auto source = std::make_shared<std::atomic<shared*>>(nullptr);
-  auto mark = std::make_shared<std::atomic<std::uint64_t>>(0);
+  auto source = std::make_shared<spolia::atomic<shared*>>(nullptr);
+  auto mark = std::make_shared<spolia::atomic<std::uint64_t>>(0);
   all.push_back({"-", "acquire load", [source] {
-                   return ns_each([&] { use(source->load(std::memory_order_acquire)); });
+                   return ns_each([&] { use(source->load_acquire()); });
                  }, {}});
   all.push_back({"-", "two plain stores", [mark] {
                    return ns_each([&] {
-                     mark->store(1, std::memory_order_relaxed);
+                     mark->store_relaxed(1);
                      touch();
-                     mark->store(0, std::memory_order_release);
+                     mark->store_release(0);
                    });
                  }, {}});
   all.push_back({"-", "two stores and a full fence", [mark] {
                    return ns_each([&] {
-                     mark->store(1, std::memory_order_relaxed);
-                     std::atomic_thread_fence(std::memory_order_seq_cst);
-                     mark->store(0, std::memory_order_release);
+                     mark->store_relaxed(1);
+                     spolia::fence::full();
+                     mark->store_release(0);
                    });
                  }, {}});
 }

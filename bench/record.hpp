@@ -17,8 +17,8 @@ nlohmann::json record_of(const set_options&, std::uint32_t trial, const trial_re
 /// What `spolia-bench list` says.
 nlohmann::json listing();
 
-/// A file that takes whole lines, or standard output for "-". Throws usage_error if it cannot be opened
-/// or written, before anything else happens.
+/// A file that takes whole lines, or standard output for "-". Throws usage_error if it cannot be
+/// opened or written, before anything else happens.
 class line_file {
  public:
   explicit line_file(std::string path);

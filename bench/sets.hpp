@@ -3,12 +3,12 @@
 // structure that holds half of its key range. (Kim, Brown, Singh, PPoPP 2024, section 3)
 #pragma once
 
+#include <spolia/base/atomic.hpp>
 #include <spolia/base/trace.hpp>
 #include <spolia/reclaim/concepts.hpp>
 #include <spolia/reclaim/domain.hpp>
 #include <spolia/reclaim/release.hpp>
 
-#include <atomic>
 #include <chrono>
 #include <memory>
 #include <thread>
@@ -47,14 +47,14 @@ class set_trial {
       workers.emplace_back([this, i, &operations] { operations[i] = work(i); });
     }
     if (options_.stall) workers.emplace_back([this] { stall(); });
-    while (ready_.load() < workers.size()) std::this_thread::yield();
+    while (ready_.load_acquire() < workers.size()) std::this_thread::yield();
 
     const auto retired_before = domain_.stats();
     if (!options_.trace.empty()) spolia::trace::start();
     const auto start = steady::now();
-    go_.store(true);
+    go_.store_release(true);
     watch(start);
-    stop_.store(true);
+    stop_.store_release(true);
     const double elapsed = std::chrono::duration<double>(steady::now() - start).count();
     if (!options_.trace.empty()) spolia::trace::stop();
     const auto after = domain_.stats();  // before the threads end and leave their blocks behind
@@ -102,9 +102,9 @@ class set_trial {
     const std::uint64_t updates = (std::uint64_t{options_.update} << 32U) / 100;
     std::uint64_t done = 0;
     std::uint64_t seen = 0;
-    ready_.fetch_add(1);
-    while (!go_.load()) std::this_thread::yield();
-    while (!stop_.load(std::memory_order_relaxed)) {
+    ready_.fetch_add_release(1);
+    while (!go_.load_acquire()) std::this_thread::yield();
+    while (!stop_.load_relaxed()) {
       const std::uint64_t key = random.below(options_.keys);
       const std::uint64_t dice = random.next();
       if ((dice & 0xFFFFFFFFU) >= updates) {
@@ -116,7 +116,7 @@ class set_trial {
       }
       ++done;
     }
-    sink_.fetch_add(seen);  // keeps the look-ups from being optimised away
+    sink_.fetch_add_relaxed(seen);  // keeps the look-ups from being optimised away
     return done;
   }
 
@@ -124,8 +124,8 @@ class set_trial {
   void stall() {
     auto guard = domain_.enter();
     guard.read([this] {
-      ready_.fetch_add(stalled_.exchange(true) ? 0 : 1);  // read() may start over
-      while (!stop_.load(std::memory_order_relaxed)) {
+      ready_.fetch_add_release(stalled_.exchange_relaxed(true) ? 0 : 1);  // read() may start over
+      while (!stop_.load_relaxed()) {
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
       }
       return true;
@@ -152,11 +152,11 @@ class set_trial {
   domain domain_;
   map map_;
   trial_result result_;
-  alignas(spolia::cache_line) std::atomic<std::size_t> ready_{0};
-  std::atomic<bool> stalled_{false};
-  std::atomic<std::uint64_t> sink_{0};
-  alignas(spolia::cache_line) std::atomic<bool> go_{false};
-  std::atomic<bool> stop_{false};
+  alignas(spolia::cache_line) spolia::atomic<std::size_t> ready_{0};
+  spolia::atomic<bool> stalled_{false};
+  spolia::atomic<std::uint64_t> sink_{0};
+  alignas(spolia::cache_line) spolia::atomic<bool> go_{false};
+  spolia::atomic<bool> stop_{false};
 };
 
 template <class Structure, class Scheme, class Release>

@@ -28,9 +28,11 @@ set(SPOLIA_HEADERS
     include/spolia/map/marked_ptr.hpp
     include/spolia/map/size_counter.hpp
     include/spolia/reclaim.hpp
+    include/spolia/reclaim/biased_gate.hpp
     include/spolia/reclaim/concepts.hpp
     include/spolia/reclaim/debra.hpp
     include/spolia/reclaim/domain.hpp
+    include/spolia/reclaim/domain_cell.hpp
     include/spolia/reclaim/epoch_bags.hpp
     include/spolia/reclaim/guard.hpp
     include/spolia/reclaim/hazard_pointers.hpp
@@ -38,6 +40,7 @@ set(SPOLIA_HEADERS
     include/spolia/reclaim/none.hpp
     include/spolia/reclaim/release.hpp
     include/spolia/reclaim/slots.hpp
+    include/spolia/reclaim/statistics.hpp
     include/spolia/reclaim/token.hpp
     include/spolia/reclaim/token_ring.hpp
     include/spolia/version.hpp)

@@ -13,7 +13,8 @@ namespace spolia::core {
 
 constinit thread_local this_thread here{};
 
-/// Never destroyed: threads may end, and thread-local destructors may run, after static destructors.
+/// Never destroyed: threads may end, and thread-local destructors may run, after static
+/// destructors.
 class registry {
  public:
   static registry& get() noexcept {
@@ -104,8 +105,8 @@ void listen(listener& l) noexcept { registry::get().listen(l); }
 void unlisten(listener& l) noexcept { registry::get().unlisten(l); }
 
 namespace {
-// Runs when a plugin that holds a static copy of this file is unloaded (and at process exit, where it
-// does no harm): later thread ends must not call code that is gone.
+// Runs when a plugin that holds a static copy of this file is unloaded (and at process exit, where
+// it does no harm): later thread ends must not call code that is gone.
 [[gnu::destructor]] void unloaded() { registry::get().forget_key(); }
 }  // namespace
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // reclaim.hpp: everything of this layer: freeing nodes that other threads may still be looking at.
 //
-// Start with `spolia::domain<>` (domain.hpp). To choose a scheme or a release policy of your own, name
-// them: `spolia::domain<spolia::hazard_pointers, spolia::batch>`. docs/schemes.md says which and when.
+// Start with `spolia::domain<>` (domain.hpp). To choose a scheme or a release policy of your own,
+// name them: `spolia::domain<spolia::hazard_pointers, spolia::batch>`. docs/schemes.md says which
+// and when.
 #pragma once
 
 #include <spolia/reclaim/concepts.hpp>

@@ -2,8 +2,8 @@
 // threads.hpp: a small dense number for each live thread, and news of threads that end.
 //
 // Use:         threads::number() names the calling thread; the first call of a thread joins it, no
-//              registration is needed. Numbers of ended threads are given out again, smallest first,
-//              so that arrays indexed by them stay short. There is no fixed maximum.
+//              registration is needed. Numbers of ended threads are given out again, smallest
+//              first, so that arrays indexed by them stay short. There is no fixed maximum.
 // Errors:      the first call of a thread may throw std::bad_alloc; later calls never fail.
 // Cost:        one thread-local load and one test. Joining and leaving take a mutex.
 // Thread end:  the number is given back by a pthread key destructor, which runs after C++
@@ -32,9 +32,9 @@ struct this_thread {
   void* cell = nullptr;               ///< that cell
 };
 
-/// Hears of threads that end. Registered with `listen`; the calls are made under the registry's lock,
-/// on the ending thread (`thread_left`) or in the child of a fork (`thread_lost`), and must neither
-/// throw nor call back into the registry nor run code of the user.
+/// Hears of threads that end. Registered with `listen`; the calls are made under the registry's
+/// lock, on the ending thread (`thread_left`) or in the child of a fork (`thread_lost`), and must
+/// neither throw nor call back into the registry nor run code of the user.
 class SPOLIA_EXPORT listener {
  public:
   virtual void thread_left(std::uint32_t number) noexcept = 0;

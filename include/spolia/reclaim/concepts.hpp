@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // concepts.hpp: the contract between schemes, release policies, domains and containers.
 //
-//   A scheme decides WHEN a retired block is safe. It never frees: it hands lists of safe blocks to a
-//   sink. A release policy behind the sink decides HOW FAST they go back to the allocator. A domain
-//   joins one of each and does the plumbing: cells per thread, nesting, thread exit, statistics.
-//   A container states what it needs of a scheme, never a scheme's name.
+//   A scheme decides WHEN a retired block is safe. It never frees: it hands lists of safe blocks to
+//   a sink. A release policy behind the sink decides HOW FAST they go back to the allocator. A
+//   domain joins one of each and does the plumbing: cells per thread, nesting, thread exit,
+//   statistics. A container states what it needs of a scheme, never a scheme's name.
 //
 // What a scheme is (concept `scheme`; `Peers` and `Sink` come from the domain):
 //
@@ -16,26 +16,31 @@
 //
 //   check(options)     what is wrong with the numbers, in one sentence; null if nothing
 //   ticks_regularly    optional: true if `due` holds at least every few dozen operations
-//   due(me)            true when `tick` wants to run before this operation. On every outermost enter.
+//   due(me)            true when `tick` wants to run before this operation. On every outermost
+//                      enter.
 //   tick(me, peers, sink)   the thread is between two operations: do what the paper does there
-//   enter(me)          announce the operation. Only stores: the domain issues one light fence after it.
-//   leave(me)          withdraw the announcement; the last accesses of the operation happen before it
-//   open(me), close(me, hold)   begin and end of each guard, nested ones too; open may throw bad_alloc
+//   enter(me)          announce the operation. Only stores: the domain issues one light fence after
+//                      it.
+//   leave(me)          withdraw the announcement; the last accesses of the operation happen before
+//                      it
+//   open(me), close(me, hold)   begin and end of each guard, nested ones too; open may throw
+//                               bad_alloc
 //   protect(me, hold, slot, source)   a pointer read from `source` that may be followed
 //   retire(me, block, peers, sink)    the block was unlinked by this thread, inside a guard
 //   collect(me, peers, sink)   outside of any guard: hand over all that can be proven safe now
 //   adopt(me, other)   take over the waiting blocks of a thread that is gone or between operations
-//   adopted(me, peers, sink)   optional: after an adoption between two operations; bounded schemes look
-//                      whether the thread has too much now
+//   adopted(me, peers, sink)   optional: after an adoption between two
+//                      operations; bounded schemes look whether the thread has too much now
 //   abandon(me, all)   the domain goes: give every waiting block, unproven
 //   exited(me, peers)  this thread ends; its waiting blocks stay for somebody to adopt
 //   forked(other, peers)    that thread vanished in a fork; its lists may be half-written
 //   waiting(me)        how many blocks wait
-//   bound(threads)     how many blocks can wait at most, whatever other threads do; nothing if unbounded
+//   bound(threads)     how many blocks can wait at most, whatever other threads do; nothing if
+//                      unbounded
 //
-// Ordering: whatever thread X did before its `leave` happens before any block that X could still have
-// seen is handed to a sink. `retire` may be called with the block's unlinking only relaxed-visible: the
-// scheme orders it.
+// Ordering: whatever thread X did before its `leave` happens before any block that X could still
+// have seen is handed to a sink. `retire` may be called with the block's unlinking only
+// relaxed-visible: the scheme orders it.
 #pragma once
 
 #include <concepts>

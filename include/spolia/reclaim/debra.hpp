@@ -2,23 +2,26 @@
 // debra.hpp: distributed epoch-based reclamation: the scan of the announcements is spread over
 // operations, and a thread between two operations holds nobody up.
 //
-// Source:      Brown: Reclaiming Memory for Lock-Free Data Structures, PODC 2015, section 4 (DEBRA).
-// Idea:        a global epoch; each thread announces the epoch it saw when its operation began, or that
-//              it is quiescent. Every `scan_every` operations a thread looks at one other
+// Source:      Brown: Reclaiming Memory for Lock-Free Data Structures, PODC 2015, section 4
+//              (DEBRA).
+// Idea:        a global epoch; each thread announces the epoch it saw when its operation began, or
+//              that it is quiescent. Every `scan_every` operations a thread looks at one other
 //              announcement; the first that finds all at the current epoch advances it.
 // Protects:    region.
-// Cost:        enter: a load of a shared word that changes once an epoch, one store; leave: one store;
-//              every `scan_every` operations one announcement read. One membarrier an epoch.
+// Cost:        enter: a load of a shared word that changes once an epoch, one store; leave: one
+//              store; every `scan_every` operations one announcement read. One membarrier an epoch.
 // Progress:    wait-free for operations. A thread asleep inside a guard stops the epoch.
 // Bound:       none when a thread stalls inside a guard. Otherwise about three epochs of blocks, an
 //              epoch being `scan_every` × N operations of the fastest of N threads.
 //
 // Departures from the paper:
-//   D1  The announcement is ordered before the operation's loads by a light fence, matched by one heavy
-//       fence an epoch: the incremental scan is only a filter, and whoever has completed it looks at all
-//       announcements once more behind the heavy fence. (The paper relies on sequential consistency;
-//       its code has no fence, and an announcement may sit in a store buffer while loads proceed.)
-//   D2  A block's epoch is read when it is retired, not when the operation began: see epoch_bags.hpp.
+//   D1  The announcement is ordered before the operation's loads by a light fence, matched by one
+//       heavy fence an epoch: the incremental scan is only a filter, and whoever has completed it
+//       looks at all announcements once more behind the heavy fence. (The paper relies on
+//       sequential consistency; its code has no fence, and an announcement may sit in a store
+//       buffer while loads proceed.)
+//   D2  A block's epoch is read when it is retired, not when the operation began: see
+//       epoch_bags.hpp.
 //   D3  Announcements of threads that were never seen are quiescent ones, so threads come and go.
 #pragma once
 
@@ -84,8 +87,8 @@ class debra {
   }
 
   void enter(local& me) noexcept {
-    // release → the acquire in current(): whoever sees this epoch announced sees our earlier operations
-    // ended. Ordered before our loads by the domain's light fence, see advance().
+    // release → the acquire in current(): whoever sees this epoch announced sees our earlier
+    // operations ended. Ordered before our loads by the domain's light fence, see advance().
     me.announced.store_release(me.bags.seen() << 1U | 1U);
   }
 
@@ -137,8 +140,8 @@ class debra {
  private:
   template <class Sink>
   void rotate(local& me, Sink sink) noexcept {
-    // acquire ← the release in advance(): the last accesses of the blocks that we hand out happen before
-    // this load. Without it: use after free.
+    // acquire ← the release in advance(): the last accesses of the blocks that we hand out happen
+    // before this load. Without it: use after free.
     const std::uint64_t now = epoch_.load_acquire();
     if (now == me.bags.seen()) return;
     me.checked = 0;
@@ -159,8 +162,8 @@ class debra {
   template <class Peers>
   void advance(local& me, Peers peers) noexcept {
     std::uint64_t now = me.bags.seen();
-    // heavy → the domain's light fence in each operation. Either we see below that a thread is inside an
-    // operation, or that operation sees every unlinking that happened before this fence.
+    // heavy → the domain's light fence in each operation. Either we see below that a thread is
+    // inside an operation, or that operation sees every unlinking that happened before this fence.
     if (!SPOLIA_FAULT("debra.no_heavy")) fence::heavy();
     const std::uint32_t all = peers.high_water();
     for (std::uint32_t n = 0; n < all; ++n) {

@@ -3,19 +3,20 @@
 //
 //     spolia::domain<> nodes;                      // token epochs, amortized release
 //     struct node : decltype(nodes)::header { ... };
-//     node* fresh = nodes.make<node>(...);         // not shared yet: nodes.destroy(fresh) would undo it
-//     {
+//     node* fresh = nodes.make<node>(...);         // not shared yet: nodes.destroy(fresh) would
+//     undo it {
 //       auto guard = nodes.enter();
 //       node* n = guard.protect(head);             // safe to read until the guard goes
 //       if (n != nullptr && head.compare_exchange_strong(n, n->next)) guard.retire(n);
 //     }
 //
-// Threads:     any number, without registration; a thread that ends leaves its waiting blocks to the
-//              others, in its destructors of thread-local objects too. One guard belongs to one thread;
-//              guards nest, and several domains may be in use at once.
-// Errors:      the first guard of a thread in a domain may throw std::bad_alloc. retire of a block that
-//              derives from `header` never allocates and never fails. retire of any other object
-//              allocates a small record and may throw std::bad_alloc: then nothing was retired.
+// Threads:     any number, without registration; a thread that ends leaves its waiting blocks to
+//              the others, in its destructors of thread-local objects too. One guard belongs to one
+//              thread; guards nest, and several domains may be in use at once.
+// Errors:      the first guard of a thread in a domain may throw std::bad_alloc. retire of a block
+//              that derives from `header` never allocates and never fails. retire of any other
+//              object allocates a small record and may throw std::bad_alloc: then nothing was
+//              retired.
 // Cost:        see the scheme; the domain adds two plain stores and two tests to a guard.
 // Destructor:  frees everything that waits. No guard may be alive (checked flavour: reported).
 // Fork:        in the child, blocks that waited with threads which are gone are never freed, since
@@ -32,43 +33,27 @@
 #include <utility>
 
 #include <spolia/base/atomic.hpp>
-#include <spolia/base/backoff.hpp>
 #include <spolia/base/cells.hpp>
 #include <spolia/base/config.hpp>
-#include <spolia/base/counters.hpp>
-#include <spolia/base/fence.hpp>
 #include <spolia/base/memory.hpp>
 #include <spolia/base/misuse.hpp>
 #include <spolia/base/threads.hpp>
 #include <spolia/reclaim/concepts.hpp>
+#include <spolia/reclaim/domain_cell.hpp>
 #include <spolia/reclaim/limbo.hpp>
 #include <spolia/reclaim/release.hpp>
+#include <spolia/reclaim/statistics.hpp>
 #include <spolia/reclaim/token.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-
-/// The figures of a domain at one moment. While other threads work, sums are approximate.
-struct domain_statistics {
-  std::uint64_t retired = 0;        ///< blocks handed to the domain so far
-  std::uint64_t freed = 0;          ///< of these, blocks destroyed
-  std::uint64_t retired_bytes = 0;
-  std::uint64_t freed_bytes = 0;
-  std::uint64_t epochs = 0;         ///< epochs, rounds or scans of the scheme so far
-  std::size_t threads = 0;          ///< threads that have ever used the domain at one time
-  histogram_snapshot pauses;        ///< ns spent freeing, per pause, if options ask for it
-
-  std::uint64_t garbage() const noexcept { return retired > freed ? retired - freed : 0; }
-  std::uint64_t garbage_bytes() const noexcept {
-    return retired_bytes > freed_bytes ? retired_bytes - freed_bytes : 0;
-  }
-};
 
 template <class Scheme = token, class Release = amortized>
 class domain final : private threads::listener {
   static_assert(scheme<Scheme>, "Scheme does not offer what concepts.hpp asks of a scheme");
   static_assert(release_policy<Release>, "Release does not offer what a release policy must");
 
-  struct cell;
+  using cell = detail::domain_cell<Scheme, Release>;
+  using presence = detail::presence<cell>;
 
  public:
   using scheme_type = Scheme;
@@ -109,12 +94,12 @@ class domain final : private threads::listener {
   /// Begins protection for this thread; ends when the guard goes.
   [[nodiscard]] guard enter() { return guard(*this, my_cell()); }
 
-  /// A new object of type T, which derives from `header`. Strong guarantee: throws std::bad_alloc or
-  /// what T's constructor throws, and then nothing has changed.
+  /// A new object of type T, which derives from `header`. Strong guarantee: throws std::bad_alloc
+  /// or what T's constructor throws, and then nothing has changed.
   template <class T, class... Arguments>
   [[nodiscard]] T* make(Arguments&&... arguments) {
     static_assert(std::is_base_of_v<header, T>, "domain::make: T must derive from the domain's header");
-    presence here(*this, my_cell());
+    presence here(my_cell());
     void* const place = release_.allocate(here.of.release, sizeof(T), alignof(T));
     try {
       T* const made = ::new (place) T(std::forward<Arguments>(arguments)...);
@@ -130,7 +115,7 @@ class domain final : private threads::listener {
   template <class T>
   void destroy(T* block) noexcept {
     if (block == nullptr) return;
-    presence here(*this, my_cell());
+    presence here(my_cell());
     block->~T();
     release_.deallocate(here.of.release, block, sizeof(T), alignof(T));
   }
@@ -143,7 +128,7 @@ class domain final : private threads::listener {
       misuse::report("drain inside a guard", threads::number());
       return false;
     }
-    presence here(*this, me);
+    presence here(me);
     for (int round = 0; round < drain_rounds; ++round) {
       adopt_from_others(me);
       collect(me);
@@ -181,8 +166,8 @@ class domain final : private threads::listener {
     return retired > freed ? retired - freed : 0;
   }
 
-  /// How many blocks can wait at most with `threads` threads, whatever these do; nothing if the scheme
-  /// has no bound. Release policies add nothing to it (release.hpp says why).
+  /// How many blocks can wait at most with `threads` threads, whatever these do; nothing if the
+  /// scheme has no bound. Release policies add nothing to it (release.hpp says why).
   std::optional<std::uint64_t> garbage_bound(std::size_t threads) const {
     return scheme_.bound(threads);
   }
@@ -190,60 +175,18 @@ class domain final : private threads::listener {
   static constexpr const scheme_info& info() noexcept { return Scheme::info; }
 
  private:
-  /// A thread's cell. Everything but the atomics belongs to the thread while `busy` is not zero, and
-  /// to whoever holds the gate while it is.
-  struct alignas(cache_line) cell {
-    std::uint32_t depth = 0;                 // guards alive; touched by the owner only
-    std::uint32_t countdown = chores_every;  // visits to a neighbour: see chores_every; the owner's
-    std::uint32_t present = 0;               // presences alive; the owner's
-    std::uint32_t retired_now = 0;      // blocks retired under the current outermost guard
-    bool in_tick = false;               // a deleter that runs in a tick must not start another one
-    atomic<std::uint32_t> busy{0};      // `present`, plus one inside an outermost guard
-    atomic<std::uint32_t> gate{open};   // taken: somebody adopts the blocks of this cell
-    atomic<bool> used{false};
-    typename Scheme::local local;
-    typename Release::local release;
-    tally retired_blocks;
-    tally retired_bytes;
-    tally adopted_blocks;
-    atomic<std::uint64_t> inflow_seen{0};     // by the last visitor
-    atomic<std::uint64_t> inflow_emptied{0};  // when the cell was last emptied by an adopter
-
-    std::uint64_t inflow() const noexcept {
-      return retired_blocks.value() + adopted_blocks.value();
-    }
-  };
-
-  /// Makes the calling thread's cell its own for a while.
-  ///
-  /// This and adopt_from form a lock that is biased towards the owner (Dekker's):
-  ///   owner: busy = 1; light fence; gate?      other: gate = taken; heavy fence; busy?
-  /// If the light fence comes first, the other one sees busy and gives up. If the heavy fence comes
-  /// first, the owner sees the gate taken and waits. Without the fences both could go in at once.
-  struct presence {
-    presence(domain& d, cell& c) noexcept : of(c), inside(c.depth != 0 ? 1U : 0U) {
-      ++c.present;
-      d.come(c, c.present + inside);
-    }
-    ~presence() { go(of, --of.present + inside); }
-    presence(const presence&) = delete;
-    presence& operator=(const presence&) = delete;
-    cell& of;
-    const std::uint32_t inside;
-  };
-
   /// The beginning of an outermost guard.
   void begin(cell& c) noexcept {
     if (wants_tick(c)) [[unlikely]] tick(c);
     scheme_.enter(c.local);
-    come(c, c.present + 1);  // its light fence also orders the scheme's announcement
+    c.gate.come(c.present + 1);  // its light fence also orders the scheme's announcement
   }
 
   /// The end of an outermost guard. A slow free happens after the announcement was withdrawn.
   void end(cell& c) noexcept {
     scheme_.leave(c.local);
     release_.step(c.release, std::exchange(c.retired_now, 0U));
-    go(c, c.present);
+    c.gate.go(c.present);
   }
 
   void retire(cell& me, retired* block) noexcept {
@@ -255,35 +198,6 @@ class domain final : private threads::listener {
     me.retired_blocks.add(1);
     me.retired_bytes.add(block->how().bytes);
     scheme_.retire(me.local, block, peers{*this}, sink{*this, me});
-  }
-
-  void come(cell& c, std::uint32_t busy) noexcept {
-    c.busy.store_relaxed(busy);
-    // light → the heavy fence in adopt_from, see `presence`.
-    fence::light();
-    // acquire ← the release of the gate in adopt_from: we see the lists as the adopter left them.
-    if (c.gate.load_acquire() != open) [[unlikely]] wait_at_gate(c, busy);
-  }
-
-  static void go(cell& c, std::uint32_t busy) noexcept {
-    // release → the acquire of busy in adopt_from: it sees our lists whole. Without it an adopter could
-    // splice a list whose last link is not written yet.
-    c.busy.store_release(busy);
-  }
-
-  SPOLIA_NOINLINE void wait_at_gate(cell& c, std::uint32_t busy) noexcept {
-    if (busy > 1) return;  // we were present before: the adopter will give up
-    backoff pause;
-    for (;;) {
-      // release → the acquire of busy in adopt_from (nothing was touched since the last one).
-      c.busy.store_release(0);
-      while (c.gate.load_relaxed() != open) pause.pause();
-      c.busy.store_relaxed(busy);
-      // light → the heavy fence in adopt_from, see `presence`.
-      fence::light();
-      // acquire ← the release of the gate in adopt_from, as in come().
-      if (c.gate.load_acquire() == open) return;
-    }
   }
 
   cell& my_cell() {
@@ -330,20 +244,14 @@ class domain final : private threads::listener {
   struct sink {
     domain& of;
     cell& me;
-    void operator()(limbo& safe) const noexcept {
-      of.release_.take(me.release, safe, detail::no_poll);
-    }
-    template <class Poll>
-    void operator()(limbo& safe, Poll&& poll) const noexcept {
+    template <class Poll = decltype(detail::no_poll)>
+    void operator()(limbo& safe, Poll&& poll = Poll{}) const noexcept {
       of.release_.take(me.release, safe, std::forward<Poll>(poll));
     }
   };
 
-  /// Schemes that look around every few operations anyway also set the pace of the domain's chores.
-  static constexpr bool scheme_keeps_pace = requires { requires Scheme::ticks_regularly; };
-
   bool wants_tick(cell& c) noexcept {
-    if constexpr (scheme_keeps_pace) {
+    if constexpr (cell::scheme_keeps_pace) {
       return scheme_.due(c.local);
     } else {
       return --c.countdown == 0 || scheme_.due(c.local);
@@ -352,19 +260,19 @@ class domain final : private threads::listener {
 
   /// Between two operations: let the scheme do its work, and now and then look after the others.
   SPOLIA_NOINLINE void tick(cell& me) noexcept {
-    if constexpr (scheme_keeps_pace) --me.countdown;
+    if constexpr (cell::scheme_keeps_pace) --me.countdown;
     const bool chores = me.countdown == 0;
-    if (chores) me.countdown = chores_every;
+    if (chores) me.countdown = cell::chores_every;
     if (me.in_tick) return;
-    presence here(*this, me);
+    presence here(me);
     me.in_tick = true;
     scheme_.tick(me.local, peers{*this}, sink{*this, me});
     if (chores) visit_next_neighbour(me);
     me.in_tick = false;
   }
 
-  /// One look at one other cell: the blocks of a thread that is gone, or has retired nothing between
-  /// two looks, are taken over, so that nothing waits for a thread that does not come back.
+  /// One look at one other cell: the blocks of a thread that is gone, or has retired nothing
+  /// between two looks, are taken over, so that nothing waits for a thread that does not come back.
   void visit_next_neighbour(cell& me) noexcept {
     const std::uint32_t all = threads::high_water();
     const std::uint32_t n = next_visit_.load_relaxed();
@@ -375,7 +283,7 @@ class domain final : private threads::listener {
     const bool unchanged = other->inflow_seen.load_relaxed() == inflow;
     other->inflow_seen.store_relaxed(inflow);
     if (!unchanged || other->inflow_emptied.load_relaxed() == inflow) return;
-    if (other->busy.load_relaxed() != 0) return;
+    if (!other->gate.looks_idle()) return;
     adopt_from(me, *other);
     if constexpr (requires { scheme_.adopted(me.local, peers{*this}, sink{*this, me}); }) {
       scheme_.adopted(me.local, peers{*this}, sink{*this, me});
@@ -389,23 +297,16 @@ class domain final : private threads::listener {
     });
   }
 
-  /// Takes over the waiting and safe blocks of a thread that has ended or is between two operations.
+  /// Takes over the waiting and safe blocks of a thread that has ended or is between two
+  /// operations.
   void adopt_from(cell& me, cell& other) noexcept {
-    std::uint32_t expected = open;
-    // acquire ← the release of the gate by an earlier adopter.
-    if (!other.gate.cas_strong_acquire(expected, taken)) return;
-    // heavy → the light fence in come(), see `presence`.
-    fence::heavy();
-    // acquire ← the release of busy in go(): the owner's lists are whole.
-    if (other.busy.load_acquire() == 0) {
+    other.gate.visit([&] {
       const std::size_t found = scheme_.waiting(other.local) + release_.backlog(other.release);
       scheme_.adopt(me.local, other.local);
       release_.adopt(me.release, other.release);
       me.adopted_blocks.add(found);
       other.inflow_emptied.store_relaxed(other.inflow());
-    }
-    // release → the acquire of the gate in come(): the owner finds its lists empty, not half-moved.
-    other.gate.store_release(open);
+    });
   }
 
   void collect(cell& me) noexcept {
@@ -423,7 +324,7 @@ class domain final : private threads::listener {
       return;  // its protection stays: whatever it could see must not be freed
     }
     scheme_.exited(c->local, peers{*this});
-    c->countdown = chores_every;
+    c->countdown = cell::chores_every;
     c->used.store_relaxed(false);
   }
 
@@ -435,8 +336,7 @@ class domain final : private threads::listener {
     c->depth = 0;
     c->present = 0;
     c->in_tick = false;
-    c->busy.store_relaxed(0);
-    c->gate.store_relaxed(open);
+    c->gate.reset();
     c->used.store_relaxed(false);
   }
 
@@ -460,10 +360,6 @@ class domain final : private threads::listener {
     return o;
   }
 
-  static constexpr std::uint32_t open = 0;
-  static constexpr std::uint32_t taken = 1;
-  /// Ticks, or operations where the scheme does not tick regularly, between two visits.
-  static constexpr std::uint32_t chores_every = scheme_keeps_pace ? 32 : 1024;
   static constexpr int drain_rounds = 8;  // more than any scheme needs from retirement to release
 
   const std::uint64_t serial_;

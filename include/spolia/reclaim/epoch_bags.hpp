@@ -13,15 +13,17 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 
 /// Blocks retired by one thread, kept by the epoch in which they were retired.
 ///
-/// The scheme promises: what was put in with tag t is out of reach once the epoch is t + `age`, age <= 3.
+/// The scheme promises: what was put in with tag t is out of reach once the epoch is t + `age`, age
+/// <= 3.
 ///
 /// The tag must be read after the block was unlinked, inside the operation, and so behind its
-/// announcement and light fence; the epoch that the thread saw when the operation began will not do. A
-/// thread that was preempted between that look and its announcement holds nobody up: the epoch may run
-/// ahead, and a block unlinked in epoch 9 would carry a tag of 4 and be freed at once. Read behind the fence,
-/// the tag t is at least the last epoch e that ended while the thread was taken for being between two
-/// operations, since whoever ended it issued a heavy fence and knew e. The epoch e + 1 may begin then,
-/// but cannot end before the operation does; so the block was unlinked at e + 1 <= t + 1 at the latest.
+/// announcement and light fence; the epoch that the thread saw when the operation began will not
+/// do. A thread that was preempted between that look and its announcement holds nobody up: the
+/// epoch may run ahead, and a block unlinked in epoch 9 would carry a tag of 4 and be freed at
+/// once. Read behind the fence, the tag t is at least the last epoch e that ended while the thread
+/// was taken for being between two operations, since whoever ended it issued a heavy fence and knew
+/// e. The epoch e + 1 may begin then, but cannot end before the operation does; so the block was
+/// unlinked at e + 1 <= t + 1 at the latest.
 class epoch_bags {
  public:
   /// The epoch seen at the last tick: what the thread announces.
@@ -41,7 +43,8 @@ class epoch_bags {
     if (!safe.empty()) sink(safe);
   }
 
-  /// Takes over another thread's blocks. `tag` is the epoch read after that thread's part was acquired.
+  /// Takes over another thread's blocks. `tag` is the epoch read after that thread's part was
+  /// acquired.
   void adopt(epoch_bags& other, std::uint64_t tag) noexcept {
     overdue_.append(other.overdue_);
     limbo& bag = bag_for(tag);

@@ -3,15 +3,17 @@
 //
 // Containers are written against guards, once for all schemes:
 //
-//   guard.read(f)             the searching part: f() only reads shared memory, starting from a root,
-//                             and has no objects with destructors alive. Under a restartable scheme f
-//                             may be abandoned anywhere and started over; otherwise it is just called.
+//   guard.read(f)             the searching part: f() only reads shared memory, starting from a
+//                             root, and has no objects with destructors alive. Under a restartable
+//                             scheme f may be abandoned anywhere and started over; otherwise it is
+//                             just called.
 //   guard.protect(src, slot)  reads a pointer that may be followed. Under a region scheme: a plain
-//                             acquire load. Under a pointer scheme it announces the pointer in `slot`
-//                             and re-reads; the caller makes sure that what holds `src` was not itself
-//                             unlinked (for a list: an unmarked link).
-//   guard.keep(p, slot)       last words of f under a restartable scheme: p may be used after read().
-//   guard.announce(p, slot)   outside of read(): ask that p stay. It does if the caller can show,
+//                             acquire load. Under a pointer scheme it announces the pointer in
+//                             `slot` and re-reads; the caller makes sure that what holds `src` was
+//                             not itself unlinked (for a list: an unmarked link).
+//   guard.keep(p, slot)       last words of f under a restartable scheme: p may be used after
+//   read(). guard.announce(p, slot)   outside of read(): ask that p stay. It does if the caller can
+//   show,
 //                             by a check made afterwards, that p was not retired before the call.
 //   guard.retire(p)           p was unlinked by this thread; frees it once nobody can look at it.
 #pragma once
@@ -42,18 +44,20 @@ class domain<Scheme, Release>::guard {
 
   ~guard() { finish(); }
 
-  /// A pointer read from `source` that may be followed until the guard goes or the slot is used again.
+  /// A pointer read from `source` that may be followed until the guard goes or the slot is used
+  /// again.
   template <class Source>
   source_value<Source> protect(const Source& source, unsigned slot = 0) noexcept {
     return domain_->scheme_.protect(cell_->local, hold_, slot, source);
   }
 
-  /// The searching part of an operation; returns what f() returns (trivially copyable, no references).
+  /// The searching part of an operation; returns what f() returns (trivially copyable, no
+  /// references).
   template <class F>
   auto read(F&& f) {
     using result = std::invoke_result_t<F&>;
     if constexpr (protects_by_restart<Scheme>) {
-      static_assert(std::is_trivially_copyable_v<result>,
+      static_assert(std::is_void_v<result> || std::is_trivially_copyable_v<result>,
                     "read() may start over: it can only hand out values without destructors");
       return domain_->scheme_.read(cell_->local, hold_, f);
     } else {
@@ -89,8 +93,8 @@ class domain<Scheme, Release>::guard {
     domain_->retire(*cell_, block);
   }
 
-  /// Retires any object, to be ended by `deleter(object)`. Throws std::bad_alloc, or what moving the
-  /// deleter throws; then nothing was retired and the object is still the caller's.
+  /// Retires any object, to be ended by `deleter(object)`. Throws std::bad_alloc, or what moving
+  /// the deleter throws; then nothing was retired and the object is still the caller's.
   template <class T, class Deleter = std::default_delete<T>>
     requires(!std::is_base_of_v<header, T> || !std::is_empty_v<Deleter>)
   void retire(T* object, Deleter deleter = {}) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // limbo.hpp: what a retired block carries, and lists of such blocks.
 //
-// A block is retired by linking its own header into a list, so retiring allocates nothing. The header
-// is two words; a scheme that needs birth or retirement stamps adds its own (domain::header).
+// A block is retired by linking its own header into a list, so retiring allocates nothing. The
+// header is two words; a scheme that needs birth or retirement stamps adds its own
+// (domain::header).
 #pragma once
 
 #include <cstddef>
@@ -90,8 +91,8 @@ class limbo {
     other.forget();
   }
 
-  /// The oldest block; null when empty. The next one is fetched ahead, since it was last touched when
-  /// it was retired, which may be long ago.
+  /// The oldest block; null when empty. The next one is fetched ahead, since it was last touched
+  /// when it was retired, which may be long ago.
   retired* pop() noexcept {
     retired* const r = head_.read();
     if (r == nullptr) return nullptr;

@@ -4,13 +4,15 @@
 //   batch       all at once, on the spot. The habit of the field, and its mistake: a large batch
 //               overflows the allocator's thread cache, and one operation pays for all of it.
 //   amortized   a few at the end of each operation: as many as the operation retired, at least one,
-//               and one more for each `spread` blocks that wait. (Kim, Brown, Singh, PPoPP 2024, 3.3)
-//   pooled      as amortized, but the memory of a destroyed block is kept, up to a cap, for the next
-//               block of its size that this thread makes.
+//               and one more for each `spread` blocks that wait. (Kim, Brown, Singh, PPoPP 2024,
+//               3.3)
+//   pooled      as amortized, but the memory of a destroyed block is kept, up to a cap, for the
+//               next block of its size that this thread makes.
 //
-// A policy belongs to a domain; its `local` is part of a thread's cell and is touched by one thread at a
-// time. Every operation is noexcept: deleters must not throw. A deleter may retire further blocks, also
-// into the domain that is freeing: they join the list being freed, never a deeper call.
+// A policy belongs to a domain; its `local` is part of a thread's cell and is touched by one thread
+// at a time. Every operation is noexcept: deleters must not throw. A deleter may retire further
+// blocks, also into the domain that is freeing: they join the list being freed, never a deeper
+// call.
 //
 // Bound: amortized and pooled free at least as many blocks as are retired while any wait, so that a
 // thread's waiting and safe blocks together never exceed the scheme's bound for waiting ones alone.
@@ -77,7 +79,8 @@ struct release_queue {
   static constexpr std::size_t poll_period = 100;  // the paper's k for periodic token passing
 
  private:
-  /// Reading the time costs as much as a quick free, so small pauses may be sampled; big ones never.
+  /// Reading the time costs as much as a quick free, so small pauses may be sampled; big ones
+  /// never.
   bool wants_timing(std::size_t most) noexcept {
     if (meter.time_one_in == 0) return false;
     if (std::min(most, safe.count()) < poll_period && ++meter.untimed < meter.time_one_in) {
@@ -147,7 +150,8 @@ struct amortized_options {
 
 namespace detail {
 
-/// Ends blocks a few at a time; `Memory` says where their memory goes and where new blocks' comes from.
+/// Ends blocks a few at a time; `Memory` says where their memory goes and where new blocks' comes
+/// from.
 template <class Memory>
 class spread_over_time {
  public:

@@ -3,13 +3,14 @@
 //
 // Source:      Kim, Brown, Singh: Are Your Epochs Too Epic? PPoPP 2024, section 4 (Token-EBR). The
 //              paper's own ring, in which every thread must keep running, stands in token_ring.hpp.
-// Idea:        one token travels over the threads in the order of their numbers. Where it stands, that
-//              thread has to come to a boundary between two operations; then the token moves on. When
-//              it has gone all the way round, the round number rises: every thread has been between
-//              two operations meanwhile. What was unlinked three rounds ago is out of reach.
+// Idea:        one token travels over the threads in the order of their numbers. Where it stands,
+//              that thread has to come to a boundary between two operations; then the token moves
+//              on. When it has gone all the way round, the round number rises: every thread has
+//              been between two operations meanwhile. What was unlinked three rounds ago is out of
+//              reach.
 // Protects:    region. Any structure; nothing is asked of its reads.
-// Cost:        enter: one plain store, leave: one plain store; every `tick_every` operations a look at
-//              two shared words that change once a hop. While all threads run, no fence and no
+// Cost:        enter: one plain store, leave: one plain store; every `tick_every` operations a look
+//              at two shared words that change once a hop. While all threads run, no fence and no
 //              read-modify-write anywhere. Moving past a thread that is not running operations
 //              costs one membarrier, at most once per `patience` blocks retired by the mover.
 // Progress:    wait-free for operations. A thread asleep inside a guard stops the ring.
@@ -17,21 +18,22 @@
 //              round being `tick_every` operations of each thread, or `patience` blocks of one.
 //
 // Departures from the paper, all because the paper's N threads are fixed and always running:
-//   D1  Each thread announces whether it is inside an operation, and the last round it has seen. So the
-//       holder's next neighbour can be known to be between operations, and the token moves past it
-//       (`walk`), also when the neighbour is idle, parked, has exited, or holds the token and sleeps.
-//   D2  The walk needs the announcement to be ordered before the thread's first load: a light fence in
-//       each operation (free) against a heavy one in the walk (rare).
-//   D3  A thread that has begun an operation in the current round counts as visited. So that thread's
-//       own visit does not mark its boundary exactly any more, and two bags become three.
+//   D1  Each thread announces whether it is inside an operation, and the last round it has seen. So
+//       the holder's next neighbour can be known to be between operations, and the token moves past
+//       it (`walk`), also when the neighbour is idle, parked, has exited, or holds the token and
+//       sleeps.
+//   D2  The walk needs the announcement to be ordered before the thread's first load: a light fence
+//       in each operation (free) against a heavy one in the walk (rare).
+//   D3  A thread that has begun an operation in the current round counts as visited. So that
+//       thread's own visit does not mark its boundary exactly any more, and two bags become three.
 //   D4  The token is looked at every `tick_every` operations, not at each: the round is then long
 //       enough that the words shared between the threads stay in their caches.
 //
-// Why three rounds. Let O be unlinked by X, which then reads the round t; the round was at most t + 1 at the
-// unlinking (epoch_bags.hpp says why). A reader that may hold O began before that, so it announces at most
-// t + 1. The token completes round t + 2 only after it found that reader, in that round, at its tick,
-// between operations, or announcing t + 2; in each case the reader's operation was over. So when the
-// round is t + 3, nobody holds O.
+// Why three rounds. Let O be unlinked by X, which then reads the round t; the round was at most t +
+// 1 at the unlinking (epoch_bags.hpp says why). A reader that may hold O began before that, so it
+// announces at most t + 1. The token completes round t + 2 only after it found that reader, in that
+// round, at its tick, between operations, or announcing t + 2; in each case the reader's operation
+// was over. So when the round is t + 3, nobody holds O.
 #pragma once
 
 #include <cstddef>
@@ -100,8 +102,8 @@ class token {
   template <class Peers, class Sink>
   void tick(local& me, Peers peers, Sink sink) noexcept {
     me.countdown = static_cast<std::int32_t>(options_.tick_every);
-    // acquire ← the release in settle(): if the token is here, so is all that its earlier holders saw
-    // (X's unlinking happens before our next operation: the paper's correctness sketch).
+    // acquire ← the release in settle(): if the token is here, so is all that its earlier holders
+    // saw (X's unlinking happens before our next operation: the paper's correctness sketch).
     const std::uint64_t at = at_.load_acquire();
     if (at == me.number) {
       pass(me, peers);
@@ -114,8 +116,8 @@ class token {
 
   void enter(local& me) noexcept {
     // release → the acquire in visited(): a walker that sees this round announced sees our earlier
-    // operations ended. Ordered before our first load by the domain's light fence, against the heavy
-    // one in walk(): either the walker sees us inside, or we see all unlinkings it knows of.
+    // operations ended. Ordered before our first load by the domain's light fence, against the
+    // heavy one in walk(): either the walker sees us inside, or we see all unlinkings it knows of.
     me.announced.store_release(me.bags.seen() << 1U | 1U);
   }
 
@@ -207,12 +209,12 @@ class token {
     }
   }
 
-  /// Picks the token up where it stands. Fails if somebody else has: a walker may take it from a thread
-  /// that is just about to pass it.
+  /// Picks the token up where it stands. Fails if somebody else has: a walker may take it from a
+  /// thread that is just about to pass it.
   bool take(const local& me, std::uint64_t at) noexcept {
     if (SPOLIA_FAULT("token.pass_without_taking") && at == me.number) return true;
-    // acquire ← the release in settle(): all that the token's earlier holders know is known to us, their
-    // unlinkings above all, and so ordered before our heavy fence or our next settle().
+    // acquire ← the release in settle(): all that the token's earlier holders know is known to us,
+    // their unlinkings above all, and so ordered before our heavy fence or our next settle().
     return at_.cas_strong_acquire(at, me.number | being_moved);
   }
 
@@ -223,8 +225,9 @@ class token {
     if ((at & being_moved) != 0) return;
     if (!visited(static_cast<std::uint32_t>(at), me, peers)) return;  // not worth a fence
     if (!take(me, at)) return;
-    // heavy → the domain's light fence in each operation (D2). Either we see below that a thread is inside
-    // an operation, or that operation sees every unlinking known to us and cannot reach its blocks.
+    // heavy → the domain's light fence in each operation (D2). Either we see below that a thread is
+    // inside an operation, or that operation sees every unlinking known to us and cannot reach its
+    // blocks.
     if (!SPOLIA_FAULT("token.no_heavy")) fence::heavy();
     const std::uint32_t all = peers.high_water();
     auto next = static_cast<std::uint32_t>(at);
@@ -259,8 +262,8 @@ class token {
   static constexpr std::uint64_t being_moved = std::uint64_t{1} << 63U;
 
   options options_;
-  /// Where the token stands: a thread number, or the mover's with `being_moved`. Beside the round, since
-  /// both are read at ticks only and change together.
+  /// Where the token stands: a thread number, or the mover's with `being_moved`. Beside the round,
+  /// since both are read at ticks only and change together.
   alignas(cache_line) atomic<std::uint64_t> at_{0};
   atomic<std::uint64_t> round_{3};
 };

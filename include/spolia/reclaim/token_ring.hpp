@@ -2,16 +2,16 @@
 // token_ring.hpp: the paper's own token ring, in its three orders of passing and freeing.
 //
 // Source:      Kim, Brown, Singh: Are Your Epochs Too Epic? PPoPP 2024, section 4.
-//                token_naive        free the previous bag, then pass the token
-//                token_pass_first   pass it, then free
-//                token_periodic     pass it, then free, looking every hundred frees whether it is back
+//                token_naive        free the previous bag, then pass the token token_pass_first
+//                pass it, then free token_periodic     pass it, then free, looking every hundred
+//                frees whether it is back
 //              The paper's final form is token_periodic with the amortized release policy.
-// Idea:        a thread that holds the token at the start of an operation is between two operations. When
-//              the token comes back to it, every other thread has been there too: what it had
-//              unlinked before it passed the token on is out of reach.
+// Idea:        a thread that holds the token at the start of an operation is between two
+//              operations. When the token comes back to it, every other thread has been there too:
+//              what it had unlinked before it passed the token on is out of reach.
 // Protects:    region.
-// Cost:        one load of an own cache line an operation. No fence, no read-modify-write: receiving the
-//              token orders everything.
+// Cost:        one load of an own cache line an operation. No fence, no read-modify-write:
+//              receiving the token orders everything.
 // Progress:    wait-free for operations.
 // Bound:       none: every thread that has used the domain must go on using it, or exit. One that
 //              idles, blocks or is descheduled stops the ring for all. This scheme is the measured
@@ -19,10 +19,11 @@
 //
 // Departures from the paper:
 //   D1  Threads join and leave: the token goes to the next thread that is present. A thread that
-//       joins issues a heavy fence before its first operation, matched by a light one in the passing:
-//       either the passer sees it present, or it sees everything the passer knows to be unlinked.
-//   D2  While a thread frees (token_periodic) it passes the token on without rotating its bags, since
-//       it runs no operation meanwhile.
+//       joins issues a heavy fence before its first operation, matched by a light one in the
+//       passing: either the passer sees it present, or it sees everything the passer knows to be
+//       unlinked.
+//   D2  While a thread frees (token_periodic) it passes the token on without rotating its bags,
+//       since it runs no operation meanwhile.
 #pragma once
 
 #include <cstddef>
@@ -87,8 +88,8 @@ class token_ring {
 
   template <class Peers, class Sink>
   void tick(local& me, Peers peers, Sink sink) noexcept {
-    // acquire ← the release in pass(): every other thread's boundary happens before what follows, and
-    // with it their last accesses of what is in `previous`.
+    // acquire ← the release in pass(): every other thread's boundary happens before what follows,
+    // and with it their last accesses of what is in `previous`.
     if (me.freeing || me.here.load_acquire() == 0) return;
     limbo safe;
     safe.append(me.previous);

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// biased_gate.hpp: a lock that costs its owner two plain stores and a load, and others a heavy fence.
+//
+// A thread's waiting blocks are its own; but when it has ended or is idle, somebody else must be able
+// to take them over. The owner says when it is present, and a visitor goes in only when it is not.
+//
+//   owner:    present = 1; light fence; closed?        visitor:  closed = 1; heavy fence; present?
+//
+// If the light fence comes first, the visitor sees the owner present and gives up. If the heavy fence
+// comes first, the owner sees the gate closed and waits. Without the fences both could go in at once.
+//
+// Progress:    a visitor never waits. The owner waits for a visitor that is inside: so what a visitor
+//              does there must be short, and must not run code of the user.
+#pragma once
+
+#include <cstdint>
+
+#include <spolia/base/atomic.hpp>
+#include <spolia/base/backoff.hpp>
+#include <spolia/base/config.hpp>
+#include <spolia/base/fence.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+
+class biased_gate {
+ public:
+  /// The owner is present, or present once more: `level` counts its reasons, from 1 on.
+  void come(std::uint32_t level) noexcept {
+    present_.store_relaxed(level);
+    // light → the heavy fence in visit(): see above.
+    fence::light();
+    // acquire ← the release at the end of visit(): we see what the visitor left.
+    if (closed_.load_acquire() != 0) [[unlikely]] wait(level);
+  }
+
+  /// A reason less; `level` remain.
+  void go(std::uint32_t level) noexcept {
+    // release → the acquire in visit(): it sees our lists whole. Without it a visitor could splice a
+    // list whose last link is not written yet.
+    present_.store_release(level);
+  }
+
+  /// A look from outside, which may be outdated at once.
+  bool looks_idle() const noexcept { return present_.load_relaxed() == 0; }
+
+  /// Calls f() if the owner is not present and nobody else is visiting, and keeps the owner out
+  /// meanwhile. Returns whether it did.
+  template <class F>
+  bool visit(F&& f) noexcept {
+    std::uint32_t open = 0;
+    // acquire ← the release at the end of an earlier visit.
+    if (!closed_.cas_strong_acquire(open, 1)) return false;
+    // heavy → the light fence in come().
+    if (!SPOLIA_FAULT("gate.no_heavy")) fence::heavy();
+    // acquire ← the release in go(): the owner's last writes.
+    const bool absent = present_.load_acquire() == 0;
+    if (absent) f();
+    // release → the acquires of closed_: the next one sees what we did.
+    closed_.store_release(0);
+    return absent;
+  }
+
+  /// In a fork's child, for a thread that is gone: nobody is present, nobody visits.
+  void reset() noexcept {
+    present_.store_relaxed(0);
+    closed_.store_relaxed(0);
+  }
+
+ private:
+  SPOLIA_NOINLINE void wait(std::uint32_t level) noexcept {
+    if (level > 1) return;  // we have been present all the while: the visitor will give up
+    backoff pause;
+    for (;;) {
+      // release → the acquire in visit(); nothing was touched since the last one.
+      present_.store_release(0);
+      while (closed_.load_relaxed() != 0) pause.pause();
+      present_.store_relaxed(level);
+      // light → the heavy fence in visit().
+      fence::light();
+      // acquire ← the release at the end of visit(), as in come().
+      if (closed_.load_acquire() == 0) return;
+    }
+  }
+
+  atomic<std::uint32_t> present_{0};
+  atomic<std::uint32_t> closed_{0};
+};
+
+}  // namespace spolia::inline SPOLIA_FLAVOUR

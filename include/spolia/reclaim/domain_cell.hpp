@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// domain_cell.hpp: what a domain keeps for one thread.
+#pragma once
+
+#include <cstdint>
+
+#include <spolia/base/atomic.hpp>
+#include <spolia/base/config.hpp>
+#include <spolia/base/counters.hpp>
+#include <spolia/reclaim/biased_gate.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace detail {
+
+/// `local` and `release` belong to the thread while it is present at the gate, and to whoever visits
+/// while it is not.
+template <class Scheme, class Release>
+struct alignas(cache_line) domain_cell {
+  /// Schemes that look around every few operations anyway also set the pace of the domain's chores.
+  static constexpr bool scheme_keeps_pace = requires { requires Scheme::ticks_regularly; };
+  /// Ticks, or operations where the scheme does not tick regularly, between two looks at a neighbour.
+  static constexpr std::uint32_t chores_every = scheme_keeps_pace ? 32 : 1024;
+
+  std::uint32_t depth = 0;                 // guards alive; touched by the owner only
+  std::uint32_t countdown = chores_every;  // to the next chores; the owner's
+  std::uint32_t present = 0;               // presences alive; the owner's
+  std::uint32_t retired_now = 0;           // blocks retired under the current outermost guard
+  bool in_tick = false;  // a deleter that runs in a tick must not start another one
+  biased_gate gate;
+  atomic<bool> used{false};
+  typename Scheme::local local;
+  typename Release::local release;
+  tally retired_blocks;
+  tally retired_bytes;
+  tally adopted_blocks;
+  atomic<std::uint64_t> inflow_seen{0};     // by the last visitor
+  atomic<std::uint64_t> inflow_emptied{0};  // when a visitor took everything
+
+  std::uint64_t inflow() const noexcept { return retired_blocks.value() + adopted_blocks.value(); }
+};
+
+/// Makes the calling thread's cell its own for a while, inside of guards and outside.
+template <class Cell>
+struct presence {
+  explicit presence(Cell& c) noexcept : of(c), inside(c.depth != 0 ? 1U : 0U) {
+    of.gate.come(++of.present + inside);
+  }
+  ~presence() { of.gate.go(--of.present + inside); }
+  presence(const presence&) = delete;
+  presence& operator=(const presence&) = delete;
+
+  Cell& of;
+  const std::uint32_t inside;
+};
+
+}  // namespace detail
+}  // namespace spolia::inline SPOLIA_FLAVOUR
