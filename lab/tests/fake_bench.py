@@ -125,7 +125,7 @@ class Model:
         garbage = self.garbage(retired)
         amortized = {"batch": 900.0, "amortized": 14.0, "pooled": 1.5}[o.release]
         scale = self.batch / 1024 if o.release == "batch" else 1
-        p999 = 0 if self.leaks else int(1000 * amortized * scale * self.noise(0.15))
+        p999 = None if self.leaks else int(1000 * amortized * scale * self.noise(0.15))
         freed = 0 if self.leaks else max(0, retired - garbage // 3)
         memory = 34e6 + o.keys * 20 + garbage * 240 * (0.8 if self.leaks else 1)
         return {
@@ -136,8 +136,9 @@ class Model:
             "machine": MACHINE, "revision": "1f6c0de", "time": "2026-11-21T20:14:05Z",
             "elapsed_s": o.seconds * 1.002, "operations": operations, "ops_per_s": speed,
             "peak_rss_bytes": int(memory * self.noise(0.02)), "garbage_peak": garbage,
-            "garbage_bound": self.bound(), "free_ns_p50": 0 if self.leaks else 85,
-            "free_ns_p999": p999, "free_ns_max": int(p999 * self.dice.uniform(2, 9)),
+            "garbage_bound": self.bound(), "free_ns_p50": None if self.leaks else 85,
+            "free_ns_p999": p999,
+            "free_ns_max": None if self.leaks else int(p999 * self.dice.uniform(2, 9)),
             "retired": retired, "freed": freed,
             "epochs": 0 if self.leaks else int(o.seconds * 2400 / o.threads),
             "size_end": o.keys // 2, "garbage_over_time": self.over_time(garbage),

@@ -106,8 +106,8 @@ def test_failed_trials_are_listed():
 
 def test_names_from_a_file_cannot_break_the_page():
     hostile = "</script><script>alert(1)</script>"
-    text = rendered([trial(machine={"cpu": hostile}, scheme=hostile, compiler=hostile)
-                     for _ in range(2)])  # fmt: skip
+    text = rendered([trial(machine={"cpu": hostile}, scheme=hostile, compiler=hostile, threads=t)
+                     for t in (1, 2)])  # fmt: skip
     assert "<script>alert" not in text
 
 
