@@ -30,6 +30,7 @@
 #include <atomic>
 
 #include <spolia/base/config.hpp>
+#include <spolia/base/export.hpp>
 #if defined(SPOLIA_MODEL)
 #include <spolia/model/hooks.hpp>
 #endif
@@ -37,12 +38,12 @@
 namespace spolia::core {
 
 /// True once light fences are mere compiler barriers. Constant from before main() on.
-extern constinit std::atomic<bool> light_fence_is_free;
+extern SPOLIA_EXPORT constinit std::atomic<bool> light_fence_is_free;
 
 inline bool asymmetric() noexcept { return light_fence_is_free.load(std::memory_order_relaxed); }
 
 /// A barrier in all threads of this process, if the kernel has one; and a full fence here.
-void heavy_fence() noexcept;
+SPOLIA_EXPORT void heavy_fence() noexcept;
 
 }  // namespace spolia::core
 
