@@ -37,8 +37,11 @@ set(SPOLIA_HEADERS
     include/spolia/reclaim/guard.hpp
     include/spolia/reclaim/hazard_pointers.hpp
     include/spolia/reclaim/limbo.hpp
+    include/spolia/reclaim/neutralization.hpp
     include/spolia/reclaim/none.hpp
+    include/spolia/reclaim/read_phase.hpp
     include/spolia/reclaim/release.hpp
+    include/spolia/reclaim/rounds.hpp
     include/spolia/reclaim/slots.hpp
     include/spolia/reclaim/statistics.hpp
     include/spolia/reclaim/token.hpp

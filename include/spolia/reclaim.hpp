@@ -11,6 +11,7 @@
 #include <spolia/reclaim/domain.hpp>
 #include <spolia/reclaim/guard.hpp>
 #include <spolia/reclaim/hazard_pointers.hpp>
+#include <spolia/reclaim/neutralization.hpp>
 #include <spolia/reclaim/none.hpp>
 #include <spolia/reclaim/release.hpp>
 #include <spolia/reclaim/token.hpp>

@@ -1,34 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
-// hazard_pointers.hpp: each thread names the few blocks that it looks at; what nobody names is free.
+// hazard_pointers.hpp: each thread names the few blocks that it looks at; what nobody names is
+// free.
 //
-// Source:      Michael: Hazard Pointers: Safe Memory Reclamation for Lock-Free Objects, IEEE TPDS 15(6),
-//              2004, with the asymmetric fence of later practice.
-// Idea:        before it follows a pointer, a thread writes it into a slot of its own and looks again
-//              whether the pointer still stands where it was read. A thread with enough retired blocks
-//              reads all slots of all threads, and frees the blocks that it does not find there.
-// Protects:    pointer. The structure must make sure that "the pointer still stands there" means "the
-//              block is not unlinked yet": a list marks the links of removed nodes, and never follows a
-//              marked one. Pointers are compared without their marks (base/source.hpp), with the
-//              address under which the block was retired: read pointers of the type that is retired.
-//              announce(p, slot) names p without a look; the caller makes the look afterwards. A block
-//              already protected may be handed to a lower slot of its guard without one (slots.hpp).
+// Source:      Michael: Hazard Pointers: Safe Memory Reclamation for Lock-Free Objects, IEEE TPDS
+//              15(6), 2004, with the asymmetric fence of later practice.
+// Idea:        before it follows a pointer, a thread writes it into a slot of its own and looks
+//              again whether the pointer still stands where it was read. A thread with enough
+//              retired blocks reads all slots of all threads, and frees the blocks that it does not
+//              find there.
+// Protects:    pointer. The structure must make sure that "the pointer still stands there" means
+//              "the block is not unlinked yet": a list marks the links of removed nodes, and never
+//              follows a marked one. Pointers are compared without their marks (base/source.hpp),
+//              with the address under which the block was retired: read pointers of the type that
+//              is retired. announce(p, slot) names p without a look; the caller makes the look
+//              afterwards. A block already protected may be handed to a lower slot of its guard
+//              without one (slots.hpp).
 // Cost:        protect: a store, a second load, a compiler barrier. A guard: clears the slots used.
-//              retire: a link; and every `scan_at` blocks or more a membarrier, a read of all slots,
-//              and O(log names) a block. Each scan frees at least half of what it looks at.
+//              retire: a link; and every `scan_at` blocks or more a membarrier, a read of all
+//              slots, and O(log names) a block. Each scan frees at least half of what it looks at.
 // Progress:    protect is lock-free: it repeats only if the source was changed meanwhile. A scan is
 //              wait-free. A thread asleep inside a guard keeps at most its slots' blocks.
-// Bound:       threads · max(scan_at, 2 · guard_slots · rows), where rows is the number of guards that
-//              can be alive at one time: one a thread, and more where guards nest.
+// Bound:       threads · max(scan_at, 2 · guard_slots · rows), where rows is the number of guards
+//              that can be alive at one time: one a thread, and more where guards nest.
 //
 // Departures from the paper:
 //   D1  The fence between naming and looking is light, the scanner pays for it with a heavy one.
-//   D2  Slots are written with release even before the fence: a scanner that reads the NEXT name in a
-//       slot takes from it that the accesses to the block named before are over. With a relaxed store it
-//       would not (since C++20 a relaxed store continues no release sequence): a data race with the free.
+//   D2  Slots are written with release even before the fence: a scanner that reads the NEXT name in
+//       a slot takes from it that the accesses to the block named before are over. With a relaxed
+//       store it would not (since C++20 a relaxed store continues no release sequence): a data race
+//       with the free.
 //   D3  No fixed number of threads or slots: nested guards get rows of their own, and the threshold
 //       follows the number of rows, so that a scan always frees a constant fraction.
-//   D4  The names are kept in a sorted array made before the scan; if there is no memory for it, the
-//       scan goes over its blocks in several passes instead (slots.hpp).
+//   D4  The names are kept in a sorted array made before the scan; if there is no memory for it,
+//       the scan goes over its blocks in several passes instead (slots.hpp).
 #pragma once
 
 #include <algorithm>
@@ -62,8 +66,8 @@ class hazard_pointers {
       .bound = "threads * max(scan_at, 2 * slots of all guards), whatever the threads do"};
 
   struct options {
-    /// Blocks that a thread lets wait before it scans. 1024 makes the heavy fence (a few microseconds)
-    /// and the read of all slots cost nanoseconds a block, and is 16 KiB of headers.
+    /// Blocks that a thread lets wait before it scans. 1024 makes the heavy fence (a few
+    /// microseconds) and the read of all slots cost nanoseconds a block, and is 16 KiB of headers.
     std::uint32_t scan_at = 1024;
   };
 
@@ -168,8 +172,8 @@ class hazard_pointers {
   std::uint64_t epochs() const noexcept { return scans_.load_relaxed(); }
 
   std::optional<std::uint64_t> bound(std::size_t threads) const noexcept {
-    // A list is scanned when it has `limit` blocks; a scan leaves at most one for each slot, and that is
-    // half the limit at most. Adopted lists are somebody's lists still, so the sum stays.
+    // A list is scanned when it has `limit` blocks; a scan leaves at most one for each slot, and
+    // that is half the limit at most. Adopted lists are somebody's lists still, so the sum stays.
     return threads * limit(std::max<std::uint64_t>(threads, rows_.load_relaxed()));
   }
 
@@ -188,8 +192,8 @@ class hazard_pointers {
     } else {
       place.store_release(address);
     }
-    // light → the heavy fence in scan(): either the scan finds the name, or the look at the source that
-    // follows sees the block unlinked.
+    // light → the heavy fence in scan(): either the scan finds the name, or the look at the source
+    // that follows sees the block unlinked.
     if (!SPOLIA_FAULT("hp.no_light")) fence::light();
   }
 
@@ -198,8 +202,8 @@ class hazard_pointers {
     limbo bag;
     bag.append(me.list);
     const auto room = detail::room_for(rows_.load_relaxed() * guard_slots, me.names);
-    // heavy → the light fence in name(). It orders the unlinking of every block in the bag (by us, or
-    // known to us by the gate's acquire when it was adopted) before the reading of the slots.
+    // heavy → the light fence in name(). It orders the unlinking of every block in the bag (by us,
+    // or known to us by the gate's acquire when it was adopted) before the reading of the slots.
     if (!SPOLIA_FAULT("hp.no_heavy")) fence::heavy();
     detail::separate(bag, me.list, peers, room);
     make_room(me);
@@ -220,7 +224,7 @@ class hazard_pointers {
   }
 
   options options_;
-  alignas(cache_line) atomic<std::uint64_t> rows_{0};  // rows of slots in use by some thread, or kept
+  alignas(cache_line) atomic<std::uint64_t> rows_{0};  // made so far, by any thread
   atomic<std::uint64_t> scans_{0};
 };
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // slots.hpp: the slots in which guards name blocks, and the search through all of them.
 //
-// Each guard has a row of `guard_slots` slots. A thread's first row lies in its cell; a guard that is
-// opened while another one is alive gets a further row, which stays with the thread for later guards.
-// Rows are written by their thread and read by every thread that looks for named blocks.
+// Each guard has a row of `guard_slots` slots. A thread's first row lies in its cell; a guard that
+// is opened while another one is alive gets a further row, which stays with the thread for later
+// guards. Rows are written by their thread and read by every thread that looks for named blocks.
 //
 // Handing a name on: the search reads a row from its highest slot to its lowest. So a block that is
-// named in one slot may be named in a LOWER slot of the same guard too, and the first slot then used
-// for something else, without the search missing it. The other way round it could: after it has
-// passed the higher slot, before it comes to the lower one.
+// named in one slot may be named in a LOWER slot of the same guard too, and the first slot then
+// used for something else, without the search missing it. The other way round it could: after it
+// has passed the higher slot, before it comes to the lower one.
 #pragma once
 
 #include <algorithm>
@@ -67,12 +67,17 @@ class slot_rows {
     return first_;
   }
 
+  /// Empties slot i of the row for each bit i of `which`.
+  static void clear(slot_row& row, std::uint32_t which) noexcept {
+    for (which &= (1U << guard_slots) - 1; which != 0; which &= which - 1) {
+      // release → the acquire in gather(): our accesses to the block happen before it is freed.
+      row.at[static_cast<std::size_t>(std::countr_zero(which))].store_release(nullptr);
+    }
+  }
+
   /// The guard with this row goes; bit i of `used` tells that slot i has been written.
   static void give_back(slot_row& row, std::uint32_t used) noexcept {
-    for (; used != 0; used &= used - 1) {
-      // release → the acquire in gather(): our accesses to the block happen before it is freed.
-      row.at[static_cast<std::size_t>(std::countr_zero(used))].store_release(nullptr);
-    }
+    clear(row, used);
     row.taken = false;
   }
 
@@ -150,8 +155,8 @@ struct slot_position {
 
 inline constexpr std::uint32_t no_thread = ~std::uint32_t{0};
 
-/// Reads slots from `at` on, and puts what they name into `names`. Returns how many names there are;
-/// `at` tells where to go on, and its thread is `no_thread` when every slot has been read.
+/// Reads slots from `at` on, and puts what they name into `names`. Returns how many names there
+/// are; `at` tells where to go on, and its thread is `no_thread` when every slot has been read.
 template <class Peers>
 std::size_t gather(Peers peers, slot_position& at, std::span<const void*> names) noexcept {
   std::size_t found = 0;
@@ -194,9 +199,10 @@ inline std::span<const void*> room_for(std::uint64_t slots, scratch<const void*>
   return slots <= few_names ? std::span<const void*>{} : names.reserve(slots);
 }
 
-/// Moves each block of `bag` that some slot names to `named`. The caller has ordered the reading of the
-/// slots after the unlinking of the blocks. Takes O(slots + blocks · log names) if all names find room
-/// in `room` or on the stack; else it goes over the blocks once for each roomful. Never fails.
+/// Moves each block of `bag` that some slot names to `named`. The caller has ordered the reading of
+/// the slots after the unlinking of the blocks. Takes O(slots + blocks · log names) if all names
+/// find room in `room` or on the stack; else it goes over the blocks once for each roomful. Never
+/// fails.
 template <class Peers>
 void separate(limbo& bag, limbo& named, Peers peers, std::span<const void*> room) noexcept {
   std::array<const void*, few_names> small;
