@@ -3,6 +3,7 @@
 // the hooks ask for, explore.cpp repeats executions.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <functional>
@@ -95,6 +96,9 @@ class engine {
   void deallocate(void* address, std::size_t bytes);
   void note_access(const void* address);
   std::uint32_t current_thread() const { return running_; }
+  std::uint32_t thread_count() const {
+    return std::max<std::uint32_t>(1, static_cast<std::uint32_t>(bodies_.size()));
+  }
   void at_thread_exit(exit_hook hook);
   void signal(std::uint32_t thread, void (*handler)());
   void fail(const std::string& why);

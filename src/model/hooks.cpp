@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <new>
+#include <string>
 #include <utility>
 
 #include "execution.hpp"
@@ -121,6 +122,10 @@ void note_access(const void* address) noexcept {
 
 std::uint32_t current_thread() noexcept {
   return engine::current == nullptr ? 0 : engine::current->current_thread();
+}
+
+std::uint32_t thread_count() noexcept {
+  return engine::current == nullptr ? 1 : engine::current->thread_count();
 }
 
 void at_thread_exit(void (*hook)(void*), void* argument) {

@@ -58,9 +58,6 @@
 
 namespace spolia::model {
 
-/// At most this many scenario threads.
-inline constexpr std::uint32_t max_threads = 8;
-
 struct options {
   enum class mode {
     exhaustive,  ///< every execution with at most `preemptions` preemptions, in depth-first order
@@ -131,11 +128,5 @@ class scenario {
 
 /// Explores the scenario and returns at the first failure.
 outcome explore(const options& how, std::function<void(scenario&)> setup);
-
-/// Fails the execution if `condition` is false; does not return then.
-void check(bool condition, const char* what);
-
-/// A scheduling point without an operation.
-void yield();
 
 }  // namespace spolia::model

@@ -16,6 +16,9 @@
 
 namespace spolia::model {
 
+/// At most this many scenario threads.
+inline constexpr std::uint32_t max_threads = 8;
+
 /// When and by whom a watched object was constructed, and where the engine keeps its history.
 /// Numbers of executions start at 1, so a zeroed tie means "older than every execution".
 struct tie {
@@ -66,6 +69,16 @@ void note_access(const void* address) noexcept;
 /// The number of the calling thread: scenario threads have 0, 1, 2, ... in the order of
 /// scenario::thread calls; set-up and finally use number 0 too (see engine.hpp). 0 outside.
 std::uint32_t current_thread() noexcept;
+
+/// How many thread numbers are in use: the number of scenario threads (in set-up: so far), at least
+/// 1. Scans over per-thread cells stop here; each further cell would multiply the executions.
+std::uint32_t thread_count() noexcept;
+
+/// Fails the execution if `condition` is false; does not return then.
+void check(bool condition, const char* what);
+
+/// A scheduling point without an operation.
+void yield();
 
 /// Runs `hook(argument)` on the calling thread when its body has returned; hooks run in the
 /// reverse order of registration, and may use atomics, spin and register further hooks.
