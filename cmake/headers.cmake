@@ -23,6 +23,7 @@ set(SPOLIA_HEADERS
     include/spolia/map/detail/abtree_audit.hpp
     include/spolia/map/detail/abtree_nodes.hpp
     include/spolia/map/detail/abtree_steps.hpp
+    include/spolia/map/detail/list_chain.hpp
     include/spolia/map/detail/scx.hpp
     include/spolia/map/list.hpp
     include/spolia/map/marked_ptr.hpp

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// concepts.hpp: what the ordered concurrent maps of this folder have in common.
+//
+//   insert(key, value)            true if the key was absent and now maps to value; false: nothing
+//   changed insert_or_assign(key, value)  true if the key was absent; false: its value was
+//   replaced, atomically erase(key)                    true if the key was present find(key) a copy
+//   of the value, or nothing contains(key) visit(key, f)                 f(const Value&) while a
+//   guard protects the value; true if present for_each(f), range(lo, hi, f) f(key, value) in
+//   ascending order of keys, of the closed range lo..hi;
+//                                 f returns nothing, or false to stop. No guard is held while f
+//                                 runs
+//   size_approx(), empty_approx() counts that may lag behind updates under way
+//   domain()                      the reclamation domain that the map's blocks go through
+//
+// Every operation may run beside every other, on any number of threads; construction and
+// destruction must not run beside anything. All but for_each and range are linearizable. These two
+// guarantee: keys come in ascending order, each at most once; a key that is present during the
+// whole call comes, and one that is absent during the whole call does not; a value shown was the
+// key's value at some moment during the call.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <optional>
+
+#include <spolia/base/config.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+
+namespace detail {
+/// Stand-ins for user functions with which the concept is checked.
+template <class Value>
+struct any_visitor {
+  void operator()(const Value&) const noexcept;
+};
+template <class Key, class Value>
+struct any_receiver {
+  bool operator()(const Key&, const Value&) const noexcept;
+};
+}  // namespace detail
+
+/// An ordered map for any number of threads whose keys and values can be copied.
+template <class M>
+concept concurrent_map =
+    requires(M m, const M& c, const typename M::key_type& key, typename M::mapped_type value,
+             detail::any_visitor<typename M::mapped_type> visitor,
+             detail::any_receiver<typename M::key_type, typename M::mapped_type> receiver) {
+      typename M::domain_type;
+      { m.insert(key, value) } -> std::same_as<bool>;
+      { m.insert_or_assign(key, value) } -> std::same_as<bool>;
+      { m.erase(key) } -> std::same_as<bool>;
+      { c.find(key) } -> std::same_as<std::optional<typename M::mapped_type>>;
+      { c.contains(key) } -> std::same_as<bool>;
+      { c.visit(key, visitor) } -> std::same_as<bool>;
+      c.for_each(receiver);
+      c.range(key, key, receiver);
+      { c.size_approx() } -> std::same_as<std::size_t>;
+      { c.empty_approx() } -> std::same_as<bool>;
+      { c.domain() } -> std::same_as<typename M::domain_type&>;
+    };
+
+}  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+// list_chain.hpp: the nodes of one sorted linked list and the atomic steps on them. list.hpp is the
+// map.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include <spolia/base/atomic.hpp>
+#include <spolia/base/config.hpp>
+#include <spolia/base/memory.hpp>
+#include <spolia/map/marked_ptr.hpp>
+#include <spolia/reclaim/concepts.hpp>
+#include <spolia/reclaim/domain.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace detail {
+
+/// A sorted chain of nodes. A mark in a node's own link says that the node is deleted; from then on
+/// that link is frozen. Every step takes place inside a guard of the domain, and what a step
+/// returns may be used until the same guard's next step.
+template <class Key, class Value, class Domain, class Compare>
+class list_chain {
+  using scheme_type = typename Domain::scheme_type;
+  using guard = typename Domain::guard;
+
+ public:
+  struct node;
+  using link = marked_ptr<node>;
+
+  struct node : Domain::header {
+    template <class K, class V>
+    node(K&& k, V&& v) : key(std::forward<K>(k)), value(std::forward<V>(v)) {}
+
+    atomic<link> next;
+    const Key key;
+    const Value value;
+  };
+
+  struct give_back {
+    Domain* to;
+    void operator()(node* n) const noexcept { to->destroy(n); }
+  };
+  /// A node that no other thread knows yet.
+  using fresh_node = std::unique_ptr<node, give_back>;
+
+  /// Where a walk stopped. `cur` was linked from `prev` (null: from the head), or is null at the
+  /// end. If `next` is marked, `cur` is deleted and has to be unlinked before anything else.
+  struct position {
+    node* prev;
+    node* cur;
+    link next;
+    bool found;  // by search(): cur has the key
+  };
+
+  /// What comes at or behind `*from`, up to `*to`; null: no limit.
+  struct interval {
+    const Key* from;
+    bool with_from;
+    const Key* to;
+  };
+  using pairs = std::vector<std::pair<Key, Value>>;
+
+  list_chain(Domain& domain, Compare less) : domain_(domain), less_(std::move(less)) {}
+  list_chain(const list_chain&) = delete;
+  list_chain& operator=(const list_chain&) = delete;
+
+  /// Nobody else may be there any more. Nodes that were retired before are the domain's.
+  ~list_chain() {
+    node* at = head_.load_relaxed().get();
+    while (at != nullptr) {
+      node* const after = at->next.load_relaxed().get();
+      domain_.destroy(at);
+      at = after;
+    }
+  }
+
+  Domain& domain() const noexcept { return domain_; }
+
+  fresh_node no_node() const noexcept { return fresh_node(nullptr, give_back{&domain_}); }
+  template <class K, class V>
+  void make(fresh_node& to, K&& key, V&& value) const {
+    to.reset(domain_.template make<node>(std::forward<K>(key), std::forward<V>(value)));
+  }
+
+  /// The first node that is not before `key`; unlinks deleted nodes on the way.
+  position search(guard& g, const Key& key) const {
+    for (;;) {
+      position p = walk(g, [&](const node& n) { return !less_(n.key, key); });
+      if (!p.next.marked()) {
+        p.found = p.cur != nullptr && !less_(key, p.cur->key);
+        return p;
+      }
+      unlink(g, p, p.next.get());
+    }
+  }
+
+  /// The node of `key`, or null, for reading.
+  const node* locate(guard& g, const Key& key) const {
+    if constexpr (protects_optimistic_search<scheme_type>) {
+      return g.read([&]() -> const node* {
+        node* at = g.protect(head_).get();
+        while (at != nullptr) {
+          const link next = g.protect(at->next);
+          memory::note_access(at);
+          if (!less_(at->key, key)) {
+            if (less_(key, at->key)) return nullptr;
+            // A deleted node of this key leads to its replacement, or past the key.
+            if (!next.marked()) break;
+          }
+          at = next.get();
+        }
+        g.keep(at, 0);
+        return at;
+      });
+    } else {
+      const position p = search(g, key);
+      return p.found ? p.cur : nullptr;
+    }
+  }
+
+  /// Links the fresh node between p.prev and p.cur, if they are still neighbours and p.prev is not
+  /// deleted. (That p.cur's address does not belong to another node by now is what the guard sees
+  /// to.)
+  bool publish(const position& p, fresh_node& fresh) const noexcept {
+    fresh->next.store_relaxed(link(p.cur));
+    link expected(p.cur);
+    // release → the acquires in protect(): who reads the link sees the node constructed.
+    if (!link_behind(p.prev).cas_strong_release(expected, link(fresh.get()))) return false;
+    fresh.release();
+    return true;
+  }
+
+  /// Deletes p.cur. False if something changed at p.cur meanwhile.
+  bool erase(guard& g, const position& p) const noexcept {
+    if (!mark(p, p.next)) return false;
+    take_out(g, p, p.next.get());
+    return true;
+  }
+
+  /// Deletes p.cur and links the fresh node in its place, in one step: p.cur's frozen link leads to
+  /// the fresh node, so that everybody who meets p.cur goes on there.
+  bool replace(guard& g, const position& p, fresh_node& fresh) const noexcept {
+    fresh->next.store_relaxed(p.next);
+    if (!mark(p, link(fresh.get()))) return false;
+    take_out(g, p, fresh.release());
+    return true;
+  }
+
+  /// Copies the next pairs of the interval to `batch`, `batch_size` at most. False if there are
+  /// none.
+  bool gather(guard& g, interval rest, pairs& batch) const {
+    if constexpr (protects_by_restart<scheme_type>) {
+      gather_kept(g, rest, batch);
+      return !batch.empty();
+    } else {
+      for (;;) {
+        const position p = walk(g, [&](const node& n) {
+          if (is_before(n, rest)) return false;
+          if (is_behind(n, rest)) return true;
+          batch.emplace_back(n.key, n.value);
+          return batch.size() == batch_size;
+        });
+        if (!p.next.marked()) return !batch.empty();
+        unlink(g, p, p.next.get());
+        if (!batch.empty()) rest = {&batch.back().first, false, rest.to};
+      }
+    }
+  }
+
+  static constexpr std::size_t batch_size = protects_by_restart<scheme_type> ? guard_slots : 64;
+
+ private:
+  /// Goes on from the head until stop(node), or to the first deleted node, or to the end.
+  ///
+  /// Under a scheme that protects pointers: `next` is announced, then read again (by protect). If
+  /// it is unmarked by then, `cur` was still linked, so `next` was too, and it stays. If it is
+  /// marked, nothing follows for `next`, and it is not followed. The three slots change roles
+  /// instead of contents.
+  template <class Stop>
+  position walk(guard& g, Stop stop) const {
+    return g.read([&] {
+      unsigned prev_slot = 0;
+      unsigned cur_slot = 1;
+      unsigned next_slot = 2;
+      position p{nullptr, g.protect(head_, cur_slot).get(), link(), false};
+      while (p.cur != nullptr) {
+        p.next = g.protect(p.cur->next, next_slot);
+        if (p.next.marked()) break;
+        memory::note_access(p.cur);
+        if (stop(*p.cur)) break;
+        p.prev = p.cur;
+        p.cur = p.next.get();
+        p.next = link();
+        const unsigned unused = std::exchange(prev_slot, cur_slot);
+        cur_slot = std::exchange(next_slot, unused);
+      }
+      // `next` need not be kept: it is compared and stored, never followed.
+      g.keep(p.prev, 0);
+      g.keep(p.cur, 1);
+      return p;
+    });
+  }
+
+  /// Freezes p.cur's link, so that it leads to `successor`. This is where p.cur is deleted.
+  bool mark(const position& p, link successor) const noexcept {
+    link expected = p.next;
+    // release → the acquires in protect(): who finds the key gone sees what we did before, and who
+    // goes on to a replacement sees it constructed.
+    return p.cur->next.cas_strong_release(expected, successor.with_mark());
+  }
+
+  /// Takes the deleted node p.cur out. False if it is not linked from p.prev any more, or p.prev is
+  /// deleted too: then p.cur is out already, or still waits to be taken out.
+  bool unlink(guard& g, const position& p, node* successor) const noexcept {
+    link expected(p.cur);
+    // release → the acquires in protect(): who reads the link sees the successor constructed, as we
+    // did when we read the frozen link (or made the successor).
+    if (!link_behind(p.prev).cas_strong_release(expected, link(successor))) return false;
+    g.retire(p.cur);
+    return true;
+  }
+
+  /// After p.cur was marked. If it takes a walk, then through the whole list and without a
+  /// comparison: the update has taken effect, and nothing may throw any more.
+  void take_out(guard& g, const position& marked, node* successor) const noexcept {
+    if (unlink(g, marked, successor)) return;
+    for (;;) {
+      const position p = walk(g, [](const node&) { return false; });
+      if (p.cur == nullptr) return;  // no deleted node is left
+      unlink(g, p, p.next.get());
+    }
+  }
+
+  /// Under a restartable scheme nothing is copied while reading: as many nodes as there are slots
+  /// are kept first. Deleted ones are stepped over, as in locate().
+  void gather_kept(guard& g, const interval& rest, pairs& batch) const {
+    struct handful {
+      std::array<node*, guard_slots> at;
+      unsigned count;
+    };
+    const handful kept = g.read([&] {
+      handful h{};
+      node* at = g.protect(head_).get();
+      while (at != nullptr && h.count < guard_slots) {
+        const link next = g.protect(at->next);
+        memory::note_access(at);
+        if (is_behind(*at, rest)) break;
+        if (!next.marked() && !is_before(*at, rest)) h.at[h.count++] = at;
+        at = next.get();
+      }
+      for (unsigned i = 0; i < h.count; ++i) g.keep(h.at[i], i);
+      return h;
+    });
+    for (unsigned i = 0; i < kept.count; ++i) {
+      batch.emplace_back(kept.at[i]->key, kept.at[i]->value);
+    }
+  }
+
+  bool is_before(const node& n, const interval& rest) const {
+    if (rest.from == nullptr) return false;
+    return rest.with_from ? less_(n.key, *rest.from) : !less_(*rest.from, n.key);
+  }
+  bool is_behind(const node& n, const interval& rest) const {
+    return rest.to != nullptr && less_(*rest.to, n.key);
+  }
+
+  atomic<link>& link_behind(node* prev) const noexcept {
+    return prev != nullptr ? prev->next : head_;
+  }
+
+  Domain& domain_;
+  [[no_unique_address]] Compare less_;
+  // Lookups take deleted nodes out too, under some schemes.
+  alignas(cache_line) mutable atomic<link> head_;
+};
+
+}  // namespace detail
+}  // namespace spolia::inline SPOLIA_FLAVOUR
