@@ -1,0 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+// map.hpp: the containers.
+#pragma once
+
+#include <spolia/map/abtree.hpp>

@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: Apache-2.0
+// abtree.hpp: an ordered map: a lock-free tree with many keys to a node.
+//
+//     spolia::abtree<std::uint64_t, std::uint64_t> ages;
+//     ages.insert(7, 42);                          // false if 7 was there
+//     if (auto age = ages.find(7)) use(*age);
+//     ages.range(5, 10, [](auto& key, auto& value) { ... });
+//     ages.erase(7);
+//
+// Source:      Brown: Techniques for constructing efficient lock-free data structures, PhD thesis,
+//              Toronto 2017, chapter 8: the relaxed (a,b)-tree. Pairs lie in the leaves, which
+//              never change: an update puts a new leaf in the place of the old one. Balance is
+//              restored in steps of their own, which other operations may overtake.
+// Departures:  Leaves are a type of their own, without tag or mark. No node has a search key: who
+//              makes a violation looks for it on the way to its own key, from the root, until there
+//              is none; so rebalancing is a loop, and each step is an operation of its own.
+// Domain:      any scheme that lets an operation walk through removed nodes (region or restartable
+//              protection). The tree has a domain of its own, or shares one.
+// Threads:     everything but construction, destruction and audit() may run beside everything.
+// Order:       insert, insert_or_assign, erase, find, contains, visit are linearizable.
+// Progress:    updates are lock-free. find, contains, visit and each leaf of a range only read, as
+//              many nodes as the tree is high: logarithmic, but for violations under repair.
+// Errors:      an update that throws (std::bad_alloc, or what copying a key or making a value
+//              throws) has changed nothing. An update that has taken effect does not throw:
+//              rebalancing that cannot get memory is left to later operations on the same way, and
+//              the tree is correct and less balanced until then. Under a restartable scheme the
+//              comparator must neither throw nor allocate nor lock, since a search may be
+//              abandoned anywhere.
+// Memory:      nodes of 248 bytes for 8-byte keys and values, at random two thirds full; a
+//              descriptor of 128 bytes for each thread number.
+// Retires:     an update retires one leaf, and one entry if it erases or replaces a value that does
+//              not lie in the leaf; each repair retires two nodes (weight) or three (size). An
+//              overfull leaf costs at most one repair for each level of the tree, an empty one two;
+//              much less than one repair an update on average.
+// User code:   comparisons, the copies that find and ranges make, the making of values, and the
+//              function of visit run inside a guard and hold up freeing for as long as they take.
+//              Those of for_each and range do not. Destructors of keys and values must not throw.
+#pragma once
+
+#include <array>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <spolia/base/config.hpp>
+#include <spolia/map/detail/abtree_audit.hpp>
+#include <spolia/map/detail/abtree_nodes.hpp>
+#include <spolia/map/detail/abtree_search.hpp>
+#include <spolia/map/detail/abtree_steps.hpp>
+#include <spolia/reclaim/concepts.hpp>
+#include <spolia/reclaim/domain.hpp>
+#include <spolia/reclaim/guard.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+
+/// Children of an inner node, and pairs in a leaf, at most. With 14, nodes of 8-byte keys and
+/// values take 248 bytes: one size for both kinds, four cache lines, a size class of the usual
+/// allocators.
+inline constexpr unsigned abtree_degree = 14;
+
+template <class Key, class Value, class Domain = domain<>, class Compare = std::less<Key>,
+          unsigned Degree = abtree_degree>
+class abtree {
+  static_assert(protects_optimistic_search<typename Domain::scheme_type>,
+                "abtree: its searches walk through nodes that others have removed, and this scheme "
+                "does not protect those");
+  static_assert(
+      std::is_nothrow_destructible_v<Key> && std::is_nothrow_destructible_v<Value>,
+      "abtree: destructors of keys and values run where nobody can catch what they throw");
+
+  using nodes = detail::abtree_nodes<Key, Value, Domain, Compare, Degree>;
+  using steps = detail::abtree_steps<nodes, Domain, Degree>;
+  using search = detail::abtree_search<Key, nodes, Domain, Compare, Degree>;
+  using leaf = typename nodes::leaf;
+  using internal = typename nodes::internal;
+  using entry = typename nodes::entry;
+  using payload = typename nodes::payload;
+  using guard = typename Domain::guard;
+  using owner = typename detail::scx<internal>::owner;
+  using spot = typename search::spot;
+  using status = typename search::status;
+  using wanted = typename search::wanted;
+
+ public:
+  using key_type = Key;
+  using mapped_type = Value;
+  using domain_type = Domain;
+  using key_compare = Compare;
+
+  /// An empty map with a domain of its own. May throw std::bad_alloc.
+  explicit abtree(Compare less = Compare())
+      : own_(std::make_unique<Domain>()),
+        steps_(*own_, entry_),
+        search_(entry_, steps_.records(), std::move(less)) {
+    plant();
+  }
+  /// An empty map whose nodes go through `shared`, which must outlive it. May throw std::bad_alloc.
+  explicit abtree(Domain& shared, Compare less = Compare())
+      : steps_(shared, entry_), search_(entry_, steps_.records(), std::move(less)) {
+    plant();
+  }
+  abtree(const abtree&) = delete;
+  abtree& operator=(const abtree&) = delete;
+  ~abtree() { fell(entry_.child(0).load_relaxed()); }
+
+  Domain& domain() const noexcept { return steps_.home(); }
+
+  /// True if `key` was absent and now maps to `value`; false: nothing has changed. `value` is moved
+  /// from only after the key was found absent.
+  template <class V = Value>
+    requires std::constructible_from<Value, V>
+  bool insert(const Key& key, V&& value) {
+    return put<false>(key, std::forward<V>(value));
+  }
+
+  /// True if `key` was absent; false if its value was replaced. Either way it now maps to `value`.
+  template <class V = Value>
+    requires std::constructible_from<Value, V>
+  bool insert_or_assign(const Key& key, V&& value) {
+    return put<true>(key, std::forward<V>(value));
+  }
+
+  /// True if `key` was present and is no more.
+  bool erase(const Key& key) {
+    const owner me = steps_.records().me();
+    guard g = domain().enter();
+    for (;;) {
+      const spot s = search_.locate(g, key, wanted::present);
+      if (!s.found) return false;
+      if (s.is == status::busy) steps_.records().help(g, s.info);
+      if (s.is != status::free) continue;
+      if (!substitute(me, s, typename nodes::without{s.at})) continue;
+      if constexpr (!nodes::value_in_leaf) g.retire(s.low->contents[s.at]);
+      me.mine->erased.add();
+      const bool small = s.low->size <= steps::least;
+      g.retire(s.low);
+      if (small) rebalance(g, me, key);
+      return true;
+    }
+  }
+
+  /// A copy of the value that `key` maps to.
+  std::optional<Value> find(const Key& key) const
+    requires std::copy_constructible<Value>
+  {
+    std::optional<Value> found;
+    visit(key, [&](const Value& value) { found.emplace(value); });
+    return found;
+  }
+
+  bool contains(const Key& key) const {
+    guard g = domain().enter();
+    return search_.contains(g, key);
+  }
+
+  /// Calls f(const Value&) if the key is present, and says whether it was. f runs under a guard:
+  /// while it does no removed memory can be freed, so keep it short, and take no lock. f may use
+  /// this tree.
+  template <class F>
+    requires std::invocable<F, const Value&>
+  bool visit(const Key& key, F&& f) const {
+    guard g = domain().enter();
+    const auto hit = search_.look_up(g, key);
+    if (!hit.found) return false;
+    if constexpr (nodes::value_in_leaf) {
+      std::forward<F>(f)(hit.content);
+    } else {
+      std::forward<F>(f)(hit.content->value);
+    }
+    return true;
+  }
+
+  /// Calls f(key, value) for all pairs in ascending order; f returns nothing, or false to stop. A
+  /// key present during the whole call is seen exactly once, one absent during the whole call is
+  /// not seen. The pairs of one leaf are of one moment, those of different leaves need not be. f
+  /// runs outside of guards, on copies, and may change the tree. Copies a leaf at a time; allocates
+  /// once.
+  template <class F>
+  void for_each(F&& f) const {
+    scan(nullptr, nullptr, f);
+  }
+
+  /// The same for the keys from `lo` on and in front of `hi`.
+  template <class F>
+  void range(const Key& lo, const Key& hi, F&& f) const {
+    if (search_.less()(lo, hi)) scan(&lo, &hi, f);
+  }
+
+  /// How many pairs there are. Updates under way may be counted or not, and while there are any the
+  /// sum can be off by as many. Linear in the number of threads.
+  std::size_t size_approx() const noexcept {
+    std::uint64_t inserted = 0;
+    std::uint64_t erased = 0;
+    steps_.records().for_each([&](const auto& cell) {
+      erased += cell.erased.value();
+      inserted += cell.inserted.value();
+    });
+    return inserted > erased ? static_cast<std::size_t>(inserted - erased) : 0;
+  }
+  bool empty_approx() const noexcept { return size_approx() == 0; }
+
+  /// Looks the whole tree over, for tests. Nobody may use the tree meanwhile.
+  detail::abtree_findings audit() const {
+    return detail::abtree_auditor<nodes, Compare, Degree, steps::least>(search_.less())
+        .look_over(entry_);
+  }
+
+ private:
+  using fresh_leaf = detail::unpublished<Domain, leaf>;
+  using fresh_entry = detail::unpublished<Domain, entry>;
+
+  template <bool Assign, class V>
+  bool put(const Key& key, V&& value) {
+    const owner me = steps_.records().me();
+    guard g = domain().enter();
+    fresh_entry made(domain(), nullptr);
+    payload content{};
+    for (bool ready = false;;) {
+      const spot s = search_.locate(g, key, Assign ? wanted::either : wanted::absent);
+      if (!Assign && s.found) return false;
+      if (s.is == status::busy) steps_.records().help(g, s.info);
+      if (s.is != status::free) continue;
+      if (!std::exchange(ready, true)) content = contain(key, std::forward<V>(value), made);
+      if (s.found) {
+        if (!substitute(me, s, typename nodes::instead{s.at, content})) continue;
+        if constexpr (!nodes::value_in_leaf) g.retire(s.low->contents[s.at]);
+      } else {
+        if (!add(me, s, key, content)) continue;
+        me.mine->inserted.add();
+      }
+      made.release();
+      const bool unbalanced = !s.found && (s.low->size == Degree || s.low->size < steps::least - 1);
+      g.retire(s.low);
+      if (unbalanced) rebalance(g, me, key);
+      return !s.found;
+    }
+  }
+
+  /// What the leaf is to hold for the pair.
+  template <class V>
+  payload contain([[maybe_unused]] const Key& key, V&& value, [[maybe_unused]] fresh_entry& made) {
+    if constexpr (nodes::value_in_leaf) {
+      return Value(std::forward<V>(value));
+    } else {
+      made.hold(domain().template make<entry>(key, std::forward<V>(value)));
+      return made.get();
+    }
+  }
+
+  /// Puts a changed copy in the leaf's place. False: somebody else was faster.
+  template <class Change>
+  bool substitute(owner me, const spot& s, const Change& change) {
+    fresh_leaf made(domain(), domain().template make<leaf>(*s.low, change));
+    if (!steps_.replace(me, s.parent, s.info, s.index, s.low, made.get())) return false;
+    made.release();
+    return true;
+  }
+
+  bool add(owner me, const spot& s, [[maybe_unused]] const Key& key, payload content) {
+    typename nodes::item more{{}, content};
+    if constexpr (nodes::key_in_leaf) more.key = key;
+    if (s.low->size == Degree) {
+      return steps_.split_leaf(me, s.parent, s.info, s.index, s.low, s.at, more);
+    }
+    return substitute(me, s, typename nodes::with{s.at, more});
+  }
+
+  /// Repairs violations on the way to `key` until there are none.
+  ///
+  /// The update has taken effect, so nothing may be thrown any more: what cannot be repaired stays
+  /// until somebody rebalances on the same way.
+  SPOLIA_NOINLINE void rebalance(guard& g, owner me, const Key& key) noexcept {
+    using kind = typename steps::violation::kind;
+    try {
+      for (;;) {
+        const auto v = search_.first_violation(g, key);
+        if (v.is == kind::none) return;
+        if (v.is == kind::busy) steps_.records().help(g, v.busy_info);
+        if (v.is == kind::weight || v.is == kind::size) steps_.repair(g, me, v);
+      }
+    } catch (...) {
+    }
+  }
+
+  static std::pair<Key, Value> copy_of(const typename nodes::item& i) {
+    if constexpr (nodes::value_in_leaf) {
+      return {i.key, i.content};
+    } else if constexpr (nodes::key_in_leaf) {
+      return {i.key, i.content->value};
+    } else {
+      return {i.content->key, i.content->value};
+    }
+  }
+
+  template <class F>
+  void scan(const Key* from, const Key* to, F& f) const {
+    std::vector<std::pair<Key, Value>> pairs;
+    pairs.reserve(search::chunk_size);
+    std::optional<Key> at;
+    if (from != nullptr) at.emplace(*from);
+    bool behind = false;
+    for (bool last = false; !last;) {
+      pairs.clear();
+      {
+        guard g = domain().enter();
+        const auto c = search_.next_chunk(g, at ? &*at : nullptr, behind, to);
+        for (unsigned i = 0; i < c.count; ++i) pairs.push_back(copy_of(c.items[i]));
+        behind = c.more;
+        last = !c.more && (c.limit == nullptr || (to != nullptr && !search_.less()(*c.limit, *to)));
+        if (!c.more && !last) at.emplace(*c.limit);
+      }
+      if (behind) at.emplace(pairs.back().first);
+      for (const auto& [key, value] : pairs) {
+        if constexpr (std::is_void_v<std::invoke_result_t<F&, const Key&, const Value&>>) {
+          f(key, value);
+        } else if (!f(key, value)) {
+          return;
+        }
+      }
+    }
+  }
+
+  void plant() {
+    const typename nodes::item none{};
+    entry_.child(0).store_relaxed(domain().template make<leaf>(&none, 0U));
+  }
+
+  /// Ends all nodes below and with `n`. As deep as the tree is high.
+  void fell(typename nodes::node* n) noexcept {
+    if (n->is_leaf) {
+      leaf* const l = steps::as_leaf(n);
+      if constexpr (!nodes::value_in_leaf) {
+        for (unsigned i = 0; i < l->size; ++i) domain().destroy(l->contents[i]);
+      }
+      domain().destroy(l);
+    } else {
+      internal* const i = steps::as_internal(n);
+      for (unsigned c = 0; c < i->size; ++c) fell(i->child(c).load_relaxed());
+      domain().destroy(i);
+    }
+  }
+
+  std::unique_ptr<Domain> own_;
+  internal entry_;  // its one child is the root; never removed
+  steps steps_;
+  search search_;
+};
+
+}  // namespace spolia::inline SPOLIA_FLAVOUR
