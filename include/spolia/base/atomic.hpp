@@ -74,7 +74,7 @@ class atomic {
   SPOLIA_ATOMIC_FETCH(and, name)
 #define SPOLIA_ATOMIC_FETCH(what, name)                                                        \
   SPOLIA_ALWAYS_INLINE T fetch_##what##_##name(T v) noexcept                                   \
-    requires std::integral<T>                                                                  \
+    requires(std::integral<T> && !std::same_as<T, bool>)                                       \
   {                                                                                            \
     return value_.fetch_##what(v, order::name);                                                \
   }

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// The specification of fence.hpp on this machine, with membarrier and without, and after fork. The
+// memory model itself is tested in the model flavour.
+
+#include <spolia/base/fence.hpp>
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <thread>
+
+#include <spolia/base/atomic.hpp>
+#include <spolia/base/backoff.hpp>
+
+#if defined(__linux__)
+#include <linux/membarrier.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#endif
+
+namespace {
+
+using spolia::atomic;
+using spolia::backoff;
+namespace core = spolia::core;
+namespace fence = spolia::fence;
+
+// Read by a constructor of ordinary priority: before main, and before this file's other globals.
+const bool asymmetric_before_main = core::asymmetric();
+
+// Both threads store to their own word and then load the other's, in step, round after round.
+class store_buffering {
+ public:
+  // Returns in how many rounds both loads saw the old value.
+  template <class Light, class Heavy>
+  int both_old(int rounds, Light light, Heavy heavy) {
+    int count = 0;
+    std::thread reader([&] {
+      for (int round = 1; round <= rounds; ++round) {
+        meet(round, reader_at_, writer_at_);
+        x_.word.store_relaxed(round);
+        light();
+        reader_saw_.word.store_relaxed(y_.word.load_relaxed());
+        done(round, reader_done_);
+      }
+    });
+    for (int round = 1; round <= rounds; ++round) {
+      meet(round, writer_at_, reader_at_);
+      y_.word.store_relaxed(round);
+      heavy();
+      const int saw = x_.word.load_relaxed();
+      wait_for(round, reader_done_);
+      if (saw != round && reader_saw_.word.load_relaxed() != round) ++count;
+    }
+    reader.join();
+    return count;
+  }
+
+ private:
+  struct alignas(spolia::cache_line) padded {
+    atomic<int> word;
+  };
+
+  static void done(int round, padded& mine) { mine.word.store_release(round); }
+  static void wait_for(int round, padded& other) {
+    backoff pause;
+    while (other.word.load_acquire() < round) pause.pause();
+  }
+  static void meet(int round, padded& mine, padded& other) {
+    done(round, mine);
+    wait_for(round, other);
+  }
+
+  padded x_, y_, reader_at_, writer_at_, reader_done_, reader_saw_;
+};
+
+constexpr int rounds = 10000;
+
+TEST(fence, light_against_heavy_forbids_both_old) {
+  EXPECT_EQ(store_buffering().both_old(rounds, fence::light, fence::heavy), 0);
+}
+
+TEST(fence, light_against_heavy_in_either_role) {
+  EXPECT_EQ(store_buffering().both_old(rounds, fence::heavy, fence::light), 0);
+  EXPECT_EQ(store_buffering().both_old(rounds, fence::heavy, fence::heavy), 0);
+}
+
+TEST(fence, full_against_full_and_full_against_heavy_forbid_both_old) {
+  EXPECT_EQ(store_buffering().both_old(rounds, fence::full, fence::full), 0);
+  EXPECT_EQ(store_buffering().both_old(rounds, fence::full, fence::heavy), 0);
+}
+
+TEST(fence, is_chosen_before_main) { EXPECT_EQ(asymmetric_before_main, core::asymmetric()); }
+
+#if defined(__linux__)
+
+bool switched_off() {
+  const char* wish = std::getenv("SPOLIA_MEMBARRIER");
+  return wish != nullptr && std::strcmp(wish, "off") == 0;
+}
+
+bool kernel_offers_it() {
+  const long offered = syscall(SYS_membarrier, MEMBARRIER_CMD_QUERY, 0, 0);
+  return offered >= 0 && (offered & MEMBARRIER_CMD_PRIVATE_EXPEDITED) != 0;
+}
+
+TEST(fence, is_asymmetric_where_the_kernel_offers_it_unless_switched_off) {
+  EXPECT_EQ(core::asymmetric(), kernel_offers_it() && !switched_off());
+}
+
+// The exit status of a child that runs `body`, which returns true for success.
+template <class Body>
+int in_child(Body body) {
+  const pid_t child = fork();
+  if (child == 0) _exit(body() ? 0 : 1);
+  int status = 0;
+  if (child < 0 || waitpid(child, &status, 0) != child) return -1;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+TEST(fence, works_in_a_forked_child_which_inherits_the_registration) {
+  EXPECT_EQ(in_child([] {
+              const bool inherited =
+                  !core::asymmetric() ||
+                  syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0;
+              return inherited &&
+                     store_buffering().both_old(rounds / 10, fence::light, fence::heavy) == 0;
+            }),
+            0);
+}
+
+// Runs this program's other tests again, in a process where the fallback is forced.
+TEST(fence, fallback_passes_the_same_tests) {
+  if (switched_off()) GTEST_SKIP() << "this is the process with the fallback";
+  EXPECT_EQ(in_child([] {
+              setenv("SPOLIA_MEMBARRIER", "off", 1);
+              unsetenv("GTEST_OUTPUT");
+              unsetenv("GTEST_TOTAL_SHARDS");
+              execl("/proc/self/exe", "fence_test", "--gtest_brief=1", "--gtest_filter=fence.*",
+                    static_cast<char*>(nullptr));
+              return false;
+            }),
+            0);
+}
+
+#endif
+
+}  // namespace
