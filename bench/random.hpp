@@ -18,10 +18,8 @@ class random_source {
     return z ^ (z >> 31U);
   }
 
-  /// Uniform in [0, end), by a multiplication (bias below 2^-32 for ends below 2^32).
-  std::uint64_t below(std::uint64_t end) noexcept {
-    return static_cast<std::uint64_t>((static_cast<unsigned __int128>(next()) * end) >> 64U);
-  }
+  /// Uniform in [0, end), for ends up to 2^32, with a bias below end / 2^32.
+  std::uint64_t below(std::uint64_t end) noexcept { return (next() >> 32U) * end >> 32U; }
 
  private:
   std::uint64_t state_;
