@@ -75,14 +75,14 @@ def stages(allocator: str, found: list[str]) -> list[Stage]:
         for name in found
         for release in ("batch", "amortized")
     ]
-    # Timelines come first because they take one round; the longest stage takes what is left.
+    # What matters most comes first, so that a slow machine still answers it.
     made = [
+        Stage("threads", "abtree, threads", tree, 5, 0.36),
         Stage("timelines", "timelines", traced, 1, 0.04),
         Stage("stall", "a stalled reader", stalled, 2, 0.14),
         Stage("pauses", "pauses", pauses, 3, 0.18),
-        Stage("allocators", "allocators", allocs if len(found) > 1 else [], 3, 0.12),
         Stage("list", "list, threads", lists, 3, 0.16),
-        Stage("threads", "abtree, threads", tree, 5, 0.36),
+        Stage("allocators", "allocators", allocs if len(found) > 1 else [], 3, 0.12),
     ]
     return [stage for stage in made if stage.cells]
 
@@ -117,6 +117,8 @@ def run(bench: Bench, out: Path, budget: float, console: Console) -> bool:
         path = out / f"{stage.name}.jsonl"
         outcome = _run_stage(bench, stage, cells, path, plan[place:], end, console)
         failed += outcome.failed
+        if outcome.out_of_time:
+            console.print(f"[dim]  {outcome.out_of_time} trials left out: no time left for them[/]")
         if outcome.done:
             results.append(path)
     if not results:

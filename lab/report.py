@@ -71,6 +71,7 @@ def render(
         "guards": guards(extras["guards"]),
         "panels": panels(configs, figures, cores),
         "pauses": pauses(configs, figures),
+        "few_pauses": few_pauses(configs),
         "stall": stall(configs, figures),
         "timelines": timelines(trials, figures),
         "releases": releases(configs, figures),
@@ -169,15 +170,27 @@ def schemes(configs: list[Config], said: list[dict]) -> list[dict]:
     ]  # fmt: skip
 
 
-def guards(records: list[dict]) -> list[dict]:
-    """What guards cost; '-' stands for bare memory accesses to compare with."""
-    return [
-        {"title": "bare accesses" if r["scheme"] == "-" else look.scheme(r["scheme"]).title,
-         "operation": r["operation"], "colour": look.scheme_colour(r["scheme"])[1:],
-         "ns": look.duration(r["ns"]),
-         "range": look.between(r["ns_min"], r["ns_max"], look.duration)}
-        for r in records
+def guards(records: list[dict]) -> dict | None:
+    """A row for each scheme, a column for each operation; '-' stands for bare memory accesses,
+    which are told below."""
+    cells, bare = {}, []
+    for r in records:
+        cell = {"ns": look.duration(r["ns"]),
+                "range": look.between(r["ns_min"], r["ns_max"], look.duration)}  # fmt: skip
+        if r["scheme"] == "-":
+            bare.append(f"{r['operation']} {cell['ns']}")
+        else:
+            cells[r["scheme"], r["operation"]] = cell
+    if not cells:
+        return None
+    operations = list(dict.fromkeys(operation for _, operation in cells))
+    names = sorted({name for name, _ in cells}, key=lambda s: look.sort_key((s, "")))
+    rows = [
+        {"title": look.scheme(name).title, "colour": look.scheme_colour(name)[1:],
+         "cells": [cells.get((name, operation)) for operation in operations]}
+        for name in names
     ]  # fmt: skip
+    return {"operations": operations, "rows": rows, "bare": words.listed(bare)}
 
 
 def panels(configs: list[Config], figures: Figures, cores) -> list[dict]:
@@ -223,6 +236,16 @@ def pauses(configs: list[Config], figures: Figures) -> list[dict]:
                 "ratios": words.pause_ratios(members),
             })  # fmt: skip
     return made
+
+
+def few_pauses(configs: list[Config]) -> str:
+    names = [
+        words.title(config.series)
+        for members in stats.release_groups(configs)
+        for config in sorted(members, key=lambda c: look.sort_key(c.series))
+        if any(0 < (t.record.get("pauses") or 0) < 1000 for t in config.trials)
+    ]
+    return words.listed(list(dict.fromkeys(names)))
 
 
 def stall(configs: list[Config], figures: Figures) -> dict | None:
@@ -280,24 +303,32 @@ def timelines(trials: list[Located], figures: Figures) -> list[dict]:
         seconds = float(record.get("elapsed_s") or record.get("seconds") or 1)
         offset = record.get("trace_offset_ms")
         line = timeline.build(timeline.read_events(path), seconds, offset)
-        if line is None:
-            continue
         seen.add(key)
-        series = record["scheme"], record["release"]
-        per_epoch = record.get("garbage_per_epoch") or []
-        made.append({
-            "title": f"{look.series_title(series)} · {record['structure']} · "
-                     f"{words.threads_text(record['threads'])}",
-            "facts": f"{timeline.facts(line)} · peak garbage "
-                     f"{look.count(record.get('garbage_peak'))} nodes",
-            "note": timeline.left_out(line),
-            "figure": figures.add(
-                timeline.chart(line, series, record.get("garbage_over_time") or [])
-            ),
-            "window": f"{line.window[1] - line.window[0]:.0f}{look.NO_BREAK}ms",
-            "epochs": figures.add(timeline.epoch_chart(per_epoch, series)) if per_epoch else None,
-        })  # fmt: skip
+        made.append(_timeline(record, line, figures))
     return made
+
+
+def _timeline(record: dict, line: timeline.Timeline | None, figures: Figures) -> dict:
+    series = record["scheme"], record["release"]
+    threads = words.threads_text(record["threads"])
+    per_epoch = record.get("garbage_per_epoch") or []
+    card = {
+        "title": f"{look.series_title(series)} · {record['structure']} · {threads}",
+        "facts": f"peak garbage {look.count(record.get('garbage_peak'))} nodes",
+        "note": "", "figure": None, "window": "",
+        "epochs": figures.add(timeline.epoch_chart(per_epoch, series)) if per_epoch else None,
+    }  # fmt: skip
+    if line is None:
+        card["facts"] = "in this run no epoch went by and nothing was freed · " + card["facts"]
+        return card
+    garbage = record.get("garbage_over_time") or []
+    return {
+        **card,
+        "facts": f"{timeline.facts(line)} · {card['facts']}",
+        "note": timeline.left_out(line),
+        "figure": figures.add(timeline.chart(line, series, garbage)),
+        "window": f"{line.window[1] - line.window[0]:.0f}{look.NO_BREAK}ms",
+    }
 
 
 def trace_of(trial: Located) -> Path | None:

@@ -20,7 +20,7 @@ WINDOW_MS = 250
 BOXES = 700
 DOTS = 700
 BATCH, SINGLE, EPOCH = "batch_freed", "single_free", "epoch_advanced"
-NAMES = {BATCH: "a batch freed", SINGLE: "one slow free", "grace_period": "waiting for readers"}
+NAMES = {BATCH: "a batch freed", SINGLE: "one block freed", "grace_period": "waiting for readers"}
 # Lines that tell of events that are missing; they have no time.
 LOST = ("overwritten", "dropped")
 
@@ -265,7 +265,7 @@ def facts(line: Timeline) -> str:
     """The timeline in one line."""
     parts = [f"{len(line.epochs):,} epochs"]
     for event, one, many in ((BATCH, "batch freed", "batches freed"),
-                             (SINGLE, "slow single free", "slow single frees")):  # fmt: skip
+                             (SINGLE, "single free", "single frees")):  # fmt: skip
         boxes = line.of(event)
         if boxes:
             longest = max(box.length for box in boxes) * 1e6
@@ -288,5 +288,8 @@ def left_out(line: Timeline) -> str:
     if line.all_threads > len(line.threads):
         parts.append(f"{len(line.threads)} of {line.all_threads} threads are shown")
     if line.lost:
-        parts.append(f"{line.lost:,} older events were overwritten and are missing")
+        parts.append(
+            f"{line.lost:,} older events were overwritten and are missing, "
+            "also from the counts above"
+        )
     return "; ".join(parts) + "." if parts else ""

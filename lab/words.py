@@ -156,7 +156,7 @@ def _headline_speed(ref: Reference | None, place: str) -> list[str]:
         sentences.append(
             f"{text} ran {look.rate(default.ops_per_s.median)} operations ({ref.where()})."
         )
-    rivals = [c for c in ref.at() if c.scheme not in (DEFAULT[0], "none")]
+    rivals = [c for c in ref.at() if c.scheme != "none" and not c.scheme.startswith("token")]
     if rivals:
         best = max(rivals, key=lambda c: c.ops_per_s.median)
         against = compare(default.ops_per_s, best.ops_per_s)
