@@ -1,0 +1,400 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// The census: which timestamps are in use right now, by snapshots, critical sections,
+/// transactions. Whoever wants to throw a version away asks it first. (The papers' Announce array
+/// and scanAnnounce.)
+///
+///     census living;  logical_clock clock;
+///     auto mine = living.announce(clock, "report");     // protects the versions seen at...
+///     read_versions_at(mine.timestamp());               // ...this time, until the ticket goes
+///
+///     const auto old = living.oldest(clock);            // nobody needs what ended at or before
+///     `old` std::vector<std::uint64_t> times; const auto known = living.scan(clock, times);     //
+///     of versions that ended at or before `known`,
+///                                                       // only those live at one of `times` are
+///                                                       needed
+///     living.for_each([](const census::entry& e) { ... });        // who holds up what, since when
+///
+/// Thread safety: everything may be called by any thread at any time. A ticket belongs to one
+/// thread
+///   at a time, may be moved to another and be withdrawn there, and outlives the thread that
+///   announced it. The census must outlive its tickets.
+/// Errors: announce throws std::bad_alloc and nothing else (then nothing has changed); scan only
+/// what
+///   growing the caller's vector throws. There is no fixed maximum of tickets or threads.
+/// Cost: announce and withdraw write to the thread's own cache lines only: a handful of stores, a
+/// light
+///   fence, two readings of the clock; a label costs a reading of the processor's counter more.
+///   Withdrawing another thread's ticket costs a compare-and-swap. oldest and scan cost a heavy
+///   fence (microseconds) and a look at each slot; call them once for many versions.
+/// Progress: announce retries when a logical clock moves meanwhile: lock-free; wait-free with a
+/// clock
+///   that advances alone. Withdrawing one's own ticket is wait-free, another's lock-free. oldest,
+///   scan and for_each never wait.
+/// Memory: for each thread, slots for the most tickets it ever had at once, rounded up to a chunk;
+/// kept
+///   until the census goes, and used again by the next thread with that number.
+/// Fork: in the child the tickets of threads that were lost stay announced for ever.
+///
+/// Why no ticket is missed
+///   announce:  t := clock;  slot := t;  fence::light();  if clock != t, again
+///   oldest:    limit := clock;  fence::heavy();  read all slots
+/// Take a ticket whose slot the scan saw without it. A light and a heavy fence are ordered; were
+/// the light one first, the scan would have seen the slot's store. So the heavy one was first, and
+/// the announcer's second look at the clock sees no less than the scan's limit. Since it saw t
+/// again, t >= limit: the missed ticket needs no version that ended at or before limit. That is why
+/// oldest() never returns more than its limit, whatever it finds; the limit must be read before the
+/// scan begins.
+///   - Without the second look: the thread sleeps between reading t and storing it, the clock goes
+///   on,
+///     a scan finds nothing, and what t needs is freed.
+///   - Without the heavy fence: the slot's store may still wait in the announcer's store buffer
+///   while
+///     the second look already happened; the scan misses t although t < limit.
+/// A clock that advances alone would never read the same twice. There the slot first holds an open
+/// announcement, "a time not before c"; t is read after the fence and replaces it. A scan that
+/// meets it vouches for nothing that ended after c. With a hardware clock a missed ticket may be
+/// below a limit read earlier, but by bound() at most: the overloads that take a clock subtract it.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <utility>
+#include <vector>
+
+#include <spolia/base/atomic.hpp>
+#include <spolia/base/cells.hpp>
+#include <spolia/base/clock.hpp>
+#include <spolia/base/config.hpp>
+#include <spolia/base/fence.hpp>
+#include <spolia/base/memory.hpp>
+#include <spolia/base/misuse.hpp>
+#include <spolia/base/threads.hpp>
+#include <spolia/base/ticks.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+
+class census {
+  struct chunk;
+  struct slot;
+
+ public:
+  /// One live announcement, for accounting.
+  struct entry {
+    std::uint64_t timestamp;    ///< if !settled, the one to come is not below it
+    bool settled;               ///< false for a moment, with clocks that advance alone
+    const char* label;          ///< as given to announce; null if none was
+    std::uint32_t thread;       ///< the number of the thread that announced it; it may have ended
+    std::uint64_t start_ticks;  ///< ticks::read() when it was announced; 0 if there is no label
+  };
+
+  /// Keeps one timestamp announced while it lives.
+  class ticket {
+   public:
+    ticket() noexcept = default;
+    ticket(ticket&& from) noexcept
+        : slot_(std::exchange(from.slot_, nullptr)), timestamp_(from.timestamp_) {}
+    ticket& operator=(ticket&& from) noexcept {
+      if (this != &from) {
+        withdraw();
+        slot_ = std::exchange(from.slot_, nullptr);
+        timestamp_ = from.timestamp_;
+      }
+      return *this;
+    }
+    ~ticket() { withdraw(); }
+
+    /// Ends the protection; nothing happens if the ticket is empty. What its holder read happens
+    /// before everything that follows a scan which no longer finds it.
+    void withdraw() noexcept {
+      if (slot_ != nullptr) release(*std::exchange(slot_, nullptr));
+    }
+
+    [[nodiscard]] explicit operator bool() const noexcept { return slot_ != nullptr; }
+    [[nodiscard]] std::uint64_t timestamp() const noexcept { return timestamp_; }
+
+   private:
+    friend class census;
+    ticket(slot* s, std::uint64_t t) noexcept : slot_(s), timestamp_(t) {}
+
+    slot* slot_ = nullptr;
+    std::uint64_t timestamp_ = 0;
+  };
+
+  census() = default;
+  census(const census&) = delete;
+  census& operator=(const census&) = delete;
+
+  /// Announces the present time of `clock`. All tickets of a census must come from one clock.
+  /// \param label for for_each; must live as long as the ticket (a string literal)
+  /// \throws std::bad_alloc
+  template <timestamp_clock Clock>
+  [[nodiscard]] ticket announce(const Clock& clock, const char* label = nullptr) {
+    const std::uint32_t thread = threads::number();
+    slot& s = shelves_.of(thread).take(thread);
+    s.describe(label);
+    return ticket(&s, settle(s.stamp(), clock));
+  }
+
+  static void withdraw(ticket t) noexcept { t.withdraw(); }
+
+  /// A time at or before every live announcement, those included that begin while this runs, and at
+  /// or before `limit`. The caller must have read `limit` from the clock (less its bound) before.
+  [[nodiscard]] std::uint64_t oldest(std::uint64_t limit) const noexcept {
+    std::uint64_t least = limit;
+    const std::uint64_t known = visit(limit, [&](std::uint64_t t) { least = std::min(least, t); });
+    return std::min(least, known);
+  }
+  template <timestamp_clock Clock>
+  [[nodiscard]] std::uint64_t oldest(const Clock& clock) const noexcept {
+    return oldest(limit_of(clock));
+  }
+
+  /// Fills `out` with the settled announcements, ascending, each value once. Returns a time known,
+  /// at or before `limit`: every announcement below it, live now or to come, is in the list. So of
+  /// the versions that ended at or before it, those are needed that were current at a listed time,
+  /// and no others; versions that ended later must be kept.
+  ///
+  /// With a logical clock a listed value may be one that its thread is about to replace by a newer.
+  /// That keeps too much, for a moment. Who needs a later scan to be no stricter than an earlier
+  /// one must drop values below the earlier scan's `known` that were not in its list.
+  /// \throws whatever growing `out` throws; its content is unspecified then
+  std::uint64_t scan(std::uint64_t limit, std::vector<std::uint64_t>& out) const;
+  template <timestamp_clock Clock>
+  std::uint64_t scan(const Clock& clock, std::vector<std::uint64_t>& out) const {
+    return scan(limit_of(clock), out);
+  }
+
+  /// Calls f(entry) once for each ticket that is live all the time, and perhaps for some that come
+  /// or go meanwhile. Needs no heavy fence, so tickets announced a moment ago may be missing: for
+  /// accounting only. f may announce and withdraw.
+  template <class F>
+  void for_each(F&& f) const;
+
+  /// How many slots there are, in use or not: what oldest() and scan() look at.
+  [[nodiscard]] std::size_t capacity() const noexcept {
+    std::size_t slots = 0;
+    for_each_chunk([&](const chunk&) { slots += slots_per_chunk; });
+    return slots;
+  }
+
+ private:
+  static constexpr std::uint64_t vacant = ~std::uint64_t{0};
+  static constexpr std::uint64_t open_flag = std::uint64_t{1} << 63U;
+#if defined(SPOLIA_MODEL)
+  static constexpr std::uint32_t slots_per_chunk = 1;  // so that small scenarios grow
+#else
+  static constexpr std::uint32_t slots_per_chunk = 13;  // with the chunk's head, two cache lines
+#endif
+
+  using stamp_word = atomic<std::uint64_t>;
+
+  /// All about a ticket but its timestamp, which stands in the chunk's dense array.
+  struct slot {
+    chunk* home = nullptr;
+    plain<slot*> next_free{nullptr};
+    atomic<std::uint64_t> turn{0};  // counts the tickets that this slot has served
+    atomic<const char*> label{nullptr};
+    atomic<std::uint64_t> start{0};
+
+    stamp_word& stamp() const noexcept { return home->stamps[this - home->slots]; }
+
+    /// Owner, while the slot is vacant.
+    void describe(const char* text) noexcept {
+      // Release, each → the acquires in for_each(): who sees the new turn sees the slot vacated
+      // before; who sees the new label, start or stamp sees the new turn when it looks again.
+      // Without them an entry could carry one ticket's label and another's time.
+      turn.store_release(turn.load_relaxed() + 1);
+      label.store_release(text);
+      start.store_release(text == nullptr ? 0 : ticks::read());
+    }
+  };
+
+  /// What one thread number announces with. Only the thread that has the number takes slots; the
+  /// number passes on with a happens-before edge (threads.hpp), and the free list with it.
+  class alignas(cache_line) shelf {
+   public:
+    shelf() = default;
+    ~shelf();
+    slot& take(std::uint32_t thread);
+    void put(slot& s) noexcept {
+      s.next_free.write(free_.read());
+      free_.write(&s);
+    }
+    void put_from_elsewhere(slot& s) noexcept;
+
+    // acquire ← the release in grow(): we see the chunk constructed.
+    const chunk* chunks() const noexcept { return chunks_.load_acquire(); }
+
+   private:
+    void grow(std::uint32_t thread);
+
+    plain<slot*> free_{nullptr};       // the owner's
+    atomic<slot*> returned_{nullptr};  // vacated by other threads; the owner takes all at once
+    atomic<chunk*> chunks_{nullptr};   // the newest first; never shrinks
+  };
+
+  struct alignas(cache_line) chunk {
+    chunk* const older;
+    shelf& home;
+    const std::uint32_t thread;
+    stamp_word stamps[slots_per_chunk];
+    slot slots[slots_per_chunk];
+
+    chunk(chunk* o, shelf& h, std::uint32_t t) noexcept : older(o), home(h), thread(t) {
+      for (std::uint32_t i = 0; i < slots_per_chunk; ++i) {
+        stamps[i].store_relaxed(vacant);
+        slots[i].home = this;
+      }
+    }
+  };
+
+  template <class Clock>
+  static std::uint64_t settle(stamp_word& stamp, const Clock& clock) noexcept;
+  static void release(slot& s) noexcept;
+
+  template <class Clock>
+  static std::uint64_t limit_of(const Clock& clock) noexcept {
+    const std::uint64_t now = clock.now();
+    return now - std::min(now, clock.bound());
+  }
+
+  template <class F>
+  void for_each_chunk(F&& f) const {
+    shelves_.for_each([&](std::uint32_t, const shelf& s) {
+      for (const chunk* c = s.chunks(); c != nullptr; c = c->older) f(*c);
+      return true;
+    });
+  }
+
+  /// Calls f(settled timestamp) for each settled announcement that stands, and returns the least of
+  /// `limit` and of what the open ones may become.
+  template <class F>
+  std::uint64_t visit(std::uint64_t limit, F&& f) const;
+
+  cells<shelf> shelves_;
+};
+
+template <class Clock>
+std::uint64_t census::settle(stamp_word& stamp, const Clock& clock) noexcept {
+  // All stores to a stamp are release → the acquires in visit() and for_each(): a scan that sees
+  // this ticket, or none, in a slot also has what the slot's earlier holders did behind it; without
+  // that, memory they read could be freed while, by the language's rules, they still read it.
+  if constexpr (Clock::advances_alone) {
+    const std::uint64_t not_before = clock.now();
+    stamp.store_release(not_before | open_flag);
+    fence::light();  // ↔ the heavy one in visit(): see "Why no ticket is missed"
+    const std::uint64_t t =
+        SPOLIA_FAULT("census.no_validation") ? not_before : std::max(not_before, clock.now());
+    stamp.store_release(t);
+    return t;
+  } else {
+    for (;;) {
+      const std::uint64_t t = clock.now();
+      stamp.store_release(t);
+      fence::light();  // ↔ the heavy one in visit(): see "Why no ticket is missed"
+      if (SPOLIA_FAULT("census.no_validation") || clock.now() == t) return t;
+    }
+  }
+}
+
+inline void census::release(slot& s) noexcept {
+  const chunk& home = *s.home;
+  // Release → the acquire in visit(): what the holder read, it read before the scan went on.
+  s.stamp().store_release(vacant);
+  try {
+    if (threads::number() == home.thread) return home.home.put(s);
+  } catch (const std::bad_alloc&) {
+    // a thread that cannot even join owns no slots
+  }
+  home.home.put_from_elsewhere(s);
+}
+
+template <class F>
+std::uint64_t census::visit(std::uint64_t limit, F&& f) const {
+  std::uint64_t known = limit;
+  if (!SPOLIA_FAULT("census.no_heavy")) fence::heavy();  // ↔ the light ones in settle()
+  for_each_chunk([&](const chunk& c) {
+    for (const stamp_word& stamp : c.stamps) {
+      // acquire ← the releases in settle() and release(); see there.
+      const std::uint64_t seen = stamp.load_acquire();
+      if (seen == vacant) continue;
+      if ((seen & open_flag) != 0) {
+        known = std::min(known, seen & ~open_flag);
+      } else {
+        f(seen);
+      }
+    }
+  });
+  return known;
+}
+
+inline std::uint64_t census::scan(std::uint64_t limit, std::vector<std::uint64_t>& out) const {
+  out.clear();
+  const std::uint64_t known = visit(limit, [&](std::uint64_t t) { out.push_back(t); });
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return known;
+}
+
+template <class F>
+void census::for_each(F&& f) const {
+  for_each_chunk([&](const chunk& c) {
+    for (const slot& s : c.slots) {
+      // acquire, each ← the releases in describe(), settle() and release(): see describe(). The
+      // stamp comes before the label, so that a new stamp brings its own label.
+      const std::uint64_t turn = s.turn.load_acquire();
+      const std::uint64_t stamp = s.stamp().load_acquire();
+      const char* const label = s.label.load_acquire();
+      const std::uint64_t start = s.start.load_acquire();
+      if (stamp == vacant || s.turn.load_relaxed() != turn) continue;
+      f(entry{stamp & ~open_flag, (stamp & open_flag) == 0, label, c.thread, start});
+    }
+  });
+}
+
+inline census::slot& census::shelf::take(std::uint32_t thread) {
+  if (free_.read() == nullptr && returned_.load_relaxed() != nullptr) {
+    // acquire ← the release in put_from_elsewhere(): we see the links, and the stamps vacated.
+    free_.write(returned_.exchange_acquire(nullptr));
+  }
+  if (free_.read() == nullptr) grow(thread);
+  slot& s = *free_.read();
+  free_.write(s.next_free.read());
+  return s;
+}
+
+inline void census::shelf::put_from_elsewhere(slot& s) noexcept {
+  slot* first = returned_.load_relaxed();
+  do {
+    s.next_free.write(first);
+    // release → the acquire in take(): the owner sees the link, and the stamp vacated. (The owner
+    // takes the whole list, so no slot can come back in between and fool the comparison.)
+  } while (!returned_.cas_weak_release(first, &s));
+}
+
+inline void census::shelf::grow(std::uint32_t thread) {
+  void* const block = memory::allocate(sizeof(chunk), alignof(chunk));
+  chunk* const made = new (block) chunk(chunks_.load_relaxed(), *this, thread);
+  for (slot& s : made->slots) put(s);
+  // release → the acquire in chunks(): scans see the chunk constructed.
+  chunks_.store_release(made);
+}
+
+inline census::shelf::~shelf() {
+  for (chunk* c = chunks_.load_relaxed(); c != nullptr;) {
+    for (const stamp_word& stamp : c->stamps) {
+      if (stamp.load_relaxed() != vacant) {
+        misuse::report("a census was destroyed while a ticket of it was live", c->thread);
+      }
+    }
+    chunk* const older = c->older;
+    c->~chunk();
+    memory::deallocate(c, sizeof(chunk), alignof(chunk));
+    c = older;
+  }
+}
+
+}  // namespace spolia::inline SPOLIA_FLAVOUR
