@@ -161,8 +161,7 @@ void memory_model::heavy_fence(std::uint32_t thread) {
   // (The kernel interrupts the processors one after another, so they really can disagree.)
   scratch_.assign(me.current, size());
   me.current.join(from_light_, size());
-  me.current.join(from_heavy_, size());
-  me.current.join(strong_, size());
+  me.current.join(strong_, size());  // that has what earlier heavy fences published, too
   from_heavy_.join(scratch_, size());
   strong_.join(scratch_, size());
   me.acquirable.join(me.current, size());

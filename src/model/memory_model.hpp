@@ -91,7 +91,7 @@ class memory_model {
   std::uint32_t thread_count_ = 0;
   view strong_;       // S so far: what seq_cst fences have published, and seq_cst accesses
   view from_light_;   // what happens before some light fence so far; heavy fences see it
-  view from_heavy_;   // what happens before some heavy fence so far; light and heavy fences see it
+  view from_heavy_;   // what happens before some heavy fence so far; light fences see it
   view scratch_;
 };
 

@@ -96,8 +96,8 @@ void engine::count_change(std::uint32_t where, std::uint64_t value) {
 }
 
 // One round of a waiting loop is over. A loop may read old values, but not for ever: what it has
-// read is brought up to date, and if that changes nothing and nobody has stored anything since the
-// round began, the next round would go the same way; so the thread sleeps until somebody stores.
+// read is brought up to date; if it was so already, the next round goes the same way until somebody
+// has stored something since this round began, and can_go_on() waits for that.
 void engine::spin_wait() {
   if (phase_ == phase::single) {
     count_step();
@@ -109,14 +109,13 @@ void engine::spin_wait() {
   for (std::size_t i = 0; i < std::min(thread.round.count, waiting_round::capacity); ++i) {
     behind |= memory_.catch_up(running_, thread.round.loaded[i]);
   }
-  const std::uint64_t since = thread.round.changes_at_start;
+  if (!behind) {
+    thread.waiting = true;
+    thread.waiting_since = thread.round.changes_at_start;
+  }
   thread.round.count = 0;
   thread.round.open = false;
   count_step();
-  if (!behind && foreign_changes(thread) == since) {
-    thread.waiting = true;
-    thread.waiting_since = since;
-  }
   do {
     pass_control();
   } while (deliver_one());

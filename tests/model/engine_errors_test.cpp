@@ -79,6 +79,72 @@ TEST(races, a_weaker_order_on_either_side_is_a_race) {
                  "data race: read");
 }
 
+TEST(races, fences_carry_happens_before_with_relaxed_accesses) {
+  auto send = [](bool fenced) {
+    return [=](auto& flag) {
+      if (fenced) model::fence_release();
+      flag.store_relaxed(true);
+    };
+  };
+  auto receive = [](bool fenced) {
+    return [=](auto& flag) {
+      const bool seen = flag.load_relaxed();
+      if (fenced) model::fence_acquire();
+      return seen;
+    };
+  };
+  expect_clean(hand_over(send(true), receive(true)));
+  expect_failure(hand_over(send(false), receive(true)), "data race");
+  expect_failure(hand_over(send(true), receive(false)), "data race");
+}
+
+// The library's light fences must not look like an edge to anybody.
+TEST(races, light_fences_carry_no_happens_before) {
+  expect_failure(hand_over(
+                     [](auto& flag) {
+                       model::fence_light();
+                       flag.store_relaxed(true);
+                     },
+                     [](auto& flag) { return flag.load_acquire(); }),
+                 "data race");
+  expect_failure(hand_over([](auto& flag) { flag.store_release(true); },
+                           [](auto& flag) {
+                             const bool seen = flag.load_relaxed();
+                             model::fence_light();
+                             return seen;
+                           }),
+                 "data race");
+}
+
+TEST(races, a_relaxed_rmw_passes_happens_before_on) {
+  auto pass_on = [](bool by_rmw) {
+    struct state {
+      plain<int> data{0};
+      atomic<int> count{0};
+    };
+    return explore([=](model::scenario& run) {
+      auto s = std::make_shared<state>();
+      run.thread([=] {
+        s->data.write(1);
+        s->count.store_release(1);
+      });
+      run.thread([=] {
+        if (by_rmw) {
+          int expected = 1;
+          s->count.cas_strong_relaxed(expected, 2);
+        } else if (s->count.load_relaxed() == 1) {
+          s->count.store_relaxed(2);
+        }
+      });
+      run.thread([=] {
+        if (s->count.load_acquire() == 2) static_cast<void>(s->data.read());
+      });
+    });
+  };
+  expect_clean(pass_on(true));
+  expect_failure(pass_on(false), "data race");
+}
+
 // The message carries what was before it, not what the sender does next.
 TEST(races, writing_after_the_release_is_a_race) {
   struct state {
@@ -259,6 +325,24 @@ TEST(waiting, a_lock_that_is_never_released_is_a_deadlock) {
   };
   expect_clean(lock_twice(true));
   expect_failure(lock_twice(false), "deadlock");
+}
+
+// What a waiting loop itself changes in every round does not count as news.
+TEST(waiting, a_waiter_does_not_wake_itself) {
+  struct state {
+    atomic<bool> flag{false};
+    atomic<int> rounds{0};
+  };
+  expect_failure(explore([](model::scenario& run) {
+                   auto s = std::make_shared<state>();
+                   run.thread([=] {
+                     while (!s->flag.load_acquire()) {
+                       s->rounds.fetch_add_relaxed(1);
+                       spin_wait();
+                     }
+                   });
+                 }),
+                 "deadlock");
 }
 
 TEST(waiting, a_loop_without_spin_wait_hits_the_step_limit) {

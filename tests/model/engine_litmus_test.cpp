@@ -176,9 +176,10 @@ void send_release(variables& v) {
   v.x.store_relaxed(1);
   v.y.store_release(1);
 }
+template <void (*Fence)() noexcept>
 void send_fence(variables& v) {
   v.x.store_relaxed(1);
-  model::fence_release();
+  Fence();
   v.y.store_relaxed(1);
 }
 void receive_relaxed(variables& v) {
@@ -189,37 +190,45 @@ void receive_acquire(variables& v) {
   v.seen[0] = v.y.load_acquire();
   v.seen[1] = v.x.load_relaxed();
 }
+template <void (*Fence)() noexcept>
 void receive_fence(variables& v) {
   v.seen[0] = v.y.load_relaxed();
-  model::fence_acquire();
+  Fence();
   v.seen[1] = v.x.load_relaxed();
 }
 
+const outcomes whole_message = {"00", "01", "11"};
+
 TEST(message_passing, needs_release_and_acquire) {
-  const outcomes whole = {"00", "01", "11"};
   EXPECT_EQ(message_passing(send_relaxed, receive_relaxed), all_two);
   EXPECT_EQ(message_passing(send_relaxed, receive_acquire), all_two);
   EXPECT_EQ(message_passing(send_release, receive_relaxed), all_two);
-  EXPECT_EQ(message_passing(send_release, receive_acquire), whole);
-  EXPECT_EQ(message_passing(send_fence, receive_acquire), whole);
-  EXPECT_EQ(message_passing(send_release, receive_fence), whole);
-  EXPECT_EQ(message_passing(send_fence, receive_fence), whole);
-  EXPECT_EQ(message_passing(send_relaxed, receive_fence), all_two);
+  EXPECT_EQ(message_passing(send_release, receive_acquire), whole_message);
+}
+
+TEST(message_passing, fences_stand_in_for_orders) {
+  constexpr auto acquire = model::fence_acquire;
+  constexpr auto release = model::fence_release;
+  EXPECT_EQ(message_passing(send_fence<release>, receive_acquire), whole_message);
+  EXPECT_EQ(message_passing(send_release, receive_fence<acquire>), whole_message);
+  EXPECT_EQ(message_passing(send_fence<release>, receive_fence<acquire>), whole_message);
+  EXPECT_EQ(message_passing(send_relaxed, receive_fence<acquire>), all_two);
+  EXPECT_EQ(message_passing(send_fence<release>, receive_relaxed), all_two);
+  EXPECT_EQ(message_passing(send_fence<acquire>, receive_fence<release>), all_two);
+}
+
+TEST(message_passing, full_and_heavy_fences_are_acquire_and_release) {
+  EXPECT_EQ(message_passing(send_release, receive_fence<model::fence_full>), whole_message);
+  EXPECT_EQ(message_passing(send_fence<model::fence_full>, receive_acquire), whole_message);
+  EXPECT_EQ(message_passing(send_release, receive_fence<model::fence_heavy>), whole_message);
+  EXPECT_EQ(message_passing(send_fence<model::fence_heavy>, receive_acquire), whole_message);
 }
 
 TEST(message_passing, light_fences_are_neither_acquire_nor_release) {
-  EXPECT_EQ(message_passing(
-                [](variables& v) {
-                  v.x.store_relaxed(1);
-                  fence::light();
-                  v.y.store_relaxed(1);
-                },
-                [](variables& v) {
-                  v.seen[0] = v.y.load_relaxed();
-                  fence::light();
-                  v.seen[1] = v.x.load_relaxed();
-                }),
-            all_two);
+  constexpr auto light = model::fence_light;
+  EXPECT_EQ(message_passing(send_fence<light>, receive_acquire), all_two);
+  EXPECT_EQ(message_passing(send_release, receive_fence<light>), all_two);
+  EXPECT_EQ(message_passing(send_fence<light>, receive_fence<light>), all_two);
 }
 
 // An RMW continues the release sequence whatever its order; a plain store by the same thread does
