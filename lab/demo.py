@@ -100,7 +100,6 @@ def run(bench: Bench, out: Path, budget: float, console: Console) -> bool:
         console.print(f"[dim]not installed: {', '.join(missing)} (apt-get install {packages})[/]")
     if out.is_dir():
         _clear(out)
-    failed, results = [], []
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -109,18 +108,11 @@ def run(bench: Bench, out: Path, budget: float, console: Console) -> bool:
     if missed:
         console.print(f"[yellow]failed:[/] guards: {missed}", highlight=False)
     end = begin + budget - min(REPORT_SECONDS, budget / 4)
-    plan = stages(allocator, found)
-    for place, stage in enumerate(plan):
-        cells = [c for c in stage.cells if catalogue.supports(c.structure, c.scheme, c.release)]
-        if not cells:
-            continue
-        path = out / f"{stage.name}.jsonl"
-        outcome = _run_stage(bench, stage, cells, path, plan[place:], end, console)
-        failed += outcome.failed
-        if outcome.out_of_time:
-            console.print(f"[dim]  {outcome.out_of_time} trials left out: no time left for them[/]")
-        if outcome.done:
-            results.append(path)
+    plan = []
+    for stage in stages(allocator, found):
+        stage.cells = [c for c in stage.cells if catalogue.supports(*c.combination())]
+        plan += [stage] if stage.cells else []
+    failed, results = _run_stages(bench, plan, out, end, console)
     if not results:
         raise LabError("no trial came to an end; there is nothing to report")
     page = out / "report.html"
@@ -134,6 +126,24 @@ def run(bench: Bench, out: Path, budget: float, console: Console) -> bool:
     return not failed
 
 
+def _run_stages(bench, plan, out: Path, end: float, console) -> tuple[list[str], list[Path]]:
+    """Every stage within its share; then what the first had no time for, in time left over."""
+    failed, results, left_out = [], [], {}
+    for place, stage in enumerate([*plan, *plan[:1]]):
+        again = place == len(plan)
+        if again and not left_out.get(stage.name):
+            continue
+        path = out / f"{stage.name}.jsonl"
+        outcome = _run_stage(bench, stage, path, plan[place:] or [stage], end, console)
+        failed += outcome.failed
+        left_out[stage.name] = outcome.out_of_time
+        if outcome.done and path not in results:
+            results.append(path)
+    if any(left_out.values()):
+        console.print(f"[dim]{sum(left_out.values())} trials left out: no time for them[/]")
+    return failed, results
+
+
 def _clear(out: Path) -> None:
     """Removes the results of an earlier demo: another build or a half-done run would mix in."""
     for stage in stages("glibc", ["glibc", "jemalloc"]):
@@ -142,13 +152,13 @@ def _clear(out: Path) -> None:
         shutil.rmtree(out / f"{stage.name}.traces", ignore_errors=True)
 
 
-def _run_stage(bench, stage, cells, path, left, end, console) -> sweep.Outcome:
+def _run_stage(bench, stage, path, left, end, console) -> sweep.Outcome:
     now = time.monotonic()
     share = stage.share / sum(other.share for other in left)
     limits = sweep.Limits(
         trial_timeout=30, deadline=now + (end - now) * share, first_round_deadline=end
     )
-    plan = Plan(cells, stage.trials)
+    plan = Plan(stage.cells, stage.trials)
     with Store(path) as store:
         return sweep.run(plan, bench, store, limits, console, f"{stage.title:<17}")
 

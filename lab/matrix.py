@@ -56,6 +56,9 @@ class Cell:
         text = json.dumps(self.configuration(), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
+    def combination(self) -> tuple[str, str, str]:
+        return self.structure, self.scheme, self.release
+
     def label(self) -> str:
         extras = [self.allocator]
         if self.stall:
@@ -151,8 +154,8 @@ def check_matrix(matrix: Matrix, catalogue, allocators, source: str = "") -> Non
 def expand(matrices: list[Matrix], catalogue) -> tuple[list[Cell], list[Cell]]:
     """All cells of all matrices, each once: those that can run, and those that cannot."""
     cells = list(dict.fromkeys(cell for matrix in matrices for cell in matrix.cells()))
-    good = [c for c in cells if catalogue.supports(c.structure, c.scheme, c.release)]
-    bad = [c for c in cells if not catalogue.supports(c.structure, c.scheme, c.release)]
+    good = [c for c in cells if catalogue.supports(*c.combination())]
+    bad = [c for c in cells if not catalogue.supports(*c.combination())]
     return good, bad
 
 
