@@ -81,7 +81,7 @@ class token_ring {
     me.present.store_relaxed(1);
     // heavy → the light fence in pass() (D1).
     fence::heavy();
-    take_parked(me);
+    if (unpark()) give(me);
   }
 
   bool due(local& me) const noexcept { return me.here.load_relaxed() != 0; }
@@ -144,7 +144,12 @@ class token_ring {
 
   template <class Peers>
   void exited(local& me, Peers peers) noexcept {
-    me.present.store_relaxed(0);
+    // release → the acquires of `present`: who passes us over sees our last accesses ended.
+    if (SPOLIA_FAULT("ring.exit_relaxed")) {
+      me.present.store_relaxed(0);
+    } else {
+      me.present.store_release(0);
+    }
     // heavy → the light fence in give(): either the giver sees us absent, or we see the token.
     fence::heavy();
     if (take_back(me)) pass(me, peers);
@@ -182,22 +187,33 @@ class token_ring {
     me.here.store_relaxed(0);  // before it is handed on: it may be back at once
     // light → the heavy fence in join() (D1).
     fence::light();
-    const std::uint32_t all = peers.high_water();
-    for (std::uint32_t step = 1; step <= all; ++step) {
-      const std::uint32_t n = (me.number + step) % all;
-      local* const next = peers.find(n);
-      if (next == nullptr || next->present.load_relaxed() == 0) continue;
-      if (n <= me.number) count_round();
-      if (give(*next)) return;
-    }
-    // release → the acquire in take_parked().
-    parked_.store_release(1);
-    // heavy → the one in join(): whoever joins now sees the parked token, or we see it present.
-    fence::heavy();
-    for (std::uint32_t n = 0; n < peers.high_water(); ++n) {
-      local* const l = peers.find(n);
-      if (l != nullptr && l->present.load_relaxed() != 0) return take_parked(*l);
-    }
+    do {
+      const std::uint32_t all = peers.high_water();
+      for (std::uint32_t step = 1; step <= all; ++step) {
+        const std::uint32_t n = (me.number + step) % all;
+        local* const next = peers.find(n);
+        if (next == nullptr || is_absent(*next)) continue;
+        if (n <= me.number) count_round();
+        if (give(*next)) return;
+      }
+      // release → the acquire in unpark().
+      parked_.store_release(1);
+      // heavy → the one in join(): whoever joins now sees the parked token, or we see it present.
+      fence::heavy();
+    } while (somebody_is_present(peers) && unpark());
+  }
+
+  static bool is_absent(const local& l) noexcept {
+    // acquire ← the release in exited(): a thread that is passed over has ended its last operation,
+    // and this carries its last accesses on to whoever frees.
+    return l.present.load_acquire() == 0;
+  }
+
+  template <class Peers>
+  static bool somebody_is_present(Peers peers) noexcept {
+    bool found = false;
+    peers.for_each([&](std::uint32_t, const local& l) { return !(found = !is_absent(l)); });
+    return found;
   }
 
   /// Hands the token over. False if that thread is leaving and we have the token again.
@@ -211,7 +227,7 @@ class token_ring {
     }
     // light → the heavy fence in exited().
     fence::light();
-    return to.present.load_relaxed() != 0 || !take_back(to);
+    return !is_absent(to) || !take_back(to);
   }
 
   static bool take_back(local& from) noexcept {
@@ -220,10 +236,10 @@ class token_ring {
     return from.here.cas_strong_acquire(expected, 0);
   }
 
-  void take_parked(local& me) noexcept {
+  bool unpark() noexcept {
     std::uint32_t expected = 1;
     // acquire ← the release in pass(), when the ring became empty.
-    if (parked_.cas_strong_acquire(expected, 0)) give(me);
+    return parked_.cas_strong_acquire(expected, 0);
   }
 
   void count_round() noexcept {
