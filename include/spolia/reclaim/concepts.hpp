@@ -28,7 +28,9 @@
 //   protect(me, hold, slot, source)   a pointer read from `source` that may be followed
 //   retire(me, block, peers, sink)    the block was unlinked by this thread, inside a guard
 //   collect(me, peers, sink)   outside of any guard: hand over all that can be proven safe now
-//   adopt(me, other)   take over the waiting blocks of a thread that is gone or between operations
+//   adopt(me, other)   take over the waiting blocks of a thread that is gone or between operations.
+//                      Must not write what other's `due`, `enter` and `exited` touch, unless it is
+//                      atomic: these run outside of the gate that keeps the two apart
 //   adopted(me, peers, sink)   optional: after an adoption between two
 //                      operations; bounded schemes look whether the thread has too much now
 //   abandon(me, all)   the domain goes: give every waiting block, unproven
