@@ -89,6 +89,8 @@ class registry {
       for (listener* l = first_; l != nullptr; l = l->next_) l->thread_lost(n);
       in_use_[n] = false;
     }
+    here.domain = 0;  // the listeners may have reset this thread's cells
+    here.cell = nullptr;
     mutex_.unlock();
   }
 

@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// biased_gate.hpp: a lock that costs its owner two plain stores and a load, and others a heavy fence.
+// biased_gate.hpp: a lock that costs its owner two plain stores and a load, and others a heavy
+// fence.
 //
-// A thread's waiting blocks are its own; but when it has ended or is idle, somebody else must be able
-// to take them over. The owner says when it is present, and a visitor goes in only when it is not.
+// A thread's waiting blocks are its own; but when it has ended or is idle, somebody else must be
+// able to take them over. The owner says when it is present, and a visitor goes in only when it is
+// not.
 //
 //   owner:    present = 1; light fence; closed?        visitor:  closed = 1; heavy fence; present?
 //
-// If the light fence comes first, the visitor sees the owner present and gives up. If the heavy fence
-// comes first, the owner sees the gate closed and waits. Without the fences both could go in at once.
+// If the light fence comes first, the visitor sees the owner present and gives up. If the heavy
+// fence comes first, the owner sees the gate closed and waits. Without the fences both could go in
+// at once.
 //
-// Progress:    a visitor never waits. The owner waits for a visitor that is inside: so what a visitor
+// Progress:    a visitor never waits. The owner waits for a visitor that is inside: so what a
+// visitor
 //              does there must be short, and must not run code of the user.
 #pragma once
 
@@ -30,13 +34,14 @@ class biased_gate {
     // light → the heavy fence in visit(): see above.
     fence::light();
     // acquire ← the release at the end of visit(): we see what the visitor left.
-    if (closed_.load_acquire() != 0) [[unlikely]] wait(level);
+    if (closed_.load_acquire() != 0) [[unlikely]]
+      wait(level);
   }
 
   /// A reason less; `level` remain.
   void go(std::uint32_t level) noexcept {
-    // release → the acquire in visit(): it sees our lists whole. Without it a visitor could splice a
-    // list whose last link is not written yet.
+    // release → the acquire in visit(): it sees our lists whole. Without it a visitor could splice
+    // a list whose last link is not written yet.
     present_.store_release(level);
   }
 
@@ -58,6 +63,13 @@ class biased_gate {
     // release → the acquires of closed_: the next one sees what we did.
     closed_.store_release(0);
     return absent;
+  }
+
+  /// In a fork's child, where no visitor is left. True if one may have been inside.
+  bool evict() noexcept {
+    const bool inside = closed_.load_relaxed() != 0 && present_.load_relaxed() == 0;
+    closed_.store_relaxed(0);
+    return inside;
   }
 
   /// In a fork's child, for a thread that is gone: nobody is present, nobody visits.

@@ -26,6 +26,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <optional>
 #include <stdexcept>
 #include <string_view>
@@ -75,7 +76,9 @@ class domain final : private threads::listener {
 
   /// Throws std::invalid_argument with one sentence when an option makes no sense.
   explicit domain(options o = {})
-      : serial_(core::next_serial()), scheme_(checked(o).scheme), release_(o.release),
+      : serial_(core::next_serial()),
+        scheme_(checked(o).scheme),
+        release_(o.release),
         time_pauses_one_in_(o.time_pauses_one_in) {
     threads::listen(*this);
   }
@@ -98,7 +101,8 @@ class domain final : private threads::listener {
   /// or what T's constructor throws, and then nothing has changed.
   template <class T, class... Arguments>
   [[nodiscard]] T* make(Arguments&&... arguments) {
-    static_assert(std::is_base_of_v<header, T>, "domain::make: T must derive from the domain's header");
+    static_assert(std::is_base_of_v<header, T>,
+                  "domain::make: T must derive from the domain's header");
     presence here(my_cell());
     void* const place = release_.allocate(here.of.release, sizeof(T), alignof(T));
     try {
@@ -115,9 +119,15 @@ class domain final : private threads::listener {
   template <class T>
   void destroy(T* block) noexcept {
     if (block == nullptr) return;
-    presence here(my_cell());
     block->~T();
-    release_.deallocate(here.of.release, block, sizeof(T), alignof(T));
+    cell* mine = nullptr;
+    try {
+      mine = &my_cell();
+    } catch (const std::bad_alloc&) {  // a thread's first call: then without a cell
+    }
+    if (mine == nullptr) return memory::deallocate(block, sizeof(T), alignof(T));
+    presence here(*mine);
+    release_.deallocate(mine->release, block, sizeof(T), alignof(T));
   }
 
   /// Frees what can be freed now: adopts the blocks of threads that are gone or between operations,
@@ -177,16 +187,19 @@ class domain final : private threads::listener {
  private:
   /// The beginning of an outermost guard.
   void begin(cell& c) noexcept {
-    if (wants_tick(c)) [[unlikely]] tick(c);
+    if (wants_tick(c)) [[unlikely]]
+      tick(c);
     scheme_.enter(c.local);
     c.gate.come(c.present + 1);  // its light fence also orders the scheme's announcement
   }
 
-  /// The end of an outermost guard. A slow free happens after the announcement was withdrawn.
+  /// The end of an outermost guard. A slow free happens after the announcement was withdrawn, and
+  /// the gate stays shut meanwhile, also when a deleter begins and ends a guard of its own.
   void end(cell& c) noexcept {
     scheme_.leave(c.local);
+    ++c.present;
     release_.step(c.release, std::exchange(c.retired_now, 0U));
-    c.gate.go(c.present);
+    c.gate.go(--c.present);
   }
 
   void retire(cell& me, retired* block) noexcept {
@@ -204,7 +217,8 @@ class domain final : private threads::listener {
 #if defined(SPOLIA_MODEL)
     return find_my_cell();
 #else
-    if (core::here.domain == serial_) [[likely]] return *static_cast<cell*>(core::here.cell);
+    if (core::here.domain == serial_) [[likely]]
+      return *static_cast<cell*>(core::here.cell);
     cell& found = find_my_cell();
     core::here.domain = serial_;
     core::here.cell = &found;
@@ -329,15 +343,25 @@ class domain final : private threads::listener {
   }
 
   void thread_lost(std::uint32_t n) noexcept override {
-    cell* const c = cells_.find(n);
-    if (c == nullptr) return;
-    scheme_.forked(c->local, peers{*this});
-    c->release.safe.forget();
-    c->depth = 0;
-    c->present = 0;
-    c->in_tick = false;
-    c->gate.reset();
-    c->used.store_relaxed(false);
+    if (cell* const c = cells_.find(n)) {
+      forget(*c);
+      c->depth = 0;
+      c->present = 0;
+      c->in_tick = false;
+      c->gate.reset();
+    }
+    // It may have been moving the blocks of any cell, also of the one thread that is left.
+    cells_.for_each([this](std::uint32_t, cell& other) {
+      if (other.gate.evict()) forget(other);
+      return true;
+    });
+  }
+
+  /// In a fork's child: the lists may be half-written. The thread, if there is one, joins anew.
+  void forget(cell& c) noexcept {
+    scheme_.forked(c.local, peers{*this});
+    c.release.safe.forget();
+    c.used.store_relaxed(false);
   }
 
   /// For the destructor: nobody looks any more, so everything is safe. Deleters may retire more.
