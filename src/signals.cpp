@@ -57,10 +57,9 @@ class post final : private listener {
     struct sigaction ours {};
     ours.sa_handler = &spolia_restart_signal;
     sigemptyset(&ours.sa_mask);
-    // SA_NODEFER: the handler may jump away, and nobody would unblock the signal then. So a second
-    // signal may interrupt the handler. That does no harm: of the two, the one that ends the
-    // section jumps; if that is the inner one, the outer one is given up with the section's other
-    // frames.
+    // SA_NODEFER: the handler may jump away, with the signal blocked. So a second signal may
+    // interrupt the handler. That does no harm: the one of the two that ends the section jumps; if
+    // it is the inner one, the outer one is given up with the section's other frames.
     ours.sa_flags = SA_RESTART | SA_NODEFER;
     if (sigaction(chosen, &ours, nullptr) != 0) {
       throw std::runtime_error("neutralization: the signal's handler could not be installed");
@@ -70,11 +69,15 @@ class post final : private listener {
   }
 
   void answer(std::uint32_t number) {
+    // release → the acquire in send(): a sender that knows the number finds the id of its thread.
+    ids_.of(number).id.store(own_id(), std::memory_order_release);
+    unblock();
+  }
+
+  void unblock() const noexcept {
     sigset_t one;
     sigemptyset(&one);
     sigaddset(&one, signal_.load(std::memory_order_relaxed));
-    // release → the acquire in send(): a sender that knows the number finds the id of its thread.
-    ids_.of(number).id.store(own_id(), std::memory_order_release);
     pthread_sigmask(SIG_UNBLOCK, &one, nullptr);
   }
 
@@ -174,6 +177,7 @@ class post final : private listener {
 
 int claim_restart_signal(int wanted) { return post::get().claim(wanted); }
 void answer_restart_signal(std::uint32_t number) { post::get().answer(number); }
+void unblock_restart_signal() noexcept { post::get().unblock(); }
 void send_restart_signal(std::uint32_t number) noexcept { post::get().send(number); }
 bool deaf_to_restart_signal(std::uint32_t number) noexcept {
   return !post::get().send(number) || post::get().blocked(number);
@@ -185,6 +189,7 @@ int claim_restart_signal(int) {
   throw std::runtime_error("neutralization: needs Linux, where a thread can be sent a signal");
 }
 void answer_restart_signal(std::uint32_t) {}
+void unblock_restart_signal() noexcept {}
 void send_restart_signal(std::uint32_t) noexcept {}
 bool deaf_to_restart_signal(std::uint32_t) noexcept { return true; }
 

@@ -51,6 +51,7 @@ extern SPOLIA_EXPORT constinit thread_local restart_point* restart_here
 
 SPOLIA_EXPORT int claim_restart_signal(int wanted);
 SPOLIA_EXPORT void answer_restart_signal(std::uint32_t number);
+SPOLIA_EXPORT void unblock_restart_signal() noexcept;
 SPOLIA_EXPORT void send_restart_signal(std::uint32_t number) noexcept;
 SPOLIA_EXPORT bool deaf_to_restart_signal(std::uint32_t number) noexcept;
 #endif
@@ -77,6 +78,7 @@ inline void interrupt() {
 
 inline int claim(int) { return 0; }
 inline void answer(std::uint32_t) {}
+inline void arrived() noexcept {}
 inline void send(std::uint32_t number) noexcept { model::signal(number, &interrupt); }
 inline bool deaf(std::uint32_t) noexcept { return false; }
 
@@ -101,6 +103,9 @@ inline int claim(int wanted) { return core::claim_restart_signal(wanted); }
 
 /// The calling thread, whose number this is, can be interrupted from now on. Throws std::bad_alloc.
 inline void answer(std::uint32_t number) { core::answer_restart_signal(number); }
+
+/// To be called after the jump, which does not restore the signal mask.
+inline void arrived() noexcept { core::unblock_restart_signal(); }
 
 /// Interrupts a thread soon, if it still runs. If it has ended and its kernel id was given to
 /// another thread, that one's handler runs instead, and finds nothing to do or repeats a section in

@@ -147,7 +147,7 @@ class neutralizing {
       misuse::report("read() inside read()", threads::number());
       return f();
     }
-    return me.phase.run(f, [&h]() noexcept { start_over(h); });
+    return me.phase.run(f, [&h, used = h.used]() noexcept { start_over(h, used); });
   }
 
   template <class Source>
@@ -195,8 +195,7 @@ class neutralizing {
   void adopt(local& me, local& other) noexcept {
     other.round.cancel(me.fresh);
     me.fresh.append(other.fresh);
-    make_room(me);
-    make_room(other);
+    make_room(me);  // not other's: `due` reads that outside of the gate. It looks early once.
   }
 
   /// After an adoption, so that lists that pass from hand to hand do not grow.
@@ -240,10 +239,11 @@ class neutralizing {
     if (SPOLIA_CHECKS && signals::here() != nullptr) misuse::report(what, threads::number());
   }
 
-  /// After the jump. What the abandoned attempt has reserved may not be known to `used`, which the
-  /// compiler could have kept in a register: so no slot but the known ones may stay set.
-  static void start_over(hold& h) noexcept {
-    slot_rows::clear(*h.row, ~h.used);
+  /// After the jump: what the abandoned attempt has kept is kept no more. What it has noted in the
+  /// guard cannot be relied on, since the compiler may have had it in a register.
+  static void start_over(hold& h, std::uint32_t used_before) noexcept {
+    slot_rows::clear(*h.row, ~used_before);
+    h.used = used_before;
     const std::uint64_t now = trace::on() ? trace::ticks() : 0;
     trace::record(trace::event::neutralized, now, now, 1);
   }

@@ -36,9 +36,12 @@ class read_phase {
   template <class F, class Again>
   SPOLIA_NOINLINE std::invoke_result_t<F&> run(F& f, Again again) noexcept {
     attempt here(*this);
-    // The signal mask is not saved, which would be a system call: the handler changes none
-    // (SA_NODEFER).
-    if (sigsetjmp(here.where, 0) != 0) again();
+    // The signal mask is not saved, which would be a system call in every phase. The handler runs
+    // with our signal unblocked; but the race detector calls handlers later, and blocks all then.
+    if (sigsetjmp(here.where, 0) != 0) {
+      signals::arrived();
+      again();
+    }
     begin(here);
     if constexpr (std::is_void_v<std::invoke_result_t<F&>>) {
       f();
