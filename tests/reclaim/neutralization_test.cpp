@@ -1,0 +1,559 @@
+// SPDX-License-Identifier: Apache-2.0
+// Neutralization: what is kept, what is freed under readers that sleep, and what a signal does.
+
+#include <gtest/gtest.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <spolia/reclaim.hpp>
+
+#include "reclaim/stack_and_queue.hpp"
+#include "support/faults.hpp"
+#include "support/ledger.hpp"
+#include "support/parked_thread.hpp"
+#include "support/stress.hpp"
+
+namespace {
+
+using namespace spolia;
+using namespace spolia::test;
+
+template <class Scheme>
+struct neutralizing : testing::Test {
+  using domain_type = domain<Scheme, batch>;
+  using options = typename domain_type::options;
+
+  struct node : domain_type::header {
+    explicit node(ledger& b, std::uint64_t v = 0) : value(b, v) {}
+    tracked value;
+  };
+
+  static options marks(std::uint32_t low, std::uint32_t high) {
+    options o;
+    o.scheme.low = low;
+    o.scheme.high = high;
+    return o;
+  }
+
+  static void retire(typename domain_type::guard& guard, node* n) {
+    n->value.note_retired();
+    guard.retire(n);
+  }
+  void retire_many(domain_type& d, int count) {
+    for (int i = 0; i < count; ++i) {
+      node* const fresh = d.template make<node>(book);
+      auto guard = d.enter();
+      retire(guard, fresh);
+    }
+  }
+  /// Reads and keeps what `source` points to.
+  static node* find(typename domain_type::guard& guard, const atomic<node*>& source,
+                    unsigned slot = 0) {
+    return guard.read([&] {
+      node* const n = guard.protect(source);
+      guard.keep(n, slot);
+      return n;
+    });
+  }
+
+  ledger book;
+};
+
+/// Reads, and is interrupted, until it is told to end.
+class stubborn_reader {
+ public:
+  template <class Domain>
+  explicit stubborn_reader(Domain& d)
+      : thread_([this, &d] {
+          auto guard = d.enter();
+          guard.read([&] {
+            attempts.fetch_add(1, std::memory_order_relaxed);
+            while (!over_.load(std::memory_order_relaxed)) std::this_thread::yield();
+          });
+        }) {
+    while (attempts.load(std::memory_order_relaxed) == 0) std::this_thread::yield();
+  }
+  ~stubborn_reader() {
+    over_.store(true, std::memory_order_relaxed);
+    thread_.join();
+  }
+
+  std::atomic<int> attempts{0};
+
+ private:
+  std::atomic<bool> over_{false};
+  std::thread thread_;
+};
+
+using schemes = testing::Types<neutralization, neutralization_plus>;
+TYPED_TEST_SUITE(neutralizing, schemes);
+
+TYPED_TEST(neutralizing, a_kept_block_stays_and_goes_when_the_guard_does) {
+  typename TestFixture::domain_type d(this->marks(1, 2));
+  auto* const n = d.template make<typename TestFixture::node>(this->book, 7U);
+  atomic<typename TestFixture::node*> source(n);
+  {
+    auto reader = d.enter();
+    auto* const seen = this->find(reader, source, 3);
+    {
+      auto writer = d.enter();
+      source.store_release(nullptr);
+      this->retire(writer, n);
+    }
+    this->retire_many(d, 100);
+    EXPECT_EQ(seen->value.read(), 7U);
+    EXPECT_GT(this->book.destroyed(), 0);
+    EXPECT_LE(d.stats().garbage(), d.garbage_bound(1).value());
+  }
+  this->retire_many(d, 100);
+  EXPECT_TRUE(d.drain());
+  this->book.expect_empty();
+}
+
+TYPED_TEST(neutralizing, a_reader_that_never_ends_is_restarted_and_stops_nobody) {
+  typename TestFixture::domain_type d(this->marks(32, 64));
+  const std::uint64_t bound = d.garbage_bound(2).value();
+  EXPECT_EQ(bound, 2 * 64U);
+  {
+    stubborn_reader reader(d);
+    for (int i = 0; i < 3000; ++i) {
+      this->retire_many(d, 1);
+      ASSERT_LE(d.stats().garbage(), bound);
+    }
+    EXPECT_GE(reader.attempts.load(), 10);
+    EXPECT_LE(reader.attempts.load(), 3000 / 16);
+    EXPECT_TRUE(d.drain()) << "it has kept nothing";
+  }
+  this->book.expect_empty();
+}
+
+TYPED_TEST(neutralizing, a_thread_that_sleeps_after_its_search_keeps_what_it_has_kept) {
+  typename TestFixture::domain_type d(this->marks(32, 64));
+  std::array<atomic<typename TestFixture::node*>, guard_slots> sources;
+  for (auto& s : sources) {
+    s.store_relaxed(d.template make<typename TestFixture::node>(this->book, 5U));
+  }
+  std::uint64_t sum = 0;
+  parked_thread sleeper([&](parking_spot& spot) {
+    auto guard = d.enter();
+    std::array<typename TestFixture::node*, guard_slots> seen{};
+    for (unsigned i = 0; i < guard_slots; ++i) seen[i] = this->find(guard, sources[i], i);
+    spot.park();
+    for (auto* n : seen) sum += n->value.read();
+  });
+  for (auto& s : sources) {
+    auto guard = d.enter();
+    this->retire(guard, s.exchange_acq_rel(nullptr));
+  }
+  for (int i = 0; i < 3000; ++i) {
+    this->retire_many(d, 1);
+    ASSERT_LE(d.stats().garbage(), d.garbage_bound(2).value());
+  }
+  EXPECT_FALSE(d.drain());
+  EXPECT_EQ(d.stats().garbage(), guard_slots);
+  sleeper.release();
+  EXPECT_EQ(sum, 5U * guard_slots);
+  EXPECT_TRUE(d.drain());
+  this->book.expect_empty();
+}
+
+TYPED_TEST(neutralizing, what_an_abandoned_attempt_has_kept_is_not_kept_for_ever) {
+  typename TestFixture::domain_type d(this->marks(1, 2));
+  auto* const n = d.template make<typename TestFixture::node>(this->book);
+  atomic<typename TestFixture::node*> source(n);
+  std::atomic<int> attempts{0};
+  std::thread reader([&] {
+    auto guard = d.enter();
+    guard.read([&] {
+      if (attempts.load(std::memory_order_relaxed) != 0) {
+        attempts.store(2, std::memory_order_relaxed);
+        return;
+      }
+      guard.keep(guard.protect(source), 5);
+      attempts.store(1, std::memory_order_relaxed);
+      while (attempts.load(std::memory_order_relaxed) == 1) std::this_thread::yield();
+    });
+    attempts.store(3, std::memory_order_relaxed);
+    while (attempts.load(std::memory_order_relaxed) == 3) std::this_thread::yield();
+  });
+  while (attempts.load(std::memory_order_relaxed) != 1) std::this_thread::yield();
+  {
+    auto guard = d.enter();
+    source.store_release(nullptr);
+    this->retire(guard, n);
+  }
+  while (attempts.load(std::memory_order_relaxed) != 3) this->retire_many(d, 10);
+  EXPECT_TRUE(d.drain()) << "the reader's guard is still there, but has kept nothing";
+  this->book.expect_empty();
+  attempts.store(4, std::memory_order_relaxed);
+  reader.join();
+}
+
+TYPED_TEST(neutralizing, nested_and_moved_guards_have_slots_of_their_own) {
+  typename TestFixture::domain_type d(this->marks(1, 2));
+  std::array<atomic<typename TestFixture::node*>, 3> sources;
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    sources[i].store_relaxed(d.template make<typename TestFixture::node>(this->book, i));
+  }
+  std::vector<typename TestFixture::domain_type::guard> guards;
+  std::vector<typename TestFixture::node*> seen;
+  for (auto& s : sources) {
+    guards.push_back(d.enter());
+    seen.push_back(this->find(guards.back(), s));
+  }
+  for (auto& s : sources) this->retire(guards[0], s.exchange_acq_rel(nullptr));
+  std::swap(guards[0], guards[2]);
+  guards.pop_back();  // the first one
+  this->retire_many(d, 300);
+  EXPECT_EQ(seen[1]->value.read(), 1U);
+  EXPECT_EQ(seen[2]->value.read(), 2U);
+  guards.clear();
+  EXPECT_TRUE(d.drain());
+  this->book.expect_empty();
+}
+
+TYPED_TEST(neutralizing, announce_keeps_what_a_later_look_finds_linked) {
+  typename TestFixture::domain_type d(this->marks(1, 2));
+  auto* const n = d.template make<typename TestFixture::node>(this->book, 4U);
+  atomic<typename TestFixture::node*> source(n);
+  auto guard = d.enter();
+  guard.announce(n, 7);
+  ASSERT_EQ(source.load_acquire(), n);
+  source.store_release(nullptr);
+  this->retire(guard, n);
+  this->retire_many(d, 100);
+  EXPECT_EQ(n->value.read(), 4U);
+}
+
+TYPED_TEST(neutralizing, rounds_without_memory_take_longer_and_no_less) {
+  typename TestFixture::domain_type d(this->marks(16, 32));
+  std::vector<typename TestFixture::node*> blocks;
+  for (int i = 0; i < 500; ++i) {
+    blocks.push_back(d.template make<typename TestFixture::node>(this->book));
+  }
+  {
+    stubborn_reader reader(d);
+    auto guard = d.enter();
+    fail_after nothing_left(1, failing::from_then_on);
+    for (auto* n : blocks) this->retire(guard, n);
+    EXPECT_TRUE(nothing_left.fired());
+    EXPECT_LE(d.stats().garbage(), d.garbage_bound(2).value());
+    EXPECT_GT(reader.attempts.load(), 1);
+  }
+  EXPECT_TRUE(d.drain());
+  this->book.expect_empty();
+}
+
+TYPED_TEST(neutralizing, blocks_of_an_ended_thread_are_taken_over) {
+  typename TestFixture::domain_type d;
+  std::thread([&] { this->retire_many(d, 500); }).join();
+  EXPECT_EQ(this->book.limbo(), 500);
+  EXPECT_TRUE(d.drain());
+  this->book.expect_empty();
+}
+
+TYPED_TEST(neutralizing, threads_that_come_and_go_leave_no_more_than_the_bound) {
+  typename TestFixture::domain_type d(this->marks(32, 64));
+  constexpr unsigned alive = 4;
+  churn_threads({.threads = alive, .share = 0.5}, [&](stress_thread& self) {
+    auto guard = d.enter();
+    guard.read([] {});
+    this->retire_many(d, static_cast<int>(self.random().below(200)));
+  });
+  EXPECT_LE(static_cast<std::uint64_t>(this->book.peak_limbo()),
+            d.garbage_bound(alive + 2).value() + alive);
+  EXPECT_TRUE(d.drain());
+  this->book.expect_empty();
+}
+
+TYPED_TEST(neutralizing, deleters_may_search_and_retire) {
+  using domain_of = typename TestFixture::domain_type;
+  struct chained : domain_of::header {
+    chained(domain_of& d, ledger& b) : of(d), value(b) {}
+    ~chained() {
+      auto guard = of.enter();
+      guard.read([] {});
+      if (next == nullptr) return;
+      next->value.note_retired();
+      guard.retire(next);
+    }
+    domain_of& of;
+    tracked value;
+    chained* next = nullptr;
+  };
+  domain_of d(this->marks(1, 2));
+  chained* head = nullptr;
+  for (int i = 0; i < 5000; ++i) {
+    auto* const fresh = d.template make<chained>(d, this->book);
+    fresh->next = head;
+    head = fresh;
+  }
+  {
+    auto guard = d.enter();
+    head->value.note_retired();
+    guard.retire(head);
+  }
+  while (!d.drain()) {
+  }
+  this->book.expect_empty();
+}
+
+TYPED_TEST(neutralizing, a_thread_that_inherits_a_blocked_signal_answers) {
+  typename TestFixture::domain_type d(this->marks(16, 32));
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  {
+    stubborn_reader reader(d);  // inherits the mask
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    this->retire_many(d, 200);
+    EXPECT_GT(reader.attempts.load(), 1);
+  }
+}
+
+/// In a child, the only thread that is left has another kernel id than its parent knew.
+TYPED_TEST(neutralizing, the_thread_that_survives_a_fork_answers) {
+  typename TestFixture::domain_type d(this->marks(16, 32));
+  {
+    auto guard = d.enter();  // known before the fork
+    guard.read([] {});
+  }
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    std::atomic<int> attempts{0};
+    std::atomic<bool> over{false};
+    std::thread writer([&] {
+      while (attempts.load(std::memory_order_relaxed) == 0) std::this_thread::yield();
+      while (attempts.load(std::memory_order_relaxed) == 1) this->retire_many(d, 1);
+      over.store(true, std::memory_order_relaxed);
+    });
+    auto guard = d.enter();
+    guard.read([&] {
+      attempts.fetch_add(1, std::memory_order_relaxed);
+      while (!over.load(std::memory_order_relaxed)) std::this_thread::yield();
+    });
+    writer.join();
+    _exit(attempts.load() > 1 ? 0 : 1);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+}
+
+TYPED_TEST(neutralizing, options_are_checked) {
+  using domain_of = typename TestFixture::domain_type;
+  EXPECT_THROW(domain_of d(this->marks(0, 10)), std::invalid_argument);
+  EXPECT_THROW(domain_of d(this->marks(10, 10)), std::invalid_argument);
+  domain_of first;  // takes the process's signal
+  auto o = this->marks(1, 2);
+  o.scheme.signal = SIGRTMAX;
+  EXPECT_THROW(domain_of d(o), std::invalid_argument);
+}
+
+TYPED_TEST(neutralizing, stack_under_stress) {
+  stress_container<treiber_stack, typename TestFixture::domain_type>(this->marks(8, 16), 4);
+}
+TYPED_TEST(neutralizing, queue_under_stress) {
+  stress_container<michael_scott_queue, typename TestFixture::domain_type>(this->marks(8, 16), 4);
+}
+TYPED_TEST(neutralizing, queue_under_stress_with_amortized_release) {
+  typename domain<TypeParam, amortized>::options o;
+  o.scheme.low = 64;
+  o.scheme.high = 128;
+  stress_container<michael_scott_queue, domain<TypeParam, amortized>>(o, 3);
+}
+
+/// A thread with a bookmark uses a round that another one has begun and completed since.
+TEST(neutralization_plus_only, a_round_of_another_thread_counts) {
+  using fixture = neutralizing<neutralization_plus>;
+  fixture::domain_type d(fixture::marks(100, 10000));
+  ledger book;
+  const auto retire_many = [&](int count) {
+    for (int i = 0; i < count; ++i) {
+      auto* const fresh = d.make<fixture::node>(book);
+      auto guard = d.enter();
+      fixture::retire(guard, fresh);
+    }
+  };
+  retire_many(100);  // takes a bookmark
+  retire_many(1000);
+  EXPECT_EQ(book.destroyed(), 0) << "far from the mark where it asks for a round of its own";
+  std::thread([&] {
+    auto* const fresh = d.make<fixture::node>(book);
+    {
+      auto guard = d.enter();
+      fixture::retire(guard, fresh);
+    }
+    d.drain();  // a round; the main thread's blocks may be adopted, too
+  }).join();
+  const auto before = book.destroyed();
+  retire_many(100);
+  EXPECT_GE(before + book.destroyed(), 100);
+}
+
+struct signals_of_a_process : testing::Test {
+  signals_of_a_process() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
+  using domain_type = domain<neutralization>;
+};
+
+[[noreturn]] void leave_with(bool good) { std::_Exit(good ? 0 : 1); }
+
+void somebodys_handler(int) {}
+
+bool handled(int signal) {
+  struct sigaction now {};
+  sigaction(signal, nullptr, &now);
+  return now.sa_handler != SIG_DFL;
+}
+
+TEST_F(signals_of_a_process, one_that_is_wanted_is_used) {
+  EXPECT_EXIT(
+      {
+        domain_type::options o;
+        o.scheme.signal = SIGRTMIN + 7;
+        domain_type d(o);
+        leave_with(handled(SIGRTMIN + 7) && !handled(SIGRTMIN + 1));
+      },
+      testing::ExitedWithCode(0), "");
+}
+
+TEST_F(signals_of_a_process, the_environment_may_name_one) {
+  EXPECT_EXIT(
+      {
+        setenv("SPOLIA_RESTART_SIGNAL", std::to_string(SIGRTMIN + 9).c_str(), 1);
+        domain_type d;
+        leave_with(handled(SIGRTMIN + 9) && !handled(SIGRTMIN + 1));
+      },
+      testing::ExitedWithCode(0), "");
+}
+
+TEST_F(signals_of_a_process, one_that_has_a_handler_is_refused_or_passed_over) {
+  EXPECT_EXIT(
+      {
+        signal(SIGRTMIN + 1, &somebodys_handler);
+        bool refused = false;
+        try {
+          domain_type::options o;
+          o.scheme.signal = SIGRTMIN + 1;
+          domain_type d(o);
+        } catch (const std::runtime_error&) {
+          refused = true;
+        }
+        domain_type d;
+        leave_with(refused && handled(SIGRTMIN + 2));
+      },
+      testing::ExitedWithCode(0), "");
+}
+
+TEST_F(signals_of_a_process, one_that_is_not_a_real_time_signal_is_refused) {
+  EXPECT_EXIT(
+      {
+        bool refused = false;
+        try {
+          domain_type::options o;
+          o.scheme.signal = SIGUSR1;
+          domain_type d(o);
+        } catch (const std::invalid_argument&) {
+          refused = true;
+        }
+        leave_with(refused && !handled(SIGUSR1));
+      },
+      testing::ExitedWithCode(0), "");
+}
+
+std::atomic<const char*> heard{nullptr};
+void hear(const char* what, std::uint32_t) { heard.store(what); }
+
+/// A thread that cannot be interrupted costs the bound, but neither memory safety nor progress.
+void retire_beside_a_deaf_reader(void (*make_deaf)()) {
+  using fixture = neutralizing<neutralization>;
+  core::set_misuse_handler(&hear);
+  ledger book;
+  fixture::domain_type d(fixture::marks(16, 32));
+  auto* const n = d.make<fixture::node>(book, 5U);
+  atomic<fixture::node*> source(n);
+  std::uint64_t seen = 0;
+  parked_thread reader([&](parking_spot& spot) {
+    auto guard = d.enter();
+    seen = guard.read([&] {
+      auto* const found = guard.protect(source);
+      make_deaf();
+      spot.park();
+      return found->value.read();
+    });
+  });
+  {
+    auto guard = d.enter();
+    source.store_release(nullptr);
+    fixture::retire(guard, n);
+  }
+  for (int i = 0; i < 100; ++i) {
+    auto* const fresh = d.make<fixture::node>(book);
+    auto guard = d.enter();
+    fixture::retire(guard, fresh);
+  }
+  const bool kept = book.destroyed() == 0;
+  reader.release();
+  const bool told = !SPOLIA_CHECKS || heard.load() != nullptr;
+  leave_with(kept && told && seen == 5 && d.drain());
+}
+
+TEST_F(signals_of_a_process, a_reader_that_blocks_it_is_found_out) {
+  EXPECT_EXIT(retire_beside_a_deaf_reader([] {
+                sigset_t all;
+                sigfillset(&all);
+                pthread_sigmask(SIG_SETMASK, &all, nullptr);
+              }),
+              testing::ExitedWithCode(0), "");
+}
+
+TEST_F(signals_of_a_process, a_handler_that_was_replaced_is_found_out) {
+  EXPECT_EXIT(retire_beside_a_deaf_reader([] { signal(SIGRTMIN + 1, SIG_DFL); }),
+              testing::ExitedWithCode(0), "");
+}
+
+#if SPOLIA_CHECKS
+template <class F>
+void expect_misuse(const char* what, F&& mistake) {
+  heard.store(nullptr);
+  const auto before = core::set_misuse_handler(&hear);
+  mistake();
+  core::set_misuse_handler(before);
+  EXPECT_STREQ(heard.load(), what);
+}
+
+TEST(neutralization_misuse, is_reported) {
+  using fixture = neutralizing<neutralization>;
+  ledger book;
+  fixture::domain_type d;
+  fixture::domain_type other;
+  atomic<fixture::node*> source(nullptr);
+  auto guard = d.enter();
+  auto foreign = other.enter();
+  fixture::node* const none = nullptr;
+  expect_misuse("neutralization: protect() outside of read()", [&] { guard.protect(source); });
+  expect_misuse("keep() outside of read()", [&] { guard.keep(none, 0); });
+  expect_misuse("read() inside read()", [&] { guard.read([&] { guard.read([] {}); }); });
+  expect_misuse("read() inside read()", [&] { guard.read([&] { foreign.read([] {}); }); });
+  expect_misuse("announce() inside read()", [&] { guard.read([&] { guard.announce(none, 0); }); });
+  expect_misuse("a guard begins inside read()", [&] { guard.read([&] { (void)other.enter(); }); });
+  expect_misuse("retire() inside read()", [&] {
+    auto* const n = d.make<fixture::node>(book);
+    guard.read([&] { fixture::retire(guard, n); });
+  });
+  expect_misuse("neutralization: a guard has slots 0 to 7 only",
+                [&] { guard.announce(none, guard_slots); });
+}
+#endif
+
+}  // namespace
