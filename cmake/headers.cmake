@@ -18,10 +18,12 @@ set(SPOLIA_HEADERS
     include/spolia/base/threads.hpp
     include/spolia/base/ticks.hpp
     include/spolia/base/trace.hpp
+    include/spolia/map.hpp
     include/spolia/map/abtree.hpp
     include/spolia/map/concepts.hpp
     include/spolia/map/detail/abtree_audit.hpp
     include/spolia/map/detail/abtree_nodes.hpp
+    include/spolia/map/detail/abtree_search.hpp
     include/spolia/map/detail/abtree_steps.hpp
     include/spolia/map/detail/list_chain.hpp
     include/spolia/map/detail/scx.hpp
