@@ -205,13 +205,14 @@ class random_histories {
       std::swap(a.value, b.value);
       std::swap(a.ok, b.ok);
     } else {
-      a.thread = static_cast<std::uint32_t>(10 + below(1000));
+      a.thread = new_thread_++;
       a.start += below(8);
       a.end = a.start + below(4);
     }
   }
 
   std::mt19937_64 random_;
+  std::uint32_t new_thread_ = 100;
 };
 
 TYPED_TEST(bag_check, agrees_with_trying_all_orders) {

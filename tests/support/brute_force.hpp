@@ -6,28 +6,29 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <numeric>
 #include <span>
 #include <vector>
 
 namespace spolia::test {
 
+template <class Event>
+bool respects_time(std::span<const Event> events, const std::vector<std::size_t>& order) {
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    for (std::size_t j = i + 1; j < order.size(); ++j) {
+      if (events[order[j]].end < events[order[i]].start) return false;
+    }
+  }
+  return true;
+}
+
 /// Whether `explains(order)` holds for some permutation of the indices of `events` in which no
 /// operation comes after one that began after its end.
 template <class Event, class Explains>
 bool some_order(std::span<const Event> events, Explains explains) {
-  std::vector<std::size_t> order(events.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  const auto respects_time = [&] {
-    for (std::size_t i = 0; i < order.size(); ++i) {
-      for (std::size_t j = i + 1; j < order.size(); ++j) {
-        if (events[order[j]].end < events[order[i]].start) return false;
-      }
-    }
-    return true;
-  };
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < events.size(); ++i) order.push_back(i);
   do {
-    if (respects_time() && explains(order)) return true;
+    if (respects_time(events, order) && explains(order)) return true;
   } while (std::next_permutation(order.begin(), order.end()));
   return false;
 }

@@ -134,8 +134,10 @@ TEST(map_check, throws_on_malformed_histories) {
 }
 
 TEST(map_check, gives_up_without_accepting) {
-  history h;
-  for (std::uint32_t t = 0; t < 30; ++t) h.push_back(insert(t, 0, 100, 1, t, t == 0));
+  history h{insert(0, 0, 1, 1, 0)};
+  for (std::uint32_t t = 0; t < 25; ++t) {
+    h.push_back(op(t, 2, 100, map_op::insert_or_assign, 1, t, false));
+  }
   h.push_back(find(40, 101, 102, 1, 77));
   const verdict v = check_map(h, 1000);
   EXPECT_EQ(v.outcome, search_outcome::gave_up);
@@ -196,6 +198,19 @@ class random_histories {
     return h;
   }
 
+  // One key, unique values above 0, and each thread always busy.
+  history long_and_right(std::size_t operations, std::uint32_t threads) {
+    history h =
+        random_intervals<map_event>(operations, threads, [this](auto n) { return below(n); });
+    std::uint64_t value = 0;
+    for (map_event& e : h) {
+      e.op = static_cast<map_op>(below(5));
+      e.value = ++value;
+    }
+    answer_truthfully(h);
+    return h;
+  }
+
  private:
   std::uint64_t below(std::uint64_t n) { return random_() % n; }
 
@@ -235,6 +250,18 @@ TEST(map_check, agrees_with_trying_all_orders) {
   }
   EXPECT_GT(good, 1000);
   EXPECT_GT(bad, 1000);
+}
+
+TEST(map_check, decides_a_hot_key_with_a_violation_late_in_a_long_history) {
+  random_histories random(20260105);
+  history h = random.long_and_right(20'000, 12);
+  EXPECT_TRUE(accepted(check_map(h)));
+  const auto culprit = std::find_if(
+      h.begin() + 15'000, h.end(), [](const map_event& e) { return e.op == map_op::find && e.ok; });
+  culprit->value = 0;
+  const verdict v = check_map(h);
+  EXPECT_TRUE(refused(v));
+  EXPECT_LT(v.explanation.size(), 4000U);
 }
 
 // ---- the search's other parts ----------------------------------------------------------------

@@ -11,6 +11,7 @@
 ///       using state = ...;                                  // cheap to copy
 ///       static bool apply(state&, const operation&);        // false: impossible in this state
 ///       static digest128 digest(const state&);
+///       static bool only_reads(const operation&);           // optional, and worth it
 ///     };
 #pragma once
 
@@ -31,16 +32,23 @@ concept sequential_spec =
     requires(typename Spec::state& state, const typename Spec::operation& operation) {
       { Spec::apply(state, operation) } -> std::same_as<bool>;
       { Spec::digest(state) } -> std::same_as<digest128>;
+      { state == state } -> std::convertible_to<bool>;
       { operation.start } -> std::convertible_to<std::uint64_t>;
       { operation.end } -> std::convertible_to<std::uint64_t>;
     };
+
+template <class Spec>
+bool only_reads(const typename Spec::operation& o) {
+  if constexpr (requires { Spec::only_reads(o); }) return Spec::only_reads(o);
+  return false;
+}
 
 enum class search_outcome { accepted, refused, gave_up };
 
 struct search_result {
   search_outcome outcome = search_outcome::accepted;
   /// If refused: no order explains the operations up to this one's end, but some order explains
-  /// what ended before.
+  /// what ended before. After giving up: the first for which no order was found.
   std::size_t stuck = 0;
 };
 
@@ -51,6 +59,13 @@ struct time_window {
   std::uint64_t until = std::numeric_limits<std::uint64_t>::max();
 };
 
+/// When to give up: after `configurations` in all (each costs about 60 bytes), or after `stalled`
+/// of them without explaining the history any further in time than before.
+struct search_budget {
+  std::size_t configurations = std::size_t{1} << 23;
+  std::size_t stalled = std::numeric_limits<std::size_t>::max();
+};
+
 /// Keeps its memory from one run to the next. Not thread-safe.
 template <sequential_spec Spec>
 class linearization_search {
@@ -58,44 +73,36 @@ class linearization_search {
   using state = typename Spec::state;
   using operation = typename Spec::operation;
 
-  /// Gives up after `budget` configurations; each costs about 32 bytes.
-  explicit linearization_search(std::size_t budget = std::size_t{1} << 25) : budget_(budget) {}
-
   /// `operations` sorted by start. Usually linear; exponential in the worst case in the number of
   /// operations in flight at once.
-  search_result run(std::span<const operation> operations, state initial, time_window window = {}) {
+  search_result run(std::span<const operation> operations, state initial, time_window window = {},
+                    search_budget budget = {}) {
     prepare(operations, window);
-    state now = initial;
-    digest128 done{};
-    std::uint32_t at = list_[head].next;
-    std::uint32_t furthest = head;
+    expand(std::move(initial), {});
+    std::size_t progress_at = 0;
     while (returns_left_ > 0) {
-      const entry& e = list_[at];
-      const operation& o = operations[e.op];
-      state next = now;
-      // At its own end, an operation from before the window counts as done before it.
-      const bool possible = e.is_call ? Spec::apply(next, o) : o.start < window.from;
-      if (possible && remember(done, e.op, next)) {
-        if (tried_.size() > budget_) return {search_outcome::gave_up, 0};
-        stack_.push_back({e.op, e.is_call, now, done});
-        now = next;
-        done ^= digest_of(e.op);
-        lift(e.op);
-        at = list_[head].next;
+      node& n = path_.back();
+      if (n.next == choices_.size()) {
+        if (!retreat()) return {search_outcome::refused, list_[furthest_].op};
         continue;
       }
-      if (e.is_call) {
-        at = e.next;
-        continue;
+      const choice c = choices_[n.next++];
+      state next = n.now;
+      if (!c.skip && !Spec::apply(next, operations_[c.op])) continue;
+      digest128 done = n.done;
+      done ^= digest_of(c.op);
+      if (!tried_.insert(combine(done, Spec::digest(next)))) continue;
+      n.taken = c.op;
+      lift(c.op);
+      const std::uint32_t before = furthest_;
+      expand(std::move(next), done);
+      if (furthest_ > before) progress_at = tried_.size();
+      if (tried_.size() > budget.configurations || tried_.size() - progress_at > budget.stalled) {
+        return {search_outcome::gave_up, list_[furthest_].op};
       }
-      furthest = std::max(furthest, at);
-      if (!backtrack(now, done, at)) return {search_outcome::refused, list_[furthest].op};
     }
     return {search_outcome::accepted, 0};
   }
-
-  /// How many configurations the last run looked at.
-  [[nodiscard]] std::size_t configurations() const noexcept { return tried_.size(); }
 
  private:
   // Calls and returns in the order of time, linked so that operations can be taken out and put
@@ -110,15 +117,23 @@ class linearization_search {
     std::uint32_t call;
     std::uint32_t ret;
   };
-  struct frame {
+  struct choice {
     std::uint32_t op;
-    bool from_call;
-    state before;
+    bool skip;  // it took effect before the window
+  };
+  // A configuration on the current path. Its choices are those from `first` to the next node's.
+  struct node {
+    state now;
     digest128 done;
+    std::size_t first;
+    std::size_t next;
+    std::uint32_t taken;
   };
   static constexpr std::uint32_t head = 0;
 
   void prepare(std::span<const operation> operations, time_window window) {
+    operations_ = operations;
+    window_ = window;
     const auto n = static_cast<std::uint32_t>(operations.size());
     order_.clear();
     for (std::uint32_t i = 0; i < n; ++i) {
@@ -143,27 +158,57 @@ class linearization_search {
       list_.push_back({here - 1, 0, op, is_call});
     }
     tried_.reset(n);
-    stack_.clear();
+    path_.clear();
+    choices_.clear();
+    furthest_ = head;
   }
 
-  bool remember(digest128 done, std::uint32_t op, const state& next) {
-    done ^= digest_of(op);
-    return tried_.insert(combine(done, Spec::digest(next)));
-  }
-
-  bool backtrack(state& now, digest128& done, std::uint32_t& at) {
-    while (!stack_.empty()) {
-      const frame f = stack_.back();
-      stack_.pop_back();
-      now = f.before;
-      done = f.done;
-      unlift(f.op);
-      if (f.from_call) {
-        at = list_[place_[f.op].call].next;
-        return true;
+  // Adds a configuration to the path with what may come next: all that was called before the first
+  // return, the most urgent first, so that what need not be decided yet stays open.
+  void expand(state now, digest128 done) {
+    const std::size_t first = choices_.size();
+    path_.push_back({std::move(now), done, first, first, 0});
+    if (returns_left_ == 0) return;
+    std::uint32_t at = list_[head].next;
+    for (; list_[at].is_call; at = list_[at].next) {
+      const std::uint32_t op = list_[at].op;
+      if (harmless(op)) {
+        choices_.resize(first);
+        choices_.push_back({op, false});
+        break;
+      }
+      choices_.push_back({op, false});
+      for (std::size_t i = choices_.size() - 1; i > first && sooner(i, i - 1); --i) {
+        std::swap(choices_[i], choices_[i - 1]);
       }
     }
-    return false;
+    if (list_[at].is_call) return;
+    furthest_ = std::max(furthest_, at);
+    // At its own end, an operation from before the window may still count as done before it.
+    const std::uint32_t due = list_[at].op;
+    if (operations_[due].start < window_.from) choices_.push_back({due, true});
+  }
+
+  // An operation that changes nothing now, nor anywhere later in the order, might as well come now:
+  // if no order goes on like this, none does that puts it later.
+  [[nodiscard]] bool harmless(std::uint32_t op) const {
+    if (!only_reads<Spec>(operations_[op])) return false;
+    state next = path_.back().now;
+    return Spec::apply(next, operations_[op]) && next == path_.back().now;
+  }
+
+  [[nodiscard]] bool sooner(std::size_t a, std::size_t b) const noexcept {
+    const std::uint32_t end_of_a = place_[choices_[a].op].ret;
+    const std::uint32_t end_of_b = place_[choices_[b].op].ret;
+    return end_of_a != 0 && (end_of_b == 0 || end_of_a < end_of_b);
+  }
+
+  bool retreat() {
+    choices_.resize(path_.back().first);
+    path_.pop_back();
+    if (path_.empty()) return false;
+    unlift(path_.back().taken);
+    return true;
   }
 
   void unlink(std::uint32_t i) noexcept {
@@ -188,12 +233,15 @@ class linearization_search {
     relink(place_[op].call);
   }
 
-  std::size_t budget_;
+  std::span<const operation> operations_;
+  time_window window_;
   std::size_t returns_left_ = 0;
+  std::uint32_t furthest_ = head;  // the last return that a configuration had to explain next
   std::vector<entry> list_;
   std::vector<places> place_;
   std::vector<std::uint32_t> order_;
-  std::vector<frame> stack_;
+  std::vector<node> path_;
+  std::vector<choice> choices_;
   digest_set tried_;
 };
 

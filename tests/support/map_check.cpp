@@ -49,7 +49,8 @@ std::vector<map_event> cut(std::span<const map_event> ops, time_window window) {
 
 bool still_refused(std::span<const map_event> ops, time_window window, map_search& search) {
   const std::vector<map_event> part = cut(ops, window);
-  return search.run(part, {kind::unknown, 0}, window).outcome == search_outcome::refused;
+  constexpr search_budget small{200'000};
+  return search.run(part, {kind::unknown, 0}, window, small).outcome == search_outcome::refused;
 }
 
 struct evidence {
@@ -58,19 +59,24 @@ struct evidence {
 };
 
 // The latest start of a window, ending where `ops[stuck]` ends, that no content of the map before
-// it excuses. A shorter window excuses more, so a binary search over the starts finds it.
+// it excuses. A shorter window excuses more, and most violations are local, so the search widens
+// the window in leaps, and then narrows it by halves.
 evidence shortest_window(std::span<const map_event> ops, std::size_t stuck, map_search& search) {
-  time_window window{0, ops[stuck].end};
-  if (!still_refused(ops, window, search)) return {window, true};
-  std::size_t good = 0;  // a window from ops[good].start is refused
-  std::size_t bad = ops.size();
-  while (bad - good > 1) {
-    const std::size_t middle = good + (bad - good) / 2;
-    window.from = ops[middle].start;
-    (still_refused(ops, window, search) ? good : bad) = middle;
+  const auto window_of = [&](std::size_t operations_before) {
+    return time_window{ops[stuck - operations_before].start, ops[stuck].end};
+  };
+  std::size_t wide = 0;
+  std::size_t narrow = 0;  // not refused, if less than `wide`
+  while (!still_refused(ops, window_of(wide), search)) {
+    if (wide == stuck) return {{0, ops[stuck].end}, true};
+    narrow = wide;
+    wide = std::min(stuck, 2 * wide + 1);
   }
-  window.from = ops[good].start;
-  return {window, false};
+  while (wide - narrow > 1) {
+    const std::size_t middle = narrow + (wide - narrow) / 2;
+    (still_refused(ops, window_of(middle), search) ? wide : narrow) = middle;
+  }
+  return {window_of(wide), false};
 }
 
 bool writes(const map_event& e) noexcept {
@@ -102,6 +108,28 @@ std::string explain(std::span<const map_event> ops, std::size_t stuck, map_searc
   return text + render(std::move(rows));
 }
 
+// A search that stalls may have met a violation whose proof would take back all of the past. Often
+// the last operations before it are proof enough.
+verdict check_key(std::span<const map_event> ops, map_search& search, std::size_t budget) {
+  constexpr std::size_t first_try = 20'000;
+  constexpr std::size_t last_operations = 64;
+  search_result result = search.run(ops, {}, {}, {budget, first_try});
+  if (result.outcome == search_outcome::gave_up) {
+    const std::size_t from = result.stuck - std::min(result.stuck, last_operations);
+    if (still_refused(ops, {ops[from].start, ops[result.stuck].end}, search)) {
+      result.outcome = search_outcome::refused;
+    } else {
+      result = search.run(ops, {}, {}, {budget});
+    }
+  }
+  if (result.outcome == search_outcome::accepted) return {};
+  if (result.outcome == search_outcome::refused) {
+    return {result.outcome, explain(ops, result.stuck, search)};
+  }
+  return {result.outcome, "key " + std::to_string(ops.front().key) + ": " + std::to_string(budget) +
+                              " configurations were not enough"};
+}
+
 }  // namespace
 
 bool map_spec::apply(state& s, const operation& o) noexcept {
@@ -128,19 +156,13 @@ bool map_spec::apply(state& s, const operation& o) noexcept {
 verdict check_map(std::span<const map_event> history, std::size_t budget) {
   require_well_formed(history);
   const std::vector<map_event> sorted = by_key_and_start(history);
-  map_search search(budget);
+  map_search search;
   for (std::size_t first = 0; first < sorted.size();) {
     std::size_t last = first;
     while (last < sorted.size() && sorted[last].key == sorted[first].key) ++last;
     const std::span<const map_event> ops(sorted.data() + first, last - first);
-    const search_result result = search.run(ops, {});
-    if (result.outcome == search_outcome::refused) {
-      return {result.outcome, explain(ops, result.stuck, search)};
-    }
-    if (result.outcome == search_outcome::gave_up) {
-      return {result.outcome, "key " + std::to_string(ops.front().key) + ": " +
-                                  std::to_string(budget) + " configurations were not enough"};
-    }
+    const verdict v = check_key(ops, search, budget);
+    if (!v) return v;
     first = last;
   }
   return {};
