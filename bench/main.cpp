@@ -19,7 +19,11 @@ namespace {
 
 using namespace bench;
 
-void list(const std::string& json) {
+void list(const std::string& json, bool markdown) {
+  if (markdown) {
+    fmt::print("{}", scheme_table());
+    return;
+  }
   if (!json.empty()) {
     line_file(json).write(listing());
     return;
@@ -109,6 +113,9 @@ int main(int argc, char** argv) {
   CLI::App* const list_command = app.add_subcommand("list", "what can be combined");
   list_command->add_option("--json", list_json, "as JSON, into a file; -: standard output");
 
+  bool list_markdown = false;
+  list_command->add_flag("--markdown", list_markdown, "what each scheme promises, as a table");
+
   set_options options;
   CLI::App* const sets_command =
       app.add_subcommand("sets", "insert, erase and look up keys in one structure");
@@ -124,7 +131,7 @@ int main(int argc, char** argv) {
 
   try {
     app.parse(argc, argv);
-    if (list_command->parsed()) list(list_json);
+    if (list_command->parsed()) list(list_json, list_markdown);
     if (sets_command->parsed()) sets(options);
     if (guards_command->parsed()) guards(rounds, guards_json);
   } catch (const CLI::ParseError& e) {

@@ -4,9 +4,11 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <filesystem>
 #include <map>
 #include <utility>
 
@@ -98,15 +100,42 @@ nlohmann::json listing() {
   return out;
 }
 
+std::string scheme_table() {
+  std::string table =
+      "| scheme | source | protects | cost of an operation | progress | blocks that can wait | on |\n"
+      "|---|---|---|---|---|---|---|\n";
+  std::map<std::string, std::string> structures;
+  std::vector<const cell*> schemes;
+  for (const cell& c : cells()) {
+    if (!c.supported || c.release != cells().front().release) continue;
+    std::string& on = structures[c.scheme];
+    if (on.empty()) schemes.push_back(&c);
+    on += (on.empty() ? "" : ", ") + c.structure;
+  }
+  std::sort(schemes.begin(), schemes.end(),
+            [](const cell* a, const cell* b) { return a->scheme < b->scheme; });
+  for (const cell* c : schemes) {
+    const spolia::scheme_info& i = *c->info;
+    table += fmt::format("| `{}` | {} | {} | {} | {} | {} | {} |\n", i.name, i.source,
+                         word(i.protects), i.cost, i.progress, i.bound, structures[c->scheme]);
+  }
+  return table;
+}
+
 line_file::line_file(std::string path)
-    : path_(std::move(path)), file_(path_ == "-" ? stdout : std::fopen(path_.c_str(), "a")) {
+    : path_(std::move(path)), fresh_(path_ != "-" && !std::filesystem::exists(path_)),
+      file_(path_ == "-" ? stdout : std::fopen(path_.c_str(), "a")) {
   if (file_ == nullptr) {
     throw usage_error(fmt::format("cannot write to {}: {}", path_, std::strerror(errno)));
   }
 }
 
 line_file::~line_file() {
-  if (file_ != nullptr && file_ != stdout) std::fclose(file_);
+  if (file_ == stdout) return;
+  std::fseek(file_, 0, SEEK_END);
+  const bool empty = std::ftell(file_) == 0;
+  std::fclose(file_);
+  if (fresh_ && empty) std::remove(path_.c_str());
 }
 
 void line_file::write(const nlohmann::json& record) {

@@ -17,6 +17,9 @@ nlohmann::json record_of(const set_options&, std::uint32_t trial, const trial_re
 /// What `spolia-bench list` says.
 nlohmann::json listing();
 
+/// The schemes' own statements as a Markdown table, for docs/schemes.md.
+std::string scheme_table();
+
 /// A file that takes whole lines, or standard output for "-". Throws usage_error if it cannot be
 /// opened or written, before anything else happens.
 class line_file {
@@ -30,6 +33,7 @@ class line_file {
 
  private:
   std::string path_;
+  bool fresh_;
   std::FILE* file_;
 };
 
