@@ -21,7 +21,7 @@ nlohmann::json listing();
 std::string scheme_table();
 
 /// A file that takes whole lines, or standard output for "-". Throws usage_error if it cannot be
-/// opened or written, before anything else happens.
+/// opened or written. If it is new and nothing is written to it, it goes again.
 class line_file {
  public:
   explicit line_file(std::string path);
