@@ -16,7 +16,6 @@ void choices::begin(std::uint64_t seed) {
 }
 
 bool choices::advance() {
-  path_.resize(next_);
   while (!path_.empty()) {
     decision& last = path_.back();
     if (++last.chosen < last.options) return true;
@@ -102,7 +101,8 @@ std::vector<decision> parse_path(const std::string& text) {
       chosen = static_cast<std::uint32_t>(std::stoul(text.substr(i + 1, close - i - 1)));
       i = close;
     }
-    if (chosen >= max_options) throw std::invalid_argument("a replay string has too large a number");
+    if (chosen >= max_options)
+      throw std::invalid_argument("a replay string has too large a number");
     path.push_back({0, static_cast<std::uint8_t>(chosen)});
   }
   return path;

@@ -55,7 +55,6 @@ class choices {
   std::size_t next_ = 0;
   std::uint64_t state_ = 1;
   std::vector<decision> path_;
-
 };
 
 // "012(40)1": one base-36 digit per decision, larger numbers in parentheses, trailing zeros left

@@ -46,13 +46,13 @@ struct signal_queue {
 struct thread_state {
   fiber stack;
   bool ended = false;
-  bool waiting = false;          // in spin_wait(), until another thread changes something
+  bool waiting = false;  // in spin_wait(), until another thread changes something
   std::uint64_t waiting_since = 0;
   std::uint64_t own_changes = 0;
   waiting_round round;
   signal_queue signals;
-  bool must_deliver = false;     // it was resumed for nothing but its signal
-  int priority = 0;              // pct
+  bool must_deliver = false;  // it was resumed for nothing but its signal
+  int priority = 0;           // pct
   std::vector<exit_hook> hooks;
 };
 
@@ -81,8 +81,8 @@ class engine {
   std::uint64_t load(const atomic_cell& cell, std::memory_order order);
   void store(atomic_cell& cell, std::uint64_t value, std::memory_order order);
   std::uint64_t exchange(atomic_cell& cell, std::uint64_t value, std::memory_order order);
-  std::uint64_t fetch(atomic_cell& cell, arithmetic what, std::uint64_t operand,
-                      std::uint64_t mask, std::memory_order order);
+  std::uint64_t fetch(atomic_cell& cell, arithmetic what, std::uint64_t operand, std::uint64_t mask,
+                      std::memory_order order);
   bool compare_exchange(atomic_cell& cell, std::uint64_t& expected, std::uint64_t desired,
                         std::memory_order success, std::memory_order failure, bool weak);
   void plain_read(tie& object, const void* address);
@@ -159,8 +159,7 @@ class engine {
   void note_load(std::uint32_t where);
   void count_change(std::uint32_t where, std::uint64_t value);
   template <class Update>
-  std::uint64_t update(atomic_cell& cell, const char* name, std::memory_order order,
-                       Update&& next);
+  std::uint64_t update(atomic_cell& cell, const char* name, std::memory_order order, Update&& next);
   std::uint32_t failing_candidates(std::uint32_t where, std::uint64_t expected,
                                    std::memory_order failure);
   plain_history& history_of(tie& object);

@@ -3,10 +3,10 @@
 
 #include <sys/mman.h>
 
+#include <cxxabi.h>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <cxxabi.h>
 #include <new>
 
 // Saves the callee-saved registers on the running stack, stores the stack pointer in *left, and

@@ -68,8 +68,8 @@ void heap::free(block& which, std::uint32_t thread) {
 }
 
 const block* heap::first_live() const {
-  const auto found = std::find_if(blocks_.begin(), blocks_.end(),
-                                  [](const block& each) { return !each.freed; });
+  const auto found =
+      std::find_if(blocks_.begin(), blocks_.end(), [](const block& each) { return !each.freed; });
   return found == blocks_.end() ? nullptr : &*found;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The weak memory model: what a load may return, and what each operation makes visible to whom.
-// Knows nothing of scheduling; every call is one operation of one thread, in the order of execution.
+// Knows nothing of scheduling; every call is one operation of one thread, in the order of
+// execution.
 #pragma once
 
 #include <atomic>
@@ -36,9 +37,9 @@ struct location {
 
 // What one thread knows.
 struct thread_memory {
-  view current;      // what its loads must not be older than
-  view acquirable;   // what an acquire fence would add: the views of all messages it has read
-  view released;     // what its relaxed stores pass on: its view at its last release fence
+  view current;     // what its loads must not be older than
+  view acquirable;  // what an acquire fence would add: the views of all messages it has read
+  view released;    // what its relaxed stores pass on: its view at its last release fence
   clock now{};
   clock acquirable_clock{};
   clock released_clock{};
@@ -57,8 +58,7 @@ class memory_model {
   const clock& now(std::uint32_t thread) const { return threads_[thread].now; }
 
   // The oldest store that a load with this order may return.
-  position oldest_visible(std::uint32_t thread, std::uint32_t where,
-                          std::memory_order order) const;
+  position oldest_visible(std::uint32_t thread, std::uint32_t where, std::memory_order order) const;
   // The thread's next loads of this location return its newest store.
   // Returns false if they would have anyway.
   bool catch_up(std::uint32_t thread, std::uint32_t where);
@@ -89,9 +89,9 @@ class memory_model {
   view_pool pool_;
   std::array<thread_memory, max_threads> threads_;
   std::uint32_t thread_count_ = 0;
-  view strong_;       // S so far: what seq_cst fences have published, and seq_cst accesses
-  view from_light_;   // what happens before some light fence so far; heavy fences see it
-  view from_heavy_;   // what happens before some heavy fence so far; light fences see it
+  view strong_;      // S so far: what seq_cst fences have published, and seq_cst accesses
+  view from_light_;  // what happens before some light fence so far; heavy fences see it
+  view from_heavy_;  // what happens before some heavy fence so far; light fences see it
   view scratch_;
 };
 

@@ -30,7 +30,8 @@ static_assert(sizeof(plain<int>) == sizeof(int));
 static_assert(std::is_trivially_destructible_v<plain<int>>);
 static_assert(!std::is_trivially_destructible_v<plain<std::string>>);
 static_assert(sizeof(atomic<char>) == 1 && sizeof(atomic<two_halves>) == 8);
-static_assert(!std::is_copy_constructible_v<atomic<int>> && !std::is_copy_assignable_v<atomic<int>>);
+static_assert(!std::is_copy_constructible_v<atomic<int>> &&
+              !std::is_copy_assignable_v<atomic<int>>);
 static_assert(!std::is_copy_constructible_v<plain<int>> && !std::is_copy_assignable_v<plain<int>>);
 static_assert(!std::is_convertible_v<int, atomic<int>> && !std::is_convertible_v<int, plain<int>>);
 

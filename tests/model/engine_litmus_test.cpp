@@ -134,8 +134,8 @@ TEST(store_buffering, anything_less_than_light_against_heavy_allows_both_old) {
   EXPECT_EQ(store_buffering(fence::light, nothing), all_two);
 }
 
-// The kernel interrupts one processor after the other. So T2's heavy fence may come after T0's light
-// one (T2 has seen w) and before T1's (T1 has seen z) without ordering the two.
+// The kernel interrupts one processor after the other. So T2's heavy fence may come after T0's
+// light one (T2 has seen w) and before T1's (T1 has seen z) without ordering the two.
 TEST(store_buffering, a_heavy_fence_between_two_light_ones_does_not_order_them) {
   const outcomes got = run(4, {[](variables& v) {
                                  v.x.store_relaxed(1);
@@ -164,7 +164,8 @@ TEST(store_buffering, rmw_reads_the_newest) {
             (outcomes{"01", "10"}));
 }
 
-// ---- message passing -----------------------------------------------------------------------------
+// ---- message passing
+// -----------------------------------------------------------------------------
 
 outcomes message_passing(const body& send, const body& receive) { return run(2, {send, receive}); }
 
@@ -262,7 +263,8 @@ TEST(release_sequence, rmw_continues_and_store_breaks_it) {
   EXPECT_EQ(same_thread, (outcomes{"00", "01", "11", "20", "21"}));
 }
 
-// ---- more threads --------------------------------------------------------------------------------
+// ---- more threads
+// --------------------------------------------------------------------------------
 
 outcomes independent_reads(const body& write_x, const body& write_y, const body& xy,
                            const body& yx) {

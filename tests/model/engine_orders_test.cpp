@@ -65,24 +65,24 @@ std::string refused(Operation operation) {
   });
 }
 
-#define SPOLIA_CHECK_ORDER(order, on_failure)                                                     \
-  TEST(orders, order##_read_modify_write) {                                                       \
-    EXPECT_EQ(trace_of([](word& w) { w.exchange_##order(6); }),                                   \
-              read_then_write("exchange", #order, 6));                                            \
-    EXPECT_EQ(trace_of([](word& w) { w.fetch_add_##order(3); }),                                  \
-              read_then_write("fetch_add", #order, 8));                                           \
-    EXPECT_EQ(trace_of([](word& w) { w.fetch_sub_##order(3); }),                                  \
-              read_then_write("fetch_sub", #order, 2));                                           \
-    EXPECT_EQ(trace_of([](word& w) { w.fetch_or_##order(2); }),                                   \
-              read_then_write("fetch_or", #order, 7));                                            \
-    EXPECT_EQ(trace_of([](word& w) { w.fetch_and_##order(6); }),                                  \
-              read_then_write("fetch_and", #order, 4));                                           \
-    auto strong = [](word& w, int& expected) { return w.cas_strong_##order(expected, 9); };       \
-    auto weak = [](word& w, int& expected) { return w.cas_weak_##order(expected, 9); };           \
-    EXPECT_EQ(swapped(strong), read_then_write("cas", #order, 9));                                \
-    EXPECT_EQ(swapped(weak), read_then_write("cas", #order, 9));                                  \
-    EXPECT_EQ(refused(strong), "cas fails: " #on_failure " word = 5;");                           \
-    EXPECT_EQ(refused(weak), "cas fails: " #on_failure " word = 5;");                             \
+#define SPOLIA_CHECK_ORDER(order, on_failure)                                               \
+  TEST(orders, order##_read_modify_write) {                                                 \
+    EXPECT_EQ(trace_of([](word& w) { w.exchange_##order(6); }),                             \
+              read_then_write("exchange", #order, 6));                                      \
+    EXPECT_EQ(trace_of([](word& w) { w.fetch_add_##order(3); }),                            \
+              read_then_write("fetch_add", #order, 8));                                     \
+    EXPECT_EQ(trace_of([](word& w) { w.fetch_sub_##order(3); }),                            \
+              read_then_write("fetch_sub", #order, 2));                                     \
+    EXPECT_EQ(trace_of([](word& w) { w.fetch_or_##order(2); }),                             \
+              read_then_write("fetch_or", #order, 7));                                      \
+    EXPECT_EQ(trace_of([](word& w) { w.fetch_and_##order(6); }),                            \
+              read_then_write("fetch_and", #order, 4));                                     \
+    auto strong = [](word& w, int& expected) { return w.cas_strong_##order(expected, 9); }; \
+    auto weak = [](word& w, int& expected) { return w.cas_weak_##order(expected, 9); };     \
+    EXPECT_EQ(swapped(strong), read_then_write("cas", #order, 9));                          \
+    EXPECT_EQ(swapped(weak), read_then_write("cas", #order, 9));                            \
+    EXPECT_EQ(refused(strong), "cas fails: " #on_failure " word = 5;");                     \
+    EXPECT_EQ(refused(weak), "cas fails: " #on_failure " word = 5;");                       \
   }
 
 SPOLIA_CHECK_ORDER(relaxed, relaxed)

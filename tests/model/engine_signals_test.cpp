@@ -152,12 +152,13 @@ TEST(signals, give_no_happens_before) {
   EXPECT_NE(racy.why.find("data race"), std::string::npos) << racy.why;
 }
 
-// ---- jumps ---------------------------------------------------------------------------------------
+// ---- jumps
+// ---------------------------------------------------------------------------------------
 
 sigjmp_buf restart;
-bool restartable;       // the reader is in its section; only the reader's own thread looks
-int sections;           // how many the reader has begun
-atomic<int> phase{0};   // odd: in a section
+bool restartable;      // the reader is in its section; only the reader's own thread looks
+int sections;          // how many the reader has begun
+atomic<int> phase{0};  // odd: in a section
 
 void jump_back() {
   if (!restartable) return;
@@ -202,8 +203,8 @@ model::outcome neutralize(void (*handler)(), bool fenced, bool wait) {
   return explore([=](model::scenario& run) {
     restartable = false;
     sections = 0;
-    auto head = std::make_shared<atomic<cell*>>(
-        new (memory::allocate(sizeof(cell), alignof(cell))) cell());
+    auto head =
+        std::make_shared<atomic<cell*>>(new (memory::allocate(sizeof(cell), alignof(cell))) cell());
     run.thread([=] { read_in_section(*head); });
     run.thread([=] { unlink_and_free(*head, handler, fenced, wait); });
   });
@@ -248,7 +249,8 @@ TEST(jumps, can_be_repeated) {
   EXPECT_EQ(seen, (std::set<int>{0, 1, 2}));
 }
 
-// ---- exit hooks ----------------------------------------------------------------------------------
+// ---- exit hooks
+// ----------------------------------------------------------------------------------
 
 TEST(exit_hooks, run_in_reverse_order_on_their_thread_and_may_use_everything) {
   static std::vector<std::string>* log;
@@ -282,6 +284,19 @@ TEST(exit_hooks, of_set_up_and_finally_run_at_their_ends) {
     run.finally([=] { model::at_thread_exit(leave, nullptr); });
   }));
   EXPECT_EQ(left, 2);
+}
+
+// A scheme's hook says that its thread is out of reach, so no handler may come after it.
+TEST(exit_hooks, run_after_the_last_pending_signal) {
+  static bool left;
+  expect_clean(explore([](model::scenario& run) {
+    left = false;
+    run.thread([] {
+      model::at_thread_exit([](void*) { left = true; }, nullptr);
+      model::yield();
+    });
+    run.thread([] { model::signal(0, [] { model::check(!left, "before the hooks"); }); });
+  }));
 }
 
 // A hook that frees what its thread owned, as schemes do.

@@ -150,13 +150,12 @@ void push_and_pop(model::scenario& run, bool asymmetric) {
 model::outcome check_stack(model::options how, bool asymmetric, const char* fault = "") {
   how.fault = fault;
   const auto start = std::chrono::steady_clock::now();
-  const model::outcome got = model::explore(
-      how, [=](model::scenario& run) { push_and_pop(run, asymmetric); });
+  const model::outcome got =
+      model::explore(how, [=](model::scenario& run) { push_and_pop(run, asymmetric); });
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   std::printf("%-26s %-10s %8llu executions %7.3f s %9.0f/s  %s\n", fault[0] ? fault : "right",
-              asymmetric ? "asymmetric" : "full",
-              static_cast<unsigned long long>(got.executions), took.count(),
-              static_cast<double>(got.executions) / took.count(), got.why.c_str());
+              asymmetric ? "asymmetric" : "full", static_cast<unsigned long long>(got.executions),
+              took.count(), static_cast<double>(got.executions) / took.count(), got.why.c_str());
   return got;
 }
 
@@ -180,7 +179,7 @@ TEST_P(treiber, is_right_at_random) {
   }
 }
 
-constexpr const char* faults[] = {"stack.relaxed_push", "stack.relaxed_hazard",
+constexpr const char* faults[] = {"stack.relaxed_push",     "stack.relaxed_hazard",
                                   "stack.no_protect_fence", "stack.no_retire_fence",
                                   "stack.relaxed_scan",     "stack.light_retire_fence"};
 

@@ -56,27 +56,25 @@ class atomic {
 
 // exchange_relaxed, cas_strong_relaxed, cas_weak_relaxed, fetch_add_relaxed, ...; and so on for the
 // other orders. `on_failure` is the order of a compare-and-swap that fails.
-#define SPOLIA_ATOMIC_RMW(name, on_failure)                                                    \
-  SPOLIA_ALWAYS_INLINE T exchange_##name(T v) noexcept {                                       \
-    return value_.exchange(v, order::name);                                                    \
-  }                                                                                            \
-  SPOLIA_ALWAYS_INLINE bool cas_strong_##name(T& expected, T desired) noexcept {               \
-    static_assert(comparable);                                                                 \
-    return value_.compare_exchange_strong(expected, desired, order::name, order::on_failure);  \
-  }                                                                                            \
-  SPOLIA_ALWAYS_INLINE bool cas_weak_##name(T& expected, T desired) noexcept {                 \
-    static_assert(comparable);                                                                 \
-    return value_.compare_exchange_weak(expected, desired, order::name, order::on_failure);    \
-  }                                                                                            \
-  SPOLIA_ATOMIC_FETCH(add, name)                                                               \
-  SPOLIA_ATOMIC_FETCH(sub, name)                                                               \
-  SPOLIA_ATOMIC_FETCH(or, name)                                                                \
+#define SPOLIA_ATOMIC_RMW(name, on_failure)                                                        \
+  SPOLIA_ALWAYS_INLINE T exchange_##name(T v) noexcept { return value_.exchange(v, order::name); } \
+  SPOLIA_ALWAYS_INLINE bool cas_strong_##name(T& expected, T desired) noexcept {                   \
+    static_assert(comparable);                                                                     \
+    return value_.compare_exchange_strong(expected, desired, order::name, order::on_failure);      \
+  }                                                                                                \
+  SPOLIA_ALWAYS_INLINE bool cas_weak_##name(T& expected, T desired) noexcept {                     \
+    static_assert(comparable);                                                                     \
+    return value_.compare_exchange_weak(expected, desired, order::name, order::on_failure);        \
+  }                                                                                                \
+  SPOLIA_ATOMIC_FETCH(add, name)                                                                   \
+  SPOLIA_ATOMIC_FETCH(sub, name)                                                                   \
+  SPOLIA_ATOMIC_FETCH(or, name)                                                                    \
   SPOLIA_ATOMIC_FETCH(and, name)
-#define SPOLIA_ATOMIC_FETCH(what, name)                                                        \
-  SPOLIA_ALWAYS_INLINE T fetch_##what##_##name(T v) noexcept                                   \
-    requires(std::integral<T> && !std::same_as<T, bool>)                                       \
-  {                                                                                            \
-    return value_.fetch_##what(v, order::name);                                                \
+#define SPOLIA_ATOMIC_FETCH(what, name)                      \
+  SPOLIA_ALWAYS_INLINE T fetch_##what##_##name(T v) noexcept \
+    requires(std::integral<T> && !std::same_as<T, bool>)     \
+  {                                                          \
+    return value_.fetch_##what(v, order::name);              \
   }
 
   SPOLIA_ATOMIC_RMW(relaxed, relaxed)
@@ -117,8 +115,8 @@ class plain {
     return value_;
   }
 
-  SPOLIA_ALWAYS_INLINE constexpr void write(T value)
-      noexcept(std::is_nothrow_move_assignable_v<T>) {
+  SPOLIA_ALWAYS_INLINE constexpr void write(T value) noexcept(
+      std::is_nothrow_move_assignable_v<T>) {
 #if defined(SPOLIA_MODEL)
     watch_.before_write(this);
 #endif

@@ -22,8 +22,8 @@
 /// release store or RMW and an acquire load or RMW on one location.
 ///
 /// Cost: light() is a load and a compiler barrier where the kernel has membarrier(2), else a full
-/// fence (tens of cycles). heavy() is a system call of about 1 to 5 microseconds, else a full fence.
-/// Set SPOLIA_MEMBARRIER=off in the environment to force the fallback. All are thread-safe,
+/// fence (tens of cycles). heavy() is a system call of about 1 to 5 microseconds, else a full
+/// fence. Set SPOLIA_MEMBARRIER=off in the environment to force the fallback. All are thread-safe,
 /// async-signal-safe and never fail. A forked child inherits the parent's registration.
 #pragma once
 

@@ -96,11 +96,11 @@ struct outcome {
   std::string why{};             ///< what failed
   std::uint64_t executions = 0;  ///< including the cut ones
   std::uint64_t cut = 0;
-  std::uint64_t steps = 0;       ///< operations in all executions
-  bool exhausted = false;        ///< exhaustive mode only: nothing is left to try
-  std::string replay{};          ///< after a failure: the decisions that lead to it
-  std::uint64_t seed = 0;        ///< after a failure in random or pct mode: gives it at once
-  std::string trace{};           ///< after a failure: what each thread did, in order
+  std::uint64_t steps = 0;  ///< operations in all executions
+  bool exhausted = false;   ///< exhaustive mode only: nothing is left to try
+  std::string replay{};     ///< after a failure: the decisions that lead to it
+  std::uint64_t seed = 0;   ///< after a failure in random or pct mode: gives it at once
+  std::string trace{};      ///< after a failure: what each thread did, in order
 };
 
 /// What the set-up function fills. Threads are numbered 0, 1, 2, ... in the order of thread() calls

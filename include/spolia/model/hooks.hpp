@@ -85,8 +85,8 @@ void yield();
 void at_thread_exit(void (*hook)(void*), void* argument);
 
 /// Sends a signal: `handler` runs once on thread `thread`, on its own stack, before one of its next
-/// operations; which one is explored, but it is never lost: at the latest it runs when no thread can
-/// go on without it, or when the thread's body or its exit hooks return. The same handler is
+/// operations; which one is explored, but it is never lost: at the latest it runs when no thread
+/// can go on without it, or when the thread's body or its exit hooks return. The same handler is
 /// pending at most once per thread, and it orders nothing by itself. The handler may siglongjmp to
 /// a frame of its own thread (use sigsetjmp(buffer, 0), and build without _FORTIFY_SOURCE);
 /// therefore handlers are not blocked while one runs, as with SA_NODEFER. Without effect on a
