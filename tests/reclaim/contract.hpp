@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file What the parts of the contract suite share. The suite states what every domain promises,
+/// whatever its scheme and release policy; contract_*_test.cpp are its parts.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include <spolia/reclaim.hpp>
+
+#include "support/all_domains.hpp"
+#include "support/ledger.hpp"
+
+namespace spolia::test {
+
+template <class Domain, class Value = tracked>
+struct block : Domain::header {
+  explicit block(ledger& book, std::uint64_t v = 0) : value(book, v) {}
+  Value value;
+};
+
+/// Unlinks nothing: for blocks that only the caller knows, or that the caller has just unlinked.
+template <class Guard, class Block>
+void retire_tracked(Guard& guard, Block* b) {
+  b->value.note_retired();
+  guard.retire(b);
+}
+
+/// Makes and retires `count` blocks, each in an operation of its own.
+template <class Domain>
+void retire_fresh(Domain& d, ledger& book, int count) {
+  for (int i = 0; i < count; ++i) {
+    auto* const fresh = d.template make<block<Domain>>(book);
+    auto guard = d.enter();
+    retire_tracked(guard, fresh);
+  }
+}
+
+/// Reads a pointer so that it may be followed while the guard lives, under any scheme.
+template <class Guard, class T>
+T* hold(Guard& guard, const atomic<T*>& source, unsigned slot = 0) {
+  return guard.read([&] {
+    T* const p = guard.protect(source, slot);
+    guard.keep(p, slot);
+    return p;
+  });
+}
+
+/// Runs `f()` on a thread of its own, to its end.
+template <class F>
+void on_another_thread(F&& f) {
+  std::thread(std::forward<F>(f)).join();
+}
+
+}  // namespace spolia::test

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+// Allocations that fail, and users who break the rules.
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <new>
+#include <optional>
+#include <stdexcept>
+#include <thread>
+
+#include "reclaim/contract.hpp"
+#include "support/faults.hpp"
+#include "support/structures.hpp"
+
+namespace {
+
+using namespace spolia;
+using namespace spolia::test;
+
+template <class Domain>
+class contract_faults : public testing::Test {
+ protected:
+  ledger book_;
+};
+TYPED_TEST_SUITE(contract_faults, all_domains, domain_names);
+
+/// What a container does: everything that may fail, on a thread that has never used the domain.
+template <class Domain>
+void use_everything(Domain& d, ledger& book) {
+  auto* const b = d.template make<block<Domain>>(book);
+  std::optional<typename Domain::guard> guard;
+  try {
+    guard.emplace(d.enter());
+  } catch (const std::bad_alloc&) {
+    d.destroy(b);
+    throw;
+  }
+  retire_tracked(*guard, b);  // never fails
+  auto* const foreign = new (std::nothrow) tracked(book);
+  if (foreign == nullptr) throw std::bad_alloc();
+  try {
+    guard->retire(foreign);
+  } catch (const std::bad_alloc&) {
+    EXPECT_EQ(foreign->read(), 0U) << "it is not ours any more";
+    delete foreign;
+    throw;
+  }
+}
+
+TYPED_TEST(contract_faults, an_allocation_that_fails_changes_nothing) {
+  ledger& book = this->book_;
+  {
+    TypeParam d(eager<TypeParam>());
+    std::uint64_t failures = 0;
+    for (std::uint64_t n = 1;; ++n) {
+      bool fired = false;
+      on_another_thread([&] {
+        fail_after fault(n);
+        try {
+          use_everything(d, book);
+        } catch (const std::bad_alloc&) {
+          EXPECT_TRUE(fault.fired());
+        }
+        fired = fault.fired();
+      });
+      retire_fresh(d, book, 10);
+      if (!fired) break;
+      ++failures;
+    }
+    EXPECT_GE(failures, 3U);
+    EXPECT_TRUE(drain_all(d));
+    if (TypeParam::info().reclaims) book.expect_empty();
+  }
+  book.expect_empty();
+}
+
+TYPED_TEST(contract_faults, freeing_needs_no_memory) {
+  ledger& book = this->book_;
+  {
+    TypeParam d(eager<TypeParam>());
+    retire_fresh(d, book, 200);
+    auto* const unpublished = d.template make<block<TypeParam>>(book);
+    on_another_thread([&] { retire_fresh(d, book, 200); });
+    on_another_thread([&] {
+      fail_after none_left(1, failing::from_then_on);
+      d.destroy(unpublished);  // the thread's first call
+    });
+    {
+      auto guard = d.enter();  // the thread's cell is there
+      fail_after none_left(1, failing::from_then_on);
+      auto inner = std::move(guard);
+    }
+    bool drained;
+    {
+      fail_after none_left(1, failing::from_then_on);
+      drained = drain_all(d);
+    }
+    EXPECT_TRUE(drained);
+    if (TypeParam::info().reclaims) book.expect_empty();
+  }
+  book.expect_empty();
+}
+
+struct throwing_block_error : std::runtime_error {
+  using runtime_error::runtime_error;
+};
+
+template <class Domain>
+struct throwing_block : Domain::header {
+  throwing_block() { throw throwing_block_error("no"); }
+};
+
+TYPED_TEST(contract_faults, a_constructor_that_throws_leaves_no_memory_behind) {
+  TypeParam d;
+  d.destroy(d.template make<block<TypeParam>>(this->book_));
+  const auto before = live_allocations();
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_THROW(
+        {
+          auto* const never = d.template make<throwing_block<TypeParam>>();
+          d.destroy(never);
+        },
+        throwing_block_error);
+  }
+  // A pool may keep one piece of memory; it does not keep one for each attempt.
+  EXPECT_LE(live_allocations(), before + 1);
+}
+
+struct moves_badly {
+  moves_badly() = default;
+  moves_badly(moves_badly&& other) : value(other.value) {
+    if (value == 0) throw throwing_block_error("no");
+  }
+  void operator()(tracked* p) const noexcept { delete p; }
+  int value = 0;
+};
+
+TYPED_TEST(contract_faults, a_deleter_that_cannot_be_moved_retires_nothing) {
+  ledger& book = this->book_;
+  TypeParam d;
+  {
+    auto guard = d.enter();
+    auto* const object = new tracked(book);
+    const auto before = live_allocations();
+    EXPECT_THROW(guard.retire(object, moves_badly{}), throwing_block_error);
+    EXPECT_LE(live_allocations(), before + 1);  // what gtest keeps of the exception
+    delete object;
+  }
+  EXPECT_EQ(d.stats().retired, 0U);
+  book.expect_empty();
+}
+
+#if SPOLIA_CHECKS
+
+template <class Domain>
+class contract_misuse : public testing::Test {
+ protected:
+  // The child of a death test starts afresh: other threads' locks are not copied into it.
+  void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
+};
+using some_schemes = testing::Types<domain<token>, domain<debra>, domain<hazard_pointers>,
+                                    domain<neutralization>, domain<token_periodic>>;
+TYPED_TEST_SUITE(contract_misuse, some_schemes, domain_names);
+
+TYPED_TEST(contract_misuse, retiring_a_block_twice_is_reported) {
+  EXPECT_DEATH(
+      {
+        ledger book;
+        TypeParam d;
+        auto* const b = d.template make<block<TypeParam>>(book);
+        auto guard = d.enter();
+        guard.retire(b);
+        guard.retire(b);
+      },
+      "a block was retired twice");
+}
+
+TYPED_TEST(contract_misuse, a_guard_that_outlives_its_domain_is_reported) {
+  EXPECT_DEATH(
+      {
+        auto d = std::make_unique<TypeParam>();
+        auto guard = d->enter();
+        d.reset();
+      },
+      "a guard outlives its domain");
+}
+
+TYPED_TEST(contract_misuse, a_thread_that_ends_inside_a_guard_is_reported) {
+  EXPECT_DEATH(
+      {
+        TypeParam d;
+        std::optional<typename TypeParam::guard> escaped;
+        on_another_thread([&] { escaped.emplace(d.enter()); });
+        escaped.reset();
+      },
+      "a thread ended inside a guard");
+}
+
+TYPED_TEST(contract_misuse, a_guard_that_ends_on_another_thread_is_reported) {
+  EXPECT_DEATH(
+      {
+        TypeParam d;
+        std::optional<typename TypeParam::guard> guard(d.enter());
+        on_another_thread([&] { guard.reset(); });
+      },
+      "a guard ends on another thread than it began on");
+}
+
+TYPED_TEST(contract_misuse, draining_inside_a_guard_is_reported) {
+  EXPECT_DEATH(
+      {
+        TypeParam d;
+        auto guard = d.enter();
+        d.drain();
+      },
+      "drain inside a guard");
+}
+
+TEST(contract_misuse_handler, a_program_may_hear_of_mistakes_and_go_on) {
+  static int heard = 0;
+  const auto before = core::set_misuse_handler([](const char*, std::uint32_t) { ++heard; });
+  ledger book;
+  {
+    domain<> d;
+    auto* const b = d.make<block<domain<>>>(book);
+    auto guard = d.enter();
+    guard.retire(b);
+    guard.retire(b);
+    EXPECT_FALSE(d.drain());
+  }
+  core::set_misuse_handler(before);
+  EXPECT_EQ(heard, 2);
+  book.expect_empty();
+}
+
+#endif
+
+}  // namespace

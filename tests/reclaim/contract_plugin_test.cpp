@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plugins that hold static copies of the library and go while threads live that have used them.
+
+#include <gtest/gtest.h>
+
+#include <dlfcn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include <spolia/reclaim.hpp>
+
+#include "reclaim/plugin.hpp"
+#include "support/parked_thread.hpp"
+
+namespace {
+
+using spolia::test::parked_thread;
+using spolia::test::parking_spot;
+
+class plugin {
+ public:
+  explicit plugin(const char* path) : path_(path), handle_(dlopen(path, RTLD_NOW | RTLD_LOCAL)) {
+    if (handle_ == nullptr) {
+      ADD_FAILURE() << dlerror();
+      return;
+    }
+    work_ = function<decltype(&plugin_work)>("plugin_work");
+    function<decltype(&plugin_count_in)>("plugin_count_in")(&live_);
+  }
+  plugin(const plugin&) = delete;
+  plugin& operator=(const plugin&) = delete;
+  ~plugin() { unload(); }
+
+  void work(int count) const { work_(count); }
+  int live() const { return live_.load(); }
+
+  void unload() {
+    if (handle_ == nullptr) return;
+    EXPECT_EQ(dlclose(std::exchange(handle_, nullptr)), 0);
+    EXPECT_EQ(dlopen(path_, RTLD_NOW | RTLD_NOLOAD), nullptr) << "the test needs it to be gone";
+  }
+
+ private:
+  template <class F>
+  F function(const char* name) {
+    void* const found = dlsym(handle_, name);
+    EXPECT_NE(found, nullptr) << name;
+    return reinterpret_cast<F>(found);
+  }
+
+  const char* path_;
+  void* handle_;
+  decltype(&plugin_work) work_ = nullptr;
+  std::atomic<int> live_{0};
+};
+
+void use_own_domain() {
+  static spolia::domain<> own;
+  struct block : spolia::domain<>::header {};
+  for (int i = 0; i < 100; ++i) {
+    auto* const fresh = own.make<block>();
+    auto guard = own.enter();
+    guard.retire(fresh);
+  }
+}
+
+TEST(contract_plugin, threads_outlive_the_plugin_that_they_have_used) {
+  for (int round = 0; round < 3; ++round) {
+    plugin first(SPOLIA_FIRST_PLUGIN);
+    plugin second(SPOLIA_SECOND_PLUGIN);
+    std::vector<std::unique_ptr<parked_thread>> users;
+    for (int t = 0; t < 4; ++t) {
+      users.push_back(std::make_unique<parked_thread>([&, t](parking_spot& spot) {
+        use_own_domain();
+        first.work(100);
+        if (t % 2 == 0) second.work(100);
+        spot.park();
+        use_own_domain();
+        if (t % 2 == 0) second.work(100);
+      }));
+    }
+    EXPECT_GT(first.live(), 0) << "nothing waits: this test tests nothing";
+    first.unload();
+    EXPECT_EQ(first.live(), 0) << "the domain went with the plugin";
+    for (auto& user : users) user->release();  // ends, with the first plugin's key gone
+    second.work(10);
+    second.unload();
+    EXPECT_EQ(second.live(), 0);
+  }
+}
+
+TEST(contract_plugin, a_fork_after_unloading_calls_nothing_that_is_gone) {
+  {
+    plugin gone(SPOLIA_FIRST_PLUGIN);
+    gone.work(10);
+  }
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(30);
+    use_own_domain();
+    _exit(0);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
+}  // namespace

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+// Threads that end, idle, stall, come by the thousand, and vanish in a fork.
+
+#include <gtest/gtest.h>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "reclaim/contract.hpp"
+#include "support/parked_thread.hpp"
+#include "support/stress.hpp"
+#include "support/structures.hpp"
+
+namespace {
+
+using namespace spolia;
+using namespace spolia::test;
+
+template <class Domain>
+class contract_threads : public testing::Test {
+ protected:
+  ledger book_;
+};
+TYPED_TEST_SUITE(contract_threads, all_domains, domain_names);
+
+TYPED_TEST(contract_threads, the_blocks_of_a_thread_that_ended_are_adopted) {
+  ledger& book = this->book_;
+  TypeParam d;
+  on_another_thread([&] { retire_fresh(d, book, 100); });
+  EXPECT_EQ(book.retired(), 100);
+  EXPECT_TRUE(drain_all(d));
+  if (TypeParam::info().reclaims) book.expect_empty();
+}
+
+/// Uses its domain when its thread ends, after everything else that the thread did.
+template <class Domain>
+struct late_user {
+  Domain* home = nullptr;
+  ledger* book = nullptr;
+  ~late_user() {
+    if (home != nullptr) retire_fresh(*home, *book, 10);
+  }
+};
+
+TYPED_TEST(contract_threads, thread_local_destructors_may_use_the_domain) {
+  ledger& book = this->book_;
+  TypeParam d;
+  for (const bool joined_before : {false, true}) {
+    for (int i = 0; i < 3; ++i) {
+      on_another_thread([&] {
+        // Constructed before the thread joins: destroyed after whatever joining constructs.
+        thread_local late_user<TypeParam> last;
+        last.home = &d;
+        last.book = &book;
+        if (joined_before) retire_fresh(d, book, 10);
+      });
+    }
+  }
+  EXPECT_EQ(book.retired(), 3 * 10 + 3 * 20);
+  EXPECT_TRUE(drain_all(d));
+  if (TypeParam::info().reclaims) book.expect_empty();
+}
+
+TYPED_TEST(contract_threads, a_thousand_short_threads_leave_nothing_behind) {
+  ledger& book = this->book_;
+  TypeParam d(eager<TypeParam>());
+  for (int i = 0; i < 250; ++i) {
+    std::vector<std::thread> some;
+    for (int t = 0; t < 4; ++t) some.emplace_back([&] { retire_fresh(d, book, 5); });
+    for (std::thread& t : some) t.join();
+  }
+  EXPECT_TRUE(drain_all(d));
+  EXPECT_EQ(book.retired(), 1000 * 5);
+  EXPECT_LE(d.stats().threads, 1U);
+  if (TypeParam::info().reclaims) book.expect_empty();
+}
+
+TYPED_TEST(contract_threads, more_threads_than_cores_share_a_stack) {
+  ledger& book = this->book_;
+  {
+    TypeParam d(eager<TypeParam>());
+    treiber_stack<tracked, TypeParam> stack(d);
+    run_stress({.threads = 24, .share = 0.1}, [&](stress_thread& self) {
+      while (self.running()) {
+        stack.put(tracked(book, self.index()));
+        stack.take();
+        self.jitter();
+      }
+    });
+    while (stack.take().has_value()) continue;
+    EXPECT_TRUE(drain_all(d));
+  }
+  EXPECT_GT(book.retired(), 0);
+  book.expect_empty();
+}
+
+TYPED_TEST(contract_threads, the_blocks_of_an_idle_thread_are_adopted) {
+  if (!TypeParam::info().reclaims || needs_everybody<TypeParam>) return;
+  ledger idle_book;
+  ledger& book = this->book_;
+  TypeParam d(eager<TypeParam>());
+  parked_thread idle([&](parking_spot& spot) {
+    // A guard of another thread keeps the blocks waiting until this one has stopped.
+    retire_fresh(d, idle_book, 10);
+    spot.park();
+    retire_fresh(d, idle_book, 10);
+  });
+  for (int i = 0; i < 3000 && idle_book.live() != 0; ++i) retire_fresh(d, book, 1000);
+  EXPECT_EQ(idle_book.live(), 0) << "they wait for a thread that does nothing";
+  idle.release();
+  EXPECT_TRUE(d.drain());
+  idle_book.expect_empty();
+}
+
+TYPED_TEST(contract_threads, a_stalled_reader_holds_up_no_more_than_stated) {
+  ledger& book = this->book_;
+  constexpr int blocks = 20'000;
+  {
+    TypeParam d(eager<TypeParam>());
+    atomic<block<TypeParam>*> source(d.template make<block<TypeParam>>(book, 3U));
+    parked_thread reader([&](parking_spot& spot) {
+      auto guard = d.enter();
+      const auto* const seen = hold(guard, source);
+      spot.park();
+      EXPECT_EQ(seen->value.read(), 3U);
+    });
+    {
+      auto guard = d.enter();
+      retire_tracked(guard, source.exchange_relaxed(nullptr));
+    }
+    const auto bound = d.garbage_bound(2);
+    EXPECT_EQ(bound.has_value(), TypeParam::info().robust);
+    for (int i = 0; i < blocks; ++i) {
+      retire_fresh(d, book, 1);
+      if (bound.has_value()) {
+        ASSERT_LE(d.garbage(), *bound);
+      }
+    }
+    if (!bound.has_value()) {
+      // The reader may hold any block that was reachable after it began. Those are all.
+      EXPECT_EQ(book.limbo(), blocks + 1);
+    }
+    reader.release();
+    EXPECT_TRUE(drain_all(d));
+  }
+  book.expect_empty();
+}
+
+/// Runs `f` in a child; its status is 0 if no expectation failed there and it did not hang.
+template <class F>
+int status_of_child(F f) {
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(30);
+    f();
+    _exit(testing::Test::HasFailure() ? 1 : 0);
+  }
+  int status = -1;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  return status;
+}
+
+TYPED_TEST(contract_threads, a_forked_child_goes_on_alone) {
+  ledger& book = this->book_;
+  {
+    TypeParam d(eager<TypeParam>());
+    std::atomic<bool> stop{false};
+    std::atomic<int> running{0};
+    std::vector<std::thread> others;
+    for (int t = 0; t < 2; ++t) {
+      others.emplace_back([&] {
+        retire_fresh(d, book, 10);
+        ++running;
+        while (!stop.load()) retire_fresh(d, book, 10);
+      });
+    }
+    while (running.load() < 2) std::this_thread::yield();
+    retire_fresh(d, book, 10);
+    const int status = status_of_child([&] {
+      ledger own;
+      retire_fresh(d, own, 1000);
+      d.drain();  // not true: blocks that waited with the threads that vanished are never freed
+      EXPECT_EQ(own.live(), TypeParam::info().reclaims ? 0 : 1000);
+    });
+    EXPECT_EQ(status, 0);
+    stop = true;
+    for (std::thread& t : others) t.join();
+    retire_fresh(d, book, 10);
+    EXPECT_TRUE(drain_all(d));
+    if (TypeParam::info().reclaims) book.expect_empty();
+  }
+  book.expect_empty();
+}
+
+TYPED_TEST(contract_threads, a_fork_may_catch_an_adopter_at_work) {
+  ledger& book = this->book_;
+  {
+    TypeParam d;
+    std::atomic<bool> stop{false};
+    std::thread adopter([&] {
+      while (!stop.load()) d.drain();
+    });
+    on_another_thread([&] { retire_fresh(d, book, 10); });  // an ended thread's cell, too
+    for (int i = 0; i < 15; ++i) {
+      retire_fresh(d, book, 10);
+      const int status = status_of_child([&] {
+        ledger own;
+        retire_fresh(d, own, 100);
+        d.drain();
+      });
+      EXPECT_EQ(status, 0);
+    }
+    stop = true;
+    adopter.join();
+    EXPECT_TRUE(drain_all(d));
+  }
+  book.expect_empty();
+}
+
+}  // namespace

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// Every scheme with every release policy, for typed tests:
+///
+///     TYPED_TEST_SUITE(contract, all_domains, domain_names);
+///
+/// and options that make schemes act at once instead of after thousands of operations.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <type_traits>
+
+#include <spolia/reclaim.hpp>
+
+namespace spolia::test {
+
+template <class... Schemes>
+struct every_policy {
+  template <class... Lists>
+  struct join;
+  template <class... A>
+  struct join<testing::Types<A...>> {
+    using type = testing::Types<A...>;
+  };
+  template <class... A, class... B, class... Rest>
+  struct join<testing::Types<A...>, testing::Types<B...>, Rest...>
+      : join<testing::Types<A..., B...>, Rest...> {};
+
+  template <class Scheme>
+  using policies =
+      testing::Types<domain<Scheme, batch>, domain<Scheme, amortized>, domain<Scheme, pooled>>;
+  using type = typename join<policies<Schemes>...>::type;
+};
+
+using all_domains = every_policy<token, debra, hazard_pointers, neutralization, neutralization_plus,
+                                 none, token_naive, token_pass_first, token_periodic>::type;
+
+/// One domain for each scheme, where the policy makes no difference.
+using all_schemes =
+    testing::Types<domain<token>, domain<debra>, domain<hazard_pointers>, domain<neutralization>,
+                   domain<neutralization_plus>, domain<none>, domain<token_naive>,
+                   domain<token_pass_first>, domain<token_periodic>>;
+
+struct domain_names {
+  template <class Domain>
+  static std::string GetName(int) {
+    return std::string(Domain::info().name) + "_" + std::string(Domain::release_type::name);
+  }
+};
+
+/// Do the scheme's threads have to keep running, or exit, for blocks to be freed?
+template <class Domain>
+inline constexpr bool needs_everybody =
+    std::is_same_v<typename Domain::scheme_type, token_naive> ||
+    std::is_same_v<typename Domain::scheme_type, token_pass_first> ||
+    std::is_same_v<typename Domain::scheme_type, token_periodic>;
+
+/// Options with which everything happens as early as it can.
+template <class Domain>
+typename Domain::options eager() {
+  typename Domain::options o;
+  if constexpr (requires { o.scheme.tick_every; }) o.scheme.tick_every = 1;
+  if constexpr (requires { o.scheme.patience; }) o.scheme.patience = 1;
+  if constexpr (requires { o.scheme.scan_every; }) o.scheme.scan_every = 1;
+  if constexpr (requires { o.scheme.scan_at; }) o.scheme.scan_at = 1;
+  if constexpr (requires { o.scheme.low; }) o.scheme.low = 1;
+  if constexpr (requires { o.scheme.high; }) o.scheme.high = 2;
+  return o;
+}
+
+/// drain() until nothing waits. True at once for schemes that never free.
+template <class Domain>
+bool drain_all(Domain& d) {
+  if constexpr (!Domain::info().reclaims) return true;
+  return d.drain();
+}
+
+}  // namespace spolia::test

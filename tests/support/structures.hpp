@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// Small lock-free structures, each written once over any domain, as a container writes them: what
+/// the tests of schemes do their work on. The reader may take them as examples of the contract.
+///
+///   treiber_stack        one pointer is protected and validated by its source: any scheme
+///   michael_scott_queue  two are, and the second by a look at the head: any scheme
+///   optimistic_set       Harris's list, whose searches walk through removed runs of nodes: only
+///                        schemes that protect those
+///
+/// A value that has note_retired() (ledger.hpp) is told when its node is retired.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include <spolia/base/atomic.hpp>
+#include <spolia/base/memory.hpp>
+#include <spolia/map/marked_ptr.hpp>
+#include <spolia/reclaim/domain.hpp>
+
+namespace spolia::test {
+
+namespace detail {
+
+template <class Value, class Domain>
+struct plain_node : Domain::header {
+  explicit plain_node(Value v) : value(std::move(v)) {}
+  Value value;
+  atomic<plain_node*> next{nullptr};
+};
+
+template <class Guard, class Node>
+void retire_node(Guard& guard, Node* n) {
+  if constexpr (requires { n->value.note_retired(); }) n->value.note_retired();
+  guard.retire(n);
+}
+
+template <class Domain, class Node>
+void destroy_chain(Domain& domain, Node* n) {
+  while (n != nullptr) {
+    Node* const after = n->next.load_relaxed();
+    domain.destroy(n);
+    n = after;
+  }
+}
+
+}  // namespace detail
+
+template <class Value, class Domain>
+class treiber_stack {
+  using node = detail::plain_node<Value, Domain>;
+
+ public:
+  explicit treiber_stack(Domain& domain) : domain_(domain) {}
+  treiber_stack(const treiber_stack&) = delete;
+  treiber_stack& operator=(const treiber_stack&) = delete;
+  ~treiber_stack() { detail::destroy_chain(domain_, head_.load_relaxed()); }
+
+  void put(Value value) {
+    node* const fresh = domain_.template make<node>(std::move(value));
+    node* seen = head_.load_relaxed();
+    do {
+      fresh->next.store_relaxed(seen);
+      // release → the acquire in take(): the node arrives constructed.
+    } while (!head_.cas_strong_release(seen, fresh));
+  }
+
+  std::optional<Value> take() {
+    auto guard = domain_.enter();
+    for (;;) {
+      node* top = guard.read([&] {
+        node* const n = guard.protect(head_, 0);
+        guard.keep(n, 0);
+        return n;
+      });
+      if (top == nullptr) return std::nullopt;
+      memory::note_access(top);
+      std::optional<Value> value(top->value);
+      node* const after = top->next.load_relaxed();
+      // acquire ← the release in put(), for the nodes below. release: continues for them.
+      if (!head_.cas_strong_acq_rel(top, after)) continue;
+      detail::retire_node(guard, top);
+      return value;
+    }
+  }
+
+ private:
+  Domain& domain_;
+  alignas(cache_line) atomic<node*> head_{nullptr};
+};
+
+template <class Value, class Domain>
+class michael_scott_queue {
+  using node = detail::plain_node<std::optional<Value>, Domain>;
+  struct front {
+    node* first;
+    node* second;
+  };
+
+ public:
+  explicit michael_scott_queue(Domain& domain) : domain_(domain) {
+    node* const dummy = domain_.template make<node>(std::nullopt);
+    head_.store_relaxed(dummy);
+    tail_.store_relaxed(dummy);
+  }
+  michael_scott_queue(const michael_scott_queue&) = delete;
+  michael_scott_queue& operator=(const michael_scott_queue&) = delete;
+  ~michael_scott_queue() { detail::destroy_chain(domain_, head_.load_relaxed()); }
+
+  void put(Value value) {
+    node* const fresh = domain_.template make<node>(std::move(value));
+    auto guard = domain_.enter();
+    for (;;) {
+      node* last = guard.read([&] {
+        node* const n = guard.protect(tail_, 0);
+        guard.keep(n, 0);
+        return n;
+      });
+      // acquire ← the release below: the tail may be moved to a node whose link is then used.
+      node* after = last->next.load_acquire();
+      if (after != nullptr) {
+        tail_.cas_strong_release(last, after);
+      } else if (last->next.cas_strong_release(after, fresh)) {  // → the acquires of `next`
+        tail_.cas_strong_release(last, fresh);
+        return;
+      }
+    }
+  }
+
+  std::optional<Value> take() {
+    auto guard = domain_.enter();
+    for (;;) {
+      front seen = guard.read([&] {
+        front f{};
+        f.first = guard.protect(head_, 0);
+        f.second = guard.protect(f.first->next, 1);
+        guard.keep(f.first, 0);
+        guard.keep(f.second, 1);
+        return f;
+      });
+      // A dequeued node keeps its link: the second is linked only while the first is still first.
+      if (head_.load_acquire() != seen.first) continue;
+      if (seen.second == nullptr) return std::nullopt;
+      node* last = tail_.load_acquire();
+      // The tail must never lag behind the head, or it would be left pointing at a retired node.
+      if (last == seen.first) tail_.cas_strong_release(last, seen.second);
+      memory::note_access(seen.second);
+      std::optional<Value> value(seen.second->value);
+      node* const first = seen.first;
+      if (!head_.cas_strong_acq_rel(seen.first, seen.second)) continue;
+      guard.retire(first);
+      return value;
+    }
+  }
+
+ private:
+  Domain& domain_;
+  alignas(cache_line) atomic<node*> head_{nullptr};
+  alignas(cache_line) atomic<node*> tail_{nullptr};
+};
+
+/// Harris, DISC 2001. An update takes out a whole run of deleted nodes at once.
+template <class Domain>
+class optimistic_set {
+  static_assert(protects_optimistic_search<typename Domain::scheme_type>,
+                "its searches walk through removed nodes, and this scheme does not protect those");
+
+  struct node : Domain::header {
+    explicit node(std::uint64_t k) : key(k) {}
+    const std::uint64_t key;
+    atomic<marked_ptr<node>> next;
+  };
+  using link = marked_ptr<node>;
+  struct gap {
+    node* left;    // not deleted when seen; null: the head
+    link between;  // left's link when seen: right, or the first of a run of deleted nodes
+    node* right;   // the first node behind that is not deleted and not smaller
+    bool found;
+  };
+
+ public:
+  explicit optimistic_set(Domain& domain) : domain_(domain) {}
+  optimistic_set(const optimistic_set&) = delete;
+  optimistic_set& operator=(const optimistic_set&) = delete;
+  ~optimistic_set() {
+    for (node* n = head_.load_relaxed().get(); n != nullptr;) {
+      node* const after = n->next.load_relaxed().get();
+      domain_.destroy(n);
+      n = after;
+    }
+  }
+
+  bool insert(std::uint64_t key) {
+    node* const fresh = domain_.template make<node>(key);
+    auto guard = domain_.enter();
+    for (;;) {
+      const gap g = search(guard, key);
+      if (g.found) {
+        domain_.destroy(fresh);
+        return false;
+      }
+      fresh->next.store_relaxed(link(g.right));
+      link expected(g.right);
+      // release → the acquires in protect(): the node arrives constructed.
+      if (behind(g.left).cas_strong_release(expected, link(fresh))) return true;
+    }
+  }
+
+  bool erase(std::uint64_t key) {
+    auto guard = domain_.enter();
+    for (;;) {
+      const gap g = search(guard, key);
+      if (!g.found) return false;
+      link after = g.right->next.load_acquire();
+      if (after.marked() || !g.right->next.cas_strong_release(after, after.with_mark())) continue;
+      search(guard, key);  // takes it out
+      return true;
+    }
+  }
+
+  bool contains(std::uint64_t key) {
+    auto guard = domain_.enter();
+    return guard.read([&] {
+      node* at = guard.protect(head_).get();
+      for (;;) {
+        if (at == nullptr) return false;
+        memory::note_access(at);
+        const link next = guard.protect(at->next);
+        if (at->key >= key && !next.marked()) return at->key == key;
+        at = next.get();
+      }
+    });
+  }
+
+ private:
+  /// The gap in which `key` belongs, with no deleted node in it.
+  gap search(typename Domain::guard& guard, std::uint64_t key) {
+    for (;;) {
+      gap g = guard.read([&] { return look(guard, key); });
+      if (g.between.get() == g.right) return g;
+      link expected = g.between;
+      if (!behind(g.left).cas_strong_release(expected, link(g.right))) continue;
+      // We took the run out, so nobody else retires its nodes: they stay until we do.
+      for (node* n = g.between.get(); n != g.right;) {
+        node* const after = n->next.load_relaxed().get();
+        guard.retire(n);
+        n = after;
+      }
+    }
+  }
+
+  gap look(typename Domain::guard& guard, std::uint64_t key) {
+    gap g{nullptr, guard.protect(head_), nullptr, false};
+    node* at = g.between.get();
+    while (at != nullptr) {
+      memory::note_access(at);
+      const link next = guard.protect(at->next);
+      if (!next.marked()) {
+        if (at->key >= key) break;
+        g.left = at;
+        g.between = next;
+      }
+      at = next.get();
+    }
+    g.right = at;
+    g.found = at != nullptr && at->key == key;
+    guard.keep(g.left, 0);
+    guard.keep(g.right, 1);
+    return g;
+  }
+
+  atomic<link>& behind(node* left) noexcept { return left != nullptr ? left->next : head_; }
+
+  Domain& domain_;
+  alignas(cache_line) atomic<link> head_;
+};
+
+}  // namespace spolia::test
