@@ -73,7 +73,7 @@ using core::listener;
 #if defined(SPOLIA_MODEL)
 
 inline std::uint32_t number() { return model::current_thread(); }
-inline std::uint32_t high_water() noexcept { return model::max_threads; }
+inline std::uint32_t high_water() noexcept { return model::thread_count(); }
 inline void listen(listener&) noexcept {}
 inline void unlisten(listener&) noexcept {}
 
