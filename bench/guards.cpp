@@ -45,62 +45,85 @@ template <class Scheme>
 void add_probes(std::vector<probe>& all) {
   using domain = spolia::domain<Scheme>;
   auto d = std::make_shared<domain>();
-  auto source = std::make_shared<spolia::atomic<shared*>>(new shared);  // lives as long as the program
+  auto source =
+      std::make_shared<spolia::atomic<shared*>>(new shared);  // lives as long as the program
   const std::string name(Scheme::info.name);
-  all.push_back({name, "enter+leave", [d] {
+  all.push_back({name,
+                 "enter+leave",
+                 [d] {
                    return ns_each([&] {
                      auto guard = d->enter();
                      touch();
                    });
-                 }, {}});
-  all.push_back({name, "nested enter+leave", [d] {
+                 },
+                 {}});
+  all.push_back({name,
+                 "nested enter+leave",
+                 [d] {
                    auto outer = d->enter();
                    return ns_each([&] {
                      auto guard = d->enter();
                      touch();
                    });
-                 }, {}});
+                 },
+                 {}});
   if constexpr (!spolia::protects_by_restart<Scheme>) {
-    all.push_back({name, "protect", [d, source] {
+    all.push_back({name,
+                   "protect",
+                   [d, source] {
                      auto guard = d->enter();
                      return ns_each([&] { use(guard.protect(*source)); });
-                   }, {}});
-    all.push_back({name, "enter+protect+leave", [d, source] {
+                   },
+                   {}});
+    all.push_back({name,
+                   "enter+protect+leave",
+                   [d, source] {
                      return ns_each([&] {
                        auto guard = d->enter();
                        use(guard.protect(*source));
                      });
-                   }, {}});
+                   },
+                   {}});
   } else {
-    all.push_back({name, "enter+read+leave", [d, source] {
+    all.push_back({name,
+                   "enter+read+leave",
+                   [d, source] {
                      return ns_each([&] {
                        auto guard = d->enter();
                        use(guard.read([&] { return guard.protect(*source); }));
                      });
-                   }, {}});
+                   },
+                   {}});
   }
 }
 
 void add_baselines(std::vector<probe>& all) {
   auto source = std::make_shared<spolia::atomic<shared*>>(nullptr);
   auto mark = std::make_shared<spolia::atomic<std::uint64_t>>(0);
-  all.push_back({"-", "acquire load", [source] {
-                   return ns_each([&] { use(source->load_acquire()); });
-                 }, {}});
-  all.push_back({"-", "two plain stores", [mark] {
+  all.push_back({"-",
+                 "acquire load",
+                 [source] { return ns_each([&] { use(source->load_acquire()); }); },
+                 {}});
+  all.push_back({"-",
+                 "two plain stores",
+                 [mark] {
                    return ns_each([&] {
                      mark->store_relaxed(1);
                      touch();
                      mark->store_release(0);
                    });
-                 }, {}});
-  all.push_back({"-", "two stores and a full fence", [mark] {
+                 },
+                 {}});
+  all.push_back({"-",
+                 "two stores and a full fence",
+                 [mark] {
                    return ns_each([&] {
                      mark->store_relaxed(1);
                      spolia::fence::full();
                      mark->store_release(0);
                    });
-                 }, {}});
+                 },
+                 {}});
 }
 
 }  // namespace

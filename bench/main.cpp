@@ -3,8 +3,8 @@
 #include <spolia/base/trace.hpp>
 #include <spolia/version.hpp>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include <cstdio>
 #include <map>

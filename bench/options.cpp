@@ -24,9 +24,10 @@ void check(const set_options& o) {
   within<std::uint64_t>("batch", o.batch, 0, std::uint64_t{1} << 30U);
   within<std::uint64_t>("time-frees", o.time_frees, 0, 1000000);
   if (o.structure == "list" && o.keys > 100000) {
-    throw usage_error(fmt::format(
-        "--keys {} with --structure list: a list of that length never gets anywhere; at most 100000",
-        o.keys));
+    throw usage_error(
+        fmt::format("--keys {} with --structure list: a list of that length never gets anywhere; "
+                    "at most 100000",
+                    o.keys));
   }
 }
 

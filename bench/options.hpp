@@ -20,12 +20,12 @@ struct set_options {
   std::string release = "amortized";
   std::uint32_t threads = 2;
   std::uint64_t keys = 200000;
-  std::uint32_t update = 100;       ///< per cent of operations that update, half of them erasing
+  std::uint32_t update = 100;  ///< per cent of operations that update, half of them erasing
   double seconds = 1;
   std::uint32_t trials = 1;
   std::uint64_t seed = 1;
-  std::uint64_t batch = 0;          ///< 0: the scheme's own
-  std::uint32_t time_frees = 8;     ///< measure one in so many pauses; 1: all; 0: none
+  std::uint64_t batch = 0;       ///< 0: the scheme's own
+  std::uint32_t time_frees = 8;  ///< measure one in so many pauses; 1: all; 0: none
   bool stall = false;
   std::string json = "-";
   std::string trace;

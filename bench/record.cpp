@@ -29,10 +29,14 @@ nlohmann::json over_time(const std::vector<std::pair<double, std::uint64_t>>& po
 
 const char* word(spolia::protection p) {
   switch (p) {
-    case spolia::protection::region: return "region";
-    case spolia::protection::era: return "era";
-    case spolia::protection::pointer: return "pointer";
-    case spolia::protection::restartable: return "restartable";
+    case spolia::protection::region:
+      return "region";
+    case spolia::protection::era:
+      return "era";
+    case spolia::protection::pointer:
+      return "pointer";
+    case spolia::protection::restartable:
+      return "restartable";
   }
   return "unknown";
 }
@@ -85,10 +89,14 @@ nlohmann::json listing() {
   std::map<std::string, bool> releases;
   for (const cell& c : cells()) {
     structures[c.structure] = releases[c.release] = true;
-    schemes[c.scheme] = {{"title", c.info->title},     {"source", c.info->source},
-                         {"protects", word(c.info->protects)}, {"robust", c.info->robust},
-                         {"reclaims", c.info->reclaims}, {"cost", c.info->cost},
-                         {"progress", c.info->progress}, {"bound", c.info->bound}};
+    schemes[c.scheme] = {{"title", c.info->title},
+                         {"source", c.info->source},
+                         {"protects", word(c.info->protects)},
+                         {"robust", c.info->robust},
+                         {"reclaims", c.info->reclaims},
+                         {"cost", c.info->cost},
+                         {"progress", c.info->progress},
+                         {"bound", c.info->bound}};
     if (c.supported) {
       combinations.push_back(
           {{"structure", c.structure}, {"scheme", c.scheme}, {"release", c.release}});
@@ -102,7 +110,8 @@ nlohmann::json listing() {
 
 std::string scheme_table() {
   std::string table =
-      "| scheme | source | protects | cost of an operation | progress | blocks that can wait | on |\n"
+      "| scheme | source | protects | cost of an operation | progress | blocks that can wait | on "
+      "|\n"
       "|---|---|---|---|---|---|---|\n";
   std::map<std::string, std::string> structures;
   std::vector<const cell*> schemes;
@@ -123,7 +132,8 @@ std::string scheme_table() {
 }
 
 line_file::line_file(std::string path)
-    : path_(std::move(path)), fresh_(path_ != "-" && !std::filesystem::exists(path_)),
+    : path_(std::move(path)),
+      fresh_(path_ != "-" && !std::filesystem::exists(path_)),
       file_(path_ == "-" ? stdout : std::fopen(path_.c_str(), "a")) {
   if (file_ == nullptr) {
     throw usage_error(fmt::format("cannot write to {}: {}", path_, std::strerror(errno)));

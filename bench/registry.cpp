@@ -9,7 +9,7 @@
 namespace bench {
 namespace {
 
-void known(const char* option, const std::string& word, std::string cell::*field) {
+void known(const char* option, const std::string& word, std::string cell::* field) {
   std::set<std::string> words;
   for (const cell& c : cells()) words.insert(c.*field);
   if (words.contains(word)) return;
@@ -34,8 +34,8 @@ const cell& find(const set_options& o) {
     if (c.structure != o.structure || c.scheme != o.scheme || c.release != o.release) continue;
     if (c.supported) return c;
   }
-  throw usage_error(fmt::format("--scheme {} cannot protect --structure {}; these can: {}", o.scheme,
-                                o.structure, fmt::join(able, ", ")));
+  throw usage_error(fmt::format("--scheme {} cannot protect --structure {}; these can: {}",
+                                o.scheme, o.structure, fmt::join(able, ", ")));
 }
 
 }  // namespace bench

@@ -141,8 +141,8 @@ class set_trial {
     const auto end = start + std::chrono::duration<double>(options_.seconds);
     const auto period = std::chrono::milliseconds(5);
     for (auto next = start + period;; next += period) {
-      std::this_thread::sleep_until(std::min<steady::time_point>(
-          next, std::chrono::time_point_cast<steady::duration>(end)));
+      std::this_thread::sleep_until(
+          std::min<steady::time_point>(next, std::chrono::time_point_cast<steady::duration>(end)));
       const std::uint64_t garbage = domain_.garbage();
       result_.garbage_peak = std::max(result_.garbage_peak, garbage);
       const auto now = steady::now();
@@ -166,8 +166,8 @@ class set_trial {
 
 template <class Structure, class Scheme, class Release>
 void add_cell() {
-  cell c{Structure::name, std::string(Scheme::info.name), std::string(Release::name),
-         &Scheme::info, Structure::template protectable<Scheme>, nullptr};
+  cell c{Structure::name, std::string(Scheme::info.name),          std::string(Release::name),
+         &Scheme::info,   Structure::template protectable<Scheme>, nullptr};
   if constexpr (Structure::template protectable<Scheme>) {
     c.run = [](const set_options& o, std::uint32_t trial) {
       return std::make_unique<set_trial<Structure, Scheme, Release>>(o, trial)->run();

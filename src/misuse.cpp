@@ -27,8 +27,6 @@ void report_misuse(const char* what, std::uint32_t thread) noexcept {
   handler.load(std::memory_order_acquire)(what, thread);
 }
 
-std::uint64_t next_serial() noexcept {
-  return serial.fetch_add(1, std::memory_order_relaxed) + 1;
-}
+std::uint64_t next_serial() noexcept { return serial.fetch_add(1, std::memory_order_relaxed) + 1; }
 
 }  // namespace spolia::core

@@ -42,7 +42,8 @@ class cells {
     const unsigned k = segment_number(n);
     // acquire ← the release in make_segment: we see the cells constructed.
     Cell* s = segment_[k].load_acquire();
-    if (s == nullptr) [[unlikely]] s = make_segment(k);
+    if (s == nullptr) [[unlikely]]
+      s = make_segment(k);
     return s[n - base_of(k)];
   }
 

@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0 source.hpp: where a guard may read pointers from:
-// spolia::atomic or std::atomic of a raw pointer, or of a small class with `address()` (a pointer
-// that carries marks in its low bits).
+// SPDX-License-Identifier: Apache-2.0
+// source.hpp: where a guard may read pointers from: spolia::atomic or std::atomic of a raw pointer,
+// or of a small class with `address()` (a pointer that carries marks in its low bits).
 #pragma once
 
 #include <atomic>

@@ -88,7 +88,8 @@ inline void watch_this_thread(listener& who) {
 /// The calling thread's number. Throws std::bad_alloc on a thread's first call only.
 inline std::uint32_t number() {
   const std::uint32_t known = core::here.number_plus_one;
-  if (known != 0) [[likely]] return known - 1;
+  if (known != 0) [[likely]]
+    return known - 1;
   return core::join();
 }
 

@@ -13,8 +13,7 @@
 // at once.
 //
 // Progress:    a visitor never waits. The owner waits for a visitor that is inside: so what a
-// visitor
-//              does there must be short, and must not run code of the user.
+//              visitor does there must be short, and must not run code of the user.
 #pragma once
 
 #include <cstdint>

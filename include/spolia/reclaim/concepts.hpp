@@ -69,15 +69,15 @@ enum class protection : std::uint8_t {
 
 /// A scheme's promises. The documentation's tables and the benchmark's listing are made from these.
 struct scheme_info {
-  std::string_view name;      ///< as in the benchmark's --scheme
-  std::string_view title;     ///< in words
-  std::string_view source;    ///< paper and section
+  std::string_view name;    ///< as in the benchmark's --scheme
+  std::string_view title;   ///< in words
+  std::string_view source;  ///< paper and section
   protection protects;
-  bool robust;                ///< waiting blocks stay bounded though a thread stalls inside a guard
-  std::string_view cost;      ///< of one operation
+  bool robust;            ///< waiting blocks stay bounded though a thread stalls inside a guard
+  std::string_view cost;  ///< of one operation
   std::string_view progress;
-  std::string_view bound;     ///< of waiting blocks, in words
-  bool reclaims = true;       ///< false only for the baseline that never frees
+  std::string_view bound;  ///< of waiting blocks, in words
+  bool reclaims = true;    ///< false only for the baseline that never frees
 };
 
 /// Slots that one guard has in a scheme of pointer or restartable protection.
@@ -103,31 +103,31 @@ struct any_sink {
 }  // namespace detail
 
 template <class S>
-concept scheme =
-    std::same_as<std::remove_cvref_t<decltype(S::info)>, scheme_info> &&
-    std::default_initializable<typename S::options> && std::constructible_from<S, typename S::options> &&
-    requires(S s, typename S::local me, typename S::hold hold, retired* r, limbo& bag,
-             detail::any_peers<typename S::local> peers, detail::any_sink sink,
-             const atomic<int*>& source) {
-      typename S::stamp;
-      { s.due(me) } noexcept -> std::same_as<bool>;
-      { s.tick(me, peers, sink) } noexcept;
-      { s.enter(me) } noexcept;
-      { s.leave(me) } noexcept;
-      { s.open(me) } -> std::same_as<typename S::hold>;
-      { s.close(me, hold) } noexcept;
-      { s.protect(me, hold, 0U, source) } noexcept -> std::same_as<int*>;
-      { s.retire(me, r, peers, sink) } noexcept;
-      { s.collect(me, peers, sink) } noexcept;
-      { s.adopt(me, me) } noexcept;
-      { s.abandon(me, bag) } noexcept;
-      { S::check(typename S::options{}) } -> std::same_as<const char*>;
-      { s.exited(me, peers) } noexcept;
-      { s.forked(me, peers) } noexcept;
-      { s.waiting(me) } noexcept -> std::same_as<std::size_t>;
-      { s.epochs() } noexcept -> std::same_as<std::uint64_t>;
-      { s.bound(std::size_t{1}) } -> std::same_as<std::optional<std::uint64_t>>;
-    };
+concept scheme = std::same_as<std::remove_cvref_t<decltype(S::info)>, scheme_info> &&
+                 std::default_initializable<typename S::options> &&
+                 std::constructible_from<S, typename S::options> &&
+                 requires(S s, typename S::local me, typename S::hold hold, retired* r, limbo& bag,
+                          detail::any_peers<typename S::local> peers, detail::any_sink sink,
+                          const atomic<int*>& source) {
+                   typename S::stamp;
+                   { s.due(me) } noexcept -> std::same_as<bool>;
+                   { s.tick(me, peers, sink) } noexcept;
+                   { s.enter(me) } noexcept;
+                   { s.leave(me) } noexcept;
+                   { s.open(me) } -> std::same_as<typename S::hold>;
+                   { s.close(me, hold) } noexcept;
+                   { s.protect(me, hold, 0U, source) } noexcept -> std::same_as<int*>;
+                   { s.retire(me, r, peers, sink) } noexcept;
+                   { s.collect(me, peers, sink) } noexcept;
+                   { s.adopt(me, me) } noexcept;
+                   { s.abandon(me, bag) } noexcept;
+                   { S::check(typename S::options{}) } -> std::same_as<const char*>;
+                   { s.exited(me, peers) } noexcept;
+                   { s.forked(me, peers) } noexcept;
+                   { s.waiting(me) } noexcept -> std::same_as<std::size_t>;
+                   { s.epochs() } noexcept -> std::same_as<std::uint64_t>;
+                   { s.bound(std::size_t{1}) } -> std::same_as<std::optional<std::uint64_t>>;
+                 };
 
 /// Everything reached inside the guard may be followed, also through blocks that were unlinked.
 template <class S>
@@ -157,7 +157,9 @@ concept release_policy =
     std::constructible_from<R, typename R::options> &&
     requires(R r, typename R::local me, limbo& safe) {
       { R::name } -> std::convertible_to<std::string_view>;
-      { r.take(me, safe, [] {}) } noexcept;
+      {
+        r.take(me, safe, [] {})
+      } noexcept;
       { r.step(me, std::size_t{1}) } noexcept;
       { r.drain(me) } noexcept;
       { r.adopt(me, me) } noexcept;

@@ -12,13 +12,14 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail {
 
-/// `local` and `release` belong to the thread while it is present at the gate, and to whoever visits
-/// while it is not.
+/// `local` and `release` belong to the thread while it is present at the gate, and to whoever
+/// visits while it is not.
 template <class Scheme, class Release>
 struct alignas(cache_line) domain_cell {
   /// Schemes that look around every few operations anyway also set the pace of the domain's chores.
   static constexpr bool scheme_keeps_pace = requires { requires Scheme::ticks_regularly; };
-  /// Ticks, or operations where the scheme does not tick regularly, between two looks at a neighbour.
+  /// Ticks, or operations where the scheme does not tick regularly, between two looks at a
+  /// neighbour.
   static constexpr std::uint32_t chores_every = scheme_keeps_pace ? 32 : 1024;
 
   std::uint32_t depth = 0;                 // guards alive; touched by the owner only

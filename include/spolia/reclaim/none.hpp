@@ -64,7 +64,9 @@ class none {
   template <class Peers>
   void exited(local&, Peers) noexcept {}
   template <class Peers>
-  void forked(local& lost, Peers) noexcept { lost.kept.forget(); }
+  void forked(local& lost, Peers) noexcept {
+    lost.kept.forget();
+  }
   std::size_t waiting(const local& me) const noexcept { return me.kept.count(); }
   std::uint64_t epochs() const noexcept { return 0; }
   std::optional<std::uint64_t> bound(std::size_t) const noexcept { return std::nullopt; }

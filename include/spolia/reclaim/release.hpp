@@ -37,9 +37,9 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 
 /// What freeing has cost one thread so far. Written by the thread, read by anyone.
 struct release_meter {
-  tally freed;            ///< blocks destroyed
-  tally freed_bytes;      ///< their bytes
-  histogram pauses;       ///< ns that an operation spent freeing
+  tally freed;                    ///< blocks destroyed
+  tally freed_bytes;              ///< their bytes
+  histogram pauses;               ///< ns that an operation spent freeing
   std::uint32_t time_one_in = 0;  ///< 0: never; else so many pauses share one measurement
   std::uint32_t untimed = 0;      ///< pauses since the last one measured
 };
@@ -96,7 +96,8 @@ struct release_queue {
       meter.pauses.record(
           static_cast<std::uint64_t>(static_cast<double>(end - start) * trace::ns_per_tick()));
     }
-    trace::record(done > 1 ? trace::event::batch_freed : trace::event::single_free, start, end, done);
+    trace::record(done > 1 ? trace::event::batch_freed : trace::event::single_free, start, end,
+                  done);
   }
 };
 
@@ -143,7 +144,8 @@ class batch {
 
 /// Numbers of the policies that spread freeing over time.
 struct amortized_options {
-  std::size_t spread = 4096;    ///< one more block an operation for each so many (rounded down to 2^n) that wait
+  std::size_t spread =
+      4096;  ///< one more block an operation for each so many (rounded down to 2^n) that wait
   std::size_t cap = 1U << 20U;  ///< safe blocks of one thread; what exceeds it is freed at once
   std::size_t pool = 4096;      ///< pooled: pieces of each size kept by a thread
 };
@@ -159,7 +161,8 @@ class spread_over_time {
   using local = typename Memory::local;
 
   explicit spread_over_time(options o) noexcept
-      : options_(o), shift_(static_cast<int>(std::bit_width(std::max<std::size_t>(o.spread, 1))) - 1) {}
+      : options_(o),
+        shift_(static_cast<int>(std::bit_width(std::max<std::size_t>(o.spread, 1))) - 1) {}
 
   template <class Poll>
   void take(local& me, limbo& safe, Poll&& poll) noexcept {
@@ -170,8 +173,7 @@ class spread_over_time {
   }
   void step(local& me, std::size_t retired_now) noexcept {
     if (me.safe.empty()) return;
-    const std::size_t quota =
-        std::max<std::size_t>(retired_now, 1) + (me.safe.count() >> shift_);
+    const std::size_t quota = std::max<std::size_t>(retired_now, 1) + (me.safe.count() >> shift_);
     me.free_some(quota, ending(me), no_poll);
   }
   /// Frees everything that is safe, and kept memory with it.

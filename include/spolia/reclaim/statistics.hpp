@@ -12,13 +12,13 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 
 /// The figures of a domain at one moment. While other threads work, sums are approximate.
 struct domain_statistics {
-  std::uint64_t retired = 0;        ///< blocks handed to the domain so far
-  std::uint64_t freed = 0;          ///< of these, blocks destroyed
+  std::uint64_t retired = 0;  ///< blocks handed to the domain so far
+  std::uint64_t freed = 0;    ///< of these, blocks destroyed
   std::uint64_t retired_bytes = 0;
   std::uint64_t freed_bytes = 0;
-  std::uint64_t epochs = 0;         ///< epochs, rounds or scans of the scheme so far
-  std::size_t threads = 0;          ///< threads that have ever used the domain at one time
-  histogram_snapshot pauses;        ///< ns spent freeing, per pause, if options ask for it
+  std::uint64_t epochs = 0;   ///< epochs, rounds or scans of the scheme so far
+  std::size_t threads = 0;    ///< threads that have ever used the domain at one time
+  histogram_snapshot pauses;  ///< ns spent freeing, per pause, if options ask for it
 
   std::uint64_t garbage() const noexcept { return retired > freed ? retired - freed : 0; }
   std::uint64_t garbage_bytes() const noexcept {

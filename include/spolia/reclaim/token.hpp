@@ -173,9 +173,7 @@ class token {
     at_.cas_strong_relaxed(moving, lost.number);  // it vanished with the token in hand
   }
 
-  std::size_t waiting(const local& me) const noexcept {
-    return me.bags.count();
-  }
+  std::size_t waiting(const local& me) const noexcept { return me.bags.count(); }
 
   std::uint64_t epochs() const noexcept { return round_.load_relaxed(); }
 
