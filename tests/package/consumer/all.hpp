@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include <spolia/map.hpp>
 #include <spolia/reclaim.hpp>
 #include <spolia/version.hpp>
 
