@@ -112,7 +112,7 @@ class read_phase {
 /// A thread that was found in a read phase.
 struct reader {
   const read_phase* phase;
-  std::uint64_t seen;    // its number
+  std::uint64_t seen;  // its number
   std::uint32_t thread;
 
   bool has_answered() const noexcept {

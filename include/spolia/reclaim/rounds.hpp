@@ -65,7 +65,10 @@ class rounds {
   void bookmark(round_part& me, limbo& fresh) noexcept {
     me.marked.append(fresh);
     // acq_rel → itself: our unlinkings happen before every higher ticket.
-    if constexpr (Shared) me.ticket = tickets_.fetch_add_acq_rel(1) + 1;
+    if constexpr (Shared) {
+      me.ticket = 1 + (SPOLIA_FAULT("nbr.plus_ticket_relaxed") ? tickets_.fetch_add_relaxed(1)
+                                                               : tickets_.fetch_add_acq_rel(1));
+    }
     me.stage = round_stage::bookmarked;
   }
 

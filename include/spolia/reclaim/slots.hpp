@@ -62,7 +62,8 @@ class slot_rows {
 
   /// A row for a new guard; `rows` counts the rows made. Throws std::bad_alloc.
   slot_row& take(atomic<std::uint64_t>& rows) {
-    if (first_.taken) [[unlikely]] return take_further(rows);
+    if (first_.taken) [[unlikely]]
+      return take_further(rows);
     first_.taken = true;
     return first_;
   }
@@ -149,7 +150,7 @@ class scratch {
 /// How far a search has come: everything before this was read.
 struct slot_position {
   std::uint32_t thread = 0;
-  const slot_row* row = nullptr;  // null: the thread's first
+  const slot_row* row = nullptr;    // null: the thread's first
   std::size_t slots = guard_slots;  // so many of the row are left
 };
 
