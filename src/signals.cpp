@@ -35,6 +35,14 @@ extern "C" void spolia_restart_signal(int) {
   errno = saved;
 }
 
+constinit std::atomic<int> signal_number{0};
+
+bool handler_is_ours() noexcept {
+  struct sigaction now{};
+  return sigaction(signal_number.load(std::memory_order_relaxed), nullptr, &now) == 0 &&
+         (now.sa_flags & SA_SIGINFO) == 0 && now.sa_handler == &spolia_restart_signal;
+}
+
 /// What the process knows of its threads' kernel ids. Never destroyed, as the registry of threads.
 class post final : private listener {
  public:
@@ -46,7 +54,7 @@ class post final : private listener {
 
   int claim(int wanted) {
     const std::lock_guard lock(mutex_);
-    const int had = signal_.load(std::memory_order_relaxed);
+    const int had = signal_number.load(std::memory_order_relaxed);
     if (had != 0) {
       if (wanted != 0 && wanted != had) {
         throw std::invalid_argument("neutralization: this process uses another signal already");
@@ -54,7 +62,7 @@ class post final : private listener {
       return had;
     }
     const int chosen = choose(wanted);
-    struct sigaction ours {};
+    struct sigaction ours{};
     ours.sa_handler = &spolia_restart_signal;
     sigemptyset(&ours.sa_mask);
     // SA_NODEFER: the handler may jump away, with the signal blocked. So a second signal may
@@ -64,7 +72,7 @@ class post final : private listener {
     if (sigaction(chosen, &ours, nullptr) != 0) {
       throw std::runtime_error("neutralization: the signal's handler could not be installed");
     }
-    signal_.store(chosen, std::memory_order_relaxed);
+    signal_number.store(chosen, std::memory_order_relaxed);
     return chosen;
   }
 
@@ -77,7 +85,7 @@ class post final : private listener {
   void unblock() const noexcept {
     sigset_t one;
     sigemptyset(&one);
-    sigaddset(&one, signal_.load(std::memory_order_relaxed));
+    sigaddset(&one, signal_number.load(std::memory_order_relaxed));
     pthread_sigmask(SIG_UNBLOCK, &one, nullptr);
   }
 
@@ -87,7 +95,7 @@ class post final : private listener {
     // A signal without a handler would end the process: so look first.
     if (id == 0 || !handler_is_ours()) return false;
     const int saved = errno;
-    const int signal = signal_.load(std::memory_order_relaxed);
+    const int signal = signal_number.load(std::memory_order_relaxed);
     // EAGAIN: the system's queue of signals is full, for now.
     const bool there = syscall(SYS_tgkill, getpid(), id, signal) == 0 || errno == EAGAIN;
     errno = saved;
@@ -105,7 +113,7 @@ class post final : private listener {
       if (std::sscanf(line, "SigBlk: %llx", &mask) == 1) break;
     }
     std::fclose(file);
-    return (mask >> (signal_.load(std::memory_order_relaxed) - 1) & 1U) != 0;
+    return (mask >> (signal_number.load(std::memory_order_relaxed) - 1) & 1U) != 0;
   }
 
  private:
@@ -152,15 +160,9 @@ class post final : private listener {
   }
 
   static bool is_free(int signal) noexcept {
-    struct sigaction now {};
+    struct sigaction now{};
     return sigaction(signal, nullptr, &now) == 0 && (now.sa_flags & SA_SIGINFO) == 0 &&
            now.sa_handler == SIG_DFL;
-  }
-
-  bool handler_is_ours() const noexcept {
-    struct sigaction now {};
-    return sigaction(signal_.load(std::memory_order_relaxed), nullptr, &now) == 0 &&
-           (now.sa_flags & SA_SIGINFO) == 0 && now.sa_handler == &spolia_restart_signal;
   }
 
   void thread_left(std::uint32_t number) noexcept override {
@@ -169,9 +171,15 @@ class post final : private listener {
   void thread_lost(std::uint32_t number) noexcept override { thread_left(number); }
 
   std::mutex mutex_;
-  std::atomic<int> signal_{0};
   cells<entry> ids_;
 };
+
+// Runs when a plugin that holds a static copy of this file is unloaded, and at process exit: a
+// signal that is still under way must find no code that is gone, and not the default action either.
+[[gnu::destructor]] void unloaded() {
+  const int ours = signal_number.load(std::memory_order_relaxed);
+  if (ours != 0 && handler_is_ours()) ::signal(ours, SIG_IGN);
+}
 
 }  // namespace
 

@@ -168,7 +168,7 @@ TEST(hazard_pointers, guards_may_end_in_any_order_and_move) {
   }
   for (auto& s : sources) retire(guards[0], s.exchange_acq_rel(nullptr));
   std::swap(guards[0], guards[5]);
-  guards[2] = std::move(guards[5]);  // ends the third and leaves the first one's protection in its place
+  guards[2] = std::move(guards[5]);  // ends the third; the first one takes its place
   guards.pop_back();
   guards.pop_back();
   retire_many(d, book, 300);
@@ -247,10 +247,9 @@ TEST(hazard_pointers, threads_that_come_and_go_leave_no_more_than_the_bound) {
   ledger book;
   domain_type d(scan_at(64));
   constexpr unsigned alive = 4;
-  churn_threads({.threads = alive, .share = 0.5},
-                [&](stress_thread& self) {
-                  retire_many(d, book, static_cast<int>(self.random().below(200)));
-                });
+  churn_threads({.threads = alive, .share = 0.5}, [&](stress_thread& self) {
+    retire_many(d, book, static_cast<int>(self.random().below(200)));
+  });
   EXPECT_LE(static_cast<std::uint64_t>(book.peak_limbo()), d.garbage_bound(alive + 2).value());
   EXPECT_TRUE(d.drain());
   book.expect_empty();

@@ -411,7 +411,7 @@ struct signals_of_a_process : testing::Test {
 void somebodys_handler(int) {}
 
 bool handled(int signal) {
-  struct sigaction now {};
+  struct sigaction now{};
   sigaction(signal, nullptr, &now);
   return now.sa_handler != SIG_DFL;
 }
