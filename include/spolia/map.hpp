@@ -3,3 +3,5 @@
 #pragma once
 
 #include <spolia/map/abtree.hpp>
+#include <spolia/map/concepts.hpp>
+#include <spolia/map/list.hpp>
