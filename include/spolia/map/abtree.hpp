@@ -48,6 +48,7 @@
 #include <utility>
 #include <vector>
 
+#include <spolia/base/backoff.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/map/detail/abtree_audit.hpp>
 #include <spolia/map/detail/abtree_nodes.hpp>
@@ -133,8 +134,10 @@ class abtree {
     for (;;) {
       const spot s = search_.locate(g, key, wanted::present);
       if (!s.found) return false;
-      if (s.is == status::busy) steps_.records().help(g, s.info);
-      if (s.is != status::free) continue;
+      if (s.is != status::free) {
+        clear_way(g, s.is, s.info);
+        continue;
+      }
       if (!substitute(me, s, typename nodes::without{s.at})) continue;
       if constexpr (!nodes::value_in_leaf) g.retire(s.low->contents[s.at]);
       me.mine->erased.add();
@@ -224,8 +227,10 @@ class abtree {
     for (bool ready = false;;) {
       const spot s = search_.locate(g, key, Assign ? wanted::either : wanted::absent);
       if (!Assign && s.found) return false;
-      if (s.is == status::busy) steps_.records().help(g, s.info);
-      if (s.is != status::free) continue;
+      if (s.is != status::free) {
+        clear_way(g, s.is, s.info);
+        continue;
+      }
       if (!std::exchange(ready, true)) content = contain(key, std::forward<V>(value), made);
       if (s.found) {
         if (!substitute(me, s, typename nodes::instead{s.at, content})) continue;
@@ -239,6 +244,15 @@ class abtree {
       g.retire(s.low);
       if (unbalanced) rebalance(g, me, key);
       return !s.found;
+    }
+  }
+
+  /// Before another search: finishes what is under way, or waits to see what others have done.
+  void clear_way(guard& g, status is, std::uint64_t info) noexcept {
+    if (is == status::busy) {
+      steps_.records().help(g, info);
+    } else {
+      spin_wait();
     }
   }
 
@@ -281,8 +295,11 @@ class abtree {
       for (;;) {
         const auto v = search_.first_violation(g, key);
         if (v.is == kind::none) return;
-        if (v.is == kind::busy) steps_.records().help(g, v.busy_info);
-        if (v.is == kind::weight || v.is == kind::size) steps_.repair(g, me, v);
+        if (v.is == kind::weight || v.is == kind::size) {
+          steps_.repair(g, me, v);
+        } else {
+          clear_way(g, v.is == kind::busy ? status::busy : status::removed, v.busy_info);
+        }
       }
     } catch (...) {
     }

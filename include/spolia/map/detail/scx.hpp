@@ -197,19 +197,31 @@ class scx final : private threads::listener {
     return is_under_way(d->state.load_acquire(), tag);
   }
 
+  template <class T>
+  static void put(atomic<T>& field, T value) noexcept {
+    // release → the acquire in copy(): whoever reads this value sees that `state` had left the
+    // operation before. With less, help() could carry out a mixture of two operations.
+    if (SPOLIA_FAULT("scx.fill_relaxed")) {
+      field.store_relaxed(value);
+    } else {
+      field.store_release(value);
+    }
+  }
+
   static void fill(cell& d, const change& c) noexcept {
-    d.old.store_release(c.old);
-    d.fresh.store_release(c.fresh);
-    d.v[0].store_release(c.v[0]);
+    put(d.old, c.old);
+    put(d.fresh, c.fresh);
+    put(d.v[0], c.v[0]);
     for (unsigned i = 1; i < c.count; ++i) {
-      d.v[i].store_release(c.v[i]);
-      d.seen[i].store_release(c.seen[i]);
+      put(d.v[i], c.v[i]);
+      put(d.seen[i], c.seen[i]);
     }
   }
 
   static void copy(const cell& d, word state, change& c) noexcept {
     c.count = static_cast<unsigned>(state >> count_shift & count_mask);
     c.index = static_cast<unsigned>(state >> index_shift & index_mask);
+    // acquire ← the releases in put(), for the look at `state` that comes afterwards.
     c.old = d.old.load_acquire();
     c.fresh = d.fresh.load_acquire();
     c.v[0] = d.v[0].load_acquire();
