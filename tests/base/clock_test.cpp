@@ -99,7 +99,7 @@ TEST(HardwareClock, IsTrustedOrSaysWhyNot) {
   EXPECT_EQ(hardware_clock::trusted(), hardware_clock::reason().empty());
   if (hardware_clock::trusted()) {
     EXPECT_GE(core::counters_compared().cpus, 1U);
-    EXPECT_LT(static_cast<double>(hardware_clock().bound()) * core::ns_per_tick(), 100e3);
+    EXPECT_LT(static_cast<double>(hardware_clock().bound()) * core::ns_per_tick(), 10e3);
   }
   EXPECT_EQ(&core::counters_compared(), &core::counters_compared());
 }
@@ -125,7 +125,7 @@ TEST(HardwareClock, TickAndPassWaitOutTheBound) {
     CPU_SET(static_cast<std::size_t>(sched_getcpu()), &here);
     ASSERT_EQ(sched_setaffinity(0, sizeof here, &here), 0);
     hardware_clock clock;
-    for (int i = 0; i < 1000; ++i) {
+    for (int i = 0; i < 100; ++i) {
       const std::uint64_t before = clock.now();
       EXPECT_TRUE(clock.after(clock.tick(), before));
       const std::uint64_t snapshot = clock.now();

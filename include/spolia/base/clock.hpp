@@ -165,7 +165,8 @@ class logical_clock {
 /// The first object in a process measures bound(): two helper threads, pinned to a reference
 /// processor and to each other processor in turn, send each other the counter's value; the smallest
 /// difference seen in each direction bounds how far one counter can be ahead. Takes about a
-/// millisecond a processor and two seconds at most; the caller's own affinity is not touched.
+/// millisecond a processor on an idle machine, some two seconds in all at most on a busy one; the
+/// caller's own affinity is not touched.
 /// (Departure from the paper, which measures each pair: two legs through the reference are added,
 /// so the bound is up to twice as large with more than two processors, and the time is linear.)
 /// What the measurement cannot see is a processor added later, or a move of the virtual machine to
