@@ -16,11 +16,16 @@
 namespace spolia::test {
 namespace {
 
-// Through a volatile pointer, or the compiler may leave out a new and its delete together.
+// The compiler may leave out a new and its delete together, unless it loses sight of the pointer.
+template <class T>
+T* hidden(T* p) {
+  T* volatile seen = p;
+  return seen;
+}
+
 template <class T>
 void make_and_drop() {
-  T* volatile p = new T();
-  delete p;
+  delete hidden(new T());
 }
 
 struct alignas(512) overaligned {
@@ -85,8 +90,7 @@ TEST(fail_after, reaches_all_forms_of_new) {
   const auto expect_failure = [&](auto make) {
     const fail_after fault(1);
     try {
-      void* volatile block = make();  // or the compiler takes the answer for granted
-      if (block == nullptr) ++failures;
+      if (hidden(make()) == nullptr) ++failures;
     } catch (const std::bad_alloc&) {
       ++failures;
     }
@@ -110,10 +114,10 @@ TEST(fail_after, refuses_to_nest_and_to_count_from_zero) {
 
 TEST(live_allocations, counts_blocks_of_all_forms) {
   const std::int64_t before = live_allocations();
-  auto one = std::make_unique<int>(1);
-  auto many = std::make_unique<int[]>(10);
-  auto aligned = std::make_unique<overaligned>();
-  auto aligned_many = std::make_unique<overaligned[]>(3);
+  std::unique_ptr<int> one(hidden(new int));
+  std::unique_ptr<int[]> many(hidden(new int[10]));
+  std::unique_ptr<overaligned> aligned(hidden(new overaligned));
+  std::unique_ptr<overaligned[]> aligned_many(hidden(new overaligned[3]));
   const std::int64_t held = live_allocations() - before;
   const bool aligned_right =
       reinterpret_cast<std::uintptr_t>(aligned.get()) % alignof(overaligned) == 0 &&
@@ -142,7 +146,7 @@ TEST(for_each_allocation_failure, reaches_each_allocation) {
     made.reserve(3);
     ++reached[0];
     for (std::size_t i = 1; i < 4; ++i) {
-      made.push_back(std::make_unique<int>(1));
+      made.emplace_back(hidden(new int(1)));
       ++reached[i];
     }
   });
@@ -153,7 +157,7 @@ TEST(for_each_allocation_failure, reaches_each_allocation) {
 TEST(for_each_allocation_failure, accepts_failures_that_were_dealt_with) {
   int fallbacks = 0;
   const std::uint64_t points = for_each_allocation_failure([&] {
-    int* volatile p = new (std::nothrow) int;
+    int* p = hidden(new (std::nothrow) int);
     if (p == nullptr) ++fallbacks;
     delete p;
   });
@@ -166,8 +170,8 @@ TEST(for_each_allocation_failure, shows_a_leak_on_the_failing_path) {
   lost.reserve(10);
   const std::int64_t before = live_allocations();
   for_each_allocation_failure([&] {
-    int* volatile first = new int(1);
-    lost.push_back(+first);
+    int* first = hidden(new int(1));
+    lost.push_back(first);
     make_and_drop<int>();  // where this throws, `first` is forgotten
     lost.pop_back();
     delete first;

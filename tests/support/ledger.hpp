@@ -188,7 +188,9 @@ class alignas(Align) basic_tracked {
   }
 
   void check_alignment() const noexcept {
-    if (reinterpret_cast<std::uintptr_t>(this) % Align != 0) fail("made", "not aligned");
+    auto address = reinterpret_cast<std::uintptr_t>(this);
+    asm volatile("" : "+r"(address));  // or the compiler takes the answer for granted
+    if (address % Align != 0) fail("made", "not aligned");
   }
 
   void require_existence(const char* what) const noexcept {

@@ -186,7 +186,8 @@ class random_histories {
   explicit random_histories(std::uint64_t seed) : random_(seed) {}
 
   history next() {
-    history h = random_intervals<map_event>(3 + below(5), 3, [this](auto n) { return below(n); });
+    history h =
+        random_intervals<map_event>(3 + below(5), 3, [this](std::uint64_t n) { return below(n); });
     for (map_event& e : h) {
       e.op = static_cast<map_op>(below(5));
       e.key = below(2);
@@ -200,8 +201,8 @@ class random_histories {
 
   // One key, unique values above 0, and each thread always busy.
   history long_and_right(std::size_t operations, std::uint32_t threads) {
-    history h =
-        random_intervals<map_event>(operations, threads, [this](auto n) { return below(n); });
+    history h = random_intervals<map_event>(operations, threads,
+                                            [this](std::uint64_t n) { return below(n); });
     std::uint64_t value = 0;
     for (map_event& e : h) {
       e.op = static_cast<map_op>(below(5));

@@ -24,8 +24,9 @@ void pad(std::string& line, const std::string& text, std::size_t width) {
 }  // namespace
 
 std::string render(std::vector<report_row> rows) {
-  std::stable_sort(rows.begin(), rows.end(),
-                   [](const report_row& a, const report_row& b) { return a.start < b.start; });
+  std::sort(rows.begin(), rows.end(), [](const report_row& a, const report_row& b) {
+    return a.start != b.start ? a.start < b.start : a.thread < b.thread;
+  });
   std::size_t operation_width = std::string("operation").size();
   std::size_t result_width = std::string("result").size();
   for (const report_row& row : rows) {
