@@ -11,6 +11,7 @@ set(SPOLIA_SOURCES
     src/version.cpp)
 
 set(SPOLIA_MODEL_SOURCES
+    src/misuse.cpp
     src/model/choices.cpp
     src/model/execution.cpp
     src/model/explore.cpp

@@ -80,15 +80,17 @@ inline const char* name(event what) noexcept { return core::trace_name(what); }
 /// Now, in ticks of unknown length; see ns_per_tick().
 SPOLIA_ALWAYS_INLINE std::uint64_t ticks() noexcept { return ticks::read(); }
 
-/// Nanoseconds per tick. The first call in a process measures for two milliseconds.
-inline double ns_per_tick() noexcept { return core::ns_per_tick(); }
-
 #if defined(SPOLIA_MODEL)
 
+/// Time does not pass in the model, and nothing of it is recorded.
+constexpr double ns_per_tick() noexcept { return 0; }
 constexpr bool on() noexcept { return false; }
 constexpr void record(event, std::uint64_t, std::uint64_t, std::uint64_t) noexcept {}
 
 #else
+
+/// Nanoseconds per tick. The first call in a process measures for two milliseconds.
+inline double ns_per_tick() noexcept { return core::ns_per_tick(); }
 
 /// Is a trace being recorded?
 SPOLIA_ALWAYS_INLINE bool on() noexcept {

@@ -266,6 +266,7 @@ struct abtree_nodes {
     /// Children [from, to) of `all`. Throws what copying a key throws.
     internal(unsigned w, const gathered& all, unsigned from, unsigned to)
         : node(to - from, w, false) {
+      if (to - from > Degree) __builtin_unreachable();  // else g++ -O3 warns of what cannot be
       for (unsigned i = from; i < to; ++i) children[i - from].store_relaxed(all.children[i]);
       for (unsigned i = from; i + 1 < to; ++i) keys.append(*all.keys[i], i - from);
       keys.finish(to - from - 1);
