@@ -11,7 +11,6 @@ set(SPOLIA_SOURCES
     src/version.cpp)
 
 set(SPOLIA_MODEL_SOURCES
-    src/misuse.cpp
     src/model/choices.cpp
     src/model/execution.cpp
     src/model/explore.cpp

@@ -16,7 +16,8 @@ set_target_properties(spolia_headers PROPERTIES
                       VERIFY_INTERFACE_HEADER_SETS ${PROJECT_IS_TOP_LEVEL})
 
 if(SPOLIA_MODEL)
-  add_library(spolia_model STATIC ${SPOLIA_MODEL_SOURCES})
+  # misuse.cpp also gives out the serial numbers of domains.
+  add_library(spolia_model STATIC ${SPOLIA_MODEL_SOURCES} src/misuse.cpp)
   add_library(spolia::model ALIAS spolia_model)
   target_sources(spolia_model PUBLIC FILE_SET HEADERS BASE_DIRS include
                                      FILES ${SPOLIA_MODEL_HEADERS})

@@ -226,6 +226,7 @@ class scx final : private threads::listener {
     c.fresh = d.fresh.load_acquire();
     c.v[0] = d.v[0].load_acquire();
     for (unsigned i = 1; i < c.count; ++i) {
+      // acquire ← the releases in put(), as above.
       c.v[i] = d.v[i].load_acquire();
       c.seen[i] = d.seen[i].load_acquire();
     }
@@ -276,6 +277,7 @@ class scx final : private threads::listener {
       copy(*d, state, c);
       if (c.v[0]->info.load_relaxed() == tag) carry_out(*d, tag, c);
     }
+    // release → the acquire of state in under_way(), as at the end of attempt().
     d->state.store_release((state & sequence_bits) + one_sequence);
   }
 
