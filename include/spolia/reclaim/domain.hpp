@@ -197,9 +197,10 @@ class domain final : private threads::listener {
   /// the gate stays shut meanwhile, also when a deleter begins and ends a guard of its own.
   void end(cell& c) noexcept {
     scheme_.leave(c.local);
-    ++c.present;
+    if (!SPOLIA_FAULT("domain.absent_while_freeing")) ++c.present;
     release_.step(c.release, std::exchange(c.retired_now, 0U));
-    c.gate.go(--c.present);
+    if (!SPOLIA_FAULT("domain.absent_while_freeing")) --c.present;
+    c.gate.go(c.present);
   }
 
   void retire(cell& me, retired* block) noexcept {

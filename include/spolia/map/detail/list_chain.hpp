@@ -129,7 +129,11 @@ class list_chain {
     fresh->next.store_relaxed(link(p.cur));
     link expected(p.cur);
     // release → the acquires in protect(): who reads the link sees the node constructed.
-    if (!link_behind(p.prev).cas_strong_release(expected, link(fresh.get()))) return false;
+    atomic<link>& place = link_behind(p.prev);
+    const bool linked = SPOLIA_FAULT("list.publish_relaxed")
+                            ? place.cas_strong_relaxed(expected, link(fresh.get()))
+                            : place.cas_strong_release(expected, link(fresh.get()));
+    if (!linked) return false;
     fresh.release();
     return true;
   }
@@ -189,7 +193,7 @@ class list_chain {
       position p{nullptr, g.protect(head_, cur_slot).get(), link(), false};
       while (p.cur != nullptr) {
         p.next = g.protect(p.cur->next, next_slot);
-        if (p.next.marked()) break;
+        if (p.next.marked() && !SPOLIA_FAULT("list.no_validate")) break;
         memory::note_access(p.cur);
         if (stop(*p.cur)) break;
         p.prev = p.cur;
@@ -208,6 +212,7 @@ class list_chain {
   /// Freezes p.cur's link, so that it leads to `successor`. This is where p.cur is deleted.
   bool mark(const position& p, link successor) const noexcept {
     link expected = p.next;
+    if (SPOLIA_FAULT("list.no_mark")) return true;
     // release → the acquires in protect(): who finds the key gone sees what we did before, and who
     // goes on to a replacement sees it constructed.
     return p.cur->next.cas_strong_release(expected, successor.with_mark());
@@ -217,10 +222,11 @@ class list_chain {
   /// deleted too: then p.cur is out already, or still waits to be taken out.
   bool unlink(guard& g, const position& p, node* successor) const noexcept {
     link expected(p.cur);
+    if (SPOLIA_FAULT("list.retire_before_unlink")) g.retire(p.cur);
     // release → the acquires in protect(): who reads the link sees the successor constructed, as we
     // did when we read the frozen link (or made the successor).
     if (!link_behind(p.prev).cas_strong_release(expected, link(successor))) return false;
-    g.retire(p.cur);
+    if (!SPOLIA_FAULT("list.retire_before_unlink")) g.retire(p.cur);
     return true;
   }
 

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// DEBRA in a whole domain under the model checker.
+
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include <spolia/reclaim/debra.hpp>
+#include <spolia/reclaim/domain.hpp>
+
+#include "model/domain_scenarios.hpp"
+
+namespace {
+
+using namespace spolia;
+using namespace spolia::test;
+
+using debra_domain = domain<debra, batch>;
+using debra_blocks = shared_blocks<debra_domain>;
+
+std::shared_ptr<debra_blocks> eager_debra() {
+  return std::make_shared<debra_blocks>(debra_domain::options{.scheme = {.scan_every = 1}});
+}
+
+/// A reader comes while a writer takes the block away and moves the epoch on: two looks for each.
+void a_reader_comes_late(model::scenario& run) {
+  auto s = eager_debra();
+  run.name(s->source, "source");
+  run.thread([=] { s->look(); });
+  run.thread([=] {
+    s->take_away();
+    s->run_on(7);
+  });
+  run.finally([=] { s->clear(); });
+}
+
+/// The reader moves the epoch on while the writer is in an operation: the writer retires under an
+/// epoch that is over, and the reader has announced the next one.
+void the_epoch_moves_on_before_the_unlinking(model::scenario& run) {
+  auto s = eager_debra();
+  run.name(s->source, "source");
+  run.thread([=] {
+    s->run_on(2);
+    s->look();
+  });
+  run.thread([=] {
+    s->take_away();
+    s->run_on(4);
+  });
+  run.finally([=] { s->clear(); });
+}
+
+TEST(debra_model, readers_are_safe) {
+  expect_clean(a_reader_comes_late, at_most(2));
+  expect_clean(the_epoch_moves_on_before_the_unlinking, at_most(2));
+}
+TEST(debra_model, advancing_needs_the_heavy_fence) {
+  expect_found(a_reader_comes_late, "debra.no_heavy", at_most(2), "data race");
+}
+TEST(debra_model, three_epochs_are_needed) {
+  expect_found(the_epoch_moves_on_before_the_unlinking, "debra.two_bags", at_most(2), "data race");
+}
+
+}  // namespace

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// The domain's own part under the model checker: one thread's blocks, and others that take them
+// over.
+
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include <spolia/reclaim/biased_gate.hpp>
+#include <spolia/reclaim/domain.hpp>
+#include <spolia/reclaim/token.hpp>
+
+#include "model/domain_scenarios.hpp"
+
+namespace {
+
+using namespace spolia;
+using namespace spolia::test;
+
+/// What a gate guards: written by the owner while present, or by a visitor.
+struct gated {
+  void touch() { blocks.write(blocks.read() + 1); }
+  biased_gate gate;
+  plain<int> blocks{0};
+};
+
+/// Two visitors, and an owner who is there twice, the second time for two reasons.
+void an_owner_and_visitors(model::scenario& run) {
+  auto s = std::make_shared<gated>();
+  run.name(s->gate, "gate");
+  run.thread([=] {
+    s->gate.come(1);
+    s->touch();
+    s->gate.go(0);
+    s->gate.come(1);
+    s->touch();
+    s->gate.come(2);
+    s->gate.go(1);
+    s->touch();
+    s->gate.go(0);
+  });
+  auto visits = std::make_shared<std::array<int, 2>>();
+  for (std::size_t v = 0; v < visits->size(); ++v) {
+    run.thread([=] { (*visits)[v] = s->gate.visit([&] { s->touch(); }) ? 1 : 0; });
+  }
+  run.finally([=] {
+    model::check(s->blocks.read() == 3 + (*visits)[0] + (*visits)[1], "no touch is lost");
+  });
+}
+
+TEST(biased_gate_model, lets_in_one_at_a_time) { expect_clean(an_owner_and_visitors, at_most(3)); }
+TEST(biased_gate_model, a_visitor_needs_the_heavy_fence) {
+  expect_found(an_owner_and_visitors, "gate.no_heavy", at_most(2), "data race");
+}
+
+using token_domain = domain<token, amortized>;
+
+/// Its destructor begins and ends a guard, as one does that retires what it owns.
+struct guard_user : token_domain::header {
+  explicit guard_user(token_domain& d) : home(d) {}
+  ~guard_user() { auto guard = home.enter(); }
+  token_domain& home;
+};
+
+/// The end of a guard frees two blocks; after the first one's destructor the thread is still at it,
+/// and another thread tries to take its blocks over.
+void a_visitor_comes_during_a_slow_free(model::scenario& run) {
+  auto d = std::make_shared<token_domain>(
+      token_domain::options{.scheme = {.tick_every = 1, .patience = 1}});
+  const auto retire_two = [=] {
+    auto guard = d->enter();
+    for (int i = 0; i < 2; ++i) guard.retire(d->make<guard_user>(*d));
+  };
+  run.thread([=] {
+    retire_two();
+    for (int operation = 0; operation < 2; ++operation) auto guard = d->enter();
+    retire_two();  // the first two are safe by now
+  });
+  run.thread([=] { d->drain(); });
+  run.finally([=] {
+    while (!d->drain()) continue;
+  });
+}
+
+TEST(domain_model, a_thread_is_present_while_it_frees) {
+  expect_clean(a_visitor_comes_during_a_slow_free, at_most_in_order(1));
+}
+TEST(domain_model, a_deleters_guard_does_not_open_the_gate) {
+  expect_found(a_visitor_comes_during_a_slow_free, "domain.absent_while_freeing",
+               at_most_in_order(1), "data race");
+}
+
+}  // namespace

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// Scenarios over a whole domain: readers look at what one shared pointer leads to, while a writer
+/// takes it away and runs on, so that the scheme comes to freeing it.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include <spolia/model/engine.hpp>
+#include <spolia/reclaim/domain.hpp>
+
+namespace spolia::test {
+
+using scenario_setup = std::function<void(model::scenario&)>;
+
+inline model::options at_most(int preemptions) {
+  model::options how;
+  how.preemptions = preemptions;
+  return how;
+}
+/// For long scenarios about who does what when: loads see the newest store. Races are still judged
+/// by the declared orders.
+inline model::options at_most_in_order(int preemptions) {
+  model::options how = at_most(preemptions);
+  how.weak_memory = false;
+  return how;
+}
+
+/// Every such execution is right.
+inline void expect_clean(const scenario_setup& setup, const model::options& how) {
+  const auto got = model::explore(how, setup);
+  EXPECT_TRUE(got.ok) << got.why << "\n" << got.trace;
+  EXPECT_TRUE(got.exhausted);
+  testing::Test::RecordProperty("executions", std::to_string(got.executions));
+}
+
+/// With the planted fault some execution is not, for the expected reason.
+inline void expect_found(const scenario_setup& setup, const char* fault, model::options how,
+                         const char* why) {
+  how.fault = fault;
+  const auto got = model::explore(how, setup);
+  EXPECT_FALSE(got.ok) << fault << " was not found in " << got.executions << " executions";
+  EXPECT_NE(got.why.find(why), std::string::npos) << got.why << "\n" << got.trace;
+}
+
+/// One domain, and pointers to blocks that must be whole while they are looked at.
+template <class Domain>
+struct shared_blocks {
+  struct block : Domain::header {
+    ~block() { whole.write(false); }
+    plain<bool> whole{true};
+  };
+
+  explicit shared_blocks(typename Domain::options o) : d(o) {
+    for (auto& s : source) s.store_relaxed(d.template make<block>());
+  }
+  /// To be called in `finally`: the domain hears of the end of each thread that uses it, so it must
+  /// outlive that.
+  void clear() {
+    for (auto& s : source) d.destroy(s.exchange_relaxed(nullptr));
+  }
+
+  void look(std::size_t i = 0) {
+    auto guard = d.enter();
+    block* const b = guard.read([&] {
+      block* const p = guard.protect(source[i], 0);
+      guard.keep(p, 0);
+      return p;
+    });
+    if (b != nullptr) model::check(b->whole.read(), "the block was looked at after its end");
+  }
+
+  void take_away(std::size_t i = 0) {
+    auto guard = d.enter();
+    block* const b = source[i].exchange_acq_rel(nullptr);
+    if (b != nullptr) guard.retire(b);
+  }
+
+  /// Operations in which nothing happens, so that the scheme gets on.
+  void run_on(int operations) {
+    for (int n = 0; n < operations; ++n) auto guard = d.enter();
+  }
+
+  Domain d;
+  std::array<atomic<block*>, 2> source;
+};
+
+}  // namespace spolia::test
