@@ -33,6 +33,7 @@ struct waiting_round {
   std::array<std::uint32_t, capacity> loaded{};
   std::size_t count = 0;  // over capacity: too many, take all locations
   bool open = false;
+  bool stale = false;  // an old value was among them
   std::uint64_t changes_at_start = 0;
 };
 

@@ -105,7 +105,9 @@ void engine::spin_wait() {
   }
   thread_state& thread = me();
   open_round();
-  bool behind = thread.round.count > waiting_round::capacity;
+  // An old value may have become the thread's past meanwhile, by an acquire: it still has to look
+  // again before it can be said to wait.
+  bool behind = thread.round.stale || thread.round.count > waiting_round::capacity;
   for (std::size_t i = 0; i < std::min(thread.round.count, waiting_round::capacity); ++i) {
     behind |= memory_.catch_up(running_, thread.round.loaded[i]);
   }
@@ -115,6 +117,7 @@ void engine::spin_wait() {
   }
   thread.round.count = 0;
   thread.round.open = false;
+  thread.round.stale = false;
   count_step();
   do {
     pass_control();
@@ -141,6 +144,7 @@ std::uint64_t engine::load(const atomic_cell& cell, std::memory_order order) {
       how_.weak_memory ? memory_.oldest_visible(running_, where, order) : newest;
   const auto count = static_cast<std::uint32_t>(newest - oldest + 1);
   const auto behind = static_cast<position>(choose(std::min(count, max_options)));
+  me().round.stale |= behind != 0;
   const std::uint64_t value =
       memory_.read(running_, where, static_cast<position>(newest - behind), order);
   if (tracing_) trace_load(cell, "load", order, value, behind);
@@ -253,6 +257,7 @@ bool engine::compare_exchange(atomic_cell& cell, std::uint64_t& expected, std::u
     return true;
   }
   note_load(where);
+  me().round.stale |= from != newest;
   expected = memory_.read(running_, where, from, failure);
   if (tracing_) {
     trace_load(cell, spurious ? "cas fails spuriously:" : "cas fails:", failure, expected,
