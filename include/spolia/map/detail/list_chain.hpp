@@ -33,7 +33,8 @@ class list_chain {
 
   struct node : Domain::header {
     template <class K, class V>
-    node(K&& k, V&& v) : key(std::forward<K>(k)), value(std::forward<V>(v)) {}
+    node(K&& k, V&& v)
+        : key(std::forward<K>(k)), value(static_cast<Value>(std::forward<V>(v))) {}
 
     atomic<link> next;
     const Key key;
