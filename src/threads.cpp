@@ -4,7 +4,10 @@
 
 #include <pthread.h>
 
+#include <array>
 #include <atomic>
+#include <bit>
+#include <cstdint>
 #include <mutex>
 #include <new>
 #include <vector>
@@ -27,7 +30,7 @@ class registry {
     const std::lock_guard lock(mutex_);
     const std::uint32_t number = take_smallest();
     if (pthread_setspecific(key_, &here) != 0) {
-      in_use_[number] = false;
+      set(number, false);
       throw std::bad_alloc();
     }
     here.number_plus_one = number + 1;
@@ -39,7 +42,7 @@ class registry {
     const std::uint32_t number = here.number_plus_one - 1;
     const std::lock_guard lock(mutex_);
     for (listener* l = first_; l != nullptr; l = l->next_) l->thread_left(number);
-    in_use_[number] = false;
+    set(number, false);
     here = this_thread{};
   }
 
@@ -70,24 +73,33 @@ class registry {
   }
 
   std::uint32_t take_smallest() {
-    for (std::uint32_t n = 0; n < in_use_.size(); ++n) {
-      if (!in_use_[n]) {
-        in_use_[n] = true;
-        return n;
-      }
+    std::uint32_t w = 0;
+    while (w < first_words + more_.size() && word(w) == ~std::uint64_t{0}) ++w;
+    if (w == first_words + more_.size()) more_.push_back(0);
+    const std::uint32_t number = w * 64 + static_cast<std::uint32_t>(std::countr_one(word(w)));
+    set(number, true);
+    if (number >= high_water_.load(std::memory_order_relaxed)) {
+      // release → the acquire in high_water(): whoever sees the mark may look for the new thread.
+      high_water_.store(number + 1, std::memory_order_release);
     }
-    in_use_.push_back(true);
-    // release → the acquire in high_water(): whoever sees the new mark may look for the new thread.
-    high_water_.store(static_cast<std::uint32_t>(in_use_.size()), std::memory_order_release);
-    return static_cast<std::uint32_t>(in_use_.size() - 1);
+    return number;
+  }
+
+  std::uint64_t& word(std::uint32_t w) noexcept {
+    return w < first_words ? numbers_[w] : more_[w - first_words];
+  }
+  bool in_use(std::uint32_t n) noexcept { return (word(n / 64) >> n % 64 & 1U) != 0; }
+  void set(std::uint32_t n, bool used) noexcept {
+    const std::uint64_t bit = std::uint64_t{1} << n % 64;
+    word(n / 64) = used ? word(n / 64) | bit : word(n / 64) & ~bit;
   }
 
   /// Only the forking thread exists here; it holds the mutex, taken before the fork.
   void after_fork_in_child() noexcept {
-    for (std::uint32_t n = 0; n < in_use_.size(); ++n) {
-      if (!in_use_[n] || n + 1 == here.number_plus_one) continue;
+    for (std::uint32_t n = 0; n < high_water(); ++n) {
+      if (!in_use(n) || n + 1 == here.number_plus_one) continue;
       for (listener* l = first_; l != nullptr; l = l->next_) l->thread_lost(n);
-      in_use_[n] = false;
+      set(n, false);
     }
     here.domain = 0;  // the listeners may have reset this thread's cells
     here.cell = nullptr;
@@ -95,7 +107,11 @@ class registry {
   }
 
   std::mutex mutex_;
-  std::vector<bool> in_use_;
+  // One bit a number. The first thousand need no memory, which a static copy of this file in a
+  // plugin could not give back when it goes: threads may still end then.
+  static constexpr std::uint32_t first_words = 16;
+  std::array<std::uint64_t, first_words> numbers_{};
+  std::vector<std::uint64_t> more_;
   std::atomic<std::uint32_t> high_water_{0};
   listener* first_ = nullptr;
   pthread_key_t key_{};
