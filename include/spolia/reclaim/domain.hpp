@@ -231,6 +231,7 @@ class domain final : private threads::listener {
     const std::uint32_t number = threads::number();
     cell& found = cells_.of(number);
     if (!found.used.load_relaxed()) {
+      presence here(found);  // its last owner's blocks may be under adoption
       found.release.meter.time_one_in = time_pauses_one_in_;
       if constexpr (requires { scheme_.join(found.local, number, peers{*this}); }) {
         scheme_.join(found.local, number, peers{*this});
