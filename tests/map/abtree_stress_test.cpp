@@ -5,8 +5,12 @@
 #include <spolia/map/abtree.hpp>
 
 #include <gtest/gtest.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -242,6 +246,64 @@ TEST(AbtreeThreads, come_and_go) {
   expect_sound(tree);
   EXPECT_EQ(tree.size_approx(), static_cast<std::size_t>(sum.load()));
   EXPECT_TRUE(tree.domain().drain());
+}
+
+/// Stops the thread that gets the signal, wherever it is, until told otherwise.
+struct stopper {
+  static inline std::atomic<bool> stop{false};
+  static inline std::atomic<bool> stopped{false};
+
+  stopper() {
+    struct sigaction action{};
+    action.sa_handler = [](int) {
+      stopped.store(true, std::memory_order_release);
+      while (stop.load(std::memory_order_acquire)) sched_yield();
+      stopped.store(false, std::memory_order_release);
+    };
+    sigaction(SIGUSR1, &action, &before_);
+  }
+  stopper(const stopper&) = delete;
+  stopper& operator=(const stopper&) = delete;
+  ~stopper() { sigaction(SIGUSR1, &before_, nullptr); }
+
+ private:
+  struct sigaction before_{};
+};
+
+/// Lock-freedom: what a stopped thread has begun is finished by whoever needs it.
+TEST(AbtreeThreads, a_thread_stopped_anywhere_holds_nobody_up) {
+  stopper signal;
+  number_tree<domain<none>, 3> tree;
+  std::atomic<bool> over{false};
+  std::atomic<number> done{0};
+  const auto update = [&](number seed, std::atomic<number>* count) {
+    rng random(seed);
+    while (!over.load(std::memory_order_relaxed)) {
+      const number key = random.below(8);
+      if (!tree.insert(key, key)) tree.erase(key);
+      if (count != nullptr) count->fetch_add(1, std::memory_order_relaxed);
+    }
+  };
+  std::thread victim([&] { update(1, nullptr); });
+  std::thread other([&] { update(2, &done); });
+  const auto wait_for = [](auto&& condition) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (!condition() && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+    return condition();
+  };
+  for (int round = 0; round < 150 && !testing::Test::HasFailure(); ++round) {
+    stopper::stop.store(true, std::memory_order_release);
+    pthread_kill(victim.native_handle(), SIGUSR1);
+    EXPECT_TRUE(wait_for([] { return stopper::stopped.load(std::memory_order_acquire); }));
+    const number before = done.load();
+    EXPECT_TRUE(wait_for([&] { return done.load() > before + 100; })) << "held up";
+    stopper::stop.store(false, std::memory_order_release);
+    EXPECT_TRUE(wait_for([] { return !stopper::stopped.load(std::memory_order_acquire); }));
+  }
+  over.store(true, std::memory_order_relaxed);
+  victim.join();
+  other.join();
+  expect_sound(tree);
 }
 
 TEST(AbtreeThreads, trees_share_a_domain) {

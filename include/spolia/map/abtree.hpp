@@ -29,9 +29,9 @@
 // Memory:      nodes of 248 bytes for 8-byte keys and values, at random two thirds full; a
 //              descriptor of 128 bytes for each thread number.
 // Retires:     an update retires one leaf, and one entry if it erases or replaces a value that does
-//              not lie in the leaf; each repair retires two nodes (weight) or three (size). An
-//              overfull leaf costs at most one repair for each level of the tree, an empty one two;
-//              much less than one repair an update on average.
+//              not lie in the leaf; each repair retires two nodes (weight) or three (size). Left
+//              alone, an update makes at most one repair for each level of the tree if it splits a
+//              leaf, two if it leaves one too small; on average far less than one.
 // User code:   comparisons, the copies that find and ranges make, the making of values, and the
 //              function of visit run inside a guard and hold up freeing for as long as they take.
 //              Those of for_each and range do not. Destructors of keys and values must not throw.
@@ -240,9 +240,9 @@ class abtree {
         me.mine->inserted.add();
       }
       made.release();
-      const bool unbalanced = !s.found && (s.low->size == Degree || s.low->size < steps::least - 1);
+      const bool overfull = !s.found && s.low->size == Degree;
       g.retire(s.low);
-      if (unbalanced) rebalance(g, me, key);
+      if (overfull) rebalance(g, me, key);
       return !s.found;
     }
   }

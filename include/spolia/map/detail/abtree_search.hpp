@@ -214,10 +214,11 @@ class abtree_search {
       }
       return static_cast<bool>(seen);
     };
+    // A node changes its parent only if that is removed: nobody need ask whether `middle` is still
+    // where it was found. But leaves are replaced without a mark.
     if (!linked(*v.top, v.top_info) || !linked(*v.middle, v.middle_info)) return hindered;
-    if (v.top->child(v.top_index).load_relaxed() != v.middle) return kind::changed;
     if (v.middle->child(v.low_index).load_relaxed() != v.low) return kind::changed;
-    if (v.low->weight != 0 && !pair_with_sibling(v)) return kind::changed;
+    if (v.low->weight != 0) pair_with_sibling(v);
     if (!v.low->is_leaf) {
       if (!linked(*steps::as_internal(v.low), v.low_info)) return hindered;
       if (v.right != nullptr && !linked(*steps::as_internal(v.right), v.right_info)) {
@@ -228,25 +229,18 @@ class abtree_search {
   }
 
   /// `v.low` is too small: a sibling helps. If that one is too high it is the violation to start
-  /// with. False: `v.middle` has changed.
-  bool pair_with_sibling(violation& v) const {
+  /// with. Otherwise both are leaves or both are not, since the weights on the way from a node down
+  /// to any leaf have the same sum.
+  void pair_with_sibling(violation& v) const {
     const unsigned beside = v.low_index == 0 ? 1 : v.low_index - 1U;
     node* const sibling = follow(*v.middle, beside);
-    if (sibling->weight == 0) {
-      v.low = sibling;
-      v.low_index = static_cast<std::uint8_t>(beside);
-      return true;
-    }
-    // Siblings of weight 1 are both leaves or both not: of one moment, these are not.
-    if (sibling->is_leaf != v.low->is_leaf) return false;
-    if (v.low_index == 0) {
+    if (v.low_index == 0 && sibling->weight != 0) {
       v.right = sibling;
-    } else {
-      v.right = v.low;
-      v.low = sibling;
-      v.low_index = static_cast<std::uint8_t>(beside);
+      return;
     }
-    return true;
+    if (sibling->weight != 0) v.right = v.low;
+    v.low = sibling;
+    v.low_index = static_cast<std::uint8_t>(beside);
   }
 
   internal& entry_;
