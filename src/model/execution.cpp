@@ -79,6 +79,7 @@ void engine::run_threads() {
     thread.own_changes = 0;
     thread.round.count = 0;
     thread.round.open = false;
+    thread.round.stale = false;
     thread.signals.count = 0;
     thread.hooks.clear();
     thread.stack.start(thread_main);
