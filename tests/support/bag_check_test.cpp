@@ -125,6 +125,14 @@ TEST(stack_check, accepts_a_value_that_stays_below) {
   EXPECT_TRUE(refused(check_stack(history{put(0, 0, 1, 1), put(0, 2, 3, 2), take(1, 4, 5, 1)})));
 }
 
+// Value 1 might be on the stack while value 2 comes and goes, but it is not certain before time
+// 100.
+TEST(stack_check, keeps_a_long_push_apart_from_what_happens_during_it) {
+  EXPECT_TRUE(refused(
+      check_stack(history{put(0, 0, 100, 1), put(1, 1, 2, 2), take(1, 5, 6, 2), put(1, 101, 102, 3),
+                          take(1, 103, 104, 1), take(1, 105, 106, 3)})));
+}
+
 TEST(stack_check, shows_few_of_many_operations) {
   history h;
   for (std::uint64_t v = 0; v < 500; ++v) h.push_back(put(0, 10 * v, 10 * v + 1, v));
@@ -248,7 +256,7 @@ TYPED_TEST(bag_check, agrees_with_the_general_search_on_longer_histories) {
   linearization_search<bag_spec<TypeParam>> search;
   int good = 0;
   int bad = 0;
-  for (int i = 0; i < 4000; ++i) {
+  for (int i = 0; i < 1500; ++i) {
     history h = random.next(9, 24, 12);
     std::sort(h.begin(), h.end(), [](const auto& a, const auto& b) { return a.start < b.start; });
     const bool expected = search.run(h, {}).outcome == search_outcome::accepted;
@@ -256,8 +264,8 @@ TYPED_TEST(bag_check, agrees_with_the_general_search_on_longer_histories) {
     const verdict v = TypeParam::check(h);
     ASSERT_EQ(static_cast<bool>(v), expected) << "history " << i << '\n' << v.explanation;
   }
-  EXPECT_GT(good, 500);
-  EXPECT_GT(bad, 500);
+  EXPECT_GT(good, 200);
+  EXPECT_GT(bad, 200);
 }
 
 }  // namespace

@@ -120,6 +120,20 @@ TEST(map_check, explains_with_the_shortest_window) {
   EXPECT_NE(v.explanation.find("<- no order explains it"), std::string::npos) << v.explanation;
 }
 
+TEST(map_check, narrows_a_window_that_was_widened_too_far) {
+  history h;
+  for (std::uint64_t t = 0; t < 100; ++t) {
+    h.push_back(op(0, 10 * t, 10 * t + 1, map_op::insert_or_assign, 5, t, t == 0));
+  }
+  for (std::uint64_t t = 100; t < 103; ++t) {
+    h.push_back(op(0, 10 * t, 10 * t + 1, map_op::contains, 5, 0, true));
+  }
+  h.push_back(find(1, 2000, 2001, 5, 98));
+  const verdict v = check_map(h);
+  ASSERT_TRUE(refused(v));
+  EXPECT_NE(v.explanation.find("5 of this key's 104"), std::string::npos) << v.explanation;
+}
+
 TEST(map_check, explains_from_the_empty_map_where_only_that_accuses) {
   const verdict v = check_map(history{find(0, 0, 1, 5, 7)});
   ASSERT_TRUE(refused(v));
@@ -260,7 +274,7 @@ TEST(map_check, decides_a_hot_key_with_a_violation_late_in_a_long_history) {
   const auto culprit = std::find_if(
       h.begin() + 15'000, h.end(), [](const map_event& e) { return e.op == map_op::find && e.ok; });
   culprit->value = 0;
-  const verdict v = check_map(h);
+  const verdict v = check_map(h, 100'000);
   EXPECT_TRUE(refused(v));
   EXPECT_LT(v.explanation.size(), 4000U);
 }
@@ -275,6 +289,8 @@ TEST(linearization_search, lets_operations_at_the_edges_happen_outside) {
   EXPECT_EQ(search.run(late, {}, {10, 20}).outcome, search_outcome::accepted);
   const history never{insert(1, 11, 13, 5, 1), erase(0, 12, 40, 5), find(2, 14, 15, 5, 1)};
   EXPECT_EQ(search.run(never, {}, {10, 20}).outcome, search_outcome::accepted);
+  const history outside{insert(1, 11, 13, 5, 1), insert(0, 12, 40, 5, 9), find(2, 14, 15, 5, 1)};
+  EXPECT_EQ(search.run(outside, {}, {10, 20}).outcome, search_outcome::accepted);
   // It began before the window and ended in it, so it cannot explain what began after its end.
   const history early{erase(0, 5, 12, 5), insert(1, 13, 14, 5, 1), insert(2, 15, 16, 5, 2)};
   EXPECT_EQ(search.run(early, {}, {10, 20}).outcome, search_outcome::refused);
@@ -288,6 +304,16 @@ TEST(linearization_search, names_the_operation_that_cannot_be_reached) {
   const search_result r = search.run(h, {});
   EXPECT_EQ(r.outcome, search_outcome::refused);
   EXPECT_EQ(r.stuck, 1U);
+}
+
+TEST(linearization_search, names_the_same_operation_after_taking_back_choices) {
+  linearization_search<map_spec> search;
+  const history h{insert(0, 0, 1, 5, 1), op(0, 2, 9, map_op::insert_or_assign, 5, 2, false),
+                  op(1, 2, 10, map_op::insert_or_assign, 5, 3, false), find(0, 11, 12, 5, 3),
+                  find(0, 13, 14, 5, 9)};
+  const search_result r = search.run(h, {});
+  EXPECT_EQ(r.outcome, search_outcome::refused);
+  EXPECT_EQ(r.stuck, 4U);
 }
 
 TEST(digest_set, remembers_what_it_was_given_across_growth_and_reset) {
