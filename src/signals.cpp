@@ -65,10 +65,7 @@ class post final : private listener {
     struct sigaction ours{};
     ours.sa_handler = &spolia_restart_signal;
     sigemptyset(&ours.sa_mask);
-    // SA_NODEFER: the handler may jump away, with the signal blocked. So a second signal may
-    // interrupt the handler. That does no harm: the one of the two that ends the section jumps; if
-    // it is the inner one, the outer one is given up with the section's other frames.
-    ours.sa_flags = SA_RESTART | SA_NODEFER;
+    ours.sa_flags = SA_RESTART;
     if (sigaction(chosen, &ours, nullptr) != 0) {
       throw std::runtime_error("neutralization: the signal's handler could not be installed");
     }

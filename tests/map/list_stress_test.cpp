@@ -121,6 +121,25 @@ TYPED_TEST(list_stress, what_stays_is_always_seen) {
   });
 }
 
+TYPED_TEST(list_stress, what_was_deleted_is_out_when_its_operation_ends) {
+  TypeParam d(eager<TypeParam>());
+  typename TestFixture::numbers m(d);
+  std::atomic<std::uint64_t> deleted{0};
+  run_stress({.threads = 4, .share = 0.1}, [&](stress_thread& self) {
+    std::uint64_t mine = 0;
+    while (self.running()) {
+      const std::uint64_t key = self.random().below(4);
+      switch (self.random().below(3)) {
+        case 0: m.insert(key, 0); break;
+        case 1: mine += m.erase(key) ? 1 : 0; break;
+        default: mine += m.insert_or_assign(key, 1) ? 0 : 1; break;
+      }
+    }
+    deleted += mine;
+  });
+  EXPECT_EQ(d.stats().retired, deleted.load());
+}
+
 TYPED_TEST(list_stress, elements_end_once_whatever_happens) {
   constexpr std::uint64_t keys = 12;
   constexpr unsigned threads = 4;

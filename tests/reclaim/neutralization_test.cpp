@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <thread>
 #include <utility>
@@ -86,6 +87,17 @@ class stubborn_reader {
     thread_.join();
   }
 
+  /// Waits until it has begun so often. A reader that was interrupted begins anew when it next
+  /// runs.
+  bool has_begun(int times) const {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (attempts.load(std::memory_order_relaxed) < times) {
+      if (std::chrono::steady_clock::now() > deadline) return false;
+      std::this_thread::yield();
+    }
+    return true;
+  }
+
   std::atomic<int> attempts{0};
 
  private:
@@ -124,15 +136,24 @@ TYPED_TEST(neutralizing, a_reader_that_never_ends_is_restarted_and_stops_nobody)
   EXPECT_EQ(bound, 2 * 64U);
   {
     stubborn_reader reader(d);
-    for (int i = 0; i < 3000; ++i) {
-      this->retire_many(d, 1);
-      ASSERT_LE(d.stats().garbage(), bound);
+    for (int round = 2; round < 50; ++round) {
+      for (int i = 0; i < 100; ++i) {
+        this->retire_many(d, 1);
+        ASSERT_LE(d.stats().garbage(), bound);
+      }
+      ASSERT_TRUE(reader.has_begun(round));
     }
-    EXPECT_GE(reader.attempts.load(), 10);
-    EXPECT_LE(reader.attempts.load(), 3000 / 16);
+    EXPECT_LE(reader.attempts.load(), 50 * 100 / 16);
     EXPECT_TRUE(d.drain()) << "it has kept nothing";
   }
   this->book.expect_empty();
+}
+
+TYPED_TEST(neutralizing, a_round_asks_at_its_beginning_and_not_only_when_it_is_waited_for) {
+  typename TestFixture::domain_type d(this->marks(32, 200));
+  stubborn_reader reader(d);
+  this->retire_many(d, 150);  // past the mark of a bookmark, too
+  EXPECT_TRUE(reader.has_begun(2));
 }
 
 TYPED_TEST(neutralizing, a_thread_that_sleeps_after_its_search_keeps_what_it_has_kept) {
@@ -246,7 +267,7 @@ TYPED_TEST(neutralizing, rounds_without_memory_take_longer_and_no_less) {
     for (auto* n : blocks) this->retire(guard, n);
     EXPECT_TRUE(nothing_left.fired());
     EXPECT_LE(d.stats().garbage(), d.garbage_bound(2).value());
-    EXPECT_GT(reader.attempts.load(), 1);
+    EXPECT_TRUE(reader.has_begun(2));
   }
   EXPECT_TRUE(d.drain());
   this->book.expect_empty();
@@ -316,7 +337,7 @@ TYPED_TEST(neutralizing, a_thread_that_inherits_a_blocked_signal_answers) {
     stubborn_reader reader(d);  // inherits the mask
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
     this->retire_many(d, 200);
-    EXPECT_GT(reader.attempts.load(), 1);
+    EXPECT_TRUE(reader.has_begun(2));
   }
 }
 
@@ -376,29 +397,23 @@ TYPED_TEST(neutralizing, queue_under_stress_with_amortized_release) {
 /// A thread with a bookmark uses a round that another one has begun and completed since.
 TEST(neutralization_plus_only, a_round_of_another_thread_counts) {
   using fixture = neutralizing<neutralization_plus>;
-  fixture::domain_type d(fixture::marks(100, 10000));
-  ledger book;
-  const auto retire_many = [&](int count) {
+  ledger ours;
+  ledger theirs;
+  fixture::domain_type d(fixture::marks(100, 1000));
+  const auto retire_many = [&](ledger& book, int count) {
     for (int i = 0; i < count; ++i) {
       auto* const fresh = d.make<fixture::node>(book);
       auto guard = d.enter();
       fixture::retire(guard, fresh);
     }
   };
-  retire_many(100);  // takes a bookmark
-  retire_many(1000);
-  EXPECT_EQ(book.destroyed(), 0) << "far from the mark where it asks for a round of its own";
-  std::thread([&] {
-    auto* const fresh = d.make<fixture::node>(book);
-    {
-      auto guard = d.enter();
-      fixture::retire(guard, fresh);
-    }
-    d.drain();  // a round; the main thread's blocks may be adopted, too
-  }).join();
-  const auto before = book.destroyed();
-  retire_many(100);
-  EXPECT_GE(before + book.destroyed(), 100);
+  auto present = d.enter();  // so that nobody takes our blocks over
+  retire_many(ours, 300);    // a bookmark, and far from the mark for a round of our own
+  std::thread([&] { retire_many(theirs, 600); }).join();
+  EXPECT_GT(theirs.destroyed(), 0) << "it has made a round";
+  EXPECT_EQ(ours.destroyed(), 0);
+  retire_many(ours, 100);
+  EXPECT_GE(ours.destroyed(), 100);
 }
 
 struct signals_of_a_process : testing::Test {

@@ -104,7 +104,8 @@ inline int claim(int wanted) { return core::claim_restart_signal(wanted); }
 /// The calling thread, whose number this is, can be interrupted from now on. Throws std::bad_alloc.
 inline void answer(std::uint32_t number) { core::answer_restart_signal(number); }
 
-/// To be called after the jump, which does not restore the signal mask.
+/// To be called after the jump: the signal is blocked still, as in the handler. The race detector
+/// calls handlers later, from its own code, with all others blocked, too; those stay so there.
 inline void arrived() noexcept { core::unblock_restart_signal(); }
 
 /// Interrupts a thread soon, if it still runs. If it has ended and its kernel id was given to

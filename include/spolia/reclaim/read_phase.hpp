@@ -36,8 +36,8 @@ class read_phase {
   template <class F, class Again>
   SPOLIA_NOINLINE std::invoke_result_t<F&> run(F& f, Again again) noexcept {
     attempt here(*this);
-    // The signal mask is not saved, which would be a system call in every phase. The handler runs
-    // with our signal unblocked; but the race detector calls handlers later, and blocks all then.
+    // The signal mask is not saved, which would be a system call in every phase: so the jump out of
+    // the handler leaves our signal blocked.
     if (sigsetjmp(here.where, 0) != 0) {
       signals::arrived();
       again();
