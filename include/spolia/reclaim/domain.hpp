@@ -387,7 +387,6 @@ class domain final : private threads::listener {
   }
 
   static constexpr int drain_rounds = 8;  // more than any scheme needs from retirement to release
-
   const std::uint64_t serial_;
   Scheme scheme_;
   Release release_;
