@@ -130,9 +130,15 @@ TYPED_TEST(list_stress, what_was_deleted_is_out_when_its_operation_ends) {
     while (self.running()) {
       const std::uint64_t key = self.random().below(4);
       switch (self.random().below(3)) {
-        case 0: m.insert(key, 0); break;
-        case 1: mine += m.erase(key) ? 1 : 0; break;
-        default: mine += m.insert_or_assign(key, 1) ? 0 : 1; break;
+        case 0:
+          m.insert(key, 0);
+          break;
+        case 1:
+          mine += m.erase(key) ? 1 : 0;
+          break;
+        default:
+          mine += m.insert_or_assign(key, 1) ? 0 : 1;
+          break;
       }
     }
     deleted += mine;
