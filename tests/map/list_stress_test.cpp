@@ -66,7 +66,7 @@ class list_stress : public testing::Test {
             if (++scans * (keys + 1) > 200'000) break;
             const std::uint64_t low = self.random().below(keys);
             const std::uint64_t high = low + self.random().below(keys - low);
-            lane.scan(low, high, [&](auto show) { m.range(low, high, show); });
+            lane.scan(low, high, [&](auto show) { m.range(low, high + 1, show); });
           } else {
             operate(m, lane, self.random(), self.random().below(keys), value += threads);
           }

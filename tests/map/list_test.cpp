@@ -98,7 +98,7 @@ TYPED_TEST(list_of_one_thread, answers_like_std_map) {
   EXPECT_EQ(this->everything(m), expected);
 }
 
-TYPED_TEST(list_of_one_thread, ranges_are_closed_and_cross_batches) {
+TYPED_TEST(list_of_one_thread, ranges_are_half_open_and_cross_batches) {
   TypeParam d;
   typename TestFixture::numbers m(d);
   EXPECT_TRUE(this->everything(m).empty());
@@ -116,7 +116,7 @@ TYPED_TEST(list_of_one_thread, ranges_are_closed_and_cross_batches) {
                                {700, 600}}) {
     typename TestFixture::pairs expected;
     for (std::uint64_t k = 10; k <= 3000; k += 10) {
-      if (lo <= k && k <= hi) expected.emplace_back(k, k + 1);
+      if (lo <= k && k < hi) expected.emplace_back(k, k + 1);
     }
     EXPECT_EQ(this->between(m, lo, hi), expected) << lo << " to " << hi;
   }
@@ -154,7 +154,7 @@ TYPED_TEST(list_of_one_thread, the_order_is_the_comparators) {
   EXPECT_EQ(order, "token limbo epoch bag ");
   order.clear();
   m.range("limbo", "epoch", [&](const std::string& k, int) { order += k + " "; });
-  EXPECT_EQ(order, "limbo epoch ");
+  EXPECT_EQ(order, "limbo ");
 }
 
 TYPED_TEST(list_of_one_thread, strings_are_keys_and_values) {

@@ -2,13 +2,15 @@
 // concepts.hpp: what the ordered concurrent maps of this folder have in common.
 //
 //   insert(key, value)            true if the key was absent and now maps to value; false: nothing
-//   changed insert_or_assign(key, value)  true if the key was absent; false: its value was
-//   replaced, atomically erase(key)                    true if the key was present find(key) a copy
-//   of the value, or nothing contains(key) visit(key, f)                 f(const Value&) while a
-//   guard protects the value; true if present for_each(f), range(lo, hi, f) f(key, value) in
-//   ascending order of keys, of the closed range lo..hi;
-//                                 f returns nothing, or false to stop. No guard is held while f
-//                                 runs
+//                                 has changed
+//   insert_or_assign(key, value)  true if the key was absent; false: its value was replaced
+//   erase(key)                    true if the key was present
+//   find(key)                     a copy of the value, or nothing
+//   contains(key)
+//   visit(key, f)                 f(const Value&) under a guard; true if the key was present
+//   for_each(f)                   f(key, value) in ascending order of keys; f returns nothing, or
+//                                 false to stop. No guard is held while f runs
+//   range(lo, hi, f)              the same for the keys from lo on and in front of hi
 //   size_approx(), empty_approx() counts that may lag behind updates under way
 //   domain()                      the reclamation domain that the map's blocks go through
 //

@@ -143,7 +143,7 @@ class list {
     scan(nullptr, nullptr, f);
   }
 
-  /// The same for keys k with lo <= k <= hi.
+  /// The same for the keys from `lo` on and in front of `hi`.
   template <std::invocable<const Key&, const Value&> F>
     requires std::copy_constructible<Key> && std::copy_constructible<Value>
   void range(const Key& lo, const Key& hi, F&& f) const {

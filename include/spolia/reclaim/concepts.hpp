@@ -10,7 +10,9 @@
 //
 //   info               what it promises, as constants; docs, messages and benchmarks read it
 //   options            its numbers, with defaults
-//   stamp              what it keeps in each block besides the header (an empty type for most)
+//   stamp              what it keeps in each block besides the header (an empty type for most); of
+//                      a block r it is static_cast<stamped<stamp>*>(r)->stamp. Made by its default
+//                      constructor, which must do for blocks that were made without the domain
 //   local              what it keeps for each thread; outlives the thread until somebody adopts it
 //   hold               what one guard carries (an empty type for most)
 //
@@ -25,7 +27,12 @@
 //                      it
 //   open(me), close(me, hold)   begin and end of each guard, nested ones too; open may throw
 //                               bad_alloc
+//   born(me, stamp)    optional: a block was made by domain::make, and nobody else knows it yet
 //   protect(me, hold, slot, source)   a pointer read from `source` that may be followed
+//   step(me, hold, slot, source, to)  of pointer and era protection: the same within a search, for
+//   a
+//                      source in a block that may have been unlinked. False: `to` may be followed
+//                      only if a look made after this finds that block still linked
 //   retire(me, block, peers, sink)    the block was unlinked by this thread, inside a guard
 //   collect(me, peers, sink)   outside of any guard: hand over all that can be proven safe now
 //   adopt(me, other)   take over the waiting blocks of a thread that is gone or between operations.
@@ -140,11 +147,24 @@ concept protects_by_restart = scheme<S> && S::info.protects == protection::resta
 /// Only what a slot names is safe, and only if it was still linked when the slot was set.
 template <class S>
 concept protects_pointers =
-    scheme<S> && (S::info.protects == protection::pointer || S::info.protects == protection::era);
+    scheme<S> && (S::info.protects == protection::pointer || S::info.protects == protection::era) &&
+    requires(S s, typename S::local me, typename S::hold hold, const atomic<int*>& source,
+             int* to) {
+      { s.step(me, hold, 0U, source, to) } noexcept -> std::same_as<bool>;
+    };
+
+/// As protects_pointers; and what was made before a protected block, and is retired with it or
+/// later, is protected with it.
+template <class S>
+concept protects_eras = protects_pointers<S> && S::info.protects == protection::era;
 
 /// What an optimistic search needs: it may walk through blocks that others have unlinked meanwhile.
 template <class S>
 concept protects_optimistic_search = protects_regions<S> || protects_by_restart<S>;
+
+/// What a search needs that takes each of its steps by guard.step: any kind of protection does.
+template <class S>
+concept protects_stepwise_search = protects_optimistic_search<S> || protects_pointers<S>;
 
 /// Bounded waiting blocks though a thread stalls.
 template <class S>

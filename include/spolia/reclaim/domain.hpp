@@ -68,9 +68,7 @@ class domain final : private threads::listener {
   };
 
   /// The base of blocks that are retired without allocating.
-  struct header : retired {
-    [[no_unique_address]] typename Scheme::stamp stamp;
-  };
+  struct header : stamped<typename Scheme::stamp> {};
 
   class guard;
 
@@ -107,7 +105,9 @@ class domain final : private threads::listener {
     void* const place = release_.allocate(here.of.release, sizeof(T), alignof(T));
     try {
       T* const made = ::new (place) T(std::forward<Arguments>(arguments)...);
-      if constexpr (requires { scheme_.born(*made); }) scheme_.born(*made);
+      if constexpr (requires { scheme_.born(here.of.local, made->stamp); }) {
+        scheme_.born(here.of.local, made->stamp);
+      }
       return made;
     } catch (...) {
       release_.deallocate(here.of.release, place, sizeof(T), alignof(T));

@@ -11,13 +11,17 @@
 //                             acquire load. Under a pointer scheme it announces the pointer in
 //                             `slot` and re-reads; the caller makes sure that what holds `src` was
 //                             not itself unlinked (for a list: an unmarked link).
+//   guard.step(src, to, slot, linked)   the same for a `src` in a block that may have been unlinked
+//                             meanwhile and would not show it. Where the scheme needs to know it
+//                             asks linked(), and if that is false the search has to start over.
 //   guard.keep(p, slot)       last words of f under a restartable scheme: p may be used after
-//   read(). guard.announce(p, slot)   outside of read(): ask that p stay. It does if the caller can
-//   show,
-//                             by a check made afterwards, that p was not retired before the call.
+//   read() guard.announce(p, slot)   outside of read(): ask that p stay. It does if the caller can
+//   show, by
+//                             a check made afterwards, that p was not retired before the call.
 //   guard.retire(p)           p was unlinked by this thread; frees it once nobody can look at it.
 #pragma once
 
+#include <concepts>
 #include <memory>
 #include <type_traits>
 #include <utility>
@@ -49,6 +53,20 @@ class domain<Scheme, Release>::guard {
   template <class Source>
   source_value<Source> protect(const Source& source, unsigned slot = 0) noexcept {
     return domain_->scheme_.protect(cell_->local, hold_, slot, source);
+  }
+
+  /// One step of a search from block to block: reads from `source`, which lies in a block found
+  /// before, a pointer that may be followed until the guard goes or the slot is used again. False:
+  /// start over from a root. `linked()` tells, by an acquire load, whether the block that holds
+  /// `source` is still linked; it is asked afterwards, and only if the scheme needs to know.
+  template <class Source, std::predicate Linked>
+  bool step(const Source& source, source_value<Source>& to, unsigned slot, Linked&& linked) {
+    if constexpr (protects_pointers<Scheme>) {
+      return domain_->scheme_.step(cell_->local, hold_, slot, source, to) || linked();
+    } else {
+      to = protect(source, slot);
+      return true;
+    }
   }
 
   /// The searching part of an operation; returns what f() returns (trivially copyable, no

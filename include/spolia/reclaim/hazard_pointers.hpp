@@ -127,6 +127,13 @@ class hazard_pointers {
     }
   }
 
+  template <class Source>
+  bool step(local& me, hold& h, unsigned slot, const Source& source,
+            source_value<Source>& to) noexcept {
+    to = protect(me, h, slot, source);
+    return false;
+  }
+
   template <class T>
   void announce(local&, hold& h, unsigned slot, T p) noexcept {
     name(h, slot, bare_address(p));

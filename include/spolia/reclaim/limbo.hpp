@@ -2,8 +2,7 @@
 // limbo.hpp: what a retired block carries, and lists of such blocks.
 //
 // A block is retired by linking its own header into a list, so retiring allocates nothing. The
-// header is two words; a scheme that needs birth or retirement stamps adds its own
-// (domain::header).
+// header is two words; a scheme that needs birth or retirement stamps adds its own (`stamped`).
 #pragma once
 
 #include <cstddef>
@@ -51,6 +50,12 @@ class retired {
 
   plain<retired*> next_;
   plain<const disposer*> how_{nullptr};
+};
+
+/// A retired block with what its scheme keeps in it, as every block of a domain begins.
+template <class Stamp>
+struct stamped : retired {
+  [[no_unique_address]] Stamp stamp{};
 };
 
 /// A list of retired blocks, oldest first. Owned by one thread at a time; every operation takes

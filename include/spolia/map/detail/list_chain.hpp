@@ -33,8 +33,7 @@ class list_chain {
 
   struct node : Domain::header {
     template <class K, class V>
-    node(K&& k, V&& v)
-        : key(std::forward<K>(k)), value(static_cast<Value>(std::forward<V>(v))) {}
+    node(K&& k, V&& v) : key(std::forward<K>(k)), value(static_cast<Value>(std::forward<V>(v))) {}
 
     atomic<link> next;
     const Key key;
@@ -57,7 +56,7 @@ class list_chain {
     bool found;  // by search(): cur has the key
   };
 
-  /// What comes at or behind `*from`, up to `*to`; null: no limit.
+  /// What comes behind `*from`, or at it, and in front of `*to`; null: no limit.
   struct interval {
     const Key* from;
     bool with_from;
@@ -272,7 +271,7 @@ class list_chain {
     return rest.with_from ? less_(n.key, *rest.from) : !less_(*rest.from, n.key);
   }
   bool is_behind(const node& n, const interval& rest) const {
-    return rest.to != nullptr && less_(*rest.to, n.key);
+    return rest.to != nullptr && !less_(n.key, *rest.to);
   }
 
   atomic<link>& link_behind(node* prev) const noexcept {
