@@ -22,7 +22,7 @@
 namespace bench {
 
 template <class Scheme>
-inline constexpr bool protects_abtree = spolia::protects_optimistic_search<Scheme>;
+inline constexpr bool protects_abtree = spolia::protects_stepwise_search<Scheme>;
 template <class Scheme>
 inline constexpr bool protects_list = spolia::scheme<Scheme>;
 

@@ -78,7 +78,8 @@ template <class Domain>
 class Domains : public testing::Test {};
 using domains = testing::Types<domain<token, amortized>, domain<none>, domain<token, batch>,
                                domain<debra, pooled>, domain<neutralization>,
-                               domain<neutralization_plus, batch>>;
+                               domain<neutralization_plus, batch>, domain<hazard_pointers>,
+                               domain<hazard_pointers, batch>>;
 TYPED_TEST_SUITE(Domains, domains);
 
 TYPED_TEST(Domains, updates_of_two_threads_add_up) {
@@ -197,7 +198,14 @@ std::string text_of(number key, number version) {
   return "key " + std::to_string(key) + " in its version " + std::to_string(version);
 }
 
-TYPED_TEST(Domains, strings_come_whole) {
+/// Of the domains, those that protect what does not lie in leaves.
+template <class Domain>
+class EntryDomains : public testing::Test {};
+using entry_domains =
+    testing::Types<domain<token>, domain<neutralization>, domain<neutralization_plus, batch>>;
+TYPED_TEST_SUITE(EntryDomains, entry_domains);
+
+TYPED_TEST(EntryDomains, strings_come_whole) {
   abtree<std::string, std::string, TypeParam, std::less<std::string>, 4> tree;
   run_stress({.threads = 4, .share = 0.5}, [&](stress_thread& self) {
     while (self.running()) {

@@ -134,7 +134,8 @@ using trees = testing::Types<
     abtree<std::uint64_t, std::uint64_t, domain<none>, std::less<std::uint64_t>, 4>,
     abtree<std::uint64_t, std::uint64_t, domain<token, batch>, std::less<>, 4>,
     abtree<std::uint64_t, std::uint64_t, domain<debra, pooled>, std::less<std::uint64_t>, 4>,
-    abtree<std::uint64_t, std::uint64_t, domain<neutralization>, std::less<std::uint64_t>, 4>>;
+    abtree<std::uint64_t, std::uint64_t, domain<neutralization>, std::less<std::uint64_t>, 4>,
+    abtree<std::uint64_t, std::uint64_t, domain<hazard_pointers>, std::less<std::uint64_t>, 4>>;
 TYPED_TEST_SUITE(Numbers, trees);
 
 TYPED_TEST(Numbers, behave_as_std_map_in_few_keys) {

@@ -4,6 +4,7 @@
 // balanced.
 #include <spolia/map/abtree.hpp>
 #include <spolia/model/engine.hpp>
+#include <spolia/reclaim/hazard_pointers.hpp>
 #include <spolia/reclaim/none.hpp>
 #include <spolia/reclaim/token.hpp>
 
@@ -30,7 +31,7 @@ struct world {
   std::array<int, keys> balance{};  // before the threads
   std::array<std::array<int, keys>, 2> by_thread{};
 
-  explicit world(std::initializer_list<int> there) {
+  explicit world(std::initializer_list<int> there, typename Domain::options how = {}) : home(how) {
     for (const int key : there)
       balance.at(static_cast<std::size_t>(key)) += tree->insert(key, key) ? 1 : 0;
   }
@@ -116,6 +117,39 @@ void freeing(model::scenario& run) {
   run.finally([=] { w->check(); });
 }
 
+/// The same under a scheme that protects single pointers: a search must not go on from a node that
+/// was removed meanwhile, nor stay there while the removal's owner sleeps.
+using named_world = world<domain<hazard_pointers, batch>>;
+std::shared_ptr<named_world> named(std::initializer_list<int> there) {
+  domain<hazard_pointers, batch>::options scan_at_once;
+  scan_at_once.scheme.scan_at = 1;
+  return std::make_shared<named_world>(there, scan_at_once);
+}
+
+void freeing_unnamed_leaves(model::scenario& run) {
+  const auto w = named({1, 3, 5});
+  run.thread([=] {
+    w->insert(0, 2);
+    w->home.drain();
+  });
+  run.thread([=] { w->erase(1, 3); });
+  run.finally([=] { w->check(); });
+}
+
+/// A reader on its way down, while the node that it stands on goes, and what it wants to read next
+/// is replaced in the node's successor and freed.
+void freeing_below_a_removed_node(model::scenario& run) {
+  const auto w = named({1, 3, 5, 7});
+  run.thread([=] {
+    w->insert(0, 4);
+    w->insert(0, 6);
+    w->insert(0, 2);
+    w->home.drain();
+  });
+  run.thread([=] { model::check(w->tree->contains(1), "a key that nobody touched is not found"); });
+  run.finally([=] { w->check(); });
+}
+
 using scenario_of = void (*)(model::scenario&);
 
 model::outcome look(scenario_of scenario, int preemptions, const char* fault = "") {
@@ -155,10 +189,15 @@ TEST_P(AbtreeModel, is_right_at_random) {
 
 INSTANTIATE_TEST_SUITE_P(Scenarios, AbtreeModel,
                          testing::Values(&splitting, &merging, &merging_against_splitting,
-                                         &same_key, &freeing));
+                                         &same_key, &freeing, &freeing_unnamed_leaves,
+                                         &freeing_below_a_removed_node));
 
 TEST(AbtreeModelFaults, updates_of_removed_nodes_are_found) {
   EXPECT_FALSE(at_random(merging_against_splitting, "scx.no_mark").ok);
+}
+
+TEST(AbtreeModelFaults, steps_from_removed_nodes_are_found) {
+  EXPECT_FALSE(look(&freeing_below_a_removed_node, 2, "abtree.step_from_removed").ok);
 }
 
 TEST(AbtreeModelFaults, removal_of_changed_nodes_is_found) {

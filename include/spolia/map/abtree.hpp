@@ -14,8 +14,11 @@
 // Departures:  Leaves are a type of their own, without tag or mark. No node has a search key: who
 //              makes a violation looks for it on the way to its own key, from the root, until there
 //              is none; so rebalancing is a loop, and each step is an operation of its own.
-// Domain:      any scheme that lets an operation walk through removed nodes (region or restartable
-//              protection). The tree has a domain of its own, or shares one.
+// Domain:      any scheme. Where a scheme does not protect what a removed node leads to (pointer
+// and
+//              era protection), a search that finds itself in one starts over; and where it
+//              protects single pointers only, keys and values must lie in the leaves, since one
+//              leaf names many. The tree has a domain of its own, or shares one.
 // Threads:     everything but construction, destruction and audit() may run beside everything.
 // Order:       insert, insert_or_assign, erase, find, contains, visit are linearizable.
 // Progress:    updates are lock-free. find, contains, visit and each leaf of a range only read, as
@@ -68,9 +71,12 @@ inline constexpr unsigned abtree_degree = 14;
 template <class Key, class Value, class Domain = domain<>, class Compare = std::less<Key>,
           unsigned Degree = abtree_degree>
 class abtree {
-  static_assert(protects_optimistic_search<typename Domain::scheme_type>,
-                "abtree: its searches walk through nodes that others have removed, and this scheme "
-                "does not protect those");
+  static_assert(protects_stepwise_search<typename Domain::scheme_type>,
+                "abtree: this scheme does not protect a search that goes from node to node");
+  static_assert(!protects_single_pointers<typename Domain::scheme_type> ||
+                    detail::abtree_nodes<Key, Value, Domain, Compare, Degree>::value_in_leaf,
+                "abtree: under a scheme that protects single pointers keys and values must lie in "
+                "the leaves: trivially copyable and at most 16 bytes each");
   static_assert(
       std::is_nothrow_destructible_v<Key> && std::is_nothrow_destructible_v<Value>,
       "abtree: destructors of keys and values run where nobody can catch what they throw");

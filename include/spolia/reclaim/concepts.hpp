@@ -153,10 +153,14 @@ concept protects_pointers =
       { s.step(me, hold, 0U, source, to) } noexcept -> std::same_as<bool>;
     };
 
-/// As protects_pointers; and what was made before a protected block, and is retired with it or
+/// As protects_pointers; and what was made before a protected block, and is unlinked with it or
 /// later, is protected with it.
 template <class S>
 concept protects_eras = protects_pointers<S> && S::info.protects == protection::era;
+
+/// Only the blocks that slots name, and nothing that hangs on them.
+template <class S>
+concept protects_single_pointers = protects_pointers<S> && !protects_eras<S>;
 
 /// What an optimistic search needs: it may walk through blocks that others have unlinked meanwhile.
 template <class S>

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // abtree_search.hpp: the searching halves of an abtree's operations. Each is one read(): it starts
 // at the root, only reads, and hands out what it found, linked (llx) and kept.
+//
+// Slots: a search goes down from slot to slot, so that the last three nodes of its way, or two and
+// one that it wants to remember, stay protected. help() announces in the slots from scx::first_slot
+// on.
 #pragma once
 
 #include <algorithm>
@@ -63,21 +67,21 @@ class abtree_search {
           ? std::min(Degree, guard_slots - 1)
           : Degree;
 
-  abtree_search(internal& entry, const records& all, Compare less)
+  abtree_search(internal& entry, records& all, Compare less)
       : entry_(entry), records_(all), less_(std::move(less)) {}
 
   const Compare& less() const noexcept { return less_; }
 
   bool contains(guard& g, const Key& key) const {
     return g.read([&]() -> bool {
-      const leaf* const l = descend(key);
+      const leaf* const l = steps::as_leaf(descend(g, key).low);
       return is_at(*l, l->position(key, less_), key);
     });
   }
 
   hit look_up(guard& g, const Key& key) const {
     return g.read([&]() -> hit {
-      const leaf* const l = descend(key);
+      const leaf* const l = steps::as_leaf(descend(g, key).low);
       const unsigned at = l->position(key, less_);
       if (!is_at(*l, at, key)) return {};
       if constexpr (!Nodes::value_in_leaf) g.keep(l->contents[at], 0);
@@ -88,30 +92,23 @@ class abtree_search {
   /// Finds the key's leaf, and links to its parent if the key is there, or not, as wanted.
   spot locate(guard& g, const Key& key, wanted what) const {
     return g.read([&]() -> spot {
-      internal* p = &entry_;
-      unsigned index = 0;
-      node* n = follow(*p, 0);
-      while (!n->is_leaf) {
-        p = steps::as_internal(n);
-        index = p->route(key, less_);
-        n = follow(*p, index);
-      }
-      leaf* const l = steps::as_leaf(n);
+      const place w = descend(g, key);
+      leaf* const l = steps::as_leaf(w.low);
       const unsigned at = l->position(key, less_);
-      spot s{p,
+      spot s{w.parent,
              l,
              0,
              status::removed,
              is_at(*l, at, key),
-             static_cast<std::uint8_t>(index),
+             static_cast<std::uint8_t>(w.index),
              static_cast<std::uint8_t>(at)};
       if (what != wanted::either && s.found != (what == wanted::present)) return s;
-      const auto seen = records_.llx(*p);
+      const auto seen = records_.llx(*w.parent);
       s.info = seen.info;
       s.is = seen.is;
       // relaxed: l is known; whatever else is there makes us search again.
-      if (seen && p->child(index).load_relaxed() != l) s.is = status::removed;
-      g.keep(p, 0);
+      if (seen && w.parent->child(w.index).load_relaxed() != l) s.is = status::removed;
+      g.keep(w.parent, 0);
       g.keep(l, 1);
       if constexpr (!Nodes::value_in_leaf) {
         if (s.found) g.keep(l->contents[at], 2);
@@ -124,21 +121,10 @@ class abtree_search {
   violation first_violation(guard& g, const Key& key) const {
     return g.read([&]() -> violation {
       violation v;
-      internal* p = &entry_;
-      unsigned index = 0;
-      node* n = follow(*p, 0);
-      while (p == &entry_ || (n->weight != 0 && n->size >= steps::least)) {
-        if (n->is_leaf) return v;
-        v.top = p;
-        v.top_index = static_cast<std::uint8_t>(index);
-        p = steps::as_internal(n);
-        index = p->route(key, less_);
-        n = follow(*p, index);
+      while (!descend_to_violation(g, key, v)) {
       }
-      v.middle = p;
-      v.low = n;
-      v.low_index = static_cast<std::uint8_t>(index);
-      v.is = link(v);
+      if (v.low == nullptr) return v;
+      v.is = link(g, v);
       g.keep(v.top, 0);
       g.keep(v.middle, 1);
       g.keep(v.low, 2);
@@ -152,18 +138,11 @@ class abtree_search {
   chunk next_chunk(guard& g, const Key* from, bool behind, const Key* to) const {
     return g.read([&]() -> chunk {
       chunk c;
-      const internal* bounded_by = nullptr;
-      node* n = follow(entry_, 0);
-      while (!n->is_leaf) {
-        const internal* const i = steps::as_internal(n);
-        const unsigned index = from == nullptr ? 0 : i->route(*from, less_);
-        if (index + 1U < i->size) {
-          c.limit = &i->keys[index];
-          bounded_by = i;
-        }
-        n = follow(*i, index);
+      bounded b;
+      while (!descend_with_bound(g, from, b)) {
       }
-      const leaf& l = *steps::as_leaf(n);
+      c.limit = b.limit;
+      const leaf& l = *b.low;
       unsigned at = from == nullptr ? 0 : l.position(*from, less_);
       if (behind && is_at(l, at, *from)) ++at;
       const unsigned end = to == nullptr ? l.size : l.position(*to, less_);
@@ -172,38 +151,127 @@ class abtree_search {
         if constexpr (!Nodes::value_in_leaf) g.keep(l.contents[at], c.count);
       }
       c.more = at < end;
-      if (bounded_by != nullptr) g.keep(bounded_by, guard_slots - 1);
+      if (b.bounded_by != nullptr) g.keep(b.bounded_by, guard_slots - 1);
       return c;
     });
   }
 
  private:
-  static node* follow(const internal& parent, unsigned index) noexcept {
-    // acquire ← the release in scx: we see the node constructed.
-    node* const n = parent.child(index).load_acquire();
-    memory::note_access(n);
+  /// A step of a descent: the last three nodes, and the slot of the lowest.
+  struct place {
+    internal* top = nullptr;
+    internal* parent = nullptr;
+    node* low = nullptr;
+    unsigned top_index = 0;  // of parent in top
+    unsigned index = 0;      // of low in parent
+    unsigned slot = 0;
+
+    static constexpr unsigned slots = 3;
+  };
+
+  /// What a chunk is cut from. The three slots change roles instead of contents.
+  struct bounded {
+    const leaf* low;
+    const Key* limit;
+    const internal* bounded_by;
+  };
+  static constexpr unsigned sibling_slot = place::slots;
+
+  /// Reads a child, so that it may be looked at while the slot is not used again. False: the parent
+  /// was removed, and the scheme cannot vouch for what it leads to; then start at the root.
+  bool follow(guard& g, const internal& parent, unsigned index, node*& to, unsigned slot) const {
+    // A node is marked before it is unlinked, and a removed node's children are unlinked later than
+    // itself: without the mark, the child was still linked when the slot already protected it.
+    // relaxed: who has a heavy fence behind the unlinking of the child, and so behind the mark, is
+    // either seen by us, or sees our announcement, which a light fence precedes this load.
+    const bool linked =
+        g.step(parent.child(index), to, slot, [&] { return !parent.marked.load_relaxed(); });
+    if (!linked && !SPOLIA_FAULT("abtree.step_from_removed")) {
+      // The parent's removal may be under way by a thread that sleeps: then finish it.
+      // acquire ← the release of tags in scx: help() finds the descriptor filled.
+      records_.help(g, parent.info.load_acquire());
+      return false;
+    }
+    memory::note_access(to);
     // A node is a few cache lines, and most of them will be needed: fetch them side by side.
-    const char* const lines = reinterpret_cast<const char*>(n);
+    const char* const lines = reinterpret_cast<const char*>(to);
     for (std::size_t at = 64; at < sizeof(leaf); at += 64) __builtin_prefetch(lines + at);
-    return n;
+    return true;
+  }
+
+  bool enter_root(guard& g, place& w) const {
+    w = place{};
+    w.parent = &entry_;
+    return follow(g, entry_, 0, w.low, 0);
+  }
+
+  bool step_down(guard& g, const Key& key, place& w) const {
+    w.top = w.parent;
+    w.top_index = w.index;
+    w.parent = steps::as_internal(w.low);
+    w.index = w.parent->route(key, less_);
+    w.slot = (w.slot + 1) % place::slots;
+    return follow(g, *w.parent, w.index, w.low, w.slot);
+  }
+
+  /// Down to the leaf where `key` belongs.
+  place descend(guard& g, const Key& key) const {
+    for (;;) {
+      place w;
+      bool linked = enter_root(g, w);
+      while (linked && !w.low->is_leaf) linked = step_down(g, key, w);
+      if (linked) return w;
+    }
+  }
+
+  /// Down to the first violating node, if there is one, which then is v.low. False: start over.
+  bool descend_to_violation(guard& g, const Key& key, violation& v) const {
+    place w;
+    if (!enter_root(g, w)) return false;
+    v = violation{};
+    while (w.parent == &entry_ || (w.low->weight != 0 && w.low->size >= steps::least)) {
+      if (w.low->is_leaf) return true;
+      if (!step_down(g, key, w)) return false;
+    }
+    v.top = w.top;
+    v.top_index = static_cast<std::uint8_t>(w.top_index);
+    v.middle = w.parent;
+    v.low = w.low;
+    v.low_index = static_cast<std::uint8_t>(w.index);
+    return true;
+  }
+
+  /// Down to the leaf where `from` belongs (null: the first), with the key that bounds it. False:
+  /// start over.
+  bool descend_with_bound(guard& g, const Key* from, bounded& b) const {
+    unsigned slot = 0;
+    unsigned spare = 1;
+    unsigned bound_slot = 2;
+    node* n = nullptr;
+    b = bounded{};
+    if (!follow(g, entry_, 0, n, slot)) return false;
+    while (!n->is_leaf) {
+      const internal* const i = steps::as_internal(n);
+      const unsigned index = from == nullptr ? 0 : i->route(*from, less_);
+      if (!follow(g, *i, index, n, spare)) return false;
+      if (index + 1U < i->size) {
+        b.limit = &i->keys[index];
+        b.bounded_by = i;
+        std::swap(slot, bound_slot);
+      }
+      std::swap(slot, spare);
+    }
+    b.low = steps::as_leaf(n);
+    return true;
   }
 
   bool is_at(const leaf& l, unsigned at, const Key& key) const {
     return at < l.size && !less_(key, l.key(at));
   }
 
-  leaf* descend(const Key& key) const {
-    node* n = follow(entry_, 0);
-    while (!n->is_leaf) {
-      const internal* const i = steps::as_internal(n);
-      n = follow(*i, i->route(key, less_));
-    }
-    return steps::as_leaf(n);
-  }
-
   /// Links to what the repair of `v.low` changes, in the order in which it will be frozen. Children
   /// are read after the llx that vouches for them.
-  kind link(violation& v) const {
+  kind link(guard& g, violation& v) const {
     kind hindered = kind::changed;
     const auto linked = [&](const internal& x, std::uint64_t& info) {
       const auto seen = records_.llx(x);
@@ -218,7 +286,7 @@ class abtree_search {
     // where it was found. But leaves are replaced without a mark.
     if (!linked(*v.top, v.top_info) || !linked(*v.middle, v.middle_info)) return hindered;
     if (v.middle->child(v.low_index).load_relaxed() != v.low) return kind::changed;
-    if (v.low->weight != 0) pair_with_sibling(v);
+    if (v.low->weight != 0 && !pair_with_sibling(g, v)) return kind::changed;
     if (!v.low->is_leaf) {
       if (!linked(*steps::as_internal(v.low), v.low_info)) return hindered;
       if (v.right != nullptr && !linked(*steps::as_internal(v.right), v.right_info)) {
@@ -231,20 +299,22 @@ class abtree_search {
   /// `v.low` is too small: a sibling helps. If that one is too high it is the violation to start
   /// with. Otherwise both are leaves or both are not, since the weights on the way from a node down
   /// to any leaf have the same sum.
-  void pair_with_sibling(violation& v) const {
+  bool pair_with_sibling(guard& g, violation& v) const {
     const unsigned beside = v.low_index == 0 ? 1 : v.low_index - 1U;
-    node* const sibling = follow(*v.middle, beside);
+    node* sibling = nullptr;
+    if (!follow(g, *v.middle, beside, sibling, sibling_slot)) return false;
     if (v.low_index == 0 && sibling->weight != 0) {
       v.right = sibling;
-      return;
+      return true;
     }
     if (sibling->weight != 0) v.right = v.low;
     v.low = sibling;
     v.low_index = static_cast<std::uint8_t>(beside);
+    return true;
   }
 
   internal& entry_;
-  const records& records_;
+  records& records_;
   [[no_unique_address]] Compare less_;
 };
 
