@@ -32,6 +32,7 @@ set(SPOLIA_HEADERS
     include/spolia/map/marked_ptr.hpp
     include/spolia/map/size_counter.hpp
     include/spolia/reclaim.hpp
+    include/spolia/reclaim/allocator_resource.hpp
     include/spolia/reclaim/biased_gate.hpp
     include/spolia/reclaim/concepts.hpp
     include/spolia/reclaim/debra.hpp
@@ -43,8 +44,10 @@ set(SPOLIA_HEADERS
     include/spolia/reclaim/limbo.hpp
     include/spolia/reclaim/neutralization.hpp
     include/spolia/reclaim/none.hpp
+    include/spolia/reclaim/pinned_blocks.hpp
     include/spolia/reclaim/read_phase.hpp
     include/spolia/reclaim/release.hpp
+    include/spolia/reclaim/robust_token.hpp
     include/spolia/reclaim/rounds.hpp
     include/spolia/reclaim/slots.hpp
     include/spolia/reclaim/statistics.hpp

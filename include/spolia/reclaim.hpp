@@ -6,6 +6,7 @@
 // and when.
 #pragma once
 
+#include <spolia/reclaim/allocator_resource.hpp>
 #include <spolia/reclaim/concepts.hpp>
 #include <spolia/reclaim/debra.hpp>
 #include <spolia/reclaim/domain.hpp>
@@ -14,5 +15,6 @@
 #include <spolia/reclaim/neutralization.hpp>
 #include <spolia/reclaim/none.hpp>
 #include <spolia/reclaim/release.hpp>
+#include <spolia/reclaim/robust_token.hpp>
 #include <spolia/reclaim/token.hpp>
 #include <spolia/reclaim/token_ring.hpp>

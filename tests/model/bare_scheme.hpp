@@ -77,10 +77,11 @@ struct bare_domain {
       }
     }
     std::uint32_t high_water() const noexcept { return Threads; }
+    std::uint64_t existing() const noexcept { return 0; }
   };
   struct sink {
     void operator()(limbo& safe) const noexcept {
-      while (retired* const r = safe.pop()) r->dispose();
+      while (retired* const r = safe.pop()) r->how().dispose(r);
     }
   };
 

@@ -35,22 +35,24 @@ struct every_policy {
 };
 
 #if defined(NDEBUG) && !SPOLIA_ASAN && !SPOLIA_TSAN
-using all_domains = every_policy<token, debra, hazard_pointers, neutralization, neutralization_plus,
-                                 none, token_naive, token_pass_first, token_periodic>::type;
+using all_domains =
+    every_policy<token, robust_token, debra, hazard_pointers, neutralization, neutralization_plus,
+                 none, token_naive, token_pass_first, token_periodic>::type;
 #else
 // Builds that take long, of which there are several: every scheme once, every policy three times.
 using all_domains =
-    testing::Types<domain<token, amortized>, domain<debra, batch>, domain<hazard_pointers, pooled>,
-                   domain<neutralization, amortized>, domain<neutralization_plus, batch>,
-                   domain<none, pooled>, domain<token_naive, batch>,
-                   domain<token_pass_first, pooled>, domain<token_periodic, amortized>>;
+    testing::Types<domain<token, amortized>, domain<robust_token, pooled>, domain<debra, batch>,
+                   domain<hazard_pointers, pooled>, domain<neutralization, amortized>,
+                   domain<neutralization_plus, batch>, domain<none, pooled>,
+                   domain<token_naive, batch>, domain<token_pass_first, pooled>,
+                   domain<token_periodic, amortized>>;
 #endif
 
 /// One domain for each scheme, where the policy makes no difference.
 using all_schemes =
-    testing::Types<domain<token>, domain<debra>, domain<hazard_pointers>, domain<neutralization>,
-                   domain<neutralization_plus>, domain<none>, domain<token_naive>,
-                   domain<token_pass_first>, domain<token_periodic>>;
+    testing::Types<domain<token>, domain<robust_token>, domain<debra>, domain<hazard_pointers>,
+                   domain<neutralization>, domain<neutralization_plus>, domain<none>,
+                   domain<token_naive>, domain<token_pass_first>, domain<token_periodic>>;
 
 struct domain_names {
   template <class Domain>
@@ -72,6 +74,7 @@ typename Domain::options eager() {
   typename Domain::options o;
   if constexpr (requires { o.scheme.tick_every; }) o.scheme.tick_every = 1;
   if constexpr (requires { o.scheme.patience; }) o.scheme.patience = 1;
+  if constexpr (requires { o.scheme.stall_after; }) o.scheme.stall_after = 1;
   if constexpr (requires { o.scheme.scan_every; }) o.scheme.scan_every = 1;
   if constexpr (requires { o.scheme.scan_at; }) o.scheme.scan_at = 1;
   if constexpr (requires { o.scheme.low; }) o.scheme.low = 1;

@@ -37,7 +37,7 @@ class tally {
   tally(const tally&) = delete;
   tally& operator=(const tally&) = delete;
 
-  void add(std::uint64_t n = 1) noexcept {
+  SPOLIA_ALWAYS_INLINE void add(std::uint64_t n = 1) noexcept {
     sum_.store(sum_.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
   }
   [[nodiscard]] std::uint64_t value() const noexcept {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory_resource>
 #include <new>
 
 #include <spolia/base/config.hpp>
@@ -41,6 +42,29 @@ inline void deallocate(void* block, std::size_t bytes, std::size_t align) noexce
   }
 #endif
 }
+
+/// Where blocks come from and go to: a memory resource, or, without one, allocate and deallocate
+/// above.
+class origin {
+ public:
+  constexpr origin() noexcept = default;
+  constexpr explicit origin(std::pmr::memory_resource* from) noexcept : from_(from) {}
+
+  /// \throws std::bad_alloc, or what the resource throws
+  [[nodiscard]] void* allocate(std::size_t bytes, std::size_t align) const {
+    return from_ == nullptr ? memory::allocate(bytes, align) : from_->allocate(bytes, align);
+  }
+  void deallocate(void* block, std::size_t bytes, std::size_t align) const noexcept {
+    if (from_ == nullptr) {
+      memory::deallocate(block, bytes, align);
+    } else if (block != nullptr) {
+      from_->deallocate(block, bytes, align);
+    }
+  }
+
+ private:
+  std::pmr::memory_resource* from_ = nullptr;
+};
 
 /// Says that the calling thread is about to touch ordinary fields at this address. The model
 /// checker then verifies that the block is alive and remembers the access, so that a free without

@@ -28,7 +28,7 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 class biased_gate {
  public:
   /// The owner is present, or present once more: `level` counts its reasons, from 1 on.
-  void come(std::uint32_t level) noexcept {
+  SPOLIA_ALWAYS_INLINE void come(std::uint32_t level) noexcept {
     present_.store_relaxed(level);
     // light → the heavy fence in visit(): see above.
     fence::light();

@@ -6,7 +6,8 @@
 //   domain joins one of each and does the plumbing: cells per thread, nesting, thread exit,
 //   statistics. A container states what it needs of a scheme, never a scheme's name.
 //
-// What a scheme is (concept `scheme`; `Peers` and `Sink` come from the domain):
+// What a scheme is (concept `scheme`; `Peers` and `Sink` come from the domain. Peers are the locals
+// of all threads, and existing(): how many blocks were made and not ended, approximately):
 //
 //   info               what it promises, as constants; docs, messages and benchmarks read it
 //   options            its numbers, with defaults
@@ -61,6 +62,7 @@
 
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/config.hpp>
+#include <spolia/base/memory.hpp>
 #include <spolia/base/source.hpp>
 #include <spolia/reclaim/limbo.hpp>
 
@@ -101,6 +103,7 @@ struct any_peers {
   void for_each(F&&) const noexcept;
   Local* find(std::uint32_t) const noexcept;
   std::uint32_t high_water() const noexcept;
+  std::uint64_t existing() const noexcept;
 };
 struct any_sink {
   void operator()(limbo&) const noexcept;
@@ -178,7 +181,7 @@ concept robust = scheme<S> && S::info.robust;
 template <class R>
 concept release_policy =
     std::default_initializable<typename R::options> &&
-    std::constructible_from<R, typename R::options> &&
+    std::constructible_from<R, typename R::options, memory::origin> &&
     requires(R r, typename R::local me, limbo& safe) {
       { R::name } -> std::convertible_to<std::string_view>;
       {

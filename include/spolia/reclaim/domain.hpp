@@ -26,6 +26,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <memory_resource>
 #include <new>
 #include <optional>
 #include <stdexcept>
@@ -65,6 +66,9 @@ class domain final : private threads::listener {
     typename Release::options release{};
     /// Measure one in so many pauses for domain_statistics::pauses (long ones always); 0: none.
     std::uint32_t time_pauses_one_in = 0;
+    /// Where blocks come from and go to; null: operator new and delete. It must be thread-safe and
+    /// outlive the domain. An allocator of another kind: allocator_resource.hpp.
+    std::pmr::memory_resource* memory = nullptr;
   };
 
   /// The base of blocks that are retired without allocating.
@@ -76,7 +80,8 @@ class domain final : private threads::listener {
   explicit domain(options o = {})
       : serial_(core::next_serial()),
         scheme_(checked(o).scheme),
-        release_(o.release),
+        memory_(o.memory),
+        release_(o.release, memory_),
         time_pauses_one_in_(o.time_pauses_one_in) {
     threads::listen(*this);
   }
@@ -108,6 +113,7 @@ class domain final : private threads::listener {
       if constexpr (requires { scheme_.born(here.of.local, made->stamp); }) {
         scheme_.born(here.of.local, made->stamp);
       }
+      here.of.made.add(1);
       return made;
     } catch (...) {
       release_.deallocate(here.of.release, place, sizeof(T), alignof(T));
@@ -125,8 +131,9 @@ class domain final : private threads::listener {
       mine = &my_cell();
     } catch (const std::bad_alloc&) {  // a thread's first call: then without a cell
     }
-    if (mine == nullptr) return memory::deallocate(block, sizeof(T), alignof(T));
+    if (mine == nullptr) return memory_.deallocate(block, sizeof(T), alignof(T));
     presence here(*mine);
+    mine->unmade.add(1);
     release_.deallocate(mine->release, block, sizeof(T), alignof(T));
   }
 
@@ -210,8 +217,20 @@ class domain final : private threads::listener {
     }
     ++me.retired_now;
     me.retired_blocks.add(1);
-    me.retired_bytes.add(block->how().bytes);
+    me.retired_bytes.add(block->holds_bytes());
     scheme_.retire(me.local, block, peers{*this}, sink{*this, me});
+  }
+
+  /// Blocks made and not ended, waiting ones included. Approximate while others work.
+  std::uint64_t existing() const noexcept {
+    std::uint64_t ended = 0;
+    std::uint64_t made = 0;
+    cells_.for_each([&](std::uint32_t, const cell& c) {
+      ended += c.release.meter.freed.value() + c.unmade.value();  // first, as in stats()
+      made += c.made.value();
+      return true;
+    });
+    return made > ended ? made - ended : 0;
   }
 
   cell& my_cell() {
@@ -254,6 +273,7 @@ class domain final : private threads::listener {
       return c == nullptr ? nullptr : &c->local;
     }
     std::uint32_t high_water() const noexcept { return threads::high_water(); }
+    std::uint64_t existing() const noexcept { return of.existing(); }
   };
 
   /// Where the scheme puts safe blocks.
@@ -389,6 +409,7 @@ class domain final : private threads::listener {
   static constexpr int drain_rounds = 8;  // more than any scheme needs from retirement to release
   const std::uint64_t serial_;
   Scheme scheme_;
+  const memory::origin memory_;
   Release release_;
   const std::uint32_t time_pauses_one_in_;
   cells<cell> cells_;

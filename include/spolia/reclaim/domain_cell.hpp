@@ -31,6 +31,8 @@ struct alignas(cache_line) domain_cell {
   atomic<bool> used{false};
   typename Scheme::local local;
   typename Release::local release;
+  tally made;    // blocks: by make(), and those retired that came from elsewhere
+  tally unmade;  // by destroy()
   tally retired_blocks;
   tally retired_bytes;
   tally adopted_blocks;

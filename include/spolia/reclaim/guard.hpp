@@ -117,15 +117,16 @@ class domain<Scheme, Release>::guard {
     requires(!std::is_base_of_v<header, T> || !std::is_empty_v<Deleter>)
   void retire(T* object, Deleter deleter = {}) {
     using box = boxed<T, Deleter>;
-    void* const place = memory::allocate(sizeof(box), alignof(box));
+    void* const place = domain_->memory_.allocate(sizeof(box), alignof(box));
     box* made;
     try {
       made = ::new (place) box(object, std::move(deleter));
     } catch (...) {
-      memory::deallocate(place, sizeof(box), alignof(box));
+      domain_->memory_.deallocate(place, sizeof(box), alignof(box));
       throw;
     }
     static_cast<retired*>(made)->how_.write(&box::how);
+    cell_->made.add(1);
     domain_->retire(*cell_, made);
   }
 
@@ -165,11 +166,6 @@ class domain<Scheme, Release>::guard {
     static const void* address(const retired* r) noexcept {
       return static_cast<const T*>(static_cast<const header*>(r));
     }
-    static void dispose(retired* r) noexcept {
-      T* const t = object(r);
-      t->~T();
-      memory::deallocate(t, sizeof(T), alignof(T));
-    }
     static void* destroy(retired* r) noexcept {
       T* const t = object(r);
       t->~T();
@@ -179,7 +175,7 @@ class domain<Scheme, Release>::guard {
     static void dispose_with(retired* r) noexcept {
       Deleter{}(object(r));
     }
-    static constexpr disposer made{&dispose, &address, &destroy, sizeof(T), alignof(T)};
+    static constexpr disposer made{nullptr, &address, &destroy, sizeof(T), alignof(T)};
     template <class Deleter>
     static constexpr disposer deleted{&dispose_with<Deleter>, &address, nullptr, sizeof(T),
                                       alignof(T)};
@@ -190,19 +186,17 @@ class domain<Scheme, Release>::guard {
   struct boxed : header {
     boxed(T* o, Deleter d) : object(o), deleter(std::move(d)) {}
 
-    static void dispose(retired* r) noexcept {
+    static void* destroy(retired* r) noexcept {
       boxed* const self = static_cast<boxed*>(static_cast<header*>(r));
-      T* const object = self->object;
-      Deleter deleter = std::move(self->deleter);
+      self->deleter(self->object);
       self->~boxed();
-      memory::deallocate(self, sizeof(boxed), alignof(boxed));
-      deleter(object);
+      return self;
     }
     static const void* address(const retired* r) noexcept {
       return static_cast<const boxed*>(static_cast<const header*>(r))->object;
     }
-    static constexpr disposer how{&dispose, &address, nullptr, sizeof(boxed) + sizeof(T),
-                                  alignof(boxed)};
+    static constexpr disposer how{nullptr,       &address,       &destroy,
+                                  sizeof(boxed), alignof(boxed), sizeof(T)};
 
     T* object;
     [[no_unique_address]] Deleter deleter;

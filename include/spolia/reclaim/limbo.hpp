@@ -17,14 +17,17 @@ class retired;
 
 /// How blocks of one kind end. One constant object per type; never owned by a block.
 struct disposer {
-  /// Destroys the object and gives its memory back. Must not throw.
+  /// Destroys the object and gives its memory back, wherever it came from. Must not throw. Called
+  /// only if there is no `destroy`.
   void (*dispose)(retired*) noexcept;
   /// The address by which readers know the object (hazard pointers compare it).
   const void* (*address)(const retired*) noexcept;
-  /// Destroys the object and returns its memory (`bytes`, `align`) for reuse; null: only dispose.
+  /// Destroys the object and returns its memory (`bytes`, `align`), which goes back to where the
+  /// domain has its blocks from.
   void* (*destroy)(retired*) noexcept;
-  std::size_t bytes;  ///< what the block holds
+  std::size_t bytes;  ///< of the block
   std::size_t align;
+  std::size_t elsewhere = 0;  ///< bytes that go with it
 };
 
 /// The base of everything that is retired. Before that it links to itself, so that a second
@@ -38,7 +41,7 @@ class retired {
   bool waiting() const noexcept { return next_.read() != this; }
   const disposer& how() const noexcept { return *how_.read(); }
   const void* address() const noexcept { return how().address(this); }
-  void dispose() noexcept { how().dispose(this); }
+  std::size_t holds_bytes() const noexcept { return how().bytes + how().elsewhere; }
 
  protected:
   ~retired() = default;

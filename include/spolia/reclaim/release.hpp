@@ -54,7 +54,7 @@ struct release_queue {
 
   void account(const retired* r) noexcept {
     meter.freed.add(1);
-    meter.freed_bytes.add(r->how().bytes);
+    meter.freed_bytes.add(r->holds_bytes());
   }
 
   /// Frees up to `most` blocks with `end_of(block)`; `poll()` is called after every hundredth.
@@ -102,7 +102,17 @@ struct release_queue {
 };
 
 inline constexpr auto no_poll = [] {};
-inline constexpr auto dispose_block = [](retired* r) { r->dispose(); };
+/// Ends a block whose memory nobody keeps.
+struct ending_at {
+  const memory::origin& from;
+  void operator()(retired* r) const noexcept {
+    const disposer& how = r->how();
+    if (how.destroy == nullptr) return how.dispose(r);
+    const std::size_t bytes = how.bytes;
+    const std::size_t align = how.align;
+    from.deallocate(how.destroy(r), bytes, align);
+  }
+};
 inline constexpr std::size_t everything = ~std::size_t{0};
 
 }  // namespace detail
@@ -116,30 +126,31 @@ class batch {
   };
   using local = detail::release_queue;
 
-  explicit batch(options o) noexcept : options_(o) {}
+  batch(options o, memory::origin from) noexcept : options_(o), from_(from) {}
 
   template <class Poll>
   void take(local& me, limbo& safe, Poll&& poll) noexcept {
     me.safe.append(safe);
     if (me.safe.count() < options_.at_least) return;
-    me.free_some(detail::everything, detail::dispose_block, poll);
+    me.free_some(detail::everything, detail::ending_at{from_}, poll);
   }
   void step(local&, std::size_t) noexcept {}
   void drain(local& me) noexcept {
-    me.free_some(detail::everything, detail::dispose_block, detail::no_poll);
+    me.free_some(detail::everything, detail::ending_at{from_}, detail::no_poll);
   }
   void adopt(local& me, local& other) noexcept { me.safe.append(other.safe); }
   std::size_t backlog(const local& me) const noexcept { return me.safe.count(); }
 
   void* allocate(local&, std::size_t bytes, std::size_t align) {
-    return memory::allocate(bytes, align);
+    return from_.allocate(bytes, align);
   }
   void deallocate(local&, void* p, std::size_t bytes, std::size_t align) noexcept {
-    memory::deallocate(p, bytes, align);
+    from_.deallocate(p, bytes, align);
   }
 
  private:
   options options_;
+  memory::origin from_;
 };
 
 /// Numbers of the policies that spread freeing over time.
@@ -160,8 +171,9 @@ class spread_over_time {
   using options = amortized_options;
   using local = typename Memory::local;
 
-  explicit spread_over_time(options o) noexcept
+  spread_over_time(options o, memory::origin from) noexcept
       : options_(o),
+        from_(from),
         shift_(static_cast<int>(std::bit_width(std::max<std::size_t>(o.spread, 1))) - 1) {}
 
   template <class Poll>
@@ -178,44 +190,48 @@ class spread_over_time {
   }
   /// Frees everything that is safe, and kept memory with it.
   void drain(local& me) noexcept {
-    me.free_some(everything, dispose_block, no_poll);
-    Memory::give_back(me);
+    me.free_some(everything, ending_at{from_}, no_poll);
+    Memory::give_back(me, from_);
   }
   void adopt(local& me, local& other) noexcept {
     me.safe.append(other.safe);
-    Memory::give_back(other);
+    Memory::give_back(other, from_);
   }
   std::size_t backlog(const local& me) const noexcept { return me.safe.count(); }
 
   void* allocate(local& me, std::size_t bytes, std::size_t align) {
-    return Memory::allocate(me, bytes, align);
+    return Memory::allocate(me, from_, bytes, align);
   }
   void deallocate(local& me, void* p, std::size_t bytes, std::size_t align) noexcept {
-    Memory::deallocate(me, p, bytes, align, options_.pool);
+    Memory::deallocate(me, from_, p, bytes, align, options_.pool);
   }
 
  private:
   struct end_of_block {
     local& me;
+    const memory::origin& from;
     std::size_t pool;
-    void operator()(retired* r) const noexcept { Memory::end(me, r, pool); }
+    void operator()(retired* r) const noexcept { Memory::end(me, from, r, pool); }
   };
-  end_of_block ending(local& me) const noexcept { return {me, options_.pool}; }
+  end_of_block ending(local& me) const noexcept { return {me, from_, options_.pool}; }
 
   options options_;
+  memory::origin from_;
   int shift_;  // of a power of two for `spread`: a division here would cost as much as a free
 };
 
 struct allocator_memory {
   using local = release_queue;
-  static void end(local&, retired* r, std::size_t) noexcept { r->dispose(); }
-  static void give_back(local&) noexcept {}
-  static void* allocate(local&, std::size_t bytes, std::size_t align) {
-    return memory::allocate(bytes, align);
+  static void end(local&, const memory::origin& from, retired* r, std::size_t) noexcept {
+    ending_at{from}(r);
   }
-  static void deallocate(local&, void* p, std::size_t bytes, std::size_t align,
-                         std::size_t) noexcept {
-    memory::deallocate(p, bytes, align);
+  static void give_back(local&, const memory::origin&) noexcept {}
+  static void* allocate(local&, const memory::origin& from, std::size_t bytes, std::size_t align) {
+    return from.allocate(bytes, align);
+  }
+  static void deallocate(local&, const memory::origin& from, void* p, std::size_t bytes,
+                         std::size_t align, std::size_t) noexcept {
+    from.deallocate(p, bytes, align);
   }
 };
 
@@ -244,38 +260,34 @@ struct pool_memory {
   struct local : release_queue {
     // A domain holds a few kinds of block; those that find no shelf go to the allocator.
     std::array<shelf, 6> shelves;
-    local() = default;
-    local(const local&) = delete;
-    local& operator=(const local&) = delete;
-    ~local() { give_back(*this); }
   };
 
-  static void end(local& me, retired* r, std::size_t most) noexcept {
+  static void end(local& me, const memory::origin& from, retired* r, std::size_t most) noexcept {
     const disposer& how = r->how();
-    if (how.destroy == nullptr) {
-      r->dispose();
-    } else {
-      deallocate(me, how.destroy(r), how.bytes, how.align, most);
-    }
+    if (how.destroy == nullptr) return how.dispose(r);
+    const std::size_t bytes = how.bytes;
+    const std::size_t align = how.align;
+    deallocate(me, from, how.destroy(r), bytes, align, most);
   }
-  static void give_back(local& me) noexcept {
+  static void give_back(local& me, const memory::origin& from) noexcept {
     for (shelf& s : me.shelves) {
-      while (void* const p = s.pop()) memory::deallocate(p, s.bytes, s.align);
+      while (void* const p = s.pop()) from.deallocate(p, s.bytes, s.align);
     }
   }
-  static void* allocate(local& me, std::size_t bytes, std::size_t align) {
+  static void* allocate(local& me, const memory::origin& from, std::size_t bytes,
+                        std::size_t align) {
     if (shelf* const s = shelf_for(me, bytes, align)) {
       if (void* const p = s->pop()) return p;
     }
-    return memory::allocate(bytes, align);
+    return from.allocate(bytes, align);
   }
-  static void deallocate(local& me, void* p, std::size_t bytes, std::size_t align,
-                         std::size_t most) noexcept {
+  static void deallocate(local& me, const memory::origin& from, void* p, std::size_t bytes,
+                         std::size_t align, std::size_t most) noexcept {
     shelf* const s = shelf_for(me, bytes, align);
     if (s != nullptr && s->count < most) {
       s->push(p);
     } else {
-      memory::deallocate(p, bytes, align);
+      from.deallocate(p, bytes, align);
     }
   }
 

@@ -107,9 +107,8 @@ class token {
     const std::uint64_t at = at_.load_acquire();
     if (at == me.number) {
       pass(me, peers);
-    } else if (waiting(me) >= me.pressed_at + options_.patience) {
-      me.pressed_at = waiting(me);
-      walk(me, at, peers);
+    } else if (impatient(me)) {
+      walk(me, at, peers, nobody{});
     }
     catch_up(me, sink);
   }
@@ -149,7 +148,7 @@ class token {
   void collect(local& me, Peers peers, Sink sink) noexcept {
     for (int round = 0; round < 4; ++round) {  // one to catch up, three for the bags
       // acquire ← the release in settle(), as in tick().
-      walk(me, at_.load_acquire(), peers);
+      walk(me, at_.load_acquire(), peers, nobody{});
       catch_up(me, sink);
     }
   }
@@ -179,7 +178,21 @@ class token {
 
   std::optional<std::uint64_t> bound(std::size_t) const noexcept { return std::nullopt; }
 
- private:
+ protected:
+  /// Whom a walk may pass although it is inside an operation. Here: no one.
+  struct nobody {
+    void approach(std::uint32_t) const noexcept {}  // before the heavy fence, from this thread on
+    void arrive() const noexcept {}                 // behind it
+    bool may_pass(std::uint32_t) const noexcept { return false; }
+  };
+
+  /// Does enough wait for another try to move the token? Then this counts as one.
+  bool impatient(local& me) const noexcept {
+    if (me.bags.count() < me.pressed_at + options_.patience) return false;
+    me.pressed_at = me.bags.count();
+    return true;
+  }
+
   /// Takes the blocks that have become safe to the sink.
   template <class Sink>
   void catch_up(local& me, Sink sink) noexcept {
@@ -199,11 +212,11 @@ class token {
     const local* const there = peers.find(next);
     const bool running = there != nullptr && (there->announced.load_relaxed() & 1U) != 0;
     if (running && next != me.number) {
-      if (take(me, me.number)) settle(next, next == 0);
-    } else if (waiting(me) >= me.pressed_at + options_.patience) {
+      const std::uint64_t round = round_.load_relaxed();
+      if (take(me, me.number)) settle(me, next, next == 0, round);
+    } else if (impatient(me)) {
       // The neighbour may be idle for long; to move past it is worth a heavy fence by now.
-      me.pressed_at = waiting(me);
-      walk(me, me.number, peers);
+      walk(me, me.number, peers, nobody{});
     }
   }
 
@@ -217,44 +230,56 @@ class token {
   }
 
   /// Moves the token from where it stands past every thread that has been between two operations in
-  /// this round, at most to the end of the round.
-  template <class Peers>
-  void walk(local& me, std::uint64_t at, Peers peers) noexcept {
+  /// this round, or whom `excuses` lets it pass, at most to the end of the round.
+  template <class Peers, class Excuses>
+  void walk(local& me, std::uint64_t at, Peers peers, Excuses excuses) noexcept {
     if ((at & being_moved) != 0) return;
-    if (!visited(static_cast<std::uint32_t>(at), me, peers)) return;  // not worth a fence
-    if (!take(me, at)) return;
+    const auto first = static_cast<std::uint32_t>(at);
+    if (!visited(first, me, peers, round_.load_relaxed()) && !excuses.may_pass(first)) {
+      return;  // not worth a fence
+    }
+    if (take(me, at)) walk_from(me, first, peers, excuses);
+  }
+
+  /// The same from thread `next` on, with the token in hand.
+  template <class Peers, class Excuses>
+  void walk_from(local& me, std::uint32_t next, Peers peers, Excuses excuses) noexcept {
+    const std::uint64_t round = round_.load_relaxed();
+    excuses.approach(next);
     // heavy → the domain's light fence in each operation (D2). Either we see below that a thread is
     // inside an operation, or that operation sees every unlinking known to us and cannot reach its
     // blocks.
     if (!SPOLIA_FAULT("token.no_heavy")) fence::heavy();
+    excuses.arrive();
     const std::uint32_t all = peers.high_water();
-    auto next = static_cast<std::uint32_t>(at);
-    while (next < all && visited(next, me, peers)) ++next;
-    const bool round_over = next >= all;
-    settle(round_over ? 0 : next, round_over);
+    while (next < all && (visited(next, me, peers, round) || excuses.may_pass(next))) ++next;
+    settle(me, next >= all ? 0 : next, next >= all, round);
   }
 
-  /// Puts the token down at a thread. The caller holds it.
-  void settle(std::uint32_t next, bool round_over) noexcept {
-    if (round_over) {
-      // release → the acquire in catch_up(). Only the holder of the token writes it: no race.
-      round_.store_release(round_.load_relaxed() + 1);
+  /// Puts the token down at a thread, where it is still in our hand. What we know of `round` stays
+  /// true if it is not: then the round may be over, but not twice.
+  void settle(const local& me, std::uint32_t next, bool round_over, std::uint64_t round) noexcept {
+    // release → the acquire in catch_up().
+    if (round_over && round_.cas_strong_release(round, round + 1)) {
       const std::uint64_t now = trace::on() ? trace::ticks() : 0;
       trace::record(trace::event::epoch_advanced, now, now, 1);
     }
+    std::uint64_t in_hand = me.number | being_moved;
     // release → the acquires of at_: the next holder sees what we saw (and the new round).
-    at_.store_release(next);
+    at_.cas_strong_release(in_hand, next);
   }
 
-  /// Has this thread been between two operations since the round began? While we hold the token.
+  /// Has this thread been between two operations since `round`, the present one, began? While we
+  /// hold the token.
   template <class Peers>
-  bool visited(std::uint32_t number, const local& me, Peers peers) const noexcept {
+  bool visited(std::uint32_t number, const local& me, Peers peers,
+               std::uint64_t round) const noexcept {
     if (number == me.number) return true;  // ticks happen between operations
     const local* const other = peers.find(number);
     if (other == nullptr) return true;
     // acquire ← the releases in enter() and leave(): what it accessed before happens before us.
     const std::uint64_t seen = other->announced.load_acquire();
-    return (seen & 1U) == 0 || seen >> 1U == round_.load_relaxed();
+    return (seen & 1U) == 0 || seen >> 1U == round;
   }
 
   static constexpr std::uint64_t being_moved = std::uint64_t{1} << 63U;

@@ -184,19 +184,24 @@ class abtree_search {
     // itself: without the mark, the child was still linked when the slot already protected it.
     // relaxed: who has a heavy fence behind the unlinking of the child, and so behind the mark, is
     // either seen by us, or sees our announcement, which a light fence precedes this load.
+    node* next = nullptr;
     const bool linked =
-        g.step(parent.child(index), to, slot, [&] { return !parent.marked.load_relaxed(); });
-    if (!linked && !SPOLIA_FAULT("abtree.step_from_removed")) {
-      // The parent's removal may be under way by a thread that sleeps: then finish it.
-      // acquire ← the release of tags in scx: help() finds the descriptor filled.
-      records_.help(g, parent.info.load_acquire());
-      return false;
-    }
+        g.step(parent.child(index), next, slot, [&] { return !parent.marked.load_relaxed(); });
+    if (!linked && !SPOLIA_FAULT("abtree.step_from_removed")) [[unlikely]]
+      return finish_removal(g, parent);
+    to = next;
     memory::note_access(to);
     // A node is a few cache lines, and most of them will be needed: fetch them side by side.
     const char* const lines = reinterpret_cast<const char*>(to);
     for (std::size_t at = 64; at < sizeof(leaf); at += 64) __builtin_prefetch(lines + at);
     return true;
+  }
+
+  /// The parent's removal may be under way by a thread that sleeps.
+  SPOLIA_NOINLINE bool finish_removal(guard& g, const internal& parent) const {
+    // acquire ← the release of tags in scx: help() finds the descriptor filled.
+    records_.help(g, parent.info.load_acquire());
+    return false;
   }
 
   bool enter_root(guard& g, place& w) const {

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// pinned_blocks.hpp: blocks that only stalled readers hold up, on shelves by the time of their
+// retirement.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include <spolia/base/config.hpp>
+#include <spolia/reclaim/limbo.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+
+/// Blocks of one thread. A reader can hold only blocks that were made up to its horizon and retired
+/// after it began; so each shelf knows when the last of its blocks was retired, and which horizon
+/// they were compared with last. When no reader from before is left the whole shelf is free, and
+/// none of its blocks has to be touched.
+class pinned_blocks {
+ public:
+  /// What every block on a shelf has in common.
+  struct shelf {
+    limbo blocks;
+    std::uint64_t tag = 0;      // none was retired after this round
+    std::uint64_t horizon = 0;  // none was made after this round
+  };
+
+  bool empty() const noexcept { return used_ == 0; }
+
+  std::size_t count() const noexcept {
+    std::size_t sum = 0;
+    for (const shelf& s : shelves_) sum += s.blocks.count();
+    return sum;
+  }
+
+  void add(limbo& blocks, std::uint64_t tag, std::uint64_t horizon) noexcept {
+    if (blocks.empty()) return;
+    if (used_ == shelves_.size()) join_two();
+    shelf& s = shelves_[used_++];
+    s.blocks.append(blocks);
+    s.tag = tag;
+    s.horizon = horizon;
+  }
+
+  /// Looks at each shelf again. `horizon_for(tag)`: the farthest one of the readers that may hold
+  /// what was retired up to `tag`, 0 if there are none. `split(blocks, horizon, safe)` moves what
+  /// was made after the horizon.
+  template <class HorizonFor, class Split>
+  void reconsider(HorizonFor&& horizon_for, Split&& split, limbo& safe) noexcept {
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < used_; ++i) {
+      shelf& s = shelves_[i];
+      const std::uint64_t horizon = horizon_for(s.tag);
+      if (horizon == 0) {
+        safe.append(s.blocks);
+      } else if (horizon < s.horizon) {
+        split(s.blocks, horizon, safe);
+        s.horizon = horizon;
+      }
+      if (s.blocks.empty()) continue;
+      if (kept != i) move(s, shelves_[kept]);
+      ++kept;
+    }
+    used_ = kept;
+  }
+
+  void adopt(pinned_blocks& other) noexcept {
+    for (std::size_t i = 0; i < other.used_; ++i) {
+      shelf& s = other.shelves_[i];
+      add(s.blocks, s.tag, s.horizon);
+    }
+    other.used_ = 0;
+  }
+
+  void abandon(limbo& all) noexcept {
+    for (shelf& s : shelves_) all.append(s.blocks);
+    used_ = 0;
+  }
+
+  void forget() noexcept {
+    for (shelf& s : shelves_) s.blocks.forget();
+    used_ = 0;
+  }
+
+ private:
+  static void move(shelf& from, shelf& to) noexcept {
+    to.blocks.append(from.blocks);
+    to.tag = from.tag;
+    to.horizon = from.horizon;
+  }
+
+  /// Puts two neighbours together, to make room: those that hold the least.
+  void join_two() noexcept {
+    std::size_t at = 0;
+    for (std::size_t i = 1; i + 1 < used_; ++i) {
+      if (together(i) < together(at)) at = i;
+    }
+    shelf& left = shelves_[at];
+    shelf& right = shelves_[at + 1];
+    left.blocks.append(right.blocks);
+    left.tag = left.tag < right.tag ? right.tag : left.tag;
+    left.horizon = left.horizon < right.horizon ? right.horizon : left.horizon;
+    for (std::size_t i = at + 2; i < used_; ++i) move(shelves_[i], shelves_[i - 1]);
+    --used_;
+  }
+  std::size_t together(std::size_t i) const noexcept {
+    return shelves_[i].blocks.count() + shelves_[i + 1].blocks.count();
+  }
+
+  std::array<shelf, 8> shelves_;
+  std::size_t used_ = 0;
+};
+
+}  // namespace spolia::inline SPOLIA_FLAVOUR

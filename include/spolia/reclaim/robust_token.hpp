@@ -1,0 +1,413 @@
+// SPDX-License-Identifier: Apache-2.0
+// robust_token.hpp: token epochs that a stalled reader does not stop. The library's default.
+//
+// Source:      token.hpp (Kim, Brown, Singh, PPoPP 2024), and for readers that stall the birth
+//              stamps of interval-based reclamation (Wen, Izraelevitz, Cai, Beadle, Scott, PPoPP
+//              2018, section 3). The joint between the two is this file's.
+// Idea:        while everybody moves, the token goes round as in token.hpp. A thread that stays
+//              inside one operation while others pile up blocks is given a horizon: the present
+//              round. It can hold only blocks made up to that round, since it finds the horizon
+//              before it follows another pointer. So the token may pass it; younger blocks are
+//              freed as if it were not there, older ones are put aside until it leaves. If it runs
+//              on it moves the horizon on by itself, as readers under intervals do at each step.
+// Protects:    era: what was linked when it was reached stays. Each pointer must be read by protect
+//              or step, and the structure must make sure that what holds the pointer was linked
+//              then (a root, a link that is marked before its node goes, or step's look). A
+//              structure that walks through removed nodes wants domain<token>.
+// Cost:        as token; for each pointer read a look at a word of one's own; for each block made a
+//              look at the round, and 8 bytes. Nothing more until somebody stalls. Then a heavy
+//              fence for some hundred blocks, and a compare for each block freed.
+// Progress:    wait-free for operations that nobody stopped; lock-free for those that go on after a
+//              stall, since each repetition means that a round was completed meanwhile.
+// Bound:       threads · (stall_after + 4 · patience), and what one operation retires, and the
+//              blocks that existed when a stalled reader was given its horizon. What is made later
+//              is never held up. Blocks without the domain's header (guard.retire(pointer,
+//              deleter)) count as old as the world.
+//
+// Why a block made after a thread's horizon is not held by it. A horizon is announced as pending;
+// then the round h is read, by a read-modify-write that also releases. A block made later than h
+// has read a later round, by an acquire, so the announcement happened before it was made. Whoever
+// reaches the block by an acquire therefore finds the horizon at its look after that, and announces
+// one of its own that covers the block (look()), with a light fence before its second look at the
+// source. Whoever frees reads the horizon behind the heavy fence of the walk that has passed the
+// reader since the unlinking. Either it sees the new horizon; or the second look and what follows
+// it see the block unlinked, and the structure starts over.
+//
+// Why the token may pass a thread with a horizon. Whoever does so has issued a heavy fence and then
+// found the horizon. If that belongs to the operation under way, the paragraph above covers it. If
+// the thread has left that operation meanwhile, then its next one began behind our fence, and sees
+// every unlinking that we know of: it counts as visited.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include <spolia/base/atomic.hpp>
+#include <spolia/base/config.hpp>
+#include <spolia/base/fence.hpp>
+#include <spolia/base/source.hpp>
+#include <spolia/reclaim/concepts.hpp>
+#include <spolia/reclaim/limbo.hpp>
+#include <spolia/reclaim/pinned_blocks.hpp>
+#include <spolia/reclaim/token.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+
+class robust_token : private token {
+ public:
+  static constexpr scheme_info info{
+      .name = "robust_token",
+      .title = "token epochs with horizons for stalled readers",
+      .source = "Kim, Brown, Singh, PPoPP 2024, section 4, and Wen et al., PPoPP 2018, section 3",
+      .protects = protection::era,
+      .robust = true,
+      .cost = "as token, and a look at a word of one's own for each pointer followed",
+      .progress = "operations wait-free unless they were stopped, then lock-free",
+      .bound = "threads * (stall_after + 4 * patience), and what existed when a reader stalled"};
+
+  struct options : token::options {
+    /// Blocks that a thread lets wait before it gives horizons to those who hold up the token.
+    std::uint32_t stall_after = 4096;
+  };
+
+  static constexpr bool ticks_regularly = true;
+  using hold = nothing;
+
+  struct stamp {
+    std::uint64_t birth = 0;  ///< the round in which the block was made; 0: nobody knows
+  };
+
+  struct local : token::local {
+    /// 0: none. Else this operation holds no block made after that round. Given by others, moved
+    /// and taken back by the owner.
+    atomic<std::uint64_t> horizon{0};
+    pinned_blocks pinned;           // out of reach for all but threads with horizons
+    std::uint64_t lifted_seen = 0;  // of lifted_, when `pinned` was looked through last
+  };
+
+  explicit robust_token(const options& o) noexcept : token(o), stall_after_(o.stall_after) {}
+
+  static const char* check(const options& o) noexcept {
+    if (o.stall_after == 0) return "robust_token: stall_after must be at least 1";
+    return token::check(o);
+  }
+
+  using token::due;
+  using token::enter;
+  using token::epochs;
+  using token::join;
+
+  template <class Peers, class Sink>
+  void tick(local& me, Peers peers, Sink sink) noexcept {
+    me.countdown = static_cast<std::int32_t>(options_.tick_every);
+    // acquire ← the release in settle(), as in token::tick().
+    const std::uint64_t at = at_.load_acquire();
+    if (me.bags.count() >= stall_after_ && impatient(me)) {
+      force(me, at, peers);
+    } else if (at == me.number) {
+      pass(me, peers);
+    } else if (impatient(me)) {
+      walk(me, at, peers, horizons<Peers>{*this, me, peers});
+    }
+    catch_up(me, peers, sink);
+    for (int again = 0; again < most_tries && me.bags.count() >= limit(); ++again) {
+      // acquire ← the release in settle(), as above.
+      force(me, at_.load_acquire(), peers);
+      catch_up(me, peers, sink);
+    }
+  }
+
+  void leave(local& me) noexcept {
+    token::leave(me);
+    if (me.horizon.load_relaxed() != 0) [[unlikely]]
+      lift(me);
+  }
+
+  nothing open(local&) noexcept { return {}; }
+  void close(local&, nothing) noexcept {}
+
+  void born(local&, stamp& s) const noexcept {
+    // acquire ← the releases of the round in settle() and settle_horizons(): see above.
+    s.birth = round_.load_acquire();
+  }
+
+  template <class Source>
+  source_value<Source> protect(local& me, nothing h, unsigned slot, const Source& source) noexcept {
+    source_value<Source> seen{};
+    step(me, h, slot, source, seen);
+    return seen;
+  }
+
+  template <class Source>
+  bool step(local& me, nothing, unsigned, const Source& source, source_value<Source>& to) noexcept {
+    // acquire ← the block's publication, and through it the releases of rounds and horizons: if it
+    // was made after a horizon that we have been given, we see that now.
+    to = source_traits<Source>::load_acquire(source);
+    if (me.horizon.load_relaxed() == 0) [[likely]]
+      return true;
+    to = look(me, source, to);
+    return false;
+  }
+
+  template <class T>
+  void announce(local& me, nothing, unsigned, T) noexcept {
+    // Behind the acquire that has read the pointer, as in step().
+    if (me.horizon.load_relaxed() != 0) [[unlikely]]
+      extend(me);
+  }
+
+  template <class Peers, class Sink>
+  void retire(local& me, retired* block, Peers peers, Sink sink) noexcept {
+    // light → the heavy fences of walks. An operation that the token has passed may have lasted for
+    // many rounds, so the tag needs more than the fence at its beginning: a round that was ended
+    // behind a walk before this fence is known to the load that follows; at the end of any other
+    // one the block is known to be unlinked. So it was unlinked one round after its tag at the
+    // latest, as epoch_bags.hpp asks.
+    if (!SPOLIA_FAULT("robust.no_light_retire")) fence::light();
+    token::retire(me, block, peers, sink);
+  }
+
+  template <class Peers, class Sink>
+  void collect(local& me, Peers peers, Sink sink) noexcept {
+    for (int round = 0; round < 4; ++round) {  // one to catch up, three for the bags
+      // acquire ← the release in settle(), as in tick().
+      force(me, at_.load_acquire(), peers);
+      catch_up(me, peers, sink);
+    }
+    release_pinned(me, peers, sink);
+  }
+
+  void adopt(local& me, local& other) noexcept {
+    token::adopt(me, other);
+    me.pinned.adopt(other.pinned);
+    me.lifted_seen = never;  // what had been lifted when the other looked is not known
+  }
+
+  void abandon(local& me, limbo& all) noexcept {
+    token::abandon(me, all);
+    me.pinned.abandon(all);
+  }
+
+  template <class Peers>
+  void exited(local& me, Peers) noexcept {
+    if (me.horizon.load_relaxed() != 0) lift(me);
+  }
+
+  template <class Peers>
+  void forked(local& lost, Peers peers) noexcept {
+    token::forked(lost, peers);
+    lost.pinned.forget();
+    if (lost.horizon.load_relaxed() != 0) lift(lost);
+  }
+
+  std::size_t waiting(const local& me) const noexcept {
+    return me.bags.count() + me.pinned.count();
+  }
+
+  std::optional<std::uint64_t> bound(std::size_t threads) const noexcept {
+    return threads * limit() + existed_.load_relaxed();
+  }
+
+ private:
+  static constexpr int most_tries = 16;
+  static constexpr std::uint64_t never = ~std::uint64_t{0};
+  static constexpr std::uint64_t pending_bit = std::uint64_t{1} << 63U;
+
+  /// In place of a horizon until its walker has read the round. Bigger than every round, and no two
+  /// threads write the same, so that a walker that is late cannot take another's for its own.
+  static std::uint64_t pending(const local& me) noexcept { return pending_bit | me.number; }
+
+  /// Lets a walk pass threads that have a horizon, and gives one to those that need it.
+  template <class Peers>
+  struct horizons {
+    robust_token& of;
+    local& me;
+    Peers peers;
+    bool giving = false;
+
+    void approach(std::uint32_t from) const noexcept {
+      if (giving) of.give_horizons(me, from, peers);
+    }
+    void arrive() const noexcept {
+      if (giving) of.settle_horizons(me, peers);
+    }
+    bool may_pass(std::uint32_t number) const noexcept {
+      const local* const other = peers.find(number);
+      // acquire ← the releases of horizons: what was counted before is seen by all who learn of the
+      // round that this completes.
+      return other != nullptr && other->horizon.load_acquire() != 0;
+    }
+  };
+
+  /// Moves the token to the end of the round, past everybody, also out of a sleeping mover's hand.
+  template <class Peers>
+  void force(local& me, std::uint64_t at, Peers peers) noexcept {
+    const bool in_hand = (at & being_moved) != 0;
+    if (in_hand && me.bags.count() < stall_after_ + options_.patience) return;  // give it time
+    if (!take(me, at)) return;
+    // How far the other mover has come is not known.
+    const std::uint32_t from = in_hand ? 0 : static_cast<std::uint32_t>(at);
+    walk_from(me, from, peers, horizons<Peers>{*this, me, peers, true});
+  }
+
+  template <class Peers>
+  void give_horizons(local& me, std::uint32_t from, Peers peers) noexcept {
+    const std::uint64_t round = round_.load_relaxed();
+    bool given = false;
+    peers.for_each([&](std::uint32_t number, local& other) {
+      if (number < from || visited(number, me, peers, round)) return true;
+      std::uint64_t none = 0;
+      // Before: whoever learns of a round that this horizon completes must find the count.
+      given_.fetch_add_relaxed(1);
+      // release → the acquires in may_pass() and of its owner, extend() and lift().
+      if (other.horizon.cas_strong_release(none, pending(me))) {
+        given = true;
+      } else {
+        given_.fetch_sub_relaxed(1);
+      }
+      return true;
+    });
+    if (given) note_existing(peers);
+  }
+
+  /// Behind the heavy fence: the horizons that this thread has given become rounds.
+  template <class Peers>
+  void settle_horizons(local& me, Peers peers) noexcept {
+    // release → the acquire in born(): whoever sees a later round sees the horizons announced. A
+    // mere load would not do: another mover might end the round without knowing of them.
+    const std::uint64_t now = round_.fetch_add_release(0);
+    const std::uint64_t round = SPOLIA_FAULT("robust.early_horizon") ? now - 2 : now;
+    peers.for_each([&](std::uint32_t, local& other) {
+      std::uint64_t mine = pending(me);
+      // release → the acquires of horizons. Failure: its owner has moved it on, or has left.
+      other.horizon.cas_strong_release(mine, round);
+      return true;
+    });
+  }
+
+  /// What exists now is what horizons given now can hold up.
+  template <class Peers>
+  void note_existing(Peers peers) noexcept {
+    const std::uint64_t now = peers.existing();
+    std::uint64_t most = existed_.load_relaxed();
+    while (most < now && !existed_.cas_weak_relaxed(most, now)) {
+    }
+  }
+
+  /// The owner's next step after it has been given a horizon. Values in and out, so that the quick
+  /// path can keep them in registers.
+  template <class Source>
+  SPOLIA_NOINLINE source_value<Source> look(local& me, const Source& source,
+                                            source_value<Source> seen) noexcept {
+    for (;;) {
+      const std::uint64_t covered = extend(me);
+      if (!SPOLIA_FAULT("robust.no_second_look")) {
+        seen = source_traits<Source>::load_acquire(source);
+      }
+      // What was made in this round says so or says less.
+      if (round_.load_relaxed() == covered) return seen;
+    }
+  }
+
+  std::uint64_t extend(local& me) noexcept {
+    const std::uint64_t now = round_.load_relaxed();
+    // release → the acquire in farthest_horizon(). acquire ← the release in give_horizons(), for
+    // lift().
+    if (!SPOLIA_FAULT("robust.no_extension")) me.horizon.exchange_acq_rel(now);
+    // light → the heavy fences of walks, behind which horizons are compared with blocks.
+    if (!SPOLIA_FAULT("robust.no_light_extension")) fence::light();
+    return now;
+  }
+
+  SPOLIA_NOINLINE void lift(local& me) noexcept {
+    // release → the acquire in farthest_horizon(): our accesses happen before the blocks are freed.
+    // acquire ← the release in give_horizons(): what was counted there comes before the counting
+    // here.
+    me.horizon.exchange_acq_rel(0);
+    lifted_.fetch_add_relaxed(1);
+    // release → the acquire in catch_up(): the same.
+    given_.fetch_sub_release(1);
+  }
+
+  template <class Peers, class Sink>
+  void catch_up(local& me, Peers peers, Sink sink) noexcept {
+    token::catch_up(me, [&](limbo& safe) {
+      // acquire ← the release in lift(): when all horizons are gone, so are all accesses.
+      if (given_.load_acquire() != 0) put_aside(me, safe, peers);
+      if (!safe.empty()) sink(safe);
+    });
+    if (!me.pinned.empty() && lifted_.load_relaxed() != me.lifted_seen) {
+      release_pinned(me, peers, sink);
+    }
+  }
+
+  /// Leaves in `safe` what no horizon covers.
+  template <class Peers>
+  void put_aside(local& me, limbo& safe, Peers peers) noexcept {
+    const std::uint64_t tag = me.bags.seen() - 3;  // the youngest of the bags that are out now
+    const std::uint64_t horizon = farthest_horizon(peers, tag);
+    if (horizon == 0) return;
+    // For the bound. The horizon's round is over, so no more blocks can come that it covers.
+    if (horizon + 1 >= me.bags.seen()) note_existing(peers);
+    limbo held;
+    held.append(safe);
+    split(held, horizon, safe);
+    me.pinned.add(held, tag, horizon);
+  }
+
+  template <class Peers, class Sink>
+  SPOLIA_NOINLINE void release_pinned(local& me, Peers peers, Sink sink) noexcept {
+    me.lifted_seen = lifted_.load_relaxed();
+    limbo safe;
+    me.pinned.reconsider([&](std::uint64_t tag) { return farthest_horizon(peers, tag); }, &split,
+                         safe);
+    if (!safe.empty()) sink(safe);
+  }
+
+  /// Moves the blocks that were made after the horizon.
+  static void split(limbo& held, std::uint64_t horizon, limbo& safe) noexcept {
+    limbo all;
+    all.append(held);
+    while (retired* const r = all.pop()) {
+      (static_cast<stamped<stamp>*>(r)->stamp.birth <= horizon ? held : safe).push(r);
+    }
+  }
+
+  /// Of all operations under way that have one and may hold what was retired up to round `tag`:
+  /// they have announced tag + 1 at most (token.hpp). 0: none has.
+  ///
+  /// A thread found outside of operations, or without a horizon, holds none of these blocks,
+  /// whatever it does next: the token has passed it since they were unlinked, because it was found
+  /// between operations, or because of a horizon that we know of and that is gone. No fence is
+  /// needed: each round in which the token passed an operation with a horizon has had a heavy one,
+  /// behind the unlinking of these blocks and in front of us.
+  template <class Peers>
+  std::uint64_t farthest_horizon(Peers peers, std::uint64_t tag) const noexcept {
+    std::uint64_t farthest = 0;
+    peers.for_each([&](std::uint32_t, const local& other) {
+      // acquire ← the release in lift(): if it is gone, so are that operation's accesses.
+      const std::uint64_t horizon = other.horizon.load_acquire();
+      if (horizon <= farthest) return true;
+      // acquire ← the releases in enter() and leave(): the same.
+      const std::uint64_t announced = other.announced.load_acquire();
+      if ((announced & 1U) != 0 && announced >> 1U <= tag + 1) farthest = horizon;
+      return true;
+    });
+    return SPOLIA_FAULT("robust.ignore_horizons") ? 0 : farthest;
+  }
+
+  /// A thread with this many blocks that wait for rounds does not go on before it has tried hard.
+  std::uint64_t limit() const noexcept {
+    return std::uint64_t{stall_after_} + 4 * std::uint64_t{options_.patience};
+  }
+
+  const std::uint32_t stall_after_;
+  alignas(cache_line) atomic<std::uint64_t> given_{0};  // horizons given and not lifted
+  atomic<std::uint64_t> lifted_{0};                     // horizons lifted so far
+  atomic<std::uint64_t> existed_{0};  // the most blocks that existed when one was given
+};
+
+static_assert(scheme<robust_token> && protects_eras<robust_token> && robust<robust_token>);
+
+}  // namespace spolia::inline SPOLIA_FLAVOUR

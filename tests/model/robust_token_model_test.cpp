@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+// Readers that stall, and the horizons that they are given, in a whole domain under the model
+// checker.
+
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include <spolia/reclaim/domain.hpp>
+#include <spolia/reclaim/robust_token.hpp>
+
+#include "model/domain_scenarios.hpp"
+
+namespace {
+
+using namespace spolia;
+using namespace spolia::test;
+
+using robust_domain = domain<robust_token, batch>;
+
+struct robust_blocks : shared_blocks<robust_domain> {
+  robust_blocks() : shared_blocks(eager()) {}
+
+  static robust_domain::options eager() {
+    robust_domain::options o;
+    o.scheme.tick_every = 1;
+    o.scheme.patience = 1;
+    o.scheme.stall_after = 1;
+    return o;
+  }
+
+  void take_out(std::size_t i) { d.destroy(source[i].exchange_relaxed(nullptr)); }
+
+  /// A new block where there is none.
+  void put(std::size_t i) {
+    // release → the acquire in protect(): the block arrives constructed.
+    source[i].store_release(d.make<block>());
+  }
+
+  /// One operation that looks at the first block, stalls until it is woken, and goes on to the
+  /// second.
+  void stall_between() {
+    auto guard = d.enter();
+    look_at(guard.protect(source[0]));
+    stall();
+    block* const b = guard.protect(source[1]);
+    arrived.store_relaxed(true);
+    while (dwells && !gone.load_relaxed()) spin_wait();
+    look_at(b);
+  }
+
+  // That threads wait for each other here orders nothing, and saves preemptions.
+  void stall() {
+    stalled.store_relaxed(true);
+    while (!woken.load_relaxed()) spin_wait();
+  }
+  void await_stall() {
+    while (!stalled.load_relaxed()) spin_wait();
+  }
+  void wake() { woken.store_relaxed(true); }
+  void await_arrival() {
+    while (!arrived.load_relaxed()) spin_wait();
+  }
+
+  atomic<bool> stalled{false};
+  atomic<bool> ready{false};
+  atomic<bool> gone{false};
+  bool dwells = false;  // on the second block, until the writer has taken it away
+  atomic<bool> woken{false};
+  atomic<bool> arrived{false};
+
+ private:
+  static void look_at(block* b) {
+    if (b != nullptr) model::check(b->whole.read(), "the block was looked at after its end");
+  }
+};
+
+/// A reader stays in its operation while the block that it looks at is taken away, and the token is
+/// moved past it.
+void a_reader_stalls_on_a_block(model::scenario& run) {
+  auto s = std::make_shared<robust_blocks>();
+  run.name(s->source, "source");
+  run.thread([=] { s->look(); });
+  run.thread([=] {
+    s->take_away();
+    s->run_on(5);
+  });
+  run.finally([=] { s->clear(); });
+}
+
+/// The reader goes on to a block that was made after it had stalled, and that is taken away too.
+void a_stalled_reader_goes_on(model::scenario& run) {
+  auto s = std::make_shared<robust_blocks>();
+  run.name(s->source, "source");
+  s->take_out(1);
+  run.thread([=] { s->stall_between(); });
+  run.thread([=] {
+    s->await_stall();
+    s->take_away(0);
+    s->run_on(2);
+    s->put(1);
+    s->wake();
+    s->take_away(1);
+    s->run_on(4);
+  });
+  run.finally([=] { s->clear(); });
+}
+
+/// The same, and the block is taken away only when the reader has it.
+void a_stalled_reader_gets_on(model::scenario& run) {
+  auto s = std::make_shared<robust_blocks>();
+  run.name(s->source, "source");
+  s->take_out(1);
+  s->dwells = true;
+  run.thread([=] { s->stall_between(); });
+  run.thread([=] {
+    s->await_stall();
+    s->take_away(0);
+    s->run_on(2);
+    s->put(1);
+    s->wake();
+    s->await_arrival();
+    s->take_away(1);
+    s->run_on(4);
+    s->gone.store_relaxed(true);
+  });
+  run.finally([=] { s->clear(); });
+}
+
+/// The block that the reader goes on to is made by a third thread, which knows of the horizon only
+/// by the round.
+void others_make_a_block(model::scenario& run) {
+  auto s = std::make_shared<robust_blocks>();
+  run.name(s->source, "source");
+  s->take_out(1);
+  s->dwells = true;
+  run.thread([=] { s->stall_between(); });
+  run.thread([=] {
+    s->await_stall();
+    s->take_away(0);
+    s->run_on(2);
+    s->ready.store_relaxed(true);
+  });
+  run.thread([=] {
+    while (!s->ready.load_relaxed()) spin_wait();
+    s->put(1);
+    s->wake();
+    s->await_arrival();
+    s->take_away(1);
+    s->run_on(4);
+    s->gone.store_relaxed(true);
+  });
+  run.finally([=] { s->clear(); });
+}
+
+/// A stalled reader goes on to retire a block that somebody who came later looks at.
+void a_stalled_reader_retires(model::scenario& run) {
+  auto s = std::make_shared<robust_blocks>();
+  run.name(s->source, "source");
+  run.thread([=] {
+    {
+      auto guard = s->d.enter();
+      s->stall();
+      if (auto* const b = s->source[1].exchange_acq_rel(nullptr)) guard.retire(b);
+    }
+    s->run_on(1);
+  });
+  run.thread([=] {
+    s->await_stall();
+    s->take_away(0);
+    s->run_on(5);
+    s->wake();
+    s->look(1);
+  });
+  run.finally([=] { s->clear(); });
+}
+
+/// What a stalled reader had held up is freed when it has gone.
+void a_reader_stalls_and_leaves(model::scenario& run) {
+  auto s = std::make_shared<robust_blocks>();
+  run.name(s->source, "source");
+  run.thread([=] { s->stall_between(); });
+  run.thread([=] {
+    s->await_stall();
+    s->take_away(0);
+    s->run_on(5);
+    s->wake();
+  });
+  run.finally([=] {
+    s->clear();
+    model::check(s->d.drain(), "a block waits though nobody is there");
+  });
+}
+
+model::options random_ones() {
+  model::options how;
+  how.how = model::options::mode::random;
+  how.executions = 20'000;
+  return how;
+}
+
+void expect_clean_at_random(const scenario_setup& setup) {
+  const auto got = model::explore(random_ones(), setup);
+  EXPECT_TRUE(got.ok) << got.why << "\n" << got.trace;
+}
+
+TEST(robust_token_model, a_stalled_reader_keeps_its_block) {
+  expect_clean(a_reader_stalls_on_a_block, at_most_in_order(2));
+  expect_clean(a_reader_stalls_on_a_block, at_most(1));
+}
+TEST(robust_token_model, a_stalled_reader_may_go_on) {
+  expect_clean(a_stalled_reader_goes_on, at_most_in_order(1));
+  expect_clean(a_stalled_reader_goes_on, at_most(0));
+  expect_clean_at_random(others_make_a_block);
+}
+TEST(robust_token_model, a_stalled_reader_may_get_on) {
+  expect_clean(a_stalled_reader_gets_on, at_most_in_order(1));
+  expect_clean_at_random(a_stalled_reader_gets_on);
+}
+TEST(robust_token_model, a_stalled_reader_may_retire) {
+  expect_clean(a_stalled_reader_retires, at_most_in_order(1));
+  expect_clean(a_stalled_reader_retires, at_most(1));
+}
+TEST(robust_token_model, nothing_waits_for_a_reader_that_has_left) {
+  expect_clean(a_reader_stalls_and_leaves, at_most_in_order(1));
+}
+
+TEST(robust_token_model, horizons_hold_up_what_was_there) {
+  expect_found(a_reader_stalls_on_a_block, "robust.ignore_horizons", at_most(2), "block");
+}
+TEST(robust_token_model, a_horizon_is_the_round_that_is) {
+  expect_found(a_reader_stalls_on_a_block, "robust.early_horizon", at_most(2), "block");
+}
+TEST(robust_token_model, a_reader_that_goes_on_moves_its_horizon) {
+  expect_found(a_stalled_reader_goes_on, "robust.no_extension", at_most_in_order(2), "block");
+}
+TEST(robust_token_model, and_looks_again_afterwards) {
+  expect_found(a_stalled_reader_goes_on, "robust.no_second_look", at_most_in_order(2), "block");
+}
+TEST(robust_token_model, moving_the_horizon_needs_the_light_fence) {
+  expect_found(a_stalled_reader_goes_on, "robust.no_light_extension", at_most(1), "block");
+}
+TEST(robust_token_model, retiring_after_a_stall_needs_the_light_fence) {
+  expect_found(a_stalled_reader_retires, "robust.no_light_retire", at_most(1), "block");
+}
+
+}  // namespace

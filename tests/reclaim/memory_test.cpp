@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// Blocks from a memory resource: every one comes from it and goes back to it, whichever scheme,
+// policy, thread or error ends it.
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstddef>
+#include <memory_resource>
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <thread>
+
+#include <spolia/map/abtree.hpp>
+#include <spolia/map/list.hpp>
+#include <spolia/reclaim.hpp>
+
+#include "support/all_domains.hpp"
+
+namespace {
+
+using namespace spolia;
+using namespace spolia::test;
+
+/// Counts what is out, and fails on demand.
+class counting_resource final : public std::pmr::memory_resource {
+ public:
+  ~counting_resource() override { EXPECT_EQ(out_.load(), 0); }
+  std::ptrdiff_t out() const { return out_.load(); }
+  std::size_t calls() const { return calls_.load(); }
+  void fail() { failing_ = true; }
+
+ private:
+  void* do_allocate(std::size_t bytes, std::size_t align) override {
+    if (failing_) throw std::bad_alloc();
+    ++calls_;
+    out_ += static_cast<std::ptrdiff_t>(bytes);
+    return std::pmr::new_delete_resource()->allocate(bytes, align);
+  }
+  void do_deallocate(void* p, std::size_t bytes, std::size_t align) override {
+    out_ -= static_cast<std::ptrdiff_t>(bytes);
+    std::pmr::new_delete_resource()->deallocate(p, bytes, align);
+  }
+  bool do_is_equal(const std::pmr::memory_resource& other) const noexcept override {
+    return this == &other;
+  }
+
+  std::atomic<std::ptrdiff_t> out_{0};
+  std::atomic<std::size_t> calls_{0};
+  bool failing_ = false;
+};
+
+template <class Domain>
+class domain_memory : public testing::Test {};
+TYPED_TEST_SUITE(domain_memory, all_domains, domain_names);
+
+template <class Domain>
+struct throwing_block : Domain::header {
+  explicit throwing_block(bool now) {
+    if (now) throw std::runtime_error("not today");
+  }
+  std::string text = "longer than a string that lies in its object";
+};
+
+TYPED_TEST(domain_memory, blocks_come_from_the_resource_and_go_back) {
+  counting_resource memory;
+  {
+    auto options = eager<TypeParam>();
+    options.memory = &memory;
+    TypeParam d(options);
+    using block = throwing_block<TypeParam>;
+    d.destroy(d.template make<block>(false));
+    EXPECT_THROW((void)d.template make<block>(true), std::runtime_error);
+    std::thread([&] {
+      auto guard = d.enter();
+      for (int i = 0; i < 100; ++i) guard.retire(d.template make<block>(false));
+    }).join();
+    {
+      auto guard = d.enter();
+      for (int i = 0; i < 10; ++i) {
+        guard.retire(new std::string("not from there, but its record is"));
+      }
+    }
+    EXPECT_GT(memory.calls(), 100U);
+    if (drain_all(d) && TypeParam::info().reclaims) {
+      EXPECT_EQ(memory.out(), 0);
+    }
+  }
+  EXPECT_EQ(memory.out(), 0);
+}
+
+TYPED_TEST(domain_memory, a_map_lives_in_the_resource) {
+  counting_resource memory;
+  auto options = eager<TypeParam>();
+  options.memory = &memory;
+  TypeParam d(options);
+  list<int, std::string, TypeParam> words(d);
+  for (int i = 0; i < 100; ++i) words.insert(i, "word");
+  EXPECT_GE(memory.calls(), 100U);
+  memory.fail();
+  EXPECT_THROW(words.insert(1000, "one more"), std::bad_alloc);
+  EXPECT_FALSE(words.contains(1000));
+}
+
+/// An allocator that can say where it was used.
+template <class T>
+struct counting_allocator {
+  using value_type = T;
+  explicit counting_allocator(std::atomic<std::ptrdiff_t>* counter) : out(counter) {}
+  template <class U>
+  explicit counting_allocator(const counting_allocator<U>& other) : out(other.out) {}
+  T* allocate(std::size_t n) {
+    *out += static_cast<std::ptrdiff_t>(n * sizeof(T));
+    return std::allocator<T>().allocate(n);
+  }
+  void deallocate(T* p, std::size_t n) {
+    *out -= static_cast<std::ptrdiff_t>(n * sizeof(T));
+    std::allocator<T>().deallocate(p, n);
+  }
+  friend bool operator==(const counting_allocator&, const counting_allocator&) = default;
+  std::atomic<std::ptrdiff_t>* out;
+};
+
+struct alignas(128) wide : domain<>::header {
+  int value = 1;
+};
+
+TEST(allocator_resource, gives_a_domain_the_blocks_of_any_allocator) {
+  std::atomic<std::ptrdiff_t> out{0};
+  {
+    allocator_resource memory{counting_allocator<char>(&out)};
+    domain<> d({.memory = &memory});
+    abtree<int, int> tree(d);
+    for (int i = 0; i < 1000; ++i) tree.insert(i, i);
+    EXPECT_GT(out.load(), 1000 * 8);
+    for (int i = 0; i < 100; ++i) {
+      wide* const block = d.make<wide>();
+      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(block) % 128, 0U);
+      auto guard = d.enter();
+      guard.retire(block);
+    }
+  }
+  EXPECT_EQ(out.load(), 0);
+}
+
+TEST(allocator_resource, can_be_a_monotonic_arena) {
+  std::pmr::monotonic_buffer_resource arena;
+  std::pmr::synchronized_pool_resource memory(&arena);
+  domain<> d({.memory = &memory});
+  abtree<int, int> tree(d);
+  for (int i = 0; i < 1000; ++i) tree.insert(i, i);
+  for (int i = 0; i < 1000; ++i) EXPECT_TRUE(tree.erase(i));
+}
+
+}  // namespace
