@@ -35,12 +35,14 @@ struct every_policy {
 };
 
 #if defined(NDEBUG) && !SPOLIA_ASAN && !SPOLIA_TSAN
-using all_domains = every_policy<token, debra, hazard_pointers, neutralization, neutralization_plus,
-                                 none, token_naive, token_pass_first, token_periodic>::type;
+using all_domains =
+    every_policy<token, debra, quiescent, reservations, hazard_pointers, neutralization,
+                 neutralization_plus, none, token_naive, token_pass_first, token_periodic>::type;
 #else
 // Builds that take long, of which there are several: every scheme once, every policy three times.
 using all_domains =
-    testing::Types<domain<token, amortized>, domain<debra, batch>, domain<hazard_pointers, pooled>,
+    testing::Types<domain<token, amortized>, domain<debra, batch>, domain<quiescent, amortized>,
+                   domain<reservations, pooled>, domain<hazard_pointers, pooled>,
                    domain<neutralization, amortized>, domain<neutralization_plus, batch>,
                    domain<none, pooled>, domain<token_naive, batch>,
                    domain<token_pass_first, pooled>, domain<token_periodic, amortized>>;
@@ -48,9 +50,10 @@ using all_domains =
 
 /// One domain for each scheme, where the policy makes no difference.
 using all_schemes =
-    testing::Types<domain<token>, domain<debra>, domain<hazard_pointers>, domain<neutralization>,
-                   domain<neutralization_plus>, domain<none>, domain<token_naive>,
-                   domain<token_pass_first>, domain<token_periodic>>;
+    testing::Types<domain<token>, domain<debra>, domain<quiescent>, domain<reservations>,
+                   domain<hazard_pointers>, domain<neutralization>, domain<neutralization_plus>,
+                   domain<none>, domain<token_naive>, domain<token_pass_first>,
+                   domain<token_periodic>>;
 
 struct domain_names {
   template <class Domain>
