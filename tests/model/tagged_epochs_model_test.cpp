@@ -78,19 +78,41 @@ struct scenarios {
 using qsbr = scenarios<quiescent>;
 using rcu = scenarios<reservations>;
 
-/// A thread comes online while a scan looks, without what domains add: their fences hide that of
-/// the scan.
-void a_thread_joins(model::scenario& run) {
-  struct one_block : bare_domain<quiescent, 2> {
-    one_block() : bare_domain({.scan_at = 1}) { source.store_relaxed(bare_node::make(1)); }
-    atomic<bare_node*> source;
+/// Without what domains add: their fences hide that of the scan.
+struct one_block : bare_domain<quiescent, 2> {
+  one_block() : bare_domain({.scan_at = 1}) { source.store_relaxed(bare_node::make(1)); }
+  atomic<bare_node*> source;
 
-    void begin() {
-      scheme.join(me(), model::current_thread(), peers{this});
-      scheme.enter(me());
-      fence::light();  // → the heavy fences of scans
-    }
-  };
+  void join() { scheme.join(me(), model::current_thread(), peers{this}); }
+  void begin() {
+    join();
+    scheme.enter(me());
+    fence::light();  // → the heavy fences of scans
+  }
+};
+
+/// A thread ends, and another one gets its number.
+void a_number_is_used_again(model::scenario& run) {
+  auto s = std::make_shared<one_block>();
+  run.name(s->source, "source");
+  run.thread([=] {
+    s->begin();
+    if (auto* const n = s->source.load_acquire()) n->look();  // ← the set-up
+    s->scheme.leave(s->me());
+    s->scheme.exited(s->me(), one_block::peers{s.get()});
+    s->join();
+  });
+  run.thread([=] {
+    s->begin();
+    s->retire(s->source.exchange_acq_rel(nullptr));
+    s->scheme.leave(s->me());
+    s->collect();
+  });
+  run.finally([=] { s->end(); });
+}
+
+/// A thread comes online while a scan looks.
+void a_thread_joins(model::scenario& run) {
   auto s = std::make_shared<one_block>();
   run.name(s->source, "source");
   run.thread([=] {
@@ -112,6 +134,7 @@ TEST(qsbr_model, readers_are_safe) {
   expect_clean(qsbr::a_reader_goes_on, at_most(2));
   expect_clean(qsbr::a_reader_comes_back, at_most(2));
   expect_clean(a_thread_joins, at_most(3));
+  expect_clean(a_number_is_used_again, at_most(3));
 }
 // Under rcu the heavy fence of the scan before would do, too.
 TEST(qsbr_model, a_report_sees_what_was_cut_before) {
@@ -126,6 +149,12 @@ TEST(qsbr_model, the_first_operation_is_protected) {
 }
 TEST(qsbr_model, coming_online_needs_the_heavy_fence) {
   expect_found(qsbr::a_reader_comes_late, "qsbr.join_unfenced", at_most(2), "data race");
+}
+TEST(qsbr_model, coming_online_passes_on_what_the_last_owner_of_the_number_did) {
+  expect_found(a_number_is_used_again, "qsbr.join_relaxed", at_most(2), "data race");
+}
+TEST(qsbr_model, going_offline_needs_release) {
+  expect_found(a_number_is_used_again, "qsbr.exit_relaxed", at_most(2), "data race");
 }
 TEST(qsbr_model, looking_for_threads_online_needs_the_light_fence) {
   expect_found(a_thread_joins, "qsbr.no_light", at_most(3), "use after free");

@@ -75,7 +75,12 @@ class quiescent : public detail::tagged_epochs {
   void join(local& me, std::uint32_t, Peers) noexcept {
     make_room(me);
     if (SPOLIA_FAULT("qsbr.offline_start")) return;
-    me.reported.store_relaxed(0);
+    // release → the acquire in look(), as in exited(): for the thread that had this number before.
+    if (SPOLIA_FAULT("qsbr.join_relaxed")) {
+      me.reported.store_relaxed(0);
+    } else {
+      me.reported.store_release(0);
+    }
     // heavy → the light fence in scan() (D2). Without it a scan could take us for offline while our
     // first operation follows what the scan frees.
     if (!SPOLIA_FAULT("qsbr.join_unfenced")) fence::heavy();
@@ -119,7 +124,11 @@ class quiescent : public detail::tagged_epochs {
   template <class Peers>
   void exited(local& me, Peers) noexcept {
     // release → the acquire in look(): who finds us offline sees our operations ended.
-    me.reported.store_release(offline);
+    if (SPOLIA_FAULT("qsbr.exit_relaxed")) {
+      me.reported.store_relaxed(offline);
+    } else {
+      me.reported.store_release(offline);
+    }
   }
 
   template <class Peers>
