@@ -3,8 +3,7 @@
 // ends, when they hold nothing.
 //
 // Source:      McKenney, Slingwine: Read-Copy Update, PDCS 1998; Hart, McKenney, Brown, Walpole:
-//              Performance of memory reclamation for lockless synchronization, JPDC 67(12), 2007,
-//              section 2.1.
+//              Performance of memory reclamation for lockless synchronization, JPDC 67(12), 2007.
 // Idea:        at the end of each operation a thread reports the epoch. Blocks that were cut from
 //              the list of waiting ones when epoch e ended have the tag e, and are free once every
 //              thread has reported more than e: each has been between two operations since then.
