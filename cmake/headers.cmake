@@ -45,6 +45,7 @@ set(SPOLIA_HEADERS
     include/spolia/reclaim/none.hpp
     include/spolia/reclaim/quiescent.hpp
     include/spolia/reclaim/read_phase.hpp
+    include/spolia/reclaim/region_reads.hpp
     include/spolia/reclaim/release.hpp
     include/spolia/reclaim/reservations.hpp
     include/spolia/reclaim/rounds.hpp

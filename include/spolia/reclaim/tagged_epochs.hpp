@@ -20,10 +20,10 @@
 
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/config.hpp>
-#include <spolia/base/source.hpp>
 #include <spolia/base/trace.hpp>
 #include <spolia/reclaim/concepts.hpp>
 #include <spolia/reclaim/limbo.hpp>
+#include <spolia/reclaim/region_reads.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail {
@@ -86,7 +86,7 @@ class tagged_bags {
 
 /// The base of such schemes; `local` derives from `part`. What is announced, and when it is looked
 /// at, is theirs.
-class tagged_epochs {
+class tagged_epochs : public region_reads {
  public:
   struct options {
     /// Blocks that a thread retires between two scans. 512 make the look at all threads, and the
@@ -94,23 +94,12 @@ class tagged_epochs {
     std::uint32_t scan_at = 512;
   };
 
-  using stamp = nothing;
-  using hold = nothing;
-
   struct part {
     std::int64_t room = 0;  // blocks that may still be retired before a scan
     tagged_bags bags;
   };
 
   bool due(part& me) const noexcept { return me.room <= 0; }
-
-  nothing open(part&) noexcept { return {}; }
-  void close(part&, nothing) noexcept {}
-
-  template <class Source>
-  source_value<Source> protect(part&, nothing, unsigned, const Source& source) noexcept {
-    return source_traits<Source>::load_acquire(source);
-  }
 
   template <class Peers, class Sink>
   void retire(part& me, retired* block, Peers, Sink) noexcept {
