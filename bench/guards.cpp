@@ -135,6 +135,8 @@ std::vector<nlohmann::json> measure_guards(std::uint32_t rounds) {
   add_probes<spolia::token>(all);
   add_probes<spolia::token_periodic>(all);
   add_probes<spolia::debra>(all);
+  add_probes<spolia::quiescent>(all);
+  add_probes<spolia::reservations>(all);
   add_probes<spolia::hazard_pointers>(all);
   add_probes<spolia::neutralization>(all);
   for (std::uint32_t r = 0; r < rounds; ++r) {

@@ -45,12 +45,16 @@ set(SPOLIA_HEADERS
     include/spolia/reclaim/neutralization.hpp
     include/spolia/reclaim/none.hpp
     include/spolia/reclaim/pinned_blocks.hpp
+    include/spolia/reclaim/quiescent.hpp
     include/spolia/reclaim/read_phase.hpp
+    include/spolia/reclaim/region_reads.hpp
     include/spolia/reclaim/release.hpp
+    include/spolia/reclaim/reservations.hpp
     include/spolia/reclaim/robust_token.hpp
     include/spolia/reclaim/rounds.hpp
     include/spolia/reclaim/slots.hpp
     include/spolia/reclaim/statistics.hpp
+    include/spolia/reclaim/tagged_epochs.hpp
     include/spolia/reclaim/token.hpp
     include/spolia/reclaim/token_ring.hpp
     include/spolia/version.hpp)

@@ -14,7 +14,9 @@
 #include <spolia/reclaim/hazard_pointers.hpp>
 #include <spolia/reclaim/neutralization.hpp>
 #include <spolia/reclaim/none.hpp>
+#include <spolia/reclaim/quiescent.hpp>
 #include <spolia/reclaim/release.hpp>
+#include <spolia/reclaim/reservations.hpp>
 #include <spolia/reclaim/robust_token.hpp>
 #include <spolia/reclaim/token.hpp>
 #include <spolia/reclaim/token_ring.hpp>

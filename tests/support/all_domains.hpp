@@ -36,12 +36,13 @@ struct every_policy {
 
 #if defined(NDEBUG) && !SPOLIA_ASAN && !SPOLIA_TSAN
 using all_domains =
-    every_policy<token, robust_token, debra, hazard_pointers, neutralization, neutralization_plus,
+    every_policy<token, robust_token, debra, quiescent, reservations, hazard_pointers, neutralization, neutralization_plus,
                  none, token_naive, token_pass_first, token_periodic>::type;
 #else
 // Builds that take long, of which there are several: every scheme once, every policy three times.
 using all_domains =
     testing::Types<domain<token, amortized>, domain<robust_token, pooled>, domain<debra, batch>,
+domain<quiescent, amortized>, domain<reservations, pooled>,
                    domain<hazard_pointers, pooled>, domain<neutralization, amortized>,
                    domain<neutralization_plus, batch>, domain<none, pooled>,
                    domain<token_naive, batch>, domain<token_pass_first, pooled>,
@@ -50,7 +51,7 @@ using all_domains =
 
 /// One domain for each scheme, where the policy makes no difference.
 using all_schemes =
-    testing::Types<domain<token>, domain<robust_token>, domain<debra>, domain<hazard_pointers>,
+    testing::Types<domain<token>, domain<robust_token>, domain<debra>, domain<quiescent>, domain<reservations>, domain<hazard_pointers>,
                    domain<neutralization>, domain<neutralization_plus>, domain<none>,
                    domain<token_naive>, domain<token_pass_first>, domain<token_periodic>>;
 

@@ -32,15 +32,15 @@
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/base/fence.hpp>
-#include <spolia/base/source.hpp>
 #include <spolia/base/trace.hpp>
 #include <spolia/reclaim/concepts.hpp>
 #include <spolia/reclaim/epoch_bags.hpp>
 #include <spolia/reclaim/limbo.hpp>
+#include <spolia/reclaim/region_reads.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 
-class debra {
+class debra : public detail::region_reads {
  public:
   static constexpr scheme_info info{
       .name = "debra",
@@ -57,8 +57,6 @@ class debra {
   };
 
   static constexpr bool ticks_regularly = true;
-  using stamp = nothing;
-  using hold = nothing;
 
   struct local {
     /// epoch << 1 | inside an operation (the complement of the paper's quiescent bit).
@@ -96,14 +94,6 @@ class debra {
     // release → the acquire in current(): our accesses happen before the epoch advances past us.
     // Without it a block could be freed while our last load of it is under way.
     me.announced.store_release(me.bags.seen() << 1U);
-  }
-
-  nothing open(local&) noexcept { return {}; }
-  void close(local&, nothing) noexcept {}
-
-  template <class Source>
-  source_value<Source> protect(local&, nothing, unsigned, const Source& source) noexcept {
-    return source_traits<Source>::load_acquire(source);
   }
 
   template <class Peers, class Sink>

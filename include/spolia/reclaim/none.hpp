@@ -12,13 +12,13 @@
 #include <optional>
 
 #include <spolia/base/config.hpp>
-#include <spolia/base/source.hpp>
 #include <spolia/reclaim/concepts.hpp>
 #include <spolia/reclaim/limbo.hpp>
+#include <spolia/reclaim/region_reads.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 
-class none {
+class none : public detail::region_reads {
  public:
   static constexpr scheme_info info{.name = "none",
                                     .title = "no reclamation",
@@ -31,8 +31,6 @@ class none {
                                     .reclaims = false};
 
   struct options {};
-  using stamp = nothing;
-  using hold = nothing;
   struct local {
     limbo kept;
   };
@@ -45,14 +43,6 @@ class none {
   void tick(local&, Peers, Sink) noexcept {}
   void enter(local&) noexcept {}
   void leave(local&) noexcept {}
-  nothing open(local&) noexcept { return {}; }
-  void close(local&, nothing) noexcept {}
-
-  template <class Source>
-  source_value<Source> protect(local&, nothing, unsigned, const Source& source) noexcept {
-    return source_traits<Source>::load_acquire(source);
-  }
-
   template <class Peers, class Sink>
   void retire(local& me, retired* block, Peers, Sink) noexcept {
     me.kept.push(block);

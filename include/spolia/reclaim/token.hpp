@@ -43,15 +43,15 @@
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/base/fence.hpp>
-#include <spolia/base/source.hpp>
 #include <spolia/base/trace.hpp>
 #include <spolia/reclaim/concepts.hpp>
 #include <spolia/reclaim/epoch_bags.hpp>
 #include <spolia/reclaim/limbo.hpp>
+#include <spolia/reclaim/region_reads.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 
-class token {
+class token : public detail::region_reads {
  public:
   static constexpr scheme_info info{
       .name = "token",
@@ -69,8 +69,6 @@ class token {
   };
 
   static constexpr bool ticks_regularly = true;
-  using stamp = nothing;
-  using hold = nothing;
 
   struct local {
     /// round << 1 | inside an operation. Written by the owner only.
@@ -128,14 +126,6 @@ class token {
     } else {
       me.announced.store_release(me.bags.seen() << 1U);
     }
-  }
-
-  nothing open(local&) noexcept { return {}; }
-  void close(local&, nothing) noexcept {}
-
-  template <class Source>
-  source_value<Source> protect(local&, nothing, unsigned, const Source& source) noexcept {
-    return source_traits<Source>::load_acquire(source);
   }
 
   template <class Peers, class Sink>

@@ -33,17 +33,17 @@
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/base/fence.hpp>
-#include <spolia/base/source.hpp>
 #include <spolia/base/trace.hpp>
 #include <spolia/reclaim/concepts.hpp>
 #include <spolia/reclaim/limbo.hpp>
+#include <spolia/reclaim/region_reads.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 
 enum class token_order : std::uint8_t { naive, pass_first, periodic };
 
 template <token_order Order>
-class token_ring {
+class token_ring : public detail::region_reads {
  public:
   static constexpr scheme_info info{
       .name = Order == token_order::naive        ? "token_naive"
@@ -60,8 +60,6 @@ class token_ring {
       .bound = "none if a thread stalls, idles or is descheduled"};
 
   struct options {};
-  using stamp = nothing;
-  using hold = nothing;
 
   struct local {
     atomic<std::uint32_t> here{0};     // 1: the token is with this thread
@@ -114,14 +112,6 @@ class token_ring {
 
   void enter(local&) noexcept {}
   void leave(local&) noexcept {}
-  nothing open(local&) noexcept { return {}; }
-  void close(local&, nothing) noexcept {}
-
-  template <class Source>
-  source_value<Source> protect(local&, nothing, unsigned, const Source& source) noexcept {
-    return source_traits<Source>::load_acquire(source);
-  }
-
   template <class Peers, class Sink>
   void retire(local& me, retired* block, Peers, Sink) noexcept {
     me.current.push(block);

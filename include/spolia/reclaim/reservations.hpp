@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// reservations.hpp: each operation reserves the epoch in which it begins; what was retired before
+// the oldest reservation is free.
+//
+// Source:      Fraser: Practical lock-freedom, PhD thesis, Cambridge 2004, section 5.2.3 (epochs
+//              that operations announce); with a minimum over the announcements instead of bags for
+//              three epochs, as "RCU" in Wen, Izraelevitz, Cai, Beadle, Scott: Interval-based
+//              memory reclamation, PPoPP 2018. It is not the read-copy update of rcu.hpp.
+// Idea:        an operation writes the epoch down when it begins, and withdraws that when it ends.
+//              Blocks that were cut from the list of waiting ones when epoch e ended have the tag
+//              e, and are free once no operation reserves e or less.
+// Protects:    region.
+// Cost:        enter: a load of a shared word that changes once for `scan_at` blocks of a thread,
+//              one store; leave: one store. A scan costs a membarrier and reads one word of each
+//              thread.
+// Progress:    wait-free for operations and scans. A thread asleep inside a guard keeps what is cut
+//              from then on.
+// Bound:       none when a thread stalls inside a guard. Otherwise about 2 · scan_at blocks a
+//              thread, if operations are short against the time between two scans.
+//
+// Departures from the source:
+//   D1  The fence between a reservation and the operation's loads is the domain's light one; the
+//       scan pays with a heavy one.
+//   D2  The epoch is advanced by scans, not by allocations; see tagged_epochs.hpp for tags.
+//   D3  Scans happen between operations, so a thread's own reservation keeps nothing.
+//   D4  Threads that were never seen have no reservation, so threads come and go.
+//
+// Why it is safe. Let a block have the tag e, and a scan find no reservation of e or less behind
+// its heavy fence, which follows the unlinking. An operation with a reservation above e read the
+// epoch after the block was unlinked, and cannot find it. One whose reservation the scan did not
+// see has ended, or sees the unlinking by the fences. A reservation may be older than the epoch in
+// which it became visible, if the thread was interrupted in between: that keeps more than needed,
+// never less.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include <spolia/base/atomic.hpp>
+#include <spolia/base/config.hpp>
+#include <spolia/base/fence.hpp>
+#include <spolia/reclaim/concepts.hpp>
+#include <spolia/reclaim/limbo.hpp>
+#include <spolia/reclaim/tagged_epochs.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+
+class reservations : public detail::tagged_epochs {
+ public:
+  static constexpr scheme_info info{
+      .name = "rcu",
+      .title = "epoch reservations",
+      .source = "Fraser, 2004, section 5.2.3, as RCU in Wen et al., PPoPP 2018",
+      .protects = protection::region,
+      .robust = false,
+      .cost = "a shared load and two plain stores an operation; one membarrier a scan",
+      .progress = "wait-free; blocks wait for threads inside a guard",
+      .bound = "none if a thread stalls inside a guard"};
+
+  struct local : part {
+    /// The epoch in which the operation began, or `no_epoch`. Written by the owner only.
+    atomic<std::uint64_t> reserved{no_epoch};
+  };
+
+  explicit reservations(const options& o) noexcept : tagged_epochs(o) {}
+
+  static const char* check(const options& o) noexcept {
+    return makes_sense(o) ? nullptr : "rcu: scan_at must be between 1 and 2^30";
+  }
+
+  template <class Peers>
+  void join(local& me, std::uint32_t, Peers) noexcept {
+    make_room(me);
+  }
+
+  void enter(local& me) noexcept {
+    const std::uint64_t epoch = now();
+    // release → the acquire in oldest(): who sees this reservation sees our earlier operations
+    // ended. Ordered before our loads by the domain's light fence, see scan().
+    if (SPOLIA_FAULT("rcu.enter_relaxed")) {
+      me.reserved.store_relaxed(epoch);
+    } else {
+      me.reserved.store_release(epoch);
+    }
+  }
+
+  void leave(local& me) noexcept {
+    // release → the acquire in oldest(): our accesses happen before what we could see is freed.
+    // Without it a block could be freed while our last load of it is under way.
+    if (SPOLIA_FAULT("rcu.leave_relaxed")) {
+      me.reserved.store_relaxed(no_epoch);
+    } else {
+      me.reserved.store_release(no_epoch);
+    }
+  }
+
+  template <class Peers, class Sink>
+  void tick(local& me, Peers peers, Sink sink) noexcept {
+    if (due(me)) scan(me, peers, sink);
+  }
+
+  template <class Peers, class Sink>
+  void collect(local& me, Peers peers, Sink sink) noexcept {
+    scan(me, peers, sink);
+  }
+
+  template <class Peers>
+  void exited(local&, Peers) noexcept {}  // its operations have withdrawn their reservations
+
+  template <class Peers>
+  void forked(local& lost, Peers) noexcept {
+    lost.reserved.store_relaxed(no_epoch);
+    forget(lost);
+  }
+
+ private:
+  template <class Peers, class Sink>
+  SPOLIA_NOINLINE void scan(local& me, Peers peers, Sink sink) noexcept {
+    limbo safe;
+    // heavy → the domain's light fence in each operation. Either we see its reservation below, or
+    // the operation sees the unlinking of all that waits here (D1).
+    if (!SPOLIA_FAULT("rcu.no_heavy")) fence::heavy();
+    take_and_cut(me, oldest(me, peers), safe);
+    hand_over(safe, sink);
+  }
+
+  /// The lowest reservation of the others.
+  template <class Peers>
+  static std::uint64_t oldest(const local& me, Peers peers) noexcept {
+    std::uint64_t lowest = no_epoch;
+    peers.for_each([&](std::uint32_t, const local& other) {
+      // acquire ← the releases in enter() and leave(): the accesses of the operations that are over
+      // happen before we free.
+      if (&other != &me) lowest = std::min(lowest, other.reserved.load_acquire());  // (D3)
+      return true;
+    });
+    return lowest;
+  }
+
+  static constexpr std::uint64_t no_epoch = ~std::uint64_t{0};
+};
+
+static_assert(scheme<reservations>);
+
+}  // namespace spolia::inline SPOLIA_FLAVOUR
