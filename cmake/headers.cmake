@@ -38,8 +38,11 @@ set(SPOLIA_HEADERS
     include/spolia/reclaim/domain.hpp
     include/spolia/reclaim/domain_cell.hpp
     include/spolia/reclaim/epoch_bags.hpp
+    include/spolia/reclaim/eras.hpp
     include/spolia/reclaim/guard.hpp
+    include/spolia/reclaim/hazard_eras.hpp
     include/spolia/reclaim/hazard_pointers.hpp
+    include/spolia/reclaim/intervals.hpp
     include/spolia/reclaim/limbo.hpp
     include/spolia/reclaim/neutralization.hpp
     include/spolia/reclaim/none.hpp

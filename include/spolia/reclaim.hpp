@@ -10,7 +10,9 @@
 #include <spolia/reclaim/debra.hpp>
 #include <spolia/reclaim/domain.hpp>
 #include <spolia/reclaim/guard.hpp>
+#include <spolia/reclaim/hazard_eras.hpp>
 #include <spolia/reclaim/hazard_pointers.hpp>
+#include <spolia/reclaim/intervals.hpp>
 #include <spolia/reclaim/neutralization.hpp>
 #include <spolia/reclaim/none.hpp>
 #include <spolia/reclaim/release.hpp>

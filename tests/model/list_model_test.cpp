@@ -8,7 +8,9 @@
 #include <optional>
 
 #include <spolia/map/list.hpp>
+#include <spolia/reclaim/hazard_eras.hpp>
 #include <spolia/reclaim/hazard_pointers.hpp>
+#include <spolia/reclaim/intervals.hpp>
 #include <spolia/reclaim/token.hpp>
 
 #include "model/domain_scenarios.hpp"
@@ -176,6 +178,10 @@ TEST(list_model, is_right_under_token_with_more_preemptions) {
 }
 TEST(list_model, is_right_under_hazard_pointers) {
   expect_all_clean<hazard_pointers>(at_most_in_order(2));
+}
+TEST(list_model, is_right_under_eras) {
+  expect_all_clean<hazard_eras>(at_most_in_order(2));
+  expect_all_clean<intervals>(at_most_in_order(2));
 }
 TEST(list_model, three_threads_at_one_place) {
   expect_clean(three_at_one_place<token>, at_most_in_order(2));

@@ -335,6 +335,8 @@ TEST(contract_options, senseless_numbers_are_refused) {
   expect_refused<domain<token>>([](auto& o) { o.patience = 0; });
   expect_refused<domain<debra>>([](auto& o) { o.scan_every = 0; });
   expect_refused<domain<hazard_pointers>>([](auto& o) { o.scan_at = 0; });
+  expect_refused<domain<hazard_eras>>([](auto& o) { o.advance_every = 0; });
+  expect_refused<domain<intervals>>([](auto& o) { o.scan_at = 0; });
   expect_refused<domain<neutralization>>([](auto& o) { o.low = 0; });
   expect_refused<domain<neutralization_plus>>([](auto& o) { o.high = o.low; });
 }

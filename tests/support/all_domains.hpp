@@ -35,22 +35,24 @@ struct every_policy {
 };
 
 #if defined(NDEBUG) && !SPOLIA_ASAN && !SPOLIA_TSAN
-using all_domains = every_policy<token, debra, hazard_pointers, neutralization, neutralization_plus,
-                                 none, token_naive, token_pass_first, token_periodic>::type;
+using all_domains =
+    every_policy<token, debra, hazard_pointers, hazard_eras, intervals, neutralization,
+                 neutralization_plus, none, token_naive, token_pass_first, token_periodic>::type;
 #else
 // Builds that take long, of which there are several: every scheme once, every policy three times.
 using all_domains =
     testing::Types<domain<token, amortized>, domain<debra, batch>, domain<hazard_pointers, pooled>,
                    domain<neutralization, amortized>, domain<neutralization_plus, batch>,
-                   domain<none, pooled>, domain<token_naive, batch>,
-                   domain<token_pass_first, pooled>, domain<token_periodic, amortized>>;
+                   domain<hazard_eras, amortized>, domain<intervals, batch>, domain<none, pooled>,
+                   domain<token_naive, batch>, domain<token_pass_first, pooled>,
+                   domain<token_periodic, amortized>>;
 #endif
 
 /// One domain for each scheme, where the policy makes no difference.
-using all_schemes =
-    testing::Types<domain<token>, domain<debra>, domain<hazard_pointers>, domain<neutralization>,
-                   domain<neutralization_plus>, domain<none>, domain<token_naive>,
-                   domain<token_pass_first>, domain<token_periodic>>;
+using all_schemes = testing::Types<domain<token>, domain<debra>, domain<hazard_pointers>,
+                                   domain<hazard_eras>, domain<intervals>, domain<neutralization>,
+                                   domain<neutralization_plus>, domain<none>, domain<token_naive>,
+                                   domain<token_pass_first>, domain<token_periodic>>;
 
 struct domain_names {
   template <class Domain>
@@ -74,6 +76,7 @@ typename Domain::options eager() {
   if constexpr (requires { o.scheme.patience; }) o.scheme.patience = 1;
   if constexpr (requires { o.scheme.scan_every; }) o.scheme.scan_every = 1;
   if constexpr (requires { o.scheme.scan_at; }) o.scheme.scan_at = 1;
+  if constexpr (requires { o.scheme.advance_every; }) o.scheme.advance_every = 1;
   if constexpr (requires { o.scheme.low; }) o.scheme.low = 1;
   if constexpr (requires { o.scheme.high; }) o.scheme.high = 2;
   return o;
