@@ -38,6 +38,8 @@ set(SPOLIA_HEADERS
     include/spolia/reclaim/domain.hpp
     include/spolia/reclaim/domain_cell.hpp
     include/spolia/reclaim/epoch_bags.hpp
+    include/spolia/reclaim/era_requests.hpp
+    include/spolia/reclaim/era_slots.hpp
     include/spolia/reclaim/eras.hpp
     include/spolia/reclaim/guard.hpp
     include/spolia/reclaim/hazard_eras.hpp
@@ -53,6 +55,7 @@ set(SPOLIA_HEADERS
     include/spolia/reclaim/statistics.hpp
     include/spolia/reclaim/token.hpp
     include/spolia/reclaim/token_ring.hpp
+    include/spolia/reclaim/wait_free_eras.hpp
     include/spolia/version.hpp)
 
 set(SPOLIA_MODEL_HEADERS

@@ -18,3 +18,4 @@
 #include <spolia/reclaim/release.hpp>
 #include <spolia/reclaim/token.hpp>
 #include <spolia/reclaim/token_ring.hpp>
+#include <spolia/reclaim/wait_free_eras.hpp>

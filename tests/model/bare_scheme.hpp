@@ -15,6 +15,7 @@
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/fence.hpp>
 #include <spolia/base/memory.hpp>
+#include <spolia/base/threads.hpp>
 #include <spolia/model/engine.hpp>
 #include <spolia/reclaim/concepts.hpp>
 #include <spolia/reclaim/limbo.hpp>
@@ -90,6 +91,14 @@ struct bare_domain {
       while (retired* const r = safe.pop()) r->dispose();
     }
   };
+
+  /// For schemes that number their threads. The others need not join.
+  void join() {
+    if constexpr (requires { locals[0].number; }) {
+      threads::number();  // now there are cells for the numbers of the model
+      for (std::uint32_t n = 0; n < Threads; ++n) scheme.join(locals[n], n, peers{this});
+    }
+  }
 
   local& me() { return locals[model::current_thread()]; }
 

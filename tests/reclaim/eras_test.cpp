@@ -36,6 +36,7 @@ typename batched<Scheme>::options numbers(std::uint32_t scan_at, std::uint32_t a
   typename batched<Scheme>::options o;
   o.scheme.scan_at = scan_at;
   o.scheme.advance_every = advance_every;
+  if constexpr (requires { o.scheme.attempts; }) o.scheme.attempts = 0;
   return o;
 }
 
@@ -66,7 +67,7 @@ class eras : public testing::Test {
  protected:
   ledger book_;
 };
-using schemes = testing::Types<hazard_eras, intervals>;
+using schemes = testing::Types<hazard_eras, intervals, wait_free_eras>;
 TYPED_TEST_SUITE(eras, schemes);
 
 TYPED_TEST(eras, an_era_ends_at_every_so_many_retirements) {
@@ -388,7 +389,7 @@ TEST(hazard_eras, a_slot_that_does_not_exist_is_reported) {
   auto guard = d.enter();
   guard.announce(static_cast<int*>(nullptr), guard_slots);
   core::set_misuse_handler(before);
-  EXPECT_STREQ(heard, "hazard_eras: a guard has slots 0 to 7 only");
+  EXPECT_STREQ(heard, "eras: a guard has slots 0 to 7 only");
 }
 #endif
 

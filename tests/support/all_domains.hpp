@@ -43,16 +43,17 @@ using all_domains =
 using all_domains =
     testing::Types<domain<token, amortized>, domain<debra, batch>, domain<hazard_pointers, pooled>,
                    domain<neutralization, amortized>, domain<neutralization_plus, batch>,
-                   domain<hazard_eras, amortized>, domain<intervals, batch>, domain<none, pooled>,
-                   domain<token_naive, batch>, domain<token_pass_first, pooled>,
-                   domain<token_periodic, amortized>>;
+                   domain<hazard_eras, amortized>, domain<intervals, batch>,
+                   domain<wait_free_eras, pooled>, domain<none, pooled>, domain<token_naive, batch>,
+                   domain<token_pass_first, pooled>, domain<token_periodic, amortized>>;
 #endif
 
 /// One domain for each scheme, where the policy makes no difference.
-using all_schemes = testing::Types<domain<token>, domain<debra>, domain<hazard_pointers>,
-                                   domain<hazard_eras>, domain<intervals>, domain<neutralization>,
-                                   domain<neutralization_plus>, domain<none>, domain<token_naive>,
-                                   domain<token_pass_first>, domain<token_periodic>>;
+using all_schemes =
+    testing::Types<domain<token>, domain<debra>, domain<hazard_pointers>, domain<hazard_eras>,
+                   domain<intervals>, domain<wait_free_eras>, domain<neutralization>,
+                   domain<neutralization_plus>, domain<none>, domain<token_naive>,
+                   domain<token_pass_first>, domain<token_periodic>>;
 
 struct domain_names {
   template <class Domain>
@@ -77,6 +78,7 @@ typename Domain::options eager() {
   if constexpr (requires { o.scheme.scan_every; }) o.scheme.scan_every = 1;
   if constexpr (requires { o.scheme.scan_at; }) o.scheme.scan_at = 1;
   if constexpr (requires { o.scheme.advance_every; }) o.scheme.advance_every = 1;
+  if constexpr (requires { o.scheme.attempts; }) o.scheme.attempts = 0;
   if constexpr (requires { o.scheme.low; }) o.scheme.low = 1;
   if constexpr (requires { o.scheme.high; }) o.scheme.high = 2;
   return o;

@@ -33,6 +33,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <span>
 
@@ -197,6 +198,30 @@ void separate_living(limbo& bag, limbo& pinned, Peers peers,
   });
 }
 
+/// Eras that somebody announces, both ends included.
+struct era_interval {
+  std::uint64_t lower;
+  std::uint64_t upper;  // when sorted: the highest of all up to here
+};
+
+/// Prepares for meets().
+inline void sort_intervals(std::span<era_interval> found) noexcept {
+  std::sort(found.begin(), found.end(),
+            [](const era_interval& a, const era_interval& b) { return a.lower < b.lower; });
+  for (std::size_t i = 1; i < found.size(); ++i) {
+    found[i].upper = std::max(found[i].upper, found[i - 1].upper);
+  }
+}
+
+/// Does the block live in an era of one of the intervals?
+inline bool meets(std::span<const era_interval> found, retired* block) noexcept {
+  const lifetime& life = lifetime::of(block);
+  const auto later =
+      std::upper_bound(found.begin(), found.end(), life.retirement.read(),
+                       [](std::uint64_t era, const era_interval& i) { return era < i.lower; });
+  return later != found.begin() && std::prev(later)->upper >= life.birth.read();
+}
+
 /// The retiring half of an era scheme. `Scheme` says how many blocks it wants to scan at once,
 /// limit(), and scans, scan(me, all, peers, sink); its `local` has a part `bags`.
 template <class Scheme>
@@ -227,7 +252,7 @@ class retiring_by_era {
   }
 
   void collect(auto& me, auto peers, auto sink) noexcept {
-    me.bags.date(clock_.end());
+    self().end_era(me, peers);
     self().scan(me, true, peers, sink);
   }
 
@@ -249,9 +274,12 @@ class retiring_by_era {
   explicit retiring_by_era(const options& o) noexcept : options_(o) {}
 
   SPOLIA_NOINLINE void look_after(auto& me, auto peers, auto sink) noexcept {
-    if (me.bags.undated() >= options_.advance_every) me.bags.date(clock_.end());
+    if (me.bags.undated() >= options_.advance_every) self().end_era(me, peers);
     if (me.bags.fresh() >= self().limit(peers)) self().scan(me, false, peers, sink);
   }
+
+  /// The thread's blocks get their retirement.
+  void end_era(auto& me, auto) noexcept { me.bags.date(clock_.end()); }
 
   options options_;
   era_clock clock_;

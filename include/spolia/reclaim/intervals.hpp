@@ -2,8 +2,8 @@
 // intervals.hpp: each thread announces the interval of eras that its operation has seen; a block
 // that lived outside of all intervals is free.
 //
-// Source:      Wen, Izraelevitz, Cai, Beadle, Scott: Interval-Based Memory Reclamation, PPoPP 2018,
-//              section 3.3: 2GEIBR, with two global eras for each thread.
+// Source:      Wen, Izraelevitz, Cai, Beadle, Scott: Interval-Based Memory Reclamation, PPoPP 2018:
+//              2GEIBR, the variant with two global eras for each thread.
 // Idea:        an operation announces the era in which it begins, as both ends of an interval.
 // While
 //              the clock stands still, all that it reads lives in that era. When the clock has
@@ -71,10 +71,7 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 
 class intervals : public detail::retiring_by_era<intervals> {
-  struct interval {
-    std::uint64_t lower;
-    std::uint64_t upper;  // after sorting: the highest of all up to here
-  };
+  using interval = detail::era_interval;
 
  public:
   static constexpr scheme_info info{
@@ -174,7 +171,7 @@ class intervals : public detail::retiring_by_era<intervals> {
     if (!SPOLIA_FAULT("ibr.no_heavy")) fence::heavy();
     std::uint32_t from = 0;
     const auto some = [&](std::span<interval> found) { return gather(peers, from, found); };
-    detail::separate(bag, me.bags.pinned(), room, some, &meets);
+    detail::separate(bag, me.bags.pinned(), room, some, &detail::meets);
     // Last: deleters may open guards, retire, and so come back here.
     if (!bag.empty()) sink(bag);
   }
@@ -195,22 +192,8 @@ class intervals : public detail::retiring_by_era<intervals> {
       if (lower != detail::no_era) found[count++] = {lower, other.upper.load_relaxed()};
       return true;
     });
-    const auto end = found.begin() + static_cast<std::ptrdiff_t>(count);
-    std::sort(found.begin(), end,
-              [](const interval& a, const interval& b) { return a.lower < b.lower; });
-    for (std::size_t i = 1; i < count; ++i) {
-      found[i].upper = std::max(found[i].upper, found[i - 1].upper);
-    }
+    detail::sort_intervals(found.first(count));
     return count;
-  }
-
-  /// Is the block's life in one of the intervals, if only for an era?
-  static bool meets(std::span<const interval> found, retired* block) noexcept {
-    const detail::lifetime& life = detail::lifetime::of(block);
-    const auto later =
-        std::upper_bound(found.begin(), found.end(), life.retirement.read(),
-                         [](std::uint64_t era, const interval& i) { return era < i.lower; });
-    return later != found.begin() && std::prev(later)->upper >= life.birth.read();
   }
 
   /// So many dated blocks are scanned. Twice the intervals, so that reading these does not cost
