@@ -379,6 +379,87 @@ TEST(hazard_eras, a_guard_that_finds_no_memory_for_its_slots_changes_nothing) {
   EXPECT_NO_THROW({ const auto inner = d.enter(); });
 }
 
+/// A thread's part of wait-free eras, with a request that is pending.
+class era_request : public testing::Test {
+ protected:
+  std::uint64_t kept() const {
+    std::uint64_t sum = 0;
+    request_.for_each_answer([&](const detail::era_answer& a) {
+      sum += a.kept.load_relaxed();
+      return true;
+    });
+    return sum;
+  }
+
+  int object_ = 5;
+  atomic<int*> source_{&object_};
+  detail::era_clock clock_;
+  detail::era_rows rows_;
+  detail::era_request request_;
+  std::uint64_t asked_ = request_.ask(rows_, source_);
+  const std::uint32_t me_ = threads::number();
+};
+
+TEST_F(era_request, is_answered_once_and_the_answer_keeps_its_era) {
+  clock_.end();
+  EXPECT_FALSE(request_.answered(asked_));
+  EXPECT_TRUE(request_.help(me_, clock_));
+  ASSERT_TRUE(request_.answered(asked_));
+  EXPECT_FALSE(request_.take_back(asked_));
+  EXPECT_EQ(request_.answer().value.load_relaxed(), reinterpret_cast<std::uintptr_t>(&object_));
+  EXPECT_EQ(request_.answer().era.load_relaxed(), 2U);
+  clock_.end();
+  EXPECT_TRUE(request_.help(me_, clock_)) << "it has its answer";
+  EXPECT_EQ(kept(), 2U);
+}
+
+TEST_F(era_request, that_is_taken_back_is_not_answered) {
+  EXPECT_TRUE(request_.take_back(asked_));
+  EXPECT_TRUE(request_.help(me_, clock_));
+  EXPECT_EQ(kept(), 0U);
+  EXPECT_TRUE(request_.unsettled());
+  request_.settle();
+  EXPECT_FALSE(request_.unsettled());
+  EXPECT_NE(request_.ask(rows_, source_), asked_) << "each request has a number of its own";
+}
+
+TEST_F(era_request, waits_when_a_helper_has_no_memory) {
+  EXPECT_EQ(for_each_allocation_failure([&] {
+              if (!request_.help(me_, clock_)) throw std::bad_alloc();
+            }),
+            1U);
+  EXPECT_TRUE(request_.answered(asked_));
+}
+
+TEST_F(era_request, keeps_its_answer_when_the_helper_vanishes_in_a_fork) {
+  request_.help(me_, clock_);
+  request_.forget_helper(me_);
+  EXPECT_EQ(kept(), 1U);
+  EXPECT_TRUE(request_.forget()) << "the asking thread has vanished, too";
+  EXPECT_EQ(kept(), 0U);
+  EXPECT_FALSE(request_.forget());
+}
+
+TEST_F(era_request, announces_what_its_threads_slots_hold) {
+  request_.take_back(asked_);
+  EXPECT_EQ(request_.floor(), detail::no_era) << "the slots were empty";
+  atomic<std::uint64_t> count{0};
+  detail::era_row& row = rows_.take(count);
+  row.at[3].store_relaxed(7);
+  row.at[5].store_relaxed(4);
+  request_.take_back(request_.ask(rows_, source_));
+  EXPECT_EQ(request_.floor(), 4U);
+  EXPECT_EQ(request_.ceiling(), 7U);
+  row.at[3].store_relaxed(9);
+  row.at[5].store_relaxed(8);
+  request_.take_back(request_.ask(rows_, source_));
+  EXPECT_EQ(request_.floor(), 4U) << "helpers of the first may still read";
+  EXPECT_EQ(request_.ceiling(), 9U);
+  request_.settle();
+  EXPECT_EQ(request_.floor(), detail::no_era);
+  detail::era_rows::give_back(row, ~0U);
+}
+
 #if SPOLIA_CHECKS
 const char* heard = nullptr;
 void hear(const char* what, std::uint32_t) { heard = what; }

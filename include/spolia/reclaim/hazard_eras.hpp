@@ -26,13 +26,12 @@
 // Bound:       threads · (advance_every + max(scan_at, 2 · guard_slots · rows)), and besides what
 //              was alive in the eras of the slots: of those in use, and of those given up since
 //              the last scan that looked at everything. No number alone bounds it, since a
-//              structure may be as large as memory. What is born in eras
-//              after a thread has stalled is not its to keep.
+//              structure may be as large as memory. What is born in later eras than the one in
+//              which a thread stalled is not its to keep.
 //
 // Why it is sound: facts A, B and R of eras.hpp. protect() returns when the slot's era is on the
 // clock after the source was read: then that era has taken effect (A), the block was born in it at
 // the latest (B), and, not being unlinked before the announcement, retired in it at the earliest.
-//
 // era_slots.hpp says when step() asks for a look.
 //
 // Departures from the paper:

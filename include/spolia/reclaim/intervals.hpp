@@ -27,7 +27,8 @@
 // Bound:       threads · (advance_every + max(scan_at, 2 · threads)), and besides what was alive in
 //              the intervals: of guards alive, and of those that went since the last scan that
 //              looked at everything. No number alone bounds it, since a structure may be as large
-//              as memory. What is born in eras after a thread has stalled is not its to keep.
+//              as memory. What is born in later eras than the one in which a thread stalled is not
+//              its to keep.
 //
 // Why it is sound: facts A, B and R of eras.hpp, with the upper end as the announcement. protect()
 // returns when the upper end is on the clock after the source was read: then the block lives in

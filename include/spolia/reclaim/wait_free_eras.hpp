@@ -9,7 +9,9 @@
 //              era itself, reads the pointer, and if the clock still stands there it hands both
 //              over. So while a request is pending, the clock moves at most once for each thread
 //              that had already made sure that nobody asks.
-// Protects:    era, exactly as hazard_eras.
+// Protects:    era, exactly as hazard_eras. What a guard reads pointers from, if it is in no block
+// of
+//              the domain, has to be there until the guard ends, since helpers may be reading it.
 // Cost:        as hazard_eras; and a look at one shared word for each era ended. A request costs
 // two
 //              updates of that word, and a heavy fence at the end of its guard.
@@ -31,7 +33,7 @@
 //   * The answer is handed over: the asking thread writes the era into its slot, and then empties
 //     `kept`. A scan reads all `kept` first, and all slots afterwards, so it finds one of them.
 //   * The helper reads from a source that belongs to the other thread: a block that this protects,
-//     or anything that is there as long as its operation. So the asking thread keeps it: until its
+//     or something that is there as long as its guard. So the asking thread keeps it: until its
 //     guard ends, it announces the interval (`floor` to `ceiling`) of all eras in its slots at the
 //     time of the request, and then waits for the helpers that are `reading`. A helper says that it
 //     reads, and then looks whether the request is still pending; the light fence in between, and
@@ -179,7 +181,7 @@ class wait_free_eras : public detail::era_slots<wait_free_eras> {
     answer.kept.store_release(detail::no_era);
     me.request.end();
     Value value;
-    std::memcpy(&value, &bits, sizeof value);
+    std::memcpy(static_cast<void*>(&value), &bits, sizeof value);
     return value;
   }
 
