@@ -107,13 +107,19 @@ TEST(wait_free_eras_model, what_was_asked_for_is_not_freed) {
   expect_clean<wait_free_eras>(young, 1);
   expect_clean<wait_free_eras>(beside, 1);
 }
+TEST(wait_free_eras_model, what_was_asked_for_is_not_freed_with_more_preemptions) {
+  expect_clean<wait_free_eras>(&answered, 3, false);
+  expect_clean<wait_free_eras>(young, 3, false);
+  expect_clean<wait_free_eras>(beside, 2, false);
+}
 TEST(wait_free_eras_model, requests_follow_each_other) {
+  expect_clean<wait_free_eras>(&asks_twice, 3, false);
   expect_clean<wait_free_eras>(&asks_twice, 1);
 }
 TEST(wait_free_eras_model, sources_may_go_with_the_operation) {
-  expect_clean<wait_free_eras>(&asks_in_a_block, 2, false);
-  expect_clean<wait_free_eras>(&asks_on_the_stack, 2, false);
-  expect_clean<wait_free_eras>(&goes_on_before_the_helper, 1, false);
+  expect_clean<wait_free_eras>(&asks_in_a_block, 3, false);
+  expect_clean<wait_free_eras>(&asks_on_the_stack, 3, false);
+  expect_clean<wait_free_eras>(&goes_on_before_the_helper, 2, false);
 }
 
 TEST(wait_free_eras_model, every_planted_fault_is_found) {
