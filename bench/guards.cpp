@@ -138,6 +138,9 @@ std::vector<nlohmann::json> measure_guards(std::uint32_t rounds) {
   add_probes<spolia::quiescent>(all);
   add_probes<spolia::reservations>(all);
   add_probes<spolia::hazard_pointers>(all);
+  add_probes<spolia::hazard_eras>(all);
+  add_probes<spolia::intervals>(all);
+  add_probes<spolia::wait_free_eras>(all);
   add_probes<spolia::neutralization>(all);
   for (std::uint32_t r = 0; r < rounds; ++r) {
     for (probe& p : all) p.ns.push_back(p.measure());

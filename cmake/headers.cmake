@@ -39,8 +39,13 @@ set(SPOLIA_HEADERS
     include/spolia/reclaim/domain.hpp
     include/spolia/reclaim/domain_cell.hpp
     include/spolia/reclaim/epoch_bags.hpp
+    include/spolia/reclaim/era_requests.hpp
+    include/spolia/reclaim/era_slots.hpp
+    include/spolia/reclaim/eras.hpp
     include/spolia/reclaim/guard.hpp
+    include/spolia/reclaim/hazard_eras.hpp
     include/spolia/reclaim/hazard_pointers.hpp
+    include/spolia/reclaim/intervals.hpp
     include/spolia/reclaim/limbo.hpp
     include/spolia/reclaim/neutralization.hpp
     include/spolia/reclaim/none.hpp
@@ -57,6 +62,7 @@ set(SPOLIA_HEADERS
     include/spolia/reclaim/tagged_epochs.hpp
     include/spolia/reclaim/token.hpp
     include/spolia/reclaim/token_ring.hpp
+    include/spolia/reclaim/wait_free_eras.hpp
     include/spolia/version.hpp)
 
 set(SPOLIA_MODEL_HEADERS

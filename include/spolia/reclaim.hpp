@@ -11,7 +11,9 @@
 #include <spolia/reclaim/debra.hpp>
 #include <spolia/reclaim/domain.hpp>
 #include <spolia/reclaim/guard.hpp>
+#include <spolia/reclaim/hazard_eras.hpp>
 #include <spolia/reclaim/hazard_pointers.hpp>
+#include <spolia/reclaim/intervals.hpp>
 #include <spolia/reclaim/neutralization.hpp>
 #include <spolia/reclaim/none.hpp>
 #include <spolia/reclaim/quiescent.hpp>
@@ -20,3 +22,4 @@
 #include <spolia/reclaim/robust_token.hpp>
 #include <spolia/reclaim/token.hpp>
 #include <spolia/reclaim/token_ring.hpp>
+#include <spolia/reclaim/wait_free_eras.hpp>

@@ -13,7 +13,9 @@
 #include <string>
 
 #include <spolia/base/atomic.hpp>
+#include <spolia/base/fence.hpp>
 #include <spolia/base/memory.hpp>
+#include <spolia/base/threads.hpp>
 #include <spolia/model/engine.hpp>
 #include <spolia/reclaim/concepts.hpp>
 #include <spolia/reclaim/limbo.hpp>
@@ -39,32 +41,38 @@ class domain<test::bare, test::bare> {
 namespace spolia::test {
 
 /// What readers look at: a value that must be there, and no race with its end.
-struct bare_node : retired {
-  explicit bare_node(int v) : value(v) {}
+template <class Stamp>
+struct basic_bare_node : stamped<Stamp> {
+  explicit basic_bare_node(int v) : value(v) {}
   void look() const { model::check(value.read() > 0, "the block is whole"); }
 
-  static bare_node* make(int v) {
-    auto* const n = new (memory::allocate(sizeof(bare_node), alignof(bare_node))) bare_node(v);
+  static basic_bare_node* make(int v) {
+    void* const place = memory::allocate(sizeof(basic_bare_node), alignof(basic_bare_node));
+    auto* const n = new (place) basic_bare_node(v);
     domain<bare, bare>::say_how(*n, how);
     return n;
   }
   static void end(retired* r) noexcept {
-    auto* const n = static_cast<bare_node*>(r);
+    auto* const n = static_cast<basic_bare_node*>(r);
     n->value.write(0);
-    n->~bare_node();
-    memory::deallocate(n, sizeof(bare_node), alignof(bare_node));
+    n->~basic_bare_node();
+    memory::deallocate(n, sizeof(basic_bare_node), alignof(basic_bare_node));
   }
   static const void* address_of(const retired* r) noexcept {
-    return static_cast<const bare_node*>(r);
+    return static_cast<const basic_bare_node*>(r);
   }
   static constexpr disposer how{&end, &address_of, nullptr, 0, 0};
 
   plain<int> value;
+  atomic<basic_bare_node*> next{nullptr};
 };
+
+using bare_node = basic_bare_node<nothing>;
 
 template <class Scheme, std::size_t Threads = 3>
 struct bare_domain {
   using local = typename Scheme::local;
+  using node = basic_bare_node<typename Scheme::stamp>;
 
   explicit bare_domain(typename Scheme::options o = {}) : scheme(o) {}
 
@@ -85,9 +93,23 @@ struct bare_domain {
     }
   };
 
+  /// For schemes that number their threads. The others need not join.
+  void join() {
+    if constexpr (requires { locals[0].number; }) {
+      threads::number();  // now there are cells for the numbers of the model
+      for (std::uint32_t n = 0; n < Threads; ++n) scheme.join(locals[n], n, peers{this});
+    }
+  }
+
   local& me() { return locals[model::current_thread()]; }
 
-  void retire(bare_node* n) { scheme.retire(me(), n, peers{this}, sink{}); }
+  void retire(node* n) { scheme.retire(me(), n, peers{this}, sink{}); }
+  /// A node that knows when it was made.
+  node* make(int v) {
+    node* const n = node::make(v);
+    scheme.born(me(), n->stamp);
+    return n;
+  }
   void collect() { scheme.collect(me(), peers{this}, sink{}); }
 
   /// Ends everything that waits, and tells how much did.
@@ -101,24 +123,41 @@ struct bare_domain {
 
   Scheme scheme;
   std::array<local, Threads> locals;
+  std::array<int, Threads> depth{};  // guards alive
 };
 
-/// One guard.
+/// One guard, and an operation around it if it is the thread's only one.
 template <class Domain>
 struct bare_guard {
-  explicit bare_guard(Domain& d) : of(d), hold(d.scheme.open(d.me())) {}
-  ~bare_guard() { of.scheme.close(of.me(), hold); }
+  using node = typename Domain::node;
+
+  explicit bare_guard(Domain& d) : of(d), hold(begin(d)) {}
+  ~bare_guard() {
+    of.scheme.close(of.me(), hold);
+    if (--of.depth[model::current_thread()] == 0) of.scheme.leave(of.me());
+  }
   bare_guard(const bare_guard&) = delete;
   bare_guard& operator=(const bare_guard&) = delete;
 
-  bare_node* protect(const atomic<bare_node*>& source, unsigned slot = 0) {
+  node* protect(const atomic<node*>& source, unsigned slot = 0) {
     return of.scheme.protect(of.me(), hold, slot, source);
   }
-  void announce(bare_node* n, unsigned slot) { of.scheme.announce(of.me(), hold, slot, n); }
-  void keep(bare_node* n, unsigned slot = 0) { of.scheme.keep(of.me(), hold, slot, n); }
+  bool step(const atomic<node*>& source, unsigned slot, node*& to) {
+    return of.scheme.step(of.me(), hold, slot, source, to);
+  }
+  void announce(node* n, unsigned slot) { of.scheme.announce(of.me(), hold, slot, n); }
+  void keep(node* n, unsigned slot = 0) { of.scheme.keep(of.me(), hold, slot, n); }
   template <class F>
   auto read(F f) {
     return of.scheme.read(of.me(), hold, f);
+  }
+
+  static auto begin(Domain& d) {
+    if (d.depth[model::current_thread()]++ == 0) {
+      d.scheme.enter(d.me());
+      if constexpr (protects_eras<decltype(d.scheme)>) fence::light();  // as a domain does
+    }
+    return d.scheme.open(d.me());
   }
 
   Domain& of;

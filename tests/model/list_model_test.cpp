@@ -8,8 +8,11 @@
 #include <optional>
 
 #include <spolia/map/list.hpp>
+#include <spolia/reclaim/hazard_eras.hpp>
 #include <spolia/reclaim/hazard_pointers.hpp>
+#include <spolia/reclaim/intervals.hpp>
 #include <spolia/reclaim/token.hpp>
+#include <spolia/reclaim/wait_free_eras.hpp>
 
 #include "model/domain_scenarios.hpp"
 
@@ -30,6 +33,7 @@ struct shared_list {
   static typename domain_type::options eager() {
     typename domain_type::options o;
     if constexpr (requires { o.scheme.tick_every; }) o.scheme = {.tick_every = 1, .patience = 1};
+    if constexpr (requires { o.scheme.attempts; }) o.scheme.attempts = 0;
     return o;
   }
 
@@ -176,6 +180,11 @@ TEST(list_model, is_right_under_token_with_more_preemptions) {
 }
 TEST(list_model, is_right_under_hazard_pointers) {
   expect_all_clean<hazard_pointers>(at_most_in_order(2));
+}
+TEST(list_model, is_right_under_eras) {
+  expect_all_clean<hazard_eras>(at_most_in_order(2));
+  expect_all_clean<intervals>(at_most_in_order(2));
+  expect_all_clean<wait_free_eras>(at_most_in_order(1));
 }
 TEST(list_model, three_threads_at_one_place) {
   expect_clean(three_at_one_place<token>, at_most_in_order(2));

@@ -159,8 +159,9 @@ class contract_misuse : public testing::Test {
   // The child of a death test starts afresh: other threads' locks are not copied into it.
   void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
 };
-using some_schemes = testing::Types<domain<token>, domain<debra>, domain<hazard_pointers>,
-                                    domain<neutralization>, domain<token_periodic>>;
+using some_schemes =
+    testing::Types<domain<token>, domain<debra>, domain<hazard_pointers>, domain<intervals>,
+                   domain<neutralization>, domain<token_periodic>>;
 TYPED_TEST_SUITE(contract_misuse, some_schemes, domain_names);
 
 TYPED_TEST(contract_misuse, retiring_a_block_twice_is_reported) {

@@ -337,6 +337,8 @@ TEST(contract_options, senseless_numbers_are_refused) {
   expect_refused<domain<quiescent>>([](auto& o) { o.scan_at = 0; });
   expect_refused<domain<reservations>>([](auto& o) { o.scan_at = (1U << 30U) + 1; });
   expect_refused<domain<hazard_pointers>>([](auto& o) { o.scan_at = 0; });
+  expect_refused<domain<hazard_eras>>([](auto& o) { o.advance_every = 0; });
+  expect_refused<domain<intervals>>([](auto& o) { o.scan_at = 0; });
   expect_refused<domain<neutralization>>([](auto& o) { o.low = 0; });
   expect_refused<domain<neutralization_plus>>([](auto& o) { o.high = o.low; });
 }

@@ -191,8 +191,10 @@ void stress_container(typename Domain::options options, unsigned threads) {
       });
       while (const auto value = container.take()) taken += *value;
       const auto bound = domain.garbage_bound(threads + 1);
-      ASSERT_TRUE(bound.has_value());
-      EXPECT_LE(static_cast<std::uint64_t>(book.peak_limbo()), *bound + threads + 1);
+      ASSERT_NE(bound.has_value(), protects_eras<typename Domain::scheme_type>);
+      if (bound.has_value()) {
+        EXPECT_LE(static_cast<std::uint64_t>(book.peak_limbo()), *bound + threads + 1);
+      }
     }
     EXPECT_TRUE(domain.drain());
   }

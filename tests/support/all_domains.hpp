@@ -36,14 +36,14 @@ struct every_policy {
 
 #if defined(NDEBUG) && !SPOLIA_ASAN && !SPOLIA_TSAN
 using all_domains =
-    every_policy<token, robust_token, debra, quiescent, reservations, hazard_pointers, neutralization, neutralization_plus,
+    every_policy<token, robust_token, debra, quiescent, reservations, hazard_pointers, hazard_eras, intervals, wait_free_eras, neutralization, neutralization_plus,
                  none, token_naive, token_pass_first, token_periodic>::type;
 #else
 // Builds that take long, of which there are several: every scheme once, every policy three times.
 using all_domains =
     testing::Types<domain<token, amortized>, domain<robust_token, pooled>, domain<debra, batch>,
 domain<quiescent, amortized>, domain<reservations, pooled>,
-                   domain<hazard_pointers, pooled>, domain<neutralization, amortized>,
+                   domain<hazard_pointers, pooled>, domain<hazard_eras, amortized>, domain<intervals, batch>, domain<wait_free_eras, pooled>, domain<neutralization, amortized>,
                    domain<neutralization_plus, batch>, domain<none, pooled>,
                    domain<token_naive, batch>, domain<token_pass_first, pooled>,
                    domain<token_periodic, amortized>>;
@@ -51,7 +51,7 @@ domain<quiescent, amortized>, domain<reservations, pooled>,
 
 /// One domain for each scheme, where the policy makes no difference.
 using all_schemes =
-    testing::Types<domain<token>, domain<robust_token>, domain<debra>, domain<quiescent>, domain<reservations>, domain<hazard_pointers>,
+    testing::Types<domain<token>, domain<robust_token>, domain<debra>, domain<quiescent>, domain<reservations>, domain<hazard_pointers>, domain<hazard_eras>, domain<intervals>, domain<wait_free_eras>,
                    domain<neutralization>, domain<neutralization_plus>, domain<none>,
                    domain<token_naive>, domain<token_pass_first>, domain<token_periodic>>;
 
@@ -78,6 +78,8 @@ typename Domain::options eager() {
   if constexpr (requires { o.scheme.stall_after; }) o.scheme.stall_after = 1;
   if constexpr (requires { o.scheme.scan_every; }) o.scheme.scan_every = 1;
   if constexpr (requires { o.scheme.scan_at; }) o.scheme.scan_at = 1;
+  if constexpr (requires { o.scheme.advance_every; }) o.scheme.advance_every = 1;
+  if constexpr (requires { o.scheme.attempts; }) o.scheme.attempts = 0;
   if constexpr (requires { o.scheme.low; }) o.scheme.low = 1;
   if constexpr (requires { o.scheme.high; }) o.scheme.high = 2;
   return o;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// slots.hpp: the slots in which guards name blocks, and the search through all of them.
+// slots.hpp: the slots in which guards name blocks or eras, and the search through all of them.
 //
 // Each guard has a row of `guard_slots` slots. A thread's first row lies in its cell; a guard that
 // is opened while another one is alive gets a further row, which stays with the thread for later
-// guards. Rows are written by their thread and read by every thread that looks for named blocks.
+// guards. Rows are written by their thread and read by every thread that looks for what they name.
 //
 // Handing a name on: the search reads a row from its highest slot to its lowest. So a block that is
 // named in one slot may be named in a LOWER slot of the same guard too, and the first slot then
@@ -29,21 +29,25 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail {
 
-/// The slots of one guard; null: names nothing.
-struct alignas(cache_line) slot_row {
-  std::array<atomic<const void*>, guard_slots> at{};
-  atomic<slot_row*> next{nullptr};
+/// The slots of one guard; null or 0: names nothing.
+template <class Name>
+struct alignas(cache_line) basic_slot_row {
+  std::array<atomic<Name>, guard_slots> at{};
+  atomic<basic_slot_row*> next{nullptr};
   bool taken = false;  // by a guard; the thread's own
 };
 
 /// The rows of one thread.
-class slot_rows {
- public:
-  slot_rows() = default;
-  slot_rows(const slot_rows&) = delete;
-  slot_rows& operator=(const slot_rows&) = delete;
+template <class Name>
+class basic_slot_rows {
+  using slot_row = basic_slot_row<Name>;
 
-  ~slot_rows() {
+ public:
+  basic_slot_rows() = default;
+  basic_slot_rows(const basic_slot_rows&) = delete;
+  basic_slot_rows& operator=(const basic_slot_rows&) = delete;
+
+  ~basic_slot_rows() {
     for (slot_row* row = first_.next.load_relaxed(); row != nullptr;) {
       slot_row* const after = row->next.load_relaxed();
       row->~slot_row();
@@ -72,7 +76,8 @@ class slot_rows {
   static void clear(slot_row& row, std::uint32_t which) noexcept {
     for (which &= (1U << guard_slots) - 1; which != 0; which &= which - 1) {
       // release → the acquire in gather(): our accesses to the block happen before it is freed.
-      row.at[static_cast<std::size_t>(std::countr_zero(which))].store_release(nullptr);
+      auto& slot = row.at[static_cast<std::size_t>(std::countr_zero(which))];
+      SPOLIA_FAULT("slots.clear_relaxed") ? slot.store_relaxed(Name{}) : slot.store_release(Name{});
     }
   }
 
@@ -85,7 +90,7 @@ class slot_rows {
   /// The thread has vanished in a fork, with all its guards.
   void forget() noexcept {
     for (slot_row* row = &first_; row != nullptr; row = row->next.load_relaxed()) {
-      for (auto& slot : row->at) slot.store_relaxed(nullptr);
+      for (auto& slot : row->at) slot.store_relaxed(Name{});
       row->taken = false;
     }
   }
@@ -111,6 +116,9 @@ class slot_rows {
   slot_row first_;
   bool counted_ = false;
 };
+
+using slot_row = basic_slot_row<const void*>;
+using slot_rows = basic_slot_rows<const void*>;
 
 /// A buffer that can be asked for more room and never throws. What it held is lost when it grows.
 template <class T>
@@ -148,24 +156,25 @@ class scratch {
 };
 
 /// How far a search has come: everything before this was read.
+template <class Name>
 struct slot_position {
   std::uint32_t thread = 0;
-  const slot_row* row = nullptr;    // null: the thread's first
-  std::size_t slots = guard_slots;  // so many of the row are left
+  const basic_slot_row<Name>* row = nullptr;  // null: the thread's first
+  std::size_t slots = guard_slots;            // so many of the row are left
 };
 
 inline constexpr std::uint32_t no_thread = ~std::uint32_t{0};
 
 /// Reads slots from `at` on, and puts what they name into `names`. Returns how many names there
 /// are; `at` tells where to go on, and its thread is `no_thread` when every slot has been read.
-template <class Peers>
-std::size_t gather(Peers peers, slot_position& at, std::span<const void*> names) noexcept {
+template <class Name, class Peers>
+std::size_t gather(Peers peers, slot_position<Name>& at, std::span<Name> names) noexcept {
   std::size_t found = 0;
-  slot_position next{no_thread, nullptr, 0};
+  slot_position<Name> next{no_thread, nullptr, 0};
   peers.for_each([&](std::uint32_t number, const auto& local) {
     if (number < at.thread) return true;
     const bool resumed = number == at.thread && at.row != nullptr;
-    const slot_row* row = resumed ? at.row : &local.rows.first();
+    const basic_slot_row<Name>* row = resumed ? at.row : &local.rows.first();
     std::size_t slots = resumed ? at.slots : guard_slots;
     while (row != nullptr) {
       for (; slots > 0; --slots) {
@@ -173,9 +182,9 @@ std::size_t gather(Peers peers, slot_position& at, std::span<const void*> names)
         // acquire ← the releases that write slots: what the thread did with the block that it named
         // here before happens before we free that block. Relaxed would need an acquire fence, which
         // the race detector does not see.
-        const void* const name = SPOLIA_FAULT("slots.read_relaxed") ? row->at[i].load_relaxed()
-                                                                    : row->at[i].load_acquire();
-        if (name == nullptr) continue;
+        const Name name = SPOLIA_FAULT("slots.read_relaxed") ? row->at[i].load_relaxed()
+                                                             : row->at[i].load_acquire();
+        if (name == Name{}) continue;
         if (found == names.size()) {
           next = {number, row, slots};
           return false;
@@ -196,30 +205,42 @@ std::size_t gather(Peers peers, slot_position& at, std::span<const void*> names)
 inline constexpr std::size_t few_names = 64;
 
 /// Room for what so many slots name: to be made before the moment in which they are read.
-inline std::span<const void*> room_for(std::uint64_t slots, scratch<const void*>& names) noexcept {
-  return slots <= few_names ? std::span<const void*>{} : names.reserve(slots);
+template <class Name>
+std::span<Name> room_for(std::uint64_t slots, scratch<Name>& names) noexcept {
+  return slots <= few_names ? std::span<Name>{} : names.reserve(slots);
+}
+
+/// Moves each block of `bag` that is held by something to `held`. `some(room)` brings what may hold
+/// blocks, as much as finds room, and says how much that is; less than the room: that was all.
+/// `holds(found, block)` judges. If not all finds room in `room` or on the stack, this goes over
+/// the blocks once for each roomful. Never fails.
+template <class Name, class Some, class Holds>
+void separate(limbo& bag, limbo& held, std::span<Name> room, Some some, Holds holds) noexcept {
+  std::array<Name, few_names> small;
+  if (room.size() < small.size()) room = small;
+  for (bool more = true; more;) {
+    const std::span<Name> found = room.first(some(room));
+    more = found.size() == room.size();
+    if (found.empty()) return;
+    limbo rest;
+    while (retired* const block = bag.pop()) (holds(found, block) ? held : rest).push(block);
+    bag.append(rest);
+  }
 }
 
 /// Moves each block of `bag` that some slot names to `named`. The caller has ordered the reading of
-/// the slots after the unlinking of the blocks. Takes O(slots + blocks · log names) if all names
-/// find room in `room` or on the stack; else it goes over the blocks once for each roomful. Never
-/// fails.
+/// the slots after the unlinking of the blocks. Takes O(slots + blocks · log names).
 template <class Peers>
 void separate(limbo& bag, limbo& named, Peers peers, std::span<const void*> room) noexcept {
-  std::array<const void*, few_names> small;
-  if (room.size() < small.size()) room = small;
-  for (slot_position at; at.thread != no_thread;) {
-    const auto names = room.first(gather(peers, at, room));
-    if (names.empty()) return;
-    std::sort(names.begin(), names.end(), std::less<>{});
-    limbo rest;
-    while (retired* const block = bag.pop()) {
-      const bool found =
-          std::binary_search(names.begin(), names.end(), block->address(), std::less<>{});
-      (found ? named : rest).push(block);
-    }
-    bag.append(rest);
-  }
+  slot_position<const void*> at;
+  const auto some = [&](std::span<const void*> names) {
+    const std::size_t found = gather(peers, at, names);
+    std::sort(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(found), std::less<>{});
+    return found;
+  };
+  separate(bag, named, room, some, [](std::span<const void*> names, const retired* block) {
+    return std::binary_search(names.begin(), names.end(), block->address(), std::less<>{});
+  });
 }
 
 }  // namespace detail
