@@ -26,8 +26,13 @@ set(SPOLIA_HEADERS
     include/spolia/map/detail/abtree_nodes.hpp
     include/spolia/map/detail/abtree_search.hpp
     include/spolia/map/detail/abtree_steps.hpp
+    include/spolia/map/detail/external_bst_audit.hpp
+    include/spolia/map/detail/external_bst_tree.hpp
+    include/spolia/map/detail/fresh.hpp
     include/spolia/map/detail/list_chain.hpp
+    include/spolia/map/detail/scan.hpp
     include/spolia/map/detail/scx.hpp
+    include/spolia/map/external_bst.hpp
     include/spolia/map/list.hpp
     include/spolia/map/marked_ptr.hpp
     include/spolia/map/size_counter.hpp

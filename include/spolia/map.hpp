@@ -4,4 +4,5 @@
 
 #include <spolia/map/abtree.hpp>
 #include <spolia/map/concepts.hpp>
+#include <spolia/map/external_bst.hpp>
 #include <spolia/map/list.hpp>
