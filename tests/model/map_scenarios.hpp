@@ -164,6 +164,18 @@ void search_over_what_is_freed(model::scenario& run) {
   judge<Kind, Scheme>(run, s, [=] { return s->is({}, {}); });
 }
 
+/// Keys that are there all the time are looked for while the map grows beside them.
+template <class Kind, class Scheme>
+void search_beside_an_insert(model::scenario& run) {
+  auto s = start<Kind, Scheme>();
+  run.thread([=] { model::check(s->m->insert(3, 30), "3 was not there"); });
+  run.thread([=] {
+    model::check(s->m->contains(2), "2 was there all the time");
+    model::check(s->m->contains(1), "1 was there all the time");
+  });
+  judge<Kind, Scheme>(run, s, [=] { return s->is(10, 20, 30); });
+}
+
 /// Neighbours come and go at the same time.
 template <class Kind, class Scheme>
 void three_at_one_place(model::scenario& run) {
@@ -180,7 +192,7 @@ void expect_all_clean(const model::options& how) {
        {insert_behind_an_erase<Kind, Scheme>, insert_beside_an_erase<Kind, Scheme>,
         erase_neighbours<Kind, Scheme>, erase_twice<Kind, Scheme>, insert_twice<Kind, Scheme>,
         replace_under_a_reader<Kind, Scheme>, replace_against_an_erase<Kind, Scheme>,
-        search_over_what_is_freed<Kind, Scheme>}) {
+        search_over_what_is_freed<Kind, Scheme>, search_beside_an_insert<Kind, Scheme>}) {
     expect_clean(scenario, how);
   }
 }

@@ -63,8 +63,8 @@
 #include <type_traits>
 #include <utility>
 
-#include <spolia/base/backoff.hpp>
 #include <spolia/base/config.hpp>
+#include <spolia/map/detail/attempts.hpp>
 #include <spolia/map/detail/external_bst_audit.hpp>
 #include <spolia/map/detail/external_bst_tree.hpp>
 #include <spolia/map/detail/fresh.hpp>
@@ -86,7 +86,7 @@ class external_bst {
 
   using tree = detail::external_bst_tree<Key, Value, Domain, Compare>;
   using guard = typename Domain::guard;
-  using outcome = typename tree::outcome;
+  using outcome = detail::outcome;
   using leaf = typename tree::leaf;
 
  public:
@@ -127,14 +127,14 @@ class external_bst {
   /// True if `key` was present.
   bool erase(const Key& key) {
     auto& mine = size_.here();
-    return until_done([&](guard& g, bool& answer) {
+    bool found = false;
+    detail::until_done(domain(), [&](guard& g) {
       const auto p = tree_.search(g, key);
-      answer = p.found;
-      if (!p.found) return outcome::done;
-      const outcome o = tree_.erase(g, p);
-      if (o == outcome::done) mine.removed.add(1);
-      return o;
+      found = p.found;
+      return found ? tree_.erase(g, p) : outcome::done;
     });
+    if (found) mine.removed.add(1);
+    return found;
   }
 
   /// A copy of the value that `key` maps to.
@@ -190,31 +190,16 @@ class external_bst {
   bool put(const Key& key, V&& value) {
     auto& mine = size_.here();
     auto made = detail::no_fresh<leaf>(domain());
-    return until_done([&](guard& g, bool& answer) {
+    bool found = false;
+    detail::until_done(domain(), [&](guard& g) {
       const auto p = tree_.search(g, key);
-      answer = !p.found;
-      if (!Assign && p.found) return outcome::done;
+      found = p.found;
+      if (found && !Assign) return outcome::done;
       if (made == nullptr) made = detail::make_fresh<leaf>(domain(), key, std::forward<V>(value));
-      const outcome o = p.found ? tree_.replace(g, p, made) : tree_.add(p, made);
-      if (o == outcome::done && !p.found) mine.added.add(1);
-      return o;
+      return found ? tree_.replace(g, p, made) : tree_.add(p, made);
     });
-  }
-
-  /// Runs attempt(guard, answer) until it is done, each time under a guard of its own: while this
-  /// thread waits for another one's lock it keeps nothing from being freed.
-  template <class Attempt>
-  bool until_done(Attempt attempt) {
-    bool answer = false;
-    for (backoff pause;;) {
-      outcome o = outcome::changed;
-      {
-        guard g = domain().enter();
-        while (o == outcome::changed) o = attempt(g, answer);
-      }
-      if (o == outcome::done) return answer;
-      pause.pause();
-    }
+    if (!found) mine.added.add(1);
+    return !found;
   }
 
   template <class F>

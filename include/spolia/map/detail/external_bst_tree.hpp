@@ -11,6 +11,7 @@
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/base/memory.hpp>
+#include <spolia/map/detail/attempts.hpp>
 #include <spolia/map/detail/fresh.hpp>
 #include <spolia/map/detail/scan.hpp>
 #include <spolia/map/marked_ptr.hpp>
@@ -74,12 +75,6 @@ class external_bst_tree {
     std::uint8_t side;
     bool found;         // low has the key
     bool low_is_after;  // low has a greater key
-  };
-
-  enum class outcome : std::uint8_t {
-    done,
-    changed,  // the tree is not as it was found: search again
-    busy,     // a lock is held: somebody has to get on first
   };
 
   external_bst_tree(Domain& home, Compare less) : home_(home), less_(std::move(less)) {}
