@@ -48,7 +48,7 @@
 //              unlinked meanwhile.
 // Errors:      std::bad_alloc, and whatever the user's copies, moves and comparisons throw: then
 //              the map is as it was before. Repairs need no memory and throw nothing.
-// Memory:      a node of 96 bytes for 8-byte keys and values; at most as many routing nodes as
+// Memory:      a node of 80 bytes for 8-byte keys and values; at most as many routing nodes as
 //              pairs.
 // Retires:     an erase retires no node, or one, or two if a routing node above is not needed any
 //              more; a value that lies in a block of its own is retired when it is erased or
