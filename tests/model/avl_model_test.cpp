@@ -163,19 +163,22 @@ TEST(avl_model, the_link_from_above_comes_last) {
                "all the time");
 }
 TEST(avl_model, nothing_is_hung_under_an_unlinked_node) {
-  expect_found(insert_behind_an_erase<trees, none>, "avl.no_unlinked", at_most_in_order(2), "");
+  expect_found(insert_behind_an_erase<trees, none>, "avl.no_unlinked", at_most_in_order(2),
+               "retired twice");
 }
 TEST(avl_model, a_node_is_published_whole) {
-  expect_found(search_beside_an_insert<trees, none>, "avl.publish_relaxed", at_most(2), "");
+  expect_found(search_beside_an_insert<trees, none>, "avl.publish_relaxed", at_most(2),
+               "all the time");
 }
 TEST(avl_model, the_next_holder_of_a_lock_sees_the_node) {
-  expect_found(insert_twice<trees, none>, "avl.unlock_relaxed", at_most(2), "");
+  expect_found(insert_twice<trees, none>, "avl.unlock_relaxed", at_most(2), "answers say");
 }
 TEST(avl_model, a_node_is_judged_by_its_parents_holder) {
   expect_found(a_node_is_moved_that_grows, "avl.no_parent_check", at_most(1), "left to nobody");
 }
 TEST(avl_model, values_are_looked_at_twice) {
-  expect_found(a_value_comes_back, "avl.no_second_look", at_most_in_order(3), "");
+  expect_found(a_value_comes_back, "avl.no_second_look", at_most_in_order(3),
+               "before it was there");
 }
 
 }  // namespace

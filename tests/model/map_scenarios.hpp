@@ -164,6 +164,29 @@ void search_over_what_is_freed(model::scenario& run) {
   judge<Kind, Scheme>(run, s, [=] { return s->is({}, {}); });
 }
 
+/// A scan goes over nodes that are taken out and freed.
+template <class Kind, class Scheme>
+void scan_over_what_is_freed(model::scenario& run) {
+  auto s = start<Kind, Scheme>();
+  run.thread([=] {
+    int last = 0;
+    bool two = false;
+    s->m->for_each([&](int key, const auto& value) {
+      model::check(key > last, "keys come in ascending order");
+      model::check(value == 10 * key, "with their values");
+      two = two || key == 2;
+      last = key;
+    });
+    model::check(two, "2 was there all the time");
+  });
+  run.thread([=] {
+    s->m->erase(1);
+    s->m->insert(3, 30);
+    s->free_what_is_safe();
+  });
+  judge<Kind, Scheme>(run, s, [=] { return s->is({}, 20, 30); });
+}
+
 /// Keys that are there all the time are looked for while the map grows beside them.
 template <class Kind, class Scheme>
 void search_beside_an_insert(model::scenario& run) {
@@ -192,7 +215,8 @@ void expect_all_clean(const model::options& how) {
        {insert_behind_an_erase<Kind, Scheme>, insert_beside_an_erase<Kind, Scheme>,
         erase_neighbours<Kind, Scheme>, erase_twice<Kind, Scheme>, insert_twice<Kind, Scheme>,
         replace_under_a_reader<Kind, Scheme>, replace_against_an_erase<Kind, Scheme>,
-        search_over_what_is_freed<Kind, Scheme>, search_beside_an_insert<Kind, Scheme>}) {
+        search_over_what_is_freed<Kind, Scheme>, search_beside_an_insert<Kind, Scheme>,
+        scan_over_what_is_freed<Kind, Scheme>}) {
     expect_clean(scenario, how);
   }
 }

@@ -20,7 +20,7 @@ namespace detail {
 template <class T>
 inline constexpr bool fits_a_word =
     std::is_trivially_copyable_v<T> && std::is_nothrow_default_constructible_v<T> &&
-    std::is_copy_constructible_v<T> &&
+    std::is_copy_constructible_v<T> && std::is_copy_assignable_v<T> &&
     (sizeof(T) == 1 || sizeof(T) == 2 || sizeof(T) == 4 || sizeof(T) == 8);
 
 /// The value of a node, or none. Changed under the node's lock only, read by anybody.
