@@ -29,6 +29,14 @@ struct lists {
   static constexpr bool protectable = scheme<Scheme>;
 };
 
+/// Of a small degree, so that it is rebalanced often.
+struct abtrees {
+  template <class Key, class Value, class Domain, class Compare>
+  using of = abtree<Key, Value, Domain, Compare, 4>;
+  template <class Scheme>
+  static constexpr bool protectable = protects_optimistic_search<Scheme>;
+};
+
 struct external_bsts {
   template <class Key, class Value, class Domain, class Compare>
   using of = external_bst<Key, Value, Domain, Compare>;
