@@ -20,7 +20,8 @@
 //              D2  No sentinel keys, of which strings have none: the entry has no key, and an empty
 //                  tree no leaf.
 //              D3  A removed router is marked before it is unlinked. Schemes that protect single
-//                  pointers need that: a search that finds the mark starts over.
+//                  pointers need that: a search that finds the mark looks whether the router is
+//                  unlinked yet, and if so starts over.
 //              D4  insert_or_assign puts a new leaf in the place of the old one; scans.
 // Safety:      a router's mark is set after both its links are locked, so its links stay for ever
 //              as they were when it was removed. Each node that a search reaches was therefore in
@@ -34,16 +35,17 @@
 //              domain of its own, or shares one.
 // Threads:     everything but construction, destruction and audit() may run beside everything.
 // Order:       insert, insert_or_assign, erase, find, contains, visit are linearizable.
-// Cost:        as many nodes as the tree is high at the key: for keys in random order about three
-//              times the logarithm, for keys in ascending order as many as there are. Nothing
-//              restores the balance. for_each and range search once for each pair.
+// Cost:        as many nodes as the tree is high at the key: for keys in random order about one and
+//              a half times the binary logarithm, at most about three times; for keys in ascending
+//              order as many as there are. Nothing restores the balance. for_each and range search
+//              once for each pair.
 // Progress:    updates block each other: a thread that is stopped while it holds a lock makes those
 //              fail who need the same link, for as long as it is stopped, and for ever if it is
 //              killed; they spin, then yield, outside of guards, so freeing goes on. All else goes
 //              on too: locks are held for a few instructions, never across user code, allocation or
 //              another lock's wait. Under region and restartable schemes find, contains and visit
 //              are wait-free but for keys that come in below them. Under the others a search
-//              starts over when a router that it stands on was removed meanwhile.
+//              starts over when a router that it stands on was unlinked meanwhile.
 // Errors:      std::bad_alloc, and whatever the user's copies, moves and comparisons throw: then
 //              the map is as it was before. Under a restartable scheme comparisons must neither
 //              throw nor allocate nor lock, since they may be abandoned half-way.
