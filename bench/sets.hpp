@@ -24,6 +24,10 @@ namespace bench {
 template <class Scheme>
 inline constexpr bool protects_abtree = spolia::protects_stepwise_search<Scheme>;
 template <class Scheme>
+inline constexpr bool protects_avl = spolia::protects_regions<Scheme>;
+template <class Scheme>
+inline constexpr bool protects_external_bst = spolia::protects_stepwise_search<Scheme>;
+template <class Scheme>
 inline constexpr bool protects_list = spolia::scheme<Scheme>;
 
 using steady = std::chrono::steady_clock;

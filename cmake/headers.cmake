@@ -21,13 +21,24 @@ set(SPOLIA_HEADERS
     include/spolia/base/trace.hpp
     include/spolia/map.hpp
     include/spolia/map/abtree.hpp
+    include/spolia/map/avl.hpp
     include/spolia/map/concepts.hpp
     include/spolia/map/detail/abtree_audit.hpp
     include/spolia/map/detail/abtree_nodes.hpp
     include/spolia/map/detail/abtree_search.hpp
     include/spolia/map/detail/abtree_steps.hpp
+    include/spolia/map/detail/attempts.hpp
+    include/spolia/map/detail/avl_audit.hpp
+    include/spolia/map/detail/avl_balance.hpp
+    include/spolia/map/detail/avl_nodes.hpp
+    include/spolia/map/detail/avl_tree.hpp
+    include/spolia/map/detail/external_bst_audit.hpp
+    include/spolia/map/detail/external_bst_tree.hpp
+    include/spolia/map/detail/fresh.hpp
     include/spolia/map/detail/list_chain.hpp
+    include/spolia/map/detail/scan.hpp
     include/spolia/map/detail/scx.hpp
+    include/spolia/map/external_bst.hpp
     include/spolia/map/list.hpp
     include/spolia/map/marked_ptr.hpp
     include/spolia/map/size_counter.hpp

@@ -58,7 +58,7 @@ def cli() -> None:
 @click.option("--scheme", type=NAMES, help="Which schemes.")
 @click.option("--release", type=NAMES, help="Which release policies.")
 @click.option("--threads", type=WHOLE, help="Numbers of threads.")
-@click.option("--keys", type=WHOLE, help="Key ranges.  [default: 200000 in abtree, 1000 in list]")
+@click.option("--keys", type=WHOLE, help="Key ranges.  [default: 200000 in trees, 1000 in list]")
 @click.option("--update", type=WHOLE, help="Updates, per cent.")
 @click.option("--allocator", type=NAMES, help="glibc, jemalloc, tcmalloc, mimalloc.")
 @click.option("--stall", type=click.Choice(["no", "yes", "both"]), help="Park one reader?")

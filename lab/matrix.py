@@ -19,7 +19,7 @@ else:
     import tomli as tomllib
 
 # A list is searched from its head, so it gets far fewer keys than a tree when none are named.
-DEFAULT_KEYS = {"abtree": 200_000, "list": 1_000}
+DEFAULT_KEYS = {"abtree": 200_000, "avl": 200_000, "external_bst": 200_000, "list": 1_000}
 LIMITS = {
     "threads": (1, 4096),
     "keys": (2, 10**10),

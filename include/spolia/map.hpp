@@ -3,5 +3,7 @@
 #pragma once
 
 #include <spolia/map/abtree.hpp>
+#include <spolia/map/avl.hpp>
 #include <spolia/map/concepts.hpp>
+#include <spolia/map/external_bst.hpp>
 #include <spolia/map/list.hpp>

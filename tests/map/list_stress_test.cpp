@@ -1,125 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// list: many threads. Histories are linearizable, scans keep their promise, nothing is touched
-// after its end or left over, and garbage stays within the scheme's bound.
+// list: many threads.
 #include <spolia/map/list.hpp>
 
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <cstdint>
-#include <memory>
-#include <string>
-#include <vector>
 
-#include "support/all_domains.hpp"
-#include "support/ledger.hpp"
-#include "support/linearizability.hpp"
-#include "support/stress.hpp"
+#include "map/stress_suite.hpp"
 
+namespace spolia::test {
 namespace {
 
-using namespace spolia;
-using namespace spolia::test;
-
-/// One random operation, recorded. Values are unique in the history.
-template <class Map>
-void operate(Map& m, map_lane& lane, rng& random, std::uint64_t key, std::uint64_t value) {
-  switch (random.below(8)) {
-    case 0:
-    case 1:
-      lane.insert(key, value, [&] { return m.insert(key, value); });
-      break;
-    case 2:
-      lane.insert_or_assign(key, value, [&] { return m.insert_or_assign(key, value); });
-      break;
-    case 3:
-    case 4:
-      lane.erase(key, [&] { return m.erase(key); });
-      break;
-    case 5:
-      lane.contains(key, [&] { return m.contains(key); });
-      break;
-    default:
-      lane.find(key, [&] { return m.find(key); });
-      break;
-  }
-}
+using list_subjects = subjects<lists, all_domains>;
+INSTANTIATE_TYPED_TEST_SUITE_P(list, map_stress, list_subjects, subject_names);
 
 template <class Domain>
 class list_stress : public testing::Test {
  protected:
   using numbers = list<std::uint64_t, std::uint64_t, Domain>;
-
-  /// `scanners` of the threads run ranges instead.
-  static void check(unsigned threads, unsigned scanners, std::uint64_t keys) {
-    constexpr std::size_t operations = 20'000;
-    map_recorder record(threads, operations, scanners == 0 ? 0 : 200'000);
-    Domain d(eager<Domain>());
-    {
-      numbers m(d);
-      run_stress({.threads = threads, .share = 0.1, .stream = keys}, [&](stress_thread& self) {
-        auto& lane = record.of(self.index());
-        std::uint64_t value = self.index();
-        std::size_t scans = 0;
-        while (self.running() && !lane.full()) {
-          if (self.index() < scanners) {
-            if (++scans * (keys + 1) > 200'000) break;
-            const std::uint64_t low = self.random().below(keys);
-            const std::uint64_t high = low + self.random().below(keys - low);
-            lane.scan(low, high, [&](auto show) { m.range(low, high + 1, show); });
-          } else {
-            operate(m, lane, self.random(), self.random().below(keys), value += threads);
-          }
-        }
-      });
-      std::size_t left = 0;
-      m.for_each([&](std::uint64_t, std::uint64_t) { ++left; });
-      EXPECT_EQ(m.size_approx(), left);
-    }
-    EXPECT_TRUE(drain_all(d));
-    const auto events = record.events();
-    EXPECT_TRUE(accepted(check_map(events)));
-    if (scanners != 0) {
-      EXPECT_TRUE(accepted(check_scans(events, record.scans())));
-    }
-  }
 };
 TYPED_TEST_SUITE(list_stress, all_domains, domain_names);
-
-TYPED_TEST(list_stress, two_threads_fight_over_a_few_keys) { this->check(2, 0, 3); }
-TYPED_TEST(list_stress, sixteen_threads_share_a_short_list) { this->check(16, 0, 20); }
-TYPED_TEST(list_stress, scans_run_beside_updates) { this->check(4, 2, 150); }
-
-TYPED_TEST(list_stress, what_stays_is_always_seen) {
-  // Every tenth key is never erased, only replaced; the others come and go around it.
-  constexpr std::uint64_t keys = 200;
-  TypeParam d(eager<TypeParam>());
-  typename TestFixture::numbers m(d);
-  for (std::uint64_t k = 0; k < keys; k += 10) m.insert(k, 0);
-  run_stress({.threads = 4, .share = 0.1}, [&](stress_thread& self) {
-    while (self.running()) {
-      if (self.index() == 0) {
-        std::uint64_t expected = 0;
-        m.for_each([&](std::uint64_t k, std::uint64_t) {
-          if (k % 10 != 0) return;
-          ASSERT_EQ(k, expected);
-          expected += 10;
-        });
-        ASSERT_EQ(expected, keys);
-        ASSERT_TRUE(m.contains(10 * self.random().below(keys / 10)));
-        continue;
-      }
-      const std::uint64_t key = self.random().below(keys);
-      if (key % 10 == 0) {
-        ASSERT_FALSE(m.insert_or_assign(key, self.random()()));
-      } else if (self.random().chance(1, 2)) {
-        m.insert(key, 0);
-      } else {
-        m.erase(key);
-      }
-    }
-  });
-}
 
 TYPED_TEST(list_stress, what_was_deleted_is_out_when_its_operation_ends) {
   TypeParam d(eager<TypeParam>());
@@ -146,44 +47,5 @@ TYPED_TEST(list_stress, what_was_deleted_is_out_when_its_operation_ends) {
   EXPECT_EQ(d.stats().retired, deleted.load());
 }
 
-TYPED_TEST(list_stress, elements_end_once_whatever_happens) {
-  constexpr std::uint64_t keys = 12;
-  constexpr unsigned threads = 4;
-  ledger book;
-  {
-    TypeParam d(eager<TypeParam>());
-    list<tracked, tracked, TypeParam> m(d);
-    run_stress({.threads = threads, .share = 0.1}, [&](stress_thread& self) {
-      while (self.running()) {
-        const std::uint64_t k = self.random().below(keys);
-        switch (self.random().below(5)) {
-          case 0:
-            m.insert(tracked(book, k), tracked(book, 100 + k));
-            break;
-          case 1:
-            m.insert_or_assign(tracked(book, k), tracked(book, 100 + k));
-            break;
-          case 2:
-            m.erase(tracked(book, k));
-            break;
-          case 3:
-            m.visit(tracked(book, k), [&](const tracked& v) { ASSERT_EQ(v.read(), 100 + k); });
-            break;
-          default:
-            m.for_each([](const tracked& key, const tracked& v) {
-              ASSERT_EQ(v.read(), 100 + key.read());
-            });
-        }
-      }
-    });
-    if (const auto bound = d.garbage_bound(threads + 1); bound.has_value()) {
-      // Each thread has two arguments, a node that is not linked yet or not unlinked yet, and what
-      // it copied for for_each. Everything else is in the list or waits.
-      const std::uint64_t elements = keys + threads * (1 + 1 + keys) + *bound;
-      EXPECT_LE(static_cast<std::uint64_t>(book.peak_live()), 2 * elements);
-    }
-  }
-  book.expect_empty();
-}
-
 }  // namespace
+}  // namespace spolia::test

@@ -46,6 +46,7 @@
 
 #include <spolia/base/config.hpp>
 #include <spolia/map/detail/list_chain.hpp>
+#include <spolia/map/detail/scan.hpp>
 #include <spolia/map/size_counter.hpp>
 #include <spolia/reclaim/domain.hpp>
 
@@ -190,21 +191,9 @@ class list {
 
   template <class F>
   void scan(const Key* lo, const Key* hi, F& f) const {
-    typename chain::pairs batch;
-    batch.reserve(chain::batch_size);
-    std::optional<Key> last;
-    typename chain::interval rest{lo, true, hi};
-    while (copy_some(rest, batch)) {
-      for (const auto& [key, value] : batch) {
-        if constexpr (std::same_as<std::invoke_result_t<F&, const Key&, const Value&>, bool>) {
-          if (!f(key, value)) return;
-        } else {
-          f(key, value);
-        }
-      }
-      rest = {&last.emplace(std::move(batch.back().first)), false, hi};
-      batch.clear();
-    }
+    detail::scan_in_batches<Key, Value>(
+        lo, hi, chain::batch_size,
+        [&](const auto& rest, auto& batch) { return copy_some(rest, batch); }, f);
   }
 
   bool copy_some(const typename chain::interval& rest, typename chain::pairs& batch) const {

@@ -5,13 +5,13 @@
 
 #include <array>
 #include <cstddef>
-#include <memory>
 #include <utility>
-#include <vector>
 
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/base/memory.hpp>
+#include <spolia/map/detail/fresh.hpp>
+#include <spolia/map/detail/scan.hpp>
 #include <spolia/map/marked_ptr.hpp>
 #include <spolia/reclaim/concepts.hpp>
 #include <spolia/reclaim/domain.hpp>
@@ -40,12 +40,8 @@ class list_chain {
     const Value value;
   };
 
-  struct give_back {
-    Domain* to;
-    void operator()(node* n) const noexcept { to->destroy(n); }
-  };
   /// A node that no other thread knows yet.
-  using fresh_node = std::unique_ptr<node, give_back>;
+  using fresh_node = fresh<node, Domain>;
 
   /// Where a walk stopped. `cur` was linked from `prev` (null: from the head), or is null at the
   /// end. If `next` is marked, `cur` is deleted and has to be unlinked before anything else.
@@ -56,13 +52,8 @@ class list_chain {
     bool found;  // by search(): cur has the key
   };
 
-  /// What comes behind `*from`, or at it, and in front of `*to`; null: no limit.
-  struct interval {
-    const Key* from;
-    bool with_from;
-    const Key* to;
-  };
-  using pairs = std::vector<std::pair<Key, Value>>;
+  using interval = detail::interval<Key>;
+  using pairs = detail::pairs<Key, Value>;
 
   list_chain(Domain& domain, Compare less) : domain_(domain), less_(std::move(less)) {}
   list_chain(const list_chain&) = delete;
@@ -80,10 +71,10 @@ class list_chain {
 
   Domain& domain() const noexcept { return domain_; }
 
-  fresh_node no_node() const noexcept { return fresh_node(nullptr, give_back{&domain_}); }
+  fresh_node no_node() const noexcept { return no_fresh<node>(domain_); }
   template <class K, class V>
   void make(fresh_node& to, K&& key, V&& value) const {
-    to.reset(domain_.template make<node>(std::forward<K>(key), std::forward<V>(value)));
+    to = make_fresh<node>(domain_, std::forward<K>(key), std::forward<V>(value));
   }
 
   /// The first node that is not before `key`; unlinks deleted nodes on the way.
@@ -175,7 +166,8 @@ class list_chain {
     }
   }
 
-  static constexpr std::size_t batch_size = protects_by_restart<scheme_type> ? guard_slots : 64;
+  static constexpr std::size_t batch_size =
+      protects_by_restart<scheme_type> ? guard_slots : scan_batch;
 
  private:
   /// Goes on from the head until stop(node), or to the first deleted node, or to the end.

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+// avl.hpp: an ordered map as a balanced binary search tree whose reads take no locks.
+//
+//     spolia::avl<std::uint64_t, std::uint64_t> ages;
+//     ages.insert(7, 42);                          // false if 7 was there
+//     if (auto age = ages.find(7)) use(*age);
+//
+// Source:      Bronson, Casper, Chafi, Olukotun: A Practical Concurrent Binary Search Tree, PPoPP
+//              2010. Partially external: a key with two children is erased by taking its value
+//              away, and its node stays to route. Searches are optimistic, hand over hand: each
+//              node has a version that tells whether the range of keys under it has become smaller.
+//              Heights are repaired, and nodes rotated, after the update, by who made the damage.
+// Departures:  D1  A version counts shrinks only, in 62 bits. The paper's growing bits and counter
+//                  are read by nobody; its counters are short enough to run over.
+//              D2  A search that finds a changed version starts over at the root, instead of going
+//                  back one node: no recursion, and changes near the root are rare.
+//              D3  Nobody waits for a lock or for the end of a rotation inside a guard, but in
+//                  repairs, where the wait is bounded. After that, the damage is left to later
+//                  updates: the tree is right, and higher than need be.
+//              D4  A node is judged under its lock, after a height below it has changed, and under
+//                  the lock it is made sure that it is the parent still. The paper's judgement
+//                  without a lock needs sequential consistency: else two who lower both children at
+//                  the same time may each miss the other's change. After a rotation all nodes that
+//                  took part are judged, not only the lowest that is damaged: the published code
+//                  can forget the parent's height.
+//              D5  A node is retired after it was unlinked and its lock let go. The published port
+//                  retires it before that.
+//              D6  Values of 1, 2, 4 or 8 bytes that can be copied byte by byte lie in the node;
+//                  others in blocks of their own. A node without a value that comes to have less
+//                  than two children is unlinked by who notices.
+// Safety:      why a search ends at the right place is said at detail::avl_tree. What it finds in a
+//              node was true at a moment of the search: the node was in the tree at some moment of
+//              it, and is the key's only node until it is unlinked; it loses its value before that,
+//              and never gets one again. An update that changes the tree does so under the lock
+//              with a second look at the version, or the mark of an unlinked node. Locks are taken
+//              from parent to child only.
+// Domain:      any scheme of region protection: parents are followed upwards, and locks taken, on
+//              nodes that may have been unlinked. The tree has a domain of its own, or shares one.
+// Threads:     everything but construction, destruction and audit() may run beside everything.
+// Order:       insert, insert_or_assign, erase, find, contains, visit are linearizable.
+// Cost:        logarithmic, but for damage under repair. for_each and range search once for each
+//              pair and each routing node.
+// Progress:    updates block each other, and a rotation blocks the searches that come through the
+//              nodes rotated: a thread that is stopped in between holds them up as long as it is
+//              stopped, for ever if it is killed. They spin, then yield, outside of guards, so
+//              freeing goes on. Locks are held for a few instructions, never across user code or
+//              allocation. A search starts over when a node that it stands on was rotated down or
+//              unlinked meanwhile.
+// Errors:      std::bad_alloc, and whatever the user's copies, moves and comparisons throw: then
+//              the map is as it was before. Repairs need no memory and throw nothing.
+// Memory:      a node of 80 bytes for 8-byte keys and values; at most as many routing nodes as
+//              pairs.
+// Retires:     an erase retires no node, or one, or two if a routing node above is not needed any
+//              more; a value that lies in a block of its own is retired when it is erased or
+//              replaced.
+// User code:   comparisons, visit's f, and the copies that find, insert, for_each and range make
+//              run inside a guard and hold up freeing for as long as they take; f of for_each and
+//              range does not. Keys and values end wherever the domain frees, possibly after the
+//              map is gone if the domain is shared; their destructors must not throw.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <type_traits>
+#include <utility>
+
+#include <spolia/base/config.hpp>
+#include <spolia/map/detail/attempts.hpp>
+#include <spolia/map/detail/avl_audit.hpp>
+#include <spolia/map/detail/avl_balance.hpp>
+#include <spolia/map/detail/avl_nodes.hpp>
+#include <spolia/map/detail/avl_tree.hpp>
+#include <spolia/map/detail/scan.hpp>
+#include <spolia/map/size_counter.hpp>
+#include <spolia/reclaim/concepts.hpp>
+#include <spolia/reclaim/domain.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+
+template <class Key, class Value, class Domain = domain<>, class Compare = std::less<Key>>
+class avl {
+  static_assert(
+      protects_regions<typename Domain::scheme_type>,
+      "avl: it follows and locks nodes that others may have removed, and this scheme does "
+      "not protect those");
+  static_assert(std::is_nothrow_destructible_v<Key> && std::is_nothrow_destructible_v<Value>,
+                "avl: destructors of keys and values run where nobody can catch what they throw");
+
+  using tree = detail::avl_tree<Key, Value, Domain, Compare>;
+  using guard = typename Domain::guard;
+  using outcome = detail::outcome;
+  using content = typename tree::content;
+  using place = typename tree::place;
+  using node = typename tree::node;
+
+ public:
+  using key_type = Key;
+  using mapped_type = Value;
+  using domain_type = Domain;
+  using key_compare = Compare;
+
+  /// An empty map with a domain of its own. May throw std::bad_alloc.
+  explicit avl(Compare less = Compare())
+      : own_(std::make_unique<Domain>()), tree_(*own_, std::move(less)) {}
+
+  /// An empty map whose nodes go through `shared`, which must outlive it.
+  explicit avl(Domain& shared, Compare less = Compare()) : tree_(shared, std::move(less)) {}
+
+  avl(const avl&) = delete;
+  avl& operator=(const avl&) = delete;
+  ~avl() = default;
+
+  Domain& domain() const noexcept { return tree_.home(); }
+
+  /// True if `key` was absent and now maps to `value`. `value` is moved from only after the key was
+  /// found absent.
+  template <class V = Value>
+    requires std::constructible_from<Value, V>
+  bool insert(const Key& key, V&& value) {
+    return put<false>(key, std::forward<V>(value));
+  }
+
+  /// True if `key` was absent; false if its value was replaced. Either way it now maps to `value`.
+  template <class V = Value>
+    requires std::constructible_from<Value, V>
+  bool insert_or_assign(const Key& key, V&& value) {
+    return put<true>(key, std::forward<V>(value));
+  }
+
+  /// True if `key` was present.
+  bool erase(const Key& key) {
+    auto& mine = size_.here();
+    bool erased = false;
+    detail::until_done(domain(), [&](guard& g) {
+      place p;
+      const outcome o = tree_.search(key, p);
+      if (o != outcome::done || p.hit == nullptr || !p.hit->value.is_there()) return o;
+      return tree_.erase(g, *p.hit, erased);
+    });
+    if (erased) mine.removed.add(1);
+    return erased;
+  }
+
+  /// A copy of the value that `key` maps to.
+  std::optional<Value> find(const Key& key) const
+    requires std::copy_constructible<Value>
+  {
+    std::optional<Value> found;
+    visit(key, [&](const Value& value) { found.emplace(value); });
+    return found;
+  }
+
+  bool contains(const Key& key) const {
+    return look_up(key, [](const content& value) { return value.is_there(); });
+  }
+
+  /// Calls f(const Value&) if `key` is present, inside a guard: f should be short. Returns whether.
+  template <std::invocable<const Value&> F>
+  bool visit(const Key& key, F&& f) const {
+    return look_up(key, [&](const content& value) { return value.read(f); });
+  }
+
+  /// Calls f(key, value) for every element; concepts.hpp says what it may miss. Copies in batches,
+  /// since f runs outside of guards: it may take long, wait, and use this map.
+  template <std::invocable<const Key&, const Value&> F>
+    requires std::copy_constructible<Value>
+  void for_each(F&& f) const {
+    scan(nullptr, nullptr, f);
+  }
+
+  /// The same for the keys from `lo` on and in front of `hi`.
+  template <std::invocable<const Key&, const Value&> F>
+    requires std::copy_constructible<Value>
+  void range(const Key& lo, const Key& hi, F&& f) const {
+    scan(&lo, &hi, f);
+  }
+
+  std::size_t size_approx() const noexcept { return size_.approx(); }
+  bool empty_approx() const noexcept { return size_approx() == 0; }
+
+  /// Looks the whole tree over, for tests. Nobody may use the tree meanwhile.
+  detail::avl_findings audit() const {
+    using balance = detail::avl_balance<detail::avl_nodes<Key, Value, Domain>, Domain>;
+    return detail::avl_auditor<tree, balance>(tree_.less()).look_over(tree_.entry());
+  }
+
+ private:
+  template <bool Assign, class V>
+  bool put(const Key& key, V&& value) {
+    auto& mine = size_.here();
+    auto ready = content::nothing_yet(domain());
+    bool had = false;
+    detail::until_done(domain(), [&](guard& g) {
+      place p;
+      const outcome o = tree_.search(key, p);
+      if (o != outcome::done) return o;
+      had = p.hit != nullptr && p.hit->value.is_there();
+      if (had && !Assign) return outcome::done;
+      content::prepare(domain(), ready, std::forward<V>(value));
+      if (p.hit != nullptr) return tree_.assign(g, *p.hit, ready, !Assign, had);
+      return tree_.add(g, p, key, ready);
+    });
+    if (!had) mine.added.add(1);
+    return !had;
+  }
+
+  template <class F>
+  bool look_up(const Key& key, F f) const {
+    bool found = false;
+    detail::until_done(domain(), [&](guard&) {
+      place p;
+      const outcome o = tree_.search(key, p);
+      if (o == outcome::done) found = p.hit != nullptr && f(p.hit->value);
+      return o;
+    });
+    return found;
+  }
+
+  template <class F>
+  void scan(const Key* lo, const Key* hi, F& f) const {
+    detail::scan_in_batches<Key, Value>(
+        lo, hi, detail::scan_batch, [&](auto rest, auto& batch) { return gather(rest, batch); }, f);
+  }
+
+  bool gather(const detail::interval<Key>& all, detail::pairs<Key, Value>& batch) const {
+    detail::until_done(domain(), [&](guard&) {
+      auto rest = all;
+      if (!batch.empty()) rest = {&batch.back().first, false, all.to};
+      while (batch.size() < detail::scan_batch) {
+        const node* n = nullptr;
+        const outcome o = tree_.first(rest, n);
+        if (o != outcome::done) return o;
+        if (n == nullptr || (rest.to != nullptr && !tree_.less()(n->key, *rest.to))) break;
+        n->value.read([&](const Value& value) { batch.emplace_back(n->key, value); });
+        rest = {&n->key, false, rest.to};
+      }
+      return outcome::done;
+    });
+    return !batch.empty();
+  }
+
+  std::unique_ptr<Domain> own_;
+  size_counter size_;
+  tree tree_;  // goes first: it gives its nodes back to the domain
+};
+
+}  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// fresh.hpp: a block from Domain::make that no other thread knows yet.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include <spolia/base/config.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace detail {
+
+template <class Domain>
+struct give_back {
+  Domain* to;
+  template <class T>
+  void operator()(T* block) const noexcept {
+    to->destroy(block);
+  }
+};
+
+/// Ends the block unless it is released, which is what publishing it takes.
+template <class T, class Domain>
+using fresh = std::unique_ptr<T, give_back<Domain>>;
+
+template <class T, class Domain, class... Arguments>
+fresh<T, Domain> make_fresh(Domain& home, Arguments&&... arguments) {
+  return {home.template make<T>(std::forward<Arguments>(arguments)...), give_back<Domain>{&home}};
+}
+template <class T, class Domain>
+fresh<T, Domain> no_fresh(Domain& home) noexcept {
+  return {nullptr, give_back<Domain>{&home}};
+}
+
+}  // namespace detail
+}  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+// external_bst.hpp: an ordered map as a binary search tree without balancing, whose searches take
+// no locks, under every reclamation scheme.
+//
+//     spolia::external_bst<std::uint64_t, std::string> names;      // with a domain of its own
+//     names.insert(7, "seven");
+//     if (auto name = names.find(7)) ...
+//
+// Source:      David, Guerraoui, Trigonakis: Asynchronized Concurrency: The Secret to Scaling
+//              Concurrent Search Data Structures, ASPLOS 2015, section 5: BST-TK. Pairs lie in the
+//              leaves. An insertion locks one link, the one that led to the leaf where the key
+//              belongs, and puts a router there. An erasure locks the link to the leaf's router and
+//              both links of the router, and lets the sibling move up. Nobody waits for a lock: who
+//              does not get one at once, or finds the link changed, lets go and searches again.
+// Departures:  D1  The paper's locks count the changes of a link, in 16 bits, and a lock is taken
+//                  only if the count is the one that the search has seen: 65536 changes in between
+//                  go unnoticed. Here the link itself is compared once it is locked. The guard
+//                  keeps what the link led to, so the same address is the same node. So a lock is
+//                  one bit, and there is nothing to run over.
+//              D2  No sentinel keys, of which strings have none: the entry has no key, and an empty
+//                  tree no leaf.
+//              D3  A removed router is marked before it is unlinked. Schemes that protect single
+//                  pointers need that: a search that finds the mark looks whether the router is
+//                  unlinked yet, and if so starts over.
+//              D4  insert_or_assign puts a new leaf in the place of the old one; scans.
+// Safety:      a router's mark is set after both its links are locked, so its links stay for ever
+//              as they were when it was removed. Each node that a search reaches was therefore in
+//              the tree at some moment of that search: it was read from a linked router, or from
+//              one that was removed since the search came there, and was in the tree then. By the
+//              same induction the range of the leaf that a search ends at held the key at such a
+//              moment, so what the leaf says was true then. That is where find, contains, visit,
+//              and updates that change nothing take effect; the others take effect when they change
+//              their one link.
+// Domain:      any scheme: searches go step by step (protects_stepwise_search). The tree has a
+//              domain of its own, or shares one.
+// Threads:     everything but construction, destruction and audit() may run beside everything.
+// Order:       insert, insert_or_assign, erase, find, contains, visit are linearizable.
+// Cost:        as many nodes as the tree is high at the key: for keys in random order about one and
+//              a half times the binary logarithm, at most about three times; for keys in ascending
+//              order as many as there are. Nothing restores the balance. for_each and range search
+//              once for each pair.
+// Progress:    updates block each other: a thread that is stopped while it holds a lock makes those
+//              fail who need the same link, for as long as it is stopped, and for ever if it is
+//              killed; they spin, then yield, outside of guards, so freeing goes on. All else goes
+//              on too: locks are held for a few instructions, never across user code, allocation or
+//              another lock's wait. Under region and restartable schemes find, contains and visit
+//              are wait-free but for keys that come in below them. Under the others a search
+//              starts over when a router that it stands on was unlinked meanwhile.
+// Errors:      std::bad_alloc, and whatever the user's copies, moves and comparisons throw: then
+//              the map is as it was before. Under a restartable scheme comparisons must neither
+//              throw nor allocate nor lock, since they may be abandoned half-way.
+// Memory:      a leaf and a router for each pair: 32 and 48 bytes for 8-byte keys and values.
+// Retires:     two nodes for each erase (one for the last pair), one for each replacement.
+// User code:   comparisons, visit's f, and the copies that find, insert, for_each and range make
+//              run inside a guard and hold up freeing for as long as they take; f of for_each and
+//              range does not. Destructors of keys and values run wherever the domain frees,
+//              possibly after the map is gone if the domain is shared; they must not throw.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <type_traits>
+#include <utility>
+
+#include <spolia/base/config.hpp>
+#include <spolia/map/detail/attempts.hpp>
+#include <spolia/map/detail/external_bst_audit.hpp>
+#include <spolia/map/detail/external_bst_tree.hpp>
+#include <spolia/map/detail/fresh.hpp>
+#include <spolia/map/detail/scan.hpp>
+#include <spolia/map/size_counter.hpp>
+#include <spolia/reclaim/concepts.hpp>
+#include <spolia/reclaim/domain.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+
+template <class Key, class Value, class Domain = domain<>, class Compare = std::less<Key>>
+class external_bst {
+  static_assert(
+      protects_stepwise_search<typename Domain::scheme_type>,
+      "external_bst: its searches go step by step, and this scheme does not protect that");
+  static_assert(
+      std::is_nothrow_destructible_v<Key> && std::is_nothrow_destructible_v<Value>,
+      "external_bst: destructors of keys and values run where nobody can catch what they throw");
+
+  using tree = detail::external_bst_tree<Key, Value, Domain, Compare>;
+  using guard = typename Domain::guard;
+  using outcome = detail::outcome;
+  using leaf = typename tree::leaf;
+
+ public:
+  using key_type = Key;
+  using mapped_type = Value;
+  using domain_type = Domain;
+  using key_compare = Compare;
+
+  /// An empty map with a domain of its own. May throw std::bad_alloc.
+  explicit external_bst(Compare less = Compare())
+      : own_(std::make_unique<Domain>()), tree_(*own_, std::move(less)) {}
+
+  /// An empty map whose nodes go through `shared`, which must outlive it.
+  explicit external_bst(Domain& shared, Compare less = Compare())
+      : tree_(shared, std::move(less)) {}
+
+  external_bst(const external_bst&) = delete;
+  external_bst& operator=(const external_bst&) = delete;
+  ~external_bst() = default;
+
+  Domain& domain() const noexcept { return tree_.home(); }
+
+  /// True if `key` was absent and now maps to `value`. `value` is moved from only if a leaf was
+  /// made of it, which happens after the key was found absent.
+  template <class V = Value>
+    requires std::constructible_from<Value, V>
+  bool insert(const Key& key, V&& value) {
+    return put<false>(key, std::forward<V>(value));
+  }
+
+  /// True if `key` was absent; false if its value was replaced. Either way it now maps to `value`.
+  template <class V = Value>
+    requires std::constructible_from<Value, V>
+  bool insert_or_assign(const Key& key, V&& value) {
+    return put<true>(key, std::forward<V>(value));
+  }
+
+  /// True if `key` was present.
+  bool erase(const Key& key) {
+    auto& mine = size_.here();
+    bool found = false;
+    detail::until_done(domain(), [&](guard& g) {
+      const auto p = tree_.search(g, key);
+      found = p.found;
+      return found ? tree_.erase(g, p) : outcome::done;
+    });
+    if (found) mine.removed.add(1);
+    return found;
+  }
+
+  /// A copy of the value that `key` maps to.
+  std::optional<Value> find(const Key& key) const
+    requires std::copy_constructible<Value>
+  {
+    guard g = domain().enter();
+    const auto p = tree_.search(g, key);
+    if (!p.found) return std::nullopt;
+    return std::optional<Value>(std::in_place, p.low->value);
+  }
+
+  bool contains(const Key& key) const {
+    guard g = domain().enter();
+    return tree_.search(g, key).found;
+  }
+
+  /// Calls f(const Value&) if `key` is present, inside a guard: f should be short. Returns whether.
+  template <std::invocable<const Value&> F>
+  bool visit(const Key& key, F&& f) const {
+    guard g = domain().enter();
+    const auto p = tree_.search(g, key);
+    if (!p.found) return false;
+    std::forward<F>(f)(std::as_const(p.low->value));
+    return true;
+  }
+
+  /// Calls f(key, value) for every element; concepts.hpp says what it may miss. Copies in batches,
+  /// since f runs outside of guards: it may take long, wait, and use this map.
+  template <std::invocable<const Key&, const Value&> F>
+    requires std::copy_constructible<Value>
+  void for_each(F&& f) const {
+    scan(nullptr, nullptr, f);
+  }
+
+  /// The same for the keys from `lo` on and in front of `hi`.
+  template <std::invocable<const Key&, const Value&> F>
+    requires std::copy_constructible<Value>
+  void range(const Key& lo, const Key& hi, F&& f) const {
+    scan(&lo, &hi, f);
+  }
+
+  std::size_t size_approx() const noexcept { return size_.approx(); }
+  bool empty_approx() const noexcept { return size_approx() == 0; }
+
+  /// Looks the whole tree over, for tests. Nobody may use the tree meanwhile.
+  detail::external_bst_findings audit() const {
+    return detail::external_bst_auditor<tree>(tree_.less()).look_over(tree_.root());
+  }
+
+ private:
+  template <bool Assign, class V>
+  bool put(const Key& key, V&& value) {
+    auto& mine = size_.here();
+    auto made = detail::no_fresh<leaf>(domain());
+    bool found = false;
+    detail::until_done(domain(), [&](guard& g) {
+      const auto p = tree_.search(g, key);
+      found = p.found;
+      if (found && !Assign) return outcome::done;
+      if (made == nullptr) made = detail::make_fresh<leaf>(domain(), key, std::forward<V>(value));
+      return found ? tree_.replace(g, p, made) : tree_.add(p, made);
+    });
+    if (!found) mine.added.add(1);
+    return !found;
+  }
+
+  template <class F>
+  void scan(const Key* lo, const Key* hi, F& f) const {
+    detail::scan_in_batches<Key, Value>(
+        lo, hi, detail::scan_batch, [&](auto rest, auto& batch) { return gather(rest, batch); }, f);
+  }
+
+  bool gather(detail::interval<Key> rest, detail::pairs<Key, Value>& batch) const {
+    guard g = domain().enter();
+    while (batch.size() < detail::scan_batch) {
+      const leaf* const l = tree_.first(g, rest);
+      if (l == nullptr || (rest.to != nullptr && !tree_.less()(l->key, *rest.to))) break;
+      batch.emplace_back(l->key, l->value);
+      rest = {&batch.back().first, false, rest.to};
+    }
+    return !batch.empty();
+  }
+
+  std::unique_ptr<Domain> own_;
+  size_counter size_;
+  tree tree_;  // goes first: it gives its nodes back to the domain
+};
+
+}  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// avl: allocations, copies and comparisons that fail.
+#include <spolia/map/avl.hpp>
+
+#include <gtest/gtest.h>
+
+#include "map/errors_suite.hpp"
+
+namespace spolia::test {
+namespace {
+
+using avl_subjects = subjects<avls, all_schemes>;
+INSTANTIATE_TYPED_TEST_SUITE_P(avl, map_errors, avl_subjects, subject_names);
+
+}  // namespace
+}  // namespace spolia::test

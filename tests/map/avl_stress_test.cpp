@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// avl: many threads.
+#include <spolia/map/avl.hpp>
+
+#include <gtest/gtest.h>
+
+#include "map/stress_suite.hpp"
+
+namespace spolia::test {
+namespace {
+
+using avl_subjects = subjects<avls, all_schemes>;
+INSTANTIATE_TYPED_TEST_SUITE_P(avl, map_stress, avl_subjects, subject_names);
+
+}  // namespace
+}  // namespace spolia::test

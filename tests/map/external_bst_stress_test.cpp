@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// external_bst: many threads.
+#include <spolia/map/external_bst.hpp>
+
+#include <gtest/gtest.h>
+
+#include "map/stress_suite.hpp"
+
+namespace spolia::test {
+namespace {
+
+using external_bst_subjects = subjects<external_bsts, all_schemes>;
+INSTANTIATE_TYPED_TEST_SUITE_P(external_bst, map_stress, external_bst_subjects, subject_names);
+
+}  // namespace
+}  // namespace spolia::test
