@@ -33,7 +33,8 @@ namespace detail {
 struct alignas(cache_line) slot_row {
   std::array<atomic<const void*>, guard_slots> at{};
   atomic<slot_row*> next{nullptr};
-  bool taken = false;  // by a guard; the thread's own
+  bool taken = false;            // by a guard; the thread's own
+  atomic<std::uint32_t> out{0};  // bit i: slot i was handed out by itself (handed_slots.hpp)
 };
 
 /// The rows of one thread.

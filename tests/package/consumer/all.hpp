@@ -3,8 +3,11 @@
 
 #include <cstdint>
 
+#include <spolia/hazard_pointer.hpp>
 #include <spolia/map.hpp>
+#include <spolia/rcu.hpp>
 #include <spolia/reclaim.hpp>
+#include <spolia/standard.hpp>
 #include <spolia/version.hpp>
 
 struct node {
