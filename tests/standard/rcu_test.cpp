@@ -31,11 +31,7 @@ struct item : spolia::rcu_obj_base<item> {
 /// Each test runs on the default domain and on one of its own.
 class rcu_test : public testing::TestWithParam<bool> {
  protected:
-  rcu_domain& domain() {
-    if (!GetParam()) return spolia::rcu_default_domain();
-    if (!own_) own_ = std::make_unique<rcu_domain>();
-    return *own_;
-  }
+  rcu_domain& domain() { return GetParam() ? own_ : spolia::rcu_default_domain(); }
   void retire(item* i) {
     i->value.note_retired();
     i->retire({}, domain());
@@ -48,7 +44,7 @@ class rcu_test : public testing::TestWithParam<bool> {
   ledger book_;
 
  private:
-  std::unique_ptr<rcu_domain> own_;
+  rcu_domain own_;
 };
 INSTANTIATE_TEST_SUITE_P(domains, rcu_test, testing::Bool(),
                          [](const auto& p) { return p.param ? "own" : "process"; });

@@ -13,8 +13,7 @@
 // Threads:     any number, without registration; a thread that ends leaves its waiting blocks to
 //              the others, in its destructors of thread-local objects too. One guard belongs to one
 //              thread; guards nest, and several domains may be in use at once.
-// Errors:      a thread's first guard in a domain may throw std::bad_alloc; so may retire of a
-// block
+// Errors:      a thread's first guard in a domain may throw std::bad_alloc; so may retire
 //              without `header`, which needs a small record: then nothing was retired.
 // Cost:        see the scheme; the domain adds two plain stores and two tests to a guard.
 // Destructor:  frees everything that waits. No guard may be alive (checked flavour: reported).

@@ -47,7 +47,9 @@ class handed_hazards : public hazard_pointers {
     handed_slots::handful free;
   };
 
-  using hazard_pointers::hazard_pointers;
+  explicit handed_hazards(const options& o) noexcept : hazard_pointers(o) {
+    rows_.store_relaxed(1);
+  }
 
   /// Throws std::bad_alloc.
   SPOLIA_ALWAYS_INLINE slot& take(local& me) { return slots_.take(me.free, rows_); }
@@ -60,8 +62,9 @@ class handed_hazards : public hazard_pointers {
                                                const Source& source) noexcept {
     const source_value<Source> wanted = p;
     associate(s, wanted);
+    if (SPOLIA_FAULT("handed.no_validate")) return true;
     p = source_traits<Source>::load_acquire(source);
-    if (p == wanted || SPOLIA_FAULT("handed.no_validate")) [[likely]]
+    if (p == wanted) [[likely]]
       return true;
     handed_slots::clear(s);
     return false;

@@ -93,6 +93,7 @@ class domain<Scheme, Release>::outside {
     if (c.depth != 0 || c.release.freeing) return false;
     // acquire ← the release below: one barrier after the other.
     for (patience wait; of_.barred_.exchange_acquire(true);) wait.pause();
+    if (SPOLIA_FAULT("outside.unbarred")) of_.barred_.store_relaxed(false);
     {
       presence here(c);
       of_.cells_.for_each([&](std::uint32_t, cell& other) {

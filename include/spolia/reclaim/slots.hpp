@@ -29,8 +29,15 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail {
 
+/// A row's size and alignment, so that a slot's address tells where its row begins.
+#if defined(SPOLIA_MODEL)
+inline constexpr std::size_t row_bytes = 256;
+#else
+inline constexpr std::size_t row_bytes = cache_line;
+#endif
+
 /// The slots of one guard; null: names nothing.
-struct alignas(cache_line) slot_row {
+struct alignas(row_bytes) slot_row {
   std::array<atomic<const void*>, guard_slots> at{};
   atomic<slot_row*> next{nullptr};
   bool taken = false;            // by a guard; the thread's own
