@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One suite for each class of defects that users of such libraries report: threads that end,
-// waiting that never ends, forks. (Shared objects: shared_test.cpp and plugin_test.cpp. Sanitizers:
-// everything here is run under them.)
+// waiting that never ends, forks. (Shared objects: plugin_test.cpp and flavours_test.cpp.
+// Sanitizers: everything here is run under them.)
 
 #include <gtest/gtest.h>
 
