@@ -101,6 +101,11 @@ TEST(standard_faults, a_first_retirement_without_memory_loses_nothing) {
   EXPECT_TRUE(spolia::hazard_pointer_clean_up());
   spolia::rcu_barrier();
   book.expect_empty();
+  spolia::rcu_default_domain().lock();
+  (new item(book))->retire();
+  EXPECT_EQ(spolia::rcu_garbage(), 1U) << "the strays were counted in and out";
+  spolia::rcu_default_domain().unlock();
+  spolia::rcu_barrier();
 }
 
 TEST(standard_faults, a_region_without_memory_is_a_region) {

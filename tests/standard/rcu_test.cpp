@@ -100,6 +100,8 @@ TEST_P(rcu_test, synchronize_waits_for_open_regions_and_no_others) {
   reader.release();
   waiter.join();
   spolia::rcu_synchronize(domain());
+  EXPECT_TRUE(spolia::rcu_synchronize_for(std::chrono::hours::max(), domain()));
+  EXPECT_TRUE(spolia::rcu_synchronize_for(-1s, domain())) << "there is nobody to wait for";
 }
 
 TEST_P(rcu_test, a_region_that_begins_later_holds_nobody_up) {

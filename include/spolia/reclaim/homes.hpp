@@ -12,6 +12,7 @@
 
 #include <spolia/base/config.hpp>
 #include <spolia/base/misuse.hpp>
+#include <spolia/base/patience.hpp>
 #include <spolia/base/threads.hpp>
 #include <spolia/reclaim/domain.hpp>
 #include <spolia/reclaim/handed_hazards.hpp>
@@ -122,12 +123,12 @@ class region_home {
     return at_.scheme().wait_for_readers(at_.others(), expired);
   }
 
-  /// Waits until everything that was retired before has ended. False if the caller would wait for
-  /// itself.
+  /// Waits until everything that was retired before has ended; and, on a thread's first call, for
+  /// the memory of its cell. False if the caller would wait for itself.
   bool barrier() noexcept {
-    auto* const me = at_.me();
-    const auto grace = [this] { synchronize([] { return false; }); };
-    return me != nullptr && at_.barrier(*me, grace);
+    auto* me = at_.me();
+    for (patience wait; me == nullptr; me = at_.me()) wait.pause();
+    return at_.barrier(*me, [this] { synchronize([] { return false; }); });
   }
 
   std::uint64_t garbage() const noexcept { return of_.garbage(); }

@@ -3,7 +3,8 @@
 //
 // Their users retire anywhere, open and close regions in different functions, and must not fail
 // where the standard says noexcept. So everything here is noexcept, and takes the calling thread's
-// cell, which is null if there was no memory for one.
+// cell, which is null if there was no memory for one. What such threads retire goes to the scheme's
+// `astray` (strays.hpp).
 //
 // The barrier. When it returns, every block retired before the call has ended. Where may these
 // blocks be? In a cell, whose owner is outside or will leave; or in the hands of its owner, who is
@@ -101,6 +102,7 @@ class domain<Scheme, Release>::outside {
         while (&other != &c && !of_.adopt_from(c, other)) wait.pause();
         return true;
       });
+      take_strays(c);
       limbo all;
       of_.scheme_.abandon(c.local, all);
       grace();
