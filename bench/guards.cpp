@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "guards.hpp"
 
+#include <spolia/hazard_pointer.hpp>
+#include <spolia/rcu.hpp>
 #include <spolia/reclaim.hpp>
 
 #include <algorithm>
@@ -97,6 +99,52 @@ void add_probes(std::vector<probe>& all) {
   }
 }
 
+struct protected_value : spolia::hazard_pointer_obj_base<protected_value> {
+  int value = 0;
+};
+
+/// The faces with the standard's names, on the process's default domains.
+void add_standard_faces(std::vector<probe>& all) {
+  auto source = std::make_shared<spolia::atomic<protected_value*>>(new protected_value);
+  const std::string hazards = "hazard_pointer";
+  all.push_back({hazards,
+                 "make+destroy",
+                 [] {
+                   return ns_each([&] {
+                     auto made = spolia::make_hazard_pointer();
+                     touch();
+                   });
+                 },
+                 {}});
+  all.push_back({hazards,
+                 "protect",
+                 [source] {
+                   auto made = spolia::make_hazard_pointer();
+                   return ns_each([&] { use(made.protect(*source)); });
+                 },
+                 {}});
+  all.push_back({hazards,
+                 "make+protect+destroy",
+                 [source] {
+                   return ns_each([&] {
+                     auto made = spolia::make_hazard_pointer();
+                     use(made.protect(*source));
+                   });
+                 },
+                 {}});
+  all.push_back({"rcu_domain",
+                 "lock+unlock",
+                 [] {
+                   spolia::rcu_domain& d = spolia::rcu_default_domain();
+                   return ns_each([&] {
+                     d.lock();
+                     touch();
+                     d.unlock();
+                   });
+                 },
+                 {}});
+}
+
 void add_baselines(std::vector<probe>& all) {
   auto source = std::make_shared<spolia::atomic<shared*>>(nullptr);
   auto mark = std::make_shared<spolia::atomic<std::uint64_t>>(0);
@@ -142,6 +190,7 @@ std::vector<nlohmann::json> measure_guards(std::uint32_t rounds) {
   add_probes<spolia::intervals>(all);
   add_probes<spolia::wait_free_eras>(all);
   add_probes<spolia::neutralization>(all);
+  add_standard_faces(all);
   for (std::uint32_t r = 0; r < rounds; ++r) {
     for (probe& p : all) p.ns.push_back(p.measure());
   }

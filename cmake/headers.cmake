@@ -14,11 +14,13 @@ set(SPOLIA_HEADERS
     include/spolia/base/fence.hpp
     include/spolia/base/memory.hpp
     include/spolia/base/misuse.hpp
+    include/spolia/base/patience.hpp
     include/spolia/base/signals.hpp
     include/spolia/base/source.hpp
     include/spolia/base/threads.hpp
     include/spolia/base/ticks.hpp
     include/spolia/base/trace.hpp
+    include/spolia/hazard_pointer.hpp
     include/spolia/map.hpp
     include/spolia/map/abtree.hpp
     include/spolia/map/avl.hpp
@@ -42,6 +44,7 @@ set(SPOLIA_HEADERS
     include/spolia/map/list.hpp
     include/spolia/map/marked_ptr.hpp
     include/spolia/map/size_counter.hpp
+    include/spolia/rcu.hpp
     include/spolia/reclaim.hpp
     include/spolia/reclaim/allocator_resource.hpp
     include/spolia/reclaim/biased_gate.hpp
@@ -53,27 +56,36 @@ set(SPOLIA_HEADERS
     include/spolia/reclaim/era_requests.hpp
     include/spolia/reclaim/era_slots.hpp
     include/spolia/reclaim/eras.hpp
+    include/spolia/reclaim/face_base.hpp
     include/spolia/reclaim/guard.hpp
+    include/spolia/reclaim/handed_hazards.hpp
+    include/spolia/reclaim/handed_slots.hpp
     include/spolia/reclaim/hazard_eras.hpp
     include/spolia/reclaim/hazard_pointers.hpp
+    include/spolia/reclaim/homes.hpp
     include/spolia/reclaim/intervals.hpp
     include/spolia/reclaim/limbo.hpp
     include/spolia/reclaim/neutralization.hpp
     include/spolia/reclaim/none.hpp
+    include/spolia/reclaim/outside.hpp
     include/spolia/reclaim/pinned_blocks.hpp
+    include/spolia/reclaim/place.hpp
     include/spolia/reclaim/quiescent.hpp
     include/spolia/reclaim/read_phase.hpp
     include/spolia/reclaim/region_reads.hpp
+    include/spolia/reclaim/regions.hpp
     include/spolia/reclaim/release.hpp
     include/spolia/reclaim/reservations.hpp
     include/spolia/reclaim/robust_token.hpp
     include/spolia/reclaim/rounds.hpp
     include/spolia/reclaim/slots.hpp
     include/spolia/reclaim/statistics.hpp
+    include/spolia/reclaim/strays.hpp
     include/spolia/reclaim/tagged_epochs.hpp
     include/spolia/reclaim/token.hpp
     include/spolia/reclaim/token_ring.hpp
     include/spolia/reclaim/wait_free_eras.hpp
+    include/spolia/standard.hpp
     include/spolia/version.hpp)
 
 set(SPOLIA_MODEL_HEADERS

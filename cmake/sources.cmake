@@ -4,7 +4,9 @@
 set(SPOLIA_SOURCES
     src/clock.cpp
     src/fence.cpp
+    src/hazard_pointer.cpp
     src/misuse.cpp
+    src/rcu.cpp
     src/signals.cpp
     src/threads.cpp
     src/trace.cpp

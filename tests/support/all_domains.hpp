@@ -36,24 +36,28 @@ struct every_policy {
 
 #if defined(NDEBUG) && !SPOLIA_ASAN && !SPOLIA_TSAN
 using all_domains =
-    every_policy<token, robust_token, debra, quiescent, reservations, hazard_pointers, hazard_eras, intervals, wait_free_eras, neutralization, neutralization_plus,
-                 none, token_naive, token_pass_first, token_periodic>::type;
+    every_policy<token, robust_token, debra, quiescent, reservations, hazard_pointers, hazard_eras,
+                 intervals, wait_free_eras, neutralization, neutralization_plus, none, token_naive,
+                 token_pass_first, token_periodic>::type;
 #else
 // Builds that take long, of which there are several: every scheme once, every policy three times.
 using all_domains =
     testing::Types<domain<token, amortized>, domain<robust_token, pooled>, domain<debra, batch>,
-domain<quiescent, amortized>, domain<reservations, pooled>,
-                   domain<hazard_pointers, pooled>, domain<hazard_eras, amortized>, domain<intervals, batch>, domain<wait_free_eras, pooled>, domain<neutralization, amortized>,
-                   domain<neutralization_plus, batch>, domain<none, pooled>,
-                   domain<token_naive, batch>, domain<token_pass_first, pooled>,
-                   domain<token_periodic, amortized>>;
+                   domain<quiescent, amortized>, domain<reservations, pooled>,
+                   domain<hazard_pointers, pooled>, domain<hazard_eras, amortized>,
+                   domain<intervals, batch>, domain<wait_free_eras, pooled>,
+                   domain<neutralization, amortized>, domain<neutralization_plus, batch>,
+                   domain<none, pooled>, domain<token_naive, batch>,
+                   domain<token_pass_first, pooled>, domain<token_periodic, amortized>>;
 #endif
 
 /// One domain for each scheme, where the policy makes no difference.
 using all_schemes =
-    testing::Types<domain<token>, domain<robust_token>, domain<debra>, domain<quiescent>, domain<reservations>, domain<hazard_pointers>, domain<hazard_eras>, domain<intervals>, domain<wait_free_eras>,
-                   domain<neutralization>, domain<neutralization_plus>, domain<none>,
-                   domain<token_naive>, domain<token_pass_first>, domain<token_periodic>>;
+    testing::Types<domain<token>, domain<robust_token>, domain<debra>, domain<quiescent>,
+                   domain<reservations>, domain<hazard_pointers>, domain<hazard_eras>,
+                   domain<intervals>, domain<wait_free_eras>, domain<neutralization>,
+                   domain<neutralization_plus>, domain<none>, domain<token_naive>,
+                   domain<token_pass_first>, domain<token_periodic>>;
 
 struct domain_names {
   template <class Domain>

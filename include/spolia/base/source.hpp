@@ -35,6 +35,10 @@ struct source_traits<std::atomic<P>> {
 };
 #endif
 
+/// What users of the standard faces have, spelled so that T can be deduced.
+template <class T>
+using standard_atomic = std::atomic<T>;
+
 /// What a guard reads from `S`.
 template <class S>
 using source_value = typename source_traits<S>::value;

@@ -3,8 +3,8 @@
 //
 //     spolia::domain<> nodes;                      // token epochs, amortized release
 //     struct node : decltype(nodes)::header { ... };
-//     node* fresh = nodes.make<node>(...);         // not shared yet: nodes.destroy(fresh) would
-//     undo it {
+//     node* fresh = nodes.make<node>(...);         // nodes.destroy(fresh) would undo it, so far
+//     {
 //       auto guard = nodes.enter();
 //       node* n = guard.protect(head);             // safe to read until the guard goes
 //       if (n != nullptr && head.compare_exchange_strong(n, n->next)) guard.retire(n);
@@ -13,10 +13,8 @@
 // Threads:     any number, without registration; a thread that ends leaves its waiting blocks to
 //              the others, in its destructors of thread-local objects too. One guard belongs to one
 //              thread; guards nest, and several domains may be in use at once.
-// Errors:      the first guard of a thread in a domain may throw std::bad_alloc. retire of a block
-//              that derives from `header` never allocates and never fails. retire of any other
-//              object allocates a small record and may throw std::bad_alloc: then nothing was
-//              retired.
+// Errors:      a thread's first guard in a domain may throw std::bad_alloc; so may retire
+//              without `header`, which needs a small record: then nothing was retired.
 // Cost:        see the scheme; the domain adds two plain stores and two tests to a guard.
 // Destructor:  frees everything that waits. No guard may be alive (checked flavour: reported).
 // Fork:        in the child, blocks that waited with threads which are gone are never freed, since
@@ -75,6 +73,7 @@ class domain final : private threads::listener {
   struct header : stamped<typename Scheme::stamp> {};
 
   class guard;
+  class outside;  // what the standard faces do outside of guards: outside.hpp
 
   /// Throws std::invalid_argument with one sentence when an option makes no sense.
   explicit domain(options o = {})
@@ -319,7 +318,7 @@ class domain final : private threads::listener {
     const bool unchanged = other->inflow_seen.load_relaxed() == inflow;
     other->inflow_seen.store_relaxed(inflow);
     if (!unchanged || other->inflow_emptied.load_relaxed() == inflow) return;
-    if (!other->gate.looks_idle()) return;
+    if (!other->gate.looks_idle() || barred_.load_relaxed()) return;
     adopt_from(me, *other);
     if constexpr (requires { scheme_.adopted(me.local, peers{*this}, sink{*this, me}); }) {
       scheme_.adopted(me.local, peers{*this}, sink{*this, me});
@@ -333,10 +332,9 @@ class domain final : private threads::listener {
     });
   }
 
-  /// Takes over the waiting and safe blocks of a thread that has ended or is between two
-  /// operations.
-  void adopt_from(cell& me, cell& other) noexcept {
-    other.gate.visit([&] {
+  /// Takes over the blocks of a thread that has ended or is between two operations; else false.
+  bool adopt_from(cell& me, cell& other) noexcept {
+    return other.gate.visit([&] {
       const std::size_t found = scheme_.waiting(other.local) + release_.backlog(other.release);
       scheme_.adopt(me.local, other.local);
       release_.adopt(me.release, other.release);
@@ -365,6 +363,7 @@ class domain final : private threads::listener {
   }
 
   void thread_lost(std::uint32_t n) noexcept override {
+    barred_.store_relaxed(false);
     if (cell* const c = cells_.find(n)) {
       forget(*c);
       c->depth = 0;
@@ -414,6 +413,7 @@ class domain final : private threads::listener {
   const std::uint32_t time_pauses_one_in_;
   cells<cell> cells_;
   alignas(cache_line) atomic<std::uint32_t> next_visit_{0};
+  atomic<bool> barred_{false};  // a thread collects everybody's blocks: outside.hpp
 };
 
 }  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -15,7 +15,7 @@ namespace detail {
 /// `local` and `release` belong to the thread while it is present at the gate, and to whoever
 /// visits while it is not.
 template <class Scheme, class Release>
-struct alignas(cache_line) domain_cell {
+struct alignas(cache_line) alignas(typename Scheme::local) domain_cell {
   /// Schemes that look around every few operations anyway also set the pace of the domain's chores.
   static constexpr bool scheme_keeps_pace = requires { requires Scheme::ticks_regularly; };
   /// Ticks, or operations where the scheme does not tick regularly, between two looks at a

@@ -184,15 +184,9 @@ class hazard_pointers {
     return threads * limit(std::max<std::uint64_t>(threads, rows_.load_relaxed()));
   }
 
- private:
+ protected:
   /// Names a block in a slot, and orders that before whatever is read next.
-  static void name(hold& h, unsigned slot, const void* address) noexcept {
-    if (SPOLIA_CHECKS && slot >= guard_slots) {
-      misuse::report("hazard_pointers: a guard has slots 0 to 7 only", threads::number());
-      slot %= guard_slots;
-    }
-    h.used |= 1U << slot;
-    atomic<const void*>& place = h.row->at[slot];
+  static void name(atomic<const void*>& place, const void* address) noexcept {
     // release → the acquire in gather(), for what was named here before (D2).
     if (SPOLIA_FAULT("hp.relaxed_publish")) {
       place.store_relaxed(address);
@@ -202,6 +196,23 @@ class hazard_pointers {
     // light → the heavy fence in scan(): either the scan finds the name, or the look at the source
     // that follows sees the block unlinked.
     if (!SPOLIA_FAULT("hp.no_light")) fence::light();
+  }
+
+  void make_room(local& me) const noexcept {
+    me.room = static_cast<std::int64_t>(limit(rows_.load_relaxed())) -
+              static_cast<std::int64_t>(me.list.count());
+  }
+
+  alignas(cache_line) atomic<std::uint64_t> rows_{0};  // made so far, by any thread
+
+ private:
+  static void name(hold& h, unsigned slot, const void* address) noexcept {
+    if (SPOLIA_CHECKS && slot >= guard_slots) {
+      misuse::report("hazard_pointers: a guard has slots 0 to 7 only", threads::number());
+      slot %= guard_slots;
+    }
+    h.used |= 1U << slot;
+    name(h.row->at[slot], address);
   }
 
   template <class Peers, class Sink>
@@ -225,13 +236,8 @@ class hazard_pointers {
   std::uint64_t limit(std::uint64_t rows) const noexcept {
     return std::max<std::uint64_t>(options_.scan_at, 2 * guard_slots * rows);
   }
-  void make_room(local& me) const noexcept {
-    me.room = static_cast<std::int64_t>(limit(rows_.load_relaxed())) -
-              static_cast<std::int64_t>(me.list.count());
-  }
 
   options options_;
-  alignas(cache_line) atomic<std::uint64_t> rows_{0};  // made so far, by any thread
   atomic<std::uint64_t> scans_{0};
 };
 

@@ -29,12 +29,20 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail {
 
+/// A row's size and alignment, so that a slot's address tells where its row begins.
+#if defined(SPOLIA_MODEL)
+inline constexpr std::size_t row_bytes = 256;
+#else
+inline constexpr std::size_t row_bytes = cache_line;
+#endif
+
 /// The slots of one guard; null or 0: names nothing.
 template <class Name>
-struct alignas(cache_line) basic_slot_row {
+struct alignas(row_bytes) basic_slot_row {
   std::array<atomic<Name>, guard_slots> at{};
   atomic<basic_slot_row*> next{nullptr};
-  bool taken = false;  // by a guard; the thread's own
+  bool taken = false;            // by a guard; the thread's own
+  atomic<std::uint32_t> out{0};  // bit i: slot i was handed out by itself (handed_slots.hpp)
 };
 
 /// The rows of one thread.

@@ -3,8 +3,11 @@
 
 #include <cstdint>
 
+#include <spolia/hazard_pointer.hpp>
 #include <spolia/map.hpp>
+#include <spolia/rcu.hpp>
 #include <spolia/reclaim.hpp>
+#include <spolia/standard.hpp>
 #include <spolia/version.hpp>
 
 struct node {
@@ -21,3 +24,7 @@ std::uint32_t thread_in_second();
 
 /// Retires a node in the second unit, under a guard of its own.
 void retire_in_second(spolia::domain<>& nodes, node* unlinked);
+
+/// The default domains of the standard faces, through the second unit.
+spolia::hazard_pointer hazard_in_second();
+void region_in_second(bool open);

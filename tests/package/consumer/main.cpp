@@ -22,6 +22,22 @@ bool retired_in_both_units() {
   return destroyed == 2;
 }
 
+struct protected_node : spolia::hazard_pointer_obj_base<protected_node> {};
+
+/// Retires under a hazard pointer and a region of the other unit.
+bool faces_in_both_units() {
+  spolia::atomic<protected_node*> source(new protected_node);
+  auto hazard = hazard_in_second();
+  hazard.protect(source)->retire();
+  const bool kept = !spolia::hazard_pointer_clean_up();
+  hazard = spolia::hazard_pointer();
+  region_in_second(true);
+  spolia::rcu_retire(new int(1));
+  region_in_second(false);
+  spolia::rcu_barrier();
+  return kept && spolia::hazard_pointer_clean_up() && spolia::rcu_garbage() == 0;
+}
+
 }  // namespace
 
 int main() {
@@ -30,5 +46,6 @@ int main() {
   good &= expect(version_in_second() == spolia::core::version(), "both units use one library");
   good &= expect(thread_in_second() == spolia::threads::number(), "a thread has one number");
   good &= expect(retired_in_both_units(), "nodes retired in both units are destroyed");
+  good &= expect(faces_in_both_units(), "both units use the same default domains");
   return good ? 0 : 1;
 }

@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+# cmake -DCXX=... -DINCLUDE=... -DSOURCE=... -P refuse.cmake
+# The source compiles as it is, and not with REFUSED defined: so it is that line which is refused.
+cmake_minimum_required(VERSION 3.25)
+
+set(compile "${CXX}" -std=c++20 -fsyntax-only "-I${INCLUDE}" "${SOURCE}")
+execute_process(COMMAND ${compile} RESULT_VARIABLE good ERROR_VARIABLE why)
+if(NOT good EQUAL 0)
+  message(FATAL_ERROR "does not compile as it should:\n${why}")
+endif()
+execute_process(COMMAND ${compile} -DREFUSED RESULT_VARIABLE bad ERROR_VARIABLE why)
+if(bad EQUAL 0)
+  message(FATAL_ERROR "compiles, but must not")
+endif()
+if(NOT why MATCHES "error:")
+  message(FATAL_ERROR "fails for another reason:\n${why}")
+endif()
