@@ -52,6 +52,7 @@ set(SPOLIA_HEADERS
     include/spolia/reclaim/debra.hpp
     include/spolia/reclaim/domain.hpp
     include/spolia/reclaim/domain_cell.hpp
+    include/spolia/reclaim/domain_upkeep.hpp
     include/spolia/reclaim/epoch_bags.hpp
     include/spolia/reclaim/era_requests.hpp
     include/spolia/reclaim/era_slots.hpp
@@ -69,6 +70,7 @@ set(SPOLIA_HEADERS
     include/spolia/reclaim/none.hpp
     include/spolia/reclaim/outside.hpp
     include/spolia/reclaim/pinned_blocks.hpp
+    include/spolia/reclaim/pins.hpp
     include/spolia/reclaim/place.hpp
     include/spolia/reclaim/quiescent.hpp
     include/spolia/reclaim/read_phase.hpp

@@ -3,13 +3,19 @@
 #include <spolia/base/threads.hpp>
 
 #include <pthread.h>
+#if defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 #include <array>
 #include <atomic>
 #include <bit>
 #include <cstdint>
+#include <cstdio>
 #include <mutex>
 #include <new>
+#include <string>
 #include <vector>
 
 namespace spolia::core {
@@ -121,6 +127,26 @@ std::uint32_t join() { return registry::get().join(); }
 std::uint32_t high_water() noexcept { return registry::get().high_water(); }
 void listen(listener& l) noexcept { registry::get().listen(l); }
 void unlisten(listener& l) noexcept { registry::get().unlisten(l); }
+
+#if defined(__linux__)
+long os_id() noexcept { return syscall(SYS_gettid); }
+
+std::string os_name(long id) {
+  std::string name;
+  if (id == 0) return name;
+  const std::string path = "/proc/self/task/" + std::to_string(id) + "/comm";
+  if (std::FILE* const file = std::fopen(path.c_str(), "re")) {
+    for (int c = std::fgetc(file); c != EOF && c != '\n'; c = std::fgetc(file)) {
+      name.push_back(static_cast<char>(c));
+    }
+    std::fclose(file);
+  }
+  return name;
+}
+#else
+long os_id() noexcept { return 0; }
+std::string os_name(long) { return {}; }
+#endif
 
 namespace {
 // Runs when a plugin that holds a static copy of this file is unloaded (and at process exit, where

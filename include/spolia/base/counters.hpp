@@ -30,6 +30,21 @@
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 
+/// A figure for people to look at: the last one that was set, by any thread. Orders nothing.
+template <class T>
+class latest {
+ public:
+  constexpr explicit latest(T first = T{}) noexcept : value_(first) {}
+  latest(const latest&) = delete;
+  latest& operator=(const latest&) = delete;
+
+  SPOLIA_ALWAYS_INLINE void set(T v) noexcept { value_.store(v, std::memory_order_relaxed); }
+  [[nodiscard]] T value() const noexcept { return value_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<T> value_;
+};
+
 /// A sum. Cost of add: a load, an addition and a store.
 class tally {
  public:

@@ -16,6 +16,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include <spolia/base/config.hpp>
 #include <spolia/base/export.hpp>
@@ -61,6 +62,8 @@ SPOLIA_EXPORT std::uint32_t join();
 SPOLIA_EXPORT std::uint32_t high_water() noexcept;
 SPOLIA_EXPORT void listen(listener&) noexcept;
 SPOLIA_EXPORT void unlisten(listener&) noexcept;
+SPOLIA_EXPORT long os_id() noexcept;
+SPOLIA_EXPORT std::string os_name(long id);
 #endif
 
 }  // namespace spolia::core
@@ -73,6 +76,8 @@ using core::listener;
 #if defined(SPOLIA_MODEL)
 
 inline std::uint32_t number() { return model::current_thread(); }
+inline long os_id() noexcept { return 0; }
+inline std::string os_name(long) { return {}; }
 inline std::uint32_t high_water() noexcept { return model::thread_count(); }
 inline void listen(listener&) noexcept {}
 inline void unlisten(listener&) noexcept {}
@@ -100,6 +105,12 @@ inline void listen(listener& who) noexcept { core::listen(who); }
 /// After the return no call to the listener is running or will come.
 inline void unlisten(listener& who) noexcept { core::unlisten(who); }
 inline void watch_this_thread(listener&) noexcept {}
+
+/// The system's number of the calling thread; 0 where it has none. A system call.
+inline long os_id() noexcept { return core::os_id(); }
+/// The system's name of the thread with that number (pthread_setname_np); empty if it has none or
+/// is gone. Reads a file. Throws std::bad_alloc.
+inline std::string os_name(long id) { return core::os_name(id); }
 
 #endif
 

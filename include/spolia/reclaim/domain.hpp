@@ -23,6 +23,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <memory_resource>
 #include <new>
@@ -31,6 +32,7 @@
 #include <string_view>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/cells.hpp>
@@ -41,6 +43,7 @@
 #include <spolia/reclaim/concepts.hpp>
 #include <spolia/reclaim/domain_cell.hpp>
 #include <spolia/reclaim/limbo.hpp>
+#include <spolia/reclaim/pins.hpp>
 #include <spolia/reclaim/release.hpp>
 #include <spolia/reclaim/statistics.hpp>
 #include <spolia/reclaim/token.hpp>
@@ -67,6 +70,11 @@ class domain final : private threads::listener {
     /// Where blocks come from and go to; null: operator new and delete. It must be thread-safe and
     /// outlive the domain. An allocator of another kind: allocator_resource.hpp.
     std::pmr::memory_resource* memory = nullptr;
+    /// When more bytes than this wait to be freed, `over_budget` is called; 0: never. Once, until
+    /// less than half of it waits. By whichever thread notices, between two operations: it may use
+    /// the domain, must not throw, and should not take long.
+    std::uint64_t budget_bytes = 0;
+    std::function<void(const struct over_budget&)> over_budget{};
   };
 
   /// The base of blocks that are retired without allocating.
@@ -81,7 +89,9 @@ class domain final : private threads::listener {
         scheme_(checked(o).scheme),
         memory_(o.memory),
         release_(o.release, memory_),
-        time_pauses_one_in_(o.time_pauses_one_in) {
+        time_pauses_one_in_(o.time_pauses_one_in),
+        budget_bytes_(o.over_budget ? o.budget_bytes : 0),
+        over_budget_(std::move(o.over_budget)) {
     threads::listen(*this);
   }
   domain(const domain&) = delete;
@@ -98,6 +108,14 @@ class domain final : private threads::listener {
 
   /// Begins protection for this thread; ends when the guard goes.
   [[nodiscard]] guard enter() { return guard(*this, my_cell()); }
+
+  /// The same for a guard that may live long; pins() shows the label, which must stay as it is.
+  [[nodiscard]] guard enter(const char* label) {
+    cell& mine = my_cell();
+    guard begun(*this, mine);
+    if (mine.depth == 1) mine.watch.name(label);
+    return begun;
+  }
 
   /// A new object of type T, which derives from `header`. Strong guarantee: throws std::bad_alloc
   /// or what T's constructor throws, and then nothing has changed.
@@ -154,33 +172,17 @@ class domain final : private threads::listener {
     return stats().garbage() == 0;
   }
 
-  domain_statistics stats() const {
-    domain_statistics sum;
-    cells_.for_each([&](std::uint32_t, const cell& c) {
-      // freed before retired: a block counted as freed is then always counted as retired too.
-      sum.freed += c.release.meter.freed.value();
-      sum.freed_bytes += c.release.meter.freed_bytes.value();
-      sum.retired += c.retired_blocks.value();
-      sum.retired_bytes += c.retired_bytes.value();
-      sum.threads += c.used.load_relaxed() ? 1 : 0;
-      sum.pauses.merge(c.release.meter.pauses);
-      return true;
-    });
-    sum.epochs = scheme_.epochs();
-    return sum;
-  }
+  domain_statistics stats() const;
 
   /// Blocks retired and not yet destroyed, approximate while others work. Cheap: for sampling.
   std::uint64_t garbage() const noexcept {
-    std::uint64_t freed = 0;
-    std::uint64_t retired = 0;
-    cells_.for_each([&](std::uint32_t, const cell& c) {
-      freed += c.release.meter.freed.value();  // first, as in stats()
-      retired += c.retired_blocks.value();
-      return true;
-    });
-    return retired > freed ? retired - freed : 0;
+    const auto sum = detail::sum_of(cells_);
+    return sum.retired > sum.freed ? sum.retired - sum.freed : 0;
   }
+
+  /// The guards that are alive and were alive at an earlier look: who may hold garbage up, the
+  /// oldest first. This counts as a look, too. Throws std::bad_alloc.
+  std::vector<pin> pins();
 
   /// How many blocks can wait at most with `threads` threads, whatever these do; nothing if the
   /// scheme has no bound. Release policies add nothing to it (release.hpp says why).
@@ -196,6 +198,7 @@ class domain final : private threads::listener {
     if (wants_tick(c)) [[unlikely]]
       tick(c);
     scheme_.enter(c.local);
+    c.watch.begin();
     c.gate.come(c.present + 1);  // its light fence also orders the scheme's announcement
   }
 
@@ -220,18 +223,6 @@ class domain final : private threads::listener {
     scheme_.retire(me.local, block, peers{*this}, sink{*this, me});
   }
 
-  /// Blocks made and not ended, waiting ones included. Approximate while others work.
-  std::uint64_t existing() const noexcept {
-    std::uint64_t ended = 0;
-    std::uint64_t made = 0;
-    cells_.for_each([&](std::uint32_t, const cell& c) {
-      ended += c.release.meter.freed.value() + c.unmade.value();  // first, as in stats()
-      made += c.made.value();
-      return true;
-    });
-    return made > ended ? made - ended : 0;
-  }
-
   cell& my_cell() {
 #if defined(SPOLIA_MODEL)
     return find_my_cell();
@@ -251,6 +242,7 @@ class domain final : private threads::listener {
     if (!found.used.load_relaxed()) {
       presence here(found);  // its last owner's blocks may be under adoption
       found.release.meter.time_one_in = time_pauses_one_in_;
+      found.watch.os_thread.set(threads::os_id());
       if constexpr (requires { scheme_.join(found.local, number, peers{*this}); }) {
         scheme_.join(found.local, number, peers{*this});
       }
@@ -272,7 +264,10 @@ class domain final : private threads::listener {
       return c == nullptr ? nullptr : &c->local;
     }
     std::uint32_t high_water() const noexcept { return threads::high_water(); }
-    std::uint64_t existing() const noexcept { return of.existing(); }
+    std::uint64_t existing() const noexcept {
+      const auto sum = detail::sum_of(of.cells_);
+      return sum.made > sum.ended ? sum.made - sum.ended : 0;
+    }
   };
 
   /// Where the scheme puts safe blocks.
@@ -293,112 +288,17 @@ class domain final : private threads::listener {
     }
   }
 
-  /// Between two operations: let the scheme do its work, and now and then look after the others.
-  SPOLIA_NOINLINE void tick(cell& me) noexcept {
-    if constexpr (cell::scheme_keeps_pace) --me.countdown;
-    const bool chores = me.countdown == 0;
-    if (chores) me.countdown = cell::chores_every;
-    if (me.in_tick) return;
-    presence here(me);
-    me.in_tick = true;
-    scheme_.tick(me.local, peers{*this}, sink{*this, me});
-    if (chores) visit_next_neighbour(me);
-    me.in_tick = false;
-  }
-
-  /// One look at one other cell: the blocks of a thread that is gone, or has retired nothing
-  /// between two looks, are taken over, so that nothing waits for a thread that does not come back.
-  void visit_next_neighbour(cell& me) noexcept {
-    const std::uint32_t all = threads::high_water();
-    const std::uint32_t n = next_visit_.load_relaxed();
-    next_visit_.store_relaxed(n + 1 < all ? n + 1 : 0);  // a lost update: a cell is visited twice
-    cell* const other = cells_.find(n);
-    if (other == nullptr || other == &me) return;
-    const std::uint64_t inflow = other->inflow();
-    const bool unchanged = other->inflow_seen.load_relaxed() == inflow;
-    other->inflow_seen.store_relaxed(inflow);
-    if (!unchanged || other->inflow_emptied.load_relaxed() == inflow) return;
-    if (!other->gate.looks_idle() || barred_.load_relaxed()) return;
-    adopt_from(me, *other);
-    if constexpr (requires { scheme_.adopted(me.local, peers{*this}, sink{*this, me}); }) {
-      scheme_.adopted(me.local, peers{*this}, sink{*this, me});
-    }
-  }
-
-  void adopt_from_others(cell& me) noexcept {
-    cells_.for_each([&](std::uint32_t, cell& other) {
-      if (&other != &me) adopt_from(me, other);
-      return true;
-    });
-  }
-
-  /// Takes over the blocks of a thread that has ended or is between two operations; else false.
-  bool adopt_from(cell& me, cell& other) noexcept {
-    return other.gate.visit([&] {
-      const std::size_t found = scheme_.waiting(other.local) + release_.backlog(other.release);
-      scheme_.adopt(me.local, other.local);
-      release_.adopt(me.release, other.release);
-      me.adopted_blocks.add(found);
-      other.inflow_emptied.store_relaxed(other.inflow());
-    });
-  }
-
-  void collect(cell& me) noexcept {
-    if (me.in_tick) return;
-    me.in_tick = true;
-    scheme_.collect(me.local, peers{*this}, sink{*this, me});
-    me.in_tick = false;
-  }
-
-  void thread_left(std::uint32_t n) noexcept override {
-    cell* const c = cells_.find(n);
-    if (c == nullptr || !c->used.load_relaxed()) return;
-    if (c->depth != 0) {
-      misuse::report("a thread ended inside a guard", n);
-      return;  // its protection stays: whatever it could see must not be freed
-    }
-    scheme_.exited(c->local, peers{*this});
-    c->countdown = cell::chores_every;
-    c->used.store_relaxed(false);
-  }
-
-  void thread_lost(std::uint32_t n) noexcept override {
-    barred_.store_relaxed(false);
-    if (cell* const c = cells_.find(n)) {
-      forget(*c);
-      c->depth = 0;
-      c->present = 0;
-      c->in_tick = false;
-      c->gate.reset();
-    }
-    // It may have been moving the blocks of any cell, also of the one thread that is left.
-    cells_.for_each([this](std::uint32_t, cell& other) {
-      if (other.gate.evict()) forget(other);
-      return true;
-    });
-  }
-
-  /// In a fork's child: the lists may be half-written. The thread, if there is one, joins anew.
-  void forget(cell& c) noexcept {
-    scheme_.forked(c.local, peers{*this});
-    c.release.safe.forget();
-    c.used.store_relaxed(false);
-  }
-
-  /// For the destructor: nobody looks any more, so everything is safe. Deleters may retire more.
-  void release_everything() {
-    for (bool more = true; more;) {
-      more = false;
-      cells_.for_each([&](std::uint32_t, cell& c) {
-        limbo all;
-        scheme_.abandon(c.local, all);
-        c.release.safe.append(all);
-        more = more || !c.release.safe.empty();
-        release_.drain(c.release);
-        return true;
-      });
-    }
-  }
+  // domain_upkeep.hpp
+  SPOLIA_NOINLINE void tick(cell& me) noexcept;
+  void visit_next_neighbour(cell& me) noexcept;
+  void adopt_from_others(cell& me) noexcept;
+  bool adopt_from(cell& me, cell& other) noexcept;
+  void collect(cell& me) noexcept;
+  void thread_left(std::uint32_t n) noexcept override;
+  void thread_lost(std::uint32_t n) noexcept override;
+  void forget(cell& c) noexcept;
+  void release_everything();
+  void watch_budget() noexcept;
 
   static const options& checked(const options& o) {
     if (const char* const wrong = Scheme::check(o.scheme)) throw std::invalid_argument(wrong);
@@ -411,6 +311,9 @@ class domain final : private threads::listener {
   const memory::origin memory_;
   Release release_;
   const std::uint32_t time_pauses_one_in_;
+  const std::uint64_t budget_bytes_;
+  const std::function<void(const struct over_budget&)> over_budget_;
+  atomic<bool> over_{false};  // the budget, and that has been said
   cells<cell> cells_;
   alignas(cache_line) atomic<std::uint32_t> next_visit_{0};
   atomic<bool> barred_{false};  // a thread collects everybody's blocks: outside.hpp
@@ -418,4 +321,5 @@ class domain final : private threads::listener {
 
 }  // namespace spolia::inline SPOLIA_FLAVOUR
 
+#include <spolia/reclaim/domain_upkeep.hpp>
 #include <spolia/reclaim/guard.hpp>

@@ -8,6 +8,7 @@
 #include <spolia/base/config.hpp>
 #include <spolia/base/counters.hpp>
 #include <spolia/reclaim/biased_gate.hpp>
+#include <spolia/reclaim/pins.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail {
@@ -29,6 +30,7 @@ struct alignas(cache_line) alignas(typename Scheme::local) domain_cell {
   bool in_tick = false;  // a deleter that runs in a tick must not start another one
   biased_gate gate;
   atomic<bool> used{false};
+  pin_watch watch;
   typename Scheme::local local;
   typename Release::local release;
   tally made;    // blocks: by make(), and those retired that came from elsewhere
@@ -41,6 +43,33 @@ struct alignas(cache_line) alignas(typename Scheme::local) domain_cell {
 
   std::uint64_t inflow() const noexcept { return retired_blocks.value() + adopted_blocks.value(); }
 };
+
+/// Figures of all threads of a domain. While these work, sums are approximate.
+struct cell_sums {
+  std::uint64_t freed = 0;
+  std::uint64_t freed_bytes = 0;
+  std::uint64_t ended = 0;  // freed, or never shared
+  std::uint64_t made = 0;
+  std::uint64_t retired = 0;
+  std::uint64_t retired_bytes = 0;
+};
+
+template <class Cells>
+cell_sums sum_of(const Cells& cells) noexcept {
+  cell_sums sum;
+  cells.for_each([&](std::uint32_t, const auto& c) {
+    // freed before retired and made: a block counted as freed is then always counted there too.
+    const std::uint64_t freed = c.release.meter.freed.value();
+    sum.freed += freed;
+    sum.freed_bytes += c.release.meter.freed_bytes.value();
+    sum.ended += freed + c.unmade.value();
+    sum.made += c.made.value();
+    sum.retired += c.retired_blocks.value();
+    sum.retired_bytes += c.retired_bytes.value();
+    return true;
+  });
+  return sum;
+}
 
 /// Makes the calling thread's cell its own for a while, inside of guards and outside.
 template <class Cell>

@@ -12,6 +12,16 @@
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 
+/// Moves to `safe` the blocks that were born after the horizon.
+template <class Stamp>
+void move_younger(limbo& held, std::uint64_t horizon, limbo& safe) noexcept {
+  limbo all;
+  all.append(held);
+  while (retired* const r = all.pop()) {
+    (static_cast<stamped<Stamp>*>(r)->stamp.birth <= horizon ? held : safe).push(r);
+  }
+}
+
 /// Blocks of one thread. A reader can hold only blocks that were made up to its horizon and retired
 /// after it began; so each shelf knows when the last of its blocks was retired, and which horizon
 /// they were compared with last. When no reader from before is left the whole shelf is free, and

@@ -19,10 +19,9 @@
 //              fence for some hundred blocks, and a compare for each block freed.
 // Progress:    wait-free for operations that nobody stopped; lock-free for those that go on after a
 //              stall, since each repetition means that a round was completed meanwhile.
-// Bound:       threads · (stall_after + 4 · patience), and what one operation retires, and the
-//              blocks that existed when a stalled reader was given its horizon. What is made later
-//              is never held up. Blocks without the domain's header (guard.retire(pointer,
-//              deleter)) count as old as the world.
+// Bound:       threads · (stall_after + 4 · patience), and what one operation retires, and what
+//              existed when a stalled reader was given its horizon. What is made later is not held
+//              up. Blocks without the domain's header count as old as the world.
 //
 // Why a block made after a thread's horizon is not held by it. A horizon is announced as pending;
 // then the round h is read, by a read-modify-write that also releases. A block made later than h
@@ -33,10 +32,10 @@
 // reader since the unlinking. Either it sees the new horizon; or the second look and what follows
 // it see the block unlinked, and the structure starts over.
 //
-// Why the token may pass a thread with a horizon. Whoever does so has issued a heavy fence and then
-// found the horizon. If that belongs to the operation under way, the paragraph above covers it. If
-// the thread has left that operation meanwhile, then its next one began behind our fence, and sees
-// every unlinking that we know of: it counts as visited.
+// Why the token may pass it. Whoever does so has issued a heavy fence and then found the horizon.
+// If that is of the operation under way, see above. If the thread has left that operation
+// meanwhile, then its next one began behind our fence and sees every unlinking that we know of: it
+// counts as visited.
 #pragma once
 
 #include <cstddef>
@@ -126,7 +125,6 @@ class robust_token : private token {
 
   nothing open(local&) noexcept { return {}; }
   void close(local&, nothing) noexcept {}
-
   void born(local&, stamp& s) const noexcept {
     // acquire ← the releases of the round in settle() and settle_horizons(): see above.
     s.birth = round_.load_acquire();
@@ -159,11 +157,11 @@ class robust_token : private token {
 
   template <class Peers, class Sink>
   void retire(local& me, retired* block, Peers peers, Sink sink) noexcept {
-    // light → the heavy fences of walks. An operation that the token has passed may have lasted for
-    // many rounds, so the tag needs more than the fence at its beginning: a round that was ended
-    // behind a walk before this fence is known to the load that follows; at the end of any other
-    // one the block is known to be unlinked. So it was unlinked one round after its tag at the
-    // latest, as epoch_bags.hpp asks.
+    // light → the heavy fences of walks. An operation that the token has passed may last for many
+    // rounds, so the tag needs more than the fence at its beginning. A round that was ended behind
+    // a walk before this fence is known to the load that follows; at the end of any other one the
+    // block is known to be unlinked. That is one round after its tag at the latest
+    // (epoch_bags.hpp).
     if (!SPOLIA_FAULT("robust.no_light_retire")) fence::light();
     token::retire(me, block, peers, sink);
   }
@@ -258,7 +256,7 @@ class robust_token : private token {
     peers.for_each([&](std::uint32_t number, local& other) {
       if (number < from || visited(number, me, peers, round)) return true;
       std::uint64_t none = 0;
-      // Before: whoever learns of a round that this horizon completes must find the count.
+      // First: whoever learns of the round that this horizon completes finds the count.
       given_.fetch_add_relaxed(1);
       // release → the acquires in may_pass() and of its owner, extend() and lift().
       if (other.horizon.cas_strong_release(none, pending(me))) {
@@ -352,7 +350,7 @@ class robust_token : private token {
     if (horizon + 1 >= me.bags.seen()) note_existing(peers);
     limbo held;
     held.append(safe);
-    split(held, horizon, safe);
+    move_younger<stamp>(held, horizon, safe);
     me.pinned.add(held, tag, horizon);
   }
 
@@ -360,28 +358,17 @@ class robust_token : private token {
   SPOLIA_NOINLINE void release_pinned(local& me, Peers peers, Sink sink) noexcept {
     me.lifted_seen = lifted_.load_relaxed();
     limbo safe;
-    me.pinned.reconsider([&](std::uint64_t tag) { return farthest_horizon(peers, tag); }, &split,
-                         safe);
+    me.pinned.reconsider([&](std::uint64_t tag) { return farthest_horizon(peers, tag); },
+                         &move_younger<stamp>, safe);
     if (!safe.empty()) sink(safe);
   }
 
-  /// Moves the blocks that were made after the horizon.
-  static void split(limbo& held, std::uint64_t horizon, limbo& safe) noexcept {
-    limbo all;
-    all.append(held);
-    while (retired* const r = all.pop()) {
-      (static_cast<stamped<stamp>*>(r)->stamp.birth <= horizon ? held : safe).push(r);
-    }
-  }
-
-  /// Of all operations under way that have one and may hold what was retired up to round `tag`:
-  /// they have announced tag + 1 at most (token.hpp). 0: none has.
-  ///
-  /// A thread found outside of operations, or without a horizon, holds none of these blocks,
-  /// whatever it does next: the token has passed it since they were unlinked, because it was found
-  /// between operations, or because of a horizon that we know of and that is gone. No fence is
-  /// needed: each round in which the token passed an operation with a horizon has had a heavy one,
-  /// behind the unlinking of these blocks and in front of us.
+  /// Of the operations under way that have one and may hold what was retired up to round `tag`:
+  /// they have announced tag + 1 at most (token.hpp). 0: none. A thread found outside of
+  /// operations, or without a horizon, holds none of these blocks, whatever it does next: the token
+  /// has passed it since they were unlinked, between operations or because of a horizon that is
+  /// gone. No fence: each round in which the token passed a horizon has had a heavy one, behind the
+  /// unlinking of these blocks and in front of us.
   template <class Peers>
   std::uint64_t farthest_horizon(Peers peers, std::uint64_t tag) const noexcept {
     std::uint64_t farthest = 0;

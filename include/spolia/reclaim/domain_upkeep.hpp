@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+// domain_upkeep.hpp: what a domain does between operations, when threads end, and of its own.
+// Included by domain.hpp.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <utility>
+#include <vector>
+
+#include <spolia/reclaim/domain.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+
+/// Between two operations: let the scheme do its work, and now and then look after the others.
+template <class Scheme, class Release>
+void domain<Scheme, Release>::tick(cell& me) noexcept {
+  if constexpr (cell::scheme_keeps_pace) --me.countdown;
+  const bool chores = me.countdown == 0;
+  if (chores) me.countdown = cell::chores_every;
+  if (me.in_tick) return;
+  presence here(me);
+  me.in_tick = true;
+  scheme_.tick(me.local, peers{*this}, sink{*this, me});
+  if (chores) {
+    visit_next_neighbour(me);
+    if (budget_bytes_ != 0) watch_budget();
+  }
+  me.in_tick = false;
+}
+
+/// One look at one other cell: the blocks of a thread that is gone, or has retired nothing
+/// between two looks, are taken over, so that nothing waits for a thread that does not come back.
+template <class Scheme, class Release>
+void domain<Scheme, Release>::visit_next_neighbour(cell& me) noexcept {
+  const std::uint32_t all = threads::high_water();
+  const std::uint32_t n = next_visit_.load_relaxed();
+  next_visit_.store_relaxed(n + 1 < all ? n + 1 : 0);  // a lost update: a cell is visited twice
+  cell* const other = cells_.find(n);
+  if (other == nullptr || other == &me) return;
+  other->watch.look(!other->gate.looks_idle(), detail::pin_watch::now_ns(),
+                    detail::sum_of(cells_).retired_bytes);
+  const std::uint64_t inflow = other->inflow();
+  const bool unchanged = other->inflow_seen.load_relaxed() == inflow;
+  other->inflow_seen.store_relaxed(inflow);
+  if (!unchanged || other->inflow_emptied.load_relaxed() == inflow) return;
+  if (!other->gate.looks_idle() || barred_.load_relaxed()) return;
+  adopt_from(me, *other);
+  if constexpr (requires { scheme_.adopted(me.local, peers{*this}, sink{*this, me}); }) {
+    scheme_.adopted(me.local, peers{*this}, sink{*this, me});
+  }
+}
+
+template <class Scheme, class Release>
+void domain<Scheme, Release>::adopt_from_others(cell& me) noexcept {
+  cells_.for_each([&](std::uint32_t, cell& other) {
+    if (&other != &me) adopt_from(me, other);
+    return true;
+  });
+}
+
+/// Takes over the blocks of a thread that has ended or is between two operations; else false.
+template <class Scheme, class Release>
+bool domain<Scheme, Release>::adopt_from(cell& me, cell& other) noexcept {
+  return other.gate.visit([&] {
+    const std::size_t found = scheme_.waiting(other.local) + release_.backlog(other.release);
+    scheme_.adopt(me.local, other.local);
+    release_.adopt(me.release, other.release);
+    me.adopted_blocks.add(found);
+    other.inflow_emptied.store_relaxed(other.inflow());
+  });
+}
+
+template <class Scheme, class Release>
+void domain<Scheme, Release>::collect(cell& me) noexcept {
+  if (me.in_tick) return;
+  me.in_tick = true;
+  scheme_.collect(me.local, peers{*this}, sink{*this, me});
+  me.in_tick = false;
+}
+
+template <class Scheme, class Release>
+void domain<Scheme, Release>::thread_left(std::uint32_t n) noexcept {
+  cell* const c = cells_.find(n);
+  if (c == nullptr || !c->used.load_relaxed()) return;
+  if (c->depth != 0) {
+    misuse::report("a thread ended inside a guard", n);
+    return;  // its protection stays: whatever it could see must not be freed
+  }
+  scheme_.exited(c->local, peers{*this});
+  c->countdown = cell::chores_every;
+  c->used.store_relaxed(false);
+}
+
+template <class Scheme, class Release>
+void domain<Scheme, Release>::thread_lost(std::uint32_t n) noexcept {
+  barred_.store_relaxed(false);
+  if (cell* const c = cells_.find(n)) {
+    forget(*c);
+    c->depth = 0;
+    c->present = 0;
+    c->in_tick = false;
+    c->gate.reset();
+  }
+  // It may have been moving the blocks of any cell, also of the one thread that is left.
+  cells_.for_each([this](std::uint32_t, cell& other) {
+    if (other.gate.evict()) forget(other);
+    return true;
+  });
+}
+
+/// In a fork's child: the lists may be half-written. The thread, if there is one, joins anew.
+template <class Scheme, class Release>
+void domain<Scheme, Release>::forget(cell& c) noexcept {
+  scheme_.forked(c.local, peers{*this});
+  c.release.safe.forget();
+  c.used.store_relaxed(false);
+}
+
+/// For the destructor: nobody looks any more, so everything is safe. Deleters may retire more.
+template <class Scheme, class Release>
+void domain<Scheme, Release>::release_everything() {
+  for (bool more = true; more;) {
+    more = false;
+    cells_.for_each([&](std::uint32_t, cell& c) {
+      limbo all;
+      scheme_.abandon(c.local, all);
+      c.release.safe.append(all);
+      more = more || !c.release.safe.empty();
+      release_.drain(c.release);
+      return true;
+    });
+  }
+}
+
+template <class Scheme, class Release>
+domain_statistics domain<Scheme, Release>::stats() const {
+  const auto all = detail::sum_of(cells_);
+  domain_statistics sum;
+  sum.freed = all.freed;
+  sum.freed_bytes = all.freed_bytes;
+  sum.retired = all.retired;
+  sum.retired_bytes = all.retired_bytes;
+  cells_.for_each([&](std::uint32_t, const cell& c) {
+    sum.threads += c.used.load_relaxed() ? 1 : 0;
+    sum.pauses.merge(c.release.meter.pauses);
+    return true;
+  });
+  sum.epochs = scheme_.epochs();
+  return sum;
+}
+
+template <class Scheme, class Release>
+std::vector<pin> domain<Scheme, Release>::pins() {
+  std::vector<pin> found;
+  const std::int64_t now = detail::pin_watch::now_ns();
+  const std::uint64_t retired = detail::sum_of(cells_).retired_bytes;
+  cells_.for_each([&](std::uint32_t n, cell& c) {
+    if (c.watch.look(!c.gate.looks_idle(), now, retired)) {
+      found.push_back(c.watch.describe(n, now, retired));
+    }
+    return true;
+  });
+  detail::oldest_first(found);
+  return found;
+}
+
+/// Tells the user, once, when too much waits.
+template <class Scheme, class Release>
+void domain<Scheme, Release>::watch_budget() noexcept {
+  const domain_statistics now = stats();
+  if (now.garbage_bytes() <= budget_bytes_) {
+    if (now.garbage_bytes() <= budget_bytes_ / 2) over_.store_relaxed(false);
+    return;
+  }
+  if (over_.exchange_relaxed(true)) return;
+  struct over_budget said{budget_bytes_, now.garbage_bytes(), now.garbage(), {}};
+  try {
+    said.pins = pins();
+  } catch (const std::bad_alloc&) {  // then without
+  }
+  over_budget_(said);
+}
+
+}  // namespace spolia::inline SPOLIA_FLAVOUR

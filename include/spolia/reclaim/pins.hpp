@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// pins.hpp: who holds garbage up: the guards that have been alive for long, and a budget for what
+// they may cost.
+//
+//     spolia::domain<> nodes({.budget_bytes = 64 << 20,
+//                             .over_budget = [](const spolia::over_budget& now) { log(now.pins);
+//                             }});
+//     auto guard = nodes.enter("monthly report");
+//     for (const spolia::pin& p : nodes.pins()) ...       // the oldest first
+//
+// Nothing is measured when a guard begins: the threads of a domain look at each other now and then,
+// and a guard's age counts from the first such look that found it. So young guards do not show.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <spolia/base/config.hpp>
+#include <spolia/base/counters.hpp>
+#include <spolia/base/threads.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+
+/// A guard that is alive and was alive when somebody looked before.
+struct pin {
+  std::uint32_t thread;          ///< its number (threads.hpp)
+  long os_thread;                ///< the system's number of it; 0 if it is not known
+  std::string thread_name;       ///< the system's name of it; empty if it is not known
+  const char* label;             ///< what was given to enter(); null: nothing
+  std::chrono::nanoseconds age;  ///< at least so long
+  std::uint64_t retired_since;   ///< bytes that the domain's threads have retired since then
+};
+
+/// What the function that watches a budget is told.
+struct over_budget {
+  std::uint64_t budget_bytes;
+  std::uint64_t garbage_bytes;
+  std::uint64_t garbage_blocks;
+  std::vector<pin> pins;  ///< the oldest first; empty if there was no memory for it
+};
+
+namespace detail {
+
+/// What is known of one thread's guards. The first three are written by the thread, the others by
+/// whoever looks; two that look at once may spoil each other's figures, which are for people.
+struct pin_watch {
+  tally guards;  // outermost ones, begun so far
+  latest<const char*> label;
+  latest<std::uint64_t> labelled;  // the guard with that label
+  latest<long> os_thread;
+  latest<std::uint64_t> seen;  // the guard that was alive at the last look
+  latest<std::int64_t> since_ns;
+  latest<std::uint64_t> retired_then;
+
+  static std::int64_t now_ns() noexcept {
+    return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+  }
+
+  void begin() noexcept { guards.add(1); }
+
+  void name(const char* text) noexcept {
+    label.set(text);
+    labelled.set(guards.value());
+  }
+
+  /// A look. True if the guard of the last look is still alive.
+  bool look(bool inside, std::int64_t now, std::uint64_t retired_bytes) noexcept {
+    const std::uint64_t guard = inside ? guards.value() : 0;
+    if (guard != 0 && guard == seen.value()) return true;
+    seen.set(guard);
+    since_ns.set(now);
+    retired_then.set(retired_bytes);
+    return false;
+  }
+
+  pin describe(std::uint32_t thread, std::int64_t now, std::uint64_t retired_bytes) const {
+    const long id = os_thread.value();
+    const bool has_label = labelled.value() == seen.value();
+    const std::uint64_t then = retired_then.value();
+    return {thread,
+            id,
+            threads::os_name(id),
+            has_label ? label.value() : nullptr,
+            std::chrono::nanoseconds(std::max<std::int64_t>(now - since_ns.value(), 0)),
+            retired_bytes > then ? retired_bytes - then : 0};
+  }
+};
+
+inline void oldest_first(std::vector<pin>& pins) {
+  std::sort(pins.begin(), pins.end(), [](const pin& a, const pin& b) { return a.age > b.age; });
+}
+
+}  // namespace detail
+}  // namespace spolia::inline SPOLIA_FLAVOUR

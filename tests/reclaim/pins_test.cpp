@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who holds garbage up is named, and a budget for it is watched.
+
+#include <gtest/gtest.h>
+#include <pthread.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <thread>
+
+#include <spolia/reclaim.hpp>
+
+#include "support/all_domains.hpp"
+#include "support/parked_thread.hpp"
+
+namespace {
+
+using namespace spolia;
+using namespace spolia::test;
+
+template <class Domain>
+class domain_pins : public testing::Test {
+ public:
+  struct block : Domain::header {
+    char bytes[1000] = {};
+  };
+
+  static void churn(Domain& d, int operations) {
+    for (int i = 0; i < operations; ++i) {
+      auto guard = d.enter();
+      guard.retire(d.template make<block>());
+    }
+  }
+};
+TYPED_TEST_SUITE(domain_pins, all_schemes, domain_names);
+
+TYPED_TEST(domain_pins, a_stalled_thread_is_named) {
+  TypeParam d;
+  EXPECT_TRUE(d.pins().empty());
+  parked_thread reader([&](parking_spot& self) {
+    pthread_setname_np(pthread_self(), "reporter");
+    auto guard = d.enter("monthly report");
+    self.park();
+  });
+  d.pins();  // the look from which on its age counts
+  this->churn(d, 100);
+  std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  const auto pins = d.pins();
+  ASSERT_EQ(pins.size(), 1U);
+  EXPECT_GE(pins[0].age, std::chrono::milliseconds(2));
+  EXPECT_EQ(pins[0].thread_name, "reporter");
+  ASSERT_NE(pins[0].label, nullptr);
+  EXPECT_EQ(std::string(pins[0].label), "monthly report");
+  EXPECT_GE(pins[0].retired_since, 100'000U);
+  EXPECT_NE(pins[0].os_thread, 0);
+  reader.release();
+  EXPECT_TRUE(d.pins().empty());
+}
+
+TYPED_TEST(domain_pins, a_label_goes_with_its_guard) {
+  TypeParam d;
+  {
+    auto guard = d.enter("before");
+  }
+  auto guard = d.enter();
+  auto inner = d.enter("nested: the outer guard counts");
+  d.pins();
+  const auto pins = d.pins();
+  ASSERT_EQ(pins.size(), 1U);
+  EXPECT_EQ(pins[0].label, nullptr);
+}
+
+TYPED_TEST(domain_pins, those_who_run_hold_nobody_up) {
+  TypeParam d;
+  for (int i = 0; i < 10; ++i) {
+    this->churn(d, 1);
+    EXPECT_TRUE(d.pins().empty());
+  }
+}
+
+TEST(domain_budget, is_watched_and_names_who_passes_it) {
+  using reclaimed = domain<token>;
+  int calls = 0;
+  std::string who;
+  std::uint64_t bytes = 0;
+  reclaimed::options o;
+  o.budget_bytes = 1U << 20U;
+  o.over_budget = [&](const over_budget& now) {
+    ++calls;
+    bytes = now.garbage_bytes;
+    if (!now.pins.empty() && now.pins[0].label != nullptr) who = now.pins[0].label;
+  };
+  reclaimed d(o);
+  domain_pins<reclaimed>::churn(d, 20'000);
+  EXPECT_EQ(calls, 0) << "nobody holds anything up";
+  parked_thread reader([&](parking_spot& self) {
+    auto guard = d.enter("stalled");
+    self.park();
+  });
+  domain_pins<reclaimed>::churn(d, 20'000);
+  EXPECT_EQ(calls, 1);
+  EXPECT_EQ(who, "stalled");
+  EXPECT_GT(bytes, 1U << 20U);
+  reader.release();
+  d.drain();
+  domain_pins<reclaimed>::churn(d, 20'000);
+  EXPECT_EQ(calls, 1) << "it is over";
+}
+
+TEST(domain_budget, is_kept_by_the_scheme_that_a_stalled_reader_does_not_stop) {
+  domain<robust_token> d;
+  parked_thread reader([&](parking_spot& self) {
+    auto guard = d.enter("stalled");
+    self.park();
+  });
+  std::uint64_t most = 0;
+  for (int i = 0; i < 200; ++i) {
+    domain_pins<domain<robust_token>>::churn(d, 1000);
+    most = std::max(most, d.garbage());
+  }
+  EXPECT_LE(most, *d.garbage_bound(2));
+  EXPECT_LT(most, 20'000U);
+  reader.release();
+}
+
+}  // namespace
