@@ -113,6 +113,9 @@ class abtree_search {
       if constexpr (!Nodes::value_in_leaf) {
         if (s.found) g.keep(l->contents[at], 2);
       }
+      if constexpr (!Nodes::key_in_leaf) {
+        if (!s.found && l->size == Degree) keep_split_key(g, *l, at);
+      }
       return s;
     });
   }
@@ -129,6 +132,9 @@ class abtree_search {
       g.keep(v.middle, 1);
       g.keep(v.low, 2);
       if (v.right != nullptr) g.keep(v.right, 3);
+      if constexpr (!Nodes::key_in_leaf) {
+        if (v.right != nullptr && v.low->is_leaf) keep_merge_key(g, v);
+      }
       return v;
     });
   }
@@ -176,6 +182,7 @@ class abtree_search {
     const internal* bounded_by;
   };
   static constexpr unsigned sibling_slot = place::slots;
+  static constexpr unsigned key_slot = sibling_slot + 1;
 
   /// Reads a child, so that it may be looked at while the slot is not used again. False: the parent
   /// was removed, and the scheme cannot vouch for what it leads to; then start at the root.
@@ -272,6 +279,21 @@ class abtree_search {
 
   bool is_at(const leaf& l, unsigned at, const Key& key) const {
     return at < l.size && !less_(key, l.key(at));
+  }
+
+  // A step that makes two leaves copies the key in front of the right one. If keys do not lie in
+  // leaves, the entry that holds it may be retired while the step is under way: so it is kept, too.
+  // (Under eras it is protected with its leaf, and region schemes protect it anyway.)
+  static void keep_split_key(guard& g, const leaf& l, unsigned at) noexcept {
+    if (at == steps::split_half) return;  // it is the new one
+    g.keep(l.contents[steps::split_half - (at < steps::split_half ? 1U : 0U)], key_slot);
+  }
+  static void keep_merge_key(guard& g, const violation& v) noexcept {
+    const leaf& low = *steps::as_leaf(v.low);
+    const leaf& right = *steps::as_leaf(v.right);
+    const unsigned half = steps::merge_half(low.size + right.size);
+    if (half == low.size + right.size) return;
+    g.keep(half < low.size ? low.contents[half] : right.contents[half - low.size], key_slot);
   }
 
   /// Links to what the repair of `v.low` changes, in the order in which it will be frozen. Children

@@ -77,6 +77,13 @@ class abtree_steps {
   nodes_scx& records() noexcept { return scx_; }
   const nodes_scx& records() const noexcept { return scx_; }
 
+  /// Of the pairs of a full leaf and one more, so many go to the left.
+  static constexpr unsigned split_half = (Degree + 1) / 2;
+  /// Of the pairs of two siblings, all if they fit into one leaf.
+  static constexpr unsigned merge_half(unsigned count) noexcept {
+    return count < 2 * least ? count : count / 2;
+  }
+
   /// p's child `index`: `old` becomes `fresh`.
   bool replace(typename nodes_scx::owner me, internal* p, std::uint64_t seen, unsigned index,
                leaf* old, node* with) noexcept {
@@ -97,9 +104,9 @@ class abtree_steps {
     for (unsigned i = 0; i < at; ++i) all[i] = old->at(i);
     all[at] = more;
     for (unsigned i = at; i < Degree; ++i) all[i + 1] = old->at(i);
-    constexpr unsigned half = (Degree + 1) / 2;
-    fresh<leaf> left(home_, home_.template make<leaf>(all.data(), half));
-    fresh<leaf> right(home_, home_.template make<leaf>(all.data() + half, Degree + 1 - half));
+    fresh<leaf> left(home_, home_.template make<leaf>(all.data(), split_half));
+    fresh<leaf> right(home_,
+                      home_.template make<leaf>(all.data() + split_half, Degree + 1 - split_half));
     fresh<internal> top(home_, pair_up(p == &entry_, left.get(), right->key(0), right.get()));
     if (!replace(me, p, seen, index, old, top.get())) return false;
     left.release();
@@ -233,7 +240,7 @@ class abtree_steps {
     unsigned count = 0;
     for (unsigned i = 0; i < low->size; ++i) all[count++] = low->at(i);
     for (unsigned i = 0; i < next->size; ++i) all[count++] = next->at(i);
-    const unsigned half = count < 2 * least ? count : count / 2;
+    const unsigned half = merge_half(count);
     fresh<leaf> left(home_, home_.template make<leaf>(all.data(), half));
     if (half == count) {
       if (!merge(me, v, left.get(), false)) return false;
@@ -258,7 +265,7 @@ class abtree_steps {
     gathered all;
     add_children(all, *low, 0, low->size, key_in_front(*low, 0));
     add_children(all, *next, 0, next->size, &v.middle->keys[v.low_index]);
-    const unsigned half = all.count < 2 * least ? all.count : all.count / 2;
+    const unsigned half = merge_half(all.count);
     fresh<internal> left(home_, home_.template make<internal>(1U, all, 0U, half));
     if (half == all.count) {
       if (!merge(me, v, left.get(), true)) return false;
