@@ -129,16 +129,22 @@ class set_trial {
     return done;
   }
 
-  /// One thread that is parked inside a guard for the whole run.
+  /// One thread that is parked inside a guard for the whole run: while it looks at a pair, or,
+  /// where a search can be made to start over, while it searches.
   void stall() {
-    auto guard = domain_.enter();
-    guard.read([this] {
-      ready_.fetch_add_release(stalled_.exchange_relaxed(true) ? 0 : 1);  // read() may start over
-      while (!stop_.load_relaxed()) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    if constexpr (spolia::protects_by_restart<Scheme>) {
+      auto guard = domain_.enter("stalled");
+      guard.read([this] { return park(); });
+    } else {
+      for (std::uint64_t key = 0; !map_.visit(key, [this](const auto&) { park(); }); ++key) {
       }
-      return true;
-    });
+    }
+  }
+
+  bool park() {
+    ready_.fetch_add_release(stalled_.exchange_relaxed(true) ? 0 : 1);  // a search may start over
+    while (!stop_.load_relaxed()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return true;
   }
 
   void watch(steady::time_point start) {
