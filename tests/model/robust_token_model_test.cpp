@@ -62,6 +62,22 @@ struct robust_blocks : shared_blocks<robust_domain> {
     while (!arrived.load_relaxed()) spin_wait();
   }
 
+  // The writer's part.
+  void run_past_the_stalled() {
+    await_stall();
+    take_away(0);
+    run_on(2);
+  }
+  void offer_a_second() {
+    put(1);
+    wake();
+  }
+  void end_the_second() {
+    take_away(1);
+    run_on(4);
+    gone.store_relaxed(true);
+  }
+
   atomic<bool> stalled{false};
   atomic<bool> ready{false};
   atomic<bool> gone{false};
@@ -75,11 +91,16 @@ struct robust_blocks : shared_blocks<robust_domain> {
   }
 };
 
+std::shared_ptr<robust_blocks> start(model::scenario& run) {
+  auto s = std::make_shared<robust_blocks>();
+  run.name(s->source, "source");
+  return s;
+}
+
 /// A reader stays in its operation while the block that it looks at is taken away, and the token is
 /// moved past it.
 void a_reader_stalls_on_a_block(model::scenario& run) {
-  auto s = std::make_shared<robust_blocks>();
-  run.name(s->source, "source");
+  auto s = start(run);
   run.thread([=] { s->look(); });
   run.thread([=] {
     s->take_away();
@@ -90,16 +111,12 @@ void a_reader_stalls_on_a_block(model::scenario& run) {
 
 /// The reader goes on to a block that was made after it had stalled, and that is taken away too.
 void a_stalled_reader_goes_on(model::scenario& run) {
-  auto s = std::make_shared<robust_blocks>();
-  run.name(s->source, "source");
+  auto s = start(run);
   s->take_out(1);
   run.thread([=] { s->stall_between(); });
   run.thread([=] {
-    s->await_stall();
-    s->take_away(0);
-    s->run_on(2);
-    s->put(1);
-    s->wake();
+    s->run_past_the_stalled();
+    s->offer_a_second();
     s->take_away(1);
     s->run_on(4);
   });
@@ -108,21 +125,15 @@ void a_stalled_reader_goes_on(model::scenario& run) {
 
 /// The same, and the block is taken away only when the reader has it.
 void a_stalled_reader_gets_on(model::scenario& run) {
-  auto s = std::make_shared<robust_blocks>();
-  run.name(s->source, "source");
+  auto s = start(run);
   s->take_out(1);
   s->dwells = true;
   run.thread([=] { s->stall_between(); });
   run.thread([=] {
-    s->await_stall();
-    s->take_away(0);
-    s->run_on(2);
-    s->put(1);
-    s->wake();
+    s->run_past_the_stalled();
+    s->offer_a_second();
     s->await_arrival();
-    s->take_away(1);
-    s->run_on(4);
-    s->gone.store_relaxed(true);
+    s->end_the_second();
   });
   run.finally([=] { s->clear(); });
 }
@@ -130,33 +141,26 @@ void a_stalled_reader_gets_on(model::scenario& run) {
 /// The block that the reader goes on to is made by a third thread, which knows of the horizon only
 /// by the round.
 void others_make_a_block(model::scenario& run) {
-  auto s = std::make_shared<robust_blocks>();
-  run.name(s->source, "source");
+  auto s = start(run);
   s->take_out(1);
   s->dwells = true;
   run.thread([=] { s->stall_between(); });
   run.thread([=] {
-    s->await_stall();
-    s->take_away(0);
-    s->run_on(2);
+    s->run_past_the_stalled();
     s->ready.store_relaxed(true);
   });
   run.thread([=] {
     while (!s->ready.load_relaxed()) spin_wait();
-    s->put(1);
-    s->wake();
+    s->offer_a_second();
     s->await_arrival();
-    s->take_away(1);
-    s->run_on(4);
-    s->gone.store_relaxed(true);
+    s->end_the_second();
   });
   run.finally([=] { s->clear(); });
 }
 
 /// A stalled reader goes on to retire a block that somebody who came later looks at.
 void a_stalled_reader_retires(model::scenario& run) {
-  auto s = std::make_shared<robust_blocks>();
-  run.name(s->source, "source");
+  auto s = start(run);
   run.thread([=] {
     {
       auto guard = s->d.enter();
@@ -177,8 +181,7 @@ void a_stalled_reader_retires(model::scenario& run) {
 
 /// What a stalled reader had held up is freed when it has gone.
 void a_reader_stalls_and_leaves(model::scenario& run) {
-  auto s = std::make_shared<robust_blocks>();
-  run.name(s->source, "source");
+  auto s = start(run);
   run.thread([=] { s->stall_between(); });
   run.thread([=] {
     s->await_stall();
