@@ -40,15 +40,38 @@ void an_owner_and_visitors(model::scenario& run) {
     s->gate.go(0);
   });
   auto visits = std::make_shared<std::array<int, 2>>();
-  for (std::size_t v = 0; v < visits->size(); ++v) {
-    run.thread([=] { (*visits)[v] = s->gate.visit([&] { s->touch(); }) ? 1 : 0; });
-  }
+  run.thread([=] { (*visits)[0] = s->gate.visit([&] { s->touch(); }) ? 1 : 0; });
+  run.thread([=] { (*visits)[1] = s->gate.park([&] { s->touch(); }) ? 1 : 0; });
   run.finally([=] {
     model::check(s->blocks.read() == 3 + (*visits)[0] + (*visits)[1], "no touch is lost");
   });
 }
 
 TEST(biased_gate_model, lets_in_one_at_a_time) { expect_clean(an_owner_and_visitors, at_most(3)); }
+
+/// The owner is told once that the gate was parked, and a visit to a parked gate leaves it so.
+void an_owner_comes_to_a_parked_gate(model::scenario& run) {
+  auto s = std::make_shared<gated>();
+  run.name(s->gate, "gate");
+  model::check(s->gate.park([&] { s->touch(); }), "nobody is there yet");
+  auto told = std::make_shared<std::array<bool, 2>>();
+  run.thread([=] {
+    for (bool& parked : *told) {
+      parked = !s->gate.come(1);
+      s->touch();
+      s->gate.go(0);
+    }
+  });
+  auto visited = std::make_shared<int>(0);
+  run.thread([=] { *visited = s->gate.visit([&] { s->touch(); }) ? 1 : 0; });
+  run.finally([=] {
+    model::check((*told)[0] && !(*told)[1], "the first time, and only then");
+    model::check(s->blocks.read() == 3 + *visited, "no touch is lost");
+  });
+}
+TEST(biased_gate_model, a_parked_gate_is_opened_by_its_owner) {
+  expect_clean(an_owner_comes_to_a_parked_gate, at_most(3));
+}
 TEST(biased_gate_model, a_visitor_needs_the_heavy_fence) {
   expect_found(an_owner_and_visitors, "gate.no_heavy", at_most(2), "data race");
 }
@@ -66,7 +89,7 @@ struct guard_user : token_domain::header {
 /// and another thread tries to take its blocks over.
 void a_visitor_comes_during_a_slow_free(model::scenario& run) {
   auto d = std::make_shared<token_domain>(
-      token_domain::options{.scheme = {.tick_every = 1, .patience = 1}});
+      token_domain::options{.scheme = {.tick_every = 1, .patience = 0}});
   const auto retire_two = [=] {
     auto guard = d->enter();
     for (int i = 0; i < 2; ++i) guard.retire(d->make<guard_user>(*d));

@@ -31,7 +31,7 @@ struct shared_map {
   static typename domain_type::options eager() {
     typename domain_type::options o;
     if constexpr (requires { o.scheme.tick_every; }) o.scheme.tick_every = 1;
-    if constexpr (requires { o.scheme.patience; }) o.scheme.patience = 1;
+    if constexpr (requires { o.scheme.patience; }) o.scheme.patience = 0;
     if constexpr (requires { o.scheme.attempts; }) o.scheme.attempts = 0;
     return o;
   }

@@ -36,7 +36,7 @@ struct shared_bag {
   }
   static typename domain_type::options eager() {
     typename domain_type::options o;
-    if constexpr (requires { o.scheme.tick_every; }) o.scheme = {.tick_every = 1, .patience = 1};
+    if constexpr (requires { o.scheme.tick_every; }) o.scheme = {.tick_every = 1, .patience = 0};
     if constexpr (requires { o.scheme.scan_every; }) o.scheme.scan_every = 1;
     return o;
   }

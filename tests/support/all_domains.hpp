@@ -78,7 +78,7 @@ template <class Domain>
 typename Domain::options eager() {
   typename Domain::options o;
   if constexpr (requires { o.scheme.tick_every; }) o.scheme.tick_every = 1;
-  if constexpr (requires { o.scheme.patience; }) o.scheme.patience = 1;
+  if constexpr (requires { o.scheme.patience; }) o.scheme.patience = 0;
   if constexpr (requires { o.scheme.stall_after; }) o.scheme.stall_after = 1;
   if constexpr (requires { o.scheme.scan_every; }) o.scheme.scan_every = 1;
   if constexpr (requires { o.scheme.scan_at; }) o.scheme.scan_at = 1;

@@ -12,6 +12,10 @@
 // fence comes first, the owner sees the gate closed and waits. Without the fences both could go in
 // at once.
 //
+// A visitor that finds the owner away may leave the gate locked behind it: `parked`. From then on
+// nobody need ask whether the owner is away, without any fence, until it has unlocked the gate. The
+// owner learns of it from the same look at `closed` that it takes anyway.
+//
 // Progress:    a visitor never waits. The owner waits for a visitor that is inside: so what a
 //              visitor does there must be short, and must not run code of the user.
 #pragma once
@@ -27,14 +31,20 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 
 class biased_gate {
  public:
-  /// The owner is present, or present once more: `level` counts its reasons, from 1 on.
-  SPOLIA_ALWAYS_INLINE void come(std::uint32_t level) noexcept {
+  biased_gate() = default;
+  /// Parked from the start, or not.
+  explicit biased_gate(bool is_parked) noexcept : closed_(is_parked ? parked : open) {}
+
+  /// The owner is present, or present once more: `level` counts its reasons, from 1 on. False: the
+  /// gate was parked, and is not any more.
+  SPOLIA_ALWAYS_INLINE bool come(std::uint32_t level) noexcept {
     present_.store_relaxed(level);
     // light → the heavy fence in visit(): see above.
     fence::light();
     // acquire ← the release at the end of visit(): we see what the visitor left.
-    if (closed_.load_acquire() != 0) [[unlikely]]
-      wait(level);
+    if (closed_.load_acquire() != open) [[unlikely]]
+      return wait(level);
+    return true;
   }
 
   /// A reason less; `level` remain.
@@ -51,50 +61,75 @@ class biased_gate {
   /// meanwhile. Returns whether it did.
   template <class F>
   bool visit(F&& f) noexcept {
-    std::uint32_t open = 0;
+    return visit_and_leave(open, f);
+  }
+
+  /// The same, and the gate stays parked if f() was called.
+  template <class F>
+  bool park(F&& f) noexcept {
+    return visit_and_leave(parked, f);
+  }
+
+  /// In a fork's child, where no visitor is left. True if one may have been inside.
+  bool evict() noexcept {
+    if (closed_.load_relaxed() != visited) return false;
+    closed_.store_relaxed(open);
+    return present_.load_relaxed() == 0;
+  }
+
+  /// In a fork's child, for a thread that is gone: nobody is present, nobody visits.
+  void reset() noexcept {
+    present_.store_relaxed(0);
+    closed_.store_relaxed(open);
+  }
+
+ private:
+  static constexpr std::uint32_t open = 0;
+  static constexpr std::uint32_t visited = 1;
+  static constexpr std::uint32_t parked = 2;
+
+  template <class F>
+  bool visit_and_leave(std::uint32_t leave, F& f) noexcept {
+    std::uint32_t was = open;
     // acquire ← the release at the end of an earlier visit.
-    if (!closed_.cas_strong_acquire(open, 1)) return false;
+    if (!closed_.cas_strong_acquire(was, visited)) {
+      // As above. The owner has not been here since: whoever parked the gate issued the fence.
+      if (was != parked || !closed_.cas_strong_acquire(was, visited)) return false;
+      f();
+      // release → the acquires of closed_, as below.
+      closed_.store_release(parked);
+      return true;
+    }
     // heavy → the light fence in come().
     if (!SPOLIA_FAULT("gate.no_heavy")) fence::heavy();
     // acquire ← the release in go(): the owner's last writes.
     const bool absent = present_.load_acquire() == 0;
     if (absent) f();
     // release → the acquires of closed_: the next one sees what we did.
-    closed_.store_release(0);
+    closed_.store_release(absent ? leave : open);
     return absent;
   }
 
-  /// In a fork's child, where no visitor is left. True if one may have been inside.
-  bool evict() noexcept {
-    const bool inside = closed_.load_relaxed() != 0 && present_.load_relaxed() == 0;
-    closed_.store_relaxed(0);
-    return inside;
-  }
-
-  /// In a fork's child, for a thread that is gone: nobody is present, nobody visits.
-  void reset() noexcept {
-    present_.store_relaxed(0);
-    closed_.store_relaxed(0);
-  }
-
- private:
-  SPOLIA_NOINLINE void wait(std::uint32_t level) noexcept {
-    if (level > 1) return;  // we have been present all the while: the visitor will give up
+  SPOLIA_NOINLINE bool wait(std::uint32_t level) noexcept {
+    if (level > 1) return true;  // we have been present all the while: the visitor will give up
     backoff pause;
     for (;;) {
+      std::uint32_t was = parked;
+      // acquire ← the release of the last visit. release → the acquire of the next one, which sees
+      // us present.
+      if (closed_.cas_strong_acq_rel(was, open)) return false;
+      if (was == open) return true;  // seen behind the fence, and acquired
       // release → the acquire in visit(); nothing was touched since the last one.
       present_.store_release(0);
-      while (closed_.load_relaxed() != 0) pause.pause();
+      while (closed_.load_relaxed() == visited) pause.pause();
       present_.store_relaxed(level);
       // light → the heavy fence in visit().
       fence::light();
-      // acquire ← the release at the end of visit(), as in come().
-      if (closed_.load_acquire() == 0) return;
     }
   }
 
   atomic<std::uint32_t> present_{0};
-  atomic<std::uint32_t> closed_{0};
+  atomic<std::uint32_t> closed_{open};
 };
 
 }  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -123,7 +123,7 @@ class domain final : private threads::listener {
   [[nodiscard]] T* make(Arguments&&... arguments) {
     static_assert(std::is_base_of_v<header, T>,
                   "domain::make: T must derive from the domain's header");
-    presence here(my_cell());
+    presence here(*this, my_cell());
     void* const place = release_.allocate(here.of.release, sizeof(T), alignof(T));
     try {
       T* const made = ::new (place) T(std::forward<Arguments>(arguments)...);
@@ -149,7 +149,7 @@ class domain final : private threads::listener {
     } catch (const std::bad_alloc&) {  // a thread's first call: then without a cell
     }
     if (mine == nullptr) return memory_.deallocate(block, sizeof(T), alignof(T));
-    presence here(*mine);
+    presence here(*this, *mine);
     mine->unmade.add(1);
     release_.deallocate(mine->release, block, sizeof(T), alignof(T));
   }
@@ -162,7 +162,7 @@ class domain final : private threads::listener {
       misuse::report("drain inside a guard", threads::number());
       return false;
     }
-    presence here(me);
+    presence here(*this, me);
     for (int round = 0; round < drain_rounds; ++round) {
       adopt_from_others(me);
       collect(me);
@@ -199,7 +199,13 @@ class domain final : private threads::listener {
       tick(c);
     scheme_.enter(c.local);
     c.watch.begin();
-    c.gate.come(c.present + 1);  // its light fence also orders the scheme's announcement
+    come(c, c.present + 1);  // its light fence also orders the scheme's announcement
+  }
+
+  SPOLIA_ALWAYS_INLINE void come(cell& c, std::uint32_t level) noexcept {
+    if (!c.gate.come(level)) [[unlikely]] {
+      if constexpr (cell::scheme_parks) scheme_.unpark(c.local);
+    }
   }
 
   /// The end of an outermost guard. A slow free happens after the announcement was withdrawn, and
@@ -240,7 +246,7 @@ class domain final : private threads::listener {
     const std::uint32_t number = threads::number();
     cell& found = cells_.of(number);
     if (!found.used.load_relaxed()) {
-      presence here(found);  // its last owner's blocks may be under adoption
+      presence here(*this, found);  // its last owner's blocks may be under adoption
       found.release.meter.time_one_in = time_pauses_one_in_;
       found.watch.os_thread.set(threads::os_id());
       if constexpr (requires { scheme_.join(found.local, number, peers{*this}); }) {
@@ -291,12 +297,14 @@ class domain final : private threads::listener {
   // domain_upkeep.hpp
   SPOLIA_NOINLINE void tick(cell& me) noexcept;
   void visit_next_neighbour(cell& me) noexcept;
+  void park_if_idle(cell& other) noexcept;
   void adopt_from_others(cell& me) noexcept;
   bool adopt_from(cell& me, cell& other) noexcept;
   void collect(cell& me) noexcept;
   void thread_left(std::uint32_t n) noexcept override;
   void thread_lost(std::uint32_t n) noexcept override;
   void forget(cell& c) noexcept;
+  friend presence;
   void release_everything();
   void watch_budget() noexcept;
 

@@ -28,7 +28,9 @@ struct alignas(cache_line) alignas(typename Scheme::local) domain_cell {
   std::uint32_t present = 0;               // presences alive; the owner's
   std::uint32_t retired_now = 0;           // blocks retired under the current outermost guard
   bool in_tick = false;  // a deleter that runs in a tick must not start another one
-  biased_gate gate;
+  /// The scheme need not ask for threads whose gate is parked. A cell that no thread has used is.
+  static constexpr bool scheme_parks = requires(Scheme s, typename Scheme::local l) { s.park(l); };
+  biased_gate gate{scheme_parks};
   atomic<bool> used{false};
   pin_watch watch;
   typename Scheme::local local;
@@ -74,8 +76,9 @@ cell_sums sum_of(const Cells& cells) noexcept {
 /// Makes the calling thread's cell its own for a while, inside of guards and outside.
 template <class Cell>
 struct presence {
-  explicit presence(Cell& c) noexcept : of(c), inside(c.depth != 0 ? 1U : 0U) {
-    of.gate.come(++of.present + inside);
+  template <class Domain>
+  presence(Domain& d, Cell& c) noexcept : of(c), inside(c.depth != 0 ? 1U : 0U) {
+    d.come(of, ++of.present + inside);
   }
   ~presence() { of.gate.go(--of.present + inside); }
   presence(const presence&) = delete;

@@ -20,7 +20,7 @@ void domain<Scheme, Release>::tick(cell& me) noexcept {
   const bool chores = me.countdown == 0;
   if (chores) me.countdown = cell::chores_every;
   if (me.in_tick) return;
-  presence here(me);
+  presence here(*this, me);
   me.in_tick = true;
   scheme_.tick(me.local, peers{*this}, sink{*this, me});
   if (chores) {
@@ -41,6 +41,7 @@ void domain<Scheme, Release>::visit_next_neighbour(cell& me) noexcept {
   if (other == nullptr || other == &me) return;
   other->watch.look(!other->gate.looks_idle(), detail::pin_watch::now_ns(),
                     detail::sum_of(cells_).retired_bytes);
+  if constexpr (cell::scheme_parks) park_if_idle(*other);
   const std::uint64_t inflow = other->inflow();
   const bool unchanged = other->inflow_seen.load_relaxed() == inflow;
   other->inflow_seen.store_relaxed(inflow);
@@ -49,6 +50,13 @@ void domain<Scheme, Release>::visit_next_neighbour(cell& me) noexcept {
   adopt_from(me, *other);
   if constexpr (requires { scheme_.adopted(me.local, peers{*this}, sink{*this, me}); }) {
     scheme_.adopted(me.local, peers{*this}, sink{*this, me});
+  }
+}
+
+template <class Scheme, class Release>
+void domain<Scheme, Release>::park_if_idle(cell& other) noexcept {
+  if (other.gate.looks_idle() && scheme_.idle(other.local) && !barred_.load_relaxed()) {
+    other.gate.park([&] { scheme_.park(other.local); });
   }
 }
 

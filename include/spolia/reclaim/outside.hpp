@@ -75,7 +75,7 @@ class domain<Scheme, Release>::outside {
   /// For schemes of pointer protection, which know no regions.
   void retire_anywhere(thread& c, retired* block) noexcept {
     if (of_.wants_tick(c)) of_.tick(c);
-    presence here(c);
+    presence here(of_, c);
     take_strays(c);
     of_.retire(c, block);
     of_.release_.step(c.release, std::exchange(c.retired_now, 0U));
@@ -83,7 +83,7 @@ class domain<Scheme, Release>::outside {
 
   /// Takes in what threads without a cell have retired.
   void adopt_strays(thread& c) noexcept {
-    presence here(c);
+    presence here(of_, c);
     take_strays(c);
   }
 
@@ -96,7 +96,7 @@ class domain<Scheme, Release>::outside {
     for (patience wait; of_.barred_.exchange_acquire(true);) wait.pause();
     if (SPOLIA_FAULT("outside.unbarred")) of_.barred_.store_relaxed(false);
     {
-      presence here(c);
+      presence here(of_, c);
       of_.cells_.for_each([&](std::uint32_t, cell& other) {
         patience wait;
         while (&other != &c && !of_.adopt_from(c, other)) wait.pause();

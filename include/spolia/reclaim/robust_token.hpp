@@ -19,7 +19,7 @@
 //              fence for some hundred blocks, and a compare for each block freed.
 // Progress:    wait-free for operations that nobody stopped; lock-free for those that go on after a
 //              stall, since each repetition means that a round was completed meanwhile.
-// Bound:       threads · (stall_after + 4 · patience), and what one operation retires, and what
+// Bound:       threads · (stall_after + 16 · patience), and what one operation retires, and what
 //              existed when a stalled reader was given its horizon. What is made later is not held
 //              up. Blocks without the domain's header count as old as the world.
 //
@@ -63,7 +63,7 @@ class robust_token : private token {
       .robust = true,
       .cost = "as token, and a look at a word of one's own for each pointer followed",
       .progress = "operations wait-free unless they were stopped, then lock-free",
-      .bound = "threads * (stall_after + 4 * patience), and what existed when a reader stalled"};
+      .bound = "threads * (stall_after + 16 * patience), and what existed when a reader stalled"};
 
   struct options : token::options {
     /// Blocks that a thread lets wait before it gives horizons to those who hold up the token.
@@ -95,18 +95,21 @@ class robust_token : private token {
   using token::due;
   using token::enter;
   using token::epochs;
+  using token::idle;
   using token::join;
+  using token::park;
+  using token::unpark;
 
   template <class Peers, class Sink>
   void tick(local& me, Peers peers, Sink sink) noexcept {
     me.countdown = static_cast<std::int32_t>(options_.tick_every);
     // acquire ← the release in settle(), as in token::tick().
     const std::uint64_t at = at_.load_acquire();
-    if (me.bags.count() >= stall_after_ && impatient(me)) {
+    if (me.bags.count() >= stall_after_ && impatient(me, urge())) {
       force(me, at, peers);
     } else if (at == me.number) {
       pass(me, peers);
-    } else if (impatient(me)) {
+    } else if (impatient(me, patience(peers))) {
       walk(me, at, peers, horizons<Peers>{*this, me, peers});
     }
     catch_up(me, peers, sink);
@@ -126,7 +129,7 @@ class robust_token : private token {
   nothing open(local&) noexcept { return {}; }
   void close(local&, nothing) noexcept {}
   void born(local&, stamp& s) const noexcept {
-    // acquire ← the releases of the round in settle() and settle_horizons(): see above.
+    // acquire ← the releases of the round in end() and settle_horizons(): see above.
     s.birth = round_.load_acquire();
   }
 
@@ -242,11 +245,13 @@ class robust_token : private token {
   template <class Peers>
   void force(local& me, std::uint64_t at, Peers peers) noexcept {
     const bool in_hand = (at & being_moved) != 0;
-    if (in_hand && me.bags.count() < stall_after_ + options_.patience) return;  // give it time
-    if (!take(me, at)) return;
+    if (in_hand && me.bags.count() < stall_after_ + urge()) return;  // give it time
+    // acquire ← the release in end(): if the other mover has ended the round, we see what it saw.
+    const std::uint64_t round = round_.load_acquire();
+    if (!take(me, at, round)) return;
     // How far the other mover has come is not known.
     const std::uint32_t from = in_hand ? 0 : static_cast<std::uint32_t>(at);
-    walk_from(me, from, peers, horizons<Peers>{*this, me, peers, true});
+    walk_from(me, from, round, peers, horizons<Peers>{*this, me, peers, true});
   }
 
   template <class Peers>
@@ -386,8 +391,11 @@ class robust_token : private token {
 
   /// A thread with this many blocks that wait for rounds does not go on before it has tried hard.
   std::uint64_t limit() const noexcept {
-    return std::uint64_t{stall_after_} + 4 * std::uint64_t{options_.patience};
+    return std::uint64_t{stall_after_} + 4 * std::uint64_t{urge()};
   }
+
+  /// So many more blocks wait when somebody who is held up tries again.
+  std::size_t urge() const noexcept { return 4 * std::size_t{options_.patience}; }
 
   const std::uint32_t stall_after_;
   alignas(cache_line) atomic<std::uint64_t> given_{0};  // horizons given and not lifted

@@ -11,11 +11,13 @@
 // Protects:    region. Any structure; nothing is asked of its reads.
 // Cost:        enter: one plain store, leave: one plain store; every `tick_every` operations a look
 //              at two shared words that change once a hop. While all threads run, no fence and no
-//              read-modify-write anywhere. Moving past a thread that is not running operations
-//              costs one membarrier, at most once per `patience` blocks retired by the mover.
+//              read-modify-write anywhere. Moving past a thread that has stopped running
+//              operations costs one membarrier, at most once per `patience` blocks of each thread
+//              retired by the mover, until it is parked; then nothing.
 // Progress:    wait-free for operations. A thread asleep inside a guard stops the ring.
 // Bound:       none when a thread stalls inside a guard. Otherwise about three rounds of blocks, a
-//              round being `tick_every` operations of each thread, or `patience` blocks of one.
+//              round being `tick_every` operations of each thread, or, of one, `patience` blocks
+//              for each thread that there is.
 //
 // Departures from the paper, all because the paper's N threads are fixed and always running:
 //   D1  Each thread announces whether it is inside an operation, and the last round it has seen. So
@@ -28,12 +30,22 @@
 //       thread's own visit does not mark its boundary exactly any more, and two bags become three.
 //   D4  The token is looked at every `tick_every` operations, not at each: the round is then long
 //       enough that the words shared between the threads stay in their caches.
+//   D5  Threads that run no operations for `park_after` rounds are parked, and the token passes
+//   them
+//       over. Their next operation finds the gate closed (biased_gate.hpp) and makes itself known
+//       by a read-modify-write of the round. A thread is parked from the start, until it comes.
 //
 // Why three rounds. Let O be unlinked by X, which then reads the round t; the round was at most t +
 // 1 at the unlinking (epoch_bags.hpp says why). A reader that may hold O began before that, so it
 // announces at most t + 1. The token completes round t + 2 only after it found that reader, in that
 // round, at its tick, between operations, or announcing t + 2; in each case the reader's operation
 // was over. So when the round is t + 3, nobody holds O.
+//
+// Parked threads. A thread that comes back in round r read r by an acquiring read-modify-write, and
+// every round is ended by one too. If r <= t + 1, then round t + 1 was ended after it, and round
+// t + 2 is run by threads that know of that end: to them it is a thread like others. If r >= t + 2,
+// it knows of the end of round t + 1, before which X was found to have ended the operation that
+// unlinked O. So it cannot reach O.
 #pragma once
 
 #include <cstddef>
@@ -65,7 +77,10 @@ class token : public detail::region_reads {
 
   struct options {
     std::uint32_t tick_every = 32;  ///< operations between two looks at the token
-    std::uint32_t patience = 256;   ///< blocks a thread lets wait before it moves a stuck token
+    /// Blocks that a thread lets wait, for each thread that there is, before it moves a stuck
+    /// token. So the membarriers that a thread suffers do not grow in number with the threads.
+    std::uint32_t patience = 96;
+    std::uint32_t park_after = 8;  ///< rounds without an operation; 0: no thread is ever parked
   };
 
   static constexpr bool ticks_regularly = true;
@@ -73,6 +88,8 @@ class token : public detail::region_reads {
   struct local {
     /// round << 1 | inside an operation. Written by the owner only.
     atomic<std::uint64_t> announced{0};
+    /// Written by others while the gate is closed, and by the owner.
+    atomic<bool> parked{true};
     std::int32_t countdown = 1;  // operations until the next tick; 0 or less: overdue
     std::uint32_t number = 0;
     std::size_t pressed_at = 0;  // how much waited when this thread last moved the token
@@ -85,7 +102,6 @@ class token : public detail::region_reads {
     if (o.tick_every == 0 || o.tick_every > 1U << 20U) {
       return "token: tick_every must be between 1 and 1048576";
     }
-    if (o.patience == 0) return "token: patience must be at least 1";
     return nullptr;
   }
 
@@ -105,7 +121,7 @@ class token : public detail::region_reads {
     const std::uint64_t at = at_.load_acquire();
     if (at == me.number) {
       pass(me, peers);
-    } else if (impatient(me)) {
+    } else if (impatient(me, patience(peers))) {
       walk(me, at, peers, nobody{});
     }
     catch_up(me, sink);
@@ -125,6 +141,33 @@ class token : public detail::region_reads {
       me.announced.store_relaxed(me.bags.seen() << 1U);
     } else {
       me.announced.store_release(me.bags.seen() << 1U);
+    }
+  }
+
+  /// Has this thread run no operation for so long that the gate should be closed? Only a hint.
+  bool idle(const local& other) const noexcept {
+    if (options_.park_after == 0 || other.parked.load_relaxed()) return false;
+    const std::uint64_t seen = other.announced.load_relaxed();
+    return (seen & 1U) == 0 && (seen >> 1U) + options_.park_after <= round_.load_relaxed();
+  }
+
+  /// Its gate is closed: until it comes back, it is between two operations.
+  void park(local& other) noexcept {
+    // release → the acquire in is_parked(): its last accesses happen before.
+    other.parked.store_release(true);
+  }
+
+  /// The thread is back, and has announced its operation, if it begins one.
+  void unpark(local& me) noexcept {
+    if (SPOLIA_FAULT("token.stays_parked")) return;
+    me.parked.store_relaxed(false);
+    // release → the acquire in end(): who works in a later round sees us. acquire ← the release
+    // there: if the round was over before, we see the unlinkings that were known by then.
+    if (!SPOLIA_FAULT("token.unpark_by_load")) {
+      round_.fetch_add_acq_rel(0);
+    } else {
+      // acquire ← the release in end(), which is not enough.
+      static_cast<void>(round_.load_acquire());
     }
   }
 
@@ -157,6 +200,7 @@ class token : public detail::region_reads {
   template <class Peers>
   void forked(local& lost, Peers) noexcept {
     lost.announced.store_relaxed(0);
+    lost.parked.store_relaxed(false);  // its gate is open
     lost.bags.forget();
     std::uint64_t moving = lost.number | being_moved;
     at_.cas_strong_relaxed(moving, lost.number);  // it vanished with the token in hand
@@ -176,17 +220,23 @@ class token : public detail::region_reads {
     bool may_pass(std::uint32_t) const noexcept { return false; }
   };
 
-  /// Does enough wait for another try to move the token? Then this counts as one.
-  bool impatient(local& me) const noexcept {
-    if (me.bags.count() < me.pressed_at + options_.patience) return false;
+  /// Do more blocks wait than so many, and those that waited at the last try to move the token in
+  /// this round? Then this counts as a try.
+  bool impatient(local& me, std::size_t blocks) const noexcept {
+    if (me.bags.count() <= me.pressed_at + blocks) return false;
     me.pressed_at = me.bags.count();
     return true;
+  }
+
+  template <class Peers>
+  std::size_t patience(Peers peers) const noexcept {
+    return std::size_t{options_.patience} * peers.high_water();
   }
 
   /// Takes the blocks that have become safe to the sink.
   template <class Sink>
   void catch_up(local& me, Sink sink) noexcept {
-    // acquire ← the release in settle(): every reader's last access of the bags we hand out happens
+    // acquire ← the release in end(): every reader's last access of the bags we hand out happens
     // before this load, through the token's way round. Without it: use after free.
     const std::uint64_t now = round_.load_acquire();
     if (now == me.bags.seen()) return;
@@ -197,26 +247,62 @@ class token : public detail::region_reads {
   /// The token is here and we are between two operations: send it to the next thread.
   template <class Peers>
   void pass(local& me, Peers peers) noexcept {
-    const std::uint32_t all = peers.high_water();
-    const std::uint32_t next = me.number + 1 < all ? me.number + 1 : 0;
-    const local* const there = peers.find(next);
-    const bool running = there != nullptr && (there->announced.load_relaxed() & 1U) != 0;
-    if (running && next != me.number) {
-      const std::uint64_t round = round_.load_relaxed();
-      if (take(me, me.number)) settle(me, next, next == 0, round);
-    } else if (impatient(me)) {
+    const std::uint64_t round = round_.load_relaxed();
+    std::uint32_t next = next_unparked(me.number + 1, peers);
+    if (next >= peers.high_water()) next = next_unparked(0, peers);
+    const bool alone = next == me.number;
+    if (alone ? impatient(me, options_.patience) : is_active(peers.find(next), round)) {
+      // Who is parked is looked up again: who comes back in this round must be seen in the next.
+      if (take(me, me.number, round)) settle(me, next_unparked(me.number + 1, peers), peers, round);
+    } else if (!alone && impatient(me, patience(peers))) {
       // The neighbour may be idle for long; to move past it is worth a heavy fence by now.
       walk(me, me.number, peers, nobody{});
     }
   }
 
-  /// Picks the token up where it stands. Fails if somebody else has: a walker may take it from a
-  /// thread that is just about to pass it.
-  bool take(const local& me, std::uint64_t at) noexcept {
+  /// The first thread from `number` on that is not parked, or the end. Or the last of many that
+  /// are: a walk goes further.
+  template <class Peers>
+  static std::uint32_t next_unparked(std::uint32_t number, Peers peers) noexcept {
+    const std::uint32_t all = peers.high_water();
+    for (int looks = 0; number < all && is_parked(peers.find(number)); ++number) {
+      if (++looks == most_looks) break;
+    }
+    return number;
+  }
+
+  /// A thread without a part is one that has not come yet.
+  static bool is_parked(const local* other) noexcept {
+    // acquire ← the release in park(): what it accessed before happens before us.
+    return other == nullptr || other->parked.load_acquire();
+  }
+
+  /// Does this thread run operations: is it in one, or was it in this round or the last?
+  static bool is_active(const local* other, std::uint64_t round) noexcept {
+    if (other == nullptr) return false;
+    const std::uint64_t seen = other->announced.load_relaxed();
+    return (seen & 1U) != 0 || (seen >> 1U) + 1 >= round;
+  }
+
+  /// Picks the token up where it was seen to stand in `round`. Fails if somebody else has: a walker
+  /// may take it from a thread that is just about to pass it.
+  bool take(const local& me, std::uint64_t at, std::uint64_t round) noexcept {
     if (SPOLIA_FAULT("token.pass_without_taking") && at == me.number) return true;
-    // acquire ← the release in settle(): all that the token's earlier holders know is known to us,
-    // their unlinkings above all, and so ordered before our heavy fence or our next settle().
-    return at_.cas_strong_acquire(at, me.number | being_moved);
+    // acquire ← the release in put_down(): all that the token's earlier holders know is known to
+    // us, their unlinkings above all, and so ordered before our heavy fence or our next settle().
+    std::uint64_t there = at;
+    if (!at_.cas_strong_acquire(there, me.number | being_moved)) return false;
+    if (round_.load_relaxed() == round) return true;
+    // It has gone all the way round since we looked. (A token out of a hand may be anywhere.)
+    put_down(me, (at & being_moved) != 0 ? 0 : at);
+    return false;
+  }
+
+  /// Leaves the token with a thread, if it is still in our hand.
+  void put_down(const local& me, std::uint64_t with) noexcept {
+    std::uint64_t in_hand = me.number | being_moved;
+    // release → the acquires of at_: the next holder sees what we saw, and the new round.
+    at_.cas_strong_release(in_hand, with);
   }
 
   /// Moves the token from where it stands past every thread that has been between two operations in
@@ -225,16 +311,17 @@ class token : public detail::region_reads {
   void walk(local& me, std::uint64_t at, Peers peers, Excuses excuses) noexcept {
     if ((at & being_moved) != 0) return;
     const auto first = static_cast<std::uint32_t>(at);
-    if (!visited(first, me, peers, round_.load_relaxed()) && !excuses.may_pass(first)) {
+    const std::uint64_t round = round_.load_relaxed();
+    if (!visited(first, me, peers, round) && !excuses.may_pass(first)) {
       return;  // not worth a fence
     }
-    if (take(me, at)) walk_from(me, first, peers, excuses);
+    if (take(me, at, round)) walk_from(me, first, round, peers, excuses);
   }
 
   /// The same from thread `next` on, with the token in hand.
   template <class Peers, class Excuses>
-  void walk_from(local& me, std::uint32_t next, Peers peers, Excuses excuses) noexcept {
-    const std::uint64_t round = round_.load_relaxed();
+  void walk_from(local& me, std::uint32_t next, std::uint64_t round, Peers peers,
+                 Excuses excuses) noexcept {
     excuses.approach(next);
     // heavy → the domain's light fence in each operation (D2). Either we see below that a thread is
     // inside an operation, or that operation sees every unlinking known to us and cannot reach its
@@ -243,20 +330,28 @@ class token : public detail::region_reads {
     excuses.arrive();
     const std::uint32_t all = peers.high_water();
     while (next < all && (visited(next, me, peers, round) || excuses.may_pass(next))) ++next;
-    settle(me, next >= all ? 0 : next, next >= all, round);
+    settle(me, next, peers, round);
   }
 
-  /// Puts the token down at a thread, where it is still in our hand. What we know of `round` stays
-  /// true if it is not: then the round may be over, but not twice.
-  void settle(const local& me, std::uint32_t next, bool round_over, std::uint64_t round) noexcept {
-    // release → the acquire in catch_up().
-    if (round_over && round_.cas_strong_release(round, round + 1)) {
-      const std::uint64_t now = trace::on() ? trace::ticks() : 0;
-      trace::record(trace::event::epoch_advanced, now, now, 1);
+  /// Puts the token down at thread `next`, or at the first of the next round if that is behind the
+  /// last one; where it is still in our hand. What we know of `round` stays true if it is not: then
+  /// the round may be over, but not twice.
+  template <class Peers>
+  void settle(const local& me, std::uint32_t next, Peers peers, std::uint64_t round) noexcept {
+    if (next >= peers.high_water()) {
+      end(round);
+      // Only now: a thread that comes back before the end must be seen in the new round.
+      next = next_unparked(0, peers);
     }
-    std::uint64_t in_hand = me.number | being_moved;
-    // release → the acquires of at_: the next holder sees what we saw (and the new round).
-    at_.cas_strong_release(in_hand, next);
+    put_down(me, next);
+  }
+
+  void end(std::uint64_t round) noexcept {
+    // release → the acquires in catch_up() and unpark(). acquire ← the release in unpark(): those
+    // who work in the next round, after us, see that the thread is back.
+    if (!round_.cas_strong_acq_rel(round, round + 1)) return;
+    const std::uint64_t now = trace::on() ? trace::ticks() : 0;
+    trace::record(trace::event::epoch_advanced, now, now, 1);
   }
 
   /// Has this thread been between two operations since `round`, the present one, began? While we
@@ -266,12 +361,13 @@ class token : public detail::region_reads {
                std::uint64_t round) const noexcept {
     if (number == me.number) return true;  // ticks happen between operations
     const local* const other = peers.find(number);
-    if (other == nullptr) return true;
+    if (is_parked(other)) return true;
     // acquire ← the releases in enter() and leave(): what it accessed before happens before us.
     const std::uint64_t seen = other->announced.load_acquire();
     return (seen & 1U) == 0 || seen >> 1U == round;
   }
 
+  static constexpr int most_looks = 16;
   static constexpr std::uint64_t being_moved = std::uint64_t{1} << 63U;
 
   options options_;
