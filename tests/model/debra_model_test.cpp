@@ -19,7 +19,8 @@ using debra_domain = domain<debra, batch>;
 using debra_blocks = shared_blocks<debra_domain>;
 
 std::shared_ptr<debra_blocks> eager_debra() {
-  return std::make_shared<debra_blocks>(debra_domain::options{.scheme = {.scan_every = 1}});
+  return std::make_shared<debra_blocks>(
+      debra_domain::options{.scheme = {.scan_every = 1, .min_looks = 1}});
 }
 
 /// A reader comes while a writer takes the block away and moves the epoch on: two looks for each.
