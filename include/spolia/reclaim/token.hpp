@@ -211,9 +211,10 @@ class token : public detail::region_reads {
   }
 
   /// Picks the token up where it stands. Fails if somebody else has: a walker may take it from a
-  /// thread that is just about to pass it.
+  /// thread that is just about to pass it. Who goes on without the token may end a round in which
+  /// it has not looked at everybody. No fault is planted for that: two threads, which is what can
+  /// be explored, only have one such round at a time, and three rounds leave room for it.
   bool take(const local& me, std::uint64_t at) noexcept {
-    if (SPOLIA_FAULT("token.pass_without_taking") && at == me.number) return true;
     // acquire ← the release in settle(): all that the token's earlier holders know is known to us,
     // their unlinkings above all, and so ordered before our heavy fence or our next settle().
     return at_.cas_strong_acquire(at, me.number | being_moved);
