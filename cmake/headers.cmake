@@ -36,6 +36,7 @@ set(SPOLIA_HEADERS
     include/spolia/map/detail/avl_tree.hpp
     include/spolia/map/detail/external_bst_audit.hpp
     include/spolia/map/detail/external_bst_tree.hpp
+    include/spolia/map/detail/face.hpp
     include/spolia/map/detail/fresh.hpp
     include/spolia/map/detail/list_chain.hpp
     include/spolia/map/detail/scan.hpp

@@ -18,6 +18,9 @@
 #include <string>
 #include <vector>
 
+#include <spolia/base/ticks.hpp>
+#include <spolia/base/trace.hpp>
+
 namespace spolia::core {
 
 constinit thread_local this_thread here{};
@@ -123,7 +126,14 @@ class registry {
   pthread_key_t key_{};
 };
 
-std::uint32_t join() { return registry::get().join(); }
+std::uint32_t join() {
+  const std::uint32_t number = registry::get().join();
+  if (trace_session.load(std::memory_order_relaxed) != 0) {
+    const std::uint64_t now = ticks::read();
+    trace_record(trace_event::thread_joined, now, now, 0);
+  }
+  return number;
+}
 std::uint32_t high_water() noexcept { return registry::get().high_water(); }
 void listen(listener& l) noexcept { registry::get().listen(l); }
 void unlisten(listener& l) noexcept { registry::get().unlisten(l); }

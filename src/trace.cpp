@@ -145,6 +145,7 @@ ring* own_ring(std::uint64_t session) noexcept {
   std::uint32_t number = 0;
   try {
     number = here.number_plus_one != 0 ? here.number_plus_one - 1 : join();
+    if (mine != nullptr) return mine;  // joining is an event itself
   } catch (const std::bad_alloc&) {
     return nullptr;
   }

@@ -123,6 +123,7 @@ std::uint64_t total(const std::vector<line>& lines, const std::string& what) {
 
 class Trace : public testing::Test {
  protected:
+  void SetUp() override { spolia::threads::number(); }  // whose coming would be an event
   void TearDown() override {
 #if !SPOLIA_TSAN
     no_memory = false;
@@ -221,7 +222,7 @@ TEST_F(Trace, ANewTraceForgetsTheOldOne) {
   EXPECT_EQ(total(written(), "batch_freed"), 36U);
 }
 
-TEST_F(Trace, KeepsEventsOfEndedThreadsAndTellsThatTheyLeft) {
+TEST_F(Trace, KeepsEventsOfEndedThreadsAndTellsThatTheyCameAndLeft) {
   ASSERT_TRUE(trace::start());
   std::uint32_t number = 0;
   std::thread([&] {
@@ -230,11 +231,22 @@ TEST_F(Trace, KeepsEventsOfEndedThreadsAndTellsThatTheyLeft) {
   }).join();
   trace::stop();
   const std::vector<line> lines = written();
-  ASSERT_EQ(lines.size(), 2U);
-  EXPECT_EQ(lines[0].count, 9U);
-  EXPECT_EQ(lines[0].thread, number);
-  EXPECT_EQ(lines[1].what, "thread_left");
-  EXPECT_EQ(lines[1].thread, number);
+  ASSERT_EQ(lines.size(), 3U);
+  EXPECT_EQ(lines[0].what, "thread_joined");
+  EXPECT_EQ(lines[1].count, 9U);
+  EXPECT_EQ(lines[2].what, "thread_left");
+  for (const line& l : lines) EXPECT_EQ(l.thread, number);
+  EXPECT_TRUE(written().empty());
+}
+
+TEST_F(Trace, AThreadThatComesByItsFirstEventHasOneRing) {
+  ASSERT_TRUE(trace::start());
+  std::thread([] { trace::record(event::batch_freed, 1, 2, 9); }).join();
+  const std::vector<line> lines = written();
+  ASSERT_EQ(lines.size(), 3U);
+  EXPECT_EQ(lines[0].what, "thread_joined");
+  EXPECT_EQ(lines[1].what, "batch_freed");
+  EXPECT_EQ(lines[2].what, "thread_left");
   EXPECT_TRUE(written().empty());
 }
 
@@ -297,14 +309,14 @@ TEST_F(Trace, WhatIsOverwrittenWhileItIsWrittenCountsAsLost) {
 TEST_F(Trace, DropsAndCountsWithoutMemory) {
   ASSERT_TRUE(trace::start());
   std::thread([] {
-    spolia::threads::number();
     no_memory = true;
+    spolia::threads::number();
     for (int i = 0; i < 5; ++i) trace::record(event::batch_freed, 1, 2, 1);
     no_memory = false;
     trace::record(event::batch_freed, 1, 2, 100);
   }).join();
   const std::vector<line> lines = written();
-  EXPECT_EQ(total(lines, "dropped"), 5U);
+  EXPECT_EQ(total(lines, "dropped"), 6U) << "that the thread came, too";
   EXPECT_EQ(total(lines, "batch_freed"), 100U);
   EXPECT_EQ(total(written(), "dropped"), 0U) << "reported once";
 }
@@ -352,7 +364,7 @@ TEST_F(Trace, DrainedWhileRunningNothingIsTornOrLostUncounted) {
   for (auto& t : crowd) t.join();
   trace::stop();
   drain();
-  EXPECT_EQ(seen, 3 * (each + 1)) << "each thread also tells that it left";
+  EXPECT_EQ(seen, 3 * (each + 2)) << "each thread also tells that it came and left";
 }
 
 TEST_F(Trace, StartsAndStopsWhileThreadsRecordAndEnd) {

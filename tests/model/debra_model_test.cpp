@@ -19,7 +19,8 @@ using debra_domain = domain<debra, batch>;
 using debra_blocks = shared_blocks<debra_domain>;
 
 std::shared_ptr<debra_blocks> eager_debra() {
-  return std::make_shared<debra_blocks>(debra_domain::options{.scheme = {.scan_every = 1}});
+  return std::make_shared<debra_blocks>(
+      debra_domain::options{.scheme = {.scan_every = 1, .min_looks = 1}});
 }
 
 /// A reader comes while a writer takes the block away and moves the epoch on: two looks for each.
@@ -50,9 +51,31 @@ void the_epoch_moves_on_before_the_unlinking(model::scenario& run) {
   run.finally([=] { s->clear(); });
 }
 
+/// The epochs run ahead of a writer that has looked at its epoch and not announced it yet.
+void epochs_run_ahead_of_an_operation(model::scenario& run) {
+  auto s = eager_debra();
+  run.name(s->source, "source");
+  run.thread([=] {
+    s->run_on(6);
+    s->look();
+  });
+  run.thread([=] {
+    s->take_away();
+    s->run_on(1);
+  });
+  run.finally([=] { s->clear(); });
+}
+
 TEST(debra_model, readers_are_safe) {
   expect_clean(a_reader_comes_late, at_most(2));
   expect_clean(the_epoch_moves_on_before_the_unlinking, at_most(2));
+}
+TEST(debra_model, readers_are_safe_though_epochs_run_ahead) {
+  expect_clean(epochs_run_ahead_of_an_operation, at_most_in_order(2));
+}
+TEST(debra_model, a_block_has_the_epoch_of_its_retirement) {
+  expect_found(epochs_run_ahead_of_an_operation, "debra.stale_tag", at_most_in_order(2),
+               "data race");
 }
 TEST(debra_model, advancing_needs_the_heavy_fence) {
   expect_found(a_reader_comes_late, "debra.no_heavy", at_most(2), "data race");

@@ -38,6 +38,7 @@ struct shared_bag {
     typename domain_type::options o;
     if constexpr (requires { o.scheme.tick_every; }) o.scheme = {.tick_every = 1, .patience = 0};
     if constexpr (requires { o.scheme.scan_every; }) o.scheme.scan_every = 1;
+    if constexpr (requires { o.scheme.min_looks; }) o.scheme.min_looks = 1;
     return o;
   }
   void take(std::size_t slot) { taken[slot] = bag->take().value_or(0); }

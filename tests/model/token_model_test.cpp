@@ -52,10 +52,34 @@ void the_round_moves_on_before_the_unlinking(model::scenario& run) {
   run.finally([=] { s->clear(); });
 }
 
+/// The reader's thread has moved the token as far as it goes, before or while the writer is in its
+/// operation, when it looks.
+void rounds_run_ahead_of_an_operation(model::scenario& run) {
+  auto s = eager_token();
+  run.name(s->source, "source");
+  run.thread([=] {
+    s->take_away(1);
+    s->run_on(2);
+    s->look();
+  });
+  run.thread([=] {
+    s->take_away();
+    s->run_on(3);
+  });
+  run.finally([=] { s->clear(); });
+}
+
 TEST(token_model, readers_are_safe) {
   expect_clean(a_reader_comes_late, at_most(2));
   expect_clean(the_round_moves_on_before_the_unlinking, at_most(1));
   expect_clean(the_round_moves_on_before_the_unlinking, at_most_in_order(2));
+}
+TEST(token_model, readers_are_safe_though_rounds_run_ahead) {
+  expect_clean(rounds_run_ahead_of_an_operation, at_most_in_order(2));
+}
+TEST(token_model, a_block_has_the_round_of_its_retirement) {
+  expect_found(rounds_run_ahead_of_an_operation, "token.stale_tag", at_most_in_order(2),
+               "data race");
 }
 TEST(token_model, moving_past_a_thread_needs_the_heavy_fence) {
   expect_found(a_reader_comes_late, "token.no_heavy", at_most(2), "data race");

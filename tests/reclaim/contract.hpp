@@ -7,12 +7,11 @@
 
 #include <cstdint>
 #include <optional>
-#include <thread>
-#include <utility>
 
 #include <spolia/reclaim.hpp>
 
 #include "support/all_domains.hpp"
+#include "support/elsewhere.hpp"
 #include "support/ledger.hpp"
 
 namespace spolia::test {
@@ -48,12 +47,6 @@ T* hold(Guard& guard, const atomic<T*>& source, unsigned slot = 0) {
     guard.keep(p, slot);
     return p;
   });
-}
-
-/// Runs `f()` on a thread of its own, to its end.
-template <class F>
-void on_another_thread(F&& f) {
-  std::thread(std::forward<F>(f)).join();
 }
 
 }  // namespace spolia::test

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <dlfcn.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -15,6 +14,7 @@
 #include <spolia/reclaim.hpp>
 
 #include "reclaim/plugin.hpp"
+#include "support/elsewhere.hpp"
 #include "support/parked_thread.hpp"
 
 namespace {
@@ -99,15 +99,7 @@ TEST(contract_plugin, a_fork_after_unloading_calls_nothing_that_is_gone) {
     plugin gone(SPOLIA_FIRST_PLUGIN);
     gone.work(10);
   }
-  const pid_t child = fork();
-  if (child == 0) {
-    alarm(30);
-    use_own_domain();
-    _exit(0);
-  }
-  int status = -1;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+  EXPECT_EQ(status_of_child([] { use_own_domain(); }), 0);
 }
 
 }  // namespace

@@ -3,9 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -160,20 +157,6 @@ TYPED_TEST(contract_threads, a_stalled_reader_holds_up_no_more_than_stated) {
     EXPECT_TRUE(drain_all(d));
   }
   book.expect_empty();
-}
-
-/// Runs `f` in a child; its status is 0 if no expectation failed there and it did not hang.
-template <class F>
-int status_of_child(F f) {
-  const pid_t child = fork();
-  if (child == 0) {
-    alarm(30);
-    f();
-    _exit(testing::Test::HasFailure() ? 1 : 0);
-  }
-  int status = -1;
-  EXPECT_EQ(waitpid(child, &status, 0), child);
-  return status;
 }
 
 TYPED_TEST(contract_threads, a_forked_child_goes_on_alone) {

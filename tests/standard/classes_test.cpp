@@ -6,8 +6,6 @@
 #include <gtest/gtest.h>
 
 #include <pthread.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <memory>
@@ -19,6 +17,7 @@
 #include <spolia/hazard_pointer.hpp>
 #include <spolia/rcu.hpp>
 
+#include "support/elsewhere.hpp"
 #include "support/ledger.hpp"
 #include "support/parked_thread.hpp"
 
@@ -41,11 +40,6 @@ void expect_all_reclaimed(const ledger& book) {
   EXPECT_TRUE(spolia::hazard_pointer_clean_up());
   spolia::rcu_barrier();
   book.expect_empty();
-}
-
-template <class F>
-void on_another_thread(F&& f) {
-  std::thread(std::forward<F>(f)).join();
 }
 
 TEST(standard_thread_exit, what_an_ended_thread_has_retired_is_reclaimed) {
@@ -250,20 +244,6 @@ TEST_F(standard_misuse, an_empty_hazard_pointer_protects_nothing) {
 }
 
 #endif
-
-/// Runs `f` in a child; its status is 0 if no expectation failed there and it did not hang.
-template <class F>
-int status_of_child(F f) {
-  const pid_t child = fork();
-  if (child == 0) {
-    alarm(30);
-    f();
-    _exit(testing::Test::HasFailure() ? 1 : 0);
-  }
-  int status = -1;
-  EXPECT_EQ(waitpid(child, &status, 0), child);
-  return status;
-}
 
 TEST(standard_fork, a_child_goes_on_alone) {
   ledger book;

@@ -81,6 +81,7 @@ typename Domain::options eager() {
   if constexpr (requires { o.scheme.patience; }) o.scheme.patience = 0;
   if constexpr (requires { o.scheme.stall_after; }) o.scheme.stall_after = 1;
   if constexpr (requires { o.scheme.scan_every; }) o.scheme.scan_every = 1;
+  if constexpr (requires { o.scheme.min_looks; }) o.scheme.min_looks = 1;
   if constexpr (requires { o.scheme.scan_at; }) o.scheme.scan_at = 1;
   if constexpr (requires { o.scheme.advance_every; }) o.scheme.advance_every = 1;
   if constexpr (requires { o.scheme.attempts; }) o.scheme.attempts = 0;

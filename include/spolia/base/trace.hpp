@@ -46,7 +46,7 @@ enum class trace_event : std::uint8_t {
   epoch_advanced,     ///< count: the new epoch
   grace_period,       ///< waited for readers; count: how many
   partition_dropped,  ///< a partition of versions went at one stroke; count: versions
-  thread_joined,      ///< count: 0
+  thread_joined,      ///< count: 0; recorded when the thread first uses the library
   thread_left,        ///< count: 0; recorded by the trace itself
   neutralized,        ///< a stalled reader was made to restart; count: 1
 };

@@ -14,13 +14,15 @@
 // Departures:  Leaves are a type of their own, without tag or mark. No node has a search key: who
 //              makes a violation looks for it on the way to its own key, from the root, until there
 //              is none; so rebalancing is a loop, and each step is an operation of its own.
-// Domain:      any scheme. Where a scheme does not protect what a removed node leads to (pointer
-// and
+// Domain:      any scheme. Where a scheme does not protect what a removed node leads to (pointer or
 //              era protection), a search that finds itself in one starts over; and where it
 //              protects single pointers only, keys and values must lie in the leaves, since one
 //              leaf names many. The tree has a domain of its own, or shares one.
 // Threads:     everything but construction, destruction and audit() may run beside everything.
 // Order:       insert, insert_or_assign, erase, find, contains, visit are linearizable.
+// Scans:       for_each and range copy a leaf at a time, and allocate once. The pairs of one leaf
+// are
+//              of one moment, those of different leaves need not be.
 // Progress:    updates are lock-free. find, contains, visit and each leaf of a range only read, as
 //              many nodes as the tree is high: logarithmic, but for violations under repair.
 // Errors:      an update that throws (std::bad_alloc, or what copying a key or making a value
@@ -45,11 +47,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 #include <spolia/base/backoff.hpp>
 #include <spolia/base/config.hpp>
@@ -57,6 +57,8 @@
 #include <spolia/map/detail/abtree_nodes.hpp>
 #include <spolia/map/detail/abtree_search.hpp>
 #include <spolia/map/detail/abtree_steps.hpp>
+#include <spolia/map/detail/face.hpp>
+#include <spolia/map/detail/scan.hpp>
 #include <spolia/reclaim/concepts.hpp>
 #include <spolia/reclaim/domain.hpp>
 #include <spolia/reclaim/guard.hpp>
@@ -68,28 +70,29 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 /// allocators.
 inline constexpr unsigned abtree_degree = 14;
 
-template <class Key, class Value, class Domain = domain<>, class Compare = std::less<Key>,
-          unsigned Degree = abtree_degree>
-class abtree {
+namespace detail {
+
+template <class Key, class Value, class Domain, class Compare, unsigned Degree>
+class abtree_core {
   static_assert(protects_stepwise_search<typename Domain::scheme_type>,
                 "abtree: this scheme does not protect a search that goes from node to node");
   static_assert(!protects_single_pointers<typename Domain::scheme_type> ||
-                    detail::abtree_nodes<Key, Value, Domain, Compare, Degree>::value_in_leaf,
+                    abtree_nodes<Key, Value, Domain, Compare, Degree>::value_in_leaf,
                 "abtree: under a scheme that protects single pointers keys and values must lie in "
                 "the leaves: trivially copyable and at most 16 bytes each");
   static_assert(
       std::is_nothrow_destructible_v<Key> && std::is_nothrow_destructible_v<Value>,
       "abtree: destructors of keys and values run where nobody can catch what they throw");
 
-  using nodes = detail::abtree_nodes<Key, Value, Domain, Compare, Degree>;
-  using steps = detail::abtree_steps<nodes, Domain, Degree>;
-  using search = detail::abtree_search<Key, nodes, Domain, Compare, Degree>;
+  using nodes = abtree_nodes<Key, Value, Domain, Compare, Degree>;
+  using steps = abtree_steps<nodes, Domain, Degree>;
+  using search = abtree_search<Key, nodes, Domain, Compare, Degree>;
   using leaf = typename nodes::leaf;
   using internal = typename nodes::internal;
   using entry = typename nodes::entry;
   using payload = typename nodes::payload;
   using guard = typename Domain::guard;
-  using owner = typename detail::scx<internal>::owner;
+  using owner = typename scx<internal>::owner;
   using spot = typename search::spot;
   using status = typename search::status;
   using wanted = typename search::wanted;
@@ -100,135 +103,22 @@ class abtree {
   using domain_type = Domain;
   using key_compare = Compare;
 
-  /// An empty map with a domain of its own. May throw std::bad_alloc.
-  explicit abtree(Compare less = Compare())
-      : own_(std::make_unique<Domain>()),
-        steps_(*own_, entry_),
-        search_(entry_, steps_.records(), std::move(less)) {
-    plant();
+  abtree_core(Domain& home, Compare less)
+      : steps_(home, entry_), search_(entry_, steps_.records(), std::move(less)) {
+    const typename nodes::item none{};
+    entry_.child(0).store_relaxed(home.template make<leaf>(&none, 0U));
   }
-  /// An empty map whose nodes go through `shared`, which must outlive it. May throw std::bad_alloc.
-  explicit abtree(Domain& shared, Compare less = Compare())
-      : steps_(shared, entry_), search_(entry_, steps_.records(), std::move(less)) {
-    plant();
-  }
-  abtree(const abtree&) = delete;
-  abtree& operator=(const abtree&) = delete;
-  ~abtree() { fell(entry_.child(0).load_relaxed()); }
+  abtree_core(const abtree_core&) = delete;
+  abtree_core& operator=(const abtree_core&) = delete;
+  ~abtree_core() { fell(entry_.child(0).load_relaxed()); }
 
-  Domain& domain() const noexcept { return steps_.home(); }
-
-  /// True if `key` was absent and now maps to `value`; false: nothing has changed. `value` is moved
-  /// from only after the key was found absent.
-  template <class V = Value>
-    requires std::constructible_from<Value, V>
-  bool insert(const Key& key, V&& value) {
-    return put<false>(key, std::forward<V>(value));
-  }
-
-  /// True if `key` was absent; false if its value was replaced. Either way it now maps to `value`.
-  template <class V = Value>
-    requires std::constructible_from<Value, V>
-  bool insert_or_assign(const Key& key, V&& value) {
-    return put<true>(key, std::forward<V>(value));
-  }
-
-  /// True if `key` was present and is no more.
-  bool erase(const Key& key) {
-    const owner me = steps_.records().me();
-    guard g = domain().enter();
-    for (;;) {
-      const spot s = search_.locate(g, key, wanted::present);
-      if (!s.found) return false;
-      if (s.is != status::free) {
-        clear_way(g, s.is, s.info);
-        continue;
-      }
-      if (!substitute(me, s, typename nodes::without{s.at})) continue;
-      if constexpr (!nodes::value_in_leaf) g.retire(s.low->contents[s.at]);
-      me.mine->erased.add();
-      const bool small = s.low->size <= steps::least;
-      g.retire(s.low);
-      if (small) rebalance(g, me, key);
-      return true;
-    }
-  }
-
-  /// A copy of the value that `key` maps to.
-  std::optional<Value> find(const Key& key) const
-    requires std::copy_constructible<Value>
-  {
-    std::optional<Value> found;
-    visit(key, [&](const Value& value) { found.emplace(value); });
-    return found;
-  }
-
-  bool contains(const Key& key) const {
-    guard g = domain().enter();
-    return search_.contains(g, key);
-  }
-
-  /// Calls f(const Value&) if the key is present, and says whether it was. f runs under a guard:
-  /// while it does no removed memory can be freed, so keep it short, and take no lock. f may use
-  /// this tree.
-  template <class F>
-    requires std::invocable<F, const Value&>
-  bool visit(const Key& key, F&& f) const {
-    guard g = domain().enter();
-    const auto hit = search_.look_up(g, key);
-    if (!hit.found) return false;
-    if constexpr (nodes::value_in_leaf) {
-      std::forward<F>(f)(hit.content);
-    } else {
-      std::forward<F>(f)(hit.content->value);
-    }
-    return true;
-  }
-
-  /// Calls f(key, value) for all pairs in ascending order; f returns nothing, or false to stop. A
-  /// key present during the whole call is seen exactly once, one absent during the whole call is
-  /// not seen. The pairs of one leaf are of one moment, those of different leaves need not be. f
-  /// runs outside of guards, on copies, and may change the tree. Copies a leaf at a time; allocates
-  /// once.
-  template <class F>
-  void for_each(F&& f) const {
-    scan(nullptr, nullptr, f);
-  }
-
-  /// The same for the keys from `lo` on and in front of `hi`.
-  template <class F>
-  void range(const Key& lo, const Key& hi, F&& f) const {
-    if (search_.less()(lo, hi)) scan(&lo, &hi, f);
-  }
-
-  /// How many pairs there are. Updates under way may be counted or not, and while there are any the
-  /// sum can be off by as many. Linear in the number of threads.
-  std::size_t size_approx() const noexcept {
-    std::uint64_t inserted = 0;
-    std::uint64_t erased = 0;
-    steps_.records().for_each([&](const auto& cell) {
-      erased += cell.erased.value();
-      inserted += cell.inserted.value();
-    });
-    return inserted > erased ? static_cast<std::size_t>(inserted - erased) : 0;
-  }
-  bool empty_approx() const noexcept { return size_approx() == 0; }
-
-  /// Looks the whole tree over, for tests. Nobody may use the tree meanwhile.
-  detail::abtree_findings audit() const {
-    return detail::abtree_auditor<nodes, Compare, Degree, steps::least>(search_.less())
-        .look_over(entry_);
-  }
-
- private:
-  using fresh_leaf = detail::unpublished<Domain, leaf>;
-  using fresh_entry = detail::unpublished<Domain, entry>;
+  Domain& home() const noexcept { return steps_.home(); }
 
   template <bool Assign, class V>
   bool put(const Key& key, V&& value) {
     const owner me = steps_.records().me();
-    guard g = domain().enter();
-    fresh_entry made(domain(), nullptr);
+    guard g = home().enter();
+    fresh_entry made(home(), nullptr);
     payload content{};
     for (bool ready = false;;) {
       const spot s = search_.locate(g, key, Assign ? wanted::either : wanted::absent);
@@ -253,6 +143,86 @@ class abtree {
     }
   }
 
+  bool erase(const Key& key) {
+    const owner me = steps_.records().me();
+    guard g = home().enter();
+    for (;;) {
+      const spot s = search_.locate(g, key, wanted::present);
+      if (!s.found) return false;
+      if (s.is != status::free) {
+        clear_way(g, s.is, s.info);
+        continue;
+      }
+      if (!substitute(me, s, typename nodes::without{s.at})) continue;
+      if constexpr (!nodes::value_in_leaf) g.retire(s.low->contents[s.at]);
+      me.mine->erased.add();
+      const bool small = s.low->size <= steps::least;
+      g.retire(s.low);
+      if (small) rebalance(g, me, key);
+      return true;
+    }
+  }
+
+  bool contains(const Key& key) const {
+    guard g = home().enter();
+    return search_.contains(g, key);
+  }
+
+  template <class F>
+  bool visit(const Key& key, F&& f) const {
+    guard g = home().enter();
+    const auto hit = search_.look_up(g, key);
+    if (!hit.found) return false;
+    if constexpr (nodes::value_in_leaf) {
+      std::forward<F>(f)(hit.content);
+    } else {
+      std::forward<F>(f)(hit.content->value);
+    }
+    return true;
+  }
+
+  template <class F>
+  void scan(const Key* from, const Key* to, F& f) const {
+    if (from != nullptr && to != nullptr && !search_.less()(*from, *to)) return;
+    pairs<Key, Value> batch;
+    batch.reserve(search::chunk_size);
+    std::optional<Key> at;
+    if (from != nullptr) at.emplace(*from);
+    bool behind = false;
+    for (bool last = false; !last;) {
+      batch.clear();
+      {
+        guard g = home().enter();
+        const auto c = search_.next_chunk(g, at ? &*at : nullptr, behind, to);
+        for (unsigned i = 0; i < c.count; ++i) batch.push_back(copy_of(c.items[i]));
+        behind = c.more;
+        last = !c.more && (c.limit == nullptr || (to != nullptr && !search_.less()(*c.limit, *to)));
+        if (!c.more && !last) at.emplace(*c.limit);
+      }
+      if (behind) at.emplace(batch.back().first);
+      if (!show(batch, f)) return;
+    }
+  }
+
+  std::size_t size_approx() const noexcept {
+    std::uint64_t inserted = 0;
+    std::uint64_t erased = 0;
+    steps_.records().for_each([&](const auto& cell) {
+      erased += cell.erased.value();
+      inserted += cell.inserted.value();
+    });
+    return inserted > erased ? static_cast<std::size_t>(inserted - erased) : 0;
+  }
+
+  /// See abtree::audit.
+  abtree_findings audit() const {
+    return abtree_auditor<nodes, Compare, Degree, steps::least>(search_.less()).look_over(entry_);
+  }
+
+ private:
+  using fresh_leaf = unpublished<Domain, leaf>;
+  using fresh_entry = unpublished<Domain, entry>;
+
   /// Before another search: finishes what is under way, or waits to see what others have done.
   void clear_way(guard& g, status is, std::uint64_t info) noexcept {
     if (is == status::busy) {
@@ -268,7 +238,7 @@ class abtree {
     if constexpr (nodes::value_in_leaf) {
       return Value(std::forward<V>(value));
     } else {
-      made.hold(domain().template make<entry>(key, std::forward<V>(value)));
+      made.hold(home().template make<entry>(key, std::forward<V>(value)));
       return made.get();
     }
   }
@@ -276,7 +246,7 @@ class abtree {
   /// Puts a changed copy in the leaf's place. False: somebody else was faster.
   template <class Change>
   bool substitute(owner me, const spot& s, const Change& change) {
-    fresh_leaf made(domain(), domain().template make<leaf>(*s.low, change));
+    fresh_leaf made(home(), home().template make<leaf>(*s.low, change));
     if (!steps_.replace(me, s.parent, s.info, s.index, s.low, made.get())) return false;
     made.release();
     return true;
@@ -321,58 +291,39 @@ class abtree {
     }
   }
 
-  template <class F>
-  void scan(const Key* from, const Key* to, F& f) const {
-    std::vector<std::pair<Key, Value>> pairs;
-    pairs.reserve(search::chunk_size);
-    std::optional<Key> at;
-    if (from != nullptr) at.emplace(*from);
-    bool behind = false;
-    for (bool last = false; !last;) {
-      pairs.clear();
-      {
-        guard g = domain().enter();
-        const auto c = search_.next_chunk(g, at ? &*at : nullptr, behind, to);
-        for (unsigned i = 0; i < c.count; ++i) pairs.push_back(copy_of(c.items[i]));
-        behind = c.more;
-        last = !c.more && (c.limit == nullptr || (to != nullptr && !search_.less()(*c.limit, *to)));
-        if (!c.more && !last) at.emplace(*c.limit);
-      }
-      if (behind) at.emplace(pairs.back().first);
-      for (const auto& [key, value] : pairs) {
-        if constexpr (std::is_void_v<std::invoke_result_t<F&, const Key&, const Value&>>) {
-          f(key, value);
-        } else if (!f(key, value)) {
-          return;
-        }
-      }
-    }
-  }
-
-  void plant() {
-    const typename nodes::item none{};
-    entry_.child(0).store_relaxed(domain().template make<leaf>(&none, 0U));
-  }
-
   /// Ends all nodes below and with `n`. As deep as the tree is high.
   void fell(typename nodes::node* n) noexcept {
     if (n->is_leaf) {
       leaf* const l = steps::as_leaf(n);
       if constexpr (!nodes::value_in_leaf) {
-        for (unsigned i = 0; i < l->size; ++i) domain().destroy(l->contents[i]);
+        for (unsigned i = 0; i < l->size; ++i) home().destroy(l->contents[i]);
       }
-      domain().destroy(l);
+      home().destroy(l);
     } else {
       internal* const i = steps::as_internal(n);
       for (unsigned c = 0; c < i->size; ++c) fell(i->child(c).load_relaxed());
-      domain().destroy(i);
+      home().destroy(i);
     }
   }
 
-  std::unique_ptr<Domain> own_;
   internal entry_;  // its one child is the root; never removed
   steps steps_;
   search search_;
+};
+
+}  // namespace detail
+
+/// See the top of this file, and map/detail/face.hpp for what one can do with it.
+template <class Key, class Value, class Domain = domain<>, class Compare = std::less<Key>,
+          unsigned Degree = abtree_degree>
+class abtree : public detail::map_face<detail::abtree_core<Key, Value, Domain, Compare, Degree>> {
+  using face = detail::map_face<detail::abtree_core<Key, Value, Domain, Compare, Degree>>;
+
+ public:
+  using face::face;
+
+  /// Looks the whole tree over, for tests. Nobody may use the tree meanwhile.
+  detail::abtree_findings audit() const { return this->core().audit(); }
 };
 
 }  // namespace spolia::inline SPOLIA_FLAVOUR

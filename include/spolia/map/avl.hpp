@@ -59,11 +59,8 @@
 //              map is gone if the domain is shared; their destructors must not throw.
 #pragma once
 
-#include <concepts>
 #include <cstddef>
 #include <functional>
-#include <memory>
-#include <optional>
 #include <type_traits>
 #include <utility>
 
@@ -73,15 +70,17 @@
 #include <spolia/map/detail/avl_balance.hpp>
 #include <spolia/map/detail/avl_nodes.hpp>
 #include <spolia/map/detail/avl_tree.hpp>
+#include <spolia/map/detail/face.hpp>
 #include <spolia/map/detail/scan.hpp>
 #include <spolia/map/size_counter.hpp>
 #include <spolia/reclaim/concepts.hpp>
 #include <spolia/reclaim/domain.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
+namespace detail {
 
-template <class Key, class Value, class Domain = domain<>, class Compare = std::less<Key>>
-class avl {
+template <class Key, class Value, class Domain, class Compare>
+class avl_core {
   static_assert(
       protects_regions<typename Domain::scheme_type>,
       "avl: it follows and locks nodes that others may have removed, and this scheme does "
@@ -89,9 +88,8 @@ class avl {
   static_assert(std::is_nothrow_destructible_v<Key> && std::is_nothrow_destructible_v<Value>,
                 "avl: destructors of keys and values run where nobody can catch what they throw");
 
-  using tree = detail::avl_tree<Key, Value, Domain, Compare>;
+  using tree = avl_tree<Key, Value, Domain, Compare>;
   using guard = typename Domain::guard;
-  using outcome = detail::outcome;
   using content = typename tree::content;
   using place = typename tree::place;
   using node = typename tree::node;
@@ -102,39 +100,33 @@ class avl {
   using domain_type = Domain;
   using key_compare = Compare;
 
-  /// An empty map with a domain of its own. May throw std::bad_alloc.
-  explicit avl(Compare less = Compare())
-      : own_(std::make_unique<Domain>()), tree_(*own_, std::move(less)) {}
+  avl_core(Domain& home, Compare less) : tree_(home, std::move(less)) {}
 
-  /// An empty map whose nodes go through `shared`, which must outlive it.
-  explicit avl(Domain& shared, Compare less = Compare()) : tree_(shared, std::move(less)) {}
+  Domain& home() const noexcept { return tree_.home(); }
 
-  avl(const avl&) = delete;
-  avl& operator=(const avl&) = delete;
-  ~avl() = default;
-
-  Domain& domain() const noexcept { return tree_.home(); }
-
-  /// True if `key` was absent and now maps to `value`. `value` is moved from only after the key was
-  /// found absent.
-  template <class V = Value>
-    requires std::constructible_from<Value, V>
-  bool insert(const Key& key, V&& value) {
-    return put<false>(key, std::forward<V>(value));
+  template <bool Assign, class V>
+  bool put(const Key& key, V&& value) {
+    auto& mine = size_.here();
+    auto ready = content::nothing_yet(home());
+    bool had = false;
+    until_done(home(), [&](guard& g) {
+      place p;
+      const outcome o = tree_.search(key, p);
+      if (o != outcome::done) return o;
+      had = p.hit != nullptr && p.hit->value.is_there();
+      if (had && !Assign) return outcome::done;
+      content::prepare(home(), ready, std::forward<V>(value));
+      if (p.hit != nullptr) return tree_.assign(g, *p.hit, ready, !Assign, had);
+      return tree_.add(g, p, key, ready);
+    });
+    if (!had) mine.added.add(1);
+    return !had;
   }
 
-  /// True if `key` was absent; false if its value was replaced. Either way it now maps to `value`.
-  template <class V = Value>
-    requires std::constructible_from<Value, V>
-  bool insert_or_assign(const Key& key, V&& value) {
-    return put<true>(key, std::forward<V>(value));
-  }
-
-  /// True if `key` was present.
   bool erase(const Key& key) {
     auto& mine = size_.here();
     bool erased = false;
-    detail::until_done(domain(), [&](guard& g) {
+    until_done(home(), [&](guard& g) {
       place p;
       const outcome o = tree_.search(key, p);
       if (o != outcome::done || p.hit == nullptr || !p.hit->value.is_there()) return o;
@@ -144,73 +136,34 @@ class avl {
     return erased;
   }
 
-  /// A copy of the value that `key` maps to.
-  std::optional<Value> find(const Key& key) const
-    requires std::copy_constructible<Value>
-  {
-    std::optional<Value> found;
-    visit(key, [&](const Value& value) { found.emplace(value); });
-    return found;
-  }
-
   bool contains(const Key& key) const {
     return look_up(key, [](const content& value) { return value.is_there(); });
   }
 
-  /// Calls f(const Value&) if `key` is present, inside a guard: f should be short. Returns whether.
-  template <std::invocable<const Value&> F>
+  template <class F>
   bool visit(const Key& key, F&& f) const {
     return look_up(key, [&](const content& value) { return value.read(f); });
   }
 
-  /// Calls f(key, value) for every element; concepts.hpp says what it may miss. Copies in batches,
-  /// since f runs outside of guards: it may take long, wait, and use this map.
-  template <std::invocable<const Key&, const Value&> F>
-    requires std::copy_constructible<Value>
-  void for_each(F&& f) const {
-    scan(nullptr, nullptr, f);
-  }
-
-  /// The same for the keys from `lo` on and in front of `hi`.
-  template <std::invocable<const Key&, const Value&> F>
-    requires std::copy_constructible<Value>
-  void range(const Key& lo, const Key& hi, F&& f) const {
-    scan(&lo, &hi, f);
+  template <class F>
+  void scan(const Key* lo, const Key* hi, F& f) const {
+    scan_in_batches<Key, Value>(
+        lo, hi, scan_batch, [&](auto rest, auto& batch) { return gather(rest, batch); }, f);
   }
 
   std::size_t size_approx() const noexcept { return size_.approx(); }
-  bool empty_approx() const noexcept { return size_approx() == 0; }
 
-  /// Looks the whole tree over, for tests. Nobody may use the tree meanwhile.
-  detail::avl_findings audit() const {
-    using balance = detail::avl_balance<detail::avl_nodes<Key, Value, Domain>, Domain>;
-    return detail::avl_auditor<tree, balance>(tree_.less()).look_over(tree_.entry());
+  /// See avl::audit.
+  avl_findings audit() const {
+    using balance = avl_balance<avl_nodes<Key, Value, Domain>, Domain>;
+    return avl_auditor<tree, balance>(tree_.less()).look_over(tree_.entry());
   }
 
  private:
-  template <bool Assign, class V>
-  bool put(const Key& key, V&& value) {
-    auto& mine = size_.here();
-    auto ready = content::nothing_yet(domain());
-    bool had = false;
-    detail::until_done(domain(), [&](guard& g) {
-      place p;
-      const outcome o = tree_.search(key, p);
-      if (o != outcome::done) return o;
-      had = p.hit != nullptr && p.hit->value.is_there();
-      if (had && !Assign) return outcome::done;
-      content::prepare(domain(), ready, std::forward<V>(value));
-      if (p.hit != nullptr) return tree_.assign(g, *p.hit, ready, !Assign, had);
-      return tree_.add(g, p, key, ready);
-    });
-    if (!had) mine.added.add(1);
-    return !had;
-  }
-
   template <class F>
   bool look_up(const Key& key, F f) const {
     bool found = false;
-    detail::until_done(domain(), [&](guard&) {
+    until_done(home(), [&](guard&) {
       place p;
       const outcome o = tree_.search(key, p);
       if (o == outcome::done) found = p.hit != nullptr && f(p.hit->value);
@@ -219,17 +172,11 @@ class avl {
     return found;
   }
 
-  template <class F>
-  void scan(const Key* lo, const Key* hi, F& f) const {
-    detail::scan_in_batches<Key, Value>(
-        lo, hi, detail::scan_batch, [&](auto rest, auto& batch) { return gather(rest, batch); }, f);
-  }
-
-  bool gather(const detail::interval<Key>& all, detail::pairs<Key, Value>& batch) const {
-    detail::until_done(domain(), [&](guard&) {
+  bool gather(const interval<Key>& all, pairs<Key, Value>& batch) const {
+    until_done(home(), [&](guard&) {
       auto rest = all;
       if (!batch.empty()) rest = {&batch.back().first, false, all.to};
-      while (batch.size() < detail::scan_batch) {
+      while (batch.size() < scan_batch) {
         const node* n = nullptr;
         const outcome o = tree_.first(rest, n);
         if (o != outcome::done) return o;
@@ -242,9 +189,22 @@ class avl {
     return !batch.empty();
   }
 
-  std::unique_ptr<Domain> own_;
   size_counter size_;
-  tree tree_;  // goes first: it gives its nodes back to the domain
+  tree tree_;
+};
+
+}  // namespace detail
+
+/// See the top of this file, and map/detail/face.hpp for what one can do with it.
+template <class Key, class Value, class Domain = domain<>, class Compare = std::less<Key>>
+class avl : public detail::map_face<detail::avl_core<Key, Value, Domain, Compare>> {
+  using face = detail::map_face<detail::avl_core<Key, Value, Domain, Compare>>;
+
+ public:
+  using face::face;
+
+  /// Looks the whole tree over, for tests. Nobody may use the tree meanwhile.
+  detail::avl_findings audit() const { return this->core().audit(); }
 };
 
 }  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -57,11 +57,8 @@
 //              possibly after the map is gone if the domain is shared; they must not throw.
 #pragma once
 
-#include <concepts>
 #include <cstddef>
 #include <functional>
-#include <memory>
-#include <optional>
 #include <type_traits>
 #include <utility>
 
@@ -69,6 +66,7 @@
 #include <spolia/map/detail/attempts.hpp>
 #include <spolia/map/detail/external_bst_audit.hpp>
 #include <spolia/map/detail/external_bst_tree.hpp>
+#include <spolia/map/detail/face.hpp>
 #include <spolia/map/detail/fresh.hpp>
 #include <spolia/map/detail/scan.hpp>
 #include <spolia/map/size_counter.hpp>
@@ -76,9 +74,10 @@
 #include <spolia/reclaim/domain.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
+namespace detail {
 
-template <class Key, class Value, class Domain = domain<>, class Compare = std::less<Key>>
-class external_bst {
+template <class Key, class Value, class Domain, class Compare>
+class external_bst_core {
   static_assert(
       protects_stepwise_search<typename Domain::scheme_type>,
       "external_bst: its searches go step by step, and this scheme does not protect that");
@@ -86,9 +85,8 @@ class external_bst {
       std::is_nothrow_destructible_v<Key> && std::is_nothrow_destructible_v<Value>,
       "external_bst: destructors of keys and values run where nobody can catch what they throw");
 
-  using tree = detail::external_bst_tree<Key, Value, Domain, Compare>;
+  using tree = external_bst_tree<Key, Value, Domain, Compare>;
   using guard = typename Domain::guard;
-  using outcome = detail::outcome;
   using leaf = typename tree::leaf;
 
  public:
@@ -97,40 +95,30 @@ class external_bst {
   using domain_type = Domain;
   using key_compare = Compare;
 
-  /// An empty map with a domain of its own. May throw std::bad_alloc.
-  explicit external_bst(Compare less = Compare())
-      : own_(std::make_unique<Domain>()), tree_(*own_, std::move(less)) {}
+  external_bst_core(Domain& home, Compare less) : tree_(home, std::move(less)) {}
 
-  /// An empty map whose nodes go through `shared`, which must outlive it.
-  explicit external_bst(Domain& shared, Compare less = Compare())
-      : tree_(shared, std::move(less)) {}
+  Domain& home() const noexcept { return tree_.home(); }
 
-  external_bst(const external_bst&) = delete;
-  external_bst& operator=(const external_bst&) = delete;
-  ~external_bst() = default;
-
-  Domain& domain() const noexcept { return tree_.home(); }
-
-  /// True if `key` was absent and now maps to `value`. `value` is moved from only if a leaf was
-  /// made of it, which happens after the key was found absent.
-  template <class V = Value>
-    requires std::constructible_from<Value, V>
-  bool insert(const Key& key, V&& value) {
-    return put<false>(key, std::forward<V>(value));
+  template <bool Assign, class V>
+  bool put(const Key& key, V&& value) {
+    auto& mine = size_.here();
+    auto made = no_fresh<leaf>(home());
+    bool found = false;
+    until_done(home(), [&](guard& g) {
+      const auto p = tree_.search(g, key);
+      found = p.found;
+      if (found && !Assign) return outcome::done;
+      if (made == nullptr) made = make_fresh<leaf>(home(), key, std::forward<V>(value));
+      return found ? tree_.replace(g, p, made) : tree_.add(p, made);
+    });
+    if (!found) mine.added.add(1);
+    return !found;
   }
 
-  /// True if `key` was absent; false if its value was replaced. Either way it now maps to `value`.
-  template <class V = Value>
-    requires std::constructible_from<Value, V>
-  bool insert_or_assign(const Key& key, V&& value) {
-    return put<true>(key, std::forward<V>(value));
-  }
-
-  /// True if `key` was present.
   bool erase(const Key& key) {
     auto& mine = size_.here();
     bool found = false;
-    detail::until_done(domain(), [&](guard& g) {
+    until_done(home(), [&](guard& g) {
       const auto p = tree_.search(g, key);
       found = p.found;
       return found ? tree_.erase(g, p) : outcome::done;
@@ -139,80 +127,37 @@ class external_bst {
     return found;
   }
 
-  /// A copy of the value that `key` maps to.
-  std::optional<Value> find(const Key& key) const
-    requires std::copy_constructible<Value>
-  {
-    guard g = domain().enter();
-    const auto p = tree_.search(g, key);
-    if (!p.found) return std::nullopt;
-    return std::optional<Value>(std::in_place, p.low->value);
-  }
-
   bool contains(const Key& key) const {
-    guard g = domain().enter();
+    guard g = home().enter();
     return tree_.search(g, key).found;
   }
 
-  /// Calls f(const Value&) if `key` is present, inside a guard: f should be short. Returns whether.
-  template <std::invocable<const Value&> F>
+  template <class F>
   bool visit(const Key& key, F&& f) const {
-    guard g = domain().enter();
+    guard g = home().enter();
     const auto p = tree_.search(g, key);
     if (!p.found) return false;
     std::forward<F>(f)(std::as_const(p.low->value));
     return true;
   }
 
-  /// Calls f(key, value) for every element; concepts.hpp says what it may miss. Copies in batches,
-  /// since f runs outside of guards: it may take long, wait, and use this map.
-  template <std::invocable<const Key&, const Value&> F>
-    requires std::copy_constructible<Value>
-  void for_each(F&& f) const {
-    scan(nullptr, nullptr, f);
-  }
-
-  /// The same for the keys from `lo` on and in front of `hi`.
-  template <std::invocable<const Key&, const Value&> F>
-    requires std::copy_constructible<Value>
-  void range(const Key& lo, const Key& hi, F&& f) const {
-    scan(&lo, &hi, f);
+  template <class F>
+  void scan(const Key* lo, const Key* hi, F& f) const {
+    scan_in_batches<Key, Value>(
+        lo, hi, scan_batch, [&](auto rest, auto& batch) { return gather(rest, batch); }, f);
   }
 
   std::size_t size_approx() const noexcept { return size_.approx(); }
-  bool empty_approx() const noexcept { return size_approx() == 0; }
 
-  /// Looks the whole tree over, for tests. Nobody may use the tree meanwhile.
-  detail::external_bst_findings audit() const {
-    return detail::external_bst_auditor<tree>(tree_.less()).look_over(tree_.root());
+  /// See external_bst::audit.
+  external_bst_findings audit() const {
+    return external_bst_auditor<tree>(tree_.less()).look_over(tree_.root());
   }
 
  private:
-  template <bool Assign, class V>
-  bool put(const Key& key, V&& value) {
-    auto& mine = size_.here();
-    auto made = detail::no_fresh<leaf>(domain());
-    bool found = false;
-    detail::until_done(domain(), [&](guard& g) {
-      const auto p = tree_.search(g, key);
-      found = p.found;
-      if (found && !Assign) return outcome::done;
-      if (made == nullptr) made = detail::make_fresh<leaf>(domain(), key, std::forward<V>(value));
-      return found ? tree_.replace(g, p, made) : tree_.add(p, made);
-    });
-    if (!found) mine.added.add(1);
-    return !found;
-  }
-
-  template <class F>
-  void scan(const Key* lo, const Key* hi, F& f) const {
-    detail::scan_in_batches<Key, Value>(
-        lo, hi, detail::scan_batch, [&](auto rest, auto& batch) { return gather(rest, batch); }, f);
-  }
-
-  bool gather(detail::interval<Key> rest, detail::pairs<Key, Value>& batch) const {
-    guard g = domain().enter();
-    while (batch.size() < detail::scan_batch) {
+  bool gather(interval<Key> rest, pairs<Key, Value>& batch) const {
+    guard g = home().enter();
+    while (batch.size() < scan_batch) {
       const leaf* const l = tree_.first(g, rest);
       if (l == nullptr || (rest.to != nullptr && !tree_.less()(l->key, *rest.to))) break;
       batch.emplace_back(l->key, l->value);
@@ -221,9 +166,23 @@ class external_bst {
     return !batch.empty();
   }
 
-  std::unique_ptr<Domain> own_;
   size_counter size_;
-  tree tree_;  // goes first: it gives its nodes back to the domain
+  tree tree_;
+};
+
+}  // namespace detail
+
+/// See the top of this file, and map/detail/face.hpp for what one can do with it.
+template <class Key, class Value, class Domain = domain<>, class Compare = std::less<Key>>
+class external_bst
+    : public detail::map_face<detail::external_bst_core<Key, Value, Domain, Compare>> {
+  using face = detail::map_face<detail::external_bst_core<Key, Value, Domain, Compare>>;
+
+ public:
+  using face::face;
+
+  /// Looks the whole tree over, for tests. Nobody may use the tree meanwhile.
+  detail::external_bst_findings audit() const { return this->core().audit(); }
 };
 
 }  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -9,10 +9,12 @@
 //              announcement; the first that finds all at the current epoch advances it.
 // Protects:    region.
 // Cost:        enter: a load of a shared word that changes once an epoch, one store; leave: one
-//              store; every `scan_every` operations one announcement read. One membarrier an epoch.
+//              store; every `scan_every` operations one announcement read. One membarrier an epoch,
+//              at most one in `scan_every` × `min_looks` operations of a thread.
 // Progress:    wait-free for operations. A thread asleep inside a guard stops the epoch.
 // Bound:       none when a thread stalls inside a guard. Otherwise about three epochs of blocks, an
-//              epoch being `scan_every` × N operations of the fastest of N threads.
+//              epoch being `scan_every` operations of the fastest of N threads, N times or
+//              `min_looks` times, whichever is more.
 //
 // Departures from the paper:
 //   D1  The announcement is ordered before the operation's loads by a light fence, matched by one
@@ -25,6 +27,7 @@
 //   D3  Announcements of threads that were never seen are quiescent ones, so threads come and go.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -53,7 +56,11 @@ class debra : public detail::region_reads {
       .bound = "none if a thread stalls inside a guard"};
 
   struct options {
-    std::uint32_t scan_every = 10;  ///< the paper's k
+    std::uint32_t scan_every = 10;  ///< the paper's CHECK_THRESH
+    /// How many looks at announcements an epoch takes at the least: with few threads it would end
+    /// every few operations else, each time for a heavy fence and a shared word that all read. The
+    /// paper's INCR_THRESH. 100 make the fence a small part of what operations cost.
+    std::uint32_t min_looks = 100;
   };
 
   static constexpr bool ticks_regularly = true;
@@ -62,14 +69,16 @@ class debra : public detail::region_reads {
     /// epoch << 1 | inside an operation (the complement of the paper's quiescent bit).
     atomic<std::uint64_t> announced{0};
     std::uint32_t operations = 0;  // since another announcement was looked at
-    std::uint32_t checked = 0;     // announcements found current in this epoch, from thread 0 on
+    std::uint32_t next = 0;        // whose announcement is looked at next
+    std::uint32_t looks = 0;       // at announcements, found current in this epoch
     epoch_bags bags;
   };
 
   explicit debra(const options& o) noexcept : options_(o) {}
 
   static const char* check(const options& o) noexcept {
-    return o.scan_every == 0 ? "debra: scan_every must be at least 1" : nullptr;
+    if (o.scan_every == 0) return "debra: scan_every must be at least 1";
+    return o.min_looks == 0 ? "debra: min_looks must be at least 1" : nullptr;
   }
 
   bool due(local& me) const noexcept {
@@ -134,21 +143,29 @@ class debra : public detail::region_reads {
     // before this load. Without it: use after free.
     const std::uint64_t now = epoch_.load_acquire();
     if (now == me.bags.seen()) return;
-    me.checked = 0;
+    start_over(me);
     // Before the announcement: a long release is then done while quiescent and holds nobody up.
     me.bags.catch_up(now, SPOLIA_FAULT("debra.two_bags") ? 2 : 3, sink);
   }
 
+  /// One after the other, each until it is current; then from the first one on again, until there
+  /// were enough looks.
   template <class Peers>
   void look_at_one(local& me, Peers peers) noexcept {
     const std::uint32_t all = peers.high_water();
-    if (me.checked < all && current(me.checked, me, peers)) ++me.checked;
-    if (me.checked < all) return;
-    me.checked = 0;
+    if (!current(me.next, me, peers)) return;
+    me.next = me.next + 1 < all ? me.next + 1 : 0;
+    if (++me.looks < std::max(all, options_.min_looks)) return;
+    start_over(me);
     advance(me, peers);
   }
 
-  /// All were found current, one after the other: look at all of them behind a heavy fence (D1).
+  static void start_over(local& me) noexcept {
+    me.next = 0;
+    me.looks = 0;
+  }
+
+  /// All were found current, each at some moment: look at all of them behind a heavy fence (D1).
   template <class Peers>
   void advance(local& me, Peers peers) noexcept {
     std::uint64_t now = me.bags.seen();

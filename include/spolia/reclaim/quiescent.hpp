@@ -37,7 +37,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#include <spolia/base/atomic.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/base/fence.hpp>
 #include <spolia/reclaim/concepts.hpp>
@@ -46,7 +45,9 @@
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 
-class quiescent : public detail::tagged_epochs {
+class quiescent : public detail::tagged_epochs<quiescent> {
+  friend tagged_epochs;
+
  public:
   static constexpr scheme_info info{
       .name = "qsbr",
@@ -58,58 +59,29 @@ class quiescent : public detail::tagged_epochs {
       .progress = "wait-free; blocks wait for threads inside a guard",
       .bound = "none if a thread stalls inside a guard"};
 
-  struct local : part {
-    /// epoch << 1 | inside an operation, or `offline`. Written by the owner only.
-    atomic<std::uint64_t> reported{offline};
-  };
-
   explicit quiescent(const options& o) noexcept : tagged_epochs(o) {}
-
-  static const char* check(const options& o) noexcept {
-    return makes_sense(o) ? nullptr : "qsbr: scan_at must be between 1 and 2^30";
-  }
 
   /// The thread comes online, with a report below every tag.
   template <class Peers>
   void join(local& me, std::uint32_t, Peers) noexcept {
     make_room(me);
     if (SPOLIA_FAULT("qsbr.offline_start")) return;
-    // release → the acquire in look(), as in exited(): for the thread that had this number before.
-    if (SPOLIA_FAULT("qsbr.join_relaxed")) {
-      me.reported.store_relaxed(0);
-    } else {
-      me.reported.store_release(0);
-    }
+    // A release, as in exited(): for the thread that had this number before.
+    announce(me, 0, SPOLIA_FAULT("qsbr.join_relaxed"));
     // heavy → the light fence in scan() (D2). Without it a scan could take us for offline while our
     // first operation follows what the scan frees.
     if (!SPOLIA_FAULT("qsbr.join_unfenced")) fence::heavy();
   }
 
   void enter(local& me) noexcept {
-    const std::uint64_t as_before = me.reported.load_relaxed() | inside;
-    // release → the acquire in look(): who sees us inside sees that our earlier operations are
-    // over. Ordered before our loads by the domain's light fence, see scan().
-    if (SPOLIA_FAULT("qsbr.enter_relaxed")) {
-      me.reported.store_relaxed(as_before);
-    } else {
-      me.reported.store_release(as_before);
-    }
+    // A release: who sees us inside sees that our earlier operations are over. Ordered before our
+    // loads by the domain's light fence, see scan().
+    announce(me, me.announced.load_relaxed() | inside, SPOLIA_FAULT("qsbr.enter_relaxed"));
   }
 
   void leave(local& me) noexcept {
-    const std::uint64_t report = now() << 1U;
-    // release → the acquire in look(): our accesses happen before what we saw last is freed.
-    // Without it a block could be freed while our last load of it is under way.
-    if (SPOLIA_FAULT("qsbr.leave_relaxed")) {
-      me.reported.store_relaxed(report);
-    } else {
-      me.reported.store_release(report);
-    }
-  }
-
-  template <class Peers, class Sink>
-  void tick(local& me, Peers peers, Sink sink) noexcept {
-    if (due(me)) scan(me, peers, sink);
+    // A release: our accesses happen before what we saw last is freed.
+    announce(me, now() << 1U, SPOLIA_FAULT("qsbr.leave_relaxed"));
   }
 
   /// What no thread inside a guard can reach.
@@ -122,21 +94,17 @@ class quiescent : public detail::tagged_epochs {
 
   template <class Peers>
   void exited(local& me, Peers) noexcept {
-    // release → the acquire in look(): who finds us offline sees our operations ended.
-    if (SPOLIA_FAULT("qsbr.exit_relaxed")) {
-      me.reported.store_relaxed(offline);
-    } else {
-      me.reported.store_release(offline);
-    }
-  }
-
-  template <class Peers>
-  void forked(local& lost, Peers) noexcept {
-    lost.reported.store_relaxed(offline);
-    forget(lost);
+    // A release: who finds us offline sees our operations ended.
+    announce(me, offline, SPOLIA_FAULT("qsbr.exit_relaxed"));
   }
 
  private:
+  static constexpr const char* refusal = "qsbr: scan_at must be between 1 and 2^30";
+
+  // A report: epoch << 1 | inside an operation; or `offline`.
+  static constexpr std::uint64_t inside = 1;
+  static constexpr std::uint64_t offline = nothing_announced;
+
   /// What the reports say: all are `all` at least; of the threads inside an operation, `inside`.
   struct reports {
     std::uint64_t all = offline;
@@ -169,20 +137,12 @@ class quiescent : public detail::tagged_epochs {
   template <class Peers>
   static reports look(const local& me, Peers peers) noexcept {
     reports seen;
-    peers.for_each([&](std::uint32_t, const local& other) {
-      if (&other == &me) return true;  // between two operations: it scans
-      // acquire ← the releases in enter(), leave() and exited(): the accesses of the operations
-      // that are over happen before we free.
-      const std::uint64_t report = other.reported.load_acquire();
+    look_at_others(me, peers, [&](std::uint64_t report) {
       seen.all = std::min(seen.all, report >> 1U);
       if ((report & inside) != 0) seen.inside = std::min(seen.inside, report >> 1U);
-      return true;
     });
     return seen;
   }
-
-  static constexpr std::uint64_t inside = 1;
-  static constexpr std::uint64_t offline = ~inside;  // above every epoch, and not inside
 };
 
 static_assert(scheme<quiescent>);

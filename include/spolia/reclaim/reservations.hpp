@@ -37,7 +37,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#include <spolia/base/atomic.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/base/fence.hpp>
 #include <spolia/reclaim/concepts.hpp>
@@ -46,7 +45,9 @@
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 
-class reservations : public detail::tagged_epochs {
+class reservations : public detail::tagged_epochs<reservations> {
+  friend tagged_epochs;
+
  public:
   static constexpr scheme_info info{
       .name = "rcu",
@@ -58,46 +59,17 @@ class reservations : public detail::tagged_epochs {
       .progress = "wait-free; blocks wait for threads inside a guard",
       .bound = "none if a thread stalls inside a guard"};
 
-  struct local : part {
-    /// The epoch in which the operation began, or `no_epoch`. Written by the owner only.
-    atomic<std::uint64_t> reserved{no_epoch};
-  };
-
   explicit reservations(const options& o) noexcept : tagged_epochs(o) {}
 
-  static const char* check(const options& o) noexcept {
-    return makes_sense(o) ? nullptr : "rcu: scan_at must be between 1 and 2^30";
-  }
-
-  template <class Peers>
-  void join(local& me, std::uint32_t, Peers) noexcept {
-    make_room(me);
-  }
-
   void enter(local& me) noexcept {
-    const std::uint64_t epoch = now();
-    // release → the acquire in oldest(): who sees this reservation sees our earlier operations
-    // ended. Ordered before our loads by the domain's light fence, see scan().
-    if (SPOLIA_FAULT("rcu.enter_relaxed")) {
-      me.reserved.store_relaxed(epoch);
-    } else {
-      me.reserved.store_release(epoch);
-    }
+    // A release: who sees this reservation sees our earlier operations ended. Ordered before our
+    // loads by the domain's light fence, see scan().
+    announce(me, now(), SPOLIA_FAULT("rcu.enter_relaxed"));
   }
 
   void leave(local& me) noexcept {
-    // release → the acquire in oldest(): our accesses happen before what we could see is freed.
-    // Without it a block could be freed while our last load of it is under way.
-    if (SPOLIA_FAULT("rcu.leave_relaxed")) {
-      me.reserved.store_relaxed(no_epoch);
-    } else {
-      me.reserved.store_release(no_epoch);
-    }
-  }
-
-  template <class Peers, class Sink>
-  void tick(local& me, Peers peers, Sink sink) noexcept {
-    if (due(me)) scan(me, peers, sink);
+    // A release: our accesses happen before what we could see is freed.
+    announce(me, no_epoch, SPOLIA_FAULT("rcu.leave_relaxed"));
   }
 
   template <class Peers, class Sink>
@@ -108,13 +80,11 @@ class reservations : public detail::tagged_epochs {
   template <class Peers>
   void exited(local&, Peers) noexcept {}  // its operations have withdrawn their reservations
 
-  template <class Peers>
-  void forked(local& lost, Peers) noexcept {
-    lost.reserved.store_relaxed(no_epoch);
-    forget(lost);
-  }
-
  private:
+  static constexpr const char* refusal = "rcu: scan_at must be between 1 and 2^30";
+  /// What a thread announces otherwise: the epoch in which its operation began.
+  static constexpr std::uint64_t no_epoch = nothing_announced;
+
   template <class Peers, class Sink>
   SPOLIA_NOINLINE void scan(local& me, Peers peers, Sink sink) noexcept {
     limbo safe;
@@ -125,20 +95,13 @@ class reservations : public detail::tagged_epochs {
     hand_over(safe, sink);
   }
 
-  /// The lowest reservation of the others.
+  /// The lowest reservation of the others (D3).
   template <class Peers>
   static std::uint64_t oldest(const local& me, Peers peers) noexcept {
     std::uint64_t lowest = no_epoch;
-    peers.for_each([&](std::uint32_t, const local& other) {
-      // acquire ← the releases in enter() and leave(): the accesses of the operations that are over
-      // happen before we free.
-      if (&other != &me) lowest = std::min(lowest, other.reserved.load_acquire());  // (D3)
-      return true;
-    });
+    look_at_others(me, peers, [&](std::uint64_t reserved) { lowest = std::min(lowest, reserved); });
     return lowest;
   }
-
-  static constexpr std::uint64_t no_epoch = ~std::uint64_t{0};
 };
 
 static_assert(scheme<reservations>);

@@ -84,8 +84,10 @@ class tagged_bags {
   std::uint64_t older_tag_ = 0;
 };
 
-/// The base of such schemes; `local` derives from `part`. What is announced, and when it is looked
-/// at, is theirs.
+/// The base of such schemes. Each thread announces one word; what it says, and when it is looked
+/// at, is theirs: `Scheme` derives from this, and has scan(me, peers, sink), which is due between
+/// two operations, and `refusal`, what to say of options that make no sense.
+template <class Scheme>
 class tagged_epochs : public region_reads {
  public:
   struct options {
@@ -94,44 +96,86 @@ class tagged_epochs : public region_reads {
     std::uint32_t scan_at = 512;
   };
 
-  struct part {
+  struct local {
     std::int64_t room = 0;  // blocks that may still be retired before a scan
     tagged_bags bags;
+    atomic<std::uint64_t> announced{nothing_announced};  // written by the owner only
   };
 
-  bool due(part& me) const noexcept { return me.room <= 0; }
+  static const char* check(const options& o) noexcept {
+    return o.scan_at >= 1 && o.scan_at <= 1U << 30U ? nullptr : Scheme::refusal;
+  }
+
+  template <class Peers>
+  void join(local& me, std::uint32_t, Peers) noexcept {
+    make_room(me);
+  }
+
+  bool due(local& me) const noexcept { return me.room <= 0; }
 
   template <class Peers, class Sink>
-  void retire(part& me, retired* block, Peers, Sink) noexcept {
+  void tick(local& me, Peers peers, Sink sink) noexcept {
+    if (due(me)) static_cast<Scheme*>(this)->scan(me, peers, sink);
+  }
+
+  template <class Peers, class Sink>
+  void retire(local& me, retired* block, Peers, Sink) noexcept {
     me.bags.put(block);
     --me.room;
   }
 
-  void adopt(part& me, part& other) noexcept {
+  void adopt(local& me, local& other) noexcept {
     me.bags.adopt(other.bags);
     make_room(me);  // not other's: `due` reads that outside of the gate. It scans early once.
   }
 
-  void abandon(part& me, limbo& all) noexcept { me.bags.abandon(all); }
+  void abandon(local& me, limbo& all) noexcept { me.bags.abandon(all); }
 
-  std::size_t waiting(const part& me) const noexcept { return me.bags.count(); }
+  template <class Peers>
+  void forked(local& lost, Peers) noexcept {
+    lost.announced.store_relaxed(nothing_announced);
+    lost.bags.forget();
+    lost.room = 0;
+  }
+
+  std::size_t waiting(const local& me) const noexcept { return me.bags.count(); }
   std::uint64_t epochs() const noexcept { return epoch_.load_relaxed() - first; }
   std::optional<std::uint64_t> bound(std::size_t) const noexcept { return std::nullopt; }
 
  protected:
-  static constexpr std::uint64_t first = 1;  // below it: nothing has been announced
+  static constexpr std::uint64_t first = 1;  // below it: no tag
+  /// Above every epoch, also when it is shifted by a bit, and even.
+  static constexpr std::uint64_t nothing_announced = ~std::uint64_t{1};
 
   explicit tagged_epochs(const options& o) noexcept : options_(o) {}
 
-  static bool makes_sense(const options& o) noexcept {
-    return o.scan_at >= 1 && o.scan_at <= 1U << 30U;
+  static void announce(local& me, std::uint64_t word, bool planted_fault) noexcept {
+    // release → the acquire in look_at_others(): who reads this sees that our earlier operations
+    // are over. Without it a block could be freed while our last load of it is under way.
+    if (planted_fault) {
+      me.announced.store_relaxed(word);
+    } else {
+      me.announced.store_release(word);
+    }
+  }
+
+  /// Calls look(word) with what each other thread announces. The caller itself scans between two
+  /// operations, and so holds nothing.
+  template <class Peers, class Look>
+  static void look_at_others(const local& me, Peers peers, Look look) noexcept {
+    peers.for_each([&](std::uint32_t, const local& other) {
+      // acquire ← the release in announce(): the accesses of the operations that are over happen
+      // before we free.
+      if (&other != &me) look(other.announced.load_acquire());
+      return true;
+    });
   }
 
   /// Moves what is tagged below `limit` to `safe`, and cuts. The caller has found `limit` behind a
   /// fence after all unlinkings. Cutting after the look leaves what was cut before its own tag.
   /// What is cut here is not below the limit, unless that is above every epoch: nobody was there
   /// who could hold anything.
-  void take_and_cut(part& me, std::uint64_t limit, limbo& safe) noexcept {
+  void take_and_cut(local& me, std::uint64_t limit, limbo& safe) noexcept {
     me.bags.take_below(limit, safe);
     cut(me);
     me.bags.take_below(limit, safe);
@@ -150,19 +194,14 @@ class tagged_epochs : public region_reads {
     if (!safe.empty()) sink(safe);
   }
 
-  void make_room(part& me) const noexcept {
+  void make_room(local& me) const noexcept {
     me.room =
         static_cast<std::int64_t>(options_.scan_at) - static_cast<std::int64_t>(me.bags.fresh());
   }
 
-  static void forget(part& lost) noexcept {
-    lost.bags.forget();
-    lost.room = 0;
-  }
-
  private:
   /// Tags what has no tag yet with the epoch that ends here.
-  void cut(part& me) noexcept {
+  void cut(local& me) noexcept {
     if (me.bags.fresh() != 0) {
       // release → the acquire in now(): our unlinkings, as said above. Without it a thread could
       // announce an epoch above the tag, and still find the block linked.

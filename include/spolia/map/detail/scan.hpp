@@ -29,6 +29,19 @@ using pairs = std::vector<std::pair<Key, Value>>;
 /// Pairs to copy in one guard: some microseconds.
 inline constexpr std::size_t scan_batch = 64;
 
+/// Shows f these pairs, until it returns false; then this does, too.
+template <class Key, class Value, class F>
+bool show(const pairs<Key, Value>& batch, F& f) {
+  for (const auto& [key, value] : batch) {
+    if constexpr (std::same_as<std::invoke_result_t<F&, const Key&, const Value&>, bool>) {
+      if (!f(key, value)) return false;
+    } else {
+      f(key, value);
+    }
+  }
+  return true;
+}
+
 /// Shows f every pair from `lo` on and in front of `hi` (null: no limit), until f returns false.
 /// `copy_some(rest, batch)` puts the first pairs of the interval `rest` into the empty batch,
 /// `batch_size` at most and in ascending order, and says whether there were any.
@@ -40,13 +53,7 @@ void scan_in_batches(const Key* lo, const Key* hi, std::size_t batch_size, CopyS
   std::optional<Key> last;
   interval<Key> rest{lo, true, hi};
   while (copy_some(rest, batch)) {
-    for (const auto& [key, value] : batch) {
-      if constexpr (std::same_as<std::invoke_result_t<F&, const Key&, const Value&>, bool>) {
-        if (!f(key, value)) return;
-      } else {
-        f(key, value);
-      }
-    }
+    if (!show(batch, f)) return;
     rest = {&last.emplace(std::move(batch.back().first)), false, hi};
     batch.clear();
   }

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// face.hpp: what all ordered maps show their users, said once. Each map is a core behind this face.
+//
+// A core lives in a domain that it is given, Core(Domain&, Compare), and has
+//
+//   key_type, mapped_type, domain_type, key_compare
+//   home()             the domain
+//   put<Assign>(key, value)   true if the key was absent; if it was not, replaces the value where
+//                      Assign, and else changes nothing
+//   erase(key), contains(key), visit(key, f), size_approx()   as below
+//   scan(lo, hi, f)    shows f the pairs from *lo on and in front of *hi, null: no limit
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include <spolia/base/config.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace detail {
+
+template <class Core>
+class map_face {
+ public:
+  using key_type = typename Core::key_type;
+  using mapped_type = typename Core::mapped_type;
+  using domain_type = typename Core::domain_type;
+  using key_compare = typename Core::key_compare;
+
+  /// An empty map with a domain of its own. May throw std::bad_alloc.
+  explicit map_face(key_compare less = key_compare())
+      : own_(std::make_unique<domain_type>()), core_(*own_, std::move(less)) {}
+
+  /// An empty map whose nodes go through `shared`, which must outlive it. May throw std::bad_alloc.
+  explicit map_face(domain_type& shared, key_compare less = key_compare())
+      : core_(shared, std::move(less)) {}
+
+  map_face(const map_face&) = delete;
+  map_face& operator=(const map_face&) = delete;
+
+  domain_type& domain() const noexcept { return core_.home(); }
+
+  /// True if `key` was absent and now maps to `value`; false: nothing has changed. `value` is moved
+  /// from only after the key was found absent.
+  template <class V = mapped_type>
+    requires std::constructible_from<mapped_type, V>
+  bool insert(const key_type& key, V&& value) {
+    return core_.template put<false>(key, std::forward<V>(value));
+  }
+
+  /// True if `key` was absent; false if its value was replaced. Either way it now maps to `value`.
+  template <class V = mapped_type>
+    requires std::constructible_from<mapped_type, V>
+  bool insert_or_assign(const key_type& key, V&& value) {
+    return core_.template put<true>(key, std::forward<V>(value));
+  }
+
+  /// True if `key` was present and is no more.
+  bool erase(const key_type& key) { return core_.erase(key); }
+
+  /// A copy of the value that `key` maps to.
+  std::optional<mapped_type> find(const key_type& key) const
+    requires std::copy_constructible<mapped_type>
+  {
+    std::optional<mapped_type> found;
+    core_.visit(key, [&](const mapped_type& value) { found.emplace(value); });
+    return found;
+  }
+
+  bool contains(const key_type& key) const { return core_.contains(key); }
+
+  /// Calls f(const Value&) if `key` is present, and says whether it was. f runs under a guard:
+  /// while it does no removed memory can be freed, so keep it short, and take no lock. f may use
+  /// this map.
+  template <std::invocable<const mapped_type&> F>
+  bool visit(const key_type& key, F&& f) const {
+    return core_.visit(key, std::forward<F>(f));
+  }
+
+  /// Calls f(key, value) for every pair in ascending order; f returns nothing, or false to stop.
+  /// concepts.hpp says what it may miss. Copies in batches, since f runs outside of guards: it may
+  /// take long, wait, and use this map.
+  template <std::invocable<const key_type&, const mapped_type&> F>
+    requires std::copy_constructible<key_type> && std::copy_constructible<mapped_type>
+  void for_each(F&& f) const {
+    core_.scan(nullptr, nullptr, f);
+  }
+
+  /// The same for the keys from `lo` on and in front of `hi`.
+  template <std::invocable<const key_type&, const mapped_type&> F>
+    requires std::copy_constructible<key_type> && std::copy_constructible<mapped_type>
+  void range(const key_type& lo, const key_type& hi, F&& f) const {
+    core_.scan(&lo, &hi, f);
+  }
+
+  /// How many pairs there are. Updates under way may be counted or not, and while there are any the
+  /// sum can be off by as many. Linear in the number of threads.
+  std::size_t size_approx() const noexcept { return core_.size_approx(); }
+  bool empty_approx() const noexcept { return size_approx() == 0; }
+
+ protected:
+  ~map_face() = default;
+
+  Core& core() noexcept { return core_; }
+  const Core& core() const noexcept { return core_; }
+
+ private:
+  std::unique_ptr<domain_type> own_;
+  Core core_;  // goes first: it gives its nodes back to the domain
+};
+
+}  // namespace detail
+}  // namespace spolia::inline SPOLIA_FLAVOUR
