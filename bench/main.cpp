@@ -112,6 +112,7 @@ void describe(CLI::App& app, set_options& o) {
   app.add_option("--time-frees", o.time_frees, "measure one in so many pauses; 1: all; 0: none")
       ->capture_default_str();
   app.add_flag("--stall", o.stall, "park one more thread inside a guard for the whole run");
+  app.add_flag("--check", o.check, "first compare every answer with std::set's, on one thread");
   app.add_option("--json", o.json, "append records here; -: standard output")
       ->capture_default_str();
   app.add_option("--trace", o.trace, "append what happened when here, as JSON lines");

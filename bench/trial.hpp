@@ -22,6 +22,8 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
+#include <set>
+#include <stdexcept>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -56,6 +58,8 @@ class set_trial {
       : options_(o), seed_(o.seed * 1000003 + trial), subject_(o) {}
 
   trial_result run() {
+    if (options_.check) std::thread([this] { check(); }).join();
+    if (!right_) throw std::runtime_error(options_.structure + " does not answer as a set does");
     reset_peak_rss();
     // On a thread of its own: one that goes on existing without operations would stop a ring of the
     // paper's kind for good.
@@ -104,6 +108,21 @@ class set_trial {
     std::uint64_t operations = 0;
     std::uint64_t grown = 0;
   };
+
+  /// Compares every answer with those of std::set, on one thread, and leaves nothing behind.
+  void check() {
+    worker set(subject_);
+    std::set<std::uint64_t> model;
+    random_source random(seed_);
+    for (std::uint32_t i = 0; i < 20000; ++i) {
+      const std::uint64_t key = random.below(std::min<std::uint64_t>(options_.keys, 512));
+      const std::uint64_t dice = random.below(3);
+      if (dice == 0) right_ &= set.insert(key) == model.insert(key).second;
+      if (dice == 1) right_ &= set.erase(key) == (model.erase(key) != 0);
+      if (dice == 2) right_ &= set.contains(key) == model.contains(key);
+    }
+    for (const std::uint64_t key : model) right_ &= set.erase(key);
+  }
 
   /// Half of the keys, in an order that gives a structure no chance to profit from it.
   void prefill() {
@@ -170,6 +189,7 @@ class set_trial {
   const std::uint64_t seed_;
   Subject subject_;
   trial_result result_;
+  bool right_ = true;
   std::uint64_t filled_ = 0;
   alignas(spolia::cache_line) spolia::atomic<std::size_t> ready_{0};
   spolia::atomic<bool> stalled_{false};
