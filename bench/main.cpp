@@ -75,8 +75,8 @@ void guards(std::uint32_t rounds, const std::string& json) {
 }
 
 void sets(set_options o) {
-  check(o);
   const runner run = settle(o);
+  check(o);
   line_file out(o.json);
   std::unique_ptr<line_file> trace_out;
   if (!o.trace.empty()) trace_out = std::make_unique<line_file>(o.trace);
