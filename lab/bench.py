@@ -4,7 +4,8 @@
 `spolia-bench list --json -` prints one JSON object:
     {"structures": ["abtree", ...], "releases": [...],
      "schemes": {"token": {"title": ..., "source": ..., "bound": ..., ...}, ...},
-     "combinations": [{"structure": "abtree", "scheme": "token", "release": "batch"}, ...]}
+     "combinations": [{"structure": "abtree", "scheme": "token", "release": "batch"}, ...],
+     "rivals": {"structures": {"std_map": {...}, ...}, "schemes": {...}, "combinations": [...]}}
 """
 
 from __future__ import annotations
@@ -38,9 +39,18 @@ class Catalogue:
     releases: tuple[str, ...]
     combinations: frozenset[tuple[str, str, str]]
     about: dict[str, dict]
+    rivals: dict[str, dict] = field(default_factory=dict)
 
     def supports(self, structure: str, scheme: str, release: str) -> bool:
         return (structure, scheme, release) in self.combinations
+
+    def runs(self, cell: Cell) -> bool:
+        """Other libraries' sets have no batches and traces, and not all stand a stalled reader."""
+        rival = self.rivals.get(cell.structure)
+        able = rival is None or not (
+            cell.batch or cell.trace or (cell.stall and not rival.get("stalls"))
+        )
+        return able and self.supports(*cell.combination())
 
 
 @dataclass
@@ -55,14 +65,18 @@ class Trial:
 def parse_catalogue(text: str) -> Catalogue:
     try:
         found = json.loads(text)
-        combinations = {(c["structure"], c["scheme"], c["release"]) for c in found["combinations"]}
+        rivals = found.get("rivals", {"structures": {}, "schemes": {}, "combinations": []})
+        listed = [*found["combinations"], *rivals["combinations"]]
+        combinations = {(c["structure"], c["scheme"], c["release"]) for c in listed}
         about = dict(found["schemes"])
+        others = {c["release"] for c in rivals["combinations"]}
         return Catalogue(
-            structures=tuple(found["structures"]),
-            schemes=tuple(about),
-            releases=tuple(found["releases"]),
+            structures=(*found["structures"], *rivals["structures"]),
+            schemes=(*about, *rivals["schemes"]),
+            releases=(*found["releases"], *sorted(others)),
             combinations=frozenset(combinations),
             about=about,
+            rivals=dict(rivals["structures"]),
         )
     except (ValueError, KeyError, TypeError) as error:
         raise LabError(

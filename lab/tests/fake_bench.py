@@ -19,6 +19,9 @@ STRUCTURES = ["abtree", "list"]
 REGION = ["none", "token", "token_naive", "token_pass_first", "token_periodic", "debra"]
 SCHEMES = [*REGION, "hazard_pointers", "neutralization", "neutralization_plus"]
 RELEASES = ["batch", "amortized", "pooled"]
+RIVAL = ("std_map", "mutex", "own")
+NO_FIGURE = ("garbage_peak", "garbage_bound", "free_ns_p50", "free_ns_p999", "free_ns_max",
+             "retired", "freed", "epochs", "pauses", "time_frees")  # fmt: skip
 MACHINE = {
     "cpu": "AMD EPYC 9B14",
     "cores": 2,
@@ -30,7 +33,7 @@ MACHINE = {
 SPEED = {
     "none": 2.5, "token": 3.4, "token_naive": 3.45, "token_pass_first": 3.2, "debra": 3.3,
     "token_periodic": 3.25, "hazard_pointers": 1.5, "neutralization": 3.0,
-    "neutralization_plus": 3.1,
+    "neutralization_plus": 3.1, "mutex": 1.1,
 }  # fmt: skip
 COMBINATIONS = [
     (structure, scheme, release)
@@ -40,6 +43,7 @@ COMBINATIONS = [
     if not (structure == "abtree" and scheme == "hazard_pointers")
     if not (scheme == "none" and release != "batch")
 ]
+COMBINATIONS_OF_ALL = [*COMBINATIONS, RIVAL]
 
 
 def about(scheme: str) -> dict:
@@ -64,6 +68,11 @@ def offered() -> dict:
         "schemes": {scheme: about(scheme) for scheme in SCHEMES},
         "releases": RELEASES,
         "combinations": combinations,
+        "rivals": {
+            "structures": {RIVAL[0]: {"title": "std::map under locks", "stalls": False}},
+            "schemes": {RIVAL[1]: {"title": "one std::mutex"}},
+            "combinations": [dict(zip(names, RIVAL, strict=True))],
+        },
     }
 
 
@@ -123,7 +132,7 @@ class Model:
         operations = int(speed * o.seconds)
         retired = int(operations * o.update / 100 * 0.55)
         garbage = self.garbage(retired)
-        amortized = {"batch": 900.0, "amortized": 14.0, "pooled": 1.5}[o.release]
+        amortized = {"batch": 900.0, "amortized": 14.0, "pooled": 1.5}.get(o.release, 1.0)
         scale = self.batch / 1024 if o.release == "batch" else 1
         p999 = None if self.leaks else int(1000 * amortized * scale * self.noise(0.15))
         freed = 0 if self.leaks else max(0, retired - garbage // 3)
@@ -201,7 +210,7 @@ def fault(options) -> str:
 
 
 def sets(options) -> int:
-    if (options.structure, options.scheme, options.release) not in COMBINATIONS:
+    if (options.structure, options.scheme, options.release) not in COMBINATIONS_OF_ALL:
         sys.stderr.write("spolia-bench: this combination cannot run\n")
         return 2
     kind = fault(options)
@@ -213,6 +222,8 @@ def sets(options) -> int:
     model = Model(options)
     time.sleep(float(os.environ.get("FAKE_BENCH_SLEEP", "0")))
     records = [model.record(trial) for trial in range(options.trials)]
+    if options.structure == RIVAL[0]:
+        records = [{**r, **dict.fromkeys(NO_FIGURE), "garbage_over_time": []} for r in records]
     if kind == "partial":
         Path(options.json).write_text(json.dumps(records[0])[:200])
         os.kill(os.getpid(), 9)
@@ -245,9 +256,9 @@ def main() -> int:
     commands.add_parser("list").add_argument("--json", default="-")
     commands.add_parser("guards").add_argument("--json", default="-")
     run = commands.add_parser("sets")
-    run.add_argument("--structure", choices=STRUCTURES, required=True)
-    run.add_argument("--scheme", choices=SCHEMES, required=True)
-    run.add_argument("--release", choices=RELEASES, required=True)
+    run.add_argument("--structure", choices=[*STRUCTURES, RIVAL[0]], required=True)
+    run.add_argument("--scheme", choices=[*SCHEMES, RIVAL[1]], required=True)
+    run.add_argument("--release", choices=[*RELEASES, RIVAL[2]], required=True)
     for name in ("threads", "keys", "update", "trials", "seed"):
         run.add_argument(f"--{name}", type=int, default=1)
     run.add_argument("--batch", type=int)
