@@ -89,7 +89,17 @@ set(SPOLIA_HEADERS
     include/spolia/reclaim/token_ring.hpp
     include/spolia/reclaim/wait_free_eras.hpp
     include/spolia/standard.hpp
-    include/spolia/version.hpp)
+    include/spolia/version.hpp
+    include/spolia/version/detail/chain.hpp
+    include/spolia/version/detail/list_queue.hpp
+    include/spolia/version/detail/short_lock.hpp
+    include/spolia/version/list_pdl.hpp
+    include/spolia/version/list_ssl.hpp
+    include/spolia/version/range_tracker.hpp
+    include/spolia/version/scan_board.hpp
+    include/spolia/version/snapshot.hpp
+    include/spolia/version/timeline.hpp
+    include/spolia/version/tracked.hpp)
 
 set(SPOLIA_MODEL_HEADERS
     include/spolia/model/cells.hpp

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// chain.hpp: what all version lists share: a head, and left pointers from each version to an older
+// one.
+//
+// Versions are "left" (older) or "right" (newer) of each other. A Node has `since` (tracked.hpp)
+// and `left`, which links to the node itself until it is appended.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include <spolia/base/atomic.hpp>
+#include <spolia/base/config.hpp>
+#include <spolia/version/tracked.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace detail {
+
+template <class Node>
+class version_chain {
+ public:
+  version_chain(const version_chain&) = delete;
+  version_chain& operator=(const version_chain&) = delete;
+
+  /// The newest version. Its stamp may not be set yet.
+  ///
+  /// seq_cst, as clock.hpp asks: a snapshot passes the clock and then loads here, an update stores
+  /// here (advance) and then loads the clock. One of them sees the other; if neither did, the
+  /// update could be stamped inside the snapshot and yet be missed by it. Also an acquire of what
+  /// the version's maker wrote.
+  [[nodiscard]] Node* head() const noexcept { return head_.load_seq_cst(); }
+
+  /// The newest version at or left of `from` whose stamp is not above `t`; null if all are newer.
+  /// `from` was a head with its stamp set, seen under the same guard. Wait-free: each step goes to
+  /// an older version.
+  static Node* find(Node* from, std::uint64_t t) noexcept {
+    Node* x = from;
+    // relaxed: each version's stamp is set before the next one is appended, and the head's release
+    // or a left pointer's passes that on.
+    while (x != nullptr && x->since.load_relaxed() > t) {
+      // acquire ← the releases in advance() and where lists cut: we see the version constructed.
+      x = x->left.load_acquire();
+    }
+    return x;
+  }
+
+  /// Calls f(version) from the newest to the oldest that is linked; stops when f returns false.
+  template <class F>
+  void for_each(F&& f) const {
+    for (Node* x = head(); x != nullptr;) {
+      // acquire, as in find(); before f, which may end the version.
+      Node* const older = x->left.load_acquire();
+      if (!f(x)) return;
+      x = older;
+    }
+  }
+
+  [[nodiscard]] std::size_t length() const noexcept {
+    std::size_t n = 0;
+    for_each([&](const Node*) { return ++n != 0; });
+    return n;
+  }
+
+  /// Nobody uses the list any more: gives its versions up, as the newest.
+  Node* release() noexcept {
+    Node* const all = head_.load_relaxed();
+    head_.store_relaxed(nullptr);
+    return all;
+  }
+
+ protected:
+  /// `first` must have its stamp set. Whoever publishes the list publishes it.
+  explicit version_chain(Node* first) noexcept : head_(first) {
+    first->left.store_relaxed(nullptr);
+  }
+  ~version_chain() = default;
+
+  /// Makes `y` the newest, right of `x`. Several threads may try the same; one succeeds.
+  bool advance(Node* x, Node* y) noexcept {
+    Node* unset = y;
+    // From unset only: a helper that comes late must not undo what was cut since. Release → the
+    // acquires of left; acquire: if another helper has set it, our head publishes that, too.
+    y->left.cas_strong_acq_rel(unset, x);
+    // seq_cst ↔ the load in head() and the clock, see there. Also the release that publishes y.
+    return head_.cas_strong_seq_cst(x, y);
+  }
+
+ private:
+  atomic<Node*> head_;
+};
+
+}  // namespace detail
+}  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// list_queue.hpp: the queue of lists that the threads of a range tracker share. Lists are named by
+// their first version, so nothing is allocated.
+#pragma once
+
+#include <array>
+#include <mutex>
+
+#include <spolia/base/atomic.hpp>
+#include <spolia/base/config.hpp>
+#include <spolia/version/detail/short_lock.hpp>
+#include <spolia/version/tracked.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace detail {
+
+class list_queue {
+ public:
+  using lists = std::array<tracked*, 2>;
+
+  /// Puts a list in; null is allowed.
+  void push(tracked* list) noexcept {
+    const std::lock_guard here(lock_);
+    append(list);
+  }
+  template <class... Lists>
+  void push_all(Lists... some) noexcept {
+    const std::lock_guard here(lock_);
+    (append(some), ...);
+  }
+
+  /// Puts a list in and takes the two oldest out; null where there is none.
+  lists exchange(tracked* list) noexcept {
+    const std::lock_guard here(lock_);
+    lists oldest{};
+    for (tracked*& one : oldest) one = take();
+    append(list);
+    return oldest;
+  }
+
+  /// Takes everything: the first list, linked by next_list.
+  tracked* take_all() noexcept {
+    const std::lock_guard here(lock_);
+    tracked* const all = first_.read();
+    first_.write(nullptr);
+    return all;
+  }
+
+  /// In a fork's child: if the lock was held, the lists may be half-written and are forgotten.
+  void after_fork() noexcept {
+    if (lock_.reset()) first_.write(nullptr);
+  }
+
+ private:
+  void append(tracked* list) noexcept {
+    if (list == nullptr) return;
+    list->next_list.write(nullptr);
+    if (first_.read() == nullptr) {
+      first_.write(list);
+    } else {
+      last_.read()->next_list.write(list);
+    }
+    last_.write(list);
+  }
+  tracked* take() noexcept {
+    tracked* const list = first_.read();
+    if (list != nullptr) first_.write(list->next_list.read());
+    return list;
+  }
+
+  short_lock lock_;
+  plain<tracked*> first_{nullptr};
+  plain<tracked*> last_{nullptr};
+};
+
+}  // namespace detail
+}  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// short_lock.hpp: a lock for a handful of stores, taken outside of guards, once for many updates.
+#pragma once
+
+#include <spolia/base/atomic.hpp>
+#include <spolia/base/backoff.hpp>
+#include <spolia/base/config.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace detail {
+
+class short_lock {
+ public:
+  void lock() noexcept {
+    backoff pause;
+    // acquire ← the release in unlock(): we see what the last holder did.
+    while (held_.exchange_acquire(true)) {
+      while (held_.load_relaxed()) pause.pause();
+    }
+  }
+  void unlock() noexcept {
+    if (SPOLIA_FAULT("short_lock.relaxed")) return held_.store_relaxed(false);
+    // release → the acquire in lock().
+    held_.store_release(false);
+  }
+  /// In a fork's child, where no other holder is left: was it held?
+  bool reset() noexcept { return held_.exchange_relaxed(false); }
+
+ private:
+  atomic<bool> held_{false};
+};
+
+}  // namespace detail
+}  // namespace spolia::inline SPOLIA_FLAVOUR

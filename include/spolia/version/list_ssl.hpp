@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// list_ssl.hpp: SSL, the singly linked version list: compact() cuts out all versions that no
+// snapshot needs, in one walk.
+//
+// Source:      Wei et al.: Practically and Theoretically Efficient Garbage Collection for
+//              Multiversioning, PPoPP 2023, section 5 and algorithm 3.
+// Idea:        the list and the announced times are both sorted; one walk down both finds the runs
+//              that nobody needs, and a compare-and-swap cuts each run off.
+// Cost:        try_append: O(1). find: the versions newer than the one wanted. compact: O(length of
+//              the list + number of announced times).
+// Progress:    all wait-free: a walk goes to older versions only.
+// Bound:       when compact(h, scan) has returned, of the versions appended before h those are
+//              linked that scan needs, and no others. With L versions appended, R found not to be
+//              needed by a compaction that has returned, and P compactions under way: L - R + P.
+// Memory:      two words a version: left and a flag.
+// Needs:       a guard of region protection around each call, as in list_pdl.hpp; and scans that
+//              agree: scan_board.hpp, whose compact() is how lists are compacted.
+//
+// A scan needs a version if its stamp is above `known`; or if it is the newest with a stamp not
+// above `known`, or not above one of the announced times.
+//
+// Precondition of compact. Scans follow each other: what an earlier scan does not need, of versions
+// that ended at or before its `known`, no later scan needs. And h was the head when the scan was
+// still the latest one. scan_board.hpp sees to both.
+//
+// Why no retired version is reached. A compaction cuts p.left from a to b; b is needed by its scan.
+//   1. Two compactions with the same scan agree about which versions are needed, so what one cuts
+//      off the other never links to: it links to needed versions only.
+//   2. An earlier scan E and a later one T. T may cut off a b that E needs. Could E then still link
+//      some p to b? Its compare-and-swap wants to find p.left = a, where the walk from a led to b.
+//      T's compaction reached b over a version that it kept, q, and made q.left skip b. If q is p
+//      or left of a, the compare-and-swap fails or the walk did not lead to b. Left over is a q
+//      between p and b, that E cuts off: T stood on a version that E does not need. It stands on
+//      versions that T needs, which E needs as well; and on its h. But h was the head when T was
+//      the latest scan already, so a compaction that uses E has read its own head before, and that
+//      is not newer than h: E does not come to cut h off.
+//   3. So each version is cut off for good, by one compare-and-swap or by a few that stand on
+//      versions which were themselves cut off. All of them tell `cut`, and the flag lets one win.
+//      Whoever wins may retire the version: it is out of reach for everybody who comes later, and
+//      who is there already has a guard.
+//
+// Departures from the paper:
+//   D1  No sentinel at the old end; the oldest needed version links to null.
+//   D2  The versions cut off are handed to the caller, each exactly once: in Java nobody had to
+//       know.
+#pragma once
+
+#include <cstdint>
+
+#include <spolia/base/atomic.hpp>
+#include <spolia/base/config.hpp>
+#include <spolia/version/detail/chain.hpp>
+#include <spolia/version/tracked.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+
+template <class Base>
+struct ssl_node : Base {
+  using Base::Base;
+  atomic<ssl_node*> left{this};
+  atomic<bool> unlinked{false};
+};
+
+template <class Base>
+class ssl_list : public detail::version_chain<ssl_node<Base>> {
+ public:
+  using node = ssl_node<Base>;
+
+  explicit ssl_list(node* first) noexcept : detail::version_chain<node>(first) {}
+
+  bool try_append(node* x, node* y) noexcept { return this->advance(x, y); }
+
+  /// Has the version been cut off, for good?
+  static bool is_unlinked(const node* x) noexcept {
+    // acquire ← the release in claim(): the cutting happens before the retirement.
+    return x->unlinked.load_acquire();
+  }
+
+  /// Cuts off what `scan` does not need, from h (a head with its stamp set) to the old end. Calls
+  /// cut(version) for each version cut off by this call or by one that lost against it.
+  template <class Cut>
+  static void compact(node* h, const scan_times& scan, Cut&& cut) {
+    node* cur = node_at(h, scan.known);
+    time_cursor times(scan);
+    while (cur != nullptr) {
+      node* const next = left_of(cur);
+      if (next == nullptr) return;
+      times.pass(stamp_of(cur));
+      if (times.any_from(stamp_of(next))) {
+        cur = next;
+        continue;
+      }
+      node* needed = left_of(next);
+      while (needed != nullptr && !times.any_from(stamp_of(needed))) {
+        needed = left_of(needed);
+      }
+      splice(cur, next, needed, cut);
+      cur = left_of(cur);
+    }
+  }
+
+ private:
+  static node* left_of(const node* n) noexcept {
+    // acquire ← the releases in advance() and splice(): we look into what it names.
+    return n->left.load_acquire();
+  }
+
+  /// The first version that a scan up to `known` may not need is left of this one.
+  static node* node_at(node* h, std::uint64_t known) noexcept {
+    return detail::version_chain<node>::find(h, known);
+  }
+
+  /// Makes cur.left skip what lies between it and `needed`, unless others have or do better.
+  template <class Cut>
+  static void splice(node* cur, node* next, node* needed, Cut& cut) {
+    for (;;) {
+      node* seen = next;
+      // release → the acquires of left pointers. The versions skipped remain as they are, for those
+      // who stand on them.
+      if (cur->left.cas_strong_acq_rel(seen, needed)) break;
+      next = seen;
+      if (next == nullptr || (needed != nullptr && stamp_of(next) <= stamp_of(needed))) return;
+    }
+    node* x = next;
+    while (x != nullptr && x != needed && (needed == nullptr || stamp_of(x) > stamp_of(needed))) {
+      node* const older = left_of(x);
+      if (claim(x)) cut(x);
+      x = older;
+    }
+  }
+
+  static bool claim(node* x) noexcept {
+    // acq_rel: release → is_unlinked(); one caller gets false and has won.
+    return !x->unlinked.exchange_acq_rel(true);
+  }
+
+  /// relaxed: stamps are set before the version is passed, see chain.hpp.
+  static std::uint64_t stamp_of(const node* n) noexcept { return n->since.load_relaxed(); }
+};
+
+}  // namespace spolia::inline SPOLIA_FLAVOUR

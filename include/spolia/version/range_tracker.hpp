@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: Apache-2.0
+// range_tracker.hpp: which ended versions no snapshot needs any more, in amortized constant time.
+//
+// Source:      RangeTracker of Ben-David et al.: Space and Time Bounded Multiversion Garbage
+//              Collection, DISC 2021, as used by Wei et al., PPoPP 2023, sections 2 and 3.
+// Idea:        each thread collects the versions that it has overwritten, with the times when they
+//              began and ended. When it has B of them, it puts the list into a shared queue, takes
+//              the two oldest lists out, looks once which times are announced, and goes through the
+//              lists together with the times: both are sorted. What is still needed goes back into
+//              the queue. A queue, so that each version is looked at again and again.
+// Cost:        amortized O(1) a version: at most `steps` versions are looked at in an update, and
+//              once in B updates the census is scanned and sorted, which takes O(P + S log S) with
+//              S announcements; B is P log P, so that this adds a constant while S <= P.
+// Progress:    the queue has a lock, taken once in B updates for a few stores, outside of guards.
+// Bound:       with H versions needed at most, at any time so far, and P threads: at most
+//              3 H + 6 P B + 5 B E versions are held, E the threads that have ended. So, with
+//              B = P log P, H + c P^2 log P in the paper's sense: c is 6, and the 3 is the price of
+//              the queue. The derivation is below.
+// Memory:      nothing but the versions' own links (tracked.hpp), and the scan's result.
+// Errors:      a thread's first call may throw std::bad_alloc; nothing else does. If a scan runs
+//              out of memory, nothing is found obsolete until the next one.
+// Threads:     come and go: who ends leaves its lists in the queue. collect() also takes the lists
+//              of threads that are between two calls.
+// Fork:        in the child the lists of lost threads are forgotten: those versions are never
+//              freed.
+//
+// Why the bound holds. Take the moments T0 when a list is put in and T1 when it comes out: what lay
+// in the queue before it has been looked at in between. Let E0 versions be in the queue at T0. All
+// lists there have B at least (but those of ended threads), so between T0 and T1 there were at most
+// E0 / 2B looks, each of which put in B versions that had just ended: E0 / 2 in all. What was put
+// back was needed when it was looked at. An ended version that is needed now was needed at T0, for
+// new snapshots do not need it: so at most H were put back. At T1 there are at most H + E0 / 2,
+// which settles at 2 H; and between T0 and T1 at most E0 + H. Besides, each thread has up to B in
+// its own list, and two lists of up to 2 B and a rest of up to B under examination.
+//
+// Departures from the papers:
+//   D1  What a thread has taken out is looked at in the course of its next updates, `steps` in
+//       each, and not in the one update that filled its list.
+//   D2  What is needed goes back in lists of 2 B, a rest of more than B as a list of its own, and
+//       less than that is kept for the thread's next look; the papers halve, and merge the rest
+//       into the local list, which takes B steps at once.
+//   D3  The queue has a lock.
+//   D4  Versions that ended after the scan began (`known`) are kept: with clocks that advance alone
+//       that can happen.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <new>
+
+#include <spolia/base/atomic.hpp>
+#include <spolia/base/cells.hpp>
+#include <spolia/base/config.hpp>
+#include <spolia/base/counters.hpp>
+#include <spolia/base/threads.hpp>
+#include <spolia/reclaim/biased_gate.hpp>
+#include <spolia/version/detail/list_queue.hpp>
+#include <spolia/version/tracked.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+
+class range_tracker : private threads::listener {
+ public:
+  struct options {
+    std::uint32_t batch = 0;         ///< B; 0: P log P, but not less than the next
+    std::uint32_t least_batch = 64;  ///< so that few threads do not scan all the time
+    std::uint32_t steps = 8;         ///< versions looked at in an update; at least 6
+  };
+
+  /// What is wrong with the numbers, in one sentence; null if nothing.
+  static const char* check(const options& o) noexcept {
+    if (o.steps < 6) return "range_tracker: steps must be at least 6, or lists pile up";
+    if (o.batch == 0 && o.least_batch == 0) return "range_tracker: a batch must be at least 1";
+    return nullptr;
+  }
+
+  /// What the tracker keeps for one thread. Made by mine(), and used by that thread only.
+  class cell;
+
+  explicit range_tracker(const options& o) : options_(o) { threads::listen(*this); }
+  /// Everything must have been abandoned.
+  ~range_tracker() { threads::unlisten(*this); }
+  range_tracker(const range_tracker&) = delete;
+  range_tracker& operator=(const range_tracker&) = delete;
+
+  /// The calling thread's part. A thread's first call may throw std::bad_alloc.
+  cell& mine();
+
+  /// `t` ended at time `until`. It belongs to the tracker from now on.
+  void deprecate(cell& me, tracked* t, std::uint64_t until) noexcept;
+
+  /// To be called after an update, outside of guards. `look(scan_times&)` scans the census and may
+  /// throw std::bad_alloc. `expire(tracked*)` is called for versions that nobody needs: they are no
+  /// longer the tracker's, unless it returns false: then they are tried again later. It may call
+  /// deprecate() and work().
+  template <class Look, class Expire>
+  void work(cell& me, Look&& look, Expire&& expire) noexcept;
+
+  /// Looks at everything that can be reached: all but what belongs to threads in the midst of a
+  /// call. Outside of guards.
+  template <class Look, class Expire>
+  void collect(cell& me, Look&& look, Expire&& expire) noexcept;
+
+  /// Nobody uses the tracker any more: gives up all versions, by f(tracked*).
+  template <class F>
+  void abandon(F&& f) noexcept;
+
+  /// How many versions are held; approximate while others work.
+  [[nodiscard]] std::uint64_t held() const noexcept;
+
+  /// B, with the threads there are.
+  [[nodiscard]] std::uint64_t batch() const noexcept {
+    if (options_.batch != 0) return options_.batch;
+    const std::uint64_t p = threads::high_water();
+    return std::max<std::uint64_t>(options_.least_batch,
+                                   p * static_cast<std::uint64_t>(std::bit_width(p)));
+  }
+
+ private:
+  class presence;
+
+  template <class Look>
+  void flush(cell& me, Look& look) noexcept;
+  template <class Look>
+  static void look_around(cell& me, Look& look) noexcept;
+  template <class Expire>
+  void step(cell& me, Expire& expire) noexcept;
+  void keep(cell& me, tracked* t) noexcept;
+  void end_job(cell& me) noexcept;
+  void give_up(cell& c) noexcept;
+  void thread_left(std::uint32_t n) noexcept override;
+  void thread_lost(std::uint32_t n) noexcept override;
+
+  const options options_;
+  detail::list_queue queue_;
+  cells<cell> cells_;
+};
+
+class alignas(cache_line) range_tracker::cell {
+ private:
+  friend class range_tracker;
+
+  /// The part of the inputs that ended first; null if nothing is left.
+  tracked* take() noexcept {
+    plain<tracked*>* least = nullptr;
+    for (plain<tracked*>& input : inputs) {
+      if (input.read() == nullptr) continue;
+      if (least == nullptr || input.read()->until.read() < least->read()->until.read()) {
+        least = &input;
+      }
+    }
+    if (least == nullptr) return nullptr;
+    tracked* const t = least->read();
+    least->write(t->next.read());
+    return t;
+  }
+
+  /// Whether a snapshot needs `t`. Versions come in the order in which they ended.
+  bool needed(const tracked* t) noexcept {
+    const std::uint64_t until = t->until.read();
+    if (until > now.known && !SPOLIA_FAULT("tracker.ignores_known")) return true;
+    while (passed < now.times.size() && now.times[passed] < until) ++passed;
+    // relaxed: the stamp was set before the version ended, by or before whoever deprecated it.
+    return passed != 0 && now.times[passed - 1] >= t->since.load_relaxed();
+  }
+
+  biased_gate gate;
+  std::uint32_t present = 0;
+  bool busy = false;  // expire() may come back to us
+  atomic<bool> used{false};
+  tally entered;  // into the tracker, by this thread
+  tally gone;     // out of it
+
+  tracked_list fresh;                     // the paper's local list
+  bool job = false;                       // lists are under examination:
+  std::array<plain<tracked*>, 3> inputs;  // two from the queue, and the last job's rest
+  tracked_list kept;                      // what of it is needed
+  scan_times now;
+  std::size_t passed = 0;  // of now.times
+};
+
+/// Makes a cell its thread's own for a while; others may take its lists at other times.
+class range_tracker::presence {
+ public:
+  explicit presence(cell& c) noexcept : of_(c) { of_.gate.come(++of_.present); }
+  ~presence() { of_.gate.go(--of_.present); }
+  presence(const presence&) = delete;
+  presence& operator=(const presence&) = delete;
+
+ private:
+  cell& of_;
+};
+
+inline range_tracker::cell& range_tracker::mine() {
+  cell& found = cells_.of(threads::number());
+  if (!found.used.load_relaxed()) [[unlikely]] {
+    threads::watch_this_thread(*this);
+    found.used.store_relaxed(true);
+  }
+  return found;
+}
+
+inline void range_tracker::deprecate(cell& me, tracked* t, std::uint64_t until) noexcept {
+  const presence here(me);
+  // A hardware clock may seem to step back a little; too late an end only keeps the version longer.
+  t->until.write(std::max(until, me.fresh.latest()));
+  me.fresh.push(t);
+  me.entered.add(1);
+}
+
+template <class Look, class Expire>
+void range_tracker::work(cell& me, Look&& look, Expire&& expire) noexcept {
+  const presence here(me);
+  if (me.busy) return;
+  me.busy = true;
+  for (std::uint32_t n = 0; n < options_.steps && me.job; ++n) step(me, expire);
+  if (me.fresh.count() >= batch()) {
+    while (me.job) step(me, expire);  // only if B has shrunk, or lists of ended threads were long
+    flush(me, look);
+  }
+  me.busy = false;
+}
+
+template <class Look>
+void range_tracker::flush(cell& me, Look& look) noexcept {
+  const detail::list_queue::lists oldest = queue_.exchange(me.fresh.release());
+  me.inputs[0].write(oldest[0]);
+  me.inputs[1].write(oldest[1]);
+  look_around(me, look);
+  me.job = true;
+}
+
+template <class Look>
+void range_tracker::look_around(cell& me, Look& look) noexcept {
+  me.passed = 0;
+  try {
+    look(me.now);
+  } catch (const std::bad_alloc&) {
+    me.now.known = 0;  // so that everything is needed
+    me.now.times.clear();
+  }
+}
+
+template <class Expire>
+void range_tracker::step(cell& me, Expire& expire) noexcept {
+  tracked* const t = me.take();
+  if (t == nullptr) return end_job(me);
+  if (me.needed(t)) return keep(me, t);
+  me.gone.add(1);
+  if (expire(t)) return;
+  me.entered.add(1);
+  keep(me, t);
+}
+
+inline void range_tracker::keep(cell& me, tracked* t) noexcept {
+  me.kept.push(t);
+  if (me.kept.count() >= 2 * batch()) queue_.push(me.kept.release());
+}
+
+inline void range_tracker::end_job(cell& me) noexcept {
+  me.job = false;
+  if (me.kept.count() > batch()) {
+    queue_.push(me.kept.release());
+  } else {
+    me.inputs[2].write(me.kept.release());
+  }
+}
+
+/// All lists of a cell go into the queue, where anybody may find them.
+inline void range_tracker::give_up(cell& c) noexcept {
+  queue_.push_all(c.fresh.release(), c.kept.release(), c.inputs[0].read(), c.inputs[1].read(),
+                  c.inputs[2].read());
+  for (plain<tracked*>& input : c.inputs) input.write(nullptr);
+  c.job = false;
+}
+
+template <class Look, class Expire>
+void range_tracker::collect(cell& me, Look&& look, Expire&& expire) noexcept {
+  const presence here(me);
+  if (me.busy) return;
+  me.busy = true;
+  give_up(me);
+  cells_.for_each([&](std::uint32_t, cell& other) {
+    if (&other != &me) other.gate.visit([&] { give_up(other); });
+    return true;
+  });
+  look_around(me, look);
+  for (tracked* list = queue_.take_all(); list != nullptr;) {
+    me.inputs[0].write(list);
+    list = list->next_list.read();  // before its versions may end
+    me.passed = 0;
+    me.job = true;
+    while (me.job) step(me, expire);
+  }
+  me.busy = false;
+}
+
+template <class F>
+void range_tracker::abandon(F&& f) noexcept {
+  cells_.for_each([&](std::uint32_t, cell& c) {
+    give_up(c);
+    return true;
+  });
+  for (tracked* list = queue_.take_all(); list != nullptr;) {
+    tracked* t = list;
+    list = list->next_list.read();
+    while (t != nullptr) {
+      tracked* const after = t->next.read();
+      f(t);
+      t = after;
+    }
+  }
+}
+
+inline std::uint64_t range_tracker::held() const noexcept {
+  std::uint64_t entered = 0;
+  std::uint64_t gone = 0;
+  cells_.for_each([&](std::uint32_t, const cell& c) {
+    gone += c.gone.value();
+    entered += c.entered.value();
+    return true;
+  });
+  return entered > gone ? entered - gone : 0;
+}
+
+inline void range_tracker::thread_left(std::uint32_t n) noexcept {
+  cell* const c = cells_.find(n);
+  if (c == nullptr || !c->used.load_relaxed()) return;
+  const presence here(*c);
+  give_up(*c);
+  c->used.store_relaxed(false);
+}
+
+inline void range_tracker::thread_lost(std::uint32_t n) noexcept {
+  queue_.after_fork();
+  const auto forget = [](cell& c) {
+    c.fresh.forget();
+    c.kept.forget();
+    for (plain<tracked*>& input : c.inputs) input.write(nullptr);
+    c.job = false;
+    c.busy = false;
+  };
+  if (cell* const c = cells_.find(n)) {
+    forget(*c);
+    c->present = 0;
+    c->gate.reset();
+    c->used.store_relaxed(false);
+  }
+  // It may have been taking the lists of any thread, also of the one that is left.
+  cells_.for_each([&](std::uint32_t, cell& other) {
+    if (other.gate.evict()) forget(other);
+    return true;
+  });
+}
+
+}  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// timeline.hpp: the time that a set of versioned structures shares: a clock that stamps versions,
+// and the census of the snapshots that are alive.
+//
+//     spolia::timeline time;                     // a shared counter that snapshots advance
+//     spolia::basic_timeline<logical_clock, stamping::on_update> other;     // that updates advance
+//     spolia::basic_timeline<hardware_clock> third;     // no shared cache line
+//
+// Source:      Wei et al., PPoPP 2023, section 2 (versioned CAS objects, announcements); the clocks
+//              are in clock.hpp, the announcements in census.hpp.
+// What it promises. A snapshot that began with time t sees exactly the versions with a stamp not
+// above t. A version that the snapshot did not find at the head of its list gets a stamp above t:
+//   on_snapshot:  the snapshot makes the clock pass t, and then reads heads. An update sets a head
+//                 and then reads the clock. All four are seq_cst (head and clock of a logical
+//                 clock), so an update whose head was not seen finds the clock past t.
+//   on_update:    the snapshot only reads. An update sets a head and then takes a tick, which is
+//                 above every time read before it.
+//   hardware clock: the same, in real time: pass(t) and tick() wait until every processor's counter
+//                 is past, and the update has a full fence between its head and its look.
+// Several timelines have no instant in common: structures that one snapshot is to see together
+// share one timeline.
+//
+// Threads:     anything may be called by any thread at any time. Errors: announce throws
+//              std::bad_alloc. The timeline outlives its snapshots.
+// Cost:        settle: a load, and once for each version a reading of the clock and a
+//              compare-and-swap. announce: see census.hpp; with on_snapshot a compare-and-swap on
+//              the clock, with back-off in a crowd.
+#pragma once
+
+#include <algorithm>
+#include <concepts>
+#include <cstdint>
+
+#include <spolia/base/atomic.hpp>
+#include <spolia/base/census.hpp>
+#include <spolia/base/clock.hpp>
+#include <spolia/base/config.hpp>
+#include <spolia/base/fence.hpp>
+#include <spolia/version/tracked.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+
+/// Who advances the clock.
+enum class stamping : std::uint8_t {
+  on_snapshot,  ///< snapshots; versions appended between two of them share a stamp
+  on_update     ///< updates; each version has a stamp of its own
+};
+
+template <timestamp_clock Clock = logical_clock, stamping When = stamping::on_snapshot>
+class basic_timeline {
+ public:
+  using clock_type = Clock;
+  static constexpr stamping advances = When;
+
+  basic_timeline() = default;
+  /// With the clock that was asked for, if the machine has it.
+  explicit basic_timeline(clock_kind wanted) noexcept
+    requires std::constructible_from<Clock, clock_kind>
+      : clock_(wanted) {}
+  basic_timeline(const basic_timeline&) = delete;
+  basic_timeline& operator=(const basic_timeline&) = delete;
+
+  /// The present instant, protected while the ticket lives. Throws std::bad_alloc.
+  [[nodiscard]] census::ticket announce(const char* label = nullptr) {
+    census::ticket ticket = living_.announce(clock_, label);
+    if constexpr (When == stamping::on_snapshot) {
+      if (!SPOLIA_FAULT("timeline.no_pass")) clock_.pass(ticket.timestamp());
+    }
+    return ticket;
+  }
+
+  /// The present time, for versions that nobody else can see yet.
+  [[nodiscard]] std::uint64_t now() const noexcept { return clock_.now(); }
+
+  /// The stamp of `v`, which was seen at the head of its list; sets it if nobody has. Any thread
+  /// may do this for any other.
+  template <class Node>
+  std::uint64_t settle(Node& v) noexcept {
+    // acquire ← the release below, so that who appends behind v, or reads on, passes the stamp on.
+    std::uint64_t seen = v.since.load_acquire();
+    if (seen != no_stamp) [[likely]]
+      return seen;
+    const std::uint64_t drawn = draw(v);
+    // release → the acquire above.
+    return v.since.cas_strong_acq_rel(seen, drawn) ? drawn : seen;
+  }
+
+  /// What is announced: which versions are needed.
+  void scan(scan_times& found) const { found.known = living_.scan(clock_, found.times); }
+  /// The same by the oldest announcement only: what ended at or before it is not needed.
+  void watermark(scan_times& found) const {
+    found.known = living_.oldest(clock_);
+    found.times.clear();
+  }
+
+  [[nodiscard]] const census& living() const noexcept { return living_; }
+
+ private:
+  /// A stamp for v. Its head was loaded or set by a seq_cst access before.
+  template <class Node>
+  std::uint64_t draw([[maybe_unused]] Node& v) noexcept {
+    if constexpr (!Clock::advances_alone) {
+      return When == stamping::on_update ? clock_.tick() : clock_.now();
+    } else {
+      // Between the head and the reading: the clock is no memory, so seq_cst does not order it.
+      fence::full();
+      const std::uint64_t read = When == stamping::on_update ? clock_.tick() : clock_.now();
+      // Another processor's counter may have been ahead when the older version was stamped, and
+      // stamps must not fall. acquire ← the releases of left pointers. While v has no stamp, what
+      // is left of it has not ended, so it is still there.
+      const Node* const older = v.left.load_acquire();
+      return older == nullptr ? read : std::max(read, older->since.load_relaxed());
+    }
+  }
+
+  Clock clock_;
+  census living_;
+};
+
+using timeline = basic_timeline<>;
+
+}  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// tracked.hpp: what every version carries to be found obsolete: when it began, when it ended, and
+// the links of the list in which it waits for that. Nothing is allocated when a version ends.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include <spolia/base/atomic.hpp>
+#include <spolia/base/config.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+
+/// The stamp of a version that was appended a moment ago. Larger than every timestamp, so that a
+/// reader who meets it by mistake passes on to an older version.
+inline constexpr std::uint64_t no_stamp = ~std::uint64_t{0};
+
+/// A version is current from `since` on and before `until`: a snapshot at time t sees it if and
+/// only if since <= t < until. `until`, `next` and `next_list` belong to whoever holds the list.
+struct tracked {
+  atomic<std::uint64_t> since{no_stamp};
+  plain<std::uint64_t> until{no_stamp};
+  plain<tracked*> next{nullptr};
+  plain<tracked*> next_list{nullptr};
+};
+
+/// Ended versions, by the time when they ended. Owned by one thread at a time; every operation
+/// takes constant time. Does not own the versions.
+class tracked_list {
+ public:
+  [[nodiscard]] bool empty() const noexcept { return first_.read() == nullptr; }
+  [[nodiscard]] std::uint64_t count() const noexcept { return count_.read(); }
+  [[nodiscard]] tracked* front() const noexcept { return first_.read(); }
+  /// When the last one ended; 0 if there is none.
+  [[nodiscard]] std::uint64_t latest() const noexcept {
+    return empty() ? 0 : last_.read()->until.read();
+  }
+
+  void push(tracked* t) noexcept {
+    t->next.write(nullptr);
+    if (empty()) {
+      first_.write(t);
+    } else {
+      last_.read()->next.write(t);
+    }
+    last_.write(t);
+    count_.write(count() + 1);
+  }
+
+  tracked* pop() noexcept {
+    tracked* const t = front();
+    if (t == nullptr) return nullptr;
+    first_.write(t->next.read());
+    count_.write(count() - 1);
+    return t;
+  }
+
+  /// Gives the whole list away, as its first element (null: it was empty).
+  tracked* release() noexcept {
+    tracked* const all = front();
+    forget();
+    return all;
+  }
+  void forget() noexcept {
+    first_.write(nullptr);
+    last_.write(nullptr);
+    count_.write(0);
+  }
+
+ private:
+  plain<tracked*> first_{nullptr};
+  plain<tracked*> last_{nullptr};
+  plain<std::uint64_t> count_{0};
+};
+
+/// What a scan of the census has found: every snapshot below `known`, now or to come, has one of
+/// `times`, which ascend.
+struct scan_times {
+  std::uint64_t known = 0;
+  std::vector<std::uint64_t> times;
+};
+
+/// Walks down the announced times together with a list of versions, from the newest to the oldest.
+class time_cursor {
+ public:
+  explicit time_cursor(const scan_times& of) noexcept : of_(&of), left_(of.times.size()) {}
+
+  /// Forgets the times at or above `stamp`.
+  void pass(std::uint64_t stamp) noexcept {
+    while (left_ != 0 && of_->times[left_ - 1] >= stamp) --left_;
+  }
+  /// Whether a time that is left is at or above `stamp`: then the version with that stamp, being
+  /// the newest below the stamps passed, is what a snapshot at that time sees.
+  [[nodiscard]] bool any_from(std::uint64_t stamp) const noexcept {
+    return left_ != 0 && of_->times[left_ - 1] >= stamp;
+  }
+
+ private:
+  const scan_times* of_;
+  std::size_t left_;
+};
+
+}  // namespace spolia::inline SPOLIA_FLAVOUR

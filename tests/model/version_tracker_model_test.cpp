@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// The range tracker, snapshots and their clones under the model checker.
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <optional>
+#include <utility>
+
+#include <spolia/base/memory.hpp>
+#include <spolia/model/engine.hpp>
+#include <spolia/version/range_tracker.hpp>
+#include <spolia/version/snapshot.hpp>
+#include <spolia/version/timeline.hpp>
+
+#include "model/domain_scenarios.hpp"
+
+namespace {
+
+using namespace spolia;
+using namespace spolia::test;
+
+struct range : tracked {
+  plain<bool> whole{true};
+
+  static range* make(std::uint64_t since) {
+    auto* const r = new (memory::allocate(sizeof(range), alignof(range))) range();
+    r->since.store_relaxed(since);
+    return r;
+  }
+  static void end(tracked* t) {
+    auto* const r = static_cast<range*>(t);
+    r->whole.write(false);
+    r->~range();
+    memory::deallocate(r, sizeof(range), alignof(range));
+  }
+};
+
+template <class Timeline>
+struct world {
+  auto look() {
+    return [this](scan_times& found) { time.scan(found); };
+  }
+  static bool expire(tracked* t) {
+    range::end(t);
+    return true;
+  }
+  void end(range* r, std::uint64_t until) {
+    auto& me = tracker.mine();
+    tracker.deprecate(me, r, until);
+    tracker.work(me, look(), &expire);
+  }
+  void collect() { tracker.collect(tracker.mine(), look(), &expire); }
+  void clear() { tracker.abandon(&range::end); }
+
+  Timeline time;
+  range_tracker tracker{{.batch = 1, .least_batch = 1, .steps = 6}};
+};
+
+using logical = world<timeline>;
+using hardware = world<basic_timeline<hardware_clock>>;
+
+/// Lists go round between two threads, which end; the last lists are found all the same, and each
+/// version ends once.
+void two_threads_share_a_queue(model::scenario& run) {
+  auto w = std::make_shared<logical>();
+  for (int i = 0; i < 2; ++i) {
+    run.thread([=] {
+      w->end(range::make(1), 1);
+      w->end(range::make(1), 1);
+    });
+  }
+  run.finally([=] {
+    w->collect();
+    model::check(w->tracker.held() == 0, "what is obsolete goes");
+    w->clear();
+  });
+}
+
+/// A thread's lists are taken while it works.
+void one_collects_from_the_other(model::scenario& run) {
+  auto w = std::make_shared<logical>();
+  run.thread([=] {
+    w->end(range::make(1), 1);
+    w->end(range::make(1), 1);
+  });
+  run.thread([=] { w->collect(); });
+  run.finally([=] {
+    w->collect();
+    model::check(w->tracker.held() == 0, "what is obsolete goes");
+    w->clear();
+  });
+}
+
+/// A snapshot that may have begun at time 1 looks at the version that ends at time 2.
+template <class World>
+void a_snapshot_against_the_end_of_a_version(model::scenario& run) {
+  auto w = std::make_shared<World>();
+  range* const first = range::make(1);
+  run.thread([=] {
+    const snapshot s(w->time);
+    if (s.timestamp() == 1) model::check(first->whole.read(), "what a snapshot sees stays");
+  });
+  run.thread([=] {
+    snapshot(w->time).withdraw();  // time goes on
+    w->end(first, w->time.now());
+    w->collect();
+  });
+  run.finally([=] { w->clear(); });
+}
+
+/// Two clones on two threads, of which one ends the version when both are gone.
+void clones_end_on_different_threads(model::scenario& run) {
+  struct shared : logical {
+    std::optional<snapshot> one;
+    std::optional<snapshot> two;
+  };
+  auto w = std::make_shared<shared>();
+  range* const first = range::make(1);
+  w->one.emplace(w->time);
+  w->two.emplace(w->one->clone());
+  run.thread([=] {
+    model::check(first->whole.read(), "what a snapshot sees stays");
+    w->one.reset();
+  });
+  run.thread([=] {
+    w->two.reset();
+    w->end(first, w->time.now());
+    w->collect();
+  });
+  run.finally([=] { w->clear(); });
+}
+
+TEST(version_tracker_model, lists_go_round) {
+  expect_clean(two_threads_share_a_queue, at_most(2));
+  expect_clean(one_collects_from_the_other, at_most(2));
+}
+TEST(version_tracker_model, the_queue_hands_lists_on) {
+  expect_found(two_threads_share_a_queue, "short_lock.relaxed", at_most(2), "data race");
+}
+TEST(version_tracker_model, what_a_snapshot_sees_stays) {
+  expect_clean(a_snapshot_against_the_end_of_a_version<logical>, at_most(2));
+  expect_clean(a_snapshot_against_the_end_of_a_version<hardware>, at_most(2));
+}
+TEST(version_tracker_model, ends_that_the_scan_does_not_know_are_kept) {
+  expect_found(a_snapshot_against_the_end_of_a_version<hardware>, "tracker.ignores_known",
+               at_most(2), "");
+}
+TEST(version_tracker_model, the_announcement_must_be_validated) {
+  expect_found(a_snapshot_against_the_end_of_a_version<logical>, "census.no_validation", at_most(2),
+               "");
+}
+TEST(version_tracker_model, clones_share_one_end) {
+  expect_clean(clones_end_on_different_threads, at_most(2));
+  expect_found(clones_end_on_different_threads, "snapshot.relaxed_end", at_most(2), "races");
+}
+
+}  // namespace

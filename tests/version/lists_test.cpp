@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+// Version lists: what each operation leaves linked, and the bound L - R + P.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <numeric>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include <spolia/reclaim.hpp>
+#include <spolia/version/list_pdl.hpp>
+#include <spolia/version/list_ssl.hpp>
+
+#include "support/stress.hpp"
+
+namespace {
+
+using namespace spolia;
+using namespace spolia::test;
+
+template <class List>
+struct built {
+  using node = typename List::node;
+
+  /// Versions stamped 1, 2, ..., n.
+  explicit built(std::uint64_t n) : nodes(n) {
+    std::uint64_t stamp = 0;
+    for (node& x : nodes) x.since.store_relaxed(++stamp);
+    list = std::make_unique<List>(&nodes[0]);
+    for (std::size_t i = 1; i < nodes.size(); ++i) {
+      EXPECT_TRUE(list->try_append(&nodes[i - 1], &nodes[i]));
+    }
+  }
+  node* at(std::uint64_t stamp) { return &nodes[stamp - 1]; }
+
+  std::vector<std::uint64_t> linked() const {
+    std::vector<std::uint64_t> stamps;
+    list->for_each([&](const node* x) {
+      stamps.push_back(x->since.load_relaxed());
+      return true;
+    });
+    std::reverse(stamps.begin(), stamps.end());
+    return stamps;
+  }
+
+  std::deque<node> nodes;
+  std::unique_ptr<List> list;
+};
+
+using pdl = built<pdl_list<tracked>>;
+using ssl = built<ssl_list<tracked>>;
+using stamps = std::vector<std::uint64_t>;
+
+template <class B>
+class version_list : public testing::Test {};
+using all_lists = testing::Types<pdl, ssl>;
+TYPED_TEST_SUITE(version_list, all_lists);
+
+TYPED_TEST(version_list, finds_what_was_current) {
+  TypeParam b(5);
+  auto* const h = b.list->head();
+  EXPECT_EQ(h, b.at(5));
+  for (std::uint64_t t = 1; t <= 5; ++t) EXPECT_EQ(b.list->find(h, t), b.at(t));
+  EXPECT_EQ(b.list->find(h, 99), b.at(5));
+  EXPECT_EQ(b.list->find(h, 0), nullptr);
+}
+
+TYPED_TEST(version_list, appends_only_behind_the_head) {
+  TypeParam b(2);
+  typename TypeParam::node late;
+  EXPECT_FALSE(b.list->try_append(b.at(1), &late));
+  EXPECT_EQ(b.list->head(), b.at(2));
+  EXPECT_EQ(b.list->length(), 2U);
+}
+
+TYPED_TEST(version_list, a_late_helper_of_an_append_changes_nothing) {
+  TypeParam b(3);
+  EXPECT_FALSE(b.list->try_append(b.at(2), b.at(3)));
+  EXPECT_EQ(b.linked(), (stamps{1, 2, 3}));
+}
+
+TEST(version_list_pdl, removes_in_any_order) {
+  std::mt19937 random(7);
+  for (int round = 0; round < 200; ++round) {
+    constexpr std::uint64_t n = 9;
+    pdl b(n);
+    std::vector<std::uint64_t> order(n - 1);
+    std::iota(order.begin(), order.end(), 1);
+    std::shuffle(order.begin(), order.end(), random);
+    stamps left(n);
+    std::iota(left.begin(), left.end(), 1);
+    for (const std::uint64_t stamp : order) {
+      b.list->remove(b.at(stamp));
+      std::erase(left, stamp);
+      ASSERT_EQ(b.linked(), left);  // L - R, exactly: nothing is under way
+    }
+  }
+}
+
+TEST(version_list_pdl, appends_behind_removed_versions) {
+  pdl b(3);
+  b.list->remove(b.at(2));
+  b.list->remove(b.at(1));
+  pdl::node fourth;
+  fourth.since.store_relaxed(4);
+  ASSERT_TRUE(b.list->try_append(b.at(3), &fourth));
+  b.list->remove(b.at(3));
+  EXPECT_EQ(b.linked(), (stamps{4}));
+}
+
+/// Compacts and gives back what was cut off, sorted.
+stamps compact(ssl& b, std::uint64_t known, stamps times, std::uint64_t from) {
+  stamps cut;
+  b.list->compact(b.at(from), {known, std::move(times)},
+                  [&](const ssl::node* x) { cut.push_back(x->since.load_relaxed()); });
+  std::sort(cut.begin(), cut.end());
+  return cut;
+}
+
+TEST(version_list_ssl, keeps_what_is_announced_and_what_is_newer) {
+  ssl b(8);
+  EXPECT_EQ(compact(b, 6, {2, 4}, 8), (stamps{1, 3, 5}));
+  EXPECT_EQ(b.linked(), (stamps{2, 4, 6, 7, 8}));
+  EXPECT_TRUE(b.list->is_unlinked(b.at(3)));
+  EXPECT_FALSE(b.list->is_unlinked(b.at(4)));
+  EXPECT_EQ(compact(b, 8, {}, 8), (stamps{2, 4, 6, 7}));
+  EXPECT_EQ(b.linked(), (stamps{8}));
+}
+
+TEST(version_list_ssl, nothing_is_known_at_first) {
+  ssl b(3);
+  EXPECT_EQ(compact(b, 0, {}, 3), stamps{});
+  EXPECT_EQ(b.list->length(), 3U);
+}
+
+TEST(version_list_ssl, of_versions_with_one_stamp_the_newest_is_needed) {
+  ssl b(5);
+  for (const std::uint64_t stamp : {3U, 4U}) b.at(stamp)->since.store_relaxed(3);
+  EXPECT_EQ(compact(b, 5, {3}, 5).size(), 3U);
+  EXPECT_EQ(b.list->find(b.at(5), 3), b.at(4));
+}
+
+/// Each subset of times, against the definition.
+TEST(version_list_ssl, leaves_exactly_what_is_needed) {
+  constexpr std::uint64_t n = 6;
+  for (unsigned subset = 0; subset < 1U << n; ++subset) {
+    for (std::uint64_t known = 0; known <= n; ++known) {
+      ssl b(n);
+      for (auto& x : b.nodes) x.since.store_relaxed(x.since.load_relaxed() * 2);  // 2, 4, ..., 12
+      stamps times;
+      for (std::uint64_t t = 0; t < n; ++t) {
+        if ((subset >> t & 1U) != 0) times.push_back(t * 2 + 1);
+      }
+      std::erase_if(times, [&](std::uint64_t t) { return t >= known * 2; });
+      stamps expected;
+      for (std::uint64_t stamp = 2; stamp <= 2 * n; stamp += 2) {
+        const std::uint64_t end = stamp + 2;
+        const bool last = stamp == 2 * n;
+        const bool seen = std::any_of(times.begin(), times.end(),
+                                      [&](std::uint64_t t) { return stamp <= t && t < end; });
+        if (last || end > known * 2 || seen) expected.push_back(stamp);
+      }
+      compact(b, known * 2, times, n);
+      ASSERT_EQ(b.linked(), expected) << "known " << known * 2 << ", subset " << subset;
+    }
+  }
+}
+
+/// Threads that append to one list and remove what they have overwritten. At every moment at most
+/// L - R + P versions are linked; at the end exactly L - R.
+TEST(version_list_pdl, holds_its_bound_under_contention) {
+  using nodes_domain = domain<token>;
+  struct header : nodes_domain::header, tracked {};
+  using list = pdl_list<header>;
+  struct counter {
+    alignas(64) std::atomic<std::uint64_t> value{0};
+  };
+  constexpr unsigned threads = 4;
+
+  nodes_domain nodes;
+  auto* const first = nodes.make<list::node>();
+  first->since.store_relaxed(0);
+  list versions(first);
+  counter appended, removed;
+  appended.value = 1;
+  std::vector<std::vector<list::node*>> left_over(threads);
+
+  run_stress({.threads = threads}, [&](stress_thread& self) {
+    std::vector<list::node*>& mine = left_over[self.index()];
+    while (self.running()) {
+      {
+        auto guard = nodes.enter();
+        auto* const x = versions.head();
+        auto* const y = nodes.make<list::node>();
+        y->since.store_relaxed(x->since.load_relaxed() + 1);
+        ++appended.value;  // before, so that a reader counts no version that is not in L
+        if (versions.try_append(x, y)) {
+          mine.push_back(x);
+        } else {
+          --appended.value;
+          nodes.destroy(y);
+        }
+      }
+      while (mine.size() > self.random().below(8)) {
+        std::swap(mine[self.random().below(mine.size())], mine.back());
+        auto guard = nodes.enter();
+        versions.remove(mine.back());
+        ++removed.value;  // after, so that R counts only removals that have returned
+        guard.retire(mine.back());
+        mine.pop_back();
+      }
+      if (self.random().chance(1, 16)) {
+        auto guard = nodes.enter();
+        const std::uint64_t gone = removed.value;
+        const std::uint64_t length = versions.length();
+        // P removals under way, and P versions counted in L before they are linked are no harm.
+        ASSERT_LE(length, appended.value - gone + threads);
+      }
+    }
+  });
+  std::uint64_t waiting = 0;
+  for (const auto& some : left_over) waiting += some.size();
+  EXPECT_EQ(appended.value - removed.value, waiting + 1);
+  EXPECT_EQ(versions.length(), waiting + 1);
+  for (list::node* x = versions.release(); x != nullptr;) {
+    auto* const older = x->left.load_relaxed();
+    nodes.destroy(x);
+    x = older;
+  }
+}
+
+}  // namespace

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+// The range tracker: what it lets go, what it keeps, how much, and when threads end.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <spolia/version/range_tracker.hpp>
+#include <spolia/version/snapshot.hpp>
+#include <spolia/version/timeline.hpp>
+
+#include "support/parked_thread.hpp"
+#include "support/stress.hpp"
+
+namespace {
+
+using namespace spolia;
+using namespace spolia::test;
+
+/// A tracker over ranges that stand for themselves: there is no list.
+struct world {
+  explicit world(range_tracker::options o = {}) : tracker(o) {}
+  ~world() {
+    tracker.abandon([](tracked* t) { delete t; });
+  }
+
+  auto look() {
+    return [this](scan_times& found) { time.scan(found); };
+  }
+  auto expire() {
+    return [this](tracked* t) {
+      ++expired;
+      --live;
+      delete t;
+      return true;
+    };
+  }
+  /// A version that was current from `since` until `until`.
+  void end(std::uint64_t since, std::uint64_t until) {
+    auto* const t = new tracked();
+    t->since.store_relaxed(since);
+    const std::int64_t now = ++live;
+    for (std::int64_t seen = most; seen < now && !most.compare_exchange_weak(seen, now);) {
+    }
+    auto& me = tracker.mine();
+    tracker.deprecate(me, t, until);
+    tracker.work(me, look(), expire());
+  }
+  /// The clock goes on by one, and the version of that time ends.
+  void tick_and_end() {
+    const std::uint64_t before = time.now();
+    snapshot(time).withdraw();
+    end(before, time.now());
+  }
+  void collect() { tracker.collect(tracker.mine(), look(), expire()); }
+
+  timeline time;
+  range_tracker tracker;
+  std::atomic<std::uint64_t> expired{0};
+  std::atomic<std::int64_t> live{0};
+  std::atomic<std::int64_t> most{0};
+};
+
+constexpr range_tracker::options small{.batch = 8, .least_batch = 1, .steps = 6};
+
+TEST(range_tracker, lets_go_what_nobody_needs) {
+  world w(small);
+  for (int i = 0; i < 1000; ++i) {
+    w.tick_and_end();
+    ASSERT_LE(w.tracker.held(), 6U * 8);
+  }
+  EXPECT_GT(w.expired, 900U);
+  w.collect();
+  EXPECT_EQ(w.expired, 1000U);
+  EXPECT_EQ(w.tracker.held(), 0U);
+}
+
+TEST(range_tracker, keeps_what_a_snapshot_sees_and_nothing_else) {
+  world w(small);
+  const std::uint64_t t0 = w.time.now();
+  w.tick_and_end();
+  snapshot held(w.time);
+  w.end(t0, held.timestamp());                        // ended just before
+  w.end(t0, held.timestamp() + 1);                    // current when the snapshot began
+  w.end(held.timestamp(), held.timestamp() + 1);      // exactly then
+  w.end(held.timestamp() + 1, held.timestamp() + 1);  // began after
+  for (int i = 0; i < 100; ++i) w.tick_and_end();
+  w.collect();
+  EXPECT_EQ(w.tracker.held(), 2U);
+  held.withdraw();
+  w.collect();
+  EXPECT_EQ(w.tracker.held(), 0U);
+}
+
+TEST(range_tracker, an_end_that_no_scan_knows_of_is_kept) {
+  world w(small);
+  w.end(1, w.time.now() + 5);
+  w.collect();
+  EXPECT_EQ(w.tracker.held(), 1U);
+}
+
+TEST(range_tracker, no_update_pays_for_a_whole_batch) {
+  world w({.batch = 64, .least_batch = 1, .steps = 6});
+  std::uint64_t most = 0;
+  for (int i = 0; i < 5000; ++i) {
+    const std::uint64_t before = w.expired;
+    w.tick_and_end();
+    most = std::max(most, w.expired - before);
+  }
+  EXPECT_LE(most, 6U);
+  EXPECT_GT(w.expired, 4500U);
+}
+
+/// What is needed goes round in the queue, and does not keep what is not from being found.
+TEST(range_tracker, a_long_snapshot_costs_what_it_sees) {
+  world w(small);
+  constexpr std::uint64_t seen = 500;
+  const std::uint64_t t0 = w.time.now();
+  w.tick_and_end();
+  const snapshot held(w.time);
+  for (std::uint64_t i = 0; i < seen; ++i) w.end(t0, held.timestamp() + 1);
+  for (int i = 0; i < 20000; ++i) {
+    w.tick_and_end();
+    ASSERT_LE(w.tracker.held(), 3 * seen + 6 * 8);
+  }
+}
+
+TEST(range_tracker, threads_leave_their_lists_behind) {
+  world w(small);
+  std::thread([&] {
+    for (int i = 0; i < 5; ++i) w.tick_and_end();
+  }).join();
+  EXPECT_EQ(w.tracker.held(), 5U);
+  w.collect();
+  EXPECT_EQ(w.tracker.held(), 0U);
+}
+
+TEST(range_tracker, idle_threads_are_collected_too) {
+  world w(small);
+  parked_thread idle([&](parking_spot& spot) {
+    for (int i = 0; i < 5; ++i) w.tick_and_end();
+    spot.park();
+  });
+  EXPECT_EQ(w.tracker.held(), 5U);
+  w.collect();
+  EXPECT_EQ(w.tracker.held(), 0U);
+}
+
+TEST(range_tracker, a_scan_without_memory_loses_nothing) {
+  world w(small);
+  bool full = true;
+  const auto look = [&](scan_times& found) {
+    if (full) throw std::bad_alloc();
+    w.time.scan(found);
+  };
+  auto& me = w.tracker.mine();
+  for (int i = 0; i < 100; ++i) {
+    auto* const t = new tracked();
+    t->since.store_relaxed(1);
+    w.tracker.deprecate(me, t, 1);
+    w.tracker.work(me, look, w.expire());
+  }
+  EXPECT_EQ(w.expired, 0U);
+  EXPECT_EQ(w.tracker.held(), 100U);
+  full = false;
+  w.tracker.collect(me, look, w.expire());
+  EXPECT_EQ(w.expired, 100U);
+}
+
+TEST(range_tracker, what_cannot_go_yet_is_tried_again) {
+  world w(small);
+  auto& me = w.tracker.mine();
+  int refusals = 3;
+  const auto reluctant = [&](tracked* t) {
+    if (refusals-- > 0) return false;
+    delete t;
+    return true;
+  };
+  auto* const t = new tracked();
+  t->since.store_relaxed(1);
+  w.tracker.deprecate(me, t, 1);
+  for (int i = 0; i < 3; ++i) {
+    w.tracker.collect(me, w.look(), reluctant);
+    ASSERT_EQ(w.tracker.held(), 1U);
+  }
+  w.tracker.collect(me, w.look(), reluctant);
+  EXPECT_EQ(w.tracker.held(), 0U);
+}
+
+TEST(range_tracker, numbers_that_make_no_sense_are_told) {
+  EXPECT_EQ(range_tracker::check({}), nullptr);
+  EXPECT_NE(range_tracker::check({.steps = 5}), nullptr);
+  EXPECT_NE(range_tracker::check({.least_batch = 0}), nullptr);
+}
+
+/// Threads that come and go, snapshots that come and go: the bound holds at every moment, and at
+/// the end everything goes.
+TEST(range_tracker, holds_its_bound_under_churn) {
+  constexpr std::uint32_t batch = 16;
+  constexpr unsigned needed = 100;
+  constexpr unsigned threads = 4;
+  world w({.batch = batch, .least_batch = 1, .steps = 6});
+  const std::uint64_t t0 = w.time.now();
+  w.tick_and_end();
+  auto held = std::make_unique<snapshot>(w.time, "held");
+  for (unsigned i = 0; i < needed; ++i) w.end(t0, held->timestamp() + 1);
+  run_stress({.threads = threads}, [&](stress_thread& self) {
+    while (self.running()) w.tick_and_end();
+  });
+  // At most one version more is needed for each thread, whose snapshot has just begun.
+  EXPECT_LE(w.most, 3 * (needed + threads) + 6 * (threads + 1) * batch);
+  held.reset();
+  w.collect();
+  EXPECT_EQ(w.tracker.held(), 0U);
+}
+
+}  // namespace
