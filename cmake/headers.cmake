@@ -49,6 +49,7 @@ set(SPOLIA_HEADERS
     include/spolia/reclaim.hpp
     include/spolia/reclaim/allocator_resource.hpp
     include/spolia/reclaim/biased_gate.hpp
+    include/spolia/reclaim/bounded_domain.hpp
     include/spolia/reclaim/concepts.hpp
     include/spolia/reclaim/debra.hpp
     include/spolia/reclaim/domain.hpp

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <spolia/reclaim/allocator_resource.hpp>
+#include <spolia/reclaim/bounded_domain.hpp>
 #include <spolia/reclaim/concepts.hpp>
 #include <spolia/reclaim/debra.hpp>
 #include <spolia/reclaim/domain.hpp>
@@ -19,7 +20,7 @@
 #include <spolia/reclaim/quiescent.hpp>
 #include <spolia/reclaim/release.hpp>
 #include <spolia/reclaim/reservations.hpp>
-#include <spolia/reclaim/robust_token.hpp>
+include<spolia / reclaim / robust_token.hpp>
 #include <spolia/reclaim/token.hpp>
 #include <spolia/reclaim/token_ring.hpp>
 #include <spolia/reclaim/wait_free_eras.hpp>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// robust_token.hpp: token epochs that a stalled reader does not stop. The library's default.
+// robust_token.hpp: token epochs that a stalled reader does not stop. What the library's own
+// containers use (bounded_domain.hpp).
 //
 // Source:      token.hpp (Kim, Brown, Singh, PPoPP 2024), and for readers that stall the birth
 //              stamps of interval-based reclamation (Wen, Izraelevitz, Cai, Beadle, Scott, PPoPP
