@@ -20,7 +20,7 @@
 #include <spolia/reclaim/quiescent.hpp>
 #include <spolia/reclaim/release.hpp>
 #include <spolia/reclaim/reservations.hpp>
-include<spolia / reclaim / robust_token.hpp>
+#include <spolia/reclaim/robust_token.hpp>
 #include <spolia/reclaim/token.hpp>
 #include <spolia/reclaim/token_ring.hpp>
 #include <spolia/reclaim/wait_free_eras.hpp>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// robust_token.hpp: token epochs that a stalled reader does not stop. What the library's own
-// containers use (bounded_domain.hpp).
+// robust_token.hpp: token epochs that a stalled reader does not stop. See bounded_domain.hpp.
 //
 // Source:      token.hpp (Kim, Brown, Singh, PPoPP 2024), and for readers that stall the birth
 //              stamps of interval-based reclamation (Wen, Izraelevitz, Cai, Beadle, Scott, PPoPP
@@ -93,13 +92,8 @@ class robust_token : private token {
     return token::check(o);
   }
 
-  using token::due;
-  using token::enter;
-  using token::epochs;
-  using token::idle;
-  using token::join;
-  using token::park;
-  using token::unpark;
+  using token::due, token::enter, token::epochs, token::idle, token::join, token::park,
+      token::unpark;
 
   template <class Peers, class Sink>
   void tick(local& me, Peers peers, Sink sink) noexcept {
@@ -390,13 +384,10 @@ class robust_token : private token {
     return SPOLIA_FAULT("robust.ignore_horizons") ? 0 : farthest;
   }
 
-  /// A thread with this many blocks that wait for rounds does not go on before it has tried hard.
-  std::uint64_t limit() const noexcept {
-    return std::uint64_t{stall_after_} + 4 * std::uint64_t{urge()};
-  }
-
   /// So many more blocks wait when somebody who is held up tries again.
   std::size_t urge() const noexcept { return 4 * std::size_t{options_.patience}; }
+  /// A thread with this many blocks that wait for rounds does not go on before it has tried hard.
+  std::uint64_t limit() const noexcept { return stall_after_ + 4 * urge(); }
 
   const std::uint32_t stall_after_;
   alignas(cache_line) atomic<std::uint64_t> given_{0};  // horizons given and not lifted
