@@ -99,7 +99,7 @@ TEST(contract_plugin, a_fork_after_unloading_calls_nothing_that_is_gone) {
     plugin gone(SPOLIA_FIRST_PLUGIN);
     gone.work(10);
   }
-  EXPECT_EQ(status_of_child([] { use_own_domain(); }), 0);
+  EXPECT_EQ(spolia::test::status_of_child([] { use_own_domain(); }), 0);
 }
 
 }  // namespace
