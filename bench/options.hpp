@@ -27,6 +27,7 @@ struct set_options {
   std::uint64_t batch = 0;       ///< 0: the scheme's own
   std::uint32_t time_frees = 8;  ///< measure one in so many pauses; 1: all; 0: none
   bool stall = false;
+  bool count = false;  ///< count and time each free; figures of speed then mean nothing
   std::string json = "-";
   std::string trace;
 };

@@ -11,9 +11,12 @@
 
 #include <chrono>
 #include <memory>
+#include <memory_resource>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "counting.hpp"
 #include "machine.hpp"
 #include "options.hpp"
 #include "random.hpp"
@@ -40,7 +43,11 @@ class set_trial {
   using map = typename Structure::template of<domain>;
 
   set_trial(const set_options& o, std::uint32_t trial)
-      : options_(o), seed_(o.seed * 1000003 + trial), domain_(domain_options(o)), map_(domain_) {}
+      : options_(o),
+        seed_(o.seed * 1000003 + trial),
+        counting_(o.count ? std::make_unique<counting_resource>() : nullptr),
+        domain_(domain_options(o, counting_.get())),
+        map_(domain_) {}
 
   trial_result run() {
     reset_peak_rss();
@@ -55,25 +62,29 @@ class set_trial {
     if (options_.stall) workers.emplace_back([this] { stall(); });
     while (ready_.load_acquire() < workers.size()) std::this_thread::yield();
 
-    const auto retired_before = domain_.stats();
+    const auto before = domain_.stats();
+    if (counting_) result_.allocator = allocator_counts_now();
     // As the paper: 100 000 events a thread. Single frees below a microsecond are not worth a box.
     if (!options_.trace.empty()) {
-      spolia::trace::start({.capacity_per_thread = 100000, .min_ns = 1000});
+      spolia::trace::start({.capacity_per_thread = 100000, .min_ns = counting_ ? traced_ns : 1000});
     }
     const auto start = steady::now();
+    if (counting_) counting_->count(true);
     go_.store_release(true);
-    watch(start);
+    watch(start, before.epochs);
     stop_.store_release(true);
     const double elapsed = std::chrono::duration<double>(steady::now() - start).count();
     if (!options_.trace.empty()) spolia::trace::stop();
     const auto after = domain_.stats();  // before the threads end and leave their blocks behind
+    if (counting_) counting_->count(false);
     for (std::thread& w : workers) w.join();
+    if (counting_) note_counts();
 
     result_.elapsed_s = elapsed;
     for (const std::uint64_t n : operations) result_.operations += n;
-    result_.retired = after.retired - retired_before.retired;
-    result_.freed = after.freed - retired_before.freed;
-    result_.epochs = after.epochs - retired_before.epochs;
+    result_.retired = after.retired - before.retired;
+    result_.freed = after.freed - before.freed;
+    result_.epochs = after.epochs - before.epochs;
     result_.pauses = after.pauses.count();
     result_.free_ns_p50 = after.pauses.quantile(0.5);
     result_.free_ns_p999 = after.pauses.quantile(0.999);
@@ -86,8 +97,10 @@ class set_trial {
   }
 
  private:
-  static typename domain::options domain_options(const set_options& o) {
+  static typename domain::options domain_options(const set_options& o,
+                                                 std::pmr::memory_resource* counting) {
     typename domain::options d;
+    d.memory = counting;
     d.time_pauses_one_in = o.time_frees;
     if (o.batch == 0) return d;
     if constexpr (requires { d.scheme.batch = o.batch; }) d.scheme.batch = o.batch;
@@ -147,23 +160,43 @@ class set_trial {
     return true;
   }
 
-  void watch(steady::time_point start) {
+  /// Looks at the garbage every 5 ms; every millisecond where epochs are looked at, too.
+  void watch(steady::time_point start, std::uint64_t first_epoch) {
     const auto end = start + std::chrono::duration<double>(options_.seconds);
-    const auto period = std::chrono::milliseconds(5);
-    for (auto next = start + period;; next += period) {
+    const unsigned often = counting_ || !options_.trace.empty() ? 5 : 1;
+    const auto period = std::chrono::microseconds(5000 / often);
+    for (auto [next, look] = std::pair(start + period, 1U);; next += period, ++look) {
       std::this_thread::sleep_until(
           std::min<steady::time_point>(next, std::chrono::time_point_cast<steady::duration>(end)));
       const std::uint64_t garbage = domain_.garbage();
       result_.garbage_peak = std::max(result_.garbage_peak, garbage);
+      note_epoch(domain_.stats().epochs - first_epoch, garbage);
       const auto now = steady::now();
-      result_.garbage_over_time.emplace_back(
-          std::chrono::duration<double, std::milli>(now - start).count(), garbage);
-      if (now >= end) return;
+      const bool last = now >= end;
+      if (last || look % often == 0) {
+        result_.garbage_over_time.emplace_back(
+            std::chrono::duration<double, std::milli>(now - start).count(), garbage);
+      }
+      if (last) return;
     }
+  }
+
+  /// The garbage at the first look after an epoch began. Epochs shorter than the time between two
+  /// looks are passed over.
+  void note_epoch(std::uint64_t epoch, std::uint64_t garbage) {
+    auto& seen = result_.garbage_per_epoch;
+    if (seen.empty() || seen.back().first != epoch) seen.emplace_back(epoch, garbage);
+  }
+
+  void note_counts() {
+    result_.counted = counting_->counts();
+    const auto after = allocator_counts_now();
+    if (after && result_.allocator) result_.allocator = after->since(*result_.allocator);
   }
 
   const set_options& options_;
   const std::uint64_t seed_;
+  const std::unique_ptr<counting_resource> counting_;  // null: the domain asks operator new itself
   domain domain_;
   map map_;
   trial_result result_;
