@@ -38,6 +38,8 @@ class Catalogue:
     releases: tuple[str, ...]
     combinations: frozenset[tuple[str, str, str]]
     about: dict[str, dict]
+    # Of other libraries, if the program was built with any: structure, scheme, release.
+    rivals: tuple[tuple[str, str, str], ...] = ()
 
     def supports(self, structure: str, scheme: str, release: str) -> bool:
         return (structure, scheme, release) in self.combinations
@@ -55,7 +57,8 @@ class Trial:
 def parse_catalogue(text: str) -> Catalogue:
     try:
         found = json.loads(text)
-        combinations = {(c["structure"], c["scheme"], c["release"]) for c in found["combinations"]}
+        combinations = _combinations(found)
+        rivals = _combinations(found.get("rivals") or {"combinations": []})
         about = dict(found["schemes"])
         return Catalogue(
             structures=tuple(found["structures"]),
@@ -63,12 +66,17 @@ def parse_catalogue(text: str) -> Catalogue:
             releases=tuple(found["releases"]),
             combinations=frozenset(combinations),
             about=about,
+            rivals=tuple(sorted(rivals)),
         )
     except (ValueError, KeyError, TypeError) as error:
         raise LabError(
             f"'spolia-bench list --json -' printed something unexpected ({error!r}); "
             "build the program anew from the same sources"
         ) from error
+
+
+def _combinations(listing: dict) -> set[tuple[str, str, str]]:
+    return {(c["structure"], c["scheme"], c["release"]) for c in listing["combinations"]}
 
 
 class Bench:
@@ -99,10 +107,17 @@ class Bench:
 
     def guards(self, target: Path, timeout: float) -> str:
         """Measures what guards cost, into `target`; empty, or why there is no such file."""
+        return self._whole_file(["guards"], target, timeout)
+
+    def announcements(self, target: Path, timeout: float, *more: str) -> str:
+        """Counts announcements read, into `target`; empty, or why there is no such file."""
+        return self._whole_file(["announcements", *more], target, timeout)
+
+    def _whole_file(self, command: list[str], target: Path, timeout: float) -> str:
         partial = target.with_name(target.name + ".partial")
         partial.unlink(missing_ok=True)
         failure = _run(
-            [str(self.path), "guards", "--json", str(partial)], dict(os.environ), timeout
+            [str(self.path), *command, "--json", str(partial)], dict(os.environ), timeout
         )
         if failure or not partial.is_file():
             partial.unlink(missing_ok=True)

@@ -293,3 +293,26 @@ def left_out(line: Timeline) -> str:
             "also from the counts above"
         )
     return "; ".join(parts) + "." if parts else ""
+
+
+def card(record: dict, line: Timeline | None) -> dict:
+    """What a page shows of one traced trial; the charts themselves stand in it."""
+    series = record["scheme"], record["release"]
+    threads = f"{record['threads']} thread" + ("s" if record["threads"] != 1 else "")
+    per_epoch = record.get("garbage_per_epoch") or []
+    made = {
+        "title": f"{look.series_title(series)} · {record['structure']} · {threads}",
+        "facts": f"peak garbage {look.count(record.get('garbage_peak'))} nodes",
+        "note": "", "figure": None, "window": "",
+        "epochs": epoch_chart(per_epoch, series) if per_epoch else None,
+    }  # fmt: skip
+    if line is None:
+        made["facts"] = "in this run no epoch went by and nothing was freed · " + made["facts"]
+        return made
+    return {
+        **made,
+        "facts": f"{facts(line)} · {made['facts']}",
+        "note": left_out(line),
+        "figure": chart(line, series, record.get("garbage_over_time") or []),
+        "window": f"{line.window[1] - line.window[0]:.0f}{look.NO_BREAK}ms",
+    }
