@@ -131,7 +131,8 @@ def _figure_4_cells(scale: Scale) -> list:
 def _figure_4(found: Found) -> Shown | None:
     picked = []
     for series in BOTH:
-        able = [t for t in found.traced("abtree", series) if t.record.get("garbage_per_epoch")]
+        traced = found.traced("abtree", series, counted=False)
+        able = [t for t in traced if t.record.get("garbage_per_epoch")]
         picked += able[:1]
     if len(picked) < 2 or len({t.record["threads"] for t in picked}) > 1:
         return None

@@ -98,12 +98,22 @@ def plain_lines(series: list[dict], x_title: str, y_title: str, text, log_y=Fals
     return charts.figure(data, 340, x, y)
 
 
+def enough(config: Config | None) -> bool:
+    """Did it free so much that figures for each free mean anything?"""
+    return bool(config and config.frees and config.frees.median >= 1000)
+
+
+def number(value: float) -> str:
+    """Three digits, and no exponent."""
+    return look.count(value) if value >= 1000 else f"{value:.3g}"
+
+
 def milli(config: Config | None, field: str, of: str = "frees") -> str:
-    """Events a thousand frees."""
-    if config is None:
+    """Events in a thousand frees."""
+    if not enough(config):
         return "–"
     a, b = getattr(config, field), getattr(config, of)
-    return f"{1000 * a.median / b.median:.3g}" if a and b and b.median else "–"
+    return number(1000 * a.median / b.median) if a and b and b.median else "–"
 
 
 def share(config: Config | None, field: str = "free_share") -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from lab import charts, legends, look, words
 from lab.paper import blocks
 from lab.paper.found import Found
-from lab.paper.page import LARGE_BATCH, MISSING, Page, Scale, Shown, or_counted, verdict
+from lab.paper.page import LARGE_BATCH, Page, Scale, Shown, majority, or_counted, verdict
 from lab.stats import Comparison, Config, compare, find
 
 LEAK, OURS = ("none", "batch"), ("token", "amortized")
@@ -43,7 +43,8 @@ def _experiment_1_cells(structure: str):
 
 def _means(members: list[Config]) -> dict[tuple[str, str], float]:
     """Of each series the mean over all numbers of threads, as the paper averages."""
-    numbers = {c.threads for c in members if c.series == OURS}
+    ours, leak = ({c.threads for c in members if c.series == s} for s in (OURS, LEAK))
+    numbers = ours & leak
     means = {}
     for series in {c.series for c in members}:
         found = [find(members, series, n) for n in numbers]
@@ -61,11 +62,12 @@ def _experiment_1(structure: str):
         means = {s: m for s, m in _means(members).items() if s in wanted}
         rivals = {s: m for s, m in means.items()
                   if s[1] == "batch" and s != LEAK and not s[0].startswith("token")}  # fmt: skip
-        if not rivals:
+        if not rivals or LEAK not in means:
             return None
         best, worst = max(rivals, key=rivals.get), min(rivals, key=rivals.get)
         ours = means[OURS]
-        full = found.full(members, OURS)
+        both = [c for c in members if find(members, LEAK, c.threads)]
+        full = found.full(both, OURS)
         at = find(members, OURS, full)
         here = (
             f"Averaged over all numbers of threads, token epochs with amortized freeing run at "
@@ -125,7 +127,7 @@ def _fewer(found: Found, structure: str, scheme: str) -> float | None:
     """How many times as many flushes of a buffer batch has for each block freed."""
     pair = found.pair(structure, (scheme, "batch"), (scheme, "amortized"), counted=True,
                       batch=LARGE_BATCH)  # fmt: skip
-    if pair is None or not all(c.allocator_flushes and c.frees for c in pair):
+    if pair is None or not all(c.allocator_flushes and blocks.enough(c) for c in pair):
         return None
     each = [c.allocator_flushes.median / max(1, c.frees.median) for c in pair]
     return each[0] / each[1] if each[1] else None
@@ -168,8 +170,10 @@ def _experiment_2(structure: str):
             here += ". For each block freed, batch flushes the thread's buffer up to "
             here += f"{look.times(max(told))} as often"
         head = ["", "amortized ÷ batch", "", "flushes a free, batch ÷ amortized"]
+        if not told:
+            head, rows = head[:3], [row[:3] for row in rows]
         return Shown([blocks.charts_block(title, made, legend), blocks.table(head, rows)],
-                     here + ".", or_counted(verdict([g for _, g in gains]), told))  # fmt: skip
+                     here + ".", or_counted(majority([g for _, g in gains]), told))  # fmt: skip
 
     return show
 
@@ -216,7 +220,7 @@ def _allocators(found: Found) -> Shown | None:
     )
     others = [g for name, own in gains.items() if name != "mimalloc" for g in own.values()]
     table = blocks.table(["amortized ÷ batch", *gains], rows, "Speed, batches of 32 K")
-    return Shown([table], here + ".", verdict(others) if others else MISSING)
+    return Shown([table], here + ".", majority(others))
 
 
 def _gain(comparison: Comparison | None) -> str:

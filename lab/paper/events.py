@@ -38,13 +38,13 @@ def _events(found: Found) -> Shown | None:
         ]
         for c in at
     ]  # fmt: skip
-    head = ["", "frees", "frees in a run", "flushes / 1000", "locks / 1000", "remote / 1000",
+    head = ["", "frees", "frees in a run", "flushes / 1000 frees", "locks", "remote",
             "over 0.1 ms", "time in free"]  # fmt: skip
     ratios = []
     for scheme in {c.scheme for c in at}:
         one, other = (find(at, (scheme, r)) for r in ("batch", "amortized"))
         a, b = (each(c, "allocator_flushes", "frees") for c in (one, other))
-        if a and b:
+        if a and b and all(blocks.enough(find(at, (scheme, r))) for r in ("batch", "amortized")):
             ratios.append(a / b)
     here = f"{len(at)} configurations counted"
     if ratios:
@@ -57,13 +57,15 @@ def _events(found: Found) -> Shown | None:
     flush = charts.release_dots(at, "allocator_flushes", "buffer flushes in a trial", look.count)
     legend = legends.releases({c.release for c in at if c.scheme != "none"})
     made = [blocks.charts_block(blocks.where(at, True), [flush], legend)] if flush else []
-    return Shown([*made, blocks.table(head, rows, "A thousand frees of each")], here + ".", SHOWN)
+    return Shown(
+        [*made, blocks.table(head, rows, "Calls of free, and what they led to")], here + ".", SHOWN
+    )
 
 
 def _run(config) -> str:
     mean = each(config, "frees", "free_runs")
     top = config.free_run_max
-    return f"{mean:.3g}, at most {look.count(top.median)}" if mean and top else "–"
+    return f"{blocks.number(mean)}, at most {look.count(top.median)}" if mean and top else "–"
 
 
 EVENTS = Page(

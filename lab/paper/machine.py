@@ -14,6 +14,8 @@ import heapq
 import random
 from dataclasses import dataclass
 
+MOST_FLUSHES = 2
+
 
 @dataclass(frozen=True)
 class Events:
@@ -34,7 +36,7 @@ class Events:
     threads: int = 2
     """So many threads were counted: what they cost each other is in the figures above."""
     flushed: float = 96
-    """Blocks that a flush gives back: three quarters of jemalloc's buffer for such nodes."""
+    """Blocks that a flush gives back."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ def distinct(blocks: float, owners: int) -> float:
     return owners * (1 - (1 - 1 / owners) ** blocks)
 
 
-def replay(events: Events, machine: Machine, acquisitions: int = 30_000, seed: int = 1) -> Outcome:
+def replay(events: Events, machine: Machine, acquisitions: int = 60_000, seed: int = 1) -> Outcome:
     """Runs the machine until so many locks were taken, or every thread went round often enough."""
     return _Replay(events, machine, random.Random(seed)).run(acquisitions)
 
@@ -120,17 +122,23 @@ class _Replay:
         span = max(end - start, 1.0)
         total = [sum(column) for column in zip(*after, strict=True)]
         first = [sum(column) for column in zip(*before, strict=True)]
-        operations, free_ns, wait_ns = (b - a for a, b in zip(first, total, strict=True))
+        free_ns, wait_ns = (b - a for a, b in zip(first, total, strict=True))
         all_ns = span * self.m.threads
-        return Outcome(operations / span * 1e9, min(1.0, free_ns / all_ns),
-                       min(1.0, wait_ns / all_ns),
-                       (self.flush_count - flushes) / span * 1e9)  # fmt: skip
+        # So many operations stand behind each flush; they themselves come in lumps.
+        flushed = (self.flush_count - flushes) / span * 1e9
+        return Outcome(
+            ops_per_s=flushed / self.e.flushes / self.e.frees,
+            free_share=min(1.0, free_ns / all_ns),
+            wait_share=min(1.0, wait_ns / all_ns),
+            flushes_per_s=flushed,
+        )
 
     def _life(self, thread: _Thread):
         """Yields the time at which the thread wants to do its next step."""
         e, dice = self.e, self.dice
-        # Rounds that flush nothing are gone through at one step.
-        batch = e.batch * max(1.0, round(1 / (e.batch * e.flushes))) if e.flushes else e.batch
+        # Rounds that flush nothing are gone through at one step, and longer runs than of a few
+        # flushes cut short: neither changes what the threads ask of the locks.
+        batch = min(max(e.batch, 1 / e.flushes), MOST_FLUSHES / e.flushes)
         operations = batch / e.frees
         cycle = operations * e.work_ns + batch * e.free_ns
         cycle += batch * e.flushes * self.visits * self.hold_ns
@@ -138,7 +146,6 @@ class _Replay:
         owed = dice.random()
         while True:
             now = yield now + operations * e.work_ns * dice.uniform(0.9, 1.1)
-            thread.operations += operations
             owed += batch * e.flushes
             flushes = int(owed)
             owed -= flushes
@@ -150,7 +157,6 @@ class _Replay:
                     now = yield from self._flush(thread, now)
 
     def _flush(self, thread: _Thread, now: float):
-        self.flush_count += 1
         locks = self.dice.sample(range(self.locks), self.visits)
         for lock in locks:
             now = yield now
@@ -164,6 +170,7 @@ class _Replay:
             thread.wait_ns += wait + late
             thread.free_ns += done - now
             now = done
+        self.flush_count += 1
         return now
 
 
@@ -172,9 +179,8 @@ class _Thread:
 
     def __init__(self):
         self.steps = None
-        self.operations = 0.0
         self.free_ns = 0.0
         self.wait_ns = 0.0
 
-    def sums(self) -> tuple[float, float, float]:
-        return self.operations, self.free_ns, self.wait_ns
+    def sums(self) -> tuple[float, float]:
+        return self.free_ns, self.wait_ns

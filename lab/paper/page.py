@@ -86,6 +86,19 @@ def verdict(comparisons: list[Comparison | None]) -> str:
     return SEEN if any(c.proven for c in known) else UNPROVEN
 
 
+def majority(comparisons: list[Comparison | None]) -> str:
+    """Of a claim about many schemes: seen if it holds, proven, for half of them and not for fewer
+    than it is proven wrong for."""
+    known = [c for c in comparisons if c is not None]
+    up = sum(c.proven and c.ratio > 1 for c in known)
+    down = sum(c.proven and c.ratio < 1 for c in known)
+    if not known:
+        return MISSING
+    if down > up:
+        return NOT_SEEN
+    return SEEN if 2 * up >= len(known) else UNPROVEN
+
+
 def or_counted(found: str, counted: list[float | None]) -> str:
     """A verdict on speed, or, where speed proved nothing, whether the counted cause was there:
     ratios of events that should be clearly above one."""

@@ -33,16 +33,20 @@ def _figure_1(found: Found) -> Shown | None:
         leak = find(members, LEAK, full)
         growth = ratio(many, one, "ops_per_s")
         extra[structure] = ratio(leak, many, "peak_rss_bytes") or 0
-        told.append(
-            f"{structure}: {look.times(growth)} from one to {words.threads_text(full)}, leaking "
-            f"takes {look.times(extra[structure])} the memory and runs at "
-            f"{look.times(ratio(leak, many, 'ops_per_s') or 0)} the speed"
-            if growth else f"{structure}: leaking takes {look.times(extra[structure])} the memory"
-        )  # fmt: skip
+        told.append(_told_of(structure, growth, full, extra[structure],
+                             ratio(leak, many, "ops_per_s")))  # fmt: skip
     # That the (a,b)-tree retires far more is what the paper's argument rests on.
     seen = COUNTED if extra["abtree"] > 1.15 * extra["avl"] else UNPROVEN
-    here = "; ".join(told) + "."
-    return Shown(made, here[0].upper() + here[1:], seen)
+    return Shown(made, " ".join(told), seen)
+
+
+def _told_of(structure: str, growth, full: int, memory: float, speed) -> str:
+    grown = (
+        f"DEBRA runs {look.times(growth)} as fast with {words.threads_text(full)} as with one; "
+        if growth else ""
+    )  # fmt: skip
+    paid = f" at {look.times(speed)} the speed" if speed else ""
+    return f"On {structure}, {grown}leaking takes {look.times(memory)} the memory{paid}."
 
 
 FIGURE_1 = Page(
@@ -66,8 +70,8 @@ def _figure_2_cells(scale: Scale) -> list:
 
 
 def _figure_2(found: Found) -> Shown | None:
-    trials = list({t.record["threads"]: t for t in found.traced("abtree", DEBRA)}.items())
-    made = [(n, blocks.timeline_block(trial)) for n, trial in sorted(trials)]
+    trials = {t.record["threads"]: t for t in found.traced("abtree", DEBRA, counted=False)}
+    made = [(n, blocks.timeline_block(trial)) for n, trial in sorted(trials.items())]
     made = [(n, block) for n, block in made if block and block["line"]]
     if not made:
         return None
