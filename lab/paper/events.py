@@ -8,7 +8,7 @@ from lab import charts, legends, look, words
 from lab.paper import blocks
 from lab.paper.evaluation import TEN
 from lab.paper.found import Found, each
-from lab.paper.page import LARGE_BATCH, SHOWN, Page, Scale, Shown
+from lab.paper.page import COUNTED, LARGE_BATCH, SHOWN, Page, Scale, Shown
 from lab.stats import find
 
 
@@ -38,7 +38,7 @@ def _events(found: Found) -> Shown | None:
         ]
         for c in at
     ]  # fmt: skip
-    head = ["", "frees", "frees in a run", "flushes / 1000 frees", "locks", "remote",
+    head = ["", "frees", "frees in a run", "flushes", "locks", "remote",
             "over 0.1 ms", "time in free"]  # fmt: skip
     ratios = []
     for scheme in {c.scheme for c in at}:
@@ -57,9 +57,9 @@ def _events(found: Found) -> Shown | None:
     flush = charts.release_dots(at, "allocator_flushes", "buffer flushes in a trial", look.count)
     legend = legends.releases({c.release for c in at if c.scheme != "none"})
     made = [blocks.charts_block(blocks.where(at, True), [flush], legend)] if flush else []
-    return Shown(
-        [*made, blocks.table(head, rows, "Calls of free, and what they led to")], here + ".", SHOWN
-    )
+    title = "Calls of free; flushes, locks and remote frees in a thousand"
+    seen = COUNTED if ratios and ratios[0] > 1 else SHOWN
+    return Shown([*made, blocks.table(head, rows, title)], here + ".", seen)
 
 
 def _run(config) -> str:
