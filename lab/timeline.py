@@ -258,7 +258,8 @@ def epoch_chart(points: list, series: tuple[str, str]) -> dict:
     }  # fmt: skip
     top = max(nodes for _, nodes in shown) * 1.08 or 1
     y = axis("garbage", range=[0, top], **count_ticks(top))
-    return figure([trace], 150, axis("epoch", showgrid=False), y)
+    few = {"dtick": 1} if shown[-1][0] - shown[0][0] <= 12 else {}
+    return figure([trace], 150, axis("epoch", showgrid=False, tickformat=",d", **few), y)
 
 
 def facts(line: Timeline) -> str:

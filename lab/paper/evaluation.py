@@ -140,7 +140,7 @@ def _experiment_2(structure: str):
             full = found.full(members)
             some = _pairs(members, full)
             rank = (len(some), members[0].conditions.batch or 0)
-            if len(some) >= 2 and (best is None or rank > best[0]):
+            if len(some) >= 3 and (best is None or rank > best[0]):
                 best, gains = (rank, members, full), some
         if best is None:
             return None

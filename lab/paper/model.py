@@ -66,8 +66,9 @@ def _counted(found: Found) -> tuple[tuple[Config, Config], list[float]] | None:
     speeds = []
     for c in counted:
         twin = find(plain, c.series, c.threads)
-        speeds.append((twin or c).ops_per_s.median)
-    # One speed of the work itself: what policies cost beyond the frees is not the model's subject.
+        speeds.append(max(config.ops_per_s.high for config in (c, twin) if config))
+    # One speed of the work itself, that of the trial that other programs disturbed least: what
+    # policies cost beyond the frees is not the model's subject.
     return counted, [max(speeds)] * 2
 
 
