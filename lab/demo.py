@@ -141,7 +141,7 @@ def _side_measurements(bench: Bench, out: Path, budget: float, console: Console)
     """What is not a trial: the cost of guards, and, given time, announcements counted."""
     missed = {GUARDS: bench.guards(out / GUARDS, timeout=30)}
     if budget >= 4 * ANNOUNCEMENT_SECONDS:
-        few = ("--threads", "2,192", "--operations", "34000")
+        few = ("--threads", "2,48", "--operations", "34000")
         target = out / ANNOUNCEMENTS
         missed[ANNOUNCEMENTS] = bench.announcements(target, ANNOUNCEMENT_SECONDS, *few)
     for name, why in missed.items():
