@@ -6,38 +6,13 @@
 #include <spolia/reclaim.hpp>
 
 #include <algorithm>
-#include <chrono>
-#include <functional>
 #include <memory>
 #include <string>
 
+#include "probe.hpp"
+
 namespace bench {
 namespace {
-
-constexpr std::uint32_t repeats = 1U << 20U;
-
-/// Keeps the compiler from moving memory accesses over this place, and from dropping what leads
-/// here.
-inline void touch() { asm volatile("" ::: "memory"); }
-template <class T>
-inline void use(const T& value) {
-  asm volatile("" : : "r"(value) : "memory");
-}
-
-template <class F>
-double ns_each(F&& f) {
-  const auto start = std::chrono::steady_clock::now();
-  for (std::uint32_t i = 0; i < repeats; ++i) f();
-  const auto end = std::chrono::steady_clock::now();
-  return std::chrono::duration<double, std::nano>(end - start).count() / repeats;
-}
-
-struct probe {
-  std::string scheme;
-  std::string operation;
-  std::function<double()> measure;
-  std::vector<double> ns;
-};
 
 struct shared {
   int value = 0;
@@ -176,6 +151,11 @@ void add_baselines(std::vector<probe>& all) {
 
 }  // namespace
 
+std::vector<void (*)(std::vector<probe>&)>& rival_probes() {
+  static std::vector<void (*)(std::vector<probe>&)> all;
+  return all;
+}
+
 std::vector<nlohmann::json> measure_guards(std::uint32_t rounds) {
   std::vector<probe> all;
   add_baselines(all);
@@ -191,6 +171,7 @@ std::vector<nlohmann::json> measure_guards(std::uint32_t rounds) {
   add_probes<spolia::wait_free_eras>(all);
   add_probes<spolia::neutralization>(all);
   add_standard_faces(all);
+  for (const auto add : rival_probes()) add(all);
   for (std::uint32_t r = 0; r < rounds; ++r) {
     for (probe& p : all) p.ns.push_back(p.measure());
   }

@@ -4,6 +4,7 @@
 #include <spolia/version.hpp>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
 
 #include <cstdio>
@@ -21,6 +22,21 @@
 namespace {
 
 using namespace bench;
+
+void list_rivals() {
+  fmt::print("\nother libraries, to compare with\n");
+  for (const library& l : libraries()) {
+    if (!l.built()) {
+      fmt::print("  {}: absent; install {} and configure this program anew\n", l.name, l.package);
+      continue;
+    }
+    fmt::print("  {} {}\n", l.name, l.version);
+    for (const rival& r : rivals()) {
+      if (r.library != l.name) continue;
+      fmt::print("    {:<20}{}\n", r.structure, fmt::join(r.schemes, ", "));
+    }
+  }
+}
 
 void list(const std::string& json, bool markdown) {
   if (markdown) {
@@ -41,6 +57,7 @@ void list(const std::string& json, bool markdown) {
     fmt::print("{}\n", structure);
     for (const auto& [scheme, releases] : schemes) fmt::print("  {:<22}{}\n", scheme, releases);
   }
+  list_rivals();
 }
 
 void guards(std::uint32_t rounds, const std::string& json) {
@@ -75,14 +92,14 @@ void announcements(const std::vector<std::uint32_t>& threads, std::uint32_t oper
   for (const nlohmann::json& r : count_announcements(threads, operations)) out.write(r);
 }
 
-void sets(const set_options& o) {
+void sets(set_options o) {
+  const runner run = settle(o);
   check(o);
-  const cell& c = find(o);
   line_file out(o.json);
   std::unique_ptr<line_file> trace_out;
   if (!o.trace.empty()) trace_out = std::make_unique<line_file>(o.trace);
   for (std::uint32_t trial = 0; trial < o.trials; ++trial) {
-    const trial_result r = c.run(o, trial);
+    const trial_result r = run(o, trial);
     if (trace_out && !spolia::trace::write(trace_out->handle())) {
       throw usage_error("cannot write to " + o.trace);
     }
@@ -92,12 +109,13 @@ void sets(const set_options& o) {
 
 void describe(CLI::App& app, set_options& o) {
   const char* const names = "see `spolia-bench list`";
-  app.add_option("--structure", o.structure, std::string("abtree or list; ") + names)
+  app.add_option("--structure", o.structure,
+                 std::string("ours, or a rival's such as std_map; ") + names)
       ->capture_default_str();
   app.add_option("--scheme", o.scheme, std::string("when blocks are safe; ") + names)
-      ->capture_default_str();
+      ->default_str("token, or a rival's first");
   app.add_option("--release", o.release, "how they are freed: batch, amortized or pooled")
-      ->capture_default_str();
+      ->default_str("amortized; a rival's own way has the name own");
   app.add_option("--threads", o.threads, "threads that work")->capture_default_str();
   app.add_option("--keys", o.keys, "keys are uniform in [0, keys); half of them are present")
       ->capture_default_str();
@@ -112,6 +130,7 @@ void describe(CLI::App& app, set_options& o) {
   app.add_option("--time-frees", o.time_frees, "measure one in so many pauses; 1: all; 0: none")
       ->capture_default_str();
   app.add_flag("--stall", o.stall, "park one more thread inside a guard for the whole run");
+  app.add_flag("--check", o.check, "first compare every answer with std::set's, on one thread");
   app.add_flag("--count", o.count,
                "count and time each free, and what the allocator does behind it; slower");
   app.add_option("--json", o.json, "append records here; -: standard output")
@@ -137,14 +156,14 @@ int main(int argc, char** argv) {
   list_command->add_flag("--markdown", list_markdown, "what each scheme promises, as a table");
 
   set_options options;
-  CLI::App* const sets_command =
-      app.add_subcommand("sets", "insert, erase and look up keys in one structure");
+  CLI::App* const sets_command = app.add_subcommand(
+      "sets", "insert, erase and look up keys in one structure, ours or a rival's");
   describe(*sets_command, options);
 
   std::uint32_t rounds = 15;
   std::string guards_json;
-  CLI::App* const guards_command =
-      app.add_subcommand("guards", "what guards and protect cost, uncontended, on one thread");
+  CLI::App* const guards_command = app.add_subcommand(
+      "guards", "what guards and protect cost, ours and the rivals', uncontended");
   guards_command->add_option("--rounds", rounds, "interleaved measurements of each")
       ->capture_default_str();
   guards_command->add_option("--json", guards_json, "as JSON lines; -: standard output");

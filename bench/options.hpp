@@ -16,8 +16,8 @@ class usage_error : public std::runtime_error {
 
 struct set_options {
   std::string structure = "abtree";
-  std::string scheme = "token";
-  std::string release = "amortized";
+  std::string scheme;   ///< empty: token, or a rival's first
+  std::string release;  ///< empty: amortized, or a rival's own
   std::uint32_t threads = 2;
   std::uint64_t keys = 200000;
   std::uint32_t update = 100;  ///< per cent of operations that update, half of them erasing
@@ -27,6 +27,7 @@ struct set_options {
   std::uint64_t batch = 0;       ///< 0: the scheme's own
   std::uint32_t time_frees = 8;  ///< measure one in so many pauses; 1: all; 0: none
   bool stall = false;
+  bool check = false;  ///< compare answers with std::set's before the trial
   bool count = false;  ///< count and time each free; figures of speed then mean nothing
   std::string json = "-";
   std::string trace;

@@ -74,7 +74,7 @@ const char* word(spolia::protection p) {
 }  // namespace
 
 nlohmann::json record_of(const set_options& o, std::uint32_t trial, const trial_result& r) {
-  const bool timed = o.time_frees != 0 && r.pauses != 0;
+  const bool timed = o.time_frees != 0 && r.pauses.value_or(0) != 0;
   const auto pause = [&](std::uint64_t ns) { return timed ? nlohmann::json(ns) : nullptr; };
   nlohmann::json made = {
       {"kind", "sets"},
@@ -90,7 +90,7 @@ nlohmann::json record_of(const set_options& o, std::uint32_t trial, const trial_
       {"seed", o.seed},
       {"batch", o.batch == 0 ? nlohmann::json(nullptr) : nlohmann::json(o.batch)},
       {"stall", o.stall},
-      {"time_frees", o.time_frees},
+      {"time_frees", r.pauses ? nlohmann::json(o.time_frees) : nlohmann::json(nullptr)},
       {"allocator", allocator()},
       {"compiler", compiler()},
       {"machine", machine()},
@@ -100,15 +100,15 @@ nlohmann::json record_of(const set_options& o, std::uint32_t trial, const trial_
       {"operations", r.operations},
       {"ops_per_s", static_cast<double>(r.operations) / r.elapsed_s},
       {"peak_rss_bytes", r.peak_rss_bytes},
-      {"garbage_peak", r.garbage_peak},
+      {"garbage_peak", maybe(r.garbage_peak)},
       {"garbage_bound", maybe(r.garbage_bound)},
-      {"pauses", r.pauses},
+      {"pauses", maybe(r.pauses)},
       {"free_ns_p50", pause(r.free_ns_p50)},
       {"free_ns_p999", pause(r.free_ns_p999)},
       {"free_ns_max", pause(r.free_ns_max)},
-      {"retired", r.retired},
-      {"freed", r.freed},
-      {"epochs", r.epochs},
+      {"retired", maybe(r.retired)},
+      {"freed", maybe(r.freed)},
+      {"epochs", maybe(r.epochs)},
       {"size_end", r.size_end},
       {"garbage_over_time", pairs(r.garbage_over_time)},
       {"garbage_per_epoch", pairs(r.garbage_per_epoch)},
@@ -116,6 +116,31 @@ nlohmann::json record_of(const set_options& o, std::uint32_t trial, const trial_
   if (!o.trace.empty()) made["trace_offset_ms"] = 0;  // the trace begins with the measured part
   made.update(counts_of(o, r));
   return made;
+}
+
+nlohmann::json rival_listing() {
+  nlohmann::json all = {{"libraries", nlohmann::json::object()},
+                        {"structures", nlohmann::json::object()},
+                        {"schemes", nlohmann::json::object()},
+                        {"combinations", nlohmann::json::array()}};
+  for (const library& l : libraries()) {
+    all["libraries"][l.name] = {{"package", l.package},
+                                {"version", l.built() ? nlohmann::json(l.version) : nullptr}};
+  }
+  for (const rival& r : rivals()) {
+    all["structures"][r.structure] = {{"title", r.title},
+                                      {"library", r.library},
+                                      {"like", r.like},
+                                      {"stalls", r.stalls},
+                                      {"built", library_of(r).built()}};
+    for (const std::string& scheme : r.schemes) {
+      all["schemes"][scheme] = {{"title", rival_scheme_title(scheme)}, {"library", r.library}};
+      if (!library_of(r).built()) continue;
+      all["combinations"].push_back(
+          {{"structure", r.structure}, {"scheme", scheme}, {"release", own_release}});
+    }
+  }
+  return all;
 }
 
 nlohmann::json listing() {
@@ -138,7 +163,8 @@ nlohmann::json listing() {
           {{"structure", c.structure}, {"scheme", c.scheme}, {"release", c.release}});
     }
   }
-  nlohmann::json out = {{"schemes", schemes}, {"combinations", combinations}};
+  nlohmann::json out = {
+      {"schemes", schemes}, {"combinations", combinations}, {"rivals", rival_listing()}};
   for (const auto& [name, there] : structures) out["structures"].push_back(name);
   for (const auto& [name, there] : releases) out["releases"].push_back(name);
   return out;

@@ -14,7 +14,7 @@ namespace bench {
 
 /// The record of one trial. The names of its fields are a contract (docs/bench.md).
 nlohmann::json record_of(const set_options&, std::uint32_t trial, const trial_result&);
-/// What `spolia-bench list` says.
+/// What `spolia-bench list` says: our own, and under "rivals" the other libraries'.
 nlohmann::json listing();
 
 /// The schemes' own statements as a Markdown table, for docs/schemes.md.

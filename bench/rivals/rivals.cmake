@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+# Sets of other libraries, to be measured beside ours. Each is built if its library is found;
+# `spolia-bench list` says which were not. Adds to spolia-bench.
+
+set(here "${CMAKE_CURRENT_LIST_DIR}")
+target_sources(spolia-bench PRIVATE "${here}/rivals.cpp" "${here}/std_map.cpp")
+set(standard_library "with ${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}")
+
+find_package(PkgConfig QUIET)
+set(liburcu "")
+if(PkgConfig_FOUND)
+  # The plain one is the memb flavour.
+  pkg_check_modules(LIBURCU QUIET IMPORTED_TARGET liburcu-qsbr liburcu liburcu-bp liburcu-cds)
+endif()
+if(LIBURCU_FOUND)
+  set(liburcu "${LIBURCU_liburcu-cds_VERSION}")
+  foreach(flavour IN ITEMS qsbr memb bp)
+    set(source "${CMAKE_CURRENT_BINARY_DIR}/rivals/urcu_${flavour}.cpp")
+    configure_file("${here}/urcu.cpp.in" "${source}" @ONLY)
+    target_sources(spolia-bench PRIVATE "${source}")
+  endforeach()
+  target_link_libraries(spolia-bench PRIVATE PkgConfig::LIBURCU)
+endif()
+
+# Not by its package file: Debian's names a folder that is not there, and asks for C++11.
+set(libcds "")
+find_path(SPOLIA_LIBCDS_INCLUDE cds/version.h)
+find_library(SPOLIA_LIBCDS_LIBRARY cds)
+if(SPOLIA_LIBCDS_INCLUDE AND SPOLIA_LIBCDS_LIBRARY)
+  file(STRINGS "${SPOLIA_LIBCDS_INCLUDE}/cds/version.h" line REGEX "CDS_VERSION_STRING")
+  string(REGEX REPLACE ".*\"(.*)\".*" "\\1" libcds "${line}")
+  set(sources "${here}/cds_pointers.cpp" "${here}/cds_rcu.cpp")
+  target_sources(spolia-bench PRIVATE ${sources})
+  target_include_directories(spolia-bench SYSTEM PRIVATE "${SPOLIA_LIBCDS_INCLUDE}")
+  if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+    # The library was built so, and some of its types depend on it.
+    set_source_files_properties(${sources} PROPERTIES COMPILE_OPTIONS -mcx16)
+  endif()
+  target_link_libraries(spolia-bench PRIVATE "${SPOLIA_LIBCDS_LIBRARY}")
+endif()
+
+set(onetbb "")
+find_package(TBB QUIET)
+if(TBB_FOUND)
+  set(onetbb "${TBB_VERSION}")
+  target_sources(spolia-bench PRIVATE "${here}/tbb.cpp")
+  target_link_libraries(spolia-bench PRIVATE TBB::tbb)
+endif()
+
+foreach(library IN ITEMS liburcu libcds onetbb)
+  if(NOT ${library})
+    message(STATUS "spolia-bench: no ${library}, so nothing of it to compare with")
+  endif()
+endforeach()
+set_source_files_properties(
+  "${here}/rivals.cpp" PROPERTIES COMPILE_DEFINITIONS
+  "SPOLIA_STANDARD_LIBRARY=\"${standard_library}\";SPOLIA_LIBURCU=\"${liburcu}\";SPOLIA_LIBCDS=\"${libcds}\";SPOLIA_ONETBB=\"${onetbb}\"")
