@@ -4,7 +4,8 @@
 `spolia-bench list --json -` prints one JSON object:
     {"structures": ["abtree", ...], "releases": [...],
      "schemes": {"token": {"title": ..., "source": ..., "bound": ..., ...}, ...},
-     "combinations": [{"structure": "abtree", "scheme": "token", "release": "batch"}, ...]}
+     "combinations": [{"structure": "abtree", "scheme": "token", "release": "batch"}, ...],
+     "rivals": {"structures": {"std_map": {...}, ...}, "schemes": {...}, "combinations": [...]}}
 """
 
 from __future__ import annotations
@@ -40,9 +41,19 @@ class Catalogue:
     about: dict[str, dict]
     # Of other libraries, if the program was built with any: structure, scheme, release.
     rivals: tuple[tuple[str, str, str], ...] = ()
+    # What the program says of each structure of another library.
+    foreign: dict[str, dict] = field(default_factory=dict)
 
     def supports(self, structure: str, scheme: str, release: str) -> bool:
         return (structure, scheme, release) in self.combinations
+
+    def runs(self, cell: Cell) -> bool:
+        """Other libraries' sets have no batches and traces, and not all stand a stalled reader."""
+        rival = self.foreign.get(cell.structure)
+        able = rival is None or not (
+            cell.batch or cell.trace or cell.count or (cell.stall and not rival.get("stalls"))
+        )
+        return able and self.supports(*cell.combination())
 
 
 @dataclass
@@ -57,16 +68,17 @@ class Trial:
 def parse_catalogue(text: str) -> Catalogue:
     try:
         found = json.loads(text)
-        combinations = _combinations(found)
-        rivals = _combinations(found.get("rivals") or {"combinations": []})
+        others = found.get("rivals", {"structures": {}, "schemes": {}, "combinations": []})
+        rivals = _combinations(others)
         about = dict(found["schemes"])
         return Catalogue(
-            structures=tuple(found["structures"]),
-            schemes=tuple(about),
-            releases=tuple(found["releases"]),
-            combinations=frozenset(combinations),
+            structures=(*found["structures"], *others["structures"]),
+            schemes=(*about, *others["schemes"]),
+            releases=(*found["releases"], *sorted({release for _, _, release in rivals})),
+            combinations=frozenset(_combinations(found) | rivals),
             about=about,
             rivals=tuple(sorted(rivals)),
+            foreign=dict(others["structures"]),
         )
     except (ValueError, KeyError, TypeError) as error:
         raise LabError(

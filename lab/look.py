@@ -39,6 +39,24 @@ SCHEMES = {
     "wait_free_eras": Scheme("Wait-free eras", "wf eras", "#7d4a6b", "#c294b3", "hourglass"),
     "intervals": Scheme("Intervals", "ibr", "#6b7d12", "#b4c85a", "bowtie"),
 }
+# How other libraries protect what is read; their release policy is their own.
+RIVALS = {
+    "mutex": Scheme("One mutex", "mutex", "#4a4a4a", "#c9c9c9", "square"),
+    "shared_mutex": Scheme("One shared mutex", "sh. mutex", "#6b6b6b", "#b0b0b0", "cross"),
+    "sharded_mutex": Scheme("64 mutexes", "64 mutexes", "#8c8c8c", "#969696", "hourglass"),
+    "urcu_memb": Scheme("liburcu memb", "urcu memb", "#1b7f79", "#58c9c2", "triangle-up"),
+    "urcu_qsbr": Scheme("liburcu qsbr", "urcu qsbr", "#3f9c35", "#8fdc86", "triangle-down"),
+    "urcu_bp": Scheme("liburcu bp", "urcu bp", "#126a8a", "#5fb8d9", "triangle-right"),
+    "cds_hp": Scheme("libcds HP", "cds hp", "#b0305c", "#f08aae", "diamond"),
+    "cds_dhp": Scheme("libcds DHP", "cds dhp", "#9c3d2e", "#e89a8c", "pentagon"),
+    "cds_rcu": Scheme("libcds RCU", "cds rcu", "#7a4fb5", "#bfa0ee", "hexagon"),
+    "cds_rcu_threaded": Scheme(
+        "libcds RCU, freeing thread", "cds rcu thr.", "#5c5a9e", "#a8a6e6", "star"
+    ),
+    "bucket_locks": Scheme("oneTBB", "onetbb", "#946c00", "#dcb44c", "bowtie"),
+}
+OWN = "own"
+KNOWN = SCHEMES | RIVALS
 UNKNOWN = ("#7a6a58", "#b8a691", "circle")
 
 SHORT = {"amortized": "amort."}
@@ -59,16 +77,16 @@ NO_BREAK = "\N{NO-BREAK SPACE}"
 
 
 def scheme(name: str) -> Scheme:
-    if name in SCHEMES:
-        return SCHEMES[name]
+    if name in KNOWN:
+        return KNOWN[name]
     title = name.replace("_", " ").capitalize()
     return Scheme(title, title, *UNKNOWN)
 
 
 def series_title(series: tuple[str, str]) -> str:
-    """A scheme that never frees has no release policy to speak of."""
+    """A scheme that never frees has no release policy to speak of, and a rival one of its own."""
     name, release = series
-    if name == "none":
+    if name == "none" or release == OWN:
         return scheme(name).title
     return f"{scheme(name).title} · {release}"
 
@@ -76,12 +94,12 @@ def series_title(series: tuple[str, str]) -> str:
 def series_short(series: tuple[str, str]) -> str:
     name, release = series
     short = scheme(name).short
-    return short if name == "none" else f"{short} · {SHORT.get(release, release)}"
+    return short if name == "none" or release == OWN else f"{short} · {SHORT.get(release, release)}"
 
 
 def sort_key(series: tuple[str, str]) -> tuple:
     """The order of the legend: the default first, then as listed above, releases by name."""
-    names = ["token", *(name for name in SCHEMES if name not in ("token", "none")), "none"]
+    names = ["token", *(name for name in KNOWN if name not in ("token", "none")), "none"]
     name, release = series
     place = names.index(name) if name in names else len(names)
     order = {"amortized": 0, "pooled": 1, "batch": 2}
@@ -90,7 +108,7 @@ def sort_key(series: tuple[str, str]) -> tuple:
 
 def colours() -> dict[str, tuple[str, str]]:
     """Light and dark value of every colour that a chart may name as '@name'."""
-    named = {f"scheme-{name}": (s.light, s.dark) for name, s in SCHEMES.items()}
+    named = {f"scheme-{name}": (s.light, s.dark) for name, s in KNOWN.items()}
     named.update({f"allocator-{name}": value[:2] for name, value in ALLOCATORS.items()})
     named.update(PARTS)
     named["unknown"] = UNKNOWN[:2]
@@ -98,7 +116,7 @@ def colours() -> dict[str, tuple[str, str]]:
 
 
 def scheme_colour(name: str) -> str:
-    return f"@scheme-{name}" if name in SCHEMES else "@unknown"
+    return f"@scheme-{name}" if name in KNOWN else "@unknown"
 
 
 def allocator_colour(name: str) -> str:

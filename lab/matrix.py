@@ -19,7 +19,8 @@ else:
     import tomli as tomllib
 
 # A list is searched from its head, so it gets far fewer keys than a tree when none are named.
-DEFAULT_KEYS = {"abtree": 200_000, "avl": 200_000, "external_bst": 200_000, "list": 1_000}
+DEFAULT_KEYS = {"abtree": 200_000, "avl": 200_000, "external_bst": 200_000, "list": 1_000,
+                "urcu_list": 1_000, "cds_michael_list": 1_000, "cds_lazy_list": 1_000}  # fmt: skip
 LIMITS = {
     "threads": (1, 4096),
     "keys": (2, 10**10),
@@ -162,8 +163,8 @@ def check_matrix(matrix: Matrix, catalogue, allocators, source: str = "") -> Non
 def expand(matrices: list[Matrix], catalogue) -> tuple[list[Cell], list[Cell]]:
     """All cells of all matrices, each once: those that can run, and those that cannot."""
     cells = list(dict.fromkeys(cell for matrix in matrices for cell in matrix.cells()))
-    good = [c for c in cells if catalogue.supports(*c.combination())]
-    bad = [c for c in cells if not catalogue.supports(*c.combination())]
+    good = [c for c in cells if catalogue.runs(c)]
+    bad = [c for c in cells if not catalogue.runs(c)]
     return good, bad
 
 

@@ -37,7 +37,7 @@ def title(series: tuple[str, str]) -> str:
     """The name of a series inside a sentence."""
     name, release = series
     plain = look.scheme(name).title
-    return plain if name == "none" else f"{plain} ({release})"
+    return plain if name == "none" or release == look.OWN else f"{plain} ({release})"
 
 
 def speed_words(comparison: Comparison) -> str:

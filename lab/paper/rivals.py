@@ -75,7 +75,7 @@ def _dots(members: list[Config]) -> dict:
     rows = sorted(members, key=lambda c: -c.ops_per_s.median)
     points = []
     for place, config in enumerate(rows):
-        colour = "@unknown" if _is_rival(config) else look.scheme_colour(config.scheme)
+        colour = look.scheme_colour(config.scheme)
         points.append({
             "row": place, "value": config.ops_per_s, "meta": "speed", "colour": colour,
             "title": _name(config),

@@ -67,7 +67,11 @@ def offered() -> dict:
         "schemes": {scheme: about(scheme) for scheme in SCHEMES},
         "releases": RELEASES,
         "combinations": combinations,
-        "rivals": {"combinations": [dict(zip(names, c, strict=True)) for c in RIVALS]},
+        "rivals": {
+            "structures": {c[0]: {"stalls": False} for c in RIVALS},
+            "schemes": {c[1]: {"title": "locks"} for c in RIVALS},
+            "combinations": [dict(zip(names, c, strict=True)) for c in RIVALS],
+        },
     }
 
 

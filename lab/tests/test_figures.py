@@ -77,9 +77,10 @@ def test_a_range_names_its_unit_once():
 
 
 def test_series_look_different_from_each_other():
-    looks = {(s.light, s.marker) for s in look.SCHEMES.values()}
-    assert len(looks) == len(look.SCHEMES)
-    assert len({s.marker for s in look.SCHEMES.values()}) == len(look.SCHEMES)
+    looks = {(s.light, s.marker) for s in look.KNOWN.values()}
+    assert len(looks) == len(look.KNOWN)
+    for family in (look.SCHEMES, look.RIVALS):
+        assert len({s.marker for s in family.values()}) == len(family)
     assert charts.marker(("token", "batch")) != charts.marker(("token", "amortized"))
 
 

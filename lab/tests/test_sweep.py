@@ -194,7 +194,7 @@ def test_matrices_of_a_toml_file(tmp_path):
     assert settings == {"trials": 4}
 
     class Everything:
-        def supports(self, *_):
+        def runs(self, _):
             return True
 
     cells, skipped = expand(matrices, Everything())
@@ -202,6 +202,29 @@ def test_matrices_of_a_toml_file(tmp_path):
     assert len(cells) == 4 + 3
     assert {cell.seconds for cell in cells} == {0.5}
     assert {cell.keys for cell in cells} == {200_000, 1_000}
+
+
+RIVALS = ("--structure", "abtree,std_map", "--scheme", "token,mutex",
+          "--release", "amortized,own", "--threads", "1,2")  # fmt: skip
+
+
+def test_other_libraries_run_between_ours_and_are_reported(lab, tmp_path):
+    out, page = tmp_path / "rivals.jsonl", tmp_path / "page.html"
+    assert lab("sweep", *RIVALS, "--trials", "2", "--out", out).returncode == 0
+    for number in range(2):
+        ran = [r["structure"] for r in trials(out) if r["lab"]["round"] == number]
+        assert sorted(ran) == ["abtree", "abtree", "std_map", "std_map"]
+    assert lab("report", out, "--out", page).returncode == 0
+    assert "One mutex" in page.read_text()
+
+
+def test_what_other_libraries_cannot_do_is_left_out(lab, tmp_path):
+    out = tmp_path / "rivals.jsonl"
+    for option in (("--stall", "yes"), ("--batch", "64"), ("--trace",), ("--count",)):
+        done = lab("sweep", *RIVALS, *option, "--dry-run", "--out", out)
+        assert "std_map mutex/own" in done.stderr
+        assert "std_map" not in done.stdout
+        assert "abtree token/amortized" in done.stdout
 
 
 def test_limits_leave_a_first_round_more_time():
