@@ -10,7 +10,10 @@
 #include <cstdio>
 #include <map>
 #include <memory>
+#include <string>
+#include <vector>
 
+#include "announcements.hpp"
 #include "guards.hpp"
 #include "options.hpp"
 #include "record.hpp"
@@ -74,6 +77,21 @@ void guards(std::uint32_t rounds, const std::string& json) {
   }
 }
 
+void announcements(const std::vector<std::uint32_t>& threads, std::uint32_t operations,
+                   const std::string& json) {
+  for (const std::uint32_t n : threads) {
+    if (n < 1 || n > 4096) {
+      throw usage_error(fmt::format("--threads has {}, but must be from 1 to 4096", n));
+    }
+  }
+  if (operations < 1 || operations > 100000000) {
+    throw usage_error(
+        fmt::format("--operations is {}, but must be from 1 to 100000000", operations));
+  }
+  line_file out(json);
+  for (const nlohmann::json& r : count_announcements(threads, operations)) out.write(r);
+}
+
 void sets(set_options o) {
   const runner run = settle(o);
   check(o);
@@ -113,6 +131,8 @@ void describe(CLI::App& app, set_options& o) {
       ->capture_default_str();
   app.add_flag("--stall", o.stall, "park one more thread inside a guard for the whole run");
   app.add_flag("--check", o.check, "first compare every answer with std::set's, on one thread");
+  app.add_flag("--count", o.count,
+               "count and time each free, and what the allocator does behind it; slower");
   app.add_option("--json", o.json, "append records here; -: standard output")
       ->capture_default_str();
   app.add_option("--trace", o.trace, "append what happened when here, as JSON lines");
@@ -148,11 +168,28 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   guards_command->add_option("--json", guards_json, "as JSON lines; -: standard output");
 
+  std::vector<std::uint32_t> counted_threads = {1, 2, 8, 48, 96, 192};
+  std::uint32_t counted_operations = 40000;
+  std::string announcements_json = "-";
+  CLI::App* const announcements_command = app.add_subcommand(
+      "announcements", "how many other threads' announcements an operation reads; counted");
+  announcements_command->add_option("--threads", counted_threads, "numbers of threads, with commas")
+      ->delimiter(',')
+      ->capture_default_str();
+  announcements_command->add_option("--operations", counted_operations, "of each thread")
+      ->capture_default_str();
+  announcements_command
+      ->add_option("--json", announcements_json, "as JSON lines; -: standard output")
+      ->capture_default_str();
+
   try {
     app.parse(argc, argv);
     if (list_command->parsed()) list(list_json, list_markdown);
     if (sets_command->parsed()) sets(options);
     if (guards_command->parsed()) guards(rounds, guards_json);
+    if (announcements_command->parsed()) {
+      announcements(counted_threads, counted_operations, announcements_json);
+    }
   } catch (const CLI::ParseError& e) {
     return app.exit(e) == 0 ? 0 : 2;
   } catch (const usage_error& e) {

@@ -28,6 +28,7 @@ struct set_options {
   std::uint32_t time_frees = 8;  ///< measure one in so many pauses; 1: all; 0: none
   bool stall = false;
   bool check = false;  ///< compare answers with std::set's before the trial
+  bool count = false;  ///< count and time each free; figures of speed then mean nothing
   std::string json = "-";
   std::string trace;
 };

@@ -21,10 +21,40 @@ nlohmann::json maybe(const std::optional<std::uint64_t>& v) {
   return v.has_value() ? nlohmann::json(*v) : nlohmann::json(nullptr);
 }
 
-nlohmann::json over_time(const std::vector<std::pair<double, std::uint64_t>>& points) {
+template <class Key>
+nlohmann::json pairs(const std::vector<std::pair<Key, std::uint64_t>>& points) {
   nlohmann::json list = nlohmann::json::array();
-  for (const auto& [ms, blocks] : points) list.push_back({ms, blocks});
+  for (const auto& [at, blocks] : points) list.push_back({at, blocks});
   return list;
+}
+
+/// What a trial with --count counted, and null for what the allocator does not tell.
+nlohmann::json counts_of(const set_options& o, const trial_result& r) {
+  if (!r.counted) return nlohmann::json::object();
+  const free_counts& c = *r.counted;
+  const auto each = [&](std::uint64_t of) {
+    return c.frees == 0 ? nlohmann::json(nullptr)
+                        : nlohmann::json(static_cast<double>(of) / static_cast<double>(c.frees));
+  };
+  const auto told = [&](std::uint64_t allocator_counts::* field) {
+    return r.allocator ? nlohmann::json((*r.allocator).*field) : nlohmann::json(nullptr);
+  };
+  return {{"frees", c.frees},
+          {"frees_remote", maybe(c.remote)},
+          {"frees_over_100us", c.over_100us},
+          {"free_runs", c.runs},
+          {"free_run_max", c.longest_run},
+          {"free_call_ns_mean", each(c.ns)},
+          {"free_call_ns_p50", c.ns_p50},
+          {"free_call_ns_p99", c.ns_p99},
+          {"free_call_ns_p999", c.ns_p999},
+          {"free_call_ns_max", c.ns_max},
+          {"free_share", static_cast<double>(c.ns) / (r.elapsed_s * 1e9 * o.threads)},
+          {"allocator_flushes", told(&allocator_counts::flushes)},
+          {"allocator_fills", told(&allocator_counts::fills)},
+          {"allocator_locks", told(&allocator_counts::locks)},
+          {"allocator_lock_waits", told(&allocator_counts::lock_waits)},
+          {"allocator_lock_wait_ns", told(&allocator_counts::lock_wait_ns)}};
 }
 
 const char* word(spolia::protection p) {
@@ -46,40 +76,46 @@ const char* word(spolia::protection p) {
 nlohmann::json record_of(const set_options& o, std::uint32_t trial, const trial_result& r) {
   const bool timed = o.time_frees != 0 && r.pauses.value_or(0) != 0;
   const auto pause = [&](std::uint64_t ns) { return timed ? nlohmann::json(ns) : nullptr; };
-  return {{"kind", "sets"},
-          {"structure", o.structure},
-          {"scheme", o.scheme},
-          {"release", o.release},
-          {"threads", o.threads},
-          {"keys", o.keys},
-          {"update", o.update},
-          {"seconds", o.seconds},
-          {"trial", trial},
-          {"trials", o.trials},
-          {"seed", o.seed},
-          {"batch", o.batch == 0 ? nlohmann::json(nullptr) : nlohmann::json(o.batch)},
-          {"stall", o.stall},
-          {"time_frees", r.pauses ? nlohmann::json(o.time_frees) : nlohmann::json(nullptr)},
-          {"allocator", allocator()},
-          {"compiler", compiler()},
-          {"machine", machine()},
-          {"revision", SPOLIA_REVISION},
-          {"time", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)))},
-          {"elapsed_s", r.elapsed_s},
-          {"operations", r.operations},
-          {"ops_per_s", static_cast<double>(r.operations) / r.elapsed_s},
-          {"peak_rss_bytes", r.peak_rss_bytes},
-          {"garbage_peak", maybe(r.garbage_peak)},
-          {"garbage_bound", maybe(r.garbage_bound)},
-          {"pauses", maybe(r.pauses)},
-          {"free_ns_p50", pause(r.free_ns_p50)},
-          {"free_ns_p999", pause(r.free_ns_p999)},
-          {"free_ns_max", pause(r.free_ns_max)},
-          {"retired", maybe(r.retired)},
-          {"freed", maybe(r.freed)},
-          {"epochs", maybe(r.epochs)},
-          {"size_end", r.size_end},
-          {"garbage_over_time", over_time(r.garbage_over_time)}};
+  nlohmann::json made = {
+      {"kind", "sets"},
+      {"structure", o.structure},
+      {"scheme", o.scheme},
+      {"release", o.release},
+      {"threads", o.threads},
+      {"keys", o.keys},
+      {"update", o.update},
+      {"seconds", o.seconds},
+      {"trial", trial},
+      {"trials", o.trials},
+      {"seed", o.seed},
+      {"batch", o.batch == 0 ? nlohmann::json(nullptr) : nlohmann::json(o.batch)},
+      {"stall", o.stall},
+      {"time_frees", r.pauses ? nlohmann::json(o.time_frees) : nlohmann::json(nullptr)},
+      {"allocator", allocator()},
+      {"compiler", compiler()},
+      {"machine", machine()},
+      {"revision", SPOLIA_REVISION},
+      {"time", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)))},
+      {"elapsed_s", r.elapsed_s},
+      {"operations", r.operations},
+      {"ops_per_s", static_cast<double>(r.operations) / r.elapsed_s},
+      {"peak_rss_bytes", r.peak_rss_bytes},
+      {"garbage_peak", maybe(r.garbage_peak)},
+      {"garbage_bound", maybe(r.garbage_bound)},
+      {"pauses", maybe(r.pauses)},
+      {"free_ns_p50", pause(r.free_ns_p50)},
+      {"free_ns_p999", pause(r.free_ns_p999)},
+      {"free_ns_max", pause(r.free_ns_max)},
+      {"retired", maybe(r.retired)},
+      {"freed", maybe(r.freed)},
+      {"epochs", maybe(r.epochs)},
+      {"size_end", r.size_end},
+      {"garbage_over_time", pairs(r.garbage_over_time)},
+      {"garbage_per_epoch", pairs(r.garbage_per_epoch)},
+      {"count", o.count}};
+  if (!o.trace.empty()) made["trace_offset_ms"] = 0;  // the trace begins with the measured part
+  made.update(counts_of(o, r));
+  return made;
 }
 
 nlohmann::json rival_listing() {

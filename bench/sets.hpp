@@ -6,6 +6,10 @@
 #include <spolia/reclaim/domain.hpp>
 #include <spolia/reclaim/release.hpp>
 
+#include <memory>
+#include <memory_resource>
+
+#include "counting.hpp"
 #include "trial.hpp"
 
 namespace bench {
@@ -28,7 +32,7 @@ class own_set {
 
   class worker {
    public:
-    explicit worker(own_set& s) noexcept : map_(s.map_) {}
+    explicit worker(own_set& s) noexcept : map_(*s.map_) {}
     bool insert(std::uint64_t key) { return map_.insert(key, key); }
     bool erase(std::uint64_t key) { return map_.erase(key); }
     bool contains(std::uint64_t key) const { return map_.contains(key); }
@@ -37,7 +41,11 @@ class own_set {
     map& map_;
   };
 
-  explicit own_set(const set_options& o) : domain_(domain_options(o)), map_(domain_) {}
+  explicit own_set(const set_options& o)
+      : counting_(o.count ? std::make_unique<counting_resource>() : nullptr),
+        domain_(domain_options(o, counting_.get())) {}
+
+  void prepare() { map_ = std::make_unique<map>(domain_); }
 
   /// Parks while it looks at a pair, or, where a search can be made to start over, while it
   /// searches.
@@ -47,7 +55,7 @@ class own_set {
       auto guard = domain_.enter("stalled");
       guard.read([&] { return park(); });
     } else {
-      for (std::uint64_t key = 0; !map_.visit(key, [&](const auto&) { park(); }); ++key) {
+      for (std::uint64_t key = 0; !map_->visit(key, [&](const auto&) { park(); }); ++key) {
       }
     }
   }
@@ -59,6 +67,10 @@ class own_set {
 
   std::optional<std::uint64_t> garbage() const { return domain_.garbage(); }
 
+  /// For --count: calls of free are counted from now on, or no longer.
+  void count(bool on) noexcept { counting_->count(on); }
+  free_counts counts() const { return counting_->counts(); }
+
   void describe(trial_result& r, std::size_t threads) const {
     const auto pauses = domain_.stats().pauses;
     r.pauses = pauses.count();
@@ -69,8 +81,10 @@ class own_set {
   }
 
  private:
-  static typename domain::options domain_options(const set_options& o) {
+  static typename domain::options domain_options(const set_options& o,
+                                                 std::pmr::memory_resource* counting) {
     typename domain::options d;
+    d.memory = counting;
     d.time_pauses_one_in = o.time_frees;
     if (o.batch == 0) return d;
     if constexpr (requires { d.scheme.batch = o.batch; }) d.scheme.batch = o.batch;
@@ -80,8 +94,9 @@ class own_set {
     return d;
   }
 
+  const std::unique_ptr<counting_resource> counting_;  // null: the domain asks operator new itself
   domain domain_;
-  map map_;
+  std::unique_ptr<map> map_;
 };
 
 template <class Structure, class Scheme, class Release>

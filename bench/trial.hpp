@@ -6,11 +6,14 @@
 // Our structures and the rivals' run under this one driver; they differ in the subject alone:
 //
 //     Subject subject(options)      made and destroyed on the main thread
+//     subject.prepare()             on the thread that fills it, before anything else; left out
+//                                   where the constructor does it all
 //     Subject::worker w(subject)    on each thread that works, made and destroyed there
 //     w.insert(key), w.erase(key)   true if they changed something
 //     w.contains(key)
 //     subject.stall(park)           calls park once, or more often, where it holds up freeing;
 //                                   left out where nobody could go on beside such a thread
+//     subject.count(on), counts()   for --count; left out where calls of free are not counted
 //     subject.counted()             sums since the beginning; garbage() blocks not yet freed
 //     subject.describe(result, n)   what a subject says of itself after a run, with n threads
 #pragma once
@@ -28,6 +31,7 @@
 #include <utility>
 #include <vector>
 
+#include "counting.hpp"
 #include "machine.hpp"
 #include "options.hpp"
 #include "random.hpp"
@@ -58,12 +62,15 @@ class set_trial {
       : options_(o), seed_(o.seed * 1000003 + trial), subject_(o) {}
 
   trial_result run() {
-    if (options_.check) std::thread([this] { check(); }).join();
-    if (!right_) throw std::runtime_error(options_.structure + " does not answer as a set does");
     reset_peak_rss();
-    // On a thread of its own: one that goes on existing without operations would stop a ring of the
-    // paper's kind for good.
-    std::thread([this] { prefill(); }).join();
+    // On a thread of its own, and the structure is made there, too: one that has used the domain
+    // and goes on existing without operations would stop a ring of the paper's kind for good.
+    std::thread([this] {
+      if constexpr (requires(Subject& s) { s.prepare(); }) subject_.prepare();
+      if (options_.check) check();
+      prefill();
+    }).join();
+    if (!right_) throw std::runtime_error(options_.structure + " does not answer as a set does");
     std::vector<std::thread> workers;
     std::vector<progress> made(options_.threads);
     for (std::uint32_t i = 0; i < options_.threads; ++i) {
@@ -73,20 +80,25 @@ class set_trial {
     while (ready_.load_acquire() < workers.size()) std::this_thread::yield();
 
     const sums before = subject_.counted();
+    if (options_.count) result_.allocator = allocator_counts_now();
     // As the paper: 100 000 events a thread. Single frees below a microsecond are not worth a box.
     if (!options_.trace.empty()) {
-      spolia::trace::start({.capacity_per_thread = 100000, .min_ns = 1000});
+      spolia::trace::start(
+          {.capacity_per_thread = 100000, .min_ns = options_.count ? traced_ns : 1000});
     }
     const auto start = steady::now();
+    count(true);
     go_.store_release(true);
-    watch(start);
+    watch(start, before.epochs);
     stop_.store_release(true);
     const double elapsed = std::chrono::duration<double>(steady::now() - start).count();
     if (!options_.trace.empty()) spolia::trace::stop();
     // Before the threads end and leave their blocks behind.
     const sums after = subject_.counted();
     subject_.describe(result_, workers.size());
+    count(false);
     for (std::thread& w : workers) w.join();
+    note_counts();
 
     result_.elapsed_s = elapsed;
     result_.size_end = filled_;
@@ -168,20 +180,49 @@ class set_trial {
     return true;
   }
 
-  void watch(steady::time_point start) {
+  /// Looks at the garbage every 5 ms; every millisecond where epochs are looked at, too.
+  void watch(steady::time_point start, const std::optional<std::uint64_t>& first_epoch) {
     const auto end = start + std::chrono::duration<double>(options_.seconds);
-    const auto period = std::chrono::milliseconds(5);
-    for (auto next = start + period;; next += period) {
+    const unsigned often = options_.count || !options_.trace.empty() ? 5 : 1;
+    const auto period = std::chrono::microseconds(5000 / often);
+    for (auto [next, look] = std::pair(start + period, 1U);; next += period, ++look) {
       std::this_thread::sleep_until(
           std::min<steady::time_point>(next, std::chrono::time_point_cast<steady::duration>(end)));
       const std::optional<std::uint64_t> garbage = subject_.garbage();
+      const auto epoch = growth(first_epoch, subject_.counted().epochs);
       const auto now = steady::now();
+      const bool last = now >= end;
       if (garbage) {
         result_.garbage_peak = std::max(result_.garbage_peak.value_or(0), *garbage);
-        result_.garbage_over_time.emplace_back(
-            std::chrono::duration<double, std::milli>(now - start).count(), *garbage);
+        if (epoch) note_epoch(*epoch, *garbage);
+        if (last || look % often == 0) {
+          result_.garbage_over_time.emplace_back(
+              std::chrono::duration<double, std::milli>(now - start).count(), *garbage);
+        }
       }
-      if (now >= end) return;
+      if (last) return;
+    }
+  }
+
+  /// The garbage at the first look after an epoch began. Epochs shorter than the time between two
+  /// looks are passed over.
+  void note_epoch(std::uint64_t epoch, std::uint64_t garbage) {
+    auto& seen = result_.garbage_per_epoch;
+    if (seen.empty() || seen.back().first != epoch) seen.emplace_back(epoch, garbage);
+  }
+
+  void count(bool on) {
+    if constexpr (requires(Subject& s) { s.count(on); }) {
+      if (options_.count) subject_.count(on);
+    }
+  }
+
+  void note_counts() {
+    if constexpr (requires(Subject& s) { s.counts(); }) {
+      if (!options_.count) return;
+      result_.counted = subject_.counts();
+      const auto after = allocator_counts_now();
+      if (after && result_.allocator) result_.allocator = after->since(*result_.allocator);
     }
   }
 

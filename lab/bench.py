@@ -39,16 +39,19 @@ class Catalogue:
     releases: tuple[str, ...]
     combinations: frozenset[tuple[str, str, str]]
     about: dict[str, dict]
-    rivals: dict[str, dict] = field(default_factory=dict)
+    # Of other libraries, if the program was built with any: structure, scheme, release.
+    rivals: tuple[tuple[str, str, str], ...] = ()
+    # What the program says of each structure of another library.
+    foreign: dict[str, dict] = field(default_factory=dict)
 
     def supports(self, structure: str, scheme: str, release: str) -> bool:
         return (structure, scheme, release) in self.combinations
 
     def runs(self, cell: Cell) -> bool:
         """Other libraries' sets have no batches and traces, and not all stand a stalled reader."""
-        rival = self.rivals.get(cell.structure)
+        rival = self.foreign.get(cell.structure)
         able = rival is None or not (
-            cell.batch or cell.trace or (cell.stall and not rival.get("stalls"))
+            cell.batch or cell.trace or cell.count or (cell.stall and not rival.get("stalls"))
         )
         return able and self.supports(*cell.combination())
 
@@ -65,24 +68,27 @@ class Trial:
 def parse_catalogue(text: str) -> Catalogue:
     try:
         found = json.loads(text)
-        rivals = found.get("rivals", {"structures": {}, "schemes": {}, "combinations": []})
-        listed = [*found["combinations"], *rivals["combinations"]]
-        combinations = {(c["structure"], c["scheme"], c["release"]) for c in listed}
+        others = found.get("rivals", {"structures": {}, "schemes": {}, "combinations": []})
+        rivals = _combinations(others)
         about = dict(found["schemes"])
-        others = {c["release"] for c in rivals["combinations"]}
         return Catalogue(
-            structures=(*found["structures"], *rivals["structures"]),
-            schemes=(*about, *rivals["schemes"]),
-            releases=(*found["releases"], *sorted(others)),
-            combinations=frozenset(combinations),
+            structures=(*found["structures"], *others["structures"]),
+            schemes=(*about, *others["schemes"]),
+            releases=(*found["releases"], *sorted({release for _, _, release in rivals})),
+            combinations=frozenset(_combinations(found) | rivals),
             about=about,
-            rivals=dict(rivals["structures"]),
+            rivals=tuple(sorted(rivals)),
+            foreign=dict(others["structures"]),
         )
     except (ValueError, KeyError, TypeError) as error:
         raise LabError(
             f"'spolia-bench list --json -' printed something unexpected ({error!r}); "
             "build the program anew from the same sources"
         ) from error
+
+
+def _combinations(listing: dict) -> set[tuple[str, str, str]]:
+    return {(c["structure"], c["scheme"], c["release"]) for c in listing["combinations"]}
 
 
 class Bench:
@@ -113,10 +119,17 @@ class Bench:
 
     def guards(self, target: Path, timeout: float) -> str:
         """Measures what guards cost, into `target`; empty, or why there is no such file."""
+        return self._whole_file(["guards"], target, timeout)
+
+    def announcements(self, target: Path, timeout: float, *more: str) -> str:
+        """Counts announcements read, into `target`; empty, or why there is no such file."""
+        return self._whole_file(["announcements", *more], target, timeout)
+
+    def _whole_file(self, command: list[str], target: Path, timeout: float) -> str:
         partial = target.with_name(target.name + ".partial")
         partial.unlink(missing_ok=True)
         failure = _run(
-            [str(self.path), "guards", "--json", str(partial)], dict(os.environ), timeout
+            [str(self.path), *command, "--json", str(partial)], dict(os.environ), timeout
         )
         if failure or not partial.is_file():
             partial.unlink(missing_ok=True)

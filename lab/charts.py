@@ -118,7 +118,7 @@ def linear_ticks(high: float, about: int = 5) -> list[float]:
     return [step * number for number in range(int(high / step) + 1)]
 
 
-def _row_axis(labels: list[str], short: list[str]) -> dict:
+def row_axis(labels: list[str], short: list[str]) -> dict:
     places = list(range(len(labels)))
     return axis(tickvals=places, ticktext=labels, shortticktext=short, showgrid=False,
                 range=[len(labels) - 0.4, -0.6], ticklen=0)  # fmt: skip
@@ -152,7 +152,7 @@ def pauses(configs: list[Config]) -> dict | None:
     x = axis("pause, logarithmic", type="log", range=[math.log10(low), math.log10(high)],
              tickvals=ticks, ticktext=texts)  # fmt: skip
     labels = [look.series_title(c.series) for c in rows]
-    y = _row_axis(labels, [look.series_short(c.series) for c in rows])
+    y = row_axis(labels, [look.series_short(c.series) for c in rows])
     return figure(data, 70 + 30 * len(rows), x, y)
 
 
@@ -196,7 +196,7 @@ def bound_rows(configs: list[Config], usual: dict[int, Spread | None]) -> dict |
     mixed = len({c.conditions.structure for c in configs}) > 1
     tail = [f" ({c.conditions.structure})" if mixed else "" for c in configs]
     labels = [look.series_title(c.series) + t for c, t in zip(configs, tail, strict=True)]
-    y = _row_axis(labels, [look.series_short(c.series) for c in configs])
+    y = row_axis(labels, [look.series_short(c.series) for c in configs])
     return figure(data, 80 + 34 * len(configs), x, y, annotations=notes)
 
 
@@ -260,7 +260,7 @@ def dots(rows: list[tuple[str, str]], points: list[dict], title: str, text, log=
         ticks = linear_ticks(max(values), 4)
         x = axis(title, tickvals=ticks, ticktext=[text(t) for t in ticks],
                  range=[0, max(values) * 1.06])  # fmt: skip
-    y = _row_axis([label for label, _ in rows], [short for _, short in rows])
+    y = row_axis([label for label, _ in rows], [short for _, short in rows])
     y["showgrid"] = True
     return figure(data, 78 + 34 * len(rows), x, y)
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line: sweep, report, demo."""
+"""The command line: sweep, report, paper, demo."""
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from lab import allocators, demo, sweep
 from lab.bench import DEFAULT_BENCH, ROOT, Bench
 from lab.errors import LabError
 from lab.matrix import LIMITS, Matrix, Plan, check_matrix, check_number, expand, read_toml
+from lab.paper import run as paper
 from lab.records import Store
 from lab.report import write_report
 
@@ -65,6 +67,7 @@ def cli() -> None:
 @click.option("--batch", type=WHOLE, help="Batch sizes.")
 @click.option("--seconds", type=float, help="Length of one trial.")
 @click.option("--trace/--no-trace", default=None, help="Keep traces, for timelines.")
+@click.option("--count/--no-count", default=None, help="Count and time each free; slower.")
 @click.option("--trials", type=int, help="Repetitions of each cell.  [default: 3]")
 @click.option("--seed", type=int, help="Of keys and of the order of trials.  [default: 1]")
 @click.option("--timeout", type=float, help="Give up on a trial after so many seconds.")
@@ -100,7 +103,7 @@ def sweep_command(config, trials, seed, timeout, out, dry_run, bench, **lists) -
 def _plan(program: Bench, config, lists: dict, trials, seed) -> Plan:
     if lists["stall"] is not None:
         lists["stall"] = {"no": [False], "yes": [True], "both": [False, True]}[lists["stall"]]
-    for name in ("seconds", "trace"):
+    for name in ("seconds", "trace", "count"):
         lists[name] = None if lists[name] is None else [lists[name]]
     given = {name: value for name, value in lists.items() if value is not None}
     catalogue = program.catalogue()
@@ -135,6 +138,51 @@ def report_command(results, out, title) -> None:
     """Draw results files as one self-contained HTML page."""
     write_report(list(results), out, title)
     click.echo(f"{out} ({out.stat().st_size / 1e6:.1f} MB)\n{out.resolve().as_uri()}")
+
+
+@cli.command("paper")
+@click.option("--quick", is_flag=True, help="Shorter trials, fewer of them, fewer threads.")
+@click.option("--seconds", type=float, help="Length of one trial.  [default: 1; quick 0.3]")
+@click.option("--trials", type=int, help="Repetitions of each cell.  [default: 3; quick 2]")
+@click.option("--threads", type=WHOLE, help="Where threads are swept.  [default: 1 to 8 a core]")
+@click.option("--keys", type=int, help="Range of keys in trees.  [default: 200000]")
+@click.option("--only", type=NAMES, help="Pages by key or its beginning: figure-2,experiment-1.")
+@click.option("--seed", type=int, default=1, show_default=True, help="Of keys and of the order.")
+@click.option("--list", "listing", is_flag=True, help="Only name the pages.")
+@click.option("--dry-run", is_flag=True, help="Only say what would run.")
+@click.option("--out", type=click.Path(path_type=Path), default=OUT / "paper",
+              show_default="build/lab/paper", help="Folder for results and page.")  # fmt: skip
+@BENCH
+def paper_command(listing, dry_run, out, bench, only, threads, **wishes) -> None:
+    """The paper's whole evaluation at this machine's scale, a page for each figure and table.
+
+    Start it again and it goes on where it was."""
+    pages = paper.chosen(tuple(only or ()))
+    if listing:
+        for page in pages:
+            click.echo(f"{page.key:<26}{page.name}: {page.title}")
+        return
+    for name in ("seconds", "trials", "keys", "seed"):
+        if wishes[name] is not None:
+            check_number(name, wishes[name])
+    for count in threads or ():
+        check_number("threads", count)
+    wanted = paper.Wishes(**wishes, only=tuple(only or ()), threads=tuple(threads or ()))
+    program = Bench(bench)
+    scale = paper.scale_of(program, wanted, os.cpu_count() or 1)
+    plan = paper.plan_of(pages, scale, wanted)
+    if dry_run:
+        for cell in plan.cells:
+            click.echo(f"{cell.hash()}  {cell.label()}")
+        told = paper.minutes(paper.expected_seconds(plan, pages))
+        click.echo(f"{len(plan.cells)} cells, {plan.trials} trials each, about {told}")
+        return
+    console = Console(stderr=True)
+    well = paper.run(program, out, pages, plan, console)
+    page = paper.report(out, "The paper's evaluation on this machine")
+    click.echo(f"{page} ({page.stat().st_size / 1e6:.1f} MB)\n{page.resolve().as_uri()}")
+    if not well:
+        sys.exit(1)
 
 
 @cli.command("demo")

@@ -19,15 +19,16 @@ from lab.records import Store, load
 from lab.report import write_report
 
 # What is kept back for reading the results and writing the page.
-REPORT_SECONDS = 20
+REPORT_SECONDS = 30
+ANNOUNCEMENT_SECONDS = 40
 LINES = [
     ("none", "batch"), ("token", "amortized"), ("token", "batch"), ("token_naive", "batch"),
     ("debra", "amortized"), ("debra", "batch"), ("neutralization_plus", "batch"),
 ]  # fmt: skip
 LIST_LINES = [("none", "batch"), ("token", "amortized"), ("hazard_pointers", "batch"),
               ("hazard_pointers", "amortized")]  # fmt: skip
-TIMELINES = [("token_naive", "batch"), ("debra", "batch"), ("token", "batch"),
-             ("token", "amortized")]  # fmt: skip
+TIMELINES = [("token_naive", "batch"), ("debra", "batch"), ("debra", "amortized"),
+             ("token", "batch"), ("token", "amortized")]  # fmt: skip
 STALLED = [
     ("abtree", "token", "amortized"), ("abtree", "debra", "amortized"),
     ("abtree", "neutralization", "batch"), ("abtree", "neutralization_plus", "batch"),
@@ -36,7 +37,10 @@ STALLED = [
 TREE_KEYS, LIST_KEYS = 200_000, 500
 # The batch size at which the paper compares schemes.
 LARGE_BATCH = 32_768
-GUARDS = "guards.jsonl"
+GUARDS, ANNOUNCEMENTS = "guards.jsonl", "announcements.jsonl"
+# For the pages of the paper's evaluation: other trees, and events to count.
+TREES = ("avl", "external_bst")
+TREE_LINES = [("none", "batch"), ("debra", "batch"), ("token", "amortized")]
 
 
 @dataclass
@@ -51,7 +55,7 @@ class Stage:
 
 
 def _cell(structure: str, series: tuple[str, str], threads: int, allocator: str, **more) -> Cell:
-    keys = TREE_KEYS if structure == "abtree" else LIST_KEYS
+    keys = LIST_KEYS if structure == "list" else TREE_KEYS
     values = {"keys": keys, "update": 100, "seconds": 0.5, "allocator": allocator, **more}
     return Cell(structure, *series, threads, **values)
 
@@ -70,6 +74,14 @@ def stages(allocator: str, found: list[str]) -> list[Stage]:
         for release in ("batch", "amortized", "pooled")
     ]
     traced = [_cell("abtree", s, 4, allocator, seconds=1.0, trace=True) for s in TIMELINES]
+    trees = [_cell(tree, s, t, allocator) for tree in TREES for s in TREE_LINES for t in (1, 2)]
+    counted = [
+        _cell("abtree", ("debra", release), threads, allocator, batch=batch, count=True)
+        for release, threads, batch in (
+            ("batch", 2, LARGE_BATCH), ("amortized", 2, LARGE_BATCH),
+            ("batch", 2, None), ("batch", 8, None),
+        )
+    ]  # fmt: skip
     allocs = [
         _cell("abtree", ("token", release), 2, name)
         for name in found
@@ -77,11 +89,13 @@ def stages(allocator: str, found: list[str]) -> list[Stage]:
     ]
     # What matters most comes first, so that a slow machine still answers it.
     made = [
-        Stage("threads", "abtree, threads", tree, 5, 0.36),
-        Stage("timelines", "timelines", traced, 1, 0.04),
+        Stage("threads", "abtree, threads", tree, 5, 0.3),
+        Stage("timelines", "timelines", traced, 1, 0.05),
         Stage("stall", "a stalled reader", stalled, 2, 0.14),
-        Stage("pauses", "pauses", pauses, 3, 0.18),
-        Stage("list", "list, threads", lists, 3, 0.16),
+        Stage("pauses", "pauses", pauses, 3, 0.16),
+        Stage("counted", "counted events", counted, 1, 0.03),
+        Stage("trees", "other trees", trees, 2, 0.08),
+        Stage("list", "list, threads", lists, 3, 0.12),
         Stage("allocators", "allocators", allocs if len(found) > 1 else [], 3, 0.12),
     ]
     return [stage for stage in made if stage.cells]
@@ -104,9 +118,7 @@ def run(bench: Bench, out: Path, budget: float, console: Console) -> bool:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise LabError(f"cannot write to {out}: {error.strerror}") from error
-    missed = bench.guards(out / GUARDS, timeout=30)
-    if missed:
-        console.print(f"[yellow]failed:[/] guards: {missed}", highlight=False)
+    sides = _side_measurements(bench, out, budget, console)
     end = begin + budget - min(REPORT_SECONDS, budget / 4)
     plan = []
     for stage in stages(allocator, found):
@@ -116,14 +128,26 @@ def run(bench: Bench, out: Path, budget: float, console: Console) -> bool:
     if not results:
         raise LabError("no trial came to an end; there is nothing to report")
     page = out / "report.html"
-    measured = [*results, *([] if missed else [out / GUARDS])]
-    write_report(measured, page, "Spolia on this machine")
+    write_report([*results, *sides], page, "Spolia on this machine")
     _print_table(results, console)
     minutes, seconds = divmod(int(time.monotonic() - begin), 60)
     console.print(f"\nDone in {minutes} min {seconds} s. The report:")
     # Printed as it is: a link that is wrapped cannot be opened.
     console.print(f"  {page.resolve().as_uri()}", soft_wrap=True, highlight=False)
     return not failed
+
+
+def _side_measurements(bench: Bench, out: Path, budget: float, console: Console) -> list[Path]:
+    """What is not a trial: the cost of guards, and, given time, announcements counted."""
+    missed = {GUARDS: bench.guards(out / GUARDS, timeout=30)}
+    if budget >= 4 * ANNOUNCEMENT_SECONDS:
+        few = ("--threads", "2,48", "--operations", "34000")
+        target = out / ANNOUNCEMENTS
+        missed[ANNOUNCEMENTS] = bench.announcements(target, ANNOUNCEMENT_SECONDS, *few)
+    for name, why in missed.items():
+        if why:
+            console.print(f"[yellow]failed:[/] {Path(name).stem}: {why}", highlight=False)
+    return [out / name for name, why in missed.items() if not why]
 
 
 def _run_stages(bench, plan, out: Path, end: float, console) -> tuple[list[str], list[Path]]:
@@ -146,6 +170,8 @@ def _run_stages(bench, plan, out: Path, end: float, console) -> tuple[list[str],
 
 def _clear(out: Path) -> None:
     """Removes the results of an earlier demo: another build or a half-done run would mix in."""
+    for name in (GUARDS, ANNOUNCEMENTS):
+        (out / name).unlink(missing_ok=True)
     for stage in stages("glibc", ["glibc", "jemalloc"]):
         for name in (f"{stage.name}.jsonl", f"{stage.name}.failures.jsonl"):
             (out / name).unlink(missing_ok=True)

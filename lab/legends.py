@@ -36,6 +36,7 @@ SHAPES = {
     "hexagon": _polygon(6),
     "star": _star(5),
     "star-diamond": _star(4),
+    "hexagram": _star(6),
     "cross": "-1.7,-5 1.7,-5 1.7,-1.7 5,-1.7 5,1.7 1.7,1.7 1.7,5 -1.7,5 -1.7,1.7 -5,1.7 "
              "-5,-1.7 -1.7,-1.7",
     "hourglass": "-4,-5 4,-5 -4,5 4,5",
@@ -59,7 +60,8 @@ def _chip(name: str, title: str, mark: str, line: str = "") -> dict:
     return {"series": name, "title": title, "icon": Markup(f"<svg {box}>{line}{mark}</svg>")}
 
 
-def series(names: set[tuple[str, str]]) -> list[dict]:
+def series(names: set[tuple[str, str]], bare: bool = False) -> list[dict]:
+    """`bare`: by the names of schemes alone, where releases make no difference."""
     chips = []
     for name in sorted(names, key=look.sort_key):
         colour = f"var(--{escape(look.scheme_colour(name[0])[1:])})"
@@ -67,8 +69,17 @@ def series(names: set[tuple[str, str]]) -> list[dict]:
         line = f'<path d="M-14 0H14" stroke="{colour}" stroke-width="2" stroke-dasharray="{dash}"/>'
         shape = look.scheme(name[0]).marker
         mark = _mark(shape, colour, name[1] == "amortized", name[1] == "pooled")
-        chips.append(_chip(charts.series_id(name), look.series_title(name), mark, line))
+        title = look.scheme(name[0]).title if bare else look.series_title(name)
+        chips.append(_chip(charts.series_id(name), title, mark, line))
     return chips
+
+
+def parts(named: list[tuple[str, str, list[float]]]) -> list[dict]:
+    """Of stacked bars: name, colour and values of each part."""
+    return [
+        _chip(name, name, _mark("square", f"var(--{escape(colour[1:])})", True))
+        for name, colour, _ in named
+    ]
 
 
 def releases(names: set[str]) -> list[dict]:

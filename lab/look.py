@@ -21,6 +21,7 @@ class Scheme:
 SCHEMES = {
     "none": Scheme("Leaking", "leak", "#6f7680", "#9aa2ad", "x"),
     "token": Scheme("Token", "token", "#1f5fd6", "#6aa2ff", "circle"),
+    "robust_token": Scheme("Robust token", "robust t.", "#0b3f8f", "#a9cbff", "hexagram"),
     "token_naive": Scheme("Token, naive", "t. naive", "#8a3fd1", "#bf8cff", "triangle-up"),
     "token_pass_first": Scheme(
         "Token, pass-first", "t. pass-first", "#0a93b5", "#4fc7e3", "triangle-right"
@@ -66,6 +67,12 @@ ALLOCATORS = {
     "tcmalloc": ("#1f5fd6", "#6aa2ff", "diamond"),
     "mimalloc": ("#2e8b3d", "#63c974", "triangle-up"),
 }
+# Colours of the counted pictures, light and dark: what is the same everywhere needs no scheme.
+PARTS = {
+    "part-work": ("#b9c4d0", "#4b5664"),
+    "part-free": ("#d9730d", "#ff9f45"),
+    "part-wait": ("#d1344b", "#ff6b7f"),
+}
 NO_BREAK = "\N{NO-BREAK SPACE}"
 
 
@@ -103,6 +110,7 @@ def colours() -> dict[str, tuple[str, str]]:
     """Light and dark value of every colour that a chart may name as '@name'."""
     named = {f"scheme-{name}": (s.light, s.dark) for name, s in KNOWN.items()}
     named.update({f"allocator-{name}": value[:2] for name, value in ALLOCATORS.items()})
+    named.update(PARTS)
     named["unknown"] = UNKNOWN[:2]
     return named
 

@@ -48,9 +48,12 @@ class Cell:
     stall: bool = False
     batch: int | None = None
     trace: bool = False
+    count: bool = False
 
     def configuration(self) -> dict:
-        return asdict(self)
+        """What is not counted leaves no word of it, so that older results keep their names."""
+        fields = asdict(self)
+        return fields if self.count else {k: v for k, v in fields.items() if k != "count"}
 
     def hash(self) -> str:
         """Names the cell in a results file; equal configurations have equal names for ever."""
@@ -66,6 +69,8 @@ class Cell:
             extras.append("stalled reader")
         if self.batch:
             extras.append(f"batch {self.batch}")
+        if self.count:
+            extras.append("counted")
         threads = f"{self.threads} thread{'s' if self.threads > 1 else ''}"
         return f"{self.structure} {self.scheme}/{self.release} {threads} {' '.join(extras)}"
 
@@ -79,6 +84,8 @@ class Cell:
             words.append("--stall")
         if self.batch:
             words += ["--batch", str(self.batch)]
+        if self.count:
+            words.append("--count")
         return words
 
 
@@ -97,6 +104,7 @@ class Matrix:
     stall: list[bool] = field(default_factory=lambda: [False])
     batch: list[int | None] = field(default_factory=lambda: [None])
     trace: list[bool] = field(default_factory=lambda: [False])
+    count: list[bool] = field(default_factory=lambda: [False])
 
     def cells(self) -> list[Cell]:
         found = []
@@ -104,7 +112,7 @@ class Matrix:
             keys = self.keys or [DEFAULT_KEYS.get(structure, 200_000)]
             product = itertools.product(
                 self.scheme, self.release, self.threads, keys, self.update, self.seconds,
-                self.allocator, self.stall, self.batch, self.trace,
+                self.allocator, self.stall, self.batch, self.trace, self.count,
             )  # fmt: skip
             found += [Cell(structure, *values) for values in product]
         return found
@@ -146,7 +154,7 @@ def check_matrix(matrix: Matrix, catalogue, allocators, source: str = "") -> Non
         for value in getattr(matrix, what):
             if value is not None:
                 check_number(what, value, source)
-    for what in ("stall", "trace"):
+    for what in ("stall", "trace", "count"):
         for value in getattr(matrix, what):
             if not isinstance(value, bool):
                 raise LabError(f"{source}{what} is {value!r}; it must be true or false")

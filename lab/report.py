@@ -16,8 +16,11 @@ from plotly.offline import get_plotlyjs
 
 from lab import charts, claims, legends, look, stats, timeline, words
 from lab.errors import LabError
+from lab.paper.found import Found
+from lab.paper.render import pages as paper_pages
 from lab.records import Located, load, of_kind, open_failures
 from lab.stats import Config
+from lab.traces import trace_of
 
 ASSETS = Path(__file__).resolve().parent / "assets"
 TIMELINES = 8
@@ -38,11 +41,17 @@ class Figures:
         self.made[name] = figure
         return name
 
+    def of_card(self, card: dict) -> dict:
+        """A timeline's card with the ids of its charts in their places."""
+        return {**card, "figure": self.add(card["figure"]), "epochs": self.add(card["epochs"])}
 
-def write_report(paths: list[Path], out: Path, title: str = "Spolia laboratory") -> None:
+
+def write_report(
+    paths: list[Path], out: Path, title: str = "Spolia laboratory", only_paper: bool = False
+) -> None:
     trials = load(paths)
-    extras = {kind: of_kind(paths, kind) for kind in ("schemes", "guards")}
-    page = render(trials, extras, open_failures(paths), title)
+    extras = {kind: of_kind(paths, kind) for kind in ("schemes", "guards", "announcements")}
+    page = render(trials, extras, open_failures(paths), title, only_paper)
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         partial = out.with_name(f".{out.name}.{os.getpid()}.partial")
@@ -53,32 +62,26 @@ def write_report(paths: list[Path], out: Path, title: str = "Spolia laboratory")
 
 
 def render(
-    trials: list[Located], extras: dict[str, list[dict]], failures: list[dict], title: str
+    trials: list[Located],
+    extras: dict[str, list[dict]],
+    failures: list[dict],
+    title: str,
+    only_paper: bool = False,
 ) -> str:
+    """With `only_paper` the pages of the paper's evaluation stand alone, with the table."""
     configs = stats.group(trials)
     figures = Figures()
     records = [trial.record for trial in trials]
-    machine = records[-1].get("machine") or {}
-    cores = machine.get("cores")
-    ref = words.reference(configs, cores)
+    found = Found(trials, extras.get("announcements", []), configs)
     context = {
         "title": title,
-        "tiles": words.tiles(configs, ref),
-        "headline": words.headline(configs, ref, machine),
-        "claims": [asdict(claim) for claim in claims.check(configs, ref)],
+        "only_paper": only_paper,
         "method": method(records, configs, failures),
-        "schemes": schemes(configs, extras["schemes"]),
-        "guards": guards(extras["guards"]),
-        "panels": panels(configs, figures, cores),
-        "pauses": pauses(configs, figures),
-        "few_pauses": few_pauses(configs),
-        "stall": stall(configs, figures),
-        "timelines": timelines(trials, figures),
-        "releases": releases(configs, figures),
-        "allocators": allocators(configs, figures),
+        "pages": paper_pages(found, figures),
         "rows": table(configs),
-        "commands": commands(paths_of(trials)),
+        "commands": commands(paths_of(trials), only_paper),
         "threshold": words.threshold(),
+        **overview(trials, configs, extras, figures, not only_paper),
     }
     environment = Environment(
         loader=FileSystemLoader(ASSETS), autoescape=True, undefined=StrictUndefined,
@@ -92,6 +95,28 @@ def render(
         figures=embedded(figures.made),
         scheme_colours_of=look.colours(),
     )
+
+
+def overview(trials, configs, extras, figures: Figures, wanted: bool) -> dict:
+    """The sections of a report of everything; all of them empty if they are not wanted."""
+    machine = trials[-1].record.get("machine") or {}
+    cores = machine.get("cores")
+    ref = words.reference(configs, cores)
+    sections = {
+        "tiles": lambda: words.tiles(configs, ref),
+        "headline": lambda: words.headline(configs, ref, machine),
+        "claims": lambda: [asdict(claim) for claim in claims.check(configs, ref)],
+        "schemes": lambda: schemes(configs, extras["schemes"]),
+        "guards": lambda: guards(extras["guards"]),
+        "panels": lambda: panels(configs, figures, cores),
+        "pauses": lambda: pauses(configs, figures),
+        "few_pauses": lambda: few_pauses(configs),
+        "stall": lambda: stall(configs, figures),
+        "timelines": lambda: timelines(trials, figures),
+        "releases": lambda: releases(configs, figures),
+        "allocators": lambda: allocators(configs, figures),
+    }
+    return {name: make() if wanted else [] for name, make in sections.items()}
 
 
 def embedded(value) -> Markup:
@@ -304,39 +329,8 @@ def timelines(trials: list[Located], figures: Figures) -> list[dict]:
         offset = record.get("trace_offset_ms")
         line = timeline.build(timeline.read_events(path), seconds, offset)
         seen.add(key)
-        made.append(_timeline(record, line, figures))
+        made.append(figures.of_card(timeline.card(record, line)))
     return made
-
-
-def _timeline(record: dict, line: timeline.Timeline | None, figures: Figures) -> dict:
-    series = record["scheme"], record["release"]
-    threads = words.threads_text(record["threads"])
-    per_epoch = record.get("garbage_per_epoch") or []
-    card = {
-        "title": f"{look.series_title(series)} · {record['structure']} · {threads}",
-        "facts": f"peak garbage {look.count(record.get('garbage_peak'))} nodes",
-        "note": "", "figure": None, "window": "",
-        "epochs": figures.add(timeline.epoch_chart(per_epoch, series)) if per_epoch else None,
-    }  # fmt: skip
-    if line is None:
-        card["facts"] = "in this run no epoch went by and nothing was freed · " + card["facts"]
-        return card
-    garbage = record.get("garbage_over_time") or []
-    return {
-        **card,
-        "facts": f"{timeline.facts(line)} · {card['facts']}",
-        "note": timeline.left_out(line),
-        "figure": figures.add(timeline.chart(line, series, garbage)),
-        "window": f"{line.window[1] - line.window[0]:.0f}{look.NO_BREAK}ms",
-    }
-
-
-def trace_of(trial: Located) -> Path | None:
-    name = trial.record.get("lab", {}).get("trace") or trial.record.get("trace")
-    if not isinstance(name, str):
-        return None
-    path = trial.path.parent / name
-    return path if path.is_file() else None
 
 
 def releases(configs: list[Config], figures: Figures) -> list[dict]:
@@ -381,7 +375,11 @@ def table(configs: list[Config]) -> list[dict]:
 
 def _table_row(config: Config) -> dict:
     c = config.conditions
-    extras = [name for name, there in (("stalled", c.stall), ("traced", c.traced)) if there]
+    extras = [
+        name
+        for name, there in (("stalled", c.stall), ("traced", c.traced), ("counted", c.counted))
+        if there
+    ]
     extras += [f"batch {look.count(c.batch)}"] if c.batch else []
     cells = [
         (c.structure, c.structure),
@@ -422,6 +420,8 @@ def _table_row(config: Config) -> dict:
     }
 
 
-def commands(paths: list[Path]) -> dict:
+def commands(paths: list[Path], only_paper: bool) -> dict:
     names = shlex.join(str(path) for path in paths)
+    if only_paper:
+        return {"report": "./dev lab paper                 # all of it; --quick for a few minutes"}
     return {"report": f"python -m lab report {names} --out report.html"}

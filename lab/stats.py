@@ -16,6 +16,11 @@ DEFAULT = ("token", "amortized")
 FIGURES = (
     "ops_per_s", "peak_rss_bytes", "garbage_peak", "garbage_bound", "free_ns_p50",
     "free_ns_p999", "free_ns_max", "retired", "freed", "epochs",
+    # Of trials with --count only.
+    "operations", "elapsed_s", "frees", "frees_remote", "frees_over_100us", "free_runs",
+    "free_run_max", "free_call_ns_mean", "free_call_ns_p50", "free_call_ns_p99",
+    "free_call_ns_p999", "free_call_ns_max", "free_share", "allocator_flushes", "allocator_fills",
+    "allocator_locks", "allocator_lock_waits", "allocator_lock_wait_ns",
 )  # fmt: skip
 
 
@@ -48,6 +53,7 @@ class Conditions:
     batch: int | None
     stall: bool
     traced: bool
+    counted: bool
     machine: str
     # Trials of different files were not interleaved with each other and are not mixed.
     run: str
@@ -92,6 +98,7 @@ def group(trials: list[Located]) -> list[Config]:
             batch=wanted.get("batch", record.get("batch")),
             stall=bool(record.get("stall")),
             traced=bool(wanted.get("trace") or record.get("trace")),
+            counted=bool(wanted.get("count") or record.get("count")),
             machine=machine_name(record),
             run=str(trial.path),
         )
@@ -138,7 +145,7 @@ def throughput_panels(configs: list[Config]) -> dict[Conditions, list[Config]]:
     """Conditions under which the number of threads was varied, for lines against threads."""
     panels = {}
     for conditions, members in by_conditions(configs).items():
-        if conditions.stall or conditions.traced:
+        if conditions.stall or conditions.traced or conditions.counted:
             continue
         if len({config.threads for config in members}) >= 2:
             panels[conditions] = members
@@ -150,7 +157,7 @@ def release_groups(configs: list[Config]) -> list[list[Config]]:
     schemes ran under several releases; large batches and many threads first."""
     groups: dict[tuple, list[Config]] = defaultdict(list)
     for config in configs:
-        if not config.conditions.stall:
+        if not config.conditions.stall and not config.conditions.counted:
             groups[config.conditions, config.threads].append(config)
     best: dict[str, tuple] = {}
     for (conditions, threads), members in groups.items():
@@ -174,7 +181,7 @@ def allocator_groups(configs: list[Config]) -> list[list[Config]]:
     groups: dict[tuple, list[Config]] = defaultdict(list)
     for config in configs:
         c = config.conditions
-        if not c.stall and not c.traced:
+        if not c.stall and not c.traced and not c.counted:
             same = (c.structure, c.keys, c.update, c.seconds, c.batch, c.machine, c.run)
             groups[(*same, config.threads)].append(config)
     several = [m for m in groups.values() if len({x.conditions.allocator for x in m}) > 1]

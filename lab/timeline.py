@@ -258,7 +258,8 @@ def epoch_chart(points: list, series: tuple[str, str]) -> dict:
     }  # fmt: skip
     top = max(nodes for _, nodes in shown) * 1.08 or 1
     y = axis("garbage", range=[0, top], **count_ticks(top))
-    return figure([trace], 150, axis("epoch", showgrid=False), y)
+    few = {"dtick": 1} if shown[-1][0] - shown[0][0] <= 12 else {}
+    return figure([trace], 150, axis("epoch", showgrid=False, tickformat=",d", **few), y)
 
 
 def facts(line: Timeline) -> str:
@@ -293,3 +294,26 @@ def left_out(line: Timeline) -> str:
             "also from the counts above"
         )
     return "; ".join(parts) + "." if parts else ""
+
+
+def card(record: dict, line: Timeline | None) -> dict:
+    """What a page shows of one traced trial; the charts themselves stand in it."""
+    series = record["scheme"], record["release"]
+    threads = f"{record['threads']} thread" + ("s" if record["threads"] != 1 else "")
+    per_epoch = record.get("garbage_per_epoch") or []
+    made = {
+        "title": f"{look.series_title(series)} · {record['structure']} · {threads}",
+        "facts": f"peak garbage {look.count(record.get('garbage_peak'))} nodes",
+        "note": "", "figure": None, "window": "",
+        "epochs": epoch_chart(per_epoch, series) if per_epoch else None,
+    }  # fmt: skip
+    if line is None:
+        made["facts"] = "in this run no epoch went by and nothing was freed · " + made["facts"]
+        return made
+    return {
+        **made,
+        "facts": f"{facts(line)} · {made['facts']}",
+        "note": left_out(line),
+        "figure": chart(line, series, record.get("garbage_over_time") or []),
+        "window": f"{line.window[1] - line.window[0]:.0f}{look.NO_BREAK}ms",
+    }

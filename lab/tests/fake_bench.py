@@ -15,13 +15,12 @@ import sys
 import time
 from pathlib import Path
 
-STRUCTURES = ["abtree", "list"]
+STRUCTURES = ["abtree", "avl", "external_bst", "list"]
+TREES = STRUCTURES[:3]
+RIVALS = [("std_map", "mutex", "own"), ("std_map", "sharded_mutex", "own")]
 REGION = ["none", "token", "token_naive", "token_pass_first", "token_periodic", "debra"]
 SCHEMES = [*REGION, "hazard_pointers", "neutralization", "neutralization_plus"]
 RELEASES = ["batch", "amortized", "pooled"]
-RIVAL = ("std_map", "mutex", "own")
-NO_FIGURE = ("garbage_peak", "garbage_bound", "free_ns_p50", "free_ns_p999", "free_ns_max",
-             "retired", "freed", "epochs", "pauses", "time_frees")  # fmt: skip
 MACHINE = {
     "cpu": "AMD EPYC 9B14",
     "cores": 2,
@@ -33,17 +32,17 @@ MACHINE = {
 SPEED = {
     "none": 2.5, "token": 3.4, "token_naive": 3.45, "token_pass_first": 3.2, "debra": 3.3,
     "token_periodic": 3.25, "hazard_pointers": 1.5, "neutralization": 3.0,
-    "neutralization_plus": 3.1, "mutex": 1.1,
+    "neutralization_plus": 3.1,
 }  # fmt: skip
 COMBINATIONS = [
     (structure, scheme, release)
     for structure in STRUCTURES
     for scheme in SCHEMES
     for release in RELEASES
-    if not (structure == "abtree" and scheme == "hazard_pointers")
+    if not (structure in TREES and scheme == "hazard_pointers")
+    if not (structure == "avl" and scheme not in REGION)
     if not (scheme == "none" and release != "batch")
 ]
-COMBINATIONS_OF_ALL = [*COMBINATIONS, RIVAL]
 
 
 def about(scheme: str) -> dict:
@@ -69,9 +68,9 @@ def offered() -> dict:
         "releases": RELEASES,
         "combinations": combinations,
         "rivals": {
-            "structures": {RIVAL[0]: {"title": "std::map under locks", "stalls": False}},
-            "schemes": {RIVAL[1]: {"title": "one std::mutex"}},
-            "combinations": [dict(zip(names, RIVAL, strict=True))],
+            "structures": {c[0]: {"stalls": False} for c in RIVALS},
+            "schemes": {c[1]: {"title": "locks"} for c in RIVALS},
+            "combinations": [dict(zip(names, c, strict=True)) for c in RIVALS],
         },
     }
 
@@ -99,8 +98,8 @@ class Model:
 
     def speed(self):
         o = self.o
-        base = SPEED[o.scheme] * 1e6 * (0.25 if o.structure == "list" else 1)
-        base *= 1 - 0.1 * math.log10(max(1, o.keys / 2e5)) if o.structure == "abtree" else 1
+        base = SPEED.get(o.scheme, 1.2) * 1e6 * (0.25 if o.structure == "list" else 1)
+        base *= 1 - 0.1 * math.log10(max(1, o.keys / 2e5)) if o.structure in TREES else 1
         base *= min(o.threads, MACHINE["cores"]) ** 0.9 / (1 + 0.015 * max(0, o.threads - 2))
         batch_cost = {"glibc": 1.28, "jemalloc": 1.2, "tcmalloc": 1.35, "mimalloc": 0.97}
         if o.release == "batch" and not self.leaks:
@@ -132,7 +131,7 @@ class Model:
         operations = int(speed * o.seconds)
         retired = int(operations * o.update / 100 * 0.55)
         garbage = self.garbage(retired)
-        amortized = {"batch": 900.0, "amortized": 14.0, "pooled": 1.5}.get(o.release, 1.0)
+        amortized = {"batch": 900.0, "amortized": 14.0, "pooled": 1.5}.get(o.release, 9.0)
         scale = self.batch / 1024 if o.release == "batch" else 1
         p999 = None if self.leaks else int(1000 * amortized * scale * self.noise(0.15))
         freed = 0 if self.leaks else max(0, retired - garbage // 3)
@@ -151,7 +150,25 @@ class Model:
             "retired": retired, "freed": freed,
             "epochs": 0 if self.leaks else int(o.seconds * 2400 / o.threads),
             "size_end": o.keys // 2, "garbage_over_time": self.over_time(garbage),
-            "garbage_per_epoch": self.per_epoch(garbage),
+            "garbage_per_epoch": self.per_epoch(garbage), "count": o.count,
+            **(self.counts(freed) if o.count else {}),
+        }  # fmt: skip
+
+    def counts(self, freed):
+        """A batch runs over the buffer of a thread, a few frees at a time seldom do."""
+        batch = self.o.release == "batch"
+        flushes = freed // (96 if batch else 400)
+        tells = self.allocator == "jemalloc"
+        return {
+            "frees": freed, "frees_remote": freed // 2, "frees_over_100us": 40 if batch else 3,
+            "free_runs": max(1, freed // (self.batch if batch else 2)), "free_run_max": self.batch,
+            "free_call_ns_mean": 60.0, "free_call_ns_p50": 19, "free_call_ns_p99": 300,
+            "free_call_ns_p999": 2000, "free_call_ns_max": 3_000_000, "free_share": 0.05,
+            "allocator_flushes": flushes if tells else None,
+            "allocator_fills": flushes if tells else None,
+            "allocator_locks": 3 * flushes if tells else None,
+            "allocator_lock_waits": 2 if tells else None,
+            "allocator_lock_wait_ns": 9000 if tells else None,
         }  # fmt: skip
 
     def over_time(self, peak):
@@ -210,7 +227,7 @@ def fault(options) -> str:
 
 
 def sets(options) -> int:
-    if (options.structure, options.scheme, options.release) not in COMBINATIONS_OF_ALL:
+    if (options.structure, options.scheme, options.release) not in [*COMBINATIONS, *RIVALS]:
         sys.stderr.write("spolia-bench: this combination cannot run\n")
         return 2
     kind = fault(options)
@@ -222,8 +239,6 @@ def sets(options) -> int:
     model = Model(options)
     time.sleep(float(os.environ.get("FAKE_BENCH_SLEEP", "0")))
     records = [model.record(trial) for trial in range(options.trials)]
-    if options.structure == RIVAL[0]:
-        records = [{**r, **dict.fromkeys(NO_FIGURE), "garbage_over_time": []} for r in records]
     if kind == "partial":
         Path(options.json).write_text(json.dumps(records[0])[:200])
         os.kill(os.getpid(), 9)
@@ -250,27 +265,42 @@ def guards(options) -> int:
     return 0
 
 
+def announcements(options) -> int:
+    write(options.json, [
+        {"kind": "announcements", "scheme": scheme, "threads": threads, "operations": 1000,
+         "announcements_per_op": 0.1 if scheme == "debra" else threads / 400, "epochs": 9,
+         "retired": 1000}
+        for threads in (2, 48, 192) for scheme in SCHEMES if scheme != "none"
+    ])  # fmt: skip
+    return 0
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="spolia-bench")
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("list").add_argument("--json", default="-")
     commands.add_parser("guards").add_argument("--json", default="-")
+    counting = commands.add_parser("announcements")
+    for name in ("--json", "--threads", "--operations"):
+        counting.add_argument(name, default="-")
     run = commands.add_parser("sets")
-    run.add_argument("--structure", choices=[*STRUCTURES, RIVAL[0]], required=True)
-    run.add_argument("--scheme", choices=[*SCHEMES, RIVAL[1]], required=True)
-    run.add_argument("--release", choices=[*RELEASES, RIVAL[2]], required=True)
+    for name in ("structure", "scheme", "release"):
+        run.add_argument(f"--{name}", required=True)
     for name in ("threads", "keys", "update", "trials", "seed"):
         run.add_argument(f"--{name}", type=int, default=1)
     run.add_argument("--batch", type=int)
     run.add_argument("--seconds", type=float, default=1)
     run.add_argument("--stall", action="store_true")
+    run.add_argument("--count", action="store_true")
     run.add_argument("--json", default="-")
     run.add_argument("--trace")
     options = parser.parse_args()
     if options.command == "list":
         write(options.json, [offered()])
         return 0
-    return guards(options) if options.command == "guards" else sets(options)
+    return {"guards": guards, "announcements": announcements, "sets": sets}[options.command](
+        options
+    )
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from lab.matrix import Matrix, read_toml
 
 BAD = [
     (("--scheme", "tokem"), "unknown scheme 'tokem'; known: none, token"),
-    (("--structure", "heap"), "unknown structure 'heap'; known: abtree, list"),
+    (("--structure", "heap"), "unknown structure 'heap'; known: abtree, avl, external_bst, list"),
     (("--release", "never"), "unknown release 'never'"),
     (("--allocator", "bump"), "unknown allocator 'bump'; known: glibc, jemalloc"),
     (("--threads", "0"), "threads is 0; it must be a whole number from 1 to 4096"),

@@ -184,7 +184,8 @@ def test_the_demo_keeps_its_budget_and_says_where_the_page_is(lab, tmp_path):
 def test_every_kind_of_question_has_a_stage():
     made = demo.stages("jemalloc", ["glibc", "jemalloc"])
     cells = [cell for stage in made for cell in stage.cells]
-    assert {cell.structure for cell in cells} == {"abtree", "list"}
+    assert {cell.structure for cell in cells} == {"abtree", "avl", "external_bst", "list"}
+    assert any(cell.count for cell in cells)
     assert {cell.allocator for cell in cells} == {"glibc", "jemalloc"}
     assert any(cell.stall for cell in cells)
     assert any(cell.trace for cell in cells)

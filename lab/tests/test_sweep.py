@@ -220,7 +220,7 @@ def test_other_libraries_run_between_ours_and_are_reported(lab, tmp_path):
 
 def test_what_other_libraries_cannot_do_is_left_out(lab, tmp_path):
     out = tmp_path / "rivals.jsonl"
-    for option in (("--stall", "yes"), ("--batch", "64"), ("--trace",)):
+    for option in (("--stall", "yes"), ("--batch", "64"), ("--trace",), ("--count",)):
         done = lab("sweep", *RIVALS, *option, "--dry-run", "--out", out)
         assert "std_map mutex/own" in done.stderr
         assert "std_map" not in done.stdout

@@ -20,7 +20,7 @@ foreach(line IN LISTS lines)
   foreach(field kind structure scheme release threads keys update seconds trial trials seed stall
                 time_frees batch allocator compiler machine revision time elapsed_s operations
                 ops_per_s peak_rss_bytes garbage_peak garbage_bound pauses free_ns_p50 free_ns_p999
-                free_ns_max retired freed epochs size_end garbage_over_time)
+                free_ns_max retired freed epochs size_end garbage_over_time garbage_per_epoch count)
     string(JSON value ERROR_VARIABLE missing GET "${line}" ${field})
     if(missing)
       message(FATAL_ERROR "a record has no ${field}: ${missing}")

@@ -102,7 +102,7 @@ class list_chain {
             // A deleted node of this key leads to its replacement, or past the key.
             if (!next.marked()) break;
           }
-          at = next.get();
+          at = next.follow();
         }
         g.keep(at, 0);
         return at;
@@ -189,7 +189,7 @@ class list_chain {
         memory::note_access(p.cur);
         if (stop(*p.cur)) break;
         p.prev = p.cur;
-        p.cur = p.next.get();
+        p.cur = p.next.follow();
         p.next = link();
         const unsigned unused = std::exchange(prev_slot, cur_slot);
         cur_slot = std::exchange(next_slot, unused);

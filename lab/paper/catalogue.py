@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All pages, in the paper's order."""
+
+from __future__ import annotations
+
+from lab.paper import amortizing, evaluation, events, model, rivals, scaling, tokens
+from lab.paper.page import Page
+
+PAGES: tuple[Page, ...] = (
+    *scaling.PAGES,
+    *amortizing.PAGES,
+    *tokens.PAGES,
+    *evaluation.PAGES,
+    *events.PAGES,
+    *model.PAGES,
+    *rivals.PAGES,
+)

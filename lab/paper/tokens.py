@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Section 4 of the paper: the four token algorithms (figures 5 to 10, table 4)."""
+
+from __future__ import annotations
+
+from lab import look, words
+from lab.paper import blocks
+from lab.paper.found import Found, Series, ratio
+from lab.paper.page import NOT_SEEN, SEEN, SHOWN, UNPROVEN, Page, Scale, Shown, verdict
+from lab.stats import compare, find
+
+NAIVE = ("token_naive", "batch")
+FIRST = ("token_pass_first", "batch")
+PERIODIC = ("token_periodic", "batch")
+FINAL = ("token_periodic", "amortized")
+DEBRA = ("debra", "batch")
+FORMS = [NAIVE, FIRST, PERIODIC, FINAL]
+
+
+def _against_cells(series: list[Series]):
+    def cells(scale: Scale) -> list:
+        return [scale.cell("abtree", s, t) for s in series for t in scale.threads]
+
+    return cells
+
+
+def _figure_5(found: Found) -> Shown | None:
+    members = found.pick("abtree", [NAIVE, DEBRA], threads=2)
+    if members is None:
+        return None
+    most = max(c.threads for c in members if c.series == NAIVE)
+    naive, debra = find(members, NAIVE, most), find(members, DEBRA, most)
+    if debra is None:
+        return None
+    more = compare(naive.peak_rss_bytes, debra.peak_rss_bytes)
+    garbage = compare(naive.garbage_peak, debra.garbage_peak)
+    here = (
+        f"With {words.threads_text(most)} the naive token runs at "
+        f"{look.times(ratio(naive, debra, 'ops_per_s') or 0)} the speed of DEBRA, with "
+        f"{look.times(more.ratio) if more else '–'} its peak memory and "
+        f"{look.times(garbage.ratio) if garbage else '–'} its garbage"
+    )
+    return Shown(blocks.lines(found, members, [NAIVE, DEBRA]), here + ".",
+                 verdict([more, garbage]))  # fmt: skip
+
+
+FIGURE_5 = Page(
+    key="figure-5", name="Figure 5", title="The naive token: fast, and hungry",
+    paper="The naive token looks faster than DEBRA, but only since it hardly frees: its peak "
+          "memory runs away as threads are added.",
+    cells=_against_cells([NAIVE, DEBRA]), show=_figure_5,
+)  # fmt: skip
+
+
+def _timeline_page(key: str, name: str, series: Series, title: str, paper: str, judge, limits=""):
+    def cells(scale: Scale) -> list:
+        seconds = max(1.0, scale.seconds)
+        return [scale.cell("abtree", series, scale.over, trace=True, seconds=seconds)]
+
+    def show(found: Found) -> Shown | None:
+        trials = found.traced("abtree", series, counted=False)
+        if not trials and series == FINAL:
+            trials = found.traced("abtree", ("token", "amortized"), counted=False)
+        block = blocks.timeline_block(trials[0]) if trials else None
+        if block is None:
+            return None
+        here, seen = judge(trials[0].record, block["line"])
+        return Shown([block], here, seen)
+
+    return Page(key=key, name=name, title=title, paper=paper, cells=cells, show=show, limits=limits)
+
+
+def _growth(record: dict) -> float | None:
+    """Mean garbage of the last quarter over that of the second: what piles up goes on growing."""
+    points = [nodes for _, nodes in record.get("garbage_over_time") or []]
+    quarter = len(points) // 4
+    if quarter == 0:
+        return None
+    early, late = points[quarter : 2 * quarter], points[3 * quarter :]
+    return (sum(late) / len(late)) / max(1.0, sum(early) / len(early))
+
+
+def _overlap(line) -> float:
+    """The share of freeing time in which another thread freed a batch, too."""
+    edges = sorted(
+        edge
+        for box in (line.of("batch_freed") if line else [])
+        for edge in ((box.begin, 1), (box.begin + box.length, -1))
+    )
+    alone = together = 0.0
+    depth, since = 0, 0.0
+    for at, step in edges:
+        if depth == 1:
+            alone += at - since
+        elif depth > 1:
+            together += at - since
+        depth, since = depth + step, at
+    return together / (alone + together) if alone + together else 0.0
+
+
+def _told(record: dict, line) -> str:
+    growth = _growth(record)
+    peak = look.count(record.get("garbage_peak"))
+    grown = f", {look.times(growth)} from the second quarter to the last" if growth else ""
+    return f"Garbage reaches {peak} nodes{grown}; {record.get('epochs', 0):,} epochs"
+
+
+def _judge_naive(record: dict, line):
+    shared = _overlap(line)
+    here = f"{_told(record, line)}. {look.percent(1 - shared)} of freeing time one thread frees"
+    growth = _growth(record) or 0
+    seen = SEEN if shared < 0.1 and growth > 1.15 else (NOT_SEEN if shared > 0.5 else UNPROVEN)
+    return here + " alone.", seen
+
+
+def _judge_pile(record: dict, line):
+    growth = _growth(record) or 0
+    return _told(record, line) + ".", SEEN if growth > 1.15 else SHOWN
+
+
+def _judge_flat(record: dict, line):
+    growth = _growth(record)
+    flat = growth is not None and growth < 1.5
+    return _told(record, line) + ".", SEEN if flat else NOT_SEEN
+
+
+PILE_LIMIT = (
+    "A thread that frees is delayed by descheduling here, not by locks, and a batch of this "
+    "machine is short against a time slice; how far garbage piles up is luck of the scheduler."
+)
+FIGURE_6 = _timeline_page(
+    "figure-6", "Figure 6", NAIVE, "Naive: one thread frees while all others litter",
+    "Batches are freed one after another, never two at a time, since the token is held while "
+    "freeing. Each thread finds more to free than the one before: garbage piles up, and the last "
+    "of 21 epochs takes nearly the whole run.",
+    _judge_naive, PILE_LIMIT,
+)  # fmt: skip
+FIGURE_7 = _timeline_page(
+    "figure-7", "Figure 7", FIRST, "Pass-first: the token goes on before the batch is freed",
+    "Threads free at the same time, but a thread that gets the token again while it is still "
+    "freeing holds it up; batches still grow through the run.", _judge_pile, PILE_LIMIT,
+)  # fmt: skip
+FIGURE_8 = _timeline_page(
+    "figure-8", "Figure 8", PERIODIC, "Periodic: a look at the token after each hundred frees",
+    "Less memory than pass-first, yet garbage still piles up: one single call of free can take "
+    "milliseconds, and nobody passes a token in the middle of a call.", _judge_pile, PILE_LIMIT,
+)  # fmt: skip
+FIGURE_9 = _timeline_page(
+    "figure-9", "Figure 9", FINAL, "Amortized: garbage stays level",
+    "With amortized freeing nothing piles up, and there are many more epochs. The boxes are "
+    "single calls longer than 0.1 ms.", _judge_flat,
+)  # fmt: skip
+
+
+def _figure_10(found: Found) -> Shown | None:
+    members = found.pick("abtree", FORMS, threads=2)
+    if members is None:
+        return None
+    most = max(c.threads for c in members if c.series == FINAL)
+    final, rest = find(members, FINAL, most), [find(members, s, most) for s in FORMS[:3]]
+    memory = [compare(r.peak_rss_bytes, final.peak_rss_bytes) for r in rest if r]
+    speed = [compare(final.ops_per_s, r.ops_per_s) for r in rest if r]
+    told = [
+        f"{look.scheme(r.scheme).title} {look.times(s.ratio)}"
+        for r, s in zip([r for r in rest if r], speed, strict=True) if s
+    ]  # fmt: skip
+    here = f"With {words.threads_text(most)} the amortized form against " + ", ".join(told)
+    if memory and all(memory):
+        here += f"; memory of the others {look.times(min(m.ratio for m in memory))} to "
+        here += f"{look.times(max(m.ratio for m in memory))}"
+    return Shown(blocks.lines(found, members, FORMS), here + ".", verdict(speed + memory))
+
+
+FIGURE_10 = Page(
+    key="figure-10", name="Figure 10", title="The four forms of the token side by side",
+    paper="The amortized form is far faster than the others with 192 threads and needs a fraction "
+          "of their memory.",
+    cells=_against_cells(FORMS), show=_figure_10,
+)  # fmt: skip
+
+
+def _table_4_cells(scale: Scale) -> list:
+    return [scale.cell("abtree", s, t, count=count) for s in FORMS
+            for t in (scale.full, scale.over) for count in (False, True)]  # fmt: skip
+
+
+def _table_4(found: Found) -> Shown | None:
+    counted = found.pick("abtree", FORMS, counted=True)
+    plain = found.pick("abtree", FORMS)
+    if counted is None or plain is None:
+        return None
+    rows, slow = [], []
+    for threads in sorted({c.threads for c in counted}):
+        for series in FORMS:
+            c, p = find(counted, series, threads), find(plain, series, threads)
+            if c is None:
+                continue
+            rows.append([
+                f"{look.scheme(series[0]).title} · {series[1]} · {words.threads_text(threads)}",
+                blocks.told(p, "ops_per_s", look.rate), blocks.share(c),
+                blocks.told(p or c, "freed", look.count), blocks.told(p or c, "epochs", look.count),
+                blocks.milli(c, "allocator_flushes"),
+                blocks.told(c, "free_run_max", look.count),
+            ])  # fmt: skip
+    head = ["", "speed", "time in free", "freed", "epochs", "flushes / 1000 frees",
+            "longest run of frees"]  # fmt: skip
+    most = max(c.threads for c in plain if c.series == FINAL)
+    final = find(plain, FINAL, most)
+    for series in FORMS[:3]:
+        other = find(plain, series, most)
+        slow.append(compare(final.ops_per_s, other.ops_per_s) if other else None)
+    gains = [g for g in slow if g]
+    here = f"With {words.threads_text(most)} amortized runs at " + words.listed(
+        [look.times(g.ratio) for g in gains]
+    ) + " the speed of the three before it"  # fmt: skip
+    return Shown([blocks.table(head, rows, blocks.where(counted)), PAPER_TABLE_4], here + ".",
+                 verdict(slow))  # fmt: skip
+
+
+PAPER_TABLE_4 = blocks.table(
+    ["", "speed", "time in free", "freed"],
+    [["Naive", "73.7 M/s", "3.3 %", "7 M"], ["Pass-first", "52.4 M/s", "45.4 %", "98 M"],
+     ["Periodic", "54.4 M/s", "47.1 %", "118 M"], ["Amortized", "123.7 M/s", "14.7 %", "323 M"]],
+    "The paper, 192 threads", paper=True,
+)  # fmt: skip
+TABLE_4 = Page(
+    key="table-4", name="Table 4", title="What each step from naive to amortized changed",
+    paper="Naive frees 7 million blocks and is fast for it; passing the token first frees "
+          "fourteen times as much and takes half of the time for it; only amortized freeing is "
+          "fast and frees everything.",
+    cells=_table_4_cells, show=_table_4,
+    limits="A published form of the ring stands still while a thread of it is not running; with "
+           "more threads than cores that is the rule, and what these forms free here depends on "
+           "the scheduler.",
+)  # fmt: skip
+
+PAGES = [FIGURE_5, FIGURE_6, FIGURE_7, FIGURE_8, FIGURE_9, FIGURE_10, TABLE_4]

@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The pages of the paper's evaluation: filled, judged, and never bolder than their records."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from argparse import Namespace
+
+import pytest
+
+from lab import stats
+from lab.matrix import Cell
+from lab.paper import model, page, rivals, run
+from lab.paper.catalogue import PAGES
+from lab.paper.found import Found
+from lab.paper.machine import Events, Machine, distinct, replay
+from lab.records import Located, load, read_lines
+from lab.stats import Comparison
+from lab.tests import fake_bench
+from lab.tests.conftest import trial
+
+QUICK = ("--quick", "--seconds", "0.01", "--trials", "2")
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory):
+    """The records of the stand-in for every cell of every page, without the sweep around them."""
+    scale = page.Scale(2, (1, 2, 8), 200_000, 0.5, ("glibc", "jemalloc", "mimalloc"),
+                       frozenset(fake_bench.COMBINATIONS), tuple(fake_bench.RIVALS))  # fmt: skip
+    plan = run.plan_of(list(PAGES), scale, run.Wishes(trials=2))
+    folder = tmp_path_factory.mktemp("paper")
+    trials = []
+    for cell in plan.cells:
+        for number in range(2):
+            options = Namespace(**{**cell.configuration(), "count": cell.count}, trials=2,
+                                seed=number, json="-")  # fmt: skip
+            made = fake_bench.Model(options)
+            made.allocator = cell.allocator
+            lab = {"cell": cell.hash(), "round": number, "configuration": cell.configuration()}
+            if cell.trace:
+                names = ("t_ns", "end_ns", "thread", "event", "count")
+                lines = [json.dumps(dict(zip(names, e, strict=True))) for e in made.events()]
+                lab["trace"] = f"{cell.hash()}-{number}.jsonl"
+                (folder / lab["trace"]).write_text("\n".join(lines))
+            trials.append(Located({**made.record(number), "lab": lab}, folder / "paper.jsonl"))
+    return trials
+
+
+ANNOUNCED = [
+    {"kind": "announcements", "scheme": s, "threads": t, "announcements_per_op": t / 100}
+    for s in ("token", "debra") for t in (2, 192)
+]  # fmt: skip
+
+
+def quickly(monkeypatch):
+    monkeypatch.setattr(model, "THREADS", (2, 192))
+    monkeypatch.setattr(model, "REMOTE", (250,))
+
+
+def test_every_page_is_filled_by_its_own_cells(filled, monkeypatch):
+    quickly(monkeypatch)
+    found = Found(filled, ANNOUNCED)
+    for entry in PAGES:
+        shown = entry.show(found)
+        assert shown is not None, entry.key
+        assert any(shown.blocks), entry.key
+        assert shown.here.endswith("."), entry.key
+
+
+def test_no_page_falls_over_whatever_records_are_missing(filled, monkeypatch):
+    monkeypatch.setattr(model, "replay", lambda *a, **k: model.Outcome(1e6, 0.2, 0.1, 1e3))
+    for seed in range(12):
+        dice = random.Random(seed)
+        some = dice.sample(filled, max(1, int(len(filled) * dice.random() ** 3)))
+        for entry in PAGES:
+            entry.show(Found(some))
+
+
+def test_a_page_without_records_is_left_empty():
+    found = Found([trial(threads=t) for t in (1, 2)])
+    assert [entry.key for entry in PAGES if entry.show(found)] == []
+
+
+def test_the_command_fills_every_page_and_goes_on_where_it_was(lab, tmp_path):
+    done = lab("paper", *QUICK, "--only", "table,experiment-1-avl,announcements", "--out", tmp_path)
+    assert done.returncode == 0, done.stderr
+    text = (tmp_path / "report.html").read_text()
+    for key in ("table-1", "table-2", "table-4", "experiment-1-avl", "announcements"):
+        assert f'<section id="{key}"' in text
+    assert '<section id="rivals"' not in text
+    assert "./dev lab paper --only rivals" in text
+    before = len(read_lines(tmp_path / "paper.jsonl"))
+    again = lab("paper", *QUICK, "--only", "table,experiment-1-avl", "--out", tmp_path)
+    assert "0 trials run" in again.stderr
+    assert len(read_lines(tmp_path / "paper.jsonl")) == before
+
+
+def test_an_unknown_page_is_refused_with_those_that_are_known(lab, tmp_path):
+    done = lab("paper", "--only", "figure-99", "--out", tmp_path / "out")
+    assert done.returncode == 2
+    assert "unknown page 'figure-99'" in done.stderr
+    assert "experiment-2-allocators" in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_cells_that_count_are_cells_of_their_own():
+    plain = Cell("abtree", "token", "batch", 2, 10, 100, 1.0)
+    counted = Cell("abtree", "token", "batch", 2, 10, 100, 1.0, count=True)
+    assert counted.hash() != plain.hash()
+    assert "count" not in plain.configuration()
+    assert "--count" in counted.arguments(1)
+    assert "--count" not in plain.arguments(1)
+
+
+def test_speed_is_never_taken_from_trials_that_counted():
+    made = [trial(threads=t, count=c, ops_per_s=1e6 if c else 2e6)
+            for t in (1, 2) for c in (False, True)]  # fmt: skip
+    panels = stats.throughput_panels(stats.group(made))
+    assert [c.ops_per_s.median for members in panels.values() for c in members] == [2e6, 2e6]
+    found = Found(made)
+    assert not found.pick("abtree", [("token", "amortized")])[0].conditions.counted
+    assert found.pick("abtree", [("token", "amortized")], counted=True)[0].conditions.counted
+
+
+@pytest.mark.parametrize(
+    ("ratios", "proven", "expected"),
+    [((1.3,), True, "seen"), ((0.7,), True, "not seen"), ((1.3, 0.7), True, "not seen"),
+     ((1.3,), False, "unproven"), ((), True, "not measured")],
+)  # fmt: skip
+def test_verdicts(ratios, proven, expected):
+    assert page.verdict([Comparison(r, proven) for r in ratios]) == expected
+
+
+def test_what_was_counted_speaks_only_where_speed_does_not():
+    assert page.or_counted("unproven", [2.0]) == "counted"
+    assert page.or_counted("not seen", [None, 1.6]) == "counted"
+    assert page.or_counted("unproven", [1.1]) == "unproven"
+    assert page.or_counted("unproven", []) == "unproven"
+    assert page.or_counted("seen", [2.0]) == "seen"
+
+
+def test_rivals_of_any_name_stand_beside_ours():
+    ran = (("abtree", "token", "amortized", 3e6), ("odd_map", "x", "own", 1e6))
+    made = [trial(structure=s, scheme=c, release=r, threads=t, ops_per_s=speed)
+            for s, c, r, speed in ran for t in (1, 2) for _ in range(2)]  # fmt: skip
+    shown = rivals.RIVALS.show(Found(made))
+    assert shown.verdict == "seen"
+    assert "odd map" in shown.here
+    assert len(shown.blocks) == 1
+
+
+EVENTS = Events(
+    work_ns=1000, frees=0.5, batch=1000, free_ns=20, flushes=0.01, flush_ns=3000, threads=2
+)
+
+
+def test_the_model_gives_back_what_was_counted_where_it_was_counted():
+    found = replay(EVENTS, Machine(2))
+    alone = 1000 + 0.5 * (20 + 0.01 * 3000)
+    assert found.ops_per_s == pytest.approx(2e9 / alone, rel=0.05)
+    assert found.free_share == pytest.approx((alone - 1000) / alone, rel=0.2)
+    assert found.wait_share < 0.01
+
+
+def test_the_model_queues_where_all_share_one_lock():
+    few, many = replay(EVENTS, Machine(48)), replay(EVENTS, Machine(192))
+    one = replay(EVENTS, Machine(192, one_lock=True))
+    assert few.wait_share < many.wait_share < one.wait_share
+    assert one.wait_share > 0.8
+    assert one.ops_per_s < few.ops_per_s < many.ops_per_s
+    # No thread works faster than its work.
+    assert many.ops_per_s < 192e9 / 1000
+
+
+def test_in_the_model_fewer_flushes_are_faster():
+    seldom = Events(**{**vars(EVENTS), "flushes": 0.003})
+    assert replay(seldom, Machine(192)).ops_per_s > 1.05 * replay(EVENTS, Machine(192)).ops_per_s
+
+
+def test_distinct_owners():
+    assert distinct(1, 10) == pytest.approx(1)
+    assert distinct(1000, 10) == pytest.approx(10)
+    assert 9 < distinct(10, 100) < 10
+
+
+def test_events_of_an_allocator_that_tells_nothing_give_no_model(filled):
+    without = [t for t in filled if t.record["allocator"] != "jemalloc"]
+    assert model.show(Found(without)) is None
+
+
+def test_every_key_names_one_page():
+    keys = [entry.key for entry in PAGES]
+    assert len(set(keys)) == len(keys)
+    assert all(re.fullmatch(r"[a-z0-9_-]+", key) for key in keys)
+    assert [p.key for p in run.chosen(("figure-1",))] == ["figure-1"]
+    assert len(run.chosen(("experiment-2",))) == 4
+
+
+def test_load_keeps_announcements_apart(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text("".join(json.dumps(r) + "\n" for r in [*ANNOUNCED, trial().record]))
+    assert len(load([path])) == 1

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+# With --count, a record tells of each call of free; the sums fit together. Without, nothing of it.
+
+file(READ "${DOCS}/bench.md" contract)
+set(fields frees frees_remote frees_over_100us free_runs free_run_max free_call_ns_mean
+    free_call_ns_p50 free_call_ns_p99 free_call_ns_p999 free_call_ns_max free_share
+    allocator_flushes allocator_fills allocator_locks allocator_lock_waits allocator_lock_wait_ns)
+
+function(trial result release)
+  execute_process(COMMAND "${BENCH}" sets --structure list --keys 64 --seconds 0.2 --scheme debra
+                          --release ${release} --threads 2 ${ARGN} --json -
+                  RESULT_VARIABLE code ERROR_VARIABLE complaint OUTPUT_VARIABLE record)
+  if(NOT code EQUAL 0)
+    message(FATAL_ERROR "exit code ${code}: ${complaint}")
+  endif()
+  set(${result} "${record}" PARENT_SCOPE)
+endfunction()
+
+trial(plain batch)
+string(JSON value ERROR_VARIABLE missing GET "${plain}" frees)
+if(NOT missing)
+  message(FATAL_ERROR "frees without --count: ${value}")
+endif()
+
+foreach(release IN ITEMS batch amortized)
+  trial(record ${release} --count)
+  foreach(field IN LISTS fields)
+    string(JSON ${field} ERROR_VARIABLE missing GET "${record}" ${field})
+    if(missing)
+      message(FATAL_ERROR "a record has no ${field}: ${missing}")
+    endif()
+    if(NOT contract MATCHES "`${field}`")
+      message(FATAL_ERROR "docs/bench.md does not explain ${field}")
+    endif()
+  endforeach()
+  if(frees LESS 100 OR free_runs LESS 1 OR free_runs GREATER frees OR free_run_max GREATER frees)
+    message(FATAL_ERROR "frees ${frees}, runs ${free_runs}, longest ${free_run_max}")
+  endif()
+  # Two threads that erase each other's keys: some blocks come from the other one, not all.
+  if(NOT frees_remote STREQUAL "" AND (frees_remote LESS 1 OR NOT frees_remote LESS frees))
+    message(FATAL_ERROR "${frees_remote} of ${frees} frees are remote")
+  endif()
+  math(EXPR ${release}_run "${frees} * 100 / ${free_runs}")
+endforeach()
+if(NOT batch_run GREATER amortized_run)
+  message(FATAL_ERROR "runs of frees: ${batch_run} / 100 batch, ${amortized_run} / 100 amortized")
+endif()
