@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -161,6 +162,27 @@ TYPED_TEST(versioned_object, sessions_nest) {
   }
   EXPECT_EQ(seen, 0);
   EXPECT_EQ(x.load(outer), 100);
+}
+
+/// A thread that has done its work ends while everything is taken down.
+TYPED_TEST(versioned_object, goes_while_threads_end) {
+  for (int i = 0; i < 50; ++i) {
+    std::atomic<bool> done{false};
+    std::thread worker;
+    {
+      versioned_objects<int, TypeParam> w;
+      auto& x = w.make(0);
+      worker = std::thread([&] {
+        for (int n = 0; n < 5; ++n) {
+          auto here = w.enter();
+          x.store(here, n);
+        }
+        done.store(true, std::memory_order_release);
+      });
+      while (!done.load(std::memory_order_acquire)) std::this_thread::yield();
+    }
+    worker.join();
+  }
 }
 
 /// One writer sets x0, x1, ... to 1, then all to 2, and so on. A snapshot sees a round and the
