@@ -103,6 +103,7 @@ set(SPOLIA_HEADERS
     include/spolia/version/scan_board.hpp
     include/spolia/version/sl_rt.hpp
     include/spolia/version/snapshot.hpp
+    include/spolia/version/steam.hpp
     include/spolia/version/timeline.hpp
     include/spolia/version/tracked.hpp
     include/spolia/version/versioned.hpp)

@@ -10,5 +10,6 @@
 #include <spolia/version/range_tracker.hpp>
 #include <spolia/version/sl_rt.hpp>
 #include <spolia/version/snapshot.hpp>
+#include <spolia/version/steam.hpp>
 #include <spolia/version/timeline.hpp>
 #include <spolia/version/versioned.hpp>

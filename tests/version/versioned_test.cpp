@@ -30,6 +30,16 @@ class versioned_object : public testing::Test {
 };
 TYPED_TEST_SUITE(versioned_object, all_collectors, collector_names);
 
+/// For collectors that look at nothing but what is changed.
+template <class Objects>
+void change_once_more(Objects& w, ledger& book) {
+  if (decltype(w.versions)::info.reaches_idle_lists) return;
+  for (auto& x : w.objects) {
+    auto here = w.enter();
+    x->store(here, counted(book, 0U));
+  }
+}
+
 TYPED_TEST(versioned_object, changes_if_it_is_what_was_expected) {
   versioned_objects<int, TypeParam> w;
   auto& x = w.make(1);
@@ -127,6 +137,7 @@ TYPED_TEST(versioned_object, nothing_is_left_when_all_snapshots_are_gone) {
         x.store(here, counted(book, i));
       }
     }
+    change_once_more(w, book);
     w.versions.collect();
     EXPECT_EQ(w.versions.stats().held(), 0U);
     EXPECT_TRUE(w.nodes.drain());
@@ -230,6 +241,7 @@ TYPED_TEST(versioned_object, snapshots_are_whole_under_contention) {
         noise.store(here, counted(book, self.random()()));
       }
     });
+    change_once_more(w, book);
     w.versions.collect();
     EXPECT_EQ(w.versions.stats().held(), 0U);
     w.nodes.drain();

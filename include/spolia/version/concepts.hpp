@@ -76,6 +76,7 @@ struct collector_info {
   std::string_view title;   ///< in words
   std::string_view source;  ///< paper and section
   bool collects_between;    ///< obsolete versions go though an older snapshot is alive
+  bool reaches_idle_lists;  ///< also versions of lists that nobody changes any more
   std::string_view cost;    ///< of one update
   std::string_view bound;   ///< of versions, in words
 };

@@ -40,6 +40,7 @@ class dl_rt final
       .title = "DL-RT",
       .source = "Wei et al., PPoPP 2023, sections 3 and 4",
       .collects_between = true,
+      .reaches_idle_lists = true,
       .cost = "amortized constant, and O(c) with c removals of neighbours under way",
       .bound = "3 H + 6 P^2 log P"};
 

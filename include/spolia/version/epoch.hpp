@@ -65,6 +65,7 @@ class epoch_collector final
       .title = "epochs (EBR)",
       .source = "the baseline of Wei et al., PPoPP 2023, section 6",
       .collects_between = false,
+      .reaches_idle_lists = true,
       .cost = "amortized constant",
       .bound = "none while a snapshot lives"};
 

@@ -57,6 +57,7 @@ class sl_rt final
       .title = "SL-RT",
       .source = "Wei et al., PPoPP 2023, sections 3 and 5",
       .collects_between = true,
+      .reaches_idle_lists = true,
       .cost = "amortized constant, and the length of the lists that are compacted",
       .bound = "3 H + 6 P^2 log P"};
 
