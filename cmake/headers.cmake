@@ -89,18 +89,26 @@ set(SPOLIA_HEADERS
     include/spolia/reclaim/token.hpp
     include/spolia/reclaim/token_ring.hpp
     include/spolia/reclaim/wait_free_eras.hpp
+    include/spolia/snapshot.hpp
     include/spolia/standard.hpp
     include/spolia/version.hpp
+    include/spolia/version/concepts.hpp
     include/spolia/version/detail/chain.hpp
+    include/spolia/version/detail/collector_base.hpp
     include/spolia/version/detail/list_queue.hpp
     include/spolia/version/detail/short_lock.hpp
+    include/spolia/version/dl_rt.hpp
+    include/spolia/version/epoch.hpp
     include/spolia/version/list_pdl.hpp
     include/spolia/version/list_ssl.hpp
     include/spolia/version/range_tracker.hpp
     include/spolia/version/scan_board.hpp
+    include/spolia/version/sl_rt.hpp
     include/spolia/version/snapshot.hpp
+    include/spolia/version/steam.hpp
     include/spolia/version/timeline.hpp
-    include/spolia/version/tracked.hpp)
+    include/spolia/version/tracked.hpp
+    include/spolia/version/versioned.hpp)
 
 set(SPOLIA_MODEL_HEADERS
     include/spolia/model/cells.hpp

@@ -28,6 +28,7 @@ ROOMS = {
 }
 FACES = {
     "version": "base",
+    "snapshot": "version",
     "hazard_pointer": "standard",
     "rcu": "standard",
     "standard": "standard",

@@ -50,6 +50,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <new>
+#include <utility>
 
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/cells.hpp>
@@ -82,7 +83,7 @@ class range_tracker : private threads::listener {
 
   explicit range_tracker(const options& o) : options_(o) { threads::listen(*this); }
   /// Everything must have been abandoned.
-  ~range_tracker() { threads::unlisten(*this); }
+  ~range_tracker() { stop_listening(); }
   range_tracker(const range_tracker&) = delete;
   range_tracker& operator=(const range_tracker&) = delete;
 
@@ -104,7 +105,8 @@ class range_tracker : private threads::listener {
   template <class Look, class Expire>
   void collect(cell& me, Look&& look, Expire&& expire) noexcept;
 
-  /// Nobody uses the tracker any more: gives up all versions, by f(tracked*).
+  /// Nobody uses the tracker any more: gives up all versions, by f(tracked*). Threads that have
+  /// used it may end at the same time.
   template <class F>
   void abandon(F&& f) noexcept;
 
@@ -131,10 +133,14 @@ class range_tracker : private threads::listener {
   void keep(cell& me, tracked* t) noexcept;
   void end_job(cell& me) noexcept;
   void give_up(cell& c) noexcept;
+  void stop_listening() noexcept {
+    if (std::exchange(listening_, false)) threads::unlisten(*this);
+  }
   void thread_left(std::uint32_t n) noexcept override;
   void thread_lost(std::uint32_t n) noexcept override;
 
   const options options_;
+  bool listening_ = true;
   detail::list_queue queue_;
   cells<cell> cells_;
 };
@@ -300,6 +306,7 @@ void range_tracker::collect(cell& me, Look&& look, Expire&& expire) noexcept {
 
 template <class F>
 void range_tracker::abandon(F&& f) noexcept {
+  stop_listening();  // so that no ending thread gives up its lists while we do
   cells_.for_each([&](std::uint32_t, cell& c) {
     give_up(c);
     return true;

@@ -41,9 +41,12 @@ class scan_board {
 
   /// Throws std::bad_alloc.
   explicit scan_board(Domain& d) : domain_(d), latest_(d.template make<scan>()) {}
-  ~scan_board() { domain_.destroy(latest_.load_relaxed()); }
+  ~scan_board() { close(); }
   scan_board(const scan_board&) = delete;
   scan_board& operator=(const scan_board&) = delete;
+
+  /// Nobody uses the board any more: gives its scan back. Nothing else may be called then.
+  void close() noexcept { domain_.destroy(latest_.exchange_relaxed(nullptr)); }
 
   /// The scan in force; it stays while the caller's guard lives.
   ///

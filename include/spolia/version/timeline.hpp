@@ -69,8 +69,12 @@ class basic_timeline {
     return ticket;
   }
 
-  /// The present time, for versions that nobody else can see yet.
   [[nodiscard]] std::uint64_t now() const noexcept { return clock_.now(); }
+
+  /// A stamp for a version that nobody else can see yet: above all earlier snapshots.
+  [[nodiscard]] std::uint64_t stamp() noexcept {
+    return When == stamping::on_update ? clock_.tick() : clock_.now();
+  }
 
   /// The stamp of `v`, which was seen at the head of its list; sets it if nobody has. Any thread
   /// may do this for any other.
@@ -100,15 +104,15 @@ class basic_timeline {
   template <class Node>
   std::uint64_t draw([[maybe_unused]] Node& v) noexcept {
     if constexpr (!Clock::advances_alone) {
-      return When == stamping::on_update ? clock_.tick() : clock_.now();
+      return stamp();
     } else {
       // Between the head and the reading: the clock is no memory, so seq_cst does not order it.
       fence::full();
-      const std::uint64_t read = When == stamping::on_update ? clock_.tick() : clock_.now();
+      const std::uint64_t read = stamp();
       // Another processor's counter may have been ahead when the older version was stamped, and
       // stamps must not fall. acquire ← the releases of left pointers. While v has no stamp, what
       // is left of it has not ended, so it is still there.
-      const Node* const older = v.left.load_acquire();
+      const tracked* const older = v.left.load_acquire();
       return older == nullptr ? read : std::max(read, older->since.load_relaxed());
     }
   }

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// dl_rt.hpp: DL-RT: the range tracker says which versions are obsolete, and a doubly linked list
+// lets go of each.
+//
+// Source:      Wei et al., PPoPP 2023, sections 3 and 4.
+// Idea:        an overwritten version goes to the range tracker with the time when it was current;
+//              when no snapshot has such a time, it is removed from its list (list_pdl.hpp) and
+//              retired.
+// Cost:        three words a version besides the tracker's. An update: amortized O(1) besides the
+//              removals, O(c) each.
+// Progress:    as range_tracker.hpp; removals are lock-free.
+// Bound:       3 H + 6 P B + 5 B E versions besides the current ones, H the most that were needed
+//              at any time so far, P threads, E threads that have ended, B = P log P: see
+//              range_tracker.hpp. Each holds its value's bytes and 16 words or so of links.
+// Why no freed version is reached: list_pdl.hpp. remove() is called once for each version, by
+//   whoever has it from the tracker, and under the guard under which it is retired.
+//
+// A version that is overwritten by one with the same stamp was never seen by a snapshot, and is
+// removed at once.
+#pragma once
+
+#include <spolia/base/config.hpp>
+#include <spolia/reclaim/domain.hpp>
+#include <spolia/version/concepts.hpp>
+#include <spolia/version/detail/collector_base.hpp>
+#include <spolia/version/list_pdl.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+
+template <walkable_domain Domain = domain<>, class Timeline = timeline>
+class dl_rt final
+    : public detail::tracking_collector<dl_rt<Domain, Timeline>,
+                                        pdl_node<detail::any_version<Domain>>, Domain, Timeline> {
+  using base =
+      detail::tracking_collector<dl_rt, pdl_node<detail::any_version<Domain>>, Domain, Timeline>;
+
+ public:
+  static constexpr collector_info info{
+      .name = "dl_rt",
+      .title = "DL-RT",
+      .source = "Wei et al., PPoPP 2023, sections 3 and 4",
+      .collects_between = true,
+      .reaches_idle_lists = true,
+      .cost = "amortized constant, and O(c) with c removals of neighbours under way",
+      .bound = "3 H + 6 P^2 log P"};
+
+  using list = pdl_list<detail::any_version<Domain>>;
+  using typename base::figures;
+  using typename base::options;
+  using typename base::session;
+  using typename base::version;
+
+  dl_rt(Domain& nodes, Timeline& time, const options& o = {}) : base(nodes, time, o) {}
+  ~dl_rt() { close(); }
+
+  static void place(list&, version&) noexcept {}
+
+  void ended(session& s, list&, version* old, version* fresh) noexcept {
+    figures& mine = base::figures_of(s);
+    mine.ended.add(1);
+    // relaxed, both: we have settled them.
+    const std::uint64_t until = fresh->since.load_relaxed();
+    if (old->since.load_relaxed() != until) return this->track(*old, until);
+    list::remove(old);
+    base::retire(*old, s.guard(), mine);
+  }
+
+  /// What is tracked is linked, and ends with its list.
+  void close() noexcept {
+    this->abandon([](version&) {});
+  }
+  void clear(list& l) noexcept { this->destroy_linked(l); }
+
+  void look(scan_times& found) const { this->time().scan(found); }
+  bool expire(version& v, figures& mine) noexcept {
+    auto g = this->nodes().enter();
+    if (!SPOLIA_FAULT("dl_rt.not_unlinked")) list::remove(&v);
+    base::retire(v, g, mine);
+    return true;
+  }
+};
+
+static_assert(version_collector<dl_rt<>>);
+
+}  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// epoch.hpp: the baseline: a version goes when every snapshot is gone that began before it ended.
+//
+// Source:      the epoch-based scheme (EBR) that Wei et al., PPoPP 2023, section 6, compare with.
+// Idea:        nothing is unlinked. A version that ended at time e may be retired once no snapshot
+//              is announced below e: all later ones stop at the version behind it, or at a newer
+//              one.
+// Cost:        one word a version besides the tracker's. An update: amortized O(1).
+// Progress:    as range_tracker.hpp.
+// Bound:       none while a snapshot lives: all that ended since it began is kept. Otherwise
+//              6 P B, as in range_tracker.hpp with H = 0.
+// Why no freed version is reached. Let u be retired, and v the version behind it, v.since =
+//   u.until. No snapshot was announced below u.until, and none will be. So every walk from a head
+//   stops at v or at a newer version, and nobody loads v.left, which goes on naming u.
+//
+// Departures from the paper:
+//   D1  The epochs are the timeline's, and are held up by snapshots, not by guards.
+//   D2  No shortcut for two versions with one stamp: the artifact's makes the newer one skip the
+//       older by a plain store, which races with the same done one version before, and could then
+//       name a freed version. Such versions wait like all others.
+#pragma once
+
+#include <cstdint>
+
+#include <spolia/base/config.hpp>
+#include <spolia/reclaim/domain.hpp>
+#include <spolia/version/concepts.hpp>
+#include <spolia/version/detail/chain.hpp>
+#include <spolia/version/detail/collector_base.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace detail {
+
+template <walkable_domain Domain>
+struct epoch_version : any_version<Domain> {
+  atomic<epoch_version*> left{this};
+};
+
+/// Old left pointers may name freed versions, so there is no walking to the end.
+template <walkable_domain Domain>
+class epoch_list : private version_chain<epoch_version<Domain>> {
+  using chain = version_chain<epoch_version<Domain>>;
+
+ public:
+  using node = epoch_version<Domain>;
+  explicit epoch_list(node* first) noexcept : chain(first) {}
+  using chain::find;
+  using chain::head;
+  using chain::release;
+  bool try_append(node* x, node* y) noexcept { return this->advance(x, y); }
+};
+
+}  // namespace detail
+
+template <walkable_domain Domain = domain<>, class Timeline = timeline>
+class epoch_collector final
+    : public detail::tracking_collector<epoch_collector<Domain, Timeline>,
+                                        detail::epoch_version<Domain>, Domain, Timeline> {
+  using base =
+      detail::tracking_collector<epoch_collector, detail::epoch_version<Domain>, Domain, Timeline>;
+
+ public:
+  static constexpr collector_info info{
+      .name = "epoch",
+      .title = "epochs (EBR)",
+      .source = "the baseline of Wei et al., PPoPP 2023, section 6",
+      .collects_between = false,
+      .reaches_idle_lists = true,
+      .cost = "amortized constant",
+      .bound = "none while a snapshot lives"};
+
+  using list = detail::epoch_list<Domain>;
+  using typename base::figures;
+  using typename base::options;
+  using typename base::session;
+  using typename base::version;
+
+  epoch_collector(Domain& nodes, Timeline& time, const options& o = {}) : base(nodes, time, o) {}
+  ~epoch_collector() { close(); }
+
+  static void place(list&, version&) noexcept {}
+
+  void ended(session& s, list&, version* old, version* fresh) noexcept {
+    base::figures_of(s).ended.add(1);
+    // relaxed: we have settled it.
+    this->track(*old, fresh->since.load_relaxed());
+  }
+
+  void close() noexcept {
+    this->abandon([this](version& v) { v.destroy_in(this->nodes()); });
+  }
+  /// What is left of the head was tracked.
+  void clear(list& l) noexcept {
+    if (version* const v = l.release()) v->destroy_in(this->nodes());
+  }
+
+  void look(scan_times& found) const { this->time().watermark(found); }
+  bool expire(version& v, figures& mine) noexcept {
+    auto g = this->nodes().enter();
+    base::retire(v, g, mine);
+    return true;
+  }
+};
+
+static_assert(version_collector<epoch_collector<>>);
+
+}  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// sl_rt.hpp: SL-RT: the range tracker says which lists have obsolete versions, and these lists are
+// compacted.
+//
+// Source:      Wei et al., PPoPP 2023, sections 3 and 5.
+// Idea:        as DL-RT, but a singly linked list is walked, and all that nobody needs is cut off
+//              at once (list_ssl.hpp). Versions that a compaction has cut off on account of another
+//              one wait in the tracker until they are looked at; there they only have to be
+//              retired.
+// Cost:        three words a version besides the tracker's. An update: amortized O(1) besides the
+//              compactions, which take the length of the list each.
+// Progress:    as range_tracker.hpp; compactions are wait-free but for pairing head and scan.
+// Bound:       3 H + 6 P B + 5 B E versions besides the current ones, as DL-RT: each ended version
+//              is in the tracker until it is retired. Linked are fewer.
+// Why no freed version is reached: list_ssl.hpp and scan_board.hpp. A version is retired by whoever
+//   has it from the tracker (each is there once), after it was cut off for good.
+//
+// Departures from the paper and its artifact:
+//   D1  The tracker holds versions, not lists: none is there twice, what has been cut off already
+//       costs no walk, and each has one owner who retires it.
+//   D2  A version that is overwritten by one with the same stamp: if the scan in force knows that
+//       stamp, the list is compacted with that scan at once; otherwise it goes through the tracker.
+//       (The artifact makes the new version skip those with its stamp by a compare-and-swap of its
+//       own, without regard to scans. A compaction that stands on the version skipped may have cut
+//       off what it skips to: that would link a retired version again.)
+#pragma once
+
+#include <spolia/base/atomic.hpp>
+#include <spolia/base/config.hpp>
+#include <spolia/reclaim/domain.hpp>
+#include <spolia/version/concepts.hpp>
+#include <spolia/version/detail/collector_base.hpp>
+#include <spolia/version/list_ssl.hpp>
+#include <spolia/version/scan_board.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace detail {
+
+/// A version that knows its list.
+template <walkable_domain Domain>
+struct listed_version : any_version<Domain> {
+  plain<ssl_list<listed_version>*> in{nullptr};
+};
+
+}  // namespace detail
+
+template <walkable_domain Domain = domain<>, class Timeline = timeline>
+class sl_rt final
+    : public detail::tracking_collector<
+          sl_rt<Domain, Timeline>, ssl_node<detail::listed_version<Domain>>, Domain, Timeline> {
+  using base =
+      detail::tracking_collector<sl_rt, ssl_node<detail::listed_version<Domain>>, Domain, Timeline>;
+
+ public:
+  static constexpr collector_info info{
+      .name = "sl_rt",
+      .title = "SL-RT",
+      .source = "Wei et al., PPoPP 2023, sections 3 and 5",
+      .collects_between = true,
+      .reaches_idle_lists = true,
+      .cost = "amortized constant, and the length of the lists that are compacted",
+      .bound = "3 H + 6 P^2 log P"};
+
+  using list = ssl_list<detail::listed_version<Domain>>;
+  using typename base::figures;
+  using typename base::options;
+  using typename base::session;
+  using typename base::version;
+
+  sl_rt(Domain& nodes, Timeline& time, const options& o = {})
+      : base(nodes, time, o), board_(nodes) {}
+  ~sl_rt() { close(); }
+
+  static void place(list& l, version& v) noexcept { v.in.write(&l); }
+
+  void ended(session& s, list& l, version* old, version* fresh) noexcept {
+    figures& mine = base::figures_of(s);
+    mine.ended.add(1);
+    // relaxed, both: we have settled them.
+    const std::uint64_t until = fresh->since.load_relaxed();
+    if (old->since.load_relaxed() == until && board_.latest()->known >= until) {
+      compact(l);
+      if (list::is_unlinked(old)) return base::retire(*old, s.guard(), mine);
+    }
+    this->track(*old, until);
+  }
+
+  /// What was cut off ends here; what is still linked ends with its list.
+  void close() noexcept {
+    this->abandon([this](version& v) {
+      if (list::is_unlinked(&v)) v.destroy_in(this->nodes());
+    });
+    board_.close();
+  }
+  void clear(list& l) noexcept { this->destroy_linked(l); }
+
+  void look(scan_times& found) {
+    auto g = this->nodes().enter();
+    board_.renew(g, [this](scan_times& fresh) { this->time().scan(fresh); });
+    const scan_times& latest = *board_.latest();
+    found.known = latest.known;
+    found.times = latest.times;
+  }
+
+  bool expire(version& v, figures& mine) noexcept {
+    auto g = this->nodes().enter();
+    if (!list::is_unlinked(&v)) compact(*v.in.read());
+    // Another compaction may have cut it off and not said so yet: then later.
+    if (!list::is_unlinked(&v)) return false;
+    base::retire(v, g, mine);
+    return true;
+  }
+
+ private:
+  void compact(list& l) noexcept {
+    board_.compact(l, [this](version* head) { this->time().settle(*head); }, [](version*) {});
+  }
+
+  scan_board<Domain> board_;
+};
+
+static_assert(version_collector<sl_rt<>>);
+
+}  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// steam.hpp: STEAM+LF: whoever changes an object compacts its list.
+//
+// Source:      Böttcher et al.: Scalable Garbage Collection for In-Memory MVCC Systems, VLDB 2020
+//              (Steam), in the lock-free form of Wei et al., PPoPP 2023, section 6.
+// Idea:        each change cuts off what the scan in force does not need (list_ssl.hpp). The census
+//              is scanned again when the last scan is older than `scan_period`.
+// Cost:        two words a version. A change: the length of the list; one in a period a scan.
+// Progress:    compactions are wait-free but for pairing head and scan.
+// Bound:       none in time: the versions of a list stay until that list is changed again ("dusty
+//              corners"). After a change, a list holds what was needed when the last scan was made,
+//              and what ended since, a period ago at most if changes go on.
+// Why no freed version is reached: list_ssl.hpp and scan_board.hpp. Whoever wins a version's flag
+//   retires it.
+//
+// Departures from the paper and its artifact:
+//   D1  The period counts from the last scan by anybody; the artifact's from the thread's own, so
+//       that many threads scan many times in a period.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+#include <spolia/base/atomic.hpp>
+#include <spolia/base/config.hpp>
+#include <spolia/reclaim/domain.hpp>
+#include <spolia/version/concepts.hpp>
+#include <spolia/version/detail/collector_base.hpp>
+#include <spolia/version/list_ssl.hpp>
+#include <spolia/version/scan_board.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+
+template <walkable_domain Domain = domain<>, class Timeline = timeline>
+class steam final : public detail::collector_sessions<steam<Domain, Timeline>, Domain, Timeline> {
+  using base = detail::collector_sessions<steam, Domain, Timeline>;
+
+ public:
+  static constexpr collector_info info{.name = "steam",
+                                       .title = "STEAM+LF",
+                                       .source = "Wei et al., PPoPP 2023, section 6",
+                                       .collects_between = true,
+                                       .reaches_idle_lists = false,
+                                       .cost = "the length of the list that is changed",
+                                       .bound = "none for lists that are not changed again"};
+
+  struct options {
+    std::chrono::nanoseconds scan_period = std::chrono::milliseconds(1);  ///< 0: at each change
+  };
+  using list = ssl_list<detail::any_version<Domain>>;
+  using version = typename list::node;
+  using typename base::figures;
+  using typename base::session;
+
+  /// Throws std::bad_alloc.
+  steam(Domain& nodes, Timeline& time, const options& o = {})
+      : base(nodes, time), options_(o), board_(nodes) {}
+
+  static void place(list&, version&) noexcept {}
+  void prepare(session& s) { this->note_prepared(s); }
+
+  void ended(session& s, list& l, version*, version*) noexcept {
+    figures& mine = base::figures_of(s);
+    mine.ended.add(1);
+    if (due()) board_.renew(s.guard(), [this](scan_times& found) { this->time().scan(found); });
+    board_.compact(
+        l, [this](version* head) { this->time().settle(*head); },
+        [&](version* v) { base::retire(*v, s.guard(), mine); });
+  }
+
+  /// Nothing can be reached but by changing it.
+  void collect() noexcept {}
+  void upkeep(figures&) noexcept {}
+  void close() noexcept { board_.close(); }
+  void clear(list& l) noexcept { this->destroy_linked(l); }
+
+ private:
+  /// Whether this thread is to scan now.
+  bool due() noexcept {
+    if (options_.scan_period.count() == 0) return true;
+    const std::int64_t now =
+        std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+    std::int64_t next = next_scan_.load_relaxed();
+    return now >= next && next_scan_.cas_strong_relaxed(next, now + options_.scan_period.count());
+  }
+
+  const options options_;
+  scan_board<Domain> board_;
+  alignas(cache_line) atomic<std::int64_t> next_scan_{0};
+};
+
+static_assert(version_collector<steam<>>);
+
+}  // namespace spolia::inline SPOLIA_FLAVOUR

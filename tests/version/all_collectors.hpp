@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// Every collector, with every kind of timeline, for typed tests.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <spolia/reclaim.hpp>
+#include <spolia/snapshot.hpp>
+
+namespace spolia::test {
+
+using on_update = basic_timeline<logical_clock, stamping::on_update>;
+using by_hardware = basic_timeline<hardware_clock>;
+
+#if defined(NDEBUG) && !SPOLIA_ASAN && !SPOLIA_TSAN
+using all_collectors =
+    testing::Types<epoch_collector<>, dl_rt<>, sl_rt<>, steam<>,
+                   epoch_collector<domain<debra>, on_update>, dl_rt<domain<debra>, on_update>,
+                   sl_rt<domain<debra>, on_update>, dl_rt<domain<quiescent>, by_hardware>,
+                   sl_rt<domain<quiescent>, by_hardware>>;
+#else
+// Builds that take long: each collector once, each kind of timeline, too.
+using all_collectors = testing::Types<epoch_collector<>, dl_rt<domain<debra>, on_update>, sl_rt<>,
+                                      steam<domain<debra>>, dl_rt<domain<quiescent>, by_hardware>>;
+#endif
+
+struct collector_names {
+  template <class Collector>
+  static std::string GetName(int i) {
+    return std::string(Collector::info.name) + "_" + std::to_string(i);
+  }
+};
+
+/// Whether this machine has the clock.
+template <class Collector>
+bool usable() {
+  using clock = typename Collector::timeline_type::clock_type;
+  return !std::is_same_v<clock, hardware_clock> || hardware_clock::trusted();
+}
+
+/// Options with which everything happens as early as it can.
+template <class Collector>
+typename Collector::options eager_options() {
+  typename Collector::options o;
+  if constexpr (requires { o.batch; }) {
+    o.batch = 8;
+    o.steps = 6;
+  } else {
+    o.scan_period = {};
+  }
+  return o;
+}
+
+/// Objects of one type, with all they need; taken down in order.
+template <class T, class Collector>
+struct versioned_objects {
+  using object = versioned<T, Collector>;
+
+  versioned_objects() : versions(nodes, time, eager_options<Collector>()) {}
+  ~versioned_objects() {
+    versions.close();
+    for (auto& o : objects) o->clear(versions);
+  }
+
+  template <class... Arguments>
+  object& make(Arguments&&... arguments) {
+    objects.push_back(std::make_unique<object>(versions, std::forward<Arguments>(arguments)...));
+    return *objects.back();
+  }
+  auto enter() { return versions.enter(); }
+
+  typename Collector::domain_type nodes;
+  typename Collector::timeline_type time;
+  Collector versions;
+  std::vector<std::unique_ptr<object>> objects;
+};
+
+}  // namespace spolia::test
