@@ -12,8 +12,7 @@
 //     const spolia::snapshot then(time);
 //     ...                                               // x goes on
 //     { auto here = versions.enter();  use(*x.at(here, then)); }      // still 2
-//     versions.close();  x.clear(versions);             // in this order, when nobody uses x any
-//     more
+//     versions.close();  x.clear(versions);             // in this order, when all is over
 //
 // Source:      Wei et al.: Constant-time snapshots with applications to concurrent data structures,
 //              PPoPP 2021 (versioned CAS objects); Wei et al., PPoPP 2023, section 2.
@@ -25,8 +24,7 @@
 // Progress:    load and at wait-free, changes lock-free, besides the collector's upkeep.
 // Protects:    a reference from load() while the session lives; one from at() while the snapshot
 //              does, with or without a session.
-// Errors:      the constructor and changes throw what allocating, or making or comparing a T
-// throws,
+// Errors:      the constructor and changes throw what allocating, making or comparing a T throws,
 //              and then nothing has changed.
 // Memory:      one word, and a block for each version with the value in it. The links are in the
 //              blocks, one block for each time that something was stored: nothing is shared between
