@@ -1,19 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-# spolia_add_test(NAME name SOURCES file... [LABELS quick|long] [LINK library...])
+# spolia_add_test(NAME name SOURCES file... [LABELS quick|long] [EMULATED] [LINK library...])
 #
 # One GoogleTest program; each of its cases becomes one test of ctest, named name/Suite.case.
 # quick (the default) means that the whole program takes seconds; `./dev test` runs quick tests in
 # every stage and long ones where they find most. A program with a main of its own keeps it.
+#
+# EMULATED: also worth running on an emulated processor. In a cross-compiled tree these have the
+# label `emulated` instead, and are what is built there by the target spolia-emulated-tests.
 
 include(GoogleTest)
 
 set(SPOLIA_TEST_SECONDS_quick 120)
 set(SPOLIA_TEST_SECONDS_long 600)
+set(SPOLIA_TEST_SECONDS_emulated 120)
 
 add_custom_target(spolia-quick-tests COMMENT "")
+add_custom_target(spolia-emulated-tests COMMENT "")
 
 function(spolia_add_test)
-  cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME" "SOURCES;LABELS;LINK")
+  cmake_parse_arguments(PARSE_ARGV 0 arg "EMULATED" "NAME" "SOURCES;LABELS;LINK")
   if(NOT arg_NAME OR NOT arg_SOURCES OR arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "spolia_add_test: NAME and SOURCES are needed; "
                         "not understood: '${arg_UNPARSED_ARGUMENTS}'")
@@ -24,8 +29,11 @@ function(spolia_add_test)
   if(NOT arg_LABELS MATCHES "^(quick|long)$")
     message(FATAL_ERROR "spolia_add_test(${arg_NAME}): LABELS is quick or long")
   endif()
+  if(arg_EMULATED AND CMAKE_CROSSCOMPILING)
+    set(arg_LABELS emulated)
+  endif()
   if("test_faults" IN_LIST arg_LINK AND NOT TARGET test_faults)
-    return()  # this compiler's sanitizer lets no program replace operator new
+    return()  # this compiler's sanitizer lets no program replace operator new: see tests/support
   endif()
   if(SPOLIA_MODEL)
     set(library spolia::model)
@@ -37,8 +45,8 @@ function(spolia_add_test)
   target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/tests")
   target_link_libraries(${target} PRIVATE ${library} ${arg_LINK} GTest::gtest GTest::gtest_main)
   set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF)
-  if(arg_LABELS STREQUAL "quick")
-    add_dependencies(spolia-quick-tests ${target})
+  if(NOT arg_LABELS STREQUAL "long")
+    add_dependencies(spolia-${arg_LABELS}-tests ${target})
   endif()
   gtest_discover_tests(
     ${target}

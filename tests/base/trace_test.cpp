@@ -155,7 +155,8 @@ TEST_F(Trace, WritesWhatWasRecorded) {
   EXPECT_EQ(lines[0].count, 512U);
   EXPECT_EQ(lines[0].thread, spolia::threads::number());
   EXPECT_GE(lines[0].start, 0);
-  EXPECT_NEAR(static_cast<double>(lines[0].end - lines[0].start), 1e6, 10);
+  EXPECT_NEAR(static_cast<double>(lines[0].end - lines[0].start), 1e6,
+              2 * trace::ns_per_tick() + 10);
   EXPECT_EQ(lines[1].what, "epoch_advanced");
   EXPECT_EQ(lines[1].count, 7U);
   EXPECT_EQ(lines[1].start, lines[0].end);

@@ -34,7 +34,7 @@ struct every_policy {
   using type = typename join<policies<Schemes>...>::type;
 };
 
-#if defined(NDEBUG) && !SPOLIA_ASAN && !SPOLIA_TSAN
+#if defined(NDEBUG) && !SPOLIA_ASAN && !SPOLIA_TSAN && !defined(SPOLIA_TEST_EMULATED)
 using all_domains =
     every_policy<token, robust_token, debra, quiescent, reservations, hazard_pointers, hazard_eras,
                  intervals, wait_free_eras, neutralization, neutralization_plus, none, token_naive,

@@ -9,8 +9,7 @@
 ///       try { m.insert(1, 2); } catch (const std::bad_alloc&) { EXPECT_TRUE(m.empty()); throw; }
 ///     });
 ///
-/// Works under the address sanitizer: memory still comes from malloc. Clang's thread sanitizer does
-/// not let a program replace the operators, so there is no target test_faults then.
+/// Works under the sanitizers: memory still comes from malloc, which they watch.
 #pragma once
 
 #include <cstdint>

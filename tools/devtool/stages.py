@@ -138,6 +138,18 @@ def _preset(preset: str, *selection: str, targets: tuple[str, ...] = ()):
     return run
 
 
+def _emulated(preset: str):
+    """The tests that are marked as worth running on an emulated processor, see testing.cmake."""
+    tests = _preset(preset, "-L", "emulated", targets=("spolia-emulated-tests",))
+
+    def run(context: context) -> tally:
+        say("by qemu: membarrier is the host's, and so is the order of memory accesses (for weaker")
+        say("ones there is the model); a program cannot start itself again, so one test is skipped")
+        return tests(context)
+
+    return run
+
+
 def _lint(run: context) -> tally:
     counts = tally()
     for package in ("lint", "devtool"):
@@ -184,9 +196,9 @@ STAGES = [
     stage("debug", 900, ("build",), _preset("debug", *QUICK, targets=("spolia-quick-tests",))),
     stage(
         "aarch64",
-        900,
+        600,
         ("build", "cross"),
-        _preset("aarch64", *QUICK, targets=("spolia-quick-tests",)),
+        _emulated("aarch64"),
     ),
     stage(
         "package",
@@ -197,13 +209,11 @@ STAGES = [
     stage("python", 300, ("build", "bench", "python"), _python),
 ]
 NAMES = [one.name for one in STAGES]
-# Emulation takes as long as all the rest, so it has to be asked for: ./dev test --stage aarch64
-DEFAULT = [name for name in NAMES if name != "aarch64"]
 
 
 def run_stages(names: list[str], pattern: str | None, verbose: bool) -> int:
     """Run the named stages (none named: all); 0 if nothing failed."""
-    chosen = [one for one in STAGES if one.name in (names or DEFAULT)]
+    chosen = [one for one in STAGES if one.name in (names or NAMES)]
     setup.require(*dict.fromkeys(need for one in chosen for need in one.needs))
     results: dict[str, tally] = {}
     for number, one in enumerate(chosen, 1):

@@ -27,7 +27,7 @@
 ///     accesses and fences pass views on; RMWs read the newest store and continue release
 ///     sequences as in C++20. A compare-and-swap that fails may have read an old store.
 ///   * seq_cst accesses and fences follow C++20 [atomics.order], with the order of execution as S.
-///   * fence::light/heavy as specified in fence.hpp, and not a bit stronger.
+///   * fence::light/heavy as specified in fence.hpp, but for one thing that is said below.
 ///   * Happens-before as vector clocks. Reported: data races on plain<T>, access to an atomic whose
 ///     construction does not happen before, use after free, double free, a free that races with an
 ///     access, blocks never freed, deadlock (all threads wait in spin_wait), an execution longer
@@ -38,6 +38,15 @@
 ///   * Load buffering (a load that sees a store which its thread has not yet been able to make):
 ///     stores take effect in the order of execution. Likewise no reordering of two stores to the
 ///     same pair of locations (2+2W): the list of stores grows in the order of execution.
+///   * Light and heavy fences that are weaker than processors have them. Whatever a thread has read
+///     before its fence is known to fences that it is ordered with, as if the store had happened
+///     before; fence.hpp promises that of stores which do. So where a thread looks at something,
+///     and then at another thing, a light fence that is missing between the two looks may not be
+///     missed here. Nor is it by x86 or ARMv8, where a store that was seen by one other processor
+///     is seen by all, and where a membarrier falls between two instructions; and C++ asks the same
+///     of two seq_cst fences. Only a compiler that swaps the looks could do harm. To tell the two
+///     apart each thread would need a view of what happened before, beside that of what it has
+///     read.
 ///   * consume, atomic wait/notify, objects over 8 bytes, mixed-size access.
 ///   * A weak compare-and-swap fails spuriously only as often as options::spurious_failures says.
 ///   * Ordinary variables that are neither atomic nor plain are invisible, except for the life of

@@ -4,9 +4,10 @@
 
 #include <atomic>
 
+#include <spolia/map/abtree.hpp>
 #include <spolia/reclaim.hpp>
 
-#include "reclaim/plugin.hpp"
+#include "users/plugin.hpp"
 
 namespace {
 
@@ -22,6 +23,18 @@ spolia::domain<>& nodes() {
   return it;
 }
 
+struct counted {
+  counted() { ++*live; }
+  counted(const counted&) { ++*live; }
+  counted& operator=(const counted&) = default;
+  ~counted() { --*live; }
+};
+
+spolia::abtree<int, counted>& pairs() {
+  static spolia::abtree<int, counted> it;
+  return it;
+}
+
 }  // namespace
 
 extern "C" {
@@ -32,6 +45,13 @@ extern "C" {
     auto* const fresh = nodes().make<block>();
     auto guard = nodes().enter();
     guard.retire(fresh);
+  }
+}
+
+[[gnu::visibility("default")]] void plugin_use_map(int count) {
+  for (int i = 0; i < count; ++i) {
+    pairs().insert(i, counted());
+    if (i % 2 == 0) pairs().erase(i);
   }
 }
 }

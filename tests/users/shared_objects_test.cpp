@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plugins that hold static copies of the library and go while threads live that have used them.
+// Shared objects: plugins that hold static copies of the library, of one or another of its parts,
+// and go while threads live that have used them.
 
 #include <gtest/gtest.h>
 
@@ -9,18 +10,20 @@
 #include <atomic>
 #include <memory>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <spolia/reclaim.hpp>
 
-#include "reclaim/plugin.hpp"
 #include "support/elsewhere.hpp"
 #include "support/parked_thread.hpp"
+#include "users/plugin.hpp"
 
 namespace {
 
 using spolia::test::parked_thread;
 using spolia::test::parking_spot;
+using spolia::test::status_of_child;
 
 class plugin {
  public:
@@ -30,6 +33,7 @@ class plugin {
       return;
     }
     work_ = function<decltype(&plugin_work)>("plugin_work");
+    use_map_ = function<decltype(&plugin_use_map)>("plugin_use_map");
     function<decltype(&plugin_count_in)>("plugin_count_in")(&live_);
   }
   plugin(const plugin&) = delete;
@@ -37,6 +41,7 @@ class plugin {
   ~plugin() { unload(); }
 
   void work(int count) const { work_(count); }
+  void use_map(int count) const { use_map_(count); }
   int live() const { return live_.load(); }
 
   void unload() {
@@ -56,6 +61,7 @@ class plugin {
   const char* path_;
   void* handle_;
   decltype(&plugin_work) work_ = nullptr;
+  decltype(&plugin_use_map) use_map_ = nullptr;
   std::atomic<int> live_{0};
 };
 
@@ -69,7 +75,7 @@ void use_own_domain() {
   }
 }
 
-TEST(contract_plugin, threads_outlive_the_plugin_that_they_have_used) {
+TEST(users_shared_objects, threads_outlive_the_plugin_that_they_have_used) {
   for (int round = 0; round < 3; ++round) {
     plugin first(SPOLIA_FIRST_PLUGIN);
     plugin second(SPOLIA_SECOND_PLUGIN);
@@ -94,7 +100,22 @@ TEST(contract_plugin, threads_outlive_the_plugin_that_they_have_used) {
   }
 }
 
-TEST(contract_plugin, a_fork_after_unloading_calls_nothing_that_is_gone) {
+TEST(users_shared_objects, a_map_goes_with_the_plugin_though_its_users_live_on) {
+  for (int round = 0; round < 3; ++round) {
+    plugin it(SPOLIA_FIRST_PLUGIN);
+    parked_thread user([&](parking_spot& spot) {
+      it.use_map(100);
+      spot.park();
+    });
+    it.use_map(100);
+    EXPECT_GE(it.live(), 50) << "what stays in the map";
+    it.unload();
+    EXPECT_EQ(it.live(), 0);
+    user.release();
+  }
+}
+
+TEST(users_shared_objects, a_fork_after_unloading_calls_nothing_that_is_gone) {
   {
     plugin gone(SPOLIA_FIRST_PLUGIN);
     gone.work(10);

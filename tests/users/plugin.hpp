@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the plugin of contract_plugin_test.cpp offers, under these names.
+// What the plugin of shared_objects_test.cpp offers, under these names.
 #pragma once
 
 #include <atomic>
@@ -9,4 +9,6 @@ extern "C" {
 void plugin_count_in(std::atomic<int>* counter);
 /// Makes and retires `count` blocks in the plugin's own domain, on the calling thread.
 void plugin_work(int count);
+/// Puts `count` pairs into the plugin's own map, and takes every other one out again.
+void plugin_use_map(int count);
 }

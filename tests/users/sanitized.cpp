@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a user might write: a stack over a domain, hazard pointers, a map, on several threads.
+// Compiled with sanitizers by sanitized.cmake. With an argument it makes a mistake: it
+// reads what it has retired.
+
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <spolia/hazard_pointer.hpp>
+#include <spolia/map.hpp>
+#include <spolia/rcu.hpp>
+#include <spolia/reclaim.hpp>
+
+namespace {
+
+template <class Domain>
+class stack {
+ public:
+  explicit stack(Domain& home) : home_(home) {}
+  ~stack() {
+    while (node* const n = top_.load_relaxed()) {
+      top_.store_relaxed(n->next);
+      home_.destroy(n);
+    }
+  }
+
+  void push(int value) {
+    auto* const fresh = home_.template make<node>();
+    fresh->value = value;
+    fresh->next = top_.load_relaxed();
+    // release → the acquire in pop(): the node is whole.
+    while (!top_.cas_weak_release(fresh->next, fresh)) continue;
+  }
+
+  int pop() {
+    auto guard = home_.enter();
+    for (;;) {
+      node* n = guard.protect(top_);
+      if (n == nullptr) return 0;
+      // acquire ← the release in push().
+      if (!top_.cas_strong_acquire(n, n->next)) continue;
+      const int value = n->value;
+      guard.retire(n);
+      return value;
+    }
+  }
+
+ private:
+  struct node : Domain::header {
+    int value = 0;
+    node* next = nullptr;
+  };
+  Domain& home_;
+  spolia::atomic<node*> top_{nullptr};
+};
+
+template <class Domain>
+void use_stack() {
+  Domain home;
+  {
+    stack<Domain> s(home);
+    std::vector<std::thread> all;
+    for (int t = 0; t < 3; ++t) {
+      all.emplace_back([&] {
+        for (int i = 0; i < 2000; ++i) {
+          s.push(i);
+          s.pop();
+        }
+      });
+    }
+    for (std::thread& t : all) t.join();
+  }
+  home.drain();
+}
+
+struct config : spolia::hazard_pointer_obj_base<config> {
+  int number = 0;
+};
+
+void use_hazard_pointers() {
+  spolia::atomic<config*> now{new config};
+  std::thread writer([&] {
+    for (int i = 0; i < 1000; ++i) {
+      auto* const fresh = new config;
+      fresh->number = i;
+      // acq_rel → protect(), and ← the one before: whole, and ours to retire.
+      now.exchange_acq_rel(fresh)->retire();
+    }
+  });
+  long sum = 0;
+  auto reader = spolia::make_hazard_pointer();
+  for (int i = 0; i < 1000; ++i) sum += reader.protect(now)->number;
+  reader = spolia::hazard_pointer();
+  writer.join();
+  now.load_relaxed()->retire();
+  spolia::hazard_pointer_clean_up();
+  if (sum < 0) std::abort();
+}
+
+void use_map() {
+  spolia::abtree<int, std::string> names;
+  std::vector<std::thread> all;
+  for (int t = 0; t < 3; ++t) {
+    all.emplace_back([&names, t] {
+      for (int i = 0; i < 1000; ++i) {
+        names.insert(i % 50, std::string(30, static_cast<char>('a' + t)));
+        names.find(i % 50);
+        names.erase((i + t) % 50);
+      }
+    });
+  }
+  for (std::thread& t : all) t.join();
+}
+
+void make_mistake() {
+  struct block : spolia::domain<>::header {
+    int value = 1;
+  };
+  spolia::domain<> home;
+  auto* const b = home.make<block>();
+  {
+    auto guard = home.enter();
+    guard.retire(b);
+  }
+  std::thread other([&] { home.drain(); });
+  volatile int sum = 0;
+  for (int i = 0; i < 2000; ++i) {
+    sum = sum + b->value;
+    std::this_thread::yield();
+  }
+  other.join();
+  home.drain();
+  b->value = sum;
+}
+
+}  // namespace
+
+int main(int count, char**) {
+  if (count > 1) make_mistake();
+  use_stack<spolia::domain<>>();
+  use_stack<spolia::domain<spolia::hazard_pointers>>();
+  use_hazard_pointers();
+  use_map();
+  spolia::rcu_retire(new int(1));
+  spolia::rcu_barrier();
+}
