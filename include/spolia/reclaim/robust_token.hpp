@@ -15,10 +15,10 @@
 //              then (a root, a link that is marked before its node goes, or step's look). A
 //              structure that walks through removed nodes wants domain<token>.
 // Cost:        as token; for each pointer read a look at a word of one's own; for each block made a
-//              look at the round, and 8 bytes. Nothing more until somebody stalls. Then a heavy
-//              fence for some hundred blocks, and a compare for each block freed.
+//              look at the round, and 8 bytes. Once somebody stalls, a heavy fence for a thousand
+//              blocks, and a compare for each block freed.
 // Progress:    wait-free for operations that nobody stopped; lock-free for those that go on after a
-//              stall, since each repetition means that a round was completed meanwhile.
+//              stall: a repetition means that a round was completed meanwhile.
 // Bound:       threads · (stall_after + 16 · patience), and what one operation retires, and what
 //              existed when a stalled reader was given its horizon. What is made later is not held
 //              up. Blocks without the domain's header count as old as the world.
@@ -32,12 +32,12 @@
 // reader since the unlinking. Either it sees the new horizon; or the second look and what follows
 // it see the block unlinked, and the structure starts over.
 //
-// Why the token may pass it. Whoever does so has issued a heavy fence and then found the horizon.
-// If that is of the operation under way, see above. If the thread has left that operation
-// meanwhile, then its next one began behind our fence and sees every unlinking that we know of: it
-// counts as visited.
+// Why the token may pass it. Whoever does so found the horizon behind a heavy fence. If that is of
+// the operation under way, see above. If not, the thread's next operation began behind our fence
+// and sees every unlinking that we know of: it counts as visited.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -72,7 +72,6 @@ class robust_token : private token {
 
   static constexpr bool ticks_regularly = true;
   using hold = nothing;
-
   struct stamp {
     std::uint64_t birth = 0;  ///< the round in which the block was made; 0: nobody knows
   };
@@ -104,7 +103,7 @@ class robust_token : private token {
       force(me, at, peers);
     } else if (at == me.number) {
       pass(me, peers);
-    } else if (impatient(me, patience(peers))) {
+    } else if (impatient(me, patience_now(peers))) {
       walk(me, at, peers, horizons<Peers>{*this, me, peers});
     }
     catch_up(me, peers, sink);
@@ -156,10 +155,9 @@ class robust_token : private token {
   template <class Peers, class Sink>
   void retire(local& me, retired* block, Peers peers, Sink sink) noexcept {
     // light → the heavy fences of walks. An operation that the token has passed may last for many
-    // rounds, so the tag needs more than the fence at its beginning. A round that was ended behind
-    // a walk before this fence is known to the load that follows; at the end of any other one the
-    // block is known to be unlinked. That is one round after its tag at the latest
-    // (epoch_bags.hpp).
+    // rounds. A round that was ended behind a walk before this fence is known to the load that
+    // follows; at the end of any other one, one round after the tag at the latest, the block is
+    // known to be unlinked (epoch_bags.hpp).
     if (!SPOLIA_FAULT("robust.no_light_retire")) fence::light();
     token::retire(me, block, peers, sink);
   }
@@ -200,7 +198,6 @@ class robust_token : private token {
   std::size_t waiting(const local& me) const noexcept {
     return me.bags.count() + me.pinned.count();
   }
-
   std::optional<std::uint64_t> bound(std::size_t threads) const noexcept {
     return threads * limit() + existed_.load_relaxed();
   }
@@ -208,11 +205,12 @@ class robust_token : private token {
  private:
   static constexpr int most_tries = 16;
   static constexpr std::uint64_t never = ~std::uint64_t{0};
-  static constexpr std::uint64_t pending_bit = std::uint64_t{1} << 63U;
 
   /// In place of a horizon until its walker has read the round. Bigger than every round, and no two
   /// threads write the same, so that a walker that is late cannot take another's for its own.
-  static std::uint64_t pending(const local& me) noexcept { return pending_bit | me.number; }
+  static std::uint64_t pending(const local& me) noexcept {
+    return std::uint64_t{1} << 63U | me.number;
+  }
 
   /// Lets a walk pass threads that have a horizon, and gives one to those that need it.
   template <class Peers>
@@ -258,7 +256,7 @@ class robust_token : private token {
       std::uint64_t none = 0;
       // First: whoever learns of the round that this horizon completes finds the count.
       given_.fetch_add_relaxed(1);
-      // release → the acquires in may_pass() and of its owner, extend() and lift().
+      // release → the acquires in may_pass(), extend() and lift().
       if (other.horizon.cas_strong_release(none, pending(me))) {
         given = true;
       } else {
@@ -266,7 +264,7 @@ class robust_token : private token {
       }
       return true;
     });
-    if (given) note_existing(peers);
+    if (given) note_existing(peers.existing());
   }
 
   /// Behind the heavy fence: the horizons that this thread has given become rounds.
@@ -285,16 +283,12 @@ class robust_token : private token {
   }
 
   /// What exists now is what horizons given now can hold up.
-  template <class Peers>
-  void note_existing(Peers peers) noexcept {
-    const std::uint64_t now = peers.existing();
+  void note_existing(std::uint64_t now) noexcept {
     std::uint64_t most = existed_.load_relaxed();
-    while (most < now && !existed_.cas_weak_relaxed(most, now)) {
-    }
+    while (most < now && !existed_.cas_weak_relaxed(most, now)) continue;
   }
 
-  /// The owner's next step after it has been given a horizon. Values in and out, so that the quick
-  /// path can keep them in registers.
+  /// The owner's next step after it has been given a horizon.
   template <class Source>
   SPOLIA_NOINLINE source_value<Source> look(local& me, const Source& source,
                                             source_value<Source> seen) noexcept {
@@ -331,7 +325,7 @@ class robust_token : private token {
   template <class Peers, class Sink>
   void catch_up(local& me, Peers peers, Sink sink) noexcept {
     token::catch_up(me, [&](limbo& safe) {
-      // acquire ← the release in lift(): when all horizons are gone, so are all accesses.
+      // acquire ← the release in lift(): if all horizons are gone, so are all accesses.
       if (given_.load_acquire() != 0) put_aside(me, safe, peers);
       if (!safe.empty()) sink(safe);
     });
@@ -346,8 +340,8 @@ class robust_token : private token {
     const std::uint64_t tag = me.bags.seen() - 3;  // the youngest of the bags that are out now
     const std::uint64_t horizon = farthest_horizon(peers, tag);
     if (horizon == 0) return;
-    // For the bound. The horizon's round is over, so no more blocks can come that it covers.
-    if (horizon + 1 >= me.bags.seen()) note_existing(peers);
+    // For the bound. Its round is over, so no more blocks can come that it covers.
+    if (horizon + 1 >= me.bags.seen()) note_existing(peers.existing());
     limbo held;
     held.append(safe);
     move_younger<stamp>(held, horizon, safe);
@@ -384,6 +378,12 @@ class robust_token : private token {
     return SPOLIA_FAULT("robust.ignore_horizons") ? 0 : farthest;
   }
 
+  /// While somebody has a horizon, each round takes a walk: then fewer and longer ones.
+  template <class Peers>
+  std::size_t patience_now(Peers peers) const noexcept {
+    const bool walks = given_.load_relaxed() != 0;
+    return std::max<std::size_t>(patience(peers), walks ? stall_after_ / 3 : 0);
+  }
   /// So many more blocks wait when somebody who is held up tries again.
   std::size_t urge() const noexcept { return 4 * std::size_t{options_.patience}; }
   /// A thread with this many blocks that wait for rounds does not go on before it has tried hard.
