@@ -157,8 +157,8 @@ using curious_list = spolia::list<Key, Value>;
 
 template <template <class, class> class Map>
 void end_values_that_look() {
-  domain<> home;
-  Map<int, curious<Map>> map(home);
+  Map<int, curious<Map>> map;
+  auto& home = map.domain();
   alarm(60);
   for (int i = 0; i < 2000; ++i) {
     map.insert(i % 7, curious<Map>(&map));
