@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 
 from devtool import commands, stages
-from devtool.process import dev_error
+from devtool.process import ROOT, dev_error
 
 PRESETS = list(commands.PRESET_NEEDS)
 # What follows these commands belongs to the program behind them, its --help too.
@@ -155,6 +156,9 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
 
 
 def main(arguments: list[str]) -> int:
+    # Clones of the project share what ccache knows, wherever they are.
+    os.environ.setdefault("CCACHE_BASEDIR", str(ROOT))
+    os.environ.setdefault("CCACHE_NOHASHDIR", "1")
     try:
         args = _parse(arguments)
         return args.action(args) or 0

@@ -181,7 +181,7 @@ STAGES = [
     stage("lint", 120, (), _lint),
     stage(
         "release",
-        1500,
+        2100,
         ("build", "bench"),
         _preset("release", *NOT_PACKAGE, targets=("all", "all_verify_interface_header_sets")),
     ),
@@ -196,7 +196,7 @@ STAGES = [
     stage("debug", 900, ("build",), _preset("debug", *QUICK, targets=("spolia-quick-tests",))),
     stage(
         "aarch64",
-        600,
+        900,
         ("build", "cross"),
         _emulated("aarch64"),
     ),
