@@ -37,7 +37,9 @@ struct world {
   using object = versioned<value, Collector>;
 
   world()
-      : nodes({.scheme = {.scan_every = 1}}), versions(nodes, time, options()), x(versions, 0) {}
+      : nodes({.scheme = {.scan_every = 1, .min_looks = 1}}),
+        versions(nodes, time, options()),
+        x(versions, 0) {}
 
   static typename Collector::options options() {
     typename Collector::options o;
