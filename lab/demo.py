@@ -30,6 +30,7 @@ LIST_LINES = [("none", "batch"), ("token", "amortized"), ("hazard_pointers", "ba
 TIMELINES = [("token_naive", "batch"), ("debra", "batch"), ("debra", "amortized"),
              ("token", "batch"), ("token", "amortized")]  # fmt: skip
 STALLED = [
+    ("abtree", "robust_token", "amortized"),
     ("abtree", "token", "amortized"), ("abtree", "debra", "amortized"),
     ("abtree", "neutralization", "batch"), ("abtree", "neutralization_plus", "batch"),
     ("list", "hazard_pointers", "batch"),

@@ -413,6 +413,11 @@ TEST(neutralization_plus_only, a_round_of_another_thread_counts) {
 
 struct signals_of_a_process : testing::Test {
   signals_of_a_process() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
+  void SetUp() override {
+#if defined(SPOLIA_TEST_EMULATED)
+    GTEST_SKIP() << "an emulated program cannot start itself";
+#endif
+  }
   using domain_type = domain<neutralization>;
 };
 
