@@ -213,10 +213,9 @@ struct compactions : owned_ssl {
   std::vector<scan_times> looks;
 };
 
-/// The first scan needs version 3 and the second does not. Cut off by one and linked again by the
-/// other, it would be freed while it is linked.
-void two_scans_that_follow(model::scenario& run) {
-  auto v = std::make_shared<compactions>(4, std::vector<scan_times>{{4, {3}}, {4, {}}});
+/// One thread compacts four versions by the first scan or by the second, which the other installs.
+void compact_by_two_scans(model::scenario& run, std::vector<scan_times> scans) {
+  auto v = std::make_shared<compactions>(4, std::move(scans));
   v->install(0);
   run.thread([=] { v->compact(); });
   run.thread([=] {
@@ -226,16 +225,13 @@ void two_scans_that_follow(model::scenario& run) {
   run.finally([=] { v->clear(); });
 }
 
+/// The first scan needs version 3 and the second does not. Cut off by one and linked again by the
+/// other, it would be freed while it is linked.
+void two_scans_that_follow(model::scenario& run) { compact_by_two_scans(run, {{4, {3}}, {4, {}}}); }
+
 /// The second scan finds an announcement that nobody has confirmed, below what the first knew.
 void a_scan_that_does_not_follow(model::scenario& run) {
-  auto v = std::make_shared<compactions>(4, std::vector<scan_times>{{3, {}}, {4, {1, 2}}});
-  v->install(0);
-  run.thread([=] { v->compact(); });
-  run.thread([=] {
-    v->install(1);
-    v->compact();
-  });
-  run.finally([=] { v->clear(); });
+  compact_by_two_scans(run, {{3, {}}, {4, {1, 2}}});
 }
 
 /// The clock stands still between two scans. One thread has read the older scan, the other the

@@ -218,6 +218,29 @@ TYPED_TEST(users_fork, a_child_goes_on_though_a_reader_vanished) {
   EXPECT_TRUE(map.contains(5)) << "the child's doings are not the parent's";
 }
 
+/// Threads that update a map while this lives, or until stop().
+template <class Map>
+class updaters {
+ public:
+  updaters(Map& map, ledger& book, int threads) {
+    for (int t = 0; t < threads; ++t) {
+      all_.emplace_back([&, this] {
+        while (!over_.load()) put_and_take(map, book, 0, 20);
+      });
+    }
+  }
+  ~updaters() { stop(); }
+  void stop() {
+    over_ = true;
+    for (std::thread& t : all_) t.join();
+    all_.clear();
+  }
+
+ private:
+  std::atomic<bool> over_{false};
+  std::vector<std::thread> all_;
+};
+
 template <class Map>
 class users_fork_amid_updates : public testing::Test {};
 TYPED_TEST_SUITE(users_fork_amid_updates, lock_free_maps);
@@ -225,13 +248,7 @@ TYPED_TEST_SUITE(users_fork_amid_updates, lock_free_maps);
 TYPED_TEST(users_fork_amid_updates, a_child_goes_on_whatever_the_others_were_doing) {
   ledger book;
   TypeParam map;
-  std::atomic<bool> stop{false};
-  std::vector<std::thread> others;
-  for (int t = 0; t < 2; ++t) {
-    others.emplace_back([&] {
-      while (!stop.load()) put_and_take(map, book, 0, 20);
-    });
-  }
+  updaters others(map, book, 2);
   for (int i = 0; i < 10; ++i) {
     EXPECT_EQ(status_of_child([&] {
                 ledger own;
@@ -240,8 +257,7 @@ TYPED_TEST(users_fork_amid_updates, a_child_goes_on_whatever_the_others_were_doi
               }),
               0);
   }
-  stop = true;
-  for (std::thread& t : others) t.join();
+  others.stop();
   EXPECT_TRUE(map.domain().drain());
   EXPECT_EQ(book.live(), 0);
 }
@@ -249,10 +265,7 @@ TYPED_TEST(users_fork_amid_updates, a_child_goes_on_whatever_the_others_were_doi
 TEST(users_fork_and_exec, another_program_starts_from_amid_updates) {
   ledger book;
   abtree<int, tracked> map;
-  std::atomic<bool> stop{false};
-  std::thread other([&] {
-    while (!stop.load()) put_and_take(map, book, 0, 20);
-  });
+  const updaters other(map, book, 1);
   for (int i = 0; i < 10; ++i) {
     EXPECT_EQ(status_of_child([] {
                 execl("/bin/true", "true", static_cast<char*>(nullptr));
@@ -260,8 +273,6 @@ TEST(users_fork_and_exec, another_program_starts_from_amid_updates) {
               }),
               0);
   }
-  stop = true;
-  other.join();
 }
 
 }  // namespace

@@ -28,9 +28,9 @@
 //                      it
 //   open(me), close(me, hold)   begin and end of each guard, nested ones too; open may throw
 //                               bad_alloc
-//   idle(other), park(other), unpark(me)   optional: has that thread done nothing for long? Its
-//   gate
-//                      is parked; it is back, behind the light fence of its beginning
+//   idle(other), park(other), unpark(me)   optional: has that thread done nothing for long?
+//                      Its gate is parked. It is back, behind the light fence of its
+//                      beginning
 //   born(me, stamp)    optional: a block was made by domain::make, and nobody else knows it yet
 //   protect(me, hold, slot, source)   a pointer read from `source` that may be followed
 //   step(me, hold, slot, source, to)  of pointer and era protection: the same within a search, for

@@ -31,9 +31,9 @@
 //   D4  The token is looked at every `tick_every` operations, not at each: the round is then long
 //       enough that the words shared between the threads stay in their caches.
 //   D5  Threads that run no operations for `park_after` rounds are parked, and the token passes
-//   them
-//       over. Their next operation finds the gate closed (biased_gate.hpp) and makes itself known
-//       by a read-modify-write of the round. A thread is parked from the start, until it comes.
+//       them over. Their next operation finds the gate closed (biased_gate.hpp) and makes itself
+//       known by a read-modify-write of the round. A thread is parked from the start, until it
+//       comes.
 //
 // Why three rounds. Let O be unlinked by X, which then reads the round t; the round was at most t +
 // 1 at the unlinking (epoch_bags.hpp says why). A reader that may hold O began before that, so it
