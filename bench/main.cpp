@@ -127,6 +127,10 @@ void describe(CLI::App& app, set_options& o) {
   app.add_option("--seed", o.seed, "of keys and operations")->capture_default_str();
   app.add_option("--batch", o.batch, "blocks freed or proven safe together; 0: the scheme's own")
       ->capture_default_str();
+  app.add_option(
+         "--turn-us", o.turn_us,
+         "microseconds after which threads that are many give their processor away; 0: never")
+      ->default_str("the domain's own");
   app.add_option("--time-frees", o.time_frees, "measure one in so many pauses; 1: all; 0: none")
       ->capture_default_str();
   app.add_flag("--stall", o.stall, "park one more thread inside a guard for the whole run");

@@ -51,6 +51,7 @@ set(SPOLIA_HEADERS
     include/spolia/reclaim/biased_gate.hpp
     include/spolia/reclaim/bounded_domain.hpp
     include/spolia/reclaim/concepts.hpp
+    include/spolia/reclaim/courtesy.hpp
     include/spolia/reclaim/debra.hpp
     include/spolia/reclaim/domain.hpp
     include/spolia/reclaim/domain_cell.hpp

@@ -8,6 +8,7 @@
 #include <spolia/base/config.hpp>
 #include <spolia/base/counters.hpp>
 #include <spolia/reclaim/biased_gate.hpp>
+#include <spolia/reclaim/courtesy.hpp>
 #include <spolia/reclaim/pins.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -19,6 +20,7 @@ template <class Scheme, class Release>
 struct alignas(cache_line) alignas(typename Scheme::local) domain_cell {
   /// Schemes that look around every few operations anyway also set the pace of the domain's chores.
   static constexpr bool scheme_keeps_pace = requires { requires Scheme::ticks_regularly; };
+  static constexpr bool scheme_gains_by_courtesy = requires { requires Scheme::courteous; };
   /// Ticks, or operations where the scheme does not tick regularly, between two looks at a
   /// neighbour.
   static constexpr std::uint32_t chores_every = scheme_keeps_pace ? 32 : 1024;
@@ -33,6 +35,7 @@ struct alignas(cache_line) alignas(typename Scheme::local) domain_cell {
   biased_gate gate{scheme_parks};
   atomic<bool> used{false};
   pin_watch watch;
+  courtesy::turn turn;  // the owner's
   typename Scheme::local local;
   typename Release::local release;
   tally made;    // blocks: by make(), and those retired that came from elsewhere

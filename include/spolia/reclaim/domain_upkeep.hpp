@@ -20,11 +20,15 @@ void domain<Scheme, Release>::tick(cell& me) noexcept {
   const bool chores = me.countdown == 0;
   if (chores) me.countdown = cell::chores_every;
   if (me.in_tick) return;
+  if constexpr (cell::scheme_gains_by_courtesy) courtesy_.offer(me.turn);
   presence here(*this, me);
   me.in_tick = true;
   scheme_.tick(me.local, peers{*this}, sink{*this, me});
   if (chores) {
     visit_next_neighbour(me);
+    if constexpr (cell::scheme_gains_by_courtesy) {
+      courtesy_.watch(me.turn, scheme_.epochs(), scheme_.waiting(me.local));
+    }
     if (budget_bytes_ != 0) watch_budget();
   }
   me.in_tick = false;
@@ -152,6 +156,7 @@ domain_statistics domain<Scheme, Release>::stats() const {
   sum.retired_bytes = all.retired_bytes;
   cells_.for_each([&](std::uint32_t, const cell& c) {
     sum.threads += c.used.load_relaxed() ? 1 : 0;
+    sum.turns += c.turn.given.value();
     sum.pauses.merge(c.release.meter.pauses);
     return true;
   });
