@@ -54,8 +54,8 @@ class courtesy {
 #endif
   }
 
-  /// Every thousand operations or so, while `waiting` of this thread's blocks wait: is the epoch
-  /// held up? Then all are courteous for a second; once for each epoch.
+  /// Every two thousand operations or so, while `waiting` of this thread's blocks wait: is the
+  /// epoch held up? Then all are courteous for a second; once for each epoch.
   void watch(turn& mine, std::uint64_t epoch, std::size_t waiting) noexcept {
 #if defined(SPOLIA_MODEL)
     static_cast<void>(mine), static_cast<void>(epoch), static_cast<void>(waiting);

@@ -119,7 +119,7 @@ class domain final : private threads::listener {
   [[nodiscard]] guard enter(const char* label) {
     cell& mine = my_cell();
     guard begun(*this, mine);
-    if (mine.depth == 1) mine.watch.name(label);
+    if (mine.depth == 1) mine.watch.name(label, mine.present / cell::one_guard);
     return begun;
   }
 
@@ -204,11 +204,11 @@ class domain final : private threads::listener {
     if (wants_tick(c)) [[unlikely]]
       tick(c);
     scheme_.enter(c.local);
-    c.watch.begin();
+    c.present += cell::one_guard;
     come(c, c.present + 1);  // its light fence also orders the scheme's announcement
   }
 
-  SPOLIA_ALWAYS_INLINE void come(cell& c, std::uint32_t level) noexcept {
+  SPOLIA_ALWAYS_INLINE void come(cell& c, biased_gate::word level) noexcept {
     if (!c.gate.come(level)) [[unlikely]] {
       if constexpr (cell::scheme_parks) scheme_.unpark(c.local);
     }
@@ -218,9 +218,12 @@ class domain final : private threads::listener {
   /// the gate stays shut meanwhile, also when a deleter begins and ends a guard of its own.
   void end(cell& c) noexcept {
     scheme_.leave(c.local);
-    if (!SPOLIA_FAULT("domain.absent_while_freeing")) ++c.present;
-    release_.step(c.release, std::exchange(c.retired_now, 0U));
-    if (!SPOLIA_FAULT("domain.absent_while_freeing")) --c.present;
+    if (release_.backlog(c.release) != 0) {
+      if (!SPOLIA_FAULT("domain.absent_while_freeing")) ++c.present;
+      release_.step(c.release, c.retired_now);
+      if (!SPOLIA_FAULT("domain.absent_while_freeing")) --c.present;
+    }
+    c.retired_now = 0;
     c.gate.go(c.present);
   }
 

@@ -25,11 +25,15 @@ struct alignas(cache_line) alignas(typename Scheme::local) domain_cell {
   /// neighbour.
   static constexpr std::uint32_t chores_every = scheme_keeps_pace ? 32 : 1024;
 
+  /// What a guard adds to `present` when it begins, for good.
+  static constexpr biased_gate::word one_guard = biased_gate::word{1} << biased_gate::level_bits;
+
   std::uint32_t depth = 0;                 // guards alive; touched by the owner only
   std::uint32_t countdown = chores_every;  // to the next chores; the owner's
-  std::uint32_t present = 0;               // presences alive; the owner's
-  std::uint32_t retired_now = 0;           // blocks retired under the current outermost guard
-  bool in_tick = false;  // a deleter that runs in a tick must not start another one
+  /// Presences alive, and above them the outermost guards begun so far; the owner's.
+  biased_gate::word present = 0;
+  std::uint32_t retired_now = 0;  // blocks retired under the current outermost guard
+  bool in_tick = false;           // a deleter that runs in a tick must not start another one
   /// The scheme need not ask for threads whose gate is parked. A cell that no thread has used is.
   static constexpr bool scheme_parks = requires(Scheme s, typename Scheme::local l) { s.park(l); };
   biased_gate gate{scheme_parks};
@@ -46,6 +50,11 @@ struct alignas(cache_line) alignas(typename Scheme::local) domain_cell {
   atomic<std::uint64_t> inflow_seen{0};     // by the last visitor
   atomic<std::uint64_t> inflow_emptied{0};  // when a visitor took everything
 
+  /// The outermost guard that is alive, or was when its thread was present last; 0: not present.
+  std::uint64_t guard_seen() const noexcept {
+    const biased_gate::word said = gate.said();
+    return said % one_guard == 0 ? 0 : said / one_guard;
+  }
   std::uint64_t inflow() const noexcept { return retired_blocks.value() + adopted_blocks.value(); }
 };
 

@@ -76,7 +76,7 @@ class token : public detail::region_reads {
       .bound = "none if a thread stalls inside a guard"};
 
   struct options {
-    std::uint32_t tick_every = 32;  ///< operations between two looks at the token
+    std::uint32_t tick_every = 64;  ///< operations between two looks at the token
     /// Blocks that a thread lets wait before it moves a stuck token. Where there are many threads,
     /// more: so much again for every 32, so that the membarriers that each suffers stay few.
     std::uint32_t patience = 1024;
