@@ -34,6 +34,10 @@ set(SPOLIA_HEADERS
     include/spolia/map/detail/avl_balance.hpp
     include/spolia/map/detail/avl_nodes.hpp
     include/spolia/map/detail/avl_tree.hpp
+    include/spolia/map/detail/chromatic_audit.hpp
+    include/spolia/map/detail/chromatic_nodes.hpp
+    include/spolia/map/detail/chromatic_steps.hpp
+    include/spolia/map/detail/chromatic_tree.hpp
     include/spolia/map/detail/external_bst_audit.hpp
     include/spolia/map/detail/external_bst_tree.hpp
     include/spolia/map/detail/face.hpp
@@ -41,10 +45,12 @@ set(SPOLIA_HEADERS
     include/spolia/map/detail/list_chain.hpp
     include/spolia/map/detail/scan.hpp
     include/spolia/map/detail/scx.hpp
+    include/spolia/map/detail/tree_pairs.hpp
     include/spolia/map/external_bst.hpp
     include/spolia/map/list.hpp
     include/spolia/map/marked_ptr.hpp
     include/spolia/map/size_counter.hpp
+    include/spolia/map/snapshot_tree.hpp
     include/spolia/rcu.hpp
     include/spolia/reclaim.hpp
     include/spolia/reclaim/allocator_resource.hpp
