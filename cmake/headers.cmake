@@ -34,6 +34,10 @@ set(SPOLIA_HEADERS
     include/spolia/map/detail/avl_balance.hpp
     include/spolia/map/detail/avl_nodes.hpp
     include/spolia/map/detail/avl_tree.hpp
+    include/spolia/map/detail/chromatic_audit.hpp
+    include/spolia/map/detail/chromatic_nodes.hpp
+    include/spolia/map/detail/chromatic_steps.hpp
+    include/spolia/map/detail/chromatic_tree.hpp
     include/spolia/map/detail/external_bst_audit.hpp
     include/spolia/map/detail/external_bst_tree.hpp
     include/spolia/map/detail/face.hpp
@@ -41,10 +45,12 @@ set(SPOLIA_HEADERS
     include/spolia/map/detail/list_chain.hpp
     include/spolia/map/detail/scan.hpp
     include/spolia/map/detail/scx.hpp
+    include/spolia/map/detail/tree_pairs.hpp
     include/spolia/map/external_bst.hpp
     include/spolia/map/list.hpp
     include/spolia/map/marked_ptr.hpp
     include/spolia/map/size_counter.hpp
+    include/spolia/map/snapshot_tree.hpp
     include/spolia/rcu.hpp
     include/spolia/reclaim.hpp
     include/spolia/reclaim/allocator_resource.hpp
@@ -94,6 +100,7 @@ set(SPOLIA_HEADERS
     include/spolia/standard.hpp
     include/spolia/version.hpp
     include/spolia/version/concepts.hpp
+    include/spolia/version/detail/any_version.hpp
     include/spolia/version/detail/chain.hpp
     include/spolia/version/detail/collector_base.hpp
     include/spolia/version/detail/list_queue.hpp
@@ -102,6 +109,8 @@ set(SPOLIA_HEADERS
     include/spolia/version/epoch.hpp
     include/spolia/version/list_pdl.hpp
     include/spolia/version/list_ssl.hpp
+    include/spolia/version/owned_field.hpp
+    include/spolia/version/owner.hpp
     include/spolia/version/range_tracker.hpp
     include/spolia/version/scan_board.hpp
     include/spolia/version/sl_rt.hpp

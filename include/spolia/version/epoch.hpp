@@ -45,6 +45,7 @@ class epoch_list : private version_chain<epoch_version<Domain>> {
   using node = epoch_version<Domain>;
   explicit epoch_list(node* first) noexcept : chain(first) {}
   using chain::find;
+  using chain::finish_append;
   using chain::head;
   using chain::release;
   bool try_append(node* x, node* y) noexcept { return this->advance(x, y); }
@@ -90,14 +91,15 @@ class epoch_collector final
     this->abandon([this](version& v) { v.destroy_in(this->nodes()); });
   }
   /// What is left of the head was tracked.
-  void clear(list& l) noexcept {
-    if (version* const v = l.release()) v->destroy_in(this->nodes());
+  template <class F>
+  static void each_left(const list& l, F&& f) noexcept {
+    if (version* const v = l.head()) f(*v);
   }
 
   void look(scan_times& found) const { this->time().watermark(found); }
   bool expire(version& v, figures& mine) noexcept {
     auto g = this->nodes().enter();
-    base::retire(v, g, mine);
+    base::finish(v, g, mine);
     return true;
   }
 };

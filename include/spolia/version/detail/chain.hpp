@@ -44,6 +44,9 @@ class version_chain {
     return x;
   }
 
+  /// After a try_append that another thread may have made: for lists that have more to do then.
+  static void finish_append(Node*, Node*) noexcept {}
+
   /// Calls f(version) from the newest to the oldest that is linked; stops when f returns false.
   template <class F>
   void for_each(F&& f) const {
