@@ -30,6 +30,8 @@ set(SPOLIA_HEADERS
     include/spolia/map/detail/abtree_search.hpp
     include/spolia/map/detail/abtree_steps.hpp
     include/spolia/map/detail/attempts.hpp
+    include/spolia/map/detail/bucket.hpp
+    include/spolia/map/detail/bucket_table.hpp
     include/spolia/map/detail/avl_audit.hpp
     include/spolia/map/detail/avl_balance.hpp
     include/spolia/map/detail/avl_nodes.hpp
@@ -38,13 +40,17 @@ set(SPOLIA_HEADERS
     include/spolia/map/detail/external_bst_tree.hpp
     include/spolia/map/detail/face.hpp
     include/spolia/map/detail/fresh.hpp
+    include/spolia/map/detail/kept_pair.hpp
     include/spolia/map/detail/list_chain.hpp
     include/spolia/map/detail/scan.hpp
     include/spolia/map/detail/scx.hpp
+    include/spolia/map/detail/snapshot_hash_core.hpp
+    include/spolia/map/detail/snapshot_pairs.hpp
     include/spolia/map/external_bst.hpp
     include/spolia/map/list.hpp
     include/spolia/map/marked_ptr.hpp
     include/spolia/map/size_counter.hpp
+    include/spolia/map/snapshot_hash.hpp
     include/spolia/rcu.hpp
     include/spolia/reclaim.hpp
     include/spolia/reclaim/allocator_resource.hpp

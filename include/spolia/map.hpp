@@ -7,3 +7,4 @@
 #include <spolia/map/concepts.hpp>
 #include <spolia/map/external_bst.hpp>
 #include <spolia/map/list.hpp>
+#include <spolia/map/snapshot_hash.hpp>

@@ -3,6 +3,7 @@
 // traffic with the range tracker.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <stdexcept>
@@ -26,6 +27,8 @@ struct any_version : Domain::header, tracked {
   /// Retires the version, or ends one that nobody can see.
   virtual void retire_by(typename Domain::guard& g) noexcept = 0;
   virtual void destroy_in(Domain& nodes) noexcept = 0;
+  /// What it takes, for accounting.
+  [[nodiscard]] virtual std::size_t bytes() const noexcept = 0;
 
  protected:
   ~any_version() = default;
