@@ -30,7 +30,8 @@
 //              growth since then, O(log growth) at most buckets more. An update copies one bucket,
 //              2 pairs on average, into one block. The update that opens the next level makes as
 //              many words as there are buckets.
-// Progress:    find, contains, visit and what looks at snapshots: wait-free, but for buckets divided
+// Progress:    find, contains, visit and what looks at snapshots: wait-free, but for buckets
+// divided
 //              meanwhile. Updates: lock-free. Both besides the collector's upkeep.
 // Bound:       a version for each bucket that has begun, 2^levels at most, and what the collector
 //              promises besides. The table does not shrink.
@@ -111,8 +112,8 @@ class snapshot_hash {
 
   /// And in a domain that it shares with others, which must outlive it, too. Destructors of keys
   /// and values may then run when the map is gone.
-  snapshot_hash(domain_type& shared, timeline_type& time, const options& o = {},
-                Hash hash = Hash(), Equal equal = Equal())
+  snapshot_hash(domain_type& shared, timeline_type& time, const options& o = {}, Hash hash = Hash(),
+                Equal equal = Equal())
       : collector_(shared, time, o.collector),
         core_(collector_, checked(o), std::move(hash), std::move(equal)) {}
 
@@ -237,8 +238,8 @@ class snapshot_hash {
     return sum;
   }
 
-  /// All pairs, in no order, each a std::pair<const Key&, const Value&>: a forward range that may be
-  /// held as long as one likes, since it holds the snapshot and no guard. Each step may throw
+  /// All pairs, in no order, each a std::pair<const Key&, const Value&>: a forward range that may
+  /// be held as long as one likes, since it holds the snapshot and no guard. Each step may throw
   /// std::bad_alloc if it is a thread's first.
   auto all(const snapshot& then) const {
     return detail::snapshot_pairs<core_type>(core_, mine(then) ? then.clone() : snapshot::none());

@@ -56,8 +56,7 @@ class sized_bucket final : public bucket<Pair, Collector> {
   using domain_type = typename Collector::domain_type;
 
  public:
-  explicit sized_bucket(std::uint32_t bits) noexcept
-      : bucket<Pair, Collector>(bits, &room_) {}
+  explicit sized_bucket(std::uint32_t bits) noexcept : bucket<Pair, Collector>(bits, &room_) {}
   ~sized_bucket() { this->clear(); }
   void retire_by(typename domain_type::guard& g) noexcept override { g.retire(this); }
   void destroy_in(domain_type& nodes) noexcept override { nodes.destroy(this); }

@@ -7,8 +7,8 @@
 //                 user's is ever copied, so types that can only be moved will do
 //
 // Both: make(hash, key, value), key(), value(), has_hash(h) (false: the hashes differ for certain),
-// hash_by(f) (the hash, by f(key) if it is not stored), extra_bytes (of a block beside the version),
-// and copies that never fail.
+// hash_by(f) (the hash, by f(key) if it is not stored), extra_bytes (of a block beside the
+// version), and copies that never fail.
 #pragma once
 
 #include <cstddef>

@@ -90,6 +90,16 @@ class snapshot_hash_core {
     return std::uint64_t{1} << top_level(then);
   }
 
+  /// Ends everything, and closes the collector: nobody uses the table any more. Threads lost in a
+  /// fork may have left divisions half done.
+  void clear() noexcept {
+    for (std::uint64_t i = 0; i < table_.size(); ++i) {
+      if (version* const v = settled(table_[i])) finish_division(*v, i);
+    }
+    collector_.close();
+    for (std::uint64_t i = 0; i < table_.size(); ++i) collector_.clear(table_[i]);
+  }
+
   [[nodiscard]] std::size_t size_approx() const noexcept { return size_.approx(); }
   [[nodiscard]] std::uint64_t buckets() const noexcept { return table_.size(); }
   [[nodiscard]] Collector& collector() const noexcept { return collector_; }
@@ -303,15 +313,6 @@ class snapshot_hash_core {
       table_.open_after(l, time().now());
     } catch (const std::bad_alloc&) {
     }
-  }
-
-  /// Nobody uses the table any more. Threads lost in a fork may have left divisions half done.
-  void clear() noexcept {
-    for (std::uint64_t i = 0; i < table_.size(); ++i) {
-      if (version* const v = settled(table_[i])) finish_division(*v, i);
-    }
-    collector_.close();
-    for (std::uint64_t i = 0; i < table_.size(); ++i) collector_.clear(table_[i]);
   }
 
 #if defined(SPOLIA_MODEL)

@@ -71,9 +71,7 @@ class snapshot_pairs : public std::ranges::view_interface<snapshot_pairs<Core>> 
       return before;
     }
     /// Of iterators of one range.
-    friend bool operator==(const iterator& a, const iterator& b) noexcept {
-      return a.at_ == b.at_;
-    }
+    friend bool operator==(const iterator& a, const iterator& b) noexcept { return a.at_ == b.at_; }
     friend bool operator==(const iterator& a, std::default_sentinel_t) noexcept {
       return a.at_ == nullptr;
     }
@@ -93,8 +91,7 @@ class snapshot_pairs : public std::ranges::view_interface<snapshot_pairs<Core>> 
     const pair* end_ = nullptr;
   };
 
-  snapshot_pairs(const Core& core, snapshot then) noexcept
-      : core_(&core), then_(std::move(then)) {}
+  snapshot_pairs(const Core& core, snapshot then) noexcept : core_(&core), then_(std::move(then)) {}
 
   /// An empty snapshot sees nothing. Iterators stay right while the snapshot, or a clone, lives.
   [[nodiscard]] iterator begin() const {
