@@ -30,12 +30,12 @@ set(SPOLIA_HEADERS
     include/spolia/map/detail/abtree_search.hpp
     include/spolia/map/detail/abtree_steps.hpp
     include/spolia/map/detail/attempts.hpp
-    include/spolia/map/detail/bucket.hpp
-    include/spolia/map/detail/bucket_table.hpp
     include/spolia/map/detail/avl_audit.hpp
     include/spolia/map/detail/avl_balance.hpp
     include/spolia/map/detail/avl_nodes.hpp
     include/spolia/map/detail/avl_tree.hpp
+    include/spolia/map/detail/bucket.hpp
+    include/spolia/map/detail/bucket_table.hpp
     include/spolia/map/detail/external_bst_audit.hpp
     include/spolia/map/detail/external_bst_tree.hpp
     include/spolia/map/detail/face.hpp
@@ -105,6 +105,7 @@ set(SPOLIA_HEADERS
     include/spolia/version/detail/short_lock.hpp
     include/spolia/version/dl_rt.hpp
     include/spolia/version/epoch.hpp
+    include/spolia/version/holdings.hpp
     include/spolia/version/list_pdl.hpp
     include/spolia/version/list_ssl.hpp
     include/spolia/version/range_tracker.hpp

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -184,6 +185,70 @@ TYPED_TEST(snapshot_hash_of, a_held_snapshot_costs_what_it_sees) {
     EXPECT_GE(m.stats().held(), updates);
   }
   EXPECT_EQ(*m.find(held, 5), 0U);
+}
+
+TYPED_TEST(snapshot_hash_of, accounts_for_what_snapshots_hold) {
+  typename TestFixture::numbers m(
+      this->time, {.buckets = 128, .load = 8, .collector = eager_options<TypeParam>()});
+  for (std::uint64_t k = 0; k < 100; ++k) m.insert(k, 0);
+  const auto changed = [&](std::uint64_t first, std::uint64_t end) {
+    for (std::uint64_t k = first; k < end; ++k) m.insert_or_assign(k, k);
+  };
+  m.collect();
+  holdings none = m.account();
+  EXPECT_EQ(none.current, 128U);
+  EXPECT_GE(none.current_bytes, 128U * 64);
+  EXPECT_EQ(none.needed, 0U);
+  EXPECT_TRUE(none.snapshots.empty());
+
+  std::optional<snapshot> early(std::in_place, this->time, "early");
+  const snapshot twin(this->time, "twin");  // nothing changes between the two
+  changed(0, 50);
+  const snapshot late(this->time, "late");
+  changed(0, 100);
+  changed(0, 100);
+  holdings all = m.account();
+  ASSERT_EQ(all.snapshots.size(), 3U);
+  EXPECT_NE(all.snapshots[0].label, all.snapshots[1].label);  // may have the same time
+  EXPECT_STREQ(all.snapshots[2].label, "late");
+  EXPECT_GT(all.snapshots[0].age.count(), 0);
+  EXPECT_EQ(all.snapshots[0].versions, all.snapshots[1].versions);
+  EXPECT_EQ(all.snapshots[0].versions_alone, 0U);
+  EXPECT_GT(all.snapshots[2].versions_alone, 0U);
+  EXPECT_LE(all.snapshots[2].versions_alone, all.snapshots[2].versions);
+  EXPECT_GT(all.snapshots[0].bytes, all.snapshots[0].versions * 64);
+  EXPECT_LE(all.needed, all.snapshots[0].versions + all.snapshots[2].versions);
+  EXPECT_GE(all.needed, all.snapshots[2].versions);
+  early.reset();
+  all = m.account();
+  ASSERT_EQ(all.snapshots.size(), 2U);
+  EXPECT_GT(all.snapshots[0].versions_alone, 0U);
+  if (TypeParam::info.collects_between) {
+    EXPECT_LE(m.stats().held(), all.needed + all.obsolete);
+  }
+}
+
+TYPED_TEST(snapshot_hash_of, tells_of_snapshots_past_their_limits) {
+  using namespace std::chrono_literals;
+  std::vector<std::string> told;
+  const auto tell = [&](const snapshot_holding& s) { told.emplace_back(s.label); };
+  typename TestFixture::numbers::options by_age;
+  by_age.limits = {.age = 1ns, .passed = tell, .every = 1ns};
+  typename TestFixture::numbers::options by_bytes;
+  by_bytes.limits = {.bytes = 1000, .passed = tell, .every = 0ns};
+  typename TestFixture::numbers old(this->time, by_age);
+  typename TestFixture::numbers large(this->time, by_bytes);
+  for (std::uint64_t k = 0; k < 100; ++k) large.insert(k, k);
+  old.insert(1, 1);
+  EXPECT_TRUE(told.empty());
+  const snapshot then(this->time, "held");
+  old.insert(2, 2);
+  EXPECT_EQ(told, (std::vector<std::string>{"held"}));
+  EXPECT_EQ(large.check_snapshots(), 0U);
+  for (std::uint64_t k = 0; k < 100; ++k) large.erase(k);
+  EXPECT_EQ(told.size(), 1U);
+  EXPECT_EQ(large.check_snapshots(), 1U);
+  EXPECT_EQ(told, (std::vector<std::string>{"held", "held"}));
 }
 
 TYPED_TEST(snapshot_hash_of, pairs_end_once) {

@@ -56,6 +56,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <new>
 #include <optional>
 #include <ranges>
 #include <stdexcept>
@@ -68,6 +69,7 @@
 #include <spolia/base/threads.hpp>
 #include <spolia/map/detail/snapshot_hash_core.hpp>
 #include <spolia/map/detail/snapshot_pairs.hpp>
+#include <spolia/version/holdings.hpp>
 #include <spolia/version/sl_rt.hpp>
 #include <spolia/version/snapshot.hpp>
 
@@ -94,6 +96,7 @@ class snapshot_hash {
     std::uint64_t buckets = 16;  ///< to begin with; rounded up to a power of two
     std::uint32_t load = 2;      ///< pairs a bucket, on average, when the table doubles
     typename Collector::options collector{};
+    snapshot_limits limits{};  ///< of snapshots; holdings.hpp
   };
 
   /// An empty map on the process's timeline, with a domain and a collector of its own: a snapshot
@@ -108,14 +111,20 @@ class snapshot_hash {
                          Equal equal = Equal())
       : own_(std::make_unique<domain_type>()),
         collector_(*own_, time, o.collector),
-        core_(collector_, checked(o), std::move(hash), std::move(equal)) {}
+        core_(collector_, checked(o), std::move(hash), std::move(equal)),
+        limits_(o.limits) {
+    start_looks();
+  }
 
   /// And in a domain that it shares with others, which must outlive it, too. Destructors of keys
   /// and values may then run when the map is gone.
   snapshot_hash(domain_type& shared, timeline_type& time, const options& o = {}, Hash hash = Hash(),
                 Equal equal = Equal())
       : collector_(shared, time, o.collector),
-        core_(collector_, checked(o), std::move(hash), std::move(equal)) {}
+        core_(collector_, checked(o), std::move(hash), std::move(equal)),
+        limits_(o.limits) {
+    start_looks();
+  }
 
   snapshot_hash(const snapshot_hash&) = delete;
   snapshot_hash& operator=(const snapshot_hash&) = delete;
@@ -130,28 +139,28 @@ class snapshot_hash {
   template <class V = Value>
     requires std::constructible_from<Value, V>
   bool insert(const Key& key, V&& value) {
-    return core_.template put<false>(key, std::forward<V>(value));
+    return watched(core_.template put<false>(key, std::forward<V>(value)));
   }
   template <class V = Value>
     requires std::constructible_from<Value, V>
   bool insert(Key&& key, V&& value) {
-    return core_.template put<false>(std::move(key), std::forward<V>(value));
+    return watched(core_.template put<false>(std::move(key), std::forward<V>(value)));
   }
 
   /// True if `key` was absent; false if its value was replaced. Either way it now maps to `value`.
   template <class V = Value>
     requires std::constructible_from<Value, V>
   bool insert_or_assign(const Key& key, V&& value) {
-    return core_.template put<true>(key, std::forward<V>(value));
+    return watched(core_.template put<true>(key, std::forward<V>(value)));
   }
   template <class V = Value>
     requires std::constructible_from<Value, V>
   bool insert_or_assign(Key&& key, V&& value) {
-    return core_.template put<true>(std::move(key), std::forward<V>(value));
+    return watched(core_.template put<true>(std::move(key), std::forward<V>(value)));
   }
 
   /// True if `key` was present and is no more.
-  bool erase(const Key& key) { return core_.erase(key); }
+  bool erase(const Key& key) { return watched(core_.erase(key)); }
 
   /// A copy of the value that `key` maps to.
   std::optional<Value> find(const Key& key) const
@@ -249,6 +258,23 @@ class snapshot_hash {
 
   /// Lets go of what no snapshot needs and updates have not come to yet: for idle times.
   void collect() { collector_.collect(); }
+  /// Which versions there are, and which snapshots hold them: see holdings.hpp. Takes as long as
+  /// there are versions, and collects. May throw std::bad_alloc.
+  [[nodiscard]] holdings account() { return core_.account(); }
+  /// Tells options::limits of the snapshots that are past them; returns how many. Updates do that
+  /// from time to time. May throw std::bad_alloc.
+  std::size_t check_snapshots() {
+    if (!limits_.any()) return 0;
+    std::size_t past = 0;
+    for (const snapshot_holding& s :
+         limits_.bytes == 0 ? detail::snapshots_in(time().living()) : account().snapshots) {
+      const bool old = limits_.age.count() != 0 && s.age > limits_.age;
+      if (!old && (limits_.bytes == 0 || s.bytes <= limits_.bytes)) continue;
+      limits_.passed(s);
+      ++past;
+    }
+    return past;
+  }
   /// Versions that were overwritten, and of these handed to the domain.
   collector_stats stats() const noexcept { return collector_.stats(); }
 
@@ -264,6 +290,20 @@ class snapshot_hash {
     return {.base = base, .load = o.load};
   }
 
+  void start_looks() {
+    if (limits_.any()) looks_.emplace(limits_.every);
+  }
+  /// After an update.
+  bool watched(bool changed) noexcept {
+    if (looks_ && looks_->due()) {
+      try {
+        check_snapshots();
+      } catch (const std::bad_alloc&) {  // then at the next look
+      }
+    }
+    return changed;
+  }
+
   bool mine(const snapshot& then) const noexcept {
     if (then.belongs_to(time())) return true;
     if (SPOLIA_CHECKS) misuse::report("a snapshot of another timeline", threads::number());
@@ -272,7 +312,9 @@ class snapshot_hash {
 
   std::unique_ptr<domain_type> own_;
   mutable Collector collector_;
-  core_type core_;  // goes first: it closes the collector
+  core_type core_;  // goes before: it closes the collector
+  const snapshot_limits limits_;
+  std::optional<detail::look_timer> looks_;
 };
 
 }  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -64,6 +64,10 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 
 class range_tracker : private threads::listener {
+  struct no_matter {
+    void operator()(const tracked*) const noexcept {}
+  };
+
  public:
   struct options {
     std::uint32_t batch = 0;         ///< B; 0: P log P, but not less than the next
@@ -101,9 +105,10 @@ class range_tracker : private threads::listener {
   void work(cell& me, Look&& look, Expire&& expire) noexcept;
 
   /// Looks at everything that can be reached: all but what belongs to threads in the midst of a
-  /// call. Outside of guards.
-  template <class Look, class Expire>
-  void collect(cell& me, Look&& look, Expire&& expire) noexcept;
+  /// call. Outside of guards. Calls kept(tracked*) for each version that stays; it must not use the
+  /// tracker.
+  template <class Look, class Expire, class Kept = no_matter>
+  void collect(cell& me, Look&& look, Expire&& expire, Kept&& kept = {}) noexcept;
 
   /// Nobody uses the tracker any more: gives up all versions, by f(tracked*). Threads that have
   /// used it may end at the same time.
@@ -128,8 +133,8 @@ class range_tracker : private threads::listener {
   void flush(cell& me, Look& look) noexcept;
   template <class Look>
   static void look_around(cell& me, Look& look) noexcept;
-  template <class Expire>
-  void step(cell& me, Expire& expire) noexcept;
+  template <class Expire, class Kept>
+  void step(cell& me, Expire& expire, Kept& kept) noexcept;
   void keep(cell& me, tracked* t) noexcept;
   void end_job(cell& me) noexcept;
   void give_up(cell& c) noexcept;
@@ -222,9 +227,11 @@ void range_tracker::work(cell& me, Look&& look, Expire&& expire) noexcept {
   const presence here(me);
   if (me.busy) return;
   me.busy = true;
-  for (std::uint32_t n = 0; n < options_.steps && me.job; ++n) step(me, expire);
+  no_matter kept;
+  for (std::uint32_t n = 0; n < options_.steps && me.job; ++n) step(me, expire, kept);
   if (me.fresh.count() >= batch()) {
-    while (me.job) step(me, expire);  // only if B has shrunk, or lists of ended threads were long
+    while (me.job)
+      step(me, expire, kept);  // only if B has shrunk, or lists of ended threads were long
     flush(me, look);
   }
   me.busy = false;
@@ -250,14 +257,16 @@ void range_tracker::look_around(cell& me, Look& look) noexcept {
   }
 }
 
-template <class Expire>
-void range_tracker::step(cell& me, Expire& expire) noexcept {
+template <class Expire, class Kept>
+void range_tracker::step(cell& me, Expire& expire, Kept& kept) noexcept {
   tracked* const t = me.take();
   if (t == nullptr) return end_job(me);
-  if (me.needed(t)) return keep(me, t);
-  me.gone.add(1);
-  if (expire(t)) return;
-  me.entered.add(1);
+  if (!me.needed(t)) {
+    me.gone.add(1);
+    if (expire(t)) return;
+    me.entered.add(1);
+  }
+  kept(t);  // while it is ours
   keep(me, t);
 }
 
@@ -283,8 +292,8 @@ inline void range_tracker::give_up(cell& c) noexcept {
   c.job = false;
 }
 
-template <class Look, class Expire>
-void range_tracker::collect(cell& me, Look&& look, Expire&& expire) noexcept {
+template <class Look, class Expire, class Kept>
+void range_tracker::collect(cell& me, Look&& look, Expire&& expire, Kept&& kept) noexcept {
   const presence here(me);
   if (me.busy) return;
   me.busy = true;
@@ -299,7 +308,7 @@ void range_tracker::collect(cell& me, Look&& look, Expire&& expire) noexcept {
     list = list->next_list.read();  // before its versions may end
     me.passed = 0;
     me.job = true;
-    while (me.job) step(me, expire);
+    while (me.job) step(me, expire, kept);
   }
   me.busy = false;
 }

@@ -39,7 +39,7 @@ class snapshot {
   explicit snapshot(Timeline& time, const char* label = nullptr)
       : shared_(::new(memory::allocate(sizeof(shared), alignof(shared))) shared(&time)) {
     try {
-      shared_->ticket = time.announce(label);
+      shared_->ticket = time.announce(label == nullptr ? unnamed : label);
     } catch (...) {
       end(shared_);
       throw;
@@ -97,6 +97,9 @@ class snapshot {
     census::ticket ticket;
     atomic<std::uint64_t> holders{1};
   };
+
+  /// The census notes the time of those only that have a label.
+  static constexpr const char* unnamed = "snapshot";
 
   explicit snapshot(shared* s) noexcept : shared_(s) {}
 

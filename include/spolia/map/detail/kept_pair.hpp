@@ -43,7 +43,8 @@ class inline_pair {
 
  private:
   template <class K, class V>
-  inline_pair(K&& key, V&& value) : key_(std::forward<K>(key)), value_(std::forward<V>(value)) {}
+  inline_pair(K&& key, V&& value)
+      : key_(std::forward<K>(key)), value_(Value(std::forward<V>(value))) {}
 
   Key key_;
   Value value_;
@@ -54,7 +55,7 @@ class boxed_pair {
   struct box {
     template <class K, class V>
     box(std::uint64_t h, K&& k, V&& v)
-        : hash(h), key(std::forward<K>(k)), value(std::forward<V>(v)) {}
+        : hash(h), key(std::forward<K>(k)), value(Value(std::forward<V>(v))) {}
     atomic<std::uint64_t> holders{1};
     const std::uint64_t hash;
     const Key key;

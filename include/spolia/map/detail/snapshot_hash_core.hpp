@@ -17,6 +17,7 @@
 #include <spolia/map/detail/kept_pair.hpp>
 #include <spolia/map/size_counter.hpp>
 #include <spolia/version/concepts.hpp>
+#include <spolia/version/holdings.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail {
@@ -98,6 +99,28 @@ class snapshot_hash_core {
     }
     collector_.close();
     for (std::uint64_t i = 0; i < table_.size(); ++i) collector_.clear(table_[i]);
+  }
+
+  /// Who holds how much; see holdings.hpp. Throws std::bad_alloc.
+  [[nodiscard]] holdings account() {
+    holdings all;
+    const std::uint64_t held = collector_.stats().held();
+    holdings_sum sum(time().living());
+    if constexpr (Collector::info.reaches_idle_lists) {
+      collector_.audit([&](const auto& v) {
+        // relaxed: it has ended, so its stamp was set before.
+        sum.add(v.since.load_relaxed(), v.until.read(), v.bytes());
+      });
+      add_current(all, [](const version&) {});
+    } else {
+      add_current(all, [&](const version& newest) { add_older(sum, newest); });
+    }
+    sum.finish(all);
+    all.obsolete = held > all.needed ? held - all.needed : 0;
+    const auto waiting = nodes().stats();
+    all.waiting = waiting.garbage();
+    all.waiting_bytes = waiting.garbage_bytes();
+    return all;
   }
 
   [[nodiscard]] std::size_t size_approx() const noexcept { return size_.approx(); }
@@ -191,6 +214,32 @@ class snapshot_hash_core {
       if (head == nullptr) continue;
       if (covers(*head, i, h) || SPOLIA_FAULT("hash.wrong_half")) return {i, head};
       l = table_.level() + 1;  // it was divided meanwhile
+    }
+  }
+
+  /// Counts the newest versions, and calls f(version) for each, in short sessions.
+  template <class F>
+  void add_current(holdings& all, F&& f) const {
+    for (std::uint64_t i = 0; i < table_.size();) {
+      session s = collector_.enter();
+      for (const std::uint64_t end = std::min(i + 32, table_.size()); i < end; ++i) {
+        const version* const v = head_of(s, i);
+        if (v == nullptr) continue;
+        ++all.current;
+        all.current_bytes += v->bytes();
+        f(*v);
+      }
+    }
+  }
+  /// For collectors that track nothing: what is linked, under the caller's session.
+  static void add_older(holdings_sum& sum, const version& newest) noexcept {
+    // relaxed, all but the pointers: stamps are set before a version is passed.
+    std::uint64_t until = newest.since.load_relaxed();
+    // acquire, both ← where lists are made and cut: the version named is constructed.
+    for (const auto* v = newest.left.load_acquire(); v != nullptr; v = v->left.load_acquire()) {
+      const std::uint64_t since = v->since.load_relaxed();
+      sum.add(since, until, v->bytes());
+      until = since;
     }
   }
 

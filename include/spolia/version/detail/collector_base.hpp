@@ -27,8 +27,8 @@ struct any_version : Domain::header, tracked {
   /// Retires the version, or ends one that nobody can see.
   virtual void retire_by(typename Domain::guard& g) noexcept = 0;
   virtual void destroy_in(Domain& nodes) noexcept = 0;
-  /// What it takes, for accounting.
-  [[nodiscard]] virtual std::size_t bytes() const noexcept = 0;
+  /// What it takes, for accounting; 0: it does not say.
+  [[nodiscard]] virtual std::size_t bytes() const noexcept { return 0; }
 
  protected:
   ~any_version() = default;
@@ -138,9 +138,16 @@ class tracking_collector : public collector_sessions<Self, Domain, Timeline> {
 
   /// Unlinks and retires all that is obsolete and can be reached; outside of sessions.
   void collect() {
+    audit([](const any_version<Domain>&) {});
+  }
+  /// The same, and calls f(version) for each ended version that stays and was reached; f must not
+  /// use the collector.
+  template <class F>
+  void audit(F&& f) {
     figures& mine = this->my_figures();
     static_cast<void>(this->nodes().enter());  // so that later guards of this thread cannot fail
-    tracker_.collect(tracker_.mine(), looker(), expirer(mine));
+    tracker_.collect(tracker_.mine(), looker(), expirer(mine),
+                     [&](const tracked* t) { f(static_cast<const any_version<Domain>&>(*t)); });
   }
 
   void upkeep(figures& mine) noexcept { tracker_.work(tracker_.mine(), looker(), expirer(mine)); }
