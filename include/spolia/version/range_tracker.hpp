@@ -133,10 +133,16 @@ class range_tracker : private threads::listener {
   void flush(cell& me, Look& look) noexcept;
   template <class Look>
   static void look_around(cell& me, Look& look) noexcept;
-  template <class Expire, class Kept>
-  void step(cell& me, Expire& expire, Kept& kept) noexcept;
-  void keep(cell& me, tracked* t) noexcept;
-  void end_job(cell& me) noexcept;
+  template <class Expire, class Put>
+  void step(cell& me, Expire& expire, Put&& put) noexcept;
+  template <class Put>
+  void keep(cell& me, tracked* t, Put& put) noexcept;
+  template <class Put>
+  void end_job(cell& me, Put& put) noexcept;
+  /// Where lists of versions that are kept go.
+  auto putter() noexcept {
+    return [this](tracked* list) { queue_.push(list); };
+  }
   void give_up(cell& c) noexcept;
   void stop_listening() noexcept {
     if (std::exchange(listening_, false)) threads::unlisten(*this);
@@ -227,11 +233,10 @@ void range_tracker::work(cell& me, Look&& look, Expire&& expire) noexcept {
   const presence here(me);
   if (me.busy) return;
   me.busy = true;
-  no_matter kept;
-  for (std::uint32_t n = 0; n < options_.steps && me.job; ++n) step(me, expire, kept);
+  for (std::uint32_t n = 0; n < options_.steps && me.job; ++n) step(me, expire, putter());
   if (me.fresh.count() >= batch()) {
     while (me.job)
-      step(me, expire, kept);  // only if B has shrunk, or lists of ended threads were long
+      step(me, expire, putter());  // only if B has shrunk, or lists of ended threads were long
     flush(me, look);
   }
   me.busy = false;
@@ -257,28 +262,28 @@ void range_tracker::look_around(cell& me, Look& look) noexcept {
   }
 }
 
-template <class Expire, class Kept>
-void range_tracker::step(cell& me, Expire& expire, Kept& kept) noexcept {
+template <class Expire, class Put>
+void range_tracker::step(cell& me, Expire& expire, Put&& put) noexcept {
   tracked* const t = me.take();
-  if (t == nullptr) return end_job(me);
-  if (!me.needed(t)) {
-    me.gone.add(1);
-    if (expire(t)) return;
-    me.entered.add(1);
-  }
-  kept(t);  // while it is ours
-  keep(me, t);
+  if (t == nullptr) return end_job(me, put);
+  if (me.needed(t)) return keep(me, t, put);
+  me.gone.add(1);
+  if (expire(t)) return;
+  me.entered.add(1);
+  keep(me, t, put);
 }
 
-inline void range_tracker::keep(cell& me, tracked* t) noexcept {
+template <class Put>
+void range_tracker::keep(cell& me, tracked* t, Put& put) noexcept {
   me.kept.push(t);
-  if (me.kept.count() >= 2 * batch()) queue_.push(me.kept.release());
+  if (me.kept.count() >= 2 * batch()) put(me.kept.release());
 }
 
-inline void range_tracker::end_job(cell& me) noexcept {
+template <class Put>
+void range_tracker::end_job(cell& me, Put& put) noexcept {
   me.job = false;
   if (me.kept.count() > batch()) {
-    queue_.push(me.kept.release());
+    put(me.kept.release());
   } else {
     me.inputs[2].write(me.kept.release());
   }
@@ -303,13 +308,21 @@ void range_tracker::collect(cell& me, Look&& look, Expire&& expire, Kept&& kept)
     return true;
   });
   look_around(me, look);
+  const auto tell = [&](tracked* t) {
+    for (; t != nullptr; t = t->next.read()) kept(t);
+  };
+  const auto put = [&](tracked* some) {
+    tell(some);  // while they are ours
+    queue_.push(some);
+  };
   for (tracked* list = queue_.take_all(); list != nullptr;) {
     me.inputs[0].write(list);
     list = list->next_list.read();  // before its versions may end
     me.passed = 0;
     me.job = true;
-    while (me.job) step(me, expire, kept);
+    while (me.job) step(me, expire, put);
   }
+  tell(me.inputs[2].read());
   me.busy = false;
 }
 
