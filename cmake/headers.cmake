@@ -99,6 +99,7 @@ set(SPOLIA_HEADERS
     include/spolia/standard.hpp
     include/spolia/version.hpp
     include/spolia/version/concepts.hpp
+    include/spolia/version/detail/any_version.hpp
     include/spolia/version/detail/chain.hpp
     include/spolia/version/detail/collector_base.hpp
     include/spolia/version/detail/list_queue.hpp
@@ -108,6 +109,8 @@ set(SPOLIA_HEADERS
     include/spolia/version/holdings.hpp
     include/spolia/version/list_pdl.hpp
     include/spolia/version/list_ssl.hpp
+    include/spolia/version/owned_field.hpp
+    include/spolia/version/owner.hpp
     include/spolia/version/range_tracker.hpp
     include/spolia/version/scan_board.hpp
     include/spolia/version/sl_rt.hpp

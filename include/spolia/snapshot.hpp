@@ -8,6 +8,8 @@
 #include <spolia/version/holdings.hpp>
 #include <spolia/version/list_pdl.hpp>
 #include <spolia/version/list_ssl.hpp>
+#include <spolia/version/owned_field.hpp>
+#include <spolia/version/owner.hpp>
 #include <spolia/version/range_tracker.hpp>
 #include <spolia/version/sl_rt.hpp>
 #include <spolia/version/snapshot.hpp>

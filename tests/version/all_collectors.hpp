@@ -53,6 +53,7 @@ typename Collector::options eager_options() {
     o.steps = 6;
   } else {
     o.scan_period = {};
+    o.owners = {.batch = 8, .steps = 6};
   }
   return o;
 }

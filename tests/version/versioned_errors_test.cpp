@@ -81,7 +81,7 @@ TYPED_TEST(versioned_errors, memory_that_is_missing_changes_nothing) {
       ++value;
     });
     EXPECT_GE(failures, 1U);
-    EXPECT_EQ(value, 1);
+    EXPECT_GE(value, 1);  // more, if it was a scan that had no memory
   }
   EXPECT_EQ(touchy::alive, 0);
 }

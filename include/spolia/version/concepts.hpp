@@ -47,7 +47,8 @@
 //
 // Order of destruction: snapshots that are used, then close() of the collector, then clear() of its
 // lists, then the collector, the domain and the timeline in any order. A list must not go while its
-// collector is open: versions of it may be tracked, and surgery needs their neighbours.
+// collector is open: versions of it may be tracked, and surgery needs their neighbours. Except with
+// its owner, which goes when neither snapshots nor the collector need it: owner.hpp.
 //
 // Exceptions from user types: a value's copy or comparison may throw before the append; then the
 // new version is destroyed and nothing has changed. Destructors must not throw. They run when the
@@ -117,11 +118,15 @@ concept version_collector =
     std::is_base_of_v<tracked, typename C::version> &&
     std::constructible_from<C, typename C::domain_type&, typename C::timeline_type&,
                             typename C::options> &&
-    requires(C c, typename C::session s, typename C::list list, typename C::version* v) {
+    requires(C c, typename C::session s, typename C::list list, typename C::version* v,
+             typename C::owner& owner, void (*each)(typename C::version&)) {
       { c.enter() } -> std::same_as<typename C::session>;
       { C::place(list, *v) } noexcept;
       { c.prepare(s) };
       { c.ended(s, list, v, v) } noexcept;
+      { c.let_go(s, owner) } noexcept;
+      { c.died(s, owner, std::uint64_t{}) } noexcept;
+      { C::each_left(list, each) } noexcept;
       { c.collect() };
       { c.close() } noexcept;
       { c.clear(list) } noexcept;

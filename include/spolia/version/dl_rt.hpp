@@ -62,20 +62,19 @@ class dl_rt final
     const std::uint64_t until = fresh->since.load_relaxed();
     if (old->since.load_relaxed() != until) return this->track(*old, until);
     list::remove(old);
-    base::retire(*old, s.guard(), mine);
+    base::finish(*old, s.guard(), mine);
   }
 
   /// What is tracked is linked, and ends with its list.
   void close() noexcept {
     this->abandon([](version&) {});
   }
-  void clear(list& l) noexcept { this->destroy_linked(l); }
 
   void look(scan_times& found) const { this->time().scan(found); }
   bool expire(version& v, figures& mine) noexcept {
     auto g = this->nodes().enter();
     if (!SPOLIA_FAULT("dl_rt.not_unlinked")) list::remove(&v);
-    base::retire(v, g, mine);
+    base::finish(v, g, mine);
     return true;
   }
 };

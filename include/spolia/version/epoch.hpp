@@ -92,14 +92,15 @@ class epoch_collector final
     this->abandon([this](version& v) { v.destroy_in(this->nodes()); });
   }
   /// What is left of the head was tracked.
-  void clear(list& l) noexcept {
-    if (version* const v = l.release()) v->destroy_in(this->nodes());
+  template <class F>
+  static void each_left(const list& l, F&& f) noexcept {
+    if (version* const v = l.head()) f(*v);
   }
 
   void look(scan_times& found) const { this->time().watermark(found); }
   bool expire(version& v, figures& mine) noexcept {
     auto g = this->nodes().enter();
-    base::retire(v, g, mine);
+    base::finish(v, g, mine);
     return true;
   }
 };

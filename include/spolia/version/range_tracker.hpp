@@ -8,9 +8,10 @@
 //              the two oldest lists out, looks once which times are announced, and goes through the
 //              lists together with the times: both are sorted. What is still needed goes back into
 //              the queue. A queue, so that each version is looked at again and again.
-// Cost:        amortized O(1) a version: at most `steps` versions are looked at in an update, and
-//              once in B updates the census is scanned and sorted, which takes O(P + S log S) with
-//              S announcements; B is P log P, so that this adds a constant while S <= P.
+// Cost:        amortized O(1) a version: for each one that an update ends, at most `steps` are
+//              looked at, and once in B of them the census is scanned and sorted, which takes
+//              O(P + S log S) with S announcements; B is P log P, so that this adds a constant
+//              while S <= P.
 // Progress:    the queue has a lock, taken once in B updates for a few stores, outside of guards.
 // Bound:       with H versions needed at most, at any time so far, and P threads: at most
 //              3 H + 6 P B + 5 B E versions are held, E the threads that have ended. So, with
@@ -72,7 +73,7 @@ class range_tracker : private threads::listener {
   struct options {
     std::uint32_t batch = 0;         ///< B; 0: P log P, but not less than the next
     std::uint32_t least_batch = 64;  ///< so that few threads do not scan all the time
-    std::uint32_t steps = 8;         ///< versions looked at in an update; at least 6
+    std::uint32_t steps = 8;         ///< looked at for each version that has ended; at least 6
   };
 
   /// What is wrong with the numbers, in one sentence; null if nothing.
@@ -186,7 +187,8 @@ class alignas(cache_line) range_tracker::cell {
 
   biased_gate gate;
   std::uint32_t present = 0;
-  bool busy = false;  // expire() may come back to us
+  bool busy = false;              // expire() may come back to us
+  std::uint64_t ended_since = 0;  // deprecated since the last work()
   atomic<bool> used{false};
   tally entered;  // into the tracker, by this thread
   tally gone;     // out of it
@@ -226,6 +228,7 @@ inline void range_tracker::deprecate(cell& me, tracked* t, std::uint64_t until) 
   t->until.write(std::max(until, me.fresh.latest()));
   me.fresh.push(t);
   me.entered.add(1);
+  ++me.ended_since;
 }
 
 template <class Look, class Expire>
@@ -233,10 +236,11 @@ void range_tracker::work(cell& me, Look&& look, Expire&& expire) noexcept {
   const presence here(me);
   if (me.busy) return;
   me.busy = true;
-  for (std::uint32_t n = 0; n < options_.steps && me.job; ++n) step(me, expire, putter());
+  const std::uint64_t ended = std::max<std::uint64_t>(std::exchange(me.ended_since, 0U), 1);
+  for (std::uint64_t n = 0; n < options_.steps * ended && me.job; ++n) step(me, expire, putter());
   if (me.fresh.count() >= batch()) {
-    while (me.job)
-      step(me, expire, putter());  // only if B has shrunk, or lists of ended threads were long
+    // Only if B has shrunk, or lists of ended threads were long.
+    while (me.job) step(me, expire, putter());
     flush(me, look);
   }
   me.busy = false;

@@ -80,7 +80,7 @@ class sl_rt final
     const std::uint64_t until = fresh->since.load_relaxed();
     if (old->since.load_relaxed() == until && board_.latest()->known >= until) {
       compact(l);
-      if (list::is_unlinked(old)) return base::retire(*old, s.guard(), mine);
+      if (list::is_unlinked(old)) return base::finish(*old, s.guard(), mine);
     }
     this->track(*old, until);
   }
@@ -92,7 +92,6 @@ class sl_rt final
     });
     board_.close();
   }
-  void clear(list& l) noexcept { this->destroy_linked(l); }
 
   void look(scan_times& found) {
     auto g = this->nodes().enter();
@@ -107,7 +106,7 @@ class sl_rt final
     if (!list::is_unlinked(&v)) compact(*v.in.read());
     // Another compaction may have cut it off and not said so yet: then later.
     if (!list::is_unlinked(&v)) return false;
-    base::retire(v, g, mine);
+    base::finish(v, g, mine);
     return true;
   }
 

@@ -16,6 +16,9 @@
 // Departures from the paper and its artifact:
 //   D1  The period counts from the last scan by anybody; the artifact's from the thread's own, so
 //       that many threads scan many times in a period.
+//   D2  Nodes that leave their structure (owner.hpp) go through a range tracker, where the artifact
+//       leaves them to Java's collector. When such a node goes, the rest of its lists goes with it;
+//       so ended versions need no holds, and changes hold the node only while they are under way.
 #pragma once
 
 #include <chrono>
@@ -32,8 +35,11 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 
 template <walkable_domain Domain = domain<>, class Timeline = timeline>
-class steam final : public detail::collector_sessions<steam<Domain, Timeline>, Domain, Timeline> {
-  using base = detail::collector_sessions<steam, Domain, Timeline>;
+class steam final
+    : public detail::tracking_collector<steam<Domain, Timeline>,
+                                        ssl_node<detail::any_version<Domain>>, Domain, Timeline> {
+  using base =
+      detail::tracking_collector<steam, ssl_node<detail::any_version<Domain>>, Domain, Timeline>;
 
  public:
   static constexpr collector_info info{.name = "steam",
@@ -46,33 +52,40 @@ class steam final : public detail::collector_sessions<steam<Domain, Timeline>, D
 
   struct options {
     std::chrono::nanoseconds scan_period = std::chrono::milliseconds(1);  ///< 0: at each change
+    range_tracker::options owners{};                                      ///< see D2
   };
   using list = ssl_list<detail::any_version<Domain>>;
-  using version = typename list::node;
   using typename base::figures;
+  using typename base::owner;
   using typename base::session;
+  using typename base::version;
 
   /// Throws std::bad_alloc.
   steam(Domain& nodes, Timeline& time, const options& o = {})
-      : base(nodes, time), options_(o), board_(nodes) {}
+      : base(nodes, time, o.owners), options_(o), board_(nodes) {}
+  ~steam() { close(); }
 
   static void place(list&, version&) noexcept {}
-  void prepare(session& s) { this->note_prepared(s); }
 
-  void ended(session& s, list& l, version*, version*) noexcept {
+  void ended(session& s, list& l, version* old, version*) noexcept {
     figures& mine = base::figures_of(s);
+    owner* const of = old->owner();  // `old` may be cut off
     mine.ended.add(1);
     if (due()) board_.renew(s.guard(), [this](scan_times& found) { this->time().scan(found); });
     board_.compact(
         l, [this](version* head) { this->time().settle(*head); },
         [&](version* v) { base::retire(*v, s.guard(), mine); });
+    if (of != nullptr) base::let_go(*of, s.guard(), mine);
   }
 
-  /// Nothing can be reached but by changing it.
-  void collect() noexcept {}
-  void upkeep(figures&) noexcept {}
-  void close() noexcept { board_.close(); }
-  void clear(list& l) noexcept { this->destroy_linked(l); }
+  void close() noexcept {
+    this->abandon([](version&) {});
+    board_.close();
+  }
+
+  void look(scan_times& found) const { this->time().scan(found); }
+  /// No versions are tracked.
+  static bool expire(version&, figures&) noexcept { return true; }
 
  private:
   /// Whether this thread is to scan now.

@@ -76,6 +76,12 @@ class basic_timeline {
     return When == stamping::on_update ? clock_.tick() : clock_.now();
   }
 
+  /// Not above any stamp that is drawn later: hardware clocks may seem to step back a little.
+  [[nodiscard]] std::uint64_t earliest() const noexcept {
+    const std::uint64_t now = clock_.now();
+    return now - std::min(now, clock_.bound());
+  }
+
   /// The stamp of `v`, which was seen at the head of its list; sets it if nobody has. Any thread
   /// may do this for any other.
   template <class Node>

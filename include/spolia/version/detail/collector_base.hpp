@@ -15,32 +15,24 @@
 #include <spolia/base/threads.hpp>
 #include <spolia/reclaim/domain.hpp>
 #include <spolia/version/concepts.hpp>
+#include <spolia/version/detail/any_version.hpp>
+#include <spolia/version/owner.hpp>
 #include <spolia/version/range_tracker.hpp>
 #include <spolia/version/tracked.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail {
 
-/// A version of a value of some type.
-template <walkable_domain Domain>
-struct any_version : Domain::header, tracked {
-  /// Retires the version, or ends one that nobody can see.
-  virtual void retire_by(typename Domain::guard& g) noexcept = 0;
-  virtual void destroy_in(Domain& nodes) noexcept = 0;
-  /// What it takes, for accounting; 0: it does not say.
-  [[nodiscard]] virtual std::size_t bytes() const noexcept { return 0; }
-
- protected:
-  ~any_version() = default;
-};
-
 /// Sessions and figures of a collector; `Self` offers upkeep(session), called outside of its guard
 /// at the end of each session that was prepared.
 template <class Self, walkable_domain Domain, class Timeline>
 class collector_sessions {
+  using guard = typename Domain::guard;
+
  public:
   using domain_type = Domain;
   using timeline_type = Timeline;
+  using owner = list_owner<Domain>;
 
   struct alignas(cache_line) figures {
     tally ended;
@@ -75,6 +67,24 @@ class collector_sessions {
   collector_sessions(const collector_sessions&) = delete;
   collector_sessions& operator=(const collector_sessions&) = delete;
 
+  /// A change of a held owner's field was not made.
+  void let_go(session& s, owner& o) noexcept { let_go(o, s.guard(), figures_of(s)); }
+
+  /// Ends all versions of a list that nobody uses any more.
+  template <class List>
+  void clear(List& list) noexcept {
+    Self::each_left(list, [this](auto& v) { v.destroy_in(nodes_); });
+    list.release();
+  }
+  /// Calls f(version) for each version that goes with its list; f may end it.
+  template <class List, class F>
+  static void each_left(const List& list, F&& f) noexcept {
+    list.for_each([&](auto* v) {
+      f(*v);
+      return true;
+    });
+  }
+
   [[nodiscard]] session enter() { return session(static_cast<Self&>(*this)); }
   [[nodiscard]] Domain& nodes() const noexcept { return nodes_; }
   [[nodiscard]] Timeline& time() const noexcept { return time_; }
@@ -97,20 +107,21 @@ class collector_sessions {
   void note_prepared(session& s) { s.figures_ = &my_figures(); }
   static figures& figures_of(session& s) noexcept { return *s.figures_; }
 
-  template <class Version>
-  static void retire(Version& v, typename Domain::guard& g, figures& mine) noexcept {
+  /// The version is unlinked. Its owner's hold stays.
+  static void retire(any_version<Domain>& v, guard& g, figures& mine) noexcept {
     mine.retired.add(1);
     v.retire_by(g);
   }
-
-  /// Ends the versions that are linked, of a list that nobody uses any more.
-  template <class List>
-  void destroy_linked(List& list) noexcept {
-    for (auto* v = list.release(); v != nullptr;) {
-      auto* const older = v->left.load_relaxed();
-      v->destroy_in(nodes_);
-      v = older;
-    }
+  /// The same, and the owner's hold goes.
+  static void finish(any_version<Domain>& v, guard& g, figures& mine) noexcept {
+    owner* const of = v.owner();
+    retire(v, g, mine);
+    if (of != nullptr) let_go(*of, g, mine);
+  }
+  static void let_go(owner& o, guard& g, figures& mine) noexcept {
+    if (!o.drop()) return;
+    if constexpr (!Self::info.reaches_idle_lists) mine.retired.add(o.ended_left());
+    retire(o, g, mine);
   }
 
  private:
@@ -120,7 +131,7 @@ class collector_sessions {
 };
 
 /// A collector with a range tracker. `Self` offers look(scan_times&), which may throw
-/// std::bad_alloc, and expire(version*, figures&): false if it is to be tried again.
+/// std::bad_alloc, and expire(version&, figures&): false if it is to be tried again.
 template <class Self, class Version, walkable_domain Domain, class Timeline>
 class tracking_collector : public collector_sessions<Self, Domain, Timeline> {
   using base = collector_sessions<Self, Domain, Timeline>;
@@ -129,6 +140,7 @@ class tracking_collector : public collector_sessions<Self, Domain, Timeline> {
   using version = Version;
   using options = range_tracker::options;
   using typename base::figures;
+  using typename base::owner;
   using typename base::session;
 
   void prepare(session& s) {
@@ -150,6 +162,15 @@ class tracking_collector : public collector_sessions<Self, Domain, Timeline> {
                      [&](const tracked* t) { f(static_cast<const any_version<Domain>&>(*t)); });
   }
 
+  /// The owner has left its structure at time `until`; see owner.hpp.
+  void died(session& s, owner& o, std::uint64_t until) noexcept {
+    figures& mine = base::figures_of(s);
+    mine.ended.add(1);
+    const bool unseen = o.since.load_relaxed() >= until || SPOLIA_FAULT("owner.no_range");
+    if (unseen) return base::let_go(o, s.guard(), mine);  // it was there between two snapshots
+    tracker_.deprecate(tracker_.mine(), &o, until);
+  }
+
   void upkeep(figures& mine) noexcept { tracker_.work(tracker_.mine(), looker(), expirer(mine)); }
 
  protected:
@@ -162,7 +183,12 @@ class tracking_collector : public collector_sessions<Self, Domain, Timeline> {
   }
   template <class F>
   void abandon(F&& f) noexcept {
-    tracker_.abandon([&](tracked* t) { f(*static_cast<Version*>(t)); });
+    tracker_.abandon([&](tracked* t) {
+      auto& x = static_cast<any_version<Domain>&>(*t);
+      owner* const of = x.owner();
+      if (of != &x) f(static_cast<Version&>(x));
+      if (of != nullptr && of->drop()) of->destroy_in(this->nodes());
+    });
   }
 
  private:
@@ -175,7 +201,13 @@ class tracking_collector : public collector_sessions<Self, Domain, Timeline> {
   }
   auto expirer(figures& mine) noexcept {
     return [this, &mine](tracked* t) {
-      return static_cast<Self*>(this)->expire(*static_cast<Version*>(t), mine);
+      auto& x = static_cast<any_version<Domain>&>(*t);
+      if (x.owner() != &x) {
+        return static_cast<Self*>(this)->expire(static_cast<Version&>(x), mine);
+      }
+      auto g = this->nodes().enter();
+      base::let_go(*x.owner(), g, mine);
+      return true;
     };
   }
 

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// owned_field.hpp: a versioned field of a node that leaves its structure before the collector
+// closes (owner.hpp says when the node and its versions go).
+//
+// Idea:   a list of versions, of which the first lies in the field itself: so a node is one block,
+//         and costs one allocation. That version is unlinked like all others, and freed with the
+//         node.
+// Needs:  a session around each call; what versioned.hpp says of stamps: a version is relied upon
+//         only after newest() has seen to its stamp.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+
+#include <spolia/base/config.hpp>
+#include <spolia/version/concepts.hpp>
+#include <spolia/version/owner.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+
+template <class T, version_collector Collector>
+class owned_field {
+  using domain_type = typename Collector::domain_type;
+  using guard = typename domain_type::guard;
+  using owner_type = list_owner<domain_type>;
+  using session = typename Collector::session;
+
+ public:
+  struct version : Collector::version {
+    template <class... Arguments>
+    explicit version(owner_type& o, Arguments&&... arguments)
+        : of(o), value(std::forward<Arguments>(arguments)...) {}
+    [[nodiscard]] owner_type* owner() noexcept final { return &of; }
+
+    owner_type& of;
+    const T value;
+
+   protected:
+    ~version() = default;
+  };
+
+  /// The first value is T(arguments...), current since the owner is.
+  template <class... Arguments>
+  explicit owned_field(owner_type& of, Arguments&&... arguments)
+      : first_(of, std::forward<Arguments>(arguments)...), list_(&first_) {
+    first_.since.store_relaxed(of.since.load_relaxed());
+    Collector::place(list_, first_);
+  }
+  owned_field(const owned_field&) = delete;
+  owned_field& operator=(const owned_field&) = delete;
+  ~owned_field() = default;
+
+  /// The current version, with its stamp set.
+  template <class Timeline>
+  version* newest(Timeline& time) const noexcept {
+    auto* const v = static_cast<version*>(list_.head());
+    time.settle(*v);
+    return v;
+  }
+
+  /// The value at time t of a snapshot that reaches the owner.
+  template <class Timeline>
+  const T& at(Timeline& time, std::uint64_t t) const noexcept {
+    return static_cast<version*>(Collector::list::find(newest(time), t))->value;
+  }
+
+  /// A version for append(); to be destroyed by destroy_in() if it was not appended.
+  template <class... Arguments>
+  version* make(Collector& c, owner_type& of, Arguments&&... arguments) {
+    version* const v = c.nodes().template make<block>(of, std::forward<Arguments>(arguments)...);
+    Collector::place(list_, *v);
+    return v;
+  }
+
+  /// `fresh` comes behind `old`, which newest() has returned. The owner is held; if this returns
+  /// true, the collector has taken the hold over.
+  bool append(session& here, version* old, version* fresh) noexcept {
+    if (!list_.try_append(old, fresh)) return false;
+    ended(here, old, fresh);
+    return true;
+  }
+
+  /// The same in two steps, for operations that others may finish (map/detail/scx.hpp). The first,
+  /// which any number of threads may try, has the name under which scx.hpp knows it.
+  bool cas_strong_release(version*& old, version* fresh) noexcept {
+    return list_.try_append(old, fresh);
+  }
+  /// The second, by the one whose operation it was.
+  void ended(session& here, version* old, version* fresh) noexcept {
+    here.collector().time().settle(*fresh);
+    here.collector().ended(here, list_, old, fresh);
+  }
+
+  /// Nobody holds the owner any more.
+  [[nodiscard]] std::uint64_t ended_left() const noexcept {
+    std::uint64_t linked = 0;
+    Collector::each_left(list_, [&](auto&) { ++linked; });
+    return linked - 1;
+  }
+  /// Nobody holds the owner any more, and it is retired by the same guard.
+  void retire_by(guard& g) noexcept {
+    Collector::each_left(list_, [&](auto& v) { v.retire_by(g); });
+  }
+  /// Nobody can reach the owner any more, and it is destroyed next.
+  void destroy_in(domain_type& nodes) noexcept {
+    Collector::each_left(list_, [&](auto& v) { v.destroy_in(nodes); });
+  }
+
+ private:
+  /// Lies in the owner and goes with it.
+  struct embedded final : version {
+    using version::version;
+    void retire_by(guard&) noexcept override {}
+    void destroy_in(domain_type&) noexcept override {}
+  };
+  struct block final : version {
+    using version::version;
+    void retire_by(guard& g) noexcept override { g.retire(this); }
+    void destroy_in(domain_type& nodes) noexcept override { nodes.destroy(this); }
+  };
+
+  embedded first_;
+  typename Collector::list list_;
+};
+
+}  // namespace spolia::inline SPOLIA_FLAVOUR
