@@ -89,6 +89,16 @@ set(SPOLIA_HEADERS
     include/spolia/reclaim/token.hpp
     include/spolia/reclaim/token_ring.hpp
     include/spolia/reclaim/wait_free_eras.hpp
+    include/spolia/rlu.hpp
+    include/spolia/rlu/collector.hpp
+    include/spolia/rlu/commit_word.hpp
+    include/spolia/rlu/domain.hpp
+    include/spolia/rlu/grace_period.hpp
+    include/spolia/rlu/log.hpp
+    include/spolia/rlu/object.hpp
+    include/spolia/rlu/pointers.hpp
+    include/spolia/rlu/section.hpp
+    include/spolia/rlu/session.hpp
     include/spolia/snapshot.hpp
     include/spolia/standard.hpp
     include/spolia/version.hpp
