@@ -94,7 +94,7 @@ class collector {
     const std::uint64_t since = r.since.load_relaxed();
     if (ended == unended) return examine_newest(s, r, since);
     if (!over(since, ended)) return false;
-    return unlinked || unlink(r);
+    return unlinked || SPOLIA_FAULT("rlu.not_unlinked") || unlink(r);
   }
 
   bool examine_newest(piece& s, record& r, std::uint64_t since) noexcept {

@@ -35,7 +35,7 @@ namespace rlu::detail {
 
 /// A piece of a log. `Header` is what the reclamation domain wants in front.
 template <class Header>
-struct segment : Header {
+struct alignas(record) segment : Header {
   explicit segment(std::uint32_t room) noexcept : capacity(room) {}
 
   static segment* make(std::uint32_t room) {
@@ -48,9 +48,7 @@ struct segment : Header {
     memory::deallocate(s, bytes, align());
   }
 
-  static constexpr std::size_t align() noexcept {
-    return std::max(alignof(segment), alignof(record));
-  }
+  static constexpr std::size_t align() noexcept { return alignof(segment); }
   [[nodiscard]] std::size_t bytes() const noexcept { return sizeof(segment) + capacity; }
 
   char* at(std::uint32_t offset) noexcept { return reinterpret_cast<char*>(this + 1) + offset; }

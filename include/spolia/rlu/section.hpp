@@ -77,6 +77,7 @@ class basic_reader {
   /// only: what is found stays, because the section's time is in its interval.
   SPOLIA_NOINLINE const detail::record* find(const detail::object& o) {
     auto guard = home_.blocks_.enter();
+    if (SPOLIA_FAULT("rlu.walks_unguarded")) auto dropped = std::move(guard);
     here_.walks.add(1);
     // seq_cst: as in read. The guard comes first, so what we pass by stays.
     const detail::record* r = o.newest.load_seq_cst();
