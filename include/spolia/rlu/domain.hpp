@@ -348,7 +348,11 @@ class basic_domain final : private threads::listener {
     return o;
   }
 
+#if defined(SPOLIA_MODEL)
+  static constexpr std::uint64_t most_retired = 1;  // so that small scenarios come to it
+#else
   static constexpr std::uint64_t most_retired = 16;  // segments, before readers are asked about
+#endif
   const options options_;
   Clock clock_;
   census sections_;
