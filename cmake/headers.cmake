@@ -39,11 +39,16 @@ set(SPOLIA_HEADERS
     include/spolia/map/detail/face.hpp
     include/spolia/map/detail/fresh.hpp
     include/spolia/map/detail/list_chain.hpp
+    include/spolia/map/detail/rlu_chain.hpp
+    include/spolia/map/detail/rlu_scan.hpp
     include/spolia/map/detail/scan.hpp
     include/spolia/map/detail/scx.hpp
     include/spolia/map/external_bst.hpp
     include/spolia/map/list.hpp
     include/spolia/map/marked_ptr.hpp
+    include/spolia/map/rlu_bst.hpp
+    include/spolia/map/rlu_hash.hpp
+    include/spolia/map/rlu_list.hpp
     include/spolia/map/size_counter.hpp
     include/spolia/rcu.hpp
     include/spolia/reclaim.hpp
@@ -96,6 +101,7 @@ set(SPOLIA_HEADERS
     include/spolia/rlu/grace_period.hpp
     include/spolia/rlu/log.hpp
     include/spolia/rlu/object.hpp
+    include/spolia/rlu/options.hpp
     include/spolia/rlu/pointers.hpp
     include/spolia/rlu/section.hpp
     include/spolia/rlu/session.hpp

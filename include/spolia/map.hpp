@@ -7,3 +7,6 @@
 #include <spolia/map/concepts.hpp>
 #include <spolia/map/external_bst.hpp>
 #include <spolia/map/list.hpp>
+#include <spolia/map/rlu_bst.hpp>
+#include <spolia/map/rlu_hash.hpp>
+#include <spolia/map/rlu_list.hpp>

@@ -61,38 +61,13 @@
 #include <spolia/reclaim/domain.hpp>
 #include <spolia/reclaim/release.hpp>
 #include <spolia/rlu/collector.hpp>
+#include <spolia/rlu/options.hpp>
 #include <spolia/rlu/pointers.hpp>
 #include <spolia/rlu/section.hpp>
 #include <spolia/rlu/session.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace rlu {
-
-/// Thrown by domain::update when a section finds its thread's log at its cap again and again.
-class log_full : public std::bad_alloc {
- public:
-  [[nodiscard]] const char* what() const noexcept override {
-    return "rlu: a thread's log has reached its cap, and sections that are alive need what it "
-           "holds";
-  }
-};
-
-struct options {
-  std::uint32_t segment_bytes = 16384;           ///< of a log
-  std::size_t log_cap = std::size_t{64} << 20U;  ///< bytes of one thread's log
-  std::uint32_t collect_after = 4;               ///< segments filled between two passes, at least
-  std::uint32_t tries_when_full = 200;           ///< of update, with pauses, before log_full
-};
-
-/// Sums over all threads; approximate while they work.
-struct statistics {
-  std::uint64_t commits = 0;           ///< sections that wrote
-  std::uint64_t conflicts = 0;         ///< sections that started over
-  std::uint64_t walks = 0;             ///< reads of objects that had copies
-  std::uint64_t written_back = 0;      ///< copies
-  std::uint64_t log_bytes = 0;         ///< in all logs
-  std::uint64_t retired_segments = 0;  ///< that wait for readers in the middle of a walk
-};
 
 template <class Clock = logical_clock, class Blocks = spolia::domain<debra, batch>>
 class basic_domain final : private threads::listener {
@@ -105,11 +80,11 @@ class basic_domain final : private threads::listener {
   using writer = basic_writer<Clock, Blocks>;
 
   /// Throws std::invalid_argument if an option makes no sense.
-  explicit basic_domain(options o = {}) : options_(checked(o)) { threads::listen(*this); }
+  explicit basic_domain(options o = {}) : options_(detail::checked(o)) { threads::listen(*this); }
   /// With the clock that was asked for, if the machine has it.
   explicit basic_domain(clock_kind wanted, options o = {})
     requires std::constructible_from<Clock, clock_kind>
-      : options_(checked(o)), clock_(wanted) {
+      : options_(detail::checked(o)), clock_(wanted) {
     threads::listen(*this);
   }
   basic_domain(const basic_domain&) = delete;
@@ -179,6 +154,15 @@ class basic_domain final : private threads::listener {
   template <class T>
   void discard(ptr<T> p) noexcept {
     if (p) detail::access::master(p)->let_go();
+  }
+
+  /// The newest version of an object that no section can reach and no other thread uses: for
+  /// teardown.
+  template <class T>
+  T& alone(ptr<T> p) noexcept {
+    detail::whole<T>* const o = detail::access::master(p);
+    detail::record* const newest = o->newest.load_relaxed();
+    return newest == nullptr ? o->body : detail::whole<T>::body_of(*newest);
   }
 
   /// Collects every log once: two calls with a moment between them free all that no section needs,
@@ -338,14 +322,6 @@ class basic_domain final : private threads::listener {
     s->depth = 0;
     s->fresh.clear();
     s->used.store_relaxed(false);
-  }
-
-  static options checked(const options& o) {
-    if (o.segment_bytes == 0 || o.segment_bytes > (1U << 30U)) {
-      throw std::invalid_argument("rlu: segment_bytes must be from 1 to 2^30");
-    }
-    if (o.collect_after == 0) throw std::invalid_argument("rlu: collect_after must be at least 1");
-    return o;
   }
 
 #if defined(SPOLIA_MODEL)

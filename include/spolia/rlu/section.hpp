@@ -9,6 +9,7 @@
 #include <utility>
 
 #include <spolia/base/config.hpp>
+#include <spolia/base/counters.hpp>
 #include <spolia/base/memory.hpp>
 #include <spolia/base/misuse.hpp>
 #include <spolia/base/threads.hpp>
@@ -169,6 +170,9 @@ class basic_writer : public basic_reader<Clock, Blocks> {
     if (r != nullptr) r->kind.write(detail_kind::tombstone);
     return r != nullptr;
   }
+
+  /// Adds to a counter of this thread's if and when the section commits. \throws std::bad_alloc
+  void count(tally& to, std::uint64_t n = 1) { here_.counts.push_back({&to, n}); }
 
   /// Drops what the section has done; update calls the function again.
   void retry() noexcept { here_.doom(outcome::conflict); }

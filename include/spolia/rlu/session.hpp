@@ -70,6 +70,12 @@ struct fresh_object {
   bool dropped;  // freed again
 };
 
+/// What is added to a counter if the section commits.
+struct count_on_commit {
+  tally* to;
+  std::uint64_t n;
+};
+
 template <class Header>
 struct alignas(cache_line) session {
   // Others read the word; the rest is the owner's.
@@ -88,6 +94,7 @@ struct alignas(cache_line) session {
   outcome state = outcome::committed;
   std::vector<fresh_object> fresh;
   std::vector<object*> read;  // by a serializable section
+  std::vector<count_on_commit> counts;
 
   std::uint32_t segment_bytes = 0;
   std::size_t cap = 0;
@@ -165,6 +172,7 @@ struct alignas(cache_line) session {
     for (const fresh_object& f : fresh) {
       if (f.dropped) f.made->let_go();
     }
+    for (const count_on_commit& c : counts) c.to->add(c.n);
     leave();
   }
 
@@ -181,6 +189,7 @@ struct alignas(cache_line) session {
   void leave() noexcept {
     fresh.clear();
     read.clear();
+    counts.clear();
     ++turn;
     ticket.withdraw();
   }
