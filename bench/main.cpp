@@ -190,9 +190,6 @@ int main(int argc, char** argv) {
   describe(*sets_command, options);
 
   rlu_options rlu_run;
-  rlu_run.structure = "hash";
-  rlu_run.keys = 20000;
-  rlu_run.update = 20;
   CLI::App* const rlu_command = app.add_subcommand(
       "rlu", "the same in structures under read-log-update, and under what else one can use");
   describe(*rlu_command, rlu_run);

@@ -14,6 +14,11 @@
 namespace bench {
 
 struct rlu_options : set_options {
+  rlu_options() {
+    structure = "hash";
+    keys = 20000;
+    update = 20;
+  }
   std::string sync = "mvrlu";
   std::uint64_t buckets = 1000;  ///< of the hash table
 };

@@ -174,6 +174,41 @@ void a_reader_beside_small_passes(model::scenario& run) {
   run.finally([=] { w->clear(); });
 }
 
+/// While one section sleeps, a copy moves out of its segment, which another section has found.
+void a_copy_moves(model::scenario& run) {
+  struct with_sleeper : world {
+    atomic<int> steps{0};
+    void wait_for(int n) {
+      while (steps.load_relaxed() < n) spin_wait();
+    }
+  };
+  auto w = std::make_shared<with_sleeper>();
+  run.thread([=] {
+    w->d.read([&](auto&) {
+      w->steps.store_relaxed(1);
+      w->wait_for(3);
+    });
+  });
+  run.thread([=] {
+    w->wait_for(1);
+    w->add_to(w->x);
+    w->steps.store_relaxed(2);
+    w->d.collect();
+    w->d.collect();
+    w->steps.store_relaxed(3);
+  });
+  run.thread([=] {
+    w->wait_for(2);
+    w->d.read([&](auto& in) {
+      const auto seen = in.read(w->x);
+      const int first = seen->value.read();
+      model::check(w->look(in, w->x) == first, "a section saw two instants");
+      model::check(seen->value.read() == first, "a view has changed");
+    });
+  });
+  run.finally([=] { w->clear(); });
+}
+
 /// One thread collects everybody's logs while the other one changes the same object.
 void a_writer_beside_a_collector(model::scenario& run) {
   auto w = std::make_shared<world>();
@@ -265,6 +300,16 @@ TEST(rlu_model, copies_go_when_nobody_has_found_them) {
                "free of block");
 }
 
+TEST(rlu_model, copies_may_move) {
+  // Three threads that wait for each other have too many orders to try them all.
+  model::options some;
+  some.how = model::options::mode::pct;
+  some.executions = 20000;
+  const auto got = model::explore(some, a_copy_moves);
+  EXPECT_TRUE(got.ok) << got.why << "\n" << got.trace;
+  expect_found(a_copy_moves, "rlu.twin_relaxed", some, "race");
+  expect_found(a_copy_moves, "rlu.no_second_grace", some, "free of block");
+}
 TEST(rlu_model, walks_are_guarded) {
   expect_found(a_reader_beside_a_collector, "rlu.walks_unguarded", at_most_in_order(2), "block");
 }

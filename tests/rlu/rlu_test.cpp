@@ -5,6 +5,8 @@
 
 #include <spolia/rlu.hpp>
 
+#include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -144,6 +146,71 @@ TEST(rlu, logs_go_back) {
   for (const auto p : all) EXPECT_EQ(value_of(d, p), 199);
   EXPECT_EQ(d.stats().walks, before) << "all masters are up to date";
   for (const auto p : all) d.discard(p);
+}
+
+/// What the logs hold while one section sleeps and others change `objects` objects again and again.
+std::uint64_t held_up(std::size_t objects, int rounds) {
+  rlu::domain d({.segment_bytes = 1024});
+  std::vector<rlu::ptr<number>> all;
+  for (std::size_t i = 0; i < objects; ++i) all.push_back(d.make<number>({-1}));
+  std::uint64_t most = 0;
+  d.read("asleep", [&](auto& in) {
+    std::thread([&] {
+      for (int round = 0; round < rounds; ++round) {
+        for (const auto p : all) EXPECT_TRUE(set(d, p, round));
+        most = std::max(most, d.stats().log_bytes);
+      }
+    }).join();
+    for (const auto p : all) EXPECT_EQ(in.read(p)->value, -1);
+  });
+  for (const auto p : all) EXPECT_EQ(value_of(d, p), rounds - 1);
+  for (int i = 0; i < 3; ++i) d.collect();
+  EXPECT_EQ(d.stats().log_bytes, 0U);
+  for (const auto p : all) d.discard(p);
+  return most;
+}
+
+TEST(rlu, one_sleeping_section_holds_up_one_version_of_each_object) {
+  constexpr std::size_t objects = 200;
+  const std::uint64_t few = held_up(objects, 20);
+  const std::uint64_t many = held_up(objects, 1000);
+  EXPECT_LT(many, few + few / 2) << "the longer it sleeps the more it holds";
+  // A newest copy of each, in segments of which a quarter may be such copies, and what is on its
+  // way. 64 bytes a copy and 1 KiB a segment here.
+  EXPECT_LT(many, 4 * objects * 64 + 64 * 1024);
+}
+
+TEST(rlu, sections_are_accounted_for) {
+  rlu::domain d;
+  int found = 0;
+  d.read("report", [&](auto& in) {
+    d.for_each_section([&](const census::entry& e) {
+      found += e.label != nullptr && std::string("report") == e.label;
+      EXPECT_EQ(e.timestamp, in.timestamp());
+    });
+  });
+  EXPECT_EQ(found, 1);
+  d.for_each_section([&](const census::entry&) { ADD_FAILURE() << "a section that has ended"; });
+}
+
+/// A cold object among hot ones, and an old section: the cold one's copy must not pin the log.
+TEST(rlu, a_cold_copy_moves_out_of_the_way) {
+  rlu::domain d({.segment_bytes = 1024});
+  const auto hot = d.make<number>({0});
+  std::vector<rlu::ptr<number>> cold;
+  for (long i = 0; i < 100; ++i) cold.push_back(d.make<number>({0}));
+  d.read([&](auto&) {
+    std::thread([&] {
+      for (const auto p : cold) {
+        set(d, p, 1);
+        for (long n = 0; n < 200; ++n) set(d, hot, n);
+      }
+      EXPECT_LT(d.stats().log_bytes, 64U * 1024);
+    }).join();
+  });
+  for (const auto p : cold) EXPECT_EQ(value_of(d, p), 1);
+  for (const auto p : cold) d.discard(p);
+  d.discard(hot);
 }
 
 TEST(rlu, freed_objects_end_when_nobody_can_see_them) {

@@ -21,6 +21,10 @@
 //   - Without the tick v would go as if nobody had found it.
 //   - Without the lock two newest copies of one object could be written back the wrong way round.
 //
+// A section that sleeps keeps masters from being overwritten, so newest copies stay in the log, one
+// for each object that has changed since. They would keep each its segment; so they move together
+// once a segment holds little else.
+//
 // Departures from the paper:
 //   D1  No pairs of grace periods and no barrier between rounds: each copy has an interval, and a
 //       collector asks the census whether it is over. Nothing is shared by collectors, so none can
@@ -47,7 +51,8 @@ class collector {
  public:
   using piece = typename Log::piece;
 
-  explicit collector(Log& of) noexcept : log_(of) {}
+  collector(Log& of, std::uint32_t segment_bytes, std::size_t cap) noexcept
+      : log_(of), segment_bytes_(segment_bytes), cap_(cap) {}
 
   /// Calls retire(segment) for each that is left empty.
   template <class Clock, class Retire>
@@ -56,7 +61,7 @@ class collector {
     if (log_.held() == nullptr) return;
     now_.look(sections, clock);
     for (piece* s = log_.held(); s != nullptr; s = s->next) look_through(*s);
-    end_detached(clock);
+    if (detached_) end_detached(clock);
     piece** link = &log_.held();
     while (piece* const s = *link) {
       if (s->waiting != 0) {
@@ -74,9 +79,11 @@ class collector {
  private:
   void look_through(piece& s) noexcept {
     if (!s.counted) {
-      s.for_each(0, [&](record&) { ++s.waiting; });
+      s.for_each(0, [&](record&) { ++s.records; });
+      s.waiting = s.records;
       s.counted = true;
     }
+    sparse_ = s.waiting * sparse_factor <= s.records && !log_.is_shelter(s);
     s.for_each(0, [&](record& r) {
       if (r.state.load_relaxed() == record_state::done || !examine(s, r)) return;
       r.state.store_relaxed(record_state::done);
@@ -110,6 +117,8 @@ class collector {
           return true;
         }
         write_back(s, r, since);
+      } else if (sparse_) {
+        move_out(s, r);
       }
     }
     o.end_collect();
@@ -122,20 +131,41 @@ class collector {
     o.since.write(since);
     // release → the acquire of who finds no chain: it sees what we have written to the master.
     o.newest.store_release(nullptr);
-    if (SPOLIA_FAULT("rlu.no_second_grace")) {
-      r.ended.store_relaxed(since);
+    detach(s, r);
+    ++written_back_;
+  }
+
+  /// The newest copy keeps its segment, though little else does: an old section may read the
+  /// master. So a twin takes its place elsewhere, and this one ends as if it was written back.
+  void move_out(piece& s, record& r) noexcept {
+    object& o = *r.of;
+    void* const place = log_.shelter(r.bytes, segment_bytes_, cap_);
+    if (place == nullptr) return;
+    record& twin = *::new (place) record(o, *r.owner, r.kind.read(), r.bytes);
+    if (r.kind.read() == record_kind::copy) o.kind->copy_body(twin, r);
+    twin.since.store_relaxed(r.since.load_relaxed());
+    twin.older.store_relaxed(r.older.load_relaxed());
+    o.holders.fetch_add_relaxed(1);
+    if (SPOLIA_FAULT("rlu.twin_relaxed")) {
+      o.newest.store_relaxed(&twin);
     } else {
-      r.ended.store_relaxed(detached_now);
+      o.newest.store_release(&twin);  // → the acquire in the walk: the twin is whole
     }
+    detach(s, r);
+  }
+
+  /// Nobody finds `r` any more. When that began to be true is drawn at the end of the pass.
+  void detach(piece& s, record& r) noexcept {
+    const bool early = SPOLIA_FAULT("rlu.no_second_grace");
+    r.ended.store_relaxed(early ? r.since.load_relaxed() : detached_now);
     r.state.store_relaxed(record_state::unlinked);
     s.detached = true;
-    ++written_back_;
+    detached_ = true;
   }
 
   /// Those written back in this pass are found by nobody who begins from here on.
   template <class Clock>
   void end_detached(Clock& clock) noexcept {
-    if (written_back_ == 0) return;
     fence::full();  // between the emptied chains and the clock: see commit_word.hpp
     const std::uint64_t ended = clock.tick();
     for (piece* s = log_.held(); s != nullptr; s = s->next) {
@@ -182,9 +212,20 @@ class collector {
     return now_.over(since, ended);
   }
 
+  /// A segment is left by its newest copies if so few of its records are waiting.
+#if defined(SPOLIA_MODEL)
+  static constexpr std::uint32_t sparse_factor = 1;  // always, so that small scenarios come to it
+#else
+  static constexpr std::uint32_t sparse_factor = 4;
+#endif
+
   Log& log_;
+  const std::uint32_t segment_bytes_;
+  const std::size_t cap_;
   grace_period now_;
   std::uint64_t written_back_ = 0;
+  bool detached_ = false;  // in this pass
+  bool sparse_ = false;    // the segment that is looked through
 };
 
 }  // namespace rlu::detail

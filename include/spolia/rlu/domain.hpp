@@ -231,14 +231,14 @@ class basic_domain final : private threads::listener {
       } else {
         of.abandon();
       }
-      if (of.writes) home.tend(of);
+      if (of.writes || of.walked >= home.options_.collect_after_walks) home.tend(of);
     }
 
    public:
     basic_domain& home;
     session& of;
     const bool outermost;
-    const int thrown = std::uncaught_exceptions();
+    const int thrown = outermost ? 0 : std::uncaught_exceptions();
     bool open = true;
   };
 
@@ -277,17 +277,19 @@ class basic_domain final : private threads::listener {
     mine.used.store_relaxed(true);
   }
 
-  /// After a section that wrote: its log's turn, and now and then a neighbour's, whose owner may be
-  /// asleep or gone.
+  /// After a section: its log's turn, if much has been written, or many reads had to walk; and a
+  /// neighbour's, whose owner may be asleep or gone.
   void tend(session& mine) noexcept {
-    if (mine.written.filled() < mine.next_pass) [[likely]]
+    const bool many_walks = mine.walked >= options_.collect_after_walks;
+    if (mine.written.filled() < mine.next_pass && !many_walks) [[likely]]
       return;
+    mine.walked = 0;
     collect(mine, mine);
     const auto held = static_cast<std::uint32_t>(mine.written.bytes() / options_.segment_bytes);
     mine.next_pass = std::max(options_.collect_after, held / 2);
     session* const other = sessions_.find(mine.neighbour++ % threads::high_water());
     if (other != nullptr && other != &mine &&
-        other->written.filled() >= 2 * options_.collect_after) {
+        other->written.filled() >= (many_walks ? 1 : 2 * options_.collect_after)) {
       collect(*other, mine);
     }
     if (blocks_.garbage() >= most_retired) blocks_.drain();
@@ -295,7 +297,7 @@ class basic_domain final : private threads::listener {
 
   void collect(session& s, session& mine) noexcept {
     s.written.collect([&] {
-      detail::collector<log> now(s.written);
+      detail::collector<log> now(s.written, options_.segment_bytes, options_.log_cap);
       now.pass(sections_, clock_, [&](typename log::piece& empty) { retire(empty); });
       mine.written_back.add(now.written_back());
     });

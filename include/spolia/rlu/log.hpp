@@ -68,6 +68,7 @@ struct alignas(record) segment : Header {
 
   const std::uint32_t capacity;
   std::uint32_t used = 0;
+  std::uint32_t records = 0;
   std::uint32_t waiting = 0;  // records that are not done; the collector's
   bool counted = false;       // `waiting` is set
   bool detached = false;      // has copies that were written back in this pass
@@ -186,8 +187,36 @@ class log {
     }
   }
   piece*& held() noexcept { return held_; }
+  /// Room for a copy that moves here from another segment; null if there is no memory or the log
+  /// is at its cap.
+  void* shelter(std::uint32_t size, std::uint32_t segment_bytes, std::size_t cap) noexcept {
+    if (shelter_ == nullptr || shelter_->capacity - shelter_->used < size) {
+      const std::uint32_t room = std::max(size, segment_bytes);
+      if (bytes() + sizeof(piece) + room > cap) return nullptr;
+      try {
+        shelter_ = piece::make(room);
+      } catch (const std::bad_alloc&) {
+        shelter_ = nullptr;
+        return nullptr;
+      }
+      bytes_.fetch_add_relaxed(shelter_->bytes());
+      shelter_->counted = true;
+      shelter_->next = held_;
+      held_ = shelter_;
+    }
+    void* const place = shelter_->at(shelter_->used);
+    shelter_->used += size;
+    ++shelter_->records;
+    ++shelter_->waiting;
+    return place;
+  }
+  [[nodiscard]] bool is_shelter(const piece& s) const noexcept { return &s == shelter_; }
+
   /// A segment has left the list of the held.
-  void left(const piece& s) noexcept { bytes_.fetch_sub_relaxed(s.bytes()); }
+  void left(const piece& s) noexcept {
+    if (is_shelter(s)) shelter_ = nullptr;
+    bytes_.fetch_sub_relaxed(s.bytes());
+  }
 
   /// With no other thread about: gives every segment to f, which ends it.
   template <class F>
@@ -202,7 +231,7 @@ class log {
   }
   /// After a fork: the lists may be half-written.
   void forget() noexcept {
-    open_ = first_ = chain_ = held_ = nullptr;
+    open_ = first_ = chain_ = held_ = shelter_ = nullptr;
     mark_ = 0;
     filled_.store_relaxed(nullptr);
     filled_count_.store_relaxed(0);
@@ -245,6 +274,7 @@ class log {
   atomic<std::size_t> bytes_{0};
   atomic<bool> busy_{false};
   piece* held_ = nullptr;
+  piece* shelter_ = nullptr;  // the one of the held that copies move to
 };
 
 }  // namespace rlu::detail

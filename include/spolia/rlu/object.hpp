@@ -61,6 +61,7 @@ inline constexpr std::uint64_t detached_now = unended - 1;
 /// What code that does not know T needs to know of it.
 struct object_kind {
   void (*write_back)(object& to, const record& from) noexcept;
+  void (*copy_body)(record& to, const record& from) noexcept;
   void (*destroy)(object* whole) noexcept;
 };
 
@@ -75,7 +76,7 @@ inline std::uintptr_t fresh_of(const commit_word& owner) noexcept {
 /// The head of a master.
 struct object {
   object(const object_kind& k, std::uintptr_t lock, std::uint64_t born) noexcept
-      : pending(lock), kind(&k), since(born) {}
+      : since(born), kind(&k), pending(lock) {}
 
   /// Takes the lock for a collector, which never waits.
   bool try_collect() noexcept {
@@ -96,21 +97,22 @@ struct object {
     if (holders.fetch_sub_acq_rel(1) == 1) kind->destroy(this);
   }
 
+  // What readers look at comes last, beside the object's own fields.
+  plain<std::uint64_t> since;  ///< of what stands in the master; under the lock
+  const object_kind* const kind;
+  atomic<std::uint32_t> holders{1};
   atomic<std::uintptr_t> pending;
   atomic<record*> newest{nullptr};
-  const object_kind* const kind;
-  plain<std::uint64_t> since;  ///< of what stands in the master; under the lock
-  atomic<std::uint32_t> holders{1};
 };
 
-enum class record_kind : std::uint32_t {
+enum class record_kind : std::uint8_t {
   copy,
   lock_only,  ///< try_lock_const: in no chain
   tombstone   ///< the object was freed
 };
 
 /// How far a copy has got on its way out; release → acquire from one collector to another.
-enum class record_state : std::uint32_t { linked, unlinked, done };
+enum class record_state : std::uint8_t { linked, unlinked, done };
 
 /// A version, in a log; the body follows.
 struct alignas(16) record {
@@ -163,12 +165,15 @@ struct whole final : object {
   static void write_back(object& to, const record& from) noexcept {
     static_cast<whole&>(to).body = body_of(from);
   }
+  static void copy_body(record& to, const record& from) noexcept {
+    ::new (to.body()) T(body_of(from));
+  }
   static void destroy(object* o) noexcept {
     whole* const w = static_cast<whole*>(o);
     w->~whole();
     memory::deallocate(w, sizeof(whole), alignof(whole));
   }
-  static constexpr object_kind how{&write_back, &destroy};
+  static constexpr object_kind how{&write_back, &copy_body, &destroy};
 
   [[no_unique_address]] fixed_of<T> fixed;
   T body;

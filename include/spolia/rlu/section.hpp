@@ -36,7 +36,7 @@ class basic_reader {
   view<T> read(ptr<T> p) {
     detail::whole<T>* const o = detail::access::master(p);
     if (o == nullptr) return {};
-    if (here_.writes) {
+    if (here_.special) [[unlikely]] {
       if (here_.serializable) here_.read.push_back(o);
       detail::record* const own = here_.own(*o);
       if (own != nullptr && own->kind.read() == detail::record_kind::copy) {
@@ -80,6 +80,7 @@ class basic_reader {
     auto guard = home_.blocks_.enter();
     if (SPOLIA_FAULT("rlu.walks_unguarded")) auto dropped = std::move(guard);
     here_.walks.add(1);
+    ++here_.walked;
     // seq_cst: as in read. The guard comes first, so what we pass by stays.
     const detail::record* r = o.newest.load_seq_cst();
     while (r != nullptr) {
@@ -183,7 +184,7 @@ class basic_writer : public basic_reader<Clock, Blocks> {
 
   /// From here on the section commits only if nothing that it reads has changed by then: no write
   /// skew. Call it before the first read.
-  void serializable() noexcept { here_.serializable = true; }
+  void serializable() noexcept { here_.serializable = here_.special = true; }
 
  private:
   friend basic_domain<Clock, Blocks>;

@@ -83,6 +83,7 @@ struct alignas(cache_line) session {
   std::uint64_t sets = 0;       // begun to commit
   std::uint32_t next_pass = 0;  // how many filled segments bring it on
   std::uint32_t neighbour = 0;  // whose log is looked at next
+  std::uint32_t walked = 0;     // reads that met copies, since this thread has collected
 
   census::ticket ticket;
   std::uint64_t time = 0;         // of the section
@@ -90,6 +91,7 @@ struct alignas(cache_line) session {
   std::uint64_t turn = 0;         // counts sections: views know theirs
   std::uint32_t depth = 0;
   bool writes = false;        // the section may
+  bool special = false;       // reads must look for own copies, or be remembered
   bool serializable = false;  // it asked for it
   outcome state = outcome::committed;
   std::vector<fresh_object> fresh;
@@ -116,6 +118,7 @@ struct alignas(cache_line) session {
     time = ticket.timestamp();
     writes = writing;
     serializable = false;
+    special = false;
     state = outcome::committed;
     if (writing) written.begin();
   }
@@ -197,6 +200,7 @@ struct alignas(cache_line) session {
  private:
   record* append(object& o, record_kind kind, std::uint32_t body) {
     if (doomed()) return nullptr;
+    special = true;
     const auto size = static_cast<std::uint32_t>(sizeof(record)) + (body + 15U) / 16U * 16U;
     void* const place = written.append(size, segment_bytes, cap);
     if (place == nullptr) doom(outcome::log_full);
