@@ -46,6 +46,8 @@ set(SPOLIA_HEADERS
     include/spolia/map/detail/fresh.hpp
     include/spolia/map/detail/kept_pair.hpp
     include/spolia/map/detail/list_chain.hpp
+    include/spolia/map/detail/rlu_chain.hpp
+    include/spolia/map/detail/rlu_scan.hpp
     include/spolia/map/detail/scan.hpp
     include/spolia/map/detail/scx.hpp
     include/spolia/map/detail/snapshot_hash_core.hpp
@@ -54,6 +56,9 @@ set(SPOLIA_HEADERS
     include/spolia/map/external_bst.hpp
     include/spolia/map/list.hpp
     include/spolia/map/marked_ptr.hpp
+    include/spolia/map/rlu_bst.hpp
+    include/spolia/map/rlu_hash.hpp
+    include/spolia/map/rlu_list.hpp
     include/spolia/map/size_counter.hpp
     include/spolia/map/snapshot_hash.hpp
     include/spolia/map/snapshot_tree.hpp
@@ -102,6 +107,17 @@ set(SPOLIA_HEADERS
     include/spolia/reclaim/token.hpp
     include/spolia/reclaim/token_ring.hpp
     include/spolia/reclaim/wait_free_eras.hpp
+    include/spolia/rlu.hpp
+    include/spolia/rlu/collector.hpp
+    include/spolia/rlu/commit_word.hpp
+    include/spolia/rlu/domain.hpp
+    include/spolia/rlu/grace_period.hpp
+    include/spolia/rlu/log.hpp
+    include/spolia/rlu/object.hpp
+    include/spolia/rlu/options.hpp
+    include/spolia/rlu/pointers.hpp
+    include/spolia/rlu/section.hpp
+    include/spolia/rlu/session.hpp
     include/spolia/snapshot.hpp
     include/spolia/standard.hpp
     include/spolia/version.hpp
