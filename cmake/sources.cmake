@@ -3,6 +3,14 @@
 
 set(SPOLIA_SOURCES
     src/clock.cpp
+    src/db/commit.cpp
+    src/db/database.cpp
+    src/db/index.cpp
+    src/db/reader.cpp
+    src/db/schema.cpp
+    src/db/table.cpp
+    src/db/transaction.cpp
+    src/db/upkeep.cpp
     src/fence.cpp
     src/hazard_pointer.cpp
     src/misuse.cpp
