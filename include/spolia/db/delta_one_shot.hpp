@@ -171,8 +171,8 @@ inline void delta_one_shot::leave(local& me) noexcept {
 }
 
 inline bool delta_one_shot::reserve(std::uint32_t writer, std::span<ask> asks) {
-  if (asks.empty()) return true;
   local& me = locals_.of(writer);
+  if (asks.empty()) return true;
   bool poor = false;
   for (std::uint32_t tries = 0; tries <= options_.most_partitions; ++tries) {
     delta_partition& p = enter(me);
