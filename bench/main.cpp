@@ -18,6 +18,7 @@
 #include "options.hpp"
 #include "record.hpp"
 #include "registry.hpp"
+#include "ycsb.hpp"
 
 namespace {
 
@@ -138,6 +139,38 @@ void describe(CLI::App& app, set_options& o) {
   app.add_option("--trace", o.trace, "append what happened when here, as JSON lines");
 }
 
+void describe(CLI::App& app, ycsb_options& o) {
+  app.add_option("--versions", o.versions,
+                 "version storages, with commas, measured in turn: none, one-shot, steam")
+      ->delimiter(',')
+      ->capture_default_str();
+  app.add_option("--threads", o.threads, "threads that work")->capture_default_str();
+  app.add_option("--writes", o.writes, "per cent of operations that change a row")
+      ->capture_default_str();
+  app.add_option("--theta", o.theta, "of Zipf's distribution of keys; 0: uniform")
+      ->capture_default_str();
+  app.add_option("--columns", o.columns, "of 8 bytes, all of them read or written")
+      ->capture_default_str();
+  app.add_option("--operations", o.operations, "of a transaction")->capture_default_str();
+  app.add_option("--records", o.records, "for each thread")->capture_default_str();
+  app.add_flag("--shared", o.shared, "threads draw from all records, not each from its own");
+  app.add_option("--hold", o.hold, "snapshots held open for the whole run")->capture_default_str();
+  app.add_option("--partition", o.partition, "one-shot: transactions of a partition")
+      ->capture_default_str();
+  app.add_option("--seconds", o.seconds, "length of a trial, after the filling")
+      ->capture_default_str();
+  app.add_option("--trials", o.trials, "trials of each storage")->capture_default_str();
+  app.add_option("--seed", o.seed, "of keys")->capture_default_str();
+  app.add_option("--json", o.json, "append records here; -: standard output")
+      ->capture_default_str();
+}
+
+void ycsb(const ycsb_options& o) {
+  check(o);
+  line_file out(o.json);
+  run_ycsb(o, [&](const nlohmann::json& r) { out.write(r); });
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -182,10 +215,16 @@ int main(int argc, char** argv) {
       ->add_option("--json", announcements_json, "as JSON lines; -: standard output")
       ->capture_default_str();
 
+  ycsb_options ycsb_chosen;
+  CLI::App* const ycsb_command =
+      app.add_subcommand("ycsb", "transactions over the store, under each version storage");
+  describe(*ycsb_command, ycsb_chosen);
+
   try {
     app.parse(argc, argv);
     if (list_command->parsed()) list(list_json, list_markdown);
     if (sets_command->parsed()) sets(options);
+    if (ycsb_command->parsed()) ycsb(ycsb_chosen);
     if (guards_command->parsed()) guards(rounds, guards_json);
     if (announcements_command->parsed()) {
       announcements(counted_threads, counted_operations, announcements_json);
