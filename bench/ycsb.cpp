@@ -52,8 +52,8 @@ class zipf {
     const double scaled = u * zeta_;
     if (scaled < 1) return 0;
     if (scaled < 1 + std::pow(0.5, theta_)) return 1;
-    const auto rank = static_cast<std::uint64_t>(static_cast<double>(n_) *
-                                                 std::pow(eta_ * u - eta_ + 1, alpha_));
+    const auto rank =
+        static_cast<std::uint64_t>(static_cast<double>(n_) * std::pow(eta_ * u - eta_ + 1, alpha_));
     return std::min(rank, n_ - 1);
   }
 
@@ -71,8 +71,8 @@ class trial {
       : o_(o),
         versions_(versions),
         number_(number),
-        base_(db::database::open({.versions = storages().at(versions),
-                                  .partition_transactions = o.partition})),
+        base_(db::database::open(
+            {.versions = storages().at(versions), .partition_transactions = o.partition})),
         table_(base_.create_table(spec(o))),
         keys_(o.shared ? o.records * o.threads : o.records, o.theta) {
     for (std::uint32_t c = 0; c < o.columns; ++c) {
@@ -193,41 +193,40 @@ class trial {
     };
     const db::statistics s = base_.stats();
     const db::delta_stats& v = s.versions;
-    return {{"kind", "ycsb"},
-            {"versions", versions_},
-            {"threads", o_.threads},
-            {"writes", o_.writes},
-            {"theta", o_.theta},
-            {"columns", o_.columns},
-            {"operations", o_.operations},
-            {"records", o_.records},
-            {"shared", o_.shared},
-            {"hold", o_.hold},
-            {"partition", o_.partition},
-            {"seconds", o_.seconds},
-            {"seed", o_.seed},
-            {"trial", number_},
-            {"trials", o_.trials},
-            {"elapsed_s", elapsed},
-            {"transactions", transactions},
-            {"tx_per_s", static_cast<double>(transactions) / elapsed},
-            {"conflicts", s.conflicts - filled_.conflicts},
-            {"latency_ns_p50", ns(0.5)},
-            {"latency_ns_p99", ns(0.99)},
-            {"latency_ns_p999", ns(0.999)},
-            {"versions_made", v.versions_made},
-            {"versions_dropped", v.versions_dropped},
-            {"version_bytes_peak", most_bytes_},
-            {"version_bytes_end", v.bytes},
-            {"version_bytes_over_time", over_time_},
-            {"partitions", v.partitions},
-            {"partition_drops", v.drops},
-            {"census_looks", v.looks},
-            {"table_bytes", s.table_bytes},
-            {"peak_rss_bytes", peak_rss_bytes()},
-            {"allocator", allocator()},
-            {"compiler", compiler()},
-            {"machine", machine()}};
+    nlohmann::json made = {{"kind", "ycsb"},
+                           {"versions", versions_},
+                           {"threads", o_.threads},
+                           {"writes", o_.writes},
+                           {"theta", o_.theta},
+                           {"columns", o_.columns},
+                           {"operations", o_.operations},
+                           {"records", o_.records},
+                           {"shared", o_.shared},
+                           {"hold", o_.hold},
+                           {"partition", o_.partition},
+                           {"seconds", o_.seconds},
+                           {"seed", o_.seed},
+                           {"trial", number_},
+                           {"trials", o_.trials},
+                           {"elapsed_s", elapsed},
+                           {"transactions", transactions},
+                           {"tx_per_s", static_cast<double>(transactions) / elapsed},
+                           {"conflicts", s.conflicts - filled_.conflicts},
+                           {"latency_ns_p50", ns(0.5)},
+                           {"latency_ns_p99", ns(0.99)},
+                           {"latency_ns_p999", ns(0.999)},
+                           {"versions_made", v.versions_made},
+                           {"versions_dropped", v.versions_dropped},
+                           {"version_bytes_peak", most_bytes_},
+                           {"version_bytes_end", v.bytes},
+                           {"version_bytes_over_time", over_time_},
+                           {"partitions", v.partitions},
+                           {"partition_drops", v.drops},
+                           {"census_looks", v.looks},
+                           {"table_bytes", s.table_bytes},
+                           {"peak_rss_bytes", peak_rss_bytes()}};
+    made.update(circumstances());
+    return made;
   }
 
   const ycsb_options& o_;

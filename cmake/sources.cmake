@@ -6,6 +6,7 @@ set(SPOLIA_SOURCES
     src/db/commit.cpp
     src/db/database.cpp
     src/db/index.cpp
+    src/db/other_flavour.cpp
     src/db/reader.cpp
     src/db/schema.cpp
     src/db/table.cpp

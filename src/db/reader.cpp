@@ -11,7 +11,7 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 namespace {
 
-[[noreturn]] void refuse(const std::string& what) {
+[[noreturn]] void refuse_scan(const std::string& what) {
   throw std::invalid_argument("spolia::db: " + what);
 }
 
@@ -63,7 +63,7 @@ std::uint64_t reader::read(const table& t, std::uint64_t slot, std::uint64_t* ou
 result<row> reader::find(const table& t, values key) const {
   if (session_ == nullptr) return outcome::ended;
   const schema& s = t.schema_;
-  if (key.size() != s.key().size()) refuse("table " + t.name() + " has a longer key");
+  if (key.size() != s.key().size()) refuse_scan("table " + t.name() + " has a longer key");
   const std::uint64_t slot = t.primary_->find(s.encode_key(s.key(), key));
   if (slot == no_slot) return outcome::not_found;
   std::uint64_t* const image = room_for(t);
@@ -87,7 +87,8 @@ void reader::scan_table(const table& t, const row_visitor& f) const {
 
 void reader::scan_primary(const table& t, values from, values to, const row_visitor& f) const {
   if (session_ == nullptr) return;
-  if (!t.primary_->ordered()) refuse("the primary key of table " + t.name() + " is not ordered");
+  if (!t.primary_->ordered())
+    refuse_scan("the primary key of table " + t.name() + " is not ordered");
   const schema& s = t.schema_;
   const key_words lo = s.encode_key(s.key(), from);
   const key_words hi = s.encode_key(s.key(), to, ~std::uint64_t{0});
