@@ -20,6 +20,21 @@ set(SPOLIA_HEADERS
     include/spolia/base/threads.hpp
     include/spolia/base/ticks.hpp
     include/spolia/base/trace.hpp
+    include/spolia/db.hpp
+    include/spolia/db/commit.hpp
+    include/spolia/db/database.hpp
+    include/spolia/db/delta.hpp
+    include/spolia/db/delta_none.hpp
+    include/spolia/db/delta_one_shot.hpp
+    include/spolia/db/delta_partition.hpp
+    include/spolia/db/delta_steam.hpp
+    include/spolia/db/hash_index.hpp
+    include/spolia/db/index.hpp
+    include/spolia/db/result.hpp
+    include/spolia/db/row.hpp
+    include/spolia/db/schema.hpp
+    include/spolia/db/table.hpp
+    include/spolia/db/transaction.hpp
     include/spolia/hazard_pointer.hpp
     include/spolia/map.hpp
     include/spolia/map/abtree.hpp

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include <spolia/db.hpp>
 #include <spolia/hazard_pointer.hpp>
 #include <spolia/map.hpp>
 #include <spolia/rcu.hpp>
