@@ -3,6 +3,7 @@
 
 set(SPOLIA_SOURCES
     src/clock.cpp
+    src/counted.cpp
     src/fence.cpp
     src/hazard_pointer.cpp
     src/misuse.cpp

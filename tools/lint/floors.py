@@ -11,12 +11,13 @@ import re
 
 from lint.source import line_of
 
-_LIBRARY = {"base", "reclaim", "version", "map", "standard", "face"}
+_LIBRARY = {"base", "reclaim", "counted", "version", "map", "standard", "face"}
 
 ROOMS = {
     "model": {"model"},
     "base": {"base", "model"},
     "reclaim": {"base", "reclaim"},
+    "counted": {"base", "counted"},
     "version": {"base", "reclaim", "version"},
     "map": {"base", "reclaim", "version", "map"},
     "standard": {"base", "reclaim", "standard"},
@@ -28,6 +29,7 @@ ROOMS = {
 }
 FACES = {
     "version": "base",
+    "memory": "counted",
     "snapshot": "version",
     "hazard_pointer": "standard",
     "rcu": "standard",

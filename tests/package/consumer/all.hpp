@@ -5,6 +5,7 @@
 
 #include <spolia/hazard_pointer.hpp>
 #include <spolia/map.hpp>
+#include <spolia/memory.hpp>
 #include <spolia/rcu.hpp>
 #include <spolia/reclaim.hpp>
 #include <spolia/snapshot.hpp>
