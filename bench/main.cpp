@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "announcements.hpp"
+#include "counted.hpp"
 #include "guards.hpp"
 #include "options.hpp"
 #include "record.hpp"
@@ -92,6 +93,11 @@ void announcements(const std::vector<std::uint32_t>& threads, std::uint32_t oper
   for (const nlohmann::json& r : count_announcements(threads, operations)) out.write(r);
 }
 
+void counted(const counted_options& o, const std::string& json) {
+  line_file out(json);
+  measure_counted(o, [&](const nlohmann::json& r) { out.write(r); });
+}
+
 void sets(set_options o) {
   const runner run = settle(o);
   check(o);
@@ -105,6 +111,25 @@ void sets(set_options o) {
     }
     out.write(record_of(o, trial, r));
   }
+}
+
+void add_counted(CLI::App& program, counted_options& o, std::string& json) {
+  CLI::App& app = *program.add_subcommand(
+      "counted", "shared pointers, ours and the rivals': contention, setting, allocation, reading");
+  app.callback([&] { counted(o, json); });
+  app.add_option("--test", o.test, "contention, set, allocate or read")->capture_default_str();
+  app.add_option("--pointers", o.pointers,
+                 "with commas: raw, private, atomic, shared, std-plain, std, std-atomic, "
+                 "boost-atomic; default: all that have the test")
+      ->delimiter(',');
+  app.add_option("--threads", o.threads, "numbers of threads, with commas")
+      ->delimiter(',')
+      ->capture_default_str();
+  app.add_option("--keys", o.keys, "of the tree that is read")->capture_default_str();
+  app.add_option("--seconds", o.seconds, "length of a trial")->capture_default_str();
+  app.add_option("--trials", o.trials, "of each pointer; the pointers take turns")
+      ->capture_default_str();
+  app.add_option("--json", json, "append records here; -: standard output")->capture_default_str();
 }
 
 void describe(CLI::App& app, set_options& o) {
@@ -181,6 +206,10 @@ int main(int argc, char** argv) {
   announcements_command
       ->add_option("--json", announcements_json, "as JSON lines; -: standard output")
       ->capture_default_str();
+
+  counted_options pointers;
+  std::string pointers_json = "-";
+  add_counted(app, pointers, pointers_json);
 
   try {
     app.parse(argc, argv);

@@ -63,6 +63,8 @@ void end_counted_object(void* block) noexcept {
   home().object_ends(try_here(), static_cast<control*>(block));
 }
 
+void end_what_was_put_off(void* m) noexcept { home().end_put_off(*static_cast<member*>(m)); }
+
 bool drain_counted() noexcept {
   member* const me = try_here();
   return me != nullptr && home().drain(*me);

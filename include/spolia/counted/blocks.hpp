@@ -131,7 +131,7 @@ struct taken final : pointer_control {
       return sizeof(taken);
     }
   }
-  static constexpr control_ops ops_of{&dispose, &deallocate, &find_deleter, &bytes, true};
+  static constexpr control_ops ops_of{&dispose, &deallocate, &find_deleter, &bytes, true, false};
 
   static void* address(const P& p) noexcept {
     if constexpr (std::is_null_pointer_v<P>) {
@@ -267,7 +267,9 @@ struct together {
   static std::size_t bytes(const control* c) noexcept {
     return before_elements + count_of(c) * sizeof(E);
   }
-  static constexpr control_ops ops_of{&dispose, &deallocate, nullptr, &bytes, false};
+  static constexpr control_ops ops_of{
+      &dispose, &deallocate, nullptr,
+      &bytes,   false,       std::is_trivially_destructible_v<E>&& std::is_same_v<M, own_memory>};
 };
 
 // ---- aliases
@@ -289,7 +291,7 @@ struct aliases {
     self->~alias_control();
     memory::deallocate(self, sizeof(alias_control), alignof(alias_control));
   }
-  static constexpr control_ops ops_of{&dispose, &deallocate, nullptr, &bytes_of_alias, true};
+  static constexpr control_ops ops_of{&dispose, &deallocate, nullptr, &bytes_of_alias, true, false};
 
   /// The word for p, whose unit it takes over. Throws std::bad_alloc, then p's unit is where it
   /// was; only where an alias is needed.

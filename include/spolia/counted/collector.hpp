@@ -113,6 +113,7 @@ class collector final : core::listener, public reaper {
       me.interval >>= std::min<std::uint64_t>(6, 1 + (crowd - options_.crowd) / 2048);
     }
     me.credit = static_cast<std::int64_t>(me.interval);
+    me.owes = me.quiet;
     if (me.helping || me.quiet) return;
     const bool did = step(me, me.since_epoch >= options_.epoch_at, options_.step);
     if (!did && crowd > options_.too_many) patience().pause();

@@ -40,6 +40,7 @@ struct control_ops {
   void* (*deleter)(control*, const std::type_info&) noexcept;  ///< null: has none
   std::size_t (*bytes)(const control*) noexcept;               ///< what the object weighs, about
   bool holds_pointer;                                          ///< it is a pointer_control
+  bool silent;  ///< its end runs no code of the user's, and dispose has nothing to do
 };
 
 /// The process has one thread, and so counts need no read-modify-write.
@@ -131,7 +132,7 @@ inline void drop_weak(control* c) noexcept {
 
 /// Ends the object and drops the weak unit that all strong ones held together.
 inline void end_object(control* c) noexcept {
-  c->ops->dispose(c);
+  if (!c->ops->silent) c->ops->dispose(c);
   drop_weak(c);
 }
 

@@ -26,6 +26,7 @@ SPOLIA_EXPORT void* join_counted();  ///< throws std::bad_alloc
 SPOLIA_EXPORT void help_counted(void* member) noexcept;
 SPOLIA_EXPORT void end_counted_location(std::uintptr_t entry, std::size_t bytes) noexcept;
 SPOLIA_EXPORT void end_counted_object(void* block) noexcept;
+SPOLIA_EXPORT void end_what_was_put_off(void* member) noexcept;
 SPOLIA_EXPORT bool drain_counted() noexcept;
 struct counted_figures {
   std::uint64_t logged, dropped, doomed, ended, epochs, pins;
@@ -72,10 +73,25 @@ SPOLIA_ALWAYS_INLINE member& here() {
   return *static_cast<member*>(core::join_counted());
 }
 inline void help(member& me) noexcept { core::help_counted(&me); }
-inline void end_of_location(entry e, std::size_t bytes) noexcept {
+SPOLIA_ALWAYS_INLINE void end_of_location(entry e, std::size_t bytes) noexcept {
+  if (void* const known = core::counted_member; known != nullptr) [[likely]] {
+    member& me = *static_cast<member*>(known);
+    if (!me.helping && me.log.has_room()) [[likely]] {
+      if (collector::log(me, e, bytes)) help(me);
+      return;
+    }
+  }
   core::end_counted_location(e, bytes);
 }
-inline void object_ends(control* c) noexcept { core::end_counted_object(c); }
+inline void object_ends(control* c) noexcept {
+  if (c->ops->silent) return drop_weak(c);
+  void* const known = core::counted_member;
+  if (known == nullptr || !reaper::ends_shortly(*static_cast<member*>(known), c)) {
+    core::end_counted_object(c);
+  } else if (reaper::put_off(*static_cast<member*>(known))) {
+    core::end_what_was_put_off(known);
+  }
+}
 
 /// Ends every object that only deferred units keep alive. True if nothing waits any more; false if
 /// pins or another thread's work hold something up. Runs destructors. May be called anywhere; does
@@ -98,14 +114,18 @@ inline void wake(const void* about) noexcept { core::wake_counted(about); }
 #endif
 
 /// While one lives, its thread runs no foreign destructors when it changes locations: for code that
-/// holds a lock that destructors may want. Its thread's units are dropped by others, or later.
+/// holds a lock that destructors may want. Make it before the lock is taken: when it goes, the
+/// thread does a task that it owes.
 class no_destructors {
  public:
   /// Throws std::bad_alloc on a thread's first use of the collector.
   no_destructors() : me_(here()), before_(me_.quiet) { me_.quiet = true; }
   no_destructors(const no_destructors&) = delete;
   no_destructors& operator=(const no_destructors&) = delete;
-  ~no_destructors() { me_.quiet = before_; }
+  ~no_destructors() {
+    me_.quiet = before_;
+    if (!before_ && me_.owes) help(me_);
+  }
 
  private:
   member& me_;

@@ -45,6 +45,7 @@ struct alignas(cache_line) member {
   std::uint32_t depth = 0;  // objects that this thread is just destroying, one within the other
   bool helping = false;
   bool quiet = false;
+  bool owes = false;        // a task was due while it was quiet
   std::int64_t budget = 0;  // objects that this task may still destroy
   std::uint64_t interval = 0;
   std::uint64_t since_epoch = 0;

@@ -26,6 +26,23 @@ class reaper {
   reaper(const reaper&) = delete;
   reaper& operator=(const reaper&) = delete;
 
+  /// The same as object_ends where that is short. False: nothing was done.
+  SPOLIA_ALWAYS_INLINE static bool ends_shortly(member& me, control* c) noexcept {
+    if (me.depth >= deepest || me.helping) return false;
+    ++me.depth;
+    end_object(c);
+    --me.depth;
+    return true;
+  }
+  /// What was put off since destructors nested too deep.
+  SPOLIA_ALWAYS_INLINE static bool put_off(const member& me) noexcept {
+    return me.depth == 0 && !me.helping && !me.work.empty();
+  }
+  void end_put_off(member& me) noexcept {
+    me.budget = std::numeric_limits<std::int64_t>::max();
+    work_off(me);
+  }
+
   /// The last strong unit of c was dropped, by the calling thread. Destroys the object before it
   /// returns; or later where destructors are nested too deep, or a helper has done enough.
   void object_ends(member* me, control* c) noexcept {
@@ -37,10 +54,7 @@ class reaper {
       }
     }
     destroy(*me, c);
-    if (me->depth == 0 && !me->helping && !me->work.empty()) {
-      me->budget = std::numeric_limits<std::int64_t>::max();
-      work_off(*me);
-    }
+    if (put_off(*me)) end_put_off(*me);
   }
 
  protected:
@@ -66,6 +80,7 @@ class reaper {
     if (me != nullptr) me->dropped.add();
     const bool strong = task_of(e) == task::drop_strong;
     if (!(strong ? c->drop_strong() : c->drop_weak())) return;
+    if (strong && c->ops->silent) return drop_weak(c);
     if (me != nullptr && me->work.push(entry_of(c, strong ? task::end_object : task::free_block))) {
       me->doomed.add();
     } else if (strong) {

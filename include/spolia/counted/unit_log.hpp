@@ -77,8 +77,11 @@ class unit_log {
   /// Makes room for one entry. The owner's, like append. Throws std::bad_alloc; then nothing has
   /// changed.
   SPOLIA_ALWAYS_INLINE void reserve() {
-    if (tail_ == nullptr || tail_->filled.load_relaxed() == per_chunk) [[unlikely]]
+    if (!has_room()) [[unlikely]]
       grow();
+  }
+  [[nodiscard]] bool has_room() const noexcept {
+    return tail_ != nullptr && tail_->filled.load_relaxed() != per_chunk;
   }
   [[nodiscard]] bool try_reserve() noexcept {
     try {
