@@ -74,6 +74,21 @@ void aliased(model::scenario& run, const state& s) {
   });
 }
 
+/// Locations of both kinds give up their units of one block: the reader relies on the strong one.
+void given_up_twice(model::scenario& run, const state& s) {
+  s->weak = weak_ptr<counted_node>(s->first.load());
+  run.thread([s] {
+    const private_ptr<counted_node> n(s->first);
+    if (n) n->look();
+  });
+  run.thread([s] {
+    counted::help(counted::here());  // the first change would help at once, and part the two units
+    s->weak = weak_ptr<counted_node>();
+    s->first = nullptr;
+    s->epoch();
+  });
+}
+
 TEST(counted_weak_model, upgrades) {
   expect_clean(over_counted(&upgraded), at_most(3));
   expect_clean(over_counted(&upgraded_against_a_sweep), at_most(2));
@@ -81,6 +96,7 @@ TEST(counted_weak_model, upgrades) {
 TEST(counted_weak_model, locations) {
   expect_clean(over_counted(&overwritten), at_most(1));
   expect_clean(over_counted(&aliased), at_most(1));
+  expect_clean(over_counted(&given_up_twice), at_most(2));
 }
 
 TEST(counted_weak_model, every_planted_fault_is_found) {
@@ -90,6 +106,7 @@ TEST(counted_weak_model, every_planted_fault_is_found) {
     EXPECT_FALSE(model::explore(how, over_counted(threads)).ok) << fault;
   };
   found(&upgraded, "counted.lock_blind");
+  found(&given_up_twice, "counted.keep_one_kind");
   found(&overwritten, "counted.no_light");
   found(&overwritten, "counted.keep_none");
 }

@@ -25,7 +25,7 @@
 //   2. The scan notes names, the paper's counts the named objects up and logs a decrement each. So
 //      a name may be unconfirmed, even stale, and nobody waits for a slot; private copies need no
 //      care, and hot objects' counts stay where they are. Of the logged units of one pinned object
-//      one is kept in each epoch, and the others are dropped.
+//      one of each kind is kept in each epoch, and the others are dropped.
 //   3. Capture is the first step of an epoch, not the last of the one before; while nothing is
 //      logged there are no epochs.
 //   4. Objects end outside of the phases, after the task, a bounded number at a time; what is left
@@ -280,7 +280,10 @@ class collector final : core::listener, public reaper {
 
   void drop_or_keep(member& me, entry e) noexcept {
     const std::size_t name = pinned_.find(block_of_entry(e));
-    const bool keep = name != name_table::absent && pinned_.first(name);
+    // A pin may rely on a strong unit or on a weak one: one of each is kept.
+    const bool strong = task_of(e) == task::drop_strong;
+    const std::uint32_t kind = strong || SPOLIA_FAULT("counted.keep_one_kind") ? 1 : 2;
+    const bool keep = name != name_table::absent && pinned_.first(name, kind);
     if (keep && !SPOLIA_FAULT("counted.keep_none")) {
       keep_logged(me, e);
     } else {

@@ -112,10 +112,10 @@ class name_table {
     return absent;
   }
 
-  /// True for the first caller of all, for each name.
-  [[nodiscard]] bool first(std::size_t i) noexcept {
+  /// True for the first caller of all, for each name and each bit `kind`.
+  [[nodiscard]] bool first(std::size_t i, std::uint32_t kind) noexcept {
     // relaxed: it only chooses one of several units, and all are kept or dropped in this sweep.
-    return kept_[i].exchange_relaxed(1) == 0;
+    return (kept_[i].fetch_or_relaxed(kind) & kind) == 0;
   }
 
   void forget() noexcept {

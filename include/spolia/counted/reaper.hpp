@@ -39,8 +39,10 @@ class reaper {
     return me.depth == 0 && !me.helping && !me.work.empty();
   }
   void end_put_off(member& me) noexcept {
-    me.budget = std::numeric_limits<std::int64_t>::max();
-    work_off(me);
+    while (put_off(me)) {  // a destructor may have helped, and used the budget up
+      me.budget = std::numeric_limits<std::int64_t>::max();
+      work_off(me);
+    }
   }
 
   /// The last strong unit of c was dropped, by the calling thread. Destroys the object before it
@@ -54,7 +56,7 @@ class reaper {
       }
     }
     destroy(*me, c);
-    if (put_off(*me)) end_put_off(*me);
+    end_put_off(*me);
   }
 
  protected:
