@@ -8,6 +8,7 @@
 namespace bench {
 
 void add_announcements(CLI::App&);
+void add_counted(CLI::App&);
 void add_guards(CLI::App&);
 void add_list(CLI::App&);
 void add_rlu(CLI::App&);

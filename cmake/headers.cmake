@@ -20,6 +20,24 @@ set(SPOLIA_HEADERS
     include/spolia/base/threads.hpp
     include/spolia/base/ticks.hpp
     include/spolia/base/trace.hpp
+    include/spolia/counted/atomic_ptr.hpp
+    include/spolia/counted/blocks.hpp
+    include/spolia/counted/collector.hpp
+    include/spolia/counted/control.hpp
+    include/spolia/counted/conversions.hpp
+    include/spolia/counted/home.hpp
+    include/spolia/counted/make_shared.hpp
+    include/spolia/counted/member.hpp
+    include/spolia/counted/names.hpp
+    include/spolia/counted/one_word_router.hpp
+    include/spolia/counted/pins.hpp
+    include/spolia/counted/private_ptr.hpp
+    include/spolia/counted/reaper.hpp
+    include/spolia/counted/shared_ptr.hpp
+    include/spolia/counted/shared_ptr_tools.hpp
+    include/spolia/counted/unit_log.hpp
+    include/spolia/counted/word.hpp
+    include/spolia/counted/work.hpp
     include/spolia/db.hpp
     include/spolia/db/commit.hpp
     include/spolia/db/database.hpp
@@ -77,6 +95,7 @@ set(SPOLIA_HEADERS
     include/spolia/map/size_counter.hpp
     include/spolia/map/snapshot_hash.hpp
     include/spolia/map/snapshot_tree.hpp
+    include/spolia/memory.hpp
     include/spolia/rcu.hpp
     include/spolia/reclaim.hpp
     include/spolia/reclaim/allocator_resource.hpp

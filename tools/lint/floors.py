@@ -11,12 +11,23 @@ import re
 
 from lint.source import line_of
 
-_LIBRARY = {"base", "reclaim", "version", "rlu", "map", "db", "standard", "face"}
+_LIBRARY = {
+    "base",
+    "reclaim",
+    "counted",
+    "version",
+    "rlu",
+    "map",
+    "db",
+    "standard",
+    "face",
+}
 
 ROOMS = {
     "model": {"model"},
     "base": {"base", "model"},
     "reclaim": {"base", "reclaim"},
+    "counted": {"base", "counted"},
     "version": {"base", "reclaim", "version"},
     "rlu": {"base", "reclaim", "rlu"},
     "map": {"base", "reclaim", "version", "rlu", "map"},
@@ -30,6 +41,7 @@ ROOMS = {
 }
 FACES = {
     "version": "base",
+    "memory": "counted",
     "snapshot": "version",
     "hazard_pointer": "standard",
     "rcu": "standard",
