@@ -3,6 +3,7 @@
 
 set(SPOLIA_SOURCES
     src/clock.cpp
+    src/counted.cpp
     src/db/commit.cpp
     src/db/database.cpp
     src/db/index.cpp
@@ -12,7 +13,6 @@ set(SPOLIA_SOURCES
     src/db/table.cpp
     src/db/transaction.cpp
     src/db/upkeep.cpp
-    src/counted.cpp
     src/fence.cpp
     src/hazard_pointer.cpp
     src/misuse.cpp
