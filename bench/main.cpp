@@ -18,6 +18,7 @@
 #include "options.hpp"
 #include "record.hpp"
 #include "registry.hpp"
+#include "rlu.hpp"
 #include "snapshots.hpp"
 
 namespace {
@@ -114,6 +115,34 @@ void sets(set_options o) {
   }
 }
 
+void rlu(const rlu_options& o) {
+  line_file out(o.json);
+  for (std::uint32_t trial = 0; trial < o.trials; ++trial) out.write(run_rlu(o, trial));
+}
+
+void describe(CLI::App& app, rlu_options& o) {
+  app.add_option("--structure", o.structure, "list, hash or tree")->capture_default_str();
+  app.add_option("--sync", o.sync,
+                 fmt::format("of the list: {}; of the hash: {}; of the tree: {}",
+                             fmt::join(rlu_ways("list"), ", "), fmt::join(rlu_ways("hash"), ", "),
+                             fmt::join(rlu_ways("tree"), ", ")))
+      ->capture_default_str();
+  app.add_option("--threads", o.threads, "threads that work")->capture_default_str();
+  app.add_option("--keys", o.keys, "keys are uniform in [0, keys); half of them are present")
+      ->capture_default_str();
+  app.add_option("--buckets", o.buckets, "of the hash table")->capture_default_str();
+  app.add_option("--update", o.update, "per cent of updates, half inserting, half erasing")
+      ->capture_default_str();
+  app.add_option("--seconds", o.seconds, "length of a trial, after the filling")
+      ->capture_default_str();
+  app.add_option("--trials", o.trials, "trials; each gives one record")->capture_default_str();
+  app.add_option("--seed", o.seed, "of keys and operations")->capture_default_str();
+  app.add_flag("--stall", o.stall, "one more thread sleeps inside a section for the whole run");
+  app.add_flag("--check", o.check, "first compare every answer with std::set's, on one thread");
+  app.add_option("--json", o.json, "append records here; -: standard output")
+      ->capture_default_str();
+}
+
 void describe(CLI::App& app, set_options& o) {
   const char* const names = "see `spolia-bench list`";
   app.add_option("--structure", o.structure,
@@ -134,6 +163,10 @@ void describe(CLI::App& app, set_options& o) {
   app.add_option("--seed", o.seed, "of keys and operations")->capture_default_str();
   app.add_option("--batch", o.batch, "blocks freed or proven safe together; 0: the scheme's own")
       ->capture_default_str();
+  app.add_option(
+         "--turn-us", o.turn_us,
+         "microseconds after which threads that are many give their processor away; 0: never")
+      ->default_str("the domain's own");
   app.add_option("--time-frees", o.time_frees, "measure one in so many pauses; 1: all; 0: none")
       ->capture_default_str();
   app.add_flag("--stall", o.stall, "park one more thread inside a guard for the whole run");
@@ -201,6 +234,11 @@ int main(int argc, char** argv) {
       "snapshots", "maps with snapshots under updates and read transactions, and what they hold");
   describe(*snapshots_command, of_snapshots);
 
+  rlu_options rlu_run;
+  CLI::App* const rlu_command = app.add_subcommand(
+      "rlu", "the same in structures under read-log-update, and under what else one can use");
+  describe(*rlu_command, rlu_run);
+
   std::uint32_t rounds = 15;
   std::string guards_json;
   CLI::App* const guards_command = app.add_subcommand(
@@ -228,6 +266,7 @@ int main(int argc, char** argv) {
     if (list_command->parsed()) list(list_json, list_markdown);
     if (sets_command->parsed()) sets(options);
     if (snapshots_command->parsed()) snapshots(of_snapshots);
+    if (rlu_command->parsed()) rlu(rlu_run);
     if (guards_command->parsed()) guards(rounds, guards_json);
     if (announcements_command->parsed()) {
       announcements(counted_threads, counted_operations, announcements_json);

@@ -36,27 +36,39 @@ set(SPOLIA_HEADERS
     include/spolia/map/detail/avl_tree.hpp
     include/spolia/map/detail/bucket.hpp
     include/spolia/map/detail/bucket_table.hpp
+    include/spolia/map/detail/chromatic_audit.hpp
+    include/spolia/map/detail/chromatic_nodes.hpp
+    include/spolia/map/detail/chromatic_steps.hpp
+    include/spolia/map/detail/chromatic_tree.hpp
     include/spolia/map/detail/external_bst_audit.hpp
     include/spolia/map/detail/external_bst_tree.hpp
     include/spolia/map/detail/face.hpp
     include/spolia/map/detail/fresh.hpp
     include/spolia/map/detail/kept_pair.hpp
     include/spolia/map/detail/list_chain.hpp
+    include/spolia/map/detail/rlu_chain.hpp
+    include/spolia/map/detail/rlu_scan.hpp
     include/spolia/map/detail/scan.hpp
     include/spolia/map/detail/scx.hpp
     include/spolia/map/detail/snapshot_hash_core.hpp
     include/spolia/map/detail/snapshot_pairs.hpp
+    include/spolia/map/detail/tree_pairs.hpp
     include/spolia/map/external_bst.hpp
     include/spolia/map/list.hpp
     include/spolia/map/marked_ptr.hpp
+    include/spolia/map/rlu_bst.hpp
+    include/spolia/map/rlu_hash.hpp
+    include/spolia/map/rlu_list.hpp
     include/spolia/map/size_counter.hpp
     include/spolia/map/snapshot_hash.hpp
+    include/spolia/map/snapshot_tree.hpp
     include/spolia/rcu.hpp
     include/spolia/reclaim.hpp
     include/spolia/reclaim/allocator_resource.hpp
     include/spolia/reclaim/biased_gate.hpp
     include/spolia/reclaim/bounded_domain.hpp
     include/spolia/reclaim/concepts.hpp
+    include/spolia/reclaim/courtesy.hpp
     include/spolia/reclaim/debra.hpp
     include/spolia/reclaim/domain.hpp
     include/spolia/reclaim/domain_cell.hpp
@@ -95,6 +107,17 @@ set(SPOLIA_HEADERS
     include/spolia/reclaim/token.hpp
     include/spolia/reclaim/token_ring.hpp
     include/spolia/reclaim/wait_free_eras.hpp
+    include/spolia/rlu.hpp
+    include/spolia/rlu/collector.hpp
+    include/spolia/rlu/commit_word.hpp
+    include/spolia/rlu/domain.hpp
+    include/spolia/rlu/grace_period.hpp
+    include/spolia/rlu/log.hpp
+    include/spolia/rlu/object.hpp
+    include/spolia/rlu/options.hpp
+    include/spolia/rlu/pointers.hpp
+    include/spolia/rlu/section.hpp
+    include/spolia/rlu/session.hpp
     include/spolia/snapshot.hpp
     include/spolia/standard.hpp
     include/spolia/version.hpp

@@ -113,6 +113,20 @@ void a_snapshot_reads_a_dead_box(model::scenario& run) {
   run.finally([=] { w->clear(); });
 }
 
+/// What was read before a snapshot began is in it.
+template <class World>
+void a_snapshot_meets_a_change(model::scenario& run) {
+  auto w = std::make_shared<World>();
+  run.thread([=] {
+    const int before = w->structure->read([](const value& v) { return v.look(); });
+    const snapshot s(w->time);
+    model::check(w->structure->at(s).look() >= before,
+                 "a value was read that a later snapshot does not see");
+  });
+  run.thread([=] { w->structure->set(value(1)); });
+  run.finally([=] { w->clear(); });
+}
+
 /// Two threads unlink versions of a dead box at once; the later one gives the rest of its list up.
 template <class World>
 void a_dead_box_loses_its_holds(model::scenario& run) {
@@ -138,6 +152,11 @@ TYPED_TEST(owners_model, the_last_hold_gives_the_lists_up) {
   expect_clean(a_dead_box_loses_its_holds<TypeParam>, at_most_in_order(1));
 }
 
+TEST(owners_model_faults, readers_must_give_stamps) {
+  expect_clean(a_snapshot_meets_a_change<dl>, at_most_in_order(2));
+  expect_found(a_snapshot_meets_a_change<dl>, "owned_field.no_help", at_most_in_order(2),
+               "does not see");
+}
 TEST(owners_model_faults, changes_must_be_counted) {
   expect_found(a_box_dies_under_a_change<dl>, "owner.uncounted", at_most_in_order(2), "");
   expect_found(a_box_dies_under_a_change<sl>, "owner.uncounted", at_most_in_order(2), "");

@@ -89,7 +89,7 @@ class boxes {
   const Value& at(const snapshot& then) {
     auto here = versions_.enter();
     const std::uint64_t t = then.timestamp();
-    return root_->field.at(time(), t)->field.at(time(), t).value;
+    return (*root_->field.at(time(), t))->field.at(time(), t)->value;
   }
 
  private:

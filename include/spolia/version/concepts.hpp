@@ -106,6 +106,7 @@ concept version_list = requires(L list, const L& constant, typename L::node* x, 
   { list.begin(x) } noexcept -> std::same_as<bool>;
   { constant.head() } noexcept -> std::same_as<typename L::node*>;
   { list.try_append(x, x) } noexcept -> std::same_as<bool>;
+  { L::finish_append(x, x) } noexcept;
   { L::find(x, t) } noexcept -> std::same_as<typename L::node*>;
 };
 

@@ -47,6 +47,7 @@ class epoch_list : private version_chain<epoch_version<Domain>> {
   explicit epoch_list(node* first) noexcept : chain(first) {}
   using chain::begin;
   using chain::find;
+  using chain::finish_append;
   using chain::head;
   using chain::release;
   bool try_append(node* x, node* y) noexcept { return this->advance(x, y); }

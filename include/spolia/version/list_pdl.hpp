@@ -19,8 +19,9 @@
 //
 // Who may call what
 //   try_append(x, y): x was read from head() under this guard and has its stamp; y is new.
-//   remove(x): once for each x, after try_append(x, ...) has returned true to somebody. So never
-//              for the head. When it has returned, the caller alone may retire x.
+//   remove(x): once for each x, after try_append(x, ...) has returned true to the caller, or
+//              finish_append(x, ...) was called. So never for the head. When it has returned, the
+//              caller alone may retire x.
 //
 // Why no retired version is reached. "Retired" means that remove(x) has returned, under a guard.
 //   1. Left pointers only move to older versions, right pointers to newer ones, and what a pointer
@@ -46,11 +47,16 @@
 //
 // Departures from the paper:
 //   D1  The oldest version has no sentinel left of it: a null end is not linked back.
-//   D2  Several threads may run the same try_append (helpers of a larger operation do).
+//   D2  Several threads may run the same try_append (helpers of a larger operation do). The one
+//   that
+//       made y the head may be slow, so before x may be removed finish_append gives x its right
+//       end.
 #pragma once
 
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/config.hpp>
+#include <spolia/base/misuse.hpp>
+#include <spolia/base/threads.hpp>
 #include <spolia/version/detail/chain.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -82,6 +88,11 @@ class pdl_list : public detail::version_chain<pdl_node<Base>> {
     return true;
   }
 
+  /// Somebody's try_append(x, y) has made y the head.
+  static void finish_append(node* x, node* y) noexcept {
+    if (!SPOLIA_FAULT("pdl.append_unfinished")) set_right(x, y);
+  }
+
   static void remove(node* x) noexcept {
     if (SPOLIA_FAULT("pdl.weak_mark")) {
       x->marked.store_release(true);  // planted: orders nothing against the looks at other marks
@@ -92,6 +103,9 @@ class pdl_list : public detail::version_chain<pdl_node<Base>> {
     // acquire, both ← the releases of these pointers.
     node* l = x->left.load_acquire();
     node* r = x->right.load_acquire();
+    if (SPOLIA_CHECKS && r == nullptr) {
+      return misuse::report("a version was removed that nothing ended", threads::number());
+    }
     while (!bridge(l, r)) {
     }
   }

@@ -7,6 +7,7 @@
 #include <spolia/map.hpp>
 #include <spolia/rcu.hpp>
 #include <spolia/reclaim.hpp>
+#include <spolia/rlu.hpp>
 #include <spolia/snapshot.hpp>
 #include <spolia/standard.hpp>
 #include <spolia/version.hpp>

@@ -42,7 +42,8 @@ namespace detail {
 /// `info` of a record that no operation has frozen yet.
 inline constexpr std::uint64_t untouched_record = 1;
 
-template <class Record>
+/// `Most`: how many records an operation may have.
+template <class Record, unsigned Most = 4>
 class scx final : private threads::listener {
  public:
   /// tag:   sequence of the operation (43 bits) | thread number (20 bits) | done.
@@ -52,7 +53,8 @@ class scx final : private threads::listener {
   using word = std::uint64_t;
   using child = typename Record::child_type;
 
-  static constexpr unsigned most_records = 4;
+  static constexpr unsigned most_records = Most;
+  static_assert(Most <= 7, "scx: the count has three bits");
   static constexpr unsigned first_slot = 4;  ///< help() announces in this guard slot and after it
 
   /// What llx() saw.

@@ -44,6 +44,9 @@ class version_chain {
     return x;
   }
 
+  /// After a try_append that another thread may have made: for lists that have more to do then.
+  static void finish_append(Node*, Node*) noexcept {}
+
   /// Makes `first`, which has its stamp, the first version of a list that has none. Several threads
   /// may try; one succeeds. Never again empty afterwards.
   bool begin(Node* first) noexcept {

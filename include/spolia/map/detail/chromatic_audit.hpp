@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// chromatic_audit.hpp: whether a chromatic tree at rest is as it should be.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include <spolia/base/config.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace detail {
+
+/// What was found. `wrong` is empty if the tree is sound; `violations` are places where it is not
+/// balanced, of which a tree at rest has none unless memory ran out.
+struct chromatic_findings {
+  std::string wrong{};
+  std::size_t pairs = 0;
+  std::size_t internals = 0;
+  std::size_t violations = 0;
+  std::size_t height = 0;  ///< links from the root to the deepest leaf
+  std::size_t weight = 0;  ///< of each way from the root to a leaf
+};
+
+template <class Nodes, class Compare>
+class chromatic_auditor {
+  using link = typename Nodes::link;
+  using internal = typename Nodes::internal;
+  using kind = typename Nodes::kind;
+  using key_pointer = const decltype(internal::key)*;
+
+ public:
+  explicit chromatic_auditor(const Compare& less) : less_(less) {}
+
+  /// `child(internal, side)` is the link there.
+  template <class Child>
+  chromatic_findings look_over(link top, Child&& child) {
+    if (top.weight != 1) blame("the root does not weigh 1");
+    look(top, false, 0, 0, nullptr, nullptr, child);
+    return found_;
+  }
+
+ private:
+  void blame(const char* what) {
+    if (found_.wrong.empty()) found_.wrong = what;
+  }
+
+  /// Keys below `n` are not in front of *lo, and in front of *hi.
+  template <class Child>
+  void look(link n, bool below_red, std::size_t depth, std::size_t weight, key_pointer lo,
+            key_pointer hi, Child& child) {
+    weight += n.weight;
+    if (n.weight > 1) found_.violations += n.weight - 1;
+    if (n.weight == 0 && below_red) ++found_.violations;
+    if (n.to->is_leaf()) return look_at_leaf(n, depth, weight, lo, hi);
+    ++found_.internals;
+    const internal& i = *Nodes::as_internal(n.to);
+    if (i.marked.load_relaxed()) blame("a removed node is in the tree");
+    if ((lo != nullptr && less_(i.key, *lo)) || (hi != nullptr && !less_(i.key, *hi))) {
+      blame("a router is out of order");
+    }
+    look(child(i, 0U), n.weight == 0, depth + 1, weight, lo, &i.key, child);
+    look(child(i, 1U), n.weight == 0, depth + 1, weight, &i.key, hi, child);
+  }
+
+  void look_at_leaf(link n, std::size_t depth, std::size_t weight, key_pointer lo, key_pointer hi) {
+    found_.height = std::max(found_.height, depth);
+    if (n.weight == 0) blame("a leaf is red");
+    if (found_.weight != 0 && found_.weight != weight) blame("two ways differ in weight");
+    found_.weight = weight;
+    if (n.to->is == kind::empty) {
+      if (depth != 0) blame("an empty leaf below the root");
+      return;
+    }
+    ++found_.pairs;
+    const auto& key = Nodes::as_leaf(n.to)->key;
+    if ((lo != nullptr && less_(key, *lo)) || (hi != nullptr && !less_(key, *hi))) {
+      blame("a key is out of order");
+    }
+  }
+
+  const Compare& less_;
+  chromatic_findings found_;
+};
+
+}  // namespace detail
+}  // namespace spolia::inline SPOLIA_FLAVOUR

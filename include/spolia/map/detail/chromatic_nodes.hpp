@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// chromatic_nodes.hpp: the nodes of a chromatic tree whose links have a history.
+//
+// A node of two children routes: keys in front of its own are to the left. Pairs lie in the leaves,
+// which never change. The weight of a node (0: red, 1: black, more: overweight) is kept with the
+// pointer to it, so that a change of weight alone replaces no node.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <utility>
+
+#include <spolia/base/atomic.hpp>
+#include <spolia/base/config.hpp>
+#include <spolia/map/detail/scx.hpp>
+#include <spolia/version/owned_field.hpp>
+#include <spolia/version/owner.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace detail {
+
+template <class Key, class Value, version_collector Collector>
+struct chromatic_nodes {
+  using domain_type = typename Collector::domain_type;
+  using guard = typename domain_type::guard;
+
+  enum class kind : std::uint8_t {
+    entry,     // routes everything to the left, and is never removed
+    internal,  // routes by its key
+    pair,      // a leaf
+    empty,     // the leaf of an empty tree
+  };
+
+  struct node : list_owner<domain_type> {
+    node(kind k, std::uint64_t born) noexcept : list_owner<domain_type>(born), is(k) {}
+    [[nodiscard]] bool is_leaf() const noexcept { return is == kind::pair || is == kind::empty; }
+    const kind is;
+  };
+
+  struct link {
+    node* to;
+    std::uint32_t weight;
+    [[nodiscard]] link weighing(std::uint32_t w) const noexcept { return {to, w}; }
+  };
+
+  template <class Self>
+  struct leaf_base : node {
+    using node::node;
+    void retire_by(guard& g) noexcept override { g.retire(static_cast<Self*>(this)); }
+    void destroy_in(domain_type& nodes) noexcept override {
+      nodes.destroy(static_cast<Self*>(this));
+    }
+  };
+  struct empty_leaf final : leaf_base<empty_leaf> {
+    explicit empty_leaf(std::uint64_t born) noexcept : leaf_base<empty_leaf>(kind::empty, born) {}
+  };
+  struct leaf final : leaf_base<leaf> {
+    template <class V>
+    leaf(std::uint64_t born, const Key& k, V&& v)
+        : leaf_base<leaf>(kind::pair, born), key(k), value(std::forward<V>(v)) {}
+    const Key key;
+    const Value value;
+  };
+
+  struct internal final : node {
+    using field = owned_field<link, Collector>;
+    using version = typename field::version;
+    using child_type = version*;
+
+    /// Throws what copying a key throws.
+    internal(std::uint64_t born, const Key& k, link left, link right)
+        : node(kind::internal, born), key(k), left_(*this, left), right_(*this, right) {}
+    /// The entry.
+    internal(std::uint64_t born, link top) noexcept
+        : node(kind::entry, born), left_(*this, top), right_(*this, link{nullptr, 1}) {}
+    ~internal() {
+      if (this->is == kind::internal) key.~Key();
+    }
+    internal(const internal&) = delete;
+    internal& operator=(const internal&) = delete;
+
+    [[nodiscard]] field& child(unsigned i) noexcept { return i == 0 ? left_ : right_; }
+    [[nodiscard]] const field& child(unsigned i) const noexcept { return i == 0 ? left_ : right_; }
+
+    void retire_by(guard& g) noexcept override {
+      left_.retire_by(g);
+      right_.retire_by(g);
+      g.retire(this);
+    }
+    void destroy_in(domain_type& nodes) noexcept override {
+      left_.destroy_in(nodes);
+      right_.destroy_in(nodes);
+      nodes.destroy(this);
+    }
+    [[nodiscard]] std::uint64_t ended_left() const noexcept override {
+      return left_.ended_left() + right_.ended_left();
+    }
+
+    union {
+      Key key;  // the entry has none
+    };
+    atomic<bool> marked{false};
+    atomic<std::uint64_t> info{untouched_record};
+
+   private:
+    field left_;
+    field right_;
+  };
+
+  static internal* as_internal(node* n) noexcept { return static_cast<internal*>(n); }
+  static leaf* as_leaf(node* n) noexcept { return static_cast<leaf*>(n); }
+};
+
+}  // namespace detail
+}  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: Apache-2.0
+// chromatic_tree.hpp: the operations of a snapshot_tree, on the present and at a time.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <type_traits>
+#include <utility>
+
+#include <spolia/base/backoff.hpp>
+#include <spolia/base/config.hpp>
+#include <spolia/map/detail/chromatic_audit.hpp>
+#include <spolia/map/detail/chromatic_nodes.hpp>
+#include <spolia/map/detail/chromatic_steps.hpp>
+#include <spolia/map/detail/fresh.hpp>
+#include <spolia/map/size_counter.hpp>
+#include <spolia/version/concepts.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace detail {
+
+template <class Key, class Value, version_collector Collector, class Compare>
+class chromatic_tree {
+  using nodes = chromatic_nodes<Key, Value, Collector>;
+  using steps = chromatic_steps<nodes, Collector>;
+  using node = typename nodes::node;
+  using internal = typename nodes::internal;
+  using empty_leaf = typename nodes::empty_leaf;
+  using link = typename nodes::link;
+  using kind = typename nodes::kind;
+  using edge = typename steps::edge;
+  using view = typename steps::view;
+  using making = typename steps::making;
+  using owner = typename steps::owner;
+
+ public:
+  using domain_type = typename Collector::domain_type;
+  using session = typename Collector::session;
+  using leaf = typename nodes::leaf;
+
+  /// Leaves to find in one session: some microseconds.
+  static constexpr unsigned chunk_size = 16;
+  /// Leaves that follow each other in ascending order. They stay while the snapshot does.
+  struct chunk {
+    unsigned count = 0;
+    std::array<const leaf*, chunk_size> at{};
+  };
+  /// Keys from *lo on (behind it, if `open`) and in front of *hi; null: no limit.
+  struct limits {
+    const Key* lo = nullptr;
+    const Key* hi = nullptr;
+    bool open = false;
+  };
+
+  /// Throws std::bad_alloc.
+  chromatic_tree(Collector& c, Compare less)
+      : collector_(c),
+        entry_(born(), link{c.nodes().template make<empty_leaf>(born()), 1}),
+        steps_(c, entry_),
+        less_(std::move(less)) {}
+  chromatic_tree(const chromatic_tree&) = delete;
+  chromatic_tree& operator=(const chromatic_tree&) = delete;
+  ~chromatic_tree() {
+    collector_.close();
+    fell(steps_.follow(&entry_, 0).to());
+    entry_.child(0).destroy_in(collector_.nodes());
+  }
+
+  Collector& collector() const noexcept { return collector_; }
+  const Compare& less() const noexcept { return less_; }
+  std::size_t size_approx() const noexcept { return size_.approx(); }
+
+  template <bool Assign, class V>
+  bool put(const Key& key, V&& value) {
+    const owner me = steps_.records().me();
+    size_counter::mine& size = size_.here();
+    session here = enter();
+    auto made = no_fresh<leaf>(collector_.nodes());
+    for (;;) {
+      const spot s = locate(key);
+      const bool found = is_at(s, key);
+      if (found && !Assign) return false;
+      view p;
+      if (!still_there(here, s, p)) continue;
+      if (made == nullptr) {
+        made = make_fresh<leaf>(collector_.nodes(), born(), key, std::forward<V>(value));
+      }
+      bool violation = false;
+      const bool done = found ? substitute(here, me, s, p, made.get())
+                              : add(here, me, s, p, made.get(), violation);
+      if (!done) continue;
+      made.release();
+      if (!found) size.added.add(1);
+      if (violation) rebalance(here, me, key);
+      return !found;
+    }
+  }
+
+  bool erase(const Key& key) {
+    const owner me = steps_.records().me();
+    size_counter::mine& size = size_.here();
+    session here = enter();
+    for (;;) {
+      const spot s = locate(key);
+      if (!is_at(s, key)) return false;
+      bool violation = false;
+      if (!(s.upper.at == nullptr ? make_empty(here, me, s) : take_out(here, me, s, violation))) {
+        continue;
+      }
+      size.removed.add(1);
+      if (violation) rebalance(here, me, key);
+      return true;
+    }
+  }
+
+  /// The leaf of `key` as the tree is now, null if there is none. It stays while the session does.
+  const leaf* find(session&, const Key& key) const {
+    const spot s = locate(key);
+    return is_at(s, key) ? nodes::as_leaf(s.low.to()) : nullptr;
+  }
+
+  /// The leaf of `key` at a snapshot's time, null if there was none. It stays while the snapshot
+  /// does.
+  const leaf* find_at(session&, std::uint64_t then, const Key& key) const {
+    const node* n = top_at(then);
+    while (n != nullptr && !n->is_leaf()) {
+      const auto* const i = static_cast<const internal*>(n);
+      n = at(*i, less_(key, i->key) ? 0 : 1, then);
+    }
+    return n != nullptr && holds(n, key) ? static_cast<const leaf*>(n) : nullptr;
+  }
+
+  /// The first leaves within the limits at a snapshot's time.
+  void first_at(session&, std::uint64_t then, const limits& within, chunk& found) const {
+    found.count = 0;
+    if (const node* const n = top_at(then)) ascend(n, then, within, found);
+  }
+  /// The last ones; also in ascending order.
+  void last_at(session&, std::uint64_t then, const limits& within, chunk& found) const {
+    found.count = 0;
+    if (const node* const n = top_at(then)) descend(n, then, within, found);
+    for (unsigned i = 0; i < found.count / 2; ++i) {
+      std::swap(found.at[i], found.at[found.count - 1 - i]);
+    }
+  }
+
+  /// Nobody may use the tree meanwhile.
+  chromatic_findings audit() const {
+    return chromatic_auditor<nodes, Compare>(less_).look_over(
+        steps_.follow(const_cast<internal*>(&entry_), 0).seen->value,
+        [this](const internal& i, unsigned side) {
+          return i.child(side).newest(collector_.time())->value;
+        });
+  }
+
+ private:
+  /// The end of a way: the link to the leaf, and the one above it, if that is not the entry.
+  struct spot {
+    edge upper;
+    edge low;
+  };
+
+  session enter() const {
+    session here = collector_.enter();
+    collector_.prepare(here);
+    return here;
+  }
+  std::uint64_t born() const noexcept { return collector_.time().earliest(); }
+
+  spot locate(const Key& key) const {
+    spot s{{}, steps_.follow(const_cast<internal*>(&entry_), 0)};
+    while (!s.low.to()->is_leaf()) {
+      internal* const i = nodes::as_internal(s.low.to());
+      s.upper = s.low;
+      s.low = steps_.follow(i, less_(key, i->key) ? 0 : 1);
+    }
+    return s;
+  }
+  bool holds(const node* n, const Key& key) const {
+    if (n->is != kind::pair) return false;
+    const Key& other = static_cast<const leaf*>(n)->key;
+    return !less_(key, other) && !less_(other, key);
+  }
+  bool is_at(const spot& s, const Key& key) const { return holds(s.low.to(), key); }
+
+  /// Looks at the leaf's parent; false: start over.
+  bool still_there(session& here, const spot& s, view& p) noexcept {
+    return steps_.look(here, s.low.at, p) && p.leads(s.low.side, s.low.to());
+  }
+
+  /// The removed leaf has died by a change.
+  void leaf_died(session& here, node* l, std::uint64_t until) noexcept {
+    collector_.died(here, *l, until);
+  }
+
+  bool substitute(session& here, owner me, const spot& s, const view& p, node* with) {
+    const link old = p.to(s.low.side);
+    const std::uint64_t until = steps_.publish(here, me, p, s.low.side, link{with, old.weight}, {});
+    if (until == 0) return false;
+    leaf_died(here, old.to, until);
+    return true;
+  }
+
+  bool add(session& here, owner me, const spot& s, const view& p, leaf* fresh, bool& violation) {
+    const link old = p.to(s.low.side);
+    if (old.to->is == kind::empty) return substitute(here, me, s, p, fresh);
+    const auto* const other = static_cast<const leaf*>(old.to);
+    const bool in_front = less_(fresh->key, other->key);
+    const std::uint32_t weight = s.low.at == &entry_ ? 1 : old.weight - 1;
+    making made(collector_);
+    const link top = made.add(in_front ? other->key : fresh->key, in_front ? 0 : 1, link{fresh, 1},
+                              old.weighing(1), weight);
+    if (steps_.publish(here, me, p, s.low.side, top, {}) == 0) return false;
+    made.release();
+    // Its parent's weight may be out of date, but not if it was above 0: see chromatic_steps.hpp.
+    violation = weight > 1 || (weight == 0 && s.upper.weight() == 0);
+    return true;
+  }
+
+  /// The only leaf goes.
+  bool make_empty(session& here, owner me, const spot& s) {
+    view p;
+    if (!still_there(here, s, p)) return false;
+    auto made = make_fresh<empty_leaf>(collector_.nodes(), born());
+    if (!substitute(here, me, s, p, made.get())) return false;
+    made.release();
+    return true;
+  }
+
+  /// The leaf goes and its parent with it, and its sibling takes the parent's place.
+  bool take_out(session& here, owner me, const spot& s, bool& violation) {
+    view g;
+    view p;
+    if (!steps_.look(here, s.upper.at, g) || !g.leads(s.upper.side, s.low.at)) return false;
+    if (!still_there(here, s, p)) return false;
+    const link sibling = p.to(1 - s.low.side);
+    const std::uint32_t weight = g.at == &entry_ ? 1 : g.to(s.upper.side).weight + sibling.weight;
+    const std::uint64_t until =
+        steps_.publish(here, me, g, s.upper.side, sibling.weighing(weight), {&p});
+    if (until == 0) return false;
+    leaf_died(here, s.low.to(), until);
+    violation = weight > 1;
+    return true;
+  }
+
+  /// Repairs violations on the way to `key` until there are none.
+  ///
+  /// The update has taken effect, so nothing may be thrown any more: what cannot be repaired stays
+  /// until somebody rebalances on the same way.
+  SPOLIA_NOINLINE void rebalance(session& here, owner me, const Key& key) noexcept {
+    try {
+      while (repair_one(here, me, key)) {
+      }
+    } catch (...) {
+    }
+  }
+  bool repair_one(session& here, owner me, const Key& key) {
+    edge upper;
+    edge middle;
+    edge low = steps_.follow(&entry_, 0);
+    for (;;) {
+      const bool red_red = low.weight() == 0 && middle.at != nullptr && middle.weight() == 0;
+      if (low.weight() > 1 || red_red) {
+        if (!SPOLIA_FAULT("chromatic.no_repair")) steps_.repair(here, me, upper, middle, low);
+        return !SPOLIA_FAULT("chromatic.no_repair");
+      }
+      if (low.to()->is_leaf()) return false;
+      internal* const i = nodes::as_internal(low.to());
+      upper = middle;
+      middle = low;
+      low = steps_.follow(i, less_(key, i->key) ? 0 : 1);
+    }
+  }
+
+  /// Null if the tree is younger.
+  const node* top_at(std::uint64_t then) const noexcept {
+    const link* const top = entry_.child(0).at(collector_.time(), then);
+    return top == nullptr ? nullptr : top->to;
+  }
+  const node* at(const internal& i, unsigned side, std::uint64_t then) const noexcept {
+    return i.child(side).at(collector_.time(), then)->to;
+  }
+
+  bool within_limits(const Key& key, const limits& l) const {
+    if (l.lo != nullptr && (l.open ? !less_(*l.lo, key) : less_(key, *l.lo))) return false;
+    return l.hi == nullptr || less_(key, *l.hi);
+  }
+  void take(const node* n, const limits& within, chunk& found) const {
+    if (n->is != kind::pair) return;
+    const auto* const l = static_cast<const leaf*>(n);
+    if (within_limits(l->key, within)) found.at[found.count++] = l;
+  }
+
+  // As deep as the tree is high.
+  void ascend(const node* n, std::uint64_t then, limits within, chunk& found) const {
+    if (n->is_leaf()) return take(n, within, found);
+    const auto* const i = static_cast<const internal*>(n);
+    if (within.lo == nullptr || less_(*within.lo, i->key)) {
+      ascend(at(*i, 0, then), then, within, found);
+      if (found.count != 0) within.lo = nullptr;  // what comes is behind it
+    }
+    if (found.count == chunk_size) return;
+    if (within.hi == nullptr || less_(i->key, *within.hi)) {
+      ascend(at(*i, 1, then), then, within, found);
+    }
+  }
+  void descend(const node* n, std::uint64_t then, limits within, chunk& found) const {
+    if (n->is_leaf()) return take(n, within, found);
+    const auto* const i = static_cast<const internal*>(n);
+    if (within.hi == nullptr || less_(i->key, *within.hi)) {
+      descend(at(*i, 1, then), then, within, found);
+      if (found.count != 0) within.hi = nullptr;
+    }
+    if (found.count == chunk_size) return;
+    if (within.lo == nullptr || less_(*within.lo, i->key)) {
+      descend(at(*i, 0, then), then, within, found);
+    }
+  }
+
+  /// Ends all nodes below and with `n`. As deep as the tree is high.
+  void fell(node* n) noexcept {
+    if (!n->is_leaf()) {
+      for (unsigned side = 0; side < 2; ++side) {
+        fell(steps_.follow(nodes::as_internal(n), side).to());
+      }
+    }
+    n->destroy_in(collector_.nodes());
+  }
+
+  Collector& collector_;
+  internal entry_;  // its one child is the root; never removed
+  steps steps_;
+  Compare less_;
+  size_counter size_;
+};
+
+}  // namespace detail
+}  // namespace spolia::inline SPOLIA_FLAVOUR

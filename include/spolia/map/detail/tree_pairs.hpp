@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// tree_pairs.hpp: the pairs of a snapshot_tree at a snapshot, or those of an interval, as a range
+// that goes both ways. It holds the snapshot; a guard only while it looks for the next few pairs.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <ranges>
+#include <utility>
+
+#include <spolia/base/config.hpp>
+#include <spolia/version/snapshot.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace detail {
+
+/// Copies share what they hold. Iterators stay right while one of them lives.
+template <class Core, class Key, class Value>
+class tree_pairs : public std::ranges::view_interface<tree_pairs<Core, Key, Value>> {
+  using limits = typename Core::limits;
+  using chunk = typename Core::chunk;
+  using leaf = typename Core::leaf;
+
+  struct shared {
+    shared(const Core& c, snapshot s) noexcept : core(&c), then(std::move(s)) {}
+    [[nodiscard]] limits all() const noexcept {
+      return {.lo = lo ? &*lo : nullptr, .hi = hi ? &*hi : nullptr};
+    }
+    const Core* core;
+    snapshot then;
+    std::optional<Key> lo;
+    std::optional<Key> hi;
+  };
+
+ public:
+  class iterator {
+   public:
+    using value_type = std::pair<const Key&, const Value&>;
+    using reference = value_type;
+    using difference_type = std::ptrdiff_t;
+    using iterator_concept = std::bidirectional_iterator_tag;
+    using iterator_category = std::input_iterator_tag;
+
+    iterator() = default;
+
+    reference operator*() const noexcept { return {at()->key, at()->value}; }
+    iterator& operator++() {
+      if (++place_ == some_.count) {
+        limits rest = of_->all();
+        rest.lo = &some_.at[place_ - 1]->key;
+        rest.open = true;
+        fill(rest);
+      }
+      return *this;
+    }
+    iterator& operator--() {
+      if (place_ != 0) {
+        --place_;
+        return *this;
+      }
+      limits rest = of_->all();
+      if (at() != nullptr) rest.hi = &at()->key;
+      auto here = of_->core->collector().enter();
+      chunk before;
+      of_->core->last_at(here, of_->then.timestamp(), rest, before);
+      some_ = before;
+      place_ = before.count - 1;
+      return *this;
+    }
+    iterator operator++(int) {
+      iterator before = *this;
+      ++*this;
+      return before;
+    }
+    iterator operator--(int) {
+      iterator before = *this;
+      --*this;
+      return before;
+    }
+    /// Of iterators of one range.
+    friend bool operator==(const iterator& a, const iterator& b) noexcept {
+      return a.at() == b.at();
+    }
+
+   private:
+    friend class tree_pairs;
+    explicit iterator(const shared* of) noexcept : of_(of) {}
+
+    /// Null at the end.
+    [[nodiscard]] const leaf* at() const noexcept {
+      return place_ < some_.count ? some_.at[place_] : nullptr;
+    }
+    void fill(const limits& rest) {
+      auto here = of_->core->collector().enter();
+      chunk behind;
+      of_->core->first_at(here, of_->then.timestamp(), rest, behind);
+      some_ = behind;
+      place_ = 0;
+    }
+
+    const shared* of_ = nullptr;
+    chunk some_;
+    unsigned place_ = 0;
+  };
+
+  /// Throws std::bad_alloc, or what copying a key throws. An empty snapshot sees nothing.
+  tree_pairs(const Core& core, snapshot then)
+      : shared_(std::make_shared<shared>(core, std::move(then))) {}
+  tree_pairs(const Core& core, snapshot then, const Key& lo, const Key& hi)
+      : tree_pairs(core, std::move(then)) {
+    shared_->lo.emplace(lo);
+    shared_->hi.emplace(hi);
+  }
+
+  /// Throws what comparing keys throws, as all steps; and std::bad_alloc if it is a thread's first.
+  [[nodiscard]] iterator begin() const {
+    iterator first(shared_.get());
+    if (shared_->then && !backwards()) first.fill(shared_->all());
+    return first;
+  }
+  [[nodiscard]] iterator end() const noexcept { return iterator(shared_.get()); }
+
+ private:
+  [[nodiscard]] bool backwards() const {
+    return shared_->lo && !shared_->core->less()(*shared_->lo, *shared_->hi);
+  }
+
+  std::shared_ptr<shared> shared_;
+};
+
+}  // namespace detail
+}  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+// snapshot_tree.hpp: an ordered map of which one can take snapshots, and keep them.
+//
+//     spolia::timeline time;
+//     spolia::snapshot_tree<std::string, int> stock(time);
+//     spolia::snapshot_tree<int, order> orders(time);
+//     stock.insert("nails", 100);
+//     const spolia::snapshot then(time);                       // one instant of both
+//     stock.insert_or_assign("nails", 99);
+//     stock.find(then, "nails");                               // a pointer to 100
+//     for (auto [name, count] : stock.all(then)) ...           // takes as long as one likes
+//     for (auto [name, count] : stock.range(then, "a", "n") | std::views::reverse) ...
+//
+// Source:      the tree: Brown, Ellen, Ruppert, PPoPP 2014: a chromatic tree by LLX and SCX; its
+//              versions: Wei et al., PPoPP 2023, section 6.
+// Idea:        a balanced binary search tree with the pairs in its leaves. Each link from node to
+//              node is a versioned field (owned_field.hpp). An update puts a new subtree of a few
+//              nodes in the place of an old one by one change of a link, and so at one instant; a
+//              snapshot goes down the links as they were.
+// Protects:    what find(then, ...), all(then) and range(then, ...) give stays while the snapshot
+//              and the map live, without a guard. No operation holds a guard longer than a search
+//              takes (and 16 pairs, where many are passed), besides what visit's f does.
+// Order:       insert, insert_or_assign, erase, find, contains and visit are linearizable; for_each
+//              and range are of one instant, that of a snapshot which they take.
+// Cost:        logarithmic. At a snapshot, each link takes a step for each version that is newer.
+//              An insertion makes a leaf, a router and a version, an erase a version; a step of
+//              balance up to four routers and a version.
+// Progress:    reads only read. Updates are lock-free. Both besides the collector's upkeep.
+// Bound:       what the collector promises: a removed node goes when no snapshot needs it and no
+//              version of its links is held (owner.hpp).
+// Memory:      besides key and value, some 70 bytes a leaf and 330 bytes a router, with the first
+//              versions of its two links; there is one router less than there are leaves.
+// Keys and values: keys are copied into leaves and routers. Values are made once, in their leaf,
+//              and never copied but by find(key).
+// Errors:      an update throws std::bad_alloc, or what comparing, copying a key or making a value
+//              throws; then nothing has changed. What has taken effect does not throw: balancing
+//              without memory is left to later updates on the same way.
+// User code:   comparisons, visit's f and the copy that find(key) makes run inside a guard and hold
+//              up freeing for as long as they take; loops over all(then), for_each's f and range's
+//              f do not. Destructors of keys and values run where the domain frees, and must not
+//              throw.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <ranges>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <spolia/base/config.hpp>
+#include <spolia/base/misuse.hpp>
+#include <spolia/base/threads.hpp>
+#include <spolia/map/detail/chromatic_tree.hpp>
+#include <spolia/map/detail/face.hpp>
+#include <spolia/map/detail/tree_pairs.hpp>
+#include <spolia/version/concepts.hpp>
+#include <spolia/version/sl_rt.hpp>
+#include <spolia/version/snapshot.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace detail {
+
+template <class Key, class Value, version_collector Collector, class Compare>
+class snapshot_tree_core {
+  static_assert(std::is_nothrow_destructible_v<Key> && std::is_nothrow_destructible_v<Value>,
+                "snapshot_tree: destructors run where nobody can catch what they throw");
+
+ public:
+  using key_type = Key;
+  using mapped_type = Value;
+  using domain_type = typename Collector::domain_type;
+  using timeline_type = typename Collector::timeline_type;
+  using key_compare = Compare;
+  using tree = chromatic_tree<Key, Value, Collector, Compare>;
+  using pairs = tree_pairs<tree, Key, Value>;
+  using options = typename Collector::options;
+
+  snapshot_tree_core(timeline_type& time, const options& o, Compare less)
+      : own_(std::make_unique<domain_type>()),
+        collector_(*own_, time, o),
+        tree_(collector_, std::move(less)) {}
+  snapshot_tree_core(domain_type& shared, timeline_type& time, const options& o, Compare less)
+      : collector_(shared, time, o), tree_(collector_, std::move(less)) {}
+
+  domain_type& home() const noexcept { return collector_.nodes(); }
+  Collector& versions() const noexcept { return collector_; }
+
+  template <bool Assign, class V>
+  bool put(const Key& key, V&& value) {
+    return tree_.template put<Assign>(key, std::forward<V>(value));
+  }
+  bool erase(const Key& key) { return tree_.erase(key); }
+  bool contains(const Key& key) const {
+    auto here = collector_.enter();
+    return tree_.find(here, key) != nullptr;
+  }
+  template <class F>
+  bool visit(const Key& key, F&& f) const {
+    auto here = collector_.enter();
+    const auto* const found = tree_.find(here, key);
+    if (found == nullptr) return false;
+    std::forward<F>(f)(found->value);
+    return true;
+  }
+  std::size_t size_approx() const noexcept { return tree_.size_approx(); }
+
+  template <class F>
+  void scan(const Key* lo, const Key* hi, F& f) const {
+    const snapshot now(collector_.time(), "scan");
+    if (lo == nullptr) {
+      show_all(pairs(tree_, now.clone()), f);
+    } else {
+      show_all(pairs(tree_, now.clone(), *lo, *hi), f);
+    }
+  }
+
+  const Value* find_at(const snapshot& then, const Key& key) const {
+    if (!mine(then)) return nullptr;
+    auto here = collector_.enter();
+    const auto* const found = tree_.find_at(here, then.timestamp(), key);
+    return found == nullptr ? nullptr : &found->value;
+  }
+  template <class... Limits>
+  pairs pairs_at(const snapshot& then, const Limits&... limits) const {
+    snapshot held = then.clone();
+    if (!mine(then)) held.withdraw();
+    return pairs(tree_, std::move(held), limits...);
+  }
+
+  chromatic_findings audit() const { return tree_.audit(); }
+
+ private:
+  template <class F>
+  static void show_all(const pairs& all, F& f) {
+    for (const auto& [key, value] : all) {
+      if constexpr (std::same_as<std::invoke_result_t<F&, const Key&, const Value&>, bool>) {
+        if (!f(key, value)) return;
+      } else {
+        f(key, value);
+      }
+    }
+  }
+  bool mine(const snapshot& then) const noexcept {
+    if (then.belongs_to(collector_.time())) return true;
+    if (SPOLIA_CHECKS) misuse::report("a snapshot of another timeline", threads::number());
+    return false;
+  }
+
+  std::unique_ptr<domain_type> own_;
+  mutable Collector collector_;
+  tree tree_;  // goes first: it closes the collector
+};
+
+}  // namespace detail
+
+/// See the top of this file, and map/detail/face.hpp for what one can do with it as it is now.
+template <class Key, class Value, version_collector Collector = sl_rt<>,
+          class Compare = std::less<Key>>
+class snapshot_tree
+    : public detail::map_face<detail::snapshot_tree_core<Key, Value, Collector, Compare>> {
+  using core_type = detail::snapshot_tree_core<Key, Value, Collector, Compare>;
+  using face = detail::map_face<core_type>;
+
+ public:
+  using collector_type = Collector;
+  using domain_type = typename Collector::domain_type;
+  using timeline_type = typename Collector::timeline_type;
+  using options = typename Collector::options;
+
+  /// An empty map on a timeline, which must outlive it, with a domain of its own. Throws
+  /// std::bad_alloc, and std::invalid_argument if an option makes no sense.
+  explicit snapshot_tree(timeline_type& time, const options& o = {}, Compare less = Compare())
+      : face(std::in_place, time, o, std::move(less)) {}
+
+  /// And in a domain that it shares with others, which must outlive it, too. Destructors of keys
+  /// and values may then run when the map is gone.
+  snapshot_tree(domain_type& shared, timeline_type& time, const options& o = {},
+                Compare less = Compare())
+      : face(std::in_place, shared, time, o, std::move(less)) {}
+
+  timeline_type& time() const noexcept { return this->core().versions().time(); }
+
+  using face::contains;
+  using face::find;
+  using face::range;
+
+  /// The value that `key` mapped to, null if none. It stays while the snapshot and the map live.
+  const Value* find(const snapshot& then, const Key& key) const {
+    return this->core().find_at(then, key);
+  }
+  bool contains(const snapshot& then, const Key& key) const { return find(then, key) != nullptr; }
+
+  /// The values of several keys, in their order, as find() gives them.
+  template <std::ranges::input_range Keys>
+    requires std::convertible_to<std::ranges::range_reference_t<Keys>, const Key&>
+  std::vector<const Value*> find_all(const snapshot& then, Keys&& keys) const {
+    std::vector<const Value*> found;
+    for (const Key& key : keys) found.push_back(find(then, key));
+    return found;
+  }
+
+  /// All pairs in ascending order of keys, each a std::pair<const Key&, const Value&>: a range that
+  /// goes both ways and may be held as long as one likes, since it holds the snapshot and no guard.
+  auto all(const snapshot& then) const { return this->core().pairs_at(then); }
+  /// Those with keys from `lo` on and in front of `hi`.
+  auto range(const snapshot& then, const Key& lo, const Key& hi) const {
+    return this->core().pairs_at(then, lo, hi);
+  }
+
+  /// How many pairs there were, in all or with keys from `lo` on and in front of `hi`; looks at
+  /// each.
+  std::size_t size(const snapshot& then) const { return count_of(all(then)); }
+  std::size_t count(const snapshot& then, const Key& lo, const Key& hi) const {
+    return count_of(range(then, lo, hi));
+  }
+
+  /// Lets go of what no snapshot needs and updates have not come to yet: for idle times.
+  void collect() { this->core().versions().collect(); }
+  /// Versions and nodes that left the map, and of these handed to the domain.
+  collector_stats stats() const noexcept { return this->core().versions().stats(); }
+
+  /// Looks the whole tree over, for tests. Nobody may use the tree meanwhile.
+  detail::chromatic_findings audit() const { return this->core().audit(); }
+
+ private:
+  template <class Pairs>
+  static std::size_t count_of(const Pairs& all) {
+    return static_cast<std::size_t>(std::ranges::distance(all));
+  }
+};
+
+}  // namespace spolia::inline SPOLIA_FLAVOUR

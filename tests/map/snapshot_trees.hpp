@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// Snapshot trees for the suites of all containers: each has a timeline of its own, and collects
+/// as early as it can.
+#pragma once
+
+#include <string>
+
+#include <spolia/map/snapshot_tree.hpp>
+#include <spolia/snapshot.hpp>
+
+#include "map/subjects.hpp"
+#include "version/all_collectors.hpp"
+
+namespace spolia::test {
+
+template <class Timeline>
+struct owns_time {
+  Timeline own_time;
+};
+
+template <class Key, class Value, class Collector, class Compare = std::less<Key>>
+class eager_tree : private owns_time<typename Collector::timeline_type>,
+                   public snapshot_tree<Key, Value, Collector, Compare> {
+  using tree = snapshot_tree<Key, Value, Collector, Compare>;
+
+ public:
+  eager_tree() : tree(this->own_time, eager_options<Collector>()) {}
+  explicit eager_tree(typename Collector::domain_type& d)
+      : tree(d, this->own_time, eager_options<Collector>()) {}
+};
+
+template <template <class, class> class Collector>
+struct trees_with {
+  template <class Key, class Value, class Domain, class Compare>
+  using of = eager_tree<Key, Value, Collector<Domain, timeline>, Compare>;
+};
+
+using tree_subjects = testing::Types<
+    subject<trees_with<sl_rt>, domain<token>>, subject<trees_with<dl_rt>, domain<debra, pooled>>,
+    subject<trees_with<epoch_collector>, domain<token>>, subject<trees_with<steam>, domain<debra>>>;
+/// For the large suites, which take long to compile: one of each kind of list.
+using main_tree_subjects = testing::Types<subject<trees_with<sl_rt>, domain<token>>,
+                                          subject<trees_with<dl_rt>, domain<debra, pooled>>>;
+
+struct tree_names {
+  template <class Subject>
+  static std::string GetName(int) {
+    using tree = typename Subject::template of<int, int>;
+    return std::string(tree::collector_type::info.name);
+  }
+};
+
+}  // namespace spolia::test

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+// The snapshot tree and its snapshots in a whole domain under the model checker.
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+
+#include <spolia/map/detail/chromatic_tree.hpp>
+#include <spolia/reclaim/debra.hpp>
+#include <spolia/snapshot.hpp>
+
+#include "model/domain_scenarios.hpp"
+
+namespace {
+
+using namespace spolia;
+using namespace spolia::test;
+
+using short_domain = domain<debra, batch>;
+
+/// A tree made by `there`, one key after the other. At rest it must be sound and balanced.
+template <class Collector>
+struct world {
+  using tree = detail::chromatic_tree<int, int, Collector, std::less<int>>;
+
+  explicit world(std::initializer_list<int> there)
+      : nodes({.scheme = {.scan_every = 1, .min_looks = 1}}), versions(nodes, time, options()) {
+    m.emplace(versions, std::less<int>());
+    for (const int key : there) insert(key);
+  }
+  static typename Collector::options options() {
+    typename Collector::options o;
+    o.batch = 1;
+    return o;
+  }
+  bool insert(int key) { return m->template put<false>(key, 10 * key); }
+  bool erase(int key) { return m->erase(key); }
+  const int* find(const snapshot& then, int key) {
+    auto here = versions.enter();
+    const auto* const found = m->find_at(here, then.timestamp(), key);
+    return found == nullptr ? nullptr : &found->value;
+  }
+  std::size_t size(const snapshot& then) {
+    auto here = versions.enter();
+    typename tree::chunk found;
+    m->first_at(here, then.timestamp(), {}, found);
+    return found.count;
+  }
+  void run_on(int operations) {
+    for (int n = 0; n < operations; ++n) auto guard = nodes.enter();
+  }
+  /// In `finally`. The collector hears of threads that end, and outlives that.
+  void judge(std::initializer_list<int> there) {
+    const auto found = m->audit();
+    model::check(found.wrong.empty(), "the tree is not sound");
+    model::check(found.violations == 0, "a violation was left to nobody");
+    model::check(found.pairs == there.size(), "there are other keys than there should be");
+    {
+      auto here = versions.enter();
+      for (const int key : there) {
+        const auto* const l = m->find(here, key);
+        model::check(l != nullptr && l->value == 10 * key, "a key is missing");
+      }
+    }
+    snapshot(time).withdraw();
+    versions.collect();
+    versions.collect();
+    model::check(versions.stats().held() == 0, "what is obsolete goes");
+    m.reset();
+  }
+
+  short_domain nodes;
+  timeline time;
+  Collector versions;
+  std::optional<tree> m;
+};
+
+using dl = world<dl_rt<short_domain>>;
+using sl = world<sl_rt<short_domain>>;
+
+template <class World>
+auto start(std::initializer_list<int> there) {
+  return std::make_shared<World>(there);
+}
+
+/// Leaves that are neighbours: one parent is removed with a leaf while the other side changes.
+template <class World>
+void insert_beside_an_erase(model::scenario& run) {
+  auto w = start<World>({1, 2});
+  run.thread([=] { model::check(w->erase(1), "1 was there"); });
+  run.thread([=] { model::check(w->insert(3), "3 was not"); });
+  run.finally([=] { w->judge({2, 3}); });
+}
+
+template <class World>
+void erase_neighbours(model::scenario& run) {
+  auto w = start<World>({1, 2});
+  run.thread([=] { model::check(w->erase(1), "1 was there"); });
+  run.thread([=] { model::check(w->erase(2), "2 was there"); });
+  run.finally([=] { w->judge({}); });
+}
+
+/// Both make red below red, or would.
+template <class World>
+void two_grow_one_side(model::scenario& run) {
+  auto w = start<World>({1, 2});
+  run.thread([=] { w->insert(3); });
+  run.thread([=] { w->insert(4); });
+  run.finally([=] { w->judge({1, 2, 3, 4}); });
+}
+
+/// What a snapshot sees is one instant, and stays: 1 was always there, and 3 came before 2 went.
+template <class World>
+void a_snapshot_meets_updates(model::scenario& run) {
+  auto w = start<World>({1, 2});
+  run.thread([=] {
+    const snapshot now(w->time);
+    const int* const one = w->find(now, 1);
+    model::check(one != nullptr, "1 is there all the time");
+    const bool two = w->find(now, 2) != nullptr;
+    const bool three = w->find(now, 3) != nullptr;
+    model::check(two || three, "a snapshot saw two instants");
+    model::check(*one == 10, "what was found stays");
+  });
+  run.thread([=] {
+    w->insert(3);
+    w->erase(2);
+    w->versions.collect();
+    w->run_on(3);
+  });
+  run.finally([=] { w->judge({1, 3}); });
+}
+
+/// A snapshot from before goes into nodes that have been removed since.
+template <class World>
+void a_snapshot_of_the_past(model::scenario& run) {
+  auto w = start<World>({1, 2});
+  auto then = std::make_shared<std::optional<snapshot>>();
+  then->emplace(w->time);
+  run.thread([=] {
+    const int* const two = w->find(**then, 2);
+    model::check(two != nullptr && w->size(**then) == 2, "2 was there then");
+    w->run_on(1);
+    model::check(*two == 20, "what was found stays");
+    then->reset();
+  });
+  run.thread([=] {
+    w->erase(2);
+    w->erase(1);
+    w->versions.collect();
+    w->run_on(6);
+  });
+  run.finally([=] { w->judge({}); });
+}
+
+template <class World>
+class snapshot_tree_model : public testing::Test {};
+using worlds = testing::Types<sl, dl>;
+TYPED_TEST_SUITE(snapshot_tree_model, worlds);
+
+TYPED_TEST(snapshot_tree_model, updates_are_made_at_one_instant) {
+  expect_clean(insert_beside_an_erase<TypeParam>, at_most_in_order(2));
+  expect_clean(erase_neighbours<TypeParam>, at_most_in_order(2));
+  expect_clean(two_grow_one_side<TypeParam>, at_most_in_order(2));
+}
+TYPED_TEST(snapshot_tree_model, snapshots_are_instants) {
+  expect_clean(a_snapshot_meets_updates<TypeParam>, at_most_in_order(2));
+  expect_clean(a_snapshot_of_the_past<TypeParam>, at_most_in_order(1));
+}
+
+TEST(snapshot_tree_model_faults, a_removed_router_must_be_frozen) {
+  expect_found(insert_beside_an_erase<sl>, "scx.ignore_frozen", at_most_in_order(2), "");
+  expect_found(insert_beside_an_erase<sl>, "scx.no_mark", at_most_in_order(2), "");
+}
+TEST(snapshot_tree_model_faults, violations_must_be_repaired) {
+  expect_found(two_grow_one_side<sl>, "chromatic.no_repair", at_most_in_order(2),
+               "a violation was left to nobody");
+}
+TEST(snapshot_tree_model_faults, a_version_gets_its_right_end_from_whoever_ends_it) {
+  expect_found(two_grow_one_side<dl>, "pdl.append_unfinished", at_most_in_order(2),
+               "nothing ended");
+}
+TEST(snapshot_tree_model_faults, removed_nodes_stay_for_snapshots) {
+  expect_found(a_snapshot_of_the_past<sl>, "owner.no_range", at_most_in_order(2), "");
+  expect_found(a_snapshot_of_the_past<dl>, "owner.no_range", at_most_in_order(2), "");
+}
+
+}  // namespace
