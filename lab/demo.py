@@ -15,6 +15,7 @@ from lab import allocators, look, stats, sweep, words
 from lab.bench import Bench
 from lab.errors import LabError
 from lab.matrix import Cell, Plan
+from lab.paper import snapshots
 from lab.records import Store, load
 from lab.report import write_report
 
@@ -39,6 +40,7 @@ TREE_KEYS, LIST_KEYS = 200_000, 500
 # The batch size at which the paper compares schemes.
 LARGE_BATCH = 32_768
 GUARDS, ANNOUNCEMENTS = "guards.jsonl", "announcements.jsonl"
+SNAPSHOTS = "snapshots.jsonl"
 # For the pages of the paper's evaluation: other trees, and events to count.
 TREES = ("avl", "external_bst")
 TREE_LINES = [("none", "batch"), ("debra", "batch"), ("token", "amortized")]
@@ -139,12 +141,15 @@ def run(bench: Bench, out: Path, budget: float, console: Console) -> bool:
 
 
 def _side_measurements(bench: Bench, out: Path, budget: float, console: Console) -> list[Path]:
-    """What is not a trial: the cost of guards, and, given time, announcements counted."""
+    """What is not a trial: the cost of guards, and, given time, announcements counted and
+    snapshots held."""
     missed = {GUARDS: bench.guards(out / GUARDS, timeout=30)}
     if budget >= 4 * ANNOUNCEMENT_SECONDS:
         few = ("--threads", "2,48", "--operations", "34000")
         target = out / ANNOUNCEMENTS
         missed[ANNOUNCEMENTS] = bench.announcements(target, ANNOUNCEMENT_SECONDS, *few)
+        shorter = (*snapshots.ARGUMENTS, "--updates", "400000")
+        missed[SNAPSHOTS] = bench.snapshots(out / SNAPSHOTS, ANNOUNCEMENT_SECONDS, *shorter)
     for name, why in missed.items():
         if why:
             console.print(f"[yellow]failed:[/] {Path(name).stem}: {why}", highlight=False)
@@ -171,7 +176,7 @@ def _run_stages(bench, plan, out: Path, end: float, console) -> tuple[list[str],
 
 def _clear(out: Path) -> None:
     """Removes the results of an earlier demo: another build or a half-done run would mix in."""
-    for name in (GUARDS, ANNOUNCEMENTS):
+    for name in (GUARDS, ANNOUNCEMENTS, SNAPSHOTS):
         (out / name).unlink(missing_ok=True)
     for stage in stages("glibc", ["glibc", "jemalloc"]):
         for name in (f"{stage.name}.jsonl", f"{stage.name}.failures.jsonl"):

@@ -275,6 +275,18 @@ def announcements(options) -> int:
     return 0
 
 
+def snapshots(options) -> int:
+    write(options.json, [
+        {"kind": "snapshots", "structure": structure, "collector": collector, "hold": True,
+         "threads": 2, "keys": 20000, "updates": 400000, "updates_per_s": 1e6,
+         "versions_live": 13000 if collector != "epoch" else 410000, "versions_needed": 12500,
+         "versions_peak": 13500, "bytes": 1700000, "bytes_needed": 1600000, "bytes_peak": 9000000,
+         "bytes_over_time": [[0, 900000], [100, 1500000], [200, 1700000]]}
+        for structure in ("hash", "tree") for collector in ("epoch", "steam", "dl_rt", "sl_rt")
+    ])  # fmt: skip
+    return 0
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="spolia-bench")
     commands = parser.add_subparsers(dest="command", required=True)
@@ -283,6 +295,10 @@ def main() -> int:
     counting = commands.add_parser("announcements")
     for name in ("--json", "--threads", "--operations"):
         counting.add_argument(name, default="-")
+    held = commands.add_parser("snapshots")
+    for name in ("--json", "--structure", "--keys", "--update", "--rtx-share", "--updates"):
+        held.add_argument(name, default="-")
+    held.add_argument("--hold", action="store_true")
     run = commands.add_parser("sets")
     for name in ("structure", "scheme", "release"):
         run.add_argument(f"--{name}", required=True)
@@ -298,9 +314,8 @@ def main() -> int:
     if options.command == "list":
         write(options.json, [offered()])
         return 0
-    return {"guards": guards, "announcements": announcements, "sets": sets}[options.command](
-        options
-    )
+    known = {"guards": guards, "announcements": announcements, "snapshots": snapshots, "sets": sets}
+    return known[options.command](options)
 
 
 if __name__ == "__main__":
