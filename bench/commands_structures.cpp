@@ -82,7 +82,7 @@ void describe(CLI::App& app, set_options& o) {
 
 void describe(CLI::App& app, snapshot_options& o) {
   app.add_option("--structure", o.structures,
-                 "hash; or std_map, under a lock, its snapshots copies; several with commas")
+                 "hash, tree; or std_map, under a lock, its snapshots copies; several with commas")
       ->delimiter(',')
       ->capture_default_str();
   app.add_option("--collector", o.collectors, "epoch, steam, dl_rt, sl_rt; several with commas")

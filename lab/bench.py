@@ -129,6 +129,10 @@ class Bench:
         """Runs another sub-command into `target`; empty, or why there is no such file."""
         return self._whole_file(command, target, timeout)
 
+    def snapshots(self, target: Path, timeout: float, *more: str) -> str:
+        """Measures maps with snapshots, into `target`; empty, or why there is no such file."""
+        return self._whole_file(["snapshots", *more], target, timeout)
+
     def _whole_file(self, command: list[str], target: Path, timeout: float) -> str:
         partial = target.with_name(target.name + ".partial")
         partial.unlink(missing_ok=True)

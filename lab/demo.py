@@ -15,6 +15,7 @@ from lab import allocators, layers, look, stats, sweep, words
 from lab.bench import Bench
 from lab.errors import LabError
 from lab.matrix import Cell, Plan
+from lab.paper import snapshots
 from lab.records import Store, load
 from lab.report import write_report
 
@@ -41,6 +42,7 @@ TREE_KEYS, LIST_KEYS = 200_000, 500
 # The batch size at which the paper compares schemes.
 LARGE_BATCH = 32_768
 GUARDS, ANNOUNCEMENTS = "guards.jsonl", "announcements.jsonl"
+SNAPSHOTS = "snapshots.jsonl"
 # For the pages of the paper's evaluation: other trees, and events to count.
 TREES = ("avl", "external_bst")
 TREE_LINES = [("none", "batch"), ("debra", "batch"), ("token", "amortized")]
@@ -141,14 +143,17 @@ def run(bench: Bench, out: Path, budget: float, console: Console) -> bool:
 
 
 def _side_measurements(bench: Bench, out: Path, budget: float, console: Console) -> list[Path]:
-    """What is not a trial: the cost of guards, and, given time, announcements counted."""
+    """What is not a trial: the cost of guards, and, given time, announcements counted and
+    snapshots held."""
     missed = {GUARDS: bench.guards(out / GUARDS, timeout=30)}
     if budget >= 4 * ANNOUNCEMENT_SECONDS:
         few = ("--threads", "2,48", "--operations", "34000")
         target = out / ANNOUNCEMENTS
         missed[ANNOUNCEMENTS] = bench.announcements(target, ANNOUNCEMENT_SECONDS, *few)
+        shorter = (*snapshots.ARGUMENTS, "--updates", "400000")
+        missed[SNAPSHOTS] = bench.snapshots(out / SNAPSHOTS, ANNOUNCEMENT_SECONDS, *shorter)
     if budget >= LAYERS_FROM_SECONDS:
-        console.print("snapshots, shared pointers, read-log-update and transactions ...")
+        console.print("shared pointers, read-log-update and transactions ...")
         missed |= dict.fromkeys((name for name, _ in layers.files()), "")
         missed |= layers.measure(bench, out)
     for name, why in missed.items():
@@ -177,7 +182,7 @@ def _run_stages(bench, plan, out: Path, end: float, console) -> tuple[list[str],
 
 def _clear(out: Path) -> None:
     """Removes the results of an earlier demo: another build or a half-done run would mix in."""
-    for name in (GUARDS, ANNOUNCEMENTS, *(name for name, _ in layers.files())):
+    for name in (GUARDS, ANNOUNCEMENTS, SNAPSHOTS, *(name for name, _ in layers.files())):
         (out / name).unlink(missing_ok=True)
     for stage in stages("glibc", ["glibc", "jemalloc"]):
         for name in (f"{stage.name}.jsonl", f"{stage.name}.failures.jsonl"):

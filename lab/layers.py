@@ -149,26 +149,6 @@ def _ratio(rows: dict[str, Spread | None], first: str, second: str, ours: str, o
 
 # ---- the layers
 
-COLLECTORS = {"sl_rt": "SL-RT", "dl_rt": "DL-RT", "steam": "STEAM+LF", "bbf": "BBF+",
-              "epoch": "EBR", "copies": "copies"}  # fmt: skip
-
-
-def _snapshots(records: list[dict], figures) -> list[dict]:
-    cards = []
-    for structure in dict.fromkeys(r["structure"] for r in records):
-        mine = [r for r in records if r["structure"] == structure]
-        mine.sort(key=lambda r: list(COLLECTORS).index(r["collector"])
-                  if r["collector"] in COLLECTORS else len(COLLECTORS))  # fmt: skip
-        lines = {COLLECTORS.get(r["collector"], r["collector"]): r.get("bytes_over_time") or []
-                 for r in mine}  # fmt: skip
-        needed = next((r["bytes_needed"] for r in mine if r.get("bytes_needed")), None)
-        words = "Needed is what the map itself and the snapshot see"
-        words += f": {look.size(needed)} at the end." if needed else "."
-        cards.append({"title": f"{structure}: bytes while one snapshot is held",
-                      "figure": figures.add(_lines(lines, "bytes allocated", look.size)),
-                      "words": words})  # fmt: skip
-    return cards
-
 
 def _counted(records: list[dict], figures) -> list[dict]:
     cards = []
@@ -220,16 +200,6 @@ def _rlu_commands() -> tuple[tuple[str, ...], ...]:
 
 
 LAYERS = [
-    Layer(
-        "snapshots",
-        "A snapshot that is held",
-        "A map is updated at full speed while one snapshot, from before the first update, is held "
-        "to the end. What grows with the updates is what the collector cannot let go of.",
-        "snapshots",
-        (("snapshots", "--keys", "20000", "--update", "100", "--rtx-share", "0", "--hold",
-          "--seconds", "1.5"),),
-        _snapshots,
-    ),
     Layer(
         "pointers",
         "Shared pointers",

@@ -90,6 +90,14 @@ def releases(names: set[str]) -> list[dict]:
     ]
 
 
+def collectors(names: list[str]) -> list[dict]:
+    return [
+        _chip(name, look.collector_title(name),
+              _mark("circle", f"var(--{escape(look.collector_colour(name)[1:])})", True))
+        for name in names
+    ]  # fmt: skip
+
+
 def allocators(names: set[str]) -> list[dict]:
     chips = []
     for name in sorted(names):

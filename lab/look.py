@@ -73,6 +73,14 @@ PARTS = {
     "part-free": ("#d9730d", "#ff9f45"),
     "part-wait": ("#d1344b", "#ff6b7f"),
 }
+# How versions are collected: title, light, dark.
+COLLECTORS = {
+    "epoch": ("Epochs", "#6f7680", "#9aa2ad"),
+    "steam": ("STEAM", "#b58900", "#e6c34a"),
+    "dl_rt": ("DL-RT", "#2e8b3d", "#63c974"),
+    "sl_rt": ("SL-RT", "#1f5fd6", "#6aa2ff"),
+    "bbf": ("BBF+", "#cf2f5a", "#ff7193"),
+}
 NO_BREAK = "\N{NO-BREAK SPACE}"
 
 
@@ -110,6 +118,7 @@ def colours() -> dict[str, tuple[str, str]]:
     """Light and dark value of every colour that a chart may name as '@name'."""
     named = {f"scheme-{name}": (s.light, s.dark) for name, s in KNOWN.items()}
     named.update({f"allocator-{name}": value[:2] for name, value in ALLOCATORS.items()})
+    named.update({f"collector-{name}": value[1:] for name, value in COLLECTORS.items()})
     named.update(PARTS)
     named["unknown"] = UNKNOWN[:2]
     return named
@@ -117,6 +126,14 @@ def colours() -> dict[str, tuple[str, str]]:
 
 def scheme_colour(name: str) -> str:
     return f"@scheme-{name}" if name in KNOWN else "@unknown"
+
+
+def collector_colour(name: str) -> str:
+    return f"@collector-{name}" if name in COLLECTORS else "@unknown"
+
+
+def collector_title(name: str) -> str:
+    return COLLECTORS[name][0] if name in COLLECTORS else name
 
 
 def allocator_colour(name: str) -> str:

@@ -76,7 +76,7 @@ def load(paths: list[Path]) -> list[Located]:
 
 def of_kind(paths: list[Path], kind: str) -> list[dict]:
     """Records of another kind than trials: 'schemes' (what the program says of each scheme) and
-    'guards' (what entering, leaving and protecting cost)."""
+    'guards' (what entering, leaving and protecting cost), and more."""
     return [r for path in paths for r in read_lines(path) if r.get("kind") == kind]
 
 

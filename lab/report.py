@@ -46,12 +46,15 @@ class Figures:
         return {**card, "figure": self.add(card["figure"]), "epochs": self.add(card["epochs"])}
 
 
+# Records that are not trials.
+KINDS = ("schemes", "guards", "announcements", "snapshots", *layers.kinds())
+
+
 def write_report(
     paths: list[Path], out: Path, title: str = "Spolia laboratory", only_paper: bool = False
 ) -> None:
     trials = load(paths)
-    kinds = ("schemes", "guards", "announcements", *layers.kinds())
-    extras = {kind: of_kind(paths, kind) for kind in kinds}
+    extras = {kind: of_kind(paths, kind) for kind in KINDS}
     page = render(trials, extras, open_failures(paths), title, only_paper)
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
@@ -73,7 +76,9 @@ def render(
     configs = stats.group(trials)
     figures = Figures()
     records = [trial.record for trial in trials]
-    found = Found(trials, extras.get("announcements", []), configs)
+    found = Found(
+        trials, extras.get("announcements", []), extras.get("snapshots", []), configs=configs
+    )
     context = {
         "title": title,
         "only_paper": only_paper,

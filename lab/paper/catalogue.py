@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from lab.paper import amortizing, evaluation, events, model, rivals, scaling, tokens
+from lab.paper import amortizing, evaluation, events, model, rivals, scaling, snapshots, tokens
 from lab.paper.page import Page
 
 PAGES: tuple[Page, ...] = (
@@ -14,4 +14,5 @@ PAGES: tuple[Page, ...] = (
     *events.PAGES,
     *model.PAGES,
     *rivals.PAGES,
+    *snapshots.PAGES,
 )

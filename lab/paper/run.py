@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -13,15 +14,18 @@ from lab import allocators, sweep
 from lab.bench import Bench
 from lab.errors import LabError, one_of
 from lab.matrix import Cell, Plan
+from lab.paper import snapshots
 from lab.paper.catalogue import PAGES
 from lab.paper.page import Page, Scale
 from lab.records import Store, read_lines
 from lab.report import write_report
 
-RESULTS, ANNOUNCEMENTS = "paper.jsonl", "announcements.jsonl"
+RESULTS, ANNOUNCEMENTS, SNAPSHOTS = "paper.jsonl", "announcements.jsonl", "snapshots.jsonl"
 # Filling the structure, starting and ending the program.
 OVERHEAD_SECONDS = 0.5
 ANNOUNCEMENT_SECONDS = 40
+SNAPSHOT_SECONDS = 60
+UPDATES = "3200000"  # beside the snapshot that is held
 
 
 @dataclass(frozen=True)
@@ -79,7 +83,8 @@ def plan_of(pages: list[Page], scale: Scale, wishes: Wishes) -> Plan:
 def expected_seconds(plan: Plan, pages: list[Page]) -> float:
     once = sum(cell.seconds + OVERHEAD_SECONDS for cell in plan.cells)
     counted = ANNOUNCEMENT_SECONDS if any(p.key == "announcements" for p in pages) else 0
-    return once * plan.trials + counted
+    held = SNAPSHOT_SECONDS if any(p.key == "held-snapshot" for p in pages) else 0
+    return once * plan.trials + counted + held
 
 
 def minutes(seconds: float) -> str:
@@ -99,8 +104,12 @@ def run(bench: Bench, out: Path, pages: list[Page], plan: Plan, console: Console
         with Store(results) as store:
             outcome = sweep.run(plan, bench, store, sweep.Limits(), console, "the paper")
         sweep.summarise(outcome, lambda text: console.print(text, highlight=False))
-    if any(page.key == "announcements" for page in pages):
-        count_announcements(bench, out, console)
+    keys = {page.key for page in pages}
+    if "announcements" in keys:
+        measure_once(bench, out / ANNOUNCEMENTS, "announcements", bench.announcements, console)
+    if "held-snapshot" in keys:
+        measure = partial(_held_snapshots, bench)
+        measure_once(bench, out / SNAPSHOTS, "held snapshots", measure, console)
     return not outcome.failed
 
 
@@ -108,21 +117,26 @@ def report(out: Path, title: str) -> Path:
     page = out / "report.html"
     if not (out / RESULTS).is_file():
         raise LabError(f"no results in {out}; run 'python -m lab paper' without --only first")
-    paths = [path for path in (out / RESULTS, out / ANNOUNCEMENTS) if path.is_file()]
+    paths = [
+        path for path in (out / RESULTS, out / ANNOUNCEMENTS, out / SNAPSHOTS) if path.is_file()
+    ]
     write_report(paths, page, title, only_paper=True)
     return page
 
 
-def count_announcements(bench: Bench, out: Path, console: Console) -> None:
-    """Once for each build of the program."""
-    target = out / ANNOUNCEMENTS
+def _held_snapshots(bench: Bench, target: Path, timeout: float) -> str:
+    return bench.snapshots(target, timeout, *snapshots.ARGUMENTS, "--updates", UPDATES)
+
+
+def measure_once(bench: Bench, target: Path, what: str, measure, console: Console) -> None:
+    """What is no trial, once for each build of the program."""
     build = bench.fingerprint()
     mark = target.with_suffix(".build")
     if target.is_file() and mark.is_file() and mark.read_text() == build:
         return
-    console.print("counting announcements, up to 192 threads ...")
-    missed = bench.announcements(target, timeout=600)
+    console.print(f"measuring {what} ...")
+    missed = measure(target, timeout=600)
     if missed:
-        console.print(f"[yellow]failed:[/] announcements: {missed}", highlight=False)
+        console.print(f"[yellow]failed:[/] {what}: {missed}", highlight=False)
     elif read_lines(target):
         mark.write_text(build)

@@ -20,7 +20,7 @@ TREES = STRUCTURES[:3]
 RIVALS = [("std_map", "mutex", "own"), ("std_map", "sharded_mutex", "own")]
 REGION = ["none", "token", "token_naive", "token_pass_first", "token_periodic", "debra"]
 SCHEMES = [*REGION, "hazard_pointers", "neutralization", "neutralization_plus"]
-LAYERS = ("snapshots", "counted", "rlu", "ycsb")
+LAYERS = ("counted", "rlu", "ycsb")
 RELEASES = ["batch", "amortized", "pooled"]
 MACHINE = {
     "cpu": "AMD EPYC 9B14",
@@ -276,15 +276,22 @@ def announcements(options) -> int:
     return 0
 
 
+def snapshots(options) -> int:
+    write(options.json, [
+        {"kind": "snapshots", "structure": structure, "collector": collector, "hold": True,
+         "threads": 2, "keys": 20000, "updates": 400000, "updates_per_s": 1e6,
+         "versions_live": 13000 if collector != "epoch" else 410000, "versions_needed": 12500,
+         "versions_peak": 13500, "bytes": 1700000, "bytes_needed": 1600000, "bytes_peak": 9000000,
+         "bytes_over_time": [[0, 900000], [100, 1500000], [200, 1700000]]}
+        for structure in ("hash", "tree") for collector in ("epoch", "steam", "dl_rt", "sl_rt")
+    ])  # fmt: skip
+    return 0
+
+
 def layer_records(options) -> list[dict]:
     """Of the sub-commands that the demo runs for the layers above the schemes."""
     grows = [[t * 50, 1000 * t] for t in range(20)]
     return {
-        "snapshots": [
-            {"structure": "hash", "collector": name, "bytes_needed": 40_000,
-             "bytes_over_time": grows if name == "epoch" else [[t, 50_000] for t, _ in grows]}
-            for name in ("epoch", "sl_rt")
-        ],
         "counted": [
             {"test": options.test, "pointer": name, "mops": mops}
             for name, mops in (("private", 90.0), ("std-atomic", 2.0))
@@ -311,6 +318,10 @@ def main() -> int:
     counting = commands.add_parser("announcements")
     for name in ("--json", "--threads", "--operations"):
         counting.add_argument(name, default="-")
+    held = commands.add_parser("snapshots")
+    for name in ("--json", "--structure", "--keys", "--update", "--rtx-share", "--updates"):
+        held.add_argument(name, default="-")
+    held.add_argument("--hold", action="store_true")
     run = commands.add_parser("sets")
     for name in ("structure", "scheme", "release"):
         run.add_argument(f"--{name}", required=True)
@@ -332,7 +343,12 @@ def main() -> int:
     if options.command == "list":
         write(options.json, [offered()])
         return 0
-    own = {"guards": guards, "announcements": announcements, "sets": sets}
+    own = {
+        "guards": guards,
+        "announcements": announcements,
+        "snapshots": snapshots,
+        "sets": sets,
+    }
     return own.get(options.command, layer)(options)
 
 

@@ -23,9 +23,9 @@ def test_each_layer_is_run_and_drawn(tmp_path):
     assert all(section["cards"] for section in sections)
     pointers = next(s for s in sections if s["key"] == "pointers")
     assert "45.0\N{NO-BREAK SPACE}×" in pointers["cards"][0]["words"]
-    held = next(s for s in sections if s["key"] == "snapshots")
-    named = figures.made[held["cards"][0]["figure"]]["layout"]["annotations"]
-    assert [note["text"] for note in named] == ["SL-RT", "EBR"]
+    store = next(s for s in sections if s["key"] == "store")
+    named = figures.made[store["cards"][1]["figure"]]["layout"]["annotations"]
+    assert [note["text"] for note in named] == ["one-shot", "steam"]
 
 
 def test_names_at_the_ends_of_lines_do_not_lie_on_each_other():

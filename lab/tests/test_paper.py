@@ -11,11 +11,13 @@ from argparse import Namespace
 import pytest
 
 from lab import stats
+from lab.claims import NOT_SEEN, SEEN
 from lab.matrix import Cell
 from lab.paper import model, page, rivals, run
 from lab.paper.catalogue import PAGES
 from lab.paper.found import Found
 from lab.paper.machine import Events, Machine, distinct, replay
+from lab.paper.page import SHOWN
 from lab.records import Located, load, read_lines
 from lab.stats import Comparison
 from lab.tests import fake_bench
@@ -54,6 +56,15 @@ ANNOUNCED = [
 ]  # fmt: skip
 
 
+HELD = [
+    {"kind": "snapshots", "structure": "hash", "collector": collector, "hold": True,
+     "updates": 1000, "updates_per_s": 1e6, "versions_live": live, "versions_needed": 100,
+     "bytes": live * 100, "bytes_needed": 10000, "bytes_peak": live * 120,
+     "bytes_over_time": [[0, 0], [100, live * 100]]}
+    for collector, live in (("epoch", 50000), ("sl_rt", 110))
+]  # fmt: skip
+
+
 def quickly(monkeypatch):
     monkeypatch.setattr(model, "THREADS", (2, 192))
     monkeypatch.setattr(model, "REMOTE", (250,))
@@ -61,7 +72,7 @@ def quickly(monkeypatch):
 
 def test_every_page_is_filled_by_its_own_cells(filled, monkeypatch):
     quickly(monkeypatch)
-    found = Found(filled, ANNOUNCED)
+    found = Found(filled, ANNOUNCED, HELD)
     for entry in PAGES:
         shown = entry.show(found)
         assert shown is not None, entry.key
@@ -78,16 +89,38 @@ def test_no_page_falls_over_whatever_records_are_missing(filled, monkeypatch):
             entry.show(Found(some))
 
 
+def test_what_a_held_snapshot_keeps_is_judged(filled):
+    page = next(page for page in PAGES if page.key == "held-snapshot")
+    assert page.show(Found(filled, [], HELD)).verdict == SEEN
+    assert page.show(Found(filled, [], HELD[:1])).verdict == SHOWN
+    leaking = [{**HELD[1], "versions_live": 5000}]
+    assert page.show(Found(filled, [], leaking)).verdict == NOT_SEEN
+
+
 def test_a_page_without_records_is_left_empty():
     found = Found([trial(threads=t) for t in (1, 2)])
     assert [entry.key for entry in PAGES if entry.show(found)] == []
 
 
 def test_the_command_fills_every_page_and_goes_on_where_it_was(lab, tmp_path):
-    done = lab("paper", *QUICK, "--only", "table,experiment-1-avl,announcements", "--out", tmp_path)
+    done = lab(
+        "paper",
+        *QUICK,
+        "--only",
+        "table,experiment-1-avl,announcements,held-snapshot",
+        "--out",
+        tmp_path,
+    )
     assert done.returncode == 0, done.stderr
     text = (tmp_path / "report.html").read_text()
-    for key in ("table-1", "table-2", "table-4", "experiment-1-avl", "announcements"):
+    for key in (
+        "table-1",
+        "table-2",
+        "table-4",
+        "experiment-1-avl",
+        "announcements",
+        "held-snapshot",
+    ):
         assert f'<section id="{key}"' in text
     assert '<section id="rivals"' not in text
     assert "./dev lab paper --only rivals" in text

@@ -52,7 +52,7 @@ refused("cannot write to /no/such/folder" sets --trace /no/such/folder/x.json ${
 refused("--rounds" guards --rounds 0)
 refused("--threads has 0, but must be from 1 to 4096" announcements --threads 2,0 ${json})
 refused("--operations" announcements --operations 0 ${json})
-refused("there are hash, std_map" snapshots --structure tree ${json})
+refused("there are hash, tree, std_map" snapshots --structure list ${json})
 refused("there are epoch, .*sl_rt" snapshots --collector none ${json})
 refused("from 1 to 4096" snapshots --threads 0 ${json})
 refused("at most 100 together" snapshots --update 99.5 --rtx-share 1 ${json})

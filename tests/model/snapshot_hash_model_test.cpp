@@ -4,10 +4,12 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 
 #include <spolia/reclaim/debra.hpp>
 #include <spolia/version/dl_rt.hpp>
@@ -172,6 +174,53 @@ void growth_under_a_snapshot(model::scenario& run) {
   });
 }
 
+/// A value that must be whole while it is looked at.
+struct whole {
+  explicit whole(int) {}
+  whole(const whole& other) {
+    model::check(other.alive.read(), "a value was copied after its end");
+  }
+  ~whole() { alive.write(false); }
+  plain<bool> alive{true};
+};
+
+/// Reads at a lease, while one thread ends it and another one lets go of what it held.
+template <class Collector>
+void a_lease_ends_while_it_is_read(model::scenario& run) {
+  struct values {
+    using core = detail::snapshot_hash_core<int, whole, Collector, chosen_hash, std::equal_to<int>>;
+    short_domain nodes{typename short_domain::options{.scheme = {.scan_every = 1, .min_looks = 1}}};
+    timeline time;
+    Collector versions{nodes, time, {.batch = 1}};
+    core table{versions, {.base = 0, .load = 100}, {}, {}};
+  };
+  auto w = std::make_shared<values>();
+  w->table.template put<true>(0, 0);
+  auto mine = std::make_shared<std::optional<lease>>();
+  mine->emplace(w->time, std::chrono::nanoseconds(0));
+  w->table.template put<true>(0, 1);
+  run.thread([=] {
+    try {
+      auto here = w->versions.enter();
+      const auto* const found =
+          (*mine)->look([&] { return w->table.find_at(here, (*mine)->timestamp(), 0); });
+      model::check(found != nullptr && found->value().alive.read(), "a lease lost what it saw");
+    } catch (const snapshot_expired&) {
+    }
+  });
+  run.thread([=] { w->time.leases().end_overdue(); });
+  run.thread([=] {
+    w->versions.collect();
+    for (int n = 0; n < 8; ++n) auto guard = w->nodes.enter();
+  });
+  run.finally([=] {
+    mine->reset();
+    w->table.clear();
+  });
+}
+using epochs = epoch_collector<short_domain>;
+using compacting = sl_rt<short_domain>;
+
 template <class World>
 class snapshot_hash_model : public testing::Test {};
 using worlds = testing::Types<dl, sl, ebr>;
@@ -191,6 +240,23 @@ TYPED_TEST(snapshot_hash_model, snapshots_are_instants) {
 }
 TYPED_TEST(snapshot_hash_model, snapshots_outlast_growth) {
   expect_clean(growth_under_a_snapshot<TypeParam>, at_most(1));
+}
+
+TEST(leases_model, end_without_harm) {
+  expect_clean(a_lease_ends_while_it_is_read<epochs>, at_most_in_order(1));
+  expect_clean(a_lease_ends_while_it_is_read<compacting>, at_most_in_order(1));
+}
+TEST(leases_model, readers_must_look_before) {
+  expect_found(a_lease_ends_while_it_is_read<epochs>, "lease.no_first_look", at_most_in_order(2),
+               "");
+}
+TEST(leases_model, readers_must_look_afterwards) {
+  expect_found(a_lease_ends_while_it_is_read<compacting>, "lease.no_second_look",
+               at_most_in_order(2), "a lease lost what it saw");
+}
+TEST(leases_model, ends_must_be_said_before_the_announcement_goes) {
+  expect_found(a_lease_ends_while_it_is_read<epochs>, "lease.withdrawn_first", at_most_in_order(2),
+               "");
 }
 
 TEST(snapshot_hash_faults, divisions_must_be_finished_before_they_are_covered) {

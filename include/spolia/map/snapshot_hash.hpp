@@ -70,6 +70,7 @@
 #include <spolia/map/detail/snapshot_hash_core.hpp>
 #include <spolia/map/detail/snapshot_pairs.hpp>
 #include <spolia/version/holdings.hpp>
+#include <spolia/version/lease.hpp>
 #include <spolia/version/sl_rt.hpp>
 #include <spolia/version/snapshot.hpp>
 
@@ -194,11 +195,7 @@ class snapshot_hash {
   void for_each(F&& f) const {
     const snapshot now(time(), "for_each");
     for (const auto& [key, value] : all(now)) {
-      if constexpr (std::same_as<std::invoke_result_t<F&, const Key&, const Value&>, bool>) {
-        if (!f(key, value)) return;
-      } else {
-        f(key, value);
-      }
+      if (!detail::shown(f, key, value)) return;
     }
   }
 
@@ -254,6 +251,46 @@ class snapshot_hash {
     return detail::snapshot_pairs<core_type>(core_, mine(then) ? then.clone() : snapshot::none());
   }
 
+  // ------------------------------------------------------------------------------- and at a lease
+  // Each throws snapshot_expired when the lease was ended, and gives nothing that outlives it.
+
+  /// A copy of the value that `key` mapped to.
+  std::optional<Value> find(const lease& then, const Key& key) const
+    requires std::copy_constructible<Value>
+  {
+    std::optional<Value> found;
+    visit(then, key, [&](const Value& value) { found.emplace(value); });
+    return found;
+  }
+  bool contains(const lease& then, const Key& key) const {
+    return visit(then, key, [](const Value&) {});
+  }
+  /// Calls f(const Value&) under a guard if `key` was present, and says whether it was.
+  template <std::invocable<const Value&> F>
+  bool visit(const lease& then, const Key& key, F&& f) const {
+    if (!mine(then)) return false;
+    auto here = collector_.enter();
+    const auto* const found = then.look([&] { return core_.find_at(here, then.timestamp(), key); });
+    if (found == nullptr) return false;
+    std::forward<F>(f)(found->value());
+    return true;
+  }
+  /// Calls f(key, value) for every pair, outside of guards, in no order; f returns nothing, or
+  /// false to stop. If the lease is ended on the way, f was called for some of the pairs.
+  template <std::invocable<const Key&, const Value&> F>
+  void for_each(const lease& then, F&& f) const {
+    if (!mine(then)) return;
+    std::vector<typename core_type::pair> some;  // kept by their counts, or copied: kept_pair.hpp
+    const std::uint64_t end = core_.buckets_at(then.timestamp());
+    for (std::uint64_t i = 0; i < end; i += 32) {
+      core_.gather(then, i, std::min(i + 32, end), some);
+      for (const auto& p : some) {
+        if (!detail::shown(f, p.key(), p.value())) return;
+      }
+      some.clear();
+    }
+  }
+
   // ------------------------------------------------------------------------------------- upkeep
 
   /// Lets go of what no snapshot needs and updates have not come to yet: for idle times.
@@ -295,6 +332,7 @@ class snapshot_hash {
   }
   /// After an update.
   bool watched(bool changed) noexcept {
+    if (time().leases().due()) time().leases().end_overdue();
     if (looks_ && looks_->due()) {
       try {
         check_snapshots();
@@ -304,7 +342,8 @@ class snapshot_hash {
     return changed;
   }
 
-  bool mine(const snapshot& then) const noexcept {
+  template <class Instant>
+  bool mine(const Instant& then) const noexcept {
     if (then.belongs_to(time())) return true;
     if (SPOLIA_CHECKS) misuse::report("a snapshot of another timeline", threads::number());
     return false;

@@ -36,6 +36,7 @@
 #include <spolia/base/clock.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/base/fence.hpp>
+#include <spolia/version/lease.hpp>
 #include <spolia/version/tracked.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -104,6 +105,8 @@ class basic_timeline {
   }
 
   [[nodiscard]] const census& living() const noexcept { return living_; }
+  /// Snapshots for a limited time: lease.hpp.
+  [[nodiscard]] lease_board& leases() noexcept { return leases_; }
 
  private:
   /// A stamp for v. Its head was loaded or set by a seq_cst access before.
@@ -125,6 +128,7 @@ class basic_timeline {
 
   Clock clock_;
   census living_;
+  lease_board leases_;
 };
 
 using timeline = basic_timeline<>;

@@ -18,6 +18,7 @@
 #include <spolia/map/size_counter.hpp>
 #include <spolia/version/concepts.hpp>
 #include <spolia/version/holdings.hpp>
+#include <spolia/version/lease.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail {
@@ -85,6 +86,16 @@ class snapshot_hash_core {
   const version* bucket_at(session& s, std::uint64_t then, std::uint64_t i) const noexcept {
     version* const head = head_of(s, i);
     return head == nullptr ? nullptr : at(head, then);
+  }
+  /// Adds copies of the pairs of some buckets at a lease.
+  void gather(const lease& then, std::uint64_t from, std::uint64_t to,
+              std::vector<pair>& some) const {
+    session s = collector_.enter();
+    for (std::uint64_t i = from; i < to; ++i) {
+      const version* const v = then.look([&] { return bucket_at(s, then.timestamp(), i); });
+      if (v == nullptr) continue;
+      for (const pair& p : *v) some.push_back(p);
+    }
   }
   /// Only buckets below this have versions then.
   [[nodiscard]] std::uint64_t buckets_at(std::uint64_t then) const noexcept {

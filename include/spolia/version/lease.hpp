@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+// lease.hpp: a snapshot for a limited time: when that is over it is ended, and whoever goes on
+// reading at it is told so by an exception of its own.
+//
+//     spolia::lease now(time, std::chrono::minutes(5), "report");
+//     try {
+//       table.for_each(now, [&](const auto& key, const auto& value) { ... });
+//     } catch (const spolia::snapshot_expired&) {
+//       // what came so far was of one instant; the rest is not to be had any more
+//     }
+//
+// Idea:        an announcement that others may withdraw. So nothing that was read at it stays on
+// its
+//              account: containers read at a lease under a guard, and give copies, or what the
+//              guard protects. That is why it is another type than `snapshot`, which is never
+//              ended.
+// Who ends it: updates of the containers of its timeline look once in a while, and
+//              `time.leases().end_overdue()` does it at once. Not before its time; and if nobody
+//              updates, nothing is held up that would go.
+// Why nothing wrong is read. A reader takes a guard, looks whether the lease was ended, reads, and
+//   looks again. Who ends it says so first, and then withdraws the announcement.
+//   The first look: if the reader has not seen it said, then what the lease sees was not yet
+//   retired when the guard began, and is not freed while it lives: it is like a pointer that is
+//   read under a guard and taken away afterwards, with what is said in the place of the pointer.
+//   The second look: lists are cut when the announcement is gone, and then a walk may miss what the
+//   lease sees. A walk that met such a cut sees it said: the saying comes before the withdrawal,
+//   that before the scan that no longer finds it, and that before the cut.
+// Cost:        a reading: a load more than at a snapshot. An update: a load; with leases alive also
+// a
+//              look at the processor's counter.
+// Errors:      the constructor throws std::bad_alloc, and then nothing was announced.
+// Threads:     may be moved to another thread; belongs to one at a time.
+// Progress:    a lock, held for a few stores, when a lease begins and ends.
+// Fork:        in the child, leases of threads that were lost are ended by and by, like all others;
+//              if the lock was held at that moment, those that there were are not ended by others.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <mutex>
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include <spolia/base/atomic.hpp>
+#include <spolia/base/census.hpp>
+#include <spolia/base/config.hpp>
+#include <spolia/base/memory.hpp>
+#include <spolia/base/threads.hpp>
+#include <spolia/base/ticks.hpp>
+#include <spolia/version/detail/short_lock.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+
+/// What reading at a lease throws when its time is over.
+class snapshot_expired : public std::runtime_error {
+ public:
+  explicit snapshot_expired(const char* label)
+      : std::runtime_error(std::string("the time of a snapshot is over: ") + label) {}
+};
+
+/// The leases of a timeline.
+class lease_board : private threads::listener {
+ public:
+  /// How one lease stands; for lease.
+  struct entry {
+    entry(const char* text, std::uint64_t until) noexcept : label(text), deadline(until) {}
+    atomic<bool> ended{false};
+    const char* const label;
+    const std::uint64_t deadline;
+    census::ticket ticket;
+    plain<entry*> next{nullptr};
+    plain<entry*> before{nullptr};
+  };
+
+  lease_board() noexcept { threads::listen(*this); }
+  ~lease_board() { threads::unlisten(*this); }
+  lease_board(const lease_board&) = delete;
+  lease_board& operator=(const lease_board&) = delete;
+
+  void put(entry& e) noexcept {
+    const std::lock_guard here(lock_);
+    entry* const after = first_.read();
+    e.next.write(after);
+    if (after != nullptr) after->before.write(&e);
+    first_.write(&e);
+    next_.store_relaxed(std::min(next_.load_relaxed(), e.deadline));
+  }
+  void take(entry& e) noexcept {
+    const std::lock_guard here(lock_);
+    entry* const after = e.next.read();
+    entry* const before = e.before.read();
+    if (after != nullptr) after->before.write(before);
+    (before != nullptr ? before->next : first_).write(after);
+    end(e);
+  }
+
+  /// Whether the time of a lease is over that was not ended.
+  [[nodiscard]] bool due() const noexcept {
+    const std::uint64_t next = next_.load_relaxed();
+    return next != never && ticks::read() >= next;
+  }
+  /// Ends those whose time is over, and says how many.
+  std::size_t end_overdue() noexcept {
+    const std::lock_guard here(lock_);
+    const std::uint64_t now = ticks::read();
+    std::uint64_t next = never;
+    std::size_t ended = 0;
+    for (entry* e = first_.read(); e != nullptr; e = e->next.read()) {
+      if (e->ended.load_relaxed()) continue;
+      if (e->deadline > now) {
+        next = std::min(next, e->deadline);
+        continue;
+      }
+      end(*e);
+      ++ended;
+    }
+    next_.store_relaxed(next);
+    return ended;
+  }
+
+  static constexpr std::uint64_t never = std::numeric_limits<std::uint64_t>::max();
+
+ private:
+  /// Under the lock.
+  static void end(entry& e) noexcept {
+    if (SPOLIA_FAULT("lease.withdrawn_first")) e.ticket.withdraw();
+    // release, and before the announcement goes: see "Why nothing is read". The withdrawal passes
+    // it on to who scans, and that one to who frees.
+    e.ended.store_release(true);
+    e.ticket.withdraw();
+  }
+
+  void thread_left(std::uint32_t) noexcept override {}
+  void thread_lost(std::uint32_t) noexcept override {
+    if (lock_.reset()) first_.write(nullptr);  // caught half-written: those are never ended
+  }
+
+  detail::short_lock lock_;
+  plain<entry*> first_{nullptr};
+  atomic<std::uint64_t> next_{never};
+};
+
+class lease {
+ public:
+  /// The present instant of `time`, for so long. The label must live as long as the lease.
+  template <class Timeline>
+    requires requires(Timeline& time, const char* label) { time.announce(label); }
+  lease(Timeline& time, std::chrono::nanoseconds at_most, const char* label = "lease")
+      : time_(&time),
+        board_(&time.leases()),
+        entry_(::new(memory::allocate(sizeof(lease_board::entry), alignof(lease_board::entry)))
+                   lease_board::entry(label, after(at_most))) {
+    try {
+      entry_->ticket = time.announce(label);
+    } catch (...) {
+      end_entry();
+      throw;
+    }
+    timestamp_ = entry_->ticket.timestamp();
+    board_->put(*entry_);
+  }
+  lease(lease&& from) noexcept
+      : time_(from.time_),
+        board_(from.board_),
+        entry_(std::exchange(from.entry_, nullptr)),
+        timestamp_(from.timestamp_) {}
+  lease& operator=(lease&&) = delete;
+  ~lease() {
+    if (entry_ == nullptr) return;
+    board_->take(*entry_);
+    end_entry();
+  }
+
+  [[nodiscard]] bool expired() const noexcept {
+    // acquire ← the release in end(), for whoever looks without a guard and goes by it.
+    return entry_->ended.load_acquire();
+  }
+  [[nodiscard]] std::uint64_t timestamp() const noexcept { return timestamp_; }
+  template <class Timeline>
+  [[nodiscard]] bool belongs_to(const Timeline& time) const noexcept {
+    return entry_ != nullptr && time_ == &time;
+  }
+
+  /// For containers: what read() gives, which has to be called under a guard, protects what it has
+  /// read, and holds nothing but pointers. Throws snapshot_expired if the lease was ended before or
+  /// meanwhile.
+  template <class Read>
+  auto look(Read&& read) const {
+    if (!SPOLIA_FAULT("lease.no_first_look")) check();
+    const auto found = read();
+    // The walk's loads are acquires, so this one comes after them.
+    if (!SPOLIA_FAULT("lease.no_second_look")) check();
+    return found;
+  }
+
+ private:
+  void check() const {
+    if (expired()) throw snapshot_expired(entry_->label);
+  }
+  static std::uint64_t after(std::chrono::nanoseconds at_most) noexcept {
+#if defined(SPOLIA_MODEL)
+    constexpr double ns_per_tick = 1;  // nothing waits there
+#else
+    const double ns_per_tick = core::ns_per_tick();
+#endif
+    const auto ns = static_cast<double>(std::max(at_most, std::chrono::nanoseconds(0)).count());
+    const std::uint64_t now = ticks::read();
+    const double most = static_cast<double>((lease_board::never - now) / 2);
+    return now + static_cast<std::uint64_t>(std::min(ns / ns_per_tick, most));
+  }
+  void end_entry() noexcept {
+    entry_->~entry();
+    memory::deallocate(entry_, sizeof(lease_board::entry), alignof(lease_board::entry));
+  }
+
+  const void* time_;
+  lease_board* board_;
+  lease_board::entry* entry_;
+  std::uint64_t timestamp_ = 0;
+};
+
+}  // namespace spolia::inline SPOLIA_FLAVOUR

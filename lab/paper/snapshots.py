@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The promise of versions (PPoPP 2023): memory over time with one snapshot held throughout."""
+
+from __future__ import annotations
+
+from lab import charts, legends, look
+from lab.claims import NOT_SEEN, SEEN
+from lab.paper import blocks
+from lab.paper.found import Found
+from lab.paper.page import SHOWN, Page, Shown
+
+# What is measured, of `spolia-bench snapshots`; without a time, so many updates.
+ARGUMENTS = ("--structure", "hash,tree", "--keys", "20000", "--update", "100",
+             "--rtx-share", "0", "--hold")  # fmt: skip
+TITLES = {"hash": "Hash map", "tree": "Tree"}
+# Versions at the end, over those that are current or seen by the snapshot; and a constant.
+PROMISED = 1.3
+CONSTANT = 1200
+
+
+def _held(found: Found) -> list[dict]:
+    return [
+        r for r in found.snapshots
+        if r.get("hold") and r.get("versions_needed") and r.get("bytes_over_time")
+    ]  # fmt: skip
+
+
+def _over_time(records: list[dict]) -> dict:
+    top = max(r["bytes_peak"] for r in records)
+    low = max(1, min(b for r in records for _, b in r["bytes_over_time"]))
+    data = [
+        {
+            "type": "scatter", "mode": "lines", "meta": r["collector"],
+            "x": [ms / 1000 for ms, _ in r["bytes_over_time"]],
+            "y": [max(1, b) for _, b in r["bytes_over_time"]],
+            "line": {"color": look.collector_colour(r["collector"]), "width": 2.2},
+            "hoverinfo": "text",
+            "hovertext": [f"<b>{look.collector_title(r['collector'])}</b><br>"
+                          f"{ms / 1000:.2f} s: {look.size(b)}" for ms, b in r["bytes_over_time"]],
+        }
+        for r in records
+    ]  # fmt: skip
+    ticks, texts = look.log_ticks(low, top, look.size)
+    y = charts.axis("bytes in blocks, logarithmic", type="log", tickvals=ticks, ticktext=texts)
+    return charts.figure(data, 340, charts.axis("seconds"), y)
+
+
+def _row(record: dict) -> list:
+    return [
+        f"{TITLES.get(record['structure'], record['structure'])}, "
+        f"{look.collector_title(record['collector'])}",
+        look.count(record["updates"]), look.rate(record["updates_per_s"]),
+        look.count(record["versions_live"]), look.count(record["versions_needed"]),
+        look.size(record["bytes"]), look.size(record["bytes_needed"]),
+        f"{_excess(record):.2f}", look.size(record["bytes_peak"]),
+    ]  # fmt: skip
+
+
+def _show(found: Found) -> Shown | None:
+    last: dict[tuple[str, str], dict] = {}
+    for r in _held(found):
+        last[r["structure"], r["collector"]] = r
+    if not last:
+        return None
+    made = []
+    for structure in sorted({s for s, _ in last}):
+        some = [r for (s, _), r in sorted(last.items()) if s == structure]
+        legend = legends.collectors([r["collector"] for r in some])
+        title = f"{TITLES.get(structure, structure)}, one snapshot held throughout"
+        made.append(blocks.charts_block(title, [_over_time(some)], legend))
+    head = ["", "updates", "updates/s", "versions", "needed", "bytes at the end", "of them needed",
+            "versions, over needed", "most bytes"]  # fmt: skip
+    made.append(blocks.table(head, [_row(r) for _, r in sorted(last.items())]))
+    kept = {key: r for key, r in last.items() if key[1] != "epoch"}
+    if not kept:
+        return Shown(made, "Only the epoch collector was run.", SHOWN)
+    worst = max(kept, key=lambda key: _excess(kept[key]))
+    here = (
+        f"At the end the collectors that collect between snapshots hold at most "
+        f"{_excess(kept[worst]):.2f} times the versions that are needed "
+        f"({TITLES.get(worst[0], worst[0])}, {look.collector_title(worst[1])})"
+    )
+    epochs = [_excess(r) for key, r in last.items() if key[1] == "epoch"]
+    if epochs:
+        here += f", epochs up to {max(epochs):.0f} times"
+    right = all(r["versions_live"] <= PROMISED * r["versions_needed"] + CONSTANT
+                for r in kept.values())  # fmt: skip
+    return Shown(made, here + ".", SEEN if right else NOT_SEEN)
+
+
+def _excess(record: dict) -> float:
+    return record["versions_live"] / record["versions_needed"]
+
+
+HELD = Page(
+    key="held-snapshot", name="Snapshots", title="Memory over time with one snapshot held",
+    paper="A collector that only knows the oldest snapshot keeps everything that was overwritten "
+          "since; those that track ranges keep, besides what is current, what the snapshot sees "
+          "and a constant (PPoPP 2023, sections 2 to 5).",
+    # Not trials of a set; one trial says on what machine they were made.
+    cells=lambda scale: [scale.cell("abtree", ("token", "amortized"), scale.full)],
+    show=_show,
+    limits="Bytes of the blocks that were given out and not taken back, what waits to be freed "
+           "included: threads that lose the processor in the middle of an operation hold that up "
+           "for a while, which shows as peaks.",
+)  # fmt: skip
+
+PAGES = [HELD]

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// Leases: snapshots that end when their time is over, with an error of their own.
+#include <spolia/version/lease.hpp>
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include <spolia/map/snapshot_hash.hpp>
+
+#include "support/faults.hpp"
+#include "support/stress.hpp"
+#include "version/all_collectors.hpp"
+
+namespace {
+
+using namespace spolia;
+using namespace spolia::test;
+using namespace std::chrono_literals;
+
+int announced(const timeline& time) {
+  int n = 0;
+  time.living().for_each([&](const census::entry&) { ++n; });
+  return n;
+}
+
+template <class Collector>
+class leases : public testing::Test {};
+using two_of_them = testing::Types<epoch_collector<>, sl_rt<>>;
+TYPED_TEST_SUITE(leases, two_of_them, collector_names);
+
+TYPED_TEST(leases, see_their_instant_until_they_end) {
+  timeline time;
+  snapshot_hash<int, std::string, TypeParam> m(time);
+  for (int i = 0; i < 200; ++i) m.insert(i, std::to_string(i));
+  const lease long_one(time, 1h, "long");
+  std::optional<lease> short_one(std::in_place, time, 0ns, "short");
+  EXPECT_EQ(m.find(*short_one, 7), "7");  // nobody has looked yet
+  EXPECT_TRUE(time.leases().due());
+  for (int i = 0; i < 200; ++i) m.insert_or_assign(i, "new");
+  EXPECT_TRUE(short_one->expired());
+  EXPECT_FALSE(time.leases().due());
+  EXPECT_THROW((void)m.find(*short_one, 7), snapshot_expired);
+  EXPECT_THROW((void)m.contains(*short_one, 7), snapshot_expired);
+  EXPECT_THROW(m.for_each(*short_one, [](auto&, auto&) {}), snapshot_expired);
+  try {
+    (void)m.find(*short_one, 7);
+  } catch (const snapshot_expired& e) {
+    EXPECT_NE(std::string(e.what()).find("short"), std::string::npos);
+  }
+  EXPECT_EQ(announced(time), 1);
+  short_one.reset();
+  EXPECT_EQ(m.find(long_one, 7), "7");
+  EXPECT_EQ(m.find(long_one, 700), std::nullopt);
+  int seen = 0;
+  m.for_each(long_one,
+             [&](int k, const std::string& v) { seen += v == std::to_string(k) ? 1 : 0; });
+  EXPECT_EQ(seen, 200);
+  m.for_each(long_one, [&](int, const std::string&) { return --seen > 150; });
+  EXPECT_EQ(seen, 150);
+}
+
+/// What a lease has held goes when it ends, though its owner sleeps.
+TYPED_TEST(leases, hold_nothing_when_they_have_ended) {
+  timeline time;
+  snapshot_hash<int, int, TypeParam> m(time, {.collector = eager_options<TypeParam>()});
+  for (int i = 0; i < 100; ++i) m.insert(i, 0);
+  const lease mine(time, 0ns);
+  for (int i = 0; i < 1000; ++i) m.insert_or_assign(i % 100, i);
+  m.collect();
+  EXPECT_EQ(m.stats().held(), 0U);
+  EXPECT_EQ(announced(time), 0);
+}
+
+TYPED_TEST(leases, are_read_right_up_to_their_end) {
+  timeline time;
+  snapshot_hash<std::uint64_t, std::string, TypeParam> m(time,
+                                                         {.collector = eager_options<TypeParam>()});
+  constexpr std::uint64_t keys = 50;
+  const std::string text(40, 'x');
+  for (std::uint64_t k = 0; k < keys; ++k) m.insert(k, text);
+  std::atomic<int> ended{0};
+  run_stress({.threads = 3, .share = 0.2}, [&](stress_thread& self) {
+    while (self.running()) {
+      if (self.index() == 0) {
+        m.insert_or_assign(self.random().below(keys), text);
+        continue;
+      }
+      const lease now(time, std::chrono::nanoseconds(self.random().below(200'000)));
+      try {
+        for (int n = 0; n < 20; ++n) {
+          ASSERT_EQ(m.find(now, self.random().below(keys)), text);
+          std::uint64_t seen = 0;
+          m.for_each(now, [&](std::uint64_t, const std::string& v) { seen += v == text ? 1 : 0; });
+          ASSERT_EQ(seen, keys);
+        }
+      } catch (const snapshot_expired&) {
+        ++ended;
+      }
+    }
+  });
+  EXPECT_EQ(announced(time), 0);
+}
+
+TEST(lease, moves_and_ends_on_another_thread) {
+  timeline time;
+  std::optional<lease> mine(std::in_place, time, 1h);
+  std::thread([moved = lease(std::move(*mine))] { EXPECT_FALSE(moved.expired()); }).join();
+  mine.reset();
+  EXPECT_EQ(announced(time), 0);
+  EXPECT_EQ(time.leases().end_overdue(), 0U);
+}
+
+TEST(lease, without_memory_is_none) {
+  timeline time;
+  for_each_allocation_failure([&] {
+    try {
+      const lease one(time, 1h);
+    } catch (const std::bad_alloc&) {
+      EXPECT_EQ(announced(time), 0);
+      throw;
+    }
+  });
+}
+
+TEST(lease, that_would_last_for_ever_does) {
+  timeline time;
+  const lease one(time, std::chrono::nanoseconds::max());
+  EXPECT_FALSE(time.leases().due());
+  EXPECT_EQ(time.leases().end_overdue(), 0U);
+  EXPECT_FALSE(one.expired());
+}
+
+}  // namespace
