@@ -18,6 +18,7 @@
 #include "options.hpp"
 #include "record.hpp"
 #include "registry.hpp"
+#include "snapshots.hpp"
 
 namespace {
 
@@ -92,6 +93,12 @@ void announcements(const std::vector<std::uint32_t>& threads, std::uint32_t oper
   for (const nlohmann::json& r : count_announcements(threads, operations)) out.write(r);
 }
 
+void snapshots(const snapshot_options& o) {
+  check(o);
+  line_file out(o.json);
+  measure_snapshots(o, [&](const nlohmann::json& record) { out.write(record); });
+}
+
 void sets(set_options o) {
   const runner run = settle(o);
   check(o);
@@ -138,6 +145,35 @@ void describe(CLI::App& app, set_options& o) {
   app.add_option("--trace", o.trace, "append what happened when here, as JSON lines");
 }
 
+void describe(CLI::App& app, snapshot_options& o) {
+  app.add_option("--structure", o.structures,
+                 "hash; or std_map, under a lock, its snapshots copies; several with commas")
+      ->delimiter(',')
+      ->capture_default_str();
+  app.add_option("--collector", o.collectors, "epoch, steam, dl_rt, sl_rt; several with commas")
+      ->delimiter(',')
+      ->capture_default_str();
+  app.add_option("--threads", o.threads, "threads that work")->capture_default_str();
+  app.add_option("--keys", o.keys, "keys are uniform in [0, keys); half of them are present")
+      ->capture_default_str();
+  app.add_option("--update", o.update, "per cent of updates, half inserting, half erasing")
+      ->capture_default_str();
+  app.add_option("--rtx-share", o.rtx_share, "per cent of read transactions; the rest looks up")
+      ->capture_default_str();
+  app.add_option("--rtx", o.rtx, "keys that a read transaction looks up at its snapshot")
+      ->capture_default_str();
+  app.add_flag("--hold", o.hold, "hold one snapshot from before the first update to the end");
+  app.add_option("--seconds", o.seconds, "length of a trial, after the filling")
+      ->capture_default_str();
+  app.add_option("--updates", o.updates, "so many successful updates instead; 0: by time")
+      ->capture_default_str();
+  app.add_option("--trials", o.trials, "rounds over all that was chosen; each gives one record")
+      ->capture_default_str();
+  app.add_option("--seed", o.seed, "of keys and operations")->capture_default_str();
+  app.add_option("--json", o.json, "append records here; -: standard output")
+      ->capture_default_str();
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -159,6 +195,11 @@ int main(int argc, char** argv) {
   CLI::App* const sets_command = app.add_subcommand(
       "sets", "insert, erase and look up keys in one structure, ours or a rival's");
   describe(*sets_command, options);
+
+  snapshot_options of_snapshots;
+  CLI::App* const snapshots_command = app.add_subcommand(
+      "snapshots", "maps with snapshots under updates and read transactions, and what they hold");
+  describe(*snapshots_command, of_snapshots);
 
   std::uint32_t rounds = 15;
   std::string guards_json;
@@ -186,6 +227,7 @@ int main(int argc, char** argv) {
     app.parse(argc, argv);
     if (list_command->parsed()) list(list_json, list_markdown);
     if (sets_command->parsed()) sets(options);
+    if (snapshots_command->parsed()) snapshots(of_snapshots);
     if (guards_command->parsed()) guards(rounds, guards_json);
     if (announcements_command->parsed()) {
       announcements(counted_threads, counted_operations, announcements_json);

@@ -73,6 +73,14 @@ const char* word(spolia::protection p) {
 
 }  // namespace
 
+nlohmann::json circumstances() {
+  return {{"allocator", allocator()},
+          {"compiler", compiler()},
+          {"machine", machine()},
+          {"revision", SPOLIA_REVISION},
+          {"time", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)))}};
+}
+
 nlohmann::json record_of(const set_options& o, std::uint32_t trial, const trial_result& r) {
   const bool timed = o.time_frees != 0 && r.pauses.value_or(0) != 0;
   const auto pause = [&](std::uint64_t ns) { return timed ? nlohmann::json(ns) : nullptr; };
@@ -91,11 +99,6 @@ nlohmann::json record_of(const set_options& o, std::uint32_t trial, const trial_
       {"batch", o.batch == 0 ? nlohmann::json(nullptr) : nlohmann::json(o.batch)},
       {"stall", o.stall},
       {"time_frees", r.pauses ? nlohmann::json(o.time_frees) : nlohmann::json(nullptr)},
-      {"allocator", allocator()},
-      {"compiler", compiler()},
-      {"machine", machine()},
-      {"revision", SPOLIA_REVISION},
-      {"time", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)))},
       {"elapsed_s", r.elapsed_s},
       {"operations", r.operations},
       {"ops_per_s", static_cast<double>(r.operations) / r.elapsed_s},
@@ -113,6 +116,7 @@ nlohmann::json record_of(const set_options& o, std::uint32_t trial, const trial_
       {"garbage_over_time", pairs(r.garbage_over_time)},
       {"garbage_per_epoch", pairs(r.garbage_per_epoch)},
       {"count", o.count}};
+  made.update(circumstances());
   if (!o.trace.empty()) made["trace_offset_ms"] = 0;  // the trace begins with the measured part
   made.update(counts_of(o, r));
   return made;

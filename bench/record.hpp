@@ -12,6 +12,8 @@
 
 namespace bench {
 
+/// With what, where and when: the part that all records have.
+nlohmann::json circumstances();
 /// The record of one trial. The names of its fields are a contract (docs/bench.md).
 nlohmann::json record_of(const set_options&, std::uint32_t trial, const trial_result&);
 /// What `spolia-bench list` says: our own, and under "rivals" the other libraries'.

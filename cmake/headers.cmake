@@ -34,6 +34,8 @@ set(SPOLIA_HEADERS
     include/spolia/map/detail/avl_balance.hpp
     include/spolia/map/detail/avl_nodes.hpp
     include/spolia/map/detail/avl_tree.hpp
+    include/spolia/map/detail/bucket.hpp
+    include/spolia/map/detail/bucket_table.hpp
     include/spolia/map/detail/chromatic_audit.hpp
     include/spolia/map/detail/chromatic_nodes.hpp
     include/spolia/map/detail/chromatic_steps.hpp
@@ -42,14 +44,18 @@ set(SPOLIA_HEADERS
     include/spolia/map/detail/external_bst_tree.hpp
     include/spolia/map/detail/face.hpp
     include/spolia/map/detail/fresh.hpp
+    include/spolia/map/detail/kept_pair.hpp
     include/spolia/map/detail/list_chain.hpp
     include/spolia/map/detail/scan.hpp
     include/spolia/map/detail/scx.hpp
+    include/spolia/map/detail/snapshot_hash_core.hpp
+    include/spolia/map/detail/snapshot_pairs.hpp
     include/spolia/map/detail/tree_pairs.hpp
     include/spolia/map/external_bst.hpp
     include/spolia/map/list.hpp
     include/spolia/map/marked_ptr.hpp
     include/spolia/map/size_counter.hpp
+    include/spolia/map/snapshot_hash.hpp
     include/spolia/map/snapshot_tree.hpp
     include/spolia/rcu.hpp
     include/spolia/reclaim.hpp
@@ -106,6 +112,7 @@ set(SPOLIA_HEADERS
     include/spolia/version/detail/short_lock.hpp
     include/spolia/version/dl_rt.hpp
     include/spolia/version/epoch.hpp
+    include/spolia/version/holdings.hpp
     include/spolia/version/list_pdl.hpp
     include/spolia/version/list_ssl.hpp
     include/spolia/version/owned_field.hpp

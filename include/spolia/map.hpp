@@ -7,4 +7,5 @@
 #include <spolia/map/concepts.hpp>
 #include <spolia/map/external_bst.hpp>
 #include <spolia/map/list.hpp>
+#include <spolia/map/snapshot_hash.hpp>
 #include <spolia/map/snapshot_tree.hpp>

@@ -5,6 +5,7 @@
 #include <spolia/version/concepts.hpp>
 #include <spolia/version/dl_rt.hpp>
 #include <spolia/version/epoch.hpp>
+#include <spolia/version/holdings.hpp>
 #include <spolia/version/list_pdl.hpp>
 #include <spolia/version/list_ssl.hpp>
 #include <spolia/version/owned_field.hpp>

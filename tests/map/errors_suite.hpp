@@ -7,42 +7,17 @@
 
 #include <cstdint>
 #include <new>
-#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "map/subjects.hpp"
+#include "map/touchy.hpp"
 #include "support/all_domains.hpp"
 #include "support/faults.hpp"
 
 namespace spolia::test {
 
-struct bad_day : std::runtime_error {
-  bad_day() : runtime_error("not today") {}
-};
-
-/// Counts down to an exception; below zero nothing is thrown.
-struct trigger {
-  int left = -1;
-  void pull() {
-    if (left >= 0 && left-- == 0) throw bad_day();
-  }
-};
-inline thread_local trigger copies;
-inline thread_local trigger comparisons;
-inline thread_local int alive = 0;
-
-struct touchy {
-  explicit touchy(int v) : value(v) { ++alive; }
-  touchy(const touchy& other) : value(other.value) {
-    copies.pull();
-    ++alive;
-  }
-  touchy& operator=(const touchy&) = delete;
-  ~touchy() { --alive; }
-  int value;
-};
 struct touchy_less {
   bool operator()(const touchy& a, const touchy& b) const {
     comparisons.pull();

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // snapshot_tree.hpp: an ordered map of which one can take snapshots, and keep them.
 //
-//     spolia::timeline time;
-//     spolia::snapshot_tree<std::string, int> stock(time);
-//     spolia::snapshot_tree<int, order> orders(time);
+//     spolia::snapshot_tree<std::string, int> stock;           // no set-up
+//     spolia::snapshot_tree<int, order> orders;
 //     stock.insert("nails", 100);
-//     const spolia::snapshot then(time);                       // one instant of both
+//     const spolia::snapshot then;                             // one instant of both
 //     stock.insert_or_assign("nails", 99);
 //     stock.find(then, "nails");                               // a pointer to 100
 //     for (auto [name, count] : stock.all(then)) ...           // takes as long as one likes
@@ -170,8 +169,14 @@ class snapshot_tree
   using timeline_type = typename Collector::timeline_type;
   using options = typename Collector::options;
 
-  /// An empty map on a timeline, which must outlive it, with a domain of its own. Throws
-  /// std::bad_alloc, and std::invalid_argument if an option makes no sense.
+  /// An empty map on the process's timeline, with a domain of its own: a snapshot without a
+  /// timeline is an instant of it. Throws std::bad_alloc, as all of these, and
+  /// std::invalid_argument if an option makes no sense.
+  explicit snapshot_tree(const options& o = {}, Compare less = Compare())
+    requires std::same_as<timeline_type, timeline>
+      : snapshot_tree(default_timeline(), o, std::move(less)) {}
+
+  /// On another timeline, which must outlive the map.
   explicit snapshot_tree(timeline_type& time, const options& o = {}, Compare less = Compare())
       : face(std::in_place, time, o, std::move(less)) {}
 

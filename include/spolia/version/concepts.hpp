@@ -24,10 +24,11 @@
 //   info                what it promises, as constants
 //   domain_type, timeline_type, options
 //   list                a version list over `version`, the base of all versions; the list is one
-//                       word, so that a container can have millions
+//                       word, so that a container can have millions. It may be made without a
+//                       version, and begin later
 //   version             what a version of any value is to the collector: domain header, links,
-//                       `retire_by(guard)` and `destroy_in(domain)`, which know its true type. One
-//                       collector serves lists of values of any types
+//                       `retire_by(guard)`, `destroy_in(domain)` and `bytes()`, which know its true
+//                       type. One collector serves lists of values of any types
 //   session             what an operation holds: a guard, and on its end, after the guard, what the
 //                       collector has to do for the versions that the operation has ended. Belongs
 //                       to one thread; sessions nest
@@ -101,6 +102,8 @@ concept walkable_domain =
 template <class L>
 concept version_list = requires(L list, const L& constant, typename L::node* x, std::uint64_t t) {
   requires std::constructible_from<L, typename L::node*>;
+  requires std::default_initializable<L>;
+  { list.begin(x) } noexcept -> std::same_as<bool>;
   { constant.head() } noexcept -> std::same_as<typename L::node*>;
   { list.try_append(x, x) } noexcept -> std::same_as<bool>;
   { L::finish_append(x, x) } noexcept;

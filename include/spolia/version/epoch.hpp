@@ -43,7 +43,9 @@ class epoch_list : private version_chain<epoch_version<Domain>> {
 
  public:
   using node = epoch_version<Domain>;
+  epoch_list() noexcept = default;
   explicit epoch_list(node* first) noexcept : chain(first) {}
+  using chain::begin;
   using chain::find;
   using chain::finish_append;
   using chain::head;

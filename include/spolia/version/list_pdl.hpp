@@ -74,6 +74,7 @@ class pdl_list : public detail::version_chain<pdl_node<Base>> {
  public:
   using node = pdl_node<Base>;
 
+  pdl_list() noexcept = default;
   explicit pdl_list(node* first) noexcept : detail::version_chain<node>(first) {}
 
   bool try_append(node* x, node* y) noexcept {

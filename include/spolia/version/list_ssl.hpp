@@ -66,6 +66,7 @@ class ssl_list : public detail::version_chain<ssl_node<Base>> {
  public:
   using node = ssl_node<Base>;
 
+  ssl_list() noexcept = default;
   explicit ssl_list(node* first) noexcept : detail::version_chain<node>(first) {}
 
   bool try_append(node* x, node* y) noexcept { return this->advance(x, y); }

@@ -9,6 +9,7 @@
 //         only after newest() has seen to its stamp.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <utility>
 
@@ -121,6 +122,7 @@ class owned_field {
     using version::version;
     void retire_by(guard& g) noexcept override { g.retire(this); }
     void destroy_in(domain_type& nodes) noexcept override { nodes.destroy(this); }
+    [[nodiscard]] std::size_t bytes() const noexcept override { return sizeof(block); }
   };
 
   embedded first_;

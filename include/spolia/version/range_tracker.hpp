@@ -65,6 +65,10 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 
 class range_tracker : private threads::listener {
+  struct no_matter {
+    void operator()(const tracked*) const noexcept {}
+  };
+
  public:
   struct options {
     std::uint32_t batch = 0;         ///< B; 0: P log P, but not less than the next
@@ -102,9 +106,10 @@ class range_tracker : private threads::listener {
   void work(cell& me, Look&& look, Expire&& expire) noexcept;
 
   /// Looks at everything that can be reached: all but what belongs to threads in the midst of a
-  /// call. Outside of guards.
-  template <class Look, class Expire>
-  void collect(cell& me, Look&& look, Expire&& expire) noexcept;
+  /// call. Outside of guards. Calls kept(tracked*) for each version that stays; it must not use the
+  /// tracker.
+  template <class Look, class Expire, class Kept = no_matter>
+  void collect(cell& me, Look&& look, Expire&& expire, Kept&& kept = {}) noexcept;
 
   /// Nobody uses the tracker any more: gives up all versions, by f(tracked*). Threads that have
   /// used it may end at the same time.
@@ -129,10 +134,16 @@ class range_tracker : private threads::listener {
   void flush(cell& me, Look& look) noexcept;
   template <class Look>
   static void look_around(cell& me, Look& look) noexcept;
-  template <class Expire>
-  void step(cell& me, Expire& expire) noexcept;
-  void keep(cell& me, tracked* t) noexcept;
-  void end_job(cell& me) noexcept;
+  template <class Expire, class Put>
+  void step(cell& me, Expire& expire, Put&& put) noexcept;
+  template <class Put>
+  void keep(cell& me, tracked* t, Put& put) noexcept;
+  template <class Put>
+  void end_job(cell& me, Put& put) noexcept;
+  /// Where lists of versions that are kept go.
+  auto putter() noexcept {
+    return [this](tracked* list) { queue_.push(list); };
+  }
   void give_up(cell& c) noexcept;
   void stop_listening() noexcept {
     if (std::exchange(listening_, false)) threads::unlisten(*this);
@@ -226,9 +237,10 @@ void range_tracker::work(cell& me, Look&& look, Expire&& expire) noexcept {
   if (me.busy) return;
   me.busy = true;
   const std::uint64_t ended = std::max<std::uint64_t>(std::exchange(me.ended_since, 0U), 1);
-  for (std::uint64_t n = 0; n < options_.steps * ended && me.job; ++n) step(me, expire);
+  for (std::uint64_t n = 0; n < options_.steps * ended && me.job; ++n) step(me, expire, putter());
   if (me.fresh.count() >= batch()) {
-    while (me.job) step(me, expire);  // only if B has shrunk, or lists of ended threads were long
+    // Only if B has shrunk, or lists of ended threads were long.
+    while (me.job) step(me, expire, putter());
     flush(me, look);
   }
   me.busy = false;
@@ -254,26 +266,28 @@ void range_tracker::look_around(cell& me, Look& look) noexcept {
   }
 }
 
-template <class Expire>
-void range_tracker::step(cell& me, Expire& expire) noexcept {
+template <class Expire, class Put>
+void range_tracker::step(cell& me, Expire& expire, Put&& put) noexcept {
   tracked* const t = me.take();
-  if (t == nullptr) return end_job(me);
-  if (me.needed(t)) return keep(me, t);
+  if (t == nullptr) return end_job(me, put);
+  if (me.needed(t)) return keep(me, t, put);
   me.gone.add(1);
   if (expire(t)) return;
   me.entered.add(1);
-  keep(me, t);
+  keep(me, t, put);
 }
 
-inline void range_tracker::keep(cell& me, tracked* t) noexcept {
+template <class Put>
+void range_tracker::keep(cell& me, tracked* t, Put& put) noexcept {
   me.kept.push(t);
-  if (me.kept.count() >= 2 * batch()) queue_.push(me.kept.release());
+  if (me.kept.count() >= 2 * batch()) put(me.kept.release());
 }
 
-inline void range_tracker::end_job(cell& me) noexcept {
+template <class Put>
+void range_tracker::end_job(cell& me, Put& put) noexcept {
   me.job = false;
   if (me.kept.count() > batch()) {
-    queue_.push(me.kept.release());
+    put(me.kept.release());
   } else {
     me.inputs[2].write(me.kept.release());
   }
@@ -287,8 +301,8 @@ inline void range_tracker::give_up(cell& c) noexcept {
   c.job = false;
 }
 
-template <class Look, class Expire>
-void range_tracker::collect(cell& me, Look&& look, Expire&& expire) noexcept {
+template <class Look, class Expire, class Kept>
+void range_tracker::collect(cell& me, Look&& look, Expire&& expire, Kept&& kept) noexcept {
   const presence here(me);
   if (me.busy) return;
   me.busy = true;
@@ -298,13 +312,21 @@ void range_tracker::collect(cell& me, Look&& look, Expire&& expire) noexcept {
     return true;
   });
   look_around(me, look);
+  const auto tell = [&](tracked* t) {
+    for (; t != nullptr; t = t->next.read()) kept(t);
+  };
+  const auto put = [&](tracked* some) {
+    tell(some);  // while they are ours
+    queue_.push(some);
+  };
   for (tracked* list = queue_.take_all(); list != nullptr;) {
     me.inputs[0].write(list);
     list = list->next_list.read();  // before its versions may end
     me.passed = 0;
     me.job = true;
-    while (me.job) step(me, expire);
+    while (me.job) step(me, expire, put);
   }
+  tell(me.inputs[2].read());
   me.busy = false;
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // snapshot.hpp: one instant of all structures that share a timeline, for as long as one likes.
 //
-//     spolia::snapshot now(time, "monthly report");
+//     const spolia::snapshot now;                             // of the process's own timeline
+//     const spolia::snapshot now(time, "monthly report");     // or of another
 //     table.at(session, now);  index.at(session, now);        // the same instant
 //     std::thread([now = now.clone()] { ... });
 //
@@ -25,6 +26,7 @@
 #include <spolia/base/census.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/base/memory.hpp>
+#include <spolia/version/timeline.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 
@@ -33,15 +35,18 @@ class snapshot {
   /// The present instant of `time`, which must outlive the snapshot. The label shows in the census;
   /// it must live as long as the snapshot (a string literal).
   template <class Timeline>
+    requires requires(Timeline& time, const char* label) { time.announce(label); }
   explicit snapshot(Timeline& time, const char* label = nullptr)
       : shared_(::new(memory::allocate(sizeof(shared), alignof(shared))) shared(&time)) {
     try {
-      shared_->ticket = time.announce(label);
+      shared_->ticket = time.announce(label == nullptr ? unnamed : label);
     } catch (...) {
       end(shared_);
       throw;
     }
   }
+  /// The present instant of all structures that were given no timeline of their own.
+  explicit snapshot(const char* label = nullptr) : snapshot(default_timeline(), label) {}
   snapshot(snapshot&& from) noexcept : shared_(std::exchange(from.shared_, nullptr)) {}
   snapshot& operator=(snapshot&& from) noexcept {
     if (this != &from) {
@@ -60,6 +65,9 @@ class snapshot {
     if (shared_ != nullptr) shared_->holders.fetch_add_relaxed(1);
     return snapshot(shared_);
   }
+
+  /// No instant at all, like one that was moved from.
+  [[nodiscard]] static snapshot none() noexcept { return snapshot(static_cast<shared*>(nullptr)); }
 
   /// Ends the protection early.
   void withdraw() noexcept {
@@ -89,6 +97,9 @@ class snapshot {
     census::ticket ticket;
     atomic<std::uint64_t> holders{1};
   };
+
+  /// The census notes the time of those only that have a label.
+  static constexpr const char* unnamed = "snapshot";
 
   explicit snapshot(shared* s) noexcept : shared_(s) {}
 

@@ -129,4 +129,11 @@ class basic_timeline {
 
 using timeline = basic_timeline<>;
 
+/// The timeline of everybody who names none: `spolia::snapshot now;` is an instant of it. Made when
+/// first asked for, which may throw std::bad_alloc, and there for ever.
+inline timeline& default_timeline() {
+  static timeline& all = *new timeline;
+  return all;
+}
+
 }  // namespace spolia::inline SPOLIA_FLAVOUR

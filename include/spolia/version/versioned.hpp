@@ -34,6 +34,7 @@
 #pragma once
 
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <utility>
 
@@ -58,6 +59,7 @@ class versioned {
     explicit version(Arguments&&... arguments) : value(std::forward<Arguments>(arguments)...) {}
     void retire_by(typename domain_type::guard& g) noexcept override { g.retire(this); }
     void destroy_in(domain_type& nodes) noexcept override { nodes.destroy(this); }
+    [[nodiscard]] std::size_t bytes() const noexcept override { return sizeof(*this); }
 
     const T value;
   };

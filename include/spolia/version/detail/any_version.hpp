@@ -2,6 +2,8 @@
 // any_version.hpp: what a collector knows of a version of any value, and of an owner of versions.
 #pragma once
 
+#include <cstddef>
+
 #include <spolia/base/config.hpp>
 #include <spolia/version/tracked.hpp>
 
@@ -18,6 +20,8 @@ struct any_version : Domain::header, tracked {
   /// Retires the version, or ends one that nobody can see.
   virtual void retire_by(typename Domain::guard& g) noexcept = 0;
   virtual void destroy_in(Domain& nodes) noexcept = 0;
+  /// What it takes, for accounting; 0: it does not say.
+  [[nodiscard]] virtual std::size_t bytes() const noexcept { return 0; }
   /// Whose field's version this is; null if it is nobody's. An owner names itself.
   [[nodiscard]] virtual list_owner<Domain>* owner() noexcept { return nullptr; }
 

@@ -22,7 +22,7 @@ class version_chain {
   version_chain(const version_chain&) = delete;
   version_chain& operator=(const version_chain&) = delete;
 
-  /// The newest version. Its stamp may not be set yet.
+  /// The newest version; null if the list has not begun. Its stamp may not be set yet.
   ///
   /// seq_cst, as clock.hpp asks: a snapshot passes the clock and then loads here, an update stores
   /// here (advance) and then loads the clock. One of them sees the other; if neither did, the
@@ -46,6 +46,14 @@ class version_chain {
 
   /// After a try_append that another thread may have made: for lists that have more to do then.
   static void finish_append(Node*, Node*) noexcept {}
+
+  /// Makes `first`, which has its stamp, the first version of a list that has none. Several threads
+  /// may try; one succeeds. Never again empty afterwards.
+  bool begin(Node* first) noexcept {
+    first->left.store_relaxed(nullptr);
+    Node* none = nullptr;
+    return head_.cas_strong_seq_cst(none, first);  // as in advance()
+  }
 
   /// Calls f(version) from the newest to the oldest that is linked; stops when f returns false.
   template <class F>
@@ -72,6 +80,8 @@ class version_chain {
   }
 
  protected:
+  /// A list that has not begun.
+  version_chain() noexcept : head_(nullptr) {}
   /// `first` must have its stamp set. Whoever publishes the list publishes it.
   explicit version_chain(Node* first) noexcept : head_(first) {
     first->left.store_relaxed(nullptr);

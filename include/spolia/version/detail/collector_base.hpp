@@ -3,6 +3,7 @@
 // traffic with the range tracker.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <stdexcept>
@@ -149,9 +150,16 @@ class tracking_collector : public collector_sessions<Self, Domain, Timeline> {
 
   /// Unlinks and retires all that is obsolete and can be reached; outside of sessions.
   void collect() {
+    audit([](const any_version<Domain>&) {});
+  }
+  /// The same, and calls f(version) for each ended version that stays and was reached; f must not
+  /// use the collector.
+  template <class F>
+  void audit(F&& f) {
     figures& mine = this->my_figures();
     static_cast<void>(this->nodes().enter());  // so that later guards of this thread cannot fail
-    tracker_.collect(tracker_.mine(), looker(), expirer(mine));
+    tracker_.collect(tracker_.mine(), looker(), expirer(mine),
+                     [&](const tracked* t) { f(static_cast<const any_version<Domain>&>(*t)); });
   }
 
   /// The owner has left its structure at time `until`; see owner.hpp.

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "snapshots.hpp"
+
+#include <spolia/map/snapshot_hash.hpp>
+#include <spolia/reclaim.hpp>
+#include <spolia/snapshot.hpp>
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <ctime>
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "options.hpp"
+#include "record.hpp"
+#include "snapshots_trial.hpp"
+
+namespace bench {
+namespace {
+
+/// One of ours.
+template <class Map>
+class our_map {
+ public:
+  using instant = spolia::snapshot;
+
+  explicit our_map(std::uint64_t) : nodes_({.memory = &weight_}), map_(nodes_, time_) {}
+
+  bool insert(std::uint64_t key) { return map_.insert(key, key); }
+  bool erase(std::uint64_t key) { return map_.erase(key); }
+  bool contains(std::uint64_t key) const { return map_.contains(key); }
+  instant snapshot(const char* label) { return instant(time_, label); }
+  bool at(const instant& then, std::uint64_t key) const { return map_.find(then, key) != nullptr; }
+
+  std::uint64_t held() const { return map_.stats().held(); }
+  std::uint64_t bytes() const { return weight_.bytes(); }
+  void finish(snapshot_result& r) {
+    const auto all = map_.account();
+    r.versions_live = all.current;
+    r.versions_needed = all.current + all.needed;
+    r.bytes_needed = all.current_bytes + all.needed_bytes;
+  }
+
+ private:
+  weighing_resource weight_;
+  typename Map::domain_type nodes_;
+  typename Map::timeline_type time_;
+  Map map_;
+};
+
+/// What one does without a library: a map under a lock, whose snapshots are copies, made by the
+/// first update after one was taken.
+class copied_map {
+  using map = std::pmr::map<std::uint64_t, std::uint64_t>;
+
+ public:
+  using instant = std::shared_ptr<const map>;
+
+  explicit copied_map(std::uint64_t) : map_(fresh()) {}
+
+  bool insert(std::uint64_t key) {
+    const std::scoped_lock here(lock_);
+    return !map_->contains(key) && own().emplace(key, key).second;
+  }
+  bool erase(std::uint64_t key) {
+    const std::scoped_lock here(lock_);
+    return map_->contains(key) && own().erase(key) != 0;
+  }
+  bool contains(std::uint64_t key) const {
+    const std::scoped_lock here(lock_);
+    return map_->contains(key);
+  }
+  instant snapshot(const char*) {
+    const std::scoped_lock here(lock_);
+    return map_;
+  }
+  static bool at(const instant& then, std::uint64_t key) { return then->contains(key); }
+
+  static std::uint64_t held() { return 0; }
+  std::uint64_t bytes() const { return weight_.bytes(); }
+  static void finish(snapshot_result&) {}
+
+ private:
+  std::shared_ptr<map> fresh() { return std::make_shared<map>(&weight_); }
+  map& own() {
+    if (map_.use_count() != 1) {
+      auto mine = fresh();
+      *mine = *map_;
+      map_ = std::move(mine);
+    }
+    return *map_;
+  }
+
+  weighing_resource weight_;
+  mutable std::mutex lock_;
+  std::shared_ptr<map> map_;
+};
+
+template <class Subject>
+snapshot_result run_one(const snapshot_options& o, std::uint32_t trial) {
+  return std::make_unique<snapshot_trial<Subject>>(o, trial)->run();
+}
+
+struct contender {
+  const char* structure;
+  const char* collector;
+  snapshot_result (*run)(const snapshot_options&, std::uint32_t trial);
+};
+
+template <class Collector>
+using hash = our_map<spolia::snapshot_hash<std::uint64_t, std::uint64_t, Collector>>;
+
+const std::vector<contender>& contenders() {
+  static const std::vector<contender> all = {
+      {"hash", "epoch", run_one<hash<spolia::epoch_collector<>>>},
+      {"hash", "steam", run_one<hash<spolia::steam<>>>},
+      {"hash", "dl_rt", run_one<hash<spolia::dl_rt<>>>},
+      {"hash", "sl_rt", run_one<hash<spolia::sl_rt<>>>},
+      {"std_map", "copies", run_one<copied_map>},
+  };
+  return all;
+}
+
+/// Those that were asked for; std_map has one way only.
+std::vector<contender> chosen(const snapshot_options& o) {
+  std::vector<contender> some;
+  for (const contender& c : contenders()) {
+    const auto named = [](const std::vector<std::string>& names, const char* name) {
+      return std::ranges::find(names, name) != names.end();
+    };
+    const bool only = std::string_view(c.collector) == "copies";
+    if (named(o.structures, c.structure) && (only || named(o.collectors, c.collector))) {
+      some.push_back(c);
+    }
+  }
+  return some;
+}
+
+nlohmann::json record_of(const snapshot_options& o, const contender& c, std::uint32_t trial,
+                         const snapshot_result& r) {
+  const bool ours = r.versions_live != 0;
+  const auto told = [&](std::uint64_t n) {
+    return ours ? nlohmann::json(n) : nlohmann::json(nullptr);
+  };
+  nlohmann::json over_time = nlohmann::json::array();
+  const std::size_t every = r.bytes_over_time.size() / 400 + 1;
+  for (std::size_t i = 0; i < r.bytes_over_time.size(); i += every) {
+    over_time.push_back({r.bytes_over_time[i].first, r.bytes_over_time[i].second});
+  }
+  nlohmann::json made = {{"kind", "snapshots"},
+                         {"structure", c.structure},
+                         {"collector", c.collector},
+                         {"threads", o.threads},
+                         {"keys", o.keys},
+                         {"update", o.update},
+                         {"rtx", o.rtx},
+                         {"rtx_share", o.rtx_share},
+                         {"hold", o.hold},
+                         {"seconds", o.seconds},
+                         {"trial", trial},
+                         {"trials", o.trials},
+                         {"seed", o.seed},
+                         {"elapsed_s", r.elapsed_s},
+                         {"operations", r.operations},
+                         {"ops_per_s", static_cast<double>(r.operations) / r.elapsed_s},
+                         {"updates", r.updates},
+                         {"updates_per_s", static_cast<double>(r.updates) / r.elapsed_s},
+                         {"lookups", r.lookups},
+                         {"rtxs", r.rtxs},
+                         {"rtx_keys_per_s", static_cast<double>(r.rtxs * o.rtx) / r.elapsed_s},
+                         {"size_end", r.size_end},
+                         {"versions_live", told(r.versions_live)},
+                         {"versions_needed", told(r.versions_needed)},
+                         {"versions_peak", told(r.versions_peak)},
+                         {"bytes", r.bytes},
+                         {"bytes_peak", r.bytes_peak},
+                         {"bytes_needed", told(r.bytes_needed)},
+                         {"peak_rss_bytes", r.peak_rss_bytes},
+                         {"bytes_over_time", std::move(over_time)}};
+  made.update(circumstances());
+  return made;
+}
+
+}  // namespace
+
+void check(const snapshot_options& o) {
+  const auto wrong = [](const std::string& why) { throw usage_error(why); };
+  const auto known = [&](const char* what, const std::vector<std::string>& names,
+                         const char* contender::* field) {
+    for (const std::string& name : names) {
+      const bool there =
+          std::ranges::any_of(contenders(), [&](const contender& c) { return name == c.*field; });
+      if (there) continue;
+      std::vector<std::string> all;
+      for (const contender& c : contenders()) {
+        if (std::ranges::find(all, c.*field) == all.end()) all.emplace_back(c.*field);
+      }
+      wrong(fmt::format("--{} {} is unknown; there are {}", what, name, fmt::join(all, ", ")));
+    }
+  };
+  known("structure", o.structures, &contender::structure);
+  known("collector", o.collectors, &contender::collector);
+  if (chosen(o).empty()) wrong("no such structure with such a collector");
+  if (o.threads < 1 || o.threads > 4096) wrong("--threads must be from 1 to 4096");
+  if (o.keys < 2 || o.keys > 4294967296) wrong("--keys must be from 2 to 2^32");
+  if (o.update < 0 || o.rtx_share < 0 || !(o.update + o.rtx_share <= 100)) {
+    wrong("--update and --rtx-share are per cent, and at most 100 together");
+  }
+  if (o.rtx < 1) wrong("--rtx must be at least 1");
+  if (o.updates != 0 && o.update <= 0) wrong("--updates without --update would never end");
+  if (!(o.seconds > 0) || o.seconds > 86400) wrong("--seconds must be above 0 and at most 86400");
+  if (o.trials < 1) wrong("--trials must be at least 1");
+}
+
+void measure_snapshots(const snapshot_options& o,
+                       const std::function<void(const nlohmann::json&)>& write) {
+  for (std::uint32_t trial = 0; trial < o.trials; ++trial) {
+    for (const contender& c : chosen(o)) write(record_of(o, c, trial, c.run(o, trial)));
+  }
+}
+
+}  // namespace bench

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+// snapshots_trial.hpp: one trial of `spolia-bench snapshots`, over any subject:
+//
+//     Subject s                    made and destroyed on the main thread
+//     s.insert(key), s.erase(key)  true if they changed something
+//     s.contains(key)
+//     Subject::instant             a snapshot: s.snapshot(label), s.at(instant, key)
+//     s.held()                     versions besides the current ones; cheap
+//     s.bytes()                    of blocks that are allocated; cheap
+//     s.finish(result)             looks at everything, when all work is done
+#pragma once
+
+#include <spolia/base/atomic.hpp>
+#include <spolia/base/cells.hpp>
+#include <spolia/base/config.hpp>
+#include <spolia/base/counters.hpp>
+#include <spolia/base/memory.hpp>
+#include <spolia/base/threads.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <memory_resource>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "machine.hpp"
+#include "random.hpp"
+#include "snapshots.hpp"
+
+namespace bench {
+
+struct snapshot_result {
+  double elapsed_s = 0;
+  std::uint64_t operations = 0;
+  std::uint64_t updates = 0;  ///< that changed something
+  std::uint64_t lookups = 0;
+  std::uint64_t rtxs = 0;
+  std::uint64_t size_end = 0;
+  std::uint64_t versions_live = 0;
+  std::uint64_t versions_needed = 0;
+  std::uint64_t versions_peak = 0;
+  std::uint64_t versions_held_peak = 0;
+  std::uint64_t bytes = 0;         ///< of all blocks, when the work ended
+  std::uint64_t bytes_peak = 0;    ///< during the run
+  std::uint64_t bytes_needed = 0;  ///< of the current and the needed versions
+  std::uint64_t peak_rss_bytes = 0;
+  std::vector<std::pair<double, std::uint64_t>> bytes_over_time;  ///< ms, bytes
+};
+
+/// Counts the bytes of the blocks that are out.
+class weighing_resource final : public std::pmr::memory_resource {
+ public:
+  [[nodiscard]] std::uint64_t bytes() const {
+    std::uint64_t sum = 0;
+    threads_.for_each([&](std::uint32_t, const of_thread& t) {
+      sum += t.given.value() - t.taken.value();  // modulo 2^64
+      return true;
+    });
+    return static_cast<std::int64_t>(sum) < 0 ? 0 : sum;
+  }
+
+ private:
+  struct alignas(spolia::cache_line) of_thread {
+    spolia::tally given;
+    spolia::tally taken;
+  };
+  void* do_allocate(std::size_t bytes, std::size_t align) override {
+    void* const block = spolia::memory::allocate(bytes, align);
+    threads_.of(spolia::threads::number()).given.add(bytes);
+    return block;
+  }
+  void do_deallocate(void* block, std::size_t bytes, std::size_t align) override {
+    threads_.of(spolia::threads::number()).taken.add(bytes);
+    spolia::memory::deallocate(block, bytes, align);
+  }
+  bool do_is_equal(const memory_resource& other) const noexcept override { return this == &other; }
+
+  spolia::cells<of_thread> threads_;
+};
+
+template <class Subject>
+class snapshot_trial {
+  using steady = std::chrono::steady_clock;
+
+ public:
+  snapshot_trial(const snapshot_options& o, std::uint32_t trial)
+      : options_(o), seed_(o.seed * 1000003 + trial), subject_(o.keys) {}
+
+  snapshot_result run() {
+    reset_peak_rss();
+    std::thread([this] { prefill(); }).join();
+    std::vector<std::thread> workers;
+    std::vector<snapshot_result> made(options_.threads);
+    for (std::uint32_t i = 0; i < options_.threads; ++i) {
+      workers.emplace_back([this, i, &made] { work(i, made[i]); });
+    }
+    std::optional<typename Subject::instant> held;
+    if (options_.hold) held.emplace(subject_.snapshot("held"));
+    while (ready_.load_acquire() < workers.size()) std::this_thread::yield();
+    const auto start = steady::now();
+    go_.store_release(true);
+    watch(start);
+    stop_.store_release(true);
+    while (done_.load_acquire() < workers.size()) std::this_thread::yield();
+    result_.elapsed_s = std::chrono::duration<double>(steady::now() - start).count();
+    result_.bytes = subject_.bytes();
+    const std::uint64_t left = subject_.held();
+    subject_.finish(result_);
+    leave_.store_release(true);  // threads that end leave what they track to others
+    for (std::thread& w : workers) w.join();
+    for (const snapshot_result& p : made) {
+      result_.operations += p.operations;
+      result_.updates += p.updates;
+      result_.lookups += p.lookups;
+      result_.rtxs += p.rtxs;
+      result_.size_end += p.size_end;
+    }
+    const std::uint64_t current = result_.versions_live;
+    result_.versions_live = current + left;
+    result_.versions_peak = current + std::max(result_.versions_held_peak, left);
+    result_.bytes_peak = std::max(result_.bytes_peak, result_.bytes);
+    result_.peak_rss_bytes = peak_rss_bytes();
+    return std::move(result_);
+  }
+
+ private:
+  void prefill() {
+    random_source random(seed_);
+    while (result_.size_end < options_.keys / 2) {
+      result_.size_end += subject_.insert(random.below(options_.keys)) ? 1 : 0;
+    }
+  }
+
+  void work(std::uint32_t number, snapshot_result& mine) {
+    random_source random(seed_ ^ (0xA24BAED4963EE407ULL * (number + 1)));
+    snapshot_result done;
+    const auto share = [](double per_cent) {
+      return static_cast<std::uint64_t>(per_cent / 100 * 4294967296.0);
+    };
+    const std::uint64_t updates = share(options_.update);
+    const std::uint64_t transactions = updates + share(options_.rtx_share);
+    const std::uint64_t enough = options_.updates / options_.threads;
+    std::uint64_t seen = 0;
+    ready_.fetch_add_release(1);
+    while (!go_.load_acquire()) std::this_thread::yield();
+    while (!stop_.load_relaxed() && (enough == 0 || done.updates < enough)) {
+      const std::uint64_t dice = random.next();
+      ++done.operations;
+      if ((dice & 0xFFFFFFFFU) < updates) {
+        const std::uint64_t key = random.below(options_.keys);
+        const bool erase = (dice >> 63U) != 0;
+        const bool changed = erase ? subject_.erase(key) : subject_.insert(key);
+        done.updates += changed ? 1 : 0;
+        if (changed) erase ? --done.size_end : ++done.size_end;  // modulo 2^64
+      } else if ((dice & 0xFFFFFFFFU) < transactions) {
+        const auto now = subject_.snapshot("read transaction");
+        for (std::uint32_t n = 0; n < options_.rtx; ++n) {
+          seen += subject_.at(now, random.below(options_.keys)) ? 1 : 0;
+        }
+        ++done.rtxs;
+      } else {
+        seen += subject_.contains(random.below(options_.keys)) ? 1 : 0;
+        ++done.lookups;
+      }
+    }
+    sink_.fetch_add_relaxed(seen);  // keeps the look-ups from being optimised away
+    mine = std::move(done);
+    done_.fetch_add_release(1);
+    while (!leave_.load_acquire()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+
+  /// Looks every 5 ms until the time is up, or the updates are made.
+  void watch(steady::time_point start) {
+    const auto end =
+        start + std::chrono::duration<double>(options_.updates == 0 ? options_.seconds : 3600.0);
+    for (auto next = start;; next += std::chrono::milliseconds(5)) {
+      std::this_thread::sleep_until(next);
+      const auto now = steady::now();
+      const std::uint64_t bytes = subject_.bytes();
+      result_.bytes_peak = std::max(result_.bytes_peak, bytes);
+      result_.versions_held_peak = std::max(result_.versions_held_peak, subject_.held());
+      result_.bytes_over_time.emplace_back(
+          std::chrono::duration<double, std::milli>(now - start).count(), bytes);
+      if (now >= end || done_.load_acquire() == options_.threads) return;
+    }
+  }
+
+  const snapshot_options& options_;
+  const std::uint64_t seed_;
+  Subject subject_;
+  snapshot_result result_;
+  alignas(spolia::cache_line) spolia::atomic<std::size_t> ready_{0};
+  spolia::atomic<std::size_t> done_{0};
+  spolia::atomic<std::uint64_t> sink_{0};
+  alignas(spolia::cache_line) spolia::atomic<bool> go_{false};
+  spolia::atomic<bool> stop_{false};
+  spolia::atomic<bool> leave_{false};
+};
+
+}  // namespace bench

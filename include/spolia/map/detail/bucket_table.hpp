@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// bucket_table.hpp: a table of version lists that doubles without moving any of them, and remembers
+// when it did.
+//
+// The lists sit in segments: the first 2^base lists, and then as many again as there are. A level l
+// is open when the lists up to 2^l are there.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+
+#include <spolia/base/atomic.hpp>
+#include <spolia/base/config.hpp>
+#include <spolia/base/memory.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace detail {
+
+template <class List>
+class bucket_table {
+ public:
+  static constexpr std::uint32_t most_levels = 48;
+
+  /// Throws std::bad_alloc.
+  explicit bucket_table(std::uint32_t base) : base_(base), level_(base) { segment_for(base); }
+  bucket_table(const bucket_table&) = delete;
+  bucket_table& operator=(const bucket_table&) = delete;
+  ~bucket_table() {
+    for (std::uint32_t l = base_; l <= most_levels; ++l) {
+      if (List* const s = segments_[l].load_relaxed()) end(s, l);
+    }
+  }
+
+  [[nodiscard]] std::uint32_t base() const noexcept { return base_; }
+  /// The highest level that is open.
+  [[nodiscard]] std::uint32_t level() const noexcept {
+    // acquire ← the release in open_after(): the segments are there.
+    return level_.load_acquire();
+  }
+  [[nodiscard]] std::uint64_t size() const noexcept { return std::uint64_t{1} << level(); }
+
+  /// The highest level with lists that a version not above `t` can be in.
+  [[nodiscard]] std::uint32_t level_at(std::uint64_t t) const noexcept {
+    std::uint32_t l = level();
+    // relaxed: set before the level was opened.
+    while (l > base_ && opened_[l].load_relaxed() > t) --l;
+    return l;
+  }
+
+  /// i is below 2^level().
+  [[nodiscard]] List& operator[](std::uint64_t i) const noexcept {
+    const std::uint32_t l = level_of(i);
+    // relaxed: level() was asked before.
+    return segments_[l].load_relaxed()[l == base_ ? i : i - (std::uint64_t{1} << (l - 1))];
+  }
+
+  /// The lowest level at which list i is there.
+  [[nodiscard]] std::uint32_t level_of(std::uint64_t i) const noexcept {
+    const auto bits = static_cast<std::uint32_t>(std::bit_width(i));
+    return bits > base_ ? bits : base_;
+  }
+
+  /// Opens the level behind l, if nobody has; no version of the new lists will have a stamp below
+  /// `now`. Throws std::bad_alloc.
+  void open_after(std::uint32_t l, std::uint64_t now) {
+    if (l == most_levels) return;
+    segment_for(l + 1);
+    std::uint64_t never = 0;
+    // relaxed, of each the first: so it is not above the time when anybody opens the level.
+    opened_[l + 1].cas_strong_relaxed(never, now);
+    // release → level(): the segment and the time are there.
+    level_.cas_strong_release(l, l + 1);
+  }
+
+ private:
+  [[nodiscard]] std::size_t lists_in(std::uint32_t l) const noexcept {
+    return std::size_t{1} << (l == base_ ? l : l - 1);
+  }
+
+  void segment_for(std::uint32_t l) {
+    // acquire, both ← the release below: whoever goes on to open the level passes the lists on.
+    if (segments_[l].load_acquire() != nullptr) return;
+    const std::size_t n = lists_in(l);
+    auto* const made = static_cast<List*>(memory::allocate(n * sizeof(List), alignof(List)));
+    for (std::size_t i = 0; i < n; ++i) ::new (made + i) List();
+    List* none = nullptr;
+    // release → the acquire above and level().
+    if (!segments_[l].cas_strong_acq_rel(none, made)) end(made, l);
+  }
+
+  void end(List* s, std::uint32_t l) noexcept {
+    const std::size_t n = lists_in(l);
+    std::destroy(s, s + n);
+    memory::deallocate(s, n * sizeof(List), alignof(List));
+  }
+
+  const std::uint32_t base_;
+  alignas(cache_line) atomic<std::uint32_t> level_;
+  std::array<atomic<List*>, most_levels + 1> segments_{};
+  std::array<atomic<std::uint64_t>, most_levels + 1> opened_{};
+};
+
+}  // namespace detail
+}  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: Apache-2.0
+// snapshot_hash_core.hpp: the algorithm of snapshot_hash.hpp, whose head explains it.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include <spolia/base/atomic.hpp>
+#include <spolia/base/config.hpp>
+#include <spolia/map/detail/bucket.hpp>
+#include <spolia/map/detail/bucket_table.hpp>
+#include <spolia/map/detail/kept_pair.hpp>
+#include <spolia/map/size_counter.hpp>
+#include <spolia/version/concepts.hpp>
+#include <spolia/version/holdings.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace detail {
+
+struct hash_table_options {
+  std::uint32_t base = 4;  // the first level
+  std::uint32_t load = 2;  // pairs a bucket, on average, when the table doubles
+};
+
+template <class Key, class Value, version_collector Collector, class Hash, class Equal>
+class snapshot_hash_core {
+ public:
+  using pair = kept_pair<Key, Value>;
+  using version = bucket<pair, Collector>;
+  using session = typename Collector::session;
+  using list = typename Collector::list;
+
+  /// Throws std::bad_alloc.
+  snapshot_hash_core(Collector& c, const hash_table_options& o, Hash hash, Equal equal)
+      : collector_(c),
+        table_(o.base),
+        load_(o.load),
+        hash_(std::move(hash)),
+        equal_(std::move(equal)) {
+    try {
+      for (std::uint64_t i = 0; i < table_.size(); ++i) begin_list(i);
+    } catch (...) {
+      clear();
+      throw;
+    }
+  }
+  ~snapshot_hash_core() { clear(); }
+  snapshot_hash_core(const snapshot_hash_core&) = delete;
+  snapshot_hash_core& operator=(const snapshot_hash_core&) = delete;
+
+  /// True if the key was absent.
+  template <bool Assign, class K, class V>
+  bool put(K&& key, V&& value) {
+    size_counter::mine& mine = size_.here();
+    if (!put_now<Assign>(std::forward<K>(key), std::forward<V>(value))) return false;
+    mine.added.add(1);
+    grow_if_full(mine);
+    return true;
+  }
+  bool erase(const Key& key) {
+    size_counter::mine& mine = size_.here();
+    if (!erase_now(key)) return false;
+    mine.removed.add(1);
+    return true;
+  }
+
+  /// The pair as it is now; stays while the session lives. Null if there is none.
+  const pair* find(session& s, const Key& key) const {
+    const std::uint64_t h = hash_of(key);
+    return pair_in(*place_of(s, h).newest, h, key);
+  }
+  /// The pair at a snapshot's time; stays while the snapshot lives.
+  const pair* find_at(session& s, std::uint64_t then, const Key& key) const {
+    const std::uint64_t h = hash_of(key);
+    const version* const v = version_at(s, then, h);
+    return v == nullptr ? nullptr : pair_in(*v, h, key);
+  }
+
+  /// The version of bucket i then; null if there is none, and its pairs are in others.
+  const version* bucket_at(session& s, std::uint64_t then, std::uint64_t i) const noexcept {
+    version* const head = head_of(s, i);
+    return head == nullptr ? nullptr : at(head, then);
+  }
+  /// Only buckets below this have versions then.
+  [[nodiscard]] std::uint64_t buckets_at(std::uint64_t then) const noexcept {
+    return std::uint64_t{1} << top_level(then);
+  }
+
+  /// Ends everything, and closes the collector: nobody uses the table any more. Threads lost in a
+  /// fork may have left divisions half done.
+  void clear() noexcept {
+    for (std::uint64_t i = 0; i < table_.size(); ++i) {
+      if (version* const v = settled(table_[i])) finish_division(*v, i);
+    }
+    collector_.close();
+    for (std::uint64_t i = 0; i < table_.size(); ++i) collector_.clear(table_[i]);
+  }
+
+  /// Who holds how much; see holdings.hpp. Throws std::bad_alloc.
+  [[nodiscard]] holdings account() {
+    holdings all;
+    const std::uint64_t held = collector_.stats().held();
+    holdings_sum sum(time().living());
+    if constexpr (Collector::info.reaches_idle_lists) {
+      collector_.audit([&](const auto& v) {
+        // relaxed: it has ended, so its stamp was set before.
+        sum.add(v.since.load_relaxed(), v.until.read(), v.bytes());
+      });
+      add_current(all, [](const version&) {});
+    } else {
+      add_current(all, [&](const version& newest) { add_older(sum, newest); });
+    }
+    sum.finish(all);
+    all.obsolete = held > all.needed ? held - all.needed : 0;
+    const auto waiting = nodes().stats();
+    all.waiting = waiting.garbage();
+    all.waiting_bytes = waiting.garbage_bytes();
+    return all;
+  }
+
+  [[nodiscard]] std::size_t size_approx() const noexcept { return size_.approx(); }
+  [[nodiscard]] std::uint64_t buckets() const noexcept { return table_.size(); }
+  [[nodiscard]] Collector& collector() const noexcept { return collector_; }
+
+ private:
+  using maker = bucket_maker<pair, Collector>;
+  using clock_type = typename Collector::timeline_type::clock_type;
+
+  /// Where a key's pair is, or would be.
+  struct place {
+    std::uint64_t bucket;
+    version* newest;
+  };
+
+  [[nodiscard]] auto& nodes() const noexcept { return collector_.nodes(); }
+  [[nodiscard]] auto& time() const noexcept { return collector_.time(); }
+
+  /// All bits of the hash depend on all bits of the user's: buckets go by the lower ones.
+  std::uint64_t hash_of(const Key& key) const {
+    std::uint64_t h = static_cast<std::uint64_t>(hash_(key));
+    h = (h ^ (h >> 30U)) * 0xBF58476D1CE4E5B9ULL;
+    h = (h ^ (h >> 27U)) * 0x94D049BB133111EBULL;
+    return h ^ (h >> 31U);
+  }
+  static constexpr std::uint64_t lower_bits(std::uint64_t h, std::uint32_t bits) noexcept {
+    return h & ((std::uint64_t{1} << bits) - 1);
+  }
+  /// Whether a version of this bucket has the pairs with hash h.
+  static bool covers(const version& v, std::uint64_t bucket, std::uint64_t h) noexcept {
+    return lower_bits(h, v.depth) == bucket;
+  }
+  static std::uint64_t sibling_of(const version& v, std::uint64_t bucket) noexcept {
+    return bucket + (std::uint64_t{1} << (v.depth - 1));
+  }
+
+  const pair* pair_in(const version& v, std::uint64_t h, const Key& key) const {
+    for (const pair& p : v) {
+      if (p.has_hash(h) && equal_(p.key(), key)) return &p;
+    }
+    return nullptr;
+  }
+
+  static version* at(version* head, std::uint64_t t) noexcept {
+    return static_cast<version*>(list::find(head, t));
+  }
+  /// Hardware clocks may differ: then the table does not know when it grew.
+  [[nodiscard]] std::uint32_t top_level(std::uint64_t t) const noexcept {
+    return clock_type::advances_alone ? table_.level() : table_.level_at(t);
+  }
+
+  version* settled(list& l) const noexcept {
+    auto* const v = static_cast<version*>(l.head());
+    // Before anybody relies on it, as in versioned.hpp.
+    if (v != nullptr) time().settle(*v);
+    return v;
+  }
+
+  /// The newest version of bucket i, with its stamp; null if the bucket has not begun. Then all
+  /// its versions to come will have a stamp above every snapshot that there is.
+  version* head_of(session&, std::uint64_t i) const noexcept {
+    list& l = table_[i];
+    const std::uint32_t level = table_.level_of(i);
+    if (version* const v = settled(l); v != nullptr || level == table_.base()) return v;
+    const std::uint64_t parent = lower_bits(i, level - 1);
+    version* const from = settled(table_[parent]);
+    if (from != nullptr && from->sibling != nullptr && sibling_of(*from, parent) == i) {
+      finish_division(*from, parent);
+    }
+    // If `from` is a version that came later than the division, then the bucket has begun between
+    // our two looks, and its release is seen with `from`'s.
+    return SPOLIA_FAULT("hash.one_look") ? nullptr : settled(l);
+  }
+
+  version* version_at(session& s, std::uint64_t t, std::uint64_t h) const noexcept {
+    for (std::uint32_t l = top_level(t);; --l) {
+      const std::uint64_t i = lower_bits(h, l);
+      l = table_.level_of(i);  // below, the bucket is the same
+      version* const head = head_of(s, i);
+      version* const found = head == nullptr ? nullptr : at(head, t);
+      if (found != nullptr || l == table_.base()) return found;
+    }
+  }
+
+  place place_of(session& s, std::uint64_t h) const noexcept {
+    for (std::uint32_t l = table_.level();; --l) {
+      const std::uint64_t i = lower_bits(h, l);
+      l = table_.level_of(i);
+      version* const head = head_of(s, i);
+      if (head == nullptr) continue;
+      if (covers(*head, i, h) || SPOLIA_FAULT("hash.wrong_half")) return {i, head};
+      l = table_.level() + 1;  // it was divided meanwhile
+    }
+  }
+
+  /// Counts the newest versions, and calls f(version) for each, in short sessions.
+  template <class F>
+  void add_current(holdings& all, F&& f) const {
+    for (std::uint64_t i = 0; i < table_.size();) {
+      session s = collector_.enter();
+      for (const std::uint64_t end = std::min(i + 32, table_.size()); i < end; ++i) {
+        const version* const v = head_of(s, i);
+        if (v == nullptr) continue;
+        ++all.current;
+        all.current_bytes += v->bytes();
+        f(*v);
+      }
+    }
+  }
+  /// For collectors that track nothing: what is linked, under the caller's session.
+  static void add_older(holdings_sum& sum, const version& newest) noexcept {
+    // relaxed, all but the pointers: stamps are set before a version is passed.
+    std::uint64_t until = newest.since.load_relaxed();
+    // acquire, both ← where lists are made and cut: the version named is constructed.
+    for (const auto* v = newest.left.load_acquire(); v != nullptr; v = v->left.load_acquire()) {
+      const std::uint64_t since = v->since.load_relaxed();
+      sum.add(since, until, v->bytes());
+      until = since;
+    }
+  }
+
+  void begin_list(std::uint64_t i) {
+    version* const v = maker::make(nodes(), table_.base(), 0);
+    Collector::place(table_[i], *v);
+    v->since.store_relaxed(time().stamp());
+    table_[i].begin(v);
+  }
+
+  /// Puts `fresh` in front of p.newest, if that is still the newest.
+  bool append(session& s, const place& p, version* fresh) noexcept {
+    list& l = table_[p.bucket];
+    Collector::place(l, *fresh);
+    if (!SPOLIA_FAULT("hash.covers_division")) finish_division(*p.newest, p.bucket);
+    if (!l.try_append(p.newest, fresh)) return false;
+    time().settle(*fresh);
+    finish_division(*fresh, p.bucket);
+    collector_.ended(s, l, p.newest, fresh);
+    return true;
+  }
+
+  void finish_division(version& v, std::uint64_t bucket) const noexcept {
+    if (v.sibling == nullptr) return;
+    list& l = table_[sibling_of(v, bucket)];
+    // While this is null, the sibling is in no list, and has not been retired.
+    if (l.head() != nullptr) return;
+    // relaxed: begin() publishes it. Others store the same.
+    v.sibling->since.store_relaxed(SPOLIA_FAULT("hash.later_stamp") ? time().stamp()
+                                                                    : v.since.load_relaxed());
+    l.begin(v.sibling);
+  }
+
+  /// What follows `from`: without a pair of it, and with another one.
+  version* changed(const version& from, const pair* without, const pair* with) {
+    const std::size_t count =
+        from.count() + (with != nullptr ? 1U : 0U) - (without != nullptr ? 1U : 0U);
+    version* const v = maker::make(nodes(), from.depth, count);
+    for (const pair& p : from) {
+      if (&p != without) v->push(p);
+    }
+    if (with != nullptr) v->push(*with);
+    return v;
+  }
+
+  /// True if the change took effect; p may be out of date, or the bucket is to be divided first.
+  bool change(session& s, const place& p, const pair* without, const pair* with) {
+    if (p.newest->depth < table_.level()) {
+      divide(s, p);
+      return false;
+    }
+    version* const fresh = changed(*p.newest, without, with);
+    if (append(s, p, fresh)) return true;
+    fresh->destroy_in(nodes());
+    return false;
+  }
+
+  /// Divides a bucket in two, unless somebody changes it meanwhile.
+  void divide(session& s, const place& p) {
+    const version& whole = *p.newest;
+    std::vector<bool> leaves;
+    leaves.reserve(whole.count());
+    for (const pair& one : whole) {
+      const std::uint64_t h = one.hash_by([this](const Key& key) { return hash_of(key); });
+      leaves.push_back(((h >> whole.depth) & 1U) != 0);
+    }
+    const auto leaving = static_cast<std::size_t>(std::count(leaves.begin(), leaves.end(), true));
+    version* const other = maker::make(nodes(), whole.depth + 1, leaving);
+    version* rest = nullptr;
+    try {
+      rest = maker::make(nodes(), whole.depth + 1, whole.count() - leaving);
+    } catch (...) {
+      other->destroy_in(nodes());
+      throw;
+    }
+    for (std::size_t i = 0; i < leaves.size(); ++i) {
+      (leaves[i] ? other : rest)->push(whole.begin()[i]);
+    }
+    rest->sibling = other;
+    Collector::place(table_[sibling_of(*rest, p.bucket)], *other);
+    if (append(s, p, rest)) return;
+    rest->destroy_in(nodes());
+    other->destroy_in(nodes());
+  }
+
+  template <bool Assign, class K, class V>
+  bool put_now(K&& key, V&& value) {
+    const std::uint64_t h = hash_of(key);
+    std::optional<pair> fresh;
+    session s = collector_.enter();
+    collector_.prepare(s);
+    for (;;) {
+      const place p = place_of(s, h);
+      const pair* const old = pair_in(*p.newest, h, fresh ? fresh->key() : key);
+      if (old != nullptr && !Assign) return false;
+      if (!fresh) fresh.emplace(pair::make(h, std::forward<K>(key), std::forward<V>(value)));
+      if (change(s, p, old, &*fresh)) return old == nullptr;
+    }
+  }
+
+  bool erase_now(const Key& key) {
+    const std::uint64_t h = hash_of(key);
+    session s = collector_.enter();
+    collector_.prepare(s);
+    for (;;) {
+      const place p = place_of(s, h);
+      const pair* const old = pair_in(*p.newest, h, key);
+      if (old == nullptr) return false;
+      if (change(s, p, old, nullptr)) return true;
+    }
+  }
+
+  /// Looks once in so many insertions of a thread, since the size is a sum over threads. Without
+  /// memory the table stays as it is until the next look.
+  void grow_if_full(const size_counter::mine& mine) noexcept {
+    if (mine.added.value() % look_every != 0) return;
+    const std::uint32_t l = table_.level();
+    if (size_.approx() <= std::uint64_t{load_} << l) return;
+    try {
+      table_.open_after(l, time().now());
+    } catch (const std::bad_alloc&) {
+    }
+  }
+
+#if defined(SPOLIA_MODEL)
+  static constexpr std::uint64_t look_every = 1;
+#else
+  static constexpr std::uint64_t look_every = 32;
+#endif
+
+  Collector& collector_;
+  bucket_table<list> table_;
+  const std::uint32_t load_;
+  [[no_unique_address]] const Hash hash_;
+  [[no_unique_address]] const Equal equal_;
+  size_counter size_;
+};
+
+}  // namespace detail
+}  // namespace spolia::inline SPOLIA_FLAVOUR

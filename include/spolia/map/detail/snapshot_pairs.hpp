@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// snapshot_pairs.hpp: the pairs of a snapshot_hash at a snapshot, as a range. Between two steps it
+// holds the snapshot, and so the versions that it stands on; a guard only while it looks for the
+// next bucket.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <ranges>
+#include <utility>
+
+#include <spolia/base/config.hpp>
+#include <spolia/version/snapshot.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace detail {
+
+/// Goes through the versions that a snapshot sees.
+template <class Core>
+class buckets_at {
+ public:
+  buckets_at() = default;
+  buckets_at(const Core& core, std::uint64_t then) noexcept
+      : core_(&core), then_(then), end_(core.buckets_at(then)) {}
+
+  /// The next version with pairs in it; null if there is none.
+  const typename Core::version* next() {
+    while (next_ != end_) {
+      auto here = core_->collector().enter();
+      // A guard's length: some microseconds.
+      for (int looks = 0; looks < 32 && next_ != end_; ++looks) {
+        const auto* const v = core_->bucket_at(here, then_, next_++);
+        if (v != nullptr && v->count() != 0) return v;
+      }
+    }
+    return nullptr;
+  }
+
+ private:
+  const Core* core_ = nullptr;
+  std::uint64_t then_ = 0;
+  std::uint64_t next_ = 0;
+  std::uint64_t end_ = 0;
+};
+
+template <class Core>
+class snapshot_pairs : public std::ranges::view_interface<snapshot_pairs<Core>> {
+  using pair = typename Core::pair;
+
+ public:
+  class iterator {
+   public:
+    using value_type = std::pair<decltype(std::declval<const pair&>().key()),
+                                 decltype(std::declval<const pair&>().value())>;
+    using reference = value_type;
+    using difference_type = std::ptrdiff_t;
+    using iterator_concept = std::forward_iterator_tag;
+    using iterator_category = std::input_iterator_tag;
+
+    iterator() = default;
+
+    reference operator*() const noexcept { return {at_->key(), at_->value()}; }
+    iterator& operator++() {
+      if (++at_ == end_) look();
+      return *this;
+    }
+    iterator operator++(int) {
+      iterator before = *this;
+      ++*this;
+      return before;
+    }
+    /// Of iterators of one range.
+    friend bool operator==(const iterator& a, const iterator& b) noexcept { return a.at_ == b.at_; }
+    friend bool operator==(const iterator& a, std::default_sentinel_t) noexcept {
+      return a.at_ == nullptr;
+    }
+
+   private:
+    friend class snapshot_pairs;
+    explicit iterator(const buckets_at<Core>& all) : rest_(all) { look(); }
+
+    void look() {
+      const auto* const v = rest_.next();
+      at_ = v == nullptr ? nullptr : v->begin();
+      end_ = v == nullptr ? nullptr : v->end();
+    }
+
+    buckets_at<Core> rest_;
+    const pair* at_ = nullptr;
+    const pair* end_ = nullptr;
+  };
+
+  snapshot_pairs(const Core& core, snapshot then) noexcept : core_(&core), then_(std::move(then)) {}
+
+  /// An empty snapshot sees nothing. Iterators stay right while the snapshot, or a clone, lives.
+  [[nodiscard]] iterator begin() const {
+    return then_ ? iterator(buckets_at<Core>(*core_, then_.timestamp())) : iterator();
+  }
+  [[nodiscard]] std::default_sentinel_t end() const noexcept { return {}; }
+
+ private:
+  const Core* core_;
+  snapshot then_;
+};
+
+}  // namespace detail
+}  // namespace spolia::inline SPOLIA_FLAVOUR

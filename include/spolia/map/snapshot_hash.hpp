@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0
+// snapshot_hash.hpp: a hash map of which one can take snapshots, and keep them.
+//
+//     spolia::snapshot_hash<std::string, int> stock;        // no set-up
+//     spolia::snapshot_hash<int, order> orders;
+//     stock.insert("nails", 100);
+//     const spolia::snapshot now;                           // one instant of both
+//     stock.insert_or_assign("nails", 99);
+//     stock.find(now, "nails");                             // a pointer to 100, as long as `now`
+//     for (auto [name, count] : stock.all(now)) ...         // takes as long as one likes
+//
+// Source:      Wei et al., PPoPP 2023, section 6: a table whose buckets are immutable and versioned
+//              (versioned.hpp). The growth is ours.
+// Idea:        a bucket is a list of versions, each of which holds all pairs of the bucket. An
+//              update makes a new version, with one pair more, less or changed, and appends it.
+// Growth. Buckets are never moved, and no list ever ends: so no snapshot can lose what it looks at.
+//   A version has a depth d and holds the pairs whose hash agrees with the bucket's number in d
+//   bits. When the table has grown, an update first divides its bucket b: it appends a version with
+//   depth d + 1 that holds one half of the pairs and names the other half, a version that is about
+//   to become the first one of bucket b + 2^d. Both have the stamp of the first: the division is
+//   one change at one instant. Whoever comes by begins the other bucket, and nobody appends behind
+//   a division before that is done. A reader starts at the bucket with the most bits; if that has
+//   no version at its snapshot, the pairs were in the bucket with one bit less.
+//   Nobody waits for anybody, each update divides one bucket at most in each round, and a snapshot
+//   goes on reading the buckets that were there.
+// Protects:    what find(now, ...) and all(now) give stays while the snapshot lives, without a
+//              guard. No operation holds a guard longer than a look into one bucket takes (32 of
+//              them where many are passed), besides what visit's f does.
+// Cost:        find: one bucket. At a snapshot: the versions of that bucket that are newer; after
+//              growth since then, O(log growth) at most buckets more. An update copies one bucket,
+//              2 pairs on average, into one block. The update that opens the next level makes as
+//              many words as there are buckets.
+// Progress:    find, contains, visit and what looks at snapshots: wait-free, but for buckets
+// divided
+//              meanwhile. Updates: lock-free. Both besides the collector's upkeep.
+// Bound:       a version for each bucket that has begun, 2^levels at most, and what the collector
+//              promises besides. The table does not shrink.
+// Memory:      a word a bucket; about 120 bytes a version and its pairs.
+// Keys and values: any that can be moved. If copying them is copying bytes, and at most 32 of them,
+//              versions hold them, and an update copies those of its bucket. All others lie in
+//              counted blocks, and versions hold pointers: nothing of the user's is ever copied but
+//              by find(key). So a pointer to a value stays right over updates of other keys.
+// Errors:      an update throws std::bad_alloc, or what hashing, comparing, copying a key or making
+//              a value throws; then nothing has changed for anybody who looks. Likewise reads. What
+//              has taken effect does not throw. Growth without memory is tried again later.
+// User code:   hashes and comparisons, visit's f, and the copy that find(key) makes run inside a
+//              guard and hold up freeing for as long as they take; loops over all(now) and for_each
+//              do not. Destructors of keys and values run wherever the domain frees, and must not
+//              throw.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <new>
+#include <optional>
+#include <ranges>
+#include <stdexcept>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <spolia/base/config.hpp>
+#include <spolia/base/misuse.hpp>
+#include <spolia/base/threads.hpp>
+#include <spolia/map/detail/snapshot_hash_core.hpp>
+#include <spolia/map/detail/snapshot_pairs.hpp>
+#include <spolia/version/holdings.hpp>
+#include <spolia/version/sl_rt.hpp>
+#include <spolia/version/snapshot.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+
+template <class Key, class Value, version_collector Collector = sl_rt<>,
+          class Hash = std::hash<Key>, class Equal = std::equal_to<Key>>
+class snapshot_hash {
+  static_assert(std::is_nothrow_destructible_v<Key> && std::is_nothrow_destructible_v<Value>,
+                "snapshot_hash: destructors run where nobody can catch what they throw");
+
+  using core_type = detail::snapshot_hash_core<Key, Value, Collector, Hash, Equal>;
+
+ public:
+  using key_type = Key;
+  using mapped_type = Value;
+  using collector_type = Collector;
+  using domain_type = typename Collector::domain_type;
+  using timeline_type = typename Collector::timeline_type;
+  using hasher = Hash;
+  using key_equal = Equal;
+
+  struct options {
+    std::uint64_t buckets = 16;  ///< to begin with; rounded up to a power of two
+    std::uint32_t load = 2;      ///< pairs a bucket, on average, when the table doubles
+    typename Collector::options collector{};
+    snapshot_limits limits{};  ///< of snapshots; holdings.hpp
+  };
+
+  /// An empty map on the process's timeline, with a domain and a collector of its own: a snapshot
+  /// without a timeline is an instant of it. May throw std::bad_alloc, as all of these, and
+  /// std::invalid_argument if an option makes no sense.
+  explicit snapshot_hash(const options& o = {}, Hash hash = Hash(), Equal equal = Equal())
+    requires std::same_as<timeline_type, timeline>
+      : snapshot_hash(default_timeline(), o, std::move(hash), std::move(equal)) {}
+
+  /// On another timeline, which must outlive the map.
+  explicit snapshot_hash(timeline_type& time, const options& o = {}, Hash hash = Hash(),
+                         Equal equal = Equal())
+      : own_(std::make_unique<domain_type>()),
+        collector_(*own_, time, o.collector),
+        core_(collector_, checked(o), std::move(hash), std::move(equal)),
+        limits_(o.limits) {
+    start_looks();
+  }
+
+  /// And in a domain that it shares with others, which must outlive it, too. Destructors of keys
+  /// and values may then run when the map is gone.
+  snapshot_hash(domain_type& shared, timeline_type& time, const options& o = {}, Hash hash = Hash(),
+                Equal equal = Equal())
+      : collector_(shared, time, o.collector),
+        core_(collector_, checked(o), std::move(hash), std::move(equal)),
+        limits_(o.limits) {
+    start_looks();
+  }
+
+  snapshot_hash(const snapshot_hash&) = delete;
+  snapshot_hash& operator=(const snapshot_hash&) = delete;
+
+  domain_type& domain() const noexcept { return collector_.nodes(); }
+  timeline_type& time() const noexcept { return collector_.time(); }
+
+  // -------------------------------------------------------------------------- the map as it is now
+
+  /// True if `key` was absent and now maps to `value`; false: nothing has changed. Moves from what
+  /// it is given only after the key was found absent.
+  template <class V = Value>
+    requires std::constructible_from<Value, V>
+  bool insert(const Key& key, V&& value) {
+    return watched(core_.template put<false>(key, std::forward<V>(value)));
+  }
+  template <class V = Value>
+    requires std::constructible_from<Value, V>
+  bool insert(Key&& key, V&& value) {
+    return watched(core_.template put<false>(std::move(key), std::forward<V>(value)));
+  }
+
+  /// True if `key` was absent; false if its value was replaced. Either way it now maps to `value`.
+  template <class V = Value>
+    requires std::constructible_from<Value, V>
+  bool insert_or_assign(const Key& key, V&& value) {
+    return watched(core_.template put<true>(key, std::forward<V>(value)));
+  }
+  template <class V = Value>
+    requires std::constructible_from<Value, V>
+  bool insert_or_assign(Key&& key, V&& value) {
+    return watched(core_.template put<true>(std::move(key), std::forward<V>(value)));
+  }
+
+  /// True if `key` was present and is no more.
+  bool erase(const Key& key) { return watched(core_.erase(key)); }
+
+  /// A copy of the value that `key` maps to.
+  std::optional<Value> find(const Key& key) const
+    requires std::copy_constructible<Value>
+  {
+    std::optional<Value> found;
+    visit(key, [&](const Value& value) { found.emplace(value); });
+    return found;
+  }
+
+  bool contains(const Key& key) const {
+    auto here = collector_.enter();
+    return core_.find(here, key) != nullptr;
+  }
+
+  /// Calls f(const Value&) if `key` is present, and says whether it was. f runs under a guard: keep
+  /// it short, and take no lock. f may use this map.
+  template <std::invocable<const Value&> F>
+  bool visit(const Key& key, F&& f) const {
+    auto here = collector_.enter();
+    const auto* const found = core_.find(here, key);
+    if (found == nullptr) return false;
+    std::forward<F>(f)(found->value());
+    return true;
+  }
+
+  /// Calls f(key, value) for every pair of a snapshot that it takes: all of one instant, in no
+  /// order. f returns nothing, or false to stop. It runs outside of guards, and may take long,
+  /// wait, and change this map.
+  template <std::invocable<const Key&, const Value&> F>
+  void for_each(F&& f) const {
+    const snapshot now(time(), "for_each");
+    for (const auto& [key, value] : all(now)) {
+      if constexpr (std::same_as<std::invoke_result_t<F&, const Key&, const Value&>, bool>) {
+        if (!f(key, value)) return;
+      } else {
+        f(key, value);
+      }
+    }
+  }
+
+  /// How many pairs there are. Updates under way may be counted or not.
+  std::size_t size_approx() const noexcept { return core_.size_approx(); }
+  bool empty_approx() const noexcept { return size_approx() == 0; }
+  /// How many buckets there are.
+  std::uint64_t buckets() const noexcept { return core_.buckets(); }
+
+  // ----------------------------------------------------------------------------- and at a snapshot
+
+  /// The value that `key` mapped to, null if none. It stays while the snapshot and the map live.
+  const Value* find(const snapshot& then, const Key& key) const {
+    if (!mine(then)) return nullptr;
+    auto here = collector_.enter();
+    const auto* const found = core_.find_at(here, then.timestamp(), key);
+    return found == nullptr ? nullptr : &found->value();
+  }
+  bool contains(const snapshot& then, const Key& key) const { return find(then, key) != nullptr; }
+
+  /// The values of several keys, in their order, as find() gives them.
+  template <std::ranges::input_range Keys>
+    requires std::convertible_to<std::ranges::range_reference_t<Keys>, const Key&>
+  std::vector<const Value*> find_all(const snapshot& then, Keys&& keys) const {
+    std::vector<const Value*> found;
+    for (const Key& key : keys) found.push_back(find(then, key));
+    return found;
+  }
+
+  /// How many pairs there were; looks at every bucket.
+  std::size_t size(const snapshot& then) const {
+    if (!mine(then)) return 0;
+    std::size_t sum = 0;
+    for (buckets_of view(core_, then.timestamp());;) {
+      const auto* const v = view.next();
+      if (v == nullptr) return sum;
+      sum += v->count();
+    }
+  }
+
+  /// How many pairs satisfied f(key, value).
+  template <std::predicate<const Key&, const Value&> F>
+  std::size_t count_if(const snapshot& then, F&& f) const {
+    std::size_t sum = 0;
+    for (const auto& [key, value] : all(then)) sum += f(key, value) ? 1 : 0;
+    return sum;
+  }
+
+  /// All pairs, in no order, each a std::pair<const Key&, const Value&>: a forward range that may
+  /// be held as long as one likes, since it holds the snapshot and no guard. Each step may throw
+  /// std::bad_alloc if it is a thread's first.
+  auto all(const snapshot& then) const {
+    return detail::snapshot_pairs<core_type>(core_, mine(then) ? then.clone() : snapshot::none());
+  }
+
+  // ------------------------------------------------------------------------------------- upkeep
+
+  /// Lets go of what no snapshot needs and updates have not come to yet: for idle times.
+  void collect() { collector_.collect(); }
+  /// Which versions there are, and which snapshots hold them: see holdings.hpp. Takes as long as
+  /// there are versions, and collects. May throw std::bad_alloc.
+  [[nodiscard]] holdings account() { return core_.account(); }
+  /// Tells options::limits of the snapshots that are past them; returns how many. Updates do that
+  /// from time to time. May throw std::bad_alloc.
+  std::size_t check_snapshots() {
+    if (!limits_.any()) return 0;
+    std::size_t past = 0;
+    for (const snapshot_holding& s :
+         limits_.bytes == 0 ? detail::snapshots_in(time().living()) : account().snapshots) {
+      const bool old = limits_.age.count() != 0 && s.age > limits_.age;
+      if (!old && (limits_.bytes == 0 || s.bytes <= limits_.bytes)) continue;
+      limits_.passed(s);
+      ++past;
+    }
+    return past;
+  }
+  /// Versions that were overwritten, and of these handed to the domain.
+  collector_stats stats() const noexcept { return collector_.stats(); }
+
+ private:
+  using buckets_of = detail::buckets_at<core_type>;
+
+  static detail::hash_table_options checked(const options& o) {
+    if (o.load == 0) throw std::invalid_argument("snapshot_hash: a load of 0");
+    if (o.buckets == 0 || o.buckets > std::uint64_t{1} << 40U) {
+      throw std::invalid_argument("snapshot_hash: from 1 to 2^40 buckets");
+    }
+    const auto base = static_cast<std::uint32_t>(std::bit_width(o.buckets - 1));
+    return {.base = base, .load = o.load};
+  }
+
+  void start_looks() {
+    if (limits_.any()) looks_.emplace(limits_.every);
+  }
+  /// After an update.
+  bool watched(bool changed) noexcept {
+    if (looks_ && looks_->due()) {
+      try {
+        check_snapshots();
+      } catch (const std::bad_alloc&) {  // then at the next look
+      }
+    }
+    return changed;
+  }
+
+  bool mine(const snapshot& then) const noexcept {
+    if (then.belongs_to(time())) return true;
+    if (SPOLIA_CHECKS) misuse::report("a snapshot of another timeline", threads::number());
+    return false;
+  }
+
+  std::unique_ptr<domain_type> own_;
+  mutable Collector collector_;
+  core_type core_;  // goes before: it closes the collector
+  const snapshot_limits limits_;
+  std::optional<detail::look_timer> looks_;
+};
+
+}  // namespace spolia::inline SPOLIA_FLAVOUR

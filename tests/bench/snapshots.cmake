@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+# Snapshots: the promise as records. With one held, what was overwritten in between goes under all
+# collectors but EBR; and each record has its fields.
+
+execute_process(COMMAND "${BENCH}" snapshots --structure hash,std_map --keys 2000 --update 100
+                        --rtx-share 0 --hold --updates 40000
+                RESULT_VARIABLE code OUTPUT_VARIABLE out ERROR_VARIABLE complaint)
+if(NOT code EQUAL 0)
+  message(FATAL_ERROR "exit code ${code}: ${complaint}")
+endif()
+string(REGEX REPLACE "\n$" "" out "${out}")
+string(REPLACE "[" "(" out "${out}") # brackets would join elements of the list
+string(REPLACE "]" ")" out "${out}")
+string(REPLACE "\n" ";" lines "${out}")
+list(LENGTH lines count)
+if(NOT count EQUAL 5)
+  message(FATAL_ERROR "${count} records for four collectors and a rival")
+endif()
+foreach(line IN LISTS lines)
+  string(REPLACE "(" "[" line "${line}")
+  string(REPLACE ")" "]" line "${line}")
+  string(JSON collector GET "${line}" collector)
+  foreach(field IN ITEMS structure threads keys update rtx hold seconds trial updates updates_per_s
+                         versions_live versions_needed versions_peak bytes bytes_peak
+                         bytes_over_time peak_rss_bytes machine revision)
+    string(JSON value ERROR_VARIABLE missing GET "${line}" ${field})
+    if(missing)
+      message(FATAL_ERROR "${collector}: ${missing}")
+    endif()
+  endforeach()
+  string(JSON updates GET "${line}" updates)
+  if(updates LESS 40000)
+    message(FATAL_ERROR "${collector}: ${updates} updates")
+  endif()
+  if(collector STREQUAL "copies")
+    continue()
+  endif()
+  string(JSON live GET "${line}" versions_live)
+  string(JSON needed GET "${line}" versions_needed)
+  math(EXPR most "${needed} * 2 + 1000")
+  if(collector STREQUAL "epoch" AND live LESS 40000)
+    message(FATAL_ERROR "EBR kept ${live} versions beside a snapshot")
+  elseif(NOT collector STREQUAL "epoch" AND live GREATER most)
+    message(FATAL_ERROR "${collector}: ${live} versions live, ${needed} needed")
+  endif()
+endforeach()

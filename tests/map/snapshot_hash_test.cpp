@@ -1,0 +1,367 @@
+// SPDX-License-Identifier: Apache-2.0
+// snapshot_hash over every collector, by one thread.
+#include <spolia/map/snapshot_hash.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <ranges>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "support/ledger.hpp"
+#include "support/stress.hpp"
+#include "version/all_collectors.hpp"
+
+namespace spolia::test {
+namespace {
+
+/// Each collector once, each kind of timeline, too.
+using some_collectors = testing::Types<epoch_collector<>, dl_rt<domain<debra>, on_update>, sl_rt<>,
+                                       steam<>, sl_rt<domain<quiescent>, by_hardware>>;
+
+template <class Collector>
+class snapshot_hash_of : public testing::Test {
+ protected:
+  using numbers = snapshot_hash<std::uint64_t, std::uint64_t, Collector>;
+  using contents = std::map<std::uint64_t, std::uint64_t>;
+
+  void SetUp() override {
+    if (!usable<Collector>()) GTEST_SKIP() << hardware_clock::reason();
+  }
+  /// From one bucket on, so that growth is everywhere.
+  static typename numbers::options small() {
+    return {.buckets = 1, .load = 2, .collector = eager_options<Collector>()};
+  }
+  static contents everything(const numbers& m, const snapshot& now) {
+    contents all;
+    for (const auto& [k, v] : m.all(now)) EXPECT_TRUE(all.emplace(k, v).second) << "twice: " << k;
+    return all;
+  }
+
+  typename Collector::timeline_type time;
+};
+TYPED_TEST_SUITE(snapshot_hash_of, some_collectors, collector_names);
+
+TYPED_TEST(snapshot_hash_of, answers_like_std_map) {
+  typename TestFixture::numbers m(this->time, TestFixture::small());
+  typename TestFixture::contents model;
+  rng random(seed_for(0));
+  for (int i = 0; i < 4000; ++i) {
+    const std::uint64_t key = random.below(200);
+    const std::uint64_t value = random();
+    switch (random.below(5)) {
+      case 0:
+        ASSERT_EQ(m.insert(key, value), model.emplace(key, value).second);
+        break;
+      case 1:
+        ASSERT_EQ(m.insert_or_assign(key, value), model.insert_or_assign(key, value).second);
+        break;
+      case 2:
+        ASSERT_EQ(m.erase(key), model.erase(key) == 1);
+        break;
+      default: {
+        const auto expected = model.find(key);
+        ASSERT_EQ(m.contains(key), expected != model.end());
+        const auto found = m.find(key);
+        ASSERT_EQ(found.has_value(), expected != model.end());
+        if (found.has_value()) {
+          ASSERT_EQ(*found, expected->second);
+        }
+      }
+    }
+    ASSERT_EQ(m.size_approx(), model.size());
+  }
+  typename TestFixture::contents seen;
+  m.for_each([&](std::uint64_t k, std::uint64_t v) { seen.emplace(k, v); });
+  EXPECT_EQ(seen, model);
+}
+
+/// Snapshots taken at any time stay what they were, while the table grows under them.
+TYPED_TEST(snapshot_hash_of, snapshots_outlast_growth) {
+  typename TestFixture::numbers m(this->time, TestFixture::small());
+  typename TestFixture::contents model;
+  std::vector<std::pair<snapshot, typename TestFixture::contents>> instants;
+  rng random(seed_for(1));
+  for (int i = 0; i < 6000; ++i) {
+    if (i % 250 == 0) instants.emplace_back(snapshot(this->time), model);
+    const std::uint64_t key = random.below(1500);
+    if (random.chance(1, 4)) {
+      EXPECT_EQ(m.erase(key), model.erase(key) == 1);
+    } else {
+      EXPECT_EQ(m.insert_or_assign(key, static_cast<std::uint64_t>(i)),
+                model.insert_or_assign(key, i).second);
+    }
+  }
+  EXPECT_GE(m.buckets(), 256U);
+  for (int round = 0; round < 2; ++round) {
+    for (const auto& [then, expected_all] : instants) {
+      EXPECT_EQ(this->everything(m, then), expected_all);
+      EXPECT_EQ(m.size(then), expected_all.size());
+      for (std::uint64_t key = 0; key < 1500; key += 7) {
+        const auto expected = expected_all.find(key);
+        const auto* const found = m.find(then, key);
+        ASSERT_EQ(found != nullptr, expected != expected_all.end());
+        if (found != nullptr) {
+          ASSERT_EQ(*found, expected->second);
+        }
+      }
+    }
+    m.collect();
+  }
+}
+
+TYPED_TEST(snapshot_hash_of, several_keys_are_found_at_one_instant) {
+  typename TestFixture::numbers m(this->time, TestFixture::small());
+  for (std::uint64_t k = 0; k < 100; ++k) m.insert(k, k);
+  const snapshot then(this->time);
+  for (std::uint64_t k = 0; k < 100; ++k) m.insert_or_assign(k, k + 1000);
+  const auto found = m.find_all(then, std::vector<std::uint64_t>{5, 500, 7});
+  ASSERT_EQ(found.size(), 3U);
+  EXPECT_EQ(*found[0], 5U);
+  EXPECT_EQ(found[1], nullptr);
+  EXPECT_EQ(*found[2], 7U);
+  EXPECT_EQ(m.count_if(then, [](std::uint64_t, std::uint64_t v) { return v < 10; }), 10U);
+  EXPECT_TRUE(m.contains(then, 99));
+}
+
+/// What is found stays without a guard; the range may be left alone half-way.
+TYPED_TEST(snapshot_hash_of, what_a_snapshot_finds_stays) {
+  snapshot_hash<int, std::string, TypeParam> m(this->time);
+  const std::string text(50, 'x');
+  for (int i = 0; i < 300; ++i) m.insert(i, text + std::to_string(i));
+  const snapshot then(this->time);
+  const std::string* const seven = m.find(then, 7);
+  auto all = m.all(then);
+  auto at = all.begin();
+  std::size_t seen = 0;
+  for (; seen < 100; ++seen) ++at;
+  for (int i = 0; i < 300; ++i) {
+    m.erase(i);
+    m.insert(1000 + i, text);
+  }
+  m.collect();
+  m.domain().drain();
+  for (; at != all.end(); ++at, ++seen) {
+    EXPECT_EQ((*at).second, text + std::to_string((*at).first));
+  }
+  EXPECT_EQ(seen, 300U);
+  EXPECT_EQ(*seven, text + "7");
+  std::thread([&m, mine = then.clone()] { EXPECT_EQ(m.size(mine), 300U); }).join();
+}
+
+TYPED_TEST(snapshot_hash_of, is_empty_before_it_was_made) {
+  const snapshot before(this->time);
+  typename TestFixture::numbers m(this->time, TestFixture::small());
+  for (std::uint64_t k = 0; k < 50; ++k) m.insert(k, k);
+  EXPECT_EQ(m.find(before, 1), nullptr);
+  EXPECT_EQ(m.size(before), 0U);
+  EXPECT_TRUE(this->everything(m, before).empty());
+}
+
+/// The promise: a held snapshot costs what it can see.
+TYPED_TEST(snapshot_hash_of, a_held_snapshot_costs_what_it_sees) {
+  constexpr std::uint64_t keys = 100;
+  typename TestFixture::numbers m(
+      this->time, {.buckets = 64, .load = 8, .collector = eager_options<TypeParam>()});
+  for (std::uint64_t k = 0; k < keys; ++k) m.insert(k, 0);
+  const snapshot held(this->time);
+  constexpr std::uint64_t updates = 5000;
+  for (std::uint64_t i = 0; i < updates; ++i) {
+    if (i % 3 == 0) snapshot(this->time).withdraw();
+    m.insert_or_assign(i % keys, i);
+  }
+  m.collect();
+  if (TypeParam::info.collects_between) {
+    EXPECT_LE(m.stats().held(), 64U + 64U);
+  } else {
+    EXPECT_GE(m.stats().held(), updates);
+  }
+  EXPECT_EQ(*m.find(held, 5), 0U);
+}
+
+TYPED_TEST(snapshot_hash_of, accounts_for_what_snapshots_hold) {
+  typename TestFixture::numbers m(
+      this->time, {.buckets = 128, .load = 8, .collector = eager_options<TypeParam>()});
+  for (std::uint64_t k = 0; k < 100; ++k) m.insert(k, 0);
+  const auto changed = [&](std::uint64_t first, std::uint64_t end) {
+    for (std::uint64_t k = first; k < end; ++k) m.insert_or_assign(k, k);
+  };
+  m.collect();
+  holdings none = m.account();
+  EXPECT_EQ(none.current, 128U);
+  EXPECT_GE(none.current_bytes, 128U * 64);
+  EXPECT_EQ(none.needed, 0U);
+  EXPECT_TRUE(none.snapshots.empty());
+
+  std::optional<snapshot> early(std::in_place, this->time, "early");
+  const snapshot twin(this->time, "twin");  // nothing changes between the two
+  changed(0, 50);
+  const snapshot late(this->time, "late");
+  changed(0, 100);
+  changed(0, 100);
+  holdings all = m.account();
+  ASSERT_EQ(all.snapshots.size(), 3U);
+  EXPECT_NE(all.snapshots[0].label, all.snapshots[1].label);  // may have the same time
+  EXPECT_STREQ(all.snapshots[2].label, "late");
+  EXPECT_GT(all.snapshots[0].age.count(), 0);
+  EXPECT_EQ(all.snapshots[0].versions, all.snapshots[1].versions);
+  EXPECT_EQ(all.snapshots[0].versions_alone, 0U);
+  EXPECT_GT(all.snapshots[2].versions_alone, 0U);
+  EXPECT_LE(all.snapshots[2].versions_alone, all.snapshots[2].versions);
+  EXPECT_GT(all.snapshots[0].bytes, all.snapshots[0].versions * 64);
+  EXPECT_LE(all.needed, all.snapshots[0].versions + all.snapshots[2].versions);
+  EXPECT_GE(all.needed, all.snapshots[2].versions);
+  early.reset();
+  all = m.account();
+  ASSERT_EQ(all.snapshots.size(), 2U);
+  EXPECT_GT(all.snapshots[0].versions_alone, 0U);
+  EXPECT_LE(all.needed, m.stats().held());
+  if (TypeParam::info.collects_between) {
+    EXPECT_EQ(all.needed, m.stats().held());
+  }
+}
+
+TYPED_TEST(snapshot_hash_of, tells_of_snapshots_past_their_limits) {
+  using namespace std::chrono_literals;
+  std::vector<std::string> told;
+  const auto tell = [&](const snapshot_holding& s) { told.emplace_back(s.label); };
+  typename TestFixture::numbers::options by_age;
+  by_age.limits = {.age = 1ns, .passed = tell, .every = 1ns};
+  typename TestFixture::numbers::options by_bytes;
+  by_bytes.limits = {.bytes = 1000, .passed = tell, .every = 0ns};
+  typename TestFixture::numbers old(this->time, by_age);
+  typename TestFixture::numbers large(this->time, by_bytes);
+  for (std::uint64_t k = 0; k < 100; ++k) large.insert(k, k);
+  old.insert(1, 1);
+  EXPECT_TRUE(told.empty());
+  const snapshot then(this->time, "held");
+  old.insert(2, 2);
+  EXPECT_EQ(told, (std::vector<std::string>{"held"}));
+  EXPECT_EQ(large.check_snapshots(), 0U);
+  for (std::uint64_t k = 0; k < 100; ++k) large.erase(k);
+  EXPECT_EQ(told.size(), 1U);
+  EXPECT_EQ(large.check_snapshots(), 1U);
+  EXPECT_EQ(told, (std::vector<std::string>{"held", "held"}));
+}
+
+TYPED_TEST(snapshot_hash_of, pairs_end_once) {
+  ledger book;
+  {
+    const typename snapshot_hash<tracked, tracked, TypeParam>::options small{
+        .buckets = 1, .collector = eager_options<TypeParam>()};
+    snapshot_hash<tracked, tracked, TypeParam> m(this->time, small);
+    std::optional<snapshot> then;
+    for (std::uint64_t i = 0; i < 2000; ++i) {
+      if (i == 1000) then.emplace(this->time);
+      const std::uint64_t k = i * 7 % 150;
+      m.insert_or_assign(tracked(book, k), tracked(book, i));
+      if (i % 3 == 0) m.erase(tracked(book, k));
+    }
+    for (const auto& [k, v] : m.all(*then)) EXPECT_EQ(v.read() * 7 % 150, k.read());
+  }
+  book.expect_empty();
+}
+
+/// All values of a bad hash lie in few buckets, and all of a worse one in one.
+struct bad_hash {
+  std::size_t operator()(int) const noexcept { return 42; }
+};
+
+TEST(snapshot_hash, bears_a_bad_hash) {
+  snapshot_hash<int, int, sl_rt<>, bad_hash> m({.buckets = 1});
+  for (int i = 0; i < 200; ++i) EXPECT_TRUE(m.insert(i, i));
+  for (int i = 0; i < 200; i += 2) EXPECT_TRUE(m.erase(i));
+  const snapshot now;
+  EXPECT_EQ(m.size(now), 100U);
+  EXPECT_EQ(m.find(now, 2), nullptr);
+  EXPECT_EQ(*m.find(now, 3), 3);
+}
+
+TEST(snapshot_hash, takes_what_can_only_be_moved) {
+  snapshot_hash<std::string, std::unique_ptr<int>> m;
+  auto refused = std::make_unique<int>(2);
+  EXPECT_TRUE(m.insert("one", std::make_unique<int>(1)));
+  EXPECT_FALSE(m.insert("one", std::move(refused)));
+  EXPECT_NE(refused, nullptr) << "taken though nothing was inserted";
+  const snapshot now;
+  EXPECT_FALSE(m.insert_or_assign("one", std::move(refused)));
+  EXPECT_EQ(refused, nullptr);
+  int seen = 0;
+  EXPECT_TRUE(m.visit("one", [&](const std::unique_ptr<int>& p) { seen = *p; }));
+  EXPECT_EQ(seen, 2);
+  EXPECT_EQ(**m.find(now, "one"), 1);
+}
+
+TEST(snapshot_hash, shares_instants_with_others) {
+  snapshot_hash<int, int> accounts;
+  snapshot_hash<std::string, int> names;
+  accounts.insert(1, 10);
+  const auto now = spolia::snapshot();
+  names.insert("one", 1);
+  accounts.erase(1);
+  EXPECT_EQ(*accounts.find(now, 1), 10);
+  EXPECT_EQ(names.find(now, "one"), nullptr);
+  const spolia::snapshot later("later");
+  EXPECT_EQ(accounts.find(later, 1), nullptr);
+  EXPECT_EQ(*names.find(later, "one"), 1);
+}
+
+TEST(snapshot_hash, is_a_range_for_views) {
+  snapshot_hash<int, int> m;
+  for (int i = 0; i < 10; ++i) m.insert(i, i * i);
+  const snapshot now;
+  static_assert(std::ranges::forward_range<decltype(m.all(now))>);
+  std::vector<int> even;
+  for (const auto& [k, v] :
+       m.all(now) | std::views::filter([](const auto& p) { return p.first % 2 == 0; })) {
+    even.push_back(v);
+  }
+  std::ranges::sort(even);
+  EXPECT_EQ(even, (std::vector{0, 4, 16, 36, 64}));
+}
+
+TEST(snapshot_hash, nests_reads_and_updates_in_a_loop) {
+  snapshot_hash<int, int> m;
+  for (int i = 0; i < 100; ++i) m.insert(i, i);
+  int calls = 0;
+  m.for_each([&](int k, int v) {
+    EXPECT_EQ(k, v);
+    m.insert_or_assign(k, -1);
+    m.insert(k + 1000, 0);
+    EXPECT_EQ(*m.find(k), -1);
+    return ++calls < 60;
+  });
+  EXPECT_EQ(calls, 60);
+  EXPECT_EQ(m.size_approx(), 160U);
+}
+
+TEST(snapshot_hash, refuses_options_that_make_no_sense) {
+  using map = snapshot_hash<int, int>;
+  EXPECT_THROW(map({.load = 0}), std::invalid_argument);
+  EXPECT_THROW(map({.buckets = 0}), std::invalid_argument);
+}
+
+TEST(snapshot_hash, shares_a_domain) {
+  domain<> nodes;
+  timeline time;
+  {
+    snapshot_hash<int, int> one(nodes, time);
+    snapshot_hash<int, int> other(nodes, time);
+    for (int i = 0; i < 500; ++i) {
+      one.insert(i, i);
+      other.insert_or_assign(i % 7, i);
+    }
+  }
+  EXPECT_TRUE(nodes.drain());
+}
+
+}  // namespace
+}  // namespace spolia::test

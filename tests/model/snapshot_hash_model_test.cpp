@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+// snapshot_hash under the model checker: updates, growth, and snapshots beside them.
+#include <spolia/map/snapshot_hash.hpp>
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include <spolia/reclaim/debra.hpp>
+#include <spolia/version/dl_rt.hpp>
+#include <spolia/version/epoch.hpp>
+
+#include "model/domain_scenarios.hpp"
+
+namespace {
+
+using namespace spolia;
+using namespace spolia::test;
+
+using short_domain = domain<debra, batch>;
+
+/// What makes neighbours of all keys, so that they share buckets: key 0 and 2 part from 1 and 3 at
+/// the first division. The table mixes hashes; these four come out so.
+struct chosen_hash {
+  std::size_t operator()(int key) const noexcept;
+};
+/// The inverse of the table's mixing, so that it arrives at `wanted`.
+constexpr std::uint64_t unmixed(std::uint64_t wanted) noexcept {
+  const auto unshift = [](std::uint64_t x, unsigned by) {
+    std::uint64_t y = x;
+    for (unsigned bits = by; bits < 64; bits += by) y = x ^ (y >> by);
+    return y;
+  };
+  const auto inverse = [](std::uint64_t odd) {
+    std::uint64_t i = odd;
+    for (int n = 0; n < 6; ++n) i *= 2 - odd * i;
+    return i;
+  };
+  std::uint64_t h = unshift(wanted, 31);
+  h = unshift(h * inverse(0x94D049BB133111EBULL), 27);
+  return unshift(h * inverse(0xBF58476D1CE4E5B9ULL), 30);
+}
+inline std::size_t chosen_hash::operator()(int key) const noexcept {
+  return static_cast<std::size_t>(unmixed(static_cast<std::uint64_t>(key)));
+}
+
+template <class Collector>
+struct world {
+  using core = detail::snapshot_hash_core<int, int, Collector, chosen_hash, std::equal_to<int>>;
+
+  /// One bucket, which has 0 and 1; the table has grown already: the next update divides.
+  explicit world(bool grown = true)
+      : nodes(typename short_domain::options{.scheme = {.scan_every = 1, .min_looks = 1}}),
+        versions(nodes, time, {.batch = 1}),
+        table(versions, {.base = 0, .load = 1}, {}, {}) {
+    insert(0, 0);
+    if (grown) insert(1, 1);
+  }
+
+  bool insert(int key, int value) { return table.template put<false>(key, value); }
+  bool assign(int key, int value) { return table.template put<true>(key, value); }
+  /// What a key maps to; -1: nothing.
+  int find(int key) {
+    auto here = versions.enter();
+    const auto* const found = table.find(here, key);
+    return found == nullptr ? -1 : found->value();
+  }
+  int find(const snapshot& then, int key) {
+    auto here = versions.enter();
+    const auto* const found = table.find_at(here, then.timestamp(), key);
+    return found == nullptr ? -1 : found->value();
+  }
+  /// How many of the keys below `end` a snapshot shows.
+  int shown(const snapshot& then, int end) {
+    int seen = 0;
+    for (const auto& [k, v] : detail::snapshot_pairs<core>(table, then.clone())) {
+      seen += k < end ? 1 : 0;
+    }
+    return seen;
+  }
+
+  /// What a snapshot must see of 0 and 1 whatever happens to others.
+  void look_at_a_snapshot() {
+    const snapshot now(time);
+    const int zero = find(now, 0);
+    model::check(zero >= 0 && find(now, 1) >= 0, "a key is in neither half");
+    model::check(shown(now, 2) == 2, "a snapshot's pairs are those that it finds");
+    model::check(find(now, 0) == zero, "a snapshot saw two instants");
+  }
+
+  /// In `finally`: what hears of threads that end must outlive that.
+  void end() {
+    versions.collect();
+    table.clear();
+  }
+
+  short_domain nodes;
+  typename Collector::timeline_type time;
+  Collector versions;
+  core table;
+};
+
+using dl = world<dl_rt<short_domain>>;
+using sl = world<sl_rt<short_domain>>;
+using ebr = world<epoch_collector<short_domain>>;
+
+/// Updates of both halves meet in a bucket that is to be divided; nothing is lost.
+template <class World>
+void two_updates_divide(model::scenario& run) {
+  auto w = std::make_shared<World>();
+  run.thread([=] { w->assign(1, 10); });
+  run.thread([=] { w->insert(3, 30); });
+  run.finally([=] {
+    model::check(w->find(0) == 0, "what nobody changed stays");
+    model::check(w->find(1) == 10, "an update is lost");
+    model::check(w->find(3) == 30, "an update is lost");
+    w->end();
+  });
+}
+
+/// Who changes one half of what another thread is dividing finds the other half.
+template <class World>
+void an_update_covers_a_division(model::scenario& run) {
+  auto w = std::make_shared<World>();
+  run.thread([=] { w->assign(0, 5); });
+  run.thread([=] {
+    w->assign(0, 6);
+    model::check(w->find(1) == 1, "a key is in neither half");
+  });
+  run.finally([=] { w->end(); });
+}
+
+/// A reader of what is there while the bucket is divided, and changed again.
+template <class World>
+void a_reader_meets_a_division(model::scenario& run) {
+  auto w = std::make_shared<World>();
+  run.thread([=] { model::check(w->find(1) >= 0, "a key is in neither half"); });
+  run.thread([=] {
+    w->assign(0, 5);
+    w->assign(0, 6);
+  });
+  run.finally([=] { w->end(); });
+}
+
+template <class World>
+void a_snapshot_meets_a_division(model::scenario& run) {
+  auto w = std::make_shared<World>();
+  run.thread([=] { w->look_at_a_snapshot(); });
+  run.thread([=] { w->assign(0, 5); });
+  run.finally([=] { w->end(); });
+}
+
+/// A snapshot that is held while the table grows.
+template <class World>
+void growth_under_a_snapshot(model::scenario& run) {
+  auto w = std::make_shared<World>(false);
+  run.thread([=] {
+    const snapshot then(w->time);
+    model::check(w->find(then, 0) == 0, "a snapshot lost what it saw");
+    model::check(w->shown(then, 1) == 1, "a snapshot lost what it saw");
+  });
+  run.thread([=] {
+    w->insert(1, 1);
+    w->insert(3, 3);
+  });
+  run.finally([=] {
+    model::check(w->table.buckets() >= 2, "the table has grown");
+    w->end();
+  });
+}
+
+template <class World>
+class snapshot_hash_model : public testing::Test {};
+using worlds = testing::Types<dl, sl, ebr>;
+TYPED_TEST_SUITE(snapshot_hash_model, worlds);
+
+TYPED_TEST(snapshot_hash_model, no_update_is_lost) {
+  expect_clean(two_updates_divide<TypeParam>, at_most_in_order(2));
+}
+TYPED_TEST(snapshot_hash_model, divisions_are_finished_first) {
+  expect_clean(an_update_covers_a_division<TypeParam>, at_most_in_order(2));
+}
+TYPED_TEST(snapshot_hash_model, readers_find_what_is_there) {
+  expect_clean(a_reader_meets_a_division<TypeParam>, at_most(1));
+}
+TYPED_TEST(snapshot_hash_model, snapshots_are_instants) {
+  expect_clean(a_snapshot_meets_a_division<TypeParam>, at_most(1));
+}
+TYPED_TEST(snapshot_hash_model, snapshots_outlast_growth) {
+  expect_clean(growth_under_a_snapshot<TypeParam>, at_most(1));
+}
+
+TEST(snapshot_hash_faults, divisions_must_be_finished_before_they_are_covered) {
+  expect_found(an_update_covers_a_division<dl>, "hash.covers_division", at_most_in_order(2),
+               "");  // who looks for the key goes round for ever
+}
+TEST(snapshot_hash_faults, updates_must_look_whether_a_bucket_was_divided) {
+  expect_found(two_updates_divide<dl>, "hash.wrong_half", at_most_in_order(2), "");
+}
+TEST(snapshot_hash_faults, both_halves_begin_at_one_time) {
+  expect_found(a_snapshot_meets_a_division<dl>, "hash.later_stamp", at_most_in_order(2),
+               "a key is in neither half");
+}
+TEST(snapshot_hash_faults, a_bucket_that_has_not_begun_needs_two_looks) {
+  expect_found(a_snapshot_meets_a_division<dl>, "hash.one_look", at_most_in_order(2), "");
+}
+
+}  // namespace
