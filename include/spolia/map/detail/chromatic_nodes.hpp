@@ -58,7 +58,7 @@ struct chromatic_nodes {
   struct leaf final : leaf_base<leaf> {
     template <class V>
     leaf(std::uint64_t born, const Key& k, V&& v)
-        : leaf_base<leaf>(kind::pair, born), key(k), value(std::forward<V>(v)) {}
+        : leaf_base<leaf>(kind::pair, born), key(k), value(Value(std::forward<V>(v))) {}
     const Key key;
     const Value value;
   };
