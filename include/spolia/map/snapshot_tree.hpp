@@ -56,6 +56,7 @@
 #include <spolia/map/detail/face.hpp>
 #include <spolia/map/detail/tree_pairs.hpp>
 #include <spolia/version/concepts.hpp>
+#include <spolia/version/holdings.hpp>
 #include <spolia/version/sl_rt.hpp>
 #include <spolia/version/snapshot.hpp>
 
@@ -129,6 +130,7 @@ class snapshot_tree_core {
     return pairs(tree_, std::move(held), limits...);
   }
 
+  holdings account() { return tree_.account(); }
   chromatic_findings audit() const { return tree_.audit(); }
 
  private:
@@ -224,6 +226,9 @@ class snapshot_tree
 
   /// Lets go of what no snapshot needs and updates have not come to yet: for idle times.
   void collect() { this->core().versions().collect(); }
+  /// Which versions and nodes there are, and which snapshots hold them: see holdings.hpp. Takes as
+  /// long as there are of them, and collects. May throw std::bad_alloc.
+  [[nodiscard]] holdings account() { return this->core().account(); }
   /// Versions and nodes that left the map, and of these handed to the domain.
   collector_stats stats() const noexcept { return this->core().versions().stats(); }
 

@@ -68,6 +68,13 @@ class owned_field {
     return found == nullptr ? nullptr : &static_cast<version*>(found)->value;
   }
 
+  /// Calls f(version) from the newest to the oldest that is linked. Not with collectors that leave
+  /// pointers to freed versions behind (epoch.hpp): there the newest only.
+  template <class F>
+  void each(F&& f) const noexcept {
+    Collector::each_left(list_, std::forward<F>(f));
+  }
+
   /// A version for append(); to be destroyed by destroy_in() if it was not appended.
   template <class... Arguments>
   version* make(Collector& c, owner_type& of, Arguments&&... arguments) {
