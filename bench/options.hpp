@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <stdexcept>
 #include <string>
 
@@ -24,8 +25,9 @@ struct set_options {
   double seconds = 1;
   std::uint32_t trials = 1;
   std::uint64_t seed = 1;
-  std::uint64_t batch = 0;       ///< 0: the scheme's own
-  std::uint32_t time_frees = 8;  ///< measure one in so many pauses; 1: all; 0: none
+  std::uint64_t batch = 0;               ///< 0: the scheme's own
+  std::optional<std::uint32_t> turn_us;  ///< domain::options::turn_us; none: the domain's own
+  std::uint32_t time_frees = 8;          ///< measure one in so many pauses; 1: all; 0: none
   bool stall = false;
   bool check = false;  ///< compare answers with std::set's before the trial
   bool count = false;  ///< count and time each free; figures of speed then mean nothing

@@ -97,6 +97,7 @@ nlohmann::json record_of(const set_options& o, std::uint32_t trial, const trial_
       {"trials", o.trials},
       {"seed", o.seed},
       {"batch", o.batch == 0 ? nlohmann::json(nullptr) : nlohmann::json(o.batch)},
+      {"turn_us", o.turn_us ? nlohmann::json(*o.turn_us) : nlohmann::json(nullptr)},
       {"stall", o.stall},
       {"time_frees", r.pauses ? nlohmann::json(o.time_frees) : nlohmann::json(nullptr)},
       {"elapsed_s", r.elapsed_s},
@@ -119,6 +120,7 @@ nlohmann::json record_of(const set_options& o, std::uint32_t trial, const trial_
   made.update(circumstances());
   if (!o.trace.empty()) made["trace_offset_ms"] = 0;  // the trace begins with the measured part
   made.update(counts_of(o, r));
+  made.update(circumstances());
   return made;
 }
 

@@ -85,6 +85,7 @@ runner settle_rival(const rival& r, set_options& o) {
   };
   if (o.release != own_release) refuse("--release", "it frees in its own way; leave it out");
   if (o.batch != 0) refuse("--batch", "it has batches of its own, or none");
+  if (o.turn_us) refuse("--turn-us", "only Spolia's domains know of turns");
   if (o.count) refuse("--count", "only Spolia's domains count calls of free");
   if (!o.trace.empty()) refuse("--trace", "only Spolia's structures write traces");
   if (o.stall && !r.stalls) refuse("--stall", "nobody could go on beside a thread that reads");

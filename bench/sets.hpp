@@ -86,6 +86,7 @@ class own_set {
     typename domain::options d;
     d.memory = counting;
     d.time_pauses_one_in = o.time_frees;
+    d.turn_us = o.turn_us.value_or(d.turn_us);
     if (o.batch == 0) return d;
     if constexpr (requires { d.scheme.batch = o.batch; }) d.scheme.batch = o.batch;
     if constexpr (requires { d.release.at_least = o.batch; }) {

@@ -20,6 +20,39 @@ set(SPOLIA_HEADERS
     include/spolia/base/threads.hpp
     include/spolia/base/ticks.hpp
     include/spolia/base/trace.hpp
+    include/spolia/counted/atomic_ptr.hpp
+    include/spolia/counted/blocks.hpp
+    include/spolia/counted/collector.hpp
+    include/spolia/counted/control.hpp
+    include/spolia/counted/conversions.hpp
+    include/spolia/counted/home.hpp
+    include/spolia/counted/make_shared.hpp
+    include/spolia/counted/member.hpp
+    include/spolia/counted/names.hpp
+    include/spolia/counted/one_word_router.hpp
+    include/spolia/counted/pins.hpp
+    include/spolia/counted/private_ptr.hpp
+    include/spolia/counted/reaper.hpp
+    include/spolia/counted/shared_ptr.hpp
+    include/spolia/counted/shared_ptr_tools.hpp
+    include/spolia/counted/unit_log.hpp
+    include/spolia/counted/word.hpp
+    include/spolia/counted/work.hpp
+    include/spolia/db.hpp
+    include/spolia/db/commit.hpp
+    include/spolia/db/database.hpp
+    include/spolia/db/delta.hpp
+    include/spolia/db/delta_none.hpp
+    include/spolia/db/delta_one_shot.hpp
+    include/spolia/db/delta_partition.hpp
+    include/spolia/db/delta_steam.hpp
+    include/spolia/db/hash_index.hpp
+    include/spolia/db/index.hpp
+    include/spolia/db/result.hpp
+    include/spolia/db/row.hpp
+    include/spolia/db/schema.hpp
+    include/spolia/db/table.hpp
+    include/spolia/db/transaction.hpp
     include/spolia/hazard_pointer.hpp
     include/spolia/map.hpp
     include/spolia/map/abtree.hpp
@@ -46,6 +79,8 @@ set(SPOLIA_HEADERS
     include/spolia/map/detail/fresh.hpp
     include/spolia/map/detail/kept_pair.hpp
     include/spolia/map/detail/list_chain.hpp
+    include/spolia/map/detail/rlu_chain.hpp
+    include/spolia/map/detail/rlu_scan.hpp
     include/spolia/map/detail/scan.hpp
     include/spolia/map/detail/scx.hpp
     include/spolia/map/detail/snapshot_hash_core.hpp
@@ -54,15 +89,20 @@ set(SPOLIA_HEADERS
     include/spolia/map/external_bst.hpp
     include/spolia/map/list.hpp
     include/spolia/map/marked_ptr.hpp
+    include/spolia/map/rlu_bst.hpp
+    include/spolia/map/rlu_hash.hpp
+    include/spolia/map/rlu_list.hpp
     include/spolia/map/size_counter.hpp
     include/spolia/map/snapshot_hash.hpp
     include/spolia/map/snapshot_tree.hpp
+    include/spolia/memory.hpp
     include/spolia/rcu.hpp
     include/spolia/reclaim.hpp
     include/spolia/reclaim/allocator_resource.hpp
     include/spolia/reclaim/biased_gate.hpp
     include/spolia/reclaim/bounded_domain.hpp
     include/spolia/reclaim/concepts.hpp
+    include/spolia/reclaim/courtesy.hpp
     include/spolia/reclaim/debra.hpp
     include/spolia/reclaim/domain.hpp
     include/spolia/reclaim/domain_cell.hpp
@@ -101,6 +141,17 @@ set(SPOLIA_HEADERS
     include/spolia/reclaim/token.hpp
     include/spolia/reclaim/token_ring.hpp
     include/spolia/reclaim/wait_free_eras.hpp
+    include/spolia/rlu.hpp
+    include/spolia/rlu/collector.hpp
+    include/spolia/rlu/commit_word.hpp
+    include/spolia/rlu/domain.hpp
+    include/spolia/rlu/grace_period.hpp
+    include/spolia/rlu/log.hpp
+    include/spolia/rlu/object.hpp
+    include/spolia/rlu/options.hpp
+    include/spolia/rlu/pointers.hpp
+    include/spolia/rlu/section.hpp
+    include/spolia/rlu/session.hpp
     include/spolia/snapshot.hpp
     include/spolia/standard.hpp
     include/spolia/version.hpp

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // A ranking that is read page by page, from the top, while the scores go on changing: all pages are
 // of one instant, and nobody waits.
-#include <atomic>
 #include <cstdio>
 #include <ranges>
 #include <thread>
 #include <utility>
 
+#include <spolia/base/atomic.hpp>
 #include <spolia/map/snapshot_tree.hpp>
 
 namespace {
@@ -18,9 +18,9 @@ using ranking = spolia::snapshot_tree<entry, int>;
 
 /// Two players at a time: one loses a point to the other. Each is out of the ranking between the
 /// erase and the insertion, so at most one player is missing at any instant.
-void play(ranking& r, const std::atomic<bool>& over) {
+void play(ranking& r, const spolia::atomic<bool>& over) {
   int scores[players] = {};
-  for (int game = 0; !over.load(std::memory_order_relaxed); ++game) {
+  for (int game = 0; !over.load_relaxed(); ++game) {
     for (const auto& [who, change] : {entry{game % players, 1}, entry{game * 7 % players, -1}}) {
       r.erase({scores[who], who});
       scores[who] += change;
@@ -34,7 +34,7 @@ void play(ranking& r, const std::atomic<bool>& over) {
 int main() {
   ranking r;
   for (int who = 0; who < players; ++who) r.insert({0, who}, 0);
-  std::atomic<bool> over{false};
+  spolia::atomic<bool> over{false};
   std::thread games([&] { play(r, over); });
   bool right = true;
   for (int look = 0; look < 200; ++look) {
@@ -50,7 +50,7 @@ int main() {
     right = right && (count == players || count == players - 1);
     right = right && static_cast<int>(r.size(now)) == count;
   }
-  over.store(true);
+  over.store_relaxed(true);
   games.join();
   std::printf("%zu players, %d links from the first to the last at most\n", r.size_approx(),
               static_cast<int>(r.audit().height));

@@ -14,7 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
-from lab import charts, claims, legends, look, stats, timeline, words
+from lab import charts, claims, layers, legends, look, stats, timeline, words
 from lab.errors import LabError
 from lab.paper.found import Found
 from lab.paper.render import pages as paper_pages
@@ -50,7 +50,8 @@ def write_report(
     paths: list[Path], out: Path, title: str = "Spolia laboratory", only_paper: bool = False
 ) -> None:
     trials = load(paths)
-    extras = {kind: of_kind(paths, kind) for kind in ("schemes", "guards", "announcements")}
+    kinds = ("schemes", "guards", "announcements", *layers.kinds())
+    extras = {kind: of_kind(paths, kind) for kind in kinds}
     page = render(trials, extras, open_failures(paths), title, only_paper)
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
@@ -115,6 +116,7 @@ def overview(trials, configs, extras, figures: Figures, wanted: bool) -> dict:
         "timelines": lambda: timelines(trials, figures),
         "releases": lambda: releases(configs, figures),
         "allocators": lambda: allocators(configs, figures),
+        "layers": lambda: layers.sections(extras, figures),
     }
     return {name: make() if wanted else [] for name, make in sections.items()}
 

@@ -7,5 +7,8 @@
 #include <spolia/map/concepts.hpp>
 #include <spolia/map/external_bst.hpp>
 #include <spolia/map/list.hpp>
+#include <spolia/map/rlu_bst.hpp>
+#include <spolia/map/rlu_hash.hpp>
+#include <spolia/map/rlu_list.hpp>
 #include <spolia/map/snapshot_hash.hpp>
 #include <spolia/map/snapshot_tree.hpp>

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <string>
@@ -31,8 +32,15 @@ inline model::options at_most_in_order(int preemptions) {
   return how;
 }
 
+/// How much further than usual to search: `./dev model --deeper`.
+inline int deeper() {
+  const char* const asked = std::getenv("SPOLIA_MODEL_DEEPER");
+  return asked == nullptr ? 0 : std::atoi(asked);
+}
+
 /// Every such execution is right.
-inline void expect_clean(const scenario_setup& setup, const model::options& how) {
+inline void expect_clean(const scenario_setup& setup, model::options how) {
+  how.preemptions += deeper();
   const auto got = model::explore(how, setup);
   EXPECT_TRUE(got.ok) << got.why << "\n" << got.trace;
   EXPECT_TRUE(got.exhausted);

@@ -199,6 +199,7 @@ model::options random_ones() {
   model::options how;
   how.how = model::options::mode::random;
   how.executions = 20'000;
+  for (int i = 0; i < deeper(); ++i) how.executions *= 10;
   return how;
 }
 

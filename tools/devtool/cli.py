@@ -90,9 +90,21 @@ def _add_check_commands(add) -> None:
     command.add_argument("--verbose", action="store_true", help="show every line, not just logs")
 
     command = add(
-        "model", commands.model, "run the model checker's tests", "model", "model -k Token"
+        "model",
+        commands.model,
+        "run the model checker's tests",
+        "model",
+        "model -k Token",
+        "model --deeper 1 -k token",
     )
     command.add_argument("-k", dest="pattern", metavar="REGEX", help="only tests whose name fits")
+    command.add_argument(
+        "--deeper",
+        type=int,
+        choices=(1, 2),
+        help="search further: so many preemptions more, ten times the samples (minutes to hours); "
+        "-k then chooses whole programs",
+    )
 
     command = add(
         "stress",

@@ -64,8 +64,23 @@ def demo(args: argparse.Namespace) -> int:
 
 def model(args: argparse.Namespace) -> int:
     _build("model")
+    if args.deeper:
+        return _search_deeper(args)
     selection = ["-R", args.pattern] if args.pattern else []
     plain(["ctest", "--preset", "model", "-j2", *selection])
+    return 0
+
+
+def _search_deeper(args: argparse.Namespace) -> int:
+    """Each program by itself: ctest's time limits are for the usual depth."""
+    os.environ["SPOLIA_MODEL_DEEPER"] = str(args.deeper)
+    programs = sorted((BUILD / "model" / "tests" / "model").glob("test-*_model"))
+    chosen = [p for p in programs if re.search(args.pattern or "", p.name)]
+    if not chosen:
+        raise dev_error(f"no program of the model checker is called {args.pattern}", 2)
+    for program in chosen:
+        say(program.name)
+        plain([str(program), "--gtest_brief=1"])
     return 0
 
 

@@ -35,9 +35,14 @@ class biased_gate {
   /// Parked from the start, or not.
   explicit biased_gate(bool is_parked) noexcept : closed_(is_parked ? parked : open) {}
 
-  /// The owner is present, or present once more: `level` counts its reasons, from 1 on. False: the
-  /// gate was parked, and is not any more.
-  SPOLIA_ALWAYS_INLINE bool come(std::uint32_t level) noexcept {
+  /// What the owner says of itself: in the low bits how many reasons it has to be present, above
+  /// them what it likes. Others see that, too: said().
+  using word = std::uint64_t;
+  static constexpr int level_bits = 16;
+
+  /// The owner is present, or present once more: `level` has a reason more, so at least one. False:
+  /// the gate was parked, and is not any more.
+  SPOLIA_ALWAYS_INLINE bool come(word level) noexcept {
     present_.store_relaxed(level);
     // light → the heavy fence in visit(): see above.
     fence::light();
@@ -47,15 +52,16 @@ class biased_gate {
     return true;
   }
 
-  /// A reason less; `level` remain.
-  void go(std::uint32_t level) noexcept {
+  /// A reason less; those of `level` remain.
+  void go(word level) noexcept {
     // release → the acquire in visit(): it sees our lists whole. Without it a visitor could splice
     // a list whose last link is not written yet.
     present_.store_release(level);
   }
 
   /// A look from outside, which may be outdated at once.
-  bool looks_idle() const noexcept { return present_.load_relaxed() == 0; }
+  bool looks_idle() const noexcept { return reasons(said()) == 0; }
+  word said() const noexcept { return present_.load_relaxed(); }
 
   /// Calls f() if the owner is not present and nobody else is visiting, and keeps the owner out
   /// meanwhile. Returns whether it did.
@@ -74,7 +80,7 @@ class biased_gate {
   bool evict() noexcept {
     if (closed_.load_relaxed() != visited) return false;
     closed_.store_relaxed(open);
-    return present_.load_relaxed() == 0;
+    return looks_idle();
   }
 
   /// In a fork's child, for a thread that is gone: nobody is present, nobody visits.
@@ -87,6 +93,10 @@ class biased_gate {
   static constexpr std::uint32_t open = 0;
   static constexpr std::uint32_t visited = 1;
   static constexpr std::uint32_t parked = 2;
+
+  static constexpr word reasons(word level) noexcept {
+    return level & ((word{1} << level_bits) - 1);
+  }
 
   template <class F>
   bool visit_and_leave(std::uint32_t leave, F& f) noexcept {
@@ -103,15 +113,16 @@ class biased_gate {
     // heavy → the light fence in come().
     if (!SPOLIA_FAULT("gate.no_heavy")) fence::heavy();
     // acquire ← the release in go(): the owner's last writes.
-    const bool absent = present_.load_acquire() == 0;
+    const bool absent = reasons(present_.load_acquire()) == 0;
     if (absent) f();
     // release → the acquires of closed_: the next one sees what we did.
     closed_.store_release(absent ? leave : open);
     return absent;
   }
 
-  SPOLIA_NOINLINE bool wait(std::uint32_t level) noexcept {
-    if (level > 1) return true;  // we have been present all the while: the visitor will give up
+  SPOLIA_NOINLINE bool wait(word level) noexcept {
+    if (reasons(level) > 1)
+      return true;  // we have been present all the while: the visitor will give up
     backoff pause;
     for (;;) {
       std::uint32_t was = parked;
@@ -128,7 +139,7 @@ class biased_gate {
     }
   }
 
-  atomic<std::uint32_t> present_{0};
+  atomic<word> present_{0};
   atomic<std::uint32_t> closed_{open};
 };
 

@@ -19,6 +19,9 @@
 //
 //   check(options)     what is wrong with the numbers, in one sentence; null if nothing
 //   ticks_regularly    optional: true if `due` holds at least every few dozen operations
+//   courteous          optional, with ticks_regularly: true if threads may give their processor
+//   away
+//                      at ticks while epochs are held up (courtesy.hpp)
 //   due(me)            true when `tick` wants to run before this operation. On every outermost
 //                      enter.
 //   tick(me, peers, sink)   the thread is between two operations: do what the paper does there

@@ -41,6 +41,7 @@
 #include <spolia/base/misuse.hpp>
 #include <spolia/base/threads.hpp>
 #include <spolia/reclaim/concepts.hpp>
+#include <spolia/reclaim/courtesy.hpp>
 #include <spolia/reclaim/domain_cell.hpp>
 #include <spolia/reclaim/limbo.hpp>
 #include <spolia/reclaim/pins.hpp>
@@ -75,6 +76,10 @@ class domain final : private threads::listener {
     /// the domain, must not throw, and should not take long.
     std::uint64_t budget_bytes = 0;
     std::function<void(const struct over_budget&)> over_budget{};
+    /// While threads that were interrupted inside of guards hold epochs up, each thread gives its
+    /// processor away after so many microseconds, between two operations; 0: never. Schemes whose
+    /// `ticks_regularly` is set. See courtesy.hpp.
+    std::uint32_t turn_us = 300;
   };
 
   /// The base of blocks that are retired without allocating.
@@ -91,7 +96,8 @@ class domain final : private threads::listener {
         release_(o.release, memory_),
         time_pauses_one_in_(o.time_pauses_one_in),
         budget_bytes_(o.over_budget ? o.budget_bytes : 0),
-        over_budget_(std::move(o.over_budget)) {
+        over_budget_(std::move(o.over_budget)),
+        courtesy_(o.turn_us) {
     threads::listen(*this);
   }
   domain(const domain&) = delete;
@@ -113,7 +119,7 @@ class domain final : private threads::listener {
   [[nodiscard]] guard enter(const char* label) {
     cell& mine = my_cell();
     guard begun(*this, mine);
-    if (mine.depth == 1) mine.watch.name(label);
+    if (mine.depth == 1) mine.watch.name(label, mine.present / cell::one_guard);
     return begun;
   }
 
@@ -198,11 +204,11 @@ class domain final : private threads::listener {
     if (wants_tick(c)) [[unlikely]]
       tick(c);
     scheme_.enter(c.local);
-    c.watch.begin();
+    c.present += cell::one_guard;
     come(c, c.present + 1);  // its light fence also orders the scheme's announcement
   }
 
-  SPOLIA_ALWAYS_INLINE void come(cell& c, std::uint32_t level) noexcept {
+  SPOLIA_ALWAYS_INLINE void come(cell& c, biased_gate::word level) noexcept {
     if (!c.gate.come(level)) [[unlikely]] {
       if constexpr (cell::scheme_parks) scheme_.unpark(c.local);
     }
@@ -212,9 +218,12 @@ class domain final : private threads::listener {
   /// the gate stays shut meanwhile, also when a deleter begins and ends a guard of its own.
   void end(cell& c) noexcept {
     scheme_.leave(c.local);
-    if (!SPOLIA_FAULT("domain.absent_while_freeing")) ++c.present;
-    release_.step(c.release, std::exchange(c.retired_now, 0U));
-    if (!SPOLIA_FAULT("domain.absent_while_freeing")) --c.present;
+    if (release_.backlog(c.release) != 0) {
+      if (!SPOLIA_FAULT("domain.absent_while_freeing")) ++c.present;
+      release_.step(c.release, c.retired_now);
+      if (!SPOLIA_FAULT("domain.absent_while_freeing")) --c.present;
+    }
+    c.retired_now = 0;
     c.gate.go(c.present);
   }
 
@@ -323,6 +332,7 @@ class domain final : private threads::listener {
   const std::function<void(const struct over_budget&)> over_budget_;
   atomic<bool> over_{false};  // the budget, and that has been said
   cells<cell> cells_;
+  alignas(cache_line) detail::courtesy courtesy_;  // read by all, seldom written
   alignas(cache_line) atomic<std::uint32_t> next_visit_{0};
   atomic<bool> barred_{false};  // a thread collects everybody's blocks: outside.hpp
 };

@@ -8,6 +8,7 @@
 #include <spolia/base/config.hpp>
 #include <spolia/base/counters.hpp>
 #include <spolia/reclaim/biased_gate.hpp>
+#include <spolia/reclaim/courtesy.hpp>
 #include <spolia/reclaim/pins.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -19,20 +20,26 @@ template <class Scheme, class Release>
 struct alignas(cache_line) alignas(typename Scheme::local) domain_cell {
   /// Schemes that look around every few operations anyway also set the pace of the domain's chores.
   static constexpr bool scheme_keeps_pace = requires { requires Scheme::ticks_regularly; };
+  static constexpr bool scheme_gains_by_courtesy = requires { requires Scheme::courteous; };
   /// Ticks, or operations where the scheme does not tick regularly, between two looks at a
   /// neighbour.
   static constexpr std::uint32_t chores_every = scheme_keeps_pace ? 32 : 1024;
 
+  /// What a guard adds to `present` when it begins, for good.
+  static constexpr biased_gate::word one_guard = biased_gate::word{1} << biased_gate::level_bits;
+
   std::uint32_t depth = 0;                 // guards alive; touched by the owner only
   std::uint32_t countdown = chores_every;  // to the next chores; the owner's
-  std::uint32_t present = 0;               // presences alive; the owner's
-  std::uint32_t retired_now = 0;           // blocks retired under the current outermost guard
-  bool in_tick = false;  // a deleter that runs in a tick must not start another one
+  /// Presences alive, and above them the outermost guards begun so far; the owner's.
+  biased_gate::word present = 0;
+  std::uint32_t retired_now = 0;  // blocks retired under the current outermost guard
+  bool in_tick = false;           // a deleter that runs in a tick must not start another one
   /// The scheme need not ask for threads whose gate is parked. A cell that no thread has used is.
   static constexpr bool scheme_parks = requires(Scheme s, typename Scheme::local l) { s.park(l); };
   biased_gate gate{scheme_parks};
   atomic<bool> used{false};
   pin_watch watch;
+  courtesy::turn turn;  // the owner's
   typename Scheme::local local;
   typename Release::local release;
   tally made;    // blocks: by make(), and those retired that came from elsewhere
@@ -43,6 +50,11 @@ struct alignas(cache_line) alignas(typename Scheme::local) domain_cell {
   atomic<std::uint64_t> inflow_seen{0};     // by the last visitor
   atomic<std::uint64_t> inflow_emptied{0};  // when a visitor took everything
 
+  /// The outermost guard that is alive, or was when its thread was present last; 0: not present.
+  std::uint64_t guard_seen() const noexcept {
+    const biased_gate::word said = gate.said();
+    return said % one_guard == 0 ? 0 : said / one_guard;
+  }
   std::uint64_t inflow() const noexcept { return retired_blocks.value() + adopted_blocks.value(); }
 };
 

@@ -20,11 +20,15 @@ void domain<Scheme, Release>::tick(cell& me) noexcept {
   const bool chores = me.countdown == 0;
   if (chores) me.countdown = cell::chores_every;
   if (me.in_tick) return;
+  if constexpr (cell::scheme_gains_by_courtesy) courtesy_.offer(me.turn);
   presence here(*this, me);
   me.in_tick = true;
   scheme_.tick(me.local, peers{*this}, sink{*this, me});
   if (chores) {
     visit_next_neighbour(me);
+    if constexpr (cell::scheme_gains_by_courtesy) {
+      courtesy_.watch(me.turn, scheme_.epochs(), scheme_.waiting(me.local));
+    }
     if (budget_bytes_ != 0) watch_budget();
   }
   me.in_tick = false;
@@ -39,7 +43,7 @@ void domain<Scheme, Release>::visit_next_neighbour(cell& me) noexcept {
   next_visit_.store_relaxed(n + 1 < all ? n + 1 : 0);  // a lost update: a cell is visited twice
   cell* const other = cells_.find(n);
   if (other == nullptr || other == &me) return;
-  other->watch.look(!other->gate.looks_idle(), detail::pin_watch::now_ns(),
+  other->watch.look(other->guard_seen(), detail::pin_watch::now_ns(),
                     detail::sum_of(cells_).retired_bytes);
   if constexpr (cell::scheme_parks) park_if_idle(*other);
   const std::uint64_t inflow = other->inflow();
@@ -152,6 +156,7 @@ domain_statistics domain<Scheme, Release>::stats() const {
   sum.retired_bytes = all.retired_bytes;
   cells_.for_each([&](std::uint32_t, const cell& c) {
     sum.threads += c.used.load_relaxed() ? 1 : 0;
+    sum.turns += c.turn.given.value();
     sum.pauses.merge(c.release.meter.pauses);
     return true;
   });
@@ -165,7 +170,7 @@ std::vector<pin> domain<Scheme, Release>::pins() {
   const std::int64_t now = detail::pin_watch::now_ns();
   const std::uint64_t retired = detail::sum_of(cells_).retired_bytes;
   cells_.for_each([&](std::uint32_t n, cell& c) {
-    if (c.watch.look(!c.gate.looks_idle(), now, retired)) {
+    if (c.watch.look(c.guard_seen(), now, retired)) {
       found.push_back(c.watch.describe(n, now, retired));
     }
     return true;

@@ -44,10 +44,10 @@ struct over_budget {
 
 namespace detail {
 
-/// What is known of one thread's guards. The first three are written by the thread, the others by
-/// whoever looks; two that look at once may spoil each other's figures, which are for people.
+/// What is known of one thread's guards, which are told apart by numbers from 1 on. The first three
+/// are written by the thread, the others by whoever looks; two that look at once may spoil each
+/// other's figures, which are for people.
 struct pin_watch {
-  tally guards;  // outermost ones, begun so far
   latest<const char*> label;
   latest<std::uint64_t> labelled;  // the guard with that label
   latest<long> os_thread;
@@ -59,16 +59,13 @@ struct pin_watch {
     return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
   }
 
-  void begin() noexcept { guards.add(1); }
-
-  void name(const char* text) noexcept {
+  void name(const char* text, std::uint64_t guard) noexcept {
     label.set(text);
-    labelled.set(guards.value());
+    labelled.set(guard);
   }
 
-  /// A look. True if the guard of the last look is still alive.
-  bool look(bool inside, std::int64_t now, std::uint64_t retired_bytes) noexcept {
-    const std::uint64_t guard = inside ? guards.value() : 0;
+  /// A look, which found `guard` alive; 0: none. True if the last look found the same.
+  bool look(std::uint64_t guard, std::int64_t now, std::uint64_t retired_bytes) noexcept {
     if (guard != 0 && guard == seen.value()) return true;
     seen.set(guard);
     since_ns.set(now);

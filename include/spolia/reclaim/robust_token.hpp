@@ -19,7 +19,7 @@
 //              blocks, and a compare for each block freed.
 // Progress:    wait-free for operations that nobody stopped; lock-free for those that go on after a
 //              stall: a repetition means that a round was completed meanwhile.
-// Bound:       threads · (stall_after + 16 · patience), and what one operation retires, and what
+// Bound:       threads · (stall_after + 2 · patience), and what one operation retires, and what
 //              existed when a stalled reader was given its horizon. What is made later is not held
 //              up. Blocks without the domain's header count as old as the world.
 //
@@ -63,14 +63,13 @@ class robust_token : private token {
       .robust = true,
       .cost = "as token, and a look at a word of one's own for each pointer followed",
       .progress = "operations wait-free unless they were stopped, then lock-free",
-      .bound = "threads * (stall_after + 16 * patience), and what existed when a reader stalled"};
+      .bound = "threads * (stall_after + 2 * patience), and what existed when a reader stalled"};
 
   struct options : token::options {
     /// Blocks that a thread lets wait before it gives horizons to those who hold up the token.
     std::uint32_t stall_after = 4096;
   };
 
-  static constexpr bool ticks_regularly = true;
   using hold = nothing;
   struct stamp {
     std::uint64_t birth = 0;  ///< the round in which the block was made; 0: nobody knows
@@ -91,8 +90,8 @@ class robust_token : private token {
     return token::check(o);
   }
 
-  using token::due, token::enter, token::epochs, token::idle, token::join, token::park,
-      token::unpark;
+  using token::courteous, token::due, token::enter, token::epochs, token::idle, token::join,
+      token::park, token::ticks_regularly, token::unpark;
 
   template <class Peers, class Sink>
   void tick(local& me, Peers peers, Sink sink) noexcept {
@@ -385,7 +384,7 @@ class robust_token : private token {
     return std::max<std::size_t>(patience(peers), walks ? stall_after_ / 3 : 0);
   }
   /// So many more blocks wait when somebody who is held up tries again.
-  std::size_t urge() const noexcept { return 4 * std::size_t{options_.patience}; }
+  std::size_t urge() const noexcept { return options_.patience / 2; }
   /// A thread with this many blocks that wait for rounds does not go on before it has tried hard.
   std::uint64_t limit() const noexcept { return stall_after_ + 4 * urge(); }
 

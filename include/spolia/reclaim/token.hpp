@@ -12,12 +12,11 @@
 // Cost:        enter: one plain store, leave: one plain store; every `tick_every` operations a look
 //              at two shared words that change once a hop. While all threads run, no fence and no
 //              read-modify-write anywhere. Moving past a thread that has stopped running
-//              operations costs one membarrier, at most once per `patience` blocks of each thread
-//              retired by the mover, until it is parked; then nothing.
+//              operations costs one membarrier, at most once per `patience` blocks retired by
+//              the mover, until it is parked; then nothing.
 // Progress:    wait-free for operations. A thread asleep inside a guard stops the ring.
 // Bound:       none when a thread stalls inside a guard. Otherwise about three rounds of blocks, a
-//              round being `tick_every` operations of each thread, or, of one, `patience` blocks
-//              for each thread that there is.
+//              round being `tick_every` operations of each thread, or `patience` blocks of one.
 //
 // Departures from the paper, all because the paper's N threads are fixed and always running:
 //   D1  Each thread announces whether it is inside an operation, and the last round it has seen. So
@@ -48,6 +47,7 @@
 // unlinked O. So it cannot reach O.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -76,14 +76,15 @@ class token : public detail::region_reads {
       .bound = "none if a thread stalls inside a guard"};
 
   struct options {
-    std::uint32_t tick_every = 32;  ///< operations between two looks at the token
-    /// Blocks that a thread lets wait, for each thread that there is, before it moves a stuck
-    /// token. So the membarriers that a thread suffers do not grow in number with the threads.
-    std::uint32_t patience = 96;
+    std::uint32_t tick_every = 64;  ///< operations between two looks at the token
+    /// Blocks that a thread lets wait before it moves a stuck token. Where there are many threads,
+    /// more: so much again for every 32, so that the membarriers that each suffers stay few.
+    std::uint32_t patience = 1024;
     std::uint32_t park_after = 8;  ///< rounds without an operation; 0: no thread is ever parked
   };
 
   static constexpr bool ticks_regularly = true;
+  static constexpr bool courteous = true;
 
   struct local {
     /// round << 1 | inside an operation. Written by the owner only.
@@ -230,7 +231,8 @@ class token : public detail::region_reads {
 
   template <class Peers>
   std::size_t patience(Peers peers) const noexcept {
-    return std::size_t{options_.patience} * peers.high_water();
+    const std::uint32_t threads = std::min(peers.high_water(), most_counted);
+    return std::size_t{options_.patience} * (1 + threads / 32);
   }
 
   /// Takes the blocks that have become safe to the sink.
@@ -251,7 +253,7 @@ class token : public detail::region_reads {
     std::uint32_t next = next_unparked(me.number + 1, peers);
     if (next >= peers.high_water()) next = next_unparked(0, peers);
     const bool alone = next == me.number;
-    if (alone ? impatient(me, options_.patience) : is_active(peers.find(next), round)) {
+    if (alone ? impatient(me, options_.patience / 8) : is_active(peers.find(next), round)) {
       // Who is parked is looked up again: who comes back in this round must be seen in the next.
       if (take(me, me.number, round)) settle(me, next_unparked(me.number + 1, peers), peers, round);
     } else if (!alone && impatient(me, patience(peers))) {
@@ -370,6 +372,7 @@ class token : public detail::region_reads {
   }
 
   static constexpr int most_looks = 16;
+  static constexpr std::uint32_t most_counted = 512;  // of a process that may have thousands
   static constexpr std::uint64_t being_moved = std::uint64_t{1} << 63U;
 
   options options_;

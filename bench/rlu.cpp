@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rlu.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <spolia/map/external_bst.hpp>
+#include <spolia/map/list.hpp>
+#include <spolia/map/rlu_bst.hpp>
+#include <spolia/map/rlu_hash.hpp>
+#include <spolia/map/rlu_list.hpp>
+#include <spolia/reclaim/hazard_pointers.hpp>
+
+#include <memory>
+#include <optional>
+#include <type_traits>
+
+#include "plain_sets.hpp"
+#include "trial.hpp"
+
+namespace bench {
+namespace {
+
+using key = std::uint64_t;
+
+const rlu_options& ours(const set_options& o) { return static_cast<const rlu_options&>(o); }
+
+/// What all subjects here have in common.
+template <class Set>
+struct subject_base {
+  struct worker {
+    explicit worker(subject_base& s) : set(*s.set) {}
+    bool insert(key k) { return set.insert(k, k); }
+    bool erase(key k) { return set.erase(k); }
+    bool contains(key k) { return set.contains(k); }
+    Set& set;
+  };
+  std::unique_ptr<Set> set;
+};
+
+/// One of the containers over read-log-update.
+template <class Map>
+struct rlu_subject : subject_base<Map> {
+  using domain = typename Map::domain_type;
+
+  explicit rlu_subject(const set_options& o) {
+    if constexpr (std::is_constructible_v<domain, spolia::clock_kind>) {
+      home = std::make_unique<domain>(spolia::clock_kind::hardware);
+    } else {
+      home = std::make_unique<domain>();
+    }
+    if constexpr (std::is_constructible_v<Map, domain&, std::size_t>) {
+      this->set = std::make_unique<Map>(*home, static_cast<std::size_t>(ours(o).buckets));
+    } else {
+      this->set = std::make_unique<Map>(*home);
+    }
+  }
+  ~rlu_subject() { this->set.reset(); }
+
+  template <class Park>
+  void stall(Park&& park) {
+    home->read("stalled", [&](auto&) { park(); });
+  }
+  sums counted() const { return {}; }
+  std::optional<std::uint64_t> garbage() const { return home->stats().log_bytes; }
+  void describe(trial_result& r, std::size_t) { r.retired = home->stats().written_back; }
+
+  std::unique_ptr<domain> home;
+};
+
+/// One of the library's lock-free containers.
+template <class Map>
+struct lock_free_subject : subject_base<Map> {
+  explicit lock_free_subject(const set_options&) { this->set = std::make_unique<Map>(); }
+  template <class Park>
+  void stall(Park&& park) {
+    auto guard = this->set->domain().enter();
+    park();
+  }
+  sums counted() const { return {}; }
+  std::optional<std::uint64_t> garbage() const { return this->set->domain().garbage(); }
+  void describe(trial_result&, std::size_t) {}
+};
+
+/// One of plain_sets.hpp.
+template <class Set>
+struct plain_subject {
+  struct worker {
+    explicit worker(plain_subject& s) : set(s.set) {}
+    bool insert(key k) { return set.insert(k); }
+    bool erase(key k) { return set.erase(k); }
+    bool contains(key k) { return set.contains(k); }
+    Set& set;
+  };
+  explicit plain_subject(const set_options& o)
+      : set(o.structure == "hash" ? static_cast<std::size_t>(ours(o).buckets) : 1) {}
+  template <class Park>
+    requires requires(Set& s, Park& p) { s.stall(p); }
+  void stall(Park&& park) {
+    set.stall(park);
+  }
+  sums counted() const { return {}; }
+  std::optional<std::uint64_t> garbage() const {
+    if constexpr (requires(const Set& s) { s.garbage(); }) return set.garbage();
+    return std::nullopt;
+  }
+  void describe(trial_result&, std::size_t) {}
+  Set set;
+};
+
+using hardware = spolia::rlu::hardware_domain;
+using hazards = spolia::domain<spolia::hazard_pointers, spolia::amortized>;
+using epochs = spolia::domain<spolia::debra, spolia::amortized>;
+
+struct way {
+  const char* structure;
+  const char* sync;
+  runner run;
+};
+
+const way all_ways[] = {
+    {"list", "mvrlu", run_trial<rlu_subject<spolia::rlu_list<key, key>>>},
+    {"list", "mvrlu-hardware", run_trial<rlu_subject<spolia::rlu_list<key, key, hardware>>>},
+    {"list", "rcu", run_trial<plain_subject<rcu_chains>>},
+    {"list", "rwlock", run_trial<plain_subject<locked_chains>>},
+    {"list", "harris-michael-hp", run_trial<lock_free_subject<spolia::list<key, key, hazards>>>},
+    {"hash", "mvrlu", run_trial<rlu_subject<spolia::rlu_hash<key, key>>>},
+    {"hash", "mvrlu-hardware", run_trial<rlu_subject<spolia::rlu_hash<key, key, hardware>>>},
+    {"hash", "rcu", run_trial<plain_subject<rcu_chains>>},
+    {"hash", "rwlock", run_trial<plain_subject<locked_chains>>},
+    {"tree", "mvrlu", run_trial<rlu_subject<spolia::rlu_bst<key, key>>>},
+    {"tree", "mvrlu-hardware", run_trial<rlu_subject<spolia::rlu_bst<key, key, hardware>>>},
+    {"tree", "lock-free", run_trial<lock_free_subject<spolia::external_bst<key, key, epochs>>>},
+    {"tree", "rwlock", run_trial<plain_subject<locked_tree>>},
+};
+
+runner find(const rlu_options& o) {
+  for (const way& w : all_ways) {
+    if (o.structure == w.structure && o.sync == w.sync) return w.run;
+  }
+  const auto allowed = rlu_ways(o.structure);
+  if (allowed.empty()) {
+    throw usage_error(fmt::format("--structure {} is none of list, hash and tree", o.structure));
+  }
+  throw usage_error(fmt::format("--structure {} has no --sync {}; it has {}", o.structure, o.sync,
+                                fmt::join(allowed, ", ")));
+}
+
+}  // namespace
+
+std::vector<std::string> rlu_ways(const std::string& structure) {
+  std::vector<std::string> found;
+  for (const way& w : all_ways) {
+    if (structure == w.structure) found.emplace_back(w.sync);
+  }
+  return found;
+}
+
+nlohmann::json run_rlu(const rlu_options& o, std::uint32_t trial) {
+  const runner run = find(o);
+  check(o);
+  if (o.buckets < 1 || o.buckets > 100000000) {
+    throw usage_error(fmt::format("--buckets is {}, but must be from 1 to 100000000", o.buckets));
+  }
+  if (o.stall && o.sync == "rwlock") {
+    throw usage_error("--stall with --sync rwlock: nobody could go on beside a thread that reads");
+  }
+  const trial_result r = run(o, trial);
+  nlohmann::json record = {{"kind", "rlu"},
+                           {"structure", o.structure},
+                           {"sync", o.sync},
+                           {"threads", o.threads},
+                           {"keys", o.keys},
+                           {"buckets", o.structure == "hash" ? o.buckets : 1},
+                           {"update", o.update},
+                           {"stall", o.stall},
+                           {"trial", trial},
+                           {"elapsed_s", r.elapsed_s},
+                           {"operations", r.operations},
+                           {"mops", static_cast<double>(r.operations) / r.elapsed_s / 1e6},
+                           {"size_end", r.size_end},
+                           {"peak_rss_bytes", r.peak_rss_bytes}};
+  // Bytes in logs with mvrlu, else blocks that wait to be freed.
+  if (r.garbage_peak) {
+    record[o.sync.starts_with("mvrlu") ? "log_bytes_peak" : "garbage_peak"] = *r.garbage_peak;
+  }
+  return record;
+}
+
+}  // namespace bench

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// rlu.hpp: read-log-update beside what else one can do with the same structures.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "options.hpp"
+#include "registry.hpp"
+
+namespace bench {
+
+struct rlu_options : set_options {
+  rlu_options() {
+    structure = "hash";
+    keys = 20000;
+    update = 20;
+  }
+  std::string sync = "mvrlu";
+  std::uint64_t buckets = 1000;  ///< of the hash table
+};
+
+/// The ways to synchronise that `structure` can have here; empty if there is no such structure.
+std::vector<std::string> rlu_ways(const std::string& structure);
+
+/// Throws usage_error with what is allowed if there is no such combination.
+nlohmann::json run_rlu(const rlu_options&, std::uint32_t trial);
+
+}  // namespace bench

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// rlu_chain.hpp: a sorted chain of read-log-update objects behind a root: a list, or a bucket of a
+// table. All functions run inside a section of the caller's.
+#pragma once
+
+#include <utility>
+
+#include <spolia/base/config.hpp>
+#include <spolia/rlu/domain.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace detail {
+
+template <class Key, class Value>
+struct rlu_entry {
+  Key key;
+  Value value;
+};
+
+template <class Key, class Value, class Domain, class Compare>
+class rlu_chain {
+ public:
+  /// The entry never changes: what replaces a value is another node. So a copy is a pointer long.
+  struct node {
+    using fixed = rlu_entry<Key, Value>;
+    rlu::ptr<node> next;
+  };
+  struct root {
+    rlu::ptr<node> next;
+  };
+  using start = rlu::ptr<root>;
+  using reader = typename Domain::reader;
+  using writer = typename Domain::writer;
+
+  /// Where a key is or would be.
+  struct place {
+    rlu::ptr<node> before;  // null: the root is
+    rlu::view<node> at;     // the first whose key is not less; empty at the end
+    bool found;
+  };
+
+  static place locate(reader& in, start from, const Key& key, const Compare& less) {
+    place p{{}, in.read(in.read(from)->next), false};
+    while (p.at && less(p.at.fixed().key, key)) {
+      p.before = p.at;
+      p.at = in.read(p.at->next);
+    }
+    p.found = p.at && !less(key, p.at.fixed().key);
+    return p;
+  }
+
+  /// True if the key was absent. The value is moved from once nothing can fail but memory.
+  template <bool Assign, class K, class V>
+  static bool put(writer& in, start from, K&& key, V&& value, const Compare& less) {
+    const place p = locate(in, from, key, less);
+    if (p.found && !Assign) return false;
+    rlu::ptr<node>* const link = lock(in, from, p.before);
+    if (link == nullptr) return false;
+    rlu::ptr<node> next = p.at;
+    if (p.found) {
+      next = p.at->next;
+      if (!in.free(p.at.self())) return false;
+    }
+    *link = in.template make<node>({std::forward<K>(key), std::forward<V>(value)}, {next});
+    return !p.found;
+  }
+
+  /// True if the key was present.
+  static bool erase(writer& in, start from, const Key& key, const Compare& less) {
+    const place p = locate(in, from, key, less);
+    if (!p.found) return false;
+    rlu::ptr<node>* const link = lock(in, from, p.before);
+    if (link == nullptr || !in.free(p.at.self())) return false;
+    *link = p.at->next;
+    return true;
+  }
+
+  /// Gives back all nodes and the root. Nobody else may use the chain any more.
+  static void discard(Domain& home, start from) noexcept {
+    rlu::ptr<node> n = home.alone(from).next;
+    home.discard(from);
+    while (n) {
+      const rlu::ptr<node> next = home.alone(n).next;
+      home.discard(n);
+      n = next;
+    }
+  }
+
+ private:
+  /// The link that is to change, locked; null: the section is doomed.
+  static rlu::ptr<node>* lock(writer& in, start from, rlu::ptr<node> before) {
+    if (before) {
+      const auto mine = in.try_lock(before);
+      return mine ? &mine->next : nullptr;
+    }
+    const auto mine = in.try_lock(from);
+    return mine ? &mine->next : nullptr;
+  }
+};
+
+}  // namespace detail
+}  // namespace spolia::inline SPOLIA_FLAVOUR

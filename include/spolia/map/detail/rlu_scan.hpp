@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// rlu_scan.hpp: shows a user's function what one section has copied, after that section.
+#pragma once
+
+#include <type_traits>
+#include <vector>
+
+#include <spolia/base/config.hpp>
+#include <spolia/map/detail/rlu_chain.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace detail {
+
+/// collect(copies) fills a vector; then f(key, value) for each; f returns nothing, or false to
+/// stop.
+template <class Key, class Value, class F, class Collect>
+void show_copies(F& f, Collect&& collect) {
+  std::vector<rlu_entry<Key, Value>> copies;
+  collect(copies);
+  for (const auto& [key, value] : copies) {
+    if constexpr (std::is_void_v<std::invoke_result_t<F&, const Key&, const Value&>>) {
+      f(key, value);
+    } else {
+      if (!f(key, value)) return;
+    }
+  }
+}
+
+}  // namespace detail
+}  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+// rlu_bst.hpp: an ordered map as an unbalanced binary search tree over read-log-update: reads see
+// one instant of it, and several operations, on several containers, can be one.
+//
+// Source:      the tree of Kim et al.: MV-RLU, ASPLOS 2019, section 6.2.
+//
+//     spolia::rlu_bst<int, std::string> names;
+//     names.insert(7, "seven");
+//     names.range(0, 10, [](int key, const std::string& name) { ... });     // one instant
+//
+// Operations:  see map/detail/face.hpp and rlu_list.hpp.
+// Cost:        the depth of the key, which is logarithmic for keys that come in random order and
+//              linear for sorted ones.
+// Why no balance and no marks. Each update locks what it changes and what it frees, so that two
+// updates that touch the same links conflict. A node with two children is replaced by the next
+// larger one, which moves up; a search that is under way sees the tree as it was.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include <spolia/base/config.hpp>
+#include <spolia/map/detail/face.hpp>
+#include <spolia/map/detail/rlu_chain.hpp>
+#include <spolia/map/detail/rlu_scan.hpp>
+#include <spolia/map/size_counter.hpp>
+#include <spolia/rlu/domain.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace detail {
+
+template <class Key, class Value, class Domain, class Compare>
+class rlu_bst_core {
+  struct node {
+    using fixed = rlu_entry<Key, Value>;
+    rlu::ptr<node> left;
+    rlu::ptr<node> right;
+  };
+  /// What hangs below it is its left child.
+  struct root {
+    rlu::ptr<node> left;
+  };
+  using reader = typename Domain::reader;
+  using writer = typename Domain::writer;
+
+ public:
+  using key_type = Key;
+  using mapped_type = Value;
+  using domain_type = Domain;
+  using key_compare = Compare;
+
+  rlu_bst_core(Domain& home, Compare less)
+      : home_(home), less_(std::move(less)), root_(home.template make<root>({})) {}
+  rlu_bst_core(const rlu_bst_core&) = delete;
+  rlu_bst_core& operator=(const rlu_bst_core&) = delete;
+  ~rlu_bst_core() {
+    discard_below(home_.alone(root_).left);
+    home_.discard(root_);
+  }
+
+  Domain& home() const noexcept { return home_; }
+
+  template <bool Assign, class K, class V>
+  bool put(K&& key, V&& value) {
+    auto& mine = size_.here();
+    return home_.update([&](writer& in) {
+      const place p = locate(in, key);
+      if (p.at && !Assign) return false;
+      rlu::ptr<node>* const link = lock(in, p.above, p.left);
+      if (link == nullptr || (p.at && !in.free(p.at.self()))) return false;
+      const node below = p.at ? *p.at : node{};
+      *link = in.template make<node>({std::forward<K>(key), std::forward<V>(value)}, below);
+      if (!p.at) in.count(mine.added);
+      return !p.at;
+    });
+  }
+
+  bool erase(const Key& key) {
+    auto& mine = size_.here();
+    return home_.update([&](writer& in) {
+      const place p = locate(in, key);
+      if (!p.at || !take_out(in, p)) return false;
+      in.count(mine.removed);
+      return true;
+    });
+  }
+
+  bool contains(const Key& key) const {
+    return home_.read([&](reader& in) { return static_cast<bool>(locate(in, key).at); });
+  }
+
+  template <class F>
+  bool visit(const Key& key, F&& f) const {
+    return home_.read([&](reader& in) {
+      const place p = locate(in, key);
+      if (p.at) f(p.at.fixed().value);
+      return static_cast<bool>(p.at);
+    });
+  }
+
+  template <class F>
+  void scan(const Key* lo, const Key* hi, F& f) const {
+    show_copies<Key, Value>(f, [&](auto& copies) {
+      home_.read([&](reader& in) {
+        std::vector<rlu::view<node>> up;  // whose left side has been shown
+        auto n = in.read(in.read(root_)->left);
+        for (;;) {
+          while (n) {
+            const bool too_small = lo != nullptr && less_(n.fixed().key, *lo);
+            if (!too_small) up.push_back(n);
+            n = in.read(too_small ? n->right : n->left);
+          }
+          if (up.empty()) return;
+          n = up.back();
+          up.pop_back();
+          if (hi != nullptr && !less_(n.fixed().key, *hi)) return;
+          copies.push_back({n.fixed().key, n.fixed().value});
+          n = in.read(n->right);
+        }
+      });
+    });
+  }
+
+  std::size_t size_approx() const noexcept { return size_.approx(); }
+
+ private:
+  /// Where a key is, or would be.
+  struct place {
+    rlu::ptr<node> above;  // null: the root is
+    bool left;             // of `above`
+    rlu::view<node> at;    // empty if the key is absent
+  };
+
+  place locate(reader& in, const Key& key) const {
+    place p{{}, true, in.read(in.read(root_)->left)};
+    while (p.at) {
+      const bool left = less_(key, p.at.fixed().key);
+      if (!left && !less_(p.at.fixed().key, key)) break;
+      p.above = p.at;
+      p.left = left;
+      p.at = in.read(left ? p.at->left : p.at->right);
+    }
+    return p;
+  }
+
+  /// The link that is to change, locked; null: the section is doomed.
+  rlu::ptr<node>* lock(writer& in, rlu::ptr<node> above, bool left) const {
+    if (above) {
+      const auto mine = in.try_lock(above);
+      if (!mine) return nullptr;
+      return left ? &mine->left : &mine->right;
+    }
+    const auto mine = in.try_lock(root_);
+    return mine ? &mine->left : nullptr;
+  }
+
+  bool take_out(writer& in, const place& p) const {
+    rlu::ptr<node>* const link = lock(in, p.above, p.left);
+    if (link == nullptr) return false;
+    const node below = *p.at;
+    if (!below.left || !below.right) {
+      *link = below.left ? below.left : below.right;
+      return in.free(p.at.self());
+    }
+    return move_next_up(in, p, *link);
+  }
+
+  /// The smallest node on the right takes the place of the one at `p`, which has two children.
+  bool move_next_up(writer& in, const place& p, rlu::ptr<node>& link) const {
+    const node below = *p.at;
+    rlu::ptr<node> above = p.at;
+    auto next = in.read(below.right);
+    while (next->left) {
+      above = next;
+      next = in.read(next->left);
+    }
+    const auto moved = in.try_lock(next.self());
+    if (!moved) return false;
+    if (above != p.at.self()) {
+      const auto gives = in.try_lock(above);
+      if (!gives) return false;
+      gives->left = moved->right;
+      moved->right = below.right;
+    }
+    moved->left = below.left;
+    link = moved;
+    return in.free(p.at.self());
+  }
+
+  /// Turns the left side over to the right as it goes: needs no memory, however deep the tree is.
+  void discard_below(rlu::ptr<node> top) noexcept {
+    while (top) {
+      node& here = home_.alone(top);
+      const rlu::ptr<node> left = here.left;
+      if (left) {
+        node& below = home_.alone(left);
+        here.left = below.right;
+        below.right = top;
+        top = left;
+      } else {
+        const rlu::ptr<node> right = here.right;
+        home_.discard(top);
+        top = right;
+      }
+    }
+  }
+
+  Domain& home_;
+  [[no_unique_address]] Compare less_;
+  size_counter size_;
+  const rlu::ptr<root> root_;
+};
+
+}  // namespace detail
+
+/// See the top of this file, and map/detail/face.hpp for what one can do with it.
+template <class Key, class Value, class Domain = rlu::domain, class Compare = std::less<Key>>
+class rlu_bst : public detail::map_face<detail::rlu_bst_core<Key, Value, Domain, Compare>> {
+  using face = detail::map_face<detail::rlu_bst_core<Key, Value, Domain, Compare>>;
+
+ public:
+  using face::face;
+};
+
+}  // namespace spolia::inline SPOLIA_FLAVOUR

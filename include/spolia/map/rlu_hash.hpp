@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+// rlu_hash.hpp: a map as a table of sorted chains over read-log-update: as rlu_list.hpp, with a
+// fixed number of buckets.
+//
+// Source:      the hash table of Kim et al.: MV-RLU, ASPLOS 2019, section 6.2.
+//
+//     spolia::rlu_hash<std::uint64_t, int> counts(1024);         // buckets
+//
+// Operations:  see map/detail/face.hpp and rlu_list.hpp; there is no range, and for_each comes in
+// no
+//              order. Keys have a hash and an order.
+// Cost:        linear in the number of keys in a bucket. The number of buckets does not change.
+// Memory:      a block for each bucket, from the beginning on.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <functional>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include <spolia/base/config.hpp>
+#include <spolia/map/detail/face.hpp>
+#include <spolia/map/detail/rlu_chain.hpp>
+#include <spolia/map/detail/rlu_scan.hpp>
+#include <spolia/map/size_counter.hpp>
+#include <spolia/rlu/domain.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace detail {
+
+/// How keys are spread; stands where ordered maps have their comparison.
+template <class Hash, class Compare>
+struct rlu_bucketing {
+  std::size_t buckets;
+  [[no_unique_address]] Hash hash{};
+  [[no_unique_address]] Compare less{};
+};
+
+template <class Key, class Value, class Domain, class Hash, class Compare>
+class rlu_hash_core {
+  using chain = rlu_chain<Key, Value, Domain, Compare>;
+  using reader = typename Domain::reader;
+  using writer = typename Domain::writer;
+
+ public:
+  using key_type = Key;
+  using mapped_type = Value;
+  using domain_type = Domain;
+  using key_compare = rlu_bucketing<Hash, Compare>;
+
+  rlu_hash_core(Domain& home, key_compare how) : home_(home), how_(std::move(how)) {
+    if (how_.buckets == 0) throw std::invalid_argument("rlu_hash: there must be a bucket");
+    roots_.reserve(how_.buckets);
+    try {
+      while (roots_.size() < how_.buckets) {
+        roots_.push_back(home.template make<typename chain::root>({}));
+      }
+    } catch (...) {
+      discard();
+      throw;
+    }
+  }
+  rlu_hash_core(const rlu_hash_core&) = delete;
+  rlu_hash_core& operator=(const rlu_hash_core&) = delete;
+  ~rlu_hash_core() { discard(); }
+
+  Domain& home() const noexcept { return home_; }
+
+  template <bool Assign, class K, class V>
+  bool put(K&& key, V&& value) {
+    auto& mine = size_.here();
+    const auto root = root_of(key);
+    return home_.update([&](writer& in) {
+      const bool added = chain::template put<Assign>(in, root, std::forward<K>(key),
+                                                     std::forward<V>(value), how_.less);
+      if (added) in.count(mine.added);
+      return added;
+    });
+  }
+
+  bool erase(const Key& key) {
+    auto& mine = size_.here();
+    const auto root = root_of(key);
+    return home_.update([&](writer& in) {
+      const bool erased = chain::erase(in, root, key, how_.less);
+      if (erased) in.count(mine.removed);
+      return erased;
+    });
+  }
+
+  bool contains(const Key& key) const {
+    return home_.read(
+        [&](reader& in) { return chain::locate(in, root_of(key), key, how_.less).found; });
+  }
+
+  template <class F>
+  bool visit(const Key& key, F&& f) const {
+    return home_.read([&](reader& in) {
+      const auto p = chain::locate(in, root_of(key), key, how_.less);
+      if (p.found) f(p.at.fixed().value);
+      return p.found;
+    });
+  }
+
+  /// All of it: `lo` and `hi` are null.
+  template <class F>
+  void scan(const Key*, const Key*, F& f) const {
+    show_copies<Key, Value>(f, [&](auto& copies) {
+      home_.read([&](reader& in) {
+        for (const auto root : roots_) {
+          for (auto n = in.read(in.read(root)->next); n; n = in.read(n->next)) {
+            copies.push_back({n.fixed().key, n.fixed().value});
+          }
+        }
+      });
+    });
+  }
+
+  std::size_t size_approx() const noexcept { return size_.approx(); }
+
+ private:
+  typename chain::start root_of(const Key& key) const {
+    return roots_[static_cast<std::size_t>(how_.hash(key)) % how_.buckets];
+  }
+  void discard() noexcept {
+    for (const auto root : roots_) chain::discard(home_, root);
+  }
+
+  Domain& home_;
+  const key_compare how_;
+  size_counter size_;
+  std::vector<typename chain::start> roots_;
+};
+
+}  // namespace detail
+
+/// See the top of this file, and map/detail/face.hpp for what one can do with it.
+template <class Key, class Value, class Domain = rlu::domain, class Hash = std::hash<Key>,
+          class Compare = std::less<Key>>
+class rlu_hash
+    : private detail::map_face<detail::rlu_hash_core<Key, Value, Domain, Hash, Compare>> {
+  using face = detail::map_face<detail::rlu_hash_core<Key, Value, Domain, Hash, Compare>>;
+
+ public:
+  using typename face::domain_type;
+  using typename face::key_type;
+  using typename face::mapped_type;
+
+  /// Throws std::invalid_argument if there is no bucket, std::bad_alloc.
+  explicit rlu_hash(std::size_t buckets) : face({.buckets = buckets}) {}
+  rlu_hash(domain_type& shared, std::size_t buckets) : face(shared, {.buckets = buckets}) {}
+
+  using face::contains;
+  using face::domain;
+  using face::empty_approx;
+  using face::erase;
+  using face::find;
+  using face::for_each;
+  using face::insert;
+  using face::insert_or_assign;
+  using face::size_approx;
+  using face::visit;
+};
+
+}  // namespace spolia::inline SPOLIA_FLAVOUR

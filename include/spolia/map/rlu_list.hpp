@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// rlu_list.hpp: an ordered map as one sorted list over read-log-update: reads see one instant of
+// it, and several operations, on several containers, can be one.
+//
+// Source:      the list of Kim et al.: MV-RLU, ASPLOS 2019, section 6.2.
+//
+//     spolia::rlu::domain home;
+//     spolia::rlu_list<int, std::string> waiting(home), done(home);
+//     home.update([&](auto& in) {                     // nobody sees it in neither or in both
+//       if (auto job = waiting.find(7)) { waiting.erase(7); done.insert(7, *job); }
+//     });
+//
+// Operations:  see map/detail/face.hpp. Each is a section of its own, or a part of the one that the
+//              calling thread is in; then what an update returns means nothing if that is doomed,
+//              and what was moved into the map is gone if that starts over: copy instead. for_each
+//              and range show one instant; they copy it first, so their f may do what it likes.
+// Cost:        linear in the number of smaller keys.
+// Progress:    reads never wait. Of updates that change the same links one gets on.
+// Errors:      std::bad_alloc, rlu::log_full, and whatever the user's copies, moves and comparisons
+//              throw: then the map is as it was before.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <spolia/base/config.hpp>
+#include <spolia/map/detail/face.hpp>
+#include <spolia/map/detail/rlu_chain.hpp>
+#include <spolia/map/detail/rlu_scan.hpp>
+#include <spolia/map/size_counter.hpp>
+#include <spolia/rlu/domain.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace detail {
+
+template <class Key, class Value, class Domain, class Compare>
+class rlu_list_core {
+  using chain = rlu_chain<Key, Value, Domain, Compare>;
+  using reader = typename Domain::reader;
+  using writer = typename Domain::writer;
+
+ public:
+  using key_type = Key;
+  using mapped_type = Value;
+  using domain_type = Domain;
+  using key_compare = Compare;
+
+  rlu_list_core(Domain& home, Compare less)
+      : home_(home), less_(std::move(less)), root_(home.template make<typename chain::root>({})) {}
+  rlu_list_core(const rlu_list_core&) = delete;
+  rlu_list_core& operator=(const rlu_list_core&) = delete;
+  ~rlu_list_core() { chain::discard(home_, root_); }
+
+  Domain& home() const noexcept { return home_; }
+
+  template <bool Assign, class K, class V>
+  bool put(K&& key, V&& value) {
+    auto& mine = size_.here();
+    return home_.update([&](writer& in) {
+      const bool added = chain::template put<Assign>(in, root_, std::forward<K>(key),
+                                                     std::forward<V>(value), less_);
+      if (added) in.count(mine.added);
+      return added;
+    });
+  }
+
+  bool erase(const Key& key) {
+    auto& mine = size_.here();
+    return home_.update([&](writer& in) {
+      const bool erased = chain::erase(in, root_, key, less_);
+      if (erased) in.count(mine.removed);
+      return erased;
+    });
+  }
+
+  bool contains(const Key& key) const {
+    return home_.read([&](reader& in) { return chain::locate(in, root_, key, less_).found; });
+  }
+
+  template <class F>
+  bool visit(const Key& key, F&& f) const {
+    return home_.read([&](reader& in) {
+      const auto p = chain::locate(in, root_, key, less_);
+      if (p.found) f(p.at.fixed().value);
+      return p.found;
+    });
+  }
+
+  template <class F>
+  void scan(const Key* lo, const Key* hi, F& f) const {
+    show_copies<Key, Value>(f, [&](auto& copies) {
+      home_.read([&](reader& in) {
+        auto n =
+            lo == nullptr ? in.read(in.read(root_)->next) : chain::locate(in, root_, *lo, less_).at;
+        for (; n && (hi == nullptr || less_(n.fixed().key, *hi)); n = in.read(n->next)) {
+          copies.push_back({n.fixed().key, n.fixed().value});
+        }
+      });
+    });
+  }
+
+  std::size_t size_approx() const noexcept { return size_.approx(); }
+
+ private:
+  Domain& home_;
+  [[no_unique_address]] Compare less_;
+  size_counter size_;
+  const typename chain::start root_;
+};
+
+}  // namespace detail
+
+/// See the top of this file, and map/detail/face.hpp for what one can do with it.
+template <class Key, class Value, class Domain = rlu::domain, class Compare = std::less<Key>>
+class rlu_list : public detail::map_face<detail::rlu_list_core<Key, Value, Domain, Compare>> {
+  using face = detail::map_face<detail::rlu_list_core<Key, Value, Domain, Compare>>;
+
+ public:
+  using face::face;
+};
+
+}  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+// collector.hpp: takes the segments of a log back: writes newest copies to their masters, unlinks
+// copies that no section needs, and retires segments of which nothing is left.
+//
+// Source:      MV-RLU, sections 3.6 and 3.7 (write-back, concurrent autonomous collection).
+// Protects:    a copy until no live section has a time in its interval; a master's content until no
+//              section reads it. What is unlinked may still be walked through by a section older
+//              than it: the domain's reclamation waits for those.
+// Cost:        for each pass one look at the census (a heavy fence), one tick of the clock and a
+//              full fence; for each copy one or two lookups of a time, and its object's lock.
+// Progress:    never waits. A copy whose object is locked is looked at again in the next pass.
+//
+// Why a master may be overwritten. Its content is for the sections whose time is in [s, t), where s
+// is when it was written and t when the oldest copy above it began. A collector that holds the
+// object's lock, sees no copy but the newest one, v, and knows that no section, live or to come,
+// has a time in [s, v.since), overwrites what nobody reads. What those that were had read happens
+// before, through the census.
+// Why v may go then. Its chain is empty now; sections that begin after the fence and the tick that
+// follow read the master (commit_word.hpp has the argument). So v's interval ends with that tick:
+// who found v has a time below it. It is looked for in the census in a later pass.
+//   - Without the tick v would go as if nobody had found it.
+//   - Without the lock two newest copies of one object could be written back the wrong way round.
+//
+// A section that sleeps keeps masters from being overwritten, so newest copies stay in the log, one
+// for each object that has changed since. They would keep each its segment; so they move together
+// once a segment holds little else.
+//
+// Departures from the paper:
+//   D1  No pairs of grace periods and no barrier between rounds: each copy has an interval, and a
+//       collector asks the census whether it is over. Nothing is shared by collectors, so none can
+//       mistake another's round for its own.
+//   D2  A copy between two live sections goes, though the older section stays.
+#pragma once
+
+#include <cstdint>
+
+#include <spolia/base/census.hpp>
+#include <spolia/base/config.hpp>
+#include <spolia/base/fence.hpp>
+#include <spolia/rlu/commit_word.hpp>
+#include <spolia/rlu/grace_period.hpp>
+#include <spolia/rlu/log.hpp>
+#include <spolia/rlu/object.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace rlu::detail {
+
+/// One pass over one log, by the thread that is the log's collector.
+template <class Log>
+class collector {
+ public:
+  using piece = typename Log::piece;
+
+  collector(Log& of, std::uint32_t segment_bytes, std::size_t cap) noexcept
+      : log_(of), segment_bytes_(segment_bytes), cap_(cap) {}
+
+  /// Calls retire(segment) for each that is left empty.
+  template <class Clock, class Retire>
+  void pass(const census& sections, Clock& clock, Retire&& retire) {
+    log_.take_filled();
+    if (log_.held() == nullptr) return;
+    now_.look(sections, clock);
+    for (piece* s = log_.held(); s != nullptr; s = s->next) look_through(*s);
+    if (detached_) end_detached(clock);
+    piece** link = &log_.held();
+    while (piece* const s = *link) {
+      if (s->waiting != 0) {
+        link = &s->next;
+        continue;
+      }
+      *link = s->next;
+      log_.left(*s);
+      retire(*s);
+    }
+  }
+
+  [[nodiscard]] std::uint64_t written_back() const noexcept { return written_back_; }
+
+ private:
+  void look_through(piece& s) noexcept {
+    if (!s.counted) {
+      s.for_each(0, [&](record&) { ++s.records; });
+      s.waiting = s.records;
+      s.counted = true;
+    }
+    sparse_ = s.waiting * sparse_factor <= s.records && !log_.is_shelter(s);
+    s.for_each(0, [&](record& r) {
+      if (r.state.load_relaxed() == record_state::done || !examine(s, r)) return;
+      r.state.store_relaxed(record_state::done);
+      --s.waiting;
+      if (r.kind.read() != record_kind::lock_only) r.of->let_go();
+    });
+  }
+
+  /// True if nobody needs `r` any more and it is in no chain.
+  bool examine(piece& s, record& r) noexcept {
+    if (r.kind.read() == record_kind::lock_only) return true;
+    // acquire, both ← the releases of who unlinked it, or committed the next version.
+    const bool unlinked = r.state.load_acquire() == record_state::unlinked;
+    const std::uint64_t ended = r.ended.load_acquire();
+    const std::uint64_t since = r.since.load_relaxed();
+    if (ended == unended) return examine_newest(s, r, since);
+    if (!over(since, ended)) return false;
+    return unlinked || SPOLIA_FAULT("rlu.not_unlinked") || unlink(r);
+  }
+
+  bool examine_newest(piece& s, record& r, std::uint64_t since) noexcept {
+    object& o = *r.of;
+    if (since > now_.known() || !o.try_collect()) return false;
+    // The next version may have come before we had the lock.
+    if (r.ended.load_relaxed() == unended || SPOLIA_FAULT("rlu.collects_unlocked")) {
+      prune_below(r);
+      const bool alone = r.older.load_relaxed() == nullptr;
+      if (alone && (over(o.since.read(), since) || SPOLIA_FAULT("rlu.overwrites_early"))) {
+        if (r.kind.read() == record_kind::tombstone) {
+          o.let_go();  // its life; the lock stays, and the memory until we let go of r
+          return true;
+        }
+        write_back(s, r, since);
+      } else if (sparse_) {
+        move_out(s, r);
+      }
+    }
+    o.end_collect();
+    return false;
+  }
+
+  void write_back(piece& s, record& r, std::uint64_t since) noexcept {
+    object& o = *r.of;
+    o.kind->write_back(o, r);
+    o.since.write(since);
+    // release → the acquire of who finds no chain: it sees what we have written to the master.
+    o.newest.store_release(nullptr);
+    detach(s, r);
+    ++written_back_;
+  }
+
+  /// The newest copy keeps its segment, though little else does: an old section may read the
+  /// master. So a twin takes its place elsewhere, and this one ends as if it was written back.
+  void move_out(piece& s, record& r) noexcept {
+    object& o = *r.of;
+    void* const place = log_.shelter(r.bytes, segment_bytes_, cap_);
+    if (place == nullptr) return;
+    record& twin = *::new (place) record(o, *r.owner, r.kind.read(), r.bytes);
+    if (r.kind.read() == record_kind::copy) o.kind->copy_body(twin, r);
+    twin.since.store_relaxed(r.since.load_relaxed());
+    twin.older.store_relaxed(r.older.load_relaxed());
+    o.holders.fetch_add_relaxed(1);
+    if (SPOLIA_FAULT("rlu.twin_relaxed")) {
+      o.newest.store_relaxed(&twin);
+    } else {
+      o.newest.store_release(&twin);  // → the acquire in the walk: the twin is whole
+    }
+    detach(s, r);
+  }
+
+  /// Nobody finds `r` any more. When that began to be true is drawn at the end of the pass.
+  void detach(piece& s, record& r) noexcept {
+    const bool early = SPOLIA_FAULT("rlu.no_second_grace");
+    r.ended.store_relaxed(early ? r.since.load_relaxed() : detached_now);
+    r.state.store_relaxed(record_state::unlinked);
+    s.detached = true;
+    detached_ = true;
+  }
+
+  /// Those written back in this pass are found by nobody who begins from here on.
+  template <class Clock>
+  void end_detached(Clock& clock) noexcept {
+    fence::full();  // between the emptied chains and the clock: see commit_word.hpp
+    const std::uint64_t ended = clock.tick();
+    for (piece* s = log_.held(); s != nullptr; s = s->next) {
+      if (!s->detached) continue;
+      s->detached = false;
+      s->for_each(0, [&](record& r) {
+        if (r.ended.load_relaxed() == detached_now) r.ended.store_relaxed(ended);
+      });
+    }
+  }
+
+  /// Under the lock: takes the copies below `r` that are over out of the chain. Their own
+  /// collectors find them unlinked.
+  void prune_below(record& r) noexcept {
+    record* above = &r;
+    while (record* const v = above->older.load_relaxed()) {
+      if (over(v->since.load_relaxed(), v->ended.load_relaxed())) {
+        take_out(*above, *v);
+      } else {
+        above = v;
+      }
+    }
+  }
+
+  /// Takes a copy that is over and is not the newest out of its chain, and with it all like it: a
+  /// chain may be as long as a log, and must be walked once and not for each copy.
+  bool unlink(record& r) noexcept {
+    object& o = *r.of;
+    if (!o.try_collect()) return false;
+    record* const newest = o.newest.load_relaxed();
+    if (newest != nullptr) prune_below(*newest);
+    o.end_collect();
+    return r.state.load_relaxed() == record_state::unlinked;
+  }
+
+  static void take_out(record& above, record& r) noexcept {
+    // release → the acquire in the walk: what is further down was complete long ago, but reached
+    // by this store.
+    above.older.store_release(r.older.load_relaxed());
+    r.state.store_release(record_state::unlinked);  // → the acquire in examine
+  }
+
+  [[nodiscard]] bool over(std::uint64_t since, std::uint64_t ended) const noexcept {
+    return now_.over(since, ended);
+  }
+
+  /// A segment is left by its newest copies if so few of its records are waiting.
+#if defined(SPOLIA_MODEL)
+  static constexpr std::uint32_t sparse_factor = 1;  // always, so that small scenarios come to it
+#else
+  static constexpr std::uint32_t sparse_factor = 4;
+#endif
+
+  Log& log_;
+  const std::uint32_t segment_bytes_;
+  const std::size_t cap_;
+  grace_period now_;
+  std::uint64_t written_back_ = 0;
+  bool detached_ = false;  // in this pass
+  bool sparse_ = false;    // the segment that is looked through
+};
+
+}  // namespace rlu::detail
+}  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// commit_word.hpp: the one word by which all copies of a write set become visible at once.
+//
+// Each thread has one. It says "set n is being linked", then "set n is whole, and has no timestamp
+// yet", then the timestamp. After that the thread fills the timestamp into the copies, so that the
+// word is needed only for a moment, and uses it again for its next set.
+//
+//   commit:  linking(n);  link all copies;  committing(n);  fence;  t := clock.tick();
+//            word: committing(n) → t, unless somebody has done it;  fill t into the copies
+//   reader with time s, at a copy without a timestamp:
+//            linking(n)     not for it. The stamp will be drawn after this look, and be above s
+//            committing(n)  draws a timestamp itself, which is above s, and sets it: not for it
+//
+// Why a section sees all of a set or nothing. Its time s is one number and so is the set's
+// timestamp t, and it takes exactly what has t <= s. It remains that it never misses a copy with
+// t <= s. The section reads the clock, then the head of a chain; the other thread sets the head,
+// and then t is drawn, by whomever, behind a full fence. If the section did not see the head, its
+// look comes before that fence in the order of seq_cst accesses, so its reading of the clock does,
+// and so t, which is above all that was read before, is above s. The same for a copy that it met
+// while it was being linked.
+//   - Without the word's middle state a thread could draw t, sleep, and publish it in the past.
+//   - Without the helping, readers would have to wait for it there.
+//   - Without the second look at `since`, the word might already speak of the thread's next set.
+//
+// Departure from the paper: a write set has no header in the log and no state of its own. (The
+// published code draws the timestamp first and publishes it later, and shows copies that are not
+// committed because its "infinite" timestamp wraps round.)
+#pragma once
+
+#include <cstdint>
+
+#include <spolia/base/clock.hpp>
+#include <spolia/base/config.hpp>
+#include <spolia/base/fence.hpp>
+#include <spolia/rlu/object.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace rlu::detail {
+
+/// What `since_of` says of a copy that nobody has committed yet.
+inline constexpr std::uint64_t not_yet = ~std::uint64_t{0};
+
+// Timestamps stay below the flag (largest_timestamp).
+inline constexpr std::uint64_t no_timestamp = std::uint64_t{1} << 63U;
+inline constexpr std::uint64_t whole_flag = 1;
+constexpr std::uint64_t linking(std::uint64_t set) noexcept { return no_timestamp | set << 1U; }
+constexpr std::uint64_t committing(std::uint64_t set) noexcept { return linking(set) | whole_flag; }
+
+/// Draws a timestamp for the set that `word` calls whole, unless somebody has; returns what the
+/// word says then: the timestamp, or something about a later set.
+template <class Clock>
+std::uint64_t settle(commit_word& word, std::uint64_t seen, Clock& clock) noexcept {
+  // Between the linking, of which the word has told us or which we have done, and the clock: see
+  // "Why a section sees all of a set or nothing".
+  if (!SPOLIA_FAULT("rlu.no_fence")) fence::full();
+  const std::uint64_t drawn = clock.tick();
+  // release → the acquires of `since_of`; acquire on failure ← the other thread's release.
+  return word.cas_strong_acq_rel(seen, drawn) ? drawn : seen;
+}
+
+/// The timestamp of a copy that was found in a chain, or `not_yet`. The caller is inside a guard,
+/// or has the object's lock.
+template <class Clock>
+std::uint64_t since_of(const record& r, Clock& clock) noexcept {
+  for (;;) {
+    // acquire ← the releases of the thread that fills it in: with it comes the end of its set.
+    const std::uint64_t filled = r.since.load_acquire();
+    if (filled != unstamped) [[likely]]
+      return filled;
+    // seq_cst ↔ the fence in settle: see there. It also acquires what the word's owner released,
+    // so that if the word speaks of a later set, `since` is filled in.
+    const std::uint64_t seen = r.owner->load_seq_cst();
+    if (r.since.load_relaxed() != unstamped && !SPOLIA_FAULT("rlu.no_second_look")) continue;
+    if ((seen & no_timestamp) == 0) return seen;
+    if (SPOLIA_FAULT("rlu.sees_uncommitted")) return 1;
+    if ((seen & whole_flag) == 0) return not_yet;
+    if (SPOLIA_FAULT("rlu.no_help")) return not_yet;
+    settle(*r.owner, seen, clock);
+  }
+}
+
+}  // namespace rlu::detail
+}  // namespace spolia::inline SPOLIA_FLAVOUR

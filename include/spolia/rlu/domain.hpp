@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: Apache-2.0
+// domain.hpp: read-log-update with many versions: sections that read one instant without waiting,
+// and sections that change several objects at once and conflict only on the same object.
+//
+// Source:      Kim et al.: MV-RLU: Scaling Read-Log-Update with Multi-Versioning, ASPLOS 2019.
+//
+//     struct account { long balance; };
+//     spolia::rlu::domain bank;
+//     auto a = bank.make<account>({100}), b = bank.make<account>({0});
+//     bank.update([&](auto& in) {
+//       auto from = in.try_lock(a);
+//       auto to = in.try_lock(b);
+//       if (!from || !to) return;                       // another section has one: called again
+//       from->balance -= 10; to->balance += 10;
+//     });
+//     long sum = bank.read([&](auto& in) { return in.read(a)->balance + in.read(b)->balance; });
+//
+// Promises:    snapshot isolation: a section sees what was committed before it began and its own
+//              writes, and of two sections that lock the same object at most one commits. Two
+//              sections may each change what the other has only read (write skew), unless they lock
+//              that, too (try_lock_const), or say serializable(). A thread sees what it has
+//              committed, and a section sees what was committed before it in real time.
+// Cost:        a section: an announcement in the census. A read: a load, if the object has no
+//              copies; else a short guard and a walk to the version of that time. A lock: a
+//              compare-and-swap and a copy. A commit: a full fence and a tick of the clock.
+// Progress:    reads never wait. Locks never wait for sections; a section that conflicts starts
+//              over after a pause, so one of those that conflict gets on, and which is chance.
+// Bound:       each thread's log holds `log_cap` bytes at most, in all versions, needed or not.
+//              What a sleeping section holds up: the versions whose interval has its time, and the
+//              write-back of objects whose master it may read.
+// Errors:      std::bad_alloc from anything that begins, locks or makes; the section is abandoned,
+//              and all is as it was. log_full when a log stays at its cap. What the user's function
+//              throws passes through, and the section is abandoned.
+// Threads:     come and go. A thread that ends leaves its log to be collected by others. Sections
+//              of one domain nest: an inner one is a part of the outer. Sections of two domains may
+//              overlap; nothing is common to them.
+// Fork:        in the child, objects that lost threads had locked stay locked, and the versions
+//              that their sections held up stay.
+// Teardown:    `discard` what has not been freed; then the domain may go.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <new>
+#include <stdexcept>
+#include <type_traits>
+#include <utility>
+
+#include <spolia/base/backoff.hpp>
+#include <spolia/base/cells.hpp>
+#include <spolia/base/census.hpp>
+#include <spolia/base/clock.hpp>
+#include <spolia/base/config.hpp>
+#include <spolia/base/memory.hpp>
+#include <spolia/base/misuse.hpp>
+#include <spolia/base/patience.hpp>
+#include <spolia/base/threads.hpp>
+#include <spolia/reclaim/debra.hpp>
+#include <spolia/reclaim/domain.hpp>
+#include <spolia/reclaim/release.hpp>
+#include <spolia/rlu/collector.hpp>
+#include <spolia/rlu/options.hpp>
+#include <spolia/rlu/pointers.hpp>
+#include <spolia/rlu/section.hpp>
+#include <spolia/rlu/session.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace rlu {
+
+template <class Clock = logical_clock, class Blocks = spolia::domain<debra, batch>>
+class basic_domain final : private threads::listener {
+  using session = detail::session<typename Blocks::header>;
+  using log = detail::log<typename Blocks::header>;
+
+ public:
+  using clock_type = Clock;
+  using reader = basic_reader<Clock, Blocks>;
+  using writer = basic_writer<Clock, Blocks>;
+
+  /// Throws std::invalid_argument if an option makes no sense.
+  explicit basic_domain(options o = {}) : options_(detail::checked(o)) { threads::listen(*this); }
+  /// With the clock that was asked for, if the machine has it.
+  explicit basic_domain(clock_kind wanted, options o = {})
+    requires std::constructible_from<Clock, clock_kind>
+      : options_(detail::checked(o)), clock_(wanted) {
+    threads::listen(*this);
+  }
+  basic_domain(const basic_domain&) = delete;
+  basic_domain& operator=(const basic_domain&) = delete;
+  ~basic_domain();
+
+  /// Calls f(reader&), which sees one instant, and returns what f returns. Inside another section
+  /// of this thread f sees what that sees. \throws std::bad_alloc
+  template <class F>
+  auto read(F&& f) {
+    return read(nullptr, std::forward<F>(f));
+  }
+  /// The same with a name for `for_each_section`, which must live as long as the section.
+  template <class F>
+  auto read(const char* label, F&& f) {
+    scope here(*this, label, false);
+    reader in(*this, here.of);
+    using result = std::invoke_result_t<F&, reader&>;
+    static_assert(!detail::bound_to_section<result>, "rlu: a view must not outlive its section");
+    return std::forward<F>(f)(in);
+  }
+
+  /// Calls f(writer&) until its section has committed, and returns what f returned then: for void,
+  /// false if f has cancelled it. Inside another section that writes, f becomes part of that, is
+  /// called once, and what it returns means nothing if the writer is doomed then.
+  /// \throws std::bad_alloc, log_full, and what f throws
+  template <class F>
+  auto update(F&& f) {
+    for (retries again(*this);; again.pause()) {
+      scope here(*this, nullptr, true);
+      writer in(*this, here.of);
+      using result = std::invoke_result_t<F&, writer&>;
+      static_assert(!detail::bound_to_section<result>, "rlu: a view must not outlive its section");
+      if constexpr (std::is_void_v<result>) {
+        f(in);
+        if (here.ended(in, again.last)) return again.last == outcome::committed;
+      } else {
+        result made = f(in);
+        if (here.ended(in, again.last)) return made;
+      }
+    }
+  }
+
+  /// One try of update; says how it went. \throws std::bad_alloc and what f throws
+  template <std::invocable<writer&> F>
+  outcome attempt(F&& f) {
+    scope here(*this, nullptr, true);
+    writer in(*this, here.of);
+    f(in);
+    outcome how = outcome::committed;
+    here.ended(in, how);
+    return how;
+  }
+
+  /// A new object, outside of sections. \throws std::bad_alloc, what moving the fixed part throws
+  template <class T>
+  [[nodiscard]] ptr<T> make(detail::fixed_of<T> fixed, const T& body) {
+    return detail::access::pointer<T>(
+        detail::make_whole<T>(detail::unlocked, 0, std::move(fixed), body));
+  }
+  template <class T>
+  [[nodiscard]] ptr<T> make(const T& body) {
+    return make<T>(detail::fixed_of<T>(), body);
+  }
+
+  /// Ends an object that no section can see, neither now nor later: for teardown. Null is allowed.
+  template <class T>
+  void discard(ptr<T> p) noexcept {
+    if (p) detail::access::master(p)->let_go();
+  }
+
+  /// The newest version of an object that no section can reach and no other thread uses: for
+  /// teardown.
+  template <class T>
+  T& alone(ptr<T> p) noexcept {
+    detail::whole<T>* const o = detail::access::master(p);
+    detail::record* const newest = o->newest.load_relaxed();
+    return newest == nullptr ? o->body : detail::whole<T>::body_of(*newest);
+  }
+
+  /// Collects every log once: two calls with a moment between them free all that no section needs,
+  /// but for what is in the open segments of other threads. Not inside a section.
+  void collect() {
+    session& mine = my_session();
+    if (mine.depth != 0) return misuse::report("rlu: collect inside a section", threads::number());
+    mine.written.close();
+    sessions_.for_each([&](std::uint32_t, session& s) {
+      collect(s, mine);
+      return true;
+    });
+    blocks_.drain();
+  }
+
+  /// Calls f(census::entry) for each section that is alive: who holds versions up, since when.
+  template <class F>
+  void for_each_section(F&& f) const {
+    sections_.for_each(std::forward<F>(f));
+  }
+
+  [[nodiscard]] statistics stats() const noexcept;
+  [[nodiscard]] const Clock& clock() const noexcept { return clock_; }
+
+ private:
+  friend reader;
+  friend writer;
+
+  /// One section, or a part of one.
+  struct scope {
+    scope(basic_domain& d, const char* label, bool writing)
+        : home(d), of(d.my_session()), outermost(of.depth == 0) {
+      if (outermost) {
+        of.begin(d.sections_, d.clock_, label, writing);
+      } else if (writing && !of.writes) {
+        throw std::logic_error("rlu: an update inside a section that only reads");
+      }
+      ++of.depth;
+    }
+    scope(const scope&) = delete;
+    scope& operator=(const scope&) = delete;
+    ~scope() {
+      if (!open) return;
+      // The inner part's function has thrown: the outer ones cannot be without it.
+      if (!outermost && of.writes && std::uncaught_exceptions() > thrown) {
+        of.doom(outcome::cancelled);
+      }
+      end(false);
+    }
+
+    /// Commits what can be; false: it has to be tried again.
+    bool ended(writer& in, outcome& how) {
+      if (outermost) in.lock_what_was_read();
+      how = of.state;
+      end(how == outcome::committed);
+      return !outermost || how == outcome::committed || how == outcome::cancelled;
+    }
+
+   private:
+    void end(bool commit) noexcept {
+      open = false;
+      --of.depth;
+      if (!outermost) return;
+      if (commit) {
+        of.commit(home.clock_);
+      } else {
+        of.abandon();
+      }
+      if (of.writes || of.walked >= home.options_.collect_after_walks) home.tend(of);
+    }
+
+   public:
+    basic_domain& home;
+    session& of;
+    const bool outermost;
+    const int thrown = outermost ? 0 : std::uncaught_exceptions();
+    bool open = true;
+  };
+
+  /// The pauses between the tries of one update.
+  struct retries {
+    explicit retries(basic_domain& d) noexcept : home(d) {}
+    void pause() {
+      home.my_session().conflicts.add(1);
+      if (last != outcome::log_full) return busy.pause();
+      if (++full > home.options_.tries_when_full) throw log_full();
+      home.collect();
+      idle.pause();
+    }
+    basic_domain& home;
+    outcome last = outcome::committed;
+    std::uint32_t full = 0;
+    backoff busy;
+    patience idle;
+  };
+
+  session& my_session() {
+    session& mine = sessions_.of(threads::number());
+    if (!mine.used.load_relaxed()) [[unlikely]]
+      join(mine);
+    return mine;
+  }
+
+  SPOLIA_NOINLINE void join(session& mine) {
+    {
+      auto guard = blocks_.enter();
+    }  // so that later ones cannot fail
+    mine.segment_bytes = options_.segment_bytes;
+    mine.cap = options_.log_cap;
+    mine.next_pass = options_.collect_after;
+    threads::watch_this_thread(*this);
+    mine.used.store_relaxed(true);
+  }
+
+  /// After a section: its log's turn, if much has been written, or many reads had to walk; and a
+  /// neighbour's, whose owner may be asleep or gone.
+  void tend(session& mine) noexcept {
+    const bool many_walks = mine.walked >= options_.collect_after_walks;
+    if (mine.written.filled() < mine.next_pass && !many_walks) [[likely]]
+      return;
+    mine.walked = 0;
+    collect(mine, mine);
+    const auto held = static_cast<std::uint32_t>(mine.written.bytes() / options_.segment_bytes);
+    mine.next_pass = std::max(options_.collect_after, held / 2);
+    session* const other = sessions_.find(mine.neighbour++ % threads::high_water());
+    if (other != nullptr && other != &mine &&
+        other->written.filled() >= (many_walks ? 1 : 2 * options_.collect_after)) {
+      collect(*other, mine);
+    }
+    if (blocks_.garbage() >= most_retired) blocks_.drain();
+  }
+
+  void collect(session& s, session& mine) noexcept {
+    s.written.collect([&] {
+      detail::collector<log> now(s.written, options_.segment_bytes, options_.log_cap);
+      now.pass(sections_, clock_, [&](typename log::piece& empty) { retire(empty); });
+      mine.written_back.add(now.written_back());
+    });
+  }
+
+  void retire(typename log::piece& empty) noexcept {
+    struct ender {
+      void operator()(typename log::piece* s) const noexcept { log::piece::end(s); }
+    };
+    auto guard = blocks_.enter();
+    guard.retire(&empty, ender{});
+  }
+
+  void thread_left(std::uint32_t n) noexcept override {
+    session* const s = sessions_.find(n);
+    if (s == nullptr || !s->used.load_relaxed()) return;
+    s->written.close();
+    s->used.store_relaxed(false);
+  }
+  void thread_lost(std::uint32_t n) noexcept override {
+    session* const s = sessions_.find(n);
+    if (s == nullptr) return;
+    s->written.forget();
+    s->depth = 0;
+    s->fresh.clear();
+    s->used.store_relaxed(false);
+  }
+
+#if defined(SPOLIA_MODEL)
+  static constexpr std::uint64_t most_retired = 1;  // so that small scenarios come to it
+#else
+  static constexpr std::uint64_t most_retired = 16;  // segments, before readers are asked about
+#endif
+  const options options_;
+  Clock clock_;
+  census sections_;
+  Blocks blocks_;
+  cells<session> sessions_;
+};
+
+template <class Clock, class Blocks>
+basic_domain<Clock, Blocks>::~basic_domain() {
+  threads::unlisten(*this);
+  sessions_.for_each([](std::uint32_t n, session& s) {
+    if (s.depth != 0) misuse::report("rlu: a section outlives its domain", n);
+    s.written.abandon([](typename log::piece& piece) {
+      piece.for_each(0, [](detail::record& r) {
+        if (r.kind.read() == detail::record_kind::lock_only) return;
+        if (r.state.load_relaxed() == detail::record_state::done) return;
+        if (r.kind.read() == detail::record_kind::tombstone) r.of->let_go();
+        r.of->let_go();
+      });
+      log::piece::end(&piece);
+    });
+    return true;
+  });
+}
+
+template <class Clock, class Blocks>
+statistics basic_domain<Clock, Blocks>::stats() const noexcept {
+  statistics sum;
+  sessions_.for_each([&](std::uint32_t, const session& s) {
+    sum.commits += s.commits.value();
+    sum.conflicts += s.conflicts.value();
+    sum.walks += s.walks.value();
+    sum.written_back += s.written_back.value();
+    sum.log_bytes += s.written.bytes();
+    return true;
+  });
+  sum.retired_segments = blocks_.garbage();
+  return sum;
+}
+
+/// The domain for general use: timestamps from a shared counter.
+using domain = basic_domain<>;
+/// With the processor's counter, where it can be trusted; else with a shared one.
+using hardware_domain = basic_domain<selected_clock>;
+
+}  // namespace rlu
+}  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// grace_period.hpp: which intervals of time no section needs any more.
+//
+// Source:      MV-RLU, section 3.6 and 3.7, asks a detector thread for grace periods. Here the
+//              census of the live sections is asked instead, by whoever collects: no thread of its
+//              own, nothing to wake, nothing to wait for. A section that lives long holds up the
+//              intervals that contain its time, and not all that came later (the range idea of the
+//              multiversion collectors, see version/range_tracker.hpp).
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <new>
+#include <vector>
+
+#include <spolia/base/census.hpp>
+#include <spolia/base/config.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace rlu::detail {
+
+/// One look at the census. Belongs to one collector.
+class grace_period {
+ public:
+  /// If there is no memory for the times, everything counts as needed.
+  template <class Clock>
+  void look(const census& sections, const Clock& clock) noexcept {
+    try {
+      known_ = sections.scan(clock, times_);
+    } catch (const std::bad_alloc&) {
+      known_ = 0;
+    }
+  }
+
+  /// No section, alive now or to come, has a time in [since, ended). What the sections that were
+  /// had done happens before this look.
+  [[nodiscard]] bool over(std::uint64_t since, std::uint64_t ended) const noexcept {
+    if (ended > known_) return false;
+    const auto first = std::lower_bound(times_.begin(), times_.end(), since);
+    return first == times_.end() || *first >= ended;
+  }
+
+  [[nodiscard]] std::uint64_t known() const noexcept { return known_; }
+
+ private:
+  std::uint64_t known_ = 0;
+  std::vector<std::uint64_t> times_;
+};
+
+}  // namespace rlu::detail
+}  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// options.hpp: the numbers that a read-log-update domain is made with, and those that it tells.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <stdexcept>
+
+#include <spolia/base/config.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace rlu {
+
+/// Thrown by domain::update when a section finds its thread's log at its cap again and again.
+class log_full : public std::bad_alloc {
+ public:
+  [[nodiscard]] const char* what() const noexcept override {
+    return "rlu: a thread's log has reached its cap, and sections that are alive need what it "
+           "holds";
+  }
+};
+
+struct options {
+  std::uint32_t segment_bytes = 16384;           ///< of a log
+  std::size_t log_cap = std::size_t{64} << 20U;  ///< bytes of one thread's log
+  std::uint32_t collect_after = 4;               ///< segments filled between two passes, at least
+  std::uint32_t collect_after_walks = 1024;      ///< reads that met copies bring a pass on, too
+  std::uint32_t tries_when_full = 200;           ///< of update, with pauses, before log_full
+};
+
+/// Sums over all threads; approximate while they work.
+struct statistics {
+  std::uint64_t commits = 0;           ///< sections that wrote
+  std::uint64_t conflicts = 0;         ///< sections that started over
+  std::uint64_t walks = 0;             ///< reads of objects that had copies
+  std::uint64_t written_back = 0;      ///< copies
+  std::uint64_t log_bytes = 0;         ///< in all logs
+  std::uint64_t retired_segments = 0;  ///< that wait for readers in the middle of a walk
+};
+
+namespace detail {
+
+inline const options& checked(const options& o) {
+  if (o.segment_bytes == 0 || o.segment_bytes > (1U << 30U)) {
+    throw std::invalid_argument("rlu: segment_bytes must be from 1 to 2^30");
+  }
+  if (o.collect_after == 0) throw std::invalid_argument("rlu: collect_after must be at least 1");
+  return o;
+}
+
+}  // namespace detail
+}  // namespace rlu
+}  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// pointers.hpp: what user code holds: a pointer to an object, which may be stored anywhere, and
+// looks at a version of it, which may not.
+//
+//   ptr<T>    names an object for good: a field of other objects, a local, a root. Equal pointers
+//             name the same object. Leads nowhere without a section.
+//   view<T>   what a section reads: a version that does not change, for as long as the section.
+//   copy<T>   what a section that has the object's lock writes: visible to it alone until it
+//             commits.
+//
+// A view or copy turns into the pointer of its object by itself, so what is stored in an object is
+// never the address of a copy. In the checked flavour a view or copy that is used after its section
+// is reported.
+#pragma once
+
+#include <cstdint>
+
+#include <spolia/base/config.hpp>
+#include <spolia/base/misuse.hpp>
+#include <spolia/base/threads.hpp>
+#include <spolia/rlu/object.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace rlu {
+
+namespace detail {
+struct access;
+
+/// Which section of a thread a view belongs to; checked in the checked flavour only.
+class section_mark {
+ public:
+  section_mark() noexcept = default;
+#if SPOLIA_CHECKS && !defined(SPOLIA_MODEL)
+  explicit section_mark(const std::uint64_t& turn) noexcept : turn_(&turn), mine_(turn) {}
+  void check() const noexcept {
+    if (turn_ != nullptr && *turn_ != mine_) {
+      misuse::report("rlu: a view or copy was used after its section", threads::number());
+    }
+  }
+
+ private:
+  const std::uint64_t* turn_ = nullptr;
+  std::uint64_t mine_ = 0;
+#else
+  explicit section_mark(const std::uint64_t&) noexcept {}
+  void check() const noexcept {}
+#endif
+};
+
+}  // namespace detail
+
+/// Names an object; null by default. A plain value: copied, compared, stored in objects. T may be
+/// incomplete.
+template <class T>
+class ptr {
+ public:
+  constexpr ptr() noexcept = default;
+  constexpr ptr(decltype(nullptr)) noexcept {}
+
+  explicit constexpr operator bool() const noexcept { return object_ != nullptr; }
+  friend constexpr bool operator==(ptr, ptr) noexcept = default;
+
+ private:
+  friend struct detail::access;
+  explicit constexpr ptr(detail::object* o) noexcept : object_(o) {}
+  detail::object* object_ = nullptr;
+};
+
+/// A version of an object, for the length of a section; empty if read from a null pointer.
+template <class T>
+class view {
+ public:
+  view() noexcept = default;
+
+  explicit operator bool() const noexcept { return body_ != nullptr; }
+  const T* operator->() const noexcept { return get(); }
+  const T& operator*() const noexcept { return *get(); }
+  /// What never changes in the object: a reference for as long as the section.
+  const auto& fixed() const noexcept {
+    mark_.check();
+    return static_cast<detail::whole<T>*>(object_)->fixed;
+  }
+  /// The object that this is a version of.
+  ptr<T> self() const noexcept;
+  operator ptr<T>() const noexcept { return self(); }
+
+ private:
+  friend struct detail::access;
+  view(detail::object* o, const T* body, detail::section_mark m) noexcept
+      : object_(o), body_(body), mark_(m) {}
+  const T* get() const noexcept {
+    mark_.check();
+    return body_;
+  }
+
+  detail::object* object_ = nullptr;
+  const T* body_ = nullptr;
+  [[no_unique_address]] detail::section_mark mark_;
+};
+
+/// The version that this section will commit; empty if the object could not be locked.
+template <class T>
+class copy {
+ public:
+  copy() noexcept = default;
+
+  explicit operator bool() const noexcept { return body_ != nullptr; }
+  T* operator->() const noexcept { return get(); }
+  T& operator*() const noexcept { return *get(); }
+  const auto& fixed() const noexcept {
+    mark_.check();
+    return static_cast<detail::whole<T>*>(object_)->fixed;
+  }
+  ptr<T> self() const noexcept;
+  operator ptr<T>() const noexcept { return self(); }
+
+ private:
+  friend struct detail::access;
+  copy(detail::object* o, T* body, detail::section_mark m) noexcept
+      : object_(o), body_(body), mark_(m) {}
+  T* get() const noexcept {
+    mark_.check();
+    return body_;
+  }
+
+  detail::object* object_ = nullptr;
+  T* body_ = nullptr;
+  [[no_unique_address]] detail::section_mark mark_;
+};
+
+namespace detail {
+
+/// How the rest of this folder gets at the three.
+struct access {
+  template <class T>
+  static ptr<T> pointer(object* o) noexcept {
+    return ptr<T>(o);
+  }
+  template <class T>
+  static whole<T>* master(ptr<T> p) noexcept {
+    return static_cast<whole<T>*>(p.object_);
+  }
+  template <class T>
+  static view<T> look(whole<T>& o, const T& body, const std::uint64_t& turn) noexcept {
+    return view<T>(&o, &body, section_mark(turn));
+  }
+  template <class T>
+  static copy<T> write(whole<T>& o, T& body, const std::uint64_t& turn) noexcept {
+    return copy<T>(&o, &body, section_mark(turn));
+  }
+};
+
+template <class R>
+inline constexpr bool bound_to_section = false;
+template <class T>
+inline constexpr bool bound_to_section<view<T>> = true;
+template <class T>
+inline constexpr bool bound_to_section<copy<T>> = true;
+
+}  // namespace detail
+
+template <class T>
+ptr<T> view<T>::self() const noexcept {
+  return detail::access::pointer<T>(object_);
+}
+template <class T>
+ptr<T> copy<T>::self() const noexcept {
+  return detail::access::pointer<T>(object_);
+}
+
+}  // namespace rlu
+}  // namespace spolia::inline SPOLIA_FLAVOUR

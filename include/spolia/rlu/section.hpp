@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+// section.hpp: what user code may do inside a section: `reader` reads, `writer` also locks, makes
+// and frees. Only a domain makes them; they live as long as the section.
+#pragma once
+
+#include <cstdint>
+#include <new>
+#include <type_traits>
+#include <utility>
+
+#include <spolia/base/config.hpp>
+#include <spolia/base/counters.hpp>
+#include <spolia/base/memory.hpp>
+#include <spolia/base/misuse.hpp>
+#include <spolia/base/threads.hpp>
+#include <spolia/rlu/commit_word.hpp>
+#include <spolia/rlu/object.hpp>
+#include <spolia/rlu/pointers.hpp>
+#include <spolia/rlu/session.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace rlu {
+
+template <class Clock, class Blocks>
+class basic_domain;
+
+/// Reads one instant, and what its own section has written.
+template <class Clock, class Blocks>
+class basic_reader {
+ public:
+  basic_reader(const basic_reader&) = delete;
+  basic_reader& operator=(const basic_reader&) = delete;
+
+  /// The version of the object that this section sees; empty for null. Never waits, never fails.
+  template <class T>
+  view<T> read(ptr<T> p) {
+    detail::whole<T>* const o = detail::access::master(p);
+    if (o == nullptr) return {};
+    if (here_.special) [[unlikely]] {
+      if (here_.serializable) here_.read.push_back(o);
+      detail::record* const own = here_.own(*o);
+      if (own != nullptr && own->kind.read() == detail::record_kind::copy) {
+        return look(*o, detail::whole<T>::body_of(*own));
+      }
+    }
+    // seq_cst ↔ the fences before a commit's and a collector's tick, see commit_word.hpp: who finds
+    // no chain here reads the master at a time for which that is right. (It also acquires what a
+    // collector has written back.)
+    if (o->newest.load_seq_cst() == nullptr) return look(*o, o->body);
+    const detail::record* const r = find(*o);
+    return look(*o, r == nullptr ? o->body : detail::whole<T>::body_of(*r));
+  }
+
+  /// What never changes in the object, which must not be null.
+  template <class T>
+  const detail::fixed_of<T>& fixed(ptr<T> p) const noexcept {
+    return detail::access::master(p)->fixed;
+  }
+
+  /// The section's instant, for accounting.
+  [[nodiscard]] std::uint64_t timestamp() const noexcept { return here_.time; }
+
+ protected:
+  friend basic_domain<Clock, Blocks>;
+  using domain = basic_domain<Clock, Blocks>;
+  using session = detail::session<typename Blocks::header>;
+
+  basic_reader(domain& d, session& s) noexcept : home_(d), here_(s) {}
+  ~basic_reader() = default;
+
+  template <class T>
+  view<T> look(detail::whole<T>& o, const T& body) const noexcept {
+    memory::note_access(&body);
+    return detail::access::look(o, body, here_.turn);
+  }
+
+  /// The copy that is for this section's time; null: the master is. The guard lasts for the walk
+  /// only: what is found stays, because the section's time is in its interval.
+  SPOLIA_NOINLINE const detail::record* find(const detail::object& o) {
+    auto guard = home_.blocks_.enter();
+    if (SPOLIA_FAULT("rlu.walks_unguarded")) auto dropped = std::move(guard);
+    here_.walks.add(1);
+    ++here_.walked;
+    // seq_cst: as in read. The guard comes first, so what we pass by stays.
+    const detail::record* r = o.newest.load_seq_cst();
+    while (r != nullptr) {
+      const std::uint64_t since = detail::since_of(*r, home_.clock_);
+      if (since <= here_.time) {
+        if (SPOLIA_CHECKS && r->kind.read() == detail::record_kind::tombstone) {
+          misuse::report("rlu: an object was read that an earlier section freed",
+                         threads::number());
+        }
+        break;
+      }
+      // acquire ← the releases of commits and of collectors that took out what was between.
+      r = r->older.load_acquire();
+    }
+    return r;
+  }
+
+  domain& home_;
+  session& here_;
+};
+
+/// Also writes. Whatever it does shows when its section commits, all at once or not at all.
+///
+/// A lock that cannot be had dooms the section: the copy is empty, and so is every later one, and
+/// whatever the function returns is dropped and the function is called again (domain::update).
+template <class Clock, class Blocks>
+class basic_writer : public basic_reader<Clock, Blocks> {
+  using reader = basic_reader<Clock, Blocks>;
+  using detail_kind = detail::record_kind;
+  using reader::here_;
+
+ public:
+  /// The object's next version, to be written to; locks the object until the section ends. Empty
+  /// if another section has it or was faster, or the log is full.
+  /// \throws std::bad_alloc
+  template <class T>
+  [[nodiscard]] copy<T> try_lock(ptr<T> p) {
+    detail::whole<T>* const o = detail::access::master(p);
+    if (!usable(o)) return {};
+    if (here_.is_fresh(*o)) return hand_out(*o, o->body);
+    detail::record* r = here_.own(*o);
+    if (r != nullptr && r->kind.read() == detail_kind::copy) {
+      return hand_out(*o, detail::whole<T>::body_of(*r));
+    }
+    r = r == nullptr ? here_.lock(*o, detail_kind::copy, sizeof(T))
+                     : here_.exchange_lock(*r, detail_kind::copy, sizeof(T));
+    if (r == nullptr) return {};
+    // We have the lock, so the chain does not change; and the newest version is ours to see.
+    const detail::record* const newest = o->newest.load_relaxed();
+    const T& from = newest == nullptr ? o->body : detail::whole<T>::body_of(*newest);
+    return hand_out(*o, *::new (r->body()) T(from));
+  }
+
+  /// Locks the object until the section ends, and changes nothing: so that no other section changes
+  /// it beside this one. False: as an empty copy.
+  /// \throws std::bad_alloc
+  template <class T>
+  bool try_lock_const(ptr<T> p) {
+    detail::whole<T>* const o = detail::access::master(p);
+    return usable(o) && keep_as_it_is(*o);
+  }
+
+  /// A new object, which the section may write to until it commits, and which vanishes if it does
+  /// not. \throws std::bad_alloc, or what moving the fixed part throws
+  template <class T>
+  [[nodiscard]] copy<T> make(detail::fixed_of<T> fixed, const T& body) {
+    here_.fresh.reserve(here_.fresh.size() + 1);
+    detail::whole<T>* const o =
+        detail::make_whole<T>(detail::fresh_of(here_.word), here_.time, std::move(fixed), body);
+    here_.fresh.push_back({o, false});
+    return hand_out(*o, o->body);
+  }
+  template <class T>
+  [[nodiscard]] copy<T> make(const T& body) {
+    return make<T>(detail::fixed_of<T>(), body);
+  }
+
+  /// Ends the object when no section can see it any more. Locks it, if this section has not; false:
+  /// as an empty copy. The section also takes it out of wherever it is linked.
+  /// \throws std::bad_alloc
+  template <class T>
+  bool free(ptr<T> p) {
+    detail::whole<T>* const o = detail::access::master(p);
+    if (!usable(o)) return false;
+    if (here_.is_fresh(*o)) return drop(*o);
+    detail::record* r = here_.own(*o);
+    if (r == nullptr) r = here_.lock(*o, detail_kind::tombstone, 0);
+    if (r != nullptr) r->kind.write(detail_kind::tombstone);
+    return r != nullptr;
+  }
+
+  /// Adds to a counter of this thread's if and when the section commits. \throws std::bad_alloc
+  void count(tally& to, std::uint64_t n = 1) { here_.counts.push_back({&to, n}); }
+
+  /// Drops what the section has done; update calls the function again.
+  void retry() noexcept { here_.doom(outcome::conflict); }
+  /// Drops what the section has done; update returns.
+  void cancel() noexcept { here_.doom(outcome::cancelled); }
+  /// The section can only be dropped: as after a lock that could not be had.
+  [[nodiscard]] bool doomed() const noexcept { return here_.doomed(); }
+
+  /// From here on the section commits only if nothing that it reads has changed by then: no write
+  /// skew. Call it before the first read.
+  void serializable() noexcept { here_.serializable = here_.special = true; }
+
+ private:
+  friend basic_domain<Clock, Blocks>;
+  using reader::reader;
+  ~basic_writer() = default;
+
+  template <class T>
+  bool usable(const T* o) noexcept {
+    if (o != nullptr) return !here_.doomed();
+    misuse::report("rlu: a null pointer was to be locked", threads::number());
+    here_.doom(outcome::cancelled);
+    return false;
+  }
+
+  bool keep_as_it_is(detail::object& o) {
+    if (here_.is_fresh(o) || here_.own(o) != nullptr) return true;
+    return here_.lock(o, detail_kind::lock_only, 0) != nullptr;
+  }
+
+  bool drop(const detail::object& o) noexcept {
+    for (detail::fresh_object& f : here_.fresh) f.dropped |= f.made == &o;
+    return true;
+  }
+
+  template <class T>
+  copy<T> hand_out(detail::whole<T>& o, T& body) const noexcept {
+    memory::note_access(&body);
+    return detail::access::write(o, body, here_.turn);
+  }
+
+  /// The read set of a serializable section: locked, so that what is committed later comes later.
+  void lock_what_was_read() {
+    if (!here_.serializable || SPOLIA_FAULT("rlu.not_validated")) return;
+    for (detail::object* const o : here_.read) {
+      if (here_.doomed() || !keep_as_it_is(*o)) return;
+    }
+  }
+};
+
+}  // namespace rlu
+}  // namespace spolia::inline SPOLIA_FLAVOUR

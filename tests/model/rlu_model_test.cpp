@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: Apache-2.0
+// Read-log-update under the model checker: commits, walks, locks, and collectors beside them.
+
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include <spolia/rlu.hpp>
+
+#include "model/domain_scenarios.hpp"
+
+namespace {
+
+using namespace spolia;
+using namespace spolia::test;
+
+/// A value that the checker watches for races.
+struct number {
+  explicit number(int v) noexcept { value.write(v); }
+  number(const number& o) noexcept { value.write(o.value.read()); }
+  number& operator=(const number& o) noexcept {
+    value.write(o.value.read());
+    return *this;
+  }
+  plain<int> value;
+};
+
+using small_domain = rlu::basic_domain<logical_clock, spolia::domain<debra, batch>>;
+
+/// Every record has a segment of its own. Nobody collects unless the scenario says so.
+struct world {
+  explicit world(std::uint32_t collect_after = 100)
+      : d({.segment_bytes = 1, .collect_after = collect_after}) {
+    x = d.make<number>(number(0));
+    y = d.make<number>(number(0));
+    z = d.make<number>(number(0));
+  }
+  /// In `finally`.
+  void clear() {
+    d.discard(x);
+    d.discard(y);
+    d.discard(z);
+  }
+
+  template <class In>
+  static int look(In& in, rlu::ptr<number> p) {
+    return in.read(p)->value.read();
+  }
+  rlu::outcome add_to_both() {
+    return d.attempt([&](auto& in) {
+      auto a = in.try_lock(x);
+      auto b = in.try_lock(y);
+      if (!a || !b) return;
+      a->value.write(a->value.read() + 1);
+      b->value.write(b->value.read() + 1);
+    });
+  }
+  bool add_to(rlu::ptr<number> p) {
+    return d.attempt([&](auto& in) {
+      const int before = look(in, p);
+      if (auto a = in.try_lock(p)) a->value.write(before + 1);
+    }) == rlu::outcome::committed;
+  }
+  void both_are_equal() {
+    d.read([&](auto& in) {
+      const int first = look(in, x);
+      model::check(look(in, y) == first, "torn: half of a set was seen");
+      model::check(look(in, x) == first, "a section saw two instants");
+    });
+  }
+
+  small_domain d;
+  rlu::ptr<number> x;
+  rlu::ptr<number> y;
+  rlu::ptr<number> z;
+};
+
+/// A commit is seen whole, and what was seen stays so.
+void a_reader_meets_a_commit(model::scenario& run) {
+  auto w = std::make_shared<world>();
+  run.thread([=] { w->both_are_equal(); });
+  run.thread([=] { w->add_to_both(); });
+  run.finally([=] { w->clear(); });
+}
+
+/// The thread commits once more while a reader stands at a copy of its first set.
+void a_reader_meets_two_commits(model::scenario& run) {
+  auto w = std::make_shared<world>();
+  run.thread([=] { w->both_are_equal(); });
+  run.thread([=] {
+    w->add_to_both();
+    w->add_to(w->z);
+  });
+  run.finally([=] { w->clear(); });
+}
+
+/// Another thread advances the clock while one commits, which then shares the new time.
+void two_commit_at_one_time(model::scenario& run) {
+  auto w = std::make_shared<world>();
+  run.thread([=] { w->add_to_both(); });
+  run.thread([=] { w->add_to(w->z); });
+  run.thread([=] { w->both_are_equal(); });
+  run.finally([=] { w->clear(); });
+}
+
+/// A reader that has seen a set begins another section, while the thread that commits is asleep
+/// between its steps.
+void two_readers_meet_a_commit(model::scenario& run) {
+  auto w = std::make_shared<world>();
+  run.thread([=] {
+    const int first = w->d.read([&](auto& in) { return w->look(in, w->x); });
+    const int then = w->d.read([&](auto& in) { return w->look(in, w->y); });
+    model::check(then >= first, "what one section saw, the next did not");
+  });
+  run.thread([=] { w->add_to_both(); });
+  run.finally([=] { w->clear(); });
+}
+
+/// Two threads count; nothing is lost.
+void two_count(model::scenario& run) {
+  struct counted : world {
+    plain<int> added[2];
+  };
+  auto w = std::make_shared<counted>();
+  for (int i = 0; i < 2; ++i) {
+    run.thread([=] {
+      int mine = w->add_to(w->x);
+      if (i == 0) mine += w->add_to(w->x);
+      w->added[i].write(mine);
+    });
+  }
+  run.finally([=] {
+    w->d.read([&](auto& in) {
+      model::check(w->look(in, w->x) == w->added[0].read() + w->added[1].read(),
+                   "an update was lost");
+    });
+    w->clear();
+  });
+}
+
+/// A reader looks twice, while copies come, are written back, and go.
+void a_reader_beside_a_collector(model::scenario& run) {
+  auto w = std::make_shared<world>();
+  run.thread([=] {
+    w->d.read([&](auto& in) {
+      const auto seen = in.read(w->x);
+      const int first = seen->value.read();
+      model::check(w->look(in, w->x) == first, "a section saw two instants");
+      model::check(seen->value.read() == first, "a view has changed");
+    });
+  });
+  run.thread([=] {
+    w->add_to(w->x);
+    w->d.collect();
+    w->add_to(w->x);
+    w->d.collect();
+  });
+  run.finally([=] { w->clear(); });
+}
+
+/// Copies go one by one from below, each after the next commit, while an old reader walks to the
+/// master.
+void a_reader_beside_small_passes(model::scenario& run) {
+  auto w = std::make_shared<world>(1);
+  run.thread([=] {
+    w->d.read([&](auto& in) {
+      const int first = w->look(in, w->x);
+      model::check(w->look(in, w->x) == first, "a section saw two instants");
+    });
+  });
+  run.thread([=] {
+    for (int i = 0; i < 3; ++i) w->add_to(w->x);
+  });
+  run.finally([=] { w->clear(); });
+}
+
+/// While one section sleeps, a copy moves out of its segment, which another section has found.
+void a_copy_moves(model::scenario& run) {
+  struct with_sleeper : world {
+    atomic<int> steps{0};
+    void wait_for(int n) {
+      while (steps.load_relaxed() < n) spin_wait();
+    }
+  };
+  auto w = std::make_shared<with_sleeper>();
+  run.thread([=] {
+    w->d.read([&](auto&) {
+      w->steps.store_relaxed(1);
+      w->wait_for(3);
+    });
+  });
+  run.thread([=] {
+    w->wait_for(1);
+    w->add_to(w->x);
+    w->steps.store_relaxed(2);
+    w->d.collect();
+    w->d.collect();
+    w->steps.store_relaxed(3);
+  });
+  run.thread([=] {
+    w->wait_for(2);
+    w->d.read([&](auto& in) {
+      const auto seen = in.read(w->x);
+      const int first = seen->value.read();
+      model::check(w->look(in, w->x) == first, "a section saw two instants");
+      model::check(seen->value.read() == first, "a view has changed");
+    });
+  });
+  run.finally([=] { w->clear(); });
+}
+
+/// One thread collects everybody's logs while the other one changes the same object.
+void a_writer_beside_a_collector(model::scenario& run) {
+  auto w = std::make_shared<world>();
+  w->add_to(w->x);
+  run.thread([=] {
+    w->d.collect();
+    w->d.collect();
+  });
+  run.thread([=] {
+    const bool added = w->add_to(w->x);
+    w->d.read(
+        [&](auto& in) { model::check(w->look(in, w->x) == 1 + added, "an update was lost"); });
+  });
+  run.finally([=] { w->clear(); });
+}
+
+/// An object is taken out of the place where readers find it, and freed.
+void an_object_is_freed(model::scenario& run) {
+  struct place {
+    rlu::ptr<number> to;
+  };
+  struct with_place : world {
+    rlu::ptr<place> root = d.make<place>({x});
+  };
+  auto w = std::make_shared<with_place>();
+  run.thread([=] {
+    w->d.read([&](auto& in) {
+      if (const auto found = in.read(in.read(w->root)->to)) (void)found->value.read();
+    });
+  });
+  run.thread([=] {
+    w->d.attempt([&](auto& in) {
+      auto root = in.try_lock(w->root);
+      if (root && in.free(root->to)) root->to = nullptr;
+    });
+    w->d.collect();
+    w->d.collect();
+  });
+  run.finally([=] {
+    w->d.discard(w->root);
+    w->d.discard(w->y);
+    w->d.discard(w->z);
+  });
+}
+
+TEST(rlu_model, sets_are_seen_whole) {
+  expect_clean(a_reader_meets_a_commit, at_most(1));
+  expect_clean(a_reader_meets_a_commit, at_most_in_order(2));
+  expect_clean(two_readers_meet_a_commit, at_most(1));
+}
+TEST(rlu_model, what_is_not_committed_is_not_seen) {
+  expect_found(a_reader_meets_a_commit, "rlu.sees_uncommitted", at_most(1),
+               "a section saw two instants");
+}
+TEST(rlu_model, a_timestamp_is_not_drawn_before_it_shows) {
+  expect_found(a_reader_meets_a_commit, "rlu.no_help", at_most(2), "torn");
+}
+TEST(rlu_model, links_come_before_the_clock) {
+  model::options how;
+  how.how = model::options::mode::pct;
+  how.executions = 50000;
+  expect_found(two_commit_at_one_time, "rlu.no_fence", how, "two instants");
+}
+TEST(rlu_model, links_need_release) {
+  expect_found(a_reader_meets_a_commit, "rlu.links_relaxed", at_most(1), "race");
+}
+TEST(rlu_model, the_word_may_speak_of_the_next_set) {
+  expect_clean(a_reader_meets_two_commits, at_most_in_order(2));
+  expect_found(a_reader_meets_two_commits, "rlu.no_second_look", at_most_in_order(2), "torn");
+}
+
+TEST(rlu_model, updates_are_not_lost) { expect_clean(two_count, at_most(1)); }
+TEST(rlu_model, locks_need_the_newest_version) {
+  expect_found(two_count, "rlu.locks_stale", at_most(1), "an update was lost");
+}
+TEST(rlu_model, unlocking_needs_release) {
+  expect_found(two_count, "rlu.unlocks_relaxed", at_most(1), "lost");
+}
+
+TEST(rlu_model, collectors_disturb_no_reader) {
+  expect_clean(a_reader_beside_a_collector, at_most_in_order(2));
+}
+TEST(rlu_model, masters_are_overwritten_when_nobody_reads_them) {
+  expect_found(a_reader_beside_a_collector, "rlu.overwrites_early", at_most_in_order(2),
+               "data race");
+}
+TEST(rlu_model, copies_go_when_nobody_has_found_them) {
+  expect_found(a_reader_beside_a_collector, "rlu.no_second_grace", at_most_in_order(2),
+               "free of block");
+}
+
+TEST(rlu_model, copies_may_move) {
+  // Three threads that wait for each other have too many orders to try them all.
+  model::options some;
+  some.how = model::options::mode::pct;
+  some.executions = 20000;
+  const auto got = model::explore(some, a_copy_moves);
+  EXPECT_TRUE(got.ok) << got.why << "\n" << got.trace;
+  expect_found(a_copy_moves, "rlu.twin_relaxed", some, "race");
+  expect_found(a_copy_moves, "rlu.no_second_grace", some, "free of block");
+}
+TEST(rlu_model, walks_are_guarded) {
+  expect_found(a_reader_beside_a_collector, "rlu.walks_unguarded", at_most_in_order(2), "block");
+}
+TEST(rlu_model, copies_are_unlinked_before_they_go) {
+  expect_clean(a_reader_beside_small_passes, at_most_in_order(1));
+  expect_found(a_reader_beside_small_passes, "rlu.not_unlinked", at_most_in_order(1), "block");
+}
+
+TEST(rlu_model, collectors_disturb_no_writer) {
+  expect_clean(a_writer_beside_a_collector, at_most_in_order(1));
+}
+TEST(rlu_model, collectors_lock) {
+  expect_found(a_writer_beside_a_collector, "rlu.collects_unlocked", at_most_in_order(2),
+               "an update was lost");
+}
+
+TEST(rlu_model, objects_end_when_nobody_can_see_them) {
+  expect_clean(an_object_is_freed, at_most_in_order(2));
+}
+TEST(rlu_model, freeing_waits_for_readers) {
+  expect_found(an_object_is_freed, "rlu.overwrites_early", at_most_in_order(2), "free of block");
+}
+
+}  // namespace

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// When an epoch is held up, threads give their processor away between two operations.
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdint>
+
+#include <spolia/reclaim.hpp>
+
+#include "support/parked_thread.hpp"
+
+namespace {
+
+using namespace spolia;
+using namespace spolia::test;
+using std::chrono::steady_clock;
+
+template <class Domain>
+class courtesy : public testing::Test {
+ public:
+  struct block : Domain::header {};
+
+  static void churn(Domain& d, std::chrono::milliseconds time) {
+    const auto end = steady_clock::now() + time;
+    do {
+      for (int i = 0; i < 5000; ++i) {
+        auto guard = d.enter();
+        guard.retire(d.template make<block>());
+      }
+    } while (steady_clock::now() < end);
+  }
+
+  /// The turns that a thread gives while another one sits inside a guard.
+  static std::uint64_t turns_beside_a_reader(Domain& d, std::chrono::milliseconds time) {
+    parked_thread reader([&](parking_spot& self) {
+      auto guard = d.enter();
+      self.park();
+    });
+    churn(d, time);
+    reader.release();
+    return d.stats().turns;
+  }
+};
+using courteous = testing::Types<domain<token>, bounded_domain>;
+TYPED_TEST_SUITE(courtesy, courteous);
+
+TYPED_TEST(courtesy, is_shown_when_an_epoch_is_held_up) {
+  typename TypeParam::options o;
+  o.turn_us = 100;
+  TypeParam d(o);
+  const std::uint64_t turns = this->turns_beside_a_reader(d, std::chrono::milliseconds(300));
+  EXPECT_GE(turns, 2U);
+  EXPECT_LE(turns, 3000U) << "no more than one in 100 microseconds";
+}
+
+TYPED_TEST(courtesy, is_not_shown_while_epochs_end) {
+  TypeParam d;
+  this->churn(d, std::chrono::milliseconds(100));
+  EXPECT_EQ(d.stats().turns, 0U);
+}
+
+TYPED_TEST(courtesy, can_be_switched_off) {
+  typename TypeParam::options o;
+  o.turn_us = 0;
+  TypeParam d(o);
+  EXPECT_EQ(this->turns_beside_a_reader(d, std::chrono::milliseconds(100)), 0U);
+}
+
+TEST(courtesy_of_token, ends_although_a_reader_stalls_for_good) {
+  domain<token> d;
+  using suite = courtesy<domain<token>>;
+  parked_thread reader([&](parking_spot& self) {
+    auto guard = d.enter();
+    self.park();
+  });
+  suite::churn(d, std::chrono::milliseconds(1100));
+  const std::uint64_t in_the_first_second = d.stats().turns;
+  EXPECT_GT(in_the_first_second, 0U);
+  suite::churn(d, std::chrono::milliseconds(200));
+  const std::uint64_t later = d.stats().turns;
+  suite::churn(d, std::chrono::milliseconds(200));
+  EXPECT_EQ(d.stats().turns, later);
+  reader.release();
+}
+
+}  // namespace
