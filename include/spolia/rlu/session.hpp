@@ -80,10 +80,11 @@ template <class Header>
 struct alignas(cache_line) session {
   // Others read the word; the rest is the owner's.
   commit_word word{0};
-  std::uint64_t sets = 0;       // begun to commit
-  std::uint32_t next_pass = 0;  // how many filled segments bring it on
-  std::uint32_t neighbour = 0;  // whose log is looked at next
-  std::uint32_t walked = 0;     // reads that met copies, since this thread has collected
+  std::uint64_t sets = 0;        // begun to commit
+  std::uint32_t next_pass = 0;   // how many filled segments bring it on
+  std::uint32_t neighbour = 0;   // whose log is looked at next
+  std::uint32_t walked = 0;      // reads that met copies, since this thread has collected
+  std::uint32_t next_walks = 0;  // how many of them bring a pass on
 
   census::ticket ticket;
   std::uint64_t time = 0;         // of the section
