@@ -322,6 +322,10 @@ class basic_domain final : private threads::listener {
     s->used.store_relaxed(false);
   }
   void thread_lost(std::uint32_t n) noexcept override {
+    sessions_.for_each([](std::uint32_t, session& other) {
+      other.written.evict();
+      return true;
+    });
     session* const s = sessions_.find(n);
     if (s == nullptr) return;
     s->written.forget();

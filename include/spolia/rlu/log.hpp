@@ -231,7 +231,13 @@ class log {
       f(*s);
     }
   }
-  /// After a fork: the lists may be half-written.
+  /// After a fork: what a lost thread was collecting may be half-written, and is left alone.
+  void evict() noexcept {
+    if (!busy_.load_relaxed()) return;
+    held_ = shelter_ = nullptr;
+    busy_.store_relaxed(false);
+  }
+  /// After a fork, of a lost thread's log.
   void forget() noexcept {
     open_ = first_ = chain_ = held_ = shelter_ = nullptr;
     mark_ = 0;
