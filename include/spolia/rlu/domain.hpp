@@ -161,8 +161,8 @@ class basic_domain final : private threads::listener {
   template <class T>
   T& alone(ptr<T> p) noexcept {
     detail::whole<T>* const o = detail::access::master(p);
-    detail::record* const newest = o->newest.load_relaxed();
-    return newest == nullptr ? o->body : detail::whole<T>::body_of(*newest);
+    detail::bring_home(*o);
+    return o->body;
   }
 
   /// Collects every log once: two calls with a moment between them free all that no section needs,
