@@ -22,7 +22,8 @@ void ycsb(const ycsb_options& o) {
 
 void describe(CLI::App& app, ycsb_options& o) {
   app.add_option("--versions", o.versions,
-                 "version storages, with commas, measured in turn: none, one-shot, steam")
+                 "version storages, with commas, measured in turn: none, one-shot, "
+                 "one-shot-consolidated, steam")
       ->delimiter(',')
       ->capture_default_str();
   app.add_option("--threads", o.threads, "threads that work")->capture_default_str();

@@ -30,6 +30,7 @@ const std::map<std::string, db::version_storage>& storages() {
   static const std::map<std::string, db::version_storage> all = {
       {"none", db::version_storage::none},
       {"one-shot", db::version_storage::one_shot},
+      {"one-shot-consolidated", db::version_storage::one_shot_consolidated},
       {"steam", db::version_storage::steam}};
   return all;
 }
@@ -256,7 +257,8 @@ void within(const char* option, T value, T least, T most) {
 void check(const ycsb_options& o) {
   for (const std::string& v : o.versions) {
     if (!storages().contains(v)) {
-      throw usage_error(fmt::format("--versions has {}; there are none, one-shot and steam", v));
+      throw usage_error(fmt::format(
+          "--versions has {}; there are none, one-shot, one-shot-consolidated, steam", v));
     }
   }
   within<std::uint32_t>("--threads", o.threads, 1, 1024);

@@ -14,7 +14,7 @@ namespace bench {
 
 /// As in Raza et al., SIGMOD 2023, section 7.1, unless told otherwise.
 struct ycsb_options {
-  std::vector<std::string> versions = {"none", "one-shot", "steam"};
+  std::vector<std::string> versions = {"none", "one-shot", "one-shot-consolidated", "steam"};
   std::uint32_t threads = 2;
   std::uint32_t writes = 50;       ///< per cent of operations that change a row
   double theta = 0.5;              ///< of Zipf's distribution; 0: uniform

@@ -42,6 +42,7 @@ set(SPOLIA_HEADERS
     include/spolia/db/commit.hpp
     include/spolia/db/database.hpp
     include/spolia/db/delta.hpp
+    include/spolia/db/delta_consolidated.hpp
     include/spolia/db/delta_none.hpp
     include/spolia/db/delta_one_shot.hpp
     include/spolia/db/delta_partition.hpp

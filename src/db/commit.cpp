@@ -36,9 +36,14 @@ void transaction::prepare() {
         n.key = t.schema_.key_of(t.schema_.key(), old);
       }
     }
-    // Before a row's first life there is nothing that a snapshot could look for.
-    if (w.fresh || w.place.head->stamp.load_relaxed() == 0) continue;
-    s.asks.push_back({.words = existed ? t.schema_.words() : 0});
+    // Before a slot's first row there is nothing that a snapshot could look for. Before a later one
+    // there is the end of the row that had the slot before, which nobody looks behind.
+    const std::uint64_t since = w.place.head->stamp.load_relaxed();
+    if (since == 0) continue;
+    s.asks.push_back({.words = existed ? t.schema_.words() : 0,
+                      .row = w.place.id,
+                      .since = since,
+                      .older = w.fresh ? 0 : w.place.head->older.load_relaxed()});
   }
 }
 
@@ -67,8 +72,8 @@ status transaction::commit() {
   for (pending_write& w : s.writes) {
     if (!w.changed) continue;
     std::uint64_t older = 0;
-    if (!w.fresh && w.place.head->stamp.load_relaxed() != 0) {
-      keep_image(*next->place, w.place, next->words);
+    if (w.place.head->stamp.load_relaxed() != 0) {
+      keep_image(*next->place, *next, w.place);
       older = next->handle;
       ++next;
     }

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include <spolia/base/ticks.hpp>
+#include <spolia/db/delta_consolidated.hpp>
 #include <spolia/db/delta_none.hpp>
 #include <spolia/db/delta_one_shot.hpp>
 #include <spolia/db/delta_steam.hpp>
@@ -25,6 +26,7 @@ std::unique_ptr<delta> make_storage(commit_board& board, const options& o) {
     case version_storage::none:
       return std::make_unique<delta_none>(board, o.version_budget);
     case version_storage::one_shot:
+    case version_storage::one_shot_consolidated:
       break;
   }
   if (o.most_partitions < 2 || o.most_partitions > 256) {
@@ -33,11 +35,14 @@ std::unique_ptr<delta> make_storage(commit_board& board, const options& o) {
   if (o.partition_transactions == 0 || o.partition_bytes == 0) {
     throw std::invalid_argument("spolia::db: a partition takes at least one transaction");
   }
-  return std::make_unique<delta_one_shot>(
-      board, delta_one_shot::options{.transactions = o.partition_transactions,
-                                     .partition_bytes = o.partition_bytes,
-                                     .most_partitions = o.most_partitions,
-                                     .budget = o.version_budget});
+  const delta_one_shot::options chosen{.transactions = o.partition_transactions,
+                                       .partition_bytes = o.partition_bytes,
+                                       .most_partitions = o.most_partitions,
+                                       .budget = o.version_budget};
+  if (o.versions == version_storage::one_shot) {
+    return std::make_unique<delta_one_shot>(board, chosen);
+  }
+  return std::make_unique<delta_consolidated>(board, chosen);
 }
 
 }  // namespace

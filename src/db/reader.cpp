@@ -51,7 +51,7 @@ std::uint64_t* reader::room_for(const table& t) const {
   return session_->images.take(t.schema_.words());
 }
 
-std::uint64_t reader::read(const table& t, std::uint64_t slot, std::uint64_t* out) const noexcept {
+std::uint64_t reader::read(const table& t, std::uint64_t slot, std::uint64_t* out) const {
   const row_place place = t.at(slot);
   if (const pending_write* const w = own(place)) {
     if ((w->shape & row_exists) != 0) std::copy_n(w->image, t.schema_.words(), out);

@@ -7,6 +7,7 @@
 #include <set>
 
 #include <spolia/base/memory.hpp>
+#include <spolia/base/misuse.hpp>
 #include <spolia/db/hash_index.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -20,7 +21,8 @@ constexpr std::size_t segment_align = 64;
 table::table(const table_spec& spec, domain<>& arrays, bounded_domain& nodes)
     : schema_(spec),
       block_bytes_(rows_per_block *
-                   (sizeof(row_head) + schema_.words() * sizeof(atomic<std::uint64_t>))) {
+                   (sizeof(row_head) + schema_.words() * sizeof(atomic<std::uint64_t>))),
+      id_(core::next_serial()) {
   const std::uint32_t length = schema_.key_length(schema_.key());
   if (spec.primary == index_kind::ordered) {
     primary_ = make_ordered_primary(length, nodes);

@@ -55,6 +55,8 @@ inline std::string storage_name(const testing::TestParamInfo<db::version_storage
   switch (of.param) {
     case db::version_storage::one_shot:
       return "one_shot";
+    case db::version_storage::one_shot_consolidated:
+      return "one_shot_consolidated";
     case db::version_storage::steam:
       return "steam";
     case db::version_storage::none:
@@ -65,9 +67,10 @@ inline std::string storage_name(const testing::TestParamInfo<db::version_storage
 
 }  // namespace spolia::test
 
-#define SPOLIA_OVER_STORAGES(suite)                                                              \
-  INSTANTIATE_TEST_SUITE_P(                                                                      \
-      each, suite,                                                                               \
-      testing::Values(spolia::db::version_storage::one_shot, spolia::db::version_storage::steam, \
-                      spolia::db::version_storage::none),                                        \
+#define SPOLIA_OVER_STORAGES(suite)                                                           \
+  INSTANTIATE_TEST_SUITE_P(                                                                   \
+      each, suite,                                                                            \
+      testing::Values(spolia::db::version_storage::one_shot,                                  \
+                      spolia::db::version_storage::one_shot_consolidated,                     \
+                      spolia::db::version_storage::steam, spolia::db::version_storage::none), \
       spolia::test::storage_name)

@@ -4,12 +4,16 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "db/storages.hpp"
+#include "support/stress.hpp"
 
 namespace {
 
@@ -275,6 +279,49 @@ TEST_P(transactions, transact_tries_again) {
                 {.tries = 4}),
             outcome::conflict);
   EXPECT_EQ(tries, 4);
+}
+
+/// Snapshots of many ages, of which some end: each finds its versions, over whatever was dropped.
+TEST_P(transactions, snapshots_of_many_ages) {
+  constexpr std::int64_t rows = 5;
+  struct held {
+    std::unique_ptr<reader> at;
+    std::array<std::int64_t, rows> values;
+  };
+  std::array<std::int64_t, rows> now{};
+  for (std::int64_t i = 0; i < rows; ++i) ASSERT_TRUE(put(i, 0));
+  std::vector<held> all;
+  spolia::test::rng random(7);
+  for (std::int64_t i = 1; i < 5000; ++i) {
+    const auto key = static_cast<std::int64_t>(random.below(rows));
+    ASSERT_TRUE(set_a(key, i));
+    now[static_cast<std::size_t>(key)] = i;
+    if (random.chance(1, 30)) {
+      all.push_back({std::unique_ptr<reader>(new reader(base.snapshot())), now});
+    }
+    if (all.size() > 10) all.erase(all.begin() + static_cast<std::ptrdiff_t>(random.below(11)));
+    if (!random.chance(1, 10)) continue;
+    for (const held& h : all) {
+      for (std::int64_t k = 0; k < rows; ++k) {
+        ASSERT_EQ(a_of(*h.at, k), h.values[static_cast<std::size_t>(k)]);
+      }
+    }
+  }
+}
+
+/// One snapshot held for the whole run: what is between it and now goes, where the storage can.
+TEST_P(transactions, a_held_snapshot_costs_what_it_sees) {
+  if (GetParam() != version_storage::one_shot_consolidated) return;
+  for (int i = 0; i < 10; ++i) ASSERT_TRUE(put(i, i));
+  const reader then = base.snapshot();
+  std::uint64_t most = 0;
+  for (int round = 0; round < 3000; ++round) {
+    ASSERT_TRUE(set_a(round % 10, round));
+    const auto v = base.stats().versions;
+    most = std::max(most, v.versions_made - v.versions_dropped);
+  }
+  EXPECT_LE(most, 100U);
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(a_of(then, i), i);
 }
 
 TEST_P(transactions, versions_have_a_budget) {

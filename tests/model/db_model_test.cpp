@@ -9,6 +9,7 @@
 
 #include <spolia/base/backoff.hpp>
 #include <spolia/db/commit.hpp>
+#include <spolia/db/delta_consolidated.hpp>
 #include <spolia/db/delta_one_shot.hpp>
 #include <spolia/db/delta_steam.hpp>
 #include <spolia/db/hash_index.hpp>
@@ -34,16 +35,22 @@ struct world {
     }
   }
 
-  row_place at(unsigned i) { return {&heads[i], &words[i]}; }
+  row_place at(unsigned i) { return {&heads[i], &words[i], i}; }
 
   /// Commits `value` to the first `rows` rows; their locks are taken for granted.
   std::uint64_t commit(std::uint64_t value, unsigned rows) {
     commit_board::record& mine = board.take();
-    std::array<ask, 2> asks{ask{.words = 1}, ask{.words = 1}};
+    std::array<ask, 2> asks{};
+    for (unsigned i = 0; i < rows; ++i) {
+      asks[i] = {.words = 1,
+                 .row = i,
+                 .since = heads[i].stamp.load_relaxed(),
+                 .older = heads[i].older.load_relaxed()};
+    }
     model::check(old.reserve(mine.number(), std::span(asks).first(rows)), "there is room");
     const std::uint64_t mark = commit_board::begin(mine);
     for (unsigned i = 0; i < rows; ++i) {
-      keep_image(*asks[i].place, at(i), 1);
+      keep_image(*asks[i].place, asks[i], at(i));
       install(at(i), mark, asks[i].handle, row_exists, &value, 1);
     }
     const std::uint64_t time = board.publish(mine);
@@ -75,6 +82,7 @@ struct world {
 
 using one_shot = world<delta_one_shot>;
 using steam = world<delta_steam>;
+using consolidated = world<delta_consolidated>;
 
 std::shared_ptr<one_shot> eager_one_shot(std::uint32_t transactions) {
   return std::make_shared<one_shot>(
@@ -121,6 +129,55 @@ void partitions_are_dropped(model::scenario& run) {
 }
 void blocks_are_freed(model::scenario& run) {
   drops_against_a_snapshot(std::make_shared<steam>(delta_steam::options{.look_every = 1}), run);
+}
+
+std::shared_ptr<consolidated> eager_consolidated() {
+  return std::make_shared<consolidated>(
+      delta_one_shot::options{.transactions = 1, .slack = 8, .most_partitions = 4});
+}
+void partitions_between_snapshots_are_dropped(model::scenario& run) {
+  drops_against_a_snapshot(eager_consolidated(), run);
+}
+
+/// A snapshot of the beginning is held. Its thread reads while another one writes and drops what
+/// lies between: the reader gets over the gap.
+void a_reader_crosses_a_gap(model::scenario& run) {
+  auto w = eager_consolidated();
+  auto held = std::make_shared<census::ticket>(w->board.living.announce(w->board.clock));
+  w->commit(7, 1);
+  w->commit(8, 1);
+  run.thread([w] { model::check(w->read(0, 1) == 0, "a snapshot has changed"); });
+  run.thread([w] {
+    w->commit(9, 1);
+    w->commit(10, 1);
+  });
+  run.finally([w, held] {
+    w->old.collect();
+    model::check(w->read(0, 1) == 0, "a snapshot has changed");
+    model::check(w->old.stats().versions_dropped >= 2, "what lies between goes");
+    held->withdraw();
+    w->old.collect();
+    const delta_stats s = w->old.stats();
+    model::check(s.versions_made == s.versions_dropped, "nobody needs a version");
+  });
+}
+
+/// Tags come round while a snapshot is held: a partition waits rather than give one out twice.
+void tags_are_used_up(model::scenario& run) {
+  auto w = eager_consolidated();
+  run.thread([w] {
+    auto ticket = w->board.living.announce(w->board.clock);
+    for (std::uint64_t v = 1; v < 40; ++v) {
+      w->commit(v, 1);
+      model::check(w->read(0, ticket.timestamp()) == 0, "a snapshot has changed");
+    }
+    const std::uint64_t dropped = w->old.stats().versions_dropped;
+    model::check(dropped > 3, "what lies between goes");
+    model::check(dropped < 30, "but not while its tag may be known");
+    ticket.withdraw();
+    w->old.collect();
+    model::check(w->old.stats().versions_dropped == 39, "nobody needs a version");
+  });
 }
 
 /// A partition whose versions ended at time 1, and nobody is in.
@@ -210,9 +267,15 @@ TEST(db_model, commits_are_seen_whole) {
   expect_clean(two_commits_against_a_snapshot, at_most_in_order(2));
 }
 TEST(db_model, versions_stay_while_they_are_needed) {
-  expect_clean(partitions_are_dropped, at_most_in_order(2));
   expect_clean(partitions_are_dropped, at_most(1));
   expect_clean(blocks_are_freed, at_most(1));
+}
+TEST(db_model, readers_cross_gaps) {
+  expect_clean(partitions_between_snapshots_are_dropped, at_most_in_order(1));
+  expect_clean(a_reader_crosses_a_gap, at_most_in_order(2));
+  model::options alone = at_most_in_order(0);
+  alone.max_steps = 100000;
+  expect_clean(tags_are_used_up, alone);
 }
 TEST(db_model, registration_is_never_lost) {
   expect_clean(registration_against_a_drop, at_most(3));
@@ -236,6 +299,12 @@ TEST(db_model, faults_of_the_printed_figure_are_found) {
   expect_found(partitions_are_dropped, "one_shot.minimum_not_asked", at_most_in_order(2), "");
   expect_found(partitions_are_dropped, "one_shot.time_forgotten", at_most_in_order(2), "");
   expect_found(blocks_are_freed, "steam.minimum_not_asked", at_most(1), "");
+}
+TEST(db_model, faults_of_consolidation_are_found) {
+  expect_found(a_reader_crosses_a_gap, "consolidated.no_bridge", at_most(2), "there is a row");
+  expect_found(a_reader_crosses_a_gap, "consolidated.times_not_asked", at_most(2), "");
+  expect_found(a_reader_crosses_a_gap, "consolidated.tag_not_asked", at_most_in_order(2), "");
+  expect_found(a_reader_crosses_a_gap, "consolidated.tag_before_address", at_most_in_order(2), "");
 }
 TEST(db_model, faults_of_the_hash_index_are_found) {
   expect_found(a_lookup_against_growth, "hash_index.relaxed_array", at_most(2), "");

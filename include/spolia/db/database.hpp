@@ -39,9 +39,10 @@ namespace db {
 
 /// Where old versions live: how they are collected.
 enum class version_storage : std::uint8_t {
-  one_shot,  ///< in partitions that are dropped whole
-  steam,     ///< each on its own
-  none       ///< never: to measure what collecting costs
+  one_shot,               ///< in partitions that are dropped whole
+  one_shot_consolidated,  ///< the same, also between snapshots that are held
+  steam,                  ///< each on its own
+  none                    ///< never: to measure what collecting costs
 };
 
 struct options {

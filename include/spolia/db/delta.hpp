@@ -16,7 +16,7 @@
 //
 // and a reader with an announced timestamp T, which met a row whose newest version is after T:
 //
-//   find(handle, T)             the newest version in the chain not after T; null if there is none
+//   find(handle, row, T)        the newest version in the chain not after T; null if there is none
 //
 // What a storage must keep. A version is current from `since` on and before the time when it ended,
 // c. It is needed by the snapshots T with since <= T < c. The chain leads a reader only over
@@ -26,7 +26,7 @@
 //
 // Threads:     everything may be called by any thread; one writer number by one thread at a time.
 // Errors:      reserve throws std::bad_alloc, and returns false if the budget is used up; nothing
-//              has changed then. Nothing else fails.
+//              has changed then. find may throw std::bad_alloc where it needs a guard.
 #pragma once
 
 #include <cstddef>
@@ -74,6 +74,9 @@ struct version {
 /// One version that a commit wants a place for.
 struct ask {
   std::uint32_t words = 0;
+  std::uint64_t row = 0;     ///< whose
+  std::uint64_t since = 0;   ///< when it began
+  std::uint64_t older = 0;   ///< handle of the one before it; 0: none
   version* place = nullptr;  ///< out: made, to be filled
   std::uint64_t handle = 0;  ///< out: what goes into the row's head; never 0
 };
@@ -99,8 +102,8 @@ class delta {
   virtual bool reserve(std::uint32_t writer, std::span<ask> asks) = 0;
   virtual void published(std::uint32_t writer, std::uint64_t commit) noexcept = 0;
   virtual void cancel(std::uint32_t writer) noexcept = 0;
-  [[nodiscard]] virtual const version* find(std::uint64_t handle,
-                                            std::uint64_t time) const noexcept = 0;
+  [[nodiscard]] virtual const version* find(std::uint64_t handle, std::uint64_t row,
+                                            std::uint64_t time) const = 0;
   /// Lets go of all that nobody needs now, also of what other threads have left.
   virtual void collect() noexcept = 0;
   [[nodiscard]] virtual delta_stats stats() const noexcept = 0;

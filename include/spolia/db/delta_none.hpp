@@ -51,8 +51,8 @@ class delta_none final : public delta {
   }
   void published(std::uint32_t, std::uint64_t) noexcept override {}
   void cancel(std::uint32_t) noexcept override {}
-  [[nodiscard]] const version* find(std::uint64_t handle,
-                                    std::uint64_t time) const noexcept override {
+  [[nodiscard]] const version* find(std::uint64_t handle, std::uint64_t /*row*/,
+                                    std::uint64_t time) const override {
     return walk(handle, time, [](std::uint64_t h) {
       return reinterpret_cast<const version*>(static_cast<std::uintptr_t>(h));
     });

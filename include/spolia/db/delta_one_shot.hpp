@@ -69,7 +69,7 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 
-class delta_one_shot final : public delta {
+class delta_one_shot : public delta {
  public:
   struct options {
     std::uint32_t transactions = 1024;  ///< registered with one partition, then the next's turn
@@ -96,10 +96,38 @@ class delta_one_shot final : public delta {
   void collect() noexcept override;
   [[nodiscard]] delta_stats stats() const noexcept override;
 
-  [[nodiscard]] const version* find(std::uint64_t handle,
-                                    std::uint64_t time) const noexcept override {
+  [[nodiscard]] const version* find(std::uint64_t handle, std::uint64_t /*row*/,
+                                    std::uint64_t time) const override {
     return walk(handle, time, [this](std::uint64_t h) { return at(h); });
   }
+
+ protected:
+  // What consolidation does otherwise (delta_consolidated.hpp).
+  /// A version is about to be put into a partition; may throw std::bad_alloc.
+  virtual void joins(const ask&, delta_partition&) {}
+  /// Asks the census.
+  virtual void look() noexcept;
+  /// Drops a locked partition and unlocks it, or only unlocks it because somebody needs it.
+  virtual bool drop_or_unlock(delta_partition& p) noexcept;
+  [[nodiscard]] delta_partition& partition(std::uint32_t n) const noexcept {
+    // acquire ← the release in add_partition(): we see it constructed.
+    return *ring_[n].load_acquire();
+  }
+  std::uint64_t oldest() const noexcept {
+    // acquire ← the release in look(): what readers did whose withdrawal was seen is over.
+    return oldest_.load_acquire();
+  }
+  void dropped(std::uint64_t versions, std::uint64_t bytes) noexcept {
+    drops_.fetch_add_relaxed(1);
+    dropped_.fetch_add_relaxed(versions);
+    bytes_.fetch_sub_relaxed(bytes);
+  }
+  [[nodiscard]] std::uint32_t partitions() const noexcept {
+    return count_.load_acquire();  // ← the release in add_partition()
+  }
+
+  commit_board& board_;
+  const options options_;
 
  private:
   struct alignas(cache_line) local {
@@ -112,8 +140,7 @@ class delta_one_shot final : public delta {
   };
 
   const version* at(std::uint64_t handle) const noexcept {
-    // acquire ← the release in add_partition(): we see it constructed.
-    const delta_partition& p = *ring_[tagged::partition_of(handle)].load_acquire();
+    const delta_partition& p = partition(tagged::partition_of(handle));
     if (SPOLIA_CHECKS && tagged::tag_of(handle) != tagged::tag(p.generation())) {
       misuse::report("a version was dropped while a snapshot needed it", threads::number());
     }
@@ -127,11 +154,8 @@ class delta_one_shot final : public delta {
   void pass_on(delta_partition& from) noexcept;
   delta_partition& choose(delta_partition& from) noexcept;
   delta_partition* add_partition();
-  void look() noexcept;
   bool try_drop(delta_partition& p) noexcept;
 
-  commit_board& board_;
-  const options options_;
   cells<local> locals_;
   std::array<atomic<delta_partition*>, tagged::partitions> ring_{};
   atomic<std::uint32_t> count_{0};
@@ -200,6 +224,7 @@ inline bool delta_one_shot::fill(local& me, std::span<ask> asks) {
     const std::uint64_t need = version::bytes(a.words) / tagged::unit;
     const bool room = me.slack == &p && me.generation == p.generation() && me.end - me.next >= need;
     if (!room && !take_slack(me, p, need)) return false;
+    joins(a, p);
     a.place = version::make(p.address(me.next), a.words);
     a.handle = tagged::pointer(p.number, p.generation(), me.next);
     me.next += need;
@@ -304,16 +329,18 @@ inline void delta_one_shot::look() noexcept {
 /// oneShotGC of Figure 6.
 inline bool delta_one_shot::try_drop(delta_partition& p) noexcept {
   if (!p.lock_if_idle()) return false;
-  // acquire ← the release in look(): what readers did whose withdrawal was seen is over.
-  const std::uint64_t oldest = oldest_.load_acquire();
-  const bool needed = p.last_commit() > oldest && !SPOLIA_FAULT("one_shot.minimum_not_asked");
-  if (needed || &p == current_.load_relaxed()) {
+  if (&p != current_.load_relaxed()) return drop_or_unlock(p);
+  p.unlock();
+  return false;
+}
+
+inline bool delta_one_shot::drop_or_unlock(delta_partition& p) noexcept {
+  if (p.last_commit() > oldest() && !SPOLIA_FAULT("one_shot.minimum_not_asked")) {
     p.unlock();
     return false;
   }
-  drops_.fetch_add_relaxed(1);
-  dropped_.fetch_add_relaxed(p.counted());
-  bytes_.fetch_sub_relaxed(p.drop_and_unlock());
+  const std::uint64_t versions = p.counted();
+  dropped(versions, p.drop_and_unlock());
   return true;
 }
 

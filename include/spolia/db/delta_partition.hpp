@@ -7,6 +7,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/backoff.hpp>
@@ -28,8 +29,14 @@ struct tagged {
 #endif
 
   /// Never 0, so that no handle is.
+#if defined(SPOLIA_MODEL)
+  static constexpr std::uint64_t tags = 8;  // soon used up
+#else
+  static constexpr std::uint64_t tags = (std::uint64_t{1} << tag_bits) - 1;
+#endif
+  static constexpr std::uint64_t tags_in_quarter = tags / 4;
   static constexpr std::uint64_t tag(std::uint64_t generation) noexcept {
-    return generation % ((std::uint64_t{1} << tag_bits) - 1) + 1;
+    return generation % tags + 1;
   }
   static constexpr std::uint64_t pointer(std::uint32_t partition, std::uint64_t generation,
                                          std::uint64_t position) noexcept {
@@ -125,6 +132,7 @@ class alignas(cache_line) delta_partition {
     generation_.store_relaxed(generation_.load_relaxed() + 1);
     cursor_.store_relaxed(0);
     last_commit_.store_relaxed(0);
+    first_began_.store_relaxed(never_began);
     count_.store_relaxed(0);
     if (SPOLIA_FAULT("one_shot.unlock_by_store")) {
       gate_.store_release(0);  // as below, but for whom it erases
@@ -135,6 +143,49 @@ class alignas(cache_line) delta_partition {
     const std::uint64_t gone = admitted_now_ * one_admission;
     gate_.fetch_sub_release(locked + gone);
     return freed;
+  }
+
+  /// When the first of its versions began, for consolidation.
+  void began(std::uint64_t since) noexcept {
+    std::uint64_t first = first_began_.load_relaxed();
+    while (since < first && !first_began_.cas_weak_relaxed(first, since)) {
+    }
+  }
+  [[nodiscard]] std::uint64_t first_began() const noexcept { return first_began_.load_relaxed(); }
+
+  /// By the lock's holder, in front of a drop: whether the next tag can be given out. `oldest` and
+  /// `now` are times.
+  bool tag_is_free(std::uint64_t oldest, std::uint64_t now) noexcept {
+    if ((generation_.load_relaxed() + 1) % tagged::tags_in_quarter != 0) return true;
+    if (oldest < quarter_began_) return false;
+    quarter_began_ = now;
+    return true;
+  }
+
+  [[nodiscard]] std::size_t chunks() const noexcept {
+    return static_cast<std::size_t>(top_.load_relaxed());
+  }
+  /// By the lock's holder, in front of a drop over which readers may be walking: gives all chunks
+  /// to `to`, which has room. Returns their bytes.
+  std::uint64_t move_out(std::vector<std::byte*>& to) noexcept {
+    std::uint64_t bytes = 0;
+    for (std::uint64_t i = 0; i < top_.load_relaxed(); ++i) {
+      std::byte* const c = chunks_[i].load_relaxed();
+      if (c == nullptr) continue;
+      // release → the acquire in address_or_null().
+      chunks_[i].store_release(nullptr);
+      to.push_back(c);
+      bytes += chunk_bytes;
+    }
+    top_.store_relaxed(0);
+    return bytes;
+  }
+  static void free_chunk(std::byte* c) noexcept { memory::deallocate(c, chunk_bytes, chunk_align); }
+  // acquire ← the releases in move_out() and add_chunk(): a tag that is looked at afterwards is as
+  // new as this.
+  [[nodiscard]] const std::byte* address_or_null(std::uint64_t position) const noexcept {
+    const std::byte* const c = chunks_[position / chunk_units].load_acquire();
+    return c == nullptr ? nullptr : c + position % chunk_units * tagged::unit;
   }
 
   /// A part of `want` units, or at least `need` at the end of a chunk; or an empty one: try again,
@@ -208,6 +259,7 @@ class alignas(cache_line) delta_partition {
 
  private:
   static constexpr std::size_t chunk_align = 64;
+  static constexpr std::uint64_t never_began = ~std::uint64_t{0};
   // The gate: how many are registered (20 bits), how many ever were in this life, and the lock.
   static constexpr std::uint64_t registered = (std::uint64_t{1} << 20U) - 1;
   static constexpr std::uint64_t one_admission = registered + 1;
@@ -218,8 +270,10 @@ class alignas(cache_line) delta_partition {
   atomic<std::uint64_t> last_commit_{0};
   atomic<std::uint64_t> count_{0};
   atomic<std::uint64_t> generation_{0};
-  atomic<std::uint64_t> top_{0};    // chunks from here on are not there
-  std::uint64_t admitted_now_ = 0;  // the lock's holder's
+  atomic<std::uint64_t> top_{0};  // chunks from here on are not there
+  atomic<std::uint64_t> first_began_{never_began};
+  std::uint64_t admitted_now_ = 0;  // the lock's holder's, and the next
+  std::uint64_t quarter_began_ = 0;
   alignas(cache_line) atomic<std::uint64_t> cursor_{0};
   alignas(cache_line) std::array<atomic<std::byte*>, most_chunks> chunks_{};
 };

@@ -43,6 +43,7 @@ struct row_head {
 struct row_place {
   row_head* head = nullptr;
   atomic<std::uint64_t>* first = nullptr;
+  std::uint64_t id = 0;  ///< no other row of the database has it
 
   [[nodiscard]] atomic<std::uint64_t>& word(std::uint32_t i) const noexcept {
     return first[std::size_t{i} * rows_per_block];
@@ -53,7 +54,7 @@ struct row_place {
 /// announced, to `out`; returns its shape: 0 if there is no row then.
 inline std::uint64_t read_row(commit_board& board, const delta& old, row_place row,
                               std::uint64_t time, std::uint32_t from, std::uint32_t count,
-                              std::uint64_t* out) noexcept {
+                              std::uint64_t* out) {
   for (;;) {
     // acquire ← the releases in install() and restamp(): the chain, the words, the record.
     const std::uint64_t stamp = row.head->stamp.load_acquire();
@@ -68,7 +69,7 @@ inline std::uint64_t read_row(commit_board& board, const delta& old, row_place r
     }
   }
   // acquire ← the release in install(): the version is filled.
-  const version* const v = old.find(row.head->older.load_acquire(), time);
+  const version* const v = old.find(row.head->older.load_acquire(), row.id, time);
   if (v == nullptr) return 0;
   const std::uint64_t shape = v->shape.read();
   if ((shape & row_exists) == 0) return 0;
@@ -77,9 +78,10 @@ inline std::uint64_t read_row(commit_board& board, const delta& old, row_place r
 }
 
 /// Keeps the row as it is at `v`. The caller holds the row's lock.
-inline void keep_image(version& v, row_place row, std::uint32_t words) noexcept {
-  v.since.write(row.head->stamp.load_relaxed());
-  v.older.write(row.head->older.load_relaxed());
+inline void keep_image(version& v, const ask& a, row_place row) noexcept {
+  const std::uint32_t words = a.words;
+  v.since.write(a.since);
+  v.older.write(a.older);
   v.shape.write(row.head->shape.load_relaxed());
   for (std::uint32_t i = 0; i < words; ++i) v.words()[i].write(row.word(i).load_relaxed());
 }

@@ -100,7 +100,8 @@ class SPOLIA_EXPORT table {
     const std::uint64_t row = in % rows_per_block;
     return {
         reinterpret_cast<row_head*>(block) + row,
-        reinterpret_cast<atomic<std::uint64_t>*>(block + rows_per_block * sizeof(row_head)) + row};
+        reinterpret_cast<atomic<std::uint64_t>*>(block + rows_per_block * sizeof(row_head)) + row,
+        id_ << 40U | slot};
   }
 
   static unsigned segment_of(std::uint64_t slot) noexcept {
@@ -123,6 +124,7 @@ class SPOLIA_EXPORT table {
 
   const schema schema_;
   const std::size_t block_bytes_;
+  const std::uint64_t id_;     // no other table of the process has it
   std::uint64_t indexed_ = 0;  // columns that some secondary index has
   std::uint64_t keyed_ = 0;    // columns of the primary key
   std::array<atomic<std::byte*>, most_segments> segments_{};

@@ -131,7 +131,7 @@ class SPOLIA_EXPORT reader {
   void scan_primary(const table& t, values from, values to, const row_visitor& f) const;
   void scan_secondary(const secondary& i, values from, values to, const row_visitor& f) const;
   /// The row in the slot, own changes first; its shape, 0 if there is none.
-  std::uint64_t read(const table& t, std::uint64_t slot, std::uint64_t* out) const noexcept;
+  std::uint64_t read(const table& t, std::uint64_t slot, std::uint64_t* out) const;
   [[nodiscard]] pending_write* own(row_place r) const noexcept;
   std::uint64_t* room_for(const table& t) const;
   void end() noexcept;
