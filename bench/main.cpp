@@ -117,7 +117,8 @@ void add_counted(CLI::App& program, counted_options& o, std::string& json) {
   CLI::App& app = *program.add_subcommand(
       "counted", "shared pointers, ours and the rivals': contention, setting, allocation, reading");
   app.callback([&] { counted(o, json); });
-  app.add_option("--test", o.test, "contention, set, allocate or read")->capture_default_str();
+  app.add_option("--test", o.test, "contention, set, allocate, read or route")
+      ->capture_default_str();
   app.add_option("--pointers", o.pointers,
                  "with commas: raw, private, atomic, shared, std-plain, std, std-atomic, "
                  "boost-atomic; default: all that have the test")
