@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "counted.hpp"
 
+#include <spolia/counted/one_word_router.hpp>
+#include <spolia/counted/tree_router.hpp>
 #include <spolia/memory.hpp>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <memory>
 
 #include "counted_trial.hpp"
 #include "machine.hpp"
@@ -105,6 +108,34 @@ struct shared_pointer {
   }
 };
 
+/// Tasks of phases with nothing to do: what handing them out costs. The last one opens the next.
+template <class Router, class Barrier>
+counted_result routing(const counted_options& o, std::uint32_t threads) {
+  struct phase {
+    Router tasks;
+    Barrier undone;
+  };
+  auto p = std::make_unique<phase>();
+  const std::uint64_t all = ~std::uint64_t{0};
+  p->undone.open(all);
+  p->tasks.open(all);
+  return run_threads(o, threads, [&](std::uint32_t t) {
+    return [&, t] {
+      std::uint64_t done = 0;
+      for (int i = 0; i < 256; ++i) {
+        const unsigned input = p->tasks.claim(t * 7);
+        if (input == Router::none) continue;
+        ++done;
+        if (p->undone.arrive(input)) {
+          p->undone.open(all);
+          p->tasks.open(all);
+        }
+      }
+      return done;
+    };
+  });
+}
+
 [[maybe_unused]] const bool told = [] {
   auto& all = counted_pointers();
   all.push_back({"raw",
@@ -129,6 +160,13 @@ struct shared_pointer {
                  {{"contention", contention<shared_pointer>},
                   {"set", setting<shared_pointer>},
                   {"allocate", allocation<shared_pointer>}}});
+  all.push_back(
+      {"one-word",
+       "the collector's router",
+       {{"route", routing<spolia::counted::one_word_router, spolia::counted::one_word_barrier>}}});
+  all.push_back({"tree",
+                 "the paper's router",
+                 {{"route", routing<spolia::counted::tree_router, spolia::counted::tree_router>}}});
   return true;
 }();
 
@@ -139,7 +177,7 @@ const auto* test_of(const counted_pointer& p, const std::string& name) {
 }
 
 void check(const counted_options& o) {
-  const std::vector<std::string> names = {"contention", "set", "allocate", "read"};
+  const std::vector<std::string> names = {"contention", "set", "allocate", "read", "route"};
   if (std::find(names.begin(), names.end(), o.test) == names.end()) {
     throw usage_error(
         fmt::format("there is no test {}; there are {}", o.test, fmt::join(names, ", ")));

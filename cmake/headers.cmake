@@ -35,6 +35,7 @@ set(SPOLIA_HEADERS
     include/spolia/counted/reaper.hpp
     include/spolia/counted/shared_ptr.hpp
     include/spolia/counted/shared_ptr_tools.hpp
+    include/spolia/counted/tree_router.hpp
     include/spolia/counted/unit_log.hpp
     include/spolia/counted/word.hpp
     include/spolia/counted/work.hpp

@@ -95,7 +95,7 @@ void wake_counted(const void* about) noexcept {
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace counted {
 
-void collector::forget_this_thread() noexcept { core::counted_member = nullptr; }
+void forget_this_thread() noexcept { core::counted_member = nullptr; }
 
 }  // namespace counted
 }  // namespace spolia::inline SPOLIA_FLAVOUR

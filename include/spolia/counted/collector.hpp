@@ -66,12 +66,18 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace counted {
 
-class collector final : core::listener, public reaper {
+/// The calling thread ends: what it has at hand must be looked up anew. For home.hpp.
+void forget_this_thread() noexcept;
+
+template <class Router = one_word_router, class Barrier = one_word_barrier>
+class basic_collector final : core::listener, public reaper {
  public:
-  explicit collector(const collector_options& o = {}) : options_(o) { threads::listen(*this); }
-  collector(const collector&) = delete;
-  collector& operator=(const collector&) = delete;
-  ~collector() { threads::unlisten(*this); }
+  explicit basic_collector(const collector_options& o = {}) : options_(o) {
+    threads::listen(*this);
+  }
+  basic_collector(const basic_collector&) = delete;
+  basic_collector& operator=(const basic_collector&) = delete;
+  ~basic_collector() { threads::unlisten(*this); }
 
   /// The calling thread's. Throws std::bad_alloc.
   member& here() { return members_.of(threads::number()); }
@@ -179,12 +185,12 @@ class collector final : core::listener, public reaper {
 
   bool assist(member& me) noexcept {
     const unsigned hint = threads::number();
-    if (const unsigned i = scans_.claim(hint); i != one_word_router::none) {
+    if (const unsigned i = scans_.claim(hint); i != Router::none) {
       scan(i);
       if (unscanned_.arrive(i)) end_scan();
       return true;
     }
-    if (const unsigned i = sweeps_.claim(hint); i != one_word_router::none) {
+    if (const unsigned i = sweeps_.claim(hint); i != Router::none) {
       if (sweep(me, i)) {
         sweeps_.give_back(i);
       } else if (unswept_.arrive(i)) {
@@ -218,8 +224,7 @@ class collector final : core::listener, public reaper {
     if (!SPOLIA_FAULT("counted.no_heavy") && !SPOLIA_FAULT("counted.late_capture")) fence::heavy();
     // A thread that joins later makes its light fences later.
     const std::uint32_t end = threads::high_water();
-    const std::uint64_t all =
-        end >= one_word_router::inputs ? ~std::uint64_t{0} : (std::uint64_t{1} << end) - 1;
+    const std::uint64_t all = ~std::uint64_t{0} >> (64 - std::min(end, Router::inputs));
     scan_failed_.store_relaxed(false);
     unscanned_.open(all);
     scans_.open(all);
@@ -229,7 +234,7 @@ class collector final : core::listener, public reaper {
   template <class F>
   void each_of(unsigned input, F f) noexcept {
     const std::uint32_t end = threads::high_water();
-    for (std::uint32_t n = input; n < end; n += one_word_router::inputs) {
+    for (std::uint32_t n = input; n < end; n += Router::inputs) {
       if (member* const m = members_.find(n)) f(*m);
     }
   }
@@ -248,7 +253,7 @@ class collector final : core::listener, public reaper {
     std::uint64_t work = 0;
     members_.for_each([&](std::uint32_t n, const member& m) {
       names += m.names.size();
-      if (m.log.waiting() > 0) work |= std::uint64_t{1} << n % one_word_router::inputs;
+      if (m.log.waiting() > 0) work |= std::uint64_t{1} << n % Router::inputs;
       return true;
     });
     if (scan_failed_.load_relaxed() || !pinned_.start(names)) {
@@ -329,19 +334,18 @@ class collector final : core::listener, public reaper {
     busy_.store_relaxed(false);
   }
 
-  /// home.hpp's business; in the model flavour nothing is remembered.
-  static void forget_this_thread() noexcept;
-
   const collector_options options_;
   atomic<std::uint64_t> epochs_{0};
   alignas(cache_line) atomic<bool> busy_{false};  // an epoch is on
   atomic<bool> scan_failed_{false};
-  one_word_router scans_;
-  one_word_barrier unscanned_;
-  one_word_router sweeps_;
-  one_word_barrier unswept_;
+  Router scans_;
+  Barrier unscanned_;
+  Router sweeps_;
+  Barrier unswept_;
   name_table pinned_;
 };
+
+using collector = basic_collector<>;
 
 }  // namespace counted
 }  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -48,7 +48,7 @@ namespace counted {
 /// The scenario's.
 inline collector* scenario_collector = nullptr;
 
-inline void collector::forget_this_thread() noexcept {}
+inline void forget_this_thread() noexcept {}
 inline member& here() { return scenario_collector->here(); }
 inline void help(member& me) noexcept { scenario_collector->help(me); }
 inline void end_of_location(entry e, std::size_t bytes) noexcept {
