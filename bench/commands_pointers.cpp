@@ -28,7 +28,7 @@ void add_counted(CLI::App& program) {
       "counted", "shared pointers, ours and the rivals': contention, setting, allocation, reading");
   const auto chosen = std::make_shared<choice>();
   app.callback([chosen] { counted(*chosen); });
-  app.add_option("--test", chosen->test, "contention, set, allocate or read")
+  app.add_option("--test", chosen->test, "contention, set, allocate, read or route")
       ->capture_default_str();
   app.add_option("--pointers", chosen->pointers,
                  "with commas: raw, private, atomic, shared, std-plain, std, std-atomic, "
