@@ -46,7 +46,7 @@ enum class version_storage : std::uint8_t {
 };
 
 struct options {
-  version_storage versions = version_storage::one_shot;
+  version_storage versions = version_storage::one_shot_consolidated;
   /// Bytes of old versions; 0: no limit. A commit whose versions do not fit, after everything was
   /// collected that can be, is refused with outcome::limit; reads and insertions go on.
   std::uint64_t version_budget = 0;
