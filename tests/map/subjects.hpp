@@ -18,7 +18,7 @@
 #include <spolia/map.hpp>
 #include <spolia/reclaim.hpp>
 
-#include "support/some_domains.hpp"
+#include "support/all_domains.hpp"
 
 namespace spolia::test {
 
