@@ -79,19 +79,32 @@ void guards(std::uint32_t rounds, const std::string& json) {
   }
 }
 
-void announcements(const std::vector<std::uint32_t>& threads, std::uint32_t operations,
-                   const std::string& json) {
-  for (const std::uint32_t n : threads) {
+struct announcement_options {
+  std::vector<std::uint32_t> threads = {1, 2, 8, 48, 96, 192};
+  std::uint32_t operations = 40000;
+  std::string json = "-";
+};
+
+void announcements(const announcement_options& o) {
+  for (const std::uint32_t n : o.threads) {
     if (n < 1 || n > 4096) {
       throw usage_error(fmt::format("--threads has {}, but must be from 1 to 4096", n));
     }
   }
-  if (operations < 1 || operations > 100000000) {
+  if (o.operations < 1 || o.operations > 100000000) {
     throw usage_error(
-        fmt::format("--operations is {}, but must be from 1 to 100000000", operations));
+        fmt::format("--operations is {}, but must be from 1 to 100000000", o.operations));
   }
-  line_file out(json);
-  for (const nlohmann::json& r : count_announcements(threads, operations)) out.write(r);
+  line_file out(o.json);
+  for (const nlohmann::json& r : count_announcements(o.threads, o.operations)) out.write(r);
+}
+
+void describe(CLI::App& app, announcement_options& o) {
+  app.add_option("--threads", o.threads, "numbers of threads, with commas")
+      ->delimiter(',')
+      ->capture_default_str();
+  app.add_option("--operations", o.operations, "of each thread")->capture_default_str();
+  app.add_option("--json", o.json, "as JSON lines; -: standard output")->capture_default_str();
 }
 
 void snapshots(const snapshot_options& o) {
@@ -247,19 +260,10 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   guards_command->add_option("--json", guards_json, "as JSON lines; -: standard output");
 
-  std::vector<std::uint32_t> counted_threads = {1, 2, 8, 48, 96, 192};
-  std::uint32_t counted_operations = 40000;
-  std::string announcements_json = "-";
+  announcement_options counted;
   CLI::App* const announcements_command = app.add_subcommand(
       "announcements", "how many other threads' announcements an operation reads; counted");
-  announcements_command->add_option("--threads", counted_threads, "numbers of threads, with commas")
-      ->delimiter(',')
-      ->capture_default_str();
-  announcements_command->add_option("--operations", counted_operations, "of each thread")
-      ->capture_default_str();
-  announcements_command
-      ->add_option("--json", announcements_json, "as JSON lines; -: standard output")
-      ->capture_default_str();
+  describe(*announcements_command, counted);
 
   try {
     app.parse(argc, argv);
@@ -268,9 +272,7 @@ int main(int argc, char** argv) {
     if (snapshots_command->parsed()) snapshots(of_snapshots);
     if (rlu_command->parsed()) rlu(rlu_run);
     if (guards_command->parsed()) guards(rounds, guards_json);
-    if (announcements_command->parsed()) {
-      announcements(counted_threads, counted_operations, announcements_json);
-    }
+    if (announcements_command->parsed()) announcements(counted);
   } catch (const CLI::ParseError& e) {
     return app.exit(e) == 0 ? 0 : 2;
   } catch (const usage_error& e) {

@@ -46,10 +46,12 @@ class our_map {
       r.versions_needed = all.current + all.needed;
       r.bytes_needed = all.current_bytes + all.needed_bytes;
     } else {
-      // A tree: the two links of each router. What is left when all was let go of is needed.
+      // A tree: the two links of each router. What is left when all was let go of is needed, but
+      // with a collector that lets go of nothing beside a snapshot one cannot tell.
       r.versions_live = 2 * map_.size_approx();
       map_.collect();
       nodes_.drain();
+      if (!Map::collector_type::info.collects_between) return;
       r.versions_needed = r.versions_live + held();
       r.bytes_needed = bytes();
     }
@@ -161,7 +163,7 @@ nlohmann::json record_of(const snapshot_options& o, const contender& c, std::uin
                          const snapshot_result& r) {
   const bool ours = std::string_view(c.structure) != "std_map";
   const auto told = [&](std::uint64_t n) {
-    return ours ? nlohmann::json(n) : nlohmann::json(nullptr);
+    return ours && n != 0 ? nlohmann::json(n) : nlohmann::json(nullptr);
   };
   nlohmann::json over_time = nlohmann::json::array();
   const std::size_t every = r.bytes_over_time.size() / 400 + 1;
