@@ -120,6 +120,7 @@ nlohmann::json record_of(const set_options& o, std::uint32_t trial, const trial_
   made.update(circumstances());
   if (!o.trace.empty()) made["trace_offset_ms"] = 0;  // the trace begins with the measured part
   made.update(counts_of(o, r));
+  made.update(circumstances());
   return made;
 }
 

@@ -20,6 +20,41 @@ set(SPOLIA_HEADERS
     include/spolia/base/threads.hpp
     include/spolia/base/ticks.hpp
     include/spolia/base/trace.hpp
+    include/spolia/counted/atomic_ptr.hpp
+    include/spolia/counted/blocks.hpp
+    include/spolia/counted/collector.hpp
+    include/spolia/counted/control.hpp
+    include/spolia/counted/conversions.hpp
+    include/spolia/counted/home.hpp
+    include/spolia/counted/make_shared.hpp
+    include/spolia/counted/member.hpp
+    include/spolia/counted/names.hpp
+    include/spolia/counted/one_word_router.hpp
+    include/spolia/counted/pins.hpp
+    include/spolia/counted/private_ptr.hpp
+    include/spolia/counted/reaper.hpp
+    include/spolia/counted/shared_ptr.hpp
+    include/spolia/counted/shared_ptr_tools.hpp
+    include/spolia/counted/tree_router.hpp
+    include/spolia/counted/unit_log.hpp
+    include/spolia/counted/word.hpp
+    include/spolia/counted/work.hpp
+    include/spolia/db.hpp
+    include/spolia/db/commit.hpp
+    include/spolia/db/database.hpp
+    include/spolia/db/delta.hpp
+    include/spolia/db/delta_consolidated.hpp
+    include/spolia/db/delta_none.hpp
+    include/spolia/db/delta_one_shot.hpp
+    include/spolia/db/delta_partition.hpp
+    include/spolia/db/delta_steam.hpp
+    include/spolia/db/hash_index.hpp
+    include/spolia/db/index.hpp
+    include/spolia/db/result.hpp
+    include/spolia/db/row.hpp
+    include/spolia/db/schema.hpp
+    include/spolia/db/table.hpp
+    include/spolia/db/transaction.hpp
     include/spolia/hazard_pointer.hpp
     include/spolia/map.hpp
     include/spolia/map/abtree.hpp
@@ -62,6 +97,7 @@ set(SPOLIA_HEADERS
     include/spolia/map/size_counter.hpp
     include/spolia/map/snapshot_hash.hpp
     include/spolia/map/snapshot_tree.hpp
+    include/spolia/memory.hpp
     include/spolia/rcu.hpp
     include/spolia/reclaim.hpp
     include/spolia/reclaim/allocator_resource.hpp

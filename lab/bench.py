@@ -125,6 +125,10 @@ class Bench:
         """Counts announcements read, into `target`; empty, or why there is no such file."""
         return self._whole_file(["announcements", *more], target, timeout)
 
+    def records(self, command: list[str], target: Path, timeout: float) -> str:
+        """Runs another sub-command into `target`; empty, or why there is no such file."""
+        return self._whole_file(command, target, timeout)
+
     def snapshots(self, target: Path, timeout: float, *more: str) -> str:
         """Measures maps with snapshots, into `target`; empty, or why there is no such file."""
         return self._whole_file(["snapshots", *more], target, timeout)

@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from lab import allocators, look, stats, sweep, words
+from lab import allocators, layers, look, stats, sweep, words
 from lab.bench import Bench
 from lab.errors import LabError
 from lab.matrix import Cell, Plan
@@ -22,6 +22,8 @@ from lab.report import write_report
 # What is kept back for reading the results and writing the page.
 REPORT_SECONDS = 30
 ANNOUNCEMENT_SECONDS = 40
+# A shorter demo shows the schemes only.
+LAYERS_FROM_SECONDS = 120
 LINES = [
     ("none", "batch"), ("token", "amortized"), ("token", "batch"), ("token_naive", "batch"),
     ("debra", "amortized"), ("debra", "batch"), ("neutralization_plus", "batch"),
@@ -150,6 +152,10 @@ def _side_measurements(bench: Bench, out: Path, budget: float, console: Console)
         missed[ANNOUNCEMENTS] = bench.announcements(target, ANNOUNCEMENT_SECONDS, *few)
         shorter = (*snapshots.ARGUMENTS, "--updates", "400000")
         missed[SNAPSHOTS] = bench.snapshots(out / SNAPSHOTS, ANNOUNCEMENT_SECONDS, *shorter)
+    if budget >= LAYERS_FROM_SECONDS:
+        console.print("shared pointers, read-log-update and transactions ...")
+        missed |= dict.fromkeys((name for name, _ in layers.files()), "")
+        missed |= layers.measure(bench, out)
     for name, why in missed.items():
         if why:
             console.print(f"[yellow]failed:[/] {Path(name).stem}: {why}", highlight=False)
@@ -176,7 +182,7 @@ def _run_stages(bench, plan, out: Path, end: float, console) -> tuple[list[str],
 
 def _clear(out: Path) -> None:
     """Removes the results of an earlier demo: another build or a half-done run would mix in."""
-    for name in (GUARDS, ANNOUNCEMENTS, SNAPSHOTS):
+    for name in (GUARDS, ANNOUNCEMENTS, SNAPSHOTS, *(name for name, _ in layers.files())):
         (out / name).unlink(missing_ok=True)
     for stage in stages("glibc", ["glibc", "jemalloc"]):
         for name in (f"{stage.name}.jsonl", f"{stage.name}.failures.jsonl"):

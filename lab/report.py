@@ -14,7 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
-from lab import charts, claims, legends, look, stats, timeline, words
+from lab import charts, claims, layers, legends, look, stats, timeline, words
 from lab.errors import LabError
 from lab.paper.found import Found
 from lab.paper.render import pages as paper_pages
@@ -47,7 +47,7 @@ class Figures:
 
 
 # Records that are not trials.
-KINDS = ("schemes", "guards", "announcements", "snapshots")
+KINDS = ("schemes", "guards", "announcements", "snapshots", *layers.kinds())
 
 
 def write_report(
@@ -121,6 +121,7 @@ def overview(trials, configs, extras, figures: Figures, wanted: bool) -> dict:
         "timelines": lambda: timelines(trials, figures),
         "releases": lambda: releases(configs, figures),
         "allocators": lambda: allocators(configs, figures),
+        "layers": lambda: layers.sections(extras, figures),
     }
     return {name: make() if wanted else [] for name, make in sections.items()}
 

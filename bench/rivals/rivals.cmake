@@ -3,7 +3,8 @@
 # `spolia-bench list` says which were not. Adds to spolia-bench.
 
 set(here "${CMAKE_CURRENT_LIST_DIR}")
-target_sources(spolia-bench PRIVATE "${here}/rivals.cpp" "${here}/std_map.cpp")
+target_sources(spolia-bench PRIVATE "${here}/counted_std.cpp" "${here}/rivals.cpp"
+               "${here}/std_map.cpp")
 set(standard_library "with ${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}")
 
 find_package(PkgConfig QUIET)
@@ -45,6 +46,14 @@ if(TBB_FOUND)
   set(onetbb "${TBB_VERSION}")
   target_sources(spolia-bench PRIVATE "${here}/tbb.cpp")
   target_link_libraries(spolia-bench PRIVATE TBB::tbb)
+endif()
+
+find_path(SPOLIA_BOOST_INCLUDE boost/smart_ptr/atomic_shared_ptr.hpp)
+if(SPOLIA_BOOST_INCLUDE)
+  target_sources(spolia-bench PRIVATE "${here}/counted_boost.cpp")
+  target_include_directories(spolia-bench SYSTEM PRIVATE "${SPOLIA_BOOST_INCLUDE}")
+else()
+  message(STATUS "spolia-bench: no Boost, so no boost-atomic to compare with")
 endif()
 
 foreach(library IN ITEMS liburcu libcds onetbb)

@@ -20,6 +20,7 @@ TREES = STRUCTURES[:3]
 RIVALS = [("std_map", "mutex", "own"), ("std_map", "sharded_mutex", "own")]
 REGION = ["none", "token", "token_naive", "token_pass_first", "token_periodic", "debra"]
 SCHEMES = [*REGION, "hazard_pointers", "neutralization", "neutralization_plus"]
+LAYERS = ("counted", "rlu", "ycsb")
 RELEASES = ["batch", "amortized", "pooled"]
 MACHINE = {
     "cpu": "AMD EPYC 9B14",
@@ -287,6 +288,28 @@ def snapshots(options) -> int:
     return 0
 
 
+def layer_records(options) -> list[dict]:
+    """Of the sub-commands that the demo runs for the layers above the schemes."""
+    grows = [[t * 50, 1000 * t] for t in range(20)]
+    return {
+        "counted": [
+            {"test": options.test, "pointer": name, "mops": mops}
+            for name, mops in (("private", 90.0), ("std-atomic", 2.0))
+        ],
+        "rlu": [{"structure": options.structure, "sync": options.sync, "mops": 3.0}],
+        "ycsb": [
+            {"versions": name, "tx_per_s": speed, "version_bytes_over_time": grows}
+            for name, speed in (("one-shot", 2e5), ("steam", 1e5))
+        ],
+    }[options.command]  # fmt: skip
+
+
+def layer(options) -> int:
+    made = layer_records(options)
+    write(options.json, [{"kind": options.command, "threads": 2, **record} for record in made])
+    return 0
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="spolia-bench")
     commands = parser.add_subparsers(dest="command", required=True)
@@ -310,12 +333,23 @@ def main() -> int:
     run.add_argument("--count", action="store_true")
     run.add_argument("--json", default="-")
     run.add_argument("--trace")
-    options = parser.parse_args()
+    for name in LAYERS:
+        command = commands.add_parser(name)
+        for option in ("--json", "--structure", "--sync", "--test"):
+            command.add_argument(option, default="-")
+    options, unknown = parser.parse_known_args()
+    if unknown and options.command not in LAYERS:
+        parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     if options.command == "list":
         write(options.json, [offered()])
         return 0
-    known = {"guards": guards, "announcements": announcements, "snapshots": snapshots, "sets": sets}
-    return known[options.command](options)
+    own = {
+        "guards": guards,
+        "announcements": announcements,
+        "snapshots": snapshots,
+        "sets": sets,
+    }
+    return own.get(options.command, layer)(options)
 
 
 if __name__ == "__main__":

@@ -29,6 +29,8 @@ refused("there are .*debra.*token" sets --scheme magic ${json})
 refused("there are amortized, batch, pooled" sets --release never ${json})
 refused("cannot protect --structure avl; these can: debra" sets --structure avl
         --scheme hazard_pointers ${json})
+refused("there are none, one-shot, one-shot-consolidated, steam" ycsb --versions one_shot ${json})
+refused("from 0 to 0.999" ycsb --theta 1 ${json})
 refused("from 1 to 4096" sets --threads 0 ${json})
 refused("from 1 to 4096" sets --threads 1000000 ${json})
 refused("from 0 to 100" sets --update 101 ${json})

@@ -227,6 +227,34 @@ TYPED_TEST(snapshots_of_a_tree, end_with_the_tree_in_any_state) {
   book.expect_empty();
 }
 
+TYPED_TEST(snapshots_of_a_tree, are_accounted_for) {
+  typename TestFixture::numbers m;
+  for (number key = 0; key < 32; ++key) m.insert(key, key);
+  snapshot(m.time()).withdraw();
+  m.collect();
+  // Leaves, routers, and a link to each.
+  EXPECT_EQ(m.account().current, 2U * (32 + 31));
+  EXPECT_EQ(m.account().needed, 0U);
+  {
+    const snapshot then(m.time(), "then");
+    for (number key = 0; key < 32; key += 2) m.erase(key);
+    const auto all = m.account();
+    ASSERT_EQ(all.snapshots.size(), 1U);
+    EXPECT_STREQ(all.snapshots[0].label, "then");
+    // At least the leaves and their links; steam counts no versions of nodes that were removed.
+    EXPECT_GE(all.needed, 16U);
+    EXPECT_EQ(all.snapshots[0].versions, all.needed);
+    EXPECT_EQ(all.snapshots[0].bytes_alone, all.needed_bytes);
+    EXPECT_GE(all.needed_bytes, 16U * 2 * sizeof(number));
+    EXPECT_EQ(all.current, 2U * (16 + 15));
+  }
+  snapshot(m.time()).withdraw();
+  m.insert_or_assign(1, 1);
+  m.collect();
+  EXPECT_EQ(m.account().snapshots.size(), 0U);
+  EXPECT_EQ(m.account().needed, 0U);
+}
+
 TEST(snapshot_tree, one_snapshot_is_one_instant_of_several) {
   timeline time;
   domain<> home;

@@ -207,6 +207,22 @@ TYPED_TEST(rlu_maps, histories_are_linearizable) {
   }
 }
 
+/// Maps come and go in a domain in which others work, and collect everybody's logs.
+TYPED_TEST(rlu_maps, end_beside_others) {
+  run_stress({.threads = 3, .share = 0.3}, [&](stress_thread& self) {
+    while (self.running()) {
+      in_home<TypeParam, std::string> own(this->home);
+      for (int i = 0; i < 20; ++i) {
+        const int key = static_cast<int>(self.random().below(30));
+        own.map.insert_or_assign(key, std::to_string(i));
+        own.map.erase(key / 2);
+        this->map.insert_or_assign(key, "shared");
+      }
+      if (self.random().chance(1, 4)) this->home.collect();
+    }
+  });
+}
+
 TEST(rlu_bst_shape, is_torn_down_however_deep) {
   rlu_bst<int, int> m;
   for (int i = 3000; i > 0; --i) m.insert(i, i);

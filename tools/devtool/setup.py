@@ -28,6 +28,7 @@ NEEDS = {
         "libbenchmark-dev",
         "liburcu-dev",
         "libcds-dev",
+        "libboost-dev",
         "libtbb-dev",
         "pkg-config|pkgconf",
         "libjemalloc2",

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // snapshot_tree.hpp: an ordered map of which one can take snapshots, and keep them.
 //
-//     spolia::timeline time;
-//     spolia::snapshot_tree<std::string, int> stock(time);
-//     spolia::snapshot_tree<int, order> orders(time);
+//     spolia::snapshot_tree<std::string, int> stock;           // no set-up
+//     spolia::snapshot_tree<int, order> orders;
 //     stock.insert("nails", 100);
-//     const spolia::snapshot then(time);                       // one instant of both
+//     const spolia::snapshot then;                             // one instant of both
 //     stock.insert_or_assign("nails", 99);
 //     stock.find(then, "nails");                               // a pointer to 100
 //     for (auto [name, count] : stock.all(then)) ...           // takes as long as one likes
@@ -57,6 +56,7 @@
 #include <spolia/map/detail/face.hpp>
 #include <spolia/map/detail/tree_pairs.hpp>
 #include <spolia/version/concepts.hpp>
+#include <spolia/version/holdings.hpp>
 #include <spolia/version/sl_rt.hpp>
 #include <spolia/version/snapshot.hpp>
 
@@ -130,6 +130,7 @@ class snapshot_tree_core {
     return pairs(tree_, std::move(held), limits...);
   }
 
+  holdings account() { return tree_.account(); }
   chromatic_findings audit() const { return tree_.audit(); }
 
  private:
@@ -170,8 +171,14 @@ class snapshot_tree
   using timeline_type = typename Collector::timeline_type;
   using options = typename Collector::options;
 
-  /// An empty map on a timeline, which must outlive it, with a domain of its own. Throws
-  /// std::bad_alloc, and std::invalid_argument if an option makes no sense.
+  /// An empty map on the process's timeline, with a domain of its own: a snapshot without a
+  /// timeline is an instant of it. Throws std::bad_alloc, as all of these, and
+  /// std::invalid_argument if an option makes no sense.
+  explicit snapshot_tree(const options& o = {}, Compare less = Compare())
+    requires std::same_as<timeline_type, timeline>
+      : snapshot_tree(default_timeline(), o, std::move(less)) {}
+
+  /// On another timeline, which must outlive the map.
   explicit snapshot_tree(timeline_type& time, const options& o = {}, Compare less = Compare())
       : face(std::in_place, time, o, std::move(less)) {}
 
@@ -219,6 +226,9 @@ class snapshot_tree
 
   /// Lets go of what no snapshot needs and updates have not come to yet: for idle times.
   void collect() { this->core().versions().collect(); }
+  /// Which versions and nodes there are, and which snapshots hold them: see holdings.hpp. Takes as
+  /// long as there are of them, and collects. May throw std::bad_alloc.
+  [[nodiscard]] holdings account() { return this->core().account(); }
   /// Versions and nodes that left the map, and of these handed to the domain.
   collector_stats stats() const noexcept { return this->core().versions().stats(); }
 

@@ -83,6 +83,8 @@ class collector {
       s.waiting = s.records;
       s.counted = true;
     }
+    newest_too_ = s.held_by != now_.oldest() || ++s.looks % newest_each == 0;
+    s.held_by = now_.oldest();
     sparse_ = s.waiting * sparse_factor <= s.records && !log_.is_shelter(s);
     s.for_each(0, [&](record& r) {
       if (r.state.load_relaxed() == record_state::done || !examine(s, r)) return;
@@ -99,7 +101,7 @@ class collector {
     const bool unlinked = r.state.load_acquire() == record_state::unlinked;
     const std::uint64_t ended = r.ended.load_acquire();
     const std::uint64_t since = r.since.load_relaxed();
-    if (ended == unended) return examine_newest(s, r, since);
+    if (ended == unended) return newest_too_ && examine_newest(s, r, since);
     if (!over(since, ended)) return false;
     return unlinked || SPOLIA_FAULT("rlu.not_unlinked") || unlink(r);
   }
@@ -219,13 +221,19 @@ class collector {
   static constexpr std::uint32_t sparse_factor = 4;
 #endif
 
+  /// While the same section sleeps, what it keeps from being written back is tried again once in so
+  /// many passes only.
+  static constexpr std::uint32_t newest_each = 2;
+
   Log& log_;
   const std::uint32_t segment_bytes_;
   const std::size_t cap_;
   grace_period now_;
   std::uint64_t written_back_ = 0;
   bool detached_ = false;  // in this pass
-  bool sparse_ = false;    // the segment that is looked through
+  // Of the segment that is looked through:
+  bool sparse_ = false;
+  bool newest_too_ = true;
 };
 
 }  // namespace rlu::detail

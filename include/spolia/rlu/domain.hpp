@@ -161,8 +161,8 @@ class basic_domain final : private threads::listener {
   template <class T>
   T& alone(ptr<T> p) noexcept {
     detail::whole<T>* const o = detail::access::master(p);
-    detail::record* const newest = o->newest.load_relaxed();
-    return newest == nullptr ? o->body : detail::whole<T>::body_of(*newest);
+    detail::bring_home(*o);
+    return o->body;
   }
 
   /// Collects every log once: two calls with a moment between them free all that no section needs,
@@ -231,7 +231,7 @@ class basic_domain final : private threads::listener {
       } else {
         of.abandon();
       }
-      if (of.writes || of.walked >= home.options_.collect_after_walks) home.tend(of);
+      if (of.writes || of.walked >= of.next_walks) home.tend(of);
     }
 
    public:
@@ -273,6 +273,7 @@ class basic_domain final : private threads::listener {
     mine.segment_bytes = options_.segment_bytes;
     mine.cap = options_.log_cap;
     mine.next_pass = options_.collect_after;
+    mine.next_walks = options_.collect_after_walks;
     threads::watch_this_thread(*this);
     mine.used.store_relaxed(true);
   }
@@ -280,7 +281,7 @@ class basic_domain final : private threads::listener {
   /// After a section: its log's turn, if much has been written, or many reads had to walk; and a
   /// neighbour's, whose owner may be asleep or gone.
   void tend(session& mine) noexcept {
-    const bool many_walks = mine.walked >= options_.collect_after_walks;
+    const bool many_walks = mine.walked >= mine.next_walks;
     if (mine.written.filled() < mine.next_pass && !many_walks) [[likely]]
       return;
     mine.walked = 0;
@@ -292,6 +293,9 @@ class basic_domain final : private threads::listener {
         other->written.filled() >= (many_walks ? 1 : 2 * options_.collect_after)) {
       collect(*other, mine);
     }
+    // A log that stays long, because a section sleeps, takes long to look through: less often.
+    mine.next_walks = std::max(options_.collect_after_walks,
+                               held < 8 * options_.collect_after ? 0 : held * walks_a_segment);
     if (blocks_.garbage() >= most_retired) blocks_.drain();
   }
 
@@ -318,6 +322,10 @@ class basic_domain final : private threads::listener {
     s->used.store_relaxed(false);
   }
   void thread_lost(std::uint32_t n) noexcept override {
+    sessions_.for_each([](std::uint32_t, session& other) {
+      other.written.evict();
+      return true;
+    });
     session* const s = sessions_.find(n);
     if (s == nullptr) return;
     s->written.forget();
@@ -326,6 +334,7 @@ class basic_domain final : private threads::listener {
     s->used.store_relaxed(false);
   }
 
+  static constexpr std::uint32_t walks_a_segment = 512;
 #if defined(SPOLIA_MODEL)
   static constexpr std::uint64_t most_retired = 1;  // so that small scenarios come to it
 #else

@@ -40,6 +40,11 @@ class grace_period {
     return first == times_.end() || *first >= ended;
   }
 
+  /// The oldest section's time, or what all are not below.
+  [[nodiscard]] std::uint64_t oldest() const noexcept {
+    return times_.empty() ? known_ : std::min(times_.front(), known_);
+  }
+
   [[nodiscard]] std::uint64_t known() const noexcept { return known_; }
 
  private:

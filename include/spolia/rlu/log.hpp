@@ -69,6 +69,8 @@ struct alignas(record) segment : Header {
   const std::uint32_t capacity;
   std::uint32_t used = 0;
   std::uint32_t records = 0;
+  std::uint64_t held_by = 0;  // the oldest section at the last full look
+  std::uint32_t looks = 0;
   std::uint32_t waiting = 0;  // records that are not done; the collector's
   bool counted = false;       // `waiting` is set
   bool detached = false;      // has copies that were written back in this pass
@@ -229,7 +231,13 @@ class log {
       f(*s);
     }
   }
-  /// After a fork: the lists may be half-written.
+  /// After a fork: what a lost thread was collecting may be half-written, and is left alone.
+  void evict() noexcept {
+    if (!busy_.load_relaxed()) return;
+    held_ = shelter_ = nullptr;
+    busy_.store_relaxed(false);
+  }
+  /// After a fork, of a lost thread's log.
   void forget() noexcept {
     open_ = first_ = chain_ = held_ = shelter_ = nullptr;
     mark_ = 0;

@@ -35,6 +35,7 @@
 #include <utility>
 
 #include <spolia/base/atomic.hpp>
+#include <spolia/base/backoff.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/base/memory.hpp>
 
@@ -131,6 +132,27 @@ struct alignas(16) record {
   plain<record_kind> kind;    // a lock can become a tombstone until its section ends
   atomic<record_state> state{record_state::linked};
 };
+
+/// Brings the newest version of an object home that no section can reach: then the master is all
+/// there is of it, although collectors may still be about to look at its copies.
+inline void bring_home(object& o) noexcept {
+  for (backoff busy; !o.try_collect();) busy.pause();
+  record* r = o.newest.load_relaxed();
+  if (r != nullptr) {
+    o.kind->write_back(o, *r);
+    o.since.write(r->since.load_relaxed());
+    o.newest.store_relaxed(nullptr);
+  }
+  while (r != nullptr) {
+    record* const older = r->older.load_relaxed();
+    if (r->ended.load_relaxed() == unended) r->ended.store_relaxed(r->since.load_relaxed());
+    // → the acquire in the collector's examine, which comes before it looks at `ended`. It may take
+    // the copy away at once.
+    r->state.store_release(record_state::unlinked);
+    r = older;
+  }
+  o.end_collect();
+}
 
 template <class T>
 struct fixed_part {

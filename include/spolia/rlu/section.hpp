@@ -7,6 +7,7 @@
 #include <new>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include <spolia/base/config.hpp>
 #include <spolia/base/counters.hpp>
@@ -31,7 +32,8 @@ class basic_reader {
   basic_reader(const basic_reader&) = delete;
   basic_reader& operator=(const basic_reader&) = delete;
 
-  /// The version of the object that this section sees; empty for null. Never waits, never fails.
+  /// The version of the object that this section sees; empty for null. Never waits, and never fails
+  /// but for std::bad_alloc in a serializable section.
   template <class T>
   view<T> read(ptr<T> p) {
     detail::whole<T>* const o = detail::access::master(p);
@@ -125,6 +127,12 @@ class basic_writer : public basic_reader<Clock, Blocks> {
     if (r != nullptr && r->kind.read() == detail_kind::copy) {
       return hand_out(*o, detail::whole<T>::body_of(*r));
     }
+    if (r != nullptr && r->kind.read() == detail_kind::tombstone) {
+      misuse::report("rlu: an object was locked that the same section has freed",
+                     threads::number());
+      here_.doom(outcome::cancelled);
+      return {};
+    }
     r = r == nullptr ? here_.lock(*o, detail_kind::copy, sizeof(T))
                      : here_.exchange_lock(*r, detail_kind::copy, sizeof(T));
     if (r == nullptr) return {};
@@ -217,7 +225,7 @@ class basic_writer : public basic_reader<Clock, Blocks> {
 
   /// The read set of a serializable section: locked, so that what is committed later comes later.
   void lock_what_was_read() {
-    if (!here_.serializable || SPOLIA_FAULT("rlu.not_validated")) return;
+    if (!here_.serializable || !here_.written.wrote() || SPOLIA_FAULT("rlu.not_validated")) return;
     for (detail::object* const o : here_.read) {
       if (here_.doomed() || !keep_as_it_is(*o)) return;
     }

@@ -80,10 +80,11 @@ template <class Header>
 struct alignas(cache_line) session {
   // Others read the word; the rest is the owner's.
   commit_word word{0};
-  std::uint64_t sets = 0;       // begun to commit
-  std::uint32_t next_pass = 0;  // how many filled segments bring it on
-  std::uint32_t neighbour = 0;  // whose log is looked at next
-  std::uint32_t walked = 0;     // reads that met copies, since this thread has collected
+  std::uint64_t sets = 0;        // begun to commit
+  std::uint32_t next_pass = 0;   // how many filled segments bring it on
+  std::uint32_t neighbour = 0;   // whose log is looked at next
+  std::uint32_t walked = 0;      // reads that met copies, since this thread has collected
+  std::uint32_t next_walks = 0;  // how many of them bring a pass on
 
   census::ticket ticket;
   std::uint64_t time = 0;         // of the section
@@ -172,10 +173,8 @@ struct alignas(cache_line) session {
       written.end();
       commits.add(1);
     }
-    for (const fresh_object& f : fresh) {
-      if (f.dropped) f.made->let_go();
-    }
     for (const count_on_commit& c : counts) c.to->add(c.n);
+    std::erase_if(fresh, [](const fresh_object& f) { return !f.dropped; });
     leave();
   }
 
@@ -184,17 +183,20 @@ struct alignas(cache_line) session {
     if (writes) {
       written.for_each_written([](record& r) { unlock(r); });
       written.roll_back();
-      for (const fresh_object& f : fresh) f.made->let_go();
     }
     leave();
   }
 
+  /// New objects that nobody is to have end last: their destructors may begin sections.
   void leave() noexcept {
-    fresh.clear();
     read.clear();
     counts.clear();
     ++turn;
     ticket.withdraw();
+    if (fresh.empty()) return;
+    std::vector<fresh_object> gone;
+    gone.swap(fresh);
+    for (const fresh_object& f : gone) f.made->let_go();
   }
 
  private:

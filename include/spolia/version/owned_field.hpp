@@ -9,6 +9,7 @@
 //         only after newest() has seen to its stamp.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <utility>
 
@@ -67,6 +68,13 @@ class owned_field {
     return found == nullptr ? nullptr : &static_cast<version*>(found)->value;
   }
 
+  /// Calls f(version) from the newest to the oldest that is linked. Not with collectors that leave
+  /// pointers to freed versions behind (epoch.hpp): there the newest only.
+  template <class F>
+  void each(F&& f) const noexcept {
+    Collector::each_left(list_, std::forward<F>(f));
+  }
+
   /// A version for append(); to be destroyed by destroy_in() if it was not appended.
   template <class... Arguments>
   version* make(Collector& c, owner_type& of, Arguments&&... arguments) {
@@ -121,6 +129,7 @@ class owned_field {
     using version::version;
     void retire_by(guard& g) noexcept override { g.retire(this); }
     void destroy_in(domain_type& nodes) noexcept override { nodes.destroy(this); }
+    [[nodiscard]] std::size_t bytes() const noexcept override { return sizeof(block); }
   };
 
   embedded first_;

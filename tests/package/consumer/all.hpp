@@ -3,8 +3,10 @@
 
 #include <cstdint>
 
+#include <spolia/db.hpp>
 #include <spolia/hazard_pointer.hpp>
 #include <spolia/map.hpp>
+#include <spolia/memory.hpp>
 #include <spolia/rcu.hpp>
 #include <spolia/reclaim.hpp>
 #include <spolia/rlu.hpp>

@@ -6,7 +6,7 @@
 // pointer to it, so that a change of weight alone replaces no node.
 #pragma once
 
-#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <utility>
 
@@ -50,6 +50,7 @@ struct chromatic_nodes {
     void destroy_in(domain_type& nodes) noexcept override {
       nodes.destroy(static_cast<Self*>(this));
     }
+    [[nodiscard]] std::size_t bytes() const noexcept override { return sizeof(Self); }
   };
   struct empty_leaf final : leaf_base<empty_leaf> {
     explicit empty_leaf(std::uint64_t born) noexcept : leaf_base<empty_leaf>(kind::empty, born) {}
@@ -57,7 +58,7 @@ struct chromatic_nodes {
   struct leaf final : leaf_base<leaf> {
     template <class V>
     leaf(std::uint64_t born, const Key& k, V&& v)
-        : leaf_base<leaf>(kind::pair, born), key(k), value(std::forward<V>(v)) {}
+        : leaf_base<leaf>(kind::pair, born), key(k), value(Value(std::forward<V>(v))) {}
     const Key key;
     const Value value;
   };
@@ -92,6 +93,7 @@ struct chromatic_nodes {
       right_.destroy_in(nodes);
       nodes.destroy(this);
     }
+    [[nodiscard]] std::size_t bytes() const noexcept override { return sizeof(internal); }
     [[nodiscard]] std::uint64_t ended_left() const noexcept override {
       return left_.ended_left() + right_.ended_left();
     }

@@ -17,6 +17,8 @@
 #include <spolia/map/detail/fresh.hpp>
 #include <spolia/map/size_counter.hpp>
 #include <spolia/version/concepts.hpp>
+#include <spolia/version/holdings.hpp>
+#include <spolia/version/snapshot.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail {
@@ -144,6 +146,26 @@ class chromatic_tree {
     for (unsigned i = 0; i < found.count / 2; ++i) {
       std::swap(found.at[i], found.at[found.count - 1 - i]);
     }
+  }
+
+  /// What there is, and which snapshots hold it; see holdings.hpp. Nodes count like versions, since
+  /// they come and go like these. Throws std::bad_alloc. Outside of sessions.
+  holdings account() {
+    holdings all;
+    const std::uint64_t held = collector_.stats().held();
+    holdings_sum sum(collector_.time().living());
+    collector_.audit([&](const auto& v) {
+      // relaxed: it has ended, so its stamp was set before.
+      sum.add(v.since.load_relaxed(), v.until.read(), v.bytes());
+    });
+    const snapshot now(collector_.time(), "account");
+    weigh(entry_, 0, now.timestamp(), all, sum);
+    sum.finish(all);
+    all.obsolete = held > all.needed ? held - all.needed : 0;
+    const auto waiting = collector_.nodes().stats();
+    all.waiting = waiting.garbage();
+    all.waiting_bytes = waiting.garbage_bytes();
+    return all;
   }
 
   /// Nobody may use the tree meanwhile.
@@ -316,6 +338,35 @@ class chromatic_tree {
     if (found.count == chunk_size) return;
     if (within.lo == nullptr || less_(*within.lo, i->key)) {
       descend(at(*i, 0, then), then, within, found);
+    }
+  }
+
+  /// Counts a link and all that hangs on it at a snapshot's time. A session for each link: what the
+  /// snapshot sees stays in between.
+  void weigh(const internal& i, unsigned side, std::uint64_t then, holdings& all,
+             holdings_sum& sum) const {
+    const node* n = nullptr;
+    {
+      const session here = collector_.enter();
+      const auto& links = i.child(side);
+      const auto* newer = links.newest(collector_.time());
+      n = links.at(collector_.time(), then)->to;
+      all.current_bytes += newer->bytes();
+      if constexpr (!Collector::info.reaches_idle_lists) {
+        links.each([&](const auto& v) {
+          // relaxed: all but the head have ended, and the head was settled, or is not counted.
+          if (&v != newer && v.since.load_relaxed() < newer->since.load_relaxed()) {
+            sum.add(v.since.load_relaxed(), newer->since.load_relaxed(), v.bytes());
+            newer = static_cast<const typename internal::version*>(&v);
+          }
+        });
+      }
+    }
+    all.current += 2;
+    all.current_bytes += n->bytes();
+    if (n->is_leaf()) return;
+    for (unsigned s = 0; s < 2; ++s) {
+      weigh(*static_cast<const internal*>(n), s, then, all, sum);
     }
   }
 

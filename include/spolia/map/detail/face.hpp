@@ -38,11 +38,6 @@ class map_face {
   explicit map_face(domain_type& shared, key_compare less = key_compare())
       : core_(shared, std::move(less)) {}
 
-  /// For cores that have more to be told.
-  template <class... Arguments>
-  explicit map_face(std::in_place_t, Arguments&&... arguments)
-      : core_(std::forward<Arguments>(arguments)...) {}
-
   map_face(const map_face&) = delete;
   map_face& operator=(const map_face&) = delete;
 
@@ -107,6 +102,11 @@ class map_face {
   bool empty_approx() const noexcept { return size_approx() == 0; }
 
  protected:
+  /// For cores that have more to be told.
+  template <class... Arguments>
+  explicit map_face(std::in_place_t, Arguments&&... arguments)
+      : core_(std::forward<Arguments>(arguments)...) {}
+
   ~map_face() = default;
 
   Core& core() noexcept { return core_; }

@@ -48,12 +48,14 @@ class tree_pairs : public std::ranges::view_interface<tree_pairs<Core, Key, Valu
 
     reference operator*() const noexcept { return {at()->key, at()->value}; }
     iterator& operator++() {
-      if (++place_ == some_.count) {
-        limits rest = of_->all();
-        rest.lo = &some_.at[place_ - 1]->key;
-        rest.open = true;
-        fill(rest);
+      if (place_ + 1 != some_.count) {
+        ++place_;
+        return *this;
       }
+      limits rest = of_->all();
+      rest.lo = &at()->key;
+      rest.open = true;
+      fill(rest);
       return *this;
     }
     iterator& operator--() {

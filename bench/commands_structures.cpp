@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// commands_structures.cpp: the sub-commands that work on sets and maps.
+#include <spolia/base/trace.hpp>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <CLI/CLI.hpp>
+
+#include <memory>
+#include <string>
+
+#include "commands.hpp"
+#include "options.hpp"
+#include "record.hpp"
+#include "registry.hpp"
+#include "rlu.hpp"
+#include "snapshots.hpp"
+
+namespace bench {
+namespace {
+
+void sets(set_options o) {
+  const runner run = settle(o);
+  check(o);
+  line_file out(o.json);
+  std::unique_ptr<line_file> trace_out;
+  if (!o.trace.empty()) trace_out = std::make_unique<line_file>(o.trace);
+  for (std::uint32_t trial = 0; trial < o.trials; ++trial) {
+    const trial_result r = run(o, trial);
+    if (trace_out && !spolia::trace::write(trace_out->handle())) {
+      throw usage_error("cannot write to " + o.trace);
+    }
+    out.write(record_of(o, trial, r));
+  }
+}
+
+void snapshots(const snapshot_options& o) {
+  check(o);
+  line_file out(o.json);
+  measure_snapshots(o, [&](const nlohmann::json& record) { out.write(record); });
+}
+
+void rlu(const rlu_options& o) {
+  line_file out(o.json);
+  for (std::uint32_t trial = 0; trial < o.trials; ++trial) out.write(run_rlu(o, trial));
+}
+
+void describe(CLI::App& app, set_options& o) {
+  const char* const names = "see `spolia-bench list`";
+  app.add_option("--structure", o.structure,
+                 std::string("ours, or a rival's such as std_map; ") + names)
+      ->capture_default_str();
+  app.add_option("--scheme", o.scheme, std::string("when blocks are safe; ") + names)
+      ->default_str("token, or a rival's first");
+  app.add_option("--release", o.release, "how they are freed: batch, amortized or pooled")
+      ->default_str("amortized; a rival's own way has the name own");
+  app.add_option("--threads", o.threads, "threads that work")->capture_default_str();
+  app.add_option("--keys", o.keys, "keys are uniform in [0, keys); half of them are present")
+      ->capture_default_str();
+  app.add_option("--update", o.update, "per cent of updates, half inserting, half erasing")
+      ->capture_default_str();
+  app.add_option("--seconds", o.seconds, "length of a trial, after the filling")
+      ->capture_default_str();
+  app.add_option("--trials", o.trials, "trials; each gives one record")->capture_default_str();
+  app.add_option("--seed", o.seed, "of keys and operations")->capture_default_str();
+  app.add_option("--batch", o.batch, "blocks freed or proven safe together; 0: the scheme's own")
+      ->capture_default_str();
+  app.add_option(
+         "--turn-us", o.turn_us,
+         "microseconds after which threads that are many give their processor away; 0: never")
+      ->default_str("the domain's own");
+  app.add_option("--time-frees", o.time_frees, "measure one in so many pauses; 1: all; 0: none")
+      ->capture_default_str();
+  app.add_flag("--stall", o.stall, "park one more thread inside a guard for the whole run");
+  app.add_flag("--check", o.check, "first compare every answer with std::set's, on one thread");
+  app.add_flag("--count", o.count,
+               "count and time each free, and what the allocator does behind it; slower");
+  app.add_option("--json", o.json, "append records here; -: standard output")
+      ->capture_default_str();
+  app.add_option("--trace", o.trace, "append what happened when here, as JSON lines");
+}
+
+void describe(CLI::App& app, snapshot_options& o) {
+  app.add_option("--structure", o.structures,
+                 "hash, tree; or std_map, under a lock, its snapshots copies; several with commas")
+      ->delimiter(',')
+      ->capture_default_str();
+  app.add_option("--collector", o.collectors, "epoch, steam, dl_rt, sl_rt; several with commas")
+      ->delimiter(',')
+      ->capture_default_str();
+  app.add_option("--threads", o.threads, "threads that work")->capture_default_str();
+  app.add_option("--keys", o.keys, "keys are uniform in [0, keys); half of them are present")
+      ->capture_default_str();
+  app.add_option("--update", o.update, "per cent of updates, half inserting, half erasing")
+      ->capture_default_str();
+  app.add_option("--rtx-share", o.rtx_share, "per cent of read transactions; the rest looks up")
+      ->capture_default_str();
+  app.add_option("--rtx", o.rtx, "keys that a read transaction looks up at its snapshot")
+      ->capture_default_str();
+  app.add_flag("--hold", o.hold, "hold one snapshot from before the first update to the end");
+  app.add_option("--seconds", o.seconds, "length of a trial, after the filling")
+      ->capture_default_str();
+  app.add_option("--updates", o.updates, "so many successful updates instead; 0: by time")
+      ->capture_default_str();
+  app.add_option("--trials", o.trials, "rounds over all that was chosen; each gives one record")
+      ->capture_default_str();
+  app.add_option("--seed", o.seed, "of keys and operations")->capture_default_str();
+  app.add_option("--json", o.json, "append records here; -: standard output")
+      ->capture_default_str();
+}
+
+void describe(CLI::App& app, rlu_options& o) {
+  app.add_option("--structure", o.structure, "list, hash or tree")->capture_default_str();
+  app.add_option("--sync", o.sync,
+                 fmt::format("of the list: {}; of the hash: {}; of the tree: {}",
+                             fmt::join(rlu_ways("list"), ", "), fmt::join(rlu_ways("hash"), ", "),
+                             fmt::join(rlu_ways("tree"), ", ")))
+      ->capture_default_str();
+  app.add_option("--threads", o.threads, "threads that work")->capture_default_str();
+  app.add_option("--keys", o.keys, "keys are uniform in [0, keys); half of them are present")
+      ->capture_default_str();
+  app.add_option("--buckets", o.buckets, "of the hash table")->capture_default_str();
+  app.add_option("--update", o.update, "per cent of updates, half inserting, half erasing")
+      ->capture_default_str();
+  app.add_option("--seconds", o.seconds, "length of a trial, after the filling")
+      ->capture_default_str();
+  app.add_option("--trials", o.trials, "trials; each gives one record")->capture_default_str();
+  app.add_option("--seed", o.seed, "of keys and operations")->capture_default_str();
+  app.add_flag("--stall", o.stall, "one more thread sleeps inside a section for the whole run");
+  app.add_flag("--check", o.check, "first compare every answer with std::set's, on one thread");
+  app.add_option("--json", o.json, "append records here; -: standard output")
+      ->capture_default_str();
+}
+
+}  // namespace
+
+void add_sets(CLI::App& app) {
+  CLI::App& command = *app.add_subcommand(
+      "sets", "insert, erase and look up keys in one structure, ours or a rival's");
+  const auto chosen = std::make_shared<set_options>();
+  describe(command, *chosen);
+  command.callback([chosen] { sets(*chosen); });
+}
+
+void add_snapshots(CLI::App& app) {
+  CLI::App& command = *app.add_subcommand(
+      "snapshots", "maps with snapshots under updates and read transactions, and what they hold");
+  const auto chosen = std::make_shared<snapshot_options>();
+  describe(command, *chosen);
+  command.callback([chosen] { snapshots(*chosen); });
+}
+
+void add_rlu(CLI::App& app) {
+  CLI::App& command = *app.add_subcommand(
+      "rlu", "the same in structures under read-log-update, and under what else one can use");
+  const auto chosen = std::make_shared<rlu_options>();
+  describe(command, *chosen);
+  command.callback([chosen] { rlu(*chosen); });
+}
+
+}  // namespace bench

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "counted.hpp"
+
+#include <spolia/counted/one_word_router.hpp>
+#include <spolia/counted/tree_router.hpp>
+#include <spolia/memory.hpp>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "counted_trial.hpp"
+#include "machine.hpp"
+#include "options.hpp"
+
+namespace bench {
+namespace {
+
+/// Leaks what it is told to forget: a bound for all others, not a correct program.
+struct raw_pointer {
+  template <class T>
+  using location = spolia::atomic<T*>;
+  template <class T>
+  using local = T*;
+  template <class T>
+  static T* look(const location<T>& from) {
+    return from.load_acquire();
+  }
+  template <class T>
+  static void step(T*& to, const location<T>& from) {
+    to = from.load_acquire();
+  }
+  template <class T>
+  static void set(location<T>& to, location<T>& from) {
+    to.store_release(from.load_acquire());
+  }
+  template <class T, class... Args>
+  static void fill(location<T>& to, Args... args) {
+    to.store_release(new T(args...));
+  }
+};
+
+/// new and delete, for allocation.
+struct owned_pointer : raw_pointer {
+  template <class T>
+  using location = std::unique_ptr<T>;
+  template <class T, class... Args>
+  static void fill(location<T>& to, Args... args) {
+    to.reset(new T(args...));
+  }
+};
+
+struct ours {
+  template <class T>
+  using location = spolia::atomic_shared_ptr<T>;
+  template <class T, class... Args>
+  static void fill(location<T>& to, Args... args) {
+    to = spolia::make_shared<T>(args...);
+  }
+};
+
+struct private_pointer : ours {
+  template <class T>
+  using local = spolia::private_ptr<T>;
+  template <class T>
+  static local<T> look(const location<T>& from) {
+    return local<T>(from);
+  }
+  template <class T>
+  static void step(local<T>& to, const location<T>& from) {
+    to = from;
+  }
+};
+
+struct atomic_pointer : ours {
+  template <class T>
+  using local = spolia::shared_ptr<T>;
+  template <class T>
+  static local<T> look(const location<T>& from) {
+    return from.load();
+  }
+  template <class T>
+  static void step(local<T>& to, const location<T>& from) {
+    to = from.load();
+  }
+  template <class T>
+  static void set(location<T>& to, location<T>& from) {
+    to.store(from.load());
+  }
+};
+
+struct shared_pointer {
+  template <class T>
+  using location = spolia::shared_ptr<T>;
+  template <class T>
+  static location<T> look(const location<T>& from) {
+    return from;
+  }
+  template <class T>
+  static void set(location<T>& to, location<T>& from) {
+    to = from;
+  }
+  template <class T, class... Args>
+  static void fill(location<T>& to, Args... args) {
+    to = spolia::make_shared<T>(args...);
+  }
+};
+
+/// Tasks of phases with nothing to do: what handing them out costs. The last one opens the next.
+template <class Router, class Barrier>
+counted_result routing(const counted_options& o, std::uint32_t threads) {
+  struct phase {
+    Router tasks;
+    Barrier undone;
+  };
+  auto p = std::make_unique<phase>();
+  const std::uint64_t all = ~std::uint64_t{0};
+  p->undone.open(all);
+  p->tasks.open(all);
+  return run_threads(o, threads, [&](std::uint32_t t) {
+    return [&, t] {
+      std::uint64_t done = 0;
+      for (int i = 0; i < 256; ++i) {
+        const unsigned input = p->tasks.claim(t * 7);
+        if (input == Router::none) continue;
+        ++done;
+        if (p->undone.arrive(input)) {
+          p->undone.open(all);
+          p->tasks.open(all);
+        }
+      }
+      return done;
+    };
+  });
+}
+
+[[maybe_unused]] const bool told = [] {
+  auto& all = counted_pointers();
+  all.push_back({"raw",
+                 "an atomic raw pointer; nothing is freed",
+                 {{"contention", contention<raw_pointer>},
+                  {"set", setting<raw_pointer>},
+                  {"allocate", allocation<owned_pointer>},
+                  {"read", reading<raw_pointer>}}});
+  all.push_back({"private",
+                 "spolia::private_ptr from spolia::atomic_shared_ptr",
+                 {{"contention", contention<private_pointer>},
+                  {"set", looking<private_pointer>},
+                  {"read", reading<private_pointer>}}});
+  all.push_back({"atomic",
+                 "spolia::atomic_shared_ptr, read by load",
+                 {{"contention", contention<atomic_pointer>},
+                  {"set", setting<atomic_pointer>},
+                  {"allocate", allocation<atomic_pointer>},
+                  {"read", reading<atomic_pointer>}}});
+  all.push_back({"shared",
+                 "spolia::shared_ptr, which nobody changes meanwhile",
+                 {{"contention", contention<shared_pointer>},
+                  {"set", setting<shared_pointer>},
+                  {"allocate", allocation<shared_pointer>}}});
+  all.push_back(
+      {"one-word",
+       "the collector's router",
+       {{"route", routing<spolia::counted::one_word_router, spolia::counted::one_word_barrier>}}});
+  all.push_back({"tree",
+                 "the paper's router",
+                 {{"route", routing<spolia::counted::tree_router, spolia::counted::tree_router>}}});
+  return true;
+}();
+
+const auto* test_of(const counted_pointer& p, const std::string& name) {
+  const auto at =
+      std::find_if(p.tests.begin(), p.tests.end(), [&](const auto& t) { return t.first == name; });
+  return at == p.tests.end() ? nullptr : &at->second;
+}
+
+void check(const counted_options& o) {
+  const std::vector<std::string> names = {"contention", "set", "allocate", "read", "route"};
+  if (std::find(names.begin(), names.end(), o.test) == names.end()) {
+    throw usage_error(
+        fmt::format("there is no test {}; there are {}", o.test, fmt::join(names, ", ")));
+  }
+  for (const std::string& name : o.pointers) {
+    const auto& all = counted_pointers();
+    if (std::none_of(all.begin(), all.end(), [&](const auto& p) { return p.name == name; })) {
+      throw usage_error("there is no pointer " + name + ", or its library is absent");
+    }
+  }
+  for (const std::uint32_t n : o.threads) {
+    if (n < 1 || n > 1024) {
+      throw usage_error(fmt::format("--threads has {}, but must be from 1 to 1024", n));
+    }
+  }
+  if (!(o.seconds > 0) || o.seconds > 3600) throw usage_error("--seconds must be above 0, to 3600");
+  if (o.trials < 1) throw usage_error("--trials must be at least 1");
+  if (o.keys < 1 || o.keys > 100000000) throw usage_error("--keys must be from 1 to 100000000");
+}
+
+}  // namespace
+
+std::vector<counted_pointer>& counted_pointers() {
+  static std::vector<counted_pointer> all;
+  return all;
+}
+
+void measure_counted(const counted_options& o, const std::function<void(nlohmann::json)>& write) {
+  check(o);
+  for (const std::uint32_t threads : o.threads) {
+    for (std::uint32_t trial = 0; trial < o.trials; ++trial) {
+      for (const counted_pointer& p : counted_pointers()) {
+        const bool wanted = o.pointers.empty() || std::find(o.pointers.begin(), o.pointers.end(),
+                                                            p.name) != o.pointers.end();
+        const auto* const test = test_of(p, o.test);
+        if (!wanted || test == nullptr) continue;
+        const counted_result r = (*test)(o, threads);
+        spolia::counted::drain();
+        write({{"kind", "counted"},
+               {"test", o.test},
+               {"pointer", p.name},
+               {"threads", threads},
+               {"trial", trial},
+               {"keys", o.test == "read" ? nlohmann::json(o.keys) : nlohmann::json()},
+               {"operations", r.operations},
+               {"elapsed_s", r.elapsed_s},
+               {"mops", static_cast<double>(r.operations) / r.elapsed_s / 1e6},
+               {"ns_per_op", r.thread_ns / static_cast<double>(r.operations)},
+               {"machine", machine()},
+               {"allocator", allocator()},
+               {"compiler", compiler()}});
+      }
+    }
+  }
+}
+
+}  // namespace bench

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// bank.cpp: the guide's bank (docs/db.md): accounts, transfers from several threads, and an auditor
+// who looks at one moment for as long as he likes.
+#include <spolia/db.hpp>
+
+#include <cstdint>
+#include <cstdio>
+#include <thread>
+#include <vector>
+
+namespace {
+
+namespace db = spolia::db;
+
+/// Everything that the program knows of its database: tables, and columns by their types.
+struct bank {
+  db::database base = db::database::open();
+  db::table& accounts =
+      base.create_table({.name = "accounts",
+                         .columns = {{"id", db::int64, db::primary_key},
+                                     {"owner", db::text(32)},
+                                     {"balance", db::int64},
+                                     {"note", db::text(80), db::nullable}},
+                         .indexes = {{.name = "by_owner", .columns = {"owner"}}}});
+  db::column<std::string_view> owner = accounts.column<std::string_view>("owner");
+  db::column<std::int64_t> balance = accounts.column<std::int64_t>("balance");
+
+  db::status open_account(std::int64_t id, const char* who, std::int64_t cents) {
+    return base.transact(
+        [&](db::transaction& tx) { return tx.insert(accounts, {id, who, cents, nullptr}); });
+  }
+
+  /// Both accounts change, or neither. transact() tries again when somebody else was faster.
+  db::status transfer(std::int64_t from, std::int64_t to, std::int64_t cents) {
+    return base.transact([&](db::transaction& tx) -> db::status {
+      auto giver = tx.edit(accounts, {from});
+      if (!giver) return giver.why();
+      auto taker = tx.edit(accounts, {to});
+      if (!taker) return taker.why();
+      if (giver->get(balance) < cents) return db::outcome::ok;  // nothing to commit: no change
+      if (auto s = giver->set(balance, giver->get(balance) - cents); !s) return s;
+      return taker->set(balance, taker->get(balance) + cents);
+    });
+  }
+
+  /// The sum at one moment. However long this takes, it holds up nobody.
+  std::int64_t total() const {
+    const db::reader now = base.snapshot("audit");
+    std::int64_t sum = 0;
+    now.for_each(accounts, [&](const db::row& r) { sum += r.get(balance); });
+    return sum;
+  }
+
+  std::int64_t wealth_of(const char* who) const {
+    const db::reader now = base.snapshot();
+    std::int64_t sum = 0;
+    now.scan(accounts.index("by_owner"), {who}, {who},
+             [&](const db::row& r) { sum += r.get(balance); });
+    return sum;
+  }
+};
+
+}  // namespace
+
+int main() {
+  bank b;
+  constexpr std::int64_t accounts = 100;
+  constexpr std::int64_t each = 1000;
+  for (std::int64_t id = 0; id < accounts; ++id) {
+    if (!b.open_account(id, id % 2 == 0 ? "Ada" : "Grace", each)) return 1;
+  }
+  if (b.open_account(7, "Mallory", 0) != db::outcome::duplicate_key) return 1;
+
+  std::vector<std::thread> clerks;
+  for (int n = 0; n < 4; ++n) {
+    clerks.emplace_back([&b, n] {
+      for (std::int64_t i = 0; i < 5000; ++i) {
+        const std::int64_t from = (i * 7 + n) % accounts;
+        const std::int64_t to = (i * 13 + 5 * n + 1) % accounts;
+        if (from != to && !b.transfer(from, to, i % 50)) std::printf("a transfer failed\n");
+      }
+    });
+  }
+  for (int i = 0; i < 100; ++i) {
+    if (b.total() != accounts * each) return 1;
+  }
+  for (std::thread& t : clerks) t.join();
+
+  const db::statistics s = b.base.stats();
+  std::printf("total %lld, of which Ada has %lld\n", static_cast<long long>(b.total()),
+              static_cast<long long>(b.wealth_of("Ada")));
+  std::printf("%llu commits, %llu conflicts, %llu versions made, %llu dropped\n",
+              static_cast<unsigned long long>(s.commits),
+              static_cast<unsigned long long>(s.conflicts),
+              static_cast<unsigned long long>(s.versions.versions_made),
+              static_cast<unsigned long long>(s.versions.versions_dropped));
+  return b.total() == accounts * each ? 0 : 1;
+}

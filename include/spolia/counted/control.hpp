@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// control.hpp: the block that counts the references to one object, and how an object ends.
+//
+// A unit is one reference that is counted. Strong units keep the object, weak units keep the block;
+// all strong units together hold one weak unit. Both counts lie in one word, so that whoever drops
+// the last unit of both kinds sees so with one load and needs no read-modify-write.
+//
+// An object that was made together with its block begins where the block's head ends: from the
+// object's address the head is found by a subtraction (see word.hpp).
+//
+// Errors:      none. Counts do not saturate: 2^32 strong or 2^32 weak units at once are too many.
+// Cost:        a unit more: one relaxed read-modify-write; a unit less: one that releases and
+//              acquires. While the process has one thread, glibc says so, and both are plain.
+// Progress:    wait-free; try_add_strong is lock-free.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <typeinfo>
+
+#if __has_include(<sys/single_threaded.h>)
+#include <sys/single_threaded.h>
+#define SPOLIA_HAS_SINGLE_THREADED 1
+#else
+#define SPOLIA_HAS_SINGLE_THREADED 0
+#endif
+
+#include <spolia/base/atomic.hpp>
+#include <spolia/base/config.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace counted {
+
+struct control;
+
+/// What differs from block to block.
+struct control_ops {
+  void (*dispose)(control*) noexcept;                          ///< ends the object
+  void (*deallocate)(control*) noexcept;                       ///< gives the block back
+  void* (*deleter)(control*, const std::type_info&) noexcept;  ///< null: has none
+  std::size_t (*bytes)(const control*) noexcept;               ///< what the object weighs, about
+  bool holds_pointer;                                          ///< it is a pointer_control
+  bool silent;  ///< its end runs no code of the user's, and dispose has nothing to do
+};
+
+/// The process has one thread, and so counts need no read-modify-write.
+inline bool one_thread() noexcept {
+#if defined(SPOLIA_MODEL) || !SPOLIA_HAS_SINGLE_THREADED
+  return false;
+#else
+  return __libc_single_threaded != 0;
+#endif
+}
+
+struct alignas(16) control {
+  static constexpr std::uint64_t strong_unit = 1;
+  static constexpr std::uint64_t weak_unit = std::uint64_t{1} << 32U;
+  static constexpr std::uint64_t strong_mask = weak_unit - 1;
+
+  explicit control(const control_ops& o) noexcept : ops(&o) {}
+
+  [[nodiscard]] std::uint64_t strong() const noexcept {
+    return counts.load_relaxed() & strong_mask;
+  }
+
+  /// The caller knows that there is a unit of this kind that stays meanwhile.
+  void add(std::uint64_t unit) noexcept {
+    if (one_thread()) {
+      counts.store_relaxed(counts.load_relaxed() + unit);
+    } else {
+      counts.fetch_add_relaxed(unit);
+    }
+  }
+
+  /// One strong unit more, unless the object has ended.
+  [[nodiscard]] bool try_add_strong() noexcept {
+    std::uint64_t seen = counts.load_relaxed();
+    for (;;) {
+      if ((seen & strong_mask) == 0 && !SPOLIA_FAULT("counted.lock_blind")) return false;
+      // acquire: what was done to the object before the other units were dropped is seen by who
+      // locks, as std::weak_ptr users expect of use_count() == 1 idioms; the release sequence of
+      // the decrements carries it.
+      if (counts.cas_weak_acquire(seen, seen + strong_unit)) return true;
+    }
+  }
+
+  /// One strong unit less. True: it was the last; the caller ends the object.
+  [[nodiscard]] bool drop_strong() noexcept {
+    // acquire ← the release of whoever dropped its unit before us: nobody else has any unit, so
+    // nobody can make one either.
+    if (counts.load_acquire() == (strong_unit | weak_unit)) {
+      counts.store_relaxed(weak_unit);
+      return true;
+    }
+    if (one_thread()) {
+      counts.store_relaxed(counts.load_relaxed() - strong_unit);
+      return strong() == 0;
+    }
+    // release → the acquire of whoever drops the last unit, here or above: our accesses to the
+    // object happen before its end.
+    return (drop_shared(strong_unit) & strong_mask) == strong_unit;
+  }
+
+  /// One weak unit less. True: it was the last; the caller gives the block back.
+  [[nodiscard]] bool drop_weak() noexcept {
+    // acquire ← the release of whoever dropped its unit before us, as in drop_strong.
+    if (counts.load_acquire() == weak_unit) return true;
+    // release → the acquire of whoever drops the last one: our accesses happen before the end.
+    return drop_shared(weak_unit) == weak_unit;
+  }
+
+  const control_ops* const ops;
+  atomic<std::uint64_t> counts{strong_unit | weak_unit};
+
+ private:
+  std::uint64_t drop_shared(std::uint64_t unit) noexcept {
+    if (SPOLIA_FAULT("counted.drop_relaxed")) return counts.fetch_sub_relaxed(unit);
+    // release and acquire: see the two callers.
+    return counts.fetch_sub_acq_rel(unit);
+  }
+};
+
+/// A block that says where its object is: one that took over a pointer, or an alias.
+struct pointer_control : control {
+  pointer_control(const control_ops& o, void* p) noexcept : control(o), object(p) {}
+  void* const object;
+};
+
+inline void drop_weak(control* c) noexcept {
+  if (c->drop_weak()) c->ops->deallocate(c);
+}
+
+/// Ends the object and drops the weak unit that all strong ones held together.
+inline void end_object(control* c) noexcept {
+  if (!c->ops->silent) c->ops->dispose(c);
+  drop_weak(c);
+}
+
+}  // namespace counted
+}  // namespace spolia::inline SPOLIA_FLAVOUR

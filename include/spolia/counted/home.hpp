@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// home.hpp: the process's one collector, which lives in the compiled library and is never
+// destroyed: pointers may be used in destructors of static and of thread-local objects.
+//
+// In the model flavour each scenario brings a collector of its own.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <new>
+
+#include <spolia/base/config.hpp>
+#include <spolia/base/export.hpp>
+#include <spolia/base/patience.hpp>
+#include <spolia/counted/collector.hpp>
+
+namespace spolia::core {
+
+/// What the library does for pointers of every flavour. Members and blocks have the same layout in
+/// the native and the checked one.
+#if !defined(SPOLIA_MODEL)
+extern SPOLIA_EXPORT constinit thread_local void* counted_member
+    __attribute__((tls_model("initial-exec")));
+
+SPOLIA_EXPORT void* join_counted();  ///< throws std::bad_alloc
+SPOLIA_EXPORT void help_counted(void* member) noexcept;
+SPOLIA_EXPORT void end_counted_location(std::uintptr_t entry, std::size_t bytes) noexcept;
+SPOLIA_EXPORT void end_counted_object(void* block) noexcept;
+SPOLIA_EXPORT void end_what_was_put_off(void* member) noexcept;
+SPOLIA_EXPORT bool drain_counted() noexcept;
+struct counted_figures {
+  std::uint64_t logged, dropped, doomed, ended, epochs, pins;
+};
+SPOLIA_EXPORT counted_figures figures_of_counted() noexcept;
+/// Blocks until changed(about) returns true; looks again after each call of wake_counted(about).
+SPOLIA_EXPORT void wait_counted(const void* about, bool (*changed)(const void*),
+                                const void* argument);
+SPOLIA_EXPORT void wake_counted(const void* about) noexcept;
+#endif
+
+}  // namespace spolia::core
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace counted {
+
+#if defined(SPOLIA_MODEL)
+
+/// The scenario's.
+inline collector* scenario_collector = nullptr;
+
+inline void forget_this_thread() noexcept {}
+inline member& here() { return scenario_collector->here(); }
+inline void help(member& me) noexcept { scenario_collector->help(me); }
+inline void end_of_location(entry e, std::size_t bytes) noexcept {
+  scenario_collector->end_of_location(&here(), e, bytes);
+}
+inline void object_ends(control* c) noexcept { scenario_collector->object_ends(&here(), c); }
+inline bool drain() noexcept { return scenario_collector->drain(here()); }
+inline collector_counts statistics() noexcept { return scenario_collector->counts(); }
+template <class Changed>
+void wait_for(const void*, const Changed& changed) {
+  while (!changed()) spin_wait();
+}
+inline void wake(const void*) noexcept {}
+
+#else
+
+/// The calling thread's. Throws std::bad_alloc on a thread's first call only.
+SPOLIA_ALWAYS_INLINE member& here() {
+  void* const known = core::counted_member;
+  if (known != nullptr) [[likely]]
+    return *static_cast<member*>(known);
+  return *static_cast<member*>(core::join_counted());
+}
+inline void help(member& me) noexcept { core::help_counted(&me); }
+SPOLIA_ALWAYS_INLINE void end_of_location(entry e, std::size_t bytes) noexcept {
+  if (void* const known = core::counted_member; known != nullptr) [[likely]] {
+    member& me = *static_cast<member*>(known);
+    if (!me.helping && me.log.has_room()) [[likely]] {
+      if (collector::log(me, e, bytes)) help(me);
+      return;
+    }
+  }
+  core::end_counted_location(e, bytes);
+}
+inline void object_ends(control* c) noexcept {
+  if (c->ops->silent) return drop_weak(c);
+  void* const known = core::counted_member;
+  if (known == nullptr || !reaper::ends_shortly(*static_cast<member*>(known), c)) {
+    core::end_counted_object(c);
+  } else if (reaper::put_off(*static_cast<member*>(known))) {
+    core::end_what_was_put_off(known);
+  }
+}
+
+/// Ends every object that only deferred units keep alive. True if nothing waits any more; false if
+/// pins or another thread's work hold something up. Runs destructors. May be called anywhere; does
+/// nothing in a destructor that the collector runs.
+inline bool drain() noexcept { return core::drain_counted(); }
+
+/// Sums over all threads, since the process began.
+inline collector_counts statistics() noexcept {
+  const core::counted_figures f = core::figures_of_counted();
+  return {f.logged, f.dropped, f.doomed, f.ended, f.epochs, f.pins};
+}
+
+template <class Changed>
+void wait_for(const void* about, const Changed& changed) {
+  core::wait_counted(
+      about, [](const void* f) { return (*static_cast<const Changed*>(f))(); }, &changed);
+}
+inline void wake(const void* about) noexcept { core::wake_counted(about); }
+
+#endif
+
+/// While one lives, its thread runs no foreign destructors when it changes locations: for code that
+/// holds a lock that destructors may want. Make it before the lock is taken: when it goes, the
+/// thread does a task that it owes.
+class no_destructors {
+ public:
+  /// Throws std::bad_alloc on a thread's first use of the collector.
+  no_destructors() : me_(here()), before_(me_.quiet) { me_.quiet = true; }
+  no_destructors(const no_destructors&) = delete;
+  no_destructors& operator=(const no_destructors&) = delete;
+  ~no_destructors() {
+    me_.quiet = before_;
+    if (!before_ && me_.owes) help(me_);
+  }
+
+ private:
+  member& me_;
+  const bool before_;
+};
+
+inline void release_strong(control* c) noexcept {
+  if (c->drop_strong()) object_ends(c);
+}
+
+/// A unit that a location gave up, while the location goes on. Room was reserved in me.log.
+SPOLIA_ALWAYS_INLINE void defer(member& me, control* c, task kind) noexcept {
+  if (collector::log(me, entry_of(c, kind), c->ops->bytes(c))) [[unlikely]]
+    help(me);
+}
+
+}  // namespace counted
+}  // namespace spolia::inline SPOLIA_FLAVOUR

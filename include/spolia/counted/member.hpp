@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// member.hpp: what one thread has in the collector, and the figures that go with it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include <spolia/base/config.hpp>
+#include <spolia/base/counters.hpp>
+#include <spolia/counted/names.hpp>
+#include <spolia/counted/pins.hpp>
+#include <spolia/counted/unit_log.hpp>
+#include <spolia/counted/work.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace counted {
+
+struct collector_options {
+  std::uint32_t help_every = 64;  ///< logged units, of 256 bytes each or less, between two tasks
+  std::uint64_t epoch_at = 4096;  ///< logged units of one thread that ask for an epoch
+  std::uint32_t step = 256;       ///< entries, and destroyed objects, of one task
+  std::uint64_t crowd = 8192;     ///< with more units waiting, a thread helps more often
+  std::uint64_t too_many = 1U << 17U;  ///< and with more than this it waits, up to a millisecond
+};
+
+struct collector_counts {
+  std::uint64_t logged = 0;   ///< units that locations gave up
+  std::uint64_t dropped = 0;  ///< of these
+  std::uint64_t doomed = 0;   ///< objects whose last unit a helper dropped
+  std::uint64_t ended = 0;    ///< of these
+  std::uint64_t epochs = 0;
+  std::uint64_t pins = 0;  ///< private pins handed out at most so far, over all threads
+
+  /// Not yet dropped, or dropped and not yet ended.
+  [[nodiscard]] std::uint64_t waiting() const noexcept {
+    return logged - dropped + (doomed - ended);
+  }
+};
+
+/// What one thread has. Outlives the thread; the next one with its number goes on with it.
+struct alignas(cache_line) member {
+  pin_set pins;
+  unit_log log;
+  std::int64_t credit = 0;  // this much may be logged before the thread helps
+  std::uint32_t depth = 0;  // objects that this thread is just destroying, one within the other
+  bool helping = false;
+  bool quiet = false;
+  bool owes = false;        // a task was due while it was quiet
+  std::int64_t budget = 0;  // objects that this task may still destroy
+  std::uint64_t interval = 0;
+  std::uint64_t since_epoch = 0;
+  std::uint64_t epoch = 0;  // the last one that the thread has heard of
+  work_stack work;
+  tally unlogged;  // units that went to `work` at once
+  tally kept;      // entries that were logged a second time
+  tally dropped;
+  tally doomed;
+  tally ended;
+  alignas(cache_line) name_list names;  // the collector's
+};
+
+}  // namespace counted
+}  // namespace spolia::inline SPOLIA_FLAVOUR

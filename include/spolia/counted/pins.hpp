@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+// pins.hpp: the objects that one thread looks at without counting: its private pins.
+//
+// Source:      Tripp, Hyde, Grossman-Ponemon, "FRC", ISMM 2018, section 3.3 (private pointers).
+// Idea:        a pin names a word in a slot that only its thread writes and that scans read. The
+//              object stays, since a scan that finds its name holds back the last deferred
+//              decrement of it.
+// Departures:
+//   1. The paper marks a slot as busy while it is filled, and scans wait for it; its order of the
+//      mark's store and the source's load is not kept by x86 or C++. Here a name is published,
+//      ordered by a light fence, and confirmed by a second look at the source. Scans never wait.
+//   2. A pin has two slots. The source that is looked at may lie in the object that the pin named
+//      before; that stays named in the second slot until the next move. So a pin holds up two
+//      objects at most, and a walk needs one pin.
+//   3. The set grows by chunks, and scans read no further than pins were ever handed out.
+//   4. Copies of a private pointer share the pin, by a count that only the thread sees. In the
+//      paper each copy costs an increment and a logged decrement.
+//   5. A pin may hold a counted unit instead, for private pointers from shared ones.
+// Handing on:  a name moves from `now` to `before` only, and scans read `now` first. So a scan that
+//              finds `now` with a later name sees the earlier one in `before`, or it is no longer
+//              looked at.
+// Cost:        protect: two loads of the source, a load and two stores of the pin, a light fence.
+// Progress:    protect is lock-free: it repeats when the source has changed meanwhile.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <new>
+
+#include <spolia/base/atomic.hpp>
+#include <spolia/base/config.hpp>
+#include <spolia/base/fence.hpp>
+#include <spolia/base/memory.hpp>
+#include <spolia/counted/word.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace counted {
+
+struct pin {
+  atomic<word> now{0};
+  atomic<word> before{0};
+  void* link = nullptr;     // free: the next free pin; in use: the block of a unit that it holds
+  std::uint32_t users = 0;  // private pointers that share it; the thread's own
+
+  /// Names what `source` holds, and returns it. What the pin named stays named until the next
+  /// call. Null is not named.
+  SPOLIA_ALWAYS_INLINE word protect(const atomic<word>& source) noexcept {
+    // release → the acquire in visit(): our looks at what `before` named happen before it ends.
+    if (!SPOLIA_FAULT("counted.no_before")) before.store_release(now.load_relaxed());
+    return name(source);
+  }
+
+  /// The same for a pin that names nothing. With `total` the look takes part in the one order of
+  /// all seq_cst operations.
+  SPOLIA_ALWAYS_INLINE word name(const atomic<word>& source, bool total = false) noexcept {
+    word seen = source.load_relaxed();
+    for (;;) {
+      // release → the acquire in visit(): who sees this name sees the other one in `before`.
+      SPOLIA_FAULT("counted.publish_relaxed") ? now.store_relaxed(seen) : now.store_release(seen);
+      // light → the heavy fence in collector::begin: either the scan after it finds this name, or
+      // our next look finds the source without each unit that was captured before it.
+      if (!SPOLIA_FAULT("counted.no_light")) fence::light();
+      // acquire ← the release that put the word into the source: we see the object constructed.
+      // seq_cst: only because the user asked for it.
+      const word again = total ? source.load_seq_cst() : source.load_acquire();
+      if (again == seen || SPOLIA_FAULT("counted.no_validate")) [[likely]]
+        return seen;
+      seen = again;
+    }
+  }
+
+  /// Names nothing more.
+  SPOLIA_ALWAYS_INLINE void clear() noexcept {
+    // release → the acquire in visit(): our looks at the objects happen before they end.
+    SPOLIA_FAULT("counted.clear_relaxed") ? now.store_relaxed(0) : now.store_release(0);
+    before.store_release(0);  // release: likewise
+  }
+
+  [[nodiscard]] control* unit() const noexcept { return static_cast<control*>(link); }
+};
+
+/// The pins of one thread.
+class pin_set {
+#if defined(SPOLIA_MODEL)
+  static constexpr std::uint32_t per_chunk = 2;
+#else
+  static constexpr std::uint32_t per_chunk = 12;
+#endif
+  struct chunk {
+    std::array<pin, per_chunk> at;
+    atomic<chunk*> next{nullptr};
+  };
+
+ public:
+  pin_set() = default;
+  pin_set(const pin_set&) = delete;
+  pin_set& operator=(const pin_set&) = delete;
+  ~pin_set() {
+    for (chunk* c = first_.next.load_relaxed(); c != nullptr;) {
+      chunk* const after = c->next.load_relaxed();
+      c->~chunk();
+      memory::deallocate(c, sizeof(chunk), alignof(chunk));
+      c = after;
+    }
+  }
+
+  /// For looks that end before any code of the user runs.
+  pin& passing() noexcept { return passing_; }
+
+  /// A pin that names nothing, with one user. Throws std::bad_alloc.
+  pin* take() {
+    pin* p = free_;
+    if (p == nullptr) [[unlikely]]
+      return take_fresh();
+    free_ = static_cast<pin*>(p->link);
+    p->link = nullptr;
+    p->users = 1;
+    return p;
+  }
+
+  /// The last user goes; the caller has taken its unit.
+  void give_back(pin* p) noexcept {
+    p->clear();
+    p->link = free_;
+    free_ = p;
+  }
+
+  /// Calls f(word) for each name. What a pin names after a heavy fence before the call, and still
+  /// names when it is read here, is found; see the fence in protect and the head of this file.
+  template <class F>
+  void visit(F&& f) const {
+    visit(passing_, f);
+    // acquire ← the release in take_fresh: we see the chunks, and pins constructed.
+    std::uint32_t left = high_.load_acquire();
+    for (const chunk* c = &first_; c != nullptr && left > 0;) {
+      for (std::uint32_t i = 0; i < per_chunk && left > 0; ++i, --left) visit(c->at[i], f);
+      // acquire ← the release in take_fresh: we see the chunk constructed.
+      c = c->next.load_acquire();
+    }
+  }
+
+  /// The thread has vanished in a fork, with all its private pointers. Units that pins hold stay
+  /// with them for ever.
+  void forget() noexcept {
+    free_ = nullptr;
+    forget(passing_);
+    std::uint32_t left = high_.load_relaxed();
+    for (chunk* c = &first_; c != nullptr && left > 0; c = c->next.load_relaxed()) {
+      for (std::uint32_t i = 0; i < per_chunk && left > 0; ++i, --left) {
+        forget(c->at[i]);
+        c->at[i].link = free_;
+        free_ = &c->at[i];
+      }
+    }
+  }
+
+  /// Pins handed out at most at one time so far.
+  [[nodiscard]] std::uint32_t high() const noexcept { return high_.load_relaxed(); }
+
+ private:
+  template <class F>
+  static void visit(const pin& p, F& f) {
+    // acquire ← the releases in protect and clear, in this order: see "Handing on" above; and what
+    // the thread did with objects that it named here happens before they end.
+    const bool upwards = SPOLIA_FAULT("counted.scan_upwards");
+    const word first = SPOLIA_FAULT("counted.scan_relaxed") ? p.now.load_relaxed()
+                       : upwards                            ? p.before.load_acquire()
+                                                            : p.now.load_acquire();
+    // acquire: likewise.
+    const word second = upwards ? p.now.load_acquire() : p.before.load_acquire();
+    if (first != 0) f(first);
+    if (second != 0 && second != first) f(second);
+  }
+
+  static void forget(pin& p) noexcept {
+    p.now.store_relaxed(0);
+    p.before.store_relaxed(0);
+    p.users = 0;
+  }
+
+  SPOLIA_NOINLINE pin* take_fresh() {
+    const std::uint32_t index = high_.load_relaxed();
+    chunk* c = &first_;
+    for (std::uint32_t i = index; i >= per_chunk; i -= per_chunk) {
+      chunk* after = c->next.load_relaxed();
+      if (after == nullptr) {
+        after = ::new (memory::allocate(sizeof(chunk), alignof(chunk))) chunk;
+        // release → the acquire in visit: it sees the chunk constructed.
+        c->next.store_release(after);
+      }
+      c = after;
+    }
+    pin& p = c->at[index % per_chunk];
+    p.users = 1;
+    // release → the acquire in visit. That a scan sees it at all, if it matters, follows from the
+    // light fence after the pin names something.
+    high_.store_release(index + 1);
+    return &p;
+  }
+
+  pin* free_ = nullptr;
+  atomic<std::uint32_t> high_{0};
+  pin passing_;
+  chunk first_;
+};
+
+}  // namespace counted
+}  // namespace spolia::inline SPOLIA_FLAVOUR

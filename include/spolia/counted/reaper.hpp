@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// reaper.hpp: how units are dropped and objects end: at once where a plain pointer drops the last
+// unit, and a bounded number at a time where a helper does.
+//
+// Depth:       destructors nest up to `deepest`; objects below end after those above, from a stack.
+// Locations that end with an object that a helper destroys give up their units here: settle() looks
+//              at all pins after the end of the location, and drops what none names; why that is
+//              enough is said in collector.hpp.
+// Errors:      without memory, units wait where they are, objects end one within the other.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <limits>
+
+#include <spolia/base/cells.hpp>
+#include <spolia/base/config.hpp>
+#include <spolia/counted/control.hpp>
+#include <spolia/counted/member.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace counted {
+
+class reaper {
+ public:
+  reaper(const reaper&) = delete;
+  reaper& operator=(const reaper&) = delete;
+
+  /// The same as object_ends where that is short. False: nothing was done.
+  SPOLIA_ALWAYS_INLINE static bool ends_shortly(member& me, control* c) noexcept {
+    if (me.depth >= deepest || me.helping) return false;
+    ++me.depth;
+    end_object(c);
+    --me.depth;
+    return true;
+  }
+  /// What was put off since destructors nested too deep.
+  SPOLIA_ALWAYS_INLINE static bool put_off(const member& me) noexcept {
+    return me.depth == 0 && !me.helping && !me.work.empty();
+  }
+  void end_put_off(member& me) noexcept {
+    while (put_off(me)) {  // a destructor may have helped, and used the budget up
+      me.budget = std::numeric_limits<std::int64_t>::max();
+      work_off(me);
+    }
+  }
+
+  /// The last strong unit of c was dropped, by the calling thread. Destroys the object before it
+  /// returns; or later where destructors are nested too deep, or a helper has done enough.
+  void object_ends(member* me, control* c) noexcept {
+    if (me == nullptr) return end_object(c);
+    if (me->depth >= deepest || (me->helping && me->budget <= 0)) {
+      if (me->work.push(entry_of(c, task::end_object))) {
+        me->doomed.add();
+        return;
+      }
+    }
+    destroy(*me, c);
+    end_put_off(*me);
+  }
+
+ protected:
+#if defined(SPOLIA_MODEL)
+  static constexpr std::uint32_t deepest = 3;
+#else
+  static constexpr std::uint32_t deepest = 48;  // destructors within destructors
+#endif
+  static constexpr std::int64_t no_memory = std::numeric_limits<std::int64_t>::min();
+  static constexpr unsigned at_once = 16;  // units that settle() looks at together
+
+  reaper() = default;
+  ~reaper() = default;
+
+  static void keep_logged(member& me, entry e) noexcept {
+    me.log.append(e);
+    me.kept.add();
+  }
+
+  /// What becomes of the block waits in me.work; without me it happens here.
+  void drop(member* me, entry e) noexcept {
+    control* const c = block_of_entry(e);
+    if (me != nullptr) me->dropped.add();
+    const bool strong = task_of(e) == task::drop_strong;
+    if (!(strong ? c->drop_strong() : c->drop_weak())) return;
+    if (strong && c->ops->silent) return drop_weak(c);
+    if (me != nullptr && me->work.push(entry_of(c, strong ? task::end_object : task::free_block))) {
+      me->doomed.add();
+    } else if (strong) {
+      end_object(c);
+    } else {
+      c->ops->deallocate(c);
+    }
+  }
+
+  static void destroy(member& me, control* c) noexcept {
+    ++me.depth;
+    --me.budget;
+    end_object(c);
+    --me.depth;
+  }
+
+  void work_off(member& me) noexcept {
+    while (me.budget > 0 && !me.work.empty()) {
+      const entry e = me.work.pop();
+      switch (task_of(e)) {
+        case task::end_object:
+          destroy(me, block_of_entry(e));
+          me.ended.add();
+          break;
+        case task::free_block:
+          block_of_entry(e)->ops->deallocate(block_of_entry(e));
+          --me.budget;
+          me.ended.add();
+          break;
+        default:
+          settle(me, e);
+      }
+    }
+  }
+
+  /// Units of locations that have ended: e, and those that lie below it. Those that no pin names
+  /// are dropped, the others are logged.
+  void settle(member& me, entry e) noexcept {
+    std::array<entry, at_once> units{e};
+    unsigned n = 1;
+    while (n < at_once && !me.work.empty()) {
+      const entry below = me.work.pop();
+      if (task_of(below) == task::end_object || task_of(below) == task::free_block) {
+        (void)me.work.push(below);  // there was room for it just now
+        break;
+      }
+      units[n++] = below;
+    }
+    bool stuck = false;
+    std::uint32_t named = 0;
+    const auto note = [&](word w) {
+      const control* const c = block_of(w);
+      for (unsigned i = 0; i < n; ++i) {
+        if (block_of_entry(units[i]) == c) named |= 1U << i;
+      }
+    };
+    if (!SPOLIA_FAULT("counted.children_at_once")) visit_pins(note);
+    for (unsigned i = n; i-- > 0;) {
+      if ((named >> i & 1U) == 0) {
+        drop(&me, units[i]);
+      } else if (me.log.try_reserve()) {
+        keep_logged(me, units[i]);
+      } else {
+        (void)me.work.push(units[i]);  // there was room for it just now
+        stuck = true;
+      }
+    }
+    me.budget = stuck ? no_memory : me.budget - 1;
+  }
+
+  template <class F>
+  void visit_pins(F& f) const noexcept {
+    members_.for_each([&](std::uint32_t, const member& m) {
+      m.pins.visit(f);
+      return true;
+    });
+  }
+
+  [[nodiscard]] bool pinned(const control* c) const noexcept {
+    bool found = false;
+    const auto note = [&](word w) { found |= block_of(w) == c; };
+    visit_pins(note);
+    return found;
+  }
+
+  cells<member> members_;
+  left_work left_;
+};
+
+}  // namespace counted
+}  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// shared_ptr and weak_ptr: the interface and the behaviour of the standard's [util.smartptr], in
+/// namespace spolia. A plain shared_ptr drops its unit at once: the object ends in the thread that
+/// drops the last one, before it goes on.
+///
+/// Differences from std::shared_ptr:
+///   * Where an atomic location (atomic_shared_ptr, atomic_weak_ptr) has held an object, units that
+///     it gave up count in use_count until they are dropped, and the object may end later, in
+///     another thread: see collector.hpp and docs/memory.md.
+///   * Destructors that nest more than 48 deep end the objects below after those above, so a list
+///     of any length ends without filling the stack.
+///   * There are no atomic_load, atomic_store, ... for plain shared pointers: use
+///   atomic_shared_ptr.
+///   * Not for functions: no shared_ptr<void()>.
+///
+/// Thread safety: as the standard's: different objects may be used by different threads at the same
+/// time, the same one only for reading.
+/// Errors: constructors that allocate throw what the allocator throws.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <type_traits>
+#include <utility>
+
+#include <spolia/base/config.hpp>
+#include <spolia/counted/blocks.hpp>
+#include <spolia/counted/control.hpp>
+#include <spolia/counted/conversions.hpp>
+#include <spolia/counted/home.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+
+template <class T>
+class shared_ptr {
+ public:
+  using element_type = std::remove_extent_t<T>;
+  using weak_type = weak_ptr<T>;
+
+  constexpr shared_ptr() noexcept = default;
+  constexpr shared_ptr(std::nullptr_t) noexcept {}
+
+  template <class Y>
+    requires counted::deletable<Y, T>
+  explicit shared_ptr(Y* p)
+      : object_(p),
+        owner_(
+            counted::taken<Y*, counted::deletes<Y, std::is_array_v<T>>, counted::own_memory>::make(
+                p, {}, {})) {
+    if constexpr (!std::is_array_v<T>) counted::tell_itself(p, owner_);
+  }
+  template <class Y, class D>
+    requires counted::ownable<Y, T> && counted::deleter_for<D, Y*>
+  shared_ptr(Y* p, D d)
+      : object_(p), owner_(counted::taken<Y*, D, counted::own_memory>::make(p, std::move(d), {})) {
+    if constexpr (!std::is_array_v<T>) counted::tell_itself(p, owner_);
+  }
+  template <class Y, class D, class A>
+    requires counted::ownable<Y, T> && counted::deleter_for<D, Y*>
+  shared_ptr(Y* p, D d, A a)
+      : object_(p),
+        owner_(counted::taken<Y*, D, counted::users_memory<A>>::make(p, std::move(d),
+                                                                     {std::move(a)})) {
+    if constexpr (!std::is_array_v<T>) counted::tell_itself(p, owner_);
+  }
+  template <class D>
+    requires counted::deleter_for<D, std::nullptr_t>
+  shared_ptr(std::nullptr_t, D d)
+      : owner_(counted::taken<std::nullptr_t, D, counted::own_memory>::make(nullptr, std::move(d),
+                                                                            {})) {}
+  template <class D, class A>
+    requires counted::deleter_for<D, std::nullptr_t>
+  shared_ptr(std::nullptr_t, D d, A a)
+      : owner_(counted::taken<std::nullptr_t, D, counted::users_memory<A>>::make(
+            nullptr, std::move(d), {std::move(a)})) {}
+
+  template <class Y>
+  shared_ptr(const shared_ptr<Y>& r, element_type* p) noexcept : object_(p), owner_(r.owner_) {
+    if (owner_ != nullptr) owner_->add(counted::control::strong_unit);
+  }
+  template <class Y>
+  shared_ptr(shared_ptr<Y>&& r, element_type* p) noexcept
+      : object_(p), owner_(std::exchange(r.owner_, nullptr)) {
+    r.object_ = nullptr;
+  }
+
+  shared_ptr(const shared_ptr& r) noexcept : object_(r.object_), owner_(r.owner_) {
+    if (owner_ != nullptr) owner_->add(counted::control::strong_unit);
+  }
+  template <class Y>
+    requires counted::compatible<Y, T>
+  shared_ptr(const shared_ptr<Y>& r) noexcept : object_(r.object_), owner_(r.owner_) {
+    if (owner_ != nullptr) owner_->add(counted::control::strong_unit);
+  }
+  shared_ptr(shared_ptr&& r) noexcept
+      : object_(std::exchange(r.object_, nullptr)), owner_(std::exchange(r.owner_, nullptr)) {}
+  template <class Y>
+    requires counted::compatible<Y, T>
+  shared_ptr(shared_ptr<Y>&& r) noexcept
+      : object_(std::exchange(r.object_, nullptr)), owner_(std::exchange(r.owner_, nullptr)) {}
+
+  template <class Y>
+    requires counted::compatible<Y, T>
+  explicit shared_ptr(const weak_ptr<Y>& r);
+
+  template <class Y, class D>
+    requires counted::compatible<Y, T> &&
+             std::is_convertible_v<typename std::unique_ptr<Y, D>::pointer, element_type*>
+  shared_ptr(std::unique_ptr<Y, D>&& r) {
+    take_over(r);
+  }
+
+  ~shared_ptr() {
+    if (owner_ != nullptr) counted::release_strong(owner_);
+  }
+
+  shared_ptr& operator=(const shared_ptr& r) noexcept {
+    shared_ptr(r).swap(*this);
+    return *this;
+  }
+  template <class Y>
+    requires counted::compatible<Y, T>
+  shared_ptr& operator=(const shared_ptr<Y>& r) noexcept {
+    shared_ptr(r).swap(*this);
+    return *this;
+  }
+  shared_ptr& operator=(shared_ptr&& r) noexcept {
+    shared_ptr(std::move(r)).swap(*this);
+    return *this;
+  }
+  template <class Y>
+    requires counted::compatible<Y, T>
+  shared_ptr& operator=(shared_ptr<Y>&& r) noexcept {
+    shared_ptr(std::move(r)).swap(*this);
+    return *this;
+  }
+  template <class Y, class D>
+    requires std::is_constructible_v<shared_ptr, std::unique_ptr<Y, D>>
+  shared_ptr& operator=(std::unique_ptr<Y, D>&& r) {
+    shared_ptr(std::move(r)).swap(*this);
+    return *this;
+  }
+
+  void swap(shared_ptr& r) noexcept {
+    std::swap(object_, r.object_);
+    std::swap(owner_, r.owner_);
+  }
+  void reset() noexcept { shared_ptr().swap(*this); }
+  template <class Y>
+    requires counted::deletable<Y, T>
+  void reset(Y* p) {
+    shared_ptr(p).swap(*this);
+  }
+  template <class Y, class D>
+    requires counted::ownable<Y, T> && counted::deleter_for<D, Y*>
+  void reset(Y* p, D d) {
+    shared_ptr(p, std::move(d)).swap(*this);
+  }
+  template <class Y, class D, class A>
+    requires counted::ownable<Y, T> && counted::deleter_for<D, Y*>
+  void reset(Y* p, D d, A a) {
+    shared_ptr(p, std::move(d), std::move(a)).swap(*this);
+  }
+
+  [[nodiscard]] element_type* get() const noexcept { return object_; }
+  template <class U = T>
+    requires(!std::is_array_v<U> && !std::is_void_v<U>)
+  U& operator*() const noexcept {
+    return *object_;
+  }
+  template <class U = T>
+    requires(!std::is_array_v<U>)
+  U* operator->() const noexcept {
+    return object_;
+  }
+  template <class U = element_type>
+    requires std::is_array_v<T>
+  U& operator[](std::ptrdiff_t i) const {
+    return object_[i];
+  }
+  /// Exact where no atomic location was involved; else units that wait to be dropped count.
+  [[nodiscard]] long use_count() const noexcept {
+    return owner_ == nullptr ? 0 : static_cast<long>(owner_->strong());
+  }
+  explicit operator bool() const noexcept { return object_ != nullptr; }
+  template <class Y>
+  [[nodiscard]] bool owner_before(const shared_ptr<Y>& r) const noexcept {
+    return std::less<>{}(owner_, counted::access::owner_of(r));
+  }
+  template <class Y>
+  [[nodiscard]] bool owner_before(const weak_ptr<Y>& r) const noexcept {
+    return std::less<>{}(owner_, counted::access::owner_of(r));
+  }
+
+ private:
+  template <class Y>
+  friend class shared_ptr;
+  template <class Y>
+  friend class weak_ptr;
+  friend struct counted::access;
+
+  template <class Y, class D>
+  void take_over(std::unique_ptr<Y, D>& r) {
+    auto p = r.get();
+    if (p == nullptr) return;
+    using pointer = decltype(p);
+    using deleter = std::conditional_t<std::is_reference_v<D>,
+                                       std::reference_wrapper<std::remove_reference_t<D>>, D>;
+    using block = counted::taken<pointer, deleter, counted::own_memory>;
+    // Not block::make: if there is no memory, the object stays with r.
+    void* const at = memory::allocate(sizeof(block), alignof(block));
+    if constexpr (std::is_reference_v<D>) {
+      owner_ = ::new (at) block(p, std::ref(r.get_deleter()), {});
+    } else {
+      owner_ = ::new (at) block(p, std::move(r.get_deleter()), {});
+    }
+    object_ = p;
+    if constexpr (!std::is_array_v<T> && std::is_pointer_v<pointer>) {
+      counted::tell_itself(p, owner_);
+    }
+    r.release();
+  }
+
+  element_type* object_ = nullptr;
+  counted::control* owner_ = nullptr;
+};
+
+template <class T>
+class weak_ptr {
+ public:
+  using element_type = std::remove_extent_t<T>;
+
+  constexpr weak_ptr() noexcept = default;
+  weak_ptr(const weak_ptr& r) noexcept : object_(r.object_), owner_(r.owner_) { add(); }
+  template <class Y>
+    requires counted::compatible<Y, T>
+  weak_ptr(const weak_ptr<Y>& r) noexcept {
+    // The conversion may have to read the object, which may have ended.
+    const shared_ptr<Y> alive = r.lock();
+    object_ = alive.get();
+    owner_ = r.owner_;
+    add();
+  }
+  template <class Y>
+    requires counted::compatible<Y, T>
+  weak_ptr(const shared_ptr<Y>& r) noexcept : object_(r.object_), owner_(r.owner_) {
+    add();
+  }
+  weak_ptr(weak_ptr&& r) noexcept
+      : object_(std::exchange(r.object_, nullptr)), owner_(std::exchange(r.owner_, nullptr)) {}
+  template <class Y>
+    requires counted::compatible<Y, T>
+  weak_ptr(weak_ptr<Y>&& r) noexcept {
+    const shared_ptr<Y> alive = r.lock();
+    object_ = alive.get();
+    owner_ = std::exchange(r.owner_, nullptr);
+    r.object_ = nullptr;
+  }
+  ~weak_ptr() {
+    if (owner_ != nullptr) counted::drop_weak(owner_);
+  }
+
+  weak_ptr& operator=(const weak_ptr& r) noexcept {
+    weak_ptr(r).swap(*this);
+    return *this;
+  }
+  weak_ptr& operator=(weak_ptr&& r) noexcept {
+    weak_ptr(std::move(r)).swap(*this);
+    return *this;
+  }
+  template <class Y>
+    requires counted::compatible<Y, T>
+  weak_ptr& operator=(const weak_ptr<Y>& r) noexcept {
+    weak_ptr(r).swap(*this);
+    return *this;
+  }
+  template <class Y>
+    requires counted::compatible<Y, T>
+  weak_ptr& operator=(weak_ptr<Y>&& r) noexcept {
+    weak_ptr(std::move(r)).swap(*this);
+    return *this;
+  }
+  template <class Y>
+    requires counted::compatible<Y, T>
+  weak_ptr& operator=(const shared_ptr<Y>& r) noexcept {
+    weak_ptr(r).swap(*this);
+    return *this;
+  }
+
+  void swap(weak_ptr& r) noexcept {
+    std::swap(object_, r.object_);
+    std::swap(owner_, r.owner_);
+  }
+  void reset() noexcept { weak_ptr().swap(*this); }
+
+  [[nodiscard]] long use_count() const noexcept {
+    return owner_ == nullptr ? 0 : static_cast<long>(owner_->strong());
+  }
+  [[nodiscard]] bool expired() const noexcept { return use_count() == 0; }
+  [[nodiscard]] shared_ptr<T> lock() const noexcept {
+    if (owner_ == nullptr || !owner_->try_add_strong()) return {};
+    return counted::access::make<shared_ptr<T>>(object_, owner_);
+  }
+  template <class Y>
+  [[nodiscard]] bool owner_before(const shared_ptr<Y>& r) const noexcept {
+    return std::less<>{}(owner_, counted::access::owner_of(r));
+  }
+  template <class Y>
+  [[nodiscard]] bool owner_before(const weak_ptr<Y>& r) const noexcept {
+    return std::less<>{}(owner_, counted::access::owner_of(r));
+  }
+
+ private:
+  template <class Y>
+  friend class weak_ptr;
+  template <class Y>
+  friend class shared_ptr;
+  template <class E>
+  friend class enable_shared_from_this;
+  friend struct counted::access;
+
+  void add() noexcept {
+    if (owner_ != nullptr) owner_->add(counted::control::weak_unit);
+  }
+
+  element_type* object_ = nullptr;
+  counted::control* owner_ = nullptr;
+};
+
+template <class T>
+template <class Y>
+  requires counted::compatible<Y, T>
+shared_ptr<T>::shared_ptr(const weak_ptr<Y>& r) {
+  if (r.owner_ == nullptr || !r.owner_->try_add_strong()) throw bad_weak_ptr();
+  object_ = r.object_;
+  owner_ = r.owner_;
+}
+
+template <class T>
+shared_ptr(weak_ptr<T>) -> shared_ptr<T>;
+template <class T, class D>
+shared_ptr(std::unique_ptr<T, D>) -> shared_ptr<T>;
+template <class T>
+weak_ptr(shared_ptr<T>) -> weak_ptr<T>;
+
+/// A base of objects that can make shared pointers to themselves, once one owns them.
+template <class T>
+class enable_shared_from_this {
+ public:
+  shared_ptr<T> shared_from_this() { return shared_ptr<T>(self_); }
+  shared_ptr<const T> shared_from_this() const { return shared_ptr<const T>(self_); }
+  weak_ptr<T> weak_from_this() noexcept { return self_; }
+  weak_ptr<const T> weak_from_this() const noexcept { return self_; }
+
+ protected:
+  constexpr enable_shared_from_this() noexcept = default;
+  enable_shared_from_this(const enable_shared_from_this&) noexcept {}
+  enable_shared_from_this& operator=(const enable_shared_from_this&) noexcept { return *this; }
+  ~enable_shared_from_this() = default;
+
+ private:
+  friend struct counted::access;
+
+  template <class U>
+  void spolia_accept(U* object, counted::control* owner) noexcept {
+    if (!self_.expired()) return;
+    weak_ptr<T> named;
+    named.object_ = object;
+    named.owner_ = owner;
+    named.add();
+    self_ = std::move(named);
+  }
+
+  weak_ptr<T> self_;
+};
+
+}  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// What the standard has beside shared_ptr and weak_ptr: comparisons, casts, hashing, printing,
+/// get_deleter, owner_less.
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <functional>
+#include <ostream>
+#include <typeinfo>
+#include <utility>
+
+#include <spolia/base/config.hpp>
+#include <spolia/counted/shared_ptr.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+
+template <class T, class U>
+bool operator==(const shared_ptr<T>& a, const shared_ptr<U>& b) noexcept {
+  return a.get() == b.get();
+}
+template <class T>
+bool operator==(const shared_ptr<T>& a, std::nullptr_t) noexcept {
+  return a.get() == nullptr;
+}
+template <class T, class U>
+std::strong_ordering operator<=>(const shared_ptr<T>& a, const shared_ptr<U>& b) noexcept {
+  return std::compare_three_way{}(a.get(), b.get());
+}
+template <class T>
+std::strong_ordering operator<=>(const shared_ptr<T>& a, std::nullptr_t) noexcept {
+  return std::compare_three_way{}(a.get(),
+                                  static_cast<typename shared_ptr<T>::element_type*>(nullptr));
+}
+
+template <class T>
+void swap(shared_ptr<T>& a, shared_ptr<T>& b) noexcept {
+  a.swap(b);
+}
+template <class T>
+void swap(weak_ptr<T>& a, weak_ptr<T>& b) noexcept {
+  a.swap(b);
+}
+
+template <class C, class Traits, class T>
+std::basic_ostream<C, Traits>& operator<<(std::basic_ostream<C, Traits>& out,
+                                          const shared_ptr<T>& p) {
+  return out << p.get();
+}
+
+template <class D, class T>
+D* get_deleter(const shared_ptr<T>& p) noexcept {
+  counted::control* const c = counted::access::owner_of(p);
+  if (c == nullptr || c->ops->deleter == nullptr) return nullptr;
+  return static_cast<D*>(c->ops->deleter(c, typeid(D)));
+}
+
+#define SPOLIA_POINTER_CAST(name)                                                \
+  template <class T, class U>                                                    \
+  shared_ptr<T> name##_pointer_cast(const shared_ptr<U>& r) noexcept {           \
+    return {r, name##_cast<typename shared_ptr<T>::element_type*>(r.get())};     \
+  }                                                                              \
+  template <class T, class U>                                                    \
+  shared_ptr<T> name##_pointer_cast(shared_ptr<U>&& r) noexcept {                \
+    auto* const p = name##_cast<typename shared_ptr<T>::element_type*>(r.get()); \
+    return {std::move(r), p};                                                    \
+  }
+SPOLIA_POINTER_CAST(static)
+SPOLIA_POINTER_CAST(const)
+SPOLIA_POINTER_CAST(reinterpret)
+#undef SPOLIA_POINTER_CAST
+
+template <class T, class U>
+shared_ptr<T> dynamic_pointer_cast(const shared_ptr<U>& r) noexcept {
+  auto* const p = dynamic_cast<typename shared_ptr<T>::element_type*>(r.get());
+  if (p == nullptr) return {};
+  return {r, p};
+}
+template <class T, class U>
+shared_ptr<T> dynamic_pointer_cast(shared_ptr<U>&& r) noexcept {
+  auto* const p = dynamic_cast<typename shared_ptr<T>::element_type*>(r.get());
+  if (p == nullptr) return {};
+  return {std::move(r), p};
+}
+
+/// Orders by owner, as std::owner_less does.
+template <class P = void>
+struct owner_less {
+  template <class A, class B>
+  bool operator()(const A& a, const B& b) const noexcept {
+    return a.owner_before(b);
+  }
+  using is_transparent = void;
+};
+
+}  // namespace spolia::inline SPOLIA_FLAVOUR
+
+template <class T>
+struct std::hash<spolia::shared_ptr<T>> {
+  std::size_t operator()(const spolia::shared_ptr<T>& p) const noexcept {
+    return std::hash<typename spolia::shared_ptr<T>::element_type*>{}(p.get());
+  }
+};

@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+// db.hpp: the embedded transactional store. docs/db.md is its guide.
+#pragma once
+
+#include <spolia/db/database.hpp>
+#include <spolia/db/result.hpp>
+#include <spolia/db/schema.hpp>
+#include <spolia/db/table.hpp>
+#include <spolia/db/transaction.hpp>

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// database.hpp: an in-memory transactional database inside a program. docs/db.md is the guide.
+//
+//     auto bank = spolia::db::database::open();
+//     auto& accounts = bank.create_table({.name = "accounts",
+//                                         .columns = {{"id", int64, primary_key}, {"balance",
+//                                         int64}}});
+//     const auto balance = accounts.column<std::int64_t>("balance");
+//     auto done = bank.transact([&](spolia::db::transaction& tx) -> spolia::db::status {
+//       auto from = tx.edit(accounts, {1});
+//       if (!from) return from.why();
+//       return from->set(balance, from->get(balance) - 10);
+//     });
+//
+// Threads:     everything may be called by any thread at any time, also create_table while
+//              transactions run. Transactions and readers must end before the database does.
+// Errors:      result.hpp.
+#pragma once
+
+#include <chrono>
+#include <concepts>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <spolia/base/config.hpp>
+#include <spolia/base/export.hpp>
+#include <spolia/db/delta.hpp>
+#include <spolia/db/result.hpp>
+#include <spolia/db/schema.hpp>
+#include <spolia/db/table.hpp>
+#include <spolia/db/transaction.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace db {
+
+/// Where old versions live: how they are collected.
+enum class version_storage : std::uint8_t {
+  one_shot,               ///< in partitions that are dropped whole
+  one_shot_consolidated,  ///< the same, also between snapshots that are held
+  steam,                  ///< each on its own
+  none                    ///< never: to measure what collecting costs
+};
+
+struct options {
+  version_storage versions = version_storage::one_shot;
+  /// Bytes of old versions; 0: no limit. A commit whose versions do not fit, after everything was
+  /// collected that can be, is refused with outcome::limit; reads and insertions go on.
+  std::uint64_t version_budget = 0;
+  /// One-shot: how many transactions share a partition, and when it is full.
+  std::uint32_t partition_transactions = 1024;
+  std::uint64_t partition_bytes = 4U << 20U;
+  /// One-shot: partitions at most, from 2 to 256.
+  std::uint32_t most_partitions = 256;
+};
+
+/// For transact(): how often to try, and how long to wait in between, at most.
+struct retries {
+  std::uint32_t tries = 1000;
+  std::chrono::microseconds longest_pause{1000};
+};
+
+/// Sums over all threads; approximate while these work.
+struct statistics {
+  std::uint64_t commits = 0;    ///< of transactions that changed something
+  std::uint64_t conflicts = 0;  ///< transactions that gave up
+  std::uint64_t limits = 0;     ///< commits refused for want of version memory
+  std::uint64_t table_bytes = 0;
+  std::uint64_t cleaning = 0;  ///< deleted rows and index entries that wait until nobody sees them
+  delta_stats versions{};
+};
+
+/// Who holds versions: an open reader or transaction.
+struct reader_info {
+  std::uint64_t timestamp = 0;
+  std::uint64_t behind = 0;         ///< commits since it began
+  const char* label = nullptr;      ///< as given; null: none
+  std::uint32_t thread = 0;         ///< Spolia's number of the thread that began it
+  std::chrono::nanoseconds age{0};  ///< only with a label
+};
+
+class SPOLIA_EXPORT database {
+ public:
+  /// An empty database in memory. Throws std::invalid_argument, std::bad_alloc.
+  static database open(const options& o = {});
+  database(database&&) noexcept;
+  database& operator=(database&&) noexcept;
+  ~database();
+
+  /// Throws std::invalid_argument if the name is taken or the columns make no sense.
+  table& create_table(const table_spec& spec);
+  /// Throws std::invalid_argument if there is none.
+  [[nodiscard]] table& find_table(std::string_view name) const;
+
+  /// A transaction that the caller commits. The label shows in readers(); a string literal.
+  [[nodiscard]] transaction begin(const char* label = nullptr);
+  /// A consistent view of all tables, until it goes.
+  [[nodiscard]] reader snapshot(const char* label = nullptr) const;
+
+  /// Runs f(transaction&) and commits, again and again while it ends in a conflict, with growing
+  /// pauses. f returns a status, or nothing; if that is not ok, nothing is committed. What f throws
+  /// comes out, after a rollback.
+  template <std::invocable<transaction&> F>
+  status transact(F&& f, const retries& how = {});
+
+  /// Lets go of all versions, rows and index entries that nobody needs now. Happens by and by
+  /// anyway, by commits.
+  void collect() noexcept;
+  [[nodiscard]] statistics stats() const noexcept;
+  /// Who reads, and since when.
+  [[nodiscard]] std::vector<reader_info> readers() const;
+
+ private:
+  explicit database(std::unique_ptr<engine> of) noexcept;
+  static void pause(std::uint32_t tries, const retries& how);
+
+  std::unique_ptr<engine> engine_;
+};
+
+template <std::invocable<transaction&> F>
+status database::transact(F&& f, const retries& how) {
+  for (std::uint32_t n = 1;; ++n) {
+    status s;
+    {
+      transaction tx = begin();
+      if constexpr (std::is_void_v<std::invoke_result_t<F&, transaction&>>) {
+        f(tx);
+      } else {
+        s = f(tx);
+      }
+      // Who overlooks a conflict inside must not commit half of the work.
+      if (tx.state() == outcome::conflict) s = tx.state();
+      if (s) s = tx.commit();
+    }
+    if (s.code() != outcome::conflict || n >= how.tries) return s;
+    pause(n, how);
+  }
+}
+
+}  // namespace db
+}  // namespace spolia::inline SPOLIA_FLAVOUR

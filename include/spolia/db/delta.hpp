@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// delta.hpp: what a version storage is: where the before-images of rows live, and until when.
+//
+// The newest version of a row lies in the table. What it replaces is copied into the version
+// storage, and the row's head points there; versions are chained from the newest to the oldest
+// (Raza et al., SIGMOD 2023, section 2.1: delta storage, N2O). A storage is chosen when a database
+// is opened, so it is a class with virtual functions: one call for all versions of a commit, one
+// for each reader that must leave the table.
+//
+// A commit uses a storage like this, `writer` being the number of its record on the commit board:
+//
+//   reserve(writer, asks)       places for all versions of the transaction, or nothing at all
+//   ... fill the places, link them, publish ...
+//   published(writer, c)        they all ended at time c, which is now known
+//   cancel(writer)              instead of published: nothing was linked
+//
+// and a reader with an announced timestamp T, which met a row whose newest version is after T:
+//
+//   find(handle, row, T)        the newest version in the chain not after T; null if there is none
+//
+// What a storage must keep. A version is current from `since` on and before the time when it ended,
+// c. It is needed by the snapshots T with since <= T < c. The chain leads a reader only over
+// versions that ended after its T: it goes on from a version only if that began after T, which is
+// when the next one ended. So a storage that lets go of a version only when census::oldest() >= c
+// needs no guards and no tags: no reader, present or to come, ever goes there.
+//
+// Threads:     everything may be called by any thread; one writer number by one thread at a time.
+// Errors:      reserve throws std::bad_alloc, and returns false if the budget is used up; nothing
+//              has changed then. find may throw std::bad_alloc where it needs a guard.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include <spolia/base/atomic.hpp>
+#include <spolia/base/config.hpp>
+#include <spolia/db/commit.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace db {
+
+/// A row's shape: whether there is a row, and which of its columns are null.
+inline constexpr std::uint64_t row_exists = std::uint64_t{1} << 63U;
+/// A table has no more columns than this, so that each has a bit.
+inline constexpr std::uint32_t most_columns = 62;
+
+/// A before-image; the row's words follow it. Written before it is linked, and never again.
+struct version {
+  plain<std::uint64_t> since{};  ///< commit timestamp
+  plain<std::uint64_t> older{};  ///< handle of the next version; 0: none
+  plain<std::uint64_t> shape{};
+
+  [[nodiscard]] plain<std::uint64_t>* words() noexcept {
+    return reinterpret_cast<plain<std::uint64_t>*>(this + 1);
+  }
+  [[nodiscard]] const plain<std::uint64_t>* words() const noexcept {
+    return reinterpret_cast<const plain<std::uint64_t>*>(this + 1);
+  }
+  /// Bytes of one with so many words.
+  static constexpr std::size_t bytes(std::uint32_t count) noexcept {
+    return sizeof(version) + count * sizeof(plain<std::uint64_t>);
+  }
+  /// Makes one at `place`, which has bytes(count).
+  static version* make(void* place, std::uint32_t count) noexcept {
+    auto* const v = ::new (place) version;
+    for (std::uint32_t i = 0; i < count; ++i) ::new (v->words() + i) plain<std::uint64_t>;
+    return v;
+  }
+};
+
+/// One version that a commit wants a place for.
+struct ask {
+  std::uint32_t words = 0;
+  std::uint64_t row = 0;     ///< whose
+  std::uint64_t since = 0;   ///< when it began
+  std::uint64_t older = 0;   ///< handle of the one before it; 0: none
+  version* place = nullptr;  ///< out: made, to be filled
+  std::uint64_t handle = 0;  ///< out: what goes into the row's head; never 0
+};
+
+/// What a storage holds and has done. Approximate while others work.
+struct delta_stats {
+  std::uint64_t versions_made = 0;
+  std::uint64_t versions_dropped = 0;
+  std::uint64_t bytes = 0;            ///< of memory held
+  std::uint64_t partitions = 0;       ///< one-shot: in the ring
+  std::uint64_t partitions_used = 0;  ///< one-shot: with versions in them
+  std::uint64_t drops = 0;            ///< one-shot: of whole partitions
+  std::uint64_t looks = 0;            ///< at the census, for the oldest snapshot
+};
+
+class delta {
+ public:
+  delta(const delta&) = delete;
+  delta& operator=(const delta&) = delete;
+  /// Nobody reads or writes any more.
+  virtual ~delta() = default;
+
+  virtual bool reserve(std::uint32_t writer, std::span<ask> asks) = 0;
+  virtual void published(std::uint32_t writer, std::uint64_t commit) noexcept = 0;
+  virtual void cancel(std::uint32_t writer) noexcept = 0;
+  [[nodiscard]] virtual const version* find(std::uint64_t handle, std::uint64_t row,
+                                            std::uint64_t time) const = 0;
+  /// Lets go of all that nobody needs now, also of what other threads have left.
+  virtual void collect() noexcept = 0;
+  [[nodiscard]] virtual delta_stats stats() const noexcept = 0;
+
+ protected:
+  delta() = default;
+};
+
+/// Walks a chain: `at(handle)` is the version behind a handle.
+template <class At>
+const version* walk(std::uint64_t handle, std::uint64_t time, At&& at) noexcept {
+  while (handle != 0) {
+    const version* const v = at(handle);
+    if (v->since.read() <= time) return v;
+    handle = v->older.read();
+  }
+  return nullptr;
+}
+
+}  // namespace db
+}  // namespace spolia::inline SPOLIA_FLAVOUR

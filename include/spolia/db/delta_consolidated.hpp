@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+// delta_consolidated.hpp: one-shot garbage collection with consolidation: partitions that lie
+// between two snapshots are dropped, too, and readers find their way over the gaps.
+//
+// Source:      Raza et al., SIGMOD 2023, section 5.
+// Idea:        a partition knows when its oldest version began and when its last one ended. If no
+//              snapshot lies in between, nobody reads any of its versions, though older snapshots
+//              may still need older ones. It is dropped; links into it are dead, as their tags
+//              tell. When a row's chain goes from one partition to another, the one that it leaves
+//              gets an entry in its bridge: the row, its newest version there, and when that ended.
+//              A reader that meets a dead link looks the row up in the bridges of all partitions.
+// Cost:        besides the one-shot storage's: a commit, for each version whose row's last version
+//              lies in another partition, an entry of 32 bytes. A reader of an old version: a
+//              guard; over a gap, a look at each partition's bridge. A drop over which readers may
+//              be walking: its memory goes through the domain, so that it waits for their guards.
+// Progress:    as the one-shot storage. Readers do not wait.
+// Bound:       with S snapshots held, at X1 < ... < Xs: partitions that hold a version which began
+//              before some Xi and ended after it; besides, as without consolidation, what was
+//              written since the youngest. A snapshot keeps the partitions that got the first
+//              change of a row after it: as many as it takes until every row that is changed at all
+//              has been changed once.
+// Why a reader finds its version. Let it look for the version v at time T, since <= T < until.
+//   v's partition is not dropped: T is announced, so the census shows it in the interval.
+//   A piece is a run of versions of one row in one life of one partition. If v's piece is the
+//   newest when the reader reads the row's head, it gets there by links that are alive. If not,
+//   somebody has linked a version of another partition in front of it, and had entered the piece
+//   into the bridge before the row's head led there: the reader sees the entry. An entry whose
+//   first version ended at or before T is passed over unread: it may be dropped and overwritten at
+//   any time. One that ended after T leads, by links to versions that ended after T, to v or out of
+//   the piece.
+// Why what it reads is whole: memory of versions that ended after T is given away only through the
+//   domain, under whose guard the reader walks. It takes the address of a chunk first and looks at
+//   the tag afterwards: a drop takes the chunks out, and changes the tag before a new chunk comes.
+// Why a tag does not come back while somebody has it (tags wrap round). A link into one life of a
+//   partition is followed only by snapshots older than the last commit of that life. Each quarter
+//   of all tags a partition notes the time, and does not go on before the snapshots of before the
+//   last note are gone. So none of them meets the same tag again.
+//
+// Departures from the paper (the printed Figure 9 is wrong where P is said):
+//   D1  P: a partition that nobody needs is dropped (printed: `doGc = false`).
+//   D2  Bridges have the time when a version ended. (Theirs takes the first readable one that it
+//       meets, partition by partition; after the ring has gone round, that may be an older one.)
+//   D3  A reader goes on over links that are alive, also from partition to partition.
+//   D4  Bridges are blocks that go in one shot with their partition.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <new>
+#include <utility>
+#include <vector>
+
+#include <spolia/base/atomic.hpp>
+#include <spolia/base/config.hpp>
+#include <spolia/base/memory.hpp>
+#include <spolia/db/delta.hpp>
+#include <spolia/db/delta_one_shot.hpp>
+#include <spolia/db/delta_partition.hpp>
+#include <spolia/reclaim/domain.hpp>
+#include <spolia/version/detail/short_lock.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace db {
+
+class delta_consolidated final : public delta_one_shot {
+  using nodes = domain<>;
+
+ public:
+  delta_consolidated(commit_board& board, const options& o) : delta_one_shot(board, o) {}
+  ~delta_consolidated() override {
+    for (auto& b : bridges_) {
+      for (bridge* at = b.load_relaxed(); at != nullptr;)
+        bridge::free(std::exchange(at, at->older));
+    }
+  }
+
+  [[nodiscard]] const version* find(std::uint64_t handle, std::uint64_t row,
+                                    std::uint64_t time) const override {
+    if (handle == 0) return nullptr;
+    auto guard = nodes_.enter();
+    while (handle != 0) {
+      const version* const v = alive(handle);
+      if (v == nullptr) return over_the_gap(row, time);
+      if (v->since.read() <= time) return v;
+      handle = v->older.read();
+    }
+    return nullptr;
+  }
+
+ private:
+#if defined(SPOLIA_MODEL)
+  static constexpr std::uint32_t bridge_entries = 2;
+  static constexpr std::uint32_t bridge_buckets = 1;
+#else
+  static constexpr std::uint32_t bridge_entries = 512;
+  static constexpr std::uint32_t bridge_buckets = 256;
+#endif
+
+  struct entry {
+    plain<std::uint64_t> row{};
+    plain<std::uint64_t> head{};   // handle of the newest version of the piece
+    plain<std::uint64_t> until{};  // when that ended
+    plain<std::uint32_t> next{};   // one more than the next entry of the bucket
+  };
+  struct bridge : nodes::header {
+    bridge* older = nullptr;
+    atomic<std::uint32_t> used{0};
+    std::array<atomic<std::uint32_t>, bridge_buckets> buckets{};
+    std::array<entry, bridge_entries> entries{};
+
+    static bridge* make() {
+      return ::new (memory::allocate(sizeof(bridge), alignof(bridge))) bridge;
+    }
+    static void free(bridge* b) noexcept {
+      b->~bridge();
+      memory::deallocate(b, sizeof(bridge), alignof(bridge));
+    }
+  };
+  struct ending {
+    void operator()(bridge* b) const noexcept { bridge::free(b); }
+  };
+  /// The memory of a partition over which readers may be walking.
+  struct gap : nodes::header {
+    explicit gap(std::size_t chunks) { memory_of.reserve(chunks); }
+    ~gap() {
+      for (std::byte* const c : memory_of) delta_partition::free_chunk(c);
+    }
+    std::vector<std::byte*> memory_of;
+  };
+
+  static std::size_t bucket_of(std::uint64_t row) noexcept {
+    return (row * 0x9E3779B97F4A7C15U >> 40U) % bridge_buckets;
+  }
+
+  /// The version, if its partition was not dropped since. Under a guard, or by who is registered
+  /// there.
+  const version* alive(std::uint64_t handle) const noexcept {
+    const delta_partition& p = partition(tagged::partition_of(handle));
+    const std::uint64_t position = tagged::position_of(handle);
+    const bool early = SPOLIA_FAULT("consolidated.tag_before_address") && tag_is_right(p, handle);
+    // The address before the tag: see "Why what it reads is whole".
+    const std::byte* const place = p.address_or_null(position);
+    const bool alive =
+        early || SPOLIA_FAULT("consolidated.tag_not_asked") || tag_is_right(p, handle);
+    return alive ? reinterpret_cast<const version*>(place) : nullptr;
+  }
+  static bool tag_is_right(const delta_partition& p, std::uint64_t handle) noexcept {
+    return tagged::tag_of(handle) == tagged::tag(p.generation());
+  }
+
+  const version* over_the_gap(std::uint64_t row, std::uint64_t time) const noexcept {
+    for (std::uint32_t n = 0; n < partitions(); ++n) {
+      // acquire ← the release in enter_into(): the block is made.
+      for (const bridge* b = bridges_[n].load_acquire(); b != nullptr; b = b->older) {
+        // acquire ← the release in enter_into(): the entry is filled.
+        for (std::uint32_t i = b->buckets[bucket_of(row)].load_acquire(); i != 0;) {
+          const entry& e = b->entries[i - 1];
+          i = e.next.read();
+          if (e.row.read() != row || e.until.read() <= time) continue;
+          if (const version* const v = in_piece(e.head.read(), time)) return v;
+        }
+      }
+    }
+    return nullptr;
+  }
+
+  const version* in_piece(std::uint64_t handle, std::uint64_t time) const noexcept {
+    const std::uint32_t home = tagged::partition_of(handle);
+    while (handle != 0 && tagged::partition_of(handle) == home) {
+      const version* const v = alive(handle);
+      if (v == nullptr || v->since.read() <= time) return v;
+      handle = v->older.read();
+    }
+    return nullptr;
+  }
+
+  /// The row's chain goes on in `p`: leaves an entry where it was.
+  void joins(const ask& a, delta_partition& p) override {
+    p.began(a.since);
+    if (a.older == 0 || SPOLIA_FAULT("consolidated.no_bridge")) return;
+    const std::uint32_t from = tagged::partition_of(a.older);
+    if (from == p.number) return;
+    auto guard = nodes_.enter();
+    if (alive(a.older) != nullptr) enter_into(bridges_[from], a);
+  }
+
+  void enter_into(atomic<bridge*>& of, const ask& a) {
+    for (;;) {
+      // acquire ← the release below.
+      bridge* const b = of.load_acquire();
+      if (b != nullptr && b->used.load_relaxed() < bridge_entries) {
+        const std::uint32_t i = b->used.fetch_add_relaxed(1);
+        if (i >= bridge_entries) continue;
+        entry& e = b->entries[i];
+        e.row.write(a.row);
+        e.head.write(a.older);
+        e.until.write(a.since);
+        atomic<std::uint32_t>& bucket = b->buckets[bucket_of(a.row)];
+        std::uint32_t first = bucket.load_relaxed();
+        do {
+          e.next.write(first);
+          // release → the acquire in over_the_gap(). (Its own order, and that of the entries
+          // before, which this continues.)
+        } while (!bucket.cas_weak_release(first, i + 1));
+        return;
+      }
+      bridge* const made = bridge::make();
+      made->older = b;
+      bridge* was = b;
+      // release → the acquires here and in over_the_gap().
+      if (!of.cas_strong_release(was, made)) bridge::free(made);
+    }
+  }
+
+  void look() noexcept override {
+    delta_one_shot::look();
+    try {
+      const std::lock_guard hold(times_lock_);
+      known_ = board_.living.scan(board_.clock, times_);
+    } catch (const std::bad_alloc&) {
+      known_ = 0;  // nothing is found between snapshots until the next look
+    }
+  }
+
+  /// Whether a snapshot, present or to come, may need a version of the partition.
+  bool needed(const delta_partition& p) noexcept {
+    const std::lock_guard hold(times_lock_);
+    if (p.last_commit() > known_) return true;
+    const auto first = std::lower_bound(times_.begin(), times_.end(), p.first_began());
+    return first != times_.end() && *first < p.last_commit() &&
+           !SPOLIA_FAULT("consolidated.times_not_asked");
+  }
+
+  /// oneShotGC_with_consolidation of Figure 9.
+  bool drop_or_unlock(delta_partition& p) noexcept override {
+    const bool all_gone = p.last_commit() <= oldest();
+    if ((!all_gone && needed(p)) || !p.tag_is_free(oldest(), board_.clock.now())) {
+      p.unlock();
+      return false;
+    }
+    const std::uint64_t versions = p.counted();
+    try {
+      auto guard = nodes_.enter();
+      gap* left = nullptr;
+      if (!all_gone) left = nodes_.make<gap>(p.chunks());
+      bridge* b = bridges_[p.number].exchange_acquire(nullptr);  // ← the release in enter_into()
+      const std::uint64_t freed = left != nullptr ? p.move_out(left->memory_of) : 0;
+      dropped(versions, freed + p.drop_and_unlock());
+      while (b != nullptr) guard.retire(std::exchange(b, b->older), ending{});
+      if (left != nullptr) guard.retire(left);
+      return true;
+    } catch (const std::bad_alloc&) {
+      p.unlock();
+      return false;
+    }
+  }
+
+  mutable nodes nodes_;
+  std::array<atomic<bridge*>, tagged::partitions> bridges_{};
+  spolia::detail::short_lock times_lock_;
+  std::vector<std::uint64_t> times_;
+  std::uint64_t known_ = 0;
+};
+
+}  // namespace db
+}  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+// hash_index.hpp: a concurrent hash table of slots that grows: the primary index of most tables.
+//
+// Idea:        shards, each with an open-addressed array of (hash, slot). Keys are not stored: the
+//              slot's row has them. Lookups take no lock: they walk from the hash's place to the
+//              first empty entry. Updates lock their shard. An entry that was taken out stays as a
+//              gap until the shard's array is renewed, which copies what is left into an array of
+//              the right size and retires the old one.
+// Cost:        a lookup: a guard and, mostly, one cache line, and the row's key to compare. An
+//              update: a lock, and now and then the copying of a shard, a sixty-fourth of the
+//              table, while which that shard's other updates wait; amortized constant.
+// Progress:    lookups are wait-free: they look at each entry of an array once at most.
+// Memory:      16 bytes an entry, at least a quarter and at most three quarters of which are used
+//              after a renewal.
+// Why a lookup finds what is there: entries of one array only go from empty to a slot, and from a
+//   slot to a gap, so the walk to an entry is never cut short. A lookup in an array that has been
+//   renewed meanwhile takes place at the moment when it read the array's address.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <new>
+
+#include <spolia/base/atomic.hpp>
+#include <spolia/base/config.hpp>
+#include <spolia/base/memory.hpp>
+#include <spolia/db/index.hpp>
+#include <spolia/reclaim/domain.hpp>
+#include <spolia/version/detail/short_lock.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace db {
+
+/// `Same(slot, key)` tells whether the slot's row has the key; it may be asked for slots that
+/// others are changing, and is then believed by nobody who does not look again.
+template <class Same, class Domain = domain<>>
+class hash_index final : public primary_index {
+ public:
+  hash_index(Domain& nodes, std::uint32_t words, Same same)
+      : nodes_(nodes), words_(words), same_(same) {
+    try {
+      for (shard& s : shards_) s.now.store_relaxed(array::make(least));
+    } catch (...) {
+      free_arrays();
+      throw;
+    }
+  }
+  ~hash_index() override { free_arrays(); }
+
+  [[nodiscard]] std::uint64_t find(const key_words& key) const override {
+    const std::uint64_t hash = hash_of(key);
+    const shard& s = shard_of(hash);
+    auto guard = nodes_.enter();
+    const array* const a = guard.protect(s.now);
+    return slot_of(*a, hash, key);
+  }
+
+  std::uint64_t claim(const key_words& key, std::uint64_t slot) override {
+    const std::uint64_t hash = hash_of(key);
+    shard& s = shard_of(hash);
+    auto guard = nodes_.enter();
+    const std::lock_guard hold(s.lock);
+    array* a = s.now.load_relaxed();
+    const std::uint64_t there = slot_of(*a, hash, key);
+    if (there != no_slot) return there;
+    if ((s.used + 1) * 4 > a->size * 3) a = &renew(s, *a, guard);
+    put(*a, hash, slot);
+    ++s.used;
+    ++s.live;
+    return slot;
+  }
+
+  bool remove(const key_words& key, std::uint64_t slot) noexcept override {
+    const std::uint64_t hash = hash_of(key);
+    shard& s = shard_of(hash);
+    const std::lock_guard hold(s.lock);
+    array& a = *s.now.load_relaxed();
+    for (std::uint64_t i = hash;; ++i) {
+      entry& e = a.at(i & (a.size - 1));
+      const std::uint64_t seen = e.slot.load_relaxed();
+      if (seen == empty) return true;
+      if (seen != slot + 1) continue;
+      e.slot.store_relaxed(gap);
+      --s.live;
+      return true;
+    }
+  }
+
+  [[nodiscard]] bool ordered() const noexcept override { return false; }
+  void scan(const key_words&, const key_words&, slot_visitor) const override {}
+
+ private:
+  static constexpr std::uint64_t empty = 0;
+  static constexpr std::uint64_t gap = ~std::uint64_t{0};
+#if defined(SPOLIA_MODEL)
+  static constexpr std::uint64_t least = 2;
+  static constexpr unsigned shard_bits = 0;
+#else
+  static constexpr std::uint64_t least = 16;
+  static constexpr unsigned shard_bits = 6;
+#endif
+
+  struct entry {
+    atomic<std::uint64_t> hash{0};
+    atomic<std::uint64_t> slot{0};  // one more than the slot
+  };
+
+  /// The entries follow it.
+  struct array : Domain::header {
+    std::uint64_t size = 0;  // a power of two
+
+    entry& at(std::uint64_t i) noexcept { return reinterpret_cast<entry*>(this + 1)[i]; }
+    const entry& at(std::uint64_t i) const noexcept {
+      return reinterpret_cast<const entry*>(this + 1)[i];
+    }
+    static array* make(std::uint64_t size) {
+      auto* const a = ::new (memory::allocate(bytes(size), alignof(array))) array;
+      a->size = size;
+      for (std::uint64_t i = 0; i < size; ++i) ::new (&a->at(i)) entry;
+      return a;
+    }
+    static void free(array* a) noexcept {
+      const std::size_t all = bytes(a->size);
+      a->~array();
+      memory::deallocate(a, all, alignof(array));
+    }
+    static std::size_t bytes(std::uint64_t size) noexcept {
+      return sizeof(array) + size * sizeof(entry);
+    }
+  };
+  struct ending {
+    void operator()(array* a) const noexcept { array::free(a); }
+  };
+
+  struct alignas(cache_line) shard {
+    spolia::detail::short_lock lock;
+    atomic<array*> now{nullptr};
+    std::uint64_t used = 0;  // entries that are not empty
+    std::uint64_t live = 0;
+  };
+
+  [[nodiscard]] std::uint64_t hash_of(const key_words& key) const noexcept {
+    std::uint64_t h = 0x9E3779B97F4A7C15U;
+    for (std::uint32_t i = 0; i < words_; ++i) {
+      h = (h ^ key[i]) * 0xD6E8FEB86659FD93U;
+      h ^= h >> 32U;
+    }
+    h *= 0xD6E8FEB86659FD93U;
+    return h ^ h >> 29U;
+  }
+  // By the upper bits: the lower ones say where in the array.
+  shard& shard_of(std::uint64_t hash) noexcept { return shards_[(hash >> 32U) % shards_.size()]; }
+  const shard& shard_of(std::uint64_t hash) const noexcept {
+    return shards_[(hash >> 32U) % shards_.size()];
+  }
+
+  std::uint64_t slot_of(const array& a, std::uint64_t hash, const key_words& key) const {
+    for (std::uint64_t i = hash, end = hash + a.size; i != end; ++i) {
+      const std::uint64_t at = i & (a.size - 1);
+      // acquire ← the release in put(): the hash, and the row's key.
+      const std::uint64_t seen = a.at(at).slot.load_acquire();
+      if (seen == empty) return no_slot;
+      if (seen == gap || a.at(at).hash.load_relaxed() != hash) continue;
+      if (same_(seen - 1, key)) return seen - 1;
+    }
+    return no_slot;
+  }
+
+  static void put(array& a, std::uint64_t hash, std::uint64_t slot) noexcept {
+    std::uint64_t i = hash & (a.size - 1);
+    while (a.at(i).slot.load_relaxed() != empty) i = (i + 1) & (a.size - 1);
+    a.at(i).hash.store_relaxed(hash);
+    // release → the acquire in slot_of().
+    a.at(i).slot.store_release(slot + 1);
+  }
+
+  array& renew(shard& s, array& old, typename Domain::guard& guard) {
+    array* const fresh = array::make(std::max(least, std::bit_ceil((s.live + 1) * 2)));
+    for (std::uint64_t i = 0; i < old.size; ++i) {
+      const std::uint64_t seen = old.at(i).slot.load_relaxed();
+      if (seen != empty && seen != gap) put(*fresh, old.at(i).hash.load_relaxed(), seen - 1);
+    }
+    // release → the acquire in protect(): the entries.
+    if (SPOLIA_FAULT("hash_index.relaxed_array")) {
+      s.now.store_relaxed(fresh);
+    } else {
+      s.now.store_release(fresh);
+    }
+    s.used = s.live;
+    if (SPOLIA_FAULT("hash_index.free_at_once")) {
+      array::free(&old);
+    } else {
+      guard.retire(&old, ending{});
+    }
+    return *fresh;
+  }
+
+  void free_arrays() noexcept {
+    for (shard& s : shards_) {
+      if (array* const a = s.now.load_relaxed()) array::free(a);
+    }
+  }
+
+  Domain& nodes_;
+  const std::uint32_t words_;
+  const Same same_;
+  mutable std::array<shard, std::size_t{1} << shard_bits> shards_;
+};
+
+}  // namespace db
+}  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// index.hpp: from keys to slots: what a table asks of its indexes.
+//
+// An index knows no versions. An entry is there before the row that it leads to is committed, and
+// until no snapshot can see a version with that key; whoever follows one looks whether the version
+// that it sees has the key. A primary index has one slot for a key. A secondary one has a claim for
+// each pair of key and slot: a number that tells the last time when somebody needed the entry, so
+// that who cleans up after an earlier need does not take it away.
+//
+// Errors:      claim, add and scan throw std::bad_alloc; nothing has changed then.
+// Threads:     anything beside anything. All are linearizable but scan: keys that are there all the
+//              time come, keys that are not, do not.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include <spolia/base/config.hpp>
+#include <spolia/db/schema.hpp>
+#include <spolia/reclaim/bounded_domain.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace db {
+
+inline constexpr std::uint64_t no_slot = ~std::uint64_t{0};
+
+/// A reference to something that takes a slot and the words of the key that led to it; false:
+/// enough.
+class slot_visitor {
+ public:
+  template <class F>
+  explicit slot_visitor(F& f) noexcept
+      : object_(const_cast<void*>(static_cast<const void*>(&f))),
+        call_([](void* o, std::uint64_t slot, const std::uint64_t* key) {
+          return (*static_cast<F*>(o))(slot, key);
+        }) {}
+  bool operator()(std::uint64_t slot, const std::uint64_t* key) const {
+    return call_(object_, slot, key);
+  }
+
+ private:
+  void* object_;
+  bool (*call_)(void*, std::uint64_t, const std::uint64_t*);
+};
+
+class primary_index {
+ public:
+  virtual ~primary_index() = default;
+  /// The slot that the key has; no_slot: none.
+  [[nodiscard]] virtual std::uint64_t find(const key_words& key) const = 0;
+  /// Gives the key this slot, unless it has one; returns which it has now.
+  virtual std::uint64_t claim(const key_words& key, std::uint64_t slot) = 0;
+  /// False: there was no memory to do it.
+  virtual bool remove(const key_words& key, std::uint64_t slot) noexcept = 0;
+  [[nodiscard]] virtual bool ordered() const noexcept = 0;
+  /// The slots of the keys from `lo` to `hi`, both included, in ascending order. Only if ordered.
+  virtual void scan(const key_words& lo, const key_words& hi, slot_visitor f) const = 0;
+};
+
+class secondary_index {
+ public:
+  virtual ~secondary_index() = default;
+  virtual void add(const key_words& key, std::uint64_t slot, std::uint64_t claim) = 0;
+  /// The pair's claim; 0: it is not there.
+  [[nodiscard]] virtual std::uint64_t claim_of(const key_words& key, std::uint64_t slot) const = 0;
+  /// Takes the pair away if its claim is still this one. False: there was no memory to do it.
+  virtual bool remove(const key_words& key, std::uint64_t slot, std::uint64_t claim) noexcept = 0;
+  /// As above; slots of one key ascend. A slot may come twice, under two keys.
+  virtual void scan(const key_words& lo, const key_words& hi, slot_visitor f) const = 0;
+};
+
+/// For keys of so many words, whose nodes go through `nodes`.
+std::unique_ptr<primary_index> make_ordered_primary(std::uint32_t words, bounded_domain& nodes);
+std::unique_ptr<secondary_index> make_secondary(std::uint32_t words, bounded_domain& nodes);
+
+}  // namespace db
+}  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// result.hpp: how an operation of a transaction ended. Conflicts and the like are results; mistakes
+// of the program (a column that is not there, a value of another type) are std::invalid_argument,
+// and running out of memory is std::bad_alloc.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <spolia/base/config.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace db {
+
+enum class outcome : std::uint8_t {
+  ok,
+  conflict,       ///< another transaction was faster: roll back, and try again
+  not_found,      ///< there is no such row at this snapshot
+  duplicate_key,  ///< a row with this key, or with this value in a unique index, exists
+  limit,          ///< the budget for versions is used up
+  ended,          ///< the transaction was rolled back or committed before
+};
+
+constexpr std::string_view message(outcome o) noexcept {
+  switch (o) {
+    case outcome::ok:
+      return "ok";
+    case outcome::conflict:
+      return "conflict with another transaction";
+    case outcome::not_found:
+      return "no such row";
+    case outcome::duplicate_key:
+      return "a row with this key exists";
+    case outcome::limit:
+      return "the budget for versions is used up";
+    case outcome::ended:
+      return "the transaction has ended";
+  }
+  return "unknown";
+}
+
+/// True if it went well.
+class [[nodiscard]] status {
+ public:
+  constexpr status() noexcept = default;
+  constexpr status(outcome o) noexcept : code_(o) {}  // NOLINT: an outcome is a status
+  [[nodiscard]] constexpr outcome code() const noexcept { return code_; }
+  [[nodiscard]] constexpr std::string_view message() const noexcept { return db::message(code_); }
+  constexpr explicit operator bool() const noexcept { return code_ == outcome::ok; }
+  friend constexpr bool operator==(status, status) noexcept = default;
+  friend constexpr bool operator==(status s, outcome o) noexcept { return s.code_ == o; }
+
+ private:
+  outcome code_ = outcome::ok;
+};
+
+/// Thrown by result::value() where there is none.
+class no_result : public std::runtime_error {
+ public:
+  explicit no_result(outcome o)
+      : std::runtime_error(std::string("spolia::db: ") + std::string(message(o))), code_(o) {}
+  [[nodiscard]] outcome code() const noexcept { return code_; }
+
+ private:
+  outcome code_;
+};
+
+/// A T, or why there is none.
+template <class T>
+class [[nodiscard]] result {
+ public:
+  result(T value) : value_(std::move(value)) {}  // NOLINT: a T is a result
+  result(outcome why) noexcept : why_(why) {}    // NOLINT: so is a reason
+  result(status why) noexcept : why_(why) {}     // NOLINT
+  explicit operator bool() const noexcept { return value_.has_value(); }
+  [[nodiscard]] status why() const noexcept { return why_; }
+  [[nodiscard]] outcome code() const noexcept { return why_.code(); }
+  T& operator*() noexcept { return *value_; }
+  const T& operator*() const noexcept { return *value_; }
+  T* operator->() noexcept { return &*value_; }
+  const T* operator->() const noexcept { return &*value_; }
+  /// Throws no_result if there is none.
+  T& value() {
+    if (!value_) throw no_result(why_.code());
+    return *value_;
+  }
+
+ private:
+  std::optional<T> value_;
+  status why_{};
+};
+
+}  // namespace db
+}  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+// schema.hpp: what a table's columns are, how values lie in words, and how keys are made of them.
+//
+//     db.create_table({.name = "accounts",
+//                      .columns = {{"id", int64, primary_key}, {"owner", text(32)}, {"balance",
+//                      int64},
+//                                  {"note", text(80), nullable}},
+//                      .indexes = {{"by_owner", {"owner"}}}});
+//
+// Errors:      std::invalid_argument with one sentence; std::bad_alloc.
+#pragma once
+
+#include <array>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include <spolia/base/config.hpp>
+#include <spolia/base/export.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace db {
+
+enum class base_type : std::uint8_t { int64, float64, boolean, text };
+
+/// A column's type. Text has at most `bytes` bytes, any bytes, and takes that much room in each
+/// row.
+struct column_type {
+  base_type base = base_type::int64;
+  std::uint32_t bytes = 0;
+  friend bool operator==(const column_type&, const column_type&) = default;
+};
+inline constexpr column_type int64{base_type::int64, 0};
+inline constexpr column_type float64{base_type::float64, 0};
+inline constexpr column_type boolean{base_type::boolean, 0};
+/// Microseconds since 1970, or whatever the program takes them for: an int64.
+inline constexpr column_type timestamp = int64;
+constexpr column_type text(std::uint32_t bytes) noexcept { return {base_type::text, bytes}; }
+
+enum class column_role : std::uint8_t {
+  plain,
+  key,      ///< a part of the primary key, in the order of the columns; never null
+  nullable  ///< may be null
+};
+inline constexpr column_role primary_key = column_role::key;
+inline constexpr column_role nullable = column_role::nullable;
+
+struct column_spec {
+  std::string name;
+  column_type type;
+  column_role role = column_role::plain;
+};
+
+/// Of the primary key. Secondary indexes are ordered.
+enum class index_kind : std::uint8_t {
+  hash,    ///< finds equal keys
+  ordered  ///< finds ranges, too
+};
+
+struct index_spec {
+  std::string name;
+  std::vector<std::string> columns;  ///< the key, in this order; columns that cannot be null
+  bool unique = false;
+};
+
+struct table_spec {
+  std::string name;
+  std::vector<column_spec> columns;
+  index_kind primary = index_kind::hash;  ///< of the primary key's index
+  std::vector<index_spec> indexes{};
+};
+
+/// A value for a column. A null is std::monostate. Text is not copied: it must live as long.
+class value {
+ public:
+  value() noexcept = default;
+  value(std::nullptr_t) noexcept {}  // NOLINT: all of these are
+  template <std::integral I>
+    requires(!std::same_as<I, bool>)
+  value(I v) noexcept : what_(static_cast<std::int64_t>(v)) {}          // NOLINT: values
+  value(double v) noexcept : what_(v) {}                                // NOLINT
+  value(bool v) noexcept : what_(v) {}                                  // NOLINT
+  value(std::string_view v) noexcept : what_(v) {}                      // NOLINT
+  value(const char* v) noexcept : what_(std::string_view(v)) {}         // NOLINT
+  value(const std::string& v) noexcept : what_(std::string_view(v)) {}  // NOLINT
+  [[nodiscard]] bool null() const noexcept { return std::holds_alternative<std::monostate>(what_); }
+  [[nodiscard]] const auto& what() const noexcept { return what_; }
+
+ private:
+  std::variant<std::monostate, std::int64_t, double, bool, std::string_view> what_;
+};
+
+using values = std::span<const value>;
+
+/// Keys are words of which the first that differs decides, as unsigned numbers.
+inline constexpr std::uint32_t most_key_words = 8;
+using key_words = std::array<std::uint64_t, most_key_words>;
+
+/// A column as a table has it.
+struct column_layout {
+  std::string name;
+  column_type type;
+  column_role role = column_role::plain;
+  std::uint32_t number = 0;
+  std::uint32_t first = 0;  ///< word in a row
+  std::uint32_t words = 0;
+
+  /// Writes `v` to the column's words. Throws std::invalid_argument if it does not fit.
+  SPOLIA_EXPORT void encode(const value& v, std::uint64_t* to) const;
+  /// The words of a key out of the words of a value, so that keys compare as values do.
+  SPOLIA_EXPORT void encode_key(const std::uint64_t* from, std::uint64_t* to) const noexcept;
+};
+
+/// The text in the words of a value.
+inline std::string_view text_in(const std::uint64_t* from, std::uint32_t words) noexcept {
+  const auto* const bytes = reinterpret_cast<const unsigned char*>(from);
+  const std::size_t size = std::size_t{bytes[words * 8 - 2]} << 8U | bytes[words * 8 - 1];
+  return {reinterpret_cast<const char*>(bytes), size};
+}
+
+/// The columns of a table. Never changes.
+class SPOLIA_EXPORT schema {
+ public:
+  explicit schema(const table_spec& spec);
+
+  [[nodiscard]] const std::string& name() const noexcept { return name_; }
+  [[nodiscard]] const std::vector<column_layout>& columns() const noexcept { return columns_; }
+  [[nodiscard]] const std::vector<std::uint32_t>& key() const noexcept { return key_; }
+  [[nodiscard]] std::uint32_t words() const noexcept { return words_; }
+  /// Throws std::invalid_argument if there is none.
+  [[nodiscard]] const column_layout& column(std::string_view name) const;
+  /// The numbers of the columns of a key: they exist, cannot be null, and are not too long.
+  [[nodiscard]] std::vector<std::uint32_t> key_columns(const std::vector<std::string>& names) const;
+  [[nodiscard]] std::uint32_t key_length(const std::vector<std::uint32_t>& columns) const;
+
+  /// Writes values for all columns to a row image; returns its shape.
+  std::uint64_t encode_row(values v, std::uint64_t* image) const;
+  /// The key that values for the first of its columns make; the rest is filled with `rest`.
+  key_words encode_key(const std::vector<std::uint32_t>& columns, values v,
+                       std::uint64_t rest = 0) const;
+  /// The key that a row's image has.
+  key_words key_of(const std::vector<std::uint32_t>& columns,
+                   const std::uint64_t* image) const noexcept;
+
+ private:
+  std::string name_;
+  std::vector<column_layout> columns_;
+  std::vector<std::uint32_t> key_;
+  std::uint32_t words_ = 0;
+};
+
+/// A column of a known type, to read and write it without looking at its name.
+template <class T>
+struct column {
+  std::uint32_t number = 0;
+  std::uint32_t first = 0;
+  std::uint32_t words = 1;
+};
+
+}  // namespace db
+}  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// table.hpp: a table: rows in slots, column by column in blocks of 64 rows, and its indexes.
+//
+// Slots lie in segments of doubling size that are never moved and go with the table; so a slot can
+// be looked at without a guard, whatever became of its row. The slot of a deleted row is used again
+// when no snapshot can see the row; a reader who still has the slot's number from an index finds a
+// row there that is newer than its snapshot, and nothing older.
+//
+// Memory:      of the most slots that were ever in use at once, at most twice: 32 bytes a row and
+//              its columns.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <spolia/base/atomic.hpp>
+#include <spolia/base/config.hpp>
+#include <spolia/base/export.hpp>
+#include <spolia/db/index.hpp>
+#include <spolia/db/row.hpp>
+#include <spolia/db/schema.hpp>
+#include <spolia/reclaim/domain.hpp>
+#include <spolia/version/detail/short_lock.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace db {
+
+class table;
+
+/// An ordered index over some columns of a table: for scans. Made with the table.
+class secondary {
+ public:
+  [[nodiscard]] const std::string& name() const noexcept { return name_; }
+  [[nodiscard]] const table& of() const noexcept { return *of_; }
+  [[nodiscard]] bool unique() const noexcept { return unique_; }
+
+ private:
+  friend class table;
+  friend class reader;
+  friend class transaction;
+  friend class upkeep;
+  std::string name_;
+  const table* of_ = nullptr;
+  std::vector<std::uint32_t> columns_;
+  bool unique_ = false;
+  std::unique_ptr<secondary_index> entries_;
+};
+
+/// What is in a row's lock: nobody, a transaction, the cleaner, or nobody in a slot without a row.
+inline constexpr std::uint64_t unlocked = 0;
+inline constexpr std::uint64_t free_slot = ~std::uint64_t{0};
+inline constexpr std::uint64_t being_cleaned = free_slot - 1;
+
+class SPOLIA_EXPORT table {
+ public:
+  table(const table_spec& spec, domain<>& arrays, bounded_domain& nodes);
+  ~table();
+  table(const table&) = delete;
+  table& operator=(const table&) = delete;
+
+  [[nodiscard]] const std::string& name() const noexcept { return schema_.name(); }
+  [[nodiscard]] const schema& layout() const noexcept { return schema_; }
+  /// A column by name. Throws std::invalid_argument if there is none of that name and type. T is
+  /// std::int64_t, double, bool or std::string_view.
+  template <class T>
+  [[nodiscard]] db::column<T> column(std::string_view name) const;
+  /// Throws std::invalid_argument if there is none.
+  [[nodiscard]] const secondary& index(std::string_view name) const;
+  /// Slots in use or waiting to be used again.
+  [[nodiscard]] std::uint64_t slots() const noexcept {
+    // acquire ← the release in take_slot(): the segments of all these slots.
+    return next_.load_acquire();
+  }
+  [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_.load_relaxed(); }
+
+ private:
+  friend class reader;
+  friend class transaction;
+  friend class upkeep;
+
+#if defined(SPOLIA_MODEL)
+  static constexpr std::uint64_t first_segment = 1;
+#else
+  static constexpr std::uint64_t first_segment = 256;
+#endif
+  static constexpr unsigned most_segments = 36;
+
+  [[nodiscard]] row_place at(std::uint64_t slot) const noexcept {
+    const unsigned k = segment_of(slot);
+    const std::uint64_t in = slot - start_of(k);
+    // acquire ← the release in make_segment(): the heads are constructed.
+    std::byte* const block = segments_[k].load_acquire() + in / rows_per_block * block_bytes_;
+    const std::uint64_t row = in % rows_per_block;
+    return {
+        reinterpret_cast<row_head*>(block) + row,
+        reinterpret_cast<atomic<std::uint64_t>*>(block + rows_per_block * sizeof(row_head)) + row,
+        id_ << 40U | slot};
+  }
+
+  static unsigned segment_of(std::uint64_t slot) noexcept {
+    return static_cast<unsigned>(std::bit_width(slot / first_segment));
+  }
+  static std::uint64_t start_of(unsigned k) noexcept {
+    return k == 0 ? 0 : first_segment << (k - 1);
+  }
+  static std::uint64_t size_of(unsigned k) noexcept {
+    return k == 0 ? first_segment : first_segment << (k - 1);
+  }
+
+  /// A slot without a row, locked with `lock`. Throws std::bad_alloc.
+  std::uint64_t take_slot(std::uint64_t lock);
+  /// The caller holds the lock of a slot to which no index leads.
+  void give_slot(std::uint64_t slot) noexcept;
+  void make_segment(unsigned k);
+  void fill_segment(std::byte* memory, std::uint64_t rows) const noexcept;
+  [[nodiscard]] bool key_is(std::uint64_t slot, const key_words& key) const noexcept;
+
+  const schema schema_;
+  const std::size_t block_bytes_;
+  const std::uint64_t id_;     // no other table of the process has it
+  std::uint64_t indexed_ = 0;  // columns that some secondary index has
+  std::uint64_t keyed_ = 0;    // columns of the primary key
+  std::array<atomic<std::byte*>, most_segments> segments_{};
+  atomic<std::uint64_t> next_{0};
+  atomic<std::uint64_t> bytes_{0};
+  spolia::detail::short_lock free_lock_;
+  std::uint64_t free_ = 0;  // one more than the first slot that waits to be used again
+  std::unique_ptr<primary_index> primary_;
+  std::vector<std::unique_ptr<secondary>> secondaries_;
+};
+
+template <class T>
+db::column<T> table::column(std::string_view wanted) const {
+  const column_layout& c = schema_.column(wanted);
+  constexpr base_type base = std::same_as<T, std::int64_t> ? base_type::int64
+                             : std::same_as<T, double>     ? base_type::float64
+                             : std::same_as<T, bool>       ? base_type::boolean
+                                                           : base_type::text;
+  static_assert(base != base_type::text || std::same_as<T, std::string_view>,
+                "a column is read as std::int64_t, double, bool or std::string_view");
+  if (c.type.base != base) {
+    throw std::invalid_argument("spolia::db: column " + c.name + " has another type");
+  }
+  return {c.number, c.first, c.words};
+}
+
+}  // namespace db
+}  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+// transaction.hpp: snapshots of a database, and transactions that change it.
+//
+// Isolation:   snapshot isolation. A transaction sees what was committed when it began, and its own
+//              changes. Of two that change the same row at the same time, the first to lock it
+//              wins; one that would change a row which was committed after its snapshot gives up.
+//              Write skew is possible, as snapshot isolation allows: lock() the rows that were only
+//              read. A reader never gives up, never waits, and makes nobody wait.
+// Locks:       taken by the first change of a row, held until the end; who meets one gives up at
+//              once (no-wait), so there are no deadlocks.
+// Changes:     are kept apart until commit, and then put in place: see row.hpp and commit.hpp. A
+//              snapshot begun after commit() has returned sees them.
+// Guards:      each lookup takes one for as long as it runs in an index. None is held while the
+//              program's code runs. What holds versions is the announced timestamp alone.
+// Rows:        what find() and edit() return stays until the transaction ends; what a scan shows,
+//              until the function returns.
+// Threads:     one at a time; may be moved on to another with a happens-before edge.
+// Errors:      result.hpp. std::bad_alloc out of a change or out of commit() has rolled the
+//              transaction back.
+#pragma once
+
+#include <bit>
+#include <concepts>
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <spolia/base/census.hpp>
+#include <spolia/base/config.hpp>
+#include <spolia/base/export.hpp>
+#include <spolia/db/result.hpp>
+#include <spolia/db/row.hpp>
+#include <spolia/db/schema.hpp>
+#include <spolia/db/table.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace db {
+
+class engine;
+class transaction;
+struct session;
+struct pending_write;
+struct note;
+
+/// One version of a row.
+class row {
+ public:
+  row() = default;
+  /// What a null holds is zero, false or empty.
+  template <class T>
+  [[nodiscard]] T get(column<T> c) const noexcept {
+    if constexpr (std::same_as<T, std::string_view>) {
+      return text_in(words_ + c.first, c.words);
+    } else if constexpr (std::same_as<T, bool>) {
+      return words_[c.first] != 0;
+    } else {
+      return std::bit_cast<T>(words_[c.first]);
+    }
+  }
+  template <class T>
+  [[nodiscard]] bool null(column<T> c) const noexcept {
+    return (shape_ >> c.number & 1U) != 0;
+  }
+
+ private:
+  friend class reader;
+  friend class transaction;
+  friend class editor;
+  row(const std::uint64_t* words, std::uint64_t shape) noexcept : words_(words), shape_(shape) {}
+  const std::uint64_t* words_ = nullptr;
+  std::uint64_t shape_ = 0;
+};
+
+/// Something that takes rows; false: enough.
+using row_visitor = std::function<bool(const row&)>;
+
+/// A consistent view of the whole database, for as long as one likes.
+class SPOLIA_EXPORT reader {
+ public:
+  reader(const reader&) = delete;
+  reader& operator=(const reader&) = delete;
+  ~reader();
+
+  [[nodiscard]] std::uint64_t timestamp() const noexcept { return ticket_.timestamp(); }
+
+  /// The row with this primary key.
+  result<row> find(const table& t, values key) const;
+  result<row> find(const table& t, std::initializer_list<value> key) const {
+    return find(t, values(key.begin(), key.size()));
+  }
+  /// All rows, in no particular order. `f` returns nothing, or false to stop.
+  template <class F>
+  void for_each(const table& t, F&& f) const {
+    scan_table(t, visitor(f));
+  }
+  /// The rows whose key is from `from` to `to`, both included, in ascending order of keys. Either
+  /// may give fewer columns than the key has: then all rows that begin so are included; none: no
+  /// limit. Needs an ordered primary key, or a secondary index.
+  template <class F>
+  void scan(const table& t, std::initializer_list<value> from, std::initializer_list<value> to,
+            F&& f) const {
+    scan_primary(t, values(from.begin(), from.size()), values(to.begin(), to.size()), visitor(f));
+  }
+  template <class F>
+  void scan(const secondary& i, std::initializer_list<value> from, std::initializer_list<value> to,
+            F&& f) const {
+    scan_secondary(i, values(from.begin(), from.size()), values(to.begin(), to.size()), visitor(f));
+  }
+
+ protected:
+  friend class engine;
+  friend class database;
+  reader(engine& of, const char* label);
+
+  template <class F>
+  static row_visitor visitor(F& f) {
+    return [&f](const row& r) {
+      if constexpr (std::same_as<std::invoke_result_t<F&, const row&>, bool>) {
+        return f(r);
+      } else {
+        f(r);
+        return true;
+      }
+    };
+  }
+  void scan_table(const table& t, const row_visitor& f) const;
+  void scan_primary(const table& t, values from, values to, const row_visitor& f) const;
+  void scan_secondary(const secondary& i, values from, values to, const row_visitor& f) const;
+  /// The row in the slot, own changes first; its shape, 0 if there is none.
+  std::uint64_t read(const table& t, std::uint64_t slot, std::uint64_t* out) const;
+  [[nodiscard]] pending_write* own(row_place r) const noexcept;
+  std::uint64_t* room_for(const table& t) const;
+  void end() noexcept;
+
+  engine& engine_;
+  session* session_;
+  census::ticket ticket_;
+};
+
+/// A row that the transaction changes.
+class SPOLIA_EXPORT editor {
+ public:
+  template <class T>
+  [[nodiscard]] T get(column<T> c) const noexcept {
+    return now().get(c);
+  }
+  template <class T>
+  [[nodiscard]] bool null(column<T> c) const noexcept {
+    return now().null(c);
+  }
+  /// Fails only where a unique index has the value; then nothing has changed. Throws
+  /// std::invalid_argument for columns of the primary key.
+  template <class T>
+  status set(column<T> c, const value& v) {
+    return set_column(c.number, v);
+  }
+
+ private:
+  friend class transaction;
+  editor(transaction& of, std::uint32_t number) noexcept : of_(&of), number_(number) {}
+  [[nodiscard]] row now() const noexcept;
+  status set_column(std::uint32_t number, const value& v);
+
+  transaction* of_;
+  std::uint32_t number_;
+};
+
+struct assignment {
+  std::string_view column;
+  value to;
+};
+
+class SPOLIA_EXPORT transaction : public reader {
+ public:
+  /// Rolls back what was not committed.
+  ~transaction();
+
+  /// Values for all columns, in their order.
+  status insert(table& t, std::initializer_list<value> v) {
+    return insert(t, values(v.begin(), v.size()));
+  }
+  status insert(table& t, values v);
+  /// The row with this key, to be changed. Locks it.
+  result<editor> edit(table& t, std::initializer_list<value> key) {
+    return edit(t, values(key.begin(), key.size()));
+  }
+  result<editor> edit(table& t, values key);
+  status update(table& t, std::initializer_list<value> key,
+                std::initializer_list<assignment> changes);
+  status erase(table& t, std::initializer_list<value> key) {
+    return erase(t, values(key.begin(), key.size()));
+  }
+  status erase(table& t, values key);
+  /// Reads the row, and makes sure that nobody changes it before this transaction ends: what it was
+  /// decided on still holds when the decision is committed.
+  result<row> lock(table& t, std::initializer_list<value> key) {
+    return lock(t, values(key.begin(), key.size()));
+  }
+  result<row> lock(table& t, values key);
+
+  /// Makes the changes permanent and visible, together. If it fails, there were none.
+  status commit();
+  void rollback() noexcept;
+  /// ok while it can go on; conflict after a conflict; ended after its end.
+  [[nodiscard]] status state() const noexcept { return state_; }
+
+ private:
+  friend class database;
+  friend class editor;
+  transaction(engine& of, const char* label) : reader(of, label) {}
+
+  status fail(outcome why) noexcept;
+  template <class F>
+  auto change(F&& f) -> decltype(f());
+  status insert_row(table& t, values v);
+  status take_over(table& t, std::uint64_t slot, const key_words& key, std::uint64_t* image,
+                   std::uint64_t shape);
+  std::uint64_t claim_slot(table& t, const key_words& key, std::uint64_t* image,
+                           std::uint64_t shape);
+  result<std::uint32_t> lock_row(table& t, std::uint64_t slot);
+  result<std::uint32_t> lock_key(table& t, values key);
+  status index_row(std::uint32_t number, std::uint64_t changed);
+  [[nodiscard]] status unique_in(const pending_write& w, const secondary& i, const key_words& key);
+  status assign(std::uint32_t number, const column_layout& c, const value& v);
+  [[nodiscard]] bool has_key(const note& n, bool committed) noexcept;
+  void prepare();
+  void finish(std::uint64_t commit) noexcept;
+  void undo(pending_write& w) noexcept;
+
+  status state_{};
+};
+
+}  // namespace db
+}  // namespace spolia::inline SPOLIA_FLAVOUR

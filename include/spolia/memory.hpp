@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// Counted pointers: shared_ptr, weak_ptr, make_shared and the rest of the standard's shared
+/// pointers; atomic_shared_ptr and atomic_weak_ptr, which many threads may change and read at once;
+/// private_ptr, with which a thread looks at shared objects without counting. See docs/memory.md.
+#pragma once
+
+#include <spolia/counted/atomic_ptr.hpp>
+#include <spolia/counted/home.hpp>
+#include <spolia/counted/make_shared.hpp>
+#include <spolia/counted/private_ptr.hpp>
+#include <spolia/counted/shared_ptr.hpp>
+#include <spolia/counted/shared_ptr_tools.hpp>

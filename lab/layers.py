@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The layers above the schemes in the demo: what is run for each, and its part of the page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+
+from lab import charts, look
+from lab.bench import Bench
+from lab.stats import Spread, spread
+
+# Colours by place: who is ours stands first, and gets the default's.
+PLACES = ("token", "debra", "neutralization_plus", "hazard_pointers", "token_naive", "rcu",
+          "hazard_eras", "none")  # fmt: skip
+TIMEOUT = 60.0
+Draw = Callable[[list[dict], "object"], list[dict]]
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One layer: its question, the commands that answer it, and who draws their records."""
+
+    key: str
+    title: str
+    lead: str
+    kind: str
+    commands: tuple[tuple[str, ...], ...]
+    draw: Draw = field(repr=False)
+
+
+def measure(bench: Bench, out: Path) -> dict[str, str]:
+    """Runs every layer's commands into files in `out`; for each that failed, why. A layer that
+    lacks one of its commands is drawn from the others."""
+    missed = {}
+    for name, command in files():
+        why = bench.records(list(command), out / name, TIMEOUT)
+        if why:
+            missed[name] = why
+    return missed
+
+
+def files() -> list[tuple[str, tuple[str, ...]]]:
+    return [
+        (f"layer-{layer.key}-{place}.jsonl", command)
+        for layer in LAYERS
+        for place, command in enumerate(layer.commands)
+    ]
+
+
+def kinds() -> list[str]:
+    return [layer.kind for layer in LAYERS]
+
+
+def sections(records: dict[str, list[dict]], figures) -> list[dict]:
+    """What the page shows of each layer that has records."""
+    made = []
+    for layer in LAYERS:
+        mine = records.get(layer.kind) or []
+        cards = [card for card in layer.draw(mine, figures) if card["figure"]] if mine else []
+        if cards:
+            commands = [" ".join(("./dev bench", *command)) for command in layer.commands]
+            made.append({"key": layer.key, "title": layer.title, "lead": layer.lead,
+                         "cards": cards, "commands": commands})  # fmt: skip
+    return made
+
+
+# ---- drawing
+
+
+def _colour(place: int) -> str:
+    return look.scheme_colour(PLACES[place % len(PLACES)])
+
+
+def _lines(named: dict[str, list], title: str, text) -> dict | None:
+    """Values against milliseconds, a line for each name, named where it ends."""
+    shown = {name: charts.thin(points, 240) for name, points in named.items() if points}
+    top = max((value for points in shown.values() for _, value in points), default=0)
+    if not top:
+        return None
+    data, notes = [], []
+    last = max(points[-1][0] for points in shown.values())
+    for place, (name, points) in enumerate(shown.items()):
+        colour = _colour(place)
+        data.append({
+            "type": "scatter", "mode": "lines", "x": [t for t, _ in points],
+            "y": [v for _, v in points], "line": {"color": colour, "width": 2.2},
+            "hovertext": [f"<b>{name}</b><br>{t:.0f} ms: {text(v)}" for t, v in points],
+            "hoverinfo": "text",
+        })  # fmt: skip
+        notes.append({
+            "x": points[-1][0], "y": points[-1][1], "text": name, "showarrow": False,
+            "xanchor": "left", "xshift": 6, "font": {"size": 12, "color": colour},
+        })  # fmt: skip
+    _spread_out(notes, top)
+    ticks = charts.linear_ticks(top)
+    y = charts.axis(title, tickvals=ticks, ticktext=[text(t) for t in ticks], range=[0, top * 1.06])
+    x = charts.axis("time, ms", showgrid=False, range=[0, last * 1.2])
+    return charts.figure(data, 320, x, y, annotations=notes)
+
+
+def _spread_out(notes: list[dict], top: float) -> None:
+    """Moves names that would lie on each other apart."""
+    ordered = sorted(notes, key=lambda note: note["y"])
+    for below, above in pairwise(ordered):
+        above["y"] = max(above["y"], below["y"] + top / 16)
+
+
+def _dots(rows: dict[str, Spread | None], title: str, text, log: bool = False) -> dict | None:
+    known = {name: value for name, value in rows.items() if value and value.median > 0}
+    if not known:
+        return None
+    points = [
+        {"row": place, "value": value, "colour": _colour(place), "title": name, "meta": name,
+         "marker": {"symbol": "circle", "size": 12, "color": _colour(place)}}
+        for place, (name, value) in enumerate(known.items())
+    ]  # fmt: skip
+    return charts.dots([(name, name) for name in known], points, title, text, log)
+
+
+def _grouped(records: list[dict], by: str, value: str) -> dict[str, Spread | None]:
+    names = dict.fromkeys(str(record[by]) for record in records)
+    return {
+        name: spread(record.get(value) for record in records if str(record[by]) == name)
+        for name in names
+    }
+
+
+def _millions(rows: dict[str, Spread | None]) -> dict[str, Spread | None]:
+    return {
+        name: v and Spread(v.median * 1e6, v.low * 1e6, v.high * 1e6, v.count)
+        for name, v in rows.items()
+    }
+
+
+def _where(records: list[dict], **values) -> list[dict]:
+    return [r for r in records if all(r.get(name) == value for name, value in values.items())]
+
+
+def _ratio(rows: dict[str, Spread | None], first: str, second: str, ours: str, other: str) -> str:
+    """How the first compares with the second, or nothing."""
+    a, b = rows.get(first), rows.get(second)
+    if not a or not b or not b.median:
+        return ""
+    return f"{ours} {look.times(a.median / b.median)} {other}."
+
+
+# ---- the layers
+
+
+def _counted(records: list[dict], figures) -> list[dict]:
+    cards = []
+    titles = {"contention": "many threads look at one shared object",
+              "read": "look-ups in a search tree of shared objects"}  # fmt: skip
+    for test, title in titles.items():
+        rows = _grouped(_where(records, test=test), "pointer", "mops")
+        words = _ratio(rows, "private", "std-atomic",
+                       "private_ptr does", "what std::atomic<std::shared_ptr> does")  # fmt: skip
+        drawn = _dots(_millions(rows), "operations per second, logarithmic", look.rate, log=True)
+        cards.append({"title": title, "words": words, "figure": figures.add(drawn)})
+    return cards
+
+
+def _rlu(records: list[dict], figures) -> list[dict]:
+    cards = []
+    for structure in dict.fromkeys(r["structure"] for r in records):
+        rows = _grouped(_where(records, structure=structure), "sync", "mops")
+        cards.append({"title": f"{structure}, 20{look.NO_BREAK}% updates", "words": "",
+                      "figure": figures.add(_dots(_millions(rows), "operations per second",
+                                                  look.rate))})  # fmt: skip
+    return cards
+
+
+def _store(records: list[dict], figures) -> list[dict]:
+    rows = _grouped(records, "versions", "tx_per_s")
+    words = _ratio(rows, "one-shot", "steam", "One-shot collection commits",
+                   "as many transactions as Steam")  # fmt: skip
+    lines = {}
+    for record in records:
+        lines.setdefault(record["versions"], record.get("version_bytes_over_time") or [])
+    return [
+        {"title": "Transactions", "words": words,
+         "figure": figures.add(_dots(rows, "transactions per second", look.rate))},
+        {"title": "Memory of old versions", "words": "",
+         "figure": figures.add(_lines(lines, "bytes", look.size))},
+    ]  # fmt: skip
+
+
+def _rlu_commands() -> tuple[tuple[str, ...], ...]:
+    common = ("--threads", "2", "--keys", "10000", "--update", "20", "--seconds", "0.3",
+              "--trials", "2")  # fmt: skip
+    ways = {"hash": ("mvrlu", "rcu", "rwlock"), "tree": ("mvrlu", "rwlock")}
+    return tuple(
+        ("rlu", "--structure", structure, "--sync", sync, *common)
+        for structure, syncs in ways.items()
+        for sync in syncs
+    )
+
+
+LAYERS = [
+    Layer(
+        "pointers",
+        "Shared pointers",
+        "The same work with raw pointers, with ours, with the standard library's and with "
+        "Boost's.",
+        "counted",
+        (("counted", "--test", "contention", "--threads", "2", "--trials", "3"),
+         ("counted", "--test", "read", "--threads", "2", "--trials", "3")),
+        _counted,
+    ),
+    Layer(
+        "rlu",
+        "Read-log-update",
+        "Sections that read one instant of a structure without waiting, beside read-copy-update "
+        "and a readers-writer lock on the same structures.",
+        "rlu",
+        _rlu_commands(),
+        _rlu,
+    ),
+    Layer(
+        "store",
+        "Transactions",
+        "The YCSB workload of the one-shot paper, half of all operations writing, while one long "
+        "reader holds a snapshot of everything.",
+        "ycsb",
+        (("ycsb", "--threads", "2", "--writes", "50", "--hold", "1", "--seconds", "1",
+          "--trials", "2"),),
+        _store,
+    ),
+]  # fmt: skip

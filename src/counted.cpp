@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// counted.cpp: the process's one collector of counted objects.
+#include <spolia/counted/home.hpp>
+
+#include <array>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <new>
+
+namespace spolia::core {
+
+constinit thread_local void* counted_member = nullptr;
+
+namespace {
+
+using counted::collector;
+using counted::control;
+using counted::member;
+
+/// Never destroyed: pointers may end after static destructors.
+collector& home() noexcept {
+  alignas(collector) static unsigned char place[sizeof(collector)];
+  static collector& it = *new (place) collector;
+  return it;
+}
+
+/// Null if the thread has no part in the collector, and there is no memory to give it one.
+member* try_here() noexcept {
+  if (counted_member != nullptr) return static_cast<member*>(counted_member);
+  try {
+    return static_cast<member*>(join_counted());
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
+
+/// Threads that wait for locations, by the location's address.
+struct waiting_room {
+  std::mutex mutex;
+  std::condition_variable woken;
+};
+
+waiting_room& room_of(const void* about) noexcept {
+  static constexpr std::size_t count = 64;
+  alignas(waiting_room) static unsigned char place[sizeof(waiting_room) * count];
+  static waiting_room* const rooms = new (place) waiting_room[count];
+  const auto bits = reinterpret_cast<std::uintptr_t>(about) >> 3U;
+  return rooms[(bits ^ (bits >> 6U)) % count];
+}
+
+}  // namespace
+
+void* join_counted() { return counted_member = &home().here(); }
+
+void help_counted(void* m) noexcept { home().help(*static_cast<member*>(m)); }
+
+void end_counted_location(std::uintptr_t entry, std::size_t bytes) noexcept {
+  home().end_of_location(try_here(), entry, bytes);
+}
+
+void end_counted_object(void* block) noexcept {
+  home().object_ends(try_here(), static_cast<control*>(block));
+}
+
+void end_what_was_put_off(void* m) noexcept { home().end_put_off(*static_cast<member*>(m)); }
+
+bool drain_counted() noexcept {
+  member* const me = try_here();
+  return me != nullptr && home().drain(*me);
+}
+
+counted_figures figures_of_counted() noexcept {
+  const counted::collector_counts c = home().counts();
+  return {c.logged, c.dropped, c.doomed, c.ended, c.epochs, c.pins};
+}
+
+void wait_counted(const void* about, bool (*changed)(const void*), const void* argument) {
+  waiting_room& room = room_of(about);
+  std::unique_lock lock(room.mutex);
+  while (!changed(argument)) room.woken.wait(lock);
+}
+
+void wake_counted(const void* about) noexcept {
+  waiting_room& room = room_of(about);
+  // Whoever has looked and not yet fallen asleep holds the lock.
+  {
+    const std::lock_guard lock(room.mutex);
+  }
+  room.woken.notify_all();
+}
+
+}  // namespace spolia::core
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace counted {
+
+void forget_this_thread() noexcept { core::counted_member = nullptr; }
+
+}  // namespace counted
+}  // namespace spolia::inline SPOLIA_FLAVOUR

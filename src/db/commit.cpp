@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+// commit.cpp: how a transaction ends.
+#include <algorithm>
+#include <new>
+
+#include "engine.hpp"
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace db {
+
+/// Everything that can fail, before anything can be seen: notes for what the changes supersede, and
+/// the order of the before-images.
+void transaction::prepare() {
+  session& s = *session_;
+  s.asks.clear();
+  for (pending_write& w : s.writes) {
+    const bool existed = !w.fresh && (w.place.head->shape.load_relaxed() & row_exists) != 0;
+    const bool exists = (w.shape & row_exists) != 0;
+    if (!existed && !exists) w.changed = false;
+    if (!w.changed) continue;
+    const table& t = *w.of;
+    if (existed && (!exists || t.indexed_ != 0)) {
+      std::uint64_t* const old = room_for(t);
+      for (std::uint32_t i = 0; i < t.schema_.words(); ++i) old[i] = w.place.word(i).load_relaxed();
+      for (const auto& i : t.secondaries_) {
+        const key_words key = t.schema_.key_of(i->columns_, old);
+        if (exists && key == t.schema_.key_of(i->columns_, w.image)) continue;
+        note& n = s.make_note(*w.of, i.get(), w.slot);
+        n.superseded = true;
+        n.key = key;
+        n.claim = i->entries_->claim_of(key, w.slot);
+      }
+      if (!exists) {
+        note& n = s.make_note(*w.of, nullptr, w.slot);
+        n.superseded = true;
+        n.key = t.schema_.key_of(t.schema_.key(), old);
+      }
+    }
+    // Before a slot's first row there is nothing that a snapshot could look for. Before a later one
+    // there is the end of the row that had the slot before, which nobody looks behind.
+    const std::uint64_t since = w.place.head->stamp.load_relaxed();
+    if (since == 0) continue;
+    s.asks.push_back({.words = existed ? t.schema_.words() : 0,
+                      .row = w.place.id,
+                      .since = since,
+                      .older = w.fresh ? 0 : w.place.head->older.load_relaxed()});
+  }
+}
+
+status transaction::commit() {
+  if (!state_) return state_;
+  session& s = *session_;
+  const std::uint32_t me = s.record->number();
+  bool room = true;
+  try {
+    prepare();
+    room = engine_.old->reserve(me, s.asks);
+  } catch (const std::bad_alloc&) {
+    rollback();
+    throw;
+  }
+  if (!room) return fail(outcome::limit);
+  const bool any = std::any_of(s.writes.begin(), s.writes.end(),
+                               [](const pending_write& w) { return w.changed; });
+  if (!any) {
+    rollback();  // there is nothing to undo but locks
+    return outcome::ok;
+  }
+  // From here on nothing fails.
+  const std::uint64_t mark = engine_.board.begin(*s.record);
+  auto next = s.asks.begin();
+  for (pending_write& w : s.writes) {
+    if (!w.changed) continue;
+    std::uint64_t older = 0;
+    if (w.place.head->stamp.load_relaxed() != 0) {
+      keep_image(*next->place, *next, w.place);
+      older = next->handle;
+      ++next;
+    }
+    install(w.place, mark, older, w.shape, w.image, w.words());
+  }
+  const std::uint64_t commit = engine_.board.publish(*s.record);
+  s.commits.add(1);
+  finish(commit);
+  engine_.old->published(me, commit);
+  state_ = outcome::ended;
+  end();
+  return outcome::ok;
+}
+
+void transaction::rollback() noexcept {
+  if (session_ == nullptr || !state_) return;
+  state_ = outcome::ended;
+  finish(0);
+  end();
+}
+
+/// Sorts out the notes, and lets go of the rows. `commit` is 0 for a rollback.
+void transaction::finish(std::uint64_t commit) noexcept {
+  session& s = *session_;
+  note* first = nullptr;
+  note* last = nullptr;
+  std::uint64_t count = 0;
+  while (s.notes != nullptr) {
+    note* const n = s.notes;
+    s.notes = n->next;
+    // A rollback takes nothing away. An entry that the row has now stays.
+    bool drop = commit == 0 && n->superseded;
+    if (!n->superseded) drop = has_key(*n, commit != 0);
+    if (drop) {
+      free_note(n);
+      continue;
+    }
+    // What a transaction that was rolled back has added may lie over an older claim, which a
+    // snapshot of before may need.
+    n->until = commit != 0 ? commit : engine_.board.clock.now();
+    n->next = first;
+    first = n;
+    if (last == nullptr) last = n;
+    ++count;
+  }
+  for (pending_write& w : s.writes) {
+    if (commit != 0 && w.changed) {
+      restamp(w.place, commit);
+    } else if (w.fresh) {
+      undo(w);
+      continue;
+    }
+    // release → the acquires in lock_row(): the row as it is now.
+    w.place.head->lock.store_release(unlocked);
+  }
+  s.writes.clear();
+  if (first != nullptr) engine_.cleaner.add(first, last, count);
+  if (commit != 0) engine_.cleaner.work(2 * count + 2);
+}
+
+/// Whether the row has the note's key: in its new image, or in place.
+bool transaction::has_key(const note& n, bool committed) noexcept {
+  const table& t = *n.of;
+  const row_place place = t.at(n.slot);
+  const pending_write* const w = own(place);
+  if (committed && w != nullptr && w->changed) {
+    return (w->shape & row_exists) != 0 && t.schema_.key_of(n.index->columns_, w->image) == n.key;
+  }
+  if (w == nullptr || w->fresh || (place.head->shape.load_relaxed() & row_exists) == 0)
+    return false;
+  key_words key{};
+  std::uint32_t at = 0;
+  for (const std::uint32_t number : n.index->columns_) {
+    const column_layout& c = t.schema_.columns()[number];
+    std::array<std::uint64_t, most_key_words> raw;
+    for (std::uint32_t i = 0; i < c.words; ++i) raw[i] = place.word(c.first + i).load_relaxed();
+    c.encode_key(raw.data(), key.data() + at);
+    at += c.words;
+  }
+  return key == n.key;
+}
+
+/// A slot that was taken for a row that never came to be.
+void transaction::undo(pending_write& w) noexcept {
+  table& t = *w.of;
+  if (t.primary_->remove(t.schema_.key_of(t.schema_.key(), w.image), w.slot)) {
+    t.give_slot(w.slot);
+  } else {
+    // No memory to take the key out: it keeps its slot, without a row, for who inserts it next.
+    w.place.head->lock.store_release(unlocked);  // → the acquires in lock_row()
+  }
+}
+
+}  // namespace db
+}  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// database.cpp: opening, the catalogue, figures.
+#include <spolia/db/database.hpp>
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+#include <thread>
+
+#include <spolia/base/ticks.hpp>
+#include <spolia/db/delta_consolidated.hpp>
+#include <spolia/db/delta_none.hpp>
+#include <spolia/db/delta_one_shot.hpp>
+#include <spolia/db/delta_steam.hpp>
+
+#include "engine.hpp"
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace db {
+namespace {
+
+std::unique_ptr<delta> make_storage(commit_board& board, const options& o) {
+  switch (o.versions) {
+    case version_storage::steam:
+      return std::make_unique<delta_steam>(board, delta_steam::options{.budget = o.version_budget});
+    case version_storage::none:
+      return std::make_unique<delta_none>(board, o.version_budget);
+    case version_storage::one_shot:
+    case version_storage::one_shot_consolidated:
+      break;
+  }
+  if (o.most_partitions < 2 || o.most_partitions > 256) {
+    throw std::invalid_argument("spolia::db: most_partitions is from 2 to 256");
+  }
+  if (o.partition_transactions == 0 || o.partition_bytes == 0) {
+    throw std::invalid_argument("spolia::db: a partition takes at least one transaction");
+  }
+  const delta_one_shot::options chosen{.transactions = o.partition_transactions,
+                                       .partition_bytes = o.partition_bytes,
+                                       .most_partitions = o.most_partitions,
+                                       .budget = o.version_budget};
+  if (o.versions == version_storage::one_shot) {
+    return std::make_unique<delta_one_shot>(board, chosen);
+  }
+  return std::make_unique<delta_consolidated>(board, chosen);
+}
+
+}  // namespace
+
+engine::engine(const options& o) : old(make_storage(board, o)) {}
+
+database::database(std::unique_ptr<engine> of) noexcept : engine_(std::move(of)) {}
+database::database(database&&) noexcept = default;
+database& database::operator=(database&&) noexcept = default;
+database::~database() = default;
+
+database database::open(const options& o) { return database(std::make_unique<engine>(o)); }
+
+table& database::create_table(const table_spec& spec) {
+  auto made = std::make_unique<table>(spec, engine_->arrays, engine_->nodes);
+  const std::lock_guard hold(engine_->catalog_lock);
+  for (const auto& t : engine_->tables) {
+    if (t->name() == spec.name) {
+      throw std::invalid_argument("spolia::db: a table " + spec.name + " exists");
+    }
+  }
+  engine_->tables.push_back(std::move(made));
+  return *engine_->tables.back();
+}
+
+table& database::find_table(std::string_view name) const {
+  const std::lock_guard hold(engine_->catalog_lock);
+  for (const auto& t : engine_->tables) {
+    if (t->name() == name) return *t;
+  }
+  throw std::invalid_argument("spolia::db: there is no table " + std::string(name));
+}
+
+transaction database::begin(const char* label) { return transaction(*engine_, label); }
+reader database::snapshot(const char* label) const { return reader(*engine_, label); }
+
+void database::collect() noexcept {
+  engine_->old->collect();
+  engine_->cleaner.collect();
+}
+
+statistics database::stats() const noexcept {
+  statistics sum;
+  engine_->board.for_each(engine_->sessions, [&](const session& s) {
+    sum.commits += s.commits.value();
+    sum.conflicts += s.conflicts.value();
+    sum.limits += s.limits.value();
+  });
+  {
+    const std::lock_guard hold(engine_->catalog_lock);
+    for (const auto& t : engine_->tables) sum.table_bytes += t->bytes();
+  }
+  sum.cleaning = engine_->cleaner.waiting();
+  sum.versions = engine_->old->stats();
+  return sum;
+}
+
+std::vector<reader_info> database::readers() const {
+  std::vector<reader_info> all;
+  const std::uint64_t now = engine_->board.clock.now();
+  const double ns = core::ns_per_tick();
+  engine_->board.living.for_each([&](const census::entry& e) {
+    reader_info r{.timestamp = e.timestamp,
+                  .behind = now > e.timestamp ? now - e.timestamp : 0,
+                  .label = e.label,
+                  .thread = e.thread};
+    if (e.start_ticks != 0) {
+      const auto ticks = static_cast<double>(ticks::read() - e.start_ticks);
+      r.age = std::chrono::nanoseconds(static_cast<std::int64_t>(ticks * ns));
+    }
+    all.push_back(r);
+  });
+  std::sort(all.begin(), all.end(),
+            [](const reader_info& a, const reader_info& b) { return a.timestamp < b.timestamp; });
+  return all;
+}
+
+/// Random, so that two that met do not meet again; and at most twice as long each time.
+void database::pause(std::uint32_t tries, const retries& how) {
+  if (tries < 3) {
+    std::this_thread::yield();
+    return;
+  }
+  const auto longest =
+      std::min<std::uint64_t>(std::uint64_t{1} << std::min(tries, 20U),
+                              static_cast<std::uint64_t>(how.longest_pause.count()));
+  const std::uint64_t mixed = ticks::read() * 0x9E3779B97F4A7C15U >> 33U;
+  std::this_thread::sleep_for(std::chrono::microseconds(mixed % (longest + 1)));
+}
+
+}  // namespace db
+}  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// engine.hpp: what the parts of a database share. Internal.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string_view>
+#include <vector>
+
+#include <spolia/base/cells.hpp>
+#include <spolia/base/counters.hpp>
+#include <spolia/db/commit.hpp>
+#include <spolia/db/database.hpp>
+#include <spolia/db/delta.hpp>
+#include <spolia/db/transaction.hpp>
+#include <spolia/reclaim/bounded_domain.hpp>
+#include <spolia/reclaim/domain.hpp>
+#include <spolia/version/detail/short_lock.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace db {
+
+/// Something to take out of an index once no snapshot is older than `until`: an entry of a
+/// secondary index, or, without one, the deleted row itself.
+struct note {
+  note* next = nullptr;
+  table* of = nullptr;
+  const secondary* index = nullptr;
+  bool superseded = false;  // false: the transaction has added this entry
+  std::uint64_t slot = 0;
+  std::uint64_t claim = 0;
+  std::uint64_t until = 0;
+  key_words key{};
+};
+
+/// The notes that wait. A queue with a lock, which only transactions take that delete rows or
+/// change indexed columns.
+class upkeep {
+ public:
+  explicit upkeep(commit_board& board) : board_(board) {}
+  ~upkeep();
+  upkeep(const upkeep&) = delete;
+  upkeep& operator=(const upkeep&) = delete;
+
+  /// Takes a list over.
+  void add(note* first, note* last, std::uint64_t count) noexcept;
+  /// Does up to `most` of what can be done.
+  void work(std::uint64_t most) noexcept;
+  void collect() noexcept;
+  [[nodiscard]] std::uint64_t waiting() const noexcept { return waiting_.load_relaxed(); }
+
+ private:
+  note* next_ready() noexcept;
+  static bool done(note& n) noexcept;
+  static bool remove_row(note& n) noexcept;
+  void look() noexcept;
+
+  commit_board& board_;
+  spolia::detail::short_lock lock_;
+  note* first_ = nullptr;
+  note* last_ = nullptr;
+  atomic<std::uint64_t> waiting_{0};
+  atomic<std::uint64_t> oldest_{0};
+  atomic<std::uint32_t> calls_{0};
+};
+
+/// A row that a transaction has locked.
+struct pending_write {
+  table* of = nullptr;
+  std::uint64_t slot = 0;
+  row_place place;
+  std::uint64_t* image = nullptr;  // what is to be, or is
+  std::uint64_t shape = 0;
+  bool fresh = false;  // the slot was taken for this row
+  bool changed = false;
+
+  [[nodiscard]] std::uint32_t words() const noexcept { return of->layout().words(); }
+};
+
+/// Room for row images: used again from transaction to transaction.
+class arena {
+ public:
+  struct mark {
+    std::size_t block = 0;
+    std::size_t used = 0;
+  };
+  std::uint64_t* take(std::size_t words) {
+    while (at_.block < blocks_.size()) {
+      block& b = blocks_[at_.block];
+      if (b.size - at_.used >= words) {
+        std::uint64_t* const found = b.words.get() + at_.used;
+        at_.used += words;
+        return found;
+      }
+      at_ = {at_.block + 1, 0};
+    }
+    const std::size_t size = std::max<std::size_t>(words, 2048);
+    blocks_.push_back({std::make_unique_for_overwrite<std::uint64_t[]>(size), size});
+    at_ = {blocks_.size() - 1, words};
+    return blocks_.back().words.get();
+  }
+  [[nodiscard]] mark here() const noexcept { return at_; }
+  void rewind(mark m) noexcept { at_ = m; }
+  void clear() noexcept {
+    if (blocks_.size() > 4) blocks_.resize(4);
+    at_ = {};
+  }
+
+ private:
+  struct block {
+    std::unique_ptr<std::uint64_t[]> words;
+    std::size_t size = 0;
+  };
+  std::vector<block> blocks_;
+  mark at_;
+};
+
+/// What a reader or transaction works with; belongs to the holder of the record with its number.
+struct alignas(cache_line) session {
+  commit_board::record* record = nullptr;
+  arena images;   // of rows that were read
+  arena changes;  // of rows that are locked
+  std::vector<pending_write> writes;
+  std::vector<ask> asks;
+  note* notes = nullptr;  // the newest first
+  tally commits;
+  tally conflicts;
+  tally limits;
+
+  [[nodiscard]] std::uint64_t lock_word(std::size_t number) const noexcept {
+    return (std::uint64_t{record->number()} + 1) << 32U | number;
+  }
+  note& make_note(table& of, const secondary* index, std::uint64_t slot) {
+    auto* const n = ::new (memory::allocate(sizeof(note), alignof(note))) note;
+    n->of = &of;
+    n->index = index;
+    n->slot = slot;
+    n->next = notes;
+    notes = n;
+    return *n;
+  }
+};
+
+inline void free_note(note* n) noexcept { memory::deallocate(n, sizeof(note), alignof(note)); }
+
+class engine {
+ public:
+  explicit engine(const options& o);
+  ~engine() = default;
+  engine(const engine&) = delete;
+  engine& operator=(const engine&) = delete;
+
+  std::uint64_t next_claim() noexcept { return claims_.fetch_add_relaxed(1) + 1; }
+
+  commit_board board;
+  domain<> arrays;
+  bounded_domain nodes;
+  cells<session> sessions;
+  mutable std::mutex catalog_lock;
+  std::vector<std::unique_ptr<table>> tables;
+  std::unique_ptr<delta> old;
+  upkeep cleaner{board};
+
+ private:
+  alignas(cache_line) atomic<std::uint64_t> claims_{0};
+};
+
+}  // namespace db
+}  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// index.cpp: ordered indexes: (a,b)-trees over keys of a few widths.
+#include <spolia/db/index.hpp>
+
+#include <algorithm>
+#include <array>
+#include <mutex>
+#include <new>
+
+#include <spolia/map/abtree.hpp>
+#include <spolia/version/detail/short_lock.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace db {
+namespace {
+
+template <std::uint32_t Words>
+using tree_key = std::array<std::uint64_t, Words>;
+template <std::uint32_t Words>
+using tree = abtree<tree_key<Words>, std::uint64_t, bounded_domain>;
+
+template <std::uint32_t Words>
+tree_key<Words> cut(const key_words& key) noexcept {
+  tree_key<Words> k{};
+  std::copy_n(key.begin(), std::min<std::size_t>(Words, key.size()), k.begin());
+  return k;
+}
+
+template <std::uint32_t Words>
+class ordered_primary final : public primary_index {
+ public:
+  explicit ordered_primary(bounded_domain& nodes) : tree_(nodes) {}
+
+  [[nodiscard]] std::uint64_t find(const key_words& key) const override {
+    std::uint64_t slot = no_slot;
+    tree_.visit(cut<Words>(key), [&](const std::uint64_t& s) { slot = s; });
+    return slot;
+  }
+  std::uint64_t claim(const key_words& key, std::uint64_t slot) override {
+    for (;;) {
+      if (tree_.insert(cut<Words>(key), slot)) return slot;
+      const std::uint64_t there = find(key);
+      if (there != no_slot) return there;
+    }
+  }
+  // One slot at a time has the key, and who removes it holds its row.
+  bool remove(const key_words& key, std::uint64_t) noexcept override {
+    try {
+      tree_.erase(cut<Words>(key));
+      return true;
+    } catch (const std::bad_alloc&) {
+      return false;
+    }
+  }
+  [[nodiscard]] bool ordered() const noexcept override { return true; }
+  void scan(const key_words& lo, const key_words& hi, slot_visitor f) const override {
+    bool more = true;
+    const auto show = [&](const tree_key<Words>& key, const std::uint64_t& slot) {
+      return more = f(slot, key.data());
+    };
+    tree_.range(cut<Words>(lo), cut<Words>(hi), show);
+    if (!more) return;
+    const std::uint64_t last = find(hi);
+    if (last != no_slot && cut<Words>(lo) <= cut<Words>(hi)) f(last, hi.data());
+  }
+
+ private:
+  tree<Words> tree_;
+};
+
+/// Keys with the slot behind them.
+template <std::uint32_t Words>
+class ordered_secondary final : public secondary_index {
+ public:
+  explicit ordered_secondary(bounded_domain& nodes) : tree_(nodes) {}
+
+  void add(const key_words& key, std::uint64_t slot, std::uint64_t claim) override {
+    const std::lock_guard hold(lock_of(slot));
+    tree_.insert_or_assign(with(key, slot), claim);
+  }
+  [[nodiscard]] std::uint64_t claim_of(const key_words& key, std::uint64_t slot) const override {
+    std::uint64_t claim = 0;
+    tree_.visit(with(key, slot), [&](const std::uint64_t& c) { claim = c; });
+    return claim;
+  }
+  bool remove(const key_words& key, std::uint64_t slot, std::uint64_t claim) noexcept override {
+    try {
+      const std::lock_guard hold(lock_of(slot));
+      if (claim_of(key, slot) == claim) tree_.erase(with(key, slot));
+      return true;
+    } catch (const std::bad_alloc&) {
+      return false;
+    }
+  }
+  void scan(const key_words& lo, const key_words& hi, slot_visitor f) const override {
+    const auto show = [&](const tree_key<Words>& key, const std::uint64_t&) {
+      return f(key.back(), key.data());
+    };
+    tree_.range(with(lo, 0), with(hi, no_slot), show);
+  }
+
+ private:
+  static constexpr std::size_t locks = 16;
+
+  static tree_key<Words> with(const key_words& key, std::uint64_t slot) noexcept {
+    tree_key<Words> k{};
+    std::copy_n(key.begin(), Words - 1, k.begin());
+    k.back() = slot;
+    return k;
+  }
+  spolia::detail::short_lock& lock_of(std::uint64_t slot) noexcept { return locks_[slot % locks]; }
+
+  tree<Words> tree_;
+  std::array<spolia::detail::short_lock, locks> locks_;
+};
+
+}  // namespace
+
+std::unique_ptr<primary_index> make_ordered_primary(std::uint32_t words, bounded_domain& nodes) {
+  if (words <= 2) return std::make_unique<ordered_primary<2>>(nodes);
+  return std::make_unique<ordered_primary<most_key_words>>(nodes);
+}
+
+std::unique_ptr<secondary_index> make_secondary(std::uint32_t words, bounded_domain& nodes) {
+  if (words <= 1) return std::make_unique<ordered_secondary<2>>(nodes);
+  return std::make_unique<ordered_secondary<most_key_words + 1>>(nodes);
+}
+
+}  // namespace db
+}  // namespace spolia::inline SPOLIA_FLAVOUR

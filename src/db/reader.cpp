@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// reader.cpp: reading at a snapshot.
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "engine.hpp"
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace db {
+namespace {
+
+[[noreturn]] void refuse_scan(const std::string& what) {
+  throw std::invalid_argument("spolia::db: " + what);
+}
+
+}  // namespace
+
+reader::reader(engine& of, const char* label) : engine_(of), session_(nullptr) {
+  commit_board::record& r = engine_.board.take();
+  try {
+    session_ = &engine_.sessions.of(r.number());
+    session_->record = &r;
+    ticket_ = engine_.board.living.announce(engine_.board.clock, label);
+  } catch (...) {
+    commit_board::give_back(r);
+    throw;
+  }
+}
+
+reader::~reader() { end(); }
+
+void reader::end() noexcept {
+  if (session_ == nullptr) return;
+  ticket_.withdraw();
+  session_->images.clear();
+  session_->changes.clear();
+  commit_board::give_back(*std::exchange(session_, nullptr)->record);
+}
+
+pending_write* reader::own(row_place r) const noexcept {
+  if (session_->writes.empty()) return nullptr;
+  // Our own lock is there if it is; anybody else's is not ours, whatever it is.
+  const std::uint64_t lock = r.head->lock.load_relaxed();
+  if (lock >> 32U != session_->lock_word(0) >> 32U) return nullptr;
+  return &session_->writes[static_cast<std::uint32_t>(lock)];
+}
+
+std::uint64_t* reader::room_for(const table& t) const {
+  return session_->images.take(t.schema_.words());
+}
+
+std::uint64_t reader::read(const table& t, std::uint64_t slot, std::uint64_t* out) const {
+  const row_place place = t.at(slot);
+  if (const pending_write* const w = own(place)) {
+    if ((w->shape & row_exists) != 0) std::copy_n(w->image, t.schema_.words(), out);
+    return (w->shape & row_exists) != 0 ? w->shape : 0;
+  }
+  return read_row(engine_.board, *engine_.old, place, timestamp(), 0, t.schema_.words(), out);
+}
+
+result<row> reader::find(const table& t, values key) const {
+  if (session_ == nullptr) return outcome::ended;
+  const schema& s = t.schema_;
+  if (key.size() != s.key().size()) refuse_scan("table " + t.name() + " has a longer key");
+  const std::uint64_t slot = t.primary_->find(s.encode_key(s.key(), key));
+  if (slot == no_slot) return outcome::not_found;
+  std::uint64_t* const image = room_for(t);
+  const std::uint64_t shape = read(t, slot, image);
+  if (shape == 0) return outcome::not_found;
+  return row(image, shape);
+}
+
+void reader::scan_table(const table& t, const row_visitor& f) const {
+  if (session_ == nullptr) return;
+  const arena::mark here = session_->images.here();
+  const std::uint64_t end = t.slots();
+  for (std::uint64_t slot = 0; slot < end; ++slot) {
+    std::uint64_t* const image = room_for(t);
+    const std::uint64_t shape = read(t, slot, image);
+    if (shape != 0 && !f(row(image, shape))) break;
+    session_->images.rewind(here);
+  }
+  session_->images.rewind(here);
+}
+
+void reader::scan_primary(const table& t, values from, values to, const row_visitor& f) const {
+  if (session_ == nullptr) return;
+  if (!t.primary_->ordered())
+    refuse_scan("the primary key of table " + t.name() + " is not ordered");
+  const schema& s = t.schema_;
+  const key_words lo = s.encode_key(s.key(), from);
+  const key_words hi = s.encode_key(s.key(), to, ~std::uint64_t{0});
+  const auto show = [&](std::uint64_t slot, const std::uint64_t*) {
+    const arena::mark here = session_->images.here();
+    std::uint64_t* const image = room_for(t);
+    const std::uint64_t shape = read(t, slot, image);
+    const bool more = shape == 0 || f(row(image, shape));
+    session_->images.rewind(here);
+    return more;
+  };
+  t.primary_->scan(lo, hi, slot_visitor(show));
+}
+
+void reader::scan_secondary(const secondary& i, values from, values to,
+                            const row_visitor& f) const {
+  if (session_ == nullptr) return;
+  const table& t = *i.of_;
+  const schema& s = t.schema_;
+  const key_words lo = s.encode_key(i.columns_, from);
+  const key_words hi = s.encode_key(i.columns_, to, ~std::uint64_t{0});
+  const std::uint32_t length = s.key_length(i.columns_);
+  const auto show = [&](std::uint64_t slot, const std::uint64_t* found) {
+    const arena::mark here = session_->images.here();
+    std::uint64_t* const image = room_for(t);
+    const std::uint64_t shape = read(t, slot, image);
+    bool more = true;
+    // The entry may be there for another version of the row.
+    const key_words has = shape == 0 ? key_words{} : s.key_of(i.columns_, image);
+    if (shape != 0 && std::equal(has.begin(), has.begin() + length, found)) {
+      more = f(row(image, shape));
+    }
+    session_->images.rewind(here);
+    return more;
+  };
+  i.entries_->scan(lo, hi, slot_visitor(show));
+}
+
+}  // namespace db
+}  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+// schema.cpp: values to words and keys.
+#include <spolia/db/schema.hpp>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <set>
+#include <stdexcept>
+
+#include <spolia/db/delta.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace db {
+namespace {
+
+constexpr std::uint64_t sign = std::uint64_t{1} << 63U;
+constexpr std::uint32_t longest_text = 60000;
+
+[[noreturn]] void refuse(const std::string& what) {
+  throw std::invalid_argument("spolia::db: " + what);
+}
+
+/// Text is its bytes, zeros, and its length in the last two bytes, the more significant first: so
+/// the bytes of two texts compare as the texts do.
+constexpr std::uint32_t words_of(column_type t) noexcept {
+  return t.base == base_type::text ? (t.bytes + 2 + 7) / 8 : 1;
+}
+
+constexpr std::uint64_t as_number(std::uint64_t bytes) noexcept {
+  if constexpr (std::endian::native == std::endian::little) {
+    return __builtin_bswap64(bytes);
+  } else {
+    return bytes;
+  }
+}
+
+void encode_text(std::string_view s, std::uint32_t words, std::uint64_t* to) noexcept {
+  std::fill_n(to, words, 0);
+  auto* const bytes = reinterpret_cast<unsigned char*>(to);
+  if (!s.empty()) std::memcpy(bytes, s.data(), s.size());
+  bytes[words * 8 - 2] = static_cast<unsigned char>(s.size() >> 8U);
+  bytes[words * 8 - 1] = static_cast<unsigned char>(s.size() & 0xffU);
+}
+
+}  // namespace
+
+void column_layout::encode(const value& v, std::uint64_t* to) const {
+  const auto wrong = [&]() { refuse("the value for column " + name + " has another type"); };
+  switch (type.base) {
+    case base_type::int64:
+      if (const auto* const i = std::get_if<std::int64_t>(&v.what())) {
+        *to = std::bit_cast<std::uint64_t>(*i);
+        return;
+      }
+      wrong();
+      return;
+    case base_type::float64:
+      if (const auto* const d = std::get_if<double>(&v.what())) {
+        *to = std::bit_cast<std::uint64_t>(*d == 0 ? 0.0 : *d);  // one zero, so one key
+        return;
+      }
+      wrong();
+      return;
+    case base_type::boolean:
+      if (const auto* const b = std::get_if<bool>(&v.what())) {
+        *to = *b ? 1 : 0;
+        return;
+      }
+      wrong();
+      return;
+    case base_type::text:
+      if (const auto* const s = std::get_if<std::string_view>(&v.what())) {
+        if (s->size() > type.bytes) refuse("the text for column " + name + " is too long");
+        encode_text(*s, words, to);
+        return;
+      }
+      wrong();
+      return;
+  }
+}
+
+void column_layout::encode_key(const std::uint64_t* from, std::uint64_t* to) const noexcept {
+  switch (type.base) {
+    case base_type::int64:
+      *to = *from ^ sign;
+      return;
+    case base_type::float64:
+      *to = (*from & sign) != 0 ? ~*from : *from | sign;
+      return;
+    case base_type::boolean:
+      *to = *from;
+      return;
+    case base_type::text:
+      for (std::uint32_t i = 0; i < words; ++i) to[i] = as_number(from[i]);
+      return;
+  }
+}
+
+schema::schema(const table_spec& spec) : name_(spec.name) {
+  if (name_.empty()) refuse("a table needs a name");
+  if (spec.columns.empty() || spec.columns.size() > most_columns) {
+    refuse("a table has from 1 to 62 columns");
+  }
+  std::set<std::string_view> names;
+  for (const column_spec& c : spec.columns) {
+    if (c.name.empty() || !names.insert(c.name).second) {
+      refuse("columns of one table need different names");
+    }
+    if (c.type.base == base_type::text && (c.type.bytes == 0 || c.type.bytes > longest_text)) {
+      refuse("text has from 1 to 60000 bytes");
+    }
+    const auto number = static_cast<std::uint32_t>(columns_.size());
+    columns_.push_back({c.name, c.type, c.role, number, words_, words_of(c.type)});
+    words_ += columns_.back().words;
+    if (c.role == column_role::key) key_.push_back(number);
+  }
+  if (key_.empty()) refuse("a table needs a key column");
+  if (words_ > 8000) refuse("a row has at most 64000 bytes");
+  if (key_length(key_) > most_key_words) refuse("a key has at most 64 bytes");
+}
+
+const column_layout& schema::column(std::string_view wanted) const {
+  for (const column_layout& c : columns_) {
+    if (c.name == wanted) return c;
+  }
+  refuse("table " + name_ + " has no column " + std::string(wanted));
+}
+
+std::vector<std::uint32_t> schema::key_columns(const std::vector<std::string>& names) const {
+  if (names.empty()) refuse("an index needs a column");
+  std::vector<std::uint32_t> found;
+  for (const std::string& n : names) {
+    const column_layout& c = column(n);
+    if (c.role == column_role::nullable) refuse("an index takes no nullable columns");
+    found.push_back(c.number);
+  }
+  if (key_length(found) > most_key_words) refuse("a key has at most 64 bytes");
+  return found;
+}
+
+std::uint32_t schema::key_length(const std::vector<std::uint32_t>& columns) const {
+  std::uint32_t sum = 0;
+  for (const std::uint32_t c : columns) sum += columns_[c].words;
+  return sum;
+}
+
+std::uint64_t schema::encode_row(values v, std::uint64_t* image) const {
+  if (v.size() != columns_.size()) refuse("table " + name_ + " needs a value for each column");
+  std::uint64_t shape = row_exists;
+  for (const column_layout& c : columns_) {
+    if (!v[c.number].null()) {
+      c.encode(v[c.number], image + c.first);
+      continue;
+    }
+    if (c.role != column_role::nullable) refuse("column " + c.name + " cannot be null");
+    std::fill_n(image + c.first, c.words, 0);
+    shape |= std::uint64_t{1} << c.number;
+  }
+  return shape;
+}
+
+key_words schema::encode_key(const std::vector<std::uint32_t>& columns, values v,
+                             std::uint64_t rest) const {
+  if (v.size() > columns.size()) refuse("too many values for a key of table " + name_);
+  key_words key;
+  key.fill(rest);
+  std::uint32_t at = 0;
+  for (std::size_t i = 0; i < v.size(); ++i) {
+    const column_layout& c = columns_[columns[i]];
+    std::array<std::uint64_t, most_key_words> words{};
+    c.encode(v[i], words.data());
+    c.encode_key(words.data(), key.data() + at);
+    at += c.words;
+  }
+  return key;
+}
+
+key_words schema::key_of(const std::vector<std::uint32_t>& columns,
+                         const std::uint64_t* image) const noexcept {
+  key_words key{};
+  std::uint32_t at = 0;
+  for (const std::uint32_t n : columns) {
+    const column_layout& c = columns_[n];
+    c.encode_key(image + c.first, key.data() + at);
+    at += c.words;
+  }
+  return key;
+}
+
+}  // namespace db
+}  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// table.cpp: slots and segments.
+#include <spolia/db/table.hpp>
+
+#include <algorithm>
+#include <mutex>
+#include <set>
+
+#include <spolia/base/memory.hpp>
+#include <spolia/base/misuse.hpp>
+#include <spolia/db/hash_index.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace db {
+namespace {
+
+constexpr std::size_t segment_align = 64;
+
+}  // namespace
+
+table::table(const table_spec& spec, domain<>& arrays, bounded_domain& nodes)
+    : schema_(spec),
+      block_bytes_(rows_per_block *
+                   (sizeof(row_head) + schema_.words() * sizeof(atomic<std::uint64_t>))),
+      id_(core::next_serial()) {
+  const std::uint32_t length = schema_.key_length(schema_.key());
+  if (spec.primary == index_kind::ordered) {
+    primary_ = make_ordered_primary(length, nodes);
+  } else {
+    const auto same = [this](std::uint64_t slot, const key_words& k) { return key_is(slot, k); };
+    primary_ = std::make_unique<hash_index<decltype(same)>>(arrays, length, same);
+  }
+  for (const std::uint32_t c : schema_.key()) keyed_ |= std::uint64_t{1} << c;
+  std::set<std::string_view> names;
+  for (const index_spec& i : spec.indexes) {
+    if (i.name.empty() || !names.insert(i.name).second) {
+      throw std::invalid_argument("spolia::db: indexes of one table need different names");
+    }
+    auto made = std::make_unique<secondary>();
+    made->name_ = i.name;
+    made->of_ = this;
+    made->unique_ = i.unique;
+    made->columns_ = schema_.key_columns(i.columns);
+    made->entries_ = make_secondary(schema_.key_length(made->columns_), nodes);
+    for (const std::uint32_t c : made->columns_) indexed_ |= std::uint64_t{1} << c;
+    secondaries_.push_back(std::move(made));
+  }
+}
+
+table::~table() {
+  for (unsigned k = 0; k < most_segments; ++k) {
+    std::byte* const s = segments_[k].load_relaxed();
+    if (s == nullptr) continue;
+    memory::deallocate(s, (size_of(k) + rows_per_block - 1) / rows_per_block * block_bytes_,
+                       segment_align);
+  }
+}
+
+const secondary& table::index(std::string_view wanted) const {
+  for (const auto& i : secondaries_) {
+    if (i->name() == wanted) return *i;
+  }
+  throw std::invalid_argument("spolia::db: table " + name() + " has no index " +
+                              std::string(wanted));
+}
+
+std::uint64_t table::take_slot(std::uint64_t lock) {
+  {
+    const std::lock_guard hold(free_lock_);
+    if (free_ != 0) {
+      const std::uint64_t slot = free_ - 1;
+      row_head& head = *at(slot).head;
+      free_ = head.shape.load_relaxed();
+      // Nobody else takes the lock of a slot without a row.
+      head.lock.store_relaxed(lock);
+      head.shape.store_relaxed(0);
+      return slot;
+    }
+  }
+  std::uint64_t slot = next_.load_relaxed();
+  do {
+    make_segment(segment_of(slot));
+    // release → the acquire in slots(): who knows the slot's number sees its segment.
+  } while (!next_.cas_weak_release(slot, slot + 1));
+  at(slot).head->lock.store_relaxed(lock);
+  return slot;
+}
+
+void table::give_slot(std::uint64_t slot) noexcept {
+  row_head& head = *at(slot).head;
+  const std::lock_guard hold(free_lock_);
+  head.shape.store_relaxed(free_);
+  free_ = slot + 1;
+  head.lock.store_relaxed(free_slot);
+}
+
+void table::make_segment(unsigned k) {
+  // acquire ← the release below.
+  if (segments_[k].load_acquire() != nullptr) return;
+  const std::uint64_t rows = (size_of(k) + rows_per_block - 1) / rows_per_block * rows_per_block;
+  const std::size_t bytes = rows / rows_per_block * block_bytes_;
+  auto* const made = static_cast<std::byte*>(memory::allocate(bytes, segment_align));
+  fill_segment(made, rows);
+  std::byte* there = nullptr;
+  // release → the acquires here and in at(): heads and words are constructed.
+  if (segments_[k].cas_strong_acq_rel(there, made)) {
+    bytes_.fetch_add_relaxed(bytes);
+  } else {
+    memory::deallocate(made, bytes, segment_align);
+  }
+}
+
+void table::fill_segment(std::byte* memory, std::uint64_t rows) const noexcept {
+  for (std::uint64_t b = 0; b < rows / rows_per_block; ++b) {
+    std::byte* const block = memory + b * block_bytes_;
+    for (std::uint32_t i = 0; i < rows_per_block; ++i) {
+      ::new (block + i * sizeof(row_head)) row_head;
+    }
+    auto* const words = block + rows_per_block * sizeof(row_head);
+    for (std::uint64_t i = 0; i < std::uint64_t{rows_per_block} * schema_.words(); ++i) {
+      ::new (words + i * sizeof(atomic<std::uint64_t>)) atomic<std::uint64_t>;
+    }
+  }
+}
+
+bool table::key_is(std::uint64_t slot, const key_words& key) const noexcept {
+  const row_place row = at(slot);
+  std::uint32_t done = 0;
+  for (const std::uint32_t n : schema_.key()) {
+    const column_layout& c = schema_.columns()[n];
+    std::array<std::uint64_t, most_key_words> raw;
+    std::array<std::uint64_t, most_key_words> words;
+    for (std::uint32_t i = 0; i < c.words; ++i) raw[i] = row.word(c.first + i).load_relaxed();
+    c.encode_key(raw.data(), words.data());
+    if (!std::equal(words.begin(), words.begin() + c.words, key.begin() + done)) return false;
+    done += c.words;
+  }
+  return true;
+}
+
+}  // namespace db
+}  // namespace spolia::inline SPOLIA_FLAVOUR

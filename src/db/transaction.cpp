@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+// transaction.cpp: changes before commit: locks, images, index entries.
+#include <algorithm>
+#include <new>
+#include <stdexcept>
+#include <string>
+
+#include "engine.hpp"
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace db {
+namespace {
+
+constexpr std::uint64_t all_columns = ~std::uint64_t{0};
+
+/// In front of a lock's release: → the acquires of who locks the row next.
+void unlock(row_place r) noexcept { r.head->lock.store_release(unlocked); }
+
+}  // namespace
+
+transaction::~transaction() { rollback(); }
+
+status transaction::fail(outcome why) noexcept {
+  if (why == outcome::conflict) session_->conflicts.add(1);
+  if (why == outcome::limit) session_->limits.add(1);
+  rollback();
+  state_ = why;
+  return why;
+}
+
+/// Runs one change. Without memory for it, nothing of the transaction remains.
+template <class F>
+auto transaction::change(F&& f) -> decltype(f()) {
+  if (!state_) return state_;
+  try {
+    return f();
+  } catch (const std::bad_alloc&) {
+    rollback();
+    throw;
+  }
+}
+
+status transaction::insert(table& t, values v) {
+  return change([&] { return insert_row(t, v); });
+}
+
+status transaction::insert_row(table& t, values v) {
+  std::uint64_t* const image = session_->changes.take(t.schema_.words());
+  const std::uint64_t shape = t.schema_.encode_row(v, image);
+  const key_words key = t.schema_.key_of(t.schema_.key(), image);
+  std::uint64_t slot = t.primary_->find(key);
+  if (slot == no_slot) slot = claim_slot(t, key, image, shape);
+  if (slot != no_slot) return take_over(t, slot, key, image, shape);
+  const auto number = static_cast<std::uint32_t>(session_->writes.size() - 1);
+  const status s = index_row(number, all_columns);
+  if (s == outcome::duplicate_key) {
+    session_->writes[number].changed = false;
+    session_->writes[number].shape = 0;
+  }
+  return s;
+}
+
+/// Gives the key a new slot, locked, as the last of the writes; no_slot. Or the slot that it has.
+std::uint64_t transaction::claim_slot(table& t, const key_words& key, std::uint64_t* image,
+                                      std::uint64_t shape) {
+  session_->writes.emplace_back();
+  std::uint64_t slot = no_slot;
+  std::uint64_t has = no_slot;
+  try {
+    slot = t.take_slot(session_->lock_word(session_->writes.size() - 1));
+    const row_place place = t.at(slot);
+    // The key, for those who look whether an index has led them to the right row. Who has come by
+    // an older entry sees it change; he sees no row here.
+    for (const std::uint32_t n : t.schema_.key()) {
+      const column_layout& c = t.schema_.columns()[n];
+      for (std::uint32_t i = c.first; i < c.first + c.words; ++i) {
+        place.word(i).store_relaxed(image[i]);
+      }
+    }
+    has = t.primary_->claim(key, slot);
+  } catch (...) {
+    if (slot != no_slot) t.give_slot(slot);
+    session_->writes.pop_back();
+    throw;
+  }
+  if (has != slot) {
+    t.give_slot(slot);
+    session_->writes.pop_back();
+    return has;
+  }
+  session_->writes.back() = {&t, slot, t.at(slot), image, shape, true, true};
+  return no_slot;
+}
+
+/// Inserts where the key has a slot already: that of a deleted row, or of one that is being made.
+status transaction::take_over(table& t, std::uint64_t slot, const key_words& key,
+                              std::uint64_t* image, std::uint64_t shape) {
+  if (own(t.at(slot)) == nullptr) {
+    std::uint64_t none = 0;
+    if (read_row(engine_.board, *engine_.old, t.at(slot), timestamp(), 0, 0, &none) != 0) {
+      return outcome::duplicate_key;
+    }
+  }
+  const result<std::uint32_t> number = lock_row(t, slot);
+  if (!number) return number.why();
+  pending_write& w = session_->writes[*number];
+  if ((w.shape & row_exists) != 0) return outcome::duplicate_key;
+  // The slot may have gone to another key since it was looked up.
+  if (!t.key_is(slot, key)) return fail(outcome::conflict);
+  const pending_write before = w;
+  w.image = image;
+  w.shape = shape;
+  w.changed = true;
+  const status s = index_row(*number, all_columns);
+  if (s == outcome::duplicate_key) session_->writes[*number] = before;
+  return s;
+}
+
+/// Locks a row, if it was not committed after this snapshot. The write's number.
+result<std::uint32_t> transaction::lock_row(table& t, std::uint64_t slot) {
+  const row_place place = t.at(slot);
+  auto& writes = session_->writes;
+  if (const pending_write* const w = own(place)) {
+    return static_cast<std::uint32_t>(w - writes.data());
+  }
+  const std::uint32_t words = t.schema_.words();
+  std::uint64_t* const image = session_->changes.take(words);
+  const auto number = static_cast<std::uint32_t>(writes.size());
+  writes.emplace_back();
+  std::uint64_t was = unlocked;
+  // acquire ← the release of whoever held it before: the row as he left it.
+  if (!place.head->lock.cas_strong_acquire(was, session_->lock_word(number))) {
+    writes.pop_back();
+    return fail(outcome::conflict);
+  }
+  if (place.head->stamp.load_relaxed() > timestamp()) {  // the first committer wins
+    unlock(place);
+    writes.pop_back();
+    return fail(outcome::conflict);
+  }
+  for (std::uint32_t i = 0; i < words; ++i) image[i] = place.word(i).load_relaxed();
+  const std::uint64_t shape = place.head->shape.load_relaxed();
+  writes.back() = {&t, slot, place, image, (shape & row_exists) != 0 ? shape : 0};
+  return number;
+}
+
+result<std::uint32_t> transaction::lock_key(table& t, values key) {
+  const schema& s = t.schema_;
+  if (key.size() != s.key().size()) {
+    throw std::invalid_argument("spolia::db: table " + t.name() + " has a longer key");
+  }
+  const key_words wanted = s.encode_key(s.key(), key);
+  const std::uint64_t slot = t.primary_->find(wanted);
+  if (slot == no_slot) return outcome::not_found;
+  const bool held = own(t.at(slot)) != nullptr;
+  const result<std::uint32_t> number = lock_row(t, slot);
+  if (!number) return number;
+  const pending_write& w = session_->writes[*number];
+  if ((w.shape & row_exists) != 0 && t.key_is(slot, wanted)) return number;
+  if (!held) {
+    unlock(w.place);
+    session_->writes.pop_back();
+  }
+  return outcome::not_found;
+}
+
+result<editor> transaction::edit(table& t, values key) {
+  return change([&]() -> result<editor> {
+    const result<std::uint32_t> number = lock_key(t, key);
+    if (!number) return number.why();
+    return editor(*this, *number);
+  });
+}
+
+result<row> transaction::lock(table& t, values key) {
+  return change([&]() -> result<row> {
+    const result<std::uint32_t> number = lock_key(t, key);
+    if (!number) return number.why();
+    const pending_write& w = session_->writes[*number];
+    std::uint64_t* const image = room_for(t);
+    std::copy_n(w.image, t.schema_.words(), image);
+    return row(image, w.shape);
+  });
+}
+
+status transaction::update(table& t, std::initializer_list<value> key,
+                           std::initializer_list<assignment> changes) {
+  for (const assignment& a : changes) static_cast<void>(t.schema_.column(a.column));
+  result<editor> e = edit(t, key);
+  if (!e) return e.why();
+  for (const assignment& a : changes) {
+    if (const status s = e->set_column(t.schema_.column(a.column).number, a.to); !s) return s;
+  }
+  return outcome::ok;
+}
+
+status transaction::erase(table& t, values key) {
+  return change([&]() -> status {
+    const result<std::uint32_t> number = lock_key(t, key);
+    if (!number) return number.why();
+    pending_write& w = session_->writes[*number];
+    w.shape = 0;
+    w.changed = true;
+    return outcome::ok;
+  });
+}
+
+row editor::now() const noexcept {
+  const pending_write& w = of_->session_->writes[number_];
+  return {w.image, w.shape};
+}
+
+status editor::set_column(std::uint32_t number, const value& v) {
+  if (!of_->state_) return of_->state_;
+  pending_write& w = of_->session_->writes[number_];
+  const column_layout& c = w.of->layout().columns()[number];
+  if (c.role == column_role::key) {
+    throw std::invalid_argument("spolia::db: column " + c.name + " is part of the primary key");
+  }
+  if (v.null() && c.role != column_role::nullable) {
+    throw std::invalid_argument("spolia::db: column " + c.name + " cannot be null");
+  }
+  return of_->change([&]() -> status { return of_->assign(number_, c, v); });
+}
+
+status transaction::assign(std::uint32_t number, const column_layout& c, const value& v) {
+  pending_write& w = session_->writes[number];
+  const std::uint64_t bit = std::uint64_t{1} << c.number;
+  const std::uint64_t before = w.shape;
+  std::uint64_t* const old = session_->changes.take(c.words);
+  std::copy_n(w.image + c.first, c.words, old);
+  if (v.null()) {
+    std::fill_n(w.image + c.first, c.words, 0);
+    w.shape |= bit;
+  } else {
+    c.encode(v, w.image + c.first);
+    w.shape &= ~bit;
+  }
+  const bool changed = std::exchange(w.changed, true);
+  if ((w.of->indexed_ & bit) == 0) return outcome::ok;
+  const status s = index_row(number, bit);
+  if (s == outcome::duplicate_key) {
+    std::copy_n(old, c.words, w.image + c.first);
+    w.shape = before;
+    w.changed = changed;
+  }
+  return s;
+}
+
+/// Adds entries to the secondary indexes over these columns.
+status transaction::index_row(std::uint32_t number, std::uint64_t changed) {
+  const pending_write& w = session_->writes[number];
+  for (const auto& i : w.of->secondaries_) {
+    std::uint64_t columns = 0;
+    for (const std::uint32_t c : i->columns_) columns |= std::uint64_t{1} << c;
+    if ((columns & changed) == 0) continue;
+    const key_words key = w.of->schema_.key_of(i->columns_, w.image);
+    note& n = session_->make_note(*w.of, i.get(), w.slot);
+    n.key = key;
+    n.claim = engine_.next_claim();
+    i->entries_->add(key, w.slot, n.claim);
+    if (!i->unique_) continue;
+    if (const status s = unique_in(w, *i, key); !s) return s;
+  }
+  return outcome::ok;
+}
+
+/// Whether no other row has the key, at this snapshot or since. Our own entry is there: of two that
+/// look at the same time, one at least sees the other.
+status transaction::unique_in(const pending_write& w, const secondary& i, const key_words& key) {
+  outcome found = outcome::ok;
+  const table& t = *w.of;
+  const auto look = [&](std::uint64_t slot, const std::uint64_t*) {
+    if (slot == w.slot) return true;
+    const row_place place = t.at(slot);
+    std::uint64_t* const image = room_for(t);
+    // acquire ← the release of who unlocked it: its stamp.
+    const std::uint64_t lock = place.head->lock.load_acquire();
+    const bool mine = own(place) != nullptr;
+    if (read(t, slot, image) != 0 && t.schema_.key_of(i.columns_, image) == key) {
+      found = outcome::duplicate_key;
+    } else if (!mine && lock != free_slot &&
+               (lock != unlocked || place.head->stamp.load_relaxed() > timestamp())) {
+      found = outcome::conflict;
+    }
+    return found == outcome::ok;
+  };
+  i.entries_->scan(key, key, slot_visitor(look));
+  return found == outcome::conflict ? fail(outcome::conflict) : status(found);
+}
+
+}  // namespace db
+}  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is not the standard's: private pointers, deferred ends, drain, long and wide structures,
+// threads that come and go.
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <spolia/memory.hpp>
+
+#include "support/ledger.hpp"
+
+namespace {
+
+using namespace spolia;
+using namespace spolia::test;
+
+struct node {
+  node(ledger& book, int key) : value(book, static_cast<std::uint64_t>(key)) {}
+  int key() const { return static_cast<int>(value.read()); }
+
+  tracked value;
+  atomic_shared_ptr<node> next;
+  std::vector<atomic_shared_ptr<node>> more;
+  shared_ptr<node> owned;
+};
+
+class counted_ends : public testing::Test {
+ public:
+  ~counted_ends() override {
+    EXPECT_TRUE(counted::drain());
+    book.expect_empty();
+  }
+  shared_ptr<node> make(int key) { return make_shared<node>(book, key); }
+
+  ledger book;
+};
+
+using private_node = private_ptr<node>;
+
+TEST_F(counted_ends, a_private_pointer_holds_its_object) {
+  atomic_shared_ptr<node> head(make(1));
+  {
+    private_node n(head);
+    head = make(2);
+    EXPECT_FALSE(counted::drain());
+    EXPECT_EQ(n->key(), 1);
+    EXPECT_EQ(book.live(), 2);
+    const private_node copy = n;
+    n = head;
+    EXPECT_EQ(n->key(), 2);
+    EXPECT_FALSE(counted::drain());
+    EXPECT_EQ(copy->key(), 1);
+  }
+  EXPECT_TRUE(counted::drain());
+  EXPECT_EQ(book.live(), 1);
+}
+
+TEST_F(counted_ends, private_pointers_of_every_origin) {
+  shared_ptr<node> p = make(3);
+  private_node n(p);
+  EXPECT_EQ(p.use_count(), 2) << "from a plain pointer: counted";
+  p.reset();
+  private_node m = std::move(n);
+  EXPECT_FALSE(n);
+  EXPECT_EQ(m->key(), 3);
+  const shared_ptr<node> back = m.share_out();
+  EXPECT_EQ(back.use_count(), 2);
+  m = nullptr;
+  EXPECT_EQ(back.use_count(), 1);
+  const atomic_shared_ptr<node> a(back);
+  m = a;
+  EXPECT_EQ(m, back);
+  EXPECT_EQ(m.share_out(), back);
+  const private_ptr<const node> c = m;
+  EXPECT_EQ(c, m);
+  EXPECT_EQ((std::hash<private_node>{}(m)), std::hash<node*>{}(back.get()));
+  m.reset();
+  EXPECT_EQ(m, nullptr);
+  EXPECT_FALSE(private_node(nullptr).share_out());
+  const atomic_shared_ptr<int> key(shared_ptr<int>(back, reinterpret_cast<int*>(back.get())));
+  const private_ptr<int> k(key);
+  const shared_ptr<int> alias = k.share_out();
+  EXPECT_FALSE(alias.owner_before(back) || back.owner_before(alias));
+}
+
+TEST_F(counted_ends, more_private_pointers_than_fit_into_the_first_chunk) {
+  std::vector<atomic_shared_ptr<node>> sources(40);
+  std::vector<private_node> pins;
+  for (int i = 0; i < 40; ++i) {
+    sources[static_cast<std::size_t>(i)] = make(i);
+    pins.emplace_back(sources[static_cast<std::size_t>(i)]);
+  }
+  for (auto& s : sources) s = nullptr;
+  EXPECT_FALSE(counted::drain());
+  for (int i = 0; i < 40; ++i) EXPECT_EQ(pins[static_cast<std::size_t>(i)]->key(), i);
+  pins.clear();
+  EXPECT_TRUE(counted::drain());
+  EXPECT_EQ(book.live(), 0);
+}
+
+TEST_F(counted_ends, replace_if_compares_with_a_private_pointer) {
+  atomic_shared_ptr<node> head(make(1));
+  private_node n(head);
+  EXPECT_TRUE(head.replace_if(n, make(2)));
+  EXPECT_FALSE(head.replace_if(n, make(3)));
+  EXPECT_EQ(head.load()->key(), 2);
+  EXPECT_FALSE(head.replace_if(nullptr, make(3)));
+}
+
+TEST_F(counted_ends, exchange_leaves_a_pinned_object_alone) {
+  atomic_shared_ptr<node> head(make(1));
+  const private_node n(head);
+  head.exchange(nullptr);
+  shared_ptr<node> p;
+  head.compare_exchange_strong(p, nullptr);
+  EXPECT_EQ(n->key(), 1);
+}
+
+/// No recursion, and about as many steps as nodes.
+TEST_F(counted_ends, long_lists_end_in_bounded_steps) {
+  constexpr int nodes = 200000;
+  for (const bool atomically : {true, false}) {
+    atomic_shared_ptr<node> head;
+    for (int i = 0; i < nodes; ++i) {
+      shared_ptr<node> n = make(i);
+      if (atomically) {
+        n->next = head.load();
+      } else {
+        n->owned = head.load();
+      }
+      head = n;
+    }
+    EXPECT_TRUE(counted::drain());
+    EXPECT_EQ(book.live(), nodes);
+    const std::uint64_t epochs = counted::statistics().epochs;
+    head = nullptr;
+    EXPECT_TRUE(counted::drain());
+    EXPECT_EQ(book.live(), 0);
+    EXPECT_LE(counted::statistics().epochs, epochs + 2) << "not an epoch for each node";
+  }
+  shared_ptr<node> plain;
+  for (int i = 0; i < nodes; ++i) {
+    shared_ptr<node> n = make(i);
+    n->owned = std::move(plain);
+    plain = std::move(n);
+  }
+  plain.reset();
+  EXPECT_EQ(book.live(), 0) << "where no location is involved, nothing waits";
+}
+
+TEST_F(counted_ends, wide_objects_end) {
+  atomic_shared_ptr<node> head(make(0));
+  head.load()->more = std::vector<atomic_shared_ptr<node>>(100000);
+  for (auto& child : head.load()->more) child = make(1);
+  head = nullptr;
+  EXPECT_TRUE(counted::drain());
+  EXPECT_EQ(book.live(), 0);
+}
+
+/// Without drain: other changes bring about the end of what was given up, a bounded bit at a time.
+TEST_F(counted_ends, changes_help_along) {
+  atomic_shared_ptr<node> head;
+  std::int64_t most = 0;
+  for (int i = 0; i < 100000; ++i) {
+    head = make(i);
+    most = std::max(most, book.live());
+  }
+  EXPECT_LE(most, 3 * 4096) << "one thread's epochs begin after 4096 units";
+}
+
+TEST_F(counted_ends, heavy_objects_begin_epochs_earlier) {
+  struct heavy {
+    explicit heavy(ledger& book) : value(book, 1) {}
+    tracked value;
+    unsigned char filler[1 << 16];
+  };
+  atomic_shared_ptr<heavy> head;
+  std::int64_t most = 0;
+  for (int i = 0; i < 2000; ++i) {
+    head = make_shared<heavy>(book);
+    most = std::max(most, book.live());
+  }
+  EXPECT_LE(most, 80) << "a mebibyte for each thread, and what is being ended";
+}
+
+TEST_F(counted_ends, a_stalled_reader_holds_up_what_it_names) {
+  atomic_shared_ptr<node> head(make(0));
+  const private_node stalled(head);
+  std::thread([&] {
+    for (int i = 1; i < 50000; ++i) head = make(i);
+    counted::drain();
+  }).join();
+  EXPECT_EQ(book.live(), 2) << "the pinned one, and what the location holds";
+  EXPECT_EQ(stalled->key(), 0);
+}
+
+TEST_F(counted_ends, many_units_of_one_pinned_object_do_not_pile_up) {
+  shared_ptr<node> p = make(1);
+  atomic_shared_ptr<node> head(p);
+  const private_node pin(head);
+  for (int i = 0; i < 20000; ++i) head = p;
+  counted::drain();
+  EXPECT_LE(p.use_count(), 3) << "ours, the location's, and one that is kept for the pin";
+}
+
+TEST_F(counted_ends, threads_come_and_go) {
+  atomic_shared_ptr<node> head(make(0));
+  for (int round = 0; round < 20; ++round) {
+    std::vector<std::thread> some;
+    for (int t = 0; t < 4; ++t) {
+      some.emplace_back([&] {
+        for (int i = 0; i < 50; ++i) {
+          head = make(i);
+          private_node n(head);
+          EXPECT_GE(n->key(), 0);
+        }
+      });
+    }
+    for (std::thread& t : some) t.join();
+  }
+  EXPECT_TRUE(counted::drain());
+  EXPECT_EQ(book.live(), 1);
+}
+
+struct late {
+  ~late() {
+    *where = nullptr;
+    EXPECT_FALSE(where->load());
+  }
+  atomic_shared_ptr<node>* where = nullptr;
+};
+
+TEST_F(counted_ends, destructors_of_thread_local_objects) {
+  atomic_shared_ptr<node> head(make(0));
+  std::thread([&] {
+    static thread_local late last;
+    last.where = &head;
+    head = make(1);
+  }).join();
+  EXPECT_TRUE(counted::drain());
+  EXPECT_EQ(book.live(), 0);
+}
+
+/// A destructor that stores, loads, creates and drains.
+struct busy {
+  busy(ledger& b, atomic_shared_ptr<node>& w) : book(b), where(w) {}
+  ~busy() {
+    where = make_shared<node>(book, 1);
+    EXPECT_EQ(private_node(where)->key(), 1);
+    for (int i = 0; i < 200; ++i) where = where.load();
+    EXPECT_FALSE(counted::drain()) << "not within a destructor that a helper runs";
+    const std::lock_guard lock(mutex);
+  }
+  ledger& book;
+  atomic_shared_ptr<node>& where;
+  static inline std::mutex mutex;
+};
+
+TEST_F(counted_ends, destructors_use_pointers) {
+  atomic_shared_ptr<node> where;
+  for (int i = 0; i < 100; ++i) {
+    atomic_shared_ptr<busy> b(make_shared<busy>(book, where));
+  }
+  EXPECT_TRUE(counted::drain());
+  EXPECT_EQ(book.live(), 1);
+}
+
+TEST_F(counted_ends, no_destructors_while_a_lock_is_held) {
+  atomic_shared_ptr<node> where;
+  atomic_shared_ptr<busy> b;
+  {
+    const counted::no_destructors quiet;
+    const std::lock_guard lock(busy::mutex);
+    for (int i = 0; i < 10000; ++i) b = make_shared<busy>(book, where);
+  }
+  b = nullptr;
+  EXPECT_TRUE(counted::drain());
+}
+
+struct throws {
+  ~throws() noexcept(false) { throw 1; }
+};
+
+TEST(counted_death, a_destructor_that_throws_ends_the_program) {
+  EXPECT_DEATH(shared_ptr<throws>(new throws).reset(), "");
+}
+
+TEST_F(counted_ends, forks) {
+  atomic_shared_ptr<node> head(make(1));
+  std::atomic<bool> pinned = false;
+  std::atomic<bool> done = false;
+  std::thread other([&] {
+    const private_node n(head);
+    pinned = true;
+    while (!done) std::this_thread::yield();
+  });
+  while (!pinned) std::this_thread::yield();
+  head = make(2);
+  EXPECT_FALSE(counted::drain());
+  const pid_t child = fork();
+  if (child == 0) {
+    // The other thread is gone, and its pin with it.
+    _exit(counted::drain() && book.live() == 1 ? 0 : 1);
+  }
+  int status = 1;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  done = true;
+  other.join();
+}
+
+/// Readers walk while writers cut off and put on.
+TEST_F(counted_ends, walks_among_changes) {
+  atomic_shared_ptr<node> head;
+  std::atomic<bool> stop = false;
+  std::vector<std::thread> all;
+  for (int t = 0; t < 3; ++t) {
+    all.emplace_back([&] {
+      while (!stop) {
+        private_node n(head);
+        for (int steps = 0; n && steps < 50; ++steps) {
+          EXPECT_GE(n->key(), 0);
+          n = n->next;
+        }
+      }
+    });
+  }
+  for (int i = 0; i < 30000; ++i) {
+    shared_ptr<node> n = make(i);
+    n->next = head.load();
+    head = n;
+    if (i % 16 == 15) head = nullptr;
+    if (i % 7 == 0) {
+      if (const shared_ptr<node> top = head.load()) top->next = nullptr;
+    }
+  }
+  stop = true;
+  for (std::thread& t : all) t.join();
+}
+
+}  // namespace

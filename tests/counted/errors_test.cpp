@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory that runs out: operations fail and change nothing, ends do not fail. And how long one
+// change of a location takes at most while a large structure ends.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include <time.h>
+
+#include <spolia/counted/tree_router.hpp>
+#include <spolia/memory.hpp>
+
+#include "support/faults.hpp"
+#include "support/ledger.hpp"
+
+namespace {
+
+using namespace spolia;
+using namespace spolia::test;
+
+struct node {
+  explicit node(ledger& book) : value(book, 1) {}
+  tracked value;
+  int member = 3;
+  atomic_shared_ptr<node> left;
+  atomic_shared_ptr<node> right;
+};
+
+class counted_errors : public testing::Test {
+ public:
+  ~counted_errors() override {
+    EXPECT_TRUE(counted::drain());
+    book.expect_empty();
+  }
+  ledger book;
+};
+
+TEST_F(counted_errors, making_objects) {
+  for_each_allocation_failure([&] { EXPECT_EQ(make_shared<node>(book).use_count(), 1); });
+  for_each_allocation_failure([&] {
+    // The deleter ends what could not be taken over.
+    const shared_ptr<node> p(new node(book));
+  });
+  for_each_allocation_failure([&] {
+    auto owned = std::make_unique<node>(book);
+    try {
+      const shared_ptr<node> p(std::move(owned));
+    } catch (const std::bad_alloc&) {
+      EXPECT_TRUE(owned) << "it stays with its owner";
+      throw;
+    }
+  });
+}
+
+/// In a thread of its own, whose first use may fail.
+template <class F>
+void in_new_thread(F f) {
+  std::thread(f).join();
+}
+
+TEST_F(counted_errors, changing_locations) {
+  const shared_ptr<node> p = make_shared<node>(book);
+  const shared_ptr<node> q = make_shared<node>(book);
+  const shared_ptr<int> member(p, &p->member);
+  in_new_thread([&] {
+    for_each_allocation_failure([&] {
+      atomic_shared_ptr<node> a(p);
+      atomic_shared_ptr<int> alias;
+      auto expected = p;
+      try {
+        a.store(q);
+        a.store(p);
+        a.exchange(q);
+        a.exchange(p);
+        a.compare_exchange_strong(expected, q);
+        EXPECT_EQ(a.load(), q);
+        alias = member;
+        auto seen = alias.exchange(member);
+        alias.compare_exchange_strong(seen, member);
+        EXPECT_EQ(alias.load(), member);
+      } catch (const std::bad_alloc&) {
+        EXPECT_TRUE(expected == p);
+        throw;
+      }
+    });
+  });
+  counted::drain();
+  EXPECT_EQ(p.use_count(), 2);
+  EXPECT_EQ(q.use_count(), 1);
+}
+
+TEST_F(counted_errors, private_pointers) {
+  const atomic_shared_ptr<node> a(make_shared<node>(book));
+  in_new_thread([&] {
+    for_each_allocation_failure([&] {
+      std::vector<private_ptr<node>> many(30);
+      for (auto& p : many) p = a;
+      for (auto& p : many) EXPECT_EQ(p->member, 3);
+    });
+  });
+}
+
+/// No memory at all from the first change on: nothing crashes, and all ends once there is some.
+TEST_F(counted_errors, ends_without_memory) {
+  for (const bool first_use : {true, false}) {
+    in_new_thread([&] {
+      std::vector<shared_ptr<node>> objects;
+      for (int i = 0; i < 300; ++i) objects.push_back(make_shared<node>(book));
+      if (!first_use) counted::drain();
+      std::vector<atomic_shared_ptr<node>> locations(objects.begin(), objects.end());
+      objects.clear();
+      const fail_after none(1, failing::from_then_on);
+      locations.clear();
+      counted::drain();
+    });
+  }
+  EXPECT_TRUE(counted::drain());
+  EXPECT_EQ(book.live(), 0);
+}
+
+/// The collector over the paper's router, beside the process's own.
+TEST_F(counted_errors, a_collector_over_the_tree) {
+  counted::basic_collector<counted::tree_router, counted::tree_router> other({.epoch_at = 16});
+  std::vector<std::thread> some;
+  for (int t = 0; t < 6; ++t) {
+    some.emplace_back([&] {
+      counted::member& me = other.here();
+      for (int i = 0; i < 3000; ++i) {
+        shared_ptr<node> p = make_shared<node>(book);
+        counted::control* const c = counted::access::owner_of(p);
+        counted::access::forget(p);  // the unit is the log's
+        me.log.reserve();
+        if (other.log(me, counted::entry_of(c, counted::task::drop_strong), 0)) other.help(me);
+      }
+    });
+  }
+  for (std::thread& t : some) t.join();
+  EXPECT_TRUE(other.drain(other.here()));
+  EXPECT_EQ(other.counts().dropped, 18000U);
+  EXPECT_EQ(book.live(), 0);
+}
+
+void grow(ledger& book, atomic_shared_ptr<node>& to, int depth) {
+  if (depth == 0) return;
+  to = make_shared<node>(book);
+  grow(book, to.load()->left, depth - 1);
+  grow(book, to.load()->right, depth - 1);
+}
+
+/// Processor time of this thread: how long it was kept from running is the machine's business.
+std::chrono::nanoseconds spent() {
+  timespec t{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return std::chrono::seconds(t.tv_sec) + std::chrono::nanoseconds(t.tv_nsec);
+}
+
+/// A tree of 130 000 nodes ends while other locations change: no change takes a millisecond. The
+/// best of some rounds counts, since interrupts are charged to the thread.
+TEST_F(counted_errors, pauses_are_short) {
+  auto best = std::chrono::nanoseconds::max();
+  for (int round = 0; round < 5; ++round) {
+    atomic_shared_ptr<node> root;
+    grow(book, root, 17);
+    counted::drain();
+    atomic_shared_ptr<int> other;
+    std::chrono::nanoseconds longest{};
+    root = nullptr;
+    for (int i = 0; i < 60000; ++i) {
+      auto fresh = make_shared<int>(i);
+      const auto before = spent();
+      other = std::move(fresh);
+      longest = std::max(longest, spent() - before);
+    }
+    EXPECT_LT(book.live(), 1 << 16) << "it ends while we change other things";
+    best = std::min(best, longest);
+    counted::drain();
+  }
+  RecordProperty("longest_us", static_cast<int>(best / std::chrono::microseconds(1)));
+#if !SPOLIA_TSAN && !SPOLIA_ASAN && defined(NDEBUG)
+  EXPECT_LT(best, std::chrono::milliseconds(1));
+#endif
+}
+
+}  // namespace

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// Databases when allocations fail: all of a transaction, or nothing.
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <new>
+
+#include "db/storages.hpp"
+#include "support/faults.hpp"
+
+namespace {
+
+using namespace spolia;
+using namespace spolia::db;
+using namespace spolia::test;
+
+class db_errors : public over_storages {};
+SPOLIA_OVER_STORAGES(db_errors);
+
+TEST_P(db_errors, memory_that_is_missing_changes_nothing) {
+  ASSERT_TRUE(put(1, 5));
+  ASSERT_TRUE(put(2, 5));
+  std::int64_t round = 0;
+  const std::uint64_t failures = for_each_allocation_failure([&] {
+    ++round;
+    const std::int64_t key = 1000 + round;
+    const std::int64_t before = a_now(1);
+    try {
+      transaction tx = base.begin();
+      if (!tx.insert(items, {key, 1, key, "fresh"})) throw std::logic_error("insert");
+      if (!tx.update(items, {1}, {{"a", round + 100}})) throw std::logic_error("update");
+      if (!tx.commit()) throw std::logic_error("commit");
+    } catch (const std::bad_alloc&) {
+      EXPECT_EQ(a_now(1), before);
+      EXPECT_EQ(a_now(key), -1);
+      throw;
+    }
+    EXPECT_EQ(a_now(1), round + 100);
+    EXPECT_EQ(a_now(key), 1);
+  });
+  EXPECT_GT(failures, 3U);
+  EXPECT_TRUE(set_a(1, 7)) << "no lock is left";
+  int rows = 0;
+  base.snapshot().scan(items.index("by_a"), {}, {}, [&](const row&) { ++rows; });
+  EXPECT_EQ(rows, 3);
+}
+
+TEST_P(db_errors, deletions_without_memory) {
+  std::int64_t round = 0;
+  for_each_allocation_failure([&] {
+    ++round;
+    if (a_now(5) < 0) {
+      ASSERT_TRUE(put(5, round));
+    }
+    const std::int64_t before = a_now(5);
+    try {
+      transaction tx = base.begin();
+      if (!tx.erase(items, {5})) throw std::logic_error("erase");
+      if (!tx.commit()) throw std::logic_error("commit");
+    } catch (const std::bad_alloc&) {
+      EXPECT_EQ(a_now(5), before);
+      throw;
+    }
+    EXPECT_EQ(a_now(5), -1);
+  });
+  base.collect();
+  EXPECT_EQ(base.stats().cleaning, 0U);
+}
+
+TEST_P(db_errors, a_database_without_memory) {
+  const std::int64_t before = live_allocations();
+  for_each_allocation_failure([&] {
+    database other = database::open({.versions = GetParam()});
+    table& t = other.create_table({.name = "t",
+                                   .columns = {{"k", int64, primary_key}, {"x", text(8)}},
+                                   .indexes = {{"by_x", {"x"}}}});
+    const status s = other.transact([&](transaction& tx) { return tx.insert(t, {1, "y"}); });
+    EXPECT_TRUE(s);
+  });
+  EXPECT_EQ(live_allocations(), before);
+}
+
+}  // namespace

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// storages.hpp: tests that run over every version storage.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+
+#include <spolia/db.hpp>
+
+namespace spolia::test {
+
+/// A database with an `items` table: id, a, b, and a text that may be null. Small partitions, so
+/// that they are dropped.
+class over_storages : public testing::TestWithParam<db::version_storage> {
+ protected:
+  over_storages()
+      : base(db::database::open({.versions = GetParam(), .partition_transactions = 16})),
+        items(base.create_table({.name = "items",
+                                 .columns = {{"id", db::int64, db::primary_key},
+                                             {"a", db::int64},
+                                             {"b", db::int64},
+                                             {"note", db::text(20), db::nullable}},
+                                 .primary = db::index_kind::ordered,
+                                 .indexes = {{"by_a", {"a"}}, {"by_b", {"b"}, true}}})),
+        id(items.column<std::int64_t>("id")),
+        a(items.column<std::int64_t>("a")),
+        b(items.column<std::int64_t>("b")),
+        note(items.column<std::string_view>("note")) {}
+
+  db::status put(std::int64_t key, std::int64_t x) {
+    return base.transact(
+        [&](db::transaction& tx) { return tx.insert(items, {key, x, key * 10, "new"}); });
+  }
+  db::status set_a(std::int64_t key, std::int64_t x) {
+    return base.transact([&](db::transaction& tx) { return tx.update(items, {key}, {{"a", x}}); });
+  }
+  /// -1: there is none.
+  std::int64_t a_of(const db::reader& at, std::int64_t key) {
+    const auto row = at.find(items, {key});
+    return row ? row->get(a) : -1;
+  }
+  std::int64_t a_now(std::int64_t key) { return a_of(base.snapshot(), key); }
+
+  db::database base;
+  db::table& items;
+  db::column<std::int64_t> id;
+  db::column<std::int64_t> a;
+  db::column<std::int64_t> b;
+  db::column<std::string_view> note;
+};
+
+inline std::string storage_name(const testing::TestParamInfo<db::version_storage>& of) {
+  switch (of.param) {
+    case db::version_storage::one_shot:
+      return "one_shot";
+    case db::version_storage::one_shot_consolidated:
+      return "one_shot_consolidated";
+    case db::version_storage::steam:
+      return "steam";
+    case db::version_storage::none:
+      return "none";
+  }
+  return "unknown";
+}
+
+}  // namespace spolia::test
+
+#define SPOLIA_OVER_STORAGES(suite)                                                           \
+  INSTANTIATE_TEST_SUITE_P(                                                                   \
+      each, suite,                                                                            \
+      testing::Values(spolia::db::version_storage::one_shot,                                  \
+                      spolia::db::version_storage::one_shot_consolidated,                     \
+                      spolia::db::version_storage::steam, spolia::db::version_storage::none), \
+      spolia::test::storage_name)

@@ -1,0 +1,416 @@
+// SPDX-License-Identifier: Apache-2.0
+// What one program sees of tables and transactions, on one thread: several transactions may be open
+// at once.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "db/storages.hpp"
+#include "support/stress.hpp"
+
+namespace {
+
+using namespace spolia;
+using namespace spolia::db;
+using spolia::test::over_storages;
+
+class transactions : public over_storages {};
+SPOLIA_OVER_STORAGES(transactions);
+
+TEST_P(transactions, insert_find_update_erase) {
+  EXPECT_TRUE(put(1, 5));
+  EXPECT_EQ(a_now(1), 5);
+  EXPECT_TRUE(set_a(1, 6));
+  EXPECT_EQ(a_now(1), 6);
+  EXPECT_EQ(a_now(2), -1);
+  EXPECT_EQ(set_a(2, 6), outcome::not_found);
+  EXPECT_EQ(put(1, 7), outcome::duplicate_key);
+  EXPECT_TRUE(base.transact([&](transaction& tx) { return tx.erase(items, {1}); }));
+  EXPECT_EQ(a_now(1), -1);
+  EXPECT_TRUE(put(1, 8)) << "a deleted key can come back";
+  EXPECT_EQ(a_now(1), 8);
+}
+
+TEST_P(transactions, nulls_and_text) {
+  EXPECT_TRUE(base.transact([&](transaction& tx) { return tx.insert(items, {1, 2, 3, nullptr}); }));
+  {
+    const reader now = base.snapshot();
+    EXPECT_TRUE(now.find(items, {1})->null(note));
+  }
+  EXPECT_TRUE(base.transact([&](transaction& tx) {
+    return tx.update(items, {1}, {{"note", std::string("twenty bytes exactly")}});
+  }));
+  const reader now = base.snapshot();
+  EXPECT_EQ(now.find(items, {1})->get(note), "twenty bytes exactly");
+  EXPECT_FALSE(now.find(items, {1})->null(note));
+}
+
+TEST_P(transactions, mistakes_are_exceptions) {
+  transaction tx = base.begin();
+  EXPECT_THROW(static_cast<void>(tx.insert(items, {1, 2})), std::invalid_argument);
+  EXPECT_THROW(static_cast<void>(tx.insert(items, {1, "x", 3, "y"})), std::invalid_argument);
+  EXPECT_THROW(static_cast<void>(tx.insert(items, {1, 2, 3, "more than twenty bytes of text"})),
+               std::invalid_argument);
+  EXPECT_THROW(static_cast<void>(tx.insert(items, {1, nullptr, 3, "y"})), std::invalid_argument);
+  EXPECT_THROW(static_cast<void>(tx.find(items, {1, 2})), std::invalid_argument);
+  EXPECT_THROW(static_cast<void>(items.column<double>("a")), std::invalid_argument);
+  EXPECT_THROW(static_cast<void>(items.column<double>("z")), std::invalid_argument);
+  EXPECT_THROW(static_cast<void>(items.index("z")), std::invalid_argument);
+  EXPECT_THROW(static_cast<void>(base.find_table("z")), std::invalid_argument);
+  EXPECT_THROW(base.create_table({.name = "items", .columns = {{"k", int64, primary_key}}}),
+               std::invalid_argument);
+  EXPECT_THROW(base.create_table({.name = "no key", .columns = {{"k", int64}}}),
+               std::invalid_argument);
+  EXPECT_TRUE(tx.insert(items, {1, 2, 3, "y"})) << "a mistake leaves the transaction as it was";
+  EXPECT_THROW(static_cast<void>(tx.update(items, {1}, {{"id", 2}})), std::invalid_argument);
+  EXPECT_TRUE(tx.commit());
+}
+
+TEST_P(transactions, see_their_own_changes_and_others_do_not) {
+  ASSERT_TRUE(put(1, 5));
+  transaction tx = base.begin();
+  ASSERT_TRUE(tx.update(items, {1}, {{"a", 6}}));
+  ASSERT_TRUE(tx.insert(items, {2, 7, 20, nullptr}));
+  EXPECT_EQ(a_of(tx, 1), 6);
+  EXPECT_EQ(a_of(tx, 2), 7);
+  EXPECT_EQ(a_now(1), 5);
+  EXPECT_EQ(a_now(2), -1);
+  ASSERT_TRUE(tx.erase(items, {2}));
+  EXPECT_EQ(a_of(tx, 2), -1);
+  ASSERT_TRUE(tx.insert(items, {2, 8, 20, nullptr}));
+  EXPECT_EQ(a_of(tx, 2), 8);
+  EXPECT_TRUE(tx.commit());
+  EXPECT_EQ(a_now(1), 6);
+  EXPECT_EQ(a_now(2), 8);
+}
+
+TEST_P(transactions, rollback_leaves_nothing) {
+  ASSERT_TRUE(put(1, 5));
+  {
+    transaction tx = base.begin();
+    ASSERT_TRUE(tx.update(items, {1}, {{"a", 6}}));
+    ASSERT_TRUE(tx.insert(items, {2, 7, 20, nullptr}));
+  }
+  EXPECT_EQ(a_now(1), 5);
+  EXPECT_EQ(a_now(2), -1);
+  EXPECT_EQ(base.stats().versions.versions_made, 0U) << "versions are made by commits";
+  EXPECT_TRUE(set_a(1, 7)) << "the lock is gone";
+  EXPECT_TRUE(put(2, 9));
+}
+
+TEST_P(transactions, the_first_committer_wins) {
+  ASSERT_TRUE(put(1, 5));
+  transaction late = base.begin();
+  EXPECT_EQ(a_of(late, 1), 5);
+  ASSERT_TRUE(set_a(1, 6));
+  EXPECT_EQ(late.update(items, {1}, {{"a", 7}}), outcome::conflict);
+  EXPECT_EQ(late.commit(), outcome::conflict);
+  EXPECT_EQ(a_now(1), 6);
+  EXPECT_EQ(base.stats().conflicts, 1U);
+}
+
+TEST_P(transactions, the_first_to_lock_wins) {
+  ASSERT_TRUE(put(1, 5));
+  transaction one = base.begin();
+  transaction two = base.begin();
+  ASSERT_TRUE(one.update(items, {1}, {{"a", 6}}));
+  EXPECT_EQ(two.update(items, {1}, {{"a", 7}}), outcome::conflict);
+  ASSERT_TRUE(one.insert(items, {9, 1, 90, nullptr}));
+  transaction three = base.begin();
+  EXPECT_EQ(three.insert(items, {9, 2, 91, nullptr}), outcome::conflict);
+  EXPECT_TRUE(one.commit());
+  EXPECT_EQ(a_now(1), 6);
+}
+
+TEST_P(transactions, a_snapshot_stays) {
+  for (int i = 0; i < 10; ++i) ASSERT_TRUE(put(i, i));
+  const reader then = base.snapshot("then");
+  for (int round = 1; round <= 100; ++round) {
+    for (int i = 0; i < 10; ++i) ASSERT_TRUE(set_a(i, 1000 * round));
+  }
+  ASSERT_TRUE(base.transact([&](transaction& tx) { return tx.erase(items, {3}); }));
+  ASSERT_TRUE(put(77, 1));
+  base.collect();
+  std::int64_t rows = 0;
+  then.for_each(items, [&](const row& r) {
+    EXPECT_EQ(r.get(a), r.get(id));
+    ++rows;
+  });
+  EXPECT_EQ(rows, 10);
+  const auto readers = base.readers();
+  ASSERT_EQ(readers.size(), 1U);
+  EXPECT_STREQ(readers[0].label, "then");
+  EXPECT_GE(readers[0].behind, 1000U);
+}
+
+TEST_P(transactions, versions_go_when_nobody_needs_them) {
+  if (GetParam() == version_storage::none) return;
+  for (int i = 0; i < 10; ++i) ASSERT_TRUE(put(i, i));
+  std::uint64_t most = 0;
+  for (int round = 0; round < 2000; ++round) {
+    ASSERT_TRUE(set_a(round % 10, round));
+    const auto v = base.stats().versions;
+    most = std::max(most, v.versions_made - v.versions_dropped);
+  }
+  EXPECT_LE(most, 200U);
+  base.collect();
+  const auto v = base.stats().versions;
+  EXPECT_EQ(v.versions_made, 2000U);
+  EXPECT_EQ(v.versions_dropped, 2000U);
+}
+
+TEST_P(transactions, slots_and_entries_of_deleted_rows_are_used_again) {
+  for (int round = 0; round < 300; ++round) {
+    const std::int64_t k = round;
+    ASSERT_TRUE(put(k, k % 3));
+    ASSERT_TRUE(set_a(k, 100 + k));
+    ASSERT_TRUE(base.transact([&](transaction& tx) { return tx.erase(items, {k}); }));
+  }
+  EXPECT_LE(items.slots(), 100U);
+  base.collect();
+  EXPECT_EQ(base.stats().cleaning, 0U);
+  const reader now = base.snapshot();
+  now.scan(items.index("by_a"), {}, {}, [&](const row&) { FAIL(); });
+}
+
+TEST_P(transactions, scans_are_in_order_and_merge_own_changes) {
+  for (int i = 9; i >= 0; --i) ASSERT_TRUE(put(i, i % 3));
+  transaction tx = base.begin();
+  ASSERT_TRUE(tx.erase(items, {4}));
+  ASSERT_TRUE(tx.insert(items, {100, 1, 5000, nullptr}));
+  ASSERT_TRUE(tx.update(items, {5}, {{"a", 1}}));
+  ASSERT_TRUE(put(50, 1));  // after the snapshot
+  std::vector<std::int64_t> keys;
+  const auto note_key = [&](const row& r) { keys.push_back(r.get(id)); };
+  tx.scan(items, {2}, {7}, note_key);
+  EXPECT_EQ(keys, (std::vector<std::int64_t>{2, 3, 5, 6, 7}));
+  keys.clear();
+  tx.scan(items, {8}, {}, note_key);
+  EXPECT_EQ(keys, (std::vector<std::int64_t>{8, 9, 100}));
+  keys.clear();
+  tx.scan(items.index("by_a"), {1}, {1}, note_key);
+  EXPECT_EQ(keys, (std::vector<std::int64_t>{7, 5, 1, 100})) << "by slot";
+  keys.clear();
+  tx.scan(items, {}, {}, [&](const row& r) {
+    keys.push_back(r.get(id));
+    return keys.size() < 3;
+  });
+  EXPECT_EQ(keys, (std::vector<std::int64_t>{0, 1, 2}));
+}
+
+TEST_P(transactions, an_index_finds_what_each_snapshot_sees) {
+  ASSERT_TRUE(put(1, 5));
+  const reader five = base.snapshot();
+  ASSERT_TRUE(set_a(1, 6));
+  const reader six = base.snapshot();
+  ASSERT_TRUE(set_a(1, 5));
+  const reader again = base.snapshot();
+  ASSERT_TRUE(set_a(1, 7));
+  const auto count = [&](const reader& at, std::int64_t x) {
+    int n = 0;
+    at.scan(items.index("by_a"), {x}, {x}, [&](const row&) { ++n; });
+    return n;
+  };
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(count(five, 5) * 10 + count(five, 6), 10);
+    EXPECT_EQ(count(six, 5) * 10 + count(six, 6), 1);
+    EXPECT_EQ(count(again, 5) * 10 + count(again, 6), 10);
+    EXPECT_EQ(count(again, 7), 0);
+    base.collect();
+  }
+  EXPECT_EQ(base.stats().cleaning, 3U) << "the snapshots need the old entries";
+}
+
+TEST_P(transactions, unique_indexes_refuse_a_second_row) {
+  ASSERT_TRUE(put(1, 5));
+  transaction tx = base.begin();
+  EXPECT_EQ(tx.insert(items, {2, 5, 10, nullptr}), outcome::duplicate_key);
+  EXPECT_EQ(a_of(tx, 2), -1);
+  EXPECT_TRUE(tx.insert(items, {2, 5, 11, nullptr}));
+  EXPECT_EQ(tx.update(items, {2}, {{"b", 10}}), outcome::duplicate_key);
+  EXPECT_EQ(tx.find(items, {2})->get(b), 11);
+  EXPECT_TRUE(tx.update(items, {1}, {{"b", 12}}));
+  EXPECT_TRUE(tx.update(items, {2}, {{"b", 10}})) << "given up by the same transaction";
+  EXPECT_TRUE(tx.commit());
+  EXPECT_EQ(base.transact([&](transaction& t) { return t.insert(items, {3, 0, 12, nullptr}); }),
+            outcome::duplicate_key);
+}
+
+TEST_P(transactions, a_lock_keeps_what_was_read) {
+  ASSERT_TRUE(put(1, 5));
+  ASSERT_TRUE(put(2, 5));
+  transaction tx = base.begin();
+  EXPECT_EQ(tx.lock(items, {1})->get(a), 5);
+  transaction other = base.begin();
+  EXPECT_EQ(other.update(items, {1}, {{"a", 0}}), outcome::conflict);
+  ASSERT_TRUE(tx.update(items, {2}, {{"a", 6}}));
+  EXPECT_TRUE(tx.commit());
+  EXPECT_TRUE(set_a(1, 6)) << "the lock is gone";
+  EXPECT_EQ(tx.commit(), outcome::ended);
+  EXPECT_EQ(tx.find(items, {1}).code(), outcome::ended);
+}
+
+TEST_P(transactions, transact_tries_again) {
+  ASSERT_TRUE(put(1, 5));
+  int tries = 0;
+  EXPECT_TRUE(base.transact([&](transaction& tx) {
+    const std::int64_t seen = a_of(tx, 1);
+    if (++tries < 3) {
+      EXPECT_TRUE(set_a(1, seen + 1));
+    }
+    return tx.update(items, {1}, {{"a", seen * 10}});
+  }));
+  EXPECT_EQ(tries, 3);
+  EXPECT_EQ(a_now(1), 70);
+  tries = 0;
+  EXPECT_EQ(base.transact(
+                [&](transaction& tx) {
+                  ++tries;
+                  EXPECT_TRUE(set_a(1, tries));
+                  static_cast<void>(tx.update(items, {1}, {{"a", 0}}));  // its result overlooked
+                },
+                {.tries = 4}),
+            outcome::conflict);
+  EXPECT_EQ(tries, 4);
+}
+
+/// Snapshots of many ages, of which some end: each finds its versions, over whatever was dropped.
+TEST_P(transactions, snapshots_of_many_ages) {
+  constexpr std::int64_t rows = 5;
+  struct held {
+    std::unique_ptr<reader> at;
+    std::array<std::int64_t, rows> values;
+  };
+  std::array<std::int64_t, rows> now{};
+  for (std::int64_t i = 0; i < rows; ++i) ASSERT_TRUE(put(i, 0));
+  std::vector<held> all;
+  spolia::test::rng random(7);
+  for (std::int64_t i = 1; i < 5000; ++i) {
+    const auto key = static_cast<std::int64_t>(random.below(rows));
+    ASSERT_TRUE(set_a(key, i));
+    now[static_cast<std::size_t>(key)] = i;
+    if (random.chance(1, 30)) {
+      all.push_back({std::unique_ptr<reader>(new reader(base.snapshot())), now});
+    }
+    if (all.size() > 10) all.erase(all.begin() + static_cast<std::ptrdiff_t>(random.below(11)));
+    if (!random.chance(1, 10)) continue;
+    for (const held& h : all) {
+      for (std::int64_t k = 0; k < rows; ++k) {
+        ASSERT_EQ(a_of(*h.at, k), h.values[static_cast<std::size_t>(k)]);
+      }
+    }
+  }
+}
+
+/// One snapshot held for the whole run: what is between it and now goes, where the storage can.
+TEST_P(transactions, a_held_snapshot_costs_what_it_sees) {
+  if (GetParam() != version_storage::one_shot_consolidated) return;
+  for (int i = 0; i < 10; ++i) ASSERT_TRUE(put(i, i));
+  const reader then = base.snapshot();
+  std::uint64_t most = 0;
+  for (int round = 0; round < 3000; ++round) {
+    ASSERT_TRUE(set_a(round % 10, round));
+    const auto v = base.stats().versions;
+    most = std::max(most, v.versions_made - v.versions_dropped);
+  }
+  EXPECT_LE(most, 100U);
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(a_of(then, i), i);
+}
+
+TEST_P(transactions, versions_have_a_budget) {
+  database small = database::open({.versions = GetParam(), .version_budget = 300000});
+  table& t = small.create_table(
+      {.name = "t", .columns = {{"k", int64, primary_key}, {"v", int64}, {"pad", text(900)}}});
+  ASSERT_TRUE(small.transact([&](transaction& tx) { return tx.insert(t, {1, 0, ""}); }));
+  const auto bump = [&] {
+    return small.transact([&](transaction& tx) { return tx.update(t, {1}, {{"v", 1}}); });
+  };
+  status s;
+  {
+    const reader then = small.snapshot();
+    for (int i = 0; i < 2000 && s; ++i) s = bump();
+    EXPECT_EQ(s, outcome::limit);
+    EXPECT_LE(small.stats().versions.bytes, 300000U);
+    EXPECT_TRUE(then.find(t, {1}));
+    EXPECT_TRUE(small.transact([&](transaction& tx) { return tx.insert(t, {2, 0, ""}); }));
+    EXPECT_GE(small.stats().limits, 1U);
+  }
+  if (GetParam() != version_storage::none) {
+    small.collect();
+    EXPECT_TRUE(bump()) << "the reader is gone";
+  }
+}
+
+TEST_P(transactions, many_at_once_on_one_thread) {
+  for (int i = 0; i < 40; ++i) ASSERT_TRUE(put(i, 0));
+  {
+    std::vector<std::unique_ptr<transaction>> open;
+    for (int i = 0; i < 40; ++i) {
+      open.emplace_back(new transaction(base.begin()));
+      ASSERT_TRUE(open.back()->update(items, {i}, {{"a", i}}));
+    }
+    for (auto& tx : open) EXPECT_TRUE(tx->commit());
+  }
+  for (int i = 0; i < 40; ++i) EXPECT_EQ(a_now(i), i);
+}
+
+TEST(schema, keys_sort_as_their_values) {
+  database base = database::open();
+  table& t = base.create_table({.name = "t",
+                                .columns = {{"d", float64, primary_key},
+                                            {"s", text(9), primary_key},
+                                            {"f", boolean, primary_key}},
+                                .primary = index_kind::ordered});
+  const std::vector<double> numbers = {-1e300, -1.5, -1e-9, 0, 1e-9, 2, 1e300};
+  const std::vector<std::string> texts = {"", "a", std::string("a\0", 2), "ab", "b", "\xff"};
+  ASSERT_TRUE(base.transact([&](transaction& tx) -> status {
+    for (auto s = texts.rbegin(); s != texts.rend(); ++s) {
+      for (const double d : numbers) {
+        for (const bool f : {true, false}) {
+          if (const status done = tx.insert(t, {d, *s, f}); !done) return done;
+        }
+      }
+    }
+    return tx.insert(t, {-0.0, "", false}) == outcome::duplicate_key ? outcome::ok
+                                                                     : outcome::conflict;
+  }));
+  std::vector<std::string> seen;
+  const auto d = t.column<double>("d");
+  const auto s = t.column<std::string_view>("s");
+  const auto f = t.column<bool>("f");
+  std::size_t n = 0;
+  base.snapshot().scan(t, {}, {}, [&](const row& r) {
+    EXPECT_EQ(r.get(d), numbers[n / 2 / texts.size()]);
+    EXPECT_EQ(r.get(s), texts[n / 2 % texts.size()]);
+    EXPECT_EQ(r.get(f), n % 2 == 1);
+    ++n;
+  });
+  EXPECT_EQ(n, numbers.size() * texts.size() * 2);
+  n = 0;
+  base.snapshot().scan(t, {2.0, "a"}, {2.0, "ab"}, [&](const row&) { ++n; });
+  EXPECT_EQ(n, 6U);
+}
+
+TEST(schema, the_largest_integer_is_a_key) {
+  database base = database::open();
+  table& t = base.create_table(
+      {.name = "t", .columns = {{"k", int64, primary_key}}, .primary = index_kind::ordered});
+  constexpr auto largest = std::numeric_limits<std::int64_t>::max();
+  constexpr auto least = std::numeric_limits<std::int64_t>::min();
+  ASSERT_TRUE(base.transact([&](transaction& tx) { return tx.insert(t, {largest}); }));
+  ASSERT_TRUE(base.transact([&](transaction& tx) { return tx.insert(t, {least}); }));
+  int n = 0;
+  base.snapshot().scan(t, {}, {}, [&](const row&) { ++n; });
+  EXPECT_EQ(n, 2);
+  base.snapshot().scan(t, {0}, {largest}, [&](const row&) { ++n; });
+  EXPECT_EQ(n, 3);
+}
+
+}  // namespace

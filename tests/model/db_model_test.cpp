@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0
+// Commits, snapshots and version storages of db/ under the model checker.
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdint>
+#include <memory>
+
+#include <spolia/base/backoff.hpp>
+#include <spolia/db/commit.hpp>
+#include <spolia/db/delta_consolidated.hpp>
+#include <spolia/db/delta_one_shot.hpp>
+#include <spolia/db/delta_steam.hpp>
+#include <spolia/db/hash_index.hpp>
+#include <spolia/db/row.hpp>
+#include <spolia/model/engine.hpp>
+
+#include "model/domain_scenarios.hpp"
+
+namespace {
+
+using namespace spolia;
+using namespace spolia::db;
+using namespace spolia::test;
+
+/// Two rows of one word, both 0 and committed at time 1.
+template <class Storage>
+struct world {
+  template <class... Options>
+  explicit world(Options... o) : old(board, o...) {
+    for (row_head& h : heads) {
+      h.stamp.store_relaxed(1);
+      h.shape.store_relaxed(row_exists);
+    }
+  }
+
+  row_place at(unsigned i) { return {&heads[i], &words[i], i}; }
+
+  /// Commits `value` to the first `rows` rows; their locks are taken for granted.
+  std::uint64_t commit(std::uint64_t value, unsigned rows) {
+    commit_board::record& mine = board.take();
+    std::array<ask, 2> asks{};
+    for (unsigned i = 0; i < rows; ++i) {
+      asks[i] = {.words = 1,
+                 .row = i,
+                 .since = heads[i].stamp.load_relaxed(),
+                 .older = heads[i].older.load_relaxed()};
+    }
+    model::check(old.reserve(mine.number(), std::span(asks).first(rows)), "there is room");
+    const std::uint64_t mark = commit_board::begin(mine);
+    for (unsigned i = 0; i < rows; ++i) {
+      keep_image(*asks[i].place, asks[i], at(i));
+      install(at(i), mark, asks[i].handle, row_exists, &value, 1);
+    }
+    const std::uint64_t time = board.publish(mine);
+    for (unsigned i = 0; i < rows; ++i) restamp(at(i), time);
+    old.published(mine.number(), time);
+    commit_board::give_back(mine);
+    return time;
+  }
+
+  std::uint64_t read(unsigned i, std::uint64_t time) {
+    std::uint64_t value = 99;
+    model::check(read_row(board, old, at(i), time, 0, 1, &value) != 0, "there is a row");
+    return value;
+  }
+
+  /// What a snapshot sees does not change, and comes from one commit.
+  void look(bool both) {
+    const auto ticket = board.living.announce(board.clock);
+    const std::uint64_t first = read(0, ticket.timestamp());
+    if (both) model::check(read(1, ticket.timestamp()) == first, "half of a commit was seen");
+    model::check(read(0, ticket.timestamp()) == first, "a snapshot has changed");
+  }
+
+  commit_board board;
+  Storage old;
+  std::array<row_head, 2> heads;
+  std::array<atomic<std::uint64_t>, 2> words;
+};
+
+using one_shot = world<delta_one_shot>;
+using steam = world<delta_steam>;
+using consolidated = world<delta_consolidated>;
+
+std::shared_ptr<one_shot> eager_one_shot(std::uint32_t transactions) {
+  return std::make_shared<one_shot>(
+      delta_one_shot::options{.transactions = transactions, .slack = 8, .most_partitions = 2});
+}
+
+/// A writer changes both rows; a reader looks at them.
+void a_commit_against_a_snapshot(model::scenario& run) {
+  auto w = eager_one_shot(100);
+  run.thread([w] { w->look(true); });
+  run.thread([w] { w->commit(7, 2); });
+  run.finally([w] {
+    const std::uint64_t now = w->board.clock.now();
+    model::check(w->read(0, now) == 7 && w->read(1, now) == 7, "what is committed is seen");
+  });
+}
+
+/// The same for one row, and two commits: to the chain, and back to the table.
+void two_commits_against_a_snapshot(model::scenario& run) {
+  auto w = eager_one_shot(100);
+  run.thread([w] { w->look(false); });
+  run.thread([w] {
+    w->commit(7, 1);
+    w->commit(8, 1);
+  });
+}
+
+/// Each commit has a partition of its own, which is dropped as soon as it can be.
+template <class World>
+void drops_against_a_snapshot(const std::shared_ptr<World>& w, model::scenario& run) {
+  run.thread([w] { w->look(false); });
+  run.thread([w] {
+    for (std::uint64_t v = 7; v < 10; ++v) w->commit(v, 1);
+    w->old.collect();
+  });
+  run.finally([w] {
+    w->old.collect();
+    const delta_stats s = w->old.stats();
+    model::check(s.versions_made == s.versions_dropped, "nobody needs a version");
+  });
+}
+void partitions_are_dropped(model::scenario& run) {
+  drops_against_a_snapshot(eager_one_shot(1), run);
+}
+void blocks_are_freed(model::scenario& run) {
+  drops_against_a_snapshot(std::make_shared<steam>(delta_steam::options{.look_every = 1}), run);
+}
+
+std::shared_ptr<consolidated> eager_consolidated() {
+  return std::make_shared<consolidated>(
+      delta_one_shot::options{.transactions = 1, .slack = 8, .most_partitions = 4});
+}
+void partitions_between_snapshots_are_dropped(model::scenario& run) {
+  drops_against_a_snapshot(eager_consolidated(), run);
+}
+
+/// A snapshot of the beginning is held. Its thread reads while another one writes and drops what
+/// lies between: the reader gets over the gap.
+void a_reader_crosses_a_gap(model::scenario& run) {
+  auto w = eager_consolidated();
+  auto held = std::make_shared<census::ticket>(w->board.living.announce(w->board.clock));
+  w->commit(7, 1);
+  w->commit(8, 1);
+  run.thread([w] { model::check(w->read(0, 1) == 0, "a snapshot has changed"); });
+  run.thread([w] {
+    w->commit(9, 1);
+    w->commit(10, 1);
+  });
+  run.finally([w, held] {
+    w->old.collect();
+    model::check(w->read(0, 1) == 0, "a snapshot has changed");
+    model::check(w->old.stats().versions_dropped >= 2, "what lies between goes");
+    held->withdraw();
+    w->old.collect();
+    const delta_stats s = w->old.stats();
+    model::check(s.versions_made == s.versions_dropped, "nobody needs a version");
+  });
+}
+
+/// Tags come round while a snapshot is held: a partition waits rather than give one out twice.
+void tags_are_used_up(model::scenario& run) {
+  auto w = eager_consolidated();
+  run.thread([w] {
+    auto ticket = w->board.living.announce(w->board.clock);
+    for (std::uint64_t v = 1; v < 40; ++v) {
+      w->commit(v, 1);
+      model::check(w->read(0, ticket.timestamp()) == 0, "a snapshot has changed");
+    }
+    const std::uint64_t dropped = w->old.stats().versions_dropped;
+    model::check(dropped > 3, "what lies between goes");
+    model::check(dropped < 30, "but not while its tag may be known");
+    ticket.withdraw();
+    w->old.collect();
+    model::check(w->old.stats().versions_dropped == 39, "nobody needs a version");
+  });
+}
+
+/// A partition whose versions ended at time 1, and nobody is in.
+std::shared_ptr<delta_partition> used_partition() {
+  auto p = std::make_shared<delta_partition>(0);
+  model::check(p->admit() == admission::granted, "nobody has locked it");
+  p->ended(1);
+  model::check(p->dismiss() || SPOLIA_FAULT("one_shot.last_out_sees_0"), "the last one knows");
+  return p;
+}
+
+/// A writer registers while another thread drops the partition: it is in before, and keeps it, or
+/// after.
+void registration_against_a_drop(model::scenario& run) {
+  auto p = used_partition();
+  run.thread([p] {
+    while (p->admit() == admission::closed) spin_wait();
+    const std::uint64_t life = p->generation();
+    const auto part = p->take(1, 1);
+    model::check(part.first + 1 == part.end, "there is room");
+    p->ended(5);
+    model::check(p->generation() == life, "dropped under a registered writer");
+    p->dismiss();
+  });
+  run.thread([p] {
+    if (!p->lock_if_idle()) return;
+    if (p->last_commit() <= 1) {
+      p->drop_and_unlock();
+    } else {
+      p->unlock();
+    }
+  });
+  run.finally([p] {
+    model::check(p->last_commit() == 5, "the time of the last commit is known");
+    model::check(p->lock_if_idle(), "nobody is left in");
+    p->drop_and_unlock();
+    model::check(p->empty(), "the count is exact");
+  });
+}
+
+/// Two writers leave: one of them is the last, and the later time stays.
+void two_writers_leave(model::scenario& run) {
+  auto p = used_partition();
+  auto last = std::make_shared<atomic<int>>(0);
+  for (std::uint64_t time : {5, 6}) {
+    run.thread([p, last, time] {
+      model::check(p->admit() == admission::granted, "nobody locks it");
+      p->ended(time);
+      if (p->dismiss()) last->fetch_add_relaxed(1);
+    });
+  }
+  run.finally([p, last] {
+    model::check(last->load_relaxed() >= 1, "somebody was the last");
+    model::check(p->last_commit() == 6, "the time of the last commit is known");
+  });
+}
+
+struct slot_is_key {
+  bool operator()(std::uint64_t slot, const key_words& k) const { return slot == k[0]; }
+};
+
+/// A lookup while the table is renewed.
+void a_lookup_against_growth(model::scenario& run) {
+  using index = hash_index<slot_is_key, domain<token, batch>>;
+  struct parts {
+    domain<token, batch> d{
+        domain<token, batch>::options{.scheme = {.tick_every = 1, .patience = 0}}};
+    index keys{d, 1, slot_is_key{}};
+  };
+  auto w = std::make_shared<parts>();
+  w->keys.claim(key_words{1}, 1);
+  run.thread([w] {
+    model::check(w->keys.find(key_words{1}) == 1, "what is there all the time is found");
+  });
+  run.thread([w] {
+    model::check(w->keys.claim(key_words{2}, 2) == 2, "absent");
+    model::check(w->keys.remove(key_words{2}, 2), "there");
+  });
+}
+
+TEST(db_model, commits_are_seen_whole) {
+  // With weak memory and two preemptions, too: five million executions, the better part of a
+  // minute.
+  expect_clean(a_commit_against_a_snapshot, at_most(1));
+  expect_clean(a_commit_against_a_snapshot, at_most_in_order(2));
+  expect_clean(two_commits_against_a_snapshot, at_most(1));
+  expect_clean(two_commits_against_a_snapshot, at_most_in_order(2));
+}
+TEST(db_model, versions_stay_while_they_are_needed) {
+  expect_clean(partitions_are_dropped, at_most(1));
+  expect_clean(blocks_are_freed, at_most(1));
+}
+TEST(db_model, readers_cross_gaps) {
+  expect_clean(partitions_between_snapshots_are_dropped, at_most_in_order(1));
+  expect_clean(a_reader_crosses_a_gap, at_most_in_order(2));
+  model::options alone = at_most_in_order(0);
+  alone.max_steps = 100000;
+  expect_clean(tags_are_used_up, alone);
+}
+TEST(db_model, registration_is_never_lost) {
+  expect_clean(registration_against_a_drop, at_most(3));
+  expect_clean(two_writers_leave, at_most(3));
+}
+TEST(db_model, lookups_survive_growth) { expect_clean(a_lookup_against_growth, at_most(2)); }
+
+TEST(db_model, faults_of_commits_are_found) {
+  const char* const half = "half of a commit was seen";
+  expect_found(a_commit_against_a_snapshot, "commit.time_before_ready", at_most(2), half);
+  expect_found(a_commit_against_a_snapshot, "commit.no_help", at_most(2), half);
+  expect_found(a_commit_against_a_snapshot, "row.no_second_look", at_most(2), "");
+  expect_found(a_commit_against_a_snapshot, "row.relaxed_words", at_most(2), "");
+  expect_found(a_commit_against_a_snapshot, "row.chain_after_mark", at_most(2), "there is a row");
+}
+TEST(db_model, faults_of_the_printed_figure_are_found) {
+  expect_found(registration_against_a_drop, "one_shot.look_then_register", at_most(2), "");
+  expect_found(registration_against_a_drop, "one_shot.unlock_by_store", at_most(2), "");
+  expect_found(two_writers_leave, "one_shot.last_out_sees_0", at_most(2), "somebody was the last");
+  expect_found(two_writers_leave, "one_shot.plain_maximum", at_most(2), "the time of the last");
+  expect_found(partitions_are_dropped, "one_shot.minimum_not_asked", at_most_in_order(2), "");
+  expect_found(partitions_are_dropped, "one_shot.time_forgotten", at_most_in_order(2), "");
+  expect_found(blocks_are_freed, "steam.minimum_not_asked", at_most(1), "");
+}
+TEST(db_model, faults_of_consolidation_are_found) {
+  expect_found(a_reader_crosses_a_gap, "consolidated.no_bridge", at_most(2), "there is a row");
+  expect_found(a_reader_crosses_a_gap, "consolidated.times_not_asked", at_most(2), "");
+  expect_found(a_reader_crosses_a_gap, "consolidated.tag_not_asked", at_most_in_order(2), "");
+  expect_found(a_reader_crosses_a_gap, "consolidated.tag_before_address", at_most_in_order(2), "");
+}
+TEST(db_model, faults_of_the_hash_index_are_found) {
+  expect_found(a_lookup_against_growth, "hash_index.relaxed_array", at_most(2), "");
+  expect_found(a_lookup_against_growth, "hash_index.free_at_once", at_most(2), "");
+}
+
+}  // namespace

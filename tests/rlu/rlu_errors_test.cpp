@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+// Read-log-update when allocations fail, user types throw or begin sections of their own where one
+// does not expect it, and the process forks.
+
+#include <gtest/gtest.h>
+
+#include <spolia/map/rlu_bst.hpp>
+#include <spolia/map/rlu_hash.hpp>
+#include <spolia/map/rlu_list.hpp>
+#include <spolia/rlu.hpp>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <thread>
+
+#include "support/faults.hpp"
+
+namespace {
+
+using namespace spolia;
+using namespace spolia::test;
+
+struct number {
+  long value = 0;
+};
+
+TEST(rlu_errors, memory_that_is_missing_changes_nothing) {
+  rlu::domain d({.segment_bytes = 64});
+  const auto p = d.make<number>({0});
+  long expected = 0;
+  const std::uint64_t failures = for_each_allocation_failure([&] {
+    rlu::ptr<number> other;
+    try {
+      d.update([&](auto& in) {
+        in.serializable();
+        EXPECT_EQ(in.read(p)->value, expected);
+        auto mine = in.try_lock(p);
+        ASSERT_TRUE(mine);
+        mine->value = expected + 1;
+        other = in.template make<number>({7});
+      });
+    } catch (const std::bad_alloc&) {
+      EXPECT_EQ(d.read([&](auto& in) { return in.read(p)->value; }), expected);
+      throw;
+    }
+    ++expected;
+    d.discard(other);
+  });
+  EXPECT_GE(failures, 3U);
+  EXPECT_EQ(d.read([&](auto& in) { return in.read(p)->value; }), expected);
+  d.discard(p);
+}
+
+TEST(rlu_errors, upkeep_without_memory_loses_nothing) {
+  rlu::domain d({.segment_bytes = 256, .collect_after = 1});
+  const auto p = d.make<number>({0});
+  for (long i = 1; i <= 300; ++i) {
+    rlu::ptr<number> seen = p;
+    d.update([&](auto& in) { in.try_lock(seen)->value = i; });
+    fail_after fault(1, failing::from_then_on);
+    d.collect();
+  }
+  EXPECT_EQ(d.read([&](auto& in) { return in.read(p)->value; }), 300);
+  for (int i = 0; i < 3; ++i) d.collect();
+  EXPECT_EQ(d.stats().log_bytes, 0U);
+  d.discard(p);
+}
+
+template <class Map>
+void fails_without_a_trace(Map& m) {
+  std::map<int, std::string> model;
+  const auto check = [&] {
+    std::map<int, std::string> now;
+    m.for_each([&](int k, const std::string& v) { now.emplace(k, v); });
+    EXPECT_EQ(now, model);
+  };
+  const std::string text(100, 'x');
+  for (int step = 0; step < 40; ++step) {
+    const int key = step * 7 % 10;
+    for_each_allocation_failure([&] {
+      switch (step % 3) {
+        case 0:
+          m.insert(key, text);
+          break;
+        case 1:
+          m.insert_or_assign(key, text + text);
+          break;
+        default:
+          m.erase(key);
+      }
+    });
+    switch (step % 3) {
+      case 0:
+        model.emplace(key, text);
+        break;
+      case 1:
+        model.insert_or_assign(key, text + text);
+        break;
+      default:
+        model.erase(key);
+    }
+    check();
+    EXPECT_EQ(m.size_approx(), model.size());
+  }
+}
+
+TEST(rlu_errors, maps_are_as_they_were) {
+  rlu::domain d({.segment_bytes = 256});
+  rlu_list<int, std::string> list(d);
+  fails_without_a_trace(list);
+  rlu_bst<int, std::string> tree(d);
+  fails_without_a_trace(tree);
+  rlu_hash<int, std::string> table(d, 3);
+  fails_without_a_trace(table);
+}
+
+/// Its end begins a section of the same domain.
+struct talkative {
+  rlu::domain* d = nullptr;
+  rlu::ptr<number> ended;
+  talkative(rlu::domain& home, rlu::ptr<number> n) : d(&home), ended(n) {}
+  talkative(talkative&& from) noexcept : d(std::exchange(from.d, nullptr)), ended(from.ended) {}
+  ~talkative() {
+    if (d == nullptr) return;
+    d->update([&](auto& in) {
+      if (auto n = in.try_lock(ended)) n->value += 1;
+    });
+  }
+};
+struct with_end {
+  struct fixed : talkative {
+    using talkative::talkative;
+    fixed() = delete;
+  };
+  long value = 0;
+};
+
+TEST(rlu_errors, ends_of_objects_may_begin_sections) {
+  rlu::domain d({.segment_bytes = 256, .collect_after = 1});
+  const auto ended = d.make<number>({0});
+  const auto made = [&](auto& in) { return in.template make<with_end>({d, ended}, {}); };
+  d.update([&](auto& in) {
+    made(in);
+    in.cancel();
+  });
+  d.update([&](auto& in) { in.free(made(in).self()); });
+  rlu::ptr<with_end> third;
+  d.update([&](auto& in) { third = made(in); });
+  d.update([&](auto& in) { in.free(third); });
+  for (int i = 0; i < 4; ++i) d.collect();
+  EXPECT_EQ(d.read([&](auto& in) { return in.read(ended)->value; }), 3);
+  d.discard(ended);
+}
+
+TEST(rlu_errors, a_forked_child_goes_on) {
+#if SPOLIA_TSAN
+  GTEST_SKIP() << "the race detector follows no fork of a program with threads";
+#endif
+  rlu::domain d({.segment_bytes = 256, .collect_after = 1});
+  const auto busy = d.make<number>({0});
+  const auto mine = d.make<number>({0});
+  std::atomic<bool> stop{false};
+  std::thread other([&] {
+    while (!stop.load())
+      d.update([&](auto& in) {
+        if (auto n = in.try_lock(busy)) n->value += 1;
+      });
+  });
+  for (int i = 0; i < 5; ++i) {
+    const pid_t child = fork();
+    if (child == 0) {
+      for (long n = 1; n <= 100; ++n) {
+        d.update([&](auto& in) { in.try_lock(mine)->value = n; });
+      }
+      d.collect();
+      const bool right = d.read(
+          [&](auto& in) { return in.read(mine)->value == 100 && in.read(busy)->value >= 0; });
+      _exit(right ? 0 : 1);
+    }
+    int status = -1;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  }
+  stop.store(true);
+  other.join();
+  d.discard(busy);
+  d.discard(mine);
+}
+
+}  // namespace

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// Whether what transactions saw could have come from snapshot isolation.
+///
+/// The test gives each version that it writes a number of its own, and notes which versions each
+/// committed transaction read and replaced. From that follow the dependencies of Adya (Weak
+/// Consistency, PhD thesis, MIT 1999): who read whose version (wr), who replaced whose (ww), who
+/// replaced what one had read (rw), and who came after whom in one thread. A history is one of
+/// snapshot isolation, in which each thread also sees its own commits, if and only if there is no
+/// cycle in which no two rw edges follow each other (Cerone and Gotsman: Analysing Snapshot
+/// Isolation, PODC 2016).
+///
+///     transaction_log t{.thread = 0};
+///     t.reads.push_back({key, version});  t.writes.push_back({key, replaced, made});
+///     EXPECT_EQ(snapshot_isolation_broken(all), "");
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace spolia::test {
+
+/// One committed transaction. Version 0 is what every key has at first.
+struct transaction_log {
+  struct read {
+    std::uint64_t key;
+    std::uint64_t version;
+  };
+  struct write {
+    std::uint64_t key;
+    std::uint64_t replaced;
+    std::uint64_t made;  ///< not 0, and nobody else's
+  };
+  unsigned thread = 0;          ///< transactions of one thread are listed in their order
+  std::vector<read> reads{};    ///< of versions that the transaction has not made itself
+  std::vector<write> writes{};  ///< one for each key: the last version
+};
+
+/// What is wrong, in one sentence; empty if nothing.
+[[nodiscard]] std::string snapshot_isolation_broken(const std::vector<transaction_log>& all);
+
+}  // namespace spolia::test
