@@ -40,21 +40,10 @@ class our_map {
   std::uint64_t held() const { return map_.stats().held(); }
   std::uint64_t bytes() const { return weight_.bytes(); }
   void finish(snapshot_result& r) {
-    if constexpr (requires { map_.account(); }) {
-      const auto all = map_.account();
-      r.versions_live = all.current;
-      r.versions_needed = all.current + all.needed;
-      r.bytes_needed = all.current_bytes + all.needed_bytes;
-    } else {
-      // A tree: the two links of each router. What is left when all was let go of is needed, but
-      // with a collector that lets go of nothing beside a snapshot one cannot tell.
-      r.versions_live = 2 * map_.size_approx();
-      map_.collect();
-      nodes_.drain();
-      if (!Map::collector_type::info.collects_between) return;
-      r.versions_needed = r.versions_live + held();
-      r.bytes_needed = bytes();
-    }
+    const auto all = map_.account();
+    r.versions_live = all.current;
+    r.versions_needed = all.current + all.needed;
+    r.bytes_needed = all.current_bytes + all.needed_bytes;
   }
 
  private:
@@ -163,7 +152,7 @@ nlohmann::json record_of(const snapshot_options& o, const contender& c, std::uin
                          const snapshot_result& r) {
   const bool ours = std::string_view(c.structure) != "std_map";
   const auto told = [&](std::uint64_t n) {
-    return ours && n != 0 ? nlohmann::json(n) : nlohmann::json(nullptr);
+    return ours ? nlohmann::json(n) : nlohmann::json(nullptr);
   };
   nlohmann::json over_time = nlohmann::json::array();
   const std::size_t every = r.bytes_over_time.size() / 400 + 1;

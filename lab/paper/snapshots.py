@@ -19,14 +19,9 @@ CONSTANT = 1200
 
 
 def _held(found: Found) -> list[dict]:
-    """Where a record cannot tell what was needed, another of the same structure does: they all
-    see the same keys."""
-    held = [r for r in found.snapshots if r.get("hold") and r.get("bytes_over_time")]
-    needed = {r["structure"]: r for r in held if r.get("versions_needed")}
     return [
-        {**r, **{f: r.get(f) or needed[r["structure"]][f] for f in ("versions_needed",
-                                                                    "bytes_needed")}}
-        for r in held if r["structure"] in needed
+        r for r in found.snapshots
+        if r.get("hold") and r.get("versions_needed") and r.get("bytes_over_time")
     ]  # fmt: skip
 
 
