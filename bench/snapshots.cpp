@@ -40,19 +40,10 @@ class our_map {
   std::uint64_t held() const { return map_.stats().held(); }
   std::uint64_t bytes() const { return weight_.bytes(); }
   void finish(snapshot_result& r) {
-    if constexpr (requires { map_.account(); }) {
-      const auto all = map_.account();
-      r.versions_live = all.current;
-      r.versions_needed = all.current + all.needed;
-      r.bytes_needed = all.current_bytes + all.needed_bytes;
-    } else {
-      // A tree: the two links of each router. What is left when all was let go of is needed.
-      r.versions_live = 2 * map_.size_approx();
-      map_.collect();
-      nodes_.drain();
-      r.versions_needed = r.versions_live + held();
-      r.bytes_needed = bytes();
-    }
+    const auto all = map_.account();
+    r.versions_live = all.current;
+    r.versions_needed = all.current + all.needed;
+    r.bytes_needed = all.current_bytes + all.needed_bytes;
   }
 
  private:

@@ -41,8 +41,9 @@
 //              counted blocks, and versions hold pointers: nothing of the user's is ever copied but
 //              by find(key). So a pointer to a value stays right over updates of other keys.
 // Errors:      an update throws std::bad_alloc, or what hashing, comparing, copying a key or making
-//              a value throws; then nothing has changed for anybody who looks. Likewise reads. What
-//              has taken effect does not throw. Growth without memory is tried again later.
+//              a value throws; then nothing has changed for anybody who looks, but what it was
+//              given to move from may be gone. Likewise reads. What has taken effect does not
+//              throw. Growth without memory is tried again later.
 // User code:   hashes and comparisons, visit's f, and the copy that find(key) makes run inside a
 //              guard and hold up freeing for as long as they take; loops over all(now) and for_each
 //              do not. Destructors of keys and values run wherever the domain frees, and must not
