@@ -147,6 +147,7 @@ set(SPOLIA_HEADERS
     include/spolia/rlu/collector.hpp
     include/spolia/rlu/commit_word.hpp
     include/spolia/rlu/domain.hpp
+    include/spolia/rlu/domain_upkeep.hpp
     include/spolia/rlu/grace_period.hpp
     include/spolia/rlu/log.hpp
     include/spolia/rlu/object.hpp

@@ -278,35 +278,11 @@ class basic_domain final : private threads::listener {
     mine.used.store_relaxed(true);
   }
 
-  /// After a section: its log's turn, if much has been written, or many reads had to walk; and a
-  /// neighbour's, whose owner may be asleep or gone.
-  void tend(session& mine) noexcept {
-    const bool many_walks = mine.walked >= mine.next_walks;
-    if (mine.written.filled() < mine.next_pass && !many_walks) [[likely]]
-      return;
-    mine.walked = 0;
-    collect(mine, mine);
-    const auto held = static_cast<std::uint32_t>(mine.written.bytes() / options_.segment_bytes);
-    mine.next_pass = std::max(options_.collect_after, held / 2);
-    session* const other = sessions_.find(mine.neighbour++ % threads::high_water());
-    if (other != nullptr && other != &mine &&
-        other->written.filled() >= (many_walks ? 1 : 2 * options_.collect_after)) {
-      collect(*other, mine);
-    }
-    // A log that stays long, because a section sleeps, takes long to look through: less often.
-    mine.next_walks = std::max(options_.collect_after_walks,
-                               held < 8 * options_.collect_after ? 0 : held * walks_a_segment);
-    if (blocks_.garbage() >= most_retired) blocks_.drain();
-  }
-
-  void collect(session& s, session& mine) noexcept {
-    s.written.collect([&] {
-      detail::collector<log> now(s.written, options_.segment_bytes, options_.log_cap);
-      now.pass(sections_, clock_, [&](typename log::piece& empty) { retire(empty); });
-      mine.written_back.add(now.written_back());
-    });
-  }
-
+  // domain_upkeep.hpp
+  void tend(session& mine) noexcept;
+  void set_next_walks(session& mine, std::uint32_t held, bool futile) noexcept;
+  void drain_now_and_then() noexcept;
+  void collect(session& s, session& mine) noexcept;
   void retire(typename log::piece& empty) noexcept {
     struct ender {
       void operator()(typename log::piece* s) const noexcept { log::piece::end(s); }
@@ -335,50 +311,20 @@ class basic_domain final : private threads::listener {
   }
 
   static constexpr std::uint32_t walks_a_segment = 512;
+  static constexpr std::uint32_t most_walks = 1U << 24U;  // between two passes, whatever happens
+  static constexpr std::uint64_t few_copies = 64;         // written back by a pass
 #if defined(SPOLIA_MODEL)
   static constexpr std::uint64_t most_retired = 1;  // so that small scenarios come to it
 #else
-  static constexpr std::uint64_t most_retired = 16;  // segments, before readers are asked about
+  static constexpr std::uint64_t most_retired = 32;  // segments, before readers are asked about
 #endif
   const options options_;
   Clock clock_;
   census sections_;
   Blocks blocks_;
+  atomic<std::uint64_t> drain_at_{0};
   cells<session> sessions_;
 };
-
-template <class Clock, class Blocks>
-basic_domain<Clock, Blocks>::~basic_domain() {
-  threads::unlisten(*this);
-  sessions_.for_each([](std::uint32_t n, session& s) {
-    if (s.depth != 0) misuse::report("rlu: a section outlives its domain", n);
-    s.written.abandon([](typename log::piece& piece) {
-      piece.for_each(0, [](detail::record& r) {
-        if (r.kind.read() == detail::record_kind::lock_only) return;
-        if (r.state.load_relaxed() == detail::record_state::done) return;
-        if (r.kind.read() == detail::record_kind::tombstone) r.of->let_go();
-        r.of->let_go();
-      });
-      log::piece::end(&piece);
-    });
-    return true;
-  });
-}
-
-template <class Clock, class Blocks>
-statistics basic_domain<Clock, Blocks>::stats() const noexcept {
-  statistics sum;
-  sessions_.for_each([&](std::uint32_t, const session& s) {
-    sum.commits += s.commits.value();
-    sum.conflicts += s.conflicts.value();
-    sum.walks += s.walks.value();
-    sum.written_back += s.written_back.value();
-    sum.log_bytes += s.written.bytes();
-    return true;
-  });
-  sum.retired_segments = blocks_.garbage();
-  return sum;
-}
 
 /// The domain for general use: timestamps from a shared counter.
 using domain = basic_domain<>;
@@ -387,3 +333,5 @@ using hardware_domain = basic_domain<selected_clock>;
 
 }  // namespace rlu
 }  // namespace spolia::inline SPOLIA_FLAVOUR
+
+#include <spolia/rlu/domain_upkeep.hpp>

@@ -25,7 +25,7 @@ struct options {
   std::uint32_t segment_bytes = 16384;           ///< of a log
   std::size_t log_cap = std::size_t{64} << 20U;  ///< bytes of one thread's log
   std::uint32_t collect_after = 4;               ///< segments filled between two passes, at least
-  std::uint32_t collect_after_walks = 1024;      ///< reads that met copies bring a pass on, too
+  std::uint32_t collect_after_walks = 4096;      ///< reads that met copies bring a pass on, too
   std::uint32_t tries_when_full = 200;           ///< of update, with pauses, before log_full
 };
 
