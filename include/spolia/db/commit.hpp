@@ -31,6 +31,7 @@
 #pragma once
 
 #include <cstdint>
+#include <new>
 
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/cells.hpp>
@@ -104,6 +105,7 @@ class commit_board {
   /// A record that nobody else has. Throws std::bad_alloc.
   record& take() {
     for (std::uint32_t n = threads::number();; ++n) {
+      if (n >> (63U - serial_bits) != 0) throw std::bad_alloc();  // a million are open
       record& r = records_.of(n);
       // acquire ← the release in give_back(): its last holder's commit is over.
       if (r.taken_.load_relaxed() || r.taken_.exchange_acquire(true)) continue;

@@ -82,7 +82,9 @@ class delta_one_shot : public delta {
   /// Throws std::bad_alloc.
   delta_one_shot(commit_board& board, const options& o) : board_(board), options_(o) {
     // Nobody else knows this object yet.
-    current_.store_relaxed(add_partition());
+    delta_partition* const first = add_partition();
+    first->begin_turn(o.transactions, o.partition_bytes);
+    current_.store_relaxed(first);
   }
   explicit delta_one_shot(commit_board& board) : delta_one_shot(board, options()) {}
 
@@ -180,9 +182,7 @@ inline delta_partition& delta_one_shot::enter(local& me) noexcept {
       continue;
     }
     me.in = &p;
-    if (p.admitted() >= options_.transactions || p.used_bytes() >= options_.partition_bytes) {
-      pass_on(p);  // whoever is in stays in
-    }
+    if (p.turn_is_over()) pass_on(p);  // whoever is in stays in
     return p;
   }
 }
@@ -276,8 +276,10 @@ inline void delta_one_shot::pass_on(delta_partition& from) noexcept {
   if (passing_on_.load_relaxed() || passing_on_.exchange_acquire(true)) return;
   if (current_.load_relaxed() == &from) {
     look();
+    delta_partition& next = choose(from);
+    next.begin_turn(options_.transactions, options_.partition_bytes);
     // release → the acquires in enter().
-    current_.store_release(&choose(from));
+    current_.store_release(&next);
   }
   // release → the acquire above.
   passing_on_.store_release(false);

@@ -87,6 +87,16 @@ class alignas(cache_line) delta_partition {
     return admission::closed;
   }
 
+  /// It is this partition's turn now, for so many transactions and bytes more.
+  void begin_turn(std::uint64_t transactions, std::uint64_t bytes) noexcept {
+    turn_admitted_.store_relaxed(admitted() + transactions);
+    turn_bytes_.store_relaxed(used_bytes() + bytes);
+  }
+  [[nodiscard]] bool turn_is_over() const noexcept {
+    return admitted() >= turn_admitted_.load_relaxed() ||
+           used_bytes() >= turn_bytes_.load_relaxed();
+  }
+
   /// A registered writer's versions ended at this time.
   void ended(std::uint64_t commit) noexcept {
     if (SPOLIA_FAULT("one_shot.time_forgotten")) return;
@@ -274,6 +284,8 @@ class alignas(cache_line) delta_partition {
   atomic<std::uint64_t> first_began_{never_began};
   std::uint64_t admitted_now_ = 0;  // the lock's holder's, and the next
   std::uint64_t quarter_began_ = 0;
+  atomic<std::uint64_t> turn_admitted_{0};
+  atomic<std::uint64_t> turn_bytes_{0};
   alignas(cache_line) atomic<std::uint64_t> cursor_{0};
   alignas(cache_line) std::array<atomic<std::byte*>, most_chunks> chunks_{};
 };
