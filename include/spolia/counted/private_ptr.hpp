@@ -59,7 +59,7 @@ class private_ptr {
   /// What the location holds now.
   template <class Y>
     requires counted::compatible<Y, T>
-  explicit private_ptr(const atomic_shared_ptr<Y>& from) {
+  SPOLIA_ALWAYS_INLINE explicit private_ptr(const atomic_shared_ptr<Y>& from) {
     load(from);
   }
   /// Holds a count of its own, so r may go.
@@ -75,7 +75,7 @@ class private_ptr {
     }
   }
 
-  ~private_ptr() { let_go(); }
+  SPOLIA_ALWAYS_INLINE ~private_ptr() { let_go(pin_); }
 
   private_ptr& operator=(const private_ptr& r) noexcept {
     private_ptr(r).swap(*this);
@@ -164,13 +164,25 @@ class private_ptr {
     if (pin_ != nullptr && pin_->users == 1 && pin_->link == nullptr) [[likely]] {
       w = pin_->protect(from.location());
     } else {
-      counted::pin* const fresh = counted::here().pins.take();
-      w = fresh->name(from.location());
-      // Only now: the location may lie in the object that this pointed to.
-      let_go();
-      pin_ = fresh;
+      const anew fresh = load_anew(pin_, from.location());
+      pin_ = fresh.at;
+      w = fresh.seen;
     }
     object_ = counted::object_of<typename shared_ptr<Y>::element_type>(w);
+  }
+
+  struct anew {
+    counted::pin* at;
+    counted::word seen;
+  };
+  /// Not a function of *this, so that a walk's pointer can stay in registers.
+  SPOLIA_NOINLINE static anew load_anew(counted::pin* old,
+                                        const spolia::atomic<counted::word>& from) {
+    counted::pin* const fresh = counted::here().pins.take();
+    const counted::word seen = fresh->name(from);
+    // Only now: the location may lie in the object that this pointed to.
+    let_go(old);
+    return {fresh, seen};
   }
 
   [[nodiscard]] counted::control* owner() const noexcept {
@@ -187,10 +199,10 @@ class private_ptr {
     }
   }
 
-  void let_go() noexcept {
-    if (pin_ == nullptr || --pin_->users > 0) return;
-    counted::control* const unit = pin_->unit();
-    counted::here().pins.give_back(pin_);
+  static void let_go(counted::pin* p) noexcept {
+    if (p == nullptr || --p->users > 0) return;
+    counted::control* const unit = p->unit();
+    counted::here().pins.give_back(p);
     if (unit != nullptr) counted::release_strong(unit);
   }
 
