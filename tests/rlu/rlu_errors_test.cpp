@@ -157,6 +157,38 @@ TEST(rlu_errors, ends_of_objects_may_begin_sections) {
   d.discard(ended);
 }
 
+#if SPOLIA_CHECKS
+std::string last_misuse;
+void note_misuse(const char* what, std::uint32_t) { last_misuse = what; }
+
+TEST(rlu_misuse, is_reported) {
+  const auto before = core::set_misuse_handler(&note_misuse);
+  rlu::domain d;
+  const auto p = d.make<number>({0});
+  rlu::view<number> kept;
+  d.read([&](auto& in) { kept = in.read(p); });
+  (void)kept->value;
+  EXPECT_EQ(last_misuse, "rlu: a view or copy was used after its section");
+  rlu::copy<number> written;
+  d.update([&](auto& in) {
+    written = in.try_lock(p);
+    EXPECT_FALSE(in.try_lock(rlu::ptr<number>())) << "null";
+  });
+  EXPECT_EQ(last_misuse, "rlu: a null pointer was to be locked");
+  d.read([&](auto&) { d.collect(); });
+  EXPECT_EQ(last_misuse, "rlu: collect inside a section");
+  d.update([&](auto& in) {
+    EXPECT_TRUE(in.free(p));
+    EXPECT_FALSE(in.try_lock(p));
+  });
+  EXPECT_EQ(last_misuse, "rlu: an object was locked that the same section has freed");
+  d.update([&](auto& in) { in.free(p); });
+  d.read([&](auto& in) { in.read(p); });
+  EXPECT_EQ(last_misuse, "rlu: an object was read that an earlier section freed");
+  core::set_misuse_handler(before);
+}
+#endif
+
 TEST(rlu_errors, a_forked_child_goes_on) {
 #if SPOLIA_TSAN
   GTEST_SKIP() << "the race detector follows no fork of a program with threads";

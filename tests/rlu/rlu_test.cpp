@@ -213,6 +213,28 @@ TEST(rlu, a_cold_copy_moves_out_of_the_way) {
   d.discard(hot);
 }
 
+/// As above with objects that are freed; and the domain goes while both twins lie in its log.
+TEST(rlu, what_was_freed_moves_and_ends_once) {
+  const auto alive = std::make_shared<std::string>("counts the objects");
+  {
+    rlu::domain d({.segment_bytes = 1024});
+    const auto hot = d.make<number>({0});
+    std::vector<rlu::ptr<named>> cold;
+    for (long i = 0; i < 50; ++i) cold.push_back(d.make<named>(alive, {}));
+    d.read([&](auto&) {
+      std::thread([&] {
+        for (const auto p : cold) {
+          EXPECT_TRUE(d.update([&](auto& in) { return in.free(p); }));
+          for (long n = 0; n < 200; ++n) set(d, hot, n);
+        }
+      }).join();
+      EXPECT_EQ(alive.use_count(), 51);
+    });
+    d.discard(hot);
+  }
+  EXPECT_EQ(alive.use_count(), 1);
+}
+
 TEST(rlu, freed_objects_end_when_nobody_can_see_them) {
   rlu::domain d;
   auto watched = std::make_shared<std::string>("here");

@@ -69,7 +69,9 @@ basic_domain<Clock, Blocks>::~basic_domain() {
       piece.for_each(0, [](detail::record& r) {
         if (r.kind.read() == detail::record_kind::lock_only) return;
         if (r.state.load_relaxed() == detail::record_state::done) return;
-        if (r.kind.read() == detail::record_kind::tombstone) r.of->let_go();
+        // One that has moved has left the object's life to its twin.
+        const bool linked = r.state.load_relaxed() == detail::record_state::linked;
+        if (linked && r.kind.read() == detail::record_kind::tombstone) r.of->let_go();
         r.of->let_go();
       });
       log::piece::end(&piece);
