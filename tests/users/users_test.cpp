@@ -25,6 +25,7 @@ namespace {
 
 using namespace spolia;
 using namespace spolia::test;
+using spolia::test::tracked;  // not the base of versions
 
 using all_maps =
     testing::Types<abtree<int, tracked>, avl<int, tracked>, external_bst<int, tracked>,
