@@ -5,7 +5,19 @@
 
 #include <CLI/CLI.hpp>
 
+#include <memory>
+
 namespace bench {
+
+/// Adds one whose options `describe` puts on the command line, and that `run` runs with them.
+template <class Options>
+void add_command(CLI::App& app, const char* name, const char* help,
+                 void (*describe)(CLI::App&, Options&), void (*run)(const Options&)) {
+  CLI::App& command = *app.add_subcommand(name, help);
+  const auto chosen = std::make_shared<Options>();
+  describe(command, *chosen);
+  command.callback([chosen, run] { run(*chosen); });
+}
 
 void add_announcements(CLI::App&);
 void add_counted(CLI::App&);

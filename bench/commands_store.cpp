@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
 
-#include <memory>
 #include <string>
 
 #include "commands.hpp"
@@ -50,11 +49,8 @@ void describe(CLI::App& app, ycsb_options& o) {
 }  // namespace
 
 void add_ycsb(CLI::App& app) {
-  CLI::App& command =
-      *app.add_subcommand("ycsb", "transactions over the store, under each version storage");
-  const auto chosen = std::make_shared<ycsb_options>();
-  describe(command, *chosen);
-  command.callback([chosen] { ycsb(*chosen); });
+  add_command<ycsb_options>(app, "ycsb", "transactions over the store, under each version storage",
+                            describe, ycsb);
 }
 
 }  // namespace bench

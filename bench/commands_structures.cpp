@@ -19,7 +19,8 @@
 namespace bench {
 namespace {
 
-void sets(set_options o) {
+void sets(const set_options& given) {
+  set_options o = given;
   const runner run = settle(o);
   check(o);
   line_file out(o.json);
@@ -135,27 +136,22 @@ void describe(CLI::App& app, rlu_options& o) {
 }  // namespace
 
 void add_sets(CLI::App& app) {
-  CLI::App& command = *app.add_subcommand(
-      "sets", "insert, erase and look up keys in one structure, ours or a rival's");
-  const auto chosen = std::make_shared<set_options>();
-  describe(command, *chosen);
-  command.callback([chosen] { sets(*chosen); });
+  add_command<set_options>(app, "sets",
+                           "insert, erase and look up keys in one structure, ours or a rival's",
+                           describe, sets);
 }
 
 void add_snapshots(CLI::App& app) {
-  CLI::App& command = *app.add_subcommand(
-      "snapshots", "maps with snapshots under updates and read transactions, and what they hold");
-  const auto chosen = std::make_shared<snapshot_options>();
-  describe(command, *chosen);
-  command.callback([chosen] { snapshots(*chosen); });
+  add_command<snapshot_options>(
+      app, "snapshots",
+      "maps with snapshots under updates and read transactions, and what they hold", describe,
+      snapshots);
 }
 
 void add_rlu(CLI::App& app) {
-  CLI::App& command = *app.add_subcommand(
-      "rlu", "the same in structures under read-log-update, and under what else one can use");
-  const auto chosen = std::make_shared<rlu_options>();
-  describe(command, *chosen);
-  command.callback([chosen] { rlu(*chosen); });
+  add_command<rlu_options>(
+      app, "rlu", "the same in structures under read-log-update, and under what else one can use",
+      describe, rlu);
 }
 
 }  // namespace bench
