@@ -19,9 +19,11 @@ using namespace spolia::test;
 using token_domain = domain<token, batch>;
 using token_blocks = shared_blocks<token_domain>;
 
-std::shared_ptr<token_blocks> eager_token() {
-  return std::make_shared<token_blocks>(
-      token_domain::options{.scheme = {.tick_every = 1, .patience = 0}});
+std::shared_ptr<token_blocks> eager_token(std::uint32_t turn_us = 0) {
+  token_domain::options o;
+  o.scheme = {.tick_every = 1, .patience = 0};
+  o.turn_us = turn_us;
+  return std::make_shared<token_blocks>(o);
 }
 
 /// A reader comes while a writer takes the block away and passes the token round and round.
@@ -108,6 +110,28 @@ void a_reader_comes_to_a_lone_writer(model::scenario& run) {
 
 TEST(token_model, who_comes_back_is_safe) {
   expect_clean(a_reader_comes_to_a_lone_writer, at_most(2));
+}
+/// Both give their processor away before each operation, and are parked meanwhile.
+void those_who_step_aside(model::scenario& run) {
+  auto s = eager_token(1);
+  run.name(s->source, "source");
+  run.thread([=] {
+    s->look();
+    s->look();
+  });
+  run.thread([=] {
+    s->take_away();
+    s->run_on(4);
+  });
+  run.finally([=] { s->clear(); });
+}
+
+TEST(token_model, who_steps_aside_is_safe) {
+  expect_clean(those_who_step_aside, at_most(1));
+  expect_clean(those_who_step_aside, at_most_in_order(2));
+}
+TEST(token_model, who_steps_aside_closes_the_gate) {
+  expect_found(those_who_step_aside, "gate.left_open", at_most(1), "block");
 }
 TEST(token_model, who_comes_back_says_so) {
   expect_found(a_reader_comes_late, "token.stays_parked", at_most(2), "block");

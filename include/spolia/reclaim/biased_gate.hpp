@@ -76,6 +76,20 @@ class biased_gate {
     return visit_and_leave(parked, f);
   }
 
+  /// The owner, not present, leaves the gate parked behind itself, and calls f() for that. False: a
+  /// visitor is inside.
+  template <class F>
+  bool leave_parked(F&& f) noexcept {
+    std::uint32_t was = open;
+    // acquire ← the release at the end of an earlier visit. No fence: it is this thread's own
+    // presence that visitors ask for, and what it has done comes before the release below.
+    if (!closed_.cas_strong_acquire(was, visited)) return false;
+    f();
+    // release → the acquires of closed_: whoever finds the gate parked sees our last writes.
+    closed_.store_release(SPOLIA_FAULT("gate.left_open") ? open : parked);
+    return true;
+  }
+
   /// In a fork's child, where no visitor is left. True if one may have been inside.
   bool evict() noexcept {
     if (closed_.load_relaxed() != visited) return false;

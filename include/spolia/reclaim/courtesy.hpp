@@ -6,8 +6,9 @@
 // again: all that is retired meanwhile waits, some 25 000 blocks a thread, and whoever frees it
 // finds it gone from its caches. So when an epoch is seen to be held up, threads give their
 // processor away by themselves for a second: between two operations, a little before the system
-// would take it in the middle of one. Where nobody else wants the processor that costs one system
-// call in 300 microseconds.
+// would take it in the middle of one. While they are away they are parked (biased_gate.hpp): no
+// round asks for them, and the token is not with them. Where nobody else wants the processor that
+// costs one system call in 300 microseconds.
 //
 // Only a hint to the system's scheduler: nothing here matters to safety. A reader that stalls for
 // good calls for one such second, not for more.
@@ -37,18 +38,24 @@ class courtesy {
 
   explicit courtesy(std::uint32_t turn_us) noexcept : turn_ns_(std::int64_t{1000} * turn_us) {}
 
-  /// Every few dozen operations, between two of them: gives the processor away if it is time to.
-  void offer(turn& mine) noexcept {
-#if defined(SPOLIA_MODEL)  // whose threads give way at every step, and know no time
+  /// Every few dozen operations, between two of them: is it time to give the processor away?
+  bool is_due(const turn& mine) noexcept {
+#if defined(SPOLIA_MODEL)  // which knows no time: always, where scenarios ask for the shortest
     static_cast<void>(mine);
+    return turn_ns_ == 1000;
 #else
     const std::int64_t until = until_ns_.load_relaxed();
     if (until == 0) [[likely]]
-      return;
+      return false;
     const std::int64_t now = pin_watch::now_ns();
-    if (now >= until) return until_ns_.store_relaxed(0);
-    if (now - mine.began_ns < turn_ns_) return;
+    if (now >= until) until_ns_.store_relaxed(0);
+    return now < until && now - mine.began_ns >= turn_ns_;
+#endif
+  }
+
+  void give(turn& mine) noexcept {
     mine.given.add(1);
+#if !defined(SPOLIA_MODEL)  // whose threads give way at every step
     std::this_thread::yield();
     mine.began_ns = pin_watch::now_ns();
 #endif

@@ -305,6 +305,7 @@ class domain final : private threads::listener {
 
   // domain_upkeep.hpp
   SPOLIA_NOINLINE void tick(cell& me) noexcept;
+  void step_aside(cell& me) noexcept;
   void visit_next_neighbour(cell& me) noexcept;
   void park_if_idle(cell& other) noexcept;
   void adopt_from_others(cell& me) noexcept;

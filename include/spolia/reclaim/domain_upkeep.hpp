@@ -20,7 +20,9 @@ void domain<Scheme, Release>::tick(cell& me) noexcept {
   const bool chores = me.countdown == 0;
   if (chores) me.countdown = cell::chores_every;
   if (me.in_tick) return;
-  if constexpr (cell::scheme_gains_by_courtesy) courtesy_.offer(me.turn);
+  if constexpr (cell::scheme_gains_by_courtesy) {
+    if (courtesy_.is_due(me.turn)) step_aside(me);
+  }
   presence here(*this, me);
   me.in_tick = true;
   scheme_.tick(me.local, peers{*this}, sink{*this, me});
@@ -32,6 +34,16 @@ void domain<Scheme, Release>::tick(cell& me) noexcept {
     if (budget_bytes_ != 0) watch_budget();
   }
   me.in_tick = false;
+}
+
+/// Gives the processor away, and is parked meanwhile, so that no round has to ask for this thread.
+template <class Scheme, class Release>
+void domain<Scheme, Release>::step_aside(cell& me) noexcept {
+  if (me.present % cell::one_guard == 0) {
+    scheme_.step_aside(me.local, peers{*this});
+    me.gate.leave_parked([&] { scheme_.park(me.local); });
+  }
+  courtesy_.give(me.turn);
 }
 
 /// One look at one other cell: the blocks of a thread that is gone, or has retired nothing

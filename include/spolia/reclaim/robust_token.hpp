@@ -91,7 +91,7 @@ class robust_token : private token {
   }
 
   using token::courteous, token::due, token::enter, token::epochs, token::idle, token::join,
-      token::park, token::ticks_regularly, token::unpark;
+      token::park, token::step_aside, token::ticks_regularly, token::unpark;
 
   template <class Peers, class Sink>
   void tick(local& me, Peers peers, Sink sink) noexcept {

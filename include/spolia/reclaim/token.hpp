@@ -158,6 +158,14 @@ class token : public detail::region_reads {
     other.parked.store_release(true);
   }
 
+  /// This thread is about to be away for a while, between two operations: the token shall not be
+  /// with it.
+  template <class Peers>
+  void step_aside(local& me, Peers peers) noexcept {
+    // acquire ← the release in settle(), as in tick().
+    if (at_.load_acquire() == me.number) pass_on(me, peers, round_.load_relaxed());
+  }
+
   /// The thread is back, and has announced its operation, if it begins one.
   void unpark(local& me) noexcept {
     if (SPOLIA_FAULT("token.stays_parked")) return;
@@ -254,12 +262,17 @@ class token : public detail::region_reads {
     if (next >= peers.high_water()) next = next_unparked(0, peers);
     const bool alone = next == me.number;
     if (alone ? impatient(me, options_.patience / 8) : is_active(peers.find(next), round)) {
-      // Who is parked is looked up again: who comes back in this round must be seen in the next.
-      if (take(me, me.number, round)) settle(me, next_unparked(me.number + 1, peers), peers, round);
+      pass_on(me, peers, round);
     } else if (!alone && impatient(me, patience(peers))) {
       // The neighbour may be idle for long; to move past it is worth a heavy fence by now.
       walk(me, me.number, peers, nobody{});
     }
+  }
+
+  template <class Peers>
+  void pass_on(local& me, Peers peers, std::uint64_t round) noexcept {
+    // Who is parked is looked up anew: who comes back in this round must be seen in the next.
+    if (take(me, me.number, round)) settle(me, next_unparked(me.number + 1, peers), peers, round);
   }
 
   /// The first thread from `number` on that is not parked, or the end. Or the last of many that
