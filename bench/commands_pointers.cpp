@@ -2,7 +2,6 @@
 // commands_pointers.cpp: the sub-command about shared pointers.
 #include <CLI/CLI.hpp>
 
-#include <memory>
 #include <string>
 
 #include "commands.hpp"
@@ -21,28 +20,31 @@ void counted(const choice& o) {
   measure_counted(o, [&](const nlohmann::json& r) { out.write(r); });
 }
 
-}  // namespace
-
-void add_counted(CLI::App& program) {
-  CLI::App& app = *program.add_subcommand(
-      "counted", "shared pointers, ours and the rivals': contention, setting, allocation, reading");
-  const auto chosen = std::make_shared<choice>();
-  app.callback([chosen] { counted(*chosen); });
-  app.add_option("--test", chosen->test, "contention, set, allocate, read or route")
+void describe(CLI::App& app, choice& o) {
+  app.add_option("--test", o.test, "contention, set, allocate, read or route")
       ->capture_default_str();
-  app.add_option("--pointers", chosen->pointers,
+  app.add_option("--pointers", o.pointers,
                  "with commas: raw, private, atomic, shared, std-plain, std, std-atomic, "
                  "boost-atomic; default: all that have the test")
       ->delimiter(',');
-  app.add_option("--threads", chosen->threads, "numbers of threads, with commas")
+  app.add_option("--threads", o.threads, "numbers of threads, with commas")
       ->delimiter(',')
       ->capture_default_str();
-  app.add_option("--keys", chosen->keys, "of the tree that is read")->capture_default_str();
-  app.add_option("--seconds", chosen->seconds, "length of a trial")->capture_default_str();
-  app.add_option("--trials", chosen->trials, "of each pointer; the pointers take turns")
+  app.add_option("--keys", o.keys, "of the tree that is read")->capture_default_str();
+  app.add_option("--seconds", o.seconds, "length of a trial")->capture_default_str();
+  app.add_option("--trials", o.trials, "of each pointer; the pointers take turns")
       ->capture_default_str();
-  app.add_option("--json", chosen->json, "append records here; -: standard output")
+  app.add_option("--json", o.json, "append records here; -: standard output")
       ->capture_default_str();
+}
+
+}  // namespace
+
+void add_counted(CLI::App& app) {
+  add_command<choice>(
+      app, "counted",
+      "shared pointers, ours and the rivals': contention, setting, allocation, reading", describe,
+      counted);
 }
 
 }  // namespace bench

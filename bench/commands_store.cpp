@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // commands_store.cpp: the sub-commands that run transactions.
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
-
-#include <string>
 
 #include "commands.hpp"
 #include "record.hpp"
