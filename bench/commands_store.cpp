@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // commands_store.cpp: the sub-commands that run transactions.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
 
 #include "commands.hpp"
 #include "record.hpp"
+#include "store.hpp"
+#include "tpcc.hpp"
 #include "ycsb.hpp"
 
 namespace bench {
@@ -42,7 +46,50 @@ void describe(CLI::App& app, ycsb_options& o) {
       ->capture_default_str();
 }
 
+void tpcc(const tpcc_options& o) {
+  check(o);
+  line_file out(o.json);
+  run_tpcc(o, [&](const nlohmann::json& r) { out.write(r); });
+}
+
+void describe(CLI::App& app, tpcc_options& o) {
+  app.add_option("--versions", o.versions,
+                 fmt::format("version storages, with commas, measured in turn; default: {}",
+                             fmt::join(version_storage_names(), ",")))
+      ->delimiter(',');
+  app.add_option("--warehouses", o.warehouses, "0: as many as threads")->capture_default_str();
+  app.add_option("--threads", o.threads, "clients, each at home in a warehouse")
+      ->capture_default_str();
+  app.add_option("--mix", o.mix, "full, or neworder-payment")->capture_default_str();
+  app.add_option("--items", o.items, "and rows of stock a warehouse")->capture_default_str();
+  app.add_option("--customers", o.customers, "of a district, and orders to begin with")
+      ->capture_default_str();
+  app.add_option("--hold", o.hold, "snapshots held open for the whole run")->capture_default_str();
+  app.add_option("--scanners", o.scanners,
+                 "threads that add up columns of the stock, each time at one snapshot")
+      ->capture_default_str();
+  app.add_option("--partition", o.partition, "one-shot: transactions of a partition")
+      ->capture_default_str();
+  app.add_option("--partitions", o.partitions, "one-shot: at most")->capture_default_str();
+  app.add_option("--budget", o.budget, "bytes of old versions; 0: no limit")->capture_default_str();
+  app.add_option("--seconds", o.seconds, "length of a trial, after the loading")
+      ->capture_default_str();
+  app.add_option("--transactions", o.transactions, "of each thread, instead of a time");
+  app.add_option("--trials", o.trials, "trials of each storage")->capture_default_str();
+  app.add_option("--seed", o.seed, "of rows and inputs")->capture_default_str();
+  app.add_option("--spoil", o.spoil,
+                 "to try the check: break this condition of consistency after the run");
+  app.add_option("--json", o.json, "append records here; -: standard output")
+      ->capture_default_str();
+}
+
 }  // namespace
+
+void add_tpcc(CLI::App& app) {
+  add_command<tpcc_options>(
+      app, "tpcc", "TPC-C over the store, under each version storage, checked after every run",
+      describe, tpcc);
+}
 
 void add_ycsb(CLI::App& app) {
   add_command<ycsb_options>(app, "ycsb", "transactions over the store, under each version storage",

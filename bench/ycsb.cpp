@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <map>
 #include <memory>
 #include <thread>
 #include <utility>
@@ -19,21 +18,13 @@
 #include "options.hpp"
 #include "random.hpp"
 #include "record.hpp"
+#include "store.hpp"
 
 namespace bench {
 namespace {
 
 namespace db = spolia::db;
 using steady = std::chrono::steady_clock;
-
-const std::map<std::string, db::version_storage>& storages() {
-  static const std::map<std::string, db::version_storage> all = {
-      {"none", db::version_storage::none},
-      {"one-shot", db::version_storage::one_shot},
-      {"one-shot-consolidated", db::version_storage::one_shot_consolidated},
-      {"steam", db::version_storage::steam}};
-  return all;
-}
 
 /// Ranks from 0 to n - 1, the first the likeliest, after Gray et al.: Quickly Generating
 /// Billion-Record Synthetic Databases, SIGMOD 1994, as YCSB has it.
@@ -73,7 +64,7 @@ class trial {
         versions_(versions),
         number_(number),
         base_(db::database::open(
-            {.versions = storages().at(versions), .partition_transactions = o.partition})),
+            {.versions = version_storage_of(versions), .partition_transactions = o.partition})),
         table_(base_.create_table(spec(o))),
         keys_(o.shared ? o.records * o.threads : o.records, o.theta) {
     for (std::uint32_t c = 0; c < o.columns; ++c) {
@@ -244,33 +235,20 @@ class trial {
   std::vector<std::pair<double, std::uint64_t>> over_time_;
 };
 
-template <class T>
-void within(const char* option, T value, T least, T most) {
-  if (value < least || value > most) {
-    throw usage_error(
-        fmt::format("{} is {}, but must be from {} to {}", option, value, least, most));
-  }
-}
-
 }  // namespace
 
 void check(const ycsb_options& o) {
-  for (const std::string& v : o.versions) {
-    if (!storages().contains(v)) {
-      throw usage_error(fmt::format(
-          "--versions has {}; there are none, one-shot, one-shot-consolidated, steam", v));
-    }
-  }
-  within<std::uint32_t>("--threads", o.threads, 1, 1024);
-  within<std::uint32_t>("--writes", o.writes, 0, 100);
-  within("--theta", o.theta, 0.0, 0.999);
-  within<std::uint32_t>("--columns", o.columns, 1, 61);
-  within<std::uint32_t>("--operations", o.operations, 1, 1000);
-  within<std::uint64_t>("--records", o.records, o.operations, 100000000);
-  within<std::uint32_t>("--hold", o.hold, 0, 1000);
-  within<std::uint32_t>("--partition", o.partition, 1, 1U << 30U);
-  within("--seconds", o.seconds, 0.01, 86400.0);
-  within<std::uint32_t>("--trials", o.trials, 1, 10000);
+  for (const std::string& v : o.versions) version_storage_of(v);
+  within<std::uint32_t>("threads", o.threads, 1, 1024);
+  within<std::uint32_t>("writes", o.writes, 0, 100);
+  within("theta", o.theta, 0.0, 0.999);
+  within<std::uint32_t>("columns", o.columns, 1, 61);
+  within<std::uint32_t>("operations", o.operations, 1, 1000);
+  within<std::uint64_t>("records", o.records, o.operations, 100000000);
+  within<std::uint32_t>("hold", o.hold, 0, 1000);
+  within<std::uint32_t>("partition", o.partition, 1, 1U << 30U);
+  within("seconds", o.seconds, 0.01, 86400.0);
+  within<std::uint32_t>("trials", o.trials, 1, 10000);
 }
 
 void run_ycsb(const ycsb_options& o, const std::function<void(const nlohmann::json&)>& take) {
