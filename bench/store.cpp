@@ -83,7 +83,7 @@ double crew::seconds() const noexcept {
 
 void history::watch(const crew& working, double seconds, std::uint32_t looks,
                     const std::function<std::uint64_t()>& transactions,
-                    const std::function<db::delta_stats()>& versions) {
+                    const std::function<std::optional<db::delta_stats>()>& versions) {
   const double pause = seconds > 0 ? seconds / looks : 0.01;
   double before = 0;
   std::uint64_t done = 0;
@@ -92,11 +92,16 @@ void history::watch(const crew& working, double seconds, std::uint32_t looks,
     std::this_thread::sleep_for(std::chrono::duration<double>(pause));
     const double now = working.seconds();
     const std::uint64_t all = transactions();
-    const db::delta_stats v = versions();
-    most_bytes_ = std::max(most_bytes_, v.bytes);
-    points_.push_back({std::round(now * 10000) / 10,
-                       std::round(static_cast<double>(all - done) / (now - before)), v.bytes,
-                       v.versions_made - std::min(v.versions_made, v.versions_dropped)});
+    const double at = std::round(now * 10000) / 10;
+    nlohmann::json point = {at, std::round(static_cast<double>(all - done) / (now - before)),
+                            nullptr, nullptr};
+    if (const auto v = versions()) {
+      most_bytes_ = std::max(most_bytes_, v->bytes);
+      bytes_.push_back({at, v->bytes});
+      point[2] = v->bytes;
+      point[3] = v->versions_made - std::min(v->versions_made, v->versions_dropped);
+    }
+    points_.push_back(std::move(point));
     before = now;
     done = all;
   }

@@ -10,7 +10,9 @@
 
 #include <chrono>
 #include <cstdint>
+#include <exception>
 #include <functional>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -65,12 +67,15 @@ class history {
   /// limit.
   void watch(const crew& working, double seconds, std::uint32_t looks,
              const std::function<std::uint64_t()>& transactions,
-             const std::function<spolia::db::delta_stats()>& versions);
+             const std::function<std::optional<spolia::db::delta_stats>()>& versions);
   [[nodiscard]] const nlohmann::json& points() const noexcept { return points_; }
+  /// Pairs of milliseconds and bytes.
+  [[nodiscard]] const nlohmann::json& bytes() const noexcept { return bytes_; }
   [[nodiscard]] std::uint64_t most_bytes() const noexcept { return most_bytes_; }
 
  private:
   nlohmann::json points_ = nlohmann::json::array();
+  nlohmann::json bytes_ = nlohmann::json::array();
   std::uint64_t most_bytes_ = 0;
 };
 
