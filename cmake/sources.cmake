@@ -13,6 +13,7 @@ set(SPOLIA_SOURCES
     src/db/table.cpp
     src/db/transaction.cpp
     src/db/upkeep.cpp
+    src/db/validate.cpp
     src/fence.cpp
     src/hazard_pointer.cpp
     src/misuse.cpp

@@ -76,7 +76,8 @@ table& database::find_table(std::string_view name) const {
   throw std::invalid_argument("spolia::db: there is no table " + std::string(name));
 }
 
-transaction database::begin(const char* label) { return transaction(*engine_, label); }
+transaction database::begin(const char* label) { return begin({.label = label}); }
+transaction database::begin(const transaction_options& o) { return transaction(*engine_, o); }
 reader database::snapshot(const char* label) const { return reader(*engine_, label); }
 
 void database::collect() noexcept {

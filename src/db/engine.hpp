@@ -20,16 +20,23 @@
 #include <spolia/reclaim/domain.hpp>
 #include <spolia/version/detail/short_lock.hpp>
 
+#include "read_set.hpp"
+
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 
 /// Something to take out of an index once no snapshot is older than `until`: an entry of a
 /// secondary index, or, without one, the deleted row itself.
 struct note {
+  enum class kind : std::uint8_t {
+    added,       ///< an entry that the transaction has made
+    superseded,  ///< what it replaces or deletes
+    revived      ///< a deleted row that it gives new contents; of use if these are taken back
+  };
   note* next = nullptr;
   table* of = nullptr;
   const secondary* index = nullptr;
-  bool superseded = false;  // false: the transaction has added this entry
+  kind what = kind::added;
   std::uint64_t slot = 0;
   std::uint64_t claim = 0;
   std::uint64_t until = 0;
@@ -125,6 +132,7 @@ struct alignas(cache_line) session {
   arena changes;  // of rows that are locked
   std::vector<pending_write> writes;
   std::vector<ask> asks;
+  read_set reads;         // of serializable transactions
   note* notes = nullptr;  // the newest first
   tally commits;
   tally conflicts;

@@ -23,3 +23,4 @@
 #include "table.cpp"
 #include "transaction.cpp"
 #include "upkeep.cpp"
+#include "validate.cpp"

@@ -98,6 +98,7 @@ status transaction::take_over(table& t, std::uint64_t slot, const key_words& key
   if (own(t.at(slot)) == nullptr) {
     std::uint64_t none = 0;
     if (read_row(engine_.board, *engine_.old, t.at(slot), timestamp(), 0, 0, &none) != 0) {
+      note_row(t, slot);
       return outcome::duplicate_key;
     }
   }
@@ -151,13 +152,17 @@ result<std::uint32_t> transaction::lock_key(table& t, values key) {
   }
   const key_words wanted = s.encode_key(s.key(), key);
   const std::uint64_t slot = t.primary_->find(wanted);
-  if (slot == no_slot) return outcome::not_found;
+  if (slot == no_slot) {
+    note_key(t, wanted);
+    return outcome::not_found;
+  }
   const bool held = own(t.at(slot)) != nullptr;
   const result<std::uint32_t> number = lock_row(t, slot);
   if (!number) return number;
   const pending_write& w = session_->writes[*number];
   if ((w.shape & row_exists) != 0 && t.key_is(slot, wanted)) return number;
   if (!held) {
+    note_row(t, slot);
     unlock(w.place);
     session_->writes.pop_back();
   }
@@ -279,6 +284,7 @@ status transaction::unique_in(const pending_write& w, const secondary& i, const 
     const bool mine = own(place) != nullptr;
     if (read(t, slot, image) != 0 && t.schema_.key_of(i.columns_, image) == key) {
       found = outcome::duplicate_key;
+      note_row(t, slot);
     } else if (!mine && lock != free_slot &&
                (lock != unlocked || place.head->stamp.load_relaxed() > timestamp())) {
       found = outcome::conflict;

@@ -57,10 +57,11 @@ struct options {
   std::uint32_t most_partitions = 256;
 };
 
-/// For transact(): how often to try, and how long to wait in between, at most.
+/// For transact(): how often to try, how long to wait in between, at most, and what to begin.
 struct retries {
   std::uint32_t tries = 1000;
   std::chrono::microseconds longest_pause{1000};
+  transaction_options begin{};
 };
 
 /// Sums over all threads; approximate while these work.
@@ -97,6 +98,7 @@ class SPOLIA_EXPORT database {
 
   /// A transaction that the caller commits. The label shows in readers(); a string literal.
   [[nodiscard]] transaction begin(const char* label = nullptr);
+  [[nodiscard]] transaction begin(const transaction_options& o);
   /// A consistent view of all tables, until it goes.
   [[nodiscard]] reader snapshot(const char* label = nullptr) const;
 
@@ -125,7 +127,7 @@ status database::transact(F&& f, const retries& how) {
   for (std::uint32_t n = 1;; ++n) {
     status s;
     {
-      transaction tx = begin();
+      transaction tx = begin(how.begin);
       if constexpr (std::is_void_v<std::invoke_result_t<F&, transaction&>>) {
         f(tx);
       } else {

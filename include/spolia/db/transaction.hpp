@@ -1,11 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // transaction.hpp: snapshots of a database, and transactions that change it.
 //
-// Isolation:   snapshot isolation. A transaction sees what was committed when it began, and its own
+// Isolation:   snapshot isolation, unless a transaction asks for more. It sees what was committed
+// when it began, and its own
 //              changes. Of two that change the same row at the same time, the first to lock it
 //              wins; one that would change a row which was committed after its snapshot gives up.
 //              Write skew is possible, as snapshot isolation allows: lock() the rows that were only
 //              read. A reader never gives up, never waits, and makes nobody wait.
+// Serializable: a transaction that is begun so gives up at commit if anything that it has read, or
+//              looked for in vain, or found by a scan, was changed since its snapshot. Those that
+//              are begun so happened as if one after the other, in the order of their commits, and
+//              what any snapshot sees is a moment between two of them: so one that changes nothing
+//              is a snapshot, and never gives up. Others, which ask for snapshot isolation, are
+//              seen whole, but may decide on what a serializable one has changed meanwhile.
 // Locks:       taken by the first change of a row, held until the end; who meets one gives up at
 //              once (no-wait), so there are no deadlocks.
 // Changes:     are kept apart until commit, and then put in place: see row.hpp and commit.hpp. A
@@ -45,6 +52,14 @@ class transaction;
 struct session;
 struct pending_write;
 struct note;
+struct range_read;
+
+enum class isolation : std::uint8_t { snapshot, serializable };
+
+struct transaction_options {
+  const char* label = nullptr;  ///< shows in readers(); a string literal
+  db::isolation isolation = db::isolation::snapshot;
+};
 
 /// One version of a row.
 class row {
@@ -135,9 +150,14 @@ class SPOLIA_EXPORT reader {
   [[nodiscard]] pending_write* own(row_place r) const noexcept;
   std::uint64_t* room_for(const table& t) const;
   void end() noexcept;
+  void note_row(const table& t, std::uint64_t slot) const;
+  void note_key(const table& t, const key_words& key) const;
+  std::size_t note_range(const range_read& r) const;
+  void cut_range(std::size_t number, const std::uint64_t* key, std::uint32_t words) const noexcept;
 
   engine& engine_;
   session* session_;
+  bool notes_reads_ = false;  // serializable
   census::ticket ticket_;
 };
 
@@ -211,7 +231,9 @@ class SPOLIA_EXPORT transaction : public reader {
  private:
   friend class database;
   friend class editor;
-  transaction(engine& of, const char* label) : reader(of, label) {}
+  transaction(engine& of, const transaction_options& o) : reader(of, o.label) {
+    notes_reads_ = o.isolation == isolation::serializable;
+  }
 
   status fail(outcome why) noexcept;
   template <class F>
@@ -228,7 +250,13 @@ class SPOLIA_EXPORT transaction : public reader {
   status assign(std::uint32_t number, const column_layout& c, const value& v);
   [[nodiscard]] bool has_key(const note& n, bool committed) noexcept;
   void prepare();
+  [[nodiscard]] bool changes() const noexcept;
+  [[nodiscard]] bool unchanged(const row_head& row) const noexcept;
+  [[nodiscard]] bool reads_hold() const;
+  bool settle(std::uint64_t& commit) noexcept;
+  status withdraw(std::uint64_t mark) noexcept;
   void finish(std::uint64_t commit) noexcept;
+  [[nodiscard]] bool is_done(const note& n, bool committed) noexcept;
   void undo(pending_write& w) noexcept;
 
   status state_{};
