@@ -76,6 +76,13 @@ table& database::find_table(std::string_view name) const {
   throw std::invalid_argument("spolia::db: there is no table " + std::string(name));
 }
 
+std::vector<table*> database::tables() const {
+  const std::lock_guard hold(engine_->catalog_lock);
+  std::vector<table*> all;
+  for (const auto& t : engine_->tables) all.push_back(t.get());
+  return all;
+}
+
 transaction database::begin(const char* label) { return begin({.label = label}); }
 transaction database::begin(const transaction_options& o) { return transaction(*engine_, o); }
 reader database::snapshot(const char* label) const { return reader(*engine_, label); }

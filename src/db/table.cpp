@@ -64,6 +64,21 @@ const secondary& table::index(std::string_view wanted) const {
                               std::string(wanted));
 }
 
+table_spec table::spec() const {
+  table_spec s{.name = name(),
+               .columns = {},
+               .primary = primary_->ordered() ? index_kind::ordered : index_kind::hash,
+               .indexes = {}};
+  for (const column_layout& c : schema_.columns()) s.columns.push_back({c.name, c.type, c.role});
+  for (const auto& i : secondaries_) {
+    s.indexes.push_back({.name = i->name(), .columns = {}, .unique = i->unique()});
+    for (const std::uint32_t c : i->columns_) {
+      s.indexes.back().columns.push_back(schema_.columns()[c].name);
+    }
+  }
+  return s;
+}
+
 std::uint64_t table::take_slot(std::uint64_t lock) {
   {
     const std::lock_guard hold(free_lock_);

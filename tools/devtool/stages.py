@@ -189,10 +189,10 @@ STAGES = [
     stage(
         "release",
         2100,
-        ("build", "bench"),
+        ("build", "bench", "tool"),
         _preset("release", *NOT_PACKAGE, targets=("all", "all_verify_interface_header_sets")),
     ),
-    stage("asan-ubsan", 1500, ("build", "clang"), _preset("asan-ubsan")),
+    stage("asan-ubsan", 1500, ("build", "tool", "clang"), _preset("asan-ubsan")),
     stage("tsan", 1500, ("build", "clang"), _preset("tsan")),
     stage(
         "model",
@@ -221,10 +221,10 @@ STAGES = [
     stage(
         "package",
         300,
-        ("build", "bench", "package"),
+        ("build", "bench", "tool", "package"),
         _preset("release", "-L", "package", targets=("spolia",)),
     ),
-    stage("python", 300, ("build", "bench", "python"), _python),
+    stage("python", 300, ("build", "bench", "tool", "python"), _python),
 ]
 NAMES = [one.name for one in STAGES]
 

@@ -95,6 +95,8 @@ class SPOLIA_EXPORT database {
   table& create_table(const table_spec& spec);
   /// Throws std::invalid_argument if there is none.
   [[nodiscard]] table& find_table(std::string_view name) const;
+  /// All of them, in the order in which they were made.
+  [[nodiscard]] std::vector<table*> tables() const;
 
   /// A transaction that the caller commits. The label shows in readers(); a string literal.
   [[nodiscard]] transaction begin(const char* label = nullptr);

@@ -73,6 +73,8 @@ class SPOLIA_EXPORT table {
   [[nodiscard]] db::column<T> column(std::string_view name) const;
   /// Throws std::invalid_argument if there is none.
   [[nodiscard]] const secondary& index(std::string_view name) const;
+  /// What the table was made from: another made from this has the same columns and indexes.
+  [[nodiscard]] table_spec spec() const;
   /// Slots in use or waiting to be used again.
   [[nodiscard]] std::uint64_t slots() const noexcept {
     // acquire ← the release in take_slot(): the segments of all these slots.

@@ -80,6 +80,11 @@ class row {
   [[nodiscard]] bool null(column<T> c) const noexcept {
     return (shape_ >> c.number & 1U) != 0;
   }
+  /// For programs that learn the columns while they run: schema::columns(). Text lives as the row.
+  [[nodiscard]] value get(const column_layout& c) const noexcept {
+    if ((shape_ >> c.number & 1U) != 0) return {};
+    return c.decode(words_ + c.first);
+  }
 
  private:
   friend class reader;
@@ -178,6 +183,8 @@ class SPOLIA_EXPORT editor {
   status set(column<T> c, const value& v) {
     return set_column(c.number, v);
   }
+  [[nodiscard]] value get(const column_layout& c) const noexcept { return now().get(c); }
+  status set(const column_layout& c, const value& v) { return set_column(c.number, v); }
 
  private:
   friend class transaction;
