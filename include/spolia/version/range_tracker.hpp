@@ -41,8 +41,8 @@
 //       less than that is kept for the thread's next look; the papers halve, and merge the rest
 //       into the local list, which takes B steps at once.
 //   D3  The queue has a lock.
-//   D4  Versions that ended after the scan began (`known`) are kept: with clocks that advance alone
-//       that can happen.
+//   D4  Versions that ended after the scan began (`known`) are kept: lists may come into the queue
+//       while collect() has its times already, and a hardware clock's are uncertain.
 #pragma once
 
 #include <algorithm>
