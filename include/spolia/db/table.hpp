@@ -46,6 +46,7 @@ class secondary {
   friend class reader;
   friend class transaction;
   friend class upkeep;
+  friend class loader;
   std::string name_;
   const table* of_ = nullptr;
   std::vector<std::uint32_t> columns_;
@@ -79,11 +80,17 @@ class SPOLIA_EXPORT table {
     return next_.load_acquire();
   }
   [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_.load_relaxed(); }
+  /// What it was made with.
+  [[nodiscard]] table_spec spec() const;
 
  private:
   friend class reader;
   friend class transaction;
   friend class upkeep;
+  friend class loader;
+  friend class storage;
+  friend class commit_record;
+  friend class database;
 
 #if defined(SPOLIA_MODEL)
   static constexpr std::uint64_t first_segment = 1;
@@ -125,6 +132,7 @@ class SPOLIA_EXPORT table {
   const schema schema_;
   const std::size_t block_bytes_;
   const std::uint64_t id_;     // no other table of the process has it
+  std::uint32_t number_ = 0;   // in the catalogue of its database
   std::uint64_t indexed_ = 0;  // columns that some secondary index has
   std::uint64_t keyed_ = 0;    // columns of the primary key
   std::array<atomic<std::byte*>, most_segments> segments_{};
