@@ -49,6 +49,7 @@ namespace db {
 
 class engine;
 class transaction;
+class commit_record;
 struct session;
 struct pending_write;
 struct note;
@@ -90,6 +91,7 @@ class row {
   friend class reader;
   friend class transaction;
   friend class editor;
+  friend class storage;
   row(const std::uint64_t* words, std::uint64_t shape) noexcept : words_(words), shape_(shape) {}
   const std::uint64_t* words_ = nullptr;
   std::uint64_t shape_ = 0;
@@ -134,6 +136,7 @@ class SPOLIA_EXPORT reader {
  protected:
   friend class engine;
   friend class database;
+  friend class storage;
   reader(engine& of, const char* label);
 
   template <class F>
@@ -260,7 +263,7 @@ class SPOLIA_EXPORT transaction : public reader {
   [[nodiscard]] bool changes() const noexcept;
   [[nodiscard]] bool unchanged(const row_head& row) const noexcept;
   [[nodiscard]] bool reads_hold() const;
-  bool settle(std::uint64_t& commit) noexcept;
+  bool settle(commit_record& record, std::uint64_t& commit) noexcept;
   status withdraw(std::uint64_t mark) noexcept;
   void finish(std::uint64_t commit) noexcept;
   [[nodiscard]] bool is_done(const note& n, bool committed) noexcept;
