@@ -48,6 +48,9 @@ set(SPOLIA_HEADERS
     include/spolia/db/delta_one_shot.hpp
     include/spolia/db/delta_partition.hpp
     include/spolia/db/delta_steam.hpp
+    include/spolia/db/durability.hpp
+    include/spolia/db/files.hpp
+    include/spolia/db/group_commit.hpp
     include/spolia/db/hash_index.hpp
     include/spolia/db/index.hpp
     include/spolia/db/result.hpp

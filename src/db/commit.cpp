@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <new>
 
+#include "commit_record.hpp"
 #include "engine.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -52,8 +53,10 @@ status transaction::commit() {
   session& s = *session_;
   const std::uint32_t me = s.record->number();
   bool room = true;
+  commit_record record(engine_);
   try {
     prepare();
+    if (const outcome o = record.write(s.writes); o != outcome::ok) return fail(o);
     room = engine_.old->reserve(me, s.asks);
   } catch (const std::bad_alloc&) {
     rollback();
@@ -79,13 +82,13 @@ status transaction::commit() {
     }
     install(w.place, mark, older, w.shape, w.image, w.words());
   }
-  const std::uint64_t commit = engine_.board.publish(*s.record);
+  const std::uint64_t commit = record.publish(*s.record);
   s.commits.add(1);
   finish(commit);
   engine_.old->published(me, commit);
   state_ = outcome::ended;
   end();
-  return outcome::ok;
+  return record.acknowledge();
 }
 
 void transaction::rollback() noexcept {

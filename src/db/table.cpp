@@ -56,27 +56,25 @@ table::~table() {
   }
 }
 
+table_spec table::spec() const {
+  table_spec s{.name = name(), .columns = {}};
+  if (primary_->ordered()) s.primary = index_kind::ordered;
+  for (const column_layout& c : schema_.columns()) s.columns.push_back({c.name, c.type, c.role});
+  for (const auto& i : secondaries_) {
+    s.indexes.push_back({.name = i->name_, .columns = {}, .unique = i->unique_});
+    for (const std::uint32_t n : i->columns_) {
+      s.indexes.back().columns.push_back(schema_.columns()[n].name);
+    }
+  }
+  return s;
+}
+
 const secondary& table::index(std::string_view wanted) const {
   for (const auto& i : secondaries_) {
     if (i->name() == wanted) return *i;
   }
   throw std::invalid_argument("spolia::db: table " + name() + " has no index " +
                               std::string(wanted));
-}
-
-table_spec table::spec() const {
-  table_spec s{.name = name(),
-               .columns = {},
-               .primary = primary_->ordered() ? index_kind::ordered : index_kind::hash,
-               .indexes = {}};
-  for (const column_layout& c : schema_.columns()) s.columns.push_back({c.name, c.type, c.role});
-  for (const auto& i : secondaries_) {
-    s.indexes.push_back({.name = i->name(), .columns = {}, .unique = i->unique()});
-    for (const std::uint32_t c : i->columns_) {
-      s.indexes.back().columns.push_back(schema_.columns()[c].name);
-    }
-  }
-  return s;
 }
 
 std::uint64_t table::take_slot(std::uint64_t lock) {

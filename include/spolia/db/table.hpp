@@ -46,6 +46,7 @@ class secondary {
   friend class reader;
   friend class transaction;
   friend class upkeep;
+  friend class loader;
   std::string name_;
   const table* of_ = nullptr;
   std::vector<std::uint32_t> columns_;
@@ -73,19 +74,23 @@ class SPOLIA_EXPORT table {
   [[nodiscard]] db::column<T> column(std::string_view name) const;
   /// Throws std::invalid_argument if there is none.
   [[nodiscard]] const secondary& index(std::string_view name) const;
-  /// What the table was made from: another made from this has the same columns and indexes.
-  [[nodiscard]] table_spec spec() const;
   /// Slots in use or waiting to be used again.
   [[nodiscard]] std::uint64_t slots() const noexcept {
     // acquire ← the release in take_slot(): the segments of all these slots.
     return next_.load_acquire();
   }
   [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_.load_relaxed(); }
+  /// What it was made with.
+  [[nodiscard]] table_spec spec() const;
 
  private:
   friend class reader;
   friend class transaction;
   friend class upkeep;
+  friend class loader;
+  friend class storage;
+  friend class commit_record;
+  friend class database;
 
 #if defined(SPOLIA_MODEL)
   static constexpr std::uint64_t first_segment = 1;
@@ -127,6 +132,7 @@ class SPOLIA_EXPORT table {
   const schema schema_;
   const std::size_t block_bytes_;
   const std::uint64_t id_;     // no other table of the process has it
+  std::uint32_t number_ = 0;   // in the catalogue of its database
   std::uint64_t indexed_ = 0;  // columns that some secondary index has
   std::uint64_t keyed_ = 0;    // columns of the primary key
   std::array<atomic<std::byte*>, most_segments> segments_{};

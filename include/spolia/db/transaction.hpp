@@ -75,6 +75,7 @@ class row {
   friend class reader;
   friend class transaction;
   friend class editor;
+  friend class storage;
   row(const std::uint64_t* words, std::uint64_t shape) noexcept : words_(words), shape_(shape) {}
   const std::uint64_t* words_ = nullptr;
   std::uint64_t shape_ = 0;
@@ -119,6 +120,7 @@ class SPOLIA_EXPORT reader {
  protected:
   friend class engine;
   friend class database;
+  friend class storage;
   reader(engine& of, const char* label);
 
   template <class F>
