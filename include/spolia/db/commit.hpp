@@ -181,6 +181,7 @@ class commit_board {
       if (!early && !valid()) return 0;
       const auto step = [&] {
         mine = drawn << code_bits | undecided;
+        // As above.
         return r.state_.cas_strong_acq_rel(mine, drawn << code_bits | settled);
       };
       if (settle(drawn, step)) return drawn;
