@@ -4,6 +4,7 @@
 set(SPOLIA_SOURCES
     src/clock.cpp
     src/counted.cpp
+    src/counted_pool.cpp
     src/db/commit.cpp
     src/db/database.cpp
     src/db/index.cpp
