@@ -24,18 +24,24 @@ set(SPOLIA_HEADERS
     include/spolia/counted/atomic_ptr.hpp
     include/spolia/counted/blocks.hpp
     include/spolia/counted/collector.hpp
+    include/spolia/counted/comparisons.hpp
     include/spolia/counted/control.hpp
     include/spolia/counted/conversions.hpp
+    include/spolia/counted/grip.hpp
+    include/spolia/counted/head.hpp
     include/spolia/counted/home.hpp
+    include/spolia/counted/location.hpp
     include/spolia/counted/make_shared.hpp
     include/spolia/counted/member.hpp
     include/spolia/counted/names.hpp
     include/spolia/counted/one_word_router.hpp
     include/spolia/counted/pins.hpp
+    include/spolia/counted/pool.hpp
     include/spolia/counted/private_ptr.hpp
     include/spolia/counted/reaper.hpp
     include/spolia/counted/shared_ptr.hpp
     include/spolia/counted/shared_ptr_tools.hpp
+    include/spolia/counted/thin_ptr.hpp
     include/spolia/counted/tree_router.hpp
     include/spolia/counted/unit_log.hpp
     include/spolia/counted/word.hpp
