@@ -9,6 +9,7 @@ set(SPOLIA_SOURCES
     src/db/index.cpp
     src/db/other_flavour.cpp
     src/db/reader.cpp
+    src/db/savepoint.cpp
     src/db/schema.cpp
     src/db/table.cpp
     src/db/transaction.cpp

@@ -19,6 +19,7 @@
 #include "database.cpp"
 #include "index.cpp"
 #include "reader.cpp"
+#include "savepoint.cpp"
 #include "schema.cpp"
 #include "table.cpp"
 #include "transaction.cpp"
