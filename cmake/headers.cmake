@@ -62,6 +62,7 @@ set(SPOLIA_HEADERS
     include/spolia/db/index.hpp
     include/spolia/db/result.hpp
     include/spolia/db/row.hpp
+    include/spolia/db/row_lock.hpp
     include/spolia/db/schema.hpp
     include/spolia/db/table.hpp
     include/spolia/db/transaction.hpp

@@ -19,6 +19,7 @@ set(SPOLIA_SOURCES
     src/db/reader.cpp
     src/db/recovery.cpp
     src/db/row_format.cpp
+    src/db/savepoint.cpp
     src/db/schema.cpp
     src/db/storage.cpp
     src/db/table.cpp

@@ -83,8 +83,21 @@ struct pending_write {
   std::uint64_t shape = 0;
   bool fresh = false;  // the slot was taken for this row
   bool changed = false;
+  std::uint32_t level = 0;  // of the savepoint that it was last changed on
 
   [[nodiscard]] std::uint32_t words() const noexcept { return of->layout().words(); }
+};
+
+/// What a write was when a later level began to change it.
+struct kept_write {
+  std::uint32_t number = 0;
+  pending_write was;
+};
+/// Where a savepoint is.
+struct level_mark {
+  std::uint32_t level = 0;
+  std::size_t kept = 0;
+  std::size_t writes = 0;
 };
 
 /// Room for row images: used again from transaction to transaction.
@@ -132,14 +145,29 @@ struct alignas(cache_line) session {
   arena changes;  // of rows that are locked
   std::vector<pending_write> writes;
   std::vector<ask> asks;
-  read_set reads;         // of serializable transactions
-  note* notes = nullptr;  // the newest first
+  read_set reads;                // of serializable transactions
+  std::vector<kept_write> kept;  // see savepoint.cpp, for these four
+  std::vector<level_mark> savepoints;
+  std::uint32_t level = 0;
+  std::uint32_t levels = 0;
+  atomic<std::uint64_t> age{never_waits};  // of the transaction that has the record
+  bool looked = false;                     // it has seen something at its snapshot
+  note* notes = nullptr;                   // the newest first
   tally commits;
   tally conflicts;
   tally limits;
 
   [[nodiscard]] std::uint64_t lock_word(std::size_t number) const noexcept {
-    return (std::uint64_t{record->number()} + 1) << 32U | number;
+    return lock_word_of(record->number(), number);
+  }
+  void clear() noexcept {
+    images.clear();
+    changes.clear();
+    reads.clear();
+    kept.clear();
+    savepoints.clear();
+    level = levels = 0;
+    looked = false;
   }
   note& make_note(table& of, const secondary* index, std::uint64_t slot) {
     auto* const n = ::new (memory::allocate(sizeof(note), alignof(note))) note;

@@ -28,6 +28,7 @@
 #include "reader.cpp"
 #include "recovery.cpp"
 #include "row_format.cpp"
+#include "savepoint.cpp"
 #include "schema.cpp"
 #include "storage.cpp"
 #include "table.cpp"

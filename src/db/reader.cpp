@@ -34,9 +34,7 @@ reader::~reader() { end(); }
 void reader::end() noexcept {
   if (session_ == nullptr) return;
   ticket_.withdraw();
-  session_->images.clear();
-  session_->reads.clear();
-  session_->changes.clear();
+  session_->clear();
   commit_board::give_back(*std::exchange(session_, nullptr)->record);
 }
 
@@ -80,6 +78,7 @@ result<row> reader::find(const table& t, values key) const {
 
 void reader::scan_table(const table& t, const row_visitor& f) const {
   if (session_ == nullptr) return;
+  session_->looked = true;
   if (notes_reads_) session_->reads.whole(t);
   const arena::mark here = session_->images.here();
   const std::uint64_t end = t.slots();

@@ -8,14 +8,17 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 
 void reader::note_row(const table& t, std::uint64_t slot) const {
+  session_->looked = true;
   if (notes_reads_) session_->reads.row(t.at(slot).head);
 }
 
 void reader::note_key(const table& t, const key_words& key) const {
+  session_->looked = true;
   if (notes_reads_) session_->reads.key(t, key);
 }
 
 std::size_t reader::note_range(const range_read& r) const {
+  session_->looked = true;
   if (notes_reads_) session_->reads.ranges.push_back(r);
   return session_->reads.ranges.size() - 1;
 }

@@ -174,10 +174,12 @@ class SPOLIA_EXPORT database {
 
 template <std::invocable<transaction&> F>
 status database::transact(F&& f, const retries& how) {
+  transaction_options o = how.begin;
   for (std::uint32_t n = 1;; ++n) {
     status s;
     {
-      transaction tx = begin(how.begin);
+      transaction tx = begin(o);
+      o.age = tx.age();  // so that each becomes the oldest at some time
       if constexpr (std::is_void_v<std::invoke_result_t<F&, transaction&>>) {
         f(tx);
       } else {

@@ -25,6 +25,7 @@
 #include <spolia/base/export.hpp>
 #include <spolia/db/index.hpp>
 #include <spolia/db/row.hpp>
+#include <spolia/db/row_lock.hpp>
 #include <spolia/db/schema.hpp>
 #include <spolia/reclaim/domain.hpp>
 #include <spolia/version/detail/short_lock.hpp>
@@ -53,11 +54,6 @@ class secondary {
   bool unique_ = false;
   std::unique_ptr<secondary_index> entries_;
 };
-
-/// What is in a row's lock: nobody, a transaction, the cleaner, or nobody in a slot without a row.
-inline constexpr std::uint64_t unlocked = 0;
-inline constexpr std::uint64_t free_slot = ~std::uint64_t{0};
-inline constexpr std::uint64_t being_cleaned = free_slot - 1;
 
 class SPOLIA_EXPORT table {
  public:

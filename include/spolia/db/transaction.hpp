@@ -14,7 +14,9 @@
 //              is a snapshot, and never gives up. Others, which ask for snapshot isolation, are
 //              seen whole, but may decide on what a serializable one has changed meanwhile.
 // Locks:       taken by the first change of a row, held until the end; who meets one gives up at
-//              once (no-wait), so there are no deadlocks.
+//              once (no-wait), or, if it was begun so, waits for those that are younger
+//              (row_lock.hpp): there are no deadlocks. One that had to wait for the first thing it
+//              asked for gets its snapshot after the wait, so that this was not for nothing.
 // Changes:     are kept apart until commit, and then put in place: see row.hpp and commit.hpp. A
 //              snapshot begun after commit() has returned sees them.
 // Guards:      each lookup takes one for as long as it runs in an index. None is held while the
@@ -27,7 +29,9 @@
 #pragma once
 
 #include <bit>
+#include <chrono>
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
@@ -60,6 +64,17 @@ enum class isolation : std::uint8_t { snapshot, serializable };
 struct transaction_options {
   const char* label = nullptr;  ///< shows in readers(); a string literal
   db::isolation isolation = db::isolation::snapshot;
+  /// How long to wait for one lock, if it is a younger transaction's. 0: never.
+  std::chrono::microseconds longest_wait{0};
+  /// transaction::age() of an earlier try; 0: the youngest of all.
+  std::uint64_t age = 0;
+};
+
+/// A moment of a transaction.
+class savepoint {
+  friend class transaction;
+  std::size_t number_ = 0;
+  std::uint32_t level_ = 0;
 };
 
 /// One version of a row.
@@ -232,18 +247,26 @@ class SPOLIA_EXPORT transaction : public reader {
   }
   result<row> lock(table& t, values key);
 
+  /// A moment that rollback_to() leads back to, any number of times. std::bad_alloc out of it has
+  /// changed nothing.
+  db::savepoint savepoint();
+  /// Takes back all changes since. Locks stay, and so does what a serializable transaction has
+  /// read. Savepoints made since are gone: throws std::invalid_argument for one that is.
+  status rollback_to(const db::savepoint& to);
+
   /// Makes the changes permanent and visible, together. If it fails, there were none.
   status commit();
   void rollback() noexcept;
   /// ok while it can go on; conflict after a conflict; ended after its end.
   [[nodiscard]] status state() const noexcept { return state_; }
+  /// Its rank among those that wait for locks: the smaller, the older. For the next try, if this
+  /// one ends in a conflict.
+  [[nodiscard]] std::uint64_t age() const noexcept { return options_.age; }
 
  private:
   friend class database;
   friend class editor;
-  transaction(engine& of, const transaction_options& o) : reader(of, o.label) {
-    notes_reads_ = o.isolation == isolation::serializable;
-  }
+  transaction(engine& of, const transaction_options& o);
 
   status fail(outcome why) noexcept;
   template <class F>
@@ -254,9 +277,13 @@ class SPOLIA_EXPORT transaction : public reader {
   std::uint64_t claim_slot(table& t, const key_words& key, std::uint64_t* image,
                            std::uint64_t shape);
   result<std::uint32_t> lock_row(table& t, std::uint64_t slot);
+  bool wait_for_lock(row_place place, std::uint32_t number);
+  bool begins_late(row_place place);
   result<std::uint32_t> lock_key(table& t, values key);
   status index_row(std::uint32_t number, std::uint64_t changed);
   [[nodiscard]] status unique_in(const pending_write& w, const secondary& i, const key_words& key);
+  pending_write& touch(std::uint32_t number);
+  static void forget_changes(pending_write& w) noexcept;
   status assign(std::uint32_t number, const column_layout& c, const value& v);
   [[nodiscard]] bool has_key(const note& n, bool committed) noexcept;
   void prepare();
@@ -269,6 +296,7 @@ class SPOLIA_EXPORT transaction : public reader {
   [[nodiscard]] bool is_done(const note& n, bool committed) noexcept;
   void undo(pending_write& w) noexcept;
 
+  transaction_options options_;
   status state_{};
 };
 
