@@ -169,11 +169,13 @@ set(SPOLIA_HEADERS
     include/spolia/snapshot.hpp
     include/spolia/standard.hpp
     include/spolia/version.hpp
+    include/spolia/version/bbf.hpp
     include/spolia/version/concepts.hpp
     include/spolia/version/detail/any_version.hpp
     include/spolia/version/detail/chain.hpp
     include/spolia/version/detail/collector_base.hpp
     include/spolia/version/detail/list_queue.hpp
+    include/spolia/version/detail/removing_collector.hpp
     include/spolia/version/detail/short_lock.hpp
     include/spolia/version/dl_rt.hpp
     include/spolia/version/epoch.hpp
@@ -181,6 +183,7 @@ set(SPOLIA_HEADERS
     include/spolia/version/lease.hpp
     include/spolia/version/list_pdl.hpp
     include/spolia/version/list_ssl.hpp
+    include/spolia/version/list_tree.hpp
     include/spolia/version/owned_field.hpp
     include/spolia/version/owner.hpp
     include/spolia/version/range_tracker.hpp
