@@ -7,6 +7,7 @@ set(SPOLIA_HEADERS
     include/spolia/base/backoff.hpp
     include/spolia/base/cells.hpp
     include/spolia/base/census.hpp
+    include/spolia/base/census_shelf.hpp
     include/spolia/base/clock.hpp
     include/spolia/base/config.hpp
     include/spolia/base/counters.hpp

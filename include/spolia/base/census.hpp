@@ -123,6 +123,36 @@ class census {
     std::uint64_t timestamp_ = 0;
   };
 
+  /// A place for a thread that announces again and again, one time after the other: cheaper than
+  /// tickets, because nothing is looked up. It belongs to the thread that reserved it, or to the
+  /// next one with its number, and stays until the census goes.
+  class seat {
+   public:
+    seat() noexcept = default;
+
+    /// As census::announce; the last announcement must have been withdrawn.
+    template <timestamp_clock Clock>
+    std::uint64_t announce(const Clock& clock, const char* label = nullptr) noexcept {
+      // One that has no label, after one that had none, is described already.
+      if (label != nullptr || slot_->label.load_relaxed() != nullptr) slot_->describe(label);
+      return settle(*stamp_, clock);
+    }
+    /// As ticket::withdraw.
+    void withdraw() noexcept {
+      // Release → the acquire in visit(): what the holder read, it read before the scan went on.
+      stamp_->store_release(vacant);
+    }
+
+    [[nodiscard]] explicit operator bool() const noexcept { return slot_ != nullptr; }
+
+   private:
+    friend class census;
+    explicit seat(slot& s) noexcept : slot_(&s), stamp_(&s.stamp()) {}
+
+    slot* slot_ = nullptr;
+    atomic<std::uint64_t>* stamp_ = nullptr;
+  };
+
   census() = default;
   census(const census&) = delete;
   census& operator=(const census&) = delete;
@@ -139,6 +169,12 @@ class census {
   }
 
   static void withdraw(ticket t) noexcept { t.withdraw(); }
+
+  /// A seat for the calling thread. \throws std::bad_alloc
+  [[nodiscard]] seat reserve() {
+    const std::uint32_t thread = threads::number();
+    return seat(shelves_.of(thread).take(thread));
+  }
 
   /// A time at or before every live announcement, those included that begin while this runs, and at
   /// or before `limit`. The caller must have read `limit` from the clock (less its bound) before.
@@ -355,46 +391,6 @@ void census::for_each(F&& f) const {
   });
 }
 
-inline census::slot& census::shelf::take(std::uint32_t thread) {
-  if (free_.read() == nullptr && returned_.load_relaxed() != nullptr) {
-    // acquire ← the release in put_from_elsewhere(): we see the links, and the stamps vacated.
-    free_.write(returned_.exchange_acquire(nullptr));
-  }
-  if (free_.read() == nullptr) grow(thread);
-  slot& s = *free_.read();
-  free_.write(s.next_free.read());
-  return s;
-}
-
-inline void census::shelf::put_from_elsewhere(slot& s) noexcept {
-  slot* first = returned_.load_relaxed();
-  do {
-    s.next_free.write(first);
-    // release → the acquire in take(): the owner sees the link, and the stamp vacated. (The owner
-    // takes the whole list, so no slot can come back in between and fool the comparison.)
-  } while (!returned_.cas_weak_release(first, &s));
-}
-
-inline void census::shelf::grow(std::uint32_t thread) {
-  void* const block = memory::allocate(sizeof(chunk), alignof(chunk));
-  chunk* const made = new (block) chunk(chunks_.load_relaxed(), *this, thread);
-  for (slot& s : made->slots) put(s);
-  // release → the acquire in chunks(): scans see the chunk constructed.
-  chunks_.store_release(made);
-}
-
-inline census::shelf::~shelf() {
-  for (chunk* c = chunks_.load_relaxed(); c != nullptr;) {
-    for (const stamp_word& stamp : c->stamps) {
-      if (stamp.load_relaxed() != vacant) {
-        misuse::report("a census was destroyed while a ticket of it was live", c->thread);
-      }
-    }
-    chunk* const older = c->older;
-    c->~chunk();
-    memory::deallocate(c, sizeof(chunk), alignof(chunk));
-    c = older;
-  }
-}
-
 }  // namespace spolia::inline SPOLIA_FLAVOUR
+
+#include <spolia/base/census_shelf.hpp>
