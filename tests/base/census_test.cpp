@@ -167,6 +167,27 @@ TEST(Census, ASlotThatIsUsedAgainForgetsItsLabel) {
   EXPECT_EQ(entries(living)[0].start_ticks, 0U);
 }
 
+TEST(Census, ASeatAnnouncesAgainAndAgain) {
+  census living;
+  logical_clock clock;
+  census::seat mine = living.reserve();
+  ASSERT_TRUE(mine);
+  EXPECT_TRUE(entries(living).empty()) << "a seat is not yet an announcement";
+  for (const char* const label :
+       {static_cast<const char*>(nullptr), "report", static_cast<const char*>(nullptr)}) {
+    clock.tick();
+    const std::uint64_t t = mine.announce(clock, label);
+    EXPECT_EQ(t, clock.now());
+    clock.tick();
+    EXPECT_EQ(living.oldest(clock), t);
+    ASSERT_EQ(entries(living).size(), 1U);
+    EXPECT_EQ(entries(living)[0].timestamp, t);
+    EXPECT_EQ(entries(living)[0].label, label);
+    mine.withdraw();
+    EXPECT_EQ(living.oldest(clock), clock.now());
+  }
+}
+
 TEST(Census, MissedByAScanMeansAnnouncedAfterIt) {
   census living;
   interrupted_clock<false> clock;
