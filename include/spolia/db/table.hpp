@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// table.hpp: a table: rows in slots, column by column in blocks of 64 rows, and its indexes.
+// table.hpp: a table: rows in slots, column by column in blocks of 8 rows, and its indexes.
 //
 // Slots lie in segments of doubling size that are never moved and go with the table; so a slot can
 // be looked at without a guard, whatever became of its row. The slot of a deleted row is used again
