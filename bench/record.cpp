@@ -171,12 +171,11 @@ nlohmann::json listing() {
           {{"structure", c.structure}, {"scheme", c.scheme}, {"release", c.release}});
     }
   }
-  nlohmann::json out = {
-      {"schemes", schemes},
-      {"combinations", combinations},
-      {"rivals", rival_listing()},
-      {"version_storages", version_storage_names()},
-      {"engines", ycsb_engine_names()}};
+  nlohmann::json out = {{"schemes", schemes},
+                        {"combinations", combinations},
+                        {"rivals", rival_listing()},
+                        {"version_storages", version_storage_names()},
+                        {"engines", ycsb_engine_names()}};
   for (const auto& [name, there] : structures) out["structures"].push_back(name);
   for (const auto& [name, there] : releases) out["releases"].push_back(name);
   return out;

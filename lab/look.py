@@ -79,7 +79,7 @@ COLLECTORS = {
     "steam": ("STEAM", "#b58900", "#e6c34a"),
     "dl_rt": ("DL-RT", "#2e8b3d", "#63c974"),
     "sl_rt": ("SL-RT", "#1f5fd6", "#6aa2ff"),
-    "bbf": ("BBF+", "#cf2f5a", "#ff7193"),
+    "bbf+": ("BBF+", "#cf2f5a", "#ff7193"),
 }
 # Colours by place, of what has none of its own: who is first gets the default's.
 PLACES = ("token", "debra", "neutralization_plus", "hazard_pointers", "token_naive", "rcu",

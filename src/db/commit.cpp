@@ -2,7 +2,9 @@
 // commit.cpp: how a transaction ends.
 #include <algorithm>
 #include <new>
+#include <utility>
 
+#include "commit_record.hpp"
 #include "engine.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -26,15 +28,20 @@ void transaction::prepare() {
         const key_words key = t.schema_.key_of(i->columns_, old);
         if (exists && key == t.schema_.key_of(i->columns_, w.image)) continue;
         note& n = s.make_note(*w.of, i.get(), w.slot);
-        n.superseded = true;
+        n.what = note::kind::superseded;
         n.key = key;
         n.claim = i->entries_->claim_of(key, w.slot);
       }
       if (!exists) {
         note& n = s.make_note(*w.of, nullptr, w.slot);
-        n.superseded = true;
+        n.what = note::kind::superseded;
         n.key = t.schema_.key_of(t.schema_.key(), old);
       }
+    }
+    if (notes_reads_ && !existed && !w.fresh) {
+      note& n = s.make_note(*w.of, nullptr, w.slot);
+      n.what = note::kind::revived;
+      n.key = t.schema_.key_of(t.schema_.key(), w.image);
     }
     // Before a slot's first row there is nothing that a snapshot could look for. Before a later one
     // there is the end of the row that had the slot before, which nobody looks behind.
@@ -52,17 +59,18 @@ status transaction::commit() {
   session& s = *session_;
   const std::uint32_t me = s.record->number();
   bool room = true;
+  commit_record record(engine_);
   try {
     prepare();
+    if (notes_reads_ && changes() && !reads_hold()) return fail(outcome::conflict);
+    if (const outcome o = record.write(s.writes); o != outcome::ok) return fail(o);
     room = engine_.old->reserve(me, s.asks);
   } catch (const std::bad_alloc&) {
     rollback();
     throw;
   }
   if (!room) return fail(outcome::limit);
-  const bool any = std::any_of(s.writes.begin(), s.writes.end(),
-                               [](const pending_write& w) { return w.changed; });
-  if (!any) {
+  if (!changes()) {
     rollback();  // there is nothing to undo but locks
     return outcome::ok;
   }
@@ -79,13 +87,59 @@ status transaction::commit() {
     }
     install(w.place, mark, older, w.shape, w.image, w.words());
   }
-  const std::uint64_t commit = engine_.board.publish(*s.record);
+  std::uint64_t commit = 0;
+  if (!notes_reads_) {
+    commit = record.publish(*s.record);
+  } else if (!settle(record, commit)) {
+    return withdraw(mark);
+  }
   s.commits.add(1);
   finish(commit);
   engine_.old->published(me, commit);
   state_ = outcome::ended;
   end();
-  return outcome::ok;
+  return record.acknowledge();
+}
+
+bool transaction::changes() const noexcept {
+  return std::any_of(session_->writes.begin(), session_->writes.end(),
+                     [](const pending_write& w) { return w.changed; });
+}
+
+/// Publishes if what was read holds.
+bool transaction::settle(commit_record& record, std::uint64_t& commit) noexcept {
+  try {
+    commit = record.publish_if(*session_->record, [this] { return reads_hold(); });
+  } catch (const std::bad_alloc&) {
+    commit = 0;  // nobody knows whether it holds
+  }
+  return commit != 0;
+}
+
+/// All changes are in place, but may not be: ends as a commit that leaves everything as it was.
+status transaction::withdraw(std::uint64_t mark) noexcept {
+  session& s = *session_;
+  auto next = s.asks.begin();
+  for (pending_write& w : s.writes) {
+    if (!w.changed) continue;
+    const bool kept = next != s.asks.end() && next->row == w.place.id;
+    take_back(w.place, mark, kept ? next->place : nullptr, kept ? next->handle : 0, w.image,
+              kept ? next->words : 0);
+    if (kept) ++next;
+  }
+  const std::uint64_t commit = engine_.board.publish(*s.record);
+  for (pending_write& w : s.writes) {
+    if (std::exchange(w.changed, false)) restamp(w.place, commit);
+  }
+  for (note* n = s.notes; n != nullptr; n = n->next) {
+    if (n->what == note::kind::revived) n->until = commit;
+  }
+  finish(0);
+  engine_.old->published(s.record->number(), commit);
+  s.conflicts.add(1);
+  state_ = outcome::conflict;
+  end();
+  return outcome::conflict;
 }
 
 void transaction::rollback() noexcept {
@@ -104,16 +158,13 @@ void transaction::finish(std::uint64_t commit) noexcept {
   while (s.notes != nullptr) {
     note* const n = s.notes;
     s.notes = n->next;
-    // A rollback takes nothing away. An entry that the row has now stays.
-    bool drop = commit == 0 && n->superseded;
-    if (!n->superseded) drop = has_key(*n, commit != 0);
-    if (drop) {
+    if (is_done(*n, commit != 0)) {
       free_note(n);
       continue;
     }
     // What a transaction that was rolled back has added may lie over an older claim, which a
     // snapshot of before may need.
-    n->until = commit != 0 ? commit : engine_.board.clock.now();
+    if (n->until == 0) n->until = commit != 0 ? commit : engine_.board.clock.now();
     n->next = first;
     first = n;
     if (last == nullptr) last = n;
@@ -132,6 +183,19 @@ void transaction::finish(std::uint64_t commit) noexcept {
   s.writes.clear();
   if (first != nullptr) engine_.cleaner.add(first, last, count);
   if (commit != 0) engine_.cleaner.work(2 * count + 2);
+}
+
+/// Whether nothing is to be done about it.
+bool transaction::is_done(const note& n, bool committed) noexcept {
+  switch (n.what) {
+    case note::kind::added:
+      return has_key(n, committed);  // an entry that the row has now stays
+    case note::kind::superseded:
+      return !committed;  // a rollback takes nothing away
+    case note::kind::revived:
+      return n.until == 0;
+  }
+  return true;
 }
 
 /// Whether the row has the note's key: in its new image, or in place.

@@ -20,16 +20,23 @@
 #include <spolia/reclaim/domain.hpp>
 #include <spolia/version/detail/short_lock.hpp>
 
+#include "read_set.hpp"
+
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 
 /// Something to take out of an index once no snapshot is older than `until`: an entry of a
 /// secondary index, or, without one, the deleted row itself.
 struct note {
+  enum class kind : std::uint8_t {
+    added,       ///< an entry that the transaction has made
+    superseded,  ///< what it replaces or deletes
+    revived      ///< a deleted row that it gives new contents; of use if these are taken back
+  };
   note* next = nullptr;
   table* of = nullptr;
   const secondary* index = nullptr;
-  bool superseded = false;  // false: the transaction has added this entry
+  kind what = kind::added;
   std::uint64_t slot = 0;
   std::uint64_t claim = 0;
   std::uint64_t until = 0;
@@ -76,8 +83,21 @@ struct pending_write {
   std::uint64_t shape = 0;
   bool fresh = false;  // the slot was taken for this row
   bool changed = false;
+  std::uint32_t level = 0;  // of the savepoint that it was last changed on
 
   [[nodiscard]] std::uint32_t words() const noexcept { return of->layout().words(); }
+};
+
+/// What a write was when a later level began to change it.
+struct kept_write {
+  std::uint32_t number = 0;
+  pending_write was;
+};
+/// Where a savepoint is.
+struct level_mark {
+  std::uint32_t level = 0;
+  std::size_t kept = 0;
+  std::size_t writes = 0;
 };
 
 /// Room for row images: used again from transaction to transaction.
@@ -125,13 +145,29 @@ struct alignas(cache_line) session {
   arena changes;  // of rows that are locked
   std::vector<pending_write> writes;
   std::vector<ask> asks;
-  note* notes = nullptr;  // the newest first
+  read_set reads;                // of serializable transactions
+  std::vector<kept_write> kept;  // see savepoint.cpp, for these four
+  std::vector<level_mark> savepoints;
+  std::uint32_t level = 0;
+  std::uint32_t levels = 0;
+  atomic<std::uint64_t> age{never_waits};  // of the transaction that has the record
+  bool looked = false;                     // it has seen something at its snapshot
+  note* notes = nullptr;                   // the newest first
   tally commits;
   tally conflicts;
   tally limits;
 
   [[nodiscard]] std::uint64_t lock_word(std::size_t number) const noexcept {
-    return (std::uint64_t{record->number()} + 1) << 32U | number;
+    return lock_word_of(record->number(), number);
+  }
+  void clear() noexcept {
+    images.clear();
+    changes.clear();
+    reads.clear();
+    kept.clear();
+    savepoints.clear();
+    level = levels = 0;
+    looked = false;
   }
   note& make_note(table& of, const secondary* index, std::uint64_t slot) {
     auto* const n = ::new (memory::allocate(sizeof(note), alignof(note))) note;
@@ -146,10 +182,13 @@ struct alignas(cache_line) session {
 
 inline void free_note(note* n) noexcept { memory::deallocate(n, sizeof(note), alignof(note)); }
 
+class storage;
+class journal;
+
 class engine {
  public:
   explicit engine(const options& o);
-  ~engine() = default;
+  ~engine();
   engine(const engine&) = delete;
   engine& operator=(const engine&) = delete;
 
@@ -163,6 +202,9 @@ class engine {
   std::vector<std::unique_ptr<table>> tables;
   std::unique_ptr<delta> old;
   upkeep cleaner{board};
+  bool read_only = false;
+  std::unique_ptr<storage> files;  // null: only in memory
+  journal* log = nullptr;          // null: nothing is logged
 
  private:
   alignas(cache_line) atomic<std::uint64_t> claims_{0};

@@ -34,8 +34,7 @@ reader::~reader() { end(); }
 void reader::end() noexcept {
   if (session_ == nullptr) return;
   ticket_.withdraw();
-  session_->images.clear();
-  session_->changes.clear();
+  session_->clear();
   commit_board::give_back(*std::exchange(session_, nullptr)->record);
 }
 
@@ -64,8 +63,13 @@ result<row> reader::find(const table& t, values key) const {
   if (session_ == nullptr) return outcome::ended;
   const schema& s = t.schema_;
   if (key.size() != s.key().size()) refuse_scan("table " + t.name() + " has a longer key");
-  const std::uint64_t slot = t.primary_->find(s.encode_key(s.key(), key));
-  if (slot == no_slot) return outcome::not_found;
+  const key_words wanted = s.encode_key(s.key(), key);
+  const std::uint64_t slot = t.primary_->find(wanted);
+  if (slot == no_slot) {
+    note_key(t, wanted);
+    return outcome::not_found;
+  }
+  note_row(t, slot);
   std::uint64_t* const image = room_for(t);
   const std::uint64_t shape = read(t, slot, image);
   if (shape == 0) return outcome::not_found;
@@ -74,6 +78,8 @@ result<row> reader::find(const table& t, values key) const {
 
 void reader::scan_table(const table& t, const row_visitor& f) const {
   if (session_ == nullptr) return;
+  session_->looked = true;
+  if (notes_reads_) session_->reads.whole(t);
   const arena::mark here = session_->images.here();
   const std::uint64_t end = t.slots();
   for (std::uint64_t slot = 0; slot < end; ++slot) {
@@ -92,12 +98,15 @@ void reader::scan_primary(const table& t, values from, values to, const row_visi
   const schema& s = t.schema_;
   const key_words lo = s.encode_key(s.key(), from);
   const key_words hi = s.encode_key(s.key(), to, ~std::uint64_t{0});
-  const auto show = [&](std::uint64_t slot, const std::uint64_t*) {
+  const std::size_t noted = note_range({&t, nullptr, lo, hi});
+  const std::uint32_t length = s.key_length(s.key());
+  const auto show = [&](std::uint64_t slot, const std::uint64_t* found) {
     const arena::mark here = session_->images.here();
     std::uint64_t* const image = room_for(t);
     const std::uint64_t shape = read(t, slot, image);
     const bool more = shape == 0 || f(row(image, shape));
     session_->images.rewind(here);
+    if (!more) cut_range(noted, found, length);
     return more;
   };
   t.primary_->scan(lo, hi, slot_visitor(show));
@@ -111,6 +120,7 @@ void reader::scan_secondary(const secondary& i, values from, values to,
   const key_words lo = s.encode_key(i.columns_, from);
   const key_words hi = s.encode_key(i.columns_, to, ~std::uint64_t{0});
   const std::uint32_t length = s.key_length(i.columns_);
+  const std::size_t noted = note_range({&t, &i, lo, hi});
   const auto show = [&](std::uint64_t slot, const std::uint64_t* found) {
     const arena::mark here = session_->images.here();
     std::uint64_t* const image = room_for(t);
@@ -122,6 +132,7 @@ void reader::scan_secondary(const secondary& i, values from, values to,
       more = f(row(image, shape));
     }
     session_->images.rewind(here);
+    if (!more) cut_range(noted, found, length);
     return more;
   };
   i.entries_->scan(lo, hi, slot_visitor(show));

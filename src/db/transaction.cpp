@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // transaction.cpp: changes before commit: locks, images, index entries.
 #include <algorithm>
+#include <chrono>
 #include <new>
 #include <stdexcept>
 #include <string>
+
+#include <spolia/base/patience.hpp>
 
 #include "engine.hpp"
 
@@ -17,6 +20,18 @@ constexpr std::uint64_t all_columns = ~std::uint64_t{0};
 void unlock(row_place r) noexcept { r.head->lock.store_release(unlocked); }
 
 }  // namespace
+
+transaction::transaction(engine& of, const transaction_options& o)
+    : reader(of, o.label), options_(o) {
+  notes_reads_ = o.isolation == isolation::serializable;
+  if (o.longest_wait.count() == 0) {
+    options_.age = never_waits;
+  } else if (o.age == never_waits) {
+    options_.age = engine_.next_claim();
+  }
+  // release → the acquire in take_lock(), through the lock that is taken later. It is our own.
+  session_->age.store_release(options_.age);
+}
 
 transaction::~transaction() { rollback(); }
 
@@ -88,7 +103,7 @@ std::uint64_t transaction::claim_slot(table& t, const key_words& key, std::uint6
     session_->writes.pop_back();
     return has;
   }
-  session_->writes.back() = {&t, slot, t.at(slot), image, shape, true, true};
+  session_->writes.back() = {&t, slot, t.at(slot), image, shape, true, true, session_->level};
   return no_slot;
 }
 
@@ -98,15 +113,19 @@ status transaction::take_over(table& t, std::uint64_t slot, const key_words& key
   if (own(t.at(slot)) == nullptr) {
     std::uint64_t none = 0;
     if (read_row(engine_.board, *engine_.old, t.at(slot), timestamp(), 0, 0, &none) != 0) {
+      note_row(t, slot);
       return outcome::duplicate_key;
     }
   }
   const result<std::uint32_t> number = lock_row(t, slot);
   if (!number) return number.why();
-  pending_write& w = session_->writes[*number];
-  if ((w.shape & row_exists) != 0) return outcome::duplicate_key;
+  if ((session_->writes[*number].shape & row_exists) != 0) {
+    note_row(t, slot);
+    return outcome::duplicate_key;
+  }
   // The slot may have gone to another key since it was looked up.
   if (!t.key_is(slot, key)) return fail(outcome::conflict);
+  pending_write& w = touch(*number);
   const pending_write before = w;
   w.image = image;
   w.shape = shape;
@@ -127,21 +146,53 @@ result<std::uint32_t> transaction::lock_row(table& t, std::uint64_t slot) {
   std::uint64_t* const image = session_->changes.take(words);
   const auto number = static_cast<std::uint32_t>(writes.size());
   writes.emplace_back();
-  std::uint64_t was = unlocked;
-  // acquire ← the release of whoever held it before: the row as he left it.
-  if (!place.head->lock.cas_strong_acquire(was, session_->lock_word(number))) {
+  if (!wait_for_lock(place, number)) {
     writes.pop_back();
     return fail(outcome::conflict);
   }
-  if (place.head->stamp.load_relaxed() > timestamp()) {  // the first committer wins
+  // The first committer wins.
+  if (place.head->stamp.load_relaxed() > timestamp() && !begins_late(place)) {
     unlock(place);
     writes.pop_back();
     return fail(outcome::conflict);
   }
   for (std::uint32_t i = 0; i < words; ++i) image[i] = place.word(i).load_relaxed();
   const std::uint64_t shape = place.head->shape.load_relaxed();
-  writes.back() = {&t, slot, place, image, (shape & row_exists) != 0 ? shape : 0};
+  writes.back() = {&t,    slot,  place,          image, (shape & row_exists) != 0 ? shape : 0,
+                   false, false, session_->level};
   return number;
+}
+
+/// Takes the row's lock for a write of that number, as far as the transaction's options go.
+bool transaction::wait_for_lock(row_place place, std::uint32_t number) {
+  const auto age_of = [this](std::uint32_t record) {
+    // acquire ← the release in the constructor.
+    return engine_.sessions.find(record)->age.load_acquire();
+  };
+  patience waiting;
+  std::chrono::steady_clock::time_point end{};
+  const auto pause = [&] {
+    const auto now = std::chrono::steady_clock::now();
+    if (end == std::chrono::steady_clock::time_point{}) end = now + options_.longest_wait;
+    if (now >= end) return false;
+    waiting.pause();
+    return true;
+  };
+  return take_lock(place.head->lock, session_->lock_word(number), options_.age, age_of, pause);
+}
+
+/// The row that we have locked was committed after our snapshot. If we have seen nothing of that
+/// yet, we may as well begin now. Throws std::bad_alloc; the row is unlocked then.
+bool transaction::begins_late(row_place place) {
+  if (options_.age == never_waits || session_->looked || session_->writes.size() > 1) return false;
+  try {
+    ticket_ = engine_.board.living.announce(engine_.board.clock, options_.label);
+  } catch (...) {
+    unlock(place);
+    session_->writes.pop_back();
+    throw;
+  }
+  return true;
 }
 
 result<std::uint32_t> transaction::lock_key(table& t, values key) {
@@ -151,13 +202,17 @@ result<std::uint32_t> transaction::lock_key(table& t, values key) {
   }
   const key_words wanted = s.encode_key(s.key(), key);
   const std::uint64_t slot = t.primary_->find(wanted);
-  if (slot == no_slot) return outcome::not_found;
+  if (slot == no_slot) {
+    note_key(t, wanted);
+    return outcome::not_found;
+  }
   const bool held = own(t.at(slot)) != nullptr;
   const result<std::uint32_t> number = lock_row(t, slot);
   if (!number) return number;
   const pending_write& w = session_->writes[*number];
   if ((w.shape & row_exists) != 0 && t.key_is(slot, wanted)) return number;
   if (!held) {
+    note_row(t, slot);
     unlock(w.place);
     session_->writes.pop_back();
   }
@@ -198,7 +253,7 @@ status transaction::erase(table& t, values key) {
   return change([&]() -> status {
     const result<std::uint32_t> number = lock_key(t, key);
     if (!number) return number.why();
-    pending_write& w = session_->writes[*number];
+    pending_write& w = touch(*number);
     w.shape = 0;
     w.changed = true;
     return outcome::ok;
@@ -212,7 +267,8 @@ row editor::now() const noexcept {
 
 status editor::set_column(std::uint32_t number, const value& v) {
   if (!of_->state_) return of_->state_;
-  pending_write& w = of_->session_->writes[number_];
+  const pending_write& w = of_->session_->writes[number_];
+  if ((w.shape & row_exists) == 0) return outcome::not_found;  // erased since, or taken back
   const column_layout& c = w.of->layout().columns()[number];
   if (c.role == column_role::key) {
     throw std::invalid_argument("spolia::db: column " + c.name + " is part of the primary key");
@@ -224,7 +280,7 @@ status editor::set_column(std::uint32_t number, const value& v) {
 }
 
 status transaction::assign(std::uint32_t number, const column_layout& c, const value& v) {
-  pending_write& w = session_->writes[number];
+  pending_write& w = touch(number);
   const std::uint64_t bit = std::uint64_t{1} << c.number;
   const std::uint64_t before = w.shape;
   std::uint64_t* const old = session_->changes.take(c.words);
@@ -279,6 +335,7 @@ status transaction::unique_in(const pending_write& w, const secondary& i, const 
     const bool mine = own(place) != nullptr;
     if (read(t, slot, image) != 0 && t.schema_.key_of(i.columns_, image) == key) {
       found = outcome::duplicate_key;
+      note_row(t, slot);
     } else if (!mine && lock != free_slot &&
                (lock != unlocked || place.head->stamp.load_relaxed() > timestamp())) {
       found = outcome::conflict;

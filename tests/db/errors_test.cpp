@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdint>
 #include <new>
 
@@ -44,6 +45,57 @@ TEST_P(db_errors, memory_that_is_missing_changes_nothing) {
   int rows = 0;
   base.snapshot().scan(items.index("by_a"), {}, {}, [&](const row&) { ++rows; });
   EXPECT_EQ(rows, 3);
+}
+
+TEST_P(db_errors, serializable_transactions_without_memory) {
+  ASSERT_TRUE(put(1, 5));
+  std::int64_t round = 0;
+  const std::uint64_t failures = for_each_allocation_failure([&] {
+    const std::int64_t before = a_now(1);
+    ++round;
+    try {
+      transaction tx = base.begin({.isolation = isolation::serializable});
+      tx.scan(items, {}, {}, [](const row&) {});
+      tx.scan(items.index("by_a"), {3}, {}, [](const row&) {});
+      static_cast<void>(tx.find(items, {7}));
+      if (!tx.update(items, {1}, {{"a", round + 100}})) throw std::logic_error("update");
+      // Without memory to look at its reads again, a transaction is one in conflict.
+      if (!tx.commit()) throw std::bad_alloc();
+    } catch (const std::bad_alloc&) {
+      EXPECT_EQ(a_now(1), before);
+      throw;
+    }
+    EXPECT_EQ(a_now(1), round + 100);
+  });
+  EXPECT_GT(failures, 3U);
+  EXPECT_TRUE(set_a(1, 7)) << "no lock is left";
+  base.collect();
+  EXPECT_EQ(base.stats().cleaning, 0U);
+}
+
+TEST_P(db_errors, savepoints_without_memory) {
+  ASSERT_TRUE(put(1, 5));
+  ASSERT_TRUE(put(2, 5));
+  const std::uint64_t failures = for_each_allocation_failure([&] {
+    const std::int64_t before = a_now(1);
+    try {
+      transaction tx = base.begin({.longest_wait = std::chrono::milliseconds(1)});
+      if (!tx.update(items, {1}, {{"a", before + 1}})) throw std::logic_error("update");
+      const savepoint here = tx.savepoint();
+      if (!tx.update(items, {1}, {{"a", 0}})) throw std::logic_error("update");
+      if (!tx.erase(items, {2})) throw std::logic_error("erase");
+      if (!tx.insert(items, {3, 0, 30, nullptr})) throw std::logic_error("insert");
+      if (!tx.rollback_to(here)) throw std::logic_error("rollback_to");
+      if (!tx.commit()) throw std::logic_error("commit");
+    } catch (const std::bad_alloc&) {
+      EXPECT_EQ(a_now(1), before);
+      throw;
+    }
+    EXPECT_EQ(a_now(1), before + 1);
+    EXPECT_EQ(a_now(2), 5);
+    EXPECT_EQ(a_now(3), -1);
+  });
+  EXPECT_GT(failures, 3U);
 }
 
 TEST_P(db_errors, deletions_without_memory) {

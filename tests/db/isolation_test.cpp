@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Many threads: histories that only snapshot isolation could have made, sums that stay, readers
+// Many threads: histories that only snapshot isolation, or only serializable transactions, could
+// have made; sums that stay, readers
 // that come and go.
 
 #include <gtest/gtest.h>
@@ -73,8 +74,8 @@ class histories : public testing::TestWithParam<version_storage> {
     log.writes.push_back({number(key), 0, number(made)});
     return bool(tx.insert(t, {key, made}));
   }
-  bool run(transaction_log& log, stress_thread& self, std::int64_t& made) {
-    transaction tx = base.begin();
+  bool run(transaction_log& log, stress_thread& self, std::int64_t& made, isolation level) {
+    transaction tx = base.begin({.isolation = level});
     if (self.random().chance(1, 8)) note_scan(log, tx);
     for (std::uint64_t n = 1 + self.random().below(4); n > 0; --n) {
       const auto key = static_cast<std::int64_t>(
@@ -91,6 +92,8 @@ class histories : public testing::TestWithParam<version_storage> {
     return self.random().chance(1, 16) ? false : bool(tx.commit());
   }
 
+  std::vector<transaction_log> record(isolation level, double share);
+
   database base;
   table& t;
   column<std::int64_t> k;
@@ -98,10 +101,10 @@ class histories : public testing::TestWithParam<version_storage> {
 };
 SPOLIA_OVER_STORAGES(histories);
 
-TEST_P(histories, are_of_snapshot_isolation) {
+std::vector<transaction_log> histories::record(isolation level, double share) {
   std::mutex lock;
   std::vector<transaction_log> logs;
-  run_stress({.threads = 4, .share = 0.6}, [&](stress_thread& self) {
+  run_stress({.threads = 4, .share = share}, [&](stress_thread& self) {
     std::vector<transaction_log> mine;
     std::int64_t made = std::int64_t{self.index() + 1} << 40;
     while (self.running() && mine.size() < most) {
@@ -111,7 +114,7 @@ TEST_P(histories, are_of_snapshot_isolation) {
         note_scan(log, now);
         self.jitter();
         note_scan(log, now);
-      } else if (!run(log, self, made)) {
+      } else if (!run(log, self, made, level)) {
         continue;
       }
       mine.push_back(std::move(log));
@@ -120,7 +123,17 @@ TEST_P(histories, are_of_snapshot_isolation) {
     logs.insert(logs.end(), mine.begin(), mine.end());
   });
   EXPECT_GT(logs.size(), 50U);
+  return logs;
+}
+
+TEST_P(histories, are_of_snapshot_isolation) {
+  const auto logs = record(isolation::snapshot, 0.6);
   EXPECT_EQ(snapshot_isolation_broken(logs), "") << logs.size() << " transactions";
+}
+
+TEST_P(histories, of_serializable_transactions_are_serial) {
+  const auto logs = record(isolation::serializable, 0.6);
+  EXPECT_EQ(serializability_broken(logs), "") << logs.size() << " transactions";
 }
 
 class banks : public over_storages {};
@@ -151,22 +164,26 @@ TEST_P(banks, keep_their_sum) {
       const auto from = static_cast<std::int64_t>(self.random().below(accounts));
       const auto to = static_cast<std::int64_t>(self.random().below(accounts));
       if (from == to) continue;
-      const status s = base.transact([&](transaction& tx) -> status {
-        auto one = tx.edit(items, {from});
-        if (!one && one.code() != outcome::not_found) return one.why();
-        const std::int64_t has = one ? one->get(a) : 0;
-        auto other = tx.edit(items, {to});
-        if (other) {
-          if (const status done = other->set(a, other->get(a) + has); !done) return done;
-        } else if (other.code() != outcome::not_found) {
-          return other.why();
-        } else if (const status done = tx.insert(items, {to, has, to * 10, nullptr}); !done) {
-          return done;
-        }
-        if (!one) return outcome::ok;
-        if (self.random().chance(1, 4)) return tx.erase(items, {from});
-        return one->set(a, 0);
-      });
+      const isolation level =
+          self.random().chance(1, 2) ? isolation::snapshot : isolation::serializable;
+      const status s = base.transact(
+          [&](transaction& tx) -> status {
+            auto one = tx.edit(items, {from});
+            if (!one && one.code() != outcome::not_found) return one.why();
+            const std::int64_t has = one ? one->get(a) : 0;
+            auto other = tx.edit(items, {to});
+            if (other) {
+              if (const status done = other->set(a, other->get(a) + has); !done) return done;
+            } else if (other.code() != outcome::not_found) {
+              return other.why();
+            } else if (const status done = tx.insert(items, {to, has, to * 10, nullptr}); !done) {
+              return done;
+            }
+            if (!one) return outcome::ok;
+            if (self.random().chance(1, 4)) return tx.erase(items, {from});
+            return one->set(a, 0);
+          },
+          {.begin = {.isolation = level}});
       EXPECT_TRUE(s) << s.message();
     }
   });

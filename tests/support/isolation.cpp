@@ -11,10 +11,12 @@ namespace {
 using version = std::pair<std::uint64_t, std::uint64_t>;  // key, number
 
 /// Each transaction is two nodes: 2i, to which a dependency or a dependency and an rw edge behind
-/// it lead, and 2i + 1, to which a dependency leads and from which an rw edge goes on.
+/// it lead, and 2i + 1, to which a dependency leads and from which an rw edge goes on. If rw edges
+/// count as dependencies, all are between the first ones.
 class graph {
  public:
-  explicit graph(std::size_t transactions) : next_(2 * transactions) {}
+  graph(std::size_t transactions, bool rw_depends)
+      : rw_depends_(rw_depends), next_(2 * transactions) {}
 
   void depends(std::size_t from, std::size_t to) {
     if (from == to) return;
@@ -22,6 +24,7 @@ class graph {
     next_[2 * from].push_back(2 * to + 1);
   }
   void replaces(std::size_t reader, std::size_t writer) {
+    if (rw_depends_) return depends(reader, writer);
     if (reader != writer) next_[2 * reader + 1].push_back(2 * writer);
   }
 
@@ -64,6 +67,7 @@ class graph {
     return found;
   }
 
+  const bool rw_depends_;
   std::vector<std::vector<std::size_t>> next_;
 };
 
@@ -71,9 +75,7 @@ std::string name(const version& v) {
   return "version " + std::to_string(v.second) + " of key " + std::to_string(v.first);
 }
 
-}  // namespace
-
-std::string snapshot_isolation_broken(const std::vector<transaction_log>& all) {
+std::string broken(const std::vector<transaction_log>& all, bool rw_depends) {
   std::map<version, std::size_t> maker;
   std::map<version, std::size_t> replacer;
   for (std::size_t i = 0; i < all.size(); ++i) {
@@ -83,7 +85,7 @@ std::string snapshot_isolation_broken(const std::vector<transaction_log>& all) {
       if (!fresh) return "lost update: two transactions replaced " + name(at->first);
     }
   }
-  graph g(all.size());
+  graph g(all.size(), rw_depends);
   std::map<unsigned, std::size_t> before;
   for (std::size_t i = 0; i < all.size(); ++i) {
     const auto last = before.find(all[i].thread);
@@ -114,6 +116,16 @@ std::string snapshot_isolation_broken(const std::vector<transaction_log>& all) {
   std::string text = "a cycle of dependencies:";
   for (const std::size_t t : cycle) text += " " + std::to_string(t);
   return text;
+}
+
+}  // namespace
+
+std::string snapshot_isolation_broken(const std::vector<transaction_log>& all) {
+  return broken(all, false);
+}
+
+std::string serializability_broken(const std::vector<transaction_log>& all) {
+  return broken(all, true);
 }
 
 }  // namespace spolia::test

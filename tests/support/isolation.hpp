@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Whether what transactions saw could have come from snapshot isolation.
+/// Whether what transactions saw could have come from snapshot isolation, or from one transaction
+/// after the other.
 ///
 /// The test gives each version that it writes a number of its own, and notes which versions each
 /// committed transaction read and replaced. From that follow the dependencies of Adya (Weak
@@ -8,7 +9,8 @@
 /// replaced what one had read (rw), and who came after whom in one thread. A history is one of
 /// snapshot isolation, in which each thread also sees its own commits, if and only if there is no
 /// cycle in which no two rw edges follow each other (Cerone and Gotsman: Analysing Snapshot
-/// Isolation, PODC 2016).
+/// Isolation, PODC 2016). It is serializable, with each thread's transactions in their order, if
+/// and only if there is no cycle at all.
 ///
 ///     transaction_log t{.thread = 0};
 ///     t.reads.push_back({key, version});  t.writes.push_back({key, replaced, made});
@@ -39,5 +41,6 @@ struct transaction_log {
 
 /// What is wrong, in one sentence; empty if nothing.
 [[nodiscard]] std::string snapshot_isolation_broken(const std::vector<transaction_log>& all);
+[[nodiscard]] std::string serializability_broken(const std::vector<transaction_log>& all);
 
 }  // namespace spolia::test

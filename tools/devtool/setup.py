@@ -38,6 +38,7 @@ NEEDS = {
         "libtcmalloc-minimal4|libtcmalloc-minimal4t64",
         "libmimalloc2.0|libmimalloc2.1|libmimalloc3",
     ],
+    "tool": ["libcli11-dev", "nlohmann-json3-dev", "libfmt-dev", "libtomlplusplus-dev"],
     "clang": [CLANG],
     "cross": ["g++-aarch64-linux-gnu", "qemu-user"],
     "package": ["pkg-config|pkgconf"],

@@ -18,6 +18,14 @@
 //     `ready` or c in the record.
 //   c > T: whatever the reader finds says so, or is `not ready`, or is `ready` and gets its time
 //   now. c is settled once, by a compare-and-swap from a word that names this one commit.
+// Serializable transactions: what they have read must still be so at their commit timestamp c. So c
+//   is drawn first and the reads are looked at afterwards (publish_if); in between the commit is
+//   undecided. It is right at c: who has committed between the transaction's snapshot and c had his
+//   marks in place before he drew, and so before c was drawn; whoever looks then sees the mark, or
+//   the stamp that replaced it. All that is committed so is serial in the order of the commit
+//   timestamps, and a snapshot is a place in that order: read-only transactions need no check.
+//   A reader at T >= c that meets an undecided commit does not wait: it takes c away. The commit is
+//   then later than T, and its writer draws and looks anew; `most_draws` times, then it gives up.
 // Cost:        a commit: two stores, one increment of the shared clock, one compare-and-swap on a
 //              line of its own. A snapshot: the census's announcement. A reader of a plain stamp: a
 //              comparison.
@@ -136,50 +144,108 @@ class commit_board {
     // release → the acquires in resolve(): who sees this serial sees the final stamps of the commit
     // before it; who sees the mark, which is stored later, sees this state or a later one.
     r.serial_.store_release(serial);
-    r.state_.store_release(serial << 2U | installing);
+    r.state_.store_release(serial << code_bits | installing);
     return mark_flag | std::uint64_t{r.number()} << serial_bits | serial;
   }
 
   /// All marks are in place: makes them visible, and returns the commit timestamp.
   std::uint64_t publish(record& r) noexcept {
-    std::uint64_t mine = r.serial_.load_relaxed() << 2U | ready;
+    std::uint64_t mine = r.serial_.load_relaxed() << code_bits | ready;
     const std::uint64_t early = SPOLIA_FAULT("commit.time_before_ready") ? clock.tick() : 0;
     // release → the acquire in resolve(): who sees `ready` sees all marks, and what lies behind.
     r.state_.store_release(mine);
     const std::uint64_t drawn = early != 0 ? early : clock.tick();
     // release → the acquire in resolve(), as above, since this replaces `ready`.
-    if (r.state_.cas_strong_acq_rel(mine, drawn << 2U)) return drawn;
-    return mine >> 2U;  // a reader was faster
+    if (r.state_.cas_strong_acq_rel(mine, drawn << code_bits | settled)) return drawn;
+    return mine >> code_bits;  // a reader was faster
   }
 
-  /// The commit timestamp behind a mark that was read (acquire) from a row's stamp; or not_yet, or
-  /// look_again. Settles it if the commit is ready.
-  std::uint64_t resolve(std::uint64_t mark) noexcept {
+  /// The same, if `valid()` says so after the time was drawn; otherwise, or if readers took the
+  /// time away too often, returns 0: nothing is to be seen, and the caller takes back what he has
+  /// put into the rows and then calls publish(). What valid() throws comes out, with the same to
+  /// do. The last step is made by settle(drawn, step), which returns what step() does, or false
+  /// without it if it wants a later time.
+  template <class Valid, class Settle>
+  std::uint64_t publish_if(record& r, Valid&& valid, Settle&& settle) {
+    const std::uint64_t asks = r.serial_.load_relaxed() << code_bits | asked;
+    for (unsigned n = 0; n < most_draws; ++n) {
+      const bool early = SPOLIA_FAULT("commit.valid_before_draw");
+      if (early && !valid()) return 0;
+      // release → the acquire in resolve(): who sees `asked` sees all marks.
+      r.state_.store_release(asks);
+      const std::uint64_t drawn = clock.tick();
+      std::uint64_t mine = asks;
+      // Both release → the acquire in resolve(), and acquire ← the release there of who took the
+      // time away: the next one is drawn after that reader's snapshot.
+      if (!r.state_.cas_strong_acq_rel(mine, drawn << code_bits | undecided)) continue;
+      if (!early && !valid()) return 0;
+      const auto step = [&] {
+        mine = drawn << code_bits | undecided;
+        // As above.
+        return r.state_.cas_strong_acq_rel(mine, drawn << code_bits | settled);
+      };
+      if (settle(drawn, step)) return drawn;
+    }
+    return 0;
+  }
+  template <class Valid>
+  std::uint64_t publish_if(record& r, Valid&& valid) {
+    return publish_if(r, std::forward<Valid>(valid),
+                      [](std::uint64_t, auto& step) { return step(); });
+  }
+
+  /// When the version with this mark, which was read (acquire) from a row's stamp, was committed;
+  /// or not_yet: after `time`, or never; or look_again. Settles it if the commit is ready.
+  std::uint64_t resolve(std::uint64_t mark, std::uint64_t time) noexcept {
     record& r = *records_.find(static_cast<std::uint32_t>((mark & ~mark_flag) >> serial_bits));
     const std::uint64_t serial = mark & serial_mask;
-    // acquire, each ← the releases in begin() and publish(). The state first: if it is that of a
-    // later commit, the serial read afterwards is, too.
+    // acquire, each ← the releases in begin(), publish() and publish_if(). The state first: if it
+    // is that of a later commit, the serial read afterwards is, too.
     std::uint64_t state = r.state_.load_acquire();
     for (;;) {
       if (r.serial_.load_acquire() != serial) return look_again;
-      if ((state & 3U) == settled) return state >> 2U;
-      if ((state & 3U) == installing || SPOLIA_FAULT("commit.no_help")) return not_yet;
-      const std::uint64_t drawn = clock.tick();
-      // release → the acquire above, for what this reader has seen of the writer.
-      if (r.state_.cas_strong_acq_rel(state, drawn << 2U)) return drawn;
+      switch (state & code_mask) {
+        case settled:
+          return state >> code_bits;
+        case installing:
+          return not_yet;
+        case ready: {
+          if (SPOLIA_FAULT("commit.no_help")) return not_yet;
+          const std::uint64_t drawn = clock.tick();
+          // release → the acquire above, for what this reader has seen of the writer.
+          if (r.state_.cas_strong_acq_rel(state, drawn << code_bits | settled)) return drawn;
+          break;
+        }
+        default:
+          if (stands_back(r, state, serial, time)) return not_yet;
+      }
     }
   }
 
-  /// When the version with this stamp was committed: resolve() for marks.
-  std::uint64_t time_of(std::uint64_t stamp) noexcept {
-    return is_mark(stamp) ? resolve(stamp) : stamp;
+  /// When the version with this stamp was committed, as seen at `time`: resolve() for marks.
+  std::uint64_t time_of(std::uint64_t stamp, std::uint64_t time) noexcept {
+    return is_mark(stamp) ? resolve(stamp, time) : stamp;
   }
 
  private:
-  // A state: a serial or a timestamp, and what it is in the two lowest bits.
-  static constexpr std::uint64_t settled = 0;
-  static constexpr std::uint64_t installing = 1;
-  static constexpr std::uint64_t ready = 2;
+  /// Whether an undecided commit will be after `time`; sees to it. False: look at `state` again.
+  static bool stands_back(record& r, std::uint64_t& state, std::uint64_t serial,
+                          std::uint64_t time) noexcept {
+    if ((state & code_mask) == undecided && state >> code_bits > time) return true;
+    if (SPOLIA_FAULT("commit.no_push")) return true;
+    // release → the acquires in publish_if(): what is drawn next is after our reading of the clock.
+    return r.state_.cas_strong_acq_rel(state, serial << code_bits | installing);
+  }
+
+  // A state: a serial or a timestamp, and what it is in the lowest bits.
+  static constexpr unsigned code_bits = 3;
+  static constexpr std::uint64_t code_mask = 7;
+  static constexpr std::uint64_t settled = 0;     // a timestamp
+  static constexpr std::uint64_t installing = 1;  // a serial: not before the present time
+  static constexpr std::uint64_t ready = 2;       // a serial: who needs the time may draw it
+  static constexpr std::uint64_t asked = 3;       // a serial: its time is being drawn
+  static constexpr std::uint64_t undecided = 4;   // a timestamp, if at all
+  static constexpr unsigned most_draws = 16;
   // At a million commits a second, one record's serials last for a hundred days, and wrap: a reader
   // would have to sleep that long between two looks at one row.
   static constexpr unsigned serial_bits = 43;

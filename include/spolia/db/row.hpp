@@ -61,7 +61,7 @@ inline std::uint64_t read_row(commit_board& board, const delta& old, row_place r
   for (;;) {
     // acquire ← the releases in install() and restamp(): the chain, the words, the record.
     const std::uint64_t stamp = row.head->stamp.load_acquire();
-    const std::uint64_t when = board.time_of(stamp);
+    const std::uint64_t when = board.time_of(stamp, time);
     if (when == look_again) continue;
     if (when > time) break;
     // acquire, all ← the releases in install(): see "Why a copy is whole".
@@ -110,6 +110,16 @@ inline void install(row_place row, std::uint64_t mark, std::uint64_t older, std:
       row.word(i).store_release(image[i]);
     }
   }
+}
+
+/// The transaction may not happen after all: the row becomes again what `before` has kept (null:
+/// nothing), of which `words` go through `image`. To be published and restamped like a change: what
+/// was there has a new stamp then. With the old one, a copy of what is taken back here could pass
+/// for whole.
+inline void take_back(row_place row, std::uint64_t mark, const version* before,
+                      std::uint64_t handle, std::uint64_t* image, std::uint32_t words) noexcept {
+  for (std::uint32_t i = 0; i < words; ++i) image[i] = before->words()[i].read();
+  install(row, mark, handle, before == nullptr ? 0 : before->shape.read(), image, words);
 }
 
 /// The commit is published: its timestamp takes the mark's place.

@@ -25,6 +25,7 @@
 #include <spolia/base/export.hpp>
 #include <spolia/db/index.hpp>
 #include <spolia/db/row.hpp>
+#include <spolia/db/row_lock.hpp>
 #include <spolia/db/schema.hpp>
 #include <spolia/reclaim/domain.hpp>
 #include <spolia/version/detail/short_lock.hpp>
@@ -46,17 +47,13 @@ class secondary {
   friend class reader;
   friend class transaction;
   friend class upkeep;
+  friend class loader;
   std::string name_;
   const table* of_ = nullptr;
   std::vector<std::uint32_t> columns_;
   bool unique_ = false;
   std::unique_ptr<secondary_index> entries_;
 };
-
-/// What is in a row's lock: nobody, a transaction, the cleaner, or nobody in a slot without a row.
-inline constexpr std::uint64_t unlocked = 0;
-inline constexpr std::uint64_t free_slot = ~std::uint64_t{0};
-inline constexpr std::uint64_t being_cleaned = free_slot - 1;
 
 class SPOLIA_EXPORT table {
  public:
@@ -79,11 +76,17 @@ class SPOLIA_EXPORT table {
     return next_.load_acquire();
   }
   [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_.load_relaxed(); }
+  /// What it was made with.
+  [[nodiscard]] table_spec spec() const;
 
  private:
   friend class reader;
   friend class transaction;
   friend class upkeep;
+  friend class loader;
+  friend class storage;
+  friend class commit_record;
+  friend class database;
 
 #if defined(SPOLIA_MODEL)
   static constexpr std::uint64_t first_segment = 1;
@@ -125,6 +128,7 @@ class SPOLIA_EXPORT table {
   const schema schema_;
   const std::size_t block_bytes_;
   const std::uint64_t id_;     // no other table of the process has it
+  std::uint32_t number_ = 0;   // in the catalogue of its database
   std::uint64_t indexed_ = 0;  // columns that some secondary index has
   std::uint64_t keyed_ = 0;    // columns of the primary key
   std::array<atomic<std::byte*>, most_segments> segments_{};

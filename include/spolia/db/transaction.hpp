@@ -1,13 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // transaction.hpp: snapshots of a database, and transactions that change it.
 //
-// Isolation:   snapshot isolation. A transaction sees what was committed when it began, and its own
+// Isolation:   snapshot isolation, unless a transaction asks for more. It sees what was committed
+// when it began, and its own
 //              changes. Of two that change the same row at the same time, the first to lock it
 //              wins; one that would change a row which was committed after its snapshot gives up.
 //              Write skew is possible, as snapshot isolation allows: lock() the rows that were only
 //              read. A reader never gives up, never waits, and makes nobody wait.
+// Serializable: a transaction that is begun so gives up at commit if anything that it has read, or
+//              looked for in vain, or found by a scan, was changed since its snapshot. Those that
+//              are begun so happened as if one after the other, in the order of their commits, and
+//              what any snapshot sees is a moment between two of them: so one that changes nothing
+//              is a snapshot, and never gives up. Others, which ask for snapshot isolation, are
+//              seen whole, but may decide on what a serializable one has changed meanwhile.
 // Locks:       taken by the first change of a row, held until the end; who meets one gives up at
-//              once (no-wait), so there are no deadlocks.
+//              once (no-wait), or, if it was begun so, waits for those that are younger
+//              (row_lock.hpp): there are no deadlocks. One that had to wait for the first thing it
+//              asked for gets its snapshot after the wait, so that this was not for nothing.
 // Changes:     are kept apart until commit, and then put in place: see row.hpp and commit.hpp. A
 //              snapshot begun after commit() has returned sees them.
 // Guards:      each lookup takes one for as long as it runs in an index. None is held while the
@@ -20,7 +29,9 @@
 #pragma once
 
 #include <bit>
+#include <chrono>
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
@@ -42,9 +53,29 @@ namespace db {
 
 class engine;
 class transaction;
+class commit_record;
 struct session;
 struct pending_write;
 struct note;
+struct range_read;
+
+enum class isolation : std::uint8_t { snapshot, serializable };
+
+struct transaction_options {
+  const char* label = nullptr;  ///< shows in readers(); a string literal
+  db::isolation isolation = db::isolation::snapshot;
+  /// How long to wait for one lock, if it is a younger transaction's. 0: never.
+  std::chrono::microseconds longest_wait{0};
+  /// transaction::age() of an earlier try; 0: the youngest of all.
+  std::uint64_t age = 0;
+};
+
+/// A moment of a transaction.
+class savepoint {
+  friend class transaction;
+  std::size_t number_ = 0;
+  std::uint32_t level_ = 0;
+};
 
 /// One version of a row.
 class row {
@@ -65,11 +96,17 @@ class row {
   [[nodiscard]] bool null(column<T> c) const noexcept {
     return (shape_ >> c.number & 1U) != 0;
   }
+  /// For programs that learn the columns while they run: schema::columns(). Text lives as the row.
+  [[nodiscard]] value get(const column_layout& c) const noexcept {
+    if ((shape_ >> c.number & 1U) != 0) return {};
+    return c.decode(words_ + c.first);
+  }
 
  private:
   friend class reader;
   friend class transaction;
   friend class editor;
+  friend class storage;
   row(const std::uint64_t* words, std::uint64_t shape) noexcept : words_(words), shape_(shape) {}
   const std::uint64_t* words_ = nullptr;
   std::uint64_t shape_ = 0;
@@ -114,6 +151,7 @@ class SPOLIA_EXPORT reader {
  protected:
   friend class engine;
   friend class database;
+  friend class storage;
   reader(engine& of, const char* label);
 
   template <class F>
@@ -135,9 +173,14 @@ class SPOLIA_EXPORT reader {
   [[nodiscard]] pending_write* own(row_place r) const noexcept;
   std::uint64_t* room_for(const table& t) const;
   void end() noexcept;
+  void note_row(const table& t, std::uint64_t slot) const;
+  void note_key(const table& t, const key_words& key) const;
+  std::size_t note_range(const range_read& r) const;
+  void cut_range(std::size_t number, const std::uint64_t* key, std::uint32_t words) const noexcept;
 
   engine& engine_;
   session* session_;
+  bool notes_reads_ = false;  // serializable
   census::ticket ticket_;
 };
 
@@ -158,6 +201,8 @@ class SPOLIA_EXPORT editor {
   status set(column<T> c, const value& v) {
     return set_column(c.number, v);
   }
+  [[nodiscard]] value get(const column_layout& c) const noexcept { return now().get(c); }
+  status set(const column_layout& c, const value& v) { return set_column(c.number, v); }
 
  private:
   friend class transaction;
@@ -202,16 +247,26 @@ class SPOLIA_EXPORT transaction : public reader {
   }
   result<row> lock(table& t, values key);
 
+  /// A moment that rollback_to() leads back to, any number of times. std::bad_alloc out of it has
+  /// changed nothing.
+  db::savepoint savepoint();
+  /// Takes back all changes since. Locks stay, and so does what a serializable transaction has
+  /// read. Savepoints made since are gone: throws std::invalid_argument for one that is.
+  status rollback_to(const db::savepoint& to);
+
   /// Makes the changes permanent and visible, together. If it fails, there were none.
   status commit();
   void rollback() noexcept;
   /// ok while it can go on; conflict after a conflict; ended after its end.
   [[nodiscard]] status state() const noexcept { return state_; }
+  /// Its rank among those that wait for locks: the smaller, the older. For the next try, if this
+  /// one ends in a conflict.
+  [[nodiscard]] std::uint64_t age() const noexcept { return options_.age; }
 
  private:
   friend class database;
   friend class editor;
-  transaction(engine& of, const char* label) : reader(of, label) {}
+  transaction(engine& of, const transaction_options& o);
 
   status fail(outcome why) noexcept;
   template <class F>
@@ -222,15 +277,26 @@ class SPOLIA_EXPORT transaction : public reader {
   std::uint64_t claim_slot(table& t, const key_words& key, std::uint64_t* image,
                            std::uint64_t shape);
   result<std::uint32_t> lock_row(table& t, std::uint64_t slot);
+  bool wait_for_lock(row_place place, std::uint32_t number);
+  bool begins_late(row_place place);
   result<std::uint32_t> lock_key(table& t, values key);
   status index_row(std::uint32_t number, std::uint64_t changed);
   [[nodiscard]] status unique_in(const pending_write& w, const secondary& i, const key_words& key);
+  pending_write& touch(std::uint32_t number);
+  static void forget_changes(pending_write& w) noexcept;
   status assign(std::uint32_t number, const column_layout& c, const value& v);
   [[nodiscard]] bool has_key(const note& n, bool committed) noexcept;
   void prepare();
+  [[nodiscard]] bool changes() const noexcept;
+  [[nodiscard]] bool unchanged(const row_head& row) const noexcept;
+  [[nodiscard]] bool reads_hold() const;
+  bool settle(commit_record& record, std::uint64_t& commit) noexcept;
+  status withdraw(std::uint64_t mark) noexcept;
   void finish(std::uint64_t commit) noexcept;
+  [[nodiscard]] bool is_done(const note& n, bool committed) noexcept;
   void undo(pending_write& w) noexcept;
 
+  transaction_options options_;
   status state_{};
 };
 

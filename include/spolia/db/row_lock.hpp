@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// row_lock.hpp: how a transaction comes by a row's lock: at once or not at all; or, if it likes, by
+// waiting for younger transactions (wait-die).
+//
+// Source:      Rosenkrantz, Stearns, Lewis: System Level Concurrency Control for Distributed
+//              Database Systems, TODS 1978.
+// Idea:        each transaction that may wait has an age, a number that no other has; the smaller,
+//              the older. Who meets a lock of a younger one waits; who meets one of an older one
+//              gives up. A transaction that never waits is waited for by everybody.
+// Why there is no deadlock: whoever waits, waits for a younger one, or for one that does not wait.
+//   There is no circle of such. A wrong age, that of the transaction after, can be seen when a lock
+//   has just changed hands; it is looked at again in each round.
+// Fairness:    locks are not handed on: of those that wait, any may be next, also one that comes
+//              later. But a transaction keeps its age over its tries (transact), and once it is the
+//              oldest it never gives up for a lock's sake; it may still find that the row was
+//              committed after its snapshot.
+// Progress:    waiting takes as long as the holder does, and is bounded by the waiter's patience.
+#pragma once
+
+#include <cstdint>
+
+#include <spolia/base/atomic.hpp>
+#include <spolia/base/config.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace db {
+
+/// What is in a row's lock: nobody, a transaction, the cleaner, or nobody in a slot without a row.
+inline constexpr std::uint64_t unlocked = 0;
+inline constexpr std::uint64_t free_slot = ~std::uint64_t{0};
+inline constexpr std::uint64_t being_cleaned = free_slot - 1;
+
+/// A transaction's word: the number of its record, and of the write among its writes.
+constexpr std::uint64_t lock_word_of(std::uint32_t record, std::size_t write) noexcept {
+  return (std::uint64_t{record} + 1) << 32U | write;
+}
+constexpr std::uint32_t holder_of(std::uint64_t lock) noexcept {
+  return static_cast<std::uint32_t>(lock >> 32U) - 1;
+}
+
+/// The age of those who do not wait.
+inline constexpr std::uint64_t never_waits = 0;
+
+/// Puts `mine` into the lock. False: give up. `age_of(record)` is the age of the transaction with
+/// that record; `pause()` waits a little, or returns false if it was long enough.
+template <class AgeOf, class Pause>
+bool take_lock(atomic<std::uint64_t>& lock, std::uint64_t mine, std::uint64_t age, AgeOf&& age_of,
+               Pause&& pause) {
+  for (;;) {
+    std::uint64_t was = unlocked;
+    // acquire ← the release of whoever held it before: the row as he left it; and of its holder:
+    // his age. release → that: who meets our word sees our age.
+    if (lock.cas_strong_acq_rel(was, mine)) return true;
+    if (age == never_waits || was == free_slot) return false;
+    if (was != being_cleaned && !SPOLIA_FAULT("row_lock.waits_for_all")) {
+      const std::uint64_t holder = age_of(holder_of(was));
+      if (holder != never_waits && holder < age) return false;
+    }
+    if (!pause()) return false;
+  }
+}
+
+}  // namespace db
+}  // namespace spolia::inline SPOLIA_FLAVOUR

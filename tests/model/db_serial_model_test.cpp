@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// Commits of serializable transactions, and locks that are waited for, under the model checker.
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdint>
+#include <memory>
+
+#include <spolia/base/backoff.hpp>
+#include <spolia/db/delta_steam.hpp>
+#include <spolia/db/row_lock.hpp>
+
+#include "model/db_world.hpp"
+#include "model/domain_scenarios.hpp"
+
+namespace {
+
+using namespace spolia;
+using namespace spolia::db;
+using namespace spolia::test;
+
+using steam = world<delta_steam>;
+
+std::shared_ptr<steam> two_rows() {
+  return std::make_shared<steam>(delta_steam::options{.look_every = 1});
+}
+
+/// Each reads both rows, and changes one if both are 0.
+void write_skew(model::scenario& run) {
+  auto w = two_rows();
+  for (unsigned mine : {0U, 1U}) {
+    run.thread([w, mine] {
+      const auto ticket = w->board.living.announce(w->board.clock);
+      const std::uint64_t time = ticket.timestamp();
+      if (w->read(0, time) + w->read(1, time) != 0) return;
+      w->commit_if(1, mine, mine + 1, [&] { return w->unchanged(1 - mine, time); });
+    });
+  }
+  run.finally([w] {
+    const std::uint64_t now = w->board.clock.now();
+    model::check(w->read(0, now) + w->read(1, now) < 2, "both have changed what the other read");
+  });
+}
+
+/// One changes row 1; another, which found row 1 as it was, changes row 0; a snapshot that sees the
+/// first and not the second has seen what no order explains.
+void read_only_anomaly(model::scenario& run) {
+  auto w = two_rows();
+  auto seen = std::make_shared<std::array<std::uint64_t, 2>>();
+  auto late = std::make_shared<bool>(false);
+  run.thread([w] { w->commit_if(20, 1, 2, [] { return true; }); });
+  run.thread([w, late] {
+    const auto ticket = w->board.living.announce(w->board.clock);
+    const std::uint64_t time = ticket.timestamp();
+    if (w->read(1, time) != 0) return;
+    *late = w->commit_if(11, 0, 1, [&] { return w->unchanged(1, time); });
+  });
+  run.thread([w, seen] {
+    const auto ticket = w->board.living.announce(w->board.clock);
+    for (unsigned i : {0U, 1U}) (*seen)[i] = w->read(i, ticket.timestamp());
+  });
+  run.finally([seen, late] {
+    const bool between = (*seen)[0] == 0 && (*seen)[1] == 20;
+    model::check(!*late || !between, "a snapshot in an order that was not");
+  });
+}
+
+/// An undecided commit of two rows, and a snapshot of both.
+void an_undecided_commit_against_a_snapshot(model::scenario& run) {
+  auto w = two_rows();
+  run.thread([w] { w->look(true); });
+  run.thread([w] { w->commit_if(7, 0, 2, [] { return true; }); });
+}
+
+/// A commit that is taken back: nobody ever sees it.
+void a_withdrawal_against_a_snapshot(model::scenario& run) {
+  auto w = two_rows();
+  run.thread([w] {
+    const auto ticket = w->board.living.announce(w->board.clock);
+    model::check(w->read(0, ticket.timestamp()) == 0, "what was taken back was seen");
+  });
+  run.thread([w] { w->commit_if(7, 0, 1, [] { return false; }); });
+  run.finally([w] {
+    model::check(w->read(0, w->board.clock.now()) == 0, "what was taken back is still there");
+    w->old.collect();
+    const delta_stats s = w->old.stats();
+    model::check(s.versions_made == s.versions_dropped, "nobody needs a version");
+  });
+}
+
+/// Two transactions that may wait lock two rows in opposite orders.
+void locks_in_opposite_orders(model::scenario& run) {
+  struct parts {
+    std::array<atomic<std::uint64_t>, 2> locks{};
+    std::array<atomic<std::uint64_t>, 2> ages{};
+    atomic<int> both{0};
+  };
+  auto w = std::make_shared<parts>();
+  for (std::uint32_t me : {0U, 1U}) {
+    run.thread([w, me] {
+      w->ages[me].store_release(me + 1);
+      const auto age_of = [&](std::uint32_t record) { return w->ages[record].load_acquire(); };
+      const auto pause = [] {
+        spin_wait();
+        return true;
+      };
+      const auto take = [&](unsigned i) {
+        return take_lock(w->locks[i], lock_word_of(me, 0), me + 1, age_of, pause);
+      };
+      if (!take(me)) return;
+      if (take(1 - me)) {
+        w->both.fetch_add_relaxed(1);
+        w->locks[1 - me].store_release(unlocked);
+      }
+      w->locks[me].store_release(unlocked);
+    });
+  }
+  run.finally([w] { model::check(w->both.load_relaxed() >= 1, "the older one gets both"); });
+}
+
+TEST(db_serial_model, who_waits_is_not_waited_for) {
+  expect_clean(locks_in_opposite_orders, at_most(3));
+  expect_found(locks_in_opposite_orders, "row_lock.waits_for_all", at_most(2), "");
+}
+TEST(db_serial_model, commits_are_serial) {
+  expect_clean(write_skew, at_most(1));
+  expect_clean(write_skew, at_most_in_order(2));
+  expect_clean(read_only_anomaly, at_most_in_order(2));
+}
+TEST(db_serial_model, undecided_commits_hold_up_nobody) {
+  expect_clean(an_undecided_commit_against_a_snapshot, at_most(1));
+  expect_clean(an_undecided_commit_against_a_snapshot, at_most_in_order(3));
+  expect_clean(a_withdrawal_against_a_snapshot, at_most(2));
+}
+TEST(db_serial_model, faults_are_found) {
+  expect_found(write_skew, "world.reads_not_looked_at", at_most(1), "both have changed");
+  expect_found(read_only_anomaly, "commit.valid_before_draw", at_most_in_order(3),
+               "an order that was not");
+  expect_found(an_undecided_commit_against_a_snapshot, "commit.no_push", at_most(2),
+               "half of a commit was seen");
+  expect_found(a_withdrawal_against_a_snapshot, "world.old_stamp_comes_back", at_most(2),
+               "what was taken back was seen");
+}
+
+}  // namespace

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// Two rows, a commit board and a version storage: what scenarios about db/ play with.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+#include <spolia/db/commit.hpp>
+#include <spolia/db/row.hpp>
+#include <spolia/model/engine.hpp>
+
+namespace spolia::test {
+
+using namespace spolia::db;
+
+/// Two rows of one word, both 0 and committed at time 1.
+template <class Storage>
+struct world {
+  template <class... Options>
+  explicit world(Options... o) : old(board, o...) {
+    for (row_head& h : heads) {
+      h.stamp.store_relaxed(1);
+      h.shape.store_relaxed(row_exists);
+    }
+  }
+
+  row_place at(unsigned i) { return {&heads[i], &words[i], i}; }
+
+  /// Commits `value` to the first `rows` rows; their locks are taken for granted.
+  std::uint64_t commit(std::uint64_t value, unsigned rows) {
+    commit_board::record& mine = board.take();
+    std::array<ask, 2> asks{};
+    for (unsigned i = 0; i < rows; ++i) {
+      asks[i] = {.words = 1,
+                 .row = i,
+                 .since = heads[i].stamp.load_relaxed(),
+                 .older = heads[i].older.load_relaxed()};
+    }
+    model::check(old.reserve(mine.number(), std::span(asks).first(rows)), "there is room");
+    const std::uint64_t mark = commit_board::begin(mine);
+    for (unsigned i = 0; i < rows; ++i) {
+      keep_image(*asks[i].place, asks[i], at(i));
+      install(at(i), mark, asks[i].handle, row_exists, &value, 1);
+    }
+    const std::uint64_t time = board.publish(mine);
+    for (unsigned i = 0; i < rows; ++i) restamp(at(i), time);
+    old.published(mine.number(), time);
+    commit_board::give_back(mine);
+    return time;
+  }
+
+  /// Commits `value` to the rows from..end if `valid()`, as a serializable transaction does.
+  template <class Valid>
+  bool commit_if(std::uint64_t value, unsigned from, unsigned end, Valid&& valid) {
+    commit_board::record& mine = board.take();
+    std::array<ask, 2> asks{};
+    for (unsigned i = from; i < end; ++i) {
+      asks[i] = {.words = 1,
+                 .row = i,
+                 .since = heads[i].stamp.load_relaxed(),
+                 .older = heads[i].older.load_relaxed()};
+    }
+    model::check(old.reserve(mine.number(), std::span(asks).subspan(from, end - from)),
+                 "there is room");
+    const std::uint64_t mark = commit_board::begin(mine);
+    for (unsigned i = from; i < end; ++i) {
+      keep_image(*asks[i].place, asks[i], at(i));
+      install(at(i), mark, asks[i].handle, row_exists, &value, 1);
+    }
+    std::uint64_t time = board.publish_if(mine, valid);
+    const bool done = time != 0;
+    if (!done) {
+      std::uint64_t image = 0;
+      for (unsigned i = from; i < end; ++i) {
+        take_back(at(i), mark, asks[i].place, asks[i].handle, &image, 1);
+      }
+      time = board.publish(mine);
+    }
+    for (unsigned i = from; i < end; ++i) {
+      const bool same = !done && SPOLIA_FAULT("world.old_stamp_comes_back");
+      restamp(at(i), same ? asks[i].since : time);
+    }
+    old.published(mine.number(), time);
+    commit_board::give_back(mine);
+    return done;
+  }
+
+  /// Whether a row was not changed since `time`, and is not about to be.
+  bool unchanged(unsigned i, std::uint64_t time) {
+    if (SPOLIA_FAULT("world.reads_not_looked_at")) return true;
+    for (;;) {
+      const std::uint64_t when = board.time_of(heads[i].stamp.load_acquire(), time);
+      if (when != look_again) return when <= time;
+    }
+  }
+
+  std::uint64_t read(unsigned i, std::uint64_t time) {
+    std::uint64_t value = 99;
+    model::check(read_row(board, old, at(i), time, 0, 1, &value) != 0, "there is a row");
+    return value;
+  }
+
+  /// What a snapshot sees does not change, and comes from one commit.
+  void look(bool both) {
+    const auto ticket = board.living.announce(board.clock);
+    const std::uint64_t first = read(0, ticket.timestamp());
+    if (both) model::check(read(1, ticket.timestamp()) == first, "half of a commit was seen");
+    model::check(read(0, ticket.timestamp()) == first, "a snapshot has changed");
+  }
+
+  commit_board board;
+  Storage old;
+  std::array<row_head, 2> heads;
+  std::array<atomic<std::uint64_t>, 2> words;
+};
+
+}  // namespace spolia::test
