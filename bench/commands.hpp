@@ -26,6 +26,7 @@ void add_list(CLI::App&);
 void add_rlu(CLI::App&);
 void add_sets(CLI::App&);
 void add_snapshots(CLI::App&);
+void add_tpcc(CLI::App&);
 void add_ycsb(CLI::App&);
 
 }  // namespace bench

@@ -15,6 +15,8 @@
 #include "guards.hpp"
 #include "record.hpp"
 #include "registry.hpp"
+#include "store.hpp"
+#include "ycsb.hpp"
 
 namespace bench {
 namespace {
@@ -53,6 +55,8 @@ void list(const std::string& json, bool markdown) {
     fmt::print("{}\n", structure);
     for (const auto& [scheme, releases] : schemes) fmt::print("  {:<22}{}\n", scheme, releases);
   }
+  fmt::print("\nversion storages of the store: {}\nengines for ycsb: {}\n",
+             fmt::join(version_storage_names(), ", "), fmt::join(ycsb_engine_names(), ", "));
   list_rivals();
 }
 

@@ -1,13 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // commands_store.cpp: the sub-commands that run transactions.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
 
 #include "commands.hpp"
 #include "record.hpp"
+#include "store.hpp"
+#include "tpcc.hpp"
 #include "ycsb.hpp"
 
 namespace bench {
 namespace {
+
+void add_versions(CLI::App& app, std::vector<std::string>& to) {
+  app.add_option("--versions", to,
+                 fmt::format("version storages, with commas, measured in turn; default: {}",
+                             fmt::join(version_storage_names(), ",")))
+      ->delimiter(',');
+}
 
 void ycsb(const ycsb_options& o) {
   check(o);
@@ -16,37 +27,84 @@ void ycsb(const ycsb_options& o) {
 }
 
 void describe(CLI::App& app, ycsb_options& o) {
-  app.add_option("--versions", o.versions,
-                 "version storages, with commas, measured in turn: none, one-shot, "
-                 "one-shot-consolidated, steam")
+  app.add_option("--engine", o.engines,
+                 fmt::format("with commas: {}", fmt::join(ycsb_engine_names(), ",")))
       ->delimiter(',')
       ->capture_default_str();
+  add_versions(app, o.versions);
+  app.add_option("--workload", o.workload,
+                 "paper: of the one-shot paper; a to f: YCSB's. What is not given below is the "
+                 "workload's own")
+      ->capture_default_str();
   app.add_option("--threads", o.threads, "threads that work")->capture_default_str();
-  app.add_option("--writes", o.writes, "per cent of operations that change a row")
-      ->capture_default_str();
-  app.add_option("--theta", o.theta, "of Zipf's distribution of keys; 0: uniform")
-      ->capture_default_str();
-  app.add_option("--columns", o.columns, "of 8 bytes, all of them read or written")
-      ->capture_default_str();
-  app.add_option("--operations", o.operations, "of a transaction")->capture_default_str();
-  app.add_option("--records", o.records, "for each thread")->capture_default_str();
-  app.add_flag("--shared", o.shared, "threads draw from all records, not each from its own");
+  app.add_option("--writes", o.writes, "per cent of operations that update a row");
+  app.add_option("--theta", o.theta, "of Zipf's distribution of keys; 0: uniform");
+  app.add_option("--columns", o.columns, "of a row, all of them read");
+  app.add_option("--width", o.width, "bytes of a column; 8: a number, else text");
+  app.add_option("--operations", o.operations, "of a transaction");
+  app.add_option("--records", o.records, "for each thread");
+  app.add_flag("--shared", o.shared, "threads draw from all records");
+  app.add_flag("--own", o.own, "each thread draws from its own records");
   app.add_option("--hold", o.hold, "snapshots held open for the whole run")->capture_default_str();
   app.add_option("--partition", o.partition, "one-shot: transactions of a partition")
       ->capture_default_str();
   app.add_option("--seconds", o.seconds, "length of a trial, after the filling")
       ->capture_default_str();
-  app.add_option("--trials", o.trials, "trials of each storage")->capture_default_str();
+  app.add_option("--transactions", o.transactions, "of each thread, instead of a time");
+  app.add_option("--trials", o.trials, "trials of each storage and engine, which take turns")
+      ->capture_default_str();
   app.add_option("--seed", o.seed, "of keys")->capture_default_str();
+  app.add_option("--json", o.json, "append records here; -: standard output")
+      ->capture_default_str();
+}
+
+void tpcc(const tpcc_options& o) {
+  check(o);
+  line_file out(o.json);
+  run_tpcc(o, [&](const nlohmann::json& r) { out.write(r); });
+}
+
+void describe(CLI::App& app, tpcc_options& o) {
+  add_versions(app, o.versions);
+  app.add_option("--warehouses", o.warehouses, "0: as many as threads")->capture_default_str();
+  app.add_option("--threads", o.threads, "clients, each at home in a warehouse")
+      ->capture_default_str();
+  app.add_option("--mix", o.mix, "full, or neworder-payment")->capture_default_str();
+  app.add_option("--items", o.items, "and rows of stock a warehouse")->capture_default_str();
+  app.add_option("--customers", o.customers, "of a district, and orders to begin with")
+      ->capture_default_str();
+  app.add_option("--hold", o.hold, "snapshots held open for the whole run")->capture_default_str();
+  app.add_option("--scanners", o.scanners,
+                 "threads that add up columns of the stock, each time at one snapshot")
+      ->capture_default_str();
+  app.add_option("--partition", o.partition, "one-shot: transactions of a partition")
+      ->capture_default_str();
+  app.add_option("--partitions", o.partitions, "one-shot: at most")->capture_default_str();
+  app.add_option("--budget", o.budget, "bytes of old versions; 0: no limit")->capture_default_str();
+  app.add_option("--seconds", o.seconds, "length of a trial, after the loading")
+      ->capture_default_str();
+  app.add_option("--transactions", o.transactions, "of each thread, instead of a time");
+  app.add_option("--trials", o.trials, "trials of each storage")->capture_default_str();
+  app.add_option("--seed", o.seed, "of rows and inputs")->capture_default_str();
+  app.add_option("--spoil", o.spoil,
+                 "to try the check: break this condition of consistency after the run");
   app.add_option("--json", o.json, "append records here; -: standard output")
       ->capture_default_str();
 }
 
 }  // namespace
 
+void add_tpcc(CLI::App& app) {
+  add_command<tpcc_options>(
+      app, "tpcc", "TPC-C over the store, under each version storage, checked after every run",
+      describe, tpcc);
+}
+
 void add_ycsb(CLI::App& app) {
-  add_command<ycsb_options>(app, "ycsb", "transactions over the store, under each version storage",
-                            describe, ycsb);
+  add_command<ycsb_options>(
+      app, "ycsb",
+      "reads and writes in the store, under each version storage, and in other engines", describe,
+      ycsb);
 }
 
 }  // namespace bench

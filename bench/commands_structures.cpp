@@ -86,7 +86,8 @@ void describe(CLI::App& app, snapshot_options& o) {
                  "hash, tree; or std_map, under a lock, its snapshots copies; several with commas")
       ->delimiter(',')
       ->capture_default_str();
-  app.add_option("--collector", o.collectors, "epoch, steam, dl_rt, sl_rt; several with commas")
+  app.add_option("--collector", o.collectors,
+                 "epoch, steam, bbf+, dl_rt, sl_rt; several with commas")
       ->delimiter(',')
       ->capture_default_str();
   app.add_option("--threads", o.threads, "threads that work")->capture_default_str();

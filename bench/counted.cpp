@@ -74,6 +74,29 @@ struct private_pointer : ours {
   }
 };
 
+struct thin_pointer {
+  template <class T>
+  using location = spolia::atomic_thin_ptr<T>;
+  template <class T>
+  using local = spolia::private_thin_ptr<T>;
+  template <class T, class... Args>
+  static void fill(location<T>& to, Args... args) {
+    to = spolia::make_thin<T>(args...);
+  }
+  template <class T>
+  static local<T> look(const location<T>& from) {
+    return local<T>(from);
+  }
+  template <class T>
+  static void step(local<T>& to, const location<T>& from) {
+    to = from;
+  }
+  template <class T>
+  static void set(location<T>& to, location<T>& from) {
+    to.store(from.load());
+  }
+};
+
 struct atomic_pointer : ours {
   template <class T>
   using local = spolia::shared_ptr<T>;
@@ -149,6 +172,12 @@ counted_result routing(const counted_options& o, std::uint32_t threads) {
                  {{"contention", contention<private_pointer>},
                   {"set", looking<private_pointer>},
                   {"read", reading<private_pointer>}}});
+  all.push_back({"thin",
+                 "spolia::private_thin_ptr from spolia::atomic_thin_ptr",
+                 {{"contention", contention<thin_pointer>},
+                  {"set", setting<thin_pointer>},
+                  {"allocate", allocation<thin_pointer>},
+                  {"read", reading<thin_pointer>}}});
   all.push_back({"atomic",
                  "spolia::atomic_shared_ptr, read by load",
                  {{"contention", contention<atomic_pointer>},

@@ -26,6 +26,7 @@ int main(int argc, char** argv) {
   add_snapshots(app);
   add_rlu(app);
   add_ycsb(app);
+  add_tpcc(app);
   add_counted(app);
   add_guards(app);
   add_announcements(app);

@@ -4,17 +4,6 @@
 #include <fmt/format.h>
 
 namespace bench {
-namespace {
-
-template <class T>
-void within(const char* name, T value, T low, T high) {
-  if (value < low || value > high) {
-    throw usage_error(fmt::format("--{} is {}, but must be from {} to {}", name, value, low, high));
-  }
-}
-
-}  // namespace
-
 void check(const set_options& o) {
   within<std::uint64_t>("threads", o.threads, 1, 4096);
   within<std::uint64_t>("keys", o.keys, 1, std::uint64_t{1} << 32U);

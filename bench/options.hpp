@@ -2,6 +2,8 @@
 // options.hpp: what `spolia-bench sets` can be told, and what is refused.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <cstdint>
 #include <optional>
 #include <stdexcept>
@@ -14,6 +16,14 @@ class usage_error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
+
+template <class T>
+void within(const char* option, T value, T low, T high) {
+  if (value < low || value > high) {
+    throw usage_error(
+        fmt::format("--{} is {}, but must be from {} to {}", option, value, low, high));
+  }
+}
 
 struct set_options {
   std::string structure = "abtree";

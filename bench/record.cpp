@@ -13,6 +13,8 @@
 #include <utility>
 
 #include "machine.hpp"
+#include "store.hpp"
+#include "ycsb.hpp"
 
 namespace bench {
 namespace {
@@ -169,8 +171,11 @@ nlohmann::json listing() {
           {{"structure", c.structure}, {"scheme", c.scheme}, {"release", c.release}});
     }
   }
-  nlohmann::json out = {
-      {"schemes", schemes}, {"combinations", combinations}, {"rivals", rival_listing()}};
+  nlohmann::json out = {{"schemes", schemes},
+                        {"combinations", combinations},
+                        {"rivals", rival_listing()},
+                        {"version_storages", version_storage_names()},
+                        {"engines", ycsb_engine_names()}};
   for (const auto& [name, there] : structures) out["structures"].push_back(name);
   for (const auto& [name, there] : releases) out["releases"].push_back(name);
   return out;

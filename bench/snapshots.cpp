@@ -122,10 +122,12 @@ const std::vector<contender>& contenders() {
   static const std::vector<contender> all = {
       {"hash", "epoch", run_one<hash<spolia::epoch_collector<>>>},
       {"hash", "steam", run_one<hash<spolia::steam<>>>},
+      {"hash", "bbf+", run_one<hash<spolia::bbf<>>>},
       {"hash", "dl_rt", run_one<hash<spolia::dl_rt<>>>},
       {"hash", "sl_rt", run_one<hash<spolia::sl_rt<>>>},
       {"tree", "epoch", run_one<tree<spolia::epoch_collector<>>>},
       {"tree", "steam", run_one<tree<spolia::steam<>>>},
+      {"tree", "bbf+", run_one<tree<spolia::bbf<>>>},
       {"tree", "dl_rt", run_one<tree<spolia::dl_rt<>>>},
       {"tree", "sl_rt", run_one<tree<spolia::sl_rt<>>>},
       {"std_map", "copies", run_one<copied_map>},

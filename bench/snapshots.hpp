@@ -14,7 +14,7 @@ namespace bench {
 
 struct snapshot_options {
   std::vector<std::string> structures = {"hash"};
-  std::vector<std::string> collectors = {"epoch", "steam", "dl_rt", "sl_rt"};
+  std::vector<std::string> collectors = {"epoch", "steam", "bbf+", "dl_rt", "sl_rt"};
   std::uint32_t threads = 2;
   std::uint64_t keys = 100000;
   double update = 50;        ///< per cent of operations that update, half of them erasing

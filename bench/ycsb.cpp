@@ -2,281 +2,393 @@
 #include "ycsb.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/counters.hpp>
 #include <spolia/base/ticks.hpp>
-#include <spolia/db.hpp>
 
 #include <algorithm>
-#include <chrono>
+#include <array>
 #include <cmath>
-#include <map>
 #include <memory>
-#include <thread>
+#include <stdexcept>
 #include <utility>
 
 #include "machine.hpp"
 #include "options.hpp"
-#include "random.hpp"
 #include "record.hpp"
+#include "store.hpp"
+#include "ycsb_engine.hpp"
+#include "zipf.hpp"
 
 namespace bench {
-namespace {
 
-namespace db = spolia::db;
-using steady = std::chrono::steady_clock;
-
-const std::map<std::string, db::version_storage>& storages() {
-  static const std::map<std::string, db::version_storage> all = {
-      {"none", db::version_storage::none},
-      {"one-shot", db::version_storage::one_shot},
-      {"one-shot-consolidated", db::version_storage::one_shot_consolidated},
-      {"steam", db::version_storage::steam}};
+std::vector<ycsb_choice>& ycsb_engines() {
+  static std::vector<ycsb_choice> all;
   return all;
 }
 
-/// Ranks from 0 to n - 1, the first the likeliest, after Gray et al.: Quickly Generating
-/// Billion-Record Synthetic Databases, SIGMOD 1994, as YCSB has it.
-class zipf {
- public:
-  zipf(std::uint64_t n, double theta) : n_(n), theta_(theta) {
-    double sum = 0;
-    for (std::uint64_t i = 1; i <= n; ++i) sum += 1 / std::pow(static_cast<double>(i), theta);
-    zeta_ = sum;
-    const double two = 1 + std::pow(0.5, theta);
-    alpha_ = 1 / (1 - theta);
-    eta_ = (1 - std::pow(2.0 / static_cast<double>(n), 1 - theta)) / (1 - two / sum);
+namespace {
+
+/// Engines of other libraries, and what Debian calls what they need.
+constexpr std::array<std::pair<const char*, const char*>, 4> rivals = {
+    {{"rocksdb-optimistic", "librocksdb-dev"},
+     {"rocksdb-pessimistic", "librocksdb-dev"},
+     {"lmdb", "liblmdb-dev"},
+     {"sqlite", "libsqlite3-dev"}}};
+
+/// A workload: shares of operations in per cent, and what is taken where nothing else was asked.
+struct workload {
+  const char* name;
+  std::uint32_t read, update, insert, scan, modify;
+  bool latest;  ///< the newest rows are the likeliest; else some rows, all over the table
+  double theta;
+  std::uint32_t operations, columns, width;
+  std::uint64_t records;
+  bool shared;
+};
+
+// YCSB's are those of Cooper et al., SoCC 2010, and its files workloada to workloadf.
+constexpr std::array<workload, 7> workloads = {{
+    {"paper", 50, 50, 0, 0, 0, false, 0.5, 10, 10, 8, 1000, false},
+    {"a", 50, 50, 0, 0, 0, false, 0.99, 1, 10, 100, 50000, true},
+    {"b", 95, 5, 0, 0, 0, false, 0.99, 1, 10, 100, 50000, true},
+    {"c", 100, 0, 0, 0, 0, false, 0.99, 1, 10, 100, 50000, true},
+    {"d", 95, 0, 5, 0, 0, true, 0.99, 1, 10, 100, 50000, true},
+    {"e", 0, 0, 5, 95, 0, false, 0.99, 1, 10, 100, 50000, true},
+    {"f", 50, 0, 0, 0, 50, false, 0.99, 1, 10, 100, 50000, true},
+}};
+constexpr std::uint32_t longest_scan = 100;
+
+/// The options with the workload's own where nothing was given.
+struct plan {
+  explicit plan(const ycsb_options& o)
+      : asked(o),
+        of(*std::find_if(workloads.begin(), workloads.end(),
+                         [&](const workload& w) { return w.name == o.workload; })),
+        theta(o.theta.value_or(of.theta)),
+        operations(o.operations.value_or(of.operations)),
+        records(o.records.value_or(of.records)),
+        shared(o.shared || (of.shared && !o.own)) {
+    if (o.writes) {
+      of.update = *o.writes;
+      of.read = 100 - *o.writes;
+    }
+    shape.columns = o.columns.value_or(of.columns);
+    shape.width = o.width.value_or(of.width);
+    shape.update_all = paper();
+    shape.ordered = of.scan != 0;
+    shape.rows = records * o.threads;
+    shape.partition = o.partition;
   }
-  std::uint64_t draw(random_source& from) const {
-    if (theta_ == 0) return from.below(n_);
-    const double u = static_cast<double>(from.next() >> 11U) * 0x1.0p-53;
-    const double scaled = u * zeta_;
-    if (scaled < 1) return 0;
-    if (scaled < 1 + std::pow(0.5, theta_)) return 1;
-    const auto rank =
-        static_cast<std::uint64_t>(static_cast<double>(n_) * std::pow(eta_ * u - eta_ + 1, alpha_));
-    return std::min(rank, n_ - 1);
+  [[nodiscard]] bool paper() const { return asked.workload == "paper"; }
+
+  const ycsb_options& asked;
+  workload of;
+  const double theta;
+  const std::uint32_t operations;
+  const std::uint64_t records;
+  const bool shared;
+  ycsb_shape shape;
+};
+
+/// Keys that one thread draws from, or all. Rows are inserted behind the last one.
+struct alignas(64) key_range {
+  std::uint64_t first = 0;
+  spolia::atomic<std::uint64_t> next{0};   ///< to be inserted, counted from `first`
+  spolia::atomic<std::uint64_t> known{0};  ///< below this most are committed
+};
+
+class chooser {
+ public:
+  chooser(const plan& p, const zipf& ranks, key_range& keys, std::uint64_t seed)
+      : plan_(p), ranks_(ranks), keys_(keys), random_(seed) {}
+
+  const std::vector<ycsb_op>& next() {
+    ops_.clear();
+    for (std::uint32_t i = 0; i < plan_.operations; ++i) {
+      ycsb_op op{.what = what(i)};
+      if (op.what == ycsb_action::insert) {
+        op.key = keys_.first + keys_.next.fetch_add_relaxed(1);
+      } else {
+        do {
+          op.key = key();
+        } while (known(op.key));
+      }
+      if (op.what == ycsb_action::scan) {
+        op.count = 1 + static_cast<std::uint32_t>(random_.below(longest_scan));
+      }
+      op.column = static_cast<std::uint32_t>(random_.below(plan_.shape.columns));
+      ops_.push_back(op);
+    }
+    return ops_;
+  }
+  void committed() {
+    for (const ycsb_op& op : ops_) {
+      if (op.what != ycsb_action::insert) continue;
+      const std::uint64_t end = op.key - keys_.first + 1;
+      std::uint64_t before = keys_.known.load_relaxed();
+      while (before < end && !keys_.known.cas_weak_relaxed(before, end)) {
+      }
+    }
   }
 
  private:
-  std::uint64_t n_;
-  double theta_;
-  double zeta_;
-  double alpha_;
-  double eta_;
+  ycsb_action what(std::uint32_t place) {
+    const workload& w = plan_.of;
+    if (plan_.paper()) {
+      // The last ones are the writes.
+      const std::uint32_t writes = (plan_.operations * w.update + 50) / 100;
+      return place + writes < plan_.operations ? ycsb_action::read : ycsb_action::update;
+    }
+    auto x = static_cast<std::uint32_t>(random_.below(100));
+    if (x < w.read) return ycsb_action::read;
+    x -= w.read;
+    if (x < w.update) return ycsb_action::update;
+    x -= w.update;
+    if (x < w.insert) return ycsb_action::insert;
+    x -= w.insert;
+    return x < w.scan ? ycsb_action::scan : ycsb_action::modify;
+  }
+  std::uint64_t key() {
+    const std::uint64_t rank = ranks_.draw(random_);
+    if (plan_.paper()) return keys_.first + rank;
+    const std::uint64_t rows = keys_.known.load_relaxed();
+    if (plan_.of.latest) return keys_.first + (rows - 1 - std::min(rank, rows - 1));
+    // The likely ones lie all over the table, and stay the same as it grows.
+    return keys_.first + random_source(rank).next() % plan_.shape.rows % rows;
+  }
+  [[nodiscard]] bool known(std::uint64_t key) const {
+    return std::any_of(ops_.begin(), ops_.end(), [&](const ycsb_op& op) { return op.key == key; });
+  }
+
+  const plan& plan_;
+  const zipf& ranks_;
+  key_range& keys_;
+  random_source random_;
+  std::vector<ycsb_op> ops_;
 };
 
 class trial {
  public:
-  trial(const ycsb_options& o, const std::string& versions, std::uint32_t number)
-      : o_(o),
-        versions_(versions),
+  trial(const plan& p, const ycsb_choice& with, const std::string& versions, std::uint32_t number)
+      : plan_(p),
+        o_(p.asked),
+        name_(with.name),
         number_(number),
-        base_(db::database::open(
-            {.versions = storages().at(versions), .partition_transactions = o.partition})),
-        table_(base_.create_table(spec(o))),
-        keys_(o.shared ? o.records * o.threads : o.records, o.theta) {
-    for (std::uint32_t c = 0; c < o.columns; ++c) {
-      columns_.push_back(table_.column<std::int64_t>(fmt::format("f{}", c)));
-    }
+        shape_(p.shape),
+        ranks_(p.shared ? p.shape.rows : p.records, p.theta),
+        ranges_(p.shared ? 1 : o_.threads) {
+    shape_.versions = versions;
+    engine_ = with.make(shape_);
   }
 
   nlohmann::json run() {
     fill();
     reset_peak_rss();
-    std::vector<std::unique_ptr<db::reader>> held;
-    for (std::uint32_t i = 0; i < o_.hold; ++i) {
-      held.emplace_back(new db::reader(base_.snapshot("held")));
+    for (std::uint32_t i = 0; i < o_.hold; ++i) engine_->hold();
+    for (std::uint32_t n = 0; n < o_.threads; ++n) workers_.push_back(std::make_unique<worker>());
+    crew working;
+    for (std::uint32_t n = 0; n < o_.threads; ++n) working.add([&, n] { work(working, n); });
+    working.begin();
+    over_time_.watch(
+        working, o_.transactions == 0 ? o_.seconds : 0, 50, [&] { return done(); },
+        [&] { return engine_->versions(); });
+    if (o_.transactions == 0) {
+      working.stop();
+    } else {
+      working.wait();
     }
-    std::vector<std::unique_ptr<worker_result>> results;
-    std::vector<std::thread> threads;
-    for (std::uint32_t n = 0; n < o_.threads; ++n) {
-      results.push_back(std::make_unique<worker_result>());
-      threads.emplace_back([this, n, r = results.back().get()] { work(n, *r); });
-    }
-    const auto start = steady::now();
-    go_.store_release(true);  // → the acquire in work(): what was filled
-    sample(start);
-    stop_.store_relaxed(true);
-    for (std::thread& t : threads) t.join();
-    const std::chrono::duration<double> took = steady::now() - start;
-    return record(took.count(), results);
+    return record(working.seconds());
   }
 
  private:
-  struct worker_result {
+  struct worker {
     spolia::histogram ticks;
-    std::uint64_t transactions = 0;
-    std::int64_t sum = 0;  // so that reads are not left out
+    spolia::tally transactions;
+    std::unique_ptr<ycsb_session> session;
   };
 
-  static db::table_spec spec(const ycsb_options& o) {
-    db::table_spec s{.name = "usertable", .columns = {{"k", db::int64, db::primary_key}}};
-    for (std::uint32_t c = 0; c < o.columns; ++c) {
-      s.columns.push_back({fmt::format("f{}", c), db::int64});
-    }
-    return s;
-  }
-
   void fill() {
-    std::vector<db::value> row(o_.columns + 1, db::value(0));
-    const std::uint64_t all = o_.records * o_.threads;
-    for (std::uint64_t k = 0; k < all;) {
-      const db::status s = base_.transact([&](db::transaction& tx) -> db::status {
-        for (std::uint32_t i = 0; i < 500 && k < all; ++i, ++k) {
-          row[0] = db::value(k);
-          if (const db::status done = tx.insert(table_, row); !done) return done;
+    const auto session = engine_->open();
+    std::vector<ycsb_op> ops;
+    const std::uint64_t rows = shape_.rows / ranges_.size();
+    for (std::size_t n = 0; n < ranges_.size(); ++n) {
+      key_range& range = ranges_[n];
+      range.first = std::uint64_t{n} << 40U;
+      range.next.store_relaxed(rows);
+      range.known.store_relaxed(rows);
+      for (std::uint64_t k = 0; k < rows;) {
+        ops.clear();
+        for (std::uint32_t i = 0; i < 500 && k < rows; ++i, ++k) {
+          ops.push_back({.what = ycsb_action::insert, .key = range.first + k});
         }
-        return db::outcome::ok;
-      });
-      if (!s) throw std::runtime_error(std::string(s.message()));
-    }
-    filled_ = base_.stats();
-  }
-
-  void work(std::uint32_t n, worker_result& mine) {
-    random_source random(o_.seed + 7919 * number_ + 104729 * (n + 1));
-    const std::uint64_t first = o_.shared ? 0 : n * o_.records;
-    std::vector<std::uint64_t> chosen;
-    const std::uint32_t writes = (o_.operations * o_.writes + 50) / 100;
-    while (!go_.load_acquire()) spolia::cpu_relax();
-    while (!stop_.load_relaxed()) {
-      chosen.clear();
-      while (chosen.size() < o_.operations) {
-        const std::uint64_t k = first + keys_.draw(random);
-        if (std::find(chosen.begin(), chosen.end(), k) == chosen.end()) chosen.push_back(k);
+        if (!session->run(ops)) throw std::runtime_error(name_ + " could not insert the rows");
       }
+    }
+  }
+
+  void work(const crew& working, std::uint32_t n) {
+    worker& mine = *workers_[n];
+    // By its own thread: some engines tie a connection to it.
+    mine.session = engine_->open();
+    chooser choose(plan_, ranks_, ranges_[n % ranges_.size()],
+                   o_.seed + 7919 * number_ + 104729 * (n + 1));
+    for (std::uint64_t i = 0; !working.stopped(); ++i) {
+      if (o_.transactions != 0 && i == o_.transactions) return;
+      const auto& ops = choose.next();
       const std::uint64_t begin = spolia::ticks::read();
-      const db::status s = base_.transact([&](db::transaction& tx) -> db::status {
-        for (std::uint32_t i = 0; i < o_.operations; ++i) {
-          // The last ones are the writes.
-          if (i + writes < o_.operations) {
-            const auto r = tx.find(table_, {chosen[i]});
-            if (!r) return r.why();
-            for (const auto& c : columns_) mine.sum += r->get(c);
-          } else {
-            auto e = tx.edit(table_, {chosen[i]});
-            if (!e) return e.why();
-            for (const auto& c : columns_) {
-              if (const db::status done = e->set(c, e->get(c) + 1); !done) return done;
-            }
-          }
-        }
-        return db::outcome::ok;
-      });
-      if (!s) continue;  // after a thousand tries; counted as conflicts
+      if (!mine.session->run(ops)) continue;
       mine.ticks.record(spolia::ticks::read() - begin);
-      ++mine.transactions;
+      mine.transactions.add();
+      if (plan_.of.insert != 0) choose.committed();
     }
   }
 
-  /// Waits for the end, and looks now and then at what versions hold.
-  void sample(steady::time_point start) {
-    const auto end = start + std::chrono::duration<double>(o_.seconds);
-    while (steady::now() < end) {
-      std::this_thread::sleep_for(std::chrono::duration<double>(o_.seconds / 50));
-      const std::chrono::duration<double, std::milli> at = steady::now() - start;
-      const std::uint64_t bytes = base_.stats().versions.bytes;
-      most_bytes_ = std::max(most_bytes_, bytes);
-      over_time_.push_back({std::round(at.count() * 10) / 10, bytes});
-    }
+  [[nodiscard]] std::uint64_t done() const {
+    std::uint64_t sum = 0;
+    for (const auto& w : workers_) sum += w->transactions.value();
+    return sum;
   }
 
-  nlohmann::json record(double elapsed, const std::vector<std::unique_ptr<worker_result>>& all) {
+  nlohmann::json record(double elapsed) const {
     spolia::histogram_snapshot ticks;
-    std::uint64_t transactions = 0;
-    for (const auto& r : all) {
-      ticks.merge(r->ticks);
-      transactions += r->transactions;
+    std::uint64_t conflict = 0;
+    std::uint64_t limit = 0;
+    std::uint64_t no_history = 0;
+    std::uint64_t given_up = 0;
+    std::uint64_t missed = 0;
+    for (const auto& w : workers_) {
+      ticks.merge(w->ticks);
+      conflict += w->session->aborts.conflict.value();
+      limit += w->session->aborts.limit.value();
+      no_history += w->session->aborts.no_history.value();
+      given_up += w->session->aborts.given_up.value();
+      missed += w->session->missed.value();
     }
-    const auto ns = [&](double q) {
-      return std::round(static_cast<double>(ticks.quantile(q)) * spolia::core::ns_per_tick());
-    };
-    const db::statistics s = base_.stats();
-    const db::delta_stats& v = s.versions;
-    nlohmann::json made = {{"kind", "ycsb"},
-                           {"versions", versions_},
-                           {"threads", o_.threads},
-                           {"writes", o_.writes},
-                           {"theta", o_.theta},
-                           {"columns", o_.columns},
-                           {"operations", o_.operations},
-                           {"records", o_.records},
-                           {"shared", o_.shared},
-                           {"hold", o_.hold},
-                           {"partition", o_.partition},
-                           {"seconds", o_.seconds},
-                           {"seed", o_.seed},
-                           {"trial", number_},
-                           {"trials", o_.trials},
-                           {"elapsed_s", elapsed},
-                           {"transactions", transactions},
-                           {"tx_per_s", static_cast<double>(transactions) / elapsed},
-                           {"conflicts", s.conflicts - filled_.conflicts},
-                           {"latency_ns_p50", ns(0.5)},
-                           {"latency_ns_p99", ns(0.99)},
-                           {"latency_ns_p999", ns(0.999)},
-                           {"versions_made", v.versions_made},
-                           {"versions_dropped", v.versions_dropped},
-                           {"version_bytes_peak", most_bytes_},
-                           {"version_bytes_end", v.bytes},
-                           {"version_bytes_over_time", over_time_},
-                           {"partitions", v.partitions},
-                           {"partition_drops", v.drops},
-                           {"census_looks", v.looks},
-                           {"table_bytes", s.table_bytes},
-                           {"peak_rss_bytes", peak_rss_bytes()}};
+    const nlohmann::json ns = latencies(ticks);
+    nlohmann::json made = configuration();
+    made.update({{"elapsed_s", elapsed},
+                 {"transactions", done()},
+                 {"tx_per_s", static_cast<double>(done()) / elapsed},
+                 {"conflicts", conflict},
+                 {"aborts",
+                  {{"conflict", conflict},
+                   {"limit", limit},
+                   {"no_history", no_history},
+                   {"given_up", given_up}}},
+                 {"missed", missed},
+                 {"latency_ns_p50", ns["p50"]},
+                 {"latency_ns_p99", ns["p99"]},
+                 {"latency_ns_p999", ns["p999"]},
+                 {"latency_ns_max", ns["max"]},
+                 {"over_time", over_time_.points()},
+                 {"table_bytes", nullptr},
+                 {"peak_rss_bytes", peak_rss_bytes()}});
+    if (const auto bytes = engine_->table_bytes()) made["table_bytes"] = *bytes;
+    const auto versions = engine_->versions();
+    nlohmann::json figures = version_figures(versions.value_or(spolia::db::delta_stats{}));
+    figures["version_bytes_peak"] = over_time_.most_bytes();
+    figures["version_bytes_over_time"] = over_time_.bytes();
+    for (const auto& [field, value] : figures.items()) {
+      made[field] = versions ? value : nlohmann::json(nullptr);
+    }
     made.update(circumstances());
     return made;
   }
 
+  [[nodiscard]] nlohmann::json configuration() const {
+    return {{"kind", "ycsb"},
+            {"engine", name_},
+            {"versions",
+             shape_.versions.empty() ? nlohmann::json(nullptr) : nlohmann::json(shape_.versions)},
+            {"workload", o_.workload},
+            {"threads", o_.threads},
+            {"writes", plan_.of.update},
+            {"theta", plan_.theta},
+            {"columns", shape_.columns},
+            {"width", shape_.width},
+            {"operations", plan_.operations},
+            {"records", plan_.records},
+            {"shared", plan_.shared},
+            {"hold", o_.hold},
+            {"partition", o_.partition},
+            {"seconds", o_.seconds},
+            {"seed", o_.seed},
+            {"trial", number_},
+            {"trials", o_.trials}};
+  }
+
+  const plan& plan_;
   const ycsb_options& o_;
-  const std::string versions_;
+  const std::string name_;
   const std::uint32_t number_;
-  db::database base_;
-  db::table& table_;
-  const zipf keys_;
-  std::vector<db::column<std::int64_t>> columns_;
-  db::statistics filled_;
-  spolia::atomic<bool> go_{false};
-  spolia::atomic<bool> stop_{false};
-  std::uint64_t most_bytes_ = 0;
-  std::vector<std::pair<double, std::uint64_t>> over_time_;
+  ycsb_shape shape_;
+  const zipf ranks_;
+  std::vector<key_range> ranges_;
+  std::unique_ptr<ycsb_engine> engine_;
+  std::vector<std::unique_ptr<worker>> workers_;  // before the engine goes
+  history over_time_;
 };
 
-template <class T>
-void within(const char* option, T value, T least, T most) {
-  if (value < least || value > most) {
-    throw usage_error(
-        fmt::format("{} is {}, but must be from {} to {}", option, value, least, most));
+const ycsb_choice& engine_of(const std::string& name) {
+  for (const ycsb_choice& c : ycsb_engines()) {
+    if (c.name == name) return c;
   }
+  for (const auto& [rival, package] : rivals) {
+    if (rival == name) {
+      throw usage_error(fmt::format("--engine {}: built without it; install {}", name, package));
+    }
+  }
+  throw usage_error(
+      fmt::format("--engine has {}; there are {}", name, fmt::join(ycsb_engine_names(), ", ")));
 }
 
 }  // namespace
 
+std::vector<std::string> ycsb_engine_names() {
+  std::vector<std::string> names;
+  for (const ycsb_choice& c : ycsb_engines()) names.push_back(c.name);
+  return names;
+}
+
 void check(const ycsb_options& o) {
-  for (const std::string& v : o.versions) {
-    if (!storages().contains(v)) {
-      throw usage_error(fmt::format(
-          "--versions has {}; there are none, one-shot, one-shot-consolidated, steam", v));
-    }
+  for (const std::string& v : o.versions) version_storage_of(v);
+  for (const std::string& e : o.engines) engine_of(e);
+  const bool known = std::any_of(workloads.begin(), workloads.end(),
+                                 [&](const workload& w) { return w.name == o.workload; });
+  if (!known)
+    throw usage_error(fmt::format("--workload is {}, but must be paper, or a to f", o.workload));
+  if (o.writes && (o.workload == "d" || o.workload == "e" || o.workload == "f")) {
+    throw usage_error("--writes is for the workloads paper, a, b and c");
   }
-  within<std::uint32_t>("--threads", o.threads, 1, 1024);
-  within<std::uint32_t>("--writes", o.writes, 0, 100);
-  within("--theta", o.theta, 0.0, 0.999);
-  within<std::uint32_t>("--columns", o.columns, 1, 61);
-  within<std::uint32_t>("--operations", o.operations, 1, 1000);
-  within<std::uint64_t>("--records", o.records, o.operations, 100000000);
-  within<std::uint32_t>("--hold", o.hold, 0, 1000);
-  within<std::uint32_t>("--partition", o.partition, 1, 1U << 30U);
-  within("--seconds", o.seconds, 0.01, 86400.0);
-  within<std::uint32_t>("--trials", o.trials, 1, 10000);
+  if (o.shared && o.own) throw usage_error("--shared and --own: one of them");
+  const plan p(o);
+  within<std::uint32_t>("threads", o.threads, 1, 1024);
+  within<std::uint32_t>("writes", p.of.update, 0, 100);
+  within("theta", p.theta, 0.0, 0.999);
+  within<std::uint32_t>("columns", p.shape.columns, 1, 61);
+  within<std::uint32_t>("width", p.shape.width, 8, 1000);
+  within<std::uint32_t>("operations", p.operations, 1, 1000);
+  within<std::uint64_t>("records", p.records, p.operations, 100000000);
+  within<std::uint32_t>("hold", o.hold, 0, 1000);
+  within<std::uint32_t>("partition", o.partition, 1, 1U << 30U);
+  within("seconds", o.seconds, 0.01, 86400.0);
+  within<std::uint32_t>("trials", o.trials, 1, 10000);
 }
 
 void run_ycsb(const ycsb_options& o, const std::function<void(const nlohmann::json&)>& take) {
-  check(o);
+  const plan p(o);
+  const auto storages = o.versions.empty() ? version_storage_names() : o.versions;
   for (std::uint32_t n = 0; n < o.trials; ++n) {
-    for (const std::string& v : o.versions) take(trial(o, v, n).run());
+    for (const std::string& name : o.engines) {
+      const ycsb_choice& engine = engine_of(name);
+      if (name != "spolia") {
+        take(trial(p, engine, "", n).run());
+        continue;
+      }
+      for (const std::string& v : storages) take(trial(p, engine, v, n).run());
+    }
   }
 }
 

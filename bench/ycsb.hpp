@@ -1,39 +1,49 @@
 // SPDX-License-Identifier: Apache-2.0
-// ycsb.hpp: transactions of reads and writes over one table of the store, under each version
-// storage.
+// ycsb.hpp: transactions of reads and writes over one table, in the store under each version
+// storage, and in engines of other libraries.
 #pragma once
 
 #include <nlohmann/json.hpp>
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace bench {
 
-/// As in Raza et al., SIGMOD 2023, section 7.1, unless told otherwise.
+/// What is not given is as the workload has it.
 struct ycsb_options {
-  std::vector<std::string> versions = {"none", "one-shot", "one-shot-consolidated", "steam"};
+  std::vector<std::string> engines = {"spolia"};
+  std::vector<std::string> versions;  ///< of the store; none given: all
+  /// paper: Raza et al., SIGMOD 2023, section 7.1; a to f: YCSB's core workloads.
+  std::string workload = "paper";
   std::uint32_t threads = 2;
-  std::uint32_t writes = 50;       ///< per cent of operations that change a row
-  double theta = 0.5;              ///< of Zipf's distribution; 0: uniform
-  std::uint32_t columns = 10;      ///< of 8 bytes, besides the key
-  std::uint32_t operations = 10;   ///< of a transaction
-  std::uint64_t records = 1000;    ///< for each thread
-  bool shared = false;             ///< all threads draw from all records; else each has its own
-  std::uint32_t hold = 0;          ///< snapshots held for the whole run
-  std::uint32_t partition = 1024;  ///< one-shot: transactions of a partition
+  std::optional<std::uint32_t> writes;      ///< per cent of operations that update a row
+  std::optional<double> theta;              ///< of Zipf's distribution; 0: uniform
+  std::optional<std::uint32_t> columns;     ///< besides the key
+  std::optional<std::uint32_t> width;       ///< bytes of a column; 8: a number, else text
+  std::optional<std::uint32_t> operations;  ///< of a transaction
+  std::optional<std::uint64_t> records;     ///< for each thread
+  bool shared = false;                      ///< all threads draw from all records
+  bool own = false;                         ///< each thread draws from its own
+  std::uint32_t hold = 0;                   ///< snapshots held for the whole run
+  std::uint32_t partition = 1024;           ///< one-shot: transactions of a partition
   double seconds = 1;
+  std::uint64_t transactions = 0;  ///< of each thread, instead of a time
   std::uint32_t trials = 1;
   std::uint64_t seed = 1;
   std::string json = "-";
 };
 
+/// The engines that this build has, and in words those that it has not, and what to install.
+std::vector<std::string> ycsb_engine_names();
+
 /// Throws usage_error if the numbers make no sense.
 void check(const ycsb_options&);
 
-/// Runs each trial over each storage in turn, and gives each record to `take`.
+/// Runs each trial over each storage and engine in turn, and gives each record to `take`.
 void run_ycsb(const ycsb_options&, const std::function<void(const nlohmann::json&)>& take);
 
 }  // namespace bench

@@ -7,6 +7,7 @@ set(SPOLIA_HEADERS
     include/spolia/base/backoff.hpp
     include/spolia/base/cells.hpp
     include/spolia/base/census.hpp
+    include/spolia/base/census_slots.hpp
     include/spolia/base/clock.hpp
     include/spolia/base/config.hpp
     include/spolia/base/counters.hpp
@@ -23,18 +24,24 @@ set(SPOLIA_HEADERS
     include/spolia/counted/atomic_ptr.hpp
     include/spolia/counted/blocks.hpp
     include/spolia/counted/collector.hpp
+    include/spolia/counted/comparisons.hpp
     include/spolia/counted/control.hpp
     include/spolia/counted/conversions.hpp
+    include/spolia/counted/grip.hpp
+    include/spolia/counted/head.hpp
     include/spolia/counted/home.hpp
+    include/spolia/counted/location.hpp
     include/spolia/counted/make_shared.hpp
     include/spolia/counted/member.hpp
     include/spolia/counted/names.hpp
     include/spolia/counted/one_word_router.hpp
     include/spolia/counted/pins.hpp
+    include/spolia/counted/pool.hpp
     include/spolia/counted/private_ptr.hpp
     include/spolia/counted/reaper.hpp
     include/spolia/counted/shared_ptr.hpp
     include/spolia/counted/shared_ptr_tools.hpp
+    include/spolia/counted/thin_ptr.hpp
     include/spolia/counted/tree_router.hpp
     include/spolia/counted/unit_log.hpp
     include/spolia/counted/word.hpp
@@ -48,6 +55,9 @@ set(SPOLIA_HEADERS
     include/spolia/db/delta_one_shot.hpp
     include/spolia/db/delta_partition.hpp
     include/spolia/db/delta_steam.hpp
+    include/spolia/db/durability.hpp
+    include/spolia/db/files.hpp
+    include/spolia/db/group_commit.hpp
     include/spolia/db/hash_index.hpp
     include/spolia/db/index.hpp
     include/spolia/db/result.hpp
@@ -159,11 +169,13 @@ set(SPOLIA_HEADERS
     include/spolia/snapshot.hpp
     include/spolia/standard.hpp
     include/spolia/version.hpp
+    include/spolia/version/bbf.hpp
     include/spolia/version/concepts.hpp
     include/spolia/version/detail/any_version.hpp
     include/spolia/version/detail/chain.hpp
     include/spolia/version/detail/collector_base.hpp
     include/spolia/version/detail/list_queue.hpp
+    include/spolia/version/detail/removing_collector.hpp
     include/spolia/version/detail/short_lock.hpp
     include/spolia/version/dl_rt.hpp
     include/spolia/version/epoch.hpp
@@ -171,6 +183,7 @@ set(SPOLIA_HEADERS
     include/spolia/version/lease.hpp
     include/spolia/version/list_pdl.hpp
     include/spolia/version/list_ssl.hpp
+    include/spolia/version/list_tree.hpp
     include/spolia/version/owned_field.hpp
     include/spolia/version/owner.hpp
     include/spolia/version/range_tracker.hpp

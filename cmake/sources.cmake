@@ -4,13 +4,24 @@
 set(SPOLIA_SOURCES
     src/clock.cpp
     src/counted.cpp
+    src/counted_pool.cpp
+    src/db/backup.cpp
+    src/db/checkpoint.cpp
+    src/db/checksum.cpp
     src/db/commit.cpp
     src/db/database.cpp
+    src/db/files.cpp
     src/db/index.cpp
+    src/db/journal.cpp
+    src/db/loading.cpp
+    src/db/log_format.cpp
     src/db/other_flavour.cpp
     src/db/reader.cpp
+    src/db/recovery.cpp
+    src/db/row_format.cpp
     src/db/savepoint.cpp
     src/db/schema.cpp
+    src/db/storage.cpp
     src/db/table.cpp
     src/db/transaction.cpp
     src/db/upkeep.cpp

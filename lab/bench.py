@@ -5,7 +5,8 @@
     {"structures": ["abtree", ...], "releases": [...],
      "schemes": {"token": {"title": ..., "source": ..., "bound": ..., ...}, ...},
      "combinations": [{"structure": "abtree", "scheme": "token", "release": "batch"}, ...],
-     "rivals": {"structures": {"std_map": {...}, ...}, "schemes": {...}, "combinations": [...]}}
+     "rivals": {"structures": {"std_map": {...}, ...}, "schemes": {...}, "combinations": [...]},
+     "version_storages": ["one-shot", ...], "engines": ["spolia", ...]}
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ class Catalogue:
     rivals: tuple[tuple[str, str, str], ...] = ()
     # What the program says of each structure of another library.
     foreign: dict[str, dict] = field(default_factory=dict)
+    # How the store may keep old versions.
+    storages: tuple[str, ...] = ()
 
     def supports(self, structure: str, scheme: str, release: str) -> bool:
         return (structure, scheme, release) in self.combinations
@@ -79,6 +82,7 @@ def parse_catalogue(text: str) -> Catalogue:
             about=about,
             rivals=tuple(sorted(rivals)),
             foreign=dict(others["structures"]),
+            storages=tuple(found.get("version_storages", ())),
         )
     except (ValueError, KeyError, TypeError) as error:
         raise LabError(

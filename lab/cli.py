@@ -174,11 +174,11 @@ def paper_command(listing, dry_run, out, bench, only, threads, **wishes) -> None
     if dry_run:
         for cell in plan.cells:
             click.echo(f"{cell.hash()}  {cell.label()}")
-        told = paper.minutes(paper.expected_seconds(plan, pages))
+        told = paper.minutes(paper.expected_seconds(plan, pages, scale))
         click.echo(f"{len(plan.cells)} cells, {plan.trials} trials each, about {told}")
         return
     console = Console(stderr=True)
-    well = paper.run(program, out, pages, plan, console)
+    well = paper.run(program, out, pages, plan, scale, console)
     page = paper.report(out, "The paper's evaluation on this machine")
     click.echo(f"{page} ({page.stat().st_size / 1e6:.1f} MB)\n{page.resolve().as_uri()}")
     if not well:

@@ -12,9 +12,6 @@ from lab import charts, look
 from lab.bench import Bench
 from lab.stats import Spread, spread
 
-# Colours by place: who is ours stands first, and gets the default's.
-PLACES = ("token", "debra", "neutralization_plus", "hazard_pointers", "token_naive", "rcu",
-          "hazard_eras", "none")  # fmt: skip
 TIMEOUT = 60.0
 Draw = Callable[[list[dict], "object"], list[dict]]
 
@@ -70,10 +67,6 @@ def sections(records: dict[str, list[dict]], figures) -> list[dict]:
 # ---- drawing
 
 
-def _colour(place: int) -> str:
-    return look.scheme_colour(PLACES[place % len(PLACES)])
-
-
 def _lines(named: dict[str, list], title: str, text) -> dict | None:
     """Values against milliseconds, a line for each name, named where it ends."""
     shown = {name: charts.thin(points, 240) for name, points in named.items() if points}
@@ -83,7 +76,7 @@ def _lines(named: dict[str, list], title: str, text) -> dict | None:
     data, notes = [], []
     last = max(points[-1][0] for points in shown.values())
     for place, (name, points) in enumerate(shown.items()):
-        colour = _colour(place)
+        colour = look.place_colour(place)
         data.append({
             "type": "scatter", "mode": "lines", "x": [t for t, _ in points],
             "y": [v for _, v in points], "line": {"color": colour, "width": 2.2},
@@ -113,8 +106,9 @@ def _dots(rows: dict[str, Spread | None], title: str, text, log: bool = False) -
     if not known:
         return None
     points = [
-        {"row": place, "value": value, "colour": _colour(place), "title": name, "meta": name,
-         "marker": {"symbol": "circle", "size": 12, "color": _colour(place)}}
+        {"row": place, "value": value, "colour": look.place_colour(place), "title": name,
+         "meta": name, "marker": {"symbol": "circle", "size": 12,
+                                  "color": look.place_colour(place)}}
         for place, (name, value) in enumerate(known.items())
     ]  # fmt: skip
     return charts.dots([(name, name) for name in known], points, title, text, log)
@@ -177,14 +171,39 @@ def _store(records: list[dict], figures) -> list[dict]:
     rows = _grouped(records, "versions", "tx_per_s")
     words = _ratio(rows, "one-shot", "steam", "One-shot collection commits",
                    "as many transactions as Steam")  # fmt: skip
-    lines = {}
-    for record in records:
-        lines.setdefault(record["versions"], record.get("version_bytes_over_time") or [])
     return [
         {"title": "Transactions", "words": words,
          "figure": figures.add(_dots(rows, "transactions per second", look.rate))},
-        {"title": "Memory of old versions", "words": "",
-         "figure": figures.add(_lines(lines, "bytes", look.size))},
+        _versions(records, figures),
+    ]  # fmt: skip
+
+
+def _over_time(records: list[dict], column: int) -> dict[str, list]:
+    """By storage, pairs of milliseconds and one column of the first trial's looks."""
+    lines: dict[str, list] = {}
+    for record in records:
+        points = record.get("over_time") or []
+        shown = [[point[0], point[column]] for point in points if point[column] is not None]
+        lines.setdefault(str(record["versions"]), shown)
+    return lines
+
+
+def _versions(records: list[dict], figures) -> dict:
+    drawn = _lines(_over_time(records, 2), "bytes", look.size)
+    return {"title": "Memory of old versions", "words": "", "figure": figures.add(drawn)}
+
+
+def _tpcc(records: list[dict], figures) -> list[dict]:
+    rows = _grouped(records, "versions", "tx_per_s")
+    held = _grouped(records, "versions", "version_bytes_peak")
+    words = _ratio(held, "one-shot", "one-shot-consolidated", "At the peak one-shot holds",
+                   "the bytes of old versions that it holds with consolidation")  # fmt: skip
+    drawn = _lines(_over_time(records, 1), "transactions per second", look.rate)
+    return [
+        {"title": "Transactions", "words": "",
+         "figure": figures.add(_dots(rows, "transactions per second", look.rate))},
+        {"title": "Transactions over time", "words": "", "figure": figures.add(drawn)},
+        {**_versions(records, figures), "words": words},
     ]  # fmt: skip
 
 
@@ -228,5 +247,16 @@ LAYERS = [
         (("ycsb", "--threads", "2", "--writes", "50", "--hold", "1", "--seconds", "1",
           "--trials", "2"),),
         _store,
+    ),
+    Layer(
+        "tpcc",
+        "TPC-C with a long reader",
+        "All five transactions of TPC-C, on tables smaller than the specification's, while one "
+        "reader holds a snapshot from the beginning to the end. Its twelve conditions of "
+        "consistency held afterwards, or there would be no figures here.",
+        "tpcc",
+        (("tpcc", "--items", "20000", "--customers", "600", "--threads", "2", "--hold", "1",
+          "--seconds", "2"),),
+        _tpcc,
     ),
 ]  # fmt: skip

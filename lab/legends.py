@@ -82,6 +82,14 @@ def parts(named: list[tuple[str, str, list[float]]]) -> list[dict]:
     ]
 
 
+def places(named: list[tuple[str, str]]) -> list[dict]:
+    """Lines by name and colour."""
+    return [
+        _chip(name, name, _mark("circle", f"var(--{escape(colour[1:])})", True))
+        for name, colour in named
+    ]
+
+
 def releases(names: set[str]) -> list[dict]:
     shapes = {"batch": "square", "amortized": "circle", "pooled": "diamond"}
     return [

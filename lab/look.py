@@ -79,8 +79,11 @@ COLLECTORS = {
     "steam": ("STEAM", "#b58900", "#e6c34a"),
     "dl_rt": ("DL-RT", "#2e8b3d", "#63c974"),
     "sl_rt": ("SL-RT", "#1f5fd6", "#6aa2ff"),
-    "bbf": ("BBF+", "#cf2f5a", "#ff7193"),
+    "bbf+": ("BBF+", "#cf2f5a", "#ff7193"),
 }
+# Colours by place, of what has none of its own: who is first gets the default's.
+PLACES = ("token", "debra", "neutralization_plus", "hazard_pointers", "token_naive", "rcu",
+          "hazard_eras", "none")  # fmt: skip
 NO_BREAK = "\N{NO-BREAK SPACE}"
 
 
@@ -126,6 +129,10 @@ def colours() -> dict[str, tuple[str, str]]:
 
 def scheme_colour(name: str) -> str:
     return f"@scheme-{name}" if name in KNOWN else "@unknown"
+
+
+def place_colour(place: int) -> str:
+    return scheme_colour(PLACES[place % len(PLACES)])
 
 
 def collector_colour(name: str) -> str:

@@ -77,8 +77,9 @@ def render(
     figures = Figures()
     records = [trial.record for trial in trials]
     found = Found(
-        trials, extras.get("announcements", []), extras.get("snapshots", []), configs=configs
-    )
+        trials, extras.get("announcements", []), extras.get("snapshots", []),
+        [*extras.get("ycsb", []), *extras.get("tpcc", [])], configs=configs,
+    )  # fmt: skip
     context = {
         "title": title,
         "only_paper": only_paper,

@@ -3,10 +3,13 @@
 #include <spolia/counted/home.hpp>
 
 #include <array>
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <iterator>
 #include <mutex>
 #include <new>
+#include <stdexcept>
 
 namespace spolia::core {
 
@@ -15,7 +18,6 @@ constinit thread_local void* counted_member = nullptr;
 namespace {
 
 using counted::collector;
-using counted::control;
 using counted::member;
 
 /// Never destroyed: pointers may end after static destructors.
@@ -59,8 +61,19 @@ void end_counted_location(std::uintptr_t entry, std::size_t bytes) noexcept {
   home().end_of_location(try_here(), entry, bytes);
 }
 
-void end_counted_object(void* block) noexcept {
-  home().object_ends(try_here(), static_cast<control*>(block));
+void end_counted_object(std::uintptr_t entry) noexcept { home().object_ends(try_here(), entry); }
+
+constinit const void* thin_kinds[65536] = {};
+
+std::uint32_t add_thin_kind(const void* ops) {
+  static constinit std::atomic<std::uint32_t> count{0};
+  std::uint32_t mine = count.load(std::memory_order_relaxed);
+  do {
+    if (mine == std::size(thin_kinds)) throw std::length_error("too many kinds of thin objects");
+    // relaxed: it only numbers. Who sees an object of the kind sees the entry, too.
+  } while (!count.compare_exchange_weak(mine, mine + 1, std::memory_order_relaxed));
+  thin_kinds[mine] = ops;
+  return mine;
 }
 
 void end_what_was_put_off(void* m) noexcept { home().end_put_off(*static_cast<member*>(m)); }

@@ -2,6 +2,7 @@
 // snapshot.hpp: versioned objects, their collectors, and snapshots of them.
 #pragma once
 
+#include <spolia/version/bbf.hpp>
 #include <spolia/version/concepts.hpp>
 #include <spolia/version/dl_rt.hpp>
 #include <spolia/version/epoch.hpp>
@@ -9,6 +10,7 @@
 #include <spolia/version/lease.hpp>
 #include <spolia/version/list_pdl.hpp>
 #include <spolia/version/list_ssl.hpp>
+#include <spolia/version/list_tree.hpp>
 #include <spolia/version/owned_field.hpp>
 #include <spolia/version/owner.hpp>
 #include <spolia/version/range_tracker.hpp>

@@ -19,6 +19,7 @@ class Found:
     trials: list[Located]
     announcements: list[dict] = field(default_factory=list)
     snapshots: list[dict] = field(default_factory=list)
+    store: list[dict] = field(default_factory=list)
     configs: list[Config] = field(default_factory=list)
 
     def __post_init__(self):
@@ -28,6 +29,10 @@ class Found:
     def cores(self) -> int:
         machine = self.trials[-1].record.get("machine") or {} if self.trials else {}
         return machine.get("cores") or 1
+
+    def of_page(self, key: str) -> list[dict]:
+        """Records that were measured for this page (Page.commands)."""
+        return [r for r in self.store if (r.get("lab") or {}).get("page") == key]
 
     def panels(self, structure: str, counted=False, allocator=None) -> list[list[Config]]:
         """Sets of configurations equal in all but scheme, release and threads."""

@@ -29,6 +29,7 @@ class Scale:
     allocators: tuple[str, ...]
     combinations: frozenset[tuple[str, str, str]]
     rivals: tuple[tuple[str, str, str], ...] = ()
+    storages: tuple[str, ...] = ()
 
     @property
     def allocator(self) -> str:
@@ -74,6 +75,10 @@ class Page:
     show: Callable[[Found], Shown | None]
     limits: str = ""
     """What this machine cannot show, and what stands in its place."""
+    commands: Callable[[Scale], list[tuple[str, ...]]] = lambda scale: []
+    """What is measured by other sub-commands than `sets`; their records say of which page."""
+    takes: Callable[[Scale], float] = lambda scale: 0.0
+    """Seconds that these take."""
 
 
 def verdict(comparisons: list[Comparison | None]) -> str:

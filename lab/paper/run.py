@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import dataclass
 from functools import partial
@@ -53,6 +54,7 @@ def scale_of(bench: Bench, wishes: Wishes, cores: int) -> Scale:
         allocators=tuple(allocators.installed()),
         combinations=catalogue.combinations,
         rivals=catalogue.rivals,
+        storages=catalogue.storages,
     )
 
 
@@ -80,22 +82,24 @@ def plan_of(pages: list[Page], scale: Scale, wishes: Wishes) -> Plan:
     return Plan(list(cells), trials, wishes.seed)
 
 
-def expected_seconds(plan: Plan, pages: list[Page]) -> float:
+def expected_seconds(plan: Plan, pages: list[Page], scale: Scale) -> float:
     once = sum(cell.seconds + OVERHEAD_SECONDS for cell in plan.cells)
     counted = ANNOUNCEMENT_SECONDS if any(p.key == "announcements" for p in pages) else 0
     held = SNAPSHOT_SECONDS if any(p.key == "held-snapshot" for p in pages) else 0
-    return once * plan.trials + counted + held
+    return once * plan.trials + counted + held + sum(page.takes(scale) for page in pages)
 
 
 def minutes(seconds: float) -> str:
     return f"{math.ceil(seconds / 60)} minutes" if seconds > 90 else f"{seconds:.0f} seconds"
 
 
-def run(bench: Bench, out: Path, pages: list[Page], plan: Plan, console: Console) -> bool:
+def run(
+    bench: Bench, out: Path, pages: list[Page], plan: Plan, scale: Scale, console: Console
+) -> bool:
     """Runs the plan, or the rest of it, and writes the page; False when trials failed."""
     console.print(
         f"[bold]{len(pages)} pages[/]: {len(plan.cells)} cells, {plan.trials} trials each, about "
-        f"{minutes(expected_seconds(plan, pages))}; stop it when you like, it goes on"
+        f"{minutes(expected_seconds(plan, pages, scale))}; stop it when you like, it goes on"
     )
     out.mkdir(parents=True, exist_ok=True)
     results = out / RESULTS
@@ -110,6 +114,10 @@ def run(bench: Bench, out: Path, pages: list[Page], plan: Plan, console: Console
     if "held-snapshot" in keys:
         measure = partial(_held_snapshots, bench)
         measure_once(bench, out / SNAPSHOTS, "held snapshots", measure, console)
+    for page in pages:
+        if commands := page.commands(scale):
+            measure = partial(_of_page, bench, page.key, commands)
+            measure_once(bench, _file_of(out, page), page.name, measure, console)
     return not outcome.failed
 
 
@@ -117,15 +125,34 @@ def report(out: Path, title: str) -> Path:
     page = out / "report.html"
     if not (out / RESULTS).is_file():
         raise LabError(f"no results in {out}; run 'python -m lab paper' without --only first")
-    paths = [
-        path for path in (out / RESULTS, out / ANNOUNCEMENTS, out / SNAPSHOTS) if path.is_file()
-    ]
+    files = [out / RESULTS, out / ANNOUNCEMENTS, out / SNAPSHOTS]
+    paths = [path for path in (*files, *(_file_of(out, page) for page in PAGES)) if path.is_file()]
     write_report(paths, page, title, only_paper=True)
     return page
 
 
 def _held_snapshots(bench: Bench, target: Path, timeout: float) -> str:
     return bench.snapshots(target, timeout, *snapshots.ARGUMENTS, "--updates", UPDATES)
+
+
+def _file_of(out: Path, page: Page) -> Path:
+    return out / f"page-{page.key}.jsonl"
+
+
+def _of_page(bench: Bench, key: str, commands: list[tuple[str, ...]], target: Path,
+             timeout: float) -> str:  # fmt: skip
+    """Runs the commands of one page into `target`, each record marked with the page's key; empty,
+    or why there is no such file."""
+    records = []
+    part = target.with_name(target.name + ".part")
+    for command in commands:
+        missed = bench.records(list(command), part, timeout)
+        if missed:
+            return f"{' '.join(command)}: {missed}"
+        records += [{**record, "lab": {"page": key}} for record in read_lines(part)]
+        part.unlink()
+    target.write_text("".join(json.dumps(record) + "\n" for record in records))
+    return ""
 
 
 def measure_once(bench: Bench, target: Path, what: str, measure, console: Console) -> None:

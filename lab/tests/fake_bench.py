@@ -20,7 +20,8 @@ TREES = STRUCTURES[:3]
 RIVALS = [("std_map", "mutex", "own"), ("std_map", "sharded_mutex", "own")]
 REGION = ["none", "token", "token_naive", "token_pass_first", "token_periodic", "debra"]
 SCHEMES = [*REGION, "hazard_pointers", "neutralization", "neutralization_plus"]
-LAYERS = ("counted", "rlu", "ycsb")
+LAYERS = ("counted", "rlu", "tpcc", "ycsb")
+STORAGES = ["none", "one-shot", "one-shot-consolidated", "steam", "unheard-of"]
 RELEASES = ["batch", "amortized", "pooled"]
 MACHINE = {
     "cpu": "AMD EPYC 9B14",
@@ -68,6 +69,8 @@ def offered() -> dict:
         "schemes": {scheme: about(scheme) for scheme in SCHEMES},
         "releases": RELEASES,
         "combinations": combinations,
+        "version_storages": STORAGES,
+        "engines": ["spolia"],
         "rivals": {
             "structures": {c[0]: {"stalls": False} for c in RIVALS},
             "schemes": {c[1]: {"title": "locks"} for c in RIVALS},
@@ -290,18 +293,33 @@ def snapshots(options) -> int:
 
 def layer_records(options) -> list[dict]:
     """Of the sub-commands that the demo runs for the layers above the schemes."""
-    grows = [[t * 50, 1000 * t] for t in range(20)]
     return {
         "counted": [
             {"test": options.test, "pointer": name, "mops": mops}
             for name, mops in (("private", 90.0), ("std-atomic", 2.0))
         ],
         "rlu": [{"structure": options.structure, "sync": options.sync, "mops": 3.0}],
-        "ycsb": [
-            {"versions": name, "tx_per_s": speed, "version_bytes_over_time": grows}
-            for name, speed in (("one-shot", 2e5), ("steam", 1e5))
-        ],
+        "ycsb": [store_record(options, name) for name in STORAGES for _ in range(2)],
+        "tpcc": [store_record(options, name) for name in STORAGES for _ in range(2)],
     }[options.command]  # fmt: skip
+
+
+def store_record(options, versions: str) -> dict:
+    """Steam half as fast as all others; a scanner takes a tenth of that, and versions stay."""
+    speed = 1e5 / (2 if versions == "steam" else 1) * (0.9 if options.scanners == "1" else 1)
+    leaks = versions in ("none", "one-shot")
+    number = {
+        name: int(value)
+        for name, value in vars(options).items()
+        if name in ("writes", "threads", "operations", "scanners") and value != "-"
+    }
+    return {
+        "versions": versions, "tx_per_s": speed, "version_bytes_peak": 9e6 if leaks else 1e6,
+        "over_time": [[t * 50, speed, 1000 * (t if leaks else min(t, 3)), t] for t in range(20)],
+        "mix": "full" if options.mix == "-" else options.mix, "rows_scanned_per_s": 1e6,
+        "partitions_most": 256 if options.partitions == "-" else int(options.partitions),
+        "writes": 50, "operations": 10, "scanners": 0, **number,
+    }  # fmt: skip
 
 
 def layer(options) -> int:
@@ -335,7 +353,8 @@ def main() -> int:
     run.add_argument("--trace")
     for name in LAYERS:
         command = commands.add_parser(name)
-        for option in ("--json", "--structure", "--sync", "--test"):
+        for option in ("--json", "--structure", "--sync", "--test", "--writes", "--threads",
+                       "--operations", "--scanners", "--mix", "--partitions"):  # fmt: skip
             command.add_argument(option, default="-")
     options, unknown = parser.parse_known_args()
     if unknown and options.command not in LAYERS:

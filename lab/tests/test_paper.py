@@ -11,6 +11,7 @@ from argparse import Namespace
 import pytest
 
 from lab import stats
+from lab.bench import Bench
 from lab.claims import NOT_SEEN, SEEN
 from lab.matrix import Cell
 from lab.paper import model, page, rivals, run
@@ -21,7 +22,7 @@ from lab.paper.page import SHOWN
 from lab.records import Located, load, read_lines
 from lab.stats import Comparison
 from lab.tests import fake_bench
-from lab.tests.conftest import trial
+from lab.tests.conftest import FAKE, trial
 
 QUICK = ("--quick", "--seconds", "0.01", "--trials", "2")
 
@@ -65,14 +66,32 @@ HELD = [
 ]  # fmt: skip
 
 
+def measured(tmp_path_factory) -> list[dict]:
+    """What the stand-in gives for the commands of all pages that have some."""
+    scale = page.Scale(2, (1, 2, 8), 200_000, 0.5, ("glibc",), frozenset(), (), ("steam",))
+    folder = tmp_path_factory.mktemp("store")
+    records = []
+    for entry in PAGES:
+        if commands := entry.commands(scale):
+            target = folder / entry.key
+            assert run._of_page(Bench(FAKE), entry.key, commands, target, 60) == ""
+            records += read_lines(target)
+    return records
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    return measured(tmp_path_factory)
+
+
 def quickly(monkeypatch):
     monkeypatch.setattr(model, "THREADS", (2, 192))
     monkeypatch.setattr(model, "REMOTE", (250,))
 
 
-def test_every_page_is_filled_by_its_own_cells(filled, monkeypatch):
+def test_every_page_is_filled_by_its_own_cells(filled, stored, monkeypatch):
     quickly(monkeypatch)
-    found = Found(filled, ANNOUNCED, HELD)
+    found = Found(filled, ANNOUNCED, HELD, stored)
     for entry in PAGES:
         shown = entry.show(found)
         assert shown is not None, entry.key
@@ -80,13 +99,52 @@ def test_every_page_is_filled_by_its_own_cells(filled, monkeypatch):
         assert shown.here.endswith("."), entry.key
 
 
-def test_no_page_falls_over_whatever_records_are_missing(filled, monkeypatch):
+def test_no_page_falls_over_whatever_records_are_missing(filled, stored, monkeypatch):
     monkeypatch.setattr(model, "replay", lambda *a, **k: model.Outcome(1e6, 0.2, 0.1, 1e3))
     for seed in range(12):
         dice = random.Random(seed)
         some = dice.sample(filled, max(1, int(len(filled) * dice.random() ** 3)))
+        few = dice.sample(stored, max(1, int(len(stored) * dice.random() ** 3)))
         for entry in PAGES:
-            entry.show(Found(some))
+            entry.show(Found(some, store=few))
+
+
+def shown_of(number: int, filled, stored):
+    entry = next(page for page in PAGES if page.key == f"one-shot-{number}")
+    return entry.show(Found(filled, store=stored))
+
+
+def test_the_one_shot_pages_are_judged_and_have_all_storages(filled, stored):
+    for number in (2, 10, 11, 12):
+        assert shown_of(number, filled, stored).verdict == SEEN, number
+    slow = [{**r, "tx_per_s": r["tx_per_s"] * (4 if r["versions"] == "steam" else 1)}
+            for r in stored]  # fmt: skip
+    for number in (2, 10, 11, 12):
+        assert shown_of(number, filled, slow).verdict == NOT_SEEN, number
+    rows = shown_of(2, filled, stored).blocks[0]["rows"]
+    assert [row[0] for row in rows] == fake_bench.STORAGES
+    assert "−50" in (here := shown_of(2, filled, stored).here) or "-50" in here
+    assert "unheard-of" in here
+    figure = shown_of(10, filled, stored).blocks[0]["figures"][0]
+    assert [line["meta"] for line in figure["data"]] == fake_bench.STORAGES
+    assert figure["data"][0]["x"] == [1, 2, 8]
+
+
+def test_partitions_that_matter_are_told_of(filled, stored):
+    assert shown_of(14, filled, stored).verdict == SEEN
+    odd = [{**r, "tx_per_s": r["tx_per_s"] * r["partitions_most"]} for r in stored]
+    assert shown_of(14, filled, odd).verdict == NOT_SEEN
+
+
+def test_a_reader_is_shown_over_time(filled, stored):
+    shown = shown_of(13, filled, stored)
+    assert "unheard-of -10" in shown.here
+    assert len(shown.blocks[0]["figures"]) == 2
+
+
+def test_records_of_one_page_are_not_taken_for_another(filled, stored):
+    other = [{**r, "lab": {"page": "elsewhere"}} for r in stored]
+    assert shown_of(10, filled, other) is None
 
 
 def test_what_a_held_snapshot_keeps_is_judged(filled):
@@ -107,7 +165,7 @@ def test_the_command_fills_every_page_and_goes_on_where_it_was(lab, tmp_path):
         "paper",
         *QUICK,
         "--only",
-        "table,experiment-1-avl,announcements,held-snapshot",
+        "table,experiment-1-avl,announcements,held-snapshot,one-shot-13",
         "--out",
         tmp_path,
     )
@@ -120,6 +178,7 @@ def test_the_command_fills_every_page_and_goes_on_where_it_was(lab, tmp_path):
         "experiment-1-avl",
         "announcements",
         "held-snapshot",
+        "one-shot-13",
     ):
         assert f'<section id="{key}"' in text
     assert '<section id="rivals"' not in text

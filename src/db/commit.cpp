@@ -4,6 +4,7 @@
 #include <new>
 #include <utility>
 
+#include "commit_record.hpp"
 #include "engine.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -58,9 +59,11 @@ status transaction::commit() {
   session& s = *session_;
   const std::uint32_t me = s.record->number();
   bool room = true;
+  commit_record record(engine_);
   try {
     prepare();
     if (notes_reads_ && changes() && !reads_hold()) return fail(outcome::conflict);
+    if (const outcome o = record.write(s.writes); o != outcome::ok) return fail(o);
     room = engine_.old->reserve(me, s.asks);
   } catch (const std::bad_alloc&) {
     rollback();
@@ -86,8 +89,8 @@ status transaction::commit() {
   }
   std::uint64_t commit = 0;
   if (!notes_reads_) {
-    commit = engine_.board.publish(*s.record);
-  } else if (!settle(commit)) {
+    commit = record.publish(*s.record);
+  } else if (!settle(record, commit)) {
     return withdraw(mark);
   }
   s.commits.add(1);
@@ -95,7 +98,7 @@ status transaction::commit() {
   engine_.old->published(me, commit);
   state_ = outcome::ended;
   end();
-  return outcome::ok;
+  return record.acknowledge();
 }
 
 bool transaction::changes() const noexcept {
@@ -104,9 +107,9 @@ bool transaction::changes() const noexcept {
 }
 
 /// Publishes if what was read holds.
-bool transaction::settle(std::uint64_t& commit) noexcept {
+bool transaction::settle(commit_record& record, std::uint64_t& commit) noexcept {
   try {
-    commit = engine_.board.publish_if(*session_->record, [this] { return reads_hold(); });
+    commit = record.publish_if(*session_->record, [this] { return reads_hold(); });
   } catch (const std::bad_alloc&) {
     commit = 0;  // nobody knows whether it holds
   }

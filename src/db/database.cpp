@@ -14,6 +14,8 @@
 #include <spolia/db/delta_steam.hpp>
 
 #include "engine.hpp"
+#include "journal.hpp"
+#include "storage.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
@@ -48,6 +50,7 @@ std::unique_ptr<delta> make_storage(commit_board& board, const options& o) {
 }  // namespace
 
 engine::engine(const options& o) : old(make_storage(board, o)) {}
+engine::~engine() = default;
 
 database::database(std::unique_ptr<engine> of) noexcept : engine_(std::move(of)) {}
 database::database(database&&) noexcept = default;
@@ -57,15 +60,26 @@ database::~database() = default;
 database database::open(const options& o) { return database(std::make_unique<engine>(o)); }
 
 table& database::create_table(const table_spec& spec) {
-  auto made = std::make_unique<table>(spec, engine_->arrays, engine_->nodes);
-  const std::lock_guard hold(engine_->catalog_lock);
-  for (const auto& t : engine_->tables) {
+  engine& e = *engine_;
+  if (e.read_only) throw std::invalid_argument("spolia::db: the database was opened to be read");
+  auto made = std::make_unique<table>(spec, e.arrays, e.nodes);
+  std::unique_lock hold(e.catalog_lock);
+  for (const auto& t : e.tables) {
     if (t->name() == spec.name) {
       throw std::invalid_argument("spolia::db: a table " + spec.name + " exists");
     }
   }
-  engine_->tables.push_back(std::move(made));
-  return *engine_->tables.back();
+  made->number_ = static_cast<std::uint32_t>(e.tables.size());
+  e.tables.reserve(e.tables.size() + 1);
+  table& added = *made;
+  if (e.log == nullptr) {
+    e.tables.push_back(std::move(made));
+    return added;
+  }
+  e.files->log_table(added, [&]() noexcept { e.tables.push_back(std::move(made)); });
+  hold.unlock();
+  if (!e.log->sync()) e.log->check();
+  return added;
 }
 
 table& database::find_table(std::string_view name) const {
@@ -74,6 +88,42 @@ table& database::find_table(std::string_view name) const {
     if (t->name() == name) return *t;
   }
   throw std::invalid_argument("spolia::db: there is no table " + std::string(name));
+}
+
+database database::open(const std::filesystem::path& directory, const options& o) {
+  auto made = std::make_unique<engine>(o);
+  made->read_only = o.read_only;
+  made->files = std::make_unique<storage>(*made, directory, o);
+  made->log = made->files->log();
+  return database(std::move(made));
+}
+
+storage& database::files_of(engine& e) {
+  if (e.files == nullptr) {
+    throw std::invalid_argument("spolia::db: the database is only in memory");
+  }
+  return *e.files;
+}
+
+status database::sync() {
+  if (engine_->log == nullptr || engine_->log->sync()) return outcome::ok;
+  return outcome::storage_failed;
+}
+
+checkpoint_report database::checkpoint() { return files_of(*engine_).checkpoint(); }
+backup_report database::backup(const std::filesystem::path& to) {
+  return files_of(*engine_).backup(to);
+}
+const recovery_report& database::recovered() const { return files_of(*engine_).recovered(); }
+std::string database::storage_failure() const {
+  return engine_->files != nullptr ? engine_->files->failure() : std::string();
+}
+
+std::vector<table*> database::tables() const {
+  const std::lock_guard hold(engine_->catalog_lock);
+  std::vector<table*> all;
+  for (const auto& t : engine_->tables) all.push_back(t.get());
+  return all;
 }
 
 transaction database::begin(const char* label) { return begin({.label = label}); }
@@ -98,6 +148,7 @@ statistics database::stats() const noexcept {
   }
   sum.cleaning = engine_->cleaner.waiting();
   sum.versions = engine_->old->stats();
+  if (engine_->files) engine_->files->fill(sum.log);
   return sum;
 }
 

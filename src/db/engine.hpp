@@ -182,10 +182,13 @@ struct alignas(cache_line) session {
 
 inline void free_note(note* n) noexcept { memory::deallocate(n, sizeof(note), alignof(note)); }
 
+class storage;
+class journal;
+
 class engine {
  public:
   explicit engine(const options& o);
-  ~engine() = default;
+  ~engine();
   engine(const engine&) = delete;
   engine& operator=(const engine&) = delete;
 
@@ -199,6 +202,9 @@ class engine {
   std::vector<std::unique_ptr<table>> tables;
   std::unique_ptr<delta> old;
   upkeep cleaner{board};
+  bool read_only = false;
+  std::unique_ptr<storage> files;  // null: only in memory
+  journal* log = nullptr;          // null: nothing is logged
 
  private:
   alignas(cache_line) atomic<std::uint64_t> claims_{0};

@@ -15,12 +15,22 @@
 #define SPOLIA_CHECKS 1
 #endif
 
+#include "backup.cpp"
+#include "checkpoint.cpp"
+#include "checksum.cpp"
 #include "commit.cpp"
 #include "database.cpp"
+#include "files.cpp"
 #include "index.cpp"
+#include "journal.cpp"
+#include "loading.cpp"
+#include "log_format.cpp"
 #include "reader.cpp"
+#include "recovery.cpp"
+#include "row_format.cpp"
 #include "savepoint.cpp"
 #include "schema.cpp"
+#include "storage.cpp"
 #include "table.cpp"
 #include "transaction.cpp"
 #include "upkeep.cpp"

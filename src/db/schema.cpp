@@ -80,6 +80,20 @@ void column_layout::encode(const value& v, std::uint64_t* to) const {
   }
 }
 
+value column_layout::decode(const std::uint64_t* from) const noexcept {
+  switch (type.base) {
+    case base_type::int64:
+      return std::bit_cast<std::int64_t>(*from);
+    case base_type::float64:
+      return std::bit_cast<double>(*from);
+    case base_type::boolean:
+      return *from != 0;
+    case base_type::text:
+      return text_in(from, words);
+  }
+  return {};
+}
+
 void column_layout::encode_key(const std::uint64_t* from, std::uint64_t* to) const noexcept {
   switch (type.base) {
     case base_type::int64:

@@ -56,6 +56,19 @@ table::~table() {
   }
 }
 
+table_spec table::spec() const {
+  table_spec s{.name = name(), .columns = {}};
+  if (primary_->ordered()) s.primary = index_kind::ordered;
+  for (const column_layout& c : schema_.columns()) s.columns.push_back({c.name, c.type, c.role});
+  for (const auto& i : secondaries_) {
+    s.indexes.push_back({.name = i->name_, .columns = {}, .unique = i->unique_});
+    for (const std::uint32_t n : i->columns_) {
+      s.indexes.back().columns.push_back(schema_.columns()[n].name);
+    }
+  }
+  return s;
+}
+
 const secondary& table::index(std::string_view wanted) const {
   for (const auto& i : secondaries_) {
     if (i->name() == wanted) return *i;

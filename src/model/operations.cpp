@@ -275,9 +275,10 @@ void engine::fence(fence_kind kind, const char* name) {
   if (tracing_) tracer_.line(who(), std::string("fence ") + name);
 }
 
-// Not a scheduling point: whatever could come between this and the operation before it does as well
-// before that operation, because only heavy fences see what this one does, and they see no less.
+// Mostly no scheduling point: what could come between this and the operation before it does as well
+// before both, for only heavy fences see this. But see options::light_fences_apart.
 void engine::light_fence() {
+  if (how_.light_fences_apart) reach();
   if (phase_ == phase::single) return;
   memory_.light_fence(running_);
   if (tracing_) tracer_.line(who(), "fence light");

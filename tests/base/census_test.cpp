@@ -167,6 +167,27 @@ TEST(Census, ASlotThatIsUsedAgainForgetsItsLabel) {
   EXPECT_EQ(entries(living)[0].start_ticks, 0U);
 }
 
+TEST(Census, ASeatAnnouncesAgainAndAgain) {
+  census living;
+  logical_clock clock;
+  census::seat mine = living.reserve();
+  ASSERT_TRUE(mine);
+  EXPECT_TRUE(entries(living).empty()) << "a seat is not yet an announcement";
+  for (const char* const label :
+       {static_cast<const char*>(nullptr), "report", static_cast<const char*>(nullptr)}) {
+    clock.tick();
+    const std::uint64_t t = mine.announce(clock, label);
+    EXPECT_EQ(t, clock.now());
+    clock.tick();
+    EXPECT_EQ(living.oldest(clock), t);
+    ASSERT_EQ(entries(living).size(), 1U);
+    EXPECT_EQ(entries(living)[0].timestamp, t);
+    EXPECT_EQ(entries(living)[0].label, label);
+    mine.withdraw();
+    EXPECT_EQ(living.oldest(clock), clock.now());
+  }
+}
+
 TEST(Census, MissedByAScanMeansAnnouncedAfterIt) {
   census living;
   interrupted_clock<false> clock;
@@ -220,6 +241,37 @@ TEST(Census, OpenAnnouncementsLimitWhatIsKnown) {
   EXPECT_EQ(ticket.timestamp(), 30U);
   EXPECT_EQ(living.scan(40, times), 40U);
   EXPECT_EQ(times, (std::vector<std::uint64_t>{5, 30}));
+}
+
+/// The same when the one who asks has a clock: nothing is held up by a thread that was interrupted.
+TEST(Census, OpenAnnouncementsAreSettledByWhoMeetsThem) {
+  census living;
+  interrupted_clock<true> clock;
+  std::vector<std::uint64_t> times;
+  std::uint64_t known = 0;
+  clock.value = 8;
+  clock.before_reading(2, [&] {
+    clock.value = 30;
+    known = living.scan(clock, times);
+    clock.value = 40;
+    EXPECT_EQ(living.oldest(clock), 30U);
+  });
+  const auto ticket = living.announce(clock);
+  EXPECT_EQ(known, 30U);
+  EXPECT_EQ(times, std::vector<std::uint64_t>{30});
+  EXPECT_EQ(ticket.timestamp(), 30U) << "the time that it was given, not the one that it read";
+}
+
+/// A slot's open announcement is not taken for an earlier one of the same slot.
+TEST(Census, AnAnnouncementOpenedLaterIsNotSettledBelowTheClock) {
+  census living;
+  interrupted_clock<true> clock;
+  clock.value = 8;
+  for (int n = 0; n < 3; ++n) living.announce(clock).withdraw();
+  std::uint64_t known = 0;
+  clock.before_reading(2, [&] { known = living.oldest(clock); });
+  EXPECT_EQ(living.announce(clock).timestamp(), 8U);
+  EXPECT_EQ(known, 8U);
 }
 
 TEST(Census, AClockThatStepsBackDoesNotTakeTheAnnouncementWithIt) {

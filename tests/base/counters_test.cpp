@@ -17,6 +17,7 @@
 
 namespace {
 
+using spolia::held_at_once;
 using spolia::high_mark;
 using spolia::histogram;
 using spolia::histogram_snapshot;
@@ -157,6 +158,50 @@ TEST(Counters, AnyoneMayReadWhileTheOwnerWrites) {
   EXPECT_EQ(m.value(), rounds);
   EXPECT_EQ(s.count(), rounds);
   EXPECT_EQ(s.max(), rounds);
+}
+
+/// Cells whose reader is interrupted, by what the counts do.
+struct few_cells {
+  struct cell {
+    tally in;
+    tally out;
+  };
+  template <class F>
+  void for_each(F&& f) const {
+    for (std::uint32_t n = 0; n < 2; ++n) {
+      if (!f(n, at[n])) return;
+    }
+  }
+  cell at[2];
+};
+
+TEST(HeldAtOnce, IsExactWhileNobodyCounts) {
+  few_cells cells;
+  cells.at[0].in.add(7);
+  cells.at[1].in.add(5);
+  cells.at[1].out.add(9);
+  const auto in = [](const few_cells::cell& c) { return c.in.value(); };
+  const auto out = [](const few_cells::cell& c) { return c.out.value(); };
+  EXPECT_EQ(held_at_once(cells, in, out), 3U);
+}
+
+/// A hundred come in and go out while the reader stands between two counters: there were never more
+/// than three.
+TEST(HeldAtOnce, IsNeverMoreThanThereWas) {
+  for (int interrupted_at = 0; interrupted_at < 4; ++interrupted_at) {
+    few_cells cells;
+    cells.at[0].in.add(3);
+    int step = 0;
+    const auto pass_by = [&] {
+      if (step++ != interrupted_at) return;
+      cells.at[1].in.add(100);
+      cells.at[0].out.add(100);
+    };
+    const std::uint64_t held = held_at_once(
+        cells, [&](const few_cells::cell& c) { return pass_by(), c.in.value(); },
+        [&](const few_cells::cell& c) { return pass_by(), c.out.value(); });
+    EXPECT_LE(held, 3U) << "interrupted at step " << interrupted_at;
+  }
 }
 
 }  // namespace

@@ -24,8 +24,8 @@ namespace spolia::test {
 namespace {
 
 /// Each collector once, each kind of timeline, too.
-using some_collectors = testing::Types<epoch_collector<>, dl_rt<domain<debra>, on_update>, sl_rt<>,
-                                       steam<>, sl_rt<domain<quiescent>, by_hardware>>;
+using some_collectors = testing::Types<epoch_collector<>, bbf<>, dl_rt<domain<debra>, on_update>,
+                                       sl_rt<>, steam<>, sl_rt<domain<quiescent>, by_hardware>>;
 
 template <class Collector>
 class snapshot_hash_of : public testing::Test {
@@ -180,7 +180,7 @@ TYPED_TEST(snapshot_hash_of, a_held_snapshot_costs_what_it_sees) {
   }
   m.collect();
   if (TypeParam::info.collects_between) {
-    EXPECT_LE(m.stats().held(), 64U + 64U);
+    EXPECT_LE(m.stats().held(), may_hold<TypeParam>(64, 64U + 64U));
   } else {
     EXPECT_GE(m.stats().held(), updates);
   }
@@ -225,7 +225,7 @@ TYPED_TEST(snapshot_hash_of, accounts_for_what_snapshots_hold) {
   EXPECT_GT(all.snapshots[0].versions_alone, 0U);
   EXPECT_LE(all.needed, m.stats().held());
   if (TypeParam::info.collects_between) {
-    EXPECT_EQ(all.needed, m.stats().held());
+    EXPECT_LE(m.stats().held(), may_hold<TypeParam>(128, all.needed));
   }
 }
 

@@ -38,6 +38,7 @@ struct trees_with {
 
 using tree_subjects = testing::Types<
     subject<trees_with<sl_rt>, domain<token>>, subject<trees_with<dl_rt>, domain<debra, pooled>>,
+    subject<trees_with<bbf>, domain<token, pooled>>,
     subject<trees_with<epoch_collector>, domain<token>>, subject<trees_with<steam>, domain<debra>>>;
 /// For the large suites, which take long to compile: one of each kind of list.
 using main_tree_subjects = testing::Types<subject<trees_with<sl_rt>, domain<token>>,

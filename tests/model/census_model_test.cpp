@@ -61,6 +61,52 @@ void announce_against_scan(model::scenario& run) {
   });
 }
 
+/// Two scans, one of which may settle the announcement that the other has missed.
+void announce_against_two_scans(model::scenario& run) {
+  struct shared : world<hardware_clock> {
+    std::vector<std::uint64_t> times;
+    std::uint64_t missed = 0;
+  };
+  auto w = std::make_shared<shared>();
+  run.thread([w] { w->ticket = w->living.announce(w->clock); });
+  run.thread([w] {
+    w->clock.tick();
+    w->promised = w->living.scan(w->clock, w->times);
+  });
+  run.thread([w] {
+    w->clock.tick();
+    w->missed = w->living.oldest(w->clock);
+  });
+  run.finally([w] {
+    const std::uint64_t t = w->ticket.timestamp();
+    const bool listed = std::find(w->times.begin(), w->times.end(), t) != w->times.end();
+    model::check(listed || t >= w->promised, "scan() vouched for a time and missed a ticket below");
+    model::check(t >= w->missed, "oldest() passed a live ticket");
+    w->ticket.withdraw();
+  });
+}
+
+/// A thread stands still in the midst of its second announcement: who asks need not wait for it,
+/// and does not take the first one's place for it.
+void settled_by_others(model::scenario& run) {
+  auto w = std::make_shared<world<hardware_clock>>();
+  run.thread([w] {
+    w->living.announce(w->clock).withdraw();
+    w->ticket = w->living.announce(w->clock);
+  });
+  run.thread([w] {
+    w->clock.tick();
+    w->promised = w->living.oldest(w->clock);
+    w->clock.tick();
+    const std::uint64_t again = w->living.oldest(w->clock);
+    model::check(w->promised >= 1 && again >= w->promised, "what is known only grows");
+  });
+  run.finally([w] {
+    model::check(w->promised <= w->ticket.timestamp(), "oldest() passed a live ticket");
+    w->ticket.withdraw();
+  });
+}
+
 /// A reader looks at a version that ends at time 2; its writer frees it once nobody can need it.
 template <class Clock>
 void read_against_free(model::scenario& run) {
@@ -132,16 +178,17 @@ void for_each_against_reuse(model::scenario& run) {
 
 using scenario_body = void (*)(model::scenario&);
 
-model::options with(const char* fault = "") {
+model::options with(const char* fault = "", unsigned preemptions = 3) {
   model::options how;
-  how.preemptions = 3;
+  how.preemptions = preemptions;
   how.executions = 400000;
+  how.light_fences_apart = true;
   how.fault = fault;
   return how;
 }
 
-void expect_sound(scenario_body body) {
-  const model::outcome found = model::explore(with(), body);
+void expect_sound(scenario_body body, unsigned preemptions = 3) {
+  const model::outcome found = model::explore(with("", preemptions), body);
   EXPECT_TRUE(found.ok) << found.why << "\n" << found.trace;
   EXPECT_TRUE(found.exhausted) << found.executions << " executions did not suffice";
   testing::Test::RecordProperty("executions", static_cast<int>(found.executions));
@@ -162,6 +209,11 @@ TEST(CensusModel, WhatAReaderAnnouncedIsNotFreed) {
   expect_sound(read_against_free<hardware_clock>);
 }
 
+TEST(CensusModel, AnOpenAnnouncementIsSettledByWhoMeetsIt) {
+  expect_sound(announce_against_two_scans, 2);
+  expect_sound(settled_by_others);
+}
+
 TEST(CensusModel, TicketsMayBeWithdrawnElsewhere) { expect_sound(withdraw_elsewhere); }
 
 TEST(CensusModel, EntriesAreNotMixed) { expect_sound(for_each_against_reuse); }
@@ -175,6 +227,12 @@ TEST_P(CensusFault, IsFound) {
         read_against_free<logical_clock>, read_against_free<hardware_clock>}) {
     EXPECT_FALSE(model::explore(with(GetParam()), body).ok);
   }
+}
+
+TEST(CensusModel, WrongHelpIsFound) {
+  EXPECT_FALSE(
+      model::explore(with("census.settles_blindly"), announce_against_scan<hardware_clock>).ok);
+  EXPECT_FALSE(model::explore(with("census.helps_unfenced", 2), announce_against_two_scans).ok);
 }
 
 INSTANTIATE_TEST_SUITE_P(Planted, CensusFault,

@@ -81,6 +81,7 @@ struct world {
 };
 
 using dl = world<dl_rt<short_domain>>;
+using bb = world<bbf<short_domain>>;
 using sl = world<sl_rt<short_domain>>;
 using ebr = world<epoch_collector<short_domain>>;
 using st = world<steam<short_domain>>;
@@ -143,7 +144,7 @@ void two_change_one_object(model::scenario& run) {
 
 template <class World>
 class versioned_model : public testing::Test {};
-using worlds = testing::Types<dl, sl, ebr, st, dl_on_update>;
+using worlds = testing::Types<bb, dl, sl, ebr, st, dl_on_update>;
 TYPED_TEST_SUITE(versioned_model, worlds);
 
 /// Shared scans make long executions.

@@ -19,7 +19,8 @@ file(REMOVE_RECURSE "${WORK}")
 # down during the build is found out.
 function(step_install)
   run(${configure} -S "${SOURCE}" -B "${WORK}" "-DCMAKE_INSTALL_PREFIX=${WORK}/first"
-      -DSPOLIA_BUILD_TESTS=OFF -DSPOLIA_BUILD_BENCH=OFF -DSPOLIA_BUILD_EXAMPLES=OFF)
+      -DSPOLIA_BUILD_TESTS=OFF -DSPOLIA_BUILD_BENCH=OFF -DSPOLIA_BUILD_TOOL=OFF
+      -DSPOLIA_BUILD_EXAMPLES=OFF)
   run("${CMAKE_COMMAND}" --build "${WORK}")
   run("${CMAKE_COMMAND}" --install "${WORK}")
   file(REMOVE_RECURSE "${STAGE}")

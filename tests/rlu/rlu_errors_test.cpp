@@ -57,7 +57,7 @@ TEST(rlu_errors, memory_that_is_missing_changes_nothing) {
 }
 
 TEST(rlu_errors, upkeep_without_memory_loses_nothing) {
-  rlu::domain d({.segment_bytes = 256, .collect_after = 1});
+  rlu::domain d({.segment_bytes = 256, .low_watermark = 1});
   const auto p = d.make<number>({0});
   for (long i = 1; i <= 300; ++i) {
     rlu::ptr<number> seen = p;
@@ -141,7 +141,7 @@ struct with_end {
 };
 
 TEST(rlu_errors, ends_of_objects_may_begin_sections) {
-  rlu::domain d({.segment_bytes = 256, .collect_after = 1});
+  rlu::domain d({.segment_bytes = 256, .low_watermark = 1});
   const auto ended = d.make<number>({0});
   const auto made = [&](auto& in) { return in.template make<with_end>({d, ended}, {}); };
   d.update([&](auto& in) {
@@ -193,7 +193,7 @@ TEST(rlu_errors, a_forked_child_goes_on) {
 #if SPOLIA_TSAN
   GTEST_SKIP() << "the race detector follows no fork of a program with threads";
 #endif
-  rlu::domain d({.segment_bytes = 256, .collect_after = 1});
+  rlu::domain d({.segment_bytes = 256, .low_watermark = 1});
   const auto busy = d.make<number>({0});
   const auto mine = d.make<number>({0});
   std::atomic<bool> stop{false};

@@ -325,7 +325,7 @@ TEST(rlu, a_lock_becomes_another) {
 
 TEST(rlu, options_that_make_no_sense_are_refused) {
   EXPECT_THROW(rlu::domain({.segment_bytes = 0}), std::invalid_argument);
-  EXPECT_THROW(rlu::domain({.collect_after = 0}), std::invalid_argument);
+  EXPECT_THROW(rlu::domain({.low_watermark = 0}), std::invalid_argument);
 }
 
 TEST(rlu, the_hardware_clock_does_as_well) {

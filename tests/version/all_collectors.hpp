@@ -20,14 +20,15 @@ using by_hardware = basic_timeline<hardware_clock>;
 
 #if defined(NDEBUG) && !SPOLIA_ASAN && !SPOLIA_TSAN
 using all_collectors =
-    testing::Types<epoch_collector<>, dl_rt<>, sl_rt<>, steam<>,
-                   epoch_collector<domain<debra>, on_update>, dl_rt<domain<debra>, on_update>,
-                   sl_rt<domain<debra>, on_update>, dl_rt<domain<quiescent>, by_hardware>,
-                   sl_rt<domain<quiescent>, by_hardware>>;
+    testing::Types<epoch_collector<>, bbf<>, dl_rt<>, sl_rt<>, steam<>,
+                   epoch_collector<domain<debra>, on_update>, bbf<domain<debra>, on_update>,
+                   dl_rt<domain<debra>, on_update>, sl_rt<domain<debra>, on_update>,
+                   dl_rt<domain<quiescent>, by_hardware>, sl_rt<domain<quiescent>, by_hardware>>;
 #else
 // Builds that take long: each collector once, each kind of timeline, too.
-using all_collectors = testing::Types<epoch_collector<>, dl_rt<domain<debra>, on_update>, sl_rt<>,
-                                      steam<domain<debra>>, dl_rt<domain<quiescent>, by_hardware>>;
+using all_collectors =
+    testing::Types<epoch_collector<>, bbf<>, dl_rt<domain<debra>, on_update>, sl_rt<>,
+                   steam<domain<debra>>, dl_rt<domain<quiescent>, by_hardware>>;
 #endif
 
 struct collector_names {
@@ -58,12 +59,20 @@ typename Collector::options eager_options() {
   return o;
 }
 
+/// How many versions may be held besides the current ones, if so many are needed or tracked: where
+/// removed ones wait for their neighbours (list_tree.hpp), as many again as there are of both.
+template <class Collector>
+constexpr std::uint64_t may_hold(std::uint64_t current, std::uint64_t others) {
+  return Collector::info.name == "bbf" ? current + 2 * others : others;
+}
+
 /// Objects of one type, with all they need; taken down in order.
 template <class T, class Collector>
 struct versioned_objects {
   using object = versioned<T, Collector>;
 
-  versioned_objects() : versions(nodes, time, eager_options<Collector>()) {}
+  explicit versioned_objects(typename Collector::options o = eager_options<Collector>())
+      : versions(nodes, time, o) {}
   ~versioned_objects() {
     versions.close();
     for (auto& o : objects) o->clear(versions);

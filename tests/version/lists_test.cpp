@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Version lists: what each operation leaves linked, and the bound L - R + P.
+// Version lists: what each operation leaves linked, and the bounds.
 
 #include <gtest/gtest.h>
 
@@ -16,6 +16,7 @@
 #include <spolia/reclaim.hpp>
 #include <spolia/version/list_pdl.hpp>
 #include <spolia/version/list_ssl.hpp>
+#include <spolia/version/list_tree.hpp>
 
 #include "support/stress.hpp"
 
@@ -55,11 +56,12 @@ struct built {
 
 using pdl = built<pdl_list<tracked>>;
 using ssl = built<ssl_list<tracked>>;
+using tree = built<tree_list<tracked>>;
 using stamps = std::vector<std::uint64_t>;
 
 template <class B>
 class version_list : public testing::Test {};
-using all_lists = testing::Types<pdl, ssl>;
+using all_lists = testing::Types<pdl, ssl, tree>;
 TYPED_TEST_SUITE(version_list, all_lists);
 
 TYPED_TEST(version_list, finds_what_was_current) {
@@ -111,6 +113,77 @@ TEST(version_list_pdl, appends_behind_removed_versions) {
   fourth.since.store_relaxed(4);
   ASSERT_TRUE(b.list->try_append(b.at(3), &fourth));
   b.list->remove(b.at(3));
+  EXPECT_EQ(b.linked(), (stamps{4}));
+}
+
+TEST(version_list_tree, neighbours_are_never_equally_deep) {
+  tree b(1);
+  const auto depth = [&](std::uint64_t number) {
+    b.at(1)->number.store_relaxed(number);
+    return tree_list<tracked>::depth(b.at(1));
+  };
+  EXPECT_EQ(tree_list<tracked>::depth(nullptr), 0U);
+  stamps first;
+  for (std::uint64_t number = 2; number <= 9; ++number) first.push_back(depth(number));
+  EXPECT_EQ(first, (stamps{1, 3, 2, 5, 4, 5, 3, 7}));
+  // Between two that are equally deep lies one that is less deep.
+  std::vector<std::uint64_t> open;  // depths on the way up from the newest
+  for (std::uint64_t number = 2; number < 5000; ++number) {
+    const std::uint64_t d = depth(number);
+    while (!open.empty() && open.back() > d) open.pop_back();
+    ASSERT_TRUE(open.empty() || open.back() < d) << number;
+    open.push_back(d);
+  }
+}
+
+/// After each removal: what was given away is not linked; what stays has two deeper neighbours.
+void expect_settled(tree& b, const stamps& kept, const stamps& given) {
+  const stamps linked = b.linked();
+  ASSERT_LT(linked.size(), 2 * kept.size());
+  ASSERT_TRUE(std::includes(linked.begin(), linked.end(), kept.begin(), kept.end()));
+  const auto depth = [&](std::size_t i) {
+    return i < linked.size() ? tree_list<tracked>::depth(b.at(linked[i])) : 0;
+  };
+  for (std::size_t i = 0; i < linked.size(); ++i) {
+    ASSERT_EQ(std::ranges::count(given, linked[i]), 0);
+    if (std::ranges::binary_search(kept, linked[i])) continue;
+    ASSERT_TRUE(depth(i - 1) > depth(i) && depth(i + 1) > depth(i));
+  }
+}
+
+TEST(version_list_tree, removes_in_any_order) {
+  std::mt19937 random(7);
+  for (int round = 0; round < 500; ++round) {
+    constexpr std::uint64_t n = 20;
+    tree b(n);
+    stamps order(n - 1);
+    std::iota(order.begin(), order.end(), 1);
+    std::shuffle(order.begin(), order.end(), random);
+    stamps kept(n);
+    std::iota(kept.begin(), kept.end(), 1);
+    stamps given;
+    for (const std::uint64_t stamp : order) {
+      tree_list<tracked>::remove(
+          b.at(stamp), [&](const tree::node* x) { given.push_back(x->since.load_relaxed()); });
+      std::erase(kept, stamp);
+      ASSERT_NO_FATAL_FAILURE(expect_settled(b, kept, given));
+    }
+    std::ranges::sort(given);
+    std::ranges::sort(order);
+    EXPECT_EQ(given, order);  // each once
+    EXPECT_EQ(b.linked(), (stamps{n}));
+  }
+}
+
+TEST(version_list_tree, appends_behind_removed_versions) {
+  tree b(3);
+  const auto no_matter = [](tree::node*) {};
+  b.list->remove(b.at(2), no_matter);
+  b.list->remove(b.at(1), no_matter);
+  tree::node fourth;
+  fourth.since.store_relaxed(4);
+  ASSERT_TRUE(b.list->try_append(b.at(3), &fourth));
+  b.list->remove(b.at(3), no_matter);
   EXPECT_EQ(b.linked(), (stamps{4}));
 }
 
@@ -172,32 +245,59 @@ TEST(version_list_ssl, leaves_exactly_what_is_needed) {
   }
 }
 
-/// Threads that append to one list and remove what they have overwritten. At every moment at most
-/// L - R + P versions are linked; at the end exactly L - R.
-TEST(version_list_pdl, holds_its_bound_under_contention) {
-  using nodes_domain = domain<token>;
-  struct header : nodes_domain::header, tracked {};
-  using list = pdl_list<header>;
+using nodes_domain = domain<token>;
+struct header : nodes_domain::header, tracked {};
+
+/// Removes x, and retires what has gone.
+void remove(pdl_list<header>& from, pdl_node<header>* x, nodes_domain::guard& guard) {
+  from.remove(x);
+  guard.retire(x);
+}
+void remove(tree_list<header>& from, tree_node<header>* x, nodes_domain::guard& guard) {
+  from.remove(x, [&](tree_node<header>* gone) { guard.retire(gone); });
+}
+constexpr unsigned stress_threads = 4;
+/// What may be linked at most.
+std::uint64_t bound(const pdl_list<header>&, std::uint64_t unremoved) {
+  return unremoved + stress_threads;
+}
+std::uint64_t bound(const tree_list<header>&, std::uint64_t unremoved) {
+  return 2 * unremoved + std::uint64_t{stress_threads} * 64;  // P log Lmax, with any Lmax
+}
+
+template <class List>
+class version_list_stress : public testing::Test {};
+using removing_lists = testing::Types<pdl_list<header>, tree_list<header>>;
+TYPED_TEST_SUITE(version_list_stress, removing_lists);
+
+/// Threads that append to one list and remove what they have overwritten. The bound holds at every
+/// moment, and at the end exactly L - R are linked, since all have gone but one.
+TYPED_TEST(version_list_stress, holds_its_bound_under_contention) {
+  using list = TypeParam;
   struct counter {
     alignas(64) std::atomic<std::uint64_t> value{0};
   };
-  constexpr unsigned threads = 4;
 
   nodes_domain nodes;
-  auto* const first = nodes.make<list::node>();
+  auto* const first = nodes.make<typename list::node>();
   first->since.store_relaxed(0);
   list versions(first);
   counter appended, removed;
   appended.value = 1;
-  std::vector<std::vector<list::node*>> left_over(threads);
+  std::vector<std::vector<typename list::node*>> left_over(stress_threads);
+  const auto remove_one = [&](typename list::node* x) {
+    auto guard = nodes.enter();
+    remove(versions, x, guard);
+    ++removed.value;  // after, so that R counts only removals that have returned
+  };
 
-  run_stress({.threads = threads}, [&](stress_thread& self) {
-    std::vector<list::node*>& mine = left_over[self.index()];
+  run_stress({.threads = stress_threads}, [&](stress_thread& self) {
+    auto& mine = left_over[self.index()];
     while (self.running()) {
       {
         auto guard = nodes.enter();
         auto* const x = versions.head();
-        auto* const y = nodes.make<list::node>();
+        auto* const y = nodes.make<typename list::node>();
         y->since.store_relaxed(x->since.load_relaxed() + 1);
         ++appended.value;  // before, so that a reader counts no version that is not in L
         if (versions.try_append(x, y)) {
@@ -209,30 +309,24 @@ TEST(version_list_pdl, holds_its_bound_under_contention) {
       }
       while (mine.size() > self.random().below(8)) {
         std::swap(mine[self.random().below(mine.size())], mine.back());
-        auto guard = nodes.enter();
-        versions.remove(mine.back());
-        ++removed.value;  // after, so that R counts only removals that have returned
-        guard.retire(mine.back());
+        remove_one(mine.back());
         mine.pop_back();
       }
       if (self.random().chance(1, 16)) {
         auto guard = nodes.enter();
         const std::uint64_t gone = removed.value;
         const std::uint64_t length = versions.length();
-        // P removals under way, and P versions counted in L before they are linked are no harm.
-        ASSERT_LE(length, appended.value - gone + threads);
+        // Versions counted in L before they are linked are no harm.
+        ASSERT_LE(length, bound(versions, appended.value - gone));
       }
     }
   });
-  std::uint64_t waiting = 0;
-  for (const auto& some : left_over) waiting += some.size();
-  EXPECT_EQ(appended.value - removed.value, waiting + 1);
-  EXPECT_EQ(versions.length(), waiting + 1);
-  for (list::node* x = versions.release(); x != nullptr;) {
-    auto* const older = x->left.load_relaxed();
-    nodes.destroy(x);
-    x = older;
+  for (const auto& some : left_over) {
+    for (auto* const x : some) remove_one(x);
   }
+  EXPECT_EQ(appended.value - removed.value, 1U);
+  EXPECT_EQ(versions.length(), 1U);
+  nodes.destroy(versions.release());
 }
 
 }  // namespace

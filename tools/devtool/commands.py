@@ -15,9 +15,9 @@ from devtool import process, setup
 from devtool.process import BUILD, ROOT, dev_error, plain, say, tool
 
 PRESET_NEEDS = {
-    "release": ("build", "bench"),
-    "clang": ("build", "bench", "clang"),
-    "asan-ubsan": ("build", "clang"),
+    "release": ("build", "bench", "tool"),
+    "clang": ("build", "bench", "tool", "clang"),
+    "asan-ubsan": ("build", "tool", "clang"),
     "tsan": ("build", "clang"),
     "coverage": ("build", "clang"),
     "aarch64": ("build", "cross"),
@@ -25,7 +25,7 @@ PRESET_NEEDS = {
     "model": ("build",),
 }
 CLANG_VERSIONS = ("19", "20", "18")
-CPP_FOLDERS = ("include", "src", "bench", "tests", "examples", "server")
+CPP_FOLDERS = ("include", "src", "bench", "tests", "tool", "examples", "server")
 
 
 def _build(preset: str, *targets: str) -> None:
@@ -126,11 +126,11 @@ def lint(args: argparse.Namespace) -> int:
     status = subprocess.run(command, cwd=ROOT, check=False).returncode
     if not args.tidy:
         return status
-    setup.require("build", "bench", "clang", "tidy")
+    setup.require("build", "bench", "tool", "clang", "tidy")
     _build("clang")
     tidy = [tool(*[f"run-clang-tidy-{n}" for n in CLANG_VERSIONS]), "-quiet"]
     where = ["-p", str(BUILD / "clang"), "-j", str(process.jobs())]
-    units = "^" + re.escape(str(ROOT)) + "/(src|bench|tests|examples)/"
+    units = "^" + re.escape(str(ROOT)) + "/(src|bench|tests|tool|examples)/"
     return max(status, subprocess.run([*tidy, *where, units], cwd=ROOT, check=False).returncode)
 
 

@@ -36,8 +36,9 @@ ROOMS = {
     # Programs and tests use the library from outside and each other not at all.
     "src": _LIBRARY | {"model", "src"},
     "bench": _LIBRARY | {"bench"},
+    "tool": _LIBRARY | {"tool"},
     "examples": _LIBRARY | {"examples"},
-    "tests": _LIBRARY | {"model", "tests", "bench"},
+    "tests": _LIBRARY | {"model", "tests", "bench", "tool"},
 }
 FACES = {
     "version": "base",

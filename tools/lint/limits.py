@@ -16,6 +16,7 @@ FILE_LINES = {
     "examples/": 600,
     "lab/": 600,
     "tests/": 600,
+    "tool/": 600,
     "tools/": 600,
 }
 

@@ -23,7 +23,7 @@ PLUMBING = (
     "bench/rivals/counted_std.cpp",  # which is about the standard's
 )
 # Their users name an order, as they do for the standard's.
-STANDARD_FACES = ("include/spolia/counted/atomic_ptr.hpp",)
+STANDARD_FACES = ("include/spolia/counted/location.hpp",)
 _RAW = re.compile(r"\bstd::atomic\w*|\b(?:std::)?memory_order\w*")
 _ORDERED = re.compile(
     r"(?:\.|->)\s*(?:template\s+)?\w+_(?:acquire|release|acq_rel|seq_cst)\s*\("

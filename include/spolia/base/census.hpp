@@ -52,9 +52,23 @@
 ///   while
 ///     the second look already happened; the scan misses t although t < limit.
 /// A clock that advances alone would never read the same twice. There the slot first holds an open
-/// announcement, "a time not before c"; t is read after the fence and replaces it. A scan that
-/// meets it vouches for nothing that ended after c. With a hardware clock a missed ticket may be
-/// below a limit read earlier, but by bound() at most: the overloads that take a clock subtract it.
+/// announcement, "a time not before c"; t is read after the fence and replaces it. With a hardware
+/// clock a missed ticket may be below a limit read earlier, but by bound() at most: the overloads
+/// that take a clock subtract it.
+///
+/// Why open announcements hold nothing up
+/// A thread may be interrupted while its announcement is open. A scan that vouched for nothing that
+/// ended after c would then keep everything that ends until the thread goes on. So a scan that has
+/// a clock settles the announcement itself, and its thread takes the time that it finds:
+///   scan:      sees the slot open;  fence::heavy();  t := clock;  slot := t, if still the same
+/// Other scans either missed the announcement or do as this one. Take one that missed it. Its heavy
+/// fence was before ours: otherwise, since we saw the slot open before ours, it would have seen it
+/// as well. So its limit was read before our t. An open slot holds a number that no other
+/// announcement there ever has, so that "the same" means this one; c stands beside it.
+/// An announcement that is opened after the scan's own fence is settled above the scan's limit by
+/// anybody: the scan may ignore it. (Source: the atomic copies of the DISC 2021 range tracker do
+/// this for one writer at a time with an object of their own; one word suffices here, because the
+/// helper may take its own reading.)
 #pragma once
 
 #include <algorithm>
@@ -66,19 +80,18 @@
 
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/cells.hpp>
+#include <spolia/base/census_slots.hpp>
 #include <spolia/base/clock.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/base/fence.hpp>
-#include <spolia/base/memory.hpp>
-#include <spolia/base/misuse.hpp>
 #include <spolia/base/threads.hpp>
-#include <spolia/base/ticks.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 
 class census {
-  struct chunk;
-  struct slot;
+  using slot = detail::census_slot;
+  using chunk = detail::census_chunk;
+  using shelf = detail::census_shelf;
 
  public:
   /// One live announcement, for accounting.
@@ -123,6 +136,36 @@ class census {
     std::uint64_t timestamp_ = 0;
   };
 
+  /// A place for a thread that announces again and again, one time after the other: cheaper than
+  /// tickets, because nothing is looked up. It belongs to the thread that reserved it, or to the
+  /// next one with its number, and stays until the census goes.
+  class seat {
+   public:
+    seat() noexcept = default;
+
+    /// As census::announce; the last announcement must have been withdrawn.
+    template <timestamp_clock Clock>
+    std::uint64_t announce(const Clock& clock, const char* label = nullptr) noexcept {
+      // One that has no label, after one that had none, is described already.
+      if (label != nullptr || slot_->label.load_relaxed() != nullptr) slot_->describe(label);
+      return settle(*slot_, *stamp_, clock);
+    }
+    /// As ticket::withdraw.
+    void withdraw() noexcept {
+      // Release → the acquire in visit(): what the holder read, it read before the scan went on.
+      stamp_->store_release(vacant);
+    }
+
+    [[nodiscard]] explicit operator bool() const noexcept { return slot_ != nullptr; }
+
+   private:
+    friend class census;
+    explicit seat(slot& s) noexcept : slot_(&s), stamp_(&s.stamp()) {}
+
+    slot* slot_ = nullptr;
+    atomic<std::uint64_t>* stamp_ = nullptr;
+  };
+
   census() = default;
   census(const census&) = delete;
   census& operator=(const census&) = delete;
@@ -135,36 +178,45 @@ class census {
     const std::uint32_t thread = threads::number();
     slot& s = shelves_.of(thread).take(thread);
     s.describe(label);
-    return ticket(&s, settle(s.stamp(), clock));
+    return ticket(&s, settle(s, s.stamp(), clock));
   }
 
   static void withdraw(ticket t) noexcept { t.withdraw(); }
 
-  /// A time at or before every live announcement, those included that begin while this runs, and at
-  /// or before `limit`. The caller must have read `limit` from the clock (less its bound) before.
-  [[nodiscard]] std::uint64_t oldest(std::uint64_t limit) const noexcept {
-    std::uint64_t least = limit;
-    const std::uint64_t known = visit(limit, [&](std::uint64_t t) { least = std::min(least, t); });
-    return std::min(least, known);
+  /// A seat for the calling thread. \throws std::bad_alloc
+  [[nodiscard]] seat reserve() {
+    const std::uint32_t thread = threads::number();
+    return seat(shelves_.of(thread).take(thread));
   }
+
+  /// A time at or before every live announcement, those included that begin while this runs, and at
+  /// or before the clock. Settles what is open.
   template <timestamp_clock Clock>
   [[nodiscard]] std::uint64_t oldest(const Clock& clock) const noexcept {
-    return oldest(limit_of(clock));
+    return oldest(limit_of(clock), helper<Clock>{clock});
+  }
+  /// The same at or before `limit`, which must have been read from the clock (less its bound)
+  /// before; what is open holds it up.
+  [[nodiscard]] std::uint64_t oldest(std::uint64_t limit) const noexcept {
+    return oldest(limit, no_help{});
   }
 
   /// Fills `out` with the settled announcements, ascending, each value once. Returns a time known,
-  /// at or before `limit`: every announcement below it, live now or to come, is in the list. So of
-  /// the versions that ended at or before it, those are needed that were current at a listed time,
-  /// and no others; versions that ended later must be kept.
+  /// at or before the clock (`limit`): every announcement below it, live now or to come, is in the
+  /// list. So of the versions that ended at or before it, those are needed that were current at a
+  /// listed time, and no others; versions that ended later must be kept.
   ///
   /// With a logical clock a listed value may be one that its thread is about to replace by a newer.
   /// That keeps too much, for a moment. Who needs a later scan to be no stricter than an earlier
   /// one must drop values below the earlier scan's `known` that were not in its list.
   /// \throws whatever growing `out` throws; its content is unspecified then
-  std::uint64_t scan(std::uint64_t limit, std::vector<std::uint64_t>& out) const;
   template <timestamp_clock Clock>
   std::uint64_t scan(const Clock& clock, std::vector<std::uint64_t>& out) const {
-    return scan(limit_of(clock), out);
+    return scan(limit_of(clock), out, helper<Clock>{clock});
+  }
+  /// The same without a clock: what is open holds it up.
+  std::uint64_t scan(std::uint64_t limit, std::vector<std::uint64_t>& out) const {
+    return scan(limit, out, no_help{});
   }
 
   /// Calls f(entry) once for each ticket that is live all the time, and perhaps for some that come
@@ -176,83 +228,26 @@ class census {
   /// How many slots there are, in use or not: what oldest() and scan() look at.
   [[nodiscard]] std::size_t capacity() const noexcept {
     std::size_t slots = 0;
-    for_each_chunk([&](const chunk&) { slots += slots_per_chunk; });
+    for_each_chunk([&](const chunk&) { slots += detail::slots_per_chunk; });
     return slots;
   }
 
  private:
-  static constexpr std::uint64_t vacant = ~std::uint64_t{0};
-  static constexpr std::uint64_t open_flag = std::uint64_t{1} << 63U;
-#if defined(SPOLIA_MODEL)
-  static constexpr std::uint32_t slots_per_chunk = 1;  // so that small scenarios grow
-#else
-  static constexpr std::uint32_t slots_per_chunk = 13;  // with the chunk's head, two cache lines
-#endif
+  static constexpr std::uint64_t vacant = detail::vacant_stamp;
+  static constexpr std::uint64_t open_flag = detail::open_stamp;
 
-  using stamp_word = atomic<std::uint64_t>;
-
-  /// All about a ticket but its timestamp, which stands in the chunk's dense array.
-  struct slot {
-    chunk* home = nullptr;
-    plain<slot*> next_free{nullptr};
-    atomic<std::uint64_t> turn{0};  // counts the tickets that this slot has served
-    atomic<const char*> label{nullptr};
-    atomic<std::uint64_t> start{0};
-
-    stamp_word& stamp() const noexcept { return home->stamps[this - home->slots]; }
-
-    /// Owner, while the slot is vacant.
-    void describe(const char* text) noexcept {
-      // Release, each → the acquires in for_each(): who sees the new turn sees the slot vacated
-      // before; who sees the new label, start or stamp sees the new turn when it looks again.
-      // Without them an entry could carry one ticket's label and another's time.
-      turn.store_release(turn.load_relaxed() + 1);
-      label.store_release(text);
-      start.store_release(text == nullptr ? 0 : ticks::read());
-    }
+  /// What a scan does about an announcement that it finds open.
+  struct no_help {
+    static constexpr bool helps = false;
   };
-
-  /// What one thread number announces with. Only the thread that has the number takes slots; the
-  /// number passes on with a happens-before edge (threads.hpp), and the free list with it.
-  class alignas(cache_line) shelf {
-   public:
-    shelf() = default;
-    ~shelf();
-    slot& take(std::uint32_t thread);
-    void put(slot& s) noexcept {
-      s.next_free.write(free_.read());
-      free_.write(&s);
-    }
-    void put_from_elsewhere(slot& s) noexcept;
-
-    // acquire ← the release in grow(): we see the chunk constructed.
-    const chunk* chunks() const noexcept { return chunks_.load_acquire(); }
-
-   private:
-    void grow(std::uint32_t thread);
-
-    plain<slot*> free_{nullptr};       // the owner's
-    atomic<slot*> returned_{nullptr};  // vacated by other threads; the owner takes all at once
-    atomic<chunk*> chunks_{nullptr};   // the newest first; never shrinks
-  };
-
-  struct alignas(cache_line) chunk {
-    chunk* const older;
-    shelf& home;
-    const std::uint32_t thread;
-    stamp_word stamps[slots_per_chunk];
-    slot slots[slots_per_chunk];
-
-    chunk(chunk* o, shelf& h, std::uint32_t t) noexcept : older(o), home(h), thread(t) {
-      for (std::uint32_t i = 0; i < slots_per_chunk; ++i) {
-        stamps[i].store_relaxed(vacant);
-        slots[i].home = this;
-      }
-    }
+  template <class Clock>
+  struct helper {
+    static constexpr bool helps = Clock::advances_alone;
+    const Clock& clock;
   };
 
   template <class Clock>
-  static std::uint64_t settle(stamp_word& stamp, const Clock& clock) noexcept;
+  static std::uint64_t settle(slot& s, atomic<std::uint64_t>& stamp, const Clock& clock) noexcept;
   static void release(slot& s) noexcept;
 
   template <class Clock>
@@ -269,27 +264,51 @@ class census {
     });
   }
 
-  /// Calls f(settled timestamp) for each settled announcement that stands, and returns the least of
-  /// `limit` and of what the open ones may become.
-  template <class F>
-  std::uint64_t visit(std::uint64_t limit, F&& f) const;
+  template <class Help>
+  std::uint64_t oldest(std::uint64_t limit, const Help& help) const noexcept {
+    std::uint64_t least = limit;
+    const std::uint64_t known =
+        visit(limit, help, [&](std::uint64_t t) { least = std::min(least, t); });
+    return std::min(least, known);
+  }
+  template <class Help>
+  std::uint64_t scan(std::uint64_t limit, std::vector<std::uint64_t>& out, const Help& help) const;
+
+  /// Calls f(timestamp) for each settled announcement that stands, and returns the least of `limit`
+  /// and of what may become of those that are open and cannot be helped.
+  template <class Help, class F>
+  std::uint64_t visit(std::uint64_t limit, const Help& help, F&& f) const;
+  /// What has become of announcement `opened` in slot s, whose time matters below `limit`: its
+  /// timestamp; or vacant if it does not matter; or if it is still open, and cannot be helped,
+  /// open_flag and what its time is not before.
+  template <class Help>
+  static std::uint64_t meet(const slot& s, std::uint64_t opened, std::uint64_t limit,
+                            const Help& help) noexcept;
 
   cells<shelf> shelves_;
 };
 
 template <class Clock>
-std::uint64_t census::settle(stamp_word& stamp, const Clock& clock) noexcept {
+std::uint64_t census::settle([[maybe_unused]] slot& s, atomic<std::uint64_t>& stamp,
+                             const Clock& clock) noexcept {
   // All stores to a stamp are release → the acquires in visit() and for_each(): a scan that sees
   // this ticket, or none, in a slot also has what the slot's earlier holders did behind it; without
   // that, memory they read could be freed while, by the language's rules, they still read it.
   if constexpr (Clock::advances_alone) {
     const std::uint64_t not_before = clock.now();
-    stamp.store_release(not_before | open_flag);
+    // release → the acquire in meet(): who sees this sees the slot's last announcement withdrawn.
+    s.not_before.store_release(not_before);
+    // A number of its own, also from a seat that is not described anew. release: see describe().
+    const std::uint64_t turn = s.turn.load_relaxed() + 1;
+    s.turn.store_release(turn);
+    std::uint64_t seen = open_flag | turn;
+    stamp.store_release(seen);
     fence::light();  // ↔ the heavy one in visit(): see "Why no ticket is missed"
     const std::uint64_t t =
         SPOLIA_FAULT("census.no_validation") ? not_before : std::max(not_before, clock.now());
-    stamp.store_release(t);
-    return t;
+    if (SPOLIA_FAULT("census.settles_blindly")) return stamp.store_release(t), t;
+    // acquire ← the release in meet(): what was done before the time that the helper read.
+    return stamp.cas_strong_acq_rel(seen, t) ? t : seen;
   } else {
     for (;;) {
       const std::uint64_t t = clock.now();
@@ -312,14 +331,15 @@ inline void census::release(slot& s) noexcept {
   home.home.put_from_elsewhere(s);
 }
 
-template <class F>
-std::uint64_t census::visit(std::uint64_t limit, F&& f) const {
+template <class Help, class F>
+std::uint64_t census::visit(std::uint64_t limit, const Help& help, F&& f) const {
   std::uint64_t known = limit;
   if (!SPOLIA_FAULT("census.no_heavy")) fence::heavy();  // ↔ the light ones in settle()
   for_each_chunk([&](const chunk& c) {
-    for (const stamp_word& stamp : c.stamps) {
-      // acquire ← the releases in settle() and release(); see there.
-      const std::uint64_t seen = stamp.load_acquire();
+    for (std::uint32_t i = 0; i < detail::slots_per_chunk; ++i) {
+      // acquire ← the releases in settle(), meet() and release(); see settle().
+      std::uint64_t seen = c.stamps[i].load_acquire();
+      if (seen != vacant && (seen & open_flag) != 0) seen = meet(c.slots[i], seen, limit, help);
       if (seen == vacant) continue;
       if ((seen & open_flag) != 0) {
         known = std::min(known, seen & ~open_flag);
@@ -331,9 +351,37 @@ std::uint64_t census::visit(std::uint64_t limit, F&& f) const {
   return known;
 }
 
-inline std::uint64_t census::scan(std::uint64_t limit, std::vector<std::uint64_t>& out) const {
+template <class Help>
+std::uint64_t census::meet(const slot& s, std::uint64_t opened, std::uint64_t limit,
+                           const Help& help) noexcept {
+  // acquire ← the release in settle(): if this is a later announcement's, then the stamp below is
+  // no longer what it was.
+  const std::uint64_t not_before = s.not_before.load_acquire();
+  // acquire, here and when the exchange fails ← the releases in settle() and release(), as in
+  // visit().
+  std::uint64_t seen = s.stamp().load_acquire();
+  if (seen == opened) {
+    if (not_before >= limit) return vacant;
+    if constexpr (Help::helps) {
+      // ↔ the heavy fence of a scan that missed this announcement: see "Why open announcements hold
+      // nothing up".
+      if (!SPOLIA_FAULT("census.helps_unfenced")) fence::heavy();
+      const std::uint64_t t = std::max(not_before, help.clock.now());
+      // release → the acquire in settle().
+      if (s.stamp().cas_strong_acq_rel(seen, t)) return t;
+    } else {
+      return open_flag | not_before;
+    }
+  }
+  // Another one that is open came after our fence.
+  return (seen & open_flag) != 0 ? vacant : seen;
+}
+
+template <class Help>
+std::uint64_t census::scan(std::uint64_t limit, std::vector<std::uint64_t>& out,
+                           const Help& help) const {
   out.clear();
-  const std::uint64_t known = visit(limit, [&](std::uint64_t t) { out.push_back(t); });
+  const std::uint64_t known = visit(limit, help, [&](std::uint64_t t) { out.push_back(t); });
   std::sort(out.begin(), out.end());
   out.erase(std::unique(out.begin(), out.end()), out.end());
   return known;
@@ -347,54 +395,14 @@ void census::for_each(F&& f) const {
       // stamp comes before the label, so that a new stamp brings its own label.
       const std::uint64_t turn = s.turn.load_acquire();
       const std::uint64_t stamp = s.stamp().load_acquire();
+      const std::uint64_t not_before = s.not_before.load_acquire();
       const char* const label = s.label.load_acquire();
       const std::uint64_t start = s.start.load_acquire();
       if (stamp == vacant || s.turn.load_relaxed() != turn) continue;
-      f(entry{stamp & ~open_flag, (stamp & open_flag) == 0, label, c.thread, start});
+      const bool settled = (stamp & open_flag) == 0;
+      f(entry{settled ? stamp : not_before, settled, label, c.thread, start});
     }
   });
-}
-
-inline census::slot& census::shelf::take(std::uint32_t thread) {
-  if (free_.read() == nullptr && returned_.load_relaxed() != nullptr) {
-    // acquire ← the release in put_from_elsewhere(): we see the links, and the stamps vacated.
-    free_.write(returned_.exchange_acquire(nullptr));
-  }
-  if (free_.read() == nullptr) grow(thread);
-  slot& s = *free_.read();
-  free_.write(s.next_free.read());
-  return s;
-}
-
-inline void census::shelf::put_from_elsewhere(slot& s) noexcept {
-  slot* first = returned_.load_relaxed();
-  do {
-    s.next_free.write(first);
-    // release → the acquire in take(): the owner sees the link, and the stamp vacated. (The owner
-    // takes the whole list, so no slot can come back in between and fool the comparison.)
-  } while (!returned_.cas_weak_release(first, &s));
-}
-
-inline void census::shelf::grow(std::uint32_t thread) {
-  void* const block = memory::allocate(sizeof(chunk), alignof(chunk));
-  chunk* const made = new (block) chunk(chunks_.load_relaxed(), *this, thread);
-  for (slot& s : made->slots) put(s);
-  // release → the acquire in chunks(): scans see the chunk constructed.
-  chunks_.store_release(made);
-}
-
-inline census::shelf::~shelf() {
-  for (chunk* c = chunks_.load_relaxed(); c != nullptr;) {
-    for (const stamp_word& stamp : c->stamps) {
-      if (stamp.load_relaxed() != vacant) {
-        misuse::report("a census was destroyed while a ticket of it was live", c->thread);
-      }
-    }
-    chunk* const older = c->older;
-    c->~chunk();
-    memory::deallocate(c, sizeof(chunk), alignof(chunk));
-    c = older;
-  }
 }
 
 }  // namespace spolia::inline SPOLIA_FLAVOUR

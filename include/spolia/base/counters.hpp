@@ -81,6 +81,29 @@ class high_mark {
   std::atomic<std::uint64_t> top_{0};
 };
 
+/// What has come in and has not gone out, by counters that stand in many cells while their owners
+/// go on counting: as much as there was at one moment of the call, or less, never more. (Cell by
+/// cell it could be far too much: who is interrupted between two counters misses all that goes out
+/// meanwhile, and counts what comes in.) `cells` has for_each(f(number, cell)); `in` and `out` read
+/// a cell's counters.
+template <class Cells, class In, class Out>
+[[nodiscard]] std::uint64_t held_at_once(const Cells& cells, In&& in, Out&& out) {
+  const auto sum_of = [&](auto& count) {
+    std::uint64_t sum = 0;
+    cells.for_each([&](std::uint32_t, const auto& cell) {
+      sum += count(cell);
+      return true;
+    });
+    return sum;
+  };
+  const std::uint64_t came = sum_of(in);
+  // Keeps the loads of one sum before those of the other: the moment is here. No partner; in a race
+  // the figure is off by what the two sums are apart.
+  std::atomic_thread_fence(std::memory_order_acquire);
+  const std::uint64_t went = sum_of(out);
+  return came > went ? came - went : 0;
+}
+
 namespace detail {
 
 /// Buckets in the manner of HdrHistogram: each power of two is cut into eight equal parts, values

@@ -20,23 +20,23 @@
 #include <utility>
 
 #include <spolia/base/config.hpp>
-#include <spolia/base/memory.hpp>
 #include <spolia/counted/control.hpp>
 #include <spolia/counted/home.hpp>
+#include <spolia/counted/pool.hpp>
 #include <spolia/counted/word.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace counted {
 
-/// What make_shared uses: the library's door to the allocator, and placement new.
+/// What make_shared uses: the pool, and placement new.
 struct own_memory {
   template <std::size_t Align>
   static void* allocate(own_memory&, std::size_t bytes) {
-    return memory::allocate(bytes, Align);
+    return allocate_block<Align>(bytes);
   }
   template <std::size_t Align>
   static void deallocate(own_memory&, void* at, std::size_t bytes) noexcept {
-    memory::deallocate(at, bytes, Align);
+    deallocate_block<Align>(at, bytes);
   }
   template <class E, class... Args>
   static void construct(own_memory&, E* at, Args&&... args) {
@@ -281,7 +281,7 @@ struct aliases {
     control* const owner = static_cast<alias_control*>(c)->owner;
     if (owner == nullptr) return;
     if constexpr (What == keeping::object) {
-      release_strong(owner);
+      release(owner);
     } else {
       drop_weak(owner);
     }
@@ -289,7 +289,7 @@ struct aliases {
   static void deallocate(control* c) noexcept {
     auto* const self = static_cast<alias_control*>(c);
     self->~alias_control();
-    memory::deallocate(self, sizeof(alias_control), alignof(alias_control));
+    deallocate_block<alignof(alias_control)>(self, sizeof(alias_control));
   }
   static constexpr control_ops ops_of{&dispose, &deallocate, nullptr, &bytes_of_alias, true, false};
 
@@ -298,7 +298,7 @@ struct aliases {
   static word word_of(const pair& p) {
     if (p == pair{}) return 0;
     if (const word w = plain_word(p)) return w;
-    void* const at = memory::allocate(sizeof(alias_control), alignof(alias_control));
+    void* const at = allocate_block<alignof(alias_control)>(sizeof(alias_control));
     return reinterpret_cast<word>(::new (at) alias_control(ops_of, p)) | tag_alias;
   }
 

@@ -101,7 +101,7 @@ class basic_collector final : core::listener, public reaper {
       return;
     }
     // The end of a location is safe without an epoch: see the head of this file.
-    if (!pinned(block_of_entry(e))) drop(nullptr, e);
+    if (!pinned(name_of_entry(e))) drop(nullptr, e);
   }
 
   /// One task, if there is one.
@@ -243,7 +243,7 @@ class basic_collector final : core::listener, public reaper {
     each_of(input, [&](member& m) {
       m.names.clear();
       m.pins.visit([&](word w) {
-        if (!m.names.add(block_of(w))) scan_failed_.store_relaxed(true);
+        if (!m.names.add(name_of(w))) scan_failed_.store_relaxed(true);
       });
     });
   }
@@ -284,11 +284,11 @@ class basic_collector final : core::listener, public reaper {
   }
 
   void drop_or_keep(member& me, entry e) noexcept {
-    const std::size_t name = pinned_.find(block_of_entry(e));
+    const std::size_t at = pinned_.find(name_of_entry(e));
     // A pin may rely on a strong unit or on a weak one: one of each is kept.
     const bool strong = task_of(e) == task::drop_strong;
     const std::uint32_t kind = strong || SPOLIA_FAULT("counted.keep_one_kind") ? 1 : 2;
-    const bool keep = name != name_table::absent && pinned_.first(name, kind);
+    const bool keep = at != name_table::absent && pinned_.first(at, kind);
     if (keep && !SPOLIA_FAULT("counted.keep_none")) {
       keep_logged(me, e);
     } else {

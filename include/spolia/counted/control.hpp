@@ -72,6 +72,9 @@ struct alignas(16) control {
     }
   }
 
+  /// One strong unit more, as add.
+  void add_one() noexcept { add(strong_unit); }
+
   /// One strong unit more, unless the object has ended.
   [[nodiscard]] bool try_add_strong() noexcept {
     std::uint64_t seen = counts.load_relaxed();

@@ -25,7 +25,7 @@ extern SPOLIA_EXPORT constinit thread_local void* counted_member
 SPOLIA_EXPORT void* join_counted();  ///< throws std::bad_alloc
 SPOLIA_EXPORT void help_counted(void* member) noexcept;
 SPOLIA_EXPORT void end_counted_location(std::uintptr_t entry, std::size_t bytes) noexcept;
-SPOLIA_EXPORT void end_counted_object(void* block) noexcept;
+SPOLIA_EXPORT void end_counted_object(std::uintptr_t entry) noexcept;
 SPOLIA_EXPORT void end_what_was_put_off(void* member) noexcept;
 SPOLIA_EXPORT bool drain_counted() noexcept;
 struct counted_figures {
@@ -54,7 +54,10 @@ inline void help(member& me) noexcept { scenario_collector->help(me); }
 inline void end_of_location(entry e, std::size_t bytes) noexcept {
   scenario_collector->end_of_location(&here(), e, bytes);
 }
-inline void object_ends(control* c) noexcept { scenario_collector->object_ends(&here(), c); }
+template <class Block>
+void object_ends(Block* b) noexcept {
+  scenario_collector->object_ends(&here(), entry_of(b, task::end_object));
+}
 inline bool drain() noexcept { return scenario_collector->drain(here()); }
 inline collector_counts statistics() noexcept { return scenario_collector->counts(); }
 template <class Changed>
@@ -83,11 +86,22 @@ SPOLIA_ALWAYS_INLINE void end_of_location(entry e, std::size_t bytes) noexcept {
   }
   core::end_counted_location(e, bytes);
 }
-inline void object_ends(control* c) noexcept {
-  if (c->ops->silent) return drop_weak(c);
+inline bool ends_silently(control* c) noexcept {
+  const bool silent = c->ops->silent;
+  if (silent) drop_weak(c);
+  return silent;
+}
+inline bool ends_silently(head* h) noexcept {
+  const bool silent = h->ops().silent;
+  if (silent) end_object(h);
+  return silent;
+}
+template <class Block>
+void object_ends(Block* b) noexcept {
+  if (ends_silently(b)) return;
   void* const known = core::counted_member;
-  if (known == nullptr || !reaper::ends_shortly(*static_cast<member*>(known), c)) {
-    core::end_counted_object(c);
+  if (known == nullptr || !reaper::ends_shortly(*static_cast<member*>(known), b)) {
+    core::end_counted_object(entry_of(b, task::end_object));
   } else if (reaper::put_off(*static_cast<member*>(known))) {
     core::end_what_was_put_off(known);
   }
@@ -132,13 +146,17 @@ class no_destructors {
   const bool before_;
 };
 
-inline void release_strong(control* c) noexcept {
+inline void release(control* c) noexcept {
   if (c->drop_strong()) object_ends(c);
 }
 
+inline void release(head* h) noexcept {
+  if (h->drop()) object_ends(h);
+}
+
 /// A unit that a location gave up, while the location goes on. Room was reserved in me.log.
-SPOLIA_ALWAYS_INLINE void defer(member& me, control* c, task kind) noexcept {
-  if (collector::log(me, entry_of(c, kind), c->ops->bytes(c))) [[unlikely]]
+SPOLIA_ALWAYS_INLINE void defer(member& me, entry e, std::size_t bytes) noexcept {
+  if (collector::log(me, e, bytes)) [[unlikely]]
     help(me);
 }
 

@@ -13,7 +13,7 @@
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/base/memory.hpp>
-#include <spolia/counted/control.hpp>
+#include <spolia/counted/word.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace counted {
@@ -66,20 +66,20 @@ class kept_array {
 class name_list {
  public:
   void clear() noexcept { size_ = 0; }
-  [[nodiscard]] bool add(const control* c) noexcept {
+  [[nodiscard]] bool add(name c) noexcept {
     if (!names_.reserve(size_ < names_.capacity() ? size_ + 1 : 2 * size_ + 8, size_)) return false;
     names_[size_++] = c;
     return true;
   }
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
-  const control* operator[](std::size_t i) const noexcept { return names_[i]; }
+  name operator[](std::size_t i) const noexcept { return names_[i]; }
   void forget() noexcept {
     names_.forget();
     size_ = 0;
   }
 
  private:
-  kept_array<const control*> names_;
+  kept_array<name> names_;
   std::size_t size_ = 0;
 };
 
@@ -91,22 +91,22 @@ class name_table {
     used_ = names == 0 ? 0 : std::bit_ceil(2 * names);
     if (!slots_.reserve(used_, 0) || !kept_.reserve(used_, 0)) return false;
     for (std::size_t i = 0; i < used_; ++i) {
-      slots_[i] = nullptr;
+      slots_[i] = 0;
       kept_[i].store_relaxed(0);
     }
     return true;
   }
 
-  void add(const control* c) noexcept {
+  void add(name c) noexcept {
     std::size_t i = home_of(c);
-    while (slots_[i] != nullptr && slots_[i] != c) i = (i + 1) & (used_ - 1);
+    while (slots_[i] != 0 && slots_[i] != c) i = (i + 1) & (used_ - 1);
     slots_[i] = c;
   }
 
   /// Where the name stands, or absent.
-  [[nodiscard]] std::size_t find(const control* c) const noexcept {
+  [[nodiscard]] std::size_t find(name c) const noexcept {
     if (used_ == 0) return absent;
-    for (std::size_t i = home_of(c); slots_[i] != nullptr; i = (i + 1) & (used_ - 1)) {
+    for (std::size_t i = home_of(c); slots_[i] != 0; i = (i + 1) & (used_ - 1)) {
       if (slots_[i] == c) return i;
     }
     return absent;
@@ -127,14 +127,14 @@ class name_table {
   static constexpr std::size_t absent = ~std::size_t{0};
 
  private:
-  [[nodiscard]] std::size_t home_of(const control* c) const noexcept {
-    const auto bits = reinterpret_cast<std::uintptr_t>(c) >> 4U;
+  [[nodiscard]] std::size_t home_of(name c) const noexcept {
+    const name bits = c >> 4U;
     return (bits ^ (bits >> 9U) ^ (bits >> 17U)) & (used_ - 1);
   }
 
   using flag = atomic<std::uint32_t>;
 
-  kept_array<const control*> slots_;
+  kept_array<name> slots_;
   kept_array<flag> kept_;
   std::size_t used_ = 0;
 };

@@ -32,24 +32,41 @@
 #include <spolia/base/config.hpp>
 #include <spolia/base/fence.hpp>
 #include <spolia/base/memory.hpp>
+#include <spolia/base/threads.hpp>
 #include <spolia/counted/word.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace counted {
 
 struct pin {
+  /// In `users`: it holds a unit.
+  static constexpr std::uint32_t with_unit = std::uint32_t{1} << 31U;
+
   atomic<word> now{0};
   atomic<word> before{0};
-  void* link = nullptr;     // free: the next free pin; in use: the block of a unit that it holds
+  void* link = nullptr;     // free: the next free pin; in use: the block or head of its unit
   std::uint32_t users = 0;  // private pointers that share it; the thread's own
+  std::uint32_t owner = 0;  // the thread's number
 
-  /// Names what `source` holds, and returns it. What the pin named stays named until the next
-  /// call. Null is not named.
-  SPOLIA_ALWAYS_INLINE word protect(const atomic<word>& source) noexcept {
+  /// One private pointer's, which holds no unit: it may name something else.
+  [[nodiscard]] bool movable() const noexcept { return users == 1; }
+
+  /// Names what `source` holds, and returns it. What the pin named, which is `last`, stays named
+  /// until the next call. Null is not named.
+  SPOLIA_ALWAYS_INLINE word protect(const atomic<word>& source, word last) noexcept {
     // release → the acquire in visit(): our looks at what `before` named happen before it ends.
-    if (!SPOLIA_FAULT("counted.no_before")) before.store_release(now.load_relaxed());
+    if (!SPOLIA_FAULT("counted.no_before")) before.store_release(last);
     return name(source);
   }
+
+  void hold(void* unit) noexcept {
+    link = unit;
+    users |= with_unit;
+  }
+  /// One user less. True: it was the last.
+  [[nodiscard]] bool leave() noexcept { return (--users & ~with_unit) == 0; }
+  /// For its last user: what it holds, which is the user's from now on.
+  [[nodiscard]] void* unit() const noexcept { return (users & with_unit) != 0 ? link : nullptr; }
 
   /// The same for a pin that names nothing. With `total` the look takes part in the one order of
   /// all seq_cst operations.
@@ -76,8 +93,6 @@ struct pin {
     SPOLIA_FAULT("counted.clear_relaxed") ? now.store_relaxed(0) : now.store_release(0);
     before.store_release(0);  // release: likewise
   }
-
-  [[nodiscard]] control* unit() const noexcept { return static_cast<control*>(link); }
 };
 
 /// The pins of one thread.
@@ -193,6 +208,7 @@ class pin_set {
     }
     pin& p = c->at[index % per_chunk];
     p.users = 1;
+    p.owner = threads::number();
     // release → the acquire in visit. That a scan sees it at all, if it matters, follows from the
     // light fence after the pin names something.
     high_.store_release(index + 1);

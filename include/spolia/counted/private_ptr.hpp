@@ -17,18 +17,13 @@
 /// Copies share the protection; they cost a plain increment.
 #pragma once
 
-#include <compare>
-#include <concepts>
 #include <cstddef>
-#include <functional>
-#include <type_traits>
 #include <utility>
 
 #include <spolia/base/config.hpp>
-#include <spolia/counted/home.hpp>
-#include <spolia/counted/pins.hpp>
+#include <spolia/counted/comparisons.hpp>
+#include <spolia/counted/grip.hpp>
 #include <spolia/counted/shared_ptr.hpp>
-#include <spolia/counted/shared_ptr_tools.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 
@@ -36,25 +31,22 @@ template <class T>
 class atomic_shared_ptr;
 
 template <class T>
-class private_ptr {
- public:
-  using element_type = std::remove_extent_t<T>;
+class private_ptr : public counted::private_base<T> {
+  using base = counted::private_base<T>;
 
+ public:
   constexpr private_ptr() noexcept = default;
   constexpr private_ptr(std::nullptr_t) noexcept {}
-
-  private_ptr(const private_ptr& r) noexcept : object_(r.object_), pin_(r.pin_) { share(); }
+  private_ptr(const private_ptr&) noexcept = default;
+  private_ptr(private_ptr&&) noexcept = default;
   template <class Y>
     requires counted::compatible<Y, T>
-  private_ptr(const private_ptr<Y>& r) noexcept : object_(r.object_), pin_(r.pin_) {
-    share();
-  }
-  private_ptr(private_ptr&& r) noexcept
-      : object_(std::exchange(r.object_, nullptr)), pin_(std::exchange(r.pin_, nullptr)) {}
+  private_ptr(const private_ptr<Y>& r) noexcept
+      : base(r.object_, r.object_ != nullptr ? r.grip_ : counted::grip()) {}
   template <class Y>
     requires counted::compatible<Y, T>
   private_ptr(private_ptr<Y>&& r) noexcept
-      : object_(std::exchange(r.object_, nullptr)), pin_(std::exchange(r.pin_, nullptr)) {}
+      : base(std::exchange(r.object_, nullptr), std::move(r.grip_)) {}
 
   /// What the location holds now.
   template <class Y>
@@ -67,24 +59,13 @@ class private_ptr {
     requires counted::compatible<Y, T>
   explicit private_ptr(const shared_ptr<Y>& r) {
     if (!r) return;
-    pin_ = counted::here().pins.take();
-    object_ = r.get();
-    if (counted::control* const owner = counted::access::owner_of(r)) {
-      owner->add(counted::control::strong_unit);
-      pin_->link = owner;
-    }
+    this->grip_.hold(counted::access::owner_of(r));
+    this->object_ = r.get();
   }
 
-  SPOLIA_ALWAYS_INLINE ~private_ptr() { let_go(pin_); }
-
-  private_ptr& operator=(const private_ptr& r) noexcept {
-    private_ptr(r).swap(*this);
-    return *this;
-  }
-  private_ptr& operator=(private_ptr&& r) noexcept {
-    private_ptr(std::move(r)).swap(*this);
-    return *this;
-  }
+  ~private_ptr() = default;
+  private_ptr& operator=(const private_ptr&) noexcept = default;
+  private_ptr& operator=(private_ptr&&) noexcept = default;
   template <class Y>
     requires counted::compatible<Y, T>
   private_ptr& operator=(const private_ptr<Y>& r) noexcept {
@@ -111,46 +92,20 @@ class private_ptr {
     return *this;
   }
   private_ptr& operator=(std::nullptr_t) noexcept {
-    reset();
+    this->reset();
     return *this;
   }
 
-  void swap(private_ptr& r) noexcept {
-    std::swap(object_, r.object_);
-    std::swap(pin_, r.pin_);
-  }
-  void reset() noexcept { private_ptr().swap(*this); }
-
-  [[nodiscard]] element_type* get() const noexcept { return object_; }
-  template <class U = T>
-    requires(!std::is_array_v<U> && !std::is_void_v<U>)
-  U& operator*() const noexcept {
-    return *object_;
-  }
-  template <class U = T>
-    requires(!std::is_array_v<U>)
-  U* operator->() const noexcept {
-    return object_;
-  }
-  template <class U = element_type>
-    requires std::is_array_v<T>
-  U& operator[](std::ptrdiff_t i) const {
-    return object_[i];
-  }
-  explicit operator bool() const noexcept { return object_ != nullptr; }
+  void swap(private_ptr& r) noexcept { base::swap(r); }
 
   /// A counted pointer to the same object, which may leave the thread.
   [[nodiscard]] shared_ptr<T> share_out() const noexcept {
-    if (object_ == nullptr) return {};
+    if (this->object_ == nullptr) return {};
     counted::control* const owner = this->owner();
-    if (owner != nullptr) owner->add(counted::control::strong_unit);
-    return counted::access::make<shared_ptr<T>>(object_, owner);
+    if (owner != nullptr) owner->add_one();
+    return counted::access::make<shared_ptr<T>>(this->object_, owner);
   }
   explicit operator shared_ptr<T>() const noexcept { return share_out(); }
-
-  friend bool operator==(const private_ptr& a, std::nullptr_t) noexcept {
-    return a.object_ == nullptr;
-  }
 
  private:
   template <class Y>
@@ -160,79 +115,16 @@ class private_ptr {
 
   template <class Y>
   SPOLIA_ALWAYS_INLINE void load(const atomic_shared_ptr<Y>& from) {
-    counted::word w;
-    if (pin_ != nullptr && pin_->users == 1 && pin_->link == nullptr) [[likely]] {
-      w = pin_->protect(from.location());
-    } else {
-      const anew fresh = load_anew(pin_, from.location());
-      pin_ = fresh.at;
-      w = fresh.seen;
-    }
-    object_ = counted::object_of<typename shared_ptr<Y>::element_type>(w);
-  }
-
-  struct anew {
-    counted::pin* at;
-    counted::word seen;
-  };
-  /// Not a function of *this, so that a walk's pointer can stay in registers.
-  SPOLIA_NOINLINE static anew load_anew(counted::pin* old,
-                                        const spolia::atomic<counted::word>& from) {
-    counted::pin* const fresh = counted::here().pins.take();
-    const counted::word seen = fresh->name(from);
-    // Only now: the location may lie in the object that this pointed to.
-    let_go(old);
-    return {fresh, seen};
+    const auto last = [](const counted::pin& p) { return p.now.load_relaxed(); };
+    const counted::word w = this->grip_.move_to(from.location(), last);
+    this->object_ = counted::object_of<typename shared_ptr<Y>::element_type>(w);
   }
 
   [[nodiscard]] counted::control* owner() const noexcept {
-    if (pin_->link != nullptr) return pin_->unit();
-    return counted::pair_of(pin_->now.load_relaxed()).owner;
+    const counted::pin& p = *this->grip_.at();
+    if (void* const unit = p.unit()) return static_cast<counted::control*>(unit);
+    return counted::pair_of(p.now.load_relaxed()).owner;
   }
-
-  void share() noexcept {
-    if (pin_ == nullptr) return;
-    if (object_ == nullptr) {
-      pin_ = nullptr;
-    } else {
-      ++pin_->users;
-    }
-  }
-
-  static void let_go(counted::pin* p) noexcept {
-    if (p == nullptr || --p->users > 0) return;
-    counted::control* const unit = p->unit();
-    counted::here().pins.give_back(p);
-    if (unit != nullptr) counted::release_strong(unit);
-  }
-
-  element_type* object_ = nullptr;
-  counted::pin* pin_ = nullptr;
 };
-
-template <class T, class U>
-bool operator==(const private_ptr<T>& a, const private_ptr<U>& b) noexcept {
-  return a.get() == b.get();
-}
-template <class T, class U>
-bool operator==(const private_ptr<T>& a, const shared_ptr<U>& b) noexcept {
-  return a.get() == b.get();
-}
-template <class T, class U>
-std::strong_ordering operator<=>(const private_ptr<T>& a, const private_ptr<U>& b) noexcept {
-  return std::compare_three_way{}(a.get(), b.get());
-}
-
-template <class T>
-void swap(private_ptr<T>& a, private_ptr<T>& b) noexcept {
-  a.swap(b);
-}
 
 }  // namespace spolia::inline SPOLIA_FLAVOUR
-
-template <class T>
-struct std::hash<spolia::private_ptr<T>> {
-  std::size_t operator()(const spolia::private_ptr<T>& p) const noexcept {
-    return std::hash<typename spolia::private_ptr<T>::element_type*>{}(p.get());
-  }
-};

@@ -27,10 +27,11 @@ class reaper {
   reaper& operator=(const reaper&) = delete;
 
   /// The same as object_ends where that is short. False: nothing was done.
-  SPOLIA_ALWAYS_INLINE static bool ends_shortly(member& me, control* c) noexcept {
+  template <class Block>
+  SPOLIA_ALWAYS_INLINE static bool ends_shortly(member& me, Block* b) noexcept {
     if (me.depth >= deepest || me.helping) return false;
     ++me.depth;
-    end_object(c);
+    end_object(b);
     --me.depth;
     return true;
   }
@@ -45,17 +46,18 @@ class reaper {
     }
   }
 
-  /// The last strong unit of c was dropped, by the calling thread. Destroys the object before it
-  /// returns; or later where destructors are nested too deep, or a helper has done enough.
-  void object_ends(member* me, control* c) noexcept {
-    if (me == nullptr) return end_object(c);
+  /// The last strong unit of e's block was dropped, by the calling thread. Destroys the object
+  /// before it returns; or later where destructors are nested too deep, or a helper has done
+  /// enough.
+  void object_ends(member* me, entry e) noexcept {
+    if (me == nullptr) return end_entry(e);
     if (me->depth >= deepest || (me->helping && me->budget <= 0)) {
-      if (me->work.push(entry_of(c, task::end_object))) {
+      if (me->work.push(e)) {
         me->doomed.add();
         return;
       }
     }
-    destroy(*me, c);
+    destroy(*me, e);
     end_put_off(*me);
   }
 
@@ -78,6 +80,7 @@ class reaper {
 
   /// What becomes of the block waits in me.work; without me it happens here.
   void drop(member* me, entry e) noexcept {
+    if (is_thin(e)) return drop_thin(me, head_of_entry(e));
     control* const c = block_of_entry(e);
     if (me != nullptr) me->dropped.add();
     const bool strong = task_of(e) == task::drop_strong;
@@ -92,10 +95,24 @@ class reaper {
     }
   }
 
-  static void destroy(member& me, control* c) noexcept {
+  static void drop_thin(member* me, head* h) noexcept {
+    if (me != nullptr) me->dropped.add();
+    if (!h->drop()) return;
+    if (me != nullptr && !h->ops().silent && me->work.push(entry_of(h, task::end_object))) {
+      me->doomed.add();
+    } else {
+      end_object(h);
+    }
+  }
+
+  static void end_entry(entry e) noexcept {
+    is_thin(e) ? end_object(head_of_entry(e)) : end_object(block_of_entry(e));
+  }
+
+  static void destroy(member& me, entry e) noexcept {
     ++me.depth;
     --me.budget;
-    end_object(c);
+    end_entry(e);
     --me.depth;
   }
 
@@ -104,7 +121,7 @@ class reaper {
       const entry e = me.work.pop();
       switch (task_of(e)) {
         case task::end_object:
-          destroy(me, block_of_entry(e));
+          destroy(me, e);
           me.ended.add();
           break;
         case task::free_block:
@@ -134,9 +151,8 @@ class reaper {
     bool stuck = false;
     std::uint32_t named = 0;
     const auto note = [&](word w) {
-      const control* const c = block_of(w);
       for (unsigned i = 0; i < n; ++i) {
-        if (block_of_entry(units[i]) == c) named |= 1U << i;
+        if (name_of_entry(units[i]) == name_of(w)) named |= 1U << i;
       }
     };
     if (!SPOLIA_FAULT("counted.children_at_once")) visit_pins(note);
@@ -161,9 +177,9 @@ class reaper {
     });
   }
 
-  [[nodiscard]] bool pinned(const control* c) const noexcept {
+  [[nodiscard]] bool pinned(name c) const noexcept {
     bool found = false;
-    const auto note = [&](word w) { found |= block_of(w) == c; };
+    const auto note = [&](word w) { found |= name_of(w) == c; };
     visit_pins(note);
     return found;
   }

@@ -114,7 +114,7 @@ class shared_ptr {
   }
 
   ~shared_ptr() {
-    if (owner_ != nullptr) counted::release_strong(owner_);
+    if (owner_ != nullptr) counted::release(owner_);
   }
 
   shared_ptr& operator=(const shared_ptr& r) noexcept {
@@ -211,7 +211,7 @@ class shared_ptr {
                                        std::reference_wrapper<std::remove_reference_t<D>>, D>;
     using block = counted::taken<pointer, deleter, counted::own_memory>;
     // Not block::make: if there is no memory, the object stays with r.
-    void* const at = memory::allocate(sizeof(block), alignof(block));
+    void* const at = counted::allocate_block<alignof(block)>(sizeof(block));
     if constexpr (std::is_reference_v<D>) {
       owner_ = ::new (at) block(p, std::ref(r.get_deleter()), {});
     } else {

@@ -1,53 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// What the standard has beside shared_ptr and weak_ptr: comparisons, casts, hashing, printing,
-/// get_deleter, owner_less.
+/// What the standard has beside shared_ptr and weak_ptr: comparisons, hashing and printing
+/// (comparisons.hpp), casts, get_deleter, owner_less.
 #pragma once
 
-#include <compare>
-#include <cstddef>
-#include <functional>
-#include <ostream>
 #include <typeinfo>
 #include <utility>
 
 #include <spolia/base/config.hpp>
+#include <spolia/counted/comparisons.hpp>
 #include <spolia/counted/shared_ptr.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-
-template <class T, class U>
-bool operator==(const shared_ptr<T>& a, const shared_ptr<U>& b) noexcept {
-  return a.get() == b.get();
-}
-template <class T>
-bool operator==(const shared_ptr<T>& a, std::nullptr_t) noexcept {
-  return a.get() == nullptr;
-}
-template <class T, class U>
-std::strong_ordering operator<=>(const shared_ptr<T>& a, const shared_ptr<U>& b) noexcept {
-  return std::compare_three_way{}(a.get(), b.get());
-}
-template <class T>
-std::strong_ordering operator<=>(const shared_ptr<T>& a, std::nullptr_t) noexcept {
-  return std::compare_three_way{}(a.get(),
-                                  static_cast<typename shared_ptr<T>::element_type*>(nullptr));
-}
-
-template <class T>
-void swap(shared_ptr<T>& a, shared_ptr<T>& b) noexcept {
-  a.swap(b);
-}
-template <class T>
-void swap(weak_ptr<T>& a, weak_ptr<T>& b) noexcept {
-  a.swap(b);
-}
-
-template <class C, class Traits, class T>
-std::basic_ostream<C, Traits>& operator<<(std::basic_ostream<C, Traits>& out,
-                                          const shared_ptr<T>& p) {
-  return out << p.get();
-}
 
 template <class D, class T>
 D* get_deleter(const shared_ptr<T>& p) noexcept {
@@ -95,10 +59,3 @@ struct owner_less {
 };
 
 }  // namespace spolia::inline SPOLIA_FLAVOUR
-
-template <class T>
-struct std::hash<spolia::shared_ptr<T>> {
-  std::size_t operator()(const spolia::shared_ptr<T>& p) const noexcept {
-    return std::hash<typename spolia::shared_ptr<T>::element_type*>{}(p.get());
-  }
-};

@@ -25,14 +25,17 @@
 #include <spolia/base/config.hpp>
 #include <spolia/base/counters.hpp>
 #include <spolia/base/memory.hpp>
+#include <spolia/counted/head.hpp>
 #include <spolia/counted/word.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace counted {
 
-/// A unit's block, with what is to happen to it in the low bits.
+/// A unit's block or thin head, with what is to happen to it in the low bits. A head lies at 8
+/// beyond a multiple of 16, a block at one.
 using entry = std::uintptr_t;
 inline constexpr entry entry_mask = 3;
+inline constexpr entry head_bit = 8;
 enum class task : entry {
   drop_strong = 0,
   drop_weak = 1,
@@ -42,8 +45,18 @@ enum class task : entry {
 inline entry entry_of(const control* c, task what) noexcept {
   return reinterpret_cast<entry>(c) | static_cast<entry>(what);
 }
+inline entry entry_of(const head* h, task what) noexcept {
+  return reinterpret_cast<entry>(h) | static_cast<entry>(what);
+}
+inline bool is_thin(entry e) noexcept { return (e & head_bit) != 0; }
 inline control* block_of_entry(entry e) noexcept {
   return reinterpret_cast<control*>(e & ~entry_mask);
+}
+inline head* head_of_entry(entry e) noexcept { return reinterpret_cast<head*>(e & ~entry_mask); }
+/// As pins name it.
+inline name name_of_entry(entry e) noexcept {
+  const std::uintptr_t at = e & ~entry_mask;
+  return is_thin(e) ? at + sizeof(head) - sizeof(control) : at;
 }
 inline task task_of(entry e) noexcept { return static_cast<task>(e & entry_mask); }
 

@@ -25,11 +25,18 @@ inline constexpr word tag_mask = 3;
 inline constexpr word tag_pointer = 1;
 inline constexpr word tag_alias = 2;
 
-/// The block that a word's unit belongs to; null for null.
+/// What scans compare: the address of a word's block. For an object that was made for thin
+/// pointers it is where a block would begin, and so nobody else's either.
+using name = std::uintptr_t;
+
+inline name name_of(word w) noexcept {
+  return (w & tag_mask) == 0 ? w - sizeof(control) : w & ~tag_mask;
+}
+
+/// The block that a word's unit belongs to; null for null. Not for words of thin pointers.
 inline control* block_of(word w) noexcept {
   if (w == 0) return nullptr;
-  return (w & tag_mask) == 0 ? reinterpret_cast<control*>(w - sizeof(control))
-                             : reinterpret_cast<control*>(w & ~tag_mask);
+  return reinterpret_cast<control*>(name_of(w));
 }
 
 /// Where the object is. The word's block must be alive.

@@ -163,9 +163,10 @@ class commit_board {
   /// The same, if `valid()` says so after the time was drawn; otherwise, or if readers took the
   /// time away too often, returns 0: nothing is to be seen, and the caller takes back what he has
   /// put into the rows and then calls publish(). What valid() throws comes out, with the same to
-  /// do.
-  template <class Valid>
-  std::uint64_t publish_if(record& r, Valid&& valid) {
+  /// do. The last step is made by settle(drawn, step), which returns what step() does, or false
+  /// without it if it wants a later time.
+  template <class Valid, class Settle>
+  std::uint64_t publish_if(record& r, Valid&& valid, Settle&& settle) {
     const std::uint64_t asks = r.serial_.load_relaxed() << code_bits | asked;
     for (unsigned n = 0; n < most_draws; ++n) {
       const bool early = SPOLIA_FAULT("commit.valid_before_draw");
@@ -178,10 +179,19 @@ class commit_board {
       // time away: the next one is drawn after that reader's snapshot.
       if (!r.state_.cas_strong_acq_rel(mine, drawn << code_bits | undecided)) continue;
       if (!early && !valid()) return 0;
-      mine = drawn << code_bits | undecided;
-      if (r.state_.cas_strong_acq_rel(mine, drawn << code_bits | settled)) return drawn;
+      const auto step = [&] {
+        mine = drawn << code_bits | undecided;
+        // As above.
+        return r.state_.cas_strong_acq_rel(mine, drawn << code_bits | settled);
+      };
+      if (settle(drawn, step)) return drawn;
     }
     return 0;
+  }
+  template <class Valid>
+  std::uint64_t publish_if(record& r, Valid&& valid) {
+    return publish_if(r, std::forward<Valid>(valid),
+                      [](std::uint64_t, auto& step) { return step(); });
   }
 
   /// When the version with this mark, which was read (acquire) from a row's stamp, was committed;

@@ -20,7 +20,9 @@
 #include <chrono>
 #include <concepts>
 #include <cstdint>
+#include <filesystem>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -29,6 +31,8 @@
 #include <spolia/base/config.hpp>
 #include <spolia/base/export.hpp>
 #include <spolia/db/delta.hpp>
+#include <spolia/db/durability.hpp>
+#include <spolia/db/files.hpp>
 #include <spolia/db/result.hpp>
 #include <spolia/db/schema.hpp>
 #include <spolia/db/table.hpp>
@@ -55,6 +59,26 @@ struct options {
   std::uint64_t partition_bytes = 4U << 20U;
   /// One-shot: partitions at most, from 2 to 256.
   std::uint32_t most_partitions = 256;
+
+  // Of a database in a directory:
+
+  durability_level durability = durability_level::sync;
+  /// durability_level::async: what was acknowledged is on its way to the disk after so long.
+  std::chrono::milliseconds loss_window{10};
+  /// The log is in segments of about this size.
+  std::uint64_t segment_bytes = 64U << 20U;
+  /// So much log starts a checkpoint, on a thread that lives as long as this takes; 0: never.
+  std::uint64_t checkpoint_log_bytes = 256U << 20U;
+  /// How much of one processor such a checkpoint may take, in per cent.
+  std::uint32_t checkpoint_share = 30;
+  /// Nothing is changed, neither rows nor files.
+  bool read_only = false;
+  /// Threads that put rows in place while it is opened; 0: as many as there are processors.
+  std::uint32_t recovery_threads = 0;
+  /// Called while it is opened, by the thread that does so.
+  recovery_listener on_recovery{};
+  /// Null: the system's.
+  std::shared_ptr<storage_files> files{};
 };
 
 /// For transact(): how often to try, how long to wait in between, at most, and what to begin.
@@ -72,6 +96,7 @@ struct statistics {
   std::uint64_t table_bytes = 0;
   std::uint64_t cleaning = 0;  ///< deleted rows and index entries that wait until nobody sees them
   delta_stats versions{};
+  log_stats log{};
 };
 
 /// Who holds versions: an open reader or transaction.
@@ -83,10 +108,16 @@ struct reader_info {
   std::chrono::nanoseconds age{0};  ///< only with a label
 };
 
+class storage;
+
 class SPOLIA_EXPORT database {
  public:
   /// An empty database in memory. Throws std::invalid_argument, std::bad_alloc.
   static database open(const options& o = {});
+  /// The database in a directory, which is made if it does not exist: what was committed to it is
+  /// there. Nobody else can open it meanwhile, except that all open it to be read. Throws
+  /// storage_error, std::invalid_argument, std::bad_alloc.
+  static database open(const std::filesystem::path& directory, const options& o = {});
   database(database&&) noexcept;
   database& operator=(database&&) noexcept;
   ~database();
@@ -95,6 +126,8 @@ class SPOLIA_EXPORT database {
   table& create_table(const table_spec& spec);
   /// Throws std::invalid_argument if there is none.
   [[nodiscard]] table& find_table(std::string_view name) const;
+  /// All, in the order in which they were made.
+  [[nodiscard]] std::vector<table*> tables() const;
 
   /// A transaction that the caller commits. The label shows in readers(); a string literal.
   [[nodiscard]] transaction begin(const char* label = nullptr);
@@ -115,9 +148,26 @@ class SPOLIA_EXPORT database {
   /// Who reads, and since when.
   [[nodiscard]] std::vector<reader_info> readers() const;
 
+  // Of a database in a directory; docs/durability.md. Those that return a report throw
+  // storage_error, and std::invalid_argument for a database that is only in memory.
+
+  /// Waits until all that was committed before is durable. Also right for what a reader has seen.
+  status sync();
+  /// Writes all rows as of now into a file, while everybody goes on; then removes the log that is
+  /// not needed any more.
+  checkpoint_report checkpoint();
+  /// Writes a copy as of now into another directory, while everybody goes on; to be opened like any
+  /// database. If an earlier copy is there, adds what was logged since.
+  backup_report backup(const std::filesystem::path& to);
+  /// What opening it has found.
+  [[nodiscard]] const recovery_report& recovered() const;
+  /// Why nothing is acknowledged any more; empty: all is well.
+  [[nodiscard]] std::string storage_failure() const;
+
  private:
   explicit database(std::unique_ptr<engine> of) noexcept;
   static void pause(std::uint32_t tries, const retries& how);
+  static storage& files_of(engine& e);
 
   std::unique_ptr<engine> engine_;
 };

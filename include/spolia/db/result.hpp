@@ -23,6 +23,8 @@ enum class outcome : std::uint8_t {
   duplicate_key,  ///< a row with this key, or with this value in a unique index, exists
   limit,          ///< the budget for versions is used up
   ended,          ///< the transaction was rolled back or committed before
+  read_only,      ///< the database was opened to be read
+  storage_failed  ///< the log cannot be written: not durable, as far as anybody knows
 };
 
 constexpr std::string_view message(outcome o) noexcept {
@@ -39,6 +41,10 @@ constexpr std::string_view message(outcome o) noexcept {
       return "the budget for versions is used up";
     case outcome::ended:
       return "the transaction has ended";
+    case outcome::read_only:
+      return "the database was opened to be read";
+    case outcome::storage_failed:
+      return "the log cannot be written";
   }
   return "unknown";
 }

@@ -24,11 +24,14 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 
-/// The words of a row lie this far apart: a table stores this many rows column by column.
+/// The words of a row lie this far apart: a table stores this many rows column by column. As many
+/// as make a cache line of each word: a scan of one column then reads whole lines, and a row is
+/// made of lines that follow each other. (With 64 rows the words of one row would be 512 bytes
+/// apart, and share an eighth of the cache's sets.)
 #if defined(SPOLIA_MODEL)
 inline constexpr std::uint32_t rows_per_block = 1;
 #else
-inline constexpr std::uint32_t rows_per_block = 64;
+inline constexpr std::uint32_t rows_per_block = 8;
 #endif
 
 /// Half a cache line for each row.

@@ -113,6 +113,8 @@ struct column_layout {
 
   /// Writes `v` to the column's words. Throws std::invalid_argument if it does not fit.
   SPOLIA_EXPORT void encode(const value& v, std::uint64_t* to) const;
+  /// The value in the column's words. Text is not copied.
+  [[nodiscard]] SPOLIA_EXPORT value decode(const std::uint64_t* from) const noexcept;
   /// The words of a key out of the words of a value, so that keys compare as values do.
   SPOLIA_EXPORT void encode_key(const std::uint64_t* from, std::uint64_t* to) const noexcept;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// table.hpp: a table: rows in slots, column by column in blocks of 64 rows, and its indexes.
+// table.hpp: a table: rows in slots, column by column in blocks of 8 rows, and its indexes.
 //
 // Slots lie in segments of doubling size that are never moved and go with the table; so a slot can
 // be looked at without a guard, whatever became of its row. The slot of a deleted row is used again
@@ -47,6 +47,7 @@ class secondary {
   friend class reader;
   friend class transaction;
   friend class upkeep;
+  friend class loader;
   std::string name_;
   const table* of_ = nullptr;
   std::vector<std::uint32_t> columns_;
@@ -75,11 +76,17 @@ class SPOLIA_EXPORT table {
     return next_.load_acquire();
   }
   [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_.load_relaxed(); }
+  /// What it was made with.
+  [[nodiscard]] table_spec spec() const;
 
  private:
   friend class reader;
   friend class transaction;
   friend class upkeep;
+  friend class loader;
+  friend class storage;
+  friend class commit_record;
+  friend class database;
 
 #if defined(SPOLIA_MODEL)
   static constexpr std::uint64_t first_segment = 1;
@@ -121,6 +128,7 @@ class SPOLIA_EXPORT table {
   const schema schema_;
   const std::size_t block_bytes_;
   const std::uint64_t id_;     // no other table of the process has it
+  std::uint32_t number_ = 0;   // in the catalogue of its database
   std::uint64_t indexed_ = 0;  // columns that some secondary index has
   std::uint64_t keyed_ = 0;    // columns of the primary key
   std::array<atomic<std::byte*>, most_segments> segments_{};

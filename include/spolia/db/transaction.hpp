@@ -53,6 +53,7 @@ namespace db {
 
 class engine;
 class transaction;
+class commit_record;
 struct session;
 struct pending_write;
 struct note;
@@ -95,11 +96,17 @@ class row {
   [[nodiscard]] bool null(column<T> c) const noexcept {
     return (shape_ >> c.number & 1U) != 0;
   }
+  /// For programs that learn the columns while they run: schema::columns(). Text lives as the row.
+  [[nodiscard]] value get(const column_layout& c) const noexcept {
+    if ((shape_ >> c.number & 1U) != 0) return {};
+    return c.decode(words_ + c.first);
+  }
 
  private:
   friend class reader;
   friend class transaction;
   friend class editor;
+  friend class storage;
   row(const std::uint64_t* words, std::uint64_t shape) noexcept : words_(words), shape_(shape) {}
   const std::uint64_t* words_ = nullptr;
   std::uint64_t shape_ = 0;
@@ -159,6 +166,7 @@ class SPOLIA_EXPORT reader {
  protected:
   friend class engine;
   friend class database;
+  friend class storage;
   enum class direction : std::uint8_t { up, down };
   reader(engine& of, const char* label);
 
@@ -212,6 +220,8 @@ class SPOLIA_EXPORT editor {
   status set(column<T> c, const value& v) {
     return set_column(c.number, v);
   }
+  [[nodiscard]] value get(const column_layout& c) const noexcept { return now().get(c); }
+  status set(const column_layout& c, const value& v) { return set_column(c.number, v); }
 
  private:
   friend class transaction;
@@ -299,7 +309,7 @@ class SPOLIA_EXPORT transaction : public reader {
   [[nodiscard]] bool changes() const noexcept;
   [[nodiscard]] bool unchanged(const row_head& row) const noexcept;
   [[nodiscard]] bool reads_hold() const;
-  bool settle(std::uint64_t& commit) noexcept;
+  bool settle(commit_record& record, std::uint64_t& commit) noexcept;
   status withdraw(std::uint64_t mark) noexcept;
   void finish(std::uint64_t commit) noexcept;
   [[nodiscard]] bool is_done(const note& n, bool committed) noexcept;

@@ -37,6 +37,7 @@
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/cells.hpp>
 #include <spolia/base/config.hpp>
+#include <spolia/base/counters.hpp>
 #include <spolia/base/memory.hpp>
 #include <spolia/base/misuse.hpp>
 #include <spolia/base/threads.hpp>
@@ -180,10 +181,12 @@ class domain final : private threads::listener {
 
   domain_statistics stats() const;
 
-  /// Blocks retired and not yet destroyed, approximate while others work. Cheap: for sampling.
+  /// Blocks retired and not yet destroyed; while others work, as many as at one moment of the call,
+  /// or less. Cheap: for sampling.
   std::uint64_t garbage() const noexcept {
-    const auto sum = detail::sum_of(cells_);
-    return sum.retired > sum.freed ? sum.retired - sum.freed : 0;
+    return held_at_once(
+        cells_, [](const cell& c) { return c.retired_blocks.value(); },
+        [](const cell& c) { return c.release.meter.freed.value(); });
   }
 
   /// The guards that are alive and were alive at an earlier look: who may hold garbage up, the

@@ -134,9 +134,14 @@ class domain<Scheme, Release>::guard {
   friend class domain;
 
   guard(domain& d, cell& c) : domain_(&d), cell_(&c) {
-    const std::uint32_t outer = c.depth;
-    if (outer == 0) d.begin(c);
-    c.depth = outer + 1;
+    // Constants, here and in finish(): otherwise each guard's count waits for that of the one
+    // before it, through memory.
+    if (c.depth == 0) [[likely]] {
+      d.begin(c);
+      c.depth = 1;
+    } else {
+      ++c.depth;
+    }
     if constexpr (noexcept(d.scheme_.open(c.local))) {
       hold_ = d.scheme_.open(c.local);
     } else {
@@ -156,7 +161,12 @@ class domain<Scheme, Release>::guard {
       return;
     }
     domain_->scheme_.close(cell_->local, hold_);
-    if (--cell_->depth == 0) domain_->end(*cell_);
+    if (cell_->depth == 1) [[likely]] {
+      cell_->depth = 0;
+      domain_->end(*cell_);
+    } else {
+      --cell_->depth;
+    }
   }
 
   /// The constants that say how a T from make(), or with an empty deleter, ends.

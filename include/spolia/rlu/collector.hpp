@@ -7,7 +7,8 @@
 //              section reads it. What is unlinked may still be walked through by a section older
 //              than it: the domain's reclamation waits for those.
 // Cost:        for each pass one look at the census (a heavy fence), one tick of the clock and a
-//              full fence; for each copy one or two lookups of a time, and its object's lock.
+//              full fence, and a guard for each segment; for each copy one or two lookups of a
+//              time, and its object's lock.
 // Progress:    never waits. A copy whose object is locked is looked at again in the next pass.
 //
 // Why a master may be overwritten. Its content is for the sections whose time is in [s, t), where s
@@ -33,8 +34,8 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 
-#include <spolia/base/census.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/base/fence.hpp>
 #include <spolia/rlu/commit_word.hpp>
@@ -46,25 +47,28 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 namespace rlu::detail {
 
 /// One pass over one log, by the thread that is the log's collector.
-template <class Log>
+template <class Log, class Blocks>
 class collector {
  public:
   using piece = typename Log::piece;
 
-  collector(Log& of, std::uint32_t segment_bytes, std::size_t cap) noexcept
-      : log_(of), segment_bytes_(segment_bytes), cap_(cap) {}
+  /// `now` has looked since this thread became the log's collector.
+  collector(Log& of, const grace_period& now, Blocks& blocks, std::uint32_t segment_bytes,
+            std::size_t cap) noexcept
+      : log_(of), now_(now), blocks_(blocks), segment_bytes_(segment_bytes), cap_(cap) {}
 
   /// Calls retire(segment) for each that is left empty.
   template <class Clock, class Retire>
-  void pass(const census& sections, Clock& clock, Retire&& retire) {
-    log_.take_filled();
-    if (log_.held() == nullptr) return;
-    now_.look(sections, clock);
-    for (piece* s = log_.held(); s != nullptr; s = s->next) look_through(*s);
+  void pass(Clock& clock, Retire&& retire) {
+    log_.take_filled();  // first: what is shown afterwards is none of these
+    open_ = log_.shown();
+    for_each_piece([this](piece& s) { look_through(s); });
     if (detached_) end_detached(clock);
+    std::uint64_t waiting = open_ == nullptr ? 0 : open_->waiting;
     piece** link = &log_.held();
     while (piece* const s = *link) {
       if (s->waiting != 0) {
+        waiting += s->waiting;
         link = &s->next;
         continue;
       }
@@ -72,26 +76,43 @@ class collector {
       log_.left(*s);
       retire(*s);
     }
+    log_.settle(waiting);
   }
 
   [[nodiscard]] std::uint64_t written_back() const noexcept { return written_back_; }
 
  private:
+  template <class F>
+  void for_each_piece(F&& f) {
+    if (open_ != nullptr) f(*open_);
+    for (piece* s = log_.held(); s != nullptr; s = s->next) f(*s);
+  }
+
   void look_through(piece& s) noexcept {
-    if (!s.counted) {
-      s.for_each(0, [&](record&) { ++s.records; });
-      s.waiting = s.records;
-      s.counted = true;
-    }
+    // Where a copy is not known to be unlinked we go to its object: see object.hpp, "Life".
+    auto guard = blocks_.enter();
+    if (SPOLIA_FAULT("rlu.collects_unguarded")) auto dropped = std::move(guard);
+    const bool first = s.looks == 0;
     newest_too_ = s.held_by != now_.oldest() || ++s.looks % newest_each == 0;
     s.held_by = now_.oldest();
-    sparse_ = s.waiting * sparse_factor <= s.records && !log_.is_shelter(s);
-    s.for_each(0, [&](record& r) {
-      if (r.state.load_relaxed() == record_state::done || !examine(s, r)) return;
-      r.state.store_relaxed(record_state::done);
-      --s.waiting;
-      if (r.kind.read() != record_kind::lock_only) r.of->let_go();
+    const std::uint32_t needed = first ? s.used.read() : s.waiting_bytes;
+    sparse_ = needed <= s.capacity / sparse_factor && &s != open_ && !log_.is_shelter(s);
+    s.waiting = s.waiting_bytes = 0;
+    s.for_each(s.done_to, [&](record& r) {
+      if (r.state.load_relaxed() >= record_state::done || finish(s, r)) {
+        if (s.waiting == 0) s.done_to += r.bytes;
+      } else {
+        ++s.waiting;
+        s.waiting_bytes += r.bytes;
+      }
     });
+  }
+
+  /// Lets go of `r` if nobody needs it any more.
+  bool finish(piece& s, record& r) noexcept {
+    if (!examine(s, r)) return false;
+    if (r.state.load_relaxed() != record_state::last) r.state.store_relaxed(record_state::done);
+    return true;
   }
 
   /// True if nobody needs `r` any more and it is in no chain.
@@ -113,12 +134,13 @@ class collector {
     if (r.ended.load_relaxed() == unended || SPOLIA_FAULT("rlu.collects_unlocked")) {
       prune_below(r);
       const bool alone = r.older.load_relaxed() == nullptr;
-      if (alone && (over(o.since.read(), since) || SPOLIA_FAULT("rlu.overwrites_early"))) {
+      if (alone && (over(r.base.read(), since) || SPOLIA_FAULT("rlu.overwrites_early"))) {
         if (r.kind.read() == record_kind::tombstone) {
-          o.let_go();  // its life; the lock stays, and the memory until we let go of r
+          r.state.store_relaxed(record_state::last);  // the lock stays as it is
+          s.buries = true;
           return true;
         }
-        write_back(s, r, since);
+        write_back(s, r);
       } else if (sparse_) {
         move_out(s, r);
       }
@@ -127,10 +149,9 @@ class collector {
     return false;
   }
 
-  void write_back(piece& s, record& r, std::uint64_t since) noexcept {
+  void write_back(piece& s, record& r) noexcept {
     object& o = *r.of;
-    o.kind->write_back(o, r);
-    o.since.write(since);
+    r.how->write_back(o, r);
     // release → the acquire of who finds no chain: it sees what we have written to the master.
     o.newest.store_release(nullptr);
     detach(s, r);
@@ -143,11 +164,11 @@ class collector {
     object& o = *r.of;
     void* const place = log_.shelter(r.bytes, segment_bytes_, cap_);
     if (place == nullptr) return;
-    record& twin = *::new (place) record(o, *r.owner, r.kind.read(), r.bytes);
-    if (r.kind.read() == record_kind::copy) o.kind->copy_body(twin, r);
+    record& twin = *::new (place) record(o, *r.how, *r.owner, r.kind.read(), r.bytes);
+    if (r.kind.read() == record_kind::copy) r.how->copy_body(twin, r);
+    twin.base.write(r.base.read());
     twin.since.store_relaxed(r.since.load_relaxed());
     twin.older.store_relaxed(r.older.load_relaxed());
-    o.holders.fetch_add_relaxed(1);
     if (SPOLIA_FAULT("rlu.twin_relaxed")) {
       o.newest.store_relaxed(&twin);
     } else {
@@ -170,13 +191,12 @@ class collector {
   void end_detached(Clock& clock) noexcept {
     fence::full();  // between the emptied chains and the clock: see commit_word.hpp
     const std::uint64_t ended = clock.tick();
-    for (piece* s = log_.held(); s != nullptr; s = s->next) {
-      if (!s->detached) continue;
-      s->detached = false;
-      s->for_each(0, [&](record& r) {
+    for_each_piece([&](piece& s) {
+      if (!std::exchange(s.detached, false)) return;
+      s.for_each(s.done_to, [&](record& r) {
         if (r.ended.load_relaxed() == detached_now) r.ended.store_relaxed(ended);
       });
-    }
+    });
   }
 
   /// Under the lock: takes the copies below `r` that are over out of the chain. Their own
@@ -214,7 +234,7 @@ class collector {
     return now_.over(since, ended);
   }
 
-  /// A segment is left by its newest copies if so few of its records are waiting.
+  /// A segment is left by its newest copies if so small a part of it is waiting.
 #if defined(SPOLIA_MODEL)
   static constexpr std::uint32_t sparse_factor = 1;  // always, so that small scenarios come to it
 #else
@@ -226,9 +246,11 @@ class collector {
   static constexpr std::uint32_t newest_each = 2;
 
   Log& log_;
+  const grace_period& now_;
+  Blocks& blocks_;
   const std::uint32_t segment_bytes_;
   const std::size_t cap_;
-  grace_period now_;
+  piece* open_ = nullptr;
   std::uint64_t written_back_ = 0;
   bool detached_ = false;  // in this pass
   // Of the segment that is looked through:

@@ -21,8 +21,9 @@
 //              that, too (try_lock_const), or say serializable(). A thread sees what it has
 //              committed, and a section sees what was committed before it in real time.
 // Cost:        a section: an announcement in the census. A read: a load, if the object has no
-//              copies; else a short guard and a walk to the version of that time. A lock: a
-//              compare-and-swap and a copy. A commit: a full fence and a tick of the clock.
+//              copies; two loads and a comparison, if the newest one is what the section sees; else
+//              a short guard and a walk to the version of that time. A lock: a compare-and-swap and
+//              a copy. A commit: a full fence and a tick of the clock.
 // Progress:    reads never wait. Locks never wait for sections; a section that conflicts starts
 //              over after a pause, so one of those that conflict gets on, and which is chance.
 // Bound:       each thread's log holds `log_cap` bytes at most, in all versions, needed or not.
@@ -53,6 +54,7 @@
 #include <spolia/base/census.hpp>
 #include <spolia/base/clock.hpp>
 #include <spolia/base/config.hpp>
+#include <spolia/base/fence.hpp>
 #include <spolia/base/memory.hpp>
 #include <spolia/base/misuse.hpp>
 #include <spolia/base/patience.hpp>
@@ -143,7 +145,7 @@ class basic_domain final : private threads::listener {
   template <class T>
   [[nodiscard]] ptr<T> make(detail::fixed_of<T> fixed, const T& body) {
     return detail::access::pointer<T>(
-        detail::make_whole<T>(detail::unlocked, 0, std::move(fixed), body));
+        detail::make_whole<T>(detail::word::since(0), std::move(fixed), body));
   }
   template <class T>
   [[nodiscard]] ptr<T> make(const T& body) {
@@ -151,9 +153,20 @@ class basic_domain final : private threads::listener {
   }
 
   /// Ends an object that no section can see, neither now nor later: for teardown. Null is allowed.
+  /// Waits for passes over logs that are under way.
   template <class T>
   void discard(ptr<T> p) noexcept {
-    if (p) detail::access::master(p)->let_go();
+    if (!p) return;
+    detail::whole<T>* const o = detail::access::master(p);
+    detail::bring_home(*o);
+    if (!SPOLIA_FAULT("rlu.discards_at_once")) {
+      fence::full();  // ↔ the heavy one at a pass's beginning: see wait_for_collector
+      sessions_.for_each([](std::uint32_t, const session& s) {
+        s.written.wait_for_collector();
+        return true;
+      });
+    }
+    detail::whole<T>::destroy(*o);
   }
 
   /// The newest version of an object that no section can reach and no other thread uses: for
@@ -166,16 +179,18 @@ class basic_domain final : private threads::listener {
   }
 
   /// Collects every log once: two calls with a moment between them free all that no section needs,
-  /// but for what is in the open segments of other threads. Not inside a section.
+  /// but for what is in the open segments of threads that write. Not inside a section.
   void collect() {
     session& mine = my_session();
     if (mine.depth != 0) return misuse::report("rlu: collect inside a section", threads::number());
-    mine.written.close();
-    sessions_.for_each([&](std::uint32_t, session& s) {
-      collect(s, mine);
+    if (mine.collecting) return;  // by a destructor that a pass has called
+    sessions_.for_each([&](std::uint32_t n, session& s) {
+      if (n == threads::number()) s.written.close();
+      pass(mine, &s, nullptr);
       return true;
     });
     blocks_.drain();
+    graves_.clear();
   }
 
   /// Calls f(census::entry) for each section that is alive: who holds versions up, since when.
@@ -196,7 +211,7 @@ class basic_domain final : private threads::listener {
     scope(basic_domain& d, const char* label, bool writing)
         : home(d), of(d.my_session()), outermost(of.depth == 0) {
       if (outermost) {
-        of.begin(d.sections_, d.clock_, label, writing);
+        of.begin(d.clock_, label, writing);
       } else if (writing && !of.writes) {
         throw std::logic_error("rlu: an update inside a section that only reads");
       }
@@ -231,7 +246,8 @@ class basic_domain final : private threads::listener {
       } else {
         of.abandon();
       }
-      if (of.writes || of.walked >= of.next_walks) home.tend(of);
+      if (home.is_due(of)) [[unlikely]]
+        home.tend(of);
     }
 
    public:
@@ -270,23 +286,30 @@ class basic_domain final : private threads::listener {
     {
       auto guard = blocks_.enter();
     }  // so that later ones cannot fail
+    if (!mine.seat) mine.seat = sections_.reserve();
     mine.segment_bytes = options_.segment_bytes;
     mine.cap = options_.log_cap;
-    mine.next_pass = options_.collect_after;
-    mine.next_walks = options_.collect_after_walks;
+    mine.pass_at = mine.written.written() + options_.low_watermark;
+    mine.walks_at = mine.walks.value() + options_.walk_watermark;
     threads::watch_this_thread(*this);
     mine.used.store_relaxed(true);
   }
 
+  static bool is_due(const session& mine) noexcept {
+    return mine.walks.value() >= mine.walks_at || mine.written.written() >= mine.pass_at;
+  }
   // domain_upkeep.hpp
-  void tend(session& mine) noexcept;
-  void set_next_walks(session& mine, std::uint32_t held, bool futile) noexcept;
+  SPOLIA_NOINLINE void tend(session& mine) noexcept;
+  session* neighbour_in_need(session& mine, bool walks) noexcept;
+  void set_next_pass(session& mine, std::uint64_t written_back, bool walks) noexcept;
   void drain_now_and_then() noexcept;
+  void pass(session& mine, session* first, session* second) noexcept;
   void collect(session& s, session& mine) noexcept;
   void retire(typename log::piece& empty) noexcept {
     struct ender {
-      void operator()(typename log::piece* s) const noexcept { log::piece::end(s); }
+      void operator()(typename log::piece* s) const noexcept { log::piece::release(s); }
     };
+    empty.grave = &graves_;
     auto guard = blocks_.enter();
     guard.retire(&empty, ender{});
   }
@@ -305,14 +328,15 @@ class basic_domain final : private threads::listener {
     session* const s = sessions_.find(n);
     if (s == nullptr) return;
     s->written.forget();
+    if (s->depth != 0) s->seat.withdraw();
     s->depth = 0;
+    s->collecting = false;
     s->fresh.clear();
     s->used.store_relaxed(false);
   }
 
-  static constexpr std::uint32_t walks_a_segment = 512;
-  static constexpr std::uint32_t most_walks = 1U << 24U;  // between two passes, whatever happens
-  static constexpr std::uint64_t few_copies = 64;         // written back by a pass
+  static constexpr std::uint64_t walks_a_copy = 4;        // that a pass had to leave
+  static constexpr std::uint64_t most_walks = 1U << 24U;  // between two passes, whatever happens
 #if defined(SPOLIA_MODEL)
   static constexpr std::uint64_t most_retired = 1;  // so that small scenarios come to it
 #else
@@ -321,6 +345,7 @@ class basic_domain final : private threads::listener {
   const options options_;
   Clock clock_;
   census sections_;
+  detail::graveyard<typename log::piece> graves_;  // goes after what buries
   Blocks blocks_;
   atomic<std::uint64_t> drain_at_{0};
   cells<session> sessions_;

@@ -10,35 +10,40 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace rlu {
 
-/// After a section: its log's turn, if much has been written, or many reads had to walk; and a
+/// After a section: its log's turn, if much has been written, or many reads met copies; and a
 /// neighbour's, whose owner may be asleep or gone.
 template <class Clock, class Blocks>
 void basic_domain<Clock, Blocks>::tend(session& mine) noexcept {
-  const bool many_walks = mine.walked >= mine.next_walks;
-  if (mine.written.filled() < mine.next_pass && !many_walks) [[likely]]
-    return;
-  mine.walked = 0;
+  if (mine.collecting) return;  // a destructor that a pass has called began this section
+  const bool walks = mine.walks.value() >= mine.walks_at;
   const std::uint64_t before = mine.written_back.value();
-  collect(mine, mine);
-  const auto held = static_cast<std::uint32_t>(mine.written.bytes() / options_.segment_bytes);
-  mine.next_pass = std::max(options_.collect_after, held / 2);
-  session* const other = sessions_.find(mine.neighbour++ % threads::high_water());
-  if (other != nullptr && other != &mine &&
-      other->written.filled() >= (many_walks ? 1 : 2 * options_.collect_after)) {
-    collect(*other, mine);
-  }
-  const bool futile = mine.written_back.value() - before < few_copies;
-  set_next_walks(mine, held, many_walks && futile);
+  pass(mine, &mine, neighbour_in_need(mine, walks));
+  set_next_pass(mine, mine.written_back.value() - before, walks);
   drain_now_and_then();
+  graves_.clear();
 }
 
-/// Where passes make few walks shorter, or take long because a section sleeps: less often.
 template <class Clock, class Blocks>
-void basic_domain<Clock, Blocks>::set_next_walks(session& mine, std::uint32_t held,
-                                                 bool futile) noexcept {
-  const std::uint32_t least = std::max(
-      options_.collect_after_walks, held < 8 * options_.collect_after ? 0 : held * walks_a_segment);
-  mine.next_walks = futile ? std::clamp(2 * mine.next_walks, least, most_walks) : least;
+auto basic_domain<Clock, Blocks>::neighbour_in_need(session& mine, bool walks) noexcept
+    -> session* {
+  session* const other = sessions_.find(mine.neighbour++ % threads::high_water());
+  if (other == nullptr || other == &mine) return nullptr;
+  const bool needed =
+      other->written.bytes() >= options_.high_watermark || (walks && other->written.unsettled());
+  return needed ? other : nullptr;
+}
+
+/// Where passes find little to write back, or take long because a section sleeps: less often.
+template <class Clock, class Blocks>
+void basic_domain<Clock, Blocks>::set_next_pass(session& mine, std::uint64_t written_back,
+                                                bool walks) noexcept {
+  mine.pass_at = mine.written.written() +
+                 std::max<std::size_t>(options_.low_watermark, mine.written.bytes() / 2);
+  const std::uint64_t least =
+      std::max<std::uint64_t>(options_.walk_watermark, walks_a_copy * mine.written.waiting());
+  const bool futile = walks && written_back * walks_a_copy < mine.walk_step;
+  mine.walk_step = futile ? std::clamp(2 * mine.walk_step, least, most_walks) : least;
+  mine.walks_at = mine.walks.value() + mine.walk_step;
 }
 
 /// Readers are asked about retired segments when there are twice as many as could not go then.
@@ -51,13 +56,26 @@ void basic_domain<Clock, Blocks>::drain_now_and_then() noexcept {
   drain_at_.store_relaxed(2 * blocks_.garbage());
 }
 
+/// One look at the sections serves for two logs. It comes after this thread has become their
+/// collector: log.hpp says why, see "Open".
+template <class Clock, class Blocks>
+void basic_domain<Clock, Blocks>::pass(session& mine, session* first, session* second) noexcept {
+  mine.collecting = true;
+  if (!first->written.try_collect()) first = nullptr;
+  if (second != nullptr && !second->written.try_collect()) second = nullptr;
+  if (first != nullptr || second != nullptr) mine.now.look(sections_, clock_);
+  if (first != nullptr) collect(*first, mine);
+  if (second != nullptr) collect(*second, mine);
+  mine.collecting = false;
+}
+
 template <class Clock, class Blocks>
 void basic_domain<Clock, Blocks>::collect(session& s, session& mine) noexcept {
-  s.written.collect([&] {
-    detail::collector<log> now(s.written, options_.segment_bytes, options_.log_cap);
-    now.pass(sections_, clock_, [&](typename log::piece& empty) { retire(empty); });
-    mine.written_back.add(now.written_back());
-  });
+  detail::collector<log, Blocks> once(s.written, mine.now, blocks_, options_.segment_bytes,
+                                      options_.log_cap);
+  once.pass(clock_, [&](typename log::piece& empty) { retire(empty); });
+  mine.written_back.add(once.written_back());
+  s.written.end_collect();
 }
 
 template <class Clock, class Blocks>
@@ -67,12 +85,11 @@ basic_domain<Clock, Blocks>::~basic_domain() {
     if (s.depth != 0) misuse::report("rlu: a section outlives its domain", n);
     s.written.abandon([](typename log::piece& piece) {
       piece.for_each(0, [](detail::record& r) {
-        if (r.kind.read() == detail::record_kind::lock_only) return;
-        if (r.state.load_relaxed() == detail::record_state::done) return;
+        const auto state = r.state.load_relaxed();
         // One that has moved has left the object's life to its twin.
-        const bool linked = r.state.load_relaxed() == detail::record_state::linked;
-        if (linked && r.kind.read() == detail::record_kind::tombstone) r.of->let_go();
-        r.of->let_go();
+        const bool freed = state == detail::record_state::linked &&
+                           r.kind.read() == detail::record_kind::tombstone;
+        if (freed || state == detail::record_state::last) r.how->destroy(*r.of);
       });
       log::piece::end(&piece);
     });

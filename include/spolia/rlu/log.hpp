@@ -6,9 +6,15 @@
 // order,
 //              and a thread whose ring is full waits.
 // Idea:        the owner fills its open segment. What it has filled it puts onto a stack when its
-//              section has ended. A collector, which is whoever has the log's `busy` flag, takes
+//              section has ended. A collector, which is whoever has made the log `busy`, takes
 //              the stack and looks at the copies; a segment of which nothing is needed is retired
 //              to the domain's reclamation, since a reader may be walking through it.
+//              Between two sections the owner shows its open segment, so that copies need not wait
+//              until it is full, however long the owner sleeps.
+// Open:        owner:      shown := null;  light fence;  busy?  then fill a new segment
+//              collector:  busy := true;   heavy fence;  shown?  then look through it
+//              By the fences the owner sees that it must leave the segment alone, or the collector
+//              sees nothing shown. So nobody writes to a segment that is looked through.
 // Bound:       `cap` bytes in segments that are not retired. One section may fill all of them.
 //
 // Departures from the paper:
@@ -25,13 +31,51 @@
 #include <utility>
 
 #include <spolia/base/atomic.hpp>
+#include <spolia/base/backoff.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/base/counters.hpp>
+#include <spolia/base/fence.hpp>
 #include <spolia/base/memory.hpp>
 #include <spolia/rlu/object.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace rlu::detail {
+
+/// Segments with which objects end, and that nobody looks at any more. They wait here for a thread
+/// that is between two sections, since the objects' destructors may begin some.
+template <class Segment>
+class graveyard {
+ public:
+  graveyard() = default;
+  graveyard(const graveyard&) = delete;
+  graveyard& operator=(const graveyard&) = delete;
+  ~graveyard() { clear(); }
+
+  void bury(Segment& s) noexcept {
+    Segment* top = first_.load_relaxed();
+    do {
+      s.next = top;
+      // release → the acquire in clear, which takes all, so nothing comes back.
+    } while (!first_.cas_weak_release(top, &s));
+  }
+
+  void clear() noexcept {
+    if (first_.load_relaxed() == nullptr) return;
+    // acquire ← the release in bury: we see the segments as they were left.
+    Segment* s = first_.exchange_acquire(nullptr);
+    while (s != nullptr) {
+      Segment* const after = s->next;
+      s->for_each(0, [](record& r) {
+        if (r.state.load_relaxed() == record_state::last) r.how->destroy(*r.of);
+      });
+      Segment::end(s);
+      s = after;
+    }
+  }
+
+ private:
+  atomic<Segment*> first_{nullptr};
+};
 
 /// A piece of a log. `Header` is what the reclamation domain wants in front.
 template <class Header>
@@ -48,6 +92,15 @@ struct alignas(record) segment : Header {
     memory::deallocate(s, bytes, align());
   }
 
+  /// Nobody looks at it any more. Must not run code of users.
+  static void release(segment* s) noexcept {
+    if (s->buries) {
+      s->grave->bury(*s);
+    } else {
+      end(s);
+    }
+  }
+
   static constexpr std::size_t align() noexcept { return alignof(segment); }
   [[nodiscard]] std::size_t bytes() const noexcept { return sizeof(segment) + capacity; }
 
@@ -59,7 +112,7 @@ struct alignas(record) segment : Header {
   /// Calls f(record) for each from `offset` on, in the order of writing.
   template <class F>
   void for_each(std::uint32_t offset, F&& f) {
-    while (offset < used) {
+    while (offset < used.read()) {
       record& r = *std::launder(reinterpret_cast<record*>(at(offset)));
       offset += r.bytes;
       f(r);
@@ -67,14 +120,17 @@ struct alignas(record) segment : Header {
   }
 
   const std::uint32_t capacity;
-  std::uint32_t used = 0;
-  std::uint32_t records = 0;
-  std::uint64_t held_by = 0;  // the oldest section at the last full look
+  plain<std::uint32_t> used{0};
+  segment* next = nullptr;  // in the section, on the stack, or among the held
+  // The collector's:
+  std::uint32_t done_to = 0;        // all that lies before is done
+  std::uint32_t waiting = 0;        // records that are not done, as of the last look
+  std::uint32_t waiting_bytes = 0;  // theirs
   std::uint32_t looks = 0;
-  std::uint32_t waiting = 0;  // records that are not done; the collector's
-  bool counted = false;       // `waiting` is set
+  std::uint64_t held_by = 0;  // the oldest section at the last full look
   bool detached = false;      // has copies that were written back in this pass
-  segment* next = nullptr;    // in the section, on the stack, or among the held
+  bool buries = false;        // objects end with it
+  graveyard<segment>* grave = nullptr;
 };
 
 /// A thread's log. What the owner may touch and what a collector may are apart.
@@ -90,19 +146,24 @@ class log {
   // -- the owner, inside a section
 
   void begin() noexcept {
+    shown_.store_relaxed(nullptr);
+    fence::light();  // ↔ the heavy one in a pass: see "Open"
+    // acquire ← the release in end_collect: who has looked at the segment has ended.
+    if (is_busy(passes_.load_acquire()) && !SPOLIA_FAULT("rlu.fills_what_is_read")) close();
     first_ = open_;
-    mark_ = open_ == nullptr ? 0 : open_->used;
+    mark_ = open_ == nullptr ? 0 : open_->used.read();
   }
 
   /// Room for one record of `size` bytes; null if that would take the log over its cap.
   /// \throws std::bad_alloc
   void* append(std::uint32_t size, std::uint32_t segment_bytes, std::size_t cap) {
-    if (open_ == nullptr || open_->capacity - open_->used < size) [[unlikely]] {
+    if (open_ == nullptr || open_->capacity - open_->used.read() < size) [[unlikely]] {
       if (!grow(std::max(size, segment_bytes), cap)) return nullptr;
     }
-    void* const place = open_->at(open_->used);
-    open_->used += size;
-    return place;
+    const std::uint32_t offset = open_->used.read();
+    open_->used.write(offset + size);
+    written_.add(size);
+    return open_->at(offset);
   }
 
   /// A record that this section wrote, by the address that a lock shows; null if it is not one.
@@ -123,10 +184,10 @@ class log {
     }
   }
   [[nodiscard]] bool wrote() const noexcept {
-    return open_ != first_ || (open_ != nullptr && open_->used != mark_);
+    return open_ != first_ || (open_ != nullptr && open_->used.read() != mark_);
   }
 
-  /// The section has committed: what it filled is for the collector.
+  /// The section has ended: what it filled is for the collector.
   void end() noexcept {
     piece* s = section();
     while (s != nullptr && s != open_) {
@@ -135,6 +196,7 @@ class log {
       s = after;
     }
     chain_ = nullptr;
+    shown_.store_release(open_);  // → the acquire in shown(): what we have written to it
   }
 
   /// The section has changed nothing: forgets what it wrote. Nobody else has looked at it.
@@ -148,12 +210,13 @@ class log {
       drop = after;
     }
     open_ = first_;
-    if (open_ != nullptr) open_->used = mark_;
+    if (open_ != nullptr) open_->used.write(mark_);
     chain_ = nullptr;
   }
 
-  /// The owner's thread ends: nothing stays open.
+  /// Nothing stays open.
   void close() noexcept {
+    shown_.store_relaxed(nullptr);
     if (piece* const last = std::exchange(open_, nullptr)) push(last);
     first_ = chain_ = nullptr;
     mark_ = 0;
@@ -162,29 +225,47 @@ class log {
   // -- anybody
 
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_.load_relaxed(); }
-  [[nodiscard]] std::uint32_t filled() const noexcept { return filled_count_.load_relaxed(); }
-
-  /// Becomes the log's collector, for the length of f().
-  template <class F>
-  bool collect(F&& f) {
-    bool expected = false;
-    // acquire ← the release below: we see the lists as the last collector left them.
-    if (busy_.load_relaxed() || !busy_.cas_strong_acquire(expected, true)) return false;
-    f();
-    busy_.store_release(false);  // → the acquire above
-    return true;
+  /// Bytes that were ever written.
+  [[nodiscard]] std::uint64_t written() const noexcept { return written_.value(); }
+  /// Records that the last pass had to leave.
+  [[nodiscard]] std::uint64_t waiting() const noexcept { return waiting_.value(); }
+  /// A pass might find something to do.
+  [[nodiscard]] bool unsettled() const noexcept {
+    return waiting() != 0 || written() != looked_at_.value();
   }
 
-  // -- the collector
+  /// Becomes the log's collector.
+  bool try_collect() noexcept {
+    std::uint64_t seen = passes_.load_relaxed();
+    // acquire ← the release below: we see the lists as the last collector left them.
+    return !is_busy(seen) && passes_.cas_strong_acquire(seen, seen + 1);
+  }
+  void end_collect() noexcept {
+    passes_.store_release(passes_.load_relaxed() + 1);  // → the acquires of the others
+  }
 
+  /// Waits until no pass is under way that has begun before. What the caller did before a full
+  /// fence is seen by each that begins later, by the heavy fence at its beginning.
+  void wait_for_collector() const noexcept {
+    // acquire, both ← the release above: what the pass did, it did before what we do next.
+    const std::uint64_t seen = passes_.load_acquire();
+    for (backoff busy; is_busy(seen) && passes_.load_acquire() == seen;) busy.pause();
+  }
+
+  // -- the collector, behind a heavy fence
+
+  /// The segment that the owner has open, if it is between two sections.
+  piece* shown() const noexcept {
+    return shown_.load_acquire();  // ← the release in end
+  }
   void take_filled() noexcept {
+    looked_at_.set(written());
     // acquire ← the release in push: we see the segments' contents.
     piece* s = filled_.exchange_acquire(nullptr);
     while (s != nullptr) {
       piece* const after = s->next;
       s->next = held_;
       held_ = s;
-      filled_count_.fetch_sub_relaxed(1);
       s = after;
     }
   }
@@ -192,7 +273,7 @@ class log {
   /// Room for a copy that moves here from another segment; null if there is no memory or the log
   /// is at its cap.
   void* shelter(std::uint32_t size, std::uint32_t segment_bytes, std::size_t cap) noexcept {
-    if (shelter_ == nullptr || shelter_->capacity - shelter_->used < size) {
+    if (shelter_ == nullptr || shelter_->capacity - shelter_->used.read() < size) {
       const std::uint32_t room = std::max(size, segment_bytes);
       if (bytes() + sizeof(piece) + room > cap) return nullptr;
       try {
@@ -202,18 +283,18 @@ class log {
         return nullptr;
       }
       bytes_.fetch_add_relaxed(shelter_->bytes());
-      shelter_->counted = true;
       shelter_->next = held_;
       held_ = shelter_;
     }
-    void* const place = shelter_->at(shelter_->used);
-    shelter_->used += size;
-    ++shelter_->records;
-    ++shelter_->waiting;
-    return place;
+    const std::uint32_t offset = shelter_->used.read();
+    shelter_->used.write(offset + size);
+    ++shelter_->waiting;  // it may have been looked through in this pass
+    return shelter_->at(offset);
   }
   [[nodiscard]] bool is_shelter(const piece& s) const noexcept { return &s == shelter_; }
 
+  /// How many records wait after a pass.
+  void settle(std::uint64_t waiting) noexcept { waiting_.set(waiting); }
   /// A segment has left the list of the held.
   void left(const piece& s) noexcept {
     if (is_shelter(s)) shelter_ = nullptr;
@@ -233,20 +314,22 @@ class log {
   }
   /// After a fork: what a lost thread was collecting may be half-written, and is left alone.
   void evict() noexcept {
-    if (!busy_.load_relaxed()) return;
+    if (!is_busy(passes_.load_relaxed())) return;
     held_ = shelter_ = nullptr;
-    busy_.store_relaxed(false);
+    end_collect();
   }
   /// After a fork, of a lost thread's log.
   void forget() noexcept {
     open_ = first_ = chain_ = held_ = shelter_ = nullptr;
     mark_ = 0;
     filled_.store_relaxed(nullptr);
-    filled_count_.store_relaxed(0);
-    busy_.store_relaxed(false);
+    shown_.store_relaxed(nullptr);
+    if (is_busy(passes_.load_relaxed())) end_collect();
   }
 
  private:
+  static constexpr bool is_busy(std::uint64_t passes) noexcept { return (passes & 1U) != 0; }
+
   /// The segment in which the section began to write.
   piece* section() const noexcept { return first_ == nullptr ? chain_ : first_; }
 
@@ -264,7 +347,6 @@ class log {
   }
 
   void push(piece* s) noexcept {
-    filled_count_.fetch_add_relaxed(1);
     piece* top = filled_.load_relaxed();
     do {
       s->next = top;
@@ -277,10 +359,14 @@ class log {
   piece* chain_ = nullptr;  // the section's first segment if none was open
   std::uint32_t mark_ = 0;  // how much of first_ was used
 
+  tally written_;
+
+  atomic<piece*> shown_{nullptr};
+  atomic<std::uint64_t> passes_{0};  // begun and ended: odd while one is under way
   atomic<piece*> filled_{nullptr};
-  atomic<std::uint32_t> filled_count_{0};
   atomic<std::size_t> bytes_{0};
-  atomic<bool> busy_{false};
+  latest<std::uint64_t> waiting_;
+  latest<std::uint64_t> looked_at_;  // of what was written
   piece* held_ = nullptr;
   piece* shelter_ = nullptr;  // the one of the held that copies move to
 };

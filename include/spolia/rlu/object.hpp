@@ -7,19 +7,28 @@
 //              chain of committed copies, newest first, that lie in the logs of the threads that
 //              made them. A null chain says that the master itself is the newest version.
 //
-//     master  [pending | newest | kind | since | holders | fixed part | body]
-//                          └─► copy [older | since | ended | ...| body] ─► copy ─► null: the master
+//     master  [word | newest | fixed part | body]
+//                       └─► copy [older | since | ended | ...| body] ─► copy ─► null: the master
 //
 // A version is for the sections whose time lies in [since, ended). For the newest one that is open;
 // for a copy that was written back to its master, `ended` is a time by which nobody finds it any
 // more.
 //
-// Locks:       `pending` is the object's write lock. It names the uncommitted copy, so its owner
-//              finds that again. Whatever changes the chain holds it: committing threads, and
-//              collectors for a few instructions. So the chain has one writer at a time and never
-//              points to a copy that is gone.
-// Life:        `holders` counts the object's own life and the copies of it that logs hold. The
-//              memory goes with the last of them: a collector that has a copy can go to the object.
+// Word:        the object's write lock while somebody has it: then it names the uncommitted copy,
+// so
+//              that its owner finds that again. Else when the newest version began. Whatever
+//              changes the chain has the lock: committing threads, and collectors for a few
+//              instructions. So the chain has one writer at a time and never points to a copy that
+//              is gone.
+// Short cut:   who finds a chain, and then in the word a time that is not above its own, takes the
+//              head of the chain at once, without looking at it: no walk, and no guard. That time
+//              is the head's. It is not an older version's, since the word was a lock when the head
+//              was linked. It is not a newer one's, since what is linked after a section has looked
+//              gets a timestamp above the section's time (commit_word.hpp). So the section's time
+//              is in the head's interval, and collectors leave the head alone.
+// Life:        an object that was freed ends with the segment of its tombstone. Until a copy is
+//              unlinked its collector may go to the object: passes over logs are inside guards of
+//              the domain's reclamation, and that is where the tombstone's segment waits.
 //
 // Departures from the paper:
 //   D1  Pointers in objects are of a type of their own that can only hold masters. So nothing has
@@ -63,46 +72,52 @@ inline constexpr std::uint64_t detached_now = unended - 1;
 struct object_kind {
   void (*write_back)(object& to, const record& from) noexcept;
   void (*copy_body)(record& to, const record& from) noexcept;
-  void (*destroy)(object* whole) noexcept;
+  void (*destroy)(object& whole) noexcept;
 };
 
-/// The values of object::pending besides the address of an uncommitted copy.
-inline constexpr std::uintptr_t unlocked = 0;
-inline constexpr std::uintptr_t collecting = 2;  // by a collector, for a few instructions
+/// object::word is a time and two flags, or the address of an uncommitted copy or a commit word and
+/// two flags.
+namespace word {
+
+inline constexpr std::uintptr_t locked = 1;      // by a section
+inline constexpr std::uintptr_t collecting = 2;  // by a collector; the time still stands
+inline constexpr std::uintptr_t flags = 3;
+
+/// Not locked; the newest version began at `t`. That leaves a clock of 4 GHz some 36 years.
+constexpr std::uintptr_t since(std::uint64_t t) noexcept { return t << 2U; }
+constexpr std::uint64_t time(std::uintptr_t unlocked) noexcept { return unlocked >> 2U; }
 /// A new object, which only the thread with that commit word knows.
-inline std::uintptr_t fresh_of(const commit_word& owner) noexcept {
-  return reinterpret_cast<std::uintptr_t>(&owner) | 1U;
+inline std::uintptr_t fresh(const commit_word& owner) noexcept {
+  return reinterpret_cast<std::uintptr_t>(&owner) | locked | collecting;
 }
+inline std::uintptr_t of(const record& r) noexcept {
+  return reinterpret_cast<std::uintptr_t>(&r) | locked;
+}
+/// The newest version, if it is no copy that is being committed, is for sections of time `t`.
+constexpr bool allows(std::uintptr_t seen, std::uint64_t t) noexcept {
+  return (seen & locked) == 0 && time(seen) <= t;
+}
+
+}  // namespace word
 
 /// The head of a master.
 struct object {
-  object(const object_kind& k, std::uintptr_t lock, std::uint64_t born) noexcept
-      : since(born), kind(&k), pending(lock) {}
+  explicit object(std::uintptr_t w) noexcept : lock(w) {}
 
   /// Takes the lock for a collector, which never waits.
   bool try_collect() noexcept {
     if (SPOLIA_FAULT("rlu.collects_unlocked")) return true;
-    std::uintptr_t expected = unlocked;
+    std::uintptr_t seen = lock.load_relaxed();
     // acquire ← the releases of who had the lock: we see the chain as they left it.
-    return pending.load_relaxed() == unlocked && pending.cas_strong_acquire(expected, collecting);
+    return (seen & word::flags) == 0 && lock.cas_strong_acquire(seen, seen | word::collecting);
   }
   void end_collect() noexcept {
     if (SPOLIA_FAULT("rlu.collects_unlocked")) return;
-    pending.store_release(unlocked);  // → the acquires of who takes the lock next
+    // release → the acquires of who takes the lock next.
+    lock.store_release(lock.load_relaxed() & ~word::collecting);
   }
 
-  /// Gives up one hold; the last one ends the object.
-  void let_go() noexcept {
-    // release → acquire: what was done to the object for the sake of each copy comes before its
-    // end.
-    if (holders.fetch_sub_acq_rel(1) == 1) kind->destroy(this);
-  }
-
-  // What readers look at comes last, beside the object's own fields.
-  plain<std::uint64_t> since;  ///< of what stands in the master; under the lock
-  const object_kind* const kind;
-  atomic<std::uint32_t> holders{1};
-  atomic<std::uintptr_t> pending;
+  atomic<std::uintptr_t> lock;  ///< the word
   atomic<record*> newest{nullptr};
 };
 
@@ -113,12 +128,18 @@ enum class record_kind : std::uint8_t {
 };
 
 /// How far a copy has got on its way out; release → acquire from one collector to another.
-enum class record_state : std::uint8_t { linked, unlinked, done };
+enum class record_state : std::uint8_t {
+  linked,
+  unlinked,
+  done,  ///< nobody needs it
+  last   ///< the same of a tombstone: with its segment the object ends
+};
 
 /// A version, in a log; the body follows.
 struct alignas(16) record {
-  record(object& o, const commit_word& w, record_kind k, std::uint32_t size) noexcept
-      : of(&o), owner(const_cast<commit_word*>(&w)), bytes(size), kind(k) {}
+  record(object& o, const object_kind& h, commit_word& w, record_kind k,
+         std::uint32_t size) noexcept
+      : of(&o), how(&h), owner(&w), bytes(size), kind(k) {}
 
   void* body() noexcept { return this + 1; }
   const void* body() const noexcept { return this + 1; }
@@ -126,7 +147,11 @@ struct alignas(16) record {
   atomic<record*> older{nullptr};
   atomic<std::uint64_t> since{unstamped};
   atomic<std::uint64_t> ended{unended};
+  // What the word was before the lock, until the commit; from then on, under the lock, when what
+  // stands in the master began.
+  plain<std::uint64_t> base{0};
   object* const of;
+  const object_kind* const how;
   commit_word* const owner;
   const std::uint32_t bytes;  // the body's included
   plain<record_kind> kind;    // a lock can become a tombstone until its section ends
@@ -134,13 +159,12 @@ struct alignas(16) record {
 };
 
 /// Brings the newest version of an object home that no section can reach: then the master is all
-/// there is of it, although collectors may still be about to look at its copies.
+/// there is of it.
 inline void bring_home(object& o) noexcept {
   for (backoff busy; !o.try_collect();) busy.pause();
   record* r = o.newest.load_relaxed();
   if (r != nullptr) {
-    o.kind->write_back(o, *r);
-    o.since.write(r->since.load_relaxed());
+    r->how->write_back(o, *r);
     o.newest.store_relaxed(nullptr);
   }
   while (r != nullptr) {
@@ -176,8 +200,7 @@ struct whole final : object {
                 "rlu: bodies vanish with the log; put what needs a destructor into T::fixed");
   static_assert(alignof(T) <= alignof(record), "rlu: bodies are aligned to 16 bytes at most");
 
-  whole(std::uintptr_t lock, std::uint64_t born, fixed_of<T>&& f, const T& b)
-      : object(how, lock, born), fixed(std::move(f)), body(b) {}
+  whole(std::uintptr_t w, fixed_of<T>&& f, const T& b) : object(w), fixed(std::move(f)), body(b) {}
 
   static T& body_of(record& r) noexcept { return *std::launder(static_cast<T*>(r.body())); }
   static const T& body_of(const record& r) noexcept {
@@ -190,8 +213,8 @@ struct whole final : object {
   static void copy_body(record& to, const record& from) noexcept {
     ::new (to.body()) T(body_of(from));
   }
-  static void destroy(object* o) noexcept {
-    whole* const w = static_cast<whole*>(o);
+  static void destroy(object& o) noexcept {
+    whole* const w = &static_cast<whole&>(o);
     w->~whole();
     memory::deallocate(w, sizeof(whole), alignof(whole));
   }
@@ -203,10 +226,10 @@ struct whole final : object {
 
 /// \throws std::bad_alloc, or what moving the fixed part throws
 template <class T>
-whole<T>* make_whole(std::uintptr_t lock, std::uint64_t born, fixed_of<T>&& fixed, const T& body) {
+whole<T>* make_whole(std::uintptr_t w, fixed_of<T>&& fixed, const T& body) {
   void* const place = memory::allocate(sizeof(whole<T>), alignof(whole<T>));
   try {
-    return ::new (place) whole<T>(lock, born, std::move(fixed), body);
+    return ::new (place) whole<T>(w, std::move(fixed), body);
   } catch (...) {
     memory::deallocate(place, sizeof(whole<T>), alignof(whole<T>));
     throw;

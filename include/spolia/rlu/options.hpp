@@ -21,11 +21,13 @@ class log_full : public std::bad_alloc {
   }
 };
 
+/// Bytes are those of one thread's log.
 struct options {
-  std::uint32_t segment_bytes = 16384;           ///< of a log
-  std::size_t log_cap = std::size_t{64} << 20U;  ///< bytes of one thread's log
-  std::uint32_t collect_after = 4;               ///< segments filled between two passes, at least
-  std::uint32_t collect_after_walks = 4096;      ///< reads that met copies bring a pass on, too
+  std::uint32_t segment_bytes = 16384;           ///< what a log grows by
+  std::size_t low_watermark = 16384;             ///< written since the last pass bring one on
+  std::size_t high_watermark = 262144;           ///< from here on other threads help
+  std::size_t log_cap = std::size_t{64} << 20U;  ///< a section that would go beyond starts over
+  std::uint32_t walk_watermark = 512;            ///< reads that met copies bring a pass on, too
   std::uint32_t tries_when_full = 200;           ///< of update, with pauses, before log_full
 };
 
@@ -45,7 +47,9 @@ inline const options& checked(const options& o) {
   if (o.segment_bytes == 0 || o.segment_bytes > (1U << 30U)) {
     throw std::invalid_argument("rlu: segment_bytes must be from 1 to 2^30");
   }
-  if (o.collect_after == 0) throw std::invalid_argument("rlu: collect_after must be at least 1");
+  if (o.low_watermark == 0 || o.walk_watermark == 0) {
+    throw std::invalid_argument("rlu: low_watermark and walk_watermark must be at least 1");
+  }
   return o;
 }
 

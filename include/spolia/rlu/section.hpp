@@ -39,7 +39,7 @@ class basic_reader {
     detail::whole<T>* const o = detail::access::master(p);
     if (o == nullptr) return {};
     if (here_.special) [[unlikely]] {
-      if (here_.serializable) here_.read.push_back(o);
+      if (here_.serializable) here_.read.push_back({o, &detail::whole<T>::how});
       detail::record* const own = here_.own(*o);
       if (own != nullptr && own->kind.read() == detail::record_kind::copy) {
         return look(*o, detail::whole<T>::body_of(*own));
@@ -48,8 +48,15 @@ class basic_reader {
     // seq_cst ↔ the fences before a commit's and a collector's tick, see commit_word.hpp: who finds
     // no chain here reads the master at a time for which that is right. (It also acquires what a
     // collector has written back.)
-    if (o->newest.load_seq_cst() == nullptr) return look(*o, o->body);
-    const detail::record* const r = find(*o);
+    const detail::record* r = o->newest.load_seq_cst();
+    if (r == nullptr) [[likely]]
+      return look(*o, o->body);
+    here_.walks.add(1);
+    // The head is for this section if the word says so: see object.hpp, "Short cut". Nothing that
+    // is read comes with the word.
+    const std::uintptr_t seen = o->lock.load_relaxed();
+    if (!detail::word::allows(seen, here_.time) && !asks_nobody(seen)) r = find(*o);
+    check_alive(r);
     return look(*o, r == nullptr ? o->body : detail::whole<T>::body_of(*r));
   }
 
@@ -81,23 +88,24 @@ class basic_reader {
   SPOLIA_NOINLINE const detail::record* find(const detail::object& o) {
     auto guard = home_.blocks_.enter();
     if (SPOLIA_FAULT("rlu.walks_unguarded")) auto dropped = std::move(guard);
-    here_.walks.add(1);
-    ++here_.walked;
     // seq_cst: as in read. The guard comes first, so what we pass by stays.
     const detail::record* r = o.newest.load_seq_cst();
     while (r != nullptr) {
-      const std::uint64_t since = detail::since_of(*r, home_.clock_);
-      if (since <= here_.time) {
-        if (SPOLIA_CHECKS && r->kind.read() == detail::record_kind::tombstone) {
-          misuse::report("rlu: an object was read that an earlier section freed",
-                         threads::number());
-        }
-        break;
-      }
+      if (detail::since_of(*r, home_.clock_) <= here_.time) break;
       // acquire ← the releases of commits and of collectors that took out what was between.
       r = r->older.load_acquire();
     }
     return r;
+  }
+
+  static bool asks_nobody([[maybe_unused]] std::uintptr_t seen) noexcept {
+    return SPOLIA_FAULT("rlu.takes_any_head") && (seen & detail::word::locked) == 0;
+  }
+  static void check_alive([[maybe_unused]] const detail::record* found) noexcept {
+    if constexpr (SPOLIA_CHECKS) {
+      if (found == nullptr || found->kind.read() != detail::record_kind::tombstone) return;
+      misuse::report("rlu: an object was read that an earlier section freed", threads::number());
+    }
   }
 
   domain& home_;
@@ -133,7 +141,7 @@ class basic_writer : public basic_reader<Clock, Blocks> {
       here_.doom(outcome::cancelled);
       return {};
     }
-    r = r == nullptr ? here_.lock(*o, detail_kind::copy, sizeof(T))
+    r = r == nullptr ? here_.lock(*o, detail::whole<T>::how, detail_kind::copy, sizeof(T))
                      : here_.exchange_lock(*r, detail_kind::copy, sizeof(T));
     if (r == nullptr) return {};
     // We have the lock, so the chain does not change; and the newest version is ours to see.
@@ -148,7 +156,7 @@ class basic_writer : public basic_reader<Clock, Blocks> {
   template <class T>
   bool try_lock_const(ptr<T> p) {
     detail::whole<T>* const o = detail::access::master(p);
-    return usable(o) && keep_as_it_is(*o);
+    return usable(o) && keep_as_it_is(*o, detail::whole<T>::how);
   }
 
   /// A new object, which the section may write to until it commits, and which vanishes if it does
@@ -157,8 +165,8 @@ class basic_writer : public basic_reader<Clock, Blocks> {
   [[nodiscard]] copy<T> make(detail::fixed_of<T> fixed, const T& body) {
     here_.fresh.reserve(here_.fresh.size() + 1);
     detail::whole<T>* const o =
-        detail::make_whole<T>(detail::fresh_of(here_.word), here_.time, std::move(fixed), body);
-    here_.fresh.push_back({o, false});
+        detail::make_whole<T>(detail::word::fresh(here_.committed), std::move(fixed), body);
+    here_.fresh.push_back({o, &detail::whole<T>::how, false});
     return hand_out(*o, o->body);
   }
   template <class T>
@@ -175,7 +183,7 @@ class basic_writer : public basic_reader<Clock, Blocks> {
     if (!usable(o)) return false;
     if (here_.is_fresh(*o)) return drop(*o);
     detail::record* r = here_.own(*o);
-    if (r == nullptr) r = here_.lock(*o, detail_kind::tombstone, 0);
+    if (r == nullptr) r = here_.lock(*o, detail::whole<T>::how, detail_kind::tombstone, 0);
     if (r != nullptr) r->kind.write(detail_kind::tombstone);
     return r != nullptr;
   }
@@ -207,9 +215,9 @@ class basic_writer : public basic_reader<Clock, Blocks> {
     return false;
   }
 
-  bool keep_as_it_is(detail::object& o) {
+  bool keep_as_it_is(detail::object& o, const detail::object_kind& how) {
     if (here_.is_fresh(o) || here_.own(o) != nullptr) return true;
-    return here_.lock(o, detail_kind::lock_only, 0) != nullptr;
+    return here_.lock(o, how, detail_kind::lock_only, 0) != nullptr;
   }
 
   bool drop(const detail::object& o) noexcept {
@@ -226,8 +234,8 @@ class basic_writer : public basic_reader<Clock, Blocks> {
   /// The read set of a serializable section: locked, so that what is committed later comes later.
   void lock_what_was_read() {
     if (!here_.serializable || !here_.written.wrote() || SPOLIA_FAULT("rlu.not_validated")) return;
-    for (detail::object* const o : here_.read) {
-      if (here_.doomed() || !keep_as_it_is(*o)) return;
+    for (const auto& [o, how] : here_.read) {
+      if (here_.doomed() || !keep_as_it_is(*o, *how)) return;
     }
   }
 };

@@ -4,8 +4,7 @@
 //
 // Source:      MV-RLU, sections 3.3 to 3.5 (try_lock, commit, abort).
 // Lost updates cannot happen: a lock is given only if the newest version is one that the section
-// sees, and nobody else can put a newer one there while it is held. If the chain is empty the
-// master is newest, and it is as old as every live section, or it would not have been overwritten.
+// sees (the object's word says so), and nobody else can put a newer one there while it is held.
 //
 // Departures from the paper:
 //   D1  A failed lock dooms its section, which then can only be abandoned: no caller can forget it.
@@ -26,6 +25,7 @@
 #include <spolia/base/config.hpp>
 #include <spolia/base/counters.hpp>
 #include <spolia/rlu/commit_word.hpp>
+#include <spolia/rlu/grace_period.hpp>
 #include <spolia/rlu/log.hpp>
 #include <spolia/rlu/object.hpp>
 
@@ -42,31 +42,10 @@ enum class outcome : std::uint8_t {
 
 namespace detail {
 
-/// A clock that is never behind what this thread has committed, so that its next section sees it
-/// also where the processors' counters are apart.
-template <class Clock>
-struct floored_clock {
-  static constexpr bool advances_alone = Clock::advances_alone;
-  Clock& of;
-  std::uint64_t floor;
-
-  [[nodiscard]] std::uint64_t now() const noexcept {
-    return SPOLIA_FAULT("rlu.forgets_commit") ? of.now() : std::max(of.now(), floor);
-  }
-  std::uint64_t tick() noexcept { return of.tick(); }
-  void pass(std::uint64_t t) noexcept { of.pass(t); }
-  [[nodiscard]] std::uint64_t bound() const noexcept { return of.bound(); }
-  [[nodiscard]] bool after(std::uint64_t x, std::uint64_t y) const noexcept {
-    return of.after(x, y);
-  }
-  [[nodiscard]] time_order compare(std::uint64_t x, std::uint64_t y) const noexcept {
-    return of.compare(x, y);
-  }
-};
-
 /// An object that the section has made.
 struct fresh_object {
   object* made;
+  const object_kind* how;
   bool dropped;  // freed again
 };
 
@@ -79,24 +58,19 @@ struct count_on_commit {
 template <class Header>
 struct alignas(cache_line) session {
   // Others read the word; the rest is the owner's.
-  commit_word word{0};
-  std::uint64_t sets = 0;        // begun to commit
-  std::uint32_t next_pass = 0;   // how many filled segments bring it on
-  std::uint32_t neighbour = 0;   // whose log is looked at next
-  std::uint32_t walked = 0;      // reads that met copies, since this thread has collected
-  std::uint32_t next_walks = 0;  // how many of them bring a pass on
+  commit_word committed{0};
+  std::uint64_t sets = 0;  // begun to commit
 
-  census::ticket ticket;
-  std::uint64_t time = 0;         // of the section
-  std::uint64_t last_commit = 0;  // its timestamp
-  std::uint64_t turn = 0;         // counts sections: views know theirs
+  census::seat seat;
+  std::uint64_t time = 0;  // of the section
+  std::uint64_t turn = 0;  // counts sections: views know theirs
   std::uint32_t depth = 0;
   bool writes = false;        // the section may
   bool special = false;       // reads must look for own copies, or be remembered
   bool serializable = false;  // it asked for it
   outcome state = outcome::committed;
   std::vector<fresh_object> fresh;
-  std::vector<object*> read;  // by a serializable section
+  std::vector<std::pair<object*, const object_kind*>> read;  // by a serializable section
   std::vector<count_on_commit> counts;
 
   std::uint32_t segment_bytes = 0;
@@ -109,19 +83,21 @@ struct alignas(cache_line) session {
   tally walks;
   tally written_back;
 
+  // When upkeep is due, see domain_upkeep.hpp:
+  std::uint64_t pass_at = 0;    // bytes that will have been written then
+  std::uint64_t walks_at = 0;   // reads that will have met copies
+  std::uint64_t walk_step = 0;  // since the last pass
+  std::uint32_t neighbour = 0;  // whose log is looked at next
+  bool collecting = false;
+  grace_period now;  // of the passes that this thread makes
+
   template <class Clock>
-  void begin(census& sections, Clock& clock, const char* label, bool writing) {
-    if constexpr (Clock::advances_alone) {
-      ticket = sections.announce(floored_clock<Clock>{clock, last_commit}, label);
-    } else {
-      ticket = sections.announce(clock, label);
-    }
-    time = ticket.timestamp();
+  void begin(Clock& clock, const char* label, bool writing) noexcept {
+    time = seat.announce(clock, label);
     writes = writing;
-    serializable = false;
-    special = false;
+    if (!writing) return;
     state = outcome::committed;
-    if (writing) written.begin();
+    written.begin();
   }
 
   [[nodiscard]] bool doomed() const noexcept { return state != outcome::committed; }
@@ -131,32 +107,30 @@ struct alignas(cache_line) session {
 
   /// The section's own copy of `o`, or null.
   record* own(const object& o) noexcept {
-    const std::uintptr_t lock = o.pending.load_relaxed();
-    return lock == unlocked ? nullptr : written.mine(lock);
+    const std::uintptr_t seen = o.lock.load_relaxed();
+    const bool copy = (seen & word::flags) == word::locked;
+    return copy ? written.mine(seen - word::locked) : nullptr;
   }
   [[nodiscard]] bool is_fresh(const object& o) const noexcept {
-    return o.pending.load_relaxed() == fresh_of(word);
+    return o.lock.load_relaxed() == word::fresh(committed);
   }
 
   /// The lock of `o`, with a record of `body` more bytes to write to; null: the section is doomed.
   /// \throws std::bad_alloc
-  record* lock(object& o, record_kind kind, std::uint32_t body) {
-    record* const r = append(o, kind, body);
-    if (r == nullptr) return nullptr;
-    if (!take(o, *r) || !is_fresh_enough(o)) {
-      doom(outcome::conflict);
-      return nullptr;
-    }
-    return r;
+  record* lock(object& o, const object_kind& how, record_kind kind, std::uint32_t body) {
+    record* const r = append(o, how, kind, body);
+    if (r == nullptr || take(o, *r)) return r;
+    doom(outcome::conflict);
+    return nullptr;
   }
 
   /// Takes over the lock that `old` holds, for a record of another kind.
   /// \throws std::bad_alloc
   record* exchange_lock(const record& old, record_kind kind, std::uint32_t body) {
-    record* const r = append(*old.of, kind, body);
-    if (r != nullptr) {
-      old.of->pending.store_relaxed(reinterpret_cast<std::uintptr_t>(r));  // ours all the time
-    }
+    record* const r = append(*old.of, *old.how, kind, body);
+    if (r == nullptr) return nullptr;
+    r->base.write(old.base.read());
+    old.of->lock.store_relaxed(word::of(*r));  // ours all the time
     return r;
   }
 
@@ -164,84 +138,92 @@ struct alignas(cache_line) session {
   template <class Clock>
   void commit(Clock& clock) noexcept {
     for (const fresh_object& f : fresh) {
-      if (!f.dropped) f.made->pending.store_relaxed(unlocked);
+      if (!f.dropped) f.made->lock.store_relaxed(word::since(time));
     }
     if (written.wrote()) {
       link_all();
-      fill_in(stamp(clock));
-      if (clock.bound() != 0) clock.pass(last_commit);  // nobody begins before it any more
-      written.end();
+      const std::uint64_t t = stamp(clock);
+      fill_in(t);
+      // Nobody begins before it any more, this thread included.
+      if (clock.bound() != 0 && !SPOLIA_FAULT("rlu.ends_too_early")) clock.pass(t);
       commits.add(1);
     }
     for (const count_on_commit& c : counts) c.to->add(c.n);
-    std::erase_if(fresh, [](const fresh_object& f) { return !f.dropped; });
-    leave();
+    if (!fresh.empty()) std::erase_if(fresh, [](const fresh_object& f) { return !f.dropped; });
+    leave_after_writing();
   }
 
   /// Ends a section as if it had not been.
   void abandon() noexcept {
-    if (writes) {
-      written.for_each_written([](record& r) { unlock(r); });
-      written.roll_back();
-    }
-    leave();
-  }
-
-  /// New objects that nobody is to have end last: their destructors may begin sections.
-  void leave() noexcept {
-    read.clear();
-    counts.clear();
-    ++turn;
-    ticket.withdraw();
-    if (fresh.empty()) return;
-    std::vector<fresh_object> gone;
-    gone.swap(fresh);
-    for (const fresh_object& f : gone) f.made->let_go();
+    if (!writes) return leave();
+    written.for_each_written([](record& r) { unlock(r, r.base.read()); });
+    written.roll_back();
+    leave_after_writing();
   }
 
  private:
-  record* append(object& o, record_kind kind, std::uint32_t body) {
+  void leave() noexcept {
+    ++turn;
+    seat.withdraw();
+  }
+
+  /// New objects that nobody is to have end last: their destructors may begin sections.
+  void leave_after_writing() noexcept {
+    special = serializable = false;
+    read.clear();
+    counts.clear();
+    written.end();
+    leave();
+    if (fresh.empty()) return;
+    std::vector<fresh_object> gone;
+    gone.swap(fresh);
+    for (const fresh_object& f : gone) f.how->destroy(*f.made);
+  }
+
+  record* append(object& o, const object_kind& how, record_kind kind, std::uint32_t body) {
     if (doomed()) return nullptr;
     special = true;
     const auto size = static_cast<std::uint32_t>(sizeof(record)) + (body + 15U) / 16U * 16U;
     void* const place = written.append(size, segment_bytes, cap);
     if (place == nullptr) doom(outcome::log_full);
-    return place == nullptr ? nullptr : ::new (place) record(o, word, kind, size);
+    return place == nullptr ? nullptr : ::new (place) record(o, how, committed, kind, size);
   }
 
+  /// Takes the lock, if the newest version is one that this section sees.
   bool take(object& o, record& r) noexcept {
-    const auto locked = reinterpret_cast<std::uintptr_t>(&r);
-    for (std::uint32_t spins = 0;; ++spins) {
-      std::uintptr_t seen = unlocked;
+    std::uintptr_t seen = o.lock.load_relaxed();
+    for (std::uint32_t spins = 0;;) {
+      if ((seen & word::flags) == word::collecting) {
+        // For a few instructions; anybody else has it for a section.
+        if (spins++ == most_spins) return false;
+        spin_wait();
+        seen = o.lock.load_relaxed();
+        continue;
+      }
+      if (!word::allows(seen, time) && !SPOLIA_FAULT("rlu.locks_stale")) return false;
+      if ((seen & word::locked) != 0) return false;
+      r.base.write(seen);
       // acquire ← the releases of who had the lock: we see the chain as they left it.
-      if (o.pending.cas_strong_acquire(seen, locked)) return true;
-      // A collector has it for a few instructions; anybody else for a section.
-      if (seen != collecting || spins == most_spins) return false;
-      spin_wait();
+      if (o.lock.cas_strong_acquire(seen, word::of(r))) return true;
     }
-  }
-
-  /// The newest version is one that this section sees.
-  bool is_fresh_enough(const object& o) const noexcept {
-    const record* const newest = o.newest.load_relaxed();
-    return newest == nullptr || newest->since.load_relaxed() <= time ||
-           SPOLIA_FAULT("rlu.locks_stale");
   }
 
   void link_all() noexcept {
     ++sets;
     // release → the acquire in since_of: who sees our set in the word sees the one before filled
     // in.
-    word.store_release(linking(sets));
+    committed.store_release(linking(sets));
     written.for_each_written([](record& r) {
       object& o = *r.of;
       if (r.kind.read() == record_kind::lock_only || !holds(r)) return;
-      o.holders.fetch_add_relaxed(1);
-      r.older.store_relaxed(o.newest.load_relaxed());
+      record* const older = o.newest.load_relaxed();
+      r.older.store_relaxed(older);
+      r.base.write(older == nullptr ? word::time(r.base.read()) : older->base.read());
       if (SPOLIA_FAULT("rlu.links_relaxed")) {
         o.newest.store_relaxed(&r);
       } else {
-        o.newest.store_release(&r);  // → the acquire in the walk: the copy is whole
+        // → the acquires in the walk and in read: the copy is whole, and the word is a lock.
+        o.newest.store_release(&r);
       }
     });
   }
@@ -249,31 +231,28 @@ struct alignas(cache_line) session {
   template <class Clock>
   std::uint64_t stamp(Clock& clock) noexcept {
     // release → the acquire in since_of: who sees it whole sees every copy linked.
-    word.store_release(committing(sets));
-    last_commit = settle(word, committing(sets), clock);
-    return last_commit;
+    committed.store_release(committing(sets));
+    return settle(committed, committing(sets), clock);
   }
 
   void fill_in(std::uint64_t t) noexcept {
     written.for_each_written([t](record& r) {
-      if (r.kind.read() != record_kind::lock_only && holds(r)) {
-        // release, both → the acquires in since_of and in the collector's examine.
-        r.since.store_release(t);
-        if (record* const older = r.older.load_relaxed()) older->ended.store_release(t);
-      }
-      unlock(r);
+      if (r.kind.read() == record_kind::lock_only) return unlock(r, r.base.read());
+      if (!holds(r)) return;
+      // release, both → the acquires in since_of and in the collector's examine.
+      r.since.store_release(t);
+      if (record* const older = r.older.load_relaxed()) older->ended.store_release(t);
+      unlock(r, word::since(t));
     });
   }
 
-  static bool holds(const record& r) noexcept {
-    return r.of->pending.load_relaxed() == reinterpret_cast<std::uintptr_t>(&r);
-  }
-  static void unlock(record& r) noexcept {
+  static bool holds(const record& r) noexcept { return r.of->lock.load_relaxed() == word::of(r); }
+  static void unlock(const record& r, std::uintptr_t then) noexcept {
     if (!holds(r)) return;
     if (SPOLIA_FAULT("rlu.unlocks_relaxed")) {
-      r.of->pending.store_relaxed(unlocked);
+      r.of->lock.store_relaxed(then);
     } else {
-      r.of->pending.store_release(unlocked);  // → the acquires of who takes the lock next
+      r.of->lock.store_release(then);  // → the acquires of who takes the lock next
     }
   }
 

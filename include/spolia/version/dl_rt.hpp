@@ -22,17 +22,17 @@
 #include <spolia/base/config.hpp>
 #include <spolia/reclaim/domain.hpp>
 #include <spolia/version/concepts.hpp>
-#include <spolia/version/detail/collector_base.hpp>
+#include <spolia/version/detail/removing_collector.hpp>
 #include <spolia/version/list_pdl.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 
 template <walkable_domain Domain = domain<>, class Timeline = timeline>
 class dl_rt final
-    : public detail::tracking_collector<dl_rt<Domain, Timeline>,
+    : public detail::removing_collector<dl_rt<Domain, Timeline>,
                                         pdl_node<detail::any_version<Domain>>, Domain, Timeline> {
   using base =
-      detail::tracking_collector<dl_rt, pdl_node<detail::any_version<Domain>>, Domain, Timeline>;
+      detail::removing_collector<dl_rt, pdl_node<detail::any_version<Domain>>, Domain, Timeline>;
 
  public:
   static constexpr collector_info info{
@@ -45,37 +45,16 @@ class dl_rt final
       .bound = "3 H + 6 P^2 log P"};
 
   using list = pdl_list<detail::any_version<Domain>>;
-  using typename base::figures;
   using typename base::options;
-  using typename base::session;
   using typename base::version;
 
   dl_rt(Domain& nodes, Timeline& time, const options& o = {}) : base(nodes, time, o) {}
-  ~dl_rt() { close(); }
+  ~dl_rt() { this->close(); }
 
-  static void place(list&, version&) noexcept {}
-
-  void ended(session& s, list&, version* old, version* fresh) noexcept {
-    figures& mine = base::figures_of(s);
-    mine.ended.add(1);
-    // relaxed, both: we have settled them.
-    const std::uint64_t until = fresh->since.load_relaxed();
-    if (old->since.load_relaxed() != until) return this->track(*old, until);
-    list::remove(old);
-    base::finish(*old, s.guard(), mine);
-  }
-
-  /// What is tracked is linked, and ends with its list.
-  void close() noexcept {
-    this->abandon([](version&) {});
-  }
-
-  void look(scan_times& found) const { this->time().scan(found); }
-  bool expire(version& v, figures& mine) noexcept {
-    auto g = this->nodes().enter();
+  template <class Gone>
+  static void take_out(version& v, Gone&& gone) noexcept {
     if (!SPOLIA_FAULT("dl_rt.not_unlinked")) list::remove(&v);
-    base::finish(v, g, mine);
-    return true;
+    gone(v);
   }
 };
 

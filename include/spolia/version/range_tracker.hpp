@@ -41,8 +41,8 @@
 //       less than that is kept for the thread's next look; the papers halve, and merge the rest
 //       into the local list, which takes B steps at once.
 //   D3  The queue has a lock.
-//   D4  Versions that ended after the scan began (`known`) are kept: with clocks that advance alone
-//       that can happen.
+//   D4  Versions that ended after the scan began (`known`) are kept: lists may come into the queue
+//       while collect() has its times already, and a hardware clock's are uncertain.
 #pragma once
 
 #include <algorithm>
@@ -116,7 +116,7 @@ class range_tracker : private threads::listener {
   template <class F>
   void abandon(F&& f) noexcept;
 
-  /// How many versions are held; approximate while others work.
+  /// How many versions are held; while others work, as many as at one moment of the call, or less.
   [[nodiscard]] std::uint64_t held() const noexcept;
 
   /// B, with the threads there are.
@@ -349,14 +349,9 @@ void range_tracker::abandon(F&& f) noexcept {
 }
 
 inline std::uint64_t range_tracker::held() const noexcept {
-  std::uint64_t entered = 0;
-  std::uint64_t gone = 0;
-  cells_.for_each([&](std::uint32_t, const cell& c) {
-    gone += c.gone.value();
-    entered += c.entered.value();
-    return true;
-  });
-  return entered > gone ? entered - gone : 0;
+  return held_at_once(
+      cells_, [](const cell& c) { return c.entered.value(); },
+      [](const cell& c) { return c.gone.value(); });
 }
 
 inline void range_tracker::thread_left(std::uint32_t n) noexcept {

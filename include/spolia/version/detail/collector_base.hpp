@@ -3,6 +3,7 @@
 // traffic with the range tracker.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -92,10 +93,13 @@ class collector_sessions {
   [[nodiscard]] collector_stats stats() const noexcept {
     collector_stats sum;
     figures_.for_each([&](std::uint32_t, const figures& f) {
-      sum.retired += f.retired.value();
       sum.ended += f.ended.value();
       return true;
     });
+    const std::uint64_t held = held_at_once(
+        figures_, [](const figures& f) { return f.ended.value(); },
+        [](const figures& f) { return f.retired.value(); });
+    sum.retired = sum.ended - std::min(sum.ended, held);
     return sum;
   }
 

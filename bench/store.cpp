@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "store.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <spolia/base/ticks.hpp>
+
+#include <algorithm>
+#include <cmath>
+
+#include "options.hpp"
+
+namespace bench {
+
+namespace db = spolia::db;
+using steady = std::chrono::steady_clock;
+
+const std::vector<std::pair<std::string, db::version_storage>>& version_storages() {
+  static const std::vector<std::pair<std::string, db::version_storage>> all = {
+      {"none", db::version_storage::none},
+      {"one-shot", db::version_storage::one_shot},
+      {"one-shot-consolidated", db::version_storage::one_shot_consolidated},
+      {"steam", db::version_storage::steam}};
+  return all;
+}
+
+std::vector<std::string> version_storage_names() {
+  std::vector<std::string> names;
+  for (const auto& [name, storage] : version_storages()) names.push_back(name);
+  return names;
+}
+
+db::version_storage version_storage_of(const std::string& name) {
+  for (const auto& [known, storage] : version_storages()) {
+    if (known == name) return storage;
+  }
+  throw usage_error(fmt::format("--versions has {}; there are {}", name,
+                                fmt::join(version_storage_names(), ", ")));
+}
+
+void crew::add(std::function<void()> work) {
+  working_.fetch_add_relaxed(1);
+  threads_.emplace_back([this, does = std::move(work)] {
+    // acquire ← the release in begin(): what was loaded.
+    while (!go_.load_acquire()) std::this_thread::yield();
+    try {
+      does();
+    } catch (...) {
+      // The first one's is kept; end() reads it when all have ended.
+      if (!failing_.exchange_relaxed(true)) failed_ = std::current_exception();
+      stop_.store_relaxed(true);
+    }
+    working_.fetch_sub_relaxed(1);
+  });
+}
+
+void crew::begin() {
+  start_ = steady::now();
+  go_.store_release(true);  // → the acquire in add()
+}
+
+void crew::end() noexcept {
+  stop_.store_relaxed(true);
+  go_.store_release(true);  // → the acquire in add()
+  for (std::thread& t : threads_) {
+    if (t.joinable()) t.join();
+  }
+}
+
+void crew::stop() {
+  end();
+  if (failed_) std::rethrow_exception(std::exchange(failed_, nullptr));
+}
+
+void crew::wait() {
+  for (std::thread& t : threads_) t.join();
+  stop();
+}
+
+double crew::seconds() const noexcept {
+  return std::chrono::duration<double>(steady::now() - start_).count();
+}
+
+void history::watch(const crew& working, double seconds, std::uint32_t looks,
+                    const std::function<std::uint64_t()>& transactions,
+                    const std::function<std::optional<db::delta_stats>()>& versions) {
+  const double pause = seconds > 0 ? seconds / looks : 0.01;
+  double before = 0;
+  std::uint64_t done = 0;
+  while (!working.stopped() && working.working() != 0 &&
+         (seconds == 0 || working.seconds() < seconds)) {
+    std::this_thread::sleep_for(std::chrono::duration<double>(pause));
+    const double now = working.seconds();
+    const std::uint64_t all = transactions();
+    const double at = std::round(now * 10000) / 10;
+    nlohmann::json point = {at, std::round(static_cast<double>(all - done) / (now - before)),
+                            nullptr, nullptr};
+    if (const auto v = versions()) {
+      most_bytes_ = std::max(most_bytes_, v->bytes);
+      bytes_.push_back({at, v->bytes});
+      point[2] = v->bytes;
+      point[3] = v->versions_made - std::min(v->versions_made, v->versions_dropped);
+    }
+    points_.push_back(std::move(point));
+    before = now;
+    done = all;
+  }
+}
+
+nlohmann::json latencies(const spolia::histogram_snapshot& ticks) {
+  const auto ns = [](std::uint64_t t) {
+    return std::round(static_cast<double>(t) * spolia::core::ns_per_tick());
+  };
+  return {{"p50", ns(ticks.quantile(0.5))},
+          {"p99", ns(ticks.quantile(0.99))},
+          {"p999", ns(ticks.quantile(0.999))},
+          {"max", ns(ticks.max())}};
+}
+
+nlohmann::json version_figures(const db::delta_stats& now) {
+  return {{"versions_made", now.versions_made},
+          {"versions_dropped", now.versions_dropped},
+          {"versions_alive", now.versions_made - std::min(now.versions_made, now.versions_dropped)},
+          {"version_bytes_end", now.bytes},
+          {"partitions", now.partitions},
+          {"partition_drops", now.drops},
+          {"census_looks", now.looks}};
+}
+
+}  // namespace bench

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// store.hpp: what the benchmarks of the store share: names of storages, threads that begin and end
+// together, latencies, and what happened over time.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <spolia/base/atomic.hpp>
+#include <spolia/base/counters.hpp>
+#include <spolia/db.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace bench {
+
+/// All version storages under the names that the command line has for them.
+const std::vector<std::pair<std::string, spolia::db::version_storage>>& version_storages();
+std::vector<std::string> version_storage_names();
+/// Throws usage_error, with the names that there are.
+spolia::db::version_storage version_storage_of(const std::string& name);
+
+/// Threads that begin to work at the same moment and end when they are told.
+class crew {
+ public:
+  crew() = default;
+  ~crew() { end(); }
+  crew(const crew&) = delete;
+  crew& operator=(const crew&) = delete;
+
+  /// `work` runs on a thread of its own once begin() is called. What it throws comes out of end().
+  void add(std::function<void()> work);
+  void begin();
+  [[nodiscard]] bool stopped() const noexcept { return stop_.load_relaxed(); }
+  /// Tells them, and waits.
+  void stop();
+  /// Waits until they are done by themselves.
+  void wait();
+  /// Since begin().
+  [[nodiscard]] double seconds() const noexcept;
+  /// How many have not returned yet.
+  [[nodiscard]] std::uint32_t working() const noexcept { return working_.load_relaxed(); }
+
+ private:
+  void end() noexcept;
+
+  std::vector<std::thread> threads_;
+  std::exception_ptr failed_;
+  spolia::atomic<bool> failing_{false};
+  spolia::atomic<bool> go_{false};
+  spolia::atomic<bool> stop_{false};
+  spolia::atomic<std::uint32_t> working_{0};
+  std::chrono::steady_clock::time_point start_;
+};
+
+/// Milliseconds since the start, transactions a second since the look before, bytes of old
+/// versions, and old versions alive; the last two null where nobody tells.
+class history {
+ public:
+  /// Looks about `looks` times until the crew has worked for so long, or is done; 0 seconds: no
+  /// limit.
+  void watch(const crew& working, double seconds, std::uint32_t looks,
+             const std::function<std::uint64_t()>& transactions,
+             const std::function<std::optional<spolia::db::delta_stats>()>& versions);
+  [[nodiscard]] const nlohmann::json& points() const noexcept { return points_; }
+  /// Pairs of milliseconds and bytes.
+  [[nodiscard]] const nlohmann::json& bytes() const noexcept { return bytes_; }
+  [[nodiscard]] std::uint64_t most_bytes() const noexcept { return most_bytes_; }
+
+ private:
+  nlohmann::json points_ = nlohmann::json::array();
+  nlohmann::json bytes_ = nlohmann::json::array();
+  std::uint64_t most_bytes_ = 0;
+};
+
+/// Quantiles in nanoseconds of what was recorded in ticks: {p50, p99, p999, max}.
+nlohmann::json latencies(const spolia::histogram_snapshot& ticks);
+/// What all records tell of a version storage.
+nlohmann::json version_figures(const spolia::db::delta_stats& now);
+
+}  // namespace bench

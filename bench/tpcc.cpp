@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tpcc.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+#include <spolia/base/ticks.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <memory>
+#include <stdexcept>
+
+#include "machine.hpp"
+#include "options.hpp"
+#include "record.hpp"
+#include "store.hpp"
+#include "tpcc_check.hpp"
+#include "tpcc_client.hpp"
+
+namespace bench {
+namespace {
+
+namespace db = spolia::db;
+
+constexpr std::array<tpcc_kind, 5> every_kind = {tpcc_kind::new_order, tpcc_kind::payment,
+                                                 tpcc_kind::order_status, tpcc_kind::delivery,
+                                                 tpcc_kind::stock_level};
+
+/// The least shares of clause 5.2.3, the rest NewOrder; or the two that write most, as the one-shot
+/// paper has them.
+tpcc_kind draw_kind(tpcc_random& from, bool full) {
+  const std::int64_t x = from.uniform(1, 100);
+  if (!full) return x <= 51 ? tpcc_kind::new_order : tpcc_kind::payment;
+  if (x <= 45) return tpcc_kind::new_order;
+  if (x <= 88) return tpcc_kind::payment;
+  if (x <= 92) return tpcc_kind::order_status;
+  return x <= 96 ? tpcc_kind::delivery : tpcc_kind::stock_level;
+}
+
+/// For people who watch; programs need not read it.
+void show_progress(double share) {
+  if (::isatty(2) == 0) return;
+  fmt::print(stderr, "\rloading: {:3.0f} %{}", share * 100, share < 1 ? "" : "\n");
+  std::fflush(stderr);
+}
+
+class trial {
+ public:
+  trial(const tpcc_options& o, const std::string& versions, std::uint32_t number)
+      : o_(o),
+        versions_(versions),
+        number_(number),
+        base_(db::database::open({.versions = version_storage_of(versions),
+                                  .version_budget = o.budget,
+                                  .partition_transactions = o.partition,
+                                  .most_partitions = o.partitions})),
+        world_(base_, scale_of(o), o.seed) {
+    for (std::uint32_t n = 0; n < o.threads; ++n) {
+      const std::uint64_t seed = o.seed + 7919 * number + 104729 * (n + 1);
+      clients_.push_back(std::make_unique<tpcc_client>(world_, n, seed));
+    }
+  }
+
+  nlohmann::json run() {
+    load();
+    reset_peak_rss();
+    std::vector<std::unique_ptr<db::reader>> held;
+    for (std::uint32_t i = 0; i < o_.hold; ++i) {
+      held.emplace_back(new db::reader(base_.snapshot("held")));
+    }
+    crew scanners;
+    for (std::uint32_t i = 0; i < o_.scanners; ++i) scanners.add([&] { scan(scanners); });
+    crew workers;
+    for (const auto& c : clients_) workers.add([&, mine = c.get()] { work(workers, *mine); });
+    scanners.begin();
+    workers.begin();
+    over_time_.watch(
+        workers, o_.transactions == 0 ? o_.seconds : 0, 50, [&] { return committed(); },
+        [&] { return base_.stats().versions; });
+    if (o_.transactions == 0) {
+      workers.stop();
+    } else {
+      workers.wait();
+    }
+    const double elapsed = workers.seconds();
+    // Before the readers go, and what they held with them.
+    const db::statistics end = base_.stats();
+    scanners.stop();
+    held.clear();
+    verify();
+    return record(elapsed, end);
+  }
+
+ private:
+  static tpcc_scale scale_of(const tpcc_options& o) {
+    return {.warehouses = o.warehouses == 0 ? o.threads : o.warehouses,
+            .items = o.items,
+            .customers = o.customers};
+  }
+
+  void load() {
+    const auto start = std::chrono::steady_clock::now();
+    const std::uint32_t threads = std::max(1U, std::thread::hardware_concurrency());
+    load_tpcc(base_, world_.tables, world_.scale, o_.seed, threads, show_progress);
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+    load_s_ = took.count();
+    loaded_ = base_.stats();
+  }
+
+  void work(const crew& working, tpcc_client& mine) {
+    const bool full = o_.mix == "full";
+    for (std::uint64_t n = 0; !working.stopped(); ++n) {
+      if (o_.transactions != 0 && n == o_.transactions) return;
+      mine.run(draw_kind(mine.random(), full));
+    }
+  }
+
+  /// The paper's long reader: adds up columns of a whole table at one snapshot, again and again.
+  void scan(const crew& scanning) {
+    const tpcc_stock& t = world_.tables.stock;
+    std::int64_t sum = 0;
+    while (!scanning.stopped()) {
+      const db::reader now = base_.snapshot("scan");
+      std::uint64_t rows = 0;
+      now.for_each(t.rows, [&](const db::row& r) {
+        sum += r.get(t.quantity) + r.get(t.ytd) + r.get(t.orders) + r.get(t.remote);
+        ++rows;
+        return !scanning.stopped();
+      });
+      scanned_.fetch_add_relaxed(rows);
+    }
+    sum_.fetch_add_relaxed(static_cast<std::uint64_t>(sum));
+  }
+
+  [[nodiscard]] std::uint64_t committed() const {
+    std::uint64_t sum = 0;
+    for (const auto& c : clients_) {
+      for (const tpcc_kind k : every_kind) sum += c->of(k).committed.value();
+    }
+    return sum;
+  }
+
+  void verify() {
+    if (o_.spoil != 0) spoil_tpcc(base_, world_.tables, o_.spoil);
+    std::vector<std::uint64_t> delivered(world_.oldest.size());
+    for (const auto& c : clients_) {
+      for (std::size_t d = 0; d < delivered.size(); ++d) delivered[d] += c->delivered(d);
+    }
+    const auto wrong = check_tpcc(base_.snapshot(), world_.tables, world_.scale, delivered);
+    if (wrong.empty()) return;
+    std::string told = fmt::format("TPC-C under {}: the tables are not consistent", versions_);
+    for (const std::string& w : wrong) told += "\n  " + w;
+    throw std::runtime_error(told);
+  }
+
+  [[nodiscard]] nlohmann::json kinds() const {
+    nlohmann::json made;
+    for (const tpcc_kind k : every_kind) {
+      spolia::histogram_snapshot ticks;
+      std::array<std::uint64_t, 5> sums{};
+      for (const auto& c : clients_) {
+        const tpcc_tally& t = c->of(k);
+        ticks.merge(t.ticks);
+        std::size_t i = 0;
+        for (const auto* const of :
+             {&t.committed, &t.rolled_back, &t.conflicts, &t.given_up, &t.limits}) {
+          sums[i++] += of->value();
+        }
+      }
+      made[tpcc_kinds[static_cast<std::size_t>(k)]] = {
+          {"committed", sums[0]}, {"rolled_back", sums[1]}, {"conflicts", sums[2]},
+          {"given_up", sums[3]},  {"limits", sums[4]},      {"latency_ns", latencies(ticks)}};
+    }
+    return made;
+  }
+
+  nlohmann::json record(double elapsed, const db::statistics& end) {
+    const std::uint64_t all = committed();
+    nlohmann::json made = {
+        {"kind", "tpcc"},
+        {"versions", versions_},
+        {"warehouses", world_.scale.warehouses},
+        {"items", o_.items},
+        {"customers", o_.customers},
+        {"threads", o_.threads},
+        {"mix", o_.mix},
+        {"hold", o_.hold},
+        {"scanners", o_.scanners},
+        {"partition", o_.partition},
+        {"partitions_most", o_.partitions},
+        {"budget", o_.budget},
+        {"seconds", o_.seconds},
+        {"seed", o_.seed},
+        {"trial", number_},
+        {"trials", o_.trials},
+        {"elapsed_s", elapsed},
+        {"load_s", load_s_},
+        {"transactions", all},
+        {"tx_per_s", static_cast<double>(all) / elapsed},
+        {"by_kind", kinds()},
+        {"conflicts", end.conflicts - loaded_.conflicts},
+        {"limits", end.limits - loaded_.limits},
+        {"rows_scanned_per_s", std::round(static_cast<double>(scanned_.load_relaxed()) / elapsed)},
+        {"version_bytes_peak", over_time_.most_bytes()},
+        {"over_time", over_time_.points()},
+        {"table_bytes", end.table_bytes},
+        {"peak_rss_bytes", peak_rss_bytes()},
+        {"conditions_held", tpcc_conditions}};
+    made.update(version_figures(end.versions));
+    made.update(circumstances());
+    return made;
+  }
+
+  const tpcc_options& o_;
+  const std::string versions_;
+  const std::uint32_t number_;
+  db::database base_;
+  tpcc_world world_;
+  std::vector<std::unique_ptr<tpcc_client>> clients_;
+  db::statistics loaded_;
+  double load_s_ = 0;
+  history over_time_;
+  spolia::atomic<std::uint64_t> scanned_{0};
+  spolia::atomic<std::uint64_t> sum_{0};  // so that scans are not left out
+};
+
+}  // namespace
+
+void check(const tpcc_options& o) {
+  for (const std::string& v : o.versions) version_storage_of(v);
+  within<std::uint64_t>("threads", o.threads, 1, 1024);
+  within<std::uint64_t>("warehouses", o.warehouses, 0, 10000);
+  within<std::uint64_t>("items", o.items, 100, 100000);
+  within<std::uint64_t>("customers", o.customers, 10, 3000);
+  within<std::uint64_t>("hold", o.hold, 0, 1000);
+  within<std::uint64_t>("scanners", o.scanners, 0, 1000);
+  within<std::uint64_t>("partition", o.partition, 1, 1U << 30U);
+  within<std::uint64_t>("partitions", o.partitions, 2, 256);
+  within("seconds", o.seconds, 0.01, 86400.0);
+  within<std::uint64_t>("trials", o.trials, 1, 10000);
+  within<std::uint64_t>("spoil", o.spoil, 0, tpcc_conditions);
+  if (o.mix != "full" && o.mix != "neworder-payment") {
+    throw usage_error(fmt::format("--mix is {}, but must be full or neworder-payment", o.mix));
+  }
+}
+
+void run_tpcc(const tpcc_options& o, const std::function<void(const nlohmann::json&)>& take) {
+  const auto storages = o.versions.empty() ? version_storage_names() : o.versions;
+  for (std::uint32_t n = 0; n < o.trials; ++n) {
+    for (const std::string& v : storages) take(trial(o, v, n).run());
+  }
+}
+
+}  // namespace bench

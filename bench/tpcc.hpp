@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// tpcc.hpp: TPC-C over the store, under each version storage.
+//
+// After the specification, revision 5.11: schema (clause 1.3), transactions (2), consistency
+// (3.3.2), population (4.3), random values (2.1.6, 4.3.2). What differs: no terminals, no think
+// times, nothing on disk; so the figures are not tpmC and may not be called so. Each thread is a
+// client of one home warehouse and begins the next transaction at once. Money is in cents, rates in
+// ten-thousandths. HISTORY has a key, since tables need one.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace bench {
+
+struct tpcc_options {
+  std::vector<std::string> versions;  ///< none given: all
+  std::uint32_t warehouses = 0;       ///< 0: as many as threads
+  std::uint32_t threads = 2;
+  std::string mix = "full";        ///< or neworder-payment
+  std::uint32_t items = 100000;    ///< and as many rows of STOCK in each warehouse
+  std::uint32_t customers = 3000;  ///< of a district, and as many orders to begin with
+  std::uint32_t hold = 0;          ///< snapshots held for the whole run
+  std::uint32_t scanners = 0;      ///< threads that add up columns of STOCK at one snapshot each
+  std::uint32_t partition = 1024;  ///< one-shot: transactions of a partition
+  std::uint32_t partitions = 256;  ///< one-shot: at most
+  std::uint64_t budget = 0;        ///< bytes of old versions; 0: no limit
+  double seconds = 5;
+  std::uint64_t transactions = 0;  ///< of each thread, instead of a time
+  std::uint32_t trials = 1;
+  std::uint64_t seed = 1;
+  std::uint32_t spoil = 0;  ///< break this condition after the run: the check has to find it
+  std::string json = "-";
+};
+
+/// Throws usage_error if the numbers make no sense.
+void check(const tpcc_options&);
+
+/// Runs each trial over each storage in turn, and gives each record to `take`. Throws
+/// std::runtime_error if a condition of consistency does not hold afterwards.
+void run_tpcc(const tpcc_options&, const std::function<void(const nlohmann::json&)>& take);
+
+}  // namespace bench

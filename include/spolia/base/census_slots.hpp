@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// census_slots.hpp: where the announcements of a census stand: slots in chunks, a shelf of chunks
+// for each thread number. Slots are taken by the thread that has the number, and put back by
+// anybody; chunks stay until the census goes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <new>
+
+#include <spolia/base/atomic.hpp>
+#include <spolia/base/config.hpp>
+#include <spolia/base/memory.hpp>
+#include <spolia/base/misuse.hpp>
+#include <spolia/base/ticks.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace detail {
+
+struct census_chunk;
+
+// What a slot's stamp is: a timestamp, or vacant, or with open_stamp the number of the announcement
+// that is open.
+inline constexpr std::uint64_t vacant_stamp = ~std::uint64_t{0};
+inline constexpr std::uint64_t open_stamp = std::uint64_t{1} << 63U;
+#if defined(SPOLIA_MODEL)
+inline constexpr std::uint32_t slots_per_chunk = 1;  // so that small scenarios grow
+#else
+inline constexpr std::uint32_t slots_per_chunk = 13;  // with the chunk's head, two cache lines
+#endif
+
+/// All about a ticket but its timestamp, which stands in the chunk's dense array.
+struct census_slot {
+  census_chunk* home = nullptr;
+  plain<census_slot*> next_free{nullptr};
+  atomic<std::uint64_t> turn{0};        // counts the tickets that this slot has served
+  atomic<std::uint64_t> not_before{0};  // of an announcement that is open
+  atomic<const char*> label{nullptr};
+  atomic<std::uint64_t> start{0};
+
+  [[nodiscard]] inline atomic<std::uint64_t>& stamp() const noexcept;
+
+  /// Owner, while the slot is vacant.
+  void describe(const char* text) noexcept {
+    // Release, each → the acquires in for_each(): who sees the new turn sees the slot vacated
+    // before; who sees the new label, start or stamp sees the new turn when it looks again.
+    // Without them an entry could carry one ticket's label and another's time.
+    turn.store_release(turn.load_relaxed() + 1);
+    label.store_release(text);
+    start.store_release(text == nullptr ? 0 : ticks::read());
+  }
+};
+
+/// What one thread number announces with. Only the thread that has the number takes slots; the
+/// number passes on with a happens-before edge (threads.hpp), and the free list with it.
+class alignas(cache_line) census_shelf {
+ public:
+  census_shelf() = default;
+  ~census_shelf();
+  census_slot& take(std::uint32_t thread);
+  void put(census_slot& s) noexcept {
+    s.next_free.write(free_.read());
+    free_.write(&s);
+  }
+  void put_from_elsewhere(census_slot& s) noexcept;
+
+  // acquire ← the release in grow(): we see the chunk constructed.
+  const census_chunk* chunks() const noexcept { return chunks_.load_acquire(); }
+
+ private:
+  void grow(std::uint32_t thread);
+
+  plain<census_slot*> free_{nullptr};       // the owner's
+  atomic<census_slot*> returned_{nullptr};  // vacated elsewhere; the owner takes all at once
+  atomic<census_chunk*> chunks_{nullptr};   // the newest first; never shrinks
+};
+
+struct alignas(cache_line) census_chunk {
+  census_chunk* const older;
+  census_shelf& home;
+  const std::uint32_t thread;
+  atomic<std::uint64_t> stamps[slots_per_chunk];
+  census_slot slots[slots_per_chunk];
+
+  census_chunk(census_chunk* o, census_shelf& h, std::uint32_t t) noexcept
+      : older(o), home(h), thread(t) {
+    for (std::uint32_t i = 0; i < slots_per_chunk; ++i) {
+      stamps[i].store_relaxed(vacant_stamp);
+      slots[i].home = this;
+    }
+  }
+};
+
+inline atomic<std::uint64_t>& census_slot::stamp() const noexcept {
+  return home->stamps[this - home->slots];
+}
+
+inline census_slot& census_shelf::take(std::uint32_t thread) {
+  if (free_.read() == nullptr && returned_.load_relaxed() != nullptr) {
+    // acquire ← the release in put_from_elsewhere(): we see the links, and the stamps vacated.
+    free_.write(returned_.exchange_acquire(nullptr));
+  }
+  if (free_.read() == nullptr) grow(thread);
+  census_slot& s = *free_.read();
+  free_.write(s.next_free.read());
+  return s;
+}
+
+inline void census_shelf::put_from_elsewhere(census_slot& s) noexcept {
+  census_slot* first = returned_.load_relaxed();
+  do {
+    s.next_free.write(first);
+    // release → the acquire in take(): the owner sees the link, and the stamp vacated. (The owner
+    // takes the whole list, so no slot can come back in between and fool the comparison.)
+  } while (!returned_.cas_weak_release(first, &s));
+}
+
+inline void census_shelf::grow(std::uint32_t thread) {
+  void* const block = memory::allocate(sizeof(census_chunk), alignof(census_chunk));
+  census_chunk* const made = new (block) census_chunk(chunks_.load_relaxed(), *this, thread);
+  for (census_slot& s : made->slots) put(s);
+  // release → the acquire in chunks(): scans see the chunk constructed.
+  chunks_.store_release(made);
+}
+
+inline census_shelf::~census_shelf() {
+  for (census_chunk* c = chunks_.load_relaxed(); c != nullptr;) {
+    for (const atomic<std::uint64_t>& stamp : c->stamps) {
+      if (stamp.load_relaxed() != vacant_stamp) {
+        misuse::report("a census was destroyed while a ticket of it was live", c->thread);
+      }
+    }
+    census_chunk* const older = c->older;
+    c->~census_chunk();
+    memory::deallocate(c, sizeof(census_chunk), alignof(census_chunk));
+    c = older;
+  }
+}
+
+}  // namespace detail
+}  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// pool.hpp: where make_shared and make_thin get small blocks from: free blocks of each thread, and
+// of all, by size. What one thread makes and another one ends goes from hand to hand in batches, so
+// the allocator is asked seldom, and its locks are not met.
+//
+// Idea:        Bonwick's magazines ("Magazines and Vmem", USENIX 2001, section 3): a thread has two
+//              chains of free blocks for each size, and changes a whole one with the depot of the
+//              process when both are empty or full.
+// Blocks:      begin at a multiple of 16, are a multiple of 16 apart, and the 8 bytes before each
+//              are the block's, too, for a thin object's head (head.hpp). So they lie as malloc's
+//              do, with our counts in the place of malloc's size.
+// Errors:      take throws std::bad_alloc; give never fails.
+// Cost:        two loads and two stores; a lock once in a batch.
+// Bound:       a thread keeps two chains of at most 8 KiB for each size it has used. The process
+//              keeps what it has got: slabs are used again and never go back to the allocator.
+// Threads:     an ended thread's chains go to the depot. In the child of a fork, chains of threads
+//              that are gone, and a depot that one of them was just changing, are lost.
+//
+// Not used for blocks above 504 bytes or aligned to more than 16, and not where a tool should see
+// each block: under sanitizers and the model checker, or with SPOLIA_POOL defined as 0.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include <spolia/base/config.hpp>
+#include <spolia/base/export.hpp>
+#include <spolia/base/memory.hpp>
+
+#if !defined(SPOLIA_POOL)
+#if defined(SPOLIA_MODEL) || SPOLIA_TSAN || SPOLIA_ASAN
+#define SPOLIA_POOL 0
+#else
+#define SPOLIA_POOL 1
+#endif
+#endif
+
+namespace spolia::core {
+
+struct free_block {
+  free_block* next;
+  free_block* next_chain;  // of the first block of a chain, as the next one
+  std::size_t count;
+};
+
+/// Free blocks of one size that lie in one hand.
+struct block_chain {
+  free_block* first = nullptr;
+  std::size_t count = 0;
+};
+
+/// The free blocks of one thread.
+class block_cache {
+ public:
+  static constexpr std::size_t step = 16;
+  static constexpr std::size_t smallest = 32;
+  static constexpr std::size_t largest = 512;
+  static constexpr unsigned sizes = (largest - smallest) / step + 1;
+  /// Bytes that the user of a block may have behind its begin.
+  static constexpr std::size_t most = largest - 8;
+
+  static constexpr unsigned size_for(std::size_t bytes) noexcept {
+    const std::size_t whole = (bytes + 8 + step - 1) / step * step;
+    return whole <= smallest ? 0 : static_cast<unsigned>((whole - smallest) / step);
+  }
+  static constexpr std::size_t stride_of(unsigned size) noexcept { return smallest + size * step; }
+  static constexpr std::size_t batch_of(unsigned size) noexcept {
+    const std::size_t fit = 8192 / stride_of(size);
+    return fit < 64 ? fit : 64;
+  }
+
+  /// Null if there is none.
+  SPOLIA_ALWAYS_INLINE void* take(unsigned size) noexcept {
+    pair& p = of_[size];
+    free_block* const b = p.now.first;
+    if (b == nullptr) [[unlikely]]
+      return nullptr;
+    p.now.first = b->next;
+    --p.now.count;
+    return b;
+  }
+  /// False if there is no room.
+  SPOLIA_ALWAYS_INLINE bool give(unsigned size, void* block) noexcept {
+    pair& p = of_[size];
+    if (p.now.count >= batch_of(size)) [[unlikely]]
+      return false;
+    auto* const b = static_cast<free_block*>(block);
+    b->next = p.now.first;
+    p.now.first = b;
+    ++p.now.count;
+    return true;
+  }
+
+  /// The other chain comes to hand.
+  void turn(unsigned size) noexcept { std::swap(of_[size].now, of_[size].spare); }
+  [[nodiscard]] block_chain& at_hand(unsigned size) noexcept { return of_[size].now; }
+  [[nodiscard]] block_chain& spare(unsigned size) noexcept { return of_[size].spare; }
+
+ private:
+  struct pair {
+    block_chain now;
+    block_chain spare;
+  };
+  std::array<pair, sizes> of_{};
+};
+
+#if !defined(SPOLIA_MODEL)
+extern SPOLIA_EXPORT constinit thread_local block_cache* own_blocks
+    __attribute__((tls_model("initial-exec")));
+/// The same as take and give of the thread's cache, if need be through the depot.
+SPOLIA_EXPORT void* take_block(unsigned size);
+SPOLIA_EXPORT void give_block(unsigned size, void* block) noexcept;
+#endif
+
+}  // namespace spolia::core
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace counted {
+
+inline constexpr bool pooled(std::size_t bytes, std::size_t align) noexcept {
+  return SPOLIA_POOL != 0 && bytes <= core::block_cache::most && align <= 16;
+}
+
+template <std::size_t Align>
+SPOLIA_ALWAYS_INLINE void* allocate_block(std::size_t bytes) {
+#if SPOLIA_POOL
+  if (pooled(bytes, Align)) {
+    const unsigned size = core::block_cache::size_for(bytes);
+    if (core::own_blocks != nullptr) [[likely]] {
+      if (void* const block = core::own_blocks->take(size)) [[likely]]
+        return block;
+    }
+    return core::take_block(size);
+  }
+#endif
+  return memory::allocate(bytes, Align);
+}
+template <std::size_t Align>
+SPOLIA_ALWAYS_INLINE void deallocate_block(void* block, std::size_t bytes) noexcept {
+#if SPOLIA_POOL
+  if (pooled(bytes, Align)) {
+    const unsigned size = core::block_cache::size_for(bytes);
+    if (core::own_blocks == nullptr || !core::own_blocks->give(size, block)) [[unlikely]] {
+      core::give_block(size, block);
+    }
+    return;
+  }
+#endif
+  memory::deallocate(block, bytes, Align);
+}
+
+/// Memory for an object of so many bytes, and before it Front bytes or, in a block of the pool, 8.
+template <std::size_t Align, std::size_t Front>
+SPOLIA_ALWAYS_INLINE void* allocate_thin(std::size_t bytes) {
+  static_assert(Front % Align == 0);
+  if (pooled(bytes, Align)) return allocate_block<Align>(bytes);
+  return static_cast<unsigned char*>(memory::allocate(Front + bytes, Align)) + Front;
+}
+template <std::size_t Align, std::size_t Front>
+SPOLIA_ALWAYS_INLINE void deallocate_thin(void* object, std::size_t bytes) noexcept {
+  if (pooled(bytes, Align)) return deallocate_block<Align>(object, bytes);
+  memory::deallocate(static_cast<unsigned char*>(object) - Front, Front + bytes, Align);
+}
+
+}  // namespace counted
+}  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// thin_ptr, atomic_thin_ptr, private_thin_ptr: shared pointers of one word each, for the nodes of
+/// large structures. The object must come from make_thin, and a pointer points to the whole of it:
+/// there are no aliases, conversions, deleters, allocators or weak pointers.
+///
+///     struct node { long key; spolia::atomic_thin_ptr<node> left, right; };
+///     spolia::atomic_thin_ptr<node> root(spolia::make_thin<node>(7));
+///     spolia::private_thin_ptr<node> n(root);
+///     while (n && n->key != key) n = key < n->key ? n->left : n->right;
+///
+/// Eight bytes of counts lie before the object, and it comes from the pool (pool.hpp): so it takes
+/// as much room as an allocation of malloc's does that has no counts.
+///
+/// When objects end is as with shared_ptr and atomic_shared_ptr: at once where a plain pointer
+/// drops the last unit, later where a location does. See docs/memory.md.
+///
+/// Thread safety: thin_ptr as shared_ptr; atomic_thin_ptr by any thread; private_thin_ptr belongs
+/// to one thread, with its copies, and is gone before that thread ends. Errors: make_thin throws
+/// std::bad_alloc, or what the constructor throws; changing a location and taking a private pointer
+/// may throw std::bad_alloc as in location.hpp and grip.hpp. A pointer that is null must not be
+/// looked through.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <type_traits>
+#include <utility>
+
+#include <spolia/base/config.hpp>
+#include <spolia/counted/comparisons.hpp>
+#include <spolia/counted/grip.hpp>
+#include <spolia/counted/head.hpp>
+#include <spolia/counted/home.hpp>
+#include <spolia/counted/location.hpp>
+#include <spolia/counted/pool.hpp>
+#include <spolia/counted/word.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+
+template <class T>
+class atomic_thin_ptr;
+
+namespace counted {
+
+/// How objects of one type are made and ended.
+template <class T>
+struct thin_kind {
+  static_assert(std::is_object_v<T> && !std::is_array_v<T>, "thin pointers are for single objects");
+  static constexpr std::size_t align = alignof(T) < 16 ? 16 : alignof(T);
+  static constexpr std::size_t front = (sizeof(head) + align - 1) / align * align;
+
+  template <class... Args>
+  static T* make(Args&&... args) {
+    const std::uint32_t kind = number();
+    void* const at = allocate_thin<align, front>(sizeof(T));
+    T* made = nullptr;
+    try {
+      made = ::new (at) T(std::forward<Args>(args)...);
+    } catch (...) {
+      deallocate_thin<align, front>(at, sizeof(T));
+      throw;
+    }
+    ::new (static_cast<void*>(head_of(at))) head(kind);
+    return made;
+  }
+
+  static void end(head* h) noexcept {
+    T* const object = static_cast<T*>(h->object());
+    object->~T();
+    h->~head();
+    deallocate_thin<align, front>(object, sizeof(T));
+  }
+  static constexpr head_ops ops{&end, sizeof(head) + sizeof(T),
+                                std::is_trivially_destructible_v<T>};
+
+ private:
+  static std::uint32_t number() {
+    static const std::uint32_t given = add_thin_kind(&ops);
+    return given;
+  }
+};
+
+}  // namespace counted
+
+template <class T>
+class thin_ptr {
+ public:
+  using element_type = T;
+
+  constexpr thin_ptr() noexcept = default;
+  constexpr thin_ptr(std::nullptr_t) noexcept {}
+  thin_ptr(const thin_ptr& r) noexcept : object_(r.object_) {
+    if (object_ != nullptr) counted::head_of(object_)->add_one();
+  }
+  thin_ptr(thin_ptr&& r) noexcept : object_(std::exchange(r.object_, nullptr)) {}
+  ~thin_ptr() {
+    if (object_ != nullptr) counted::release(counted::head_of(object_));
+  }
+  thin_ptr& operator=(const thin_ptr& r) noexcept {
+    thin_ptr(r).swap(*this);
+    return *this;
+  }
+  thin_ptr& operator=(thin_ptr&& r) noexcept {
+    thin_ptr(std::move(r)).swap(*this);
+    return *this;
+  }
+
+  void swap(thin_ptr& r) noexcept { std::swap(object_, r.object_); }
+  void reset() noexcept { thin_ptr().swap(*this); }
+
+  [[nodiscard]] T* get() const noexcept { return object_; }
+  T& operator*() const noexcept { return *object_; }
+  T* operator->() const noexcept { return object_; }
+  explicit operator bool() const noexcept { return object_ != nullptr; }
+  /// As shared_ptr's.
+  [[nodiscard]] long use_count() const noexcept {
+    return object_ == nullptr ? 0
+                              : static_cast<long>(counted::head_of(object_)->units.load_relaxed());
+  }
+
+ private:
+  template <class U, class... Args>
+  friend thin_ptr<U> make_thin(Args&&... args);
+  template <class U>
+  friend class private_thin_ptr;
+  template <class U>
+  friend struct thin_units;
+
+  /// Takes over a unit.
+  explicit thin_ptr(T* object) noexcept : object_(object) {}
+
+  T* object_ = nullptr;
+};
+
+template <class T, class... Args>
+thin_ptr<T> make_thin(Args&&... args) {
+  return thin_ptr<T>(counted::thin_kind<T>::make(std::forward<Args>(args)...));
+}
+
+/// For location.hpp: the word is the object's address.
+template <class T>
+struct thin_units {
+  static counted::word take(thin_ptr<T>& p) noexcept {
+    return reinterpret_cast<counted::word>(std::exchange(p.object_, nullptr));
+  }
+  static thin_ptr<T> give_back(counted::word w) noexcept { return thin_ptr<T>(object(w)); }
+  static thin_ptr<T> counted_up(counted::word w) noexcept {
+    if (w != 0) head(w)->add_one();
+    return give_back(w);
+  }
+  static bool same(counted::word w, const thin_ptr<T>& p) noexcept { return object(w) == p.get(); }
+  static counted::entry unit(counted::word w) noexcept {
+    return counted::entry_of(head(w), counted::task::drop_strong);
+  }
+  static std::size_t bytes(counted::word) noexcept { return counted::thin_kind<T>::ops.bytes; }
+
+  static T* object(counted::word w) noexcept { return reinterpret_cast<T*>(w); }
+  static counted::head* head(counted::word w) noexcept { return counted::head_of(object(w)); }
+};
+
+/// A pointer for one thread's own use, as private_ptr.
+template <class T>
+class private_thin_ptr : public counted::private_base<T> {
+  using base = counted::private_base<T>;
+
+ public:
+  constexpr private_thin_ptr() noexcept = default;
+  constexpr private_thin_ptr(std::nullptr_t) noexcept {}
+  /// What the location holds now.
+  SPOLIA_ALWAYS_INLINE explicit private_thin_ptr(const atomic_thin_ptr<T>& from) { load(from); }
+  /// Holds a count of its own, so r may go.
+  explicit private_thin_ptr(const thin_ptr<T>& r) {
+    if (!r) return;
+    this->grip_.hold(counted::head_of(r.get()));
+    this->object_ = r.get();
+  }
+
+  /// What the location holds now. It may lie in the object that this points to.
+  SPOLIA_ALWAYS_INLINE private_thin_ptr& operator=(const atomic_thin_ptr<T>& from) {
+    load(from);
+    return *this;
+  }
+  private_thin_ptr& operator=(const thin_ptr<T>& r) {
+    private_thin_ptr(r).swap(*this);
+    return *this;
+  }
+  private_thin_ptr& operator=(std::nullptr_t) noexcept {
+    this->reset();
+    return *this;
+  }
+
+  void swap(private_thin_ptr& r) noexcept { base::swap(r); }
+
+  /// A counted pointer to the same object, which may leave the thread.
+  [[nodiscard]] thin_ptr<T> share_out() const noexcept {
+    return thin_units<T>::counted_up(reinterpret_cast<counted::word>(this->object_));
+  }
+  explicit operator thin_ptr<T>() const noexcept { return share_out(); }
+
+ private:
+  SPOLIA_ALWAYS_INLINE void load(const atomic_thin_ptr<T>& from) {
+    // What the pin names is what this points to.
+    const auto last = [at = this->object_](const counted::pin&) {
+      return reinterpret_cast<counted::word>(at);
+    };
+    this->object_ = thin_units<T>::object(this->grip_.move_to(from.words(), last));
+  }
+};
+
+/// A location that threads change and read at once: the members of atomic_shared_ptr.
+template <class T>
+class atomic_thin_ptr : public counted::location<thin_ptr<T>, thin_units<T>> {
+  using base = counted::location<thin_ptr<T>, thin_units<T>>;
+
+ public:
+  constexpr atomic_thin_ptr() noexcept = default;
+  constexpr atomic_thin_ptr(std::nullptr_t) noexcept {}
+  atomic_thin_ptr(thin_ptr<T> desired) noexcept : base(std::move(desired)) {}
+  atomic_thin_ptr(const atomic_thin_ptr&) = delete;
+  atomic_thin_ptr& operator=(const atomic_thin_ptr&) = delete;
+  ~atomic_thin_ptr() = default;
+
+  void operator=(thin_ptr<T> desired) { this->store(std::move(desired)); }
+  void operator=(std::nullptr_t) { this->store(nullptr); }
+
+  /// Puts `desired` in the place of `expected`, if that is what the location holds.
+  bool replace_if(const private_thin_ptr<T>& expected, thin_ptr<T> desired) {
+    const auto same = [wanted = reinterpret_cast<counted::word>(expected.get())](
+                          counted::word seen) { return seen == wanted; };
+    return this->replace_where(same, std::move(desired));
+  }
+
+ private:
+  friend class private_thin_ptr<T>;
+};
+
+}  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// durability.hpp: what a database in a directory promises, and what it reports. docs/durability.md
+// is the guide, with the files byte by byte.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <spolia/base/config.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace db {
+
+/// When commit() returns ok.
+enum class durability_level : std::uint8_t {
+  none,   ///< nothing is logged: checkpoint() alone saves
+  async,  ///< at once; it is made durable within the loss window, by a thread of the database
+  sync    ///< when it is durable, together with what other threads commit at the same time
+};
+
+/// How far opening a directory has come.
+struct recovery_progress {
+  std::string_view stage;      ///< "checkpoint", "log", "indexes"
+  std::uint64_t done = 0;      ///< bytes; tables for indexes
+  std::uint64_t of = 0;        ///< of so many
+  std::uint64_t sequence = 0;  ///< the last change so far
+};
+using recovery_listener = std::function<void(const recovery_progress&)>;
+
+/// What opening a directory has found.
+struct recovery_report {
+  std::uint64_t epoch = 0;     ///< of this opening: one more each time
+  std::uint64_t sequence = 0;  ///< of the last change that was found; they are numbered from 1
+  std::uint64_t checkpoint_sequence = 0;  ///< 0: there was no checkpoint
+  std::uint64_t checkpoint_rows = 0;
+  std::uint64_t log_records = 0;  ///< after the checkpoint
+  std::uint64_t log_bytes = 0;
+  /// The end of the last segment that was not a whole record: never acknowledged, and cut off.
+  std::uint64_t cut_bytes = 0;
+  std::filesystem::path cut_file;
+  std::uint64_t cut_offset = 0;
+  std::string cut_why;
+  std::vector<std::string> notes;  ///< such as a checkpoint that was not used, and why
+  std::chrono::nanoseconds took{0};
+};
+
+struct checkpoint_report {
+  std::uint64_t sequence = 0;  ///< of the last change that is in it
+  std::uint64_t rows = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t removed_files = 0;  ///< older checkpoints, and segments that nobody needs now
+  std::chrono::nanoseconds took{0};
+};
+
+struct backup_report {
+  bool incremental = false;    ///< the directory had a backup, which log segments were added to
+  std::uint64_t sequence = 0;  ///< of the last change that is in it
+  std::uint64_t files = 0;     ///< written
+  std::uint64_t bytes = 0;
+};
+
+/// A part of statistics: approximate while others work.
+struct log_stats {
+  std::uint64_t epoch = 0;
+  std::uint64_t sequence = 0;          ///< of the last change
+  std::uint64_t durable = 0;           ///< the last change that is durable
+  std::uint64_t bytes = 0;             ///< written since the database was opened
+  std::uint64_t since_checkpoint = 0;  ///< bytes of log that the next opening would read
+  std::uint64_t flushes = 0;           ///< writes with a sync
+  std::chrono::nanoseconds longest_flush{0};
+  std::uint64_t checkpoints = 0;
+  std::uint64_t failed_checkpoints = 0;  ///< of those that the length of the log started
+  bool failed = false;  ///< nothing is acknowledged any more: database::storage_failure()
+};
+
+}  // namespace db
+}  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// files.hpp: the files under a durable database, as a layer that can be replaced: by the real one,
+// or by one that fails, lies and tears, as tests need it.
+//
+// Errors:      storage_error, with the file, the place in it, and the system's reason. What a layer
+//              must not do is retry a sync that failed: the system may have dropped the data, and a
+//              second sync that succeeds says nothing about the first.
+// Threads:     different files by different threads; one file by one thread at a time, but read()
+//              by any number.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include <spolia/base/config.hpp>
+#include <spolia/base/export.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace db {
+
+/// Something is wrong with the files of a database.
+class SPOLIA_EXPORT storage_error : public std::runtime_error {
+ public:
+  static constexpr std::uint64_t nowhere = ~std::uint64_t{0};
+
+  storage_error(std::filesystem::path file, std::uint64_t offset, std::string what,
+                std::error_code reason = {});
+
+  [[nodiscard]] const std::filesystem::path& file() const noexcept { return file_; }
+  /// In bytes; nowhere: it is about the whole file.
+  [[nodiscard]] std::uint64_t offset() const noexcept { return offset_; }
+  [[nodiscard]] const std::string& problem() const noexcept { return problem_; }
+  /// The system's reason, if it had one.
+  [[nodiscard]] std::error_code reason() const noexcept { return reason_; }
+
+ private:
+  std::filesystem::path file_;
+  std::uint64_t offset_;
+  std::string problem_;
+  std::error_code reason_;
+};
+
+enum class file_mode : std::uint8_t {
+  read,   ///< must exist
+  write,  ///< made if it does not exist; what is in it stays
+  fresh   ///< made; what was in it goes
+};
+
+class storage_file {
+ public:
+  storage_file() = default;
+  storage_file(const storage_file&) = delete;
+  storage_file& operator=(const storage_file&) = delete;
+  virtual ~storage_file() = default;
+
+  /// Fewer bytes than wanted only at the end.
+  virtual std::size_t read(std::uint64_t offset, std::span<std::byte> to) = 0;
+  /// All of it.
+  virtual void write(std::uint64_t offset, std::span<const std::byte> from) = 0;
+  /// What was written survives a loss of power from here on.
+  virtual void sync() = 0;
+  virtual void truncate(std::uint64_t size) = 0;
+  [[nodiscard]] virtual std::uint64_t size() = 0;
+  /// False: another process, or another opening of this one, has it. Until the file is closed.
+  virtual bool lock(bool exclusive) = 0;
+};
+
+class storage_files {
+ public:
+  storage_files() = default;
+  storage_files(const storage_files&) = delete;
+  storage_files& operator=(const storage_files&) = delete;
+  virtual ~storage_files() = default;
+
+  virtual std::unique_ptr<storage_file> open(const std::filesystem::path& file, file_mode how) = 0;
+  /// Names of files; empty if the directory does not exist.
+  virtual std::vector<std::string> list(const std::filesystem::path& directory) = 0;
+  /// With those above it; it may exist.
+  virtual void make_directory(const std::filesystem::path& directory) = 0;
+  /// Takes the place of what was there, at once or not at all.
+  virtual void rename(const std::filesystem::path& from, const std::filesystem::path& to) = 0;
+  virtual void remove(const std::filesystem::path& file) = 0;
+  /// Names made, renamed and removed in it survive a loss of power from here on.
+  virtual void sync_directory(const std::filesystem::path& directory) = 0;
+};
+
+/// The system's own.
+SPOLIA_EXPORT std::shared_ptr<storage_files> real_files();
+
+}  // namespace db
+}  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+// group_commit.hpp: the queue in front of a log: commits become visible and get their place in the
+// log in one order, and whoever waits first writes for all.
+//
+// Idea:        append() publishes the commit and queues its record under one short lock. So records
+//              lie in the log in the order of commit timestamps, and any prefix of the log is a
+//              prefix of the history: whoever has seen a commit stands after it.
+//              A committer that wants to know its record durable becomes the leader, if there is
+//              none: takes the whole queue, writes and syncs it, and says up to where. The others
+//              sleep meanwhile; the next of them leads with what has queued up.
+// Why no thread of its own: libraries with threads that nobody asked for are refused. A leader
+//              costs a committer nothing, since it would wait for the same sync; on storage that is
+//              quick, it saves two changes of threads for each commit.
+// Visible before durable: locks are not held while the disk works. What is read may be lost with
+//              the power, but not be built upon: a later commit that is acknowledged proves all
+//              before it durable, for the log is in order and a failed log stays failed.
+// Failure:     the first write or sync that fails ends it. What was not durable then is never
+//              acknowledged; nothing is tried again (see files.hpp).
+// Progress:    append(): a short lock. wait(): as long as the disk takes, twice.
+// Memory:      entries belong to the sink once they are appended.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <utility>
+
+#include <spolia/base/atomic.hpp>
+#include <spolia/base/backoff.hpp>
+#include <spolia/base/config.hpp>
+#include <spolia/version/detail/short_lock.hpp>
+#if !defined(SPOLIA_MODEL)
+#include <condition_variable>
+#endif
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace db {
+
+/// Threads that wait until something has been written. Under the model checker they spin.
+class log_sleepers {
+ public:
+#if defined(SPOLIA_MODEL)
+  template <class Ready>
+  void sleep(Ready&&) noexcept {
+    spin_wait();
+  }
+  void wake() noexcept {}
+#else
+  /// Until the next wake(), unless ready() says that it has been.
+  template <class Ready>
+  void sleep(Ready&& ready) {
+    std::unique_lock hold(lock_);
+    if (ready()) return;
+    ++asleep_;
+    woken_.wait(hold);
+    --asleep_;
+  }
+  /// What ready() looks at was changed before.
+  void wake() noexcept {
+    // Who looked before the change holds the lock until it sleeps.
+    const std::lock_guard hold(lock_);
+    if (asleep_ != 0) woken_.notify_all();
+  }
+
+ private:
+  std::mutex lock_;
+  std::condition_variable woken_;
+  std::uint32_t asleep_ = 0;
+#endif
+};
+
+/// Entry has `next`, `sequence`, `bytes` and `since`. Sink has
+///   bool write(Entry* first, std::uint64_t durable) noexcept   makes a list durable, and keeps it
+///   std::uint32_t patience() noexcept                          how often to look before sleeping
+template <class Entry, class Sink>
+class group_commit {
+ public:
+  /// The log ends with `last`, all of it durable.
+  group_commit(Sink& sink, std::uint64_t last) noexcept : sink_(sink) { restart(last); }
+  group_commit(const group_commit&) = delete;
+  group_commit& operator=(const group_commit&) = delete;
+
+  /// Nobody else uses it yet.
+  void restart(std::uint64_t last) noexcept {
+    last_.store_relaxed(last);
+    durable_.store_relaxed(last);
+  }
+
+  /// Where an entry stands.
+  struct place {
+    std::uint64_t sequence = 0;
+    bool first = false;  ///< nothing was queued before it
+  };
+
+  /// Runs publish() and queues `e` behind all that was published before; returns what publish()
+  /// returns. e belongs to the sink then, which may be done with it at once.
+  template <class Publish>
+  auto append(Entry& e, place& where, Publish&& publish) noexcept {
+    const bool early = SPOLIA_FAULT("group_commit.publish_before_queue");
+    if (early) static_cast<void>(publish());
+    const std::lock_guard hold(lock_);
+    const auto published = early ? decltype(publish()){} : publish();
+    queue(e, where);
+    return published;
+  }
+  /// The same if publish() returns true. Otherwise nothing was done, and e is still the caller's.
+  template <class Publish>
+  bool append_if(Entry& e, place& where, Publish&& publish) noexcept {
+    const std::lock_guard hold(lock_);
+    if (!publish()) return false;
+    queue(e, where);
+    return true;
+  }
+
+  /// True: all changes up to this number are durable. False: the log has failed.
+  bool wait(std::uint64_t sequence) noexcept {
+    std::uint32_t looks = sink_.patience();
+    backoff spin;
+    for (;;) {
+      // acquire, both ← the releases in lead(): what the leader has done.
+      if (durable_.load_acquire() >= sequence) return true;
+      if (failed_.load_acquire()) return false;
+      if (take_lead()) {
+        lead();
+        // release → the acquire in take_lead(): the sink, for the next leader.
+        leading_.store_release(false);
+        sleepers_.wake();
+      } else if (looks > 0) {
+        --looks;
+        spin.pause();
+      } else {
+        sleepers_.sleep([&] {
+          return durable_.load_relaxed() >= sequence || failed_.load_relaxed() ||
+                 !leading_.load_relaxed();
+        });
+      }
+    }
+  }
+
+  /// What was queued and will not be written. Nobody uses it any more.
+  Entry* abandon() noexcept {
+    tail_ = nullptr;
+    return std::exchange(first_, nullptr);
+  }
+
+  [[nodiscard]] std::uint64_t last() const noexcept { return last_.load_relaxed(); }
+  [[nodiscard]] std::uint64_t durable() const noexcept { return durable_.load_relaxed(); }
+  [[nodiscard]] std::uint64_t queued_bytes() const noexcept { return queued_.load_relaxed(); }
+  /// `since` of the oldest entry that is not durable; 0: all are.
+  [[nodiscard]] std::uint64_t oldest() const noexcept { return oldest_.load_relaxed(); }
+  // acquire ← the release in lead(): why it failed.
+  [[nodiscard]] bool failed() const noexcept { return failed_.load_acquire(); }
+
+ private:
+  /// Under the lock.
+  void queue(Entry& e, place& where) noexcept {
+    where = {last_.load_relaxed() + 1, first_ == nullptr};
+    e.sequence = where.sequence;
+    e.next = nullptr;
+    if (first_ == nullptr) {
+      first_ = &e;
+      if (oldest_.load_relaxed() == 0) oldest_.store_relaxed(e.since);
+    } else {
+      tail_->next = &e;
+    }
+    tail_ = &e;
+    queued_.store_relaxed(queued_.load_relaxed() + e.bytes);
+    last_.store_relaxed(where.sequence);
+  }
+
+  bool take_lead() noexcept {
+    if (SPOLIA_FAULT("group_commit.two_leaders")) {
+      if (leading_.load_acquire()) return false;
+      leading_.store_relaxed(true);
+      return true;
+    }
+    // acquire ← the release of the last leader: the sink as it left it.
+    return !leading_.load_relaxed() && !leading_.exchange_acquire(true);
+  }
+
+  void lead() noexcept {
+    Entry* first = nullptr;
+    std::uint64_t last = 0;
+    {
+      const std::lock_guard hold(lock_);
+      if (failed_.load_relaxed()) return;
+      first = first_;
+      if (first == nullptr) return;
+      last = last_.load_relaxed();
+      first_ = tail_ = nullptr;
+      queued_.store_relaxed(0);
+    }
+    if (SPOLIA_FAULT("group_commit.acknowledge_first")) durable_.store_release(last);
+    if (!sink_.write(first, durable_.load_relaxed()) &&
+        !SPOLIA_FAULT("group_commit.failure_forgotten")) {
+      // release → the acquires in wait() and failed(): the reason.
+      failed_.store_release(true);
+      return;
+    }
+    if (SPOLIA_FAULT("group_commit.relaxed_durable")) {
+      durable_.store_relaxed(last);
+    } else {
+      // release → the acquire in wait(): what the sink has done.
+      durable_.store_release(last);
+    }
+    const std::lock_guard hold(lock_);
+    oldest_.store_relaxed(first_ == nullptr ? 0 : first_->since);
+  }
+
+  Sink& sink_;
+  spolia::detail::short_lock lock_;
+  Entry* first_ = nullptr;
+  Entry* tail_ = nullptr;
+  atomic<std::uint64_t> last_{0};
+  atomic<std::uint64_t> queued_{0};
+  atomic<std::uint64_t> oldest_{0};
+  alignas(cache_line) atomic<std::uint64_t> durable_{0};
+  atomic<bool> leading_{false};
+  atomic<bool> failed_{false};
+  log_sleepers sleepers_;
+};
+
+}  // namespace db
+}  // namespace spolia::inline SPOLIA_FLAVOUR

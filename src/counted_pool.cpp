@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+// counted_pool.cpp: the process's free blocks of counted objects.
+#include <spolia/base/backoff.hpp>
+#include <spolia/base/cells.hpp>
+#include <spolia/base/threads.hpp>
+#include <spolia/counted/pool.hpp>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <utility>
+
+#include <sys/mman.h>
+
+namespace spolia::core {
+
+constinit thread_local block_cache* own_blocks = nullptr;
+
+namespace {
+
+/// Free blocks of one size that lie in nobody's hand.
+class depot {
+ public:
+  /// Throws std::bad_alloc.
+  block_chain take(unsigned size) {
+    const hold lock(*this);
+    if (chains_ != nullptr) {
+      free_block* const first = std::exchange(chains_, chains_->next_chain);
+      return {first, first->count};
+    }
+    return carve(block_cache::stride_of(size), block_cache::batch_of(size));
+  }
+
+  void give(block_chain c) noexcept {
+    if (c.first == nullptr) return;
+    const hold lock(*this);
+    c.first->count = c.count;
+    c.first->next_chain = chains_;
+    chains_ = c.first;
+  }
+
+  /// In a forked child: whoever holds the lock is gone, and may have been in the midst of a change.
+  void recover() noexcept {
+    if (!busy_.load(std::memory_order_relaxed)) return;
+    chains_ = nullptr;
+    next_ = end_ = nullptr;
+    busy_.store(false, std::memory_order_relaxed);
+  }
+
+ private:
+  static constexpr std::size_t line = 64;
+  static constexpr std::size_t least_slab = std::size_t{8} << 10U;
+  static constexpr std::size_t huge_page = std::size_t{2} << 20U;
+
+  class hold {
+   public:
+    explicit hold(depot& d) noexcept : depot_(d) {
+      backoff wait;
+      // acquire ← the release below: what the depot holds, and the links in its blocks.
+      while (depot_.busy_.exchange(true, std::memory_order_acquire)) wait.pause();
+    }
+    hold(const hold&) = delete;
+    hold& operator=(const hold&) = delete;
+    ~hold() {
+      depot_.busy_.store(false, std::memory_order_release);
+    }  // release → the acquire above
+
+   private:
+    depot& depot_;
+  };
+
+  block_chain carve(std::size_t stride, std::size_t wanted) {
+    if (static_cast<std::size_t>(end_ - next_) < stride) {
+      const std::size_t bytes = slab_;
+      const std::size_t align = bytes == huge_page ? huge_page : line;
+      void* const slab = ::operator new(bytes, std::align_val_t{align});
+#if defined(MADV_HUGEPAGE)
+      // Walks through large structures miss fewer translations so. Not to be had: no matter.
+      if (bytes == huge_page) (void)madvise(slab, bytes, MADV_HUGEPAGE);
+#endif
+      // Begins of blocks lie at multiples of a cache line where the stride allows it.
+      next_ = static_cast<unsigned char*>(slab) + line;
+      end_ = next_ + (bytes - line);
+      slab_ = std::min(2 * slab_, huge_page);
+    }
+    block_chain made;
+    free_block** link = &made.first;
+    for (; made.count < wanted && static_cast<std::size_t>(end_ - next_) >= stride; ++made.count) {
+      *link = ::new (static_cast<void*>(next_)) free_block{nullptr, nullptr, 0};
+      link = &(*link)->next;
+      next_ += stride;
+    }
+    return made;
+  }
+
+  std::atomic<bool> busy_{false};
+  free_block* chains_ = nullptr;
+  unsigned char* next_ = nullptr;
+  unsigned char* end_ = nullptr;
+  std::size_t slab_ = least_slab;
+};
+
+class block_pool final : listener {
+ public:
+  block_pool() { threads::listen(*this); }
+  block_pool(const block_pool&) = delete;
+  block_pool& operator=(const block_pool&) = delete;
+
+  void* take(unsigned size) {
+    block_cache& mine = cache();
+    mine.turn(size);
+    if (mine.at_hand(size).first == nullptr) mine.at_hand(size) = depots_[size].take(size);
+    return mine.take(size);
+  }
+
+  void give(unsigned size, void* block) noexcept {
+    block_cache* const mine = known_cache();
+    if (mine == nullptr) {
+      auto* const alone = ::new (block) free_block{nullptr, nullptr, 0};
+      return depots_[size].give({alone, 1});
+    }
+    if (mine->give(size, block)) return;
+    mine->turn(size);
+    if (mine->at_hand(size).first != nullptr) {
+      depots_[size].give(std::exchange(mine->at_hand(size), {}));
+    }
+    mine->give(size, block);
+  }
+
+ private:
+  ~block_pool() = default;  // never called: blocks may be given back after static destructors
+
+  block_cache& cache() {
+    if (own_blocks == nullptr) own_blocks = &caches_.of(threads::number());
+    return *own_blocks;
+  }
+  /// Null for a thread that has left, or if there is no memory for a cache.
+  block_cache* known_cache() noexcept {
+    if (own_blocks != nullptr) return own_blocks;
+    if (here.number_plus_one == 0) return nullptr;
+    try {
+      return &cache();
+    } catch (const std::bad_alloc&) {
+      return nullptr;
+    }
+  }
+
+  void thread_left(std::uint32_t number) noexcept override {
+    own_blocks = nullptr;
+    block_cache* const left = caches_.find(number);
+    for (unsigned size = 0; left != nullptr && size < block_cache::sizes; ++size) {
+      depots_[size].give(std::exchange(left->at_hand(size), {}));
+      depots_[size].give(std::exchange(left->spare(size), {}));
+    }
+  }
+  void thread_lost(std::uint32_t number) noexcept override {
+    for (depot& d : depots_) d.recover();
+    if (block_cache* const lost = caches_.find(number)) *lost = {};
+  }
+
+  cells<block_cache> caches_;
+  std::array<depot, block_cache::sizes> depots_;
+};
+
+block_pool& pool() {
+  alignas(block_pool) static unsigned char place[sizeof(block_pool)];
+  static block_pool& it = *new (place) block_pool;
+  return it;
+}
+
+}  // namespace
+
+void* take_block(unsigned size) { return pool().take(size); }
+void give_block(unsigned size, void* block) noexcept { pool().give(size, block); }
+
+}  // namespace spolia::core

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+// checkpoint.cpp: all rows of a snapshot in one file, and what that makes superfluous.
+//
+// The snapshot is begun at the moment when a record gets its place in the log which ends a segment.
+// So the rows are exactly what the log up to there makes, and the log behind it begins with a file.
+// The writer is a reader like any other: nobody waits for it, and it holds what versions it sees.
+#include <algorithm>
+#include <chrono>
+#include <new>
+#include <thread>
+#include <utility>
+
+#include "commit_record.hpp"
+#include "storage.hpp"
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace db {
+namespace {
+
+constexpr std::size_t block_bytes = 256U << 10U;
+
+/// Writes blocks, one after the other.
+class block_writer {
+ public:
+  block_writer(storage_file& file, bytes_view header)
+      : file_(file), chain_(header_checksum(header)) {
+    file_.write(0, header);
+    at_ = header.size();
+    begin();
+  }
+  byte_buffer& body() noexcept { return block_; }
+  [[nodiscard]] bool full() const noexcept { return block_.size() >= block_bytes; }
+  [[nodiscard]] bool empty() const noexcept { return block_.size() == block_header::bytes; }
+  void end(block_header h) {
+    h.chain = chain_;
+    chain_ = seal_block(block_, h);
+    file_.write(at_, block_);
+    at_ += block_.size();
+    begin();
+  }
+  [[nodiscard]] std::uint64_t bytes() const noexcept { return at_; }
+
+ private:
+  void begin() {
+    block_.clear();
+    block_.resize(block_header::bytes);
+  }
+  storage_file& file_;
+  std::uint64_t at_ = 0;
+  std::uint32_t chain_;
+  byte_buffer block_;
+};
+
+/// Gives the processor away so that a checkpoint takes its share and no more.
+class pace {
+ public:
+  using clock = std::chrono::steady_clock;
+  explicit pace(std::uint32_t share) noexcept : share_(share) {}
+  void step() {
+    if (share_ >= 100) return;
+    const auto worked = clock::now() - since_;
+    std::this_thread::sleep_for(worked * (100 - share_) / share_);
+    since_ = clock::now();
+  }
+
+ private:
+  std::uint32_t share_;
+  clock::time_point since_ = clock::now();
+};
+
+/// The database is being closed.
+class abandoned : public std::exception {};
+
+}  // namespace
+
+/// Begins a snapshot where the log can be cut.
+log_end storage::freeze(std::unique_ptr<reader>& view, std::vector<const table*>& tables) {
+  std::size_t count = 0;
+  log_end end;
+  if (log_ != nullptr) {
+    std::exception_ptr failed;
+    end = log_->cut([&] {
+      try {
+        view.reset(new reader(engine_, "checkpoint"));
+      } catch (...) {
+        failed = std::current_exception();
+      }
+      count = engine_.tables.size();
+      return view != nullptr ? view->timestamp() : 0;
+    });
+    if (failed) std::rethrow_exception(failed);
+  } else {
+    view.reset(new reader(engine_, "checkpoint"));
+    if (!engine_.read_only) ++end_.sequence;
+    end = end_;
+    const std::lock_guard hold(engine_.catalog_lock);
+    count = engine_.tables.size();
+  }
+  const std::lock_guard hold(engine_.catalog_lock);
+  for (std::size_t i = 0; i < count; ++i) tables.push_back(engine_.tables[i].get());
+  return end;
+}
+
+void storage::log_table(const table& t, const std::function<void()>& add) {
+  log_entry* const e = log_->take();
+  try {
+    put_table(e->data, t.spec());
+  } catch (...) {
+    log_->give_back(e);
+    throw;
+  }
+  e->kind = record_kind::create_table;
+  journal::queue::place where;
+  log_->append(*e, where, [&] {
+    add();
+    return 0;
+  });
+}
+
+checkpoint_report storage::write_checkpoint(const std::filesystem::path& directory,
+                                            const checkpoint_source& from, bool paced) {
+  const auto start = std::chrono::steady_clock::now();
+  const auto name = directory / file_name(file_kind::checkpoint, from.end.sequence);
+  std::filesystem::path temporary = name;
+  temporary += ".tmp";
+  checkpoint_report report;
+  try {
+    report = write_rows(temporary, from, paced);
+    files_->rename(temporary, name);
+  } catch (...) {
+    try {
+      files_->remove(temporary);  // it may be what fills the disk
+    } catch (const storage_error&) {
+      // The next opening removes it.
+    }
+    throw;
+  }
+  files_->sync_directory(directory);
+  report.took = std::chrono::steady_clock::now() - start;
+  return report;
+}
+
+checkpoint_report storage::write_rows(const std::filesystem::path& name,
+                                      const checkpoint_source& from, bool paced) {
+  checkpoint_report report;
+  report.sequence = from.end.sequence;
+  const auto file = files_->open(name, file_mode::fresh);
+  block_writer out(*file, write_header(file_kind::checkpoint,
+                                       {.id = from.id,
+                                        .sequence = from.end.sequence,
+                                        .epoch = from.end.epoch,
+                                        .chain = from.end.chain,
+                                        .tables = static_cast<std::uint32_t>(from.tables.size()),
+                                        .log_follows = from.log_follows}));
+  std::uint32_t number = 0;
+  for (const table* const t : from.tables) {
+    put_table(out.body(), t->spec());
+    out.end({.kind = block_kind::table, .table = number++});
+  }
+  pace slowly(paced ? options_.checkpoint_share : 100);
+  for (number = 0; number < from.tables.size(); ++number) {
+    const table& t = *from.tables[number];
+    std::uint64_t rows = 0;
+    const auto end_block = [&] {
+      out.end({.kind = block_kind::rows, .table = number, .rows = std::exchange(rows, 0)});
+      if (stopping_.load_relaxed()) throw abandoned();
+      slowly.step();
+    };
+    from.view->scan_table(t, [&](const row& r) {
+      put_row(out.body(), t.layout(), r.words_, r.shape_);
+      ++rows;
+      ++report.rows;
+      if (out.full()) end_block();
+      return true;
+    });
+    if (rows != 0) end_block();
+  }
+  out.end({.kind = block_kind::end, .rows = report.rows});
+  report.bytes = out.bytes();
+  file->sync();
+  return report;
+}
+
+/// Checkpoints before `sequence`, and segments that end there or before; the oldest first, so that
+/// what is left hangs together.
+std::uint64_t storage::remove_up_to(const std::filesystem::path& directory,
+                                    std::uint64_t sequence) {
+  const directory_content has = look_into(*files_, directory);
+  std::uint64_t removed = 0;
+  for (const std::uint64_t s : has.checkpoints) {
+    if (s >= sequence) continue;
+    files_->remove(directory / file_name(file_kind::checkpoint, s));
+    ++removed;
+  }
+  for (const std::uint64_t s : has.segments) {
+    if (s > sequence) continue;
+    files_->remove(directory / file_name(file_kind::log, s));
+    ++removed;
+  }
+  if (removed != 0) files_->sync_directory(directory);
+  return removed;
+}
+
+checkpoint_report storage::make_checkpoint(bool paced) {
+  const std::lock_guard hold(checkpoint_lock_);
+  std::unique_ptr<reader> view;
+  checkpoint_source from;
+  from.id = identity_->id();
+  const std::uint64_t before = log_ != nullptr ? log_->bytes() : 0;
+  from.end = freeze(view, from.tables);
+  from.view = view.get();
+  from.log_follows = log_ != nullptr;
+  checkpoint_report report = write_checkpoint(directory_, from, paced);
+  view.reset();
+  log_at_checkpoint_.store_relaxed(log_at_open_ + before);
+  checkpoints_.fetch_add_relaxed(1);
+  report.removed_files = remove_up_to(directory_, from.end.sequence);
+  return report;
+}
+
+checkpoint_report storage::checkpoint() {
+  if (options_.read_only) {
+    throw std::invalid_argument("spolia::db: the database was opened to be read");
+  }
+  return make_checkpoint(false);
+}
+
+void storage::after_commit() noexcept {
+  if (options_.checkpoint_log_bytes == 0) return;
+  const std::uint64_t long_since = log_at_open_ + log_->bytes() - log_at_checkpoint_.load_relaxed();
+  if (long_since < options_.checkpoint_log_bytes || in_background_.load_relaxed()) return;
+  // acquire ← the release at the end of the last one.
+  if (in_background_.exchange_acquire(true)) return;
+  const std::lock_guard hold(background_lock_);
+  try {
+    if (background_.joinable()) background_.join();
+    if (stopping_.load_relaxed()) return;
+    background_ = std::thread([this] { checkpoint_in_background(); });
+  } catch (const std::exception&) {
+    in_background_.store_relaxed(false);  // no thread to be had: the log grows, and asks again
+  }
+}
+
+void storage::checkpoint_in_background() noexcept {
+  try {
+    make_checkpoint(true);
+  } catch (const std::exception&) {
+    // Not before as much log again has been written. Whether the log itself has failed is known
+    // to commits; a checkpoint that has not is tried again.
+    log_at_checkpoint_.store_relaxed(log_at_open_ + log_->bytes());
+    failed_checkpoints_.fetch_add_relaxed(1);
+  }
+  in_background_.store_release(false);  // → the acquire in after_commit()
+}
+
+}  // namespace db
+}  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// commit_record.hpp: what a commit has to do with the log. Internal.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "engine.hpp"
+#include "journal.hpp"
+#include "storage.hpp"
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace db {
+
+/// One commit's record: written before anything can be seen, queued at the moment of publication.
+class commit_record {
+ public:
+  explicit commit_record(engine& of) noexcept : engine_(of), log_(of.log) {}
+  ~commit_record() {
+    if (entry_ != nullptr) log_->give_back(entry_);
+  }
+  commit_record(const commit_record&) = delete;
+  commit_record& operator=(const commit_record&) = delete;
+
+  /// Not ok: the commit must not happen. Throws std::bad_alloc.
+  outcome write(const std::vector<pending_write>& writes) {
+    bool any = false;
+    for (const pending_write& w : writes) any |= w.changed;
+    if (!any) return outcome::ok;
+    if (engine_.read_only) return outcome::read_only;
+    if (log_ == nullptr) return outcome::ok;
+    if (!log_->admit()) return outcome::storage_failed;
+    entry_ = log_->take();
+    for (const pending_write& w : writes) {
+      if (w.changed) put_change(entry_->data, w.of->number_, w.of->layout(), w.image, w.shape);
+    }
+    return entry_->data.size() <= longest_record ? outcome::ok : outcome::limit;
+  }
+
+  /// Makes the commit visible, and gives it its place in the log; its timestamp.
+  std::uint64_t publish(commit_board::record& r) noexcept {
+    if (log_ == nullptr) return engine_.board.publish(r);
+    return log_->append(*std::exchange(entry_, nullptr), place_,
+                        [&] { return engine_.board.publish(r); });
+  }
+
+  /// The same for commit_board::publish_if(): the commit's place is behind all that it has seen.
+  template <class Valid>
+  std::uint64_t publish_if(commit_board::record& r, Valid&& valid) {
+    if (log_ == nullptr) return engine_.board.publish_if(r, std::forward<Valid>(valid));
+    const auto settle = [&](std::uint64_t drawn, auto& step) {
+      if (!log_->append_if(*entry_, place_, drawn, step)) return false;
+      entry_ = nullptr;  // it is the log's
+      return true;
+    };
+    return engine_.board.publish_if(r, std::forward<Valid>(valid), settle);
+  }
+
+  /// Waits until it is as durable as the level of durability says.
+  outcome acknowledge() noexcept {
+    if (log_ == nullptr) return outcome::ok;
+    const bool done = log_->acknowledge(place_);
+    engine_.files->after_commit();
+    return done ? outcome::ok : outcome::storage_failed;
+  }
+
+ private:
+  engine& engine_;
+  journal* const log_;
+  log_entry* entry_ = nullptr;
+  journal::queue::place place_;
+};
+
+}  // namespace db
+}  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// files.cpp: the file layer over POSIX.
+#include <spolia/db/files.hpp>
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <utility>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace db {
+namespace {
+
+std::string sentence(const std::filesystem::path& file, std::uint64_t offset,
+                     const std::string& what, std::error_code reason) {
+  std::string all = "spolia::db: " + file.string();
+  if (offset != storage_error::nowhere) all += " at " + std::to_string(offset);
+  all += ": " + what;
+  if (reason) all += ": " + reason.message();
+  return all;
+}
+
+[[noreturn]] void fail(const std::filesystem::path& file, const char* what,
+                       std::uint64_t offset = storage_error::nowhere) {
+  throw storage_error(file, offset, what, std::error_code(errno, std::system_category()));
+}
+
+class posix_file final : public storage_file {
+ public:
+  posix_file(std::filesystem::path name, int fd) : name_(std::move(name)), fd_(fd) {}
+  ~posix_file() override { ::close(fd_); }
+
+  std::size_t read(std::uint64_t offset, std::span<std::byte> to) override {
+    std::size_t done = 0;
+    while (done < to.size()) {
+      const ssize_t n =
+          ::pread(fd_, to.data() + done, to.size() - done, static_cast<off_t>(offset + done));
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) fail(name_, "cannot read", offset + done);
+      if (n == 0) break;
+      done += static_cast<std::size_t>(n);
+    }
+    return done;
+  }
+  void write(std::uint64_t offset, std::span<const std::byte> from) override {
+    std::size_t done = 0;
+    while (done < from.size()) {
+      const ssize_t n =
+          ::pwrite(fd_, from.data() + done, from.size() - done, static_cast<off_t>(offset + done));
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) fail(name_, "cannot write", offset + done);
+      done += static_cast<std::size_t>(n);
+    }
+  }
+  void sync() override {
+    // Not again after EINTR or EIO: see the header.
+    if (::fdatasync(fd_) != 0) fail(name_, "cannot make it durable");
+  }
+  void truncate(std::uint64_t size) override {
+    if (::ftruncate(fd_, static_cast<off_t>(size)) != 0) fail(name_, "cannot cut it", size);
+  }
+  std::uint64_t size() override {
+    struct stat s{};
+    if (::fstat(fd_, &s) != 0) fail(name_, "cannot look at it");
+    return static_cast<std::uint64_t>(s.st_size);
+  }
+  bool lock(bool exclusive) override {
+    if (::flock(fd_, (exclusive ? LOCK_EX : LOCK_SH) | LOCK_NB) == 0) return true;
+    if (errno == EWOULDBLOCK) return false;
+    fail(name_, "cannot lock it");
+  }
+
+ private:
+  std::filesystem::path name_;
+  int fd_;
+};
+
+class posix_files final : public storage_files {
+ public:
+  std::unique_ptr<storage_file> open(const std::filesystem::path& file, file_mode how) override {
+    const int flags = how == file_mode::read    ? O_RDONLY
+                      : how == file_mode::write ? O_RDWR | O_CREAT
+                                                : O_RDWR | O_CREAT | O_TRUNC;
+    const int fd = ::open(file.c_str(), flags | O_CLOEXEC, 0644);
+    if (fd < 0) fail(file, "cannot open");
+    try {
+      return std::make_unique<posix_file>(file, fd);
+    } catch (...) {
+      ::close(fd);
+      throw;
+    }
+  }
+  std::vector<std::string> list(const std::filesystem::path& directory) override {
+    std::vector<std::string> names;
+    std::error_code why;
+    std::filesystem::directory_iterator at(directory, why);
+    if (why == std::errc::no_such_file_or_directory) return names;
+    for (; !why && at != std::filesystem::directory_iterator(); at.increment(why)) {
+      names.push_back(at->path().filename().string());
+    }
+    if (why) throw storage_error(directory, storage_error::nowhere, "cannot list", why);
+    return names;
+  }
+  void make_directory(const std::filesystem::path& directory) override {
+    std::error_code why;
+    std::filesystem::create_directories(directory, why);
+    if (why) throw storage_error(directory, storage_error::nowhere, "cannot make", why);
+  }
+  void rename(const std::filesystem::path& from, const std::filesystem::path& to) override {
+    if (::rename(from.c_str(), to.c_str()) != 0) fail(from, "cannot rename");
+  }
+  void remove(const std::filesystem::path& file) override {
+    if (::unlink(file.c_str()) != 0 && errno != ENOENT) fail(file, "cannot remove");
+  }
+  void sync_directory(const std::filesystem::path& directory) override {
+    const int fd = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) fail(directory, "cannot open");
+    const int done = ::fsync(fd);
+    const int reason = errno;
+    ::close(fd);
+    errno = reason;
+    if (done != 0) fail(directory, "cannot make it durable");
+  }
+};
+
+}  // namespace
+
+storage_error::storage_error(std::filesystem::path file, std::uint64_t offset, std::string what,
+                             std::error_code reason)
+    : std::runtime_error(sentence(file, offset, what, reason)),
+      file_(std::move(file)),
+      offset_(offset),
+      problem_(std::move(what)),
+      reason_(reason) {}
+
+std::shared_ptr<storage_files> real_files() { return std::make_shared<posix_files>(); }
+
+}  // namespace db
+}  // namespace spolia::inline SPOLIA_FLAVOUR

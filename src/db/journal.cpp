@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+// journal.cpp: writing the log.
+#include "journal.hpp"
+
+#include <algorithm>
+#include <new>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace db {
+namespace {
+
+constexpr std::size_t staging_bytes = 1U << 20U;
+constexpr std::size_t most_kept = 4U << 20U;  // bytes of records that wait to be used again
+constexpr std::size_t longest_kept = 64U << 10U;
+constexpr std::chrono::microseconds quick_flush{50};
+
+}  // namespace
+
+log_writer::log_writer(storage_files& files, std::filesystem::path directory, const database_id& id,
+                       std::uint64_t segment_bytes)
+    : files_(files),
+      directory_(std::move(directory)),
+      id_(id),
+      segment_bytes_(segment_bytes),
+      staged_(staging_bytes) {}
+
+log_writer::~log_writer() {
+  while (free_ != nullptr) delete std::exchange(free_, free_->next);
+}
+
+log_entry* log_writer::take() {
+  log_entry* e = nullptr;
+  {
+    const std::lock_guard hold(free_lock_);
+    if (free_ != nullptr) {
+      e = std::exchange(free_, free_->next);
+      free_bytes_ -= e->data.capacity();
+    }
+  }
+  std::unique_ptr<log_entry> made(e != nullptr ? e : new log_entry);
+  made->data.resize(record_header::bytes);
+  made->kind = record_kind::transaction;
+  made->crc = nullptr;
+  return made.release();
+}
+
+void log_writer::give_back(log_entry* e) noexcept {
+  if (e == nullptr) return;
+  e->next = nullptr;
+  give_back_all(e);
+}
+
+void log_writer::give_back_all(log_entry* first) noexcept {
+  log_entry* too_many = nullptr;
+  {
+    const std::lock_guard hold(free_lock_);
+    while (first != nullptr) {
+      log_entry* const e = std::exchange(first, first->next);
+      const std::size_t bytes = e->data.capacity();
+      const bool keep = bytes <= longest_kept && free_bytes_ + bytes <= most_kept;
+      e->next = keep ? free_ : too_many;
+      (keep ? free_ : too_many) = e;
+      if (keep) free_bytes_ += bytes;
+    }
+  }
+  while (too_many != nullptr) delete std::exchange(too_many, too_many->next);
+}
+
+void log_writer::start(const log_end& end) {
+  end_ = end;
+  epoch_.store_relaxed(end.epoch);
+  begin_segment();
+}
+
+/// Made under another name, so that a segment without a whole header is never found.
+void log_writer::begin_segment() {
+  const std::filesystem::path name = directory_ / file_name(file_kind::log, end_.sequence + 1);
+  std::filesystem::path temporary = name;
+  temporary += ".tmp";
+  segment_.reset();
+  auto made = files_.open(temporary, file_mode::fresh);
+  const auto header = write_header(
+      file_kind::log,
+      {.id = id_, .sequence = end_.sequence + 1, .epoch = end_.epoch, .chain = end_.chain});
+  made->write(0, header);
+  made->sync();
+  files_.rename(temporary, name);
+  files_.sync_directory(directory_);
+  segment_ = std::move(made);
+  size_ = header.size();
+}
+
+bool log_writer::write(log_entry* first, std::uint64_t durable) noexcept {
+  const auto start = std::chrono::steady_clock::now();
+  bool done = false;
+  try {
+    write_all(first, durable);
+    done = true;
+    const auto took = std::chrono::steady_clock::now() - start;
+    quick_.store_relaxed(took < quick_flush);
+    const auto ns = static_cast<std::uint64_t>(std::chrono::nanoseconds(took).count());
+    longest_ns_.store_relaxed(std::max(longest_ns_.load_relaxed(), ns));
+    flushes_.fetch_add_relaxed(1);
+  } catch (const std::exception& e) {
+    keep_failure(e);
+  }
+  give_back_all(first);
+  return done;
+}
+
+/// As much of it as there is memory for.
+void log_writer::keep_failure(const std::exception& why) noexcept {
+  try {
+    if (const auto* const known = dynamic_cast<const storage_error*>(&why)) {
+      failure_ = *known;
+    } else {
+      failure_.emplace(directory_, storage_error::nowhere,
+                       std::string("cannot write the log: ") + why.what());
+    }
+  } catch (const std::bad_alloc&) {
+    failure_.reset();
+  }
+}
+
+void log_writer::write_all(log_entry* first, std::uint64_t durable) {
+  used_ = 0;
+  for (log_entry* e = first; e != nullptr; e = e->next) {
+    if (size_ + used_ >= segment_bytes_ && size_ + used_ > file_header::bytes) {
+      make_durable();
+      begin_segment();
+    }
+    end_.chain = seal_record(e->data, {.chain = end_.chain,
+                                       .sequence = e->sequence,
+                                       .durable = durable,
+                                       .epoch = end_.epoch,
+                                       .kind = e->kind});
+    end_.sequence = e->sequence;
+    if (e->crc != nullptr) *e->crc = end_.chain;
+    bytes_.fetch_add_relaxed(e->data.size());
+    stage(e->data);
+    if (e->kind == record_kind::cut) {
+      make_durable();
+      begin_segment();
+    }
+  }
+  make_durable();
+}
+
+void log_writer::make_durable() {
+  write_staged();
+  if (!dirty_) return;
+  segment_->sync();
+  dirty_ = false;
+}
+
+void log_writer::stage(bytes_view record) {
+  if (record.size() > staged_.size() - used_) write_staged();
+  if (record.size() > staged_.size()) {
+    dirty_ = true;
+    segment_->write(size_, record);
+    size_ += record.size();
+    return;
+  }
+  std::copy(record.begin(), record.end(), staged_.begin() + static_cast<std::ptrdiff_t>(used_));
+  used_ += record.size();
+}
+
+void log_writer::write_staged() {
+  if (used_ == 0) return;
+  dirty_ = true;
+  segment_->write(size_, bytes_view(staged_).first(used_));
+  size_ += used_;
+  used_ = 0;
+}
+
+void log_writer::fill(log_stats& s) const noexcept {
+  s.epoch = epoch_.load_relaxed();
+  s.bytes = bytes_.load_relaxed();
+  s.flushes = flushes_.load_relaxed();
+  s.longest_flush = std::chrono::nanoseconds(longest_ns_.load_relaxed());
+}
+
+journal::journal(storage_files& files, const std::filesystem::path& directory,
+                 const database_id& id, const options& o)
+    : writer_(files, directory, id, o.segment_bytes),
+      level_(o.durability),
+      window_(o.loss_window),
+      window_ticks_(static_cast<std::uint64_t>(
+          static_cast<double>(std::chrono::nanoseconds(o.loss_window).count()) /
+          core::ns_per_tick())) {}
+
+journal::~journal() {
+  if (flusher_.joinable()) {
+    {
+      const std::lock_guard hold(flush_lock_);
+      stop_ = true;
+    }
+    flush_wanted_.notify_all();
+    flusher_.join();
+  }
+  sync();
+  for (log_entry* e = queue_.abandon(); e != nullptr;) {
+    log_entry* const next = e->next;
+    writer_.give_back(e);
+    e = next;
+  }
+}
+
+void journal::start(const log_end& end) {
+  epoch_ = end.epoch;
+  writer_.start(end);
+  queue_.restart(end.sequence);
+  if (level_ == durability_level::async) flusher_ = std::thread([this] { run(); });
+}
+
+bool journal::admit() noexcept {
+  if (queue_.failed()) return false;
+  if (queue_.queued_bytes() <= most_queued) return true;
+  return sync();
+}
+
+bool journal::acknowledge(const queue::place& where) noexcept {
+  if (level_ == durability_level::sync) return queue_.wait(where.sequence);
+  if (where.first) ask_for_flush();
+  // While a flush takes longer than the window, commits wait for it.
+  const std::uint64_t oldest = queue_.oldest();
+  const std::uint64_t now = ticks::read();
+  if (oldest != 0 && now > oldest && now - oldest > window_ticks_) {
+    return queue_.wait(where.sequence);
+  }
+  return !queue_.failed();
+}
+
+void journal::ask_for_flush() noexcept {
+  {
+    const std::lock_guard hold(flush_lock_);
+    wanted_ = true;
+  }
+  flush_wanted_.notify_one();
+}
+
+/// The thread of durability_level::async: half a window after something was queued, it is on its
+/// way.
+void journal::run() noexcept {
+  std::unique_lock hold(flush_lock_);
+  for (;;) {
+    flush_wanted_.wait(hold, [this] { return stop_ || wanted_; });
+    if (stop_) return;
+    wanted_ = false;
+    flush_wanted_.wait_for(hold, window_ / 2, [this] { return stop_; });
+    hold.unlock();
+    sync();
+    hold.lock();
+  }
+}
+
+void journal::check() const {
+  if (!failed()) return;
+  if (failure()) throw storage_error(*failure());
+  throw storage_error("the log", storage_error::nowhere, "cannot be written");
+}
+
+void journal::fill(log_stats& s) const noexcept {
+  writer_.fill(s);
+  s.sequence = queue_.last();
+  s.durable = queue_.durable();
+  s.failed = queue_.failed();
+}
+
+}  // namespace db
+}  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+// journal.hpp: the write-ahead log of an open database. Internal.
+//
+// A commit goes through it like this:
+//
+//   take()       a record to write the changes into; may throw
+//   admit()      waits while too much is queued; false: the log has failed
+//   append()     publishes the commit and queues the record: nothing fails here
+//   acknowledge  waits as the level of durability wants it
+//
+// Threads:     any at once. With durability_level::async it has one of its own, which sleeps while
+//              nothing is queued.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include <spolia/base/atomic.hpp>
+#include <spolia/base/ticks.hpp>
+#include <spolia/db/database.hpp>
+#include <spolia/db/durability.hpp>
+#include <spolia/db/files.hpp>
+#include <spolia/db/group_commit.hpp>
+
+#include "log_format.hpp"
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace db {
+
+/// A record on its way. Its data begins with room for the header.
+struct log_entry {
+  log_entry* next = nullptr;
+  std::uint64_t sequence = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t since = 0;  // ticks
+  record_kind kind = record_kind::transaction;
+  std::uint32_t* crc = nullptr;  // out, if anybody wants to know, before it is durable
+  byte_buffer data;
+};
+
+/// Where a log ends.
+struct log_end {
+  std::uint32_t epoch = 0;
+  std::uint64_t sequence = 0;
+  std::uint32_t chain = 0;
+};
+
+/// Writes records into segments. One leader at a time.
+class log_writer {
+ public:
+  log_writer(storage_files& files, std::filesystem::path directory, const database_id& id,
+             std::uint64_t segment_bytes);
+  ~log_writer();
+  log_writer(const log_writer&) = delete;
+  log_writer& operator=(const log_writer&) = delete;
+
+  /// Begins a segment behind `end`.
+  void start(const log_end& end);
+  bool write(log_entry* first, std::uint64_t durable) noexcept;
+  [[nodiscard]] std::uint32_t patience() const noexcept { return quick_.load_relaxed() ? 100 : 0; }
+
+  /// An empty record, with room for the header. Throws std::bad_alloc.
+  log_entry* take();
+  void give_back(log_entry* e) noexcept;
+  /// Only after a failure.
+  [[nodiscard]] const std::optional<storage_error>& failure() const noexcept { return failure_; }
+  void fill(log_stats& s) const noexcept;
+  [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_.load_relaxed(); }
+
+ private:
+  void begin_segment();
+  void keep_failure(const std::exception& why) noexcept;
+  void write_all(log_entry* first, std::uint64_t durable);
+  void stage(bytes_view record);
+  void write_staged();
+  void make_durable();
+  void give_back_all(log_entry* first) noexcept;
+
+  storage_files& files_;
+  const std::filesystem::path directory_;
+  const database_id id_;
+  const std::uint64_t segment_bytes_;
+  log_end end_;
+  std::unique_ptr<storage_file> segment_;
+  std::uint64_t size_ = 0;  // of the segment, as far as it is written
+  byte_buffer staged_;      // what comes next
+  std::size_t used_ = 0;    // of it
+  bool dirty_ = false;      // something was written and not synced
+  std::optional<storage_error> failure_;
+
+  spolia::detail::short_lock free_lock_;
+  log_entry* free_ = nullptr;
+  std::size_t free_bytes_ = 0;
+
+  atomic<bool> quick_{true};
+  atomic<std::uint64_t> bytes_{0};
+  atomic<std::uint64_t> flushes_{0};
+  atomic<std::uint64_t> longest_ns_{0};
+  atomic<std::uint32_t> epoch_{0};
+};
+
+class journal {
+ public:
+  using queue = group_commit<log_entry, log_writer>;
+
+  journal(storage_files& files, const std::filesystem::path& directory, const database_id& id,
+          const options& o);
+  /// Makes durable what is queued.
+  ~journal();
+  journal(const journal&) = delete;
+  journal& operator=(const journal&) = delete;
+
+  /// Behind what recovery has found.
+  void start(const log_end& end);
+
+  log_entry* take() { return writer_.take(); }
+  void give_back(log_entry* e) noexcept { writer_.give_back(e); }
+  bool admit() noexcept;
+  template <class Publish>
+  auto append(log_entry& e, queue::place& where, Publish&& publish) noexcept {
+    e.bytes = e.data.size();
+    e.since = ticks::read();
+    return queue_.append(e, where, std::forward<Publish>(publish));
+  }
+  /// The same if step() returns true, and only for a commit at `time` that no cut() has passed:
+  /// what was seen when the log was cut is not written behind that.
+  template <class Step>
+  bool append_if(log_entry& e, queue::place& where, std::uint64_t time, Step&& step) noexcept {
+    e.bytes = e.data.size();
+    e.since = ticks::read();
+    return queue_.append_if(e, where, [&] { return time > seen_at_cut_ && step(); });
+  }
+  /// False: the log has failed; what was appended is not durable, as far as anybody knows.
+  bool acknowledge(const queue::place& where) noexcept;
+  bool sync() noexcept { return queue_.wait(queue_.last()); }
+
+  /// Ends the segment behind all that was published so far; calls f() at that moment, which returns
+  /// the time of a snapshot that it has begun, or 0. Where the log ends then. Throws storage_error
+  /// if the log has failed.
+  template <class F>
+  log_end cut(F&& f);
+
+  [[nodiscard]] std::uint64_t last() const noexcept { return queue_.last(); }
+  [[nodiscard]] bool failed() const noexcept { return queue_.failed(); }
+  /// Throws it, if the log has failed.
+  void check() const;
+  [[nodiscard]] const std::optional<storage_error>& failure() const noexcept {
+    return writer_.failure();
+  }
+  void fill(log_stats& s) const noexcept;
+  /// Of log that were written.
+  [[nodiscard]] std::uint64_t bytes() const noexcept { return writer_.bytes(); }
+
+ private:
+  static constexpr std::uint64_t most_queued = 32U << 20U;
+
+  void run() noexcept;
+  void ask_for_flush() noexcept;
+
+  log_writer writer_;
+  queue queue_{writer_, 0};
+  const durability_level level_;
+  const std::chrono::milliseconds window_;
+  std::uint64_t window_ticks_ = 0;
+  std::uint32_t epoch_ = 0;
+  std::uint64_t seen_at_cut_ = 0;  // the time of the last snapshot; under the queue's lock
+
+  std::mutex flush_lock_;
+  std::condition_variable flush_wanted_;
+  bool wanted_ = false;
+  bool stop_ = false;
+  std::thread flusher_;
+};
+
+template <class F>
+log_end journal::cut(F&& f) {
+  log_entry* const e = take();
+  std::uint32_t crc = 0;
+  e->kind = record_kind::cut;
+  e->crc = &crc;
+  queue::place where;
+  append(*e, where, [&] {
+    seen_at_cut_ = std::max(seen_at_cut_, f());
+    return 0;
+  });
+  if (!queue_.wait(where.sequence)) check();
+  return {epoch_, where.sequence, crc};
+}
+
+}  // namespace db
+}  // namespace spolia::inline SPOLIA_FLAVOUR

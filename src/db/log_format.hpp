@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+// log_format.hpp: the bytes of a database's files: headers, records, rows, tables' descriptions.
+// docs/durability.md has them as a table. Numbers are little-endian. Internal.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <spolia/base/config.hpp>
+#include <spolia/db/schema.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace db {
+
+inline constexpr std::uint32_t storage_format = 1;
+using database_id = std::array<std::byte, 16>;
+using bytes_view = std::span<const std::byte>;
+using byte_buffer = std::vector<std::byte>;
+
+template <class T>
+T from_little(const std::byte* from) noexcept {
+  T v;
+  std::memcpy(&v, from, sizeof(T));
+  if constexpr (std::endian::native == std::endian::big) {
+    if constexpr (sizeof(T) == 8) v = __builtin_bswap64(v);
+    if constexpr (sizeof(T) == 4) v = __builtin_bswap32(v);
+    if constexpr (sizeof(T) == 2) v = __builtin_bswap16(v);
+  }
+  return v;
+}
+template <class T>
+void to_little(std::byte* to, T v) noexcept {
+  if constexpr (std::endian::native == std::endian::big) {
+    v = from_little<T>(reinterpret_cast<const std::byte*>(&v));
+  }
+  std::memcpy(to, &v, sizeof(T));
+}
+
+/// What was read has a right checksum and makes no sense all the same.
+class malformed : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// Reads numbers and text one after the other. Throws malformed at the end.
+class decoder {
+ public:
+  explicit decoder(bytes_view from) noexcept : from_(from) {}
+  template <class T>
+  T number() {
+    return from_little<T>(bytes(sizeof(T)).data());
+  }
+  bytes_view bytes(std::size_t count) {
+    if (from_.size() - at_ < count) throw malformed("it ends too early");
+    at_ += count;
+    return from_.subspan(at_ - count, count);
+  }
+  std::string text() {
+    const bytes_view b = bytes(number<std::uint16_t>());
+    return {reinterpret_cast<const char*>(b.data()), b.size()};
+  }
+  [[nodiscard]] bool done() const noexcept { return at_ == from_.size(); }
+
+ private:
+  bytes_view from_;
+  std::size_t at_ = 0;
+};
+
+template <class T>
+void put_number(byte_buffer& to, T v) {
+  to.resize(to.size() + sizeof(T));
+  to_little(to.data() + to.size() - sizeof(T), v);
+}
+void put_text(byte_buffer& to, std::string_view text);
+
+// Records of the log.
+
+enum class record_kind : std::uint32_t {
+  transaction = 1,   ///< rows that were put and erased together
+  create_table = 2,  ///< its description; tables are numbered from 0
+  cut = 3            ///< the last of its segment: a checkpoint or a backup begins behind it
+};
+
+struct record_header {
+  static constexpr std::size_t bytes = 40;
+  static constexpr std::uint32_t magic = 0x524C5053U;  // "SPLR"
+  std::uint32_t length = 0;                            ///< of what follows the header
+  std::uint32_t crc = 0;                               ///< of all but this and the magic number
+  std::uint32_t chain = 0;                             ///< the checksum of the record before
+  std::uint64_t sequence = 0;
+  std::uint64_t durable = 0;  ///< the last that was known durable when this was written
+  std::uint32_t epoch = 0;
+  record_kind kind = record_kind::transaction;
+};
+
+inline constexpr std::size_t longest_record = 0xffffffffU;
+
+/// Fills the header in front of a record that is complete otherwise; its checksum.
+std::uint32_t seal_record(std::span<std::byte> record, record_header h) noexcept;
+/// The record at the beginning of `from`; why there is none (null: there is).
+const char* read_record(bytes_view from, record_header& out) noexcept;
+
+// Segments and checkpoints begin with the same header.
+
+struct file_header {
+  static constexpr std::size_t bytes = 64;
+  std::uint32_t format = storage_format;
+  database_id id{};
+  std::uint64_t sequence = 0;  ///< log: of the first record; checkpoint: of the last in it
+  std::uint32_t epoch = 0;
+  std::uint32_t chain = 0;   ///< the checksum of the record before the first, or of the last in it
+  std::uint32_t tables = 0;  ///< of a checkpoint
+  bool log_follows = false;  ///< of a checkpoint: a segment begins behind it
+};
+enum class file_kind : std::uint8_t { log, checkpoint };
+
+std::array<std::byte, file_header::bytes> write_header(file_kind kind, const file_header& h);
+/// Why it is none (null: it is one).
+const char* read_header(file_kind kind, bytes_view from, file_header& out) noexcept;
+/// Of the header's bytes: what the first block of a checkpoint is chained to.
+std::uint32_t header_checksum(bytes_view header) noexcept;
+
+/// log-0000000000000001.spl and the like.
+std::string file_name(file_kind kind, std::uint64_t sequence);
+/// False: it is no such name.
+bool parse_name(std::string_view name, file_kind kind, std::uint64_t& sequence) noexcept;
+
+// Checkpoints are blocks.
+
+enum class block_kind : std::uint32_t { table = 1, rows = 2, end = 3 };
+
+struct block_header {
+  static constexpr std::size_t bytes = 32;
+  static constexpr std::uint32_t magic = 0x424C5053U;  // "SPLB"
+  std::uint32_t length = 0;
+  std::uint32_t crc = 0;
+  std::uint32_t chain = 0;
+  block_kind kind = block_kind::rows;
+  std::uint32_t table = 0;
+  std::uint64_t rows = 0;  ///< in this block; at the end: in all
+};
+std::uint32_t seal_block(std::span<std::byte> block, block_header h) noexcept;
+/// The header alone; why there is none.
+const char* read_block_header(bytes_view from, block_header& out) noexcept;
+/// Whether the body belongs to the header.
+bool block_whole(bytes_view block, const block_header& h) noexcept;
+
+// Rows and descriptions.
+
+void put_table(byte_buffer& to, const table_spec& spec);
+table_spec read_table(bytes_view from);
+
+enum class row_change : std::uint8_t { put = 1, erase = 2 };
+
+/// One change: what, which table, how long, the key's columns, the others.
+struct change_header {
+  static constexpr std::size_t bytes = 9;
+  row_change what = row_change::put;
+  std::uint32_t table = 0;
+  std::uint32_t length = 0;
+};
+void put_change(byte_buffer& to, std::uint32_t table, const schema& s, const std::uint64_t* image,
+                std::uint64_t shape);
+change_header read_change(decoder& from);
+
+/// The columns of a row without a change_header: the key's, which columns are null, the others.
+void put_row(byte_buffer& to, const schema& s, const std::uint64_t* image, std::uint64_t shape);
+/// Fills the image; returns the row's shape. With `key_only` the key's columns alone.
+std::uint64_t read_row_image(decoder& from, const schema& s, bool key_only, std::uint64_t* image);
+/// A number that rows with the same key have in common.
+std::uint64_t key_hash(decoder from, const schema& s);
+
+}  // namespace db
+}  // namespace spolia::inline SPOLIA_FLAVOUR

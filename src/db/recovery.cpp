@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: Apache-2.0
+// recovery.cpp: reading checkpoints and logs.
+#include "recovery.hpp"
+
+#include <algorithm>
+#include <string>
+#include <thread>
+#include <utility>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace db {
+namespace {
+
+constexpr std::size_t changes_in_batch = 512;
+
+std::uint32_t threads_for(const options& o) {
+  if (o.recovery_threads != 0) return std::min(o.recovery_threads, 64U);
+  return std::clamp(std::thread::hardware_concurrency(), 1U, 16U);
+}
+
+/// Whether a record further on was written when record `sequence` was known to be durable.
+bool proves_durable(bytes_view all, std::size_t from, std::uint32_t epoch, std::uint64_t sequence) {
+  for (std::size_t at = from; at + record_header::bytes <= all.size(); ++at) {
+    if (from_little<std::uint32_t>(all.data() + at) != record_header::magic) continue;
+    record_header h;
+    if (read_record(all.subspan(at), h) == nullptr && h.epoch == epoch && h.durable >= sequence) {
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+recovery::recovery(engine& of, storage_files& files, const std::filesystem::path& directory,
+                   const database_id& id, const options& o, recovery_report& report)
+    : engine_(of),
+      files_(files),
+      directory_(directory),
+      id_(id),
+      options_(o),
+      report_(report),
+      crew_(of, threads_for(o)),
+      batches_(crew_.size()) {}
+
+void recovery::refuse(const std::filesystem::path& name, std::uint64_t at, const std::string& why) {
+  throw storage_error(name, at, why);
+}
+
+void recovery::tell(const char* stage, std::uint64_t done, std::uint64_t of) {
+  if (options_.on_recovery) options_.on_recovery({stage, done, of, end_.sequence});
+}
+
+log_end recovery::run(const directory_content& has, bool repair) {
+  std::exception_ptr newest_failed;
+  const std::uint64_t at_least = begin_with(has, newest_failed);
+  replay(has);
+  crew_.finish();
+  // Without its newest checkpoint a database is whole only if the log reaches further.
+  if (newest_failed != nullptr && end_.sequence < at_least) std::rethrow_exception(newest_failed);
+  fill_indexes();
+  if (repair) repair_last(has);
+  report_.sequence = end_.sequence;
+  return end_;
+}
+
+/// Loads the newest checkpoint that is whole; returns the sequence of the newest. `failed` is what
+/// is wrong with that, if it is another one.
+std::uint64_t recovery::begin_with(const directory_content& has, std::exception_ptr& failed) {
+  for (auto next = has.checkpoints.rbegin(); next != has.checkpoints.rend(); ++next) {
+    try {
+      load_checkpoint(*next);
+      break;
+    } catch (const storage_error& e) {
+      if (failed == nullptr) failed = std::current_exception();
+      report_.notes.emplace_back(std::string("not used: ") + e.what());
+    }
+    crew_.abandon();
+    engine_.tables.clear();
+    end_ = {};
+    log_follows_ = false;
+    report_.checkpoint_rows = 0;
+  }
+  return has.checkpoints.empty() ? 0 : has.checkpoints.back();
+}
+
+void recovery::load_checkpoint(std::uint64_t sequence) {
+  const auto name = directory_ / file_name(file_kind::checkpoint, sequence);
+  const auto file = files_.open(name, file_mode::read);
+  std::array<std::byte, file_header::bytes> bytes{};
+  const std::size_t got = file->read(0, bytes);
+  file_header h;
+  if (const char* const why = read_header(file_kind::checkpoint, bytes_view(bytes).first(got), h)) {
+    refuse(name, 0, why);
+  }
+  if (h.id != id_) refuse(name, 0, "it belongs to another database");
+  if (h.sequence != sequence) refuse(name, 0, "its name is not that of its content");
+  load_blocks(*file, name, h, header_checksum(bytes));
+  end_ = {h.epoch, h.sequence, h.chain};
+  log_follows_ = h.log_follows;
+  report_.checkpoint_sequence = h.sequence;
+}
+
+void recovery::load_blocks(storage_file& file, const std::filesystem::path& name,
+                           const file_header& header, std::uint32_t chain) {
+  const std::uint64_t size = file.size();
+  std::uint64_t rows = 0;
+  std::uint64_t at = file_header::bytes;
+  std::size_t turn = 0;
+  for (;;) {
+    std::array<std::byte, block_header::bytes> head{};
+    block_header h;
+    const std::size_t got = file.read(at, head);
+    if (const char* const why = read_block_header(bytes_view(head).first(got), h)) {
+      refuse(name, at, why);
+    }
+    if (h.chain != chain) refuse(name, at, "a block does not follow the one before it");
+    if (size - at - head.size() < h.length) refuse(name, at, "the file ends within a block");
+    auto bytes = std::make_shared<file_bytes>();
+    bytes->size = head.size() + h.length;
+    bytes->data = std::make_unique_for_overwrite<std::byte[]>(bytes->size);
+    if (file.read(at, {bytes->data.get(), bytes->size}) != bytes->size) {
+      refuse(name, at, "the file ends within a block");
+    }
+    change_batch b{.bytes = bytes, .file = name, .at = at, .changes = {}};
+    chain = h.crc;
+    at += bytes->size;
+    if (h.kind == block_kind::rows && h.table < engine_.tables.size()) {
+      rows += h.rows;
+      b.block_of = engine_.tables[h.table].get();
+      crew_.give(turn++ % crew_.size(), std::move(b));
+      tell("checkpoint", at, size);
+    } else if (!block_whole(bytes->view(), h)) {
+      refuse(name, b.at, "the checksum of a block is wrong");
+    } else if (h.kind == block_kind::table) {
+      load_table(b, h);
+    } else if (h.kind == block_kind::end) {
+      crew_.finish();
+      if (h.rows != rows || at != size || header.tables != engine_.tables.size()) {
+        refuse(name, b.at, "a checkpoint ends where it should not");
+      }
+      report_.checkpoint_rows = rows;
+      tell("checkpoint", at, size);
+      return;
+    } else {
+      refuse(name, b.at, "a block of an unknown kind, or of an unknown table");
+    }
+  }
+}
+
+void recovery::load_table(const change_batch& block, const block_header& h) {
+  try {
+    if (h.table != engine_.tables.size()) throw malformed("a table is out of order");
+    loader::create(engine_, read_table(block.bytes->view().subspan(block_header::bytes)));
+  } catch (const malformed& e) {
+    refuse(block.file, block.at, e.what());
+  }
+}
+
+/// A checkpoint ends where a segment does. Older segments may still be there.
+void recovery::replay(const directory_content& has) {
+  const auto first = std::lower_bound(has.segments.begin(), has.segments.end(), end_.sequence + 1);
+  const bool found = first != has.segments.end() && *first == end_.sequence + 1;
+  if (!found && (log_follows_ || first != has.segments.end())) {
+    refuse(directory_ / file_name(file_kind::log, end_.sequence + 1), storage_error::nowhere,
+           "this part of the log is missing");
+  }
+  for (auto at = first; at != has.segments.end(); ++at) {
+    replay_segment(*at, at + 1 == has.segments.end());
+  }
+  give_all();
+}
+
+void recovery::replay_segment(std::uint64_t first, bool last) {
+  name_ = directory_ / file_name(file_kind::log, first);
+  bytes_ = std::make_shared<const file_bytes>(read_file(files_, name_));
+  const bytes_view all = bytes_->view();
+  file_header header;
+  if (const char* const why = read_header(file_kind::log, all, header)) refuse(name_, 0, why);
+  if (header.id != id_) refuse(name_, 0, "it belongs to another database");
+  if (header.sequence != first) refuse(name_, 0, "its name is not that of its content");
+  if (first != end_.sequence + 1) refuse(name_, 0, "the log before this segment is missing");
+  if (header.chain != end_.chain || header.epoch < end_.epoch) {
+    refuse(name_, 0, "the segment does not follow the one before it");
+  }
+  end_.epoch = std::max(end_.epoch, header.epoch);
+  std::size_t at = file_header::bytes;
+  while (at < all.size()) {
+    record_header h;
+    const char* why = read_record(all.subspan(at), h);
+    if (why == nullptr) why = follows(h, header.epoch);
+    if (why != nullptr) {
+      if (!last) refuse(name_, at, why);
+      if (proves_durable(all, at, header.epoch, end_.sequence + 1)) {
+        refuse(name_, at, std::string(why) + ", and what follows proves that it was durable");
+      }
+      return cut(name_, all, at, why);
+    }
+    end_.sequence = h.sequence;
+    end_.chain = h.crc;
+    try {
+      apply(h, all.subspan(at + record_header::bytes, h.length));
+    } catch (const malformed& e) {
+      refuse(name_, at, e.what());
+    }
+    at += record_header::bytes + h.length;
+    if (h.kind == record_kind::cut && at < all.size()) {
+      refuse(name_, at, "something follows the end of a segment");
+    }
+  }
+  report_.log_bytes += at;
+  tell("log", at, all.size());
+}
+
+const char* recovery::follows(const record_header& h, std::uint32_t epoch) const noexcept {
+  if (h.chain != end_.chain || h.sequence != end_.sequence + 1 || h.epoch != epoch ||
+      h.durable >= h.sequence) {
+    return "a record does not follow the one before it";
+  }
+  return nullptr;
+}
+
+void recovery::apply(const record_header& h, bytes_view body) {
+  ++report_.log_records;
+  switch (h.kind) {
+    case record_kind::transaction:
+      return apply_changes(body);
+    case record_kind::create_table:
+      loader::create(engine_, read_table(body));
+      return;
+    case record_kind::cut:
+      return;
+  }
+  throw malformed("a record of an unknown kind");
+}
+
+void recovery::apply_changes(bytes_view body) {
+  decoder from(body);
+  while (!from.done()) {
+    const change_header c = read_change(from);
+    const bytes_view row = from.bytes(c.length);
+    if (c.table >= engine_.tables.size()) throw malformed("a change of an unknown table");
+    table& t = *engine_.tables[c.table];
+    const std::size_t worker = key_hash(decoder(row), t.layout()) % crew_.size();
+    change_batch& b = batches_[worker];
+    if (b.bytes != bytes_ && !b.changes.empty()) give(worker);
+    if (b.changes.empty()) {
+      b.bytes = bytes_;
+      b.file = name_;
+      b.changes.reserve(changes_in_batch);
+    }
+    b.changes.push_back({&t, c.what, row});
+    if (b.changes.size() == changes_in_batch) give(worker);
+  }
+}
+
+void recovery::give(std::size_t worker) { crew_.give(worker, std::exchange(batches_[worker], {})); }
+void recovery::give_all() {
+  for (std::size_t i = 0; i < batches_.size(); ++i) {
+    if (!batches_[i].changes.empty()) give(i);
+  }
+}
+
+void recovery::cut(const std::filesystem::path& name, bytes_view all, std::size_t at,
+                   const char* why) {
+  report_.log_bytes += at;
+  report_.cut_bytes = all.size() - at;
+  report_.cut_file = name;
+  report_.cut_offset = at;
+  report_.cut_why = why;
+}
+
+/// What the last process may have left in the system's memory is made durable before anything is
+/// built on it.
+void recovery::repair_last(const directory_content& has) {
+  if (has.segments.empty()) return;
+  const auto name = directory_ / file_name(file_kind::log, has.segments.back());
+  const auto file = files_.open(name, file_mode::write);
+  if (report_.cut_bytes != 0) file->truncate(report_.cut_offset);
+  file->sync();
+}
+
+void recovery::fill_indexes() {
+  std::uint64_t done = 0;
+  for (const auto& t : engine_.tables) {
+    tell("indexes", done++, engine_.tables.size());
+    if (!loader::indexed(*t)) continue;
+    const std::uint64_t slots = t->slots();
+    const std::uint64_t share = slots / crew_.size() + 1;
+    std::vector<std::thread> threads;
+    std::vector<std::exception_ptr> failed(crew_.size());
+    for (std::size_t i = 0; i < crew_.size(); ++i) {
+      threads.emplace_back([&, i] {
+        try {
+          loader(engine_).index(*t, std::min(slots, i * share), std::min(slots, (i + 1) * share));
+        } catch (...) {
+          failed[i] = std::current_exception();
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    for (const std::exception_ptr& e : failed) {
+      if (e) std::rethrow_exception(e);
+    }
+  }
+  tell("indexes", done, engine_.tables.size());
+}
+
+}  // namespace db
+}  // namespace spolia::inline SPOLIA_FLAVOUR

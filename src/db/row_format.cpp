@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+// row_format.cpp: rows and descriptions of tables as bytes. What is read may be anything: each
+// field is looked at before it is believed.
+#include <algorithm>
+#include <limits>
+
+#include <spolia/db/delta.hpp>
+
+#include "log_format.hpp"
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace db {
+namespace {
+
+void put_value(byte_buffer& to, const column_layout& c, const std::uint64_t* from) {
+  switch (c.type.base) {
+    case base_type::int64:
+    case base_type::float64:
+      put_number(to, *from);
+      return;
+    case base_type::boolean:
+      put_number(to, static_cast<std::uint8_t>(*from));
+      return;
+    case base_type::text:
+      put_text(to, text_in(from, c.words));
+      return;
+  }
+}
+
+void read_value(decoder& from, const column_layout& c, std::uint64_t* to) {
+  switch (c.type.base) {
+    case base_type::int64:
+    case base_type::float64:
+      *to = from.number<std::uint64_t>();
+      return;
+    case base_type::boolean:
+      *to = from.number<std::uint8_t>();
+      if (*to > 1) throw malformed("a boolean is neither true nor false");
+      return;
+    case base_type::text: {
+      const bytes_view b = from.bytes(from.number<std::uint16_t>());
+      if (b.size() > c.type.bytes) throw malformed("a text is longer than its column");
+      c.encode(std::string_view(reinterpret_cast<const char*>(b.data()), b.size()), to);
+      return;
+    }
+  }
+}
+
+/// How many bytes a value takes.
+std::size_t value_bytes(decoder from, const column_layout& c) {
+  switch (c.type.base) {
+    case base_type::boolean:
+      return 1;
+    case base_type::text:
+      return 2 + std::size_t{from.number<std::uint16_t>()};
+    case base_type::int64:
+    case base_type::float64:
+      break;
+  }
+  return 8;
+}
+
+template <class Enum>
+Enum checked(std::uint8_t v, Enum last) {
+  if (v > static_cast<std::uint8_t>(last)) throw malformed("a description has an unknown kind");
+  return static_cast<Enum>(v);
+}
+
+}  // namespace
+
+void put_text(byte_buffer& to, std::string_view text) {
+  if (text.size() > std::numeric_limits<std::uint16_t>::max()) {
+    throw std::invalid_argument("spolia::db: a name is too long for the log");
+  }
+  put_number(to, static_cast<std::uint16_t>(text.size()));
+  const auto* const from = reinterpret_cast<const std::byte*>(text.data());
+  to.insert(to.end(), from, from + text.size());
+}
+
+void put_row(byte_buffer& to, const schema& s, const std::uint64_t* image, std::uint64_t shape) {
+  for (const std::uint32_t n : s.key()) put_value(to, s.columns()[n], image + s.columns()[n].first);
+  put_number(to, shape & ~row_exists);
+  for (const column_layout& c : s.columns()) {
+    if (c.role == column_role::key || (shape >> c.number & 1U) != 0) continue;
+    put_value(to, c, image + c.first);
+  }
+}
+
+std::uint64_t read_row_image(decoder& from, const schema& s, bool key_only, std::uint64_t* image) {
+  for (const std::uint32_t n : s.key()) {
+    const column_layout& c = s.columns()[n];
+    read_value(from, c, image + c.first);
+  }
+  if (key_only) return 0;
+  const auto nulls = from.number<std::uint64_t>();
+  if (nulls >> s.columns().size() != 0) throw malformed("a column that does not exist is null");
+  for (const column_layout& c : s.columns()) {
+    const bool null = (nulls >> c.number & 1U) != 0;
+    if (null && c.role != column_role::nullable) throw malformed("a column cannot be null");
+    if (c.role == column_role::key) continue;
+    if (null) {
+      std::fill_n(image + c.first, c.words, 0);
+    } else {
+      read_value(from, c, image + c.first);
+    }
+  }
+  return nulls | row_exists;
+}
+
+std::uint64_t key_hash(decoder from, const schema& s) {
+  std::uint64_t hash = 0x9E3779B97F4A7C15U;
+  for (const std::uint32_t n : s.key()) {
+    const bytes_view b = from.bytes(value_bytes(from, s.columns()[n]));
+    if (b.size() == 8) {
+      hash = (hash ^ from_little<std::uint64_t>(b.data())) * 0xD6E8FEB86659FD93U;
+    } else {
+      for (const std::byte x : b) hash = (hash ^ static_cast<std::uint64_t>(x)) * 0x100000001B3U;
+    }
+    hash ^= hash >> 32U;
+  }
+  return hash;
+}
+
+void put_change(byte_buffer& to, std::uint32_t table, const schema& s, const std::uint64_t* image,
+                std::uint64_t shape) {
+  const bool exists = (shape & row_exists) != 0;
+  put_number(to, static_cast<std::uint8_t>(exists ? row_change::put : row_change::erase));
+  put_number(to, table);
+  const std::size_t length_at = to.size();
+  put_number(to, std::uint32_t{0});
+  if (exists) {
+    put_row(to, s, image, shape);
+  } else {
+    for (const std::uint32_t n : s.key()) {
+      put_value(to, s.columns()[n], image + s.columns()[n].first);
+    }
+  }
+  to_little(to.data() + length_at, static_cast<std::uint32_t>(to.size() - length_at - 4));
+}
+
+change_header read_change(decoder& from) {
+  const auto what = from.number<std::uint8_t>();
+  if (what != 1 && what != 2) throw malformed("a change of an unknown kind");
+  const auto table = from.number<std::uint32_t>();
+  return {static_cast<row_change>(what), table, from.number<std::uint32_t>()};
+}
+
+void put_table(byte_buffer& to, const table_spec& spec) {
+  put_text(to, spec.name);
+  put_number(to, static_cast<std::uint8_t>(spec.primary));
+  put_number(to, static_cast<std::uint16_t>(spec.columns.size()));
+  for (const column_spec& c : spec.columns) {
+    put_text(to, c.name);
+    put_number(to, static_cast<std::uint8_t>(c.type.base));
+    put_number(to, c.type.bytes);
+    put_number(to, static_cast<std::uint8_t>(c.role));
+  }
+  put_number(to, static_cast<std::uint16_t>(spec.indexes.size()));
+  for (const index_spec& i : spec.indexes) {
+    put_text(to, i.name);
+    put_number(to, static_cast<std::uint8_t>(i.unique ? 1 : 0));
+    put_number(to, static_cast<std::uint16_t>(i.columns.size()));
+    for (const std::string& c : i.columns) put_text(to, c);
+  }
+}
+
+table_spec read_table(bytes_view bytes) {
+  decoder from(bytes);
+  table_spec spec;
+  spec.name = from.text();
+  spec.primary = checked(from.number<std::uint8_t>(), index_kind::ordered);
+  for (auto n = from.number<std::uint16_t>(); n > 0; --n) {
+    column_spec c;
+    c.name = from.text();
+    c.type.base = checked(from.number<std::uint8_t>(), base_type::text);
+    c.type.bytes = from.number<std::uint32_t>();
+    c.role = checked(from.number<std::uint8_t>(), column_role::nullable);
+    spec.columns.push_back(std::move(c));
+  }
+  for (auto n = from.number<std::uint16_t>(); n > 0; --n) {
+    index_spec i;
+    i.name = from.text();
+    const auto unique = from.number<std::uint8_t>();
+    if (unique > 1) throw malformed("an index is neither unique nor not");
+    i.unique = unique == 1;
+    for (auto k = from.number<std::uint16_t>(); k > 0; --k) i.columns.push_back(from.text());
+    spec.indexes.push_back(std::move(i));
+  }
+  if (!from.done()) throw malformed("something follows a description");
+  return spec;
+}
+
+}  // namespace db
+}  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+# A record for each storage, with every field of the contract in docs/bench.md; the same seed does the
+# same; and each condition of consistency is found broken when it is.
+
+set(out "${SCRATCH}/tpcc.json")
+set(small tpcc --items 100 --customers 20)
+
+# Sets `lines` to the records of one run.
+function(run)
+  file(REMOVE "${out}")
+  execute_process(COMMAND "${BENCH}" ${small} --json "${out}" ${ARGN}
+                  RESULT_VARIABLE code ERROR_VARIABLE complaint)
+  if(NOT code EQUAL 0)
+    message(FATAL_ERROR "${ARGN}: exit code ${code}: ${complaint}")
+  endif()
+  file(STRINGS "${out}" lines)
+  set(lines "${lines}" PARENT_SCOPE)
+endfunction()
+
+run(--seconds 0.1 --hold 1 --scanners 1 --threads 3 --warehouses 2)
+list(LENGTH lines count)
+if(count LESS 4)
+  message(FATAL_ERROR "${count} records for all storages")
+endif()
+file(READ "${DOCS}/bench.md" contract)
+foreach(line IN LISTS lines)
+  string(JSON fields LENGTH "${line}")
+  math(EXPR last "${fields} - 1")
+  foreach(at RANGE ${last})
+    string(JSON field MEMBER "${line}" ${at})
+    if(NOT contract MATCHES "`${field}`")
+      message(FATAL_ERROR "docs/bench.md does not explain ${field}")
+    endif()
+  endforeach()
+  foreach(field kind versions warehouses items customers threads mix hold scanners partition
+                partitions_most budget seconds seed trial trials elapsed_s load_s transactions
+                tx_per_s by_kind conflicts limits rows_scanned_per_s versions_made versions_dropped
+                versions_alive version_bytes_peak version_bytes_end over_time partitions
+                partition_drops census_looks table_bytes peak_rss_bytes conditions_held)
+    string(JSON value ERROR_VARIABLE missing GET "${line}" ${field})
+    if(missing)
+      message(FATAL_ERROR "a record has no ${field}: ${missing}")
+    endif()
+  endforeach()
+  string(JSON warehouses GET "${line}" warehouses)
+  string(JSON transactions GET "${line}" transactions)
+  if(NOT transactions GREATER 0 OR NOT warehouses EQUAL 2)
+    message(FATAL_ERROR "no transaction, or another number of warehouses: ${line}")
+  endif()
+endforeach()
+
+# One client does the same again, and with another seed something else.
+set(seen "")
+foreach(seed IN ITEMS 5 5 6)
+  run(--versions one-shot --threads 1 --transactions 400 --seed ${seed})
+  string(JSON made GET "${lines}" versions_made)
+  set(done "${made}")
+  foreach(kind IN ITEMS new_order payment order_status delivery stock_level)
+    string(JSON committed GET "${lines}" by_kind ${kind} committed)
+    if(committed EQUAL 0)
+      message(FATAL_ERROR "no ${kind} in 400 transactions")
+    endif()
+    string(APPEND done "-${committed}")
+  endforeach()
+  list(APPEND seen "${done}")
+endforeach()
+list(GET seen 0 first)
+list(GET seen 1 again)
+list(GET seen 2 other)
+if(NOT first STREQUAL again OR first STREQUAL other)
+  message(FATAL_ERROR "seeds 5, 5 and 6 did ${seen}")
+endif()
+
+run(--versions steam --transactions 100 --mix neworder-payment)
+string(JSON deliveries GET "${lines}" by_kind delivery committed)
+string(JSON payments GET "${lines}" by_kind payment committed)
+if(NOT deliveries EQUAL 0 OR payments EQUAL 0)
+  message(FATAL_ERROR "the mix of two has ${deliveries} deliveries and ${payments} payments")
+endif()
+
+# A budget that is too small ends commits, and leaves the tables consistent.
+run(--versions none --seconds 0.2 --budget 600000)
+string(JSON limits GET "${lines}" limits)
+if(NOT limits GREATER 0)
+  message(FATAL_ERROR "no commit was refused for want of memory: ${lines}")
+endif()
+
+foreach(condition RANGE 1 12)
+  execute_process(COMMAND "${BENCH}" ${small} --versions steam --transactions 20 --seed 3
+                          --spoil ${condition} --json "${out}"
+                  RESULT_VARIABLE code ERROR_VARIABLE complaint)
+  if(NOT code EQUAL 1 OR NOT complaint MATCHES "condition ${condition}:")
+    message(FATAL_ERROR "condition ${condition}, spoilt: exit code ${code}: ${complaint}")
+  endif()
+endforeach()
+
+foreach(wrong IN ITEMS "--mix;half" "--versions;marvel" "--items;5" "--threads;0")
+  execute_process(COMMAND "${BENCH}" ${small} ${wrong} RESULT_VARIABLE code
+                  ERROR_VARIABLE complaint OUTPUT_QUIET)
+  if(NOT code EQUAL 2 OR NOT complaint MATCHES "^spolia-bench: --")
+    message(FATAL_ERROR "${wrong}: exit code ${code}: ${complaint}")
+  endif()
+endforeach()

@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0
+// Thin pointers: counts, locations, private pointers, ends; and the pool that their objects, and
+// make_shared's, come from.
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+#include <set>
+#include <stdexcept>
+#include <thread>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <spolia/memory.hpp>
+
+#include "support/ledger.hpp"
+
+namespace {
+
+using namespace spolia;
+using namespace spolia::test;
+
+struct node {
+  node(ledger& book, int key) : value(book, static_cast<std::uint64_t>(key)) {}
+  int key() const { return static_cast<int>(value.read()); }
+
+  tracked value;
+  atomic_thin_ptr<node> next;
+  atomic_thin_ptr<node> other;
+  thin_ptr<node> owned;
+};
+static_assert(sizeof(thin_ptr<node>) == 8 && sizeof(atomic_thin_ptr<node>) == 8);
+
+class thin_pointers : public testing::Test {
+ public:
+  ~thin_pointers() override {
+    EXPECT_TRUE(counted::drain());
+    book.expect_empty();
+  }
+  thin_ptr<node> make(int key) { return make_thin<node>(book, key); }
+
+  ledger book;
+};
+
+using private_node = private_thin_ptr<node>;
+
+TEST_F(thin_pointers, count_and_end_at_once) {
+  thin_ptr<node> a = make(1);
+  EXPECT_EQ(a.use_count(), 1);
+  {
+    const thin_ptr<node> b = a;
+    thin_ptr<node> c;
+    c = b;
+    EXPECT_EQ(a.use_count(), 3);
+    EXPECT_TRUE(a == b && b == c && c != nullptr);
+    const thin_ptr<node> d = std::move(c);
+    EXPECT_FALSE(c);
+    EXPECT_EQ(d.use_count(), 3);
+    EXPECT_EQ(std::hash<thin_ptr<node>>{}(d), std::hash<node*>{}(a.get()));
+  }
+  EXPECT_EQ(a.use_count(), 1);
+  a = a;
+  EXPECT_EQ(a->key(), 1);
+  a.reset();
+  EXPECT_EQ(book.live(), 0);
+  EXPECT_EQ(a.use_count(), 0);
+}
+
+TEST_F(thin_pointers, locations) {
+  atomic_thin_ptr<node> head(make(1));
+  EXPECT_TRUE(head.is_lock_free());
+  EXPECT_EQ(head.load()->key(), 1);
+  const thin_ptr<node> old = head.exchange(make(2));
+  EXPECT_EQ(old->key(), 1);
+  thin_ptr<node> expected = old;
+  EXPECT_FALSE(head.compare_exchange_strong(expected, make(3)));
+  EXPECT_EQ(expected->key(), 2);
+  EXPECT_TRUE(head.compare_exchange_strong(expected, make(4)));
+  EXPECT_EQ(head.load()->key(), 4);
+  private_node n(head);
+  EXPECT_TRUE(head.replace_if(n, make(5)));
+  EXPECT_FALSE(head.replace_if(n, make(6)));
+  EXPECT_EQ(n->key(), 4);
+  head = nullptr;
+  EXPECT_FALSE(head.load());
+  std::thread([&] { head.store(make(7)), head.notify_all(); }).join();
+  head.wait(nullptr);
+  EXPECT_EQ(thin_ptr<node>(head)->key(), 7);
+}
+
+TEST_F(thin_pointers, a_private_pointer_holds_its_object) {
+  atomic_thin_ptr<node> head(make(1));
+  private_node n(head);
+  head = make(2);
+  EXPECT_FALSE(counted::drain());
+  EXPECT_EQ(n->key(), 1);
+  const private_node copy = n;
+  n = head;
+  EXPECT_EQ(n->key(), 2);
+  EXPECT_FALSE(counted::drain());
+  EXPECT_EQ(copy->key(), 1);
+  const thin_ptr<node> kept = copy.share_out();
+  private_node from_plain(kept);
+  EXPECT_GE(kept.use_count(), 3);
+  from_plain = head;
+  from_plain = private_node(std::move(n));
+  EXPECT_EQ(from_plain->key(), 2);
+  EXPECT_EQ(kept->key(), 1);
+}
+
+TEST_F(thin_pointers, long_lists_and_trees_end_in_bounded_steps) {
+  constexpr int nodes = 200000;
+  for (const bool atomically : {true, false}) {
+    atomic_thin_ptr<node> head;
+    for (int i = 0; i < nodes; ++i) {
+      thin_ptr<node> n = make(i);
+      (atomically ? n->next : n->other) = head.load();
+      head = std::move(n);
+    }
+    head = nullptr;
+    EXPECT_TRUE(counted::drain());
+    EXPECT_EQ(book.live(), 0);
+  }
+  thin_ptr<node> plain;
+  for (int i = 0; i < nodes; ++i) {
+    thin_ptr<node> n = make(i);
+    n->owned = std::move(plain);
+    plain = std::move(n);
+  }
+  plain.reset();
+  EXPECT_EQ(book.live(), 0) << "where no location is involved, nothing waits";
+}
+
+struct alignas(64) aligned {
+  explicit aligned(ledger& book) : value(book, 1) {}
+  tracked value;
+};
+struct large {
+  explicit large(ledger& book) : value(book, 1) {}
+  tracked value;
+  unsigned char filler[3000] = {};
+};
+struct refuses {
+  explicit refuses(ledger& book) : value(book, 1) { throw std::runtime_error("no"); }
+  tracked value;
+};
+
+TEST_F(thin_pointers, objects_of_every_kind) {
+  for (int i = 0; i < 3; ++i) {
+    const thin_ptr<aligned> a = make_thin<aligned>(book);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(a.get()) % 64, 0U);
+    const atomic_thin_ptr<large> b(make_thin<large>(book));
+    EXPECT_EQ(b.load()->value.read(), 1U);
+    const thin_ptr<char> c = make_thin<char>('c');
+    EXPECT_EQ(*c, 'c');
+  }
+  EXPECT_THROW(make_thin<refuses>(book), std::runtime_error);
+}
+
+/// Readers walk while writers cut off and put on, and some take counted pointers along.
+TEST_F(thin_pointers, walks_among_changes) {
+  atomic_thin_ptr<node> head;
+  std::atomic<bool> stop = false;
+  std::vector<std::thread> all;
+  for (int t = 0; t < 2; ++t) {
+    all.emplace_back([&] {
+      thin_ptr<node> kept;
+      while (!stop) {
+        private_node n(head);
+        for (int steps = 0; n && steps < 50; ++steps) {
+          EXPECT_GE(n->key(), 0);
+          if (steps == 20) kept = n.share_out();
+          n = n->next;
+        }
+        EXPECT_TRUE(!kept || kept->key() >= 0);
+      }
+    });
+  }
+  for (int t = 0; t < 2; ++t) {
+    all.emplace_back([&, t] {
+      for (int i = 0; i < 20000; ++i) {
+        thin_ptr<node> n = make(i);
+        if (i % 40 == t) {
+          head.store(std::move(n));
+        } else {
+          n->next = head.load();
+          head = std::move(n);
+        }
+      }
+      stop = true;
+    });
+  }
+  for (std::thread& t : all) t.join();
+}
+
+#if SPOLIA_CHECKS
+int reports = 0;
+
+TEST_F(thin_pointers, private_pointers_of_other_threads_are_reported) {
+  const auto before = core::set_misuse_handler([](const char* what, std::uint32_t) {
+    EXPECT_TRUE(std::strstr(what, "private pointer") != nullptr) << what;
+    ++reports;
+  });
+  const auto expect_reports = [](auto use) {
+    reports = 0;
+    std::thread(use).join();
+    EXPECT_GE(reports, 1);
+  };
+  const atomic_thin_ptr<node> thin(make(1));
+  const atomic_shared_ptr<node> shared(make_shared<node>(book, 2));
+  private_node n(thin);
+  private_ptr<node> m(shared);
+  expect_reports([&] { EXPECT_EQ(n->key(), 1); });
+  expect_reports([&] { EXPECT_EQ(m->key(), 2); });
+  expect_reports([&] { const private_ptr<node> copy = m; });
+  expect_reports([moved = std::move(m)]() mutable { moved.reset(); });
+  core::set_misuse_handler(before);
+  EXPECT_EQ(n->key(), 1);
+  n = thin;
+}
+#endif
+
+// ---- the pool, also where it is not used for objects
+
+constexpr unsigned some_size = core::block_cache::size_for(40);
+
+TEST(block_pool, sizes) {
+  using cache = core::block_cache;
+  for (std::size_t bytes = 1; bytes <= cache::most; ++bytes) {
+    const std::size_t stride = cache::stride_of(cache::size_for(bytes));
+    EXPECT_GE(stride, bytes + 8);
+    EXPECT_TRUE(stride < bytes + 8 + 16 || stride == cache::smallest);
+    EXPECT_EQ(stride % 16, 0U);
+  }
+  EXPECT_EQ(cache::stride_of(cache::size_for(cache::most)), cache::largest);
+}
+
+TEST(block_pool, blocks_do_not_overlap_and_come_back) {
+  std::set<std::uintptr_t> all;
+  const std::size_t stride = core::block_cache::stride_of(some_size);
+  for (int round = 0; round < 3; ++round) {
+    std::set<std::uintptr_t> blocks;
+    for (int i = 0; i < 5000; ++i) {
+      void* const b = core::take_block(some_size);
+      std::memset(static_cast<unsigned char*>(b) - 8, i, stride);
+      blocks.insert(reinterpret_cast<std::uintptr_t>(b));
+    }
+    EXPECT_EQ(blocks.size(), 5000U);
+    std::uintptr_t last = 0;
+    for (const std::uintptr_t b : blocks) {
+      EXPECT_EQ(b % 16, 0U);
+      EXPECT_GE(b - last, stride);
+      last = b;
+      core::give_block(some_size, reinterpret_cast<void*>(b));
+    }
+    all.insert(blocks.begin(), blocks.end());
+  }
+  EXPECT_LE(all.size(), 5200U) << "what was given back is used again";
+}
+
+TEST(block_pool, threads_hand_blocks_to_each_other) {
+  constexpr std::uint64_t each = 200;
+  for (std::uint64_t round = 0; round < 50; ++round) {
+    std::vector<std::uint64_t*> hand(each);
+    for (std::uint64_t i = 0; i < each; ++i) {
+      hand[i] = static_cast<std::uint64_t*>(core::take_block(some_size));
+      *hand[i] = round + i;
+    }
+    std::thread([&] {
+      for (std::uint64_t i = 0; i < each; ++i) {
+        EXPECT_EQ(*hand[i], round + i);
+        core::give_block(some_size, hand[i]);
+      }
+    }).join();
+  }
+  std::unordered_set<void*> left;
+  for (std::uint64_t i = 0; i < each; ++i) left.insert(core::take_block(some_size));
+  EXPECT_EQ(left.size(), each);
+  for (void* b : left) core::give_block(some_size, b);
+}
+
+TEST(block_pool, a_forked_child_goes_on) {
+  std::atomic<bool> stop = false;
+  std::thread other([&] {
+    while (!stop) {
+      std::vector<void*> some(200);
+      for (void*& b : some) b = core::take_block(some_size);
+      for (void* b : some) core::give_block(some_size, b);
+    }
+  });
+  for (int i = 0; i < 10; ++i) {
+    const pid_t child = fork();
+    if (child == 0) {
+      std::set<void*> blocks;
+      for (int k = 0; k < 500; ++k) blocks.insert(core::take_block(some_size));
+      for (void* b : blocks) core::give_block(some_size, b);
+      _exit(blocks.size() == 500 ? 0 : 1);
+    }
+    int status = 1;
+    waitpid(child, &status, 0);
+    EXPECT_EQ(status, 0);
+  }
+  stop = true;
+  other.join();
+}
+
+}  // namespace

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+// CSV, JSON lines and schemas: what is written is read back; what is wrong is said with its place.
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "schema_json.hpp"
+#include "text.hpp"
+#include "tool/made_up.hpp"
+
+namespace {
+
+using namespace tool_test;
+using tool::text_format;
+
+constexpr text_format both[] = {text_format::csv, text_format::json};
+
+TEST(tool_formats, what_is_dumped_is_what_is_loaded) {
+  for (std::uint64_t seed = 1; seed <= 150; ++seed) {
+    SCOPED_TRACE(seed);
+    maker make(seed);
+    auto base = db::database::open();
+    db::table& t = base.create_table(make.table("t"));
+    make.fill(base, t, make.below(40));
+    for (const text_format format : both) {
+      const std::string text = dumped(base, t, format);
+      auto other = db::database::open();
+      db::table& copy = other.create_table(t.spec());
+      tool::load_counts done;
+      ASSERT_EQ(load(other, copy, text, format, {.batch = make.below(5)}, done), "") << text;
+      EXPECT_EQ(dumped(other, copy, format), text);
+      EXPECT_EQ(content(other, copy).hash, content(base, t).hash);
+      EXPECT_EQ(content(other, copy).rows, done.inserted);
+    }
+  }
+}
+
+TEST(tool_formats, a_stream_holds_all_tables) {
+  for (std::uint64_t seed = 1; seed <= 30; ++seed) {
+    SCOPED_TRACE(seed);
+    maker make(seed);
+    auto base = db::database::open();
+    for (const char* name : {"one", "rows", "sp ace \"\xc3\xa9"}) {
+      make.fill(base, base.create_table(make.table(name)), make.below(20));
+    }
+    text_sink to;
+    tool::dump_stream(base.snapshot(), base.tables(), to, ignore_rows);
+    auto other = db::database::open();
+    text_source from(to.text);
+    tool::text_input lines(from, "in");
+    std::string first;
+    ASSERT_TRUE(lines.next_line(first));
+    for (const auto& t : tool::parse_schema(first, "in")) other.create_table(t.spec);
+    tool::stream_source rows(lines, [&](std::string_view n) { return &other.find_table(n); });
+    tool::load_counts done;
+    tool::load_rows(other, rows, {}, done, [](const tool::row_source&) {});
+    for (const db::table* t : base.tables()) {
+      EXPECT_TRUE(tool::same(other.find_table(t->name()).spec(), t->spec()));
+      EXPECT_EQ(content(other, other.find_table(t->name())).hash, content(base, *t).hash);
+    }
+  }
+}
+
+const db::table_spec people{.name = "people",
+                            .columns = {{"id", db::int64, db::primary_key},
+                                        {"name", db::text(8)},
+                                        {"weight", db::float64, db::nullable},
+                                        {"tall", db::boolean, db::nullable},
+                                        {"note", db::text(8), db::nullable}},
+                            .primary = db::index_kind::ordered,
+                            .indexes = {{"by_name", {"name"}, true}}};
+
+/// Loads into a table that holds the row 7,Ada.
+struct loaded {
+  explicit loaded(std::string_view text, text_format format,
+                  const tool::load_options& o = {.batch = 2})
+      : base(db::database::open()), t(base.create_table(people)) {
+    EXPECT_TRUE(base.transact(
+        [&](db::transaction& tx) { return tx.insert(t, {7, "Ada", nullptr, nullptr, "old"}); }));
+    wrong = load(base, t, text, format, o, done);
+  }
+  [[nodiscard]] std::string csv() const { return dumped(base, t, text_format::csv); }
+
+  db::database base;
+  db::table& t;
+  tool::load_counts done;
+  std::string wrong;
+};
+
+const std::string head = "id,name,weight,tall,note\r\n";
+
+TEST(tool_formats, csv_tells_null_from_empty) {
+  const loaded l(
+      "\xEF\xBB\xBFname,id,note,weight,tall\n\nBo,1,,,\n\"\",2,\"\",nan,false\n,3,\"a\nb\"\"\",1e2,"
+      "1",
+      text_format::csv);
+  EXPECT_EQ(l.wrong, "in:5:1: a unique index of table people has the value already");
+  EXPECT_EQ(l.csv(), head + "1,Bo,,,\r\n2,\"\",nan,false,\"\"\r\n7,Ada,,,old\r\n");
+  const loaded good("id,name,note\r\n3,,\"a\nb\"\"\"\r\n", text_format::csv);
+  EXPECT_EQ(good.wrong, "");
+  EXPECT_EQ(good.csv(), head + "3,\"\",,,\"a\nb\"\"\"\r\n7,Ada,,,old\r\n");
+}
+
+TEST(tool_formats, csv_that_is_wrong_is_refused_with_its_place) {
+  const auto wrong = [](const std::string& text) { return loaded(text, text_format::csv).wrong; };
+  EXPECT_EQ(wrong(""), "in:1:1: there is no header line");
+  EXPECT_EQ(wrong("id,nam\n"), "in:1:4: table people has no column 'nam'");
+  EXPECT_EQ(wrong("id,name,id\n"), "in:1:9: column id is there twice");
+  EXPECT_EQ(wrong("id\n1\n"), "in:2:1: column name is missing, and cannot be null");
+  EXPECT_EQ(wrong("id,name\n1\n"), "in:2:1: 1 fields, where the header has 2");
+  EXPECT_EQ(wrong("id,name\n1,a,b\n"), "in:2:1: 3 fields, where the header has 2");
+  EXPECT_EQ(wrong("id,name\n1x,a\n"),
+            "in:2:1: column id must be a whole number of 64 bits, not '1x'");
+  EXPECT_EQ(wrong("id,name\n9223372036854775808,a\n"),
+            "in:2:1: column id must be a whole number of 64 bits, not '9223372036854775808'");
+  EXPECT_EQ(wrong("id,name\n,a\n"), "in:2:1: column id cannot be null");
+  EXPECT_EQ(wrong("id,name\n1,a\n2,nine char\n"),
+            "in:3:3: column name has room for 8 bytes, not 9");
+  EXPECT_EQ(wrong("id,name,weight\n1,a,1e999\n"),
+            "in:2:5: column weight must be a number, not '1e999'");
+  EXPECT_EQ(wrong("id,name,tall\n1,a,yes\n"),
+            "in:2:5: column tall must be true or false, not 'yes'");
+  EXPECT_EQ(wrong("id,name\n1,a\"b\n"), "in:2:4: a quote in a field that does not begin with one");
+  EXPECT_EQ(wrong("id,name\n1,\"a\"b\n"), "in:2:6: text after the quote that ends a field");
+  EXPECT_EQ(wrong("id,name\n1,\"a\n\n"), "in:2:3: the quote that begins here never ends");
+  EXPECT_EQ(wrong("id,name\n1,a\rb\n"), "in:2:5: a carriage return without a line feed");
+  EXPECT_EQ(wrong("id,name\n1,a\n7,b\n"), "in:3:1: table people has a row with this key");
+}
+
+TEST(tool_formats, json_that_is_wrong_is_refused_with_its_place) {
+  const auto wrong = [](const std::string& text) { return loaded(text, text_format::json).wrong; };
+  EXPECT_EQ(wrong(R"({"id":1,"name":"a","weight":2,"tall":null})"), "");
+  EXPECT_EQ(wrong(R"({"id":1,"name":"a","weight":"-inf"})"
+                  "\r\n\n"),
+            "");
+  EXPECT_EQ(wrong("[]"), "in:1:1: an array where a value must be");
+  EXPECT_EQ(wrong("1"), "in:1:1: not an object with columns");
+  EXPECT_EQ(wrong("{}"), "in:1:1: column id is missing, and cannot be null");
+  EXPECT_EQ(wrong(R"({"id":1.5,"name":"a"})"),
+            "in:1:10: column id must be a whole number of 64 bits");
+  EXPECT_EQ(wrong(R"({"id":9223372036854775808,"name":"a"})"),
+            "in:1:26: column id must be a whole number of 64 bits");
+  EXPECT_EQ(wrong("\n"
+                  R"({"id":1,"name":null})"),
+            "in:2:19: column name cannot be null");
+  EXPECT_EQ(wrong(R"({"id":1,"id":1})"), "in:1:12: column id is there twice");
+  EXPECT_EQ(wrong(R"({"id":1,"nam":1})"), "in:1:13: table people has no column 'nam'");
+  EXPECT_EQ(wrong(R"({"id":1,"name":{"x":""}})"), "in:1:19: the only member can be base64");
+  EXPECT_EQ(wrong(R"({"id":1,"name":{"base64":"=aa="}})"), "in:1:31: this is not base64");
+  EXPECT_EQ(wrong(R"({"id":1,"name":{}})"),
+            R"(in:1:17: an object in a column must be {"base64":"..."})");
+  EXPECT_EQ(wrong(R"({"id":1,"name":"a"} x)"), "in:1:21: not JSON: invalid literal");
+  EXPECT_EQ(wrong(R"({"id":1e999})"), "in:1:12: not JSON, or a number that is too large");
+  EXPECT_EQ(wrong(R"({"id":7,"name":"b"})"), "in:1:1: table people has a row with this key");
+}
+
+TEST(tool_formats, rows_that_are_there_fail_stay_or_go) {
+  const std::string text = "id,name,note\n1,a,x\n7,Bo,\n2,b,y\n";
+  const loaded fail(text, text_format::csv, {.conflict = tool::on_conflict::fail, .batch = 1});
+  EXPECT_EQ(fail.wrong, "in:3:1: table people has a row with this key");
+  EXPECT_EQ(fail.done.inserted, 1U);
+  EXPECT_EQ(fail.csv(), head + "1,a,,,x\r\n7,Ada,,,old\r\n");
+
+  const loaded skip(text, text_format::csv, {.conflict = tool::on_conflict::skip, .batch = 0});
+  EXPECT_EQ(skip.wrong, "");
+  EXPECT_EQ(skip.done.skipped, 1U);
+  EXPECT_EQ(skip.csv(), head + "1,a,,,x\r\n2,b,,,y\r\n7,Ada,,,old\r\n");
+
+  const loaded replace(text, text_format::csv, {.conflict = tool::on_conflict::replace});
+  EXPECT_EQ(replace.wrong, "");
+  EXPECT_EQ(replace.done.replaced, 1U);
+  EXPECT_EQ(replace.csv(), head + "1,a,,,x\r\n2,b,,,y\r\n7,Bo,,,\r\n");
+
+  const loaded other_row("id,name\n1,Ada\n", text_format::csv,
+                         {.conflict = tool::on_conflict::replace});
+  EXPECT_EQ(other_row.wrong, "in:2:1: a unique index of table people has the value already");
+}
+
+TEST(tool_formats, a_schema_that_is_wrong_is_refused) {
+  const auto wrong = [](const std::string& text) -> std::string {
+    try {
+      tool::parse_schema(text, "in");
+    } catch (const tool::failure& e) {
+      return e.what();
+    }
+    return "";
+  };
+  const auto with = [](const std::string& tables) {
+    return R"({"spolia_dump":1,"tables":[)" + tables + "]}";
+  };
+  EXPECT_EQ(wrong(with("")), "");
+  EXPECT_EQ(wrong("nothing"), "in: not the schema of a dump");
+  EXPECT_EQ(wrong(R"({"spolia_dump":2,"tables":[]})"),
+            "in: written in version 2 of the format; this program reads version 1");
+  EXPECT_EQ(wrong(R"({"spolia_dump":1,"tables":[],"more":1})"),
+            "in: the schema has a member that is not known: 'more'");
+  EXPECT_EQ(wrong(with("1")), "in: a table is not an object");
+  EXPECT_EQ(wrong(with("{}")), "in: a table has no member 'name'");
+  EXPECT_EQ(wrong(with(R"({"name":"t","columns":[{"name":"a","type":"int"}]})")),
+            "in: column a has type 'int'; there are int64, float64, boolean, text");
+  EXPECT_EQ(wrong(with(R"({"name":"t","columns":[{"name":"a","type":"text"}]})")),
+            "in: column a does not say how many bytes");
+  EXPECT_EQ(wrong(with(R"({"name":"t","primary":"tree"})")),
+            "in: table t has a primary index 'tree'; there are hash, ordered");
+  EXPECT_THROW(
+      tool::schema_text(
+          {{.spec = {.name = "\xff", .columns = {}}, .file = {}, .rows = {}, .bytes = {}}}),
+      tool::failure);
+}
+
+TEST(tool_formats, small_things) {
+  EXPECT_TRUE(tool::is_utf8("a\xc3\xa9\xe2\x82\xac\xf0\x9f\x90\x8c"));
+  for (const char* bad : {"\x80", "\xc0\x80", "\xc3", "\xe0\x80\x80", "\xed\xa0\x80", "\xff",
+                          "\xf4\x90\x80\x80", "\xf0\x80\x80\x80"}) {
+    EXPECT_FALSE(tool::is_utf8(bad));
+  }
+  for (const std::string_view s : {"", "f", "fo", "foo", "foob"}) {
+    std::string text;
+    tool::append_base64(text, s);
+    EXPECT_EQ(tool::from_base64(text), s);
+  }
+  for (const char* bad : {"a", "====", "Zh==", "Z===", "Zg==Zg==", "Zm9=", "Zm 9"}) {
+    EXPECT_FALSE(tool::from_base64(bad)) << bad;
+  }
+  EXPECT_EQ(tool::file_name("a/b c.d", text_format::csv), "a%2Fb%20c.d.csv");
+  EXPECT_EQ(tool::file_name("..", text_format::json), "%2E..jsonl");
+  EXPECT_EQ(tool::short_count(999), "999");
+  EXPECT_EQ(tool::short_count(1234567), "1.2 M");
+}
+
+}  // namespace

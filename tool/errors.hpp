@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// errors.hpp: how a command ends that cannot do what it was told. One sentence each.
+#pragma once
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+
+namespace tool {
+
+/// A wrong word on the command line or in a file of options: exit code 2, nothing was done.
+class usage_error : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// It was tried, and failed: exit code 1.
+class failure : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// The input is not what it should be, at this place.
+class bad_input : public failure {
+ public:
+  bad_input(const std::string& file, std::uint64_t line, std::uint64_t column,
+            const std::string& what)
+      : failure(file + ":" + std::to_string(line) + ":" + std::to_string(column) + ": " + what) {}
+};
+
+/// The user has had enough.
+class interrupted : public failure {
+ public:
+  interrupted() : failure("interrupted") {}
+};
+
+}  // namespace tool

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "load.hpp"
+
+#include <fmt/format.h>
+
+#include <new>
+#include <stdexcept>
+#include <string_view>
+
+#include "errors.hpp"
+
+namespace tool {
+namespace {
+
+class batch {
+ public:
+  batch(db::database& base, row_source& rows, const load_options& o)
+      : rows_(rows), options_(o), tx_(base.begin("load")) {}
+
+  /// Puts one row in.
+  void put() {
+    db::table& t = rows_.table();
+    const db::status s = tx_.insert(t, rows_.row().values());
+    if (s) {
+      ++counts_.inserted;
+    } else if (s != db::outcome::duplicate_key) {
+      give_up(s);
+    } else {
+      settle(t);
+    }
+  }
+  load_counts commit() {
+    if (const db::status s = tx_.commit(); !s) give_up(s);
+    return counts_;
+  }
+
+ private:
+  void settle(db::table& t) {
+    if (options_.conflict == on_conflict::skip) {
+      ++counts_.skipped;
+      return;
+    }
+    const auto key = rows_.row().key();
+    const bool same_key = static_cast<bool>(tx_.find(t, db::values(key)));
+    if (!same_key) refuse_unique(t);
+    if (options_.conflict == on_conflict::fail) {
+      rows_.refuse(fmt::format("table {} has a row with this key", t.name()));
+    }
+    replace(t, key);
+  }
+  void replace(db::table& t, const std::vector<db::value>& key) {
+    auto row = tx_.edit(t, db::values(key));
+    if (!row) give_up(row.why());
+    for (const db::column_layout& c : t.layout().columns()) {
+      if (c.role == db::primary_key) continue;
+      const db::value& v = rows_.row().values()[c.number];
+      if (row->get(c).what() == v.what()) continue;
+      const db::status s = row->set(c, v);
+      if (s == db::outcome::duplicate_key) refuse_unique(t);
+      if (!s) give_up(s);
+    }
+    ++counts_.replaced;
+  }
+  [[noreturn]] void refuse_unique(const db::table& t) const {
+    rows_.refuse(fmt::format("a unique index of table {} has the value already", t.name()));
+  }
+  [[noreturn]] void give_up(db::status s) const { rows_.refuse(std::string(s.message())); }
+
+  row_source& rows_;
+  const load_options& options_;
+  db::transaction tx_;
+  load_counts counts_;
+};
+
+}  // namespace
+
+void load_rows(db::database& base, row_source& rows, const load_options& o, load_counts& done,
+               const std::function<void(const row_source&)>& tell) {
+  bool more = true;
+  while (more) {
+    batch one(base, rows, o);
+    std::uint64_t n = 0;
+    try {
+      while ((o.batch == 0 || n < o.batch) && (more = rows.next())) {
+        one.put();
+        ++n;
+        tell(rows);
+      }
+      if (n == 0) return;
+      const load_counts did = one.commit();
+      done.inserted += did.inserted;
+      done.replaced += did.replaced;
+      done.skipped += did.skipped;
+    } catch (const std::invalid_argument& e) {
+      rows.refuse(e.what());
+    } catch (const std::bad_alloc&) {
+      throw failure("out of memory; a smaller --batch may help");
+    }
+  }
+}
+
+}  // namespace tool

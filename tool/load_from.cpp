@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "load_from.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <stdexcept>
+#include <system_error>
+#include <utility>
+
+#include "csv.hpp"
+#include "errors.hpp"
+#include "json_lines.hpp"
+
+namespace tool {
+namespace {
+
+namespace fs = std::filesystem;
+
+db::table* find(const db::database& base, std::string_view name) {
+  for (db::table* t : base.tables()) {
+    if (t->name() == name) return t;
+  }
+  return nullptr;
+}
+
+std::vector<dumped_table> read_schema(const fs::path& path) {
+  file_source file(path);
+  std::string text;
+  std::string part(1U << 16U, '\0');
+  while (const std::size_t got = file.read(part.data(), part.size())) {
+    text.append(part, 0, got);
+    if (text.size() > text_input::longest) throw failure(path.string() + ": too long for a schema");
+  }
+  return parse_schema(text, path.string());
+}
+
+text_format format_of(const load_request& r) {
+  if (r.format) return *r.format;
+  return r.from.extension() == ".csv" ? text_format::csv : text_format::json;
+}
+
+text_format format_of_file(const std::string& name) {
+  return name.ends_with(".csv") ? text_format::csv : text_format::json;
+}
+
+/// The schema of a dump names files beside it, and no others.
+void check_file(const fs::path& folder, const dumped_table& t) {
+  const fs::path name = t.file;
+  if (t.file.empty() || name.has_parent_path() || name == "." || name == "..") {
+    throw failure(fmt::format("{}: table {} has no file of this folder",
+                              (folder / "schema.json").string(), t.spec.name));
+  }
+  std::error_code why;
+  const auto size = fs::file_size(folder / name, why);
+  if (why)
+    throw failure(fmt::format("cannot read {}: {}", (folder / name).string(), why.message()));
+  if (t.bytes && *t.bytes != size) {
+    throw failure(fmt::format("{}: {} bytes, where the dump had {}", (folder / name).string(), size,
+                              *t.bytes));
+  }
+}
+
+std::unique_ptr<row_source> one_table(text_format format, byte_source& from,
+                                      const std::string& name, text_input& lines, db::table& into) {
+  if (format == text_format::csv) return std::make_unique<csv_source>(from, name, into);
+  return std::make_unique<json_source>(lines, into);
+}
+
+}  // namespace
+
+load_job::load_job(load_request request) : request_(std::move(request)) {
+  if (!request_.schema.empty()) tables_ = read_schema(request_.schema);
+  if (request_.from != standard_stream && fs::is_directory(request_.from)) {
+    kind_ = kind::folder;
+    if (request_.format) throw usage_error("--format is for files; a folder's schema says it");
+    read_folder();
+    return;
+  }
+  format_ = format_of(request_);
+  if (!request_.table.empty()) {
+    kind_ = kind::one_table;
+    std::erase_if(tables_, [&](const auto& t) { return t.spec.name != request_.table; });
+  } else if (format_ == text_format::csv) {
+    throw usage_error("of which --table are these rows?");
+  } else {
+    kind_ = kind::stream;
+    if (!request_.schema.empty()) throw usage_error("--schema: a stream has its own");
+  }
+  if (request_.from != standard_stream) file_source readable(request_.from);
+}
+
+void load_job::read_folder() {
+  if (!request_.schema.empty()) throw usage_error("--schema: a folder has its own");
+  tables_ = read_schema(request_.from / "schema.json");
+  if (!request_.table.empty()) {
+    std::erase_if(tables_, [&](const auto& t) { return t.spec.name != request_.table; });
+    if (tables_.empty()) throw usage_error("the folder has no table '" + request_.table + "'");
+  }
+  for (const dumped_table& t : tables_) check_file(request_.from, t);
+}
+
+/// Looks at all tables before it makes the first.
+void load_job::prepare(db::database& base) const {
+  for (const dumped_table& t : tables_) {
+    const db::table* const there = find(base, t.spec.name);
+    if (there != nullptr && !same(there->spec(), t.spec)) {
+      throw failure("table " + t.spec.name + " exists with other columns or indexes");
+    }
+  }
+  try {
+    db::database trial = db::database::open();  // what cannot be made is refused before the first
+    for (const dumped_table& t : tables_) trial.create_table(t.spec);
+    for (const dumped_table& t : tables_) {
+      if (find(base, t.spec.name) == nullptr) base.create_table(t.spec);
+    }
+  } catch (const std::invalid_argument& e) {
+    throw failure(e.what());
+  }
+}
+
+void load_job::run(db::database& base, load_counts& done) {
+  if (kind_ == kind::folder) {
+    prepare(base);
+    run_folder(base, done);
+  } else {
+    run_file(base, done);
+  }
+}
+
+void load_job::run_folder(db::database& base, load_counts& done) {
+  for (const dumped_table& t : tables_) {
+    file_source file(request_.from / t.file);
+    text_input lines(file, file.name());
+    const std::uint64_t before = done.rows();
+    const auto rows =
+        one_table(format_of_file(t.file), file, file.name(), lines, base.find_table(t.spec.name));
+    load(base, *rows, done, file.size());
+    if (t.rows && done.rows() - before != *t.rows) {
+      throw failure(fmt::format("{}: {} rows, where the dump had {}", file.name(),
+                                done.rows() - before, *t.rows));
+    }
+  }
+}
+
+void load_job::run_file(db::database& base, load_counts& done) {
+  file_source file(request_.from);
+  text_input lines(file, file.name());
+  if (kind_ == kind::stream) {
+    std::string first;
+    if (!lines.next_line(first)) lines.fail("there is nothing to load");
+    tables_ = parse_schema(first, file.name() + ":1:1");
+    prepare(base);
+    stream_source rows(lines, [&](std::string_view name) {
+      const bool ours = std::any_of(tables_.begin(), tables_.end(),
+                                    [&](const auto& t) { return t.spec.name == name; });
+      return ours ? find(base, name) : nullptr;
+    });
+    load(base, rows, done, file.size());
+    return;
+  }
+  prepare(base);
+  db::table* const into = find(base, request_.table);
+  if (into == nullptr) {
+    throw failure("there is no table " + request_.table + "; --schema can say how to make it");
+  }
+  const auto rows = one_table(format_, file, file.name(), lines, *into);
+  load(base, *rows, done, file.size());
+}
+
+void load_job::load(db::database& base, row_source& rows, load_counts& done, std::uint64_t total) {
+  progress bar("load", total, request_.show);
+  std::uint64_t count = done.rows();
+  load_rows(base, rows, request_.options, done,
+            [&](const row_source& at) { bar.at(at.bytes(), ++count); });
+}
+
+}  // namespace tool

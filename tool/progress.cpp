@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "progress.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <utility>
+
+#include "errors.hpp"
+#include "text.hpp"
+
+namespace tool {
+namespace {
+
+volatile std::sig_atomic_t stopped = 0;
+
+extern "C" void on_stop(int) { stopped = 1; }
+
+bool wanted(progress_mode m) {
+  if (m == progress_mode::automatic) return ::isatty(STDERR_FILENO) == 1;
+  return m == progress_mode::always;
+}
+
+}  // namespace
+
+void watch_for_interrupts() {
+  struct sigaction action{};
+  action.sa_handler = on_stop;  // no SA_RESTART: who sleeps or reads wakes up
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);  // a write says so
+}
+
+bool interrupted_now() noexcept { return stopped != 0; }
+
+progress::progress(std::string what, std::uint64_t total, progress_mode mode)
+    : what_(std::move(what)), total_(total), shown_(wanted(mode)) {}
+
+progress::~progress() {
+  if (drawn_) fmt::print(stderr, "\r\x1b[K");
+}
+
+void progress::at(std::uint64_t done, std::uint64_t rows) {
+  if (interrupted_now()) throw interrupted();
+  if (!shown_) return;
+  const auto now = clock::now();
+  if (now < next_) return;
+  next_ = now + std::chrono::milliseconds(100);
+  draw(done, rows);
+}
+
+void progress::draw(std::uint64_t done, std::uint64_t rows) {
+  const double seconds = std::chrono::duration<double>(clock::now() - started_).count();
+  fmt::print(stderr, "\r{}\x1b[K", line(what_, done, total_, rows, seconds));
+  std::fflush(stderr);
+  drawn_ = true;
+}
+
+std::string progress::line(const std::string& what, std::uint64_t done, std::uint64_t total,
+                           std::uint64_t rows, double seconds) {
+  std::string s = what;
+  if (total != 0) {
+    constexpr std::size_t width = 24;
+    const double share = std::min(1.0, static_cast<double>(done) / static_cast<double>(total));
+    const auto full = static_cast<std::size_t>(share * width);
+    s += fmt::format(" [{}{}] {:3.0f} %", std::string(full, '#'), std::string(width - full, '-'),
+                     share * 100);
+    if (share > 0.01 && seconds > 1) {
+      s += fmt::format(", {:.0f} s left", seconds / share * (1 - share));
+    }
+  } else if (done != 0) {
+    s += fmt::format(" {}B", short_count(done));
+  }
+  if (rows != 0) s += fmt::format(", {} rows", short_count(rows));
+  return s;
+}
+
+}  // namespace tool

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "schema_json.hpp"
+
+#include <fmt/format.h>
+
+#include <initializer_list>
+#include <nlohmann/json.hpp>
+
+#include "errors.hpp"
+#include "text.hpp"
+
+namespace tool {
+namespace {
+
+using json = nlohmann::ordered_json;
+
+constexpr std::uint64_t format_version = 1;
+
+const char* name_of(db::base_type t) {
+  switch (t) {
+    case db::base_type::int64:
+      return "int64";
+    case db::base_type::float64:
+      return "float64";
+    case db::base_type::boolean:
+      return "boolean";
+    case db::base_type::text:
+      return "text";
+  }
+  return "unknown";
+}
+
+json column_json(const db::column_spec& c) {
+  json j = {{"name", c.name}, {"type", name_of(c.type.base)}};
+  if (c.type.base == db::base_type::text) j["bytes"] = c.type.bytes;
+  if (c.role == db::column_role::key) j["key"] = true;
+  if (c.role == db::column_role::nullable) j["nullable"] = true;
+  return j;
+}
+
+json table_json(const dumped_table& t) {
+  json columns = json::array();
+  for (const auto& c : t.spec.columns) columns.push_back(column_json(c));
+  json indexes = json::array();
+  for (const auto& i : t.spec.indexes) {
+    indexes.push_back({{"name", i.name}, {"columns", i.columns}, {"unique", i.unique}});
+  }
+  json j = {{"name", t.spec.name},
+            {"primary", t.spec.primary == db::index_kind::hash ? "hash" : "ordered"},
+            {"columns", std::move(columns)},
+            {"indexes", std::move(indexes)}};
+  if (!t.file.empty()) j["file"] = t.file;
+  if (t.rows) j["rows"] = *t.rows;
+  if (t.bytes) j["bytes"] = *t.bytes;
+  return j;
+}
+
+[[noreturn]] void refuse(const std::string& what) { throw failure(what); }
+
+/// An object of which each member is asked for, or is one too many.
+class members {
+ public:
+  members(const json& j, std::string what, std::initializer_list<const char*> known)
+      : json_(j), what_(std::move(what)) {
+    if (!j.is_object()) refuse(what_ + " is not an object");
+    for (const auto& [name, ignored] : j.items()) {
+      bool found = false;
+      for (const char* k : known) found = found || name == k;
+      if (!found) refuse(what_ + " has a member that is not known: '" + name + "'");
+    }
+  }
+  [[nodiscard]] const json& at(const char* name) const {
+    const auto found = json_.find(name);
+    if (found == json_.end()) refuse(fmt::format("{} has no member '{}'", what_, name));
+    return *found;
+  }
+  [[nodiscard]] std::string text(const char* name) const {
+    if (!at(name).is_string()) refuse(fmt::format("'{}' of {} is not a string", name, what_));
+    return at(name).get<std::string>();
+  }
+  [[nodiscard]] bool flag(const char* name) const {
+    if (!json_.contains(name)) return false;
+    if (!at(name).is_boolean()) refuse(fmt::format("'{}' of {} is not true or false", name, what_));
+    return at(name).get<bool>();
+  }
+  [[nodiscard]] std::optional<std::uint64_t> count(const char* name) const {
+    if (!json_.contains(name)) return std::nullopt;
+    if (!at(name).is_number_unsigned()) refuse(fmt::format("'{}' of {} is no count", name, what_));
+    return at(name).get<std::uint64_t>();
+  }
+  [[nodiscard]] const json& array(const char* name) const {
+    static const json none = json::array();
+    if (!json_.contains(name)) return none;
+    if (!at(name).is_array()) refuse(fmt::format("'{}' of {} is not an array", name, what_));
+    return at(name);
+  }
+
+ private:
+  const json& json_;
+  std::string what_;
+};
+
+db::column_type type_of(const members& m, const std::string& column) {
+  const std::string type = m.text("type");
+  const auto bytes = m.count("bytes");
+  if (bytes && type != "text") refuse("column " + column + " has 'bytes', but is not text");
+  if (type == "int64") return db::int64;
+  if (type == "float64") return db::float64;
+  if (type == "boolean") return db::boolean;
+  if (type != "text") {
+    refuse(fmt::format("column {} has type '{}'; there are int64, float64, boolean, text", column,
+                       type));
+  }
+  if (!bytes || *bytes > 0xffff) refuse("column " + column + " does not say how many bytes");
+  return db::text(static_cast<std::uint32_t>(*bytes));
+}
+
+db::column_spec parse_column(const json& j, const std::string& table) {
+  const members m(j, "a column of table " + table, {"name", "type", "bytes", "key", "nullable"});
+  db::column_spec c{.name = m.text("name"), .type = {}};
+  c.type = type_of(m, c.name);
+  const bool key = m.flag("key");
+  if (m.flag("nullable")) {
+    if (key) refuse("column " + c.name + " is of the key, and cannot be nullable");
+    c.role = db::nullable;
+  } else if (key) {
+    c.role = db::primary_key;
+  }
+  return c;
+}
+
+db::index_spec parse_index(const json& j, const std::string& table) {
+  const members m(j, "an index of table " + table, {"name", "columns", "unique"});
+  db::index_spec i{.name = m.text("name"), .columns = {}, .unique = m.flag("unique")};
+  for (const json& c : m.array("columns")) {
+    if (!c.is_string()) refuse("a column of index " + i.name + " is not a name");
+    i.columns.push_back(c.get<std::string>());
+  }
+  return i;
+}
+
+dumped_table parse_table(const json& j) {
+  const members m(j, "a table", {"name", "primary", "columns", "indexes", "file", "rows", "bytes"});
+  dumped_table t;
+  t.spec.name = m.text("name");
+  const std::string primary = j.contains("primary") ? m.text("primary") : "hash";
+  if (primary != "hash" && primary != "ordered") {
+    refuse(fmt::format("table {} has a primary index '{}'; there are hash, ordered", t.spec.name,
+                       primary));
+  }
+  t.spec.primary = primary == "hash" ? db::index_kind::hash : db::index_kind::ordered;
+  for (const json& c : m.array("columns")) t.spec.columns.push_back(parse_column(c, t.spec.name));
+  for (const json& i : m.array("indexes")) t.spec.indexes.push_back(parse_index(i, t.spec.name));
+  if (j.contains("file")) t.file = m.text("file");
+  t.rows = m.count("rows");
+  t.bytes = m.count("bytes");
+  return t;
+}
+
+void check_names(const db::table_spec& s) {
+  const auto check = [&](const std::string& name) {
+    if (!is_utf8(name)) {
+      throw failure("a name of table " + s.name + " is not UTF-8, which a dump cannot hold");
+    }
+  };
+  check(s.name);
+  for (const auto& c : s.columns) check(c.name);
+  for (const auto& i : s.indexes) check(i.name);
+}
+
+}  // namespace
+
+std::string schema_text(const std::vector<dumped_table>& tables) {
+  json all = json::array();
+  for (const dumped_table& t : tables) {
+    check_names(t.spec);
+    all.push_back(table_json(t));
+  }
+  return json{{"spolia_dump", format_version}, {"tables", std::move(all)}}.dump();
+}
+
+std::vector<dumped_table> parse_schema(std::string_view text, const std::string& where) {
+  const json j = json::parse(text, nullptr, false);
+  if (!j.is_object() || !j.contains("spolia_dump")) refuse(where + ": not the schema of a dump");
+  try {
+    const members m(j, "the schema", {"spolia_dump", "tables"});
+    const auto version = m.count("spolia_dump");
+    if (version != format_version) {
+      refuse(fmt::format("written in version {} of the format; this program reads version {}",
+                         m.at("spolia_dump").dump(), format_version));
+    }
+    std::vector<dumped_table> tables;
+    for (const json& t : m.array("tables")) tables.push_back(parse_table(t));
+    return tables;
+  } catch (const failure& e) {
+    throw failure(where + ": " + e.what());
+  }
+}
+
+bool same(const db::table_spec& a, const db::table_spec& b) {
+  return table_json({.spec = a, .file = {}, .rows = {}, .bytes = {}}) ==
+         table_json({.spec = b, .file = {}, .rows = {}, .bytes = {}});
+}
+
+}  // namespace tool

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "text.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <system_error>
+
+namespace tool {
+namespace {
+
+constexpr std::string_view digits64 =
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+template <class T>
+std::optional<T> parsed(std::string_view s) noexcept {
+  T v{};
+  const auto [end, error] = std::from_chars(s.data(), s.data() + s.size(), v);
+  if (error != std::errc{} || end != s.data() + s.size()) return std::nullopt;
+  return v;
+}
+
+/// How long the sequence is that begins with this byte; 0: none does.
+unsigned length_of(unsigned char first) noexcept {
+  if (first < 0x80) return 1;
+  if (first >= 0xc2 && first < 0xe0) return 2;
+  if (first >= 0xe0 && first < 0xf0) return 3;
+  if (first >= 0xf0 && first < 0xf5) return 4;
+  return 0;
+}
+
+/// Whether the second byte makes the sequence overlong, a surrogate, or too large.
+bool second_is_wrong(unsigned char first, unsigned char second) noexcept {
+  return (first == 0xe0 && second < 0xa0) || (first == 0xed && second > 0x9f) ||
+         (first == 0xf0 && second < 0x90) || (first == 0xf4 && second > 0x8f);
+}
+
+}  // namespace
+
+void append(std::string& to, std::int64_t v) {
+  std::array<char, 24> text{};
+  to.append(text.data(), std::to_chars(text.data(), text.data() + text.size(), v).ptr);
+}
+
+void append(std::string& to, double v) {
+  if (std::isnan(v)) {
+    to += "nan";
+    return;
+  }
+  std::array<char, 32> text{};
+  to.append(text.data(), std::to_chars(text.data(), text.data() + text.size(), v).ptr);
+}
+
+std::optional<std::int64_t> to_int64(std::string_view s) noexcept {
+  return parsed<std::int64_t>(s);
+}
+std::optional<double> to_float64(std::string_view s) noexcept { return parsed<double>(s); }
+
+bool is_utf8(std::string_view s) noexcept {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(s[i]); };
+  for (std::size_t i = 0; i < s.size();) {
+    const unsigned length = length_of(byte(i));
+    if (length == 0 || s.size() - i < length) return false;
+    if (length > 1 && second_is_wrong(byte(i), byte(i + 1))) return false;
+    for (unsigned k = 1; k < length; ++k) {
+      if ((byte(i + k) & 0xc0U) != 0x80) return false;
+    }
+    i += length;
+  }
+  return true;
+}
+
+void append_quoted(std::string& to, std::string_view s) {
+  to += '"';
+  for (const char c : s) {
+    if (c == '"' || c == '\\') {
+      to += '\\';
+      to += c;
+    } else if (static_cast<unsigned char>(c) < 0x20) {
+      to += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
+    } else {
+      to += c;
+    }
+  }
+  to += '"';
+}
+
+void append_base64(std::string& to, std::string_view s) {
+  for (std::size_t i = 0; i < s.size(); i += 3) {
+    std::uint32_t bits = 0;
+    for (std::size_t k = 0; k < 3; ++k) {
+      bits = bits << 8U | (i + k < s.size() ? static_cast<unsigned char>(s[i + k]) : 0U);
+    }
+    for (unsigned k = 0; k < 4; ++k) {
+      to += i + k > s.size() ? '=' : digits64[bits >> (18U - 6U * k) & 63U];
+    }
+  }
+}
+
+std::optional<std::string> from_base64(std::string_view s) {
+  if (s.size() % 4 != 0) return std::nullopt;
+  std::string bytes;
+  for (std::size_t i = 0; i < s.size(); i += 4) {
+    const bool last = i + 4 == s.size();
+    const std::size_t padding = !last ? 0 : s.ends_with("==") ? 2 : s.ends_with("=") ? 1 : 0;
+    std::uint32_t bits = 0;
+    for (std::size_t k = 0; k < 4; ++k) {
+      const std::size_t digit = k < 4 - padding ? digits64.find(s[i + k]) : 0;
+      if (digit == std::string_view::npos) return std::nullopt;
+      bits = bits << 6U | static_cast<std::uint32_t>(digit);
+    }
+    // What falls off must be zero, so that there is one way only to write something.
+    if ((bits & ((1U << (8U * padding)) - 1U)) != 0) return std::nullopt;
+    for (unsigned k = 0; k < 3 - padding; ++k) {
+      bytes += static_cast<char>(bits >> (16U - 8U * k) & 0xffU);
+    }
+  }
+  return bytes;
+}
+
+std::string short_count(std::uint64_t n) {
+  static constexpr std::array<const char*, 6> units = {"", " k", " M", " G", " T", " P"};
+  double scaled = static_cast<double>(n);
+  std::size_t unit = 0;
+  while (scaled >= 999.95 && unit + 1 < units.size()) {
+    scaled /= 1000;
+    ++unit;
+  }
+  return unit == 0 ? fmt::format("{}", n) : fmt::format("{:.1f}{}", scaled, units[unit]);
+}
+
+}  // namespace tool

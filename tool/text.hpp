@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// text.hpp: values as text, and back, without loss.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace tool {
+
+void append(std::string& to, std::int64_t v);
+/// The shortest decimals that read back as the same number; inf, -inf and nan.
+void append(std::string& to, double v);
+
+/// The whole text, or nothing.
+std::optional<std::int64_t> to_int64(std::string_view s) noexcept;
+std::optional<double> to_float64(std::string_view s) noexcept;
+
+bool is_utf8(std::string_view s) noexcept;
+/// A JSON string of UTF-8.
+void append_quoted(std::string& to, std::string_view s);
+
+void append_base64(std::string& to, std::string_view s);
+std::optional<std::string> from_base64(std::string_view s);
+
+/// 1234567 as 1.2 M; bytes as 1.2 MB.
+std::string short_count(std::uint64_t n);
+
+}  // namespace tool
