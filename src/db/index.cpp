@@ -63,6 +63,14 @@ class ordered_primary final : public primary_index {
     const std::uint64_t last = find(hi);
     if (last != no_slot && cut<Words>(lo) <= cut<Words>(hi)) f(last, hi.data());
   }
+  void scan_down(const key_words& lo, const key_words& hi, slot_visitor f) const override {
+    const std::uint64_t first = find(hi);
+    if (first != no_slot && cut<Words>(lo) <= cut<Words>(hi) && !f(first, hi.data())) return;
+    const auto show = [&](const tree_key<Words>& key, const std::uint64_t& slot) {
+      return f(slot, key.data());
+    };
+    tree_.range_down(cut<Words>(lo), cut<Words>(hi), show);
+  }
 
  private:
   tree<Words> tree_;
@@ -97,6 +105,12 @@ class ordered_secondary final : public secondary_index {
       return f(key.back(), key.data());
     };
     tree_.range(with(lo, 0), with(hi, no_slot), show);
+  }
+  void scan_down(const key_words& lo, const key_words& hi, slot_visitor f) const override {
+    const auto show = [&](const tree_key<Words>& key, const std::uint64_t&) {
+      return f(key.back(), key.data());
+    };
+    tree_.range_down(with(lo, 0), with(hi, no_slot), show);
   }
 
  private:

@@ -91,7 +91,8 @@ void reader::scan_table(const table& t, const row_visitor& f) const {
   session_->images.rewind(here);
 }
 
-void reader::scan_primary(const table& t, values from, values to, const row_visitor& f) const {
+void reader::scan_primary(const table& t, values from, values to, direction way,
+                          const row_visitor& f) const {
   if (session_ == nullptr) return;
   if (!t.primary_->ordered())
     refuse_scan("the primary key of table " + t.name() + " is not ordered");
@@ -106,13 +107,14 @@ void reader::scan_primary(const table& t, values from, values to, const row_visi
     const std::uint64_t shape = read(t, slot, image);
     const bool more = shape == 0 || f(row(image, shape));
     session_->images.rewind(here);
-    if (!more) cut_range(noted, found, length);
+    if (!more) cut_range(noted, found, length, way);
     return more;
   };
+  if (way == direction::down) return t.primary_->scan_down(lo, hi, slot_visitor(show));
   t.primary_->scan(lo, hi, slot_visitor(show));
 }
 
-void reader::scan_secondary(const secondary& i, values from, values to,
+void reader::scan_secondary(const secondary& i, values from, values to, direction way,
                             const row_visitor& f) const {
   if (session_ == nullptr) return;
   const table& t = *i.of_;
@@ -132,9 +134,10 @@ void reader::scan_secondary(const secondary& i, values from, values to,
       more = f(row(image, shape));
     }
     session_->images.rewind(here);
-    if (!more) cut_range(noted, found, length);
+    if (!more) cut_range(noted, found, length, way);
     return more;
   };
+  if (way == direction::down) return i.entries_->scan_down(lo, hi, slot_visitor(show));
   i.entries_->scan(lo, hi, slot_visitor(show));
 }
 

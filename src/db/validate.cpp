@@ -24,12 +24,13 @@ std::size_t reader::note_range(const range_read& r) const {
 }
 
 /// A scan was stopped at this key: nothing behind it was read.
-void reader::cut_range(std::size_t number, const std::uint64_t* key,
-                       std::uint32_t words) const noexcept {
+void reader::cut_range(std::size_t number, const std::uint64_t* key, std::uint32_t words,
+                       direction way) const noexcept {
   if (!notes_reads_) return;
-  key_words& hi = session_->reads.ranges[number].hi;
-  hi.fill(0);
-  std::copy_n(key, words, hi.begin());
+  range_read& r = session_->reads.ranges[number];
+  key_words& end = way == direction::up ? r.hi : r.lo;
+  end.fill(0);
+  std::copy_n(key, words, end.begin());
 }
 
 /// Nobody has committed the row after our snapshot, or is about to. Who is may come to nothing, or

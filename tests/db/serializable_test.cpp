@@ -152,6 +152,14 @@ TEST_P(serializable, what_was_not_read_does_not_matter) {
   ASSERT_TRUE(set_a(3, 30));
   ASSERT_TRUE(put(100, 1));
   EXPECT_TRUE(tx.commit());
+
+  transaction down = serial();
+  tx.rollback();
+  down.scan_down(items, {}, {}, [&](const row& r) { return r.get(id) > 9; });  // 100 and 9
+  ASSERT_TRUE(down.update(items, {5}, {{"a", 51}}));
+  ASSERT_TRUE(set_a(8, 80));
+  const bool reads_the_end = !set_a(9, 90);
+  EXPECT_EQ(bool(down.commit()), reads_the_end);
 }
 
 /// Sums over all rows decide what is written: any anomaly makes the invariant fail.

@@ -205,6 +205,37 @@ TEST_P(transactions, scans_are_in_order_and_merge_own_changes) {
   EXPECT_EQ(keys, (std::vector<std::int64_t>{0, 1, 2}));
 }
 
+TEST_P(transactions, scans_go_down_as_they_go_up) {
+  for (int i = 0; i < 200; ++i) ASSERT_TRUE(put(i * 7 % 200, i % 5));
+  transaction tx = base.begin();
+  ASSERT_TRUE(tx.erase(items, {50}));
+  ASSERT_TRUE(tx.insert(items, {1000, 3, 1, nullptr}));
+  std::vector<std::int64_t> up;
+  std::vector<std::int64_t> down;
+  const auto both = [&](const auto& of, std::initializer_list<value> from,
+                        std::initializer_list<value> to) {
+    up.clear();
+    down.clear();
+    tx.scan(of, from, to, [&](const row& r) { up.push_back(r.get(id)); });
+    tx.scan_down(of, from, to, [&](const row& r) { down.push_back(r.get(id)); });
+    std::reverse(up.begin(), up.end());
+    return up == down ? down.size() : 0;
+  };
+  EXPECT_EQ(both(items, {}, {}), 200U);
+  EXPECT_EQ(both(items, {49}, {51}), 2U);
+  EXPECT_EQ(both(items, {190}, {}), 11U);
+  EXPECT_EQ(both(items, {}, {13}), 14U);
+  EXPECT_EQ(both(items.index("by_a"), {}, {}), 200U);
+  EXPECT_EQ(both(items.index("by_a"), {3}, {3}), 41U);
+  tx.scan_down(items, {13}, {12}, [](const row&) { FAIL() << "an empty range"; });
+  down.clear();
+  tx.scan_down(items, {}, {1000}, [&](const row& r) {
+    down.push_back(r.get(id));
+    return down.size() < 3;
+  });
+  EXPECT_EQ(down, (std::vector<std::int64_t>{1000, 199, 198}));
+}
+
 TEST_P(transactions, an_index_finds_what_each_snapshot_sees) {
   ASSERT_TRUE(put(1, 5));
   const reader five = base.snapshot();

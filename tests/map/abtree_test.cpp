@@ -72,6 +72,14 @@ class twin {
       ++expected;
     });
     EXPECT_EQ(expected, model_.end());
+    auto back = model_.rbegin();
+    tree_.for_each_down([&](const Key& key, const Value& value) {
+      ASSERT_NE(back, model_.rend());
+      EXPECT_EQ(key, back->first);
+      EXPECT_EQ(value, back->second);
+      ++back;
+    });
+    EXPECT_EQ(back, model_.rend());
   }
 
  private:
@@ -96,6 +104,20 @@ class twin {
     }
   }
 
+  void compare_range_down(const Key& lo, const Key& hi) {
+    std::vector<Key> seen;
+    tree_.range_down(lo, hi, [&](const Key& key, const Value&) {
+      seen.push_back(key);
+      return seen.size() < 40;
+    });
+    std::vector<Key> expected;
+    for (auto at = model_.lower_bound(hi); lo < hi && at != model_.begin();) {
+      if ((--at)->first < lo || expected.size() == 40) break;
+      expected.push_back(at->first);
+    }
+    EXPECT_EQ(seen, expected);
+  }
+
   void compare_range(const Key& lo, const Key& hi) {
     std::vector<Key> seen;
     tree_.range(lo, hi, [&](const Key& key, const Value&) {
@@ -108,6 +130,7 @@ class twin {
       expected.push_back(at->first);
     }
     EXPECT_EQ(seen, expected);
+    compare_range_down(lo, hi);
   }
 
   Tree& tree_;

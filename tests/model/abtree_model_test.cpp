@@ -91,6 +91,23 @@ void merging_against_splitting(model::scenario& run) {
   run.finally([=] { w->check(); });
 }
 
+/// One thread makes leaves merge while the other one goes over all of them from above to below.
+void scanning_down(model::scenario& run) {
+  auto w = std::make_shared<small_world>(std::initializer_list<int>{1, 3, 5, 7});
+  run.thread([=] { w->erase(0, 1); });
+  run.thread([=] {
+    int last = keys;
+    int found = 0;
+    w->tree->for_each_down([&](int key, int) {
+      model::check(key < last, "not in descending order");
+      last = key;
+      if (key != 1) found |= 1 << key;
+    });
+    model::check(found == (1 << 3 | 1 << 5 | 1 << 7), "a key that nobody touched is not found");
+  });
+  run.finally([=] { w->check(); });
+}
+
 /// The same key from both sides.
 void same_key(model::scenario& run) {
   auto w = std::make_shared<small_world>(std::initializer_list<int>{1});
@@ -189,8 +206,8 @@ TEST_P(AbtreeModel, is_right_at_random) {
 
 INSTANTIATE_TEST_SUITE_P(Scenarios, AbtreeModel,
                          testing::Values(&splitting, &merging, &merging_against_splitting,
-                                         &same_key, &freeing, &freeing_unnamed_leaves,
-                                         &freeing_below_a_removed_node));
+                                         &scanning_down, &same_key, &freeing,
+                                         &freeing_unnamed_leaves, &freeing_below_a_removed_node));
 
 TEST(AbtreeModelFaults, updates_of_removed_nodes_are_found) {
   EXPECT_FALSE(at_random(merging_against_splitting, "scx.no_mark").ok);
@@ -198,6 +215,10 @@ TEST(AbtreeModelFaults, updates_of_removed_nodes_are_found) {
 
 TEST(AbtreeModelFaults, steps_from_removed_nodes_are_found) {
   EXPECT_FALSE(look(&freeing_below_a_removed_node, 2, "abtree.step_from_removed").ok);
+}
+
+TEST(AbtreeModelFaults, scans_that_do_not_get_on_are_found) {
+  EXPECT_FALSE(look(&scanning_down, 0, "abtree.below_goes_right").ok);
 }
 
 TEST(AbtreeModelFaults, removal_of_changed_nodes_is_found) {

@@ -92,6 +92,7 @@ class hash_index final : public primary_index {
 
   [[nodiscard]] bool ordered() const noexcept override { return false; }
   void scan(const key_words&, const key_words&, slot_visitor) const override {}
+  void scan_down(const key_words&, const key_words&, slot_visitor) const override {}
 
  private:
   static constexpr std::uint64_t empty = 0;

@@ -55,6 +55,8 @@ class primary_index {
   [[nodiscard]] virtual bool ordered() const noexcept = 0;
   /// The slots of the keys from `lo` to `hi`, both included, in ascending order. Only if ordered.
   virtual void scan(const key_words& lo, const key_words& hi, slot_visitor f) const = 0;
+  /// The same, in descending order.
+  virtual void scan_down(const key_words& lo, const key_words& hi, slot_visitor f) const = 0;
 };
 
 class secondary_index {
@@ -67,6 +69,7 @@ class secondary_index {
   virtual bool remove(const key_words& key, std::uint64_t slot, std::uint64_t claim) noexcept = 0;
   /// As above; slots of one key ascend. A slot may come twice, under two keys.
   virtual void scan(const key_words& lo, const key_words& hi, slot_visitor f) const = 0;
+  virtual void scan_down(const key_words& lo, const key_words& hi, slot_visitor f) const = 0;
 };
 
 /// For keys of so many words, whose nodes go through `nodes`.

@@ -140,18 +140,34 @@ class SPOLIA_EXPORT reader {
   template <class F>
   void scan(const table& t, std::initializer_list<value> from, std::initializer_list<value> to,
             F&& f) const {
-    scan_primary(t, values(from.begin(), from.size()), values(to.begin(), to.size()), visitor(f));
+    scan_primary(t, values(from.begin(), from.size()), values(to.begin(), to.size()), direction::up,
+                 visitor(f));
   }
   template <class F>
   void scan(const secondary& i, std::initializer_list<value> from, std::initializer_list<value> to,
             F&& f) const {
-    scan_secondary(i, values(from.begin(), from.size()), values(to.begin(), to.size()), visitor(f));
+    scan_secondary(i, values(from.begin(), from.size()), values(to.begin(), to.size()),
+                   direction::up, visitor(f));
+  }
+  /// The same rows, in descending order.
+  template <class F>
+  void scan_down(const table& t, std::initializer_list<value> from, std::initializer_list<value> to,
+                 F&& f) const {
+    scan_primary(t, values(from.begin(), from.size()), values(to.begin(), to.size()),
+                 direction::down, visitor(f));
+  }
+  template <class F>
+  void scan_down(const secondary& i, std::initializer_list<value> from,
+                 std::initializer_list<value> to, F&& f) const {
+    scan_secondary(i, values(from.begin(), from.size()), values(to.begin(), to.size()),
+                   direction::down, visitor(f));
   }
 
  protected:
   friend class engine;
   friend class database;
   friend class storage;
+  enum class direction : std::uint8_t { up, down };
   reader(engine& of, const char* label);
 
   template <class F>
@@ -166,8 +182,10 @@ class SPOLIA_EXPORT reader {
     };
   }
   void scan_table(const table& t, const row_visitor& f) const;
-  void scan_primary(const table& t, values from, values to, const row_visitor& f) const;
-  void scan_secondary(const secondary& i, values from, values to, const row_visitor& f) const;
+  void scan_primary(const table& t, values from, values to, direction way,
+                    const row_visitor& f) const;
+  void scan_secondary(const secondary& i, values from, values to, direction way,
+                      const row_visitor& f) const;
   /// The row in the slot, own changes first; its shape, 0 if there is none.
   std::uint64_t read(const table& t, std::uint64_t slot, std::uint64_t* out) const;
   [[nodiscard]] pending_write* own(row_place r) const noexcept;
@@ -176,7 +194,8 @@ class SPOLIA_EXPORT reader {
   void note_row(const table& t, std::uint64_t slot) const;
   void note_key(const table& t, const key_words& key) const;
   std::size_t note_range(const range_read& r) const;
-  void cut_range(std::size_t number, const std::uint64_t* key, std::uint32_t words) const noexcept;
+  void cut_range(std::size_t number, const std::uint64_t* key, std::uint32_t words,
+                 direction way) const noexcept;
 
   engine& engine_;
   session* session_;

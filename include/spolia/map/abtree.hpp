@@ -20,8 +20,8 @@
 //              leaf names many. The tree has a domain of its own, or shares one.
 // Threads:     everything but construction, destruction and audit() may run beside everything.
 // Order:       insert, insert_or_assign, erase, find, contains, visit are linearizable.
-// Scans:       for_each and range copy a leaf at a time, and allocate once. The pairs of one leaf
-// are
+// Scans:       for_each and range, and those from above to below, copy a leaf at a time, and
+// allocate once. The pairs of one leaf are
 //              of one moment, those of different leaves need not be.
 // Progress:    updates are lock-free. find, contains, visit and each leaf of a range only read, as
 //              many nodes as the tree is high: logarithmic, but for violations under repair.
@@ -204,6 +204,28 @@ class abtree_core {
     }
   }
 
+  /// The same, from above to below.
+  template <class F>
+  void scan_down(const Key* from, const Key* to, F& f) const {
+    pairs<Key, Value> batch;
+    batch.reserve(search::chunk_size);
+    std::optional<Key> at;
+    if (to != nullptr) at.emplace(*to);
+    for (bool last = false; !last;) {
+      if (from != nullptr && at && !search_.less()(*from, *at)) return;
+      batch.clear();
+      {
+        guard g = home().enter();
+        const auto c = search_.previous_chunk(g, from, at ? &*at : nullptr);
+        for (unsigned i = 0; i < c.count; ++i) batch.push_back(copy_of(c.items[i]));
+        last = !c.more && c.limit == nullptr;
+        if (!c.more && !last) at.emplace(*c.limit);
+        if (c.more) at.emplace(batch.back().first);
+      }
+      if (!show(batch, f)) return;
+    }
+  }
+
   std::size_t size_approx() const noexcept {
     std::uint64_t inserted = 0;
     std::uint64_t erased = 0;
@@ -321,6 +343,19 @@ class abtree : public detail::map_face<detail::abtree_core<Key, Value, Domain, C
 
  public:
   using face::face;
+
+  /// As range(), in descending order.
+  template <std::invocable<const Key&, const Value&> F>
+    requires std::copy_constructible<Key> && std::copy_constructible<Value>
+  void range_down(const Key& lo, const Key& hi, F&& f) const {
+    this->core().scan_down(&lo, &hi, f);
+  }
+  /// As for_each(), in descending order.
+  template <std::invocable<const Key&, const Value&> F>
+    requires std::copy_constructible<Key> && std::copy_constructible<Value>
+  void for_each_down(F&& f) const {
+    this->core().scan_down(nullptr, nullptr, f);
+  }
 
   /// Looks the whole tree over, for tests. Nobody may use the tree meanwhile.
   detail::abtree_findings audit() const { return this->core().audit(); }

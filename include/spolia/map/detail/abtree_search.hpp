@@ -145,7 +145,7 @@ class abtree_search {
     return g.read([&]() -> chunk {
       chunk c;
       bounded b;
-      while (!descend_with_bound(g, from, b)) {
+      while (!descend_with_bound<false>(g, from, b)) {
       }
       c.limit = b.limit;
       const leaf& l = *b.low;
@@ -157,6 +157,28 @@ class abtree_search {
         if constexpr (!Nodes::value_in_leaf) g.keep(l.contents[at], c.count);
       }
       c.more = at < end;
+      if (b.bounded_by != nullptr) g.keep(b.bounded_by, guard_slots - 1);
+      return c;
+    });
+  }
+
+  /// The last pairs in front of `to` that are not in front of `from`, the last one first, in the
+  /// leaf in which such keys end. Null: no bound. c.limit: where the leaf's range begins.
+  chunk previous_chunk(guard& g, const Key* from, const Key* to) const {
+    return g.read([&]() -> chunk {
+      chunk c;
+      bounded b;
+      while (!descend_with_bound<true>(g, to, b)) {
+      }
+      c.limit = b.limit;
+      const leaf& l = *b.low;
+      unsigned at = to == nullptr ? l.size : l.position(*to, less_);
+      const unsigned begin = from == nullptr ? 0 : l.position(*from, less_);
+      for (; at > begin && c.count < chunk_size; --at, ++c.count) {
+        c.items[c.count] = l.at(at - 1);
+        if constexpr (!Nodes::value_in_leaf) g.keep(l.contents[at - 1], c.count);
+      }
+      c.more = at > begin;
       if (b.bounded_by != nullptr) g.keep(b.bounded_by, guard_slots - 1);
       return c;
     });
@@ -253,8 +275,17 @@ class abtree_search {
     return true;
   }
 
-  /// Down to the leaf where `from` belongs (null: the first), with the key that bounds it. False:
-  /// start over.
+  /// The child whose range ends at `to`, or has it inside.
+  unsigned route_below(const internal& i, const Key& to) const {
+    const unsigned index = i.route(to, less_);
+    if (SPOLIA_FAULT("abtree.below_goes_right")) return index;
+    return index != 0 && !less_(i.keys[index - 1], to) ? index - 1 : index;
+  }
+
+  /// Down to the leaf where `from` belongs (null: the first), with the key that bounds it. If
+  /// Below, to the leaf where the keys in front of `from` end (null: the last), with the key at
+  /// which it begins. False: start over.
+  template <bool Below>
   bool descend_with_bound(guard& g, const Key* from, bounded& b) const {
     unsigned slot = 0;
     unsigned spare = 1;
@@ -264,10 +295,11 @@ class abtree_search {
     if (!follow(g, entry_, 0, n, slot)) return false;
     while (!n->is_leaf) {
       const internal* const i = steps::as_internal(n);
-      const unsigned index = from == nullptr ? 0 : i->route(*from, less_);
+      unsigned index = Below ? i->size - 1U : 0U;
+      if (from != nullptr) index = Below ? route_below(*i, *from) : i->route(*from, less_);
       if (!follow(g, *i, index, n, spare)) return false;
-      if (index + 1U < i->size) {
-        b.limit = &i->keys[index];
+      if (Below ? index != 0 : index + 1U < i->size) {
+        b.limit = &i->keys[Below ? index - 1 : index];
         b.bounded_by = i;
         std::swap(slot, bound_slot);
       }
