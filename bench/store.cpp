@@ -38,6 +38,13 @@ db::version_storage version_storage_of(const std::string& name) {
                                 fmt::join(version_storage_names(), ", ")));
 }
 
+db::durability_level durability_of(const std::string& name) {
+  if (name == "none") return db::durability_level::none;
+  if (name == "async") return db::durability_level::async;
+  if (name == "sync") return db::durability_level::sync;
+  throw usage_error(fmt::format("--durability has {}; there are memory, none, async, sync", name));
+}
+
 void crew::add(std::function<void()> work) {
   working_.fetch_add_relaxed(1);
   threads_.emplace_back([this, does = std::move(work)] {

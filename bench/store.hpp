@@ -25,6 +25,8 @@ const std::vector<std::pair<std::string, spolia::db::version_storage>>& version_
 std::vector<std::string> version_storage_names();
 /// Throws usage_error, with the names that there are.
 spolia::db::version_storage version_storage_of(const std::string& name);
+/// By name: none, async, sync. Throws usage_error.
+spolia::db::durability_level durability_of(const std::string& name);
 
 /// Threads that begin to work at the same moment and end when they are told.
 class crew {
