@@ -56,6 +56,7 @@ set(SPOLIA_HEADERS
     include/spolia/db/result.hpp
     include/spolia/db/row.hpp
     include/spolia/db/schema.hpp
+    include/spolia/db/store_status.hpp
     include/spolia/db/table.hpp
     include/spolia/db/transaction.hpp
     include/spolia/hazard_pointer.hpp

@@ -19,6 +19,7 @@ set(SPOLIA_SOURCES
     src/db/recovery.cpp
     src/db/row_format.cpp
     src/db/schema.cpp
+    src/db/status_file.cpp
     src/db/storage.cpp
     src/db/table.cpp
     src/db/transaction.cpp

@@ -29,6 +29,7 @@
 #include "recovery.cpp"
 #include "row_format.cpp"
 #include "schema.cpp"
+#include "status_file.cpp"
 #include "storage.cpp"
 #include "table.cpp"
 #include "transaction.cpp"
