@@ -90,6 +90,10 @@ new_folder::new_folder(std::filesystem::path path) : path_(std::move(path)) {
   if (path_.empty() || std::filesystem::exists(std::filesystem::symlink_status(path_, ignored))) {
     throw usage_error(path_.string() + " exists; choose a name for a new folder");
   }
+  const auto above = std::filesystem::absolute(path_).parent_path();
+  if (!std::filesystem::is_directory(above, ignored)) {
+    throw usage_error("there is no folder " + above.string());
+  }
   place_ = path_;
   place_ += ".partial-" + std::to_string(::getpid());
   std::filesystem::remove_all(place_, ignored);  // of a process that had our number
