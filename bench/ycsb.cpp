@@ -7,9 +7,12 @@
 #include <spolia/base/ticks.hpp>
 #include <spolia/db.hpp>
 
+#include <unistd.h>
 #include <algorithm>
+
 #include <chrono>
 #include <cmath>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <thread>
@@ -34,6 +37,39 @@ const std::map<std::string, db::version_storage>& storages() {
       {"steam", db::version_storage::steam}};
   return all;
 }
+
+const std::map<std::string, db::durability_level>& levels() {
+  static const std::map<std::string, db::durability_level> all = {
+      {"none", db::durability_level::none},
+      {"async", db::durability_level::async},
+      {"sync", db::durability_level::sync}};
+  return all;
+}
+
+/// A directory for one trial.
+class scratch {
+ public:
+  explicit scratch(const ycsb_options& o) : name_(o.directory) {
+    if (!name_.empty()) {
+      if (std::filesystem::exists(name_)) throw usage_error(name_.string() + " exists");
+      return;
+    }
+    const std::filesystem::path quick = "/dev/shm";
+    name_ =
+        (std::filesystem::is_directory(quick) ? quick : std::filesystem::temp_directory_path()) /
+        fmt::format("spolia-bench-{}", ::getpid());
+  }
+  ~scratch() {
+    std::error_code ignored;
+    std::filesystem::remove_all(name_, ignored);
+  }
+  scratch(const scratch&) = delete;
+  scratch& operator=(const scratch&) = delete;
+  [[nodiscard]] const std::filesystem::path& name() const { return name_; }
+
+ private:
+  std::filesystem::path name_;
+};
 
 /// Ranks from 0 to n - 1, the first the likeliest, after Gray et al.: Quickly Generating
 /// Billion-Record Synthetic Databases, SIGMOD 1994, as YCSB has it.
@@ -68,12 +104,14 @@ class zipf {
 
 class trial {
  public:
-  trial(const ycsb_options& o, const std::string& versions, std::uint32_t number)
+  trial(const ycsb_options& o, const std::string& versions, const std::string& durability,
+        std::uint32_t number)
       : o_(o),
         versions_(versions),
+        durability_(durability),
         number_(number),
-        base_(db::database::open(
-            {.versions = storages().at(versions), .partition_transactions = o.partition})),
+        place_(o),
+        base_(open(o, versions, durability, place_)),
         table_(base_.create_table(spec(o))),
         keys_(o.shared ? o.records * o.threads : o.records, o.theta) {
     for (std::uint32_t c = 0; c < o.columns; ++c) {
@@ -109,6 +147,17 @@ class trial {
     std::uint64_t transactions = 0;
     std::int64_t sum = 0;  // so that reads are not left out
   };
+
+  static db::database open(const ycsb_options& o, const std::string& versions,
+                           const std::string& durability, const scratch& place) {
+    db::options how;
+    how.versions = storages().at(versions);
+    how.partition_transactions = o.partition;
+    how.checkpoint_log_bytes = 0;
+    if (durability == "memory") return db::database::open(how);
+    how.durability = levels().at(durability);
+    return db::database::open(place.name(), how);
+  }
 
   static db::table_spec spec(const ycsb_options& o) {
     db::table_spec s{.name = "usertable", .columns = {{"k", db::int64, db::primary_key}}};
@@ -173,7 +222,12 @@ class trial {
   /// Waits for the end, and looks now and then at what versions hold.
   void sample(steady::time_point start) {
     const auto end = start + std::chrono::duration<double>(o_.seconds);
+    bool checkpoint = o_.checkpoint && durability_ != "memory";
     while (steady::now() < end) {
+      if (checkpoint && steady::now() - start > std::chrono::duration<double>(o_.seconds / 4)) {
+        checkpoint = false;
+        checkpoint_ = base_.checkpoint();
+      }
       std::this_thread::sleep_for(std::chrono::duration<double>(o_.seconds / 50));
       const std::chrono::duration<double, std::milli> at = steady::now() - start;
       const std::uint64_t bytes = base_.stats().versions.bytes;
@@ -196,6 +250,7 @@ class trial {
     const db::delta_stats& v = s.versions;
     nlohmann::json made = {{"kind", "ycsb"},
                            {"versions", versions_},
+                           {"durability", durability_},
                            {"threads", o_.threads},
                            {"writes", o_.writes},
                            {"theta", o_.theta},
@@ -216,6 +271,7 @@ class trial {
                            {"latency_ns_p50", ns(0.5)},
                            {"latency_ns_p99", ns(0.99)},
                            {"latency_ns_p999", ns(0.999)},
+                           {"latency_ns_max", ns(1)},
                            {"versions_made", v.versions_made},
                            {"versions_dropped", v.versions_dropped},
                            {"version_bytes_peak", most_bytes_},
@@ -225,6 +281,11 @@ class trial {
                            {"partition_drops", v.drops},
                            {"census_looks", v.looks},
                            {"table_bytes", s.table_bytes},
+                           {"log_bytes", s.log.bytes},
+                           {"log_flushes", s.log.flushes},
+                           {"longest_flush_ns", s.log.longest_flush.count()},
+                           {"checkpoint_s", static_cast<double>(checkpoint_.took.count()) / 1e9},
+                           {"checkpoint_bytes", checkpoint_.bytes},
                            {"peak_rss_bytes", peak_rss_bytes()}};
     made.update(circumstances());
     return made;
@@ -232,7 +293,9 @@ class trial {
 
   const ycsb_options& o_;
   const std::string versions_;
+  const std::string durability_;
   const std::uint32_t number_;
+  const scratch place_;
   db::database base_;
   db::table& table_;
   const zipf keys_;
@@ -241,6 +304,7 @@ class trial {
   spolia::atomic<bool> go_{false};
   spolia::atomic<bool> stop_{false};
   std::uint64_t most_bytes_ = 0;
+  db::checkpoint_report checkpoint_;
   std::vector<std::pair<double, std::uint64_t>> over_time_;
 };
 
@@ -261,6 +325,11 @@ void check(const ycsb_options& o) {
           "--versions has {}; there are none, one-shot, one-shot-consolidated, steam", v));
     }
   }
+  for (const std::string& d : o.durability) {
+    if (d != "memory" && !levels().contains(d)) {
+      throw usage_error(fmt::format("--durability has {}; there are memory, none, async, sync", d));
+    }
+  }
   within<std::uint32_t>("--threads", o.threads, 1, 1024);
   within<std::uint32_t>("--writes", o.writes, 0, 100);
   within("--theta", o.theta, 0.0, 0.999);
@@ -276,7 +345,9 @@ void check(const ycsb_options& o) {
 void run_ycsb(const ycsb_options& o, const std::function<void(const nlohmann::json&)>& take) {
   check(o);
   for (std::uint32_t n = 0; n < o.trials; ++n) {
-    for (const std::string& v : o.versions) take(trial(o, v, n).run());
+    for (const std::string& v : o.versions) {
+      for (const std::string& d : o.durability) take(trial(o, v, d, n).run());
+    }
   }
 }
 

@@ -24,6 +24,9 @@ struct ycsb_options {
   bool shared = false;             ///< all threads draw from all records; else each has its own
   std::uint32_t hold = 0;          ///< snapshots held for the whole run
   std::uint32_t partition = 1024;  ///< one-shot: transactions of a partition
+  std::vector<std::string> durability = {"memory"};  ///< memory: no directory
+  std::string directory;                             ///< empty: one in /dev/shm, or for scratch
+  bool checkpoint = false;                           ///< one is taken in the middle of the trial
   double seconds = 1;
   std::uint32_t trials = 1;
   std::uint64_t seed = 1;
@@ -33,7 +36,8 @@ struct ycsb_options {
 /// Throws usage_error if the numbers make no sense.
 void check(const ycsb_options&);
 
-/// Runs each trial over each storage in turn, and gives each record to `take`.
+/// Runs each trial over each storage and level of durability in turn, and gives each record to
+/// `take`.
 void run_ycsb(const ycsb_options&, const std::function<void(const nlohmann::json&)>& take);
 
 }  // namespace bench

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+// Databases whose files were cut, flipped and made up: what opens is the state after some commit,
+// or nothing opens.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <random>
+#include <string>
+
+#include "db/durable.hpp"
+
+namespace {
+
+using namespace spolia;
+using namespace spolia::db;
+using namespace spolia::test;
+
+using disk = std::shared_ptr<memory_files>;
+
+/// CRC-32C bit by bit, so that the library is not measured with its own ruler.
+std::uint32_t plain_crc(std::span<const std::byte> of) {
+  std::uint32_t c = ~std::uint32_t{0};
+  for (const std::byte b : of) {
+    c ^= static_cast<std::uint32_t>(b);
+    for (int i = 0; i < 8; ++i) c = c >> 1U ^ ((c & 1U) != 0 ? 0x82F63B78U : 0);
+  }
+  return ~c;
+}
+template <class T>
+T number_at(const bytes& from, std::size_t at) {
+  T v;
+  std::memcpy(&v, from.data() + at, sizeof(v));
+  return v;
+}
+template <class T>
+void put_at(bytes& to, std::size_t at, T v) {
+  std::memcpy(to.data() + at, &v, sizeof(v));
+}
+constexpr std::size_t file_head = 64;
+constexpr std::size_t record_head = 40;
+
+std::string log_name(unsigned first) {
+  std::array<char, 32> name{};
+  std::snprintf(name.data(), name.size(), "log-%016x.spl", first);
+  return std::string(place) + "/" + name.data();
+}
+std::string checkpoint_name(unsigned last) {
+  std::array<char, 48> name{};
+  std::snprintf(name.data(), name.size(), "checkpoint-%016x.spl", last);
+  return std::string(place) + "/" + name.data();
+}
+
+/// Commits first..last; the table is there or is made.
+void work(const disk& files, std::int64_t first, std::int64_t last, bool checkpoint = false) {
+  database base = database::open(place, over(files));
+  table& ledger = base.tables().empty() ? make_ledger(base) : base.find_table("ledger");
+  for (std::int64_t n = first; n <= last; ++n) ASSERT_TRUE(write_down(base, ledger, n));
+  if (checkpoint) base.checkpoint();
+}
+
+/// What opening gives: the number of commits, or why it was refused.
+struct outcome_of_opening {
+  std::optional<std::int64_t> commits;
+  std::string refused;
+  recovery_report report{};
+};
+outcome_of_opening try_to_open(const disk& files, bool read_only = false) {
+  options o = over(files);
+  o.read_only = read_only;
+  try {
+    database base = database::open(place, o);
+    return {commits_in(base), {}, base.recovered()};
+  } catch (const storage_error& e) {
+    EXPECT_FALSE(e.file().empty());
+    EXPECT_FALSE(e.problem().empty());
+    return {std::nullopt, e.what(), {}};
+  }
+}
+
+/// Tries `change` on each byte of a file. `allowed` are the commits that may be found.
+void at_every_byte(const disk& whole, const std::string& name, std::int64_t least,
+                   std::int64_t most, const std::function<bool(bytes&, std::size_t)>& change) {
+  const std::size_t size = whole->content(name).size();
+  for (std::size_t at = 0; at < size; ++at) {
+    SCOPED_TRACE(name + " at " + std::to_string(at));
+    const disk damaged = whole->copy();
+    if (!change(damaged->content(name), at)) continue;
+    const auto got = try_to_open(damaged);
+    if (!got.refused.empty()) continue;
+    ASSERT_TRUE(got.commits.has_value());
+    ASSERT_GE(*got.commits, least);
+    ASSERT_LE(*got.commits, most);
+    // And it goes on from there.
+    database base = database::open(place, over(damaged));
+    if (base.tables().empty()) continue;
+    ASSERT_TRUE(write_down(base, base.find_table("ledger"), *got.commits + 1));
+  }
+}
+
+bool flip(bytes& content, std::size_t at) {
+  content[at] ^= static_cast<std::byte>(1U << at % 8);
+  return true;
+}
+bool cut_off(bytes& content, std::size_t at) {
+  content.resize(at);
+  return true;
+}
+
+TEST(damage, the_log_is_what_the_guide_says) {
+  const auto files = std::make_shared<memory_files>();
+  work(files, 1, 3);
+  const bytes& log = files->content(log_name(1));
+  EXPECT_EQ(std::memcmp(log.data(), "SPOLIALG", 8), 0);
+  EXPECT_EQ(number_at<std::uint32_t>(log, 8), plain_crc(std::span(log).subspan(12, 52)));
+  EXPECT_EQ(number_at<std::uint32_t>(log, 12), 1U) << "the format";
+  EXPECT_EQ(number_at<std::uint64_t>(log, 32), 1U) << "the first record";
+  EXPECT_EQ(number_at<std::uint32_t>(log, 40), 1U) << "the epoch";
+  std::uint32_t chain = 0;
+  std::uint64_t sequence = 0;
+  for (std::size_t at = file_head; at < log.size();) {
+    const auto length = number_at<std::uint32_t>(log, at + 8);
+    ASSERT_LE(at + record_head + length, log.size());
+    EXPECT_EQ(std::memcmp(log.data() + at, "SPLR", 4), 0);
+    EXPECT_EQ(number_at<std::uint32_t>(log, at + 12), chain);
+    EXPECT_EQ(number_at<std::uint64_t>(log, at + 16), ++sequence);
+    EXPECT_EQ(number_at<std::uint64_t>(log, at + 24), sequence - 1) << "known to be durable";
+    EXPECT_EQ(number_at<std::uint32_t>(log, at + 32), 1U) << "the epoch";
+    EXPECT_EQ(number_at<std::uint32_t>(log, at + 36), sequence == 1 ? 2U : 1U) << "the kind";
+    chain = plain_crc(std::span(log).subspan(at + 8, record_head - 8 + length));
+    EXPECT_EQ(number_at<std::uint32_t>(log, at + 4), chain);
+    at += record_head + length;
+  }
+  EXPECT_EQ(sequence, 4U);
+}
+
+TEST(damage, a_log_that_was_cut_anywhere) {
+  const auto files = std::make_shared<memory_files>();
+  work(files, 1, 6);
+  const std::string name = log_name(1);
+  const std::size_t size = files->content(name).size();
+  std::int64_t before = -1;
+  for (std::size_t at = file_head; at <= size; ++at) {
+    const disk damaged = files->copy();
+    damaged->content(name).resize(at);
+    const auto looked = try_to_open(damaged, true);
+    EXPECT_EQ(damaged->content(name).size(), at) << "who reads changes nothing";
+    const auto got = try_to_open(damaged);
+    ASSERT_EQ(got.refused, "") << at;
+    ASSERT_TRUE(got.commits.has_value());
+    EXPECT_EQ(got.commits, looked.commits);
+    EXPECT_GE(*got.commits, before) << "a longer log has no fewer commits";
+    before = *got.commits;
+    EXPECT_EQ(damaged->content(name).size(), at - got.report.cut_bytes);
+    EXPECT_EQ(got.report.cut_bytes != 0, !got.report.cut_why.empty());
+    EXPECT_EQ(try_to_open(damaged).report.cut_bytes, 0U) << "it is cut once";
+  }
+  EXPECT_EQ(before, 6);
+  at_every_byte(files, name, 0, 6, [](bytes& content, std::size_t at) {
+    return at < file_head && cut_off(content, at);
+  });
+}
+
+TEST(damage, a_flipped_bit_in_the_log) {
+  const auto files = std::make_shared<memory_files>();
+  work(files, 1, 6);
+  // Whatever was followed by a commit is known to have been durable: only the last may be missing.
+  at_every_byte(files, log_name(1), 5, 5, flip);
+  at_every_byte(files, std::string(place) + "/SPOLIA", 6, 6, flip);
+}
+
+TEST(damage, older_segments_are_not_cut) {
+  const auto files = std::make_shared<memory_files>();
+  work(files, 1, 3);
+  work(files, 4, 5);  // each opening begins a segment
+  ASSERT_TRUE(files->has(log_name(5)));
+  const auto refused = [&](const std::function<bool(bytes&, std::size_t)>& change) {
+    at_every_byte(files, log_name(1), 99, 99, change);
+  };
+  refused(flip);
+  refused(cut_off);
+  const disk gone = files->copy();
+  gone->remove(log_name(1));
+  EXPECT_NE(try_to_open(gone).refused.find("missing"), std::string::npos);
+}
+
+TEST(damage, a_damaged_checkpoint) {
+  const auto files = std::make_shared<memory_files>();
+  work(files, 1, 5, true);
+  work(files, 6, 6);
+  const std::string name = checkpoint_name(7);  // the table, five commits, the cut
+  ASSERT_TRUE(files->has(name));
+  ASSERT_FALSE(files->has(log_name(1)));
+  at_every_byte(files, name, 99, 99, flip);
+  at_every_byte(files, name, 99, 99, cut_off);
+  const disk longer = files->copy();
+  longer->content(name).push_back(std::byte{0});
+  EXPECT_NE(try_to_open(longer).refused, "");
+  const disk without_log = files->copy();
+  without_log->remove(log_name(8));
+  EXPECT_NE(try_to_open(without_log).refused.find("missing"), std::string::npos);
+}
+
+TEST(damage, an_older_checkpoint_will_do_if_the_log_goes_on) {
+  const auto files = std::make_shared<memory_files>();
+  work(files, 1, 5, true);
+  const disk old = files->copy();
+  work(files, 6, 8, true);
+  // The process has died before it removed what the second checkpoint has made superfluous.
+  const std::string second = checkpoint_name(11);
+  ASSERT_TRUE(files->has(second));
+  const disk both = files->copy();
+  both->put(checkpoint_name(7), old->content(checkpoint_name(7)));
+  EXPECT_EQ(try_to_open(both).commits, 8);
+  flip(both->content(second), 200);
+  EXPECT_NE(try_to_open(both).refused, "") << "what lies between is lost";
+}
+
+TEST(damage, another_version_is_named_as_such) {
+  const auto files = std::make_shared<memory_files>();
+  work(files, 1, 2);
+  const disk newer = files->copy();
+  bytes& identity = newer->content(std::string(place) + "/SPOLIA");
+  identity[16 + 7] = std::byte{'2'};
+  EXPECT_NE(try_to_open(newer).refused.find("format"), std::string::npos);
+  bytes& log = files->content(log_name(1));
+  put_at(log, 12, std::uint32_t{2});
+  put_at(log, 8, plain_crc(std::span(log).subspan(12, 52)));
+  EXPECT_NE(try_to_open(files).refused.find("format"), std::string::npos);
+}
+
+TEST(damage, files_of_another_database_are_refused) {
+  const auto one = std::make_shared<memory_files>();
+  const auto two = std::make_shared<memory_files>();
+  work(one, 1, 2);
+  work(two, 1, 3);
+  one->content(log_name(1)) = two->content(log_name(1));
+  EXPECT_NE(try_to_open(one).refused.find("another database"), std::string::npos);
+}
+
+/// Random damage, also such that the checksums are right again.
+TEST(damage, made_up_records) {
+  const auto files = std::make_shared<memory_files>();
+  work(files, 1, 5, true);
+  work(files, 6, 8);
+  const std::uint64_t seed = std::random_device{}();
+  std::mt19937_64 random(seed);
+  int opened = 0;
+  for (int round = 0; round < 400; ++round) {
+    SCOPED_TRACE("seed " + std::to_string(seed) + ", round " + std::to_string(round));
+    const disk damaged = files->copy();
+    const bool in_log = round % 2 == 0;
+    bytes& content = damaged->content(in_log ? log_name(8) : checkpoint_name(7));
+    const std::size_t head = in_log ? record_head : 32;
+    // One record or block, a few bytes of its body changed, sealed again, and those after it.
+    std::uint32_t chain = in_log ? number_at<std::uint32_t>(content, 44)
+                                 : plain_crc(std::span(content).subspan(12, 52));
+    std::uint64_t count = 0;
+    for (std::size_t at = file_head; at < content.size(); ++count) {
+      const auto length = number_at<std::uint32_t>(content, at + 8);
+      if (length != 0 && random() % 3 == 0) {
+        for (std::uint64_t i = random() % 3 + 1; i > 0; --i) {
+          content[at + head + random() % length] = static_cast<std::byte>(random());
+        }
+      }
+      put_at(content, at + 12, chain);
+      chain = plain_crc(std::span(content).subspan(at + 8, head - 8 + length));
+      put_at(content, at + 4, chain);
+      at += head + length;
+    }
+    // Anything but a crash, and what opens can be read.
+    try {
+      database base = database::open(place, over(damaged));
+      ++opened;
+      for (const table* t : base.tables()) base.snapshot().for_each(*t, [](const row&) {});
+    } catch (const storage_error&) {
+      continue;
+    }
+  }
+  EXPECT_GT(opened, 0) << "some of it makes sense";
+}
+
+}  // namespace

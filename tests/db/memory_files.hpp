@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// Files in memory that know what would survive a loss of power, and that fail, lie, tear and fill
+/// up when told to.
+#pragma once
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <span>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include <spolia/db/files.hpp>
+
+namespace spolia::test {
+
+using bytes = std::vector<std::byte>;
+
+class memory_files : public db::storage_files, public std::enable_shared_from_this<memory_files> {
+ public:
+  // What goes wrong.
+  std::uint64_t fails_at = 0;  ///< the n-th change from the beginning, and all after it; 0: none
+  bool fails_once = false;     ///< that one alone
+  int fails_with = EIO;
+  std::uint64_t sync_fails_at = 0;  ///< the n-th sync of a file
+  bool lies = false;                ///< syncs say that they are done, and are not
+  std::uint64_t capacity = ~std::uint64_t{0};
+  // What has happened.
+  std::uint64_t changes = 0;
+  std::uint64_t syncs = 0;
+
+  std::unique_ptr<db::storage_file> open(const std::filesystem::path& file,
+                                         db::file_mode how) override;
+  std::vector<std::string> list(const std::filesystem::path& directory) override {
+    const std::lock_guard hold(lock_);
+    std::vector<std::string> names;
+    for (const auto& [name, of] : now_) {
+      if (std::filesystem::path(name).parent_path() == directory) {
+        names.push_back(std::filesystem::path(name).filename().string());
+      }
+    }
+    return names;
+  }
+  void make_directory(const std::filesystem::path&) override {}
+  void rename(const std::filesystem::path& from, const std::filesystem::path& to) override {
+    const std::lock_guard hold(lock_);
+    step(from);
+    const auto node = now_.extract(from.string());
+    now_.insert_or_assign(to.string(), node.mapped());
+    names_.push_back({from.string(), to.string()});
+  }
+  void remove(const std::filesystem::path& file) override {
+    const std::lock_guard hold(lock_);
+    step(file);
+    if (now_.erase(file.string()) != 0) names_.push_back({file.string(), {}});
+  }
+  void sync_directory(const std::filesystem::path& directory) override {
+    const std::lock_guard hold(lock_);
+    step(directory);
+    if (lies) return;
+    for (const auto& n : std::exchange(names_, {})) apply(durable_, n);
+  }
+
+  /// What a process that opens the files now finds, as after a kill: all of it.
+  std::shared_ptr<memory_files> copy() {
+    const std::lock_guard hold(lock_);
+    auto made = std::make_shared<memory_files>();
+    for (const auto& [name, of] : now_) made->put(name, of->now);
+    return made;
+  }
+  /// What is there after a loss of power. Of what was not synced some writes are there, whole or
+  /// torn, in any combination; names are made in their order, up to some moment.
+  std::shared_ptr<memory_files> after_power_loss(std::mt19937_64& random) {
+    const std::lock_guard hold(lock_);
+    auto names = durable_;
+    const std::size_t kept = random() % (names_.size() + 1);
+    for (std::size_t i = 0; i < kept; ++i) apply(names, names_[i]);
+    auto made = std::make_shared<memory_files>();
+    for (const auto& [name, of] : names) {
+      bytes content = of->synced;
+      for (const auto& w : of->pending) {
+        const std::uint64_t fate = random() % 3;
+        if (fate == 0) continue;
+        const std::size_t part = fate == 1 ? w.data.size() : random() % (w.data.size() + 1);
+        write_to(content, w.offset, std::span(w.data).first(part));
+      }
+      made->put(name, content);
+    }
+    return made;
+  }
+
+  bytes& content(const std::string& name) { return now_.at(name)->now; }
+  [[nodiscard]] bool has(const std::string& name) const { return now_.contains(name); }
+  [[nodiscard]] std::vector<std::string> names() const {
+    std::vector<std::string> all;
+    for (const auto& [name, of] : now_) all.push_back(name);
+    return all;
+  }
+  void put(const std::string& name, const bytes& content) {
+    auto made = std::make_shared<inode>();
+    made->now = made->synced = content;
+    now_[name] = durable_[name] = made;
+  }
+
+ private:
+  struct write {
+    std::uint64_t offset;
+    bytes data;
+  };
+  struct inode {
+    bytes now;
+    bytes synced;
+    std::vector<write> pending;
+    int shared = 0;
+    bool exclusive = false;
+  };
+  struct naming {
+    std::string from;  // empty: made
+    std::string to;    // empty: removed
+    std::shared_ptr<inode> of{};
+  };
+  using name_table = std::map<std::string, std::shared_ptr<inode>>;
+
+  static void apply(name_table& to, const naming& n) {
+    if (n.from.empty()) {
+      to[n.to] = n.of;
+    } else if (n.to.empty()) {
+      to.erase(n.from);
+    } else if (auto node = to.extract(n.from)) {
+      to.insert_or_assign(n.to, node.mapped());
+    }
+  }
+  static void write_to(bytes& content, std::uint64_t offset, std::span<const std::byte> from) {
+    content.resize(std::max<std::size_t>(content.size(), offset + from.size()));
+    std::copy(from.begin(), from.end(), content.begin() + static_cast<std::ptrdiff_t>(offset));
+  }
+  [[noreturn]] static void fail(const std::filesystem::path& file, int reason) {
+    throw db::storage_error(file, db::storage_error::nowhere, "told to fail",
+                            std::error_code(reason, std::system_category()));
+  }
+  /// One change. True: it is the one that fails, and may be done in part.
+  bool fails() {
+    ++changes;
+    if (fails_at == 0) return false;
+    return fails_once ? changes == fails_at : changes >= fails_at;
+  }
+  void step(const std::filesystem::path& file) {
+    if (fails()) fail(file, fails_with);
+  }
+  [[nodiscard]] std::uint64_t used() const {
+    std::uint64_t sum = 0;
+    for (const auto& [name, of] : now_) sum += of->now.size();
+    return sum;
+  }
+
+  class open_file final : public db::storage_file {
+   public:
+    open_file(std::shared_ptr<memory_files> of, std::string name, std::shared_ptr<inode> node)
+        : of_(std::move(of)), name_(std::move(name)), node_(std::move(node)) {}
+    ~open_file() override {
+      const std::lock_guard hold(of_->lock_);
+      if (locked_ == 1) --node_->shared;
+      if (locked_ == 2) node_->exclusive = false;
+    }
+    std::size_t read(std::uint64_t offset, std::span<std::byte> to) override {
+      const std::lock_guard hold(of_->lock_);
+      const bytes& from = node_->now;
+      if (offset >= from.size()) return 0;
+      const std::size_t n = std::min<std::size_t>(to.size(), from.size() - offset);
+      std::copy_n(from.begin() + static_cast<std::ptrdiff_t>(offset), n, to.begin());
+      return n;
+    }
+    void write(std::uint64_t offset, std::span<const std::byte> from) override {
+      const std::lock_guard hold(of_->lock_);
+      const std::uint64_t used = of_->used();
+      const std::uint64_t room = of_->capacity > used ? of_->capacity - used : 0;
+      const bool full = from.size() > room;
+      const bool broken = of_->fails();
+      if (full) from = from.first(room);
+      if (broken) from = from.first(from.size() / 2);
+      write_to(node_->now, offset, from);
+      node_->pending.push_back({offset, {from.begin(), from.end()}});
+      if (broken) fail(name_, of_->fails_with);
+      if (full) fail(name_, ENOSPC);
+    }
+    void sync() override {
+      const std::lock_guard hold(of_->lock_);
+      ++of_->syncs;
+      of_->step(name_);
+      if (of_->sync_fails_at == of_->syncs) {
+        // As Linux does it: what was to be written is taken for written from now on.
+        node_->pending.clear();
+        fail(name_, EIO);
+      }
+      if (of_->lies) return;
+      node_->synced = node_->now;
+      node_->pending.clear();
+    }
+    void truncate(std::uint64_t size) override {
+      const std::lock_guard hold(of_->lock_);
+      of_->step(name_);
+      node_->now.resize(size);
+      node_->synced.resize(std::min<std::size_t>(node_->synced.size(), size));
+      node_->pending.clear();
+    }
+    std::uint64_t size() override {
+      const std::lock_guard hold(of_->lock_);
+      return node_->now.size();
+    }
+    bool lock(bool exclusive) override {
+      const std::lock_guard hold(of_->lock_);
+      if (node_->exclusive || (exclusive && node_->shared != 0)) return false;
+      locked_ = exclusive ? 2 : 1;
+      if (exclusive) {
+        node_->exclusive = true;
+      } else {
+        ++node_->shared;
+      }
+      return true;
+    }
+
+   private:
+    std::shared_ptr<memory_files> of_;
+    std::string name_;
+    std::shared_ptr<inode> node_;
+    int locked_ = 0;
+  };
+
+  std::mutex lock_;
+  name_table now_;
+  name_table durable_;
+  std::vector<naming> names_;  // made, renamed and removed since the last sync of the directory
+};
+
+inline std::unique_ptr<db::storage_file> memory_files::open(const std::filesystem::path& name,
+                                                            db::file_mode how) {
+  const std::lock_guard hold(lock_);
+  auto found = now_.find(name.string());
+  if (found == now_.end()) {
+    if (how == db::file_mode::read) fail(name, ENOENT);
+    step(name);
+    auto made = std::make_shared<inode>();
+    found = now_.emplace(name.string(), made).first;
+    names_.push_back({{}, name.string(), made});
+  } else if (how == db::file_mode::fresh) {
+    step(name);
+    found->second->now.clear();
+    found->second->synced.clear();
+    found->second->pending.clear();
+  }
+  return std::make_unique<open_file>(shared_from_this(), name.string(), found->second);
+}
+
+}  // namespace spolia::test
