@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "errors.hpp"
+#include "progress.hpp"
 
 namespace tool {
 namespace {
@@ -46,6 +47,7 @@ std::size_t file_source::read(char* to, std::size_t size) {
     const ::ssize_t got = ::read(file_, to, size);
     if (got >= 0) return static_cast<std::size_t>(got);
     if (errno != EINTR) fail("read", name_);
+    if (interrupted_now()) throw interrupted();
   }
 }
 
@@ -70,6 +72,7 @@ void file_sink::flush() {
   std::string_view rest = buffer_;
   while (!rest.empty()) {
     const ::ssize_t done = ::write(file_, rest.data(), rest.size());
+    if (done < 0 && errno == EINTR && interrupted_now()) throw interrupted();
     if (done < 0 && errno == EINTR) continue;
     if (done < 0) fail("write", name_);
     rest.remove_prefix(static_cast<std::size_t>(done));

@@ -14,6 +14,7 @@ namespace {
 
 std::uint64_t to_output(const db::reader& at, const std::vector<db::table*>& tables,
                         const dump_request& r, const row_count& tell) {
+  if (r.format == text_format::json) check_names(tables);
   file_sink out(r.to);
   const bool stream = r.format == text_format::json && r.tables.size() != 1;
   const std::uint64_t rows = stream ? dump_stream(at, tables, out, tell)

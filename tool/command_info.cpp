@@ -36,7 +36,7 @@ const char* type_name(db::column_type t) {
 }
 
 std::string column_text(const db::column_spec& c) {
-  std::string s = fmt::format("{} {}", c.name, type_name(c.type));
+  std::string s = fmt::format("{} {}", printable(c.name), type_name(c.type));
   if (c.type.base == db::base_type::text) s += fmt::format("({})", c.type.bytes);
   if (c.role == db::primary_key) s += " key";
   if (c.role == db::nullable) s += " nullable";
@@ -44,13 +44,14 @@ std::string column_text(const db::column_spec& c) {
 }
 
 void print_table(const table_info& t, bool hash) {
-  fmt::print("\n{}: {} rows, {}B in memory", t.spec.name, t.rows.rows, short_count(t.bytes));
+  fmt::print("\n{}: {} rows, {}B in memory", printable(t.spec.name), t.rows.rows,
+             short_count(t.bytes));
   if (hash) fmt::print(", hash {:016x}", t.rows.hash);
   fmt::print("\n");
   for (const auto& c : t.spec.columns) fmt::print("  {}\n", column_text(c));
   for (const auto& i : t.spec.indexes) {
-    fmt::print("  {}index {} ({})\n", i.unique ? "unique " : "", i.name,
-               fmt::join(i.columns, ", "));
+    fmt::print("  {}index {} ({})\n", i.unique ? "unique " : "", printable(i.name),
+               printable(fmt::format("{}", fmt::join(i.columns, ", "))));
   }
 }
 

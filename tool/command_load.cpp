@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <optional>
+#include <stdexcept>
 
 #include "commands.hpp"
 #include "errors.hpp"
@@ -42,8 +43,10 @@ load_counts into_old(const std::filesystem::path& store, load_job& job, const co
     job.run(base, done);
     if (!base.sync()) throw failure("the log cannot be written: " + base.storage_failure());
     if (c.chosen.store.durability == db::durability_level::none) base.checkpoint();
-  } catch (const failure& e) {
-    throw failure(fmt::format("{} (before that: {})", e.what(), summary(done)));
+  } catch (const usage_error&) {
+    throw;
+  } catch (const std::runtime_error& e) {
+    throw failure(fmt::format("{} (before that: {})", plain(e), summary(done)));
   }
   return done;
 }

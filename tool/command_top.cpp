@@ -38,11 +38,7 @@ double rate(std::uint64_t before, std::uint64_t after, double passed) {
 }
 
 std::string label_of(const status::reader& r) {
-  std::string s(r.label.data());
-  for (char& c : s) {
-    if (static_cast<unsigned char>(c) < ' ') c = '?';
-  }
-  return s.empty() ? "(no label)" : s;
+  return r.label[0] == '\0' ? "(no label)" : printable(r.label.data());
 }
 
 std::string text(const std::string& store, const status& s, const status& before) {

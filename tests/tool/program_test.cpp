@@ -176,6 +176,10 @@ TEST_F(tool_program, restores_what_it_has_backed_up) {
   EXPECT_NE(good({"restore", "copy", "newer"}).find("newer: "), std::string::npos);
   EXPECT_EQ(csv("newer"), csv("bank"));
   EXPECT_NE(good({"check", "newer"}).find("good; 1 tables, 4 rows"), std::string::npos);
+  EXPECT_EQ(good({"load", "other", "more.csv", "--table", "people", "--schema", "schema.json"}),
+            "1 rows inserted\n");
+  bad(1, "another database", {"backup", "bank", "other"});
+  bad(1, "open elsewhere", {"backup", "bank", "bank"});
 }
 
 TEST_F(tool_program, finds_every_flipped_bit) {
@@ -202,6 +206,26 @@ TEST_F(tool_program, finds_every_flipped_bit) {
   }
   EXPECT_GT(found, 3);
   EXPECT_EQ(csv("bank"), before);
+}
+
+TEST_F(tool_program, draws_a_bar_if_told_to) {
+  const ended e = run({"load", "new", "people.csv", "--table", "people", "--schema", "schema.json",
+                       "--progress", "always"});
+  EXPECT_EQ(e.code, 0);
+  EXPECT_NE(e.err.find("load ["), std::string::npos);
+  EXPECT_TRUE(e.err.ends_with("\r\x1b[K")) << "and takes it away";
+}
+
+TEST_F(tool_program, says_that_nobody_reads_it) {
+  make_bank();
+  std::string text = "id,name\n";
+  for (int i = 10; i < 50000; ++i) text += std::to_string(i) + ",n" + std::to_string(i) + "\n";
+  write_text(here / "many.csv", text);
+  EXPECT_EQ(good({"load", "bank", "many.csv", "--table", "people"}), "49990 rows inserted\n");
+  const std::string command =
+      "cd " + here.string() + " && " SPOLIA_PROGRAM " dump bank - 2>err | head -c 10 >out";
+  EXPECT_EQ(std::system(command.c_str()), 0);
+  EXPECT_EQ(read_text(here / "err"), "spolia: cannot write standard output: Broken pipe\n");
 }
 
 TEST_F(tool_program, leaves_a_store_alone_that_is_open) {
