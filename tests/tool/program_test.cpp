@@ -262,36 +262,46 @@ TEST_F(tool_program, shows_what_a_running_program_does) {
   EXPECT_EQ(wait(child).code, 0);
 }
 
-TEST_F(tool_program, cleans_up_when_it_is_stopped) {
-  std::string text = "id,name\n";
-  for (int i = 0; i < 200000; ++i) text += std::to_string(i) + ",n" + std::to_string(i) + "\n";
-  write_text(here / "many.csv", text);
+/// Words for a command that comes to wait for more.
+class tool_waits : public tool_program {
+ protected:
+  tool_waits() {
+    EXPECT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+    writer = ::open(pipe.c_str(), O_RDWR);
+    const std::string words = "id,name\n9,Io\n";
+    EXPECT_EQ(::write(writer, words.data(), words.size()), static_cast<ssize_t>(words.size()));
+  }
+  ~tool_waits() override { ::close(writer); }
+  /// Stops it when it has read the words.
+  [[nodiscard]] ended stop(pid_t child, int signal) const {
+    int unread = 1;
+    for (int i = 0; unread != 0 && i < 10000; ++i) {
+      ::usleep(1000);
+      EXPECT_EQ(::ioctl(writer, FIONREAD, &unread), 0);
+    }
+    ::kill(child, signal);
+    return wait(child);
+  }
+
+  std::string pipe = (here / "pipe").string();
+  int writer = -1;
+};
+
+TEST_F(tool_waits, a_new_store_goes_when_it_is_stopped) {
   const auto before = names();
-  const pid_t child =
-      start({"load", "new", "many.csv", "--table", "people", "--schema", "schema.json"});
-  for (int i = 0; names() == before && i < 10000; ++i) ::usleep(1000);
-  ::kill(child, SIGTERM);
-  const ended e = wait(child);
+  const ended e = stop(
+      start({"load", "new", "-", "--table", "people", "--format", "csv", "--schema", "schema.json"},
+            pipe),
+      SIGTERM);
   EXPECT_EQ(e.code, 1);
   EXPECT_EQ(e.err, "spolia: interrupted\n");
   EXPECT_EQ(names(), before);
 }
 
-TEST_F(tool_program, can_be_stopped_while_it_waits) {
+TEST_F(tool_waits, an_old_store_is_as_it_was_when_it_is_stopped) {
   make_bank();
-  const std::string pipe = (here / "pipe").string();
-  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
-  const int writer = ::open(pipe.c_str(), O_RDWR);
-  const pid_t child = start({"load", "bank", "-", "--table", "people", "--format", "csv"}, pipe);
-  ASSERT_EQ(::write(writer, "id,name\n9,Io\n", 13), 13);
-  int unread = 1;
-  for (int i = 0; unread != 0 && i < 10000; ++i) {
-    ::usleep(1000);
-    ASSERT_EQ(::ioctl(writer, FIONREAD, &unread), 0);
-  }
-  ::kill(child, SIGINT);
-  const ended e = wait(child);
-  ::close(writer);
+  const ended e =
+      stop(start({"load", "bank", "-", "--table", "people", "--format", "csv"}, pipe), SIGINT);
   EXPECT_EQ(e.code, 1);
   EXPECT_EQ(e.err, "spolia: interrupted (before that: 0 rows inserted)\n");
   EXPECT_EQ(csv("bank"), people);
