@@ -64,6 +64,7 @@ set(SPOLIA_HEADERS
     include/spolia/db/row.hpp
     include/spolia/db/row_lock.hpp
     include/spolia/db/schema.hpp
+    include/spolia/db/store_status.hpp
     include/spolia/db/table.hpp
     include/spolia/db/transaction.hpp
     include/spolia/hazard_pointer.hpp

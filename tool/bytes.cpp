@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "errors.hpp"
+#include "progress.hpp"
 
 namespace tool {
 namespace {
@@ -46,6 +47,7 @@ std::size_t file_source::read(char* to, std::size_t size) {
     const ::ssize_t got = ::read(file_, to, size);
     if (got >= 0) return static_cast<std::size_t>(got);
     if (errno != EINTR) fail("read", name_);
+    if (interrupted_now()) throw interrupted();
   }
 }
 
@@ -70,6 +72,7 @@ void file_sink::flush() {
   std::string_view rest = buffer_;
   while (!rest.empty()) {
     const ::ssize_t done = ::write(file_, rest.data(), rest.size());
+    if (done < 0 && errno == EINTR && interrupted_now()) throw interrupted();
     if (done < 0 && errno == EINTR) continue;
     if (done < 0) fail("write", name_);
     rest.remove_prefix(static_cast<std::size_t>(done));
@@ -89,6 +92,10 @@ new_folder::new_folder(std::filesystem::path path) : path_(std::move(path)) {
   std::error_code ignored;
   if (path_.empty() || std::filesystem::exists(std::filesystem::symlink_status(path_, ignored))) {
     throw usage_error(path_.string() + " exists; choose a name for a new folder");
+  }
+  const auto above = std::filesystem::absolute(path_).parent_path();
+  if (!std::filesystem::is_directory(above, ignored)) {
+    throw usage_error("there is no folder " + above.string());
   }
   place_ = path_;
   place_ += ".partial-" + std::to_string(::getpid());

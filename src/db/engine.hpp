@@ -184,6 +184,7 @@ inline void free_note(note* n) noexcept { memory::deallocate(n, sizeof(note), al
 
 class storage;
 class journal;
+class status_file;
 
 class engine {
  public:
@@ -192,6 +193,8 @@ class engine {
   engine(const engine&) = delete;
   engine& operator=(const engine&) = delete;
 
+  /// Without what the catalogue says, and without waiting for anybody.
+  [[nodiscard]] statistics sums() const noexcept;
   std::uint64_t next_claim() noexcept { return claims_.fetch_add_relaxed(1) + 1; }
 
   commit_board board;
@@ -203,8 +206,9 @@ class engine {
   std::unique_ptr<delta> old;
   upkeep cleaner{board};
   bool read_only = false;
-  std::unique_ptr<storage> files;  // null: only in memory
-  journal* log = nullptr;          // null: nothing is logged
+  std::unique_ptr<storage> files;      // null: only in memory
+  journal* log = nullptr;              // null: nothing is logged
+  std::unique_ptr<status_file> shown;  // null: to nobody
 
  private:
   alignas(cache_line) atomic<std::uint64_t> claims_{0};

@@ -54,7 +54,13 @@ void recovery::tell(const char* stage, std::uint64_t done, std::uint64_t of) {
 log_end recovery::run(const directory_content& has, bool repair) {
   std::exception_ptr newest_failed;
   const std::uint64_t at_least = begin_with(has, newest_failed);
-  replay(has);
+  try {
+    replay(has);
+  } catch (const storage_error&) {
+    // The log from the beginning is only asked for where the checkpoint cannot be used.
+    if (newest_failed != nullptr) std::rethrow_exception(newest_failed);
+    throw;
+  }
   crew_.finish();
   // Without its newest checkpoint a database is whole only if the log reaches further.
   if (newest_failed != nullptr && end_.sequence < at_least) std::rethrow_exception(newest_failed);
