@@ -71,6 +71,7 @@ set(SPOLIA_HEADERS
     include/spolia/map.hpp
     include/spolia/map/abtree.hpp
     include/spolia/map/avl.hpp
+    include/spolia/map/changes.hpp
     include/spolia/map/concepts.hpp
     include/spolia/map/detail/abtree_audit.hpp
     include/spolia/map/detail/abtree_nodes.hpp
@@ -81,6 +82,7 @@ set(SPOLIA_HEADERS
     include/spolia/map/detail/avl_balance.hpp
     include/spolia/map/detail/avl_nodes.hpp
     include/spolia/map/detail/avl_tree.hpp
+    include/spolia/map/detail/batch_state.hpp
     include/spolia/map/detail/bucket.hpp
     include/spolia/map/detail/bucket_table.hpp
     include/spolia/map/detail/chromatic_audit.hpp
@@ -91,6 +93,8 @@ set(SPOLIA_HEADERS
     include/spolia/map/detail/external_bst_tree.hpp
     include/spolia/map/detail/face.hpp
     include/spolia/map/detail/fresh.hpp
+    include/spolia/map/detail/hash_account.hpp
+    include/spolia/map/detail/hash_batches.hpp
     include/spolia/map/detail/kept_pair.hpp
     include/spolia/map/detail/list_chain.hpp
     include/spolia/map/detail/rlu_chain.hpp

@@ -4,6 +4,7 @@
 
 #include <spolia/map/abtree.hpp>
 #include <spolia/map/avl.hpp>
+#include <spolia/map/changes.hpp>
 #include <spolia/map/concepts.hpp>
 #include <spolia/map/external_bst.hpp>
 #include <spolia/map/list.hpp>

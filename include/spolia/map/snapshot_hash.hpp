@@ -67,6 +67,7 @@
 #include <spolia/base/config.hpp>
 #include <spolia/base/misuse.hpp>
 #include <spolia/base/threads.hpp>
+#include <spolia/map/detail/hash_account.hpp>
 #include <spolia/map/detail/snapshot_hash_core.hpp>
 #include <spolia/map/detail/snapshot_pairs.hpp>
 #include <spolia/map/detail/snapshot_watch.hpp>
@@ -76,6 +77,8 @@
 #include <spolia/version/snapshot.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
+
+class changes;
 
 template <class Key, class Value, version_collector Collector = sl_rt<>,
           class Hash = std::hash<Key>, class Equal = std::equal_to<Key>>
@@ -227,9 +230,9 @@ class snapshot_hash {
     if (!mine(then)) return 0;
     std::size_t sum = 0;
     for (buckets_of view(core_, then.timestamp());;) {
-      const auto* const v = view.next();
-      if (v == nullptr) return sum;
-      sum += v->count();
+      const auto some = view.next();
+      if (some.empty()) return sum;
+      sum += some.size();
     }
   }
 
@@ -304,6 +307,7 @@ class snapshot_hash {
   collector_stats stats() const noexcept { return collector_.stats(); }
 
  private:
+  friend class changes;  // changes.hpp
   using buckets_of = detail::buckets_at<core_type>;
 
   static detail::hash_table_options checked(const options& o) {
