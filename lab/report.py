@@ -77,7 +77,8 @@ def render(
     figures = Figures()
     records = [trial.record for trial in trials]
     found = Found(
-        trials, extras.get("announcements", []), extras.get("snapshots", []), configs=configs
+        trials, extras.get("announcements", []), extras.get("snapshots", []),
+        extras.get("counted", []), configs=configs,
     )
     context = {
         "title": title,

@@ -19,6 +19,7 @@ class Found:
     trials: list[Located]
     announcements: list[dict] = field(default_factory=list)
     snapshots: list[dict] = field(default_factory=list)
+    pointers: list[dict] = field(default_factory=list)
     configs: list[Config] = field(default_factory=list)
 
     def __post_init__(self):

@@ -14,13 +14,16 @@ from lab import allocators, sweep
 from lab.bench import Bench
 from lab.errors import LabError, one_of
 from lab.matrix import Cell, Plan
-from lab.paper import snapshots
+from lab.paper import pointers, snapshots
 from lab.paper.catalogue import PAGES
 from lab.paper.page import Page, Scale
 from lab.records import Store, read_lines
 from lab.report import write_report
 
 RESULTS, ANNOUNCEMENTS, SNAPSHOTS = "paper.jsonl", "announcements.jsonl", "snapshots.jsonl"
+POINTERS = "pointers.jsonl"
+POINTER_SECONDS = 0.1
+POINTER_THREADS = (1, 2, 8, 32)
 # Filling the structure, starting and ending the program.
 OVERHEAD_SECONDS = 0.5
 ANNOUNCEMENT_SECONDS = 40
@@ -110,6 +113,9 @@ def run(bench: Bench, out: Path, pages: list[Page], plan: Plan, console: Console
     if "held-snapshot" in keys:
         measure = partial(_held_snapshots, bench)
         measure_once(bench, out / SNAPSHOTS, "held snapshots", measure, console)
+    if keys & {page.key for page in pointers.PAGES}:
+        measure = partial(_pointers, bench)
+        measure_once(bench, out / POINTERS, "counted pointers", measure, console)
     return not outcome.failed
 
 
@@ -118,7 +124,9 @@ def report(out: Path, title: str) -> Path:
     if not (out / RESULTS).is_file():
         raise LabError(f"no results in {out}; run 'python -m lab paper' without --only first")
     paths = [
-        path for path in (out / RESULTS, out / ANNOUNCEMENTS, out / SNAPSHOTS) if path.is_file()
+        path
+        for path in (out / RESULTS, out / ANNOUNCEMENTS, out / SNAPSHOTS, out / POINTERS)
+        if path.is_file()
     ]
     write_report(paths, page, title, only_paper=True)
     return page
@@ -126,6 +134,18 @@ def report(out: Path, title: str) -> Path:
 
 def _held_snapshots(bench: Bench, target: Path, timeout: float) -> str:
     return bench.snapshots(target, timeout, *snapshots.ARGUMENTS, "--updates", UPDATES)
+
+
+def _pointers(bench: Bench, target: Path, timeout: float) -> str:
+    """All tests into one file; why the first one that failed did."""
+    whole = []
+    for command in pointers.commands(POINTER_THREADS, POINTER_SECONDS):
+        missed = bench.records(list(command), target, timeout)
+        if missed:
+            return missed
+        whole.append(target.read_text())
+    target.write_text("".join(whole))
+    return ""
 
 
 def measure_once(bench: Bench, target: Path, what: str, measure, console: Console) -> None:

@@ -293,8 +293,10 @@ def layer_records(options) -> list[dict]:
     grows = [[t * 50, 1000 * t] for t in range(20)]
     return {
         "counted": [
-            {"test": options.test, "pointer": name, "mops": mops}
-            for name, mops in (("private", 90.0), ("std-atomic", 2.0))
+            {"test": options.test, "pointer": name, "mops": mops,
+             "structure": None if options.structure == "-" else options.structure}
+            for name, mops in (("raw", 100.0), ("private", 90.0), ("thin", 95.0),
+                               ("std-atomic", 2.0))
         ],
         "rlu": [{"structure": options.structure, "sync": options.sync, "mops": 3.0}],
         "ycsb": [

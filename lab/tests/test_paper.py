@@ -56,6 +56,15 @@ ANNOUNCED = [
 ]  # fmt: skip
 
 
+POINTERS = [
+    {"kind": "counted", "test": test, "structure": structure, "pointer": pointer,
+     "threads": threads, "mops": mops}
+    for test, structure in (("contention", None), ("read", "bst"), ("insert", "hash"))
+    for pointer, mops in (("raw", 30.0), ("private", 25.0), ("thin", 28.0), ("std-atomic", 2.0))
+    for threads in (1, 2)
+]  # fmt: skip
+
+
 HELD = [
     {"kind": "snapshots", "structure": "hash", "collector": collector, "hold": True,
      "updates": 1000, "updates_per_s": 1e6, "versions_live": live, "versions_needed": 100,
@@ -72,7 +81,7 @@ def quickly(monkeypatch):
 
 def test_every_page_is_filled_by_its_own_cells(filled, monkeypatch):
     quickly(monkeypatch)
-    found = Found(filled, ANNOUNCED, HELD)
+    found = Found(filled, ANNOUNCED, HELD, POINTERS)
     for entry in PAGES:
         shown = entry.show(found)
         assert shown is not None, entry.key
@@ -97,6 +106,18 @@ def test_what_a_held_snapshot_keeps_is_judged(filled):
     assert page.show(Found(filled, [], leaking)).verdict == NOT_SEEN
 
 
+def test_what_private_pointers_cost_is_judged(filled):
+    objects, containers = (next(page for page in PAGES if page.key == f"pointers-{key}")
+                           for key in ("object", "containers"))  # fmt: skip
+    good = Found(filled, [], [], POINTERS)
+    assert (objects.show(good).verdict, containers.show(good).verdict) == (SEEN, SEEN)
+    slow = [{**r, "mops": 3.0} if r["pointer"] in ("private", "thin") else r for r in POINTERS]
+    bad = Found(filled, [], [], slow)
+    assert (objects.show(bad).verdict, containers.show(bad).verdict) == (NOT_SEEN, NOT_SEEN)
+    alone = Found(filled, [], [], [r for r in POINTERS if r["pointer"] == "raw"])
+    assert (objects.show(alone).verdict, containers.show(alone).verdict) == (SHOWN, SHOWN)
+
+
 def test_a_page_without_records_is_left_empty():
     found = Found([trial(threads=t) for t in (1, 2)])
     assert [entry.key for entry in PAGES if entry.show(found)] == []
@@ -107,7 +128,7 @@ def test_the_command_fills_every_page_and_goes_on_where_it_was(lab, tmp_path):
         "paper",
         *QUICK,
         "--only",
-        "table,experiment-1-avl,announcements,held-snapshot",
+        "table,experiment-1-avl,announcements,held-snapshot,pointers",
         "--out",
         tmp_path,
     )
@@ -120,6 +141,8 @@ def test_the_command_fills_every_page_and_goes_on_where_it_was(lab, tmp_path):
         "experiment-1-avl",
         "announcements",
         "held-snapshot",
+        "pointers-object",
+        "pointers-containers",
     ):
         assert f'<section id="{key}"' in text
     assert '<section id="rivals"' not in text

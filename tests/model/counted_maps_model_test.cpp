@@ -96,9 +96,7 @@ TEST(counted_maps_model, look_ups_beside_a_writer) {
   expect_clean(over<pages>(&looked_up_beside_growth<pages>), at_most_in_order(1));
   expect_clean(over<table>(&looked_up_beside_growth<table>), at_most_in_order(1));
 }
-TEST(counted_maps_model, two_writers) {
-  expect_clean(over<tree>(&two_writers<tree>), at_most(1));
-}
+TEST(counted_maps_model, two_writers) { expect_clean(over<tree>(&two_writers<tree>), at_most(1)); }
 
 TEST(counted_maps_model, every_planted_fault_is_found) {
   const auto found = [](const scenario_setup& setup, const char* fault) {
