@@ -27,6 +27,7 @@ set(SPOLIA_HEADERS
     include/spolia/counted/comparisons.hpp
     include/spolia/counted/control.hpp
     include/spolia/counted/conversions.hpp
+    include/spolia/counted/families.hpp
     include/spolia/counted/grip.hpp
     include/spolia/counted/head.hpp
     include/spolia/counted/home.hpp
@@ -73,6 +74,9 @@ set(SPOLIA_HEADERS
     include/spolia/map/avl.hpp
     include/spolia/map/changes.hpp
     include/spolia/map/concepts.hpp
+    include/spolia/map/counted_bst.hpp
+    include/spolia/map/counted_btree.hpp
+    include/spolia/map/counted_hash.hpp
     include/spolia/map/detail/abtree_audit.hpp
     include/spolia/map/detail/abtree_nodes.hpp
     include/spolia/map/detail/abtree_search.hpp
@@ -89,6 +93,8 @@ set(SPOLIA_HEADERS
     include/spolia/map/detail/chromatic_nodes.hpp
     include/spolia/map/detail/chromatic_steps.hpp
     include/spolia/map/detail/chromatic_tree.hpp
+    include/spolia/map/detail/counted_btree_nodes.hpp
+    include/spolia/map/detail/counted_writer.hpp
     include/spolia/map/detail/external_bst_audit.hpp
     include/spolia/map/detail/external_bst_tree.hpp
     include/spolia/map/detail/face.hpp

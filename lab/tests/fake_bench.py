@@ -295,8 +295,10 @@ def layer_records(options) -> list[dict]:
     """Of the sub-commands that the demo runs for the layers above the schemes."""
     return {
         "counted": [
-            {"test": options.test, "pointer": name, "mops": mops}
-            for name, mops in (("private", 90.0), ("std-atomic", 2.0))
+            {"test": options.test, "pointer": name, "mops": mops,
+             "structure": None if options.structure == "-" else options.structure}
+            for name, mops in (("raw", 100.0), ("private", 90.0), ("thin", 95.0),
+                               ("std-atomic", 2.0))
         ],
         "rlu": [{"structure": options.structure, "sync": options.sync, "mops": 3.0}],
         "ycsb": [store_record(options, name) for name in STORAGES for _ in range(2)],
