@@ -299,6 +299,7 @@ class trial {
                  {"latency_ns_p99", ns["p99"]},
                  {"latency_ns_p999", ns["p999"]},
                  {"latency_ns_max", ns["max"]},
+                 {"latency_ns_distribution", ns["distribution"]},
                  {"over_time", over_time_.points()},
                  {"table_bytes", nullptr},
                  {"peak_rss_bytes", peak_rss_bytes()}});
