@@ -292,6 +292,10 @@ void recovery::fill_indexes() {
     tell("indexes", done++, engine_.tables.size());
     if (!loader::indexed(*t)) continue;
     const std::uint64_t slots = t->slots();
+    if (crew_.size() == 1) {
+      loader(engine_).index(*t, 0, slots);
+      continue;
+    }
     const std::uint64_t share = slots / crew_.size() + 1;
     std::vector<std::thread> threads;
     std::vector<std::exception_ptr> failed(crew_.size());
