@@ -111,8 +111,9 @@ void new_folder::finish() {
   sync_folder(place_);
   // Unlike rename(2), refuses what somebody else has put there meanwhile.
   if (::renameat2(AT_FDCWD, place_.c_str(), AT_FDCWD, path_.c_str(), RENAME_NOREPLACE) != 0) {
-    const bool unsupported = errno == EINVAL && !std::filesystem::exists(path_);
-    if (!unsupported || ::rename(place_.c_str(), path_.c_str()) != 0) fail("make", path_.string());
+    if (errno != EINVAL && errno != ENOSYS) fail("make", path_.string());
+    // Some file systems have no such thing.
+    if (::rename(place_.c_str(), path_.c_str()) != 0) fail("make", path_.string());
   }
   whole_ = true;
   sync_folder(std::filesystem::absolute(path_).parent_path());

@@ -36,18 +36,32 @@ load_counts into_new(const std::filesystem::path& store, load_job& job, const co
   return done;
 }
 
+/// All that was loaded is on the disk afterwards.
+void settle(db::database& base, const common& c) {
+  if (c.chosen.store.durability == db::durability_level::none) {
+    base.checkpoint();
+  } else if (!base.sync()) {
+    throw failure("the log cannot be written: " + base.storage_failure());
+  }
+}
+
 load_counts into_old(const std::filesystem::path& store, load_job& job, const common& c) {
   load_counts done;
   db::database base = open_to_write(store, c.chosen.store, c.show);
   try {
     job.run(base, done);
-    if (!base.sync()) throw failure("the log cannot be written: " + base.storage_failure());
-    if (c.chosen.store.durability == db::durability_level::none) base.checkpoint();
   } catch (const usage_error&) {
     throw;
   } catch (const std::runtime_error& e) {
-    throw failure(fmt::format("{} (before that: {})", plain(e), summary(done)));
+    const std::string wrong = fmt::format("{} (before that: {}", plain(e), summary(done));
+    try {
+      settle(base, c);
+    } catch (const std::runtime_error& why) {
+      throw failure(fmt::format("{}, maybe not on the disk: {})", wrong, plain(why)));
+    }
+    throw failure(wrong + ")");
   }
+  settle(base, c);
   return done;
 }
 

@@ -127,9 +127,9 @@ struct open_status {
 
 }  // namespace
 
-status_file::status_file(engine& of, std::filesystem::path directory)
+status_file::status_file(engine& of, const std::filesystem::path& directory)
     : engine_(of),
-      file_(std::move(directory) / name),
+      file_(std::filesystem::absolute(directory) / name),
       pause_(static_cast<std::uint64_t>(status_pause_ns / core::ns_per_tick())) {
   // A new one, so that a reader of one that was left after a kill sees no mixture.
   if (::unlink(file_.c_str()) != 0 && errno != ENOENT) fail_status(file_, "it cannot be removed");

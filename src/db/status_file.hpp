@@ -19,7 +19,7 @@ class status_file {
   static constexpr const char* name = "status";
 
   /// Throws storage_error.
-  status_file(engine& of, std::filesystem::path directory);
+  status_file(engine& of, const std::filesystem::path& directory);
   ~status_file();
   status_file(const status_file&) = delete;
   status_file& operator=(const status_file&) = delete;

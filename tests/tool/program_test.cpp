@@ -152,8 +152,12 @@ TEST_F(tool_program, writes_nothing_by_halves) {
   words.back() = "1";
   bad(1, "(before that: 0 rows inserted, 2 replaced)", words);
   EXPECT_EQ(csv("bank"), "id,name,weight\r\n1,Ada,\r\n2,Bo,\r\n3,\"\",0.1\r\n");
+  write_text(here / "bad.csv", "id,name\n4,Di\n5,Ed\nsix,Flo\n");
+  bad(1, "(before that: 2 rows inserted)",
+      {"load", "bank", "bad.csv", "--table", "people", "--batch", "2", "--durability", "none"});
+  EXPECT_EQ(csv("bank"), "id,name,weight\r\n1,Ada,\r\n2,Bo,\r\n3,\"\",0.1\r\n4,Di,\r\n5,Ed,\r\n");
   // A dump that was cut short is refused before anything is loaded.
-  EXPECT_EQ(good({"dump", "bank", "folder"}), "3 rows of 1 tables in folder\n");
+  EXPECT_EQ(good({"dump", "bank", "folder"}), "5 rows of 1 tables in folder\n");
   const std::string lines = read_text(here / "folder/people.jsonl");
   write_text(here / "folder/people.jsonl", lines.substr(0, lines.find('\n') + 1));
   bad(1, "where the dump had", {"load", "second", "folder"});

@@ -79,7 +79,8 @@ struct options {
   recovery_listener on_recovery{};
   /// Null: the system's.
   std::shared_ptr<storage_files> files{};
-  /// What it does can be looked at by other processes: store_status.hpp. Not if it is read_only.
+  /// What it does can be looked at by other processes: store_status.hpp. Not if it is read_only,
+  /// nor if it is in memory.
   bool publish_status = false;
 };
 
