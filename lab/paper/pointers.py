@@ -31,7 +31,7 @@ TITLES = {
 }  # fmt: skip
 COLOURS = ("none", "token", "debra", "neutralization_plus", "hazard_pointers", "rcu",
            "hazard_eras", "token_naive", "neutralization")  # fmt: skip
-# What we ask for, and the paper promises: walks at most so much slower than raw pointers (the paper:
+# What we ask for, and the paper promises: walks at most so much slower than raw pointers (paper:
 # twice), and contended reads so many times faster than the standard's.
 SLOWER, PAPER_SLOWER, FASTER = 1.15, 2.0, 10.0
 
