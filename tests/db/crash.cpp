@@ -290,8 +290,11 @@ arguments parse(int argc, char** argv) {
     }
   }
   if (a.directory.empty()) {
-    a.directory =
-        std::filesystem::temp_directory_path() / ("spolia-crash-" + std::to_string(::getpid()));
+    // What a killed process has written is in the system's memory anyway: a quick place does, and
+    // is killed in the middle of more.
+    std::filesystem::path quick = "/dev/shm";
+    if (!std::filesystem::is_directory(quick)) quick = std::filesystem::temp_directory_path();
+    a.directory = quick / ("spolia-crash-" + std::to_string(::getpid()));
   }
   return a;
 }
