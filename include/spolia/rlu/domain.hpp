@@ -35,8 +35,8 @@
 // Threads:     come and go. A thread that ends leaves its log to be collected by others. Sections
 //              of one domain nest: an inner one is a part of the outer. Sections of two domains may
 //              overlap; nothing is common to them.
-// Fork:        in the child, objects that lost threads had locked stay locked, and the versions
-//              that their sections held up stay.
+// Fork:        in the child, objects that lost threads had locked stay locked. Their sections hold
+//              nothing up.
 // Teardown:    `discard` what has not been freed; then the domain may go.
 #pragma once
 
@@ -333,7 +333,7 @@ class basic_domain final : private threads::listener {
     session* const s = sessions_.find(n);
     if (s == nullptr) return;
     s->written.forget();
-    if (s->depth != 0) s->seat.withdraw();
+    if (s->used.load_relaxed()) s->seat.withdraw();  // perhaps it had begun a section
     s->depth = 0;
     s->collecting = false;
     s->fresh.clear();
