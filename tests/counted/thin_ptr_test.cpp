@@ -114,6 +114,30 @@ TEST_F(thin_pointers, a_private_pointer_holds_its_object) {
   EXPECT_EQ(kept->key(), 1);
 }
 
+struct row {
+  explicit row(thin_ptr<node> n) : first(std::move(n)) {}
+  atomic_thin_ptr<node> first;
+};
+
+TEST_F(thin_pointers, walks_go_on_from_objects_of_other_types) {
+  atomic_thin_ptr<row> rows(make_thin<row>(make(1)));
+  private_thin_ptr<row> at(rows);
+  const auto& first = at->first;
+  const private_node n(std::move(at), first);
+  EXPECT_FALSE(at);
+  rows = nullptr;
+  counted::drain();
+  EXPECT_EQ(n->key(), 1);
+  struct shared_row {
+    atomic_shared_ptr<int> first;
+  };
+  const atomic_shared_ptr<shared_row> others(make_shared<shared_row>());
+  others.load()->first = make_shared<int>(2);
+  private_ptr<shared_row> other(others);
+  const auto& second = other->first;
+  EXPECT_EQ(*private_ptr<int>(std::move(other), second), 2);
+}
+
 TEST_F(thin_pointers, long_lists_and_trees_end_in_bounded_steps) {
   constexpr int nodes = 200000;
   for (const bool atomically : {true, false}) {
