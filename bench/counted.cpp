@@ -41,6 +41,10 @@ struct raw_family {
   static void step(T*& at, const location<T>& to) {
     at = to.load_acquire();
   }
+  template <class To, class From>
+  static To* onward(From* /*at*/, const location<To>& to) {
+    return to.load_acquire();
+  }
   template <class T>
   static T* load(const location<T>& from) {
     return from.load_acquire();

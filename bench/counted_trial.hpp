@@ -43,7 +43,9 @@ counted_result run_threads(const counted_options& o, std::uint32_t count, MakeWo
       while (!go.load_acquire()) std::this_thread::yield();
       const auto start = steady::now();
       std::uint64_t done = 0;
-      while (!stop.load_relaxed()) done += work();
+      do {  // at least once, however late the thread got a processor
+        done += work();
+      } while (!stop.load_relaxed());
       each[t] = {done, 0, std::chrono::duration<double, std::nano>(steady::now() - start).count()};
     });
   }
@@ -80,6 +82,10 @@ struct loaded_family {
   template <class T>
   static void step(Pointer<T>& at, const Location<T>& to) {
     at = to.load();
+  }
+  template <class To, class From>
+  static Pointer<To> onward(Pointer<From>&& /*at*/, const Location<To>& to) {
+    return to.load();
   }
   template <class T>
   static Pointer<T> load(const Location<T>& from) {

@@ -51,6 +51,10 @@ struct standard_family {
   static void step(view<T>& at, const location<T>& to) {
     at = to.load();
   }
+  template <class To, class From>
+  static view<To> onward(view<From>&& /*at*/, const location<To>& to) {
+    return to.load();
+  }
   template <class T>
   static pointer<T> load(const location<T>& from) {
     return from.load();

@@ -12,6 +12,8 @@
 ///       template <class T> static view<T> look(const location<T>&);
 ///       template <class T> static void step(view<T>&, const location<T>&);   look again; the
 ///                                                  location may lie in the object that is viewed
+///       template <class To, class From> static view<To> onward(view<From>&&, const location<To>&);
+///                                                  the same from an object of another type
 ///       template <class T> static pointer<T> load(const location<T>&);
 ///       template <class T> static void set(location<T>&, pointer<T>);        who looks at the
 ///                                                  object then sees what was done to it before
@@ -55,6 +57,10 @@ struct own_family {
   template <class T>
   SPOLIA_ALWAYS_INLINE static void step(View<T>& at, const Location<T>& to) {
     at = to;
+  }
+  template <class To, class From>
+  SPOLIA_ALWAYS_INLINE static View<To> onward(View<From>&& at, const Location<To>& to) {
+    return View<To>(std::move(at), to);
   }
   template <class T>
   static Pointer<T> load(const Location<T>& from) {

@@ -54,6 +54,13 @@ class private_ptr : public counted::private_base<T> {
   SPOLIA_ALWAYS_INLINE explicit private_ptr(const atomic_shared_ptr<Y>& from) {
     load(from);
   }
+  /// What a location holds that may lie in the object r points to. Goes on with r's protection.
+  template <class Y>
+  SPOLIA_ALWAYS_INLINE private_ptr(private_ptr<Y>&& r, const atomic_shared_ptr<T>& from) {
+    r.object_ = nullptr;
+    this->grip_ = std::move(r.grip_);
+    load(from);
+  }
   /// Holds a count of its own, so r may go.
   template <class Y>
     requires counted::compatible<Y, T>

@@ -170,6 +170,13 @@ class private_thin_ptr : public counted::private_base<T> {
   constexpr private_thin_ptr(std::nullptr_t) noexcept {}
   /// What the location holds now.
   SPOLIA_ALWAYS_INLINE explicit private_thin_ptr(const atomic_thin_ptr<T>& from) { load(from); }
+  /// What a location holds that may lie in the object r points to. Goes on with r's protection.
+  template <class Y>
+  SPOLIA_ALWAYS_INLINE private_thin_ptr(private_thin_ptr<Y>&& r, const atomic_thin_ptr<T>& from) {
+    const auto last = reinterpret_cast<counted::word>(std::exchange(r.object_, nullptr));
+    this->grip_ = std::move(r.grip_);
+    move(from, last);
+  }
   /// Holds a count of its own, so r may go.
   explicit private_thin_ptr(const thin_ptr<T>& r) {
     if (!r) return;
@@ -200,11 +207,15 @@ class private_thin_ptr : public counted::private_base<T> {
   explicit operator thin_ptr<T>() const noexcept { return share_out(); }
 
  private:
+  template <class Y>
+  friend class private_thin_ptr;
+
   SPOLIA_ALWAYS_INLINE void load(const atomic_thin_ptr<T>& from) {
     // What the pin names is what this points to.
-    const auto last = [at = this->object_](const counted::pin&) {
-      return reinterpret_cast<counted::word>(at);
-    };
+    move(from, reinterpret_cast<counted::word>(this->object_));
+  }
+  SPOLIA_ALWAYS_INLINE void move(const atomic_thin_ptr<T>& from, counted::word named) {
+    const auto last = [named](const counted::pin&) { return named; };
     this->object_ = thin_units<T>::object(this->grip_.move_to(from.words(), last));
   }
 };
@@ -233,7 +244,8 @@ class atomic_thin_ptr : public counted::location<thin_ptr<T>, thin_units<T>> {
   }
 
  private:
-  friend class private_thin_ptr<T>;
+  template <class Y>
+  friend class private_thin_ptr;
 };
 
 }  // namespace spolia::inline SPOLIA_FLAVOUR

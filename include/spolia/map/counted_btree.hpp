@@ -60,7 +60,8 @@ class counted_btree {
     while (at->inners) {
       Family::template step<inner>(at, at->inners[at->child(key, less_)]);
     }
-    const auto in = Family::template look<leaf>(at->leaves[at->child(key, less_)]);
+    const auto& below = at->leaves[at->child(key, less_)];
+    const auto in = Family::template onward<leaf, inner>(std::move(at), below);
     const std::size_t i = in->lower(key, less_);
     if (!in->has(i, key, less_)) return false;
     std::forward<F>(f)(in->pairs[i].second);

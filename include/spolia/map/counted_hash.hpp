@@ -75,8 +75,9 @@ class counted_hash {
   template <class F>
   bool visit(const Key& key, F&& f) const {
     const std::uint64_t h = hash_of(key);
-    const auto in = Family::template look<table>(partition_of(h).chains);
-    auto at = Family::template look<cell>(in->chain(h));
+    auto in = Family::template look<table>(partition_of(h).chains);
+    const location<cell>& chain = in->chain(h);
+    auto at = Family::template onward<cell, table>(std::move(in), chain);
     while (at && !(at->key == key)) Family::template step<cell>(at, at->next);
     if (!at) return false;
     std::forward<F>(f)(at->value);

@@ -17,7 +17,7 @@ void basic_domain<Clock, Blocks>::tend(session& mine) noexcept {
   if (mine.collecting) return;  // a destructor that a pass has called began this section
   if (mine.until_look == 0) {
     mine.until_look = look_every;
-    if (courtesy_.is_due(mine.turn_taken)) courtesy_.give(mine.turn_taken);
+    if (courtesy_.is_due(mine.turn_taken)) courtesy_.give(mine.turn_taken, threads::high_water());
   }
   const bool walks = mine.walks.value() >= mine.walks_at;
   if (!walks && mine.written.written() < mine.pass_at) return;
