@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <map>
 #include <memory>
 #include <thread>
@@ -19,6 +18,7 @@
 #include "options.hpp"
 #include "random.hpp"
 #include "record.hpp"
+#include "zipf.hpp"
 
 namespace bench {
 namespace {
@@ -34,37 +34,6 @@ const std::map<std::string, db::version_storage>& storages() {
       {"steam", db::version_storage::steam}};
   return all;
 }
-
-/// Ranks from 0 to n - 1, the first the likeliest, after Gray et al.: Quickly Generating
-/// Billion-Record Synthetic Databases, SIGMOD 1994, as YCSB has it.
-class zipf {
- public:
-  zipf(std::uint64_t n, double theta) : n_(n), theta_(theta) {
-    double sum = 0;
-    for (std::uint64_t i = 1; i <= n; ++i) sum += 1 / std::pow(static_cast<double>(i), theta);
-    zeta_ = sum;
-    const double two = 1 + std::pow(0.5, theta);
-    alpha_ = 1 / (1 - theta);
-    eta_ = (1 - std::pow(2.0 / static_cast<double>(n), 1 - theta)) / (1 - two / sum);
-  }
-  std::uint64_t draw(random_source& from) const {
-    if (theta_ == 0) return from.below(n_);
-    const double u = static_cast<double>(from.next() >> 11U) * 0x1.0p-53;
-    const double scaled = u * zeta_;
-    if (scaled < 1) return 0;
-    if (scaled < 1 + std::pow(0.5, theta_)) return 1;
-    const auto rank =
-        static_cast<std::uint64_t>(static_cast<double>(n_) * std::pow(eta_ * u - eta_ + 1, alpha_));
-    return std::min(rank, n_ - 1);
-  }
-
- private:
-  std::uint64_t n_;
-  double theta_;
-  double zeta_;
-  double alpha_;
-  double eta_;
-};
 
 class trial {
  public:
