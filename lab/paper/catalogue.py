@@ -3,7 +3,17 @@
 
 from __future__ import annotations
 
-from lab.paper import amortizing, evaluation, events, model, rivals, scaling, snapshots, tokens
+from lab.paper import (
+    amortizing,
+    evaluation,
+    events,
+    model,
+    rivals,
+    scaling,
+    snapshots,
+    tokens,
+    versions,
+)
 from lab.paper.page import Page
 
 PAGES: tuple[Page, ...] = (
@@ -15,4 +25,5 @@ PAGES: tuple[Page, ...] = (
     *model.PAGES,
     *rivals.PAGES,
     *snapshots.PAGES,
+    *versions.PAGES,
 )

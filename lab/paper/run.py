@@ -14,7 +14,7 @@ from lab import allocators, sweep
 from lab.bench import Bench
 from lab.errors import LabError, one_of
 from lab.matrix import Cell, Plan
-from lab.paper import snapshots
+from lab.paper import snapshots, versions
 from lab.paper.catalogue import PAGES
 from lab.paper.page import Page, Scale
 from lab.records import Store, read_lines
@@ -25,6 +25,7 @@ RESULTS, ANNOUNCEMENTS, SNAPSHOTS = "paper.jsonl", "announcements.jsonl", "snaps
 OVERHEAD_SECONDS = 0.5
 ANNOUNCEMENT_SECONDS = 40
 SNAPSHOT_SECONDS = 60
+WORK_SECONDS = 8
 UPDATES = "3200000"  # beside the snapshot that is held
 
 
@@ -84,7 +85,8 @@ def expected_seconds(plan: Plan, pages: list[Page]) -> float:
     once = sum(cell.seconds + OVERHEAD_SECONDS for cell in plan.cells)
     counted = ANNOUNCEMENT_SECONDS if any(p.key == "announcements" for p in pages) else 0
     held = SNAPSHOT_SECONDS if any(p.key == "held-snapshot" for p in pages) else 0
-    return once * plan.trials + counted + held
+    works = sum(len(versions.RUNS.get(p.key, ())) for p in pages) * WORK_SECONDS
+    return once * plan.trials + counted + held + works
 
 
 def minutes(seconds: float) -> str:
@@ -110,6 +112,10 @@ def run(bench: Bench, out: Path, pages: list[Page], plan: Plan, console: Console
     if "held-snapshot" in keys:
         measure = partial(_held_snapshots, bench)
         measure_once(bench, out / SNAPSHOTS, "held snapshots", measure, console)
+    for key in sorted(keys & set(versions.RUNS)):
+        for number, arguments in enumerate(versions.RUNS[key]):
+            measure = partial(_versions, bench, arguments)
+            measure_once(bench, out / f"{key}-{number}.jsonl", f"{key} {number}", measure, console)
     return not outcome.failed
 
 
@@ -117,15 +123,19 @@ def report(out: Path, title: str) -> Path:
     page = out / "report.html"
     if not (out / RESULTS).is_file():
         raise LabError(f"no results in {out}; run 'python -m lab paper' without --only first")
-    paths = [
-        path for path in (out / RESULTS, out / ANNOUNCEMENTS, out / SNAPSHOTS) if path.is_file()
-    ]
+    works = sorted(path for key in versions.RUNS for path in out.glob(f"{key}-*.jsonl"))
+    whole = (out / RESULTS, out / ANNOUNCEMENTS, out / SNAPSHOTS, *works)
+    paths = [path for path in whole if path.is_file()]
     write_report(paths, page, title, only_paper=True)
     return page
 
 
 def _held_snapshots(bench: Bench, target: Path, timeout: float) -> str:
     return bench.snapshots(target, timeout, *snapshots.ARGUMENTS, "--updates", UPDATES)
+
+
+def _versions(bench: Bench, arguments: tuple[str, ...], target: Path, timeout: float) -> str:
+    return bench.snapshots(target, timeout, *arguments)
 
 
 def measure_once(bench: Bench, target: Path, what: str, measure, console: Console) -> None:
