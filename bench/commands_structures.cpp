@@ -83,7 +83,8 @@ void describe(CLI::App& app, set_options& o) {
 
 void describe(CLI::App& app, snapshot_options& o) {
   app.add_option("--structure", o.structures,
-                 "hash, tree; or std_map, under a lock, its snapshots copies; several with commas")
+                 "hash, tree; std_map, under a lock, its snapshots copies; tbb_hash_map, if there "
+                 "is oneTBB, without snapshots: it reads what is there; several with commas")
       ->delimiter(',')
       ->capture_default_str();
   app.add_option("--collector", o.collectors,
@@ -91,13 +92,22 @@ void describe(CLI::App& app, snapshot_options& o) {
       ->delimiter(',')
       ->capture_default_str();
   app.add_option("--threads", o.threads, "threads that work")->capture_default_str();
-  app.add_option("--keys", o.keys, "keys are uniform in [0, keys); half of them are present")
+  app.add_option("--readers", o.readers, "more threads, that make read transactions only")
+      ->capture_default_str();
+  app.add_option("--small-readers", o.small_readers,
+                 "and more, whose read transactions look up 16 keys")
+      ->capture_default_str();
+  app.add_option("--keys", o.keys, "keys are in [0, keys); half of them are present at first")
+      ->capture_default_str();
+  app.add_option("--theta", o.theta, "of Zipf's distribution of keys; 0: uniform")
       ->capture_default_str();
   app.add_option("--update", o.update, "per cent of updates, half inserting, half erasing")
       ->capture_default_str();
   app.add_option("--rtx-share", o.rtx_share, "per cent of read transactions; the rest looks up")
       ->capture_default_str();
   app.add_option("--rtx", o.rtx, "keys that a read transaction looks up at its snapshot")
+      ->capture_default_str();
+  app.add_option("--rtx-most", o.rtx_most, "if not 0: any number of keys from --rtx to this")
       ->capture_default_str();
   app.add_flag("--hold", o.hold, "hold one snapshot from before the first update to the end");
   app.add_option("--seconds", o.seconds, "length of a trial, after the filling")

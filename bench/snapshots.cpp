@@ -14,7 +14,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <string_view>
 
 #include "options.hpp"
 #include "record.hpp"
@@ -101,96 +100,94 @@ class copied_map {
   std::shared_ptr<map> map_;
 };
 
-template <class Subject>
-snapshot_result run_one(const snapshot_options& o, std::uint32_t trial) {
-  return std::make_unique<snapshot_trial<Subject>>(o, trial)->run();
-}
-
-struct contender {
-  const char* structure;
-  const char* collector;
-  snapshot_result (*run)(const snapshot_options&, std::uint32_t trial);
-};
-
 template <class Collector>
 using hash = our_map<spolia::snapshot_hash<std::uint64_t, std::uint64_t, Collector>>;
 
 template <class Collector>
 using tree = our_map<spolia::snapshot_tree<std::uint64_t, std::uint64_t, Collector>>;
 
-const std::vector<contender>& contenders() {
-  static const std::vector<contender> all = {
-      {"hash", "epoch", run_one<hash<spolia::epoch_collector<>>>},
-      {"hash", "steam", run_one<hash<spolia::steam<>>>},
-      {"hash", "bbf+", run_one<hash<spolia::bbf<>>>},
-      {"hash", "dl_rt", run_one<hash<spolia::dl_rt<>>>},
-      {"hash", "sl_rt", run_one<hash<spolia::sl_rt<>>>},
-      {"tree", "epoch", run_one<tree<spolia::epoch_collector<>>>},
-      {"tree", "steam", run_one<tree<spolia::steam<>>>},
-      {"tree", "bbf+", run_one<tree<spolia::bbf<>>>},
-      {"tree", "dl_rt", run_one<tree<spolia::dl_rt<>>>},
-      {"tree", "sl_rt", run_one<tree<spolia::sl_rt<>>>},
-      {"std_map", "copies", run_one<copied_map>},
+template <template <class> class Structure, class Collector>
+snapshot_contender ours(const char* structure, const char* collector) {
+  return {structure, collector, run_snapshot_trial<Structure<Collector>>, true};
+}
+
+std::vector<snapshot_contender>& contenders() {
+  static std::vector<snapshot_contender> all = {
+      ours<hash, spolia::epoch_collector<>>("hash", "epoch"),
+      ours<hash, spolia::steam<>>("hash", "steam"),
+      ours<hash, spolia::bbf<>>("hash", "bbf+"),
+      ours<hash, spolia::dl_rt<>>("hash", "dl_rt"),
+      ours<hash, spolia::sl_rt<>>("hash", "sl_rt"),
+      ours<tree, spolia::epoch_collector<>>("tree", "epoch"),
+      ours<tree, spolia::steam<>>("tree", "steam"),
+      ours<tree, spolia::bbf<>>("tree", "bbf+"),
+      ours<tree, spolia::dl_rt<>>("tree", "dl_rt"),
+      ours<tree, spolia::sl_rt<>>("tree", "sl_rt"),
+      {"std_map", "copies", run_snapshot_trial<copied_map>},
   };
   return all;
 }
 
-/// Those that were asked for; std_map has one way only.
-std::vector<contender> chosen(const snapshot_options& o) {
-  std::vector<contender> some;
-  for (const contender& c : contenders()) {
+/// Those that were asked for; rivals have one way only.
+std::vector<snapshot_contender> chosen(const snapshot_options& o) {
+  std::vector<snapshot_contender> some;
+  for (const snapshot_contender& c : contenders()) {
     const auto named = [](const std::vector<std::string>& names, const char* name) {
       return std::ranges::find(names, name) != names.end();
     };
-    const bool only = std::string_view(c.collector) == "copies";
-    if (named(o.structures, c.structure) && (only || named(o.collectors, c.collector))) {
+    if (named(o.structures, c.structure) && (!c.has_versions || named(o.collectors, c.collector))) {
       some.push_back(c);
     }
   }
   return some;
 }
 
-nlohmann::json record_of(const snapshot_options& o, const contender& c, std::uint32_t trial,
-                         const snapshot_result& r) {
-  const bool ours = std::string_view(c.structure) != "std_map";
+nlohmann::json record_of(const snapshot_options& o, const snapshot_contender& c,
+                         std::uint32_t trial, const snapshot_result& r) {
   const auto told = [&](std::uint64_t n) {
-    return ours ? nlohmann::json(n) : nlohmann::json(nullptr);
+    return c.has_versions ? nlohmann::json(n) : nlohmann::json(nullptr);
   };
   nlohmann::json over_time = nlohmann::json::array();
   const std::size_t every = r.bytes_over_time.size() / 400 + 1;
   for (std::size_t i = 0; i < r.bytes_over_time.size(); i += every) {
     over_time.push_back({r.bytes_over_time[i].first, r.bytes_over_time[i].second});
   }
-  nlohmann::json made = {{"kind", "snapshots"},
-                         {"structure", c.structure},
-                         {"collector", c.collector},
-                         {"threads", o.threads},
-                         {"keys", o.keys},
-                         {"update", o.update},
-                         {"rtx", o.rtx},
-                         {"rtx_share", o.rtx_share},
-                         {"hold", o.hold},
-                         {"seconds", o.seconds},
-                         {"trial", trial},
-                         {"trials", o.trials},
-                         {"seed", o.seed},
-                         {"elapsed_s", r.elapsed_s},
-                         {"operations", r.operations},
-                         {"ops_per_s", static_cast<double>(r.operations) / r.elapsed_s},
-                         {"updates", r.updates},
-                         {"updates_per_s", static_cast<double>(r.updates) / r.elapsed_s},
-                         {"lookups", r.lookups},
-                         {"rtxs", r.rtxs},
-                         {"rtx_keys_per_s", static_cast<double>(r.rtxs * o.rtx) / r.elapsed_s},
-                         {"size_end", r.size_end},
-                         {"versions_live", told(r.versions_live)},
-                         {"versions_needed", told(r.versions_needed)},
-                         {"versions_peak", told(r.versions_peak)},
-                         {"bytes", r.bytes},
-                         {"bytes_peak", r.bytes_peak},
-                         {"bytes_needed", told(r.bytes_needed)},
-                         {"peak_rss_bytes", r.peak_rss_bytes},
-                         {"bytes_over_time", std::move(over_time)}};
+  nlohmann::json made = {
+      {"kind", "snapshots"},
+      {"structure", c.structure},
+      {"collector", c.collector},
+      {"threads", o.threads},
+      {"keys", o.keys},
+      {"update", o.update},
+      {"rtx", o.rtx},
+      {"rtx_most", o.rtx_most == 0 ? o.rtx : o.rtx_most},
+      {"rtx_share", o.rtx_share},
+      {"readers", o.readers},
+      {"small_readers", o.small_readers},
+      {"theta", o.theta},
+      {"hold", o.hold},
+      {"seconds", o.seconds},
+      {"trial", trial},
+      {"trials", o.trials},
+      {"seed", o.seed},
+      {"elapsed_s", r.elapsed_s},
+      {"operations", r.operations},
+      {"ops_per_s", static_cast<double>(r.operations) / r.elapsed_s},
+      {"updates", r.updates},
+      {"updates_per_s", static_cast<double>(r.updates) / r.elapsed_s},
+      {"lookups", r.lookups},
+      {"rtxs", r.rtxs},
+      {"rtx_keys_per_s", static_cast<double>(r.rtx_keys) / r.elapsed_s},
+      {"small_rtx_keys_per_s", static_cast<double>(r.small_rtx_keys) / r.elapsed_s},
+      {"size_end", r.size_end},
+      {"versions_live", told(r.versions_live)},
+      {"versions_needed", told(r.versions_needed)},
+      {"versions_peak", told(r.versions_peak)},
+      {"bytes", r.bytes},
+      {"bytes_peak", r.bytes_peak},
+      {"bytes_needed", told(r.bytes_needed)},
+      {"peak_rss_bytes", r.peak_rss_bytes},
+      {"bytes_over_time", std::move(over_time)}};
   made.update(circumstances());
   return made;
 }
@@ -200,36 +197,44 @@ nlohmann::json record_of(const snapshot_options& o, const contender& c, std::uin
 void check(const snapshot_options& o) {
   const auto wrong = [](const std::string& why) { throw usage_error(why); };
   const auto known = [&](const char* what, const std::vector<std::string>& names,
-                         const char* contender::* field) {
+                         const char* snapshot_contender::* field) {
     for (const std::string& name : names) {
-      const bool there =
-          std::ranges::any_of(contenders(), [&](const contender& c) { return name == c.*field; });
+      const bool there = std::ranges::any_of(
+          contenders(), [&](const snapshot_contender& c) { return name == c.*field; });
       if (there) continue;
       std::vector<std::string> all;
-      for (const contender& c : contenders()) {
+      for (const snapshot_contender& c : contenders()) {
         if (std::ranges::find(all, c.*field) == all.end()) all.emplace_back(c.*field);
       }
       wrong(fmt::format("--{} {} is unknown; there are {}", what, name, fmt::join(all, ", ")));
     }
   };
-  known("structure", o.structures, &contender::structure);
-  known("collector", o.collectors, &contender::collector);
+  known("structure", o.structures, &snapshot_contender::structure);
+  known("collector", o.collectors, &snapshot_contender::collector);
   if (chosen(o).empty()) wrong("no such structure with such a collector");
   if (o.threads < 1 || o.threads > 4096) wrong("--threads must be from 1 to 4096");
   if (o.keys < 2 || o.keys > 4294967296) wrong("--keys must be from 2 to 2^32");
   if (o.update < 0 || o.rtx_share < 0 || !(o.update + o.rtx_share <= 100)) {
     wrong("--update and --rtx-share are per cent, and at most 100 together");
   }
+  if (o.readers > 4096 || o.small_readers > 4096) wrong("--readers must be at most 4096");
+  if (o.theta < 0 || !(o.theta < 1)) wrong("--theta must be from 0 to below 1");
   if (o.rtx < 1) wrong("--rtx must be at least 1");
+  if (o.rtx_most != 0 && o.rtx_most < o.rtx) wrong("--rtx-most must not be below --rtx");
   if (o.updates != 0 && o.update <= 0) wrong("--updates without --update would never end");
   if (!(o.seconds > 0) || o.seconds > 86400) wrong("--seconds must be above 0 and at most 86400");
   if (o.trials < 1) wrong("--trials must be at least 1");
 }
 
+bool add_snapshot_rival(const snapshot_contender& c) {
+  contenders().push_back(c);
+  return true;
+}
+
 void measure_snapshots(const snapshot_options& o,
                        const std::function<void(const nlohmann::json&)>& write) {
   for (std::uint32_t trial = 0; trial < o.trials; ++trial) {
-    for (const contender& c : chosen(o)) write(record_of(o, c, trial, c.run(o, trial)));
+    for (const snapshot_contender& c : chosen(o)) write(record_of(o, c, trial, c.run(o, trial)));
   }
 }
 

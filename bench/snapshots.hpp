@@ -16,17 +16,32 @@ struct snapshot_options {
   std::vector<std::string> structures = {"hash"};
   std::vector<std::string> collectors = {"epoch", "steam", "bbf+", "dl_rt", "sl_rt"};
   std::uint32_t threads = 2;
+  std::uint32_t readers = 0;        ///< more threads, that make read transactions only
+  std::uint32_t small_readers = 0;  ///< and more, whose read transactions look up 16 keys
   std::uint64_t keys = 100000;
-  double update = 50;        ///< per cent of operations that update, half of them erasing
-  double rtx_share = 1;      ///< per cent of operations that are read transactions
-  std::uint32_t rtx = 1024;  ///< keys that a read transaction looks up
-  bool hold = false;         ///< one snapshot through the whole run
+  double theta = 0;            ///< of Zipf's distribution of keys; 0: uniform
+  double update = 50;          ///< per cent of operations that update, half of them erasing
+  double rtx_share = 1;        ///< per cent of operations that are read transactions
+  std::uint32_t rtx = 1024;    ///< keys that a read transaction looks up
+  std::uint32_t rtx_most = 0;  ///< if not 0: uniform between the two
+  bool hold = false;           ///< one snapshot through the whole run
   double seconds = 1;
   std::uint64_t updates = 0;  ///< successful ones to make in all, instead of a time; 0: by time
   std::uint32_t trials = 1;
   std::uint64_t seed = 1;
   std::string json = "-";
 };
+
+/// Something to be measured. Without versions it says so in `collector`: "copies", "none".
+struct snapshot_result;
+struct snapshot_contender {
+  const char* structure;
+  const char* collector;
+  snapshot_result (*run)(const snapshot_options&, std::uint32_t trial);
+  bool has_versions = false;
+};
+/// For rivals that are there if their library is.
+bool add_snapshot_rival(const snapshot_contender&);
 
 /// Throws usage_error if the words or numbers make no sense.
 void check(const snapshot_options&);

@@ -20,6 +20,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <memory_resource>
 #include <optional>
 #include <thread>
@@ -29,6 +30,7 @@
 #include "machine.hpp"
 #include "random.hpp"
 #include "snapshots.hpp"
+#include "zipf.hpp"
 
 namespace bench {
 
@@ -38,6 +40,8 @@ struct snapshot_result {
   std::uint64_t updates = 0;  ///< that changed something
   std::uint64_t lookups = 0;
   std::uint64_t rtxs = 0;
+  std::uint64_t rtx_keys = 0;
+  std::uint64_t small_rtx_keys = 0;  ///< by small readers
   std::uint64_t size_end = 0;
   std::uint64_t versions_live = 0;
   std::uint64_t versions_needed = 0;
@@ -87,15 +91,19 @@ class snapshot_trial {
 
  public:
   snapshot_trial(const snapshot_options& o, std::uint32_t trial)
-      : options_(o), seed_(o.seed * 1000003 + trial), subject_(o.keys) {}
+      : options_(o), seed_(o.seed * 1000003 + trial), keys_(o.keys, o.theta), subject_(o.keys) {}
 
   snapshot_result run() {
     reset_peak_rss();
     std::thread([this] { prefill(); }).join();
     std::vector<std::thread> workers;
-    std::vector<snapshot_result> made(options_.threads);
-    for (std::uint32_t i = 0; i < options_.threads; ++i) {
-      workers.emplace_back([this, i, &made] { work(i, made[i]); });
+    const std::uint32_t first_small = options_.threads + options_.readers;
+    std::vector<snapshot_result> made(first_small + options_.small_readers);
+    for (std::uint32_t i = 0; i < made.size(); ++i) {
+      workers.emplace_back([this, i, first_small, &made] {
+        random_source random(seed_ ^ (0xA24BAED4963EE407ULL * (i + 1)));
+        finish(i < options_.threads ? work(random) : read(random, i >= first_small), made[i]);
+      });
     }
     std::optional<typename Subject::instant> held;
     if (options_.hold) held.emplace(subject_.snapshot("held"));
@@ -116,6 +124,8 @@ class snapshot_trial {
       result_.updates += p.updates;
       result_.lookups += p.lookups;
       result_.rtxs += p.rtxs;
+      result_.rtx_keys += p.rtx_keys;
+      result_.small_rtx_keys += p.small_rtx_keys;
       result_.size_end += p.size_end;
     }
     const std::uint64_t current = result_.versions_live;
@@ -134,8 +144,31 @@ class snapshot_trial {
     }
   }
 
-  void work(std::uint32_t number, snapshot_result& mine) {
-    random_source random(seed_ ^ (0xA24BAED4963EE407ULL * (number + 1)));
+  /// Those that are asked for most often are spread over all.
+  std::uint64_t draw(random_source& random) const {
+    const std::uint64_t rank = keys_.draw(random);
+    return options_.theta == 0 ? rank : random_source(rank).next() % options_.keys;
+  }
+  void begin() {
+    ready_.fetch_add_release(1);
+    while (!go_.load_acquire()) std::this_thread::yield();
+  }
+  void finish(snapshot_result done, snapshot_result& mine) {
+    mine = std::move(done);
+    done_.fetch_add_release(1);
+    while (!leave_.load_acquire()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+
+  /// One read transaction; gives how many keys it has looked up.
+  std::uint64_t transact(random_source& random, bool small, std::uint64_t& seen) {
+    std::uint64_t size = small ? 16 : options_.rtx;
+    if (!small && options_.rtx_most != 0) size += random.below(options_.rtx_most - size + 1);
+    const auto now = subject_.snapshot("read transaction");
+    for (std::uint64_t n = 0; n < size; ++n) seen += subject_.at(now, draw(random)) ? 1 : 0;
+    return size;
+  }
+
+  snapshot_result work(random_source& random) {
     snapshot_result done;
     const auto share = [](double per_cent) {
       return static_cast<std::uint64_t>(per_cent / 100 * 4294967296.0);
@@ -144,32 +177,41 @@ class snapshot_trial {
     const std::uint64_t transactions = updates + share(options_.rtx_share);
     const std::uint64_t enough = options_.updates / options_.threads;
     std::uint64_t seen = 0;
-    ready_.fetch_add_release(1);
-    while (!go_.load_acquire()) std::this_thread::yield();
+    begin();
     while (!stop_.load_relaxed() && (enough == 0 || done.updates < enough)) {
       const std::uint64_t dice = random.next();
       ++done.operations;
       if ((dice & 0xFFFFFFFFU) < updates) {
-        const std::uint64_t key = random.below(options_.keys);
+        const std::uint64_t key = draw(random);
         const bool erase = (dice >> 63U) != 0;
         const bool changed = erase ? subject_.erase(key) : subject_.insert(key);
         done.updates += changed ? 1 : 0;
         if (changed) erase ? --done.size_end : ++done.size_end;  // modulo 2^64
       } else if ((dice & 0xFFFFFFFFU) < transactions) {
-        const auto now = subject_.snapshot("read transaction");
-        for (std::uint32_t n = 0; n < options_.rtx; ++n) {
-          seen += subject_.at(now, random.below(options_.keys)) ? 1 : 0;
-        }
+        done.rtx_keys += transact(random, false, seen);
         ++done.rtxs;
       } else {
-        seen += subject_.contains(random.below(options_.keys)) ? 1 : 0;
+        seen += subject_.contains(draw(random)) ? 1 : 0;
         ++done.lookups;
       }
     }
     sink_.fetch_add_relaxed(seen);  // keeps the look-ups from being optimised away
-    mine = std::move(done);
-    done_.fetch_add_release(1);
-    while (!leave_.load_acquire()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    working_.fetch_sub_relaxed(1);
+    return done;
+  }
+
+  /// Read transactions only.
+  snapshot_result read(random_source& random, bool small) {
+    snapshot_result done;
+    std::uint64_t seen = 0;
+    begin();
+    while (!stop_.load_relaxed()) {
+      (small ? done.small_rtx_keys : done.rtx_keys) += transact(random, small, seen);
+      ++done.rtxs;
+      ++done.operations;
+    }
+    sink_.fetch_add_relaxed(seen);
+    return done;
   }
 
   /// Looks every 5 ms until the time is up, or the updates are made.
@@ -184,20 +226,27 @@ class snapshot_trial {
       result_.versions_held_peak = std::max(result_.versions_held_peak, subject_.held());
       result_.bytes_over_time.emplace_back(
           std::chrono::duration<double, std::milli>(now - start).count(), bytes);
-      if (now >= end || done_.load_acquire() == options_.threads) return;
+      if (now >= end || working_.load_relaxed() == 0) return;
     }
   }
 
   const snapshot_options& options_;
   const std::uint64_t seed_;
+  const zipf keys_;
   Subject subject_;
   snapshot_result result_;
   alignas(spolia::cache_line) spolia::atomic<std::size_t> ready_{0};
   spolia::atomic<std::size_t> done_{0};
   spolia::atomic<std::uint64_t> sink_{0};
+  spolia::atomic<std::uint64_t> working_{options_.threads};
   alignas(spolia::cache_line) spolia::atomic<bool> go_{false};
   spolia::atomic<bool> stop_{false};
   spolia::atomic<bool> leave_{false};
 };
+
+template <class Subject>
+snapshot_result run_snapshot_trial(const snapshot_options& o, std::uint32_t trial) {
+  return std::make_unique<snapshot_trial<Subject>>(o, trial)->run();
+}
 
 }  // namespace bench

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// zipf.hpp: ranks of which the first are the likeliest.
+// zipf.hpp: keys of which some are asked for much more often than others.
 #pragma once
 
 #include <algorithm>
@@ -10,11 +10,12 @@
 
 namespace bench {
 
-/// Ranks from 0 to n - 1, the first the likeliest, after Gray et al.: Quickly Generating
-/// Billion-Record Synthetic Databases, SIGMOD 1994, as YCSB has it.
+/// Ranks from 0 to n - 1, the first the likeliest (theta 0: all alike), after Gray et al.: Quickly
+/// Generating Billion-Record Synthetic Databases, SIGMOD 1994, as YCSB has it.
 class zipf {
  public:
   zipf(std::uint64_t n, double theta) : n_(n), theta_(theta) {
+    if (theta == 0) return;  // uniform
     double sum = 0;
     for (std::uint64_t i = 1; i <= n; ++i) sum += 1 / std::pow(static_cast<double>(i), theta);
     zeta_ = sum;
@@ -36,9 +37,9 @@ class zipf {
  private:
   std::uint64_t n_;
   double theta_;
-  double zeta_;
-  double alpha_;
-  double eta_;
+  double zeta_ = 0;
+  double alpha_ = 0;
+  double eta_ = 0;
 };
 
 }  // namespace bench

@@ -44,7 +44,7 @@ set(onetbb "")
 find_package(TBB QUIET)
 if(TBB_FOUND)
   set(onetbb "${TBB_VERSION}")
-  target_sources(spolia-bench PRIVATE "${here}/tbb.cpp")
+  target_sources(spolia-bench PRIVATE "${here}/tbb.cpp" "${here}/tbb_snapshots.cpp")
   target_link_libraries(spolia-bench PRIVATE TBB::tbb)
 endif()
 

@@ -14,6 +14,7 @@ from lab.paper import (
     snapshots,
     store,
     tokens,
+    versions,
 )
 from lab.paper.page import Page
 
@@ -28,4 +29,5 @@ PAGES: tuple[Page, ...] = (
     *snapshots.PAGES,
     *store.PAGES,
     *pointers.PAGES,
+    *versions.PAGES,
 )

@@ -94,6 +94,20 @@ def stored(tmp_path_factory):
     return measured(tmp_path_factory)
 
 
+def worked(structure: str, collector: str, most: int, **more) -> dict:
+    return {"kind": "snapshots", "structure": structure, "collector": collector, "hold": False,
+            "threads": 2, "rtx_most": 1024, "updates_per_s": 1e6, "rtx_keys_per_s": 1e6,
+            "bytes_peak": most, "versions_live": 110, "versions_needed": 100,
+            **more}  # fmt: skip
+
+
+BESIDE = [
+    worked(structure, collector, most, readers=1, rtx_share=0)
+    for structure in ("hash", "tree") for collector, most in (("epoch", 900), ("sl_rt", 100))
+]  # fmt: skip
+MIXED = [worked("hash", c, most, rtx_share=1) for c, most in (("steam", 150), ("dl_rt", 100))]
+
+
 def quickly(monkeypatch):
     monkeypatch.setattr(model, "THREADS", (2, 192))
     monkeypatch.setattr(model, "REMOTE", (250,))
@@ -101,7 +115,7 @@ def quickly(monkeypatch):
 
 def test_every_page_is_filled_by_its_own_cells(filled, stored, monkeypatch):
     quickly(monkeypatch)
-    found = Found(filled, ANNOUNCED, HELD, stored, POINTERS)
+    found = Found(filled, ANNOUNCED, HELD + BESIDE + MIXED, stored, POINTERS)
     for entry in PAGES:
         shown = entry.show(found)
         assert shown is not None, entry.key
@@ -184,6 +198,25 @@ def test_what_private_pointers_cost_is_judged(filled):
     assert (objects.show(alone).verdict, containers.show(alone).verdict) == (SHOWN, SHOWN)
 
 
+def verdict(filled, key: str, records: list[dict]) -> str:
+    page = next(page for page in PAGES if page.key == key)
+    return page.show(Found(filled, [], records)).verdict
+
+
+def test_what_read_transactions_cost_is_judged(filled):
+    assert verdict(filled, "snapshots-tree", BESIDE) == SEEN
+    assert verdict(filled, "snapshots-hash", BESIDE[:1]) == SHOWN
+    leaking = [{**r, "bytes_peak": 1000} if r["collector"] == "sl_rt" else r for r in BESIDE]
+    assert verdict(filled, "snapshots-hash", leaking) == NOT_SEEN
+    assert verdict(filled, "snapshots-mixed", MIXED) == SEEN
+    assert verdict(filled, "snapshots-mixed", MIXED[:1]) == SHOWN
+    assert (
+        verdict(filled, "snapshots-mixed", [MIXED[0], {**MIXED[1], "bytes_peak": 400}]) == NOT_SEEN
+    )
+    without = worked("tbb_hash_map", "none", 10, rtx_share=1, versions_live=None)
+    assert verdict(filled, "snapshots-mixed", [*MIXED, without]) == SEEN
+
+
 def test_a_page_without_records_is_left_empty():
     found = Found([trial(threads=t) for t in (1, 2)])
     assert [entry.key for entry in PAGES if entry.show(found)] == []
@@ -194,7 +227,7 @@ def test_the_command_fills_every_page_and_goes_on_where_it_was(lab, tmp_path):
         "paper",
         *QUICK,
         "--only",
-        "table,experiment-1-avl,announcements,held-snapshot,one-shot-13",
+        "table,experiment-1-avl,announcements,held-snapshot,one-shot-13,snapshots-mixed",
         "--out",
         tmp_path,
     )
@@ -208,6 +241,7 @@ def test_the_command_fills_every_page_and_goes_on_where_it_was(lab, tmp_path):
         "announcements",
         "held-snapshot",
         "one-shot-13",
+        "snapshots-mixed",
     ):
         assert f'<section id="{key}"' in text
     assert '<section id="rivals"' not in text

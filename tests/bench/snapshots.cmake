@@ -20,7 +20,8 @@ foreach(line IN LISTS lines)
   string(REPLACE "(" "[" line "${line}")
   string(REPLACE ")" "]" line "${line}")
   string(JSON collector GET "${line}" collector)
-  foreach(field IN ITEMS structure threads keys update rtx hold seconds trial updates updates_per_s
+  foreach(field IN ITEMS structure threads keys theta update readers rtx rtx_most hold seconds
+                         trial updates updates_per_s
                          versions_live versions_needed versions_peak bytes bytes_peak
                          bytes_over_time peak_rss_bytes machine revision)
     string(JSON value ERROR_VARIABLE missing GET "${line}" ${field})
@@ -42,5 +43,20 @@ foreach(line IN LISTS lines)
     message(FATAL_ERROR "EBR kept ${live} versions beside a snapshot")
   elseif(NOT collector STREQUAL "epoch" AND live GREATER most)
     message(FATAL_ERROR "${collector}: ${live} versions live, ${needed} needed")
+  endif()
+endforeach()
+
+# Threads that only read, some of them little; keys that are wanted more often than others.
+execute_process(COMMAND "${BENCH}" snapshots --structure hash --collector bbf+ --keys 2000 --theta
+                        0.99 --update 100 --rtx-share 0 --readers 1 --small-readers 1 --rtx 16
+                        --rtx-most 500 --seconds 0.1
+                RESULT_VARIABLE code OUTPUT_VARIABLE out ERROR_VARIABLE complaint)
+if(NOT code EQUAL 0)
+  message(FATAL_ERROR "exit code ${code}: ${complaint}")
+endif()
+foreach(field IN ITEMS updates rtxs rtx_keys_per_s small_rtx_keys_per_s)
+  string(JSON value GET "${out}" ${field})
+  if(NOT value GREATER 0)
+    message(FATAL_ERROR "${field} is ${value}")
   endif()
 endforeach()
