@@ -49,7 +49,7 @@ std::unique_ptr<delta> make_storage(commit_board& board, const options& o) {
 
 }  // namespace
 
-engine::engine(const options& o) : old(make_storage(board, o)) {}
+engine::engine(const options& o) : old(make_storage(board, o)), settings(o) {}
 engine::~engine() = default;
 
 database::database(std::unique_ptr<engine> of) noexcept : engine_(std::move(of)) {}
@@ -57,12 +57,16 @@ database::database(database&&) noexcept = default;
 database& database::operator=(database&&) noexcept = default;
 database::~database() = default;
 
-database database::open(const options& o) { return database(std::make_unique<engine>(o)); }
+database database::open(const options& o) {
+  auto made = std::make_unique<engine>(o);
+  made->rows.limit(o.budget);
+  return database(std::move(made));
+}
 
 table& database::create_table(const table_spec& spec) {
   engine& e = *engine_;
   if (e.read_only) throw std::invalid_argument("spolia::db: the database was opened to be read");
-  auto made = std::make_unique<table>(spec, e.arrays, e.nodes);
+  auto made = std::make_unique<table>(spec, e);
   std::unique_lock hold(e.catalog_lock);
   for (const auto& t : e.tables) {
     if (t->name() == spec.name) {
@@ -95,6 +99,7 @@ database database::open(const std::filesystem::path& directory, const options& o
   made->read_only = o.read_only;
   made->files = std::make_unique<storage>(*made, directory, o);
   made->log = made->files->log();
+  made->rows.limit(o.budget);  // what was there is in
   return database(std::move(made));
 }
 
@@ -128,9 +133,11 @@ std::vector<table*> database::tables() const {
 
 transaction database::begin(const char* label) { return begin({.label = label}); }
 transaction database::begin(const transaction_options& o) { return transaction(*engine_, o); }
-reader database::snapshot(const char* label) const { return reader(*engine_, label); }
+reader database::snapshot(const char* label) const { return snapshot({.label = label}); }
+reader database::snapshot(const reader_options& o) const { return reader(*engine_, o); }
 
-void database::collect() noexcept {
+void database::collect() {
+  engine_->end_slow(nullptr, false);
   engine_->old->collect();
   engine_->cleaner.collect();
 }
@@ -146,6 +153,7 @@ statistics database::stats() const noexcept {
     const std::lock_guard hold(engine_->catalog_lock);
     for (const auto& t : engine_->tables) sum.table_bytes += t->bytes();
   }
+  sum.ended_by_policy = engine_->ended_by_policy.load_relaxed();
   sum.cleaning = engine_->cleaner.waiting();
   sum.versions = engine_->old->stats();
   if (engine_->files) engine_->files->fill(sum.log);
