@@ -21,16 +21,18 @@ void counted(const choice& o) {
 }
 
 void describe(CLI::App& app, choice& o) {
-  app.add_option("--test", o.test, "contention, set, allocate, read or route")
+  app.add_option("--test", o.test, "contention, set, allocate, read, hot, insert, remove or route")
       ->capture_default_str();
   app.add_option("--pointers", o.pointers,
-                 "with commas: raw, private, atomic, shared, std-plain, std, std-atomic, "
+                 "with commas: raw, private, thin, atomic, shared, std-plain, std, std-atomic, "
                  "boost-atomic; default: all that have the test")
       ->delimiter(',');
   app.add_option("--threads", o.threads, "numbers of threads, with commas")
       ->delimiter(',')
       ->capture_default_str();
-  app.add_option("--keys", o.keys, "of the tree that is read")->capture_default_str();
+  app.add_option("--structure", o.structure, "of read, hot, insert and remove: bst, btree or hash")
+      ->capture_default_str();
+  app.add_option("--keys", o.keys, "in it")->capture_default_str();
   app.add_option("--seconds", o.seconds, "length of a trial")->capture_default_str();
   app.add_option("--trials", o.trials, "of each pointer; the pointers take turns")
       ->capture_default_str();
@@ -43,8 +45,8 @@ void describe(CLI::App& app, choice& o) {
 void add_counted(CLI::App& app) {
   add_command<choice>(
       app, "counted",
-      "shared pointers, ours and the rivals': contention, setting, allocation, reading", describe,
-      counted);
+      "shared pointers, ours and the rivals': contention, setting, allocation, containers",
+      describe, counted);
 }
 
 }  // namespace bench

@@ -48,6 +48,14 @@ void describe(CLI::App& app, ycsb_options& o) {
   app.add_option("--hold", o.hold, "snapshots held open for the whole run")->capture_default_str();
   app.add_option("--partition", o.partition, "one-shot: transactions of a partition")
       ->capture_default_str();
+  app.add_option("--durability", o.durability,
+                 "levels, with commas, measured in turn: memory (no directory), none, async, sync")
+      ->delimiter(',')
+      ->capture_default_str();
+  app.add_option("--directory", o.directory,
+                 "where a folder for each trial is made, if it is durable; default: in memory that "
+                 "looks like a disk (/dev/shm), if there is such");
+  app.add_flag("--checkpoint", o.checkpoint, "take a checkpoint in the midst of each trial");
   app.add_option("--seconds", o.seconds, "length of a trial, after the filling")
       ->capture_default_str();
   app.add_option("--transactions", o.transactions, "of each thread, instead of a time");

@@ -10,8 +10,9 @@
 
 #include <algorithm>
 #include <memory>
+#include <utility>
 
-#include "counted_trial.hpp"
+#include "counted_maps.hpp"
 #include "machine.hpp"
 #include "options.hpp"
 
@@ -19,117 +20,56 @@ namespace bench {
 namespace {
 
 /// Leaks what it is told to forget: a bound for all others, not a correct program.
-struct raw_pointer {
+struct raw_family {
+  template <class T>
+  using pointer = T*;
   template <class T>
   using location = spolia::atomic<T*>;
   template <class T>
-  using local = T*;
+  using view = T*;
+  struct quiet {};
+
+  template <class T, class... Args>
+  static T* make(Args&&... args) {
+    return new T(std::forward<Args>(args)...);
+  }
   template <class T>
   static T* look(const location<T>& from) {
     return from.load_acquire();
   }
   template <class T>
-  static void step(T*& to, const location<T>& from) {
-    to = from.load_acquire();
+  static void step(T*& at, const location<T>& to) {
+    at = to.load_acquire();
   }
   template <class T>
-  static void set(location<T>& to, location<T>& from) {
-    to.store_release(from.load_acquire());
+  static T* load(const location<T>& from) {
+    return from.load_acquire();
   }
-  template <class T, class... Args>
-  static void fill(location<T>& to, Args... args) {
-    to.store_release(new T(args...));
+  template <class T>
+  static void set(location<T>& to, T* p) {
+    to.store_release(p);
   }
 };
 
 /// new and delete, for allocation.
-struct owned_pointer : raw_pointer {
-  template <class T>
-  using location = std::unique_ptr<T>;
+template <class T>
+using owner = std::unique_ptr<T>;
+struct owned_family : plain_family<owner> {
   template <class T, class... Args>
-  static void fill(location<T>& to, Args... args) {
-    to.reset(new T(args...));
+  static owner<T> make(Args&&... args) {
+    return std::make_unique<T>(std::forward<Args>(args)...);
   }
 };
 
-struct ours {
-  template <class T>
-  using location = spolia::atomic_shared_ptr<T>;
+template <class Family>
+struct makes_shared : Family {
   template <class T, class... Args>
-  static void fill(location<T>& to, Args... args) {
-    to = spolia::make_shared<T>(args...);
+  static spolia::shared_ptr<T> make(Args&&... args) {
+    return spolia::make_shared<T>(std::forward<Args>(args)...);
   }
 };
-
-struct private_pointer : ours {
-  template <class T>
-  using local = spolia::private_ptr<T>;
-  template <class T>
-  static local<T> look(const location<T>& from) {
-    return local<T>(from);
-  }
-  template <class T>
-  static void step(local<T>& to, const location<T>& from) {
-    to = from;
-  }
-};
-
-struct thin_pointer {
-  template <class T>
-  using location = spolia::atomic_thin_ptr<T>;
-  template <class T>
-  using local = spolia::private_thin_ptr<T>;
-  template <class T, class... Args>
-  static void fill(location<T>& to, Args... args) {
-    to = spolia::make_thin<T>(args...);
-  }
-  template <class T>
-  static local<T> look(const location<T>& from) {
-    return local<T>(from);
-  }
-  template <class T>
-  static void step(local<T>& to, const location<T>& from) {
-    to = from;
-  }
-  template <class T>
-  static void set(location<T>& to, location<T>& from) {
-    to.store(from.load());
-  }
-};
-
-struct atomic_pointer : ours {
-  template <class T>
-  using local = spolia::shared_ptr<T>;
-  template <class T>
-  static local<T> look(const location<T>& from) {
-    return from.load();
-  }
-  template <class T>
-  static void step(local<T>& to, const location<T>& from) {
-    to = from.load();
-  }
-  template <class T>
-  static void set(location<T>& to, location<T>& from) {
-    to.store(from.load());
-  }
-};
-
-struct shared_pointer {
-  template <class T>
-  using location = spolia::shared_ptr<T>;
-  template <class T>
-  static location<T> look(const location<T>& from) {
-    return from;
-  }
-  template <class T>
-  static void set(location<T>& to, location<T>& from) {
-    to = from;
-  }
-  template <class T, class... Args>
-  static void fill(location<T>& to, Args... args) {
-    to = spolia::make_shared<T>(args...);
-  }
-};
+using atomic_family = makes_shared<loaded_family<spolia::shared_ptr, spolia::atomic_shared_ptr>>;
+using shared_plain_family = makes_shared<plain_family<spolia::shared_ptr>>;
 
 /// Tasks of phases with nothing to do: what handing them out costs. The last one opens the next.
 template <class Router, class Barrier>
@@ -163,32 +103,32 @@ counted_result routing(const counted_options& o, std::uint32_t threads) {
   auto& all = counted_pointers();
   all.push_back({"raw",
                  "an atomic raw pointer; nothing is freed",
-                 {{"contention", contention<raw_pointer>},
-                  {"set", setting<raw_pointer>},
-                  {"allocate", allocation<owned_pointer>},
-                  {"read", reading<raw_pointer>}}});
+                 {{"contention", contention<raw_family>},
+                  {"set", setting<raw_family>},
+                  {"allocate", allocation<owned_family>}}});
+  add_tests_of_maps<raw_family>(all.back());
   all.push_back({"private",
                  "spolia::private_ptr from spolia::atomic_shared_ptr",
-                 {{"contention", contention<private_pointer>},
-                  {"set", looking<private_pointer>},
-                  {"read", reading<private_pointer>}}});
+                 {{"contention", contention<spolia::shared_family>},
+                  {"set", looking<spolia::shared_family>}}});
+  add_tests_of_maps<spolia::shared_family>(all.back());
   all.push_back({"thin",
                  "spolia::private_thin_ptr from spolia::atomic_thin_ptr",
-                 {{"contention", contention<thin_pointer>},
-                  {"set", setting<thin_pointer>},
-                  {"allocate", allocation<thin_pointer>},
-                  {"read", reading<thin_pointer>}}});
+                 {{"contention", contention<spolia::thin_family>},
+                  {"set", setting<spolia::thin_family>},
+                  {"allocate", allocation<spolia::thin_family>}}});
+  add_tests_of_maps<spolia::thin_family>(all.back());
   all.push_back({"atomic",
                  "spolia::atomic_shared_ptr, read by load",
-                 {{"contention", contention<atomic_pointer>},
-                  {"set", setting<atomic_pointer>},
-                  {"allocate", allocation<atomic_pointer>},
-                  {"read", reading<atomic_pointer>}}});
+                 {{"contention", contention<atomic_family>},
+                  {"set", setting<atomic_family>},
+                  {"allocate", allocation<atomic_family>}}});
+  add_tests_of_maps<atomic_family>(all.back());
   all.push_back({"shared",
                  "spolia::shared_ptr, which nobody changes meanwhile",
-                 {{"contention", contention<shared_pointer>},
-                  {"set", setting<shared_pointer>},
-                  {"allocate", allocation<shared_pointer>}}});
+                 {{"contention", contention<shared_plain_family>},
+                  {"set", setting<shared_plain_family>},
+                  {"allocate", allocation<shared_plain_family>}}});
   all.push_back(
       {"one-word",
        "the collector's router",
@@ -206,10 +146,14 @@ const auto* test_of(const counted_pointer& p, const std::string& name) {
 }
 
 void check(const counted_options& o) {
-  const std::vector<std::string> names = {"contention", "set", "allocate", "read", "route"};
+  const std::vector<std::string> names = {"contention", "set",    "allocate", "read",
+                                          "hot",        "insert", "remove",   "route"};
   if (std::find(names.begin(), names.end(), o.test) == names.end()) {
     throw usage_error(
         fmt::format("there is no test {}; there are {}", o.test, fmt::join(names, ", ")));
+  }
+  if (o.structure != "bst" && o.structure != "btree" && o.structure != "hash") {
+    throw usage_error("there is no structure " + o.structure + "; there are bst, btree, hash");
   }
   for (const std::string& name : o.pointers) {
     const auto& all = counted_pointers();
@@ -236,6 +180,8 @@ std::vector<counted_pointer>& counted_pointers() {
 
 void measure_counted(const counted_options& o, const std::function<void(nlohmann::json)>& write) {
   check(o);
+  const bool of_map =
+      o.test == "read" || o.test == "hot" || o.test == "insert" || o.test == "remove";
   for (const std::uint32_t threads : o.threads) {
     for (std::uint32_t trial = 0; trial < o.trials; ++trial) {
       for (const counted_pointer& p : counted_pointers()) {
@@ -250,7 +196,8 @@ void measure_counted(const counted_options& o, const std::function<void(nlohmann
                {"pointer", p.name},
                {"threads", threads},
                {"trial", trial},
-               {"keys", o.test == "read" ? nlohmann::json(o.keys) : nlohmann::json()},
+               {"structure", of_map ? nlohmann::json(o.structure) : nlohmann::json()},
+               {"keys", of_map ? nlohmann::json(o.keys) : nlohmann::json()},
                {"operations", r.operations},
                {"elapsed_s", r.elapsed_s},
                {"mops", static_cast<double>(r.operations) / r.elapsed_s / 1e6},

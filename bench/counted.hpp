@@ -15,6 +15,7 @@ struct counted_options {
   std::string test = "contention";
   std::vector<std::string> pointers;  ///< empty: all that have the test
   std::vector<std::uint32_t> threads = {1, 2};
+  std::string structure = "bst";  ///< for read, hot, insert, remove
   std::uint64_t keys = 2000;
   double seconds = 0.2;
   std::uint32_t trials = 3;

@@ -2,19 +2,13 @@
 // counted_trial.hpp: the tests of the paper on one kind of pointer. (Tripp, Hyde, Grossman-Ponemon,
 // ISMM 2018, sections 4.3 and 4.4)
 //
-//     struct Pointer {
-//       template <class T> using location = ...;   what threads share
-//       template <class T> using local = ...;      what a thread holds while it looks
-//       template <class T> static local<T> look(const location<T>&);
-//       template <class T> static void step(local<T>&, const location<T>&);   look again
-//       template <class T> static void set(location<T>& to, location<T>& from);
-//       template <class T, class... Args> static void fill(location<T>&, Args...);
-//     };
+// Each kind is a family of pointers as counted/families.hpp says; the simple ones are made of the
+// two templates below.
 //
 //   contention   all threads look at one object, each time by a local pointer of its own
 //   set          each thread sets a pointer of its own to one object and to another, in turns
 //   allocate     each thread fills an array of pointers with new objects, and empties it
-//   read         random look-ups in one search tree, which nobody changes
+//   read, hot, insert, remove: see counted_maps.hpp
 #pragma once
 
 #include <spolia/base/atomic.hpp>
@@ -23,14 +17,12 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
-#include <numeric>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "counted.hpp"
 #include "probe.hpp"
-#include "random.hpp"
 
 namespace bench {
 
@@ -70,10 +62,60 @@ counted_result run_threads(const counted_options& o, std::uint32_t count, MakeWo
   return sum;
 }
 
+/// Locations that copies are loaded from and stored into.
+template <template <class> class Pointer, template <class> class Location>
+struct loaded_family {
+  template <class T>
+  using pointer = Pointer<T>;
+  template <class T>
+  using location = Location<T>;
+  template <class T>
+  using view = Pointer<T>;
+  struct quiet {};
+
+  template <class T>
+  static Pointer<T> look(const Location<T>& from) {
+    return from.load();
+  }
+  template <class T>
+  static void step(Pointer<T>& at, const Location<T>& to) {
+    at = to.load();
+  }
+  template <class T>
+  static Pointer<T> load(const Location<T>& from) {
+    return from.load();
+  }
+  template <class T>
+  static void set(Location<T>& to, Pointer<T> p) {
+    to.store(std::move(p));
+  }
+};
+
+/// Pointers that nobody changes while others look.
+template <template <class> class Pointer>
+struct plain_family {
+  template <class T>
+  using pointer = Pointer<T>;
+  template <class T>
+  using location = Pointer<T>;
+  template <class T>
+  static Pointer<T> look(const Pointer<T>& from) {
+    return from;
+  }
+  template <class T>
+  static Pointer<T> load(const Pointer<T>& from) {
+    return from;
+  }
+  template <class T>
+  static void set(Pointer<T>& to, Pointer<T> p) {
+    to = std::move(p);
+  }
+};
+
 template <class P>
 counted_result contention(const counted_options& o, std::uint32_t threads) {
   typename P::template location<long> shared;
-  P::template fill<long>(shared, 7L);
+  P::template set<long>(shared, P::template make<long>(7L));
   return run_threads(o, threads, [&](std::uint32_t) {
     return [&shared] {
       for (int i = 0; i < 1024; ++i) {
@@ -93,13 +135,13 @@ counted_result setting(const counted_options& o, std::uint32_t threads) {
   };
   return run_threads(o, threads, [&](std::uint32_t) {
     auto all = std::make_shared<three>();
-    P::template fill<long>(all->a, 1L);
-    P::template fill<long>(all->b, 2L);
+    P::template set<long>(all->a, P::template make<long>(1L));
+    P::template set<long>(all->b, P::template make<long>(2L));
     return [all] {
       for (int i = 0; i < 512; ++i) {
-        P::template set<long>(all->c, all->a);
+        P::template set<long>(all->c, P::template load<long>(all->a));
         touch();
-        P::template set<long>(all->c, all->b);
+        P::template set<long>(all->c, P::template load<long>(all->b));
         touch();
       }
       return std::uint64_t{1024};
@@ -113,8 +155,8 @@ counted_result looking(const counted_options& o, std::uint32_t threads) {
   using location = typename P::template location<long>;
   return run_threads(o, threads, [&](std::uint32_t) {
     auto both = std::make_shared<std::pair<location, location>>();
-    P::template fill<long>(both->first, 1L);
-    P::template fill<long>(both->second, 2L);
+    P::template set<long>(both->first, P::template make<long>(1L));
+    P::template set<long>(both->second, P::template make<long>(2L));
     return [both] {
       auto seen = P::template look<long>(both->first);
       for (int i = 0; i < 512; ++i) {
@@ -135,53 +177,10 @@ counted_result allocation(const counted_options& o, std::uint32_t threads) {
     return [] {
       constexpr std::size_t many = 10000;
       auto all = std::make_unique<location[]>(many);
-      for (std::size_t i = 0; i < many; ++i) P::template fill<long>(all[i], 5L);
-      return std::uint64_t{many};
-    };
-  });
-}
-
-template <class P>
-struct tree_node {
-  explicit tree_node(std::uint64_t k) : key(k) {}
-  std::uint64_t key;
-  typename P::template location<tree_node> left;
-  typename P::template location<tree_node> right;
-};
-
-template <class P>
-void grow(typename P::template location<tree_node<P>>& root, std::uint64_t keys) {
-  std::vector<std::uint64_t> order(keys);
-  std::iota(order.begin(), order.end(), 0);
-  random_source random(7);
-  for (std::uint64_t i = keys; i-- > 1;) std::swap(order[i], order[random.below(i + 1)]);
-  for (const std::uint64_t key : order) {
-    auto* where = &root;
-    for (auto seen = P::template look<tree_node<P>>(*where); seen;
-         seen = P::template look<tree_node<P>>(*where)) {
-      where = key < seen->key ? &seen->left : &seen->right;
-    }
-    P::template fill<tree_node<P>>(*where, key);
-  }
-}
-
-template <class P>
-counted_result reading(const counted_options& o, std::uint32_t threads) {
-  typename P::template location<tree_node<P>> root;
-  grow<P>(root, o.keys);
-  return run_threads(o, threads, [&](std::uint32_t t) {
-    return [&, random = random_source(t + 1)]() mutable {
-      std::uint64_t found = 0;
-      for (int i = 0; i < 128; ++i) {
-        const std::uint64_t key = random.below(o.keys);
-        auto seen = P::template look<tree_node<P>>(root);
-        while (seen && seen->key != key) {
-          P::template step<tree_node<P>>(seen, key < seen->key ? seen->left : seen->right);
-        }
-        found += seen ? 1 : 0;
+      for (std::size_t i = 0; i < many; ++i) {
+        P::template set<long>(all[i], P::template make<long>(5L));
       }
-      use(found);
-      return std::uint64_t{128};
+      return std::uint64_t{many};
     };
   });
 }

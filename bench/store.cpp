@@ -38,6 +38,13 @@ db::version_storage version_storage_of(const std::string& name) {
                                 fmt::join(version_storage_names(), ", ")));
 }
 
+db::durability_level durability_of(const std::string& name) {
+  if (name == "none") return db::durability_level::none;
+  if (name == "async") return db::durability_level::async;
+  if (name == "sync") return db::durability_level::sync;
+  throw usage_error(fmt::format("--durability has {}; there are memory, none, async, sync", name));
+}
+
 void crew::add(std::function<void()> work) {
   working_.fetch_add_relaxed(1);
   threads_.emplace_back([this, does = std::move(work)] {
@@ -94,12 +101,13 @@ void history::watch(const crew& working, double seconds, std::uint32_t looks,
     const std::uint64_t all = transactions();
     const double at = std::round(now * 10000) / 10;
     nlohmann::json point = {at, std::round(static_cast<double>(all - done) / (now - before)),
-                            nullptr, nullptr};
+                            nullptr, nullptr, nullptr};
     if (const auto v = versions()) {
       most_bytes_ = std::max(most_bytes_, v->bytes);
       bytes_.push_back({at, v->bytes});
       point[2] = v->bytes;
       point[3] = v->versions_made - std::min(v->versions_made, v->versions_dropped);
+      point[4] = v->partitions_used;
     }
     points_.push_back(std::move(point));
     before = now;
@@ -111,10 +119,16 @@ nlohmann::json latencies(const spolia::histogram_snapshot& ticks) {
   const auto ns = [](std::uint64_t t) {
     return std::round(static_cast<double>(t) * spolia::core::ns_per_tick());
   };
+  nlohmann::json curve = nlohmann::json::array();
+  for (const double share : {0.01, 0.05, 0.1,  0.2,  0.3,   0.4,   0.5,    0.6,    0.7,     0.8,
+                             0.9,  0.95, 0.98, 0.99, 0.995, 0.999, 0.9995, 0.9999, 0.99999, 1.0}) {
+    curve.push_back({share, ns(ticks.quantile(share))});
+  }
   return {{"p50", ns(ticks.quantile(0.5))},
           {"p99", ns(ticks.quantile(0.99))},
           {"p999", ns(ticks.quantile(0.999))},
-          {"max", ns(ticks.max())}};
+          {"max", ns(ticks.max())},
+          {"distribution", curve}};
 }
 
 nlohmann::json version_figures(const db::delta_stats& now) {

@@ -25,6 +25,8 @@ const std::vector<std::pair<std::string, spolia::db::version_storage>>& version_
 std::vector<std::string> version_storage_names();
 /// Throws usage_error, with the names that there are.
 spolia::db::version_storage version_storage_of(const std::string& name);
+/// By name: none, async, sync. Throws usage_error.
+spolia::db::durability_level durability_of(const std::string& name);
 
 /// Threads that begin to work at the same moment and end when they are told.
 class crew {
@@ -60,7 +62,8 @@ class crew {
 };
 
 /// Milliseconds since the start, transactions a second since the look before, bytes of old
-/// versions, and old versions alive; the last two null where nobody tells.
+/// versions, old versions alive, and partitions with versions in them; the last three null where
+/// nobody tells.
 class history {
  public:
   /// Looks about `looks` times until the crew has worked for so long, or is done; 0 seconds: no
@@ -79,7 +82,8 @@ class history {
   std::uint64_t most_bytes_ = 0;
 };
 
-/// Quantiles in nanoseconds of what was recorded in ticks: {p50, p99, p999, max}.
+/// Quantiles in nanoseconds of what was recorded in ticks: {p50, p99, p999, max, distribution}, the
+/// last pairs of a share and the nanoseconds that it did not pass.
 nlohmann::json latencies(const spolia::histogram_snapshot& ticks);
 /// What all records tell of a version storage.
 nlohmann::json version_figures(const spolia::db::delta_stats& now);

@@ -9,9 +9,12 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cmath>
 #include <memory>
+#include <optional>
 #include <stdexcept>
+#include <thread>
 #include <utility>
 
 #include "machine.hpp"
@@ -80,6 +83,7 @@ struct plan {
     shape.ordered = of.scan != 0;
     shape.rows = records * o.threads;
     shape.partition = o.partition;
+    shape.directory = o.directory;
   }
   [[nodiscard]] bool paper() const { return asked.workload == "paper"; }
 
@@ -171,7 +175,8 @@ class chooser {
 
 class trial {
  public:
-  trial(const plan& p, const ycsb_choice& with, const std::string& versions, std::uint32_t number)
+  trial(const plan& p, const ycsb_choice& with, const std::string& versions,
+        const std::string& durability, std::uint32_t number)
       : plan_(p),
         o_(p.asked),
         name_(with.name),
@@ -180,6 +185,7 @@ class trial {
         ranks_(p.shared ? p.shape.rows : p.records, p.theta),
         ranges_(p.shared ? 1 : o_.threads) {
     shape_.versions = versions;
+    shape_.durability = durability;
     engine_ = with.make(shape_);
   }
 
@@ -190,6 +196,7 @@ class trial {
     for (std::uint32_t n = 0; n < o_.threads; ++n) workers_.push_back(std::make_unique<worker>());
     crew working;
     for (std::uint32_t n = 0; n < o_.threads; ++n) working.add([&, n] { work(working, n); });
+    if (o_.checkpoint) working.add([&] { take_checkpoint(working); });
     working.begin();
     over_time_.watch(
         working, o_.transactions == 0 ? o_.seconds : 0, 50, [&] { return done(); },
@@ -245,6 +252,16 @@ class trial {
     }
   }
 
+  /// After a quarter of the time.
+  void take_checkpoint(const crew& working) {
+    using clock = std::chrono::steady_clock;
+    const auto then = clock::now() + std::chrono::duration<double>(o_.seconds / 4);
+    while (clock::now() < then && !working.stopped()) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    checkpoint_ = engine_->checkpoint();
+  }
+
   [[nodiscard]] std::uint64_t done() const {
     std::uint64_t sum = 0;
     for (const auto& w : workers_) sum += w->transactions.value();
@@ -282,6 +299,7 @@ class trial {
                  {"latency_ns_p99", ns["p99"]},
                  {"latency_ns_p999", ns["p999"]},
                  {"latency_ns_max", ns["max"]},
+                 {"latency_ns_distribution", ns["distribution"]},
                  {"over_time", over_time_.points()},
                  {"table_bytes", nullptr},
                  {"peak_rss_bytes", peak_rss_bytes()}});
@@ -293,7 +311,27 @@ class trial {
     for (const auto& [field, value] : figures.items()) {
       made[field] = versions ? value : nlohmann::json(nullptr);
     }
+    made.update(log_figures());
     made.update(circumstances());
+    return made;
+  }
+
+  /// Of the log and of the checkpoint; nulls where there was none.
+  [[nodiscard]] nlohmann::json log_figures() const {
+    nlohmann::json made = {{"log_bytes", nullptr},
+                           {"log_flushes", nullptr},
+                           {"longest_flush_ns", nullptr},
+                           {"checkpoint_s", nullptr},
+                           {"checkpoint_bytes", nullptr}};
+    if (const auto log = engine_->log()) {
+      made["log_bytes"] = log->bytes;
+      made["log_flushes"] = log->flushes;
+      made["longest_flush_ns"] = log->longest_flush.count();
+    }
+    if (checkpoint_) {
+      made["checkpoint_s"] = std::chrono::duration<double>(checkpoint_->took).count();
+      made["checkpoint_bytes"] = checkpoint_->bytes;
+    }
     return made;
   }
 
@@ -302,6 +340,7 @@ class trial {
             {"engine", name_},
             {"versions",
              shape_.versions.empty() ? nlohmann::json(nullptr) : nlohmann::json(shape_.versions)},
+            {"durability", shape_.durability},
             {"workload", o_.workload},
             {"threads", o_.threads},
             {"writes", plan_.of.update},
@@ -328,6 +367,7 @@ class trial {
   std::vector<key_range> ranges_;
   std::unique_ptr<ycsb_engine> engine_;
   std::vector<std::unique_ptr<worker>> workers_;  // before the engine goes
+  std::optional<spolia::db::checkpoint_report> checkpoint_;
   history over_time_;
 };
 
@@ -354,6 +394,9 @@ std::vector<std::string> ycsb_engine_names() {
 
 void check(const ycsb_options& o) {
   for (const std::string& v : o.versions) version_storage_of(v);
+  for (const std::string& d : o.durability) {
+    if (d != "memory") durability_of(d);
+  }
   for (const std::string& e : o.engines) engine_of(e);
   const bool known = std::any_of(workloads.begin(), workloads.end(),
                                  [&](const workload& w) { return w.name == o.workload; });
@@ -361,6 +404,13 @@ void check(const ycsb_options& o) {
     throw usage_error(fmt::format("--workload is {}, but must be paper, or a to f", o.workload));
   if (o.writes && (o.workload == "d" || o.workload == "e" || o.workload == "f")) {
     throw usage_error("--writes is for the workloads paper, a, b and c");
+  }
+  const bool lasting = std::any_of(o.durability.begin(), o.durability.end(),
+                                   [](const std::string& d) { return d != "memory"; });
+  for (const std::string& e : o.engines) {
+    if (lasting && (e == "lmdb" || e == "sqlite")) {
+      throw usage_error(fmt::format("--durability is not for the engine {}", e));
+    }
   }
   if (o.shared && o.own) throw usage_error("--shared and --own: one of them");
   const plan p(o);
@@ -383,11 +433,13 @@ void run_ycsb(const ycsb_options& o, const std::function<void(const nlohmann::js
   for (std::uint32_t n = 0; n < o.trials; ++n) {
     for (const std::string& name : o.engines) {
       const ycsb_choice& engine = engine_of(name);
-      if (name != "spolia") {
-        take(trial(p, engine, "", n).run());
-        continue;
+      for (const std::string& d : o.durability) {
+        if (name != "spolia") {
+          take(trial(p, engine, "", d, n).run());
+          continue;
+        }
+        for (const std::string& v : storages) take(trial(p, engine, v, d, n).run());
       }
-      for (const std::string& v : storages) take(trial(p, engine, v, n).run());
     }
   }
 }

@@ -20,16 +20,19 @@ struct ycsb_options {
   /// paper: Raza et al., SIGMOD 2023, section 7.1; a to f: YCSB's core workloads.
   std::string workload = "paper";
   std::uint32_t threads = 2;
-  std::optional<std::uint32_t> writes;      ///< per cent of operations that update a row
-  std::optional<double> theta;              ///< of Zipf's distribution; 0: uniform
-  std::optional<std::uint32_t> columns;     ///< besides the key
-  std::optional<std::uint32_t> width;       ///< bytes of a column; 8: a number, else text
-  std::optional<std::uint32_t> operations;  ///< of a transaction
-  std::optional<std::uint64_t> records;     ///< for each thread
-  bool shared = false;                      ///< all threads draw from all records
-  bool own = false;                         ///< each thread draws from its own
-  std::uint32_t hold = 0;                   ///< snapshots held for the whole run
-  std::uint32_t partition = 1024;           ///< one-shot: transactions of a partition
+  std::optional<std::uint32_t> writes;               ///< per cent of operations that update a row
+  std::optional<double> theta;                       ///< of Zipf's distribution; 0: uniform
+  std::optional<std::uint32_t> columns;              ///< besides the key
+  std::optional<std::uint32_t> width;                ///< bytes of a column; 8: a number, else text
+  std::optional<std::uint32_t> operations;           ///< of a transaction
+  std::optional<std::uint64_t> records;              ///< for each thread
+  bool shared = false;                               ///< all threads draw from all records
+  bool own = false;                                  ///< each thread draws from its own
+  std::uint32_t hold = 0;                            ///< snapshots held for the whole run
+  std::uint32_t partition = 1024;                    ///< one-shot: transactions of a partition
+  std::vector<std::string> durability = {"memory"};  ///< memory: no directory
+  std::string directory;                             ///< empty: in memory, if there is such a place
+  bool checkpoint = false;                           ///< one is taken in the midst of the trial
   double seconds = 1;
   std::uint64_t transactions = 0;  ///< of each thread, instead of a time
   std::uint32_t trials = 1;
@@ -43,7 +46,8 @@ std::vector<std::string> ycsb_engine_names();
 /// Throws usage_error if the numbers make no sense.
 void check(const ycsb_options&);
 
-/// Runs each trial over each storage and engine in turn, and gives each record to `take`.
+/// Runs each trial over each storage, engine and level of durability in turn, and gives each record
+/// to `take`.
 void run_ycsb(const ycsb_options&, const std::function<void(const nlohmann::json&)>& take);
 
 }  // namespace bench

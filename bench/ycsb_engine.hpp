@@ -5,6 +5,7 @@
 
 #include <spolia/base/counters.hpp>
 #include <spolia/db/delta.hpp>
+#include <spolia/db/durability.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -44,6 +45,8 @@ struct ycsb_shape {
   bool ordered = false;    ///< there are scans
   std::uint64_t rows = 0;  ///< to begin with
   std::uint32_t partition = 1024;
+  std::string durability = "memory";  ///< or none, async, sync: in a directory
+  std::string directory;              ///< where a folder is made for it; empty: anywhere
   [[nodiscard]] std::uint32_t bytes() const noexcept { return columns * width; }
 };
 
@@ -82,6 +85,9 @@ class ycsb_engine {
   /// Of the version storage; none where the engine does not tell.
   [[nodiscard]] virtual std::optional<spolia::db::delta_stats> versions() const { return {}; }
   [[nodiscard]] virtual std::optional<std::uint64_t> table_bytes() const { return {}; }
+  [[nodiscard]] virtual std::optional<spolia::db::log_stats> log() const { return {}; }
+  /// Takes a checkpoint, where there is such a thing.
+  virtual std::optional<spolia::db::checkpoint_report> checkpoint() { return {}; }
 };
 
 /// An engine by name. Those of other libraries put themselves here before main.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <spolia/db.hpp>
 
+#include "scratch_folder.hpp"
 #include "store.hpp"
 #include "ycsb_engine.hpp"
 
@@ -14,10 +15,7 @@ namespace db = spolia::db;
 class engine final : public ycsb_engine {
  public:
   explicit engine(const ycsb_shape& shape)
-      : shape_(shape),
-        base_(db::database::open({.versions = version_storage_of(shape.versions),
-                                  .partition_transactions = shape.partition})),
-        table_(base_.create_table(spec(shape))) {
+      : shape_(shape), base_(open(shape, folder_)), table_(base_.create_table(spec(shape))) {
     for (std::uint32_t c = 0; c < shape.columns; ++c) {
       if (shape.width == 8) {
         numbers_.push_back(table_.column<std::int64_t>(name(c)));
@@ -34,8 +32,26 @@ class engine final : public ycsb_engine {
   [[nodiscard]] std::optional<std::uint64_t> table_bytes() const override {
     return base_.stats().table_bytes;
   }
+  [[nodiscard]] std::optional<db::log_stats> log() const override {
+    if (!folder_) return {};
+    return base_.stats().log;
+  }
+  std::optional<db::checkpoint_report> checkpoint() override {
+    if (!folder_) return {};
+    return base_.checkpoint();
+  }
 
  private:
+  static db::database open(const ycsb_shape& shape, std::optional<scratch_folder>& folder) {
+    db::options o;
+    o.versions = version_storage_of(shape.versions);
+    o.partition_transactions = shape.partition;
+    if (shape.durability == "memory") return db::database::open(o);
+    o.durability = durability_of(shape.durability);
+    o.checkpoint_log_bytes = 0;
+    folder.emplace(shape.directory);
+    return db::database::open(folder->path(), o);
+  }
   friend class session;
   static std::string name(std::uint32_t c) { return fmt::format("f{}", c); }
   static db::table_spec spec(const ycsb_shape& shape) {
@@ -49,6 +65,7 @@ class engine final : public ycsb_engine {
   }
 
   const ycsb_shape shape_;
+  std::optional<scratch_folder> folder_;
   db::database base_;
   db::table& table_;
   std::vector<db::column<std::int64_t>> numbers_;

@@ -27,6 +27,7 @@ set(SPOLIA_HEADERS
     include/spolia/counted/comparisons.hpp
     include/spolia/counted/control.hpp
     include/spolia/counted/conversions.hpp
+    include/spolia/counted/families.hpp
     include/spolia/counted/grip.hpp
     include/spolia/counted/head.hpp
     include/spolia/counted/home.hpp
@@ -65,13 +66,18 @@ set(SPOLIA_HEADERS
     include/spolia/db/row.hpp
     include/spolia/db/row_lock.hpp
     include/spolia/db/schema.hpp
+    include/spolia/db/store_status.hpp
     include/spolia/db/table.hpp
     include/spolia/db/transaction.hpp
     include/spolia/hazard_pointer.hpp
     include/spolia/map.hpp
     include/spolia/map/abtree.hpp
     include/spolia/map/avl.hpp
+    include/spolia/map/changes.hpp
     include/spolia/map/concepts.hpp
+    include/spolia/map/counted_bst.hpp
+    include/spolia/map/counted_btree.hpp
+    include/spolia/map/counted_hash.hpp
     include/spolia/map/detail/abtree_audit.hpp
     include/spolia/map/detail/abtree_nodes.hpp
     include/spolia/map/detail/abtree_search.hpp
@@ -81,16 +87,21 @@ set(SPOLIA_HEADERS
     include/spolia/map/detail/avl_balance.hpp
     include/spolia/map/detail/avl_nodes.hpp
     include/spolia/map/detail/avl_tree.hpp
+    include/spolia/map/detail/batch_state.hpp
     include/spolia/map/detail/bucket.hpp
     include/spolia/map/detail/bucket_table.hpp
     include/spolia/map/detail/chromatic_audit.hpp
     include/spolia/map/detail/chromatic_nodes.hpp
     include/spolia/map/detail/chromatic_steps.hpp
     include/spolia/map/detail/chromatic_tree.hpp
+    include/spolia/map/detail/counted_btree_nodes.hpp
+    include/spolia/map/detail/counted_writer.hpp
     include/spolia/map/detail/external_bst_audit.hpp
     include/spolia/map/detail/external_bst_tree.hpp
     include/spolia/map/detail/face.hpp
     include/spolia/map/detail/fresh.hpp
+    include/spolia/map/detail/hash_account.hpp
+    include/spolia/map/detail/hash_batches.hpp
     include/spolia/map/detail/kept_pair.hpp
     include/spolia/map/detail/list_chain.hpp
     include/spolia/map/detail/rlu_chain.hpp
@@ -99,6 +110,7 @@ set(SPOLIA_HEADERS
     include/spolia/map/detail/scx.hpp
     include/spolia/map/detail/snapshot_hash_core.hpp
     include/spolia/map/detail/snapshot_pairs.hpp
+    include/spolia/map/detail/snapshot_watch.hpp
     include/spolia/map/detail/tree_pairs.hpp
     include/spolia/map/external_bst.hpp
     include/spolia/map/list.hpp

@@ -22,6 +22,7 @@ set(SPOLIA_SOURCES
     src/db/row_format.cpp
     src/db/savepoint.cpp
     src/db/schema.cpp
+    src/db/status_file.cpp
     src/db/storage.cpp
     src/db/table.cpp
     src/db/transaction.cpp

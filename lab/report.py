@@ -78,7 +78,8 @@ def render(
     records = [trial.record for trial in trials]
     found = Found(
         trials, extras.get("announcements", []), extras.get("snapshots", []),
-        [*extras.get("ycsb", []), *extras.get("tpcc", [])], configs=configs,
+        [*extras.get("ycsb", []), *extras.get("tpcc", [])], extras.get("counted", []),
+        configs=configs,
     )  # fmt: skip
     context = {
         "title": title,

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "errors.hpp"
+#include "progress.hpp"
 
 namespace tool {
 namespace {
@@ -46,6 +47,7 @@ std::size_t file_source::read(char* to, std::size_t size) {
     const ::ssize_t got = ::read(file_, to, size);
     if (got >= 0) return static_cast<std::size_t>(got);
     if (errno != EINTR) fail("read", name_);
+    if (interrupted_now()) throw interrupted();
   }
 }
 
@@ -70,6 +72,7 @@ void file_sink::flush() {
   std::string_view rest = buffer_;
   while (!rest.empty()) {
     const ::ssize_t done = ::write(file_, rest.data(), rest.size());
+    if (done < 0 && errno == EINTR && interrupted_now()) throw interrupted();
     if (done < 0 && errno == EINTR) continue;
     if (done < 0) fail("write", name_);
     rest.remove_prefix(static_cast<std::size_t>(done));
@@ -90,6 +93,10 @@ new_folder::new_folder(std::filesystem::path path) : path_(std::move(path)) {
   if (path_.empty() || std::filesystem::exists(std::filesystem::symlink_status(path_, ignored))) {
     throw usage_error(path_.string() + " exists; choose a name for a new folder");
   }
+  const auto above = std::filesystem::absolute(path_).parent_path();
+  if (!std::filesystem::is_directory(above, ignored)) {
+    throw usage_error("there is no folder " + above.string());
+  }
   place_ = path_;
   place_ += ".partial-" + std::to_string(::getpid());
   std::filesystem::remove_all(place_, ignored);  // of a process that had our number
@@ -104,8 +111,9 @@ void new_folder::finish() {
   sync_folder(place_);
   // Unlike rename(2), refuses what somebody else has put there meanwhile.
   if (::renameat2(AT_FDCWD, place_.c_str(), AT_FDCWD, path_.c_str(), RENAME_NOREPLACE) != 0) {
-    const bool unsupported = errno == EINVAL && !std::filesystem::exists(path_);
-    if (!unsupported || ::rename(place_.c_str(), path_.c_str()) != 0) fail("make", path_.string());
+    if (errno != EINVAL && errno != ENOSYS) fail("make", path_.string());
+    // Some file systems have no such thing.
+    if (::rename(place_.c_str(), path_.c_str()) != 0) fail("make", path_.string());
   }
   whole_ = true;
   sync_folder(std::filesystem::absolute(path_).parent_path());

@@ -71,7 +71,7 @@ class file_sink final : public byte_sink {
 /// goes if that never happens.
 class new_folder {
  public:
-  /// Throws usage_error if `path` exists.
+  /// Throws usage_error if `path` exists, or the folder where it is to be does not.
   explicit new_folder(std::filesystem::path path);
   ~new_folder();
   new_folder(const new_folder&) = delete;

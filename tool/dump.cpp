@@ -114,7 +114,7 @@ std::uint64_t dump_folder(const db::reader& at, const std::vector<db::table*>& t
       throw failure("table " + t->name() + " has a name that no file can have; a stream can");
     }
   }
-  static_cast<void>(schema_text(schema));  // refuses before it begins
+  check_names(tables);
   std::filesystem::create_directory(folder.place());
   std::uint64_t rows = 0;
   for (std::size_t i = 0; i < tables.size(); ++i) {
@@ -129,6 +129,10 @@ std::uint64_t dump_folder(const db::reader& at, const std::vector<db::table*>& t
   last.finish();
   folder.finish();
   return rows;
+}
+
+void check_names(const std::vector<db::table*>& tables) {
+  for (const db::table* t : tables) check_names(t->spec());
 }
 
 std::string file_name(const std::string& table, text_format format) {

@@ -35,6 +35,9 @@ std::uint64_t dump_folder(const db::reader& at, const std::vector<db::table*>& t
                           text_format format, const std::filesystem::path& to,
                           const row_count& tell);
 
+/// Throws failure if JSON cannot hold a name.
+void check_names(const std::vector<db::table*>& tables);
+
 /// The name of a table's file: letters, digits, '-', '_' and '.' as they are, the rest in per
 /// cents.
 std::string file_name(const std::string& table, text_format format);

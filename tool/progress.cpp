@@ -37,7 +37,9 @@ void watch_for_interrupts() {
 bool interrupted_now() noexcept { return stopped != 0; }
 
 progress::progress(std::string what, std::uint64_t total, progress_mode mode)
-    : what_(std::move(what)), total_(total), shown_(wanted(mode)) {}
+    : what_(std::move(what)), total_(total), shown_(wanted(mode)) {
+  if (mode == progress_mode::always) next_ = started_;
+}
 
 progress::~progress() {
   if (drawn_) fmt::print(stderr, "\r\x1b[K");

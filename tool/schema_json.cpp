@@ -157,18 +157,19 @@ dumped_table parse_table(const json& j) {
   return t;
 }
 
+}  // namespace
+
 void check_names(const db::table_spec& s) {
   const auto check = [&](const std::string& name) {
     if (!is_utf8(name)) {
-      throw failure("a name of table " + s.name + " is not UTF-8, which a dump cannot hold");
+      throw failure("a name of table " + printable(s.name) +
+                    " is not UTF-8, which JSON cannot hold");
     }
   };
   check(s.name);
   for (const auto& c : s.columns) check(c.name);
   for (const auto& i : s.indexes) check(i.name);
 }
-
-}  // namespace
 
 std::string schema_text(const std::vector<dumped_table>& tables) {
   json all = json::array();

@@ -23,6 +23,8 @@ struct dumped_table {
 };
 
 /// Throws failure for names that are not UTF-8: JSON has no others.
+void check_names(const db::table_spec& s);
+/// Throws as check_names().
 std::string schema_text(const std::vector<dumped_table>& tables);
 /// Throws failure, which begins with `where`, for anything that is not such a schema, or has a
 /// member that is not known.

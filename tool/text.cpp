@@ -120,6 +120,14 @@ std::optional<std::string> from_base64(std::string_view s) {
   return bytes;
 }
 
+std::string printable(std::string_view s) {
+  std::string shown(s);
+  for (char& c : shown) {
+    if (static_cast<unsigned char>(c) < ' ' || c == '\x7f') c = '?';
+  }
+  return shown;
+}
+
 std::string short_count(std::uint64_t n) {
   static constexpr std::array<const char*, 6> units = {"", " k", " M", " G", " T", " P"};
   double scaled = static_cast<double>(n);

@@ -24,6 +24,9 @@ void append_quoted(std::string& to, std::string_view s);
 void append_base64(std::string& to, std::string_view s);
 std::optional<std::string> from_base64(std::string_view s);
 
+/// For a terminal: what could move its cursor is a question mark.
+std::string printable(std::string_view s);
+
 /// 1234567 as 1.2 M; bytes as 1.2 MB.
 std::string short_count(std::uint64_t n);
 

@@ -3,39 +3,26 @@
 #include <boost/smart_ptr/atomic_shared_ptr.hpp>
 #include <boost/smart_ptr/make_shared.hpp>
 
-#include "../counted_trial.hpp"
+#include "../counted_maps.hpp"
 
 namespace bench {
 namespace {
 
-struct atomic_boost {
-  template <class T>
-  using location = boost::atomic_shared_ptr<T>;
-  template <class T>
-  static boost::shared_ptr<T> look(const location<T>& from) {
-    return from.load();
-  }
-  template <class T>
-  static void step(boost::shared_ptr<T>& to, const location<T>& from) {
-    to = from.load();
-  }
-  template <class T>
-  static void set(location<T>& to, location<T>& from) {
-    to.store(from.load());
-  }
+struct boost_family : loaded_family<boost::shared_ptr, boost::atomic_shared_ptr> {
   template <class T, class... Args>
-  static void fill(location<T>& to, Args... args) {
-    to.store(boost::make_shared<T>(args...));
+  static boost::shared_ptr<T> make(Args&&... args) {
+    return boost::make_shared<T>(std::forward<Args>(args)...);
   }
 };
 
 [[maybe_unused]] const bool told = [] {
-  counted_pointers().push_back({"boost-atomic",
-                                "boost::atomic_shared_ptr",
-                                {{"contention", contention<atomic_boost>},
-                                 {"set", setting<atomic_boost>},
-                                 {"allocate", allocation<atomic_boost>},
-                                 {"read", reading<atomic_boost>}}});
+  auto& all = counted_pointers();
+  all.push_back({"boost-atomic",
+                 "boost::atomic_shared_ptr",
+                 {{"contention", contention<boost_family>},
+                  {"set", setting<boost_family>},
+                  {"allocate", allocation<boost_family>}}});
+  add_tests_of_maps<boost_family>(all.back());
   return true;
 }();
 

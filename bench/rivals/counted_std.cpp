@@ -4,65 +4,37 @@
 #include <atomic>
 #include <memory>
 
-#include "../counted_trial.hpp"
+#include "../counted_maps.hpp"
 
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"  // the free functions, since C++20
 
 namespace bench {
 namespace {
 
-struct plain_std {
-  template <class T>
-  using location = std::shared_ptr<T>;
-  template <class T>
-  static location<T> look(const location<T>& from) {
-    return from;
-  }
-  template <class T>
-  static void set(location<T>& to, location<T>& from) {
-    to = from;
-  }
+template <class Family>
+struct makes_shared : Family {
   template <class T, class... Args>
-  static void fill(location<T>& to, Args... args) {
-    to = std::make_shared<T>(args...);
+  static std::shared_ptr<T> make(Args&&... args) {
+    return std::make_shared<T>(std::forward<Args>(args)...);
   }
 };
 
-struct free_std : plain_std {
-  template <class T>
-  static location<T> look(const location<T>& from) {
-    return std::atomic_load(&from);
-  }
-  template <class T>
-  static void step(location<T>& to, const location<T>& from) {
-    to = std::atomic_load(&from);
-  }
-  template <class T>
-  static void set(location<T>& to, location<T>& from) {
-    std::atomic_store(&to, std::atomic_load(&from));
-  }
+template <class T>
+using shared = std::shared_ptr<T>;
+template <class T>
+using atomic_shared = std::atomic<std::shared_ptr<T>>;
+
+/// A plain pointer behind the free functions.
+template <class T>
+struct freely_loaded {
+  shared<T> load() const { return std::atomic_load(&inside); }
+  void store(shared<T> p) { std::atomic_store(&inside, std::move(p)); }
+  shared<T> inside;
 };
 
-struct atomic_std {
-  template <class T>
-  using location = std::atomic<std::shared_ptr<T>>;
-  template <class T>
-  static std::shared_ptr<T> look(const location<T>& from) {
-    return from.load();
-  }
-  template <class T>
-  static void step(std::shared_ptr<T>& to, const location<T>& from) {
-    to = from.load();
-  }
-  template <class T>
-  static void set(location<T>& to, location<T>& from) {
-    to.store(from.load());
-  }
-  template <class T, class... Args>
-  static void fill(location<T>& to, Args... args) {
-    to.store(std::make_shared<T>(args...));
-  }
-};
+using plain_std = makes_shared<plain_family<shared>>;
+using free_std = makes_shared<loaded_family<shared, freely_loaded>>;
+using atomic_std = makes_shared<loaded_family<shared, atomic_shared>>;
 
 [[maybe_unused]] const bool told = [] {
   auto& all = counted_pointers();
@@ -75,14 +47,14 @@ struct atomic_std {
                  "std::shared_ptr with std::atomic_load and std::atomic_store",
                  {{"contention", contention<free_std>},
                   {"set", setting<free_std>},
-                  {"allocate", allocation<plain_std>},
-                  {"read", reading<free_std>}}});
+                  {"allocate", allocation<plain_std>}}});
+  add_tests_of_maps<free_std>(all.back());
   all.push_back({"std-atomic",
                  "std::atomic<std::shared_ptr>",
                  {{"contention", contention<atomic_std>},
                   {"set", setting<atomic_std>},
-                  {"allocate", allocation<atomic_std>},
-                  {"read", reading<atomic_std>}}});
+                  {"allocate", allocation<atomic_std>}}});
+  add_tests_of_maps<atomic_std>(all.back());
   return true;
 }();
 

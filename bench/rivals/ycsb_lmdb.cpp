@@ -6,8 +6,8 @@
 #include <stdexcept>
 #include <vector>
 
+#include "../scratch_folder.hpp"
 #include "../ycsb_engine.hpp"
-#include "scratch_folder.hpp"
 
 namespace bench {
 namespace {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // ycsb_rocksdb.cpp: RocksDB's two kinds of transactions, each under a snapshot, as ours are;
-// nothing is logged, and the tables stay in memory for as long as they fit into its buffers.
+// nothing is logged unless that is asked for, and the tables stay in memory for as long as they fit
+// into its buffers.
 #include <rocksdb/db.h>
 #include <rocksdb/options.h>
 #include <rocksdb/utilities/optimistic_transaction_db.h>
@@ -10,8 +11,8 @@
 #include <stdexcept>
 #include <vector>
 
+#include "../scratch_folder.hpp"
 #include "../ycsb_engine.hpp"
-#include "scratch_folder.hpp"
 
 namespace bench {
 namespace {
@@ -35,7 +36,7 @@ rocksdb::Options options_of() {
 
 class engine final : public ycsb_engine {
  public:
-  engine(const ycsb_shape& shape, bool optimistic) : shape_(shape) {
+  engine(const ycsb_shape& shape, bool optimistic) : shape_(shape), folder_(shape.directory) {
     if (optimistic) {
       need(rocksdb::OptimisticTransactionDB::Open(options_of(), folder_.path(), &optimistic_));
       base_.reset(optimistic_);
@@ -54,17 +55,18 @@ class engine final : public ycsb_engine {
  private:
   friend class session;
   rocksdb::Transaction* begin(rocksdb::Transaction* old) const {
-    rocksdb::WriteOptions quick;
-    quick.disableWAL = true;
+    rocksdb::WriteOptions how;
+    how.disableWAL = shape_.durability == "memory" || shape_.durability == "none";
+    how.sync = shape_.durability == "sync";
     if (optimistic_ != nullptr) {
       rocksdb::OptimisticTransactionOptions o;
       o.set_snapshot = true;
-      return optimistic_->BeginTransaction(quick, o, old);
+      return optimistic_->BeginTransaction(how, o, old);
     }
     rocksdb::TransactionOptions o;
     o.set_snapshot = true;
     o.lock_timeout = 0;  // as ours: who meets a lock gives up
-    return pessimistic_->BeginTransaction(quick, o, old);
+    return pessimistic_->BeginTransaction(how, o, old);
   }
 
   const ycsb_shape shape_;

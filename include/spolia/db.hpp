@@ -5,5 +5,6 @@
 #include <spolia/db/database.hpp>
 #include <spolia/db/result.hpp>
 #include <spolia/db/schema.hpp>
+#include <spolia/db/store_status.hpp>
 #include <spolia/db/table.hpp>
 #include <spolia/db/transaction.hpp>

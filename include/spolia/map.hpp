@@ -4,7 +4,11 @@
 
 #include <spolia/map/abtree.hpp>
 #include <spolia/map/avl.hpp>
+#include <spolia/map/changes.hpp>
 #include <spolia/map/concepts.hpp>
+#include <spolia/map/counted_bst.hpp>
+#include <spolia/map/counted_btree.hpp>
+#include <spolia/map/counted_hash.hpp>
 #include <spolia/map/external_bst.hpp>
 #include <spolia/map/list.hpp>
 #include <spolia/map/rlu_bst.hpp>

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <spolia/counted/atomic_ptr.hpp>
+#include <spolia/counted/families.hpp>
 #include <spolia/counted/home.hpp>
 #include <spolia/counted/make_shared.hpp>
 #include <spolia/counted/private_ptr.hpp>

@@ -8,6 +8,7 @@ from lab.paper import (
     evaluation,
     events,
     model,
+    pointers,
     rivals,
     scaling,
     snapshots,
@@ -26,4 +27,5 @@ PAGES: tuple[Page, ...] = (
     *rivals.PAGES,
     *snapshots.PAGES,
     *store.PAGES,
+    *pointers.PAGES,
 )

@@ -20,6 +20,7 @@ class Found:
     announcements: list[dict] = field(default_factory=list)
     snapshots: list[dict] = field(default_factory=list)
     store: list[dict] = field(default_factory=list)
+    pointers: list[dict] = field(default_factory=list)
     configs: list[Config] = field(default_factory=list)
 
     def __post_init__(self):

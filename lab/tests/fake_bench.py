@@ -293,15 +293,17 @@ def snapshots(options) -> int:
 
 def layer_records(options) -> list[dict]:
     """Of the sub-commands that the demo runs for the layers above the schemes."""
-    return {
-        "counted": [
-            {"test": options.test, "pointer": name, "mops": mops}
-            for name, mops in (("private", 90.0), ("std-atomic", 2.0))
-        ],
-        "rlu": [{"structure": options.structure, "sync": options.sync, "mops": 3.0}],
-        "ycsb": [store_record(options, name) for name in STORAGES for _ in range(2)],
-        "tpcc": [store_record(options, name) for name in STORAGES for _ in range(2)],
-    }[options.command]  # fmt: skip
+    if options.command == "counted":
+        return [
+            {"test": options.test, "pointer": name, "mops": mops, "threads": int(threads),
+             "structure": None if options.structure == "-" else options.structure}
+            for name, mops in (("raw", 100.0), ("private", 90.0), ("thin", 95.0),
+                               ("std-atomic", 2.0))
+            for threads in (options.threads if options.threads != "-" else "2").split(",")
+        ]  # fmt: skip
+    if options.command == "rlu":
+        return [{"structure": options.structure, "sync": options.sync, "mops": 3.0}]
+    return [store_record(options, name) for name in STORAGES for _ in range(2)]
 
 
 def store_record(options, versions: str) -> dict:

@@ -57,6 +57,15 @@ ANNOUNCED = [
 ]  # fmt: skip
 
 
+POINTERS = [
+    {"kind": "counted", "test": test, "structure": structure, "pointer": pointer,
+     "threads": threads, "mops": mops}
+    for test, structure in (("contention", None), ("read", "bst"), ("insert", "hash"))
+    for pointer, mops in (("raw", 30.0), ("private", 25.0), ("thin", 28.0), ("std-atomic", 2.0))
+    for threads in (1, 2)
+]  # fmt: skip
+
+
 HELD = [
     {"kind": "snapshots", "structure": "hash", "collector": collector, "hold": True,
      "updates": 1000, "updates_per_s": 1e6, "versions_live": live, "versions_needed": 100,
@@ -67,12 +76,13 @@ HELD = [
 
 
 def measured(tmp_path_factory) -> list[dict]:
-    """What the stand-in gives for the commands of all pages that have some."""
+    """What the stand-in gives for the commands of the store's pages."""
     scale = page.Scale(2, (1, 2, 8), 200_000, 0.5, ("glibc",), frozenset(), (), ("steam",))
     folder = tmp_path_factory.mktemp("store")
     records = []
     for entry in PAGES:
-        if commands := entry.commands(scale):
+        commands = entry.commands(scale)
+        if commands and entry.key.startswith("one-shot"):
             target = folder / entry.key
             assert run._of_page(Bench(FAKE), entry.key, commands, target, 60) == ""
             records += read_lines(target)
@@ -91,7 +101,7 @@ def quickly(monkeypatch):
 
 def test_every_page_is_filled_by_its_own_cells(filled, stored, monkeypatch):
     quickly(monkeypatch)
-    found = Found(filled, ANNOUNCED, HELD, stored)
+    found = Found(filled, ANNOUNCED, HELD, stored, POINTERS)
     for entry in PAGES:
         shown = entry.show(found)
         assert shown is not None, entry.key
@@ -155,6 +165,18 @@ def test_what_a_held_snapshot_keeps_is_judged(filled):
     assert page.show(Found(filled, [], leaking)).verdict == NOT_SEEN
 
 
+def test_what_private_pointers_cost_is_judged(filled):
+    objects, containers = (next(page for page in PAGES if page.key == f"pointers-{key}")
+                           for key in ("object", "containers"))  # fmt: skip
+    good = Found(filled, pointers=POINTERS)
+    assert (objects.show(good).verdict, containers.show(good).verdict) == (SEEN, SEEN)
+    slow = [{**r, "mops": 3.0} if r["pointer"] in ("private", "thin") else r for r in POINTERS]
+    bad = Found(filled, pointers=slow)
+    assert (objects.show(bad).verdict, containers.show(bad).verdict) == (NOT_SEEN, NOT_SEEN)
+    alone = Found(filled, pointers=[r for r in POINTERS if r["pointer"] == "raw"])
+    assert (objects.show(alone).verdict, containers.show(alone).verdict) == (SHOWN, SHOWN)
+
+
 def test_a_page_without_records_is_left_empty():
     found = Found([trial(threads=t) for t in (1, 2)])
     assert [entry.key for entry in PAGES if entry.show(found)] == []
@@ -165,7 +187,7 @@ def test_the_command_fills_every_page_and_goes_on_where_it_was(lab, tmp_path):
         "paper",
         *QUICK,
         "--only",
-        "table,experiment-1-avl,announcements,held-snapshot,one-shot-13",
+        "table,experiment-1-avl,announcements,held-snapshot,one-shot-13,pointers",
         "--out",
         tmp_path,
     )
@@ -179,6 +201,8 @@ def test_the_command_fills_every_page_and_goes_on_where_it_was(lab, tmp_path):
         "announcements",
         "held-snapshot",
         "one-shot-13",
+        "pointers-object",
+        "pointers-containers",
     ):
         assert f'<section id="{key}"' in text
     assert '<section id="rivals"' not in text

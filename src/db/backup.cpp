@@ -72,8 +72,7 @@ bool storage::copy_segments(const std::filesystem::path& to, const log_end& from
     throw storage_error(name, 0, why);
   }
   if (header.chain != from.chain) {
-    throw storage_error(to, storage_error::nowhere,
-                        "the copy has been changed since: it is not one of this database any more");
+    throw storage_error(to, storage_error::nowhere, "the copy does not fit to the log");
   }
   for (auto s = first; s != has.segments.end() && *s <= end.sequence; ++s) {
     const std::string file = file_name(file_kind::log, *s);
@@ -93,23 +92,23 @@ backup_report storage::backup(const std::filesystem::path& to) {
   if (theirs.known() && theirs.id() != identity_->id()) {
     throw storage_error(to, storage_error::nowhere, "the directory has another database");
   }
-  backup_report report;
-  if (theirs.known() && log_ != nullptr && !(has.checkpoints.empty() && has.segments.empty())) {
-    const log_end end = end_of_backup(to, has);
-    if (end.sequence > log_->last()) {
-      throw storage_error(
-          to, storage_error::nowhere,
-          "the copy has been changed since: it is not one of this database any more");
-    }
-    if (copy_segments(to, end, report)) return report;
+  if (theirs.known() && !has.copy) {
+    throw storage_error(to, storage_error::nowhere,
+                        "it is no copy, or was opened to be changed since");
   }
-  if (!theirs.known()) theirs.make(identity_->id());
+  backup_report report;
+  if (theirs.known() && (!has.segments.empty() || !has.checkpoints.empty())) {
+    const log_end end = end_of_backup(to, has);
+    if (log_ != nullptr && copy_segments(to, end, report)) return report;
+  }
+  files_->open(to / copy_marker, file_mode::write)->sync();
   std::unique_ptr<reader> view;
   checkpoint_source from;
   from.id = identity_->id();
   from.end = freeze(view, from.tables);
   from.view = view.get();
   const checkpoint_report made = write_checkpoint(to, from, false);
+  if (!theirs.known()) theirs.make(identity_->id());
   remove_up_to(to, made.sequence);
   return {.incremental = false, .sequence = made.sequence, .files = 1, .bytes = made.bytes};
 }

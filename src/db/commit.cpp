@@ -6,6 +6,7 @@
 
 #include "commit_record.hpp"
 #include "engine.hpp"
+#include "status_file.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
@@ -100,7 +101,9 @@ status transaction::commit() {
   engine_.old->published(me, commit);
   state_ = outcome::ended;
   end();
-  return record.acknowledge();
+  const status durable = record.acknowledge();
+  if (engine_.shown) engine_.shown->after_commit();
+  return durable;
 }
 
 /// Room for the versions, which others may have to be ended for.

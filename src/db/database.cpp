@@ -15,6 +15,7 @@
 
 #include "engine.hpp"
 #include "journal.hpp"
+#include "status_file.hpp"
 #include "storage.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -100,6 +101,9 @@ database database::open(const std::filesystem::path& directory, const options& o
   made->files = std::make_unique<storage>(*made, directory, o);
   made->log = made->files->log();
   made->rows.limit(o.budget);  // what was there is in
+  if (o.publish_status && !o.read_only) {
+    made->shown = std::make_unique<status_file>(*made, directory);
+  }
   return database(std::move(made));
 }
 
@@ -142,21 +146,28 @@ void database::collect() {
   engine_->cleaner.collect();
 }
 
-statistics database::stats() const noexcept {
+void database::publish_status() noexcept {
+  if (engine_->shown) engine_->shown->publish();
+}
+
+statistics engine::sums() const noexcept {
   statistics sum;
-  engine_->board.for_each(engine_->sessions, [&](const session& s) {
+  board.for_each(sessions, [&](const session& s) {
     sum.commits += s.commits.value();
     sum.conflicts += s.conflicts.value();
     sum.limits += s.limits.value();
   });
-  {
-    const std::lock_guard hold(engine_->catalog_lock);
-    for (const auto& t : engine_->tables) sum.table_bytes += t->bytes();
-  }
-  sum.ended_by_policy = engine_->ended_by_policy.load_relaxed();
-  sum.cleaning = engine_->cleaner.waiting();
-  sum.versions = engine_->old->stats();
-  if (engine_->files) engine_->files->fill(sum.log);
+  sum.ended_by_policy = ended_by_policy.load_relaxed();
+  sum.cleaning = cleaner.waiting();
+  sum.versions = old->stats();
+  if (files) files->fill(sum.log);
+  return sum;
+}
+
+statistics database::stats() const noexcept {
+  statistics sum = engine_->sums();
+  const std::lock_guard hold(engine_->catalog_lock);
+  for (const auto& t : engine_->tables) sum.table_bytes += t->bytes();
   return sum;
 }
 

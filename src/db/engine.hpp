@@ -186,6 +186,7 @@ inline void free_note(note* n) noexcept { memory::deallocate(n, sizeof(note), al
 
 class storage;
 class journal;
+class status_file;
 
 class engine {
  public:
@@ -195,6 +196,8 @@ class engine {
   engine& operator=(const engine&) = delete;
 
   bool end_slow(const gate* but, bool pressed);
+  /// Without what the catalogue says, and without waiting for anybody.
+  [[nodiscard]] statistics sums() const noexcept;
   std::uint64_t next_claim() noexcept { return claims_.fetch_add_relaxed(1) + 1; }
 
   commit_board board;
@@ -210,8 +213,9 @@ class engine {
   const options settings;
   atomic<std::uint64_t> ended_by_policy{0};
   bool read_only = false;
-  std::unique_ptr<storage> files;  // null: only in memory
-  journal* log = nullptr;          // null: nothing is logged
+  std::unique_ptr<storage> files;      // null: only in memory
+  journal* log = nullptr;              // null: nothing is logged
+  std::unique_ptr<status_file> shown;  // null: to nobody
 
  private:
   alignas(cache_line) atomic<std::uint64_t> claims_{0};

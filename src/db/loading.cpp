@@ -79,7 +79,7 @@ void loader::index(table& t, std::uint64_t first, std::uint64_t end) {
 }
 
 loading_crew::loading_crew(engine& of, std::uint32_t threads) : engine_(of) {
-  for (std::uint32_t i = 0; i < std::max(threads, 1U); ++i) {
+  for (std::uint32_t i = 0; threads > 1 && i < threads; ++i) {
     workers_.push_back(std::make_unique<worker>());
     worker& w = *workers_.back();
     w.runs = std::thread([this, &w] { run(w); });
@@ -155,6 +155,7 @@ void loading_crew::look(worker& w) {
 }
 
 void loading_crew::give(std::size_t worker_number, change_batch&& b) {
+  if (workers_.empty()) return make(alone_, b);
   worker& w = *workers_[worker_number];
   {
     std::unique_lock hold(w.lock);

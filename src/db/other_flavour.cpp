@@ -31,6 +31,7 @@
 #include "row_format.cpp"
 #include "savepoint.cpp"
 #include "schema.cpp"
+#include "status_file.cpp"
 #include "storage.cpp"
 #include "table.cpp"
 #include "transaction.cpp"

@@ -54,7 +54,13 @@ void recovery::tell(const char* stage, std::uint64_t done, std::uint64_t of) {
 log_end recovery::run(const directory_content& has, bool repair) {
   std::exception_ptr newest_failed;
   const std::uint64_t at_least = begin_with(has, newest_failed);
-  replay(has);
+  try {
+    replay(has);
+  } catch (const storage_error&) {
+    // The log from the beginning is only asked for where the checkpoint cannot be used.
+    if (newest_failed != nullptr) std::rethrow_exception(newest_failed);
+    throw;
+  }
   crew_.finish();
   // Without its newest checkpoint a database is whole only if the log reaches further.
   if (newest_failed != nullptr && end_.sequence < at_least) std::rethrow_exception(newest_failed);
@@ -286,6 +292,10 @@ void recovery::fill_indexes() {
     tell("indexes", done++, engine_.tables.size());
     if (!loader::indexed(*t)) continue;
     const std::uint64_t slots = t->slots();
+    if (crew_.size() == 1) {
+      loader(engine_).index(*t, 0, slots);
+      continue;
+    }
     const std::uint64_t share = slots / crew_.size() + 1;
     std::vector<std::thread> threads;
     std::vector<std::exception_ptr> failed(crew_.size());

@@ -6,6 +6,7 @@
 // filled at the end, from the rows that are left.
 #pragma once
 
+#include <algorithm>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -58,7 +59,7 @@ struct change_batch {
   table* block_of = nullptr;
 };
 
-/// The threads that make them.
+/// The threads that make them; one is the one that reads.
 class loading_crew {
  public:
   loading_crew(engine& of, std::uint32_t threads);
@@ -66,7 +67,9 @@ class loading_crew {
   loading_crew(const loading_crew&) = delete;
   loading_crew& operator=(const loading_crew&) = delete;
 
-  [[nodiscard]] std::size_t size() const noexcept { return workers_.size(); }
+  [[nodiscard]] std::size_t size() const noexcept {
+    return std::max<std::size_t>(workers_.size(), 1);
+  }
   /// Waits while the worker has enough to do. Throws what a worker has thrown.
   void give(std::size_t worker, change_batch&& b);
   /// Until all is done.
@@ -91,7 +94,8 @@ class loading_crew {
   static void look(worker& w);
 
   engine& engine_;
-  std::vector<std::unique_ptr<worker>> workers_;
+  loader alone_{engine_};
+  std::vector<std::unique_ptr<worker>> workers_;  // none: alone
 };
 
 class recovery {

@@ -12,19 +12,61 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 namespace {
 
-void put_value(byte_buffer& to, const column_layout& c, const std::uint64_t* from) {
-  switch (c.type.base) {
-    case base_type::int64:
-    case base_type::float64:
-      put_number(to, *from);
-      return;
-    case base_type::boolean:
-      put_number(to, static_cast<std::uint8_t>(*from));
-      return;
-    case base_type::text:
-      put_text(to, text_in(from, c.words));
-      return;
+/// Writes one after the other to where there is room.
+class encoder {
+ public:
+  explicit encoder(std::byte* to) noexcept : at_(to) {}
+  template <class T>
+  void number(T v) noexcept {
+    to_little(at_, v);
+    at_ += sizeof(T);
   }
+  void value(const column_layout& c, const std::uint64_t* from) noexcept {
+    switch (c.type.base) {
+      case base_type::int64:
+      case base_type::float64:
+        return number(*from);
+      case base_type::boolean:
+        return number(static_cast<std::uint8_t>(*from));
+      case base_type::text: {
+        const std::string_view text = text_in(from, c.words);
+        number(static_cast<std::uint16_t>(text.size()));
+        if (!text.empty()) std::memcpy(at_, text.data(), text.size());
+        at_ += text.size();
+        return;
+      }
+    }
+  }
+  void key(const schema& s, const std::uint64_t* image) noexcept {
+    for (const std::uint32_t n : s.key()) value(s.columns()[n], image + s.columns()[n].first);
+  }
+  void row(const schema& s, const std::uint64_t* image, std::uint64_t shape) noexcept {
+    key(s, image);
+    number(shape & ~row_exists);
+    for (const column_layout& c : s.columns()) {
+      if (c.role == column_role::key || (shape >> c.number & 1U) != 0) continue;
+      value(c, image + c.first);
+    }
+  }
+  [[nodiscard]] std::byte* here() const noexcept { return at_; }
+
+ private:
+  std::byte* at_;
+};
+
+/// No row takes more: each value has as many bytes as its words at most.
+std::size_t most_bytes(const schema& s) noexcept {
+  return change_header::bytes + 8 + std::size_t{s.words()} * 8;
+}
+
+/// Makes room, has `f` fill it, and drops what is left of it.
+template <class F>
+void append(byte_buffer& to, const schema& s, F&& f) {
+  const std::size_t before = to.size();
+  to.resize(before + most_bytes(s));
+  encoder e(to.data() + before);
+  f(e);
+  to.resize(static_cast<std::size_t>(e.here() - to.data()));
 }
 
 void read_value(decoder& from, const column_layout& c, std::uint64_t* to) {
@@ -78,12 +120,7 @@ void put_text(byte_buffer& to, std::string_view text) {
 }
 
 void put_row(byte_buffer& to, const schema& s, const std::uint64_t* image, std::uint64_t shape) {
-  for (const std::uint32_t n : s.key()) put_value(to, s.columns()[n], image + s.columns()[n].first);
-  put_number(to, shape & ~row_exists);
-  for (const column_layout& c : s.columns()) {
-    if (c.role == column_role::key || (shape >> c.number & 1U) != 0) continue;
-    put_value(to, c, image + c.first);
-  }
+  append(to, s, [&](encoder& e) { e.row(s, image, shape); });
 }
 
 std::uint64_t read_row_image(decoder& from, const schema& s, bool key_only, std::uint64_t* image) {
@@ -124,18 +161,15 @@ std::uint64_t key_hash(decoder from, const schema& s) {
 void put_change(byte_buffer& to, std::uint32_t table, const schema& s, const std::uint64_t* image,
                 std::uint64_t shape) {
   const bool exists = (shape & row_exists) != 0;
-  put_number(to, static_cast<std::uint8_t>(exists ? row_change::put : row_change::erase));
-  put_number(to, table);
-  const std::size_t length_at = to.size();
-  put_number(to, std::uint32_t{0});
-  if (exists) {
-    put_row(to, s, image, shape);
-  } else {
-    for (const std::uint32_t n : s.key()) {
-      put_value(to, s.columns()[n], image + s.columns()[n].first);
-    }
-  }
-  to_little(to.data() + length_at, static_cast<std::uint32_t>(to.size() - length_at - 4));
+  append(to, s, [&](encoder& e) {
+    e.number(static_cast<std::uint8_t>(exists ? row_change::put : row_change::erase));
+    e.number(table);
+    encoder length(e.here());
+    e.number(std::uint32_t{0});
+    const std::byte* const begin = e.here();
+    exists ? e.row(s, image, shape) : e.key(s, image);
+    length.number(static_cast<std::uint32_t>(e.here() - begin));
+  });
 }
 
 change_header read_change(decoder& from) {

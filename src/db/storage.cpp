@@ -59,7 +59,10 @@ identity_file::identity_file(storage_files& files, std::filesystem::path directo
   // A process may have died while it made the database: then there is nothing else.
   const directory_content has = look_into(files_, directory_);
   const bool anything = !has.segments.empty() || !has.checkpoints.empty();
-  if (got == identity_text({}).size() || anything || !write) parse({text.data(), got});
+  // And a backup gets it last.
+  if (got == identity_text({}).size() || (anything && !has.copy) || !write) {
+    parse({text.data(), got});
+  }
 }
 
 void identity_file::parse(std::string_view text) {
@@ -108,6 +111,8 @@ directory_content look_into(storage_files& files, const std::filesystem::path& d
       found.checkpoints.push_back(sequence);
     } else if (name.ends_with(".spl.tmp")) {
       found.temporary.push_back(std::move(name));
+    } else if (name == copy_marker) {
+      found.copy = true;
     }
   }
   std::sort(found.segments.begin(), found.segments.end());
@@ -140,7 +145,12 @@ storage::storage(engine& of, std::filesystem::path directory, const options& o)
   }
   const auto start = std::chrono::steady_clock::now();
   identity_ = std::make_unique<identity_file>(*files_, directory_, !o.read_only);
-  if (!identity_->known()) identity_->make(random_id());
+  if (!identity_->known()) {
+    if (!look_into(*files_, directory_).checkpoints.empty()) {
+      throw storage_error(directory_, storage_error::nowhere, "a copy that was not finished");
+    }
+    identity_->make(random_id());
+  }
   end_ = recover();
   log_at_open_ = report_.log_bytes;
   // Each opening is an epoch of its own: of two histories that part, one has the higher number.
@@ -163,6 +173,10 @@ log_end storage::recover() {
   const directory_content has = look_into(*files_, directory_);
   if (!options_.read_only) {
     for (const std::string& name : has.temporary) files_->remove(directory_ / name);
+    if (has.copy) {
+      files_->remove(directory_ / copy_marker);
+      files_->sync_directory(directory_);
+    }
   }
   recovery all(engine_, *files_, directory_, identity_->id(), options_, report_);
   return all.run(has, !options_.read_only);

@@ -53,7 +53,9 @@ struct directory_content {
   std::vector<std::uint64_t> segments;
   std::vector<std::uint64_t> checkpoints;
   std::vector<std::string> temporary;
+  bool copy = false;  ///< made by backup(), and never opened to be changed
 };
+inline constexpr const char* copy_marker = "COPY";
 directory_content look_into(storage_files& files, const std::filesystem::path& directory);
 
 /// What is to be written, and where to.

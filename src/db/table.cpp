@@ -10,13 +10,30 @@
 #include <spolia/base/misuse.hpp>
 #include <spolia/db/hash_index.hpp>
 
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
 #include "engine.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 namespace {
 
-constexpr std::size_t segment_align = 64;
+constexpr std::size_t huge_page = std::size_t{2} << 20U;
+
+/// Large segments begin with a huge page.
+constexpr std::size_t align_of(std::size_t bytes) noexcept {
+  return bytes >= huge_page ? huge_page : 64;
+}
+
+/// Asks for huge pages, since rows are met at random: a miss of the page tables costs as much as
+/// one of the cache. If there are none, nothing is lost.
+void advise([[maybe_unused]] void* memory, [[maybe_unused]] std::size_t bytes) noexcept {
+#if defined(__linux__) && !defined(SPOLIA_MODEL)
+  if (bytes >= huge_page) ::madvise(memory, bytes, MADV_HUGEPAGE);
+#endif
+}
 
 }  // namespace
 
@@ -54,8 +71,8 @@ table::~table() {
   for (unsigned k = 0; k < most_segments; ++k) {
     std::byte* const s = segments_[k].load_relaxed();
     if (s == nullptr) continue;
-    memory::deallocate(s, (size_of(k) + rows_per_block - 1) / rows_per_block * block_bytes_,
-                       segment_align);
+    const std::size_t size = (size_of(k) + rows_per_block - 1) / rows_per_block * block_bytes_;
+    memory::deallocate(s, size, align_of(size));
   }
 }
 
@@ -119,18 +136,19 @@ void table::make_segment(unsigned k) {
   budget.take(bytes, budget.limited() ? engine_.old->stats().bytes : 0);
   std::byte* made = nullptr;
   try {
-    made = static_cast<std::byte*>(memory::allocate(bytes, segment_align));
+    made = static_cast<std::byte*>(memory::allocate(bytes, align_of(bytes)));
   } catch (...) {
     budget.give(bytes);
     throw;
   }
+  advise(made, bytes);
   fill_segment(made, rows);
   std::byte* there = nullptr;
   // release → the acquires here and in at(): heads and words are constructed.
   if (segments_[k].cas_strong_acq_rel(there, made)) {
     bytes_.fetch_add_relaxed(bytes);
   } else {
-    memory::deallocate(made, bytes, segment_align);
+    memory::deallocate(made, bytes, align_of(bytes));
     budget.give(bytes);
   }
 }

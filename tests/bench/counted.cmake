@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Shared pointers: each test has a record for each pointer, and refuses what it does not know.
 
-foreach(test IN ITEMS contention set allocate read)
+foreach(test IN ITEMS contention set allocate read hot insert remove)
   execute_process(COMMAND "${BENCH}" counted --test ${test} --pointers private,atomic,std-atomic
                           --threads 1,2 --seconds 0.01 --trials 1 --keys 100
                   RESULT_VARIABLE code OUTPUT_VARIABLE out ERROR_VARIABLE complaint)
@@ -26,7 +26,7 @@ foreach(test IN ITEMS contention set allocate read)
     endif()
   endforeach()
 endforeach()
-foreach(wrong IN ITEMS "--test;nothing" "--pointers;nothing" "--threads;0" "--seconds;0"
+foreach(wrong IN ITEMS "--test;nothing" "--structure;nothing" "--pointers;nothing" "--threads;0" "--seconds;0"
                        "--trials;0" "--keys;0")
   execute_process(COMMAND "${BENCH}" counted ${wrong}
                   RESULT_VARIABLE code OUTPUT_QUIET ERROR_VARIABLE complaint)

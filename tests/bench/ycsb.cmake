@@ -18,12 +18,13 @@ function(run)
 endfunction()
 
 function(check_fields line)
-  foreach(field kind engine versions workload threads writes theta columns width operations records
+  foreach(field kind engine versions durability workload threads writes theta columns width operations records
                 shared hold partition seconds seed trial trials elapsed_s transactions tx_per_s
                 conflicts aborts missed latency_ns_p50 latency_ns_p99 latency_ns_p999
-                latency_ns_max versions_made versions_dropped versions_alive version_bytes_peak
+                latency_ns_max latency_ns_distribution versions_made versions_dropped versions_alive version_bytes_peak
                 version_bytes_end version_bytes_over_time over_time partitions partition_drops
-                census_looks table_bytes peak_rss_bytes allocator compiler machine revision time)
+                census_looks table_bytes log_bytes log_flushes longest_flush_ns checkpoint_s
+                checkpoint_bytes peak_rss_bytes allocator compiler machine revision time)
     string(JSON value ERROR_VARIABLE missing GET "${line}" ${field})
     if(missing)
       message(FATAL_ERROR "a record has no ${field}: ${missing}")

@@ -219,7 +219,8 @@ TEST_F(thin_pointers, private_pointers_of_other_threads_are_reported) {
   expect_reports([&] { EXPECT_EQ(n->key(), 1); });
   expect_reports([&] { EXPECT_EQ(m->key(), 2); });
   expect_reports([&] { const private_ptr<node> copy = m; });
-  expect_reports([moved = std::move(m)]() mutable { moved.reset(); });
+  private_ptr<int> counted(make_shared<int>(3));  // its count is lost with it
+  expect_reports([moved = std::move(counted)]() mutable { moved.reset(); });
   core::set_misuse_handler(before);
   EXPECT_EQ(n->key(), 1);
   n = thin;

@@ -260,8 +260,7 @@ TEST(damage, made_up_records) {
     // One record or block, a few bytes of its body changed, sealed again, and those after it.
     std::uint32_t chain = in_log ? number_at<std::uint32_t>(content, 44)
                                  : plain_crc(std::span(content).subspan(12, 52));
-    std::uint64_t count = 0;
-    for (std::size_t at = file_head; at < content.size(); ++count) {
+    for (std::size_t at = file_head; at < content.size();) {
       const auto length = number_at<std::uint32_t>(content, at + 8);
       if (length != 0 && random() % 3 == 0) {
         for (std::uint64_t i = random() % 3 + 1; i > 0; --i) {

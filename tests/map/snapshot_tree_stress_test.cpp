@@ -66,7 +66,8 @@ TYPED_TEST(snapshots_under_stress, are_instants_of_the_history) {
   using collector = typename TypeParam::template of<int, int>::collector_type;
   timeline time;
   typename collector::domain_type home;
-  const auto how = eager_options<collector>();
+  const typename snapshot_tree<number, number, collector>::options how{
+      .collector = eager_options<collector>()};
   snapshot_tree<number, number, collector> first(home, time, how);
   snapshot_tree<number, number, collector> second(home, time, how);
   std::array<std::atomic<number>, writers> begun{};
@@ -166,7 +167,7 @@ TYPED_TEST(snapshots_under_stress, are_walked_while_everything_changes) {
 
 TEST(snapshot_tree_threads, come_and_go) {
   timeline time;
-  snapshot_tree<number, number> m(time, {.batch = 8, .steps = 6});
+  snapshot_tree<number, number> m(time, {.collector = {.batch = 8, .steps = 6}});
   std::atomic<std::int64_t> sum{0};
   churn_threads({.threads = 6, .share = 1}, [&](stress_thread& self) {
     const snapshot held(time);

@@ -25,9 +25,9 @@ class eager_tree : private owns_time<typename Collector::timeline_type>,
   using tree = snapshot_tree<Key, Value, Collector, Compare>;
 
  public:
-  eager_tree() : tree(this->own_time, eager_options<Collector>()) {}
+  eager_tree() : tree(this->own_time, {.collector = eager_options<Collector>()}) {}
   explicit eager_tree(typename Collector::domain_type& d)
-      : tree(d, this->own_time, eager_options<Collector>()) {}
+      : tree(d, this->own_time, {.collector = eager_options<Collector>()}) {}
 };
 
 template <template <class, class> class Collector>

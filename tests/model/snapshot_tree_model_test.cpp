@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <initializer_list>
@@ -157,6 +158,33 @@ void a_snapshot_of_the_past(model::scenario& run) {
   run.finally([=] { w->judge({}); });
 }
 
+/// Reads at a lease, while one thread ends it and another one lets go of what it held.
+template <class World>
+void a_lease_ends_while_it_is_read(model::scenario& run) {
+  auto w = start<World>({1});
+  snapshot(w->time).withdraw();
+  auto mine = std::make_shared<std::optional<lease>>();
+  mine->emplace(w->time, std::chrono::nanoseconds(0));
+  w->erase(1);
+  run.thread([=] {
+    try {
+      auto here = w->versions.enter();
+      const auto* const found = w->m->find_at(here, **mine, 1);
+      model::check(found != nullptr && found->value == 10, "a lease lost what it saw");
+    } catch (const snapshot_expired&) {
+    }
+  });
+  run.thread([=] {
+    w->time.leases().end_overdue();
+    w->versions.collect();
+    w->run_on(8);
+  });
+  run.finally([=] {
+    mine->reset();
+    w->judge({});
+  });
+}
+
 template <class World>
 class snapshot_tree_model : public testing::Test {};
 using worlds = testing::Types<sl, dl>;
@@ -187,6 +215,14 @@ TEST(snapshot_tree_model_faults, a_version_gets_its_right_end_from_whoever_ends_
 TEST(snapshot_tree_model_faults, removed_nodes_stay_for_snapshots) {
   expect_found(a_snapshot_of_the_past<sl>, "owner.no_range", at_most_in_order(2), "");
   expect_found(a_snapshot_of_the_past<dl>, "owner.no_range", at_most_in_order(2), "");
+}
+
+TEST(snapshot_tree_leases, end_without_harm) {
+  expect_clean(a_lease_ends_while_it_is_read<dl>, at_most_in_order(2));
+  expect_clean(a_lease_ends_while_it_is_read<sl>, at_most_in_order(1));
+}
+TEST(snapshot_tree_leases, must_be_looked_at_behind_each_link) {
+  expect_found(a_lease_ends_while_it_is_read<dl>, "lease.no_second_look", at_most_in_order(2), "");
 }
 
 }  // namespace

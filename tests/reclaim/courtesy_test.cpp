@@ -84,4 +84,39 @@ TEST(courtesy_of_token, ends_although_a_reader_stalls_for_good) {
   reader.release();
 }
 
+/// Two thousand blocks wait and the epoch stands: turns of a hundred microseconds.
+class courtesy_by_itself : public testing::Test {
+ public:
+  using turns = detail::courtesy;
+  void ask() {
+    ++epoch;
+    for (int look = 0; look < 2; ++look) shared.watch(mine, epoch, 10'000);
+  }
+  void meet(int n, std::int64_t away_ns) {
+    for (int i = 0; i < n; ++i) shared.was_away(detail::pin_watch::now_ns(), away_ns, 1);
+  }
+
+  turns shared{100};
+  turns::turn mine;
+  std::uint64_t epoch = 7;
+};
+
+TEST_F(courtesy_by_itself, goes_on_among_threads_that_give_back) {
+  ask();
+  EXPECT_TRUE(shared.is_due(mine));
+  meet(100, 90'000);
+  meet(5, 4'000'000);  // now and then somebody else has to run
+  meet(100, 90'000);
+  EXPECT_TRUE(shared.is_due(mine));
+}
+
+TEST_F(courtesy_by_itself, ends_among_strangers) {
+  ask();
+  EXPECT_TRUE(shared.is_due(mine));
+  meet(8, 4'000'000);
+  EXPECT_FALSE(shared.is_due(mine));
+  ask();
+  EXPECT_FALSE(shared.is_due(mine)) << "nor does the next epoch that is held up call for it";
+}
+
 }  // namespace

@@ -6,6 +6,7 @@
 #include <spolia/rlu.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <stdexcept>
@@ -146,6 +147,27 @@ TEST(rlu, logs_go_back) {
   for (const auto p : all) EXPECT_EQ(value_of(d, p), 199);
   EXPECT_EQ(d.stats().walks, before) << "all masters are up to date";
   for (const auto p : all) d.discard(p);
+}
+
+TEST(rlu, what_an_idle_thread_wrote_goes_home) {
+  rlu::domain d;
+  const auto p = d.make<number>({0});
+  std::atomic<bool> written{false};
+  std::atomic<bool> stop{false};
+  std::thread idle([&] {
+    set(d, p, 1);
+    written.store(true);
+    while (!stop.load()) std::this_thread::yield();
+  });
+  while (!written.load()) std::this_thread::yield();
+  d.collect();
+  EXPECT_EQ(d.stats().written_back, 1U) << "its segment is open";
+  const auto before = d.stats().walks;
+  EXPECT_EQ(value_of(d, p), 1);
+  EXPECT_EQ(d.stats().walks, before);
+  stop.store(true);
+  idle.join();
+  d.discard(p);
 }
 
 /// What the logs hold while one section sleeps and others change `objects` objects again and again.

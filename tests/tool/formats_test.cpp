@@ -3,10 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
+#include "progress.hpp"
 #include "schema_json.hpp"
+#include "settings.hpp"
 #include "text.hpp"
 #include "tool/made_up.hpp"
 
@@ -210,7 +214,54 @@ TEST(tool_formats, a_schema_that_is_wrong_is_refused) {
       tool::failure);
 }
 
+TEST(tool_formats, a_file_of_options_sets_them_all) {
+  const auto file = std::filesystem::path(testing::TempDir()) / "spolia-options.toml";
+  std::ofstream(file) << R"([store]
+versions = "steam"
+version_budget = 1
+partition_transactions = 2
+partition_bytes = 3
+most_partitions = 4
+durability = "async"
+loss_window_ms = 5
+segment_bytes = 6000
+checkpoint_log_bytes = 7
+checkpoint_share = 8
+recovery_threads = 9
+publish_status = true
+[load]
+batch = 10
+on_conflict = "replace"
+[top]
+interval = 2
+)";
+  const tool::settings s = tool::read_settings(file);
+  std::filesystem::remove(file);
+  EXPECT_EQ(s.store.versions, db::version_storage::steam);
+  EXPECT_EQ(s.store.version_budget, 1U);
+  EXPECT_EQ(s.store.partition_transactions, 2U);
+  EXPECT_EQ(s.store.partition_bytes, 3U);
+  EXPECT_EQ(s.store.most_partitions, 4U);
+  EXPECT_EQ(s.store.durability, db::durability_level::async);
+  EXPECT_EQ(s.store.loss_window.count(), 5);
+  EXPECT_EQ(s.store.segment_bytes, 6000U);
+  EXPECT_EQ(s.store.checkpoint_log_bytes, 7U);
+  EXPECT_EQ(s.store.checkpoint_share, 8U);
+  EXPECT_EQ(s.store.recovery_threads, 9U);
+  EXPECT_TRUE(s.store.publish_status);
+  EXPECT_EQ(s.load.batch, 10U);
+  EXPECT_EQ(s.load.conflict, tool::on_conflict::replace);
+  EXPECT_EQ(s.interval, 2);
+}
+
 TEST(tool_formats, small_things) {
+  EXPECT_EQ(tool::progress::line("load", 0, 0, 0, 0), "load");
+  EXPECT_EQ(tool::progress::line("load", 2500000, 0, 7, 9), "load 2.5 MB, 7 rows");
+  EXPECT_EQ(tool::progress::line("load", 25, 100, 0, 5),
+            "load [######------------------]  25 %, 15 s left");
+  EXPECT_EQ(tool::progress::line("load", 200, 100, 0, 5),
+            "load [########################] 100 %, 0 s left");
+  EXPECT_EQ(tool::printable("a\x1b[2Jb"), "a?[2Jb");
   EXPECT_TRUE(tool::is_utf8("a\xc3\xa9\xe2\x82\xac\xf0\x9f\x90\x8c"));
   for (const char* bad : {"\x80", "\xc0\x80", "\xc3", "\xe0\x80\x80", "\xed\xa0\x80", "\xff",
                           "\xf4\x90\x80\x80", "\xf0\x80\x80\x80"}) {

@@ -11,8 +11,10 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include <spolia/map/snapshot_hash.hpp>
+#include <spolia/map/snapshot_tree.hpp>
 
 #include "support/faults.hpp"
 #include "support/stress.hpp"
@@ -31,13 +33,32 @@ int announced(const timeline& time) {
 }
 
 template <class Collector>
-class leases : public testing::Test {};
-using two_of_them = testing::Types<epoch_collector<>, sl_rt<>>;
-TYPED_TEST_SUITE(leases, two_of_them, collector_names);
+struct hashes {
+  using collector = Collector;
+  template <class Key, class Value>
+  using of = snapshot_hash<Key, Value, Collector>;
+};
+template <class Collector>
+struct trees {
+  using collector = Collector;
+  template <class Key, class Value>
+  using of = snapshot_tree<Key, Value, Collector>;
+};
+
+template <class Maps>
+class leases : public testing::Test {
+ protected:
+  template <class Key, class Value>
+  using map = typename Maps::template of<Key, Value>;
+  static auto eager() { return eager_options<typename Maps::collector>(); }
+};
+using maps = testing::Types<hashes<epoch_collector<>>, hashes<sl_rt<>>, trees<epoch_collector<>>,
+                            trees<sl_rt<>>>;
+TYPED_TEST_SUITE(leases, maps);
 
 TYPED_TEST(leases, see_their_instant_until_they_end) {
   timeline time;
-  snapshot_hash<int, std::string, TypeParam> m(time);
+  typename TestFixture::template map<int, std::string> m(time);
   for (int i = 0; i < 200; ++i) m.insert(i, std::to_string(i));
   const lease long_one(time, 1h, "long");
   std::optional<lease> short_one(std::in_place, time, 0ns, "short");
@@ -69,7 +90,7 @@ TYPED_TEST(leases, see_their_instant_until_they_end) {
 /// What a lease has held goes when it ends, though its owner sleeps.
 TYPED_TEST(leases, hold_nothing_when_they_have_ended) {
   timeline time;
-  snapshot_hash<int, int, TypeParam> m(time, {.collector = eager_options<TypeParam>()});
+  typename TestFixture::template map<int, int> m(time, {.collector = this->eager()});
   for (int i = 0; i < 100; ++i) m.insert(i, 0);
   const lease mine(time, 0ns);
   for (int i = 0; i < 1000; ++i) m.insert_or_assign(i % 100, i);
@@ -80,8 +101,8 @@ TYPED_TEST(leases, hold_nothing_when_they_have_ended) {
 
 TYPED_TEST(leases, are_read_right_up_to_their_end) {
   timeline time;
-  snapshot_hash<std::uint64_t, std::string, TypeParam> m(time,
-                                                         {.collector = eager_options<TypeParam>()});
+  typename TestFixture::template map<std::uint64_t, std::string> m(time,
+                                                                   {.collector = this->eager()});
   constexpr std::uint64_t keys = 50;
   const std::string text(40, 'x');
   for (std::uint64_t k = 0; k < keys; ++k) m.insert(k, text);
@@ -106,6 +127,43 @@ TYPED_TEST(leases, are_read_right_up_to_their_end) {
     }
   });
   EXPECT_EQ(announced(time), 0);
+}
+
+TEST(leases_of_a_tree, show_it_in_order) {
+  timeline time;
+  snapshot_tree<int, int> m(time);
+  for (int i = 0; i < 100; ++i) m.insert(i, -i);
+  const lease now(time, 1h);
+  for (int i = 0; i < 100; ++i) m.erase(i);
+  int next = 20;
+  m.range(now, 20, 60, [&](int k, int v) {
+    EXPECT_EQ(k, next++);
+    EXPECT_EQ(v, -k);
+  });
+  EXPECT_EQ(next, 60);
+  next = 0;
+  m.for_each(now, [&](int k, int) { EXPECT_EQ(k, next++); });
+  EXPECT_EQ(next, 100);
+  m.range(now, 60, 20, [](int, int) { ADD_FAILURE(); });
+}
+
+TEST(limits_of_a_tree, are_told_of) {
+  timeline time;
+  std::vector<std::string> told;
+  const auto tell = [&](const snapshot_holding& s) { told.emplace_back(s.label); };
+  snapshot_tree<int, int> old(time, {.limits = {.age = 1ns, .passed = tell, .every = 1ns}});
+  snapshot_tree<int, int> large(time, {.limits = {.bytes = 1000, .passed = tell, .every = 0ns}});
+  for (int k = 0; k < 100; ++k) large.insert(k, k);
+  old.insert(1, 1);
+  EXPECT_TRUE(told.empty());
+  const snapshot then(time, "held");
+  old.insert(2, 2);
+  EXPECT_EQ(told, (std::vector<std::string>{"held"}));
+  EXPECT_EQ(large.check_snapshots(), 0U);
+  for (int k = 0; k < 100; ++k) large.erase(k);
+  EXPECT_EQ(told.size(), 1U);
+  EXPECT_EQ(large.check_snapshots(), 1U);
+  EXPECT_EQ(told, (std::vector<std::string>{"held", "held"}));
 }
 
 TEST(lease, moves_and_ends_on_another_thread) {

@@ -118,6 +118,17 @@ def _add_check_commands(add) -> None:
     command.add_argument("-k", dest="pattern", metavar="REGEX", help="these tests, quick or long")
 
     command = add(
+        "crash",
+        commands.crash,
+        "kill a process that writes to a database again and again, and check what is there",
+        "crash --seconds 60",
+        "crash --seconds 3600 --directory build/crash",
+    )
+    command.add_argument("--seconds", type=float, default=60, help="how long (60)")
+    command.add_argument("--seed", type=int, help="to repeat a run, as far as timing allows")
+    command.add_argument("--directory", help="where (in memory that looks like a disk)")
+
+    command = add(
         "coverage", commands.coverage, "show which lines the tests reach", "coverage --quick"
     )
     command.add_argument("--quick", action="store_true", help="the quick tests only")

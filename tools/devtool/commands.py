@@ -50,6 +50,18 @@ def bench(args: argparse.Namespace) -> int:
     return 0
 
 
+def crash(args: argparse.Namespace) -> int:
+    _build("release", "spolia-crash")
+    program = BUILD / "release" / "tests" / "db" / "spolia-crash"
+    command = [str(program), "--seconds", str(args.seconds)]
+    if args.seed is not None:
+        command += ["--seed", str(args.seed)]
+    if args.directory:
+        command += ["--directory", args.directory]
+    process.replace(command)
+    return 0
+
+
 def lab(args: argparse.Namespace) -> int:
     _build("release", "spolia-bench")
     _lab(args.rest)

@@ -30,7 +30,7 @@ ROOMS = {
     "counted": {"base", "counted"},
     "version": {"base", "reclaim", "version"},
     "rlu": {"base", "reclaim", "rlu"},
-    "map": {"base", "reclaim", "version", "rlu", "map"},
+    "map": {"base", "reclaim", "counted", "version", "rlu", "map"},
     "db": {"base", "reclaim", "version", "map", "db"},
     "standard": {"base", "reclaim", "standard"},
     # Programs and tests use the library from outside and each other not at all.

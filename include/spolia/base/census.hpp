@@ -16,24 +16,19 @@
 ///     living.for_each([](const census::entry& e) { ... });        // who holds up what, since when
 ///
 /// Thread safety: everything may be called by any thread at any time. A ticket belongs to one
-/// thread
-///   at a time, may be moved to another and be withdrawn there, and outlives the thread that
+///   thread at a time, may be moved to another and be withdrawn there, and outlives the thread that
 ///   announced it. The census must outlive its tickets.
 /// Errors: announce throws std::bad_alloc and nothing else (then nothing has changed); scan only
-/// what
-///   growing the caller's vector throws. There is no fixed maximum of tickets or threads.
+///   what growing the caller's vector throws. There is no fixed maximum of tickets or threads.
 /// Cost: announce and withdraw write to the thread's own cache lines only: a handful of stores, a
-/// light
-///   fence, two readings of the clock; a label costs a reading of the processor's counter more.
-///   Withdrawing another thread's ticket costs a compare-and-swap. oldest and scan cost a heavy
-///   fence (microseconds) and a look at each slot; call them once for many versions.
+///   light fence, two readings of the clock; a label costs a reading of the processor's counter
+///   more. Withdrawing another thread's ticket costs a compare-and-swap. oldest and scan cost a
+///   heavy fence (microseconds) and a look at each slot; call them once for many versions.
 /// Progress: announce retries when a logical clock moves meanwhile: lock-free; wait-free with a
-/// clock
-///   that advances alone. Withdrawing one's own ticket is wait-free, another's lock-free. oldest,
-///   scan and for_each never wait.
+///   clock that advances alone. Withdrawing one's own ticket is wait-free, another's lock-free.
+///   oldest, scan and for_each never wait.
 /// Memory: for each thread, slots for the most tickets it ever had at once, rounded up to a chunk;
-/// kept
-///   until the census goes, and used again by the next thread with that number.
+///   kept until the census goes, and used again by the next thread with that number.
 /// Fork: in the child the tickets of threads that were lost stay announced for ever.
 ///
 /// Why no ticket is missed
@@ -46,11 +41,9 @@
 /// oldest() never returns more than its limit, whatever it finds; the limit must be read before the
 /// scan begins.
 ///   - Without the second look: the thread sleeps between reading t and storing it, the clock goes
-///   on,
-///     a scan finds nothing, and what t needs is freed.
+///     on, a scan finds nothing, and what t needs is freed.
 ///   - Without the heavy fence: the slot's store may still wait in the announcer's store buffer
-///   while
-///     the second look already happened; the scan misses t although t < limit.
+///     while the second look already happened; the scan misses t although t < limit.
 /// A clock that advances alone would never read the same twice. There the slot first holds an open
 /// announcement, "a time not before c"; t is read after the fence and replaces it. With a hardware
 /// clock a missed ticket may be below a limit read earlier, but by bound() at most: the overloads
@@ -66,9 +59,8 @@
 /// as well. So its limit was read before our t. An open slot holds a number that no other
 /// announcement there ever has, so that "the same" means this one; c stands beside it.
 /// An announcement that is opened after the scan's own fence is settled above the scan's limit by
-/// anybody: the scan may ignore it. (Source: the atomic copies of the DISC 2021 range tracker do
-/// this for one writer at a time with an object of their own; one word suffices here, because the
-/// helper may take its own reading.)
+/// anybody: the scan may ignore it. (The DISC 2021 range tracker copies the clock atomically, with
+/// more machinery; one word suffices if the helper may take its own reading.)
 #pragma once
 
 #include <algorithm>

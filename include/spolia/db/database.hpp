@@ -102,6 +102,9 @@ struct options {
   recovery_listener on_recovery{};
   /// Null: the system's.
   std::shared_ptr<storage_files> files{};
+  /// What it does can be looked at by other processes: store_status.hpp. Not if it is read_only,
+  /// nor if it is in memory.
+  bool publish_status = false;
 };
 
 /// For transact(): how often to try, how long to wait in between, at most, and what to begin.
@@ -187,6 +190,8 @@ class SPOLIA_EXPORT database {
   backup_report backup(const std::filesystem::path& to);
   /// What opening it has found.
   [[nodiscard]] const recovery_report& recovered() const;
+  /// Shows what it does now, if options::publish_status was set. Commits do so now and then.
+  void publish_status() noexcept;
   /// Why nothing is acknowledged any more; empty: all is well.
   [[nodiscard]] std::string storage_failure() const;
 

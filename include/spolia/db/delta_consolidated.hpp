@@ -69,7 +69,8 @@ class delta_consolidated final : public delta_one_shot {
   using nodes = domain<>;
 
  public:
-  delta_consolidated(commit_board& board, const options& o) : delta_one_shot(board, o) {}
+  delta_consolidated(commit_board& board, const options& o)
+      : delta_one_shot(board, o), nodes_(impatient()) {}
   ~delta_consolidated() override {
     for (auto& b : bridges_) {
       for (bridge* at = b.load_relaxed(); at != nullptr;)
@@ -130,6 +131,13 @@ class delta_consolidated final : public delta_one_shot {
     }
     std::vector<std::byte*> memory_of;
   };
+
+  /// What is retired here is megabytes a block, and seldom: a thousand of them must not wait.
+  static nodes::options impatient() {
+    nodes::options o;
+    o.scheme.patience = 2;
+    return o;
+  }
 
   static std::size_t bucket_of(std::uint64_t row) noexcept {
     return (row * 0x9E3779B97F4A7C15U >> 40U) % bridge_buckets;

@@ -169,12 +169,13 @@ class group_commit {
 
   bool take_lead() noexcept {
     if (SPOLIA_FAULT("group_commit.two_leaders")) {
-      if (leading_.load_acquire()) return false;
+      if (leading_.load_relaxed()) return false;
       leading_.store_relaxed(true);
       return true;
     }
-    // acquire ← the release of the last leader: the sink as it left it.
-    return !leading_.load_relaxed() && !leading_.exchange_acquire(true);
+    return !leading_.load_relaxed() &&
+           // acquire ← the release of the last leader in wait(): the sink as it left it.
+           !leading_.exchange_acquire(true);
   }
 
   void lead() noexcept {
@@ -189,6 +190,7 @@ class group_commit {
       first_ = tail_ = nullptr;
       queued_.store_relaxed(0);
     }
+    // release → the acquire in wait(), as below.
     if (SPOLIA_FAULT("group_commit.acknowledge_first")) durable_.store_release(last);
     if (!sink_.write(first, durable_.load_relaxed()) &&
         !SPOLIA_FAULT("group_commit.failure_forgotten")) {

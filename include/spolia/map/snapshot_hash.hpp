@@ -57,7 +57,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <new>
 #include <optional>
 #include <ranges>
 #include <stdexcept>
@@ -68,14 +67,18 @@
 #include <spolia/base/config.hpp>
 #include <spolia/base/misuse.hpp>
 #include <spolia/base/threads.hpp>
+#include <spolia/map/detail/hash_account.hpp>
 #include <spolia/map/detail/snapshot_hash_core.hpp>
 #include <spolia/map/detail/snapshot_pairs.hpp>
+#include <spolia/map/detail/snapshot_watch.hpp>
 #include <spolia/version/holdings.hpp>
 #include <spolia/version/lease.hpp>
 #include <spolia/version/sl_rt.hpp>
 #include <spolia/version/snapshot.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
+
+class changes;
 
 template <class Key, class Value, version_collector Collector = sl_rt<>,
           class Hash = std::hash<Key>, class Equal = std::equal_to<Key>>
@@ -114,9 +117,7 @@ class snapshot_hash {
       : own_(std::make_unique<domain_type>()),
         collector_(*own_, time, o.collector),
         core_(collector_, checked(o), std::move(hash), std::move(equal)),
-        limits_(o.limits) {
-    start_looks();
-  }
+        watch_(o.limits) {}
 
   /// And in a domain that it shares with others, which must outlive it, too. Destructors of keys
   /// and values may then run when the map is gone.
@@ -124,9 +125,7 @@ class snapshot_hash {
                 Equal equal = Equal())
       : collector_(shared, time, o.collector),
         core_(collector_, checked(o), std::move(hash), std::move(equal)),
-        limits_(o.limits) {
-    start_looks();
-  }
+        watch_(o.limits) {}
 
   snapshot_hash(const snapshot_hash&) = delete;
   snapshot_hash& operator=(const snapshot_hash&) = delete;
@@ -231,9 +230,9 @@ class snapshot_hash {
     if (!mine(then)) return 0;
     std::size_t sum = 0;
     for (buckets_of view(core_, then.timestamp());;) {
-      const auto* const v = view.next();
-      if (v == nullptr) return sum;
-      sum += v->count();
+      const auto some = view.next();
+      if (some.empty()) return sum;
+      sum += some.size();
     }
   }
 
@@ -302,21 +301,13 @@ class snapshot_hash {
   /// Tells options::limits of the snapshots that are past them; returns how many. Updates do that
   /// from time to time. May throw std::bad_alloc.
   std::size_t check_snapshots() {
-    if (!limits_.any()) return 0;
-    std::size_t past = 0;
-    for (const snapshot_holding& s :
-         limits_.bytes == 0 ? detail::snapshots_in(time().living()) : account().snapshots) {
-      const bool old = limits_.age.count() != 0 && s.age > limits_.age;
-      if (!old && (limits_.bytes == 0 || s.bytes <= limits_.bytes)) continue;
-      limits_.passed(s);
-      ++past;
-    }
-    return past;
+    return watch_.check(time(), [this] { return account(); });
   }
   /// Versions that were overwritten, and of these handed to the domain.
   collector_stats stats() const noexcept { return collector_.stats(); }
 
  private:
+  friend class changes;  // changes.hpp
   using buckets_of = detail::buckets_at<core_type>;
 
   static detail::hash_table_options checked(const options& o) {
@@ -328,18 +319,9 @@ class snapshot_hash {
     return {.base = base, .load = o.load};
   }
 
-  void start_looks() {
-    if (limits_.any()) looks_.emplace(limits_.every);
-  }
   /// After an update.
   bool watched(bool changed) noexcept {
-    if (time().leases().due()) time().leases().end_overdue();
-    if (looks_ && looks_->due()) {
-      try {
-        check_snapshots();
-      } catch (const std::bad_alloc&) {  // then at the next look
-      }
-    }
+    watch_.updated(time(), [this] { return account(); });
     return changed;
   }
 
@@ -353,8 +335,7 @@ class snapshot_hash {
   std::unique_ptr<domain_type> own_;
   mutable Collector collector_;
   core_type core_;  // goes before: it closes the collector
-  const snapshot_limits limits_;
-  std::optional<detail::look_timer> looks_;
+  detail::snapshot_watch watch_;
 };
 
 }  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -44,6 +44,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <ranges>
 #include <type_traits>
 #include <utility>
@@ -54,9 +55,12 @@
 #include <spolia/base/threads.hpp>
 #include <spolia/map/detail/chromatic_tree.hpp>
 #include <spolia/map/detail/face.hpp>
+#include <spolia/map/detail/snapshot_pairs.hpp>
+#include <spolia/map/detail/snapshot_watch.hpp>
 #include <spolia/map/detail/tree_pairs.hpp>
 #include <spolia/version/concepts.hpp>
 #include <spolia/version/holdings.hpp>
+#include <spolia/version/lease.hpp>
 #include <spolia/version/sl_rt.hpp>
 #include <spolia/version/snapshot.hpp>
 
@@ -76,23 +80,30 @@ class snapshot_tree_core {
   using key_compare = Compare;
   using tree = chromatic_tree<Key, Value, Collector, Compare>;
   using pairs = tree_pairs<tree, Key, Value>;
-  using options = typename Collector::options;
+
+  struct options {
+    typename Collector::options collector{};
+    snapshot_limits limits{};  ///< of snapshots; holdings.hpp
+  };
 
   snapshot_tree_core(timeline_type& time, const options& o, Compare less)
       : own_(std::make_unique<domain_type>()),
-        collector_(*own_, time, o),
-        tree_(collector_, std::move(less)) {}
+        collector_(*own_, time, o.collector),
+        tree_(collector_, std::move(less)),
+        watch_(o.limits) {}
   snapshot_tree_core(domain_type& shared, timeline_type& time, const options& o, Compare less)
-      : collector_(shared, time, o), tree_(collector_, std::move(less)) {}
+      : collector_(shared, time, o.collector),
+        tree_(collector_, std::move(less)),
+        watch_(o.limits) {}
 
   domain_type& home() const noexcept { return collector_.nodes(); }
   Collector& versions() const noexcept { return collector_; }
 
   template <bool Assign, class V>
   bool put(const Key& key, V&& value) {
-    return tree_.template put<Assign>(key, std::forward<V>(value));
+    return watched(tree_.template put<Assign>(key, std::forward<V>(value)));
   }
-  bool erase(const Key& key) { return tree_.erase(key); }
+  bool erase(const Key& key) { return watched(tree_.erase(key)); }
   bool contains(const Key& key) const {
     auto here = collector_.enter();
     return tree_.find(here, key) != nullptr;
@@ -130,21 +141,63 @@ class snapshot_tree_core {
     return pairs(tree_, std::move(held), limits...);
   }
 
+  template <class F>
+  bool visit_at(const lease& then, const Key& key, F&& f) const {
+    if (!mine(then)) return false;
+    auto here = collector_.enter();
+    const auto* const found = tree_.find_at(here, then, key);
+    if (found == nullptr) return false;
+    std::forward<F>(f)(found->value);
+    return true;
+  }
+  /// Copies a few pairs at a time: what a lease has found stays as long as a guard.
+  template <class F>
+  void scan_at(const lease& then, const Key* lo, const Key* hi, F& f) const {
+    if (!mine(then)) return;
+    std::vector<std::pair<Key, Value>> some;
+    std::optional<Key> last;
+    typename tree::limits rest{.lo = lo, .hi = hi};
+    do {
+      some.clear();
+      gather(then, rest, some);
+      for (const auto& [key, value] : some) {
+        if (!shown(f, key, value)) return;
+      }
+      if (some.empty()) return;
+      last.emplace(std::move(some.back().first));
+      rest.lo = &*last;
+      rest.open = true;
+    } while (some.size() == tree::chunk_size);
+  }
+
   holdings account() { return tree_.account(); }
+  std::size_t check_snapshots() {
+    return watch_.check(collector_.time(), [this] { return account(); });
+  }
   chromatic_findings audit() const { return tree_.audit(); }
 
  private:
   template <class F>
   static void show_all(const pairs& all, F& f) {
     for (const auto& [key, value] : all) {
-      if constexpr (std::same_as<std::invoke_result_t<F&, const Key&, const Value&>, bool>) {
-        if (!f(key, value)) return;
-      } else {
-        f(key, value);
-      }
+      if (!shown(f, key, value)) return;
     }
   }
-  bool mine(const snapshot& then) const noexcept {
+  void gather(const lease& then, const typename tree::limits& within,
+              std::vector<std::pair<Key, Value>>& some) const {
+    auto here = collector_.enter();
+    typename tree::chunk found;
+    tree_.first_at(here, then, within, found);
+    for (unsigned i = 0; i < found.count; ++i) {
+      some.emplace_back(found.at[i]->key, found.at[i]->value);
+    }
+  }
+  bool watched(bool changed) noexcept {
+    watch_.updated(collector_.time(), [this] { return account(); });
+    return changed;
+  }
+  template <class Instant>
+  bool mine(const Instant& then) const noexcept {
     if (then.belongs_to(collector_.time())) return true;
     if (SPOLIA_CHECKS) misuse::report("a snapshot of another timeline", threads::number());
     return false;
@@ -152,7 +205,8 @@ class snapshot_tree_core {
 
   std::unique_ptr<domain_type> own_;
   mutable Collector collector_;
-  tree tree_;  // goes first: it closes the collector
+  tree tree_;  // goes before: it closes the collector
+  snapshot_watch watch_;
 };
 
 }  // namespace detail
@@ -169,7 +223,7 @@ class snapshot_tree
   using collector_type = Collector;
   using domain_type = typename Collector::domain_type;
   using timeline_type = typename Collector::timeline_type;
-  using options = typename Collector::options;
+  using options = typename core_type::options;
 
   /// An empty map on the process's timeline, with a domain of its own: a snapshot without a
   /// timeline is an instant of it. Throws std::bad_alloc, as all of these, and
@@ -192,7 +246,9 @@ class snapshot_tree
 
   using face::contains;
   using face::find;
+  using face::for_each;
   using face::range;
+  using face::visit;
 
   /// The value that `key` mapped to, null if none. It stays while the snapshot and the map live.
   const Value* find(const snapshot& then, const Key& key) const {
@@ -224,11 +280,47 @@ class snapshot_tree
     return count_of(range(then, lo, hi));
   }
 
+  // Each of these throws snapshot_expired when the lease was ended, and gives nothing that outlives
+  // it.
+
+  /// A copy of the value that `key` mapped to.
+  std::optional<Value> find(const lease& then, const Key& key) const
+    requires std::copy_constructible<Value>
+  {
+    std::optional<Value> found;
+    visit(then, key, [&](const Value& value) { found.emplace(value); });
+    return found;
+  }
+  bool contains(const lease& then, const Key& key) const {
+    return visit(then, key, [](const Value&) {});
+  }
+  /// Calls f(const Value&) under a guard if `key` was present, and says whether it was.
+  template <std::invocable<const Value&> F>
+  bool visit(const lease& then, const Key& key, F&& f) const {
+    return this->core().visit_at(then, key, std::forward<F>(f));
+  }
+  /// Calls f(key, value) for every pair, or those with keys from `lo` on and in front of `hi`, in
+  /// ascending order and outside of guards, with copies; f returns nothing, or false to stop. If
+  /// the lease is ended on the way, f was called for some of the pairs.
+  template <std::invocable<const Key&, const Value&> F>
+    requires std::copy_constructible<Key> && std::copy_constructible<Value>
+  void for_each(const lease& then, F&& f) const {
+    this->core().scan_at(then, nullptr, nullptr, f);
+  }
+  template <std::invocable<const Key&, const Value&> F>
+    requires std::copy_constructible<Key> && std::copy_constructible<Value>
+  void range(const lease& then, const Key& lo, const Key& hi, F&& f) const {
+    this->core().scan_at(then, &lo, &hi, f);
+  }
+
   /// Lets go of what no snapshot needs and updates have not come to yet: for idle times.
   void collect() { this->core().versions().collect(); }
   /// Which versions and nodes there are, and which snapshots hold them: see holdings.hpp. Takes as
   /// long as there are of them, and collects. May throw std::bad_alloc.
   [[nodiscard]] holdings account() { return this->core().account(); }
+  /// Tells options::limits of the snapshots that are past them; returns how many. Updates do that
+  /// from time to time. May throw std::bad_alloc.
+  std::size_t check_snapshots() { return this->core().check_snapshots(); }
   /// Versions and nodes that left the map, and of these handed to the domain.
   collector_stats stats() const noexcept { return this->core().versions().stats(); }
 

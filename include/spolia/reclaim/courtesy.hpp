@@ -10,10 +10,16 @@
 // round asks for them, and the token is not with them. Where nobody else wants the processor that
 // costs one system call in 300 microseconds.
 //
+// Courtesy among strangers: threads that do not give the processor back so soon, of other programs
+// or of other parts of this one, take what we give, and whole time slices instead of turns. Who was
+// away for longer than the turns of our own threads take has met one. When that happens most times,
+// courtesy ends at once, for a second at first and for twice as long each time, a minute at most.
+//
 // Only a hint to the system's scheduler: nothing here matters to safety. A reader that stalls for
 // good calls for one such second, not for more.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <thread>
@@ -26,7 +32,7 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail {
 
-/// Shared by the threads of a domain. Two relaxed words: what they say may be late or lost.
+/// Shared by the threads of a domain. Relaxed words: what they say may be late or lost.
 class courtesy {
  public:
   /// One thread's part.
@@ -36,7 +42,9 @@ class courtesy {
     tally given;
   };
 
-  explicit courtesy(std::uint32_t turn_us) noexcept : turn_ns_(std::int64_t{1000} * turn_us) {}
+  explicit courtesy(std::uint32_t turn_us) noexcept
+      : turn_ns_(std::int64_t{1000} * turn_us),
+        processors_(std::max(std::thread::hardware_concurrency(), 1U)) {}
 
   /// Every few dozen operations, between two of them: is it time to give the processor away?
   bool is_due(const turn& mine) noexcept {
@@ -48,17 +56,37 @@ class courtesy {
     if (until == 0) [[likely]]
       return false;
     const std::int64_t now = pin_watch::now_ns();
-    if (now >= until) until_ns_.store_relaxed(0);
+    if (now >= until) {
+      until_ns_.store_relaxed(0);
+      pause_ns_.store_relaxed(period_ns);  // all went well
+    }
     return now < until && now - mine.began_ns >= turn_ns_;
 #endif
   }
 
-  void give(turn& mine) noexcept {
+  /// `threads`: how many may share the processors with this one, at most.
+  void give(turn& mine, [[maybe_unused]] std::uint32_t threads) noexcept {
     mine.given.add(1);
 #if !defined(SPOLIA_MODEL)  // whose threads give way at every step
+    const std::int64_t left = pin_watch::now_ns();
     std::this_thread::yield();
     mine.began_ns = pin_watch::now_ns();
+    was_away(mine.began_ns, mine.began_ns - left, threads);
 #endif
+  }
+
+  /// Judges one turn: how long its thread was away.
+  void was_away(std::int64_t now, std::int64_t away_ns, std::uint32_t threads) noexcept {
+    const std::int64_t others = threads / processors_ + 1;
+    const bool strangers = away_ns > others * turn_ns_ * 5 / 4;
+    const std::int32_t met = strangers_.load_relaxed() + (strangers ? 1 : -1);
+    strangers_.store_relaxed(std::clamp(met, 0, too_many));
+    if (met < too_many) return;
+    strangers_.store_relaxed(0);
+    until_ns_.store_relaxed(0);
+    const std::int64_t pause = pause_ns_.load_relaxed();
+    not_before_ns_.store_relaxed(now + pause);
+    pause_ns_.store_relaxed(std::min(2 * pause, longest_pause_ns));
   }
 
   /// Every two thousand operations or so, while `waiting` of this thread's blocks wait: is the
@@ -71,16 +99,23 @@ class courtesy {
     mine.epoch = epoch;
     if (!held_up || blamed_.load_relaxed() == epoch) return;
     blamed_.store_relaxed(epoch);
-    until_ns_.store_relaxed(pin_watch::now_ns() + period_ns);
+    const std::int64_t now = pin_watch::now_ns();
+    if (now >= not_before_ns_.load_relaxed()) until_ns_.store_relaxed(now + period_ns);
 #endif
   }
 
  private:
   static constexpr std::size_t many = 2048;
   static constexpr std::int64_t period_ns = 1'000'000'000;
+  static constexpr std::int64_t longest_pause_ns = 64 * period_ns;
+  static constexpr std::int32_t too_many = 8;  // strangers met, less the turns without one
 
   const std::int64_t turn_ns_;
-  atomic<std::int64_t> until_ns_{0};   // be courteous until then; 0: not now
+  const std::uint32_t processors_;
+  atomic<std::int64_t> until_ns_{0};          // be courteous until then; 0: not now
+  atomic<std::int64_t> not_before_ns_{0};     // and not again before
+  atomic<std::int64_t> pause_ns_{period_ns};  // next time there are too many strangers
+  atomic<std::int32_t> strangers_{0};
   atomic<std::uint64_t> blamed_{~0U};  // the last epoch that was found to be held up
 };
 

@@ -43,7 +43,7 @@ void domain<Scheme, Release>::step_aside(cell& me) noexcept {
     scheme_.step_aside(me.local, peers{*this});
     me.gate.leave_parked([&] { scheme_.park(me.local); });
   }
-  courtesy_.give(me.turn);
+  courtesy_.give(me.turn, threads::high_water());
 }
 
 /// One look at one other cell: the blocks of a thread that is gone, or has retired nothing

@@ -24,7 +24,8 @@
 //
 // A section that sleeps keeps masters from being overwritten, so newest copies stay in the log, one
 // for each object that has changed since. They would keep each its segment; so they move together
-// once a segment holds little else.
+// once a segment holds little else. And segments that stay are looked through again only after
+// half as many passes as there are such segments, so that a pass costs what it frees.
 //
 // Departures from the paper:
 //   D1  No pairs of grace periods and no barrier between rounds: each copy has an interval, and a
@@ -57,26 +58,19 @@ class collector {
             std::size_t cap) noexcept
       : log_(of), now_(now), blocks_(blocks), segment_bytes_(segment_bytes), cap_(cap) {}
 
-  /// Calls retire(segment) for each that is left empty.
+  /// Calls retire(segment) for each that is left empty. Unless it is about `everything`, segments
+  /// that earlier passes had to leave get their turn only now and then.
   template <class Clock, class Retire>
-  void pass(Clock& clock, Retire&& retire) {
+  void pass(Clock& clock, bool everything, Retire&& retire) {
     log_.take_filled();  // first: what is shown afterwards is none of these
     open_ = log_.shown();
+    old_too_ = everything || log_.is_turn_of_old();
     for_each_piece([this](piece& s) { look_through(s); });
     if (detached_) end_detached(clock);
-    std::uint64_t waiting = open_ == nullptr ? 0 : open_->waiting;
-    piece** link = &log_.held();
-    while (piece* const s = *link) {
-      if (s->waiting != 0) {
-        waiting += s->waiting;
-        link = &s->next;
-        continue;
-      }
-      *link = s->next;
-      log_.left(*s);
-      retire(*s);
-    }
-    log_.settle(waiting);
+    if (old_too_) sweep(log_.old(), retire);
+    sweep(log_.held(), retire);
+    if (old_too_) log_.end_turn_of_old();
+    log_.settle(open_ == nullptr ? 0 : open_->waiting);
   }
 
   [[nodiscard]] std::uint64_t written_back() const noexcept { return written_back_; }
@@ -86,16 +80,35 @@ class collector {
   void for_each_piece(F&& f) {
     if (open_ != nullptr) f(*open_);
     for (piece* s = log_.held(); s != nullptr; s = s->next) f(*s);
+    if (!old_too_) return;
+    for (piece* s = log_.old(); s != nullptr; s = s->next) f(*s);
+  }
+
+  template <class Retire>
+  void sweep(piece*& list, Retire&& retire) {
+    piece** link = &list;
+    while (piece* const s = *link) {
+      const bool ages =
+          &list == &log_.held() && s->looks >= looks_when_young && !log_.is_shelter(*s);
+      if (s->waiting != 0 && !ages) {
+        link = &s->next;
+        continue;
+      }
+      *link = s->next;
+      if (s->waiting != 0) {
+        log_.grows_old(*s);
+      } else {
+        log_.left(*s);
+        retire(*s);
+      }
+    }
   }
 
   void look_through(piece& s) noexcept {
     // Where a copy is not known to be unlinked we go to its object: see object.hpp, "Life".
     auto guard = blocks_.enter();
     if (SPOLIA_FAULT("rlu.collects_unguarded")) auto dropped = std::move(guard);
-    const bool first = s.looks == 0;
-    newest_too_ = s.held_by != now_.oldest() || ++s.looks % newest_each == 0;
-    s.held_by = now_.oldest();
-    const std::uint32_t needed = first ? s.used.read() : s.waiting_bytes;
+    const std::uint32_t needed = s.looks++ == 0 ? s.used.read() : s.waiting_bytes;
     sparse_ = needed <= s.capacity / sparse_factor && &s != open_ && !log_.is_shelter(s);
     s.waiting = s.waiting_bytes = 0;
     s.for_each(s.done_to, [&](record& r) {
@@ -122,7 +135,7 @@ class collector {
     const bool unlinked = r.state.load_acquire() == record_state::unlinked;
     const std::uint64_t ended = r.ended.load_acquire();
     const std::uint64_t since = r.since.load_relaxed();
-    if (ended == unended) return newest_too_ && examine_newest(s, r, since);
+    if (ended == unended) return examine_newest(s, r, since);
     if (!over(since, ended)) return false;
     return unlinked || SPOLIA_FAULT("rlu.not_unlinked") || unlink(r);
   }
@@ -241,9 +254,9 @@ class collector {
   static constexpr std::uint32_t sparse_factor = 4;
 #endif
 
-  /// While the same section sleeps, what it keeps from being written back is tried again once in so
-  /// many passes only.
-  static constexpr std::uint32_t newest_each = 2;
+  /// How often a segment is looked through in every pass: once to write copies back, once more to
+  /// find them over, and once because a section was alive. What remains is needed longer.
+  static constexpr std::uint32_t looks_when_young = 3;
 
   Log& log_;
   const grace_period& now_;
@@ -252,10 +265,9 @@ class collector {
   const std::size_t cap_;
   piece* open_ = nullptr;
   std::uint64_t written_back_ = 0;
+  bool old_too_ = false;   // looks at segments that are held for long
   bool detached_ = false;  // in this pass
-  // Of the segment that is looked through:
-  bool sparse_ = false;
-  bool newest_too_ = true;
+  bool sparse_ = false;    // the segment that is looked through is
 };
 
 }  // namespace rlu::detail

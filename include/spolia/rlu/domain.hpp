@@ -46,6 +46,7 @@
 #include <exception>
 #include <new>
 #include <stdexcept>
+#include <thread>
 #include <type_traits>
 #include <utility>
 
@@ -59,6 +60,7 @@
 #include <spolia/base/misuse.hpp>
 #include <spolia/base/patience.hpp>
 #include <spolia/base/threads.hpp>
+#include <spolia/reclaim/courtesy.hpp>
 #include <spolia/reclaim/debra.hpp>
 #include <spolia/reclaim/domain.hpp>
 #include <spolia/reclaim/release.hpp>
@@ -82,11 +84,13 @@ class basic_domain final : private threads::listener {
   using writer = basic_writer<Clock, Blocks>;
 
   /// Throws std::invalid_argument if an option makes no sense.
-  explicit basic_domain(options o = {}) : options_(detail::checked(o)) { threads::listen(*this); }
+  explicit basic_domain(options o = {}) : options_(detail::checked(o)), courtesy_(o.turn_us) {
+    threads::listen(*this);
+  }
   /// With the clock that was asked for, if the machine has it.
   explicit basic_domain(clock_kind wanted, options o = {})
     requires std::constructible_from<Clock, clock_kind>
-      : options_(detail::checked(o)), clock_(wanted) {
+      : options_(detail::checked(o)), clock_(wanted), courtesy_(o.turn_us) {
     threads::listen(*this);
   }
   basic_domain(const basic_domain&) = delete;
@@ -186,7 +190,7 @@ class basic_domain final : private threads::listener {
     if (mine.collecting) return;  // by a destructor that a pass has called
     sessions_.for_each([&](std::uint32_t n, session& s) {
       if (n == threads::number()) s.written.close();
-      pass(mine, &s, nullptr);
+      pass(mine, &s, nullptr, true);
       return true;
     });
     blocks_.drain();
@@ -295,16 +299,17 @@ class basic_domain final : private threads::listener {
     mine.used.store_relaxed(true);
   }
 
-  static bool is_due(const session& mine) noexcept {
-    return mine.walks.value() >= mine.walks_at || mine.written.written() >= mine.pass_at;
+  static bool is_due(session& mine) noexcept {
+    return --mine.until_look == 0 || mine.walks.value() >= mine.walks_at ||
+           mine.written.written() >= mine.pass_at;
   }
   // domain_upkeep.hpp
   SPOLIA_NOINLINE void tend(session& mine) noexcept;
   session* neighbour_in_need(session& mine, bool walks) noexcept;
   void set_next_pass(session& mine, std::uint64_t written_back, bool walks) noexcept;
   void drain_now_and_then() noexcept;
-  void pass(session& mine, session* first, session* second) noexcept;
-  void collect(session& s, session& mine) noexcept;
+  void pass(session& mine, session* first, session* second, bool everything) noexcept;
+  void collect(session& s, session& mine, bool everything) noexcept;
   void retire(typename log::piece& empty) noexcept {
     struct ender {
       void operator()(typename log::piece* s) const noexcept { log::piece::release(s); }
@@ -335,6 +340,7 @@ class basic_domain final : private threads::listener {
     s->used.store_relaxed(false);
   }
 
+  static constexpr std::uint32_t look_every = 64;         // sections, before somebody else's turn
   static constexpr std::uint64_t walks_a_copy = 4;        // that a pass had to leave
   static constexpr std::uint64_t most_walks = 1U << 24U;  // between two passes, whatever happens
 #if defined(SPOLIA_MODEL)
@@ -348,6 +354,8 @@ class basic_domain final : private threads::listener {
   detail::graveyard<typename log::piece> graves_;  // goes after what buries
   Blocks blocks_;
   atomic<std::uint64_t> drain_at_{0};
+  const std::size_t processors_ = std::max(1U, std::thread::hardware_concurrency());
+  spolia::detail::courtesy courtesy_;
   cells<session> sessions_;
 };
 

@@ -15,10 +15,19 @@ namespace rlu {
 template <class Clock, class Blocks>
 void basic_domain<Clock, Blocks>::tend(session& mine) noexcept {
   if (mine.collecting) return;  // a destructor that a pass has called began this section
+  if (mine.until_look == 0) {
+    mine.until_look = look_every;
+    if (courtesy_.is_due(mine.turn_taken)) courtesy_.give(mine.turn_taken);
+  }
   const bool walks = mine.walks.value() >= mine.walks_at;
+  if (!walks && mine.written.written() < mine.pass_at) return;
   const std::uint64_t before = mine.written_back.value();
-  pass(mine, &mine, neighbour_in_need(mine, walks));
+  pass(mine, &mine, neighbour_in_need(mine, walks), false);
   set_next_pass(mine, mine.written_back.value() - before, walks);
+  // More sections than processors: some were interrupted.
+  if (mine.now.instants() > processors_) {
+    courtesy_.watch(mine.turn_taken, mine.now.oldest(), mine.written.waiting());
+  }
   drain_now_and_then();
   graves_.clear();
 }
@@ -37,8 +46,7 @@ auto basic_domain<Clock, Blocks>::neighbour_in_need(session& mine, bool walks) n
 template <class Clock, class Blocks>
 void basic_domain<Clock, Blocks>::set_next_pass(session& mine, std::uint64_t written_back,
                                                 bool walks) noexcept {
-  mine.pass_at = mine.written.written() +
-                 std::max<std::size_t>(options_.low_watermark, mine.written.bytes() / 2);
+  mine.pass_at = mine.written.written() + options_.low_watermark;
   const std::uint64_t least =
       std::max<std::uint64_t>(options_.walk_watermark, walks_a_copy * mine.written.waiting());
   const bool futile = walks && written_back * walks_a_copy < mine.walk_step;
@@ -59,21 +67,22 @@ void basic_domain<Clock, Blocks>::drain_now_and_then() noexcept {
 /// One look at the sections serves for two logs. It comes after this thread has become their
 /// collector: log.hpp says why, see "Open".
 template <class Clock, class Blocks>
-void basic_domain<Clock, Blocks>::pass(session& mine, session* first, session* second) noexcept {
+void basic_domain<Clock, Blocks>::pass(session& mine, session* first, session* second,
+                                       bool everything) noexcept {
   mine.collecting = true;
   if (!first->written.try_collect()) first = nullptr;
   if (second != nullptr && !second->written.try_collect()) second = nullptr;
   if (first != nullptr || second != nullptr) mine.now.look(sections_, clock_);
-  if (first != nullptr) collect(*first, mine);
-  if (second != nullptr) collect(*second, mine);
+  if (first != nullptr) collect(*first, mine, everything);
+  if (second != nullptr) collect(*second, mine, everything);
   mine.collecting = false;
 }
 
 template <class Clock, class Blocks>
-void basic_domain<Clock, Blocks>::collect(session& s, session& mine) noexcept {
+void basic_domain<Clock, Blocks>::collect(session& s, session& mine, bool everything) noexcept {
   detail::collector<log, Blocks> once(s.written, mine.now, blocks_, options_.segment_bytes,
                                       options_.log_cap);
-  once.pass(clock_, [&](typename log::piece& empty) { retire(empty); });
+  once.pass(clock_, everything, [&](typename log::piece& empty) { retire(empty); });
   mine.written_back.add(once.written_back());
   s.written.end_collect();
 }

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <new>
 #include <vector>
@@ -44,6 +45,9 @@ class grace_period {
   [[nodiscard]] std::uint64_t oldest() const noexcept {
     return times_.empty() ? known_ : std::min(times_.front(), known_);
   }
+
+  /// How many instants there are that sections see.
+  [[nodiscard]] std::size_t instants() const noexcept { return times_.size(); }
 
   [[nodiscard]] std::uint64_t known() const noexcept { return known_; }
 

@@ -127,9 +127,9 @@ struct alignas(record) segment : Header {
   std::uint32_t waiting = 0;        // records that are not done, as of the last look
   std::uint32_t waiting_bytes = 0;  // theirs
   std::uint32_t looks = 0;
-  std::uint64_t held_by = 0;  // the oldest section at the last full look
-  bool detached = false;      // has copies that were written back in this pass
-  bool buries = false;        // objects end with it
+  bool detached = false;  // has copies that were written back in this pass
+  bool buries = false;    // objects end with it
+  bool is_old = false;    // is among those that are looked at less often
   graveyard<segment>* grave = nullptr;
 };
 
@@ -270,6 +270,18 @@ class log {
     }
   }
   piece*& held() noexcept { return held_; }
+  /// Those that several passes had to leave, and that are looked at less often.
+  piece*& old() noexcept { return old_; }
+  /// Asked once a pass, of a log whose owner sleeps, too: true after half as many as there are old
+  /// segments.
+  [[nodiscard]] bool is_turn_of_old() noexcept { return 2 * ++turns_skipped_ >= old_count_; }
+  void end_turn_of_old() noexcept { turns_skipped_ = 0; }
+  void grows_old(piece& s) noexcept {
+    s.is_old = true;
+    s.next = old_;
+    old_ = &s;
+    ++old_count_;
+  }
   /// Room for a copy that moves here from another segment; null if there is no memory or the log
   /// is at its cap.
   void* shelter(std::uint32_t size, std::uint32_t segment_bytes, std::size_t cap) noexcept {
@@ -293,11 +305,17 @@ class log {
   }
   [[nodiscard]] bool is_shelter(const piece& s) const noexcept { return &s == shelter_; }
 
-  /// How many records wait after a pass.
-  void settle(std::uint64_t waiting) noexcept { waiting_.set(waiting); }
+  /// After a pass: `in_open` records wait in the open segment.
+  void settle(std::uint32_t in_open) noexcept {
+    std::uint64_t all = in_open;
+    for (const piece* s = held_; s != nullptr; s = s->next) all += s->waiting;
+    for (const piece* s = old_; s != nullptr; s = s->next) all += s->waiting;
+    waiting_.set(all);
+  }
   /// A segment has left the list of the held.
   void left(const piece& s) noexcept {
     if (is_shelter(s)) shelter_ = nullptr;
+    if (s.is_old) --old_count_;
     bytes_.fetch_sub_relaxed(s.bytes());
   }
 
@@ -306,21 +324,24 @@ class log {
   void abandon(F&& f) {
     close();
     take_filled();
-    while (held_ != nullptr) {
-      piece* const s = held_;
-      held_ = s->next;
-      f(*s);
+    for (piece** const list : {&held_, &old_}) {
+      while (piece* const s = *list) {
+        *list = s->next;
+        f(*s);
+      }
     }
   }
   /// After a fork: what a lost thread was collecting may be half-written, and is left alone.
   void evict() noexcept {
     if (!is_busy(passes_.load_relaxed())) return;
-    held_ = shelter_ = nullptr;
+    held_ = old_ = shelter_ = nullptr;
+    old_count_ = 0;
     end_collect();
   }
   /// After a fork, of a lost thread's log.
   void forget() noexcept {
-    open_ = first_ = chain_ = held_ = shelter_ = nullptr;
+    open_ = first_ = chain_ = held_ = old_ = shelter_ = nullptr;
+    old_count_ = 0;
     mark_ = 0;
     filled_.store_relaxed(nullptr);
     shown_.store_relaxed(nullptr);
@@ -368,6 +389,9 @@ class log {
   latest<std::uint64_t> waiting_;
   latest<std::uint64_t> looked_at_;  // of what was written
   piece* held_ = nullptr;
+  piece* old_ = nullptr;
+  std::uint64_t old_count_ = 0;
+  std::uint64_t turns_skipped_ = 0;
   piece* shelter_ = nullptr;  // the one of the held that copies move to
 };
 

@@ -28,7 +28,10 @@ struct options {
   std::size_t high_watermark = 262144;           ///< from here on other threads help
   std::size_t log_cap = std::size_t{64} << 20U;  ///< a section that would go beyond starts over
   std::uint32_t walk_watermark = 512;            ///< reads that met copies bring a pass on, too
-  std::uint32_t tries_when_full = 200;           ///< of update, with pauses, before log_full
+  /// While sections of threads that were interrupted hold much up, each thread gives its processor
+  /// away after so many microseconds, between two sections; 0: never. See reclaim/courtesy.hpp.
+  std::uint32_t turn_us = 300;
+  std::uint32_t tries_when_full = 200;  ///< of update, with pauses, before log_full
 };
 
 /// Sums over all threads; approximate while they work.

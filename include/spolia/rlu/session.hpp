@@ -24,6 +24,7 @@
 #include <spolia/base/census.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/base/counters.hpp>
+#include <spolia/reclaim/courtesy.hpp>
 #include <spolia/rlu/commit_word.hpp>
 #include <spolia/rlu/grace_period.hpp>
 #include <spolia/rlu/log.hpp>
@@ -89,6 +90,8 @@ struct alignas(cache_line) session {
   std::uint64_t walk_step = 0;  // since the last pass
   std::uint32_t neighbour = 0;  // whose log is looked at next
   bool collecting = false;
+  std::uint32_t until_look = 1;  // sections, until it is asked whether it is another thread's turn
+  spolia::detail::courtesy::turn turn_taken;
   grace_period now;  // of the passes that this thread makes
 
   template <class Clock>

@@ -5,6 +5,9 @@
 // If it came about by a division, `sibling` is the first version of the other half, which belongs
 // into bucket b + 2^(d-1): see snapshot_hash.hpp.
 //
+// A version that belongs to a batch (map/changes.hpp) has two contents, of which it is one that
+// counts: the pairs from before the batch, and behind them those from afterwards.
+//
 // A version is one block with its pairs behind it, in a few sizes; what is larger lies in a block
 // of its own.
 #pragma once
@@ -14,9 +17,11 @@
 #include <cstdint>
 #include <memory>
 #include <new>
+#include <span>
 
 #include <spolia/base/config.hpp>
 #include <spolia/base/memory.hpp>
+#include <spolia/map/detail/batch_state.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail {
@@ -25,28 +30,51 @@ namespace detail {
 template <class Pair, class Collector>
 class bucket : public Collector::version {
  public:
-  [[nodiscard]] const Pair* begin() const noexcept {
+  using pairs = std::span<const Pair>;
+
+  /// Both contents, if there are two.
+  [[nodiscard]] pairs all() const noexcept {
     memory::note_access(this);
-    return pairs_;
+    return {pairs_, count_};
   }
-  [[nodiscard]] const Pair* end() const noexcept { return begin() + count_; }
+  /// Of a version that belongs to a batch.
+  [[nodiscard]] pairs before() const noexcept { return all().first(before_); }
+  [[nodiscard]] pairs after() const noexcept { return all().subspan(before_); }
+  /// What is in the bucket at time t, while this version is the one for it.
+  template <class Timeline>
+  [[nodiscard]] pairs at(std::uint64_t t, Timeline& time) const noexcept {
+    if (batch == nullptr) [[likely]]
+      return all();
+    return batch->counts_at(t, time) ? after() : before();
+  }
   [[nodiscard]] std::uint32_t count() const noexcept { return count_; }
 
   /// Only its maker, before it is published, and as often as there is room.
   void push(const Pair& pair) noexcept { ::new (pairs_ + count_++) Pair(pair); }
+  /// What was pushed is from before this batch.
+  void join(batch_state& b) noexcept {
+    b.hold();
+    batch = &b;
+    before_ = count_;
+  }
 
   const std::uint32_t depth;
-  bucket* sibling = nullptr;  // set by its maker, before it is published
+  bucket* sibling = nullptr;     // set by its maker, before it is published
+  batch_state* batch = nullptr;  // likewise; it is held
 
  protected:
   bucket(std::uint32_t d, void* room) noexcept : depth(d), pairs_(static_cast<Pair*>(room)) {}
   ~bucket() = default;
 
   /// In the destructors, while the room is there.
-  void clear() noexcept { std::destroy(begin(), end()); }
+  void clear() noexcept {
+    std::destroy_n(pairs_, count_);
+    if (batch != nullptr) batch->drop();
+  }
 
  private:
   std::uint32_t count_ = 0;
+  std::uint32_t before_ = 0;
   Pair* const pairs_;
 };
 

@@ -20,6 +20,13 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail {
 
+/// A hash of which all bits depend on all bits of the user's: buckets go by the lower ones.
+constexpr std::uint64_t mixed(std::uint64_t h) noexcept {
+  h = (h ^ (h >> 30U)) * 0xBF58476D1CE4E5B9ULL;
+  h = (h ^ (h >> 27U)) * 0x94D049BB133111EBULL;
+  return h ^ (h >> 31U);
+}
+
 template <class List>
 class bucket_table {
  public:

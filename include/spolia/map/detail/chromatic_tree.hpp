@@ -18,6 +18,7 @@
 #include <spolia/map/size_counter.hpp>
 #include <spolia/version/concepts.hpp>
 #include <spolia/version/holdings.hpp>
+#include <spolia/version/lease.hpp>
 #include <spolia/version/snapshot.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -123,9 +124,10 @@ class chromatic_tree {
     return is_at(s, key) ? nodes::as_leaf(s.low.to()) : nullptr;
   }
 
-  /// The leaf of `key` at a snapshot's time, null if there was none. It stays while the snapshot
-  /// does.
-  const leaf* find_at(session&, std::uint64_t then, const Key& key) const {
+  /// The leaf of `key` at an instant, null if there was none. It stays while the snapshot does; at
+  /// a lease, while the session does, and when that was ended snapshot_expired is thrown.
+  template <class Instant>
+  const leaf* find_at(session&, const Instant& then, const Key& key) const {
     const node* n = top_at(then);
     while (n != nullptr && !n->is_leaf()) {
       const auto* const i = static_cast<const internal*>(n);
@@ -134,8 +136,9 @@ class chromatic_tree {
     return n != nullptr && holds(n, key) ? static_cast<const leaf*>(n) : nullptr;
   }
 
-  /// The first leaves within the limits at a snapshot's time.
-  void first_at(session&, std::uint64_t then, const limits& within, chunk& found) const {
+  /// The first leaves within the limits at an instant.
+  template <class Instant>
+  void first_at(session&, const Instant& then, const limits& within, chunk& found) const {
     found.count = 0;
     if (const node* const n = top_at(then)) ascend(n, then, within, found);
   }
@@ -212,16 +215,11 @@ class chromatic_tree {
     return steps_.look(here, s.low.at, p) && p.leads(s.low.side, s.low.to());
   }
 
-  /// The removed leaf has died by a change.
-  void leaf_died(session& here, node* l, std::uint64_t until) noexcept {
-    collector_.died(here, *l, until);
-  }
-
   bool substitute(session& here, owner me, const spot& s, const view& p, node* with) {
     const link old = p.to(s.low.side);
     const std::uint64_t until = steps_.publish(here, me, p, s.low.side, link{with, old.weight}, {});
     if (until == 0) return false;
-    leaf_died(here, old.to, until);
+    collector_.died(here, *old.to, until);
     return true;
   }
 
@@ -262,7 +260,7 @@ class chromatic_tree {
     const std::uint64_t until =
         steps_.publish(here, me, g, s.upper.side, sibling.weighing(weight), {&p});
     if (until == 0) return false;
-    leaf_died(here, s.low.to(), until);
+    collector_.died(here, *s.low.to(), until);
     violation = weight > 1;
     return true;
   }
@@ -297,12 +295,22 @@ class chromatic_tree {
   }
 
   /// Null if the tree is younger.
-  const node* top_at(std::uint64_t then) const noexcept {
-    const link* const top = entry_.child(0).at(collector_.time(), then);
+  template <class Instant>
+  const node* top_at(const Instant& then) const {
+    const link* const top = link_at(entry_, 0, then);
     return top == nullptr ? nullptr : top->to;
   }
-  const node* at(const internal& i, unsigned side, std::uint64_t then) const noexcept {
-    return i.child(side).at(collector_.time(), then)->to;
+  template <class Instant>
+  const node* at(const internal& i, unsigned side, const Instant& then) const {
+    return link_at(i, side, then)->to;
+  }
+  const link* link_at(const internal& i, unsigned side, std::uint64_t then) const noexcept {
+    return i.child(side).at(collector_.time(), then);
+  }
+  /// Looks at the lease after each link: if it was ended that may be an older version, and name a
+  /// node that was freed long ago.
+  const link* link_at(const internal& i, unsigned side, const lease& then) const {
+    return then.look([&] { return link_at(i, side, then.timestamp()); });
   }
 
   bool within_limits(const Key& key, const limits& l) const {
@@ -316,7 +324,8 @@ class chromatic_tree {
   }
 
   // As deep as the tree is high.
-  void ascend(const node* n, std::uint64_t then, limits within, chunk& found) const {
+  template <class Instant>
+  void ascend(const node* n, const Instant& then, limits within, chunk& found) const {
     if (n->is_leaf()) return take(n, within, found);
     const auto* const i = static_cast<const internal*>(n);
     if (within.lo == nullptr || less_(*within.lo, i->key)) {

@@ -35,6 +35,7 @@ class snapshot_hash_core {
   using version = bucket<pair, Collector>;
   using session = typename Collector::session;
   using list = typename Collector::list;
+  using pairs = typename version::pairs;
 
   /// Throws std::bad_alloc.
   snapshot_hash_core(Collector& c, const hash_table_options& o, Hash hash, Equal equal)
@@ -73,19 +74,24 @@ class snapshot_hash_core {
   /// The pair as it is now; stays while the session lives. Null if there is none.
   const pair* find(session& s, const Key& key) const {
     const std::uint64_t h = hash_of(key);
-    return pair_in(*place_of(s, h).newest, h, key);
+    return pair_in(current(*place_of(s, h).newest), h, key);
   }
   /// The pair at a snapshot's time; stays while the snapshot lives.
   const pair* find_at(session& s, std::uint64_t then, const Key& key) const {
     const std::uint64_t h = hash_of(key);
     const version* const v = version_at(s, then, h);
-    return v == nullptr ? nullptr : pair_in(*v, h, key);
+    return v == nullptr ? nullptr : pair_in(v->at(then, time()), h, key);
   }
 
   /// The version of bucket i then; null if there is none, and its pairs are in others.
   const version* bucket_at(session& s, std::uint64_t then, std::uint64_t i) const noexcept {
     version* const head = head_of(s, i);
     return head == nullptr ? nullptr : at(head, then);
+  }
+  /// Its pairs, which stay while the snapshot lives.
+  pairs pairs_at(session& s, std::uint64_t then, std::uint64_t i) const noexcept {
+    const version* const v = bucket_at(s, then, i);
+    return v == nullptr ? pairs() : v->at(then, time());
   }
   /// Adds copies of the pairs of some buckets at a lease.
   void gather(const lease& then, std::uint64_t from, std::uint64_t to,
@@ -94,7 +100,7 @@ class snapshot_hash_core {
     for (std::uint64_t i = from; i < to; ++i) {
       const version* const v = then.look([&] { return bucket_at(s, then.timestamp(), i); });
       if (v == nullptr) continue;
-      for (const pair& p : *v) some.push_back(p);
+      for (const pair& p : v->at(then.timestamp(), time())) some.push_back(p);
     }
   }
   /// Only buckets below this have versions then.
@@ -113,25 +119,27 @@ class snapshot_hash_core {
   }
 
   /// Who holds how much; see holdings.hpp. Throws std::bad_alloc.
-  [[nodiscard]] holdings account() {
-    holdings all;
-    const std::uint64_t held = collector_.stats().held();
-    holdings_sum sum(time().living());
-    if constexpr (Collector::info.reaches_idle_lists) {
-      collector_.audit([&](const auto& v) {
-        // relaxed: it has ended, so its stamp was set before.
-        sum.add(v.since.load_relaxed(), v.until.read(), v.bytes());
-      });
-      add_current(all, [](const version&) {});
-    } else {
-      add_current(all, [&](const version& newest) { add_older(sum, newest); });
-    }
-    sum.finish(all);
-    all.obsolete = held > all.needed ? held - all.needed : 0;
-    const auto waiting = nodes().stats();
-    all.waiting = waiting.garbage();
-    all.waiting_bytes = waiting.garbage_bytes();
-    return all;
+  [[nodiscard]] holdings account();
+
+  std::uint64_t hash_of(const Key& key) const {
+    return mixed(static_cast<std::uint64_t>(hash_(key)));
+  }
+
+  /// A change that belongs to a batch: `key` maps to what `with` says, or to nothing. It counts
+  /// from the moment when the batch does. Not made: the batch was undone.
+  struct staged {
+    bool made;
+    int difference;  // of the number of pairs
+  };
+  staged stage(batch_state& batch, std::uint64_t h, const Key& key, const pair* with,
+               bool only_if_absent);
+  /// For a change that has come to count; after stage() by the same thread.
+  void count(int difference) noexcept {
+    size_counter::mine& mine = size_.here();
+    if (difference < 0) mine.removed.add(1);
+    if (difference <= 0) return;
+    mine.added.add(1);
+    grow_if_full(mine);
   }
 
   [[nodiscard]] std::size_t size_approx() const noexcept { return size_.approx(); }
@@ -151,13 +159,6 @@ class snapshot_hash_core {
   [[nodiscard]] auto& nodes() const noexcept { return collector_.nodes(); }
   [[nodiscard]] auto& time() const noexcept { return collector_.time(); }
 
-  /// All bits of the hash depend on all bits of the user's: buckets go by the lower ones.
-  std::uint64_t hash_of(const Key& key) const {
-    std::uint64_t h = static_cast<std::uint64_t>(hash_(key));
-    h = (h ^ (h >> 30U)) * 0xBF58476D1CE4E5B9ULL;
-    h = (h ^ (h >> 27U)) * 0x94D049BB133111EBULL;
-    return h ^ (h >> 31U);
-  }
   static constexpr std::uint64_t lower_bits(std::uint64_t h, std::uint32_t bits) noexcept {
     return h & ((std::uint64_t{1} << bits) - 1);
   }
@@ -169,8 +170,19 @@ class snapshot_hash_core {
     return bucket + (std::uint64_t{1} << (v.depth - 1));
   }
 
-  const pair* pair_in(const version& v, std::uint64_t h, const Key& key) const {
-    for (const pair& p : v) {
+  pairs current(const version& v) const noexcept { return v.at(batch_state::latest, time()); }
+  /// Whether what is appended behind v may go by `seen`, which was its current content. From now on
+  /// that stays: what a batch has not got ready by now never takes effect.
+  bool stands(const version& v, pairs seen) const noexcept {
+    if (v.batch == nullptr) [[likely]]
+      return true;
+    if (!SPOLIA_FAULT("batch.not_undone")) v.batch->decide(time());
+    const pairs now = current(v);
+    return now.data() == seen.data() && now.size() == seen.size();
+  }
+
+  const pair* pair_in(pairs some, std::uint64_t h, const Key& key) const {
+    for (const pair& p : some) {
       if (p.has_hash(h) && equal_(p.key(), key)) return &p;
     }
     return nullptr;
@@ -230,29 +242,9 @@ class snapshot_hash_core {
 
   /// Counts the newest versions, and calls f(version) for each, in short sessions.
   template <class F>
-  void add_current(holdings& all, F&& f) const {
-    for (std::uint64_t i = 0; i < table_.size();) {
-      session s = collector_.enter();
-      for (const std::uint64_t end = std::min(i + 32, table_.size()); i < end; ++i) {
-        const version* const v = head_of(s, i);
-        if (v == nullptr) continue;
-        ++all.current;
-        all.current_bytes += v->bytes();
-        f(*v);
-      }
-    }
-  }
+  void add_current(holdings& all, F&& f) const;
   /// For collectors that track nothing: what is linked, under the caller's session.
-  static void add_older(holdings_sum& sum, const version& newest) noexcept {
-    // relaxed, all but the pointers: stamps are set before a version is passed.
-    std::uint64_t until = newest.since.load_relaxed();
-    // acquire, both ← where lists are made and cut: the version named is constructed.
-    for (const auto* v = newest.left.load_acquire(); v != nullptr; v = v->left.load_acquire()) {
-      const std::uint64_t since = v->since.load_relaxed();
-      sum.add(since, until, v->bytes());
-      until = since;
-    }
-  }
+  static void add_older(holdings_sum& sum, const version& newest) noexcept;
 
   void begin_list(std::uint64_t i) {
     version* const v = maker::make(nodes(), table_.base(), 0);
@@ -285,49 +277,54 @@ class snapshot_hash_core {
   }
 
   /// What follows `from`: without a pair of it, and with another one.
-  version* changed(const version& from, const pair* without, const pair* with) {
-    const std::size_t count =
-        from.count() + (with != nullptr ? 1U : 0U) - (without != nullptr ? 1U : 0U);
-    version* const v = maker::make(nodes(), from.depth, count);
-    for (const pair& p : from) {
-      if (&p != without) v->push(p);
-    }
-    if (with != nullptr) v->push(*with);
+  version* changed(std::uint32_t depth, pairs from, const pair* without, const pair* with) {
+    version* const v = maker::make(nodes(), depth, size_of(from, without, with));
+    push_changed(*v, from, without, with);
     return v;
+  }
+  static std::size_t size_of(pairs from, const pair* without, const pair* with) noexcept {
+    return from.size() + (with != nullptr ? 1U : 0U) - (without != nullptr ? 1U : 0U);
+  }
+  static void push_changed(version& v, pairs from, const pair* without, const pair* with) noexcept {
+    for (const pair& p : from) {
+      if (&p != without) v.push(p);
+    }
+    if (with != nullptr) v.push(*with);
   }
 
   /// True if the change took effect; p may be out of date, or the bucket is to be divided first.
-  bool change(session& s, const place& p, const pair* without, const pair* with) {
+  bool change(session& s, const place& p, pairs seen, const pair* without, const pair* with) {
+    if (!stands(*p.newest, seen)) return false;
     if (p.newest->depth < table_.level()) {
-      divide(s, p);
+      divide(s, p, seen);
       return false;
     }
-    version* const fresh = changed(*p.newest, without, with);
+    version* const fresh = changed(p.newest->depth, seen, without, with);
     if (append(s, p, fresh)) return true;
     fresh->destroy_in(nodes());
     return false;
   }
 
   /// Divides a bucket in two, unless somebody changes it meanwhile.
-  void divide(session& s, const place& p) {
-    const version& whole = *p.newest;
+  void divide(session& s, const place& p, pairs whole) {
+    const std::uint32_t depth = p.newest->depth;
     std::vector<bool> leaves;
-    leaves.reserve(whole.count());
+    leaves.reserve(whole.size());
     for (const pair& one : whole) {
       const std::uint64_t h = one.hash_by([this](const Key& key) { return hash_of(key); });
-      leaves.push_back(((h >> whole.depth) & 1U) != 0);
+      leaves.push_back(((h >> depth) & 1U) != 0);
     }
     const auto leaving = static_cast<std::size_t>(std::count(leaves.begin(), leaves.end(), true));
-    version* const other = maker::make(nodes(), whole.depth + 1, leaving);
+    version* const other = maker::make(nodes(), depth + 1, leaving);
     version* rest = nullptr;
     try {
-      rest = maker::make(nodes(), whole.depth + 1, whole.count() - leaving);
+      rest = maker::make(nodes(), depth + 1, whole.size() - leaving);
     } catch (...) {
       other->destroy_in(nodes());
       throw;
     }
     for (std::size_t i = 0; i < leaves.size(); ++i) {
-      (leaves[i] ? other : rest)->push(whole.begin()[i]);
+      (leaves[i] ? other : rest)->push(whole[i]);
     }
     rest->sibling = other;
     Collector::place(table_[sibling_of(*rest, p.bucket)], *other);
@@ -344,10 +341,11 @@ class snapshot_hash_core {
     collector_.prepare(s);
     for (;;) {
       const place p = place_of(s, h);
-      const pair* const old = pair_in(*p.newest, h, fresh ? fresh->key() : key);
+      const pairs seen = current(*p.newest);
+      const pair* const old = pair_in(seen, h, fresh ? fresh->key() : key);
       if (old != nullptr && !Assign) return false;
       if (!fresh) fresh.emplace(pair::make(h, std::forward<K>(key), std::forward<V>(value)));
-      if (change(s, p, old, &*fresh)) return old == nullptr;
+      if (change(s, p, seen, old, &*fresh)) return old == nullptr;
     }
   }
 
@@ -357,9 +355,10 @@ class snapshot_hash_core {
     collector_.prepare(s);
     for (;;) {
       const place p = place_of(s, h);
-      const pair* const old = pair_in(*p.newest, h, key);
+      const pairs seen = current(*p.newest);
+      const pair* const old = pair_in(seen, h, key);
       if (old == nullptr) return false;
-      if (change(s, p, old, nullptr)) return true;
+      if (change(s, p, seen, old, nullptr)) return true;
     }
   }
 

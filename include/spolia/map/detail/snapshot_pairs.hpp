@@ -29,7 +29,7 @@ bool shown(F& f, const Key& key, const Value& value) {
   }
 }
 
-/// Goes through the versions that a snapshot sees.
+/// Goes through the buckets that a snapshot sees.
 template <class Core>
 class buckets_at {
  public:
@@ -37,17 +37,16 @@ class buckets_at {
   buckets_at(const Core& core, std::uint64_t then) noexcept
       : core_(&core), then_(then), end_(core.buckets_at(then)) {}
 
-  /// The next version with pairs in it; null if there is none.
-  const typename Core::version* next() {
+  /// The pairs of the next bucket that has some; none if there is no such bucket.
+  typename Core::pairs next() {
     while (next_ != end_) {
       auto here = core_->collector().enter();
       // A guard's length: some microseconds.
       for (int looks = 0; looks < 32 && next_ != end_; ++looks) {
-        const auto* const v = core_->bucket_at(here, then_, next_++);
-        if (v != nullptr && v->count() != 0) return v;
+        if (const auto some = core_->pairs_at(here, then_, next_++); !some.empty()) return some;
       }
     }
-    return nullptr;
+    return {};
   }
 
  private:
@@ -94,9 +93,9 @@ class snapshot_pairs : public std::ranges::view_interface<snapshot_pairs<Core>> 
     explicit iterator(const buckets_at<Core>& all) : rest_(all) { look(); }
 
     void look() {
-      const auto* const v = rest_.next();
-      at_ = v == nullptr ? nullptr : v->begin();
-      end_ = v == nullptr ? nullptr : v->end();
+      const auto some = rest_.next();
+      at_ = some.data();  // null if there is none
+      end_ = at_ + some.size();
     }
 
     buckets_at<Core> rest_;

@@ -13,9 +13,11 @@ namespace bench {
 
 class scratch_folder {
  public:
-  scratch_folder() {
+  /// In `above`; empty: in memory, if there is such a place.
+  explicit scratch_folder(const std::string& above = {}) {
     const bool memory = std::filesystem::is_directory("/dev/shm");
-    const std::filesystem::path in = memory ? "/dev/shm" : std::filesystem::temp_directory_path();
+    std::filesystem::path in = memory ? "/dev/shm" : std::filesystem::temp_directory_path();
+    if (!above.empty()) in = above;
     path_ = in / "spolia-bench-XXXXXX";
     if (::mkdtemp(path_.data()) == nullptr) {
       throw std::runtime_error("cannot make a folder in " + in.string());

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// Families of pointers for containers that are written once over any of them, such as counted_bst:
+///
+///     struct family {
+///       template <class T> using pointer = ...;    owns with others, for one thread at a time
+///       template <class T> using location = ...;   what threads change and read at once
+///       template <class T> using view = ...;       what a thread holds while it looks; one in
+///       which
+///                                                  it walks may be null, else its object stays
+///       template <class T, class... Args> static pointer<T> make(Args&&...);
+///       template <class T> static view<T> look(const location<T>&);
+///       template <class T> static void step(view<T>&, const location<T>&);   look again; the
+///                                                  location may lie in the object that is viewed
+///       template <class T> static pointer<T> load(const location<T>&);
+///       template <class T> static void set(location<T>&, pointer<T>);        who looks at the
+///                                                  object then sees what was done to it before
+///       using quiet = ...;                         while one lives, set runs no destructors of
+///                                                  other objects, if the family can do so
+///     };
+///
+/// Locations can be made from pointers. What a function allocates, it may throw std::bad_alloc for;
+/// then nothing has changed.
+#pragma once
+
+#include <utility>
+
+#include <spolia/base/config.hpp>
+#include <spolia/counted/atomic_ptr.hpp>
+#include <spolia/counted/home.hpp>
+#include <spolia/counted/make_shared.hpp>
+#include <spolia/counted/private_ptr.hpp>
+#include <spolia/counted/shared_ptr.hpp>
+#include <spolia/counted/thin_ptr.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace counted {
+
+/// What both of our families do alike.
+template <template <class> class Pointer, template <class> class Location,
+          template <class> class View>
+struct own_family {
+  template <class T>
+  using pointer = Pointer<T>;
+  template <class T>
+  using location = Location<T>;
+  template <class T>
+  using view = View<T>;
+  using quiet = no_destructors;
+
+  template <class T>
+  SPOLIA_ALWAYS_INLINE static View<T> look(const Location<T>& from) {
+    return View<T>(from);
+  }
+  template <class T>
+  SPOLIA_ALWAYS_INLINE static void step(View<T>& at, const Location<T>& to) {
+    at = to;
+  }
+  template <class T>
+  static Pointer<T> load(const Location<T>& from) {
+    return from.load();
+  }
+  template <class T>
+  static void set(Location<T>& to, Pointer<T> p) {
+    to.store(std::move(p));
+  }
+};
+
+}  // namespace counted
+
+/// shared_ptr, atomic_shared_ptr, private_ptr.
+struct shared_family : counted::own_family<shared_ptr, atomic_shared_ptr, private_ptr> {
+  template <class T, class... Args>
+  static shared_ptr<T> make(Args&&... args) {
+    return make_shared<T>(std::forward<Args>(args)...);
+  }
+};
+
+/// thin_ptr, atomic_thin_ptr, private_thin_ptr.
+struct thin_family : counted::own_family<thin_ptr, atomic_thin_ptr, private_thin_ptr> {
+  template <class T, class... Args>
+  static thin_ptr<T> make(Args&&... args) {
+    return make_thin<T>(std::forward<Args>(args)...);
+  }
+};
+
+}  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// store_status.hpp: what a database in a directory does right now, for other processes to look at:
+// `spolia top` does. The database writes it to the file `status` of its directory if
+// options::publish_status says so.
+//
+// Idea:        one page of fixed layout, written whole with one pwrite, with a checksum: who reads
+//              a page of which only a part is new, reads again. No memory is shared, so whoever
+//              cuts the file short or writes rubbish to it harms the readers and not the database.
+// When:        by a commit, if the last time is 100 ms ago; by database::publish_status(); no
+//              thread of its own. The file goes when the database is closed; after a kill it stays,
+//              and says which process it was.
+// Cost:        a commit: one reading of the clock. A writing of the page: microseconds, by one
+//              thread at a time; the others go on. What fails (a full disk) is tried again later.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+
+#include <spolia/base/config.hpp>
+#include <spolia/base/export.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace db {
+
+/// Sums are since the database was opened. Times are nanoseconds since 1970.
+struct store_status {
+  struct reader {
+    std::uint64_t behind = 0;  ///< commits since it began
+    std::uint64_t thread = 0;  ///< Spolia's number of the thread that began it
+    std::uint64_t age_ns = 0;  ///< only with a label
+    std::array<char, 40> label{};
+  };
+  static constexpr std::size_t most_readers = 16;
+
+  std::uint64_t process = 0;
+  std::uint64_t opened = 0;
+  std::uint64_t written = 0;  ///< when this was
+  std::uint64_t commits = 0;
+  std::uint64_t conflicts = 0;
+  std::uint64_t limits = 0;
+  std::uint64_t tables = 0;
+  std::uint64_t slots = 0;  ///< of rows, in use or to be used again
+  std::uint64_t table_bytes = 0;
+  std::uint64_t cleaning = 0;
+  std::uint64_t versions_made = 0;
+  std::uint64_t versions_dropped = 0;
+  std::uint64_t version_bytes = 0;
+  std::uint64_t partitions = 0;
+  std::uint64_t partitions_used = 0;
+  std::uint64_t partition_drops = 0;
+  std::uint64_t log_sequence = 0;
+  std::uint64_t log_durable = 0;
+  std::uint64_t log_bytes = 0;
+  std::uint64_t log_since_checkpoint = 0;
+  std::uint64_t log_flushes = 0;
+  std::uint64_t log_longest_flush_ns = 0;
+  std::uint64_t checkpoints = 0;
+  std::uint64_t storage_failed = 0;           ///< 1: nothing is acknowledged any more
+  std::uint64_t readers = 0;                  ///< how many there are
+  std::array<reader, most_readers> oldest{};  ///< of them, the oldest first
+};
+
+/// The status of the database in a directory; none: no process publishes one. Throws storage_error
+/// if there is something else.
+SPOLIA_EXPORT std::optional<store_status> read_status(const std::filesystem::path& directory);
+
+}  // namespace db
+}  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// changes.hpp: a batch: changes of several keys, in one snapshot_hash or in several, that happen at
+// one instant or not at all.
+//
+//     spolia::changes move;
+//     move.erase(cellar, "nails");
+//     move.insert_or_assign(shop, "nails", 100);
+//     move.commit();                            // no snapshot sees the one without the other
+//
+// Idea:        each bucket gets a version with two contents: what is in it before the batch, and
+//              what is in it afterwards. Which of the two counts is asked of the batch, which all
+//              of them name, and which is decided by one change of one word
+//              (detail/batch_state.hpp).
+// Sees:        every snapshot, lease and plain read sees all changes of a batch or none. Reads of
+//              what is current see them from one moment on: what follows a read that has seen one
+//              change sees the others, in all maps.
+// In order:    the changes take effect in the order in which they were named; a later one of the
+//              same key sees the earlier one.
+// Cost:        each change copies its bucket twice into one block, which stays until the bucket is
+//              changed again. Reads of such a bucket look at one word more, which is written once.
+// Progress:    whoever updates a bucket of a batch that is not ready undoes the batch, and the
+// batch
+//              begins anew, after a pause. So reads stay wait-free, other updates lock-free; a
+//              batch gets through when nobody changes its buckets while it is at it, and two
+//              batches with a bucket in common can keep each other from it for a while.
+// Errors:      naming a change throws std::bad_alloc, or what hashing, copying a key or making a
+//              value throws; a map of another timeline is refused by std::invalid_argument.
+//              commit() throws std::bad_alloc, or what comparing keys throws. Then nothing has
+//              changed for anybody, and the batch may be tried again.
+// Threads:     one object belongs to one thread at a time. The maps outlive it. No guard is held
+//              between two changes.
+// Clocks:      logical ones only: those of two processors may disagree about what came first.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include <spolia/base/backoff.hpp>
+#include <spolia/base/config.hpp>
+#include <spolia/map/detail/batch_state.hpp>
+#include <spolia/map/detail/hash_batches.hpp>
+#include <spolia/map/snapshot_hash.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+
+class changes {
+ public:
+  changes() = default;
+
+  /// `key` maps to `value`, unless it maps to something.
+  template <class Map, class K, class V>
+    requires std::constructible_from<typename Map::mapped_type, V>
+  void insert(Map& map, K&& key, V&& value) {
+    add<Map>(map, true, std::forward<K>(key), std::forward<V>(value));
+  }
+  /// `key` maps to `value`.
+  template <class Map, class K, class V>
+    requires std::constructible_from<typename Map::mapped_type, V>
+  void insert_or_assign(Map& map, K&& key, V&& value) {
+    add<Map>(map, false, std::forward<K>(key), std::forward<V>(value));
+  }
+  /// `key` maps to nothing.
+  template <class Map, class K>
+  void erase(Map& map, K&& key) {
+    belongs(&map.time());
+    steps_.push_back(std::make_unique<step_of<Map>>(map, std::forward<K>(key)));
+  }
+
+  /// Makes all changes at one instant, and forgets them.
+  void commit() {
+    backoff pause;
+    while (!steps_.empty() && !try_commit()) pause.pause();
+    clear();
+  }
+
+  [[nodiscard]] std::size_t size() const noexcept { return steps_.size(); }
+  /// Forgets the changes, which were not made.
+  void clear() noexcept {
+    steps_.clear();
+    time_ = nullptr;
+  }
+
+ private:
+  struct step {
+    step() = default;
+    step(const step&) = delete;
+    step& operator=(const step&) = delete;
+    virtual ~step() = default;
+    /// False: the batch was undone meanwhile.
+    virtual bool stage(detail::batch_state& state) = 0;
+    virtual bool commit(detail::batch_state& state) noexcept = 0;
+    virtual void committed() noexcept = 0;
+  };
+
+  template <class Map>
+  struct step_of final : step {
+    using core = typename Map::core_type;
+    using pair = typename core::pair;
+    static_assert(!Map::timeline_type::clock_type::advances_alone,
+                  "changes: not with hardware clocks");
+
+    template <class K>
+    step_of(Map& m, K&& k) : map(m), key(std::forward<K>(k)), hash(m.core_.hash_of(key)) {}
+    template <class K, class V>
+    step_of(Map& m, bool if_absent, K&& k, V&& value) : step_of(m, std::forward<K>(k)) {
+      with.emplace(pair::make(hash, key, std::forward<V>(value)));
+      only_if_absent = if_absent;
+    }
+
+    bool stage(detail::batch_state& state) override {
+      const auto done = map.core_.stage(state, hash, key, with ? &*with : nullptr, only_if_absent);
+      difference = done.difference;
+      return done.made;
+    }
+    bool commit(detail::batch_state& state) noexcept override { return state.commit(map.time()); }
+    void committed() noexcept override {
+      map.core_.count(difference);
+      map.watched(true);
+    }
+
+    Map& map;
+    const typename Map::key_type key;
+    const std::uint64_t hash;
+    std::optional<pair> with;
+    bool only_if_absent = false;
+    int difference = 0;
+  };
+
+  template <class Map, class K, class V>
+  void add(Map& map, bool only_if_absent, K&& key, V&& value) {
+    belongs(&map.time());
+    steps_.push_back(std::make_unique<step_of<Map>>(map, only_if_absent, std::forward<K>(key),
+                                                    std::forward<V>(value)));
+  }
+  void belongs(const void* time) {
+    if (!steps_.empty() && time_ != time) {
+      throw std::invalid_argument("changes: maps of two timelines have no instant in common");
+    }
+    time_ = time;
+  }
+
+  bool try_commit() {
+    struct dropping {
+      void operator()(detail::batch_state* s) const noexcept { s->drop(); }
+    };
+    const std::unique_ptr<detail::batch_state, dropping> state(detail::batch_state::make());
+    try {
+      for (const auto& s : steps_) {
+        if (!s->stage(*state)) return false;
+      }
+    } catch (...) {
+      state->undo();
+      throw;
+    }
+    if (!steps_.front()->commit(*state)) return false;
+    for (const auto& s : steps_) s->committed();
+    return true;
+  }
+
+  std::vector<std::unique_ptr<step>> steps_;
+  const void* time_ = nullptr;
+};
+
+}  // namespace spolia::inline SPOLIA_FLAVOUR

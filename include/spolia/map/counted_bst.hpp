@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// counted_bst: a binary search tree over counted pointers, not balanced. Readers walk by views,
+/// which for Spolia's own pointers count nothing; writers take turns.
+///
+/// Source:      Tripp, Hyde, Grossman-Ponemon, "FRC", ISMM 2018, section 4.4 (the binary search
+///              tree: what is replaced is copied, and one link is swung).
+/// Idea:        a node never changes but for its links. A pair is put in at a null link. To take
+/// out
+///              a node with two children, the way down from its right child to the next key is
+///              copied without that key, and one link swings to the copy.
+/// Protects:    nothing itself; nodes stay as long as somebody views them.
+/// Departures:
+///   1. One lock for all writers, where the paper locks nodes: on few processors the tree is
+///      measured for its pointers, and one lock makes each change one store.
+/// Progress:    look-ups never wait; they are as lock-free as the family's views. Writers wait for
+///              each other.
+/// Linearizability: writers by their lock, at the setting of the link. A look-up that walks in
+/// nodes
+///              that were taken out meanwhile sees what hung below them then, which is a moment of
+///              the call; later changes are made to links that are in the tree.
+/// Errors:      std::bad_alloc, and what copying keys and values throws: then nothing has changed.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include <spolia/base/config.hpp>
+#include <spolia/counted/families.hpp>
+#include <spolia/map/detail/counted_writer.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+
+template <class Key, class Value, class Family = thin_family, class Compare = std::less<Key>>
+class counted_bst {
+  struct node;
+  using location = typename Family::template location<node>;
+  using pointer = typename Family::template pointer<node>;
+
+  struct node {
+    node(const Key& k, const Value& v, pointer l, pointer r)
+        : key(k), value(v), left(std::move(l)), right(std::move(r)) {}
+    const Key key;
+    const Value value;
+    location left;
+    location right;
+  };
+
+ public:
+  using key_type = Key;
+  using mapped_type = Value;
+
+  explicit counted_bst(Compare less = {}) : less_(std::move(less)) {}
+  counted_bst(const counted_bst&) = delete;
+  counted_bst& operator=(const counted_bst&) = delete;
+  /// Not beside anything.
+  ~counted_bst() = default;
+
+  /// f(const Value&); true if the key is there. The value stays while f runs.
+  template <class F>
+  bool visit(const Key& key, F&& f) const {
+    auto at = Family::template look<node>(root_);
+    while (at) {
+      const bool left = less_(key, at->key);
+      if (!left && !less_(at->key, key)) {
+        std::forward<F>(f)(at->value);
+        return true;
+      }
+      Family::template step<node>(at, left ? at->left : at->right);
+    }
+    return false;
+  }
+  [[nodiscard]] std::optional<Value> find(const Key& key) const {
+    std::optional<Value> found;
+    visit(key, [&](const Value& v) { found.emplace(v); });
+    return found;
+  }
+  [[nodiscard]] bool contains(const Key& key) const {
+    return visit(key, [](const Value&) {});
+  }
+
+  /// True if the key was absent, and is there now.
+  bool insert(const Key& key, const Value& value) { return put(key, value, false); }
+  /// The same; false: its value was replaced.
+  bool insert_or_assign(const Key& key, const Value& value) { return put(key, value, true); }
+
+  /// True if the key was there.
+  bool erase(const Key& key) {
+    const detail::writing<Family> turn(writers_);
+    const place where = search(key);
+    if (where.found == nullptr) return false;
+    pointer rest = without(*where.found);
+    if (SPOLIA_FAULT("counted_bst.two_steps")) Family::template set<node>(*where.link, pointer());
+    Family::template set<node>(*where.link, std::move(rest));
+    writers_.shrank();
+    return true;
+  }
+
+  /// May lag behind changes under way.
+  [[nodiscard]] std::size_t size_approx() const noexcept { return writers_.size(); }
+  [[nodiscard]] bool empty_approx() const noexcept { return size_approx() == 0; }
+
+ private:
+  struct place {
+    location* link;  // leads to `found`, or is null
+    const node* found;
+  };
+
+  /// For the writer: what is in the tree stays while it is that.
+  place search(const Key& key) {
+    location* link = &root_;
+    for (auto at = Family::template look<node>(root_); at; Family::template step<node>(at, *link)) {
+      const bool left = less_(key, at->key);
+      if (!left && !less_(at->key, key)) return {link, &*at};
+      link = left ? &at->left : &at->right;
+    }
+    return {link, nullptr};
+  }
+
+  bool put(const Key& key, const Value& value, bool assign) {
+    const detail::writing<Family> turn(writers_);
+    const place where = search(key);
+    if (where.found == nullptr) {
+      Family::template set<node>(*where.link, made(key, value, pointer(), pointer()));
+      writers_.grew();
+      return true;
+    }
+    if (assign) {
+      Family::template set<node>(
+          *where.link, made(key, value, child(where.found->left), child(where.found->right)));
+    }
+    return false;
+  }
+
+  /// What is left of n's subtree without n.
+  static pointer without(const node& n) {
+    pointer left = child(n.left);
+    pointer right = child(n.right);
+    if (!left) return right;
+    if (!right) return left;
+    std::vector<const node*> way;  // from the right child down to the next key
+    for (const node* at = &*right; at != nullptr; at = peek(at->left)) way.push_back(at);
+    const node& next = *way.back();
+    pointer rest = child(next.right);
+    way.pop_back();
+    for (; !way.empty(); way.pop_back()) {
+      const node& n2 = *way.back();
+      rest = made(n2.key, n2.value, std::move(rest), child(n2.right));
+    }
+    return made(next.key, next.value, std::move(left), std::move(rest));
+  }
+
+  static pointer made(const Key& key, const Value& value, pointer left, pointer right) {
+    return Family::template make<node>(key, value, std::move(left), std::move(right));
+  }
+  static pointer child(const location& from) { return Family::template load<node>(from); }
+  static const node* peek(const location& from) {
+    const auto seen = Family::template look<node>(from);
+    return seen ? &*seen : nullptr;
+  }
+
+  [[no_unique_address]] Compare less_;
+  detail::writers writers_;
+  location root_{};
+};
+
+}  // namespace spolia::inline SPOLIA_FLAVOUR

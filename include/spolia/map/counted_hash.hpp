@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// counted_hash: a hash map over counted pointers. Readers walk by views, which for Spolia's own
+/// pointers count nothing; writers take turns, a partition each.
+///
+/// Source:      Tripp, Hyde, Grossman-Ponemon, "FRC", ISMM 2018, section 4.4 (the hash map: chains
+///              in partitions with a lock each).
+/// Idea:        a partition has a table of chains behind one location. A pair is put in at the
+///              begin of its chain, and taken out of it by setting the location before it; a table
+///              that is full is copied into one twice as large.
+/// Protects:    nothing itself; cells and tables stay as long as somebody views them.
+/// Progress:    look-ups never wait; they are as lock-free as the family's views. Writers of one
+///              partition wait for each other.
+/// Linearizability: writers by their lock, at the setting of the location. A look-up that walks in
+///              cells or a table that were taken out meanwhile sees the chain as it was then, which
+///              is a moment of the call: what a cell led to when it was taken out, it leads to for
+///              ever, and what is put in later is put in elsewhere.
+/// Errors:      std::bad_alloc, and what copying keys and values throws: then nothing has changed.
+///              A table that cannot grow stays.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include <spolia/base/config.hpp>
+#include <spolia/counted/families.hpp>
+#include <spolia/map/detail/counted_writer.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+
+template <class Key, class Value, class Family = thin_family, class Hash = std::hash<Key>>
+class counted_hash {
+  template <class T>
+  using location = typename Family::template location<T>;
+  template <class T>
+  using pointer = typename Family::template pointer<T>;
+
+  struct cell {
+    cell(const Key& k, const Value& v, pointer<cell> n) : key(k), value(v), next(std::move(n)) {}
+    const Key key;
+    const Value value;
+    location<cell> next;
+  };
+  struct table {
+    explicit table(std::size_t n) : size(n), chains(new location<cell>[n]) {}
+    location<cell>& chain(std::uint64_t h) const noexcept { return chains[h & (size - 1)]; }
+    const std::size_t size;
+    const std::unique_ptr<location<cell>[]> chains;
+  };
+  struct alignas(cache_line) partition {
+    detail::writers writers;
+    location<table> chains;
+  };
+
+ public:
+  using key_type = Key;
+  using mapped_type = Value;
+
+  explicit counted_hash(Hash hash = {}) : hash_(std::move(hash)) {
+    for (partition& p : *partitions_) {
+      Family::template set<table>(p.chains, Family::template make<table>(first_size));
+    }
+  }
+  counted_hash(const counted_hash&) = delete;
+  counted_hash& operator=(const counted_hash&) = delete;
+  /// Not beside anything.
+  ~counted_hash() = default;
+
+  /// f(const Value&); true if the key is there. The value stays while f runs.
+  template <class F>
+  bool visit(const Key& key, F&& f) const {
+    const std::uint64_t h = hash_of(key);
+    const auto in = Family::template look<table>(partition_of(h).chains);
+    auto at = Family::template look<cell>(in->chain(h));
+    while (at && !(at->key == key)) Family::template step<cell>(at, at->next);
+    if (!at) return false;
+    std::forward<F>(f)(at->value);
+    return true;
+  }
+  [[nodiscard]] std::optional<Value> find(const Key& key) const {
+    std::optional<Value> found;
+    visit(key, [&](const Value& v) { found.emplace(v); });
+    return found;
+  }
+  [[nodiscard]] bool contains(const Key& key) const {
+    return visit(key, [](const Value&) {});
+  }
+
+  /// True if the key was absent, and is there now.
+  bool insert(const Key& key, const Value& value) { return put(key, value, false); }
+  /// The same; false: its value was replaced.
+  bool insert_or_assign(const Key& key, const Value& value) { return put(key, value, true); }
+
+  /// True if the key was there.
+  bool erase(const Key& key) {
+    const std::uint64_t h = hash_of(key);
+    partition& p = partition_of(h);
+    const detail::writing<Family> turn(p.writers);
+    const auto in = Family::template look<table>(p.chains);
+    const place where = search(in->chain(h), key);
+    if (where.found == nullptr) return false;
+    Family::template set<cell>(*where.link, Family::template load<cell>(where.found->next));
+    p.writers.shrank();
+    return true;
+  }
+
+  /// May lag behind changes under way.
+  [[nodiscard]] std::size_t size_approx() const noexcept {
+    std::size_t sum = 0;
+    for (const partition& p : *partitions_) sum += p.writers.size();
+    return sum;
+  }
+  [[nodiscard]] bool empty_approx() const noexcept { return size_approx() == 0; }
+
+ private:
+#if defined(SPOLIA_MODEL)
+  static constexpr std::size_t partitions = 1;
+  static constexpr std::size_t first_size = 1;
+#else
+  static constexpr std::size_t partitions = 64;
+  static constexpr std::size_t first_size = 8;
+#endif
+
+  struct place {
+    location<cell>* link;  // leads to `found`, or is the chain's last
+    cell* found;
+  };
+
+  /// For the partition's writer: the cells of the chain stay while it is that.
+  static place search(location<cell>& chain, const Key& key) {
+    location<cell>* link = &chain;
+    for (auto at = Family::template look<cell>(chain); at; Family::template step<cell>(at, *link)) {
+      if (at->key == key) return {link, &*at};
+      link = &at->next;
+    }
+    return {link, nullptr};
+  }
+
+  bool put(const Key& key, const Value& value, bool assign) {
+    const std::uint64_t h = hash_of(key);
+    partition& p = partition_of(h);
+    const detail::writing<Family> turn(p.writers);
+    const auto in = Family::template look<table>(p.chains);
+    const place where = search(in->chain(h), key);
+    if (where.found != nullptr) {
+      if (assign) {
+        auto rest = Family::template load<cell>(where.found->next);
+        Family::template set<cell>(*where.link,
+                                   Family::template make<cell>(key, value, std::move(rest)));
+      }
+      return false;
+    }
+    push(in->chain(h), key, value);
+    p.writers.grew();
+    if (p.writers.size() > in->size) grow(p, *in);
+    return true;
+  }
+
+  static void push(location<cell>& chain, const Key& key, const Value& value) {
+    auto rest = Family::template load<cell>(chain);
+    Family::template set<cell>(chain, Family::template make<cell>(key, value, std::move(rest)));
+  }
+
+  /// Copies: look-ups may be under way in the cells.
+  void grow(partition& p, const table& old) {
+    try {
+      auto twice = Family::template make<table>(2 * old.size);
+      for (std::size_t i = 0; i < old.size; ++i) {
+        auto at = Family::template look<cell>(old.chains[i]);
+        for (; at; Family::template step<cell>(at, at->next)) {
+          push(twice->chain(hash_of(at->key)), at->key, at->value);
+        }
+      }
+      Family::template set<table>(p.chains, std::move(twice));
+    } catch (...) {
+      // The pair is in. Chains get longer, until another insertion succeeds in this.
+    }
+  }
+
+  [[nodiscard]] std::uint64_t hash_of(const Key& key) const {
+    std::uint64_t h = static_cast<std::uint64_t>(hash_(key)) * 0x9e3779b97f4a7c15U;
+    return h ^ (h >> 32U);
+  }
+  /// By other bits than the chain.
+  [[nodiscard]] partition& partition_of(std::uint64_t h) const noexcept {
+    return (*partitions_)[(h >> 40U) % partitions];
+  }
+
+  [[no_unique_address]] Hash hash_;
+  const std::unique_ptr<std::array<partition, partitions>> partitions_ =
+      std::make_unique<std::array<partition, partitions>>();
+};
+
+}  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// snapshot_watch.hpp: what the updates of a container do for snapshots: they end leases that are
+// overdue (version/lease.hpp), and tell of snapshots past their limits (version/holdings.hpp).
+#pragma once
+
+#include <cstddef>
+#include <new>
+#include <optional>
+#include <utility>
+
+#include <spolia/base/config.hpp>
+#include <spolia/version/holdings.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace detail {
+
+class snapshot_watch {
+ public:
+  explicit snapshot_watch(snapshot_limits limits) : limits_(std::move(limits)) {
+    if (limits_.any()) looks_.emplace(limits_.every);
+  }
+
+  /// Tells of the snapshots that are past the limits; returns how many. `account()` gives the
+  /// holdings of the container. Throws std::bad_alloc.
+  template <class Timeline, class Account>
+  std::size_t check(Timeline& time, Account&& account) const {
+    if (!limits_.any()) return 0;
+    std::size_t past = 0;
+    for (const snapshot_holding& s :
+         limits_.bytes == 0 ? snapshots_in(time.living()) : account().snapshots) {
+      const bool old = limits_.age.count() != 0 && s.age > limits_.age;
+      if (!old && (limits_.bytes == 0 || s.bytes <= limits_.bytes)) continue;
+      limits_.passed(s);
+      ++past;
+    }
+    return past;
+  }
+
+  /// After an update, outside of sessions.
+  template <class Timeline, class Account>
+  void updated(Timeline& time, Account&& account) noexcept {
+    if (time.leases().due()) time.leases().end_overdue();
+    if (!looks_ || !looks_->due()) return;
+    try {
+      check(time, std::forward<Account>(account));
+    } catch (const std::bad_alloc&) {  // then at the next look
+    }
+  }
+
+ private:
+  const snapshot_limits limits_;
+  std::optional<look_timer> looks_;
+};
+
+}  // namespace detail
+}  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// status_file.hpp: the file that store_status.hpp tells of, as the database has it. Internal.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+
+#include <spolia/base/atomic.hpp>
+#include <spolia/base/ticks.hpp>
+#include <spolia/db/store_status.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace db {
+
+class engine;
+
+class status_file {
+ public:
+  static constexpr const char* name = "status";
+
+  /// Throws storage_error.
+  status_file(engine& of, const std::filesystem::path& directory);
+  ~status_file();
+  status_file(const status_file&) = delete;
+  status_file& operator=(const status_file&) = delete;
+
+  void after_commit() noexcept {
+    // The counter of another processor may be a little behind: as signed numbers.
+    if (static_cast<std::int64_t>(ticks::read() - next_.load_relaxed()) >= 0) publish();
+  }
+  /// Does nothing while another thread is doing it.
+  void publish() noexcept;
+
+ private:
+  engine& engine_;
+  const std::filesystem::path file_;
+  const std::uint64_t pause_;  // in ticks
+  int descriptor_ = -1;
+  store_status page_{};  // belongs to who has set busy_
+  atomic<bool> busy_{false};
+  atomic<std::uint64_t> next_{0};
+};
+
+}  // namespace db
+}  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: Apache-2.0
+// crash.cpp: kills a process that writes to a database, again and again, and looks at what is there
+// afterwards.
+//
+//     spolia-crash --seconds 10 [--seed N] [--directory D]
+//
+// Each round one process opens the database and works: threads that commit rows, move money between
+// accounts, and make tables; one that takes checkpoints; and the log's own. What was attempted and
+// what was acknowledged stands in memory that all processes share. A kill -9 comes at a random
+// moment, which may be within the opening. Another process then opens the database, and checks that
+// each thread's commits are there up to one that is not before the last acknowledged and not after
+// the last attempted, nothing in between missing, and the sum of all accounts as ever.
+
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <new>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <spolia/base/atomic.hpp>
+#include <spolia/db.hpp>
+
+namespace {
+
+namespace db = spolia::db;
+
+constexpr std::int64_t threads = 4;
+constexpr std::int64_t kept = 50;  // rows of a thread: it erases older ones
+constexpr std::int64_t accounts = 16;
+constexpr std::int64_t money = 1000;
+
+/// What the outside knows of one thread.
+struct alignas(64) account_of_work {
+  spolia::atomic<std::int64_t> attempted{0};
+  spolia::atomic<std::int64_t> acknowledged{0};
+  spolia::atomic<std::int64_t> tables_attempted{0};
+  spolia::atomic<std::int64_t> tables_acknowledged{0};
+};
+struct shared_record {
+  std::array<account_of_work, threads> of;
+  spolia::atomic<bool> open{false};  // the opening was over
+  spolia::atomic<std::uint64_t> commits{0};
+  spolia::atomic<std::uint64_t> checkpoints{0};
+};
+
+[[noreturn]] void wrong(const std::string& what) {
+  std::fprintf(stderr, "spolia-crash: %s\n", what.c_str());
+  std::fflush(stderr);
+  std::_Exit(1);
+}
+
+struct world {
+  db::database base;
+  db::table* rows = nullptr;      // thread * 2^40 + n
+  db::table* counters = nullptr;  // how many of each thread
+  db::table* bank = nullptr;
+
+  world(const std::filesystem::path& directory, const db::options& o)
+      : base(db::database::open(directory, o)) {
+    for (db::table* const t : base.tables()) {
+      if (t->name() == "rows") rows = t;
+      if (t->name() == "counters") counters = t;
+      if (t->name() == "bank") bank = t;
+    }
+  }
+  void make() {
+    const auto columns = std::vector<db::column_spec>{
+        {"k", db::int64, db::primary_key}, {"v", db::int64}, {"text", db::text(60), db::nullable}};
+    if (rows == nullptr) {
+      rows = &base.create_table({.name = "rows", .columns = columns, .indexes = {{"by_v", {"v"}}}});
+    }
+    if (counters == nullptr) {
+      counters = &base.create_table({.name = "counters", .columns = columns});
+    }
+    if (bank == nullptr) bank = &base.create_table({.name = "bank", .columns = columns});
+    const db::status s = base.transact([&](db::transaction& tx) -> db::status {
+      if (tx.find(*bank, {0})) return db::outcome::ok;
+      for (std::int64_t a = 0; a < accounts; ++a) {
+        if (auto done = tx.insert(*bank, {a, money, nullptr}); !done) return done;
+      }
+      for (std::int64_t t = 0; t < threads; ++t) {
+        if (auto done = tx.insert(*counters, {t, 0, nullptr}); !done) return done;
+      }
+      return db::outcome::ok;
+    });
+    if (!s) wrong(std::string("the first rows: ") + std::string(s.message()));
+  }
+};
+
+constexpr std::int64_t key_of(std::int64_t thread, std::int64_t n) { return thread << 40 | n; }
+std::string text_of(std::int64_t n) {
+  return std::string(static_cast<std::size_t>(n % 60), static_cast<char>('a' + n % 26));
+}
+
+/// The n-th commit of a thread: a row, the counter, the bank, and a row of long ago.
+db::status commit_one(world& w, std::int64_t thread, std::int64_t n, std::mt19937_64& random) {
+  const auto v = w.bank->column<std::int64_t>("v");
+  const auto from = static_cast<std::int64_t>(random() % accounts);
+  const auto to = static_cast<std::int64_t>(random() % accounts);
+  return w.base.transact([&](db::transaction& tx) -> db::status {
+    const std::string text = text_of(n);
+    if (auto s = tx.insert(*w.rows, {key_of(thread, n), n, text}); !s) return s;
+    if (auto s = tx.update(*w.counters, {thread}, {{"v", n}}); !s) return s;
+    if (n > kept) {
+      if (auto s = tx.erase(*w.rows, {key_of(thread, n - kept)}); !s) return s;
+    }
+    auto giver = tx.edit(*w.bank, {from});
+    if (!giver) return giver.why();
+    if (auto s = giver->set(v, giver->get(v) - 1); !s) return s;
+    auto taker = tx.edit(*w.bank, {to});
+    if (!taker) return taker.why();
+    return taker->set(v, taker->get(v) + 1);
+  });
+}
+
+void run_thread(world& w, shared_record& record, std::int64_t thread, bool sync,
+                std::uint64_t seed) {
+  std::mt19937_64 random(seed + static_cast<std::uint64_t>(thread));
+  account_of_work& mine = record.of[static_cast<std::size_t>(thread)];
+  for (std::int64_t n = mine.acknowledged.load_relaxed() + 1;; ++n) {
+    mine.attempted.store_relaxed(n);
+    const db::status s = commit_one(w, thread, n, random);
+    if (!s) wrong("a commit: " + std::string(s.message()) + " " + w.base.storage_failure());
+    record.commits.fetch_add_relaxed(1);
+    if (sync || (n % 32 == 0 && w.base.sync())) mine.acknowledged.store_relaxed(n);
+    if (random() % 2000 != 0) continue;
+    const std::int64_t table = mine.tables_acknowledged.load_relaxed() + 1;
+    mine.tables_attempted.store_relaxed(table);
+    w.base.create_table({.name = "t" + std::to_string(thread) + "_" + std::to_string(table),
+                         .columns = {{"k", db::int64, db::primary_key}}});
+    mine.tables_acknowledged.store_relaxed(table);
+  }
+}
+
+/// Works until it is killed.
+[[noreturn]] void work(const std::filesystem::path& directory, shared_record& record,
+                       std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  db::options o;
+  o.segment_bytes = 4096U << random() % 6;
+  o.checkpoint_log_bytes = random() % 2 == 0 ? 0 : 100000;
+  o.checkpoint_share = 100;
+  const bool sync = random() % 4 != 0;
+  o.durability = sync ? db::durability_level::sync : db::durability_level::async;
+  o.loss_window = std::chrono::milliseconds(1 + random() % 10);
+  const bool explicit_checkpoints = random() % 2 == 0;
+  try {
+    world w(directory, o);
+    w.make();
+    record.open.store_relaxed(true);
+    std::vector<std::thread> all;
+    for (std::int64_t t = 0; t < threads; ++t) {
+      all.emplace_back([&, t] { run_thread(w, record, t, sync, seed); });
+    }
+    for (;;) {
+      if (explicit_checkpoints) {
+        w.base.checkpoint();
+        record.checkpoints.fetch_add_relaxed(1);
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  } catch (const std::exception& e) {
+    wrong(e.what());
+  }
+}
+
+void check_thread(const world& w, const db::reader& now, std::int64_t thread,
+                  const account_of_work& known) {
+  const auto v = w.rows->column<std::int64_t>("v");
+  const auto text = w.rows->column<std::string_view>("text");
+  const auto name = "thread " + std::to_string(thread) + ": ";
+  const auto counter = now.find(*w.counters, {thread});
+  if (!counter) wrong(name + "no counter");
+  const std::int64_t last = counter->get(v);
+  if (last < known.acknowledged.load_relaxed()) {
+    wrong(name + "commit " + std::to_string(known.acknowledged.load_relaxed()) +
+          " was acknowledged, the last that is there is " + std::to_string(last));
+  }
+  if (last > known.attempted.load_relaxed()) wrong(name + "a commit that nobody has made");
+  std::int64_t next = std::max<std::int64_t>(last - kept + 1, 1);
+  now.scan(w.rows->index("by_v"), {}, {}, [&](const db::row& r) {
+    const std::int64_t k = r.get(w.rows->column<std::int64_t>("k"));
+    if (k >> 40 != thread) return;
+    if (k != key_of(thread, next) || r.get(v) != next || r.get(text) != text_of(next)) {
+      wrong(name + "row " + std::to_string(next) + " is missing or wrong");
+    }
+    ++next;
+  });
+  if (next != last + 1) wrong(name + "rows are missing");
+  std::int64_t tables = 0;
+  for (const db::table* const t : w.base.tables()) {
+    if (t->name().starts_with("t" + std::to_string(thread) + "_")) ++tables;
+  }
+  if (tables < known.tables_acknowledged.load_relaxed() ||
+      tables > known.tables_attempted.load_relaxed()) {
+    wrong(name + "tables are missing, or made up");
+  }
+}
+
+/// Looks at what is there, and corrects the record by it.
+void check(const std::filesystem::path& directory, shared_record& record, bool read_only) {
+  db::options o;
+  o.read_only = read_only;
+  try {
+    const world w(directory, o);
+    if (w.bank == nullptr) {
+      for (const account_of_work& a : record.of) {
+        if (a.acknowledged.load_relaxed() != 0) wrong("all tables are gone");
+      }
+      return;
+    }
+    const db::reader now = w.base.snapshot();
+    std::int64_t sum = 0;
+    std::int64_t rows = 0;
+    now.for_each(*w.bank, [&](const db::row& r) {
+      ++rows;
+      sum += r.get(w.bank->column<std::int64_t>("v"));
+    });
+    if (rows == 0) return;
+    if (rows != accounts || sum != accounts * money) wrong("money was lost or made");
+    for (std::int64_t t = 0; t < threads; ++t) {
+      account_of_work& a = record.of[static_cast<std::size_t>(t)];
+      check_thread(w, now, t, a);
+      if (read_only) continue;
+      const auto counter = now.find(*w.counters, {t});
+      a.acknowledged.store_relaxed(counter->get(w.counters->column<std::int64_t>("v")));
+      std::int64_t tables = 0;
+      for (const db::table* const x : w.base.tables()) {
+        if (x->name().starts_with("t" + std::to_string(t) + "_")) ++tables;
+      }
+      a.tables_acknowledged.store_relaxed(tables);
+    }
+  } catch (const std::exception& e) {
+    wrong(std::string("opening: ") + e.what());
+  }
+}
+
+template <class F>
+pid_t in_child(F&& f) {
+  const pid_t child = ::fork();
+  if (child < 0) wrong("cannot fork");
+  if (child == 0) {
+    f();
+    std::_Exit(0);
+  }
+  return child;
+}
+bool went_well(pid_t child) {
+  int how = 0;
+  ::waitpid(child, &how, 0);
+  return WIFEXITED(how) && WEXITSTATUS(how) == 0;
+}
+
+struct arguments {
+  double seconds = 10;
+  std::uint64_t seed = std::random_device{}();
+  std::filesystem::path directory;
+};
+arguments parse(int argc, char** argv) {
+  arguments a;
+  for (int i = 1; i < argc; ++i) {
+    const std::string name = argv[i];
+    if (name == "--help" || i + 1 == argc) {
+      std::printf("usage: spolia-crash [--seconds N] [--seed N] [--directory D]\n");
+      std::exit(name == "--help" ? 0 : 2);
+    }
+    const char* const v = argv[++i];
+    if (name == "--seconds") {
+      a.seconds = std::atof(v);
+    } else if (name == "--seed") {
+      a.seed = std::strtoull(v, nullptr, 10);
+    } else if (name == "--directory") {
+      a.directory = v;
+    } else {
+      std::fprintf(stderr, "spolia-crash: %s is not an option\n", name.c_str());
+      std::exit(2);
+    }
+  }
+  if (a.directory.empty()) {
+    a.directory =
+        std::filesystem::temp_directory_path() / ("spolia-crash-" + std::to_string(::getpid()));
+  }
+  return a;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const arguments a = parse(argc, argv);
+  std::printf("seed %llu, in %s\n", static_cast<unsigned long long>(a.seed), a.directory.c_str());
+  std::fflush(stdout);
+  void* const memory = ::mmap(nullptr, sizeof(shared_record), PROT_READ | PROT_WRITE,
+                              MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) wrong("no shared memory");
+  auto* record = ::new (memory) shared_record;
+  std::filesystem::remove_all(a.directory);
+  std::mt19937_64 random(a.seed);
+  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(a.seconds);
+  std::uint64_t kills = 0;
+  std::uint64_t early = 0;
+  while (std::chrono::steady_clock::now() < end) {
+    if (random() % 64 == 0) {  // from nothing again
+      std::filesystem::remove_all(a.directory);
+      const std::uint64_t commits = record->commits.load_relaxed();
+      const std::uint64_t checkpoints = record->checkpoints.load_relaxed();
+      record = ::new (memory) shared_record;
+      record->commits.store_relaxed(commits);
+      record->checkpoints.store_relaxed(checkpoints);
+    }
+    const std::uint64_t seed = random();
+    record->open.store_relaxed(false);
+    const pid_t worker = in_child([&] { work(a.directory, *record, seed); });
+    const std::uint64_t longest = random() % 4 == 0 ? 5000 : 100000;
+    std::this_thread::sleep_for(std::chrono::microseconds(random() % longest));
+    ::kill(worker, SIGKILL);
+    int how = 0;
+    ::waitpid(worker, &how, 0);
+    if (!WIFSIGNALED(how))
+      wrong("a worker has ended by itself, with seed " + std::to_string(a.seed));
+    ++kills;
+    if (!record->open.load_relaxed()) ++early;
+    // Sometimes to be read first, which must find the same and repair nothing.
+    const bool exists = std::filesystem::exists(a.directory / "SPOLIA") &&
+                        std::filesystem::file_size(a.directory / "SPOLIA") > 0;
+    if (exists && random() % 4 == 0 &&
+        !went_well(in_child([&] { check(a.directory, *record, true); }))) {
+      wrong("after kill " + std::to_string(kills) + ", read only, seed " + std::to_string(a.seed));
+    }
+    if (!went_well(in_child([&] { check(a.directory, *record, false); }))) {
+      wrong("after kill " + std::to_string(kills) + ", seed " + std::to_string(a.seed));
+    }
+  }
+  std::printf(
+      "%llu kills, %llu of them while it was opened; %llu commits, %llu checkpoints: nothing "
+      "lost\n",
+      static_cast<unsigned long long>(kills), static_cast<unsigned long long>(early),
+      static_cast<unsigned long long>(record->commits.load_relaxed()),
+      static_cast<unsigned long long>(record->checkpoints.load_relaxed()));
+  std::filesystem::remove_all(a.directory);
+}

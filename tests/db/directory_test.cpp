@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// Databases in real directories: locks between processes, a disk that is full, one that cannot be
+// written, permissions.
+
+#include <gtest/gtest.h>
+
+#include <sys/mount.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "db/durable.hpp"
+
+namespace {
+
+using namespace spolia;
+using namespace spolia::db;
+using namespace spolia::test;
+
+class directories : public testing::Test {
+ protected:
+  directories()
+      : root_(std::filesystem::temp_directory_path() /
+              ("spolia-directories-" + std::to_string(::getpid()))) {
+    std::filesystem::remove_all(root_);
+    std::filesystem::create_directories(root_);
+  }
+  ~directories() override {
+    std::error_code ignored;
+    std::filesystem::remove_all(root_, ignored);
+  }
+
+  const std::filesystem::path root_;
+};
+
+TEST_F(directories, are_made_and_opened_again) {
+  const auto place_here = root_ / "above" / "base";
+  for (std::int64_t n = 1; n <= 3; ++n) {
+    database base = database::open(place_here, over(nullptr));
+    table& ledger = n == 1 ? make_ledger(base) : base.find_table("ledger");
+    EXPECT_EQ(commits_in(base), n - 1);
+    ASSERT_TRUE(write_down(base, ledger, n));
+    EXPECT_EQ(base.recovered().epoch, static_cast<std::uint64_t>(n));
+  }
+}
+
+TEST_F(directories, another_process_is_refused) {
+  database base = database::open(root_ / "base", over(nullptr));
+  const auto in_child = [&](bool read_only) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      options o = over(nullptr);
+      o.read_only = read_only;
+      try {
+        database again = database::open(root_ / "base", o);
+      } catch (const storage_error& e) {
+        const bool named = std::string(e.what()).find("open elsewhere") != std::string::npos;
+        ::_exit(named ? 7 : 8);
+      }
+      ::_exit(9);
+    }
+    int how = 0;
+    ::waitpid(child, &how, 0);
+    return WIFEXITED(how) ? WEXITSTATUS(how) : -1;
+  };
+  EXPECT_EQ(in_child(false), 7);
+  EXPECT_EQ(in_child(true), 7);
+}
+
+TEST_F(directories, that_cannot_be_written_can_be_read) {
+  if (::getuid() != 0) GTEST_SKIP() << "needs root, to mount";
+  const auto mounted = root_ / "disk";
+  std::filesystem::create_directories(mounted);
+  if (::mount("none", mounted.c_str(), "tmpfs", 0, "size=1m") != 0) GTEST_SKIP() << "no mount";
+  {
+    database base = database::open(mounted / "base", over(nullptr));
+    ASSERT_TRUE(write_down(base, make_ledger(base), 1));
+  }
+  EXPECT_EQ(::mount("none", mounted.c_str(), "tmpfs", MS_REMOUNT | MS_RDONLY, nullptr), 0);
+  try {
+    database base = database::open(mounted / "base", over(nullptr));
+    ADD_FAILURE() << "it was opened to be written";
+  } catch (const storage_error& e) {
+    EXPECT_EQ(e.reason(), std::errc::read_only_file_system) << e.what();
+  }
+  {
+    options o = over(nullptr);
+    o.read_only = true;
+    database base = database::open(mounted / "base", o);
+    EXPECT_EQ(commits_in(base), 1);
+  }
+  EXPECT_EQ(::umount(mounted.c_str()), 0);
+}
+
+TEST_F(directories, on_a_disk_that_fills_up) {
+  if (::getuid() != 0) GTEST_SKIP() << "needs root, to mount";
+  const auto mounted = root_ / "disk";
+  std::filesystem::create_directories(mounted);
+  if (::mount("none", mounted.c_str(), "tmpfs", 0, "size=1m") != 0) GTEST_SKIP() << "no mount";
+  std::int64_t acknowledged = 0;
+  {
+    database base = database::open(mounted / "base", over(nullptr));
+    table& ledger = make_ledger(base);
+    table& big = base.create_table(
+        {.name = "big", .columns = {{"k", int64, primary_key}, {"text", text(50000)}}});
+    const std::string much(50000, 'x');
+    status s;
+    while ((s = write_down(base, ledger, acknowledged + 1))) {
+      ++acknowledged;
+      s = base.transact([&](transaction& tx) { return tx.insert(big, {acknowledged, much}); });
+      if (!s) break;
+    }
+    EXPECT_EQ(s, outcome::storage_failed);
+    EXPECT_NE(base.storage_failure().find("No space left"), std::string::npos)
+        << base.storage_failure();
+    EXPECT_THROW(base.backup(mounted / "copy"), storage_error);
+    EXPECT_TRUE(base.snapshot().find(ledger, {acknowledged}));
+  }
+  EXPECT_GT(acknowledged, 5);
+  EXPECT_EQ(::mount("none", mounted.c_str(), "tmpfs", MS_REMOUNT, "size=8m"), 0);
+  {
+    database base = database::open(mounted / "base", over(nullptr));
+    EXPECT_GE(commits_in(base).value_or(-1), acknowledged);
+    EXPECT_GT(base.recovered().cut_bytes, 0U) << "half of a record was there";
+  }
+  EXPECT_EQ(::umount(mounted.c_str()), 0);
+}
+
+TEST_F(directories, with_something_else_in_them) {
+  std::filesystem::create_directories(root_ / "base");
+  std::ofstream(root_ / "base" / "notes.txt") << "mine";
+  {
+    database base = database::open(root_ / "base", over(nullptr));
+    ASSERT_TRUE(write_down(base, make_ledger(base), 1));
+  }
+  EXPECT_TRUE(std::filesystem::exists(root_ / "base" / "notes.txt"));
+  std::filesystem::remove(root_ / "base" / "SPOLIA");
+  EXPECT_THROW(database::open(root_ / "base", over(nullptr)), storage_error)
+      << "there is a log, and no telling of which database";
+  EXPECT_THROW(database::open(root_ / "base" / "notes.txt", over(nullptr)), storage_error);
+}
+
+}  // namespace

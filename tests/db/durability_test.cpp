@@ -1,0 +1,479 @@
+// SPDX-License-Identifier: Apache-2.0
+// The promises of docs/durability.md, one test for each sentence, over files that lose power, fail,
+// lie and fill up.
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "db/durable.hpp"
+
+namespace {
+
+using namespace spolia;
+using namespace spolia::db;
+using namespace spolia::test;
+
+using disk = std::shared_ptr<memory_files>;
+disk new_disk() { return std::make_shared<memory_files>(); }
+
+/// The number of commits that the next opening finds.
+std::int64_t reopened(const disk& files) {
+  database base = database::open(place, over(files));
+  return commits_in(base).value_or(-1);
+}
+
+/// Commits until one is refused or `most` are made; how many were acknowledged. With a checkpoint
+/// in the middle.
+struct progress {
+  std::int64_t acknowledged = 0;
+  std::int64_t attempted = 0;
+  bool had_table = false;
+};
+progress work_until_it_fails(const disk& files, std::int64_t most, options o) {
+  progress p;
+  try {
+    o.files = files;
+    database base = database::open(place, o);
+    table& ledger = make_ledger(base);
+    p.had_table = true;
+    for (std::int64_t n = 1; n <= most; ++n) {
+      p.attempted = n;
+      const status s = write_down(base, ledger, n);
+      if (!s) {
+        EXPECT_EQ(s, outcome::storage_failed);
+        break;
+      }
+      if (o.durability != durability_level::sync && !base.sync()) break;
+      p.acknowledged = n;
+      if (n == most / 2) base.checkpoint();
+    }
+  } catch (const storage_error&) {
+    // The power went while there was no commit.
+  }
+  return p;
+}
+
+/// The power goes at each change of the files in turn; what the disk has then is opened.
+void lose_power_everywhere(const options& o, bool lies) {
+  constexpr std::int64_t most = 8;
+  const std::uint64_t seed = std::random_device{}();
+  std::mt19937_64 random(seed);
+  for (std::uint64_t at = 1;; ++at) {
+    SCOPED_TRACE("change " + std::to_string(at) + ", seed " + std::to_string(seed));
+    const disk files = new_disk();
+    files->fails_at = at;
+    files->lies = lies;
+    const progress p = work_until_it_fails(files, most, o);
+    for (int image = 0; image < 6; ++image) {
+      const disk left = files->after_power_loss(random);
+      try {
+        database base = database::open(place, over(left));
+        const auto found = commits_in(base);
+        ASSERT_TRUE(found.has_value());
+        EXPECT_LE(*found, p.attempted);
+        if (!lies) {
+          EXPECT_GE(*found, p.acknowledged);
+          EXPECT_EQ(!base.tables().empty() || !p.had_table, true);
+        }
+      } catch (const storage_error& e) {
+        EXPECT_TRUE(lies) << e.what();
+      }
+    }
+    if (p.acknowledged == most) break;
+  }
+}
+
+TEST(durability, what_was_acknowledged_survives_a_loss_of_power) {
+  options o = over(nullptr);
+  lose_power_everywhere(o, false);
+  o.segment_bytes = 4096;
+  o.durability = durability_level::async;
+  lose_power_everywhere(o, false);
+}
+
+TEST(durability, a_disk_that_lies_loses_commits_but_makes_up_none) {
+  lose_power_everywhere(over(nullptr), true);
+}
+
+TEST(durability, without_a_log_the_last_checkpoint_is_what_is_there) {
+  const disk files = new_disk();
+  options o = over(files);
+  o.durability = durability_level::none;
+  {
+    database base = database::open(place, o);
+    table& ledger = make_ledger(base);
+    for (std::int64_t n = 1; n <= 3; ++n) ASSERT_TRUE(write_down(base, ledger, n));
+    EXPECT_EQ(base.checkpoint().rows, 4U);
+    ASSERT_TRUE(write_down(base, ledger, 4));
+  }
+  {
+    database base = database::open(place, o);
+    EXPECT_EQ(commits_in(base), 3);
+    ASSERT_TRUE(write_down(base, base.find_table("ledger"), 4));
+    base.checkpoint();
+  }
+  EXPECT_EQ(reopened(files), 4) << "also with a log from here on";
+  {
+    database base = database::open(place, over(files));
+    ASSERT_TRUE(write_down(base, base.find_table("ledger"), 5));
+  }
+  EXPECT_EQ(reopened(files), 5);
+}
+
+TEST(durability, the_loss_window_is_kept_without_further_commits) {
+  const disk files = new_disk();
+  options o = over(files);
+  o.durability = durability_level::async;
+  o.loss_window = std::chrono::milliseconds(5);
+  database base = database::open(place, o);
+  table& ledger = make_ledger(base);
+  for (std::int64_t n = 1; n <= 5; ++n) {
+    ASSERT_TRUE(write_down(base, ledger, n));
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (base.stats().log.durable < base.stats().log.sequence) {
+      ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    const disk killed = files->copy();
+    EXPECT_EQ(reopened(killed), n);
+  }
+}
+
+TEST(durability, closing_makes_everything_durable) {
+  const disk files = new_disk();
+  options o = over(files);
+  o.durability = durability_level::async;
+  o.loss_window = std::chrono::hours(1);
+  {
+    database base = database::open(place, o);
+    table& ledger = make_ledger(base);
+    for (std::int64_t n = 1; n <= 4; ++n) ASSERT_TRUE(write_down(base, ledger, n));
+    EXPECT_LT(base.stats().log.durable, base.stats().log.sequence);
+  }
+  EXPECT_EQ(reopened(files), 4);
+}
+
+TEST(durability, a_failed_sync_ends_acknowledgements_and_is_not_tried_again) {
+  for (const bool write_fails : {false, true}) {
+    const disk files = new_disk();
+    database base = database::open(place, over(files));
+    table& ledger = make_ledger(base);
+    for (std::int64_t n = 1; n <= 3; ++n) ASSERT_TRUE(write_down(base, ledger, n));
+    EXPECT_EQ(base.storage_failure(), "");
+    if (write_fails) {
+      files->fails_at = files->changes + 1;
+      files->fails_once = true;
+    } else {
+      files->sync_fails_at = files->syncs + 1;
+    }
+    EXPECT_EQ(write_down(base, ledger, 4), outcome::storage_failed);
+    const std::uint64_t changes = files->changes;
+    EXPECT_EQ(write_down(base, ledger, 5), outcome::storage_failed);
+    EXPECT_EQ(base.sync(), outcome::storage_failed);
+    EXPECT_THROW(base.checkpoint(), storage_error);
+    EXPECT_THROW(base.create_table({.name = "t", .columns = {{"k", int64, primary_key}}}),
+                 storage_error);
+    EXPECT_EQ(files->changes, changes) << "nothing is written any more";
+    EXPECT_TRUE(base.stats().log.failed);
+    EXPECT_NE(base.storage_failure().find("log-"), std::string::npos) << base.storage_failure();
+    EXPECT_TRUE(base.snapshot().find(ledger, {3})) << "and all can be read";
+    EXPECT_FALSE(base.snapshot().find(ledger, {5})) << "what was refused has not happened";
+    std::mt19937_64 random(1);
+    for (int i = 0; i < 20; ++i) {
+      const std::int64_t found = reopened(files->after_power_loss(random));
+      EXPECT_TRUE(found == 3 || found == 4) << found;
+    }
+  }
+}
+
+TEST(durability, a_full_disk_is_told_and_what_was_acknowledged_is_there) {
+  const disk files = new_disk();
+  std::int64_t acknowledged = 0;
+  {
+    database base = database::open(place, over(files));
+    table& ledger = make_ledger(base);
+    files->capacity = 2000;
+    status s;
+    while ((s = write_down(base, ledger, acknowledged + 1))) ++acknowledged;
+    EXPECT_EQ(s, outcome::storage_failed);
+    EXPECT_NE(base.storage_failure().find("No space"), std::string::npos) << base.storage_failure();
+    EXPECT_TRUE(base.snapshot().find(ledger, {acknowledged}));
+  }
+  EXPECT_GT(acknowledged, 3);
+  files->capacity = ~std::uint64_t{0};
+  const std::int64_t found = reopened(files);
+  EXPECT_GE(found, acknowledged);
+  EXPECT_LE(found, acknowledged + 1);
+}
+
+TEST(durability, a_checkpoint_that_does_not_fit_changes_nothing) {
+  const disk files = new_disk();
+  database base = database::open(place, over(files));
+  table& ledger = make_ledger(base);
+  for (std::int64_t n = 1; n <= 30; ++n) ASSERT_TRUE(write_down(base, ledger, n));
+  std::uint64_t used = 0;
+  for (const std::string& n : files->names()) used += files->content(n).size();
+  files->capacity = used + 300;
+  EXPECT_THROW(base.checkpoint(), storage_error);
+  for (const std::string& n : files->names()) EXPECT_FALSE(n.ends_with(".tmp")) << n;
+  files->capacity = ~std::uint64_t{0};
+  ASSERT_TRUE(write_down(base, ledger, 31));
+  EXPECT_EQ(base.checkpoint().rows, 26U);
+  EXPECT_EQ(commits_in(base), 31);
+  EXPECT_EQ(reopened(files->copy()), 31);
+}
+
+TEST(durability, a_checkpoint_shortens_the_log) {
+  const disk files = new_disk();
+  options o = over(files);
+  o.segment_bytes = 4096;
+  database base = database::open(place, o);
+  table& ledger = make_ledger(base);
+  for (std::int64_t n = 1; n <= 100; ++n) ASSERT_TRUE(write_down(base, ledger, n));
+  EXPECT_GT(files->names().size(), 3U) << "the log is in segments";
+  const checkpoint_report r = base.checkpoint();
+  EXPECT_EQ(r.rows, 81U);
+  EXPECT_GE(r.removed_files, 2U);
+  EXPECT_EQ(files->names().size(), 3U) << "the checkpoint, the log behind it, and SPOLIA";
+  EXPECT_LT(base.stats().log.since_checkpoint, 100U);
+  ASSERT_TRUE(write_down(base, ledger, 101));
+  database again = database::open(place, over(files->copy()));
+  EXPECT_EQ(commits_in(again), 101);
+  EXPECT_EQ(again.recovered().checkpoint_rows, 81U);
+  EXPECT_EQ(again.recovered().log_records, 1U);
+}
+
+TEST(durability, the_length_of_the_log_starts_a_checkpoint) {
+  const disk files = new_disk();
+  options o = over(files);
+  o.checkpoint_log_bytes = 8192;
+  o.checkpoint_share = 100;
+  database base = database::open(place, o);
+  table& ledger = make_ledger(base);
+  std::int64_t n = 0;
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (base.stats().log.checkpoints < 2) {
+    ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+    ASSERT_TRUE(write_down(base, ledger, ++n));
+    if (n % 50 == 0) std::this_thread::yield();
+  }
+  EXPECT_EQ(base.stats().log.failed_checkpoints, 0U);
+  EXPECT_EQ(reopened(files->copy()), n);
+}
+
+TEST(durability, checkpoints_beside_writers) {
+  const disk files = new_disk();
+  {
+    database base = database::open(place, over(files));
+    table& t =
+        base.create_table({.name = "t", .columns = {{"k", int64, primary_key}, {"v", int64}}});
+    for (std::int64_t k = 0; k < 8; ++k) {
+      ASSERT_TRUE(base.transact([&](transaction& tx) { return tx.insert(t, {k, 100}); }));
+    }
+    const auto v = t.column<std::int64_t>("v");
+    std::vector<std::thread> threads;
+    for (std::int64_t n = 0; n < 3; ++n) {
+      threads.emplace_back([&, n] {
+        for (std::int64_t i = 0; i < 300; ++i) {
+          const status s = base.transact([&](transaction& tx) -> status {
+            auto from = tx.edit(t, {(i + n) % 8});
+            if (!from) return from.why();
+            auto to = tx.edit(t, {(i * 3 + n + 1) % 8});
+            if (!to) return to.why();
+            if (auto done = from->set(v, from->get(v) - 1); !done) return done;
+            return to->set(v, to->get(v) + 1);
+          });
+          EXPECT_TRUE(s);
+        }
+      });
+    }
+    for (int i = 0; i < 20; ++i) {
+      EXPECT_EQ(base.checkpoint().rows, 8U);
+      database now = database::open(place, over(files->copy()));
+      std::int64_t sum = 0;
+      now.snapshot().for_each(now.find_table("t"), [&](const row& r) {
+        sum += r.get(now.find_table("t").column<std::int64_t>("v"));
+      });
+      EXPECT_EQ(sum, 800);
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+}
+
+TEST(durability, tables_are_logged) {
+  const disk files = new_disk();
+  {
+    database base = database::open(place, over(files));
+    base.create_table({.name = "first",
+                       .columns = {{"a", text(10), primary_key},
+                                   {"b", float64, primary_key},
+                                   {"c", boolean},
+                                   {"d", timestamp, nullable}},
+                       .primary = index_kind::ordered,
+                       .indexes = {{"by_c_a", {"c", "a"}}, {"by_a", {"a"}, true}}});
+    base.checkpoint();
+    base.create_table({.name = "second", .columns = {{"k", int64, primary_key}}});
+  }
+  database base = database::open(place, over(files->copy()));
+  ASSERT_EQ(base.tables().size(), 2U);
+  const table_spec s = base.find_table("first").spec();
+  EXPECT_EQ(s.primary, index_kind::ordered);
+  ASSERT_EQ(s.columns.size(), 4U);
+  EXPECT_EQ(s.columns[0].type, text(10));
+  EXPECT_EQ(s.columns[1].role, primary_key);
+  EXPECT_EQ(s.columns[3].role, nullable);
+  ASSERT_EQ(s.indexes.size(), 2U);
+  EXPECT_EQ(s.indexes[0].columns, (std::vector<std::string>{"c", "a"}));
+  EXPECT_TRUE(s.indexes[1].unique);
+  table& t = base.find_table("first");
+  EXPECT_TRUE(
+      base.transact([&](transaction& tx) { return tx.insert(t, {"x", -1.5, true, nullptr}); }));
+  EXPECT_EQ(base.transact([&](transaction& tx) { return tx.insert(t, {"x", 2.0, true, 1}); }),
+            outcome::duplicate_key)
+      << "by_a is unique";
+}
+
+TEST(durability, one_writer_or_any_number_of_readers) {
+  const disk files = new_disk();
+  options look = over(files);
+  look.read_only = true;
+  EXPECT_THROW(database::open(place, look), storage_error) << "there is none yet";
+  {
+    database base = database::open(place, over(files));
+    ASSERT_TRUE(write_down(base, make_ledger(base), 1));
+    EXPECT_THROW(database::open(place, over(files)), storage_error);
+    EXPECT_THROW(database::open(place, look), storage_error);
+  }
+  const std::uint64_t changes = files->changes;
+  database one = database::open(place, look);
+  database two = database::open(place, look);
+  EXPECT_EQ(commits_in(one), 1);
+  EXPECT_EQ(commits_in(two), 1);
+  EXPECT_EQ(write_down(one, one.find_table("ledger"), 2), outcome::read_only);
+  EXPECT_EQ(commits_in(one), 1);
+  EXPECT_THROW(make_ledger(one), std::invalid_argument);
+  EXPECT_THROW(one.checkpoint(), std::invalid_argument);
+  EXPECT_EQ(files->changes, changes);
+  EXPECT_THROW(database::open(place, over(files)), storage_error);
+}
+
+TEST(durability, a_backup_is_a_database_as_of_a_commit) {
+  const disk files = new_disk();
+  database base = database::open(place, over(files));
+  table& ledger = make_ledger(base);
+  const auto opened_copy = [&] {
+    database copy = database::open("copy", over(files->copy()));
+    return commits_in(copy).value_or(-1);
+  };
+  for (std::int64_t n = 1; n <= 5; ++n) ASSERT_TRUE(write_down(base, ledger, n));
+  EXPECT_FALSE(base.backup("copy").incremental);
+  EXPECT_EQ(opened_copy(), 5);
+  EXPECT_TRUE(base.backup("copy").incremental) << "nothing has been changed since";
+  EXPECT_EQ(opened_copy(), 5);
+  for (std::int64_t n = 6; n <= 7; ++n) ASSERT_TRUE(write_down(base, ledger, n));
+  EXPECT_EQ(opened_copy(), 5);
+  EXPECT_TRUE(base.backup("copy").incremental);
+  EXPECT_EQ(opened_copy(), 7);
+  base.checkpoint();
+  ASSERT_TRUE(write_down(base, ledger, 8));
+  EXPECT_FALSE(base.backup("copy").incremental) << "the log behind the copy is gone";
+  EXPECT_EQ(opened_copy(), 8);
+  ASSERT_TRUE(write_down(base, ledger, 9));
+  {
+    database copy = database::open("copy", over(files));
+    ASSERT_TRUE(write_down(copy, copy.find_table("ledger"), 9));
+    EXPECT_THROW(base.backup("copy"), storage_error) << "it is open";
+  }
+  ASSERT_TRUE(write_down(base, ledger, 10));
+  EXPECT_THROW(base.backup("copy"), storage_error) << "it has gone its own way";
+  database other = database::open("other", over(files));
+  EXPECT_THROW(other.backup(place), storage_error);
+  EXPECT_THROW(database::open().backup("copy"), std::invalid_argument);
+}
+
+TEST(durability, a_backup_that_was_not_finished_is_none) {
+  for (std::uint64_t at = 1;; ++at) {
+    SCOPED_TRACE(at);
+    const disk files = new_disk();
+    database base = database::open(place, over(files));
+    table& ledger = make_ledger(base);
+    for (std::int64_t n = 1; n <= 2; ++n) ASSERT_TRUE(write_down(base, ledger, n));
+    files->fails_at = files->changes + at;
+    bool done = false;
+    try {
+      base.backup("copy");
+      done = true;
+    } catch (const storage_error&) {
+      files->fails_at = 0;
+    }
+    files->fails_at = 0;
+    const disk left = files->copy();
+    bool finished = true;
+    try {
+      database copy = database::open("copy", over(left));
+      EXPECT_FALSE(left->has("copy/COPY"));
+      finished = !copy.tables().empty();
+      if (finished) {
+        EXPECT_EQ(commits_in(copy), 2);
+      }
+    } catch (const storage_error&) {
+      finished = false;
+    }
+    if (done) {
+      EXPECT_TRUE(finished);
+      break;
+    }
+    if (base.stats().log.failed) continue;
+    base.backup("copy");
+    database copy = database::open("copy", over(files));
+    EXPECT_EQ(commits_in(copy), 2) << "the next one is whole";
+  }
+}
+
+TEST(durability, opening_tells_how_far_it_is) {
+  const disk files = new_disk();
+  {
+    database base = database::open(place, over(files));
+    table& ledger = make_ledger(base);
+    for (std::int64_t n = 1; n <= 3; ++n) ASSERT_TRUE(write_down(base, ledger, n));
+    base.checkpoint();
+    ASSERT_TRUE(write_down(base, ledger, 4));
+  }
+  std::vector<std::string> stages;
+  options o = over(files);
+  o.on_recovery = [&](const recovery_progress& p) {
+    EXPECT_LE(p.done, p.of);
+    if (stages.empty() || stages.back() != p.stage) stages.emplace_back(p.stage);
+  };
+  database base = database::open(place, o);
+  EXPECT_EQ(stages, (std::vector<std::string>{"checkpoint", "log", "indexes"}));
+  const recovery_report& r = base.recovered();
+  EXPECT_EQ(r.epoch, 2U);
+  EXPECT_EQ(r.sequence, 6U) << "the table, four commits, and the cut of the checkpoint";
+  EXPECT_EQ(r.checkpoint_sequence, 5U);
+  EXPECT_EQ(r.log_records, 1U);
+  EXPECT_EQ(r.cut_bytes, 0U);
+}
+
+TEST(durability, options_are_checked) {
+  options o = over(new_disk());
+  o.segment_bytes = 10;
+  EXPECT_THROW(database::open(place, o), std::invalid_argument);
+  o = over(new_disk());
+  o.loss_window = std::chrono::milliseconds(0);
+  EXPECT_THROW(database::open(place, o), std::invalid_argument);
+  o = over(new_disk());
+  o.checkpoint_share = 0;
+  EXPECT_THROW(database::open(place, o), std::invalid_argument);
+}
+
+}  // namespace

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a database in a directory shows to other processes.
+
+#include <gtest/gtest.h>
+
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <thread>
+
+#include <spolia/db.hpp>
+#include <spolia/db/store_status.hpp>
+
+namespace {
+
+using namespace spolia;
+using namespace spolia::db;
+namespace fs = std::filesystem;
+
+class store_status_test : public testing::Test {
+ protected:
+  store_status_test() {
+    std::string name = (fs::temp_directory_path() / "spolia-status-XXXXXX").string();
+    here = ::mkdtemp(name.data());
+  }
+  ~store_status_test() override { fs::remove_all(here); }
+  [[nodiscard]] database open(durability_level d = durability_level::none) const {
+    return database::open(here, {.durability = d, .publish_status = true});
+  }
+  static status put(database& base, table& t, std::int64_t key) {
+    return base.transact([&](transaction& tx) { return tx.insert(t, {key, key}); });
+  }
+  static table_spec spec() {
+    return {.name = "t", .columns = {{"k", int64, primary_key}, {"v", int64}}};
+  }
+
+  fs::path here;
+};
+
+TEST_F(store_status_test, is_there_while_the_database_is) {
+  EXPECT_FALSE(read_status(here));
+  {
+    database base = open();
+    const auto first = read_status(here);
+    ASSERT_TRUE(first);
+    EXPECT_EQ(first->process, static_cast<std::uint64_t>(::getpid()));
+    EXPECT_EQ(first->commits, 0U);
+    table& t = base.create_table(spec());
+    const reader held = base.snapshot("a label that is rather longer than forty characters");
+    const reader other = base.snapshot();
+    for (int i = 0; i < 3; ++i) ASSERT_TRUE(put(base, t, i));
+    base.publish_status();
+    const auto s = read_status(here);
+    ASSERT_TRUE(s);
+    EXPECT_EQ(s->opened, first->opened);
+    EXPECT_GE(s->written, first->written);
+    EXPECT_EQ(s->commits, 3U);
+    EXPECT_EQ(s->tables, 1U);
+    EXPECT_EQ(s->slots, 3U);
+    EXPECT_GT(s->table_bytes, 0U);
+    EXPECT_EQ(s->readers, 2U);
+    EXPECT_EQ(s->oldest[0].behind, 3U);
+    EXPECT_STREQ(s->oldest[0].label.data(), "a label that is rather longer than fort");
+    EXPECT_GT(s->oldest[0].age_ns, 0U);
+    EXPECT_STREQ(s->oldest[2].label.data(), "");
+  }
+  EXPECT_FALSE(read_status(here)) << "it goes with the database";
+}
+
+TEST_F(store_status_test, is_written_by_commits_now_and_then) {
+  database base = open();
+  table& t = base.create_table(spec());
+  ASSERT_TRUE(put(base, t, 1));
+  ASSERT_TRUE(put(base, t, 2));
+  EXPECT_LT(read_status(here)->commits, 2U) << "not by each commit";
+  std::this_thread::sleep_for(std::chrono::milliseconds(110));
+  ASSERT_TRUE(put(base, t, 3));
+  EXPECT_EQ(read_status(here)->commits, 3U);
+}
+
+TEST_F(store_status_test, is_not_there_unless_asked_for) {
+  database base = database::open(here, {.durability = durability_level::none});
+  base.publish_status();
+  EXPECT_FALSE(read_status(here));
+  database memory = database::open({.publish_status = true});
+  memory.publish_status();
+}
+
+TEST_F(store_status_test, shows_the_readers_that_are_furthest_behind) {
+  database base = open();
+  table& t = base.create_table(spec());
+  static constexpr const char* names[] = {"r0", "r1", "r2", "r3", "r4",
+                                          "r5", "r6", "r7", "r8", "r9"};
+  const auto with = [&](auto& self, int n) -> void {
+    if (n == 20) {
+      base.publish_status();
+      const auto s = read_status(here);
+      ASSERT_TRUE(s);
+      EXPECT_EQ(s->readers, 20U);
+      for (std::size_t i = 0; i < store_status::most_readers; ++i) {
+        EXPECT_EQ(s->oldest[i].behind, 20U - i);
+        EXPECT_STREQ(s->oldest[i].label.data(), i < 10 ? names[i] : "");
+      }
+      return;
+    }
+    const reader r = base.snapshot(n < 10 ? names[n] : nullptr);
+    ASSERT_TRUE(put(base, t, n));
+    self(self, n + 1);
+  };
+  with(with, 0);
+}
+
+TEST_F(store_status_test, that_is_spoilt_is_refused_and_harms_nobody) {
+  database base = open();
+  table& t = base.create_table(spec());
+  const fs::path file = here / "status";
+  fs::resize_file(file, 10);
+  EXPECT_THROW(read_status(here), storage_error);
+  base.publish_status();
+  EXPECT_TRUE(read_status(here));
+  {
+    std::fstream f(file, std::ios::in | std::ios::out | std::ios::binary);
+    f.seekp(200);
+    f.put('x');
+  }
+  EXPECT_THROW(read_status(here), storage_error);
+  std::ofstream(file) << "something else that is long enough";
+  EXPECT_THROW(read_status(here), storage_error);
+  ASSERT_TRUE(put(base, t, 1));
+  base.publish_status();
+  EXPECT_EQ(read_status(here)->commits, 1U);
+}
+
+TEST_F(store_status_test, is_whole_while_others_commit) {
+  database base = open();
+  table& t = base.create_table(spec());
+  std::atomic<bool> over{false};
+  std::thread writer([&] {
+    for (std::int64_t i = 0; !over; ++i) {
+      EXPECT_TRUE(put(base, t, i));
+      base.publish_status();
+    }
+  });
+  std::uint64_t last = 0;
+  for (int i = 0; i < 2000; ++i) {
+    const auto s = read_status(here);
+    ASSERT_TRUE(s);
+    EXPECT_GE(s->commits, last);
+    last = s->commits;
+  }
+  over = true;
+  writer.join();
+}
+
+}  // namespace

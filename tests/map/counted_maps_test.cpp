@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+// The containers over counted pointers: each over ours of both families, and over the standard's.
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <spolia/map.hpp>
+#include <spolia/memory.hpp>
+
+#include "support/faults.hpp"
+#include "support/history.hpp"
+#include "support/ledger.hpp"
+#include "support/linearizability.hpp"
+#include "support/stress.hpp"
+
+namespace {
+
+using namespace spolia;
+using namespace spolia::test;
+using booked = spolia::test::tracked;
+
+/// std::shared_ptr, and std::atomic of it.
+struct standard_family {
+  template <class T>
+  using pointer = std::shared_ptr<T>;
+  template <class T>
+  using location = std::atomic<std::shared_ptr<T>>;
+  template <class T>
+  using view = std::shared_ptr<T>;
+  struct quiet {};
+
+  template <class T, class... Args>
+  static pointer<T> make(Args&&... args) {
+    return std::make_shared<T>(std::forward<Args>(args)...);
+  }
+  template <class T>
+  static view<T> look(const location<T>& from) {
+    return from.load();
+  }
+  template <class T>
+  static void step(view<T>& at, const location<T>& to) {
+    at = to.load();
+  }
+  template <class T>
+  static pointer<T> load(const location<T>& from) {
+    return from.load();
+  }
+  template <class T>
+  static void set(location<T>& to, pointer<T> p) {
+    to.store(std::move(p));
+  }
+};
+
+/// A container without its key and value, over a family.
+template <class F>
+struct hash_over {
+  using family = F;
+  template <class K, class V>
+  using of = counted_hash<K, V, F>;
+};
+template <class F>
+struct bst_over {
+  using family = F;
+  template <class K, class V>
+  using of = counted_bst<K, V, F>;
+};
+template <class F>
+struct btree_over {
+  using family = F;
+  template <class K, class V>
+  using of = counted_btree<K, V, F>;
+};
+
+template <class Subject>
+class counted_maps : public testing::Test {
+ public:
+  ~counted_maps() override { EXPECT_TRUE(counted::drain()); }
+  /// The race detector finds fault with libstdc++ 12: github.com/google/sanitizers, issue 1558.
+  static constexpr bool may_race =
+      SPOLIA_TSAN != 0 && std::is_same_v<typename Subject::family, standard_family>;
+};
+
+using subjects =
+    testing::Types<hash_over<thin_family>, bst_over<thin_family>, btree_over<thin_family>,
+                   hash_over<shared_family>, bst_over<shared_family>, btree_over<shared_family>,
+                   hash_over<standard_family>, bst_over<standard_family>,
+                   btree_over<standard_family>>;
+TYPED_TEST_SUITE(counted_maps, subjects);
+
+TYPED_TEST(counted_maps, answers_like_std_map) {
+  typename TypeParam::template of<std::uint64_t, std::string> m;
+  std::map<std::uint64_t, std::string> model;
+  rng random(seed_for(0));
+  for (int i = 0; i < 6000; ++i) {
+    // Grows, then shrinks, then is about empty.
+    const std::uint64_t key = random.below(900);
+    const std::string value = std::to_string(random.below(1000));
+    const std::uint64_t kind = random.below(8);
+    if (kind < (i < 3000 ? 4U : 1U)) {
+      ASSERT_EQ(m.insert(key, value), model.emplace(key, value).second);
+    } else if (kind == 4) {
+      ASSERT_EQ(m.insert_or_assign(key, value), model.insert_or_assign(key, value).second);
+    } else if (kind < 7) {
+      ASSERT_EQ(m.erase(key), model.erase(key) == 1);
+    } else {
+      const auto at = model.find(key);
+      ASSERT_EQ(m.find(key), at == model.end() ? std::nullopt : std::optional(at->second));
+      ASSERT_EQ(m.contains(key), at != model.end());
+    }
+    ASSERT_EQ(m.size_approx(), model.size());
+  }
+  for (const auto& [key, value] : model) ASSERT_EQ(m.find(key), value);
+  for (std::uint64_t key = 0; key < 900; ++key) ASSERT_EQ(m.erase(key), model.erase(key) == 1);
+  EXPECT_TRUE(m.empty_approx());
+  EXPECT_TRUE(m.insert(5, "again"));
+}
+
+/// Enough for a second level of inner nodes, in an order that is hard on each.
+TYPED_TEST(counted_maps, many_keys) {
+  constexpr std::uint64_t many = 20000;
+  typename TypeParam::template of<std::uint64_t, std::uint64_t> m;
+  for (std::uint64_t i = 0; i < many; ++i) ASSERT_TRUE(m.insert(i * 7919 % many, i));
+  for (std::uint64_t i = 0; i < many; ++i) ASSERT_EQ(m.find(i * 7919 % many), i);
+  for (std::uint64_t i = 0; i < many; ++i) ASSERT_TRUE(m.erase(i));
+  EXPECT_TRUE(m.empty_approx());
+}
+
+TYPED_TEST(counted_maps, everything_ends) {
+  ledger book;
+  {
+    typename TypeParam::template of<int, std::shared_ptr<booked>> m;
+    for (int i = 0; i < 3000; ++i) {
+      m.insert_or_assign(i % 700, std::make_shared<booked>(book, 1));
+      if (i % 3 == 0) m.erase(i * 5 % 700);
+    }
+    EXPECT_GE(book.live(), static_cast<std::int64_t>(m.size_approx()));
+  }
+  EXPECT_TRUE(counted::drain());
+  book.expect_empty();
+}
+
+TYPED_TEST(counted_maps, histories_are_linearizable) {
+  if (TestFixture::may_race) GTEST_SKIP() << "libstdc++ 12";
+  typename TypeParam::template of<std::uint64_t, std::uint64_t> m;
+  constexpr unsigned threads = 3;
+  constexpr std::size_t each = 1500;
+  map_recorder record(threads, each);
+  run_stress({.threads = threads, .share = 0.2}, [&](stress_thread& self) {
+    auto& lane = record.of(self.index());
+    for (std::size_t i = 0; i < each; ++i) {
+      const std::uint64_t key = self.random().below(40);
+      const std::uint64_t value = self.index() * each + i;
+      switch (self.random().below(5)) {
+        case 0:
+          lane.insert(key, value, [&] { return m.insert(key, value); });
+          break;
+        case 1:
+          lane.insert_or_assign(key, value, [&] { return m.insert_or_assign(key, value); });
+          break;
+        case 2:
+          lane.erase(key, [&] { return m.erase(key); });
+          break;
+        default:
+          lane.find(key, [&] { return m.find(key); });
+      }
+    }
+  });
+  EXPECT_TRUE(accepted(check_map(record.events())));
+}
+
+/// Readers look at values whose book says whether they are alive.
+TYPED_TEST(counted_maps, values_stay_while_they_are_visited) {
+  if (TestFixture::may_race) GTEST_SKIP() << "libstdc++ 12";
+  ledger book;
+  {
+    typename TypeParam::template of<std::uint64_t, booked> m;
+    run_stress({.threads = 4, .share = 0.3}, [&](stress_thread& self) {
+      while (self.running()) {
+        const std::uint64_t key = self.random().below(500);
+        if (self.index() < 2) {
+          m.visit(key, [&](const booked& t) { ASSERT_EQ(t.read(), key); });
+        } else if (self.random().chance(1, 2)) {
+          m.insert_or_assign(key, booked(book, key));
+        } else {
+          m.erase(key);
+        }
+      }
+    });
+  }
+  EXPECT_TRUE(counted::drain());
+  book.expect_empty();
+}
+
+TYPED_TEST(counted_maps, failing_allocations_change_nothing) {
+  for (const std::uint64_t key : {0U, 31U, 200U, 1000U}) {
+    typename TypeParam::template of<std::uint64_t, std::uint64_t> m;
+    for (std::uint64_t i = 0; i < 32 * 8; ++i) m.insert(i, i);
+    const std::size_t before = m.size_approx();
+    const bool there = m.contains(key);
+    for_each_allocation_failure([&] {
+      try {
+        m.insert_or_assign(key, 7);
+        m.erase(key);
+      } catch (const std::bad_alloc&) {
+        EXPECT_TRUE(!m.contains(key) || m.find(key) == 7U || m.find(key) == key);
+        throw;
+      }
+    });
+    EXPECT_FALSE(m.contains(key));
+    EXPECT_EQ(m.size_approx(), before - (there ? 1 : 0));
+  }
+}
+
+}  // namespace

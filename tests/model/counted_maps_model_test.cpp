@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// Containers over counted pointers under the model checker: look-ups beside a writer whose changes
+// replace what they walk in, and two writers.
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <optional>
+
+#include <spolia/map/counted_bst.hpp>
+#include <spolia/map/counted_btree.hpp>
+#include <spolia/map/counted_hash.hpp>
+
+#include "model/counted_scenarios.hpp"
+
+namespace {
+
+using namespace spolia;
+using namespace spolia::test;
+
+template <class Map>
+struct map_state : counted_state {
+  std::optional<Map> map{std::in_place};
+  int highest = 4;  // in the end all keys from 3 to this one are there
+};
+
+/// What reads look at is watched: it must be alive.
+struct watched {
+  explicit watched(int v) : value(v) {}
+  watched(const watched& r) : value(r.value.read()) {}
+  watched& operator=(const watched&) = delete;
+  ~watched() { value.write(0); }
+  plain<int> value;
+};
+using tree = counted_bst<int, watched>;
+using pages = counted_btree<int, watched>;
+using table = counted_hash<int, watched>;
+
+template <class Map>
+using threads_of = void (*)(model::scenario&, const std::shared_ptr<map_state<Map>>&);
+
+/// A key that is there all the time is found, and its value alive.
+template <class Map>
+void expect_there(const Map& map, int key) {
+  const bool found =
+      map.visit(key, [&](const watched& v) { model::check(v.value.read() == key, "its value"); });
+  model::check(found, "it was there all the time");
+}
+
+template <class Map>
+scenario_setup over(threads_of<Map> threads) {
+  return [threads](model::scenario& run) {
+    const auto s = std::make_shared<map_state<Map>>();
+    for (int key : {2, 1, 4, 3}) s->map->insert(key, watched(key));
+    threads(run, s);
+    run.finally([s] {
+      for (int key = 3; key <= s->highest; ++key) expect_there(*s->map, key);
+      s->map.reset();
+      s->end();
+    });
+  };
+}
+
+/// In the tree: a node with two children goes, and what lies below is copied.
+template <class Map>
+void looked_up_beside_erase(model::scenario& run, const std::shared_ptr<map_state<Map>>& s) {
+  run.thread([s] { expect_there(*s->map, 3); });
+  run.thread([s] {
+    model::check(s->map->erase(2), "it was there");
+    s->epoch();
+  });
+}
+
+/// The leaf, or the table, is full.
+template <class Map>
+void looked_up_beside_growth(model::scenario& run, const std::shared_ptr<map_state<Map>>& s) {
+  run.thread([s] { expect_there(*s->map, 3); });
+  run.thread([s] {
+    model::check(s->map->insert(5, watched(5)), "it was not there");
+    s->epoch();
+  });
+}
+
+template <class Map>
+void two_writers(model::scenario& run, const std::shared_ptr<map_state<Map>>& s) {
+  s->highest = 6;
+  for (int key : {5, 6}) {
+    run.thread([s, key] { model::check(s->map->insert(key, watched(key)), "it was absent"); });
+  }
+}
+
+TEST(counted_maps_model, look_ups_beside_a_writer) {
+  expect_clean(over<tree>(&looked_up_beside_erase<tree>), at_most(1));
+  expect_clean(over<pages>(&looked_up_beside_erase<pages>), at_most_in_order(1));
+  expect_clean(over<table>(&looked_up_beside_erase<table>), at_most_in_order(1));
+  expect_clean(over<pages>(&looked_up_beside_growth<pages>), at_most_in_order(1));
+  expect_clean(over<table>(&looked_up_beside_growth<table>), at_most_in_order(1));
+}
+TEST(counted_maps_model, two_writers) { expect_clean(over<tree>(&two_writers<tree>), at_most(1)); }
+
+TEST(counted_maps_model, every_planted_fault_is_found) {
+  const auto found = [](const scenario_setup& setup, const char* fault) {
+    model::options how = at_most(2);
+    how.fault = fault;
+    EXPECT_FALSE(model::explore(how, setup).ok) << fault;
+  };
+  found(over<tree>(&two_writers<tree>), "counted_map.leave_relaxed");
+  found(over<tree>(&looked_up_beside_erase<tree>), "counted_bst.two_steps");
+  found(over<tree>(&looked_up_beside_erase<tree>), "counted.no_light");
+}
+
+}  // namespace

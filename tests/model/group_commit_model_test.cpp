@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// The queue in front of the log of db/ under the model checker: what is acknowledged is durable, in
+// the order of publication.
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdint>
+#include <memory>
+
+#include <spolia/db/group_commit.hpp>
+#include <spolia/model/engine.hpp>
+
+#include "model/domain_scenarios.hpp"
+
+namespace {
+
+using namespace spolia;
+using namespace spolia::db;
+using namespace spolia::test;
+
+struct entry {
+  entry* next = nullptr;
+  std::uint64_t sequence = 0;
+  std::uint64_t bytes = 1;
+  std::uint64_t since = 1;
+  unsigned number = 0;
+};
+
+/// A disk: what was written to it, and how much of that is durable. Plain, so that two leaders at
+/// once are a race.
+struct disk {
+  std::array<plain<std::uint64_t>, 4> written;  // numbers of entries, in the order of the log
+  plain<std::uint64_t> length;
+  plain<std::uint64_t> durable;
+  unsigned fails_at = 99;  // the n-th write fails
+  plain<std::uint64_t> writes;
+
+  bool write(entry* first, std::uint64_t) noexcept {
+    std::uint64_t n = length.read();
+    for (const entry* e = first; e != nullptr; e = e->next) {
+      model::check(e->sequence == n + 1, "the log has a gap");
+      written[n++].write(e->number);
+    }
+    const std::uint64_t nth = writes.read();
+    writes.write(nth + 1);
+    length.write(n);
+    if (nth == fails_at) return false;
+    if (nth < fails_at) durable.write(n);
+    return true;
+  }
+  std::uint32_t patience() const noexcept { return 0; }
+};
+
+struct parts {
+  parts() { queue.restart(0); }
+  disk files;
+  group_commit<entry, disk> queue{files, 0};
+  std::array<entry, 3> entries;
+  std::array<atomic<bool>, 3> visible;
+
+  std::uint64_t append(unsigned n) {
+    group_commit<entry, disk>::place where;
+    entries[n].number = n + 1;
+    queue.append(entries[n], where, [&] {
+      visible[n].store_release(true);
+      return 0;
+    });
+    return where.sequence;
+  }
+  /// Where commit n stands among what is durable; 0: not there. Only if it was acknowledged: nobody
+  /// writes to that part of the disk any more.
+  std::uint64_t durable_place(unsigned n, std::uint64_t up_to) {
+    for (std::uint64_t i = 0; i < up_to; ++i) {
+      if (files.written[i].read() == n + 1) return i + 1;
+    }
+    return 0;
+  }
+  void commit(unsigned n) {
+    const std::uint64_t sequence = append(n);
+    if (queue.wait(sequence)) {
+      model::check(durable_place(n, sequence) == sequence, "acknowledged before it is durable");
+    }
+  }
+};
+
+/// Two commits, the second of which depends on the first if it has seen it.
+void two_commits(model::scenario& run) {
+  auto w = std::make_shared<parts>();
+  run.thread([w] { w->commit(0); });
+  run.thread([w] {
+    const bool seen = w->visible[0].load_acquire();
+    const std::uint64_t mine = w->append(1);
+    model::check(w->queue.wait(mine), "nothing fails");
+    model::check(w->durable_place(1, mine) == mine, "acknowledged before it is durable");
+    if (!seen) return;
+    const std::uint64_t first = w->durable_place(0, mine);
+    model::check(first != 0 && first < mine, "what was seen is not durable");
+  });
+  run.finally([w] {
+    model::check(w->files.durable.read() == 2, "both are durable");
+    model::check(w->queue.oldest() == 0, "nothing waits");
+  });
+}
+
+/// The first write fails: nothing is acknowledged, and nothing written any more.
+void a_failing_disk(model::scenario& run) {
+  auto w = std::make_shared<parts>();
+  w->files.fails_at = 0;
+  for (unsigned n = 0; n < 2; ++n) {
+    run.thread([w, n] {
+      model::check(!w->queue.wait(w->append(n)), "acknowledged by a log that has failed");
+      model::check(w->queue.failed(), "and it says so");
+    });
+  }
+  run.finally([w] { model::check(w->files.writes.read() == 1, "it is not tried again"); });
+}
+
+TEST(group_commit_model, what_is_acknowledged_is_durable) {
+  expect_clean(two_commits, at_most(2));
+  expect_clean(a_failing_disk, at_most(2));
+}
+
+TEST(group_commit_model, faults_are_found) {
+  expect_found(two_commits, "group_commit.acknowledge_first", at_most(2), "");
+  expect_found(two_commits, "group_commit.publish_before_queue", at_most(2),
+               "what was seen is not durable");
+  expect_found(two_commits, "group_commit.two_leaders", at_most(2), "");
+  expect_found(two_commits, "group_commit.relaxed_durable", at_most(2), "");
+  expect_found(a_failing_disk, "group_commit.failure_forgotten", at_most(2),
+               "acknowledged by a log that has failed");
+}
+
+}  // namespace

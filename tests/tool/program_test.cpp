@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0
+// The program as a user meets it: what it makes, and what it refuses.
+
+#include <gtest/gtest.h>
+
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+
+#include <csignal>
+#include <string>
+#include <vector>
+
+#include <spolia/db.hpp>
+#include <spolia/db/store_status.hpp>
+#include <spolia/version.hpp>
+
+#include "tool/made_up.hpp"
+#include "tool/program.hpp"
+
+namespace {
+
+using namespace tool_test;
+
+const std::string schema =
+    R"({"spolia_dump":1,"tables":[{"name":"people","primary":"ordered","columns":[)"
+    R"({"name":"id","type":"int64","key":true},{"name":"name","type":"text","bytes":20},)"
+    R"({"name":"weight","type":"float64","nullable":true}],)"
+    R"("indexes":[{"name":"by_name","columns":["name"],"unique":true}]}]})";
+const std::string people = "id,name,weight\r\n1,Ada,55.5\r\n2,\"Bo, \"\"b\"\"\",\r\n3,\"\",0.1\r\n";
+
+class tool_program : public program {
+ protected:
+  tool_program() {
+    write_text(here / "schema.json", schema);
+    write_text(here / "people.csv", people);
+  }
+  void make_bank() const {
+    EXPECT_EQ(good({"load", "bank", "people.csv", "--table", "people", "--schema", "schema.json"}),
+              "3 rows inserted\n");
+  }
+  [[nodiscard]] std::string csv(const std::string& store) const {
+    return good({"dump", store, "-", "--table", "people", "--format", "csv"});
+  }
+};
+
+TEST_F(tool_program, says_how_it_is_used) {
+  for (const char* command : {"info", "check", "dump", "load", "backup", "restore", "top"}) {
+    EXPECT_NE(good({"--help"}).find(command), std::string::npos);
+    EXPECT_NE(good({command, "--help"}).find("--config"), std::string::npos);
+  }
+  EXPECT_EQ(good({"--version"}), std::string(SPOLIA_VERSION_STRING) + "\n");
+}
+
+TEST_F(tool_program, refuses_what_makes_no_sense) {
+  make_bank();
+  bad(2, "subcommand", {});
+  bad(2, "help", {"dance"});
+  for (const char* command : {"info", "check", "top"}) {
+    bad(2, "store", {command});
+    bad(2, "not the folder of a store", {command, "nowhere"});
+    bad(2, "--frobnicate", {command, "bank", "--frobnicate"});
+    bad(2, "--progress", {command, "bank", "--progress", "perhaps"});
+  }
+  bad(2, "to is required", {"dump", "bank"});
+  bad(2, "not the folder of a store", {"dump", "nowhere", "d"});
+  bad(2, "--format", {"dump", "bank", "d", "--format", "xml"});
+  bad(2, "there is no table 'x'; there are: people", {"dump", "bank", "d", "--table", "x"});
+  bad(2, "holds one table", {"dump", "bank", "-", "--format", "csv"});
+  bad(2, "bank exists", {"dump", "bank", "bank"});
+  bad(2, "there is no folder", {"dump", "bank", "no/such/folder"});
+  bad(2, "there is no folder", {"backup", "bank", "no/such/folder"});
+  bad(2, "from is required", {"load", "bank"});
+  bad(1, "No such file", {"load", "bank", "nothing.csv", "--table", "people"});
+  bad(2, "of which --table", {"load", "bank", "people.csv"});
+  bad(2, "there are fail, skip, replace",
+      {"load", "bank", "people.csv", "--table", "people", "--on-conflict", "hope"});
+  bad(2, "there are none, async, sync",
+      {"load", "bank", "people.csv", "--table", "people", "--durability", "maybe"});
+  bad(2, "--batch", {"load", "bank", "people.csv", "--table", "people", "--batch", "few"});
+  bad(1, "there is no table x", {"load", "bank", "people.csv", "--table", "x"});
+  bad(1, "not the schema of a dump",
+      {"load", "bank", "people.csv", "--table", "x", "--schema", "people.csv"});
+  bad(2, "people.csv exists", {"load", "people.csv", "people.csv", "--table", "people"});
+  for (const char* command : {"backup", "restore"}) {
+    bad(2, "required", {command, "bank"});
+    bad(2, "not the folder of a store", {command, "nowhere", "new"});
+    bad(2, "people.csv exists", {command, "bank", "people.csv"});
+  }
+  bad(2, "bank exists", {"restore", "bank", "bank"});
+  bad(2, "--interval", {"top", "bank", "--interval", "0"});
+  bad(1, "publish_status", {"top", "bank"});
+}
+
+TEST_F(tool_program, refuses_options_that_are_not_known) {
+  make_bank();
+  const auto with = [&](const std::string& text, const std::string& said) {
+    write_text(here / "options.toml", text);
+    bad(2, said, {"info", "bank", "--config", "options.toml"});
+  };
+  bad(2, "cannot read nothing.toml", {"info", "bank", "--config", "nothing.toml"});
+  with("[store]\ndurability = \"sync\"\ndurable = true\n", "options.toml:3:11: there is no option");
+  with("[shop]\n", "options.toml:1:1: there is no option shop");
+  with("store = 1\n", "[store] is a section");
+  with("[store\n", "options.toml:1:");
+  with("[store]\ndurability = \"often\"\n", "there are none, async, sync");
+  with("[store]\nmost_partitions = 1\n", "must be from 2 to 256");
+  with("[store]\nsegment_bytes = \"many\"\n", "is a whole number");
+  with("[store]\nread_only = true\n", "there is no option store.read_only");
+  with("[load]\nbatch = -1\n", "must be from 0");
+  with("[load]\non_conflict = 3\n", "is a name in quotes");
+  with("[top]\ninterval = 0\n", "from 0.01");
+  with("[top]\ntimes = 1\n", "there is no option top.times");
+  write_text(here / "options.toml",
+             "[store]\nversions = \"steam\"\nversion_budget = 1000000\nloss_window_ms = 5\n"
+             "publish_status = true\n[load]\nbatch = 2\non_conflict = \"skip\"\n");
+  EXPECT_EQ(good({"load", "bank", "people.csv", "--table", "people", "--config", "options.toml"}),
+            "0 rows inserted, 3 skipped\n");
+}
+
+TEST_F(tool_program, loads_what_it_dumps) {
+  make_bank();
+  EXPECT_EQ(csv("bank"), people);
+  EXPECT_EQ(good({"dump", "bank", "folder", "--format", "csv"}), "3 rows of 1 tables in folder\n");
+  EXPECT_EQ(read_text(here / "folder/people.csv"), people);
+  EXPECT_EQ(good({"load", "second", "folder"}), "3 rows inserted\n");
+  write_text(here / "stream", good({"dump", "second", "-"}));
+  EXPECT_EQ(good({"load", "third", "-"}, (here / "stream").string()), "3 rows inserted\n");
+  EXPECT_EQ(good({"dump", "third", "lines"}), "3 rows of 1 tables in lines\n");
+  EXPECT_EQ(good({"load", "fourth", "lines", "--table", "people"}), "3 rows inserted\n");
+  EXPECT_EQ(csv("fourth"), people);
+  EXPECT_EQ(good({"load", "fourth", "lines", "--on-conflict", "replace"}),
+            "0 rows inserted, 3 replaced\n");
+  const std::string first = good({"info", "bank", "--json", "--hash"});
+  EXPECT_NE(first.find("\"rows\":3"), std::string::npos);
+  const std::string hash = first.substr(first.find("\"hash\""), 26);
+  EXPECT_NE(good({"info", "fourth", "--json", "--hash"}).find(hash), std::string::npos);
+  EXPECT_NE(good({"info", "fourth"}).find("people: 3 rows"), std::string::npos);
+  EXPECT_NE(good({"check", "fourth"}).find("good; 1 tables, 3 rows"), std::string::npos);
+}
+
+TEST_F(tool_program, writes_nothing_by_halves) {
+  write_text(here / "bad.csv", "id,name,weight\n1,Ada,\n2,Bo,\n3,Cy,heavy\n");
+  // A new store is whole or not there.
+  bad(1, "bad.csv:4:6: column weight must be a number, not 'heavy'",
+      {"load", "new", "bad.csv", "--table", "people", "--schema", "schema.json", "--batch", "1"});
+  make_bank();
+  const std::vector<std::string> load = {"load", "bank", "bad.csv", "--table", "people"};
+  auto words = load;
+  words.insert(words.end(), {"--on-conflict", "replace", "--batch", "0"});
+  bad(1, "(before that: 0 rows inserted)", words);
+  EXPECT_EQ(csv("bank"), people);
+  words.back() = "1";
+  bad(1, "(before that: 0 rows inserted, 2 replaced)", words);
+  EXPECT_EQ(csv("bank"), "id,name,weight\r\n1,Ada,\r\n2,Bo,\r\n3,\"\",0.1\r\n");
+  write_text(here / "bad.csv", "id,name\n4,Di\n5,Ed\nsix,Flo\n");
+  bad(1, "(before that: 2 rows inserted)",
+      {"load", "bank", "bad.csv", "--table", "people", "--batch", "2", "--durability", "none"});
+  EXPECT_EQ(csv("bank"), "id,name,weight\r\n1,Ada,\r\n2,Bo,\r\n3,\"\",0.1\r\n4,Di,\r\n5,Ed,\r\n");
+  // A dump that was cut short is refused before anything is loaded.
+  EXPECT_EQ(good({"dump", "bank", "folder"}), "5 rows of 1 tables in folder\n");
+  const std::string lines = read_text(here / "folder/people.jsonl");
+  write_text(here / "folder/people.jsonl", lines.substr(0, lines.find('\n') + 1));
+  bad(1, "where the dump had", {"load", "second", "folder"});
+  write_text(here / "stream", good({"dump", "bank", "-"}));
+  const std::string stream = read_text(here / "stream");
+  write_text(here / "stream", stream.substr(0, stream.rfind('{')));
+  bad(1, "the dump is cut off", {"load", "second", "stream"});
+  // A schema cannot reach out of its folder.
+  std::string reaches = read_text(here / "folder/schema.json");
+  reaches.replace(reaches.find("people.jsonl"), 12, "../bad.csv");
+  write_text(here / "folder/schema.json", reaches);
+  bad(1, "no file of this folder", {"load", "second", "folder"});
+}
+
+TEST_F(tool_program, restores_what_it_has_backed_up) {
+  make_bank();
+  EXPECT_NE(good({"backup", "bank", "copy"}).find("copy: "), std::string::npos);
+  write_text(here / "more.csv", "id,name\n4,Di\n");
+  EXPECT_EQ(good({"load", "bank", "more.csv", "--table", "people"}), "1 rows inserted\n");
+  EXPECT_NE(good({"restore", "copy", "again"}).find("again: "), std::string::npos);
+  EXPECT_EQ(csv("again"), people);
+  EXPECT_NE(good({"backup", "bank", "copy"}).find("copy: "), std::string::npos);
+  EXPECT_NE(good({"restore", "copy", "newer"}).find("newer: "), std::string::npos);
+  EXPECT_EQ(csv("newer"), csv("bank"));
+  EXPECT_NE(good({"check", "newer"}).find("good; 1 tables, 4 rows"), std::string::npos);
+  EXPECT_EQ(good({"load", "other", "more.csv", "--table", "people", "--schema", "schema.json"}),
+            "1 rows inserted\n");
+  bad(1, "another database", {"backup", "bank", "other"});
+  bad(1, "open elsewhere", {"backup", "bank", "bank"});
+}
+
+TEST_F(tool_program, finds_every_flipped_bit) {
+  make_bank();
+  write_text(here / "more.csv", "id,name\n4,Di\n5,Ed\n");
+  EXPECT_EQ(good({"load", "bank", "more.csv", "--table", "people"}), "2 rows inserted\n");
+  const std::string before = csv("bank");
+  int found = 0;
+  for (const auto& one : fs::directory_iterator(here / "bank")) {
+    const std::string bytes = read_text(one.path());
+    for (const std::size_t at : {std::size_t{0}, bytes.size() / 3, bytes.size() / 2}) {
+      if (at >= bytes.size()) continue;
+      std::string flipped = bytes;
+      flipped[at] = static_cast<char>(flipped[at] ^ 4);
+      write_text(one.path(), flipped);
+      const ended e = run({"check", "bank"});
+      EXPECT_EQ(e.code, 1) << one.path() << " at " << at << ": " << e.out;
+      const std::string name = one.path().filename().string();
+      // Another number of the database is found where it is compared.
+      EXPECT_TRUE(e.err.find(name) != std::string::npos || name == "SPOLIA") << e.err;
+      ++found;
+    }
+    write_text(one.path(), bytes);
+  }
+  EXPECT_GT(found, 3);
+  EXPECT_EQ(csv("bank"), before);
+}
+
+TEST_F(tool_program, draws_a_bar_if_told_to) {
+  const ended e = run({"load", "new", "people.csv", "--table", "people", "--schema", "schema.json",
+                       "--progress", "always"});
+  EXPECT_EQ(e.code, 0);
+  EXPECT_NE(e.err.find("load ["), std::string::npos);
+  EXPECT_TRUE(e.err.ends_with("\r\x1b[K")) << "and takes it away";
+}
+
+TEST_F(tool_program, says_that_nobody_reads_it) {
+  make_bank();
+  std::string text = "id,name\n";
+  for (int i = 10; i < 50000; ++i) text += std::to_string(i) + ",n" + std::to_string(i) + "\n";
+  write_text(here / "many.csv", text);
+  EXPECT_EQ(good({"load", "bank", "many.csv", "--table", "people"}), "49990 rows inserted\n");
+  const std::string command =
+      "cd " + here.string() + " && " SPOLIA_PROGRAM " dump bank - 2>err | head -c 10 >out";
+  EXPECT_EQ(std::system(command.c_str()), 0);
+  EXPECT_EQ(read_text(here / "err"), "spolia: cannot write standard output: Broken pipe\n");
+}
+
+TEST_F(tool_program, leaves_a_store_alone_that_is_open) {
+  make_bank();
+  const db::database mine = db::database::open(here / "bank");
+  bad(1, "open elsewhere", {"info", "bank"});
+  bad(1, "open elsewhere", {"dump", "bank", "d"});
+  bad(1, "open elsewhere", {"load", "bank", "people.csv", "--table", "people"});
+  bad(1, "open elsewhere", {"backup", "bank", "copy"});
+}
+
+TEST_F(tool_program, shows_what_a_running_program_does) {
+  make_bank();
+  db::database mine = db::database::open(here / "bank", {.publish_status = true});
+  db::table& t = mine.find_table("people");
+  const db::reader held = mine.snapshot("the audit");
+  for (int i = 10; i < 15; ++i) {
+    ASSERT_TRUE(mine.transact(
+        [&](db::transaction& tx) { return tx.insert(t, {i, std::to_string(i), nullptr}); }));
+  }
+  mine.publish_status();
+  const std::string shown = good({"top", "bank", "--times", "2", "--interval", "0.05"});
+  EXPECT_NE(shown.find("process " + std::to_string(::getpid())), std::string::npos) << shown;
+  EXPECT_NE(shown.find("the audit"), std::string::npos) << shown;
+  const std::string line = good({"top", "bank", "--times", "1", "--interval", "0.05", "--json"});
+  EXPECT_NE(line.find("\"commits\":5,"), std::string::npos) << line;
+  EXPECT_NE(line.find("\"label\":\"the audit\""), std::string::npos) << line;
+  const pid_t child = start({"top", "bank", "--interval", "0.05"});
+  for (int i = 0; read_text(here / "out").empty() && i < 10000; ++i) ::usleep(1000);
+  ::kill(child, SIGINT);
+  EXPECT_EQ(wait(child).code, 0);
+}
+
+/// Words for a command that comes to wait for more.
+class tool_waits : public tool_program {
+ protected:
+  tool_waits() {
+    EXPECT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+    writer = ::open(pipe.c_str(), O_RDWR);
+    const std::string words = "id,name\n9,Io\n";
+    EXPECT_EQ(::write(writer, words.data(), words.size()), static_cast<ssize_t>(words.size()));
+  }
+  ~tool_waits() override { ::close(writer); }
+  /// Stops it when it has read the words.
+  [[nodiscard]] ended stop(pid_t child, int signal) const {
+    int unread = 1;
+    for (int i = 0; unread != 0 && i < 10000; ++i) {
+      ::usleep(1000);
+      EXPECT_EQ(::ioctl(writer, FIONREAD, &unread), 0);
+    }
+    ::kill(child, signal);
+    return wait(child);
+  }
+
+  std::string pipe = (here / "pipe").string();
+  int writer = -1;
+};
+
+TEST_F(tool_waits, a_new_store_goes_when_it_is_stopped) {
+  const auto before = names();
+  const ended e = stop(
+      start({"load", "new", "-", "--table", "people", "--format", "csv", "--schema", "schema.json"},
+            pipe),
+      SIGTERM);
+  EXPECT_EQ(e.code, 1);
+  EXPECT_EQ(e.err, "spolia: interrupted\n");
+  EXPECT_EQ(names(), before);
+}
+
+TEST_F(tool_waits, an_old_store_is_as_it_was_when_it_is_stopped) {
+  make_bank();
+  const ended e =
+      stop(start({"load", "bank", "-", "--table", "people", "--format", "csv"}, pipe), SIGINT);
+  EXPECT_EQ(e.code, 1);
+  EXPECT_EQ(e.err, "spolia: interrupted (before that: 0 rows inserted)\n");
+  EXPECT_EQ(csv("bank"), people);
+}
+
+}  // namespace

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// command_check.cpp: `spolia check`: all files are read and their checksums compared, and the
+// indexes lead to all rows.
+#include <fmt/format.h>
+
+#include <cstdio>
+
+#include "commands.hpp"
+#include "errors.hpp"
+#include "store.hpp"
+
+namespace tool {
+namespace {
+
+std::uint64_t check_rows(const db::reader& at, const db::table& t, progress& bar) {
+  std::uint64_t rows = 0;
+  std::vector<db::value> key(t.layout().key().size());
+  at.for_each(t, [&](const db::row& r) {
+    for (std::size_t i = 0; i < key.size(); ++i) {
+      key[i] = r.get(t.layout().columns()[t.layout().key()[i]]);
+    }
+    if (!at.find(t, db::values(key))) {
+      throw failure("table " + t.name() + ": the primary index misses a row");
+    }
+    bar.at(0, ++rows);
+  });
+  return rows;
+}
+
+void check_index(const db::reader& at, const db::table& t, const std::string& name,
+                 std::uint64_t rows, progress& bar) {
+  std::uint64_t found = 0;
+  at.scan(t.index(name), {}, {}, [&](const db::row&) { bar.at(0, ++found); });
+  if (found != rows) {
+    throw failure(fmt::format("table {}: index {} has {} of {} rows", t.name(), name, found, rows));
+  }
+}
+
+}  // namespace
+
+void run_check(const check_request& r, const common& c) {
+  const db::database base = open_to_read(r.store, c.chosen.store, c.show);
+  const db::recovery_report& found = base.recovered();
+  progress bar("check", 0, c.show);
+  const db::reader now = base.snapshot("check");
+  std::uint64_t rows = 0;
+  for (const db::table* t : base.tables()) {
+    const std::uint64_t count = check_rows(now, *t, bar);
+    for (const auto& i : t->spec().indexes) check_index(now, *t, i.name, count, bar);
+    rows += count;
+  }
+  if (found.cut_bytes != 0) {
+    throw failure(fmt::format(
+        "{}: {} bytes at {} are no whole record ({}): torn when its process died, and then never "
+        "acknowledged, or damaged; cut off when the store is opened to be written",
+        found.cut_file.string(), found.cut_bytes, found.cut_offset, found.cut_why));
+  }
+  if (!found.notes.empty()) throw failure(fmt::format("{}", fmt::join(found.notes, "; ")));
+  fmt::print("{}: good; {} tables, {} rows, up to change {}\n", r.store.string(),
+             base.tables().size(), rows, found.sequence);
+}
+
+}  // namespace tool

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// command_info.cpp: `spolia info`.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "commands.hpp"
+#include "store.hpp"
+#include "text.hpp"
+
+namespace tool {
+namespace {
+
+using json = nlohmann::ordered_json;
+
+/// What is looked up once, for both ways to print it.
+struct table_info {
+  db::table_spec spec;
+  content rows;
+  std::uint64_t bytes = 0;
+};
+
+const char* type_name(db::column_type t) {
+  switch (t.base) {
+    case db::base_type::int64:
+      return "int64";
+    case db::base_type::float64:
+      return "float64";
+    case db::base_type::boolean:
+      return "boolean";
+    case db::base_type::text:
+      return "text";
+  }
+  return "?";
+}
+
+std::string column_text(const db::column_spec& c) {
+  std::string s = fmt::format("{} {}", printable(c.name), type_name(c.type));
+  if (c.type.base == db::base_type::text) s += fmt::format("({})", c.type.bytes);
+  if (c.role == db::primary_key) s += " key";
+  if (c.role == db::nullable) s += " nullable";
+  return s;
+}
+
+void print_table(const table_info& t, bool hash) {
+  fmt::print("\n{}: {} rows, {}B in memory", printable(t.spec.name), t.rows.rows,
+             short_count(t.bytes));
+  if (hash) fmt::print(", hash {:016x}", t.rows.hash);
+  fmt::print("\n");
+  for (const auto& c : t.spec.columns) fmt::print("  {}\n", column_text(c));
+  for (const auto& i : t.spec.indexes) {
+    fmt::print("  {}index {} ({})\n", i.unique ? "unique " : "", printable(i.name),
+               printable(fmt::format("{}", fmt::join(i.columns, ", "))));
+  }
+}
+
+void print_text(const std::filesystem::path& store, const db::recovery_report& found,
+                const std::vector<table_info>& tables, bool hash) {
+  fmt::print("store        {}\n", store.string());
+  fmt::print("last change  {}\n", found.sequence);
+  fmt::print("checkpoint   {} rows, up to change {}\n", found.checkpoint_rows,
+             found.checkpoint_sequence);
+  fmt::print("log          {} records after it, {}B\n", found.log_records,
+             short_count(found.log_bytes));
+  if (found.cut_bytes != 0) {
+    fmt::print("torn end     {} bytes at {} of {}: {}\n", found.cut_bytes, found.cut_offset,
+               found.cut_file.string(), found.cut_why);
+  }
+  for (const std::string& n : found.notes) fmt::print("note         {}\n", n);
+  fmt::print("opened in    {:.3f} s\n", std::chrono::duration<double>(found.took).count());
+  for (const table_info& t : tables) print_table(t, hash);
+}
+
+void print_json(const std::filesystem::path& store, const db::recovery_report& found,
+                const std::vector<table_info>& tables, bool hash) {
+  json all = {{"store", store.string()},
+              {"sequence", found.sequence},
+              {"checkpoint_sequence", found.checkpoint_sequence},
+              {"checkpoint_rows", found.checkpoint_rows},
+              {"log_records", found.log_records},
+              {"log_bytes", found.log_bytes},
+              {"cut_bytes", found.cut_bytes},
+              {"notes", found.notes},
+              {"tables", json::array()}};
+  for (const table_info& t : tables) {
+    json one = {{"name", t.spec.name}, {"rows", t.rows.rows}, {"table_bytes", t.bytes}};
+    if (hash) one["hash"] = fmt::format("{:016x}", t.rows.hash);
+    for (const auto& c : t.spec.columns) one["columns"].push_back(column_text(c));
+    all["tables"].push_back(std::move(one));
+  }
+  fmt::print("{}\n", all.dump(-1, ' ', false, json::error_handler_t::replace));
+}
+
+}  // namespace
+
+void run_info(const info_request& r, const common& c) {
+  const db::database base = open_to_read(r.store, c.chosen.store, c.show);
+  progress bar("read", 0, c.show);
+  const db::reader now = base.snapshot("info");
+  std::vector<table_info> tables;
+  for (const db::table* t : base.tables()) {
+    table_info one{.spec = t->spec(), .rows = {}, .bytes = t->bytes()};
+    if (r.hash) {
+      one.rows = content_of(now, *t, [&](std::uint64_t rows) { bar.at(0, rows); });
+    } else {
+      now.for_each(*t, [&](const db::row&) { bar.at(0, ++one.rows.rows); });
+    }
+    tables.push_back(std::move(one));
+  }
+  (r.json ? print_json : print_text)(r.store, base.recovered(), tables, r.hash);
+}
+
+}  // namespace tool

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "command_line.hpp"
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "commands.hpp"
+#include "errors.hpp"
+
+namespace tool {
+namespace {
+
+/// Options that the line and a file may both set.
+struct line_options {
+  std::filesystem::path config;
+  std::string progress = "auto";
+  std::optional<std::string> durability;
+  std::optional<std::string> conflict;
+  std::optional<std::uint64_t> batch;
+  std::optional<double> interval;
+};
+
+const std::map<std::string, progress_mode> progress_names = {{"auto", progress_mode::automatic},
+                                                             {"always", progress_mode::always},
+                                                             {"never", progress_mode::never}};
+const std::map<std::string, text_format> format_names = {{"csv", text_format::csv},
+                                                         {"json", text_format::json}};
+
+template <class F>
+auto named(const char* option, F&& f) {
+  try {
+    return f();
+  } catch (const std::invalid_argument& e) {
+    throw usage_error(std::string(option) + ": " + e.what());
+  }
+}
+
+common merge(const line_options& o) {
+  common c;
+  if (!o.config.empty()) c.chosen = read_settings(o.config);
+  c.show = progress_names.at(o.progress);
+  if (o.durability) {
+    c.chosen.store.durability = named("--durability", [&] { return durability_of(*o.durability); });
+  }
+  if (o.conflict) {
+    c.chosen.load.conflict = named("--on-conflict", [&] { return conflict_of(*o.conflict); });
+  }
+  if (o.batch) c.chosen.load.batch = *o.batch;
+  if (o.interval) c.chosen.interval = *o.interval;
+  return c;
+}
+
+/// One command: its options, and what is done with them.
+template <class Request>
+class command {
+ public:
+  command(CLI::App& of, const char* name, const char* help)
+      : app(*of.add_subcommand(name, help)),
+        request(std::make_shared<Request>()),
+        line(std::make_shared<line_options>()) {
+    app.add_option("--config", line->config, "options from this TOML file; docs/tool.md");
+    app.add_option("--progress", line->progress, "show a bar: auto (on a terminal), always, never")
+        ->check(CLI::IsMember(progress_names))
+        ->capture_default_str();
+  }
+  void store(std::filesystem::path& to, const char* name = "store",
+             const char* help = "folder of a store") {
+    app.add_option(name, to, help)->required();
+  }
+  void does(std::function<void()>& run, void (*f)(const Request&, const common&)) {
+    app.callback([&run, f, r = request, l = line] { run = [=] { f(*r, merge(*l)); }; });
+  }
+
+  CLI::App& app;
+  std::shared_ptr<Request> request;
+  std::shared_ptr<line_options> line;
+};
+
+void add_info(CLI::App& app, std::function<void()>& run) {
+  command<info_request> c(app, "info", "what is in a store: tables, rows, log");
+  c.store(c.request->store);
+  c.app.add_flag("--hash", c.request->hash,
+                 "a sum over each table's rows: the same for the same rows");
+  c.app.add_flag("--json", c.request->json, "one line of JSON");
+  c.does(run, run_info);
+}
+
+void add_check(CLI::App& app, std::function<void()>& run) {
+  command<check_request> c(app, "check", "reads all of a store, and compares sums and indexes");
+  c.store(c.request->store);
+  c.does(run, run_check);
+}
+
+void add_dump(CLI::App& app, std::function<void()>& run) {
+  command<dump_request> c(app, "dump", "writes tables as text, all as of one moment");
+  c.store(c.request->store);
+  c.app.add_option("to", c.request->to, "folder to make, or - for standard output")->required();
+  const auto format = std::make_shared<std::string>("json");
+  c.app.add_option("--format", *format, "csv or json, which is JSON lines")
+      ->check(CLI::IsMember(format_names))
+      ->capture_default_str();
+  c.app.add_option("--table", c.request->tables, "only this one; may be given again");
+  c.app.callback([&run, format, r = c.request, l = c.line] {
+    run = [=] {
+      r->format = format_names.at(*format);
+      run_dump(*r, merge(*l));
+    };
+  });
+}
+
+struct load_line {
+  std::filesystem::path store;
+  load_request request;
+  std::string format;
+};
+
+void load_it(const load_line& l, const common& c) {
+  load_request r = l.request;
+  r.options = c.chosen.load;
+  r.show = c.show;
+  if (!l.format.empty()) r.format = format_names.at(l.format);
+  run_load(l.store, r, c);
+}
+
+void add_load(CLI::App& app, std::function<void()>& run) {
+  command<load_line> c(app, "load", "reads what dump wrote, or a table's rows, into a store");
+  c.store(c.request->store, "store", "folder of a store; made if it does not exist");
+  c.app
+      .add_option("from", c.request->request.from,
+                  "folder of a dump, file, or - for standard input")
+      ->required();
+  c.app.add_option("--table", c.request->request.table,
+                   "of the rows in a file; of a folder, the only one to load");
+  c.app
+      .add_option("--format", c.request->format, "of a file, if not as its name ends: csv or json")
+      ->check(CLI::IsMember(format_names));
+  c.app.add_option("--schema", c.request->request.schema,
+                   "schema.json of a dump: how to make the table if it is missing");
+  c.app.add_option("--on-conflict", c.line->conflict,
+                   "with rows whose key is there: fail (the default), skip, replace");
+  c.app.add_option("--batch", c.line->batch,
+                   "rows of a transaction, which is loaded whole or not at all; 0: all; "
+                   "the default is 1000");
+  c.app.add_option("--durability", c.line->durability,
+                   "while it is loaded: none, async, sync (the default)");
+  c.does(run, load_it);
+}
+
+void add_copies(CLI::App& app, std::function<void()>& run) {
+  command<copy_request> b(app, "backup", "copies a store that no program has open, and checks it");
+  b.store(b.request->from);
+  b.app.add_option("to", b.request->to, "folder to make; or of an older copy, to be renewed")
+      ->required();
+  b.does(run, run_backup);
+  command<copy_request> r(app, "restore", "makes a store out of a backup");
+  r.store(r.request->from, "backup", "folder of a backup");
+  r.app.add_option("store", r.request->to, "folder to make")->required();
+  r.does(run, run_restore);
+}
+
+void add_top(CLI::App& app, std::function<void()>& run) {
+  command<top_request> c(app, "top", "shows what a running program does with its store");
+  c.store(c.request->store);
+  c.app.add_option("--interval", c.line->interval, "seconds between two looks; the default is 1")
+      ->check(CLI::Range(0.01, 86400.0));
+  c.app.add_option("--times", c.request->times, "looks; 0: until stopped")->capture_default_str();
+  c.app.add_flag("--json", c.request->json, "a line of JSON for each look");
+  c.does(run, run_top);
+}
+
+}  // namespace
+
+void add_commands(CLI::App& app, std::function<void()>& run) {
+  add_info(app, run);
+  add_check(app, run);
+  add_dump(app, run);
+  add_load(app, run);
+  add_copies(app, run);
+  add_top(app, run);
+}
+
+}  // namespace tool

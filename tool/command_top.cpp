@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// command_top.cpp: `spolia top`: what another process's store does.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include <spolia/db/store_status.hpp>
+
+#include "commands.hpp"
+#include "errors.hpp"
+#include "store.hpp"
+#include "text.hpp"
+
+namespace tool {
+namespace {
+
+using json = nlohmann::ordered_json;
+using status = db::store_status;
+
+std::uint64_t now_ns() {
+  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                        std::chrono::system_clock::now().time_since_epoch())
+                                        .count());
+}
+
+/// Seconds from one time to a later one; clocks may jump.
+double seconds(std::uint64_t from, std::uint64_t to) {
+  return to > from ? static_cast<double>(to - from) / 1e9 : 0;
+}
+
+/// A second between two pages of one process.
+double rate(std::uint64_t before, std::uint64_t after, double passed) {
+  return passed > 0 && after > before ? static_cast<double>(after - before) / passed : 0;
+}
+
+std::string label_of(const status::reader& r) {
+  return r.label[0] == '\0' ? "(no label)" : printable(r.label.data());
+}
+
+std::string text(const std::string& store, const status& s, const status& before) {
+  const double passed = seconds(before.written, s.written);
+  const double silent = seconds(s.written, now_ns());
+  std::string t = fmt::format("{}  process {}, open for {:.0f} s{}\n", store, s.process,
+                              seconds(s.opened, now_ns()),
+                              silent > 2 ? fmt::format(", nothing new for {:.0f} s", silent) : "");
+  t += fmt::format("commits     {:>9.0f} /s  {:>9} in all; {:.0f} conflicts /s, {} refused\n",
+                   rate(before.commits, s.commits, passed), short_count(s.commits),
+                   rate(before.conflicts, s.conflicts, passed), s.limits);
+  t += fmt::format(
+      "log         {:>9}B /s {:>9}B in all, {}B since the checkpoint; slowest flush "
+      "{:.1f} ms{}\n",
+      short_count(static_cast<std::uint64_t>(rate(before.log_bytes, s.log_bytes, passed))),
+      short_count(s.log_bytes), short_count(s.log_since_checkpoint),
+      static_cast<double>(s.log_longest_flush_ns) / 1e6,
+      s.storage_failed != 0 ? "; FAILED: nothing is acknowledged" : "");
+  t += fmt::format(
+      "versions    {:>9.0f} /s  {:>9} live, {}B; partitions {} of {} used, {} dropped\n",
+      rate(before.versions_made, s.versions_made, passed),
+      short_count(s.versions_made - s.versions_dropped), short_count(s.version_bytes),
+      s.partitions_used, s.partitions, short_count(s.partition_drops));
+  t += fmt::format("tables      {:>9}     {:>9} rows, {}B; {} deleted ones wait\n", s.tables,
+                   short_count(s.slots), short_count(s.table_bytes), s.cleaning);
+  t += fmt::format("readers     {:>9}\n", s.readers);
+  const std::size_t shown = std::min<std::size_t>(s.readers, s.oldest.size());
+  for (std::size_t i = 0; i < shown; ++i) {
+    const status::reader& r = s.oldest[i];
+    t += fmt::format("  {:<24} thread {:<4} {:>9} commits behind", label_of(r), r.thread,
+                     short_count(r.behind));
+    if (r.age_ns != 0) t += fmt::format(", for {:.1f} s", static_cast<double>(r.age_ns) / 1e9);
+    t += '\n';
+  }
+  return t;
+}
+
+std::string line(const status& s, const status& before) {
+  const double passed = seconds(before.written, s.written);
+  json j = {{"process", s.process},
+            {"written_ns", s.written},
+            {"commits", s.commits},
+            {"commits_per_s", rate(before.commits, s.commits, passed)},
+            {"conflicts", s.conflicts},
+            {"limits", s.limits},
+            {"tables", s.tables},
+            {"slots", s.slots},
+            {"table_bytes", s.table_bytes},
+            {"cleaning", s.cleaning},
+            {"versions_made", s.versions_made},
+            {"versions_dropped", s.versions_dropped},
+            {"version_bytes", s.version_bytes},
+            {"partitions", s.partitions},
+            {"partitions_used", s.partitions_used},
+            {"partition_drops", s.partition_drops},
+            {"log_sequence", s.log_sequence},
+            {"log_durable", s.log_durable},
+            {"log_bytes", s.log_bytes},
+            {"log_since_checkpoint", s.log_since_checkpoint},
+            {"log_flushes", s.log_flushes},
+            {"log_longest_flush_ns", s.log_longest_flush_ns},
+            {"checkpoints", s.checkpoints},
+            {"storage_failed", s.storage_failed != 0},
+            {"readers", json::array()}};
+  for (std::size_t i = 0; i < std::min<std::size_t>(s.readers, s.oldest.size()); ++i) {
+    const status::reader& r = s.oldest[i];
+    j["readers"].push_back({{"label", r.label.data()},
+                            {"thread", r.thread},
+                            {"behind", r.behind},
+                            {"age_ns", r.age_ns}});
+  }
+  return j.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+status look(const std::filesystem::path& store) {
+  const auto s = db::read_status(store);
+  if (!s) {
+    throw failure(store.string() +
+                  ": no process shows what it does there; one has to open the store with "
+                  "options::publish_status");
+  }
+  return *s;
+}
+
+/// False: the user has had enough.
+bool sleep_for(double seconds) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+  while (std::chrono::steady_clock::now() < end) {
+    if (interrupted_now()) return false;
+    const auto rest = end - std::chrono::steady_clock::now();
+    std::this_thread::sleep_for(
+        std::min<std::chrono::duration<double>>(rest, std::chrono::milliseconds(50)));
+  }
+  return !interrupted_now();
+}
+
+}  // namespace
+
+void run_top(const top_request& r, const common& c) {
+  if (!is_store(r.store)) throw usage_error(r.store.string() + " is not the folder of a store");
+  const bool screen = !r.json && ::isatty(STDOUT_FILENO) == 1;
+  status before = look(r.store);
+  for (std::uint64_t n = 0; r.times == 0 || n < r.times; ++n) {
+    if (!sleep_for(c.chosen.interval)) return;
+    const status now = look(r.store);
+    const bool same = now.process == before.process && now.opened == before.opened;
+    const std::string shown =
+        r.json ? line(now, same ? before : now) : text(r.store.string(), now, same ? before : now);
+    fmt::print("{}{}", screen ? "\x1b[H\x1b[J" : "", shown);
+    std::fflush(stdout);
+    before = now;
+  }
+}
+
+}  // namespace tool

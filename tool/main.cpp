@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// main.cpp: spolia, the command-line tool of the store. docs/tool.md is the guide.
+#include <spolia/version.hpp>
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <exception>
+#include <new>
+
+#include "command_line.hpp"
+#include "errors.hpp"
+#include "progress.hpp"
+#include "store.hpp"
+
+int main(int argc, char** argv) {
+  using namespace tool;
+  CLI::App app{"Looks after stores of Spolia: inspects, checks, dumps, loads, copies, watches.",
+               "spolia"};
+  app.set_version_flag("--version", std::string(SPOLIA_VERSION_STRING));
+  app.require_subcommand(1);
+  app.failure_message([](const CLI::App*, const CLI::Error& e) {
+    return fmt::format("spolia: {} (see --help)\n", plain(e));
+  });
+  std::function<void()> run;
+  add_commands(app, run);
+  try {
+    app.parse(argc, argv);
+    watch_for_interrupts();
+    run();
+    if (std::fflush(stdout) != 0) throw failure("cannot write to standard output");
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? 0 : 2;
+  } catch (const usage_error& e) {
+    fmt::print(stderr, "spolia: {}\n", plain(e));
+    return 2;
+  } catch (const std::bad_alloc&) {
+    fmt::print(stderr, "spolia: out of memory\n");
+    return 1;
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "spolia: {}\n", plain(e));
+    return 1;
+  }
+  return 0;
+}

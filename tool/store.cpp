@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "store.hpp"
+
+#include <string>
+#include <utility>
+
+#include "errors.hpp"
+
+namespace tool {
+namespace {
+
+namespace fs = std::filesystem;
+
+db::database open_it(const fs::path& directory, db::options o, progress_mode show) {
+  progress bar("open", 0, show);
+  o.on_recovery = [&](const db::recovery_progress& p) {
+    bar.total(p.of);
+    bar.at(p.done);
+  };
+  return db::database::open(directory, o);
+}
+
+}  // namespace
+
+bool is_store(const fs::path& directory) {
+  std::error_code ignored;
+  return fs::exists(directory / "SPOLIA", ignored);
+}
+
+db::database open_to_read(const fs::path& directory, db::options o, progress_mode show) {
+  if (!is_store(directory)) throw usage_error(directory.string() + " is not the folder of a store");
+  o.read_only = true;
+  return open_it(directory, std::move(o), show);
+}
+
+db::database open_to_write(const fs::path& directory, db::options o, progress_mode show) {
+  return open_it(directory, std::move(o), show);
+}
+
+std::string plain(const std::exception& e) {
+  constexpr std::string_view ours = "spolia::db: ";
+  std::string s = e.what();
+  if (s.starts_with(ours)) s.erase(0, ours.size());
+  for (char& c : s) {
+    if (static_cast<unsigned char>(c) < ' ') c = ' ';
+  }
+  return s;
+}
+
+}  // namespace tool

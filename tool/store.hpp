@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// store.hpp: opening the directory of a store, with a bar while it takes long.
+#pragma once
+
+#include <filesystem>
+
+#include <spolia/db.hpp>
+
+#include "progress.hpp"
+
+namespace tool {
+
+namespace db = spolia::db;
+
+/// To be read: nothing in the directory changes. Throws usage_error if there is no store there.
+db::database open_to_read(const std::filesystem::path& directory, db::options o,
+                          progress_mode show);
+/// A store that exists, or a new one.
+db::database open_to_write(const std::filesystem::path& directory, db::options o,
+                           progress_mode show);
+
+/// Whether a store is there, in whatever state.
+bool is_store(const std::filesystem::path& directory);
+
+/// What is at fault, in one line: without the name of the library.
+std::string plain(const std::exception& e);
+
+}  // namespace tool
