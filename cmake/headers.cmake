@@ -58,6 +58,7 @@ set(SPOLIA_HEADERS
     include/spolia/db/delta_steam.hpp
     include/spolia/db/durability.hpp
     include/spolia/db/files.hpp
+    include/spolia/db/gate.hpp
     include/spolia/db/group_commit.hpp
     include/spolia/db/hash_index.hpp
     include/spolia/db/index.hpp

@@ -16,6 +16,7 @@ set(SPOLIA_SOURCES
     src/db/loading.cpp
     src/db/log_format.cpp
     src/db/other_flavour.cpp
+    src/db/policy.cpp
     src/db/reader.cpp
     src/db/recovery.cpp
     src/db/row_format.cpp

@@ -3,8 +3,10 @@
 // who looks at one moment for as long as he likes.
 #include <spolia/db.hpp>
 
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <initializer_list>
 #include <thread>
 #include <vector>
 
@@ -40,6 +42,38 @@ struct bank {
       if (giver->get(balance) < cents) return db::outcome::ok;  // nothing to commit: no change
       if (auto s = giver->set(balance, giver->get(balance) - cents); !s) return s;
       return taker->set(balance, taker->get(balance) + cents);
+    });
+  }
+
+  /// Takes money from one account if all accounts of its owner have it together. Two such at once
+  /// could both find it there: so they are serializable.
+  db::status withdraw(std::int64_t id, std::int64_t cents) {
+    return base.transact(
+        [&](db::transaction& tx) -> db::status {
+          auto account = tx.edit(accounts, {id});
+          if (!account) return account.why();
+          std::int64_t all = 0;
+          tx.scan(accounts.index("by_owner"), {account->get(owner)}, {account->get(owner)},
+                  [&](const db::row& r) { all += r.get(balance); });
+          if (all < cents) return db::outcome::ok;
+          return account->set(balance, account->get(balance) - cents);
+        },
+        {.begin = {.isolation = db::isolation::serializable}});
+  }
+
+  /// Opens accounts until one of them is refused: that one and its fee are taken back.
+  db::status open_some(std::initializer_list<std::int64_t> ids, const char* who) {
+    return base.transact([&](db::transaction& tx) -> db::status {
+      for (const std::int64_t id : ids) {
+        const db::savepoint here = tx.savepoint();
+        auto bank_account = tx.edit(accounts, {0});
+        if (!bank_account) return bank_account.why();
+        if (auto s = bank_account->set(balance, bank_account->get(balance) + 1); !s) return s;
+        const db::status opened = tx.insert(accounts, {id, who, -1, nullptr});
+        if (opened == db::outcome::duplicate_key) return tx.rollback_to(here);
+        if (!opened) return opened;
+      }
+      return db::outcome::ok;
     });
   }
 
@@ -85,6 +119,10 @@ int main() {
     if (b.total() != accounts * each) return 1;
   }
   for (std::thread& t : clerks) t.join();
+  if (!b.withdraw(2, 10) || !b.transfer(0, 2, 0)) return 1;
+  if (!b.open_some({1000, 1001, 7, 1002}, "Ada")) return 1;
+  const db::reader last = b.base.snapshot({.label = "check", .deadline = std::chrono::minutes(1)});
+  if (!last.find(b.accounts, {1001}) || last.find(b.accounts, {1002})) return 1;
 
   const db::statistics s = b.base.stats();
   std::printf("total %lld, of which Ada has %lld\n", static_cast<long long>(b.total()),
@@ -94,5 +132,5 @@ int main() {
               static_cast<unsigned long long>(s.conflicts),
               static_cast<unsigned long long>(s.versions.versions_made),
               static_cast<unsigned long long>(s.versions.versions_dropped));
-  return b.total() == accounts * each ? 0 : 1;
+  return b.total() == accounts * each - 10 ? 0 : 1;
 }

@@ -57,6 +57,8 @@ void transaction::prepare() {
 
 status transaction::commit() {
   if (!state_) return state_;
+  const step here(*this);
+  if (!here) return fail(outcome::ended_by_policy);
   session& s = *session_;
   const std::uint32_t me = s.record->number();
   bool room = true;
@@ -65,8 +67,8 @@ status transaction::commit() {
     prepare();
     if (notes_reads_ && changes() && !reads_hold()) return fail(outcome::conflict);
     if (const outcome o = record.write(s.writes); o != outcome::ok) return fail(o);
-    room = engine_.old->reserve(me, s.asks);
-  } catch (const std::bad_alloc&) {
+    room = reserve();
+  } catch (...) {
     rollback();
     throw;
   }
@@ -102,6 +104,18 @@ status transaction::commit() {
   const status durable = record.acknowledge();
   if (engine_.shown) engine_.shown->after_commit();
   return durable;
+}
+
+/// Room for the versions, which others may have to be ended for.
+bool transaction::reserve() {
+  session& s = *session_;
+  const gate* const mine = gated_ ? &s.way : nullptr;
+  if (engine_.gates.due() || engine_.settings.slow_after.count() > 0) engine_.end_slow(mine, false);
+  while (!engine_.old->reserve(s.record->number(), s.asks)) {
+    if (!engine_.end_slow(mine, true)) return false;
+    engine_.old->collect();
+  }
+  return true;
 }
 
 bool transaction::changes() const noexcept {

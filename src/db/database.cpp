@@ -50,7 +50,7 @@ std::unique_ptr<delta> make_storage(commit_board& board, const options& o) {
 
 }  // namespace
 
-engine::engine(const options& o) : old(make_storage(board, o)) {}
+engine::engine(const options& o) : old(make_storage(board, o)), settings(o) {}
 engine::~engine() = default;
 
 database::database(std::unique_ptr<engine> of) noexcept : engine_(std::move(of)) {}
@@ -58,12 +58,16 @@ database::database(database&&) noexcept = default;
 database& database::operator=(database&&) noexcept = default;
 database::~database() = default;
 
-database database::open(const options& o) { return database(std::make_unique<engine>(o)); }
+database database::open(const options& o) {
+  auto made = std::make_unique<engine>(o);
+  made->rows.limit(o.budget);
+  return database(std::move(made));
+}
 
 table& database::create_table(const table_spec& spec) {
   engine& e = *engine_;
   if (e.read_only) throw std::invalid_argument("spolia::db: the database was opened to be read");
-  auto made = std::make_unique<table>(spec, e.arrays, e.nodes);
+  auto made = std::make_unique<table>(spec, e);
   std::unique_lock hold(e.catalog_lock);
   for (const auto& t : e.tables) {
     if (t->name() == spec.name) {
@@ -96,6 +100,7 @@ database database::open(const std::filesystem::path& directory, const options& o
   made->read_only = o.read_only;
   made->files = std::make_unique<storage>(*made, directory, o);
   made->log = made->files->log();
+  made->rows.limit(o.budget);  // what was there is in
   if (o.publish_status && !o.read_only) {
     made->shown = std::make_unique<status_file>(*made, directory);
   }
@@ -132,9 +137,11 @@ std::vector<table*> database::tables() const {
 
 transaction database::begin(const char* label) { return begin({.label = label}); }
 transaction database::begin(const transaction_options& o) { return transaction(*engine_, o); }
-reader database::snapshot(const char* label) const { return reader(*engine_, label); }
+reader database::snapshot(const char* label) const { return snapshot({.label = label}); }
+reader database::snapshot(const reader_options& o) const { return reader(*engine_, o); }
 
-void database::collect() noexcept {
+void database::collect() {
+  engine_->end_slow(nullptr, false);
   engine_->old->collect();
   engine_->cleaner.collect();
 }
@@ -150,6 +157,7 @@ statistics engine::sums() const noexcept {
     sum.conflicts += s.conflicts.value();
     sum.limits += s.limits.value();
   });
+  sum.ended_by_policy = ended_by_policy.load_relaxed();
   sum.cleaning = cleaner.waiting();
   sum.versions = old->stats();
   if (files) files->fill(sum.log);

@@ -15,6 +15,7 @@
 #include <spolia/db/commit.hpp>
 #include <spolia/db/database.hpp>
 #include <spolia/db/delta.hpp>
+#include <spolia/db/gate.hpp>
 #include <spolia/db/transaction.hpp>
 #include <spolia/reclaim/bounded_domain.hpp>
 #include <spolia/reclaim/domain.hpp>
@@ -151,8 +152,9 @@ struct alignas(cache_line) session {
   std::uint32_t level = 0;
   std::uint32_t levels = 0;
   atomic<std::uint64_t> age{never_waits};  // of the transaction that has the record
-  bool looked = false;                     // it has seen something at its snapshot
-  note* notes = nullptr;                   // the newest first
+  gate way;
+  bool looked = false;    // it has seen something at its snapshot
+  note* notes = nullptr;  // the newest first
   tally commits;
   tally conflicts;
   tally limits;
@@ -193,6 +195,7 @@ class engine {
   engine(const engine&) = delete;
   engine& operator=(const engine&) = delete;
 
+  bool end_slow(const gate* but, bool pressed);
   /// Without what the catalogue says, and without waiting for anybody.
   [[nodiscard]] statistics sums() const noexcept;
   std::uint64_t next_claim() noexcept { return claims_.fetch_add_relaxed(1) + 1; }
@@ -205,6 +208,10 @@ class engine {
   std::vector<std::unique_ptr<table>> tables;
   std::unique_ptr<delta> old;
   upkeep cleaner{board};
+  gate_board gates;
+  row_budget rows;
+  const options settings;
+  atomic<std::uint64_t> ended_by_policy{0};
   bool read_only = false;
   std::unique_ptr<storage> files;      // null: only in memory
   journal* log = nullptr;              // null: nothing is logged

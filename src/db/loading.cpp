@@ -20,7 +20,7 @@ table& loader::create(engine& of, const table_spec& spec) {
     if (t->name() == spec.name) throw malformed("a table is made twice");
   }
   try {
-    of.tables.push_back(std::make_unique<table>(spec, of.arrays, of.nodes));
+    of.tables.push_back(std::make_unique<table>(spec, of));
   } catch (const std::invalid_argument& e) {
     throw malformed(e.what());
   }

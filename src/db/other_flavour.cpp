@@ -25,6 +25,7 @@
 #include "journal.cpp"
 #include "loading.cpp"
 #include "log_format.cpp"
+#include "policy.cpp"
 #include "reader.cpp"
 #include "recovery.cpp"
 #include "row_format.cpp"

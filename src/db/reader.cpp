@@ -33,6 +33,7 @@ reader::~reader() { end(); }
 
 void reader::end() noexcept {
   if (session_ == nullptr) return;
+  if (gated_) engine_.gates.take(session_->way);
   ticket_.withdraw();
   session_->clear();
   commit_board::give_back(*std::exchange(session_, nullptr)->record);
@@ -59,8 +60,17 @@ std::uint64_t reader::read(const table& t, std::uint64_t slot, std::uint64_t* ou
   return read_row(engine_.board, *engine_.old, place, timestamp(), 0, t.schema_.words(), out);
 }
 
+/// As read(), a step of its own. Throws no_result if the reader was ended.
+std::uint64_t reader::read_step(const table& t, std::uint64_t slot, std::uint64_t* out) const {
+  const step here(*this);
+  must_go_on(bool(here));
+  return read(t, slot, out);
+}
+
 result<row> reader::find(const table& t, values key) const {
   if (session_ == nullptr) return outcome::ended;
+  const step here(*this);
+  if (!here) return outcome::ended_by_policy;
   const schema& s = t.schema_;
   if (key.size() != s.key().size()) refuse_scan("table " + t.name() + " has a longer key");
   const key_words wanted = s.encode_key(s.key(), key);
@@ -84,7 +94,7 @@ void reader::scan_table(const table& t, const row_visitor& f) const {
   const std::uint64_t end = t.slots();
   for (std::uint64_t slot = 0; slot < end; ++slot) {
     std::uint64_t* const image = room_for(t);
-    const std::uint64_t shape = read(t, slot, image);
+    const std::uint64_t shape = read_step(t, slot, image);
     if (shape != 0 && !f(row(image, shape))) break;
     session_->images.rewind(here);
   }
@@ -104,14 +114,18 @@ void reader::scan_primary(const table& t, values from, values to, direction way,
   const auto show = [&](std::uint64_t slot, const std::uint64_t* found) {
     const arena::mark here = session_->images.here();
     std::uint64_t* const image = room_for(t);
-    const std::uint64_t shape = read(t, slot, image);
+    const std::uint64_t shape = read_step(t, slot, image);
     const bool more = shape == 0 || f(row(image, shape));
     session_->images.rewind(here);
     if (!more) cut_range(noted, found, length, way);
     return more;
   };
-  if (way == direction::down) return t.primary_->scan_down(lo, hi, slot_visitor(show));
-  t.primary_->scan(lo, hi, slot_visitor(show));
+  if (way == direction::down) {
+    t.primary_->scan_down(lo, hi, slot_visitor(show));
+  } else {
+    t.primary_->scan(lo, hi, slot_visitor(show));
+  }
+  must_go_on(!ended());  // else entries may have been missing
 }
 
 void reader::scan_secondary(const secondary& i, values from, values to, direction way,
@@ -126,7 +140,7 @@ void reader::scan_secondary(const secondary& i, values from, values to, directio
   const auto show = [&](std::uint64_t slot, const std::uint64_t* found) {
     const arena::mark here = session_->images.here();
     std::uint64_t* const image = room_for(t);
-    const std::uint64_t shape = read(t, slot, image);
+    const std::uint64_t shape = read_step(t, slot, image);
     bool more = true;
     // The entry may be there for another version of the row.
     const key_words has = shape == 0 ? key_words{} : s.key_of(i.columns_, image);
@@ -137,8 +151,12 @@ void reader::scan_secondary(const secondary& i, values from, values to, directio
     if (!more) cut_range(noted, found, length, way);
     return more;
   };
-  if (way == direction::down) return i.entries_->scan_down(lo, hi, slot_visitor(show));
-  i.entries_->scan(lo, hi, slot_visitor(show));
+  if (way == direction::down) {
+    i.entries_->scan_down(lo, hi, slot_visitor(show));
+  } else {
+    i.entries_->scan(lo, hi, slot_visitor(show));
+  }
+  must_go_on(!ended());  // else entries may have been missing
 }
 
 }  // namespace db

@@ -14,6 +14,8 @@
 #include <sys/mman.h>
 #endif
 
+#include "engine.hpp"
+
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 namespace {
@@ -35,17 +37,18 @@ void advise([[maybe_unused]] void* memory, [[maybe_unused]] std::size_t bytes) n
 
 }  // namespace
 
-table::table(const table_spec& spec, domain<>& arrays, bounded_domain& nodes)
-    : schema_(spec),
+table::table(const table_spec& spec, engine& of)
+    : engine_(of),
+      schema_(spec),
       block_bytes_(rows_per_block *
                    (sizeof(row_head) + schema_.words() * sizeof(atomic<std::uint64_t>))),
       id_(core::next_serial()) {
   const std::uint32_t length = schema_.key_length(schema_.key());
   if (spec.primary == index_kind::ordered) {
-    primary_ = make_ordered_primary(length, nodes);
+    primary_ = make_ordered_primary(length, of.nodes);
   } else {
     const auto same = [this](std::uint64_t slot, const key_words& k) { return key_is(slot, k); };
-    primary_ = std::make_unique<hash_index<decltype(same)>>(arrays, length, same);
+    primary_ = std::make_unique<hash_index<decltype(same)>>(of.arrays, length, same);
   }
   for (const std::uint32_t c : schema_.key()) keyed_ |= std::uint64_t{1} << c;
   std::set<std::string_view> names;
@@ -58,7 +61,7 @@ table::table(const table_spec& spec, domain<>& arrays, bounded_domain& nodes)
     made->of_ = this;
     made->unique_ = i.unique;
     made->columns_ = schema_.key_columns(i.columns);
-    made->entries_ = make_secondary(schema_.key_length(made->columns_), nodes);
+    made->entries_ = make_secondary(schema_.key_length(made->columns_), of.nodes);
     for (const std::uint32_t c : made->columns_) indexed_ |= std::uint64_t{1} << c;
     secondaries_.push_back(std::move(made));
   }
@@ -129,7 +132,15 @@ void table::make_segment(unsigned k) {
   if (segments_[k].load_acquire() != nullptr) return;
   const std::uint64_t rows = (size_of(k) + rows_per_block - 1) / rows_per_block * rows_per_block;
   const std::size_t bytes = rows / rows_per_block * block_bytes_;
-  auto* const made = static_cast<std::byte*>(memory::allocate(bytes, align_of(bytes)));
+  row_budget& budget = engine_.rows;
+  budget.take(bytes, budget.limited() ? engine_.old->stats().bytes : 0);
+  std::byte* made = nullptr;
+  try {
+    made = static_cast<std::byte*>(memory::allocate(bytes, align_of(bytes)));
+  } catch (...) {
+    budget.give(bytes);
+    throw;
+  }
   advise(made, bytes);
   fill_segment(made, rows);
   std::byte* there = nullptr;
@@ -138,6 +149,7 @@ void table::make_segment(unsigned k) {
     bytes_.fetch_add_relaxed(bytes);
   } else {
     memory::deallocate(made, bytes, align_of(bytes));
+    budget.give(bytes);
   }
 }
 

@@ -31,6 +31,7 @@ transaction::transaction(engine& of, const transaction_options& o)
   }
   // release → the acquire in take_lock(), through the lock that is taken later. It is our own.
   session_->age.store_release(options_.age);
+  be_limited(o.deadline, o.label);
 }
 
 transaction::~transaction() { rollback(); }
@@ -47,6 +48,8 @@ status transaction::fail(outcome why) noexcept {
 template <class F>
 auto transaction::change(F&& f) -> decltype(f()) {
   if (!state_) return state_;
+  const step here(*this);
+  if (!here) return fail(outcome::ended_by_policy);
   try {
     return f();
   } catch (const std::bad_alloc&) {
@@ -64,7 +67,13 @@ status transaction::insert_row(table& t, values v) {
   const std::uint64_t shape = t.schema_.encode_row(v, image);
   const key_words key = t.schema_.key_of(t.schema_.key(), image);
   std::uint64_t slot = t.primary_->find(key);
-  if (slot == no_slot) slot = claim_slot(t, key, image, shape);
+  try {
+    if (slot == no_slot) slot = claim_slot(t, key, image, shape);
+  } catch (const row_budget::exceeded&) {
+    session_->limits.add(1);
+    note_key(t, key);
+    return outcome::limit;
+  }
   if (slot != no_slot) return take_over(t, slot, key, image, shape);
   const auto number = static_cast<std::uint32_t>(session_->writes.size() - 1);
   const status s = index_row(number, all_columns);

@@ -9,6 +9,7 @@
 
 #include <spolia/base/backoff.hpp>
 #include <spolia/db/delta_steam.hpp>
+#include <spolia/db/gate.hpp>
 #include <spolia/db/row_lock.hpp>
 
 #include "model/db_world.hpp"
@@ -119,6 +120,37 @@ void locks_in_opposite_orders(model::scenario& run) {
   run.finally([w] { model::check(w->both.load_relaxed() >= 1, "the older one gets both"); });
 }
 
+/// A reader is ended while it reads, and what it could still see is freed.
+void a_reader_is_ended(model::scenario& run) {
+  auto w = two_rows();
+  struct parts {
+    gate way;
+    gate_board all;
+    census::ticket mine;
+  };
+  auto p = std::make_shared<parts>();
+  p->mine = w->board.living.announce(w->board.clock);
+  p->all.put(p->way, p->mine, nullptr, 1);
+  run.thread([w, p] {
+    for (int i = 0; i < 2 && p->way.enter(); ++i) {
+      model::check(w->read(0, p->mine.timestamp()) == 0, "a snapshot has changed");
+      p->way.leave();
+    }
+    p->all.take(p->way);
+    p->mine.withdraw();
+  });
+  run.thread([w, p] {
+    w->commit(7, 1);
+    p->all.end_overdue(1);
+    w->old.collect();
+  });
+}
+
+TEST(db_serial_model, nobody_is_ended_in_a_step) {
+  expect_clean(a_reader_is_ended, at_most(2));
+  expect_found(a_reader_is_ended, "gate.not_asked", at_most(2), "");
+  expect_found(a_reader_is_ended, "gate.no_heavy", at_most(2), "");
+}
 TEST(db_serial_model, who_waits_is_not_waited_for) {
   expect_clean(locks_in_opposite_orders, at_most(3));
   expect_found(locks_in_opposite_orders, "row_lock.waits_for_all", at_most(2), "");

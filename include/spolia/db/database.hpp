@@ -21,6 +21,7 @@
 #include <concepts>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -49,11 +50,33 @@ enum class version_storage : std::uint8_t {
   none                    ///< never: to measure what collecting costs
 };
 
+/// Who is in the way.
+struct slow_reader {
+  std::uint64_t timestamp = 0;
+  std::uint64_t behind = 0;  ///< commits since it began
+  const char* label = nullptr;
+  std::chrono::nanoseconds age{0};
+  std::uint64_t version_bytes = 0;  ///< held by all old versions now
+};
+enum class slow_reader_action : std::uint8_t {
+  leave,
+  end  ///< its next operation is outcome::ended_by_policy
+};
+
 struct options {
   version_storage versions = version_storage::one_shot_consolidated;
   /// Bytes of old versions; 0: no limit. A commit whose versions do not fit, after everything was
   /// collected that can be, is refused with outcome::limit; reads and insertions go on.
   std::uint64_t version_budget = 0;
+  /// Bytes of rows and old versions; 0: no limit. An insertion that needs more room for rows is
+  /// refused with outcome::limit, and the transaction goes on; deleted rows make room.
+  std::uint64_t budget = 0;
+  /// Asked by commits, on their threads, about the oldest reader or transaction but their own: when
+  /// a commit's versions do not fit, and about each that has lived for `slow_after`, and again
+  /// after as long; slow_after 0: only then. Must not use the reader or transaction that asks; what
+  /// it throws comes out of commit(), which has not happened.
+  std::function<slow_reader_action(const slow_reader&)> on_slow_reader{};
+  std::chrono::nanoseconds slow_after{0};
   /// One-shot: how many transactions share a partition, and when it is full.
   std::uint32_t partition_transactions = 1024;
   std::uint64_t partition_bytes = 4U << 20U;
@@ -93,9 +116,10 @@ struct retries {
 
 /// Sums over all threads; approximate while these work.
 struct statistics {
-  std::uint64_t commits = 0;    ///< of transactions that changed something
-  std::uint64_t conflicts = 0;  ///< transactions that gave up
-  std::uint64_t limits = 0;     ///< commits refused for want of version memory
+  std::uint64_t commits = 0;          ///< of transactions that changed something
+  std::uint64_t conflicts = 0;        ///< transactions that gave up
+  std::uint64_t ended_by_policy = 0;  ///< readers and transactions
+  std::uint64_t limits = 0;           ///< commits refused for want of version memory
   std::uint64_t table_bytes = 0;
   std::uint64_t cleaning = 0;  ///< deleted rows and index entries that wait until nobody sees them
   delta_stats versions{};
@@ -137,6 +161,7 @@ class SPOLIA_EXPORT database {
   [[nodiscard]] transaction begin(const transaction_options& o);
   /// A consistent view of all tables, until it goes.
   [[nodiscard]] reader snapshot(const char* label = nullptr) const;
+  [[nodiscard]] reader snapshot(const reader_options& o) const;
 
   /// Runs f(transaction&) and commits, again and again while it ends in a conflict, with growing
   /// pauses. f returns a status, or nothing; if that is not ok, nothing is committed. What f throws
@@ -146,7 +171,8 @@ class SPOLIA_EXPORT database {
 
   /// Lets go of all versions, rows and index entries that nobody needs now. Happens by and by
   /// anyway, by commits.
-  void collect() noexcept;
+  /// Also ends readers whose time is over. Throws what on_slow_reader throws.
+  void collect();
   [[nodiscard]] statistics stats() const noexcept;
   /// Who reads, and since when.
   [[nodiscard]] std::vector<reader_info> readers() const;

@@ -18,13 +18,14 @@ namespace db {
 
 enum class outcome : std::uint8_t {
   ok,
-  conflict,       ///< another transaction was faster: roll back, and try again
-  not_found,      ///< there is no such row at this snapshot
-  duplicate_key,  ///< a row with this key, or with this value in a unique index, exists
-  limit,          ///< the budget for versions is used up
-  ended,          ///< the transaction was rolled back or committed before
-  read_only,      ///< the database was opened to be read
-  storage_failed  ///< the log cannot be written: not durable, as far as anybody knows
+  conflict,         ///< another transaction was faster: roll back, and try again
+  not_found,        ///< there is no such row at this snapshot
+  duplicate_key,    ///< a row with this key, or with this value in a unique index, exists
+  limit,            ///< a budget, for versions or for all, is used up
+  ended_by_policy,  ///< it has read for too long, or was in the way: database options
+  ended,            ///< the transaction was rolled back or committed before
+  read_only,        ///< the database was opened to be read
+  storage_failed    ///< the log cannot be written: not durable, as far as anybody knows
 };
 
 constexpr std::string_view message(outcome o) noexcept {
@@ -38,7 +39,9 @@ constexpr std::string_view message(outcome o) noexcept {
     case outcome::duplicate_key:
       return "a row with this key exists";
     case outcome::limit:
-      return "the budget for versions is used up";
+      return "a budget for memory is used up";
+    case outcome::ended_by_policy:
+      return "the snapshot was ended for the sake of others";
     case outcome::ended:
       return "the transaction has ended";
     case outcome::read_only:

@@ -33,6 +33,7 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 
+class engine;
 class table;
 
 /// An ordered index over some columns of a table: for scans. Made with the table.
@@ -55,9 +56,33 @@ class secondary {
   std::unique_ptr<secondary_index> entries_;
 };
 
+/// The memory of all rows of a database.
+class row_budget {
+ public:
+  /// Thrown inside; a transaction makes outcome::limit of it.
+  struct exceeded {};
+
+  /// 0: no limit.
+  void limit(std::uint64_t bytes) noexcept { limit_.store_relaxed(bytes); }
+  /// `beside` bytes are in use for something else. Throws exceeded.
+  void take(std::uint64_t bytes, std::uint64_t beside) {
+    const std::uint64_t most = limit_.load_relaxed();
+    std::uint64_t used = used_.load_relaxed();
+    do {
+      if (most != 0 && used + bytes + beside > most) throw exceeded();
+    } while (!used_.cas_weak_relaxed(used, used + bytes));
+  }
+  void give(std::uint64_t bytes) noexcept { used_.fetch_sub_relaxed(bytes); }
+  [[nodiscard]] bool limited() const noexcept { return limit_.load_relaxed() != 0; }
+
+ private:
+  atomic<std::uint64_t> limit_{0};
+  atomic<std::uint64_t> used_{0};
+};
+
 class SPOLIA_EXPORT table {
  public:
-  table(const table_spec& spec, domain<>& arrays, bounded_domain& nodes);
+  table(const table_spec& spec, engine& of);
   ~table();
   table(const table&) = delete;
   table& operator=(const table&) = delete;
@@ -125,6 +150,7 @@ class SPOLIA_EXPORT table {
   void fill_segment(std::byte* memory, std::uint64_t rows) const noexcept;
   [[nodiscard]] bool key_is(std::uint64_t slot, const key_words& key) const noexcept;
 
+  engine& engine_;
   const schema schema_;
   const std::size_t block_bytes_;
   const std::uint64_t id_;     // no other table of the process has it

@@ -61,11 +61,19 @@ struct range_read;
 
 enum class isolation : std::uint8_t { snapshot, serializable };
 
+struct reader_options {
+  const char* label = nullptr;  ///< shows in readers(); a string literal
+  /// When it has lived for so long, others may end it; 0: never. See outcome::ended_by_policy.
+  std::chrono::nanoseconds deadline{0};
+};
+
 struct transaction_options {
   const char* label = nullptr;  ///< shows in readers(); a string literal
   db::isolation isolation = db::isolation::snapshot;
   /// How long to wait for one lock, if it is a younger transaction's. 0: never.
   std::chrono::microseconds longest_wait{0};
+  /// As for readers.
+  std::chrono::nanoseconds deadline{0};
   /// transaction::age() of an earlier try; 0: the youngest of all.
   std::uint64_t age = 0;
 };
@@ -123,6 +131,10 @@ class SPOLIA_EXPORT reader {
   ~reader();
 
   [[nodiscard]] std::uint64_t timestamp() const noexcept { return ticket_.timestamp(); }
+  /// Whether its time was over, or the program has ended it: find() then gives
+  /// outcome::ended_by_policy, and scans throw a no_result with that; what they showed before was
+  /// right, but not all.
+  [[nodiscard]] bool ended() const noexcept;
 
   /// The row with this primary key.
   result<row> find(const table& t, values key) const;
@@ -169,6 +181,25 @@ class SPOLIA_EXPORT reader {
   friend class storage;
   enum class direction : std::uint8_t { up, down };
   reader(engine& of, const char* label);
+  reader(engine& of, const reader_options& o);
+
+  /// While it lives, what the snapshot sees stays. For everything that looks at versions.
+  class step {
+   public:
+    explicit step(const reader& of) noexcept;
+    ~step();
+    step(const step&) = delete;
+    step& operator=(const step&) = delete;
+    /// False: the reader was ended.
+    explicit operator bool() const noexcept { return open_; }
+
+   private:
+    const reader& of_;
+    const bool open_;
+  };
+  /// Throws no_result if it is ended.
+  void must_go_on(bool open) const;
+  void be_limited(std::chrono::nanoseconds deadline, const char* label);
 
   template <class F>
   static row_visitor visitor(F& f) {
@@ -188,6 +219,7 @@ class SPOLIA_EXPORT reader {
                       const row_visitor& f) const;
   /// The row in the slot, own changes first; its shape, 0 if there is none.
   std::uint64_t read(const table& t, std::uint64_t slot, std::uint64_t* out) const;
+  std::uint64_t read_step(const table& t, std::uint64_t slot, std::uint64_t* out) const;
   [[nodiscard]] pending_write* own(row_place r) const noexcept;
   std::uint64_t* room_for(const table& t) const;
   void end() noexcept;
@@ -200,6 +232,7 @@ class SPOLIA_EXPORT reader {
   engine& engine_;
   session* session_;
   bool notes_reads_ = false;  // serializable
+  bool gated_ = false;        // may be ended by others
   census::ticket ticket_;
 };
 
@@ -306,6 +339,7 @@ class SPOLIA_EXPORT transaction : public reader {
   status assign(std::uint32_t number, const column_layout& c, const value& v);
   [[nodiscard]] bool has_key(const note& n, bool committed) noexcept;
   void prepare();
+  bool reserve();
   [[nodiscard]] bool changes() const noexcept;
   [[nodiscard]] bool unchanged(const row_head& row) const noexcept;
   [[nodiscard]] bool reads_hold() const;

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// Readers whose time is over, or that the program ends; budgets.
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <thread>
+
+#include "db/storages.hpp"
+#include "support/stress.hpp"
+
+namespace {
+
+using namespace spolia;
+using namespace spolia::db;
+using namespace std::chrono_literals;
+
+struct shop {
+  explicit shop(const options& o)
+      : base(database::open(o)),
+        t(base.create_table(
+            {.name = "t",
+             .columns = {{"k", int64, primary_key}, {"v", int64}, {"pad", text(900)}}})) {}
+
+  status put(std::int64_t k) {
+    return base.transact([&](transaction& tx) { return tx.insert(t, {k, 0, ""}); });
+  }
+  status bump(std::int64_t k) {
+    return base.transact([&](transaction& tx) { return tx.update(t, {k}, {{"v", 1}}); });
+  }
+
+  database base;
+  table& t;
+};
+
+TEST(policy, a_deadline_ends_a_reader) {
+  shop s({});
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(s.put(i));
+  const reader patient = s.base.snapshot();
+  const reader now = s.base.snapshot({.label = "report", .deadline = 1ms});
+  transaction tx = s.base.begin({.deadline = 1ms});
+  ASSERT_TRUE(tx.update(s.t, {1}, {{"v", 7}}));
+  EXPECT_TRUE(now.find(s.t, {1}));
+  std::this_thread::sleep_for(5ms);
+  EXPECT_TRUE(now.find(s.t, {1})) << "it is in nobody's way";
+  int rows = 0;
+  EXPECT_THROW(now.for_each(s.t,
+                            [&](const row&) {
+                              if (++rows == 2) s.base.collect();
+                            }),
+               no_result);
+  EXPECT_EQ(rows, 2);
+  EXPECT_TRUE(now.ended());
+  EXPECT_EQ(now.find(s.t, {1}).code(), outcome::ended_by_policy);
+  EXPECT_EQ(tx.update(s.t, {1}, {{"v", 8}}), outcome::ended_by_policy);
+  EXPECT_EQ(tx.commit(), outcome::ended_by_policy);
+  EXPECT_TRUE(s.bump(1)) << "its locks are gone";
+  EXPECT_EQ(s.base.readers().size(), 1U);
+  EXPECT_TRUE(patient.find(s.t, {1}));
+  EXPECT_EQ(s.base.stats().ended_by_policy, 2U);
+}
+
+TEST(policy, the_program_says_who_is_ended) {
+  slow_reader last;
+  bool end = false;
+  std::uint64_t asked = 0;
+  shop s({.version_budget = 300000, .on_slow_reader = [&](const slow_reader& r) {
+            last = r;
+            ++asked;
+            return end ? slow_reader_action::end : slow_reader_action::leave;
+          }});
+  ASSERT_TRUE(s.put(1));
+  const reader old = s.base.snapshot("old");
+  status done;
+  for (int i = 0; i < 2000 && done; ++i) done = s.bump(1);
+  EXPECT_EQ(done, outcome::limit);
+  EXPECT_EQ(asked, 1U);
+  EXPECT_STREQ(last.label, "old");
+  EXPECT_GT(last.behind, 50U);
+  EXPECT_GT(last.version_bytes, 100000U);
+  EXPECT_TRUE(old.find(s.t, {1}));
+  end = true;
+  EXPECT_TRUE(s.bump(1));
+  EXPECT_EQ(old.find(s.t, {1}).code(), outcome::ended_by_policy);
+  for (int i = 0; i < 1000; ++i) ASSERT_TRUE(s.bump(1));
+  EXPECT_EQ(asked, 2U) << "nobody else is in the way";
+}
+
+TEST(policy, slow_readers_are_asked_about_now_and_then) {
+  std::uint64_t asked = 0;
+  shop s({.on_slow_reader =
+              [&](const slow_reader& r) {
+                EXPECT_GE(r.age, 1ms);
+                ++asked;
+                return slow_reader_action::leave;
+              },
+          .slow_after = 1ms});
+  ASSERT_TRUE(s.put(1));
+  const reader old = s.base.snapshot("old");
+  ASSERT_TRUE(s.bump(1));
+  std::this_thread::sleep_for(3ms);
+  ASSERT_TRUE(s.bump(1));
+  EXPECT_GE(asked, 1U);
+  EXPECT_TRUE(old.find(s.t, {1}));
+}
+
+TEST(policy, all_of_it_has_a_budget) {
+  shop s({.budget = 2000000});
+  status done;
+  std::int64_t rows = 0;
+  for (; rows < 10000 && done; ++rows) done = s.put(rows);
+  EXPECT_EQ(done, outcome::limit);
+  --rows;
+  EXPECT_GT(rows, 500);
+  const statistics used = s.base.stats();
+  EXPECT_LE(used.table_bytes, 2000000U);
+  EXPECT_GE(used.limits, 1U);
+  EXPECT_TRUE(s.bump(1));
+  transaction tx = s.base.begin();
+  EXPECT_EQ(tx.insert(s.t, {100000, 0, ""}), outcome::limit);
+  EXPECT_TRUE(tx.erase(s.t, {1})) << "the transaction goes on";
+  EXPECT_TRUE(tx.commit());
+  s.base.collect();
+  EXPECT_TRUE(s.put(100000)) << "there is room again";
+  EXPECT_EQ(s.put(100001), outcome::limit);
+}
+
+/// Readers see one moment, or are told that they were ended; whoever writes never waits for them.
+TEST(policy, readers_are_ended_beside_writers) {
+  shop s({.versions = version_storage::steam});
+  constexpr std::int64_t rows = 8;
+  for (std::int64_t i = 0; i < rows; ++i) ASSERT_TRUE(s.put(i));
+  const auto v = s.t.column<std::int64_t>("v");
+  std::atomic<int> ended{0};
+  test::run_stress({.threads = 4, .share = 0.4}, [&](test::stress_thread& self) {
+    while (self.running()) {
+      if (self.index() % 2 == 0) {
+        EXPECT_TRUE(s.base.transact([&](transaction& tx) -> status {
+          std::int64_t next = -1;
+          for (std::int64_t i = 0; i < rows; ++i) {
+            auto e = tx.edit(s.t, {i});
+            if (!e) return e.why();
+            if (next < 0) next = e->get(v) + 1;
+            if (const status set = e->set(v, next); !set) return set;
+          }
+          return outcome::ok;
+        }));
+        continue;
+      }
+      const reader now = s.base.snapshot({.deadline = std::chrono::microseconds(20)});
+      try {
+        std::int64_t seen = -1;
+        for (int again = 0; again < 5; ++again) {
+          now.for_each(s.t, [&](const row& r) {
+            if (seen < 0) seen = r.get(v);
+            EXPECT_EQ(r.get(v), seen);
+          });
+          self.jitter();
+        }
+      } catch (const no_result& e) {
+        EXPECT_EQ(e.code(), outcome::ended_by_policy);
+        ended.fetch_add(1);
+      }
+    }
+  });
+  EXPECT_GT(ended.load(), 0);
+}
+
+}  // namespace
