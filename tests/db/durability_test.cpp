@@ -439,6 +439,56 @@ TEST(durability, a_backup_that_was_not_finished_is_none) {
   }
 }
 
+/// Rows come and go in transactions that all look at them first, so that many are taken back at
+/// their commit, while the log is cut again and again: what the files say in the end is what the
+/// tables said.
+TEST(durability, serializable_commits_and_checkpoints_are_one_history) {
+  constexpr std::int64_t rows = 8;
+  const disk files = new_disk();
+  const auto content = [](database& base) {
+    std::vector<std::int64_t> all(rows, -1);
+    const table& t = base.find_table("rows");
+    const auto id = t.column<std::int64_t>("id");
+    const auto n = t.column<std::int64_t>("n");
+    base.snapshot().for_each(t, [&](const row& r) { all.at(r.get(id)) = r.get(n); });
+    return all;
+  };
+  std::vector<std::int64_t> last;
+  std::uint64_t conflicts = 0;
+  {
+    database base = database::open(place, over(files));
+    table& t = base.create_table(
+        {.name = "rows", .columns = {{"id", db::int64, db::primary_key}, {"n", db::int64}}});
+    std::atomic<bool> stop{false};
+    const auto work = [&](std::uint32_t seed) {
+      std::mt19937_64 random(seed);
+      for (std::int64_t n = 0; !stop.load(); ++n) {
+        const auto one = static_cast<std::int64_t>(random() % rows);
+        const auto other = static_cast<std::int64_t>(random() % rows);
+        const status s = base.transact(
+            [&](transaction& tx) -> status {
+              static_cast<void>(tx.find(t, {other}));
+              if (tx.find(t, {one}))
+                return random() % 2 ? tx.erase(t, {one}) : tx.update(t, {one}, {{"n", n}});
+              return tx.insert(t, {one, n});
+            },
+            {.begin = {.isolation = isolation::serializable}});
+        EXPECT_TRUE(s || s == outcome::conflict);
+      }
+    };
+    std::vector<std::thread> threads;
+    for (std::uint32_t i = 0; i < 3; ++i) threads.emplace_back(work, i);
+    for (int cuts = 0; cuts < 40; ++cuts) base.checkpoint();
+    stop.store(true);
+    for (std::thread& thread : threads) thread.join();
+    last = content(base);
+    conflicts = base.stats().conflicts;
+  }
+  EXPECT_GT(conflicts, 0U);
+  database again = database::open(place, over(files));
+  EXPECT_EQ(content(again), last);
+}
+
 TEST(durability, opening_tells_how_far_it_is) {
   const disk files = new_disk();
   {

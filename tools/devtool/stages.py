@@ -188,7 +188,7 @@ STAGES = [
     stage("lint", 120, (), _lint),
     stage(
         "release",
-        2100,
+        2700,
         ("build", "bench", "tool"),
         _preset("release", *NOT_PACKAGE, targets=("all", "all_verify_interface_header_sets")),
     ),
@@ -224,7 +224,7 @@ STAGES = [
         ("build", "bench", "tool", "package"),
         _preset("release", "-L", "package", targets=("spolia",)),
     ),
-    stage("python", 300, ("build", "bench", "tool", "python"), _python),
+    stage("python", 600, ("build", "bench", "tool", "python"), _python),
 ]
 NAMES = [one.name for one in STAGES]
 
