@@ -478,7 +478,7 @@ TEST(durability, serializable_commits_and_checkpoints_are_one_history) {
     };
     std::vector<std::thread> threads;
     for (std::uint32_t i = 0; i < 3; ++i) threads.emplace_back(work, i);
-    for (int cuts = 0; cuts < 40; ++cuts) base.checkpoint();
+    for (int cuts = 0; cuts < 200; ++cuts) base.checkpoint();
     stop.store(true);
     for (std::thread& thread : threads) thread.join();
     last = content(base);
