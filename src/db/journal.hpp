@@ -12,7 +12,6 @@
 //              nothing is queued.
 #pragma once
 
-#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -130,13 +129,12 @@ class journal {
     e.since = ticks::read();
     return queue_.append(e, where, std::forward<Publish>(publish));
   }
-  /// The same if step() returns true, and only for a commit at `time` that no cut() has passed:
-  /// what was seen when the log was cut is not written behind that.
+  /// See group_commit::append_if().
   template <class Step>
   bool append_if(log_entry& e, queue::place& where, std::uint64_t time, Step&& step) noexcept {
     e.bytes = e.data.size();
     e.since = ticks::read();
-    return queue_.append_if(e, where, [&] { return time > seen_at_cut_ && step(); });
+    return queue_.append_if(e, where, time, std::forward<Step>(step));
   }
   /// False: the log has failed; what was appended is not durable, as far as anybody knows.
   bool acknowledge(const queue::place& where) noexcept;
@@ -171,7 +169,6 @@ class journal {
   const std::chrono::milliseconds window_;
   std::uint64_t window_ticks_ = 0;
   std::uint32_t epoch_ = 0;
-  std::uint64_t seen_at_cut_ = 0;  // the time of the last snapshot; under the queue's lock
 
   std::mutex flush_lock_;
   std::condition_variable flush_wanted_;
@@ -187,10 +184,9 @@ log_end journal::cut(F&& f) {
   e->kind = record_kind::cut;
   e->crc = &crc;
   queue::place where;
-  append(*e, where, [&] {
-    seen_at_cut_ = std::max(seen_at_cut_, f());
-    return 0;
-  });
+  e->bytes = e->data.size();
+  e->since = ticks::read();
+  queue_.cut(*e, where, std::forward<F>(f));
   if (!queue_.wait(where.sequence)) check();
   return {epoch_, where.sequence, crc};
 }

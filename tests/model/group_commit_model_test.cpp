@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 
+#include <spolia/db/commit.hpp>
 #include <spolia/db/group_commit.hpp>
 #include <spolia/model/engine.hpp>
 
@@ -114,6 +115,41 @@ void a_failing_disk(model::scenario& run) {
     });
   }
   run.finally([w] { model::check(w->files.writes.read() == 1, "it is not tried again"); });
+}
+
+/// A serializable commit, which has its time before it is settled, beside a cut: the snapshot sees
+/// it exactly if it is before the cut.
+void a_commit_beside_a_cut(model::scenario& run) {
+  struct shared : parts {
+    commit_board board;
+    std::uint64_t committed = 0;
+    std::uint64_t seen = 0;
+    group_commit<entry, disk>::place commit;
+    group_commit<entry, disk>::place end;
+  };
+  auto w = std::make_shared<shared>();
+  run.thread([w] {
+    commit_board::record& mine = w->board.take();
+    commit_board::begin(mine);
+    const auto settle = [&](std::uint64_t drawn, auto& step) {
+      return w->queue.append_if(w->entries[0], w->commit, drawn, step);
+    };
+    w->committed = w->board.publish_if(mine, [] { return true; }, settle);
+    commit_board::give_back(mine);
+  });
+  run.thread(
+      [w] { w->queue.cut(w->entries[1], w->end, [&] { return w->seen = w->board.clock.now(); }); });
+  run.finally([w] {
+    model::check(w->committed != 0, "nobody takes its time away as often");
+    model::check((w->commit.sequence < w->end.sequence) == (w->committed <= w->seen),
+                 "what the snapshot sees is not what comes before the cut");
+  });
+}
+
+TEST(group_commit_model, a_cut_is_where_its_snapshot_is) {
+  expect_clean(a_commit_beside_a_cut, at_most(3));
+  expect_found(a_commit_beside_a_cut, "group_commit.behind_the_cut", at_most(2),
+               "what the snapshot sees");
 }
 
 TEST(group_commit_model, what_is_acknowledged_is_durable) {

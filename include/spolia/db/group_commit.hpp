@@ -20,6 +20,7 @@
 // Memory:      entries belong to the sink once they are appended.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <mutex>
 #include <utility>
@@ -102,13 +103,24 @@ class group_commit {
     queue(e, where);
     return published;
   }
-  /// The same if publish() returns true. Otherwise nothing was done, and e is still the caller's.
+  /// The same if publish() returns true, and only for a commit at `time` that no cut has passed:
+  /// what a snapshot has seen is not behind the cut that it was begun at. Otherwise nothing was
+  /// done, and e is still the caller's.
   template <class Publish>
-  bool append_if(Entry& e, place& where, Publish&& publish) noexcept {
+  bool append_if(Entry& e, place& where, std::uint64_t time, Publish&& publish) noexcept {
     const std::lock_guard hold(lock_);
+    if (time <= seen_at_cut_ && !SPOLIA_FAULT("group_commit.behind_the_cut")) return false;
     if (!publish()) return false;
     queue(e, where);
     return true;
+  }
+  /// Queues `e` as an end of what came before. look() begins a snapshot there and returns its time;
+  /// 0: there is none.
+  template <class Look>
+  void cut(Entry& e, place& where, Look&& look) noexcept {
+    const std::lock_guard hold(lock_);
+    seen_at_cut_ = std::max<std::uint64_t>(seen_at_cut_, look());
+    queue(e, where);
   }
 
   /// True: all changes up to this number are durable. False: the log has failed.
@@ -212,6 +224,7 @@ class group_commit {
   spolia::detail::short_lock lock_;
   Entry* first_ = nullptr;
   Entry* tail_ = nullptr;
+  std::uint64_t seen_at_cut_ = 0;  // the latest snapshot that was begun at a cut
   atomic<std::uint64_t> last_{0};
   atomic<std::uint64_t> queued_{0};
   atomic<std::uint64_t> oldest_{0};
