@@ -10,9 +10,9 @@
 ///
 /// Thread safety: add, raise and record belong to one thread at a time (the owner; passing
 /// ownership on needs a happens-before edge). Everything else may be called by any thread at any
-/// time. A reader sees a recent value, and nothing else: counters order nothing, so all accesses
-/// are relaxed and never a read-modify-write. Errors: none. Progress: wait-free. Memory: fixed, in
-/// the object; nothing is allocated.
+/// time. A reader sees a recent value, and nothing else: counters order nothing but a reader's own
+/// looks at them, and are never changed by a read-modify-write. Errors: none. Progress: wait-free.
+/// Memory: fixed, in the object; nothing is allocated.
 ///
 /// In the model flavour they are invisible to the model checker: statistics must not multiply the
 /// executions that it has to look at.
@@ -55,8 +55,9 @@ class tally {
   SPOLIA_ALWAYS_INLINE void add(std::uint64_t n = 1) noexcept {
     sum_.store(sum_.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
   }
+  /// Counters that are read one after another are read in that order: see held_at_once().
   [[nodiscard]] std::uint64_t value() const noexcept {
-    return sum_.load(std::memory_order_relaxed);
+    return sum_.load(std::memory_order_acquire);
   }
 
  private:
@@ -97,10 +98,7 @@ template <class Cells, class In, class Out>
     return sum;
   };
   const std::uint64_t came = sum_of(in);
-  // Keeps the loads of one sum before those of the other: the moment is here. No partner; in a race
-  // the figure is off by what the two sums are apart.
-  std::atomic_thread_fence(std::memory_order_acquire);
-  const std::uint64_t went = sum_of(out);
+  const std::uint64_t went = sum_of(out);  // the moment is before this
   return came > went ? came - went : 0;
 }
 

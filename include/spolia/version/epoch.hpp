@@ -90,7 +90,10 @@ class epoch_collector final
   }
 
   void close() noexcept {
-    this->abandon([this](version& v) { v.destroy_in(this->nodes()); });
+    this->abandon([this](version& v) {
+      v.destroy_in(this->nodes());
+      return false;
+    });
   }
   /// What is left of the head was tracked.
   template <class F>

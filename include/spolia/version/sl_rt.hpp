@@ -89,6 +89,7 @@ class sl_rt final
   void close() noexcept {
     this->abandon([this](version& v) {
       if (list::is_unlinked(&v)) v.destroy_in(this->nodes());
+      return false;
     });
     board_.close();
   }

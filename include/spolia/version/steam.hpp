@@ -79,7 +79,7 @@ class steam final
   }
 
   void close() noexcept {
-    this->abandon([](version&) {});
+    this->abandon([](version&) { return false; });
     board_.close();
   }
 

@@ -185,14 +185,19 @@ class tracking_collector : public collector_sessions<Self, Domain, Timeline> {
   void track(Version& v, std::uint64_t until) noexcept {
     tracker_.deprecate(tracker_.mine(), &v, until);
   }
+  /// f(version) returns whether the version's hold on its owner has been seen to.
   template <class F>
   void abandon(F&& f) noexcept {
     tracker_.abandon([&](tracked* t) {
       auto& x = static_cast<any_version<Domain>&>(*t);
       owner* const of = x.owner();
-      if (of != &x) f(static_cast<Version&>(x));
-      if (of != nullptr && of->drop()) of->destroy_in(this->nodes());
+      if (of != &x && f(static_cast<Version&>(x))) return;
+      if (of != nullptr) release_hold(*of);
     });
+  }
+  /// Nobody uses the collector any more.
+  void release_hold(owner& of) noexcept {
+    if (of.drop()) of.destroy_in(this->nodes());
   }
 
  private:

@@ -34,9 +34,18 @@ class removing_collector : public tracking_collector<Self, Version, Domain, Time
     Self::take_out(*old, finisher(s.guard(), mine));
   }
 
-  /// What is tracked is linked, and ends with its list.
+  /// What is tracked is linked, and ends with its list. But in nodes that have died there may be
+  /// versions, not tracked any more, that wait for their neighbours to be taken out.
   void close() noexcept {
-    this->abandon([](version&) {});
+    this->abandon([this](version& v) {
+      if (v.owner() == nullptr) return false;
+      Self::take_out(v, [this](version& gone) {
+        auto* const of = gone.owner();
+        gone.destroy_in(this->nodes());
+        this->release_hold(*of);
+      });
+      return true;
+    });
   }
 
   void look(scan_times& found) const { this->time().scan(found); }
