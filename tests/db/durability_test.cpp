@@ -450,7 +450,8 @@ TEST(durability, serializable_commits_and_checkpoints_are_one_history) {
     const table& t = base.find_table("rows");
     const auto id = t.column<std::int64_t>("id");
     const auto n = t.column<std::int64_t>("n");
-    base.snapshot().for_each(t, [&](const row& r) { all.at(r.get(id)) = r.get(n); });
+    base.snapshot().for_each(
+        t, [&](const row& r) { all.at(static_cast<std::size_t>(r.get(id))) = r.get(n); });
     return all;
   };
   std::vector<std::int64_t> last;
