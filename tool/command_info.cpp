@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "commands.hpp"
+#include "schema_json.hpp"
 #include "store.hpp"
 #include "text.hpp"
 
@@ -21,22 +22,8 @@ struct table_info {
   std::uint64_t bytes = 0;
 };
 
-const char* type_name(db::column_type t) {
-  switch (t.base) {
-    case db::base_type::int64:
-      return "int64";
-    case db::base_type::float64:
-      return "float64";
-    case db::base_type::boolean:
-      return "boolean";
-    case db::base_type::text:
-      return "text";
-  }
-  return "?";
-}
-
 std::string column_text(const db::column_spec& c) {
-  std::string s = fmt::format("{} {}", printable(c.name), type_name(c.type));
+  std::string s = fmt::format("{} {}", printable(c.name), type_name(c.type.base));
   if (c.type.base == db::base_type::text) s += fmt::format("({})", c.type.bytes);
   if (c.role == db::primary_key) s += " key";
   if (c.role == db::nullable) s += " nullable";

@@ -16,22 +16,8 @@ using json = nlohmann::ordered_json;
 
 constexpr std::uint64_t format_version = 1;
 
-const char* name_of(db::base_type t) {
-  switch (t) {
-    case db::base_type::int64:
-      return "int64";
-    case db::base_type::float64:
-      return "float64";
-    case db::base_type::boolean:
-      return "boolean";
-    case db::base_type::text:
-      return "text";
-  }
-  return "unknown";
-}
-
 json column_json(const db::column_spec& c) {
-  json j = {{"name", c.name}, {"type", name_of(c.type.base)}};
+  json j = {{"name", c.name}, {"type", type_name(c.type.base)}};
   if (c.type.base == db::base_type::text) j["bytes"] = c.type.bytes;
   if (c.role == db::column_role::key) j["key"] = true;
   if (c.role == db::column_role::nullable) j["nullable"] = true;
@@ -158,6 +144,20 @@ dumped_table parse_table(const json& j) {
 }
 
 }  // namespace
+
+const char* type_name(db::base_type t) {
+  switch (t) {
+    case db::base_type::int64:
+      return "int64";
+    case db::base_type::float64:
+      return "float64";
+    case db::base_type::boolean:
+      return "boolean";
+    case db::base_type::text:
+      return "text";
+  }
+  return "unknown";
+}
 
 void check_names(const db::table_spec& s) {
   const auto check = [&](const std::string& name) {

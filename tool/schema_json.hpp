@@ -22,6 +22,8 @@ struct dumped_table {
   std::optional<std::uint64_t> bytes;  ///< that the file has, if it is known
 };
 
+/// As schemas and people are told; text comes without its length.
+const char* type_name(db::base_type t);
 /// Throws failure for names that are not UTF-8: JSON has no others.
 void check_names(const db::table_spec& s);
 /// Throws as check_names().
