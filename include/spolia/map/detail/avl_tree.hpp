@@ -76,7 +76,7 @@ class avl_tree {
   outcome search(const Key& key, place& p) const {
     p = {&entry_, 0, 0, nullptr};
     for (;;) {
-      node* const c = follow(*p.at, p.side);
+      node* const c = p.side == 0 ? follow(*p.at, 0) : follow(*p.at, 1);
       if (c == nullptr) return still(p.at, p.seen) ? outcome::done : outcome::changed;
       unsigned side = 0;
       if (!less_(key, c->key)) {
