@@ -2,6 +2,8 @@
 // domain_cell.hpp: what a domain keeps for one thread.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 
 #include <spolia/base/atomic.hpp>
@@ -17,7 +19,7 @@ namespace detail {
 /// `local` and `release` belong to the thread while it is present at the gate, and to whoever
 /// visits while it is not.
 template <class Scheme, class Release>
-struct alignas(cache_line) alignas(typename Scheme::local) domain_cell {
+struct alignas(std::max(cache_line, alignof(typename Scheme::local))) domain_cell {
   /// Schemes that look around every few operations anyway also set the pace of the domain's chores.
   static constexpr bool scheme_keeps_pace = requires { requires Scheme::ticks_regularly; };
   static constexpr bool scheme_gains_by_courtesy = requires { requires Scheme::courteous; };
@@ -34,18 +36,18 @@ struct alignas(cache_line) alignas(typename Scheme::local) domain_cell {
   biased_gate::word present = 0;
   std::uint32_t retired_now = 0;  // blocks retired under the current outermost guard
   bool in_tick = false;           // a deleter that runs in a tick must not start another one
+  tally made;                     // blocks: by make(), and those retired that came from elsewhere
+  tally unmade;                   // by destroy()
+  tally retired_blocks;
+  tally retired_bytes;
   /// The scheme need not ask for threads whose gate is parked. A cell that no thread has used is.
   static constexpr bool scheme_parks = requires(Scheme s, typename Scheme::local l) { s.park(l); };
   biased_gate gate{scheme_parks};
+  typename Scheme::local local;
+  typename Release::local release;
   atomic<bool> used{false};
   pin_watch watch;
   courtesy::turn turn;  // the owner's
-  typename Scheme::local local;
-  typename Release::local release;
-  tally made;    // blocks: by make(), and those retired that came from elsewhere
-  tally unmade;  // by destroy()
-  tally retired_blocks;
-  tally retired_bytes;
   tally adopted_blocks;
   atomic<std::uint64_t> inflow_seen{0};     // by the last visitor
   atomic<std::uint64_t> inflow_emptied{0};  // when a visitor took everything

@@ -39,9 +39,9 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 struct release_meter {
   tally freed;                    ///< blocks destroyed
   tally freed_bytes;              ///< their bytes
-  histogram pauses;               ///< ns that an operation spent freeing
   std::uint32_t time_one_in = 0;  ///< 0: never; else so many pauses share one measurement
   std::uint32_t untimed = 0;      ///< pauses since the last one measured
+  histogram pauses;               ///< ns that an operation spent freeing
 };
 
 namespace detail {
