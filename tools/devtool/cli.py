@@ -182,6 +182,10 @@ def main(arguments: list[str]) -> int:
     # Clones of the project share what ccache knows, wherever they are.
     os.environ.setdefault("CCACHE_BASEDIR", str(ROOT))
     os.environ.setdefault("CCACHE_NOHASHDIR", "1")
+    # Without a preprocessor's run of its own for what ccache has not seen yet; and with the tests'
+    # precompiled headers, which are none of the code's business.
+    os.environ.setdefault("CCACHE_DEPEND", "1")
+    os.environ.setdefault("CCACHE_SLOPPINESS", "pch_defines,time_macros")
     try:
         args = _parse(arguments)
         return args.action(args) or 0
