@@ -58,6 +58,7 @@ class domain final : private threads::listener {
   static_assert(release_policy<Release>, "Release does not offer what a release policy must");
 
   using cell = detail::domain_cell<Scheme, Release>;
+  static_assert(alignof(cell) >= cache_line, "threads' cells must not share cache lines");
   using presence = detail::presence<cell>;
 
  public:
