@@ -37,6 +37,10 @@ set(SPOLIA_SOURCES
     src/trace.cpp
     src/version.cpp)
 
+# The floors below the store, for tests that compile them once more.
+set(SPOLIA_SOURCES_BELOW_DB ${SPOLIA_SOURCES})
+list(FILTER SPOLIA_SOURCES_BELOW_DB EXCLUDE REGEX "^src/db/")
+
 set(SPOLIA_MODEL_SOURCES
     src/model/choices.cpp
     src/model/execution.cpp
