@@ -45,6 +45,7 @@ set(SPOLIA_HEADERS
     include/spolia/counted/thin_ptr.hpp
     include/spolia/counted/tree_router.hpp
     include/spolia/counted/unit_log.hpp
+    include/spolia/counted/walk.hpp
     include/spolia/counted/word.hpp
     include/spolia/counted/work.hpp
     include/spolia/db.hpp
@@ -95,6 +96,7 @@ set(SPOLIA_HEADERS
     include/spolia/map/detail/chromatic_steps.hpp
     include/spolia/map/detail/chromatic_tree.hpp
     include/spolia/map/detail/counted_btree_nodes.hpp
+    include/spolia/map/detail/counted_face.hpp
     include/spolia/map/detail/counted_writer.hpp
     include/spolia/map/detail/external_bst_audit.hpp
     include/spolia/map/detail/external_bst_tree.hpp
