@@ -27,6 +27,7 @@ set(SPOLIA_HEADERS
     include/spolia/counted/comparisons.hpp
     include/spolia/counted/control.hpp
     include/spolia/counted/conversions.hpp
+    include/spolia/counted/cycles.hpp
     include/spolia/counted/families.hpp
     include/spolia/counted/grip.hpp
     include/spolia/counted/head.hpp
@@ -43,6 +44,7 @@ set(SPOLIA_HEADERS
     include/spolia/counted/shared_ptr.hpp
     include/spolia/counted/shared_ptr_tools.hpp
     include/spolia/counted/thin_ptr.hpp
+    include/spolia/counted/traced.hpp
     include/spolia/counted/tree_router.hpp
     include/spolia/counted/unit_log.hpp
     include/spolia/counted/walk.hpp

@@ -8,6 +8,7 @@
 #include <iterator>
 #include <new>
 #include <stdexcept>
+#include <vector>
 
 namespace spolia::core {
 
@@ -73,6 +74,16 @@ void end_what_was_put_off(void* m) noexcept { home().end_put_off(*static_cast<me
 bool drain_counted() noexcept {
   member* const me = try_here();
   return me != nullptr && home().drain(*me);
+}
+
+std::vector<std::uintptr_t> names_of_counted_pins() {
+  std::vector<std::uintptr_t> names;
+  home().each_pin([&](counted::word w) {
+    const bool alias = (w & counted::tag_mask) == counted::tag_alias;
+    names.push_back(alias ? reinterpret_cast<std::uintptr_t>(counted::pair_of(w).owner)
+                          : counted::name_of(w));
+  });
+  return names;
 }
 
 counted_figures figures_of_counted() noexcept {

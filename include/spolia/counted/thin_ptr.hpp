@@ -35,6 +35,7 @@
 #include <spolia/counted/home.hpp>
 #include <spolia/counted/location.hpp>
 #include <spolia/counted/pool.hpp>
+#include <spolia/counted/traced.hpp>
 #include <spolia/counted/word.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -62,12 +63,13 @@ struct thin_kind {
       deallocate_thin<align, front>(at, sizeof(T));
       throw;
     }
-    ::new (static_cast<void*>(head_of(at))) head(kind);
+    tell_traced(made, ::new (static_cast<void*>(head_of(at))) head(kind));
     return made;
   }
 
   static void end(head* h) noexcept {
     T* const object = static_cast<T*>(h->object());
+    no_longer_traced(object);
     object->~T();
     h->~head();
     deallocate_thin<align, front>(object, sizeof(T));
