@@ -27,6 +27,7 @@ set(SPOLIA_HEADERS
     include/spolia/counted/comparisons.hpp
     include/spolia/counted/control.hpp
     include/spolia/counted/conversions.hpp
+    include/spolia/counted/cycles.hpp
     include/spolia/counted/families.hpp
     include/spolia/counted/grip.hpp
     include/spolia/counted/head.hpp
@@ -43,8 +44,10 @@ set(SPOLIA_HEADERS
     include/spolia/counted/shared_ptr.hpp
     include/spolia/counted/shared_ptr_tools.hpp
     include/spolia/counted/thin_ptr.hpp
+    include/spolia/counted/traced.hpp
     include/spolia/counted/tree_router.hpp
     include/spolia/counted/unit_log.hpp
+    include/spolia/counted/walk.hpp
     include/spolia/counted/word.hpp
     include/spolia/counted/work.hpp
     include/spolia/db.hpp
@@ -95,6 +98,7 @@ set(SPOLIA_HEADERS
     include/spolia/map/detail/chromatic_steps.hpp
     include/spolia/map/detail/chromatic_tree.hpp
     include/spolia/map/detail/counted_btree_nodes.hpp
+    include/spolia/map/detail/counted_face.hpp
     include/spolia/map/detail/counted_writer.hpp
     include/spolia/map/detail/external_bst_audit.hpp
     include/spolia/map/detail/external_bst_tree.hpp

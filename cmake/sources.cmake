@@ -4,6 +4,7 @@
 set(SPOLIA_SOURCES
     src/clock.cpp
     src/counted.cpp
+    src/counted_cycles.cpp
     src/counted_pool.cpp
     src/db/backup.cpp
     src/db/checkpoint.cpp

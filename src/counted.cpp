@@ -4,12 +4,11 @@
 
 #include <array>
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <iterator>
-#include <mutex>
 #include <new>
 #include <stdexcept>
+#include <vector>
 
 namespace spolia::core {
 
@@ -37,18 +36,12 @@ member* try_here() noexcept {
   }
 }
 
-/// Threads that wait for locations, by the location's address.
-struct waiting_room {
-  std::mutex mutex;
-  std::condition_variable woken;
-};
-
-waiting_room& room_of(const void* about) noexcept {
-  static constexpr std::size_t count = 64;
-  alignas(waiting_room) static unsigned char place[sizeof(waiting_room) * count];
-  static waiting_room* const rooms = new (place) waiting_room[count];
+/// How often somebody was woken, by the address of what he waits for. A number and no lock, so that
+/// a fork leaves nothing locked behind.
+std::atomic<std::uint32_t>& calls_about(const void* about) noexcept {
+  static constinit std::array<std::atomic<std::uint32_t>, 64> calls{};
   const auto bits = reinterpret_cast<std::uintptr_t>(about) >> 3U;
-  return rooms[(bits ^ (bits >> 6U)) % count];
+  return calls[(bits ^ (bits >> 6U)) % calls.size()];
 }
 
 }  // namespace
@@ -83,24 +76,36 @@ bool drain_counted() noexcept {
   return me != nullptr && home().drain(*me);
 }
 
+std::vector<std::uintptr_t> names_of_counted_pins() {
+  std::vector<std::uintptr_t> names;
+  home().each_pin([&](counted::word w) {
+    const bool alias = (w & counted::tag_mask) == counted::tag_alias;
+    names.push_back(alias ? reinterpret_cast<std::uintptr_t>(counted::pair_of(w).owner)
+                          : counted::name_of(w));
+  });
+  return names;
+}
+
 counted_figures figures_of_counted() noexcept {
   const counted::collector_counts c = home().counts();
   return {c.logged, c.dropped, c.doomed, c.ended, c.epochs, c.pins};
 }
 
 void wait_counted(const void* about, bool (*changed)(const void*), const void* argument) {
-  waiting_room& room = room_of(about);
-  std::unique_lock lock(room.mutex);
-  while (!changed(argument)) room.woken.wait(lock);
+  std::atomic<std::uint32_t>& calls = calls_about(about);
+  for (;;) {
+    // acquire ← the release in wake_counted: if we see its call, we see what was changed before.
+    const std::uint32_t seen = calls.load(std::memory_order_acquire);
+    if (changed(argument)) return;
+    calls.wait(seen, std::memory_order_acquire);  // not if there was a call since
+  }
 }
 
 void wake_counted(const void* about) noexcept {
-  waiting_room& room = room_of(about);
-  // Whoever has looked and not yet fallen asleep holds the lock.
-  {
-    const std::lock_guard lock(room.mutex);
-  }
-  room.woken.notify_all();
+  std::atomic<std::uint32_t>& calls = calls_about(about);
+  // release → the acquires above.
+  calls.fetch_add(1, std::memory_order_release);
+  calls.notify_all();
 }
 
 }  // namespace spolia::core

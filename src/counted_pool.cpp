@@ -10,8 +10,10 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <new>
 #include <utility>
+#include <vector>
 
 #include <sys/mman.h>
 
@@ -20,6 +22,17 @@ namespace spolia::core {
 constinit thread_local block_cache* own_blocks = nullptr;
 
 namespace {
+
+/// Stands at the begin of the memory that blocks are cut from; the first block's head may follow
+/// 56 bytes behind.
+struct slab {
+  slab* next;
+  std::size_t bytes;
+  std::size_t align;
+  std::size_t cut;   // blocks
+  std::size_t free;  // of these; counted when it matters
+};
+static_assert(sizeof(slab) <= 56);
 
 /// Free blocks of one size that lie in nobody's hand.
 class depot {
@@ -42,10 +55,55 @@ class depot {
     chains_ = c.first;
   }
 
+  /// Gives slabs back to the allocator whose blocks have all come home, and says how many bytes.
+  /// Others go on meanwhile: what is looked at is taken out of the depot.
+  std::size_t trim() {
+    content mine = take_all();
+    std::vector<slab*> slabs;
+    try {
+      for (slab* s = mine.slabs; s != nullptr; s = s->next) slabs.push_back(s);
+    } catch (const std::bad_alloc&) {
+      put_all(mine);
+      return 0;
+    }
+    std::sort(slabs.begin(), slabs.end(), std::less<>());
+    // Null: a block of the slab that is just being cut.
+    const auto slab_of = [&](const void* block) -> slab* {
+      const auto above =
+          std::upper_bound(slabs.begin(), slabs.end(), block, [](const void* b, const slab* s) {
+            return std::less<>()(b, static_cast<const void*>(s));
+          });
+      if (above == slabs.begin()) return nullptr;
+      slab* const s = *(above - 1);
+      return std::less<>()(block, static_cast<const void*>(bytes_of(s) + s->bytes)) ? s : nullptr;
+    };
+    for (slab* s : slabs) s->free = 0;
+    for_each_block(mine.chains, [&](free_block* b) {
+      if (slab* const s = slab_of(b)) ++s->free;
+    });
+    content rest;
+    for_each_block(mine.chains, [&](free_block* b) {
+      const slab* const s = slab_of(b);
+      if (s == nullptr || s->free != s->cut) rest.add(b);
+    });
+    std::size_t given = 0;
+    for (slab* s : slabs) {
+      if (s->free == s->cut) {
+        given += s->bytes;
+        ::operator delete(s, s->bytes, std::align_val_t{s->align});
+      } else {
+        s->next = std::exchange(rest.slabs, s);
+      }
+    }
+    put_all(rest);
+    return given;
+  }
+
   /// In a forked child: whoever holds the lock is gone, and may have been in the midst of a change.
   void recover() noexcept {
     if (!busy_.load(std::memory_order_relaxed)) return;
     chains_ = nullptr;
+    slabs_ = nullptr;
     next_ = end_ = nullptr;
     busy_.store(false, std::memory_order_relaxed);
   }
@@ -72,17 +130,60 @@ class depot {
     depot& depot_;
   };
 
+  struct content {
+    free_block* chains = nullptr;
+    slab* slabs = nullptr;
+
+    /// In chains as others are.
+    void add(free_block* b) noexcept {
+      if (chains == nullptr || chains->count == most_in_chain) {
+        *b = {nullptr, chains, 0};
+        chains = b;
+      } else {
+        b->next = std::exchange(chains->next, b);
+      }
+      ++chains->count;
+    }
+    static constexpr std::size_t most_in_chain = 16;  // a batch of the largest blocks
+  };
+
+  /// All but the slab that is just being cut.
+  content take_all() noexcept {
+    const hold lock(*this);
+    return {std::exchange(chains_, nullptr),
+            slabs_ != nullptr ? std::exchange(slabs_->next, nullptr) : nullptr};
+  }
+  void put_all(const content& c) noexcept {
+    const hold lock(*this);
+    free_block** last = &chains_;
+    while (*last != nullptr) last = &(*last)->next_chain;
+    *last = c.chains;
+    slab** end = &slabs_;
+    while (*end != nullptr) end = &(*end)->next;
+    *end = c.slabs;
+  }
+  /// f may change the block.
+  template <class F>
+  static void for_each_block(free_block* chains, F f) {
+    while (chains != nullptr) {
+      free_block* b = std::exchange(chains, chains->next_chain);
+      while (b != nullptr) f(std::exchange(b, b->next));
+    }
+  }
+  static unsigned char* bytes_of(slab* s) noexcept { return reinterpret_cast<unsigned char*>(s); }
+
   block_chain carve(std::size_t stride, std::size_t wanted) {
     if (static_cast<std::size_t>(end_ - next_) < stride) {
       const std::size_t bytes = slab_;
       const std::size_t align = bytes == huge_page ? huge_page : line;
-      void* const slab = ::operator new(bytes, std::align_val_t{align});
+      void* const at = ::operator new(bytes, std::align_val_t{align});
 #if defined(MADV_HUGEPAGE)
       // Walks through large structures miss fewer translations so. Not to be had: no matter.
-      if (bytes == huge_page) (void)madvise(slab, bytes, MADV_HUGEPAGE);
+      if (bytes == huge_page) (void)madvise(at, bytes, MADV_HUGEPAGE);
 #endif
+      slabs_ = ::new (at) slab{slabs_, bytes, align, 0, 0};
       // Begins of blocks lie at multiples of a cache line where the stride allows it.
-      next_ = static_cast<unsigned char*>(slab) + line;
+      next_ = static_cast<unsigned char*>(at) + line;
       end_ = next_ + (bytes - line);
       slab_ = std::min(2 * slab_, huge_page);
     }
@@ -93,11 +194,13 @@ class depot {
       link = &(*link)->next;
       next_ += stride;
     }
+    slabs_->cut += made.count;
     return made;
   }
 
   std::atomic<bool> busy_{false};
   free_block* chains_ = nullptr;
+  slab* slabs_ = nullptr;  // the first is the one that is just being cut
   unsigned char* next_ = nullptr;
   unsigned char* end_ = nullptr;
   std::size_t slab_ = least_slab;
@@ -130,6 +233,13 @@ class block_pool final : listener {
     mine->give(size, block);
   }
 
+  std::size_t trim() {
+    std::size_t given = 0;
+    if (block_cache* const mine = known_cache()) leave(*mine);
+    for (depot& d : depots_) given += d.trim();
+    return given;
+  }
+
  private:
   ~block_pool() = default;  // never called: blocks may be given back after static destructors
 
@@ -150,10 +260,12 @@ class block_pool final : listener {
 
   void thread_left(std::uint32_t number) noexcept override {
     own_blocks = nullptr;
-    block_cache* const left = caches_.find(number);
-    for (unsigned size = 0; left != nullptr && size < block_cache::sizes; ++size) {
-      depots_[size].give(std::exchange(left->at_hand(size), {}));
-      depots_[size].give(std::exchange(left->spare(size), {}));
+    if (block_cache* const left = caches_.find(number)) leave(*left);
+  }
+  void leave(block_cache& all) noexcept {
+    for (unsigned size = 0; size < block_cache::sizes; ++size) {
+      depots_[size].give(std::exchange(all.at_hand(size), {}));
+      depots_[size].give(std::exchange(all.spare(size), {}));
     }
   }
   void thread_lost(std::uint32_t number) noexcept override {
@@ -175,5 +287,6 @@ block_pool& pool() {
 
 void* take_block(unsigned size) { return pool().take(size); }
 void give_block(unsigned size, void* block) noexcept { pool().give(size, block); }
+std::size_t trim_blocks() noexcept { return pool().trim(); }
 
 }  // namespace spolia::core

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <spolia/counted/atomic_ptr.hpp>
+#include <spolia/counted/cycles.hpp>
 #include <spolia/counted/families.hpp>
 #include <spolia/counted/home.hpp>
 #include <spolia/counted/make_shared.hpp>
@@ -14,3 +15,4 @@
 #include <spolia/counted/shared_ptr.hpp>
 #include <spolia/counted/shared_ptr_tools.hpp>
 #include <spolia/counted/thin_ptr.hpp>
+#include <spolia/counted/traced.hpp>

@@ -19,35 +19,16 @@
 
 #include <spolia/memory.hpp>
 
-#include "support/ledger.hpp"
+#include "nodes.hpp"
 
 namespace {
 
 using namespace spolia;
 using namespace spolia::test;
 
-struct node {
-  node(ledger& book, int key) : value(book, static_cast<std::uint64_t>(key)) {}
-  int key() const { return static_cast<int>(value.read()); }
-
-  tracked value;
-  atomic_thin_ptr<node> next;
-  atomic_thin_ptr<node> other;
-  thin_ptr<node> owned;
-};
+using node = booked_node<thin_family>;
 static_assert(sizeof(thin_ptr<node>) == 8 && sizeof(atomic_thin_ptr<node>) == 8);
-
-class thin_pointers : public testing::Test {
- public:
-  ~thin_pointers() override {
-    EXPECT_TRUE(counted::drain());
-    book.expect_empty();
-  }
-  thin_ptr<node> make(int key) { return make_thin<node>(book, key); }
-
-  ledger book;
-};
-
+using thin_pointers = nodes_end<thin_family>;
 using private_node = private_thin_ptr<node>;
 
 TEST_F(thin_pointers, count_and_end_at_once) {
@@ -309,6 +290,52 @@ TEST(block_pool, threads_hand_blocks_to_each_other) {
   for (std::uint64_t i = 0; i < each; ++i) left.insert(core::take_block(some_size));
   EXPECT_EQ(left.size(), each);
   for (void* b : left) core::give_block(some_size, b);
+}
+
+constexpr unsigned other_size = core::block_cache::size_for(200);
+
+TEST(block_pool, gives_back_what_nobody_uses) {
+  constexpr std::size_t many = 40000;
+  counted::trim();
+  std::vector<void*> blocks(many);
+  for (void*& b : blocks) b = core::take_block(other_size);
+  EXPECT_EQ(counted::trim(), 0U) << "all are in use";
+  for (std::size_t i = 0; i < many; ++i) {
+    std::memset(blocks[i], 7, 200);
+    if (i % 1000 != 0) core::give_block(other_size, blocks[i]);
+  }
+  const std::size_t stride = core::block_cache::stride_of(other_size);
+  EXPECT_LE(counted::trim(), many * stride / 2) << "some are in use in most slabs";
+  for (std::size_t i = 0; i < many; i += 1000) core::give_block(other_size, blocks[i]);
+  EXPECT_GE(counted::trim(), many * stride / 2);
+  EXPECT_EQ(counted::trim(), 0U) << "but one slab";
+  std::set<void*> anew;
+  for (std::size_t i = 0; i < many; ++i) anew.insert(core::take_block(other_size));
+  EXPECT_EQ(anew.size(), many);
+  for (void* b : anew) core::give_block(other_size, b);
+}
+
+TEST(block_pool, trims_among_others) {
+  std::atomic<bool> stop = false;
+  std::vector<std::thread> all;
+  for (int t = 0; t < 3; ++t) {
+    all.emplace_back([&] {
+      while (!stop) {
+        std::vector<std::uint64_t*> mine(3000);
+        for (std::uint64_t*& b : mine) {
+          b = static_cast<std::uint64_t*>(core::take_block(other_size));
+          *b = reinterpret_cast<std::uintptr_t>(b);
+        }
+        for (std::uint64_t* b : mine) {
+          EXPECT_EQ(*b, reinterpret_cast<std::uintptr_t>(b));
+          core::give_block(other_size, b);
+        }
+      }
+    });
+  }
+  for (int i = 0; i < 50; ++i) counted::trim();
+  stop = true;
+  for (std::thread& t : all) t.join();
 }
 
 TEST(block_pool, a_forked_child_goes_on) {

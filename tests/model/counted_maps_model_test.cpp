@@ -107,6 +107,8 @@ TEST(counted_maps_model, every_planted_fault_is_found) {
   found(over<tree>(&two_writers<tree>), "counted_map.leave_relaxed");
   found(over<tree>(&looked_up_beside_erase<tree>), "counted_bst.two_steps");
   found(over<tree>(&looked_up_beside_erase<tree>), "counted.no_light");
+  found(over<table>(&looked_up_beside_growth<table>), "counted_hash.one_look");
+  found(over<table>(&looked_up_beside_growth<table>), "counted_hash.empties_first");
 }
 
 }  // namespace

@@ -16,19 +16,7 @@ using namespace spolia::test;
 using state = std::shared_ptr<counted_state>;
 using reader = private_ptr<counted_node>;
 
-void look_at(const atomic_shared_ptr<counted_node>& from) {
-  const reader n(from);
-  if (n) n->look();
-}
-
-/// A pin against overwriting and a whole epoch.
-void overwritten(model::scenario& run, const state& s) {
-  run.thread([s] { look_at(s->first); });
-  run.thread([s] {
-    s->first = nullptr;
-    s->epoch();
-  });
-}
+void look_at(const atomic_shared_ptr<counted_node>& from) { counted_state::look_at(from); }
 
 /// One thread gives the object up, another one does the epoch's work: as after a thread's exit.
 void left_behind(model::scenario& run, const state& s) {
@@ -64,21 +52,6 @@ void twice(model::scenario& run, const state& s) {
   });
 }
 
-/// The reader goes on to what hangs below the object, which ends under its feet.
-void walked(model::scenario& run, const state& s) {
-  s->first.load()->next = make_shared<counted_node>(3);
-  run.thread([s] {
-    reader n(s->first);
-    if (!n) return;
-    n = n->next;
-    if (n) n->look();
-  });
-  run.thread([s] {
-    s->first = nullptr;
-    s->epoch();
-  });
-}
-
 /// What hangs below the object is unlinked from it.
 void unlinked_below(model::scenario& run, const state& s) {
   s->first.load()->next = make_shared<counted_node>(3);
@@ -91,32 +64,6 @@ void unlinked_below(model::scenario& run, const state& s) {
   });
   run.thread([s] {
     s->first.load()->next = nullptr;
-    s->epoch();
-  });
-}
-
-/// A private copy outlives what it was copied from.
-void copied(model::scenario& run, const state& s) {
-  run.thread([s] {
-    reader n(s->first);
-    const reader copy = n;
-    n = s->second;
-    if (copy) copy->look();
-    if (n) n->look();
-  });
-  run.thread([s] {
-    s->first = nullptr;
-    s->epoch();
-  });
-}
-
-/// exchange gives out a pointer that drops its unit at once, with a pin on the object.
-void exchanged(model::scenario& run, const state& s) {
-  run.thread([s] { look_at(s->first); });
-  run.thread([s] {
-    node_ptr old = s->first.exchange(nullptr);
-    old->look();
-    old.reset();
     s->epoch();
   });
 }
@@ -140,22 +87,6 @@ void held_twice(model::scenario& run, const state& s) {
     s->first = nullptr;
     s->second = nullptr;
     s->epoch();
-    s->epoch();
-  });
-}
-
-/// A private pointer becomes a counted one, which outlives it.
-void shared_out(model::scenario& run, const state& s) {
-  run.thread([s] {
-    node_ptr kept;
-    {
-      const reader n(s->first);
-      kept = n.share_out();
-    }
-    if (kept) kept->look();
-  });
-  run.thread([s] {
-    s->first = nullptr;
     s->epoch();
   });
 }
@@ -217,20 +148,6 @@ void assisted(model::scenario& run, const state& s) {
 void assisted_beside_a_reader(model::scenario& run, const state& s) {
   assisted(run, s);
   run.thread([s] { look_at(s->first); });
-}
-
-/// The last of two plain pointers.
-void dropped_by_two(model::scenario& run, const state&) {
-  const node_ptr p = make_shared<counted_node>(4);
-  auto both = std::make_shared<std::pair<node_ptr, node_ptr>>(p, p);
-  run.thread([both] {
-    both->first->look();
-    both->first.reset();
-  });
-  run.thread([both] {
-    both->second->look();
-    both->second.reset();
-  });
 }
 
 void clean(counted_setup threads, const model::options& how) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
 /// What scenarios over counted pointers share: a collector of their own, nodes that must be whole
-/// while they are looked at, and turns of the collector.
+/// while they are looked at, turns of the collector, and the scenarios that are the same over both
+/// families of pointers (counted/families.hpp).
 #pragma once
 
 #include <memory>
@@ -14,31 +15,44 @@
 
 namespace spolia::test {
 
-struct counted_node {
-  explicit counted_node(int v = 1) : value(v) {}
-  ~counted_node() { value.write(0); }
+template <class Family>
+struct node_over {
+  explicit node_over(int v = 1) : value(v) {}
+  ~node_over() { value.write(0); }
   void look() const { model::check(value.read() != 0, "the object was looked at after its end"); }
 
   plain<int> value;
-  atomic_shared_ptr<counted_node> next;
+  typename Family::template location<node_over> next;
 };
-
+using counted_node = node_over<shared_family>;
 using node_ptr = shared_ptr<counted_node>;
 
 /// Epochs begin whenever somebody helps and units are logged; nobody helps by himself.
 inline constexpr counted::collector_options on_demand{
     .help_every = 1000, .epoch_at = 0, .step = 8, .crowd = 1000, .too_many = 1000};
 
-/// The state of a scenario: two locations, and a third one for pointers without ownership.
-struct counted_state {
-  counted_state() : collector(on_demand) {
+/// The state of a scenario: two locations with an object each.
+template <class Family>
+struct state_over {
+  using node = node_over<Family>;
+  using pointer = typename Family::template pointer<node>;
+  using location = typename Family::template location<node>;
+  using reader = typename Family::template private_pointer<node>;
+
+  state_over() : collector(on_demand) {
     counted::scenario_collector = &collector;
     counted::here();
-    first = make_shared<counted_node>(1);
-    second = make_shared<counted_node>(2);
+    first = make(1);
+    second = make(2);
   }
-  counted_state(const counted_state&) = delete;
-  counted_state& operator=(const counted_state&) = delete;
+  state_over(const state_over&) = delete;
+  state_over& operator=(const state_over&) = delete;
+
+  static pointer make(int value) { return Family::template make<node>(value); }
+  static void look_at(const location& from) {
+    const reader n(from);
+    if (n) n->look();
+  }
 
   /// One thread's tasks until a whole epoch is over, if nobody disturbs it.
   void epoch() {
@@ -50,26 +64,125 @@ struct counted_state {
   void end() {
     first = nullptr;
     second = nullptr;
-    weak = weak_ptr<counted_node>();
     model::check(counted::drain(), "everything ends");
   }
 
   counted::collector collector;
-  atomic_shared_ptr<counted_node> first;
-  atomic_shared_ptr<counted_node> second;
+  location first;
+  location second;
+};
+
+/// And a third one for pointers without ownership.
+struct counted_state : state_over<shared_family> {
+  void end() {
+    weak = weak_ptr<counted_node>();
+    state_over::end();
+  }
   atomic_weak_ptr<counted_node> weak;
 };
 
-using counted_setup = void (*)(model::scenario&, const std::shared_ptr<counted_state>&);
+template <class State>
+using setup_with = void (*)(model::scenario&, const std::shared_ptr<State>&);
+using counted_setup = setup_with<counted_state>;
 
-inline scenario_setup over_counted(counted_setup threads) {
+template <class State>
+scenario_setup over_state(setup_with<State> threads) {
   return [threads](model::scenario& run) {
-    auto s = std::make_shared<counted_state>();
+    auto s = std::make_shared<State>();
     run.name(s->first, "first");
     run.name(s->second, "second");
     threads(run, s);
     run.finally([s] { s->end(); });
   };
+}
+inline scenario_setup over_counted(counted_setup threads) { return over_state(threads); }
+
+// ---- what is the same over both families
+
+/// A pin against overwriting and a whole epoch.
+template <class State>
+void overwritten(model::scenario& run, const std::shared_ptr<State>& s) {
+  run.thread([s] { State::look_at(s->first); });
+  run.thread([s] {
+    s->first = nullptr;
+    s->epoch();
+  });
+}
+
+/// The reader goes on to what hangs below the object, which ends under its feet.
+template <class State>
+void walked(model::scenario& run, const std::shared_ptr<State>& s) {
+  s->first.load()->next = State::make(3);
+  run.thread([s] {
+    typename State::reader n(s->first);
+    if (!n) return;
+    n = n->next;
+    if (n) n->look();
+  });
+  run.thread([s] {
+    s->first = nullptr;
+    s->epoch();
+  });
+}
+
+/// A private copy outlives what it was copied from.
+template <class State>
+void copied(model::scenario& run, const std::shared_ptr<State>& s) {
+  run.thread([s] {
+    typename State::reader n(s->first);
+    const typename State::reader copy = n;
+    n = s->second;
+    if (copy) copy->look();
+    if (n) n->look();
+  });
+  run.thread([s] {
+    s->first = nullptr;
+    s->epoch();
+  });
+}
+
+/// A private pointer becomes a counted one, which outlives it.
+template <class State>
+void shared_out(model::scenario& run, const std::shared_ptr<State>& s) {
+  run.thread([s] {
+    typename State::pointer kept;
+    {
+      const typename State::reader n(s->first);
+      kept = n.share_out();
+    }
+    if (kept) kept->look();
+  });
+  run.thread([s] {
+    s->first = nullptr;
+    s->epoch();
+  });
+}
+
+/// exchange gives out a pointer that drops its unit at once, with a pin on the object.
+template <class State>
+void exchanged(model::scenario& run, const std::shared_ptr<State>& s) {
+  run.thread([s] { State::look_at(s->first); });
+  run.thread([s] {
+    typename State::pointer old = s->first.exchange(nullptr);
+    old->look();
+    old.reset();
+    s->epoch();
+  });
+}
+
+/// The last of two plain pointers.
+template <class State>
+void dropped_by_two(model::scenario& run, const std::shared_ptr<State>&) {
+  const auto p = State::make(4);
+  auto both = std::make_shared<std::pair<typename State::pointer, typename State::pointer>>(p, p);
+  run.thread([both] {
+    both->first->look();
+    both->first.reset();
+  });
+  run.thread([both] {
+    both->second->look();
+    both->second.reset();
+  });
 }
 
 }  // namespace spolia::test

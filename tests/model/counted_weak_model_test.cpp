@@ -39,7 +39,7 @@ void upgraded_against_a_sweep(model::scenario& run, const state& s) {
 }
 
 /// A location gives up the last weak unit of a block while another thread takes one from it.
-void overwritten(model::scenario& run, const state& s) {
+void weak_overwritten(model::scenario& run, const state& s) {
   s->weak = weak_ptr<counted_node>(s->first.load());
   run.thread([s] {
     const weak_ptr<counted_node> w = s->weak.load();
@@ -94,7 +94,7 @@ TEST(counted_weak_model, upgrades) {
   expect_clean(over_counted(&upgraded_against_a_sweep), at_most(2));
 }
 TEST(counted_weak_model, locations) {
-  expect_clean(over_counted(&overwritten), at_most(1));
+  expect_clean(over_counted(&weak_overwritten), at_most(1));
   expect_clean(over_counted(&aliased), at_most(1));
   expect_clean(over_counted(&given_up_twice), at_most(2));
 }
@@ -107,8 +107,8 @@ TEST(counted_weak_model, every_planted_fault_is_found) {
   };
   found(&upgraded, "counted.lock_blind");
   found(&given_up_twice, "counted.keep_one_kind");
-  found(&overwritten, "counted.no_light");
-  found(&overwritten, "counted.keep_none");
+  found(&weak_overwritten, "counted.no_light");
+  found(&weak_overwritten, "counted.keep_none");
 }
 
 }  // namespace

@@ -52,6 +52,9 @@ struct block_units {
     return entry_of(block_of(w), owned ? task::drop_strong : task::drop_weak);
   }
   static std::size_t bytes(word w) noexcept { return block_of(w)->ops->bytes(block_of(w)); }
+  static typename P::element_type* object(word w) noexcept {
+    return object_of<typename P::element_type>(w);
+  }
 
  private:
   static P made(const pair& p) noexcept {
@@ -91,9 +94,6 @@ class atomic_shared_ptr : public counted::block_location<shared_ptr<T>, counted:
   friend class private_ptr;
 
   static void* as_void(const volatile void* p) noexcept { return const_cast<void*>(p); }
-  [[nodiscard]] const spolia::atomic<counted::word>& location() const noexcept {
-    return this->word_;
-  }
 };
 
 template <class T>

@@ -328,7 +328,7 @@ class basic_collector final : core::listener, public reaper {
     if (member* const m = members_.find(number)) {
       m->pins.forget();
       m->work.forget();
-      m->helping = false;
+      m->helping = m->quiet = m->owes = false;
       m->depth = 0;
     }
     busy_.store_relaxed(false);

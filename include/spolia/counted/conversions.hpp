@@ -74,6 +74,11 @@ struct access {
     p.object_ = nullptr;
     p.owner_ = nullptr;
   }
+  /// What an atomic location holds.
+  template <class Location>
+  static const atomic<word>& words_of(const Location& l) noexcept {
+    return l.word_;
+  }
   template <class E, class U>
   static void name_owner(enable_shared_from_this<E>* base, U* object, control* owner) noexcept {
     base->spolia_accept(object, owner);

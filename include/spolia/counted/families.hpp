@@ -5,9 +5,8 @@
 ///     struct family {
 ///       template <class T> using pointer = ...;    owns with others, for one thread at a time
 ///       template <class T> using location = ...;   what threads change and read at once
-///       template <class T> using view = ...;       what a thread holds while it looks; one in
-///       which
-///                                                  it walks may be null, else its object stays
+///       template <class T> using view = ...;       what a thread holds while it looks, and walks;
+///                                                  may be null, else its object stays
 ///       template <class T, class... Args> static pointer<T> make(Args&&...);
 ///       template <class T> static view<T> look(const location<T>&);
 ///       template <class T> static void step(view<T>&, const location<T>&);   look again; the
@@ -34,33 +33,36 @@
 #include <spolia/counted/private_ptr.hpp>
 #include <spolia/counted/shared_ptr.hpp>
 #include <spolia/counted/thin_ptr.hpp>
+#include <spolia/counted/walk.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace counted {
 
 /// What both of our families do alike.
 template <template <class> class Pointer, template <class> class Location,
-          template <class> class View>
+          template <class> class Private>
 struct own_family {
   template <class T>
   using pointer = Pointer<T>;
   template <class T>
   using location = Location<T>;
   template <class T>
-  using view = View<T>;
+  using private_pointer = Private<T>;
+  template <class T>
+  using view = walk<Location<T>>;
   using quiet = no_destructors;
 
   template <class T>
-  SPOLIA_ALWAYS_INLINE static View<T> look(const Location<T>& from) {
-    return View<T>(from);
+  SPOLIA_ALWAYS_INLINE static view<T> look(const Location<T>& from) {
+    return view<T>(from);
   }
   template <class T>
-  SPOLIA_ALWAYS_INLINE static void step(View<T>& at, const Location<T>& to) {
-    at = to;
+  SPOLIA_ALWAYS_INLINE static void step(view<T>& at, const Location<T>& to) noexcept {
+    at.step(to);
   }
   template <class To, class From>
-  SPOLIA_ALWAYS_INLINE static View<To> onward(View<From>&& at, const Location<To>& to) {
-    return View<To>(std::move(at), to);
+  SPOLIA_ALWAYS_INLINE static view<To> onward(view<From>&& at, const Location<To>& to) noexcept {
+    return view<To>(std::move(at), to);
   }
   template <class T>
   static Pointer<T> load(const Location<T>& from) {

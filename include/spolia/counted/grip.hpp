@@ -50,6 +50,12 @@ class grip {
     std::swap(pin_, fresh.pin_);
   }
 
+  /// Holds what the location has now, and says what that is. Only for one that holds nothing yet.
+  SPOLIA_ALWAYS_INLINE word begin_at(const atomic<word>& from) {
+    pin_ = here().pins.take();
+    return pin_->name(from);
+  }
+
   /// Holds what the location has now, and says what that is. `last(pin)` is the word that this
   /// held until now; the location may lie in its object.
   template <class Last>
@@ -92,9 +98,16 @@ class grip {
     return {fresh, seen};
   }
 
-  static void let_go(pin* p) noexcept {
-    if (!right_thread(p) || !p->leave()) return;
-    void* const unit = p->unit();
+  SPOLIA_ALWAYS_INLINE static void let_go(pin* p) noexcept {
+    if (!right_thread(p)) return;
+    if (!p->movable()) [[unlikely]]
+      return let_go_of_more(p);
+    here().pins.give_back(p);
+  }
+  /// It has other users, or a unit.
+  SPOLIA_NOINLINE static void let_go_of_more(pin* p) noexcept {
+    if (!p->leave()) return;
+    void* const unit = p->take_unit();
     here().pins.give_back(p);
     if (unit != nullptr) release_any(reinterpret_cast<std::uintptr_t>(unit));
   }

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <new>
+#include <vector>
 
 #include <spolia/base/config.hpp>
 #include <spolia/base/export.hpp>
@@ -32,6 +33,8 @@ struct counted_figures {
   std::uint64_t logged, dropped, doomed, ended, epochs, pins;
 };
 SPOLIA_EXPORT counted_figures figures_of_counted() noexcept;
+/// Of the blocks and heads that pins name; of aliases those of their owners. Throws std::bad_alloc.
+SPOLIA_EXPORT std::vector<std::uintptr_t> names_of_counted_pins();
 /// Blocks until changed(about) returns true; looks again after each call of wake_counted(about).
 SPOLIA_EXPORT void wait_counted(const void* about, bool (*changed)(const void*),
                                 const void* argument);

@@ -16,6 +16,7 @@
 
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/config.hpp>
+#include <spolia/counted/conversions.hpp>
 #include <spolia/counted/home.hpp>
 #include <spolia/counted/word.hpp>
 
@@ -30,12 +31,14 @@ namespace counted {
 ///     static bool same(word, const P&)       whether they point to the same object, and own it
 ///     static entry unit(word) noexcept;      what to log, and
 ///     static std::size_t bytes(word) noexcept;   how much it weighs
+///     static element_type* object(word) noexcept;
 template <class P, class Units>
 class location {
   using order = std::memory_order;
 
  public:
   using value_type = P;
+  using units = Units;
   static constexpr bool is_always_lock_free = true;
 
   constexpr location() noexcept = default;
@@ -119,7 +122,7 @@ class location {
   void notify_all() noexcept { wake(this); }
 
  protected:
-  [[nodiscard]] const atomic<word>& words() const noexcept { return word_; }
+  friend struct access;
 
   /// A word, and how to go back if it is not used.
   class prepared {

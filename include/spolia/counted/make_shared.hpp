@@ -35,7 +35,10 @@ shared_ptr<T> finish(M m, std::size_t n, Begin begin) {
   // For an array of arrays the first innermost element stands for the first element.
   auto* const first =
       reinterpret_cast<typename shared_ptr<T>::element_type*>(block::elements_of(c));
-  if constexpr (!std::is_array_v<T>) tell_itself(first, c);
+  if constexpr (!std::is_array_v<T>) {
+    tell_itself(first, c);
+    tell_traced(first, c);
+  }
   return access::make<shared_ptr<T>>(first, c);
 }
 

@@ -45,7 +45,7 @@ struct pin {
   atomic<word> now{0};
   atomic<word> before{0};
   void* link = nullptr;     // free: the next free pin; in use: the block or head of its unit
-  std::uint32_t users = 0;  // private pointers that share it; the thread's own
+  std::uint32_t users = 1;  // private pointers that share it; the thread's own. Free: 1
   std::uint32_t owner = 0;  // the thread's number
 
   /// One private pointer's, which holds no unit: it may name something else.
@@ -65,8 +65,13 @@ struct pin {
   }
   /// One user less. True: it was the last.
   [[nodiscard]] bool leave() noexcept { return (--users & ~with_unit) == 0; }
-  /// For its last user: what it holds, which is the user's from now on.
   [[nodiscard]] void* unit() const noexcept { return (users & with_unit) != 0 ? link : nullptr; }
+  /// For its last user: what it holds, which is the user's from now on. Then it is movable.
+  [[nodiscard]] void* take_unit() noexcept {
+    void* const held = unit();
+    users = 1;
+    return held;
+  }
 
   /// The same for a pin that names nothing. With `total` the look takes part in the one order of
   /// all seq_cst operations.
@@ -124,18 +129,16 @@ class pin_set {
   pin& passing() noexcept { return passing_; }
 
   /// A pin that names nothing, with one user. Throws std::bad_alloc.
-  pin* take() {
+  SPOLIA_ALWAYS_INLINE pin* take() {
     pin* p = free_;
     if (p == nullptr) [[unlikely]]
       return take_fresh();
     free_ = static_cast<pin*>(p->link);
-    p->link = nullptr;
-    p->users = 1;
     return p;
   }
 
-  /// The last user goes; the caller has taken its unit.
-  void give_back(pin* p) noexcept {
+  /// The last user goes; the caller has taken its unit, and made it movable.
+  SPOLIA_ALWAYS_INLINE void give_back(pin* p) noexcept {
     p->clear();
     p->link = free_;
     free_ = p;
@@ -191,7 +194,7 @@ class pin_set {
   static void forget(pin& p) noexcept {
     p.now.store_relaxed(0);
     p.before.store_relaxed(0);
-    p.users = 0;
+    p.users = 1;
   }
 
   SPOLIA_NOINLINE pin* take_fresh() {
@@ -207,7 +210,6 @@ class pin_set {
       c = after;
     }
     pin& p = c->at[index % per_chunk];
-    p.users = 1;
     p.owner = threads::number();
     // release → the acquire in visit. That a scan sees it at all, if it matters, follows from the
     // light fence after the pin names something.

@@ -12,7 +12,7 @@
 // Errors:      take throws std::bad_alloc; give never fails.
 // Cost:        two loads and two stores; a lock once in a batch.
 // Bound:       a thread keeps two chains of at most 8 KiB for each size it has used. The process
-//              keeps what it has got: slabs are used again and never go back to the allocator.
+//              keeps what it has got, and uses it again, until trim() is called.
 // Threads:     an ended thread's chains go to the depot. In the child of a fork, chains of threads
 //              that are gone, and a depot that one of them was just changing, are lost.
 //
@@ -112,6 +112,7 @@ extern SPOLIA_EXPORT constinit thread_local block_cache* own_blocks
 /// The same as take and give of the thread's cache, if need be through the depot.
 SPOLIA_EXPORT void* take_block(unsigned size);
 SPOLIA_EXPORT void give_block(unsigned size, void* block) noexcept;
+SPOLIA_EXPORT std::size_t trim_blocks() noexcept;
 #endif
 
 }  // namespace spolia::core
@@ -150,6 +151,14 @@ SPOLIA_ALWAYS_INLINE void deallocate_block(void* block, std::size_t bytes) noexc
 #endif
   memory::deallocate(block, bytes, Align);
 }
+
+#if !defined(SPOLIA_MODEL)
+/// Gives back to the allocator what the pool has got and nobody uses: slabs all of whose blocks are
+/// free, but one for each size, and those in which another thread keeps free blocks at hand. Takes
+/// time linear in the number of free blocks; others go on meanwhile. Call drain() before. Returns
+/// how many bytes it gave back.
+inline std::size_t trim() noexcept { return core::trim_blocks(); }
+#endif
 
 /// Memory for an object of so many bytes, and before it Front bytes or, in a block of the pool, 8.
 template <std::size_t Align, std::size_t Front>

@@ -52,7 +52,7 @@ class private_ptr : public counted::private_base<T> {
   template <class Y>
     requires counted::compatible<Y, T>
   SPOLIA_ALWAYS_INLINE explicit private_ptr(const atomic_shared_ptr<Y>& from) {
-    load(from);
+    point_to<Y>(this->grip_.begin_at(counted::access::words_of(from)));
   }
   /// What a location holds that may lie in the object r points to. Goes on with r's protection.
   template <class Y>
@@ -123,7 +123,10 @@ class private_ptr : public counted::private_base<T> {
   template <class Y>
   SPOLIA_ALWAYS_INLINE void load(const atomic_shared_ptr<Y>& from) {
     const auto last = [](const counted::pin& p) { return p.now.load_relaxed(); };
-    const counted::word w = this->grip_.move_to(from.location(), last);
+    point_to<Y>(this->grip_.move_to(counted::access::words_of(from), last));
+  }
+  template <class Y>
+  SPOLIA_ALWAYS_INLINE void point_to(counted::word w) noexcept {
     this->object_ = counted::object_of<typename shared_ptr<Y>::element_type>(w);
   }
 

@@ -61,6 +61,15 @@ class reaper {
     end_put_off(*me);
   }
 
+  /// Calls f(word) for each name of all threads' pins.
+  template <class F>
+  void each_pin(F&& f) const {
+    members_.for_each([&](std::uint32_t, const member& m) {
+      m.pins.visit(f);
+      return true;
+    });
+  }
+
  protected:
 #if defined(SPOLIA_MODEL)
   static constexpr std::uint32_t deepest = 3;
@@ -155,7 +164,7 @@ class reaper {
         if (name_of_entry(units[i]) == name_of(w)) named |= 1U << i;
       }
     };
-    if (!SPOLIA_FAULT("counted.children_at_once")) visit_pins(note);
+    if (!SPOLIA_FAULT("counted.children_at_once")) each_pin(note);
     for (unsigned i = n; i-- > 0;) {
       if ((named >> i & 1U) == 0) {
         drop(&me, units[i]);
@@ -169,18 +178,9 @@ class reaper {
     me.budget = stuck ? no_memory : me.budget - 1;
   }
 
-  template <class F>
-  void visit_pins(F& f) const noexcept {
-    members_.for_each([&](std::uint32_t, const member& m) {
-      m.pins.visit(f);
-      return true;
-    });
-  }
-
   [[nodiscard]] bool pinned(name c) const noexcept {
     bool found = false;
-    const auto note = [&](word w) { found |= name_of(w) == c; };
-    visit_pins(note);
+    each_pin([&](word w) { found |= name_of(w) == c; });
     return found;
   }
 

@@ -31,6 +31,7 @@
 #include <spolia/counted/control.hpp>
 #include <spolia/counted/conversions.hpp>
 #include <spolia/counted/home.hpp>
+#include <spolia/counted/traced.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 
@@ -50,7 +51,10 @@ class shared_ptr {
         owner_(
             counted::taken<Y*, counted::deletes<Y, std::is_array_v<T>>, counted::own_memory>::make(
                 p, {}, {})) {
-    if constexpr (!std::is_array_v<T>) counted::tell_itself(p, owner_);
+    if constexpr (!std::is_array_v<T>) {
+      counted::tell_itself(p, owner_);
+      counted::tell_traced(p, owner_);
+    }
   }
   template <class Y, class D>
     requires counted::ownable<Y, T> && counted::deleter_for<D, Y*>

@@ -35,6 +35,7 @@
 #include <spolia/counted/home.hpp>
 #include <spolia/counted/location.hpp>
 #include <spolia/counted/pool.hpp>
+#include <spolia/counted/traced.hpp>
 #include <spolia/counted/word.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -62,12 +63,13 @@ struct thin_kind {
       deallocate_thin<align, front>(at, sizeof(T));
       throw;
     }
-    ::new (static_cast<void*>(head_of(at))) head(kind);
+    tell_traced(made, ::new (static_cast<void*>(head_of(at))) head(kind));
     return made;
   }
 
   static void end(head* h) noexcept {
     T* const object = static_cast<T*>(h->object());
+    no_longer_traced(object);
     object->~T();
     h->~head();
     deallocate_thin<align, front>(object, sizeof(T));
@@ -169,7 +171,9 @@ class private_thin_ptr : public counted::private_base<T> {
   constexpr private_thin_ptr() noexcept = default;
   constexpr private_thin_ptr(std::nullptr_t) noexcept {}
   /// What the location holds now.
-  SPOLIA_ALWAYS_INLINE explicit private_thin_ptr(const atomic_thin_ptr<T>& from) { load(from); }
+  SPOLIA_ALWAYS_INLINE explicit private_thin_ptr(const atomic_thin_ptr<T>& from) {
+    this->object_ = thin_units<T>::object(this->grip_.begin_at(counted::access::words_of(from)));
+  }
   /// What a location holds that may lie in the object r points to. Goes on with r's protection.
   template <class Y>
   SPOLIA_ALWAYS_INLINE private_thin_ptr(private_thin_ptr<Y>&& r, const atomic_thin_ptr<T>& from) {
@@ -216,7 +220,8 @@ class private_thin_ptr : public counted::private_base<T> {
   }
   SPOLIA_ALWAYS_INLINE void move(const atomic_thin_ptr<T>& from, counted::word named) {
     const auto last = [named](const counted::pin&) { return named; };
-    this->object_ = thin_units<T>::object(this->grip_.move_to(from.words(), last));
+    this->object_ =
+        thin_units<T>::object(this->grip_.move_to(counted::access::words_of(from), last));
   }
 };
 
@@ -242,10 +247,6 @@ class atomic_thin_ptr : public counted::location<thin_ptr<T>, thin_units<T>> {
                           counted::word seen) { return seen == wanted; };
     return this->replace_where(same, std::move(desired));
   }
-
- private:
-  template <class Y>
-  friend class private_thin_ptr;
 };
 
 }  // namespace spolia::inline SPOLIA_FLAVOUR

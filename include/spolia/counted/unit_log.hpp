@@ -161,8 +161,13 @@ class unit_log {
     return head_->at[head_->taken++].read();
   }
 
-  /// After a fork that lost the helper which was at work here.
+  /// After a fork that lost the helper which was at work here, and perhaps the owner.
   void recount() noexcept {
+    // The owner may have put a chunk behind the last one, and not have gone on to it.
+    if (tail_ == nullptr) tail_ = first_.load_relaxed();
+    while (tail_ != nullptr && tail_->next.load_relaxed() != nullptr) {
+      tail_ = tail_->next.load_relaxed();
+    }
     waiting_ = 0;
     for (const chunk* c = head_; c != nullptr; c = c->next.load_relaxed()) {
       waiting_ += c->captured - c->taken;

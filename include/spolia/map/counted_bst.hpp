@@ -6,9 +6,8 @@
 /// Source:      Tripp, Hyde, Grossman-Ponemon, "FRC", ISMM 2018, section 4.4 (the binary search
 ///              tree: what is replaced is copied, and one link is swung).
 /// Idea:        a node never changes but for its links. A pair is put in at a null link. To take
-/// out
-///              a node with two children, the way down from its right child to the next key is
-///              copied without that key, and one link swings to the copy.
+///              out a node with two children, the way down from its right child to the next key
+///              is copied without that key, and one link swings to the copy.
 /// Protects:    nothing itself; nodes stay as long as somebody views them.
 /// Departures:
 ///   1. One lock for all writers, where the paper locks nodes: on few processors the tree is
@@ -16,26 +15,29 @@
 /// Progress:    look-ups never wait; they are as lock-free as the family's views. Writers wait for
 ///              each other.
 /// Linearizability: writers by their lock, at the setting of the link. A look-up that walks in
-/// nodes
-///              that were taken out meanwhile sees what hung below them then, which is a moment of
-///              the call; later changes are made to links that are in the tree.
+///              nodes that were taken out meanwhile sees what hung below them then, which is a
+///              moment of the call; later changes are made to links that are in the tree.
 /// Errors:      std::bad_alloc, and what copying keys and values throws: then nothing has changed.
+/// Keys and values are copied and compared while the writer has its turn: what they do then must
+/// not change the same map.
 #pragma once
 
 #include <cstddef>
 #include <functional>
-#include <optional>
 #include <utility>
 #include <vector>
 
 #include <spolia/base/config.hpp>
 #include <spolia/counted/families.hpp>
+#include <spolia/map/detail/counted_face.hpp>
 #include <spolia/map/detail/counted_writer.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 
 template <class Key, class Value, class Family = thin_family, class Compare = std::less<Key>>
-class counted_bst {
+class counted_bst
+    : public detail::counted_face<counted_bst<Key, Value, Family, Compare>, Key, Value> {
+  friend detail::counted_face<counted_bst, Key, Value>;
   struct node;
   using location = typename Family::template location<node>;
   using pointer = typename Family::template pointer<node>;
@@ -50,12 +52,7 @@ class counted_bst {
   };
 
  public:
-  using key_type = Key;
-  using mapped_type = Value;
-
   explicit counted_bst(Compare less = {}) : less_(std::move(less)) {}
-  counted_bst(const counted_bst&) = delete;
-  counted_bst& operator=(const counted_bst&) = delete;
   /// Not beside anything.
   ~counted_bst() = default;
 
@@ -73,19 +70,6 @@ class counted_bst {
     }
     return false;
   }
-  [[nodiscard]] std::optional<Value> find(const Key& key) const {
-    std::optional<Value> found;
-    visit(key, [&](const Value& v) { found.emplace(v); });
-    return found;
-  }
-  [[nodiscard]] bool contains(const Key& key) const {
-    return visit(key, [](const Value&) {});
-  }
-
-  /// True if the key was absent, and is there now.
-  bool insert(const Key& key, const Value& value) { return put(key, value, false); }
-  /// The same; false: its value was replaced.
-  bool insert_or_assign(const Key& key, const Value& value) { return put(key, value, true); }
 
   /// True if the key was there.
   bool erase(const Key& key) {
@@ -101,7 +85,6 @@ class counted_bst {
 
   /// May lag behind changes under way.
   [[nodiscard]] std::size_t size_approx() const noexcept { return writers_.size(); }
-  [[nodiscard]] bool empty_approx() const noexcept { return size_approx() == 0; }
 
  private:
   struct place {

@@ -6,36 +6,38 @@
 /// Source:      Tripp, Hyde, Grossman-Ponemon, "FRC", ISMM 2018, section 4.4 (the B tree and its
 ///              sizes). How it changes is not in the paper.
 /// Idea:        leaves never change, and inner nodes change by their links only. A change copies
-/// one
-///              leaf and sets one link. A leaf that would be too full becomes two, and then the
-///              node above is copied, too, and so on; one that would be empty goes, with the nodes
-///              above that would be. Leaves with few pairs are not merged.
+///              one leaf and sets one link. A leaf that would be too full becomes two, and then
+///              the node above is copied, too, and so on; one that would be empty goes, with the
+///              nodes above that would be. Leaves with few pairs are not merged.
 /// Protects:    nothing itself; nodes stay as long as somebody views them.
 /// Progress:    look-ups never wait; they are as lock-free as the family's views. Writers wait for
 ///              each other.
 /// Linearizability: writers by their lock, at the setting of the link. A look-up that walks in
-/// nodes
-///              that were replaced meanwhile sees what hung below them then, which is a moment of
-///              the call; later changes are made to links that are in the tree.
+///              nodes that were replaced meanwhile sees what hung below them then, which is a
+///              moment of the call; later changes are made to links that are in the tree.
 /// Errors:      std::bad_alloc, and what copying keys and values throws: then nothing has changed.
+/// Keys and values are copied, compared and destroyed while the writer has its turn: what they do
+/// then must not change the same map.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <functional>
-#include <optional>
 #include <utility>
 #include <vector>
 
 #include <spolia/base/config.hpp>
 #include <spolia/counted/families.hpp>
 #include <spolia/map/detail/counted_btree_nodes.hpp>
+#include <spolia/map/detail/counted_face.hpp>
 #include <spolia/map/detail/counted_writer.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 
 template <class Key, class Value, class Family = thin_family, class Compare = std::less<Key>>
-class counted_btree {
+class counted_btree
+    : public detail::counted_face<counted_btree<Key, Value, Family, Compare>, Key, Value> {
+  friend detail::counted_face<counted_btree, Key, Value>;
   using leaf = detail::counted_leaf<Key, Value>;
   using inner = detail::counted_inner<Key, leaf, Family>;
   using inner_row = typename inner::template row<inner>;
@@ -44,12 +46,7 @@ class counted_btree {
   using leaf_pointer = typename Family::template pointer<leaf>;
 
  public:
-  using key_type = Key;
-  using mapped_type = Value;
-
   explicit counted_btree(Compare less = {}) : less_(std::move(less)), root_(first_root()) {}
-  counted_btree(const counted_btree&) = delete;
-  counted_btree& operator=(const counted_btree&) = delete;
   /// Not beside anything.
   ~counted_btree() = default;
 
@@ -67,19 +64,6 @@ class counted_btree {
     std::forward<F>(f)(in->pairs[i].second);
     return true;
   }
-  [[nodiscard]] std::optional<Value> find(const Key& key) const {
-    std::optional<Value> found;
-    visit(key, [&](const Value& v) { found.emplace(v); });
-    return found;
-  }
-  [[nodiscard]] bool contains(const Key& key) const {
-    return visit(key, [](const Value&) {});
-  }
-
-  /// True if the key was absent, and is there now.
-  bool insert(const Key& key, const Value& value) { return put(key, value, false); }
-  /// The same; false: its value was replaced.
-  bool insert_or_assign(const Key& key, const Value& value) { return put(key, value, true); }
 
   /// True if the key was there.
   bool erase(const Key& key) {
@@ -101,7 +85,6 @@ class counted_btree {
 
   /// May lag behind changes under way.
   [[nodiscard]] std::size_t size_approx() const noexcept { return writers_.size(); }
-  [[nodiscard]] bool empty_approx() const noexcept { return size_approx() == 0; }
 
  private:
   /// One node on the writer's way down, and which child it goes on to.

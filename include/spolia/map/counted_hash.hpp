@@ -5,18 +5,23 @@
 ///
 /// Source:      Tripp, Hyde, Grossman-Ponemon, "FRC", ISMM 2018, section 4.4 (the hash map: chains
 ///              in partitions with a lock each).
-/// Idea:        a partition has a table of chains behind one location. A pair is put in at the
-///              begin of its chain, and taken out of it by setting the location before it; a table
-///              that is full is copied into one twice as large.
-/// Protects:    nothing itself; cells and tables stay as long as somebody views them.
-/// Progress:    look-ups never wait; they are as lock-free as the family's views. Writers of one
-///              partition wait for each other.
+/// Idea:        a partition has a table of chains. A pair is put in at the begin of its chain, and
+///              taken out of it by setting the location before it; a table that is full is copied
+///              into one twice as large. Old tables are emptied, and stay as long as the map: so
+///              nobody needs to hold them, and all together are as large as the newest.
+/// Protects:    nothing itself; cells stay as long as somebody views them.
+/// Progress:    look-ups never wait; they are as lock-free as the family's views. One that finds
+///              nothing while its table is replaced looks again. Writers of one partition wait for
+///              each other.
 /// Linearizability: writers by their lock, at the setting of the location. A look-up that walks in
 ///              cells or a table that were taken out meanwhile sees the chain as it was then, which
 ///              is a moment of the call: what a cell led to when it was taken out, it leads to for
-///              ever, and what is put in later is put in elsewhere.
+///              ever, and what is put in later is put in elsewhere. Or it finds the chain emptied,
+///              and then sees that there is another table.
 /// Errors:      std::bad_alloc, and what copying keys and values throws: then nothing has changed.
-///              A table that cannot grow stays.
+///              A table that cannot grow stays, and what cannot be emptied ends with the map.
+/// Keys and values are copied, compared and hashed while the writer has its turn: what they do then
+/// must not change the same map.
 #pragma once
 
 #include <array>
@@ -24,17 +29,19 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <utility>
 
 #include <spolia/base/config.hpp>
 #include <spolia/counted/families.hpp>
+#include <spolia/map/detail/counted_face.hpp>
 #include <spolia/map/detail/counted_writer.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 
 template <class Key, class Value, class Family = thin_family, class Hash = std::hash<Key>>
-class counted_hash {
+class counted_hash
+    : public detail::counted_face<counted_hash<Key, Value, Family, Hash>, Key, Value> {
+  friend detail::counted_face<counted_hash, Key, Value>;
   template <class T>
   using location = typename Family::template location<T>;
   template <class T>
@@ -51,23 +58,35 @@ class counted_hash {
     location<cell>& chain(std::uint64_t h) const noexcept { return chains[h & (size - 1)]; }
     const std::size_t size;
     const std::unique_ptr<location<cell>[]> chains;
+    std::unique_ptr<const table> older;
   };
   struct alignas(cache_line) partition {
+    partition() : newest(new table(first_size)) {}
+    partition(const partition&) = delete;
+    partition& operator=(const partition&) = delete;
+    ~partition() { delete newest.load_relaxed(); }
+
+    /// For a look-up.
+    [[nodiscard]] const table* current() const noexcept {
+      // acquire ← the release in replace: we see the table whole.
+      return newest.load_acquire();
+    }
+    /// For the writer.
+    [[nodiscard]] const table& table_now() const noexcept { return *newest.load_relaxed(); }
+    void replace(std::unique_ptr<table> fresh) noexcept {
+      const table* const old = newest.load_relaxed();
+      fresh->older.reset(old);
+      // release → the acquire in current: its chains. And who sees a chain of the old one emptied,
+      // by the family's set, sees that there is a new one.
+      newest.store_release(fresh.release());
+    }
+
     detail::writers writers;
-    location<table> chains;
+    atomic<const table*> newest;
   };
 
  public:
-  using key_type = Key;
-  using mapped_type = Value;
-
-  explicit counted_hash(Hash hash = {}) : hash_(std::move(hash)) {
-    for (partition& p : *partitions_) {
-      Family::template set<table>(p.chains, Family::template make<table>(first_size));
-    }
-  }
-  counted_hash(const counted_hash&) = delete;
-  counted_hash& operator=(const counted_hash&) = delete;
+  explicit counted_hash(Hash hash = {}) : hash_(std::move(hash)) {}
   /// Not beside anything.
   ~counted_hash() = default;
 
@@ -75,35 +94,28 @@ class counted_hash {
   template <class F>
   bool visit(const Key& key, F&& f) const {
     const std::uint64_t h = hash_of(key);
-    auto in = Family::template look<table>(partition_of(h).chains);
-    const location<cell>& chain = in->chain(h);
-    auto at = Family::template onward<cell, table>(std::move(in), chain);
-    while (at && !(at->key == key)) Family::template step<cell>(at, at->next);
-    if (!at) return false;
-    std::forward<F>(f)(at->value);
-    return true;
+    const partition& p = partition_of(h);
+    const table* in = p.current();
+    for (;;) {
+      auto at = Family::template look<cell>(in->chain(h));
+      while (at && !(at->key == key)) Family::template step<cell>(at, at->next);
+      if (at) {
+        std::forward<F>(f)(at->value);
+        return true;
+      }
+      const table* const now = p.current();
+      if (now == in || SPOLIA_FAULT("counted_hash.one_look")) return false;
+      in = now;
+    }
   }
-  [[nodiscard]] std::optional<Value> find(const Key& key) const {
-    std::optional<Value> found;
-    visit(key, [&](const Value& v) { found.emplace(v); });
-    return found;
-  }
-  [[nodiscard]] bool contains(const Key& key) const {
-    return visit(key, [](const Value&) {});
-  }
-
-  /// True if the key was absent, and is there now.
-  bool insert(const Key& key, const Value& value) { return put(key, value, false); }
-  /// The same; false: its value was replaced.
-  bool insert_or_assign(const Key& key, const Value& value) { return put(key, value, true); }
 
   /// True if the key was there.
   bool erase(const Key& key) {
     const std::uint64_t h = hash_of(key);
     partition& p = partition_of(h);
     const detail::writing<Family> turn(p.writers);
-    const auto in = Family::template look<table>(p.chains);
-    const place where = search(in->chain(h), key);
+    const table& in = p.table_now();
+    const place where = search(in.chain(h), key);
     if (where.found == nullptr) return false;
     Family::template set<cell>(*where.link, Family::template load<cell>(where.found->next));
     p.writers.shrank();
@@ -116,7 +128,6 @@ class counted_hash {
     for (const partition& p : *partitions_) sum += p.writers.size();
     return sum;
   }
-  [[nodiscard]] bool empty_approx() const noexcept { return size_approx() == 0; }
 
  private:
 #if defined(SPOLIA_MODEL)
@@ -146,8 +157,8 @@ class counted_hash {
     const std::uint64_t h = hash_of(key);
     partition& p = partition_of(h);
     const detail::writing<Family> turn(p.writers);
-    const auto in = Family::template look<table>(p.chains);
-    const place where = search(in->chain(h), key);
+    const table& in = p.table_now();
+    const place where = search(in.chain(h), key);
     if (where.found != nullptr) {
       if (assign) {
         auto rest = Family::template load<cell>(where.found->next);
@@ -156,9 +167,9 @@ class counted_hash {
       }
       return false;
     }
-    push(in->chain(h), key, value);
+    push(in.chain(h), key, value);
     p.writers.grew();
-    if (p.writers.size() > in->size) grow(p, *in);
+    if (p.writers.size() > in.size) grow(p, in);
     return true;
   }
 
@@ -170,17 +181,23 @@ class counted_hash {
   /// Copies: look-ups may be under way in the cells.
   void grow(partition& p, const table& old) {
     try {
-      auto twice = Family::template make<table>(2 * old.size);
+      auto twice = std::make_unique<table>(2 * old.size);
       for (std::size_t i = 0; i < old.size; ++i) {
         auto at = Family::template look<cell>(old.chains[i]);
         for (; at; Family::template step<cell>(at, at->next)) {
           push(twice->chain(hash_of(at->key)), at->key, at->value);
         }
       }
-      Family::template set<table>(p.chains, std::move(twice));
+      if (SPOLIA_FAULT("counted_hash.empties_first")) empty(old);
+      p.replace(std::move(twice));
+      empty(old);
     } catch (...) {
-      // The pair is in. Chains get longer, until another insertion succeeds in this.
+      // The pair is in. Chains get longer, until another insertion succeeds in this; or an old
+      // table keeps its cells.
     }
+  }
+  static void empty(const table& old) {
+    for (std::size_t i = 0; i < old.size; ++i) Family::template set<cell>(old.chains[i], {});
   }
 
   [[nodiscard]] std::uint64_t hash_of(const Key& key) const {

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// counted_face.hpp: what the containers over counted pointers show alike, said once over what each
+// of them has:
+//
+//   visit(key, f)              calls f(const Value&) if the key is there, and says whether it was
+//   put(key, value, assign)    true if the key was absent; if it was not, replaces its value where
+//                              `assign`, and else changes nothing
+//   size_approx()
+#pragma once
+
+#include <optional>
+
+#include <spolia/base/config.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace detail {
+
+template <class Map, class Key, class Value>
+class counted_face {
+ public:
+  using key_type = Key;
+  using mapped_type = Value;
+
+  counted_face(const counted_face&) = delete;
+  counted_face& operator=(const counted_face&) = delete;
+
+  [[nodiscard]] std::optional<Value> find(const Key& key) const {
+    std::optional<Value> found;
+    self().visit(key, [&](const Value& v) { found.emplace(v); });
+    return found;
+  }
+  [[nodiscard]] bool contains(const Key& key) const {
+    return self().visit(key, [](const Value&) {});
+  }
+
+  /// True if the key was absent, and is there now.
+  bool insert(const Key& key, const Value& value) { return self().put(key, value, false); }
+  /// The same; false: its value was replaced.
+  bool insert_or_assign(const Key& key, const Value& value) { return self().put(key, value, true); }
+
+  [[nodiscard]] bool empty_approx() const noexcept { return self().size_approx() == 0; }
+
+ protected:
+  counted_face() = default;
+  ~counted_face() = default;
+
+ private:
+  [[nodiscard]] const Map& self() const noexcept { return static_cast<const Map&>(*this); }
+  Map& self() noexcept { return static_cast<Map&>(*this); }
+};
+
+}  // namespace detail
+}  // namespace spolia::inline SPOLIA_FLAVOUR
