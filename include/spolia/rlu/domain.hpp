@@ -35,8 +35,9 @@
 // Threads:     come and go. A thread that ends leaves its log to be collected by others. Sections
 //              of one domain nest: an inner one is a part of the outer. Sections of two domains may
 //              overlap; nothing is common to them.
-// Fork:        in the child, objects that lost threads had locked stay locked. Their sections hold
-//              nothing up.
+// Fork:        in the child, objects that lost threads had locked stay locked, until they are
+//              discarded. Their sections hold nothing up, what they had not committed shows never,
+//              and their logs are lost.
 // Teardown:    `discard` what has not been freed; then the domain may go.
 #pragma once
 
@@ -162,7 +163,7 @@ class basic_domain final : private threads::listener {
   void discard(ptr<T> p) noexcept {
     if (!p) return;
     detail::whole<T>* const o = detail::access::master(p);
-    detail::bring_home(*o);
+    detail::bring_home(*o, clock_, lost_some_);
     if (!SPOLIA_FAULT("rlu.discards_at_once")) {
       fence::full();  // ↔ the heavy one at a pass's beginning: see wait_for_collector
       sessions_.for_each([](std::uint32_t, const session& s) {
@@ -178,7 +179,7 @@ class basic_domain final : private threads::listener {
   template <class T>
   T& alone(ptr<T> p) noexcept {
     detail::whole<T>* const o = detail::access::master(p);
-    detail::bring_home(*o);
+    detail::bring_home(*o, clock_, lost_some_);
     return o->body;
   }
 
@@ -291,6 +292,7 @@ class basic_domain final : private threads::listener {
       auto guard = blocks_.enter();
     }  // so that later ones cannot fail
     if (!mine.seat) mine.seat = sections_.reserve();
+    mine.renew_word();
     mine.segment_bytes = options_.segment_bytes;
     mine.cap = options_.log_cap;
     mine.pass_at = mine.written.written() + options_.low_watermark;
@@ -330,14 +332,8 @@ class basic_domain final : private threads::listener {
       other.written.evict();
       return true;
     });
-    session* const s = sessions_.find(n);
-    if (s == nullptr) return;
-    s->written.forget();
-    if (s->used.load_relaxed()) s->seat.withdraw();  // perhaps it had begun a section
-    s->depth = 0;
-    s->collecting = false;
-    s->fresh.clear();
-    s->used.store_relaxed(false);
+    if (session* const s = sessions_.find(n)) s->forget();
+    lost_some_ = true;
   }
 
   static constexpr std::uint32_t look_every = 64;         // sections, before somebody else's turn
@@ -354,6 +350,7 @@ class basic_domain final : private threads::listener {
   detail::graveyard<typename log::piece> graves_;  // goes after what buries
   Blocks blocks_;
   atomic<std::uint64_t> drain_at_{0};
+  bool lost_some_ = false;  // threads, in a fork
   const std::size_t processors_ = std::max(1U, std::thread::hardware_concurrency());
   spolia::detail::courtesy courtesy_;
   cells<session> sessions_;

@@ -254,6 +254,9 @@ class log {
 
   // -- the collector, behind a heavy fence
 
+  /// The object whose lock it has, or is about to take; null: none.
+  void at(object* o) noexcept { at_ = o; }
+
   /// The segment that the owner has open, if it is between two sections.
   piece* shown() const noexcept {
     return shown_.load_acquire();  // ← the release in end
@@ -334,6 +337,7 @@ class log {
   /// After a fork: what a lost thread was collecting may be half-written, and is left alone.
   void evict() noexcept {
     if (!is_busy(passes_.load_relaxed())) return;
+    if (object* const o = std::exchange(at_, nullptr)) o->free_from_lost();
     held_ = old_ = shelter_ = nullptr;
     old_count_ = 0;
     end_collect();
@@ -393,6 +397,7 @@ class log {
   std::uint64_t old_count_ = 0;
   std::uint64_t turns_skipped_ = 0;
   piece* shelter_ = nullptr;  // the one of the held that copies move to
+  object* at_ = nullptr;
 };
 
 }  // namespace rlu::detail

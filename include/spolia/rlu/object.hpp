@@ -44,7 +44,6 @@
 #include <utility>
 
 #include <spolia/base/atomic.hpp>
-#include <spolia/base/backoff.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/base/memory.hpp>
 
@@ -117,6 +116,16 @@ struct object {
     lock.store_release(lock.load_relaxed() & ~word::collecting);
   }
 
+  /// The same, where the lock is one that a section will never give up, see domain::thread_lost.
+  bool try_take_from_lost() noexcept {
+    std::uintptr_t seen = lock.load_relaxed();
+    return (seen & word::locked) != 0 && lock.cas_strong_acquire(seen, word::collecting);  // as above
+  }
+  /// A collector that may have had the lock will never give it up.
+  void free_from_lost() noexcept {
+    if ((lock.load_relaxed() & word::flags) == word::collecting) end_collect();
+  }
+
   atomic<std::uintptr_t> lock;  ///< the word
   atomic<record*> newest{nullptr};
 };
@@ -157,26 +166,6 @@ struct alignas(16) record {
   plain<record_kind> kind;    // a lock can become a tombstone until its section ends
   atomic<record_state> state{record_state::linked};
 };
-
-/// Brings the newest version of an object home that no section can reach: then the master is all
-/// there is of it.
-inline void bring_home(object& o) noexcept {
-  for (backoff busy; !o.try_collect();) busy.pause();
-  record* r = o.newest.load_relaxed();
-  if (r != nullptr) {
-    r->how->write_back(o, *r);
-    o.newest.store_relaxed(nullptr);
-  }
-  while (r != nullptr) {
-    record* const older = r->older.load_relaxed();
-    if (r->ended.load_relaxed() == unended) r->ended.store_relaxed(r->since.load_relaxed());
-    // → the acquire in the collector's examine, which comes before it looks at `ended`. It may take
-    // the copy away at once.
-    r->state.store_release(record_state::unlinked);
-    r = older;
-  }
-  o.end_collect();
-}
 
 template <class T>
 struct fixed_part {

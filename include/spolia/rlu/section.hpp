@@ -163,10 +163,15 @@ class basic_writer : public basic_reader<Clock, Blocks> {
   /// not. \throws std::bad_alloc, or what moving the fixed part throws
   template <class T>
   [[nodiscard]] copy<T> make(detail::fixed_of<T> fixed, const T& body) {
-    here_.fresh.reserve(here_.fresh.size() + 1);
-    detail::whole<T>* const o =
-        detail::make_whole<T>(detail::word::fresh(here_.committed), std::move(fixed), body);
-    here_.fresh.push_back({o, &detail::whole<T>::how, false});
+    here_.fresh.push_back({});  // before there is something to lose
+    detail::whole<T>* o = nullptr;
+    try {
+      o = detail::make_whole<T>(detail::word::fresh(*here_.committed), std::move(fixed), body);
+    } catch (...) {
+      here_.fresh.pop_back();
+      throw;
+    }
+    here_.fresh.back() = {o, &detail::whole<T>::how, false};
     return hand_out(*o, o->body);
   }
   template <class T>
