@@ -162,18 +162,22 @@ class collector {
     const std::uint64_t ended = r.ended.load_acquire();
     const std::uint64_t since = r.since.load_relaxed();
     if (ended == unended) return examine_newest(s, r, since);
-    if (!over(since, ended)) return false;
+    if (!over(since, ended == detached_now ? s.detached_at : ended)) return false;
     return unlinked || SPOLIA_FAULT("rlu.not_unlinked") || unlink(r);
   }
 
   bool examine_newest(piece& s, record& r, std::uint64_t since) noexcept {
     object& o = *r.of;
-    if (since > now_.known() || !take(o)) return false;
+    if (since > now_.known()) return false;
+    const bool overwrites = over(r.base.read(), since) || SPOLIA_FAULT("rlu.overwrites_early");
+    // Beside a section that sleeps most stay as they are: the object is not touched for that.
+    if (!overwrites && !sparse_ && r.older.load_relaxed() == nullptr) return false;
+    if (!take(o)) return false;
     // The next version may have come before we had the lock.
     if (r.ended.load_relaxed() == unended || SPOLIA_FAULT("rlu.collects_unlocked")) {
       prune_below(r);
       const bool alone = r.older.load_relaxed() == nullptr;
-      if (alone && (over(r.base.read(), since) || SPOLIA_FAULT("rlu.overwrites_early"))) {
+      if (alone && overwrites) {
         if (r.kind.read() == record_kind::tombstone) {
           r.state.store_relaxed(record_state::last);  // the lock stays as it is
           s.buries = true;
@@ -234,6 +238,7 @@ class collector {
     r.ended.store_relaxed(early ? r.since.load_relaxed() : detached_now);
     r.state.store_relaxed(record_state::unlinked);
     s.detached = true;
+    s.detached_at = unended;
     detached_ = true;
   }
 
@@ -243,10 +248,7 @@ class collector {
     fence::full();  // between the emptied chains and the clock: see commit_word.hpp
     const std::uint64_t ended = clock.tick();
     for_each_piece([&](piece& s) {
-      if (!std::exchange(s.detached, false)) return;
-      s.for_each(s.done_to, [&](record& r) {
-        if (r.ended.load_relaxed() == detached_now) r.ended.store_relaxed(ended);
-      });
+      if (std::exchange(s.detached, false)) s.detached_at = ended;
     });
   }
 
