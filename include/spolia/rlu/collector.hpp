@@ -37,6 +37,7 @@
 #include <cstdint>
 #include <utility>
 
+#include <spolia/base/backoff.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/base/fence.hpp>
 #include <spolia/rlu/commit_word.hpp>
@@ -46,6 +47,31 @@
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace rlu::detail {
+
+/// Brings the newest version of an object home that no section can reach: then the master is all
+/// there is of it. `lost`: a fork has left locks behind, and copies that will never be committed.
+template <class Clock>
+void bring_home(object& o, Clock& clock, bool lost) noexcept {
+  for (backoff busy; !o.try_collect() && !(lost && o.try_take_from_lost());) busy.pause();
+  record* const first = o.newest.load_relaxed();
+  record* newest = first;
+  if (lost) {
+    while (newest != nullptr && since_of(*newest, clock) == not_yet) {
+      newest = newest->older.load_relaxed();
+    }
+  }
+  if (newest != nullptr) newest->how->write_back(o, *newest);
+  o.newest.store_relaxed(nullptr);
+  for (record* r = first; r != nullptr;) {
+    record* const older = r->older.load_relaxed();
+    if (r->ended.load_relaxed() == unended) r->ended.store_relaxed(r->since.load_relaxed());
+    // → the acquire in the collector's examine, which comes before it looks at `ended`. It may take
+    // the copy away at once.
+    r->state.store_release(record_state::unlinked);
+    r = older;
+  }
+  o.end_collect();
+}
 
 /// One pass over one log, by the thread that is the log's collector.
 template <class Log, class Blocks>
@@ -136,21 +162,26 @@ class collector {
     const std::uint64_t ended = r.ended.load_acquire();
     const std::uint64_t since = r.since.load_relaxed();
     if (ended == unended) return examine_newest(s, r, since);
-    if (!over(since, ended)) return false;
+    if (!over(since, ended == detached_now ? s.detached_at : ended)) return false;
     return unlinked || SPOLIA_FAULT("rlu.not_unlinked") || unlink(r);
   }
 
   bool examine_newest(piece& s, record& r, std::uint64_t since) noexcept {
     object& o = *r.of;
-    if (since > now_.known() || !o.try_collect()) return false;
+    if (since > now_.known()) return false;
+    const bool overwrites = over(r.base.read(), since) || SPOLIA_FAULT("rlu.overwrites_early");
+    // Beside a section that sleeps most stay as they are: the object is not touched for that.
+    if (!overwrites && !sparse_ && r.older.load_relaxed() == nullptr) return false;
+    if (!take(o)) return false;
     // The next version may have come before we had the lock.
     if (r.ended.load_relaxed() == unended || SPOLIA_FAULT("rlu.collects_unlocked")) {
       prune_below(r);
       const bool alone = r.older.load_relaxed() == nullptr;
-      if (alone && (over(r.base.read(), since) || SPOLIA_FAULT("rlu.overwrites_early"))) {
+      if (alone && overwrites) {
         if (r.kind.read() == record_kind::tombstone) {
           r.state.store_relaxed(record_state::last);  // the lock stays as it is
           s.buries = true;
+          log_.at(nullptr);
           return true;
         }
         write_back(s, r);
@@ -158,8 +189,19 @@ class collector {
         move_out(s, r);
       }
     }
-    o.end_collect();
+    let_go(o);
     return false;
+  }
+
+  bool take(object& o) noexcept {
+    log_.at(&o);
+    if (o.try_collect()) return true;
+    log_.at(nullptr);
+    return false;
+  }
+  void let_go(object& o) noexcept {
+    o.end_collect();
+    log_.at(nullptr);
   }
 
   void write_back(piece& s, record& r) noexcept {
@@ -196,6 +238,7 @@ class collector {
     r.ended.store_relaxed(early ? r.since.load_relaxed() : detached_now);
     r.state.store_relaxed(record_state::unlinked);
     s.detached = true;
+    s.detached_at = unended;
     detached_ = true;
   }
 
@@ -205,10 +248,7 @@ class collector {
     fence::full();  // between the emptied chains and the clock: see commit_word.hpp
     const std::uint64_t ended = clock.tick();
     for_each_piece([&](piece& s) {
-      if (!std::exchange(s.detached, false)) return;
-      s.for_each(s.done_to, [&](record& r) {
-        if (r.ended.load_relaxed() == detached_now) r.ended.store_relaxed(ended);
-      });
+      if (std::exchange(s.detached, false)) s.detached_at = ended;
     });
   }
 
@@ -229,10 +269,10 @@ class collector {
   /// chain may be as long as a log, and must be walked once and not for each copy.
   bool unlink(record& r) noexcept {
     object& o = *r.of;
-    if (!o.try_collect()) return false;
+    if (!take(o)) return false;
     record* const newest = o.newest.load_relaxed();
     if (newest != nullptr) prune_below(*newest);
-    o.end_collect();
+    let_go(o);
     return r.state.load_relaxed() == record_state::unlinked;
   }
 

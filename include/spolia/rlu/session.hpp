@@ -15,6 +15,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <forward_list>
+#include <memory>
 #include <new>
 #include <utility>
 #include <vector>
@@ -59,8 +61,11 @@ struct count_on_commit {
 template <class Header>
 struct alignas(cache_line) session {
   // Others read the word; the rest is the owner's.
-  commit_word committed{0};
-  std::uint64_t sets = 0;  // begun to commit
+  commit_word first_word{0};
+  commit_word* committed = &first_word;
+  std::uint64_t sets = 0;                     // begun to commit
+  std::forward_list<commit_word> more_words;  // see forget
+  bool needs_word = false;
 
   census::seat seat;
   std::uint64_t time = 0;  // of the section
@@ -98,9 +103,30 @@ struct alignas(cache_line) session {
   void begin(Clock& clock, const char* label, bool writing) noexcept {
     time = seat.announce(clock, label);
     writes = writing;
-    if (!writing) return;
     state = outcome::committed;
-    written.begin();
+  }
+
+  /// For a thread that is new. \throws std::bad_alloc
+  void renew_word() {
+    if (!needs_word) return;
+    committed = &more_words.emplace_front(0);
+    needs_word = false;
+  }
+
+  /// In the child of a fork, of a thread that was lost anywhere in here. Its word goes on saying
+  /// what it says: copies that nobody will fill in any more ask it. So the next thread here has
+  /// another one. Vectors may be half-written, and are left alone.
+  void forget() noexcept {
+    written.forget();
+    if (used.load_relaxed()) seat.withdraw();  // perhaps it had begun a section
+    used.store_relaxed(false);
+    needs_word = true;
+    depth = 0;
+    special = serializable = collecting = false;
+    std::construct_at(&fresh);
+    std::construct_at(&read);
+    std::construct_at(&counts);
+    std::construct_at(&now);
   }
 
   [[nodiscard]] bool doomed() const noexcept { return state != outcome::committed; }
@@ -115,7 +141,7 @@ struct alignas(cache_line) session {
     return copy ? written.mine(seen - word::locked) : nullptr;
   }
   [[nodiscard]] bool is_fresh(const object& o) const noexcept {
-    return o.lock.load_relaxed() == word::fresh(committed);
+    return o.lock.load_relaxed() == word::fresh(*committed);
   }
 
   /// The lock of `o`, with a record of `body` more bytes to write to; null: the section is doomed.
@@ -140,8 +166,10 @@ struct alignas(cache_line) session {
   /// Ends a section that is not doomed: what it wrote is visible to all sections that begin later.
   template <class Clock>
   void commit(Clock& clock) noexcept {
+    bool dropped = false;
     for (const fresh_object& f : fresh) {
       if (!f.dropped) f.made->lock.store_relaxed(word::since(time));
+      dropped |= f.dropped;
     }
     if (written.wrote()) {
       link_all();
@@ -152,7 +180,11 @@ struct alignas(cache_line) session {
       commits.add(1);
     }
     for (const count_on_commit& c : counts) c.to->add(c.n);
-    if (!fresh.empty()) std::erase_if(fresh, [](const fresh_object& f) { return !f.dropped; });
+    if (dropped) {
+      std::erase_if(fresh, [](const fresh_object& f) { return !f.dropped; });
+    } else {
+      fresh.clear();
+    }
     leave_after_writing();
   }
 
@@ -189,7 +221,7 @@ struct alignas(cache_line) session {
     const auto size = static_cast<std::uint32_t>(sizeof(record)) + (body + 15U) / 16U * 16U;
     void* const place = written.append(size, segment_bytes, cap);
     if (place == nullptr) doom(outcome::log_full);
-    return place == nullptr ? nullptr : ::new (place) record(o, how, committed, kind, size);
+    return place == nullptr ? nullptr : ::new (place) record(o, how, *committed, kind, size);
   }
 
   /// Takes the lock, if the newest version is one that this section sees.
@@ -204,7 +236,7 @@ struct alignas(cache_line) session {
         continue;
       }
       if (!word::allows(seen, time) && !SPOLIA_FAULT("rlu.locks_stale")) return false;
-      if ((seen & word::locked) != 0) return false;
+      if (word::is_locked(seen)) return false;
       r.base.write(seen);
       // acquire ← the releases of who had the lock: we see the chain as they left it.
       if (o.lock.cas_strong_acquire(seen, word::of(r))) return true;
@@ -215,7 +247,7 @@ struct alignas(cache_line) session {
     ++sets;
     // release → the acquire in since_of: who sees our set in the word sees the one before filled
     // in.
-    committed.store_release(linking(sets));
+    committed->store_release(linking(sets));
     written.for_each_written([](record& r) {
       object& o = *r.of;
       if (r.kind.read() == record_kind::lock_only || !holds(r)) return;
@@ -234,8 +266,8 @@ struct alignas(cache_line) session {
   template <class Clock>
   std::uint64_t stamp(Clock& clock) noexcept {
     // release → the acquire in since_of: who sees it whole sees every copy linked.
-    committed.store_release(committing(sets));
-    return settle(committed, committing(sets), clock);
+    committed->store_release(committing(sets));
+    return settle(*committed, committing(sets), clock);
   }
 
   void fill_in(std::uint64_t t) noexcept {
