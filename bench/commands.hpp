@@ -23,6 +23,7 @@ void add_announcements(CLI::App&);
 void add_counted(CLI::App&);
 void add_guards(CLI::App&);
 void add_list(CLI::App&);
+void add_recovery(CLI::App&);
 void add_rlu(CLI::App&);
 void add_sets(CLI::App&);
 void add_snapshots(CLI::App&);

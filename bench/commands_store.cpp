@@ -6,6 +6,7 @@
 
 #include "commands.hpp"
 #include "record.hpp"
+#include "recovery.hpp"
 #include "store.hpp"
 #include "tpcc.hpp"
 #include "ycsb.hpp"
@@ -100,7 +101,39 @@ void describe(CLI::App& app, tpcc_options& o) {
       ->capture_default_str();
 }
 
+void recovery(const recovery_options& o) {
+  check(o);
+  line_file out(o.json);
+  run_recovery(o, [&](const nlohmann::json& r) { out.write(r); });
+}
+
+void describe(CLI::App& app, recovery_options& o) {
+  app.add_option("--from", o.from, "what is read: log, or checkpoint")->capture_default_str();
+  app.add_option("--records", o.records, "rows of the table")->capture_default_str();
+  app.add_option("--changes", o.changes, "rows that the log puts, in all")->capture_default_str();
+  app.add_option("--columns", o.columns, "of a row, besides the key")->capture_default_str();
+  app.add_option("--width", o.width, "bytes of a column; 8: a number, else text")
+      ->capture_default_str();
+  app.add_option("--operations", o.operations, "changes of a transaction")->capture_default_str();
+  app.add_option("--threads", o.threads, "of the opening; 0: as many as there are processors")
+      ->capture_default_str();
+  app.add_flag("--ordered", o.ordered, "the table's key is ordered");
+  app.add_option("--directory", o.directory,
+                 "where a folder is made for the store; default: in memory that looks like a disk "
+                 "(/dev/shm), if there is such");
+  app.add_option("--trials", o.trials, "openings of the one store")->capture_default_str();
+  app.add_option("--seed", o.seed, "of the rows that are changed")->capture_default_str();
+  app.add_option("--json", o.json, "append records here; -: standard output")
+      ->capture_default_str();
+}
+
 }  // namespace
+
+void add_recovery(CLI::App& app) {
+  add_command<recovery_options>(app, "recovery",
+                                "opens a store again and again, beside reading its files", describe,
+                                recovery);
+}
 
 void add_tpcc(CLI::App& app) {
   add_command<tpcc_options>(

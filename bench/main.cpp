@@ -24,6 +24,7 @@ int main(int argc, char** argv) {
   add_list(app);
   add_sets(app);
   add_snapshots(app);
+  add_recovery(app);
   add_rlu(app);
   add_ycsb(app);
   add_tpcc(app);

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // command_copy.cpp: `spolia backup` and `spolia restore`.
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <cstdio>
+#include <span>
 
 #include "bytes.hpp"
 #include "commands.hpp"
@@ -26,19 +30,65 @@ void copy_whole(const copy_request& r, const common& c) {
   fmt::print("{}: {}B, up to change {}\n", r.to.string(), short_count(made.bytes), made.sequence);
 }
 
+/// A whole copy on standard output.
+void copy_out(const copy_request& r, const common& c) {
+  if (::isatty(STDOUT_FILENO) == 1) throw usage_error("a copy is not for a terminal to show");
+  db::database base = open_to_read(r.from, c.chosen.store, c.show);
+  progress bar("backup", 0, c.show);
+  file_sink out(standard_stream);
+  std::uint64_t done = 0;
+  base.backup([&](std::span<const std::byte> part) {
+    out.write({reinterpret_cast<const char*>(part.data()), part.size()});
+    bar.at(done += part.size());
+  });
+  out.finish();
+}
+
+/// A store of what copy_out() has written, from standard input; read once more before it gets its
+/// name.
+void copy_in(const copy_request& r, const common& c) {
+  new_folder folder(r.to);
+  {
+    file_source from(standard_stream);
+    progress bar("restore", from.size(), c.show);
+    std::uint64_t done = 0;
+    db::database::restore(
+        [&](std::span<std::byte> to) {
+          const std::size_t got = from.read(reinterpret_cast<char*>(to.data()), to.size());
+          bar.at(done += got);
+          return got;
+        },
+        folder.place());
+  }
+  const std::uint64_t last =
+      open_to_read(folder.place(), c.chosen.store, c.show).recovered().sequence;
+  folder.finish();
+  fmt::print("{}: up to change {}\n", r.to.string(), last);
+}
+
 }  // namespace
 
 void run_backup(const copy_request& r, const common& c) {
+  if (r.to == standard_stream) {
+    copy_out(r, c);
+    return;
+  }
   if (!is_store(r.to)) {
     copy_whole(r, c);
     return;
   }
   db::database base = open_to_read(r.from, c.chosen.store, c.show);
   const db::backup_report made = base.backup(r.to);
-  fmt::print("{}: {}B more, up to change {}\n", r.to.string(), short_count(made.bytes),
-             made.sequence);
+  fmt::print("{}: {}B {}, up to change {}\n", r.to.string(), short_count(made.bytes),
+             made.incremental ? "more" : "anew", made.sequence);
 }
 
-void run_restore(const copy_request& r, const common& c) { copy_whole(r, c); }
+void run_restore(const copy_request& r, const common& c) {
+  if (r.from == standard_stream) {
+    copy_in(r, c);
+  } else {
+    copy_whole(r, c);
+  }
+}
 
 }  // namespace tool

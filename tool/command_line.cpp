@@ -153,11 +153,15 @@ void add_load(CLI::App& app, std::function<void()>& run) {
 void add_copies(CLI::App& app, std::function<void()>& run) {
   command<copy_request> b(app, "backup", "copies a store that no program has open, and checks it");
   b.store(b.request->from);
-  b.app.add_option("to", b.request->to, "folder to make; or of an older copy, to be renewed")
+  b.app
+      .add_option(
+          "to", b.request->to,
+          "folder to make; or of an older copy, to be brought up to date; or - for standard "
+          "output")
       ->required();
   b.does(run, run_backup);
   command<copy_request> r(app, "restore", "makes a store out of a backup");
-  r.store(r.request->from, "backup", "folder of a backup");
+  r.store(r.request->from, "backup", "folder of a backup, or - for one on standard input");
   r.app.add_option("store", r.request->to, "folder to make")->required();
   r.does(run, run_restore);
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -60,8 +61,9 @@ std::string text(const std::string& store, const status& s, const status& before
   t += fmt::format(
       "versions    {:>9.0f} /s  {:>9} live, {}B; partitions {} of {} used, {} dropped\n",
       rate(before.versions_made, s.versions_made, passed),
-      short_count(s.versions_made - s.versions_dropped), short_count(s.version_bytes),
-      s.partitions_used, s.partitions, short_count(s.partition_drops));
+      short_count(s.versions_made - std::min(s.versions_made, s.versions_dropped)),
+      short_count(s.version_bytes), s.partitions_used, s.partitions,
+      short_count(s.partition_drops));
   t += fmt::format("tables      {:>9}     {:>9} rows, {}B; {} deleted ones wait\n", s.tables,
                    short_count(s.slots), short_count(s.table_bytes), s.cleaning);
   t += fmt::format("readers     {:>9}\n", s.readers);

@@ -102,7 +102,7 @@ void store_entry(db::options& o, std::string_view key, const entry& e) {
     o.loss_window = std::chrono::milliseconds(ms);
     return;
   }
-  if (key == "segment_bytes") return e.count(o.segment_bytes, 1);
+  if (key == "segment_bytes") return e.count(o.segment_bytes, 4096);
   if (key == "checkpoint_log_bytes") return e.count(o.checkpoint_log_bytes);
   if (key == "checkpoint_share") return e.count(o.checkpoint_share, 1, 100);
   if (key == "recovery_threads") return e.count(o.recovery_threads, 0, 4096);

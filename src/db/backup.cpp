@@ -2,6 +2,7 @@
 // backup.cpp: copies of a database in another directory: a checkpoint at first, log afterwards.
 #include <algorithm>
 #include <array>
+#include <span>
 #include <utility>
 
 #include "engine.hpp"
@@ -9,6 +10,36 @@
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
+
+namespace {
+
+/// A file that is written from the beginning to the end, on its way elsewhere.
+class passing_file final : public storage_file {
+ public:
+  explicit passing_file(const byte_sink& to) : to_(to) {}
+  std::size_t read(std::uint64_t, std::span<std::byte>) override { return 0; }
+  void write(std::uint64_t, std::span<const std::byte> from) override { to_(from); }
+  void sync() override {}
+  void truncate(std::uint64_t) override {}
+  std::uint64_t size() override { return 0; }
+  bool lock(bool) override { return true; }
+
+ private:
+  const byte_sink& to_;
+};
+
+/// Fills `to` unless the source ends before.
+std::size_t read_all_of(const byte_source& from, std::span<std::byte> to) {
+  std::size_t done = 0;
+  while (done < to.size()) {
+    const std::size_t got = from(to.subspan(done));
+    if (got == 0) break;
+    done += got;
+  }
+  return done;
+}
+
+}  // namespace
 
 /// Where the copy in a directory ends. Its last segment is read as a whole.
 log_end storage::end_of_backup(const std::filesystem::path& directory,
@@ -37,6 +68,7 @@ log_end storage::end_of_backup(const std::filesystem::path& directory,
   return end;
 }
 
+/// But for an end that is torn, which who reads only has left there.
 std::uint64_t storage::copy_file(const std::filesystem::path& from,
                                  const std::filesystem::path& to) {
   std::filesystem::path temporary = to;
@@ -45,8 +77,13 @@ std::uint64_t storage::copy_file(const std::filesystem::path& from,
   {
     const auto source = files_->open(from, file_mode::read);
     const auto copy = files_->open(temporary, file_mode::fresh);
+    const bool torn = options_.read_only && from == report_.cut_file;
+    const std::uint64_t end = torn ? report_.cut_offset : source->size();
     byte_buffer part(1U << 20U);
-    while (const std::size_t got = source->read(done, part)) {
+    while (done < end) {
+      const std::size_t most = std::min<std::uint64_t>(part.size(), end - done);
+      const std::size_t got = source->read(done, std::span(part).first(most));
+      if (got == 0) throw storage_error(from, done, "the file has become shorter");
       copy->write(done, bytes_view(part).first(got));
       done += got;
     }
@@ -60,29 +97,42 @@ std::uint64_t storage::copy_file(const std::filesystem::path& from,
 /// not there any more.
 bool storage::copy_segments(const std::filesystem::path& to, const log_end& from,
                             backup_report& report) {
-  const log_end end = log_->cut([] { return std::uint64_t{0}; });
+  // Nobody writes to a directory that is read.
+  const std::uint64_t end =
+      log_ != nullptr ? log_->cut([] { return std::uint64_t{0}; }).sequence : report_.sequence;
+  if (from.sequence > end) {
+    throw storage_error(to, storage_error::nowhere,
+                        "the copy has changes that the database does not have");
+  }
   const directory_content has = look_into(*files_, directory_);
   const auto first = std::lower_bound(has.segments.begin(), has.segments.end(), from.sequence + 1);
-  if (first == has.segments.end() || *first != from.sequence + 1) return false;
-  std::array<std::byte, file_header::bytes> bytes{};
-  const auto name = directory_ / file_name(file_kind::log, *first);
-  files_->open(name, file_mode::read)->read(0, bytes);
-  file_header header;
-  if (const char* const why = read_header(file_kind::log, bytes, header)) {
-    throw storage_error(name, 0, why);
+  if (from.sequence != end && (first == has.segments.end() || *first != from.sequence + 1)) {
+    return false;
   }
-  if (header.chain != from.chain) {
-    throw storage_error(to, storage_error::nowhere, "the copy does not fit to the log");
-  }
-  for (auto s = first; s != has.segments.end() && *s <= end.sequence; ++s) {
+  for (auto s = first; s != has.segments.end() && *s <= end; ++s) {
     const std::string file = file_name(file_kind::log, *s);
+    if (s == first) fits(directory_ / file, from, to);
     report.bytes += copy_file(directory_ / file, to / file);
     ++report.files;
   }
   files_->sync_directory(to);
-  report.sequence = end.sequence;
+  report.sequence = end;
   report.incremental = true;
   return true;
+}
+
+/// Throws if the copy's end is not where the segment begins.
+void storage::fits(const std::filesystem::path& segment, const log_end& end,
+                   const std::filesystem::path& copy) const {
+  std::array<std::byte, file_header::bytes> bytes{};
+  const std::size_t got = files_->open(segment, file_mode::read)->read(0, bytes);
+  file_header header;
+  if (const char* const why = read_header(file_kind::log, bytes_view(bytes).first(got), header)) {
+    throw storage_error(segment, 0, why);
+  }
+  if (header.chain != end.chain) {
+    throw storage_error(copy, storage_error::nowhere, "the copy does not fit to the log");
+  }
 }
 
 backup_report storage::backup(const std::filesystem::path& to) {
@@ -99,18 +149,60 @@ backup_report storage::backup(const std::filesystem::path& to) {
   backup_report report;
   if (theirs.known() && (!has.segments.empty() || !has.checkpoints.empty())) {
     const log_end end = end_of_backup(to, has);
-    if (log_ != nullptr && copy_segments(to, end, report)) return report;
+    if (logged() && copy_segments(to, end, report)) return report;
   }
   files_->open(to / copy_marker, file_mode::write)->sync();
   std::unique_ptr<reader> view;
-  checkpoint_source from;
-  from.id = identity_->id();
-  from.end = freeze(view, from.tables);
-  from.view = view.get();
+  const checkpoint_source from = begin_copy(view);
   const checkpoint_report made = write_checkpoint(to, from, false);
   if (!theirs.known()) theirs.make(identity_->id());
   remove_up_to(to, made.sequence);
   return {.incremental = false, .sequence = made.sequence, .files = 1, .bytes = made.bytes};
+}
+
+checkpoint_source storage::begin_copy(std::unique_ptr<reader>& view) {
+  checkpoint_source from;
+  from.id = identity_->id();
+  from.end = freeze(view, from.tables);
+  from.view = view.get();
+  return from;
+}
+
+backup_report storage::backup(const byte_sink& to) {
+  const std::lock_guard hold(checkpoint_lock_);
+  std::unique_ptr<reader> view;
+  const checkpoint_source from = begin_copy(view);
+  passing_file file(to);
+  const checkpoint_report made = write_rows(file, from, false);
+  return {.incremental = false, .sequence = made.sequence, .files = 1, .bytes = made.bytes};
+}
+
+void storage::restore(storage_files& files, const byte_source& from,
+                      const std::filesystem::path& directory) {
+  byte_buffer part(1U << 20U);
+  std::size_t got = read_all_of(from, std::span(part).first(file_header::bytes));
+  file_header header;
+  if (const char* const why =
+          read_header(file_kind::checkpoint, bytes_view(part).first(got), header)) {
+    throw storage_error("the stream", 0, why);
+  }
+  identity_file mine(files, directory, true);
+  const directory_content has = look_into(files, directory);
+  if (mine.known() || !has.checkpoints.empty() || !has.segments.empty()) {
+    throw storage_error(directory, storage_error::nowhere, "there is a database");
+  }
+  files.open(directory / copy_marker, file_mode::write)->sync();
+  const auto name = directory / file_name(file_kind::checkpoint, header.sequence);
+  std::filesystem::path temporary = name;
+  temporary += ".tmp";
+  const auto file = files.open(temporary, file_mode::fresh);
+  for (std::uint64_t at = 0; got != 0; got = read_all_of(from, part)) {
+    file->write(at, bytes_view(part).first(got));
+    at += got;
+  }
+  file->sync();
+  files.rename(temporary, name);
+  mine.make(header.id);
 }
 
 }  // namespace db

@@ -91,7 +91,7 @@ log_end storage::freeze(std::unique_ptr<reader>& view, std::vector<const table*>
     if (failed) std::rethrow_exception(failed);
   } else {
     view.reset(new reader(engine_, "checkpoint"));
-    if (!engine_.read_only) ++end_.sequence;
+    if (!engine_.read_only) last_.store_relaxed(++end_.sequence);
     end = end_;
     const std::lock_guard hold(engine_.catalog_lock);
     count = engine_.tables.size();
@@ -125,7 +125,7 @@ checkpoint_report storage::write_checkpoint(const std::filesystem::path& directo
   temporary += ".tmp";
   checkpoint_report report;
   try {
-    report = write_rows(temporary, from, paced);
+    report = write_rows(*files_->open(temporary, file_mode::fresh), from, paced);
     files_->rename(temporary, name);
   } catch (...) {
     try {
@@ -140,22 +140,21 @@ checkpoint_report storage::write_checkpoint(const std::filesystem::path& directo
   return report;
 }
 
-checkpoint_report storage::write_rows(const std::filesystem::path& name,
-                                      const checkpoint_source& from, bool paced) {
+checkpoint_report storage::write_rows(storage_file& file, const checkpoint_source& from,
+                                      bool paced) {
   checkpoint_report report;
   report.sequence = from.end.sequence;
-  const auto file = files_->open(name, file_mode::fresh);
-  block_writer out(*file, write_header(file_kind::checkpoint,
-                                       {.id = from.id,
-                                        .sequence = from.end.sequence,
-                                        .epoch = from.end.epoch,
-                                        .chain = from.end.chain,
-                                        .tables = static_cast<std::uint32_t>(from.tables.size()),
-                                        .log_follows = from.log_follows}));
+  block_writer out(file, write_header(file_kind::checkpoint,
+                                      {.id = from.id,
+                                       .sequence = from.end.sequence,
+                                       .epoch = from.end.epoch,
+                                       .chain = from.end.chain,
+                                       .tables = static_cast<std::uint32_t>(from.tables.size()),
+                                       .log_follows = from.log_follows}));
   std::uint32_t number = 0;
   for (const table* const t : from.tables) {
     put_table(out.body(), t->spec());
-    out.end({.kind = block_kind::table, .table = number++});
+    out.end({.kind = block_kind::table, .table = number++, .rows = t->slots()});
   }
   pace slowly(paced ? options_.checkpoint_share : 100);
   for (number = 0; number < from.tables.size(); ++number) {
@@ -177,7 +176,7 @@ checkpoint_report storage::write_rows(const std::filesystem::path& name,
   }
   out.end({.kind = block_kind::end, .rows = report.rows});
   report.bytes = out.bytes();
-  file->sync();
+  file.sync();
   return report;
 }
 
@@ -204,11 +203,8 @@ std::uint64_t storage::remove_up_to(const std::filesystem::path& directory,
 checkpoint_report storage::make_checkpoint(bool paced) {
   const std::lock_guard hold(checkpoint_lock_);
   std::unique_ptr<reader> view;
-  checkpoint_source from;
-  from.id = identity_->id();
   const std::uint64_t before = log_ != nullptr ? log_->bytes() : 0;
-  from.end = freeze(view, from.tables);
-  from.view = view.get();
+  checkpoint_source from = begin_copy(view);
   from.log_follows = log_ != nullptr;
   checkpoint_report report = write_checkpoint(directory_, from, paced);
   view.reset();

@@ -6,6 +6,11 @@
 #include <bit>
 #include <cstring>
 
+#if defined(__aarch64__) && defined(__linux__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#endif
+
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 namespace {
@@ -35,17 +40,45 @@ std::uint64_t eight(const std::byte* from) noexcept {
   return w;
 }
 
+// The processor's own instruction, where there is one: eight bytes, and one.
 #if defined(__x86_64__)
-__attribute__((target("sse4.2"))) std::uint32_t by_instruction(std::span<const std::byte> bytes,
-                                                               std::uint32_t before) noexcept {
-  std::uint64_t c = ~before;
+#define SPOLIA_CRC_TARGET __attribute__((target("sse4.2")))
+bool has_instruction() noexcept { return __builtin_cpu_supports("sse4.2") != 0; }
+SPOLIA_CRC_TARGET std::uint32_t step(std::uint32_t c, std::uint64_t w) noexcept {
+  return static_cast<std::uint32_t>(__builtin_ia32_crc32di(c, w));
+}
+SPOLIA_CRC_TARGET std::uint32_t step(std::uint32_t c, unsigned char b) noexcept {
+  return __builtin_ia32_crc32qi(c, b);
+}
+#elif defined(__aarch64__) && defined(__linux__)
+bool has_instruction() noexcept { return (::getauxval(AT_HWCAP) & HWCAP_CRC32) != 0; }
+#if defined(__clang__)
+#define SPOLIA_CRC_TARGET __attribute__((target("crc")))
+SPOLIA_CRC_TARGET std::uint32_t step(std::uint32_t c, std::uint64_t w) noexcept {
+  return __builtin_arm_crc32cd(c, w);
+}
+SPOLIA_CRC_TARGET std::uint32_t step(std::uint32_t c, unsigned char b) noexcept {
+  return __builtin_arm_crc32cb(c, b);
+}
+#else
+#define SPOLIA_CRC_TARGET __attribute__((target("+crc")))
+SPOLIA_CRC_TARGET std::uint32_t step(std::uint32_t c, std::uint64_t w) noexcept {
+  return __builtin_aarch64_crc32cx(c, w);
+}
+SPOLIA_CRC_TARGET std::uint32_t step(std::uint32_t c, unsigned char b) noexcept {
+  return __builtin_aarch64_crc32cb(c, b);
+}
+#endif
+#endif
+
+#if defined(SPOLIA_CRC_TARGET)
+SPOLIA_CRC_TARGET std::uint32_t by_instruction(std::span<const std::byte> bytes,
+                                               std::uint32_t before) noexcept {
+  std::uint32_t c = ~before;
   std::size_t i = 0;
-  for (; i + 8 <= bytes.size(); i += 8) c = __builtin_ia32_crc32di(c, eight(bytes.data() + i));
-  auto last = static_cast<std::uint32_t>(c);
-  for (; i < bytes.size(); ++i) {
-    last = __builtin_ia32_crc32qi(last, static_cast<unsigned char>(bytes[i]));
-  }
-  return ~last;
+  for (; i + 8 <= bytes.size(); i += 8) c = step(c, eight(bytes.data() + i));
+  for (; i < bytes.size(); ++i) c = step(c, static_cast<unsigned char>(bytes[i]));
+  return ~c;
 }
 #endif
 
@@ -66,8 +99,8 @@ std::uint32_t crc32c_by_table(std::span<const std::byte> bytes, std::uint32_t be
 }
 
 std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t before) noexcept {
-#if defined(__x86_64__)
-  static const bool has = __builtin_cpu_supports("sse4.2") != 0;
+#if defined(SPOLIA_CRC_TARGET)
+  static const bool has = has_instruction();
   if (has) return by_instruction(bytes, before);
 #endif
   return crc32c_by_table(bytes, before);

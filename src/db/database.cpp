@@ -123,6 +123,11 @@ checkpoint_report database::checkpoint() { return files_of(*engine_).checkpoint(
 backup_report database::backup(const std::filesystem::path& to) {
   return files_of(*engine_).backup(to);
 }
+backup_report database::backup(const byte_sink& to) { return files_of(*engine_).backup(to); }
+void database::restore(const byte_source& from, const std::filesystem::path& directory,
+                       const std::shared_ptr<storage_files>& files) {
+  storage::restore(files != nullptr ? *files : *real_files(), from, directory);
+}
 const recovery_report& database::recovered() const { return files_of(*engine_).recovered(); }
 std::string database::storage_failure() const {
   return engine_->files != nullptr ? engine_->files->failure() : std::string();

@@ -107,8 +107,13 @@ class posix_files final : public storage_files {
   }
   void make_directory(const std::filesystem::path& directory) override {
     std::error_code why;
-    std::filesystem::create_directories(directory, why);
+    if (std::filesystem::is_directory(directory, why)) return;
+    // Each is durable in the one above before anything is put into it.
+    const std::filesystem::path above = std::filesystem::absolute(directory).parent_path();
+    if (above != directory) make_directory(above);
+    std::filesystem::create_directory(directory, why);
     if (why) throw storage_error(directory, storage_error::nowhere, "cannot make", why);
+    sync_directory(above);
   }
   void rename(const std::filesystem::path& from, const std::filesystem::path& to) override {
     if (::rename(from.c_str(), to.c_str()) != 0) fail(from, "cannot rename");

@@ -10,19 +10,21 @@ namespace db {
 namespace {
 
 constexpr std::size_t staging_bytes = 1U << 20U;
-constexpr std::size_t most_kept = 4U << 20U;  // bytes of records that wait to be used again
+constexpr std::size_t most_kept = 8U << 20U;  // bytes of records that wait to be used again
 constexpr std::size_t longest_kept = 64U << 10U;
 constexpr std::chrono::microseconds quick_flush{50};
+constexpr std::uint32_t slow_enough = 4;  // writes, one after the other
 
 }  // namespace
 
 log_writer::log_writer(storage_files& files, std::filesystem::path directory, const database_id& id,
-                       std::uint64_t segment_bytes)
+                       const options& o)
     : files_(files),
       directory_(std::move(directory)),
       id_(id),
-      segment_bytes_(segment_bytes),
-      staged_(staging_bytes) {}
+      segment_bytes_(o.segment_bytes),
+      staged_(staging_bytes),
+      collects_(o.durability == durability_level::sync) {}
 
 log_writer::~log_writer() {
   while (free_ != nullptr) delete std::exchange(free_, free_->next);
@@ -34,7 +36,7 @@ log_entry* log_writer::take() {
     const std::lock_guard hold(free_lock_);
     if (free_ != nullptr) {
       e = std::exchange(free_, free_->next);
-      free_bytes_ -= e->data.capacity();
+      free_bytes_.store_relaxed(free_bytes_.load_relaxed() - e->data.capacity());
     }
   }
   std::unique_ptr<log_entry> made(e != nullptr ? e : new log_entry);
@@ -51,43 +53,71 @@ void log_writer::give_back(log_entry* e) noexcept {
 }
 
 void log_writer::give_back_all(log_entry* first) noexcept {
-  log_entry* too_many = nullptr;
-  {
-    const std::lock_guard hold(free_lock_);
-    while (first != nullptr) {
-      log_entry* const e = std::exchange(first, first->next);
-      const std::size_t bytes = e->data.capacity();
-      const bool keep = bytes <= longest_kept && free_bytes_ + bytes <= most_kept;
-      e->next = keep ? free_ : too_many;
-      (keep ? free_ : too_many) = e;
-      if (keep) free_bytes_ += bytes;
+  // Others wait for the lock: the entries, which are cold, are looked at before.
+  log_entry* kept = nullptr;
+  log_entry* last_kept = nullptr;
+  std::size_t kept_bytes = free_bytes_.load_relaxed();
+  const std::size_t before = kept_bytes;
+  while (first != nullptr) {
+    log_entry* const e = std::exchange(first, first->next);
+    const std::size_t bytes = e->data.capacity();
+    if (bytes > longest_kept || kept_bytes + bytes > most_kept) {
+      delete e;
+      continue;
     }
+    kept_bytes += bytes;
+    e->next = kept;
+    if (kept == nullptr) last_kept = e;
+    kept = e;
   }
-  while (too_many != nullptr) delete std::exchange(too_many, too_many->next);
+  if (kept == nullptr) return;
+  const std::lock_guard hold(free_lock_);
+  last_kept->next = std::exchange(free_, kept);
+  free_bytes_.store_relaxed(free_bytes_.load_relaxed() + kept_bytes - before);
 }
 
 void log_writer::start(const log_end& end) {
   end_ = end;
   epoch_.store_relaxed(end.epoch);
-  begin_segment();
+  begin_segment(prepare_segment());
 }
 
-/// Made under another name, so that a segment without a whole header is never found.
-void log_writer::begin_segment() {
-  const std::filesystem::path name = directory_ / file_name(file_kind::log, end_.sequence + 1);
-  std::filesystem::path temporary = name;
-  temporary += ".tmp";
-  segment_.reset();
-  auto made = files_.open(temporary, file_mode::fresh);
+/// Everything that takes memory. It has another name yet, so that a segment without a whole header
+/// is never found.
+log_writer::fresh_segment log_writer::prepare_segment() {
+  fresh_segment next;
+  next.name = directory_ / file_name(file_kind::log, end_.sequence + 1);
+  next.temporary = next.name;
+  next.temporary += ".tmp";
+  next.file = files_.open(next.temporary, file_mode::fresh);
   const auto header = write_header(
       file_kind::log,
       {.id = id_, .sequence = end_.sequence + 1, .epoch = end_.epoch, .chain = end_.chain});
-  made->write(0, header);
-  made->sync();
-  files_.rename(temporary, name);
+  next.file->write(0, header);
+  next.file->sync();
+  return next;
+}
+
+/// What comes before it is durable.
+void log_writer::begin_segment(fresh_segment next) {
+  segment_.reset();
+  files_.rename(next.temporary, next.name);
   files_.sync_directory(directory_);
-  segment_ = std::move(made);
-  size_ = header.size();
+  segment_ = std::move(next.file);
+  size_ = file_header::bytes;
+}
+
+/// A segment that is long enough ends here; or later, if there is no memory to begin another one.
+void log_writer::end_long_segment() {
+  if (size_ + used_ < segment_bytes_ || size_ + used_ <= file_header::bytes) return;
+  std::optional<fresh_segment> next;
+  try {
+    next = prepare_segment();
+  } catch (const std::bad_alloc&) {
+    return;
+  }
+  make_durable();
+  begin_segment(std::move(*next));
 }
 
 bool log_writer::write(log_entry* first, std::uint64_t durable) noexcept {
@@ -96,9 +126,11 @@ bool log_writer::write(log_entry* first, std::uint64_t durable) noexcept {
   try {
     write_all(first, durable);
     done = true;
-    const auto took = std::chrono::steady_clock::now() - start;
-    quick_.store_relaxed(took < quick_flush);
-    const auto ns = static_cast<std::uint64_t>(std::chrono::nanoseconds(took).count());
+    took_ = std::chrono::steady_clock::now() - start;
+    // One alone says little: the thread may have been interrupted.
+    slow_ = took_ < quick_flush ? 0 : slow_ + 1;
+    quick_.store_relaxed(slow_ < slow_enough);
+    const auto ns = static_cast<std::uint64_t>(took_.count());
     longest_ns_.store_relaxed(std::max(longest_ns_.load_relaxed(), ns));
     flushes_.fetch_add_relaxed(1);
   } catch (const std::exception& e) {
@@ -125,10 +157,7 @@ void log_writer::keep_failure(const std::exception& why) noexcept {
 void log_writer::write_all(log_entry* first, std::uint64_t durable) {
   used_ = 0;
   for (log_entry* e = first; e != nullptr; e = e->next) {
-    if (size_ + used_ >= segment_bytes_ && size_ + used_ > file_header::bytes) {
-      make_durable();
-      begin_segment();
-    }
+    end_long_segment();
     end_.chain = seal_record(e->data, {.chain = end_.chain,
                                        .sequence = e->sequence,
                                        .durable = durable,
@@ -140,7 +169,7 @@ void log_writer::write_all(log_entry* first, std::uint64_t durable) {
     stage(e->data);
     if (e->kind == record_kind::cut) {
       make_durable();
-      begin_segment();
+      begin_segment(prepare_segment());
     }
   }
   make_durable();
@@ -173,6 +202,15 @@ void log_writer::write_staged() {
   used_ = 0;
 }
 
+void log_writer::give_way(std::chrono::nanoseconds at_most) noexcept {
+  constexpr std::chrono::microseconds step{50};
+  if (at_most > 2 * step) {
+    std::this_thread::sleep_for(step);
+  } else {
+    std::this_thread::yield();
+  }
+}
+
 void log_writer::fill(log_stats& s) const noexcept {
   s.epoch = epoch_.load_relaxed();
   s.bytes = bytes_.load_relaxed();
@@ -182,7 +220,7 @@ void log_writer::fill(log_stats& s) const noexcept {
 
 journal::journal(storage_files& files, const std::filesystem::path& directory,
                  const database_id& id, const options& o)
-    : writer_(files, directory, id, o.segment_bytes),
+    : writer_(files, directory, id, o),
       level_(o.durability),
       window_(o.loss_window),
       window_ticks_(static_cast<std::uint64_t>(
@@ -220,7 +258,10 @@ bool journal::admit() noexcept {
 }
 
 bool journal::acknowledge(const queue::place& where) noexcept {
-  if (level_ == durability_level::sync) return queue_.wait(where.sequence);
+  if (level_ == durability_level::sync) {
+    gather(where.sequence);
+    return queue_.wait(where.sequence);
+  }
   if (where.first) ask_for_flush();
   // While a flush takes longer than the window, commits wait for it.
   const std::uint64_t oldest = queue_.oldest();
@@ -229,6 +270,23 @@ bool journal::acknowledge(const queue::place& where) noexcept {
     return queue_.wait(where.sequence);
   }
   return !queue_.failed();
+}
+
+/// On quick storage a write is over before another commit has come: each would make its own, which
+/// costs more than a change of threads. So others may commit first. Where nobody else does, it is
+/// seldom tried.
+void journal::gather(std::uint64_t sequence) noexcept {
+  constexpr std::uint32_t most = 16;
+  constexpr std::uint64_t seldom = 64;
+  if (!writer_.quick()) return;
+  const std::uint32_t fruitful = fruitful_.load_relaxed();
+  if (fruitful == 0 && sequence % seldom != 0) return;
+  std::this_thread::yield();
+  if (queue_.last() > sequence || queue_.durable() >= sequence) {
+    if (fruitful < most) fruitful_.store_relaxed(fruitful + 1);
+  } else if (fruitful > 0) {
+    fruitful_.store_relaxed(fruitful - 1);
+  }
 }
 
 void journal::ask_for_flush() noexcept {

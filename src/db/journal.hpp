@@ -12,6 +12,8 @@
 //              nothing is queued.
 #pragma once
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -43,6 +45,12 @@ struct log_entry {
   record_kind kind = record_kind::transaction;
   std::uint32_t* crc = nullptr;  // out, if anybody wants to know, before it is durable
   byte_buffer data;
+
+  /// Its data is what shall be written.
+  void complete() noexcept {
+    bytes = data.size();
+    since = ticks::read();
+  }
 };
 
 /// Where a log ends.
@@ -56,7 +64,7 @@ struct log_end {
 class log_writer {
  public:
   log_writer(storage_files& files, std::filesystem::path directory, const database_id& id,
-             std::uint64_t segment_bytes);
+             const options& o);
   ~log_writer();
   log_writer(const log_writer&) = delete;
   log_writer& operator=(const log_writer&) = delete;
@@ -64,7 +72,42 @@ class log_writer {
   /// Begins a segment behind `end`.
   void start(const log_end& end);
   bool write(log_entry* first, std::uint64_t durable) noexcept;
-  [[nodiscard]] std::uint32_t patience() const noexcept { return quick_.load_relaxed() ? 100 : 0; }
+  // What group_commit asks for.
+  template <class Queued>
+  void collect(Queued&& queued) noexcept {
+    if (!collects_ || quick() || queued() >= company_) return;
+    const auto until =
+        std::chrono::steady_clock::now() + std::min(took_ / patience, longest_patience);
+    while (queued() < company_) {
+      const auto left = until - std::chrono::steady_clock::now();
+      if (left.count() <= 0) {
+        company_ = queued();
+        return;
+      }
+      give_way(left);
+    }
+  }
+  void ended(std::uint64_t written, std::uint64_t queued) noexcept {
+    company_ = std::max(company_, written + queued);
+  }
+  template <class Ready>
+  void sleep(Ready&& ready, std::uint32_t times) noexcept {
+    constexpr std::uint32_t most = 100;
+    // acquire ← the release in wake(): who finds the new number is ready.
+    const std::uint32_t round = round_.load(std::memory_order_acquire);
+    if (ready()) return;
+    if (quick() && times < most) {
+      std::this_thread::yield();
+    } else {
+      round_.wait(round, std::memory_order_relaxed);
+    }
+  }
+  void wake() noexcept {
+    round_.fetch_add(1, std::memory_order_release);  // → the acquire in sleep()
+    round_.notify_all();
+  }
+  /// Writes are over before a thread could have slept.
+  [[nodiscard]] bool quick() const noexcept { return quick_.load_relaxed(); }
 
   /// An empty record, with room for the header. Throws std::bad_alloc.
   log_entry* take();
@@ -75,12 +118,21 @@ class log_writer {
   [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_.load_relaxed(); }
 
  private:
-  void begin_segment();
+  struct fresh_segment {
+    std::filesystem::path temporary;
+    std::filesystem::path name;
+    std::unique_ptr<storage_file> file;
+  };
+
+  fresh_segment prepare_segment();
+  void begin_segment(fresh_segment next);
+  void end_long_segment();
   void keep_failure(const std::exception& why) noexcept;
   void write_all(log_entry* first, std::uint64_t durable);
   void stage(bytes_view record);
   void write_staged();
   void make_durable();
+  static void give_way(std::chrono::nanoseconds at_most) noexcept;
   void give_back_all(log_entry* first) noexcept;
 
   storage_files& files_;
@@ -89,16 +141,24 @@ class log_writer {
   const std::uint64_t segment_bytes_;
   log_end end_;
   std::unique_ptr<storage_file> segment_;
-  std::uint64_t size_ = 0;  // of the segment, as far as it is written
-  byte_buffer staged_;      // what comes next
-  std::size_t used_ = 0;    // of it
-  bool dirty_ = false;      // something was written and not synced
+  std::uint64_t size_ = 0;            // of the segment, as far as it is written
+  byte_buffer staged_;                // what comes next
+  std::chrono::nanoseconds took_{0};  // the last write
+  std::uint32_t slow_ = 0;            // writes since the last quick one
+  std::uint64_t company_ = 1;         // entries that come together
+  const bool collects_;
+  std::size_t used_ = 0;  // of it
+  bool dirty_ = false;    // something was written and not synced
   std::optional<storage_error> failure_;
 
   spolia::detail::short_lock free_lock_;
   log_entry* free_ = nullptr;
-  std::size_t free_bytes_ = 0;
+  atomic<std::size_t> free_bytes_{0};
 
+  static constexpr int patience = 8;  // a leader waits for others for the eighth of a write
+  static constexpr std::chrono::nanoseconds longest_patience{2000000};
+
+  std::atomic<std::uint32_t> round_{0};
   atomic<bool> quick_{true};
   atomic<std::uint64_t> bytes_{0};
   atomic<std::uint64_t> flushes_{0};
@@ -125,15 +185,13 @@ class journal {
   bool admit() noexcept;
   template <class Publish>
   auto append(log_entry& e, queue::place& where, Publish&& publish) noexcept {
-    e.bytes = e.data.size();
-    e.since = ticks::read();
+    e.complete();
     return queue_.append(e, where, std::forward<Publish>(publish));
   }
   /// See group_commit::append_if().
   template <class Step>
   bool append_if(log_entry& e, queue::place& where, std::uint64_t time, Step&& step) noexcept {
-    e.bytes = e.data.size();
-    e.since = ticks::read();
+    e.complete();
     return queue_.append_if(e, where, time, std::forward<Step>(step));
   }
   /// False: the log has failed; what was appended is not durable, as far as anybody knows.
@@ -161,6 +219,7 @@ class journal {
   static constexpr std::uint64_t most_queued = 32U << 20U;
 
   void run() noexcept;
+  void gather(std::uint64_t sequence) noexcept;
   void ask_for_flush() noexcept;
 
   log_writer writer_;
@@ -169,6 +228,7 @@ class journal {
   const std::chrono::milliseconds window_;
   std::uint64_t window_ticks_ = 0;
   std::uint32_t epoch_ = 0;
+  atomic<std::uint32_t> fruitful_{1};  // whether others have committed meanwhile, lately
 
   std::mutex flush_lock_;
   std::condition_variable flush_wanted_;
@@ -184,8 +244,7 @@ log_end journal::cut(F&& f) {
   e->kind = record_kind::cut;
   e->crc = &crc;
   queue::place where;
-  e->bytes = e->data.size();
-  e->since = ticks::read();
+  e->complete();
   queue_.cut(*e, where, std::forward<F>(f));
   if (!queue_.wait(where.sequence)) check();
   return {epoch_, where.sequence, crc};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // loading.cpp: putting rows into tables that nobody else uses yet.
 #include <algorithm>
+#include <array>
 #include <string>
 #include <utility>
 
@@ -10,8 +11,12 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 namespace {
 
-constexpr std::uint64_t loading = 1;       // in a row's lock
-constexpr std::uint64_t stamp_of_all = 1;  // what the clock says at first
+constexpr std::uint64_t loading = 1;         // in a row's lock
+constexpr std::uint64_t stamp_of_all = 1;    // what the clock says at first
+constexpr std::size_t at_once = 16;          // rows that are fetched beside each other
+constexpr std::uint32_t most_expected = 16;  // words of one
+constexpr std::uint64_t slots_at_once = 64;
+constexpr std::uint64_t worth_a_thread = 100000;  // rows to make room for
 
 }  // namespace
 
@@ -29,40 +34,151 @@ table& loader::create(engine& of, const table_spec& spec) {
   return made;
 }
 
-void loader::put(table& t, decoder& row) {
-  const schema& s = t.layout();
-  image_.resize(s.words());
-  const std::uint64_t shape = read_row_image(row, s, false, image_.data());
-  const key_words key = s.key_of(s.key(), image_.data());
-  std::uint64_t slot = t.primary_->find(key);
-  const bool fresh = slot == no_slot;
-  if (fresh) slot = t.take_slot(loading);
-  const row_place place = t.at(slot);
-  for (std::uint32_t i = 0; i < s.words(); ++i) place.word(i).store_relaxed(image_[i]);
+/// Half of the slots are in the last segment. Memory is touched for the first time here, which is
+/// most of the work: two threads do it.
+void loader::reserve(table& t, std::uint64_t rows, bool alone) {
+  if (rows == 0) return;
+  const unsigned last = table::segment_of(rows - 1);
+  std::exception_ptr failed;
+  std::exception_ptr failed_there;
+  std::thread half;
+  if (!alone && rows > worth_a_thread) {
+    half = std::thread([&] {
+      try {
+        t.make_segment(last);
+      } catch (...) {
+        failed_there = std::current_exception();
+      }
+    });
+  }
+  try {
+    t.primary_->reserve(rows);
+    if (last != 0) t.make_segments(last - 1);
+  } catch (...) {
+    failed = std::current_exception();
+  }
+  if (half.joinable()) half.join();
+  for (const std::exception_ptr& e : {failed, failed_there}) {
+    if (e) std::rethrow_exception(e);
+  }
+  t.make_segments(last);
+}
+
+/// Slots are taken many at a time, so that two threads seldom write to one cache line.
+std::uint64_t loader::slot_for(table& t) {
+  if (t.number_ >= taken_.size()) taken_.resize(t.number_ + 1);
+  range& mine = taken_[t.number_];
+  if (mine.next == mine.end) {
+    const std::uint64_t freed = t.take_free(loading);
+    if (freed != no_slot) return freed;
+    mine.next = t.take_fresh(slots_at_once, loading);
+    mine.end = mine.next + slots_at_once;
+  }
+  return mine.next++;
+}
+
+void loader::release() noexcept {
+  for (std::size_t n = 0; n < taken_.size(); ++n) {
+    table& t = *engine_.tables[n];
+    for (range& r = taken_[n]; r.next != r.end; ++r.next) t.give_slot(r.next);
+  }
+}
+
+/// What the image says.
+void loader::write_row(const table& t, row_place place, std::uint64_t shape) noexcept {
+  for (std::uint32_t i = 0; i < t.layout().words(); ++i) place.word(i).store_relaxed(image_[i]);
   place.head->shape.store_relaxed(shape);
   place.head->stamp.store_relaxed(stamp_of_all);
+}
+
+void loader::put(table& t, decoder& row, const key_words& key) {
+  image_.resize(t.layout().words());
+  const std::uint64_t shape = read_row_image(row, t.layout(), false, image_.data());
+  std::uint64_t slot = t.primary_->find(key);
+  const bool fresh = slot == no_slot;
+  if (fresh) slot = slot_for(t);
+  const row_place place = t.at(slot);
+  write_row(t, place, shape);
   if (!fresh) return;
-  try {
-    t.primary_->claim(key, slot);
-  } catch (...) {
-    t.give_slot(slot);
-    throw;
-  }
+  t.primary_->claim(key, slot);
   // release → the acquires of who locks the row when the database is open.
   place.head->lock.store_release(unlocked);
 }
 
-void loader::erase(table& t, decoder& from) {
-  const schema& s = t.layout();
-  image_.resize(s.words());
-  read_row_image(from, s, true, image_.data());
-  const key_words key = s.key_of(s.key(), image_.data());
+void loader::erase(table& t, const key_words& key) {
   const std::uint64_t slot = t.primary_->find(key);
   if (slot == no_slot) throw malformed("a row is erased that does not exist");
   if (!t.primary_->remove(key, slot)) throw std::bad_alloc();
-  row_head& head = *t.at(slot).head;
-  head.stamp.store_relaxed(0);
+  t.at(slot).head->stamp.store_relaxed(0);
   t.give_slot(slot);
+}
+
+/// Fetches what a row's change will write.
+void loader::expect_row(const table& t, std::uint64_t slot) noexcept {
+  const row_place place = t.at(slot);
+  __builtin_prefetch(place.head, 1);
+  const std::uint32_t words = std::min(t.layout().words(), most_expected);
+  for (std::uint32_t i = 0; i < words; ++i) __builtin_prefetch(&place.word(i), 1);
+}
+
+key_words loader::key_of(const row_edit& e) {
+  const schema& s = e.of->layout();
+  image_.resize(s.words());
+  decoder from(e.row);
+  read_row_image(from, s, true, image_.data());
+  if (e.what == row_change::erase && !from.done())
+    throw malformed("a change is longer than its key");
+  return s.key_of(s.key(), image_.data());
+}
+
+void loader::make(std::span<const row_edit> edits, const row_edit*& now) {
+  std::array<key_words, at_once> keys;
+  for (; !edits.empty(); edits = edits.subspan(std::min(at_once, edits.size()))) {
+    const std::size_t count = std::min(at_once, edits.size());
+    // A row is met after two misses of the caches: those of several rows run beside each other.
+    for (std::size_t i = 0; i < count; ++i) {
+      now = &edits[i];
+      keys[i] = key_of(*now);
+      now->of->primary_->expect(keys[i]);
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::uint64_t slot = edits[i].of->primary_->guess(keys[i]);
+      if (slot != no_slot) expect_row(*edits[i].of, slot);
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+      now = &edits[i];
+      decoder from(now->row);
+      if (now->what == row_change::put) {
+        put(*now->of, from, keys[i]);
+        if (!from.done()) throw malformed("a change is longer than its row");
+      } else {
+        erase(*now->of, keys[i]);
+      }
+    }
+  }
+}
+
+void loader::put_all(table& t, decoder& from, std::uint64_t rows) {
+  const schema& s = t.layout();
+  image_.resize(s.words());
+  std::array<key_words, at_once> keys;
+  std::array<std::uint64_t, at_once> slots{};
+  while (rows != 0) {
+    const std::size_t count = std::min<std::uint64_t>(at_once, rows);
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::uint64_t shape = read_row_image(from, s, false, image_.data());
+      slots[i] = slot_for(t);
+      write_row(t, t.at(slots[i]), shape);
+      keys[i] = s.key_of(s.key(), image_.data());
+      t.primary_->expect(keys[i]);
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+      if (t.primary_->claim(keys[i], slots[i]) != slots[i]) throw malformed("a key comes twice");
+      // release → the acquires of who locks the row when the database is open.
+      t.at(slots[i]).head->lock.store_release(unlocked);
+    }
+    rows -= count;
+  }
 }
 
 void loader::index(table& t, std::uint64_t first, std::uint64_t end) {
@@ -70,7 +186,7 @@ void loader::index(table& t, std::uint64_t first, std::uint64_t end) {
   image_.resize(s.words());
   for (std::uint64_t slot = first; slot < end; ++slot) {
     const row_place place = t.at(slot);
-    if (place.head->lock.load_relaxed() == free_slot) continue;
+    if ((place.head->shape.load_relaxed() & row_exists) == 0) continue;
     for (std::uint32_t i = 0; i < s.words(); ++i) image_[i] = place.word(i).load_relaxed();
     for (const auto& i : t.secondaries_) {
       i->entries_->add(s.key_of(i->columns_, image_.data()), slot, engine_.next_claim());
@@ -80,7 +196,7 @@ void loader::index(table& t, std::uint64_t first, std::uint64_t end) {
 
 loading_crew::loading_crew(engine& of, std::uint32_t threads) : engine_(of) {
   for (std::uint32_t i = 0; threads > 1 && i < threads; ++i) {
-    workers_.push_back(std::make_unique<worker>());
+    workers_.push_back(std::make_unique<worker>(engine_));
     worker& w = *workers_.back();
     w.runs = std::thread([this, &w] { run(w); });
   }
@@ -98,7 +214,6 @@ loading_crew::~loading_crew() {
 }
 
 void loading_crew::run(worker& w) noexcept {
-  loader with(engine_);
   std::unique_lock hold(w.lock);
   for (;;) {
     w.changed.wait(hold, [&] { return w.stop || !w.waiting.empty(); });
@@ -110,7 +225,7 @@ void loading_crew::run(worker& w) noexcept {
     hold.unlock();
     std::exception_ptr failed;
     try {
-      if (!skip) make(with, b);
+      if (!skip) make(w.with, b);
     } catch (...) {
       failed = std::current_exception();
     }
@@ -123,15 +238,12 @@ void loading_crew::run(worker& w) noexcept {
 
 void loading_crew::make(loader& with, const change_batch& b) {
   if (b.block_of != nullptr) return load(with, b);
-  for (const change_batch::change& c : b.changes) {
-    decoder from(c.row);
-    try {
-      c.what == row_change::put ? with.put(*c.of, from) : with.erase(*c.of, from);
-      if (!from.done()) throw malformed("a change is longer than its row");
-    } catch (const malformed& e) {
-      const auto at = static_cast<std::uint64_t>(c.row.data() - b.bytes->data.get());
-      throw storage_error(b.file, b.at + at, e.what());
-    }
+  const row_edit* now = nullptr;
+  try {
+    with.make(b.changes, now);
+  } catch (const malformed& e) {
+    const auto at = static_cast<std::uint64_t>(now->row.data() - b.bytes->data.get());
+    throw storage_error(b.file, b.at + at, e.what());
   }
 }
 
@@ -143,7 +255,7 @@ void loading_crew::load(loader& with, const change_batch& b) {
   }
   try {
     decoder from(b.bytes->view().subspan(block_header::bytes));
-    for (std::uint64_t n = 0; n < h.rows; ++n) with.put(*b.block_of, from);
+    with.put_all(*b.block_of, from, h.rows);
     if (!from.done()) throw malformed("a block is longer than its rows");
   } catch (const malformed& e) {
     throw storage_error(b.file, b.at, e.what());
@@ -172,7 +284,9 @@ void loading_crew::abandon() {
     w->waiting.clear();
     w->changed.wait(hold, [&] { return !w->busy; });
     w->failed = nullptr;
+    w->with.forget();
   }
+  alone_.forget();
 }
 
 void loading_crew::finish() {
@@ -180,7 +294,9 @@ void loading_crew::finish() {
     std::unique_lock hold(w->lock);
     w->changed.wait(hold, [&] { return w->waiting.empty() && !w->busy; });
     look(*w);
+    w->with.release();
   }
+  alone_.release();
 }
 
 }  // namespace db

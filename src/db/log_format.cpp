@@ -39,17 +39,23 @@ std::uint32_t seal_record(std::span<std::byte> record, record_header h) noexcept
   return crc;
 }
 
+record_header parse_record(bytes_view from) noexcept {
+  const std::byte* const at = from.data();
+  return {.length = from_little<std::uint32_t>(at + 8),
+          .crc = from_little<std::uint32_t>(at + 4),
+          .chain = from_little<std::uint32_t>(at + 12),
+          .sequence = from_little<std::uint64_t>(at + 16),
+          .durable = from_little<std::uint64_t>(at + 24),
+          .epoch = from_little<std::uint32_t>(at + 32),
+          .kind = static_cast<record_kind>(from_little<std::uint32_t>(at + 36))};
+}
+
 const char* read_record(bytes_view from, record_header& out) noexcept {
   if (from.size() < record_header::bytes) return "the file ends within the header of a record";
-  const std::byte* const at = from.data();
-  if (from_little<std::uint32_t>(at) != record_header::magic) return "here should be a record";
-  out.crc = from_little<std::uint32_t>(at + 4);
-  out.length = from_little<std::uint32_t>(at + 8);
-  out.chain = from_little<std::uint32_t>(at + 12);
-  out.sequence = from_little<std::uint64_t>(at + 16);
-  out.durable = from_little<std::uint64_t>(at + 24);
-  out.epoch = from_little<std::uint32_t>(at + 32);
-  out.kind = static_cast<record_kind>(from_little<std::uint32_t>(at + 36));
+  if (from_little<std::uint32_t>(from.data()) != record_header::magic) {
+    return "here should be a record";
+  }
+  out = parse_record(from);
   if (from.size() - record_header::bytes < out.length) return "the file ends within a record";
   if (crc32c(from.subspan(8, record_header::bytes - 8 + out.length)) != out.crc) {
     return "the checksum of a record is wrong";

@@ -105,6 +105,8 @@ inline constexpr std::size_t longest_record = 0xffffffffU;
 
 /// Fills the header in front of a record that is complete otherwise; its checksum.
 std::uint32_t seal_record(std::span<std::byte> record, record_header h) noexcept;
+/// What stands where a record's header would be; `from` has that many bytes.
+record_header parse_record(bytes_view from) noexcept;
 /// The record at the beginning of `from`; why there is none (null: there is).
 const char* read_record(bytes_view from, record_header& out) noexcept;
 
@@ -145,7 +147,9 @@ struct block_header {
   std::uint32_t chain = 0;
   block_kind kind = block_kind::rows;
   std::uint32_t table = 0;
-  std::uint64_t rows = 0;  ///< in this block; at the end: in all
+  /// In this block. At the end: in all. Of a table: it had room for so many, 0 if that is not
+  /// known.
+  std::uint64_t rows = 0;
 };
 std::uint32_t seal_block(std::span<std::byte> block, block_header h) noexcept;
 /// The header alone; why there is none.
@@ -175,6 +179,8 @@ change_header read_change(decoder& from);
 void put_row(byte_buffer& to, const schema& s, const std::uint64_t* image, std::uint64_t shape);
 /// Fills the image; returns the row's shape. With `key_only` the key's columns alone.
 std::uint64_t read_row_image(decoder& from, const schema& s, bool key_only, std::uint64_t* image);
+/// No row takes less.
+std::size_t least_bytes(const schema& s) noexcept;
 /// A number that rows with the same key have in common.
 std::uint64_t key_hash(decoder from, const schema& s);
 

@@ -19,18 +19,80 @@ std::uint32_t threads_for(const options& o) {
 }
 
 /// Whether a record further on was written when record `sequence` was known to be durable.
-bool proves_durable(bytes_view all, std::size_t from, std::uint32_t epoch, std::uint64_t sequence) {
-  for (std::size_t at = from; at + record_header::bytes <= all.size(); ++at) {
-    if (from_little<std::uint32_t>(all.data() + at) != record_header::magic) continue;
+bool proves_durable(bytes_view all, std::uint32_t epoch, std::uint64_t sequence) {
+  for (std::size_t at = 0; at + record_header::bytes <= all.size(); ++at) {
+    const bytes_view rest = all.subspan(at);
+    if (from_little<std::uint32_t>(rest.data()) != record_header::magic) continue;
+    // Its checksum is looked at last: rows may be full of what looks like records.
+    const record_header says = parse_record(rest);
+    if (says.epoch != epoch || says.durable < sequence || says.durable >= says.sequence) continue;
     record_header h;
-    if (read_record(all.subspan(at), h) == nullptr && h.epoch == epoch && h.durable >= sequence) {
-      return true;
-    }
+    if (read_record(rest, h) == nullptr) return true;
   }
   return false;
 }
 
+/// Blocks are of about one length: buffers of one length do for all.
+constexpr std::size_t block_room(std::size_t bytes) noexcept {
+  constexpr std::size_t step = 128U << 10U;
+  return (bytes + step - 1) / step * step;
+}
+
+/// The next record, whole unless the file ends before.
+const char* next_record(file_stream& from, record_header& out) {
+  bytes_view all = from.look(record_header::bytes);
+  if (all.size() >= record_header::bytes) {
+    all = from.look(record_header::bytes + std::size_t{parse_record(all).length});
+  }
+  return read_record(all, out);
+}
+
 }  // namespace
+
+read_buffers::handle read_buffers::take(std::size_t room) {
+  std::unique_ptr<buffer> found;
+  {
+    const std::lock_guard hold(lock_);
+    const auto fits = std::find_if(waiting_.rbegin(), waiting_.rend(),
+                                   [&](const auto& b) { return b->room >= room; });
+    if (fits != waiting_.rend()) {
+      found = std::move(*fits);
+      std::swap(*fits, waiting_.back());
+      waiting_.pop_back();
+    }
+  }
+  if (found == nullptr) {
+    found = std::make_unique<buffer>();
+    found->data = std::make_unique_for_overwrite<std::byte[]>(room);
+    found->room = room;
+  }
+  found->size = 0;
+  return {found.release(), [this](buffer* b) { give(b); }};
+}
+
+void read_buffers::give(buffer* b) noexcept {
+  std::unique_ptr<buffer> done(b);
+  if (b->room > longest_kept) return;
+  const std::lock_guard hold(lock_);
+  if (waiting_.size() < most_waiting) waiting_.push_back(std::move(done));
+}
+
+bytes_view file_stream::look(std::size_t bytes) {
+  bytes = std::min<std::uint64_t>(bytes, left());
+  const bytes_view rest = now_ != nullptr ? now_->view().subspan(used_) : bytes_view();
+  if (rest.size() >= bytes) return rest;
+  const read_buffers::handle next = buffers_.take(std::max(bytes, part));
+  std::copy(rest.begin(), rest.end(), next->data.get());
+  const std::size_t more = std::min<std::uint64_t>(next->room, left()) - rest.size();
+  const std::size_t got = file_.read(at() + rest.size(), {next->data.get() + rest.size(), more});
+  next->size = rest.size() + got;
+  begin_ = at();
+  used_ = 0;
+  now_ = next;
+  // Somebody has made it shorter meanwhile.
+  if (got < more) size_ = begin_ + next->size;
+  return now_->view();
+}
 
 recovery::recovery(engine& of, storage_files& files, const std::filesystem::path& directory,
                    const database_id& id, const options& o, recovery_report& report)
@@ -122,9 +184,8 @@ void recovery::load_blocks(storage_file& file, const std::filesystem::path& name
     }
     if (h.chain != chain) refuse(name, at, "a block does not follow the one before it");
     if (size - at - head.size() < h.length) refuse(name, at, "the file ends within a block");
-    auto bytes = std::make_shared<file_bytes>();
+    const read_buffers::handle bytes = buffers_.take(block_room(head.size() + h.length));
     bytes->size = head.size() + h.length;
-    bytes->data = std::make_unique_for_overwrite<std::byte[]>(bytes->size);
     if (file.read(at, {bytes->data.get(), bytes->size}) != bytes->size) {
       refuse(name, at, "the file ends within a block");
     }
@@ -139,7 +200,7 @@ void recovery::load_blocks(storage_file& file, const std::filesystem::path& name
     } else if (!block_whole(bytes->view(), h)) {
       refuse(name, b.at, "the checksum of a block is wrong");
     } else if (h.kind == block_kind::table) {
-      load_table(b, h);
+      load_table(b, h, size - at);
     } else if (h.kind == block_kind::end) {
       crew_.finish();
       if (h.rows != rows || at != size || header.tables != engine_.tables.size()) {
@@ -154,10 +215,16 @@ void recovery::load_blocks(storage_file& file, const std::filesystem::path& name
   }
 }
 
-void recovery::load_table(const change_batch& block, const block_header& h) {
+/// The block says how many rows the table had room for; what is left of the file, how many there
+/// can be.
+void recovery::load_table(const change_batch& block, const block_header& h,
+                          std::uint64_t bytes_left) {
   try {
     if (h.table != engine_.tables.size()) throw malformed("a table is out of order");
-    loader::create(engine_, read_table(block.bytes->view().subspan(block_header::bytes)));
+    table& made =
+        loader::create(engine_, read_table(block.bytes->view().subspan(block_header::bytes)));
+    loader::reserve(made, std::min(h.rows, bytes_left / least_bytes(made.layout())),
+                    crew_.size() == 1);
   } catch (const malformed& e) {
     refuse(block.file, block.at, e.what());
   }
@@ -177,45 +244,52 @@ void recovery::replay(const directory_content& has) {
   give_all();
 }
 
-void recovery::replay_segment(std::uint64_t first, bool last) {
-  name_ = directory_ / file_name(file_kind::log, first);
-  bytes_ = std::make_shared<const file_bytes>(read_file(files_, name_));
-  const bytes_view all = bytes_->view();
+/// Its header, if it is the next one.
+file_header recovery::begin_segment(file_stream& from, std::uint64_t first) const {
   file_header header;
-  if (const char* const why = read_header(file_kind::log, all, header)) refuse(name_, 0, why);
+  if (const char* const why = read_header(file_kind::log, from.look(file_header::bytes), header)) {
+    refuse(name_, 0, why);
+  }
   if (header.id != id_) refuse(name_, 0, "it belongs to another database");
   if (header.sequence != first) refuse(name_, 0, "its name is not that of its content");
   if (first != end_.sequence + 1) refuse(name_, 0, "the log before this segment is missing");
   if (header.chain != end_.chain || header.epoch < end_.epoch) {
     refuse(name_, 0, "the segment does not follow the one before it");
   }
-  end_.epoch = std::max(end_.epoch, header.epoch);
-  std::size_t at = file_header::bytes;
-  while (at < all.size()) {
+  from.pass(file_header::bytes);
+  return header;
+}
+
+void recovery::replay_segment(std::uint64_t first, bool last) {
+  name_ = directory_ / file_name(file_kind::log, first);
+  const auto file = files_.open(name_, file_mode::read);
+  file_stream from(buffers_, *file);
+  const std::uint32_t epoch = begin_segment(from, first).epoch;
+  end_.epoch = std::max(end_.epoch, epoch);
+  while (from.left() != 0) {
     record_header h;
-    const char* why = read_record(all.subspan(at), h);
-    if (why == nullptr) why = follows(h, header.epoch);
+    const char* why = next_record(from, h);
+    if (why == nullptr) why = follows(h, epoch);
     if (why != nullptr) {
-      if (!last) refuse(name_, at, why);
-      if (proves_durable(all, at, header.epoch, end_.sequence + 1)) {
-        refuse(name_, at, std::string(why) + ", and what follows proves that it was durable");
-      }
-      return cut(name_, all, at, why);
+      if (!last) refuse(name_, from.at(), why);
+      end_torn(from, epoch, why);
+      break;
     }
     end_.sequence = h.sequence;
     end_.chain = h.crc;
+    const std::size_t bytes = record_header::bytes + h.length;
     try {
-      apply(h, all.subspan(at + record_header::bytes, h.length));
+      apply(from, h, from.look(bytes).first(bytes).subspan(record_header::bytes));
     } catch (const malformed& e) {
-      refuse(name_, at, e.what());
+      refuse(name_, from.at(), e.what());
     }
-    at += record_header::bytes + h.length;
-    if (h.kind == record_kind::cut && at < all.size()) {
-      refuse(name_, at, "something follows the end of a segment");
+    from.pass(bytes);
+    if (h.kind == record_kind::cut && from.left() != 0) {
+      refuse(name_, from.at(), "something follows the end of a segment");
     }
   }
-  report_.log_bytes += at;
-  tell("log", at, all.size());
+  report_.log_bytes += from.at();
+  tell("log", from.at(), from.size());
 }
 
 const char* recovery::follows(const record_header& h, std::uint32_t epoch) const noexcept {
@@ -226,11 +300,11 @@ const char* recovery::follows(const record_header& h, std::uint32_t epoch) const
   return nullptr;
 }
 
-void recovery::apply(const record_header& h, bytes_view body) {
+void recovery::apply(const file_stream& from, const record_header& h, bytes_view body) {
   ++report_.log_records;
   switch (h.kind) {
     case record_kind::transaction:
-      return apply_changes(body);
+      return apply_changes(from, body);
     case record_kind::create_table:
       loader::create(engine_, read_table(body));
       return;
@@ -240,19 +314,20 @@ void recovery::apply(const record_header& h, bytes_view body) {
   throw malformed("a record of an unknown kind");
 }
 
-void recovery::apply_changes(bytes_view body) {
-  decoder from(body);
-  while (!from.done()) {
-    const change_header c = read_change(from);
-    const bytes_view row = from.bytes(c.length);
+void recovery::apply_changes(const file_stream& from, bytes_view body) {
+  decoder changes(body);
+  while (!changes.done()) {
+    const change_header c = read_change(changes);
+    const bytes_view row = changes.bytes(c.length);
     if (c.table >= engine_.tables.size()) throw malformed("a change of an unknown table");
     table& t = *engine_.tables[c.table];
     const std::size_t worker = key_hash(decoder(row), t.layout()) % crew_.size();
     change_batch& b = batches_[worker];
-    if (b.bytes != bytes_ && !b.changes.empty()) give(worker);
+    if (b.bytes != from.buffer() && !b.changes.empty()) give(worker);
     if (b.changes.empty()) {
-      b.bytes = bytes_;
+      b.bytes = from.buffer();
       b.file = name_;
+      b.at = from.begin();
       b.changes.reserve(changes_in_batch);
     }
     b.changes.push_back({&t, c.what, row});
@@ -267,12 +342,14 @@ void recovery::give_all() {
   }
 }
 
-void recovery::cut(const std::filesystem::path& name, bytes_view all, std::size_t at,
-                   const char* why) {
-  report_.log_bytes += at;
-  report_.cut_bytes = all.size() - at;
-  report_.cut_file = name;
-  report_.cut_offset = at;
+/// What follows is no record.
+void recovery::end_torn(file_stream& from, std::uint32_t epoch, const char* why) {
+  if (proves_durable(from.look(from.left()), epoch, end_.sequence + 1)) {
+    refuse(name_, from.at(), std::string(why) + ", and what follows proves that it was durable");
+  }
+  report_.cut_bytes = from.left();
+  report_.cut_file = name_;
+  report_.cut_offset = from.at();
   report_.cut_why = why;
 }
 

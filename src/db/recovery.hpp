@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <thread>
 #include <vector>
 
@@ -28,34 +29,112 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 
-/// Puts rows into tables that nobody else uses yet.
+/// A change of a row, as the log has it.
+struct row_edit {
+  table* of = nullptr;
+  row_change what = row_change::put;
+  bytes_view row;
+};
+
+/// Puts rows into tables that nobody else uses yet. What throws malformed or std::bad_alloc leaves
+/// tables that are of no use any more.
 class loader {
  public:
   explicit loader(engine& of) noexcept : engine_(of) {}
-  /// A row without its change_header. Throws malformed, std::bad_alloc.
-  void put(table& t, decoder& row);
-  void erase(table& t, decoder& key);
+  loader(const loader&) = delete;
+  loader& operator=(const loader&) = delete;
+
+  /// Makes them in their order. `now` is the one that it is at.
+  void make(std::span<const row_edit> edits, const row_edit*& now);
+  /// So many rows without their change_header, whose keys are new.
+  void put_all(table& t, decoder& from, std::uint64_t rows);
+  /// Gives back the slots that it has taken beforehand.
+  void release() noexcept;
+  /// Their tables are gone.
+  void forget() noexcept { taken_.clear(); }
   /// Adds the rows of some slots to the secondary indexes.
   void index(table& t, std::uint64_t first, std::uint64_t end);
   static table& create(engine& of, const table_spec& spec);
+  /// About so many rows will come.
+  static void reserve(table& t, std::uint64_t rows, bool alone);
   static bool indexed(const table& t) noexcept { return !t.secondaries_.empty(); }
 
  private:
+  struct range {
+    std::uint64_t next = 0;
+    std::uint64_t end = 0;
+  };
+
+  std::uint64_t slot_for(table& t);
+  void write_row(const table& t, row_place place, std::uint64_t shape) noexcept;
+  void put(table& t, decoder& row, const key_words& key);
+  static void erase(table& t, const key_words& key);
+  static void expect_row(const table& t, std::uint64_t slot) noexcept;
+  key_words key_of(const row_edit& e);
+
   engine& engine_;
   std::vector<std::uint64_t> image_;
+  std::vector<range> taken_;  // by the number of the table
+};
+
+/// Memory that files are read into, again and again: new memory costs as much as reading does.
+class read_buffers {
+ public:
+  struct buffer {
+    std::unique_ptr<std::byte[]> data;
+    std::size_t room = 0;
+    std::size_t size = 0;  // of it, that was read
+    [[nodiscard]] bytes_view view() const noexcept { return {data.get(), size}; }
+  };
+  using handle = std::shared_ptr<buffer>;
+
+  read_buffers() { waiting_.reserve(most_waiting); }
+  /// With so much room at least. All must be gone before this is.
+  handle take(std::size_t room);
+
+ private:
+  static constexpr std::size_t most_waiting = 64;
+  static constexpr std::size_t longest_kept = 8U << 20U;
+  void give(buffer* b) noexcept;
+
+  std::mutex lock_;
+  std::vector<std::unique_ptr<buffer>> waiting_;
+};
+
+/// Reads a file from the beginning to the end.
+class file_stream {
+ public:
+  file_stream(read_buffers& from, storage_file& file)
+      : buffers_(from), file_(file), size_(file.size()) {}
+
+  /// What follows, `bytes` of it at least unless the file ends before.
+  bytes_view look(std::size_t bytes);
+  void pass(std::size_t bytes) noexcept { used_ += bytes; }
+  /// Of what follows, in the file.
+  [[nodiscard]] std::uint64_t at() const noexcept { return begin_ + used_; }
+  [[nodiscard]] std::uint64_t size() const noexcept { return size_; }
+  [[nodiscard]] std::uint64_t left() const noexcept { return size_ - at(); }
+  /// What the last look() was at, and where that begins in the file.
+  [[nodiscard]] const read_buffers::handle& buffer() const noexcept { return now_; }
+  [[nodiscard]] std::uint64_t begin() const noexcept { return begin_; }
+
+ private:
+  static constexpr std::size_t part = 2U << 20U;
+
+  read_buffers& buffers_;
+  storage_file& file_;
+  std::uint64_t size_;
+  read_buffers::handle now_;
+  std::uint64_t begin_ = 0;  // of the buffer, in the file
+  std::size_t used_ = 0;     // of the buffer
 };
 
 /// Changes that one thread makes, all from one file; or a block of a checkpoint.
 struct change_batch {
-  struct change {
-    table* of = nullptr;
-    row_change what = row_change::put;
-    bytes_view row;
-  };
-  std::shared_ptr<const file_bytes> bytes;  // what the rows lie in
+  read_buffers::handle bytes;  // what the rows lie in
   std::filesystem::path file;
   std::uint64_t at = 0;  // of `bytes` in the file
-  std::vector<change> changes;
+  std::vector<row_edit> changes;
   table* block_of = nullptr;
 };
 
@@ -80,6 +159,8 @@ class loading_crew {
  private:
   static constexpr std::size_t most_waiting = 8;
   struct worker {
+    explicit worker(engine& of) noexcept : with(of) {}
+    loader with;
     std::thread runs;
     std::mutex lock;
     std::condition_variable changed;
@@ -111,15 +192,16 @@ class recovery {
   void load_checkpoint(std::uint64_t sequence);
   void load_blocks(storage_file& file, const std::filesystem::path& name, const file_header& header,
                    std::uint32_t chain);
-  void load_table(const change_batch& block, const block_header& h);
+  void load_table(const change_batch& block, const block_header& h, std::uint64_t bytes_left);
   void replay(const directory_content& has);
   void replay_segment(std::uint64_t first, bool last);
+  file_header begin_segment(file_stream& from, std::uint64_t first) const;
   const char* follows(const record_header& h, std::uint32_t epoch) const noexcept;
-  void apply(const record_header& h, bytes_view body);
-  void apply_changes(bytes_view body);
+  void apply(const file_stream& from, const record_header& h, bytes_view body);
+  void apply_changes(const file_stream& from, bytes_view body);
   void give(std::size_t worker);
   void give_all();
-  void cut(const std::filesystem::path& name, bytes_view all, std::size_t at, const char* why);
+  void end_torn(file_stream& from, std::uint32_t epoch, const char* why);
   void repair_last(const directory_content& has);
   void fill_indexes();
   void tell(const char* stage, std::uint64_t done, std::uint64_t of);
@@ -132,12 +214,12 @@ class recovery {
   const database_id id_;
   const options& options_;
   recovery_report& report_;
+  read_buffers buffers_;
   loading_crew crew_;
   log_end end_;
   bool log_follows_ = false;  // the checkpoint says so
   std::vector<change_batch> batches_;
-  std::shared_ptr<const file_bytes> bytes_;  // of the segment that is read
-  std::filesystem::path name_;
+  std::filesystem::path name_;  // of the segment that is read
 };
 
 }  // namespace db

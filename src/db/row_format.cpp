@@ -48,25 +48,39 @@ class encoder {
       value(c, image + c.first);
     }
   }
-  [[nodiscard]] std::byte* here() const noexcept { return at_; }
 
  private:
   std::byte* at_;
 };
 
-/// No row takes more: each value has as many bytes as its words at most.
-std::size_t most_bytes(const schema& s) noexcept {
-  return change_header::bytes + 8 + std::size_t{s.words()} * 8;
+std::size_t value_bytes(const column_layout& c, const std::uint64_t* from) noexcept {
+  switch (c.type.base) {
+    case base_type::boolean:
+      return 1;
+    case base_type::text:
+      return 2 + text_in(from, c.words).size();
+    case base_type::int64:
+    case base_type::float64:
+      break;
+  }
+  return 8;
 }
 
-/// Makes room, has `f` fill it, and drops what is left of it.
-template <class F>
-void append(byte_buffer& to, const schema& s, F&& f) {
-  const std::size_t before = to.size();
-  to.resize(before + most_bytes(s));
-  encoder e(to.data() + before);
-  f(e);
-  to.resize(static_cast<std::size_t>(e.here() - to.data()));
+/// What encoder::row() writes, or with `key_only` encoder::key().
+std::size_t row_bytes(const schema& s, const std::uint64_t* image, std::uint64_t shape,
+                      bool key_only) noexcept {
+  std::size_t sum = key_only ? 0 : 8;
+  for (const column_layout& c : s.columns()) {
+    if (c.role != column_role::key && (key_only || (shape >> c.number & 1U) != 0)) continue;
+    sum += value_bytes(c, image + c.first);
+  }
+  return sum;
+}
+
+/// Where there is room for so many bytes more.
+encoder append(byte_buffer& to, std::size_t bytes) {
+  to.resize(to.size() + bytes);
+  return encoder(to.data() + to.size() - bytes);
 }
 
 void read_value(decoder& from, const column_layout& c, std::uint64_t* to) {
@@ -120,7 +134,7 @@ void put_text(byte_buffer& to, std::string_view text) {
 }
 
 void put_row(byte_buffer& to, const schema& s, const std::uint64_t* image, std::uint64_t shape) {
-  append(to, s, [&](encoder& e) { e.row(s, image, shape); });
+  append(to, row_bytes(s, image, shape, false)).row(s, image, shape);
 }
 
 std::uint64_t read_row_image(decoder& from, const schema& s, bool key_only, std::uint64_t* image) {
@@ -144,6 +158,19 @@ std::uint64_t read_row_image(decoder& from, const schema& s, bool key_only, std:
   return nulls | row_exists;
 }
 
+std::size_t least_bytes(const schema& s) noexcept {
+  std::size_t sum = sizeof(std::uint64_t);
+  for (const column_layout& c : s.columns()) {
+    if (c.role == column_role::nullable) continue;
+    if (c.type.base == base_type::text) {
+      sum += sizeof(std::uint16_t);
+    } else {
+      sum += c.type.base == base_type::boolean ? 1 : 8;
+    }
+  }
+  return sum;
+}
+
 std::uint64_t key_hash(decoder from, const schema& s) {
   std::uint64_t hash = 0x9E3779B97F4A7C15U;
   for (const std::uint32_t n : s.key()) {
@@ -161,15 +188,12 @@ std::uint64_t key_hash(decoder from, const schema& s) {
 void put_change(byte_buffer& to, std::uint32_t table, const schema& s, const std::uint64_t* image,
                 std::uint64_t shape) {
   const bool exists = (shape & row_exists) != 0;
-  append(to, s, [&](encoder& e) {
-    e.number(static_cast<std::uint8_t>(exists ? row_change::put : row_change::erase));
-    e.number(table);
-    encoder length(e.here());
-    e.number(std::uint32_t{0});
-    const std::byte* const begin = e.here();
-    exists ? e.row(s, image, shape) : e.key(s, image);
-    length.number(static_cast<std::uint32_t>(e.here() - begin));
-  });
+  const std::size_t bytes = row_bytes(s, image, shape, !exists);
+  encoder e = append(to, change_header::bytes + bytes);
+  e.number(static_cast<std::uint8_t>(exists ? row_change::put : row_change::erase));
+  e.number(table);
+  e.number(static_cast<std::uint32_t>(bytes));
+  exists ? e.row(s, image, shape) : e.key(s, image);
 }
 
 change_header read_change(decoder& from) {

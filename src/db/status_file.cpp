@@ -187,7 +187,10 @@ std::optional<store_status> read_status(const std::filesystem::path& directory) 
     if (got >= 16 && (p.mark != status_mark || p.version != status_version)) {
       throw storage_error(file, 0, "this is no status that this version knows");
     }
-    if (got == static_cast<::ssize_t>(sizeof p) && p.sum == sum_of(p)) return p.what;
+    if (got == static_cast<::ssize_t>(sizeof p) && p.sum == sum_of(p)) {
+      for (store_status::reader& r : p.what.oldest) r.label.back() = '\0';  // whoever wrote it
+      return p.what;
+    }
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   throw storage_error(file, 0, "it is damaged");

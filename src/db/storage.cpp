@@ -156,6 +156,7 @@ storage::storage(engine& of, std::filesystem::path directory, const options& o)
   // Each opening is an epoch of its own: of two histories that part, one has the higher number.
   if (!o.read_only) ++end_.epoch;
   report_.epoch = end_.epoch;
+  last_.store_relaxed(end_.sequence);
   if (!o.read_only && o.durability != durability_level::none) {
     log_ = std::make_unique<journal>(*files_, directory_, identity_->id(), o);
     log_->start(end_);
@@ -183,8 +184,8 @@ log_end storage::recover() {
 }
 
 void storage::fill(log_stats& s) const noexcept {
-  s.epoch = end_.epoch;
-  s.sequence = s.durable = end_.sequence;
+  s.epoch = report_.epoch;
+  s.sequence = s.durable = last_.load_relaxed();
   if (log_ != nullptr) log_->fill(s);
   s.since_checkpoint = log_at_open_ + s.bytes - log_at_checkpoint_.load_relaxed();
   s.checkpoints = checkpoints_.load_relaxed();

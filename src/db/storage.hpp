@@ -79,6 +79,9 @@ class storage {
   [[nodiscard]] const recovery_report& recovered() const noexcept { return report_; }
   checkpoint_report checkpoint();
   backup_report backup(const std::filesystem::path& to);
+  backup_report backup(const byte_sink& to);
+  static void restore(storage_files& files, const byte_source& from,
+                      const std::filesystem::path& directory);
   /// Queues the description of a table; calls add() at the moment when it has its place.
   void log_table(const table& t, const std::function<void()>& add);
   /// Starts a checkpoint if the log is long enough.
@@ -93,11 +96,15 @@ class storage {
   log_end freeze(std::unique_ptr<reader>& view, std::vector<const table*>& tables);
   checkpoint_report write_checkpoint(const std::filesystem::path& directory,
                                      const checkpoint_source& from, bool paced);
-  checkpoint_report write_rows(const std::filesystem::path& name, const checkpoint_source& from,
-                               bool paced);
+  checkpoint_report write_rows(storage_file& file, const checkpoint_source& from, bool paced);
+  checkpoint_source begin_copy(std::unique_ptr<reader>& view);
   std::uint64_t remove_up_to(const std::filesystem::path& directory, std::uint64_t sequence);
   log_end end_of_backup(const std::filesystem::path& directory, const directory_content& has);
   bool copy_segments(const std::filesystem::path& to, const log_end& from, backup_report& report);
+  void fits(const std::filesystem::path& segment, const log_end& end,
+            const std::filesystem::path& copy) const;
+  /// The directory has a log which goes on where each copy ends.
+  [[nodiscard]] bool logged() const noexcept { return log_ != nullptr || options_.read_only; }
   std::uint64_t copy_file(const std::filesystem::path& from, const std::filesystem::path& to);
 
   engine& engine_;
@@ -108,8 +115,9 @@ class storage {
   recovery_report report_;
   std::unique_ptr<journal> log_;
 
-  std::mutex checkpoint_lock_;  // one checkpoint or backup at a time
-  log_end end_;                 // without a log: of the last checkpoint
+  std::mutex checkpoint_lock_;     // one checkpoint or backup at a time
+  log_end end_;                    // without a log: of the last checkpoint
+  atomic<std::uint64_t> last_{0};  // end_.sequence, for who does not hold the lock
   atomic<std::uint64_t> checkpoints_{0};
   atomic<std::uint64_t> log_at_checkpoint_{0};  // bytes of log that need not be read again
   std::uint64_t log_at_open_ = 0;               // bytes that were read

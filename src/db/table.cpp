@@ -98,25 +98,31 @@ const secondary& table::index(std::string_view wanted) const {
 }
 
 std::uint64_t table::take_slot(std::uint64_t lock) {
-  {
-    const std::lock_guard hold(free_lock_);
-    if (free_ != 0) {
-      const std::uint64_t slot = free_ - 1;
-      row_head& head = *at(slot).head;
-      free_ = head.shape.load_relaxed();
-      // Nobody else takes the lock of a slot without a row.
-      head.lock.store_relaxed(lock);
-      head.shape.store_relaxed(0);
-      return slot;
-    }
-  }
-  std::uint64_t slot = next_.load_relaxed();
-  do {
-    make_segment(segment_of(slot));
-    // release → the acquire in slots(): who knows the slot's number sees its segment.
-  } while (!next_.cas_weak_release(slot, slot + 1));
-  at(slot).head->lock.store_relaxed(lock);
+  const std::uint64_t freed = take_free(lock);
+  return freed != no_slot ? freed : take_fresh(1, lock);
+}
+
+std::uint64_t table::take_free(std::uint64_t lock) noexcept {
+  const std::lock_guard hold(free_lock_);
+  if (free_ == 0) return no_slot;
+  const std::uint64_t slot = free_ - 1;
+  row_head& head = *at(slot).head;
+  free_ = head.shape.load_relaxed();
+  // Nobody else takes the lock of a slot without a row.
+  head.lock.store_relaxed(lock);
+  head.shape.store_relaxed(0);
   return slot;
+}
+
+std::uint64_t table::take_fresh(std::uint64_t count, std::uint64_t lock) {
+  std::uint64_t first = next_.load_relaxed();
+  do {
+    const unsigned last = segment_of(first + count - 1);
+    for (unsigned k = segment_of(first); k <= last; ++k) make_segment(k);
+    // release → the acquire in slots(): who knows a slot's number sees its segment.
+  } while (!next_.cas_weak_release(first, first + count));
+  for (std::uint64_t n = 0; n < count; ++n) at(first + n).head->lock.store_relaxed(lock);
+  return first;
 }
 
 void table::give_slot(std::uint64_t slot) noexcept {

@@ -41,6 +41,7 @@ constexpr std::int64_t threads = 4;
 constexpr std::int64_t kept = 50;  // rows of a thread: it erases older ones
 constexpr std::int64_t accounts = 16;
 constexpr std::int64_t money = 1000;
+constexpr std::int64_t most_tables = 2000;  // of a thread, besides the common ones
 
 /// What the outside knows of one thread.
 struct alignas(64) account_of_work {
@@ -48,6 +49,7 @@ struct alignas(64) account_of_work {
   spolia::atomic<std::int64_t> acknowledged{0};
   spolia::atomic<std::int64_t> tables_attempted{0};
   spolia::atomic<std::int64_t> tables_acknowledged{0};
+  std::array<spolia::atomic<bool>, most_tables> filled{};  // acknowledged: the table has its row
 };
 struct shared_record {
   std::array<account_of_work, threads> of;
@@ -126,6 +128,25 @@ db::status commit_one(world& w, std::int64_t thread, std::int64_t n, std::mt1993
   });
 }
 
+std::string table_name(std::int64_t thread, std::int64_t n) {
+  return "t" + std::to_string(thread) + "_" + std::to_string(n);
+}
+
+/// One more table of the thread's own, with a row that has its number.
+void make_table(world& w, account_of_work& mine, std::int64_t thread, bool sync) {
+  const std::int64_t n = mine.tables_acknowledged.load_relaxed() + 1;
+  if (n >= most_tables) return;
+  mine.tables_attempted.store_relaxed(n);
+  db::table& made =
+      w.base.create_table({.name = table_name(thread, n),
+                           .columns = {{"k", db::int64, db::primary_key}},
+                           .primary = n % 2 == 0 ? db::index_kind::ordered : db::index_kind::hash});
+  mine.tables_acknowledged.store_relaxed(n);
+  const db::status s = w.base.transact([&](db::transaction& tx) { return tx.insert(made, {n}); });
+  if (!s) wrong("a row of a new table: " + std::string(s.message()));
+  if (sync || w.base.sync()) mine.filled[static_cast<std::size_t>(n)].store_relaxed(true);
+}
+
 void run_thread(world& w, shared_record& record, std::int64_t thread, bool sync,
                 std::uint64_t seed) {
   std::mt19937_64 random(seed + static_cast<std::uint64_t>(thread));
@@ -136,12 +157,7 @@ void run_thread(world& w, shared_record& record, std::int64_t thread, bool sync,
     if (!s) wrong("a commit: " + std::string(s.message()) + " " + w.base.storage_failure());
     record.commits.fetch_add_relaxed(1);
     if (sync || (n % 32 == 0 && w.base.sync())) mine.acknowledged.store_relaxed(n);
-    if (random() % 2000 != 0) continue;
-    const std::int64_t table = mine.tables_acknowledged.load_relaxed() + 1;
-    mine.tables_attempted.store_relaxed(table);
-    w.base.create_table({.name = "t" + std::to_string(thread) + "_" + std::to_string(table),
-                         .columns = {{"k", db::int64, db::primary_key}}});
-    mine.tables_acknowledged.store_relaxed(table);
+    if (random() % 500 == 0) make_table(w, mine, thread, sync);
   }
 }
 
@@ -177,6 +193,14 @@ void run_thread(world& w, shared_record& record, std::int64_t thread, bool sync,
   }
 }
 
+std::int64_t tables_of(const world& w, std::int64_t thread) {
+  std::int64_t sum = 0;
+  for (const db::table* const t : w.base.tables()) {
+    if (t->name().starts_with("t" + std::to_string(thread) + "_")) ++sum;
+  }
+  return sum;
+}
+
 void check_thread(const world& w, const db::reader& now, std::int64_t thread,
                   const account_of_work& known) {
   const auto v = w.rows->column<std::int64_t>("v");
@@ -200,9 +224,12 @@ void check_thread(const world& w, const db::reader& now, std::int64_t thread,
     ++next;
   });
   if (next != last + 1) wrong(name + "rows are missing");
-  std::int64_t tables = 0;
-  for (const db::table* const t : w.base.tables()) {
-    if (t->name().starts_with("t" + std::to_string(thread) + "_")) ++tables;
+  const std::int64_t tables = tables_of(w, thread);
+  for (std::int64_t n = 1; n <= tables; ++n) {
+    const bool there = static_cast<bool>(now.find(w.base.find_table(table_name(thread, n)), {n}));
+    if (!there && known.filled[static_cast<std::size_t>(n)].load_relaxed()) {
+      wrong(name + "the row of table " + std::to_string(n) + " is missing");
+    }
   }
   if (tables < known.tables_acknowledged.load_relaxed() ||
       tables > known.tables_attempted.load_relaxed()) {
@@ -237,11 +264,7 @@ void check(const std::filesystem::path& directory, shared_record& record, bool r
       if (read_only) continue;
       const auto counter = now.find(*w.counters, {t});
       a.acknowledged.store_relaxed(counter->get(w.counters->column<std::int64_t>("v")));
-      std::int64_t tables = 0;
-      for (const db::table* const x : w.base.tables()) {
-        if (x->name().starts_with("t" + std::to_string(t) + "_")) ++tables;
-      }
-      a.tables_acknowledged.store_relaxed(tables);
+      a.tables_acknowledged.store_relaxed(tables_of(w, t));
     }
   } catch (const std::exception& e) {
     wrong(std::string("opening: ") + e.what());

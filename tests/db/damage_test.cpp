@@ -21,8 +21,6 @@ using namespace spolia;
 using namespace spolia::db;
 using namespace spolia::test;
 
-using disk = std::shared_ptr<memory_files>;
-
 /// CRC-32C bit by bit, so that the library is not measured with its own ruler.
 std::uint32_t plain_crc(std::span<const std::byte> of) {
   std::uint32_t c = ~std::uint32_t{0};

@@ -19,6 +19,9 @@ namespace spolia::test {
 
 inline const char* const place = "base";
 
+using disk = std::shared_ptr<memory_files>;
+inline disk new_disk() { return std::make_shared<memory_files>(); }
+
 inline db::options over(const std::shared_ptr<db::storage_files>& files) {
   db::options o;
   o.recovery_threads = 1;
@@ -82,6 +85,12 @@ inline std::optional<std::int64_t> commits_in(db::database& base) {
   EXPECT_EQ(indexed, expected);
   if (!right || rows != expected || indexed != expected) return std::nullopt;
   return last;
+}
+
+/// The number of commits that the next opening finds.
+inline std::int64_t reopened(const disk& files) {
+  db::database base = db::database::open(place, over(files));
+  return commits_in(base).value_or(-1);
 }
 
 }  // namespace spolia::test

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -34,6 +35,7 @@ class memory_files : public db::storage_files, public std::enable_shared_from_th
   std::uint64_t sync_fails_at = 0;  ///< the n-th sync of a file
   bool lies = false;                ///< syncs say that they are done, and are not
   std::uint64_t capacity = ~std::uint64_t{0};
+  std::function<void()> before_sync;  ///< of a file; may wait
   // What has happened.
   std::uint64_t changes = 0;
   std::uint64_t syncs = 0;
@@ -193,6 +195,7 @@ class memory_files : public db::storage_files, public std::enable_shared_from_th
       if (full) fail(name_, ENOSPC);
     }
     void sync() override {
+      if (of_->before_sync) of_->before_sync();
       const std::lock_guard hold(of_->lock_);
       ++of_->syncs;
       of_->step(name_);

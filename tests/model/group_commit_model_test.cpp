@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 
+#include <spolia/base/backoff.hpp>
 #include <spolia/db/commit.hpp>
 #include <spolia/db/group_commit.hpp>
 #include <spolia/model/engine.hpp>
@@ -50,7 +51,14 @@ struct disk {
     if (nth < fails_at) durable.write(n);
     return true;
   }
-  std::uint32_t patience() const noexcept { return 0; }
+  template <class Queued>
+  static void collect(Queued&&) noexcept {}
+  static void ended(std::uint64_t, std::uint64_t) noexcept {}
+  template <class Ready>
+  static void sleep(Ready&&, std::uint32_t) noexcept {
+    spin_wait();
+  }
+  static void wake() noexcept {}
 };
 
 struct parts {

@@ -188,6 +188,12 @@ class SPOLIA_EXPORT database {
   /// Writes a copy as of now into another directory, while everybody goes on; to be opened like any
   /// database. If an earlier copy is there, adds what was logged since.
   backup_report backup(const std::filesystem::path& to);
+  /// The same as a stream of bytes, which restore() makes a database of.
+  backup_report backup(const byte_sink& to);
+  /// Makes a database in a directory that has none of what backup() has given. Whether it was whole
+  /// tells the opening of the database. Null: the system's files. Throws storage_error.
+  static void restore(const byte_source& from, const std::filesystem::path& directory,
+                      const std::shared_ptr<storage_files>& files = nullptr);
   /// What opening it has found.
   [[nodiscard]] const recovery_report& recovered() const;
   /// Shows what it does now, if options::publish_status was set. Commits do so now and then.

@@ -4,9 +4,11 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -56,6 +58,11 @@ struct checkpoint_report {
   std::uint64_t removed_files = 0;  ///< older checkpoints, and segments that nobody needs now
   std::chrono::nanoseconds took{0};
 };
+
+/// Takes what comes next of a stream. What it throws ends the backup.
+using byte_sink = std::function<void(std::span<const std::byte>)>;
+/// Gives what comes next; how many bytes: 0 at the end.
+using byte_source = std::function<std::size_t(std::span<std::byte>)>;
 
 struct backup_report {
   bool incremental = false;    ///< the directory had a backup, which log segments were added to

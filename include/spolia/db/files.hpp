@@ -83,7 +83,7 @@ class storage_files {
   virtual std::unique_ptr<storage_file> open(const std::filesystem::path& file, file_mode how) = 0;
   /// Names of files; empty if the directory does not exist.
   virtual std::vector<std::string> list(const std::filesystem::path& directory) = 0;
-  /// With those above it; it may exist.
+  /// With those above it; it may exist. Those that are made survive a loss of power.
   virtual void make_directory(const std::filesystem::path& directory) = 0;
   /// Takes the place of what was there, at once or not at all.
   virtual void rename(const std::filesystem::path& from, const std::filesystem::path& to) = 0;

@@ -8,6 +8,9 @@
 //              A committer that wants to know its record durable becomes the leader, if there is
 //              none: takes the whole queue, writes and syncs it, and says up to where. The others
 //              sleep meanwhile; the next of them leads with what has queued up.
+// Groups:      who was acknowledged together comes again together, but for the first of them, who
+//              would write for himself alone and let the others wait for the next write. So a
+//              leader may wait for as many as came lately: the sink decides how long.
 // Why no thread of its own: libraries with threads that nobody asked for are refused. A leader
 //              costs a committer nothing, since it would wait for the same sync; on storage that is
 //              quick, it saves two changes of threads for each commit.
@@ -26,52 +29,19 @@
 #include <utility>
 
 #include <spolia/base/atomic.hpp>
-#include <spolia/base/backoff.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/version/detail/short_lock.hpp>
-#if !defined(SPOLIA_MODEL)
-#include <condition_variable>
-#endif
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 
-/// Threads that wait until something has been written. Under the model checker they spin.
-class log_sleepers {
- public:
-#if defined(SPOLIA_MODEL)
-  template <class Ready>
-  void sleep(Ready&&) noexcept {
-    spin_wait();
-  }
-  void wake() noexcept {}
-#else
-  /// Until the next wake(), unless ready() says that it has been.
-  template <class Ready>
-  void sleep(Ready&& ready) {
-    std::unique_lock hold(lock_);
-    if (ready()) return;
-    ++asleep_;
-    woken_.wait(hold);
-    --asleep_;
-  }
-  /// What ready() looks at was changed before.
-  void wake() noexcept {
-    // Who looked before the change holds the lock until it sleeps.
-    const std::lock_guard hold(lock_);
-    if (asleep_ != 0) woken_.notify_all();
-  }
-
- private:
-  std::mutex lock_;
-  std::condition_variable woken_;
-  std::uint32_t asleep_ = 0;
-#endif
-};
-
 /// Entry has `next`, `sequence`, `bytes` and `since`. Sink has
 ///   bool write(Entry* first, std::uint64_t durable) noexcept   makes a list durable, and keeps it
-///   std::uint32_t patience() noexcept                          how often to look before sleeping
+///   void collect(queued) noexcept     before a write: may wait until queued() is as much as comes
+///   void ended(written, queued) noexcept      after it: entries, and those that came meanwhile
+///   void sleep(ready, times) noexcept         until wake(), or not at all if ready(), or shorter;
+///                                             for the times-th time, from 0
+///   void wake() noexcept                      what ready() looks at was changed before
 template <class Entry, class Sink>
 class group_commit {
  public:
@@ -125,9 +95,7 @@ class group_commit {
 
   /// True: all changes up to this number are durable. False: the log has failed.
   bool wait(std::uint64_t sequence) noexcept {
-    std::uint32_t looks = sink_.patience();
-    backoff spin;
-    for (;;) {
+    for (std::uint32_t times = 0;; ++times) {
       // acquire, both ← the releases in lead(): what the leader has done.
       if (durable_.load_acquire() >= sequence) return true;
       if (failed_.load_acquire()) return false;
@@ -135,15 +103,13 @@ class group_commit {
         lead();
         // release → the acquire in take_lead(): the sink, for the next leader.
         leading_.store_release(false);
-        sleepers_.wake();
-      } else if (looks > 0) {
-        --looks;
-        spin.pause();
+        sink_.wake();
       } else {
-        sleepers_.sleep([&] {
+        const auto ready = [&] {
           return durable_.load_relaxed() >= sequence || failed_.load_relaxed() ||
                  !leading_.load_relaxed();
-        });
+        };
+        sink_.sleep(ready, times);
       }
     }
   }
@@ -191,6 +157,8 @@ class group_commit {
   }
 
   void lead() noexcept {
+    const std::uint64_t before = durable_.load_relaxed();
+    sink_.collect([&] { return last_.load_relaxed() - before; });
     Entry* first = nullptr;
     std::uint64_t last = 0;
     {
@@ -204,8 +172,7 @@ class group_commit {
     }
     // release → the acquire in wait(), as below.
     if (SPOLIA_FAULT("group_commit.acknowledge_first")) durable_.store_release(last);
-    if (!sink_.write(first, durable_.load_relaxed()) &&
-        !SPOLIA_FAULT("group_commit.failure_forgotten")) {
+    if (!sink_.write(first, before) && !SPOLIA_FAULT("group_commit.failure_forgotten")) {
       // release → the acquires in wait() and failed(): the reason.
       failed_.store_release(true);
       return;
@@ -216,6 +183,7 @@ class group_commit {
       // release → the acquire in wait(): what the sink has done.
       durable_.store_release(last);
     }
+    sink_.ended(last - before, last_.load_relaxed() - last);
     const std::lock_guard hold(lock_);
     oldest_.store_relaxed(first_ == nullptr ? 0 : first_->since);
   }
@@ -231,7 +199,6 @@ class group_commit {
   alignas(cache_line) atomic<std::uint64_t> durable_{0};
   atomic<bool> leading_{false};
   atomic<bool> failed_{false};
-  log_sleepers sleepers_;
 };
 
 }  // namespace db

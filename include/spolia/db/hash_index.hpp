@@ -20,6 +20,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
@@ -67,7 +68,7 @@ class hash_index final : public primary_index {
     array* a = s.now.load_relaxed();
     const std::uint64_t there = slot_of(*a, hash, key);
     if (there != no_slot) return there;
-    if ((s.used + 1) * 4 > a->size * 3) a = &renew(s, *a, guard);
+    if ((s.used + 1) * 4 > a->size * 3) a = &renew(s, *a, std::bit_ceil((s.live + 1) * 2), guard);
     put(*a, hash, slot);
     ++s.used;
     ++s.live;
@@ -88,6 +89,30 @@ class hash_index final : public primary_index {
       --s.live;
       return true;
     }
+  }
+
+  void reserve(std::uint64_t keys) override {
+    // Shards do not get equal shares.
+    const std::uint64_t share = keys / shards_.size();
+    const std::uint64_t size = room_for(share + share / 16);
+    auto guard = nodes_.enter();
+    for (shard& s : shards_) {
+      const std::lock_guard hold(s.lock);
+      array& a = *s.now.load_relaxed();
+      if (a.size < size) renew(s, a, size, guard);
+    }
+  }
+  void expect(const key_words& key) const override {
+    const std::uint64_t hash = hash_of(key);
+    auto guard = nodes_.enter();
+    const array* const a = guard.protect(shard_of(hash).now);
+    __builtin_prefetch(&a->at(hash & (a->size - 1)));
+  }
+  [[nodiscard]] std::uint64_t guess(const key_words& key) const override {
+    const std::uint64_t hash = hash_of(key);
+    auto guard = nodes_.enter();
+    const array* const a = guard.protect(shard_of(hash).now);
+    return slot_of(*a, hash, [](std::uint64_t) { return true; });
   }
 
   [[nodiscard]] bool ordered() const noexcept override { return false; }
@@ -160,13 +185,17 @@ class hash_index final : public primary_index {
   }
 
   std::uint64_t slot_of(const array& a, std::uint64_t hash, const key_words& key) const {
+    return slot_of(a, hash, [&](std::uint64_t slot) { return same_(slot, key); });
+  }
+  template <std::predicate<std::uint64_t> Right>
+  static std::uint64_t slot_of(const array& a, std::uint64_t hash, Right&& right) {
     for (std::uint64_t i = hash, end = hash + a.size; i != end; ++i) {
       const std::uint64_t at = i & (a.size - 1);
       // acquire ← the release in put(): the hash, and the row's key.
       const std::uint64_t seen = a.at(at).slot.load_acquire();
       if (seen == empty) return no_slot;
       if (seen == gap || a.at(at).hash.load_relaxed() != hash) continue;
-      if (same_(seen - 1, key)) return seen - 1;
+      if (right(seen - 1)) return seen - 1;
     }
     return no_slot;
   }
@@ -179,8 +208,13 @@ class hash_index final : public primary_index {
     a.at(i).slot.store_release(slot + 1);
   }
 
-  array& renew(shard& s, array& old, typename Domain::guard& guard) {
-    array* const fresh = array::make(std::max(least, std::bit_ceil((s.live + 1) * 2)));
+  /// Entries that an array needs for so many keys.
+  static std::uint64_t room_for(std::uint64_t keys) noexcept {
+    return std::bit_ceil(keys + keys / 3 + 1);
+  }
+
+  array& renew(shard& s, array& old, std::uint64_t size, typename Domain::guard& guard) {
+    array* const fresh = array::make(std::max(least, size));
     for (std::uint64_t i = 0; i < old.size; ++i) {
       const std::uint64_t seen = old.at(i).slot.load_relaxed();
       if (seen != empty && seen != gap) put(*fresh, old.at(i).hash.load_relaxed(), seen - 1);

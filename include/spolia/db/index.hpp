@@ -57,6 +57,15 @@ class primary_index {
   virtual void scan(const key_words& lo, const key_words& hi, slot_visitor f) const = 0;
   /// The same, in descending order.
   virtual void scan_down(const key_words& lo, const key_words& hi, slot_visitor f) const = 0;
+
+  // For who has many keys at once; an index that cannot make use of it does nothing.
+
+  /// Makes room for so many keys in all. Throws std::bad_alloc.
+  virtual void reserve(std::uint64_t) {}
+  /// Fetches what find() and claim() look at first.
+  virtual void expect(const key_words&) const {}
+  /// The slot that the key has, or another one, or no_slot: only find() knows. Looks at no row.
+  [[nodiscard]] virtual std::uint64_t guess(const key_words&) const { return no_slot; }
 };
 
 class secondary_index {

@@ -144,9 +144,17 @@ class SPOLIA_EXPORT table {
 
   /// A slot without a row, locked with `lock`. Throws std::bad_alloc.
   std::uint64_t take_slot(std::uint64_t lock);
+  /// One that had a row before; no_slot: there is none.
+  std::uint64_t take_free(std::uint64_t lock) noexcept;
+  /// So many that follow each other and never had a row; the first of them.
+  std::uint64_t take_fresh(std::uint64_t count, std::uint64_t lock);
   /// The caller holds the lock of a slot to which no index leads.
   void give_slot(std::uint64_t slot) noexcept;
   void make_segment(unsigned k);
+  /// Up to this one.
+  void make_segments(unsigned last) {
+    for (unsigned k = 0; k <= last; ++k) make_segment(k);
+  }
   void fill_segment(std::byte* memory, std::uint64_t rows) const noexcept;
   [[nodiscard]] bool key_is(std::uint64_t slot, const key_words& key) const noexcept;
 

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copies of databases: as of a commit, added to, read only, as streams, and never by halves.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <random>
+#include <span>
+#include <stdexcept>
+#include <string>
+
+#include "db/durable.hpp"
+
+namespace {
+
+using namespace spolia;
+using namespace spolia::db;
+using namespace spolia::test;
+
+TEST(backups, a_backup_is_a_database_as_of_a_commit) {
+  const disk files = new_disk();
+  database base = database::open(place, over(files));
+  table& ledger = make_ledger(base);
+  const auto opened_copy = [&] {
+    database copy = database::open("copy", over(files->copy()));
+    return commits_in(copy).value_or(-1);
+  };
+  for (std::int64_t n = 1; n <= 5; ++n) ASSERT_TRUE(write_down(base, ledger, n));
+  EXPECT_FALSE(base.backup("copy").incremental);
+  EXPECT_EQ(opened_copy(), 5);
+  EXPECT_TRUE(base.backup("copy").incremental) << "nothing has been changed since";
+  EXPECT_EQ(opened_copy(), 5);
+  for (std::int64_t n = 6; n <= 7; ++n) ASSERT_TRUE(write_down(base, ledger, n));
+  EXPECT_EQ(opened_copy(), 5);
+  EXPECT_TRUE(base.backup("copy").incremental);
+  EXPECT_EQ(opened_copy(), 7);
+  base.checkpoint();
+  ASSERT_TRUE(write_down(base, ledger, 8));
+  EXPECT_FALSE(base.backup("copy").incremental) << "the log behind the copy is gone";
+  EXPECT_EQ(opened_copy(), 8);
+  ASSERT_TRUE(write_down(base, ledger, 9));
+  {
+    database copy = database::open("copy", over(files));
+    ASSERT_TRUE(write_down(copy, copy.find_table("ledger"), 9));
+    EXPECT_THROW(base.backup("copy"), storage_error) << "it is open";
+  }
+  ASSERT_TRUE(write_down(base, ledger, 10));
+  EXPECT_THROW(base.backup("copy"), storage_error) << "it has gone its own way";
+  database other = database::open("other", over(files));
+  EXPECT_THROW(other.backup(place), storage_error);
+  EXPECT_THROW(database::open().backup("copy"), std::invalid_argument);
+}
+
+TEST(backups, a_backup_of_a_directory_that_is_read_adds_its_log) {
+  const disk files = new_disk();
+  options look = over(files);
+  look.read_only = true;
+  const auto work = [&](std::int64_t first, std::int64_t end) {
+    database base = database::open(place, over(files));
+    table& ledger = first == 1 ? make_ledger(base) : base.find_table("ledger");
+    for (std::int64_t n = first; n < end; ++n) ASSERT_TRUE(write_down(base, ledger, n));
+  };
+  const auto back_up = [&] { return database::open(place, look).backup("copy"); };
+  const auto in_copy = [&] {
+    database copy = database::open("copy", over(files->copy()));
+    return commits_in(copy).value_or(-1);
+  };
+  work(1, 4);
+  EXPECT_FALSE(back_up().incremental);
+  EXPECT_EQ(in_copy(), 3);
+  EXPECT_EQ(back_up().files, 0U) << "there is nothing new";
+  EXPECT_EQ(in_copy(), 3);
+  work(4, 6);
+  EXPECT_TRUE(back_up().incremental);
+  EXPECT_EQ(in_copy(), 5);
+  work(6, 8);
+  // The last process has died in the midst of a record.
+  std::string last;
+  for (const std::string& n : files->names()) {
+    if (n.starts_with(std::string(place) + "/log-")) last = n;
+  }
+  const auto half = files->content(last).size() - 10;
+  files->content(last).resize(half);
+  EXPECT_TRUE(back_up().incremental);
+  EXPECT_EQ(in_copy(), 6);
+  EXPECT_EQ(files->content(last).size(), half) << "who reads changes nothing";
+  work(7, 8);
+  EXPECT_TRUE(back_up().incremental);
+  EXPECT_EQ(in_copy(), 7);
+}
+
+TEST(backups, a_copy_that_is_ahead_is_left_alone) {
+  const disk files = new_disk();
+  database base = database::open(place, over(files));
+  table& ledger = make_ledger(base);
+  ASSERT_TRUE(write_down(base, ledger, 1));
+  const disk old = files->copy();
+  for (std::int64_t n = 2; n <= 4; ++n) ASSERT_TRUE(write_down(base, ledger, n));
+  base.backup("copy");
+  for (const std::string& n : files->names()) {
+    if (n.starts_with("copy/")) old->put(n, files->content(n));
+  }
+  EXPECT_THROW(database::open(place, over(old)).backup("copy"), storage_error);
+  database copy = database::open("copy", over(old));
+  EXPECT_EQ(commits_in(copy), 4);
+}
+
+TEST(backups, a_backup_as_a_stream) {
+  const disk files = new_disk();
+  database base = database::open(place, over(files));
+  table& ledger = make_ledger(base);
+  for (std::int64_t n = 1; n <= 5; ++n) ASSERT_TRUE(write_down(base, ledger, n));
+  bytes stream;
+  const backup_report made = base.backup([&](std::span<const std::byte> part) {
+    stream.insert(stream.end(), part.begin(), part.end());
+  });
+  EXPECT_EQ(made.bytes, stream.size());
+  EXPECT_FALSE(made.incremental);
+  const auto restored = [&](const std::string& to, std::size_t size) {
+    std::size_t at = 0;
+    const auto give = [&](std::span<std::byte> room) {
+      const std::size_t n = std::min({room.size(), size - at, std::size_t{100}});
+      std::copy_n(stream.begin() + static_cast<std::ptrdiff_t>(at), n, room.begin());
+      at += n;
+      return n;
+    };
+    database::restore(give, to, files);
+    database copy = database::open(to, over(files));
+    return commits_in(copy);
+  };
+  EXPECT_EQ(restored("whole", stream.size()), 5);
+  EXPECT_THROW(restored(place, stream.size()), storage_error) << "it is open";
+  EXPECT_THROW(restored("whole", stream.size()), storage_error) << "there is a database";
+  for (std::size_t size = 0; size < stream.size(); size += 7) {
+    EXPECT_THROW(restored("cut" + std::to_string(size), size), storage_error);
+  }
+  ASSERT_TRUE(write_down(base, ledger, 6));
+  EXPECT_THROW(base.backup([](std::span<const std::byte>) { throw std::runtime_error("enough"); }),
+               std::runtime_error);
+  ASSERT_TRUE(write_down(base, ledger, 7)) << "and nothing has changed";
+}
+
+TEST(backups, a_backup_that_was_not_finished_is_none) {
+  for (std::uint64_t at = 1;; ++at) {
+    SCOPED_TRACE(at);
+    const disk files = new_disk();
+    database base = database::open(place, over(files));
+    table& ledger = make_ledger(base);
+    for (std::int64_t n = 1; n <= 2; ++n) ASSERT_TRUE(write_down(base, ledger, n));
+    files->fails_at = files->changes + at;
+    bool done = false;
+    try {
+      base.backup("copy");
+      done = true;
+    } catch (const storage_error&) {
+      files->fails_at = 0;
+    }
+    files->fails_at = 0;
+    const disk left = files->copy();
+    bool finished = true;
+    try {
+      database copy = database::open("copy", over(left));
+      EXPECT_FALSE(left->has("copy/COPY"));
+      finished = !copy.tables().empty();
+      if (finished) {
+        EXPECT_EQ(commits_in(copy), 2);
+      }
+    } catch (const storage_error&) {
+      finished = false;
+    }
+    if (done) {
+      EXPECT_TRUE(finished);
+      break;
+    }
+    if (base.stats().log.failed) continue;
+    base.backup("copy");
+    database copy = database::open("copy", over(files));
+    EXPECT_EQ(commits_in(copy), 2) << "the next one is whole";
+  }
+}
+
+}  // namespace

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// Databases in directories when allocations fail: a commit happens and is logged, or neither.
+
+#include <gtest/gtest.h>
+
+#include <unistd.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <new>
+#include <span>
+#include <stdexcept>
+#include <string>
+
+#include "db/durable.hpp"
+#include "support/faults.hpp"
+
+namespace {
+
+using namespace spolia;
+using namespace spolia::db;
+using namespace spolia::test;
+
+/// A directory of the system's: files in memory would fail, too.
+class durable_errors : public testing::TestWithParam<durability_level> {
+ protected:
+  durable_errors()
+      : root_(std::filesystem::temp_directory_path() /
+              ("spolia-durable-errors-" + std::to_string(::getpid()))) {
+    std::filesystem::remove_all(root_);
+  }
+  ~durable_errors() override {
+    std::error_code ignored;
+    std::filesystem::remove_all(root_, ignored);
+  }
+  options chosen() const {
+    options o = over(nullptr);
+    o.durability = GetParam();
+    return o;
+  }
+
+  const std::filesystem::path root_;
+};
+
+TEST_P(durable_errors, commits_without_memory) {
+  options o = chosen();
+  o.segment_bytes = 4096;  // so that many begin in the midst
+  o.checkpoint_log_bytes = 20000;
+  std::int64_t done = 0;
+  {
+    database base = database::open(root_, o);
+    table& ledger = make_ledger(base);
+    for (int round = 0; round < 5; ++round) {
+      const std::uint64_t failures = for_each_allocation_failure([&] {
+        try {
+          if (!write_down(base, ledger, done + 1)) throw std::logic_error(base.storage_failure());
+        } catch (const std::bad_alloc&) {
+          EXPECT_EQ(commits_in(base), done);
+          throw;
+        }
+        ++done;
+      });
+      EXPECT_GT(failures, 1U);
+    }
+    EXPECT_EQ(commits_in(base), done);
+    EXPECT_EQ(base.storage_failure(), "");
+  }
+  database again = database::open(root_, o);
+  EXPECT_EQ(commits_in(again), done);
+}
+
+TEST_P(durable_errors, tables_and_copies_without_memory) {
+  std::uint64_t tables = 0;
+  {
+    database base = database::open(root_, chosen());
+    table& ledger = make_ledger(base);
+    ASSERT_TRUE(write_down(base, ledger, 1));
+    for_each_allocation_failure([&] {
+      base.create_table(
+          {.name = "t" + std::to_string(tables), .columns = {{"k", int64, primary_key}}});
+      ++tables;
+    });
+    EXPECT_EQ(base.tables().size(), tables + 1);
+    for_each_allocation_failure([&] { base.backup([](std::span<const std::byte>) {}); });
+    ASSERT_TRUE(write_down(base, ledger, 2));
+  }
+  database again = database::open(root_, chosen());
+  EXPECT_EQ(again.tables().size(), tables + 1);
+  EXPECT_EQ(commits_in(again), 2);
+}
+
+TEST_P(durable_errors, opening_without_memory) {
+  {
+    database base = database::open(root_, chosen());
+    table& ledger = make_ledger(base);
+    for (std::int64_t n = 1; n <= 3; ++n) ASSERT_TRUE(write_down(base, ledger, n));
+    base.checkpoint();
+    ASSERT_TRUE(write_down(base, ledger, 4));
+  }
+  for_each_allocation_failure([&] { database base = database::open(root_, chosen()); });
+  database again = database::open(root_, chosen());
+  EXPECT_EQ(commits_in(again), 4);
+}
+
+INSTANTIATE_TEST_SUITE_P(each, durable_errors,
+                         testing::Values(durability_level::sync, durability_level::async),
+                         [](const auto& of) {
+                           return of.param == durability_level::sync ? "sync" : "async";
+                         });
+
+}  // namespace

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// The promises of docs/durability.md about what commits wait for, over a disk that takes its time.
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <random>
+#include <string>
+#include <thread>
+
+#include "db/durable.hpp"
+
+namespace {
+
+using namespace spolia;
+using namespace spolia::db;
+using namespace spolia::test;
+
+/// A disk that takes as long as it is told to.
+class slow_disk {
+ public:
+  slow_disk() {
+    files->before_sync = [this] {
+      std::unique_lock hold(lock_);
+      ++waiting_;
+      changed_.notify_all();
+      changed_.wait(hold, [this] { return open_; });
+      --waiting_;
+    };
+  }
+  void stop() {
+    const std::lock_guard hold(lock_);
+    open_ = false;
+  }
+  void go_on() {
+    const std::lock_guard hold(lock_);
+    open_ = true;
+    changed_.notify_all();
+  }
+  /// Until somebody waits for it.
+  void meet() {
+    std::unique_lock hold(lock_);
+    changed_.wait(hold, [this] { return waiting_ != 0; });
+  }
+  const disk files = new_disk();
+
+ private:
+  std::mutex lock_;
+  std::condition_variable changed_;
+  bool open_ = true;
+  int waiting_ = 0;
+};
+
+/// Commits on a thread of its own until told to stop.
+class writer {
+ public:
+  writer(database& base, table& ledger)
+      : thread_([&] {
+          for (std::int64_t n = 1; !stop_.load(); ++n) {
+            EXPECT_TRUE(write_down(base, ledger, n));
+            done_.store(n);
+          }
+        }) {}
+  ~writer() { end(); }
+  std::int64_t end() {
+    stop_.store(true);
+    if (thread_.joinable()) thread_.join();
+    return done_.load();
+  }
+  std::int64_t done() const { return done_.load(); }
+  /// How many there are when no more come; 0: they come and come.
+  std::int64_t settled() const {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    std::int64_t before = 0;
+    while (before == 0 || before != done()) {
+      if (std::chrono::steady_clock::now() > deadline) return 0;
+      before = done();
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
+    return before;
+  }
+
+ private:
+  std::atomic<bool> stop_{false};
+  std::atomic<std::int64_t> done_{0};
+  std::thread thread_;
+};
+
+TEST(slow_disk_promises, commits_wait_while_the_disk_takes_longer_than_the_loss_window) {
+  slow_disk slow;
+  options o = over(slow.files);
+  o.durability = durability_level::async;
+  o.loss_window = std::chrono::milliseconds(20);
+  std::int64_t last = 0;
+  {
+    database base = database::open(place, o);
+    table& ledger = make_ledger(base);
+    slow.stop();
+    writer work(base, ledger);
+    const std::int64_t acknowledged = work.settled();
+    EXPECT_GT(acknowledged, 0) << "up to the window nobody waits, and then all do";
+    EXPECT_LT(base.stats().log.durable, base.stats().log.sequence);
+    slow.go_on();
+    while (work.done() < acknowledged + 10) std::this_thread::yield();
+    last = work.end();
+  }
+  EXPECT_EQ(reopened(slow.files), last);
+}
+
+TEST(slow_disk_promises, what_waits_for_the_disk_is_bounded) {
+  slow_disk slow;
+  options o = over(slow.files);
+  o.durability = durability_level::async;
+  o.loss_window = std::chrono::hours(1);
+  database base = database::open(place, o);
+  table& t = base.create_table(
+      {.name = "big", .columns = {{"k", int64, primary_key}, {"text", text(60000)}}});
+  const std::string much(60000, 'x');
+  ASSERT_TRUE(base.transact([&](transaction& tx) { return tx.insert(t, {0, much}); }));
+  slow.stop();
+  std::atomic<int> done{0};
+  constexpr int most = 1000;
+  std::thread work([&] {
+    for (; done.load() < most; ++done) {
+      ASSERT_TRUE(
+          base.transact([&](transaction& tx) { return tx.update(t, {0}, {{"text", much}}); }));
+    }
+  });
+  slow.meet();
+  const int accepted = done.load();
+  EXPECT_LE(accepted, 600) << "of 60 kB each";
+  EXPECT_GE(accepted, 500);
+  slow.go_on();
+  work.join();
+  EXPECT_EQ(done.load(), most);
+}
+
+TEST(slow_disk_promises, what_is_seen_may_be_lost_until_sync_returns) {
+  slow_disk slow;
+  std::mt19937_64 random(1);
+  database base = database::open(place, over(slow.files));
+  table& ledger = make_ledger(base);
+  slow.stop();
+  std::thread first([&] { EXPECT_TRUE(write_down(base, ledger, 1)); });
+  slow.meet();
+  EXPECT_EQ(commits_in(base), 1) << "it is visible, and not acknowledged";
+  EXPECT_LT(base.stats().log.durable, base.stats().log.sequence);
+  std::atomic<bool> synced{false};
+  std::thread reader([&] {
+    EXPECT_TRUE(base.sync());
+    synced.store(true);
+  });
+  std::thread second([&] { EXPECT_TRUE(write_down(base, ledger, 2)); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_FALSE(synced.load());
+  EXPECT_LT(reopened(slow.files->copy()), 3);
+  slow.go_on();
+  first.join();
+  reader.join();
+  second.join();
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(reopened(slow.files->after_power_loss(random)), 2);
+}
+
+}  // namespace
