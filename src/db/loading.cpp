@@ -38,7 +38,7 @@ void loader::put(table& t, decoder& row) {
   const bool fresh = slot == no_slot;
   if (fresh) slot = t.take_slot(loading);
   const row_place place = t.at(slot);
-  for (std::uint32_t i = 0; i < s.words(); ++i) place.word(i).store_relaxed(image_[i]);
+  place.store(s.whole().runs, image_.data());
   place.head->shape.store_relaxed(shape);
   place.head->stamp.store_relaxed(stamp_of_all);
   if (!fresh) return;
@@ -71,7 +71,7 @@ void loader::index(table& t, std::uint64_t first, std::uint64_t end) {
   for (std::uint64_t slot = first; slot < end; ++slot) {
     const row_place place = t.at(slot);
     if (place.head->lock.load_relaxed() == free_slot) continue;
-    for (std::uint32_t i = 0; i < s.words(); ++i) image_[i] = place.word(i).load_relaxed();
+    place.load(s.whole().runs, image_.data());
     for (const auto& i : t.secondaries_) {
       i->entries_->add(s.key_of(i->columns_, image_.data()), slot, engine_.next_claim());
     }

@@ -166,7 +166,8 @@ class hash_index final : public primary_index {
       const std::uint64_t seen = a.at(at).slot.load_acquire();
       if (seen == empty) return no_slot;
       if (seen == gap || a.at(at).hash.load_relaxed() != hash) continue;
-      if (same_(seen - 1, key)) return seen - 1;
+      // Of keys of one word no two have the same hash: hash_of() can be undone then.
+      if (words_ == 1 || same_(seen - 1, key)) return seen - 1;
     }
     return no_slot;
   }
