@@ -21,6 +21,11 @@ void add_versions(CLI::App& app, std::vector<std::string>& to) {
       ->delimiter(',');
 }
 
+void add_changes(CLI::App& app, bool& to) {
+  app.add_flag("--changes", to,
+               "versions have the changed columns only, but under consolidation, which needs rows");
+}
+
 void ycsb(const ycsb_options& o) {
   check(o);
   line_file out(o.json);
@@ -40,8 +45,9 @@ void describe(CLI::App& app, ycsb_options& o) {
   app.add_option("--threads", o.threads, "threads that work")->capture_default_str();
   app.add_option("--writes", o.writes, "per cent of operations that update a row");
   app.add_option("--theta", o.theta, "of Zipf's distribution of keys; 0: uniform");
-  app.add_option("--columns", o.columns, "of a row, all of them read");
+  app.add_option("--columns", o.columns, "of a row");
   app.add_option("--width", o.width, "bytes of a column; 8: a number, else text");
+  app.add_option("--touch", o.touch, "so many of the columns are read or updated; default: all");
   app.add_option("--operations", o.operations, "of a transaction");
   app.add_option("--records", o.records, "for each thread");
   app.add_flag("--shared", o.shared, "threads draw from all records");
@@ -49,6 +55,7 @@ void describe(CLI::App& app, ycsb_options& o) {
   app.add_option("--hold", o.hold, "snapshots held open for the whole run")->capture_default_str();
   app.add_option("--partition", o.partition, "one-shot: transactions of a partition")
       ->capture_default_str();
+  add_changes(app, o.changes);
   app.add_option("--durability", o.durability,
                  "levels, with commas, measured in turn: memory (no directory), none, async, sync")
       ->delimiter(',')
@@ -89,6 +96,7 @@ void describe(CLI::App& app, tpcc_options& o) {
   app.add_option("--partition", o.partition, "one-shot: transactions of a partition")
       ->capture_default_str();
   app.add_option("--partitions", o.partitions, "one-shot: at most")->capture_default_str();
+  add_changes(app, o.changes);
   app.add_option("--budget", o.budget, "bytes of old versions; 0: no limit")->capture_default_str();
   app.add_option("--seconds", o.seconds, "length of a trial, after the loading")
       ->capture_default_str();

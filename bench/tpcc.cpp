@@ -52,6 +52,7 @@ class trial {
         versions_(versions),
         number_(number),
         base_(db::database::open({.versions = version_storage_of(versions),
+                                  .changes_only = o.changes && keeps_changes(versions),
                                   .version_budget = o.budget,
                                   .partition_transactions = o.partition,
                                   .most_partitions = o.partitions})),
@@ -93,6 +94,10 @@ class trial {
   }
 
  private:
+  /// Consolidation keeps whole rows.
+  static bool keeps_changes(const std::string& versions) {
+    return version_storage_of(versions) != db::version_storage::one_shot_consolidated;
+  }
   static tpcc_scale scale_of(const tpcc_options& o) {
     return {.warehouses = o.warehouses == 0 ? o.threads : o.warehouses,
             .items = o.items,
@@ -123,11 +128,12 @@ class trial {
     while (!scanning.stopped()) {
       const db::reader now = base_.snapshot("scan");
       std::uint64_t rows = 0;
-      now.for_each(t.rows, [&](const db::row& r) {
+      const auto add = [&](const db::row& r) {
         sum += r.get(t.quantity) + r.get(t.ytd) + r.get(t.orders) + r.get(t.remote);
         ++rows;
         return !scanning.stopped();
-      });
+      };
+      now.for_each(t.rows, add, t.counts);
       scanned_.fetch_add_relaxed(rows);
     }
     sum_.fetch_add_relaxed(static_cast<std::uint64_t>(sum));
@@ -189,6 +195,7 @@ class trial {
         {"scanners", o_.scanners},
         {"partition", o_.partition},
         {"partitions_most", o_.partitions},
+        {"changes_only", o_.changes},
         {"budget", o_.budget},
         {"seconds", o_.seconds},
         {"seed", o_.seed},

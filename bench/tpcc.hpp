@@ -28,6 +28,7 @@ struct tpcc_options {
   std::uint32_t scanners = 0;      ///< threads that add up columns of STOCK at one snapshot each
   std::uint32_t partition = 1024;  ///< one-shot: transactions of a partition
   std::uint32_t partitions = 256;  ///< one-shot: at most
+  bool changes = false;            ///< versions of changed columns only, where they can be
   std::uint64_t budget = 0;        ///< bytes of old versions; 0: no limit
   double seconds = 5;
   std::uint64_t transactions = 0;  ///< of each thread, instead of a time

@@ -93,13 +93,13 @@ void tpcc_client::new_order() {
   }
   const std::int64_t now = tpcc_now();
   (void)attempt(tpcc_kind::new_order, [&](db::transaction& tx) -> status {
-    const auto w = tx.find(tables_.warehouse.rows, {home_});
+    const auto w = tx.find(tables_.warehouse.rows, {home_}, tables_.warehouse.for_order);
     if (!w) return w.why();
     auto district = tx.edit(tables_.district.rows, {home_, d});
     if (!district) return district.why();
     const std::int64_t o_id = district->get(tables_.district.next_o_id);
     if (const status s = district->set(tables_.district.next_o_id, o_id + 1); !s) return s;
-    const auto customer = tx.find(tables_.customer.rows, {home_, d, c});
+    const auto customer = tx.find(tables_.customer.rows, {home_, d, c}, tables_.customer.for_order);
     if (!customer) return customer.why();
     shown_ = 0;
     const status s = all(
@@ -162,8 +162,9 @@ std::optional<std::int64_t> tpcc_client::number_of(const db::reader& at,
   if (who.last.empty()) return who.id;
   found_.clear();
   // In the order of first names.
-  at.scan(tables_.customer.by_name, {who.w, who.d, who.last}, {who.w, who.d, who.last},
-          [&](const db::row& r) { found_.push_back(r.get(tables_.customer.id)); });
+  const auto note = [&](const db::row& r) { found_.push_back(r.get(tables_.customer.id)); };
+  at.scan(tables_.customer.by_name, {who.w, who.d, who.last}, {who.w, who.d, who.last}, note,
+          tables_.customer.number_only);
   if (found_.empty()) return std::nullopt;
   return found_[(found_.size() + 1) / 2 - 1];
 }
@@ -227,7 +228,8 @@ void tpcc_client::order_status() {
   const std::uint64_t begin = spolia::ticks::read();
   const db::reader now = world_.base.snapshot("order status");
   const auto c_id = number_of(now, who);
-  const auto customer = c_id ? now.find(tables_.customer.rows, {home_, d, *c_id})
+  const tpcc_customer& customers = tables_.customer;
+  const auto customer = c_id ? now.find(customers.rows, {home_, d, *c_id}, customers.for_status)
                              : db::result<db::row>(outcome::not_found);
   if (!customer) {
     t.rolled_back.add();
@@ -235,8 +237,11 @@ void tpcc_client::order_status() {
   }
   shown_ = customer->get(tables_.customer.balance);
   std::int64_t newest = 0;
-  now.scan(tables_.order.by_customer, {home_, d, *c_id}, {home_, d, *c_id},
-           [&](const db::row& r) { newest = r.get(tables_.order.id); });
+  now.scan_down(tables_.order.by_customer, {home_, d, *c_id}, {home_, d, *c_id},
+                [&](const db::row& r) {
+                  newest = r.get(tables_.order.id);
+                  return false;
+                });
   now.scan(tables_.order_line.rows, {home_, d, newest}, {home_, d, newest},
            [&](const db::row& r) { shown_ += r.get(tables_.order_line.amount); });
   t.ticks.record(spolia::ticks::read() - begin);
@@ -311,12 +316,13 @@ void tpcc_client::stock_level() {
   if (!district) throw std::runtime_error("TPC-C: there is no such district");
   const std::int64_t next = district->get(tables_.district.next_o_id);
   found_.clear();
-  now.scan(tables_.order_line.rows, {home_, d, next - 20}, {home_, d, next - 1},
-           [&](const db::row& r) { found_.push_back(r.get(tables_.order_line.i_id)); });
+  const auto note = [&](const db::row& r) { found_.push_back(r.get(tables_.order_line.i_id)); };
+  now.scan(tables_.order_line.rows, {home_, d, next - 20}, {home_, d, next - 1}, note,
+           tables_.order_line.item_only);
   std::sort(found_.begin(), found_.end());
   found_.erase(std::unique(found_.begin(), found_.end()), found_.end());
   shown_ = std::count_if(found_.begin(), found_.end(), [&](std::int64_t i) {
-    const auto row = now.find(tables_.stock.rows, {home_, i});
+    const auto row = now.find(tables_.stock.rows, {home_, i}, tables_.stock.quantity_only);
     return row && row->get(tables_.stock.quantity) < threshold;
   });
   t.ticks.record(spolia::ticks::read() - begin);

@@ -46,6 +46,7 @@ struct tpcc_warehouse : tpcc_table {
   explicit tpcc_warehouse(spolia::db::database& in);
   const tpcc_number id = number("w_id"), tax = number("w_tax"), ytd = number("w_ytd");
   const tpcc_text name = text("w_name");
+  const spolia::db::selection for_order = rows.select({"w_tax"});
 };
 
 struct tpcc_district : tpcc_table {
@@ -63,6 +64,10 @@ struct tpcc_customer : tpcc_table {
                     deliveries = number("c_delivery_cnt");
   const tpcc_text credit = text("c_credit"), data = text("c_data"), last = text("c_last");
   const spolia::db::secondary& by_name = rows.index("by_name");  ///< then by first name
+  const spolia::db::selection number_only = rows.select({"c_id"});
+  const spolia::db::selection for_order = rows.select({"c_discount", "c_last", "c_credit"});
+  const spolia::db::selection for_status =
+      rows.select({"c_first", "c_middle", "c_last", "c_balance"});
 };
 
 struct tpcc_history : tpcc_table {
@@ -91,6 +96,7 @@ struct tpcc_order_line : tpcc_table {
                     place = number("ol_number"), i_id = number("ol_i_id"),
                     supply_w_id = number("ol_supply_w_id"), delivery = number("ol_delivery_d"),
                     quantity = number("ol_quantity"), amount = number("ol_amount");
+  const spolia::db::selection item_only = rows.select({"ol_i_id"});
 };
 
 struct tpcc_item : tpcc_table {
@@ -104,6 +110,9 @@ struct tpcc_stock : tpcc_table {
   const tpcc_number w_id = number("s_w_id"), i_id = number("s_i_id"),
                     quantity = number("s_quantity"), ytd = number("s_ytd"),
                     orders = number("s_order_cnt"), remote = number("s_remote_cnt");
+  const spolia::db::selection quantity_only = rows.select({"s_quantity"});
+  const spolia::db::selection counts =
+      rows.select({"s_quantity", "s_ytd", "s_order_cnt", "s_remote_cnt"});
   const tpcc_text data = text("s_data");
   const std::array<tpcc_text, 10> districts = {
       text("s_dist_01"), text("s_dist_02"), text("s_dist_03"), text("s_dist_04"),

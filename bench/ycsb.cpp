@@ -83,6 +83,8 @@ struct plan {
     shape.ordered = of.scan != 0;
     shape.rows = records * o.threads;
     shape.partition = o.partition;
+    shape.touch = o.touch.value_or(0);
+    shape.changes = o.changes;
     shape.directory = o.directory;
   }
   [[nodiscard]] bool paper() const { return asked.workload == "paper"; }
@@ -122,7 +124,7 @@ class chooser {
       if (op.what == ycsb_action::scan) {
         op.count = 1 + static_cast<std::uint32_t>(random_.below(longest_scan));
       }
-      op.column = static_cast<std::uint32_t>(random_.below(plan_.shape.columns));
+      op.column = static_cast<std::uint32_t>(random_.below(plan_.shape.touched()));
       ops_.push_back(op);
     }
     return ops_;
@@ -347,6 +349,8 @@ class trial {
             {"theta", plan_.theta},
             {"columns", shape_.columns},
             {"width", shape_.width},
+            {"touch", shape_.touched()},
+            {"changes_only", shape_.changes},
             {"operations", plan_.operations},
             {"records", plan_.records},
             {"shared", plan_.shared},
@@ -419,6 +423,7 @@ void check(const ycsb_options& o) {
   within("theta", p.theta, 0.0, 0.999);
   within<std::uint32_t>("columns", p.shape.columns, 1, 61);
   within<std::uint32_t>("width", p.shape.width, 8, 1000);
+  within<std::uint32_t>("touch", p.shape.touched(), 1, p.shape.columns);
   within<std::uint32_t>("operations", p.operations, 1, 1000);
   within<std::uint64_t>("records", p.records, p.operations, 100000000);
   within<std::uint32_t>("hold", o.hold, 0, 1000);

@@ -41,13 +41,16 @@ struct ycsb_shape {
   std::string versions;  ///< ours: the version storage
   std::uint32_t columns = 10;
   std::uint32_t width = 8;
-  bool update_all = true;  ///< an update adds one to every column; else it writes one column anew
-  bool ordered = false;    ///< there are scans
-  std::uint64_t rows = 0;  ///< to begin with
+  bool update_all = true;   ///< an update adds one to every column; else it writes one column anew
+  std::uint32_t touch = 0;  ///< so many of the first columns are read and updated; 0: all
+  bool changes = false;     ///< ours: versions have the changed columns only, where they can
+  bool ordered = false;     ///< there are scans
+  std::uint64_t rows = 0;   ///< to begin with
   std::uint32_t partition = 1024;
   std::string durability = "memory";  ///< or none, async, sync: in a directory
   std::string directory;              ///< where a folder is made for it; empty: anywhere
   [[nodiscard]] std::uint32_t bytes() const noexcept { return columns * width; }
+  [[nodiscard]] std::uint32_t touched() const noexcept { return touch == 0 ? columns : touch; }
 };
 
 /// Tries that were not committed, by cause.
@@ -133,7 +136,7 @@ class ycsb_bytes {
   const std::string& changed(const char* row, const ycsb_op& op) {
     row_.assign(row, shape_.bytes());
     const std::uint32_t first = shape_.update_all ? 0 : op.column;
-    const std::uint32_t end = shape_.update_all ? shape_.columns : op.column + 1;
+    const std::uint32_t end = shape_.update_all ? shape_.touched() : op.column + 1;
     for (std::uint32_t c = first; c < end; ++c) {
       char* const at = row_.data() + std::size_t{c} * shape_.width;
       if (shape_.width == 8) {
@@ -150,7 +153,7 @@ class ycsb_bytes {
   /// Something of every column.
   [[nodiscard]] std::uint64_t look(const char* row) const noexcept {
     std::uint64_t sum = 0;
-    for (std::uint32_t c = 0; c < shape_.columns; ++c) {
+    for (std::uint32_t c = 0; c < shape_.touched(); ++c) {
       sum += static_cast<unsigned char>(row[std::size_t{c} * shape_.width]);
     }
     return sum;

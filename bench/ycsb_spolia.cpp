@@ -16,13 +16,17 @@ class engine final : public ycsb_engine {
  public:
   explicit engine(const ycsb_shape& shape)
       : shape_(shape), base_(open(shape, folder_)), table_(base_.create_table(spec(shape))) {
-    for (std::uint32_t c = 0; c < shape.columns; ++c) {
+    for (std::uint32_t c = 0; c < shape.touched(); ++c) {
       if (shape.width == 8) {
         numbers_.push_back(table_.column<std::int64_t>(name(c)));
       } else {
         texts_.push_back(table_.column<std::string_view>(name(c)));
       }
     }
+    if (shape.touch == 0) return;
+    std::vector<std::string> names;
+    for (std::uint32_t c = 0; c < shape.touched(); ++c) names.push_back(name(c));
+    read_ = table_.select(names);
   }
   std::unique_ptr<ycsb_session> open() override;
   void hold() override { held_.emplace_back(new db::reader(base_.snapshot("held"))); }
@@ -46,6 +50,8 @@ class engine final : public ycsb_engine {
     db::options o;
     o.versions = version_storage_of(shape.versions);
     o.partition_transactions = shape.partition;
+    // Consolidation keeps whole rows.
+    o.changes_only = shape.changes && o.versions != db::version_storage::one_shot_consolidated;
     if (shape.durability == "memory") return db::database::open(o);
     o.durability = durability_of(shape.durability);
     o.checkpoint_log_bytes = 0;
@@ -70,6 +76,7 @@ class engine final : public ycsb_engine {
   db::table& table_;
   std::vector<db::column<std::int64_t>> numbers_;
   std::vector<db::column<std::string_view>> texts_;
+  db::selection read_;
   std::vector<std::unique_ptr<db::reader>> held_;
 };
 
@@ -104,7 +111,7 @@ class session final : public ycsb_session {
   db::status step(db::transaction& tx, const ycsb_op& op) {
     switch (op.what) {
       case ycsb_action::read: {
-        const auto r = tx.find(of_.table_, {op.key});
+        const auto r = tx.find(of_.table_, {op.key}, of_.read_);
         if (!r) return r.why();
         look(*r);
         return db::outcome::ok;
@@ -114,10 +121,11 @@ class session final : public ycsb_session {
         return tx.insert(of_.table_, row_);
       case ycsb_action::scan: {
         std::uint32_t left = op.count;
-        tx.scan(of_.table_, {op.key}, {}, [&](const db::row& r) {
+        const auto show = [&](const db::row& r) {
           look(r);
           return --left != 0;
-        });
+        };
+        tx.scan(of_.table_, {op.key}, {}, show, of_.read_);
         return db::outcome::ok;
       }
       case ycsb_action::update:

@@ -51,13 +51,17 @@ set(SPOLIA_HEADERS
     include/spolia/counted/word.hpp
     include/spolia/counted/work.hpp
     include/spolia/db.hpp
+    include/spolia/db/columns.hpp
     include/spolia/db/commit.hpp
     include/spolia/db/database.hpp
     include/spolia/db/delta.hpp
+    include/spolia/db/delta_chunks.hpp
     include/spolia/db/delta_consolidated.hpp
+    include/spolia/db/delta_lanes.hpp
     include/spolia/db/delta_none.hpp
     include/spolia/db/delta_one_shot.hpp
     include/spolia/db/delta_partition.hpp
+    include/spolia/db/delta_ring.hpp
     include/spolia/db/delta_steam.hpp
     include/spolia/db/durability.hpp
     include/spolia/db/files.hpp

@@ -22,11 +22,15 @@ void transaction::prepare() {
     if (!existed && !exists) w.changed = false;
     if (!w.changed) continue;
     const table& t = *w.of;
-    if (existed && (!exists || t.indexed_ != 0)) {
-      std::uint64_t* const old = room_for(t);
-      for (std::uint32_t i = 0; i < t.schema_.words(); ++i) old[i] = w.place.word(i).load_relaxed();
+    if (existed && (!exists || (t.indexed_ & w.sets) != 0)) {
+      pending_write old = w;
+      old.image = room_for(t);
+      old.has = 0;
       for (const auto& i : t.secondaries_) {
-        const key_words key = t.schema_.key_of(i->columns_, old);
+        if (exists && (i->mask_ & w.sets) == 0) continue;
+        old.fetch(i->mask_);
+        w.fetch(i->mask_);
+        const key_words key = t.schema_.key_of(i->columns_, old.image);
         if (exists && key == t.schema_.key_of(i->columns_, w.image)) continue;
         note& n = s.make_note(*w.of, i.get(), w.slot);
         n.what = note::kind::superseded;
@@ -36,7 +40,8 @@ void transaction::prepare() {
       if (!exists) {
         note& n = s.make_note(*w.of, nullptr, w.slot);
         n.what = note::kind::superseded;
-        n.key = t.schema_.key_of(t.schema_.key(), old);
+        old.fetch(t.keyed_);
+        n.key = t.schema_.key_of(t.schema_.key(), old.image);
       }
     }
     if (notes_reads_ && !existed && !w.fresh) {
@@ -48,10 +53,16 @@ void transaction::prepare() {
     // there is the end of the row that had the slot before, which nobody looks behind.
     const std::uint64_t since = w.place.head->stamp.load_relaxed();
     if (since == 0) continue;
-    s.asks.push_back({.words = existed ? t.schema_.words() : 0,
-                      .row = w.place.id,
-                      .since = since,
-                      .older = w.fresh ? 0 : w.place.head->older.load_relaxed()});
+    ask wanted{.row = w.place.id,
+               .since = since,
+               .older = w.fresh ? 0 : w.place.head->older.load_relaxed()};
+    if (existed && exists && engine_.old->changes_only() && w.sets != every_column) {
+      wanted.columns = w.sets;
+      each_column(w.sets, [&](std::uint32_t c) { wanted.words += t.schema_.span_of(c).words; });
+    } else if (existed) {
+      wanted.words = t.schema_.words();
+    }
+    s.asks.push_back(wanted);
   }
 }
 
@@ -84,11 +95,11 @@ status transaction::commit() {
     if (!w.changed) continue;
     std::uint64_t older = 0;
     if (w.place.head->stamp.load_relaxed() != 0) {
-      keep_image(*next->place, *next, w.place);
+      keep_image(*next->place, *next, w.place, w.of->layout().whole());
       older = next->handle;
       ++next;
     }
-    install(w.place, mark, older, w.shape, w.image, w.words());
+    install(w.place, mark, older, w.shape, w.image, w.sets, w.of->layout().whole());
   }
   std::uint64_t commit = 0;
   if (!notes_reads_) {
@@ -141,7 +152,7 @@ status transaction::withdraw(std::uint64_t mark) noexcept {
     if (!w.changed) continue;
     const bool kept = next != s.asks.end() && next->row == w.place.id;
     take_back(w.place, mark, kept ? next->place : nullptr, kept ? next->handle : 0, w.image,
-              kept ? next->words : 0);
+              w.of->layout().whole());
     if (kept) ++next;
   }
   const std::uint64_t commit = engine_.board.publish(*s.record);
@@ -219,8 +230,9 @@ bool transaction::is_done(const note& n, bool committed) noexcept {
 bool transaction::has_key(const note& n, bool committed) noexcept {
   const table& t = *n.of;
   const row_place place = t.at(n.slot);
-  const pending_write* const w = own(place);
+  pending_write* const w = own(place);
   if (committed && w != nullptr && w->changed) {
+    w->fetch(n.index->mask_);  // in place is what it has not
     return (w->shape & row_exists) != 0 && t.schema_.key_of(n.index->columns_, w->image) == n.key;
   }
   if (w == nullptr || w->fresh || (place.head->shape.load_relaxed() & row_exists) == 0)
@@ -230,7 +242,7 @@ bool transaction::has_key(const note& n, bool committed) noexcept {
   for (const std::uint32_t number : n.index->columns_) {
     const column_layout& c = t.schema_.columns()[number];
     std::array<std::uint64_t, most_key_words> raw;
-    for (std::uint32_t i = 0; i < c.words; ++i) raw[i] = place.word(c.first + i).load_relaxed();
+    place.load(column_span{c.first, c.words}, raw.data());
     c.encode_key(raw.data(), key.data() + at);
     at += c.words;
   }

@@ -24,7 +24,7 @@ class commit_record {
   commit_record& operator=(const commit_record&) = delete;
 
   /// Not ok: the commit must not happen. Throws std::bad_alloc.
-  outcome write(const std::vector<pending_write>& writes) {
+  outcome write(std::vector<pending_write>& writes) {
     bool any = false;
     for (const pending_write& w : writes) any |= w.changed;
     if (!any) return outcome::ok;
@@ -32,8 +32,10 @@ class commit_record {
     if (log_ == nullptr) return outcome::ok;
     if (!log_->admit()) return outcome::storage_failed;
     entry_ = log_->take();
-    for (const pending_write& w : writes) {
-      if (w.changed) put_change(entry_->data, w.of->number_, w.of->layout(), w.image, w.shape);
+    for (pending_write& w : writes) {
+      if (!w.changed) continue;
+      w.fetch(every_column);
+      put_change(entry_->data, w.of->number_, w.of->layout(), w.image, w.shape);
     }
     return entry_->data.size() <= longest_record ? outcome::ok : outcome::limit;
   }

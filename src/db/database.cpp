@@ -23,6 +23,9 @@ namespace db {
 namespace {
 
 std::unique_ptr<delta> make_storage(commit_board& board, const options& o) {
+  if (o.changes_only && o.versions == version_storage::one_shot_consolidated) {
+    throw std::invalid_argument("spolia::db: consolidation needs versions that are whole rows");
+  }
   switch (o.versions) {
     case version_storage::steam:
       return std::make_unique<delta_steam>(board, delta_steam::options{.budget = o.version_budget});
@@ -50,7 +53,9 @@ std::unique_ptr<delta> make_storage(commit_board& board, const options& o) {
 
 }  // namespace
 
-engine::engine(const options& o) : old(make_storage(board, o)), settings(o) {}
+engine::engine(const options& o) : old(make_storage(board, o)), settings(o) {
+  if (o.changes_only) old->keep_changes_only();
+}
 engine::~engine() = default;
 
 database::database(std::unique_ptr<engine> of) noexcept : engine_(std::move(of)) {}

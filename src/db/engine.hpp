@@ -80,13 +80,29 @@ struct pending_write {
   table* of = nullptr;
   std::uint64_t slot = 0;
   row_place place;
-  std::uint64_t* image = nullptr;  // what is to be, or is
+  std::uint64_t* image = nullptr;  // what is to be, or is, of the columns that it has
   std::uint64_t shape = 0;
-  bool fresh = false;  // the slot was taken for this row
+  std::uint64_t has = 0;   // columns of the image
+  std::uint64_t sets = 0;  // columns that the transaction has changed
+  bool fresh = false;      // the slot was taken for this row
   bool changed = false;
   std::uint32_t level = 0;  // of the savepoint that it was last changed on
 
   [[nodiscard]] std::uint32_t words() const noexcept { return of->layout().words(); }
+  /// Sees to it that the image has these columns.
+  void fetch(std::uint64_t columns) noexcept {
+    if ((columns & ~has) == 0) return;
+    const schema& s = of->layout();
+    if (has == 0 && columns == every_column) {
+      place.load(s.whole().runs, image);
+    } else {
+      const auto load = [&](std::uint32_t c) {
+        place.load(s.span_of(c), image + s.span_of(c).first);
+      };
+      each_column(columns & ~has & s.whole().mask, load);
+    }
+    has |= columns;
+  }
 };
 
 /// What a write was when a later level began to change it.

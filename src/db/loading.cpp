@@ -86,7 +86,7 @@ void loader::release() noexcept {
 
 /// What the image says.
 void loader::write_row(const table& t, row_place place, std::uint64_t shape) noexcept {
-  for (std::uint32_t i = 0; i < t.layout().words(); ++i) place.word(i).store_relaxed(image_[i]);
+  place.store(t.layout().whole().runs, image_.data());
   place.head->shape.store_relaxed(shape);
   place.head->stamp.store_relaxed(stamp_of_all);
 }
@@ -117,8 +117,9 @@ void loader::erase(table& t, const key_words& key) {
 void loader::expect_row(const table& t, std::uint64_t slot) noexcept {
   const row_place place = t.at(slot);
   __builtin_prefetch(place.head, 1);
-  const std::uint32_t words = std::min(t.layout().words(), most_expected);
-  for (std::uint32_t i = 0; i < words; ++i) __builtin_prefetch(&place.word(i), 1);
+  place.each_word(t.layout().whole().runs, [](std::uint32_t i, const auto& word) {
+    if (i < most_expected) __builtin_prefetch(&word, 1);
+  });
 }
 
 key_words loader::key_of(const row_edit& e) {
@@ -187,7 +188,7 @@ void loader::index(table& t, std::uint64_t first, std::uint64_t end) {
   for (std::uint64_t slot = first; slot < end; ++slot) {
     const row_place place = t.at(slot);
     if ((place.head->shape.load_relaxed() & row_exists) == 0) continue;
-    for (std::uint32_t i = 0; i < s.words(); ++i) image_[i] = place.word(i).load_relaxed();
+    place.load(s.whole().runs, image_.data());
     for (const auto& i : t.secondaries_) {
       i->entries_->add(s.key_of(i->columns_, image_.data()), slot, engine_.next_claim());
     }

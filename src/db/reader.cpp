@@ -51,27 +51,40 @@ std::uint64_t* reader::room_for(const table& t) const {
   return session_->images.take(t.schema_.words());
 }
 
-std::uint64_t reader::read(const table& t, std::uint64_t slot, std::uint64_t* out) const {
+std::uint64_t reader::read(const table& t, std::uint64_t slot, column_set wanted,
+                           std::uint64_t* out) const {
   const row_place place = t.at(slot);
-  if (const pending_write* const w = own(place)) {
-    if ((w->shape & row_exists) != 0) std::copy_n(w->image, t.schema_.words(), out);
-    return (w->shape & row_exists) != 0 ? w->shape : 0;
+  if (pending_write* const w = own(place)) {
+    if ((w->shape & row_exists) == 0) return 0;
+    w->fetch(wanted.mask);
+    wanted.each_word([&](std::uint32_t i) { out[i] = w->image[i]; });
+    return w->shape;
   }
-  return read_row(engine_.board, *engine_.old, place, timestamp(), 0, t.schema_.words(), out);
+  return read_row(engine_.board, *engine_.old, place, timestamp(), wanted, out);
 }
 
 /// As read(), a step of its own. Throws no_result if the reader was ended.
-std::uint64_t reader::read_step(const table& t, std::uint64_t slot, std::uint64_t* out) const {
+std::uint64_t reader::read_step(const table& t, std::uint64_t slot, column_set wanted,
+                                std::uint64_t* out) const {
   const step here(*this);
   must_go_on(bool(here));
-  return read(t, slot, out);
+  return read(t, slot, wanted, out);
 }
 
-result<row> reader::find(const table& t, values key) const {
+/// The columns of the table that are asked for.
+column_set reader::columns_of(const table& t, const selection& only) {
+  if (only.of_ != nullptr && only.of_ != &t.schema_) {
+    throw std::invalid_argument("spolia::db: the columns are not those of table " + t.name());
+  }
+  return only.in(t.schema_);
+}
+
+result<row> reader::find(const table& t, values key, const selection& only) const {
   if (session_ == nullptr) return outcome::ended;
   const step here(*this);
   if (!here) return outcome::ended_by_policy;
   const schema& s = t.schema_;
+  const column_set wanted_columns = columns_of(t, only);
   if (key.size() != s.key().size()) refuse_scan("table " + t.name() + " has a longer key");
   const key_words wanted = s.encode_key(s.key(), key);
   const std::uint64_t slot = t.primary_->find(wanted);
@@ -81,29 +94,31 @@ result<row> reader::find(const table& t, values key) const {
   }
   note_row(t, slot);
   std::uint64_t* const image = room_for(t);
-  const std::uint64_t shape = read(t, slot, image);
+  const std::uint64_t shape = read(t, slot, wanted_columns, image);
   if (shape == 0) return outcome::not_found;
-  return row(image, shape);
+  return row(image, shape, wanted_columns.mask);
 }
 
-void reader::scan_table(const table& t, const row_visitor& f) const {
+void reader::scan_table(const table& t, const row_visitor& f, const selection& only) const {
   if (session_ == nullptr) return;
+  const column_set wanted = columns_of(t, only);
   session_->looked = true;
   if (notes_reads_) session_->reads.whole(t);
   const arena::mark here = session_->images.here();
   const std::uint64_t end = t.slots();
   for (std::uint64_t slot = 0; slot < end; ++slot) {
     std::uint64_t* const image = room_for(t);
-    const std::uint64_t shape = read_step(t, slot, image);
-    if (shape != 0 && !f(row(image, shape))) break;
+    const std::uint64_t shape = read_step(t, slot, wanted, image);
+    if (shape != 0 && !f(row(image, shape, wanted.mask))) break;
     session_->images.rewind(here);
   }
   session_->images.rewind(here);
 }
 
-void reader::scan_primary(const table& t, values from, values to, direction way,
+void reader::scan_primary(const table& t, values from, values to, const scan_how& how,
                           const row_visitor& f) const {
   if (session_ == nullptr) return;
+  const column_set wanted = columns_of(t, how.only);
   if (!t.primary_->ordered())
     refuse_scan("the primary key of table " + t.name() + " is not ordered");
   const schema& s = t.schema_;
@@ -114,13 +129,13 @@ void reader::scan_primary(const table& t, values from, values to, direction way,
   const auto show = [&](std::uint64_t slot, const std::uint64_t* found) {
     const arena::mark here = session_->images.here();
     std::uint64_t* const image = room_for(t);
-    const std::uint64_t shape = read_step(t, slot, image);
-    const bool more = shape == 0 || f(row(image, shape));
+    const std::uint64_t shape = read_step(t, slot, wanted, image);
+    const bool more = shape == 0 || f(row(image, shape, wanted.mask));
     session_->images.rewind(here);
-    if (!more) cut_range(noted, found, length, way);
+    if (!more) cut_range(noted, found, length, how.way);
     return more;
   };
-  if (way == direction::down) {
+  if (how.way == direction::down) {
     t.primary_->scan_down(lo, hi, slot_visitor(show));
   } else {
     t.primary_->scan(lo, hi, slot_visitor(show));
@@ -128,10 +143,13 @@ void reader::scan_primary(const table& t, values from, values to, direction way,
   must_go_on(!ended());  // else entries may have been missing
 }
 
-void reader::scan_secondary(const secondary& i, values from, values to, direction way,
+void reader::scan_secondary(const secondary& i, values from, values to, const scan_how& how,
                             const row_visitor& f) const {
   if (session_ == nullptr) return;
   const table& t = *i.of_;
+  // The key is looked at, too.
+  const selection with_key(t.schema_, columns_of(t, how.only).mask | i.mask_);
+  const column_set wanted = with_key.in(t.schema_);
   const schema& s = t.schema_;
   const key_words lo = s.encode_key(i.columns_, from);
   const key_words hi = s.encode_key(i.columns_, to, ~std::uint64_t{0});
@@ -140,18 +158,18 @@ void reader::scan_secondary(const secondary& i, values from, values to, directio
   const auto show = [&](std::uint64_t slot, const std::uint64_t* found) {
     const arena::mark here = session_->images.here();
     std::uint64_t* const image = room_for(t);
-    const std::uint64_t shape = read_step(t, slot, image);
+    const std::uint64_t shape = read_step(t, slot, wanted, image);
     bool more = true;
     // The entry may be there for another version of the row.
     const key_words has = shape == 0 ? key_words{} : s.key_of(i.columns_, image);
     if (shape != 0 && std::equal(has.begin(), has.begin() + length, found)) {
-      more = f(row(image, shape));
+      more = f(row(image, shape, wanted.mask));
     }
     session_->images.rewind(here);
-    if (!more) cut_range(noted, found, length, way);
+    if (!more) cut_range(noted, found, length, how.way);
     return more;
   };
-  if (way == direction::down) {
+  if (how.way == direction::down) {
     i.entries_->scan_down(lo, hi, slot_visitor(show));
   } else {
     i.entries_->scan(lo, hi, slot_visitor(show));

@@ -31,7 +31,10 @@ pending_write& transaction::touch(std::uint32_t number) {
   if (w.level == s.level) return w;
   std::uint64_t* const image = s.changes.take(w.words());
   s.kept.push_back({number, w});
-  std::copy_n(w.image, w.words(), image);
+  each_column(w.has & w.of->layout().whole().mask, [&](std::uint32_t c) {
+    const column_span span = w.of->layout().span_of(c);
+    std::copy_n(w.image + span.first, span.words, image + span.first);
+  });
   w.image = image;
   w.level = s.level;
   return w;
@@ -58,11 +61,10 @@ status transaction::rollback_to(const db::savepoint& to) {
 void transaction::forget_changes(pending_write& w) noexcept {
   w.changed = false;
   w.shape = 0;
-  if (w.fresh) return;
+  if (w.fresh) return;  // its key is wanted yet
+  w.has = w.sets = 0;
   const std::uint64_t shape = w.place.head->shape.load_relaxed();
-  if ((shape & row_exists) == 0) return;
-  w.shape = shape;
-  for (std::uint32_t i = 0; i < w.words(); ++i) w.image[i] = w.place.word(i).load_relaxed();
+  if ((shape & row_exists) != 0) w.shape = shape;
 }
 
 }  // namespace db

@@ -126,12 +126,30 @@ schema::schema(const table_spec& spec) : name_(spec.name) {
     }
     const auto number = static_cast<std::uint32_t>(columns_.size());
     columns_.push_back({c.name, c.type, c.role, number, words_, words_of(c.type)});
+    spans_.push_back({words_, columns_.back().words});
     words_ += columns_.back().words;
     if (c.role == column_role::key) key_.push_back(number);
   }
   if (key_.empty()) refuse("a table needs a key column");
   if (words_ > 8000) refuse("a row has at most 64000 bytes");
   if (key_length(key_) > most_key_words) refuse("a key has at most 64 bytes");
+  runs_ = runs_of(every_bit());
+}
+
+std::vector<column_run> schema::runs_of(std::uint64_t columns) const {
+  std::vector<column_run> runs;
+  each_column(columns, [&](std::uint32_t c) {
+    const column_span s = spans_[c];
+    if (!runs.empty()) {
+      column_run& last = runs.back();
+      if (last.width == s.words && last.first + last.count * last.width == s.first) {
+        ++last.count;
+        return;
+      }
+    }
+    runs.push_back({s.first, 1, s.words});
+  });
+  return runs;
 }
 
 const column_layout& schema::column(std::string_view wanted) const {

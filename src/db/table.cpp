@@ -61,8 +61,9 @@ table::table(const table_spec& spec, engine& of)
     made->of_ = this;
     made->unique_ = i.unique;
     made->columns_ = schema_.key_columns(i.columns);
+    for (const std::uint32_t c : made->columns_) made->mask_ |= std::uint64_t{1} << c;
     made->entries_ = make_secondary(schema_.key_length(made->columns_), of.nodes);
-    for (const std::uint32_t c : made->columns_) indexed_ |= std::uint64_t{1} << c;
+    indexed_ |= made->mask_;
     secondaries_.push_back(std::move(made));
   }
 }
@@ -179,7 +180,7 @@ bool table::key_is(std::uint64_t slot, const key_words& key) const noexcept {
     const column_layout& c = schema_.columns()[n];
     std::array<std::uint64_t, most_key_words> raw;
     std::array<std::uint64_t, most_key_words> words;
-    for (std::uint32_t i = 0; i < c.words; ++i) raw[i] = row.word(c.first + i).load_relaxed();
+    row.load(column_span{c.first, c.words}, raw.data());
     c.encode_key(raw.data(), words.data());
     if (!std::equal(words.begin(), words.begin() + c.words, key.begin() + done)) return false;
     done += c.words;

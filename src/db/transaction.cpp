@@ -14,8 +14,6 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 namespace {
 
-constexpr std::uint64_t all_columns = ~std::uint64_t{0};
-
 /// In front of a lock's release: → the acquires of who locks the row next.
 void unlock(row_place r) noexcept { r.head->lock.store_release(unlocked); }
 
@@ -76,7 +74,7 @@ status transaction::insert_row(table& t, values v) {
   }
   if (slot != no_slot) return take_over(t, slot, key, image, shape);
   const auto number = static_cast<std::uint32_t>(session_->writes.size() - 1);
-  const status s = index_row(number, all_columns);
+  const status s = index_row(number, every_column);
   if (s == outcome::duplicate_key) {
     session_->writes[number].changed = false;
     session_->writes[number].shape = 0;
@@ -97,9 +95,8 @@ std::uint64_t transaction::claim_slot(table& t, const key_words& key, std::uint6
     // an older entry sees it change; he sees no row here.
     for (const std::uint32_t n : t.schema_.key()) {
       const column_layout& c = t.schema_.columns()[n];
-      for (std::uint32_t i = c.first; i < c.first + c.words; ++i) {
-        place.word(i).store_relaxed(image[i]);
-      }
+      const column_run one{c.first, 1, c.words};
+      place.store({&one, 1}, image);
     }
     has = t.primary_->claim(key, slot);
   } catch (...) {
@@ -112,7 +109,16 @@ std::uint64_t transaction::claim_slot(table& t, const key_words& key, std::uint6
     session_->writes.pop_back();
     return has;
   }
-  session_->writes.back() = {&t, slot, t.at(slot), image, shape, true, true, session_->level};
+  session_->writes.back() = {.of = &t,
+                             .slot = slot,
+                             .place = t.at(slot),
+                             .image = image,
+                             .shape = shape,
+                             .has = every_column,
+                             .sets = every_column,
+                             .fresh = true,
+                             .changed = true,
+                             .level = session_->level};
   return no_slot;
 }
 
@@ -121,7 +127,7 @@ status transaction::take_over(table& t, std::uint64_t slot, const key_words& key
                               std::uint64_t* image, std::uint64_t shape) {
   if (own(t.at(slot)) == nullptr) {
     std::uint64_t none = 0;
-    if (read_row(engine_.board, *engine_.old, t.at(slot), timestamp(), 0, 0, &none) != 0) {
+    if (read_row(engine_.board, *engine_.old, t.at(slot), timestamp(), {}, &none) != 0) {
       note_row(t, slot);
       return outcome::duplicate_key;
     }
@@ -138,8 +144,9 @@ status transaction::take_over(table& t, std::uint64_t slot, const key_words& key
   const pending_write before = w;
   w.image = image;
   w.shape = shape;
+  w.has = w.sets = every_column;
   w.changed = true;
-  const status s = index_row(*number, all_columns);
+  const status s = index_row(*number, every_column);
   if (s == outcome::duplicate_key) session_->writes[*number] = before;
   return s;
 }
@@ -151,8 +158,7 @@ result<std::uint32_t> transaction::lock_row(table& t, std::uint64_t slot) {
   if (const pending_write* const w = own(place)) {
     return static_cast<std::uint32_t>(w - writes.data());
   }
-  const std::uint32_t words = t.schema_.words();
-  std::uint64_t* const image = session_->changes.take(words);
+  std::uint64_t* const image = session_->changes.take(t.schema_.words());
   const auto number = static_cast<std::uint32_t>(writes.size());
   writes.emplace_back();
   if (!wait_for_lock(place, number)) {
@@ -165,10 +171,13 @@ result<std::uint32_t> transaction::lock_row(table& t, std::uint64_t slot) {
     writes.pop_back();
     return fail(outcome::conflict);
   }
-  for (std::uint32_t i = 0; i < words; ++i) image[i] = place.word(i).load_relaxed();
   const std::uint64_t shape = place.head->shape.load_relaxed();
-  writes.back() = {&t,    slot,  place,          image, (shape & row_exists) != 0 ? shape : 0,
-                   false, false, session_->level};
+  writes.back() = {.of = &t,
+                   .slot = slot,
+                   .place = place,
+                   .image = image,
+                   .shape = (shape & row_exists) != 0 ? shape : 0,
+                   .level = session_->level};
   return number;
 }
 
@@ -240,10 +249,11 @@ result<row> transaction::lock(table& t, values key) {
   return change([&]() -> result<row> {
     const result<std::uint32_t> number = lock_key(t, key);
     if (!number) return number.why();
-    const pending_write& w = session_->writes[*number];
+    pending_write& w = session_->writes[*number];
+    w.fetch(every_column);
     std::uint64_t* const image = room_for(t);
     std::copy_n(w.image, t.schema_.words(), image);
-    return row(image, w.shape);
+    return row(image, w.shape, every_column);
   });
 }
 
@@ -269,9 +279,26 @@ status transaction::erase(table& t, values key) {
   });
 }
 
-row editor::now() const noexcept {
-  const pending_write& w = of_->session_->writes[number_];
-  return {w.image, w.shape};
+row editor::now(std::uint64_t columns) const noexcept {
+  pending_write& w = of_->session_->writes[number_];
+  w.fetch(columns);
+  return {w.image, w.shape, w.has};
+}
+
+/// What set_column() does for a column of one word, where nothing can fail: no index, no savepoint,
+/// nobody who ends it. False: that has to do it.
+bool editor::set_word(std::uint32_t number, std::uint32_t first, std::uint64_t word) noexcept {
+  if (!of_->state_ || of_->gated_) return false;
+  pending_write& w = of_->session_->writes[number_];
+  const std::uint64_t bit = std::uint64_t{1} << number;
+  if ((w.shape & row_exists) == 0 || w.level != of_->session_->level) return false;
+  if (((w.of->indexed_ | w.of->keyed_) & bit) != 0) return false;
+  w.image[first] = word;
+  w.shape &= ~bit;
+  w.has |= bit;
+  w.sets |= bit;
+  w.changed = true;
+  return true;
 }
 
 status editor::set_column(std::uint32_t number, const value& v) {
@@ -291,9 +318,14 @@ status editor::set_column(std::uint32_t number, const value& v) {
 status transaction::assign(std::uint32_t number, const column_layout& c, const value& v) {
   pending_write& w = touch(number);
   const std::uint64_t bit = std::uint64_t{1} << c.number;
-  const std::uint64_t before = w.shape;
-  std::uint64_t* const old = session_->changes.take(c.words);
-  std::copy_n(w.image + c.first, c.words, old);
+  const bool indexed = (w.of->indexed_ & bit) != 0;
+  const pending_write before = w;
+  std::uint64_t* old = nullptr;
+  if (indexed) {
+    w.fetch(bit);
+    old = session_->changes.take(c.words);
+    std::copy_n(w.image + c.first, c.words, old);
+  }
   if (v.null()) {
     std::fill_n(w.image + c.first, c.words, 0);
     w.shape |= bit;
@@ -301,24 +333,26 @@ status transaction::assign(std::uint32_t number, const column_layout& c, const v
     c.encode(v, w.image + c.first);
     w.shape &= ~bit;
   }
-  const bool changed = std::exchange(w.changed, true);
-  if ((w.of->indexed_ & bit) == 0) return outcome::ok;
+  w.has |= bit;
+  w.sets |= bit;
+  w.changed = true;
+  if (!indexed) return outcome::ok;
   const status s = index_row(number, bit);
   if (s == outcome::duplicate_key) {
     std::copy_n(old, c.words, w.image + c.first);
-    w.shape = before;
-    w.changed = changed;
+    w.shape = before.shape;
+    w.sets = before.sets;
+    w.changed = before.changed;
   }
   return s;
 }
 
 /// Adds entries to the secondary indexes over these columns.
 status transaction::index_row(std::uint32_t number, std::uint64_t changed) {
-  const pending_write& w = session_->writes[number];
+  pending_write& w = session_->writes[number];
   for (const auto& i : w.of->secondaries_) {
-    std::uint64_t columns = 0;
-    for (const std::uint32_t c : i->columns_) columns |= std::uint64_t{1} << c;
-    if ((columns & changed) == 0) continue;
+    if ((i->mask_ & changed) == 0) continue;
+    w.fetch(i->mask_);
     const key_words key = w.of->schema_.key_of(i->columns_, w.image);
     note& n = session_->make_note(*w.of, i.get(), w.slot);
     n.key = key;
@@ -342,7 +376,9 @@ status transaction::unique_in(const pending_write& w, const secondary& i, const 
     // acquire ← the release of who unlocked it: its stamp.
     const std::uint64_t lock = place.head->lock.load_acquire();
     const bool mine = own(place) != nullptr;
-    if (read(t, slot, image) != 0 && t.schema_.key_of(i.columns_, image) == key) {
+    const selection key_only(t.schema_, i.mask_);
+    if (read(t, slot, key_only.in(t.schema_), image) != 0 &&
+        t.schema_.key_of(i.columns_, image) == key) {
       found = outcome::duplicate_key;
       note_row(t, slot);
     } else if (!mine && lock != free_slot &&

@@ -25,15 +25,17 @@ using namespace spolia::test;
 
 /// Rows whose only column besides the key is the number of their version. Keys below `there` are
 /// there from the start with version 0; the others are inserted once.
-class histories : public testing::TestWithParam<version_storage> {
+class histories : public testing::TestWithParam<storage_kind> {
  protected:
   static constexpr std::int64_t there = 6;
   static constexpr std::int64_t all = 40;
   static constexpr std::size_t most = 3000;  // transactions of a thread
 
   histories()
-      : base(database::open(
-            {.versions = GetParam(), .partition_transactions = 4, .most_partitions = 8})),
+      : base(database::open({.versions = GetParam(),
+                             .changes_only = GetParam().changes_only,
+                             .partition_transactions = 4,
+                             .most_partitions = 8})),
         t(base.create_table({.name = "t",
                              .columns = {{"k", int64, primary_key}, {"v", int64}},
                              .primary = index_kind::ordered})),

@@ -11,12 +11,21 @@
 
 namespace spolia::test {
 
+/// A version storage, and what is a version.
+struct storage_kind {
+  db::version_storage storage;
+  bool changes_only = false;
+  operator db::version_storage() const noexcept { return storage; }  // NOLINT: mostly it is that
+};
+
 /// A database with an `items` table: id, a, b, and a text that may be null. Small partitions, so
 /// that they are dropped.
-class over_storages : public testing::TestWithParam<db::version_storage> {
+class over_storages : public testing::TestWithParam<storage_kind> {
  protected:
   over_storages()
-      : base(db::database::open({.versions = GetParam(), .partition_transactions = 16})),
+      : base(db::database::open({.versions = GetParam(),
+                                 .changes_only = GetParam().changes_only,
+                                 .partition_transactions = 16})),
         items(base.create_table({.name = "items",
                                  .columns = {{"id", db::int64, db::primary_key},
                                              {"a", db::int64},
@@ -51,8 +60,9 @@ class over_storages : public testing::TestWithParam<db::version_storage> {
   db::column<std::string_view> note;
 };
 
-inline std::string storage_name(const testing::TestParamInfo<db::version_storage>& of) {
-  switch (of.param) {
+inline std::string storage_name(const testing::TestParamInfo<storage_kind>& of) {
+  if (of.param.changes_only) return storage_name({{of.param.storage}, 0}) + "_changes";
+  switch (of.param.storage) {
     case db::version_storage::one_shot:
       return "one_shot";
     case db::version_storage::one_shot_consolidated:
@@ -67,10 +77,14 @@ inline std::string storage_name(const testing::TestParamInfo<db::version_storage
 
 }  // namespace spolia::test
 
-#define SPOLIA_OVER_STORAGES(suite)                                                           \
-  INSTANTIATE_TEST_SUITE_P(                                                                   \
-      each, suite,                                                                            \
-      testing::Values(spolia::db::version_storage::one_shot,                                  \
-                      spolia::db::version_storage::one_shot_consolidated,                     \
-                      spolia::db::version_storage::steam, spolia::db::version_storage::none), \
+#define SPOLIA_OVER_STORAGES(suite)                                                       \
+  INSTANTIATE_TEST_SUITE_P(                                                               \
+      each, suite,                                                                        \
+      testing::Values(                                                                    \
+          spolia::test::storage_kind{spolia::db::version_storage::one_shot},              \
+          spolia::test::storage_kind{spolia::db::version_storage::one_shot, true},        \
+          spolia::test::storage_kind{spolia::db::version_storage::one_shot_consolidated}, \
+          spolia::test::storage_kind{spolia::db::version_storage::steam},                 \
+          spolia::test::storage_kind{spolia::db::version_storage::steam, true},           \
+          spolia::test::storage_kind{spolia::db::version_storage::none}),                 \
       spolia::test::storage_name)

@@ -104,6 +104,35 @@ void a_reader_crosses_a_gap(model::scenario& run) {
   });
 }
 
+/// A snapshot of the beginning is held, and rows are changed one after the other: what it sees is
+/// kept apart, so that everything else can go. Its thread reads meanwhile.
+void what_a_snapshot_sees_is_kept_apart(model::scenario& run) {
+  auto w = eager_consolidated();
+  auto held = std::make_shared<census::ticket>(w->board.living.announce(w->board.clock));
+  const auto second = [w](std::uint64_t v) { w->commit_if(v, 1, 2, [] { return true; }); };
+  for (std::uint64_t v = 7; v < 10; ++v) w->commit(v, 1);
+  run.thread([w] {
+    model::check(w->read(1, 1) == 0, "a snapshot has changed");
+    model::check(w->read(0, 1) == 0, "a snapshot has changed");
+  });
+  run.thread([w, second] {
+    second(10);
+    w->commit(11, 1);
+    second(12);
+  });
+  run.finally([w, held] {
+    w->old.collect();
+    model::check(w->read(0, 1) == 0 && w->read(1, 1) == 0, "a snapshot has changed");
+    const delta_stats s = w->old.stats();
+    // Of each row the first one, and, of the first row, what came before the snapshot was known.
+    model::check(s.versions_made - s.versions_dropped <= 3, "what nobody sees goes");
+    held->withdraw();
+    w->old.collect();
+    const delta_stats end = w->old.stats();
+    model::check(end.versions_made == end.versions_dropped, "nobody needs a version");
+  });
+}
+
 /// Tags come round while a snapshot is held: a partition waits rather than give one out twice.
 void tags_are_used_up(model::scenario& run) {
   auto w = eager_consolidated();
@@ -122,9 +151,16 @@ void tags_are_used_up(model::scenario& run) {
   });
 }
 
+struct lone_chunks {
+  delta_chunks memory;
+};
+struct lone_partition : lone_chunks, delta_partition {
+  lone_partition() : delta_partition(0, memory) {}
+};
+
 /// A partition whose versions ended at time 1, and nobody is in.
 std::shared_ptr<delta_partition> used_partition() {
-  auto p = std::make_shared<delta_partition>(0);
+  auto p = std::make_shared<lone_partition>();
   model::check(p->admit() == admission::granted, "nobody has locked it");
   p->ended(1);
   model::check(p->dismiss() || SPOLIA_FAULT("one_shot.last_out_sees_0"), "the last one knows");
@@ -215,6 +251,7 @@ TEST(db_model, versions_stay_while_they_are_needed) {
 TEST(db_model, readers_cross_gaps) {
   expect_clean(partitions_between_snapshots_are_dropped, at_most_in_order(1));
   expect_clean(a_reader_crosses_a_gap, at_most_in_order(2));
+  expect_clean(what_a_snapshot_sees_is_kept_apart, at_most_in_order(1));
   model::options alone = at_most_in_order(0);
   alone.max_steps = 100000;
   expect_clean(tags_are_used_up, alone);
@@ -245,6 +282,10 @@ TEST(db_model, faults_of_the_printed_figure_are_found) {
 TEST(db_model, faults_of_consolidation_are_found) {
   expect_found(a_reader_crosses_a_gap, "consolidated.no_bridge", at_most(2), "there is a row");
   expect_found(a_reader_crosses_a_gap, "consolidated.times_not_asked", at_most(2), "");
+  expect_found(what_a_snapshot_sees_is_kept_apart, "lanes.all_in_one", at_most_in_order(1),
+               "what nobody sees goes");
+  expect_found(what_a_snapshot_sees_is_kept_apart, "consolidated.began_forgotten",
+               at_most_in_order(1), "");
   expect_found(a_reader_crosses_a_gap, "consolidated.tag_not_asked", at_most_in_order(2), "");
   expect_found(a_reader_crosses_a_gap, "consolidated.tag_before_address", at_most_in_order(2), "");
 }

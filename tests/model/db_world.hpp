@@ -26,7 +26,12 @@ struct world {
     }
   }
 
-  row_place at(unsigned i) { return {&heads[i], &words[i], i}; }
+  row_place at(unsigned i) { return {&heads[i], &words[i], 0, i}; }
+  static column_set one_word() {
+    static constexpr column_span span{0, 1};
+    static constexpr column_run run{0, 1, 1};
+    return {1, {&run, 1}, &span};
+  }
 
   /// Commits `value` to the first `rows` rows; their locks are taken for granted.
   std::uint64_t commit(std::uint64_t value, unsigned rows) {
@@ -41,8 +46,8 @@ struct world {
     model::check(old.reserve(mine.number(), std::span(asks).first(rows)), "there is room");
     const std::uint64_t mark = commit_board::begin(mine);
     for (unsigned i = 0; i < rows; ++i) {
-      keep_image(*asks[i].place, asks[i], at(i));
-      install(at(i), mark, asks[i].handle, row_exists, &value, 1);
+      keep_image(*asks[i].place, asks[i], at(i), one_word());
+      install(at(i), mark, asks[i].handle, row_exists, &value, 1, one_word());
     }
     const std::uint64_t time = board.publish(mine);
     for (unsigned i = 0; i < rows; ++i) restamp(at(i), time);
@@ -66,15 +71,15 @@ struct world {
                  "there is room");
     const std::uint64_t mark = commit_board::begin(mine);
     for (unsigned i = from; i < end; ++i) {
-      keep_image(*asks[i].place, asks[i], at(i));
-      install(at(i), mark, asks[i].handle, row_exists, &value, 1);
+      keep_image(*asks[i].place, asks[i], at(i), one_word());
+      install(at(i), mark, asks[i].handle, row_exists, &value, 1, one_word());
     }
     std::uint64_t time = board.publish_if(mine, valid);
     const bool done = time != 0;
     if (!done) {
       std::uint64_t image = 0;
       for (unsigned i = from; i < end; ++i) {
-        take_back(at(i), mark, asks[i].place, asks[i].handle, &image, 1);
+        take_back(at(i), mark, asks[i].place, asks[i].handle, &image, one_word());
       }
       time = board.publish(mine);
     }
@@ -98,7 +103,7 @@ struct world {
 
   std::uint64_t read(unsigned i, std::uint64_t time) {
     std::uint64_t value = 99;
-    model::check(read_row(board, old, at(i), time, 0, 1, &value) != 0, "there is a row");
+    model::check(read_row(board, old, at(i), time, one_word(), &value) != 0, "there is a row");
     return value;
   }
 

@@ -65,6 +65,9 @@ enum class slow_reader_action : std::uint8_t {
 
 struct options {
   version_storage versions = version_storage::one_shot_consolidated;
+  /// Versions have the columns that were changed, not the whole row: less to write and to keep,
+  /// more to do for who reads an old one. Not with consolidation, which needs whole rows.
+  bool changes_only = false;
   /// Bytes of old versions; 0: no limit. A commit whose versions do not fit, after everything was
   /// collected that can be, is refused with outcome::limit; reads and insertions go on.
   std::uint64_t version_budget = 0;

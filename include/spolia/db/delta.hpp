@@ -18,6 +18,10 @@
 //
 //   find(handle, row, T)        the newest version in the chain not after T; null if there is none
 //
+// A version is a whole row, or the columns that its successor has changed: options::changes_only.
+// Who looks for one of those takes the row as it is now, and lets each version on the way take back
+// what it knows of. So nothing on the way may be missing, and consolidation keeps whole rows.
+//
 // What a storage must keep. A version is current from `since` on and before the time when it ended,
 // c. It is needed by the snapshots T with since <= T < c. The chain leads a reader only over
 // versions that ended after its T: it goes on from a version only if that began after T, which is
@@ -37,6 +41,7 @@
 
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/config.hpp>
+#include <spolia/db/columns.hpp>
 #include <spolia/db/commit.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -47,11 +52,16 @@ inline constexpr std::uint64_t row_exists = std::uint64_t{1} << 63U;
 /// A table has no more columns than this, so that each has a bit.
 inline constexpr std::uint32_t most_columns = 62;
 
-/// A before-image; the row's words follow it. Written before it is linked, and never again.
+/// All columns of a row, in a set of columns.
+inline constexpr std::uint64_t every_column = ~std::uint64_t{0};
+
+/// A before-image; the words of its columns follow it, one after the other. Written before it is
+/// linked, and never again.
 struct version {
   plain<std::uint64_t> since{};  ///< commit timestamp
   plain<std::uint64_t> older{};  ///< handle of the next version; 0: none
   plain<std::uint64_t> shape{};
+  plain<std::uint64_t> columns{};  ///< which; every_column: a whole row
 
   [[nodiscard]] plain<std::uint64_t>* words() noexcept {
     return reinterpret_cast<plain<std::uint64_t>*>(this + 1);
@@ -71,14 +81,56 @@ struct version {
   }
 };
 
+/// Takes a row's words back to earlier versions: some columns of them, as they lie in a row image.
+class taking_back {
+ public:
+  taking_back(column_set wanted, std::uint64_t* out) noexcept : wanted_(wanted), out_(out) {}
+  void operator()(const version& v) const noexcept {
+    const std::uint64_t has = v.columns.read();
+    if (wanted_.mask == 0) return;
+    if (has == every_column) {
+      wanted_.each_word([&](std::uint32_t i) { out_[i] = v.words()[i].read(); });
+      return;
+    }
+    std::uint32_t at = 0;
+    each_column(has, [&](std::uint32_t c) {
+      const column_span span = wanted_.all[c];
+      if ((wanted_.mask >> c & 1U) != 0) {
+        for (std::uint32_t i = 0; i < span.words; ++i) {
+          out_[span.first + i] = v.words()[at + i].read();
+        }
+      }
+      at += span.words;
+    });
+  }
+
+ private:
+  const column_set wanted_;
+  std::uint64_t* const out_;
+};
+
+/// Walks a chain: `at(handle)` is the version behind a handle.
+template <class At>
+const version* walk(std::uint64_t handle, std::uint64_t time, const taking_back* on_the_way,
+                    At&& at) noexcept {
+  while (handle != 0) {
+    const version* const v = at(handle);
+    if (v->since.read() <= time) return v;
+    if (on_the_way != nullptr) (*on_the_way)(*v);
+    handle = v->older.read();
+  }
+  return nullptr;
+}
+
 /// One version that a commit wants a place for.
 struct ask {
   std::uint32_t words = 0;
-  std::uint64_t row = 0;     ///< whose
-  std::uint64_t since = 0;   ///< when it began
-  std::uint64_t older = 0;   ///< handle of the one before it; 0: none
-  version* place = nullptr;  ///< out: made, to be filled
-  std::uint64_t handle = 0;  ///< out: what goes into the row's head; never 0
+  std::uint64_t row = 0;                 ///< whose
+  std::uint64_t since = 0;               ///< when it began
+  std::uint64_t older = 0;               ///< handle of the one before it; 0: none
+  std::uint64_t columns = every_column;  ///< that it is to have
+  version* place = nullptr;              ///< out: made, to be filled
+  std::uint64_t handle = 0;              ///< out: what goes into the row's head; never 0
 };
 
 /// What a storage holds and has done. Approximate while others work.
@@ -102,26 +154,23 @@ class delta {
   virtual bool reserve(std::uint32_t writer, std::span<ask> asks) = 0;
   virtual void published(std::uint32_t writer, std::uint64_t commit) noexcept = 0;
   virtual void cancel(std::uint32_t writer) noexcept = 0;
+  /// Versions that it passes, which began after `time`, go to `on_the_way`, if that is not null.
   [[nodiscard]] virtual const version* find(std::uint64_t handle, std::uint64_t row,
-                                            std::uint64_t time) const = 0;
+                                            std::uint64_t time,
+                                            const taking_back* on_the_way) const = 0;
   /// Lets go of all that nobody needs now, also of what other threads have left.
   virtual void collect() noexcept = 0;
   [[nodiscard]] virtual delta_stats stats() const noexcept = 0;
+  /// Whether versions have the changed columns only; as was said before the first one.
+  [[nodiscard]] bool changes_only() const noexcept { return changes_only_; }
+  void keep_changes_only() noexcept { changes_only_ = true; }
 
  protected:
   delta() = default;
-};
 
-/// Walks a chain: `at(handle)` is the version behind a handle.
-template <class At>
-const version* walk(std::uint64_t handle, std::uint64_t time, At&& at) noexcept {
-  while (handle != 0) {
-    const version* const v = at(handle);
-    if (v->since.read() <= time) return v;
-    handle = v->older.read();
-  }
-  return nullptr;
-}
+ private:
+  bool changes_only_ = false;
+};
 
 }  // namespace db
 }  // namespace spolia::inline SPOLIA_FLAVOUR

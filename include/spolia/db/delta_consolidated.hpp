@@ -14,11 +14,14 @@
 //              guard; over a gap, a look at each partition's bridge. A drop over which readers may
 //              be walking: its memory goes through the domain, so that it waits for their guards.
 // Progress:    as the one-shot storage. Readers do not wait.
-// Bound:       with S snapshots held, at X1 < ... < Xs: partitions that hold a version which began
-//              before some Xi and ended after it; besides, as without consolidation, what was
-//              written since the youngest. A snapshot keeps the partitions that got the first
-//              change of a row after it: as many as it takes until every row that is changed at all
-//              has been changed once.
+//              `patience` turns after it began, a snapshot counts as held: what it sees goes to a
+//              lane of its own then (delta_lanes.hpp), with two read-modify-writes more for a
+//              commit that has some of that.
+// Bound:       with S snapshots held: the versions that at least one of them sees (so at most S
+//              for each row), in whole chunks; for each of the S, the partitions of `patience` + 1
+//              turns after it began; and what was written since the oldest one that is not held
+//              yet. A version may stay for a younger snapshot after the one has gone for which it
+//              was kept, if both were held at the same time.
 // Why a reader finds its version. Let it look for the version v at time T, since <= T < until.
 //   v's partition is not dropped: T is announced, so the census shows it in the interval.
 //   A piece is a run of versions of one row in one life of one partition. If v's piece is the
@@ -41,7 +44,10 @@
 //   D2  Bridges have the time when a version ended. (Theirs takes the first readable one that it
 //       meets, partition by partition; after the ring has gone round, that may be an older one.)
 //   D3  A reader goes on over links that are alive, also from partition to partition.
-//   D4  Bridges are blocks that go in one shot with their partition.
+//   D4  Bridges are blocks that go in one shot with their partition, each twice as large as the one
+//       before.
+//   D5  What a held snapshot sees is kept apart. (Theirs: where rows are changed now and then, each
+//       partition has a version that somebody sees, and none is dropped.)
 #pragma once
 
 #include <algorithm>
@@ -70,7 +76,7 @@ class delta_consolidated final : public delta_one_shot {
 
  public:
   delta_consolidated(commit_board& board, const options& o)
-      : delta_one_shot(board, o), nodes_(impatient()) {}
+      : delta_one_shot(board, o, lanes_for(o.most_partitions)), nodes_(impatient()) {}
   ~delta_consolidated() override {
     for (auto& b : bridges_) {
       for (bridge* at = b.load_relaxed(); at != nullptr;)
@@ -78,8 +84,9 @@ class delta_consolidated final : public delta_one_shot {
     }
   }
 
-  [[nodiscard]] const version* find(std::uint64_t handle, std::uint64_t row,
-                                    std::uint64_t time) const override {
+  /// Versions are whole rows: what is passed on the way is of no use.
+  [[nodiscard]] const version* find(std::uint64_t handle, std::uint64_t row, std::uint64_t time,
+                                    const taking_back*) const override {
     if (handle == 0) return nullptr;
     auto guard = nodes_.enter();
     while (handle != 0) {
@@ -93,11 +100,14 @@ class delta_consolidated final : public delta_one_shot {
 
  private:
 #if defined(SPOLIA_MODEL)
-  static constexpr std::uint32_t bridge_entries = 2;
-  static constexpr std::uint32_t bridge_buckets = 1;
+  static constexpr std::uint32_t first_bridge = 2;
+  static constexpr std::uint32_t longest_bridge = 4;
+  static constexpr unsigned patience = 0;
 #else
-  static constexpr std::uint32_t bridge_entries = 512;
-  static constexpr std::uint32_t bridge_buckets = 256;
+  static constexpr std::uint32_t first_bridge = 512;
+  static constexpr std::uint32_t longest_bridge = 1U << 18U;
+  /// Turns after which a snapshot counts as held: fewer, and transactions that were interrupted do.
+  static constexpr unsigned patience = 4;
 #endif
 
   struct entry {
@@ -106,29 +116,65 @@ class delta_consolidated final : public delta_one_shot {
     plain<std::uint64_t> until{};  // when that ended
     plain<std::uint32_t> next{};   // one more than the next entry of the bucket
   };
+  /// The entries follow it, and half as many buckets.
   struct bridge : nodes::header {
     bridge* older = nullptr;
+    delta_chunks* of = nullptr;  // where its bytes count
+    std::uint32_t size = 0;      // a power of two
     atomic<std::uint32_t> used{0};
-    std::array<atomic<std::uint32_t>, bridge_buckets> buckets{};
-    std::array<entry, bridge_entries> entries{};
 
-    static bridge* make() {
-      return ::new (memory::allocate(sizeof(bridge), alignof(bridge))) bridge;
+    entry* entries() noexcept { return reinterpret_cast<entry*>(this + 1); }
+    const entry* entries() const noexcept { return reinterpret_cast<const entry*>(this + 1); }
+    atomic<std::uint32_t>& bucket(std::uint64_t row) noexcept {
+      return reinterpret_cast<atomic<std::uint32_t>*>(entries() + size)[bucket_of(row)];
+    }
+    const atomic<std::uint32_t>& bucket(std::uint64_t row) const noexcept {
+      return reinterpret_cast<const atomic<std::uint32_t>*>(entries() + size)[bucket_of(row)];
+    }
+    [[nodiscard]] std::size_t bucket_of(std::uint64_t row) const noexcept {
+      return (row * 0x9E3779B97F4A7C15U >> 40U) % (size / 2);
+    }
+    [[nodiscard]] std::size_t bytes() const noexcept { return bytes_of(size); }
+    static constexpr std::size_t bytes_of(std::uint32_t size) noexcept {
+      return sizeof(bridge) + size * sizeof(entry) + size / 2 * sizeof(atomic<std::uint32_t>);
+    }
+    static bridge* make(delta_chunks& of, std::uint32_t size) {
+      auto* const b = ::new (memory::allocate(bytes_of(size), alignof(bridge))) bridge;
+      of.count(bytes_of(size));
+      b->of = &of;
+      b->size = size;
+      for (std::uint32_t i = 0; i < size; ++i) ::new (b->entries() + i) entry;
+      auto* const buckets = reinterpret_cast<std::byte*>(b->entries() + size);
+      for (std::uint32_t i = 0; i < size / 2; ++i) {
+        ::new (buckets + i * sizeof(atomic<std::uint32_t>)) atomic<std::uint32_t>{0};
+      }
+      return b;
     }
     static void free(bridge* b) noexcept {
+      const std::size_t all = b->bytes();
+      b->of->uncount(all);
       b->~bridge();
-      memory::deallocate(b, sizeof(bridge), alignof(bridge));
+      memory::deallocate(b, all, alignof(bridge));
     }
   };
   struct ending {
-    void operator()(bridge* b) const noexcept { bridge::free(b); }
+    void operator()(bridge* b) const noexcept {
+      b->of->end_wait(b->bytes());
+      bridge::free(b);
+    }
   };
   /// The memory of a partition over which readers may be walking.
   struct gap : nodes::header {
-    explicit gap(std::size_t chunks) { memory_of.reserve(chunks); }
+    gap(delta_chunks& to, std::size_t chunks) : of(to) { memory_of.reserve(chunks); }
     ~gap() {
-      for (std::byte* const c : memory_of) delta_partition::free_chunk(c);
+      of.end_wait(memory_of.size() * delta_chunks::bytes);
+      for (std::byte* const c : memory_of) of.give(c);
     }
+    void take(delta_partition& p) noexcept {
+      p.move_out(memory_of);
+      of.begin_wait(memory_of.size() * delta_chunks::bytes);
+    }
+    delta_chunks& of;
     std::vector<std::byte*> memory_of;
   };
 
@@ -138,15 +184,14 @@ class delta_consolidated final : public delta_one_shot {
     o.scheme.patience = 2;
     return o;
   }
-
-  static std::size_t bucket_of(std::uint64_t row) noexcept {
-    return (row * 0x9E3779B97F4A7C15U >> 40U) % bridge_buckets;
+  static unsigned lanes_for(std::uint32_t partitions) noexcept {
+    return std::clamp<unsigned>(partitions / 2, 1, delta_lanes::most);
   }
 
   /// The version, if its partition was not dropped since. Under a guard, or by who is registered
   /// there.
   const version* alive(std::uint64_t handle) const noexcept {
-    const delta_partition& p = partition(tagged::partition_of(handle));
+    const delta_partition& p = ring_.at(tagged::partition_of(handle));
     const std::uint64_t position = tagged::position_of(handle);
     const bool early = SPOLIA_FAULT("consolidated.tag_before_address") && tag_is_right(p, handle);
     // The address before the tag: see "Why what it reads is whole".
@@ -160,12 +205,12 @@ class delta_consolidated final : public delta_one_shot {
   }
 
   const version* over_the_gap(std::uint64_t row, std::uint64_t time) const noexcept {
-    for (std::uint32_t n = 0; n < partitions(); ++n) {
+    for (std::uint32_t n = 0, end = ring_.count(); n < end; ++n) {
       // acquire ← the release in enter_into(): the block is made.
       for (const bridge* b = bridges_[n].load_acquire(); b != nullptr; b = b->older) {
         // acquire ← the release in enter_into(): the entry is filled.
-        for (std::uint32_t i = b->buckets[bucket_of(row)].load_acquire(); i != 0;) {
-          const entry& e = b->entries[i - 1];
+        for (std::uint32_t i = b->bucket(row).load_acquire(); i != 0;) {
+          const entry& e = b->entries()[i - 1];
           i = e.next.read();
           if (e.row.read() != row || e.until.read() <= time) continue;
           if (const version* const v = in_piece(e.head.read(), time)) return v;
@@ -187,7 +232,7 @@ class delta_consolidated final : public delta_one_shot {
 
   /// The row's chain goes on in `p`: leaves an entry where it was.
   void joins(const ask& a, delta_partition& p) override {
-    p.began(a.since);
+    if (!SPOLIA_FAULT("consolidated.began_forgotten")) p.began(a.since);
     if (a.older == 0 || SPOLIA_FAULT("consolidated.no_bridge")) return;
     const std::uint32_t from = tagged::partition_of(a.older);
     if (from == p.number) return;
@@ -199,14 +244,14 @@ class delta_consolidated final : public delta_one_shot {
     for (;;) {
       // acquire ← the release below.
       bridge* const b = of.load_acquire();
-      if (b != nullptr && b->used.load_relaxed() < bridge_entries) {
+      if (b != nullptr && b->used.load_relaxed() < b->size) {
         const std::uint32_t i = b->used.fetch_add_relaxed(1);
-        if (i >= bridge_entries) continue;
-        entry& e = b->entries[i];
+        if (i >= b->size) continue;
+        entry& e = b->entries()[i];
         e.row.write(a.row);
         e.head.write(a.older);
         e.until.write(a.since);
-        atomic<std::uint32_t>& bucket = b->buckets[bucket_of(a.row)];
+        atomic<std::uint32_t>& bucket = b->bucket(a.row);
         std::uint32_t first = bucket.load_relaxed();
         do {
           e.next.write(first);
@@ -215,7 +260,9 @@ class delta_consolidated final : public delta_one_shot {
         } while (!bucket.cas_weak_release(first, i + 1));
         return;
       }
-      bridge* const made = bridge::make();
+      const std::uint32_t size =
+          b == nullptr ? first_bridge : std::min(2 * b->size, longest_bridge);
+      bridge* const made = bridge::make(memory_, size);
       made->older = b;
       bridge* was = b;
       // release → the acquires here and in over_the_gap().
@@ -224,13 +271,47 @@ class delta_consolidated final : public delta_one_shot {
   }
 
   void look() noexcept override {
-    delta_one_shot::look();
+    std::uint64_t oldest = 0;
     try {
       const std::lock_guard hold(times_lock_);
       known_ = board_.living.scan(board_.clock, times_);
+      oldest = times_.empty() ? known_ : std::min(known_, times_.front());
     } catch (const std::bad_alloc&) {
-      known_ = 0;  // nothing is found between snapshots until the next look
+      forget_times();
+      return delta_one_shot::look();
     }
+    looked(oldest);
+  }
+  /// Nothing is found between snapshots until the next look.
+  void forget_times() noexcept {
+    const std::lock_guard hold(times_lock_);
+    known_ = 0;
+  }
+
+  /// A snapshot that was there `patience` turns ago gets a lane.
+  void arrange(bool turn) noexcept override {
+    if (lanes_.count() == 1) return;
+    std::array<std::uint64_t, delta_lanes::most> held{};  // the oldest, and the youngest
+    {
+      const std::lock_guard hold(times_lock_);
+      if (known_ == 0) return;
+      lanes_.close_all_but(times_);
+      if (!turn) return;
+      ++turn_;
+      const std::uint64_t before = std::exchange(turns_[turn_ % turns_.size()], known_);
+      const auto end = std::lower_bound(times_.begin(), times_.end(), before);
+      const auto count = std::min<std::ptrdiff_t>(end - times_.begin(), held.size() - 1);
+      std::copy_n(times_.begin(), count, held.begin());
+      if (count != 0) held.back() = *(end - 1);
+    }
+    for (const std::uint64_t t : held) {
+      if (t != 0) lanes_.give_lane(t, [this] { return make_lane(); });
+    }
+  }
+  delta_partition* make_lane() noexcept {
+    delta_partition* const p = choose(*lanes_.current(0));
+    if (p != nullptr) p->begin_turn(delta_partition::any_number, options_.partition_bytes);
+    return p;
   }
 
   /// Whether a snapshot, present or to come, may need a version of the partition.
@@ -253,11 +334,15 @@ class delta_consolidated final : public delta_one_shot {
     try {
       auto guard = nodes_.enter();
       gap* left = nullptr;
-      if (!all_gone) left = nodes_.make<gap>(p.chunks());
+      if (!all_gone) left = nodes_.make<gap>(memory_, p.chunks());
       bridge* b = bridges_[p.number].exchange_acquire(nullptr);  // ← the release in enter_into()
-      const std::uint64_t freed = left != nullptr ? p.move_out(left->memory_of) : 0;
-      dropped(versions, freed + p.drop_and_unlock());
-      while (b != nullptr) guard.retire(std::exchange(b, b->older), ending{});
+      if (left != nullptr) left->take(p);
+      p.drop_and_unlock();
+      dropped(versions);
+      while (b != nullptr) {
+        memory_.begin_wait(b->bytes());
+        guard.retire(std::exchange(b, b->older), ending{});
+      }
       if (left != nullptr) guard.retire(left);
       return true;
     } catch (const std::bad_alloc&) {
@@ -271,6 +356,9 @@ class delta_consolidated final : public delta_one_shot {
   spolia::detail::short_lock times_lock_;
   std::vector<std::uint64_t> times_;
   std::uint64_t known_ = 0;
+  // By one at a time, who passes on: the clock at the last turns.
+  std::array<std::uint64_t, patience + 1> turns_{};
+  std::uint64_t turn_ = 0;
 };
 
 }  // namespace db

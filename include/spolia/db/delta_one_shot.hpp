@@ -40,17 +40,17 @@
 //       is dropped when the next one's turn begins, not only by the last one out, who mostly finds
 //       it too young.
 //   D6  A transaction is registered while it commits, not while it runs: its versions are made
-//   then. D7  The ring grows by a partition when none is free, and a partition by a chunk when it
-//   is full;
-//       a drop keeps as many chunks as were used, and free partitions beyond two keep one.
+//       then.
+//   D7  The ring grows by a partition when none is free, and a partition by a chunk when it is
+//       full; a drop keeps as many chunks as were used, and free partitions beyond two keep one.
 //       (Printed: fixed numbers and sizes, and the end of the process when one is full.)
+//   D8  A transaction may put its versions into several partitions, by who will need them:
+//       delta_lanes.hpp. (Without consolidation there is one lane.)
 #pragma once
 
 #include <algorithm>
 #include <array>
-#include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <new>
 #include <span>
 #include <utility>
@@ -60,11 +60,13 @@
 #include <spolia/base/cells.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/base/counters.hpp>
-#include <spolia/base/memory.hpp>
 #include <spolia/base/misuse.hpp>
 #include <spolia/base/threads.hpp>
 #include <spolia/db/delta.hpp>
+#include <spolia/db/delta_chunks.hpp>
+#include <spolia/db/delta_lanes.hpp>
 #include <spolia/db/delta_partition.hpp>
+#include <spolia/db/delta_ring.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
@@ -80,160 +82,178 @@ class delta_one_shot : public delta {
   };
 
   /// Throws std::bad_alloc.
-  delta_one_shot(commit_board& board, const options& o) : board_(board), options_(o) {
-    // Nobody else knows this object yet.
-    delta_partition* const first = add_partition();
-    first->begin_turn(o.transactions, o.partition_bytes);
-    current_.store_relaxed(first);
-  }
+  delta_one_shot(commit_board& board, const options& o) : delta_one_shot(board, o, 1) {}
   explicit delta_one_shot(commit_board& board) : delta_one_shot(board, options()) {}
-
-  ~delta_one_shot() override {
-    for (std::uint32_t i = 0; i < count_.load_relaxed(); ++i) delete ring_[i].load_relaxed();
-  }
 
   bool reserve(std::uint32_t writer, std::span<ask> asks) override;
   void published(std::uint32_t writer, std::uint64_t commit) noexcept override;
-  void cancel(std::uint32_t writer) noexcept override;
+  void cancel(std::uint32_t writer) noexcept override {
+    each_place(locals_.of(writer), [this](delta_place& at) { leave(at); });
+  }
   void collect() noexcept override;
   [[nodiscard]] delta_stats stats() const noexcept override;
 
-  [[nodiscard]] const version* find(std::uint64_t handle, std::uint64_t /*row*/,
-                                    std::uint64_t time) const override {
-    return walk(handle, time, [this](std::uint64_t h) { return at(h); });
+  [[nodiscard]] const version* find(std::uint64_t handle, std::uint64_t /*row*/, std::uint64_t time,
+                                    const taking_back* on_the_way) const override {
+    return walk(handle, time, on_the_way, [this](std::uint64_t h) { return at(h); });
   }
 
  protected:
+  delta_one_shot(commit_board& board, const options& o, unsigned lanes)
+      : board_(board), options_(o), lanes_(lanes) {
+    // Nobody else knows this object yet.
+    delta_partition* const first = ring_.add(memory_);
+    first->begin_turn(o.transactions, o.partition_bytes);
+    lanes_.turn(0, first);
+  }
+
   // What consolidation does otherwise (delta_consolidated.hpp).
   /// A version is about to be put into a partition; may throw std::bad_alloc.
   virtual void joins(const ask&, delta_partition&) {}
   /// Asks the census.
   virtual void look() noexcept;
+  /// After a look: gives held snapshots lanes, and takes them away. `turn`: a new one begins. By
+  /// one at a time.
+  virtual void arrange(bool /*turn*/) noexcept {}
   /// Drops a locked partition and unlocks it, or only unlocks it because somebody needs it.
   virtual bool drop_or_unlock(delta_partition& p) noexcept;
-  [[nodiscard]] delta_partition& partition(std::uint32_t n) const noexcept {
-    // acquire ← the release in add_partition(): we see it constructed.
-    return *ring_[n].load_acquire();
-  }
+  /// A partition for a lane, from `from` on in the ring. Null: all are taken. By one at a time.
+  delta_partition* choose(const delta_partition& from) noexcept;
   std::uint64_t oldest() const noexcept {
     // acquire ← the release in look(): what readers did whose withdrawal was seen is over.
     return oldest_.load_acquire();
   }
-  void dropped(std::uint64_t versions, std::uint64_t bytes) noexcept {
+  void looked(std::uint64_t oldest) noexcept {
+    looks_.fetch_add_relaxed(1);
+    // What was the oldest stays true. release → the acquire in oldest().
+    oldest_.store_release(oldest);
+  }
+  void dropped(std::uint64_t versions) noexcept {
     drops_.fetch_add_relaxed(1);
     dropped_.fetch_add_relaxed(versions);
-    bytes_.fetch_sub_relaxed(bytes);
-  }
-  [[nodiscard]] std::uint32_t partitions() const noexcept {
-    return count_.load_acquire();  // ← the release in add_partition()
   }
 
   commit_board& board_;
   const options options_;
+  delta_chunks memory_;  // goes after the ring
+  delta_ring ring_;
+  delta_lanes lanes_;
 
  private:
   struct alignas(cache_line) local {
-    delta_partition* in = nullptr;     // registered with
-    delta_partition* slack = nullptr;  // where next..end are ours
-    std::uint64_t generation = 0;      // of that
-    std::uint64_t next = 0;
-    std::uint64_t end = 0;
+    std::array<delta_place, delta_lanes::most> places;
     tally made;
   };
 
   const version* at(std::uint64_t handle) const noexcept {
-    const delta_partition& p = partition(tagged::partition_of(handle));
+    const delta_partition& p = ring_.at(tagged::partition_of(handle));
     if (SPOLIA_CHECKS && tagged::tag_of(handle) != tagged::tag(p.generation())) {
       misuse::report("a version was dropped while a snapshot needed it", threads::number());
     }
     return reinterpret_cast<const version*>(p.address(tagged::position_of(handle)));
   }
 
-  delta_partition& enter(local& me) noexcept;
-  bool fill(local& me, std::span<ask> asks);
-  bool take_slack(local& me, delta_partition& p, std::uint64_t need);
-  void leave(local& me) noexcept;
-  void pass_on(delta_partition& from) noexcept;
-  delta_partition& choose(delta_partition& from) noexcept;
-  delta_partition* add_partition();
+  unsigned enter(local& me, unsigned lane) noexcept;
+  unsigned fill(local& me, std::span<ask> asks);
+  bool take_slack(delta_place& at, std::uint64_t need);
+  template <class F>
+  static void each_place(local& me, F&& f) {
+    for (delta_place& at : me.places) {
+      if (at.in != nullptr) f(at);
+    }
+  }
+  void leave(delta_place& at) noexcept;
+  bool begin_to_pass() noexcept;
+  // release → the acquire in begin_to_pass().
+  void end_to_pass() noexcept { passing_on_.store_release(false); }
+  void pass_on(delta_partition& from, unsigned lane) noexcept;
+  delta_partition& next_of(delta_partition& from, unsigned lane) noexcept;
   bool try_drop(delta_partition& p) noexcept;
 
   cells<local> locals_;
-  std::array<atomic<delta_partition*>, tagged::partitions> ring_{};
-  atomic<std::uint32_t> count_{0};
-  alignas(cache_line) atomic<delta_partition*> current_{nullptr};
   alignas(cache_line) atomic<bool> passing_on_{false};
   atomic<std::uint64_t> oldest_{0};  // the oldest snapshot, as of the last look
-  atomic<std::uint64_t> bytes_{0};   // of all chunks
   atomic<std::uint64_t> drops_{0};
   atomic<std::uint64_t> looks_{0};
   atomic<std::uint64_t> dropped_{0};
 };
 
-/// Registers with the current partition (register_txn).
-inline delta_partition& delta_one_shot::enter(local& me) noexcept {
+/// Registers with the lane's current partition (register_txn), or, if it has none, with that of
+/// lane 0; unless we are. Returns the lane.
+inline unsigned delta_one_shot::enter(local& me, unsigned lane) noexcept {
   for (;;) {
-    // acquire ← the release in pass_on(): the partition is constructed.
-    delta_partition& p = *current_.load_acquire();
-    const admission got = p.admit();
-    if (got == admission::closed) {
-      pass_on(p);
+    delta_place& at = me.places[lane];
+    if (at.in != nullptr) return lane;
+    delta_partition* const p = lanes_.current(lane);
+    if (p == nullptr) {
+      lane = 0;
+      continue;
+    }
+    if (p->admit() == admission::closed) {
+      pass_on(*p, lane);
       spin_wait();
       continue;
     }
-    me.in = &p;
-    if (p.turn_is_over()) pass_on(p);  // whoever is in stays in
-    return p;
+    at.in = p;
+    if (p->turn_is_over()) pass_on(*p, lane);  // whoever is in stays in
+    return lane;
   }
 }
 
 /// Ends the registration (deregister_txn); the last one out of a partition that has had its turn
 /// tries to drop it.
-inline void delta_one_shot::leave(local& me) noexcept {
-  delta_partition& p = *std::exchange(me.in, nullptr);
-  if (p.dismiss() && &p != current_.load_relaxed()) try_drop(p);
+inline void delta_one_shot::leave(delta_place& at) noexcept {
+  delta_partition& p = *std::exchange(at.in, nullptr);
+  at.filled = 0;
+  if (p.dismiss()) try_drop(p);
 }
 
 inline bool delta_one_shot::reserve(std::uint32_t writer, std::span<ask> asks) {
   local& me = locals_.of(writer);
-  if (asks.empty()) return true;
+  const auto leave_all = [&] { each_place(me, [this](delta_place& at) { leave(at); }); };
   bool poor = false;
   for (std::uint32_t tries = 0; tries <= options_.most_partitions; ++tries) {
-    delta_partition& p = enter(me);
+    unsigned lane = 0;
     try {
-      if (fill(me, asks)) {
-        p.count(asks.size());
-        me.made.add(asks.size());
-        return true;
-      }
+      lane = fill(me, asks);
     } catch (...) {
-      leave(me);
+      leave_all();
       throw;
     }
-    leave(me);
+    if (lane == delta_lanes::most) {
+      each_place(me, [](delta_place& at) { at.in->count(at.filled); });
+      me.made.add(asks.size());
+      return true;
+    }
+    delta_partition& p = *me.places[lane].in;
+    leave_all();
     // Over the budget. Once more: this partition could not be dropped while we were in it.
     if (!p.full() && std::exchange(poor, true)) return false;
-    pass_on(p);
+    pass_on(p, lane);
   }
   return false;
 }
 
-inline bool delta_one_shot::fill(local& me, std::span<ask> asks) {
-  delta_partition& p = *me.in;
+/// Returns the lane in which there was no room; delta_lanes::most: it is done.
+inline unsigned delta_one_shot::fill(local& me, std::span<ask> asks) {
   for (ask& a : asks) {
+    const unsigned lane = enter(me, lanes_.lane_of(a.since));
+    delta_place& at = me.places[lane];
+    delta_partition& p = *at.in;
     const std::uint64_t need = version::bytes(a.words) / tagged::unit;
-    const bool room = me.slack == &p && me.generation == p.generation() && me.end - me.next >= need;
-    if (!room && !take_slack(me, p, need)) return false;
+    if (!at.has_room(need) && !take_slack(at, need)) return lane;
     joins(a, p);
-    a.place = version::make(p.address(me.next), a.words);
-    a.handle = tagged::pointer(p.number, p.generation(), me.next);
-    me.next += need;
+    a.place = version::make(p.address(at.next), a.words);
+    a.handle = tagged::pointer(p.number, p.generation(), at.next);
+    at.next += need;
+    ++at.filled;
   }
-  return true;
+  return delta_lanes::most;
 }
 
 /// Takes the next part of the partition. False: it is full, or the budget is used up.
-inline bool delta_one_shot::take_slack(local& me, delta_partition& p, std::uint64_t need) {
+inline bool delta_one_shot::take_slack(delta_place& at, std::uint64_t need) {
+  delta_partition& p = *at.in;
   const std::uint64_t want = std::max<std::uint64_t>(need, options_.slack / tagged::unit);
   for (;;) {
     const auto got = p.take(want, need);
@@ -242,96 +262,93 @@ inline bool delta_one_shot::take_slack(local& me, delta_partition& p, std::uint6
       continue;  // the rest of a chunk was too short
     }
     if (!p.has_chunk(got.first)) {
-      const bool dear = options_.budget != 0 &&
-                        bytes_.load_relaxed() + delta_partition::chunk_bytes > options_.budget;
-      if (dear) {
+      if (memory_.too_dear(options_.budget)) {
         collect();
-        if (bytes_.load_relaxed() + delta_partition::chunk_bytes > options_.budget) return false;
+        if (memory_.too_dear(options_.budget)) return false;
       }
-      bytes_.fetch_add_relaxed(p.add_chunk(got.first));
+      p.add_chunk(got.first);
     }
-    me.slack = &p;
-    me.generation = p.generation();
-    me.next = got.first;
-    me.end = got.end;
+    at.got(got);
     return true;
   }
 }
 
 inline void delta_one_shot::published(std::uint32_t writer, std::uint64_t commit) noexcept {
-  local& me = locals_.of(writer);
-  if (me.in == nullptr) return;
-  me.in->ended(commit);
-  leave(me);
+  each_place(locals_.of(writer), [&](delta_place& at) {
+    at.in->ended(commit);
+    leave(at);
+  });
 }
 
-inline void delta_one_shot::cancel(std::uint32_t writer) noexcept {
-  local& me = locals_.of(writer);
-  if (me.in != nullptr) leave(me);
+/// False: somebody else is at it.
+inline bool delta_one_shot::begin_to_pass() noexcept {
+  // acquire ← the release in end_to_pass(): one at a time.
+  return !passing_on_.load_relaxed() && !passing_on_.exchange_acquire(true);
 }
 
-/// Gives the turn to another partition, unless somebody else has, or is at it.
-inline void delta_one_shot::pass_on(delta_partition& from) noexcept {
-  // acquire ← the release below: one at a time.
-  if (passing_on_.load_relaxed() || passing_on_.exchange_acquire(true)) return;
-  if (current_.load_relaxed() == &from) {
-    look();
-    delta_partition& next = choose(from);
-    next.begin_turn(options_.transactions, options_.partition_bytes);
-    // release → the acquires in enter().
-    current_.store_release(&next);
+/// Gives the lane's turn to another partition, unless somebody else has, or is at it.
+inline void delta_one_shot::pass_on(delta_partition& from, unsigned lane) noexcept {
+  if (!begin_to_pass()) return;
+  if (lanes_.current(lane) == &from) {
+    if (lane == 0) {
+      look();
+      arrange(true);
+    }
+    delta_partition& next = next_of(from, lane);
+    lanes_.turn(lane, &next);
   }
-  // release → the acquire above.
-  passing_on_.store_release(false);
+  end_to_pass();
 }
 
-/// Drops what can be dropped, and finds a free partition, or makes one, or takes the next one.
-inline delta_partition& delta_one_shot::choose(delta_partition& from) noexcept {
-  const std::uint32_t count = count_.load_relaxed();
+/// Of lane 0 many partitions are to be dropped one by one; of the others few, each whole.
+inline delta_partition& delta_one_shot::next_of(delta_partition& from, unsigned lane) noexcept {
+  delta_partition* next = choose(from);
+  if (next == nullptr && lane == 0) {
+    // The next one, then; or the same.
+    for (std::uint32_t i = 1; i < ring_.count() && next == nullptr; ++i) {
+      delta_partition& p = ring_.behind(from, i);
+      if (!lanes_.has(p) && !p.full()) next = &p;
+    }
+  }
+  if (next == nullptr) next = from.full() ? lanes_.current(0) : &from;
+  if (lane == 0) {
+    next->begin_turn(options_.transactions, options_.partition_bytes);
+  } else {
+    std::uint64_t& filled = lanes_.filled(lane);
+    filled += from.used_bytes();
+    next->begin_turn(delta_partition::any_number, std::max(options_.partition_bytes, filled / 8));
+  }
+  return *next;
+}
+
+/// Drops what can be dropped, and finds a free partition, or makes one.
+inline delta_partition* delta_one_shot::choose(const delta_partition& from) noexcept {
   delta_partition* found = nullptr;
   std::uint32_t free = 0;
-  for (std::uint32_t i = 1; i < count; ++i) {
-    delta_partition& p = *ring_[(from.number + i) % count].load_relaxed();
+  for (std::uint32_t i = 1; i < ring_.count(); ++i) {
+    delta_partition& p = ring_.behind(from, i);
     try_drop(p);
-    if (!p.empty()) continue;
+    if (!p.empty() || lanes_.has(p)) continue;
     if (found == nullptr) found = &p;
     if (++free > 2 && p.lock_if_empty()) {
-      bytes_.fetch_sub_relaxed(p.shrink(1));
+      p.shrink(1);
       p.unlock();
     }
   }
-  if (found != nullptr) return *found;
-  if (count < options_.most_partitions) {
-    try {
-      return *add_partition();
-    } catch (const std::bad_alloc&) {
-      // the next one, then
-    }
+  if (found != nullptr || ring_.count() >= options_.most_partitions) return found;
+  try {
+    return ring_.add(memory_);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
   }
-  return *ring_[(from.number + 1) % count].load_relaxed();
 }
 
-/// In the constructor, or by the one that passes on.
-inline delta_partition* delta_one_shot::add_partition() {
-  const std::uint32_t n = count_.load_relaxed();
-  auto* const made = new delta_partition(n);
-  // release → the acquire in at(): who has a handle into it sees it constructed.
-  ring_[n].store_release(made);
-  // release → the acquires of collect() and stats(): they see all of the ring.
-  count_.store_release(n + 1);
-  return made;
-}
-
-inline void delta_one_shot::look() noexcept {
-  looks_.fetch_add_relaxed(1);
-  // A value that oldest() gave stays true. release → the acquire in try_drop().
-  oldest_.store_release(board_.living.oldest(board_.clock));
-}
+inline void delta_one_shot::look() noexcept { looked(board_.living.oldest(board_.clock)); }
 
 /// oneShotGC of Figure 6.
 inline bool delta_one_shot::try_drop(delta_partition& p) noexcept {
-  if (!p.lock_if_idle()) return false;
-  if (&p != current_.load_relaxed()) return drop_or_unlock(p);
+  if (lanes_.has(p) || !p.lock_if_idle()) return false;
+  if (!lanes_.has(p)) return drop_or_unlock(p);
   p.unlock();
   return false;
 }
@@ -342,34 +359,38 @@ inline bool delta_one_shot::drop_or_unlock(delta_partition& p) noexcept {
     return false;
   }
   const std::uint64_t versions = p.counted();
-  dropped(versions, p.drop_and_unlock());
+  p.drop_and_unlock();
+  dropped(versions);
   return true;
 }
 
 inline void delta_one_shot::collect() noexcept {
   look();
-  // acquire ← the release in add_partition().
-  for (std::uint32_t i = 0; i < count_.load_acquire(); ++i) {
-    delta_partition& p = *ring_[i].load_relaxed();
-    if (&p == current_.load_relaxed() && !p.empty()) pass_on(p);
+  if (begin_to_pass()) {
+    arrange(false);
+    end_to_pass();
+  }
+  for (std::uint32_t i = 0; i < ring_.count(); ++i) {
+    delta_partition& p = ring_.at(i);
+    if (&p == lanes_.current(0) && !p.empty()) pass_on(p, 0);
     try_drop(p);
-    if (&p != current_.load_relaxed() && p.lock_if_empty()) {
-      bytes_.fetch_sub_relaxed(p.shrink(0));
+    if (!lanes_.has(p) && p.lock_if_empty()) {
+      p.shrink(0);
       p.unlock();
     }
   }
+  memory_.trim();
 }
 
 inline delta_stats delta_one_shot::stats() const noexcept {
   delta_stats sum;
   sum.versions_dropped = dropped_.load_relaxed();
   board_.for_each(locals_, [&](const local& l) { sum.versions_made += l.made.value(); });
-  // acquire ← the release in add_partition().
-  sum.partitions = count_.load_acquire();
+  sum.partitions = ring_.count();
   for (std::uint32_t i = 0; i < sum.partitions; ++i) {
-    if (!ring_[i].load_relaxed()->empty()) ++sum.partitions_used;
+    if (!ring_.at(i).empty()) ++sum.partitions_used;
   }
-  sum.bytes = bytes_.load_relaxed();
+  sum.bytes = memory_.held();
   sum.drops = drops_.load_relaxed();
   sum.looks = looks_.load_relaxed();
   return sum;

@@ -12,7 +12,7 @@
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/backoff.hpp>
 #include <spolia/base/config.hpp>
-#include <spolia/base/memory.hpp>
+#include <spolia/db/delta_chunks.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
@@ -57,17 +57,15 @@ enum class admission : std::uint8_t { granted, closed };
 
 class alignas(cache_line) delta_partition {
  public:
+  static constexpr std::uint64_t chunk_units = delta_chunks::bytes / tagged::unit;
 #if defined(SPOLIA_MODEL)
-  static constexpr std::uint64_t chunk_units = 64;
   static constexpr std::uint64_t most_chunks = 2;
 #else
-  static constexpr std::uint64_t chunk_units = std::uint64_t{1} << 14U;
   static constexpr std::uint64_t most_chunks =
       (std::uint64_t{1} << tagged::position_bits) / chunk_units;
 #endif
-  static constexpr std::uint64_t chunk_bytes = chunk_units * tagged::unit;
 
-  explicit delta_partition(std::uint32_t n) noexcept : number(n) {}
+  delta_partition(std::uint32_t n, delta_chunks& from) noexcept : number(n), memory_(from) {}
   delta_partition(const delta_partition&) = delete;
   delta_partition& operator=(const delta_partition&) = delete;
   ~delta_partition() { shrink(0); }
@@ -87,6 +85,7 @@ class alignas(cache_line) delta_partition {
     return admission::closed;
   }
 
+  static constexpr std::uint64_t any_number = std::uint64_t{1} << 40U;
   /// It is this partition's turn now, for so many transactions and bytes more.
   void begin_turn(std::uint64_t transactions, std::uint64_t bytes) noexcept {
     turn_admitted_.store_relaxed(admitted() + transactions);
@@ -135,10 +134,10 @@ class alignas(cache_line) delta_partition {
   // release → the acquire in lock_if_idle(): nothing was changed, but the next one may.
   void unlock() noexcept { gate_.fetch_sub_release(locked); }
 
-  /// Forgets everything, in one shot. Returns how many bytes were given back.
-  std::uint64_t drop_and_unlock() noexcept {
+  /// Forgets everything, in one shot.
+  void drop_and_unlock() noexcept {
     const std::uint64_t used = (cursor_.load_relaxed() + chunk_units - 1) / chunk_units;
-    const std::uint64_t freed = shrink(std::clamp<std::uint64_t>(used, 1, most_chunks));
+    shrink(std::clamp<std::uint64_t>(used, 1, most_chunks));
     generation_.store_relaxed(generation_.load_relaxed() + 1);
     cursor_.store_relaxed(0);
     last_commit_.store_relaxed(0);
@@ -146,13 +145,12 @@ class alignas(cache_line) delta_partition {
     count_.store_relaxed(0);
     if (SPOLIA_FAULT("one_shot.unlock_by_store")) {
       gate_.store_release(0);  // as below, but for whom it erases
-      return freed;
+      return;
     }
     // Who counts itself in while this is locked takes its count back itself, so what is admitted
     // and stays has not changed. release → the acquires in admit() and lock_if_idle().
     const std::uint64_t gone = admitted_now_ * one_admission;
     gate_.fetch_sub_release(locked + gone);
-    return freed;
   }
 
   /// When the first of its versions began, for consolidation.
@@ -176,21 +174,17 @@ class alignas(cache_line) delta_partition {
     return static_cast<std::size_t>(top_.load_relaxed());
   }
   /// By the lock's holder, in front of a drop over which readers may be walking: gives all chunks
-  /// to `to`, which has room. Returns their bytes.
-  std::uint64_t move_out(std::vector<std::byte*>& to) noexcept {
-    std::uint64_t bytes = 0;
+  /// to `to`, which has room.
+  void move_out(std::vector<std::byte*>& to) noexcept {
     for (std::uint64_t i = 0; i < top_.load_relaxed(); ++i) {
       std::byte* const c = chunks_[i].load_relaxed();
       if (c == nullptr) continue;
       // release → the acquire in address_or_null().
       chunks_[i].store_release(nullptr);
       to.push_back(c);
-      bytes += chunk_bytes;
     }
     top_.store_relaxed(0);
-    return bytes;
   }
-  static void free_chunk(std::byte* c) noexcept { memory::deallocate(c, chunk_bytes, chunk_align); }
   // acquire ← the releases in move_out() and add_chunk(): a tag that is looked at afterwards is as
   // new as this.
   [[nodiscard]] const std::byte* address_or_null(std::uint64_t position) const noexcept {
@@ -218,35 +212,28 @@ class alignas(cache_line) delta_partition {
   [[nodiscard]] bool has_chunk(std::uint64_t position) const noexcept {
     return chunks_[position / chunk_units].load_acquire() != nullptr;
   }
-  /// Returns how many bytes were taken: 0 if somebody else was faster. Throws std::bad_alloc.
-  std::uint64_t add_chunk(std::uint64_t position) {
-    void* const made = memory::allocate(chunk_bytes, chunk_align);
+  /// Throws std::bad_alloc.
+  void add_chunk(std::uint64_t position) {
+    std::byte* const made = memory_.take();
     std::byte* there = nullptr;
-    // release → the acquires in has_chunk() and address().
-    if (chunks_[position / chunk_units].cas_strong_acq_rel(there, static_cast<std::byte*>(made))) {
-      std::uint64_t top = top_.load_relaxed();
-      while (top <= position / chunk_units &&
-             !top_.cas_weak_relaxed(top, position / chunk_units + 1)) {
-      }
-      return chunk_bytes;
+    // release → the acquires in has_chunk() and address(). acquire: somebody else was faster.
+    if (!chunks_[position / chunk_units].cas_strong_acq_rel(there, made)) return memory_.give(made);
+    std::uint64_t top = top_.load_relaxed();
+    while (top <= position / chunk_units &&
+           !top_.cas_weak_relaxed(top, position / chunk_units + 1)) {
     }
-    memory::deallocate(made, chunk_bytes, chunk_align);
-    return 0;
   }
-  /// Gives back all chunks but the first `keep`. By the lock's holder. Returns their bytes.
-  std::uint64_t shrink(std::uint64_t keep) noexcept {
-    std::uint64_t freed = 0;
+  /// Gives back all chunks but the first `keep`. By the lock's holder.
+  void shrink(std::uint64_t keep) noexcept {
     const std::uint64_t top = top_.load_relaxed();
-    if (top <= keep) return 0;
+    if (top <= keep) return;
     top_.store_relaxed(keep);
     for (std::uint64_t i = keep; i < top; ++i) {
       std::byte* const c = chunks_[i].load_relaxed();
       if (c == nullptr) continue;
-      memory::deallocate(c, chunk_bytes, chunk_align);
       chunks_[i].store_relaxed(nullptr);
-      freed += chunk_bytes;
+      memory_.give(c);
     }
-    return freed;
   }
 
   [[nodiscard]] std::byte* address(std::uint64_t position) const noexcept {
@@ -268,7 +255,6 @@ class alignas(cache_line) delta_partition {
   [[nodiscard]] bool empty() const noexcept { return gate_.load_relaxed() == 0; }
 
  private:
-  static constexpr std::size_t chunk_align = 64;
   static constexpr std::uint64_t never_began = ~std::uint64_t{0};
   // The gate: how many are registered (20 bits), how many ever were in this life, and the lock.
   static constexpr std::uint64_t registered = (std::uint64_t{1} << 20U) - 1;
@@ -276,6 +262,7 @@ class alignas(cache_line) delta_partition {
   static constexpr std::uint64_t one_more = one_admission + 1;
   static constexpr std::uint64_t locked = std::uint64_t{1} << 63U;
 
+  delta_chunks& memory_;
   atomic<std::uint64_t> gate_{0};
   atomic<std::uint64_t> last_commit_{0};
   atomic<std::uint64_t> count_{0};
@@ -288,6 +275,26 @@ class alignas(cache_line) delta_partition {
   atomic<std::uint64_t> turn_bytes_{0};
   alignas(cache_line) atomic<std::uint64_t> cursor_{0};
   alignas(cache_line) std::array<atomic<std::byte*>, most_chunks> chunks_{};
+};
+
+/// Where a writer puts its versions.
+struct delta_place {
+  delta_partition* in = nullptr;     // registered with
+  std::uint64_t filled = 0;          // so many versions, since
+  delta_partition* slack = nullptr;  // where next..end are ours
+  std::uint64_t generation = 0;      // of that
+  std::uint64_t next = 0;
+  std::uint64_t end = 0;
+
+  [[nodiscard]] bool has_room(std::uint64_t need) const noexcept {
+    return slack == in && generation == in->generation() && end - next >= need;
+  }
+  void got(delta_partition::part p) noexcept {
+    slack = in;
+    generation = in->generation();
+    next = p.first;
+    end = p.end;
+  }
 };
 
 }  // namespace db

@@ -103,9 +103,9 @@ class delta_steam final : public delta {
     me.open = nullptr;
   }
 
-  [[nodiscard]] const version* find(std::uint64_t handle, std::uint64_t /*row*/,
-                                    std::uint64_t time) const override {
-    return walk(handle, time, [](std::uint64_t h) {
+  [[nodiscard]] const version* find(std::uint64_t handle, std::uint64_t /*row*/, std::uint64_t time,
+                                    const taking_back* on_the_way) const override {
+    return walk(handle, time, on_the_way, [](std::uint64_t h) {
       return reinterpret_cast<const version*>(static_cast<std::uintptr_t>(h));
     });
   }

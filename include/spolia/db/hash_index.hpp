@@ -185,7 +185,8 @@ class hash_index final : public primary_index {
   }
 
   std::uint64_t slot_of(const array& a, std::uint64_t hash, const key_words& key) const {
-    return slot_of(a, hash, [&](std::uint64_t slot) { return same_(slot, key); });
+    // Of keys of one word no two have the same hash: hash_of() can be undone then.
+    return slot_of(a, hash, [&](std::uint64_t slot) { return words_ == 1 || same_(slot, key); });
   }
   template <std::predicate<std::uint64_t> Right>
   static std::uint64_t slot_of(const array& a, std::uint64_t hash, Right&& right) {

@@ -8,31 +8,29 @@
 // release.
 //   A reader that got one of the new words (acquire) then sees the mark, or what replaced it, and
 //   not the stamp that it saw before: stamps never come back, for timestamps and marks are unique.
+// Why what was taken back is whole, where versions have the changed columns only: the reader copies
+//   the words in place, torn or not, before it looks for the chain. A word of a commit that it got
+//   (acquire) comes after that commit's link, so the chain has that commit's before-image, and all
+//   later ones on the way to it: the last of them that has the column gives the value. What no
+//   version on the way has, no commit after the snapshot has changed.
 // Why a reader finds its version: the before-image is linked (`older`) before the mark is stored;
 //   who sees a stamp after its snapshot therefore sees the chain that leads to its version.
 // Cost:        a read: one acquire load more than the words. Progress: a read is repeated only when
 //              a commit got in between, and then goes to the chain: wait-free but for commit.hpp.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/config.hpp>
+#include <spolia/db/columns.hpp>
 #include <spolia/db/commit.hpp>
 #include <spolia/db/delta.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
-
-/// The words of a row lie this far apart: a table stores this many rows column by column. As many
-/// as make a cache line of each word: a scan of one column then reads whole lines, and a row is
-/// made of lines that follow each other. (With 64 rows the words of one row would be 512 bytes
-/// apart, and share an eighth of the cache's sets.)
-#if defined(SPOLIA_MODEL)
-inline constexpr std::uint32_t rows_per_block = 1;
-#else
-inline constexpr std::uint32_t rows_per_block = 8;
-#endif
 
 /// Half a cache line for each row.
 struct row_head {
@@ -45,54 +43,99 @@ struct row_head {
 /// Where a row is.
 struct row_place {
   row_head* head = nullptr;
-  atomic<std::uint64_t>* first = nullptr;
-  std::uint64_t id = 0;  ///< no other row of the database has it
+  atomic<std::uint64_t>* block = nullptr;  // the words of all rows of its block
+  std::uint32_t row = 0;                   // which of them
+  std::uint64_t id = 0;                    // no other row of the database has it
 
-  [[nodiscard]] atomic<std::uint64_t>& word(std::uint32_t i) const noexcept {
-    return first[std::size_t{i} * rows_per_block];
+  /// The words of a column which has so many from `first` on.
+  [[nodiscard]] atomic<std::uint64_t>* column(std::uint32_t first,
+                                              std::uint32_t words) const noexcept {
+    return block + std::size_t{first} * rows_per_block + std::size_t{row} * words;
+  }
+  /// Calls f(word of a row image, where it is) for all words of these columns.
+  template <class F>
+  void each_word(std::span<const column_run> columns, F&& f) const {
+    for (const column_run& r : columns) {
+      for (std::uint32_t c = 0, first = r.first; c < r.count; ++c, first += r.width) {
+        atomic<std::uint64_t>* const at = column(first, r.width);
+        for (std::uint32_t i = 0; i < r.width; ++i) f(first + i, at[i]);
+      }
+    }
+  }
+  /// Copies them to their places in a row image. For who holds the row's lock.
+  void load(std::span<const column_run> columns, std::uint64_t* out) const noexcept {
+    each_word(columns, [&](std::uint32_t i, auto& word) { out[i] = word.load_relaxed(); });
+  }
+  void load(column_span c, std::uint64_t* out) const noexcept {
+    atomic<std::uint64_t>* const at = column(c.first, c.words);
+    for (std::uint32_t i = 0; i < c.words; ++i) out[i] = at[i].load_relaxed();
+  }
+  /// For who knows that nobody reads the row, or nobody who will believe it.
+  void store(std::span<const column_run> columns, const std::uint64_t* image) const noexcept {
+    each_word(columns, [&](std::uint32_t i, auto& word) { word.store_relaxed(image[i]); });
   }
 };
 
-/// Copies the words from..from+count-1 of the row's version at `time`, which the caller has
-/// announced, to `out`; returns its shape: 0 if there is no row then.
+/// Copies the columns of the row's version at `time`, which the caller has announced, to their
+/// places in the row image `out`; returns its shape: 0 if there is no row then.
 inline std::uint64_t read_row(commit_board& board, const delta& old, row_place row,
-                              std::uint64_t time, std::uint32_t from, std::uint32_t count,
-                              std::uint64_t* out) {
+                              std::uint64_t time, column_set wanted, std::uint64_t* out) {
+  const auto copy = [&] {
+    // acquire, all ← the releases in install(): see "Why a copy is whole".
+    row.each_word(wanted.runs, [&](std::uint32_t i, auto& word) { out[i] = word.load_acquire(); });
+  };
   for (;;) {
     // acquire ← the releases in install() and restamp(): the chain, the words, the record.
     const std::uint64_t stamp = row.head->stamp.load_acquire();
     const std::uint64_t when = board.time_of(stamp, time);
     if (when == look_again) continue;
     if (when > time) break;
-    // acquire, all ← the releases in install(): see "Why a copy is whole".
+    // acquire ← the release in install(), as for the words.
     const std::uint64_t shape = row.head->shape.load_acquire();
-    for (std::uint32_t i = 0; i < count; ++i) out[i] = row.word(from + i).load_acquire();
+    copy();
     if (SPOLIA_FAULT("row.no_second_look") || row.head->stamp.load_relaxed() == stamp) {
       return (shape & row_exists) == 0 ? 0 : shape;
     }
   }
-  // acquire ← the release in install(): the version is filled.
-  const version* const v = old.find(row.head->older.load_acquire(), row.id, time);
+  const taking_back back(wanted, out);
+  const bool early = SPOLIA_FAULT("row.chain_before_words");
+  // acquire, both ← the release in install(): the version is filled.
+  std::uint64_t chain = early ? row.head->older.load_acquire() : 0;
+  if (old.changes_only()) copy();  // before the chain: see "Why what was taken back is whole"
+  if (!early) chain = row.head->older.load_acquire();
+  const version* const v = old.find(chain, row.id, time, old.changes_only() ? &back : nullptr);
   if (v == nullptr) return 0;
   const std::uint64_t shape = v->shape.read();
   if ((shape & row_exists) == 0) return 0;
-  for (std::uint32_t i = 0; i < count; ++i) out[i] = v->words()[from + i].read();
+  back(*v);
   return shape;
 }
 
-/// Keeps the row as it is at `v`. The caller holds the row's lock.
-inline void keep_image(version& v, const ask& a, row_place row) noexcept {
-  const std::uint32_t words = a.words;
+/// Keeps the row as it is at `v`, as far as was asked for. The caller holds the row's lock.
+inline void keep_image(version& v, const ask& a, row_place row, column_set whole) noexcept {
   v.since.write(a.since);
   v.older.write(a.older);
   v.shape.write(row.head->shape.load_relaxed());
-  for (std::uint32_t i = 0; i < words; ++i) v.words()[i].write(row.word(i).load_relaxed());
+  v.columns.write(a.columns);
+  if (a.columns == every_column) {
+    if (a.words == 0) return v.columns.write(0);
+    row.each_word(whole.runs,
+                  [&](std::uint32_t i, auto& word) { v.words()[i].write(word.load_relaxed()); });
+    return;
+  }
+  std::uint32_t at = 0;
+  each_column(a.columns, [&](std::uint32_t c) {
+    const column_span span = whole.all[c];
+    atomic<std::uint64_t>* const words = row.column(span.first, span.words);
+    for (std::uint32_t i = 0; i < span.words; ++i) v.words()[at++].write(words[i].load_relaxed());
+  });
 }
 
-/// Puts a new version in place. `older` is the handle of its before-image; 0: there was no row. The
-/// caller holds the row's lock and has filled the before-image.
+/// Puts a new version in place, of which `image` has the changed columns. `older` is the handle of
+/// its before-image; 0: there was no row. The caller holds the row's lock and has filled the
+/// before-image.
 inline void install(row_place row, std::uint64_t mark, std::uint64_t older, std::uint64_t shape,
-                    const std::uint64_t* image, std::uint32_t words) noexcept {
+                    const std::uint64_t* image, std::uint64_t changed, column_set whole) noexcept {
   const bool late = SPOLIA_FAULT("row.chain_after_mark");
   // release → the acquires in read_row(): the version is filled when it is found.
   if (!late) row.head->older.store_release(older);
@@ -101,25 +144,30 @@ inline void install(row_place row, std::uint64_t mark, std::uint64_t older, std:
   if (late) row.head->older.store_release(older);
   // release, all → the acquires in read_row(): who copies one of these sees the mark.
   row.head->shape.store_release(shape);
-  for (std::uint32_t i = 0; i < words; ++i) {
-    if (row.word(i).load_relaxed() == image[i]) continue;
+  const auto put = [&](std::uint32_t i, atomic<std::uint64_t>& word) {
+    if (word.load_relaxed() == image[i]) return;
     if (SPOLIA_FAULT("row.relaxed_words")) {
-      row.word(i).store_relaxed(image[i]);
+      word.store_relaxed(image[i]);
     } else {
       // As above.
-      row.word(i).store_release(image[i]);
+      word.store_release(image[i]);
     }
-  }
+  };
+  if (changed == every_column) return row.each_word(whole.runs, put);
+  each_column(changed, [&](std::uint32_t c) {
+    const column_run one{whole.all[c].first, 1, whole.all[c].words};
+    row.each_word({&one, 1}, put);
+  });
 }
 
 /// The transaction may not happen after all: the row becomes again what `before` has kept (null:
-/// nothing), of which `words` go through `image`. To be published and restamped like a change: what
-/// was there has a new stamp then. With the old one, a copy of what is taken back here could pass
-/// for whole.
+/// nothing), through `image`. To be published and restamped like a change: what was there has a new
+/// stamp then. With the old one, a copy of what is taken back here could pass for whole.
 inline void take_back(row_place row, std::uint64_t mark, const version* before,
-                      std::uint64_t handle, std::uint64_t* image, std::uint32_t words) noexcept {
-  for (std::uint32_t i = 0; i < words; ++i) image[i] = before->words()[i].read();
-  install(row, mark, handle, before == nullptr ? 0 : before->shape.read(), image, words);
+                      std::uint64_t handle, std::uint64_t* image, column_set whole) noexcept {
+  if (before == nullptr) return install(row, mark, handle, 0, image, 0, whole);
+  taking_back(whole, image)(*before);
+  install(row, mark, handle, before->shape.read(), image, before->columns.read(), whole);
 }
 
 /// The commit is published: its timestamp takes the mark's place.

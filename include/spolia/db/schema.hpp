@@ -23,6 +23,7 @@
 
 #include <spolia/base/config.hpp>
 #include <spolia/base/export.hpp>
+#include <spolia/db/columns.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
@@ -135,6 +136,11 @@ class SPOLIA_EXPORT schema {
   [[nodiscard]] const std::vector<column_layout>& columns() const noexcept { return columns_; }
   [[nodiscard]] const std::vector<std::uint32_t>& key() const noexcept { return key_; }
   [[nodiscard]] std::uint32_t words() const noexcept { return words_; }
+  /// All columns.
+  [[nodiscard]] column_set whole() const noexcept { return {every_bit(), runs_, spans_.data()}; }
+  /// The runs that these columns make.
+  [[nodiscard]] std::vector<column_run> runs_of(std::uint64_t columns) const;
+  [[nodiscard]] column_span span_of(std::uint32_t column) const noexcept { return spans_[column]; }
   /// Throws std::invalid_argument if there is none.
   [[nodiscard]] const column_layout& column(std::string_view name) const;
   /// The numbers of the columns of a key: they exist, cannot be null, and are not too long.
@@ -154,7 +160,13 @@ class SPOLIA_EXPORT schema {
   std::string name_;
   std::vector<column_layout> columns_;
   std::vector<std::uint32_t> key_;
+  std::vector<column_span> spans_;
+  std::vector<column_run> runs_;
   std::uint32_t words_ = 0;
+
+  [[nodiscard]] std::uint64_t every_bit() const noexcept {
+    return ~std::uint64_t{0} >> (64U - columns_.size());
+  }
 };
 
 /// A column of a known type, to read and write it without looking at its name.

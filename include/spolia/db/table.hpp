@@ -14,6 +14,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -52,8 +53,31 @@ class secondary {
   std::string name_;
   const table* of_ = nullptr;
   std::vector<std::uint32_t> columns_;
+  std::uint64_t mask_ = 0;  // the same
   bool unique_ = false;
   std::unique_ptr<secondary_index> entries_;
+};
+
+/// Some columns of a table: so that not more is read than is wanted.
+class selection {
+ public:
+  /// All columns, of whatever table.
+  selection() = default;
+
+ private:
+  friend class table;
+  friend class reader;
+  friend class transaction;
+  selection(const schema& of, std::uint64_t columns)
+      : of_(&of), columns_(columns), runs_(of.runs_of(columns)) {}
+  [[nodiscard]] column_set in(const schema& s) const noexcept {
+    if (of_ == nullptr) return s.whole();
+    return {columns_, runs_, s.whole().all};
+  }
+
+  const schema* of_ = nullptr;
+  std::uint64_t columns_ = 0;
+  std::vector<column_run> runs_;
 };
 
 /// The memory of all rows of a database.
@@ -95,6 +119,13 @@ class SPOLIA_EXPORT table {
   [[nodiscard]] db::column<T> column(std::string_view name) const;
   /// Throws std::invalid_argument if there is none.
   [[nodiscard]] const secondary& index(std::string_view name) const;
+  /// Columns by their names. Throws std::invalid_argument if there is none of a name.
+  template <class Names = std::initializer_list<std::string_view>>
+  [[nodiscard]] selection select(const Names& names) const {
+    std::uint64_t columns = 0;
+    for (const std::string_view n : names) columns |= std::uint64_t{1} << schema_.column(n).number;
+    return {schema_, columns};
+  }
   /// Slots in use or waiting to be used again.
   [[nodiscard]] std::uint64_t slots() const noexcept {
     // acquire ← the release in take_slot(): the segments of all these slots.
@@ -107,6 +138,7 @@ class SPOLIA_EXPORT table {
  private:
   friend class reader;
   friend class transaction;
+  friend class editor;
   friend class upkeep;
   friend class loader;
   friend class storage;
@@ -126,10 +158,10 @@ class SPOLIA_EXPORT table {
     // acquire ← the release in make_segment(): the heads are constructed.
     std::byte* const block = segments_[k].load_acquire() + in / rows_per_block * block_bytes_;
     const std::uint64_t row = in % rows_per_block;
-    return {
-        reinterpret_cast<row_head*>(block) + row,
-        reinterpret_cast<atomic<std::uint64_t>*>(block + rows_per_block * sizeof(row_head)) + row,
-        id_ << 40U | slot};
+    auto* const words = block + rows_per_block * sizeof(row_head);
+    return {reinterpret_cast<row_head*>(block) + row,
+            reinterpret_cast<atomic<std::uint64_t>*>(words), static_cast<std::uint32_t>(row),
+            id_ << 40U | slot};
   }
 
   static unsigned segment_of(std::uint64_t slot) noexcept {

@@ -43,6 +43,8 @@
 #include <spolia/base/census.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/base/export.hpp>
+#include <spolia/base/misuse.hpp>
+#include <spolia/base/threads.hpp>
 #include <spolia/db/result.hpp>
 #include <spolia/db/row.hpp>
 #include <spolia/db/schema.hpp>
@@ -92,6 +94,7 @@ class row {
   /// What a null holds is zero, false or empty.
   template <class T>
   [[nodiscard]] T get(column<T> c) const noexcept {
+    was_read(c.number);
     if constexpr (std::same_as<T, std::string_view>) {
       return text_in(words_ + c.first, c.words);
     } else if constexpr (std::same_as<T, bool>) {
@@ -107,6 +110,7 @@ class row {
   /// For programs that learn the columns while they run: schema::columns(). Text lives as the row.
   [[nodiscard]] value get(const column_layout& c) const noexcept {
     if ((shape_ >> c.number & 1U) != 0) return {};
+    was_read(c.number);
     return c.decode(words_ + c.first);
   }
 
@@ -115,9 +119,16 @@ class row {
   friend class transaction;
   friend class editor;
   friend class storage;
-  row(const std::uint64_t* words, std::uint64_t shape) noexcept : words_(words), shape_(shape) {}
+  row(const std::uint64_t* words, std::uint64_t shape, std::uint64_t has) noexcept
+      : words_(words), shape_(shape), has_(has) {}
+  void was_read(std::uint32_t column) const noexcept {
+    if (SPOLIA_CHECKS && (has_ >> column & 1U) == 0) {
+      misuse::report("a column is looked at that was not selected", threads::number());
+    }
+  }
   const std::uint64_t* words_ = nullptr;
   std::uint64_t shape_ = 0;
+  std::uint64_t has_ = 0;  // columns
 };
 
 /// Something that takes rows; false: enough.
@@ -136,43 +147,47 @@ class SPOLIA_EXPORT reader {
   /// right, but not all.
   [[nodiscard]] bool ended() const noexcept;
 
+  // With a selection (table::select) only those columns are read, here and in scans; a row shows
+  // no others.
+
   /// The row with this primary key.
-  result<row> find(const table& t, values key) const;
-  result<row> find(const table& t, std::initializer_list<value> key) const {
-    return find(t, values(key.begin(), key.size()));
+  result<row> find(const table& t, values key, const selection& only = {}) const;
+  result<row> find(const table& t, std::initializer_list<value> key,
+                   const selection& only = {}) const {
+    return find(t, values(key.begin(), key.size()), only);
   }
   /// All rows, in no particular order. `f` returns nothing, or false to stop.
   template <class F>
-  void for_each(const table& t, F&& f) const {
-    scan_table(t, visitor(f));
+  void for_each(const table& t, F&& f, const selection& only = {}) const {
+    scan_table(t, visitor(f), only);
   }
   /// The rows whose key is from `from` to `to`, both included, in ascending order of keys. Either
   /// may give fewer columns than the key has: then all rows that begin so are included; none: no
   /// limit. Needs an ordered primary key, or a secondary index.
   template <class F>
   void scan(const table& t, std::initializer_list<value> from, std::initializer_list<value> to,
-            F&& f) const {
-    scan_primary(t, values(from.begin(), from.size()), values(to.begin(), to.size()), direction::up,
-                 visitor(f));
+            F&& f, const selection& only = {}) const {
+    scan_primary(t, values(from.begin(), from.size()), values(to.begin(), to.size()),
+                 {direction::up, only}, visitor(f));
   }
   template <class F>
   void scan(const secondary& i, std::initializer_list<value> from, std::initializer_list<value> to,
-            F&& f) const {
+            F&& f, const selection& only = {}) const {
     scan_secondary(i, values(from.begin(), from.size()), values(to.begin(), to.size()),
-                   direction::up, visitor(f));
+                   {direction::up, only}, visitor(f));
   }
   /// The same rows, in descending order.
   template <class F>
   void scan_down(const table& t, std::initializer_list<value> from, std::initializer_list<value> to,
-                 F&& f) const {
+                 F&& f, const selection& only = {}) const {
     scan_primary(t, values(from.begin(), from.size()), values(to.begin(), to.size()),
-                 direction::down, visitor(f));
+                 {direction::down, only}, visitor(f));
   }
   template <class F>
   void scan_down(const secondary& i, std::initializer_list<value> from,
-                 std::initializer_list<value> to, F&& f) const {
+                 std::initializer_list<value> to, F&& f, const selection& only = {}) const {
     scan_secondary(i, values(from.begin(), from.size()), values(to.begin(), to.size()),
-                   direction::down, visitor(f));
+                   {direction::down, only}, visitor(f));
   }
 
  protected:
@@ -180,6 +195,10 @@ class SPOLIA_EXPORT reader {
   friend class database;
   friend class storage;
   enum class direction : std::uint8_t { up, down };
+  struct scan_how {
+    direction way;
+    const selection& only;
+  };
   reader(engine& of, const char* label);
   reader(engine& of, const reader_options& o);
 
@@ -212,14 +231,17 @@ class SPOLIA_EXPORT reader {
       }
     };
   }
-  void scan_table(const table& t, const row_visitor& f) const;
-  void scan_primary(const table& t, values from, values to, direction way,
+  void scan_table(const table& t, const row_visitor& f, const selection& only = {}) const;
+  void scan_primary(const table& t, values from, values to, const scan_how& how,
                     const row_visitor& f) const;
-  void scan_secondary(const secondary& i, values from, values to, direction way,
+  void scan_secondary(const secondary& i, values from, values to, const scan_how& how,
                       const row_visitor& f) const;
-  /// The row in the slot, own changes first; its shape, 0 if there is none.
-  std::uint64_t read(const table& t, std::uint64_t slot, std::uint64_t* out) const;
-  std::uint64_t read_step(const table& t, std::uint64_t slot, std::uint64_t* out) const;
+  static column_set columns_of(const table& t, const selection& only);
+  /// Columns of the row in the slot, own changes first; its shape, 0 if there is none.
+  std::uint64_t read(const table& t, std::uint64_t slot, column_set wanted,
+                     std::uint64_t* out) const;
+  std::uint64_t read_step(const table& t, std::uint64_t slot, column_set wanted,
+                          std::uint64_t* out) const;
   [[nodiscard]] pending_write* own(row_place r) const noexcept;
   std::uint64_t* room_for(const table& t) const;
   void end() noexcept;
@@ -241,11 +263,11 @@ class SPOLIA_EXPORT editor {
  public:
   template <class T>
   [[nodiscard]] T get(column<T> c) const noexcept {
-    return now().get(c);
+    return now(std::uint64_t{1} << c.number).get(c);
   }
   template <class T>
   [[nodiscard]] bool null(column<T> c) const noexcept {
-    return now().null(c);
+    return now(0).null(c);
   }
   /// Fails only where a unique index has the value; then nothing has changed. Throws
   /// std::invalid_argument for columns of the primary key.
@@ -253,13 +275,28 @@ class SPOLIA_EXPORT editor {
   status set(column<T> c, const value& v) {
     return set_column(c.number, v);
   }
-  [[nodiscard]] value get(const column_layout& c) const noexcept { return now().get(c); }
+  template <std::integral I>
+    requires(!std::same_as<I, bool>)
+  status set(column<std::int64_t> c, I v) {
+    if (set_word(c.number, c.first, static_cast<std::uint64_t>(v))) return outcome::ok;
+    return set_column(c.number, v);
+  }
+  status set(column<double> c, std::same_as<double> auto v) {
+    if (set_word(c.number, c.first, std::bit_cast<std::uint64_t>(v == 0 ? 0.0 : v))) {
+      return outcome::ok;
+    }
+    return set_column(c.number, v);
+  }
+  [[nodiscard]] value get(const column_layout& c) const noexcept {
+    return now(std::uint64_t{1} << c.number).get(c);
+  }
   status set(const column_layout& c, const value& v) { return set_column(c.number, v); }
 
  private:
   friend class transaction;
   editor(transaction& of, std::uint32_t number) noexcept : of_(&of), number_(number) {}
-  [[nodiscard]] row now() const noexcept;
+  [[nodiscard]] row now(std::uint64_t columns) const noexcept;
+  bool set_word(std::uint32_t number, std::uint32_t first, std::uint64_t word) noexcept;
   status set_column(std::uint32_t number, const value& v);
 
   transaction* of_;

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+// What old versions cost while snapshots are held, and what is read of a row.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "db/storages.hpp"
+#include "support/stress.hpp"
+
+namespace {
+
+using namespace spolia;
+using namespace spolia::db;
+using spolia::test::over_storages;
+
+/// Rows of which a few are changed all the time, and the others once, one after the other: so in
+/// every partition there is something that a held snapshot sees.
+class cold_rows : public testing::Test {
+ protected:
+  static constexpr std::int64_t hot = 10;
+  static constexpr std::int64_t turn = 16;
+
+  cold_rows()
+      : base(database::open(
+            {.versions = version_storage::one_shot_consolidated, .partition_transactions = turn})),
+        items(base.create_table(
+            {.name = "items", .columns = {{"id", int64, primary_key}, {"a", int64}}})),
+        a(items.column<std::int64_t>("a")) {}
+
+  void fill(std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      ASSERT_TRUE(base.transact([&](transaction& tx) { return tx.insert(items, {i, 0}); }));
+    }
+  }
+  void set(std::int64_t key, std::int64_t x) {
+    ASSERT_TRUE(
+        base.transact([&](transaction& tx) { return tx.update(items, {key}, {{"a", x}}); }));
+  }
+  /// Changes hot rows, and now and then the next cold one.
+  void work(std::int64_t rounds) {
+    for (std::int64_t i = 0; i < rounds; ++i) {
+      ++round;
+      set(round % hot, round);
+      if (i % 5 == 0) set(hot + cold++, round);
+      const delta_stats v = base.stats().versions;
+      most = std::max(most, v.versions_made - v.versions_dropped);
+    }
+  }
+  [[nodiscard]] std::int64_t value(const reader& at, std::int64_t key) const {
+    const auto r = at.find(items, {key});
+    return r ? r->get(a) : -1;
+  }
+
+  database base;
+  table& items;
+  column<std::int64_t> a;
+  std::int64_t round = 0;
+  std::int64_t cold = 0;
+  std::uint64_t most = 0;
+};
+
+TEST_F(cold_rows, a_held_snapshot_costs_what_it_sees) {
+  constexpr std::int64_t rounds = 10000;
+  fill(hot + rounds);
+  const reader then = base.snapshot();
+  work(rounds);
+  // Each row that was changed, once; and the partitions of a few turns.
+  EXPECT_LE(most, static_cast<std::uint64_t>(hot + rounds / 5 + 12 * turn));
+  EXPECT_LE(base.stats().versions.partitions_used, 16U);
+  for (std::int64_t i = 0; i < hot + rounds; ++i) ASSERT_EQ(value(then, i), 0) << i;
+}
+
+/// More of them than there are lanes. None but the last sees much that its elder does not.
+TEST_F(cold_rows, many_held_snapshots_cost_what_they_see) {
+  constexpr std::int64_t rounds = 1000;
+  constexpr std::int64_t snapshots = 9;
+  fill(hot + rounds * snapshots);
+  std::vector<std::unique_ptr<reader>> held;
+  std::vector<std::int64_t> hot_row;
+  std::vector<std::int64_t> cold_rows_changed;
+  for (std::int64_t i = 0; i < snapshots; ++i) {
+    held.emplace_back(new reader(base.snapshot()));
+    hot_row.push_back(value(*held.back(), 3));
+    cold_rows_changed.push_back(cold);
+    work(rounds);
+  }
+  // A hot row for each of them, a cold one once.
+  EXPECT_LE(most, static_cast<std::uint64_t>(snapshots * (hot + rounds / 5 + 12 * turn)));
+  const auto check = [&] {
+    for (std::size_t i = 0; i < held.size(); ++i) {
+      EXPECT_EQ(value(*held[i], 3), hot_row[i]);
+      for (std::int64_t k = 0; k < cold; ++k) {
+        ASSERT_EQ(value(*held[i], hot + k) != 0, k < cold_rows_changed[i]) << i << " " << k;
+      }
+    }
+  };
+  check();
+  for (const std::size_t gone : {4, 0, 6}) {
+    held.erase(held.begin() + static_cast<std::ptrdiff_t>(gone));
+    hot_row.erase(hot_row.begin() + static_cast<std::ptrdiff_t>(gone));
+    cold_rows_changed.erase(cold_rows_changed.begin() + static_cast<std::ptrdiff_t>(gone));
+    base.collect();
+    work(200);
+    check();
+  }
+  held.clear();
+  base.collect();
+  base.collect();
+  const delta_stats v = base.stats().versions;
+  EXPECT_EQ(v.versions_made, v.versions_dropped);
+}
+
+/// Long readers follow each other while one is held for ever: what they needed goes with them.
+TEST_F(cold_rows, what_long_readers_needed_goes_with_them) {
+  constexpr std::int64_t rounds = 200;
+  fill(hot + rounds * 60);
+  const reader for_ever = base.snapshot();
+  for (int i = 0; i < 60; ++i) {
+    const reader scan = base.snapshot();
+    const std::int64_t seen = value(scan, 5);
+    work(rounds);
+    EXPECT_EQ(value(scan, 5), seen);
+  }
+  EXPECT_LE(most, static_cast<std::uint64_t>(hot + cold + 40 * turn));
+  EXPECT_EQ(value(for_ever, 5), 0);
+}
+
+/// Writers on several threads, a snapshot that reads all the time, and some that come and go.
+TEST_F(cold_rows, snapshots_stay_right_beside_writers) {
+  constexpr std::int64_t rows = 3000;
+  fill(rows);
+  const reader for_ever = base.snapshot();
+  test::run_stress({.threads = 4, .share = 0.5}, [&](test::stress_thread& self) {
+    if (self.index() == 0) {
+      while (self.running()) {
+        const auto key = static_cast<std::int64_t>(self.random().below(rows));
+        EXPECT_EQ(value(for_ever, key), 0);
+      }
+      return;
+    }
+    while (self.running()) {
+      const reader mine = base.snapshot();
+      const auto key = static_cast<std::int64_t>(self.random().below(rows));
+      const std::int64_t seen = value(mine, key);
+      for (int i = 0; i < 60; ++i) {
+        const auto other =
+            static_cast<std::int64_t>(self.random().below(self.random().chance(1, 4) ? rows : hot));
+        EXPECT_TRUE(base.transact([&](transaction& tx) -> status {
+          auto e = tx.edit(items, {other});
+          if (!e) return e.why();
+          return e->set(a, e->get(a) + 1);
+        }));
+      }
+      EXPECT_EQ(value(mine, key), seen);
+    }
+  });
+  std::int64_t sum = 0;
+  for_ever.for_each(items, [&](const row& r) { sum += r.get(a); });
+  EXPECT_EQ(sum, 0);
+}
+
+class selections : public over_storages {};
+SPOLIA_OVER_STORAGES(selections);
+
+TEST_P(selections, columns_that_are_asked_for_are_read) {
+  for (int i = 0; i < 20; ++i) ASSERT_TRUE(put(i, i));
+  const selection some = items.select({"id", "note"});
+  const reader then = base.snapshot();
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_TRUE(base.transact([&](transaction& tx) {
+      return tx.update(items, {i}, {{"note", "other"}, {"a", 100 + i}});
+    }));
+    ASSERT_TRUE(base.transact([&](transaction& tx) { return tx.update(items, {i}, {{"b", -i}}); }));
+  }
+  EXPECT_EQ(then.find(items, {7}, some)->get(note), "new");
+  EXPECT_EQ(then.find(items, {7})->get(b), 70);
+  EXPECT_EQ(then.find(items, {7})->get(a), 7);
+  EXPECT_EQ(base.snapshot().find(items, {7}, some)->get(note), "other");
+  std::int64_t sum = 0;
+  const auto add = [&](const row& r) { sum += r.get(id); };
+  then.for_each(items, add, some);
+  then.scan(items, {0}, {9}, add, some);
+  then.scan_down(items, {0}, {9}, add, some);
+  then.scan(items.index("by_a"), {0}, {9}, add, some);
+  then.scan_down(items.index("by_a"), {0}, {9}, add, some);
+  EXPECT_EQ(sum, 190 + 4 * 45);
+
+  transaction tx = base.begin();
+  ASSERT_TRUE(tx.update(items, {7}, {{"b", 5}}));
+  EXPECT_EQ(tx.find(items, {7}, some)->get(note), "other") << "of its own, which was not changed";
+  EXPECT_EQ(tx.find(items, {7})->get(b), 5);
+  EXPECT_EQ(tx.find(items, {7})->get(a), 107);
+  EXPECT_THROW(static_cast<void>(items.select({"z"})), std::invalid_argument);
+  table& other = base.create_table({.name = "other", .columns = {{"k", int64, primary_key}}});
+  EXPECT_THROW(static_cast<void>(tx.find(other, {1}, some)), std::invalid_argument);
+}
+
+/// Columns of all widths, changed in all combinations, with deletions in between: each snapshot
+/// sees its rows.
+TEST_P(selections, rows_are_put_together_from_changes) {
+  table& wide = base.create_table({.name = "wide",
+                                   .columns = {{"k", int64, primary_key},
+                                               {"x", text(30), nullable},
+                                               {"y", int64},
+                                               {"z", text(100)},
+                                               {"w", float64, nullable}}});
+  const auto x = wide.column<std::string_view>("x");
+  const auto y = wide.column<std::int64_t>("y");
+  const auto z = wide.column<std::string_view>("z");
+  const auto w = wide.column<double>("w");
+  struct state {
+    bool there = false;
+    std::string x, z;
+    bool x_null = false;
+    std::int64_t y = 0;
+    double w = 0;
+    bool operator==(const state&) const = default;
+  };
+  const auto state_of = [&](const reader& at) {
+    state s;
+    const auto r = at.find(wide, {1});
+    if (!r) return s;
+    return state{true,     std::string(r->get(x)), std::string(r->get(z)), r->null(x), r->get(y),
+                 r->get(w)};
+  };
+  test::rng random(11);
+  std::vector<std::pair<std::unique_ptr<reader>, state>> held;
+  state now;
+  for (int i = 0; i < 1500; ++i) {
+    const auto what = random.below(64);
+    ASSERT_TRUE(base.transact([&](transaction& tx) -> status {
+      if (!now.there) {
+        now = {true, "x" + std::to_string(i), std::string(i % 90, 'z'), false, i, 0.5 * i};
+        return tx.insert(wide, {1, now.x, now.y, now.z, now.w});
+      }
+      if (what == 0) {
+        now = {};
+        return tx.erase(wide, {1});
+      }
+      auto e = tx.edit(wide, {1});
+      if (!e) return e.why();
+      status s;
+      if ((what & 1U) != 0) {
+        now.x_null = i % 7 == 0;
+        now.x = now.x_null ? "" : std::to_string(i);
+        s = now.x_null ? e->set(x, nullptr) : e->set(x, now.x);
+      }
+      if (s && (what & 2U) != 0) s = e->set(y, now.y = i);
+      if (s && (what & 4U) != 0) s = e->set(z, now.z = std::string(i % 95, 'y'));
+      if (s && (what & 8U) != 0) s = e->set(w, now.w = 0.25 * i);
+      return s;
+    }));
+    if (i % 10 == 0) held.emplace_back(std::unique_ptr<reader>(new reader(base.snapshot())), now);
+    if (held.size() > 12) held.erase(held.begin() + static_cast<std::ptrdiff_t>(random.below(12)));
+    if (i % 25 != 0) continue;
+    for (const auto& [at, was] : held) ASSERT_EQ(state_of(*at), was) << i;
+  }
+}
+
+TEST(selections_of_options, consolidation_needs_rows) {
+  EXPECT_THROW(static_cast<void>(database::open({.changes_only = true})), std::invalid_argument);
+}
+
+}  // namespace

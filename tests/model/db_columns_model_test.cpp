@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// Versions that have the changed columns only, under the model checker.
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include <spolia/db/commit.hpp>
+#include <spolia/db/delta_one_shot.hpp>
+#include <spolia/db/delta_steam.hpp>
+#include <spolia/db/row.hpp>
+#include <spolia/model/engine.hpp>
+
+#include "model/domain_scenarios.hpp"
+
+namespace {
+
+using namespace spolia;
+using namespace spolia::db;
+using namespace spolia::test;
+
+using two = std::array<std::uint64_t, 2>;
+
+/// A row of two columns, both 0 and committed at time 1.
+template <class Storage>
+struct columns {
+  template <class... Options>
+  explicit columns(Options... o) : old(board, o...) {
+    old.keep_changes_only();
+    head.stamp.store_relaxed(1);
+    head.shape.store_relaxed(row_exists);
+  }
+  static column_set whole() {
+    static constexpr std::array<column_span, 2> spans{{{0, 1}, {1, 1}}};
+    static constexpr column_run run{0, 2, 1};
+    return {3, {&run, 1}, spans.data()};
+  }
+  row_place at() { return {&head, words.data(), 0, 0}; }
+
+  /// Commits `value` to a column, if it is `valid`.
+  void commit(unsigned column, std::uint64_t value, bool valid = true) {
+    commit_board::record& mine = board.take();
+    ask a{.words = 1,
+          .since = head.stamp.load_relaxed(),
+          .older = head.older.load_relaxed(),
+          .columns = std::uint64_t{1} << column};
+    model::check(old.reserve(mine.number(), std::span(&a, 1)), "there is room");
+    const std::uint64_t mark = commit_board::begin(mine);
+    keep_image(*a.place, a, at(), whole());
+    two image{value, value};
+    install(at(), mark, a.handle, row_exists, image.data(), a.columns, whole());
+    if (!valid) take_back(at(), mark, a.place, a.handle, image.data(), whole());
+    const std::uint64_t time = board.publish(mine);
+    restamp(at(), time);
+    old.published(mine.number(), time);
+    commit_board::give_back(mine);
+  }
+  two read(std::uint64_t time) {
+    two seen{99, 99};
+    model::check(read_row(board, old, at(), time, whole(), seen.data()) != 0, "there is a row");
+    return seen;
+  }
+  /// What a snapshot sees does not change, and is what the row once was.
+  template <class Was>
+  void look(Was&& was) {
+    const auto ticket = board.living.announce(board.clock);
+    const two first = read(ticket.timestamp());
+    model::check(was(first), "a row that never was");
+    model::check(read(ticket.timestamp()) == first, "a snapshot has changed");
+  }
+
+  commit_board board;
+  Storage old;
+  row_head head;
+  std::array<atomic<std::uint64_t>, 2> words;
+};
+
+using one_shot = columns<delta_one_shot>;
+using steam = columns<delta_steam>;
+
+/// One column after the other is changed; a reader puts the row together from both.
+template <class World>
+void changes_against_a_snapshot(const std::shared_ptr<World>& w, model::scenario& run) {
+  run.thread([w] {
+    w->look([](const two& r) { return r == two{0, 0} || r == two{7, 0} || r == two{7, 8}; });
+  });
+  run.thread([w] {
+    w->commit(0, 7);
+    w->commit(1, 8);
+  });
+  run.finally([w] {
+    model::check(w->read(w->board.clock.now()) == two{7, 8}, "what is committed is seen");
+    w->old.collect();
+    const delta_stats s = w->old.stats();
+    model::check(s.versions_made == s.versions_dropped, "nobody needs a version");
+  });
+}
+void over_one_shot(model::scenario& run) {
+  changes_against_a_snapshot(std::make_shared<one_shot>(delta_one_shot::options{
+                                 .transactions = 1, .slack = 8, .most_partitions = 2}),
+                             run);
+}
+void over_steam(model::scenario& run) {
+  changes_against_a_snapshot(std::make_shared<steam>(delta_steam::options{.look_every = 1}), run);
+}
+
+/// A serializable commit comes to nothing, between two that do not.
+void taken_back_against_a_snapshot(model::scenario& run) {
+  auto w = std::make_shared<steam>(delta_steam::options{.look_every = 1});
+  w->commit(1, 8);
+  run.thread([w] { w->look([](const two& r) { return r == two{0, 8} || r == two{5, 8}; }); });
+  run.thread([w] {
+    w->commit(0, 7, false);
+    w->commit(0, 5);
+  });
+}
+
+TEST(db_columns_model, rows_are_put_together) {
+  expect_clean(over_one_shot, at_most_in_order(2));
+  expect_clean(over_steam, at_most(1));
+  expect_clean(taken_back_against_a_snapshot, at_most_in_order(2));
+}
+TEST(db_columns_model, faults_are_found) {
+  expect_found(over_steam, "row.chain_before_words", at_most_in_order(2), "");
+  expect_found(over_steam, "row.relaxed_words", at_most(2), "");
+  expect_found(over_one_shot, "one_shot.minimum_not_asked", at_most_in_order(2), "");
+}
+
+}  // namespace
