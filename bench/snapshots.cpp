@@ -36,7 +36,7 @@ class our_map {
   instant snapshot(const char* label) { return instant(time_, label); }
   bool at(const instant& then, std::uint64_t key) const { return map_.find(then, key) != nullptr; }
 
-  std::uint64_t held() const { return map_.stats().held(); }
+  spolia::collector_stats stats() const { return map_.stats(); }
   std::uint64_t bytes() const { return weight_.bytes(); }
   void finish(snapshot_result& r) {
     const auto all = map_.account();
@@ -80,7 +80,7 @@ class copied_map {
   }
   static bool at(const instant& then, std::uint64_t key) { return then->contains(key); }
 
-  static std::uint64_t held() { return 0; }
+  static spolia::collector_stats stats() { return {}; }
   std::uint64_t bytes() const { return weight_.bytes(); }
   static void finish(snapshot_result&) {}
 
@@ -183,6 +183,11 @@ nlohmann::json record_of(const snapshot_options& o, const snapshot_contender& c,
       {"versions_live", told(r.versions_live)},
       {"versions_needed", told(r.versions_needed)},
       {"versions_peak", told(r.versions_peak)},
+      {"cuts", told(r.cuts)},
+      {"passed_per_cut",
+       c.has_versions && r.cuts != 0
+           ? nlohmann::json(static_cast<double>(r.passed) / static_cast<double>(r.cuts))
+           : nlohmann::json(nullptr)},
       {"bytes", r.bytes},
       {"bytes_peak", r.bytes_peak},
       {"bytes_needed", told(r.bytes_needed)},

@@ -5,7 +5,7 @@
 //     s.insert(key), s.erase(key)  true if they changed something
 //     s.contains(key)
 //     Subject::instant             a snapshot: s.snapshot(label), s.at(instant, key)
-//     s.held()                     versions besides the current ones; cheap
+//     s.stats()                    the collector's; cheap
 //     s.bytes()                    of blocks that are allocated; cheap
 //     s.finish(result)             looks at everything, when all work is done
 #pragma once
@@ -16,6 +16,7 @@
 #include <spolia/base/counters.hpp>
 #include <spolia/base/memory.hpp>
 #include <spolia/base/threads.hpp>
+#include <spolia/version/concepts.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -47,6 +48,8 @@ struct snapshot_result {
   std::uint64_t versions_needed = 0;
   std::uint64_t versions_peak = 0;
   std::uint64_t versions_held_peak = 0;
+  std::uint64_t cuts = 0;          ///< of lists, since the work began
+  std::uint64_t passed = 0;        ///< versions that these have come to
   std::uint64_t bytes = 0;         ///< of all blocks, when the work ended
   std::uint64_t bytes_peak = 0;    ///< during the run
   std::uint64_t bytes_needed = 0;  ///< of the current and the needed versions
@@ -108,6 +111,7 @@ class snapshot_trial {
     std::optional<typename Subject::instant> held;
     if (options_.hold) held.emplace(subject_.snapshot("held"));
     while (ready_.load_acquire() < workers.size()) std::this_thread::yield();
+    const spolia::collector_stats before = subject_.stats();
     const auto start = steady::now();
     go_.store_release(true);
     watch(start);
@@ -115,7 +119,10 @@ class snapshot_trial {
     while (done_.load_acquire() < workers.size()) std::this_thread::yield();
     result_.elapsed_s = std::chrono::duration<double>(steady::now() - start).count();
     result_.bytes = subject_.bytes();
-    const std::uint64_t left = subject_.held();
+    const spolia::collector_stats after = subject_.stats();
+    const std::uint64_t left = after.held();
+    result_.cuts = after.cuts - before.cuts;
+    result_.passed = after.passed - before.passed;
     subject_.finish(result_);
     leave_.store_release(true);  // threads that end leave what they track to others
     for (std::thread& w : workers) w.join();
@@ -223,7 +230,7 @@ class snapshot_trial {
       const auto now = steady::now();
       const std::uint64_t bytes = subject_.bytes();
       result_.bytes_peak = std::max(result_.bytes_peak, bytes);
-      result_.versions_held_peak = std::max(result_.versions_held_peak, subject_.held());
+      result_.versions_held_peak = std::max(result_.versions_held_peak, subject_.stats().held());
       result_.bytes_over_time.emplace_back(
           std::chrono::duration<double, std::milli>(now - start).count(), bytes);
       if (now >= end || working_.load_relaxed() == 0) return;

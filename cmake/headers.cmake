@@ -119,6 +119,8 @@ set(SPOLIA_HEADERS
     include/spolia/map/detail/snapshot_hash_core.hpp
     include/spolia/map/detail/snapshot_pairs.hpp
     include/spolia/map/detail/snapshot_watch.hpp
+    include/spolia/map/detail/tree_account.hpp
+    include/spolia/map/detail/tree_batches.hpp
     include/spolia/map/detail/tree_pairs.hpp
     include/spolia/map/external_bst.hpp
     include/spolia/map/list.hpp

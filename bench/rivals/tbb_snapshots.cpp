@@ -30,7 +30,7 @@ class hash_map {
   static instant snapshot(const char*) { return {}; }
   bool at(const instant&, std::uint64_t key) const { return contains(key); }
 
-  static std::uint64_t held() { return 0; }
+  static spolia::collector_stats stats() { return {}; }
   std::uint64_t bytes() const { return weight_.bytes(); }
   static void finish(bench::snapshot_result&) {}
 

@@ -99,9 +99,10 @@ def _table(last: dict[tuple, dict], axis: Axis) -> str:
             title, str(place), look.rate(r["updates_per_s"]), look.rate(r["rtx_keys_per_s"]),
             look.rate(r.get("small_rtx_keys_per_s") or 0), look.size(r["bytes_peak"]),
             f"{live / needed:.2f}" if live and needed else "",
+            f"{r['passed_per_cut']:.3f}" if r.get("passed_per_cut") else "",
         ])  # fmt: skip
     head = ["", axis.title, "updates/s", "keys/s in transactions", "in small ones", "most bytes",
-            "versions, over needed"]  # fmt: skip
+            "versions, over needed", "versions passed in a cut"]  # fmt: skip
     return blocks.table(head, rows)
 
 

@@ -305,6 +305,7 @@ def worked_snapshots(options) -> int:
          "rtx_share": float(options.rtx_share), "rtx_most": int(options.rtx_most),
          "updates_per_s": 1e6, "rtx_keys_per_s": 2e6, "small_rtx_keys_per_s": 1e6,
          "bytes_peak": sizes.get(collector, 20_000_000),
+         "passed_per_cut": 1.01 if collector == "dl_rt" else None,
          "versions_live": None if structure in ways else 13000,
          "versions_needed": None if structure in ways else 12500}
         for structure in options.structure.split(",")

@@ -105,6 +105,15 @@ TEST(version_list_pdl, removes_in_any_order) {
   }
 }
 
+TEST(version_list_pdl, says_how_many_were_being_removed_here) {
+  pdl b(6);
+  EXPECT_EQ(b.list->remove(b.at(3)), 1U);
+  b.at(2)->marked.store_relaxed(true);  // by others, who have not come further
+  b.at(4)->marked.store_relaxed(true);
+  EXPECT_EQ(b.list->remove(b.at(5)), 3U);
+  EXPECT_EQ(b.linked(), (stamps{1, 6}));
+}
+
 TEST(version_list_pdl, appends_behind_removed_versions) {
   pdl b(3);
   b.list->remove(b.at(2));
@@ -188,6 +197,16 @@ TEST(version_list_tree, appends_behind_removed_versions) {
 }
 
 /// Compacts and gives back what was cut off, sorted.
+TEST(version_list_ssl, says_how_many_a_compaction_has_come_to) {
+  ssl b(8);
+  const auto passed = [&](std::uint64_t known) {
+    return b.list->compact(b.at(8), {known, {}}, [](auto*) {});
+  };
+  EXPECT_EQ(passed(0), 9U);  // the end, too
+  EXPECT_EQ(passed(8), 8U);
+  EXPECT_EQ(passed(8), 1U);
+}
+
 stamps compact(ssl& b, std::uint64_t known, stamps times, std::uint64_t from) {
   stamps cut;
   b.list->compact(b.at(from), {known, std::move(times)},

@@ -1,42 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0
-// changes.hpp: a batch: changes of several keys, in one snapshot_hash or in several, that happen at
-// one instant or not at all.
+// changes.hpp: a batch: changes of several keys, in one snapshot_hash or snapshot_tree or in
+// several, that happen at one instant or not at all.
 //
 //     spolia::changes move;
 //     move.erase(cellar, "nails");
 //     move.insert_or_assign(shop, "nails", 100);
 //     move.commit();                            // no snapshot sees the one without the other
 //
-// Idea:        each bucket gets a version with two contents: what is in it before the batch, and
-//              what is in it afterwards. Which of the two counts is asked of the batch, which all
-//              of them name, and which is decided by one change of one word
-//              (detail/batch_state.hpp).
+// Idea:        where a pair is changed, there is for a while what was there before the batch, and
+//              what is there afterwards. Which of the two counts is asked of the batch, which all
+//              these places name, and which is decided by one change of one word
+//              (detail/batch_state.hpp). A place is a bucket (detail/hash_batches.hpp), or the leaf
+//              of a key (detail/tree_batches.hpp).
 // Sees:        every snapshot, lease and plain read sees all changes of a batch or none. Reads of
 //              what is current see them from one moment on: what follows a read that has seen one
 //              change sees the others, in all maps.
 // In order:    the changes take effect in the order in which they were named; a later one of the
 //              same key sees the earlier one.
-// Cost:        each change copies its bucket twice into one block, which stays until the bucket is
-//              changed again. Reads of such a bucket look at one word more, which is written once.
-// Progress:    whoever updates a bucket of a batch that is not ready undoes the batch, and the
-// batch
+// Cost:        in a snapshot_hash each change copies its bucket twice into one block; in a tree it
+//              makes one leaf more. Both stay until the same place is changed again, and a look
+//              there reads one word more, which is written once.
+// Progress:    whoever changes a place of a batch that is not ready undoes the batch, and the batch
 //              begins anew, after a pause. So reads stay wait-free, other updates lock-free; a
-//              batch gets through when nobody changes its buckets while it is at it, and two
-//              batches with a bucket in common can keep each other from it for a while.
+//              batch gets through when nobody changes its places while it is at it, and two batches
+//              with a place in common can keep each other from it for a while.
 // Errors:      naming a change throws std::bad_alloc, or what hashing, copying a key or making a
 //              value throws; a map of another timeline is refused by std::invalid_argument.
-//              commit() throws std::bad_alloc, or what comparing keys throws. Then nothing has
-//              changed for anybody, and the batch may be tried again.
+//              commit() throws std::bad_alloc, or what comparing or copying keys throws. Then
+//              nothing has changed for anybody, and the batch may be tried again.
 // Threads:     one object belongs to one thread at a time. The maps outlive it. No guard is held
 //              between two changes.
-// Clocks:      logical ones only: those of two processors may disagree about what came first.
+// Clocks:      any. With a hardware clock a batch, and who changes one of its places soon
+// afterwards,
+//              waits until the clocks of all processors are past.
 #pragma once
 
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
-#include <optional>
 #include <stdexcept>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -44,7 +48,9 @@
 #include <spolia/base/config.hpp>
 #include <spolia/map/detail/batch_state.hpp>
 #include <spolia/map/detail/hash_batches.hpp>
+#include <spolia/map/detail/tree_batches.hpp>
 #include <spolia/map/snapshot_hash.hpp>
+#include <spolia/map/snapshot_tree.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 
@@ -94,41 +100,26 @@ class changes {
     /// False: the batch was undone meanwhile.
     virtual bool stage(detail::batch_state& state) = 0;
     virtual bool commit(detail::batch_state& state) noexcept = 0;
-    virtual void committed() noexcept = 0;
+    virtual void committed(std::uint64_t stamp) noexcept = 0;
+    virtual void given_up() noexcept = 0;
   };
 
   template <class Map>
   struct step_of final : step {
-    using core = typename Map::core_type;
-    using pair = typename core::pair;
-    static_assert(!Map::timeline_type::clock_type::advances_alone,
-                  "changes: not with hardware clocks");
+    template <class... Named>
+    explicit step_of(Map& m, Named&&... named)
+        : map(m), what(m.in_batches(), std::forward<Named>(named)...) {}
 
-    template <class K>
-    step_of(Map& m, K&& k) : map(m), key(std::forward<K>(k)), hash(m.core_.hash_of(key)) {}
-    template <class K, class V>
-    step_of(Map& m, bool if_absent, K&& k, V&& value) : step_of(m, std::forward<K>(k)) {
-      with.emplace(pair::make(hash, key, std::forward<V>(value)));
-      only_if_absent = if_absent;
-    }
-
-    bool stage(detail::batch_state& state) override {
-      const auto done = map.core_.stage(state, hash, key, with ? &*with : nullptr, only_if_absent);
-      difference = done.difference;
-      return done.made;
-    }
+    bool stage(detail::batch_state& state) override { return what.stage(state); }
     bool commit(detail::batch_state& state) noexcept override { return state.commit(map.time()); }
-    void committed() noexcept override {
-      map.core_.count(difference);
+    void committed(std::uint64_t stamp) noexcept override {
+      what.committed(stamp);
       map.watched(true);
     }
+    void given_up() noexcept override { what.given_up(); }
 
     Map& map;
-    const typename Map::key_type key;
-    const std::uint64_t hash;
-    std::optional<pair> with;
-    bool only_if_absent = false;
-    int difference = 0;
+    typename std::remove_reference_t<decltype(std::declval<Map&>().in_batches())>::change what;
   };
 
   template <class Map, class K, class V>
@@ -155,10 +146,11 @@ class changes {
       }
     } catch (...) {
       state->undo();
+      for (const auto& s : steps_) s->given_up();
       throw;
     }
     if (!steps_.front()->commit(*state)) return false;
-    for (const auto& s : steps_) s->committed();
+    for (const auto& s : steps_) s->committed(state->stamp());
     return true;
   }
 

@@ -308,6 +308,7 @@ class snapshot_hash {
 
  private:
   friend class changes;  // changes.hpp
+  core_type& in_batches() noexcept { return core_; }
   using buckets_of = detail::buckets_at<core_type>;
 
   static detail::hash_table_options checked(const options& o) {

@@ -57,6 +57,7 @@
 #include <spolia/map/detail/face.hpp>
 #include <spolia/map/detail/snapshot_pairs.hpp>
 #include <spolia/map/detail/snapshot_watch.hpp>
+#include <spolia/map/detail/tree_account.hpp>
 #include <spolia/map/detail/tree_pairs.hpp>
 #include <spolia/version/concepts.hpp>
 #include <spolia/version/holdings.hpp>
@@ -65,6 +66,9 @@
 #include <spolia/version/snapshot.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
+
+class changes;
+
 namespace detail {
 
 template <class Key, class Value, version_collector Collector, class Compare>
@@ -175,6 +179,12 @@ class snapshot_tree_core {
     return watch_.check(collector_.time(), [this] { return account(); });
   }
   chromatic_findings audit() const { return tree_.audit(); }
+  tree& in_batches() noexcept { return tree_; }
+  /// After an update.
+  bool watched(bool changed) noexcept {
+    watch_.updated(collector_.time(), [this] { return account(); });
+    return changed;
+  }
 
  private:
   template <class F>
@@ -191,10 +201,6 @@ class snapshot_tree_core {
     for (unsigned i = 0; i < found.count; ++i) {
       some.emplace_back(found.at[i]->key, found.at[i]->value);
     }
-  }
-  bool watched(bool changed) noexcept {
-    watch_.updated(collector_.time(), [this] { return account(); });
-    return changed;
   }
   template <class Instant>
   bool mine(const Instant& then) const noexcept {
@@ -328,6 +334,10 @@ class snapshot_tree
   detail::chromatic_findings audit() const { return this->core().audit(); }
 
  private:
+  friend class changes;  // changes.hpp
+  auto& in_batches() noexcept { return this->core().in_batches(); }
+  void watched(bool changed) noexcept { this->core().watched(changed); }
+
   template <class Pairs>
   static std::size_t count_of(const Pairs& all) {
     return static_cast<std::size_t>(std::ranges::distance(all));

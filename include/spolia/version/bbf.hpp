@@ -29,6 +29,8 @@
 //       seen it.
 #pragma once
 
+#include <cstdint>
+
 #include <spolia/base/config.hpp>
 #include <spolia/reclaim/domain.hpp>
 #include <spolia/version/concepts.hpp>
@@ -62,8 +64,8 @@ class bbf final
   ~bbf() { this->close(); }
 
   template <class Gone>
-  static void take_out(version& v, Gone&& gone) noexcept {
-    list::remove(&v, [&](version* x) { gone(*x); });
+  static std::uint64_t take_out(version& v, Gone&& gone) noexcept {
+    return list::remove(&v, [&](version* x) { gone(*x); });
   }
 };
 

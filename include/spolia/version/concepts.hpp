@@ -86,6 +86,8 @@ struct collector_info {
 struct collector_stats {
   std::uint64_t ended = 0;    ///< versions that were overwritten
   std::uint64_t retired = 0;  ///< versions handed to the domain
+  std::uint64_t cuts = 0;     ///< removals from lists, or compactions of lists
+  std::uint64_t passed = 0;   ///< versions that these have come to; over `cuts`, the papers' c
   /// Ended and not retired: what the collector holds.
   [[nodiscard]] std::uint64_t held() const noexcept {
     return ended > retired ? ended - retired : 0;

@@ -19,6 +19,8 @@
 // removed at once.
 #pragma once
 
+#include <cstdint>
+
 #include <spolia/base/config.hpp>
 #include <spolia/reclaim/domain.hpp>
 #include <spolia/version/concepts.hpp>
@@ -52,9 +54,10 @@ class dl_rt final
   ~dl_rt() { this->close(); }
 
   template <class Gone>
-  static void take_out(version& v, Gone&& gone) noexcept {
-    if (!SPOLIA_FAULT("dl_rt.not_unlinked")) list::remove(&v);
+  static std::uint64_t take_out(version& v, Gone&& gone) noexcept {
+    const std::uint64_t run = SPOLIA_FAULT("dl_rt.not_unlinked") ? 0 : list::remove(&v);
     gone(v);
+    return run;
   }
 };
 

@@ -21,7 +21,8 @@
 //   try_append(x, y): x was read from head() under this guard and has its stamp; y is new.
 //   remove(x): once for each x, after try_append(x, ...) has returned true to the caller, or
 //              finish_append(x, ...) was called. So never for the head. When it has returned, the
-//              caller alone may retire x.
+//              caller alone may retire x. Returns c, the number of versions that were being removed
+//              here at the same time, x among them.
 //
 // Why no retired version is reached. "Retired" means that remove(x) has returned, under a guard.
 //   1. Left pointers only move to older versions, right pointers to newer ones, and what a pointer
@@ -52,6 +53,8 @@
 //       made y the head may be slow, so before x may be removed finish_append gives x its right
 //       end.
 #pragma once
+
+#include <cstdint>
 
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/config.hpp>
@@ -93,7 +96,7 @@ class pdl_list : public detail::version_chain<pdl_node<Base>> {
     if (!SPOLIA_FAULT("pdl.append_unfinished")) set_right(x, y);
   }
 
-  static void remove(node* x) noexcept {
+  static std::uint64_t remove(node* x) noexcept {
     if (SPOLIA_FAULT("pdl.weak_mark")) {
       x->marked.store_release(true);  // planted: orders nothing against the looks at other marks
     } else {
@@ -104,19 +107,22 @@ class pdl_list : public detail::version_chain<pdl_node<Base>> {
     node* l = x->left.load_acquire();
     node* r = x->right.load_acquire();
     if (SPOLIA_CHECKS && r == nullptr) {
-      return misuse::report("a version was removed that nothing ended", threads::number());
+      misuse::report("a version was removed that nothing ended", threads::number());
+      return 0;
     }
-    while (!bridge(l, r)) {
+    std::uint64_t run = 1;
+    while (!bridge(l, r, run)) {
     }
+    return run;
   }
 
  private:
   /// One try to make the nearest unmarked versions from l to the left and from r to the right point
-  /// to each other; leaves l and r where it came to.
-  static bool bridge(node*& l, node*& r) noexcept {
+  /// to each other; leaves l and r where it came to, and adds what it has passed to `run`.
+  static bool bridge(node*& l, node*& r, std::uint64_t& run) noexcept {
     // acquire, all ← the releases of these pointers: we look into what they name.
-    while (l != nullptr && is_marked(l)) l = l->left.load_acquire();
-    while (is_marked(r)) r = r->right.load_acquire();
+    for (; l != nullptr && is_marked(l); ++run) l = l->left.load_acquire();
+    for (; is_marked(r); ++run) r = r->right.load_acquire();
     node* right_left = r->left.load_acquire();
     node* left_right = l == nullptr ? nullptr : l->right.load_acquire();
     if (!SPOLIA_FAULT("pdl.no_second_look")) {

@@ -78,14 +78,18 @@ class ssl_list : public detail::version_chain<ssl_node<Base>> {
   }
 
   /// Cuts off what `scan` does not need, from h (a head with its stamp set) to the old end. Calls
-  /// cut(version) for each version cut off by this call or by one that lost against it.
+  /// cut(version) for each version cut off by this call or by one that lost against it. Returns how
+  /// many versions it has come to.
   template <class Cut>
-  static void compact(node* h, const scan_times& scan, Cut&& cut) {
-    node* cur = node_at(h, scan.known);
+  static std::uint64_t compact(node* h, const scan_times& scan, Cut&& cut) {
+    std::uint64_t passed = 1;
+    // The first version that a scan up to `known` may not need is left of this one.
+    node* cur = detail::version_chain<node>::find(h, scan.known, [&] { ++passed; });
     time_cursor times(scan);
     while (cur != nullptr) {
       node* const next = left_of(cur);
-      if (next == nullptr) return;
+      if (next == nullptr) break;
+      ++passed;
       times.pass(stamp_of(cur));
       if (times.any_from(stamp_of(next))) {
         cur = next;
@@ -94,21 +98,18 @@ class ssl_list : public detail::version_chain<ssl_node<Base>> {
       node* needed = left_of(next);
       while (needed != nullptr && !times.any_from(stamp_of(needed))) {
         needed = left_of(needed);
+        ++passed;
       }
       splice(cur, next, needed, cut);
       cur = left_of(cur);
     }
+    return passed;
   }
 
  private:
   static node* left_of(const node* n) noexcept {
     // acquire ← the releases in advance() and splice(): we look into what it names.
     return n->left.load_acquire();
-  }
-
-  /// The first version that a scan up to `known` may not need is left of this one.
-  static node* node_at(node* h, std::uint64_t known) noexcept {
-    return detail::version_chain<node>::find(h, known);
   }
 
   /// Makes cur.left skip what lies between it and `needed`, unless others have or do better.

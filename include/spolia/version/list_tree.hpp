@@ -29,7 +29,7 @@
 //   remove(x, gone): once for each x that has an end; never for the head. Calls gone(y), at its
 //              end, for each version y that the caller alone may retire, under this guard: x, or
 //              others, or none. If x waits for its neighbours, a later removal gives it to its
-//              caller.
+//              caller. Returns how many versions it has tried to take out.
 //
 // A job. `n.right_job = b` says: b, which is n's right neighbour, is to be taken out, and n stays
 //   meanwhile. (And the same to the left.) What b links to is then read from b. `n.right_job = n`:
@@ -67,7 +67,10 @@
 //       papers try once, which is right only as long as no job is ever taken down.
 //   D3  Versions are given to the caller when they may be retired: in Java nobody had to know.
 //   D4  In a fork's child, what a lost thread was taking out stays linked until the list ends, and
-//       so does what waits for it.
+//       so does what waits for it: versions less deep, on one way up through the tree, so O(log
+//       Lmax) for each lost thread. Nobody retires them, and the node in whose field they are, if
+//       it has died, is not freed (owner.hpp); as with all that lost threads had
+//       (range_tracker.hpp).
 #pragma once
 
 #include <bit>
@@ -121,18 +124,21 @@ class tree_list : public detail::version_chain<tree_node<Base>> {
 
   /// See the top of this file.
   template <class Gone>
-  static void remove(node* x, Gone&& gone) noexcept {
+  static std::uint64_t remove(node* x, Gone&& gone) noexcept {
     // relaxed: it only has to be there.
     if (SPOLIA_CHECKS && x->right.load_relaxed() == nullptr) {
-      return misuse::report("a version was removed that nothing ended", threads::number());
+      misuse::report("a version was removed that nothing ended", threads::number());
+      return 0;
     }
     gone_list mine;
     // release → the acquire in splice(): what led to the removal comes before the retirement.
     x->state.store_release(removal::marked);
     if (!SPOLIA_FAULT("treedl.no_freeze")) freeze(x, side::left, mine);
     freeze(x, side::right, mine);
-    for (node* b = x; b != nullptr;) b = take_out(b, mine);
+    std::uint64_t tried = 0;
+    for (node* b = x; b != nullptr; ++tried) b = take_out(b, mine);
     while (node* const y = mine.pop()) gone(y);
+    return tried;
   }
 
   /// In the tree that lies over the list. 0: there is no such version.

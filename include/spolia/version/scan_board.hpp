@@ -74,9 +74,9 @@ class scan_board {
   }
 
   /// Compacts a list with the scan in force. `settle(head)` sees to it that the head's stamp is
-  /// set; `cut` as in list_ssl.hpp. A guard must be alive.
+  /// set; `cut` and what is returned as in list_ssl.hpp. A guard must be alive.
   template <class List, class Settle, class Cut>
-  void compact(const List& list, Settle&& settle, Cut&& cut) {
+  std::uint64_t compact(const List& list, Settle&& settle, Cut&& cut) {
     const scan* s = latest();
     auto* h = list.head();
     // The head must have been read while s was in force. All four accesses are seq_cst: if a newer
@@ -87,7 +87,7 @@ class scan_board {
       h = list.head();
     }
     settle(h);
-    List::compact(h, *s, cut);
+    return List::compact(h, *s, cut);
   }
 
  private:

@@ -79,7 +79,7 @@ class sl_rt final
     // relaxed, both: we have settled them.
     const std::uint64_t until = fresh->since.load_relaxed();
     if (old->since.load_relaxed() == until && board_.latest()->known >= until) {
-      compact(l);
+      compact(l, mine);
       if (list::is_unlinked(old)) return base::finish(*old, s.guard(), mine);
     }
     this->track(*old, until);
@@ -104,7 +104,7 @@ class sl_rt final
 
   bool expire(version& v, figures& mine) noexcept {
     auto g = this->nodes().enter();
-    if (!list::is_unlinked(&v)) compact(*v.in.read());
+    if (!list::is_unlinked(&v)) compact(*v.in.read(), mine);
     // Another compaction may have cut it off and not said so yet: then later.
     if (!list::is_unlinked(&v)) return false;
     base::finish(v, g, mine);
@@ -112,8 +112,10 @@ class sl_rt final
   }
 
  private:
-  void compact(list& l) noexcept {
-    board_.compact(l, [this](version* head) { this->time().settle(*head); }, [](version*) {});
+  void compact(list& l, figures& mine) noexcept {
+    base::note_cut(
+        mine,
+        board_.compact(l, [this](version* head) { this->time().settle(*head); }, [](version*) {}));
   }
 
   scan_board<Domain> board_;

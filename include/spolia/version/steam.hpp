@@ -72,9 +72,10 @@ class steam final
     owner* const of = old->owner();  // `old` may be cut off
     mine.ended.add(1);
     if (due()) board_.renew(s.guard(), [this](scan_times& found) { this->time().scan(found); });
-    board_.compact(
+    const std::uint64_t passed = board_.compact(
         l, [this](version* head) { this->time().settle(*head); },
         [&](version* v) { base::retire(*v, s.guard(), mine); });
+    base::note_cut(mine, passed);
     if (of != nullptr) base::let_go(*of, s.guard(), mine);
   }
 

@@ -77,6 +77,12 @@ class basic_timeline {
     return When == stamping::on_update ? clock_.tick() : clock_.now();
   }
 
+  /// Every stamp that is drawn afterwards is not below `t`, which was one. Only the clocks of
+  /// several processors have to be waited for: a logical one is there already.
+  void leave_behind([[maybe_unused]] std::uint64_t t) noexcept {
+    if constexpr (Clock::advances_alone) clock_.pass(t);
+  }
+
   /// Not above any stamp that is drawn later: hardware clocks may seem to step back a little.
   [[nodiscard]] std::uint64_t earliest() const noexcept {
     const std::uint64_t now = clock_.now();

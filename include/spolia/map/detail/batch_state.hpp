@@ -11,15 +11,22 @@
 //   the word. If it finds the batch active, then the batch gets ready later, the clock is read
 //   after that, and the stamp is above t: the versions do not count for it, here or in any other
 //   place where it looks later. If it finds the batch ready, it sees to the stamp before it goes
-//   on. All four are seq_cst, clock and word, as in timeline.hpp. And the stamp is not below the
-//   stamp of any of the versions: they had theirs when the batch got ready.
+//   on. All four are seq_cst, clock and word, as in timeline.hpp; a hardware clock is read behind a
+//   full fence, as there. And stamps are in order. That of the batch is not below those of its
+//   versions: they had theirs when the batch got ready. Those of versions that are appended behind
+//   them are not below that of the batch: it was decided before. With a hardware clock, where two
+//   processors may disagree, both wait until all processors' clocks are past the earlier stamp.
+//   (Without the second wait, an update of one of the places could get a stamp below the batch's,
+//   and a snapshot between the two would see the batch there and not in the other places.)
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <new>
 
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/config.hpp>
+#include <spolia/base/fence.hpp>
 #include <spolia/base/memory.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -48,6 +55,13 @@ class batch_state {
   }
 
   [[nodiscard]] bool is_undone() const noexcept { return word_.load_relaxed() == undone; }
+  /// Whether it stands for good, or will when its stamp is there.
+  [[nodiscard]] bool is_decided() const noexcept { return word_.load_relaxed() != active; }
+  /// After commit().
+  [[nodiscard]] std::uint64_t stamp() const noexcept { return word_.load_relaxed(); }
+
+  /// One of its versions is in place, and has this stamp. Only by who makes the batch.
+  void placed(std::uint64_t since) noexcept { latest_placed_ = std::max(latest_placed_, since); }
 
   /// All versions are in place: now they count. False: the batch was undone before.
   template <class Timeline>
@@ -57,6 +71,7 @@ class batch_state {
       const std::uint64_t stamp = time.stamp();  // planted: seq_cst, but before the batch is ready
       return word_.cas_strong_seq_cst(seen, stamp);
     }
+    time.leave_behind(latest_placed_);
     std::uint64_t seen = active;
     // seq_cst ↔ the look in counts_at(): see above.
     if (!word_.cas_strong_seq_cst(seen, ready)) return false;
@@ -69,9 +84,12 @@ class batch_state {
   template <class Timeline>
   void decide(Timeline& time) noexcept {
     std::uint64_t seen = active;
-    // relaxed: undone versions show what was there before, which came with them.
-    if (word_.cas_strong_relaxed(seen, undone)) return;
-    if (seen == ready) draw(time);
+    // acquire ← commit() and draw(), if we find the batch ready or stamped: our look at the clock,
+    // for the batch or for what we append behind it, comes afterwards. Made before, it could give a
+    // stamp that a snapshot has passed which has seen the batch active. (What is undone shows what
+    // was there before, which came with it.)
+    if (word_.cas_strong_acquire(seen, undone) || seen == undone) return;
+    time.leave_behind(seen == ready ? draw(time) : seen);
   }
 
   /// Gives up what never got ready.
@@ -90,6 +108,7 @@ class batch_state {
   /// The stamp, from the clock as it is after the batch got ready.
   template <class Timeline>
   std::uint64_t draw(Timeline& time) noexcept {
+    if constexpr (Timeline::clock_type::advances_alone) fence::full();
     const std::uint64_t stamp = time.stamp();
     std::uint64_t seen = ready;
     // seq_cst, so that whoever sees the stamp has the clock at or past it, as timeline.hpp wants
@@ -98,6 +117,7 @@ class batch_state {
   }
 
   atomic<std::uint64_t> word_{active};
+  std::uint64_t latest_placed_ = 0;
   atomic<std::uint64_t> holders_{1};
 };
 

@@ -19,6 +19,7 @@ struct chromatic_findings {
   std::size_t pairs = 0;
   std::size_t internals = 0;
   std::size_t violations = 0;
+  std::size_t vacant = 0;  ///< leaves of keys without a pair: none, unless memory ran out
   std::size_t height = 0;  ///< links from the root to the deepest leaf
   std::size_t weight = 0;  ///< of each way from the root to a leaf
 };
@@ -33,11 +34,14 @@ class chromatic_auditor {
  public:
   explicit chromatic_auditor(const Compare& less) : less_(less) {}
 
-  /// `child(internal, side)` is the link there.
-  template <class Child>
-  chromatic_findings look_over(link top, Child&& child) {
+  /// `child(internal, side)` is the link there, `pair_of(leaf)` its pair, null if none.
+  template <class Child, class Pair>
+  chromatic_findings look_over(link top, Child&& child, Pair&& pair_of) {
     if (top.weight != 1) blame("the root does not weigh 1");
-    look(top, false, 0, 0, nullptr, nullptr, child);
+    const auto count = [&](typename Nodes::node* leaf) {
+      ++(pair_of(leaf) != nullptr ? found_.pairs : found_.vacant);
+    };
+    look(top, false, 0, 0, nullptr, nullptr, child, count);
     return found_;
   }
 
@@ -47,21 +51,25 @@ class chromatic_auditor {
   }
 
   /// Keys below `n` are not in front of *lo, and in front of *hi.
-  template <class Child>
+  template <class Child, class Count>
   void look(link n, bool below_red, std::size_t depth, std::size_t weight, key_pointer lo,
-            key_pointer hi, Child& child) {
+            key_pointer hi, Child& child, Count& count) {
     weight += n.weight;
     if (n.weight > 1) found_.violations += n.weight - 1;
     if (n.weight == 0 && below_red) ++found_.violations;
-    if (n.to->is_leaf()) return look_at_leaf(n, depth, weight, lo, hi);
+    if (n.to->is_leaf()) {
+      look_at_leaf(n, depth, weight, lo, hi);
+      if (n.to->is != kind::empty) count(n.to);
+      return;
+    }
     ++found_.internals;
     const internal& i = *Nodes::as_internal(n.to);
     if (i.marked.load_relaxed()) blame("a removed node is in the tree");
     if ((lo != nullptr && less_(i.key, *lo)) || (hi != nullptr && !less_(i.key, *hi))) {
       blame("a router is out of order");
     }
-    look(child(i, 0U), n.weight == 0, depth + 1, weight, lo, &i.key, child);
-    look(child(i, 1U), n.weight == 0, depth + 1, weight, &i.key, hi, child);
+    look(child(i, 0U), n.weight == 0, depth + 1, weight, lo, &i.key, child, count);
+    look(child(i, 1U), n.weight == 0, depth + 1, weight, &i.key, hi, child, count);
   }
 
   void look_at_leaf(link n, std::size_t depth, std::size_t weight, key_pointer lo, key_pointer hi) {
@@ -73,8 +81,7 @@ class chromatic_auditor {
       if (depth != 0) blame("an empty leaf below the root");
       return;
     }
-    ++found_.pairs;
-    const auto& key = Nodes::as_leaf(n.to)->key;
+    const auto& key = Nodes::key_of(n.to);
     if ((lo != nullptr && less_(key, *lo)) || (hi != nullptr && !less_(key, *hi))) {
       blame("a key is out of order");
     }

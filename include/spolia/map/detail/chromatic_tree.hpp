@@ -31,8 +31,10 @@ class chromatic_tree {
   using node = typename nodes::node;
   using internal = typename nodes::internal;
   using empty_leaf = typename nodes::empty_leaf;
+  using keyed = typename nodes::keyed;
   using link = typename nodes::link;
   using kind = typename nodes::kind;
+  using choice = typename nodes::choice;
   using edge = typename steps::edge;
   using view = typename steps::view;
   using making = typename steps::making;
@@ -83,17 +85,19 @@ class chromatic_tree {
     auto made = no_fresh<leaf>(collector_.nodes());
     for (;;) {
       const spot s = locate(key);
-      const bool found = is_at(s, key);
+      const bool there = is_at(s, key);
+      const bool found = there && pair_in(s) != nullptr;
       if (found && !Assign) return false;
+      if (there && !stands(s, found)) continue;
       view p;
       if (!still_there(here, s, p)) continue;
       if (made == nullptr) {
         made = make_fresh<leaf>(collector_.nodes(), born(), key, std::forward<V>(value));
       }
       bool violation = false;
-      const bool done = found ? substitute(here, me, s, p, made.get())
-                              : add(here, me, s, p, made.get(), violation);
-      if (!done) continue;
+      const std::uint64_t done = there ? substitute(here, me, s, p, made.get())
+                                       : add(here, me, s, p, made.get(), violation);
+      if (done == 0) continue;
       made.release();
       if (!found) size.added.add(1);
       if (violation) rebalance(here, me, key);
@@ -107,13 +111,9 @@ class chromatic_tree {
     session here = enter();
     for (;;) {
       const spot s = locate(key);
-      if (!is_at(s, key)) return false;
-      bool violation = false;
-      if (!(s.upper.at == nullptr ? make_empty(here, me, s) : take_out(here, me, s, violation))) {
-        continue;
-      }
+      if (!is_at(s, key) || pair_in(s) == nullptr) return false;
+      if (!stands(s, true) || !remove(here, me, s, key)) continue;
       size.removed.add(1);
-      if (violation) rebalance(here, me, key);
       return true;
     }
   }
@@ -121,31 +121,31 @@ class chromatic_tree {
   /// The leaf of `key` as the tree is now, null if there is none. It stays while the session does.
   const leaf* find(session&, const Key& key) const {
     const spot s = locate(key);
-    return is_at(s, key) ? nodes::as_leaf(s.low.to()) : nullptr;
+    return is_at(s, key) ? pair_in(s) : nullptr;
   }
 
   /// The leaf of `key` at an instant, null if there was none. It stays while the snapshot does; at
   /// a lease, while the session does, and when that was ended snapshot_expired is thrown.
   template <class Instant>
   const leaf* find_at(session&, const Instant& then, const Key& key) const {
-    const node* n = top_at(then);
+    node* n = top_at(then);
     while (n != nullptr && !n->is_leaf()) {
-      const auto* const i = static_cast<const internal*>(n);
+      const internal* const i = nodes::as_internal(n);
       n = at(*i, less_(key, i->key) ? 0 : 1, then);
     }
-    return n != nullptr && holds(n, key) ? static_cast<const leaf*>(n) : nullptr;
+    return n != nullptr && holds(n, key) ? nodes::pair_of(n, time_of(then), time()) : nullptr;
   }
 
   /// The first leaves within the limits at an instant.
   template <class Instant>
   void first_at(session&, const Instant& then, const limits& within, chunk& found) const {
     found.count = 0;
-    if (const node* const n = top_at(then)) ascend(n, then, within, found);
+    if (node* const n = top_at(then)) ascend(n, then, within, found);
   }
   /// The last ones; also in ascending order.
   void last_at(session&, std::uint64_t then, const limits& within, chunk& found) const {
     found.count = 0;
-    if (const node* const n = top_at(then)) descend(n, then, within, found);
+    if (node* const n = top_at(then)) descend(n, then, within, found);
     for (unsigned i = 0; i < found.count / 2; ++i) {
       std::swap(found.at[i], found.at[found.count - 1 - i]);
     }
@@ -153,23 +153,8 @@ class chromatic_tree {
 
   /// What there is, and which snapshots hold it; see holdings.hpp. Nodes count like versions, since
   /// they come and go like these. Throws std::bad_alloc. Outside of sessions.
-  holdings account() {
-    holdings all;
-    const std::uint64_t held = collector_.stats().held();
-    holdings_sum sum(collector_.time().living());
-    collector_.audit([&](const auto& v) {
-      // relaxed: it has ended, so its stamp was set before.
-      sum.add(v.since.load_relaxed(), v.until.read(), v.bytes());
-    });
-    const snapshot now(collector_.time(), "account");
-    weigh(entry_, 0, now.timestamp(), all, sum);
-    sum.finish(all);
-    all.obsolete = held > all.needed ? held - all.needed : 0;
-    const auto waiting = collector_.nodes().stats();
-    all.waiting = waiting.garbage();
-    all.waiting_bytes = waiting.garbage_bytes();
-    return all;
-  }
+  holdings account();
+  class change;  // that belongs to a batch: tree_batches.hpp
 
   /// Nobody may use the tree meanwhile.
   chromatic_findings audit() const {
@@ -177,7 +162,8 @@ class chromatic_tree {
         steps_.follow(const_cast<internal*>(&entry_), 0).seen->value,
         [this](const internal& i, unsigned side) {
           return i.child(side).newest(collector_.time())->value;
-        });
+        },
+        [this](node* n) { return nodes::pair_of(n, batch_state::latest, time()); });
   }
 
  private:
@@ -192,7 +178,8 @@ class chromatic_tree {
     collector_.prepare(here);
     return here;
   }
-  std::uint64_t born() const noexcept { return collector_.time().earliest(); }
+  auto& time() const noexcept { return collector_.time(); }
+  std::uint64_t born() const noexcept { return time().earliest(); }
 
   spot locate(const Key& key) const {
     spot s{{}, steps_.follow(const_cast<internal*>(&entry_), 0)};
@@ -204,38 +191,71 @@ class chromatic_tree {
     return s;
   }
   bool holds(const node* n, const Key& key) const {
-    if (n->is != kind::pair) return false;
-    const Key& other = static_cast<const leaf*>(n)->key;
+    if (!n->has_key()) return false;
+    const Key& other = nodes::key_of(n);
     return !less_(key, other) && !less_(other, key);
   }
+  /// Whether the leaf is that of the key. It may be one without a pair.
   bool is_at(const spot& s, const Key& key) const { return holds(s.low.to(), key); }
+  leaf* pair_in(const spot& s) const noexcept {
+    return nodes::pair_of(s.low.to(), batch_state::latest, time());
+  }
+  /// Whether the leaf still has a pair, or has none, as was `seen`. From now on that stays: what a
+  /// batch has not got ready by now never takes effect.
+  bool stands(const spot& s, bool seen) const noexcept {
+    return s.low.to()->is != kind::choice || (settled_pair_in(s) != nullptr) == seen;
+  }
+  leaf* settled_pair_in(const spot& s) const noexcept {
+    const bool open = s.low.to()->is == kind::choice && !SPOLIA_FAULT("batch.not_undone");
+    if (open) nodes::as_choice(s.low.to())->batch.decide(time());
+    return pair_in(s);
+  }
 
   /// Looks at the leaf's parent; false: start over.
   bool still_there(session& here, const spot& s, view& p) noexcept {
     return steps_.look(here, s.low.at, p) && p.leads(s.low.side, s.low.to());
   }
 
-  bool substitute(session& here, owner me, const spot& s, const view& p, node* with) {
-    const link old = p.to(s.low.side);
-    const std::uint64_t until = steps_.publish(here, me, p, s.low.side, link{with, old.weight}, {});
-    if (until == 0) return false;
-    collector_.died(here, *old.to, until);
-    return true;
+  /// A leaf has left the tree, and its pair with it, unless that is `kept`.
+  void bury(session& here, node& gone, std::uint64_t until, const leaf* kept = nullptr) noexcept {
+    leaf* const pair = nodes::pair_of(&gone, batch_state::latest, time());
+    if (pair != &gone) collector_.died(here, gone, until);
+    if (pair != nullptr && pair != kept) collector_.died(here, *pair, until);
   }
 
-  bool add(session& here, owner me, const spot& s, const view& p, leaf* fresh, bool& violation) {
+  /// The stamp of the change; 0: start over. Likewise add().
+  std::uint64_t substitute(session& here, owner me, const spot& s, const view& p, node* with,
+                           const leaf* kept = nullptr) {
     const link old = p.to(s.low.side);
-    if (old.to->is == kind::empty) return substitute(here, me, s, p, fresh);
-    const auto* const other = static_cast<const leaf*>(old.to);
-    const bool in_front = less_(fresh->key, other->key);
+    const std::uint64_t until = steps_.publish(here, me, p, s.low.side, link{with, old.weight}, {});
+    if (until != 0) bury(here, *old.to, until, kept);
+    return until;
+  }
+
+  std::uint64_t add(session& here, owner me, const spot& s, const view& p, keyed* fresh,
+                    bool& violation) {
+    const link old = p.to(s.low.side);
+    if (!old.to->has_key()) return substitute(here, me, s, p, fresh);
+    const Key& other = nodes::key_of(old.to);
+    const bool in_front = less_(fresh->key, other);
     const std::uint32_t weight = s.low.at == &entry_ ? 1 : old.weight - 1;
     making made(collector_);
-    const link top = made.add(in_front ? other->key : fresh->key, in_front ? 0 : 1, link{fresh, 1},
+    const link top = made.add(in_front ? other : fresh->key, in_front ? 0 : 1, link{fresh, 1},
                               old.weighing(1), weight);
-    if (steps_.publish(here, me, p, s.low.side, top, {}) == 0) return false;
+    const std::uint64_t since = steps_.publish(here, me, p, s.low.side, top, {});
+    if (since == 0) return 0;
     made.release();
     // Its parent's weight may be out of date, but not if it was above 0: see chromatic_steps.hpp.
     violation = weight > 1 || (weight == 0 && s.upper.weight() == 0);
+    return since;
+  }
+
+  /// The leaf goes. False: start over.
+  bool remove(session& here, owner me, const spot& s, const Key& key) {
+    if (s.upper.at == nullptr) return make_empty(here, me, s);
+    bool violation = false;
+    if (!take_out(here, me, s, violation)) return false;
+    if (violation) rebalance(here, me, key);
     return true;
   }
 
@@ -244,7 +264,7 @@ class chromatic_tree {
     view p;
     if (!still_there(here, s, p)) return false;
     auto made = make_fresh<empty_leaf>(collector_.nodes(), born());
-    if (!substitute(here, me, s, p, made.get())) return false;
+    if (substitute(here, me, s, p, made.get()) == 0) return false;
     made.release();
     return true;
   }
@@ -260,7 +280,7 @@ class chromatic_tree {
     const std::uint64_t until =
         steps_.publish(here, me, g, s.upper.side, sibling.weighing(weight), {&p});
     if (until == 0) return false;
-    collector_.died(here, *s.low.to(), until);
+    bury(here, *s.low.to(), until);
     violation = weight > 1;
     return true;
   }
@@ -296,14 +316,16 @@ class chromatic_tree {
 
   /// Null if the tree is younger.
   template <class Instant>
-  const node* top_at(const Instant& then) const {
+  node* top_at(const Instant& then) const {
     const link* const top = link_at(entry_, 0, then);
     return top == nullptr ? nullptr : top->to;
   }
   template <class Instant>
-  const node* at(const internal& i, unsigned side, const Instant& then) const {
+  node* at(const internal& i, unsigned side, const Instant& then) const {
     return link_at(i, side, then)->to;
   }
+  static std::uint64_t time_of(std::uint64_t then) noexcept { return then; }
+  static std::uint64_t time_of(const lease& then) noexcept { return then.timestamp(); }
   const link* link_at(const internal& i, unsigned side, std::uint64_t then) const noexcept {
     return i.child(side).at(collector_.time(), then);
   }
@@ -317,17 +339,16 @@ class chromatic_tree {
     if (l.lo != nullptr && (l.open ? !less_(*l.lo, key) : less_(key, *l.lo))) return false;
     return l.hi == nullptr || less_(key, *l.hi);
   }
-  void take(const node* n, const limits& within, chunk& found) const {
-    if (n->is != kind::pair) return;
-    const auto* const l = static_cast<const leaf*>(n);
-    if (within_limits(l->key, within)) found.at[found.count++] = l;
+  void take(node* n, std::uint64_t then, const limits& within, chunk& found) const {
+    if (!n->has_key() || !within_limits(nodes::key_of(n), within)) return;
+    if (const leaf* const l = nodes::pair_of(n, then, time())) found.at[found.count++] = l;
   }
 
   // As deep as the tree is high.
   template <class Instant>
-  void ascend(const node* n, const Instant& then, limits within, chunk& found) const {
-    if (n->is_leaf()) return take(n, within, found);
-    const auto* const i = static_cast<const internal*>(n);
+  void ascend(node* n, const Instant& then, limits within, chunk& found) const {
+    if (n->is_leaf()) return take(n, time_of(then), within, found);
+    const internal* const i = nodes::as_internal(n);
     if (within.lo == nullptr || less_(*within.lo, i->key)) {
       ascend(at(*i, 0, then), then, within, found);
       if (found.count != 0) within.lo = nullptr;  // what comes is behind it
@@ -337,9 +358,9 @@ class chromatic_tree {
       ascend(at(*i, 1, then), then, within, found);
     }
   }
-  void descend(const node* n, std::uint64_t then, limits within, chunk& found) const {
-    if (n->is_leaf()) return take(n, within, found);
-    const auto* const i = static_cast<const internal*>(n);
+  void descend(node* n, std::uint64_t then, limits within, chunk& found) const {
+    if (n->is_leaf()) return take(n, then, within, found);
+    const internal* const i = nodes::as_internal(n);
     if (within.hi == nullptr || less_(i->key, *within.hi)) {
       descend(at(*i, 1, then), then, within, found);
       if (found.count != 0) within.hi = nullptr;
@@ -353,31 +374,7 @@ class chromatic_tree {
   /// Counts a link and all that hangs on it at a snapshot's time. A session for each link: what the
   /// snapshot sees stays in between.
   void weigh(const internal& i, unsigned side, std::uint64_t then, holdings& all,
-             holdings_sum& sum) const {
-    const node* n = nullptr;
-    {
-      const session here = collector_.enter();
-      const auto& links = i.child(side);
-      const auto* newer = links.newest(collector_.time());
-      n = links.at(collector_.time(), then)->to;
-      all.current_bytes += newer->bytes();
-      if constexpr (!Collector::info.reaches_idle_lists) {
-        links.each([&](const auto& v) {
-          // relaxed: all but the head have ended, and the head was settled, or is not counted.
-          if (&v != newer && v.since.load_relaxed() < newer->since.load_relaxed()) {
-            sum.add(v.since.load_relaxed(), newer->since.load_relaxed(), v.bytes());
-            newer = static_cast<const typename internal::version*>(&v);
-          }
-        });
-      }
-    }
-    all.current += 2;
-    all.current_bytes += n->bytes();
-    if (n->is_leaf()) return;
-    for (unsigned s = 0; s < 2; ++s) {
-      weigh(*static_cast<const internal*>(n), s, then, all, sum);
-    }
-  }
+             holdings_sum& sum) const;
 
   /// Ends all nodes below and with `n`. As deep as the tree is high.
   void fell(node* n) noexcept {
@@ -385,6 +382,9 @@ class chromatic_tree {
       for (unsigned side = 0; side < 2; ++side) {
         fell(steps_.follow(nodes::as_internal(n), side).to());
       }
+    } else if (leaf* const l = nodes::pair_of(n, batch_state::latest, time());
+               l != nullptr && l != n) {
+      l->destroy_in(collector_.nodes());
     }
     n->destroy_in(collector_.nodes());
   }

@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// hash_batches.hpp: how a change of a snapshot_hash that belongs to a batch is put in place.
+// hash_batches.hpp: how a change of a snapshot_hash that belongs to a batch (map/changes.hpp) is
+// put in place.
+//
+// The bucket gets a version with two contents: what is in it before the batch, and what is in it
+// afterwards. Whoever wants to change the bucket decides the batch first.
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <utility>
 
 #include <spolia/base/config.hpp>
 #include <spolia/map/detail/batch_state.hpp>
@@ -12,40 +18,81 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail {
 
 template <class Key, class Value, version_collector Collector, class Hash, class Equal>
-auto snapshot_hash_core<Key, Value, Collector, Hash, Equal>::stage(batch_state& batch,
-                                                                   std::uint64_t h, const Key& key,
-                                                                   const pair* with,
-                                                                   bool only_if_absent) -> staged {
-  static_cast<void>(size_.here());
-  session s = collector_.enter();
-  collector_.prepare(s);
-  for (;;) {
-    if (batch.is_undone()) return {false, 0};
-    const place p = place_of(s, h);
+class snapshot_hash_core<Key, Value, Collector, Hash, Equal>::change {
+ public:
+  /// `key` maps to nothing. Throws what hashing or copying a key throws.
+  template <class K>
+  change(snapshot_hash_core& in, K&& key)
+      : core_(in), key_(std::forward<K>(key)), hash_(in.hash_of(key_)) {}
+  /// `key` maps to `value`. Throws std::bad_alloc, or what making a value throws, besides.
+  template <class K, class V>
+  change(snapshot_hash_core& in, bool if_absent, K&& key, V&& value)
+      : change(in, std::forward<K>(key)) {
+    with_.emplace(pair::make(hash_, key_, std::forward<V>(value)));
+    only_if_absent_ = if_absent;
+  }
+
+  /// Puts it in place. False: the batch was undone.
+  bool stage(batch_state& batch) {
+    static_cast<void>(core_.size_.here());
+    session s = core_.collector_.enter();
+    core_.collector_.prepare(s);
+    while (!batch.is_undone()) {
+      if (try_stage(s, batch)) return true;
+    }
+    return false;
+  }
+
+  /// The batch has taken effect. By the thread that called stage().
+  void committed(std::uint64_t) noexcept {
+    size_counter::mine& mine = core_.size_.here();
+    if (difference_ < 0) mine.removed.add(1);
+    if (difference_ <= 0) return;
+    mine.added.add(1);
+    core_.grow_if_full(mine);
+  }
+  /// The batch never will: what it has put in place shows what was there before.
+  static void given_up() noexcept {}
+
+ private:
+  bool try_stage(session& s, batch_state& batch) {
+    const place p = core_.place_of(s, hash_);
     const bool again = p.newest->batch == &batch;
-    const pairs before = again ? p.newest->before() : current(*p.newest);
+    const pairs before = again ? p.newest->before() : core_.current(*p.newest);
     const pairs now = again ? p.newest->after() : before;
     if (!again) {
-      if (!stands(*p.newest, before)) continue;
-      if (p.newest->depth < table_.level()) {
-        divide(s, p, before);
-        continue;
+      if (!core_.stands(*p.newest, before)) return false;
+      if (p.newest->depth < core_.table_.level()) {
+        core_.divide(s, p, before);
+        return false;
       }
     }
-    const pair* old = pair_in(now, h, key);
-    const pair* const fresh_pair = only_if_absent && old != nullptr ? nullptr : with;
-    if (fresh_pair == nullptr && with != nullptr) old = nullptr;  // it stays
+    const pair* old = core_.pair_in(now, hash_, key_);
+    const pair* const fresh_pair =
+        !with_ || (only_if_absent_ && old != nullptr) ? nullptr : &*with_;
+    if (fresh_pair == nullptr && with_) old = nullptr;  // it stays
     version* const fresh =
-        maker::make(nodes(), p.newest->depth, before.size() + size_of(now, old, fresh_pair));
+        maker::make(core_.nodes(), p.newest->depth, before.size() + size_of(now, old, fresh_pair));
     push_changed(*fresh, before, nullptr, nullptr);
     fresh->join(batch);
     push_changed(*fresh, now, old, fresh_pair);
-    if (append(s, p, fresh)) {
-      return {true, (fresh_pair != nullptr ? 1 : 0) - (old != nullptr ? 1 : 0)};
+    if (!core_.append(s, p, fresh)) {
+      fresh->destroy_in(core_.nodes());
+      return false;
     }
-    fresh->destroy_in(nodes());
+    // relaxed: append() has seen to it.
+    batch.placed(fresh->since.load_relaxed());
+    difference_ = (fresh_pair != nullptr ? 1 : 0) - (old != nullptr ? 1 : 0);
+    return true;
   }
-}
+
+  snapshot_hash_core& core_;
+  const Key key_;
+  const std::uint64_t hash_;
+  std::optional<pair> with_{};
+  bool only_if_absent_ = false;
+  int difference_ = 0;  // of the number of pairs
+};
 
 }  // namespace detail
 }  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -125,22 +125,8 @@ class snapshot_hash_core {
     return mixed(static_cast<std::uint64_t>(hash_(key)));
   }
 
-  /// A change that belongs to a batch: `key` maps to what `with` says, or to nothing. It counts
-  /// from the moment when the batch does. Not made: the batch was undone.
-  struct staged {
-    bool made;
-    int difference;  // of the number of pairs
-  };
-  staged stage(batch_state& batch, std::uint64_t h, const Key& key, const pair* with,
-               bool only_if_absent);
-  /// For a change that has come to count; after stage() by the same thread.
-  void count(int difference) noexcept {
-    size_counter::mine& mine = size_.here();
-    if (difference < 0) mine.removed.add(1);
-    if (difference <= 0) return;
-    mine.added.add(1);
-    grow_if_full(mine);
-  }
+  /// A change that belongs to a batch: hash_batches.hpp.
+  class change;
 
   [[nodiscard]] std::size_t size_approx() const noexcept { return size_.approx(); }
   [[nodiscard]] std::uint64_t buckets() const noexcept { return table_.size(); }

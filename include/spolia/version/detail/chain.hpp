@@ -34,12 +34,18 @@ class version_chain {
   /// `from` was a head with its stamp set, seen under the same guard. Wait-free: each step goes to
   /// an older version.
   static Node* find(Node* from, std::uint64_t t) noexcept {
+    return find(from, t, [] {});
+  }
+  /// The same, and calls step() for each version passed.
+  template <class Step>
+  static Node* find(Node* from, std::uint64_t t, Step&& step) noexcept {
     Node* x = from;
     // relaxed: each version's stamp is set before the next one is appended, and the head's release
     // or a left pointer's passes that on.
     while (x != nullptr && x->since.load_relaxed() > t) {
       // acquire ← the releases in advance() and where lists cut: we see the version constructed.
       x = x->left.load_acquire();
+      step();
     }
     return x;
   }

@@ -38,6 +38,8 @@ class collector_sessions {
   struct alignas(cache_line) figures {
     tally ended;
     tally retired;
+    tally cuts;
+    tally passed;
   };
 
   class session {
@@ -94,6 +96,8 @@ class collector_sessions {
     collector_stats sum;
     figures_.for_each([&](std::uint32_t, const figures& f) {
       sum.ended += f.ended.value();
+      sum.cuts += f.cuts.value();
+      sum.passed += f.passed.value();
       return true;
     });
     const std::uint64_t held = held_at_once(
@@ -110,6 +114,11 @@ class collector_sessions {
   figures& my_figures() { return figures_.of(threads::number()); }
   void note_prepared(session& s) { s.figures_ = &my_figures(); }
   static figures& figures_of(session& s) noexcept { return *s.figures_; }
+  /// A list was cut, by a walk past so many versions.
+  static void note_cut(figures& mine, std::uint64_t passed) noexcept {
+    mine.cuts.add(1);
+    mine.passed.add(passed);
+  }
 
   /// The version is unlinked. Its owner's hold stays.
   static void retire(any_version<Domain>& v, guard& g, figures& mine) noexcept {

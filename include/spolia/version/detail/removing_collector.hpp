@@ -3,7 +3,7 @@
 // linked list, when the range tracker has found it obsolete: dl_rt.hpp, bbf.hpp.
 //
 // `Self` offers take_out(version&, gone): unlinks the version, and calls gone(version&) for each
-// one that this call alone may retire.
+// one that this call alone may retire; returns how many versions it has come to.
 #pragma once
 
 #include <spolia/base/config.hpp>
@@ -31,7 +31,7 @@ class removing_collector : public tracking_collector<Self, Version, Domain, Time
     // relaxed, both: we have settled them.
     const std::uint64_t until = fresh->since.load_relaxed();
     if (old->since.load_relaxed() != until) return this->track(*old, until);
-    Self::take_out(*old, finisher(s.guard(), mine));
+    base::note_cut(mine, Self::take_out(*old, finisher(s.guard(), mine)));
   }
 
   /// What is tracked is linked, and ends with its list. But in nodes that have died there may be
@@ -51,7 +51,7 @@ class removing_collector : public tracking_collector<Self, Version, Domain, Time
   void look(scan_times& found) const { this->time().scan(found); }
   bool expire(version& v, figures& mine) noexcept {
     auto g = this->nodes().enter();
-    Self::take_out(v, finisher(g, mine));
+    base::note_cut(mine, Self::take_out(v, finisher(g, mine)));
     return true;
   }
 
