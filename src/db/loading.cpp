@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include "recovery.hpp"
@@ -43,13 +44,16 @@ void loader::reserve(table& t, std::uint64_t rows, bool alone) {
   std::exception_ptr failed_there;
   std::thread half;
   if (!alone && rows > worth_a_thread) {
-    half = std::thread([&] {
-      try {
-        t.make_segment(last);
-      } catch (...) {
-        failed_there = std::current_exception();
-      }
-    });
+    try {
+      half = std::thread([&] {
+        try {
+          t.make_segment(last);
+        } catch (...) {
+          failed_there = std::current_exception();
+        }
+      });
+    } catch (const std::system_error&) {  // there are no more threads: then alone
+    }
   }
   try {
     t.primary_->reserve(rows);
@@ -198,8 +202,14 @@ void loader::index(table& t, std::uint64_t first, std::uint64_t end) {
 loading_crew::loading_crew(engine& of, std::uint32_t threads) : engine_(of) {
   for (std::uint32_t i = 0; threads > 1 && i < threads; ++i) {
     workers_.push_back(std::make_unique<worker>(engine_));
-    worker& w = *workers_.back();
-    w.runs = std::thread([this, &w] { run(w); });
+  }
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    worker& w = *workers_[i];
+    try {
+      w.runs = std::thread([this, &w] { run(w); });
+    } catch (...) {  // the system has no more: then by fewer, or alone
+      workers_.resize(i);
+    }
   }
 }
 

@@ -374,8 +374,8 @@ void recovery::fill_indexes() {
       continue;
     }
     const std::uint64_t share = slots / crew_.size() + 1;
-    std::vector<std::thread> threads;
     std::vector<std::exception_ptr> failed(crew_.size());
+    std::vector<std::jthread> threads;  // which wait, if there cannot be as many
     for (std::size_t i = 0; i < crew_.size(); ++i) {
       threads.emplace_back([&, i] {
         try {
@@ -385,7 +385,7 @@ void recovery::fill_indexes() {
         }
       });
     }
-    for (std::thread& thread : threads) thread.join();
+    threads.clear();
     for (const std::exception_ptr& e : failed) {
       if (e) std::rethrow_exception(e);
     }
