@@ -188,7 +188,8 @@ class rlu_single {
         me_.doomed = true;
         return nullptr;
       }
-      return ::new (me_.logs[me_.now].append(body)) head{{&me_}, &o, nullptr};
+      const auto place = me_.logs[me_.now].append(body);
+      return ::new (place) head{spolia::atomic<context*>(&me_), &o, nullptr};
     }
     /// What is unlocked is the newest: whoever commits waits for us before it unlocks.
     void publish(object& o, head& c) {
