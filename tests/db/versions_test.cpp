@@ -100,7 +100,7 @@ TEST_F(cold_rows, many_held_snapshots_cost_what_they_see) {
     }
   };
   check();
-  for (const std::size_t gone : {4, 0, 6}) {
+  for (const std::size_t gone : {4U, 0U, 6U}) {
     held.erase(held.begin() + static_cast<std::ptrdiff_t>(gone));
     hot_row.erase(hot_row.begin() + static_cast<std::ptrdiff_t>(gone));
     cold_rows_changed.erase(cold_rows_changed.begin() + static_cast<std::ptrdiff_t>(gone));
@@ -235,7 +235,12 @@ TEST_P(selections, rows_are_put_together_from_changes) {
     const auto what = random.below(64);
     ASSERT_TRUE(base.transact([&](transaction& tx) -> status {
       if (!now.there) {
-        now = {true, "x" + std::to_string(i), std::string(i % 90, 'z'), false, i, 0.5 * i};
+        now = {true,
+               "x" + std::to_string(i),
+               std::string(static_cast<std::size_t>(i % 90), 'z'),
+               false,
+               i,
+               0.5 * i};
         return tx.insert(wide, {1, now.x, now.y, now.z, now.w});
       }
       if (what == 0) {
@@ -251,7 +256,8 @@ TEST_P(selections, rows_are_put_together_from_changes) {
         s = now.x_null ? e->set(x, nullptr) : e->set(x, now.x);
       }
       if (s && (what & 2U) != 0) s = e->set(y, now.y = i);
-      if (s && (what & 4U) != 0) s = e->set(z, now.z = std::string(i % 95, 'y'));
+      if (s && (what & 4U) != 0)
+        s = e->set(z, now.z = std::string(static_cast<std::size_t>(i % 95), 'y'));
       if (s && (what & 8U) != 0) s = e->set(w, now.w = 0.25 * i);
       return s;
     }));
