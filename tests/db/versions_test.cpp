@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include <spolia/base/misuse.hpp>
+
 #include "db/storages.hpp"
 #include "support/stress.hpp"
 
@@ -267,6 +269,25 @@ TEST_P(selections, rows_are_put_together_from_changes) {
     for (const auto& [at, was] : held) ASSERT_EQ(state_of(*at), was) << i;
   }
 }
+
+#if SPOLIA_CHECKS
+std::string last_misuse;
+void note_misuse(const char* what, std::uint32_t) { last_misuse = what; }
+
+TEST(selections_misuse, is_reported) {
+  const auto before = core::set_misuse_handler(&note_misuse);
+  database base = database::open();
+  table& t = base.create_table({.name = "t", .columns = {{"k", int64, primary_key}, {"v", int64}}});
+  ASSERT_TRUE(base.transact([&](transaction& tx) { return tx.insert(t, {1, 2}); }));
+  const reader now = base.snapshot();
+  const auto r = now.find(t, {1}, t.select({"k"}));
+  EXPECT_EQ(r->get(t.column<std::int64_t>("k")), 1);
+  EXPECT_EQ(last_misuse, "");
+  (void)r->get(t.column<std::int64_t>("v"));
+  EXPECT_EQ(last_misuse, "a column is looked at that was not selected");
+  core::set_misuse_handler(before);
+}
+#endif
 
 TEST(selections_of_options, consolidation_needs_rows) {
   EXPECT_THROW(static_cast<void>(database::open({.changes_only = true})), std::invalid_argument);
