@@ -91,17 +91,16 @@ struct pending_write {
   [[nodiscard]] std::uint32_t words() const noexcept { return of->layout().words(); }
   /// Sees to it that the image has these columns.
   void fetch(std::uint64_t columns) noexcept {
-    if ((columns & ~has) == 0) return;
-    const schema& s = of->layout();
-    if (has == 0 && columns == every_column) {
-      place.load(s.whole().runs, image);
-    } else {
-      const auto load = [&](std::uint32_t c) {
-        place.load(s.span_of(c), image + s.span_of(c).first);
-      };
-      each_column(columns & ~has & s.whole().mask, load);
-    }
+    std::uint64_t missing = columns & ~has;
+    if (missing == 0) return;
     has |= columns;
+    const schema& s = of->layout();
+    if (missing == every_column) return place.load(s.whole().runs, image);
+    if (columns == every_column) missing &= s.whole().mask;
+    each_column(missing, [&](std::uint32_t c) {
+      const column_span span = s.span_of(c);
+      place.load(span, image + span.first);
+    });
   }
 };
 

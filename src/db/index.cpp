@@ -132,6 +132,7 @@ class ordered_secondary final : public secondary_index {
 
 std::unique_ptr<primary_index> make_ordered_primary(std::uint32_t words, bounded_domain& nodes) {
   if (words <= 2) return std::make_unique<ordered_primary<2>>(nodes);
+  if (words <= 4) return std::make_unique<ordered_primary<4>>(nodes);
   return std::make_unique<ordered_primary<most_key_words>>(nodes);
 }
 

@@ -33,7 +33,7 @@ foreach(line IN LISTS lines)
     endif()
   endforeach()
   foreach(field kind versions warehouses items customers threads mix hold scanners partition
-                partitions_most budget seconds seed trial trials elapsed_s load_s transactions
+                partitions_most changes_only budget seconds seed trial trials elapsed_s load_s transactions
                 tx_per_s by_kind conflicts limits rows_scanned_per_s versions_made versions_dropped
                 versions_alive version_bytes_peak version_bytes_end over_time partitions
                 partition_drops census_looks table_bytes peak_rss_bytes conditions_held)
@@ -52,7 +52,7 @@ endforeach()
 # One client does the same again, and with another seed something else.
 set(seen "")
 foreach(seed IN ITEMS 5 5 6)
-  run(--versions one-shot --threads 1 --transactions 400 --seed ${seed})
+  run(--versions one-shot --changes --threads 1 --transactions 400 --seed ${seed})
   string(JSON made GET "${lines}" versions_made)
   set(done "${made}")
   foreach(kind IN ITEMS new_order payment order_status delivery stock_level)

@@ -18,8 +18,8 @@ function(run)
 endfunction()
 
 function(check_fields line)
-  foreach(field kind engine versions durability workload threads writes theta columns width operations records
-                shared hold partition seconds seed trial trials elapsed_s transactions tx_per_s
+  foreach(field kind engine versions durability workload threads writes theta columns width touch
+                operations records shared hold partition changes_only seconds seed trial trials elapsed_s transactions tx_per_s
                 conflicts aborts missed latency_ns_p50 latency_ns_p99 latency_ns_p999
                 latency_ns_max latency_ns_distribution versions_made versions_dropped versions_alive version_bytes_peak
                 version_bytes_end version_bytes_over_time over_time partitions partition_drops
@@ -70,7 +70,7 @@ endforeach()
 string(REPLACE ";" "," all "${engines}")
 list(LENGTH engines expected)
 foreach(workload IN ITEMS paper a b c d e f)
-  run(--engine ${all} --versions one-shot --workload ${workload} --transactions 40)
+  run(--engine ${all} --versions one-shot --workload ${workload} --transactions 40 --touch 3 --changes)
   list(LENGTH lines count)
   if(NOT count EQUAL expected)
     message(FATAL_ERROR "workload ${workload}: ${count} records for ${engines}")

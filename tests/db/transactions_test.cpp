@@ -323,7 +323,7 @@ TEST_P(transactions, snapshots_of_many_ages) {
   for (std::int64_t i = 0; i < rows; ++i) ASSERT_TRUE(put(i, 0));
   std::vector<held> all;
   spolia::test::rng random(7);
-  for (std::int64_t i = 1; i < 5000; ++i) {
+  for (std::int64_t i = 1; i < 3000; ++i) {
     const auto key = static_cast<std::int64_t>(random.below(rows));
     ASSERT_TRUE(set_a(key, i));
     now[static_cast<std::size_t>(key)] = i;

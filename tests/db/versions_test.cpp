@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include <spolia/base/misuse.hpp>
+
 #include "db/storages.hpp"
 #include "support/stress.hpp"
 
@@ -100,7 +102,7 @@ TEST_F(cold_rows, many_held_snapshots_cost_what_they_see) {
     }
   };
   check();
-  for (const std::size_t gone : {4, 0, 6}) {
+  for (const std::size_t gone : {4U, 0U, 6U}) {
     held.erase(held.begin() + static_cast<std::ptrdiff_t>(gone));
     hot_row.erase(hot_row.begin() + static_cast<std::ptrdiff_t>(gone));
     cold_rows_changed.erase(cold_rows_changed.begin() + static_cast<std::ptrdiff_t>(gone));
@@ -235,7 +237,12 @@ TEST_P(selections, rows_are_put_together_from_changes) {
     const auto what = random.below(64);
     ASSERT_TRUE(base.transact([&](transaction& tx) -> status {
       if (!now.there) {
-        now = {true, "x" + std::to_string(i), std::string(i % 90, 'z'), false, i, 0.5 * i};
+        now = {true,
+               "x" + std::to_string(i),
+               std::string(static_cast<std::size_t>(i % 90), 'z'),
+               false,
+               i,
+               0.5 * i};
         return tx.insert(wide, {1, now.x, now.y, now.z, now.w});
       }
       if (what == 0) {
@@ -251,7 +258,8 @@ TEST_P(selections, rows_are_put_together_from_changes) {
         s = now.x_null ? e->set(x, nullptr) : e->set(x, now.x);
       }
       if (s && (what & 2U) != 0) s = e->set(y, now.y = i);
-      if (s && (what & 4U) != 0) s = e->set(z, now.z = std::string(i % 95, 'y'));
+      if (s && (what & 4U) != 0)
+        s = e->set(z, now.z = std::string(static_cast<std::size_t>(i % 95), 'y'));
       if (s && (what & 8U) != 0) s = e->set(w, now.w = 0.25 * i);
       return s;
     }));
@@ -261,6 +269,25 @@ TEST_P(selections, rows_are_put_together_from_changes) {
     for (const auto& [at, was] : held) ASSERT_EQ(state_of(*at), was) << i;
   }
 }
+
+#if SPOLIA_CHECKS
+std::string last_misuse;
+void note_misuse(const char* what, std::uint32_t) { last_misuse = what; }
+
+TEST(selections_misuse, is_reported) {
+  const auto before = core::set_misuse_handler(&note_misuse);
+  database base = database::open();
+  table& t = base.create_table({.name = "t", .columns = {{"k", int64, primary_key}, {"v", int64}}});
+  ASSERT_TRUE(base.transact([&](transaction& tx) { return tx.insert(t, {1, 2}); }));
+  const reader now = base.snapshot();
+  const auto r = now.find(t, {1}, t.select({"k"}));
+  EXPECT_EQ(r->get(t.column<std::int64_t>("k")), 1);
+  EXPECT_EQ(last_misuse, "");
+  (void)r->get(t.column<std::int64_t>("v"));
+  EXPECT_EQ(last_misuse, "a column is looked at that was not selected");
+  core::set_misuse_handler(before);
+}
+#endif
 
 TEST(selections_of_options, consolidation_needs_rows) {
   EXPECT_THROW(static_cast<void>(database::open({.changes_only = true})), std::invalid_argument);

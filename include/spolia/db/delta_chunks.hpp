@@ -25,7 +25,7 @@ namespace db {
 class delta_chunks {
  public:
 #if defined(SPOLIA_MODEL)
-  static constexpr std::size_t bytes = 512;
+  static constexpr std::size_t bytes = 1024;
   static constexpr std::uint64_t most_free = 0;  // so that who uses one of them too late is found
 #else
   static constexpr std::size_t bytes = std::size_t{1} << 17U;

@@ -337,7 +337,7 @@ class delta_consolidated final : public delta_one_shot {
       if (!all_gone) left = nodes_.make<gap>(memory_, p.chunks());
       bridge* b = bridges_[p.number].exchange_acquire(nullptr);  // ← the release in enter_into()
       if (left != nullptr) left->take(p);
-      p.drop_and_unlock();
+      p.drop_and_unlock(delta_partition::chunks_for(options_.partition_bytes));
       dropped(versions);
       while (b != nullptr) {
         memory_.begin_wait(b->bytes());

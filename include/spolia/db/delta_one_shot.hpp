@@ -42,10 +42,10 @@
 //   D6  A transaction is registered while it commits, not while it runs: its versions are made
 //       then.
 //   D7  The ring grows by a partition when none is free, and a partition by a chunk when it is
-//       full; a drop keeps as many chunks as were used, and free partitions beyond two keep one.
-//       (Printed: fixed numbers and sizes, and the end of the process when one is full.)
-//   D8  A transaction may put its versions into several partitions, by who will need them:
-//       delta_lanes.hpp. (Without consolidation there is one lane.)
+//       full; a drop keeps what a turn takes, and free partitions beyond two nothing. (Printed:
+//       fixed numbers and sizes, and the end of the process when one is full.)
+//   D8  A transaction may put its versions into several partitions: delta_lanes.hpp. (Without
+//       consolidation there is one lane.)
 #pragma once
 
 #include <algorithm>
@@ -331,7 +331,7 @@ inline delta_partition* delta_one_shot::choose(const delta_partition& from) noex
     if (!p.empty() || lanes_.has(p)) continue;
     if (found == nullptr) found = &p;
     if (++free > 2 && p.lock_if_empty()) {
-      p.shrink(1);
+      p.shrink(0);
       p.unlock();
     }
   }
@@ -359,7 +359,7 @@ inline bool delta_one_shot::drop_or_unlock(delta_partition& p) noexcept {
     return false;
   }
   const std::uint64_t versions = p.counted();
-  p.drop_and_unlock();
+  p.drop_and_unlock(delta_partition::chunks_for(options_.partition_bytes));
   dropped(versions);
   return true;
 }

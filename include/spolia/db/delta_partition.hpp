@@ -134,10 +134,14 @@ class alignas(cache_line) delta_partition {
   // release → the acquire in lock_if_idle(): nothing was changed, but the next one may.
   void unlock() noexcept { gate_.fetch_sub_release(locked); }
 
-  /// Forgets everything, in one shot.
-  void drop_and_unlock() noexcept {
+  /// What a turn takes; the partition of a lane may grow far beyond.
+  static constexpr std::uint64_t chunks_for(std::uint64_t bytes) noexcept {
+    return std::clamp<std::uint64_t>(bytes / delta_chunks::bytes, 1, most_chunks);
+  }
+  /// Forgets everything, in one shot; keeps as many chunks as were used, but `most` at most.
+  void drop_and_unlock(std::uint64_t most = most_chunks) noexcept {
     const std::uint64_t used = (cursor_.load_relaxed() + chunk_units - 1) / chunk_units;
-    shrink(std::clamp<std::uint64_t>(used, 1, most_chunks));
+    shrink(std::clamp<std::uint64_t>(used, 1, most));
     generation_.store_relaxed(generation_.load_relaxed() + 1);
     cursor_.store_relaxed(0);
     last_commit_.store_relaxed(0);

@@ -155,8 +155,9 @@ inline void install(row_place row, std::uint64_t mark, std::uint64_t older, std:
   };
   if (changed == every_column) return row.each_word(whole.runs, put);
   each_column(changed, [&](std::uint32_t c) {
-    const column_run one{whole.all[c].first, 1, whole.all[c].words};
-    row.each_word({&one, 1}, put);
+    const column_span span = whole.all[c];
+    atomic<std::uint64_t>* const words = row.column(span.first, span.words);
+    for (std::uint32_t i = 0; i < span.words; ++i) put(span.first + i, words[i]);
   });
 }
 
