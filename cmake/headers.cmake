@@ -168,8 +168,10 @@ set(SPOLIA_HEADERS
     include/spolia/reclaim/token_ring.hpp
     include/spolia/reclaim/wait_free_eras.hpp
     include/spolia/rlu.hpp
+    include/spolia/rlu/array.hpp
     include/spolia/rlu/collector.hpp
     include/spolia/rlu/commit_word.hpp
+    include/spolia/rlu/detector.hpp
     include/spolia/rlu/domain.hpp
     include/spolia/rlu/domain_upkeep.hpp
     include/spolia/rlu/grace_period.hpp
@@ -178,6 +180,7 @@ set(SPOLIA_HEADERS
     include/spolia/rlu/options.hpp
     include/spolia/rlu/pointers.hpp
     include/spolia/rlu/section.hpp
+    include/spolia/rlu/segment.hpp
     include/spolia/rlu/session.hpp
     include/spolia/snapshot.hpp
     include/spolia/standard.hpp

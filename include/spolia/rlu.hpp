@@ -3,6 +3,8 @@
 // reads that never wait. See rlu/domain.hpp.
 #pragma once
 
+#include <spolia/rlu/array.hpp>
+#include <spolia/rlu/detector.hpp>
 #include <spolia/rlu/domain.hpp>
 #include <spolia/rlu/pointers.hpp>
 #include <spolia/rlu/section.hpp>

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <stdexcept>
@@ -362,6 +363,110 @@ TEST(rlu, the_hardware_clock_does_as_well) {
   }
   EXPECT_EQ(d.read([&](auto& in) { return in.read(p)->value; }), 2000);
   d.discard(p);
+}
+
+struct cell : rlu::element {
+  long value = 0;
+  rlu::ptr<number> to;
+};
+
+TEST(rlu, elements_of_an_array_are_objects) {
+  rlu::domain d({.low_watermark = 1});
+  rlu::array<cell> cells(d, 100);
+  const rlu::array<cell> none(d, 0);
+  EXPECT_EQ(cells.size(), 100U);
+  EXPECT_EQ(none.size(), 0U);
+  const auto kept = d.make<number>({7});
+  for (long round = 1; round <= 3; ++round) {
+    d.update([&](auto& in) {
+      for (std::size_t i = 0; i < cells.size(); i += 2) {
+        auto c = in.try_lock(cells[i]);
+        ASSERT_TRUE(c);
+        c->value += round;
+        c->to = kept;
+      }
+    });
+    if (round == 2) d.collect();
+  }
+  const long sum = d.read([&](auto& in) {
+    long all = 0;
+    for (std::size_t i = 0; i < cells.size(); ++i) {
+      const auto c = in.read(cells[i]);
+      all += c->value + (c->to ? in.read(c->to)->value : 0);
+    }
+    return all;
+  });
+  EXPECT_EQ(sum, 50 * (1 + 2 + 3 + 7));
+  EXPECT_THROW((rlu::array<cell>(d, ~std::size_t{0} / 8)), std::bad_alloc);
+  d.discard(kept);
+  // The array goes while its last copies are still in the log.
+}
+
+TEST(rlu, a_detector_looks_after_threads_that_do_nothing) {
+  rlu::domain d;
+  std::vector<rlu::ptr<number>> all;
+  for (int i = 0; i < 100; ++i) all.push_back(d.make<number>({0}));
+  {
+    const rlu::detector upkeep(d);
+    std::thread([&] {
+      for (const auto p : all) set(d, p, 1);
+    }).join();
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (d.stats().log_bytes != 0 && std::chrono::steady_clock::now() < end) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    EXPECT_EQ(d.stats().log_bytes, 0U);
+    EXPECT_EQ(d.stats().written_back, all.size());
+  }
+  for (const auto p : all) {
+    EXPECT_EQ(value_of(d, p), 1);
+    d.discard(p);
+  }
+}
+
+struct text {
+  using tail = char;
+  std::uint32_t used = 0;
+};
+
+TEST(rlu, objects_may_have_tails) {
+  rlu::domain d({.segment_bytes = 512, .low_watermark = 1});
+  constexpr std::size_t large = 100000;
+  const auto small = d.make<text>({}, {5}, 5);
+  rlu::ptr<text> big;
+  d.update([&](auto& in) {
+    auto made = in.template make<text>({}, {1}, large);
+    EXPECT_EQ(made.tail().size(), large);
+    EXPECT_EQ(made.tail()[large - 1], 0);
+    made.tail()[0] = 'a';
+    big = made;
+    std::ranges::copy(std::string("hello"), in.try_lock(small).tail().begin());
+  });
+  d.read([&](auto& in) {
+    const auto before = in.read(big);
+    std::thread([&] {
+      for (char c = 'b'; c <= 'z'; ++c) {
+        d.update([&](auto& w) {
+          auto mine = w.try_lock(big);
+          ASSERT_TRUE(mine);
+          mine->used += 1;
+          mine.tail()[0] = mine.tail()[large - 1] = c;
+        });
+      }
+    }).join();
+    EXPECT_EQ(before.tail()[0], 'a');
+    EXPECT_EQ(before.tail()[large - 1], 0);
+  });
+  for (int i = 0; i < 3; ++i) d.collect();
+  d.read([&](auto& in) {
+    EXPECT_EQ(in.read(big)->used, 26U);
+    EXPECT_EQ(in.read(big).tail()[large - 1], 'z');
+    const auto tail = in.read(small).tail();
+    EXPECT_EQ(std::string(tail.begin(), tail.end()), "hello");
+  });
+  EXPECT_THROW((void)d.make<text>({}, {}, ~std::size_t{0}), std::bad_alloc);
+  d.discard(small);
+  d.discard(big);
 }
 
 }  // namespace

@@ -133,16 +133,18 @@ class rlu_bst_core {
     rlu::view<node> at;    // empty if the key is absent
   };
 
-  place locate(reader& in, const Key& key) const {
-    place p{{}, true, in.read(in.read(root_)->left)};
-    while (p.at) {
-      const bool left = less_(key, p.at.fixed().key);
-      if (!left && !less_(p.at.fixed().key, key)) break;
-      p.above = p.at;
-      p.left = left;
-      p.at = in.read(left ? p.at->left : p.at->right);
+  SPOLIA_ALWAYS_INLINE place locate(reader& in, const Key& key) const {
+    rlu::ptr<node> above;
+    bool left = true;
+    rlu::view<node> at = in.read(in.read(root_)->left);
+    while (at) {
+      const bool smaller = less_(key, at.fixed().key);
+      if (!smaller && !less_(at.fixed().key, key)) break;
+      above = at;
+      left = smaller;
+      at = in.read(smaller ? at->left : at->right);
     }
-    return p;
+    return {above, left, at};
   }
 
   /// The link that is to change, locked; null: the section is doomed.

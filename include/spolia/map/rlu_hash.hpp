@@ -10,7 +10,7 @@
 // no
 //              order. Keys have a hash and an order.
 // Cost:        linear in the number of keys in a bucket. The number of buckets does not change.
-// Memory:      a block for each bucket, from the beginning on.
+// Memory:      three words for each bucket, from the beginning on.
 #pragma once
 
 #include <concepts>
@@ -18,7 +18,6 @@
 #include <functional>
 #include <stdexcept>
 #include <utility>
-#include <vector>
 
 #include <spolia/base/config.hpp>
 #include <spolia/map/detail/face.hpp>
@@ -50,21 +49,13 @@ class rlu_hash_core {
   using domain_type = Domain;
   using key_compare = rlu_bucketing<Hash, Compare>;
 
-  rlu_hash_core(Domain& home, key_compare how) : home_(home), how_(std::move(how)) {
-    if (how_.buckets == 0) throw std::invalid_argument("rlu_hash: there must be a bucket");
-    roots_.reserve(how_.buckets);
-    try {
-      while (roots_.size() < how_.buckets) {
-        roots_.push_back(home.template make<typename chain::root>({}));
-      }
-    } catch (...) {
-      discard();
-      throw;
-    }
-  }
+  rlu_hash_core(Domain& home, key_compare how)
+      : home_(home), how_(std::move(how)), roots_(home, checked(how_.buckets)) {}
   rlu_hash_core(const rlu_hash_core&) = delete;
   rlu_hash_core& operator=(const rlu_hash_core&) = delete;
-  ~rlu_hash_core() { discard(); }
+  ~rlu_hash_core() {
+    for (std::size_t i = 0; i < roots_.size(); ++i) chain::discard(home_, roots_[i]);
+  }
 
   Domain& home() const noexcept { return home_; }
 
@@ -109,8 +100,8 @@ class rlu_hash_core {
   void scan(const Key*, const Key*, F& f) const {
     show_copies<Key, Value>(f, [&](auto& copies) {
       home_.read([&](reader& in) {
-        for (const auto root : roots_) {
-          for (auto n = in.read(in.read(root)->next); n; n = in.read(n->next)) {
+        for (std::size_t i = 0; i < roots_.size(); ++i) {
+          for (auto n = in.read(in.read(roots_[i])->next); n; n = in.read(n->next)) {
             copies.push_back({n.fixed().key, n.fixed().value});
           }
         }
@@ -122,16 +113,17 @@ class rlu_hash_core {
 
  private:
   typename chain::start root_of(const Key& key) const {
-    return roots_[static_cast<std::size_t>(how_.hash(key)) % how_.buckets];
+    return roots_[static_cast<std::size_t>(how_.hash(key)) % roots_.size()];
   }
-  void discard() noexcept {
-    for (const auto root : roots_) chain::discard(home_, root);
+  static std::size_t checked(std::size_t buckets) {
+    if (buckets == 0) throw std::invalid_argument("rlu_hash: there must be a bucket");
+    return buckets;
   }
 
   Domain& home_;
   const key_compare how_;
   size_counter size_;
-  std::vector<typename chain::start> roots_;
+  typename chain::roots roots_;
 };
 
 }  // namespace detail

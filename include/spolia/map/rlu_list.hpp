@@ -50,7 +50,7 @@ class rlu_list_core {
   using key_compare = Compare;
 
   rlu_list_core(Domain& home, Compare less)
-      : home_(home), less_(std::move(less)), root_(home.template make<typename chain::root>({})) {}
+      : home_(home), less_(std::move(less)), roots_(home, 1), root_(roots_[0]) {}
   rlu_list_core(const rlu_list_core&) = delete;
   rlu_list_core& operator=(const rlu_list_core&) = delete;
   ~rlu_list_core() { chain::discard(home_, root_); }
@@ -109,7 +109,8 @@ class rlu_list_core {
   Domain& home_;
   [[no_unique_address]] Compare less_;
   size_counter size_;
-  const typename chain::start root_;
+  typename chain::roots roots_;
+  const typename chain::start root_;  // the only one
 };
 
 }  // namespace detail

@@ -168,12 +168,16 @@ class collector {
 
   bool examine_newest(piece& s, record& r, std::uint64_t since) noexcept {
     object& o = *r.of;
-    if (since > now_.known() || !take(o)) return false;
+    if (since > now_.known()) return false;
+    const bool overwrites = over(r.base.read(), since) || SPOLIA_FAULT("rlu.overwrites_early");
+    // Beside a section that sleeps most stay as they are: the object is not touched for that.
+    if (!overwrites && !sparse_ && r.older.load_relaxed() == nullptr) return false;
+    if (!take(o)) return false;
     // The next version may have come before we had the lock.
     if (r.ended.load_relaxed() == unended || SPOLIA_FAULT("rlu.collects_unlocked")) {
       prune_below(r);
       const bool alone = r.older.load_relaxed() == nullptr;
-      if (alone && (over(r.base.read(), since) || SPOLIA_FAULT("rlu.overwrites_early"))) {
+      if (alone && overwrites) {
         if (r.kind.read() == record_kind::tombstone) {
           r.state.store_relaxed(record_state::last);  // the lock stays as it is
           s.buries = true;

@@ -149,8 +149,12 @@ class basic_domain final : private threads::listener {
   /// A new object, outside of sections. \throws std::bad_alloc, what moving the fixed part throws
   template <class T>
   [[nodiscard]] ptr<T> make(detail::fixed_of<T> fixed, const T& body) {
-    return detail::access::pointer<T>(
-        detail::make_whole<T>(detail::word::since(0), std::move(fixed), body));
+    return make_with<T>(std::move(fixed), body, {});
+  }
+  /// With `count` values of T::tail behind the body, which are zero at first.
+  template <detail::has_tail T>
+  [[nodiscard]] ptr<T> make(detail::fixed_of<T> fixed, const T& body, std::size_t count) {
+    return make_with<T>(std::move(fixed), body, detail::tail_of<T>(count));
   }
   template <class T>
   [[nodiscard]] ptr<T> make(const T& body) {
@@ -161,16 +165,11 @@ class basic_domain final : private threads::listener {
   /// Waits for passes over logs that are under way.
   template <class T>
   void discard(ptr<T> p) noexcept {
+    static_assert(!detail::is_element<T>, "rlu: elements end with their array");
     if (!p) return;
     detail::whole<T>* const o = detail::access::master(p);
-    detail::bring_home(*o, clock_, lost_some_);
-    if (!SPOLIA_FAULT("rlu.discards_at_once")) {
-      fence::full();  // ↔ the heavy one at a pass's beginning: see wait_for_collector
-      sessions_.for_each([](std::uint32_t, const session& s) {
-        s.written.wait_for_collector();
-        return true;
-      });
-    }
+    bring_home(*o);
+    if (!SPOLIA_FAULT("rlu.discards_at_once")) wait_for_collectors();
     detail::whole<T>::destroy(*o);
   }
 
@@ -179,7 +178,7 @@ class basic_domain final : private threads::listener {
   template <class T>
   T& alone(ptr<T> p) noexcept {
     detail::whole<T>* const o = detail::access::master(p);
-    detail::bring_home(*o, clock_, lost_some_);
+    bring_home(*o);
     return o->body;
   }
 
@@ -210,6 +209,10 @@ class basic_domain final : private threads::listener {
  private:
   friend reader;
   friend writer;
+  template <class T, class Domain>
+  friend class array;
+  template <class Domain>
+  friend class detector;
 
   /// One section, or a part of one.
   struct scope {
@@ -251,7 +254,7 @@ class basic_domain final : private threads::listener {
       } else {
         of.abandon();
       }
-      if (home.is_due(of)) [[unlikely]]
+      if (is_due(of, of.writes)) [[unlikely]]
         home.tend(of);
     }
 
@@ -280,14 +283,33 @@ class basic_domain final : private threads::listener {
     patience idle;
   };
 
+  template <class T>
+  static ptr<T> make_with(detail::fixed_of<T>&& fixed, const T& body, detail::tail_length<T> tail) {
+    static_assert(!detail::is_element<T>, "rlu: elements live in an array, see array.hpp");
+    return detail::access::pointer<T>(
+        detail::make_whole<T>(detail::word::since(0), std::move(fixed), body, tail));
+  }
+
   session& my_session() {
+#if defined(SPOLIA_MODEL)
+    return find_my_session();
+#else
+    if (core::here.domain == serial_) [[likely]]
+      return *static_cast<session*>(core::here.cell);
+    session& found = find_my_session();
+    core::here.domain = serial_;
+    core::here.cell = &found;
+    return found;
+#endif
+  }
+
+  SPOLIA_NOINLINE session& find_my_session() {
     session& mine = sessions_.of(threads::number());
-    if (!mine.used.load_relaxed()) [[unlikely]]
-      join(mine);
+    if (!mine.used.load_relaxed()) join(mine);
     return mine;
   }
 
-  SPOLIA_NOINLINE void join(session& mine) {
+  void join(session& mine) {
     {
       auto guard = blocks_.enter();
     }  // so that later ones cannot fail
@@ -301,12 +323,14 @@ class basic_domain final : private threads::listener {
     mine.used.store_relaxed(true);
   }
 
-  static bool is_due(session& mine) noexcept {
+  static bool is_due(session& mine, bool wrote) noexcept {
     return --mine.until_look == 0 || mine.walks.value() >= mine.walks_at ||
-           mine.written.written() >= mine.pass_at;
+           (wrote && mine.written.written() >= mine.pass_at);
   }
   // domain_upkeep.hpp
   SPOLIA_NOINLINE void tend(session& mine) noexcept;
+  bool tend_all();
+  bool others_do(session& mine) noexcept;
   session* neighbour_in_need(session& mine, bool walks) noexcept;
   void set_next_pass(session& mine, std::uint64_t written_back, bool walks) noexcept;
   void drain_now_and_then() noexcept;
@@ -321,20 +345,17 @@ class basic_domain final : private threads::listener {
     guard.retire(&empty, ender{});
   }
 
-  void thread_left(std::uint32_t n) noexcept override {
-    session* const s = sessions_.find(n);
-    if (s == nullptr || !s->used.load_relaxed()) return;
-    s->written.close();
-    s->used.store_relaxed(false);
-  }
-  void thread_lost(std::uint32_t n) noexcept override {
-    sessions_.for_each([](std::uint32_t, session& other) {
-      other.written.evict();
+  void bring_home(detail::object& o) noexcept { detail::bring_home(o, clock_, lost_some_); }
+  void wait_for_collectors() const noexcept {
+    fence::full();  // ↔ the heavy one at a pass's beginning: see log::wait_for_collector
+    sessions_.for_each([](std::uint32_t, const session& s) {
+      s.written.wait_for_collector();
       return true;
     });
-    if (session* const s = sessions_.find(n)) s->forget();
-    lost_some_ = true;
   }
+
+  void thread_left(std::uint32_t n) noexcept override;
+  void thread_lost(std::uint32_t n) noexcept override;
 
   static constexpr std::uint32_t look_every = 64;         // sections, before somebody else's turn
   static constexpr std::uint64_t walks_a_copy = 4;        // that a pass had to leave
@@ -344,12 +365,14 @@ class basic_domain final : private threads::listener {
 #else
   static constexpr std::uint64_t most_retired = 32;  // segments, before readers are asked about
 #endif
+  const std::uint64_t serial_ = core::next_serial();  // names the domain in core::here
   const options options_;
   Clock clock_;
   census sections_;
   detail::graveyard<typename log::piece> graves_;  // goes after what buries
   Blocks blocks_;
   atomic<std::uint64_t> drain_at_{0};
+  atomic<std::uint32_t> detectors_{0};
   bool lost_some_ = false;  // threads, in a fork
   const std::size_t processors_ = std::max(1U, std::thread::hardware_concurrency());
   spolia::detail::courtesy courtesy_;

@@ -20,7 +20,7 @@ void basic_domain<Clock, Blocks>::tend(session& mine) noexcept {
     if (courtesy_.is_due(mine.turn_taken)) courtesy_.give(mine.turn_taken, threads::high_water());
   }
   const bool walks = mine.walks.value() >= mine.walks_at;
-  if (!walks && mine.written.written() < mine.pass_at) return;
+  if ((!walks && mine.written.written() < mine.pass_at) || others_do(mine)) return;
   const std::uint64_t before = mine.written_back.value();
   pass(mine, &mine, neighbour_in_need(mine, walks), false);
   set_next_pass(mine, mine.written_back.value() - before, walks);
@@ -30,6 +30,32 @@ void basic_domain<Clock, Blocks>::tend(session& mine) noexcept {
   }
   drain_now_and_then();
   graves_.clear();
+}
+
+/// Leaves a pass that is due to a detector, if there is one and it keeps up.
+template <class Clock, class Blocks>
+bool basic_domain<Clock, Blocks>::others_do(session& mine) noexcept {
+  const bool leaves =
+      detectors_.load_relaxed() != 0 && mine.written.bytes() < options_.high_watermark;
+  if (leaves) set_next_pass(mine, 0, false);
+  return leaves;
+}
+
+/// A detector's round: every log of which something may have become free. False: there is none.
+template <class Clock, class Blocks>
+bool basic_domain<Clock, Blocks>::tend_all() {
+  session& mine = my_session();
+  bool any = false;
+  sessions_.for_each([&](std::uint32_t, session& s) {
+    if (s.written.unsettled()) {
+      pass(mine, &s, nullptr, false);
+      any = true;
+    }
+    return true;
+  });
+  drain_now_and_then();
+  graves_.clear();
+  return any;
 }
 
 template <class Clock, class Blocks>
@@ -85,6 +111,24 @@ void basic_domain<Clock, Blocks>::collect(session& s, session& mine, bool everyt
   once.pass(clock_, everything, [&](typename log::piece& empty) { retire(empty); });
   mine.written_back.add(once.written_back());
   s.written.end_collect();
+}
+
+template <class Clock, class Blocks>
+void basic_domain<Clock, Blocks>::thread_left(std::uint32_t n) noexcept {
+  session* const s = sessions_.find(n);
+  if (s == nullptr || !s->used.load_relaxed()) return;
+  s->written.close();
+  s->used.store_relaxed(false);
+}
+
+template <class Clock, class Blocks>
+void basic_domain<Clock, Blocks>::thread_lost(std::uint32_t n) noexcept {
+  sessions_.for_each([](std::uint32_t, session& other) {
+    other.written.evict();
+    return true;
+  });
+  if (session* const s = sessions_.find(n)) s->forget();
+  lost_some_ = true;
 }
 
 template <class Clock, class Blocks>

@@ -37,6 +37,7 @@ class grace_period {
   /// had done happens before this look.
   [[nodiscard]] bool over(std::uint64_t since, std::uint64_t ended) const noexcept {
     if (ended > known_) return false;
+    if (times_.empty() || ended <= times_.front()) return true;
     const auto first = std::lower_bound(times_.begin(), times_.end(), since);
     return first == times_.end() || *first >= ended;
   }

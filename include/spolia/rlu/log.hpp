@@ -37,101 +37,10 @@
 #include <spolia/base/fence.hpp>
 #include <spolia/base/memory.hpp>
 #include <spolia/rlu/object.hpp>
+#include <spolia/rlu/segment.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace rlu::detail {
-
-/// Segments with which objects end, and that nobody looks at any more. They wait here for a thread
-/// that is between two sections, since the objects' destructors may begin some.
-template <class Segment>
-class graveyard {
- public:
-  graveyard() = default;
-  graveyard(const graveyard&) = delete;
-  graveyard& operator=(const graveyard&) = delete;
-  ~graveyard() { clear(); }
-
-  void bury(Segment& s) noexcept {
-    Segment* top = first_.load_relaxed();
-    do {
-      s.next = top;
-      // release → the acquire in clear, which takes all, so nothing comes back.
-    } while (!first_.cas_weak_release(top, &s));
-  }
-
-  void clear() noexcept {
-    if (first_.load_relaxed() == nullptr) return;
-    // acquire ← the release in bury: we see the segments as they were left.
-    Segment* s = first_.exchange_acquire(nullptr);
-    while (s != nullptr) {
-      Segment* const after = s->next;
-      s->for_each(0, [](record& r) {
-        if (r.state.load_relaxed() == record_state::last) r.how->destroy(*r.of);
-      });
-      Segment::end(s);
-      s = after;
-    }
-  }
-
- private:
-  atomic<Segment*> first_{nullptr};
-};
-
-/// A piece of a log. `Header` is what the reclamation domain wants in front.
-template <class Header>
-struct alignas(record) segment : Header {
-  explicit segment(std::uint32_t room) noexcept : capacity(room) {}
-
-  static segment* make(std::uint32_t room) {
-    void* const place = memory::allocate(sizeof(segment) + room, align());
-    return ::new (place) segment(room);
-  }
-  static void end(segment* s) noexcept {
-    const std::size_t bytes = s->bytes();
-    s->~segment();
-    memory::deallocate(s, bytes, align());
-  }
-
-  /// Nobody looks at it any more. Must not run code of users.
-  static void release(segment* s) noexcept {
-    if (s->buries) {
-      s->grave->bury(*s);
-    } else {
-      end(s);
-    }
-  }
-
-  static constexpr std::size_t align() noexcept { return alignof(segment); }
-  [[nodiscard]] std::size_t bytes() const noexcept { return sizeof(segment) + capacity; }
-
-  char* at(std::uint32_t offset) noexcept { return reinterpret_cast<char*>(this + 1) + offset; }
-  bool has(std::uintptr_t address) noexcept {
-    return address - reinterpret_cast<std::uintptr_t>(at(0)) < capacity;
-  }
-
-  /// Calls f(record) for each from `offset` on, in the order of writing.
-  template <class F>
-  void for_each(std::uint32_t offset, F&& f) {
-    while (offset < used.read()) {
-      record& r = *std::launder(reinterpret_cast<record*>(at(offset)));
-      offset += r.bytes;
-      f(r);
-    }
-  }
-
-  const std::uint32_t capacity;
-  plain<std::uint32_t> used{0};
-  segment* next = nullptr;  // in the section, on the stack, or among the held
-  // The collector's:
-  std::uint32_t done_to = 0;        // all that lies before is done
-  std::uint32_t waiting = 0;        // records that are not done, as of the last look
-  std::uint32_t waiting_bytes = 0;  // theirs
-  std::uint32_t looks = 0;
-  bool detached = false;  // has copies that were written back in this pass
-  bool buries = false;    // objects end with it
-  bool is_old = false;    // is among those that are looked at less often
-  graveyard<segment>* grave = nullptr;
-};
 
 /// A thread's log. What the owner may touch and what a collector may are apart.
 template <class Header>
@@ -145,7 +54,9 @@ class log {
 
   // -- the owner, inside a section
 
+  /// Before the section's first record; sections that write nothing never do.
   void begin() noexcept {
+    begun_ = true;
     shown_.store_relaxed(nullptr);
     fence::light();  // ↔ the heavy one in a pass: see "Open"
     // acquire ← the release in end_collect: who has looked at the segment has ended.
@@ -157,6 +68,7 @@ class log {
   /// Room for one record of `size` bytes; null if that would take the log over its cap.
   /// \throws std::bad_alloc
   void* append(std::uint32_t size, std::uint32_t segment_bytes, std::size_t cap) {
+    if (!begun_) begin();
     if (open_ == nullptr || open_->capacity - open_->used.read() < size) [[unlikely]] {
       if (!grow(std::max(size, segment_bytes), cap)) return nullptr;
     }
@@ -184,23 +96,25 @@ class log {
     }
   }
   [[nodiscard]] bool wrote() const noexcept {
-    return open_ != first_ || (open_ != nullptr && open_->used.read() != mark_);
+    return begun_ && (open_ != first_ || (open_ != nullptr && open_->used.read() != mark_));
   }
 
   /// The section has ended: what it filled is for the collector.
   void end() noexcept {
+    if (!std::exchange(begun_, false)) return;
     piece* s = section();
     while (s != nullptr && s != open_) {
       piece* const after = s->next;
       push(s);
       s = after;
     }
-    chain_ = nullptr;
+    first_ = chain_ = nullptr;
     shown_.store_release(open_);  // → the acquire in shown(): what we have written to it
   }
 
   /// The section has changed nothing: forgets what it wrote. Nobody else has looked at it.
   void roll_back() noexcept {
+    if (!begun_) return;
     piece* drop =
         first_ == nullptr ? std::exchange(chain_, nullptr) : std::exchange(first_->next, nullptr);
     while (drop != nullptr) {
@@ -289,15 +203,12 @@ class log {
   /// is at its cap.
   void* shelter(std::uint32_t size, std::uint32_t segment_bytes, std::size_t cap) noexcept {
     if (shelter_ == nullptr || shelter_->capacity - shelter_->used.read() < size) {
-      const std::uint32_t room = std::max(size, segment_bytes);
-      if (bytes() + sizeof(piece) + room > cap) return nullptr;
       try {
-        shelter_ = piece::make(room);
+        shelter_ = make(std::max(size, segment_bytes), cap);
       } catch (const std::bad_alloc&) {
         shelter_ = nullptr;
-        return nullptr;
       }
-      bytes_.fetch_add_relaxed(shelter_->bytes());
+      if (shelter_ == nullptr) return nullptr;
       shelter_->next = held_;
       held_ = shelter_;
     }
@@ -344,6 +255,7 @@ class log {
   }
   /// After a fork, of a lost thread's log.
   void forget() noexcept {
+    begun_ = false;
     open_ = first_ = chain_ = held_ = old_ = shelter_ = nullptr;
     old_count_ = 0;
     mark_ = 0;
@@ -358,10 +270,25 @@ class log {
   /// The segment in which the section began to write.
   piece* section() const noexcept { return first_ == nullptr ? chain_ : first_; }
 
+  /// Null if that would take the log over its cap, whoever else makes one. \throws std::bad_alloc
+  piece* make(std::uint32_t room, std::size_t cap) {
+    const std::size_t size = sizeof(piece) + room;
+    piece* made = nullptr;
+    if (bytes_.fetch_add_relaxed(size) + size <= cap) {
+      try {
+        made = piece::make(room);
+      } catch (...) {
+        bytes_.fetch_sub_relaxed(size);
+        throw;
+      }
+    }
+    if (made == nullptr) bytes_.fetch_sub_relaxed(size);
+    return made;
+  }
+
   SPOLIA_NOINLINE bool grow(std::uint32_t room, std::size_t cap) {
-    if (bytes() + sizeof(piece) + room > cap) return false;
-    piece* const made = piece::make(room);
-    bytes_.fetch_add_relaxed(made->bytes());
+    piece* const made = make(room, cap);
+    if (made == nullptr) return false;
     if (open_ == nullptr) {
       chain_ = made;
     } else {
@@ -379,6 +306,7 @@ class log {
     } while (!filled_.cas_weak_release(top, s));
   }
 
+  bool begun_ = false;      // the section has
   piece* open_ = nullptr;   // the last of the section's segments
   piece* first_ = nullptr;  // that was open when the section began; null if none was
   piece* chain_ = nullptr;  // the section's first segment if none was open

@@ -39,6 +39,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <new>
 #include <type_traits>
 #include <utility>
@@ -51,6 +52,9 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 namespace rlu {
 
 struct no_fixed_part {};
+
+/// The base of bodies that live in an array, see array.hpp.
+struct element {};
 
 namespace detail {
 
@@ -92,9 +96,10 @@ inline std::uintptr_t fresh(const commit_word& owner) noexcept {
 inline std::uintptr_t of(const record& r) noexcept {
   return reinterpret_cast<std::uintptr_t>(&r) | locked;
 }
+constexpr bool is_locked(std::uintptr_t seen) noexcept { return (seen & locked) != 0; }
 /// The newest version, if it is no copy that is being committed, is for sections of time `t`.
 constexpr bool allows(std::uintptr_t seen, std::uint64_t t) noexcept {
-  return (seen & locked) == 0 && time(seen) <= t;
+  return !is_locked(seen) && time(seen) <= t;
 }
 
 }  // namespace word
@@ -119,7 +124,7 @@ struct object {
   /// The same, where the lock is one that a section will never give up, see domain::thread_lost.
   bool try_take_from_lost() noexcept {
     std::uintptr_t seen = lock.load_relaxed();
-    return (seen & word::locked) != 0 && lock.cas_strong_acquire(seen, word::collecting);  // as above
+    return word::is_locked(seen) && lock.cas_strong_acquire(seen, word::collecting);  // as above
   }
   /// A collector that may have had the lock will never give it up.
   void free_from_lost() noexcept {
@@ -179,6 +184,29 @@ struct fixed_part<T> {
 template <class T>
 using fixed_of = typename fixed_part<T>::type;
 
+/// T::tail: values behind a body, as many as were asked for when the object was made. Versions have
+/// them too.
+template <class T>
+concept has_tail = requires { typename T::tail; };
+template <class T>
+struct tail_length {
+  static constexpr std::size_t bytes() noexcept { return 0; }
+};
+template <has_tail T>
+struct tail_length<T> {
+  static_assert(std::is_trivially_copyable_v<typename T::tail> &&
+                    std::is_trivially_default_constructible_v<typename T::tail> &&
+                    alignof(typename T::tail) <= alignof(T),
+                "rlu: a tail is of plain values, not more aligned than the body");
+  std::size_t count = 0;
+  [[nodiscard]] std::size_t bytes() const noexcept { return count * sizeof(typename T::tail); }
+};
+/// A tail must fit into a record.
+inline constexpr std::size_t most_tail_bytes = std::size_t{1} << 30U;
+
+template <class T>
+inline constexpr bool is_element = std::is_base_of_v<element, T>;
+
 /// A master of type T.
 template <class T>
 struct whole final : object {
@@ -189,7 +217,24 @@ struct whole final : object {
                 "rlu: bodies vanish with the log; put what needs a destructor into T::fixed");
   static_assert(alignof(T) <= alignof(record), "rlu: bodies are aligned to 16 bytes at most");
 
-  whole(std::uintptr_t w, fixed_of<T>&& f, const T& b) : object(w), fixed(std::move(f)), body(b) {}
+  whole(std::uintptr_t w, fixed_of<T>&& f, const T& b, tail_length<T> n = {})
+      : object(w), fixed(std::move(f)), tail(n), body(b) {
+    if (tail.bytes() != 0) std::memset(end_of(body), 0, tail.bytes());
+  }
+
+  /// Of a version.
+  [[nodiscard]] std::size_t body_bytes() const noexcept { return sizeof(T) + tail.bytes(); }
+  /// Where the tail of a body begins.
+  static char* end_of(T& b) noexcept { return reinterpret_cast<char*>(&b) + sizeof(T); }
+  static const char* end_of(const T& b) noexcept {
+    return reinterpret_cast<const char*>(&b) + sizeof(T);
+  }
+  /// A version in raw memory.
+  T& copy_to(void* place, const T& from) const noexcept {
+    T& made = *::new (place) T(from);
+    if (tail.bytes() != 0) std::memcpy(end_of(made), end_of(from), tail.bytes());
+    return made;
+  }
 
   static T& body_of(record& r) noexcept { return *std::launder(static_cast<T*>(r.body())); }
   static const T& body_of(const record& r) noexcept {
@@ -197,32 +242,47 @@ struct whole final : object {
   }
 
   static void write_back(object& to, const record& from) noexcept {
-    static_cast<whole&>(to).body = body_of(from);
+    whole& home = static_cast<whole&>(to);
+    home.body = body_of(from);
+    if (home.tail.bytes() != 0) {
+      std::memcpy(end_of(home.body), end_of(body_of(from)), home.tail.bytes());
+    }
   }
   static void copy_body(record& to, const record& from) noexcept {
-    ::new (to.body()) T(body_of(from));
+    static_cast<const whole*>(to.of)->copy_to(to.body(), body_of(from));
   }
   static void destroy(object& o) noexcept {
     whole* const w = &static_cast<whole&>(o);
+    const std::size_t bytes = sizeof(whole) + w->tail.bytes();
     w->~whole();
-    memory::deallocate(w, sizeof(whole), alignof(whole));
+    memory::deallocate(w, bytes, alignof(whole));
   }
   static constexpr object_kind how{&write_back, &copy_body, &destroy};
 
   [[no_unique_address]] fixed_of<T> fixed;
+  [[no_unique_address]] const tail_length<T> tail;
   T body;
 };
 
 /// \throws std::bad_alloc, or what moving the fixed part throws
 template <class T>
-whole<T>* make_whole(std::uintptr_t w, fixed_of<T>&& fixed, const T& body) {
-  void* const place = memory::allocate(sizeof(whole<T>), alignof(whole<T>));
+whole<T>* make_whole(std::uintptr_t w, fixed_of<T>&& fixed, const T& body,
+                     tail_length<T> tail = {}) {
+  const std::size_t bytes = sizeof(whole<T>) + tail.bytes();
+  void* const place = memory::allocate(bytes, alignof(whole<T>));
   try {
-    return ::new (place) whole<T>(w, std::move(fixed), body);
+    return ::new (place) whole<T>(w, std::move(fixed), body, tail);
   } catch (...) {
-    memory::deallocate(place, sizeof(whole<T>), alignof(whole<T>));
+    memory::deallocate(place, bytes, alignof(whole<T>));
     throw;
   }
+}
+
+/// \throws std::bad_array_new_length
+template <has_tail T>
+tail_length<T> tail_of(std::size_t count) {
+  if (count > most_tail_bytes / sizeof(typename T::tail)) throw std::bad_array_new_length();
+  return {count};
 }
 
 }  // namespace detail

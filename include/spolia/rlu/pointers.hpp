@@ -14,6 +14,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include <spolia/base/config.hpp>
 #include <spolia/base/misuse.hpp>
@@ -80,6 +81,15 @@ class view {
     mark_.check();
     return static_cast<detail::whole<T>*>(object_)->fixed;
   }
+  /// What stands behind the body, if T says T::tail.
+  auto tail() const noexcept
+    requires detail::has_tail<T>
+  {
+    mark_.check();
+    using each = typename T::tail;
+    const detail::whole<T>& o = *static_cast<detail::whole<T>*>(object_);
+    return std::span(reinterpret_cast<const each*>(o.end_of(*body_)), o.tail.count);
+  }
   /// The object that this is a version of.
   ptr<T> self() const noexcept;
   operator ptr<T>() const noexcept { return self(); }
@@ -110,6 +120,14 @@ class copy {
   const auto& fixed() const noexcept {
     mark_.check();
     return static_cast<detail::whole<T>*>(object_)->fixed;
+  }
+  auto tail() const noexcept
+    requires detail::has_tail<T>
+  {
+    mark_.check();
+    using each = typename T::tail;
+    const detail::whole<T>& o = *static_cast<detail::whole<T>*>(object_);
+    return std::span(reinterpret_cast<each*>(o.end_of(*body_)), o.tail.count);
   }
   ptr<T> self() const noexcept;
   operator ptr<T>() const noexcept { return self(); }

@@ -35,15 +35,11 @@ class basic_reader {
   /// The version of the object that this section sees; empty for null. Never waits, and never fails
   /// but for std::bad_alloc in a serializable section.
   template <class T>
-  view<T> read(ptr<T> p) {
+  SPOLIA_ALWAYS_INLINE view<T> read(ptr<T> p) {
     detail::whole<T>* const o = detail::access::master(p);
     if (o == nullptr) return {};
-    if (here_.special) [[unlikely]] {
-      if (here_.serializable) here_.read.push_back({o, &detail::whole<T>::how});
-      detail::record* const own = here_.own(*o);
-      if (own != nullptr && own->kind.read() == detail::record_kind::copy) {
-        return look(*o, detail::whole<T>::body_of(*own));
-      }
+    if (may_write_ && here_.special) [[unlikely]] {
+      if (const T* const own = note_and_find_own(here_, *o)) return look(*o, *own);
     }
     // seq_cst ↔ the fences before a commit's and a collector's tick, see commit_word.hpp: who finds
     // no chain here reads the master at a time for which that is right. (It also acquires what a
@@ -55,7 +51,7 @@ class basic_reader {
     // The head is for this section if the word says so: see object.hpp, "Short cut". Nothing that
     // is read comes with the word.
     const std::uintptr_t seen = o->lock.load_relaxed();
-    if (!detail::word::allows(seen, here_.time) && !asks_nobody(seen)) r = find(*o);
+    if (!detail::word::allows(seen, here_.time) && !asks_nobody(seen)) r = find(home_, here_, *o);
     check_alive(r);
     return look(*o, r == nullptr ? o->body : detail::whole<T>::body_of(*r));
   }
@@ -74,7 +70,7 @@ class basic_reader {
   using domain = basic_domain<Clock, Blocks>;
   using session = detail::session<typename Blocks::header>;
 
-  basic_reader(domain& d, session& s) noexcept : home_(d), here_(s) {}
+  basic_reader(domain& d, session& s) noexcept : home_(d), here_(s), may_write_(s.writes) {}
   ~basic_reader() = default;
 
   template <class T>
@@ -83,15 +79,24 @@ class basic_reader {
     return detail::access::look(o, body, here_.turn);
   }
 
+  template <class T>
+  SPOLIA_NOINLINE static const T* note_and_find_own(session& here, detail::whole<T>& o) {
+    if (here.serializable) here.read.push_back({&o, &detail::whole<T>::how});
+    const detail::record* const own = here.own(o);
+    const bool copied = own != nullptr && own->kind.read() == detail::record_kind::copy;
+    return copied ? &detail::whole<T>::body_of(*own) : nullptr;
+  }
+
   /// The copy that is for this section's time; null: the master is. The guard lasts for the walk
   /// only: what is found stays, because the section's time is in its interval.
-  SPOLIA_NOINLINE const detail::record* find(const detail::object& o) {
-    auto guard = home_.blocks_.enter();
+  SPOLIA_NOINLINE static const detail::record* find(domain& home, session& here,
+                                                    const detail::object& o) {
+    auto guard = home.blocks_.enter();
     if (SPOLIA_FAULT("rlu.walks_unguarded")) auto dropped = std::move(guard);
     // seq_cst: as in read. The guard comes first, so what we pass by stays.
     const detail::record* r = o.newest.load_seq_cst();
     while (r != nullptr) {
-      if (detail::since_of(*r, home_.clock_) <= here_.time) break;
+      if (detail::since_of(*r, home.clock_) <= here.time) break;
       // acquire ← the releases of commits and of collectors that took out what was between.
       r = r->older.load_acquire();
     }
@@ -99,7 +104,7 @@ class basic_reader {
   }
 
   static bool asks_nobody([[maybe_unused]] std::uintptr_t seen) noexcept {
-    return SPOLIA_FAULT("rlu.takes_any_head") && (seen & detail::word::locked) == 0;
+    return SPOLIA_FAULT("rlu.takes_any_head") && !detail::word::is_locked(seen);
   }
   static void check_alive([[maybe_unused]] const detail::record* found) noexcept {
     if constexpr (SPOLIA_CHECKS) {
@@ -110,6 +115,7 @@ class basic_reader {
 
   domain& home_;
   session& here_;
+  const bool may_write_;  // kept here: reads are many, and ask nothing else of the session
 };
 
 /// Also writes. Whatever it does shows when its section commits, all at once or not at all.
@@ -130,24 +136,11 @@ class basic_writer : public basic_reader<Clock, Blocks> {
   [[nodiscard]] copy<T> try_lock(ptr<T> p) {
     detail::whole<T>* const o = detail::access::master(p);
     if (!usable(o)) return {};
-    if (here_.is_fresh(*o)) return hand_out(*o, o->body);
-    detail::record* r = here_.own(*o);
-    if (r != nullptr && r->kind.read() == detail_kind::copy) {
-      return hand_out(*o, detail::whole<T>::body_of(*r));
-    }
-    if (r != nullptr && r->kind.read() == detail_kind::tombstone) {
-      misuse::report("rlu: an object was locked that the same section has freed",
-                     threads::number());
-      here_.doom(outcome::cancelled);
-      return {};
-    }
-    r = r == nullptr ? here_.lock(*o, detail::whole<T>::how, detail_kind::copy, sizeof(T))
-                     : here_.exchange_lock(*r, detail_kind::copy, sizeof(T));
-    if (r == nullptr) return {};
-    // We have the lock, so the chain does not change; and the newest version is ours to see.
-    const detail::record* const newest = o->newest.load_relaxed();
-    const T& from = newest == nullptr ? o->body : detail::whole<T>::body_of(*newest);
-    return hand_out(*o, *::new (r->body()) T(from));
+    if (detail::word::is_locked(o->lock.load_relaxed())) [[unlikely]]
+      return lock_again(*o);
+    detail::record* const r =
+        here_.lock(*o, detail::whole<T>::how, detail_kind::copy, bytes_of(*o));
+    return r == nullptr ? copy<T>() : first_copy(*o, *r);
   }
 
   /// Locks the object until the section ends, and changes nothing: so that no other section changes
@@ -163,16 +156,12 @@ class basic_writer : public basic_reader<Clock, Blocks> {
   /// not. \throws std::bad_alloc, or what moving the fixed part throws
   template <class T>
   [[nodiscard]] copy<T> make(detail::fixed_of<T> fixed, const T& body) {
-    here_.fresh.push_back({});  // before there is something to lose
-    detail::whole<T>* o = nullptr;
-    try {
-      o = detail::make_whole<T>(detail::word::fresh(*here_.committed), std::move(fixed), body);
-    } catch (...) {
-      here_.fresh.pop_back();
-      throw;
-    }
-    here_.fresh.back() = {o, &detail::whole<T>::how, false};
-    return hand_out(*o, o->body);
+    return make_with<T>(std::move(fixed), body, {});
+  }
+  /// With `count` values of T::tail behind the body, which are zero at first.
+  template <detail::has_tail T>
+  [[nodiscard]] copy<T> make(detail::fixed_of<T> fixed, const T& body, std::size_t count) {
+    return make_with<T>(std::move(fixed), body, detail::tail_of<T>(count));
   }
   template <class T>
   [[nodiscard]] copy<T> make(const T& body) {
@@ -184,6 +173,7 @@ class basic_writer : public basic_reader<Clock, Blocks> {
   /// \throws std::bad_alloc
   template <class T>
   bool free(ptr<T> p) {
+    static_assert(!detail::is_element<T>, "rlu: elements end with their array");
     detail::whole<T>* const o = detail::access::master(p);
     if (!usable(o)) return false;
     if (here_.is_fresh(*o)) return drop(*o);
@@ -218,6 +208,54 @@ class basic_writer : public basic_reader<Clock, Blocks> {
     misuse::report("rlu: a null pointer was to be locked", threads::number());
     here_.doom(outcome::cancelled);
     return false;
+  }
+
+  /// What the section wants to write is locked already.
+  template <class T>
+  SPOLIA_NOINLINE copy<T> lock_again(detail::whole<T>& o) {
+    if (here_.is_fresh(o)) return hand_out(o, o.body);
+    detail::record* r = here_.own(o);
+    if (r == nullptr) {
+      here_.doom(outcome::conflict);
+      return {};
+    }
+    if (r->kind.read() == detail_kind::copy) return hand_out(o, detail::whole<T>::body_of(*r));
+    if (r->kind.read() == detail_kind::tombstone) {
+      misuse::report("rlu: an object was locked that the same section has freed",
+                     threads::number());
+      here_.doom(outcome::cancelled);
+      return {};
+    }
+    r = here_.exchange_lock(*r, detail_kind::copy, bytes_of(o));
+    return r == nullptr ? copy<T>() : first_copy(o, *r);
+  }
+
+  /// We have the lock, so the chain does not change; and the newest version is ours to see.
+  template <class T>
+  copy<T> first_copy(detail::whole<T>& o, detail::record& r) const noexcept {
+    const detail::record* const newest = o.newest.load_relaxed();
+    const T& from = newest == nullptr ? o.body : detail::whole<T>::body_of(*newest);
+    return hand_out(o, o.copy_to(r.body(), from));
+  }
+  template <class T>
+  static std::uint32_t bytes_of(const detail::whole<T>& o) noexcept {
+    return static_cast<std::uint32_t>(o.body_bytes());
+  }
+
+  template <class T>
+  copy<T> make_with(detail::fixed_of<T>&& fixed, const T& body, detail::tail_length<T> tail) {
+    static_assert(!detail::is_element<T>, "rlu: elements live in an array, see array.hpp");
+    here_.fresh.push_back({});  // before there is something to lose
+    detail::whole<T>* o = nullptr;
+    try {
+      const std::uintptr_t word = detail::word::fresh(*here_.committed);
+      o = detail::make_whole<T>(word, std::move(fixed), body, tail);
+    } catch (...) {
+      here_.fresh.pop_back();
+      throw;
+    }
+    here_.fresh.back() = {o, &detail::whole<T>::how, false};
+    return hand_out(*o, o->body);
   }
 
   bool keep_as_it_is(detail::object& o, const detail::object_kind& how) {

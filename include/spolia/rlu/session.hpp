@@ -103,9 +103,7 @@ struct alignas(cache_line) session {
   void begin(Clock& clock, const char* label, bool writing) noexcept {
     time = seat.announce(clock, label);
     writes = writing;
-    if (!writing) return;
     state = outcome::committed;
-    written.begin();
   }
 
   /// For a thread that is new. \throws std::bad_alloc
@@ -168,8 +166,10 @@ struct alignas(cache_line) session {
   /// Ends a section that is not doomed: what it wrote is visible to all sections that begin later.
   template <class Clock>
   void commit(Clock& clock) noexcept {
+    bool dropped = false;
     for (const fresh_object& f : fresh) {
       if (!f.dropped) f.made->lock.store_relaxed(word::since(time));
+      dropped |= f.dropped;
     }
     if (written.wrote()) {
       link_all();
@@ -180,7 +180,11 @@ struct alignas(cache_line) session {
       commits.add(1);
     }
     for (const count_on_commit& c : counts) c.to->add(c.n);
-    if (!fresh.empty()) std::erase_if(fresh, [](const fresh_object& f) { return !f.dropped; });
+    if (dropped) {
+      std::erase_if(fresh, [](const fresh_object& f) { return !f.dropped; });
+    } else {
+      fresh.clear();
+    }
     leave_after_writing();
   }
 
@@ -232,7 +236,7 @@ struct alignas(cache_line) session {
         continue;
       }
       if (!word::allows(seen, time) && !SPOLIA_FAULT("rlu.locks_stale")) return false;
-      if ((seen & word::locked) != 0) return false;
+      if (word::is_locked(seen)) return false;
       r.base.write(seen);
       // acquire ← the releases of who had the lock: we see the chain as they left it.
       if (o.lock.cas_strong_acquire(seen, word::of(r))) return true;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include <spolia/base/config.hpp>
+#include <spolia/rlu/array.hpp>
 #include <spolia/rlu/domain.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -25,9 +26,10 @@ class rlu_chain {
     using fixed = rlu_entry<Key, Value>;
     rlu::ptr<node> next;
   };
-  struct root {
+  struct root : rlu::element {
     rlu::ptr<node> next;
   };
+  using roots = rlu::array<root, Domain>;
   using start = rlu::ptr<root>;
   using reader = typename Domain::reader;
   using writer = typename Domain::writer;
@@ -39,14 +41,15 @@ class rlu_chain {
     bool found;
   };
 
-  static place locate(reader& in, start from, const Key& key, const Compare& less) {
-    place p{{}, in.read(in.read(from)->next), false};
-    while (p.at && less(p.at.fixed().key, key)) {
-      p.before = p.at;
-      p.at = in.read(p.at->next);
+  SPOLIA_ALWAYS_INLINE static place locate(reader& in, start from, const Key& key,
+                                           const Compare& less) {
+    rlu::ptr<node> before;
+    rlu::view<node> at = in.read(in.read(from)->next);
+    while (at && less(at.fixed().key, key)) {
+      before = at;
+      at = in.read(at->next);
     }
-    p.found = p.at && !less(key, p.at.fixed().key);
-    return p;
+    return {before, at, at && !less(key, at.fixed().key)};
   }
 
   /// True if the key was absent. The value is moved from once nothing can fail but memory.
@@ -75,10 +78,9 @@ class rlu_chain {
     return true;
   }
 
-  /// Gives back all nodes and the root. Nobody else may use the chain any more.
+  /// Gives back all nodes. Nobody else may use the chain any more.
   static void discard(Domain& home, start from) noexcept {
     rlu::ptr<node> n = home.alone(from).next;
-    home.discard(from);
     while (n) {
       const rlu::ptr<node> next = home.alone(n).next;
       home.discard(n);

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// detector.hpp: a thread that looks through the logs of a domain, for those who rather have one
+// than have their sections do it.
+//
+// Source:      MV-RLU, section 3.7 (the grace period detector).
+//
+//     spolia::rlu::domain home;
+//     spolia::rlu::detector upkeep(home);            // as long as it lives
+//
+// While a domain has one, sections look through logs only where it does not keep up: from the high
+// watermark on. It also takes back what threads leave behind that do nothing more, which otherwise
+// waits for somebody's next section.
+// Progress:    never waits for a section, and no section waits for it.
+// Errors:      std::system_error if there is no thread to be had.
+// Fork:        in the child there is no such thread; its sections do without from the high
+//              watermark on.
+//
+// Departure from the paper: it finds out about grace periods and tells nobody, since whoever looks
+// through a log asks the census itself.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <new>
+#include <stop_token>
+#include <thread>
+
+#include <unistd.h>
+
+#include <spolia/base/config.hpp>
+#include <spolia/rlu/domain.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace rlu {
+
+template <class Domain = domain>
+class detector {
+ public:
+  /// Looks every `nap`; more seldom while nothing is written. `of` must outlive it.
+  /// \throws std::system_error
+  explicit detector(Domain& of, std::chrono::microseconds nap = std::chrono::microseconds(500))
+      : of_(of), nap_(nap), thread_([this](const std::stop_token& stop) { run(stop); }) {
+    of_.detectors_.fetch_add_relaxed(1);
+  }
+  detector(const detector&) = delete;
+  detector& operator=(const detector&) = delete;
+  ~detector() {
+    of_.detectors_.fetch_sub_relaxed(1);
+    if (getpid() != home_) thread_.detach();  // a fork has left it behind
+  }
+
+ private:
+  static constexpr int most_naps = 32;  // at once
+
+  void run(const std::stop_token& stop) {
+    std::mutex mine;
+    std::unique_lock lock(mine);
+    std::condition_variable_any bell;
+    for (int naps = 1; !stop.stop_requested();) {
+      bell.wait_for(lock, stop, naps * nap_, [] { return false; });
+      try {
+        naps = of_.tend_all() ? 1 : std::min(2 * naps, most_naps);
+      } catch (const std::bad_alloc&) {
+        naps = most_naps;  // its first call: later, perhaps
+      }
+    }
+  }
+
+  Domain& of_;
+  const std::chrono::microseconds nap_;
+  const pid_t home_ = getpid();
+  std::jthread thread_;  // goes first
+};
+
+}  // namespace rlu
+}  // namespace spolia::inline SPOLIA_FLAVOUR

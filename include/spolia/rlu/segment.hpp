@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// segment.hpp: a piece of a log, with the records in it, and where pieces end.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <new>
+
+#include <spolia/base/atomic.hpp>
+#include <spolia/base/config.hpp>
+#include <spolia/base/memory.hpp>
+#include <spolia/rlu/object.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace rlu::detail {
+
+/// Segments with which objects end, and that nobody looks at any more. They wait here for a thread
+/// that is between two sections, since the objects' destructors may begin some.
+template <class Segment>
+class graveyard {
+ public:
+  graveyard() = default;
+  graveyard(const graveyard&) = delete;
+  graveyard& operator=(const graveyard&) = delete;
+  ~graveyard() { clear(); }
+
+  void bury(Segment& s) noexcept {
+    Segment* top = first_.load_relaxed();
+    do {
+      s.next = top;
+      // release → the acquire in clear, which takes all, so nothing comes back.
+    } while (!first_.cas_weak_release(top, &s));
+  }
+
+  void clear() noexcept {
+    if (first_.load_relaxed() == nullptr) return;
+    // acquire ← the release in bury: we see the segments as they were left.
+    Segment* s = first_.exchange_acquire(nullptr);
+    while (s != nullptr) {
+      Segment* const after = s->next;
+      s->for_each(0, [](record& r) {
+        if (r.state.load_relaxed() == record_state::last) r.how->destroy(*r.of);
+      });
+      Segment::end(s);
+      s = after;
+    }
+  }
+
+ private:
+  atomic<Segment*> first_{nullptr};
+};
+
+/// A piece of a log. `Header` is what the reclamation domain wants in front.
+template <class Header>
+struct alignas(record) segment : Header {
+  explicit segment(std::uint32_t room) noexcept : capacity(room) {}
+
+  static segment* make(std::uint32_t room) {
+    void* const place = memory::allocate(sizeof(segment) + room, align());
+    return ::new (place) segment(room);
+  }
+  static void end(segment* s) noexcept {
+    const std::size_t bytes = s->bytes();
+    s->~segment();
+    memory::deallocate(s, bytes, align());
+  }
+
+  /// Nobody looks at it any more. Must not run code of users.
+  static void release(segment* s) noexcept {
+    if (s->buries) {
+      s->grave->bury(*s);
+    } else {
+      end(s);
+    }
+  }
+
+  static constexpr std::size_t align() noexcept { return alignof(segment); }
+  [[nodiscard]] std::size_t bytes() const noexcept { return sizeof(segment) + capacity; }
+
+  char* at(std::uint32_t offset) noexcept { return reinterpret_cast<char*>(this + 1) + offset; }
+  bool has(std::uintptr_t address) noexcept {
+    return address - reinterpret_cast<std::uintptr_t>(at(0)) < capacity;
+  }
+
+  /// Calls f(record) for each from `offset` on, in the order of writing.
+  template <class F>
+  void for_each(std::uint32_t offset, F&& f) {
+    while (offset < used.read()) {
+      record& r = *std::launder(reinterpret_cast<record*>(at(offset)));
+      offset += r.bytes;
+      f(r);
+    }
+  }
+
+  const std::uint32_t capacity;
+  plain<std::uint32_t> used{0};
+  segment* next = nullptr;  // in the section, on the stack, or among the held
+  // The collector's:
+  std::uint32_t done_to = 0;        // all that lies before is done
+  std::uint32_t waiting = 0;        // records that are not done, as of the last look
+  std::uint32_t waiting_bytes = 0;  // theirs
+  std::uint32_t looks = 0;
+  bool detached = false;  // has copies that were written back in this pass
+  bool buries = false;    // objects end with it
+  bool is_old = false;    // is among those that are looked at less often
+  graveyard<segment>* grave = nullptr;
+};
+
+}  // namespace rlu::detail
+}  // namespace spolia::inline SPOLIA_FLAVOUR
