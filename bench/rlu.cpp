@@ -15,6 +15,7 @@
 #include <type_traits>
 
 #include "plain_sets.hpp"
+#include "rlu_single.hpp"
 #include "trial.hpp"
 
 namespace bench {
@@ -120,15 +121,18 @@ struct way {
 const way all_ways[] = {
     {"list", "mvrlu", run_trial<rlu_subject<spolia::rlu_list<key, key>>>},
     {"list", "mvrlu-hardware", run_trial<rlu_subject<spolia::rlu_list<key, key, hardware>>>},
+    {"list", "rlu", run_trial<rlu_subject<spolia::rlu_list<key, key, rlu_single>>>},
     {"list", "rcu", run_trial<plain_subject<rcu_chains>>},
     {"list", "rwlock", run_trial<plain_subject<locked_chains>>},
     {"list", "harris-michael-hp", run_trial<lock_free_subject<spolia::list<key, key, hazards>>>},
     {"hash", "mvrlu", run_trial<rlu_subject<spolia::rlu_hash<key, key>>>},
     {"hash", "mvrlu-hardware", run_trial<rlu_subject<spolia::rlu_hash<key, key, hardware>>>},
+    {"hash", "rlu", run_trial<rlu_subject<spolia::rlu_hash<key, key, rlu_single>>>},
     {"hash", "rcu", run_trial<plain_subject<rcu_chains>>},
     {"hash", "rwlock", run_trial<plain_subject<locked_chains>>},
     {"tree", "mvrlu", run_trial<rlu_subject<spolia::rlu_bst<key, key>>>},
     {"tree", "mvrlu-hardware", run_trial<rlu_subject<spolia::rlu_bst<key, key, hardware>>>},
+    {"tree", "rlu", run_trial<rlu_subject<spolia::rlu_bst<key, key, rlu_single>>>},
     {"tree", "lock-free", run_trial<lock_free_subject<spolia::external_bst<key, key, epochs>>>},
     {"tree", "rwlock", run_trial<plain_subject<locked_tree>>},
 };

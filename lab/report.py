@@ -78,7 +78,8 @@ def render(
     records = [trial.record for trial in trials]
     found = Found(
         trials, extras.get("announcements", []), extras.get("snapshots", []),
-        [*extras.get("ycsb", []), *extras.get("tpcc", [])], extras.get("counted", []),
+        [r for kind in ("ycsb", "tpcc", "rlu") for r in extras.get(kind, [])],
+        extras.get("counted", []),
         configs=configs,
     )  # fmt: skip
     context = {

@@ -11,6 +11,7 @@ from lab.paper import (
     pointers,
     rivals,
     scaling,
+    sections,
     snapshots,
     store,
     tokens,
@@ -30,4 +31,5 @@ PAGES: tuple[Page, ...] = (
     *store.PAGES,
     *pointers.PAGES,
     *versions.PAGES,
+    *sections.PAGES,
 )

@@ -324,7 +324,11 @@ def layer_records(options) -> list[dict]:
             for threads in (options.threads if options.threads != "-" else "2").split(",")
         ]  # fmt: skip
     if options.command == "rlu":
-        return [{"structure": options.structure, "sync": options.sync, "mops": 3.0}]
+        return [{"structure": options.structure, "sync": options.sync, "mops": 3.0,
+                 "threads": 2 if options.threads == "-" else int(options.threads),
+                 "update": 20 if options.update == "-" else int(options.update),
+                 "stall": options.stall, "log_bytes_peak": 1e6}
+                for _ in range(2)]  # fmt: skip
     return [store_record(options, name) for name in STORAGES for _ in range(2)]
 
 
@@ -382,8 +386,10 @@ def main() -> int:
     for name in LAYERS:
         command = commands.add_parser(name)
         for option in ("--json", "--structure", "--sync", "--test", "--writes", "--threads",
-                       "--operations", "--scanners", "--mix", "--partitions"):  # fmt: skip
+                       "--operations", "--scanners", "--mix", "--partitions",
+                       "--update"):  # fmt: skip
             command.add_argument(option, default="-")
+        command.add_argument("--stall", action="store_true")
     options, unknown = parser.parse_known_args()
     if unknown and options.command not in LAYERS:
         parser.error(f"unrecognized arguments: {' '.join(unknown)}")

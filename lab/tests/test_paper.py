@@ -82,7 +82,7 @@ def measured(tmp_path_factory) -> list[dict]:
     records = []
     for entry in PAGES:
         commands = entry.commands(scale)
-        if commands and entry.key.startswith("one-shot"):
+        if commands and entry.key.startswith(("one-shot", "sections")):
             target = folder / entry.key
             assert run._of_page(Bench(FAKE), entry.key, commands, target, 60) == ""
             records += read_lines(target)
@@ -196,6 +196,22 @@ def test_what_private_pointers_cost_is_judged(filled):
     assert (objects.show(bad).verdict, containers.show(bad).verdict) == (NOT_SEEN, NOT_SEEN)
     alone = Found(filled, pointers=[r for r in POINTERS if r["pointer"] == "raw"])
     assert (objects.show(alone).verdict, containers.show(alone).verdict) == (SHOWN, SHOWN)
+
+
+def sections_shown(stored, name: str, speed):
+    records = [{**r, "mops": speed(r)} for r in stored if r["kind"] == "rlu"]
+    return next(p for p in PAGES if p.key == f"sections-{name}").show(Found([], store=records))
+
+
+def test_read_log_update_is_judged_by_what_was_measured(stored):
+    fast = sections_shown(stored, "structures", lambda r: 1 + (r["sync"] == "mvrlu"))
+    slow = sections_shown(stored, "structures", lambda r: 2 - (r["sync"] == "mvrlu"))
+    assert (fast.verdict, slow.verdict) == (SEEN, NOT_SEEN)
+    assert "27 of 27" in fast.here
+    assert "0 of 27" in slow.here
+    kept = sections_shown(stored, "sleeper", lambda r: 0.95 if r["stall"] else 1)
+    lost = sections_shown(stored, "sleeper", lambda r: 0.5 if r["stall"] else 1)
+    assert (kept.verdict, lost.verdict) == (SEEN, NOT_SEEN)
 
 
 def verdict(filled, key: str, records: list[dict]) -> str:
