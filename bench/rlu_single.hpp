@@ -48,9 +48,10 @@ class rlu_single {
   /// A copy's head; the body follows. object::lock is its address, or 0, or that of a context and
   /// 1: a new object.
   struct alignas(16) head {
+    head(context& by, object& o) noexcept : owner(&by), of(&o) {}
     spolia::atomic<context*> owner;  // a slot that is used again has the same
     object* of;
-    void (*write_back)(object&, const head&);  // null: a lock only
+    void (*write_back)(object&, const head&) = nullptr;  // null: a lock only
     const void* body() const noexcept { return this + 1; }
     void* body() noexcept { return this + 1; }
   };
@@ -188,8 +189,7 @@ class rlu_single {
         me_.doomed = true;
         return nullptr;
       }
-      const auto place = me_.logs[me_.now].append(body);
-      return ::new (place) head{spolia::atomic<context*>(&me_), &o, nullptr};
+      return ::new (me_.logs[me_.now].append(body)) head(me_, o);
     }
     /// What is unlocked is the newest: whoever commits waits for us before it unlocks.
     void publish(object& o, head& c) {

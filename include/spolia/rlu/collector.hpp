@@ -162,7 +162,7 @@ class collector {
     const std::uint64_t ended = r.ended.load_acquire();
     const std::uint64_t since = r.since.load_relaxed();
     if (ended == unended) return examine_newest(s, r, since);
-    if (!over(since, ended == detached_now ? s.detached_at : ended)) return false;
+    if (!over(since, ended)) return false;
     return unlinked || SPOLIA_FAULT("rlu.not_unlinked") || unlink(r);
   }
 
@@ -238,7 +238,6 @@ class collector {
     r.ended.store_relaxed(early ? r.since.load_relaxed() : detached_now);
     r.state.store_relaxed(record_state::unlinked);
     s.detached = true;
-    s.detached_at = unended;
     detached_ = true;
   }
 
@@ -248,7 +247,10 @@ class collector {
     fence::full();  // between the emptied chains and the clock: see commit_word.hpp
     const std::uint64_t ended = clock.tick();
     for_each_piece([&](piece& s) {
-      if (std::exchange(s.detached, false)) s.detached_at = ended;
+      if (!std::exchange(s.detached, false)) return;
+      s.for_each(s.done_to, [&](record& r) {
+        if (r.ended.load_relaxed() == detached_now) r.ended.store_relaxed(ended);
+      });
     });
   }
 

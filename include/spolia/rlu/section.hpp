@@ -184,7 +184,10 @@ class basic_writer : public basic_reader<Clock, Blocks> {
   }
 
   /// Adds to a counter of this thread's if and when the section commits. \throws std::bad_alloc
-  void count(tally& to, std::uint64_t n = 1) { here_.counts.push_back({&to, n}); }
+  void count(tally& to, std::uint64_t n = 1) {
+    here_.special = true;
+    here_.counts.push_back({&to, n});
+  }
 
   /// Drops what the section has done; update calls the function again.
   void retry() noexcept { here_.doom(outcome::conflict); }
@@ -245,6 +248,7 @@ class basic_writer : public basic_reader<Clock, Blocks> {
   template <class T>
   copy<T> make_with(detail::fixed_of<T>&& fixed, const T& body, detail::tail_length<T> tail) {
     static_assert(!detail::is_element<T>, "rlu: elements live in an array, see array.hpp");
+    here_.special = true;
     here_.fresh.push_back({});  // before there is something to lose
     detail::whole<T>* o = nullptr;
     try {

@@ -100,10 +100,9 @@ struct alignas(record) segment : Header {
   std::uint32_t waiting = 0;        // records that are not done, as of the last look
   std::uint32_t waiting_bytes = 0;  // theirs
   std::uint32_t looks = 0;
-  std::uint64_t detached_at = unended;  // by then nobody found those that say detached_now
-  bool detached = false;                // there are such, as of this pass
-  bool buries = false;                  // objects end with it
-  bool is_old = false;                  // is among those that are looked at less often
+  bool detached = false;  // has copies that were written back in this pass
+  bool buries = false;    // objects end with it
+  bool is_old = false;    // is among those that are looked at less often
   graveyard<segment>* grave = nullptr;
 };
 

@@ -71,8 +71,8 @@ struct alignas(cache_line) session {
   std::uint64_t time = 0;  // of the section
   std::uint64_t turn = 0;  // counts sections: views know theirs
   std::uint32_t depth = 0;
-  bool writes = false;        // the section may
-  bool special = false;       // reads must look for own copies, or be remembered
+  bool writes = false;   // the section may
+  bool special = false;  // it did or asked for more than to read, or is to remember what it reads
   bool serializable = false;  // it asked for it
   outcome state = outcome::committed;
   std::vector<fresh_object> fresh;
@@ -166,6 +166,7 @@ struct alignas(cache_line) session {
   /// Ends a section that is not doomed: what it wrote is visible to all sections that begin later.
   template <class Clock>
   void commit(Clock& clock) noexcept {
+    if (!special) return leave();
     bool dropped = false;
     for (const fresh_object& f : fresh) {
       if (!f.dropped) f.made->lock.store_relaxed(word::since(time));
@@ -190,7 +191,7 @@ struct alignas(cache_line) session {
 
   /// Ends a section as if it had not been.
   void abandon() noexcept {
-    if (!writes) return leave();
+    if (!writes || !special) return leave();
     written.for_each_written([](record& r) { unlock(r, r.base.read()); });
     written.roll_back();
     leave_after_writing();
