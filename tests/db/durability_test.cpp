@@ -421,7 +421,7 @@ TEST(durability, serializable_commits_and_checkpoints_are_one_history) {
       ++checkpoints;
       EXPECT_NO_THROW(database::open(place, over(files->copy())));
       conflicts = base.stats().conflicts;
-    } while ((checkpoints < 200 || base.stats().commits < 1000 || conflicts < 10) &&
+    } while ((checkpoints < 1500 || base.stats().commits < 1000 || conflicts < 10) &&
              !testing::Test::HasFailure() && std::chrono::steady_clock::now() < end);
     stop.store(true);
     for (std::thread& thread : threads) thread.join();
