@@ -2,13 +2,17 @@
 // files.cpp: the file layer over POSIX.
 #include <spolia/db/files.hpp>
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
+#include <memory>
+#include <string_view>
 #include <utility>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -60,6 +64,23 @@ class posix_file final : public storage_file {
     // Not again after EINTR or EIO: see the header.
     if (::fdatasync(fd_) != 0) fail(name_, "cannot make it durable");
   }
+#if defined(RWF_DSYNC)
+  /// One call of the system, where it knows how. What was interrupted is written anew, and so is
+  /// there to be made durable.
+  void write_and_sync(std::uint64_t offset, std::span<const std::byte> from) override {
+    while (!from.empty()) {
+      const ::iovec part{const_cast<std::byte*>(from.data()), from.size()};
+      const ssize_t n = ::pwritev2(fd_, &part, 1, static_cast<off_t>(offset), RWF_DSYNC);
+      if (n < 0 && (errno == EOPNOTSUPP || errno == ENOSYS || errno == EINTR)) {
+        return storage_file::write_and_sync(offset, from);
+      }
+      // As with sync(): not again.
+      if (n < 0) fail(name_, "cannot write and make it durable", offset);
+      offset += static_cast<std::uint64_t>(n);
+      from = from.subspan(static_cast<std::size_t>(n));
+    }
+  }
+#endif
   void truncate(std::uint64_t size) override {
     if (::ftruncate(fd_, static_cast<off_t>(size)) != 0) fail(name_, "cannot cut it", size);
   }
@@ -96,14 +117,18 @@ class posix_files final : public storage_files {
   }
   std::vector<std::string> list(const std::filesystem::path& directory) override {
     std::vector<std::string> names;
-    std::error_code why;
-    std::filesystem::directory_iterator at(directory, why);
-    if (why == std::errc::no_such_file_or_directory) return names;
-    for (; !why && at != std::filesystem::directory_iterator(); at.increment(why)) {
-      names.push_back(at->path().filename().string());
+    // Not std::filesystem's, which ends the program if there is no memory.
+    const std::unique_ptr<DIR, int (*)(DIR*)> at(::opendir(directory.c_str()), ::closedir);
+    if (at == nullptr && errno == ENOENT) return names;
+    if (at == nullptr) fail(directory, "cannot list");
+    for (;;) {
+      errno = 0;
+      const ::dirent* const entry = ::readdir(at.get());
+      if (entry == nullptr && errno != 0) fail(directory, "cannot list");
+      if (entry == nullptr) return names;
+      const std::string_view name = entry->d_name;
+      if (name != "." && name != "..") names.emplace_back(name);
     }
-    if (why) throw storage_error(directory, storage_error::nowhere, "cannot list", why);
-    return names;
   }
   void make_directory(const std::filesystem::path& directory) override {
     std::error_code why;

@@ -42,7 +42,7 @@ log_entry* log_writer::take() {
   std::unique_ptr<log_entry> made(e != nullptr ? e : new log_entry);
   made->data.resize(record_header::bytes);
   made->kind = record_kind::transaction;
-  made->crc = nullptr;
+  made->cut = nullptr;
   return made.release();
 }
 
@@ -105,19 +105,38 @@ void log_writer::begin_segment(fresh_segment next) {
   files_.sync_directory(directory_);
   segment_ = std::move(next.file);
   size_ = file_header::bytes;
+  ended_ = false;
 }
 
 /// A segment that is long enough ends here; or later, if there is no memory to begin another one.
-void log_writer::end_long_segment() {
-  if (size_ + used_ < segment_bytes_ || size_ + used_ <= file_header::bytes) return;
+/// One that has its end already must not get more.
+void log_writer::next_segment() {
+  if (!ended_ && (size_ + used_ < segment_bytes_ || size_ + used_ <= file_header::bytes)) return;
+  std::optional<fresh_segment> next;
+  try {
+    next = prepare_segment();
+  } catch (const std::bad_alloc&) {
+    if (ended_) throw;
+    return;
+  }
+  make_durable();
+  begin_segment(std::move(*next));
+}
+
+/// The record of a cut was written: another segment begins at once. Without memory, whoever cuts is
+/// told so, and it begins with the next record.
+void log_writer::end_segment(cut_result& done) {
+  make_durable();
+  done.crc = end_.chain;
+  ended_ = true;
   std::optional<fresh_segment> next;
   try {
     next = prepare_segment();
   } catch (const std::bad_alloc&) {
     return;
   }
-  make_durable();
   begin_segment(std::move(*next));
+  done.begun = true;
 }
 
 bool log_writer::write(log_entry* first, std::uint64_t durable) noexcept {
@@ -157,25 +176,26 @@ void log_writer::keep_failure(const std::exception& why) noexcept {
 void log_writer::write_all(log_entry* first, std::uint64_t durable) {
   used_ = 0;
   for (log_entry* e = first; e != nullptr; e = e->next) {
-    end_long_segment();
+    next_segment();
     end_.chain = seal_record(e->data, {.chain = end_.chain,
                                        .sequence = e->sequence,
                                        .durable = durable,
                                        .epoch = end_.epoch,
                                        .kind = e->kind});
     end_.sequence = e->sequence;
-    if (e->crc != nullptr) *e->crc = end_.chain;
     bytes_.fetch_add_relaxed(e->data.size());
     stage(e->data);
-    if (e->kind == record_kind::cut) {
-      make_durable();
-      begin_segment(prepare_segment());
-    }
+    if (e->kind == record_kind::cut) end_segment(*e->cut);
   }
   make_durable();
 }
 
 void log_writer::make_durable() {
+  if (used_ != 0 && !dirty_) {
+    segment_->write_and_sync(size_, bytes_view(staged_).first(used_));
+    size_ += std::exchange(used_, 0);
+    return;
+  }
   write_staged();
   if (!dirty_) return;
   segment_->sync();
@@ -200,6 +220,16 @@ void log_writer::write_staged() {
   segment_->write(size_, bytes_view(staged_).first(used_));
   size_ += used_;
   used_ = 0;
+}
+
+/// Looking on costs less than sleeping where another's write is nearly over. Whoever gives the
+/// processor away instead gets it back when all others have had their turn.
+bool log_writer::pause(std::uint32_t times) const noexcept {
+  constexpr std::uint32_t most = 40;
+  constexpr int step = 4;
+  if (!quick() || times >= most) return false;
+  for (int i = 0; i < step; ++i) cpu_relax();
+  return true;
 }
 
 void log_writer::give_way(std::chrono::nanoseconds at_most) noexcept {
@@ -258,11 +288,12 @@ bool journal::admit() noexcept {
 }
 
 bool journal::acknowledge(const queue::place& where) noexcept {
-  if (level_ == durability_level::sync) {
-    gather(where.sequence);
-    return queue_.wait(where.sequence);
+  if (level_ == durability_level::sync) return queue_.wait(where.sequence);
+  if (where.first) {
+    ask_for_flush(false);
+  } else if (queue_.queued_bytes() >= worth_a_flush && !hurry_.load_relaxed()) {
+    ask_for_flush(true);
   }
-  if (where.first) ask_for_flush();
   // While a flush takes longer than the window, commits wait for it.
   const std::uint64_t oldest = queue_.oldest();
   const std::uint64_t now = ticks::read();
@@ -272,40 +303,25 @@ bool journal::acknowledge(const queue::place& where) noexcept {
   return !queue_.failed();
 }
 
-/// On quick storage a write is over before another commit has come: each would make its own, which
-/// costs more than a change of threads. So others may commit first. Where nobody else does, it is
-/// seldom tried.
-void journal::gather(std::uint64_t sequence) noexcept {
-  constexpr std::uint32_t most = 16;
-  constexpr std::uint64_t seldom = 64;
-  if (!writer_.quick()) return;
-  const std::uint32_t fruitful = fruitful_.load_relaxed();
-  if (fruitful == 0 && sequence % seldom != 0) return;
-  std::this_thread::yield();
-  if (queue_.last() > sequence || queue_.durable() >= sequence) {
-    if (fruitful < most) fruitful_.store_relaxed(fruitful + 1);
-  } else if (fruitful > 0) {
-    fruitful_.store_relaxed(fruitful - 1);
-  }
-}
-
-void journal::ask_for_flush() noexcept {
+void journal::ask_for_flush(bool now) noexcept {
   {
     const std::lock_guard hold(flush_lock_);
     wanted_ = true;
+    if (now) hurry_.store_relaxed(true);
   }
   flush_wanted_.notify_one();
 }
 
 /// The thread of durability_level::async: half a window after something was queued, it is on its
-/// way.
+/// way; or when there is much of it, while that is still in the caches.
 void journal::run() noexcept {
   std::unique_lock hold(flush_lock_);
   for (;;) {
     flush_wanted_.wait(hold, [this] { return stop_ || wanted_; });
     if (stop_) return;
     wanted_ = false;
-    flush_wanted_.wait_for(hold, window_ / 2, [this] { return stop_; });
+    flush_wanted_.wait_for(hold, window_ / 2, [this] { return stop_ || hurry_.load_relaxed(); });
+    hurry_.store_relaxed(false);
     hold.unlock();
     sync();
     hold.lock();

@@ -20,6 +20,7 @@
 #include <filesystem>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -36,6 +37,12 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 
+/// What became of a record that ends a segment.
+struct cut_result {
+  std::uint32_t crc = 0;
+  bool begun = false;  ///< there is a segment behind it
+};
+
 /// A record on its way. Its data begins with room for the header.
 struct log_entry {
   log_entry* next = nullptr;
@@ -43,7 +50,7 @@ struct log_entry {
   std::uint64_t bytes = 0;
   std::uint64_t since = 0;  // ticks
   record_kind kind = record_kind::transaction;
-  std::uint32_t* crc = nullptr;  // out, if anybody wants to know, before it is durable
+  cut_result* cut = nullptr;  // out, of a cut
   byte_buffer data;
 
   /// Its data is what shall be written.
@@ -92,15 +99,10 @@ class log_writer {
   }
   template <class Ready>
   void sleep(Ready&& ready, std::uint32_t times) noexcept {
-    constexpr std::uint32_t most = 100;
     // acquire ← the release in wake(): who finds the new number is ready.
     const std::uint32_t round = round_.load(std::memory_order_acquire);
     if (ready()) return;
-    if (quick() && times < most) {
-      std::this_thread::yield();
-    } else {
-      round_.wait(round, std::memory_order_relaxed);
-    }
+    if (!pause(times)) round_.wait(round, std::memory_order_relaxed);
   }
   void wake() noexcept {
     round_.fetch_add(1, std::memory_order_release);  // → the acquire in sleep()
@@ -126,12 +128,14 @@ class log_writer {
 
   fresh_segment prepare_segment();
   void begin_segment(fresh_segment next);
-  void end_long_segment();
+  void next_segment();
+  void end_segment(cut_result& done);
   void keep_failure(const std::exception& why) noexcept;
   void write_all(log_entry* first, std::uint64_t durable);
   void stage(bytes_view record);
   void write_staged();
   void make_durable();
+  [[nodiscard]] bool pause(std::uint32_t times) const noexcept;
   static void give_way(std::chrono::nanoseconds at_most) noexcept;
   void give_back_all(log_entry* first) noexcept;
 
@@ -149,6 +153,7 @@ class log_writer {
   const bool collects_;
   std::size_t used_ = 0;  // of it
   bool dirty_ = false;    // something was written and not synced
+  bool ended_ = false;    // by a cut
   std::optional<storage_error> failure_;
 
   spolia::detail::short_lock free_lock_;
@@ -200,7 +205,7 @@ class journal {
 
   /// Ends the segment behind all that was published so far; calls f() at that moment, which returns
   /// the time of a snapshot that it has begun, or 0. Where the log ends then. Throws storage_error
-  /// if the log has failed.
+  /// if the log has failed, std::bad_alloc if another segment could not be begun yet.
   template <class F>
   log_end cut(F&& f);
 
@@ -217,10 +222,10 @@ class journal {
 
  private:
   static constexpr std::uint64_t most_queued = 32U << 20U;
+  static constexpr std::uint64_t worth_a_flush = 256U << 10U;
 
   void run() noexcept;
-  void gather(std::uint64_t sequence) noexcept;
-  void ask_for_flush() noexcept;
+  void ask_for_flush(bool now) noexcept;
 
   log_writer writer_;
   queue queue_{writer_, 0};
@@ -228,11 +233,11 @@ class journal {
   const std::chrono::milliseconds window_;
   std::uint64_t window_ticks_ = 0;
   std::uint32_t epoch_ = 0;
-  atomic<std::uint32_t> fruitful_{1};  // whether others have committed meanwhile, lately
 
   std::mutex flush_lock_;
   std::condition_variable flush_wanted_;
   bool wanted_ = false;
+  atomic<bool> hurry_{false};
   bool stop_ = false;
   std::thread flusher_;
 };
@@ -240,14 +245,15 @@ class journal {
 template <class F>
 log_end journal::cut(F&& f) {
   log_entry* const e = take();
-  std::uint32_t crc = 0;
+  cut_result done;
   e->kind = record_kind::cut;
-  e->crc = &crc;
+  e->cut = &done;
   queue::place where;
   e->complete();
   queue_.cut(*e, where, std::forward<F>(f));
   if (!queue_.wait(where.sequence)) check();
-  return {epoch_, where.sequence, crc};
+  if (!done.begun) throw std::bad_alloc();
+  return {epoch_, where.sequence, done.crc};
 }
 
 }  // namespace db

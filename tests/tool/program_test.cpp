@@ -179,7 +179,7 @@ TEST_F(tool_program, restores_what_it_has_backed_up) {
   EXPECT_EQ(good({"load", "bank", "more.csv", "--table", "people"}), "1 rows inserted\n");
   EXPECT_NE(good({"restore", "copy", "again"}).find("again: "), std::string::npos);
   EXPECT_EQ(csv("again"), people);
-  EXPECT_NE(good({"backup", "bank", "copy"}).find("copy: "), std::string::npos);
+  EXPECT_NE(good({"backup", "bank", "copy"}).find("B more, "), std::string::npos);
   EXPECT_NE(good({"restore", "copy", "newer"}).find("newer: "), std::string::npos);
   EXPECT_EQ(csv("newer"), csv("bank"));
   EXPECT_NE(good({"check", "newer"}).find("good; 1 tables, 4 rows"), std::string::npos);
@@ -187,6 +187,25 @@ TEST_F(tool_program, restores_what_it_has_backed_up) {
             "1 rows inserted\n");
   bad(1, "another database", {"backup", "bank", "other"});
   bad(1, "open elsewhere", {"backup", "bank", "bank"});
+}
+
+TEST_F(tool_program, copies_through_pipes) {
+  make_bank();
+  const ended copy = run({"backup", "bank", "-"});
+  EXPECT_EQ(copy.code, 0) << copy.err;
+  EXPECT_EQ(copy.err, "");
+  write_text(here / "stream", copy.out);
+  EXPECT_NE(good({"restore", "-", "again"}, "stream").find("again: "), std::string::npos);
+  EXPECT_EQ(csv("again"), people);
+  EXPECT_NE(good({"check", "again"}).find("good; "), std::string::npos);
+  for (const std::size_t missing : {std::size_t{1}, copy.out.size() / 2, copy.out.size()}) {
+    write_text(here / "half", copy.out.substr(0, copy.out.size() - missing));
+    EXPECT_EQ(run({"restore", "-", "third"}, "half").code, 1) << missing;
+    EXPECT_EQ(run({"restore", "-", "again"}, "stream").code, 2) << "it exists";
+  }
+  for (const auto& left : fs::directory_iterator(here)) {
+    EXPECT_EQ(left.path().filename().string().find("third"), std::string::npos) << left.path();
+  }
 }
 
 TEST_F(tool_program, finds_every_flipped_bit) {

@@ -181,7 +181,7 @@ class SPOLIA_EXPORT database {
   [[nodiscard]] std::vector<reader_info> readers() const;
 
   // Of a database in a directory; docs/durability.md. Those that return a report throw
-  // storage_error, and std::invalid_argument for a database that is only in memory.
+  // storage_error, std::bad_alloc, and std::invalid_argument for a database that is only in memory.
 
   /// Waits until all that was committed before is durable. Also right for what a reader has seen.
   status sync();

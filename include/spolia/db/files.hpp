@@ -67,6 +67,11 @@ class storage_file {
   virtual void write(std::uint64_t offset, std::span<const std::byte> from) = 0;
   /// What was written survives a loss of power from here on.
   virtual void sync() = 0;
+  /// write(), and sync() of that at least.
+  virtual void write_and_sync(std::uint64_t offset, std::span<const std::byte> from) {
+    write(offset, from);
+    sync();
+  }
   virtual void truncate(std::uint64_t size) = 0;
   [[nodiscard]] virtual std::uint64_t size() = 0;
   /// False: another process, or another opening of this one, has it. Until the file is closed.
