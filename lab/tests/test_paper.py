@@ -124,7 +124,7 @@ def quickly(monkeypatch):
 
 def test_every_page_is_filled_by_its_own_cells(filled, stored, monkeypatch):
     quickly(monkeypatch)
-    found = Found(filled, ANNOUNCED, HELD + BESIDE + MIXED, stored, POINTERS)
+    found = Found(filled, ANNOUNCED, HELD + BESIDE + MIXED, stored, POINTERS + ENDS)
     for entry in PAGES:
         shown = entry.show(found)
         assert shown is not None, entry.key

@@ -138,7 +138,7 @@ TEST_F(counted_ends, long_lists_end_in_bounded_steps) {
 
 TEST_F(counted_ends, wide_objects_end) {
   atomic_shared_ptr<std::vector<atomic_shared_ptr<node>>> head(
-      make_shared<std::vector<atomic_shared_ptr<node>>>(100000));
+      make_shared<std::vector<atomic_shared_ptr<node>>>(std::size_t{100000}));
   for (auto& child : *head.load()) child = make(1);
   head = nullptr;
   EXPECT_TRUE(counted::drain());
