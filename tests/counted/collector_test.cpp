@@ -342,7 +342,7 @@ TEST_F(counted_ends, a_forked_child_can_notify) {
     while (!done) head.notify_all();
   });
   bool good = true;
-  for (int i = 0; i < 40 && good; ++i) {
+  for (int i = 0; i < 15 && good; ++i) {
     const pid_t child = fork();
     if (child == 0) {
       end_as_child([&] {
