@@ -156,6 +156,28 @@ TEST_F(counted_ends, changes_help_along) {
   EXPECT_LE(most, 3 * 4096) << "one thread's epochs begin after 4096 units";
 }
 
+shared_ptr<node> tree(counted_ends& in, int nodes) {
+  if (nodes == 0) return {};
+  shared_ptr<node> n = in.make(nodes);
+  n->next = tree(in, (nodes - 1) / 2);
+  n->other = tree(in, nodes - 1 - (nodes - 1) / 2);
+  return n;
+}
+
+TEST_F(counted_ends, trees_end_as_fast_as_they_are_given_up) {
+  constexpr int nodes = 8000;
+  atomic_shared_ptr<node> root;
+  atomic_shared_ptr<node> slot;
+  std::int64_t most = 0;
+  for (int round = 0; round < 40; ++round) {
+    root = tree(*this, nodes);
+    root = nullptr;
+    for (int i = 0; i < nodes / 4; ++i) slot = make(i);
+    most = std::max(most, book.live());
+  }
+  EXPECT_LE(most, 6 * nodes) << "of " << 40 * nodes;
+}
+
 TEST_F(counted_ends, heavy_objects_begin_epochs_earlier) {
   struct heavy {
     explicit heavy(ledger& book) : value(book, 1) {}
