@@ -15,6 +15,8 @@
 #include <utility>
 #include <vector>
 
+#include <time.h>
+
 #include "counted_trial.hpp"
 
 namespace bench {
@@ -46,17 +48,22 @@ class destroyer {
     using steady = std::chrono::steady_clock;
     const std::uint64_t changes = nodes_ / 2 + 1;
     Family::template set<node>(root_, tree(nodes_));
+    sampled_ = processor_ns();
     auto last = steady::now();
     for (std::uint64_t i = 0; i < changes; ++i) {
       i == 0 ? Family::template set<node>(root_, pointer())
              : Family::template set<node>(slot_, tree(1));
       const auto now = steady::now();
-      pauses.record(static_cast<std::uint64_t>(
-          std::chrono::duration_cast<std::chrono::nanoseconds>(now - last).count()));
+      auto pause = static_cast<std::uint64_t>(
+          std::chrono::duration_cast<std::chrono::nanoseconds>(now - last).count());
+      // What the thread did itself; or the system has let others run meanwhile.
+      if (pause > 100000) pause = std::min(pause, processor_ns() - sampled_);
+      pauses.record(pause);
       last = now;
       if (i % 64 == 0) {
         const std::uint64_t in_use = i == 0 && made_ == nodes_ ? 0 : 1;
         most_left = std::max(most_left, made_ - ended_.load_relaxed() - in_use);
+        sampled_ = processor_ns();
         last = steady::now();
       }
     }
@@ -70,6 +77,13 @@ class destroyer {
   std::uint64_t most_left = 0;  // nodes that nothing leads to and that have not ended
 
  private:
+  static std::uint64_t processor_ns() {
+    timespec t{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return static_cast<std::uint64_t>(t.tv_sec) * 1000000000U +
+           static_cast<std::uint64_t>(t.tv_nsec);
+  }
+
   pointer tree(std::uint64_t nodes) {
     if (nodes == 0) return {};
     ++made_;
@@ -79,6 +93,7 @@ class destroyer {
 
   const std::uint64_t nodes_;
   std::uint64_t made_ = 0;
+  std::uint64_t sampled_ = 0;  // the thread's time on a processor, some changes ago
   spolia::atomic<std::uint64_t> ended_{0};
   typename Family::template location<node> root_{};
   typename Family::template location<node> slot_{};
