@@ -21,7 +21,9 @@ void counted(const choice& o) {
 }
 
 void describe(CLI::App& app, choice& o) {
-  app.add_option("--test", o.test, "contention, set, allocate, read, hot, insert, remove or route")
+  app.add_option("--test", o.test,
+                 "contention, set, allocate, read, hot, insert, remove, strings, mixed, destroy or "
+                 "route")
       ->capture_default_str();
   app.add_option("--pointers", o.pointers,
                  "with commas: raw, private, thin, atomic, shared, std-plain, std, std-atomic, "
@@ -30,9 +32,12 @@ void describe(CLI::App& app, choice& o) {
   app.add_option("--threads", o.threads, "numbers of threads, with commas")
       ->delimiter(',')
       ->capture_default_str();
-  app.add_option("--structure", o.structure, "of read, hot, insert and remove: bst, btree or hash")
+  app.add_option("--structure", o.structure, "of tests of containers: bst, btree or hash")
       ->capture_default_str();
-  app.add_option("--keys", o.keys, "in it")->capture_default_str();
+  app.add_option("--keys", o.keys, "in it; of destroy: nodes of each thread's tree")
+      ->capture_default_str();
+  app.add_option("--strings", o.strings, "of strings and mixed: a file with one a line")
+      ->capture_default_str();
   app.add_option("--seconds", o.seconds, "length of a trial")->capture_default_str();
   app.add_option("--trials", o.trials, "of each pointer; the pointers take turns")
       ->capture_default_str();

@@ -12,7 +12,8 @@
 #include <memory>
 #include <utility>
 
-#include "counted_maps.hpp"
+#include "counted_pauses.hpp"
+#include "counted_strings.hpp"
 #include "machine.hpp"
 #include "options.hpp"
 
@@ -54,6 +55,25 @@ struct raw_family {
     to.store_release(p);
   }
 };
+
+/// Private pointers themselves; the containers walk by something simpler.
+template <class Family>
+struct private_family : Family {
+  template <class T>
+  using location = typename Family::template location<T>;
+  template <class T>
+  using view = typename Family::template private_pointer<T>;
+  template <class T>
+  static view<T> look(const location<T>& from) {
+    return view<T>(from);
+  }
+  template <class T>
+  static void step(view<T>& at, const location<T>& to) {
+    at = to;
+  }
+};
+using private_shared = private_family<spolia::shared_family>;
+using private_thin = private_family<spolia::thin_family>;
 
 /// new and delete, for allocation.
 template <class T>
@@ -113,14 +133,16 @@ counted_result routing(const counted_options& o, std::uint32_t threads) {
   add_tests_of_maps<raw_family>(all.back());
   all.push_back({"private",
                  "spolia::private_ptr from spolia::atomic_shared_ptr",
-                 {{"contention", contention<spolia::shared_family>},
-                  {"set", looking<spolia::shared_family>}}});
+                 {{"contention", contention<private_shared>},
+                  {"set", looking<private_shared>},
+                  {"destroy", destruction<spolia::shared_family>}}});
   add_tests_of_maps<spolia::shared_family>(all.back());
   all.push_back({"thin",
                  "spolia::private_thin_ptr from spolia::atomic_thin_ptr",
-                 {{"contention", contention<spolia::thin_family>},
+                 {{"contention", contention<private_thin>},
                   {"set", setting<spolia::thin_family>},
-                  {"allocate", allocation<spolia::thin_family>}}});
+                  {"allocate", allocation<spolia::thin_family>},
+                  {"destroy", destruction<spolia::thin_family>}}});
   add_tests_of_maps<spolia::thin_family>(all.back());
   all.push_back({"atomic",
                  "spolia::atomic_shared_ptr, read by load",
@@ -150,8 +172,9 @@ const auto* test_of(const counted_pointer& p, const std::string& name) {
 }
 
 void check(const counted_options& o) {
-  const std::vector<std::string> names = {"contention", "set",    "allocate", "read",
-                                          "hot",        "insert", "remove",   "route"};
+  const std::vector<std::string> names = {"contention", "set",     "allocate", "read",
+                                          "hot",        "insert",  "remove",   "strings",
+                                          "mixed",      "destroy", "route"};
   if (std::find(names.begin(), names.end(), o.test) == names.end()) {
     throw usage_error(
         fmt::format("there is no test {}; there are {}", o.test, fmt::join(names, ", ")));
@@ -184,8 +207,9 @@ std::vector<counted_pointer>& counted_pointers() {
 
 void measure_counted(const counted_options& o, const std::function<void(nlohmann::json)>& write) {
   check(o);
-  const bool of_map =
-      o.test == "read" || o.test == "hot" || o.test == "insert" || o.test == "remove";
+  const bool of_keys = o.test == "destroy";
+  const bool of_map = !of_keys && o.test != "contention" && o.test != "set" &&
+                      o.test != "allocate" && o.test != "route";
   for (const std::uint32_t threads : o.threads) {
     for (std::uint32_t trial = 0; trial < o.trials; ++trial) {
       for (const counted_pointer& p : counted_pointers()) {
@@ -195,20 +219,23 @@ void measure_counted(const counted_options& o, const std::function<void(nlohmann
         if (!wanted || test == nullptr) continue;
         const counted_result r = (*test)(o, threads);
         spolia::counted::drain();
-        write({{"kind", "counted"},
-               {"test", o.test},
-               {"pointer", p.name},
-               {"threads", threads},
-               {"trial", trial},
-               {"structure", of_map ? nlohmann::json(o.structure) : nlohmann::json()},
-               {"keys", of_map ? nlohmann::json(o.keys) : nlohmann::json()},
-               {"operations", r.operations},
-               {"elapsed_s", r.elapsed_s},
-               {"mops", static_cast<double>(r.operations) / r.elapsed_s / 1e6},
-               {"ns_per_op", r.thread_ns / static_cast<double>(r.operations)},
-               {"machine", machine()},
-               {"allocator", allocator()},
-               {"compiler", compiler()}});
+        nlohmann::json record = {
+            {"kind", "counted"},
+            {"test", o.test},
+            {"pointer", p.name},
+            {"threads", threads},
+            {"trial", trial},
+            {"structure", of_map ? nlohmann::json(o.structure) : nlohmann::json()},
+            {"keys", of_map || of_keys ? nlohmann::json(o.keys) : nlohmann::json()},
+            {"operations", r.operations},
+            {"elapsed_s", r.elapsed_s},
+            {"mops", static_cast<double>(r.operations) / r.elapsed_s / 1e6},
+            {"ns_per_op", r.thread_ns / static_cast<double>(r.operations)},
+            {"machine", machine()},
+            {"allocator", allocator()},
+            {"compiler", compiler()}};
+        record.update(r.figures);
+        write(std::move(record));
       }
     }
   }

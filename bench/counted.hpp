@@ -15,8 +15,9 @@ struct counted_options {
   std::string test = "contention";
   std::vector<std::string> pointers;  ///< empty: all that have the test
   std::vector<std::uint32_t> threads = {1, 2};
-  std::string structure = "bst";  ///< for read, hot, insert, remove
-  std::uint64_t keys = 2000;
+  std::string structure = "bst";  ///< of the tests of containers
+  std::uint64_t keys = 2000;      ///< in it; of destroy: nodes of each thread's tree
+  std::string strings = "/usr/share/dict/polish";  ///< of strings and mixed: one a line
   double seconds = 0.2;
   std::uint32_t trials = 3;
 };
@@ -24,7 +25,8 @@ struct counted_options {
 struct counted_result {
   std::uint64_t operations = 0;
   double elapsed_s = 0;
-  double thread_ns = 0;  ///< summed over the threads
+  double thread_ns = 0;                               ///< summed over the threads
+  nlohmann::json figures = nlohmann::json::object();  ///< what else the test has to say
 };
 
 /// One pointer of one library, and its tests by name.

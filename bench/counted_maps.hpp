@@ -54,11 +54,10 @@ counted_result map_reading(const counted_options& o, std::uint32_t threads) {
   });
 }
 
-/// One pass of each thread over its share of the keys; what is timed is between the common start
-/// and the end of the last thread.
-template <class Map>
-counted_result one_pass(Map& map, const std::vector<std::uint64_t>& keys, std::uint32_t count,
-                        bool inserts) {
+/// operation(key) for each key, by each thread for its share of them; what is timed is between the
+/// common start and the end of the last thread.
+template <class Key, class Operation>
+counted_result one_pass(const std::vector<Key>& keys, std::uint32_t count, Operation operation) {
   using steady = std::chrono::steady_clock;
   spolia::atomic<std::uint32_t> ready{0};
   spolia::atomic<bool> go{false};
@@ -67,9 +66,7 @@ counted_result one_pass(Map& map, const std::vector<std::uint64_t>& keys, std::u
     threads.emplace_back([&, t] {
       ready.fetch_add_release(1);
       while (!go.load_acquire()) std::this_thread::yield();
-      for (std::size_t i = t; i < keys.size(); i += count) {
-        inserts ? map.insert(keys[i], keys[i]) : map.erase(keys[i]);
-      }
+      for (std::size_t i = t; i < keys.size(); i += count) operation(keys[i]);
     });
   }
   while (ready.load_acquire() < count) std::this_thread::yield();
@@ -77,7 +74,7 @@ counted_result one_pass(Map& map, const std::vector<std::uint64_t>& keys, std::u
   go.store_release(true);
   for (std::thread& t : threads) t.join();
   const double s = std::chrono::duration<double>(steady::now() - start).count();
-  return {keys.size(), s, s * 1e9 * count};
+  return {keys.size(), s, s * 1e9 * count, {}};
 }
 
 template <class Map>
@@ -86,11 +83,14 @@ counted_result map_changing(const counted_options& o, std::uint32_t threads) {
   counted_result sum;
   while (sum.elapsed_s < o.seconds) {
     Map map;
+    const auto insert = [&](std::uint64_t key) { map.insert(key, key); };
     const bool inserts = o.test == "insert";
     if (!inserts) {
-      for (const std::uint64_t key : keys) map.insert(key, key);
+      for (const std::uint64_t key : keys) insert(key);
     }
-    const counted_result r = one_pass(map, keys, threads, inserts);
+    const counted_result r =
+        inserts ? one_pass(keys, threads, insert)
+                : one_pass(keys, threads, [&](std::uint64_t key) { map.erase(key); });
     sum.operations += r.operations;
     sum.elapsed_s += r.elapsed_s;
     sum.thread_ns += r.thread_ns;
@@ -104,21 +104,21 @@ counted_result on_map(const counted_options& o, std::uint32_t threads) {
   return reads ? map_reading<Map>(o, threads) : map_changing<Map>(o, threads);
 }
 
+/// Calls f.operator()<Map>() with the container that o names.
+template <class Key, class Family, class F>
+counted_result with_structure(const counted_options& o, F f) {
+  if (o.structure == "hash") return f.template operator()<spolia::counted_hash<Key, Key, Family>>();
+  if (o.structure == "btree") {
+    return f.template operator()<spolia::counted_btree<Key, Key, Family>>();
+  }
+  return f.template operator()<spolia::counted_bst<Key, Key, Family>>();
+}
+
 /// Runs o.test on o.structure.
 template <class Family>
 counted_result on_maps(const counted_options& o, std::uint32_t threads) {
-  using key = std::uint64_t;
-  if (o.structure == "hash") return on_map<spolia::counted_hash<key, key, Family>>(o, threads);
-  if (o.structure == "btree") return on_map<spolia::counted_btree<key, key, Family>>(o, threads);
-  return on_map<spolia::counted_bst<key, key, Family>>(o, threads);
-}
-
-/// The tests of a kind of pointers that containers are made of, and others of it.
-template <class Family>
-void add_tests_of_maps(counted_pointer& p) {
-  for (const char* test : {"read", "hot", "insert", "remove"}) {
-    p.tests.emplace_back(test, on_maps<Family>);
-  }
+  return with_structure<std::uint64_t, Family>(
+      o, [&]<class Map>() { return on_map<Map>(o, threads); });
 }
 
 }  // namespace bench

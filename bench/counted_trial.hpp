@@ -8,7 +8,8 @@
 //   contention   all threads look at one object, each time by a local pointer of its own
 //   set          each thread sets a pointer of its own to one object and to another, in turns
 //   allocate     each thread fills an array of pointers with new objects, and empties it
-//   read, hot, insert, remove: see counted_maps.hpp
+//   read, hot, insert, remove: see counted_maps.hpp; strings, mixed: counted_strings.hpp;
+//   destroy: counted_pauses.hpp
 #pragma once
 
 #include <spolia/base/atomic.hpp>
@@ -46,7 +47,8 @@ counted_result run_threads(const counted_options& o, std::uint32_t count, MakeWo
       do {  // at least once, however late the thread got a processor
         done += work();
       } while (!stop.load_relaxed());
-      each[t] = {done, 0, std::chrono::duration<double, std::nano>(steady::now() - start).count()};
+      each[t].operations = done;
+      each[t].thread_ns = std::chrono::duration<double, std::nano>(steady::now() - start).count();
     });
   }
   while (ready.load_acquire() < count) std::this_thread::yield();

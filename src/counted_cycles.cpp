@@ -71,10 +71,10 @@ class traced_list {
   }
   part& part_of(const traced_object& o) noexcept {
     const auto bits = reinterpret_cast<std::uintptr_t>(&o) >> 4U;
-    return parts_[(bits ^ (bits >> 8U)) % parts_.size()];
+    return parts_[(bits ^ (bits >> 6U)) % parts_.size()];
   }
 
-  std::array<part, 64> parts_;
+  std::array<part, 16> parts_;  // a fork locks all, and tools count only so many locks
 };
 
 void traced_object::enlist() noexcept { traced_list::get().add(*this); }

@@ -3,7 +3,8 @@
 #include <boost/smart_ptr/atomic_shared_ptr.hpp>
 #include <boost/smart_ptr/make_shared.hpp>
 
-#include "../counted_maps.hpp"
+#include "../counted_pauses.hpp"
+#include "../counted_strings.hpp"
 
 namespace bench {
 namespace {
@@ -21,7 +22,8 @@ struct boost_family : loaded_family<boost::shared_ptr, boost::atomic_shared_ptr>
                  "boost::atomic_shared_ptr",
                  {{"contention", contention<boost_family>},
                   {"set", setting<boost_family>},
-                  {"allocate", allocation<boost_family>}}});
+                  {"allocate", allocation<boost_family>},
+                  {"destroy", destruction<boost_family>}}});
   add_tests_of_maps<boost_family>(all.back());
   return true;
 }();

@@ -4,7 +4,8 @@
 #include <atomic>
 #include <memory>
 
-#include "../counted_maps.hpp"
+#include "../counted_pauses.hpp"
+#include "../counted_strings.hpp"
 
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"  // the free functions, since C++20
 
@@ -47,13 +48,15 @@ using atomic_std = makes_shared<loaded_family<shared, atomic_shared>>;
                  "std::shared_ptr with std::atomic_load and std::atomic_store",
                  {{"contention", contention<free_std>},
                   {"set", setting<free_std>},
-                  {"allocate", allocation<plain_std>}}});
+                  {"allocate", allocation<plain_std>},
+                  {"destroy", destruction<free_std>}}});
   add_tests_of_maps<free_std>(all.back());
   all.push_back({"std-atomic",
                  "std::atomic<std::shared_ptr>",
                  {{"contention", contention<atomic_std>},
                   {"set", setting<atomic_std>},
-                  {"allocate", allocation<atomic_std>}}});
+                  {"allocate", allocation<atomic_std>},
+                  {"destroy", destruction<atomic_std>}}});
   add_tests_of_maps<atomic_std>(all.back());
   return true;
 }();

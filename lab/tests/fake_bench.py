@@ -319,7 +319,10 @@ def layer_records(options) -> list[dict]:
     if options.command == "counted":
         return [
             {"test": options.test, "pointer": name, "mops": mops, "threads": int(threads),
-             "structure": None if options.structure == "-" else options.structure}
+             "structure": None if options.structure == "-" else options.structure,
+             **({"pause_p50_ns": 30, "pause_p99_ns": 90, "pause_p999_ns": 5000,
+                 "pause_p9999_ns": 20000, "pause_max_ns": 70000, "unreclaimed_peak": 21000}
+                if options.test == "destroy" else {})}
             for name, mops in (("raw", 100.0), ("private", 90.0), ("thin", 95.0),
                                ("std-atomic", 2.0))
             for threads in (options.threads if options.threads != "-" else "2").split(",")

@@ -60,9 +60,18 @@ ANNOUNCED = [
 POINTERS = [
     {"kind": "counted", "test": test, "structure": structure, "pointer": pointer,
      "threads": threads, "mops": mops}
-    for test, structure in (("contention", None), ("read", "bst"), ("insert", "hash"))
+    for test, structure in (("contention", None), ("read", "bst"), ("insert", "hash"),
+                            ("mixed", "hash"))
     for pointer, mops in (("raw", 30.0), ("private", 25.0), ("thin", 28.0), ("std-atomic", 2.0))
     for threads in (1, 2)
+]  # fmt: skip
+
+
+ENDS = [
+    {"kind": "counted", "test": "destroy", "structure": None, "pointer": pointer, "threads": 1,
+     "mops": 1.0, "pause_p50_ns": 30, "pause_p99_ns": 90, "pause_p999_ns": 5000,
+     "pause_p9999_ns": 20000, "pause_max_ns": longest, "unreclaimed_peak": left}
+    for pointer, longest, left in (("thin", 70_000, 25_000), ("std-atomic", 2_000_000, 0))
 ]  # fmt: skip
 
 
@@ -115,7 +124,7 @@ def quickly(monkeypatch):
 
 def test_every_page_is_filled_by_its_own_cells(filled, stored, monkeypatch):
     quickly(monkeypatch)
-    found = Found(filled, ANNOUNCED, HELD + BESIDE + MIXED, stored, POINTERS)
+    found = Found(filled, ANNOUNCED, HELD + BESIDE + MIXED, stored, POINTERS + ENDS)
     for entry in PAGES:
         shown = entry.show(found)
         assert shown is not None, entry.key
@@ -183,7 +192,8 @@ def test_the_command_measures_pointers(lab, tmp_path):
     done = lab("paper", *QUICK, "--only", "pointers", "--out", tmp_path)
     assert done.returncode == 0, done.stderr
     text = (tmp_path / "report.html").read_text()
-    assert all(f'<section id="pointers-{key}"' in text for key in ("object", "containers"))
+    keys = ("object", "containers", "strings", "ends")
+    assert all(f'<section id="pointers-{key}"' in text for key in keys)
 
 
 def test_what_private_pointers_cost_is_judged(filled):
@@ -212,6 +222,19 @@ def test_read_log_update_is_judged_by_what_was_measured(stored):
     kept = sections_shown(stored, "sleeper", lambda r: 0.95 if r["stall"] else 1)
     lost = sections_shown(stored, "sleeper", lambda r: 0.5 if r["stall"] else 1)
     assert (kept.verdict, lost.verdict) == (SEEN, NOT_SEEN)
+
+
+def test_strings_and_pauses_are_judged(filled):
+    strings, ends = (next(page for page in PAGES if page.key == f"pointers-{key}")
+                     for key in ("strings", "ends"))  # fmt: skip
+    assert strings.show(Found(filled, pointers=POINTERS)).verdict == SEEN
+    slow = [{**r, "mops": 1.0} if r["pointer"] == "thin" else r for r in POINTERS]
+    assert strings.show(Found(filled, pointers=slow)).verdict == NOT_SEEN
+    assert ends.show(Found(filled, pointers=ENDS)).verdict == SEEN
+    for worse in ({"pause_max_ns": 2e6}, {"unreclaimed_peak": 40_000}):
+        assert ends.show(Found(filled, pointers=[{**ENDS[0], **worse}])).verdict == NOT_SEEN
+    assert ends.show(Found(filled, pointers=ENDS[1:])).verdict == SHOWN
+    assert ends.show(Found(filled)) is None
 
 
 def verdict(filled, key: str, records: list[dict]) -> str:

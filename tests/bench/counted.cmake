@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # Shared pointers: each test has a record for each pointer, and refuses what it does not know.
 
-foreach(test IN ITEMS contention set allocate read hot insert remove)
+set(strings "${CMAKE_CURRENT_BINARY_DIR}/counted_strings.txt")
+string(REPEAT "a\nbe\nsea\ndeed\n" 30 text)
+file(WRITE "${strings}" "${text}")
+foreach(test IN ITEMS contention set allocate read hot insert remove strings mixed destroy)
   execute_process(COMMAND "${BENCH}" counted --test ${test} --pointers private,atomic,std-atomic
-                          --threads 1,2 --seconds 0.01 --trials 1 --keys 100
+                          --threads 1,2 --seconds 0.01 --trials 1 --keys 100 --strings "${strings}"
                   RESULT_VARIABLE code OUTPUT_VARIABLE out ERROR_VARIABLE complaint)
   if(NOT code EQUAL 0)
     message(FATAL_ERROR "exit code ${code}: ${complaint}")
@@ -12,8 +15,8 @@ foreach(test IN ITEMS contention set allocate read hot insert remove)
   string(REPLACE "\n" ";" lines "${out}")
   list(LENGTH lines count)
   set(expected 6)
-  if(test STREQUAL "allocate")
-    set(expected 4)  # private pointers own nothing
+  if(test STREQUAL "allocate" OR test STREQUAL "destroy")
+    set(expected 4)  # private pointers own nothing; what atomic ones own is the private ones'
   endif()
   if(NOT count EQUAL expected)
     message(FATAL_ERROR "${test}: ${count} records, not ${expected}")
@@ -24,10 +27,17 @@ foreach(test IN ITEMS contention set allocate read hot insert remove)
     if(NOT operations GREATER 0)
       message(FATAL_ERROR "${test}: ${pointer} did nothing")
     endif()
+    if(test STREQUAL "destroy")
+      string(JSON longest GET "${line}" pause_max_ns)
+      string(JSON left GET "${line}" unreclaimed_peak)
+      if(NOT longest GREATER 0 OR (pointer STREQUAL "std-atomic" AND left GREATER 0))
+        message(FATAL_ERROR "${pointer}: a pause of ${longest} ns, ${left} nodes left")
+      endif()
+    endif()
   endforeach()
 endforeach()
 foreach(wrong IN ITEMS "--test;nothing" "--structure;nothing" "--pointers;nothing" "--threads;0" "--seconds;0"
-                       "--trials;0" "--keys;0")
+                       "--trials;0" "--keys;0" "--test;strings;--strings;/nowhere")
   execute_process(COMMAND "${BENCH}" counted ${wrong}
                   RESULT_VARIABLE code OUTPUT_QUIET ERROR_VARIABLE complaint)
   if(NOT code EQUAL 2)

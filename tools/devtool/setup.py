@@ -33,6 +33,7 @@ NEEDS = {
         "librocksdb-dev",
         "liblmdb-dev",
         "libsqlite3-dev",
+        "wpolish",  # millions of words to look up
         "pkg-config|pkgconf",
         "libjemalloc2",
         "libtcmalloc-minimal4|libtcmalloc-minimal4t64",

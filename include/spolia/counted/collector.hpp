@@ -16,7 +16,8 @@
 //              code of the user, takes a lock or waits.
 // Bound:       a thread logs at most `epoch_at` units (or as much as weighs `epoch_at` · 256 bytes)
 //              before it asks for an epoch; from then on, it does a task of up to `step` entries
-//              for each `help_every` entries it logs, and more often beyond `crowd`. A reader that
+//              for each `help_every` entries it logs, and more often beyond `crowd`, and while
+//              objects are left over from the task before. A reader that
 //              stalls with pins holds up the objects it names, two a pin at most, and nothing else.
 // Departures:
 //   1. Only locations defer. A plain shared_ptr drops its unit at once: a pin relies on the unit of
@@ -118,6 +119,11 @@ class basic_collector final : core::listener, public reaper {
     if (crowd > options_.crowd) {
       me.interval >>= std::min<std::uint64_t>(6, 1 + (crowd - options_.crowd) / 2048);
     }
+    // One unit may lead to any number of objects. While some are left over, we help more and more
+    // often; they were given up faster than they end.
+    me.haste = left_.empty() ? 0 : std::min(me.haste + 1, 6U);
+    const std::uint64_t hasty = options_.help_every >> me.haste;
+    me.interval = std::max<std::uint64_t>(1, std::min(me.interval, hasty));
     me.credit = static_cast<std::int64_t>(me.interval);
     me.owes = me.quiet;
     if (me.helping || me.quiet) return;

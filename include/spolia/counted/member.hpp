@@ -48,6 +48,7 @@ struct alignas(cache_line) member {
   bool owes = false;        // a task was due while it was quiet
   std::int64_t budget = 0;  // objects that this task may still destroy
   std::uint64_t interval = 0;
+  std::uint32_t haste = 0;  // how often in a row objects were left over
   std::uint64_t since_epoch = 0;
   std::uint64_t epoch = 0;  // the last one that the thread has heard of
   work_stack work;

@@ -17,7 +17,7 @@
 /// Others, such as members of other objects and elements of arrays, may derive from traced, too;
 /// what they point to counts as held from outside.
 ///
-/// Cost: 32 bytes an object, and a lock of one of 64 for its begin and its end. Thread safety: as
+/// Cost: 32 bytes an object, and one of 16 locks for its begin and its end. Thread safety: as
 /// the object's own.
 #pragma once
 

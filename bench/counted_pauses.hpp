@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// counted_pauses.hpp: how long a thread is held up while a large structure ends.
+//
+//   destroy   each thread gives up a tree of its own, and then goes on with small changes, each of
+//             which is timed; the tree is made anew, untimed, and so on
+#pragma once
+
+#include <spolia/base/atomic.hpp>
+#include <spolia/base/counters.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include <time.h>
+
+#include "counted_trial.hpp"
+
+namespace bench {
+
+/// Tells its thread when it ends.
+template <class Family>
+struct mortal {
+  using pointer = typename Family::template pointer<mortal>;
+  mortal(spolia::atomic<std::uint64_t>& e, pointer l, pointer r)
+      : ended(e), left(std::move(l)), right(std::move(r)) {}
+  mortal(const mortal&) = delete;
+  mortal& operator=(const mortal&) = delete;
+  ~mortal() { ended.fetch_add_relaxed(1); }
+
+  spolia::atomic<std::uint64_t>& ended;
+  typename Family::template location<mortal> left;
+  typename Family::template location<mortal> right;
+};
+
+template <class Family>
+class destroyer {
+  using node = mortal<Family>;
+  using pointer = typename node::pointer;
+
+ public:
+  explicit destroyer(std::uint64_t nodes) : nodes_(nodes) {}
+
+  std::uint64_t round() {
+    using steady = std::chrono::steady_clock;
+    const std::uint64_t changes = nodes_ / 2 + 1;
+    Family::template set<node>(root_, tree(nodes_));
+    sampled_ = processor_ns();
+    auto last = steady::now();
+    for (std::uint64_t i = 0; i < changes; ++i) {
+      i == 0 ? Family::template set<node>(root_, pointer())
+             : Family::template set<node>(slot_, tree(1));
+      const auto now = steady::now();
+      auto pause = static_cast<std::uint64_t>(
+          std::chrono::duration_cast<std::chrono::nanoseconds>(now - last).count());
+      // What the thread did itself; or the system has let others run meanwhile.
+      if (pause > 100000) pause = std::min(pause, processor_ns() - sampled_);
+      pauses.record(pause);
+      last = now;
+      if (i % 64 == 0) {
+        const std::uint64_t in_use = i == 0 && made_ == nodes_ ? 0 : 1;
+        most_left = std::max(most_left, made_ - ended_.load_relaxed() - in_use);
+        sampled_ = processor_ns();
+        last = steady::now();
+      }
+    }
+    return changes;
+  }
+
+  /// At the end; what the collector still holds ends later, and before this.
+  void give_up() { Family::template set<node>(slot_, pointer()); }
+
+  spolia::histogram pauses;
+  std::uint64_t most_left = 0;  // nodes that nothing leads to and that have not ended
+
+ private:
+  static std::uint64_t processor_ns() {
+    timespec t{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return static_cast<std::uint64_t>(t.tv_sec) * 1000000000U +
+           static_cast<std::uint64_t>(t.tv_nsec);
+  }
+
+  pointer tree(std::uint64_t nodes) {
+    if (nodes == 0) return {};
+    ++made_;
+    const std::uint64_t below = nodes - 1;
+    return Family::template make<node>(ended_, tree(below / 2), tree(below - below / 2));
+  }
+
+  const std::uint64_t nodes_;
+  std::uint64_t made_ = 0;
+  std::uint64_t sampled_ = 0;  // the thread's time on a processor, some changes ago
+  spolia::atomic<std::uint64_t> ended_{0};
+  typename Family::template location<node> root_{};
+  typename Family::template location<node> slot_{};
+};
+
+template <class Family>
+counted_result destruction(const counted_options& o, std::uint32_t threads) {
+  // They outlive what the collector still holds, which is drained after each trial.
+  static std::vector<std::unique_ptr<destroyer<Family>>> each;
+  each.clear();
+  for (std::uint32_t t = 0; t < threads; ++t) {
+    each.push_back(std::make_unique<destroyer<Family>>(o.keys));
+  }
+  counted_result r = run_threads(
+      o, threads, [&](std::uint32_t t) { return [one = each[t].get()] { return one->round(); }; });
+  spolia::histogram_snapshot pauses;
+  std::uint64_t left = 0;
+  for (const auto& one : each) {
+    one->give_up();
+    pauses.merge(one->pauses);
+    left += one->most_left;
+  }
+  for (const auto& [name, share] : {std::pair{"pause_p50_ns", 0.5},
+                                    {"pause_p99_ns", 0.99},
+                                    {"pause_p999_ns", 0.999},
+                                    {"pause_p9999_ns", 0.9999}}) {
+    r.figures[name] = pauses.quantile(share);
+  }
+  r.figures["pause_max_ns"] = pauses.max();
+  r.figures["unreclaimed_peak"] = left;
+  return r;
+}
+
+}  // namespace bench
