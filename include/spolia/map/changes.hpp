@@ -119,7 +119,8 @@ class changes {
     void given_up() noexcept override { what.given_up(); }
 
     Map& map;
-    typename std::remove_reference_t<decltype(std::declval<Map&>().in_batches())>::change what;
+    typename std::remove_reference_t<decltype(std::declval<Map&>().in_batches())>::batch_change
+        what;
   };
 
   template <class Map, class K, class V>

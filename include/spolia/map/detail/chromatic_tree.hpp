@@ -154,7 +154,7 @@ class chromatic_tree {
   /// What there is, and which snapshots hold it; see holdings.hpp. Nodes count like versions, since
   /// they come and go like these. Throws std::bad_alloc. Outside of sessions.
   holdings account();
-  class change;  // that belongs to a batch: tree_batches.hpp
+  class batch_change;  // that belongs to a batch: tree_batches.hpp
 
   /// Nobody may use the tree meanwhile.
   chromatic_findings audit() const {

@@ -18,16 +18,16 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail {
 
 template <class Key, class Value, version_collector Collector, class Hash, class Equal>
-class snapshot_hash_core<Key, Value, Collector, Hash, Equal>::change {
+class snapshot_hash_core<Key, Value, Collector, Hash, Equal>::batch_change {
  public:
   /// `key` maps to nothing. Throws what hashing or copying a key throws.
   template <class K>
-  change(snapshot_hash_core& in, K&& key)
+  batch_change(snapshot_hash_core& in, K&& key)
       : core_(in), key_(std::forward<K>(key)), hash_(in.hash_of(key_)) {}
   /// `key` maps to `value`. Throws std::bad_alloc, or what making a value throws, besides.
   template <class K, class V>
-  change(snapshot_hash_core& in, bool if_absent, K&& key, V&& value)
-      : change(in, std::forward<K>(key)) {
+  batch_change(snapshot_hash_core& in, bool if_absent, K&& key, V&& value)
+      : batch_change(in, std::forward<K>(key)) {
     with_.emplace(pair::make(hash_, key_, std::forward<V>(value)));
     only_if_absent_ = if_absent;
   }

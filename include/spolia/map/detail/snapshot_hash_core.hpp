@@ -126,7 +126,7 @@ class snapshot_hash_core {
   }
 
   /// A change that belongs to a batch: hash_batches.hpp.
-  class change;
+  class batch_change;
 
   [[nodiscard]] std::size_t size_approx() const noexcept { return size_.approx(); }
   [[nodiscard]] std::uint64_t buckets() const noexcept { return table_.size(); }

@@ -27,18 +27,18 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail {
 
 template <class Key, class Value, version_collector Collector, class Compare>
-class chromatic_tree<Key, Value, Collector, Compare>::change {
+class chromatic_tree<Key, Value, Collector, Compare>::batch_change {
  public:
   /// `key` maps to nothing. Throws what copying a key throws.
   template <class K>
-  change(chromatic_tree& in, K&& key)
+  batch_change(chromatic_tree& in, K&& key)
       : tree_(in),
         key_(std::forward<K>(key)),
         with_(no_fresh<leaf>(in.collector_.nodes())),
         only_if_absent_(false) {}
   /// `key` maps to `value`. Throws std::bad_alloc, or what making a value throws, besides.
   template <class K, class V>
-  change(chromatic_tree& in, bool if_absent, K&& key, V&& value)
+  batch_change(chromatic_tree& in, bool if_absent, K&& key, V&& value)
       : tree_(in),
         key_(std::forward<K>(key)),
         with_(make_fresh<leaf>(in.collector_.nodes(), in.born(), key_, std::forward<V>(value))),
