@@ -77,8 +77,8 @@ TEST_P(durable_errors, tables_and_copies_without_memory) {
     table& ledger = make_ledger(base);
     ASSERT_TRUE(write_down(base, ledger, 1));
     for_each_allocation_failure([&] {
-      base.create_table(
-          {.name = "t" + std::to_string(tables), .columns = {{"k", int64, primary_key}}});
+      base.create_table({.name = std::string("t").append(std::to_string(tables)),
+                         .columns = {{"k", int64, primary_key}}});
       ++tables;
     });
     EXPECT_EQ(base.tables().size(), tables + 1);
