@@ -151,7 +151,7 @@ def test_the_one_shot_pages_are_judged_and_have_all_storages(filled, stored):
     for number in (2, 10, 11, 12):
         assert shown_of(number, filled, stored).verdict == SEEN, number
     slow = [{**r, "tx_per_s": r["tx_per_s"] * (4 if r["versions"] == "steam" else 1)}
-            for r in stored]  # fmt: skip
+            for r in stored if "tx_per_s" in r]  # fmt: skip
     for number in (2, 10, 11, 12):
         assert shown_of(number, filled, slow).verdict == NOT_SEEN, number
     rows = shown_of(2, filled, stored).blocks[0]["rows"]
@@ -165,7 +165,8 @@ def test_the_one_shot_pages_are_judged_and_have_all_storages(filled, stored):
 
 def test_partitions_that_matter_are_told_of(filled, stored):
     assert shown_of(14, filled, stored).verdict == SEEN
-    odd = [{**r, "tx_per_s": r["tx_per_s"] * r["partitions_most"]} for r in stored]
+    odd = [{**r, "tx_per_s": r["tx_per_s"] * r["partitions_most"]}
+           for r in stored if "tx_per_s" in r]  # fmt: skip
     assert shown_of(14, filled, odd).verdict == NOT_SEEN
 
 

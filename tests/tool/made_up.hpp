@@ -103,7 +103,8 @@ class maker {
     for (std::uint64_t i = 0; i < count; ++i) {
       static constexpr std::array<db::column_type, 4> types = {db::int64, db::float64, db::boolean,
                                                                db::text(24)};
-      db::column_spec c{.name = "c" + std::to_string(i) + (chance(30) ? " \"x\",\n\xc3\xa9" : ""),
+      db::column_spec c{.name = std::string("c").append(std::to_string(i)) +
+                                (chance(30) ? " \"x\",\n\xc3\xa9" : ""),
                         .type = types[below(types.size())]};
       if (i < keys) {
         c.role = db::primary_key;
