@@ -8,7 +8,7 @@ from lab import charts, legends, look, words
 from lab.paper import blocks
 from lab.paper.evaluation import TEN
 from lab.paper.found import Found, each
-from lab.paper.page import COUNTED, LARGE_BATCH, SHOWN, Page, Scale, Shown
+from lab.paper.page import COUNTED, LARGE_BATCH, SHOWN, Page, Scale, Shown, one_trial
 from lab.stats import find
 
 
@@ -120,8 +120,7 @@ ANNOUNCEMENTS = Page(
     paper="DEBRA reads one other thread's announcement every few operations, so an epoch takes "
           "twice as long with twice the threads; a token is read by nobody but its holder "
           "(sections 2 and 4).",
-    # The counts are no trials; one trial says on what machine they were made.
-    cells=lambda scale: [scale.cell("abtree", ("token", "amortized"), scale.full)],
+    cells=one_trial,
     show=_announcements,
     limits="Counted by `spolia-bench announcements`, up to the paper's 192 threads: reads "
            "of other threads' parts of the scheme while it looks for safe blocks, numbers that no "

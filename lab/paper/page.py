@@ -81,6 +81,12 @@ class Page:
     """Seconds that these take."""
 
 
+def one_trial(scale: Scale) -> list[Cell]:
+    """The cells of a page whose records are not trials of a set: one, which says on what machine
+    they were made."""
+    return [scale.cell("abtree", ("token", "amortized"), scale.full)]
+
+
 def verdict(comparisons: list[Comparison | None]) -> str:
     """Of claims that something is larger, given as ratios that should be above one."""
     known = [c for c in comparisons if c is not None]

@@ -7,7 +7,7 @@ from lab import charts, look
 from lab.claims import NOT_SEEN, SEEN
 from lab.paper import blocks
 from lab.paper.found import Found
-from lab.paper.page import SHOWN, Page, Shown
+from lab.paper.page import SHOWN, Page, Shown, one_trial
 from lab.stats import Spread, spread
 
 # What is measured, of `spolia-bench counted`, by test and structure.
@@ -60,9 +60,11 @@ STRING_COMMANDS = [
 END_COMMANDS = [("counted", "--test", "destroy", "--keys", str(NODES), *COMMON)]
 
 
-def _takes(commands: list[tuple[str, ...]]) -> float:
-    """Seconds, of four numbers of threads."""
-    return len(commands) * len(TITLES) * 4 * (SECONDS + 0.05)
+def _page(commands: list[tuple[str, ...]], **named) -> Page:
+    """`commands` are each run with all pointers, and four numbers of threads."""
+    seconds = len(commands) * len(TITLES) * 4 * (SECONDS + 0.05)
+    return Page(cells=one_trial, commands=lambda scale: commands, takes=lambda scale: seconds,
+                **named)  # fmt: skip
 
 
 Series = dict[str, dict[int, Spread]]
@@ -224,44 +226,39 @@ def _ends(found: Found) -> Shown | None:
     return Shown(parts, here, SEEN if pause <= LONGEST_NS and left <= MOST_LEFT else NOT_SEEN)
 
 
-OBJECTS = Page(
+OBJECTS = _page(
+    OBJECT_COMMANDS,
     key="pointers-object", name="One object", title="Counted pointers: one object",
     paper="Private pointers read one object at nearly the speed of raw pointers, whatever the "
           "number of threads; counted ones do not scale (ISMM 2018, figure 3).",
-    # Not trials of a set; one trial says on what machine they were made.
-    cells=lambda scale: [scale.cell("abtree", ("token", "amortized"), scale.full)],
-    show=_objects, commands=lambda scale: OBJECT_COMMANDS,
-    takes=lambda scale: _takes(OBJECT_COMMANDS),
+    show=_objects,
     limits="Beyond the number of processors the curves show what preemption costs, not scaling.",
 )  # fmt: skip
-CONTAINERS = Page(
+CONTAINERS = _page(
+    MAP_COMMANDS,
     key="pointers-containers", name="Containers", title="Counted pointers: three containers",
     paper="Look-ups through private pointers take at most twice as long as through raw ones, in a "
           "hash map, a search tree and a B tree; with counted pointers, ten times and more "
           "(ISMM 2018, figures 4 to 9).",
-    cells=lambda scale: [scale.cell("abtree", ("token", "amortized"), scale.full)],
-    show=_containers, commands=lambda scale: MAP_COMMANDS,
-    takes=lambda scale: _takes(MAP_COMMANDS),
+    show=_containers,
     limits="Writers of a container take turns here, so insertion and removal do not scale; they "
            "compare what pointers cost under a lock.",
 )  # fmt: skip
 
-STRINGS = Page(
+STRINGS = _page(
+    STRING_COMMANDS,
     key="pointers-strings", name="Strings", title="Counted pointers: real strings",
     paper="On a real set of strings, structures of private pointers are filled, searched and "
           "emptied faster than those of counted pointers (ISMM 2018, section 4.4).",
-    cells=lambda scale: [scale.cell("abtree", ("token", "amortized"), scale.full)],
-    show=_strings, commands=lambda scale: STRING_COMMANDS,
-    takes=lambda scale: _takes(STRING_COMMANDS),
+    show=_strings,
     limits="100 000 of the words of Debian's wpolish, where the paper has 28 million strings.",
 )  # fmt: skip
-ENDS = Page(
+ENDS = _page(
+    END_COMMANDS,
     key="pointers-ends", name="Ends of trees", title="Counted pointers: pauses while trees end",
     paper="The collector's work is cut into small tasks, so that a large structure ends without "
           "a long pause and little is left over (ISMM 2018, section 3).",
-    cells=lambda scale: [scale.cell("abtree", ("token", "amortized"), scale.full)],
-    show=_ends, commands=lambda scale: END_COMMANDS,
-    takes=lambda scale: _takes(END_COMMANDS),
+    show=_ends,
     limits="Pauses are by the clock on the wall: with more threads than processors they are the "
            "system's time slices.",
 )  # fmt: skip

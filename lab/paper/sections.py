@@ -8,7 +8,7 @@ from lab import look
 from lab.claims import NOT_SEEN, SEEN
 from lab.paper import blocks
 from lab.paper.found import Found
-from lab.paper.page import SHOWN, Page, Scale, Shown, majority
+from lab.paper.page import SHOWN, Page, Scale, Shown, majority, one_trial
 from lab.stats import Spread, compare, spread
 
 OURS, SINGLE = "mvrlu", "rlu"
@@ -146,8 +146,7 @@ STRUCTURES = Page(
     title="Read-log-update: list, hash table and tree",
     paper="With many versions of each object writers do not wait for readers, and read-log-update "
           "scales where one copy does not, whatever the share of updates (ASPLOS 2019, figure 4).",
-    # Not trials of a set; one trial says on what machine they were made.
-    cells=lambda scale: [scale.cell("abtree", ("token", "amortized"), scale.full)],
+    cells=one_trial,
     show=_structures, commands=_structure_commands,
     takes=lambda scale: _takes(_structure_commands(scale)),
     limits="Beyond the number of processors the curves show what preemption costs, not scaling.",
@@ -155,7 +154,7 @@ STRUCTURES = Page(
 SLEEPER = Page(
     key="sections-sleeper", name="A sleeping section", title="Read-log-update: a section sleeps",
     paper="Not shown: there, one section that sleeps stops all writers once their logs are full.",
-    cells=lambda scale: [scale.cell("abtree", ("token", "amortized"), scale.full)],
+    cells=one_trial,
     show=_sleeper, commands=_sleeper_commands,
     takes=lambda scale: _takes(_sleeper_commands(scale)),
 )  # fmt: skip

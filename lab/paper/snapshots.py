@@ -7,7 +7,7 @@ from lab import charts, legends, look
 from lab.claims import NOT_SEEN, SEEN
 from lab.paper import blocks
 from lab.paper.found import Found
-from lab.paper.page import SHOWN, Page, Shown
+from lab.paper.page import SHOWN, Page, Shown, one_trial
 
 # What is measured, of `spolia-bench snapshots`; without a time, so many updates.
 ARGUMENTS = ("--structure", "hash,tree", "--keys", "20000", "--update", "100",
@@ -97,8 +97,7 @@ HELD = Page(
     paper="A collector that only knows the oldest snapshot keeps everything that was overwritten "
           "since; those that track ranges keep, besides what is current, what the snapshot sees "
           "and a constant (PPoPP 2023, sections 2 to 5).",
-    # Not trials of a set; one trial says on what machine they were made.
-    cells=lambda scale: [scale.cell("abtree", ("token", "amortized"), scale.full)],
+    cells=one_trial,
     show=_show,
     limits="Bytes of the blocks that were given out and not taken back, what waits to be freed "
            "included: threads that lose the processor in the middle of an operation hold that up "

@@ -10,7 +10,7 @@ from lab import charts, legends, look
 from lab.claims import NOT_SEEN, SEEN
 from lab.paper import blocks
 from lab.paper.found import Found
-from lab.paper.page import Page, Scale, Shown, verdict
+from lab.paper.page import Page, Scale, Shown, one_trial, verdict
 from lab.stats import Comparison, Spread, compare, spread
 
 NONE, ONE_SHOT, CONSOLIDATED, STEAM = "none", "one-shot", "one-shot-consolidated", "steam"
@@ -287,8 +287,7 @@ def _page(number: int, title: str, paper: str, commands, show, limits: str = LOW
     return Page(
         key=f"one-shot-{number}", name=f"One-shot, Figure {number}", title=title,
         paper=paper,
-        # Not trials of a set; one trial says on what machine they were made.
-        cells=lambda scale: [scale.cell("abtree", ("token", "amortized"), scale.full)],
+        cells=one_trial,
         show=show, limits=limits, commands=commands, takes=_takes(commands),
     )  # fmt: skip
 

@@ -10,7 +10,7 @@ from lab import charts, legends, look
 from lab.claims import NOT_SEEN, SEEN
 from lab.paper import blocks
 from lab.paper.found import Found
-from lab.paper.page import SHOWN, Page, Shown
+from lab.paper.page import SHOWN, Page, Shown, one_trial
 
 # Keys of the largest read transactions, and of the small ones that the paper has beside them.
 SIZES = (256, 4096, 65536)
@@ -162,8 +162,7 @@ def _judge_mixed(last: dict[tuple, dict]) -> tuple[str, str]:
 def _page(key: str, title: str, paper: str, structures: tuple[str, ...], axis: Axis, judge) -> Page:
     return Page(
         key=key, name="Snapshots", title=title, paper=paper,
-        # Not trials of a set; one trial says on what machine they were made.
-        cells=lambda scale: [scale.cell("abtree", ("token", "amortized"), scale.full)],
+        cells=one_trial,
         show=lambda found: _shown(found, structures, axis, judge),
         commands=lambda scale: [("snapshots", *arguments) for arguments in RUNS[key]],
         takes=lambda scale: len(RUNS[key]) * RUN_SECONDS,
