@@ -39,6 +39,7 @@ set_target_properties(spolia PROPERTIES
                       CXX_VISIBILITY_PRESET hidden
                       VISIBILITY_INLINES_HIDDEN ON
                       POSITION_INDEPENDENT_CODE ON
+                      DEFINE_SYMBOL ""  # export.hpp asks for none: both kinds' objects are the same
                       VERSION ${PROJECT_VERSION}
                       SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
 get_target_property(spolia_type spolia TYPE)

@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-# spolia_add_test(NAME name SOURCES file... [LABELS quick|long] [EMULATED] [LINK library...])
+# spolia_add_test(NAME name SOURCES file... [LABELS quick|long] [STRESS | ONE_THREAD] [EMULATED]
+#                 [LINK library...])
 #
 # One GoogleTest program; each of its cases becomes one test of ctest, named name/Suite.case.
 # quick (the default) means that the whole program takes seconds; `./dev test` runs quick tests in
 # every stage and long ones where they find most. A program with a main of its own keeps it.
+#
+# STRESS: threads race in it, and the more the compiler reorders the more it may find: in a release
+# build it is optimised as users' programs are, and the others less, which halves their building.
+# ONE_THREAD: the thread sanitizer would see one thread in it, and does not get it.
 #
 # EMULATED: also worth running on an emulated processor. In a cross-compiled tree these have the
 # label `emulated` instead, and are what is built there by the target spolia-emulated-tests.
@@ -27,7 +32,7 @@ add_custom_target(spolia-quick-tests COMMENT "")
 add_custom_target(spolia-emulated-tests COMMENT "")
 
 function(spolia_add_test)
-  cmake_parse_arguments(PARSE_ARGV 0 arg "EMULATED" "NAME" "SOURCES;LABELS;LINK")
+  cmake_parse_arguments(PARSE_ARGV 0 arg "EMULATED;ONE_THREAD;STRESS" "NAME" "SOURCES;LABELS;LINK")
   if(NOT arg_NAME OR NOT arg_SOURCES OR arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "spolia_add_test: NAME and SOURCES are needed; "
                         "not understood: '${arg_UNPARSED_ARGUMENTS}'")
@@ -40,6 +45,9 @@ function(spolia_add_test)
   endif()
   if(arg_EMULATED AND CMAKE_CROSSCOMPILING)
     set(arg_LABELS emulated)
+  endif()
+  if(arg_ONE_THREAD AND SPOLIA_SANITIZE MATCHES "thread")
+    return()
   endif()
   if("test_faults" IN_LIST arg_LINK AND NOT TARGET test_faults)
     return()  # this compiler's sanitizer lets no program replace operator new: see tests/support
@@ -55,6 +63,9 @@ function(spolia_add_test)
   target_link_libraries(${target} PRIVATE ${library} ${arg_LINK} GTest::gtest GTest::gtest_main)
   set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF)
   target_precompile_headers(${target} REUSE_FROM test_headers)
+  if(CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT arg_STRESS)
+    target_compile_options(${target} PRIVATE -O1)
+  endif()
   if(NOT arg_LABELS STREQUAL "long")
     add_dependencies(spolia-${arg_LABELS}-tests ${target})
   endif()

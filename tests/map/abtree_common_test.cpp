@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// abtree: what every map has to pass, beside its own tests.
+// abtree: what every map has to pass when one thread uses it, beside its own tests.
 #include <spolia/map/abtree.hpp>
 
 #include <gtest/gtest.h>
 
 #include "map/one_thread_suite.hpp"
-#include "map/stress_suite.hpp"
 
 namespace spolia::test {
 namespace {
 
-using abtree_subjects = subjects<abtrees, all_schemes>;
+using abtree_subjects = subjects<abtrees, domains_of_one_thread>;
 INSTANTIATE_TYPED_TEST_SUITE_P(abtree, map_of_one_thread, abtree_subjects, subject_names);
-INSTANTIATE_TYPED_TEST_SUITE_P(abtree, map_stress, abtree_subjects, subject_names);
 
 }  // namespace
 }  // namespace spolia::test

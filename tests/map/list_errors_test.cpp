@@ -9,7 +9,7 @@
 namespace spolia::test {
 namespace {
 
-using list_subjects = subjects<lists, all_schemes>;
+using list_subjects = subjects<lists, domains_of_one_thread>;
 INSTANTIATE_TYPED_TEST_SUITE_P(list, map_errors, list_subjects, subject_names);
 
 }  // namespace

@@ -25,13 +25,8 @@ struct lists {
 
 TEST(list_model, is_right_by_itself) { expect_all_clean<lists, none>(at_most(2)); }
 TEST(list_model, is_right_under_token) { expect_all_clean<lists, token>(at_most(1)); }
-// The longest of these have too many orders of weak memory to see them all.
-TEST(list_model, frees_nothing_that_is_seen_with_two_preemptions) {
-  expect_clean(replace_under_a_reader<lists, token>, at_most(2));
-  expect_clean(search_over_what_is_freed<lists, token>, at_most(2));
-}
 TEST(list_model, is_right_under_token_with_more_preemptions) {
-  expect_all_clean<lists, token>(at_most_in_order(3));
+  expect_all_clean<lists, token>(at_most_in_order(2));
 }
 TEST(list_model, is_right_under_hazard_pointers) {
   expect_all_clean<lists, hazard_pointers>(at_most_in_order(2));

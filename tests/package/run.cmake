@@ -11,16 +11,16 @@ set(shared OFF)
 if(KIND STREQUAL "shared")
   set(shared ON)
 endif()
-set(configure "${CMAKE_COMMAND}" -G Ninja "-DCMAKE_CXX_COMPILER=${CXX}" -DCMAKE_BUILD_TYPE=Release
-              -DBUILD_SHARED_LIBS=${shared})
+set(configure "${CMAKE_COMMAND}" -G Ninja "-DCMAKE_CXX_COMPILER=${CXX}"
+              "-DCMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER}" -DBUILD_SHARED_LIBS=${shared})
 file(REMOVE_RECURSE "${WORK}")
 
-# Builds the library alone and installs it; then moves the stage, so that a path which was written
-# down during the build is found out.
+# Builds the library alone, as it is built for its tests, and installs it; then moves the stage, so
+# that a path which was written down during the build is found out.
 function(step_install)
   run(${configure} -S "${SOURCE}" -B "${WORK}" "-DCMAKE_INSTALL_PREFIX=${WORK}/first"
-      -DSPOLIA_BUILD_TESTS=OFF -DSPOLIA_BUILD_BENCH=OFF -DSPOLIA_BUILD_TOOL=OFF
-      -DSPOLIA_BUILD_EXAMPLES=OFF)
+      -DCMAKE_BUILD_TYPE=Release -DSPOLIA_WERROR=ON -DSPOLIA_BUILD_TESTS=OFF
+      -DSPOLIA_BUILD_BENCH=OFF -DSPOLIA_BUILD_TOOL=OFF -DSPOLIA_BUILD_EXAMPLES=OFF)
   run("${CMAKE_COMMAND}" --build "${WORK}")
   run("${CMAKE_COMMAND}" --install "${WORK}")
   file(REMOVE_RECURSE "${STAGE}")
@@ -69,13 +69,16 @@ function(check_interface)
 endfunction()
 
 function(step_find_package)
-  run(${configure} -S "${consumer}" -B "${WORK}" "-DCMAKE_PREFIX_PATH=${STAGE}")
+  run(${configure} -S "${consumer}" -B "${WORK}" "-DCMAKE_PREFIX_PATH=${STAGE}"
+      -DCMAKE_BUILD_TYPE=Release)
   run("${CMAKE_COMMAND}" --build "${WORK}")
   run("${WORK}/consumer")
 endfunction()
 
+# As users build while they work: not optimised, and so in the checked flavour.
 function(step_add_subdirectory)
-  run(${configure} -S "${consumer}" -B "${WORK}" "-DSPOLIA_TREE=${SOURCE}")
+  run(${configure} -S "${consumer}" -B "${WORK}" "-DSPOLIA_TREE=${SOURCE}"
+      -DCMAKE_BUILD_TYPE=Debug)
   run("${CMAKE_COMMAND}" --build "${WORK}")
   run("${WORK}/consumer")
 endfunction()

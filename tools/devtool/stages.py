@@ -147,7 +147,13 @@ def _preset(
 
 def _emulated(preset: str):
     """The tests that are marked as worth running on an emulated processor, see testing.cmake."""
-    tests = _preset(preset, "-L", "emulated", targets=("spolia-emulated-tests",))
+    tests = _preset(
+        preset,
+        "-L",
+        "emulated",
+        targets=("spolia-emulated-tests",),
+        options=("-DSPOLIA_STORE=OFF",),
+    )
 
     def run(context: context) -> tally:
         say("by qemu: membarrier is the host's, and so is the order of memory accesses (for weaker")
@@ -174,7 +180,8 @@ def _python(run: context) -> tally:
         python = setup.venv()
     except process.dev_error as error:
         return tally(failed=1, note=str(error))
-    command = [python, "-m", "pytest", "-q", "lab"]
+    # A file at a time, for what its tests share.
+    command = [python, "-m", "pytest", "-q", "-n", "2", "--dist", "loadfile", "lab"]
     if run.pattern:
         command += ["-k", run.pattern]
     outcome = run.step([*command, "-p", "no:cacheprovider"])
@@ -210,7 +217,10 @@ STAGES = [
             "debug",
             *QUICK,
             targets=("spolia-quick-tests",),
-            options=("-DSPOLIA_TESTS_WITHOUT=counted;version;rlu;map;db;tool;bench",),
+            options=(
+                "-DSPOLIA_STORE=OFF",
+                "-DSPOLIA_TESTS_WITHOUT=counted;version;rlu;map;db;tool;bench",
+            ),
         ),
     ),
     stage(
