@@ -71,7 +71,7 @@ class changes;
 
 namespace detail {
 
-template <class Key, class Value, version_collector Collector, class Compare>
+template <class Key, class Value, version_collector Collector, class Compare, std::size_t LeafPairs>
 class snapshot_tree_core {
   static_assert(std::is_nothrow_destructible_v<Key> && std::is_nothrow_destructible_v<Value>,
                 "snapshot_tree: destructors run where nobody can catch what they throw");
@@ -82,7 +82,8 @@ class snapshot_tree_core {
   using domain_type = typename Collector::domain_type;
   using timeline_type = typename Collector::timeline_type;
   using key_compare = Compare;
-  using tree = chromatic_tree<Key, Value, Collector, Compare>;
+  using tree = chromatic_tree<Key, Value, Collector, Compare,
+                              LeafPairs == 0 ? usual_leaf_pairs<Key, Value> : LeafPairs>;
   using pairs = tree_pairs<tree, Key, Value>;
 
   struct options {
@@ -117,7 +118,7 @@ class snapshot_tree_core {
     auto here = collector_.enter();
     const auto* const found = tree_.find(here, key);
     if (found == nullptr) return false;
-    std::forward<F>(f)(found->value);
+    std::forward<F>(f)(found->value());
     return true;
   }
   std::size_t size_approx() const noexcept { return tree_.size_approx(); }
@@ -135,8 +136,8 @@ class snapshot_tree_core {
   const Value* find_at(const snapshot& then, const Key& key) const {
     if (!mine(then)) return nullptr;
     auto here = collector_.enter();
-    const auto* const found = tree_.find_at(here, then.timestamp(), key);
-    return found == nullptr ? nullptr : &found->value;
+    const auto* const found = tree_.at_instants().find_at(here, then.timestamp(), key);
+    return found == nullptr ? nullptr : &found->value();
   }
   template <class... Limits>
   pairs pairs_at(const snapshot& then, const Limits&... limits) const {
@@ -149,9 +150,9 @@ class snapshot_tree_core {
   bool visit_at(const lease& then, const Key& key, F&& f) const {
     if (!mine(then)) return false;
     auto here = collector_.enter();
-    const auto* const found = tree_.find_at(here, then, key);
+    const auto* const found = tree_.at_instants().find_at(here, then, key);
     if (found == nullptr) return false;
-    std::forward<F>(f)(found->value);
+    std::forward<F>(f)(found->value());
     return true;
   }
   /// Copies a few pairs at a time: what a lease has found stays as long as a guard.
@@ -160,7 +161,7 @@ class snapshot_tree_core {
     if (!mine(then)) return;
     std::vector<std::pair<Key, Value>> some;
     std::optional<Key> last;
-    typename tree::limits rest{.lo = lo, .hi = hi};
+    typename tree::past::limits rest{.lo = lo, .hi = hi};
     do {
       some.clear();
       gather(then, rest, some);
@@ -171,7 +172,7 @@ class snapshot_tree_core {
       last.emplace(std::move(some.back().first));
       rest.lo = &*last;
       rest.open = true;
-    } while (some.size() == tree::chunk_size);
+    } while (some.size() == tree::past::chunk_size);
   }
 
   holdings account() { return tree_.account(); }
@@ -193,13 +194,13 @@ class snapshot_tree_core {
       if (!shown(f, key, value)) return;
     }
   }
-  void gather(const lease& then, const typename tree::limits& within,
+  void gather(const lease& then, const typename tree::past::limits& within,
               std::vector<std::pair<Key, Value>>& some) const {
     auto here = collector_.enter();
-    typename tree::chunk found;
-    tree_.first_at(here, then, within, found);
+    typename tree::past::chunk found;
+    tree_.at_instants().first_at(here, then, within, found);
     for (unsigned i = 0; i < found.count; ++i) {
-      some.emplace_back(found.at[i]->key, found.at[i]->value);
+      some.emplace_back(found.at[i]->key(), found.at[i]->value());
     }
   }
   template <class Instant>
@@ -218,11 +219,12 @@ class snapshot_tree_core {
 }  // namespace detail
 
 /// See the top of this file, and map/detail/face.hpp for what one can do with it as it is now.
+/// LeafPairs: how many pairs a leaf takes at most; 0: as many as go well with their size.
 template <class Key, class Value, version_collector Collector = sl_rt<>,
-          class Compare = std::less<Key>>
-class snapshot_tree
-    : public detail::map_face<detail::snapshot_tree_core<Key, Value, Collector, Compare>> {
-  using core_type = detail::snapshot_tree_core<Key, Value, Collector, Compare>;
+          class Compare = std::less<Key>, std::size_t LeafPairs = 0>
+class snapshot_tree : public detail::map_face<
+                          detail::snapshot_tree_core<Key, Value, Collector, Compare, LeafPairs>> {
+  using core_type = detail::snapshot_tree_core<Key, Value, Collector, Compare, LeafPairs>;
   using face = detail::map_face<core_type>;
 
  public:
