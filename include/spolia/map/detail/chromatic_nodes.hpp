@@ -59,7 +59,8 @@ struct chromatic_nodes {
   struct link {
     node* to;
     std::uint32_t weight;
-    [[nodiscard]] link weighing(std::uint32_t w) const noexcept { return {to, w}; }
+    bool to_leaf;  // as `to` says, too, which lies in another cache line
+    [[nodiscard]] link weighing(std::uint32_t w) const noexcept { return {to, w, to_leaf}; }
   };
 
   class leaf : public pair_block<node, pair> {
@@ -73,16 +74,26 @@ struct chromatic_nodes {
                          block_maker<leaf, domain_type, pair, 1, 2, 4, 8>>;
 
   struct internal final : node {
-    using field = owned_field<link, Collector>;
+    using field = owned_head<link, Collector>;
+    using oldest = typename field::first;
     using version = typename field::version;
     using child_type = version*;
 
     /// Throws what copying a key throws.
     internal(std::uint64_t born, const Key& k, link left, link right)
-        : node(kind::internal, born), key(k), left_(*this, left), right_(*this, right) {}
+        : node(kind::internal, born),
+          first_left_(*this, left),
+          first_right_(*this, right),
+          left_(first_left_),
+          right_(first_right_),
+          key(k) {}
     /// The entry.
     internal(std::uint64_t born, link top) noexcept
-        : node(kind::entry, born), left_(*this, top), right_(*this, link{nullptr, 1}) {}
+        : node(kind::entry, born),
+          first_left_(*this, top),
+          first_right_(*this, link{nullptr, 1, false}),
+          left_(first_left_),
+          right_(first_right_) {}
     ~internal() {
       if (this->is == kind::internal) key.~Key();
     }
@@ -107,15 +118,19 @@ struct chromatic_nodes {
       return left_.ended_left() + right_.ended_left();
     }
 
+   private:
+    oldest first_left_;
+    oldest first_right_;
+    // What a search looks at lies together.
+    field left_;
+    field right_;
+
+   public:
     union {
       Key key;  // the entry has none
     };
-    atomic<bool> marked{false};
     atomic<std::uint64_t> info{untouched_record};
-
-   private:
-    field left_;
-    field right_;
+    atomic<bool> marked{false};
   };
 
   static internal* as_internal(node* n) noexcept { return static_cast<internal*>(n); }

@@ -50,7 +50,7 @@ class chromatic_tree {
       : collector_(c),
         less_(std::move(less)),
         leaves_(c, less_),
-        entry_(born(), link{leaves_.make({}).release(), 1}),
+        entry_(born(), link{leaves_.make({}).release(), 1, true}),
         steps_(c, entry_),
         past_(c, entry_, less_, leaves_) {}
   chromatic_tree(const chromatic_tree&) = delete;
@@ -149,7 +149,7 @@ class chromatic_tree {
 
   spot locate(const Key& key) const {
     spot s{{}, steps_.follow(const_cast<internal*>(&entry_), 0)};
-    while (!s.low.to()->is_leaf()) {
+    while (!s.low.to_leaf()) {
       internal* const i = nodes::as_internal(s.low.to());
       s.upper = s.low;
       s.low = steps_.follow(i, less_(key, i->key) ? 0 : 1);
@@ -169,7 +169,7 @@ class chromatic_tree {
     const link old = p.to(s.low.side);
     auto made = leaves_.make(c);
     const std::uint64_t until =
-        steps_.publish(here, me, p, s.low.side, link{made.get(), old.weight}, {});
+        steps_.publish(here, me, p, s.low.side, link{made.get(), old.weight, true}, {});
     if (until == 0) return 0;
     made.release();
     collector_.died(here, *old.to, until);
@@ -183,7 +183,7 @@ class chromatic_tree {
     const std::uint32_t weight = s.low.at == &entry_ ? 1 : old.weight - 1;
     making made(collector_);
     const link top =
-        made.add(both.middle, 0, link{both.low.get(), 1}, link{both.high.get(), 1}, weight);
+        made.add(both.middle, 0, link{both.low.get(), 1, true}, link{both.high.get(), 1, true}, weight);
     const std::uint64_t until = steps_.publish(here, me, p, s.low.side, top, {});
     if (until == 0) return 0;
     made.release();
@@ -236,7 +236,7 @@ class chromatic_tree {
       both = s.low.side == 0 ? leaves_.join(left, its) : leaves_.join(its, left);
     }
     const std::uint32_t weight = g.at == &entry_ ? 1 : g.to(s.upper.side).weight + sibling.weight;
-    const link top{both != nullptr ? both.get() : sibling.to, weight};
+    const link top = both != nullptr ? link{both.get(), weight, true} : sibling.weighing(weight);
     const std::uint64_t until = steps_.publish(here, me, g, s.upper.side, top, {&p});
     if (until == 0) return 0;
     collector_.died(here, *s.low.to(), until);
@@ -266,7 +266,7 @@ class chromatic_tree {
         if (!SPOLIA_FAULT("chromatic.no_repair")) steps_.repair(here, me, upper, middle, low);
         return !SPOLIA_FAULT("chromatic.no_repair");
       }
-      if (low.to()->is_leaf()) return false;
+      if (low.to_leaf()) return false;
       internal* const i = nodes::as_internal(low.to());
       upper = middle;
       middle = low;

@@ -4,8 +4,11 @@
 #pragma once
 
 #include <algorithm>
+#include <concepts>
 #include <cstddef>
+#include <functional>
 #include <span>
+#include <type_traits>
 
 #include <spolia/base/config.hpp>
 
@@ -45,6 +48,11 @@ struct edited {
 template <class Pairs, class Key, class Compare>
 std::size_t place_of_key(const Pairs& some, const Key& key, const Compare& less) {
   std::size_t first = 0;
+  if constexpr (std::is_arithmetic_v<Key> && std::same_as<Compare, std::less<Key>>) {
+    // All at once: no look waits for the one before it.
+    for (std::size_t i = 0; i < some.size(); ++i) first += less(some[i].key(), key) ? 1 : 0;
+    return first;
+  }
   for (std::size_t left = some.size(); left > 1;) {
     const std::size_t half = left / 2;
     // Computed, not branched on: nobody could foretell it.
