@@ -239,15 +239,10 @@ TYPED_TEST(snapshot_tree_model, snapshots_are_instants) {
   expect_clean(a_snapshot_of_the_past<TypeParam>, at_most_in_order(1));
 }
 
-template <class World>
-class snapshot_tree_leaves : public testing::Test {};
-using worlds_of_four = testing::Types<sl_of_four, dl_of_four>;
-TYPED_TEST_SUITE(snapshot_tree_leaves, worlds_of_four);
-
-TYPED_TEST(snapshot_tree_leaves, are_divided_and_folded_at_one_instant) {
-  expect_clean(divide_beside_an_erase<TypeParam>, at_most_in_order(2));
-  expect_clean(fold_beside_an_erase<TypeParam>, at_most_in_order(1));
-  expect_clean(fold_beside_an_insertion<TypeParam>, at_most_in_order(1));
+TEST(snapshot_tree_leaves, are_divided_and_folded_at_one_instant) {
+  expect_clean(divide_beside_an_erase<dl_of_four>, at_most_in_order(2));
+  expect_clean(fold_beside_an_erase<sl_of_four>, at_most_in_order(1));
+  expect_clean(fold_beside_an_insertion<dl_of_four>, at_most_in_order(1));
 }
 TEST(snapshot_tree_leaves_faults, a_sibling_that_changed_must_be_seen) {
   expect_found(fold_beside_an_insertion<sl_of_four>, "scx.ignore_frozen", at_most_in_order(2), "");

@@ -12,25 +12,29 @@
 //
 // Source:      the tree: Brown, Ellen, Ruppert, PPoPP 2014: a chromatic tree by LLX and SCX; its
 //              versions: Wei et al., PPoPP 2023, section 6.
-// Idea:        a balanced binary search tree with the pairs in its leaves. Each link from node to
-//              node is a versioned field (owned_field.hpp). An update puts a new subtree of a few
-//              nodes in the place of an old one by one change of a link, and so at one instant; a
-//              snapshot goes down the links as they were.
+// Idea:        a balanced binary search tree with the pairs in its leaves, several in each (which
+//              is ours). Each link from node to node is a versioned field (owned_field.hpp). An
+//              update puts a new subtree of a few nodes in the place of an old one by one change of
+//              a link, and so at one instant; a snapshot goes down the links as they were.
 // Protects:    what find(then, ...), all(then) and range(then, ...) give stays while the snapshot
 //              and the map live, without a guard. No operation holds a guard longer than a search
-//              takes (and 16 pairs, where many are passed), besides what visit's f does.
+//              takes (and 32 pairs, where many are passed), besides what visit's f does.
 // Order:       insert, insert_or_assign, erase, find, contains and visit are linearizable; for_each
 //              and range are of one instant, that of a snapshot which they take.
 // Cost:        logarithmic. At a snapshot, each link takes a step for each version that is newer.
-//              An insertion makes a leaf, a router and a version, an erase a version; a step of
-//              balance up to four routers and a version.
+//              An update copies a leaf and makes a version; one that divides a leaf makes two, and
+//              a router; a step of balance up to four routers and a version.
 // Progress:    reads only read. Updates are lock-free. Both besides the collector's upkeep.
 // Bound:       what the collector promises: a removed node goes when no snapshot needs it and no
 //              version of its links is held (owner.hpp).
-// Memory:      besides key and value, some 70 bytes a leaf and 330 bytes a router, with the first
-//              versions of its two links; there is one router less than there are leaves.
-// Keys and values: keys are copied into leaves and routers. Values are made once, in their leaf,
-//              and never copied but by find(key).
+// Memory:      besides its pairs, some 100 bytes a leaf and 390 bytes a router, with the first
+//              versions of its two links; there is one router less than there are leaves. A leaf
+//              that is divided leaves two that are half full; what erases leave of one goes into
+//              its sibling when that is a leaf, too, and both fill half of one.
+// Keys and values: any that can be moved; routers hold copies of keys. If copying both is copying
+//              bytes, and at most 32 of them, leaves hold them, and an update copies those of its
+//              leaf. All others lie in counted blocks, and leaves hold pointers: values are made
+//              once, and never copied but by find(key).
 // Errors:      an update throws std::bad_alloc, or what comparing, copying a key or making a value
 //              throws; then nothing has changed. What has taken effect does not throw: balancing
 //              without memory is left to later updates on the same way.

@@ -55,9 +55,7 @@ class owned_head {
     void destroy_in(domain_type&) noexcept override {}
   };
 
-  explicit owned_head(first& oldest) noexcept : list_(&oldest) {
-    Collector::place(list_, oldest);
-  }
+  explicit owned_head(first& oldest) noexcept : list_(&oldest) { Collector::place(list_, oldest); }
   owned_head(const owned_head&) = delete;
   owned_head& operator=(const owned_head&) = delete;
   ~owned_head() = default;
@@ -143,6 +141,9 @@ class owned_head {
 namespace detail {
 template <class T, version_collector Collector>
 struct first_of_field {
+  template <class... Arguments>
+  explicit first_of_field(Arguments&&... arguments)
+      : oldest(std::forward<Arguments>(arguments)...) {}
   typename owned_head<T, Collector>::first oldest;
 };
 }  // namespace detail
@@ -152,7 +153,7 @@ class owned_field : detail::first_of_field<T, Collector>, public owned_head<T, C
  public:
   template <class... Arguments>
   explicit owned_field(list_owner<typename Collector::domain_type>& of, Arguments&&... arguments)
-      : detail::first_of_field<T, Collector>{{of, std::forward<Arguments>(arguments)...}},
+      : detail::first_of_field<T, Collector>(of, std::forward<Arguments>(arguments)...),
         owned_head<T, Collector>(this->oldest) {}
 };
 

@@ -182,8 +182,8 @@ class chromatic_tree {
     auto both = leaves_.divide(c);
     const std::uint32_t weight = s.low.at == &entry_ ? 1 : old.weight - 1;
     making made(collector_);
-    const link top =
-        made.add(both.middle, 0, link{both.low.get(), 1, true}, link{both.high.get(), 1, true}, weight);
+    const link top = made.add(both.middle, 0, link{both.low.get(), 1, true},
+                              link{both.high.get(), 1, true}, weight);
     const std::uint64_t until = steps_.publish(here, me, p, s.low.side, top, {});
     if (until == 0) return 0;
     made.release();
