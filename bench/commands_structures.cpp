@@ -109,6 +109,10 @@ void describe(CLI::App& app, snapshot_options& o) {
       ->capture_default_str();
   app.add_option("--rtx-most", o.rtx_most, "if not 0: any number of keys from --rtx to this")
       ->capture_default_str();
+  app.add_option("--batch", o.batch,
+                 "if not 0: each update of hash or tree is a batch of so many changes, in turn in "
+                 "this map and in a second one, that happen at one instant")
+      ->capture_default_str();
   app.add_flag("--hold", o.hold, "hold one snapshot from before the first update to the end");
   app.add_option("--seconds", o.seconds, "length of a trial, after the filling")
       ->capture_default_str();

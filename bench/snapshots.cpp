@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "snapshots.hpp"
 
+#include <spolia/map/changes.hpp>
 #include <spolia/map/snapshot_hash.hpp>
 #include <spolia/map/snapshot_tree.hpp>
 #include <spolia/reclaim.hpp>
@@ -10,6 +11,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <ctime>
 #include <map>
 #include <memory>
@@ -28,21 +30,46 @@ class our_map {
  public:
   using instant = spolia::snapshot;
 
-  explicit our_map(std::uint64_t) : nodes_({.memory = &weight_}), map_(nodes_, time_) {}
+  explicit our_map(std::uint64_t)
+      : nodes_({.memory = &weight_}), map_(nodes_, time_), other_(nodes_, time_) {}
 
   bool insert(std::uint64_t key) { return map_.insert(key, key); }
   bool erase(std::uint64_t key) { return map_.erase(key); }
   bool contains(std::uint64_t key) const { return map_.contains(key); }
+  template <class Keys>
+  void change_together(std::uint32_t n, Keys&& keys) {
+    spolia::changes all;
+    for (std::uint32_t i = 0; i < n; ++i) {
+      const std::uint64_t key = keys();
+      Map& map = i % 2 == 0 ? map_ : other_;
+      if (keys() % 2 == 0) {
+        all.insert_or_assign(map, key, key);
+      } else {
+        all.erase(map, key);
+      }
+    }
+    all.commit();
+  }
   instant snapshot(const char* label) { return instant(time_, label); }
   bool at(const instant& then, std::uint64_t key) const { return map_.find(then, key) != nullptr; }
 
-  spolia::collector_stats stats() const { return map_.stats(); }
+  spolia::collector_stats stats() const {
+    spolia::collector_stats both = map_.stats();
+    const auto its = other_.stats();
+    both.ended += its.ended;
+    both.retired += its.retired;
+    both.cuts += its.cuts;
+    both.passed += its.passed;
+    return both;
+  }
   std::uint64_t bytes() const { return weight_.bytes(); }
   void finish(snapshot_result& r) {
-    const auto all = map_.account();
-    r.versions_live = all.current;
-    r.versions_needed = all.current + all.needed;
-    r.bytes_needed = all.current_bytes + all.needed_bytes;
+    for (Map* const map : {&map_, &other_}) {
+      const auto all = map->account();
+      r.versions_live += all.current;
+      r.versions_needed += all.current + all.needed;
+      r.bytes_needed += all.current_bytes + all.needed_bytes;
+    }
   }
 
  private:
@@ -50,6 +77,7 @@ class our_map {
   typename Map::domain_type nodes_;
   typename Map::timeline_type time_;
   Map map_;
+  Map other_;  // with batches only; empty otherwise
 };
 
 /// What one does without a library: a map under a lock, whose snapshots are copies, made by the
@@ -162,6 +190,7 @@ nlohmann::json record_of(const snapshot_options& o, const snapshot_contender& c,
       {"rtx", o.rtx},
       {"rtx_most", o.rtx_most == 0 ? o.rtx : o.rtx_most},
       {"rtx_share", o.rtx_share},
+      {"batch", o.batch},
       {"readers", o.readers},
       {"small_readers", o.small_readers},
       {"theta", o.theta},
@@ -179,7 +208,7 @@ nlohmann::json record_of(const snapshot_options& o, const snapshot_contender& c,
       {"rtxs", r.rtxs},
       {"rtx_keys_per_s", static_cast<double>(r.rtx_keys) / r.elapsed_s},
       {"small_rtx_keys_per_s", static_cast<double>(r.small_rtx_keys) / r.elapsed_s},
-      {"size_end", r.size_end},
+      {"size_end", o.batch == 0 ? nlohmann::json(r.size_end) : nlohmann::json(nullptr)},
       {"versions_live", told(r.versions_live)},
       {"versions_needed", told(r.versions_needed)},
       {"versions_peak", told(r.versions_peak)},
@@ -217,6 +246,11 @@ void check(const snapshot_options& o) {
   known("structure", o.structures, &snapshot_contender::structure);
   known("collector", o.collectors, &snapshot_contender::collector);
   if (chosen(o).empty()) wrong("no such structure with such a collector");
+  if (o.batch > 65536) wrong("--batch must be at most 65536");
+  const auto some = chosen(o);
+  if (o.batch != 0 && !std::ranges::all_of(some, &snapshot_contender::has_versions)) {
+    wrong("--batch is for hash and tree");
+  }
   if (o.threads < 1 || o.threads > 4096) wrong("--threads must be from 1 to 4096");
   if (o.keys < 2 || o.keys > 4294967296) wrong("--keys must be from 2 to 2^32");
   if (o.update < 0 || o.rtx_share < 0 || !(o.update + o.rtx_share <= 100)) {

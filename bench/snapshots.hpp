@@ -24,6 +24,7 @@ struct snapshot_options {
   double rtx_share = 1;        ///< per cent of operations that are read transactions
   std::uint32_t rtx = 1024;    ///< keys that a read transaction looks up
   std::uint32_t rtx_most = 0;  ///< if not 0: uniform between the two
+  std::uint32_t batch = 0;     ///< if not 0: an update is a batch of so many changes, in two maps
   bool hold = false;           ///< one snapshot through the whole run
   double seconds = 1;
   std::uint64_t updates = 0;  ///< successful ones to make in all, instead of a time; 0: by time

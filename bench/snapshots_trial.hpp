@@ -4,6 +4,7 @@
 //     Subject s                    made and destroyed on the main thread
 //     s.insert(key), s.erase(key)  true if they changed something
 //     s.contains(key)
+//     s.change_together(n, keys)   n changes at one instant, of keys() each; optional
 //     Subject::instant             a snapshot: s.snapshot(label), s.at(instant, key)
 //     s.stats()                    the collector's; cheap
 //     s.bytes()                    of blocks that are allocated; cheap
@@ -175,6 +176,14 @@ class snapshot_trial {
     return size;
   }
 
+  /// One batch; gives how many changes it has made.
+  std::uint64_t batch(random_source& random) {
+    if constexpr (requires { subject_.change_together(1U, [] { return std::uint64_t{0}; }); }) {
+      subject_.change_together(options_.batch, [&] { return draw(random); });
+    }
+    return options_.batch;
+  }
+
   snapshot_result work(random_source& random) {
     snapshot_result done;
     const auto share = [](double per_cent) {
@@ -189,6 +198,10 @@ class snapshot_trial {
       const std::uint64_t dice = random.next();
       ++done.operations;
       if ((dice & 0xFFFFFFFFU) < updates) {
+        if (options_.batch != 0) {
+          done.updates += batch(random);
+          continue;
+        }
         const std::uint64_t key = draw(random);
         const bool erase = (dice >> 63U) != 0;
         const bool changed = erase ? subject_.erase(key) : subject_.insert(key);

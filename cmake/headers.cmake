@@ -98,12 +98,15 @@ set(SPOLIA_HEADERS
     include/spolia/map/detail/bucket.hpp
     include/spolia/map/detail/bucket_table.hpp
     include/spolia/map/detail/chromatic_audit.hpp
+    include/spolia/map/detail/chromatic_leaves.hpp
     include/spolia/map/detail/chromatic_nodes.hpp
+    include/spolia/map/detail/chromatic_past.hpp
     include/spolia/map/detail/chromatic_steps.hpp
     include/spolia/map/detail/chromatic_tree.hpp
     include/spolia/map/detail/counted_btree_nodes.hpp
     include/spolia/map/detail/counted_face.hpp
     include/spolia/map/detail/counted_writer.hpp
+    include/spolia/map/detail/edited.hpp
     include/spolia/map/detail/external_bst_audit.hpp
     include/spolia/map/detail/external_bst_tree.hpp
     include/spolia/map/detail/face.hpp
@@ -112,6 +115,7 @@ set(SPOLIA_HEADERS
     include/spolia/map/detail/hash_batches.hpp
     include/spolia/map/detail/kept_pair.hpp
     include/spolia/map/detail/list_chain.hpp
+    include/spolia/map/detail/pair_block.hpp
     include/spolia/map/detail/rlu_chain.hpp
     include/spolia/map/detail/rlu_scan.hpp
     include/spolia/map/detail/scan.hpp
@@ -202,6 +206,7 @@ set(SPOLIA_HEADERS
     include/spolia/version/detail/collector_base.hpp
     include/spolia/version/detail/list_queue.hpp
     include/spolia/version/detail/removing_collector.hpp
+    include/spolia/version/detail/settled_flag.hpp
     include/spolia/version/detail/short_lock.hpp
     include/spolia/version/dl_rt.hpp
     include/spolia/version/epoch.hpp

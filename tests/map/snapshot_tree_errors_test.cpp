@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <new>
 #include <utility>
 #include <vector>
@@ -22,6 +23,7 @@ template <class Subject>
 class snapshot_tree_errors : public testing::Test {
  protected:
   using map = typename Subject::template of<touchy, touchy, touchy_less>;
+  using numbers = eager_tree<int, int, typename map::collector_type, std::less<int>, 1>;
   using contents = std::vector<std::pair<int, int>>;
 
   static contents of(const map& m) {
@@ -141,13 +143,14 @@ TYPED_TEST(snapshot_tree_errors, a_copy_or_comparison_that_throws_changes_nothin
 TYPED_TEST(snapshot_tree_errors, balancing_without_memory_is_left_to_others) {
   rng random(seed_for(0));
   for (int round = 0; round < 20; ++round) {
-    typename TypeParam::template of<int, int> m;
+    // One pair a leaf, so that there are many steps.
+    typename TestFixture::numbers m;
     for (int key = 0; key < 600; key += 2) m.insert(key, key);
     for (int i = 0; i < 500; ++i) {
       const int key = static_cast<int>(random.below(600));
       const bool grow = random.chance(1, 2);
-      // A leaf, a router, a version; or one version; a step or two; and then nothing.
-      fail_after fault((grow ? 4 : 2) + random.below(7), failing::from_then_on);
+      // Two leaves, a router, a version; or one version; a step or two; and then nothing.
+      fail_after fault((grow ? 5 : 2) + random.below(7), failing::from_then_on);
       if (grow) {
         m.insert(key, key);
       } else {

@@ -4,6 +4,7 @@
 /// as early as it can.
 #pragma once
 
+#include <cstddef>
 #include <string>
 
 #include <spolia/map/snapshot_tree.hpp>
@@ -19,10 +20,10 @@ struct owns_time {
   Timeline own_time;
 };
 
-template <class Key, class Value, class Collector, class Compare = std::less<Key>>
+template <class Key, class Value, class Collector, class Compare, std::size_t LeafPairs>
 class eager_tree : private owns_time<typename Collector::timeline_type>,
-                   public snapshot_tree<Key, Value, Collector, Compare> {
-  using tree = snapshot_tree<Key, Value, Collector, Compare>;
+                   public snapshot_tree<Key, Value, Collector, Compare, LeafPairs> {
+  using tree = snapshot_tree<Key, Value, Collector, Compare, LeafPairs>;
 
  public:
   eager_tree() : tree(this->own_time, {.collector = eager_options<Collector>()}) {}
@@ -30,19 +31,21 @@ class eager_tree : private owns_time<typename Collector::timeline_type>,
       : tree(d, this->own_time, {.collector = eager_options<Collector>()}) {}
 };
 
-template <template <class, class> class Collector>
+/// Small leaves, so that few keys make a tree; 0: as large as one gets without asking.
+template <template <class, class> class Collector, std::size_t LeafPairs>
 struct trees_with {
   template <class Key, class Value, class Domain, class Compare>
-  using of = eager_tree<Key, Value, Collector<Domain, timeline>, Compare>;
+  using of = eager_tree<Key, Value, Collector<Domain, timeline>, Compare, LeafPairs>;
 };
 
-using tree_subjects = testing::Types<
-    subject<trees_with<sl_rt>, domain<token>>, subject<trees_with<dl_rt>, domain<debra, pooled>>,
-    subject<trees_with<bbf>, domain<token, pooled>>,
-    subject<trees_with<epoch_collector>, domain<token>>, subject<trees_with<steam>, domain<debra>>>;
+using tree_subjects = testing::Types<subject<trees_with<sl_rt, 1>, domain<token>>,
+                                     subject<trees_with<dl_rt, 0>, domain<debra, pooled>>,
+                                     subject<trees_with<bbf, 3>, domain<token, pooled>>,
+                                     subject<trees_with<epoch_collector, 0>, domain<token>>,
+                                     subject<trees_with<steam, 4>, domain<debra>>>;
 /// For the large suites, which take long to compile: one of each kind of list.
-using main_tree_subjects = testing::Types<subject<trees_with<sl_rt>, domain<token>>,
-                                          subject<trees_with<dl_rt>, domain<debra, pooled>>>;
+using main_tree_subjects = testing::Types<subject<trees_with<sl_rt, 4>, domain<token>>,
+                                          subject<trees_with<dl_rt, 0>, domain<debra, pooled>>>;
 
 struct tree_names {
   template <class Subject>

@@ -40,9 +40,10 @@ auto options_for(std::type_identity<snapshot_hash<int, int, Collector, one_hash>
   o.load = 100;
   return o;
 }
-template <class Collector>
-auto options_for(std::type_identity<snapshot_tree<int, int, Collector>>) {
-  return typename snapshot_tree<int, int, Collector>::options();
+template <class Collector, std::size_t LeafPairs>
+auto options_for(
+    std::type_identity<snapshot_tree<int, int, Collector, std::less<int>, LeafPairs>>) {
+  return typename snapshot_tree<int, int, Collector, std::less<int>, LeafPairs>::options();
 }
 
 /// Two maps, each with key 0, which maps to 1.
@@ -97,6 +98,8 @@ struct world {
 using dl = world<snapshot_hash<int, int, dl_rt<short_domain>, one_hash>>;
 using sl = world<snapshot_hash<int, int, sl_rt<short_domain>, one_hash>>;
 using dl_tree = world<snapshot_tree<int, int, dl_rt<short_domain>>>;
+/// With several pairs in a leaf.
+using dl_tree_of_four = world<snapshot_tree<int, int, dl_rt<short_domain>, std::less<int>, 4>>;
 using by_hardware =
     world<snapshot_hash<int, int, dl_rt<short_domain, basic_timeline<hardware_clock>>, one_hash>>;
 
@@ -156,6 +159,20 @@ void an_update_of_the_same_key(model::scenario& run) {
   run.finally([=] { w->judge(*behind ? 7 : 2, 2); });
 }
 
+/// A leaf that is about to go into its sibling finds a batch there.
+template <class World>
+void a_fold_meets_a_batch(model::scenario& run) {
+  auto w = std::make_shared<World>();
+  for (const int key : {1, 2, 3, 4}) (*w)[0].insert(key, key);
+  for (const int key : {4, 1}) (*w)[0].erase(key);
+  run.thread([=] { w->write_both(2); });
+  run.thread([=] { (*w)[0].erase(3); });
+  run.finally([=] {
+    model::check((*w)[0].find(2) == 2 && (*w)[0].size_approx() == 2, "a change is lost");
+    w->judge(2, 2);
+  });
+}
+
 /// A pair goes from one map into the other; the first one's place vanishes.
 template <class World>
 void a_snapshot_meets_a_move(model::scenario& run) {
@@ -210,6 +227,14 @@ TEST(changes_model, is_the_same_in_trees) {
   expect_clean(a_snapshot_meets_a_move<dl_tree>, at_most_in_order(1));
   expect_clean(an_update_of_the_same_key<dl_tree>, at_most_in_order(2));
   expect_clean(two_batches_meet<dl_tree>, at_most_in_order(1));
+}
+TEST(changes_model, is_the_same_in_leaves_of_several_pairs) {
+  expect_clean(an_update_meets_a_batch<dl_tree_of_four>, at_most_in_order(2));
+  expect_clean(a_fold_meets_a_batch<dl_tree_of_four>, at_most_in_order(2));
+}
+TEST(changes_model, a_leaf_is_not_folded_into_a_batch) {
+  expect_found(a_fold_meets_a_batch<dl_tree_of_four>, "chromatic.folds_into_a_batch",
+               at_most_in_order(2), "a change is lost");
 }
 TEST(changes_model, is_the_same_with_a_hardware_clock) {
   expect_clean(a_snapshot_meets_a_batch<by_hardware>, at_most_in_order(2));

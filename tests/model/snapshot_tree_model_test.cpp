@@ -24,9 +24,9 @@ using namespace spolia::test;
 using short_domain = domain<debra, batch>;
 
 /// A tree made by `there`, one key after the other. At rest it must be sound and balanced.
-template <class Collector>
+template <class Collector, std::size_t LeafPairs = 1>
 struct world {
-  using tree = detail::chromatic_tree<int, int, Collector, std::less<int>>;
+  using tree = detail::chromatic_tree<int, int, Collector, std::less<int>, LeafPairs>;
 
   explicit world(std::initializer_list<int> there)
       : nodes({.scheme = {.scan_every = 1, .min_looks = 1}}), versions(nodes, time, options()) {
@@ -42,13 +42,13 @@ struct world {
   bool erase(int key) { return m->erase(key); }
   const int* find(const snapshot& then, int key) {
     auto here = versions.enter();
-    const auto* const found = m->find_at(here, then.timestamp(), key);
-    return found == nullptr ? nullptr : &found->value;
+    const auto* const found = m->at_instants().find_at(here, then.timestamp(), key);
+    return found == nullptr ? nullptr : &found->value();
   }
   std::size_t size(const snapshot& then) {
     auto here = versions.enter();
-    typename tree::chunk found;
-    m->first_at(here, then.timestamp(), {}, found);
+    typename tree::past::chunk found;
+    m->at_instants().first_at(here, then.timestamp(), {}, found);
     return found.count;
   }
   void run_on(int operations) {
@@ -64,7 +64,7 @@ struct world {
       auto here = versions.enter();
       for (const int key : there) {
         const auto* const l = m->find(here, key);
-        model::check(l != nullptr && l->value == 10 * key, "a key is missing");
+        model::check(l != nullptr && l->value() == 10 * key, "a key is missing");
       }
     }
     snapshot(time).withdraw();
@@ -82,6 +82,8 @@ struct world {
 
 using dl = world<dl_rt<short_domain>>;
 using sl = world<sl_rt<short_domain>>;
+using dl_of_four = world<dl_rt<short_domain>, 4>;
+using sl_of_four = world<sl_rt<short_domain>, 4>;
 
 template <class World>
 auto start(std::initializer_list<int> there) {
@@ -169,8 +171,8 @@ void a_lease_ends_while_it_is_read(model::scenario& run) {
   run.thread([=] {
     try {
       auto here = w->versions.enter();
-      const auto* const found = w->m->find_at(here, **mine, 1);
-      model::check(found != nullptr && found->value == 10, "a lease lost what it saw");
+      const auto* const found = w->m->at_instants().find_at(here, **mine, 1);
+      model::check(found != nullptr && found->value() == 10, "a lease lost what it saw");
     } catch (const snapshot_expired&) {
     }
   });
@@ -183,6 +185,43 @@ void a_lease_ends_while_it_is_read(model::scenario& run) {
     mine->reset();
     w->judge({});
   });
+}
+
+/// A leaf is divided while a pair of it goes.
+template <class World>
+void divide_beside_an_erase(model::scenario& run) {
+  auto w = start<World>({1, 2, 3, 4});
+  run.thread([=] { model::check(w->insert(5), "5 was not there"); });
+  run.thread([=] { model::check(w->erase(1), "1 was there"); });
+  run.finally([=] { w->judge({2, 3, 4, 5}); });
+}
+
+/// What is left of a leaf goes into its sibling, while that changes.
+template <class World>
+void fold_beside(model::scenario& run, bool insert) {
+  auto w = start<World>({1, 2, 3, 4, 5});
+  w->erase(5);
+  w->erase(4);
+  run.thread([=] {
+    model::check(w->erase(2), "2 was there");
+    w->versions.collect();
+    w->run_on(3);
+  });
+  run.thread([=] {
+    model::check(insert ? w->insert(6) : w->erase(3), "3 was there, and 6 was not");
+    const snapshot now(w->time);
+    const int* const one = w->find(now, 1);
+    model::check(one != nullptr && *one == 10, "1 is there all the time");
+  });
+  run.finally([=] { insert ? w->judge({1, 3, 6}) : w->judge({1}); });
+}
+template <class World>
+void fold_beside_an_erase(model::scenario& run) {
+  fold_beside<World>(run, false);
+}
+template <class World>
+void fold_beside_an_insertion(model::scenario& run) {
+  fold_beside<World>(run, true);
 }
 
 template <class World>
@@ -198,6 +237,15 @@ TYPED_TEST(snapshot_tree_model, updates_are_made_at_one_instant) {
 TYPED_TEST(snapshot_tree_model, snapshots_are_instants) {
   expect_clean(a_snapshot_meets_updates<TypeParam>, at_most_in_order(2));
   expect_clean(a_snapshot_of_the_past<TypeParam>, at_most_in_order(1));
+}
+
+TEST(snapshot_tree_leaves, are_divided_and_folded_at_one_instant) {
+  expect_clean(divide_beside_an_erase<dl_of_four>, at_most_in_order(2));
+  expect_clean(fold_beside_an_erase<sl_of_four>, at_most_in_order(1));
+  expect_clean(fold_beside_an_insertion<dl_of_four>, at_most_in_order(1));
+}
+TEST(snapshot_tree_leaves_faults, a_sibling_that_changed_must_be_seen) {
+  expect_found(fold_beside_an_insertion<sl_of_four>, "scx.ignore_frozen", at_most_in_order(2), "");
 }
 
 TEST(snapshot_tree_model_faults, a_removed_router_must_be_frozen) {

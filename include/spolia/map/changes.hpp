@@ -100,7 +100,7 @@ class changes {
     /// False: the batch was undone meanwhile.
     virtual bool stage(detail::batch_state& state) = 0;
     virtual bool commit(detail::batch_state& state) noexcept = 0;
-    virtual void committed(std::uint64_t stamp) noexcept = 0;
+    virtual void committed() noexcept = 0;
     virtual void given_up() noexcept = 0;
   };
 
@@ -112,8 +112,8 @@ class changes {
 
     bool stage(detail::batch_state& state) override { return what.stage(state); }
     bool commit(detail::batch_state& state) noexcept override { return state.commit(map.time()); }
-    void committed(std::uint64_t stamp) noexcept override {
-      what.committed(stamp);
+    void committed() noexcept override {
+      what.committed();
       map.watched(true);
     }
     void given_up() noexcept override { what.given_up(); }
@@ -151,7 +151,7 @@ class changes {
       throw;
     }
     if (!steps_.front()->commit(*state)) return false;
-    for (const auto& s : steps_) s->committed(state->stamp());
+    for (const auto& s : steps_) s->committed();
     return true;
   }
 

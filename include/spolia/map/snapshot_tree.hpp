@@ -12,25 +12,29 @@
 //
 // Source:      the tree: Brown, Ellen, Ruppert, PPoPP 2014: a chromatic tree by LLX and SCX; its
 //              versions: Wei et al., PPoPP 2023, section 6.
-// Idea:        a balanced binary search tree with the pairs in its leaves. Each link from node to
-//              node is a versioned field (owned_field.hpp). An update puts a new subtree of a few
-//              nodes in the place of an old one by one change of a link, and so at one instant; a
-//              snapshot goes down the links as they were.
+// Idea:        a balanced binary search tree with the pairs in its leaves, several in each (which
+//              is ours). Each link from node to node is a versioned field (owned_field.hpp). An
+//              update puts a new subtree of a few nodes in the place of an old one by one change of
+//              a link, and so at one instant; a snapshot goes down the links as they were.
 // Protects:    what find(then, ...), all(then) and range(then, ...) give stays while the snapshot
 //              and the map live, without a guard. No operation holds a guard longer than a search
-//              takes (and 16 pairs, where many are passed), besides what visit's f does.
+//              takes (and 32 pairs, where many are passed), besides what visit's f does.
 // Order:       insert, insert_or_assign, erase, find, contains and visit are linearizable; for_each
 //              and range are of one instant, that of a snapshot which they take.
 // Cost:        logarithmic. At a snapshot, each link takes a step for each version that is newer.
-//              An insertion makes a leaf, a router and a version, an erase a version; a step of
-//              balance up to four routers and a version.
+//              An update copies a leaf and makes a version; one that divides a leaf makes two, and
+//              a router; a step of balance up to four routers and a version.
 // Progress:    reads only read. Updates are lock-free. Both besides the collector's upkeep.
 // Bound:       what the collector promises: a removed node goes when no snapshot needs it and no
 //              version of its links is held (owner.hpp).
-// Memory:      besides key and value, some 70 bytes a leaf and 330 bytes a router, with the first
-//              versions of its two links; there is one router less than there are leaves.
-// Keys and values: keys are copied into leaves and routers. Values are made once, in their leaf,
-//              and never copied but by find(key).
+// Memory:      besides its pairs, some 100 bytes a leaf and 390 bytes a router, with the first
+//              versions of its two links; there is one router less than there are leaves. A leaf
+//              that is divided leaves two that are half full; what erases leave of one goes into
+//              its sibling when that is a leaf, too, and both fill half of one.
+// Keys and values: any that can be moved; routers hold copies of keys. If copying both is copying
+//              bytes, and at most 32 of them, leaves hold them, and an update copies those of its
+//              leaf. All others lie in counted blocks, and leaves hold pointers: values are made
+//              once, and never copied but by find(key).
 // Errors:      an update throws std::bad_alloc, or what comparing, copying a key or making a value
 //              throws; then nothing has changed. What has taken effect does not throw: balancing
 //              without memory is left to later updates on the same way.
@@ -71,7 +75,7 @@ class changes;
 
 namespace detail {
 
-template <class Key, class Value, version_collector Collector, class Compare>
+template <class Key, class Value, version_collector Collector, class Compare, std::size_t LeafPairs>
 class snapshot_tree_core {
   static_assert(std::is_nothrow_destructible_v<Key> && std::is_nothrow_destructible_v<Value>,
                 "snapshot_tree: destructors run where nobody can catch what they throw");
@@ -82,7 +86,8 @@ class snapshot_tree_core {
   using domain_type = typename Collector::domain_type;
   using timeline_type = typename Collector::timeline_type;
   using key_compare = Compare;
-  using tree = chromatic_tree<Key, Value, Collector, Compare>;
+  using tree = chromatic_tree<Key, Value, Collector, Compare,
+                              LeafPairs == 0 ? usual_leaf_pairs<Key, Value> : LeafPairs>;
   using pairs = tree_pairs<tree, Key, Value>;
 
   struct options {
@@ -117,7 +122,7 @@ class snapshot_tree_core {
     auto here = collector_.enter();
     const auto* const found = tree_.find(here, key);
     if (found == nullptr) return false;
-    std::forward<F>(f)(found->value);
+    std::forward<F>(f)(found->value());
     return true;
   }
   std::size_t size_approx() const noexcept { return tree_.size_approx(); }
@@ -135,8 +140,8 @@ class snapshot_tree_core {
   const Value* find_at(const snapshot& then, const Key& key) const {
     if (!mine(then)) return nullptr;
     auto here = collector_.enter();
-    const auto* const found = tree_.find_at(here, then.timestamp(), key);
-    return found == nullptr ? nullptr : &found->value;
+    const auto* const found = tree_.at_instants().find_at(here, then.timestamp(), key);
+    return found == nullptr ? nullptr : &found->value();
   }
   template <class... Limits>
   pairs pairs_at(const snapshot& then, const Limits&... limits) const {
@@ -149,9 +154,9 @@ class snapshot_tree_core {
   bool visit_at(const lease& then, const Key& key, F&& f) const {
     if (!mine(then)) return false;
     auto here = collector_.enter();
-    const auto* const found = tree_.find_at(here, then, key);
+    const auto* const found = tree_.at_instants().find_at(here, then, key);
     if (found == nullptr) return false;
-    std::forward<F>(f)(found->value);
+    std::forward<F>(f)(found->value());
     return true;
   }
   /// Copies a few pairs at a time: what a lease has found stays as long as a guard.
@@ -160,7 +165,7 @@ class snapshot_tree_core {
     if (!mine(then)) return;
     std::vector<std::pair<Key, Value>> some;
     std::optional<Key> last;
-    typename tree::limits rest{.lo = lo, .hi = hi};
+    typename tree::past::limits rest{.lo = lo, .hi = hi};
     do {
       some.clear();
       gather(then, rest, some);
@@ -171,7 +176,7 @@ class snapshot_tree_core {
       last.emplace(std::move(some.back().first));
       rest.lo = &*last;
       rest.open = true;
-    } while (some.size() == tree::chunk_size);
+    } while (some.size() == tree::past::chunk_size);
   }
 
   holdings account() { return tree_.account(); }
@@ -193,13 +198,13 @@ class snapshot_tree_core {
       if (!shown(f, key, value)) return;
     }
   }
-  void gather(const lease& then, const typename tree::limits& within,
+  void gather(const lease& then, const typename tree::past::limits& within,
               std::vector<std::pair<Key, Value>>& some) const {
     auto here = collector_.enter();
-    typename tree::chunk found;
-    tree_.first_at(here, then, within, found);
+    typename tree::past::chunk found;
+    tree_.at_instants().first_at(here, then, within, found);
     for (unsigned i = 0; i < found.count; ++i) {
-      some.emplace_back(found.at[i]->key, found.at[i]->value);
+      some.emplace_back(found.at[i]->key(), found.at[i]->value());
     }
   }
   template <class Instant>
@@ -218,11 +223,12 @@ class snapshot_tree_core {
 }  // namespace detail
 
 /// See the top of this file, and map/detail/face.hpp for what one can do with it as it is now.
+/// LeafPairs: how many pairs a leaf takes at most; 0: as many as go well with their size.
 template <class Key, class Value, version_collector Collector = sl_rt<>,
-          class Compare = std::less<Key>>
-class snapshot_tree
-    : public detail::map_face<detail::snapshot_tree_core<Key, Value, Collector, Compare>> {
-  using core_type = detail::snapshot_tree_core<Key, Value, Collector, Compare>;
+          class Compare = std::less<Key>, std::size_t LeafPairs = 0>
+class snapshot_tree : public detail::map_face<
+                          detail::snapshot_tree_core<Key, Value, Collector, Compare, LeafPairs>> {
+  using core_type = detail::snapshot_tree_core<Key, Value, Collector, Compare, LeafPairs>;
   using face = detail::map_face<core_type>;
 
  public:

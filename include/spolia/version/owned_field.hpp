@@ -2,9 +2,11 @@
 // owned_field.hpp: a versioned field of a node that leaves its structure before the collector
 // closes (owner.hpp says when the node and its versions go).
 //
-// Idea:   a list of versions, of which the first lies in the field itself: so a node is one block,
+// Idea:   a list of versions, of which the first lies in the node itself: so a node is one block,
 //         and costs one allocation. That version is unlinked like all others, and freed with the
 //         node.
+// Parts:  owned_head is the list alone: nodes with several fields keep the heads together, and the
+//         first versions elsewhere. owned_field is both.
 // Needs:  a session around each call; what versioned.hpp says of stamps: a version is relied upon
 //         only after newest() has seen to its stamp.
 #pragma once
@@ -15,12 +17,13 @@
 
 #include <spolia/base/config.hpp>
 #include <spolia/version/concepts.hpp>
+#include <spolia/version/detail/settled_flag.hpp>
 #include <spolia/version/owner.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 
 template <class T, version_collector Collector>
-class owned_field {
+class owned_head {
   using domain_type = typename Collector::domain_type;
   using guard = typename domain_type::guard;
   using owner_type = list_owner<domain_type>;
@@ -34,29 +37,35 @@ class owned_field {
     [[nodiscard]] owner_type* owner() noexcept final { return &of; }
 
     owner_type& of;
+    detail::settled_flag settled;
     const T value;
 
    protected:
     ~version() = default;
   };
+  /// Lies in the owner and goes with it. Its value is T(arguments...), current since the owner is.
+  struct first final : version {
+    template <class... Arguments>
+    explicit first(owner_type& o, Arguments&&... arguments)
+        : version(o, std::forward<Arguments>(arguments)...) {
+      this->since.store_relaxed(o.since.load_relaxed());
+      this->settled.is_there();
+    }
+    void retire_by(guard&) noexcept override {}
+    void destroy_in(domain_type&) noexcept override {}
+  };
 
-  /// The first value is T(arguments...), current since the owner is.
-  template <class... Arguments>
-  explicit owned_field(owner_type& of, Arguments&&... arguments)
-      : first_(of, std::forward<Arguments>(arguments)...), list_(&first_) {
-    first_.since.store_relaxed(of.since.load_relaxed());
-    Collector::place(list_, first_);
-  }
-  owned_field(const owned_field&) = delete;
-  owned_field& operator=(const owned_field&) = delete;
-  ~owned_field() = default;
+  explicit owned_head(first& oldest) noexcept : list_(&oldest) { Collector::place(list_, oldest); }
+  owned_head(const owned_head&) = delete;
+  owned_head& operator=(const owned_head&) = delete;
+  ~owned_head() = default;
 
   /// The current version, with its stamp set.
   template <class Timeline>
   version* newest(Timeline& time) const noexcept {
     auto* const v = static_cast<version*>(list_.head());
     // As in versioned.hpp: before anybody relies on it.
-    if (!SPOLIA_FAULT("owned_field.no_help")) time.settle(*v);
+    if (!SPOLIA_FAULT("owned_field.no_help")) v->settled.see_to(time, *v);
     return v;
   }
 
@@ -99,7 +108,7 @@ class owned_field {
   /// The second, by the one whose operation it was.
   void ended(session& here, version* old, version* fresh) noexcept {
     Collector::list::finish_append(old, fresh);
-    here.collector().time().settle(*fresh);
+    fresh->settled.see_to(here.collector().time(), *fresh);
     here.collector().ended(here, list_, old, fresh);
   }
 
@@ -119,12 +128,6 @@ class owned_field {
   }
 
  private:
-  /// Lies in the owner and goes with it.
-  struct embedded final : version {
-    using version::version;
-    void retire_by(guard&) noexcept override {}
-    void destroy_in(domain_type&) noexcept override {}
-  };
   struct block final : version {
     using version::version;
     void retire_by(guard& g) noexcept override { g.retire(this); }
@@ -132,8 +135,26 @@ class owned_field {
     [[nodiscard]] std::size_t bytes() const noexcept override { return sizeof(block); }
   };
 
-  embedded first_;
   typename Collector::list list_;
+};
+
+namespace detail {
+template <class T, version_collector Collector>
+struct first_of_field {
+  template <class... Arguments>
+  explicit first_of_field(Arguments&&... arguments)
+      : oldest(std::forward<Arguments>(arguments)...) {}
+  typename owned_head<T, Collector>::first oldest;
+};
+}  // namespace detail
+
+template <class T, version_collector Collector>
+class owned_field : detail::first_of_field<T, Collector>, public owned_head<T, Collector> {
+ public:
+  template <class... Arguments>
+  explicit owned_field(list_owner<typename Collector::domain_type>& of, Arguments&&... arguments)
+      : detail::first_of_field<T, Collector>(of, std::forward<Arguments>(arguments)...),
+        owned_head<T, Collector>(this->oldest) {}
 };
 
 }  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -57,8 +57,6 @@ class batch_state {
   [[nodiscard]] bool is_undone() const noexcept { return word_.load_relaxed() == undone; }
   /// Whether it stands for good, or will when its stamp is there.
   [[nodiscard]] bool is_decided() const noexcept { return word_.load_relaxed() != active; }
-  /// After commit().
-  [[nodiscard]] std::uint64_t stamp() const noexcept { return word_.load_relaxed(); }
 
   /// One of its versions is in place, and has this stamp. Only by who makes the batch.
   void placed(std::uint64_t since) noexcept { latest_placed_ = std::max(latest_placed_, since); }

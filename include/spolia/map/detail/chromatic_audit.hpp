@@ -19,7 +19,8 @@ struct chromatic_findings {
   std::size_t pairs = 0;
   std::size_t internals = 0;
   std::size_t violations = 0;
-  std::size_t vacant = 0;  ///< leaves of keys without a pair: none, unless memory ran out
+  std::size_t leaves = 0;
+  std::size_t vacant = 0;  ///< leaves without a pair below others: none, unless memory ran out
   std::size_t height = 0;  ///< links from the root to the deepest leaf
   std::size_t weight = 0;  ///< of each way from the root to a leaf
 };
@@ -28,20 +29,16 @@ template <class Nodes, class Compare>
 class chromatic_auditor {
   using link = typename Nodes::link;
   using internal = typename Nodes::internal;
-  using kind = typename Nodes::kind;
   using key_pointer = const decltype(internal::key)*;
 
  public:
   explicit chromatic_auditor(const Compare& less) : less_(less) {}
 
-  /// `child(internal, side)` is the link there, `pair_of(leaf)` its pair, null if none.
-  template <class Child, class Pair>
-  chromatic_findings look_over(link top, Child&& child, Pair&& pair_of) {
+  /// `child(internal, side)` is the link there, `pairs_of(leaf)` what is in it.
+  template <class Child, class Pairs>
+  chromatic_findings look_over(link top, Child&& child, Pairs&& pairs_of) {
     if (top.weight != 1) blame("the root does not weigh 1");
-    const auto count = [&](typename Nodes::node* leaf) {
-      ++(pair_of(leaf) != nullptr ? found_.pairs : found_.vacant);
-    };
-    look(top, false, 0, 0, nullptr, nullptr, child, count);
+    look(top, false, 0, 0, nullptr, nullptr, child, pairs_of);
     return found_;
   }
 
@@ -51,16 +48,15 @@ class chromatic_auditor {
   }
 
   /// Keys below `n` are not in front of *lo, and in front of *hi.
-  template <class Child, class Count>
+  template <class Child, class Pairs>
   void look(link n, bool below_red, std::size_t depth, std::size_t weight, key_pointer lo,
-            key_pointer hi, Child& child, Count& count) {
+            key_pointer hi, Child& child, Pairs& pairs_of) {
     weight += n.weight;
     if (n.weight > 1) found_.violations += n.weight - 1;
     if (n.weight == 0 && below_red) ++found_.violations;
     if (n.to->is_leaf()) {
-      look_at_leaf(n, depth, weight, lo, hi);
-      if (n.to->is != kind::empty) count(n.to);
-      return;
+      look_at_leaf(n, depth, weight);
+      return look_at_pairs(pairs_of(n.to), depth, lo, hi);
     }
     ++found_.internals;
     const internal& i = *Nodes::as_internal(n.to);
@@ -68,22 +64,29 @@ class chromatic_auditor {
     if ((lo != nullptr && less_(i.key, *lo)) || (hi != nullptr && !less_(i.key, *hi))) {
       blame("a router is out of order");
     }
-    look(child(i, 0U), n.weight == 0, depth + 1, weight, lo, &i.key, child, count);
-    look(child(i, 1U), n.weight == 0, depth + 1, weight, &i.key, hi, child, count);
+    look(child(i, 0U), n.weight == 0, depth + 1, weight, lo, &i.key, child, pairs_of);
+    look(child(i, 1U), n.weight == 0, depth + 1, weight, &i.key, hi, child, pairs_of);
   }
 
-  void look_at_leaf(link n, std::size_t depth, std::size_t weight, key_pointer lo, key_pointer hi) {
+  void look_at_leaf(link n, std::size_t depth, std::size_t weight) {
+    ++found_.leaves;
     found_.height = std::max(found_.height, depth);
     if (n.weight == 0) blame("a leaf is red");
     if (found_.weight != 0 && found_.weight != weight) blame("two ways differ in weight");
     found_.weight = weight;
-    if (n.to->is == kind::empty) {
-      if (depth != 0) blame("an empty leaf below the root");
-      return;
-    }
-    const auto& key = Nodes::key_of(n.to);
-    if ((lo != nullptr && less_(key, *lo)) || (hi != nullptr && !less_(key, *hi))) {
-      blame("a key is out of order");
+  }
+
+  template <class Some>
+  void look_at_pairs(const Some& some, std::size_t depth, key_pointer lo, key_pointer hi) {
+    found_.pairs += some.size();
+    if (some.empty() && depth != 0) ++found_.vacant;
+    if (some.size() > Nodes::capacity) blame("a leaf has too many pairs");
+    bool first = true;
+    for (const auto& p : some) {
+      const bool behind = lo == nullptr || (first ? !less_(p.key(), *lo) : less_(*lo, p.key()));
+      if (!behind || (hi != nullptr && !less_(p.key(), *hi))) blame("a key is out of order");
+      first = false;
+      lo = &p.key();
     }
   }
 

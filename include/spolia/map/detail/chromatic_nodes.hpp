@@ -2,19 +2,20 @@
 // chromatic_nodes.hpp: the nodes of a chromatic tree whose links have a history.
 //
 // A node of two children routes: keys in front of its own are to the left. Pairs lie in the leaves,
-// which never change. A leaf that belongs to a batch (map/changes.hpp) is a choice: of two leaves
-// with its key, which hang on nothing else, it is one that counts, or none. The weight of a node
-// (0: red, 1: black, more: overweight) is kept with the pointer to it, so that a change of weight
-// alone replaces no node.
+// in order and at most Capacity of them in one. Leaves never change. One that belongs to a batch
+// (map/changes.hpp) has two contents: pair_block.hpp. The weight of a node (0: red, 1: black, more:
+// overweight) is kept with the pointer to it, so that a change of weight alone replaces no node.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <utility>
+#include <type_traits>
 
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/config.hpp>
-#include <spolia/map/detail/batch_state.hpp>
+#include <spolia/map/detail/kept_pair.hpp>
+#include <spolia/map/detail/pair_block.hpp>
 #include <spolia/map/detail/scx.hpp>
 #include <spolia/version/owned_field.hpp>
 #include <spolia/version/owner.hpp>
@@ -22,81 +23,77 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail {
 
-template <class Key, class Value, version_collector Collector>
+/// How many pairs a leaf takes unless one says so: half a kilobyte of what copying bytes copies. Of
+/// counted blocks less, since each copy counts, and each comparison looks into a block.
+template <class Key, class Value>
+inline constexpr std::size_t usual_leaf_pairs =
+#if defined(SPOLIA_MODEL)
+    1;  // so that few keys make a tree
+#else
+    kept_pair<Key, Value>::extra_bytes != 0
+        ? 6
+        : std::clamp<std::size_t>(512 / sizeof(kept_pair<Key, Value>), 8, 32);
+#endif
+
+template <class Key, class Value, version_collector Collector, std::size_t Capacity>
 struct chromatic_nodes {
+  static_assert(Capacity >= 1);
   using domain_type = typename Collector::domain_type;
   using guard = typename domain_type::guard;
+  using key_type = Key;
+  using pair = kept_pair<Key, Value>;
+  static constexpr std::size_t capacity = Capacity;
 
   enum class kind : std::uint8_t {
     entry,     // routes everything to the left, and is never removed
     internal,  // routes by its key
-    pair,      // a leaf
-    choice,    // a leaf that stands for one of two, or for none
-    empty,     // the leaf of an empty tree
+    leaf,
   };
 
   struct node : list_owner<domain_type> {
     node(kind k, std::uint64_t born) noexcept : list_owner<domain_type>(born), is(k) {}
-    [[nodiscard]] bool is_leaf() const noexcept { return is >= kind::pair; }
-    [[nodiscard]] bool has_key() const noexcept { return is == kind::pair || is == kind::choice; }
+    [[nodiscard]] bool is_leaf() const noexcept { return is == kind::leaf; }
     const kind is;
   };
 
   struct link {
     node* to;
     std::uint32_t weight;
-    [[nodiscard]] link weighing(std::uint32_t w) const noexcept { return {to, w}; }
+    bool to_leaf;  // as `to` says, too, which lies in another cache line
+    [[nodiscard]] link weighing(std::uint32_t w) const noexcept { return {to, w, to_leaf}; }
   };
 
-  struct keyed : node {
-    keyed(kind k, std::uint64_t born, const Key& its) : node(k, born), key(its) {}
-    const Key key;
+  class leaf : public pair_block<node, pair> {
+   protected:
+    leaf(void* room, std::uint64_t born) noexcept
+        : pair_block<node, pair>(room, kind::leaf, born) {}
+    ~leaf() = default;
   };
-
-  template <class Self, class Base>
-  struct leaf_base : Base {
-    using Base::Base;
-    void retire_by(guard& g) noexcept override { g.retire(static_cast<Self*>(this)); }
-    void destroy_in(domain_type& nodes) noexcept override {
-      nodes.destroy(static_cast<Self*>(this));
-    }
-    [[nodiscard]] std::size_t bytes() const noexcept override { return sizeof(Self); }
-  };
-  struct empty_leaf final : leaf_base<empty_leaf, node> {
-    explicit empty_leaf(std::uint64_t born) noexcept
-        : leaf_base<empty_leaf, node>(kind::empty, born) {}
-  };
-  struct leaf final : leaf_base<leaf, keyed> {
-    template <class V>
-    leaf(std::uint64_t born, const Key& k, V&& v)
-        : leaf_base<leaf, keyed>(kind::pair, born, k), value(Value(std::forward<V>(v))) {}
-    const Value value;
-  };
-  struct choice final : leaf_base<choice, keyed> {
-    choice(std::uint64_t born, const Key& k, batch_state& b, leaf* from, leaf* to)
-        : leaf_base<choice, keyed>(kind::choice, born, k), batch(b), before(from), after(to) {
-      batch.hold();
-    }
-    ~choice() { batch.drop(); }
-    choice(const choice&) = delete;
-    choice& operator=(const choice&) = delete;
-
-    batch_state& batch;
-    leaf* const before;
-    leaf* const after;
-  };
+  using leaf_maker =
+      std::conditional_t<(Capacity > 8), block_maker<leaf, domain_type, pair, 4, 8, 16, 24, 32>,
+                         block_maker<leaf, domain_type, pair, 1, 2, 4, 8>>;
 
   struct internal final : node {
-    using field = owned_field<link, Collector>;
+    using field = owned_head<link, Collector>;
+    using oldest = typename field::first;
     using version = typename field::version;
     using child_type = version*;
 
     /// Throws what copying a key throws.
     internal(std::uint64_t born, const Key& k, link left, link right)
-        : node(kind::internal, born), key(k), left_(*this, left), right_(*this, right) {}
+        : node(kind::internal, born),
+          first_left_(*this, left),
+          first_right_(*this, right),
+          left_(first_left_),
+          right_(first_right_),
+          key(k) {}
     /// The entry.
     internal(std::uint64_t born, link top) noexcept
-        : node(kind::entry, born), left_(*this, top), right_(*this, link{nullptr, 1}) {}
+        : node(kind::entry, born),
+          first_left_(*this, top),
+          first_right_(*this, link{nullptr, 1, false}),
+          left_(first_left_),
+          right_(first_right_) {}
     ~internal() {
       if (this->is == kind::internal) key.~Key();
     }
@@ -121,31 +118,23 @@ struct chromatic_nodes {
       return left_.ended_left() + right_.ended_left();
     }
 
+   private:
+    oldest first_left_;
+    oldest first_right_;
+    // What a search looks at lies together.
+    field left_;
+    field right_;
+
+   public:
     union {
       Key key;  // the entry has none
     };
-    atomic<bool> marked{false};
     atomic<std::uint64_t> info{untouched_record};
-
-   private:
-    field left_;
-    field right_;
+    atomic<bool> marked{false};
   };
 
   static internal* as_internal(node* n) noexcept { return static_cast<internal*>(n); }
-  static choice* as_choice(node* n) noexcept { return static_cast<choice*>(n); }
-  static const Key& key_of(const node* leaf) noexcept {
-    return static_cast<const keyed*>(leaf)->key;
-  }
-  /// The pair that a leaf stands for at time t, null if none.
-  template <class Timeline>
-  static leaf* pair_of(node* n, std::uint64_t t, Timeline& time) noexcept {
-    if (n->is == kind::pair) [[likely]]
-      return static_cast<leaf*>(n);
-    if (n->is != kind::choice) return nullptr;
-    const choice& c = *as_choice(n);
-    return c.batch.counts_at(t, time) ? c.after : c.before;
-  }
+  static leaf* as_leaf(node* n) noexcept { return static_cast<leaf*>(n); }
 };
 
 }  // namespace detail

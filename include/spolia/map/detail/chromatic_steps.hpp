@@ -48,6 +48,7 @@ class chromatic_steps {
     unsigned side = 0;
     version* seen = nullptr;
     [[nodiscard]] node* to() const noexcept { return seen->value.to; }
+    [[nodiscard]] bool to_leaf() const noexcept { return seen->value.to_leaf; }
     [[nodiscard]] std::uint32_t weight() const noexcept { return seen->value.weight; }
   };
   /// A node whose links a change relies on.
@@ -118,7 +119,7 @@ class chromatic_steps {
     link add(const Key& key, unsigned d, link near, link far, std::uint32_t weight) {
       made_[count_] = collector_.nodes().template make<internal>(born_, key, d == 0 ? near : far,
                                                                  d == 0 ? far : near);
-      return {made_[count_++], weight};
+      return {made_[count_++], weight, false};
     }
     void release() noexcept { count_ = 0; }
 

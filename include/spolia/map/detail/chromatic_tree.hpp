@@ -2,69 +2,57 @@
 // chromatic_tree.hpp: the operations of a snapshot_tree, on the present and at a time.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <new>
-#include <type_traits>
+#include <optional>
 #include <utility>
 
-#include <spolia/base/backoff.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/map/detail/chromatic_audit.hpp>
+#include <spolia/map/detail/chromatic_leaves.hpp>
 #include <spolia/map/detail/chromatic_nodes.hpp>
+#include <spolia/map/detail/chromatic_past.hpp>
 #include <spolia/map/detail/chromatic_steps.hpp>
-#include <spolia/map/detail/fresh.hpp>
 #include <spolia/map/size_counter.hpp>
 #include <spolia/version/concepts.hpp>
 #include <spolia/version/holdings.hpp>
-#include <spolia/version/lease.hpp>
-#include <spolia/version/snapshot.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail {
 
-template <class Key, class Value, version_collector Collector, class Compare>
+template <class Key, class Value, version_collector Collector, class Compare,
+          std::size_t Capacity = usual_leaf_pairs<Key, Value>>
 class chromatic_tree {
-  using nodes = chromatic_nodes<Key, Value, Collector>;
+  using nodes = chromatic_nodes<Key, Value, Collector, Capacity>;
   using steps = chromatic_steps<nodes, Collector>;
+  using leaves = chromatic_leaves<nodes, Collector, Compare>;
   using node = typename nodes::node;
   using internal = typename nodes::internal;
-  using empty_leaf = typename nodes::empty_leaf;
-  using keyed = typename nodes::keyed;
+  using leaf = typename nodes::leaf;
+  using pairs = typename leaf::pairs;
   using link = typename nodes::link;
-  using kind = typename nodes::kind;
-  using choice = typename nodes::choice;
   using edge = typename steps::edge;
   using view = typename steps::view;
   using making = typename steps::making;
   using owner = typename steps::owner;
+  using place = typename leaves::place;
+  using edit = typename leaves::edit;
+  using content = typename leaves::content;
 
  public:
   using domain_type = typename Collector::domain_type;
   using session = typename Collector::session;
-  using leaf = typename nodes::leaf;
-
-  /// Leaves to find in one session: some microseconds.
-  static constexpr unsigned chunk_size = 16;
-  /// Leaves that follow each other in ascending order. They stay while the snapshot does.
-  struct chunk {
-    unsigned count = 0;
-    std::array<const leaf*, chunk_size> at{};
-  };
-  /// Keys from *lo on (behind it, if `open`) and in front of *hi; null: no limit.
-  struct limits {
-    const Key* lo = nullptr;
-    const Key* hi = nullptr;
-    bool open = false;
-  };
+  using pair = typename nodes::pair;
+  using past = chromatic_past<nodes, Collector, Compare>;
 
   /// Throws std::bad_alloc.
   chromatic_tree(Collector& c, Compare less)
       : collector_(c),
-        entry_(born(), link{c.nodes().template make<empty_leaf>(born()), 1}),
+        less_(std::move(less)),
+        leaves_(c, less_),
+        entry_(born(), link{leaves_.make({}).release(), 1, true}),
         steps_(c, entry_),
-        less_(std::move(less)) {}
+        past_(c, entry_, less_, leaves_) {}
   chromatic_tree(const chromatic_tree&) = delete;
   chromatic_tree& operator=(const chromatic_tree&) = delete;
   ~chromatic_tree() {
@@ -82,26 +70,19 @@ class chromatic_tree {
     const owner me = steps_.records().me();
     size_counter::mine& size = size_.here();
     session here = enter();
-    auto made = no_fresh<leaf>(collector_.nodes());
+    std::optional<pair> fresh;
     for (;;) {
       const spot s = locate(key);
-      const bool there = is_at(s, key);
-      const bool found = there && pair_in(s) != nullptr;
-      if (found && !Assign) return false;
-      if (there && !stands(s, found)) continue;
+      const place now = leaves_.find(s.current(time()), key);
+      if (now.found && !Assign) return false;
       view p;
-      if (!still_there(here, s, p)) continue;
-      if (made == nullptr) {
-        made = make_fresh<leaf>(collector_.nodes(), born(), key, std::forward<V>(value));
-      }
+      if (!s.stands(now.in, time()) || !still_there(here, s, p)) continue;
+      if (!fresh) fresh.emplace(pair::make(0, key, std::forward<V>(value)));
       bool violation = false;
-      const std::uint64_t done = there ? substitute(here, me, s, p, made.get())
-                                       : add(here, me, s, p, made.get(), violation);
-      if (done == 0) continue;
-      made.release();
-      if (!found) size.added.add(1);
+      if (replace(here, me, s, p, {.after = now.changed(&*fresh)}, violation) == 0) continue;
+      if (!now.found) size.added.add(1);
       if (violation) rebalance(here, me, key);
-      return !found;
+      return !now.found;
     }
   }
 
@@ -111,45 +92,21 @@ class chromatic_tree {
     session here = enter();
     for (;;) {
       const spot s = locate(key);
-      if (!is_at(s, key) || pair_in(s) == nullptr) return false;
-      if (!stands(s, true) || !remove(here, me, s, key)) continue;
+      const place now = leaves_.find(s.current(time()), key);
+      if (!now.found) return false;
+      if (!s.stands(now.in, time()) || !shrink(here, me, s, now.changed(nullptr), key)) continue;
       size.removed.add(1);
       return true;
     }
   }
 
-  /// The leaf of `key` as the tree is now, null if there is none. It stays while the session does.
-  const leaf* find(session&, const Key& key) const {
-    const spot s = locate(key);
-    return is_at(s, key) ? pair_in(s) : nullptr;
+  /// The pair of `key` as the tree is now, null if there is none. It stays while the session does.
+  const pair* find(session&, const Key& key) const {
+    return leaves_.find(locate(key).current(time()), key).get();
   }
 
-  /// The leaf of `key` at an instant, null if there was none. It stays while the snapshot does; at
-  /// a lease, while the session does, and when that was ended snapshot_expired is thrown.
-  template <class Instant>
-  const leaf* find_at(session&, const Instant& then, const Key& key) const {
-    node* n = top_at(then);
-    while (n != nullptr && !n->is_leaf()) {
-      const internal* const i = nodes::as_internal(n);
-      n = at(*i, less_(key, i->key) ? 0 : 1, then);
-    }
-    return n != nullptr && holds(n, key) ? nodes::pair_of(n, time_of(then), time()) : nullptr;
-  }
-
-  /// The first leaves within the limits at an instant.
-  template <class Instant>
-  void first_at(session&, const Instant& then, const limits& within, chunk& found) const {
-    found.count = 0;
-    if (node* const n = top_at(then)) ascend(n, then, within, found);
-  }
-  /// The last ones; also in ascending order.
-  void last_at(session&, std::uint64_t then, const limits& within, chunk& found) const {
-    found.count = 0;
-    if (node* const n = top_at(then)) descend(n, then, within, found);
-    for (unsigned i = 0; i < found.count / 2; ++i) {
-      std::swap(found.at[i], found.at[found.count - 1 - i]);
-    }
-  }
+  /// As it was at a snapshot, or a lease.
+  const past& at_instants() const noexcept { return past_; }
 
   /// What there is, and which snapshots hold it; see holdings.hpp. Nodes count like versions, since
   /// they come and go like these. Throws std::bad_alloc. Outside of sessions.
@@ -163,7 +120,7 @@ class chromatic_tree {
         [this](const internal& i, unsigned side) {
           return i.child(side).newest(collector_.time())->value;
         },
-        [this](node* n) { return nodes::pair_of(n, batch_state::latest, time()); });
+        [this](node* n) { return nodes::as_leaf(n)->current(time()); });
   }
 
  private:
@@ -171,6 +128,15 @@ class chromatic_tree {
   struct spot {
     edge upper;
     edge low;
+    [[nodiscard]] const leaf& at() const noexcept { return *nodes::as_leaf(low.to()); }
+    template <class Timeline>
+    [[nodiscard]] pairs current(Timeline& time) const noexcept {
+      return at().current(time);
+    }
+    template <class Timeline>
+    [[nodiscard]] bool stands(pairs seen, Timeline& time) const noexcept {
+      return at().stands(seen, time);
+    }
   };
 
   session enter() const {
@@ -183,106 +149,100 @@ class chromatic_tree {
 
   spot locate(const Key& key) const {
     spot s{{}, steps_.follow(const_cast<internal*>(&entry_), 0)};
-    while (!s.low.to()->is_leaf()) {
+    while (!s.low.to_leaf()) {
       internal* const i = nodes::as_internal(s.low.to());
       s.upper = s.low;
       s.low = steps_.follow(i, less_(key, i->key) ? 0 : 1);
     }
     return s;
   }
-  bool holds(const node* n, const Key& key) const {
-    if (!n->has_key()) return false;
-    const Key& other = nodes::key_of(n);
-    return !less_(key, other) && !less_(other, key);
-  }
-  /// Whether the leaf is that of the key. It may be one without a pair.
-  bool is_at(const spot& s, const Key& key) const { return holds(s.low.to(), key); }
-  leaf* pair_in(const spot& s) const noexcept {
-    return nodes::pair_of(s.low.to(), batch_state::latest, time());
-  }
-  /// Whether the leaf still has a pair, or has none, as was `seen`. From now on that stays: what a
-  /// batch has not got ready by now never takes effect.
-  bool stands(const spot& s, bool seen) const noexcept {
-    return s.low.to()->is != kind::choice || (settled_pair_in(s) != nullptr) == seen;
-  }
-  leaf* settled_pair_in(const spot& s) const noexcept {
-    const bool open = s.low.to()->is == kind::choice && !SPOLIA_FAULT("batch.not_undone");
-    if (open) nodes::as_choice(s.low.to())->batch.decide(time());
-    return pair_in(s);
-  }
-
   /// Looks at the leaf's parent; false: start over.
   bool still_there(session& here, const spot& s, view& p) noexcept {
     return steps_.look(here, s.low.at, p) && p.leads(s.low.side, s.low.to());
   }
 
-  /// A leaf has left the tree, and its pair with it, unless that is `kept`.
-  void bury(session& here, node& gone, std::uint64_t until, const leaf* kept = nullptr) noexcept {
-    leaf* const pair = nodes::pair_of(&gone, batch_state::latest, time());
-    if (pair != &gone) collector_.died(here, gone, until);
-    if (pair != nullptr && pair != kept) collector_.died(here, *pair, until);
-  }
-
-  /// The stamp of the change; 0: start over. Likewise add().
-  std::uint64_t substitute(session& here, owner me, const spot& s, const view& p, node* with,
-                           const leaf* kept = nullptr) {
+  /// Puts a leaf with that content in the place of the one at s, or a router and two. The stamp of
+  /// the change; 0: start over. Likewise fold().
+  std::uint64_t replace(session& here, owner me, const spot& s, const view& p, const content& c,
+                        bool& violation) {
+    if (c.most() > Capacity) return divide(here, me, s, p, c, violation);
     const link old = p.to(s.low.side);
-    const std::uint64_t until = steps_.publish(here, me, p, s.low.side, link{with, old.weight}, {});
-    if (until != 0) bury(here, *old.to, until, kept);
+    auto made = leaves_.make(c);
+    const std::uint64_t until =
+        steps_.publish(here, me, p, s.low.side, link{made.get(), old.weight, true}, {});
+    if (until == 0) return 0;
+    made.release();
+    collector_.died(here, *old.to, until);
     return until;
   }
 
-  std::uint64_t add(session& here, owner me, const spot& s, const view& p, keyed* fresh,
-                    bool& violation) {
+  std::uint64_t divide(session& here, owner me, const spot& s, const view& p, const content& c,
+                       bool& violation) {
     const link old = p.to(s.low.side);
-    if (!old.to->has_key()) return substitute(here, me, s, p, fresh);
-    const Key& other = nodes::key_of(old.to);
-    const bool in_front = less_(fresh->key, other);
+    auto both = leaves_.divide(c);
     const std::uint32_t weight = s.low.at == &entry_ ? 1 : old.weight - 1;
     making made(collector_);
-    const link top = made.add(in_front ? other : fresh->key, in_front ? 0 : 1, link{fresh, 1},
-                              old.weighing(1), weight);
-    const std::uint64_t since = steps_.publish(here, me, p, s.low.side, top, {});
-    if (since == 0) return 0;
+    const link top = made.add(both.middle, 0, link{both.low.get(), 1, true},
+                              link{both.high.get(), 1, true}, weight);
+    const std::uint64_t until = steps_.publish(here, me, p, s.low.side, top, {});
+    if (until == 0) return 0;
     made.release();
+    both.low.release();
+    both.high.release();
+    collector_.died(here, *old.to, until);
     // Its parent's weight may be out of date, but not if it was above 0: see chromatic_steps.hpp.
     violation = weight > 1 || (weight == 0 && s.upper.weight() == 0);
-    return since;
+    return until;
   }
 
-  /// The leaf goes. False: start over.
-  bool remove(session& here, owner me, const spot& s, const Key& key) {
-    if (s.upper.at == nullptr) return make_empty(here, me, s);
+  /// Some pair of the leaf goes: `left` are the others. False: start over.
+  bool shrink(session& here, owner me, const spot& s, const edit& left, const Key& key) {
+    view p;
+    if (!still_there(here, s, p)) return false;
     bool violation = false;
-    if (!take_out(here, me, s, violation)) return false;
+    const std::uint64_t done = folds(s, p, left)
+                                   ? fold(here, me, s, p, left, violation)
+                                   : replace(here, me, s, p, {.after = left}, violation);
+    if (done == 0) return false;
     if (violation) rebalance(here, me, key);
     return true;
   }
 
-  /// The only leaf goes.
-  bool make_empty(session& here, owner me, const spot& s) {
-    view p;
-    if (!still_there(here, s, p)) return false;
-    auto made = make_fresh<empty_leaf>(collector_.nodes(), born());
-    if (substitute(here, me, s, p, made.get()) == 0) return false;
-    made.release();
-    return true;
+  /// Whether the leaf at s is to go, with what is left of it in its sibling: because nothing is, or
+  /// because that fills half of one leaf at most. (Where the sibling is a router, or in the midst
+  /// of a batch, a leaf may stay that has few pairs.)
+  bool folds(const spot& s, const view& p, const edit& left) const noexcept {
+    if (s.upper.at == nullptr || left.size() > Capacity / 4) return false;
+    if (left.size() == 0) return true;
+    node* const other = p.to(1 - s.low.side).to;
+    if (!other->is_leaf()) return false;
+    const leaf& l = *nodes::as_leaf(other);
+    const pairs its = l.current(time());
+    if (left.size() + its.size() > Capacity / 2) return false;
+    if (l.batch == nullptr || SPOLIA_FAULT("chromatic.folds_into_a_batch")) return true;
+    return l.batch->is_decided() && l.stands(its, time());
   }
 
-  /// The leaf goes and its parent with it, and its sibling takes the parent's place.
-  bool take_out(session& here, owner me, const spot& s, bool& violation) {
+  /// The leaf goes and its parent with it. Its sibling takes the parent's place, or a leaf with the
+  /// pairs of both.
+  std::uint64_t fold(session& here, owner me, const spot& s, const view& p, const edit& left,
+                     bool& violation) {
     view g;
-    view p;
-    if (!steps_.look(here, s.upper.at, g) || !g.leads(s.upper.side, s.low.at)) return false;
-    if (!still_there(here, s, p)) return false;
+    if (!steps_.look(here, s.upper.at, g) || !g.leads(s.upper.side, s.low.at)) return 0;
     const link sibling = p.to(1 - s.low.side);
+    typename leaves::fresh both;
+    if (left.size() != 0) {
+      const edit its{.from = nodes::as_leaf(sibling.to)->current(time())};
+      both = s.low.side == 0 ? leaves_.join(left, its) : leaves_.join(its, left);
+    }
     const std::uint32_t weight = g.at == &entry_ ? 1 : g.to(s.upper.side).weight + sibling.weight;
-    const std::uint64_t until =
-        steps_.publish(here, me, g, s.upper.side, sibling.weighing(weight), {&p});
-    if (until == 0) return false;
-    bury(here, *s.low.to(), until);
+    const link top = both != nullptr ? link{both.get(), weight, true} : sibling.weighing(weight);
+    const std::uint64_t until = steps_.publish(here, me, g, s.upper.side, top, {&p});
+    if (until == 0) return 0;
+    collector_.died(here, *s.low.to(), until);
+    if (both.release() != nullptr) collector_.died(here, *sibling.to, until);
     violation = weight > 1;
-    return true;
+    return until;
   }
 
   /// Repairs violations on the way to `key` until there are none.
@@ -306,68 +266,11 @@ class chromatic_tree {
         if (!SPOLIA_FAULT("chromatic.no_repair")) steps_.repair(here, me, upper, middle, low);
         return !SPOLIA_FAULT("chromatic.no_repair");
       }
-      if (low.to()->is_leaf()) return false;
+      if (low.to_leaf()) return false;
       internal* const i = nodes::as_internal(low.to());
       upper = middle;
       middle = low;
       low = steps_.follow(i, less_(key, i->key) ? 0 : 1);
-    }
-  }
-
-  /// Null if the tree is younger.
-  template <class Instant>
-  node* top_at(const Instant& then) const {
-    const link* const top = link_at(entry_, 0, then);
-    return top == nullptr ? nullptr : top->to;
-  }
-  template <class Instant>
-  node* at(const internal& i, unsigned side, const Instant& then) const {
-    return link_at(i, side, then)->to;
-  }
-  static std::uint64_t time_of(std::uint64_t then) noexcept { return then; }
-  static std::uint64_t time_of(const lease& then) noexcept { return then.timestamp(); }
-  const link* link_at(const internal& i, unsigned side, std::uint64_t then) const noexcept {
-    return i.child(side).at(collector_.time(), then);
-  }
-  /// Looks at the lease after each link: if it was ended that may be an older version, and name a
-  /// node that was freed long ago.
-  const link* link_at(const internal& i, unsigned side, const lease& then) const {
-    return then.look([&] { return link_at(i, side, then.timestamp()); });
-  }
-
-  bool within_limits(const Key& key, const limits& l) const {
-    if (l.lo != nullptr && (l.open ? !less_(*l.lo, key) : less_(key, *l.lo))) return false;
-    return l.hi == nullptr || less_(key, *l.hi);
-  }
-  void take(node* n, std::uint64_t then, const limits& within, chunk& found) const {
-    if (!n->has_key() || !within_limits(nodes::key_of(n), within)) return;
-    if (const leaf* const l = nodes::pair_of(n, then, time())) found.at[found.count++] = l;
-  }
-
-  // As deep as the tree is high.
-  template <class Instant>
-  void ascend(node* n, const Instant& then, limits within, chunk& found) const {
-    if (n->is_leaf()) return take(n, time_of(then), within, found);
-    const internal* const i = nodes::as_internal(n);
-    if (within.lo == nullptr || less_(*within.lo, i->key)) {
-      ascend(at(*i, 0, then), then, within, found);
-      if (found.count != 0) within.lo = nullptr;  // what comes is behind it
-    }
-    if (found.count == chunk_size) return;
-    if (within.hi == nullptr || less_(i->key, *within.hi)) {
-      ascend(at(*i, 1, then), then, within, found);
-    }
-  }
-  void descend(node* n, std::uint64_t then, limits within, chunk& found) const {
-    if (n->is_leaf()) return take(n, then, within, found);
-    const internal* const i = nodes::as_internal(n);
-    if (within.hi == nullptr || less_(i->key, *within.hi)) {
-      descend(at(*i, 1, then), then, within, found);
-      if (found.count != 0) within.hi = nullptr;
-    }
-    if (found.count == chunk_size) return;
-    if (within.lo == nullptr || less_(*within.lo, i->key)) {
-      descend(at(*i, 0, then), then, within, found);
     }
   }
 
@@ -382,17 +285,16 @@ class chromatic_tree {
       for (unsigned side = 0; side < 2; ++side) {
         fell(steps_.follow(nodes::as_internal(n), side).to());
       }
-    } else if (leaf* const l = nodes::pair_of(n, batch_state::latest, time());
-               l != nullptr && l != n) {
-      l->destroy_in(collector_.nodes());
     }
     n->destroy_in(collector_.nodes());
   }
 
   Collector& collector_;
+  Compare less_;
+  leaves leaves_;
   internal entry_;  // its one child is the root; never removed
   steps steps_;
-  Compare less_;
+  past past_;
   size_counter size_;
 };
 

@@ -44,7 +44,7 @@ class snapshot_hash_core<Key, Value, Collector, Hash, Equal>::batch_change {
   }
 
   /// The batch has taken effect. By the thread that called stage().
-  void committed(std::uint64_t) noexcept {
+  void committed() noexcept {
     size_counter::mine& mine = core_.size_.here();
     if (difference_ < 0) mine.removed.add(1);
     if (difference_ <= 0) return;
@@ -61,7 +61,7 @@ class snapshot_hash_core<Key, Value, Collector, Hash, Equal>::batch_change {
     const pairs before = again ? p.newest->before() : core_.current(*p.newest);
     const pairs now = again ? p.newest->after() : before;
     if (!again) {
-      if (!core_.stands(*p.newest, before)) return false;
+      if (!p.newest->stands(before, core_.time())) return false;
       if (p.newest->depth < core_.table_.level()) {
         core_.divide(s, p, before);
         return false;
@@ -72,7 +72,7 @@ class snapshot_hash_core<Key, Value, Collector, Hash, Equal>::batch_change {
         !with_ || (only_if_absent_ && old != nullptr) ? nullptr : &*with_;
     if (fresh_pair == nullptr && with_) old = nullptr;  // it stays
     version* const fresh =
-        maker::make(core_.nodes(), p.newest->depth, before.size() + size_of(now, old, fresh_pair));
+        maker::make(core_.nodes(), before.size() + size_of(now, old, fresh_pair), p.newest->depth);
     push_changed(*fresh, before, nullptr, nullptr);
     fresh->join(batch);
     push_changed(*fresh, now, old, fresh_pair);

@@ -156,16 +156,7 @@ class snapshot_hash_core {
     return bucket + (std::uint64_t{1} << (v.depth - 1));
   }
 
-  pairs current(const version& v) const noexcept { return v.at(batch_state::latest, time()); }
-  /// Whether what is appended behind v may go by `seen`, which was its current content. From now on
-  /// that stays: what a batch has not got ready by now never takes effect.
-  bool stands(const version& v, pairs seen) const noexcept {
-    if (v.batch == nullptr) [[likely]]
-      return true;
-    if (!SPOLIA_FAULT("batch.not_undone")) v.batch->decide(time());
-    const pairs now = current(v);
-    return now.data() == seen.data() && now.size() == seen.size();
-  }
+  pairs current(const version& v) const noexcept { return v.current(time()); }
 
   const pair* pair_in(pairs some, std::uint64_t h, const Key& key) const {
     for (const pair& p : some) {
@@ -233,7 +224,7 @@ class snapshot_hash_core {
   static void add_older(holdings_sum& sum, const version& newest) noexcept;
 
   void begin_list(std::uint64_t i) {
-    version* const v = maker::make(nodes(), table_.base(), 0);
+    version* const v = maker::make(nodes(), 0, table_.base());
     Collector::place(table_[i], *v);
     v->since.store_relaxed(time().stamp());
     table_[i].begin(v);
@@ -264,7 +255,7 @@ class snapshot_hash_core {
 
   /// What follows `from`: without a pair of it, and with another one.
   version* changed(std::uint32_t depth, pairs from, const pair* without, const pair* with) {
-    version* const v = maker::make(nodes(), depth, size_of(from, without, with));
+    version* const v = maker::make(nodes(), size_of(from, without, with), depth);
     push_changed(*v, from, without, with);
     return v;
   }
@@ -280,7 +271,7 @@ class snapshot_hash_core {
 
   /// True if the change took effect; p may be out of date, or the bucket is to be divided first.
   bool change(session& s, const place& p, pairs seen, const pair* without, const pair* with) {
-    if (!stands(*p.newest, seen)) return false;
+    if (!p.newest->stands(seen, time())) return false;
     if (p.newest->depth < table_.level()) {
       divide(s, p, seen);
       return false;
@@ -301,10 +292,10 @@ class snapshot_hash_core {
       leaves.push_back(((h >> depth) & 1U) != 0);
     }
     const auto leaving = static_cast<std::size_t>(std::count(leaves.begin(), leaves.end(), true));
-    version* const other = maker::make(nodes(), depth + 1, leaving);
+    version* const other = maker::make(nodes(), leaving, depth + 1);
     version* rest = nullptr;
     try {
-      rest = maker::make(nodes(), depth + 1, whole.size() - leaving);
+      rest = maker::make(nodes(), whole.size() - leaving, depth + 1);
     } catch (...) {
       other->destroy_in(nodes());
       throw;

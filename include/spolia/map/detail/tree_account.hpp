@@ -2,6 +2,7 @@
 // tree_account.hpp: how a snapshot_tree says which versions there are, and who holds them.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include <spolia/base/config.hpp>
@@ -11,8 +12,8 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail {
 
-template <class Key, class Value, version_collector Collector, class Compare>
-holdings chromatic_tree<Key, Value, Collector, Compare>::account() {
+template <class Key, class Value, version_collector Collector, class Compare, std::size_t Capacity>
+holdings chromatic_tree<Key, Value, Collector, Compare, Capacity>::account() {
   holdings all;
   const std::uint64_t held = collector_.stats().held();
   holdings_sum sum(collector_.time().living());
@@ -30,10 +31,9 @@ holdings chromatic_tree<Key, Value, Collector, Compare>::account() {
   return all;
 }
 
-template <class Key, class Value, version_collector Collector, class Compare>
-void chromatic_tree<Key, Value, Collector, Compare>::weigh(const internal& i, unsigned side,
-                                                           std::uint64_t then, holdings& all,
-                                                           holdings_sum& sum) const {
+template <class Key, class Value, version_collector Collector, class Compare, std::size_t Capacity>
+void chromatic_tree<Key, Value, Collector, Compare, Capacity>::weigh(
+    const internal& i, unsigned side, std::uint64_t then, holdings& all, holdings_sum& sum) const {
   node* n = nullptr;
   {
     const session here = collector_.enter();
@@ -53,13 +53,7 @@ void chromatic_tree<Key, Value, Collector, Compare>::weigh(const internal& i, un
   }
   all.current += 2;
   all.current_bytes += n->bytes();
-  if (n->is_leaf()) {
-    const leaf* const pair = nodes::pair_of(n, then, time());
-    if (pair == nullptr || pair == n) return;
-    ++all.current;
-    all.current_bytes += pair->bytes();
-    return;
-  }
+  if (n->is_leaf()) return;
   for (unsigned s = 0; s < 2; ++s) {
     weigh(*nodes::as_internal(n), s, then, all, sum);
   }

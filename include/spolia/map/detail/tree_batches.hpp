@@ -2,47 +2,39 @@
 // tree_batches.hpp: how a change of a snapshot_tree that belongs to a batch (map/changes.hpp) is
 // put in place.
 //
-// The leaf of the key gives way to a choice between it, or nothing, and what the batch makes of it;
-// or if the key has no leaf, a choice is added in the usual way. So a batch changes one link for
-// each key, and the shape of the tree only by what any insertion does. Whoever wants to change the
-// same key decides the batch first; changes of other keys, and rebalancing, take a choice for a
-// leaf like any other. What does not count is never looked at, so it may end when the batch has.
-//
-// Who ends the two leaves. The one from before dies when the batch takes effect, by who made the
-//   batch; if it does not take effect, with the choice. The one from afterwards belongs to whoever
-//   made the batch until that takes effect, and then goes with the choice, or whatever comes in the
-//   place of it. A choice for nothing is taken out when the batch is over: without memory, it stays
-//   until the key is inserted.
+// The leaf of the key is replaced by one with two contents: what is in it before the batch, and
+// what is in it afterwards. Whoever wants to change the leaf decides the batch first. Where that
+// takes two leaves, both contents are divided by one key; a half in which the batch changes nothing
+// is a leaf like all others.
+//   A leaf that the batch, or its end, leaves without pairs is taken out when the batch is over:
+// without memory, it stays until something is put there.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <utility>
 
 #include <spolia/base/config.hpp>
 #include <spolia/map/detail/batch_state.hpp>
 #include <spolia/map/detail/chromatic_tree.hpp>
-#include <spolia/map/detail/fresh.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail {
 
-template <class Key, class Value, version_collector Collector, class Compare>
-class chromatic_tree<Key, Value, Collector, Compare>::batch_change {
+template <class Key, class Value, version_collector Collector, class Compare, std::size_t Capacity>
+class chromatic_tree<Key, Value, Collector, Compare, Capacity>::batch_change {
  public:
   /// `key` maps to nothing. Throws what copying a key throws.
   template <class K>
-  batch_change(chromatic_tree& in, K&& key)
-      : tree_(in),
-        key_(std::forward<K>(key)),
-        with_(no_fresh<leaf>(in.collector_.nodes())),
-        only_if_absent_(false) {}
+  batch_change(chromatic_tree& in, K&& key) : tree_(in), key_(std::forward<K>(key)) {}
   /// `key` maps to `value`. Throws std::bad_alloc, or what making a value throws, besides.
   template <class K, class V>
   batch_change(chromatic_tree& in, bool if_absent, K&& key, V&& value)
-      : tree_(in),
-        key_(std::forward<K>(key)),
-        with_(make_fresh<leaf>(in.collector_.nodes(), in.born(), key_, std::forward<V>(value))),
-        only_if_absent_(if_absent) {}
+      : batch_change(in, std::forward<K>(key)) {
+    with_.emplace(pair::make(0, key_, std::forward<V>(value)));
+    only_if_absent_ = if_absent;
+  }
 
   /// Puts it in place. False: the batch was undone.
   bool stage(batch_state& batch) {
@@ -55,16 +47,11 @@ class chromatic_tree<Key, Value, Collector, Compare>::batch_change {
     return false;
   }
 
-  /// The batch has taken effect at that time. By the thread that called stage().
-  void committed(std::uint64_t stamp) noexcept {
-    if (used_) static_cast<void>(with_.release());
-    if (leaves_ != nullptr) {
-      session here = tree_.enter();
-      tree_.collector_.died(here, *leaves_, stamp);
-    }
+  /// The batch has taken effect. By the thread that called stage().
+  void committed() noexcept {
     if (difference_ > 0) tree_.size_.here().added.add(1);
     if (difference_ < 0) tree_.size_.here().removed.add(1);
-    if (vanishes_) sweep();
+    if (empties_) sweep();
   }
   /// The batch never will.
   void given_up() noexcept { sweep(); }
@@ -72,47 +59,41 @@ class chromatic_tree<Key, Value, Collector, Compare>::batch_change {
  private:
   bool try_stage(session& here, owner me, batch_state& batch) {
     const spot s = tree_.locate(key_);
-    const bool there = tree_.is_at(s, key_);
-    const choice* const own = there ? own_choice(s, batch) : nullptr;
-    leaf* const before = own != nullptr ? own->before : there ? tree_.settled_pair_in(s) : nullptr;
-    leaf* const now = own != nullptr ? own->after : before;
-    leaf* const after = only_if_absent_ && now != nullptr ? now : with_.get();
+    const leaf& l = s.at();
+    const bool again = l.batch == &batch;
+    const pairs before = again ? l.before() : l.current(tree_.time());
+    const place now = tree_.leaves_.find(again ? l.after() : before, key_);
+    if (!again && !l.stands(before, tree_.time())) return false;
     view p;
     if (!tree_.still_there(here, s, p)) return false;
-    auto made =
-        make_fresh<choice>(tree_.collector_.nodes(), tree_.born(), key_, batch, before, after);
-    // relaxed: nobody has seen it.
-    if (with_ != nullptr) with_->since.store_relaxed(made->since.load_relaxed());
+    const bool stays = with_ ? only_if_absent_ && now.found : !now.found;
+    const pair* const with = with_ ? &*with_ : nullptr;
+    const content c{.after = stays ? edit{.from = now.in} : now.changed(with),
+                    .before = {.from = before},
+                    .batch = &batch};
     bool violation = false;
-    const std::uint64_t since = there ? tree_.substitute(here, me, s, p, made.get(), before)
-                                      : tree_.add(here, me, s, p, made.get(), violation);
+    const std::uint64_t since = tree_.replace(here, me, s, p, c, violation);
     if (since == 0) return false;
-    made.release();
     batch.placed(since);
-    used_ = after != nullptr && after == with_.get();
-    leaves_ = now != after ? now : nullptr;
-    vanishes_ = after == nullptr;
-    difference_ = (after != nullptr ? 1 : 0) - (now != nullptr ? 1 : 0);
+    difference_ = stays || (with_ && now.found) ? 0 : with_ ? 1 : -1;
+    empties_ = c.after.size() == 0;
     if (violation) tree_.rebalance(here, me, key_);
     return true;
   }
-  static const choice* own_choice(const spot& s, const batch_state& batch) noexcept {
-    if (s.low.to()->is != kind::choice) return nullptr;
-    const choice* const c = nodes::as_choice(s.low.to());
-    return &c->batch == &batch ? c : nullptr;
-  }
 
-  /// Takes out the leaf of the key if a batch has left it without a pair.
+  /// Takes out the leaf of the key if it has been left without a pair.
   void sweep() noexcept {
     try {
       const owner me = tree_.steps_.records().me();
       session here = tree_.enter();
       for (;;) {
         const spot s = tree_.locate(key_);
-        if (!tree_.is_at(s, key_) || s.low.to()->is != kind::choice) return;
+        if (s.upper.at == nullptr) return;  // the only leaf may be empty
         // If another batch is under way, that one will sweep.
-        if (!nodes::as_choice(s.low.to())->batch.is_decided()) return;
-        if (tree_.settled_pair_in(s) != nullptr || tree_.remove(here, me, s, key_)) return;
+        if (s.at().batch != nullptr && !s.at().batch->is_decided()) return;
+        const pairs now = s.current(tree_.time());
+        if (!now.empty()) return;
+        if (s.stands(now, tree_.time()) && tree_.shrink(here, me, s, {}, key_)) return;
       }
     } catch (...) {  // then it stays
     }
@@ -120,12 +101,10 @@ class chromatic_tree<Key, Value, Collector, Compare>::batch_change {
 
   chromatic_tree& tree_;
   const Key key_;
-  fresh<leaf, domain_type> with_;  // ours until the batch takes effect
-  const bool only_if_absent_;
-  bool used_ = false;
-  bool vanishes_ = false;
-  int difference_ = 0;
-  leaf* leaves_ = nullptr;
+  std::optional<pair> with_{};
+  bool only_if_absent_ = false;
+  bool empties_ = false;
+  int difference_ = 0;  // of the number of pairs
 };
 
 }  // namespace detail

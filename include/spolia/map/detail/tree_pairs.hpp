@@ -18,18 +18,18 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail {
 
 /// Copies share what they hold. Iterators stay right while one of them lives.
-template <class Core, class Key, class Value>
-class tree_pairs : public std::ranges::view_interface<tree_pairs<Core, Key, Value>> {
-  using limits = typename Core::limits;
-  using chunk = typename Core::chunk;
-  using leaf = typename Core::leaf;
+template <class Tree, class Key, class Value>
+class tree_pairs : public std::ranges::view_interface<tree_pairs<Tree, Key, Value>> {
+  using limits = typename Tree::past::limits;
+  using chunk = typename Tree::past::chunk;
+  using pair = typename Tree::pair;
 
   struct shared {
-    shared(const Core& c, snapshot s) noexcept : core(&c), then(std::move(s)) {}
+    shared(const Tree& t, snapshot s) noexcept : tree(&t), then(std::move(s)) {}
     [[nodiscard]] limits all() const noexcept {
       return {.lo = lo ? &*lo : nullptr, .hi = hi ? &*hi : nullptr};
     }
-    const Core* core;
+    const Tree* tree;
     snapshot then;
     std::optional<Key> lo;
     std::optional<Key> hi;
@@ -46,14 +46,14 @@ class tree_pairs : public std::ranges::view_interface<tree_pairs<Core, Key, Valu
 
     iterator() = default;
 
-    reference operator*() const noexcept { return {at()->key, at()->value}; }
+    reference operator*() const noexcept { return {at()->key(), at()->value()}; }
     iterator& operator++() {
       if (place_ + 1 != some_.count) {
         ++place_;
         return *this;
       }
       limits rest = of_->all();
-      rest.lo = &at()->key;
+      rest.lo = &at()->key();
       rest.open = true;
       fill(rest);
       return *this;
@@ -64,10 +64,10 @@ class tree_pairs : public std::ranges::view_interface<tree_pairs<Core, Key, Valu
         return *this;
       }
       limits rest = of_->all();
-      if (at() != nullptr) rest.hi = &at()->key;
-      auto here = of_->core->collector().enter();
+      if (at() != nullptr) rest.hi = &at()->key();
+      auto here = of_->tree->collector().enter();
       chunk before;
-      of_->core->last_at(here, of_->then.timestamp(), rest, before);
+      of_->tree->at_instants().last_at(here, of_->then.timestamp(), rest, before);
       some_ = before;
       place_ = before.count - 1;
       return *this;
@@ -92,13 +92,13 @@ class tree_pairs : public std::ranges::view_interface<tree_pairs<Core, Key, Valu
     explicit iterator(const shared* of) noexcept : of_(of) {}
 
     /// Null at the end.
-    [[nodiscard]] const leaf* at() const noexcept {
+    [[nodiscard]] const pair* at() const noexcept {
       return place_ < some_.count ? some_.at[place_] : nullptr;
     }
     void fill(const limits& rest) {
-      auto here = of_->core->collector().enter();
+      auto here = of_->tree->collector().enter();
       chunk behind;
-      of_->core->first_at(here, of_->then.timestamp(), rest, behind);
+      of_->tree->at_instants().first_at(here, of_->then.timestamp(), rest, behind);
       some_ = behind;
       place_ = 0;
     }
@@ -109,10 +109,10 @@ class tree_pairs : public std::ranges::view_interface<tree_pairs<Core, Key, Valu
   };
 
   /// Throws std::bad_alloc, or what copying a key throws. An empty snapshot sees nothing.
-  tree_pairs(const Core& core, snapshot then)
-      : shared_(std::make_shared<shared>(core, std::move(then))) {}
-  tree_pairs(const Core& core, snapshot then, const Key& lo, const Key& hi)
-      : tree_pairs(core, std::move(then)) {
+  tree_pairs(const Tree& tree, snapshot then)
+      : shared_(std::make_shared<shared>(tree, std::move(then))) {}
+  tree_pairs(const Tree& tree, snapshot then, const Key& lo, const Key& hi)
+      : tree_pairs(tree, std::move(then)) {
     shared_->lo.emplace(lo);
     shared_->hi.emplace(hi);
   }
@@ -127,7 +127,7 @@ class tree_pairs : public std::ranges::view_interface<tree_pairs<Core, Key, Valu
 
  private:
   [[nodiscard]] bool backwards() const {
-    return shared_->lo && !shared_->core->less()(*shared_->lo, *shared_->hi);
+    return shared_->lo && !shared_->tree->less()(*shared_->lo, *shared_->hi);
   }
 
   std::shared_ptr<shared> shared_;

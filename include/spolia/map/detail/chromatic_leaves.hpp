@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// chromatic_leaves.hpp: how the leaves of a chromatic tree are searched, and made of other leaves.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+
+#include <spolia/base/config.hpp>
+#include <spolia/map/detail/batch_state.hpp>
+#include <spolia/map/detail/chromatic_nodes.hpp>
+#include <spolia/map/detail/edited.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace detail {
+
+template <class Nodes, class Collector, class Compare>
+class chromatic_leaves {
+ public:
+  using key_type = typename Nodes::key_type;
+  using pair = typename Nodes::pair;
+  using leaf = typename Nodes::leaf;
+  using pairs = typename leaf::pairs;
+  using edit = edited<pair>;
+
+  /// Where in some pairs that of a key is, or would be.
+  struct place {
+    pairs in{};
+    std::size_t at = 0;
+    bool found = false;
+    [[nodiscard]] const pair* get() const noexcept { return found ? &in[at] : nullptr; }
+    /// What comes of them when the pair is `with`, or goes, if that is null.
+    [[nodiscard]] edit changed(const pair* with) const noexcept { return {in, at, found, with}; }
+  };
+
+  /// What is to be in a leaf; before a batch, and after it, if there is one.
+  struct content {
+    edit after{};
+    edit before{};
+    batch_state* batch = nullptr;
+    [[nodiscard]] std::size_t most() const noexcept {
+      return std::max(before.size(), after.size());
+    }
+  };
+
+  chromatic_leaves(Collector& c, const Compare& less) noexcept : collector_(c), less_(less) {}
+
+  place find(pairs in, const key_type& key) const {
+    const std::size_t at = place_of_key(in, key, less_);
+    return {in, at, at < in.size() && !less_(key, in[at].key())};
+  }
+
+  /// Nobody knows it yet; it ends unless it is released.
+  struct give_back {
+    Collector* to;
+    void operator()(leaf* l) const noexcept { l->destroy_in(to->nodes()); }
+  };
+  using fresh = std::unique_ptr<leaf, give_back>;
+
+  /// A leaf of all that. Throws std::bad_alloc.
+  fresh make(const content& c) const { return make(c, {0, 0}, all_of(c)); }
+
+  /// The pairs of two neighbours. Throws std::bad_alloc.
+  fresh join(const edit& low, const edit& high) const {
+    fresh made = room_for(low.size() + high.size());
+    low.copy(*made, 0, low.size());
+    high.copy(*made, 0, high.size());
+    return made;
+  }
+
+  /// Two leaves, with keys in front of `middle` and the others. A batch's pairs are divided like
+  /// those from before it, whether it will take effect or not.
+  struct halves {
+    const key_type& middle;
+    fresh low;
+    fresh high;
+  };
+  /// Of at least two pairs. Throws std::bad_alloc, and what comparing keys throws.
+  halves divide(const content& c) const {
+    const edit& larger = c.before.size() > c.after.size() ? c.before : c.after;
+    const key_type& middle = larger[larger.size() / 2].key();
+    const cut at{place_of_key(c.after, middle, less_), place_of_key(c.before, middle, less_)};
+    return {middle, make(c, {0, 0}, at), make(c, at, all_of(c))};
+  }
+
+ private:
+  /// A place between the pairs, in both contents.
+  struct cut {
+    std::size_t after;
+    std::size_t before;
+  };
+  static cut all_of(const content& c) noexcept { return {c.after.size(), c.before.size()}; }
+
+  fresh room_for(std::size_t size) const {
+    return {Nodes::leaf_maker::make(collector_.nodes(), size, collector_.time().earliest()),
+            give_back{&collector_}};
+  }
+  fresh make(const content& c, cut from, cut to) const {
+    const bool two = c.batch != nullptr && differ(c, from, to);
+    fresh made = room_for(to.after - from.after + (two ? to.before - from.before : 0));
+    if (two) {
+      c.before.copy(*made, from.before, to.before);
+      made->join(*c.batch);
+    }
+    c.after.copy(*made, from.after, to.after);
+    return made;
+  }
+  /// False: the batch changes nothing in this part.
+  static bool differ(const content& c, cut from, cut to) noexcept {
+    if (to.after - from.after != to.before - from.before) return true;
+    for (std::size_t i = 0; i < to.after - from.after; ++i) {
+      if (&c.after[from.after + i] != &c.before[from.before + i]) return true;
+    }
+    return false;
+  }
+
+ private:
+  Collector& collector_;
+  const Compare& less_;
+};
+
+}  // namespace detail
+}  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// chromatic_past.hpp: what is in a snapshot_tree at an instant: that of a snapshot, named by its
+// time, or of a lease.
+//
+// What is found stays while the snapshot does; at a lease, while the session does, and when that
+// was ended snapshot_expired is thrown.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include <spolia/base/config.hpp>
+#include <spolia/map/detail/chromatic_leaves.hpp>
+#include <spolia/map/detail/edited.hpp>
+#include <spolia/version/lease.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace detail {
+
+template <class Nodes, class Collector, class Compare>
+class chromatic_past {
+  using key_type = typename Nodes::key_type;
+  using node = typename Nodes::node;
+  using internal = typename Nodes::internal;
+  using link = typename Nodes::link;
+  using leaves = chromatic_leaves<Nodes, Collector, Compare>;
+  using pairs = typename leaves::pairs;
+
+ public:
+  using session = typename Collector::session;
+  using pair = typename Nodes::pair;
+
+  /// Pairs to find in one session: some microseconds.
+  static constexpr unsigned chunk_size = 32;
+  /// Pairs that follow each other in ascending order. They stay while the snapshot does.
+  struct chunk {
+    unsigned count = 0;
+    std::array<const pair*, chunk_size> at{};
+  };
+  /// Keys from *lo on (behind it, if `open`) and in front of *hi; null: no limit.
+  struct limits {
+    const key_type* lo = nullptr;
+    const key_type* hi = nullptr;
+    bool open = false;
+  };
+
+  chromatic_past(Collector& c, const internal& entry, const Compare& less, const leaves& l) noexcept
+      : collector_(c), entry_(entry), less_(less), leaves_(l) {}
+
+  /// The pair of `key`, null if there was none.
+  template <class Instant>
+  const pair* find_at(session&, const Instant& then, const key_type& key) const {
+    node* n = top_at(then);
+    while (n != nullptr && !n->is_leaf()) {
+      const internal* const i = Nodes::as_internal(n);
+      n = at(*i, less_(key, i->key) ? 0 : 1, then);
+    }
+    return n == nullptr ? nullptr : leaves_.find(pairs_at(n, then), key).get();
+  }
+
+  /// The first pairs within the limits.
+  template <class Instant>
+  void first_at(session&, const Instant& then, const limits& within, chunk& found) const {
+    found.count = 0;
+    if (node* const n = top_at(then)) ascend(n, then, within, found);
+  }
+  /// The last ones; also in ascending order.
+  void last_at(session&, std::uint64_t then, const limits& within, chunk& found) const {
+    found.count = 0;
+    if (node* const n = top_at(then)) descend(n, then, within, found);
+    for (unsigned i = 0; i < found.count / 2; ++i) {
+      std::swap(found.at[i], found.at[found.count - 1 - i]);
+    }
+  }
+
+ private:
+  /// Null if the tree is younger.
+  template <class Instant>
+  node* top_at(const Instant& then) const {
+    const link* const top = link_at(entry_, 0, then);
+    return top == nullptr ? nullptr : top->to;
+  }
+  template <class Instant>
+  node* at(const internal& i, unsigned side, const Instant& then) const {
+    return link_at(i, side, then)->to;
+  }
+  static std::uint64_t time_of(std::uint64_t then) noexcept { return then; }
+  static std::uint64_t time_of(const lease& then) noexcept { return then.timestamp(); }
+  const link* link_at(const internal& i, unsigned side, std::uint64_t then) const noexcept {
+    return i.child(side).at(collector_.time(), then);
+  }
+  /// Looks at the lease after each link: if it was ended that may be an older version, and name a
+  /// node that was freed long ago.
+  const link* link_at(const internal& i, unsigned side, const lease& then) const {
+    return then.look([&] { return link_at(i, side, then.timestamp()); });
+  }
+
+  template <class Instant>
+  pairs pairs_at(node* n, const Instant& then) const {
+    return Nodes::as_leaf(n)->at(time_of(then), time());
+  }
+  /// Those of a leaf that are within the limits.
+  pairs within_limits(pairs some, const limits& l) const {
+    std::size_t first = 0;
+    if (l.lo != nullptr) {
+      const auto lo = leaves_.find(some, *l.lo);
+      first = lo.at + (lo.found && l.open ? 1 : 0);
+    }
+    const std::size_t end = l.hi == nullptr ? some.size() : place_of_key(some, *l.hi, less_);
+    return some.subspan(first, std::max(first, end) - first);
+  }
+
+  // As deep as the tree is high.
+  template <class Instant>
+  void ascend(node* n, const Instant& then, limits within, chunk& found) const {
+    if (n->is_leaf()) {
+      for (const pair& p : within_limits(pairs_at(n, then), within)) {
+        if (found.count == chunk_size) return;
+        found.at[found.count++] = &p;
+      }
+      return;
+    }
+    const internal* const i = Nodes::as_internal(n);
+    if (within.lo == nullptr || less_(*within.lo, i->key)) {
+      ascend(at(*i, 0, then), then, within, found);
+      if (found.count != 0) within.lo = nullptr;  // what comes is behind it
+    }
+    if (found.count == chunk_size) return;
+    if (within.hi == nullptr || less_(i->key, *within.hi)) {
+      ascend(at(*i, 1, then), then, within, found);
+    }
+  }
+  void descend(node* n, std::uint64_t then, limits within, chunk& found) const {
+    if (n->is_leaf()) {
+      const pairs some = within_limits(pairs_at(n, then), within);
+      for (auto p = some.rbegin(); p != some.rend() && found.count != chunk_size; ++p) {
+        found.at[found.count++] = &*p;
+      }
+      return;
+    }
+    const internal* const i = Nodes::as_internal(n);
+    if (within.hi == nullptr || less_(i->key, *within.hi)) {
+      descend(at(*i, 1, then), then, within, found);
+      if (found.count != 0) within.hi = nullptr;
+    }
+    if (found.count == chunk_size) return;
+    if (within.lo == nullptr || less_(*within.lo, i->key)) {
+      descend(at(*i, 0, then), then, within, found);
+    }
+  }
+
+  auto& time() const noexcept { return collector_.time(); }
+
+  Collector& collector_;
+  const internal& entry_;
+  const Compare& less_;
+  const leaves& leaves_;
+};
+
+}  // namespace detail
+}  // namespace spolia::inline SPOLIA_FLAVOUR

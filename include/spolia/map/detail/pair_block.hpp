@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// pair_block.hpp: immutable pairs behind a header of any kind: the versions of a bucket
+// (bucket.hpp), the leaves of a tree (chromatic_nodes.hpp).
+//
+// A block that belongs to a batch (map/changes.hpp) has two contents, of which it is one that
+// counts: the pairs from before the batch, and behind them those from afterwards.
+//
+// A block is one piece with its pairs behind the header, in a few sizes; what is larger lies in a
+// piece of its own.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+
+#include <spolia/base/config.hpp>
+#include <spolia/base/memory.hpp>
+#include <spolia/map/detail/batch_state.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace detail {
+
+/// What all sizes share; `Base` is the header.
+template <class Base, class Pair>
+class pair_block : public Base {
+ public:
+  using pairs = std::span<const Pair>;
+
+  /// Both contents, if there are two.
+  [[nodiscard]] pairs all() const noexcept {
+    memory::note_access(this);
+    return {pairs_, count_};
+  }
+  /// Of a block that belongs to a batch.
+  [[nodiscard]] pairs before() const noexcept { return all().first(before_); }
+  [[nodiscard]] pairs after() const noexcept { return all().subspan(before_); }
+  /// What counts at time t, while this block is the one for it.
+  template <class Timeline>
+  [[nodiscard]] pairs at(std::uint64_t t, Timeline& time) const noexcept {
+    if (batch == nullptr) [[likely]]
+      return all();
+    return batch->counts_at(t, time) ? after() : before();
+  }
+  template <class Timeline>
+  [[nodiscard]] pairs current(Timeline& time) const noexcept {
+    return at(batch_state::latest, time);
+  }
+  /// Whether what comes behind this block may go by `seen`, which was current. From now on that
+  /// stays: what a batch has not got ready by now never takes effect.
+  template <class Timeline>
+  [[nodiscard]] bool stands(pairs seen, Timeline& time) const noexcept {
+    if (batch == nullptr) [[likely]]
+      return true;
+    if (!SPOLIA_FAULT("batch.not_undone")) batch->decide(time);
+    const pairs now = current(time);
+    return now.data() == seen.data() && now.size() == seen.size();
+  }
+  [[nodiscard]] std::uint32_t count() const noexcept { return count_; }
+
+  /// Only its maker, before it is published, and as often as there is room.
+  void push(const Pair& pair) noexcept { ::new (pairs_ + count_++) Pair(pair); }
+  void push(pairs some) noexcept {
+    std::uninitialized_copy(some.begin(), some.end(), pairs_ + count_);
+    count_ += static_cast<std::uint32_t>(some.size());
+  }
+  /// What was pushed is from before this batch.
+  void join(batch_state& b) noexcept {
+    b.hold();
+    batch = &b;
+    before_ = count_;
+  }
+
+  batch_state* batch = nullptr;  // set by its maker, before it is published; it is held
+
+ protected:
+  template <class... Arguments>
+  explicit pair_block(void* room, Arguments&&... arguments)
+      : Base(std::forward<Arguments>(arguments)...), pairs_(static_cast<Pair*>(room)) {}
+  ~pair_block() = default;
+
+  /// In the destructors, while the room is there.
+  void clear() noexcept {
+    std::destroy_n(pairs_, count_);
+    if (batch != nullptr) batch->drop();
+  }
+
+ private:
+  std::uint32_t count_ = 0;
+  std::uint32_t before_ = 0;
+  Pair* const pairs_;
+};
+
+/// Room for Size pairs.
+template <class Block, class Domain, class Pair, std::size_t Size>
+class sized_block final : public Block {
+ public:
+  template <class... Arguments>
+  explicit sized_block(Arguments&&... arguments)
+      : Block(&room_, std::forward<Arguments>(arguments)...) {}
+  ~sized_block() { this->clear(); }
+  void retire_by(typename Domain::guard& g) noexcept override { g.retire(this); }
+  void destroy_in(Domain& nodes) noexcept override { nodes.destroy(this); }
+  [[nodiscard]] std::size_t bytes() const noexcept override {
+    return sizeof(*this) + this->count() * Pair::extra_bytes;
+  }
+
+ private:
+  alignas(Pair) std::array<std::byte, Size * sizeof(Pair)> room_;
+};
+
+template <std::size_t Bytes, std::size_t Align>
+class room_apart {
+ public:
+  explicit room_apart(std::size_t count)
+      : bytes_(count * Bytes), room_(memory::allocate(bytes_, Align)) {}
+  room_apart(const room_apart&) = delete;
+  room_apart& operator=(const room_apart&) = delete;
+  ~room_apart() { memory::deallocate(room_, bytes_, Align); }
+  [[nodiscard]] void* room() const noexcept { return room_; }
+  [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
+
+ private:
+  std::size_t bytes_;
+  void* room_;
+};
+
+/// Room for any number of pairs.
+template <class Block, class Domain, class Pair>
+class wide_block final : room_apart<sizeof(Pair), alignof(Pair)>, public Block {
+  using away = room_apart<sizeof(Pair), alignof(Pair)>;
+
+ public:
+  template <class... Arguments>
+  explicit wide_block(std::size_t size, Arguments&&... arguments)
+      : away(size), Block(away::room(), std::forward<Arguments>(arguments)...) {}
+  ~wide_block() { this->clear(); }
+  void retire_by(typename Domain::guard& g) noexcept override { g.retire(this); }
+  void destroy_in(Domain& nodes) noexcept override { nodes.destroy(this); }
+  [[nodiscard]] std::size_t bytes() const noexcept override {
+    return sizeof(*this) + away::bytes() + this->count() * Pair::extra_bytes;
+  }
+};
+
+/// Makes blocks without pairs, with room for so many; in pieces of these sizes, if they suffice.
+template <class Block, class Domain, class Pair, std::size_t... Sizes>
+class block_maker {
+ public:
+  /// Throws std::bad_alloc.
+  template <class... Arguments>
+  static Block* make(Domain& nodes, std::size_t size, Arguments... arguments) {
+    Block* made = nullptr;
+    const auto try_size = [&]<std::size_t Size>() {
+      if (size > Size) return false;
+      made = nodes.template make<sized_block<Block, Domain, Pair, Size>>(arguments...);
+      return true;
+    };
+    if ((try_size.template operator()<Sizes>() || ...)) return made;
+    return nodes.template make<wide_block<Block, Domain, Pair>>(size, arguments...);
+  }
+};
+
+}  // namespace detail
+}  // namespace spolia::inline SPOLIA_FLAVOUR
