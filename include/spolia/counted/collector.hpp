@@ -301,6 +301,7 @@ class basic_collector final : core::listener, public reaper {
       for (; m.log.waiting() > 0 && left > 0; --left) {
         // Room for what one entry may become; without it the epoch ends here.
         if (!me.log.try_reserve() || !me.work.has_room()) return;
+        m.log.fetch_ahead();
         drop_or_keep(me, m.log.take());
       }
       more |= m.log.waiting() > 0 && left == 0;
