@@ -219,6 +219,8 @@ void measure_counted(const counted_options& o, const std::function<void(nlohmann
         if (!wanted || test == nullptr) continue;
         const counted_result r = (*test)(o, threads);
         spolia::counted::drain();
+        // Each trial begins with new memory: raw pointers, which free nothing, do so anyway.
+        spolia::counted::trim();
         nlohmann::json record = {
             {"kind", "counted"},
             {"test", o.test},

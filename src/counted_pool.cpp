@@ -109,7 +109,7 @@ class depot {
   }
 
  private:
-  static constexpr std::size_t line = 64;
+  static constexpr std::size_t line = block_cache::line;
   static constexpr std::size_t least_slab = std::size_t{8} << 10U;
   static constexpr std::size_t huge_page = std::size_t{2} << 20U;
 

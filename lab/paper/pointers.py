@@ -39,9 +39,10 @@ COLOURS = ("none", "token", "debra", "neutralization_plus", "hazard_pointers", "
 # twice), and contended reads so many times faster than the standard's.
 SLOWER, PAPER_SLOWER, FASTER = 1.15, 2.0, 10.0
 # Of a tree that ends: nodes, the longest pause that we allow, and the most nodes that may be left
-# over by one thread: the tree, and what it changes until its epochs have ended that.
+# over by one thread: what its last 2 · 8192 changes gave up (the collector's bound), of which two
+# can be whole trees, and one tree more that is just being ended.
 NODES, LONGEST_NS = 20000, 1e6
-MOST_LEFT = NODES + 3 * 4096
+MOST_LEFT = 3 * NODES + 2 * 8192
 
 
 SECONDS = 0.1

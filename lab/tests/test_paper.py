@@ -232,7 +232,7 @@ def test_strings_and_pauses_are_judged(filled):
     slow = [{**r, "mops": 1.0} if r["pointer"] == "thin" else r for r in POINTERS]
     assert strings.show(Found(filled, pointers=slow)).verdict == NOT_SEEN
     assert ends.show(Found(filled, pointers=ENDS)).verdict == SEEN
-    for worse in ({"pause_max_ns": 2e6}, {"unreclaimed_peak": 40_000}):
+    for worse in ({"pause_max_ns": 2e6}, {"unreclaimed_peak": 80_000}):
         assert ends.show(Found(filled, pointers=[{**ENDS[0], **worse}])).verdict == NOT_SEEN
     assert ends.show(Found(filled, pointers=ENDS[1:])).verdict == SHOWN
     assert ends.show(Found(filled)) is None

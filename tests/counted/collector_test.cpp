@@ -4,11 +4,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <mutex>
 #include <thread>
 #include <vector>
 
+#include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,6 +23,17 @@ namespace {
 
 using namespace spolia;
 using namespace spolia::test;
+
+/// The calling thread, from now on: the first of the processors that it may run on.
+void run_on_one_processor() {
+  cpu_set_t set;
+  ASSERT_EQ(sched_getaffinity(0, sizeof set, &set), 0);
+  int first = 0;
+  while (!CPU_ISSET(first, &set)) ++first;
+  CPU_ZERO(&set);
+  CPU_SET(first, &set);
+  ASSERT_EQ(sched_setaffinity(0, sizeof set, &set), 0);
+}
 
 using node = booked_node<shared_family>;
 using counted_ends = nodes_end<shared_family>;
@@ -154,6 +168,46 @@ TEST_F(counted_ends, changes_help_along) {
     most = std::max(most, book.live());
   }
   EXPECT_LE(most, 3 * 4096) << "one thread's epochs begin after 4096 units";
+}
+
+/// Lives until it is destroyed, and knows how many others do.
+struct one_of_many {
+  one_of_many() { ++alive; }
+  one_of_many(const one_of_many&) = delete;
+  one_of_many& operator=(const one_of_many&) = delete;
+  ~one_of_many() { --alive; }
+  static inline std::atomic<std::int64_t> alive = 0;
+};
+
+/// All threads share a processor, so that again and again one is sent away in the midst of a task,
+/// and the epoch goes no further for a whole slice of another's time.
+TEST(counted_bound, holds_while_helpers_are_kept_from_running) {
+  using steady = std::chrono::steady_clock;
+  constexpr std::int64_t threads = 4;
+  const auto begin = steady::now();
+  const auto end = begin + std::chrono::milliseconds(400);
+  std::atomic<std::int64_t> most = 0;
+  std::vector<std::thread> all;
+  for (int t = 0; t < threads; ++t) {
+    all.emplace_back([&] {
+      run_on_one_processor();
+      atomic_shared_ptr<one_of_many> head;
+      std::int64_t mine = 0;
+      while (steady::now() < end) {
+        for (int i = 0; i < 64; ++i) head = make_shared<one_of_many>();
+        mine = std::max(mine, one_of_many::alive.load());
+      }
+      for (std::int64_t seen = most; seen < mine && !most.compare_exchange_weak(seen, mine);) {
+      }
+    });
+  }
+  for (std::thread& t : all) t.join();
+  const auto ms = (steady::now() - begin) / std::chrono::milliseconds(1);
+  // Each waits before each change beyond: the last naps alone take 0.3 ms.
+  const std::int64_t slowly = 4 * ms;
+  EXPECT_LE(most, threads * (2 * 8192 + 128 + slowly));
+  EXPECT_TRUE(counted::drain());
+  EXPECT_EQ(one_of_many::alive, 0);
 }
 
 shared_ptr<node> tree(counted_ends& in, int nodes) {

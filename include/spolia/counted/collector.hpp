@@ -17,8 +17,14 @@
 // Bound:       a thread logs at most `epoch_at` units (or as much as weighs `epoch_at` · 256 bytes)
 //              before it asks for an epoch; from then on, it does a task of up to `step` entries
 //              for each `help_every` entries it logs, and more often beyond `crowd`, and while
-//              objects are left over from the task before. A reader that
-//              stalls with pins holds up the objects it names, two a pin at most, and nothing else.
+//              objects are left over from the task before. If others hold the epoch up, it waits
+//              from `wait_at` units in that epoch on, and then logs one for each half millisecond
+//              that they are kept from running. What waits was logged in this epoch or in the one
+//              before: so of each thread 2 · `wait_at` units at most, and those slow ones. Not
+//              counted are units that destructors log within a task, those that a thread logs while
+//              it is quiet (see no_destructors), and one of each kind for each pinned object.
+//              A reader that stalls with pins holds up the objects it names, two a pin at most,
+//              and nothing else.
 // Departures:
 //   1. Only locations defer. A plain shared_ptr drops its unit at once: a pin relies on the unit of
 //      the location that it was taken from, and that unit never goes at once. So exchange and
@@ -124,11 +130,13 @@ class basic_collector final : core::listener, public reaper {
     me.haste = left_.empty() ? 0 : std::min(me.haste + 1, 6U);
     const std::uint64_t hasty = options_.help_every >> me.haste;
     me.interval = std::max<std::uint64_t>(1, std::min(me.interval, hasty));
+    const bool much = me.since_epoch >= options_.wait_at;
+    if (much) me.interval = 1;
     me.credit = static_cast<std::int64_t>(me.interval);
     me.owes = me.quiet;
     if (me.helping || me.quiet) return;
     const bool did = step(me, me.since_epoch >= options_.epoch_at, options_.step);
-    if (!did && crowd > options_.too_many) patience().pause();
+    if (!did && much) wait_for_others(me);
   }
 
   /// Drops and ends all that can be. True if nothing waits any more; false if pins, or another
@@ -187,6 +195,17 @@ class basic_collector final : core::listener, public reaper {
     me.work.leave_to(left_);
     me.helping = false;
     return did && me.budget != no_memory;
+  }
+
+  /// Others have taken all that is left of the epoch, and some of them are kept from running. We
+  /// let them, for half a millisecond at most: then one more unit may be logged.
+  SPOLIA_NOINLINE void wait_for_others(member& me) noexcept {
+    constexpr unsigned pauses = 204;  // the last few are naps, of 0.3 ms together
+    patience wait;
+    for (unsigned i = 0; i < pauses && busy_.load_relaxed(); ++i) {
+      wait.pause();
+      if (step(me, false, options_.step)) return;
+    }
   }
 
   bool assist(member& me) noexcept {
@@ -282,6 +301,7 @@ class basic_collector final : core::listener, public reaper {
       for (; m.log.waiting() > 0 && left > 0; --left) {
         // Room for what one entry may become; without it the epoch ends here.
         if (!me.log.try_reserve() || !me.work.has_room()) return;
+        m.log.fetch_ahead();
         drop_or_keep(me, m.log.take());
       }
       more |= m.log.waiting() > 0 && left == 0;

@@ -50,11 +50,18 @@ class grip {
     std::swap(pin_, fresh.pin_);
   }
 
-  /// Holds what the location has now, and says what that is. Only for one that holds nothing yet.
-  SPOLIA_ALWAYS_INLINE word begin_at(const atomic<word>& from) {
-    pin_ = here().pins.take();
-    return pin_->name(from);
+  /// A pin, and what it names.
+  struct hold_on {
+    pin* at;
+    word seen;
+  };
+  /// A hold on what the location has now, for a new grip. What may throw does so here, before there
+  /// is a grip that would have to be destroyed: so that can stay in registers.
+  SPOLIA_ALWAYS_INLINE static hold_on begin_at(const atomic<word>& from) {
+    pin* const p = here().pins.take();
+    return {p, p->name(from)};
   }
+  explicit grip(const hold_on& h) noexcept : pin_(h.at) {}
 
   /// Holds what the location has now, and says what that is. `last(pin)` is the word that this
   /// held until now; the location may lie in its object.
@@ -63,7 +70,7 @@ class grip {
     if (pin_ != nullptr && pin_->movable() && right_thread(pin_)) [[likely]] {
       return pin_->protect(from, last(*pin_));
     }
-    const anew fresh = move_anew(pin_, from);
+    const hold_on fresh = move_anew(pin_, from);
     pin_ = fresh.at;
     return fresh.seen;
   }
@@ -85,12 +92,8 @@ class grip {
  private:
   explicit grip(pin* p) noexcept : pin_(p) {}
 
-  struct anew {
-    pin* at;
-    word seen;
-  };
   /// Not a function of *this, so that a walk's pointer can stay in registers.
-  SPOLIA_NOINLINE static anew move_anew(pin* old, const atomic<word>& from) {
+  SPOLIA_NOINLINE static hold_on move_anew(pin* old, const atomic<word>& from) {
     pin* const fresh = here().pins.take();
     const word seen = fresh->name(from);
     // Only now: the location may lie in the object that this pointed to.
@@ -169,6 +172,10 @@ class private_base {
   ~private_base() = default;
   private_base(element_type* object, grip held) noexcept
       : object_(object), grip_(std::move(held)) {}
+  /// `object(word)` is where the object is that h names.
+  template <class Object>
+  SPOLIA_ALWAYS_INLINE private_base(const grip::hold_on& h, Object object) noexcept
+      : object_(object(h.seen)), grip_(h) {}
 
   void swap(private_base& r) noexcept {
     std::swap(object_, r.object_);

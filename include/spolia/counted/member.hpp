@@ -20,7 +20,8 @@ struct collector_options {
   std::uint64_t epoch_at = 4096;  ///< logged units of one thread that ask for an epoch
   std::uint32_t step = 256;       ///< entries, and destroyed objects, of one task
   std::uint64_t crowd = 8192;     ///< with more units waiting, a thread helps more often
-  std::uint64_t too_many = 1U << 17U;  ///< and with more than this it waits, up to a millisecond
+  std::uint64_t wait_at = 8192;   ///< with so many logged in an epoch that only others keep from
+                                  ///< ending, a thread waits a little before each more
 };
 
 struct collector_counts {

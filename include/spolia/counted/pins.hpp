@@ -140,7 +140,10 @@ class pin_set {
   /// The last user goes; the caller has taken its unit, and made it movable.
   SPOLIA_ALWAYS_INLINE void give_back(pin* p) noexcept {
     p->clear();
-    p->link = free_;
+    // Most often it is the pin that was taken last, and its link is right: what is taken next then
+    // does not wait for a store to it.
+    if (p->link != free_) [[unlikely]]
+      p->link = free_;
     free_ = p;
   }
 

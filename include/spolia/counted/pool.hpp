@@ -8,7 +8,8 @@
 //              process when both are empty or full.
 // Blocks:      begin at a multiple of 16, are a multiple of 16 apart, and the 8 bytes before each
 //              are the block's, too, for a thin object's head (head.hpp). So they lie as malloc's
-//              do, with our counts in the place of malloc's size.
+//              do, with our counts in the place of malloc's size. For an alignment of 32 or 64 they
+//              are a multiple of that apart, and so lie at multiples of it.
 // Errors:      take throws std::bad_alloc; give never fails.
 // Cost:        two loads and two stores; a lock once in a batch.
 // Bound:       a thread keeps two chains of at most 8 KiB for each size it has used. The process
@@ -16,7 +17,7 @@
 // Threads:     an ended thread's chains go to the depot. In the child of a fork, chains of threads
 //              that are gone, and a depot that one of them was just changing, are lost.
 //
-// Not used for blocks above 504 bytes or aligned to more than 16, and not where a tool should see
+// Not used for blocks above 504 bytes or aligned to more than 64, and not where a tool should see
 // each block: under sanitizers and the model checker, or with SPOLIA_POOL defined as 0.
 #pragma once
 
@@ -56,6 +57,7 @@ class block_cache {
  public:
   static constexpr std::size_t step = 16;
   static constexpr std::size_t smallest = 32;
+  static constexpr std::size_t line = 64;  // the first block of each slab lies at a multiple of it
   static constexpr std::size_t largest = 512;
   static constexpr unsigned sizes = (largest - smallest) / step + 1;
   /// Bytes that the user of a block may have behind its begin.
@@ -120,15 +122,22 @@ SPOLIA_EXPORT std::size_t trim_blocks() noexcept;
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace counted {
 
+/// Blocks whose stride is a multiple of a power of two up to a cache line lie at multiples of it:
+/// so much is to be asked for.
+inline constexpr std::size_t with_stride(std::size_t bytes, std::size_t align) noexcept {
+  if (align <= core::block_cache::step) return bytes;
+  return (bytes + 8 + align - 1) / align * align - 8;
+}
 inline constexpr bool pooled(std::size_t bytes, std::size_t align) noexcept {
-  return SPOLIA_POOL != 0 && bytes <= core::block_cache::most && align <= 16;
+  return SPOLIA_POOL != 0 && align <= core::block_cache::line &&
+         with_stride(bytes, align) <= core::block_cache::most;
 }
 
 template <std::size_t Align>
 SPOLIA_ALWAYS_INLINE void* allocate_block(std::size_t bytes) {
 #if SPOLIA_POOL
   if (pooled(bytes, Align)) {
-    const unsigned size = core::block_cache::size_for(bytes);
+    const unsigned size = core::block_cache::size_for(with_stride(bytes, Align));
     if (core::own_blocks != nullptr) [[likely]] {
       if (void* const block = core::own_blocks->take(size)) [[likely]]
         return block;
@@ -142,7 +151,7 @@ template <std::size_t Align>
 SPOLIA_ALWAYS_INLINE void deallocate_block(void* block, std::size_t bytes) noexcept {
 #if SPOLIA_POOL
   if (pooled(bytes, Align)) {
-    const unsigned size = core::block_cache::size_for(bytes);
+    const unsigned size = core::block_cache::size_for(with_stride(bytes, Align));
     if (core::own_blocks == nullptr || !core::own_blocks->give(size, block)) [[unlikely]] {
       core::give_block(size, block);
     }

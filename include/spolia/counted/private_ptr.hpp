@@ -51,9 +51,8 @@ class private_ptr : public counted::private_base<T> {
   /// What the location holds now.
   template <class Y>
     requires counted::compatible<Y, T>
-  SPOLIA_ALWAYS_INLINE explicit private_ptr(const atomic_shared_ptr<Y>& from) {
-    point_to<Y>(this->grip_.begin_at(counted::access::words_of(from)));
-  }
+  SPOLIA_ALWAYS_INLINE explicit private_ptr(const atomic_shared_ptr<Y>& from)
+      : base(counted::grip::begin_at(counted::access::words_of(from)), &object_in<Y>) {}
   /// What a location holds that may lie in the object r points to. Goes on with r's protection.
   template <class Y>
   SPOLIA_ALWAYS_INLINE private_ptr(private_ptr<Y>&& r, const atomic_shared_ptr<T>& from) {
@@ -123,11 +122,11 @@ class private_ptr : public counted::private_base<T> {
   template <class Y>
   SPOLIA_ALWAYS_INLINE void load(const atomic_shared_ptr<Y>& from) {
     const auto last = [](const counted::pin& p) { return p.now.load_relaxed(); };
-    point_to<Y>(this->grip_.move_to(counted::access::words_of(from), last));
+    this->object_ = object_in<Y>(this->grip_.move_to(counted::access::words_of(from), last));
   }
   template <class Y>
-  SPOLIA_ALWAYS_INLINE void point_to(counted::word w) noexcept {
-    this->object_ = counted::object_of<typename shared_ptr<Y>::element_type>(w);
+  SPOLIA_ALWAYS_INLINE static auto object_in(counted::word w) noexcept {
+    return counted::object_of<typename shared_ptr<Y>::element_type>(w);
   }
 
   [[nodiscard]] counted::control* owner() const noexcept {

@@ -171,9 +171,8 @@ class private_thin_ptr : public counted::private_base<T> {
   constexpr private_thin_ptr() noexcept = default;
   constexpr private_thin_ptr(std::nullptr_t) noexcept {}
   /// What the location holds now.
-  SPOLIA_ALWAYS_INLINE explicit private_thin_ptr(const atomic_thin_ptr<T>& from) {
-    this->object_ = thin_units<T>::object(this->grip_.begin_at(counted::access::words_of(from)));
-  }
+  SPOLIA_ALWAYS_INLINE explicit private_thin_ptr(const atomic_thin_ptr<T>& from)
+      : base(counted::grip::begin_at(counted::access::words_of(from)), &thin_units<T>::object) {}
   /// What a location holds that may lie in the object r points to. Goes on with r's protection.
   template <class Y>
   SPOLIA_ALWAYS_INLINE private_thin_ptr(private_thin_ptr<Y>&& r, const atomic_thin_ptr<T>& from) {
