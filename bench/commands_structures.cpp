@@ -125,6 +125,19 @@ void describe(CLI::App& app, snapshot_options& o) {
       ->capture_default_str();
 }
 
+void describe(CLI::App& app, spolia::rlu::options& o) {
+  app.add_option("--segment", o.segment_bytes, "bytes that a log of mvrlu grows by")
+      ->capture_default_str();
+  app.add_option("--low", o.low_watermark, "bytes written since the last pass bring one on")
+      ->capture_default_str();
+  app.add_option("--high", o.high_watermark, "from here on other threads look after a log, too")
+      ->capture_default_str();
+  app.add_option("--walks", o.walk_watermark, "reads that met copies bring a pass on, too")
+      ->capture_default_str();
+  app.add_option("--turn-us", o.turn_us, "threads give way after so long beside interrupted ones")
+      ->capture_default_str();
+}
+
 void describe(CLI::App& app, rlu_options& o) {
   app.add_option("--structure", o.structure, "list, hash or tree")->capture_default_str();
   app.add_option("--sync", o.sync,
@@ -144,6 +157,8 @@ void describe(CLI::App& app, rlu_options& o) {
   app.add_option("--seed", o.seed, "of keys and operations")->capture_default_str();
   app.add_flag("--stall", o.stall, "one more thread sleeps inside a section for the whole run");
   app.add_flag("--check", o.check, "first compare every answer with std::set's, on one thread");
+  describe(app, o.domain);
+  app.add_flag("--detector", o.detector, "a thread looks after the logs of mvrlu");
   app.add_option("--json", o.json, "append records here; -: standard output")
       ->capture_default_str();
 }

@@ -9,6 +9,7 @@
 #include <spolia/map/rlu_hash.hpp>
 #include <spolia/map/rlu_list.hpp>
 #include <spolia/reclaim/hazard_pointers.hpp>
+#include <spolia/rlu/detector.hpp>
 
 #include <memory>
 #include <optional>
@@ -38,6 +39,10 @@ struct subject_base {
   std::unique_ptr<Set> set;
 };
 
+template <class Domain>
+inline constexpr bool has_options = std::is_constructible_v<Domain, spolia::rlu::options>;
+struct no_detector {};
+
 /// One of the containers over read-log-update.
 template <class Map>
 struct rlu_subject : subject_base<Map> {
@@ -45,7 +50,9 @@ struct rlu_subject : subject_base<Map> {
 
   explicit rlu_subject(const set_options& o) {
     if constexpr (std::is_constructible_v<domain, spolia::clock_kind>) {
-      home = std::make_unique<domain>(spolia::clock_kind::hardware);
+      home = std::make_unique<domain>(spolia::clock_kind::hardware, ours(o).domain);
+    } else if constexpr (has_options<domain>) {
+      home = std::make_unique<domain>(ours(o).domain);
     } else {
       home = std::make_unique<domain>();
     }
@@ -54,8 +61,14 @@ struct rlu_subject : subject_base<Map> {
     } else {
       this->set = std::make_unique<Map>(*home);
     }
+    if constexpr (has_options<domain>) {
+      if (ours(o).detector) upkeep.emplace(*home);
+    }
   }
-  ~rlu_subject() { this->set.reset(); }
+  ~rlu_subject() {
+    upkeep.reset();
+    this->set.reset();
+  }
 
   template <class Park>
   void stall(Park&& park) {
@@ -66,6 +79,8 @@ struct rlu_subject : subject_base<Map> {
   void describe(trial_result& r, std::size_t) { r.retired = home->stats().written_back; }
 
   std::unique_ptr<domain> home;
+  std::optional<std::conditional_t<has_options<domain>, spolia::rlu::detector<domain>, no_detector>>
+      upkeep;
 };
 
 /// One of the library's lock-free containers.
@@ -177,6 +192,12 @@ nlohmann::json run_rlu(const rlu_options& o, std::uint32_t trial) {
                            {"buckets", o.structure == "hash" ? o.buckets : 1},
                            {"update", o.update},
                            {"stall", o.stall},
+                           {"detector", o.detector},
+                           {"low_watermark", o.domain.low_watermark},
+                           {"high_watermark", o.domain.high_watermark},
+                           {"walk_watermark", o.domain.walk_watermark},
+                           {"segment_bytes", o.domain.segment_bytes},
+                           {"turn_us", o.domain.turn_us},
                            {"trial", trial},
                            {"elapsed_s", r.elapsed_s},
                            {"operations", r.operations},

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <spolia/rlu/options.hpp>
 
 #include <cstdint>
 #include <string>
@@ -21,6 +22,8 @@ struct rlu_options : set_options {
   }
   std::string sync = "mvrlu";
   std::uint64_t buckets = 1000;  ///< of the hash table
+  spolia::rlu::options domain;   ///< of mvrlu and mvrlu-hardware
+  bool detector = false;         ///< a thread looks after their logs
 };
 
 /// The ways to synchronise that `structure` can have here; empty if there is no such structure.

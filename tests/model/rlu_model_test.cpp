@@ -25,15 +25,20 @@ struct number {
   plain<int> value;
 };
 
-using small_domain = rlu::basic_domain<logical_clock, spolia::domain<debra, batch>>;
+/// No tick of it is the thread's own: as if there was always a crowd.
+class crowded_clock : public logical_clock {
+ public:
+  std::uint64_t tick_alone() noexcept { return 0; }
+};
 
 /// Every record has a segment of its own. Nobody collects unless the scenario says so.
-struct world {
-  explicit world(std::size_t low_watermark = 1000000, std::uint32_t segment_bytes = 1)
+template <class Clock>
+struct world_with {
+  explicit world_with(std::size_t low_watermark = 1000000, std::uint32_t segment_bytes = 1)
       : d({.segment_bytes = segment_bytes, .low_watermark = low_watermark}) {
-    x = d.make<number>(number(0));
-    y = d.make<number>(number(0));
-    z = d.make<number>(number(0));
+    x = d.template make<number>(number(0));
+    y = d.template make<number>(number(0));
+    z = d.template make<number>(number(0));
   }
   /// In `finally`.
   void clear() {
@@ -69,11 +74,12 @@ struct world {
     });
   }
 
-  small_domain d;
+  rlu::basic_domain<Clock, spolia::domain<debra, batch>> d;
   rlu::ptr<number> x;
   rlu::ptr<number> y;
   rlu::ptr<number> z;
 };
+using world = world_with<logical_clock>;
 
 /// A commit is seen whole, and what was seen stays so.
 void a_reader_meets_a_commit(model::scenario& run) {
@@ -95,8 +101,9 @@ void a_reader_meets_two_commits(model::scenario& run) {
 }
 
 /// Another thread advances the clock while one commits, which then shares the new time.
+template <class Clock>
 void two_commit_at_one_time(model::scenario& run) {
-  auto w = std::make_shared<world>();
+  auto w = std::make_shared<world_with<Clock>>();
   run.thread([=] { w->add_to_both(); });
   run.thread([=] { w->add_to(w->z); });
   run.thread([=] { w->both_are_equal(); });
@@ -420,7 +427,14 @@ TEST(rlu_model, links_come_before_the_clock) {
   model::options how;
   how.how = model::options::mode::pct;
   how.executions = 50000;
-  expect_found(two_commit_at_one_time, "rlu.no_fence", how, "two instants");
+  expect_found(two_commit_at_one_time<crowded_clock>, "rlu.no_fence", how, "two instants");
+}
+TEST(rlu_model, steps_of_others_need_a_fence) {
+  model::options how;
+  how.how = model::options::mode::pct;
+  how.executions = 50000;
+  expect_found(two_commit_at_one_time<logical_clock>, "clock.alone_in_a_crowd", how,
+               "two instants");
 }
 TEST(rlu_model, links_need_release) {
   expect_found(a_reader_meets_a_commit, "rlu.links_relaxed", at_most(1), "race");
@@ -485,6 +499,14 @@ TEST(rlu_model, what_is_looked_through_is_not_filled) {
   expect_clean(a_collector_looks_at_what_is_open, at_most_in_order(2));
   expect_found(a_collector_looks_at_what_is_open, "rlu.fills_what_is_read", at_most_in_order(2),
                "race");
+}
+TEST(rlu_model, a_pass_avoids_what_is_filled_beside_it) {
+  model::options how;
+  how.how = model::options::mode::pct;
+  how.executions = 20000;
+  how.pct_depth = 5;
+  how.weak_memory = false;
+  expect_found(a_collector_looks_at_what_is_open, "rlu.looks_where_it_is_avoided", how, "race");
 }
 TEST(rlu_model, collectors_keep_objects_alive) {
   expect_clean(an_object_is_freed_beside_a_collector, at_most_in_order(1));

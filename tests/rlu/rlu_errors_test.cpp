@@ -231,8 +231,17 @@ class gated_clock : public logical_clock {
  public:
   static inline thread_local gate* parks_at = nullptr;
   std::uint64_t tick() noexcept {
-    if (gate* const at = std::exchange(parks_at, nullptr)) at->pass();
+    park();
     return logical_clock::tick();
+  }
+  std::uint64_t tick_alone() noexcept {
+    park();
+    return logical_clock::tick_alone();
+  }
+
+ private:
+  static void park() {
+    if (gate* const at = std::exchange(parks_at, nullptr)) at->pass();
   }
 };
 

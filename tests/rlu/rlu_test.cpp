@@ -193,6 +193,48 @@ std::uint64_t held_up(std::size_t objects, int rounds) {
   return most;
 }
 
+/// Its assignment, by which copies are written back, can be made to wait.
+struct slow_number {
+  slow_number() = default;
+  slow_number(const slow_number&) = default;
+  slow_number& operator=(const slow_number& o) noexcept {
+    value = o.value;
+    if (armed.load()) {
+      waits.store(true);
+      while (armed.load()) std::this_thread::yield();
+    }
+    return *this;
+  }
+  long value = 0;
+  static inline std::atomic<bool> armed{false};
+  static inline std::atomic<bool> waits{false};
+};
+
+TEST(rlu, sections_beside_a_slow_pass_go_on_in_one_segment) {
+  rlu::domain d({.segment_bytes = 4096, .low_watermark = 1U << 30U, .walk_watermark = 1U << 30U});
+  const auto slow = d.make<slow_number>({});
+  const auto quick = d.make<number>({0});
+  const auto add = [&](auto p) {
+    d.update([&](auto& in) {
+      if (auto mine = in.try_lock(p)) ++mine->value;
+    });
+  };
+  add(slow);
+  slow_number::armed.store(true);
+  std::thread collector([&] { d.collect(); });
+  while (!slow_number::waits.load()) std::this_thread::yield();
+  for (int i = 0; i < 1000; ++i) add(quick);
+  const std::uint64_t bytes = d.stats().log_bytes;
+  slow_number::armed.store(false);
+  collector.join();
+  EXPECT_LT(bytes, 50U * 4096);  // a thousand records take 24 segments
+  EXPECT_EQ(d.read([&](auto& in) { return in.read(quick)->value; }), 1000);
+  for (int i = 0; i < 3; ++i) d.collect();
+  EXPECT_LE(d.stats().log_bytes, 2U * 8192) << "what was filled meanwhile stays";
+  d.discard(slow);
+  d.discard(quick);
+}
+
 TEST(rlu, one_sleeping_section_holds_up_one_version_of_each_object) {
   constexpr std::size_t objects = 200;
   const std::uint64_t few = held_up(objects, 20);

@@ -121,6 +121,19 @@ class logical_clock {
     return before + 1;
   }
 
+  /// A tick that is this thread's own step and not one that another thread made meanwhile; 0 if
+  /// there is a crowd. Who reads it or a later value sees, with acquire, what the thread had done.
+  std::uint64_t tick_alone() noexcept {
+    if (is_crowded()) return 0;
+    std::uint64_t before = now();
+    const std::uint64_t after = before + 1;
+    if (value_.cas_strong_seq_cst(before, after) || SPOLIA_FAULT("clock.alone_in_a_crowd")) {
+      return after;
+    }
+    patience_of_this_thread() = 1;
+    return 0;
+  }
+
   void pass(std::uint64_t t) noexcept {
     if (now() > t) return;
     std::uint32_t& patience = patience_of_this_thread();
@@ -149,6 +162,13 @@ class logical_clock {
   static std::uint32_t& patience_of_this_thread() noexcept {
     static constinit thread_local std::uint32_t patience = 0;
     return patience;
+  }
+  static bool is_crowded() noexcept {
+#if defined(SPOLIA_MODEL)
+    return false;
+#else
+    return patience_of_this_thread() != 0;
+#endif
   }
   static void wait([[maybe_unused]] std::uint32_t rounds) noexcept {
 #if !defined(SPOLIA_MODEL)

@@ -64,7 +64,6 @@ class rlu_bst_core {
 
   template <bool Assign, class K, class V>
   bool put(K&& key, V&& value) {
-    auto& mine = size_.here();
     return home_.update([&](writer& in) {
       const place p = locate(in, key);
       if (p.at && !Assign) return false;
@@ -72,17 +71,16 @@ class rlu_bst_core {
       if (link == nullptr || (p.at && !in.free(p.at.self()))) return false;
       const node below = p.at ? *p.at : node{};
       *link = in.template make<node>({std::forward<K>(key), std::forward<V>(value)}, below);
-      if (!p.at) in.count(mine.added);
+      if (!p.at) in.count(size_.here().added);
       return !p.at;
     });
   }
 
   bool erase(const Key& key) {
-    auto& mine = size_.here();
     return home_.update([&](writer& in) {
       const place p = locate(in, key);
       if (!p.at || !take_out(in, p)) return false;
-      in.count(mine.removed);
+      in.count(size_.here().removed);
       return true;
     });
   }

@@ -61,22 +61,20 @@ class rlu_hash_core {
 
   template <bool Assign, class K, class V>
   bool put(K&& key, V&& value) {
-    auto& mine = size_.here();
     const auto root = root_of(key);
     return home_.update([&](writer& in) {
       const bool added = chain::template put<Assign>(in, root, std::forward<K>(key),
                                                      std::forward<V>(value), how_.less);
-      if (added) in.count(mine.added);
+      if (added) in.count(size_.here().added);
       return added;
     });
   }
 
   bool erase(const Key& key) {
-    auto& mine = size_.here();
     const auto root = root_of(key);
     return home_.update([&](writer& in) {
       const bool erased = chain::erase(in, root, key, how_.less);
-      if (erased) in.count(mine.removed);
+      if (erased) in.count(size_.here().removed);
       return erased;
     });
   }

@@ -59,20 +59,18 @@ class rlu_list_core {
 
   template <bool Assign, class K, class V>
   bool put(K&& key, V&& value) {
-    auto& mine = size_.here();
     return home_.update([&](writer& in) {
       const bool added = chain::template put<Assign>(in, root_, std::forward<K>(key),
                                                      std::forward<V>(value), less_);
-      if (added) in.count(mine.added);
+      if (added) in.count(size_.here().added);
       return added;
     });
   }
 
   bool erase(const Key& key) {
-    auto& mine = size_.here();
     return home_.update([&](writer& in) {
       const bool erased = chain::erase(in, root_, key, less_);
-      if (erased) in.count(mine.removed);
+      if (erased) in.count(size_.here().removed);
       return erased;
     });
   }

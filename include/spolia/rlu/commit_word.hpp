@@ -17,7 +17,9 @@
 // and then t is drawn, by whomever, behind a full fence. If the section did not see the head, its
 // look comes before that fence in the order of seq_cst accesses, so its reading of the clock does,
 // and so t, which is above all that was read before, is above s. The same for a copy that it met
-// while it was being linked.
+// while it was being linked. The fence may be left out where drawing t is the thread's own step of
+// the clock (tick_alone), and not another thread's that it relies on: a section with s >= t has
+// read that step or a later one, which carries on what came before it, and so sees the head.
 //   - Without the word's middle state a thread could draw t, sleep, and publish it in the past.
 //   - Without the helping, readers would have to wait for it there.
 //   - Without the second look at `since`, the word might already speak of the thread's next set.
@@ -50,10 +52,14 @@ constexpr std::uint64_t committing(std::uint64_t set) noexcept { return linking(
 /// word says then: the timestamp, or something about a later set.
 template <class Clock>
 std::uint64_t settle(commit_word& word, std::uint64_t seen, Clock& clock) noexcept {
-  // Between the linking, of which the word has told us or which we have done, and the clock: see
-  // "Why a section sees all of a set or nothing".
-  if (!SPOLIA_FAULT("rlu.no_fence")) fence::full();
-  const std::uint64_t drawn = clock.tick();
+  std::uint64_t drawn = 0;
+  if constexpr (requires { clock.tick_alone(); }) drawn = clock.tick_alone();
+  if (drawn == 0) {
+    // Between the linking, of which the word has told us or which we have done, and the clock: see
+    // "Why a section sees all of a set or nothing".
+    if (!SPOLIA_FAULT("rlu.no_fence")) fence::full();
+    drawn = clock.tick();
+  }
   // release → the acquires of `since_of`; acquire on failure ← the other thread's release.
   return word.cas_strong_acq_rel(seen, drawn) ? drawn : seen;
 }

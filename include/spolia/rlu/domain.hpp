@@ -360,9 +360,11 @@ class basic_domain final : private threads::listener {
   static constexpr std::uint32_t look_every = 64;         // sections, before somebody else's turn
   static constexpr std::uint64_t walks_a_copy = 4;        // that a pass had to leave
   static constexpr std::uint64_t most_walks = 1U << 24U;  // between two passes, whatever happens
-#if defined(SPOLIA_MODEL)
-  static constexpr std::uint64_t most_retired = 1;  // so that small scenarios come to it
+#if defined(SPOLIA_MODEL)                                 // so that small scenarios come to it
+  static constexpr std::uint64_t most_retired = 1;
+  static constexpr std::uint32_t looks_at_neighbour = 1;
 #else
+  static constexpr std::uint32_t looks_at_neighbour = 8;
   static constexpr std::uint64_t most_retired = 32;  // segments, before readers are asked about
 #endif
   const std::uint64_t serial_ = core::next_serial();  // names the domain in core::here

@@ -58,11 +58,20 @@ bool basic_domain<Clock, Blocks>::tend_all() {
   return any;
 }
 
+/// Whose log nobody has looked through for some passes of ours. An owner that is awake does that
+/// itself, and sooner: what it has written is in its caches, and not in ours; and while we are at
+/// its log, it cannot.
 template <class Clock, class Blocks>
 auto basic_domain<Clock, Blocks>::neighbour_in_need(session& mine, bool walks) noexcept
     -> session* {
-  session* const other = sessions_.find(mine.neighbour++ % threads::high_water());
-  if (other == nullptr || other == &mine) return nullptr;
+  session* const other = sessions_.find(mine.neighbour % threads::high_water());
+  const bool first = mine.neighbour_looks++ == 0;
+  const bool stranger = other != nullptr && other != &mine;
+  if (stranger && first) mine.neighbour_passes = other->written.passes();
+  if (stranger && mine.neighbour_looks < looks_at_neighbour) return nullptr;
+  ++mine.neighbour;
+  mine.neighbour_looks = 0;
+  if (!stranger || mine.neighbour_passes != other->written.passes()) return nullptr;
   const bool needed =
       other->written.bytes() >= options_.high_watermark || (walks && other->written.unsettled());
   return needed ? other : nullptr;

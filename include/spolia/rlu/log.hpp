@@ -15,6 +15,9 @@
 //              collector:  busy := true;   heavy fence;  shown?  then look through it
 //              By the fences the owner sees that it must leave the segment alone, or the collector
 //              sees nothing shown. So nobody writes to a segment that is looked through.
+//              A pass may last, if its thread is interrupted. What the owner begins to fill beside
+//              it, it shows with that pass's number, and the pass leaves it alone: so the owner
+//              may go on with it, and does not begin a segment for each section.
 // Bound:       `cap` bytes in segments that are not retired. One section may fill all of them.
 //
 // Departures from the paper:
@@ -60,7 +63,10 @@ class log {
     shown_.store_relaxed(nullptr);
     fence::light();  // ↔ the heavy one in a pass: see "Open"
     // acquire ← the release in end_collect: who has looked at the segment has ended.
-    if (is_busy(passes_.load_acquire()) && !SPOLIA_FAULT("rlu.fills_what_is_read")) close();
+    const std::uint64_t seen = passes_.load_acquire();
+    const std::uint64_t pass = is_busy(seen) ? seen : no_pass;
+    const bool looked_at = std::exchange(beside_, pass) != pass && pass != no_pass;
+    if (looked_at && !SPOLIA_FAULT("rlu.fills_what_is_read")) close();
     first_ = open_;
     mark_ = open_ == nullptr ? 0 : open_->used.read();
   }
@@ -109,7 +115,8 @@ class log {
       s = after;
     }
     first_ = chain_ = nullptr;
-    shown_.store_release(open_);  // → the acquire in shown(): what we have written to it
+    shown_during_.store_relaxed(beside_);  // first: who finds the segment finds this or a later one
+    shown_.store_release(open_);           // → the acquire in shown(): what we have written to it
   }
 
   /// The section has changed nothing: forgets what it wrote. Nobody else has looked at it.
@@ -143,6 +150,8 @@ class log {
   [[nodiscard]] std::uint64_t written() const noexcept { return written_.value(); }
   /// Records that the last pass had to leave.
   [[nodiscard]] std::uint64_t waiting() const noexcept { return waiting_.value(); }
+  /// Changes whenever somebody begins to look through it, or ends.
+  [[nodiscard]] std::uint64_t passes() const noexcept { return passes_.load_relaxed(); }
   /// A pass might find something to do.
   [[nodiscard]] bool unsettled() const noexcept {
     return waiting() != 0 || written() != looked_at_.value();
@@ -171,9 +180,12 @@ class log {
   /// The object whose lock it has, or is about to take; null: none.
   void at(object* o) noexcept { at_ = o; }
 
-  /// The segment that the owner has open, if it is between two sections.
+  /// The segment that the owner has open, if it is between two sections, and has not begun it
+  /// beside this very pass.
   piece* shown() const noexcept {
-    return shown_.load_acquire();  // ← the release in end
+    piece* const s = shown_.load_acquire();  // ← the release in end
+    const bool avoids_us = shown_during_.load_relaxed() == passes_.load_relaxed();
+    return avoids_us && !SPOLIA_FAULT("rlu.looks_where_it_is_avoided") ? nullptr : s;
   }
   void take_filled() noexcept {
     looked_at_.set(written());
@@ -192,12 +204,17 @@ class log {
   /// Asked once a pass, of a log whose owner sleeps, too: true after half as many as there are old
   /// segments.
   [[nodiscard]] bool is_turn_of_old() noexcept { return 2 * ++turns_skipped_ >= old_count_; }
-  void end_turn_of_old() noexcept { turns_skipped_ = 0; }
+  void end_turn_of_old() noexcept {
+    turns_skipped_ = 0;
+    waiting_in_old_ = 0;
+    for (const piece* s = old_; s != nullptr; s = s->next) waiting_in_old_ += s->waiting;
+  }
   void grows_old(piece& s) noexcept {
     s.is_old = true;
     s.next = old_;
     old_ = &s;
     ++old_count_;
+    waiting_in_old_ += s.waiting;
   }
   /// Room for a copy that moves here from another segment; null if there is no memory or the log
   /// is at its cap.
@@ -221,9 +238,8 @@ class log {
 
   /// After a pass: `in_open` records wait in the open segment.
   void settle(std::uint32_t in_open) noexcept {
-    std::uint64_t all = in_open;
+    std::uint64_t all = in_open + waiting_in_old_;
     for (const piece* s = held_; s != nullptr; s = s->next) all += s->waiting;
-    for (const piece* s = old_; s != nullptr; s = s->next) all += s->waiting;
     waiting_.set(all);
   }
   /// A segment has left the list of the held.
@@ -250,14 +266,14 @@ class log {
     if (!is_busy(passes_.load_relaxed())) return;
     if (object* const o = std::exchange(at_, nullptr)) o->free_from_lost();
     held_ = old_ = shelter_ = nullptr;
-    old_count_ = 0;
+    old_count_ = waiting_in_old_ = 0;
     end_collect();
   }
   /// After a fork, of a lost thread's log.
   void forget() noexcept {
     begun_ = false;
     open_ = first_ = chain_ = held_ = old_ = shelter_ = nullptr;
-    old_count_ = 0;
+    old_count_ = waiting_in_old_ = 0;
     mark_ = 0;
     filled_.store_relaxed(nullptr);
     shown_.store_relaxed(nullptr);
@@ -265,6 +281,7 @@ class log {
   }
 
  private:
+  static constexpr std::uint64_t no_pass = 0;  // passes are odd
   static constexpr bool is_busy(std::uint64_t passes) noexcept { return (passes & 1U) != 0; }
 
   /// The segment in which the section began to write.
@@ -312,9 +329,12 @@ class log {
   piece* chain_ = nullptr;  // the section's first segment if none was open
   std::uint32_t mark_ = 0;  // how much of first_ was used
 
+  std::uint64_t beside_ = no_pass;  // the pass beside which the last section began to write
+
   tally written_;
 
   atomic<piece*> shown_{nullptr};
+  atomic<std::uint64_t> shown_during_{no_pass};
   atomic<std::uint64_t> passes_{0};  // begun and ended: odd while one is under way
   atomic<piece*> filled_{nullptr};
   atomic<std::size_t> bytes_{0};
@@ -323,6 +343,7 @@ class log {
   piece* held_ = nullptr;
   piece* old_ = nullptr;
   std::uint64_t old_count_ = 0;
+  std::uint64_t waiting_in_old_ = 0;  // as of its last turn
   std::uint64_t turns_skipped_ = 0;
   piece* shelter_ = nullptr;  // the one of the held that copies move to
   object* at_ = nullptr;

@@ -186,7 +186,11 @@ class basic_writer : public basic_reader<Clock, Blocks> {
   /// Adds to a counter of this thread's if and when the section commits. \throws std::bad_alloc
   void count(tally& to, std::uint64_t n = 1) {
     here_.special = true;
-    here_.counts.push_back({&to, n});
+    if (here_.first_count.to == nullptr) {
+      here_.first_count = {&to, n};
+    } else {
+      here_.counts.push_back({&to, n});
+    }
   }
 
   /// Drops what the section has done; update calls the function again.

@@ -54,8 +54,8 @@ struct fresh_object {
 
 /// What is added to a counter if the section commits.
 struct count_on_commit {
-  tally* to;
-  std::uint64_t n;
+  tally* to = nullptr;
+  std::uint64_t n = 0;
 };
 
 template <class Header>
@@ -77,7 +77,8 @@ struct alignas(cache_line) session {
   outcome state = outcome::committed;
   std::vector<fresh_object> fresh;
   std::vector<std::pair<object*, const object_kind*>> read;  // by a serializable section
-  std::vector<count_on_commit> counts;
+  count_on_commit first_count{};
+  std::vector<count_on_commit> counts;  // the others
 
   std::uint32_t segment_bytes = 0;
   std::size_t cap = 0;
@@ -94,6 +95,8 @@ struct alignas(cache_line) session {
   std::uint64_t walks_at = 0;   // reads that will have met copies
   std::uint64_t walk_step = 0;  // since the last pass
   std::uint32_t neighbour = 0;  // whose log is looked at next
+  std::uint32_t neighbour_looks = 0;
+  std::uint64_t neighbour_passes = 0;  // of its log, as of the first look
   bool collecting = false;
   std::uint32_t until_look = 1;  // sections, until it is asked whether it is another thread's turn
   spolia::detail::courtesy::turn turn_taken;
@@ -125,6 +128,7 @@ struct alignas(cache_line) session {
     special = serializable = collecting = false;
     std::construct_at(&fresh);
     std::construct_at(&read);
+    first_count = {};
     std::construct_at(&counts);
     std::construct_at(&now);
   }
@@ -180,7 +184,10 @@ struct alignas(cache_line) session {
       if (clock.bound() != 0 && !SPOLIA_FAULT("rlu.ends_too_early")) clock.pass(t);
       commits.add(1);
     }
-    for (const count_on_commit& c : counts) c.to->add(c.n);
+    if (first_count.to != nullptr) {
+      first_count.to->add(first_count.n);
+      for (const count_on_commit& c : counts) c.to->add(c.n);
+    }
     if (dropped) {
       std::erase_if(fresh, [](const fresh_object& f) { return !f.dropped; });
     } else {
@@ -207,6 +214,7 @@ struct alignas(cache_line) session {
   void leave_after_writing() noexcept {
     special = serializable = false;
     read.clear();
+    first_count = {};
     counts.clear();
     written.end();
     leave();
