@@ -100,13 +100,22 @@ class log_writer {
   template <class Ready>
   void sleep(Ready&& ready, std::uint32_t times) noexcept {
     // acquire ← the release in wake(): who finds the new number is ready.
-    const std::uint32_t round = round_.load(std::memory_order_acquire);
-    if (ready()) return;
-    if (!pause(times)) round_.wait(round, std::memory_order_relaxed);
+    std::uint32_t round = round_.load(std::memory_order_acquire);
+    if (ready() || pause(times)) return;
+    // Who wakes looks for the mark alone: those that it has woken may not run for a long time.
+    if ((round & asleep) == 0 &&
+        !round_.compare_exchange_strong(round, round | asleep, std::memory_order_relaxed)) {
+      return;
+    }
+    round_.wait(round | asleep, std::memory_order_relaxed);
   }
   void wake() noexcept {
-    round_.fetch_add(1, std::memory_order_release);  // → the acquire in sleep()
-    round_.notify_all();
+    std::uint32_t round = round_.load(std::memory_order_relaxed);
+    // release → the acquire in sleep().
+    while (!round_.compare_exchange_weak(round, (round | asleep) + 1, std::memory_order_release,
+                                         std::memory_order_relaxed)) {
+    }
+    if ((round & asleep) != 0) round_.notify_all();
   }
   /// Writes are over before a thread could have slept.
   [[nodiscard]] bool quick() const noexcept { return quick_.load_relaxed(); }
@@ -163,6 +172,7 @@ class log_writer {
   static constexpr int patience = 8;  // a leader waits for others for the eighth of a write
   static constexpr std::chrono::nanoseconds longest_patience{2000000};
 
+  static constexpr std::uint32_t asleep = 1;  // in the number: somebody waits for the next one
   std::atomic<std::uint32_t> round_{0};
   atomic<bool> quick_{true};
   atomic<std::uint64_t> bytes_{0};
