@@ -22,6 +22,7 @@
 #include <mutex>
 #include <new>
 #include <optional>
+#include <span>
 #include <thread>
 #include <utility>
 
@@ -141,6 +142,8 @@ class log_writer {
   void end_segment(cut_result& done);
   void keep_failure(const std::exception& why) noexcept;
   void write_all(log_entry* first, std::uint64_t durable);
+  void make_room(std::size_t bytes);
+  void end_room();
   void stage(bytes_view record);
   void write_staged();
   void make_durable();
@@ -155,10 +158,13 @@ class log_writer {
   log_end end_;
   std::unique_ptr<storage_file> segment_;
   std::uint64_t size_ = 0;            // of the segment, as far as it is written
-  byte_buffer staged_;                // what comes next
+  std::uint64_t room_ = 0;            // the segment has zeros up to here, or somewhat less
+  std::span<std::byte> window_;       // the end of that as memory, if there is such
+  byte_buffer staged_;                // what comes next, otherwise
   std::chrono::nanoseconds took_{0};  // the last write
   std::uint32_t slow_ = 0;            // writes since the last quick one
   std::uint64_t company_ = 1;         // entries that come together
+  const double ns_per_tick_;
   const bool collects_;
   std::size_t used_ = 0;  // of it
   bool dirty_ = false;    // something was written and not synced

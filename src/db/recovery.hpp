@@ -201,6 +201,7 @@ class recovery {
   void apply_changes(const file_stream& from, bytes_view body);
   void give(std::size_t worker);
   void give_all();
+  void end_early(const file_stream& from);
   void end_torn(file_stream& from, std::uint32_t epoch, const char* why);
   void repair_last(const directory_content& has);
   void fill_indexes();
