@@ -126,6 +126,8 @@ void describe(CLI::App& app, recovery_options& o) {
   app.add_option("--threads", o.threads, "of the opening; 0: as many as there are processors")
       ->capture_default_str();
   app.add_flag("--ordered", o.ordered, "the table's key is ordered");
+  app.add_flag("--cold", o.cold,
+               "the system drops the files from its memory before each reading; on a disk only");
   app.add_option("--directory", o.directory,
                  "where a folder is made for the store; default: in memory that looks like a disk "
                  "(/dev/shm), if there is such");

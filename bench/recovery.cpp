@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "recovery.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 #include <spolia/db.hpp>
 
 #include <algorithm>
@@ -122,6 +124,15 @@ std::uint64_t read_all(const std::vector<std::filesystem::path>& names) {
   return sum;
 }
 
+void drop_from_memory(const std::vector<std::filesystem::path>& names) {
+  for (const auto& name : names) {
+    const int fd = ::open(name.c_str(), O_RDONLY | O_CLOEXEC);
+    // What was not written yet would stay.
+    if (fd >= 0 && ::fsync(fd) == 0) ::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+    if (fd >= 0) ::close(fd);
+  }
+}
+
 }  // namespace
 
 void check(const recovery_options& o) {
@@ -143,9 +154,11 @@ void run_recovery(const recovery_options& o,
   maker(o, folder.path()).run();
   const auto names = files_in(folder.path());
   for (std::uint32_t n = 0; n < o.trials; ++n) {
+    if (o.cold) drop_from_memory(names);
     auto start = steady::now();
     const std::uint64_t bytes = read_all(names);
     const double read = seconds_since(start);
+    if (o.cold) drop_from_memory(names);
     reset_peak_rss();
     db::options chosen;
     chosen.read_only = true;
@@ -163,6 +176,7 @@ void run_recovery(const recovery_options& o,
                            {"operations", o.operations},
                            {"recovery_threads", o.threads},
                            {"ordered", o.ordered},
+                           {"cold", o.cold},
                            {"trial", n},
                            {"trials", o.trials},
                            {"seed", o.seed},

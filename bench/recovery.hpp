@@ -19,6 +19,7 @@ struct recovery_options {
   std::uint32_t operations = 10;    ///< changes of a transaction
   std::uint32_t threads = 0;        ///< of the opening; 0: as many as there are processors
   bool ordered = false;             ///< the table's key is
+  bool cold = false;                ///< nothing of the files is in the system's memory
   std::string directory;            ///< empty: in memory, if there is such a place
   std::uint32_t trials = 3;
   std::uint64_t seed = 1;

@@ -60,7 +60,10 @@ log_end storage::end_of_backup(const std::filesystem::path& directory,
   if (!log) return end;
   for (std::size_t at = file_header::bytes; at < all.size;) {
     record_header h;
-    if (const char* const why = read_record(all.view().subspan(at), h)) refuse(name, at, why);
+    if (const char* const why = read_record(all.view().subspan(at), h)) {
+      if (only_zeros(all.view().subspan(at))) break;
+      refuse(name, at, why);
+    }
     end.sequence = h.sequence;
     end.chain = h.crc;
     at += record_header::bytes + h.length;
@@ -68,7 +71,7 @@ log_end storage::end_of_backup(const std::filesystem::path& directory,
   return end;
 }
 
-/// But for an end that is torn, which who reads only has left there.
+/// But for an end that is torn or empty, which who reads only has left there.
 std::uint64_t storage::copy_file(const std::filesystem::path& from,
                                  const std::filesystem::path& to) {
   std::filesystem::path temporary = to;

@@ -4,7 +4,12 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#if defined(__linux__)
+#include <linux/magic.h>
+#include <sys/statfs.h>
+#endif
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -36,7 +41,10 @@ std::string sentence(const std::filesystem::path& file, std::uint64_t offset,
 class posix_file final : public storage_file {
  public:
   posix_file(std::filesystem::path name, int fd) : name_(std::move(name)), fd_(fd) {}
-  ~posix_file() override { ::close(fd_); }
+  ~posix_file() override {
+    unmap();
+    ::close(fd_);
+  }
 
   std::size_t read(std::uint64_t offset, std::span<std::byte> to) override {
     std::size_t done = 0;
@@ -81,7 +89,23 @@ class posix_file final : public storage_file {
     }
   }
 #endif
+#if defined(__linux__)
+  std::span<std::byte> extend(std::uint64_t from, std::size_t bytes) override {
+    unmap();
+    if (::fallocate(fd_, 0, static_cast<off_t>(from), static_cast<off_t>(bytes)) != 0) return {};
+    // On a disk a page may have to be read again, and if that fails the process is killed.
+    struct statfs of{};
+    if (::fstatfs(fd_, &of) != 0 || of.f_type != TMPFS_MAGIC) return {};
+    const std::size_t before = from % static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+    void* const at = ::mmap(nullptr, before + bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd_,
+                            static_cast<off_t>(from - before));
+    if (at == MAP_FAILED) return {};
+    mapped_ = {static_cast<std::byte*>(at), before + bytes};
+    return mapped_.subspan(before);
+  }
+#endif
   void truncate(std::uint64_t size) override {
+    unmap();
     if (::ftruncate(fd_, static_cast<off_t>(size)) != 0) fail(name_, "cannot cut it", size);
   }
   std::uint64_t size() override {
@@ -96,8 +120,14 @@ class posix_file final : public storage_file {
   }
 
  private:
+  void unmap() noexcept {
+    if (!mapped_.empty()) ::munmap(mapped_.data(), mapped_.size());
+    mapped_ = {};
+  }
+
   std::filesystem::path name_;
   int fd_;
+  std::span<std::byte> mapped_;
 };
 
 class posix_files final : public storage_files {

@@ -13,7 +13,8 @@ constexpr std::size_t staging_bytes = 1U << 20U;
 constexpr std::size_t most_kept = 8U << 20U;  // bytes of records that wait to be used again
 constexpr std::size_t longest_kept = 64U << 10U;
 constexpr std::chrono::microseconds quick_flush{50};
-constexpr std::uint32_t slow_enough = 4;  // writes, one after the other
+constexpr std::uint32_t slow_enough = 4;  // syncs, one after the other
+constexpr std::uint64_t most_ahead = 1U << 20U;
 
 }  // namespace
 
@@ -24,9 +25,16 @@ log_writer::log_writer(storage_files& files, std::filesystem::path directory, co
       id_(id),
       segment_bytes_(o.segment_bytes),
       staged_(staging_bytes),
+      ns_per_tick_(core::ns_per_tick()),
       collects_(o.durability == durability_level::sync) {}
 
 log_writer::~log_writer() {
+  try {
+    // Not after a failure: then nothing more is written.
+    if (segment_ != nullptr && used_ == 0 && !dirty_) end_room();
+  } catch (const storage_error&) {
+    // The zeros stay: the next opening cuts them off.
+  }
   while (free_ != nullptr) delete std::exchange(free_, free_->next);
 }
 
@@ -100,11 +108,12 @@ log_writer::fresh_segment log_writer::prepare_segment() {
 
 /// What comes before it is durable.
 void log_writer::begin_segment(fresh_segment next) {
+  window_ = {};
   segment_.reset();
   files_.rename(next.temporary, next.name);
   files_.sync_directory(directory_);
   segment_ = std::move(next.file);
-  size_ = file_header::bytes;
+  size_ = room_ = file_header::bytes;
   ended_ = false;
 }
 
@@ -119,6 +128,7 @@ void log_writer::next_segment() {
     if (ended_) throw;
     return;
   }
+  end_room();
   make_durable();
   begin_segment(std::move(*next));
 }
@@ -126,6 +136,7 @@ void log_writer::next_segment() {
 /// The record of a cut was written: another segment begins at once. Without memory, whoever cuts is
 /// told so, and it begins with the next record.
 void log_writer::end_segment(cut_result& done) {
+  end_room();
   make_durable();
   done.crc = end_.chain;
   ended_ = true;
@@ -140,17 +151,10 @@ void log_writer::end_segment(cut_result& done) {
 }
 
 bool log_writer::write(log_entry* first, std::uint64_t durable) noexcept {
-  const auto start = std::chrono::steady_clock::now();
   bool done = false;
   try {
     write_all(first, durable);
     done = true;
-    took_ = std::chrono::steady_clock::now() - start;
-    // One alone says little: the thread may have been interrupted.
-    slow_ = took_ < quick_flush ? 0 : slow_ + 1;
-    quick_.store_relaxed(slow_ < slow_enough);
-    const auto ns = static_cast<std::uint64_t>(took_.count());
-    longest_ns_.store_relaxed(std::max(longest_ns_.load_relaxed(), ns));
     flushes_.fetch_add_relaxed(1);
   } catch (const std::exception& e) {
     keep_failure(e);
@@ -191,18 +195,54 @@ void log_writer::write_all(log_entry* first, std::uint64_t durable) {
 }
 
 void log_writer::make_durable() {
+  if (used_ == 0 && !dirty_) return;
+  const std::uint64_t start = ticks::read();
   if (used_ != 0 && !dirty_) {
     segment_->write_and_sync(size_, bytes_view(staged_).first(used_));
     size_ += std::exchange(used_, 0);
-    return;
+  } else {
+    write_staged();
+    segment_->sync();
+    dirty_ = false;
   }
+  const auto spent = static_cast<double>(ticks::read() - start);
+  took_ = std::chrono::nanoseconds(static_cast<std::int64_t>(spent * ns_per_tick_));
+  // One alone says little: the thread may have been interrupted.
+  slow_ = took_ < quick_flush ? 0 : slow_ + 1;
+  quick_.store_relaxed(slow_ < slow_enough);
+  const auto ns = static_cast<std::uint64_t>(took_.count());
+  longest_ns_.store_relaxed(std::max(longest_ns_.load_relaxed(), ns));
+}
+
+/// A file that is long enough already is quicker to write to: a sync has the data alone to care
+/// for.
+void log_writer::make_room(std::size_t bytes) {
+  if (size_ + used_ + bytes <= room_) return;
   write_staged();
-  if (!dirty_) return;
-  segment_->sync();
-  dirty_ = false;
+  const std::size_t more = std::max<std::uint64_t>(bytes, std::min(most_ahead, segment_bytes_));
+  room_ = size_ + more;
+  window_ = segment_->extend(size_, more);
+}
+
+/// Nothing more comes.
+void log_writer::end_room() {
+  write_staged();
+  if (size_ == room_) return;
+  window_ = {};
+  dirty_ = true;
+  segment_->truncate(size_);
+  room_ = size_;
 }
 
 void log_writer::stage(bytes_view record) {
+  make_room(record.size());
+  if (!window_.empty()) {
+    dirty_ = true;
+    std::copy(record.begin(), record.end(), window_.begin());
+    window_ = window_.subspan(record.size());
+    size_ += record.size();
+    return;
+  }
   if (record.size() > staged_.size() - used_) write_staged();
   if (record.size() > staged_.size()) {
     dirty_ = true;

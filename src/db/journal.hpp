@@ -22,6 +22,7 @@
 #include <mutex>
 #include <new>
 #include <optional>
+#include <span>
 #include <thread>
 #include <utility>
 
@@ -100,13 +101,22 @@ class log_writer {
   template <class Ready>
   void sleep(Ready&& ready, std::uint32_t times) noexcept {
     // acquire ← the release in wake(): who finds the new number is ready.
-    const std::uint32_t round = round_.load(std::memory_order_acquire);
-    if (ready()) return;
-    if (!pause(times)) round_.wait(round, std::memory_order_relaxed);
+    std::uint32_t round = round_.load(std::memory_order_acquire);
+    if (ready() || pause(times)) return;
+    // Who wakes looks for the mark alone: those that it has woken may not run for a long time.
+    if ((round & asleep) == 0 &&
+        !round_.compare_exchange_strong(round, round | asleep, std::memory_order_relaxed)) {
+      return;
+    }
+    round_.wait(round | asleep, std::memory_order_relaxed);
   }
   void wake() noexcept {
-    round_.fetch_add(1, std::memory_order_release);  // → the acquire in sleep()
-    round_.notify_all();
+    std::uint32_t round = round_.load(std::memory_order_relaxed);
+    // release → the acquire in sleep().
+    while (!round_.compare_exchange_weak(round, (round | asleep) + 1, std::memory_order_release,
+                                         std::memory_order_relaxed)) {
+    }
+    if ((round & asleep) != 0) round_.notify_all();
   }
   /// Writes are over before a thread could have slept.
   [[nodiscard]] bool quick() const noexcept { return quick_.load_relaxed(); }
@@ -132,6 +142,8 @@ class log_writer {
   void end_segment(cut_result& done);
   void keep_failure(const std::exception& why) noexcept;
   void write_all(log_entry* first, std::uint64_t durable);
+  void make_room(std::size_t bytes);
+  void end_room();
   void stage(bytes_view record);
   void write_staged();
   void make_durable();
@@ -146,10 +158,13 @@ class log_writer {
   log_end end_;
   std::unique_ptr<storage_file> segment_;
   std::uint64_t size_ = 0;            // of the segment, as far as it is written
-  byte_buffer staged_;                // what comes next
+  std::uint64_t room_ = 0;            // the segment has zeros up to here, or somewhat less
+  std::span<std::byte> window_;       // the end of that as memory, if there is such
+  byte_buffer staged_;                // what comes next, otherwise
   std::chrono::nanoseconds took_{0};  // the last write
   std::uint32_t slow_ = 0;            // writes since the last quick one
   std::uint64_t company_ = 1;         // entries that come together
+  const double ns_per_tick_;
   const bool collects_;
   std::size_t used_ = 0;  // of it
   bool dirty_ = false;    // something was written and not synced
@@ -163,6 +178,7 @@ class log_writer {
   static constexpr int patience = 8;  // a leader waits for others for the eighth of a write
   static constexpr std::chrono::nanoseconds longest_patience{2000000};
 
+  static constexpr std::uint32_t asleep = 1;  // in the number: somebody waits for the next one
   std::atomic<std::uint32_t> round_{0};
   atomic<bool> quick_{true};
   atomic<std::uint64_t> bytes_{0};

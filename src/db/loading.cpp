@@ -12,9 +12,10 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 namespace {
 
-constexpr std::uint64_t loading = 1;         // in a row's lock
-constexpr std::uint64_t stamp_of_all = 1;    // what the clock says at first
-constexpr std::size_t at_once = 16;          // rows that are fetched beside each other
+constexpr std::uint64_t loading = 1;       // in a row's lock
+constexpr std::uint64_t stamp_of_all = 1;  // what the clock says at first
+constexpr std::size_t at_once = 64;        // rows that are fetched beside each other
+constexpr std::size_t claims_at_once = 256;
 constexpr std::uint32_t most_expected = 16;  // words of one
 constexpr std::uint64_t slots_at_once = 64;
 constexpr std::uint64_t worth_a_thread = 100000;  // rows to make room for
@@ -95,10 +96,8 @@ void loader::write_row(const table& t, row_place place, std::uint64_t shape) noe
   place.head->stamp.store_relaxed(stamp_of_all);
 }
 
-void loader::put(table& t, decoder& row, const key_words& key) {
-  image_.resize(t.layout().words());
+void loader::put(table& t, decoder& row, const key_words& key, std::uint64_t slot) {
   const std::uint64_t shape = read_row_image(row, t.layout(), false, image_.data());
-  std::uint64_t slot = t.primary_->find(key);
   const bool fresh = slot == no_slot;
   if (fresh) slot = slot_for(t);
   const row_place place = t.at(slot);
@@ -109,8 +108,7 @@ void loader::put(table& t, decoder& row, const key_words& key) {
   place.head->lock.store_release(unlocked);
 }
 
-void loader::erase(table& t, const key_words& key) {
-  const std::uint64_t slot = t.primary_->find(key);
+void loader::erase(table& t, const key_words& key, std::uint64_t slot) {
   if (slot == no_slot) throw malformed("a row is erased that does not exist");
   if (!t.primary_->remove(key, slot)) throw std::bad_alloc();
   t.at(slot).head->stamp.store_relaxed(0);
@@ -128,7 +126,6 @@ void loader::expect_row(const table& t, std::uint64_t slot) noexcept {
 
 key_words loader::key_of(const row_edit& e) {
   const schema& s = e.of->layout();
-  image_.resize(s.words());
   decoder from(e.row);
   read_row_image(from, s, true, image_.data());
   if (e.what == row_change::erase && !from.done())
@@ -137,28 +134,38 @@ key_words loader::key_of(const row_edit& e) {
 }
 
 void loader::make(std::span<const row_edit> edits, const row_edit*& now) {
+  while (!edits.empty()) {
+    std::size_t count = 1;  // of one table
+    while (count < std::min(at_once, edits.size()) && edits[count].of == edits[0].of) ++count;
+    make_some(*edits[0].of, edits.first(count), now);
+    edits = edits.subspan(count);
+  }
+}
+
+/// A row is met after two misses of the caches: those of several rows run beside each other.
+void loader::make_some(table& t, std::span<const row_edit> edits, const row_edit*& now) {
   std::array<key_words, at_once> keys;
-  for (; !edits.empty(); edits = edits.subspan(std::min(at_once, edits.size()))) {
-    const std::size_t count = std::min(at_once, edits.size());
-    // A row is met after two misses of the caches: those of several rows run beside each other.
-    for (std::size_t i = 0; i < count; ++i) {
-      now = &edits[i];
-      keys[i] = key_of(*now);
-      now->of->primary_->expect(keys[i]);
-    }
-    for (std::size_t i = 0; i < count; ++i) {
-      const std::uint64_t slot = edits[i].of->primary_->guess(keys[i]);
-      if (slot != no_slot) expect_row(*edits[i].of, slot);
-    }
-    for (std::size_t i = 0; i < count; ++i) {
-      now = &edits[i];
-      decoder from(now->row);
-      if (now->what == row_change::put) {
-        put(*now->of, from, keys[i]);
-        if (!from.done()) throw malformed("a change is longer than its row");
-      } else {
-        erase(*now->of, keys[i]);
-      }
+  std::array<std::uint64_t, at_once> slots;
+  image_.resize(t.layout().words());
+  for (std::size_t i = 0; i < edits.size(); ++i) {
+    now = &edits[i];
+    keys[i] = key_of(*now);
+  }
+  bool right = t.primary_->guess_all(std::span(keys).first(edits.size()), slots.data());
+  for (std::size_t i = 0; i < edits.size(); ++i) {
+    if (slots[i] != no_slot) expect_row(t, slots[i]);
+  }
+  for (std::size_t i = 0; i < edits.size(); ++i) {
+    now = &edits[i];
+    if (!right) slots[i] = t.primary_->find(keys[i]);
+    // The key may come again.
+    if (slots[i] == no_slot || now->what == row_change::erase) right = false;
+    decoder from(now->row);
+    if (now->what == row_change::put) {
+      put(t, from, keys[i], slots[i]);
+      if (!from.done()) throw malformed("a change is longer than its row");
+    } else {
+      erase(t, keys[i], slots[i]);
     }
   }
 }
@@ -166,19 +173,20 @@ void loader::make(std::span<const row_edit> edits, const row_edit*& now) {
 void loader::put_all(table& t, decoder& from, std::uint64_t rows) {
   const schema& s = t.layout();
   image_.resize(s.words());
-  std::array<key_words, at_once> keys;
-  std::array<std::uint64_t, at_once> slots{};
+  std::array<key_words, claims_at_once> keys;
+  std::array<std::uint64_t, claims_at_once> slots;
   while (rows != 0) {
-    const std::size_t count = std::min<std::uint64_t>(at_once, rows);
+    const std::size_t count = std::min<std::uint64_t>(claims_at_once, rows);
     for (std::size_t i = 0; i < count; ++i) {
       const std::uint64_t shape = read_row_image(from, s, false, image_.data());
       slots[i] = slot_for(t);
       write_row(t, t.at(slots[i]), shape);
       keys[i] = s.key_of(s.key(), image_.data());
-      t.primary_->expect(keys[i]);
+    }
+    if (!t.primary_->claim_all(std::span(keys).first(count), slots.data())) {
+      throw malformed("a key comes twice");
     }
     for (std::size_t i = 0; i < count; ++i) {
-      if (t.primary_->claim(keys[i], slots[i]) != slots[i]) throw malformed("a key comes twice");
       // release → the acquires of who locks the row when the database is open.
       t.at(slots[i]).head->lock.store_release(unlocked);
     }

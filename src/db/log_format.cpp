@@ -63,6 +63,10 @@ const char* read_record(bytes_view from, record_header& out) noexcept {
   return nullptr;
 }
 
+bool only_zeros(bytes_view from) noexcept {
+  return std::all_of(from.begin(), from.end(), [](std::byte b) { return b == std::byte{0}; });
+}
+
 std::array<std::byte, file_header::bytes> write_header(file_kind kind, const file_header& h) {
   std::array<std::byte, file_header::bytes> made{};
   std::memcpy(made.data(), magic_of(kind).data(), 8);

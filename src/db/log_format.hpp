@@ -110,6 +110,9 @@ record_header parse_record(bytes_view from) noexcept;
 /// The record at the beginning of `from`; why there is none (null: there is).
 const char* read_record(bytes_view from, record_header& out) noexcept;
 
+/// What stands behind the last record of a segment that was made longer beforehand.
+bool only_zeros(bytes_view from) noexcept;
+
 // Segments and checkpoints begin with the same header.
 
 struct file_header {

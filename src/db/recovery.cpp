@@ -271,8 +271,13 @@ void recovery::replay_segment(std::uint64_t first, bool last) {
     const char* why = next_record(from, h);
     if (why == nullptr) why = follows(h, epoch);
     if (why != nullptr) {
-      if (!last) refuse(name_, from.at(), why);
-      end_torn(from, epoch, why);
+      if (only_zeros(from.look(from.left()))) {
+        end_early(from);
+      } else if (last) {
+        end_torn(from, epoch, why);
+      } else {
+        refuse(name_, from.at(), why);
+      }
       break;
     }
     end_.sequence = h.sequence;
@@ -284,7 +289,7 @@ void recovery::replay_segment(std::uint64_t first, bool last) {
       refuse(name_, from.at(), e.what());
     }
     from.pass(bytes);
-    if (h.kind == record_kind::cut && from.left() != 0) {
+    if (h.kind == record_kind::cut && !only_zeros(from.look(from.left()))) {
       refuse(name_, from.at(), "something follows the end of a segment");
     }
   }
@@ -342,14 +347,19 @@ void recovery::give_all() {
   }
 }
 
+/// The segment was longer than what was written to it; or its end was lost, as when it is shorter.
+void recovery::end_early(const file_stream& from) {
+  report_.cut_file = name_;
+  report_.cut_offset = from.at();
+}
+
 /// What follows is no record.
 void recovery::end_torn(file_stream& from, std::uint32_t epoch, const char* why) {
   if (proves_durable(from.look(from.left()), epoch, end_.sequence + 1)) {
     refuse(name_, from.at(), std::string(why) + ", and what follows proves that it was durable");
   }
+  end_early(from);
   report_.cut_bytes = from.left();
-  report_.cut_file = name_;
-  report_.cut_offset = from.at();
   report_.cut_why = why;
 }
 
@@ -359,7 +369,7 @@ void recovery::repair_last(const directory_content& has) {
   if (has.segments.empty()) return;
   const auto name = directory_ / file_name(file_kind::log, has.segments.back());
   const auto file = files_.open(name, file_mode::write);
-  if (report_.cut_bytes != 0) file->truncate(report_.cut_offset);
+  if (report_.cut_file == name) file->truncate(report_.cut_offset);
   file->sync();
 }
 

@@ -67,8 +67,9 @@ class loader {
 
   std::uint64_t slot_for(table& t);
   void write_row(const table& t, row_place place, std::uint64_t shape) noexcept;
-  void put(table& t, decoder& row, const key_words& key);
-  static void erase(table& t, const key_words& key);
+  void make_some(table& t, std::span<const row_edit> edits, const row_edit*& now);
+  void put(table& t, decoder& row, const key_words& key, std::uint64_t slot);
+  static void erase(table& t, const key_words& key, std::uint64_t slot);
   static void expect_row(const table& t, std::uint64_t slot) noexcept;
   key_words key_of(const row_edit& e);
 
@@ -201,6 +202,7 @@ class recovery {
   void apply_changes(const file_stream& from, bytes_view body);
   void give(std::size_t worker);
   void give_all();
+  void end_early(const file_stream& from);
   void end_torn(file_stream& from, std::uint32_t epoch, const char* why);
   void repair_last(const directory_content& has);
   void fill_indexes();

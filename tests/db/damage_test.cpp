@@ -172,6 +172,32 @@ TEST(damage, a_flipped_bit_in_the_log) {
   at_every_byte(files, std::string(place) + "/SPOLIA", 6, 6, flip);
 }
 
+TEST(damage, zeros_behind_the_last_record_are_room_and_no_damage) {
+  const auto files = std::make_shared<memory_files>();
+  work(files, 1, 3);
+  const std::size_t size = files->content(log_name(1)).size();
+  files->content(log_name(1)).resize(size + 100);
+  const auto looked = try_to_open(files, true);
+  EXPECT_EQ(looked.commits, 3) << looked.refused;
+  EXPECT_EQ(files->content(log_name(1)).size(), size + 100) << "who reads changes nothing";
+  const auto got = try_to_open(files);
+  EXPECT_EQ(got.commits, 3) << got.refused;
+  EXPECT_EQ(got.report.cut_bytes, 0U) << "nothing was lost";
+  EXPECT_EQ(files->content(log_name(1)).size(), size);
+  // The record of a later one behind zeros: they were a record once.
+  work(files, 4, 5);
+  const disk with_hole = files->copy();
+  bytes& log = with_hole->content(log_name(5));
+  const auto length = number_at<std::uint32_t>(log, file_head + 8);
+  std::fill_n(log.begin() + file_head, record_head + length, std::byte{0});
+  EXPECT_NE(try_to_open(with_hole).refused, "");
+  // An older segment may have them too: what follows says that it ends there.
+  files->content(log_name(1)).resize(size + 100);
+  EXPECT_EQ(try_to_open(files).commits, 5);
+  files->content(log_name(1)).back() = std::byte{1};
+  EXPECT_NE(try_to_open(files).refused, "");
+}
+
 TEST(damage, older_segments_are_not_cut) {
   const auto files = std::make_shared<memory_files>();
   work(files, 1, 3);

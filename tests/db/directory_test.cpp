@@ -130,6 +130,42 @@ TEST_F(directories, on_a_disk_that_fills_up) {
   EXPECT_EQ(::umount(mounted.c_str()), 0);
 }
 
+/// As a process leaves it that was killed: the log may be longer than what is in it.
+void copy_an_open_one(const std::filesystem::path& root) {
+  options o = over(nullptr);
+  o.segment_bytes = 1U << 16U;  // records lie across its parts, and some are longer
+  const std::string much(60000, 'x');
+  database base = database::open(root / "base", o);
+  table& ledger = make_ledger(base);
+  table& big = base.create_table(
+      {.name = "big", .columns = {{"k", int64, primary_key}, {"text", text(60000)}}});
+  for (std::int64_t n = 1; n <= 40; ++n) {
+    ASSERT_TRUE(write_down(base, ledger, n));
+    const status s = base.transact(
+        [&](transaction& tx) { return tx.insert(big, {n, much.substr(0, n * 1500)}); });
+    ASSERT_TRUE(s);
+    if (n % 10 != 0) continue;
+    const auto copy = root / std::to_string(n);
+    std::filesystem::copy(root / "base", copy);
+    database killed = database::open(copy, o);
+    EXPECT_EQ(commits_in(killed), n);
+    EXPECT_EQ(killed.recovered().cut_bytes, 0U) << killed.recovered().cut_why;
+    EXPECT_TRUE(killed.snapshot().find(killed.find_table("big"), {n}));
+  }
+}
+
+TEST_F(directories, that_a_killed_process_has_left) {
+  std::filesystem::create_directories(root_ / "here");
+  copy_an_open_one(root_ / "here");
+  // In memory the log is written in place.
+  const std::filesystem::path quick = "/dev/shm";
+  if (!std::filesystem::is_directory(quick)) GTEST_SKIP() << "no files in memory";
+  const auto there = quick / root_.filename();
+  std::filesystem::create_directories(there);
+  copy_an_open_one(there);
+  std::filesystem::remove_all(there);
+}
+
 TEST_F(directories, with_something_else_in_them) {
   std::filesystem::create_directories(root_ / "base");
   std::ofstream(root_ / "base" / "notes.txt") << "mine";

@@ -54,7 +54,7 @@ progress work_until_it_fails(const disk& files, std::int64_t most, options o) {
 }
 
 /// The power goes at each change of the files in turn; what the disk has then is opened.
-void lose_power_everywhere(const options& o, bool lies) {
+void lose_power_everywhere(const options& o, bool lies, bool extends = false) {
   constexpr std::int64_t most = 8;
   const std::uint64_t seed = std::random_device{}();
   std::mt19937_64 random(seed);
@@ -63,6 +63,7 @@ void lose_power_everywhere(const options& o, bool lies) {
     const disk files = new_disk();
     files->fails_at = at;
     files->lies = lies;
+    files->extends = extends;
     const progress p = work_until_it_fails(files, most, o);
     for (int image = 0; image < 6; ++image) {
       const disk left = files->after_power_loss(random);
@@ -87,12 +88,17 @@ TEST(durability, what_was_acknowledged_survives_a_loss_of_power) {
   options o = over(nullptr);
   lose_power_everywhere(o, false);
   o.segment_bytes = 4096;
+  lose_power_everywhere(o, false, true);
   o.durability = durability_level::async;
   lose_power_everywhere(o, false);
+  lose_power_everywhere(o, false, true);
 }
 
 TEST(durability, a_disk_that_lies_loses_commits_but_makes_up_none) {
   lose_power_everywhere(over(nullptr), true);
+  options o = over(nullptr);
+  o.segment_bytes = 4096;
+  lose_power_everywhere(o, true, true);
 }
 
 TEST(durability, without_a_log_the_last_checkpoint_is_what_is_there) {

@@ -33,6 +33,7 @@ class memory_files : public db::storage_files, public std::enable_shared_from_th
   bool fails_once = false;     ///< that one alone
   int fails_with = EIO;
   std::uint64_t sync_fails_at = 0;  ///< the n-th sync of a file
+  bool extends = false;             ///< files are made longer when that is asked for
   bool lies = false;                ///< syncs say that they are done, and are not
   std::uint64_t capacity = ~std::uint64_t{0};
   std::function<void()> before_sync;  ///< of a file; may wait
@@ -207,6 +208,15 @@ class memory_files : public db::storage_files, public std::enable_shared_from_th
       if (of_->lies) return;
       node_->synced = node_->now;
       node_->pending.clear();
+    }
+    std::span<std::byte> extend(std::uint64_t from, std::size_t more) override {
+      const std::lock_guard hold(of_->lock_);
+      if (!of_->extends || of_->used() + more > of_->capacity) return {};
+      if (of_->fails()) return {};
+      const bytes zeros(more);
+      write_to(node_->now, from, zeros);
+      node_->pending.push_back({from, zeros});
+      return {};
     }
     void truncate(std::uint64_t size) override {
       const std::lock_guard hold(of_->lock_);

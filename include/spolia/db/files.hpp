@@ -72,6 +72,10 @@ class storage_file {
     write(offset, from);
     sync();
   }
+  /// Makes the file longer by zeros, so that what is written there needs no more room; not at all
+  /// where the system cannot. Gives that part of the file as memory, until the next call or the
+  /// file's end, where nothing can fail under it: what is put there is written. Else nothing.
+  virtual std::span<std::byte> extend(std::uint64_t /*from*/, std::size_t /*bytes*/) { return {}; }
   virtual void truncate(std::uint64_t size) = 0;
   [[nodiscard]] virtual std::uint64_t size() = 0;
   /// False: another process, or another opening of this one, has it. Until the file is closed.

@@ -25,6 +25,7 @@
 #include <cstdint>
 #include <mutex>
 #include <new>
+#include <span>
 
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/config.hpp>
@@ -102,17 +103,35 @@ class hash_index final : public primary_index {
       if (a.size < size) renew(s, a, size, guard);
     }
   }
-  void expect(const key_words& key) const override {
-    const std::uint64_t hash = hash_of(key);
+  bool guess_all(std::span<const key_words> keys, std::uint64_t* slots) const override {
+    std::array<std::uint64_t, at_once> hashes;
     auto guard = nodes_.enter();
-    const array* const a = guard.protect(shard_of(hash).now);
-    __builtin_prefetch(&a->at(hash & (a->size - 1)));
+    while (!keys.empty()) {
+      const std::size_t count = std::min(at_once, keys.size());
+      // The misses of the caches run beside each other.
+      for (std::size_t i = 0; i < count; ++i) {
+        hashes[i] = hash_of(keys[i]);
+        const array* const a = guard.protect(shard_of(hashes[i]).now);
+        __builtin_prefetch(&a->at(hashes[i] & (a->size - 1)));
+      }
+      for (std::size_t i = 0; i < count; ++i) {
+        const array* const a = guard.protect(shard_of(hashes[i]).now);
+        *slots++ = slot_of(*a, hashes[i], [](std::uint64_t) { return true; });
+      }
+      keys = keys.subspan(count);
+    }
+    return words_ == 1;
   }
-  [[nodiscard]] std::uint64_t guess(const key_words& key) const override {
-    const std::uint64_t hash = hash_of(key);
+  /// A shard's lock is taken once for all keys that are its own.
+  bool claim_all(std::span<const key_words> keys, const std::uint64_t* slots) override {
     auto guard = nodes_.enter();
-    const array* const a = guard.protect(shard_of(hash).now);
-    return slot_of(*a, hash, [](std::uint64_t) { return true; });
+    while (!keys.empty()) {
+      const std::size_t count = std::min(at_once, keys.size());
+      if (!claim_some(keys.first(count), slots, guard)) return false;
+      keys = keys.subspan(count);
+      slots += count;
+    }
+    return true;
   }
 
   [[nodiscard]] bool ordered() const noexcept override { return false; }
@@ -120,6 +139,7 @@ class hash_index final : public primary_index {
   void scan_down(const key_words&, const key_words&, slot_visitor) const override {}
 
  private:
+  static constexpr std::size_t at_once = 256;  // keys
   static constexpr std::uint64_t empty = 0;
   static constexpr std::uint64_t gap = ~std::uint64_t{0};
 #if defined(SPOLIA_MODEL)
@@ -207,6 +227,44 @@ class hash_index final : public primary_index {
     a.at(i).hash.store_relaxed(hash);
     // release → the acquire in slot_of().
     a.at(i).slot.store_release(slot + 1);
+  }
+
+  bool claim_some(std::span<const key_words> keys, const std::uint64_t* slots,
+                  typename Domain::guard& guard) {
+    std::array<std::uint64_t, at_once> hashes;
+    std::array<std::uint16_t, at_once> order;
+    std::array<std::uint16_t, (std::size_t{1} << shard_bits) + 1> begin{};
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      hashes[i] = hash_of(keys[i]);
+      const shard& s = shard_of(hashes[i]);
+      ++begin[static_cast<std::size_t>(&s - shards_.data()) + 1];
+      const array* const a = guard.protect(s.now);
+      __builtin_prefetch(&a->at(hashes[i] & (a->size - 1)), 1);
+    }
+    for (std::size_t n = 1; n < begin.size(); ++n) begin[n] += begin[n - 1];
+    auto next = begin;
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      const shard& s = shard_of(hashes[i]);
+      order[next[static_cast<std::size_t>(&s - shards_.data())]++] = static_cast<std::uint16_t>(i);
+    }
+    for (std::size_t n = 0; n < shards_.size(); ++n) {
+      const std::size_t count = begin[n + 1] - begin[n];
+      if (count == 0) continue;
+      shard& s = shards_[n];
+      const std::lock_guard hold(s.lock);
+      array* a = s.now.load_relaxed();
+      if ((s.used + count) * 4 > a->size * 3) {
+        a = &renew(s, *a, std::bit_ceil((s.live + count) * 2), guard);
+      }
+      for (std::size_t k = begin[n]; k < begin[n + 1]; ++k) {
+        const std::size_t i = order[k];
+        if (slot_of(*a, hashes[i], keys[i]) != no_slot) return false;
+        put(*a, hashes[i], slots[i]);
+        ++s.used;
+        ++s.live;
+      }
+    }
+    return true;
   }
 
   /// Entries that an array needs for so many keys.

@@ -12,8 +12,10 @@
 //              time come, keys that are not, do not.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <span>
 
 #include <spolia/base/config.hpp>
 #include <spolia/db/schema.hpp>
@@ -58,14 +60,23 @@ class primary_index {
   /// The same, in descending order.
   virtual void scan_down(const key_words& lo, const key_words& hi, slot_visitor f) const = 0;
 
-  // For who has many keys at once; an index that cannot make use of it does nothing.
+  // For who has many keys at once.
 
   /// Makes room for so many keys in all. Throws std::bad_alloc.
   virtual void reserve(std::uint64_t) {}
-  /// Fetches what find() and claim() look at first.
-  virtual void expect(const key_words&) const {}
-  /// The slot that the key has, or another one, or no_slot: only find() knows. Looks at no row.
-  [[nodiscard]] virtual std::uint64_t guess(const key_words&) const { return no_slot; }
+  /// The slot that each key has, or another one, or no_slot. True: what find() says. Looks at no
+  /// row.
+  virtual bool guess_all(std::span<const key_words> keys, std::uint64_t* slots) const {
+    std::fill_n(slots, keys.size(), no_slot);
+    return false;
+  }
+  /// claim() for each key. False: one has a slot already; some are claimed.
+  virtual bool claim_all(std::span<const key_words> keys, const std::uint64_t* slots) {
+    return std::all_of(keys.begin(), keys.end(), [&](const key_words& k) {
+      const std::uint64_t slot = *slots++;
+      return claim(k, slot) == slot;
+    });
+  }
 };
 
 class secondary_index {
