@@ -85,7 +85,11 @@ void describe(CLI::App& app, tpcc_options& o) {
   app.add_option("--warehouses", o.warehouses, "0: as many as threads")->capture_default_str();
   app.add_option("--threads", o.threads, "clients, each at home in a warehouse")
       ->capture_default_str();
-  app.add_option("--mix", o.mix, "full, or neworder-payment")->capture_default_str();
+  app.add_option("--mix", o.mix,
+                 "full; neworder-payment; or dbx1000: these two as DBx1000 has them, which inserts "
+                 "no rows")
+      ->capture_default_str();
+  app.add_flag("--serializable", o.serializable, "not under snapshot isolation only");
   app.add_option("--items", o.items, "and rows of stock a warehouse")->capture_default_str();
   app.add_option("--customers", o.customers, "of a district, and orders to begin with")
       ->capture_default_str();

@@ -21,7 +21,7 @@ struct tpcc_options {
   std::vector<std::string> versions;  ///< none given: all
   std::uint32_t warehouses = 0;       ///< 0: as many as threads
   std::uint32_t threads = 2;
-  std::string mix = "full";        ///< or neworder-payment
+  std::string mix = "full";        ///< neworder-payment, or dbx1000: see tpcc_work
   std::uint32_t items = 100000;    ///< and as many rows of STOCK in each warehouse
   std::uint32_t customers = 3000;  ///< of a district, and as many orders to begin with
   std::uint32_t hold = 0;          ///< snapshots held for the whole run
@@ -29,6 +29,7 @@ struct tpcc_options {
   std::uint32_t partition = 1024;  ///< one-shot: transactions of a partition
   std::uint32_t partitions = 256;  ///< one-shot: at most
   bool changes = false;            ///< versions of changed columns only, where they can be
+  bool serializable = false;       ///< the transactions that change something
   std::uint64_t budget = 0;        ///< bytes of old versions; 0: no limit
   double seconds = 5;
   std::uint64_t transactions = 0;  ///< of each thread, instead of a time

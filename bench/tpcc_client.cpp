@@ -34,7 +34,7 @@ tpcc_client::tpcc_client(tpcc_world& world, std::uint32_t number, std::uint64_t 
       random_(seed, world.constants, world.scale),
       home_(number % world.scale.warehouses + 1),
       next_history_((std::int64_t{number} + 1) << 44U),
-      delivered_(world.oldest.size()) {}
+      done_(world.oldest.size()) {}
 
 void tpcc_client::run(tpcc_kind kind) {
   switch (kind) {
@@ -57,10 +57,11 @@ status tpcc_client::attempt(tpcc_kind kind, F&& f) {
   tpcc_tally& t = tallies_[static_cast<std::size_t>(kind)];
   std::uint64_t tries = 0;
   const std::uint64_t begin = spolia::ticks::read();
-  const status s = world_.base.transact([&](db::transaction& tx) {
+  const auto counted = [&](db::transaction& tx) {
     ++tries;
     return f(tx);
-  });
+  };
+  const status s = world_.base.transact(counted, {.begin = world_.work.begin});
   if (s) {
     t.ticks.record(spolia::ticks::read() - begin);
     t.committed.add();
@@ -81,7 +82,7 @@ void tpcc_client::new_order() {
   const std::int64_t d = random_.uniform(1, tpcc_districts);
   const std::int64_t c = random_.customer();
   const std::int64_t count = random_.uniform(5, 15);
-  const bool mistaken = random_.percent(1);
+  const bool mistaken = world_.work.inserts && random_.percent(1);
   lines_.clear();
   bool local = true;
   for (std::int64_t i = 1; i <= count; ++i) {
@@ -91,8 +92,7 @@ void tpcc_client::new_order() {
     local = local && supply == home_;
     lines_.push_back({item, supply, random_.uniform(1, 10)});
   }
-  const std::int64_t now = tpcc_now();
-  (void)attempt(tpcc_kind::new_order, [&](db::transaction& tx) -> status {
+  const status done = attempt(tpcc_kind::new_order, [&](db::transaction& tx) -> status {
     const auto w = tx.find(tables_.warehouse.rows, {home_}, tables_.warehouse.for_order);
     if (!w) return w.why();
     auto district = tx.edit(tables_.district.rows, {home_, d});
@@ -102,10 +102,9 @@ void tpcc_client::new_order() {
     const auto customer = tx.find(tables_.customer.rows, {home_, d, c}, tables_.customer.for_order);
     if (!customer) return customer.why();
     shown_ = 0;
-    const status s = all(
-        tx.insert(tables_.order.rows, {home_, d, o_id, c, now, nullptr, count, local ? 1 : 0}),
-        [&] { return tx.insert(tables_.new_order.rows, {home_, d, o_id}); },
-        [&] { return order_lines(tx, d, o_id); });
+    const status s =
+        all(world_.work.inserts ? insert_order(tx, d, o_id, c, local) : status(outcome::ok),
+            [&] { return order_lines(tx, d, o_id); });
     if (!s) return s;
     // Sum x (1 - discount) x (1 + taxes), each in ten-thousandths.
     const std::int64_t taxes =
@@ -113,6 +112,14 @@ void tpcc_client::new_order() {
     shown_ = shown_ * (10000 - customer->get(tables_.customer.discount)) / 10000 * taxes / 10000;
     return outcome::ok;
   });
+  if (done && !world_.work.inserts) ++done_[tpcc_world::district(home_, d)].unrecorded;
+}
+
+status tpcc_client::insert_order(db::transaction& tx, std::int64_t d, std::int64_t o_id,
+                                 std::int64_t c, bool local) {
+  return all(tx.insert(tables_.order.rows,
+                       {home_, d, o_id, c, tpcc_now(), nullptr, lines_.size(), local ? 1 : 0}),
+             [&] { return tx.insert(tables_.new_order.rows, {home_, d, o_id}); });
 }
 
 status tpcc_client::order_lines(db::transaction& tx, std::int64_t d, std::int64_t o_id) {
@@ -125,28 +132,33 @@ status tpcc_client::order_lines(db::transaction& tx, std::int64_t d, std::int64_
 status tpcc_client::order_line(db::transaction& tx, std::int64_t d, std::int64_t o_id,
                                std::int64_t place) {
   const line& wanted = lines_[static_cast<std::size_t>(place)];
-  const auto item = tx.find(tables_.item.rows, {wanted.item});
+  const bool inserts = world_.work.inserts;
+  const auto item = tx.find(tables_.item.rows, {wanted.item},
+                            inserts ? tables_.item.for_order : tables_.item.price_only);
   if (!item) return item.why();  // the one in a hundred that is mistaken
   const tpcc_stock& stock = tables_.stock;
   auto row = tx.edit(tables_.stock.rows, {wanted.supply, wanted.item});
   if (!row) return row.why();
-  const std::int64_t left = row->get(stock.quantity) - wanted.quantity;
-  const bool remote = wanted.supply != home_;
   const std::int64_t amount = wanted.quantity * item->get(tables_.item.price);
   shown_ += amount;
+  const status s = take_stock(*row, wanted);
+  if (!s || !inserts) return s;
   brands_ += original(item->get(tables_.item.data)) && original(row->get(stock.data)) ? 1 : 0;
+  return tx.insert(tables_.order_line.rows,
+                   {home_, d, o_id, place + 1, wanted.item, wanted.supply, nullptr, wanted.quantity,
+                    amount, row->get(stock.districts[static_cast<std::size_t>(d - 1)])});
+}
+
+status tpcc_client::take_stock(db::editor& row, const line& wanted) {
+  const tpcc_stock& stock = tables_.stock;
+  const std::int64_t left = row.get(stock.quantity) - wanted.quantity;
   return all(
-      row->set(stock.quantity, left >= 10 ? left : left + 91),
-      [&] { return row->set(stock.ytd, row->get(stock.ytd) + wanted.quantity); },
-      [&] { return row->set(stock.orders, row->get(stock.orders) + 1); },
+      row.set(stock.quantity, left >= 10 ? left : left + 91),
+      [&] { return row.set(stock.ytd, row.get(stock.ytd) + wanted.quantity); },
+      [&] { return row.set(stock.orders, row.get(stock.orders) + 1); },
       [&] {
-        return remote ? row->set(stock.remote, row->get(stock.remote) + 1) : status(outcome::ok);
-      },
-      [&] {
-        return tx.insert(
-            tables_.order_line.rows,
-            {home_, d, o_id, place + 1, wanted.item, wanted.supply, nullptr, wanted.quantity,
-             amount, row->get(stock.districts[static_cast<std::size_t>(d - 1)])});
+        return wanted.supply == home_ ? status(outcome::ok)
+                                      : row.set(stock.remote, row.get(stock.remote) + 1);
       });
 }
 
@@ -177,7 +189,9 @@ void tpcc_client::payment() {
   const customer_choice who = choose_customer(c_w, c_d);
   const std::int64_t amount = random_.uniform(100, 500000);
   ++next_history_;
-  (void)attempt(tpcc_kind::payment, [&](db::transaction& tx) { return pay(tx, d, who, amount); });
+  const status done =
+      attempt(tpcc_kind::payment, [&](db::transaction& tx) { return pay(tx, d, who, amount); });
+  if (done && !world_.work.inserts) done_[tpcc_world::district(home_, d)].paid += amount;
 }
 
 status tpcc_client::pay(db::transaction& tx, std::int64_t d, const customer_choice& who,
@@ -197,6 +211,7 @@ status tpcc_client::pay(db::transaction& tx, std::int64_t d, const customer_choi
       [&] { return district->set(districts.ytd, district->get(districts.ytd) + amount); },
       [&] { return charge(*customer, *c_id, d, who, amount); },
       [&] {
+        if (!world_.work.inserts) return status(outcome::ok);
         const std::string data =
             fmt::format("{}    {}", w->get(warehouses.name), district->get(districts.name));
         return tx.insert(tables_.history.rows,
@@ -211,7 +226,7 @@ status tpcc_client::charge(db::editor& customer, std::int64_t c_id, std::int64_t
       customer.set(c.balance, customer.get(c.balance) - amount),
       [&] { return customer.set(c.ytd_payment, customer.get(c.ytd_payment) + amount); },
       [&] { return customer.set(c.payments, customer.get(c.payments) + 1); });
-  if (!s || customer.get(c.credit) != "BC") return s;
+  if (!s || customer.get(c.credit) != "BC" || !world_.work.inserts) return s;
   // Of bad credit: what happened comes before what was told, as much of it as there is room for.
   std::string data = fmt::format("{} {} {} {} {} {} | {}", c_id, who.d, who.w, d, home_, amount,
                                  customer.get(c.data));
@@ -263,7 +278,7 @@ void tpcc_client::delivery() {
     const std::int64_t o_id = delivering_[static_cast<std::size_t>(d - 1)];
     if (o_id == 0) continue;
     const std::size_t place = tpcc_world::district(home_, d);
-    ++delivered_[place];
+    ++done_[place].delivered;
     std::int64_t before = world_.oldest[place].load_relaxed();
     while (before < o_id + 1 && !world_.oldest[place].cas_weak_relaxed(before, o_id + 1)) {
     }

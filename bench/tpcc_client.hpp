@@ -12,6 +12,7 @@
 #include <optional>
 #include <vector>
 
+#include "tpcc_check.hpp"
 #include "tpcc_random.hpp"
 #include "tpcc_tables.hpp"
 
@@ -31,12 +32,21 @@ struct tpcc_tally {
   spolia::tally limits;       ///< refused for want of version memory
 };
 
+/// How the transactions are run.
+struct tpcc_work {
+  /// False: NewOrder and Payment do what they do in DBx1000 (benchmarks/tpcc_txn.cpp): they insert
+  /// nothing, read of ITEM the price only, leave C_DATA alone, and every item is there.
+  bool inserts = true;
+  spolia::db::transaction_options begin{};
+};
+
 /// What all clients share.
 struct tpcc_world {
-  tpcc_world(spolia::db::database& in, const tpcc_scale& s, std::uint64_t seed)
+  tpcc_world(spolia::db::database& in, const tpcc_scale& s, std::uint64_t seed, const tpcc_work& w)
       : base(in),
         tables(in),
         scale(s),
+        work(w),
         constants(seed),
         oldest(static_cast<std::size_t>(s.warehouses * tpcc_districts)) {}
   [[nodiscard]] static std::size_t district(std::int64_t w, std::int64_t d) {
@@ -46,6 +56,7 @@ struct tpcc_world {
   spolia::db::database& base;
   tpcc_tables tables;
   const tpcc_scale scale;
+  const tpcc_work work;
   const tpcc_constants constants;
   /// For each district an order before which none waits to be delivered, so that Delivery does not
   /// look through the entries of those that were, which an old snapshot keeps in the index.
@@ -60,8 +71,8 @@ class tpcc_client {
   [[nodiscard]] const tpcc_tally& of(tpcc_kind kind) const {
     return tallies_[static_cast<std::size_t>(kind)];
   }
-  /// Orders that this client has delivered in a district (tpcc_world::district).
-  [[nodiscard]] std::uint64_t delivered(std::size_t district) const { return delivered_[district]; }
+  /// By this client in a district (tpcc_world::district).
+  [[nodiscard]] const tpcc_done& done(std::size_t district) const { return done_[district]; }
   /// What the last transaction would have shown on a screen, so that it is not left out.
   [[nodiscard]] std::int64_t shown() const { return shown_ + brands_; }
   tpcc_random& random() { return random_; }
@@ -85,6 +96,9 @@ class tpcc_client {
   spolia::db::status order_lines(spolia::db::transaction& tx, std::int64_t d, std::int64_t o_id);
   spolia::db::status order_line(spolia::db::transaction& tx, std::int64_t d, std::int64_t o_id,
                                 std::int64_t place);
+  spolia::db::status insert_order(spolia::db::transaction& tx, std::int64_t d, std::int64_t o_id,
+                                  std::int64_t c, bool local);
+  spolia::db::status take_stock(spolia::db::editor& stock, const line& wanted);
   spolia::db::status pay(spolia::db::transaction& tx, std::int64_t d, const customer_choice& who,
                          std::int64_t amount);
   spolia::db::status charge(spolia::db::editor& customer, std::int64_t c_id, std::int64_t d,
@@ -104,7 +118,7 @@ class tpcc_client {
   const std::int64_t home_;
   std::int64_t next_history_;
   std::array<tpcc_tally, 5> tallies_;
-  std::vector<std::uint64_t> delivered_;
+  std::vector<tpcc_done> done_;
   std::vector<line> lines_;
   std::vector<std::int64_t> found_;
   std::array<std::int64_t, static_cast<std::size_t>(tpcc_districts)> delivering_{};

@@ -103,6 +103,8 @@ struct tpcc_item : tpcc_table {
   explicit tpcc_item(spolia::db::database& in);
   const tpcc_number price = number("i_price");
   const tpcc_text name = text("i_name"), data = text("i_data");
+  const spolia::db::selection for_order = rows.select({"i_price", "i_name", "i_data"});
+  const spolia::db::selection price_only = rows.select({"i_price"});
 };
 
 struct tpcc_stock : tpcc_table {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <mutex>
 #include <new>
 
@@ -15,14 +16,40 @@ namespace db {
 namespace {
 
 template <std::uint32_t Words>
-using tree_key = std::array<std::uint64_t, Words>;
+struct tree_key {
+  std::array<std::uint64_t, Words> words;
+
+  friend bool operator<(const tree_key& a, const tree_key& b) noexcept {
+    std::uint32_t i = 0;
+    while (i + 1 < Words && a.words[i] == b.words[i]) ++i;
+    return a.words[i] < b.words[i];
+  }
+};
+
+}  // namespace
+}  // namespace db
+
+namespace detail {
+
+// In the leaves, although they are long: to copy a few of them costs less than to allocate a place
+// for each, and a search does not go from place to place to compare them.
 template <std::uint32_t Words>
-using tree = abtree<tree_key<Words>, std::uint64_t, bounded_domain>;
+inline constexpr bool lies_in_nodes<db::tree_key<Words>> = true;
+
+}  // namespace detail
+
+namespace db {
+namespace {
+
+/// Nodes of long keys have fewer of them, so that allocators have a quick way for their size.
+template <std::uint32_t Words>
+using tree = abtree<tree_key<Words>, std::uint64_t, bounded_domain, std::less<tree_key<Words>>,
+                    (Words > 6 ? 10 : abtree_degree)>;
 
 template <std::uint32_t Words>
 tree_key<Words> cut(const key_words& key) noexcept {
   tree_key<Words> k{};
-  std::copy_n(key.begin(), std::min<std::size_t>(Words, key.size()), k.begin());
+  std::copy_n(key.begin(), std::min<std::size_t>(Words, key.size()), k.words.begin());
   return k;
 }
 
@@ -56,18 +83,18 @@ class ordered_primary final : public primary_index {
   void scan(const key_words& lo, const key_words& hi, slot_visitor f) const override {
     bool more = true;
     const auto show = [&](const tree_key<Words>& key, const std::uint64_t& slot) {
-      return more = f(slot, key.data());
+      return more = f(slot, key.words.data());
     };
     tree_.range(cut<Words>(lo), cut<Words>(hi), show);
     if (!more) return;
     const std::uint64_t last = find(hi);
-    if (last != no_slot && cut<Words>(lo) <= cut<Words>(hi)) f(last, hi.data());
+    if (last != no_slot && !(cut<Words>(hi) < cut<Words>(lo))) f(last, hi.data());
   }
   void scan_down(const key_words& lo, const key_words& hi, slot_visitor f) const override {
     const std::uint64_t first = find(hi);
-    if (first != no_slot && cut<Words>(lo) <= cut<Words>(hi) && !f(first, hi.data())) return;
+    if (first != no_slot && !(cut<Words>(hi) < cut<Words>(lo)) && !f(first, hi.data())) return;
     const auto show = [&](const tree_key<Words>& key, const std::uint64_t& slot) {
-      return f(slot, key.data());
+      return f(slot, key.words.data());
     };
     tree_.range_down(cut<Words>(lo), cut<Words>(hi), show);
   }
@@ -102,13 +129,13 @@ class ordered_secondary final : public secondary_index {
   }
   void scan(const key_words& lo, const key_words& hi, slot_visitor f) const override {
     const auto show = [&](const tree_key<Words>& key, const std::uint64_t&) {
-      return f(key.back(), key.data());
+      return f(key.words.back(), key.words.data());
     };
     tree_.range(with(lo, 0), with(hi, no_slot), show);
   }
   void scan_down(const key_words& lo, const key_words& hi, slot_visitor f) const override {
     const auto show = [&](const tree_key<Words>& key, const std::uint64_t&) {
-      return f(key.back(), key.data());
+      return f(key.words.back(), key.words.data());
     };
     tree_.range_down(with(lo, 0), with(hi, no_slot), show);
   }
@@ -118,8 +145,8 @@ class ordered_secondary final : public secondary_index {
 
   static tree_key<Words> with(const key_words& key, std::uint64_t slot) noexcept {
     tree_key<Words> k{};
-    std::copy_n(key.begin(), Words - 1, k.begin());
-    k.back() = slot;
+    std::copy_n(key.begin(), Words - 1, k.words.begin());
+    k.words.back() = slot;
     return k;
   }
   spolia::detail::short_lock& lock_of(std::uint64_t slot) noexcept { return locks_[slot % locks]; }
@@ -138,6 +165,7 @@ std::unique_ptr<primary_index> make_ordered_primary(std::uint32_t words, bounded
 
 std::unique_ptr<secondary_index> make_secondary(std::uint32_t words, bounded_domain& nodes) {
   if (words <= 1) return std::make_unique<ordered_secondary<2>>(nodes);
+  if (words <= 4) return std::make_unique<ordered_secondary<5>>(nodes);
   return std::make_unique<ordered_secondary<most_key_words + 1>>(nodes);
 }
 

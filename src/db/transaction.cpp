@@ -64,13 +64,16 @@ status transaction::insert_row(table& t, values v) {
   std::uint64_t* const image = session_->changes.take(t.schema_.words());
   const std::uint64_t shape = t.schema_.encode_row(v, image);
   const key_words key = t.schema_.key_of(t.schema_.key(), image);
-  std::uint64_t slot = t.primary_->find(key);
+  std::uint64_t slot = no_slot;
   try {
-    if (slot == no_slot) slot = claim_slot(t, key, image, shape);
+    slot = claim_slot(t, key, image, shape);
   } catch (const row_budget::exceeded&) {
-    session_->limits.add(1);
-    note_key(t, key);
-    return outcome::limit;
+    slot = t.primary_->find(key);  // who has the key's slot needs no other
+    if (slot == no_slot) {
+      session_->limits.add(1);
+      note_key(t, key);
+      return outcome::limit;
+    }
   }
   if (slot != no_slot) return take_over(t, slot, key, image, shape);
   const auto number = static_cast<std::uint32_t>(session_->writes.size() - 1);
@@ -225,10 +228,15 @@ result<std::uint32_t> transaction::lock_key(table& t, values key) {
     return outcome::not_found;
   }
   const bool held = own(t.at(slot)) != nullptr;
+  const std::uint64_t snapshot = timestamp();
   const result<std::uint32_t> number = lock_row(t, slot);
   if (!number) return number;
   const pending_write& w = session_->writes[*number];
-  if ((w.shape & row_exists) != 0 && t.key_is(slot, wanted)) return number;
+  // A slot goes to another key when its entry is out of the index. That was there after our
+  // snapshot, so who has the slot now for another key has committed later; and lock_row() has seen
+  // that nobody did, unless it has given us a new snapshot.
+  const bool same = snapshot == timestamp() || t.key_is(slot, wanted);
+  if ((w.shape & row_exists) != 0 && same) return number;
   if (!held) {
     note_row(t, slot);
     unlock(w.place);

@@ -32,7 +32,7 @@ foreach(line IN LISTS lines)
       message(FATAL_ERROR "docs/bench.md does not explain ${field}")
     endif()
   endforeach()
-  foreach(field kind versions warehouses items customers threads mix hold scanners partition
+  foreach(field kind versions warehouses items customers threads mix serializable hold scanners partition
                 partitions_most changes_only budget seconds seed trial trials elapsed_s load_s transactions
                 tx_per_s by_kind conflicts limits rows_scanned_per_s versions_made versions_dropped
                 versions_alive version_bytes_peak version_bytes_end over_time partitions
@@ -76,6 +76,21 @@ string(JSON deliveries GET "${lines}" by_kind delivery committed)
 string(JSON payments GET "${lines}" by_kind payment committed)
 if(NOT deliveries EQUAL 0 OR payments EQUAL 0)
   message(FATAL_ERROR "the mix of two has ${deliveries} deliveries and ${payments} payments")
+endif()
+
+# Without insertions, and what it leaves is checked all the same.
+run(--versions one-shot --transactions 100 --mix dbx1000 --threads 2 --serializable)
+string(JSON orders GET "${lines}" by_kind new_order committed)
+string(JSON wrong GET "${lines}" by_kind new_order rolled_back)
+string(JSON payments GET "${lines}" by_kind payment committed)
+if(orders EQUAL 0 OR payments EQUAL 0 OR NOT wrong EQUAL 0)
+  message(FATAL_ERROR "DBx1000's mix: ${orders} orders, ${payments} payments, ${wrong} rolled back")
+endif()
+execute_process(COMMAND "${BENCH}" ${small} --versions steam --transactions 20 --mix dbx1000 --spoil 2
+                        --json "${out}"
+                RESULT_VARIABLE code ERROR_VARIABLE complaint)
+if(NOT code EQUAL 1 OR NOT complaint MATCHES "condition 2:")
+  message(FATAL_ERROR "condition 2 of DBx1000's mix, spoilt: exit code ${code}: ${complaint}")
 endif()
 
 # A budget that is too small ends commits, and leaves the tables consistent.

@@ -2,11 +2,13 @@
 // hash_index.hpp: a concurrent hash table of slots that grows: the primary index of most tables.
 //
 // Idea:        shards, each with an open-addressed array of (hash, slot). Keys are not stored: the
-//              slot's row has them. Lookups take no lock: they walk from the hash's place to the
-//              first empty entry. Updates lock their shard. An entry that was taken out stays as a
-//              gap until the shard's array is renewed, which copies what is left into an array of
-//              the right size and retires the old one.
-// Cost:        a lookup: a guard and, mostly, one cache line, and the row's key to compare. An
+//              slot's row has them. But most keys are a few small numbers. What fits into one word
+//              is hashed so that it can be told from the hash, and no row is looked at: the rows'
+//              key columns would be a cache line each. Lookups take no lock: they walk from the
+//              hash's place to the first empty entry. Updates lock their shard. An entry that was
+//              taken out stays as a gap until the shard's array is renewed, which copies what is
+//              left into an array of the right size and retires the old one.
+// Cost:        a lookup: a guard and, mostly, one cache line; for long keys the row's, too. An
 //              update: a lock, and now and then the copying of a shard, a sixty-fourth of the
 //              table, while which that shard's other updates wait; amortized constant.
 // Progress:    lookups are wait-free: they look at each entry of an array once at most.
@@ -54,38 +56,38 @@ class hash_index final : public primary_index {
   ~hash_index() override { free_arrays(); }
 
   [[nodiscard]] std::uint64_t find(const key_words& key) const override {
-    const std::uint64_t hash = hash_of(key);
-    const shard& s = shard_of(hash);
+    const place at = place_of(key);
+    const shard& s = shard_of(at.hash);
     auto guard = nodes_.enter();
     const array* const a = guard.protect(s.now);
-    return slot_of(*a, hash, key);
+    return slot_of(*a, at, key);
   }
 
   std::uint64_t claim(const key_words& key, std::uint64_t slot) override {
-    const std::uint64_t hash = hash_of(key);
-    shard& s = shard_of(hash);
+    const place at = place_of(key);
+    shard& s = shard_of(at.hash);
     auto guard = nodes_.enter();
     const std::lock_guard hold(s.lock);
     array* a = s.now.load_relaxed();
-    const std::uint64_t there = slot_of(*a, hash, key);
+    const std::uint64_t there = slot_of(*a, at, key);
     if (there != no_slot) return there;
     if ((s.used + 1) * 4 > a->size * 3) a = &renew(s, *a, std::bit_ceil((s.live + 1) * 2), guard);
-    put(*a, hash, slot);
+    put(*a, at.hash, (slot + 1) | at.flag);
     ++s.used;
     ++s.live;
     return slot;
   }
 
   bool remove(const key_words& key, std::uint64_t slot) noexcept override {
-    const std::uint64_t hash = hash_of(key);
-    shard& s = shard_of(hash);
+    const place at = place_of(key);
+    shard& s = shard_of(at.hash);
     const std::lock_guard hold(s.lock);
     array& a = *s.now.load_relaxed();
-    for (std::uint64_t i = hash;; ++i) {
+    for (std::uint64_t i = at.hash;; ++i) {
       entry& e = a.at(i & (a.size - 1));
       const std::uint64_t seen = e.slot.load_relaxed();
       if (seen == empty) return true;
-      if (seen != slot + 1) continue;
+      if (seen != ((slot + 1) | at.flag)) continue;
       e.slot.store_relaxed(gap);
       --s.live;
       return true;
@@ -104,23 +106,25 @@ class hash_index final : public primary_index {
     }
   }
   bool guess_all(std::span<const key_words> keys, std::uint64_t* slots) const override {
-    std::array<std::uint64_t, at_once> hashes;
+    std::array<place, at_once> at;
+    bool right = true;
     auto guard = nodes_.enter();
     while (!keys.empty()) {
       const std::size_t count = std::min(at_once, keys.size());
       // The misses of the caches run beside each other.
       for (std::size_t i = 0; i < count; ++i) {
-        hashes[i] = hash_of(keys[i]);
-        const array* const a = guard.protect(shard_of(hashes[i]).now);
-        __builtin_prefetch(&a->at(hashes[i] & (a->size - 1)));
+        at[i] = place_of(keys[i]);
+        right = right && at[i].flag == 0;
+        const array* const a = guard.protect(shard_of(at[i].hash).now);
+        __builtin_prefetch(&a->at(at[i].hash & (a->size - 1)));
       }
       for (std::size_t i = 0; i < count; ++i) {
-        const array* const a = guard.protect(shard_of(hashes[i]).now);
-        *slots++ = slot_of(*a, hashes[i], [](std::uint64_t) { return true; });
+        const array* const a = guard.protect(shard_of(at[i].hash).now);
+        *slots++ = slot_of(*a, at[i], [](std::uint64_t) { return true; });
       }
       keys = keys.subspan(count);
     }
-    return words_ == 1;
+    return right;
   }
   /// A shard's lock is taken once for all keys that are its own.
   bool claim_all(std::span<const key_words> keys, const std::uint64_t* slots) override {
@@ -142,6 +146,7 @@ class hash_index final : public primary_index {
   static constexpr std::size_t at_once = 256;  // keys
   static constexpr std::uint64_t empty = 0;
   static constexpr std::uint64_t gap = ~std::uint64_t{0};
+  static constexpr std::uint64_t long_key = std::uint64_t{1} << 62U;
 #if defined(SPOLIA_MODEL)
   static constexpr std::uint64_t least = 2;
   static constexpr unsigned shard_bits = 0;
@@ -152,7 +157,7 @@ class hash_index final : public primary_index {
 
   struct entry {
     atomic<std::uint64_t> hash{0};
-    atomic<std::uint64_t> slot{0};  // one more than the slot
+    atomic<std::uint64_t> slot{0};  // one more than the slot; and long_key, or not
   };
 
   /// The entries follow it.
@@ -189,14 +194,43 @@ class hash_index final : public primary_index {
     std::uint64_t live = 0;
   };
 
-  [[nodiscard]] std::uint64_t hash_of(const key_words& key) const noexcept {
+  /// Where to look for a key, and what its entry has beside the slot: long_key, or nothing if the
+  /// hash is that of no other such key.
+  struct place {
+    std::uint64_t hash;
+    std::uint64_t flag;
+  };
+
+  // Each step can be undone, so a hash of one word is that of no other word.
+  static std::uint64_t mix(std::uint64_t h, std::uint64_t word) noexcept {
+    h = (h ^ word) * 0xD6E8FEB86659FD93U;
+    return h ^ h >> 32U;
+  }
+  [[nodiscard]] place place_of(const key_words& key) const noexcept {
     std::uint64_t h = 0x9E3779B97F4A7C15U;
-    for (std::uint32_t i = 0; i < words_; ++i) {
-      h = (h ^ key[i]) * 0xD6E8FEB86659FD93U;
-      h ^= h >> 32U;
+    std::uint64_t packed = key[0];
+    const bool fits = words_ == 1 || pack(key, packed);
+    if (fits) {
+      h = mix(h, packed);
+    } else {
+      for (std::uint32_t i = 0; i < words_; ++i) h = mix(h, key[i]);
     }
     h *= 0xD6E8FEB86659FD93U;
-    return h ^ h >> 29U;
+    return {h ^ h >> 29U, fits ? 0 : long_key};
+  }
+  /// Up to four numbers that are not negative and not large, one after the other in one word; they
+  /// lie in keys with the first bit set.
+  bool pack(const key_words& key, std::uint64_t& all) const noexcept {
+    if (words_ > 4) return false;
+    const unsigned bits = 64U / words_;
+    std::uint64_t packed = 0;
+    for (std::uint32_t i = 0; i < words_; ++i) {
+      const std::uint64_t number = key[i] ^ std::uint64_t{1} << 63U;
+      if (number >> bits != 0) return false;
+      packed = packed << bits | number;
+    }
+    all = packed;
+    return true;
   }
   // By the upper bits: the lower ones say where in the array.
   shard& shard_of(std::uint64_t hash) noexcept { return shards_[(hash >> 32U) % shards_.size()]; }
@@ -204,47 +238,48 @@ class hash_index final : public primary_index {
     return shards_[(hash >> 32U) % shards_.size()];
   }
 
-  std::uint64_t slot_of(const array& a, std::uint64_t hash, const key_words& key) const {
-    // Of keys of one word no two have the same hash: hash_of() can be undone then.
-    return slot_of(a, hash, [&](std::uint64_t slot) { return words_ == 1 || same_(slot, key); });
+  std::uint64_t slot_of(const array& a, place of, const key_words& key) const {
+    return slot_of(a, of, [&](std::uint64_t slot) { return of.flag == 0 || same_(slot, key); });
   }
   template <std::predicate<std::uint64_t> Right>
-  static std::uint64_t slot_of(const array& a, std::uint64_t hash, Right&& right) {
-    for (std::uint64_t i = hash, end = hash + a.size; i != end; ++i) {
+  static std::uint64_t slot_of(const array& a, place of, Right&& right) {
+    for (std::uint64_t i = of.hash, end = of.hash + a.size; i != end; ++i) {
       const std::uint64_t at = i & (a.size - 1);
       // acquire ← the release in put(): the hash, and the row's key.
       const std::uint64_t seen = a.at(at).slot.load_acquire();
       if (seen == empty) return no_slot;
-      if (seen == gap || a.at(at).hash.load_relaxed() != hash) continue;
-      if (right(seen - 1)) return seen - 1;
+      if ((seen & long_key) != of.flag || a.at(at).hash.load_relaxed() != of.hash) continue;
+      if (seen == gap) continue;
+      const std::uint64_t slot = (seen & ~long_key) - 1;
+      if (right(slot)) return slot;
     }
     return no_slot;
   }
 
-  static void put(array& a, std::uint64_t hash, std::uint64_t slot) noexcept {
+  static void put(array& a, std::uint64_t hash, std::uint64_t what) noexcept {
     std::uint64_t i = hash & (a.size - 1);
     while (a.at(i).slot.load_relaxed() != empty) i = (i + 1) & (a.size - 1);
     a.at(i).hash.store_relaxed(hash);
     // release → the acquire in slot_of().
-    a.at(i).slot.store_release(slot + 1);
+    a.at(i).slot.store_release(what);
   }
 
   bool claim_some(std::span<const key_words> keys, const std::uint64_t* slots,
                   typename Domain::guard& guard) {
-    std::array<std::uint64_t, at_once> hashes;
+    std::array<place, at_once> at;
     std::array<std::uint16_t, at_once> order;
     std::array<std::uint16_t, (std::size_t{1} << shard_bits) + 1> begin{};
     for (std::size_t i = 0; i < keys.size(); ++i) {
-      hashes[i] = hash_of(keys[i]);
-      const shard& s = shard_of(hashes[i]);
+      at[i] = place_of(keys[i]);
+      const shard& s = shard_of(at[i].hash);
       ++begin[static_cast<std::size_t>(&s - shards_.data()) + 1];
       const array* const a = guard.protect(s.now);
-      __builtin_prefetch(&a->at(hashes[i] & (a->size - 1)), 1);
+      __builtin_prefetch(&a->at(at[i].hash & (a->size - 1)), 1);
     }
     for (std::size_t n = 1; n < begin.size(); ++n) begin[n] += begin[n - 1];
     auto next = begin;
     for (std::size_t i = 0; i < keys.size(); ++i) {
-      const shard& s = shard_of(hashes[i]);
+      const shard& s = shard_of(at[i].hash);
       order[next[static_cast<std::size_t>(&s - shards_.data())]++] = static_cast<std::uint16_t>(i);
     }
     for (std::size_t n = 0; n < shards_.size(); ++n) {
@@ -258,8 +293,8 @@ class hash_index final : public primary_index {
       }
       for (std::size_t k = begin[n]; k < begin[n + 1]; ++k) {
         const std::size_t i = order[k];
-        if (slot_of(*a, hashes[i], keys[i]) != no_slot) return false;
-        put(*a, hashes[i], slots[i]);
+        if (slot_of(*a, at[i], keys[i]) != no_slot) return false;
+        put(*a, at[i].hash, (slots[i] + 1) | at[i].flag);
         ++s.used;
         ++s.live;
       }
@@ -276,7 +311,7 @@ class hash_index final : public primary_index {
     array* const fresh = array::make(std::max(least, size));
     for (std::uint64_t i = 0; i < old.size; ++i) {
       const std::uint64_t seen = old.at(i).slot.load_relaxed();
-      if (seen != empty && seen != gap) put(*fresh, old.at(i).hash.load_relaxed(), seen - 1);
+      if (seen != empty && seen != gap) put(*fresh, old.at(i).hash.load_relaxed(), seen);
     }
     // release → the acquire in protect(): the entries.
     if (SPOLIA_FAULT("hash_index.relaxed_array")) {
