@@ -297,29 +297,32 @@ class basic_collector final : core::listener, public reaper {
   bool sweep(member& me, unsigned input) noexcept {
     std::uint32_t left = options_.step;
     bool more = false;
+    alike_units alike;
+    const auto drop_some = [&](entry e, std::uint32_t n) { drop(&me, e, n); };
     each_of(input, [&](member& m) {
       for (; m.log.waiting() > 0 && left > 0; --left) {
         // Room for what one entry may become; without it the epoch ends here.
         if (!me.log.try_reserve() || !me.work.has_room()) return;
         m.log.fetch_ahead();
-        drop_or_keep(me, m.log.take());
+        const entry e = m.log.take();
+        if (!kept(me, e)) alike.add(e, drop_some);
       }
       more |= m.log.waiting() > 0 && left == 0;
     });
+    alike.drop_all(drop_some);
     return more;
   }
 
-  void drop_or_keep(member& me, entry e) noexcept {
+  /// True if a pin may need the unit; then it is logged again.
+  bool kept(member& me, entry e) noexcept {
     const std::size_t at = pinned_.find(name_of_entry(e));
     // A pin may rely on a strong unit or on a weak one: one of each is kept.
     const bool strong = task_of(e) == task::drop_strong;
     const std::uint32_t kind = strong || SPOLIA_FAULT("counted.keep_one_kind") ? 1 : 2;
     const bool keep = at != name_table::absent && pinned_.first(at, kind);
-    if (keep && !SPOLIA_FAULT("counted.keep_none")) {
-      keep_logged(me, e);
-    } else {
-      drop(&me, e);
-    }
+    if (!keep || SPOLIA_FAULT("counted.keep_none")) return false;
+    keep_logged(me, e);
+    return true;
   }
 
   /// An epoch that began after the call, if anything is logged.

@@ -87,39 +87,41 @@ struct alignas(16) control {
     }
   }
 
-  /// One strong unit less. True: it was the last; the caller ends the object.
-  [[nodiscard]] bool drop_strong() noexcept {
+  /// n strong units less. True: they were the last; the caller ends the object.
+  [[nodiscard]] bool drop_strong(std::uint64_t n = 1) noexcept {
+    const std::uint64_t units = n * strong_unit;
     // acquire ← the release of whoever dropped its unit before us: nobody else has any unit, so
     // nobody can make one either.
-    if (counts.load_acquire() == (strong_unit | weak_unit)) {
+    if (counts.load_acquire() == (units | weak_unit)) {
       counts.store_relaxed(weak_unit);
       return true;
     }
     if (one_thread()) {
-      counts.store_relaxed(counts.load_relaxed() - strong_unit);
+      counts.store_relaxed(counts.load_relaxed() - units);
       return strong() == 0;
     }
     // release → the acquire of whoever drops the last unit, here or above: our accesses to the
     // object happen before its end.
-    return (drop_shared(strong_unit) & strong_mask) == strong_unit;
+    return (drop_shared(units) & strong_mask) == units;
   }
 
-  /// One weak unit less. True: it was the last; the caller gives the block back.
-  [[nodiscard]] bool drop_weak() noexcept {
+  /// n weak units less. True: they were the last; the caller gives the block back.
+  [[nodiscard]] bool drop_weak(std::uint64_t n = 1) noexcept {
+    const std::uint64_t units = n * weak_unit;
     // acquire ← the release of whoever dropped its unit before us, as in drop_strong.
-    if (counts.load_acquire() == weak_unit) return true;
+    if (counts.load_acquire() == units) return true;
     // release → the acquire of whoever drops the last one: our accesses happen before the end.
-    return drop_shared(weak_unit) == weak_unit;
+    return drop_shared(units) == units;
   }
 
   const control_ops* const ops;
   atomic<std::uint64_t> counts{strong_unit | weak_unit};
 
  private:
-  std::uint64_t drop_shared(std::uint64_t unit) noexcept {
-    if (SPOLIA_FAULT("counted.drop_relaxed")) return counts.fetch_sub_relaxed(unit);
+  std::uint64_t drop_shared(std::uint64_t units) noexcept {
+    if (SPOLIA_FAULT("counted.drop_relaxed")) return counts.fetch_sub_relaxed(units);
     // release and acquire: see the two callers.
-    return counts.fetch_sub_acq_rel(unit);
+    return counts.fetch_sub_acq_rel(units);
   }
 };
 

@@ -72,19 +72,19 @@ struct head {
     }
   }
 
-  /// One unit less. True: it was the last; the caller ends the object.
-  [[nodiscard]] bool drop() noexcept {
+  /// n units less. True: they were the last; the caller ends the object.
+  [[nodiscard]] bool drop(std::uint32_t n = 1) noexcept {
     // acquire ← the release of whoever dropped its unit before us: nobody else has any unit, so
     // nobody can make one either.
-    if (units.load_acquire() == 1) return true;
+    if (units.load_acquire() == n) return true;
     if (one_thread()) {
-      units.store_relaxed(units.load_relaxed() - 1);
+      units.store_relaxed(units.load_relaxed() - n);
       return false;
     }
-    if (SPOLIA_FAULT("thin.drop_relaxed")) return units.fetch_sub_relaxed(1) == 1;
+    if (SPOLIA_FAULT("thin.drop_relaxed")) return units.fetch_sub_relaxed(n) == n;
     // release → the acquire of whoever drops the last unit, here or above: our accesses to the
     // object happen before its end.
-    return units.fetch_sub_acq_rel(1) == 1;
+    return units.fetch_sub_acq_rel(n) == n;
   }
 
   atomic<std::uint32_t> units{1};

@@ -87,13 +87,13 @@ class reaper {
     me.kept.add();
   }
 
-  /// What becomes of the block waits in me.work; without me it happens here.
-  void drop(member* me, entry e) noexcept {
-    if (is_thin(e)) return drop_thin(me, head_of_entry(e));
+  /// n units. What becomes of the block waits in me.work; without me it happens here.
+  void drop(member* me, entry e, std::uint32_t n = 1) noexcept {
+    if (is_thin(e)) return drop_thin(me, head_of_entry(e), n);
     control* const c = block_of_entry(e);
-    if (me != nullptr) me->dropped.add();
+    if (me != nullptr) me->dropped.add(n);
     const bool strong = task_of(e) == task::drop_strong;
-    if (!(strong ? c->drop_strong() : c->drop_weak())) return;
+    if (!(strong ? c->drop_strong(n) : c->drop_weak(n))) return;
     if (strong && c->ops->silent) return drop_weak(c);
     if (me != nullptr && me->work.push(entry_of(c, strong ? task::end_object : task::free_block))) {
       me->doomed.add();
@@ -104,9 +104,9 @@ class reaper {
     }
   }
 
-  static void drop_thin(member* me, head* h) noexcept {
-    if (me != nullptr) me->dropped.add();
-    if (!h->drop()) return;
+  static void drop_thin(member* me, head* h, std::uint32_t n) noexcept {
+    if (me != nullptr) me->dropped.add(n);
+    if (!h->drop(n)) return;
     if (me != nullptr && !h->ops().silent && me->work.push(entry_of(h, task::end_object))) {
       me->doomed.add();
     } else {

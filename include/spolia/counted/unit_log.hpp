@@ -20,6 +20,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <new>
+#include <utility>
 
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/config.hpp>
@@ -62,6 +63,36 @@ inline name name_of_entry(entry e) noexcept {
   return is_thin(e) ? at + sizeof(head) - sizeof(control) : at;
 }
 inline task task_of(entry e) noexcept { return static_cast<task>(e & entry_mask); }
+
+/// Units that a sweep drops together, if they are alike: a location that leads to the same few
+/// objects again and again gives up many units of each, and every drop of one is a
+/// read-modify-write on a line that others use.
+class alike_units {
+ public:
+  /// Calls drop(entry, n) for those that have to make room.
+  template <class Drop>
+  void add(entry e, const Drop& drop) {
+    some& s = at_[(e >> 4U ^ e >> 10U) % at_.size()];
+    if (s.what != e) {
+      if (s.n != 0) drop(s.what, s.n);
+      s = {e, 0};
+    }
+    ++s.n;
+  }
+  template <class Drop>
+  void drop_all(const Drop& drop) {
+    for (some& s : at_) {
+      if (s.n != 0) drop(s.what, std::exchange(s.n, 0));
+    }
+  }
+
+ private:
+  struct some {
+    entry what = 0;
+    std::uint32_t n = 0;
+  };
+  std::array<some, 4> at_;
+};
 
 class unit_log {
 #if defined(SPOLIA_MODEL)
