@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <limits>
 #include <random>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -68,6 +69,32 @@ TEST(LogicalClock, CountsFromItsFirstValue) {
   EXPECT_EQ(clock.now(), 42U);
   clock.pass(42);
   EXPECT_EQ(clock.now(), 43U);
+}
+
+TEST(LogicalClock, TellsItsOwnStepsFromThoseOfACrowd) {
+  logical_clock clock;
+  constexpr int threads = 2;
+  constexpr int tries = 20000;
+  std::vector<std::vector<std::uint64_t>> own(threads);
+  {
+    std::vector<std::jthread> all;
+    for (auto& mine : own) {
+      all.emplace_back([&] {
+        for (int i = 0; i < tries; ++i) {
+          const std::uint64_t t = clock.tick_alone();
+          mine.push_back(t);
+          if (t == 0) clock.tick();
+        }
+      });
+    }
+  }
+  std::set<std::uint64_t> seen;
+  for (const auto& mine : own) {
+    for (const std::uint64_t t : mine) {
+      EXPECT_TRUE(t == 0 || seen.insert(t).second) << t << " was two threads' own";
+    }
+  }
+  EXPECT_FALSE(seen.empty());
 }
 
 TEST(LogicalClock, PassingWhatHasPassedChangesNothing) {

@@ -201,8 +201,9 @@ class log {
   piece*& held() noexcept { return held_; }
   /// Those that several passes had to leave, and that are looked at less often.
   piece*& old() noexcept { return old_; }
-  /// Asked once a pass, of a log whose owner sleeps, too: true after half as many as there are old
-  /// segments.
+  /// Asked once a pass, of a log whose owner sleeps, too: true once as many passes, and segments
+  /// that have grown old since, have come as are half of the old ones. So the old ones do not
+  /// become more than what is needed by a factor, and a look at them costs each a few looks.
   [[nodiscard]] bool is_turn_of_old() noexcept { return 2 * ++turns_skipped_ >= old_count_; }
   void end_turn_of_old() noexcept {
     turns_skipped_ = 0;
@@ -214,6 +215,7 @@ class log {
     s.next = old_;
     old_ = &s;
     ++old_count_;
+    ++turns_skipped_;
     waiting_in_old_ += s.waiting;
   }
   /// Room for a copy that moves here from another segment; null if there is no memory or the log
