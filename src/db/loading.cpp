@@ -119,7 +119,7 @@ void loader::erase(table& t, const key_words& key, std::uint64_t slot) {
 void loader::expect_row(const table& t, std::uint64_t slot) noexcept {
   const row_place place = t.at(slot);
   __builtin_prefetch(place.head, 1);
-  place.each_word(t.layout().whole().runs, [](std::uint32_t i, const auto& word) {
+  place.each_word(t.layout().whole().runs, [](std::size_t i, const auto& word) {
     if (i < most_expected) __builtin_prefetch(&word, 1);
   });
 }

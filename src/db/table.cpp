@@ -104,11 +104,13 @@ std::uint64_t table::take_slot(std::uint64_t lock) {
 }
 
 std::uint64_t table::take_free(std::uint64_t lock) noexcept {
+  if (free_.load_relaxed() == 0) return no_slot;  // who has just come too late is not missed
   const std::lock_guard hold(free_lock_);
-  if (free_ == 0) return no_slot;
-  const std::uint64_t slot = free_ - 1;
+  const std::uint64_t first = free_.load_relaxed();
+  if (first == 0) return no_slot;
+  const std::uint64_t slot = first - 1;
   row_head& head = *at(slot).head;
-  free_ = head.shape.load_relaxed();
+  free_.store_relaxed(head.shape.load_relaxed());
   // Nobody else takes the lock of a slot without a row.
   head.lock.store_relaxed(lock);
   head.shape.store_relaxed(0);
@@ -129,8 +131,8 @@ std::uint64_t table::take_fresh(std::uint64_t count, std::uint64_t lock) {
 void table::give_slot(std::uint64_t slot) noexcept {
   row_head& head = *at(slot).head;
   const std::lock_guard hold(free_lock_);
-  head.shape.store_relaxed(free_);
-  free_ = slot + 1;
+  head.shape.store_relaxed(free_.load_relaxed());
+  free_.store_relaxed(slot + 1);
   head.lock.store_relaxed(free_slot);
 }
 

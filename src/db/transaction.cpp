@@ -68,12 +68,11 @@ status transaction::insert_row(table& t, values v) {
   try {
     slot = claim_slot(t, key, image, shape);
   } catch (const row_budget::exceeded&) {
-    slot = t.primary_->find(key);  // who has the key's slot needs no other
-    if (slot == no_slot) {
-      session_->limits.add(1);
-      note_key(t, key);
-      return outcome::limit;
-    }
+    slot = t.primary_->find(key);  // if it has a slot, that will do
+    if (slot != no_slot) return take_over(t, slot, key, image, shape);
+    session_->limits.add(1);
+    note_key(t, key);
+    return outcome::limit;
   }
   if (slot != no_slot) return take_over(t, slot, key, image, shape);
   const auto number = static_cast<std::uint32_t>(session_->writes.size() - 1);
@@ -232,11 +231,9 @@ result<std::uint32_t> transaction::lock_key(table& t, values key) {
   const result<std::uint32_t> number = lock_row(t, slot);
   if (!number) return number;
   const pending_write& w = session_->writes[*number];
-  // A slot goes to another key when its entry is out of the index. That was there after our
-  // snapshot, so who has the slot now for another key has committed later; and lock_row() has seen
-  // that nobody did, unless it has given us a new snapshot.
+  // The entry was there after our snapshot: a row of another key would be committed later than it.
   const bool same = snapshot == timestamp() || t.key_is(slot, wanted);
-  if ((w.shape & row_exists) != 0 && same) return number;
+  if (same && (w.shape & row_exists) != 0) return number;
   if (!held) {
     note_row(t, slot);
     unlock(w.place);

@@ -48,23 +48,30 @@ struct row_place {
   std::uint64_t id = 0;                    // no other row of the database has it
 
   /// The words of a column which has so many from `first` on.
-  [[nodiscard]] atomic<std::uint64_t>* column(std::uint32_t first,
-                                              std::uint32_t words) const noexcept {
-    return block + std::size_t{first} * rows_per_block + std::size_t{row} * words;
+  [[nodiscard]] atomic<std::uint64_t>* column(std::size_t first, std::size_t words) const noexcept {
+    return block + first * rows_per_block + row * words;
   }
   /// Calls f(word of a row image, where it is) for all words of these columns.
   template <class F>
   void each_word(std::span<const column_run> columns, F&& f) const {
     for (const column_run& r : columns) {
-      for (std::uint32_t c = 0, first = r.first; c < r.count; ++c, first += r.width) {
-        atomic<std::uint64_t>* const at = column(first, r.width);
-        for (std::uint32_t i = 0; i < r.width; ++i) f(first + i, at[i]);
+      const std::size_t width = r.width;
+      std::size_t first = r.first;
+      const std::size_t end = first + r.count * width;
+      if (width == 1) {  // most columns: no loop for each
+        atomic<std::uint64_t>* at = column(first, 1);
+        for (; first != end; ++first, at += rows_per_block) f(first, *at);
+        continue;
+      }
+      for (; first != end; first += width) {
+        atomic<std::uint64_t>* const at = column(first, width);
+        for (std::size_t i = 0; i != width; ++i) f(first + i, at[i]);
       }
     }
   }
   /// Copies them to their places in a row image. For who holds the row's lock.
   void load(std::span<const column_run> columns, std::uint64_t* out) const noexcept {
-    each_word(columns, [&](std::uint32_t i, auto& word) { out[i] = word.load_relaxed(); });
+    each_word(columns, [&](std::size_t i, auto& word) { out[i] = word.load_relaxed(); });
   }
   void load(column_span c, std::uint64_t* out) const noexcept {
     atomic<std::uint64_t>* const at = column(c.first, c.words);
@@ -72,7 +79,7 @@ struct row_place {
   }
   /// For who knows that nobody reads the row, or nobody who will believe it.
   void store(std::span<const column_run> columns, const std::uint64_t* image) const noexcept {
-    each_word(columns, [&](std::uint32_t i, auto& word) { word.store_relaxed(image[i]); });
+    each_word(columns, [&](std::size_t i, auto& word) { word.store_relaxed(image[i]); });
   }
 };
 
@@ -82,7 +89,7 @@ inline std::uint64_t read_row(commit_board& board, const delta& old, row_place r
                               std::uint64_t time, column_set wanted, std::uint64_t* out) {
   const auto copy = [&] {
     // acquire, all ← the releases in install(): see "Why a copy is whole".
-    row.each_word(wanted.runs, [&](std::uint32_t i, auto& word) { out[i] = word.load_acquire(); });
+    row.each_word(wanted.runs, [&](std::size_t i, auto& word) { out[i] = word.load_acquire(); });
   };
   for (;;) {
     // acquire ← the releases in install() and restamp(): the chain, the words, the record.
@@ -119,8 +126,9 @@ inline void keep_image(version& v, const ask& a, row_place row, column_set whole
   v.columns.write(a.columns);
   if (a.columns == every_column) {
     if (a.words == 0) return v.columns.write(0);
+    plain<std::uint64_t>* const to = v.words();
     row.each_word(whole.runs,
-                  [&](std::uint32_t i, auto& word) { v.words()[i].write(word.load_relaxed()); });
+                  [to](std::size_t i, auto& word) { to[i].write(word.load_relaxed()); });
     return;
   }
   std::uint32_t at = 0;
@@ -144,7 +152,7 @@ inline void install(row_place row, std::uint64_t mark, std::uint64_t older, std:
   if (late) row.head->older.store_release(older);
   // release, all → the acquires in read_row(): who copies one of these sees the mark.
   row.head->shape.store_release(shape);
-  const auto put = [&](std::uint32_t i, atomic<std::uint64_t>& word) {
+  const auto put = [&](std::size_t i, atomic<std::uint64_t>& word) {
     if (word.load_relaxed() == image[i]) return;
     if (SPOLIA_FAULT("row.relaxed_words")) {
       word.store_relaxed(image[i]);

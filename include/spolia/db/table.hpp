@@ -201,7 +201,8 @@ class SPOLIA_EXPORT table {
   atomic<std::uint64_t> next_{0};
   atomic<std::uint64_t> bytes_{0};
   spolia::detail::short_lock free_lock_;
-  std::uint64_t free_ = 0;  // one more than the first slot that waits to be used again
+  // One more than the first slot that waits to be used again. Written under the lock.
+  atomic<std::uint64_t> free_{0};
   std::unique_ptr<primary_index> primary_;
   std::vector<std::unique_ptr<secondary>> secondaries_;
 };
