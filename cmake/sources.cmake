@@ -11,6 +11,7 @@ set(SPOLIA_SOURCES
     src/db/checksum.cpp
     src/db/commit.cpp
     src/db/database.cpp
+    src/db/file_stream.cpp
     src/db/files.cpp
     src/db/index.cpp
     src/db/journal.cpp

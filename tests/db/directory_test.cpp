@@ -141,8 +141,9 @@ void copy_an_open_one(const std::filesystem::path& root) {
       {.name = "big", .columns = {{"k", int64, primary_key}, {"text", text(60000)}}});
   for (std::int64_t n = 1; n <= 40; ++n) {
     ASSERT_TRUE(write_down(base, ledger, n));
-    const status s = base.transact(
-        [&](transaction& tx) { return tx.insert(big, {n, much.substr(0, n * 1500)}); });
+    const status s = base.transact([&](transaction& tx) {
+      return tx.insert(big, {n, much.substr(0, static_cast<std::size_t>(n) * 1500)});
+    });
     ASSERT_TRUE(s);
     if (n % 10 != 0) continue;
     const auto copy = root / std::to_string(n);
