@@ -6,23 +6,79 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <filesystem>
+#include <memory>
 #include <span>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "bytes.hpp"
 #include "commands.hpp"
 #include "errors.hpp"
+#include "progress.hpp"
 #include "store.hpp"
 #include "text.hpp"
 
 namespace tool {
 namespace {
 
+/// The system's files, to which nothing is written any more after SIGINT or SIGTERM.
+class stoppable_file final : public db::storage_file {
+ public:
+  explicit stoppable_file(std::unique_ptr<db::storage_file> of) : of_(std::move(of)) {}
+  std::size_t read(std::uint64_t offset, std::span<std::byte> to) override {
+    return of_->read(offset, to);
+  }
+  void write(std::uint64_t offset, std::span<const std::byte> from) override {
+    if (interrupted_now()) throw interrupted();
+    of_->write(offset, from);
+  }
+  void sync() override { of_->sync(); }
+  void truncate(std::uint64_t size) override { of_->truncate(size); }
+  std::uint64_t size() override { return of_->size(); }
+  bool lock(bool exclusive) override { return of_->lock(exclusive); }
+
+ private:
+  std::unique_ptr<db::storage_file> of_;
+};
+
+class stoppable_files final : public db::storage_files {
+ public:
+  std::unique_ptr<db::storage_file> open(const std::filesystem::path& file,
+                                         db::file_mode how) override {
+    return std::make_unique<stoppable_file>(of_->open(file, how));
+  }
+  std::vector<std::string> list(const std::filesystem::path& directory) override {
+    return of_->list(directory);
+  }
+  void make_directory(const std::filesystem::path& directory) override {
+    of_->make_directory(directory);
+  }
+  void rename(const std::filesystem::path& from, const std::filesystem::path& to) override {
+    of_->rename(from, to);
+  }
+  void remove(const std::filesystem::path& file) override { of_->remove(file); }
+  void sync_directory(const std::filesystem::path& directory) override {
+    of_->sync_directory(directory);
+  }
+
+ private:
+  const std::shared_ptr<db::storage_files> of_ = db::real_files();
+};
+
+db::database open_to_copy(const copy_request& r, const common& c) {
+  db::options o = c.chosen.store;
+  o.files = std::make_shared<stoppable_files>();
+  return open_to_read(r.from, o, c.show);
+}
+
 /// A whole copy in a folder that is made, read once more before it gets its name.
 void copy_whole(const copy_request& r, const common& c) {
   new_folder folder(r.to);
   db::backup_report made;
   {
-    db::database base = open_to_read(r.from, c.chosen.store, c.show);
+    db::database base = open_to_copy(r, c);
     made = base.backup(folder.place());
   }
   open_to_read(folder.place(), c.chosen.store, c.show);
@@ -77,7 +133,7 @@ void run_backup(const copy_request& r, const common& c) {
     copy_whole(r, c);
     return;
   }
-  db::database base = open_to_read(r.from, c.chosen.store, c.show);
+  db::database base = open_to_copy(r, c);
   const db::backup_report made = base.backup(r.to);
   fmt::print("{}: {}B {}, up to change {}\n", r.to.string(), short_count(made.bytes),
              made.incremental ? "more" : "anew", made.sequence);
