@@ -72,23 +72,23 @@ class domain<Scheme, Release>::guard {
     SPOLIA_ALWAYS_INLINE bool operator()(const Source& source, source_value<Source>& to,
                                          unsigned slot, Linked&& linked) const {
       if constexpr (protects_pointers<Scheme>) {
-        return scheme_->step(*local_, hold_, slot, source, to) || linked();
+        return scheme_->step(*local_, *hold_, slot, source, to) || linked();
       } else {
-        to = scheme_->protect(*local_, hold_, slot, source);
+        to = scheme_->protect(*local_, *hold_, slot, source);
         return true;
       }
     }
 
    private:
     friend class guard;
-    stepper(Scheme& scheme, typename Scheme::local& local, typename Scheme::hold hold) noexcept
-        : scheme_(&scheme), local_(&local), hold_(hold) {}
+    stepper(Scheme& scheme, typename Scheme::local& local, typename Scheme::hold& hold) noexcept
+        : scheme_(&scheme), local_(&local), hold_(&hold) {}
 
     Scheme* scheme_;
     typename Scheme::local* local_;
-    [[no_unique_address]] typename Scheme::hold hold_;
+    typename Scheme::hold* hold_;
   };
-  stepper steps() const noexcept { return {domain_->scheme_, cell_->local, hold_}; }
+  stepper steps() noexcept { return {domain_->scheme_, cell_->local, hold_}; }
 
   /// The searching part of an operation; returns what f() returns (trivially copyable, no
   /// references).
