@@ -105,7 +105,8 @@ TEST_F(oldest_births_test, never_says_that_blocks_are_younger_than_they_are) {
     thread_part& me = parts[random() % 2];
     const unsigned dice = random() % 16;
     if (dice < 10) {
-      retire(me, round - std::min<std::uint64_t>(round, random() % 8), std::max(me.tag, round - random() % 2));
+      retire(me, round - std::min<std::uint64_t>(round, random() % 8),
+             std::max(me.tag, round - random() % 2));
     } else if (dice < 13) {
       catch_up(me, round);
     } else if (dice < 15) {
