@@ -233,6 +233,9 @@ TEST(robust_token_model, nothing_waits_for_a_reader_that_has_left) {
 TEST(robust_token_model, horizons_hold_up_what_was_there) {
   expect_found(a_reader_stalls_on_a_block, "robust.ignore_horizons", at_most(2), "block");
 }
+TEST(robust_token_model, a_bag_with_an_old_block_is_looked_through) {
+  expect_found(a_reader_stalls_on_a_block, "robust.birth_unnoticed", at_most(2), "block");
+}
 TEST(robust_token_model, a_horizon_is_the_round_that_is) {
   expect_found(a_reader_stalls_on_a_block, "robust.early_horizon", at_most(2), "block");
 }

@@ -61,18 +61,39 @@ class domain<Scheme, Release>::guard {
   /// `source` is still linked; it is asked afterwards, and only if the scheme needs to know.
   template <class Source, std::predicate Linked>
   bool step(const Source& source, source_value<Source>& to, unsigned slot, Linked&& linked) {
-    if constexpr (protects_pointers<Scheme>) {
-      return domain_->scheme_.step(cell_->local, hold_, slot, source, to) || linked();
-    } else {
-      to = protect(source, slot);
-      return true;
-    }
+    return steps()(source, to, slot, std::forward<Linked>(linked));
   }
+
+  /// step() by itself, for as long as the guard lives: a small copy, which stays in registers where
+  /// the guard's address is known to others.
+  class stepper {
+   public:
+    template <class Source, std::predicate Linked>
+    SPOLIA_ALWAYS_INLINE bool operator()(const Source& source, source_value<Source>& to,
+                                         unsigned slot, Linked&& linked) const {
+      if constexpr (protects_pointers<Scheme>) {
+        return scheme_->step(*local_, *hold_, slot, source, to) || linked();
+      } else {
+        to = scheme_->protect(*local_, *hold_, slot, source);
+        return true;
+      }
+    }
+
+   private:
+    friend class guard;
+    stepper(Scheme& scheme, typename Scheme::local& local, typename Scheme::hold& hold) noexcept
+        : scheme_(&scheme), local_(&local), hold_(&hold) {}
+
+    Scheme* scheme_;
+    typename Scheme::local* local_;
+    typename Scheme::hold* hold_;
+  };
+  stepper steps() noexcept { return {domain_->scheme_, cell_->local, hold_}; }
 
   /// The searching part of an operation; returns what f() returns (trivially copyable, no
   /// references).
   template <class F>
-  auto read(F&& f) {
+  SPOLIA_ALWAYS_INLINE auto read(F&& f) {
     using result = std::invoke_result_t<F&>;
     if constexpr (protects_by_restart<Scheme>) {
       static_assert(std::is_void_v<result> || std::is_trivially_copyable_v<result>,

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // pinned_blocks.hpp: blocks that only stalled readers hold up, on shelves by the time of their
-// retirement.
+// retirement; and how old what leaves the bags can be.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include <spolia/base/config.hpp>
 #include <spolia/reclaim/limbo.hpp>
@@ -21,6 +23,52 @@ void move_younger(limbo& held, std::uint64_t horizon, limbo& safe) noexcept {
     (static_cast<stamped<Stamp>*>(r)->stamp.birth <= horizon ? held : safe).push(r);
   }
 }
+
+/// The oldest birth in each of the bags of epoch_bags, so that a bag in which nothing is older than
+/// a horizon is let go without a look at its blocks, which are out of the caches by then.
+class oldest_births {
+ public:
+  /// Of no block at all.
+  static constexpr std::uint64_t none = ~std::uint64_t{0};
+
+  /// A block was put in with `tag`, which never falls.
+  SPOLIA_ALWAYS_INLINE void put(std::uint64_t birth, std::uint64_t tag) noexcept {
+    if (bags_[0].tag != tag) [[unlikely]]
+      begin(tag);
+    if (birth < bags_[0].oldest) bags_[0].oldest = birth;
+  }
+
+  /// The bags took over another thread's, with `tag` for what was not overdue.
+  void adopt(std::uint64_t tag) noexcept {
+    put(0, tag);
+    overdue_ = 0;
+  }
+
+  /// The bags give out what they give out in epoch `now`: nothing in that is older than this.
+  std::uint64_t take(std::uint64_t now, std::uint64_t age) noexcept {
+    std::uint64_t oldest = std::exchange(overdue_, none);
+    for (bag& b : bags_) {
+      if (b.tag + age <= now) oldest = std::min(oldest, std::exchange(b.oldest, none));
+    }
+    return oldest;
+  }
+
+ private:
+  struct bag {
+    std::uint64_t tag = 0;
+    std::uint64_t oldest = none;
+  };
+
+  SPOLIA_NOINLINE void begin(std::uint64_t tag) noexcept {
+    overdue_ = std::min(overdue_, bags_[2].oldest);  // three epochs old at least
+    bags_[2] = bags_[1];
+    bags_[1] = bags_[0];
+    bags_[0] = {tag, none};
+  }
+
+  std::array<bag, 3> bags_;  // the last one first
+  std::uint64_t overdue_ = none;
+};
 
 /// Blocks of one thread. A reader can hold only blocks that were made up to its horizon and retired
 /// after it began; so each shelf knows when the last of its blocks was retired, and which horizon

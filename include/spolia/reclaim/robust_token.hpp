@@ -14,9 +14,10 @@
 //              or step, and the structure must make sure that what holds the pointer was linked
 //              then (a root, a link that is marked before its node goes, or step's look). A
 //              structure that walks through removed nodes wants domain<token>.
-// Cost:        as token; for each pointer read a look at a word of one's own; for each block made a
-//              look at the round, and 8 bytes. Once somebody stalls, a heavy fence for a thousand
-//              blocks, and a compare for each block freed.
+// Cost:        as token; for each pointer read a look at a word of one's own; for each block 8
+// bytes
+//              and two looks at the round. Once somebody stalls, a heavy fence for some hundred
+//              blocks, and a compare for each of those that come out together with an old one.
 // Progress:    wait-free for operations that nobody stopped; lock-free for those that go on after a
 //              stall: a repetition means that a round was completed meanwhile.
 // Bound:       threads · (stall_after + 2 · patience), and what one operation retires, and what
@@ -79,12 +80,12 @@ class robust_token : private token {
     /// 0: none. Else this operation holds no block made after that round. Given by others, moved
     /// and taken back by the owner.
     atomic<std::uint64_t> horizon{0};
+    oldest_births births;           // in the bags
     pinned_blocks pinned;           // out of reach for all but threads with horizons
     std::uint64_t lifted_seen = 0;  // of lifted_, when `pinned` was looked through last
   };
 
   explicit robust_token(const options& o) noexcept : token(o), stall_after_(o.stall_after) {}
-
   static const char* check(const options& o) noexcept {
     if (o.stall_after == 0) return "robust_token: stall_after must be at least 1";
     return token::check(o);
@@ -118,7 +119,6 @@ class robust_token : private token {
     if (me.horizon.load_relaxed() != 0) [[unlikely]]
       lift(me);
   }
-
   nothing open(local&) noexcept { return {}; }
   void close(local&, nothing) noexcept {}
   void born(local&, stamp& s) const noexcept {
@@ -158,12 +158,14 @@ class robust_token : private token {
     // follows; at the end of any other one, one round after the tag at the latest, the block is
     // known to be unlinked (epoch_bags.hpp).
     if (!SPOLIA_FAULT("robust.no_light_retire")) fence::light();
-    token::retire(me, block, peers, sink);
+    const std::uint64_t tag = token::retire(me, block, peers, sink);
+    if (SPOLIA_FAULT("robust.birth_unnoticed")) return;
+    me.births.put(static_cast<stamped<stamp>*>(block)->stamp.birth, tag);
   }
 
   template <class Peers, class Sink>
   void collect(local& me, Peers peers, Sink sink) noexcept {
-    for (int round = 0; round < 4; ++round) {  // one to catch up, three for the bags
+    for (int round = 0; round < 4; ++round) {
       // acquire ← the release in settle(), as in tick().
       force(me, at_.load_acquire(), peers);
       catch_up(me, peers, sink);
@@ -172,7 +174,7 @@ class robust_token : private token {
   }
 
   void adopt(local& me, local& other) noexcept {
-    token::adopt(me, other);
+    me.births.adopt(token::adopt(me, other));
     me.pinned.adopt(other.pinned);
     me.lifted_seen = never;  // what had been lifted when the other looked is not known
   }
@@ -181,12 +183,10 @@ class robust_token : private token {
     token::abandon(me, all);
     me.pinned.abandon(all);
   }
-
   template <class Peers>
   void exited(local& me, Peers) noexcept {
     if (me.horizon.load_relaxed() != 0) lift(me);
   }
-
   template <class Peers>
   void forked(local& lost, Peers peers) noexcept {
     token::forked(lost, peers);
@@ -204,9 +204,8 @@ class robust_token : private token {
  private:
   static constexpr int most_tries = 16;
   static constexpr std::uint64_t never = ~std::uint64_t{0};
-
-  /// In place of a horizon until its walker has read the round. Bigger than every round, and no two
-  /// threads write the same, so that a walker that is late cannot take another's for its own.
+  /// In place of a horizon until its walker has read the round. Bigger than every round, and each
+  /// thread's own, so that a walker that is late cannot take another's for its own.
   static std::uint64_t pending(const local& me) noexcept {
     return std::uint64_t{1} << 63U | me.number;
   }
@@ -265,7 +264,6 @@ class robust_token : private token {
     });
     if (given) note_existing(peers.existing());
   }
-
   /// Behind the heavy fence: the horizons that this thread has given become rounds.
   template <class Peers>
   void settle_horizons(local& me, Peers peers) noexcept {
@@ -286,7 +284,6 @@ class robust_token : private token {
     std::uint64_t most = existed_.load_relaxed();
     while (most < now && !existed_.cas_weak_relaxed(most, now)) continue;
   }
-
   /// The owner's next step after it has been given a horizon.
   template <class Source>
   SPOLIA_NOINLINE source_value<Source> look(local& me, const Source& source,
@@ -324,8 +321,9 @@ class robust_token : private token {
   template <class Peers, class Sink>
   void catch_up(local& me, Peers peers, Sink sink) noexcept {
     token::catch_up(me, [&](limbo& safe) {
+      const std::uint64_t oldest = me.births.take(me.bags.seen(), 3);
       // acquire ← the release in lift(): if all horizons are gone, so are all accesses.
-      if (given_.load_acquire() != 0) put_aside(me, safe, peers);
+      if (given_.load_acquire() != 0) put_aside(me, safe, oldest, peers);
       if (!safe.empty()) sink(safe);
     });
     if (!me.pinned.empty() && lifted_.load_relaxed() != me.lifted_seen) {
@@ -333,14 +331,15 @@ class robust_token : private token {
     }
   }
 
-  /// Leaves in `safe` what no horizon covers.
+  /// Leaves in `safe` what no horizon covers. Nothing in it is older than `oldest`.
   template <class Peers>
-  void put_aside(local& me, limbo& safe, Peers peers) noexcept {
+  void put_aside(local& me, limbo& safe, std::uint64_t oldest, Peers peers) noexcept {
     const std::uint64_t tag = me.bags.seen() - 3;  // the youngest of the bags that are out now
     const std::uint64_t horizon = farthest_horizon(peers, tag);
     if (horizon == 0) return;
     // For the bound. Its round is over, so no more blocks can come that it covers.
     if (horizon + 1 >= me.bags.seen()) note_existing(peers.existing());
+    if (horizon < oldest) return;
     limbo held;
     held.append(safe);
     move_younger<stamp>(held, horizon, safe);
@@ -377,11 +376,13 @@ class robust_token : private token {
     return SPOLIA_FAULT("robust.ignore_horizons") ? 0 : farthest;
   }
 
-  /// While somebody has a horizon, each round takes a walk: then fewer and longer ones.
+  /// While somebody has a horizon each round takes a walk, whose fence interrupts all that run; but
+  /// with fewer of them, what waits drops out of the caches.
   template <class Peers>
   std::size_t patience_now(Peers peers) const noexcept {
-    const bool walks = given_.load_relaxed() != 0;
-    return std::max<std::size_t>(patience(peers), walks ? stall_after_ / 3 : 0);
+    if (given_.load_relaxed() == 0) return patience(peers);
+    return std::min(stall_after_ / 32 * std::size_t{peers.high_water()},
+                    std::max<std::size_t>(patience(peers), stall_after_ / 3));
   }
   /// So many more blocks wait when somebody who is held up tries again.
   std::size_t urge() const noexcept { return options_.patience / 2; }

@@ -98,7 +98,6 @@ class token : public detail::region_reads {
   };
 
   explicit token(const options& o) noexcept : options_(o) {}
-
   static const char* check(const options& o) noexcept {
     if (o.tick_every == 0 || o.tick_every > 1U << 20U) {
       return "token: tick_every must be between 1 and 1048576";
@@ -181,9 +180,11 @@ class token : public detail::region_reads {
   }
 
   template <class Peers, class Sink>
-  void retire(local& me, retired* block, Peers, Sink) noexcept {
+  std::uint64_t retire(local& me, retired* block, Peers, Sink) noexcept {
     // Behind the unlinking and the announcement of this operation: see epoch_bags.hpp.
-    me.bags.put(block, SPOLIA_FAULT("token.stale_tag") ? me.bags.seen() : round_.load_relaxed());
+    const auto tag = SPOLIA_FAULT("token.stale_tag") ? me.bags.seen() : round_.load_relaxed();
+    me.bags.put(block, tag);
+    return tag;
   }
 
   template <class Peers, class Sink>
@@ -195,17 +196,18 @@ class token : public detail::region_reads {
     }
   }
 
-  void adopt(local& me, local& other) noexcept {
+  std::uint64_t adopt(local& me, local& other) noexcept {
     // After the domain has acquired the other's part, so not below the rounds of its unlinkings.
-    me.bags.adopt(other.bags, round_.load_relaxed());
+    const std::uint64_t tag = round_.load_relaxed();
+    me.bags.adopt(other.bags, tag);
     other.pressed_at = 0;
+    return tag;
   }
 
   void abandon(local& me, limbo& all) noexcept { me.bags.abandon(all); }
 
   template <class Peers>
   void exited(local&, Peers) noexcept {}  // its announcement says that it is between operations
-
   template <class Peers>
   void forked(local& lost, Peers) noexcept {
     lost.announced.store_relaxed(0);
@@ -216,9 +218,7 @@ class token : public detail::region_reads {
   }
 
   std::size_t waiting(const local& me) const noexcept { return me.bags.count(); }
-
   std::uint64_t epochs() const noexcept { return round_.load_relaxed(); }
-
   std::optional<std::uint64_t> bound(std::size_t) const noexcept { return std::nullopt; }
 
  protected:

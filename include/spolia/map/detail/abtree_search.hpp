@@ -30,6 +30,7 @@ class abtree_search {
   using leaf = typename Nodes::leaf;
   using internal = typename Nodes::internal;
   using guard = typename Domain::guard;
+  using stepper = typename guard::stepper;
   using records = scx<internal>;
   using violation = typename steps::violation;
   using kind = typename violation::kind;
@@ -90,8 +91,9 @@ class abtree_search {
   }
 
   /// Finds the key's leaf, and links to its parent if the key is there, or not, as wanted.
-  spot locate(guard& g, const Key& key, wanted what) const {
-    return g.read([&]() -> spot {
+  /// All inlined: an update is half search, and a `spot` by way of memory costs it a twentieth.
+  SPOLIA_ALWAYS_INLINE spot locate(guard& g, const Key& key, wanted what) const {
+    return g.read([&]() __attribute__((always_inline)) -> spot {
       const place w = descend(g, key);
       leaf* const l = steps::as_leaf(w.low);
       const unsigned at = l->position(key, less_);
@@ -208,14 +210,15 @@ class abtree_search {
 
   /// Reads a child, so that it may be looked at while the slot is not used again. False: the parent
   /// was removed, and the scheme cannot vouch for what it leads to; then start at the root.
-  bool follow(guard& g, const internal& parent, unsigned index, node*& to, unsigned slot) const {
+  bool follow(guard& g, stepper step, const internal& parent, unsigned index, node*& to,
+              unsigned slot) const {
     // A node is marked before it is unlinked, and a removed node's children are unlinked later than
     // itself: without the mark, the child was still linked when the slot already protected it.
     // relaxed: who has a heavy fence behind the unlinking of the child, and so behind the mark, is
     // either seen by us, or sees our announcement, which a light fence precedes this load.
     node* next = nullptr;
     const bool linked =
-        g.step(parent.child(index), next, slot, [&] { return !parent.marked.load_relaxed(); });
+        step(parent.child(index), next, slot, [&] { return !parent.marked.load_relaxed(); });
     if (!linked && !SPOLIA_FAULT("abtree.step_from_removed")) [[unlikely]]
       return finish_removal(g, parent);
     to = next;
@@ -233,39 +236,44 @@ class abtree_search {
     return false;
   }
 
-  bool enter_root(guard& g, place& w) const {
+  bool enter_root(guard& g, stepper step, place& w) const {
     w = place{};
     w.parent = &entry_;
-    return follow(g, entry_, 0, w.low, 0);
+    return follow(g, step, entry_, 0, w.low, 0);
   }
 
-  bool step_down(guard& g, const Key& key, place& w) const {
+  bool step_down(guard& g, stepper step, const Key& key, place& w) const {
     w.top = w.parent;
     w.top_index = w.index;
     w.parent = steps::as_internal(w.low);
     w.index = w.parent->route(key, less_);
     w.slot = (w.slot + 1) % place::slots;
-    return follow(g, *w.parent, w.index, w.low, w.slot);
+    return follow(g, step, *w.parent, w.index, w.low, w.slot);
   }
 
   /// Down to the leaf where `key` belongs.
   place descend(guard& g, const Key& key) const {
+    const stepper step = g.steps();
     for (;;) {
       place w;
-      bool linked = enter_root(g, w);
-      while (linked && !w.low->is_leaf) linked = step_down(g, key, w);
+      bool linked = enter_root(g, step, w);
+      while (linked && !w.low->is_leaf) linked = step_down(g, step, key, w);
+      // g++ must not see that the keys of a leaf lie where those of an inner node lie: otherwise it
+      // loads them all before it looks which it is, and spills them at each step.
+      asm("" : "+r"(w.low));
       if (linked) return w;
     }
   }
 
   /// Down to the first violating node, if there is one, which then is v.low. False: start over.
   bool descend_to_violation(guard& g, const Key& key, violation& v) const {
+    const stepper step = g.steps();
     place w;
-    if (!enter_root(g, w)) return false;
+    if (!enter_root(g, step, w)) return false;
     v = violation{};
     while (w.parent == &entry_ || (w.low->weight != 0 && w.low->size >= steps::least)) {
       if (w.low->is_leaf) return true;
-      if (!step_down(g, key, w)) return false;
+      if (!step_down(g, step, key, w)) return false;
     }
     v.top = w.top;
     v.top_index = static_cast<std::uint8_t>(w.top_index);
@@ -287,17 +295,18 @@ class abtree_search {
   /// which it begins. False: start over.
   template <bool Below>
   bool descend_with_bound(guard& g, const Key* from, bounded& b) const {
+    const stepper step = g.steps();
     unsigned slot = 0;
     unsigned spare = 1;
     unsigned bound_slot = 2;
     node* n = nullptr;
     b = bounded{};
-    if (!follow(g, entry_, 0, n, slot)) return false;
+    if (!follow(g, step, entry_, 0, n, slot)) return false;
     while (!n->is_leaf) {
       const internal* const i = steps::as_internal(n);
       unsigned index = Below ? i->size - 1U : 0U;
       if (from != nullptr) index = Below ? route_below(*i, *from) : i->route(*from, less_);
-      if (!follow(g, *i, index, n, spare)) return false;
+      if (!follow(g, step, *i, index, n, spare)) return false;
       if (Below ? index != 0 : index + 1U < i->size) {
         b.limit = &i->keys[Below ? index - 1 : index];
         b.bounded_by = i;
@@ -361,7 +370,7 @@ class abtree_search {
   bool pair_with_sibling(guard& g, violation& v) const {
     const unsigned beside = v.low_index == 0 ? 1 : v.low_index - 1U;
     node* sibling = nullptr;
-    if (!follow(g, *v.middle, beside, sibling, sibling_slot)) return false;
+    if (!follow(g, g.steps(), *v.middle, beside, sibling, sibling_slot)) return false;
     if (v.low_index == 0 && sibling->weight != 0) {
       v.right = sibling;
       return true;
