@@ -14,10 +14,9 @@
 //              or step, and the structure must make sure that what holds the pointer was linked
 //              then (a root, a link that is marked before its node goes, or step's look). A
 //              structure that walks through removed nodes wants domain<token>.
-// Cost:        as token; for each pointer read a look at a word of one's own; for each block 8
-// bytes
-//              and two looks at the round. Once somebody stalls, a heavy fence for some hundred
-//              blocks, and a compare for each of those that come out together with an old one.
+// Cost:        as token; for each pointer read a look at a word of one's own; for each block made
+//              8 bytes and two looks at the round. Once somebody stalls, a heavy fence for some
+//              hundred blocks, and a compare for each that comes out together with an old one.
 // Progress:    wait-free for operations that nobody stopped; lock-free for those that go on after a
 //              stall: a repetition means that a round was completed meanwhile.
 // Bound:       threads · (stall_after + 2 · patience), and what one operation retires, and what
@@ -376,13 +375,12 @@ class robust_token : private token {
     return SPOLIA_FAULT("robust.ignore_horizons") ? 0 : farthest;
   }
 
-  /// While somebody has a horizon each round takes a walk, whose fence interrupts all that run; but
-  /// with fewer of them, what waits drops out of the caches.
+  /// While somebody has a horizon each round takes a walk, whose fence interrupts all that run: so
+  /// fewer of them; but not so few that what waits drops out of the caches.
   template <class Peers>
   std::size_t patience_now(Peers peers) const noexcept {
-    if (given_.load_relaxed() == 0) return patience(peers);
-    return std::min(stall_after_ / 32 * std::size_t{peers.high_water()},
-                    std::max<std::size_t>(patience(peers), stall_after_ / 3));
+    const bool walks = given_.load_relaxed() != 0;
+    return std::max<std::size_t>(patience(peers), walks ? stall_after_ / 8 : 0);
   }
   /// So many more blocks wait when somebody who is held up tries again.
   std::size_t urge() const noexcept { return options_.patience / 2; }
