@@ -20,6 +20,7 @@
 #include "checksum.cpp"
 #include "commit.cpp"
 #include "database.cpp"
+#include "file_stream.cpp"
 #include "files.cpp"
 #include "index.cpp"
 #include "journal.cpp"

@@ -80,6 +80,46 @@ TEST(dynamic, values_come_back_as_they_were_put) {
   }
 }
 
+/// A hash table packs a key of a few small numbers into one word, and looks at no row then.
+TEST(dynamic, keys_are_told_apart_whether_their_numbers_are_small_or_not) {
+  constexpr std::int64_t one = 1;
+  const std::vector<std::int64_t> numbers = {
+      0, 1, -1, one << 16, one << 21, (one << 32) - 1, one << 32, one << 62, -(one << 32)};
+  auto base = database::open();
+  for (std::size_t width = 2; width <= 5; ++width) {
+    table_spec spec{.name = std::string("keys").append(std::to_string(width)), .columns = {}};
+    for (std::size_t i = 0; i < width; ++i) {
+      spec.columns.push_back({std::string(1, static_cast<char>('a' + i)), int64, primary_key});
+    }
+    spec.columns.push_back({"v", int64});
+    table& t = base.create_table(spec);
+    // Each number in each place, beside ones and beside itself.
+    std::vector<std::vector<value>> keys;
+    for (const std::int64_t n : numbers) {
+      if (n != 1) keys.emplace_back(width, n);
+      for (std::size_t at = 0; at < width; ++at) {
+        if (n == 1 && at != 0) continue;
+        keys.emplace_back(width, 1).at(at) = n;
+      }
+    }
+    ASSERT_TRUE(base.transact([&](transaction& tx) -> status {
+      for (std::size_t i = 0; i < keys.size(); ++i) {
+        std::vector<value> row = keys[i];
+        row.emplace_back(static_cast<std::int64_t>(i));
+        if (const status s = tx.insert(t, values(row)); !s) return s;
+      }
+      return {};
+    }));
+    const reader now = base.snapshot();
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      const auto found = now.find(t, values(keys[i]));
+      ASSERT_TRUE(found);
+      EXPECT_EQ(found->get(t.layout().column("v")).what(),
+                value(static_cast<std::int64_t>(i)).what());
+    }
+  }
+}
+
 TEST(dynamic, an_editor_sets_columns_by_their_layout) {
   auto base = database::open();
   table& t = base.create_table(every_kind);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// avl: what one thread sees, under every scheme that protects it.
+// avl: what one thread sees, under a scheme of each kind that protects it.
 #include <spolia/map/avl.hpp>
 
 #include <gtest/gtest.h>

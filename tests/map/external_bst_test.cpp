@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// external_bst: what one thread sees, under every scheme.
+// external_bst: what one thread sees, under a scheme of each kind.
 #include <spolia/map/external_bst.hpp>
 
 #include <gtest/gtest.h>

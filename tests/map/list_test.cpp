@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// list: what one thread sees, under every scheme and policy.
+// list: what one thread sees, under a scheme of each kind.
 #include <spolia/map/list.hpp>
 
 #include <gtest/gtest.h>

@@ -54,16 +54,12 @@ using all_domains =
 using all_domains = some_domains;
 #endif
 
-/// For what one thread does. In builds that take long, one scheme for each way of protecting: what
-/// the others do for a single thread is seen in the contract's suites.
-#if defined(NDEBUG) && !SPOLIA_ASAN && !SPOLIA_TSAN
-using domains_of_one_thread = some_domains;
-#else
+/// For what one thread does in a container, which is written against ways of protecting: a scheme
+/// for each of them. All schemes meet every container in the stress suites.
 using domains_of_one_thread =
     testing::Types<domain<token, amortized>, domain<robust_token, pooled>,
                    domain<hazard_pointers, pooled>, domain<hazard_eras, amortized>,
                    domain<neutralization_plus, batch>, domain<none, pooled>>;
-#endif
 
 /// One domain for each scheme, where the policy makes no difference.
 using all_schemes =

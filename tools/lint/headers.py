@@ -20,6 +20,7 @@ LISTS = [
     ("cmake/sources.cmake", "SPOLIA_MODEL_SOURCES", "src/model/", (), ".cpp"),
 ]
 CONSUMER = "tests/package/consumer/all.hpp"
+OTHER_FLAVOUR = "src/db/other_flavour.cpp"
 
 
 def check(project):
@@ -35,6 +36,15 @@ def check(project):
         yield from _check_list(project, *listing)
     yield from _check_tests(project)
     yield from _check_faces(project)
+    yield from _check_flavours(project)
+
+
+def _check_flavours(project):
+    """The store is compiled twice; what the second time lacks only some builds would notice."""
+    for path in project.matching((".cpp",), "src/db/"):
+        name = path.rsplit("/", 1)[1]
+        if path != OTHER_FLAVOUR and f'#include "{name}"' not in project.lines(OTHER_FLAVOUR):
+            yield OTHER_FLAVOUR, 1, f"does not include {name}"
 
 
 def _check_faces(project):

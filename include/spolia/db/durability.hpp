@@ -44,6 +44,7 @@ struct recovery_report {
   std::uint64_t log_bytes = 0;
   /// The end of the last segment that was not a whole record: never acknowledged, and cut off.
   std::uint64_t cut_bytes = 0;
+  /// Where that began; also where the last segment had room left, and nothing was lost with it.
   std::filesystem::path cut_file;
   std::uint64_t cut_offset = 0;
   std::string cut_why;

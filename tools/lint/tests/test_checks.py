@@ -152,6 +152,17 @@ class Headers(unittest.TestCase):
         less = {name: text for name, text in self.LISTS.items() if name != "src/a.cpp"}
         self.assertEqual(len(findings(headers, **less)), 1)
 
+    def test_the_other_flavour_has_the_whole_store(self):
+        sources = (
+            "# SPDX-License-Identifier: Apache-2.0\nset(SPOLIA_MODEL_SOURCES)\nset(SPOLIA_SOURCES"
+        )
+        sources += "\n    src/a.cpp\n    src/db/log.cpp\n    src/db/other_flavour.cpp)\n"
+        lists = {**self.LISTS, "cmake/sources.cmake": sources, "src/db/log.cpp": self.SPDX}
+        other = self.SPDX + '#include "log.cpp"\n'
+        self.assertEqual(findings(headers, **lists, **{"src/db/other_flavour.cpp": other}), [])
+        found = findings(headers, **lists, **{"src/db/other_flavour.cpp": self.SPDX})
+        self.assertEqual(found, [("src/db/other_flavour.cpp", 1, "does not include log.cpp")])
+
 
 class Limits(unittest.TestCase):
     def test_columns_and_files(self):
