@@ -124,7 +124,9 @@ def build(
 
 
 def ctest(run: context, preset: str, *selection: str) -> tally:
-    command = ["ctest", "--preset", preset, "-j2", "--no-tests=error", "--output-on-failure"]
+    # More than processors: many tests wait for something.
+    jobs = f"-j{2 * process.jobs()}"
+    command = ["ctest", "--preset", preset, jobs, "--no-tests=error", "--output-on-failure"]
     if run.pattern:
         command += ["-R", run.pattern]
     outcome = run.step([*command, *selection])
