@@ -94,11 +94,10 @@ class grip {
 
   /// Not a function of *this, so that a walk's pointer can stay in registers.
   SPOLIA_NOINLINE static hold_on move_anew(pin* old, const atomic<word>& from) {
-    pin* const fresh = here().pins.take();
-    const word seen = fresh->name(from);
+    const hold_on fresh = begin_at(from);
     // Only now: the location may lie in the object that this pointed to.
     if (old != nullptr) let_go(old);
-    return {fresh, seen};
+    return fresh;
   }
 
   SPOLIA_ALWAYS_INLINE static void let_go(pin* p) noexcept {

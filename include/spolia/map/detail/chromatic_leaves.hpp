@@ -114,7 +114,6 @@ class chromatic_leaves {
     return false;
   }
 
- private:
   Collector& collector_;
   const Compare& less_;
 };
