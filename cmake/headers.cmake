@@ -13,6 +13,7 @@ set(SPOLIA_HEADERS
     include/spolia/base/counters.hpp
     include/spolia/base/export.hpp
     include/spolia/base/fence.hpp
+    include/spolia/base/made_once.hpp
     include/spolia/base/memory.hpp
     include/spolia/base/misuse.hpp
     include/spolia/base/patience.hpp

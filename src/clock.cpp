@@ -13,6 +13,8 @@
 #include <thread>
 #include <vector>
 
+#include <spolia/base/made_once.hpp>
+
 #if defined(__linux__)
 #include <sched.h>
 #endif
@@ -261,8 +263,15 @@ counter_report compare_counters() noexcept {
 }  // namespace
 
 double ns_per_tick() noexcept {
-  static const double length = measure_tick();
-  return length;
+  // No static variable and no lock: a child of a fork must not wait for who was measuring. Threads
+  // that come at once each measure, and the first one's word holds.
+  static constinit std::atomic<double> length{0};
+  double known = length.load(std::memory_order_relaxed);
+  if (known == 0) {
+    const double mine = measure_tick();
+    if (length.compare_exchange_strong(known, mine, std::memory_order_relaxed)) return mine;
+  }
+  return known;
 }
 
 std::uint64_t offset_bound(const std::int64_t* to, const std::int64_t* from,
@@ -278,8 +287,8 @@ std::uint64_t offset_bound(const std::int64_t* to, const std::int64_t* from,
 }
 
 const counter_report& counters_compared() noexcept {
-  static const counter_report report = compare_counters();
-  return report;
+  static constinit made_once<counter_report> report;
+  return report.get([](void* place) { return ::new (place) counter_report(compare_counters()); });
 }
 
 }  // namespace spolia::core

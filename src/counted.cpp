@@ -10,6 +10,8 @@
 #include <stdexcept>
 #include <vector>
 
+#include <spolia/base/made_once.hpp>
+
 namespace spolia::core {
 
 constinit thread_local void* counted_member = nullptr;
@@ -19,11 +21,9 @@ namespace {
 using counted::collector;
 using counted::member;
 
-/// Never destroyed: pointers may end after static destructors.
 collector& home() noexcept {
-  alignas(collector) static unsigned char place[sizeof(collector)];
-  static collector& it = *new (place) collector;
-  return it;
+  static constinit made_once<collector> it;
+  return it.get();
 }
 
 /// Null if the thread has no part in the collector, and there is no memory to give it one.

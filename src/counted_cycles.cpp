@@ -59,7 +59,9 @@ class traced_list {
   };
 
   traced_list() {
-    // So that a forked child finds the lists whole, and nothing locked.
+    // So that a forked child finds the lists whole, and nothing locked. The registry of threads
+    // asks for its turn first: then a fork locks our mutexes, and after them the registry's.
+    high_water();
     const auto unlock = [] {
       for (part& p : get().parts_) p.mutex.unlock();
     };
@@ -76,6 +78,9 @@ class traced_list {
 
   std::array<part, 16> parts_;  // a fork locks all, and tools count only so many locks
 };
+
+// As the registry of threads.
+[[maybe_unused]] static const traced_list& at_load = traced_list::get();
 
 void traced_object::enlist() noexcept { traced_list::get().add(*this); }
 void traced_object::leave() noexcept { traced_list::get().remove(*this); }

@@ -2,6 +2,7 @@
 // counted_pool.cpp: the process's free blocks of counted objects.
 #include <spolia/base/backoff.hpp>
 #include <spolia/base/cells.hpp>
+#include <spolia/base/made_once.hpp>
 #include <spolia/base/threads.hpp>
 #include <spolia/counted/pool.hpp>
 
@@ -278,9 +279,8 @@ class block_pool final : listener {
 };
 
 block_pool& pool() {
-  alignas(block_pool) static unsigned char place[sizeof(block_pool)];
-  static block_pool& it = *new (place) block_pool;
-  return it;
+  static constinit made_once<block_pool> it;
+  return it.get();
 }
 
 }  // namespace

@@ -4,8 +4,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <new>
 
+#include <spolia/base/made_once.hpp>
 #include <spolia/reclaim/homes.hpp>
 
 namespace spolia::core {
@@ -13,11 +13,9 @@ namespace {
 
 using home_type = detail::hazard_home;
 
-/// Never destroyed: threads may end, and objects be retired, after static destructors.
 home_type& home() noexcept {
-  alignas(home_type) static unsigned char place[sizeof(home_type)];
-  static home_type& it = *new (place) home_type;
-  return it;
+  static constinit made_once<home_type> it;
+  return it.get();
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <new>
 
+#include <spolia/base/made_once.hpp>
 #include <spolia/reclaim/homes.hpp>
 
 namespace spolia::core {
@@ -15,12 +16,10 @@ class rcu_access {
  public:
   static home_type& home(rcu_domain& d) noexcept { return *static_cast<home_type*>(d.home_); }
 
-  /// Never destroyed: threads may end, and objects be retired, after static destructors.
   static rcu_domain& default_domain() noexcept {
-    alignas(home_type) static unsigned char home_place[sizeof(home_type)];
-    alignas(rcu_domain) static unsigned char place[sizeof(rcu_domain)];
-    static rcu_domain& it = *new (place) rcu_domain(new (home_place) home_type);
-    return it;
+    static constinit made_once<home_type> home;
+    static constinit made_once<rcu_domain> it;
+    return it.get([](void* place) { return ::new (place) rcu_domain(&home.get()); });
   }
 };
 

@@ -178,6 +178,9 @@ class post final : private listener {
   if (ours != 0 && handler_is_ours()) ::signal(ours, SIG_IGN);
 }
 
+// As the registry of threads.
+[[maybe_unused]] const post& at_load = post::get();
+
 }  // namespace
 
 int claim_restart_signal(int wanted) { return post::get().claim(wanted); }

@@ -25,6 +25,9 @@ namespace spolia::core {
 
 constinit thread_local this_thread here{};
 
+/// How many things the thread is making now, one for the other.
+constinit thread_local std::uint32_t makings = 0;
+
 /// Never destroyed: threads may end, and thread-local destructors may run, after static
 /// destructors.
 class registry {
@@ -71,14 +74,31 @@ class registry {
 
   std::uint32_t high_water() const noexcept { return high_water_.load(std::memory_order_acquire); }
 
+  void begin_making() {
+    if (makings++ == 0) making_.lock();
+  }
+  void end_making() noexcept {
+    if (--makings == 0) making_.unlock();
+  }
+
   void forget_key() noexcept { pthread_key_delete(key_); }
 
  private:
   registry() {
     // A system without a free key could never tell us that threads end: better stop here.
     if (pthread_key_create(&key_, [](void*) { registry::get().leave(); }) != 0) std::terminate();
-    pthread_atfork([] { registry::get().mutex_.lock(); }, [] { registry::get().mutex_.unlock(); },
+    pthread_atfork([] { registry::get().before_fork(); }, [] { registry::get().after_fork(); },
                    [] { registry::get().after_fork_in_child(); });
+  }
+
+  /// In the order in which a constructor that registers a listener takes them.
+  void before_fork() {
+    making_.lock();
+    mutex_.lock();
+  }
+  void after_fork() noexcept {
+    mutex_.unlock();
+    making_.unlock();
   }
 
   std::uint32_t take_smallest() {
@@ -112,10 +132,11 @@ class registry {
     }
     here.domain = 0;  // the listeners may have reset this thread's cells
     here.cell = nullptr;
-    mutex_.unlock();
+    after_fork();
   }
 
-  std::mutex mutex_;
+  std::mutex making_;  ///< held by a thread that makes what the process has one of
+  std::mutex mutex_;   ///< of all below
   // One bit a number. The first thousand need no memory, which a static copy of this file in a
   // plugin could not give back when it goes: threads may still end then.
   static constexpr std::uint32_t first_words = 16;
@@ -137,6 +158,8 @@ std::uint32_t join() {
 std::uint32_t high_water() noexcept { return registry::get().high_water(); }
 void listen(listener& l) noexcept { registry::get().listen(l); }
 void unlisten(listener& l) noexcept { registry::get().unlisten(l); }
+void begin_making() { registry::get().begin_making(); }
+void end_making() noexcept { registry::get().end_making(); }
 
 #if defined(__linux__)
 long os_id() noexcept { return syscall(SYS_gettid); }
@@ -159,6 +182,9 @@ std::string os_name(long) { return {}; }
 #endif
 
 namespace {
+// Made when the program is loaded, so that no fork comes while it is being made.
+[[maybe_unused]] const registry& at_load = registry::get();
+
 // Runs when a plugin that holds a static copy of this file is unloaded (and at process exit, where
 // it does no harm): later thread ends must not call code that is gone.
 [[gnu::destructor]] void unloaded() { registry::get().forget_key(); }

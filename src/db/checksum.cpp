@@ -98,10 +98,14 @@ std::uint32_t crc32c_by_table(std::span<const std::byte> bytes, std::uint32_t be
   return ~c;
 }
 
+#if defined(SPOLIA_CRC_TARGET)
+/// Static constructors of others may find it false yet, and compute the same by the table.
+static const bool crc_instruction = has_instruction();
+#endif
+
 std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t before) noexcept {
 #if defined(SPOLIA_CRC_TARGET)
-  static const bool has = has_instruction();
-  if (has) return by_instruction(bytes, before);
+  if (crc_instruction) return by_instruction(bytes, before);
 #endif
   return crc32c_by_table(bytes, before);
 }

@@ -62,6 +62,8 @@ SPOLIA_EXPORT std::uint32_t join();
 SPOLIA_EXPORT std::uint32_t high_water() noexcept;
 SPOLIA_EXPORT void listen(listener&) noexcept;
 SPOLIA_EXPORT void unlisten(listener&) noexcept;
+SPOLIA_EXPORT void begin_making();
+SPOLIA_EXPORT void end_making() noexcept;
 SPOLIA_EXPORT long os_id() noexcept;
 SPOLIA_EXPORT std::string os_name(long id);
 #endif
@@ -81,6 +83,11 @@ inline std::string os_name(long) { return {}; }
 inline std::uint32_t high_water() noexcept { return model::thread_count(); }
 inline void listen(listener&) noexcept {}
 inline void unlisten(listener&) noexcept {}
+
+class making {
+ public:
+  making() noexcept {}
+};
 
 /// The listener wants to hear when the calling thread ends. (Scenario threads have no registry.)
 inline void watch_this_thread(listener& who) {
@@ -104,6 +111,16 @@ inline std::uint32_t high_water() noexcept { return core::high_water(); }
 inline void listen(listener& who) noexcept { core::listen(who); }
 /// After the return no call to the listener is running or will come.
 inline void unlisten(listener& who) noexcept { core::unlisten(who); }
+
+/// While one exists, no fork comes, and nobody else has one but the calling thread (made_once.hpp).
+class making {
+ public:
+  making() { core::begin_making(); }
+  ~making() { core::end_making(); }
+  making(const making&) = delete;
+  making& operator=(const making&) = delete;
+};
+
 inline void watch_this_thread(listener&) noexcept {}
 
 /// The system's number of the calling thread; 0 where it has none. A system call.

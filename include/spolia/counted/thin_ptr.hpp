@@ -29,6 +29,7 @@
 #include <utility>
 
 #include <spolia/base/config.hpp>
+#include <spolia/base/made_once.hpp>
 #include <spolia/counted/comparisons.hpp>
 #include <spolia/counted/grip.hpp>
 #include <spolia/counted/head.hpp>
@@ -79,8 +80,8 @@ struct thin_kind {
 
  private:
   static std::uint32_t number() {
-    static const std::uint32_t given = add_thin_kind(&ops);
-    return given;
+    static constinit made_once<std::uint32_t> given;
+    return given.get([](void* at) { return ::new (at) std::uint32_t(add_thin_kind(&ops)); });
   }
 };
 

@@ -36,6 +36,7 @@
 #include <spolia/base/clock.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/base/fence.hpp>
+#include <spolia/base/made_once.hpp>
 #include <spolia/version/lease.hpp>
 #include <spolia/version/tracked.hpp>
 
@@ -142,8 +143,8 @@ using timeline = basic_timeline<>;
 /// The timeline of everybody who names none: `spolia::snapshot now;` is an instant of it. Made when
 /// first asked for, which may throw std::bad_alloc, and there for ever.
 inline timeline& default_timeline() {
-  static timeline& all = *new timeline;
-  return all;
+  static constinit made_once<timeline> all;
+  return all.get();
 }
 
 }  // namespace spolia::inline SPOLIA_FLAVOUR
