@@ -36,11 +36,14 @@ table& loader::create(engine& of, const table_spec& spec) {
   return made;
 }
 
-/// Half of the slots are in the last segment. Memory is touched for the first time here, which is
-/// most of the work: two threads do it.
+/// Memory is touched for the first time here, which is much of the work: two threads do it.
 void loader::reserve(table& t, std::uint64_t rows, bool alone) {
   if (rows == 0) return;
-  const unsigned last = table::segment_of(rows - 1);
+  const auto construct = [&t](std::uint64_t from, std::uint64_t end) {
+    while (from < end) from = t.construct(from, end);
+  };
+  const std::uint64_t end = (rows + rows_per_block - 1) / rows_per_block * rows_per_block;
+  const std::uint64_t middle = end / 2 / rows_per_block * rows_per_block;
   std::exception_ptr failed;
   std::exception_ptr failed_there;
   std::thread half;
@@ -48,7 +51,7 @@ void loader::reserve(table& t, std::uint64_t rows, bool alone) {
     try {
       half = std::thread([&] {
         try {
-          t.make_segment(last);
+          construct(middle, end);
         } catch (...) {
           failed_there = std::current_exception();
         }
@@ -58,7 +61,7 @@ void loader::reserve(table& t, std::uint64_t rows, bool alone) {
   }
   try {
     t.primary_->reserve(rows);
-    if (last != 0) t.make_segments(last - 1);
+    construct(0, half.joinable() ? middle : end);
   } catch (...) {
     failed = std::current_exception();
   }
@@ -66,7 +69,7 @@ void loader::reserve(table& t, std::uint64_t rows, bool alone) {
   for (const std::exception_ptr& e : {failed, failed_there}) {
     if (e) std::rethrow_exception(e);
   }
-  t.make_segments(last);
+  t.ready_.store_relaxed(end);
 }
 
 /// Slots are taken many at a time, so that two threads seldom write to one cache line.

@@ -20,6 +20,10 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 namespace {
 
+/// Slots are constructed so many at a time: the thread that needs one more waits for no more than
+/// this, and a table takes no more memory than this beyond what its rows need.
+constexpr std::size_t bytes_at_once = std::size_t{64} << 10U;
+
 constexpr std::size_t huge_page = std::size_t{2} << 20U;
 
 /// Large segments begin with a huge page.
@@ -42,6 +46,7 @@ table::table(const table_spec& spec, engine& of)
       schema_(spec),
       block_bytes_(rows_per_block *
                    (sizeof(row_head) + schema_.words() * sizeof(atomic<std::uint64_t>))),
+      ready_at_once_(std::max(bytes_at_once / block_bytes_, std::size_t{1}) * rows_per_block),
       id_(core::next_serial()) {
   const std::uint32_t length = schema_.key_length(schema_.key());
   if (spec.primary == index_kind::ordered) {
@@ -72,8 +77,7 @@ table::~table() {
   for (unsigned k = 0; k < most_segments; ++k) {
     std::byte* const s = segments_[k].load_relaxed();
     if (s == nullptr) continue;
-    const std::size_t size = (size_of(k) + rows_per_block - 1) / rows_per_block * block_bytes_;
-    memory::deallocate(s, size, align_of(size));
+    memory::deallocate(s, bytes_of(k), align_of(bytes_of(k)));
   }
 }
 
@@ -120,12 +124,21 @@ std::uint64_t table::take_free(std::uint64_t lock) noexcept {
 std::uint64_t table::take_fresh(std::uint64_t count, std::uint64_t lock) {
   std::uint64_t first = next_.load_relaxed();
   do {
-    const unsigned last = segment_of(first + count - 1);
-    for (unsigned k = segment_of(first); k <= last; ++k) make_segment(k);
-    // release → the acquire in slots(): who knows a slot's number sees its segment.
+    // acquire ← the release in make_ready(): heads and words are constructed.
+    if (ready_.load_acquire() < first + count) make_ready(first + count);
+    // release → the acquire in slots(): who knows a slot's number sees it constructed.
   } while (!next_.cas_weak_release(first, first + count));
   for (std::uint64_t n = 0; n < count; ++n) at(first + n).head->lock.store_relaxed(lock);
   return first;
+}
+
+void table::make_ready(std::uint64_t end) {
+  const std::lock_guard hold(ready_lock_);
+  for (std::uint64_t from = ready_.load_relaxed(); from < end;) {
+    from = construct(from, from + ready_at_once_);
+    // release → the acquire in take_fresh().
+    ready_.store_release(from);
+  }
 }
 
 void table::give_slot(std::uint64_t slot) noexcept {
@@ -139,39 +152,40 @@ void table::give_slot(std::uint64_t slot) noexcept {
 void table::make_segment(unsigned k) {
   // acquire ← the release below.
   if (segments_[k].load_acquire() != nullptr) return;
-  const std::uint64_t rows = (size_of(k) + rows_per_block - 1) / rows_per_block * rows_per_block;
-  const std::size_t bytes = rows / rows_per_block * block_bytes_;
-  row_budget& budget = engine_.rows;
-  budget.take(bytes, budget.limited() ? engine_.old->stats().bytes : 0);
-  std::byte* made = nullptr;
-  try {
-    made = static_cast<std::byte*>(memory::allocate(bytes, align_of(bytes)));
-  } catch (...) {
-    budget.give(bytes);
-    throw;
-  }
+  const std::size_t bytes = bytes_of(k);
+  auto* const made = static_cast<std::byte*>(memory::allocate(bytes, align_of(bytes)));
   advise(made, bytes);
-  fill_segment(made, rows);
   std::byte* there = nullptr;
-  // release → the acquires here and in at(): heads and words are constructed.
-  if (segments_[k].cas_strong_acq_rel(there, made)) {
-    bytes_.fetch_add_relaxed(bytes);
-  } else {
+  // release → the acquires here and in at(): the memory is there.
+  if (!segments_[k].cas_strong_acq_rel(there, made)) {
     memory::deallocate(made, bytes, align_of(bytes));
-    budget.give(bytes);
   }
 }
 
-void table::fill_segment(std::byte* memory, std::uint64_t rows) const noexcept {
-  for (std::uint64_t b = 0; b < rows / rows_per_block; ++b) {
-    std::byte* const block = memory + b * block_bytes_;
-    for (std::uint32_t i = 0; i < rows_per_block; ++i) {
-      ::new (block + i * sizeof(row_head)) row_head;
-    }
-    auto* const words = block + rows_per_block * sizeof(row_head);
-    for (std::uint64_t i = 0; i < std::uint64_t{rows_per_block} * schema_.words(); ++i) {
-      ::new (words + i * sizeof(atomic<std::uint64_t>)) atomic<std::uint64_t>;
-    }
+std::uint64_t table::construct(std::uint64_t from, std::uint64_t end) {
+  const unsigned k = segment_of(from);
+  make_segment(k);
+  const std::uint64_t first = (from - start_of(k)) / rows_per_block;
+  const std::uint64_t count = std::min(end, start_of(k) + size_of(k)) - from;
+  const std::uint64_t blocks = (count + rows_per_block - 1) / rows_per_block;
+  const std::size_t bytes = blocks * block_bytes_;
+  row_budget& budget = engine_.rows;
+  budget.take(bytes, budget.limited() ? engine_.old->stats().bytes : 0);
+  bytes_.fetch_add_relaxed(bytes);
+  // acquire ← the release in make_segment().
+  std::byte* const segment = segments_[k].load_acquire();
+  for (std::uint64_t b = first; b < first + blocks; ++b)
+    construct_block(segment + b * block_bytes_);
+  return from + blocks * rows_per_block;
+}
+
+void table::construct_block(std::byte* block) const noexcept {
+  for (std::uint32_t i = 0; i < rows_per_block; ++i) {
+    ::new (block + i * sizeof(row_head)) row_head;
+  }
+  auto* const words = block + rows_per_block * sizeof(row_head);
+  for (std::uint64_t i = 0; i < std::uint64_t{rows_per_block} * schema_.words(); ++i) {
+    ::new (words + i * sizeof(atomic<std::uint64_t>)) atomic<std::uint64_t>;
   }
 }
 

@@ -128,6 +128,21 @@ TEST(policy, all_of_it_has_a_budget) {
   EXPECT_EQ(s.put(100001), outcome::limit);
 }
 
+/// And not a whole segment's when it begins, which would keep one insertion waiting for all of it.
+TEST(policy, memory_is_taken_as_rows_come) {
+  shop s({});
+  std::uint64_t before = s.base.stats().table_bytes;
+  std::uint64_t most = 0;
+  for (std::int64_t rows = 0; rows < 20000; ++rows) {
+    ASSERT_TRUE(s.put(rows));
+    const std::uint64_t now = s.base.stats().table_bytes;
+    most = std::max(most, now - before);
+    before = now;
+  }
+  EXPECT_GT(most, 0U);
+  EXPECT_LE(most, 65536U);
+}
+
 /// Readers see one moment, or are told that they were ended; whoever writes never waits for them.
 TEST(policy, readers_are_ended_beside_writers) {
   shop s({.versions = version_storage::steam});

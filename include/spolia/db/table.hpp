@@ -128,7 +128,7 @@ class SPOLIA_EXPORT table {
   }
   /// Slots in use or waiting to be used again.
   [[nodiscard]] std::uint64_t slots() const noexcept {
-    // acquire ← the release in take_slot(): the segments of all these slots.
+    // acquire ← the release in take_fresh(): all these slots are constructed.
     return next_.load_acquire();
   }
   [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_.load_relaxed(); }
@@ -155,7 +155,7 @@ class SPOLIA_EXPORT table {
   [[nodiscard]] row_place at(std::uint64_t slot) const noexcept {
     const unsigned k = segment_of(slot);
     const std::uint64_t in = slot - start_of(k);
-    // acquire ← the release in make_segment(): the heads are constructed.
+    // acquire ← the release in make_segment().
     std::byte* const block = segments_[k].load_acquire() + in / rows_per_block * block_bytes_;
     const std::uint64_t row = in % rows_per_block;
     auto* const words = block + rows_per_block * sizeof(row_head);
@@ -182,23 +182,31 @@ class SPOLIA_EXPORT table {
   std::uint64_t take_fresh(std::uint64_t count, std::uint64_t lock);
   /// The caller holds the lock of a slot to which no index leads.
   void give_slot(std::uint64_t slot) noexcept;
+  /// All slots before this one are constructed then.
+  void make_ready(std::uint64_t end);
+  /// Memory that nobody has touched yet.
   void make_segment(unsigned k);
-  /// Up to this one.
-  void make_segments(unsigned last) {
-    for (unsigned k = 0; k <= last; ++k) make_segment(k);
+  [[nodiscard]] std::size_t bytes_of(unsigned k) const noexcept {
+    return (size_of(k) + rows_per_block - 1) / rows_per_block * block_bytes_;
   }
-  void fill_segment(std::byte* memory, std::uint64_t rows) const noexcept;
+  /// Slots from the first of a block on, whole blocks and not beyond the segment; where it ended.
+  /// Throws std::bad_alloc, row_budget::exceeded.
+  std::uint64_t construct(std::uint64_t from, std::uint64_t end);
+  void construct_block(std::byte* block) const noexcept;
   [[nodiscard]] bool key_is(std::uint64_t slot, const key_words& key) const noexcept;
 
   engine& engine_;
   const schema schema_;
   const std::size_t block_bytes_;
+  const std::uint64_t ready_at_once_;
   const std::uint64_t id_;     // no other table of the process has it
   std::uint32_t number_ = 0;   // in the catalogue of its database
   std::uint64_t indexed_ = 0;  // columns that some secondary index has
   std::uint64_t keyed_ = 0;    // columns of the primary key
   std::array<atomic<std::byte*>, most_segments> segments_{};
   atomic<std::uint64_t> next_{0};
+  atomic<std::uint64_t> ready_{0};  // slots before this one are constructed; written under the lock
+  spolia::detail::short_lock ready_lock_;
   atomic<std::uint64_t> bytes_{0};
   spolia::detail::short_lock free_lock_;
   // One more than the first slot that waits to be used again. Written under the lock.
