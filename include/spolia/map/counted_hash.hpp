@@ -135,20 +135,22 @@ class counted_hash
     cell* found;
   };
 
-  /// What leads to the key's cell, or null.
-  template <class Views>
-  SPOLIA_ALWAYS_INLINE auto seek(Views by, const Key& key) const ->
-      typename Views::template view<cell> {
+  /// then(view) of the key's cell, or of null.
+  template <class Views, class Then>
+  SPOLIA_ALWAYS_INLINE auto seek(Views by, const Key& key, const Then& then) const {
     const std::uint64_t h = hash_of(key);
     const partition& p = partition_of(h);
-    const table* in = p.current();
-    for (;;) {
+    for (const table* in = p.current();;) {
       auto at = by.template look<cell>(in->chain(h));
       while (at && !(at->key == key)) by.template step<cell>(at, at->next);
-      if (at) return at;
-      const table* const now = p.current();
-      if (now == in || SPOLIA_FAULT("counted_hash.one_look")) return at;
-      in = now;
+      if (!at) {
+        const table* const now = p.current();
+        if (now != in && !SPOLIA_FAULT("counted_hash.one_look")) {
+          in = now;
+          continue;
+        }
+      }
+      return then(at);
     }
   }
 

@@ -20,10 +20,10 @@ using key_handed =
 
 template <class Family, class Map, class Key>
 [[gnu::cold]] SPOLIA_NOINLINE auto seek_by_any(const Map& map, key_handed<Key> key) {
-  return map.seek(Family(), key);
+  return map.seek(Family(), key, [](auto& at) { return std::move(at); });
 }
 
-/// f(value) of what map.seek(views, key) has found; true if that is not null.
+/// f(value) of what map.seek(views, key, then) has found; true if that is not null.
 template <class Family, class Map, class Key, class F>
 SPOLIA_ALWAYS_INLINE bool look_up(const Map& map, const Key& key, F&& f) {
   const auto tell = [&](const auto& at) {
@@ -32,10 +32,10 @@ SPOLIA_ALWAYS_INLINE bool look_up(const Map& map, const Key& key, F&& f) {
   };
   if constexpr (requires { typename Family::first_look; }) {
     if (typename Family::first_look by; by.find()) [[likely]]
-      return tell(map.seek(by, key));
+      return map.seek(by, key, tell);
     return tell(seek_by_any<Family, Map, Key>(map, key));
   } else {
-    return tell(map.seek(Family(), key));
+    return map.seek(Family(), key, tell);
   }
 }
 
