@@ -48,23 +48,17 @@ class destroyer {
     using steady = std::chrono::steady_clock;
     const std::uint64_t changes = nodes_ / 2 + 1;
     Family::template set<node>(root_, tree(nodes_));
-    sampled_ = processor_ns();
-    auto last = steady::now();
     for (std::uint64_t i = 0; i < changes; ++i) {
+      const std::uint64_t worked = processor_ns();
+      const auto start = steady::now();
       i == 0 ? Family::template set<node>(root_, pointer())
              : Family::template set<node>(slot_, tree(1));
-      const auto now = steady::now();
-      auto pause = static_cast<std::uint64_t>(
-          std::chrono::duration_cast<std::chrono::nanoseconds>(now - last).count());
-      // What the thread did itself; or the system has let others run meanwhile.
-      if (pause > 100000) pause = std::min(pause, processor_ns() - sampled_);
-      pauses.record(pause);
-      last = now;
+      const std::chrono::nanoseconds lasted = steady::now() - start;
+      elapsed.record(static_cast<std::uint64_t>(lasted.count()));
+      pauses.record(std::min(static_cast<std::uint64_t>(lasted.count()), processor_ns() - worked));
       if (i % 64 == 0) {
         const std::uint64_t in_use = i == 0 && made_ == nodes_ ? 0 : 1;
         most_left = std::max(most_left, made_ - ended_.load_relaxed() - in_use);
-        sampled_ = processor_ns();
-        last = steady::now();
       }
     }
     return changes;
@@ -73,7 +67,8 @@ class destroyer {
   /// At the end; what the collector still holds ends later, and before this.
   void give_up() { Family::template set<node>(slot_, pointer()); }
 
-  spolia::histogram pauses;
+  spolia::histogram pauses;     // what the thread did itself
+  spolia::histogram elapsed;    // the same, and when the system let others run meanwhile
   std::uint64_t most_left = 0;  // nodes that nothing leads to and that have not ended
 
  private:
@@ -93,7 +88,6 @@ class destroyer {
 
   const std::uint64_t nodes_;
   std::uint64_t made_ = 0;
-  std::uint64_t sampled_ = 0;  // the thread's time on a processor, some changes ago
   spolia::atomic<std::uint64_t> ended_{0};
   typename Family::template location<node> root_{};
   typename Family::template location<node> slot_{};
@@ -110,10 +104,12 @@ counted_result destruction(const counted_options& o, std::uint32_t threads) {
   counted_result r = run_threads(
       o, threads, [&](std::uint32_t t) { return [one = each[t].get()] { return one->round(); }; });
   spolia::histogram_snapshot pauses;
+  spolia::histogram_snapshot elapsed;
   std::uint64_t left = 0;
   for (const auto& one : each) {
     one->give_up();
     pauses.merge(one->pauses);
+    elapsed.merge(one->elapsed);
     left += one->most_left;
   }
   for (const auto& [name, share] : {std::pair{"pause_p50_ns", 0.5},
@@ -123,6 +119,8 @@ counted_result destruction(const counted_options& o, std::uint32_t threads) {
     r.figures[name] = pauses.quantile(share);
   }
   r.figures["pause_max_ns"] = pauses.max();
+  r.figures["elapsed_p99_ns"] = elapsed.quantile(0.99);
+  r.figures["elapsed_max_ns"] = elapsed.max();
   r.figures["unreclaimed_peak"] = left;
   return r;
 }

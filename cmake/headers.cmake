@@ -106,6 +106,7 @@ set(SPOLIA_HEADERS
     include/spolia/map/detail/chromatic_tree.hpp
     include/spolia/map/detail/counted_btree_nodes.hpp
     include/spolia/map/detail/counted_face.hpp
+    include/spolia/map/detail/counted_look.hpp
     include/spolia/map/detail/counted_writer.hpp
     include/spolia/map/detail/edited.hpp
     include/spolia/map/detail/external_bst_audit.hpp

@@ -15,6 +15,7 @@
 namespace spolia::core {
 
 constinit thread_local void* counted_member = nullptr;
+constinit thread_local void* counted_walker = nullptr;
 
 namespace {
 
@@ -46,7 +47,11 @@ std::atomic<std::uint32_t>& calls_about(const void* about) noexcept {
 
 }  // namespace
 
-void* join_counted() { return counted_member = &home().here(); }
+void* join_counted() {
+  member& me = home().here();
+  if (asymmetric()) counted_walker = &me.pins.walking();
+  return counted_member = &me;
+}
 
 void help_counted(void* m) noexcept { home().help(*static_cast<member*>(m)); }
 
@@ -113,7 +118,7 @@ void wake_counted(const void* about) noexcept {
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace counted {
 
-void forget_this_thread() noexcept { core::counted_member = nullptr; }
+void forget_this_thread() noexcept { core::counted_member = core::counted_walker = nullptr; }
 
 }  // namespace counted
 }  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -71,6 +71,22 @@ void looked_up_beside_erase(model::scenario& run, const std::shared_ptr<map_stat
   });
 }
 
+/// A look-up within a look-up, whose value stays.
+template <class Map>
+void looked_up_within(model::scenario& run, const std::shared_ptr<map_state<Map>>& s) {
+  s->highest = 3;
+  run.thread([s] {
+    s->map->visit(4, [&](const watched& v) {
+      expect_there(*s->map, 3);
+      model::check(v.value.read() == 4, "its value");
+    });
+  });
+  run.thread([s] {
+    model::check(s->map->erase(4), "it was there");
+    s->epoch();
+  });
+}
+
 /// The leaf, or the table, is full.
 template <class Map>
 void looked_up_beside_growth(model::scenario& run, const std::shared_ptr<map_state<Map>>& s) {
@@ -96,6 +112,9 @@ TEST(counted_maps_model, look_ups_beside_a_writer) {
   expect_clean(over<pages>(&looked_up_beside_growth<pages>), at_most_in_order(1));
   expect_clean(over<table>(&looked_up_beside_growth<table>), at_most_in_order(1));
 }
+TEST(counted_maps_model, look_ups_within_look_ups) {
+  expect_clean(over<table>(&looked_up_within<table>), at_most_in_order(1));
+}
 TEST(counted_maps_model, two_writers) { expect_clean(over<tree>(&two_writers<tree>), at_most(1)); }
 
 TEST(counted_maps_model, every_planted_fault_is_found) {
@@ -107,6 +126,8 @@ TEST(counted_maps_model, every_planted_fault_is_found) {
   found(over<tree>(&two_writers<tree>), "counted_map.leave_relaxed");
   found(over<tree>(&looked_up_beside_erase<tree>), "counted_bst.two_steps");
   found(over<tree>(&looked_up_beside_erase<tree>), "counted.no_light");
+  found(over<table>(&looked_up_within<table>), "counted.no_light");
+  found(over<table>(&looked_up_within<table>), "counted.walks_share");
   found(over<table>(&looked_up_beside_growth<table>), "counted_hash.one_look");
   found(over<table>(&looked_up_beside_growth<table>), "counted_hash.empties_first");
 }

@@ -125,6 +125,26 @@ void walked(model::scenario& run, const std::shared_ptr<State>& s) {
   });
 }
 
+/// The reader goes on twice, and so names something else where it named the first object.
+template <class State>
+void walked_on(model::scenario& run, const std::shared_ptr<State>& s) {
+  auto below = State::make(3);
+  below->next = State::make(4);
+  s->first.load()->next = std::move(below);
+  run.thread([s] {
+    typename State::reader n(s->first);
+    if (!n) return;
+    n->look();
+    n = n->next;
+    if (n) n = n->next;
+    if (n) n->look();
+  });
+  run.thread([s] {
+    s->first = nullptr;
+    s->epoch();
+  });
+}
+
 /// A private copy outlives what it was copied from.
 template <class State>
 void copied(model::scenario& run, const std::shared_ptr<State>& s) {

@@ -62,7 +62,7 @@ TEST(counted_thin_model, every_planted_fault_is_found) {
   found(&overwritten, "counted.keep_none");
   found(&overwritten, "counted.drop_at_once");
   found(&exchanged, "counted.exchange_moves");
-  found(&walked, "counted.no_before");
+  found(&walked, "counted.one_slot");
   found(&dropped_by_two, "thin.drop_relaxed");
 }
 

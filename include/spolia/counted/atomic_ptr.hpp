@@ -55,6 +55,11 @@ struct block_units {
   static typename P::element_type* object(word w) noexcept {
     return object_of<typename P::element_type>(w);
   }
+  static typename P::element_type* made_object(word w) noexcept {
+    using element = typename P::element_type;
+    if constexpr (alignof(element) <= alignof(control)) return reinterpret_cast<element*>(w);
+    return object(w);  // then the object's address does not tell its block
+  }
 
  private:
   static P made(const pair& p) noexcept {

@@ -42,7 +42,7 @@
 //
 // Why it is safe. Let a pin of R name x, confirmed at location a, and let u be a's unit of x then.
 //   Overwriting: u was logged after a was overwritten, and dropped in the sweep of an epoch that
-//   captured it and then made its heavy fence. If R's light fence (in pin::protect) comes first,
+//   captured it and then made its heavy fence. If R's light fence (in put_name) comes first,
 //   the scan finds the name, or a later one, and then R has let go of x. If the heavy fence comes
 //   first, R's second look saw a after the overwriting: x was there again, and that is another
 //   unit. The next epoch scans anew, and one unit that was kept is captured in it.
@@ -244,7 +244,7 @@ class basic_collector final : core::listener, public reaper {
       return false;
     }
     epochs_.store_relaxed(epochs_.load_relaxed() + 1);
-    // heavy → the light fence in pin::protect. Each captured unit left its location before this, by
+    // heavy → the light fence in put_name. Each captured unit left its location before this, by
     // the acquire in capture; all pins are read after it, by the release in open.
     if (!SPOLIA_FAULT("counted.no_heavy") && !SPOLIA_FAULT("counted.late_capture")) fence::heavy();
     // A thread that joins later makes its light fences later.

@@ -16,11 +16,15 @@
 ///       template <class T> static pointer<T> load(const location<T>&);
 ///       template <class T> static void set(location<T>&, pointer<T>);        who looks at the
 ///                                                  object then sees what was done to it before
+///       template <class T> static T* peek(const location<T>&);         where the object is, for
+///       template <class T> static pointer<T> copy(const location<T>&);     who keeps all others
+///                                                  from changing the location; both may be absent
 ///       using quiet = ...;                         while one lives, set runs no destructors of
 ///                                                  other objects, if the family can do so
 ///     };
 ///
-/// Locations can be made from pointers. What a function allocates, it may throw std::bad_alloc for;
+/// Locations can be made from pointers; what is looked at by views was made by make, and its
+/// pointers were not converted. What a function allocates, it may throw std::bad_alloc for;
 /// then nothing has changed.
 #pragma once
 
@@ -52,21 +56,56 @@ struct own_family {
   using view = walk<Location<T>>;
   using quiet = no_destructors;
 
+  /// For one view at a time. See counted_face.hpp.
+  class first_look {
+   public:
+    template <class T>
+    using view = walk<Location<T>, first_pin>;
+
+    /// False: it cannot be used now.
+    SPOLIA_ALWAYS_INLINE bool find() noexcept { return by_.find(); }
+    template <class T>
+    SPOLIA_ALWAYS_INLINE view<T> look(const Location<T>& from) const noexcept {
+      return view<T>(from, by_);
+    }
+    template <class T>
+    SPOLIA_ALWAYS_INLINE static void step(view<T>& at, const Location<T>& to) noexcept {
+      at.step(to);
+    }
+    template <class To, class From>
+    SPOLIA_ALWAYS_INLINE static view<To> onward(view<From>&& at, const Location<To>& to) noexcept {
+      return view<To>(std::move(at), to);
+    }
+
+   private:
+    first_pin by_;
+  };
+
   template <class T>
   SPOLIA_ALWAYS_INLINE static view<T> look(const Location<T>& from) {
     return view<T>(from);
   }
   template <class T>
-  SPOLIA_ALWAYS_INLINE static void step(view<T>& at, const Location<T>& to) noexcept {
+  SPOLIA_ALWAYS_INLINE static void step(view<T>& at, const Location<T>& to) {
     at.step(to);
   }
   template <class To, class From>
-  SPOLIA_ALWAYS_INLINE static view<To> onward(view<From>&& at, const Location<To>& to) noexcept {
+  SPOLIA_ALWAYS_INLINE static view<To> onward(view<From>&& at, const Location<To>& to) {
     return view<To>(std::move(at), to);
   }
   template <class T>
   static Pointer<T> load(const Location<T>& from) {
     return from.load();
+  }
+  // relaxed: who keeps others from changing a location sees what it holds.
+  template <class T>
+  static T* peek(const Location<T>& from) noexcept {
+    return Location<T>::units::made_object(access::words_of(from).load_relaxed());
+  }
+  /// The location's own unit stays meanwhile, so no pin is needed.
+  template <class T>
+  static Pointer<T> copy(const Location<T>& from) noexcept {
+    return Location<T>::units::counted_up(access::words_of(from).load_relaxed());
   }
   template <class T>
   static void set(Location<T>& to, Pointer<T> p) {

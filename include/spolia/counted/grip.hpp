@@ -22,60 +22,65 @@ namespace counted {
 class grip {
  public:
   constexpr grip() noexcept = default;
-  grip(const grip& r) noexcept : pin_(r.pin_) {
-    if (pin_ == nullptr) return;
-    if (right_thread(pin_)) {
-      ++pin_->users;
-    } else {
-      pin_ = nullptr;
-    }
+  grip(const grip& r) noexcept {
+    if (r.at_ == nothing || !right_thread(r.holds())) return;
+    ++r.holds()->users;
+    r.at_ |= careful;
+    at_ = r.at_;
   }
-  grip(grip&& r) noexcept : pin_(std::exchange(r.pin_, nullptr)) {}
+  grip(grip&& r) noexcept : at_(std::exchange(r.at_, nothing)) {}
   grip& operator=(grip r) noexcept {
-    std::swap(pin_, r.pin_);
+    std::swap(at_, r.at_);
     return *this;
   }
   SPOLIA_ALWAYS_INLINE ~grip() {
-    if (pin_ != nullptr) let_go(pin_);
+    if (at_ != nothing) let_go(at_);
   }
 
   /// Takes over one unit of the block or head.
   template <class Block>
   void hold(Block* b) {
-    grip fresh(here().pins.take());
+    pin* const p = here().pins.take();
+    grip fresh(hold_on{p->slots.data(), 0});
     if (b != nullptr) {
       b->add_one();
-      fresh.pin_->hold(b);
+      p->hold(b);
+      fresh.at_ |= careful;
     }
-    std::swap(pin_, fresh.pin_);
+    std::swap(at_, fresh.at_);
   }
 
-  /// A pin, and what it names.
+  /// A slot of a pin, and what it names.
   struct hold_on {
-    pin* at;
+    slot* at;
     word seen;
   };
   /// A hold on what the location has now, for a new grip. What may throw does so here, before there
   /// is a grip that would have to be destroyed: so that can stay in registers.
   SPOLIA_ALWAYS_INLINE static hold_on begin_at(const atomic<word>& from) {
-    pin* const p = here().pins.take();
-    return {p, p->name(from)};
+    slot* const s = here().pins.take()->slots.data();
+    return {s, put_name(*s, from)};
   }
-  explicit grip(const hold_on& h) noexcept : pin_(h.at) {}
+  explicit grip(const hold_on& h) noexcept : at_(reinterpret_cast<std::uintptr_t>(h.at)) {}
 
-  /// Holds what the location has now, and says what that is. `last(pin)` is the word that this
-  /// held until now; the location may lie in its object.
-  template <class Last>
-  SPOLIA_ALWAYS_INLINE word move_to(const atomic<word>& from, Last last) {
-    if (pin_ != nullptr && pin_->movable() && right_thread(pin_)) [[likely]] {
-      return pin_->protect(from, last(*pin_));
+  /// Holds what the location has now, and says what that is. The location may lie in the object
+  /// that this held until now.
+  SPOLIA_ALWAYS_INLINE word move_to(const atomic<word>& from) {
+    if ((at_ & careful) == 0 && right_thread(holds())) [[likely]] {
+      slot* const next = pin::other(reinterpret_cast<slot*>(at_));
+      at_ = reinterpret_cast<std::uintptr_t>(next);
+      return put_name(*next, from);
     }
-    const hold_on fresh = move_anew(pin_, from);
-    pin_ = fresh.at;
+    const hold_on fresh = move_anew(at_, from);
+    at_ = reinterpret_cast<std::uintptr_t>(fresh.at);
     return fresh.seen;
   }
 
-  [[nodiscard]] const pin* at() const noexcept { return pin_; }
+  /// Null if there is none.
+  [[nodiscard]] const pin* at() const noexcept { return at_ == nothing ? nullptr : holds(); }
+  /// What this holds, of which there must be something: its unit, or null and then a name.
+  [[nodiscard]] void* unit() const noexcept { return holds()->unit(); }
+  [[nodiscard]] word named() const noexcept { return slot_at(at_)->load_relaxed(); }
 
   /// Checked flavour: whether the calling thread is the pin's, after a report if it is not.
   SPOLIA_ALWAYS_INLINE static bool right_thread([[maybe_unused]] const pin* p) noexcept {
@@ -90,23 +95,34 @@ class grip {
   }
 
  private:
-  explicit grip(pin* p) noexcept : pin_(p) {}
+  /// In at_: the pin has or had other users, or holds a unit; or there is no pin.
+  static constexpr std::uintptr_t careful = 1;
+  static constexpr std::uintptr_t nothing = careful;
+
+  static slot* slot_at(std::uintptr_t at) noexcept {
+    return reinterpret_cast<slot*>(at & ~careful);
+  }
+  [[nodiscard]] pin* holds() const noexcept { return &pin::of(slot_at(at_)); }
 
   /// Not a function of *this, so that a walk's pointer can stay in registers.
-  SPOLIA_NOINLINE static hold_on move_anew(pin* old, const atomic<word>& from) {
+  SPOLIA_NOINLINE static hold_on move_anew(std::uintptr_t old, const atomic<word>& from) {
+    if (old != nothing && right_thread(&pin::of(slot_at(old))) && pin::of(slot_at(old)).movable()) {
+      slot* const next = pin::other(slot_at(old));  // the others have gone
+      return {next, put_name(*next, from)};
+    }
     const hold_on fresh = begin_at(from);
     // Only now: the location may lie in the object that this pointed to.
-    if (old != nullptr) let_go(old);
+    if (old != nothing) let_go(old);
     return fresh;
   }
 
-  SPOLIA_ALWAYS_INLINE static void let_go(pin* p) noexcept {
-    if (!right_thread(p)) return;
-    if (!p->movable()) [[unlikely]]
-      return let_go_of_more(p);
-    here().pins.give_back(p);
+  SPOLIA_ALWAYS_INLINE static void let_go(std::uintptr_t at) noexcept {
+    if (!right_thread(&pin::of(slot_at(at)))) return;
+    if ((at & careful) != 0) [[unlikely]]
+      return let_go_of_more(&pin::of(slot_at(at)));
+    here().pins.give_back(&pin::of(reinterpret_cast<slot*>(at)));
   }
-  /// It has other users, or a unit.
+  /// It may have other users, or a unit.
   SPOLIA_NOINLINE static void let_go_of_more(pin* p) noexcept {
     if (!p->leave()) return;
     void* const unit = p->take_unit();
@@ -118,7 +134,8 @@ class grip {
     is_thin(e) ? release(head_of_entry(e)) : release(block_of_entry(e));
   }
 
-  pin* pin_ = nullptr;
+  /// The slot's address that names what is held. A copy makes its original careful, too.
+  mutable std::uintptr_t at_ = nothing;
 };
 
 /// What both kinds of private pointers are: where the object is, and the grip on it.

@@ -23,6 +23,10 @@ namespace spolia::core {
 extern SPOLIA_EXPORT constinit thread_local void* counted_member
     __attribute__((tls_model("initial-exec")));
 
+/// The member's pin for a walk, if light fences are free; else null.
+extern SPOLIA_EXPORT constinit thread_local void* counted_walker
+    __attribute__((tls_model("initial-exec")));
+
 SPOLIA_EXPORT void* join_counted();  ///< throws std::bad_alloc
 SPOLIA_EXPORT void help_counted(void* member) noexcept;
 SPOLIA_EXPORT void end_counted_location(std::uintptr_t entry, std::size_t bytes) noexcept;
@@ -53,6 +57,7 @@ inline collector* scenario_collector = nullptr;
 
 inline void forget_this_thread() noexcept {}
 inline member& here() { return scenario_collector->here(); }
+inline pin* walker() { return &here().pins.walking(); }
 inline void help(member& me) noexcept { scenario_collector->help(me); }
 inline void end_of_location(entry e, std::size_t bytes) noexcept {
   scenario_collector->end_of_location(&here(), e, bytes);
@@ -78,6 +83,8 @@ SPOLIA_ALWAYS_INLINE member& here() {
     return *static_cast<member*>(known);
   return *static_cast<member*>(core::join_counted());
 }
+/// Null if the thread has none yet, or light fences are not free.
+SPOLIA_ALWAYS_INLINE pin* walker() noexcept { return static_cast<pin*>(core::counted_walker); }
 inline void help(member& me) noexcept { core::help_counted(&me); }
 SPOLIA_ALWAYS_INLINE void end_of_location(entry e, std::size_t bytes) noexcept {
   if (void* const known = core::counted_member; known != nullptr) [[likely]] {

@@ -32,6 +32,8 @@ namespace counted {
 ///     static entry unit(word) noexcept;      what to log, and
 ///     static std::size_t bytes(word) noexcept;   how much it weighs
 ///     static element_type* object(word) noexcept;
+///     static element_type* made_object(word) noexcept;   the same of null, or of a word from a
+///                                            pointer that make_shared or make_thin returned
 template <class P, class Units>
 class location {
   using order = std::memory_order;
@@ -55,10 +57,10 @@ class location {
   [[nodiscard]] bool is_lock_free() const noexcept { return true; }
 
   [[nodiscard]] P load(order o = order::seq_cst) const {
-    pin& p = here().pins.passing();
-    const word w = p.name(word_, o == order::seq_cst);
+    slot& p = here().pins.passing();
+    const word w = put_name(p, word_, o == order::seq_cst);
     P found = Units::counted_up(w);
-    p.clear();
+    clear_name(p);
     return found;
   }
   operator P() const { return load(); }
@@ -85,18 +87,18 @@ class location {
     member& me = here();
     me.log.reserve();
     prepared fresh(desired);
-    pin& p = me.pins.passing();
+    slot& p = me.pins.passing();
     for (;;) {
-      const word seen = p.name(word_, success == order::seq_cst);
+      const word seen = put_name(p, word_, success == order::seq_cst);
       if (!Units::same(seen, expected)) {
         P found = Units::counted_up(seen);
-        p.clear();
+        clear_name(p);
         fresh.undo(desired);
         expected = std::move(found);
         return false;
       }
       if (swapped(seen, fresh.value(), success)) {
-        p.clear();
+        clear_name(p);
         fresh.keep();
         give_up(me, seen);
         return true;
@@ -141,7 +143,7 @@ class location {
   };
 
   word replace(word fresh, order o) noexcept {
-    // release → the acquire in pin::name: the object's construction. acquire ← the release that
+    // release → the acquire in put_name: the object's construction. acquire ← the release that
     // put the old word here: we may look at its block. seq_cst: only because the user asks for it.
     return o == order::seq_cst ? word_.exchange_seq_cst(fresh) : word_.exchange_acq_rel(fresh);
   }
@@ -157,12 +159,12 @@ class location {
     member& me = here();
     me.log.reserve();
     prepared fresh(desired);
-    pin& p = me.pins.passing();
+    slot& p = me.pins.passing();
     for (;;) {
-      const word seen = p.name(word_);
+      const word seen = put_name(p, word_);
       const bool equal = wanted(seen);
       if (equal && !swapped(seen, fresh.value(), order::acq_rel)) continue;
-      p.clear();
+      clear_name(p);
       if (!equal) {
         fresh.undo(desired);
         return false;
@@ -183,9 +185,9 @@ class location {
   }
 
   bool differs(const P& old) const noexcept {
-    pin& p = here().pins.passing();
-    const bool other = !Units::same(p.name(word_), old);
-    p.clear();
+    slot& p = here().pins.passing();
+    const bool other = !Units::same(put_name(p, word_), old);
+    clear_name(p);
     return other;
   }
 

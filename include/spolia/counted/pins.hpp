@@ -9,21 +9,21 @@
 //   1. The paper marks a slot as busy while it is filled, and scans wait for it; its order of the
 //      mark's store and the source's load is not kept by x86 or C++. Here a name is published,
 //      ordered by a light fence, and confirmed by a second look at the source. Scans never wait.
-//   2. A pin has two slots. The source that is looked at may lie in the object that the pin named
-//      before; that stays named in the second slot until the next move. So a pin holds up two
-//      objects at most, and a walk needs one pin.
+//   2. A pin has two slots, which are written in turns. The source that is looked at may lie in the
+//      object that the pin named before; that stays named in the other slot until the next move.
+//      So a pin holds up two objects at most, and a walk needs one pin.
 //   3. The set grows by chunks, and scans read no further than pins were ever handed out.
 //   4. Copies of a private pointer share the pin, by a count that only the thread sees. In the
 //      paper each copy costs an increment and a logged decrement.
 //   5. A pin may hold a counted unit instead, for private pointers from shared ones.
-// Handing on:  a name moves from `now` to `before` only, and scans read `now` first. So a scan that
-//              finds `now` with a later name sees the earlier one in `before`, or it is no longer
-//              looked at.
-// Cost:        protect: two loads of the source, a load and two stores of the pin, a light fence.
-// Progress:    protect is lock-free: it repeats when the source has changed meanwhile.
+// Protects:    a name stays in one slot from its confirmation until its object is no longer looked
+//              at, so scans may read the slots in any order.
+// Cost:        a move: two loads of the source, a store of the pin, a light fence.
+// Progress:    naming is lock-free: it repeats when the source has changed meanwhile.
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <new>
@@ -38,26 +38,65 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace counted {
 
-struct pin {
+/// Where a thread names one object.
+struct alignas(std::bit_ceil(sizeof(atomic<word>))) slot : atomic<word> {};
+
+/// fence::light() for who knows that light fences are free: that stays so.
+SPOLIA_ALWAYS_INLINE void known_light() noexcept {
+#if defined(SPOLIA_MODEL)
+  fence::light();  // its partner is the caller's
+#else
+  __asm__ volatile("" ::: "memory");  // what is left of one: the compiler moves nothing over it
+#endif
+}
+
+/// Names what `source` holds, and returns it; what the slot named is named no longer. Null is not
+/// named. With `total` the look takes part in the one order of all seq_cst operations. `known`: the
+/// caller knows that light fences are free.
+SPOLIA_ALWAYS_INLINE word put_name(slot& in, const atomic<word>& source, bool total = false,
+                                   bool known = false) noexcept {
+  word seen = source.load_relaxed();
+  for (;;) {
+    // release → the acquire in visit(): our looks at what this named happen before it ends.
+    SPOLIA_FAULT("counted.publish_relaxed") ? in.store_relaxed(seen) : in.store_release(seen);
+    // light → the heavy fence in collector::begin: either the scan after it finds this name, or
+    // our next look finds the source without each unit that was captured before it.
+    if (!SPOLIA_FAULT("counted.no_light")) known ? known_light() : fence::light();
+    // acquire ← the release that put the word into the source: we see the object constructed.
+    // seq_cst: only because the user asked for it.
+    const word again = total ? source.load_seq_cst() : source.load_acquire();
+    if (again == seen || SPOLIA_FAULT("counted.no_validate")) [[likely]]
+      return seen;
+    seen = again;
+  }
+}
+
+/// What the slot named is named no longer.
+SPOLIA_ALWAYS_INLINE void clear_name(slot& in) noexcept {
+  // release → the acquire in visit(): our looks at the object happen before it ends.
+  SPOLIA_FAULT("counted.clear_relaxed") ? in.store_relaxed(0) : in.store_release(0);
+}
+
+struct alignas(2 * sizeof(slot)) pin {
   /// In `users`: it holds a unit.
   static constexpr std::uint32_t with_unit = std::uint32_t{1} << 31U;
 
-  atomic<word> now{0};
-  atomic<word> before{0};
+  std::array<slot, 2> slots;
   void* link = nullptr;     // free: the next free pin; in use: the block or head of its unit
   std::uint32_t users = 1;  // private pointers that share it; the thread's own. Free: 1
   std::uint32_t owner = 0;  // the thread's number
 
+  /// Of two slots one is that which names what is looked at. The other one, for the next move:
+  SPOLIA_ALWAYS_INLINE static slot* other(slot* at) noexcept {
+    if (SPOLIA_FAULT("counted.one_slot")) return at;
+    return reinterpret_cast<slot*>(reinterpret_cast<std::uintptr_t>(at) ^ sizeof(slot));
+  }
+  static pin& of(slot* at) noexcept {
+    return *reinterpret_cast<pin*>(reinterpret_cast<std::uintptr_t>(at) & ~(alignof(pin) - 1));
+  }
+
   /// One private pointer's, which holds no unit: it may name something else.
   [[nodiscard]] bool movable() const noexcept { return users == 1; }
-
-  /// Names what `source` holds, and returns it. What the pin named, which is `last`, stays named
-  /// until the next call. Null is not named.
-  SPOLIA_ALWAYS_INLINE word protect(const atomic<word>& source, word last) noexcept {
-    // release → the acquire in visit(): our looks at what `before` named happen before it ends.
-    if (!SPOLIA_FAULT("counted.no_before")) before.store_release(last);
-    return name(source);
-  }
 
   void hold(void* unit) noexcept {
     link = unit;
@@ -73,30 +112,8 @@ struct pin {
     return held;
   }
 
-  /// The same for a pin that names nothing. With `total` the look takes part in the one order of
-  /// all seq_cst operations.
-  SPOLIA_ALWAYS_INLINE word name(const atomic<word>& source, bool total = false) noexcept {
-    word seen = source.load_relaxed();
-    for (;;) {
-      // release → the acquire in visit(): who sees this name sees the other one in `before`.
-      SPOLIA_FAULT("counted.publish_relaxed") ? now.store_relaxed(seen) : now.store_release(seen);
-      // light → the heavy fence in collector::begin: either the scan after it finds this name, or
-      // our next look finds the source without each unit that was captured before it.
-      if (!SPOLIA_FAULT("counted.no_light")) fence::light();
-      // acquire ← the release that put the word into the source: we see the object constructed.
-      // seq_cst: only because the user asked for it.
-      const word again = total ? source.load_seq_cst() : source.load_acquire();
-      if (again == seen || SPOLIA_FAULT("counted.no_validate")) [[likely]]
-        return seen;
-      seen = again;
-    }
-  }
-
-  /// Names nothing more.
   SPOLIA_ALWAYS_INLINE void clear() noexcept {
-    // release → the acquire in visit(): our looks at the objects happen before they end.
-    SPOLIA_FAULT("counted.clear_relaxed") ? now.store_relaxed(0) : now.store_release(0);
-    before.store_release(0);  // release: likewise
+    for (slot& s : slots) clear_name(s);
   }
 };
 
@@ -126,7 +143,9 @@ class pin_set {
   }
 
   /// For looks that end before any code of the user runs.
-  pin& passing() noexcept { return passing_; }
+  slot& passing() noexcept { return passing_; }
+  /// The thread's first walk's, if it names nothing in its first slot. See walk.hpp.
+  pin& walking() noexcept { return walking_; }
 
   /// A pin that names nothing, with one user. Throws std::bad_alloc.
   SPOLIA_ALWAYS_INLINE pin* take() {
@@ -148,10 +167,11 @@ class pin_set {
   }
 
   /// Calls f(word) for each name. What a pin names after a heavy fence before the call, and still
-  /// names when it is read here, is found; see the fence in protect and the head of this file.
+  /// names when it is read here, is found; see the fence in put_name.
   template <class F>
   void visit(F&& f) const {
     visit(passing_, f);
+    visit(walking_, f);
     // acquire ← the release in take_fresh: we see the chunks, and pins constructed.
     std::uint32_t left = high_.load_acquire();
     for (const chunk* c = &first_; c != nullptr && left > 0;) {
@@ -165,7 +185,8 @@ class pin_set {
   /// with them for ever.
   void forget() noexcept {
     free_ = nullptr;
-    forget(passing_);
+    passing_.store_relaxed(0);
+    forget(walking_);
     std::uint32_t left = high_.load_relaxed();
     for (chunk* c = &first_; c != nullptr && left > 0; c = c->next.load_relaxed()) {
       for (std::uint32_t i = 0; i < per_chunk && left > 0; ++i, --left) {
@@ -181,22 +202,19 @@ class pin_set {
 
  private:
   template <class F>
+  static void visit(const slot& s, F& f) {
+    // acquire ← the releases in put_name and clear_name: what the thread did with objects that it
+    // named here happens before they end.
+    const word w = SPOLIA_FAULT("counted.scan_relaxed") ? s.load_relaxed() : s.load_acquire();
+    if (w != 0) f(w);
+  }
+  template <class F>
   static void visit(const pin& p, F& f) {
-    // acquire ← the releases in protect and clear, in this order: see "Handing on" above; and what
-    // the thread did with objects that it named here happens before they end.
-    const bool upwards = SPOLIA_FAULT("counted.scan_upwards");
-    const word first = SPOLIA_FAULT("counted.scan_relaxed") ? p.now.load_relaxed()
-                       : upwards                            ? p.before.load_acquire()
-                                                            : p.now.load_acquire();
-    // acquire: likewise.
-    const word second = upwards ? p.now.load_acquire() : p.before.load_acquire();
-    if (first != 0) f(first);
-    if (second != 0 && second != first) f(second);
+    for (const slot& s : p.slots) visit(s, f);
   }
 
   static void forget(pin& p) noexcept {
-    p.now.store_relaxed(0);
-    p.before.store_relaxed(0);
+    for (slot& s : p.slots) s.store_relaxed(0);
     p.users = 1;
   }
 
@@ -222,7 +240,8 @@ class pin_set {
 
   pin* free_ = nullptr;
   atomic<std::uint32_t> high_{0};
-  pin passing_;
+  slot passing_;
+  pin walking_;
   chunk first_;
 };
 

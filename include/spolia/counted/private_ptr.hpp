@@ -121,8 +121,7 @@ class private_ptr : public counted::private_base<T> {
 
   template <class Y>
   SPOLIA_ALWAYS_INLINE void load(const atomic_shared_ptr<Y>& from) {
-    const auto last = [](const counted::pin& p) { return p.now.load_relaxed(); };
-    this->object_ = object_in<Y>(this->grip_.move_to(counted::access::words_of(from), last));
+    this->object_ = object_in<Y>(this->grip_.move_to(counted::access::words_of(from)));
   }
   template <class Y>
   SPOLIA_ALWAYS_INLINE static auto object_in(counted::word w) noexcept {
@@ -130,9 +129,8 @@ class private_ptr : public counted::private_base<T> {
   }
 
   [[nodiscard]] counted::control* owner() const noexcept {
-    const counted::pin& p = *this->grip_.at();
-    if (void* const unit = p.unit()) return static_cast<counted::control*>(unit);
-    return counted::pair_of(p.now.load_relaxed()).owner;
+    if (void* const unit = this->grip_.unit()) return static_cast<counted::control*>(unit);
+    return counted::pair_of(this->grip_.named()).owner;
   }
 };
 

@@ -160,6 +160,7 @@ struct thin_units {
   static std::size_t bytes(counted::word) noexcept { return counted::thin_kind<T>::ops.bytes; }
 
   static T* object(counted::word w) noexcept { return reinterpret_cast<T*>(w); }
+  static T* made_object(counted::word w) noexcept { return object(w); }
   static counted::head* head(counted::word w) noexcept { return counted::head_of(object(w)); }
 };
 
@@ -177,9 +178,9 @@ class private_thin_ptr : public counted::private_base<T> {
   /// What a location holds that may lie in the object r points to. Goes on with r's protection.
   template <class Y>
   SPOLIA_ALWAYS_INLINE private_thin_ptr(private_thin_ptr<Y>&& r, const atomic_thin_ptr<T>& from) {
-    const auto last = reinterpret_cast<counted::word>(std::exchange(r.object_, nullptr));
+    r.object_ = nullptr;
     this->grip_ = std::move(r.grip_);
-    move(from, last);
+    load(from);
   }
   /// Holds a count of its own, so r may go.
   explicit private_thin_ptr(const thin_ptr<T>& r) {
@@ -215,13 +216,7 @@ class private_thin_ptr : public counted::private_base<T> {
   friend class private_thin_ptr;
 
   SPOLIA_ALWAYS_INLINE void load(const atomic_thin_ptr<T>& from) {
-    // What the pin names is what this points to.
-    move(from, reinterpret_cast<counted::word>(this->object_));
-  }
-  SPOLIA_ALWAYS_INLINE void move(const atomic_thin_ptr<T>& from, counted::word named) {
-    const auto last = [named](const counted::pin&) { return named; };
-    this->object_ =
-        thin_units<T>::object(this->grip_.move_to(counted::access::words_of(from), last));
+    this->object_ = thin_units<T>::object(this->grip_.move_to(counted::access::words_of(from)));
   }
 };
 

@@ -95,9 +95,9 @@ class counted_bst
   /// For the writer: what is in the tree stays while it is that.
   place search(const Key& key) {
     location* link = &root_;
-    for (auto at = Family::template look<node>(root_); at; Family::template step<node>(at, *link)) {
+    while (node* const at = peek(*link)) {
       const bool left = less_(key, at->key);
-      if (!left && !less_(at->key, key)) return {link, &*at};
+      if (!left && !less_(at->key, key)) return {link, at};
       link = left ? &at->left : &at->right;
     }
     return {link, nullptr};
@@ -139,11 +139,8 @@ class counted_bst
   static pointer made(const Key& key, const Value& value, pointer left, pointer right) {
     return Family::template make<node>(key, value, std::move(left), std::move(right));
   }
-  static pointer child(const location& from) { return Family::template load<node>(from); }
-  static const node* peek(const location& from) {
-    const auto seen = Family::template look<node>(from);
-    return seen ? &*seen : nullptr;
-  }
+  static pointer child(const location& from) { return detail::copy<Family, node>(from); }
+  static node* peek(const location& from) { return detail::peek<Family, node>(from); }
 
   [[no_unique_address]] Compare less_;
   detail::writers writers_;

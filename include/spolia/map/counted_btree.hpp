@@ -98,16 +98,16 @@ class counted_btree
   std::vector<hop> descend(const Key& key) {
     std::vector<hop> way;
     inner_location* link = &root_;
-    for (auto at = Family::template look<inner>(root_);;) {
+    for (;;) {
+      const inner* const at = detail::peek<Family, inner>(*link);
       const std::size_t i = at->child(key, less_);
-      way.push_back({&*at, link, i});
+      way.push_back({at, link, i});
       if (!at->inners) return way;
       link = &at->inners[i];
-      Family::template step<inner>(at, *link);
     }
   }
   static const leaf& leaf_below(const hop& h) {
-    return *Family::template look<leaf>(h.node->leaves[h.child]);
+    return *detail::peek<Family, leaf>(h.node->leaves[h.child]);
   }
   static void set_leaf(const hop& h, leaf_pointer p) {
     Family::template set<leaf>(h.node->leaves[h.child], std::move(p));

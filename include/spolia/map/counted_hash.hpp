@@ -34,6 +34,7 @@
 #include <spolia/base/config.hpp>
 #include <spolia/counted/families.hpp>
 #include <spolia/map/detail/counted_face.hpp>
+#include <spolia/map/detail/counted_look.hpp>
 #include <spolia/map/detail/counted_writer.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -42,6 +43,10 @@ template <class Key, class Value, class Family = thin_family, class Hash = std::
 class counted_hash
     : public detail::counted_face<counted_hash<Key, Value, Family, Hash>, Key, Value> {
   friend detail::counted_face<counted_hash, Key, Value>;
+  template <class F, class Map, class K>
+  friend auto detail::seek_by_any(const Map&, detail::key_handed<K>);
+  template <class Fam, class Map, class K, class F>
+  friend bool detail::look_up(const Map&, const K&, F&&);
   template <class T>
   using location = typename Family::template location<T>;
   template <class T>
@@ -93,20 +98,7 @@ class counted_hash
   /// f(const Value&); true if the key is there. The value stays while f runs.
   template <class F>
   bool visit(const Key& key, F&& f) const {
-    const std::uint64_t h = hash_of(key);
-    const partition& p = partition_of(h);
-    const table* in = p.current();
-    for (;;) {
-      auto at = Family::template look<cell>(in->chain(h));
-      while (at && !(at->key == key)) Family::template step<cell>(at, at->next);
-      if (at) {
-        std::forward<F>(f)(at->value);
-        return true;
-      }
-      const table* const now = p.current();
-      if (now == in || SPOLIA_FAULT("counted_hash.one_look")) return false;
-      in = now;
-    }
+    return detail::look_up<Family>(*this, key, std::forward<F>(f));
   }
 
   /// True if the key was there.
@@ -117,7 +109,7 @@ class counted_hash
     const table& in = p.table_now();
     const place where = search(in.chain(h), key);
     if (where.found == nullptr) return false;
-    Family::template set<cell>(*where.link, Family::template load<cell>(where.found->next));
+    Family::template set<cell>(*where.link, detail::copy<Family, cell>(where.found->next));
     p.writers.shrank();
     return true;
   }
@@ -143,11 +135,30 @@ class counted_hash
     cell* found;
   };
 
+  /// then(view) of the key's cell, or of null.
+  template <class Views, class Then>
+  SPOLIA_ALWAYS_INLINE auto seek(Views by, const Key& key, const Then& then) const {
+    const std::uint64_t h = hash_of(key);
+    const partition& p = partition_of(h);
+    for (const table* in = p.current();;) {
+      auto at = by.template look<cell>(in->chain(h));
+      while (at && !(at->key == key)) by.template step<cell>(at, at->next);
+      if (!at) {
+        const table* const now = p.current();
+        if (now != in && !SPOLIA_FAULT("counted_hash.one_look")) {
+          in = now;
+          continue;
+        }
+      }
+      return then(at);
+    }
+  }
+
   /// For the partition's writer: the cells of the chain stay while it is that.
   static place search(location<cell>& chain, const Key& key) {
     location<cell>* link = &chain;
-    for (auto at = Family::template look<cell>(chain); at; Family::template step<cell>(at, *link)) {
-      if (at->key == key) return {link, &*at};
+    while (cell* const at = detail::peek<Family, cell>(*link)) {
+      if (at->key == key) return {link, at};
       link = &at->next;
     }
     return {link, nullptr};
@@ -161,7 +172,7 @@ class counted_hash
     const place where = search(in.chain(h), key);
     if (where.found != nullptr) {
       if (assign) {
-        auto rest = Family::template load<cell>(where.found->next);
+        auto rest = detail::copy<Family, cell>(where.found->next);
         Family::template set<cell>(*where.link,
                                    Family::template make<cell>(key, value, std::move(rest)));
       }
@@ -174,7 +185,7 @@ class counted_hash
   }
 
   static void push(location<cell>& chain, const Key& key, const Value& value) {
-    auto rest = Family::template load<cell>(chain);
+    auto rest = detail::copy<Family, cell>(chain);
     Family::template set<cell>(chain, Family::template make<cell>(key, value, std::move(rest)));
   }
 
@@ -183,8 +194,8 @@ class counted_hash
     try {
       auto twice = std::make_unique<table>(2 * old.size);
       for (std::size_t i = 0; i < old.size; ++i) {
-        auto at = Family::template look<cell>(old.chains[i]);
-        for (; at; Family::template step<cell>(at, at->next)) {
+        const cell* at = detail::peek<Family, cell>(old.chains[i]);
+        for (; at != nullptr; at = detail::peek<Family, cell>(at->next)) {
           push(twice->chain(hash_of(at->key)), at->key, at->value);
         }
       }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <spolia/base/config.hpp>
+#include <spolia/map/detail/counted_writer.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail {
@@ -137,7 +138,7 @@ struct counted_inner {
     row<T> r{keys, {}};
     r.children.reserve(children() + 1);
     for (std::size_t i = 0; i < children(); ++i) {
-      r.children.push_back(Family::template load<T>(from[i]));
+      r.children.push_back(copy<Family, T>(from[i]));
     }
     return r;
   }

@@ -34,6 +34,27 @@ class writers {
   atomic<std::size_t> size_{0};
 };
 
+/// For the writer: where the object is that the location leads to, or null. It stays while the
+/// location is not changed.
+template <class Family, class T, class Location>
+SPOLIA_ALWAYS_INLINE T* peek(const Location& from) {
+  if constexpr (requires { Family::template peek<T>(from); }) {
+    return Family::template peek<T>(from);
+  } else {
+    const auto seen = Family::template look<T>(from);
+    return seen ? &*seen : nullptr;
+  }
+}
+/// For the writer: a pointer to the same.
+template <class Family, class T, class Location>
+auto copy(const Location& from) {
+  if constexpr (requires { Family::template copy<T>(from); }) {
+    return Family::template copy<T>(from);
+  } else {
+    return Family::template load<T>(from);
+  }
+}
+
 /// While one lives, its thread is the writer, and what it takes out ends after it has left.
 template <class Family>
 class writing {

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// counted_look.hpp: look-ups in containers over counted pointers, by the family's first_look if it
+// has one that can be used now: that is without calls. Else by its views; then what was found, and
+// not how, goes through a function of its own, so that the other way's variables stay in registers.
+#pragma once
+
+#include <type_traits>
+#include <utility>
+
+#include <spolia/base/config.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace detail {
+
+/// A copy where that is as good: an address that leaves a function keeps the key in memory.
+template <class Key>
+using key_handed =
+    std::conditional_t<std::is_trivially_copyable_v<Key> && sizeof(Key) <= 2 * sizeof(void*),
+                       const Key, const Key&>;
+
+template <class Family, class Map, class Key>
+[[gnu::cold]] SPOLIA_NOINLINE auto seek_by_any(const Map& map, key_handed<Key> key) {
+  return map.seek(Family(), key, [](auto& at) { return std::move(at); });
+}
+
+/// f(value) of what map.seek(views, key, then) has found; true if that is not null.
+template <class Family, class Map, class Key, class F>
+SPOLIA_ALWAYS_INLINE bool look_up(const Map& map, const Key& key, F&& f) {
+  const auto tell = [&](const auto& at) {
+    if (at) std::forward<F>(f)(at->value);
+    return static_cast<bool>(at);
+  };
+  if constexpr (requires { typename Family::first_look; }) {
+    if (typename Family::first_look by; by.find()) [[likely]]
+      return map.seek(by, key, tell);
+    return tell(seek_by_any<Family, Map, Key>(map, key));
+  } else {
+    return map.seek(Family(), key, tell);
+  }
+}
+
+}  // namespace detail
+}  // namespace spolia::inline SPOLIA_FLAVOUR
