@@ -20,7 +20,9 @@ const std::vector<std::pair<std::string, db::version_storage>>& version_storages
       {"none", db::version_storage::none},
       {"one-shot", db::version_storage::one_shot},
       {"one-shot-consolidated", db::version_storage::one_shot_consolidated},
-      {"steam", db::version_storage::steam}};
+      {"steam", db::version_storage::steam},
+      {"steam-epo", db::version_storage::steam_eager},
+      {"range", db::version_storage::range}};
   return all;
 }
 

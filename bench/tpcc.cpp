@@ -52,11 +52,12 @@ class trial {
       : o_(o),
         versions_(versions),
         number_(number),
-        base_(db::database::open({.versions = version_storage_of(versions),
-                                  .changes_only = o.changes && keeps_changes(versions),
-                                  .version_budget = o.budget,
-                                  .partition_transactions = o.partition,
-                                  .most_partitions = o.partitions})),
+        base_(db::database::open(
+            {.versions = version_storage_of(versions),
+             .changes_only = o.changes && !db::keeps_whole_rows(version_storage_of(versions)),
+             .version_budget = o.budget,
+             .partition_transactions = o.partition,
+             .most_partitions = o.partitions})),
         world_(base_, scale_of(o), o.seed, {.inserts = o.mix != "dbx1000", .begin = begin_of(o)}) {
     for (std::uint32_t n = 0; n < o.threads; ++n) {
       const std::uint64_t seed = o.seed + 7919 * number + 104729 * (n + 1);
@@ -95,10 +96,6 @@ class trial {
   }
 
  private:
-  /// Consolidation keeps whole rows.
-  static bool keeps_changes(const std::string& versions) {
-    return version_storage_of(versions) != db::version_storage::one_shot_consolidated;
-  }
   static db::transaction_options begin_of(const tpcc_options& o) {
     return {.isolation = o.serializable ? db::isolation::serializable : db::isolation::snapshot};
   }

@@ -51,7 +51,7 @@ class engine final : public ycsb_engine {
     o.versions = version_storage_of(shape.versions);
     o.partition_transactions = shape.partition;
     // Consolidation keeps whole rows.
-    o.changes_only = shape.changes && o.versions != db::version_storage::one_shot_consolidated;
+    o.changes_only = shape.changes && !db::keeps_whole_rows(o.versions);
     if (shape.durability == "memory") return db::database::open(o);
     o.durability = durability_of(shape.durability);
     o.checkpoint_log_bytes = 0;

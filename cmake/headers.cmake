@@ -56,14 +56,18 @@ set(SPOLIA_HEADERS
     include/spolia/db/commit.hpp
     include/spolia/db/database.hpp
     include/spolia/db/delta.hpp
+    include/spolia/db/delta_blocks.hpp
+    include/spolia/db/delta_chain.hpp
     include/spolia/db/delta_chunks.hpp
     include/spolia/db/delta_consolidated.hpp
     include/spolia/db/delta_lanes.hpp
     include/spolia/db/delta_none.hpp
     include/spolia/db/delta_one_shot.hpp
     include/spolia/db/delta_partition.hpp
+    include/spolia/db/delta_range.hpp
     include/spolia/db/delta_ring.hpp
     include/spolia/db/delta_steam.hpp
+    include/spolia/db/delta_steam_eager.hpp
     include/spolia/db/durability.hpp
     include/spolia/db/files.hpp
     include/spolia/db/gate.hpp

@@ -30,9 +30,11 @@ T one_of(const std::array<std::pair<const char*, T>, N>& all, const std::string&
 
 db::version_storage versions_of(const std::string& name) {
   using enum db::version_storage;
-  return one_of<db::version_storage, 4>({{{"one-shot", one_shot},
+  return one_of<db::version_storage, 6>({{{"one-shot", one_shot},
                                           {"one-shot-consolidated", one_shot_consolidated},
                                           {"steam", steam},
+                                          {"steam-epo", steam_eager},
+                                          {"range", range},
                                           {"none", none}}},
                                         name, "version storage");
 }

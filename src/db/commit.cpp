@@ -55,7 +55,8 @@ void transaction::prepare() {
     if (since == 0) continue;
     ask wanted{.row = w.place.id,
                .since = since,
-               .older = w.fresh ? 0 : w.place.head->older.load_relaxed()};
+               .older = w.fresh ? 0 : w.place.head->older.load_relaxed(),
+               .chain = &w.place.head->older};
     if (existed && exists && engine_.old->changes_only() && w.sets != every_column) {
       wanted.columns = w.sets;
       each_column(w.sets, [&](std::uint32_t c) { wanted.words += t.schema_.span_of(c).words; });

@@ -11,7 +11,9 @@
 #include <spolia/db/delta_consolidated.hpp>
 #include <spolia/db/delta_none.hpp>
 #include <spolia/db/delta_one_shot.hpp>
+#include <spolia/db/delta_range.hpp>
 #include <spolia/db/delta_steam.hpp>
+#include <spolia/db/delta_steam_eager.hpp>
 
 #include "engine.hpp"
 #include "journal.hpp"
@@ -23,12 +25,18 @@ namespace db {
 namespace {
 
 std::unique_ptr<delta> make_storage(commit_board& board, const options& o) {
-  if (o.changes_only && o.versions == version_storage::one_shot_consolidated) {
-    throw std::invalid_argument("spolia::db: consolidation needs versions that are whole rows");
+  if (o.changes_only && keeps_whole_rows(o.versions)) {
+    throw std::invalid_argument(
+        "spolia::db: what collects between two snapshots needs versions that are whole rows");
   }
   switch (o.versions) {
     case version_storage::steam:
       return std::make_unique<delta_steam>(board, delta_steam::options{.budget = o.version_budget});
+    case version_storage::steam_eager:
+      return std::make_unique<delta_steam_eager>(
+          board, delta_steam_eager::options{.budget = o.version_budget});
+    case version_storage::range:
+      return std::make_unique<delta_range>(board, delta_range::options{.budget = o.version_budget});
     case version_storage::none:
       return std::make_unique<delta_none>(board, o.version_budget);
     case version_storage::one_shot:

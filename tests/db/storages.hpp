@@ -45,6 +45,8 @@ class over_storages : public testing::TestWithParam<storage_kind> {
   db::status set_a(std::int64_t key, std::int64_t x) {
     return base.transact([&](db::transaction& tx) { return tx.update(items, {key}, {{"a", x}}); });
   }
+  /// Whether what lies between two snapshots goes.
+  static bool collects_between() { return db::keeps_whole_rows(GetParam()); }
   /// -1: there is none.
   std::int64_t a_of(const db::reader& at, std::int64_t key) {
     const auto row = at.find(items, {key});
@@ -69,6 +71,10 @@ inline std::string storage_name(const testing::TestParamInfo<storage_kind>& of) 
       return "one_shot_consolidated";
     case db::version_storage::steam:
       return "steam";
+    case db::version_storage::steam_eager:
+      return "steam_eager";
+    case db::version_storage::range:
+      return "range";
     case db::version_storage::none:
       return "none";
   }
@@ -86,5 +92,7 @@ inline std::string storage_name(const testing::TestParamInfo<storage_kind>& of) 
           spolia::test::storage_kind{spolia::db::version_storage::one_shot_consolidated}, \
           spolia::test::storage_kind{spolia::db::version_storage::steam},                 \
           spolia::test::storage_kind{spolia::db::version_storage::steam, true},           \
+          spolia::test::storage_kind{spolia::db::version_storage::steam_eager},           \
+          spolia::test::storage_kind{spolia::db::version_storage::range},                 \
           spolia::test::storage_kind{spolia::db::version_storage::none}),                 \
       spolia::test::storage_name)

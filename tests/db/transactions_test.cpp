@@ -342,7 +342,7 @@ TEST_P(transactions, snapshots_of_many_ages) {
 
 /// One snapshot held for the whole run: what is between it and now goes, where the storage can.
 TEST_P(transactions, a_held_snapshot_costs_what_it_sees) {
-  if (GetParam() != version_storage::one_shot_consolidated) return;
+  if (!collects_between()) return;
   for (int i = 0; i < 10; ++i) ASSERT_TRUE(put(i, i));
   const reader then = base.snapshot();
   std::uint64_t most = 0;
@@ -351,7 +351,7 @@ TEST_P(transactions, a_held_snapshot_costs_what_it_sees) {
     const auto v = base.stats().versions;
     most = std::max(most, v.versions_made - v.versions_dropped);
   }
-  EXPECT_LE(most, 100U);
+  EXPECT_LE(most, GetParam() == version_storage::range ? 300U : 100U);
   for (int i = 0; i < 10; ++i) EXPECT_EQ(a_of(then, i), i);
 }
 
@@ -366,12 +366,14 @@ TEST_P(transactions, versions_have_a_budget) {
   status s;
   {
     const reader then = small.snapshot();
+    // The one snapshot sees one version; consolidation needs some time to find that out.
+    const bool bounded = collects_between() && GetParam() != version_storage::one_shot_consolidated;
     for (int i = 0; i < 2000 && s; ++i) s = bump();
-    EXPECT_EQ(s, outcome::limit);
+    EXPECT_EQ(s, bounded ? outcome::ok : outcome::limit);
     EXPECT_LE(small.stats().versions.bytes, 300000U);
     EXPECT_TRUE(then.find(t, {1}));
     EXPECT_TRUE(small.transact([&](transaction& tx) { return tx.insert(t, {2, 0, ""}); }));
-    EXPECT_GE(small.stats().limits, 1U);
+    EXPECT_EQ(small.stats().limits == 0, bounded);
   }
   if (GetParam() != version_storage::none) {
     small.collect();

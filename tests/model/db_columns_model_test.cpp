@@ -46,6 +46,7 @@ struct columns {
     ask a{.words = 1,
           .since = head.stamp.load_relaxed(),
           .older = head.older.load_relaxed(),
+          .chain = &head.older,
           .columns = std::uint64_t{1} << column};
     model::check(old.reserve(mine.number(), std::span(&a, 1)), "there is room");
     const std::uint64_t mark = commit_board::begin(mine);

@@ -41,7 +41,8 @@ struct world {
       asks[i] = {.words = 1,
                  .row = i,
                  .since = heads[i].stamp.load_relaxed(),
-                 .older = heads[i].older.load_relaxed()};
+                 .older = heads[i].older.load_relaxed(),
+                 .chain = &heads[i].older};
     }
     model::check(old.reserve(mine.number(), std::span(asks).first(rows)), "there is room");
     const std::uint64_t mark = commit_board::begin(mine);
@@ -56,6 +57,19 @@ struct world {
     return time;
   }
 
+  /// A commit to a row that comes to nothing once it has its place.
+  void cancel(unsigned i) {
+    commit_board::record& mine = board.take();
+    ask a = {.words = 1,
+             .row = i,
+             .since = heads[i].stamp.load_relaxed(),
+             .older = heads[i].older.load_relaxed(),
+             .chain = &heads[i].older};
+    model::check(old.reserve(mine.number(), std::span(&a, 1)), "there is room");
+    old.cancel(mine.number());
+    commit_board::give_back(mine);
+  }
+
   /// Commits `value` to the rows from..end if `valid()`, as a serializable transaction does.
   template <class Valid>
   bool commit_if(std::uint64_t value, unsigned from, unsigned end, Valid&& valid) {
@@ -65,7 +79,8 @@ struct world {
       asks[i] = {.words = 1,
                  .row = i,
                  .since = heads[i].stamp.load_relaxed(),
-                 .older = heads[i].older.load_relaxed()};
+                 .older = heads[i].older.load_relaxed(),
+                 .chain = &heads[i].older};
     }
     model::check(old.reserve(mine.number(), std::span(asks).subspan(from, end - from)),
                  "there is room");

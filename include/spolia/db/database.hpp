@@ -47,8 +47,16 @@ enum class version_storage : std::uint8_t {
   one_shot,               ///< in partitions that are dropped whole
   one_shot_consolidated,  ///< the same, also between snapshots that are held
   steam,                  ///< each on its own
+  steam_eager,            ///< the same, and who changes a row takes out what nobody sees of it
+  range,                  ///< each on its own, also between snapshots that are held
   none                    ///< never: to measure what collecting costs
 };
+
+/// Whether it cannot have options::changes_only.
+constexpr bool keeps_whole_rows(version_storage s) noexcept {
+  return s == version_storage::one_shot_consolidated || s == version_storage::steam_eager ||
+         s == version_storage::range;
+}
 
 /// Who is in the way.
 struct slow_reader {
@@ -66,7 +74,8 @@ enum class slow_reader_action : std::uint8_t {
 struct options {
   version_storage versions = version_storage::one_shot_consolidated;
   /// Versions have the columns that were changed, not the whole row: less to write and to keep,
-  /// more to do for who reads an old one. Not with consolidation, which needs whole rows.
+  /// more to do for who reads an old one. Not with storages that let go of what lies between two
+  /// snapshots, which need whole rows: keeps_whole_rows().
   bool changes_only = false;
   /// Bytes of old versions; 0: no limit. A commit whose versions do not fit, after everything was
   /// collected that can be, is refused with outcome::limit; reads and insertions go on.

@@ -16,7 +16,7 @@
 //
 // and a reader with an announced timestamp T, which met a row whose newest version is after T:
 //
-//   find(handle, row, T)        the newest version in the chain not after T; null if there is none
+//   find(chain, row, T)         the newest version in the chain not after T; null if there is none
 //
 // A version is a whole row, or the columns that its successor has changed: options::changes_only.
 // Who looks for one of those takes the row as it is now, and lets each version on the way take back
@@ -26,7 +26,9 @@
 // c. It is needed by the snapshots T with since <= T < c. The chain leads a reader only over
 // versions that ended after its T: it goes on from a version only if that began after T, which is
 // when the next one ended. So a storage that lets go of a version only when census::oldest() >= c
-// needs no guards and no tags: no reader, present or to come, ever goes there.
+// needs no guards and no tags: no reader, present or to come, ever goes there. One that lets go of
+// more (delta_chain.hpp, delta_consolidated.hpp) has find() enter a guard before it reads where the
+// chain begins.
 //
 // Threads:     everything may be called by any thread; one writer number by one thread at a time.
 // Errors:      reserve throws std::bad_alloc, and returns false if the budget is used up; nothing
@@ -56,10 +58,10 @@ inline constexpr std::uint32_t most_columns = 62;
 inline constexpr std::uint64_t every_column = ~std::uint64_t{0};
 
 /// A before-image; the words of its columns follow it, one after the other. Written before it is
-/// linked, and never again.
+/// linked, and never again, but for `older` in storages that take others out of the chain.
 struct version {
-  plain<std::uint64_t> since{};  ///< commit timestamp
-  plain<std::uint64_t> older{};  ///< handle of the next version; 0: none
+  plain<std::uint64_t> since{};   ///< commit timestamp
+  atomic<std::uint64_t> older{};  ///< handle of the next version; 0: none
   plain<std::uint64_t> shape{};
   plain<std::uint64_t> columns{};  ///< which; every_column: a whole row
 
@@ -111,13 +113,16 @@ class taking_back {
 
 /// Walks a chain: `at(handle)` is the version behind a handle.
 template <class At>
-const version* walk(std::uint64_t handle, std::uint64_t time, const taking_back* on_the_way,
-                    At&& at) noexcept {
+const version* walk(const atomic<std::uint64_t>& chain, std::uint64_t time,
+                    const taking_back* on_the_way, At&& at) noexcept {
+  // acquire ← the release in install(): the version is filled.
+  std::uint64_t handle = chain.load_acquire();
   while (handle != 0) {
     const version* const v = at(handle);
     if (v->since.read() <= time) return v;
     if (on_the_way != nullptr) (*on_the_way)(*v);
-    handle = v->older.read();
+    // relaxed: what it leads to was there before this version was.
+    handle = v->older.load_relaxed();
   }
   return nullptr;
 }
@@ -125,12 +130,14 @@ const version* walk(std::uint64_t handle, std::uint64_t time, const taking_back*
 /// One version that a commit wants a place for.
 struct ask {
   std::uint32_t words = 0;
-  std::uint64_t row = 0;                 ///< whose
-  std::uint64_t since = 0;               ///< when it began
-  std::uint64_t older = 0;               ///< handle of the one before it; 0: none
-  std::uint64_t columns = every_column;  ///< that it is to have
-  version* place = nullptr;              ///< out: made, to be filled
-  std::uint64_t handle = 0;              ///< out: what goes into the row's head; never 0
+  std::uint64_t row = 0;    ///< whose
+  std::uint64_t since = 0;  ///< when it began
+  /// Handle of the one before it; 0: none. Out: of the one that it is to lead to.
+  std::uint64_t older = 0;
+  const atomic<std::uint64_t>* chain = nullptr;  ///< where the row's chain begins, for good
+  std::uint64_t columns = every_column;          ///< that it is to have
+  version* place = nullptr;                      ///< out: made, to be filled
+  std::uint64_t handle = 0;                      ///< out: what goes into the row's head; never 0
 };
 
 /// What a storage holds and has done. Approximate while others work.
@@ -155,7 +162,8 @@ class delta {
   virtual void published(std::uint32_t writer, std::uint64_t commit) noexcept = 0;
   virtual void cancel(std::uint32_t writer) noexcept = 0;
   /// Versions that it passes, which began after `time`, go to `on_the_way`, if that is not null.
-  [[nodiscard]] virtual const version* find(std::uint64_t handle, std::uint64_t row,
+  /// `chain` is what leads to the newest of them.
+  [[nodiscard]] virtual const version* find(const atomic<std::uint64_t>& chain, std::uint64_t row,
                                             std::uint64_t time,
                                             const taking_back* on_the_way) const = 0;
   /// Lets go of all that nobody needs now, also of what other threads have left.

@@ -85,15 +85,17 @@ class delta_consolidated final : public delta_one_shot {
   }
 
   /// Versions are whole rows: what is passed on the way is of no use.
-  [[nodiscard]] const version* find(std::uint64_t handle, std::uint64_t row, std::uint64_t time,
-                                    const taking_back*) const override {
+  [[nodiscard]] const version* find(const atomic<std::uint64_t>& chain, std::uint64_t row,
+                                    std::uint64_t time, const taking_back*) const override {
+    // acquire ← the release in install(): the version is filled. (Links may be dead: no guard yet.)
+    std::uint64_t handle = chain.load_acquire();
     if (handle == 0) return nullptr;
     auto guard = nodes_.enter();
     while (handle != 0) {
       const version* const v = alive(handle);
       if (v == nullptr) return over_the_gap(row, time);
       if (v->since.read() <= time) return v;
-      handle = v->older.read();
+      handle = v->older.load_relaxed();
     }
     return nullptr;
   }
@@ -225,7 +227,7 @@ class delta_consolidated final : public delta_one_shot {
     while (handle != 0 && tagged::partition_of(handle) == home) {
       const version* const v = alive(handle);
       if (v == nullptr || v->since.read() <= time) return v;
-      handle = v->older.read();
+      handle = v->older.load_relaxed();
     }
     return nullptr;
   }

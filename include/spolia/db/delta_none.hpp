@@ -51,9 +51,10 @@ class delta_none final : public delta {
   }
   void published(std::uint32_t, std::uint64_t) noexcept override {}
   void cancel(std::uint32_t) noexcept override {}
-  [[nodiscard]] const version* find(std::uint64_t handle, std::uint64_t /*row*/, std::uint64_t time,
+  [[nodiscard]] const version* find(const atomic<std::uint64_t>& chain, std::uint64_t /*row*/,
+                                    std::uint64_t time,
                                     const taking_back* on_the_way) const override {
-    return walk(handle, time, on_the_way, [](std::uint64_t h) {
+    return walk(chain, time, on_the_way, [](std::uint64_t h) {
       return reinterpret_cast<const version*>(static_cast<std::uintptr_t>(h));
     });
   }

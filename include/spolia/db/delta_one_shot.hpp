@@ -92,10 +92,10 @@ class delta_one_shot : public delta {
   }
   void collect() noexcept override;
   [[nodiscard]] delta_stats stats() const noexcept override;
-
-  [[nodiscard]] const version* find(std::uint64_t handle, std::uint64_t /*row*/, std::uint64_t time,
+  [[nodiscard]] const version* find(const atomic<std::uint64_t>& chain, std::uint64_t /*row*/,
+                                    std::uint64_t time,
                                     const taking_back* on_the_way) const override {
-    return walk(handle, time, on_the_way, [this](std::uint64_t h) { return at(h); });
+    return walk(chain, time, on_the_way, [this](std::uint64_t h) { return at(h); });
   }
 
  protected:

@@ -4,11 +4,10 @@
 // Source:      Böttcher et al.: Scalable Garbage Collection for In-Memory MVCC Systems, VLDB 2020
 //              (Steam), as the baseline of Raza et al., SIGMOD 2023, section 7.1.
 // Idea:        each writer keeps its ended versions in the order in which they ended. After a
-// commit
-//              it frees those at the front that ended no later than the oldest snapshot began.
+//              commit it frees those at the front that ended no later than the oldest snapshot
+//              began.
 // Cost:        an allocation and a free for each version, and a look at it when it goes; one look
-// at
-//              the census in `look_every` commits.
+//              at the census in `look_every` commits.
 // Progress:    a lock for each writer, which only collect() contends for.
 // Bound:       what ended after the oldest snapshot began, and what ended in the last `look_every`
 //              commits of each writer. Unbounded while a snapshot is held. Writers that stop leave
@@ -20,26 +19,34 @@
 //       needs neither the row nor its lock. That makes this Steam faster than the published one.
 //   D2  The oldest snapshot is the true one, of all threads, and is asked for once in `look_every`
 //       commits instead of after each: asking takes a barrier in all threads.
-//   D3  No eager pruning: versions between two snapshots stay.
+//   D3  No eager pruning: versions between two snapshots stay. delta_steam_eager.hpp has it.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
 #include <span>
+#include <utility>
 
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/cells.hpp>
 #include <spolia/base/config.hpp>
-#include <spolia/base/counters.hpp>
-#include <spolia/base/memory.hpp>
 #include <spolia/db/delta.hpp>
+#include <spolia/db/delta_blocks.hpp>
 #include <spolia/version/detail/short_lock.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 
 class delta_steam final : public delta {
+  /// What stands in front of a version.
+  struct block {
+    block* next = nullptr;
+    std::uint64_t until = 0;
+    std::uint32_t words = 0;
+  };
+  using blocks = delta_blocks<block>;
+
  public:
   struct options {
     std::uint32_t look_every = 64;  ///< commits of a writer between two looks at the census
@@ -55,20 +62,16 @@ class delta_steam final : public delta {
 
   bool reserve(std::uint32_t writer, std::span<ask> asks) override {
     local& me = locals_.of(writer);
-    std::uint64_t bytes = 0;
-    for (const ask& a : asks) bytes += bytes_of(a.words);
-    if (options_.budget != 0 && held() + bytes > options_.budget) return false;
+    const std::uint64_t bytes = blocks::bytes(asks);
+    if (options_.budget != 0 && sum().bytes + bytes > options_.budget) return false;
     block* made = nullptr;
     block* last = nullptr;
     try {
       for (ask& a : asks) {
-        auto* const b = ::new (memory::allocate(bytes_of(a.words), alignof(block))) block;
-        b->words = a.words;
+        block* const b = blocks::make(a);
         b->next = made;
         made = b;
         if (last == nullptr) last = b;
-        a.place = version::make(b + 1, a.words);
-        a.handle = reinterpret_cast<std::uintptr_t>(a.place);
       }
     } catch (...) {
       free_chain(made);
@@ -77,8 +80,7 @@ class delta_steam final : public delta {
     me.open = made;
     me.open_last = last;
     me.open_bytes = bytes;
-    me.made.add(asks.size());
-    me.bytes_made.add(bytes);
+    me.came(asks.size(), bytes);
     return true;
   }
 
@@ -97,17 +99,17 @@ class delta_steam final : public delta {
 
   void cancel(std::uint32_t writer) noexcept override {
     local& me = locals_.of(writer);
-    for (block* b = me.open; b != nullptr; b = b->next) me.dropped.add(1);
-    me.bytes_freed.add(me.open_bytes);
-    free_chain(me.open);
-    me.open = nullptr;
+    std::uint64_t count = 0;
+    for (block* b = me.open; b != nullptr; b = b->next) ++count;
+    const std::lock_guard hold(me.lock);
+    me.went(count, me.open_bytes);
+    free_chain(std::exchange(me.open, nullptr));
   }
 
-  [[nodiscard]] const version* find(std::uint64_t handle, std::uint64_t /*row*/, std::uint64_t time,
+  [[nodiscard]] const version* find(const atomic<std::uint64_t>& chain, std::uint64_t /*row*/,
+                                    std::uint64_t time,
                                     const taking_back* on_the_way) const override {
-    return walk(handle, time, on_the_way, [](std::uint64_t h) {
-      return reinterpret_cast<const version*>(static_cast<std::uintptr_t>(h));
-    });
+    return walk(chain, time, on_the_way, blocks::at);
   }
 
   void collect() noexcept override {
@@ -116,46 +118,24 @@ class delta_steam final : public delta {
   }
 
   [[nodiscard]] delta_stats stats() const noexcept override {
-    delta_stats sum;
-    board_.for_each(locals_, [&](const local& l) {
-      sum.versions_dropped += l.dropped.value();
-      sum.versions_made += l.made.value();
-    });
-    sum.bytes = held();
-    sum.looks = looks_.load_relaxed();
-    return sum;
+    delta_stats all = sum();
+    all.looks = looks_.load_relaxed();
+    return all;
   }
 
  private:
-  /// What stands in front of a version.
-  struct block {
-    block* next = nullptr;
-    std::uint64_t until = 0;
-    std::uint32_t words = 0;
-  };
-  struct alignas(cache_line) local {
+  struct alignas(cache_line) local : block_tallies {
     block* open = nullptr;  // of the transaction under way; the writer's
     block* open_last = nullptr;
     std::uint64_t open_bytes = 0;
     std::uint32_t commits = 0;
-    tally made;
-    tally bytes_made;
     spolia::detail::short_lock lock;  // for what follows
-    block* first = nullptr;           // ended, the oldest first
+    block* first = nullptr;           // ended, the oldest first; and what went
     block* last = nullptr;
-    tally dropped;
-    tally bytes_freed;
   };
 
-  static constexpr std::size_t bytes_of(std::uint32_t words) noexcept {
-    return sizeof(block) + version::bytes(words);
-  }
   static void free_chain(block* b) noexcept {
-    while (b != nullptr) {
-      block* const next = b->next;
-      memory::deallocate(b, bytes_of(b->words), alignof(block));
-      b = next;
-    }
+    while (b != nullptr) blocks::free(std::exchange(b, b->next));
   }
 
   void look() noexcept {
@@ -176,29 +156,20 @@ class delta_steam final : public delta {
       if (me.first == nullptr || me.first->until > oldest) return;
       old = me.first;
       block* end = old;
-      std::uint64_t bytes = bytes_of(end->words);
+      std::uint64_t bytes = blocks::bytes(end->words);
       std::uint64_t count = 1;
       for (; end->next != nullptr && end->next->until <= oldest; end = end->next, ++count) {
-        bytes += bytes_of(end->next->words);
+        bytes += blocks::bytes(end->next->words);
       }
       me.first = end->next;
       if (me.first == nullptr) me.last = nullptr;
       end->next = nullptr;
-      me.dropped.add(count);
-      me.bytes_freed.add(bytes);
+      me.went(count, bytes);
     }
     free_chain(old);
   }
 
-  [[nodiscard]] std::uint64_t held() const noexcept {
-    std::uint64_t made = 0;
-    std::uint64_t freed = 0;
-    board_.for_each(locals_, [&](const local& l) {
-      freed += l.bytes_freed.value();
-      made += l.bytes_made.value();
-    });
-    return made > freed ? made - freed : 0;
-  }
+  [[nodiscard]] delta_stats sum() const noexcept { return sum_of_blocks(board_, locals_); }
 
   commit_board& board_;
   const options options_;

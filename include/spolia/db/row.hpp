@@ -105,12 +105,18 @@ inline std::uint64_t read_row(commit_board& board, const delta& old, row_place r
     }
   }
   const taking_back back(wanted, out);
-  const bool early = SPOLIA_FAULT("row.chain_before_words");
-  // acquire, both ← the release in install(): the version is filled.
-  std::uint64_t chain = early ? row.head->older.load_acquire() : 0;
-  if (old.changes_only()) copy();  // before the chain: see "Why what was taken back is whole"
-  if (!early) chain = row.head->older.load_acquire();
-  const version* const v = old.find(chain, row.id, time, old.changes_only() ? &back : nullptr);
+  const auto find = [&](const atomic<std::uint64_t>& chain) {
+    return old.find(chain, row.id, time, old.changes_only() ? &back : nullptr);
+  };
+  const version* v = nullptr;
+  if (SPOLIA_FAULT("row.chain_before_words")) {
+    const atomic<std::uint64_t> chain(row.head->older.load_acquire());  // as in find()
+    copy();
+    v = find(chain);
+  } else {
+    if (old.changes_only()) copy();  // before the chain: see "Why what was taken back is whole"
+    v = find(row.head->older);
+  }
   if (v == nullptr) return 0;
   const std::uint64_t shape = v->shape.read();
   if ((shape & row_exists) == 0) return 0;
@@ -121,7 +127,7 @@ inline std::uint64_t read_row(commit_board& board, const delta& old, row_place r
 /// Keeps the row as it is at `v`, as far as was asked for. The caller holds the row's lock.
 inline void keep_image(version& v, const ask& a, row_place row, column_set whole) noexcept {
   v.since.write(a.since);
-  v.older.write(a.older);
+  v.older.store_relaxed(a.older);  // published with the version
   v.shape.write(row.head->shape.load_relaxed());
   v.columns.write(a.columns);
   if (a.columns == every_column) {

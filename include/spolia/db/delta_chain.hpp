@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// delta_chain.hpp: taking versions out of the middle of a row's chain, for storages that let go of
+// what no snapshot needs, also between two that are held.
+//
+// Idea:        a chain and the announced times are both sorted; one walk down both finds the
+//              versions that nobody sees, and the one in front of them is made to lead past them.
+// Cost:        the length of the chain, as far as snapshots go back.
+// Progress:    wait-free. Bound: none of its own; a version is freed by whoever cuts it out.
+//
+// What the caller owes:
+//   One at a time shortens a chain. (Two could undo each other: one makes A lead to B, past what
+//   lies between, while the other takes B out; then A leads to what is freed.) Writers may push in
+//   front meanwhile: the first version of the chain, which a writer has read and is about to lead
+//   to, is not cut out but by that writer himself.
+//   Everybody walks under a guard, and reads the chain's first link and the scan under it. What was
+//   cut out is retired, once it cannot be reached from the row.
+//   Versions that ended at or before the oldest snapshot of an installed scan are retired without
+//   being cut out (delta.hpp: no snapshot goes there).
+// Why no freed version is reached:
+//   By a reader at T. A retired version x was either cut out before, so who comes later does not
+//   find it; or it ended at or before the oldest snapshot, and so before T: but a reader is led to
+//   a version only if that ended after T. This holds over gaps, too: if y leads past others to z,
+//   then T < y.since, and T is not between z's end and y.since, for what lies there was cut out
+//   because nobody was there, and nobody begins there any more. By who shortens. Each version notes
+//   when the one that it leads to ended. He goes on only while that is after the oldest snapshot of
+//   the scan that he has read under his guard. What was retired by its time before that guard began
+//   was so on account of a scan installed before; scans follow each other (scan_board.hpp), so he
+//   sees that one or a later one, and stops. (The stamp of the version before would not do: over a
+//   gap the next one ended earlier.)
+// Why no version that is needed is cut out: the scan lists all snapshots below `known`, live or to
+//   come, and only what ended at or before that is cut out. It stays true however old the scan is.
+//
+// Versions of the changed columns only cannot be cut out: a snapshot that is older takes back what
+// each version on the way knows (delta.hpp). So these storages keep whole rows, as consolidation
+// does.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include <spolia/base/atomic.hpp>
+#include <spolia/base/config.hpp>
+#include <spolia/db/delta.hpp>
+#include <spolia/db/delta_blocks.hpp>
+#include <spolia/version/tracked.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace db {
+
+/// A place in a chain: the version behind a handle, and when that ended.
+struct chain_link {
+  std::uint64_t handle = 0;
+  std::uint64_t until = 0;
+};
+
+/// What a block has that lies in such a chain.
+struct chained {
+  plain<std::uint64_t> behind_until{};  ///< when the version that this one leads to ended
+};
+
+/// At or before every snapshot, live or to come.
+inline std::uint64_t oldest_of(const scan_times& scan) noexcept {
+  return scan.times.empty() ? scan.known : std::min(scan.known, scan.times.front());
+}
+
+/// One walk down a chain.
+template <class Block>
+class chain_walk {
+  using blocks = delta_blocks<Block>;
+
+ public:
+  explicit chain_walk(const scan_times& scan) noexcept
+      : known_(scan.known), freed_(oldest_of(scan)), times_(scan) {}
+
+  /// Whether the version is certain to be there.
+  [[nodiscard]] bool stands(chain_link at) const noexcept {
+    return at.handle != 0 && (at.until > freed_ || SPOLIA_FAULT("chain.walks_on"));
+  }
+
+  /// The first version from `at` on that is needed, or may be gone. Calls cut(block, until) for
+  /// those before it.
+  template <class Cut>
+  chain_link skip(chain_link at, Cut&& cut) {
+    while (stands(at) && at.until <= known_) {
+      Block& b = blocks::of(at.handle);
+      times_.pass(at.until);
+      if (times_.any_from(blocks::in(b).since.read()) && !SPOLIA_FAULT("chain.times_not_asked")) {
+        break;
+      }
+      const chain_link next = behind(b);
+      cut(b, at.until);
+      at = next;
+    }
+    return at;
+  }
+
+  /// Cuts out what nobody needs behind the version at `at`.
+  template <class Cut>
+  void shorten(chain_link at, Cut&& cut) {
+    while (stands(at)) {
+      Block& b = blocks::of(at.handle);
+      const chain_link was = behind(b);
+      at = skip(was, cut);
+      if (at.handle == was.handle) continue;
+      b.behind_until.write(at.until);
+      // relaxed: what it leads to was there before this version was.
+      blocks::in(b).older.store_relaxed(at.handle);
+    }
+  }
+
+ private:
+  static chain_link behind(Block& b) noexcept {
+    return {blocks::in(b).older.load_relaxed(), b.behind_until.read()};
+  }
+
+  const std::uint64_t known_;
+  const std::uint64_t freed_;
+  time_cursor times_;
+};
+
+}  // namespace db
+}  // namespace spolia::inline SPOLIA_FLAVOUR

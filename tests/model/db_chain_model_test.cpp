@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+// Version storages that take versions out of the middle of a row's chain, under the model checker.
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+
+#include <spolia/db/delta_range.hpp>
+#include <spolia/db/delta_steam_eager.hpp>
+#include <spolia/model/engine.hpp>
+
+#include "model/db_world.hpp"
+#include "model/domain_scenarios.hpp"
+
+namespace {
+
+using namespace spolia;
+using namespace spolia::db;
+using namespace spolia::test;
+
+using eager = world<delta_steam_eager>;
+using range = world<delta_range>;
+
+/// What is retired goes as soon as it may.
+domain<>::options at_once() { return {.scheme = {.tick_every = 1, .patience = 0}}; }
+
+std::shared_ptr<eager> eager_world() {
+  return std::make_shared<eager>(delta_steam_eager::options{.look_every = 1, .reclaim = at_once()});
+}
+std::shared_ptr<range> range_world() {
+  return std::make_shared<range>(
+      delta_range::options{.tracker = {.batch = 1}, .reclaim = at_once()});
+}
+
+template <class World>
+void nothing_is_left(const std::shared_ptr<World>& w) {
+  w->old.collect();
+  const delta_stats s = w->old.stats();
+  model::check(s.versions_made == s.versions_dropped, "nobody needs a version");
+  w->old.close();  // the domain hears of the end of this thread
+}
+
+/// A snapshot comes and goes beside commits to one row.
+template <class World>
+void commits_beside_a_snapshot(const std::shared_ptr<World>& w, model::scenario& run) {
+  run.thread([w] { w->look(false); });
+  run.thread([w] {
+    for (std::uint64_t v = 7; v < 10; ++v) w->commit(v, 1);
+    w->old.collect();
+  });
+  run.finally([w] { nothing_is_left(w); });
+}
+void over_eager(model::scenario& run) { commits_beside_a_snapshot(eager_world(), run); }
+void over_range(model::scenario& run) { commits_beside_a_snapshot(range_world(), run); }
+
+/// A snapshot of the beginning is held, and its thread walks down the chain while another one
+/// commits, and cuts out what lies between.
+template <class World>
+void a_reader_over_what_is_cut(const std::shared_ptr<World>& w, model::scenario& run) {
+  auto held = std::make_shared<census::ticket>(w->board.living.announce(w->board.clock));
+  w->commit(7, 1);
+  w->commit(8, 1);
+  run.thread([w] { model::check(w->read(0, 1) == 0, "a snapshot has changed"); });
+  run.thread([w] {
+    for (std::uint64_t v = 9; v < 12; ++v) w->commit(v, 1);
+    w->old.collect();
+  });
+  run.finally([w, held] {
+    model::check(w->read(0, 1) == 0, "a snapshot has changed");
+    const delta_stats s = w->old.stats();
+    model::check(s.versions_made - s.versions_dropped <= 3, "what lies between goes");
+    held->withdraw();
+    nothing_is_left(w);
+  });
+}
+void over_eager_cuts(model::scenario& run) { a_reader_over_what_is_cut(eager_world(), run); }
+void over_range_cuts(model::scenario& run) { a_reader_over_what_is_cut(range_world(), run); }
+
+/// Two snapshots, of which one goes while a writer cuts: what it alone needed is freed by its time
+/// or cut out, but not both.
+template <class World>
+void the_oldest_goes(const std::shared_ptr<World>& w, model::scenario& run) {
+  auto first = std::make_shared<census::ticket>(w->board.living.announce(w->board.clock));
+  w->commit(7, 1);
+  auto second = std::make_shared<census::ticket>(w->board.living.announce(w->board.clock));
+  w->commit(8, 1);
+  w->commit(9, 1);
+  run.thread([w, first] {
+    first->withdraw();
+    w->old.collect();
+  });
+  run.thread([w] { w->commit(10, 1); });
+  run.finally([w, second] {
+    model::check(w->read(0, second->timestamp()) == 7, "a snapshot has changed");
+    second->withdraw();
+    nothing_is_left(w);
+  });
+}
+void the_oldest_goes_eager(model::scenario& run) { the_oldest_goes(eager_world(), run); }
+void the_oldest_goes_range(model::scenario& run) { the_oldest_goes(range_world(), run); }
+
+/// A snapshot of the beginning is held. One thread cuts; another one commits, which cuts, too.
+void two_cut(model::scenario& run) {
+  auto w = range_world();
+  auto held = std::make_shared<census::ticket>(w->board.living.announce(w->board.clock));
+  auto between = std::make_shared<census::ticket>();
+  w->commit(7, 1);
+  *between = w->board.living.announce(w->board.clock);
+  for (std::uint64_t v = 8; v < 11; ++v) w->commit(v, 1);
+  run.thread([w, between] {
+    between->withdraw();
+    w->old.collect();
+  });
+  run.thread([w] {
+    w->commit(11, 1);
+    w->old.collect();
+  });
+  run.finally([w, held] {
+    model::check(w->read(0, 1) == 0, "a snapshot has changed");
+    held->withdraw();
+    nothing_is_left(w);
+  });
+}
+
+/// A serializable commit that comes to nothing has pruned the chain all the same.
+void a_withdrawal(model::scenario& run) {
+  auto w = eager_world();
+  auto held = std::make_shared<census::ticket>(w->board.living.announce(w->board.clock));
+  w->commit(7, 1);
+  w->commit(8, 1);
+  run.thread([w] { model::check(w->read(0, 1) == 0, "a snapshot has changed"); });
+  run.thread([w] {
+    w->commit_if(9, 0, 1, [] { return false; });
+    w->commit(10, 1);
+  });
+  run.finally([w, held] {
+    model::check(w->read(0, w->board.clock.now()) == 10, "what is committed is seen");
+    held->withdraw();
+    nothing_is_left(w);
+  });
+}
+
+/// One snapshot after the other, with commits in between: what the former ones needed is freed, and
+/// the chain still leads there.
+template <class World>
+void snapshots_in_turn(const std::shared_ptr<World>& w, model::scenario& run) {
+  run.thread([w] {
+    for (std::uint64_t turn = 0; turn < 3; ++turn) {
+      auto held = w->board.living.announce(w->board.clock);
+      for (std::uint64_t v = 1; v < 5; ++v) {
+        w->commit(10 * turn + v, 1);
+        // To the other row, so that there is time to free something.
+        for (int i = 0; i < 3; ++i) w->commit_if(v, 1, 2, [] { return true; });
+      }
+      model::check(w->read(0, held.timestamp()) == (turn == 0 ? 0 : 10 * turn - 6),
+                   "a snapshot has changed");
+      held.withdraw();
+    }
+  });
+  run.finally([w] { nothing_is_left(w); });
+}
+void eager_in_turn(model::scenario& run) { snapshots_in_turn(eager_world(), run); }
+void range_in_turn(model::scenario& run) { snapshots_in_turn(range_world(), run); }
+
+/// A commit that found its places, but did not happen.
+template <class World>
+void a_commit_is_cancelled(const std::shared_ptr<World>& w, model::scenario& run) {
+  auto held = std::make_shared<census::ticket>(w->board.living.announce(w->board.clock));
+  w->commit(7, 1);
+  w->commit(8, 1);
+  run.thread([w, held] {
+    w->cancel(0);
+    // More than once, so that what was retired is freed.
+    for (int i = 0; i < 4; ++i) model::check(w->read(0, 1) == 0, "a snapshot has changed");
+    w->commit(9, 1);
+    model::check(w->read(0, 1) == 0, "a snapshot has changed");
+    held->withdraw();
+  });
+  run.finally([w] { nothing_is_left(w); });
+}
+void eager_is_cancelled(model::scenario& run) { a_commit_is_cancelled(eager_world(), run); }
+void range_is_cancelled(model::scenario& run) { a_commit_is_cancelled(range_world(), run); }
+
+/// For scenarios of one thread.
+model::options alone() {
+  model::options how = at_most_in_order(0);
+  how.max_steps = 100000;
+  return how;
+}
+
+TEST(db_chain_model, snapshots_stay_as_they_are) {
+  expect_clean(over_eager, at_most_in_order(1));
+  expect_clean(over_range, at_most_in_order(1));
+  expect_clean(over_eager_cuts, at_most_in_order(2));
+  expect_clean(over_range_cuts, at_most_in_order(2));
+  expect_clean(a_withdrawal, at_most_in_order(1));
+}
+TEST(db_chain_model, each_version_goes_once) {
+  expect_clean(the_oldest_goes_eager, at_most_in_order(1));
+  expect_clean(the_oldest_goes_range, at_most_in_order(1));
+  expect_clean(two_cut, at_most_in_order(1));
+  for (const auto& one : {eager_in_turn, range_in_turn, eager_is_cancelled, range_is_cancelled}) {
+    expect_clean(one, alone());
+  }
+}
+TEST(db_chain_model, loads_may_be_late) {
+  expect_clean(over_eager_cuts, at_most(0));
+  expect_clean(over_range_cuts, at_most(0));
+}
+TEST(db_chain_model, faults_of_walks_are_found) {
+  for (const auto& over : {over_eager_cuts, over_range_cuts}) {
+    expect_found(over, "chain.times_not_asked", at_most_in_order(1), "");
+  }
+  expect_found(eager_in_turn, "chain.walks_on", alone(), "freed");
+  expect_found(range_in_turn, "chain.walks_on", alone(), "freed");
+}
+TEST(db_chain_model, faults_of_eager_pruning_are_found) {
+  expect_found(over_eager_cuts, "eager.head_before_guard", at_most_in_order(1), "freed");
+  expect_found(over_eager_cuts, "eager.frees_at_once", at_most_in_order(1), "free");
+  expect_found(eager_is_cancelled, "eager.passed_go_early", alone(), "freed");
+}
+TEST(db_chain_model, faults_of_range_tracking_are_found) {
+  expect_found(over_range_cuts, "range.head_before_guard", at_most_in_order(1), "freed");
+  expect_found(over_range_cuts, "range.frees_at_once", at_most_in_order(1), "free");
+  expect_found(two_cut, "range.first_goes_too", at_most_in_order(1), "freed");
+  expect_found(two_cut, "range.two_at_a_time", at_most_in_order(2), "data race");
+}
+
+}  // namespace
