@@ -54,6 +54,7 @@ set(SPOLIA_HEADERS
     include/spolia/db/columns.hpp
     include/spolia/db/commit.hpp
     include/spolia/db/database.hpp
+    include/spolia/db/decimal.hpp
     include/spolia/db/delta.hpp
     include/spolia/db/delta_chunks.hpp
     include/spolia/db/delta_consolidated.hpp
@@ -69,6 +70,7 @@ set(SPOLIA_HEADERS
     include/spolia/db/group_commit.hpp
     include/spolia/db/hash_index.hpp
     include/spolia/db/index.hpp
+    include/spolia/db/instant.hpp
     include/spolia/db/result.hpp
     include/spolia/db/row.hpp
     include/spolia/db/row_lock.hpp

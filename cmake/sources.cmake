@@ -11,9 +11,11 @@ set(SPOLIA_SOURCES
     src/db/checksum.cpp
     src/db/commit.cpp
     src/db/database.cpp
+    src/db/decimal.cpp
     src/db/file_stream.cpp
     src/db/files.cpp
     src/db/index.cpp
+    src/db/instant.cpp
     src/db/journal.cpp
     src/db/loading.cpp
     src/db/log_format.cpp

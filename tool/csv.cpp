@@ -39,6 +39,8 @@ struct appender {
   void operator()(std::monostate) const {}
   void operator()(std::int64_t v) const { append(to, v); }
   void operator()(double v) const { append(to, v); }
+  void operator()(db::decimal_number v) const { to += v.text(); }
+  void operator()(db::instant v) const { to += db::to_text(v); }
   void operator()(bool v) const { to += v ? "true" : "false"; }
   void operator()(std::string_view v) const { append_text(to, v); }
 };

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <stdexcept>
+
 #include "text.hpp"
 
 namespace tool {
@@ -20,6 +22,10 @@ const char* kind_of(const db::column_layout& c) {
       return "true or false";
     case base_type::text:
       return "text";
+    case base_type::decimal:
+      return "a decimal number";
+    case base_type::timestamp:
+      return "a timestamp such as 2026-11-22T21:14:00.25Z";
   }
   return "known";
 }
@@ -61,6 +67,7 @@ record::complaint record::set_null(const db::column_layout& c) {
 
 record::complaint record::set(const db::column_layout& c, std::int64_t v) {
   if (c.type.base == base_type::float64) return set(c, static_cast<double>(v));
+  if (c.type.base == base_type::decimal) return set(c, db::decimal_number(v, 0));
   if (c.type.base != base_type::int64) return wants(c);
   put(c, v);
   return {};
@@ -74,6 +81,23 @@ record::complaint record::set(const db::column_layout& c, double v) {
 
 record::complaint record::set(const db::column_layout& c, bool v) {
   if (c.type.base != base_type::boolean) return wants(c);
+  put(c, v);
+  return {};
+}
+
+record::complaint record::set(const db::column_layout& c, db::decimal_number v) {
+  if (c.type.base != base_type::decimal) return wants(c);
+  try {
+    put(c, v.with(c.type.digits));
+  } catch (const std::invalid_argument&) {
+    return fmt::format("column {} with {} digits after the point cannot hold {}", c.name,
+                       c.type.digits, v.text());
+  }
+  return {};
+}
+
+record::complaint record::set(const db::column_layout& c, db::instant v) {
+  if (c.type.base != base_type::timestamp) return wants(c);
   put(c, v);
   return {};
 }
@@ -99,6 +123,12 @@ record::complaint record::set_written(const db::column_layout& c, std::string_vi
     case base_type::boolean:
       if (v == "true" || v == "1") return set(c, true);
       if (v == "false" || v == "0") return set(c, false);
+      break;
+    case base_type::decimal:
+      if (const auto d = to_decimal(v)) return set(c, *d);
+      break;
+    case base_type::timestamp:
+      if (const auto t = to_instant(v)) return set(c, *t);
       break;
     case base_type::text:
       return set_text(c, v);

@@ -30,6 +30,8 @@ class record {
   complaint set(const db::column_layout& c, std::int64_t v);
   complaint set(const db::column_layout& c, double v);
   complaint set(const db::column_layout& c, bool v);
+  complaint set(const db::column_layout& c, db::decimal_number v);
+  complaint set(const db::column_layout& c, db::instant v);
   complaint set_text(const db::column_layout& c, std::string_view v);
   /// A value of the column's type, written as text; not null.
   complaint set_written(const db::column_layout& c, std::string_view v);

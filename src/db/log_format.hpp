@@ -20,7 +20,9 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 
-inline constexpr std::uint32_t storage_format = 1;
+/// Format 1 has no decimals and timestamps, and is read, too.
+inline constexpr std::uint32_t storage_format = 2;
+inline constexpr std::uint32_t oldest_format = 1;
 using database_id = std::array<std::byte, 16>;
 using bytes_view = std::span<const std::byte>;
 using byte_buffer = std::vector<std::byte>;

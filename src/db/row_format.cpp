@@ -25,6 +25,8 @@ class encoder {
     switch (c.type.base) {
       case base_type::int64:
       case base_type::float64:
+      case base_type::decimal:
+      case base_type::timestamp:
         return number(*from);
       case base_type::boolean:
         return number(static_cast<std::uint8_t>(*from));
@@ -61,6 +63,8 @@ std::size_t value_bytes(const column_layout& c, const std::uint64_t* from) noexc
       return 2 + text_in(from, c.words).size();
     case base_type::int64:
     case base_type::float64:
+    case base_type::decimal:
+    case base_type::timestamp:
       break;
   }
   return 8;
@@ -87,6 +91,8 @@ void read_value(decoder& from, const column_layout& c, std::uint64_t* to) {
   switch (c.type.base) {
     case base_type::int64:
     case base_type::float64:
+    case base_type::decimal:
+    case base_type::timestamp:
       *to = from.number<std::uint64_t>();
       return;
     case base_type::boolean:
@@ -111,6 +117,8 @@ std::size_t value_bytes(decoder from, const column_layout& c) {
       return 2 + std::size_t{from.number<std::uint16_t>()};
     case base_type::int64:
     case base_type::float64:
+    case base_type::decimal:
+    case base_type::timestamp:
       break;
   }
   return 8;
@@ -210,7 +218,7 @@ void put_table(byte_buffer& to, const table_spec& spec) {
   for (const column_spec& c : spec.columns) {
     put_text(to, c.name);
     put_number(to, static_cast<std::uint8_t>(c.type.base));
-    put_number(to, c.type.bytes);
+    put_number(to, c.type.base == base_type::decimal ? c.type.digits : c.type.bytes);
     put_number(to, static_cast<std::uint8_t>(c.role));
   }
   put_number(to, static_cast<std::uint16_t>(spec.indexes.size()));
@@ -230,8 +238,9 @@ table_spec read_table(bytes_view bytes) {
   for (auto n = from.number<std::uint16_t>(); n > 0; --n) {
     column_spec c;
     c.name = from.text();
-    c.type.base = checked(from.number<std::uint8_t>(), base_type::text);
-    c.type.bytes = from.number<std::uint32_t>();
+    c.type.base = checked(from.number<std::uint8_t>(), base_type::timestamp);
+    (c.type.base == base_type::decimal ? c.type.digits : c.type.bytes) =
+        from.number<std::uint32_t>();
     c.role = checked(from.number<std::uint8_t>(), column_role::nullable);
     spec.columns.push_back(std::move(c));
   }

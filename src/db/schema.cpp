@@ -43,6 +43,16 @@ void encode_text(std::string_view s, std::uint32_t words, std::uint64_t* to) noe
   bytes[words * 8 - 1] = static_cast<unsigned char>(s.size() & 0xffU);
 }
 
+/// The decimal as a whole number of the column's last digits.
+std::int64_t in_column(decimal_number d, const std::string& column, std::uint32_t after_point) {
+  try {
+    return d.with(after_point).scaled();
+  } catch (const std::invalid_argument&) {
+    refuse("column " + column + " with " + std::to_string(after_point) +
+           " digits after the point cannot hold " + d.text());
+  }
+}
+
 /// What encode() does where there is nothing to be asked: most values are integers.
 inline bool encode_integer(const column_layout& c, const value& v, std::uint64_t& to) noexcept {
   const auto* const i = std::get_if<std::int64_t>(&v.what());
@@ -59,6 +69,20 @@ void column_layout::encode(const value& v, std::uint64_t* to) const {
     case base_type::int64:
       if (const auto* const i = std::get_if<std::int64_t>(&v.what())) {
         *to = std::bit_cast<std::uint64_t>(*i);
+        return;
+      }
+      wrong();
+      return;
+    case base_type::decimal:
+      if (const auto* const d = std::get_if<decimal_number>(&v.what())) {
+        *to = std::bit_cast<std::uint64_t>(in_column(*d, name, type.digits));
+        return;
+      }
+      wrong();
+      return;
+    case base_type::timestamp:
+      if (const auto* const t = std::get_if<instant>(&v.what())) {
+        *to = std::bit_cast<std::uint64_t>(microseconds_of(*t));
         return;
       }
       wrong();
@@ -92,6 +116,10 @@ value column_layout::decode(const std::uint64_t* from) const noexcept {
   switch (type.base) {
     case base_type::int64:
       return std::bit_cast<std::int64_t>(*from);
+    case base_type::decimal:
+      return decimal_number(std::bit_cast<std::int64_t>(*from), type.digits);
+    case base_type::timestamp:
+      return instant_at(std::bit_cast<std::int64_t>(*from));
     case base_type::float64:
       return std::bit_cast<double>(*from);
     case base_type::boolean:
@@ -105,6 +133,8 @@ value column_layout::decode(const std::uint64_t* from) const noexcept {
 void column_layout::encode_key(const std::uint64_t* from, std::uint64_t* to) const noexcept {
   switch (type.base) {
     case base_type::int64:
+    case base_type::decimal:
+    case base_type::timestamp:
       *to = *from ^ sign;
       return;
     case base_type::float64:
@@ -131,6 +161,9 @@ schema::schema(const table_spec& spec) : name_(spec.name) {
     }
     if (c.type.base == base_type::text && (c.type.bytes == 0 || c.type.bytes > longest_text)) {
       refuse("text has from 1 to 60000 bytes");
+    }
+    if (c.type.base == base_type::decimal && c.type.digits > most_digits) {
+      refuse("a decimal has at most 18 digits after the point");
     }
     const auto number = static_cast<std::uint32_t>(columns_.size());
     columns_.push_back({c.name, c.type, c.role, number, words_, words_of(c.type)});

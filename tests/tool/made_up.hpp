@@ -95,14 +95,17 @@ class maker {
     return static_cast<std::int64_t>(random_() >> below(64));
   }
 
+  std::int64_t any() { return static_cast<std::int64_t>(random_()); }
+
   db::table_spec table(const std::string& name) {
     db::table_spec s{.name = name, .columns = {}};
     s.primary = chance(50) ? db::index_kind::ordered : db::index_kind::hash;
     const std::uint64_t keys = 1 + below(2);
     const std::uint64_t count = keys + below(7);
     for (std::uint64_t i = 0; i < count; ++i) {
-      static constexpr std::array<db::column_type, 4> types = {db::int64, db::float64, db::boolean,
-                                                               db::text(24)};
+      static constexpr std::array<db::column_type, 7> types = {
+          db::int64,      db::float64,    db::boolean,  db::text(24),
+          db::decimal(0), db::decimal(5), db::timestamp};
       db::column_spec c{.name = std::string("c").append(std::to_string(i)) +
                                 (chance(30) ? " \"x\",\n\xc3\xa9" : ""),
                         .type = types[below(types.size())]};
@@ -127,6 +130,10 @@ class maker {
         v.emplace_back(number());
       } else if (c.type.base == db::base_type::float64) {
         v.emplace_back(real());
+      } else if (c.type.base == db::base_type::decimal) {
+        v.emplace_back(db::decimal_number(number(), c.type.digits));
+      } else if (c.type.base == db::base_type::timestamp) {
+        v.emplace_back(db::instant_at(chance(30) ? number() % 100000 * 1000000 : any()));
       } else if (c.type.base == db::base_type::boolean) {
         v.emplace_back(chance(50));
       } else {

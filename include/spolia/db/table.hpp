@@ -114,7 +114,7 @@ class SPOLIA_EXPORT table {
   [[nodiscard]] const std::string& name() const noexcept { return schema_.name(); }
   [[nodiscard]] const schema& layout() const noexcept { return schema_; }
   /// A column by name. Throws std::invalid_argument if there is none of that name and type. T is
-  /// std::int64_t, double, bool or std::string_view.
+  /// std::int64_t, double, bool, std::string_view, decimal_number or instant.
   template <class T>
   [[nodiscard]] db::column<T> column(std::string_view name) const;
   /// Throws std::invalid_argument if there is none.
@@ -210,16 +210,17 @@ class SPOLIA_EXPORT table {
 template <class T>
 db::column<T> table::column(std::string_view wanted) const {
   const column_layout& c = schema_.column(wanted);
-  constexpr base_type base = std::same_as<T, std::int64_t> ? base_type::int64
-                             : std::same_as<T, double>     ? base_type::float64
-                             : std::same_as<T, bool>       ? base_type::boolean
-                                                           : base_type::text;
-  static_assert(base != base_type::text || std::same_as<T, std::string_view>,
-                "a column is read as std::int64_t, double, bool or std::string_view");
-  if (c.type.base != base) {
+  static_assert(base_of<T>,
+                "a column is read as std::int64_t, double, bool, std::string_view, decimal_number "
+                "or instant");
+  if (c.type.base != *base_of<T>) {
     throw std::invalid_argument("spolia::db: column " + c.name + " has another type");
   }
-  return {c.number, c.first, c.words};
+  if constexpr (std::same_as<T, decimal_number>) {
+    return {c.number, c.first, c.type.digits};
+  } else {
+    return {c.number, c.first, c.words};
+  }
 }
 
 }  // namespace db

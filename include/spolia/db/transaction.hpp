@@ -99,6 +99,10 @@ class row {
       return text_in(words_ + c.first, c.words);
     } else if constexpr (std::same_as<T, bool>) {
       return words_[c.first] != 0;
+    } else if constexpr (std::same_as<T, decimal_number>) {
+      return {static_cast<std::int64_t>(words_[c.first]), c.digits};
+    } else if constexpr (std::same_as<T, instant>) {
+      return instant_at(static_cast<std::int64_t>(words_[c.first]));
     } else {
       return std::bit_cast<T>(words_[c.first]);
     }
