@@ -6,6 +6,7 @@ set(SPOLIA_SOURCES
     src/counted.cpp
     src/counted_cycles.cpp
     src/counted_pool.cpp
+    src/db/apart.cpp
     src/db/backup.cpp
     src/db/checkpoint.cpp
     src/db/checksum.cpp

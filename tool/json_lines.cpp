@@ -38,8 +38,11 @@ struct appender {
       append_quoted(to, v);
       return;
     }
+    (*this)(db::blob_view(v));
+  }
+  void operator()(db::blob_view v) const {
     to += R"({"base64":")";
-    append_base64(to, v);
+    append_base64(to, v.chars());
     to += R"("})";
   }
 };
@@ -179,7 +182,7 @@ class line_events final : public nlohmann::json_sax<json> {
     return value_of_encoded(*bytes);
   }
   bool value_of_encoded(const std::string& bytes) {
-    const auto complaint = row_.set_text(*column_, bytes);
+    const auto complaint = row_.set_bytes(*column_, bytes);
     return complaint.empty() || fail(complaint);
   }
   bool outer_key(const string_t& v) {

@@ -21,7 +21,10 @@ const char* kind_of(const db::column_layout& c) {
     case base_type::boolean:
       return "true or false";
     case base_type::text:
+    case base_type::long_text:
       return "text";
+    case base_type::blob:
+      return "a blob in base64";
     case base_type::decimal:
       return "a decimal number";
     case base_type::timestamp:
@@ -103,12 +106,20 @@ record::complaint record::set(const db::column_layout& c, db::instant v) {
 }
 
 record::complaint record::set_text(const db::column_layout& c, std::string_view v) {
-  if (c.type.base != base_type::text) return wants(c);
-  if (v.size() > c.type.bytes) {
-    return fmt::format("column {} has room for {} bytes, not {}", c.name, c.type.bytes, v.size());
+  if (c.type.base != base_type::text && c.type.base != base_type::long_text) return wants(c);
+  return set_bytes(c, v);
+}
+
+record::complaint record::set_bytes(const db::column_layout& c, std::string_view v) {
+  const bool apart = db::lies_apart(c.type.base);
+  if (c.type.base != base_type::text && !apart) return wants(c);
+  const std::size_t room = apart ? db::longest_value : c.type.bytes;
+  if (v.size() > room) {
+    return fmt::format("column {} has room for {} bytes, not {}", c.name, room, v.size());
   }
   texts_[c.number] = v;
-  put(c, std::string_view(texts_[c.number]));
+  const std::string_view kept = texts_[c.number];
+  put(c, c.type.base == base_type::blob ? db::value(db::blob_view(kept)) : db::value(kept));
   return {};
 }
 
@@ -131,7 +142,11 @@ record::complaint record::set_written(const db::column_layout& c, std::string_vi
       if (const auto t = to_instant(v)) return set(c, *t);
       break;
     case base_type::text:
+    case base_type::long_text:
       return set_text(c, v);
+    case base_type::blob:
+      if (const auto bytes = from_base64(v)) return set_bytes(c, *bytes);
+      break;
   }
   return fmt::format("{}, not {}", wants(c), shown(v));
 }

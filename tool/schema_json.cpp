@@ -94,6 +94,7 @@ db::column_type type_of(const members& m, const std::string& column) {
   const auto digits = m.count("digits");
   if (digits && type != "decimal") refuse("column " + column + " has 'digits', but is no decimal");
   if (type == "timestamp") return db::timestamp;
+  if (type == "blob") return db::blob();
   if (type == "decimal") {
     if (!digits || *digits > db::most_digits) {
       refuse("column " + column + " does not say how many digits follow the point, up to 18");
@@ -106,10 +107,12 @@ db::column_type type_of(const members& m, const std::string& column) {
   if (type != "text") {
     refuse(
         fmt::format("column {} has type '{}'; there are int64, float64, boolean, decimal, "
-                    "timestamp, text",
+                    "timestamp, text, blob",
                     column, type));
   }
-  if (!bytes || *bytes > 0xffff) refuse("column " + column + " does not say how many bytes");
+  if (!bytes) return db::text();
+  if (*bytes > 0xffff)
+    refuse("column " + column + " has room for too many bytes; text without 'bytes' has no limit");
   return db::text(static_cast<std::uint32_t>(*bytes));
 }
 
@@ -167,7 +170,10 @@ const char* type_name(db::base_type t) {
     case db::base_type::boolean:
       return "boolean";
     case db::base_type::text:
+    case db::base_type::long_text:
       return "text";
+    case db::base_type::blob:
+      return "blob";
     case db::base_type::decimal:
       return "decimal";
     case db::base_type::timestamp:

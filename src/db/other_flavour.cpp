@@ -15,6 +15,7 @@
 #define SPOLIA_CHECKS 1
 #endif
 
+#include "apart.cpp"
 #include "backup.cpp"
 #include "checkpoint.cpp"
 #include "checksum.cpp"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // transaction.cpp: changes before commit: locks, images, index entries.
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <new>
 #include <stdexcept>
@@ -57,12 +58,24 @@ auto transaction::change(F&& f) -> decltype(f()) {
 }
 
 status transaction::insert(table& t, values v) {
-  return change([&] { return insert_row(t, v); });
+  return change([&]() -> status {
+    const value_block* const before = session_->made.first;
+    status s = outcome::limit;
+    try {
+      s = insert_row(t, v);
+    } catch (const row_budget::exceeded&) {
+      session_->limits.add(1);  // of values; nothing was looked for yet
+    }
+    if (!s && state_) drop_apart(before);
+    return s;
+  });
 }
 
 status transaction::insert_row(table& t, values v) {
   std::uint64_t* const image = session_->changes.take(t.schema_.words());
   const std::uint64_t shape = t.schema_.encode_row(v, image);
+  each_column(t.schema_.apart(),
+              [&](std::uint32_t c) { make_apart(image + t.schema_.span_of(c).first); });
   const key_words key = t.schema_.key_of(t.schema_.key(), image);
   std::uint64_t slot = no_slot;
   try {
@@ -321,8 +334,18 @@ status editor::set_column(std::uint32_t number, const value& v) {
 }
 
 status transaction::assign(std::uint32_t number, const column_layout& c, const value& v) {
-  pending_write& w = touch(number);
   const std::uint64_t bit = std::uint64_t{1} << c.number;
+  std::array<std::uint64_t, apart_words> apart{};
+  if (lies_apart(c.type.base) && !v.null()) {
+    try {
+      c.encode(v, apart.data());
+      make_apart(apart.data());
+    } catch (const row_budget::exceeded&) {
+      session_->limits.add(1);
+      return outcome::limit;
+    }
+  }
+  pending_write& w = touch(number);
   const bool indexed = (w.of->indexed_ & bit) != 0;
   const pending_write before = w;
   std::uint64_t* old = nullptr;
@@ -335,7 +358,11 @@ status transaction::assign(std::uint32_t number, const column_layout& c, const v
     std::fill_n(w.image + c.first, c.words, 0);
     w.shape |= bit;
   } else {
-    c.encode(v, w.image + c.first);
+    if (lies_apart(c.type.base)) {
+      std::copy_n(apart.data(), apart_words, w.image + c.first);
+    } else {
+      c.encode(v, w.image + c.first);
+    }
     w.shape &= ~bit;
   }
   w.has |= bit;

@@ -24,6 +24,7 @@
 
 #include <spolia/base/config.hpp>
 #include <spolia/base/export.hpp>
+#include <spolia/db/blob.hpp>
 #include <spolia/db/columns.hpp>
 #include <spolia/db/decimal.hpp>
 #include <spolia/db/instant.hpp>
@@ -31,7 +32,20 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 
-enum class base_type : std::uint8_t { int64, float64, boolean, text, decimal, timestamp };
+enum class base_type : std::uint8_t {
+  int64,
+  float64,
+  boolean,
+  text,
+  decimal,
+  timestamp,
+  long_text,
+  blob
+};
+/// Whether the values lie apart from their rows: blob.hpp.
+constexpr bool lies_apart(base_type t) noexcept {
+  return t == base_type::long_text || t == base_type::blob;
+}
 
 /// A column's type. Text has at most `bytes` bytes, any bytes, and takes that much room in each
 /// row. Decimals have `digits` after the point.
@@ -51,6 +65,10 @@ constexpr column_type decimal(std::uint32_t digits) noexcept {
   return {base_type::decimal, 0, digits};
 }
 constexpr column_type text(std::uint32_t bytes) noexcept { return {base_type::text, bytes}; }
+/// Text of any length up to 16 MiB, which takes its bytes and 16 in each row. Not for keys.
+constexpr column_type text() noexcept { return {base_type::long_text, 0}; }
+/// The same for bytes that are no text.
+constexpr column_type blob() noexcept { return {base_type::blob, 0}; }
 
 enum class column_role : std::uint8_t {
   plain,
@@ -85,7 +103,8 @@ struct table_spec {
   std::vector<index_spec> indexes{};
 };
 
-/// A value for a column. A null is std::monostate. Text is not copied: it must live as long. A
+/// A value for a column. A null is std::monostate. Texts and blobs are not copied: they must live
+/// as long. A
 /// decimal may have other digits after the point than its column, if it is the same number with
 /// those of the column.
 class value {
@@ -99,6 +118,7 @@ class value {
   value(bool v) noexcept : what_(v) {}                                  // NOLINT
   value(decimal_number v) noexcept : what_(v) {}                        // NOLINT
   value(instant v) noexcept : what_(v) {}                               // NOLINT
+  value(blob_view v) noexcept : what_(v) {}                             // NOLINT
   value(std::string_view v) noexcept : what_(v) {}                      // NOLINT
   value(const char* v) noexcept : what_(std::string_view(v)) {}         // NOLINT
   value(const std::string& v) noexcept : what_(std::string_view(v)) {}  // NOLINT
@@ -107,7 +127,7 @@ class value {
 
  private:
   std::variant<std::monostate, std::int64_t, double, bool, std::string_view, decimal_number,
-               instant>
+               instant, blob_view>
       what_;
 };
 
@@ -126,9 +146,10 @@ struct column_layout {
   std::uint32_t first = 0;  ///< word in a row
   std::uint32_t words = 0;
 
-  /// Writes `v` to the column's words. Throws std::invalid_argument if it does not fit.
+  /// Writes `v` to the column's words; of a value that lies apart, where it is. Throws
+  /// std::invalid_argument if it does not fit.
   SPOLIA_EXPORT void encode(const value& v, std::uint64_t* to) const;
-  /// The value in the column's words. Text is not copied.
+  /// The value in the column's words. Texts and blobs are not copied.
   [[nodiscard]] SPOLIA_EXPORT value decode(const std::uint64_t* from) const noexcept;
   /// The words of a key out of the words of a value, so that keys compare as values do.
   SPOLIA_EXPORT void encode_key(const std::uint64_t* from, std::uint64_t* to) const noexcept;
@@ -152,6 +173,8 @@ class SPOLIA_EXPORT schema {
   [[nodiscard]] std::uint32_t words() const noexcept { return words_; }
   /// All columns.
   [[nodiscard]] column_set whole() const noexcept { return {every_bit(), runs_, spans_.data()}; }
+  /// Those whose values lie apart.
+  [[nodiscard]] std::uint64_t apart() const noexcept { return apart_; }
   /// The runs that these columns make.
   [[nodiscard]] std::vector<column_run> runs_of(std::uint64_t columns) const;
   [[nodiscard]] column_span span_of(std::uint32_t column) const noexcept { return spans_[column]; }
@@ -176,6 +199,7 @@ class SPOLIA_EXPORT schema {
   std::vector<std::uint32_t> key_;
   std::vector<column_span> spans_;
   std::vector<column_run> runs_;
+  std::uint64_t apart_ = 0;
   std::uint32_t words_ = 0;
 
   [[nodiscard]] std::uint64_t every_bit() const noexcept {
@@ -188,7 +212,7 @@ template <class T>
 struct column {
   std::uint32_t number = 0;
   std::uint32_t first = 0;
-  std::uint32_t words = 1;
+  std::uint32_t words = 1;  // 0: text that lies apart
 };
 template <>
 struct column<decimal_number> {
@@ -208,6 +232,8 @@ template <>
 inline constexpr std::optional<base_type> base_of<bool> = base_type::boolean;
 template <>
 inline constexpr std::optional<base_type> base_of<std::string_view> = base_type::text;
+template <>
+inline constexpr std::optional<base_type> base_of<blob_view> = base_type::blob;
 template <>
 inline constexpr std::optional<base_type> base_of<decimal_number> = base_type::decimal;
 template <>

@@ -60,6 +60,7 @@ struct session;
 struct pending_write;
 struct note;
 struct range_read;
+struct value_block;
 
 enum class isolation : std::uint8_t { snapshot, serializable };
 
@@ -96,7 +97,9 @@ class row {
   [[nodiscard]] T get(column<T> c) const noexcept {
     was_read(c.number);
     if constexpr (std::same_as<T, std::string_view>) {
-      return text_in(words_ + c.first, c.words);
+      return c.words == 0 ? apart_in(words_ + c.first) : text_in(words_ + c.first, c.words);
+    } else if constexpr (std::same_as<T, blob_view>) {
+      return blob_view(apart_in(words_ + c.first));
     } else if constexpr (std::same_as<T, bool>) {
       return words_[c.first] != 0;
     } else if constexpr (std::same_as<T, decimal_number>) {
@@ -248,6 +251,7 @@ class SPOLIA_EXPORT reader {
                           std::uint64_t* out) const;
   [[nodiscard]] pending_write* own(row_place r) const noexcept;
   std::uint64_t* room_for(const table& t) const;
+  void keep_apart(const table& t, std::uint64_t columns, std::uint64_t* words) const;
   void end() noexcept;
   void note_row(const table& t, std::uint64_t slot) const;
   void note_key(const table& t, const key_words& key) const;
@@ -365,6 +369,10 @@ class SPOLIA_EXPORT transaction : public reader {
   template <class F>
   auto change(F&& f) -> decltype(f());
   status insert_row(table& t, values v);
+  void make_apart(std::uint64_t* words);
+  void replace_apart(const pending_write& w, std::uint64_t columns) noexcept;
+  void settle_apart(std::uint64_t commit) noexcept;
+  void drop_apart(const value_block* down_to) noexcept;
   status take_over(table& t, std::uint64_t slot, const key_words& key, std::uint64_t* image,
                    std::uint64_t shape);
   std::uint64_t claim_slot(table& t, const key_words& key, std::uint64_t* image,
