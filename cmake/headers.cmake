@@ -76,6 +76,7 @@ set(SPOLIA_HEADERS
     include/spolia/db/row.hpp
     include/spolia/db/row_budget.hpp
     include/spolia/db/row_lock.hpp
+    include/spolia/db/row_view.hpp
     include/spolia/db/schema.hpp
     include/spolia/db/store_status.hpp
     include/spolia/db/table.hpp

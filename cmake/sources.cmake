@@ -19,6 +19,7 @@ set(SPOLIA_SOURCES
     src/db/instant.cpp
     src/db/journal.cpp
     src/db/loading.cpp
+    src/db/locking.cpp
     src/db/log_format.cpp
     src/db/other_flavour.cpp
     src/db/policy.cpp

@@ -28,6 +28,7 @@
 #include "instant.cpp"
 #include "journal.cpp"
 #include "loading.cpp"
+#include "locking.cpp"
 #include "log_format.cpp"
 #include "policy.cpp"
 #include "reader.cpp"
