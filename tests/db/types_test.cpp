@@ -270,4 +270,64 @@ TEST(typed_columns, are_there_after_a_crash_and_in_copies) {
   }
 }
 
+/// Some in the row, some apart, some longer than a segment of the log and a block of a checkpoint.
+TEST(variable_columns, are_there_after_a_crash_and_in_copies) {
+  const disk files = new_disk();
+  options o = over(files);
+  o.segment_bytes = 1U << 16U;
+  const auto words_of = [](std::int64_t n) {
+    return std::string(n == 7 ? longest_value : static_cast<std::size_t>(n * n * 100 % 99999),
+                       static_cast<char>('a' + n % 26));
+  };
+  const auto look = [&](const database& base) {
+    const table& t = base.find_table("t");
+    EXPECT_EQ(t.spec().columns[1].type, text());
+    EXPECT_EQ(t.spec().columns[2].type, blob());
+    const auto words = t.column<std::string_view>("words");
+    const auto bytes = t.column<blob_view>("bytes");
+    const reader now = base.snapshot();
+    for (std::int64_t n = 0; n < 20; ++n) {
+      const auto row = now.find(t, {n});
+      ASSERT_EQ(static_cast<bool>(row), n % 5 != 4) << n;
+      if (!row) continue;
+      EXPECT_TRUE(row->get(words) == words_of(n)) << n;
+      EXPECT_EQ(row->null(bytes), n % 3 == 0);
+      EXPECT_TRUE(row->get(bytes).chars() == (n % 3 == 0 ? "" : words_of(n + 20))) << n;
+    }
+  };
+  {
+    database base = database::open(place, o);
+    table& t = base.create_table(
+        {.name = "t",
+         .columns = {{"k", int64, primary_key}, {"words", text()}, {"bytes", blob(), nullable}}});
+    for (std::int64_t n = 0; n < 20; ++n) {
+      const std::string words = words_of(n);
+      const std::string other = words_of(n + 20);
+      ASSERT_TRUE(base.transact(
+          [&](transaction& tx) { return tx.insert(t, {n, "at first", blob_view(words)}); }));
+      ASSERT_TRUE(base.transact([&](transaction& tx) -> status {
+        if (n % 5 == 4) return tx.erase(t, {n});
+        return tx.update(
+            t, {n}, {{"words", words}, {"bytes", n % 3 == 0 ? value() : value(blob_view(other))}});
+      }));
+    }
+    for (const std::uint32_t threads : {1U, 3U}) {
+      options again = over(files->copy());
+      again.recovery_threads = threads;
+      look(database::open(place, again));
+    }
+    base.checkpoint();
+    base.backup(std::filesystem::path("copy"));
+  }
+  for (const char* where : {place, "copy"}) {
+    for (const std::uint32_t threads : {1U, 3U}) {
+      options again = over(files->copy());
+      again.recovery_threads = threads;
+      const database base = database::open(where, again);
+      EXPECT_EQ(base.recovered().checkpoint_rows, 16U);
+      look(base);
+    }
+  }
+}
+
 }  // namespace

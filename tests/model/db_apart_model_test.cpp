@@ -47,8 +47,8 @@ struct world {
   row_place at() { return {&head, words.data(), 0, 0}; }
   value_block* block_for(std::uint64_t number) {
     const plain<std::uint64_t> content(number);
-    value_block* const b = values.make(
-        std::string_view(reinterpret_cast<const char*>(&content), sizeof(content)), 0);
+    value_block* const b =
+        values.make(std::string_view(reinterpret_cast<const char*>(&content), sizeof(content)), 0);
     ::new (b->bytes()) plain<std::uint64_t>(number);
     return b;
   }
