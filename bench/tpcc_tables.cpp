@@ -69,7 +69,7 @@ tpcc_customer::tpcc_customer(db::database& in)
                                          {"c_last", db::text(16)}} +
                                  address("c_") +
                                  columns{{"c_phone", db::text(16)},
-                                         {"c_since", db::timestamp},
+                                         {"c_since", db::int64},
                                          {"c_credit", db::text(2)},
                                          {"c_credit_lim", db::int64},
                                          {"c_discount", db::int64},
@@ -88,7 +88,7 @@ tpcc_history::tpcc_history(db::database& in)
                                   {"h_c_w_id", db::int64},
                                   {"h_d_id", db::int64},
                                   {"h_w_id", db::int64},
-                                  {"h_date", db::timestamp},
+                                  {"h_date", db::int64},
                                   {"h_amount", db::int64},
                                   {"h_data", db::text(24)}}}) {}
 
@@ -105,7 +105,7 @@ tpcc_order::tpcc_order(db::database& in)
                                   {"o_d_id", db::int64, db::primary_key},
                                   {"o_id", db::int64, db::primary_key},
                                   {"o_c_id", db::int64},
-                                  {"o_entry_d", db::timestamp},
+                                  {"o_entry_d", db::int64},
                                   {"o_carrier_id", db::int64, db::nullable},
                                   {"o_ol_cnt", db::int64},
                                   {"o_all_local", db::int64}},
@@ -119,7 +119,7 @@ tpcc_order_line::tpcc_order_line(db::database& in)
                                   {"ol_number", db::int64, db::primary_key},
                                   {"ol_i_id", db::int64},
                                   {"ol_supply_w_id", db::int64},
-                                  {"ol_delivery_d", db::timestamp, db::nullable},
+                                  {"ol_delivery_d", db::int64, db::nullable},
                                   {"ol_quantity", db::int64},
                                   {"ol_amount", db::int64},
                                   {"ol_dist_info", db::text(24)}},

@@ -52,9 +52,11 @@ set(SPOLIA_HEADERS
     include/spolia/counted/word.hpp
     include/spolia/counted/work.hpp
     include/spolia/db.hpp
+    include/spolia/db/blob.hpp
     include/spolia/db/columns.hpp
     include/spolia/db/commit.hpp
     include/spolia/db/database.hpp
+    include/spolia/db/decimal.hpp
     include/spolia/db/delta.hpp
     include/spolia/db/delta_blocks.hpp
     include/spolia/db/delta_chain.hpp
@@ -74,13 +76,17 @@ set(SPOLIA_HEADERS
     include/spolia/db/group_commit.hpp
     include/spolia/db/hash_index.hpp
     include/spolia/db/index.hpp
+    include/spolia/db/instant.hpp
     include/spolia/db/result.hpp
     include/spolia/db/row.hpp
+    include/spolia/db/row_budget.hpp
     include/spolia/db/row_lock.hpp
+    include/spolia/db/row_view.hpp
     include/spolia/db/schema.hpp
     include/spolia/db/store_status.hpp
     include/spolia/db/table.hpp
     include/spolia/db/transaction.hpp
+    include/spolia/db/value_blocks.hpp
     include/spolia/hazard_pointer.hpp
     include/spolia/map.hpp
     include/spolia/map/abtree.hpp

@@ -6,16 +6,20 @@ set(SPOLIA_SOURCES
     src/counted.cpp
     src/counted_cycles.cpp
     src/counted_pool.cpp
+    src/db/apart.cpp
     src/db/backup.cpp
     src/db/checkpoint.cpp
     src/db/checksum.cpp
     src/db/commit.cpp
     src/db/database.cpp
+    src/db/decimal.cpp
     src/db/file_stream.cpp
     src/db/files.cpp
     src/db/index.cpp
+    src/db/instant.cpp
     src/db/journal.cpp
     src/db/loading.cpp
+    src/db/locking.cpp
     src/db/log_format.cpp
     src/db/other_flavour.cpp
     src/db/policy.cpp

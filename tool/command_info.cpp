@@ -25,6 +25,7 @@ struct table_info {
 std::string column_text(const db::column_spec& c) {
   std::string s = fmt::format("{} {}", printable(c.name), type_name(c.type.base));
   if (c.type.base == db::base_type::text) s += fmt::format("({})", c.type.bytes);
+  if (c.type.base == db::base_type::decimal) s += fmt::format("({})", c.type.digits);
   if (c.role == db::primary_key) s += " key";
   if (c.role == db::nullable) s += " nullable";
   return s;

@@ -39,8 +39,14 @@ struct appender {
   void operator()(std::monostate) const {}
   void operator()(std::int64_t v) const { append(to, v); }
   void operator()(double v) const { append(to, v); }
+  void operator()(db::decimal_number v) const { to += v.text(); }
+  void operator()(db::instant v) const { to += db::to_text(v); }
   void operator()(bool v) const { to += v ? "true" : "false"; }
   void operator()(std::string_view v) const { append_text(to, v); }
+  void operator()(db::blob_view v) const {
+    if (v.size() == 0) to += "\"\"";  // no null
+    append_base64(to, v.chars());
+  }
 };
 
 }  // namespace
@@ -148,7 +154,7 @@ bool csv_source::next() {
 }
 
 void csv_source::take(const db::column_layout& c, const csv_fields::field& f) {
-  const bool text = c.type.base == db::base_type::text;
+  const bool text = c.type.base == db::base_type::text || db::lies_apart(c.type.base);
   const bool null = f.text.empty() && !f.quoted && !(text && c.role != db::nullable);
   const auto wrong = null ? row_.set_null(c) : row_.set_written(c, f.text);
   if (!wrong.empty()) refuse_at(f, wrong);

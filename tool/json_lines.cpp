@@ -27,13 +27,22 @@ struct appender {
     if (!std::isfinite(v)) to += '"';
   }
   void operator()(bool v) const { to += v ? "true" : "false"; }
+  void operator()(db::decimal_number v) const { to += v.text(); }
+  void operator()(db::instant v) const {
+    to += '"';
+    to += db::to_text(v);
+    to += '"';
+  }
   void operator()(std::string_view v) const {
     if (is_utf8(v)) {
       append_quoted(to, v);
       return;
     }
+    (*this)(db::blob_view(v));
+  }
+  void operator()(db::blob_view v) const {
     to += R"({"base64":")";
-    append_base64(to, v);
+    append_base64(to, v.chars());
     to += R"("})";
   }
 };
@@ -90,12 +99,18 @@ class line_events final : public nlohmann::json_sax<json> {
       return fits ? row_.set(c, static_cast<std::int64_t>(v)) : row_.set(c, static_cast<double>(v));
     });
   }
-  bool number_float(number_float_t v, const string_t&) override {
-    return value([&](const auto& c) { return row_.set(c, v); });
+  bool number_float(number_float_t v, const string_t& written) override {
+    return value([&](const db::column_layout& c) {
+      // As it is written: a double may be another number.
+      return c.type.base == db::base_type::decimal ? row_.set_written(c, written) : row_.set(c, v);
+    });
   }
   bool string(string_t& v) override {
     if (encoded_) return base64(v);
     return value([&](const db::column_layout& c) {
+      if (c.type.base == db::base_type::timestamp || c.type.base == db::base_type::decimal) {
+        return row_.set_written(c, v);
+      }
       if (c.type.base != db::base_type::float64) return row_.set_text(c, v);
       // Such numbers as JSON has no word for.
       const auto d = to_float64(v);
@@ -167,7 +182,7 @@ class line_events final : public nlohmann::json_sax<json> {
     return value_of_encoded(*bytes);
   }
   bool value_of_encoded(const std::string& bytes) {
-    const auto complaint = row_.set_text(*column_, bytes);
+    const auto complaint = row_.set_bytes(*column_, bytes);
     return complaint.empty() || fail(complaint);
   }
   bool outer_key(const string_t& v) {

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <stdexcept>
+
 #include "text.hpp"
 
 namespace tool {
@@ -19,7 +21,14 @@ const char* kind_of(const db::column_layout& c) {
     case base_type::boolean:
       return "true or false";
     case base_type::text:
+    case base_type::long_text:
       return "text";
+    case base_type::blob:
+      return "a blob in base64";
+    case base_type::decimal:
+      return "a decimal number";
+    case base_type::timestamp:
+      return "a timestamp such as 2026-11-22T21:14:00.25Z";
   }
   return "known";
 }
@@ -61,6 +70,7 @@ record::complaint record::set_null(const db::column_layout& c) {
 
 record::complaint record::set(const db::column_layout& c, std::int64_t v) {
   if (c.type.base == base_type::float64) return set(c, static_cast<double>(v));
+  if (c.type.base == base_type::decimal) return set(c, db::decimal_number(v, 0));
   if (c.type.base != base_type::int64) return wants(c);
   put(c, v);
   return {};
@@ -78,13 +88,38 @@ record::complaint record::set(const db::column_layout& c, bool v) {
   return {};
 }
 
+record::complaint record::set(const db::column_layout& c, db::decimal_number v) {
+  if (c.type.base != base_type::decimal) return wants(c);
+  try {
+    put(c, v.with(c.type.digits));
+  } catch (const std::invalid_argument&) {
+    return fmt::format("column {} with {} digits after the point cannot hold {}", c.name,
+                       c.type.digits, v.text());
+  }
+  return {};
+}
+
+record::complaint record::set(const db::column_layout& c, db::instant v) {
+  if (c.type.base != base_type::timestamp) return wants(c);
+  put(c, v);
+  return {};
+}
+
 record::complaint record::set_text(const db::column_layout& c, std::string_view v) {
-  if (c.type.base != base_type::text) return wants(c);
-  if (v.size() > c.type.bytes) {
-    return fmt::format("column {} has room for {} bytes, not {}", c.name, c.type.bytes, v.size());
+  if (c.type.base != base_type::text && c.type.base != base_type::long_text) return wants(c);
+  return set_bytes(c, v);
+}
+
+record::complaint record::set_bytes(const db::column_layout& c, std::string_view v) {
+  const bool apart = db::lies_apart(c.type.base);
+  if (c.type.base != base_type::text && !apart) return wants(c);
+  const std::size_t room = apart ? db::longest_value : c.type.bytes;
+  if (v.size() > room) {
+    return fmt::format("column {} has room for {} bytes, not {}", c.name, room, v.size());
   }
   texts_[c.number] = v;
-  put(c, std::string_view(texts_[c.number]));
+  const std::string_view kept = texts_[c.number];
+  put(c, c.type.base == base_type::blob ? db::value(db::blob_view(kept)) : db::value(kept));
   return {};
 }
 
@@ -100,8 +135,18 @@ record::complaint record::set_written(const db::column_layout& c, std::string_vi
       if (v == "true" || v == "1") return set(c, true);
       if (v == "false" || v == "0") return set(c, false);
       break;
+    case base_type::decimal:
+      if (const auto d = to_decimal(v)) return set(c, *d);
+      break;
+    case base_type::timestamp:
+      if (const auto t = to_instant(v)) return set(c, *t);
+      break;
     case base_type::text:
+    case base_type::long_text:
       return set_text(c, v);
+    case base_type::blob:
+      if (const auto bytes = from_base64(v)) return set_bytes(c, *bytes);
+      break;
   }
   return fmt::format("{}, not {}", wants(c), shown(v));
 }

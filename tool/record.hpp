@@ -30,8 +30,12 @@ class record {
   complaint set(const db::column_layout& c, std::int64_t v);
   complaint set(const db::column_layout& c, double v);
   complaint set(const db::column_layout& c, bool v);
+  complaint set(const db::column_layout& c, db::decimal_number v);
+  complaint set(const db::column_layout& c, db::instant v);
   complaint set_text(const db::column_layout& c, std::string_view v);
-  /// A value of the column's type, written as text; not null.
+  /// Of a text or blob column.
+  complaint set_bytes(const db::column_layout& c, std::string_view v);
+  /// A value of the column's type, written as text; not null. Blobs are in base64.
   complaint set_written(const db::column_layout& c, std::string_view v);
   /// No more values: columns that got none become null.
   complaint complete();

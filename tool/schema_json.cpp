@@ -19,6 +19,7 @@ constexpr std::uint64_t format_version = 1;
 json column_json(const db::column_spec& c) {
   json j = {{"name", c.name}, {"type", type_name(c.type.base)}};
   if (c.type.base == db::base_type::text) j["bytes"] = c.type.bytes;
+  if (c.type.base == db::base_type::decimal) j["digits"] = c.type.digits;
   if (c.role == db::column_role::key) j["key"] = true;
   if (c.role == db::column_role::nullable) j["nullable"] = true;
   return j;
@@ -90,19 +91,34 @@ db::column_type type_of(const members& m, const std::string& column) {
   const std::string type = m.text("type");
   const auto bytes = m.count("bytes");
   if (bytes && type != "text") refuse("column " + column + " has 'bytes', but is not text");
+  const auto digits = m.count("digits");
+  if (digits && type != "decimal") refuse("column " + column + " has 'digits', but is no decimal");
+  if (type == "timestamp") return db::timestamp;
+  if (type == "blob") return db::blob();
+  if (type == "decimal") {
+    if (!digits || *digits > db::most_digits) {
+      refuse("column " + column + " does not say how many digits follow the point, up to 18");
+    }
+    return db::decimal(static_cast<std::uint32_t>(*digits));
+  }
   if (type == "int64") return db::int64;
   if (type == "float64") return db::float64;
   if (type == "boolean") return db::boolean;
   if (type != "text") {
-    refuse(fmt::format("column {} has type '{}'; there are int64, float64, boolean, text", column,
-                       type));
+    refuse(
+        fmt::format("column {} has type '{}'; there are int64, float64, boolean, decimal, "
+                    "timestamp, text, blob",
+                    column, type));
   }
-  if (!bytes || *bytes > 0xffff) refuse("column " + column + " does not say how many bytes");
+  if (!bytes) return db::text();
+  if (*bytes > 0xffff)
+    refuse("column " + column + " has room for too many bytes; text without 'bytes' has no limit");
   return db::text(static_cast<std::uint32_t>(*bytes));
 }
 
 db::column_spec parse_column(const json& j, const std::string& table) {
-  const members m(j, "a column of table " + table, {"name", "type", "bytes", "key", "nullable"});
+  const members m(j, "a column of table " + table,
+                  {"name", "type", "bytes", "digits", "key", "nullable"});
   db::column_spec c{.name = m.text("name"), .type = {}};
   c.type = type_of(m, c.name);
   const bool key = m.flag("key");
@@ -154,7 +170,14 @@ const char* type_name(db::base_type t) {
     case db::base_type::boolean:
       return "boolean";
     case db::base_type::text:
+    case db::base_type::long_text:
       return "text";
+    case db::base_type::blob:
+      return "blob";
+    case db::base_type::decimal:
+      return "decimal";
+    case db::base_type::timestamp:
+      return "timestamp";
   }
   return "unknown";
 }

@@ -6,6 +6,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <stdexcept>
 #include <system_error>
 
 namespace tool {
@@ -57,6 +58,21 @@ std::optional<std::int64_t> to_int64(std::string_view s) noexcept {
   return parsed<std::int64_t>(s);
 }
 std::optional<double> to_float64(std::string_view s) noexcept { return parsed<double>(s); }
+
+std::optional<spolia::db::decimal_number> to_decimal(std::string_view s) {
+  try {
+    return spolia::db::decimal_number(s);
+  } catch (const std::invalid_argument&) {
+    return std::nullopt;
+  }
+}
+std::optional<spolia::db::instant> to_instant(std::string_view s) {
+  try {
+    return spolia::db::instant_of(s);
+  } catch (const std::invalid_argument&) {
+    return std::nullopt;
+  }
+}
 
 bool is_utf8(std::string_view s) noexcept {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(s[i]); };

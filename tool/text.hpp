@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include <spolia/db.hpp>
+
 namespace tool {
 
 void append(std::string& to, std::int64_t v);
@@ -16,6 +18,9 @@ void append(std::string& to, double v);
 /// The whole text, or nothing.
 std::optional<std::int64_t> to_int64(std::string_view s) noexcept;
 std::optional<double> to_float64(std::string_view s) noexcept;
+
+std::optional<spolia::db::decimal_number> to_decimal(std::string_view s);
+std::optional<spolia::db::instant> to_instant(std::string_view s);
 
 bool is_utf8(std::string_view s) noexcept;
 /// A JSON string of UTF-8.

@@ -17,8 +17,8 @@ namespace tool {
 class text_input {
  public:
   static constexpr int end = -1;
-  /// More than any row of a table makes, however it is written.
-  static constexpr std::size_t longest = std::size_t{4} << 20U;
+  /// More than a row with four of the longest values makes, however they are written.
+  static constexpr std::size_t longest = std::size_t{512} << 20U;
 
   text_input(byte_source& from, std::string name)
       : from_(from), name_(std::move(name)), buffer_(std::size_t{1} << 16U) {}

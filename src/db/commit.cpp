@@ -22,6 +22,9 @@ void transaction::prepare() {
     if (!existed && !exists) w.changed = false;
     if (!w.changed) continue;
     const table& t = *w.of;
+    if (existed && t.schema_.apart() != 0) {
+      replace_apart(w, t.schema_.apart() & (exists ? w.sets : every_column));
+    }
     if (existed && (!exists || (t.indexed_ & w.sets) != 0)) {
       pending_write old = w;
       old.image = room_for(t);
@@ -123,7 +126,8 @@ bool transaction::reserve() {
   session& s = *session_;
   const gate* const mine = gated_ ? &s.way : nullptr;
   if (engine_.gates.due() || engine_.settings.slow_after.count() > 0) engine_.end_slow(mine, false);
-  while (!engine_.old->reserve(s.record->number(), s.asks)) {
+  while (!engine_.values.fits(s.replaced.bytes, engine_.settings.version_budget) ||
+         !engine_.old->reserve(s.record->number(), s.asks)) {
     if (!engine_.end_slow(mine, true)) return false;
     engine_.old->collect();
   }
@@ -181,6 +185,7 @@ void transaction::rollback() noexcept {
 /// Sorts out the notes, and lets go of the rows. `commit` is 0 for a rollback.
 void transaction::finish(std::uint64_t commit) noexcept {
   session& s = *session_;
+  if (s.made.first != nullptr) settle_apart(commit);
   note* first = nullptr;
   note* last = nullptr;
   std::uint64_t count = 0;
@@ -210,6 +215,8 @@ void transaction::finish(std::uint64_t commit) noexcept {
     w.place.head->lock.store_release(unlocked);
   }
   s.writes.clear();
+  value_list replaced = std::exchange(s.replaced, {});
+  if (commit != 0) engine_.values.retire(replaced, commit);
   if (first != nullptr) engine_.cleaner.add(first, last, count);
   if (commit != 0) engine_.cleaner.work(2 * count + 2);
 }

@@ -161,6 +161,7 @@ reader database::snapshot(const reader_options& o) const { return reader(*engine
 void database::collect() {
   engine_->end_slow(nullptr, false);
   engine_->old->collect();
+  engine_->values.collect();
   engine_->cleaner.collect();
 }
 
@@ -178,6 +179,8 @@ statistics engine::sums() const noexcept {
   sum.ended_by_policy = ended_by_policy.load_relaxed();
   sum.cleaning = cleaner.waiting();
   sum.versions = old->stats();
+  sum.value_bytes = values.held();
+  sum.value_bytes_waiting = values.waiting_bytes();
   if (files) files->fill(sum.log);
   return sum;
 }

@@ -17,6 +17,7 @@
 #include <spolia/db/delta.hpp>
 #include <spolia/db/gate.hpp>
 #include <spolia/db/transaction.hpp>
+#include <spolia/db/value_blocks.hpp>
 #include <spolia/reclaim/bounded_domain.hpp>
 #include <spolia/reclaim/domain.hpp>
 #include <spolia/version/detail/short_lock.hpp>
@@ -134,6 +135,7 @@ class arena {
       at_ = {at_.block + 1, 0};
     }
     const std::size_t size = std::max<std::size_t>(words, 2048);
+    large_ = large_ || size > most_kept;
     blocks_.push_back({std::make_unique_for_overwrite<std::uint64_t[]>(size), size});
     at_ = {blocks_.size() - 1, words};
     return blocks_.back().words.get();
@@ -142,6 +144,10 @@ class arena {
   void rewind(mark m) noexcept { at_ = m; }
   void clear() noexcept {
     if (blocks_.size() > 4) blocks_.resize(4);
+    if (large_) {
+      std::erase_if(blocks_, [](const block& b) { return b.size > most_kept; });
+      large_ = false;
+    }
     at_ = {};
   }
 
@@ -150,8 +156,10 @@ class arena {
     std::unique_ptr<std::uint64_t[]> words;
     std::size_t size = 0;
   };
+  static constexpr std::size_t most_kept = 8192;  // words of a block
   std::vector<block> blocks_;
   mark at_;
+  bool large_ = false;  // one is larger than that
 };
 
 /// What a reader or transaction works with; belongs to the holder of the record with its number.
@@ -168,6 +176,8 @@ struct alignas(cache_line) session {
   std::uint32_t levels = 0;
   atomic<std::uint64_t> age{never_waits};  // of the transaction that has the record
   gate way;
+  value_list made;        // values of the transaction that lie apart
+  value_list replaced;    // those which its commit takes out of their rows
   bool looked = false;    // it has seen something at its snapshot
   note* notes = nullptr;  // the newest first
   tally commits;
@@ -219,12 +229,13 @@ class engine {
   domain<> arrays;
   bounded_domain nodes;
   cells<session> sessions;
+  row_budget rows;
+  value_blocks values{board, rows};
   mutable std::mutex catalog_lock;
   std::vector<std::unique_ptr<table>> tables;
   std::unique_ptr<delta> old;
   upkeep cleaner{board};
   gate_board gates;
-  row_budget rows;
   const options settings;
   atomic<std::uint64_t> ended_by_policy{0};
   bool read_only = false;

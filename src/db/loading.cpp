@@ -92,6 +92,23 @@ void loader::release() noexcept {
   }
 }
 
+/// Gives the image's values that lie apart blocks of their own. Throws std::bad_alloc; then it has
+/// none.
+void loader::make_apart(const table& t) {
+  value_list made;
+  try {
+    each_column(t.layout().apart(), [&](std::uint32_t c) {
+      std::uint64_t* const words = image_.data() + t.layout().span_of(c).first;
+      if (!lies_apart(words)) return;
+      made.add(engine_.values.make(apart_in(words), 0));
+      words[1] = made.first->address();
+    });
+  } catch (...) {
+    engine_.values.free_all(made);
+    throw;
+  }
+}
+
 /// What the image says.
 void loader::write_row(const table& t, row_place place, std::uint64_t shape) noexcept {
   place.store(t.layout().whole().runs, image_.data());
@@ -104,6 +121,8 @@ void loader::put(table& t, decoder& row, const key_words& key, std::uint64_t slo
   const bool fresh = slot == no_slot;
   if (fresh) slot = slot_for(t);
   const row_place place = t.at(slot);
+  make_apart(t);
+  if (!fresh) engine_.values.free_row(t.layout(), place);
   write_row(t, place, shape);
   if (!fresh) return;
   t.primary_->claim(key, slot);
@@ -114,6 +133,7 @@ void loader::put(table& t, decoder& row, const key_words& key, std::uint64_t slo
 void loader::erase(table& t, const key_words& key, std::uint64_t slot) {
   if (slot == no_slot) throw malformed("a row is erased that does not exist");
   if (!t.primary_->remove(key, slot)) throw std::bad_alloc();
+  engine_.values.free_row(t.layout(), t.at(slot));
   t.at(slot).head->stamp.store_relaxed(0);
   t.give_slot(slot);
 }
@@ -183,6 +203,7 @@ void loader::put_all(table& t, decoder& from, std::uint64_t rows) {
     for (std::size_t i = 0; i < count; ++i) {
       const std::uint64_t shape = read_row_image(from, s, false, image_.data());
       slots[i] = slot_for(t);
+      make_apart(t);
       write_row(t, t.at(slots[i]), shape);
       keys[i] = s.key_of(s.key(), image_.data());
     }

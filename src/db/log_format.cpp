@@ -93,7 +93,8 @@ const char* read_header(file_kind kind, bytes_view from, file_header& out) noexc
     return "the checksum of the header is wrong";
   }
   out.format = from_little<std::uint32_t>(at + 12);
-  if (out.format != storage_format) return "it has a format that this version does not know";
+  if (out.format < oldest_format || out.format > storage_format)
+    return "it has a format that this version does not know";
   std::copy_n(from.begin() + 16, out.id.size(), out.id.begin());
   out.sequence = from_little<std::uint64_t>(at + 32);
   out.epoch = from_little<std::uint32_t>(at + 40);

@@ -20,7 +20,9 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 
-inline constexpr std::uint32_t storage_format = 1;
+/// Format 1 has no decimals, timestamps, variable text and blobs, and is read, too.
+inline constexpr std::uint32_t storage_format = 2;
+inline constexpr std::uint32_t oldest_format = 1;
 using database_id = std::array<std::byte, 16>;
 using bytes_view = std::span<const std::byte>;
 using byte_buffer = std::vector<std::byte>;
@@ -180,7 +182,8 @@ change_header read_change(decoder& from);
 
 /// The columns of a row without a change_header: the key's, which columns are null, the others.
 void put_row(byte_buffer& to, const schema& s, const std::uint64_t* image, std::uint64_t shape);
-/// Fills the image; returns the row's shape. With `key_only` the key's columns alone.
+/// Fills the image, which then refers to values that lie apart in `from`; returns the row's shape.
+/// With `key_only` the key's columns alone.
 std::uint64_t read_row_image(decoder& from, const schema& s, bool key_only, std::uint64_t* image);
 /// No row takes less.
 std::size_t least_bytes(const schema& s) noexcept;

@@ -15,16 +15,20 @@
 #define SPOLIA_CHECKS 1
 #endif
 
+#include "apart.cpp"
 #include "backup.cpp"
 #include "checkpoint.cpp"
 #include "checksum.cpp"
 #include "commit.cpp"
 #include "database.cpp"
+#include "decimal.cpp"
 #include "file_stream.cpp"
 #include "files.cpp"
 #include "index.cpp"
+#include "instant.cpp"
 #include "journal.cpp"
 #include "loading.cpp"
+#include "locking.cpp"
 #include "log_format.cpp"
 #include "policy.cpp"
 #include "reader.cpp"

@@ -53,7 +53,7 @@ bool engine::end_slow(const gate* but, bool pressed) {
                               .behind = board.clock.now() - g.timestamp,
                               .label = g.label,
                               .age = std::chrono::nanoseconds(static_cast<std::int64_t>(age)),
-                              .version_bytes = old->stats().bytes};
+                              .version_bytes = old->stats().bytes + values.waiting_bytes()};
       // No lock and no guard is held here.
       if (settings.on_slow_reader(about) == slow_reader_action::end) {
         ended += gates.end_overdue(g.id);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // reader.cpp: reading at a snapshot.
 #include <algorithm>
+#include <cstring>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -60,7 +61,25 @@ std::uint64_t reader::read(const table& t, std::uint64_t slot, column_set wanted
     wanted.each_word([&](std::uint32_t i) { out[i] = w->image[i]; });
     return w->shape;
   }
-  return read_row(engine_.board, *engine_.old, place, timestamp(), wanted, out);
+  const std::uint64_t shape =
+      read_row(engine_.board, *engine_.old, place, timestamp(), wanted, out);
+  // Values stay where they are while the snapshot is announced: only one that may be ended copies.
+  if (gated_ && shape != 0 && (t.schema_.apart() & wanted.mask) != 0) {
+    keep_apart(t, t.schema_.apart() & wanted.mask, out);
+  }
+  return shape;
+}
+
+/// Copies values that lie apart, so that they stay when this reader is ended. In a step.
+void reader::keep_apart(const table& t, std::uint64_t columns, std::uint64_t* words) const {
+  each_column(columns, [&](std::uint32_t c) {
+    std::uint64_t* const at = words + t.schema_.span_of(c).first;
+    const std::string_view bytes = apart_in(at);
+    if (!lies_apart(at)) return;
+    std::uint64_t* const copy = session_->images.take((bytes.size() + 7) / 8);
+    std::memcpy(copy, bytes.data(), bytes.size());
+    at[1] = reinterpret_cast<std::uintptr_t>(copy);
+  });
 }
 
 /// As read(), a step of its own. Throws no_result if the reader was ended.

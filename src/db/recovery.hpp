@@ -66,10 +66,11 @@ class loader {
   };
 
   std::uint64_t slot_for(table& t);
+  void make_apart(const table& t);
   void write_row(const table& t, row_place place, std::uint64_t shape) noexcept;
   void make_some(table& t, std::span<const row_edit> edits, const row_edit*& now);
   void put(table& t, decoder& row, const key_words& key, std::uint64_t slot);
-  static void erase(table& t, const key_words& key, std::uint64_t slot);
+  void erase(table& t, const key_words& key, std::uint64_t slot);
   static void expect_row(const table& t, std::uint64_t slot) noexcept;
   key_words key_of(const row_edit& e);
 

@@ -25,16 +25,20 @@ class encoder {
     switch (c.type.base) {
       case base_type::int64:
       case base_type::float64:
+      case base_type::decimal:
+      case base_type::timestamp:
         return number(*from);
       case base_type::boolean:
         return number(static_cast<std::uint8_t>(*from));
       case base_type::text: {
         const std::string_view text = text_in(from, c.words);
         number(static_cast<std::uint16_t>(text.size()));
-        if (!text.empty()) std::memcpy(at_, text.data(), text.size());
-        at_ += text.size();
-        return;
+        return bytes(text);
       }
+      case base_type::long_text:
+      case base_type::blob:
+        number(static_cast<std::uint32_t>(*from));
+        return bytes(apart_in(from));
     }
   }
   void key(const schema& s, const std::uint64_t* image) noexcept {
@@ -50,6 +54,10 @@ class encoder {
   }
 
  private:
+  void bytes(std::string_view of) noexcept {
+    if (!of.empty()) std::memcpy(at_, of.data(), of.size());
+    at_ += of.size();
+  }
   std::byte* at_;
 };
 
@@ -59,8 +67,13 @@ std::size_t value_bytes(const column_layout& c, const std::uint64_t* from) noexc
       return 1;
     case base_type::text:
       return 2 + text_in(from, c.words).size();
+    case base_type::long_text:
+    case base_type::blob:
+      return 4 + *from;
     case base_type::int64:
     case base_type::float64:
+    case base_type::decimal:
+    case base_type::timestamp:
       break;
   }
   return 8;
@@ -83,10 +96,16 @@ encoder append(byte_buffer& to, std::size_t bytes) {
   return encoder(to.data() + to.size() - bytes);
 }
 
+std::string_view as_text(bytes_view b) noexcept {
+  return {reinterpret_cast<const char*>(b.data()), b.size()};
+}
+
 void read_value(decoder& from, const column_layout& c, std::uint64_t* to) {
   switch (c.type.base) {
     case base_type::int64:
     case base_type::float64:
+    case base_type::decimal:
+    case base_type::timestamp:
       *to = from.number<std::uint64_t>();
       return;
     case base_type::boolean:
@@ -96,8 +115,14 @@ void read_value(decoder& from, const column_layout& c, std::uint64_t* to) {
     case base_type::text: {
       const bytes_view b = from.bytes(from.number<std::uint16_t>());
       if (b.size() > c.type.bytes) throw malformed("a text is longer than its column");
-      c.encode(std::string_view(reinterpret_cast<const char*>(b.data()), b.size()), to);
+      c.encode(as_text(b), to);
       return;
+    }
+    case base_type::long_text:
+    case base_type::blob: {
+      const bytes_view b = from.bytes(from.number<std::uint32_t>());
+      if (b.size() > longest_value) throw malformed("a value is longer than 16 MiB");
+      return put_apart(as_text(b), to);
     }
   }
 }
@@ -109,8 +134,13 @@ std::size_t value_bytes(decoder from, const column_layout& c) {
       return 1;
     case base_type::text:
       return 2 + std::size_t{from.number<std::uint16_t>()};
+    case base_type::long_text:
+    case base_type::blob:
+      return 4 + std::size_t{from.number<std::uint32_t>()};
     case base_type::int64:
     case base_type::float64:
+    case base_type::decimal:
+    case base_type::timestamp:
       break;
   }
   return 8;
@@ -162,7 +192,9 @@ std::size_t least_bytes(const schema& s) noexcept {
   std::size_t sum = sizeof(std::uint64_t);
   for (const column_layout& c : s.columns()) {
     if (c.role == column_role::nullable) continue;
-    if (c.type.base == base_type::text) {
+    if (lies_apart(c.type.base)) {
+      sum += sizeof(std::uint32_t);
+    } else if (c.type.base == base_type::text) {
       sum += sizeof(std::uint16_t);
     } else {
       sum += c.type.base == base_type::boolean ? 1 : 8;
@@ -210,7 +242,7 @@ void put_table(byte_buffer& to, const table_spec& spec) {
   for (const column_spec& c : spec.columns) {
     put_text(to, c.name);
     put_number(to, static_cast<std::uint8_t>(c.type.base));
-    put_number(to, c.type.bytes);
+    put_number(to, c.type.base == base_type::decimal ? c.type.digits : c.type.bytes);
     put_number(to, static_cast<std::uint8_t>(c.role));
   }
   put_number(to, static_cast<std::uint16_t>(spec.indexes.size()));
@@ -230,8 +262,9 @@ table_spec read_table(bytes_view bytes) {
   for (auto n = from.number<std::uint16_t>(); n > 0; --n) {
     column_spec c;
     c.name = from.text();
-    c.type.base = checked(from.number<std::uint8_t>(), base_type::text);
-    c.type.bytes = from.number<std::uint32_t>();
+    c.type.base = checked(from.number<std::uint8_t>(), base_type::blob);
+    (c.type.base == base_type::decimal ? c.type.digits : c.type.bytes) =
+        from.number<std::uint32_t>();
     c.role = checked(from.number<std::uint8_t>(), column_role::nullable);
     spec.columns.push_back(std::move(c));
   }

@@ -21,9 +21,14 @@ constexpr std::uint32_t longest_text = 60000;
   throw std::invalid_argument("spolia::db: " + what);
 }
 
+[[noreturn]] void refuse_as_key(const std::string& column) {
+  refuse("column " + column + " cannot be in a key: text without a limit and blobs cannot");
+}
+
 /// Text is its bytes, zeros, and its length in the last two bytes, the more significant first: so
 /// the bytes of two texts compare as the texts do.
 constexpr std::uint32_t words_of(column_type t) noexcept {
+  if (lies_apart(t.base)) return apart_words;
   return t.base == base_type::text ? (t.bytes + 2 + 7) / 8 : 1;
 }
 
@@ -41,6 +46,22 @@ void encode_text(std::string_view s, std::uint32_t words, std::uint64_t* to) noe
   if (!s.empty()) std::memcpy(bytes, s.data(), s.size());
   bytes[words * 8 - 2] = static_cast<unsigned char>(s.size() >> 8U);
   bytes[words * 8 - 1] = static_cast<unsigned char>(s.size() & 0xffU);
+}
+
+void encode_apart(std::string_view bytes, const std::string& column, std::uint64_t* to) {
+  if (bytes.size() > longest_value)
+    refuse("the value for column " + column + " is longer than 16 MiB");
+  put_apart(bytes, to);
+}
+
+/// The decimal as a whole number of the column's last digits.
+std::int64_t in_column(decimal_number d, const std::string& column, std::uint32_t after_point) {
+  try {
+    return d.with(after_point).scaled();
+  } catch (const std::invalid_argument&) {
+    refuse("column " + column + " with " + std::to_string(after_point) +
+           " digits after the point cannot hold " + d.text());
+  }
 }
 
 /// What encode() does where there is nothing to be asked: most values are integers.
@@ -63,6 +84,20 @@ void column_layout::encode(const value& v, std::uint64_t* to) const {
       }
       wrong();
       return;
+    case base_type::decimal:
+      if (const auto* const d = std::get_if<decimal_number>(&v.what())) {
+        *to = std::bit_cast<std::uint64_t>(in_column(*d, name, type.digits));
+        return;
+      }
+      wrong();
+      return;
+    case base_type::timestamp:
+      if (const auto* const t = std::get_if<instant>(&v.what())) {
+        *to = std::bit_cast<std::uint64_t>(microseconds_of(*t));
+        return;
+      }
+      wrong();
+      return;
     case base_type::float64:
       if (const auto* const d = std::get_if<double>(&v.what())) {
         *to = std::bit_cast<std::uint64_t>(*d == 0 ? 0.0 : *d);  // one zero, so one key
@@ -74,6 +109,18 @@ void column_layout::encode(const value& v, std::uint64_t* to) const {
       if (const auto* const b = std::get_if<bool>(&v.what())) {
         *to = *b ? 1 : 0;
         return;
+      }
+      wrong();
+      return;
+    case base_type::long_text:
+      if (const auto* const s = std::get_if<std::string_view>(&v.what())) {
+        return encode_apart(*s, name, to);
+      }
+      wrong();
+      return;
+    case base_type::blob:
+      if (const auto* const b = std::get_if<blob_view>(&v.what())) {
+        return encode_apart(b->chars(), name, to);
       }
       wrong();
       return;
@@ -92,10 +139,18 @@ value column_layout::decode(const std::uint64_t* from) const noexcept {
   switch (type.base) {
     case base_type::int64:
       return std::bit_cast<std::int64_t>(*from);
+    case base_type::decimal:
+      return decimal_number(std::bit_cast<std::int64_t>(*from), type.digits);
+    case base_type::timestamp:
+      return instant_at(std::bit_cast<std::int64_t>(*from));
     case base_type::float64:
       return std::bit_cast<double>(*from);
     case base_type::boolean:
       return *from != 0;
+    case base_type::long_text:
+      return apart_in(from);
+    case base_type::blob:
+      return blob_view(apart_in(from));
     case base_type::text:
       return text_in(from, words);
   }
@@ -105,6 +160,8 @@ value column_layout::decode(const std::uint64_t* from) const noexcept {
 void column_layout::encode_key(const std::uint64_t* from, std::uint64_t* to) const noexcept {
   switch (type.base) {
     case base_type::int64:
+    case base_type::decimal:
+    case base_type::timestamp:
       *to = *from ^ sign;
       return;
     case base_type::float64:
@@ -113,6 +170,9 @@ void column_layout::encode_key(const std::uint64_t* from, std::uint64_t* to) con
     case base_type::boolean:
       *to = *from;
       return;
+    case base_type::long_text:
+    case base_type::blob:
+      return;  // not in keys
     case base_type::text:
       for (std::uint32_t i = 0; i < words; ++i) to[i] = as_number(from[i]);
       return;
@@ -132,10 +192,17 @@ schema::schema(const table_spec& spec) : name_(spec.name) {
     if (c.type.base == base_type::text && (c.type.bytes == 0 || c.type.bytes > longest_text)) {
       refuse("text has from 1 to 60000 bytes");
     }
+    if (c.type.base == base_type::decimal && c.type.digits > most_digits) {
+      refuse("a decimal has at most 18 digits after the point");
+    }
     const auto number = static_cast<std::uint32_t>(columns_.size());
     columns_.push_back({c.name, c.type, c.role, number, words_, words_of(c.type)});
     spans_.push_back({words_, columns_.back().words});
     words_ += columns_.back().words;
+    if (lies_apart(c.type.base)) {
+      if (c.role == column_role::key) refuse_as_key(c.name);
+      apart_ |= std::uint64_t{1} << number;
+    }
     if (c.role == column_role::key) key_.push_back(number);
   }
   if (key_.empty()) refuse("a table needs a key column");
@@ -173,6 +240,7 @@ std::vector<std::uint32_t> schema::key_columns(const std::vector<std::string>& n
   for (const std::string& n : names) {
     const column_layout& c = column(n);
     if (c.role == column_role::nullable) refuse("an index takes no nullable columns");
+    if (lies_apart(c.type.base)) refuse_as_key(c.name);
     found.push_back(c.number);
   }
   if (key_length(found) > most_key_words) refuse("a key has at most 64 bytes");

@@ -69,12 +69,12 @@ void identity_file::parse(std::string_view text) {
   const auto refuse = [&](const char* why) { throw storage_error(directory_ / name, 0, why); };
   if (!text.starts_with(first_line)) refuse("this is not the file of a database");
   text.remove_prefix(first_line.size());
-  const std::string format = std::string(format_line) + std::to_string(storage_format) + "\n";
-  if (text.starts_with(format_line) && !text.starts_with(format)) {
-    refuse("it has a format that this version does not know");
-  }
-  if (!text.starts_with(format)) refuse("this is not the file of a database");
-  text.remove_prefix(format.size());
+  if (!text.starts_with(format_line)) refuse("this is not the file of a database");
+  text.remove_prefix(format_line.size());
+  const std::string_view format = text.substr(0, std::min(text.find('\n'), text.size()));
+  static_assert(oldest_format == 1 && storage_format == 2);
+  if (format != "1" && format != "2") refuse("it has a format that this version does not know");
+  text.remove_prefix(std::min(format.size() + 1, text.size()));
   if (text.size() != id_line.size() + 2 * id_.size() + 1 || !text.starts_with(id_line) ||
       text.back() != '\n') {
     refuse("it has no whole number of the database");

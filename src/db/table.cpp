@@ -74,6 +74,12 @@ table::table(const table_spec& spec, engine& of)
 }
 
 table::~table() {
+  for (std::uint64_t slot = 0; schema_.apart() != 0 && slot < slots(); ++slot) {
+    const row_place place = at(slot);
+    if ((place.head->shape.load_relaxed() & row_exists) != 0) {
+      engine_.values.free_row(schema_, place);
+    }
+  }
   for (unsigned k = 0; k < most_segments; ++k) {
     std::byte* const s = segments_[k].load_relaxed();
     if (s == nullptr) continue;

@@ -1,24 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // transaction.cpp: changes before commit: locks, images, index entries.
 #include <algorithm>
-#include <chrono>
+#include <array>
 #include <new>
 #include <stdexcept>
-#include <string>
-
-#include <spolia/base/patience.hpp>
 
 #include "engine.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
-namespace {
-
-/// In front of a lock's release: → the acquires of who locks the row next.
-void unlock(row_place r) noexcept { r.head->lock.store_release(unlocked); }
-
-}  // namespace
-
 transaction::transaction(engine& of, const transaction_options& o)
     : reader(of, o.label), options_(o) {
   notes_reads_ = o.isolation == isolation::serializable;
@@ -57,12 +47,24 @@ auto transaction::change(F&& f) -> decltype(f()) {
 }
 
 status transaction::insert(table& t, values v) {
-  return change([&] { return insert_row(t, v); });
+  return change([&]() -> status {
+    const value_block* const before = session_->made.first;
+    status s = outcome::limit;
+    try {
+      s = insert_row(t, v);
+    } catch (const row_budget::exceeded&) {
+      session_->limits.add(1);  // of values; nothing was looked for yet
+    }
+    if (!s && state_) drop_apart(before);
+    return s;
+  });
 }
 
 status transaction::insert_row(table& t, values v) {
   std::uint64_t* const image = session_->changes.take(t.schema_.words());
   const std::uint64_t shape = t.schema_.encode_row(v, image);
+  each_column(t.schema_.apart(),
+              [&](std::uint32_t c) { make_apart(image + t.schema_.span_of(c).first); });
   const key_words key = t.schema_.key_of(t.schema_.key(), image);
   std::uint64_t slot = no_slot;
   try {
@@ -153,95 +155,6 @@ status transaction::take_over(table& t, std::uint64_t slot, const key_words& key
   return s;
 }
 
-/// Locks a row, if it was not committed after this snapshot. The write's number.
-result<std::uint32_t> transaction::lock_row(table& t, std::uint64_t slot) {
-  const row_place place = t.at(slot);
-  auto& writes = session_->writes;
-  if (const pending_write* const w = own(place)) {
-    return static_cast<std::uint32_t>(w - writes.data());
-  }
-  std::uint64_t* const image = session_->changes.take(t.schema_.words());
-  const auto number = static_cast<std::uint32_t>(writes.size());
-  writes.emplace_back();
-  if (!wait_for_lock(place, number)) {
-    writes.pop_back();
-    return fail(outcome::conflict);
-  }
-  // The first committer wins.
-  if (place.head->stamp.load_relaxed() > timestamp() && !begins_late(place)) {
-    unlock(place);
-    writes.pop_back();
-    return fail(outcome::conflict);
-  }
-  const std::uint64_t shape = place.head->shape.load_relaxed();
-  writes.back() = {.of = &t,
-                   .slot = slot,
-                   .place = place,
-                   .image = image,
-                   .shape = (shape & row_exists) != 0 ? shape : 0,
-                   .level = session_->level};
-  return number;
-}
-
-/// Takes the row's lock for a write of that number, as far as the transaction's options go.
-bool transaction::wait_for_lock(row_place place, std::uint32_t number) {
-  const auto age_of = [this](std::uint32_t record) {
-    // acquire ← the release in the constructor.
-    return engine_.sessions.find(record)->age.load_acquire();
-  };
-  patience waiting;
-  std::chrono::steady_clock::time_point end{};
-  const auto pause = [&] {
-    const auto now = std::chrono::steady_clock::now();
-    if (end == std::chrono::steady_clock::time_point{}) end = now + options_.longest_wait;
-    if (now >= end) return false;
-    waiting.pause();
-    return true;
-  };
-  return take_lock(place.head->lock, session_->lock_word(number), options_.age, age_of, pause);
-}
-
-/// The row that we have locked was committed after our snapshot. If we have seen nothing of that
-/// yet, we may as well begin now. Throws std::bad_alloc; the row is unlocked then.
-bool transaction::begins_late(row_place place) {
-  if (options_.age == never_waits || session_->looked || session_->writes.size() > 1) return false;
-  try {
-    ticket_ = engine_.board.living.announce(engine_.board.clock, options_.label);
-  } catch (...) {
-    unlock(place);
-    session_->writes.pop_back();
-    throw;
-  }
-  return true;
-}
-
-result<std::uint32_t> transaction::lock_key(table& t, values key) {
-  const schema& s = t.schema_;
-  if (key.size() != s.key().size()) {
-    throw std::invalid_argument("spolia::db: table " + t.name() + " has a longer key");
-  }
-  const key_words wanted = s.encode_key(s.key(), key);
-  const std::uint64_t slot = t.primary_->find(wanted);
-  if (slot == no_slot) {
-    note_key(t, wanted);
-    return outcome::not_found;
-  }
-  const bool held = own(t.at(slot)) != nullptr;
-  const std::uint64_t snapshot = timestamp();
-  const result<std::uint32_t> number = lock_row(t, slot);
-  if (!number) return number;
-  const pending_write& w = session_->writes[*number];
-  // The entry was there after our snapshot: a row of another key would be committed later than it.
-  const bool same = snapshot == timestamp() || t.key_is(slot, wanted);
-  if (same && (w.shape & row_exists) != 0) return number;
-  if (!held) {
-    note_row(t, slot);
-    unlock(w.place);
-    session_->writes.pop_back();
-  }
-  return outcome::not_found;
-}
-
 result<editor> transaction::edit(table& t, values key) {
   return change([&]() -> result<editor> {
     const result<std::uint32_t> number = lock_key(t, key);
@@ -321,8 +234,18 @@ status editor::set_column(std::uint32_t number, const value& v) {
 }
 
 status transaction::assign(std::uint32_t number, const column_layout& c, const value& v) {
-  pending_write& w = touch(number);
   const std::uint64_t bit = std::uint64_t{1} << c.number;
+  std::array<std::uint64_t, apart_words> apart{};
+  if (lies_apart(c.type.base) && !v.null()) {
+    try {
+      c.encode(v, apart.data());
+      make_apart(apart.data());
+    } catch (const row_budget::exceeded&) {
+      session_->limits.add(1);
+      return outcome::limit;
+    }
+  }
+  pending_write& w = touch(number);
   const bool indexed = (w.of->indexed_ & bit) != 0;
   const pending_write before = w;
   std::uint64_t* old = nullptr;
@@ -335,7 +258,11 @@ status transaction::assign(std::uint32_t number, const column_layout& c, const v
     std::fill_n(w.image + c.first, c.words, 0);
     w.shape |= bit;
   } else {
-    c.encode(v, w.image + c.first);
+    if (lies_apart(c.type.base)) {
+      std::copy_n(apart.data(), apart_words, w.image + c.first);
+    } else {
+      c.encode(v, w.image + c.first);
+    }
     w.shape &= ~bit;
   }
   w.has |= bit;

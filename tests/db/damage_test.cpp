@@ -116,7 +116,7 @@ TEST(damage, the_log_is_what_the_guide_says) {
   const bytes& log = files->content(log_name(1));
   EXPECT_EQ(std::memcmp(log.data(), "SPOLIALG", 8), 0);
   EXPECT_EQ(number_at<std::uint32_t>(log, 8), plain_crc(std::span(log).subspan(12, 52)));
-  EXPECT_EQ(number_at<std::uint32_t>(log, 12), 1U) << "the format";
+  EXPECT_EQ(number_at<std::uint32_t>(log, 12), 2U) << "the format";
   EXPECT_EQ(number_at<std::uint64_t>(log, 32), 1U) << "the first record";
   EXPECT_EQ(number_at<std::uint32_t>(log, 40), 1U) << "the epoch";
   std::uint32_t chain = 0;
@@ -250,12 +250,26 @@ TEST(damage, another_version_is_named_as_such) {
   work(files, 1, 2);
   const disk newer = files->copy();
   bytes& identity = newer->content(std::string(place) + "/SPOLIA");
-  identity[16 + 7] = std::byte{'2'};
+  identity[16 + 7] = std::byte{'3'};
   EXPECT_NE(try_to_open(newer).refused.find("format"), std::string::npos);
   bytes& log = files->content(log_name(1));
-  put_at(log, 12, std::uint32_t{2});
+  for (const std::uint32_t format : {0U, 3U}) {
+    put_at(log, 12, format);
+    put_at(log, 8, plain_crc(std::span(log).subspan(12, 52)));
+    EXPECT_NE(try_to_open(files).refused.find("format"), std::string::npos);
+  }
+}
+
+TEST(damage, the_first_format_is_read_and_gone_on_with) {
+  const auto files = std::make_shared<memory_files>();
+  work(files, 1, 3);
+  files->content(std::string(place) + "/SPOLIA")[16 + 7] = std::byte{'1'};
+  bytes& log = files->content(log_name(1));
+  put_at(log, 12, std::uint32_t{1});
   put_at(log, 8, plain_crc(std::span(log).subspan(12, 52)));
-  EXPECT_NE(try_to_open(files).refused.find("format"), std::string::npos);
+  EXPECT_EQ(try_to_open(files).commits, 3);
+  work(files, 4, 5, true);
+  EXPECT_EQ(try_to_open(files).commits, 5);
 }
 
 TEST(damage, files_of_another_database_are_refused) {

@@ -349,8 +349,9 @@ TEST(durability, tables_are_logged) {
   table& t = base.find_table("first");
   EXPECT_TRUE(
       base.transact([&](transaction& tx) { return tx.insert(t, {"x", -1.5, true, nullptr}); }));
-  EXPECT_EQ(base.transact([&](transaction& tx) { return tx.insert(t, {"x", 2.0, true, 1}); }),
-            outcome::duplicate_key)
+  EXPECT_EQ(
+      base.transact([&](transaction& tx) { return tx.insert(t, {"x", 2.0, true, instant_at(1)}); }),
+      outcome::duplicate_key)
       << "by_a is unique";
 }
 

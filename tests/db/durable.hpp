@@ -35,8 +35,15 @@ inline db::table& make_ledger(db::database& base) {
                             .columns = {{"id", db::int64, db::primary_key},
                                         {"n", db::int64},
                                         {"note", db::text(12), db::nullable},
-                                        {"even", db::boolean}},
+                                        {"even", db::boolean},
+                                        {"memo", db::text(), db::nullable}},
                             .indexes = {{"by_n", {"n"}}}});
+}
+
+/// Of the n-th commit: none, in the row, or apart from it.
+inline std::optional<std::string> memo_of(std::int64_t n) {
+  if (n % 4 == 3) return std::nullopt;
+  return std::string(static_cast<std::size_t>(n % 4 * 11), static_cast<char>('a' + n % 26));
 }
 
 /// The n-th commit, from 1. Every fifth takes away the row of two before.
@@ -44,12 +51,14 @@ inline db::status write_down(db::database& base, db::table& ledger, std::int64_t
   return base.transact([&](db::transaction& tx) -> db::status {
     const std::string note = "note " + std::to_string(n);
     const db::value text = n % 3 == 0 ? db::value(nullptr) : db::value(note);
-    if (auto s = tx.insert(ledger, {n, n * 10, text, n % 2 == 0}); !s) return s;
+    const auto words = memo_of(n);
+    const db::value memo = words ? db::value(*words) : db::value(nullptr);
+    if (auto s = tx.insert(ledger, {n, n * 10, text, n % 2 == 0, memo}); !s) return s;
     if (n % 5 == 0) {
       if (auto s = tx.erase(ledger, {n - 2}); !s) return s;
     }
-    if (n == 1) return tx.insert(ledger, {0, n, nullptr, false});
-    return tx.update(ledger, {0}, {{"n", n}});
+    if (n == 1) return tx.insert(ledger, {0, n, nullptr, false, memo});
+    return tx.update(ledger, {0}, {{"n", n}, {"memo", memo}});
   });
 }
 
@@ -61,13 +70,18 @@ inline std::optional<std::int64_t> commits_in(db::database& base) {
   const auto n = ledger.column<std::int64_t>("n");
   const auto note = ledger.column<std::string_view>("note");
   const auto even = ledger.column<bool>("even");
+  const auto memo = ledger.column<std::string_view>("memo");
+  const auto has_memo = [&](const db::row& row, std::int64_t of) {
+    const auto words = memo_of(of);
+    return row.null(memo) != words.has_value() && row.get(memo) == words.value_or("");
+  };
   const db::reader now = base.snapshot();
   std::int64_t rows = 0;
   now.for_each(ledger, [&](const db::row&) { ++rows; });
   const auto counter = now.find(ledger, {0});
   const std::int64_t last = counter ? counter->get(n) : 0;
   std::int64_t expected = counter ? 1 : 0;
-  bool right = true;
+  bool right = !counter || has_memo(*counter, last);
   for (std::int64_t i = 1; i <= last; ++i) {
     const auto row = now.find(ledger, {i});
     const bool there = !(i % 5 == 3 && i + 2 <= last);
@@ -75,7 +89,7 @@ inline std::optional<std::int64_t> commits_in(db::database& base) {
     right = right && static_cast<bool>(row) == there;
     if (!row || !there) continue;
     right = right && row->get(n) == i * 10 && row->get(even) == (i % 2 == 0) &&
-            row->null(note) == (i % 3 == 0) &&
+            row->null(note) == (i % 3 == 0) && has_memo(*row, i) &&
             (i % 3 == 0 || row->get(note) == "note " + std::to_string(i));
   }
   std::int64_t indexed = 0;

@@ -182,6 +182,79 @@ TEST(tool_formats, rows_that_are_there_fail_stay_or_go) {
   EXPECT_EQ(other_row.wrong, "in:2:1: a unique index of table people has the value already");
 }
 
+TEST(tool_formats, decimals_and_timestamps_are_exact) {
+  auto base = db::database::open();
+  db::table& t = base.create_table(
+      {.name = "t",
+       .columns = {{"k", db::timestamp, db::primary_key}, {"d", db::decimal(2), db::nullable}},
+       .primary = db::index_kind::ordered});
+  tool::load_counts done;
+  const auto wrong = [&](const std::string& text, text_format format) {
+    return load(base, t, text, format, {}, done);
+  };
+  EXPECT_EQ(wrong("k,d\n1970-01-01T00:00:00+01:00,90071992547409.93\n1970-01-01T00:00:01Z,\n",
+                  text_format::csv),
+            "");
+  EXPECT_EQ(wrong(R"({"k":"1970-01-01T00:00:02Z","d":90071992547409.93})"
+                  "\n"
+                  R"({"k":"1970-01-01T00:00:03.5Z","d":"-7"})"
+                  "\n"
+                  R"({"k":"1970-01-01T00:00:04Z","d":7})",
+                  text_format::json),
+            "");
+  EXPECT_EQ(dumped(base, t, text_format::csv),
+            "k,d\r\n1969-12-31T23:00:00Z,90071992547409.93\r\n1970-01-01T00:00:01Z,\r\n"
+            "1970-01-01T00:00:02Z,90071992547409.93\r\n1970-01-01T00:00:03.5Z,-7.00\r\n"
+            "1970-01-01T00:00:04Z,7.00\r\n");
+  EXPECT_TRUE(dumped(base, t, text_format::json)
+                  .starts_with(R"({"k":"1969-12-31T23:00:00Z","d":90071992547409.93})"));
+  EXPECT_EQ(
+      wrong("k,d\nyesterday,\n", text_format::csv),
+      "in:2:1: column k must be a timestamp such as 2026-11-22T21:14:00.25Z, not 'yesterday'");
+  EXPECT_EQ(wrong("k,d\n1970-01-01T00:00:09Z,1.005\n", text_format::csv),
+            "in:2:22: column d with 2 digits after the point cannot hold 1.005");
+  EXPECT_EQ(wrong("k,d\n1970-01-01T00:00:09Z,one\n", text_format::csv),
+            "in:2:22: column d must be a decimal number, not 'one'");
+  EXPECT_EQ(wrong(R"({"k":"1970-01-01T00:00:09Z","d":1e2})", text_format::json),
+            "in:1:36: column d must be a decimal number, not '1e2'");
+  EXPECT_EQ(wrong(R"({"k":9})", text_format::json),
+            "in:1:7: column k must be a timestamp such as 2026-11-22T21:14:00.25Z");
+}
+
+TEST(tool_formats, blobs_are_base64) {
+  auto base = db::database::open();
+  db::table& t = base.create_table({.name = "t",
+                                    .columns = {{"k", db::int64, db::primary_key},
+                                                {"b", db::blob(), db::nullable},
+                                                {"w", db::text()}},
+                                    .primary = db::index_kind::ordered});
+  tool::load_counts done;
+  const auto wrong = [&](const std::string& text, text_format format) {
+    return load(base, t, text, format, {}, done);
+  };
+  const std::string megabyte(1U << 20U, 'w');
+  EXPECT_EQ(wrong("k,b,w\n1,Zm9vAA==,\n2,,x\n3,\"\"," + megabyte + "\n", text_format::csv), "");
+  EXPECT_EQ(wrong(R"({"k":4,"b":{"base64":"/w=="},"w":{"base64":"/w=="}})"
+                  "\n"
+                  R"({"k":5,"b":"Zm9v","w":"Zm9v"})",
+                  text_format::json),
+            "in:2:17: column b must be a blob in base64");
+  EXPECT_EQ(wrong(R"({"k":4,"b":{"base64":"/w=="},"w":{"base64":"/w=="}})", text_format::json), "");
+  EXPECT_EQ(dumped(base, t, text_format::csv),
+            "k,b,w\r\n1,Zm9vAA==,\"\"\r\n2,,x\r\n3,\"\"," + megabyte + "\r\n4,/w==,\"\xff\"\r\n");
+  EXPECT_TRUE(dumped(base, t, text_format::json)
+                  .starts_with(R"({"k":1,"b":{"base64":"Zm9vAA=="},"w":""})"
+                               "\n"
+                               R"({"k":2,"b":null,"w":"x"})"));
+  EXPECT_EQ(wrong("k,b,w\n9,Zm9,\n", text_format::csv),
+            "in:2:3: column b must be a blob in base64, not 'Zm9'");
+  EXPECT_TRUE(tool::same(
+      tool::parse_schema(
+          tool::schema_text({{.spec = t.spec(), .file = {}, .rows = {}, .bytes = {}}}), "in")[0]
+          .spec,
+      t.spec()));
+}
+
 TEST(tool_formats, a_schema_that_is_wrong_is_refused) {
   const auto wrong = [](const std::string& text) -> std::string {
     try {
@@ -203,9 +276,14 @@ TEST(tool_formats, a_schema_that_is_wrong_is_refused) {
   EXPECT_EQ(wrong(with("1")), "in: a table is not an object");
   EXPECT_EQ(wrong(with("{}")), "in: a table has no member 'name'");
   EXPECT_EQ(wrong(with(R"({"name":"t","columns":[{"name":"a","type":"int"}]})")),
-            "in: column a has type 'int'; there are int64, float64, boolean, text");
-  EXPECT_EQ(wrong(with(R"({"name":"t","columns":[{"name":"a","type":"text"}]})")),
-            "in: column a does not say how many bytes");
+            "in: column a has type 'int'; there are int64, float64, boolean, decimal, timestamp, "
+            "text, blob");
+  EXPECT_EQ(wrong(with(R"({"name":"t","columns":[{"name":"a","type":"text","bytes":70000}]})")),
+            "in: column a has room for too many bytes; text without 'bytes' has no limit");
+  EXPECT_EQ(wrong(with(R"({"name":"t","columns":[{"name":"a","type":"decimal"}]})")),
+            "in: column a does not say how many digits follow the point, up to 18");
+  EXPECT_EQ(wrong(with(R"({"name":"t","columns":[{"name":"a","type":"int64","digits":1}]})")),
+            "in: column a has 'digits', but is no decimal");
   EXPECT_EQ(wrong(with(R"({"name":"t","primary":"tree"})")),
             "in: table t has a primary index 'tree'; there are hash, ordered");
   EXPECT_THROW(

@@ -95,17 +95,21 @@ class maker {
     return static_cast<std::int64_t>(random_() >> below(64));
   }
 
+  std::int64_t any() { return static_cast<std::int64_t>(random_()); }
+
   db::table_spec table(const std::string& name) {
     db::table_spec s{.name = name, .columns = {}};
     s.primary = chance(50) ? db::index_kind::ordered : db::index_kind::hash;
     const std::uint64_t keys = 1 + below(2);
     const std::uint64_t count = keys + below(7);
     for (std::uint64_t i = 0; i < count; ++i) {
-      static constexpr std::array<db::column_type, 4> types = {db::int64, db::float64, db::boolean,
-                                                               db::text(24)};
+      static constexpr std::array<db::column_type, 9> types = {
+          db::int64,      db::float64,   db::boolean, db::text(24), db::decimal(0),
+          db::decimal(5), db::timestamp, db::text(),  db::blob()};
+      const std::uint64_t choices = types.size() - (i < keys ? 2 : 0);  // two are for no key
       db::column_spec c{.name = std::string("c").append(std::to_string(i)) +
                                 (chance(30) ? " \"x\",\n\xc3\xa9" : ""),
-                        .type = types[below(types.size())]};
+                        .type = types[below(choices)]};
       if (i < keys) {
         c.role = db::primary_key;
       } else if (chance(50)) {
@@ -127,11 +131,17 @@ class maker {
         v.emplace_back(number());
       } else if (c.type.base == db::base_type::float64) {
         v.emplace_back(real());
+      } else if (c.type.base == db::base_type::decimal) {
+        v.emplace_back(db::decimal_number(number(), c.type.digits));
+      } else if (c.type.base == db::base_type::timestamp) {
+        v.emplace_back(db::instant_at(chance(30) ? number() % 100000 * 1000000 : any()));
       } else if (c.type.base == db::base_type::boolean) {
         v.emplace_back(chance(50));
       } else {
-        texts_[c.number] = text(c.type.bytes);
-        v.emplace_back(std::string_view(texts_[c.number]));
+        texts_[c.number] = text(db::lies_apart(c.type.base) ? 60 : c.type.bytes);
+        const std::string_view bytes = texts_[c.number];
+        v.emplace_back(c.type.base == db::base_type::blob ? db::value(db::blob_view(bytes))
+                                                          : db::value(bytes));
       }
     }
     return v;

@@ -64,7 +64,7 @@ struct slow_reader {
   std::uint64_t behind = 0;  ///< commits since it began
   const char* label = nullptr;
   std::chrono::nanoseconds age{0};
-  std::uint64_t version_bytes = 0;  ///< held by all old versions now
+  std::uint64_t version_bytes = 0;  ///< held by all old versions now, and values of theirs alone
 };
 enum class slow_reader_action : std::uint8_t {
   leave,
@@ -79,9 +79,11 @@ struct options {
   bool changes_only = false;
   /// Bytes of old versions; 0: no limit. A commit whose versions do not fit, after everything was
   /// collected that can be, is refused with outcome::limit; reads and insertions go on.
+  /// Replaced values that lie apart from their rows count by themselves: as much again.
   std::uint64_t version_budget = 0;
-  /// Bytes of rows and old versions; 0: no limit. An insertion that needs more room for rows is
-  /// refused with outcome::limit, and the transaction goes on; deleted rows make room.
+  /// Bytes of rows, variable texts, blobs and old versions; 0: no limit. An insertion that needs
+  /// more room for rows is refused with outcome::limit, and the transaction goes on, and so is a
+  /// variable text or blob that does not fit; deleted rows make room.
   std::uint64_t budget = 0;
   /// Asked by commits, on their threads, about the oldest reader or transaction but their own: when
   /// a commit's versions do not fit, and about each that has lived for `slow_after`, and again
@@ -133,6 +135,8 @@ struct statistics {
   std::uint64_t ended_by_policy = 0;  ///< readers and transactions
   std::uint64_t limits = 0;           ///< commits refused for want of version memory
   std::uint64_t table_bytes = 0;
+  std::uint64_t value_bytes = 0;          ///< of variable texts and blobs
+  std::uint64_t value_bytes_waiting = 0;  ///< of these, in no row any more: old snapshots see them
   std::uint64_t cleaning = 0;  ///< deleted rows and index entries that wait until nobody sees them
   delta_stats versions{};
   log_stats log{};

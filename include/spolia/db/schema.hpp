@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -23,26 +24,51 @@
 
 #include <spolia/base/config.hpp>
 #include <spolia/base/export.hpp>
+#include <spolia/db/blob.hpp>
 #include <spolia/db/columns.hpp>
+#include <spolia/db/decimal.hpp>
+#include <spolia/db/instant.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 
-enum class base_type : std::uint8_t { int64, float64, boolean, text };
+enum class base_type : std::uint8_t {
+  int64,
+  float64,
+  boolean,
+  text,
+  decimal,
+  timestamp,
+  long_text,
+  blob
+};
+/// Whether the values lie apart from their rows: blob.hpp.
+constexpr bool lies_apart(base_type t) noexcept {
+  return t == base_type::long_text || t == base_type::blob;
+}
 
 /// A column's type. Text has at most `bytes` bytes, any bytes, and takes that much room in each
-/// row.
+/// row. Decimals have `digits` after the point.
 struct column_type {
   base_type base = base_type::int64;
   std::uint32_t bytes = 0;
+  std::uint32_t digits = 0;
   friend bool operator==(const column_type&, const column_type&) = default;
 };
 inline constexpr column_type int64{base_type::int64, 0};
 inline constexpr column_type float64{base_type::float64, 0};
 inline constexpr column_type boolean{base_type::boolean, 0};
-/// Microseconds since 1970, or whatever the program takes them for: an int64.
-inline constexpr column_type timestamp = int64;
+/// An instant: microseconds since 1970.
+inline constexpr column_type timestamp{base_type::timestamp, 0};
+/// Exact numbers with so many digits after the point, and as many in all as 64 bits hold.
+constexpr column_type decimal(std::uint32_t digits) noexcept {
+  return {base_type::decimal, 0, digits};
+}
 constexpr column_type text(std::uint32_t bytes) noexcept { return {base_type::text, bytes}; }
+/// Text of any length up to 16 MiB, which takes its bytes and 16 in each row. Not for keys.
+constexpr column_type text() noexcept { return {base_type::long_text, 0}; }
+/// The same for bytes that are no text.
+constexpr column_type blob() noexcept { return {base_type::blob, 0}; }
 
 enum class column_role : std::uint8_t {
   plain,
@@ -77,7 +103,10 @@ struct table_spec {
   std::vector<index_spec> indexes{};
 };
 
-/// A value for a column. A null is std::monostate. Text is not copied: it must live as long.
+/// A value for a column. A null is std::monostate. Texts and blobs are not copied: they must live
+/// as long. A
+/// decimal may have other digits after the point than its column, if it is the same number with
+/// those of the column.
 class value {
  public:
   value() noexcept = default;
@@ -87,6 +116,9 @@ class value {
   value(I v) noexcept : what_(static_cast<std::int64_t>(v)) {}          // NOLINT: values
   value(double v) noexcept : what_(v) {}                                // NOLINT
   value(bool v) noexcept : what_(v) {}                                  // NOLINT
+  value(decimal_number v) noexcept : what_(v) {}                        // NOLINT
+  value(instant v) noexcept : what_(v) {}                               // NOLINT
+  value(blob_view v) noexcept : what_(v) {}                             // NOLINT
   value(std::string_view v) noexcept : what_(v) {}                      // NOLINT
   value(const char* v) noexcept : what_(std::string_view(v)) {}         // NOLINT
   value(const std::string& v) noexcept : what_(std::string_view(v)) {}  // NOLINT
@@ -94,7 +126,9 @@ class value {
   [[nodiscard]] const auto& what() const noexcept { return what_; }
 
  private:
-  std::variant<std::monostate, std::int64_t, double, bool, std::string_view> what_;
+  std::variant<std::monostate, std::int64_t, double, bool, std::string_view, decimal_number,
+               instant, blob_view>
+      what_;
 };
 
 using values = std::span<const value>;
@@ -112,9 +146,10 @@ struct column_layout {
   std::uint32_t first = 0;  ///< word in a row
   std::uint32_t words = 0;
 
-  /// Writes `v` to the column's words. Throws std::invalid_argument if it does not fit.
+  /// Writes `v` to the column's words; of a value that lies apart, where it is. Throws
+  /// std::invalid_argument if it does not fit.
   SPOLIA_EXPORT void encode(const value& v, std::uint64_t* to) const;
-  /// The value in the column's words. Text is not copied.
+  /// The value in the column's words. Texts and blobs are not copied.
   [[nodiscard]] SPOLIA_EXPORT value decode(const std::uint64_t* from) const noexcept;
   /// The words of a key out of the words of a value, so that keys compare as values do.
   SPOLIA_EXPORT void encode_key(const std::uint64_t* from, std::uint64_t* to) const noexcept;
@@ -138,6 +173,8 @@ class SPOLIA_EXPORT schema {
   [[nodiscard]] std::uint32_t words() const noexcept { return words_; }
   /// All columns.
   [[nodiscard]] column_set whole() const noexcept { return {every_bit(), runs_, spans_.data()}; }
+  /// Those whose values lie apart.
+  [[nodiscard]] std::uint64_t apart() const noexcept { return apart_; }
   /// The runs that these columns make.
   [[nodiscard]] std::vector<column_run> runs_of(std::uint64_t columns) const;
   [[nodiscard]] column_span span_of(std::uint32_t column) const noexcept { return spans_[column]; }
@@ -162,6 +199,7 @@ class SPOLIA_EXPORT schema {
   std::vector<std::uint32_t> key_;
   std::vector<column_span> spans_;
   std::vector<column_run> runs_;
+  std::uint64_t apart_ = 0;
   std::uint32_t words_ = 0;
 
   [[nodiscard]] std::uint64_t every_bit() const noexcept {
@@ -174,8 +212,32 @@ template <class T>
 struct column {
   std::uint32_t number = 0;
   std::uint32_t first = 0;
-  std::uint32_t words = 1;
+  std::uint32_t words = 1;  // 0: text that lies apart
 };
+template <>
+struct column<decimal_number> {
+  std::uint32_t number = 0;
+  std::uint32_t first = 0;
+  std::uint32_t digits = 0;
+};
+
+/// What is in the columns that are read as a T.
+template <class T>
+inline constexpr std::optional<base_type> base_of = std::nullopt;
+template <>
+inline constexpr std::optional<base_type> base_of<std::int64_t> = base_type::int64;
+template <>
+inline constexpr std::optional<base_type> base_of<double> = base_type::float64;
+template <>
+inline constexpr std::optional<base_type> base_of<bool> = base_type::boolean;
+template <>
+inline constexpr std::optional<base_type> base_of<std::string_view> = base_type::text;
+template <>
+inline constexpr std::optional<base_type> base_of<blob_view> = base_type::blob;
+template <>
+inline constexpr std::optional<base_type> base_of<decimal_number> = base_type::decimal;
+template <>
+inline constexpr std::optional<base_type> base_of<instant> = base_type::timestamp;
 
 }  // namespace db
 }  // namespace spolia::inline SPOLIA_FLAVOUR

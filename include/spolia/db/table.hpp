@@ -26,6 +26,7 @@
 #include <spolia/base/export.hpp>
 #include <spolia/db/index.hpp>
 #include <spolia/db/row.hpp>
+#include <spolia/db/row_budget.hpp>
 #include <spolia/db/row_lock.hpp>
 #include <spolia/db/schema.hpp>
 #include <spolia/reclaim/domain.hpp>
@@ -80,30 +81,6 @@ class selection {
   std::vector<column_run> runs_;
 };
 
-/// The memory of all rows of a database.
-class row_budget {
- public:
-  /// Thrown inside; a transaction makes outcome::limit of it.
-  struct exceeded {};
-
-  /// 0: no limit.
-  void limit(std::uint64_t bytes) noexcept { limit_.store_relaxed(bytes); }
-  /// `beside` bytes are in use for something else. Throws exceeded.
-  void take(std::uint64_t bytes, std::uint64_t beside) {
-    const std::uint64_t most = limit_.load_relaxed();
-    std::uint64_t used = used_.load_relaxed();
-    do {
-      if (most != 0 && used + bytes + beside > most) throw exceeded();
-    } while (!used_.cas_weak_relaxed(used, used + bytes));
-  }
-  void give(std::uint64_t bytes) noexcept { used_.fetch_sub_relaxed(bytes); }
-  [[nodiscard]] bool limited() const noexcept { return limit_.load_relaxed() != 0; }
-
- private:
-  atomic<std::uint64_t> limit_{0};
-  atomic<std::uint64_t> used_{0};
-};
-
 class SPOLIA_EXPORT table {
  public:
   table(const table_spec& spec, engine& of);
@@ -114,7 +91,7 @@ class SPOLIA_EXPORT table {
   [[nodiscard]] const std::string& name() const noexcept { return schema_.name(); }
   [[nodiscard]] const schema& layout() const noexcept { return schema_; }
   /// A column by name. Throws std::invalid_argument if there is none of that name and type. T is
-  /// std::int64_t, double, bool or std::string_view.
+  /// std::int64_t, double, bool, std::string_view, blob_view, decimal_number or instant.
   template <class T>
   [[nodiscard]] db::column<T> column(std::string_view name) const;
   /// Throws std::invalid_argument if there is none.
@@ -218,16 +195,18 @@ class SPOLIA_EXPORT table {
 template <class T>
 db::column<T> table::column(std::string_view wanted) const {
   const column_layout& c = schema_.column(wanted);
-  constexpr base_type base = std::same_as<T, std::int64_t> ? base_type::int64
-                             : std::same_as<T, double>     ? base_type::float64
-                             : std::same_as<T, bool>       ? base_type::boolean
-                                                           : base_type::text;
-  static_assert(base != base_type::text || std::same_as<T, std::string_view>,
-                "a column is read as std::int64_t, double, bool or std::string_view");
-  if (c.type.base != base) {
+  static_assert(base_of<T>,
+                "a column is read as std::int64_t, double, bool, std::string_view, blob_view, "
+                "decimal_number or instant");
+  const bool long_text = std::same_as<T, std::string_view> && c.type.base == base_type::long_text;
+  if (c.type.base != *base_of<T> && !long_text) {
     throw std::invalid_argument("spolia::db: column " + c.name + " has another type");
   }
-  return {c.number, c.first, c.words};
+  if constexpr (std::same_as<T, decimal_number>) {
+    return {c.number, c.first, c.type.digits};
+  } else {
+    return {c.number, c.first, long_text ? 0 : c.words};
+  }
 }
 
 }  // namespace db

@@ -43,10 +43,9 @@
 #include <spolia/base/census.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/base/export.hpp>
-#include <spolia/base/misuse.hpp>
-#include <spolia/base/threads.hpp>
 #include <spolia/db/result.hpp>
 #include <spolia/db/row.hpp>
+#include <spolia/db/row_view.hpp>
 #include <spolia/db/schema.hpp>
 #include <spolia/db/table.hpp>
 
@@ -60,6 +59,7 @@ struct session;
 struct pending_write;
 struct note;
 struct range_read;
+struct value_block;
 
 enum class isolation : std::uint8_t { snapshot, serializable };
 
@@ -86,53 +86,6 @@ class savepoint {
   std::size_t number_ = 0;
   std::uint32_t level_ = 0;
 };
-
-/// One version of a row.
-class row {
- public:
-  row() = default;
-  /// What a null holds is zero, false or empty.
-  template <class T>
-  [[nodiscard]] T get(column<T> c) const noexcept {
-    was_read(c.number);
-    if constexpr (std::same_as<T, std::string_view>) {
-      return text_in(words_ + c.first, c.words);
-    } else if constexpr (std::same_as<T, bool>) {
-      return words_[c.first] != 0;
-    } else {
-      return std::bit_cast<T>(words_[c.first]);
-    }
-  }
-  template <class T>
-  [[nodiscard]] bool null(column<T> c) const noexcept {
-    return (shape_ >> c.number & 1U) != 0;
-  }
-  /// For programs that learn the columns while they run: schema::columns(). Text lives as the row.
-  [[nodiscard]] value get(const column_layout& c) const noexcept {
-    if ((shape_ >> c.number & 1U) != 0) return {};
-    was_read(c.number);
-    return c.decode(words_ + c.first);
-  }
-
- private:
-  friend class reader;
-  friend class transaction;
-  friend class editor;
-  friend class storage;
-  row(const std::uint64_t* words, std::uint64_t shape, std::uint64_t has) noexcept
-      : words_(words), shape_(shape), has_(has) {}
-  void was_read(std::uint32_t column) const noexcept {
-    if (SPOLIA_CHECKS && (has_ >> column & 1U) == 0) {
-      misuse::report("a column is looked at that was not selected", threads::number());
-    }
-  }
-  const std::uint64_t* words_ = nullptr;
-  std::uint64_t shape_ = 0;
-  std::uint64_t has_ = 0;  // columns
-};
-
-/// Something that takes rows; false: enough.
-using row_visitor = std::function<bool(const row&)>;
 
 /// A consistent view of the whole database, for as long as one likes.
 class SPOLIA_EXPORT reader {
@@ -244,6 +197,7 @@ class SPOLIA_EXPORT reader {
                           std::uint64_t* out) const;
   [[nodiscard]] pending_write* own(row_place r) const noexcept;
   std::uint64_t* room_for(const table& t) const;
+  void keep_apart(const table& t, std::uint64_t columns, std::uint64_t* words) const;
   void end() noexcept;
   void note_row(const table& t, std::uint64_t slot) const;
   void note_key(const table& t, const key_words& key) const;
@@ -361,6 +315,10 @@ class SPOLIA_EXPORT transaction : public reader {
   template <class F>
   auto change(F&& f) -> decltype(f());
   status insert_row(table& t, values v);
+  void make_apart(std::uint64_t* words);
+  void replace_apart(const pending_write& w, std::uint64_t columns) noexcept;
+  void settle_apart(std::uint64_t commit) noexcept;
+  void drop_apart(const value_block* down_to) noexcept;
   status take_over(table& t, std::uint64_t slot, const key_words& key, std::uint64_t* image,
                    std::uint64_t shape);
   std::uint64_t claim_slot(table& t, const key_words& key, std::uint64_t* image,

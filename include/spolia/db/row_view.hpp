@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// row_view.hpp: a row as a snapshot shows it.
+#pragma once
+
+#include <bit>
+#include <concepts>
+#include <cstdint>
+#include <functional>
+#include <string_view>
+
+#include <spolia/base/config.hpp>
+#include <spolia/base/misuse.hpp>
+#include <spolia/base/threads.hpp>
+#include <spolia/db/schema.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace db {
+
+/// One version of a row.
+class row {
+ public:
+  row() = default;
+  /// What a null holds is zero, false or empty.
+  template <class T>
+  [[nodiscard]] T get(column<T> c) const noexcept {
+    was_read(c.number);
+    if constexpr (std::same_as<T, std::string_view>) {
+      return c.words == 0 ? apart_in(words_ + c.first) : text_in(words_ + c.first, c.words);
+    } else if constexpr (std::same_as<T, blob_view>) {
+      return blob_view(apart_in(words_ + c.first));
+    } else if constexpr (std::same_as<T, bool>) {
+      return words_[c.first] != 0;
+    } else if constexpr (std::same_as<T, decimal_number>) {
+      return {static_cast<std::int64_t>(words_[c.first]), c.digits};
+    } else if constexpr (std::same_as<T, instant>) {
+      return instant_at(static_cast<std::int64_t>(words_[c.first]));
+    } else {
+      return std::bit_cast<T>(words_[c.first]);
+    }
+  }
+  template <class T>
+  [[nodiscard]] bool null(column<T> c) const noexcept {
+    return (shape_ >> c.number & 1U) != 0;
+  }
+  /// For programs that learn the columns while they run: schema::columns(). Text lives as the row.
+  [[nodiscard]] value get(const column_layout& c) const noexcept {
+    if ((shape_ >> c.number & 1U) != 0) return {};
+    was_read(c.number);
+    return c.decode(words_ + c.first);
+  }
+
+ private:
+  friend class reader;
+  friend class transaction;
+  friend class editor;
+  friend class storage;
+  row(const std::uint64_t* words, std::uint64_t shape, std::uint64_t has) noexcept
+      : words_(words), shape_(shape), has_(has) {}
+  void was_read(std::uint32_t column) const noexcept {
+    if (SPOLIA_CHECKS && (has_ >> column & 1U) == 0) {
+      misuse::report("a column is looked at that was not selected", threads::number());
+    }
+  }
+  const std::uint64_t* words_ = nullptr;
+  std::uint64_t shape_ = 0;
+  std::uint64_t has_ = 0;  // columns
+};
+
+/// Something that takes rows; false: enough.
+using row_visitor = std::function<bool(const row&)>;
+
+}  // namespace db
+}  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: Apache-2.0
+// Decimals and timestamps: values, columns, keys, files.
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdint>
+#include <limits>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "db/durable.hpp"
+
+namespace {
+
+using namespace spolia;
+using namespace spolia::db;
+using namespace spolia::test;
+
+constexpr std::int64_t least = std::numeric_limits<std::int64_t>::min();
+constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
+
+template <class F>
+std::string refused(F&& f) {
+  try {
+    f();
+  } catch (const std::invalid_argument& e) {
+    return e.what();
+  }
+  return "";
+}
+
+TEST(decimals, are_what_is_written) {
+  EXPECT_EQ(decimal_number("12.50").scaled(), 1250);
+  EXPECT_EQ(decimal_number("12.50").digits(), 2U);
+  EXPECT_EQ(decimal_number("-0.05").scaled(), -5);
+  EXPECT_EQ(decimal_number("+7").text(), "7");
+  EXPECT_EQ(decimal_number(-5, 2).text(), "-0.05");
+  EXPECT_EQ(decimal_number(5, 0).text(), "5");
+  EXPECT_EQ(decimal_number(least, 18).text(), "-9.223372036854775808");
+  EXPECT_EQ(decimal_number("-9.223372036854775808").scaled(), least);
+  EXPECT_EQ(decimal_number("9223372036854775807").scaled(), most);
+  EXPECT_EQ(decimal_number("00000000000000000000001").scaled(), 1);
+  for (const char* bad :
+       {"", "-", ".", ".5", "5.", "1e3", "1.2.3", " 1", "1 ", "--1", "0x1", "1,5"}) {
+    EXPECT_EQ(refused([&] { decimal_number{bad}; }), "spolia::db: this is not a decimal number")
+        << bad;
+  }
+  for (const char* bad : {"9223372036854775808", "-9223372036854775809", "99999999999999999999.0",
+                          "92233720368547758.08"}) {
+    EXPECT_EQ(refused([&] { decimal_number{bad}; }),
+              "spolia::db: a decimal does not fit in 64 bits")
+        << bad;
+  }
+  EXPECT_EQ(refused([] { decimal_number("0.0000000000000000000"); }),
+            "spolia::db: a decimal has at most 18 digits after the point");
+  EXPECT_THROW(decimal_number(1, 19), std::invalid_argument);
+}
+
+TEST(decimals, are_compared_as_numbers) {
+  EXPECT_EQ(decimal_number("1.5"), decimal_number("1.500"));
+  EXPECT_NE(decimal_number("1.5"), decimal_number("1.501"));
+  // Each is less than the next.
+  const std::vector<decimal_number> rising = {{least, 0}, {least, 18}, {-15, 1}, {-1499, 3},
+                                              {-1, 18},   {0, 7},      {1, 18},  {1, 0},
+                                              {most, 18}, {most, 0}};
+  for (std::size_t i = 0; i < rising.size(); ++i) {
+    for (std::size_t k = 0; k < rising.size(); ++k) {
+      EXPECT_EQ(rising[i] < rising[k], i < k) << rising[i].text() << " " << rising[k].text();
+    }
+  }
+  EXPECT_EQ(decimal_number("1.50").with(1).scaled(), 15);
+  EXPECT_EQ(decimal_number("1.5").with(18).scaled(), 1500000000000000000);
+  EXPECT_EQ(refused([] { static_cast<void>(decimal_number("1.55").with(1)); }),
+            "spolia::db: a decimal has more digits after the point than are kept");
+  EXPECT_EQ(refused([] { static_cast<void>(decimal_number("10").with(18)); }),
+            "spolia::db: a decimal does not fit in 64 bits");
+}
+
+TEST(instants, are_written_as_iso_8601_has_it) {
+  const auto text = [](std::int64_t t) { return to_text(instant_at(t)); };
+  EXPECT_EQ(text(0), "1970-01-01T00:00:00Z");
+  EXPECT_EQ(text(-1), "1969-12-31T23:59:59.999999Z");
+  EXPECT_EQ(text(1500000), "1970-01-01T00:00:01.5Z");
+  EXPECT_EQ(text(951827696789000), "2000-02-29T12:34:56.789Z");
+  EXPECT_EQ(text(253402300800000000), "+010000-01-01T00:00:00Z");
+  EXPECT_EQ(text(-62167219200000000), "0000-01-01T00:00:00Z");
+  EXPECT_EQ(text(-62167219200000001), "-000001-12-31T23:59:59.999999Z");
+  for (const std::int64_t t : {least, least + 1, least + 999999, most, most - 1}) {
+    EXPECT_EQ(microseconds_of(instant_of(text(t))), t) << text(t);
+  }
+  // Days around each month's end for more than 400 years, as std::chrono counts them.
+  for (std::int64_t day = -150000; day < 150000; day += 1) {
+    const std::chrono::year_month_day d{std::chrono::sys_days(std::chrono::days(day))};
+    if (d.day() > std::chrono::day(1) && d.day() < std::chrono::day(28)) continue;
+    const std::string written = text(day * 86400000000);
+    ASSERT_EQ(std::stoi(written.substr(0, 4)), int(d.year())) << written;
+    ASSERT_EQ(std::stoul(written.substr(5, 2)), unsigned(d.month())) << written;
+    ASSERT_EQ(std::stoul(written.substr(8, 2)), unsigned(d.day())) << written;
+    ASSERT_EQ(microseconds_of(instant_of(written)), day * 86400000000);
+  }
+}
+
+TEST(instants, are_read_with_a_difference_to_utc) {
+  EXPECT_EQ(instant_of("2026-11-22T21:14:00+02:30"), instant_of("2026-11-22 18:44:00Z"));
+  EXPECT_EQ(instant_of("2026-11-22T21:14:00-02:00"), instant_of("2026-11-22T23:14:00.000000000Z"));
+  for (const char* bad :
+       {"", "2026-11-22", "2026-11-22T21:14Z", "2026-11-22T21:14:00", "2026-11-22T21:14:00z",
+        "26-11-22T21:14:00Z", "2026-11-22T21:14:00.Z", "2026-11-22T21:14:00Z ",
+        "2026-1-22T21:14:00Z", "2026-11-22T21:14:00+2", "+2026-11-22T21:14:00Z"}) {
+    EXPECT_EQ(refused([&] { instant_of(bad); }),
+              "spolia::db: this is not an instant as ISO 8601 has it")
+        << bad;
+  }
+  for (const char* bad : {"2026-02-29T00:00:00Z", "1900-02-29T00:00:00Z", "2026-13-01T00:00:00Z",
+                          "2026-00-01T00:00:00Z", "2026-04-31T00:00:00Z", "2026-04-00T00:00:00Z"}) {
+    EXPECT_EQ(refused([&] { instant_of(bad); }), "spolia::db: there is no such day") << bad;
+  }
+  for (const char* bad : {"2026-11-22T24:00:00Z", "2026-11-22T23:60:00Z", "2026-11-22T23:59:60Z",
+                          "2026-11-22T23:59:00+24:00"}) {
+    EXPECT_EQ(refused([&] { instant_of(bad); }), "spolia::db: there is no such time of day") << bad;
+  }
+  EXPECT_EQ(refused([] { instant_of("2026-11-22T21:14:00.0000001Z"); }),
+            "spolia::db: an instant has no parts of a microsecond");
+  for (const char* bad : {"+294247-01-10T04:00:54.775808Z", "-290308-12-21T19:59:05.224191Z",
+                          "+999999-01-01T00:00:00Z"}) {
+    EXPECT_EQ(refused([&] { instant_of(bad); }), "spolia::db: an instant does not fit in 64 bits")
+        << bad;
+  }
+}
+
+const table_spec payments{.name = "payments",
+                          .columns = {{"at", timestamp, primary_key},
+                                      {"fee", decimal(3), primary_key},
+                                      {"amount", decimal(2)},
+                                      {"settled", timestamp, nullable},
+                                      {"rest", decimal(18), nullable}},
+                          .primary = index_kind::ordered,
+                          .indexes = {{"by_amount", {"amount"}}, {"by_fee", {"fee", "at"}, true}}};
+
+struct payment_columns {
+  explicit payment_columns(const table& t)
+      : at(t.column<instant>("at")),
+        amount(t.column<decimal_number>("amount")),
+        settled(t.column<instant>("settled")),
+        rest(t.column<decimal_number>("rest")) {}
+  column<instant> at;
+  column<decimal_number> amount;
+  column<instant> settled;
+  column<decimal_number> rest;
+};
+
+instant minute(std::int64_t n) { return instant_at(n * 60000000); }
+
+/// Some before 1970, some amounts below zero.
+void pay(database& base, table& t) {
+  ASSERT_TRUE(base.transact([&](transaction& tx) -> status {
+    for (std::int64_t i = -10; i < 10; ++i) {
+      const value settled = i % 2 == 0 ? value(nullptr) : value(minute(i + 1));
+      const value rest = i % 3 == 0 ? value(nullptr) : value(decimal_number(i, 17));
+      if (const status s = tx.insert(t, {minute(i), decimal_number(i * i, 3),
+                                         decimal_number(i * 7 % 10, 1), settled, rest});
+          !s) {
+        return s;
+      }
+    }
+    return {};
+  }));
+}
+void look_at_payments(const database& base, const table& t) {
+  const payment_columns c(t);
+  const reader now = base.snapshot();
+  const auto row = now.find(t, {minute(-9), decimal_number("0.081")});
+  ASSERT_TRUE(row);
+  EXPECT_EQ(row->get(c.at), minute(-9));
+  EXPECT_EQ(row->get(c.amount), decimal_number("-0.3"));
+  EXPECT_EQ(row->get(c.amount).text(), "-0.30");
+  EXPECT_EQ(row->get(c.settled), minute(-8));
+  EXPECT_TRUE(row->null(c.rest));
+  EXPECT_EQ(row->get(t.layout().column("amount")).what(), value(decimal_number(-30, 2)).what());
+  EXPECT_EQ(row->get(t.layout().column("settled")).what(), value(minute(-8)).what());
+  EXPECT_TRUE(row->get(t.layout().column("rest")).null());
+  // In the order of the values, not of their bits.
+  std::vector<std::int64_t> minutes;
+  now.scan(t, {minute(-3)}, {minute(2)},
+           [&](const db::row& r) { minutes.push_back(microseconds_of(r.get(c.at)) / 60000000); });
+  EXPECT_EQ(minutes, (std::vector<std::int64_t>{-3, -2, -1, 0, 1, 2}));
+  std::vector<std::string> amounts;
+  now.scan(t.index("by_amount"), {decimal_number("-0.8")}, {decimal_number("0.1")},
+           [&](const db::row& r) { amounts.push_back(r.get(c.amount).text()); });
+  EXPECT_EQ(amounts, (std::vector<std::string>{"-0.80", "-0.70", "-0.60", "-0.50", "-0.40", "-0.30",
+                                               "-0.20", "-0.10", "0.00", "0.00", "0.10"}));
+}
+
+TEST(typed_columns, hold_decimals_and_timestamps) {
+  auto base = database::open();
+  table& t = base.create_table(payments);
+  pay(base, t);
+  look_at_payments(base, t);
+  const payment_columns c(t);
+  EXPECT_EQ(base.transact([&](transaction& tx) -> status {
+    auto row = tx.edit(t, {minute(-9), decimal_number("0.0810")});
+    if (!row) return row.why();
+    if (const status s = row->set(c.amount, decimal_number("1.5")); !s) return s;
+    EXPECT_EQ(row->get(c.amount), decimal_number("1.50"));
+    if (const status s = row->set(c.settled, nullptr); !s) return s;
+    return row->set(c.rest, decimal_number("-0.25"));
+  }),
+            outcome::ok);
+  const reader now = base.snapshot();
+  const auto row = now.find(t, {minute(-9), decimal_number(81, 3)});
+  ASSERT_TRUE(row);
+  EXPECT_TRUE(row->null(c.settled));
+  EXPECT_EQ(row->get(c.rest).text(), "-0.250000000000000000");
+  // A unique index.
+  EXPECT_EQ(base.transact([&](transaction& tx) {
+    return tx.insert(t, {minute(-9), decimal_number("0.081"), decimal_number(), nullptr, nullptr});
+  }),
+            outcome::duplicate_key);
+}
+
+TEST(typed_columns, refuse_what_they_cannot_hold) {
+  auto base = database::open();
+  table& t = base.create_table(payments);
+  const auto insert = [&](const value& at, const value& amount) {
+    return refused([&] {
+      transaction tx = base.begin();
+      static_cast<void>(tx.insert(t, {at, decimal_number(), amount, nullptr, nullptr}));
+    });
+  };
+  EXPECT_EQ(insert(minute(1), decimal_number("1.005")),
+            "spolia::db: column amount with 2 digits after the point cannot hold 1.005");
+  EXPECT_EQ(insert(minute(1), decimal_number(most, 1)),
+            "spolia::db: column amount with 2 digits after the point cannot hold "
+            "922337203685477580.7");
+  EXPECT_EQ(insert(minute(1), 1), "spolia::db: the value for column amount has another type");
+  EXPECT_EQ(insert(minute(1), 1.5), "spolia::db: the value for column amount has another type");
+  EXPECT_EQ(insert(minute(1), "1.5"), "spolia::db: the value for column amount has another type");
+  EXPECT_EQ(insert(60000000, decimal_number()),
+            "spolia::db: the value for column at has another type");
+  EXPECT_EQ(insert(nullptr, decimal_number()), "spolia::db: column at cannot be null");
+  EXPECT_THROW(static_cast<void>(t.column<std::int64_t>("at")), std::invalid_argument);
+  EXPECT_THROW(static_cast<void>(t.column<instant>("amount")), std::invalid_argument);
+  EXPECT_EQ(refused([&] {
+              base.create_table({.name = "x", .columns = {{"k", decimal(19), primary_key}}});
+            }),
+            "spolia::db: a decimal has at most 18 digits after the point");
+}
+
+TEST(typed_columns, are_there_after_a_crash_and_in_copies) {
+  const disk files = new_disk();
+  {
+    database base = database::open(place, over(files));
+    pay(base, base.create_table(payments));
+    const disk crashed = files->copy();
+    const database again = database::open(place, over(crashed));
+    look_at_payments(again, again.find_table("payments"));  // out of the log
+    base.checkpoint();
+    base.backup(std::filesystem::path("copy"));
+  }
+  for (const char* where : {place, "copy"}) {
+    const database again = database::open(where, over(files->copy()));
+    EXPECT_EQ(again.recovered().checkpoint_rows, 20U);
+    const table& t = again.find_table("payments");
+    look_at_payments(again, t);
+    EXPECT_EQ(t.spec().columns[1].type, decimal(3));
+    EXPECT_EQ(t.spec().columns[4].type, decimal(18));
+    EXPECT_EQ(t.spec().columns[3].type, timestamp);
+  }
+}
+
+/// Some in the row, some apart, some longer than a segment of the log and a block of a checkpoint.
+TEST(variable_columns, are_there_after_a_crash_and_in_copies) {
+  const disk files = new_disk();
+  options o = over(files);
+  o.segment_bytes = 1U << 16U;
+  const auto words_of = [](std::int64_t n) {
+    return std::string(n == 7 ? longest_value : static_cast<std::size_t>(n * n * 100 % 99999),
+                       static_cast<char>('a' + n % 26));
+  };
+  const auto look = [&](const database& base) {
+    const table& t = base.find_table("t");
+    EXPECT_EQ(t.spec().columns[1].type, text());
+    EXPECT_EQ(t.spec().columns[2].type, blob());
+    const auto words = t.column<std::string_view>("words");
+    const auto bytes = t.column<blob_view>("bytes");
+    const reader now = base.snapshot();
+    for (std::int64_t n = 0; n < 20; ++n) {
+      const auto row = now.find(t, {n});
+      ASSERT_EQ(static_cast<bool>(row), n % 5 != 4) << n;
+      if (!row) continue;
+      EXPECT_TRUE(row->get(words) == words_of(n)) << n;
+      EXPECT_EQ(row->null(bytes), n % 3 == 0);
+      EXPECT_TRUE(row->get(bytes).chars() == (n % 3 == 0 ? "" : words_of(n + 20))) << n;
+    }
+  };
+  {
+    database base = database::open(place, o);
+    table& t = base.create_table(
+        {.name = "t",
+         .columns = {{"k", int64, primary_key}, {"words", text()}, {"bytes", blob(), nullable}}});
+    for (std::int64_t n = 0; n < 20; ++n) {
+      const std::string words = words_of(n);
+      const std::string other = words_of(n + 20);
+      ASSERT_TRUE(base.transact(
+          [&](transaction& tx) { return tx.insert(t, {n, "at first", blob_view(words)}); }));
+      ASSERT_TRUE(base.transact([&](transaction& tx) -> status {
+        if (n % 5 == 4) return tx.erase(t, {n});
+        return tx.update(
+            t, {n}, {{"words", words}, {"bytes", n % 3 == 0 ? value() : value(blob_view(other))}});
+      }));
+    }
+    for (const std::uint32_t threads : {1U, 3U}) {
+      options again = over(files->copy());
+      again.recovery_threads = threads;
+      look(database::open(place, again));
+    }
+    base.checkpoint();
+    base.backup(std::filesystem::path("copy"));
+  }
+  for (const char* where : {place, "copy"}) {
+    for (const std::uint32_t threads : {1U, 3U}) {
+      options again = over(files->copy());
+      again.recovery_threads = threads;
+      const database base = database::open(where, again);
+      EXPECT_EQ(base.recovered().checkpoint_rows, 16U);
+      look(base);
+    }
+  }
+}
+
+}  // namespace
