@@ -75,6 +75,7 @@ set(SPOLIA_HEADERS
     include/spolia/db/gate.hpp
     include/spolia/db/group_commit.hpp
     include/spolia/db/hash_index.hpp
+    include/spolia/db/hash_secondary.hpp
     include/spolia/db/index.hpp
     include/spolia/db/instant.hpp
     include/spolia/db/result.hpp

@@ -31,16 +31,19 @@ std::string column_text(const db::column_spec& c) {
   return s;
 }
 
+std::string index_text(const db::index_spec& i) {
+  return fmt::format("{}{}index {} ({})", i.unique ? "unique " : "",
+                     i.kind == db::index_kind::hash ? "hash " : "", printable(i.name),
+                     printable(fmt::format("{}", fmt::join(i.columns, ", "))));
+}
+
 void print_table(const table_info& t, bool hash) {
   fmt::print("\n{}: {} rows, {}B in memory", printable(t.spec.name), t.rows.rows,
              short_count(t.bytes));
   if (hash) fmt::print(", hash {:016x}", t.rows.hash);
   fmt::print("\n");
   for (const auto& c : t.spec.columns) fmt::print("  {}\n", column_text(c));
-  for (const auto& i : t.spec.indexes) {
-    fmt::print("  {}index {} ({})\n", i.unique ? "unique " : "", printable(i.name),
-               printable(fmt::format("{}", fmt::join(i.columns, ", "))));
-  }
+  for (const auto& i : t.spec.indexes) fmt::print("  {}\n", index_text(i));
 }
 
 void print_text(const std::filesystem::path& store, const db::recovery_report& found,
@@ -75,6 +78,7 @@ void print_json(const std::filesystem::path& store, const db::recovery_report& f
     json one = {{"name", t.spec.name}, {"rows", t.rows.rows}, {"table_bytes", t.bytes}};
     if (hash) one["hash"] = fmt::format("{:016x}", t.rows.hash);
     for (const auto& c : t.spec.columns) one["columns"].push_back(column_text(c));
+    for (const auto& i : t.spec.indexes) one["indexes"].push_back(index_text(i));
     all["tables"].push_back(std::move(one));
   }
   fmt::print("{}\n", all.dump(-1, ' ', false, json::error_handler_t::replace));

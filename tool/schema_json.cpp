@@ -16,6 +16,8 @@ using json = nlohmann::ordered_json;
 
 constexpr std::uint64_t format_version = 1;
 
+const char* kind_name(db::index_kind k) { return k == db::index_kind::hash ? "hash" : "ordered"; }
+
 json column_json(const db::column_spec& c) {
   json j = {{"name", c.name}, {"type", type_name(c.type.base)}};
   if (c.type.base == db::base_type::text) j["bytes"] = c.type.bytes;
@@ -30,10 +32,12 @@ json table_json(const dumped_table& t) {
   for (const auto& c : t.spec.columns) columns.push_back(column_json(c));
   json indexes = json::array();
   for (const auto& i : t.spec.indexes) {
-    indexes.push_back({{"name", i.name}, {"columns", i.columns}, {"unique", i.unique}});
+    json one = {{"name", i.name}, {"columns", i.columns}, {"unique", i.unique}};
+    if (i.kind == db::index_kind::hash) one["kind"] = kind_name(i.kind);
+    indexes.push_back(std::move(one));
   }
   json j = {{"name", t.spec.name},
-            {"primary", t.spec.primary == db::index_kind::hash ? "hash" : "ordered"},
+            {"primary", kind_name(t.spec.primary)},
             {"columns", std::move(columns)},
             {"indexes", std::move(indexes)}};
   if (!t.file.empty()) j["file"] = t.file;
@@ -87,6 +91,13 @@ class members {
   std::string what_;
 };
 
+/// `what` begins the sentence that refuses it.
+db::index_kind kind_of(const std::string& name, const std::string& what) {
+  if (name == "hash") return db::index_kind::hash;
+  if (name == "ordered") return db::index_kind::ordered;
+  refuse(fmt::format("{} '{}'; there are hash, ordered", what, name));
+}
+
 db::column_type type_of(const members& m, const std::string& column) {
   const std::string type = m.text("type");
   const auto bytes = m.count("bytes");
@@ -132,8 +143,11 @@ db::column_spec parse_column(const json& j, const std::string& table) {
 }
 
 db::index_spec parse_index(const json& j, const std::string& table) {
-  const members m(j, "an index of table " + table, {"name", "columns", "unique"});
+  const members m(j, "an index of table " + table, {"name", "columns", "unique", "kind"});
   db::index_spec i{.name = m.text("name"), .columns = {}, .unique = m.flag("unique")};
+  if (j.contains("kind")) {
+    i.kind = kind_of(m.text("kind"), "index " + i.name + " of table " + table + " is");
+  }
   for (const json& c : m.array("columns")) {
     if (!c.is_string()) refuse("a column of index " + i.name + " is not a name");
     i.columns.push_back(c.get<std::string>());
@@ -145,12 +159,9 @@ dumped_table parse_table(const json& j) {
   const members m(j, "a table", {"name", "primary", "columns", "indexes", "file", "rows", "bytes"});
   dumped_table t;
   t.spec.name = m.text("name");
-  const std::string primary = j.contains("primary") ? m.text("primary") : "hash";
-  if (primary != "hash" && primary != "ordered") {
-    refuse(fmt::format("table {} has a primary index '{}'; there are hash, ordered", t.spec.name,
-                       primary));
+  if (j.contains("primary")) {
+    t.spec.primary = kind_of(m.text("primary"), "table " + t.spec.name + " has a primary index");
   }
-  t.spec.primary = primary == "hash" ? db::index_kind::hash : db::index_kind::ordered;
   for (const json& c : m.array("columns")) t.spec.columns.push_back(parse_column(c, t.spec.name));
   for (const json& i : m.array("indexes")) t.spec.indexes.push_back(parse_index(i, t.spec.name));
   if (j.contains("file")) t.file = m.text("file");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// index.cpp: ordered indexes: (a,b)-trees over keys of a few widths.
+// index.cpp: ordered indexes: (a,b)-trees over keys of a few widths; secondary hash indexes.
 #include <spolia/db/index.hpp>
 
 #include <algorithm>
@@ -8,6 +8,7 @@
 #include <mutex>
 #include <new>
 
+#include <spolia/db/hash_secondary.hpp>
 #include <spolia/map/abtree.hpp>
 #include <spolia/version/detail/short_lock.hpp>
 
@@ -109,6 +110,8 @@ class ordered_secondary final : public secondary_index {
  public:
   explicit ordered_secondary(bounded_domain& nodes) : tree_(nodes) {}
 
+  [[nodiscard]] bool ordered() const noexcept override { return true; }
+
   void add(const key_words& key, std::uint64_t slot, std::uint64_t claim) override {
     const std::lock_guard hold(lock_of(slot));
     tree_.insert_or_assign(with(key, slot), claim);
@@ -163,10 +166,15 @@ std::unique_ptr<primary_index> make_ordered_primary(std::uint32_t words, bounded
   return std::make_unique<ordered_primary<most_key_words>>(nodes);
 }
 
-std::unique_ptr<secondary_index> make_secondary(std::uint32_t words, bounded_domain& nodes) {
+std::unique_ptr<secondary_index> make_ordered_secondary(std::uint32_t words,
+                                                        bounded_domain& nodes) {
   if (words <= 1) return std::make_unique<ordered_secondary<2>>(nodes);
   if (words <= 4) return std::make_unique<ordered_secondary<5>>(nodes);
   return std::make_unique<ordered_secondary<most_key_words + 1>>(nodes);
+}
+
+std::unique_ptr<secondary_index> make_hash_secondary(std::uint32_t words, domain<>& nodes) {
+  return std::make_unique<hash_secondary<>>(nodes, words);
 }
 
 }  // namespace db

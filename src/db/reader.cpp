@@ -173,6 +173,11 @@ void reader::scan_secondary(const secondary& i, values from, values to, const sc
   const key_words lo = s.encode_key(i.columns_, from);
   const key_words hi = s.encode_key(i.columns_, to, ~std::uint64_t{0});
   const std::uint32_t length = s.key_length(i.columns_);
+  if (!i.entries_->ordered() && (from.size() != i.columns_.size() || from.size() != to.size() ||
+                                 !std::equal(lo.begin(), lo.begin() + length, hi.begin()))) {
+    refuse_scan("index " + i.name_ + " of table " + t.name() +
+                " is a hash index, which finds the rows of one whole key and no ranges");
+  }
   const std::size_t noted = note_range({&t, &i, lo, hi});
   const auto show = [&](std::uint64_t slot, const std::uint64_t* found) {
     const arena::mark here = session_->images.here();

@@ -248,7 +248,8 @@ void put_table(byte_buffer& to, const table_spec& spec) {
   put_number(to, static_cast<std::uint16_t>(spec.indexes.size()));
   for (const index_spec& i : spec.indexes) {
     put_text(to, i.name);
-    put_number(to, static_cast<std::uint8_t>(i.unique ? 1 : 0));
+    const unsigned kind = (i.unique ? 1U : 0U) | (i.kind == index_kind::hash ? 2U : 0U);
+    put_number(to, static_cast<std::uint8_t>(kind));
     put_number(to, static_cast<std::uint16_t>(i.columns.size()));
     for (const std::string& c : i.columns) put_text(to, c);
   }
@@ -271,9 +272,10 @@ table_spec read_table(bytes_view bytes) {
   for (auto n = from.number<std::uint16_t>(); n > 0; --n) {
     index_spec i;
     i.name = from.text();
-    const auto unique = from.number<std::uint8_t>();
-    if (unique > 1) throw malformed("an index is neither unique nor not");
-    i.unique = unique == 1;
+    const auto kind = from.number<std::uint8_t>();
+    if (kind > 3) throw malformed("an index is of an unknown kind");
+    i.unique = (kind & 1U) != 0;
+    i.kind = (kind & 2U) != 0 ? index_kind::hash : index_kind::ordered;
     for (auto k = from.number<std::uint16_t>(); k > 0; --k) i.columns.push_back(from.text());
     spec.indexes.push_back(std::move(i));
   }

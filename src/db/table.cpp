@@ -67,7 +67,9 @@ table::table(const table_spec& spec, engine& of)
     made->unique_ = i.unique;
     made->columns_ = schema_.key_columns(i.columns);
     for (const std::uint32_t c : made->columns_) made->mask_ |= std::uint64_t{1} << c;
-    made->entries_ = make_secondary(schema_.key_length(made->columns_), of.nodes);
+    const std::uint32_t words = schema_.key_length(made->columns_);
+    made->entries_ = i.kind == index_kind::hash ? make_hash_secondary(words, of.arrays)
+                                                : make_ordered_secondary(words, of.nodes);
     indexed_ |= made->mask_;
     secondaries_.push_back(std::move(made));
   }
@@ -92,7 +94,7 @@ table_spec table::spec() const {
   if (primary_->ordered()) s.primary = index_kind::ordered;
   for (const column_layout& c : schema_.columns()) s.columns.push_back({c.name, c.type, c.role});
   for (const auto& i : secondaries_) {
-    s.indexes.push_back({.name = i->name_, .columns = {}, .unique = i->unique_});
+    s.indexes.push_back({.name = i->name_, .columns = {}, .unique = i->unique_, .kind = i->kind()});
     for (const std::uint32_t n : i->columns_) {
       s.indexes.back().columns.push_back(schema_.columns()[n].name);
     }

@@ -67,6 +67,22 @@ TEST(tool_formats, a_stream_holds_all_tables) {
   }
 }
 
+TEST(tool_formats, a_schema_says_the_kind_of_an_index) {
+  const db::table_spec spec{
+      .name = "t",
+      .columns = {{"id", db::int64, db::primary_key}, {"a", db::int64}},
+      .indexes = {{.name = "h", .columns = {"a"}, .unique = true, .kind = db::index_kind::hash},
+                  {.name = "o", .columns = {"a"}}}};
+  const std::string text = tool::schema_text({{.spec = spec, .file = {}, .rows = {}, .bytes = {}}});
+  const auto read = tool::parse_schema(text, "in");
+  ASSERT_EQ(read.size(), 1U);
+  EXPECT_TRUE(tool::same(read[0].spec, spec)) << text;
+  EXPECT_EQ(read[0].spec.indexes.at(0).kind, db::index_kind::hash);
+  db::table_spec other = spec;
+  other.indexes[0].kind = db::index_kind::ordered;
+  EXPECT_FALSE(tool::same(other, spec));
+}
+
 const db::table_spec people{.name = "people",
                             .columns = {{"id", db::int64, db::primary_key},
                                         {"name", db::text(8)},
@@ -286,6 +302,8 @@ TEST(tool_formats, a_schema_that_is_wrong_is_refused) {
             "in: column a has 'digits', but is no decimal");
   EXPECT_EQ(wrong(with(R"({"name":"t","primary":"tree"})")),
             "in: table t has a primary index 'tree'; there are hash, ordered");
+  EXPECT_EQ(wrong(with(R"({"name":"t","indexes":[{"name":"i","kind":"tree"}]})")),
+            "in: index i of table t is 'tree'; there are hash, ordered");
   EXPECT_THROW(
       tool::schema_text(
           {{.spec = {.name = "\xff", .columns = {}}, .file = {}, .rows = {}, .bytes = {}}}),

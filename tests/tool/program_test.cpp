@@ -25,7 +25,8 @@ const std::string schema =
     R"({"spolia_dump":1,"tables":[{"name":"people","primary":"ordered","columns":[)"
     R"({"name":"id","type":"int64","key":true},{"name":"name","type":"text","bytes":20},)"
     R"({"name":"weight","type":"float64","nullable":true}],)"
-    R"("indexes":[{"name":"by_name","columns":["name"],"unique":true}]}]})";
+    R"("indexes":[{"name":"by_name","columns":["name"],"unique":true},)"
+    R"({"name":"same_name","columns":["name"],"unique":false,"kind":"hash"}]}]})";
 const std::string people = "id,name,weight\r\n1,Ada,55.5\r\n2,\"Bo, \"\"b\"\"\",\r\n3,\"\",0.1\r\n";
 
 class tool_program : public program {
@@ -134,7 +135,10 @@ TEST_F(tool_program, loads_what_it_dumps) {
   EXPECT_NE(first.find("\"rows\":3"), std::string::npos);
   const std::string hash = first.substr(first.find("\"hash\""), 26);
   EXPECT_NE(good({"info", "fourth", "--json", "--hash"}).find(hash), std::string::npos);
-  EXPECT_NE(good({"info", "fourth"}).find("people: 3 rows"), std::string::npos);
+  const std::string told = good({"info", "fourth"});
+  EXPECT_NE(told.find("people: 3 rows"), std::string::npos);
+  EXPECT_NE(told.find("\n  unique index by_name (name)\n  hash index same_name (name)\n"),
+            std::string::npos);
   EXPECT_NE(good({"check", "fourth"}).find("good; 1 tables, 3 rows"), std::string::npos);
 }
 

@@ -142,6 +142,22 @@ class hash_index final : public primary_index {
   void scan(const key_words&, const key_words&, slot_visitor) const override {}
   void scan_down(const key_words&, const key_words&, slot_visitor) const override {}
 
+  /// A number that depends on nothing but the key.
+  [[nodiscard]] std::uint64_t hash_of(const key_words& key) const noexcept {
+    return place_of(key).hash;
+  }
+  /// Calls f(slot) for each. Nobody else uses the table.
+  template <class F>
+  void for_each(F&& f) const {
+    for (const shard& s : shards_) {
+      const array& a = *s.now.load_relaxed();
+      for (std::uint64_t i = 0; i < a.size; ++i) {
+        const std::uint64_t seen = a.at(i).slot.load_relaxed();
+        if (seen != empty && seen != gap) f((seen & ~long_key) - 1);
+      }
+    }
+  }
+
  private:
   static constexpr std::size_t at_once = 256;  // keys
   static constexpr std::uint64_t empty = 0;

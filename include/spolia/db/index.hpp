@@ -20,6 +20,7 @@
 #include <spolia/base/config.hpp>
 #include <spolia/db/schema.hpp>
 #include <spolia/reclaim/bounded_domain.hpp>
+#include <spolia/reclaim/domain.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
@@ -87,6 +88,8 @@ class secondary_index {
   [[nodiscard]] virtual std::uint64_t claim_of(const key_words& key, std::uint64_t slot) const = 0;
   /// Takes the pair away if its claim is still this one. False: there was no memory to do it.
   virtual bool remove(const key_words& key, std::uint64_t slot, std::uint64_t claim) noexcept = 0;
+  /// False: scan() and scan_down() are for one key, `lo` and `hi`, whose slots come in any order.
+  [[nodiscard]] virtual bool ordered() const noexcept = 0;
   /// As above; slots of one key ascend. A slot may come twice, under two keys.
   virtual void scan(const key_words& lo, const key_words& hi, slot_visitor f) const = 0;
   virtual void scan_down(const key_words& lo, const key_words& hi, slot_visitor f) const = 0;
@@ -94,7 +97,8 @@ class secondary_index {
 
 /// For keys of so many words, whose nodes go through `nodes`.
 std::unique_ptr<primary_index> make_ordered_primary(std::uint32_t words, bounded_domain& nodes);
-std::unique_ptr<secondary_index> make_secondary(std::uint32_t words, bounded_domain& nodes);
+std::unique_ptr<secondary_index> make_ordered_secondary(std::uint32_t words, bounded_domain& nodes);
+std::unique_ptr<secondary_index> make_hash_secondary(std::uint32_t words, domain<>& nodes);
 
 }  // namespace db
 }  // namespace spolia::inline SPOLIA_FLAVOUR

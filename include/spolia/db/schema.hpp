@@ -84,7 +84,6 @@ struct column_spec {
   column_role role = column_role::plain;
 };
 
-/// Of the primary key. Secondary indexes are ordered.
 enum class index_kind : std::uint8_t {
   hash,    ///< finds equal keys
   ordered  ///< finds ranges, too
@@ -94,6 +93,7 @@ struct index_spec {
   std::string name;
   std::vector<std::string> columns;  ///< the key, in this order; columns that cannot be null
   bool unique = false;
+  index_kind kind = index_kind::ordered;
 };
 
 struct table_spec {

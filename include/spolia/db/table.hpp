@@ -38,12 +38,15 @@ namespace db {
 class engine;
 class table;
 
-/// An ordered index over some columns of a table: for scans. Made with the table.
+/// An index over some columns of a table: for scans, or to find equal keys. Made with the table.
 class secondary {
  public:
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
   [[nodiscard]] const table& of() const noexcept { return *of_; }
   [[nodiscard]] bool unique() const noexcept { return unique_; }
+  [[nodiscard]] index_kind kind() const noexcept {
+    return entries_->ordered() ? index_kind::ordered : index_kind::hash;
+  }
 
  private:
   friend class table;

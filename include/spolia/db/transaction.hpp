@@ -116,7 +116,8 @@ class SPOLIA_EXPORT reader {
   }
   /// The rows whose key is from `from` to `to`, both included, in ascending order of keys. Either
   /// may give fewer columns than the key has: then all rows that begin so are included; none: no
-  /// limit. Needs an ordered primary key, or a secondary index.
+  /// limit. Needs an ordered primary key, or a secondary index; of a hash index, both are one whole
+  /// key, and its rows come in no particular order.
   template <class F>
   void scan(const table& t, std::initializer_list<value> from, std::initializer_list<value> to,
             F&& f, const selection& only = {}) const {
@@ -128,6 +129,10 @@ class SPOLIA_EXPORT reader {
             F&& f, const selection& only = {}) const {
     scan_secondary(i, values(from.begin(), from.size()), values(to.begin(), to.size()),
                    {direction::up, only}, visitor(f));
+  }
+  template <class F>
+  void scan(const secondary& i, values from, values to, F&& f, const selection& only = {}) const {
+    scan_secondary(i, from, to, {direction::up, only}, visitor(f));
   }
   /// The same rows, in descending order.
   template <class F>

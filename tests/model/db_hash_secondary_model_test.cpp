@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// Secondary hash indexes of db/ under the model checker.
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdint>
+#include <memory>
+
+#include <spolia/db/hash_secondary.hpp>
+#include <spolia/model/engine.hpp>
+
+#include "model/domain_scenarios.hpp"
+
+namespace {
+
+using namespace spolia;
+using namespace spolia::db;
+using namespace spolia::test;
+
+using quick_domain = domain<token, batch>;
+
+struct parts {
+  quick_domain d{quick_domain::options{.scheme = {.tick_every = 1, .patience = 0}}};
+  hash_secondary<quick_domain> index{d, 1};
+
+  /// How often a look-up of the key shows the slot.
+  int shown(std::uint64_t key, std::uint64_t slot) {
+    int times = 0;
+    const auto look = [&](std::uint64_t s, const std::uint64_t*) {
+      times += s == slot ? 1 : 0;
+      return true;
+    };
+    index.scan({key}, {key}, slot_visitor(look));
+    return times;
+  }
+};
+
+/// A look-up while rows of the key come and go, and with them larger arrays.
+void a_lookup_against_other_rows(model::scenario& run) {
+  auto w = std::make_shared<parts>();
+  w->index.add({7}, 1, 1);
+  run.thread([w] { model::check(w->shown(7, 1) == 1, "a row that stays comes once"); });
+  run.thread([w] {
+    w->index.add({7}, 2, 2);
+    w->index.add({7}, 3, 3);
+    model::check(w->index.remove({7}, 2, 2), "there is memory");
+  });
+  run.finally([w] {
+    model::check(w->shown(7, 1) + w->shown(7, 3) == 2, "what was added is there");
+    model::check(w->shown(7, 2) == 0, "what was taken out is not");
+  });
+}
+
+/// A look-up of a row that is taken out and put again, to a place further on.
+void a_lookup_against_its_row(model::scenario& run) {
+  auto w = std::make_shared<parts>();
+  w->index.add({7}, 2, 1);
+  w->index.add({7}, 1, 1);
+  run.thread([w] { model::check(w->shown(7, 2) <= 1, "a row comes once"); });
+  run.thread([w] {
+    w->index.remove({7}, 2, 1);
+    w->index.add({7}, 3, 1);
+    w->index.remove({7}, 1, 1);
+    w->index.add({7}, 2, 2);
+  });
+  run.finally([w] { model::check(w->shown(7, 2) == 1, "what was added is there"); });
+}
+
+/// The last row of a key goes and takes the set with it, and another one comes.
+void a_lookup_against_the_last_row(model::scenario& run) {
+  auto w = std::make_shared<parts>();
+  w->index.add({7}, 1, 1);
+  run.thread([w] { model::check(w->shown(7, 1) <= 1, "a row comes once"); });
+  run.thread([w] {
+    w->index.remove({7}, 1, 1);
+    w->index.add({8}, 1, 2);
+    w->index.add({7}, 1, 3);
+  });
+  run.finally([w] { model::check(w->index.claim_of({7}, 1) == 3, "the claim is the last one"); });
+}
+
+/// Two rows get the same key, and each looks for the other: what unique indexes ask for.
+void two_rows_of_one_key(model::scenario& run) {
+  auto w = std::make_shared<parts>();
+  auto seen = std::make_shared<std::array<int, 2>>();
+  for (std::uint64_t me : {0U, 1U}) {
+    run.thread([w, seen, me] {
+      w->index.add({7}, me, 1);
+      (*seen)[me] = w->shown(7, 1 - me);
+    });
+  }
+  run.finally([w, seen] {
+    model::check((*seen)[0] + (*seen)[1] >= 1, "neither has seen the other");
+    model::check(w->shown(7, 0) + w->shown(7, 1) == 2, "both are there");
+  });
+}
+
+TEST(db_hash_secondary_model, lookups_beside_changes) {
+  expect_clean(a_lookup_against_other_rows, at_most(1));
+  expect_clean(a_lookup_against_other_rows, at_most_in_order(2));
+  expect_clean(a_lookup_against_its_row, at_most_in_order(2));
+  expect_clean(a_lookup_against_the_last_row, at_most(1));
+  expect_clean(a_lookup_against_the_last_row, at_most_in_order(2));
+  expect_clean(two_rows_of_one_key, at_most(1));
+}
+TEST(db_hash_secondary_model, faults_are_found) {
+  expect_found(a_lookup_against_other_rows, "hash_secondary.relaxed_places", at_most(2), "");
+  expect_found(a_lookup_against_its_row, "hash_secondary.twice", at_most_in_order(2),
+               "a row comes once");
+  expect_found(a_lookup_against_the_last_row, "hash_secondary.free_at_once", at_most(2), "");
+  expect_found(two_rows_of_one_key, "hash_secondary.unlocked", at_most(2), "");
+}
+
+}  // namespace
