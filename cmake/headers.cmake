@@ -51,6 +51,7 @@ set(SPOLIA_HEADERS
     include/spolia/counted/word.hpp
     include/spolia/counted/work.hpp
     include/spolia/db.hpp
+    include/spolia/db/block.hpp
     include/spolia/db/columns.hpp
     include/spolia/db/commit.hpp
     include/spolia/db/database.hpp
@@ -69,10 +70,12 @@ set(SPOLIA_HEADERS
     include/spolia/db/group_commit.hpp
     include/spolia/db/hash_index.hpp
     include/spolia/db/index.hpp
+    include/spolia/db/query.hpp
     include/spolia/db/result.hpp
     include/spolia/db/row.hpp
     include/spolia/db/row_lock.hpp
     include/spolia/db/schema.hpp
+    include/spolia/db/shared_steps.hpp
     include/spolia/db/store_status.hpp
     include/spolia/db/table.hpp
     include/spolia/db/transaction.hpp
