@@ -53,6 +53,7 @@ set(SPOLIA_HEADERS
     include/spolia/counted/work.hpp
     include/spolia/db.hpp
     include/spolia/db/blob.hpp
+    include/spolia/db/block.hpp
     include/spolia/db/columns.hpp
     include/spolia/db/commit.hpp
     include/spolia/db/database.hpp
@@ -78,12 +79,14 @@ set(SPOLIA_HEADERS
     include/spolia/db/hash_secondary.hpp
     include/spolia/db/index.hpp
     include/spolia/db/instant.hpp
+    include/spolia/db/query.hpp
     include/spolia/db/result.hpp
     include/spolia/db/row.hpp
     include/spolia/db/row_budget.hpp
     include/spolia/db/row_lock.hpp
     include/spolia/db/row_view.hpp
     include/spolia/db/schema.hpp
+    include/spolia/db/shared_steps.hpp
     include/spolia/db/store_status.hpp
     include/spolia/db/table.hpp
     include/spolia/db/transaction.hpp

@@ -23,6 +23,9 @@ set(SPOLIA_SOURCES
     src/db/log_format.cpp
     src/db/other_flavour.cpp
     src/db/policy.cpp
+    src/db/query.cpp
+    src/db/query_groups.cpp
+    src/db/query_run.cpp
     src/db/reader.cpp
     src/db/recovery.cpp
     src/db/row_format.cpp

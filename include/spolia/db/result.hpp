@@ -24,6 +24,7 @@ enum class outcome : std::uint8_t {
   limit,            ///< a budget, for versions or for all, is used up
   ended_by_policy,  ///< it has read for too long, or was in the way: database options
   ended,            ///< the transaction was rolled back or committed before
+  stopped,          ///< a query was told to stop, or has taken as long as it may
   read_only,        ///< the database was opened to be read
   storage_failed    ///< the log cannot be written: not durable, as far as anybody knows
 };
@@ -44,6 +45,8 @@ constexpr std::string_view message(outcome o) noexcept {
       return "the snapshot was ended for the sake of others";
     case outcome::ended:
       return "the transaction has ended";
+    case outcome::stopped:
+      return "the query was stopped";
     case outcome::read_only:
       return "the database was opened to be read";
     case outcome::storage_failed:

@@ -122,6 +122,7 @@ class SPOLIA_EXPORT table {
   friend class upkeep;
   friend class loader;
   friend class storage;
+  friend class query_run;
   friend class commit_record;
   friend class database;
 

@@ -53,6 +53,8 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 
 class engine;
+class query;
+class query_run;
 class transaction;
 class commit_record;
 struct session;
@@ -147,10 +149,13 @@ class SPOLIA_EXPORT reader {
     scan_secondary(i, values(from.begin(), from.size()), values(to.begin(), to.size()),
                    {direction::down, only}, visitor(f));
   }
+  /// Filters, sums and groups over the table, by several threads: query.hpp.
+  [[nodiscard]] db::query query(const table& t) const;
 
  protected:
   friend class engine;
   friend class database;
+  friend class query_run;
   friend class storage;
   enum class direction : std::uint8_t { up, down };
   struct scan_how {

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+// query.hpp: filters, sums and groups over a table at a snapshot, by several threads.
+//
+//     const db::reader now = base.snapshot("report");
+//     const auto sums = now.query(orders)
+//                           .where("qty", db::greater, 5)
+//                           .group_by("district")
+//                           .aggregate(db::count(), db::sum("amount"))
+//                           .run();
+//     if (!sums) ...                                            // ended_by_policy, stopped
+//     for (std::size_t i = 0; i < sums->size(); ++i) {
+//       use(sums->get<std::string_view>(i, 0), sums->get<std::int64_t>(i, 2));
+//     }
+//
+// Source:      Leis, Boncz, Kemper, Neumann: Morsel-Driven Parallelism, SIGMOD 2014 (a morsel is a
+//              run of rows, taken from a shared counter by whoever has nothing to do); Boncz,
+//              Zukowski, Nes: MonetDB/X100, CIDR 2005 (some hundred values at a time go through
+//              each step).
+// Idea:        the rows of a table lie in blocks, column by column. A thread copies the columns
+//              that it needs of some hundred rows (block.hpp), without looking for versions of rows
+//              that nobody has changed since the snapshot; filters leave a list of row numbers;
+//              sums go over that. Each thread has sums and groups of its own, which are put
+//              together at the end.
+// Nulls:       no comparison is true of a null; sums, min, max, avg and count(column) pass it over,
+//              and are null (count: 0) where nothing is left. Nulls make one group.
+// Integers:    a sum has 128 bits inside, which no table fills. One that does not fit into 64 is
+//              std::overflow_error for who asks for an integer, and a double for who asks for that.
+//              Results are the same however many threads there are.
+// Doubles:     sums carry what was lost by rounding (Neumaier), so how many threads there were
+// shows
+//              in the last digit at most, unless the numbers cancel each other out. NaN and the
+//              infinities are ordered as in indexes: NaN above all, with the sign bit below all.
+// Threads:     those of one query end with it. It holds no lock, no guard, and nobody up; a reader
+//              that may be ended is in a step only while some hundred rows are copied.
+// Errors:      std::invalid_argument for columns that do not exist and types that do not fit,
+//              std::bad_alloc, and what a condition of the program throws: then there is no answer.
+#pragma once
+
+#include <bit>
+#include <chrono>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <spolia/base/config.hpp>
+#include <spolia/base/export.hpp>
+#include <spolia/db/result.hpp>
+#include <spolia/db/schema.hpp>
+#include <spolia/db/table.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace db {
+
+class reader;
+
+enum class comparison : std::uint8_t { equal, unequal, less, less_equal, greater, greater_equal };
+using enum comparison;
+
+/// A column of the table that is asked: by its name, or one that was looked up.
+class query_column {
+ public:
+  query_column(std::string name) : name_(std::move(name)) {}  // NOLINT: a name is a column
+  query_column(std::string_view name) : name_(name) {}        // NOLINT
+  query_column(const char* name) : name_(name) {}             // NOLINT
+  template <class T>
+  query_column(column<T> c) noexcept  // NOLINT
+      : known_(true), number_(c.number), first_(c.first), words_(c.words) {}
+
+ private:
+  friend class query;
+  [[nodiscard]] const column_layout& in(const schema& s) const;
+
+  std::string name_;
+  bool known_ = false;
+  std::uint32_t number_ = 0;
+  std::uint32_t first_ = 0;
+  std::uint32_t words_ = 0;
+};
+
+/// Something to be made of many rows: what count() and its like return.
+struct measure {
+  enum class kind : std::uint8_t { rows, present, sum, min, max, avg };
+  kind what = kind::rows;
+  query_column of{""};
+};
+/// Rows.
+inline measure count() { return {}; }
+/// Values that are not null.
+inline measure count(query_column of) { return {measure::kind::present, std::move(of)}; }
+/// Of int64 and float64.
+inline measure sum(query_column of) { return {measure::kind::sum, std::move(of)}; }
+/// Always a double.
+inline measure avg(query_column of) { return {measure::kind::avg, std::move(of)}; }
+/// Of any type; texts compare as bytes.
+inline measure min(query_column of) { return {measure::kind::min, std::move(of)}; }
+inline measure max(query_column of) { return {measure::kind::max, std::move(of)}; }
+
+struct query_options {
+  /// That work, the caller's included; 0: as many as there are processors, or fewer for a small
+  /// table. If one cannot be started, the others do its work.
+  std::uint32_t threads = 0;
+  /// Called for each thread besides the caller's, instead of starting one: to hand the work, which
+  /// it is given, to a thread of the program. That may happen late, or never. What it throws means
+  /// that there are no more threads.
+  std::function<void(std::function<void()>)> lend{};
+  /// After so long the answer is outcome::stopped; 0: never.
+  std::chrono::nanoseconds longest{0};
+  /// Ends the query in the same way.
+  std::stop_token stop{};
+  /// Rows that a thread takes at a time.
+  std::uint32_t morsel = 16384;
+};
+
+/// What it took.
+struct query_figures {
+  std::uint64_t slots = 0;    ///< places of rows that were looked at
+  std::uint64_t rows = 0;     ///< rows that all conditions hold for
+  std::uint64_t old = 0;      ///< places that were read one by one, by way of their versions
+  std::uint32_t threads = 0;  ///< that had some of the work
+};
+
+struct query_plan;
+class query_groups;
+
+/// Rows of results: the columns of group_by(), then those of aggregate(), each in the order in
+/// which they were asked for. Groups ascend by their columns, nulls first.
+class SPOLIA_EXPORT answer {
+ public:
+  answer(answer&&) noexcept;
+  answer& operator=(answer&&) noexcept;
+  ~answer();
+
+  /// Without group_by() this is 1.
+  [[nodiscard]] std::size_t size() const noexcept;
+  [[nodiscard]] std::size_t columns() const noexcept;
+  /// "district", "sum(amount)".
+  [[nodiscard]] const std::string& name(std::size_t column) const;
+  /// Text lives as the answer does. Throws std::overflow_error if it is a sum of integers that does
+  /// not fit.
+  [[nodiscard]] value at(std::size_t row, std::size_t column) const;
+  [[nodiscard]] bool null(std::size_t row, std::size_t column) const;
+  /// A null is zero, false or empty. T is std::int64_t, double, bool or std::string_view; sums of
+  /// integers are doubles, too. Throws std::invalid_argument for other types, and as at().
+  template <class T>
+  [[nodiscard]] T get(std::size_t row, std::size_t column) const {
+    if constexpr (std::same_as<T, double>) {
+      return real(row, column);
+    } else {
+      const value v = at(row, column);
+      if (v.null()) return T{};
+      if (const T* const t = std::get_if<T>(&v.what())) return *t;
+      refuse_type(column);
+    }
+  }
+  [[nodiscard]] const query_figures& figures() const noexcept { return figures_; }
+
+ private:
+  friend class query;
+  answer(std::shared_ptr<const query_plan> of, std::unique_ptr<query_groups> all,
+         const query_figures& took);
+  [[nodiscard]] double real(std::size_t row, std::size_t column) const;
+  [[nodiscard]] const std::uint64_t* entry(std::size_t row, std::size_t column) const;
+  [[noreturn]] void refuse_type(std::size_t column) const;
+
+  std::shared_ptr<const query_plan> plan_;
+  std::unique_ptr<query_groups> groups_;
+  std::vector<std::uint32_t> order_;
+  query_figures figures_;
+};
+
+/// A question about one table. May be run any number of times while the reader lives. In a
+/// transaction it sees the transaction's own changes, too.
+class SPOLIA_EXPORT query {
+ public:
+  query(const reader& at, const table& of);
+  query(const query&);
+  query(query&&) noexcept;
+  query& operator=(const query&) = delete;
+  query& operator=(query&&) = delete;
+  ~query();
+
+  /// Only rows for which this holds, and all other conditions. A comparison with null is
+  /// std::invalid_argument: ask where_null().
+  query& where(const query_column& c, comparison how, const value& v);
+  query& where_null(const query_column& c);
+  query& where_not_null(const query_column& c);
+  /// `f(value)` says; it is not asked about nulls. Called by all threads of the query.
+  template <class T, std::predicate<T> F>
+  query& where(column<T> c, F f) {
+    return where_words(c, [f = std::move(f), c](const std::uint64_t* words) -> bool {
+      if constexpr (std::same_as<T, std::string_view>) {
+        return f(text_in(words, c.words));
+      } else if constexpr (std::same_as<T, bool>) {
+        return f(*words != 0);
+      } else {
+        return f(std::bit_cast<T>(*words));
+      }
+    });
+  }
+
+  template <class... Columns>
+  query& group_by(const Columns&... columns) {
+    (group_by_column(query_column(columns)), ...);
+    return *this;
+  }
+  template <class... Measures>
+  query& aggregate(const Measures&... measures) {
+    (add_measure(measures), ...);
+    return *this;
+  }
+
+  /// Throws std::invalid_argument if nothing is asked for.
+  [[nodiscard]] result<answer> run(const query_options& o = {}) const;
+
+ private:
+  query& where_words(const query_column& c, std::function<bool(const std::uint64_t*)> holds);
+  void group_by_column(const query_column& c);
+  void add_measure(const measure& m);
+  query_plan& plan();
+
+  const reader& at_;
+  const table& of_;
+  std::shared_ptr<query_plan> plan_;  // shared by answers: never changed then
+};
+
+}  // namespace db
+}  // namespace spolia::inline SPOLIA_FLAVOUR
