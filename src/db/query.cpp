@@ -25,13 +25,26 @@ word_order order_of_type(const column_layout& c) {
   switch (c.type.base) {
     case base_type::int64:
     case base_type::boolean:
+    case base_type::decimal:
+    case base_type::timestamp:
       return word_order::number;
     case base_type::float64:
       return word_order::real;
     case base_type::text:
       return word_order::bytes;
+    case base_type::long_text:
+    case base_type::blob:
+      break;
   }
-  refuse_query("a query cannot look at column " + c.name);
+  return word_order::unseen;
+}
+
+void look_at(const query_input& in) {
+  if (in.order == word_order::unseen) {
+    refuse_query("column " + in.column.name +
+                 " lies apart from its rows: a query can only ask "
+                 "whether it is null");
+  }
 }
 
 const char* name_of(measure::kind m) noexcept {
@@ -86,7 +99,7 @@ const column_layout& query_column::in(const schema& s) const {
   if (!known_) return s.column(name_);
   if (number_ < s.columns().size()) {
     const column_layout& c = s.columns()[number_];
-    if (c.first == first_ && c.words == words_) return c;
+    if (c.first == first_) return c;
   }
   refuse_query("the column is not one of table " + s.name());
 }
@@ -119,6 +132,7 @@ query& query::where(const query_column& c, comparison how, const value& v) {
   std::vector<std::uint64_t> words(column.words);
   column.encode(v, words.data());
   const std::uint32_t input = p.input(column);
+  look_at(p.inputs[input]);
   query_filter f;
   switch (p.inputs[input].order) {
     case word_order::number:
@@ -131,6 +145,8 @@ query& query::where(const query_column& c, comparison how, const value& v) {
       f.what = query_filter::kind::bytes;
       f.how = how;
       f.words = std::move(words);
+      break;
+    case word_order::unseen:
       break;
   }
   f.input = input;
@@ -152,9 +168,10 @@ query& query::where_not_null(const query_column& c) {
 
 query& query::where_words(const query_column& c, std::function<bool(const std::uint64_t*)> holds) {
   query_plan& p = plan();
-  p.filters.push_back({.what = query_filter::kind::program,
-                       .input = p.input(c.in(of_.layout())),
-                       .holds = std::move(holds)});
+  const std::uint32_t input = p.input(c.in(of_.layout()));
+  look_at(p.inputs[input]);
+  p.filters.push_back(
+      {.what = query_filter::kind::program, .input = input, .holds = std::move(holds)});
   return *this;
 }
 
@@ -163,6 +180,7 @@ void query::group_by_column(const query_column& c) {
   query_plan& p = plan();
   if (p.keys.size() == 64) refuse_query("a query groups by at most 64 columns");
   const std::uint32_t input = p.input(column);
+  look_at(p.inputs[input]);
   p.names.insert(p.names.begin() + static_cast<std::ptrdiff_t>(p.keys.size()), column.name);
   p.keys.push_back(input);
   p.key_words += column.words;
@@ -177,8 +195,10 @@ void query::add_measure(const measure& m) {
     const column_layout& column = m.of.in(of_.layout());
     const bool adds = m.what == measure::kind::sum || m.what == measure::kind::avg;
     f.input = p.input(column);
+    if (m.what != measure::kind::present) look_at(p.inputs[f.input]);
+    const base_type base = column.type.base;
     const bool number =
-        column.type.base == base_type::int64 || column.type.base == base_type::float64;
+        base == base_type::int64 || base == base_type::float64 || base == base_type::decimal;
     if (adds && !number) refuse_query("column " + column.name + " has no numbers to be added");
     if (adds) f.words = 3;
     if (m.what == measure::kind::min || m.what == measure::kind::max) f.words = 1 + column.words;

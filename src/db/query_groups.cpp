@@ -319,8 +319,9 @@ bool query_groups::null_measure(const std::uint64_t* e, std::size_t fold) const 
 
 double query_groups::sum(const std::uint64_t* e, std::size_t fold) const noexcept {
   const std::uint64_t* const s = state(e, fold);
-  const bool real = plan_->inputs[plan_->folds[fold].input].order == word_order::real;
-  return real ? sum_reals::real(s) : sum_integers::real(s);
+  const query_input& in = plan_->inputs[plan_->folds[fold].input];
+  if (in.order == word_order::real) return sum_reals::real(s);
+  return sum_integers::real(s) / std::pow(10.0, in.column.type.digits);
 }
 
 value query_groups::measured(const std::uint64_t* e, std::size_t fold) const {
@@ -331,7 +332,7 @@ value query_groups::measured(const std::uint64_t* e, std::size_t fold) const {
   if (f.what == measure::kind::avg) return sum(e, fold) / static_cast<double>(s[0]);
   if (f.what == measure::kind::sum) {
     if (in.order == word_order::real) return sum(e, fold);
-    if (sum_integers::fits(s)) return std::bit_cast<std::int64_t>(s[1]);
+    if (sum_integers::fits(s)) return in.column.decode(s + 1);
     throw std::overflow_error("spolia::db: the sum of column " + in.column.name +
                               " does not fit in 64 bits");
   }

@@ -13,8 +13,8 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 
-/// How values of a type compare.
-enum class word_order : std::uint8_t { number, real, bytes };
+/// How values of a type compare; unseen: a query does not look at them.
+enum class word_order : std::uint8_t { number, real, bytes, unseen };
 
 /// Unsigned numbers that compare as the values of one word do.
 inline std::uint64_t number_key(std::uint64_t word) noexcept {

@@ -26,10 +26,12 @@
 // Integers:    a sum has 128 bits inside, which no table fills. One that does not fit into 64 is
 //              std::overflow_error for who asks for an integer, and a double for who asks for that.
 //              Results are the same however many threads there are.
+//              So are sums of decimals, which have the digits of their column.
 // Doubles:     sums carry what was lost by rounding (Neumaier), so how many threads there were
-// shows
-//              in the last digit at most, unless the numbers cancel each other out. NaN and the
-//              infinities are ordered as in indexes: NaN above all, with the sign bit below all.
+//              shows in the last digit at most, unless the numbers cancel each other out. NaN and
+//              the infinities are ordered as in indexes: NaN above all, with the sign bit below
+//              all.
+// Long values: of texts without a limit and of blobs a query knows only whether they are null.
 // Threads:     those of one query end with it. It holds no lock, no guard, and nobody up; a reader
 //              that may be ended is in a step only while some hundred rows are copied.
 // Errors:      std::invalid_argument for columns that do not exist and types that do not fit,
@@ -72,7 +74,7 @@ class query_column {
   query_column(const char* name) : name_(name) {}             // NOLINT
   template <class T>
   query_column(column<T> c) noexcept  // NOLINT
-      : known_(true), number_(c.number), first_(c.first), words_(c.words) {}
+      : known_(true), number_(c.number), first_(c.first) {}
 
  private:
   friend class query;
@@ -82,7 +84,6 @@ class query_column {
   bool known_ = false;
   std::uint32_t number_ = 0;
   std::uint32_t first_ = 0;
-  std::uint32_t words_ = 0;
 };
 
 /// Something to be made of many rows: what count() and its like return.
@@ -95,7 +96,7 @@ struct measure {
 inline measure count() { return {}; }
 /// Values that are not null.
 inline measure count(query_column of) { return {measure::kind::present, std::move(of)}; }
-/// Of int64 and float64.
+/// Of int64, float64 and decimals.
 inline measure sum(query_column of) { return {measure::kind::sum, std::move(of)}; }
 /// Always a double.
 inline measure avg(query_column of) { return {measure::kind::avg, std::move(of)}; }
@@ -147,8 +148,9 @@ class SPOLIA_EXPORT answer {
   /// not fit.
   [[nodiscard]] value at(std::size_t row, std::size_t column) const;
   [[nodiscard]] bool null(std::size_t row, std::size_t column) const;
-  /// A null is zero, false or empty. T is std::int64_t, double, bool or std::string_view; sums of
-  /// integers are doubles, too. Throws std::invalid_argument for other types, and as at().
+  /// A null is zero, false or empty. T is std::int64_t, double, bool, std::string_view,
+  /// decimal_number or instant; sums of integers and of decimals are doubles, too. Throws
+  /// std::invalid_argument for other types, and as at().
   template <class T>
   [[nodiscard]] T get(std::size_t row, std::size_t column) const {
     if constexpr (std::same_as<T, double>) {
@@ -196,13 +198,7 @@ class SPOLIA_EXPORT query {
   template <class T, std::predicate<T> F>
   query& where(column<T> c, F f) {
     return where_words(c, [f = std::move(f), c](const std::uint64_t* words) -> bool {
-      if constexpr (std::same_as<T, std::string_view>) {
-        return f(text_in(words, c.words));
-      } else if constexpr (std::same_as<T, bool>) {
-        return f(*words != 0);
-      } else {
-        return f(std::bit_cast<T>(*words));
-      }
+      return f(value_in(c, words));
     });
   }
 

@@ -24,19 +24,7 @@ class row {
   template <class T>
   [[nodiscard]] T get(column<T> c) const noexcept {
     was_read(c.number);
-    if constexpr (std::same_as<T, std::string_view>) {
-      return c.words == 0 ? apart_in(words_ + c.first) : text_in(words_ + c.first, c.words);
-    } else if constexpr (std::same_as<T, blob_view>) {
-      return blob_view(apart_in(words_ + c.first));
-    } else if constexpr (std::same_as<T, bool>) {
-      return words_[c.first] != 0;
-    } else if constexpr (std::same_as<T, decimal_number>) {
-      return {static_cast<std::int64_t>(words_[c.first]), c.digits};
-    } else if constexpr (std::same_as<T, instant>) {
-      return instant_at(static_cast<std::int64_t>(words_[c.first]));
-    } else {
-      return std::bit_cast<T>(words_[c.first]);
-    }
+    return value_in(c, words_ + c.first);
   }
   template <class T>
   [[nodiscard]] bool null(column<T> c) const noexcept {

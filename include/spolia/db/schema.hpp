@@ -11,6 +11,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -220,6 +221,24 @@ struct column<decimal_number> {
   std::uint32_t first = 0;
   std::uint32_t digits = 0;
 };
+
+/// The value in the column's words.
+template <class T>
+T value_in(column<T> c, const std::uint64_t* words) noexcept {
+  if constexpr (std::same_as<T, std::string_view>) {
+    return c.words == 0 ? apart_in(words) : text_in(words, c.words);
+  } else if constexpr (std::same_as<T, blob_view>) {
+    return blob_view(apart_in(words));
+  } else if constexpr (std::same_as<T, bool>) {
+    return *words != 0;
+  } else if constexpr (std::same_as<T, decimal_number>) {
+    return {static_cast<std::int64_t>(*words), c.digits};
+  } else if constexpr (std::same_as<T, instant>) {
+    return instant_at(static_cast<std::int64_t>(*words));
+  } else {
+    return std::bit_cast<T>(*words);
+  }
+}
 
 /// What is in the columns that are read as a T.
 template <class T>
