@@ -143,6 +143,7 @@ set(SPOLIA_HEADERS
     include/spolia/reclaim/bounded_domain.hpp
     include/spolia/reclaim/concepts.hpp
     include/spolia/reclaim/courtesy.hpp
+    include/spolia/reclaim/crowd.hpp
     include/spolia/reclaim/debra.hpp
     include/spolia/reclaim/domain.hpp
     include/spolia/reclaim/domain_cell.hpp
@@ -158,6 +159,7 @@ set(SPOLIA_HEADERS
     include/spolia/reclaim/hazard_eras.hpp
     include/spolia/reclaim/hazard_pointers.hpp
     include/spolia/reclaim/homes.hpp
+    include/spolia/reclaim/horizon.hpp
     include/spolia/reclaim/intervals.hpp
     include/spolia/reclaim/limbo.hpp
     include/spolia/reclaim/neutralization.hpp
