@@ -140,7 +140,6 @@ set(SPOLIA_HEADERS
     include/spolia/reclaim.hpp
     include/spolia/reclaim/allocator_resource.hpp
     include/spolia/reclaim/biased_gate.hpp
-    include/spolia/reclaim/bounded_domain.hpp
     include/spolia/reclaim/concepts.hpp
     include/spolia/reclaim/courtesy.hpp
     include/spolia/reclaim/crowd.hpp
@@ -170,6 +169,7 @@ set(SPOLIA_HEADERS
     include/spolia/reclaim/place.hpp
     include/spolia/reclaim/quiescent.hpp
     include/spolia/reclaim/read_phase.hpp
+    include/spolia/reclaim/region_domain.hpp
     include/spolia/reclaim/region_reads.hpp
     include/spolia/reclaim/regions.hpp
     include/spolia/reclaim/release.hpp

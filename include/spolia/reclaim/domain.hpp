@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // domain.hpp: what a user holds: a scheme and a release policy joined, and the guards it gives out.
 //
-//     spolia::domain<> nodes;                      // token epochs, amortized release
+//     spolia::domain<> nodes;                      // bounded token epochs, amortized release
 //     struct node : decltype(nodes)::header { ... };
 //     node* fresh = nodes.make<node>(...);         // nodes.destroy(fresh) would undo it, so far
 //     {
@@ -10,6 +10,11 @@
 //       if (n != nullptr && head.compare_exchange_strong(n, n->next)) guard.retire(n);
 //     }
 //
+// Default:     `domain<>` is token epochs that a stalled reader does not stop (robust_token.hpp):
+//              what waits stays below garbage_bound(). It asks of a structure that each pointer be
+//              read by protect or step, and out of a block that was still linked then: a root, a
+//              link that is marked before its block goes, or step's look. What follows pointers by
+//              plain loads, or through blocks that others have unlinked, says `region_domain`.
 // Threads:     any number, without registration; a thread that ends leaves its waiting blocks to
 //              the others, in its destructors of thread-local objects too. One guard belongs to one
 //              thread; guards nest, and several domains may be in use at once.
@@ -47,12 +52,12 @@
 #include <spolia/reclaim/limbo.hpp>
 #include <spolia/reclaim/pins.hpp>
 #include <spolia/reclaim/release.hpp>
+#include <spolia/reclaim/robust_token.hpp>
 #include <spolia/reclaim/statistics.hpp>
-#include <spolia/reclaim/token.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 
-template <class Scheme = token, class Release = amortized>
+template <class Scheme = robust_token, class Release = amortized>
 class domain final : private threads::listener {
   static_assert(scheme<Scheme>, "Scheme does not offer what concepts.hpp asks of a scheme");
   static_assert(release_policy<Release>, "Release does not offer what a release policy must");
