@@ -161,6 +161,7 @@ std::vector<nlohmann::json> measure_guards(std::uint32_t rounds) {
   add_baselines(all);
   add_probes<spolia::none>(all);
   add_probes<spolia::token>(all);
+  add_probes<spolia::robust_token>(all);
   add_probes<spolia::token_periodic>(all);
   add_probes<spolia::debra>(all);
   add_probes<spolia::quiescent>(all);

@@ -156,9 +156,9 @@ set(SPOLIA_HEADERS
     include/spolia/reclaim.hpp
     include/spolia/reclaim/allocator_resource.hpp
     include/spolia/reclaim/biased_gate.hpp
-    include/spolia/reclaim/bounded_domain.hpp
     include/spolia/reclaim/concepts.hpp
     include/spolia/reclaim/courtesy.hpp
+    include/spolia/reclaim/crowd.hpp
     include/spolia/reclaim/debra.hpp
     include/spolia/reclaim/domain.hpp
     include/spolia/reclaim/domain_cell.hpp
@@ -174,6 +174,7 @@ set(SPOLIA_HEADERS
     include/spolia/reclaim/hazard_eras.hpp
     include/spolia/reclaim/hazard_pointers.hpp
     include/spolia/reclaim/homes.hpp
+    include/spolia/reclaim/horizon.hpp
     include/spolia/reclaim/intervals.hpp
     include/spolia/reclaim/limbo.hpp
     include/spolia/reclaim/neutralization.hpp
@@ -184,6 +185,7 @@ set(SPOLIA_HEADERS
     include/spolia/reclaim/place.hpp
     include/spolia/reclaim/quiescent.hpp
     include/spolia/reclaim/read_phase.hpp
+    include/spolia/reclaim/region_domain.hpp
     include/spolia/reclaim/region_reads.hpp
     include/spolia/reclaim/regions.hpp
     include/spolia/reclaim/release.hpp

@@ -78,3 +78,21 @@ function(spolia_add_test)
     DISCOVERY_TIMEOUT 60
     PROPERTIES LABELS ${arg_LABELS} TIMEOUT ${SPOLIA_TEST_SECONDS_${arg_LABELS}})
 endfunction()
+
+# What must not compile: refused/*.cpp beside the caller, as tests PREFIX/name. Once for each
+# compiler: neither the optimiser nor a sanitizer has a say in it.
+function(spolia_add_refused prefix)
+  if(SPOLIA_SANITIZE MATCHES "thread" OR (CMAKE_CXX_COMPILER_ID STREQUAL "GNU"
+                                          AND NOT CMAKE_BUILD_TYPE STREQUAL "Release"))
+    return()
+  endif()
+  file(GLOB sources CONFIGURE_DEPENDS refused/*.cpp)
+  foreach(source IN LISTS sources)
+    cmake_path(GET source STEM name)
+    add_test(NAME ${prefix}/${name}
+             COMMAND "${CMAKE_COMMAND}" "-DCXX=${CMAKE_CXX_COMPILER}"
+                     "-DINCLUDE=${PROJECT_SOURCE_DIR}/include" "-DSOURCE=${source}"
+                     -P "${PROJECT_SOURCE_DIR}/cmake/refuse.cmake")
+    set_tests_properties(${prefix}/${name} PROPERTIES LABELS quick TIMEOUT 120)
+  endforeach()
+endfunction()

@@ -7,7 +7,6 @@
 #pragma once
 
 #include <spolia/reclaim/allocator_resource.hpp>
-#include <spolia/reclaim/bounded_domain.hpp>
 #include <spolia/reclaim/concepts.hpp>
 #include <spolia/reclaim/debra.hpp>
 #include <spolia/reclaim/domain.hpp>
@@ -18,6 +17,7 @@
 #include <spolia/reclaim/neutralization.hpp>
 #include <spolia/reclaim/none.hpp>
 #include <spolia/reclaim/quiescent.hpp>
+#include <spolia/reclaim/region_domain.hpp>
 #include <spolia/reclaim/release.hpp>
 #include <spolia/reclaim/reservations.hpp>
 #include <spolia/reclaim/robust_token.hpp>

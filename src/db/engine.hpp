@@ -18,8 +18,7 @@
 #include <spolia/db/gate.hpp>
 #include <spolia/db/transaction.hpp>
 #include <spolia/db/value_blocks.hpp>
-#include <spolia/reclaim/bounded_domain.hpp>
-#include <spolia/reclaim/domain.hpp>
+#include <spolia/reclaim/region_domain.hpp>
 #include <spolia/version/detail/short_lock.hpp>
 
 #include "read_set.hpp"
@@ -226,8 +225,8 @@ class engine {
   std::uint64_t next_claim() noexcept { return claims_.fetch_add_relaxed(1) + 1; }
 
   commit_board board;
-  domain<> arrays;
-  bounded_domain nodes;
+  region_domain arrays;
+  domain<> nodes;
   cells<session> sessions;
   row_budget rows;
   value_blocks values{board, rows};

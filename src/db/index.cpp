@@ -44,7 +44,7 @@ namespace {
 
 /// Nodes of long keys have fewer of them, so that allocators have a quick way for their size.
 template <std::uint32_t Words>
-using tree = abtree<tree_key<Words>, std::uint64_t, bounded_domain, std::less<tree_key<Words>>,
+using tree = abtree<tree_key<Words>, std::uint64_t, domain<>, std::less<tree_key<Words>>,
                     (Words > 6 ? 10 : abtree_degree)>;
 
 template <std::uint32_t Words>
@@ -57,7 +57,7 @@ tree_key<Words> cut(const key_words& key) noexcept {
 template <std::uint32_t Words>
 class ordered_primary final : public primary_index {
  public:
-  explicit ordered_primary(bounded_domain& nodes) : tree_(nodes) {}
+  explicit ordered_primary(domain<>& nodes) : tree_(nodes) {}
 
   [[nodiscard]] std::uint64_t find(const key_words& key) const override {
     std::uint64_t slot = no_slot;
@@ -108,7 +108,7 @@ class ordered_primary final : public primary_index {
 template <std::uint32_t Words>
 class ordered_secondary final : public secondary_index {
  public:
-  explicit ordered_secondary(bounded_domain& nodes) : tree_(nodes) {}
+  explicit ordered_secondary(domain<>& nodes) : tree_(nodes) {}
 
   [[nodiscard]] bool ordered() const noexcept override { return true; }
 
@@ -160,20 +160,20 @@ class ordered_secondary final : public secondary_index {
 
 }  // namespace
 
-std::unique_ptr<primary_index> make_ordered_primary(std::uint32_t words, bounded_domain& nodes) {
+std::unique_ptr<primary_index> make_ordered_primary(std::uint32_t words, domain<>& nodes) {
   if (words <= 2) return std::make_unique<ordered_primary<2>>(nodes);
   if (words <= 4) return std::make_unique<ordered_primary<4>>(nodes);
   return std::make_unique<ordered_primary<most_key_words>>(nodes);
 }
 
 std::unique_ptr<secondary_index> make_ordered_secondary(std::uint32_t words,
-                                                        bounded_domain& nodes) {
+                                                        domain<>& nodes) {
   if (words <= 1) return std::make_unique<ordered_secondary<2>>(nodes);
   if (words <= 4) return std::make_unique<ordered_secondary<5>>(nodes);
   return std::make_unique<ordered_secondary<most_key_words + 1>>(nodes);
 }
 
-std::unique_ptr<secondary_index> make_hash_secondary(std::uint32_t words, domain<>& nodes) {
+std::unique_ptr<secondary_index> make_hash_secondary(std::uint32_t words, region_domain& nodes) {
   return std::make_unique<hash_secondary<>>(nodes, words);
 }
 

@@ -41,7 +41,7 @@ std::vector<std::uint64_t> slots_of(const secondary_index& i, const key_words& k
 /// Keys of one word, of three that fit into one and of three that do not, with few and many rows.
 TEST(hash_secondary, does_what_a_map_of_sets_does) {
   for (const std::uint32_t words : {1U, 3U}) {
-    domain<> nodes;
+    region_domain nodes;
     hash_secondary<> index(nodes, words);
     std::map<key_words, std::map<std::uint64_t, std::uint64_t>> expected;
     std::mt19937_64 random(words);
@@ -75,7 +75,7 @@ TEST(hash_secondary, does_what_a_map_of_sets_does) {
 }
 
 TEST(hash_secondary, stops_where_it_is_told_to) {
-  domain<> nodes;
+  region_domain nodes;
   hash_secondary<> index(nodes, 1);
   for (std::uint64_t slot = 0; slot < 10000; ++slot) index.add({7}, slot, slot + 1);
   std::uint64_t seen = 0;
@@ -90,7 +90,7 @@ TEST(hash_secondary, stops_where_it_is_told_to) {
 TEST(hash_secondary, memory_that_is_missing_changes_nothing) {
   const std::int64_t before = live_allocations();
   for_each_allocation_failure([&] {
-    domain<> nodes;
+    region_domain nodes;
     hash_secondary<> index(nodes, 2);
     for (std::uint64_t slot = 0; slot < 40; ++slot) {
       const key_words key{slot % 3, ~std::uint64_t{0}};
@@ -111,7 +111,7 @@ TEST(hash_secondary, memory_that_is_missing_changes_nothing) {
 
 /// What is there all the time comes once, while others of its key come and go.
 TEST(hash_secondary, rows_that_stay_come_once_beside_writers) {
-  domain<> nodes;
+  region_domain nodes;
   hash_secondary<> index(nodes, 1);
   constexpr std::uint64_t stay = 500;
   for (std::uint64_t slot = 0; slot < stay; ++slot) index.add({1}, slot * 1000, 1);

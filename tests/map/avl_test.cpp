@@ -49,7 +49,7 @@ TEST(avl, is_balanced_whatever_the_order_of_keys) {
 }
 
 TEST(avl, a_node_goes_when_it_is_not_needed_to_route) {
-  domain<> d;
+  region_domain d;
   avl<int, int> m(d);
   for (const int k : {20, 10, 30}) m.insert(k, k);
   EXPECT_TRUE(m.erase(20));  // has two children
@@ -68,7 +68,7 @@ TEST(avl, a_node_goes_when_it_is_not_needed_to_route) {
 }
 
 TEST(avl, a_value_in_a_block_is_retired_with_the_pair_or_replaced) {
-  domain<> d;
+  region_domain d;
   avl<int, std::string> m(d);
   for (const int k : {20, 10, 30}) m.insert(k, "text");
   EXPECT_FALSE(m.insert_or_assign(20, "other"));

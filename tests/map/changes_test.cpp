@@ -320,7 +320,7 @@ class skewed_clock {
   }
   mutable std::uint64_t count_ = 2000;
 };
-using skewed = sl_rt<domain<>, basic_timeline<skewed_clock>>;
+using skewed = sl_rt<region_domain, basic_timeline<skewed_clock>>;
 
 /// Compares keys, and goes on on another processor.
 struct moves_on {

@@ -26,7 +26,7 @@ INSTANTIATE_TYPED_TEST_SUITE_P(external_bst, map_of_one_thread, external_bst_sub
                                subject_names);
 
 TEST(external_bst, each_erase_retires_a_leaf_and_its_router) {
-  bounded_domain d;
+  domain<> d;
   {
     external_bst<int, std::string> m(d);
     for (int k = 0; k < 100; ++k) m.insert(k, "text");

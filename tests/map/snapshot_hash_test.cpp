@@ -350,7 +350,7 @@ TEST(snapshot_hash, refuses_options_that_make_no_sense) {
 }
 
 TEST(snapshot_hash, shares_a_domain) {
-  domain<> nodes;
+  region_domain nodes;
   timeline time;
   {
     snapshot_hash<int, int> one(nodes, time);

@@ -260,7 +260,7 @@ TYPED_TEST(snapshots_of_a_tree, are_accounted_for) {
 
 TEST(snapshot_tree, one_snapshot_is_one_instant_of_several) {
   timeline time;
-  domain<> home;
+  region_domain home;
   snapshot_tree<int, int> one(home, time);
   snapshot_tree<std::string, int, dl_rt<>> other(home, time);
   one.insert(1, 10);

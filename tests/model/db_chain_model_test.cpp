@@ -23,7 +23,7 @@ using eager = world<delta_steam_eager>;
 using range = world<delta_range>;
 
 /// What is retired goes as soon as it may.
-domain<>::options at_once() { return {.scheme = {.tick_every = 1, .patience = 0}}; }
+region_domain::options at_once() { return {.scheme = {.tick_every = 1, .patience = 0}}; }
 
 std::shared_ptr<eager> eager_world() {
   return std::make_shared<eager>(delta_steam_eager::options{.look_every = 1, .reclaim = at_once()});

@@ -26,6 +26,7 @@ struct robust_blocks : shared_blocks<robust_domain> {
     o.scheme.tick_every = 1;
     o.scheme.patience = 0;
     o.scheme.stall_after = 1;
+    o.scheme.processors = 1U << 20U;  // no crowd
     return o;
   }
 

@@ -42,7 +42,7 @@ class courtesy : public testing::Test {
     return d.stats().turns;
   }
 };
-using courteous = testing::Types<domain<token>, bounded_domain>;
+using courteous = testing::Types<domain<token>, domain<>>;
 TYPED_TEST_SUITE(courtesy, courteous);
 
 TYPED_TEST(courtesy, is_shown_when_an_epoch_is_held_up) {

@@ -122,7 +122,7 @@ struct counting_allocator {
   std::atomic<std::ptrdiff_t>* out;
 };
 
-struct alignas(128) wide : bounded_domain::header {
+struct alignas(128) wide : domain<>::header {
   int value = 1;
 };
 
@@ -130,7 +130,7 @@ TEST(allocator_resource, gives_a_domain_the_blocks_of_any_allocator) {
   std::atomic<std::ptrdiff_t> out{0};
   {
     allocator_resource memory{counting_allocator<char>(&out)};
-    bounded_domain d({.memory = &memory});
+    domain<> d({.memory = &memory});
     abtree<int, int> tree(d);
     for (int i = 0; i < 1000; ++i) tree.insert(i, i);
     EXPECT_GT(out.load(), 1000 * 8);
@@ -147,7 +147,7 @@ TEST(allocator_resource, gives_a_domain_the_blocks_of_any_allocator) {
 TEST(allocator_resource, can_be_a_monotonic_arena) {
   std::pmr::monotonic_buffer_resource arena;
   std::pmr::synchronized_pool_resource memory(&arena);
-  bounded_domain d({.memory = &memory});
+  domain<> d({.memory = &memory});
   abtree<int, int> tree(d);
   for (int i = 0; i < 1000; ++i) tree.insert(i, i);
   for (int i = 0; i < 1000; ++i) EXPECT_TRUE(tree.erase(i));

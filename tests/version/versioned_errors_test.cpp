@@ -135,7 +135,7 @@ TYPED_TEST(versioned_errors, a_snapshot_without_memory_is_none) {
 }
 
 TEST(versioned_options, that_make_no_sense_are_refused) {
-  domain<> nodes;
+  region_domain nodes;
   timeline time;
   EXPECT_THROW(dl_rt<>(nodes, time, {.steps = 1}), std::invalid_argument);
 }

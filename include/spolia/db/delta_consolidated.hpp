@@ -65,14 +65,14 @@
 #include <spolia/db/delta.hpp>
 #include <spolia/db/delta_one_shot.hpp>
 #include <spolia/db/delta_partition.hpp>
-#include <spolia/reclaim/domain.hpp>
+#include <spolia/reclaim/region_domain.hpp>
 #include <spolia/version/detail/short_lock.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 
 class delta_consolidated final : public delta_one_shot {
-  using nodes = domain<>;
+  using nodes = region_domain;
 
  public:
   delta_consolidated(commit_board& board, const options& o)

@@ -52,7 +52,7 @@
 #include <spolia/db/delta.hpp>
 #include <spolia/db/delta_blocks.hpp>
 #include <spolia/db/delta_chain.hpp>
-#include <spolia/reclaim/domain.hpp>
+#include <spolia/reclaim/region_domain.hpp>
 #include <spolia/version/detail/short_lock.hpp>
 #include <spolia/version/range_tracker.hpp>
 #include <spolia/version/scan_board.hpp>
@@ -61,7 +61,7 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 
 class delta_range final : public delta {
-  using nodes = domain<>;
+  using nodes = region_domain;
 
   /// What stands in front of a version.
   struct block : nodes::header, tracked, chained {

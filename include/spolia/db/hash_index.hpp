@@ -33,7 +33,7 @@
 #include <spolia/base/config.hpp>
 #include <spolia/base/memory.hpp>
 #include <spolia/db/index.hpp>
-#include <spolia/reclaim/domain.hpp>
+#include <spolia/reclaim/region_domain.hpp>
 #include <spolia/version/detail/short_lock.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -41,7 +41,7 @@ namespace db {
 
 /// `Same(slot, key)` tells whether the slot's row has the key; it may be asked for slots that
 /// others are changing, and is then believed by nobody who does not look again.
-template <class Same, class Domain = domain<>>
+template <class Same, class Domain = region_domain>
 class hash_index final : public primary_index {
  public:
   hash_index(Domain& nodes, std::uint32_t words, Same same)

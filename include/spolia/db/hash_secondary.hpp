@@ -38,13 +38,13 @@
 #include <spolia/base/memory.hpp>
 #include <spolia/db/hash_index.hpp>
 #include <spolia/db/index.hpp>
-#include <spolia/reclaim/domain.hpp>
+#include <spolia/reclaim/region_domain.hpp>
 #include <spolia/version/detail/short_lock.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 
-template <class Domain = domain<>>
+template <class Domain = region_domain>
 class hash_secondary final : public secondary_index {
  public:
   hash_secondary(Domain& nodes, std::uint32_t words)

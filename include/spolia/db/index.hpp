@@ -19,7 +19,7 @@
 
 #include <spolia/base/config.hpp>
 #include <spolia/db/schema.hpp>
-#include <spolia/reclaim/bounded_domain.hpp>
+#include <spolia/reclaim/region_domain.hpp>
 #include <spolia/reclaim/domain.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -96,9 +96,9 @@ class secondary_index {
 };
 
 /// For keys of so many words, whose nodes go through `nodes`.
-std::unique_ptr<primary_index> make_ordered_primary(std::uint32_t words, bounded_domain& nodes);
-std::unique_ptr<secondary_index> make_ordered_secondary(std::uint32_t words, bounded_domain& nodes);
-std::unique_ptr<secondary_index> make_hash_secondary(std::uint32_t words, domain<>& nodes);
+std::unique_ptr<primary_index> make_ordered_primary(std::uint32_t words, domain<>& nodes);
+std::unique_ptr<secondary_index> make_ordered_secondary(std::uint32_t words, domain<>& nodes);
+std::unique_ptr<secondary_index> make_hash_secondary(std::uint32_t words, region_domain& nodes);
 
 }  // namespace db
 }  // namespace spolia::inline SPOLIA_FLAVOUR

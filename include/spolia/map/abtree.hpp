@@ -59,8 +59,8 @@
 #include <spolia/map/detail/abtree_steps.hpp>
 #include <spolia/map/detail/face.hpp>
 #include <spolia/map/detail/scan.hpp>
-#include <spolia/reclaim/bounded_domain.hpp>
 #include <spolia/reclaim/concepts.hpp>
+#include <spolia/reclaim/domain.hpp>
 #include <spolia/reclaim/guard.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -336,7 +336,7 @@ class abtree_core {
 }  // namespace detail
 
 /// See the top of this file, and map/detail/face.hpp for what one can do with it.
-template <class Key, class Value, class Domain = bounded_domain, class Compare = std::less<Key>,
+template <class Key, class Value, class Domain = domain<>, class Compare = std::less<Key>,
           unsigned Degree = abtree_degree>
 class abtree : public detail::map_face<detail::abtree_core<Key, Value, Domain, Compare, Degree>> {
   using face = detail::map_face<detail::abtree_core<Key, Value, Domain, Compare, Degree>>;

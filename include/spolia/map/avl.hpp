@@ -74,7 +74,7 @@
 #include <spolia/map/detail/scan.hpp>
 #include <spolia/map/size_counter.hpp>
 #include <spolia/reclaim/concepts.hpp>
-#include <spolia/reclaim/domain.hpp>
+#include <spolia/reclaim/region_domain.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail {
@@ -84,7 +84,7 @@ class avl_core {
   static_assert(
       protects_regions<typename Domain::scheme_type>,
       "avl: it follows and locks nodes that others may have removed, and this scheme does "
-      "not protect those");
+      "not protect those: region_domain does");
   static_assert(std::is_nothrow_destructible_v<Key> && std::is_nothrow_destructible_v<Value>,
                 "avl: destructors of keys and values run where nobody can catch what they throw");
 
@@ -196,7 +196,7 @@ class avl_core {
 }  // namespace detail
 
 /// See the top of this file, and map/detail/face.hpp for what one can do with it.
-template <class Key, class Value, class Domain = domain<>, class Compare = std::less<Key>>
+template <class Key, class Value, class Domain = region_domain, class Compare = std::less<Key>>
 class avl : public detail::map_face<detail::avl_core<Key, Value, Domain, Compare>> {
   using face = detail::map_face<detail::avl_core<Key, Value, Domain, Compare>>;
 

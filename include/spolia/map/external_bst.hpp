@@ -70,8 +70,8 @@
 #include <spolia/map/detail/fresh.hpp>
 #include <spolia/map/detail/scan.hpp>
 #include <spolia/map/size_counter.hpp>
-#include <spolia/reclaim/bounded_domain.hpp>
 #include <spolia/reclaim/concepts.hpp>
+#include <spolia/reclaim/domain.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail {
@@ -173,7 +173,7 @@ class external_bst_core {
 }  // namespace detail
 
 /// See the top of this file, and map/detail/face.hpp for what one can do with it.
-template <class Key, class Value, class Domain = bounded_domain, class Compare = std::less<Key>>
+template <class Key, class Value, class Domain = domain<>, class Compare = std::less<Key>>
 class external_bst
     : public detail::map_face<detail::external_bst_core<Key, Value, Domain, Compare>> {
   using face = detail::map_face<detail::external_bst_core<Key, Value, Domain, Compare>>;

@@ -42,7 +42,7 @@
 #include <spolia/map/detail/list_chain.hpp>
 #include <spolia/map/detail/scan.hpp>
 #include <spolia/map/size_counter.hpp>
-#include <spolia/reclaim/bounded_domain.hpp>
+#include <spolia/reclaim/domain.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail {
@@ -154,7 +154,7 @@ class list_core {
 }  // namespace detail
 
 /// See the top of this file, and map/detail/face.hpp for what one can do with it.
-template <class Key, class Value, class Domain = bounded_domain, class Compare = std::less<Key>>
+template <class Key, class Value, class Domain = domain<>, class Compare = std::less<Key>>
 class list : public detail::map_face<detail::list_core<Key, Value, Domain, Compare>> {
   using face = detail::map_face<detail::list_core<Key, Value, Domain, Compare>>;
 

@@ -29,6 +29,8 @@
 //                      it.
 //   leave(me)          withdraw the announcement; the last accesses of the operation happen before
 //                      it
+//   looks_back(me), look_back(me)   optional: what some operations have to do behind leave, and
+//                              whether this one does: most do not
 //   open(me), close(me, hold)   begin and end of each guard, nested ones too; open may throw
 //                               bad_alloc
 //   idle(other), park(other), unpark(me)   optional: has that thread done nothing for long?
@@ -40,6 +42,9 @@
 //   a
 //                      source in a block that may have been unlinked. False: `to` may be followed
 //                      only if a look made after this finds that block still linked
+//   glance(me, hold, source, to)   optional: step() for the common case, in a few instructions and
+//                              without a call. False: `to` may not be followed, step() has to be
+//                              called
 //   retire(me, block, peers, sink)    the block was unlinked by this thread, inside a guard
 //   collect(me, peers, sink)   outside of any guard: hand over all that can be proven safe now
 //   adopt(me, other)   take over the waiting blocks of a thread that is gone or between operations.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // domain.hpp: what a user holds: a scheme and a release policy joined, and the guards it gives out.
 //
-//     spolia::domain<> nodes;                      // token epochs, amortized release
+//     spolia::domain<> nodes;                      // bounded token epochs, amortized release
 //     struct node : decltype(nodes)::header { ... };
 //     node* fresh = nodes.make<node>(...);         // nodes.destroy(fresh) would undo it, so far
 //     {
@@ -10,6 +10,11 @@
 //       if (n != nullptr && head.compare_exchange_strong(n, n->next)) guard.retire(n);
 //     }
 //
+// Default:     `domain<>` is token epochs that a stalled reader does not stop (robust_token.hpp):
+//              what waits stays below garbage_bound(). It asks of a structure that each pointer be
+//              read by protect or step, and out of a block that was still linked then: a root, a
+//              link that is marked before its block goes, or step's look. What follows pointers by
+//              plain loads, or through blocks that others have unlinked, says `region_domain`.
 // Threads:     any number, without registration; a thread that ends leaves its waiting blocks to
 //              the others, in its destructors of thread-local objects too. One guard belongs to one
 //              thread; guards nest, and several domains may be in use at once.
@@ -47,12 +52,12 @@
 #include <spolia/reclaim/limbo.hpp>
 #include <spolia/reclaim/pins.hpp>
 #include <spolia/reclaim/release.hpp>
+#include <spolia/reclaim/robust_token.hpp>
 #include <spolia/reclaim/statistics.hpp>
-#include <spolia/reclaim/token.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 
-template <class Scheme = token, class Release = amortized>
+template <class Scheme = robust_token, class Release = amortized>
 class domain final : private threads::listener {
   static_assert(scheme<Scheme>, "Scheme does not offer what concepts.hpp asks of a scheme");
   static_assert(release_policy<Release>, "Release does not offer what a release policy must");
@@ -115,7 +120,7 @@ class domain final : private threads::listener {
   }
 
   /// Begins protection for this thread; ends when the guard goes.
-  [[nodiscard]] guard enter() { return guard(*this, my_cell()); }
+  [[nodiscard]] SPOLIA_ALWAYS_INLINE guard enter() { return guard(*this, my_cell()); }
 
   /// The same for a guard that may live long; pins() shows the label, which must stay as it is.
   [[nodiscard]] guard enter(const char* label) {
@@ -204,7 +209,7 @@ class domain final : private threads::listener {
 
  private:
   /// The beginning of an outermost guard.
-  void begin(cell& c) noexcept {
+  SPOLIA_ALWAYS_INLINE void begin(cell& c) noexcept {
     if (wants_tick(c)) [[unlikely]]
       tick(c);
     scheme_.enter(c.local);
@@ -213,15 +218,25 @@ class domain final : private threads::listener {
   }
 
   SPOLIA_ALWAYS_INLINE void come(cell& c, biased_gate::word level) noexcept {
-    if (!c.gate.come(level)) [[unlikely]] {
-      if constexpr (cell::scheme_parks) scheme_.unpark(c.local);
-    }
+    if (!c.gate.come(level)) [[unlikely]]
+      unpark(c);
+  }
+  SPOLIA_NOINLINE void unpark(cell& c) noexcept {
+    if constexpr (cell::scheme_parks) scheme_.unpark(c.local);
   }
 
   /// The end of an outermost guard. A slow free happens after the announcement was withdrawn, and
   /// the gate stays shut meanwhile, also when a deleter begins and ends a guard of its own.
-  void end(cell& c) noexcept {
+  SPOLIA_ALWAYS_INLINE void end(cell& c) noexcept {
     scheme_.leave(c.local);
+    bool more = (release_.backlog(c.release) | c.retired_now) != 0;
+    if constexpr (cell::scheme_looks_back) more = more || scheme_.looks_back(c.local);
+    if (more) [[unlikely]]
+      return end_slowly(c);
+    c.gate.go(c.present);
+  }
+  SPOLIA_NOINLINE void end_slowly(cell& c) noexcept {
+    if constexpr (cell::scheme_looks_back) scheme_.look_back(c.local);
     if (release_.backlog(c.release) != 0) {
       if (!SPOLIA_FAULT("domain.absent_while_freeing")) ++c.present;
       release_.step(c.release, c.retired_now);
@@ -242,17 +257,12 @@ class domain final : private threads::listener {
     scheme_.retire(me.local, block, peers{*this}, sink{*this, me});
   }
 
-  cell& my_cell() {
-#if defined(SPOLIA_MODEL)
-    return find_my_cell();
-#else
+  SPOLIA_ALWAYS_INLINE cell& my_cell() {
+#if !defined(SPOLIA_MODEL)
     if (core::here.domain == serial_) [[likely]]
       return *static_cast<cell*>(core::here.cell);
-    cell& found = find_my_cell();
-    core::here.domain = serial_;
-    core::here.cell = &found;
-    return found;
 #endif
+    return find_my_cell();
   }
 
   SPOLIA_NOINLINE cell& find_my_cell() {
@@ -268,6 +278,10 @@ class domain final : private threads::listener {
       threads::watch_this_thread(*this);
       found.used.store_relaxed(true);
     }
+#if !defined(SPOLIA_MODEL)
+    core::here.domain = serial_;
+    core::here.cell = &found;
+#endif
     return found;
   }
 

@@ -23,6 +23,8 @@ struct alignas(std::max(cache_line, alignof(typename Scheme::local))) domain_cel
   /// Schemes that look around every few operations anyway also set the pace of the domain's chores.
   static constexpr bool scheme_keeps_pace = requires { requires Scheme::ticks_regularly; };
   static constexpr bool scheme_gains_by_courtesy = requires { requires Scheme::courteous; };
+  static constexpr bool scheme_looks_back =
+      requires(Scheme s, typename Scheme::local l) { s.look_back(l); };
   /// Ticks, or operations where the scheme does not tick regularly, between two looks at a
   /// neighbour.
   static constexpr std::uint32_t chores_every = scheme_keeps_pace ? 32 : 1024;

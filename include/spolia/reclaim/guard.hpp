@@ -46,7 +46,7 @@ class domain<Scheme, Release>::guard {
     return *this;
   }
 
-  ~guard() { finish(); }
+  SPOLIA_ALWAYS_INLINE ~guard() { finish(); }
 
   /// A pointer read from `source` that may be followed until the guard goes or the slot is used
   /// again.
@@ -75,6 +75,27 @@ class domain<Scheme, Release>::guard {
         return scheme_->step(*local_, *hold_, slot, source, to) || linked();
       } else {
         to = scheme_->protect(*local_, *hold_, slot, source);
+        return true;
+      }
+    }
+
+    /// Can most steps be taken without a call, and without anything that a call would need?
+    static constexpr bool glances =
+        !protects_pointers<Scheme> ||
+        requires(Scheme s, typename Scheme::local l, typename Scheme::hold h, atomic<int*>& source,
+                 int* to) { s.glance(l, h, source, to); };
+
+    /// The same where nothing need be done but to look. False: `to` must not be followed, the step
+    /// has to be taken by the above. So a search is written twice, and the one that is nearly
+    /// always run fits in registers.
+    template <class Source>
+    SPOLIA_ALWAYS_INLINE bool glance(const Source& source, source_value<Source>& to) const noexcept
+      requires glances
+    {
+      if constexpr (protects_pointers<Scheme>) {
+        return scheme_->glance(*local_, *hold_, source, to);
+      } else {
+        to = scheme_->protect(*local_, *hold_, 0, source);
         return true;
       }
     }
@@ -154,7 +175,7 @@ class domain<Scheme, Release>::guard {
  private:
   friend class domain;
 
-  guard(domain& d, cell& c) : domain_(&d), cell_(&c) {
+  SPOLIA_ALWAYS_INLINE guard(domain& d, cell& c) : domain_(&d), cell_(&c) {
     // Constants, here and in finish(): otherwise each guard's count waits for that of the one
     // before it, through memory.
     if (c.depth == 0) [[likely]] {
@@ -175,8 +196,9 @@ class domain<Scheme, Release>::guard {
     }
   }
 
-  void finish() noexcept {
-    if (domain_ == nullptr) return;
+  SPOLIA_ALWAYS_INLINE void finish() noexcept {
+    if (domain_ == nullptr) [[unlikely]]
+      return;
     if (SPOLIA_CHECKS && &domain_->my_cell() != cell_) {
       misuse::report("a guard ends on another thread than it began on", threads::number());
       return;

@@ -131,9 +131,15 @@ class intervals : public detail::retiring_by_era<intervals> {
   }
 
   template <class Source>
+  SPOLIA_ALWAYS_INLINE bool glance(local&, const hold& h, const Source& source,
+                                   source_value<Source>& to) const noexcept {
+    return clock_.now_after(source, to) == h.era;
+  }
+
+  template <class Source>
   bool step(local& me, hold& h, unsigned slot, const Source& source,
             source_value<Source>& to) noexcept {
-    if (clock_.now_after(source, to) == h.era) return true;
+    if (glance(me, h, source, to)) return true;
     to = protect(me, h, slot, source);
     return SPOLIA_FAULT("ibr.no_look_in_a_second_era");
   }

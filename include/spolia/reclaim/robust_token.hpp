@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// robust_token.hpp: token epochs that a stalled reader does not stop. See bounded_domain.hpp.
+// robust_token.hpp: token epochs that a stalled reader does not stop: what `domain<>` is made of.
 //
 // Source:      token.hpp (Kim, Brown, Singh, PPoPP 2024), and for readers that stall the birth
 //              stamps of interval-based reclamation (Wen, Izraelevitz, Cai, Beadle, Scott, PPoPP
@@ -19,9 +19,10 @@
 //              hundred blocks, and a compare for each that comes out together with an old one.
 // Progress:    wait-free for operations that nobody stopped; lock-free for those that go on after a
 //              stall: a repetition means that a round was completed meanwhile.
-// Bound:       threads · (stall_after + 2 · patience), and what one operation retires, and what
-//              existed when a stalled reader was given its horizon. What is made later is not held
-//              up. Blocks without the domain's header count as old as the world.
+// Bound:       threads · (crowd · stall_after + 2 · patience), and what one operation retires, and
+//              what existed when a stalled reader was given its horizon. What is made later is not
+//              held up. Blocks without the domain's header count as old as the world. Crowd: how
+//              many threads share a processor, 8 at most (crowd.hpp).
 //
 // Why a block made after a thread's horizon is not held by it. A horizon is announced as pending;
 // then the round h is read, by a read-modify-write that also releases. A block made later than h
@@ -47,6 +48,8 @@
 #include <spolia/base/fence.hpp>
 #include <spolia/base/source.hpp>
 #include <spolia/reclaim/concepts.hpp>
+#include <spolia/reclaim/crowd.hpp>
+#include <spolia/reclaim/horizon.hpp>
 #include <spolia/reclaim/limbo.hpp>
 #include <spolia/reclaim/pinned_blocks.hpp>
 #include <spolia/reclaim/token.hpp>
@@ -63,11 +66,15 @@ class robust_token : private token {
       .robust = true,
       .cost = "as token, and a look at a word of one's own for each pointer followed",
       .progress = "operations wait-free unless they were stopped, then lock-free",
-      .bound = "threads * (stall_after + 2 * patience), and what existed when a reader stalled"};
+      .bound =
+          "threads * (crowd * stall_after + 2 * patience), and what existed when a reader "
+          "stalled; crowd: threads for each processor, 8 at most"};
 
   struct options : token::options {
-    /// Blocks that a thread lets wait before it gives horizons to those who hold up the token.
+    /// Blocks that a thread lets wait before it gives horizons to those who hold up the token;
+    /// times the threads that share a processor, 8 at most.
     std::uint32_t stall_after = 4096;
+    std::uint32_t processors = 0;  ///< for that; 0: as many as the machine has
   };
 
   using hold = nothing;
@@ -76,29 +83,34 @@ class robust_token : private token {
   };
 
   struct local : token::local {
-    /// 0: none. Else this operation holds no block made after that round. Given by others, moved
-    /// and taken back by the owner.
-    atomic<std::uint64_t> horizon{0};
+    detail::horizon horizon;
     oldest_births births;           // in the bags
     pinned_blocks pinned;           // out of reach for all but threads with horizons
     std::uint64_t lifted_seen = 0;  // of lifted_, when `pinned` was looked through last
   };
 
-  explicit robust_token(const options& o) noexcept : token(o), stall_after_(o.stall_after) {}
+  explicit robust_token(const options& o) noexcept
+      : token(o), stall_after_(o.stall_after), crowd_(o.processors) {}
   static const char* check(const options& o) noexcept {
     if (o.stall_after == 0) return "robust_token: stall_after must be at least 1";
     return token::check(o);
   }
 
-  using token::courteous, token::due, token::enter, token::epochs, token::idle, token::join,
+  using token::courteous, token::due, token::enter, token::epochs, token::idle, token::leave,
       token::park, token::step_aside, token::ticks_regularly, token::unpark;
+
+  template <class Peers>
+  void join(local& me, std::uint32_t number, Peers peers) noexcept {
+    token::join(me, number, peers);
+    crowd_.note(peers.high_water());
+  }
 
   template <class Peers, class Sink>
   void tick(local& me, Peers peers, Sink sink) noexcept {
     me.countdown = static_cast<std::int32_t>(options_.tick_every);
     // acquire ← the release in settle(), as in token::tick().
     const std::uint64_t at = at_.load_acquire();
-    if (me.bags.count() >= stall_after_ && impatient(me, urge())) {
+    if (me.bags.count() >= stalled() && impatient(me, urge())) {
       force(me, at, peers);
     } else if (at == me.number) {
       pass(me, peers);
@@ -113,10 +125,9 @@ class robust_token : private token {
     }
   }
 
-  void leave(local& me) noexcept {
-    token::leave(me);
-    if (me.horizon.load_relaxed() != 0) [[unlikely]]
-      lift(me);
+  bool looks_back(const local& me) const noexcept { return me.horizon.load_relaxed() != 0; }
+  void look_back(local& me) noexcept {
+    if (looks_back(me)) lift(me);
   }
   nothing open(local&) noexcept { return {}; }
   void close(local&, nothing) noexcept {}
@@ -133,11 +144,18 @@ class robust_token : private token {
   }
 
   template <class Source>
-  bool step(local& me, nothing, unsigned, const Source& source, source_value<Source>& to) noexcept {
+  SPOLIA_ALWAYS_INLINE bool glance(local& me, nothing, const Source& source,
+                                   source_value<Source>& to) const noexcept {
     // acquire ← the block's publication, and through it the releases of rounds and horizons: if it
     // was made after a horizon that we have been given, we see that now.
     to = source_traits<Source>::load_acquire(source);
-    if (me.horizon.load_relaxed() == 0) [[likely]]
+    return me.horizon.load_relaxed() == 0;
+  }
+
+  template <class Source>
+  bool step(local& me, nothing h, unsigned, const Source& source,
+            source_value<Source>& to) noexcept {
+    if (glance(me, h, source, to)) [[likely]]
       return true;
     to = look(me, source, to);
     return false;
@@ -197,17 +215,13 @@ class robust_token : private token {
     return me.bags.count() + me.pinned.count();
   }
   std::optional<std::uint64_t> bound(std::size_t threads) const noexcept {
-    return threads * limit() + existed_.load_relaxed();
+    const std::uint64_t crowd = std::max(crowd_.largest(), crowd_.of(threads));
+    return threads * (crowd * stall_after_ + 4 * urge()) + existed_.value();
   }
 
  private:
   static constexpr int most_tries = 16;
   static constexpr std::uint64_t never = ~std::uint64_t{0};
-  /// In place of a horizon until its walker has read the round. Bigger than every round, and each
-  /// thread's own, so that a walker that is late cannot take another's for its own.
-  static std::uint64_t pending(const local& me) noexcept {
-    return std::uint64_t{1} << 63U | me.number;
-  }
 
   /// Lets a walk pass threads that have a horizon, and gives one to those that need it.
   template <class Peers>
@@ -225,8 +239,7 @@ class robust_token : private token {
     }
     bool may_pass(std::uint32_t number) const noexcept {
       const local* const other = peers.find(number);
-      // acquire ← the releases of horizons: what was counted before is seen by all who learn of the
-      // round that this completes.
+      // acquire ← the releases of horizons (horizon.hpp).
       return other != nullptr && other->horizon.load_acquire() != 0;
     }
   };
@@ -235,7 +248,7 @@ class robust_token : private token {
   template <class Peers>
   void force(local& me, std::uint64_t at, Peers peers) noexcept {
     const bool in_hand = (at & being_moved) != 0;
-    if (in_hand && me.bags.count() < stall_after_ + urge()) return;  // give it time
+    if (in_hand && me.bags.count() < stalled() + urge()) return;  // give it time
     // acquire ← the release in end(): if the other mover has ended the round, we see what it saw.
     const std::uint64_t round = round_.load_acquire();
     if (!take(me, at, round)) return;
@@ -250,18 +263,16 @@ class robust_token : private token {
     bool given = false;
     peers.for_each([&](std::uint32_t number, local& other) {
       if (number < from || visited(number, me, peers, round)) return true;
-      std::uint64_t none = 0;
       // First: whoever learns of the round that this horizon completes finds the count.
       given_.fetch_add_relaxed(1);
-      // release → the acquires in may_pass(), extend() and lift().
-      if (other.horizon.cas_strong_release(none, pending(me))) {
+      if (other.horizon.give(me.number)) {
         given = true;
       } else {
         given_.fetch_sub_relaxed(1);
       }
       return true;
     });
-    if (given) note_existing(peers.existing());
+    if (given) existed_.note(peers.existing());
   }
   /// Behind the heavy fence: the horizons that this thread has given become rounds.
   template <class Peers>
@@ -271,18 +282,11 @@ class robust_token : private token {
     const std::uint64_t now = round_.fetch_add_release(0);
     const std::uint64_t round = SPOLIA_FAULT("robust.early_horizon") ? now - 2 : now;
     peers.for_each([&](std::uint32_t, local& other) {
-      std::uint64_t mine = pending(me);
-      // release → the acquires of horizons. Failure: its owner has moved it on, or has left.
-      other.horizon.cas_strong_release(mine, round);
+      other.horizon.settle(me.number, round);
       return true;
     });
   }
 
-  /// What exists now is what horizons given now can hold up.
-  void note_existing(std::uint64_t now) noexcept {
-    std::uint64_t most = existed_.load_relaxed();
-    while (most < now && !existed_.cas_weak_relaxed(most, now)) continue;
-  }
   /// The owner's next step after it has been given a horizon.
   template <class Source>
   SPOLIA_NOINLINE source_value<Source> look(local& me, const Source& source,
@@ -299,21 +303,14 @@ class robust_token : private token {
 
   std::uint64_t extend(local& me) noexcept {
     const std::uint64_t now = round_.load_relaxed();
-    // release → the acquire in farthest_horizon(). acquire ← the release in give_horizons(), for
-    // lift().
-    if (!SPOLIA_FAULT("robust.no_extension")) me.horizon.exchange_acq_rel(now);
-    // light → the heavy fences of walks, behind which horizons are compared with blocks.
-    if (!SPOLIA_FAULT("robust.no_light_extension")) fence::light();
+    me.horizon.move(now);
     return now;
   }
 
   SPOLIA_NOINLINE void lift(local& me) noexcept {
-    // release → the acquire in farthest_horizon(): our accesses happen before the blocks are freed.
-    // acquire ← the release in give_horizons(): what was counted there comes before the counting
-    // here.
-    me.horizon.exchange_acq_rel(0);
+    me.horizon.lift();
     lifted_.fetch_add_relaxed(1);
-    // release → the acquire in catch_up(): the same.
+    // release → the acquire in catch_up(): our accesses happen before the blocks are freed.
     given_.fetch_sub_release(1);
   }
 
@@ -337,11 +334,13 @@ class robust_token : private token {
     const std::uint64_t horizon = farthest_horizon(peers, tag);
     if (horizon == 0) return;
     // For the bound. Its round is over, so no more blocks can come that it covers.
-    if (horizon + 1 >= me.bags.seen()) note_existing(peers.existing());
+    if (horizon + 1 >= me.bags.seen()) existed_.note(peers.existing());
     if (horizon < oldest) return;
     limbo held;
     held.append(safe);
-    move_younger<stamp>(held, horizon, safe);
+    // No block is made in a later round than it is retired in: otherwise all are as old as that,
+    // and need not be looked at.
+    if (tag > horizon) move_younger<stamp>(held, horizon, safe);
     me.pinned.add(held, tag, horizon);
   }
 
@@ -382,15 +381,18 @@ class robust_token : private token {
     const bool walks = given_.load_relaxed() != 0;
     return std::max<std::size_t>(patience(peers), walks ? stall_after_ / 8 : 0);
   }
-  /// So many more blocks wait when somebody who is held up tries again.
+  /// So many more wait when somebody who is held up tries again.
   std::size_t urge() const noexcept { return options_.patience / 2; }
   /// A thread with this many blocks that wait for rounds does not go on before it has tried hard.
-  std::uint64_t limit() const noexcept { return stall_after_ + 4 * urge(); }
+  std::uint64_t limit() const noexcept { return stalled() + 4 * urge(); }
+  /// A thread with this many finds those stalled that hold it up.
+  std::uint64_t stalled() const noexcept { return stall_after_ * crowd_.largest(); }
 
   const std::uint32_t stall_after_;
+  detail::crowd crowd_;
   alignas(cache_line) atomic<std::uint64_t> given_{0};  // horizons given and not lifted
   atomic<std::uint64_t> lifted_{0};                     // horizons lifted so far
-  atomic<std::uint64_t> existed_{0};  // the most blocks that existed when one was given
+  detail::highest existed_;  // the most blocks that existed when one was given
 };
 
 static_assert(scheme<robust_token> && protects_eras<robust_token> && robust<robust_token>);

@@ -32,14 +32,14 @@
 #include <cstdint>
 
 #include <spolia/base/config.hpp>
-#include <spolia/reclaim/domain.hpp>
+#include <spolia/reclaim/region_domain.hpp>
 #include <spolia/version/concepts.hpp>
 #include <spolia/version/detail/removing_collector.hpp>
 #include <spolia/version/list_tree.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 
-template <walkable_domain Domain = domain<>, class Timeline = timeline>
+template <some_domain Domain = region_domain, class Timeline = timeline>
 class bbf final
     : public detail::removing_collector<bbf<Domain, Timeline>,
                                         tree_node<detail::any_version<Domain>>, Domain, Timeline> {

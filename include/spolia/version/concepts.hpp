@@ -94,11 +94,16 @@ struct collector_stats {
   }
 };
 
+/// A domain of whatever scheme.
+template <class D>
+concept some_domain = requires {
+  typename D::scheme_type;
+  typename D::release_type;
+} && std::same_as<D, domain<typename D::scheme_type, typename D::release_type>>;
+
 /// A domain under whose guards lists may be walked.
 template <class D>
-concept walkable_domain =
-    requires { typename D::scheme_type; } && protects_regions<typename D::scheme_type> &&
-    std::same_as<D, domain<typename D::scheme_type, typename D::release_type>>;
+concept walkable_domain = some_domain<D> && protects_regions<typename D::scheme_type>;
 
 /// See list_ssl.hpp, list_pdl.hpp. How versions are unlinked is between list and collector.
 template <class L>

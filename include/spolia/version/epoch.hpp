@@ -23,7 +23,7 @@
 #include <cstdint>
 
 #include <spolia/base/config.hpp>
-#include <spolia/reclaim/domain.hpp>
+#include <spolia/reclaim/region_domain.hpp>
 #include <spolia/version/concepts.hpp>
 #include <spolia/version/detail/chain.hpp>
 #include <spolia/version/detail/collector_base.hpp>
@@ -31,13 +31,13 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail {
 
-template <walkable_domain Domain>
+template <some_domain Domain>
 struct epoch_version : any_version<Domain> {
   atomic<epoch_version*> left{this};
 };
 
 /// Old left pointers may name freed versions, so there is no walking to the end.
-template <walkable_domain Domain>
+template <some_domain Domain>
 class epoch_list : private version_chain<epoch_version<Domain>> {
   using chain = version_chain<epoch_version<Domain>>;
 
@@ -55,7 +55,7 @@ class epoch_list : private version_chain<epoch_version<Domain>> {
 
 }  // namespace detail
 
-template <walkable_domain Domain = domain<>, class Timeline = timeline>
+template <some_domain Domain = region_domain, class Timeline = timeline>
 class epoch_collector final
     : public detail::tracking_collector<epoch_collector<Domain, Timeline>,
                                         detail::epoch_version<Domain>, Domain, Timeline> {

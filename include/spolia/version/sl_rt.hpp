@@ -27,7 +27,7 @@
 
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/config.hpp>
-#include <spolia/reclaim/domain.hpp>
+#include <spolia/reclaim/region_domain.hpp>
 #include <spolia/version/concepts.hpp>
 #include <spolia/version/detail/collector_base.hpp>
 #include <spolia/version/list_ssl.hpp>
@@ -37,14 +37,14 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail {
 
 /// A version that knows its list.
-template <walkable_domain Domain>
+template <some_domain Domain>
 struct listed_version : any_version<Domain> {
   plain<ssl_list<listed_version>*> in{nullptr};
 };
 
 }  // namespace detail
 
-template <walkable_domain Domain = domain<>, class Timeline = timeline>
+template <some_domain Domain = region_domain, class Timeline = timeline>
 class sl_rt final
     : public detail::tracking_collector<
           sl_rt<Domain, Timeline>, ssl_node<detail::listed_version<Domain>>, Domain, Timeline> {

@@ -26,7 +26,7 @@
 
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/config.hpp>
-#include <spolia/reclaim/domain.hpp>
+#include <spolia/reclaim/region_domain.hpp>
 #include <spolia/version/concepts.hpp>
 #include <spolia/version/detail/collector_base.hpp>
 #include <spolia/version/list_ssl.hpp>
@@ -34,7 +34,7 @@
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 
-template <walkable_domain Domain = domain<>, class Timeline = timeline>
+template <some_domain Domain = region_domain, class Timeline = timeline>
 class steam final
     : public detail::tracking_collector<steam<Domain, Timeline>,
                                         ssl_node<detail::any_version<Domain>>, Domain, Timeline> {

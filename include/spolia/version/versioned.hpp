@@ -2,7 +2,7 @@
 // versioned.hpp: an object with a history: a compare-and-swap object whose earlier values snapshots
 // can read, over any collector.
 //
-//     spolia::domain<> nodes;  spolia::timeline time;
+//     spolia::region_domain nodes;  spolia::timeline time;
 //     spolia::sl_rt<> versions(nodes, time);
 //     spolia::versioned<int, spolia::sl_rt<>> x(versions, 1);
 //     {

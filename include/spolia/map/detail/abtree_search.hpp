@@ -126,8 +126,7 @@ class abtree_search {
   violation first_violation(guard& g, const Key& key) const {
     return g.read([&]() -> violation {
       violation v;
-      while (!descend_to_violation(g, key, v)) {
-      }
+      while (!descend_to_violation(g, key, v)) continue;
       if (v.low == nullptr) return v;
       v.is = link(g, v);
       g.keep(v.top, 0);
@@ -147,8 +146,7 @@ class abtree_search {
     return g.read([&]() -> chunk {
       chunk c;
       bounded b;
-      while (!descend_with_bound<false>(g, from, b)) {
-      }
+      while (!descend_with_bound<false>(g, from, b)) continue;
       c.limit = b.limit;
       const leaf& l = *b.low;
       unsigned at = from == nullptr ? 0 : l.position(*from, less_);
@@ -170,8 +168,7 @@ class abtree_search {
     return g.read([&]() -> chunk {
       chunk c;
       bounded b;
-      while (!descend_with_bound<true>(g, to, b)) {
-      }
+      while (!descend_with_bound<true>(g, to, b)) continue;
       c.limit = b.limit;
       const leaf& l = *b.low;
       unsigned at = to == nullptr ? l.size : l.position(*to, less_);
@@ -210,22 +207,24 @@ class abtree_search {
 
   /// Reads a child, so that it may be looked at while the slot is not used again. False: the parent
   /// was removed, and the scheme cannot vouch for what it leads to; then start at the root.
+  template <bool Glancing = false>
   bool follow(guard& g, stepper step, const internal& parent, unsigned index, node*& to,
               unsigned slot) const {
-    // A node is marked before it is unlinked, and a removed node's children are unlinked later than
-    // itself: without the mark, the child was still linked when the slot already protected it.
-    // relaxed: who has a heavy fence behind the unlinking of the child, and so behind the mark, is
-    // either seen by us, or sees our announcement, which a light fence precedes this load.
     node* next = nullptr;
-    const bool linked =
-        step(parent.child(index), next, slot, [&] { return !parent.marked.load_relaxed(); });
-    if (!linked && !SPOLIA_FAULT("abtree.step_from_removed")) [[unlikely]]
-      return finish_removal(g, parent);
+    if constexpr (Glancing) {
+      if (!step.glance(parent.child(index), next)) return false;
+    } else {
+      // A node is marked before it is unlinked, and a removed node's children are unlinked later
+      // than itself: without the mark, the child was still linked when the slot already protected
+      // it. relaxed: who has a heavy fence behind the unlinking of the child, and so behind the
+      // mark, is seen by us, or sees our announcement, which a light fence precedes this load.
+      const bool linked =
+          step(parent.child(index), next, slot, [&] { return !parent.marked.load_relaxed(); });
+      if (!linked && !SPOLIA_FAULT("abtree.step_from_removed")) return finish_removal(g, parent);
+    }
     to = next;
     memory::note_access(to);
-    // A node is a few cache lines, and most of them will be needed: fetch them side by side.
-    const char* const lines = reinterpret_cast<const char*>(to);
-    for (std::size_t at = 64; at < sizeof(leaf); at += 64) __builtin_prefetch(lines + at);
+    Nodes::fetch(to);
     return true;
   }
 
@@ -236,33 +235,44 @@ class abtree_search {
     return false;
   }
 
+  template <bool Glancing = false>
   bool enter_root(guard& g, stepper step, place& w) const {
     w = place{};
     w.parent = &entry_;
-    return follow(g, step, entry_, 0, w.low, 0);
+    return follow<Glancing>(g, step, entry_, 0, w.low, 0);
   }
 
+  template <bool Glancing = false>
   bool step_down(guard& g, stepper step, const Key& key, place& w) const {
     w.top = w.parent;
     w.top_index = w.index;
     w.parent = steps::as_internal(w.low);
     w.index = w.parent->route(key, less_);
-    w.slot = (w.slot + 1) % place::slots;
-    return follow(g, step, *w.parent, w.index, w.low, w.slot);
+    if constexpr (!Glancing) w.slot = (w.slot + 1) % place::slots;
+    return follow<Glancing>(g, step, *w.parent, w.index, w.low, w.slot);
   }
 
   /// Down to the leaf where `key` belongs.
   place descend(guard& g, const Key& key) const {
+    place w;
+    if (stepper::glances && go_down<stepper::glances>(g, key, w)) return w;
+    return descend_by_steps(g, key);
+  }
+  SPOLIA_NOINLINE place descend_by_steps(guard& g, const Key& key) const {
+    place w;
+    while (!go_down<false>(g, key, w)) continue;
+    return w;
+  }
+  /// False: the scheme cannot vouch for the way; it has to be gone again, from the root.
+  template <bool Glancing>
+  bool go_down(guard& g, const Key& key, place& w) const {
     const stepper step = g.steps();
-    for (;;) {
-      place w;
-      bool linked = enter_root(g, step, w);
-      while (linked && !w.low->is_leaf) linked = step_down(g, step, key, w);
-      // g++ must not see that the keys of a leaf lie where those of an inner node lie: otherwise it
-      // loads them all before it looks which it is, and spills them at each step.
-      asm("" : "+r"(w.low));
-      if (linked) return w;
-    }
+    bool linked = enter_root<Glancing>(g, step, w);
+    while (linked && !w.low->is_leaf) linked = step_down<Glancing>(g, step, key, w);
+    // g++ must not see that the keys of a leaf lie where those of an inner node lie: otherwise it
+    // loads them all before it looks which it is, and spills them at each step.
+    asm("" : "+r"(w.low));
+    return linked;
   }
 
   /// Down to the first violating node, if there is one, which then is v.low. False: start over.

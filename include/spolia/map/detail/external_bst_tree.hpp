@@ -28,6 +28,7 @@ namespace detail {
 template <class Key, class Value, class Domain, class Compare>
 class external_bst_tree {
   using guard = typename Domain::guard;
+  using stepper = typename guard::stepper;
 
  public:
   struct node : Domain::header {};
@@ -112,8 +113,7 @@ class external_bst_tree {
   place search(guard& g, const Key& key) const {
     return g.read([&] {
       place p;
-      while (!descend(g, key, p)) {
-      }
+      while (!descend(g, key, p)) continue;
       g.keep(p.grand, 0);
       g.keep(p.parent, 1);
       g.keep(p.low, 2);
@@ -125,8 +125,7 @@ class external_bst_tree {
   const leaf* first(guard& g, const interval<Key>& rest) const {
     return g.read([&] {
       const leaf* found = nullptr;
-      while (!find_first(g, rest, found)) {
-      }
+      while (!find_first(g, rest, found)) continue;
       g.keep(found, 0);
       return found;
     });
@@ -213,9 +212,41 @@ class external_bst_tree {
     return g.step(on.at->child[side], next, slot, [&on] { return on.is_linked(); });
   }
 
-  /// One way down to the key's leaf. False: start over; somebody has unlinked what we stood on.
-  /// Three slots in turn: for the child, the router whose link is read, and the one above.
   bool descend(guard& g, const Key& key, place& p) const {
+    if constexpr (stepper::glances) {
+      if (glance_down(g.steps(), key, p)) return true;
+    }
+    return descend_by_steps(g, key, p);
+  }
+
+  /// One way down to the key's leaf, where the scheme has nothing to do at a step. False: it has.
+  bool glance_down(stepper step, const Key& key, place& p) const {
+    p = {nullptr, &entry_, nullptr, 0, 0, false, false};
+    link next;
+    if (!step.glance(entry_.child[0], next)) return false;
+    while (is_router(next)) {
+      const router* const at = as_router(next);
+      memory::note_access(at);
+      p.grand = p.parent;
+      p.grand_side = p.side;
+      p.parent = as_router(next);
+      // A branch for each side: the processor guesses one and fetches the child before it has
+      // compared the keys. To compute the side costs a tenth to a fifth of an update.
+      if (less_(key, at->key)) {
+        p.side = 0;
+        if (!step.glance(at->child[0], next)) return false;
+      } else {
+        p.side = 1;
+        if (!step.glance(at->child[1], next)) return false;
+      }
+    }
+    end_at(as_leaf(next), key, p);
+    return true;
+  }
+
+  /// The same by steps. False: start over; somebody has unlinked what we stood on.
+  /// Three slots in turn: for the child, the router whose link is read, and the one above.
+  SPOLIA_NOINLINE bool descend_by_steps(guard& g, const Key& key, place& p) const {
     p = {nullptr, &entry_, nullptr, 0, 0, false, false};
     unsigned slot = 0;
     link next = g.protect(entry_.child[0], slot);
@@ -226,8 +257,6 @@ class external_bst_tree {
       p.grand_side = p.side;
       p.parent = as_router(next);
       slot = (slot + 1) % 3;
-      // A branch for each side: the processor guesses one and fetches the child before it has
-      // compared the keys. To compute the side costs a tenth to a fifth of an update.
       if (less_(key, on.at->key)) {
         p.side = 0;
         if (!step(g, on, 0, next, slot)) return false;
@@ -236,12 +265,16 @@ class external_bst_tree {
         if (!step(g, on, 1, next, slot)) return false;
       }
     }
-    p.low = as_leaf(next);
-    if (p.low == nullptr) return true;
+    end_at(as_leaf(next), key, p);
+    return true;
+  }
+
+  void end_at(leaf* low, const Key& key, place& p) const {
+    p.low = low;
+    if (low == nullptr) return;
     memory::note_access(p.low);
     p.low_is_after = less_(key, p.low->key);
     p.found = !p.low_is_after && !less_(p.low->key, key);
-    return true;
   }
 
   /// The leaf where `rest.from` belongs, or if that is in front of the interval, the first on the

@@ -26,8 +26,13 @@ namespace detail {
 
 /// Sessions and figures of a collector; `Self` offers upkeep(session), called outside of its guard
 /// at the end of each session that was prepared.
-template <class Self, walkable_domain Domain, class Timeline>
+template <class Self, some_domain Domain, class Timeline>
 class collector_sessions {
+  static_assert(
+      walkable_domain<Domain>,
+      "collector: sessions walk versions that others may have unlinked, and this domain's "
+      "scheme does not protect those: region_domain does");
+
   using guard = typename Domain::guard;
 
  public:
@@ -145,7 +150,7 @@ class collector_sessions {
 
 /// A collector with a range tracker. `Self` offers look(scan_times&), which may throw
 /// std::bad_alloc, and expire(version&, figures&): false if it is to be tried again.
-template <class Self, class Version, walkable_domain Domain, class Timeline>
+template <class Self, class Version, some_domain Domain, class Timeline>
 class tracking_collector : public collector_sessions<Self, Domain, Timeline> {
   using base = collector_sessions<Self, Domain, Timeline>;
 

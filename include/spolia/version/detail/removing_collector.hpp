@@ -12,7 +12,7 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail {
 
-template <class Self, class Version, walkable_domain Domain, class Timeline>
+template <class Self, class Version, some_domain Domain, class Timeline>
 class removing_collector : public tracking_collector<Self, Version, Domain, Timeline> {
   using base = tracking_collector<Self, Version, Domain, Timeline>;
 
