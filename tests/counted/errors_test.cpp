@@ -123,6 +123,31 @@ TEST_F(counted_errors, ends_without_memory) {
   EXPECT_EQ(book.live(), 0);
 }
 
+/// A unit of an object that nobody else has.
+void log_last_unit(counted::member& me, ledger& book) {
+  shared_ptr<node> p = make_shared<node>(book);
+  counted::control* const c = counted::access::owner_of(p);
+  counted::access::forget(p);
+  me.log.reserve();
+  (void)counted::basic_collector<>::log(me, counted::entry_of(c, counted::task::drop_strong), 0);
+}
+
+/// Without memory a sweep drops what there is room for: objects end behind it, never within.
+TEST_F(counted_errors, objects_end_behind_the_sweep) {
+  counted::basic_collector<> other({.epoch_at = 1});
+  counted::member& me = other.here();
+  constexpr std::uint64_t many = 60;
+  for (std::uint64_t i = 0; i < many; ++i) log_last_unit(me, book);
+  {
+    const fail_after none(1, failing::from_then_on);
+    for (int tasks = 0; tasks < 8; ++tasks) other.help(me);
+  }
+  const std::uint64_t gone = many - static_cast<std::uint64_t>(book.live());
+  EXPECT_GT(gone, 0U);
+  EXPECT_EQ(other.counts().ended, gone) << "ended behind the sweep, and all of them";
+  EXPECT_TRUE(other.drain(me));
+}
+
 /// The collector over the paper's router, beside the process's own.
 TEST_F(counted_errors, a_collector_over_the_tree) {
   counted::basic_collector<counted::tree_router, counted::tree_router> other({.epoch_at = 16});

@@ -301,8 +301,9 @@ class basic_collector final : core::listener, public reaper {
     const auto drop_some = [&](entry e, std::uint32_t n) { drop(&me, e, n); };
     each_of(input, [&](member& m) {
       for (; m.log.waiting() > 0 && left > 0; --left) {
-        // Room for what one entry may become; without it the epoch ends here.
-        if (!me.log.try_reserve() || !me.work.has_room()) return;
+        // Room for what this entry may become, and those that still wait for others of their kind;
+        // without it the epoch ends here.
+        if (!me.log.try_reserve() || !me.work.has_room(alike_units::most + 1)) return;
         m.log.fetch_ahead();
         const entry e = m.log.take();
         if (!kept(me, e)) alike.add(e, drop_some);

@@ -69,6 +69,8 @@ inline task task_of(entry e) noexcept { return static_cast<task>(e & entry_mask)
 /// read-modify-write on a line that others use.
 class alike_units {
  public:
+  static constexpr std::size_t most = 4;  // that wait to be dropped
+
   /// Calls drop(entry, n) for those that have to make room.
   template <class Drop>
   void add(entry e, const Drop& drop) {
@@ -91,7 +93,7 @@ class alike_units {
     entry what = 0;
     std::uint32_t n = 0;
   };
-  std::array<some, 4> at_;
+  std::array<some, most> at_;
 };
 
 class unit_log {

@@ -105,11 +105,13 @@ class work_stack {
     return true;
   }
 
-  /// Whether one push will succeed.
-  [[nodiscard]] bool has_room() noexcept {
-    if ((top_ != nullptr && top_->count < work_chunk::capacity) || spare_ != nullptr) return true;
-    spare_ = work_chunk::make();
-    return spare_ != nullptr || reserved_ < reserve_.size();
+  /// Whether n pushes will succeed.
+  [[nodiscard]] bool has_room(std::size_t n) noexcept {
+    std::size_t room = reserve_.size() - reserved_;
+    if (top_ != nullptr) room += work_chunk::capacity - top_->count;
+    if (room < n && spare_ == nullptr) spare_ = work_chunk::make();
+    if (spare_ != nullptr) room += work_chunk::capacity;
+    return room >= n;
   }
 
   /// Not to be called when empty.

@@ -120,12 +120,11 @@ class counted_bst
 
   /// What is left of n's subtree without n.
   static pointer without(const node& n) {
-    pointer left = child(n.left);
-    pointer right = child(n.right);
-    if (!left) return right;
-    if (!right) return left;
+    if (peek(n.left) == nullptr) return child(n.right);
+    if (peek(n.right) == nullptr) return child(n.left);
     std::vector<const node*> way;  // from the right child down to the next key
-    for (const node* at = &*right; at != nullptr; at = peek(at->left)) way.push_back(at);
+    way.reserve(16);               // seldom more
+    for (const node* at = peek(n.right); at != nullptr; at = peek(at->left)) way.push_back(at);
     const node& next = *way.back();
     pointer rest = child(next.right);
     way.pop_back();
@@ -133,7 +132,7 @@ class counted_bst
       const node& n2 = *way.back();
       rest = made(n2.key, n2.value, std::move(rest), child(n2.right));
     }
-    return made(next.key, next.value, std::move(left), std::move(rest));
+    return made(next.key, next.value, child(n.left), std::move(rest));
   }
 
   static pointer made(const Key& key, const Value& value, pointer left, pointer right) {
