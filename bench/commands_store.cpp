@@ -23,7 +23,7 @@ void add_versions(CLI::App& app, std::vector<std::string>& to) {
 
 void add_changes(CLI::App& app, bool& to) {
   app.add_flag("--changes", to,
-               "versions have the changed columns only, but under consolidation, which needs rows");
+               "versions have the changed columns only, where the storage can do so");
 }
 
 void ycsb(const ycsb_options& o) {

@@ -21,7 +21,15 @@ RIVALS = [("std_map", "mutex", "own"), ("std_map", "sharded_mutex", "own")]
 REGION = ["none", "token", "token_naive", "token_pass_first", "token_periodic", "debra"]
 SCHEMES = [*REGION, "hazard_pointers", "neutralization", "neutralization_plus"]
 LAYERS = ("counted", "rlu", "tpcc", "ycsb")
-STORAGES = ["none", "one-shot", "one-shot-consolidated", "steam", "unheard-of"]
+STORAGES = [
+    "none",
+    "one-shot",
+    "one-shot-consolidated",
+    "steam",
+    "steam-epo",
+    "range",
+    "unheard-of",
+]
 RELEASES = ["batch", "amortized", "pooled"]
 MACHINE = {
     "cpu": "AMD EPYC 9B14",

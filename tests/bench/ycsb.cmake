@@ -85,6 +85,9 @@ foreach(workload IN ITEMS paper a b c d e f)
   endforeach()
 endforeach()
 
+# Those that cannot have changes only keep rows.
+run(--versions steam-epo,range --workload a --transactions 40 --hold 1 --changes)
+
 set(seen "")
 foreach(seed IN ITEMS 7 7 8)
   run(--versions steam --workload a --threads 1 --transactions 200 --seed ${seed})
