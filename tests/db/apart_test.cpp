@@ -96,7 +96,7 @@ class db_apart : public testing::TestWithParam<storage_kind> {
 SPOLIA_OVER_STORAGES(db_apart);
 
 TEST_P(db_apart, values_of_all_lengths_are_kept) {
-  for (const std::size_t size : {0, 1, 7, 8, 9, 16, 1000, 100000, 1 << 24}) {
+  for (const std::size_t size : {0U, 1U, 7U, 8U, 9U, 16U, 1000U, 100000U, 1U << 24U}) {
     const std::string s(size, static_cast<char>(size * 7 + 1));
     const auto key = static_cast<std::int64_t>(size);
     ASSERT_TRUE(base.transact(
