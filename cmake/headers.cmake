@@ -53,6 +53,7 @@ set(SPOLIA_HEADERS
     include/spolia/db.hpp
     include/spolia/db/columns.hpp
     include/spolia/db/commit.hpp
+    include/spolia/db/commit_section.hpp
     include/spolia/db/database.hpp
     include/spolia/db/delta.hpp
     include/spolia/db/delta_chunks.hpp
@@ -77,6 +78,7 @@ set(SPOLIA_HEADERS
     include/spolia/db/store_status.hpp
     include/spolia/db/table.hpp
     include/spolia/db/transaction.hpp
+    include/spolia/db/transaction_options.hpp
     include/spolia/hazard_pointer.hpp
     include/spolia/map.hpp
     include/spolia/map/abtree.hpp

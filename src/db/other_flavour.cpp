@@ -16,10 +16,12 @@
 #endif
 
 #include "backup.cpp"
+#include "catalog.cpp"
 #include "checkpoint.cpp"
 #include "checksum.cpp"
 #include "commit.cpp"
 #include "database.cpp"
+#include "entries.cpp"
 #include "file_stream.cpp"
 #include "files.cpp"
 #include "index.cpp"

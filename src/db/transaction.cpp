@@ -60,7 +60,14 @@ status transaction::insert(table& t, values v) {
   return change([&] { return insert_row(t, v); });
 }
 
+/// Whether the table is there, for changes.
+status transaction::may_change(const table& t) noexcept {
+  if (!t.indexes().closed) return outcome::ok;
+  return t.when_.ended(timestamp()) ? status(outcome::dropped) : fail(outcome::schema_changed);
+}
+
 status transaction::insert_row(table& t, values v) {
+  if (const status s = may_change(t); !s) return s;
   std::uint64_t* const image = session_->changes.take(t.schema_.words());
   const std::uint64_t shape = t.schema_.encode_row(v, image);
   const key_words key = t.schema_.key_of(t.schema_.key(), image);
@@ -112,6 +119,7 @@ std::uint64_t transaction::claim_slot(table& t, const key_words& key, std::uint6
     return has;
   }
   session_->writes.back() = {.of = &t,
+                             .indexes = &t.indexes(),
                              .slot = slot,
                              .place = t.at(slot),
                              .image = image,
@@ -168,13 +176,14 @@ result<std::uint32_t> transaction::lock_row(table& t, std::uint64_t slot) {
     return fail(outcome::conflict);
   }
   // The first committer wins.
-  if (place.head->stamp.load_relaxed() > timestamp() && !begins_late(place)) {
+  if (place.head->stamp.load_relaxed() > timestamp() && !begins_late(t, place)) {
     unlock(place);
     writes.pop_back();
     return fail(outcome::conflict);
   }
   const std::uint64_t shape = place.head->shape.load_relaxed();
   writes.back() = {.of = &t,
+                   .indexes = &t.indexes(),
                    .slot = slot,
                    .place = place,
                    .image = image,
@@ -203,10 +212,13 @@ bool transaction::wait_for_lock(row_place place, std::uint32_t number) {
 
 /// The row that we have locked was committed after our snapshot. If we have seen nothing of that
 /// yet, we may as well begin now. Throws std::bad_alloc; the row is unlocked then.
-bool transaction::begins_late(row_place place) {
+bool transaction::begins_late(const table& t, row_place place) {
   if (options_.age == never_waits || session_->looked || session_->writes.size() > 1) return false;
   try {
-    ticket_ = engine_.board.living.announce(engine_.board.clock, options_.label);
+    census::ticket late = engine_.board.living.announce(engine_.board.clock, options_.label);
+    // The old one keeps the row until it is unlocked.
+    if (t.when_.ended(late.timestamp())) return false;
+    ticket_ = std::move(late);
   } catch (...) {
     unlock(place);
     session_->writes.pop_back();
@@ -217,6 +229,7 @@ bool transaction::begins_late(row_place place) {
 
 result<std::uint32_t> transaction::lock_key(table& t, values key) {
   const schema& s = t.schema_;
+  if (const status there = may_change(t); !there) return there;
   if (key.size() != s.key().size()) {
     throw std::invalid_argument("spolia::db: table " + t.name() + " has a longer key");
   }
@@ -297,7 +310,7 @@ bool editor::set_word(std::uint32_t number, std::uint32_t first, std::uint64_t w
   pending_write& w = of_->session_->writes[number_];
   const std::uint64_t bit = std::uint64_t{1} << number;
   if ((w.shape & row_exists) == 0 || w.level != of_->session_->level) return false;
-  if (((w.of->indexed_ | w.of->keyed_) & bit) != 0) return false;
+  if (((w.indexes->columns | w.of->keyed_) & bit) != 0) return false;
   w.image[first] = word;
   w.shape &= ~bit;
   w.has |= bit;
@@ -323,7 +336,7 @@ status editor::set_column(std::uint32_t number, const value& v) {
 status transaction::assign(std::uint32_t number, const column_layout& c, const value& v) {
   pending_write& w = touch(number);
   const std::uint64_t bit = std::uint64_t{1} << c.number;
-  const bool indexed = (w.of->indexed_ & bit) != 0;
+  const bool indexed = (w.indexes->columns & bit) != 0;
   const pending_write before = w;
   std::uint64_t* old = nullptr;
   if (indexed) {
@@ -350,50 +363,6 @@ status transaction::assign(std::uint32_t number, const column_layout& c, const v
     w.changed = before.changed;
   }
   return s;
-}
-
-/// Adds entries to the secondary indexes over these columns.
-status transaction::index_row(std::uint32_t number, std::uint64_t changed) {
-  pending_write& w = session_->writes[number];
-  for (const auto& i : w.of->secondaries_) {
-    if ((i->mask_ & changed) == 0) continue;
-    w.fetch(i->mask_);
-    const key_words key = w.of->schema_.key_of(i->columns_, w.image);
-    note& n = session_->make_note(*w.of, i.get(), w.slot);
-    n.key = key;
-    n.claim = engine_.next_claim();
-    i->entries_->add(key, w.slot, n.claim);
-    if (!i->unique_) continue;
-    if (const status s = unique_in(w, *i, key); !s) return s;
-  }
-  return outcome::ok;
-}
-
-/// Whether no other row has the key, at this snapshot or since. Our own entry is there: of two that
-/// look at the same time, one at least sees the other.
-status transaction::unique_in(const pending_write& w, const secondary& i, const key_words& key) {
-  outcome found = outcome::ok;
-  const table& t = *w.of;
-  const auto look = [&](std::uint64_t slot, const std::uint64_t*) {
-    if (slot == w.slot) return true;
-    const row_place place = t.at(slot);
-    std::uint64_t* const image = room_for(t);
-    // acquire ← the release of who unlocked it: its stamp.
-    const std::uint64_t lock = place.head->lock.load_acquire();
-    const bool mine = own(place) != nullptr;
-    const selection key_only(t.schema_, i.mask_);
-    if (read(t, slot, key_only.in(t.schema_), image) != 0 &&
-        t.schema_.key_of(i.columns_, image) == key) {
-      found = outcome::duplicate_key;
-      note_row(t, slot);
-    } else if (!mine && lock != free_slot &&
-               (lock != unlocked || place.head->stamp.load_relaxed() > timestamp())) {
-      found = outcome::conflict;
-    }
-    return found == outcome::ok;
-  };
-  i.entries_->scan(key, key, slot_visitor(look));
-  return found == outcome::conflict ? fail(outcome::conflict) : status(found);
 }
 
 }  // namespace db

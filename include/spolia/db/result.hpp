@@ -25,7 +25,9 @@ enum class outcome : std::uint8_t {
   ended_by_policy,  ///< it has read for too long, or was in the way: database options
   ended,            ///< the transaction was rolled back or committed before
   read_only,        ///< the database was opened to be read
-  storage_failed    ///< the log cannot be written: not durable, as far as anybody knows
+  storage_failed,   ///< the log cannot be written: not durable, as far as anybody knows
+  schema_changed,   ///< a table or its indexes were changed since the transaction began: try again
+  dropped           ///< the table, or the index, does not exist any more
 };
 
 constexpr std::string_view message(outcome o) noexcept {
@@ -48,6 +50,10 @@ constexpr std::string_view message(outcome o) noexcept {
       return "the database was opened to be read";
     case outcome::storage_failed:
       return "the log cannot be written";
+    case outcome::schema_changed:
+      return "the table or its indexes were changed meanwhile";
+    case outcome::dropped:
+      return "the table or index was dropped";
   }
   return "unknown";
 }
