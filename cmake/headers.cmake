@@ -56,6 +56,7 @@ set(SPOLIA_HEADERS
     include/spolia/db/block.hpp
     include/spolia/db/columns.hpp
     include/spolia/db/commit.hpp
+    include/spolia/db/commit_section.hpp
     include/spolia/db/database.hpp
     include/spolia/db/decimal.hpp
     include/spolia/db/delta.hpp
@@ -91,6 +92,7 @@ set(SPOLIA_HEADERS
     include/spolia/db/table.hpp
     include/spolia/db/transaction.hpp
     include/spolia/db/value_blocks.hpp
+    include/spolia/db/transaction_options.hpp
     include/spolia/hazard_pointer.hpp
     include/spolia/map.hpp
     include/spolia/map/abtree.hpp

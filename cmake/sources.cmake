@@ -8,11 +8,13 @@ set(SPOLIA_SOURCES
     src/counted_pool.cpp
     src/db/apart.cpp
     src/db/backup.cpp
+    src/db/catalog.cpp
     src/db/checkpoint.cpp
     src/db/checksum.cpp
     src/db/commit.cpp
     src/db/database.cpp
     src/db/decimal.cpp
+    src/db/entries.cpp
     src/db/file_stream.cpp
     src/db/files.cpp
     src/db/index.cpp

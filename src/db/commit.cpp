@@ -25,17 +25,17 @@ void transaction::prepare() {
     if (existed && t.schema_.apart() != 0) {
       replace_apart(w, t.schema_.apart() & (exists ? w.sets : every_column));
     }
-    if (existed && (!exists || (t.indexed_ & w.sets) != 0)) {
+    if (existed && (!exists || (w.indexes->columns & w.sets) != 0)) {
       pending_write old = w;
       old.image = room_for(t);
       old.has = 0;
-      for (const auto& i : t.secondaries_) {
+      for (secondary* const i : w.indexes->all) {
         if (exists && (i->mask_ & w.sets) == 0) continue;
         old.fetch(i->mask_);
         w.fetch(i->mask_);
         const key_words key = t.schema_.key_of(i->columns_, old.image);
         if (exists && key == t.schema_.key_of(i->columns_, w.image)) continue;
-        note& n = s.make_note(*w.of, i.get(), w.slot);
+        note& n = s.make_note(*w.of, i, w.slot);
         n.what = note::kind::superseded;
         n.key = key;
         n.claim = i->entries_->claim_of(key, w.slot);
@@ -75,6 +75,8 @@ status transaction::commit() {
   const step here(*this);
   if (!here) return fail(outcome::ended_by_policy);
   session& s = *session_;
+  s.section.enter();
+  if (!indexes_hold()) return fail(outcome::schema_changed);
   const std::uint32_t me = s.record->number();
   bool room = true;
   commit_record record(engine_);
@@ -132,6 +134,13 @@ bool transaction::reserve() {
     engine_.old->collect();
   }
   return true;
+}
+
+/// Whether the changes went to all indexes that there are, and the tables are there.
+bool transaction::indexes_hold() const noexcept {
+  return std::all_of(session_->writes.begin(), session_->writes.end(), [](const pending_write& w) {
+    return !w.changed || (!w.indexes->closed && w.indexes == &w.of->indexes());
+  });
 }
 
 bool transaction::changes() const noexcept {
@@ -230,6 +239,9 @@ bool transaction::is_done(const note& n, bool committed) noexcept {
       return !committed;  // a rollback takes nothing away
     case note::kind::revived:
       return n.until == 0;
+    case note::kind::built:
+    case note::kind::dropped:
+      break;  // no transaction makes them
   }
   return true;
 }
@@ -245,16 +257,7 @@ bool transaction::has_key(const note& n, bool committed) noexcept {
   }
   if (w == nullptr || w->fresh || (place.head->shape.load_relaxed() & row_exists) == 0)
     return false;
-  key_words key{};
-  std::uint32_t at = 0;
-  for (const std::uint32_t number : n.index->columns_) {
-    const column_layout& c = t.schema_.columns()[number];
-    std::array<std::uint64_t, most_key_words> raw;
-    place.load(column_span{c.first, c.words}, raw.data());
-    c.encode_key(raw.data(), key.data() + at);
-    at += c.words;
-  }
-  return key == n.key;
+  return n.index->key_at(place) == n.key;
 }
 
 /// A slot that was taken for a row that never came to be.

@@ -15,6 +15,7 @@
 #include <spolia/db/delta_steam.hpp>
 #include <spolia/db/delta_steam_eager.hpp>
 
+#include "catalog.hpp"
 #include "engine.hpp"
 #include "journal.hpp"
 #include "status_file.hpp"
@@ -83,7 +84,7 @@ table& database::create_table(const table_spec& spec) {
   auto made = std::make_unique<table>(spec, e);
   std::unique_lock hold(e.catalog_lock);
   for (const auto& t : e.tables) {
-    if (t->name() == spec.name) {
+    if (t->name() == spec.name && t->when_.open()) {
       throw std::invalid_argument("spolia::db: a table " + spec.name + " exists");
     }
   }
@@ -100,10 +101,18 @@ table& database::create_table(const table_spec& spec) {
   return added;
 }
 
+status database::create_index(table& t, const index_spec& spec) {
+  return catalog(*engine_).create_index(t, spec);
+}
+status database::drop_index(table& t, std::string_view name) {
+  return catalog(*engine_).drop_index(t, name);
+}
+status database::drop_table(table& t) { return catalog(*engine_).drop_table(t); }
+
 table& database::find_table(std::string_view name) const {
   const std::lock_guard hold(engine_->catalog_lock);
   for (const auto& t : engine_->tables) {
-    if (t->name() == name) return *t;
+    if (t->name() == name && t->when_.open()) return *t;
   }
   throw std::invalid_argument("spolia::db: there is no table " + std::string(name));
 }
@@ -149,7 +158,9 @@ std::string database::storage_failure() const {
 std::vector<table*> database::tables() const {
   const std::lock_guard hold(engine_->catalog_lock);
   std::vector<table*> all;
-  for (const auto& t : engine_->tables) all.push_back(t.get());
+  for (const auto& t : engine_->tables) {
+    if (t->when_.open()) all.push_back(t.get());
+  }
   return all;
 }
 

@@ -13,6 +13,7 @@
 #include <spolia/base/cells.hpp>
 #include <spolia/base/counters.hpp>
 #include <spolia/db/commit.hpp>
+#include <spolia/db/commit_section.hpp>
 #include <spolia/db/database.hpp>
 #include <spolia/db/delta.hpp>
 #include <spolia/db/gate.hpp>
@@ -32,17 +33,29 @@ struct note {
   enum class kind : std::uint8_t {
     added,       ///< an entry that the transaction has made
     superseded,  ///< what it replaces or deletes
-    revived      ///< a deleted row that it gives new contents; of use if these are taken back
+    revived,     ///< a deleted row that it gives new contents; of use if these are taken back
+    built,       ///< an entry of an index that is built, for a row that was changed meanwhile
+    dropped      ///< the index, or without one the table, that nobody can use any more
   };
   note* next = nullptr;
   table* of = nullptr;
-  const secondary* index = nullptr;
+  secondary* index = nullptr;
   kind what = kind::added;
   std::uint64_t slot = 0;
   std::uint64_t claim = 0;
   std::uint64_t until = 0;
   key_words key{};
 };
+
+/// Throws std::bad_alloc.
+inline note* new_note(table& of, secondary* index, std::uint64_t slot) {
+  auto* const n = ::new (memory::allocate(sizeof(note), alignof(note))) note;
+  n->of = &of;
+  n->index = index;
+  n->slot = slot;
+  return n;
+}
+inline void free_note(note* n) noexcept { memory::deallocate(n, sizeof(note), alignof(note)); }
 
 /// The notes that wait. A queue with a lock, which only transactions take that delete rows or
 /// change indexed columns.
@@ -62,8 +75,10 @@ class upkeep {
 
  private:
   note* next_ready() noexcept;
-  static bool done(note& n) noexcept;
+  bool done(note& n) noexcept;
   static bool remove_row(note& n) noexcept;
+  bool remove_built(note& n) noexcept;
+  static bool free_dropped(note& n) noexcept;
   void look() noexcept;
 
   commit_board& board_;
@@ -78,6 +93,7 @@ class upkeep {
 /// A row that a transaction has locked.
 struct pending_write {
   table* of = nullptr;
+  const index_set* indexes = nullptr;  // that the changes go to
   std::uint64_t slot = 0;
   row_place place;
   std::uint64_t* image = nullptr;  // what is to be, or is, of the columns that it has
@@ -175,8 +191,9 @@ struct alignas(cache_line) session {
   std::uint32_t levels = 0;
   atomic<std::uint64_t> age{never_waits};  // of the transaction that has the record
   gate way;
-  value_list made;        // values of the transaction that lie apart
-  value_list replaced;    // those which its commit takes out of their rows
+  value_list made;      // values of the transaction that lie apart
+  value_list replaced;  // those which its commit takes out of their rows
+  commit_section section;
   bool looked = false;    // it has seen something at its snapshot
   note* notes = nullptr;  // the newest first
   tally commits;
@@ -195,18 +212,13 @@ struct alignas(cache_line) session {
     level = levels = 0;
     looked = false;
   }
-  note& make_note(table& of, const secondary* index, std::uint64_t slot) {
-    auto* const n = ::new (memory::allocate(sizeof(note), alignof(note))) note;
-    n->of = &of;
-    n->index = index;
-    n->slot = slot;
+  note& make_note(table& of, secondary* index, std::uint64_t slot) {
+    note* const n = new_note(of, index, slot);
     n->next = notes;
     notes = n;
     return *n;
   }
 };
-
-inline void free_note(note* n) noexcept { memory::deallocate(n, sizeof(note), alignof(note)); }
 
 class storage;
 class journal;
@@ -231,6 +243,8 @@ class engine {
   row_budget rows;
   value_blocks values{board, rows};
   mutable std::mutex catalog_lock;
+  std::mutex
+      changing;  // one change of the catalogue that takes long at a time; before catalog_lock
   std::vector<std::unique_ptr<table>> tables;
   std::unique_ptr<delta> old;
   upkeep cleaner{board};

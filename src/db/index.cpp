@@ -110,21 +110,19 @@ class ordered_secondary final : public secondary_index {
  public:
   explicit ordered_secondary(domain<>& nodes) : tree_(nodes) {}
 
-  [[nodiscard]] bool ordered() const noexcept override { return true; }
-
   void add(const key_words& key, std::uint64_t slot, std::uint64_t claim) override {
     const std::lock_guard hold(lock_of(slot));
     tree_.insert_or_assign(with(key, slot), claim);
   }
+  // With the lock: who builds the index sees that the row is locked if he adds an entry after that.
   [[nodiscard]] std::uint64_t claim_of(const key_words& key, std::uint64_t slot) const override {
-    std::uint64_t claim = 0;
-    tree_.visit(with(key, slot), [&](const std::uint64_t& c) { claim = c; });
-    return claim;
+    const std::lock_guard hold(lock_of(slot));
+    return claim_in(key, slot);
   }
   bool remove(const key_words& key, std::uint64_t slot, std::uint64_t claim) noexcept override {
     try {
       const std::lock_guard hold(lock_of(slot));
-      if (claim_of(key, slot) == claim) tree_.erase(with(key, slot));
+      if (claim_in(key, slot) == claim) tree_.erase(with(key, slot));
       return true;
     } catch (const std::bad_alloc&) {
       return false;
@@ -152,10 +150,17 @@ class ordered_secondary final : public secondary_index {
     k.words.back() = slot;
     return k;
   }
-  spolia::detail::short_lock& lock_of(std::uint64_t slot) noexcept { return locks_[slot % locks]; }
+  [[nodiscard]] std::uint64_t claim_in(const key_words& key, std::uint64_t slot) const {
+    std::uint64_t claim = 0;
+    tree_.visit(with(key, slot), [&](const std::uint64_t& c) { claim = c; });
+    return claim;
+  }
+  spolia::detail::short_lock& lock_of(std::uint64_t slot) const noexcept {
+    return locks_[slot % locks];
+  }
 
   tree<Words> tree_;
-  std::array<spolia::detail::short_lock, locks> locks_;
+  mutable std::array<spolia::detail::short_lock, locks> locks_;
 };
 
 }  // namespace
@@ -166,8 +171,7 @@ std::unique_ptr<primary_index> make_ordered_primary(std::uint32_t words, domain<
   return std::make_unique<ordered_primary<most_key_words>>(nodes);
 }
 
-std::unique_ptr<secondary_index> make_ordered_secondary(std::uint32_t words,
-                                                        domain<>& nodes) {
+std::unique_ptr<secondary_index> make_ordered_secondary(std::uint32_t words, domain<>& nodes) {
   if (words <= 1) return std::make_unique<ordered_secondary<2>>(nodes);
   if (words <= 4) return std::make_unique<ordered_secondary<5>>(nodes);
   return std::make_unique<ordered_secondary<most_key_words + 1>>(nodes);

@@ -225,7 +225,7 @@ void loader::index(table& t, std::uint64_t first, std::uint64_t end) {
     const row_place place = t.at(slot);
     if ((place.head->shape.load_relaxed() & row_exists) == 0) continue;
     place.load(s.whole().runs, image_.data());
-    for (const auto& i : t.secondaries_) {
+    for (const secondary* const i : t.indexes().all) {
       i->entries_->add(s.key_of(i->columns_, image_.data()), slot, engine_.next_claim());
     }
   }

@@ -2,6 +2,7 @@
 // locking.cpp: a transaction's locks on rows: taken by the first change, held to the end.
 #include <chrono>
 #include <stdexcept>
+#include <utility>
 
 #include <spolia/base/patience.hpp>
 
@@ -31,13 +32,14 @@ result<std::uint32_t> transaction::lock_row(table& t, std::uint64_t slot) {
     return fail(outcome::conflict);
   }
   // The first committer wins.
-  if (place.head->stamp.load_relaxed() > timestamp() && !begins_late(place)) {
+  if (place.head->stamp.load_relaxed() > timestamp() && !begins_late(t, place)) {
     unlock(place);
     writes.pop_back();
     return fail(outcome::conflict);
   }
   const std::uint64_t shape = place.head->shape.load_relaxed();
   writes.back() = {.of = &t,
+                   .indexes = &t.indexes(),
                    .slot = slot,
                    .place = place,
                    .image = image,
@@ -66,10 +68,13 @@ bool transaction::wait_for_lock(row_place place, std::uint32_t number) {
 
 /// The row that we have locked was committed after our snapshot. If we have seen nothing of that
 /// yet, we may as well begin now. Throws std::bad_alloc; the row is unlocked then.
-bool transaction::begins_late(row_place place) {
+bool transaction::begins_late(const table& t, row_place place) {
   if (options_.age == never_waits || session_->looked || session_->writes.size() > 1) return false;
   try {
-    ticket_ = engine_.board.living.announce(engine_.board.clock, options_.label);
+    census::ticket late = engine_.board.living.announce(engine_.board.clock, options_.label);
+    // The old one keeps the row until it is unlocked.
+    if (t.when_.ended(late.timestamp())) return false;
+    ticket_ = std::move(late);
   } catch (...) {
     unlock(place);
     session_->writes.pop_back();
@@ -80,6 +85,7 @@ bool transaction::begins_late(row_place place) {
 
 result<std::uint32_t> transaction::lock_key(table& t, values key) {
   const schema& s = t.schema_;
+  if (const status there = may_change(t); !there) return there;
   if (key.size() != s.key().size()) {
     throw std::invalid_argument("spolia::db: table " + t.name() + " has a longer key");
   }

@@ -17,11 +17,13 @@
 
 #include "apart.cpp"
 #include "backup.cpp"
+#include "catalog.cpp"
 #include "checkpoint.cpp"
 #include "checksum.cpp"
 #include "commit.cpp"
 #include "database.cpp"
 #include "decimal.cpp"
+#include "entries.cpp"
 #include "file_stream.cpp"
 #include "files.cpp"
 #include "index.cpp"

@@ -35,6 +35,7 @@ reader::~reader() { end(); }
 void reader::end() noexcept {
   if (session_ == nullptr) return;
   if (gated_) engine_.gates.take(session_->way);
+  session_->section.leave();
   ticket_.withdraw();
   session_->clear();
   commit_board::give_back(*std::exchange(session_, nullptr)->record);
@@ -98,10 +99,22 @@ column_set reader::columns_of(const table& t, const selection& only) {
   return only.in(t.schema_);
 }
 
+void reader::must_exist(const table& t) const {
+  if (t.when_.ended(timestamp())) throw no_result(outcome::dropped);
+}
+
+/// Throws no_result if the index is not there for this snapshot.
+void reader::must_serve(const secondary& i) const {
+  must_exist(*i.of_);
+  if (!i.when_.begun(timestamp())) throw no_result(outcome::schema_changed);
+  if (i.when_.ended(timestamp())) throw no_result(outcome::dropped);
+}
+
 result<row> reader::find(const table& t, values key, const selection& only) const {
   if (session_ == nullptr) return outcome::ended;
   const step here(*this);
   if (!here) return outcome::ended_by_policy;
+  if (t.when_.ended(timestamp())) return outcome::dropped;
   const schema& s = t.schema_;
   const column_set wanted_columns = columns_of(t, only);
   if (key.size() != s.key().size()) refuse_scan("table " + t.name() + " has a longer key");
@@ -121,6 +134,7 @@ result<row> reader::find(const table& t, values key, const selection& only) cons
 void reader::scan_table(const table& t, const row_visitor& f, const selection& only) const {
   if (session_ == nullptr) return;
   const column_set wanted = columns_of(t, only);
+  must_exist(t);
   session_->looked = true;
   if (notes_reads_) session_->reads.whole(t);
   const arena::mark here = session_->images.here();
@@ -138,7 +152,8 @@ void reader::scan_primary(const table& t, values from, values to, const scan_how
                           const row_visitor& f) const {
   if (session_ == nullptr) return;
   const column_set wanted = columns_of(t, how.only);
-  if (!t.primary_->ordered())
+  must_exist(t);
+  if (t.primary_kind_ != index_kind::ordered)
     refuse_scan("the primary key of table " + t.name() + " is not ordered");
   const schema& s = t.schema_;
   const key_words lo = s.encode_key(s.key(), from);
@@ -166,6 +181,7 @@ void reader::scan_secondary(const secondary& i, values from, values to, const sc
                             const row_visitor& f) const {
   if (session_ == nullptr) return;
   const table& t = *i.of_;
+  must_serve(i);
   // The key is looked at, too.
   const selection with_key(t.schema_, columns_of(t, how.only).mask | i.mask_);
   const column_set wanted = with_key.in(t.schema_);
@@ -173,8 +189,9 @@ void reader::scan_secondary(const secondary& i, values from, values to, const sc
   const key_words lo = s.encode_key(i.columns_, from);
   const key_words hi = s.encode_key(i.columns_, to, ~std::uint64_t{0});
   const std::uint32_t length = s.key_length(i.columns_);
-  if (!i.entries_->ordered() && (from.size() != i.columns_.size() || from.size() != to.size() ||
-                                 !std::equal(lo.begin(), lo.begin() + length, hi.begin()))) {
+  if (i.kind_ == index_kind::hash &&
+      (from.size() != i.columns_.size() || from.size() != to.size() ||
+       !std::equal(lo.begin(), lo.begin() + length, hi.begin()))) {
     refuse_scan("index " + i.name_ + " of table " + t.name() +
                 " is a hash index, which finds the rows of one whole key and no ranges");
   }

@@ -57,7 +57,7 @@ class loader {
   static table& create(engine& of, const table_spec& spec);
   /// About so many rows will come.
   static void reserve(table& t, std::uint64_t rows, bool alone);
-  static bool indexed(const table& t) noexcept { return !t.secondaries_.empty(); }
+  static bool indexed(const table& t) noexcept { return !t.indexes().all.empty(); }
 
  private:
   struct range {

@@ -47,7 +47,8 @@ table::table(const table_spec& spec, engine& of)
       block_bytes_(rows_per_block *
                    (sizeof(row_head) + schema_.words() * sizeof(atomic<std::uint64_t>))),
       ready_at_once_(std::max(bytes_at_once / block_bytes_, std::size_t{1}) * rows_per_block),
-      id_(core::next_serial()) {
+      id_(core::next_serial()),
+      primary_kind_(spec.primary) {
   const std::uint32_t length = schema_.key_length(schema_.key());
   if (spec.primary == index_kind::ordered) {
     primary_ = make_ordered_primary(length, of.nodes);
@@ -56,26 +57,43 @@ table::table(const table_spec& spec, engine& of)
     primary_ = std::make_unique<hash_index<decltype(same)>>(of.arrays, length, same);
   }
   for (const std::uint32_t c : schema_.key()) keyed_ |= std::uint64_t{1} << c;
+  auto made = std::make_unique<index_set>();
   std::set<std::string_view> names;
   for (const index_spec& i : spec.indexes) {
-    if (i.name.empty() || !names.insert(i.name).second) {
+    if (!names.insert(i.name).second) {
       throw std::invalid_argument("spolia::db: indexes of one table need different names");
     }
-    auto made = std::make_unique<secondary>();
-    made->name_ = i.name;
-    made->of_ = this;
-    made->unique_ = i.unique;
-    made->columns_ = schema_.key_columns(i.columns);
-    for (const std::uint32_t c : made->columns_) made->mask_ |= std::uint64_t{1} << c;
-    const std::uint32_t words = schema_.key_length(made->columns_);
-    made->entries_ = i.kind == index_kind::hash ? make_hash_secondary(words, of.arrays)
-                                                : make_ordered_secondary(words, of.nodes);
-    indexed_ |= made->mask_;
-    secondaries_.push_back(std::move(made));
+    secondaries_.push_back(make_index(i));
+    made->all.push_back(secondaries_.back().get());
+    made->columns |= secondaries_.back()->mask_;
   }
+  show(std::move(made));
 }
 
-table::~table() {
+std::unique_ptr<secondary> table::make_index(const index_spec& i) const {
+  if (i.name.empty()) throw std::invalid_argument("spolia::db: an index needs a name");
+  auto made = std::make_unique<secondary>();
+  made->name_ = i.name;
+  made->of_ = this;
+  made->unique_ = i.unique;
+  made->kind_ = i.kind;
+  made->columns_ = schema_.key_columns(i.columns);
+  for (const std::uint32_t c : made->columns_) made->mask_ |= std::uint64_t{1} << c;
+  const std::uint32_t words = schema_.key_length(made->columns_);
+  made->entries_ = i.kind == index_kind::hash ? make_hash_secondary(words, engine_.arrays)
+                                              : make_ordered_secondary(words, engine_.nodes);
+  return made;
+}
+
+void table::show(std::unique_ptr<const index_set> next) {
+  index_sets_.push_back(std::move(next));
+  indexes_.store_release(index_sets_.back().get());  // → the acquire in indexes()
+}
+
+table::~table() { free_rows(); }
+
+void table::free_rows() noexcept {
+  if (primary_ == nullptr) return;
   for (std::uint64_t slot = 0; schema_.apart() != 0 && slot < slots(); ++slot) {
     const row_place place = at(slot);
     if ((place.head->shape.load_relaxed() & row_exists) != 0) {
@@ -86,14 +104,19 @@ table::~table() {
     std::byte* const s = segments_[k].load_relaxed();
     if (s == nullptr) continue;
     memory::deallocate(s, bytes_of(k), align_of(bytes_of(k)));
+    segments_[k].store_relaxed(nullptr);
   }
+  engine_.rows.give(bytes_.exchange_relaxed(0));
+  primary_.reset();
+  for (const auto& i : secondaries_) i->entries_.reset();
 }
 
 table_spec table::spec() const {
   table_spec s{.name = name(), .columns = {}};
-  if (primary_->ordered()) s.primary = index_kind::ordered;
+  s.primary = primary_kind_;
   for (const column_layout& c : schema_.columns()) s.columns.push_back({c.name, c.type, c.role});
-  for (const auto& i : secondaries_) {
+  for (const secondary* const i : indexes().all) {
+    if (!i->when_.open()) continue;
     s.indexes.push_back({.name = i->name_, .columns = {}, .unique = i->unique_, .kind = i->kind()});
     for (const std::uint32_t n : i->columns_) {
       s.indexes.back().columns.push_back(schema_.columns()[n].name);
@@ -103,8 +126,8 @@ table_spec table::spec() const {
 }
 
 const secondary& table::index(std::string_view wanted) const {
-  for (const auto& i : secondaries_) {
-    if (i->name() == wanted) return *i;
+  for (const secondary* const i : indexes().all) {
+    if (i->name() == wanted && i->when_.open()) return *i;
   }
   throw std::invalid_argument("spolia::db: table " + name() + " has no index " +
                               std::string(wanted));
@@ -195,6 +218,19 @@ void table::construct_block(std::byte* block) const noexcept {
   for (std::uint64_t i = 0; i < std::uint64_t{rows_per_block} * schema_.words(); ++i) {
     ::new (words + i * sizeof(atomic<std::uint64_t>)) atomic<std::uint64_t>;
   }
+}
+
+key_words secondary::key_at(row_place row) const noexcept {
+  key_words key{};
+  std::uint32_t at = 0;
+  for (const std::uint32_t number : columns_) {
+    const column_layout& c = of_->layout().columns()[number];
+    std::array<std::uint64_t, most_key_words> raw;
+    row.load(column_span{c.first, c.words}, raw.data());
+    c.encode_key(raw.data(), key.data() + at);
+    at += c.words;
+  }
+  return key;
 }
 
 bool table::key_is(std::uint64_t slot, const key_words& key) const noexcept {

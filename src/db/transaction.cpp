@@ -60,7 +60,14 @@ status transaction::insert(table& t, values v) {
   });
 }
 
+/// Whether the table is there, for changes.
+status transaction::may_change(const table& t) noexcept {
+  if (!t.indexes().closed) return outcome::ok;
+  return t.when_.ended(timestamp()) ? status(outcome::dropped) : fail(outcome::schema_changed);
+}
+
 status transaction::insert_row(table& t, values v) {
+  if (const status s = may_change(t); !s) return s;
   std::uint64_t* const image = session_->changes.take(t.schema_.words());
   const std::uint64_t shape = t.schema_.encode_row(v, image);
   each_column(t.schema_.apart(),
@@ -114,6 +121,7 @@ std::uint64_t transaction::claim_slot(table& t, const key_words& key, std::uint6
     return has;
   }
   session_->writes.back() = {.of = &t,
+                             .indexes = &t.indexes(),
                              .slot = slot,
                              .place = t.at(slot),
                              .image = image,
@@ -210,7 +218,7 @@ bool editor::set_word(std::uint32_t number, std::uint32_t first, std::uint64_t w
   pending_write& w = of_->session_->writes[number_];
   const std::uint64_t bit = std::uint64_t{1} << number;
   if ((w.shape & row_exists) == 0 || w.level != of_->session_->level) return false;
-  if (((w.of->indexed_ | w.of->keyed_) & bit) != 0) return false;
+  if (((w.indexes->columns | w.of->keyed_) & bit) != 0) return false;
   w.image[first] = word;
   w.shape &= ~bit;
   w.has |= bit;
@@ -246,7 +254,7 @@ status transaction::assign(std::uint32_t number, const column_layout& c, const v
     }
   }
   pending_write& w = touch(number);
-  const bool indexed = (w.of->indexed_ & bit) != 0;
+  const bool indexed = (w.indexes->columns & bit) != 0;
   const pending_write before = w;
   std::uint64_t* old = nullptr;
   if (indexed) {
@@ -277,50 +285,6 @@ status transaction::assign(std::uint32_t number, const column_layout& c, const v
     w.changed = before.changed;
   }
   return s;
-}
-
-/// Adds entries to the secondary indexes over these columns.
-status transaction::index_row(std::uint32_t number, std::uint64_t changed) {
-  pending_write& w = session_->writes[number];
-  for (const auto& i : w.of->secondaries_) {
-    if ((i->mask_ & changed) == 0) continue;
-    w.fetch(i->mask_);
-    const key_words key = w.of->schema_.key_of(i->columns_, w.image);
-    note& n = session_->make_note(*w.of, i.get(), w.slot);
-    n.key = key;
-    n.claim = engine_.next_claim();
-    i->entries_->add(key, w.slot, n.claim);
-    if (!i->unique_) continue;
-    if (const status s = unique_in(w, *i, key); !s) return s;
-  }
-  return outcome::ok;
-}
-
-/// Whether no other row has the key, at this snapshot or since. Our own entry is there: of two that
-/// look at the same time, one at least sees the other.
-status transaction::unique_in(const pending_write& w, const secondary& i, const key_words& key) {
-  outcome found = outcome::ok;
-  const table& t = *w.of;
-  const auto look = [&](std::uint64_t slot, const std::uint64_t*) {
-    if (slot == w.slot) return true;
-    const row_place place = t.at(slot);
-    std::uint64_t* const image = room_for(t);
-    // acquire ← the release of who unlocked it: its stamp.
-    const std::uint64_t lock = place.head->lock.load_acquire();
-    const bool mine = own(place) != nullptr;
-    const selection key_only(t.schema_, i.mask_);
-    if (read(t, slot, key_only.in(t.schema_), image) != 0 &&
-        t.schema_.key_of(i.columns_, image) == key) {
-      found = outcome::duplicate_key;
-      note_row(t, slot);
-    } else if (!mine && lock != free_slot &&
-               (lock != unlocked || place.head->stamp.load_relaxed() > timestamp())) {
-      found = outcome::conflict;
-    }
-    return found == outcome::ok;
-  };
-  i.entries_->scan(key, key, slot_visitor(look));
-  return found == outcome::conflict ? fail(outcome::conflict) : status(found);
 }
 
 }  // namespace db

@@ -61,8 +61,55 @@ void upkeep::collect() noexcept {
 }
 
 bool upkeep::done(note& n) noexcept {
-  if (n.index != nullptr) return n.index->entries_->remove(n.key, n.slot, n.claim);
-  return remove_row(n);
+  if (n.what == note::kind::dropped) return free_dropped(n);
+  if (!n.of->enter()) return false;
+  bool over = true;
+  if (n.of->primary_ == nullptr || (n.index != nullptr && n.index->entries_ == nullptr)) {
+    // It was dropped.
+  } else if (n.index == nullptr) {
+    over = remove_row(n);
+  } else if (n.what == note::kind::built) {
+    over = remove_built(n);
+  } else {
+    over = n.index->entries_->remove(n.key, n.slot, n.claim);
+  }
+  n.of->leave();
+  return over;
+}
+
+/// No snapshot is left that could see it. False: somebody takes something out of it.
+bool upkeep::free_dropped(note& n) noexcept {
+  if (!n.of->enter_alone()) return false;
+  if (n.index != nullptr) {
+    n.index->entries_.reset();
+  } else {
+    n.of->engine_.rows.give(n.of->bytes());
+    n.of->free_rows();
+  }
+  n.of->leave_alone();
+  return true;
+}
+
+/// Takes the entry out if the row has another key now, and no snapshot sees it with this one.
+/// False: not yet, or there was no memory.
+bool upkeep::remove_built(note& n) noexcept {
+  const row_place row = n.of->at(n.slot);
+  std::uint64_t was = unlocked;
+  // acquire ← the release of the last transaction that unlocked it: its stamp, shape and key.
+  if (!row.head->lock.cas_strong_acquire(was, being_cleaned)) {
+    // Without a row there is nobody who needs it; a later one has a claim of its own.
+    return was == free_slot && n.index->entries_->remove(n.key, n.slot, n.claim);
+  }
+  const std::uint64_t since = row.head->stamp.load_relaxed();
+  const bool exists = (row.head->shape.load_relaxed() & row_exists) != 0;
+  bool over = true;
+  if (!exists || n.index->key_at(row) != n.key) {
+    n.until = since;
+    // acquire ← the release in look(), as in next_ready().
+    over = since <= oldest_.load_acquire() && n.index->entries_->remove(n.key, n.slot, n.claim);
+  }
+  row.head->lock.store_release(unlocked);  // → the acquires of who locks it next
+  return over;
 }
 
 /// Takes a deleted row's key out of the primary index, and gives the slot back. False: somebody has

@@ -167,6 +167,20 @@ class SPOLIA_EXPORT database {
 
   /// Throws std::invalid_argument if the name is taken or the columns make no sense.
   table& create_table(const table_spec& spec);
+  // These three go on beside transactions; docs/db.md says what those see. outcome::dropped: the
+  // table was dropped before. A database in a directory refuses them: std::invalid_argument. Not
+  // out of on_slow_reader.
+
+  /// Builds an index over what is in the table. duplicate_key: it was to be unique, and two rows
+  /// have the same key; then there is no index. Throws std::invalid_argument if the name is taken
+  /// or the columns make no sense.
+  status create_index(table& t, const index_spec& spec);
+  /// What scans it throws outcome::dropped from then on, unless its snapshot is older. Throws
+  /// std::invalid_argument if there is none.
+  status drop_index(table& t, std::string_view name);
+  /// Its name can be taken again. Snapshots that are older see its rows; when the last of them has
+  /// ended, these go. The table& stays good to be asked for its name.
+  status drop_table(table& t);
   /// Throws std::invalid_argument if there is none.
   [[nodiscard]] table& find_table(std::string_view name) const;
   /// All, in the order in which they were made.
@@ -219,6 +233,9 @@ class SPOLIA_EXPORT database {
 
  private:
   explicit database(std::unique_ptr<engine> of) noexcept;
+  static bool try_again(status s) noexcept {
+    return s == outcome::conflict || s == outcome::schema_changed;
+  }
   static void pause(std::uint32_t tries, const retries& how);
   static storage& files_of(engine& e);
 
@@ -239,10 +256,10 @@ status database::transact(F&& f, const retries& how) {
         s = f(tx);
       }
       // Who overlooks a conflict inside must not commit half of the work.
-      if (tx.state() == outcome::conflict) s = tx.state();
+      if (try_again(tx.state())) s = tx.state();
       if (s) s = tx.commit();
     }
-    if (s.code() != outcome::conflict || n >= how.tries) return s;
+    if (!try_again(s) || n >= how.tries) return s;
     pause(n, how);
   }
 }

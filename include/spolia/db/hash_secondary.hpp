@@ -53,8 +53,6 @@ class hash_secondary final : public secondary_index {
     keys_.for_each([](std::uint64_t number) { row_set::free_all(row_set::of(number)); });
   }
 
-  [[nodiscard]] bool ordered() const noexcept override { return false; }
-
   void add(const key_words& key, std::uint64_t slot, std::uint64_t claim) override {
     auto guard = nodes_.enter();
     const key_lock hold(*this, key);

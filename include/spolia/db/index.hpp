@@ -19,8 +19,8 @@
 
 #include <spolia/base/config.hpp>
 #include <spolia/db/schema.hpp>
-#include <spolia/reclaim/region_domain.hpp>
 #include <spolia/reclaim/domain.hpp>
+#include <spolia/reclaim/region_domain.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
@@ -88,9 +88,8 @@ class secondary_index {
   [[nodiscard]] virtual std::uint64_t claim_of(const key_words& key, std::uint64_t slot) const = 0;
   /// Takes the pair away if its claim is still this one. False: there was no memory to do it.
   virtual bool remove(const key_words& key, std::uint64_t slot, std::uint64_t claim) noexcept = 0;
-  /// False: scan() and scan_down() are for one key, `lo` and `hi`, whose slots come in any order.
-  [[nodiscard]] virtual bool ordered() const noexcept = 0;
-  /// As above; slots of one key ascend. A slot may come twice, under two keys.
+  /// As above; slots of one key ascend. A slot may come twice, under two keys. Of a hash index,
+  /// `lo` and `hi` are one key, whose slots come in any order.
   virtual void scan(const key_words& lo, const key_words& hi, slot_visitor f) const = 0;
   virtual void scan_down(const key_words& lo, const key_words& hi, slot_visitor f) const = 0;
 };

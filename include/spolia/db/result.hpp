@@ -26,7 +26,9 @@ enum class outcome : std::uint8_t {
   ended,            ///< the transaction was rolled back or committed before
   stopped,          ///< a query was told to stop, or has taken as long as it may
   read_only,        ///< the database was opened to be read
-  storage_failed    ///< the log cannot be written: not durable, as far as anybody knows
+  storage_failed,   ///< the log cannot be written: not durable, as far as anybody knows
+  schema_changed,   ///< a table or its indexes were changed since the transaction began: try again
+  dropped           ///< the table, or the index, does not exist any more
 };
 
 constexpr std::string_view message(outcome o) noexcept {
@@ -51,6 +53,10 @@ constexpr std::string_view message(outcome o) noexcept {
       return "the database was opened to be read";
     case outcome::storage_failed:
       return "the log cannot be written";
+    case outcome::schema_changed:
+      return "the table or its indexes were changed meanwhile";
+    case outcome::dropped:
+      return "the table or index was dropped";
   }
   return "unknown";
 }

@@ -38,15 +38,40 @@ namespace db {
 class engine;
 class table;
 
-/// An index over some columns of a table: for scans, or to find equal keys. Made with the table.
+/// When something of the catalogue can be used: by snapshots from one time to another.
+class validity {
+ public:
+  static constexpr std::uint64_t never = ~std::uint64_t{0};
+  // acquire ← the release in begin(): what was built.
+  [[nodiscard]] bool begun(std::uint64_t time) const noexcept {
+    return time >= from_.load_acquire();
+  }
+  // Who began then or later has read the clock (acquire) after it was stored: relaxed.
+  [[nodiscard]] bool ended(std::uint64_t time) const noexcept {
+    return time >= end_.load_relaxed();
+  }
+  /// For who is in it now.
+  [[nodiscard]] bool open() const noexcept {
+    return from_.load_acquire() != never  // as above
+           && end_.load_relaxed() == never;
+  }
+  void build() noexcept { from_.store_relaxed(never); }
+  void begin(std::uint64_t time) noexcept { from_.store_release(time); }  // → begun(), open()
+  void end(std::uint64_t time) noexcept { end_.store_relaxed(time); }
+
+ private:
+  atomic<std::uint64_t> from_{0};
+  atomic<std::uint64_t> end_{never};
+};
+
+/// An index over some columns of a table: for scans, or to find equal keys. Of one that was dropped
+/// only the entries go.
 class secondary {
  public:
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
   [[nodiscard]] const table& of() const noexcept { return *of_; }
   [[nodiscard]] bool unique() const noexcept { return unique_; }
-  [[nodiscard]] index_kind kind() const noexcept {
-    return entries_->ordered() ? index_kind::ordered : index_kind::hash;
-  }
+  [[nodiscard]] index_kind kind() const noexcept { return kind_; }
 
  private:
   friend class table;
@@ -54,12 +79,25 @@ class secondary {
   friend class transaction;
   friend class upkeep;
   friend class loader;
+  friend class catalog;
+  /// The key that the row in place has; for who has its lock.
+  [[nodiscard]] key_words key_at(row_place row) const noexcept;
+
   std::string name_;
   const table* of_ = nullptr;
   std::vector<std::uint32_t> columns_;
   std::uint64_t mask_ = 0;  // the same
   bool unique_ = false;
-  std::unique_ptr<secondary_index> entries_;
+  index_kind kind_ = index_kind::ordered;
+  validity when_;
+  std::unique_ptr<secondary_index> entries_;  // null: nobody can use it any more
+};
+
+/// The indexes that changes of a table go to; never changes itself.
+struct index_set {
+  std::vector<secondary*> all;
+  std::uint64_t columns = 0;  ///< that some of them has
+  bool closed = false;        ///< nothing of the table may be changed any more
 };
 
 /// Some columns of a table: so that not more is read than is wanted.
@@ -72,6 +110,7 @@ class selection {
   friend class table;
   friend class reader;
   friend class transaction;
+  friend class catalog;
   selection(const schema& of, std::uint64_t columns)
       : of_(&of), columns_(columns), runs_(of.runs_of(columns)) {}
   [[nodiscard]] column_set in(const schema& s) const noexcept {
@@ -125,6 +164,8 @@ class SPOLIA_EXPORT table {
   friend class query_run;
   friend class commit_record;
   friend class database;
+  friend class catalog;
+  friend struct pending_write;
 
 #if defined(SPOLIA_MODEL)
   static constexpr std::uint64_t first_segment = 1;
@@ -175,15 +216,41 @@ class SPOLIA_EXPORT table {
   std::uint64_t construct(std::uint64_t from, std::uint64_t end);
   void construct_block(std::byte* block) const noexcept;
   [[nodiscard]] bool key_is(std::uint64_t slot, const key_words& key) const noexcept;
+  // acquire ← the release in show(): the indexes.
+  [[nodiscard]] const index_set& indexes() const noexcept { return *indexes_.load_acquire(); }
+  std::unique_ptr<secondary> make_index(const index_spec& i) const;
+  /// From now on these are the indexes.
+  void show(std::unique_ptr<const index_set> next);
+
+  // Who takes entries and rows out is not seen by who frees them, but for this.
+  [[nodiscard]] bool enter() noexcept {
+    // acquire ← the release in leave_alone(): what was freed.
+    if ((cleaning_.fetch_add_acquire(2) & 1U) == 0) return true;
+    leave();
+    return false;
+  }
+  void leave() noexcept {
+    // release → the acquire in enter_alone(): what was taken out.
+    cleaning_.fetch_sub_release(2);
+  }
+  [[nodiscard]] bool enter_alone() noexcept {
+    std::uint32_t nobody = 0;
+    return cleaning_.cas_strong_acquire(nobody, 1);  // ← the releases in leave(), leave_alone()
+  }
+  void leave_alone() noexcept {
+    // release → the acquires in enter() and enter_alone().
+    cleaning_.fetch_sub_release(1);
+  }
+  void free_rows() noexcept;
 
   engine& engine_;
   const schema schema_;
   const std::size_t block_bytes_;
   const std::uint64_t ready_at_once_;
-  const std::uint64_t id_;     // no other table of the process has it
-  std::uint32_t number_ = 0;   // in the catalogue of its database
-  std::uint64_t indexed_ = 0;  // columns that some secondary index has
-  std::uint64_t keyed_ = 0;    // columns of the primary key
+  const std::uint64_t id_;  // no other table of the process has it
+  const index_kind primary_kind_;
+  std::uint32_t number_ = 0;  // in the catalogue of its database
+  std::uint64_t keyed_ = 0;   // columns of the primary key
   std::array<atomic<std::byte*>, most_segments> segments_{};
   atomic<std::uint64_t> next_{0};
   atomic<std::uint64_t> ready_{0};  // slots before this one are constructed; written under the lock
@@ -192,7 +259,12 @@ class SPOLIA_EXPORT table {
   spolia::detail::short_lock free_lock_;
   // One more than the first slot that waits to be used again. Written under the lock.
   atomic<std::uint64_t> free_{0};
-  std::unique_ptr<primary_index> primary_;
+  std::unique_ptr<primary_index> primary_;  // null: the table was dropped, and nobody can read it
+  validity when_;
+  atomic<std::uint32_t> cleaning_{0};
+  atomic<const index_set*> indexes_{nullptr};
+  // All that ever were: changed under the lock of who changes the catalogue.
+  std::vector<std::unique_ptr<const index_set>> index_sets_;
   std::vector<std::unique_ptr<secondary>> secondaries_;
 };
 

@@ -48,11 +48,13 @@
 #include <spolia/db/row_view.hpp>
 #include <spolia/db/schema.hpp>
 #include <spolia/db/table.hpp>
+#include <spolia/db/transaction_options.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 
 class engine;
+class catalog;
 class query;
 class query_run;
 class transaction;
@@ -62,25 +64,6 @@ struct pending_write;
 struct note;
 struct range_read;
 struct value_block;
-
-enum class isolation : std::uint8_t { snapshot, serializable };
-
-struct reader_options {
-  const char* label = nullptr;  ///< shows in readers(); a string literal
-  /// When it has lived for so long, others may end it; 0: never. See outcome::ended_by_policy.
-  std::chrono::nanoseconds deadline{0};
-};
-
-struct transaction_options {
-  const char* label = nullptr;  ///< shows in readers(); a string literal
-  db::isolation isolation = db::isolation::snapshot;
-  /// How long to wait for one lock, if it is a younger transaction's. 0: never.
-  std::chrono::microseconds longest_wait{0};
-  /// As for readers.
-  std::chrono::nanoseconds deadline{0};
-  /// transaction::age() of an earlier try; 0: the youngest of all.
-  std::uint64_t age = 0;
-};
 
 /// A moment of a transaction.
 class savepoint {
@@ -157,6 +140,7 @@ class SPOLIA_EXPORT reader {
   friend class database;
   friend class query_run;
   friend class storage;
+  friend class catalog;
   enum class direction : std::uint8_t { up, down };
   struct scan_how {
     direction way;
@@ -200,6 +184,8 @@ class SPOLIA_EXPORT reader {
   void scan_secondary(const secondary& i, values from, values to, const scan_how& how,
                       const row_visitor& f) const;
   static column_set columns_of(const table& t, const selection& only);
+  void must_exist(const table& t) const;
+  void must_serve(const secondary& i) const;
   /// Columns of the row in the slot, own changes first; its shape, 0 if there is none.
   std::uint64_t read(const table& t, std::uint64_t slot, column_set wanted,
                      std::uint64_t* out) const;
@@ -335,7 +321,7 @@ class SPOLIA_EXPORT transaction : public reader {
                            std::uint64_t shape);
   result<std::uint32_t> lock_row(table& t, std::uint64_t slot);
   bool wait_for_lock(row_place place, std::uint32_t number);
-  bool begins_late(row_place place);
+  bool begins_late(const table& t, row_place place);
   result<std::uint32_t> lock_key(table& t, values key);
   status index_row(std::uint32_t number, std::uint64_t changed);
   [[nodiscard]] status unique_in(const pending_write& w, const secondary& i, const key_words& key);
@@ -346,6 +332,8 @@ class SPOLIA_EXPORT transaction : public reader {
   void prepare();
   bool reserve();
   [[nodiscard]] bool changes() const noexcept;
+  [[nodiscard]] bool indexes_hold() const noexcept;
+  status may_change(const table& t) noexcept;
   [[nodiscard]] bool unchanged(const row_head& row) const noexcept;
   [[nodiscard]] bool reads_hold() const;
   bool settle(commit_record& record, std::uint64_t& commit) noexcept;

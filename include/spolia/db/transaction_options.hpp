@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// transaction_options.hpp: what a program can ask of a snapshot or a transaction.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+#include <spolia/base/config.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace db {
+
+enum class isolation : std::uint8_t { snapshot, serializable };
+
+struct reader_options {
+  const char* label = nullptr;  ///< shows in readers(); a string literal
+  /// When it has lived for so long, others may end it; 0: never. See outcome::ended_by_policy.
+  std::chrono::nanoseconds deadline{0};
+};
+
+struct transaction_options {
+  const char* label = nullptr;  ///< shows in readers(); a string literal
+  db::isolation isolation = db::isolation::snapshot;
+  /// How long to wait for one lock, if it is a younger transaction's. 0: never.
+  std::chrono::microseconds longest_wait{0};
+  /// As for readers.
+  std::chrono::nanoseconds deadline{0};
+  /// transaction::age() of an earlier try; 0: the youngest of all.
+  std::uint64_t age = 0;
+};
+
+}  // namespace db
+}  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+// catalog.cpp: building and dropping indexes and tables beside transactions.
+#include "catalog.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace db {
+namespace {
+
+std::unique_ptr<index_set> set_with(const index_set& old, secondary* one) {
+  auto made = std::make_unique<index_set>(old);
+  if (one != nullptr) made->all.push_back(one);
+  return made;
+}
+
+}  // namespace
+
+struct catalog::building {
+  table& of;
+  secondary& index;
+  std::uint64_t columns;  // of its key
+  note* notes = nullptr;  // of rows that were changed meanwhile
+  note* last = nullptr;
+  std::uint64_t count = 0;
+  std::vector<key_words> suspects{};  // of which there may be two
+
+  ~building() {
+    while (notes != nullptr) free_note(std::exchange(notes, notes->next));
+  }
+};
+
+void catalog::refuse() const {
+  if (engine_.read_only) {
+    throw std::invalid_argument("spolia::db: the database was opened to be read");
+  }
+  if (engine_.files != nullptr) {
+    throw std::invalid_argument(
+        "spolia::db: a database in a directory keeps its tables, and each table the indexes that "
+        "it "
+        "was made with");
+  }
+}
+
+/// Shows the indexes, and waits until all commits know them.
+void catalog::show(table& t, std::unique_ptr<const index_set> next) const {
+  t.show(std::move(next));
+  commit_section::see_to_it();
+  engine_.board.for_each(engine_.sessions, [](const session& s) { s.section.wait(); });
+}
+
+status catalog::create_index(table& t, const index_spec& spec) {
+  refuse();
+  const std::lock_guard hold(engine_.changing);
+  const index_set& before = t.indexes();
+  if (before.closed) return outcome::dropped;
+  for (const secondary* const i : before.all) {
+    if (i->name() == spec.name) {
+      throw std::invalid_argument("spolia::db: table " + t.name() + " has an index " + spec.name);
+    }
+  }
+  std::unique_ptr<secondary> made = t.make_index(spec);
+  made->when_.build();
+  auto with = set_with(before, made.get());
+  with->columns |= made->mask_;
+  auto with_again = std::make_unique<index_set>(*with);
+  auto without = set_with(before, nullptr);
+  t.index_sets_.reserve(t.index_sets_.size() + 3);
+  t.secondaries_.push_back(std::move(made));
+  building b{.of = t, .index = *t.secondaries_.back(), .columns = t.secondaries_.back()->mask_};
+  note* const last = new_note(t, &b.index, 0);
+  show(t, std::move(with));
+  bool done = false;
+  try {
+    const reader now(engine_, "index");
+    fill(now, b);
+    if (spec.unique) show(t, std::move(with_again));
+    done = build(b);
+    if (done) b.index.when_.begin(now.timestamp());
+  } catch (...) {
+    give_up(b, std::move(without), last);
+    throw;
+  }
+  if (!done) {
+    give_up(b, std::move(without), last);
+    return outcome::duplicate_key;
+  }
+  free_note(last);
+  if (b.notes != nullptr) engine_.cleaner.add(std::exchange(b.notes, nullptr), b.last, b.count);
+  return outcome::ok;
+}
+
+/// Adds an entry for each row that the snapshot sees.
+void catalog::fill(const reader& at, building& b) const {
+  const schema& s = b.of.layout();
+  const selection key_only(s, b.columns);
+  const column_set wanted = key_only.in(s);
+  const arena::mark here = at.session_->images.here();
+  const std::uint64_t end = b.of.slots();
+  for (std::uint64_t slot = 0; slot < end; ++slot) {
+    std::uint64_t* const image = at.room_for(b.of);
+    if (at.read_step(b.of, slot, wanted, image) != 0) {
+      add(at, b, slot, s.key_of(b.index.columns_, image));
+    }
+    at.session_->images.rewind(here);
+  }
+}
+
+void catalog::add(const reader& at, building& b, std::uint64_t slot, const key_words& key) const {
+  secondary_index& entries = *b.index.entries_;
+  const std::uint64_t claim = engine_.next_claim();
+  entries.add(key, slot, claim);
+  const row_head& head = *b.of.at(slot).head;
+  // acquire ← the release of who unlocked it: its stamp.
+  const bool quiet = head.lock.load_acquire() == unlocked;
+  if (!quiet || head.stamp.load_relaxed() > at.timestamp()) {
+    note* const n = new_note(b.of, &b.index, slot);
+    n->what = note::kind::built;
+    n->key = key;
+    n->claim = claim;
+    n->next = b.notes;
+    b.notes = n;
+    if (b.last == nullptr) b.last = n;
+    ++b.count;
+  }
+  if (!b.index.unique_) return;
+  bool others = false;
+  const auto look = [&](std::uint64_t found, const std::uint64_t*) {
+    others = others || found != slot;
+    return !others;
+  };
+  entries.scan(key, key, slot_visitor(look));
+  if (others) b.suspects.push_back(key);
+}
+
+/// Whether two rows have the key at the snapshot.
+bool catalog::twice(const reader& at, const building& b, const key_words& key) {
+  const schema& s = b.of.layout();
+  const selection key_only(s, b.columns);
+  const column_set wanted = key_only.in(s);
+  const arena::mark here = at.session_->images.here();
+  int rows = 0;
+  const auto look = [&](std::uint64_t slot, const std::uint64_t*) {
+    std::uint64_t* const image = at.room_for(b.of);
+    if (at.read_step(b.of, slot, wanted, image) != 0 && s.key_of(b.index.columns_, image) == key) {
+      ++rows;
+    }
+    at.session_->images.rewind(here);
+    return rows < 2;
+  };
+  b.index.entries_->scan(key, key, slot_visitor(look));
+  return rows == 2;
+}
+
+/// All entries are there, and everybody knows it. False: a unique one has a key twice.
+bool catalog::build(building& b) const {
+  if (b.suspects.empty()) return true;
+  const reader now(engine_, "index");
+  return std::none_of(b.suspects.begin(), b.suspects.end(),
+                      [&](const key_words& k) { return twice(now, b, k); });
+}
+
+/// Nothing was built: as if dropped at once.
+void catalog::give_up(building& b, std::unique_ptr<const index_set> before,
+                      note* last) const noexcept {
+  b.of.show(std::move(before));
+  // Who begins now does not know it.
+  drop_later(last, engine_.board.clock.tick());
+}
+
+void catalog::drop_later(note* n, std::uint64_t until) const noexcept {
+  n->what = note::kind::dropped;
+  n->until = until;
+  engine_.cleaner.add(n, n, 1);
+  engine_.cleaner.work(1);
+}
+
+/// Who begins at the time that is returned, or later, knows that it is over then.
+std::uint64_t catalog::end(validity& v) const noexcept {
+  commit_clock& clock = engine_.board.clock;
+  for (std::uint64_t ahead = 64;; ahead *= 2) {
+    const std::uint64_t time = clock.now() + ahead;
+    v.end(time);
+    // Who reads this or a later time sees what was stored.
+    if (clock.tick() > time) continue;  // others were quicker
+    while (clock.tick() < time) {
+    }
+    return time;
+  }
+}
+
+status catalog::drop_index(table& t, std::string_view name) {
+  refuse();
+  const std::lock_guard hold(engine_.changing);
+  const index_set& before = t.indexes();
+  if (before.closed) return outcome::dropped;
+  const auto found = std::find_if(before.all.begin(), before.all.end(),
+                                  [&](const secondary* i) { return i->name() == name; });
+  if (found == before.all.end()) static_cast<void>(t.index(name));  // throws
+  secondary& gone = **found;
+  auto left = std::make_unique<index_set>();
+  for (secondary* const i : before.all) {
+    if (i == &gone) continue;
+    left->all.push_back(i);
+    left->columns |= i->mask_;
+  }
+  t.index_sets_.reserve(t.index_sets_.size() + 1);
+  note* const n = new_note(t, &gone, 0);
+  end(gone.when_);  // before changes pass it by, so that nobody misses them
+  t.show(std::move(left));
+  // Transactions that have begun before may have changes that go to it.
+  drop_later(n, engine_.board.clock.tick());
+  return outcome::ok;
+}
+
+status catalog::drop_table(table& t) {
+  refuse();
+  const std::lock_guard hold(engine_.changing);
+  if (t.indexes().closed) return outcome::dropped;
+  auto none = std::make_unique<index_set>();
+  none->closed = true;
+  t.index_sets_.reserve(t.index_sets_.size() + 1);
+  note* const n = new_note(t, nullptr, 0);
+  show(t, std::move(none));
+  drop_later(n, end(t.when_));
+  return outcome::ok;
+}
+
+}  // namespace db
+}  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -1,0 +1,399 @@
+// SPDX-License-Identifier: Apache-2.0
+// Indexes and tables that come and go while transactions run.
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "db/durable.hpp"
+#include "db/storages.hpp"
+#include "support/faults.hpp"
+#include "support/stress.hpp"
+
+namespace {
+
+using namespace spolia;
+using namespace spolia::db;
+using namespace spolia::test;
+
+const index_spec ordered_b{.name = "b2", .columns = {"b"}};
+const index_spec hash_b{.name = "b2", .columns = {"b"}, .kind = index_kind::hash};
+
+outcome thrown(const std::function<void()>& f) {
+  try {
+    f();
+  } catch (const no_result& e) {
+    return e.code();
+  }
+  return outcome::ok;
+}
+std::string refused(const std::function<void()>& f) {
+  try {
+    f();
+  } catch (const std::invalid_argument& e) {
+    return e.what();
+  }
+  return "";
+}
+
+class catalog_changes : public over_storages {
+ protected:
+  int count(const reader& at, const table& t, const char* name, std::int64_t key) {
+    int n = 0;
+    at.scan(t.index(name), {key}, {key}, [&](const row&) { ++n; });
+    return n;
+  }
+  table& make(const char* name) {
+    return base.create_table({.name = name, .columns = {{"k", int64, primary_key}, {"v", int64}}});
+  }
+  status put_into(table& t, std::int64_t k, std::int64_t v) {
+    return base.transact([&](transaction& tx) { return tx.insert(t, {k, v}); });
+  }
+};
+SPOLIA_OVER_STORAGES(catalog_changes);
+
+TEST_P(catalog_changes, an_index_finds_what_was_there_and_what_comes) {
+  for (const index_spec& spec : {ordered_b, hash_b}) {
+    for (int i = 0; i < 100; ++i) {
+      if (a_now(i) < 0) {
+        ASSERT_TRUE(put(i, i % 3));
+      }
+    }
+    const reader before = base.snapshot();
+    ASSERT_TRUE(set_a(5, 7));
+    ASSERT_TRUE(base.create_index(items, spec));
+    EXPECT_EQ(items.spec().indexes.size(), 3U);
+    EXPECT_EQ(items.index("b2").kind(), spec.kind);
+    const reader now = base.snapshot();
+    for (int i = 0; i < 100; ++i) ASSERT_EQ(count(now, items, "b2", i * 10), 1) << i;
+    EXPECT_EQ(thrown([&] { count(before, items, "b2", 10); }), outcome::schema_changed)
+        << "older than the index";
+    EXPECT_EQ(a_of(before, 5), 2);
+    ASSERT_TRUE(base.transact([&](transaction& tx) -> status {
+      if (const status s = tx.update(items, {5}, {{"b", 5555}}); !s) return s;
+      if (const status s = tx.insert(items, {200, 1, 7777, nullptr}); !s) return s;
+      EXPECT_EQ(count(tx, items, "b2", 5555) + count(tx, items, "b2", 7777), 2) << "its own";
+      EXPECT_EQ(count(tx, items, "b2", 50), 0);
+      return tx.erase(items, {6});
+    }));
+    EXPECT_EQ(count(now, items, "b2", 50) + count(now, items, "b2", 60), 2);
+    const reader later = base.snapshot();
+    EXPECT_EQ(count(later, items, "b2", 50) + count(later, items, "b2", 60), 0);
+    EXPECT_EQ(count(later, items, "b2", 5555) + count(later, items, "b2", 7777), 2);
+    ASSERT_TRUE(base.drop_index(items, "b2"));
+    ASSERT_TRUE(base.transact([&](transaction& tx) { return tx.erase(items, {200}); }));
+    ASSERT_TRUE(base.transact([&](transaction& tx) { return tx.erase(items, {5}); }));
+  }
+  base.collect();
+  EXPECT_EQ(base.stats().cleaning, 0U);
+}
+
+TEST_P(catalog_changes, a_dropped_index_serves_older_snapshots) {
+  ASSERT_TRUE(put(1, 5));
+  const secondary& by_a = items.index("by_a");
+  const auto rows = [&](const reader& at) {
+    int n = 0;
+    at.scan(by_a, {5}, {5}, [&](const row&) { ++n; });
+    return n;
+  };
+  {
+    const reader before = base.snapshot();
+    ASSERT_TRUE(base.drop_index(items, "by_a"));
+    ASSERT_TRUE(put(2, 5));
+    EXPECT_EQ(rows(before), 1);
+    const reader now = base.snapshot();
+    EXPECT_EQ(thrown([&] { rows(now); }), outcome::dropped);
+    base.collect();
+    EXPECT_EQ(rows(before), 1);
+    EXPECT_GE(base.stats().cleaning, 1U) << "it waits for the snapshot";
+  }
+  base.collect();
+  EXPECT_EQ(base.stats().cleaning, 0U);
+  EXPECT_EQ(by_a.name(), "by_a") << "the name stays";
+  EXPECT_THROW(static_cast<void>(items.index("by_a")), std::invalid_argument);
+  ASSERT_TRUE(base.create_index(items, {.name = "by_a", .columns = {"a"}}));
+  EXPECT_EQ(count(base.snapshot(), items, "by_a", 5), 2);
+}
+
+TEST_P(catalog_changes, a_transaction_that_has_changed_rows_before_is_tried_again) {
+  ASSERT_TRUE(put(1, 5));
+  for (const bool add : {true, false}) {
+    transaction writes = base.begin();
+    transaction reads = base.begin();
+    EXPECT_EQ(a_of(reads, 1), 5);
+    ASSERT_TRUE(writes.update(items, {1}, {{"a", 6}}));
+    ASSERT_TRUE(add ? base.create_index(items, hash_b) : base.drop_index(items, "b2"));
+    EXPECT_EQ(writes.commit(), outcome::schema_changed);
+    EXPECT_EQ(writes.state(), outcome::schema_changed);
+    ASSERT_TRUE(reads.insert(items, {add ? 10 : 11, 1, add ? 100 : 110, nullptr}));
+    EXPECT_TRUE(reads.commit()) << "it began before, and has changed nothing before";
+  }
+  int tries = 0;
+  EXPECT_TRUE(base.transact([&](transaction& tx) {
+    const status s = tx.update(items, {1}, {{"a", 7}});
+    if (++tries == 1) {
+      EXPECT_TRUE(base.create_index(items, ordered_b));
+    }
+    return s;
+  }));
+  EXPECT_EQ(tries, 2);
+  EXPECT_EQ(a_now(1), 7);
+  EXPECT_EQ(count(base.snapshot(), items, "b2", 100), 1);
+}
+
+TEST_P(catalog_changes, a_unique_index_needs_different_keys) {
+  for (int i = 0; i < 20; ++i) ASSERT_TRUE(put(i, i == 17 ? 3 : i));
+  for (const index_kind kind : {index_kind::ordered, index_kind::hash}) {
+    const index_spec spec{.name = "one", .columns = {"a"}, .unique = true, .kind = kind};
+    ASSERT_TRUE(set_a(17, 3));
+    EXPECT_EQ(base.create_index(items, spec), outcome::duplicate_key);
+    EXPECT_THROW(static_cast<void>(items.index("one")), std::invalid_argument);
+    EXPECT_EQ(items.spec().indexes.size(), 2U);
+    ASSERT_TRUE(set_a(17, 4)) << "nothing is left of it";
+    ASSERT_TRUE(set_a(17, 17));
+    EXPECT_TRUE(base.create_index(items, spec));
+    EXPECT_EQ(base.transact([&](transaction& tx) { return tx.update(items, {17}, {{"a", 3}}); }),
+              outcome::duplicate_key);
+    ASSERT_TRUE(base.drop_index(items, "one"));
+  }
+  base.collect();
+  EXPECT_EQ(base.stats().cleaning, 0U);
+}
+
+TEST_P(catalog_changes, a_dropped_table_is_there_for_older_snapshots) {
+  table& gone = make("gone");
+  for (int i = 0; i < 2000; ++i) ASSERT_TRUE(put_into(gone, i, i));
+  const std::uint64_t full = base.stats().table_bytes;
+  transaction writes = base.begin();
+  ASSERT_TRUE(writes.update(gone, {1}, {{"v", 0}}));
+  transaction reads = base.begin();
+  ASSERT_TRUE(reads.find(gone, {1}));
+  {
+    const reader before = base.snapshot();
+    ASSERT_TRUE(base.drop_table(gone));
+    EXPECT_EQ(base.tables().size(), 1U);
+    EXPECT_THROW(static_cast<void>(base.find_table("gone")), std::invalid_argument);
+    EXPECT_EQ(writes.commit(), outcome::schema_changed);
+    EXPECT_EQ(reads.find(gone, {2})->get(gone.column<std::int64_t>("v")), 2);
+    EXPECT_EQ(reads.update(gone, {2}, {{"v", 0}}), outcome::schema_changed);
+    base.collect();
+    int rows = 0;
+    before.for_each(gone, [&](const row&) { ++rows; });
+    EXPECT_EQ(rows, 2000);
+    EXPECT_EQ(base.stats().table_bytes, full);
+  }
+  base.collect();
+  EXPECT_LT(base.stats().table_bytes, full) << "its rows are freed";
+  EXPECT_EQ(base.stats().cleaning, 0U);
+  EXPECT_EQ(gone.name(), "gone");
+  transaction late = base.begin();
+  EXPECT_EQ(late.find(gone, {1}).code(), outcome::dropped);
+  EXPECT_EQ(late.insert(gone, {1, 1}), outcome::dropped);
+  EXPECT_EQ(late.update(gone, {1}, {{"v", 1}}), outcome::dropped);
+  EXPECT_EQ(late.erase(gone, {1}), outcome::dropped);
+  EXPECT_EQ(thrown([&] { late.for_each(gone, [](const row&) {}); }), outcome::dropped);
+  ASSERT_TRUE(late.insert(items, {1, 1, 1, nullptr}));
+  EXPECT_TRUE(late.commit()) << "the rest goes on";
+  EXPECT_EQ(base.drop_table(gone), outcome::dropped);
+  EXPECT_EQ(base.create_index(gone, {.name = "v", .columns = {"v"}}), outcome::dropped);
+  EXPECT_EQ(base.drop_index(gone, "v"), outcome::dropped);
+  table& again = make("gone");
+  ASSERT_TRUE(put_into(again, 1, 9));
+  EXPECT_TRUE(base.snapshot().find(again, {1}));
+}
+
+/// The row is locked by one who was waited for, and begins then.
+TEST_P(catalog_changes, a_transaction_that_waits_finds_the_table_dropped) {
+  table& gone = make("gone");
+  ASSERT_TRUE(put_into(gone, 1, 1));
+  transaction waits = base.begin({.longest_wait = std::chrono::milliseconds(20)});
+  ASSERT_TRUE(put_into(gone, 2, 2));
+  ASSERT_TRUE(base.transact([&](transaction& tx) { return tx.update(gone, {1}, {{"v", 5}}); }));
+  ASSERT_TRUE(base.drop_table(gone));
+  EXPECT_EQ(waits.update(gone, {1}, {{"v", 6}}), outcome::schema_changed);
+}
+
+TEST_P(catalog_changes, mistakes_are_refused_one_by_one) {
+  const auto with = [&](const index_spec& s) {
+    return refused([&] { static_cast<void>(base.create_index(items, s)); });
+  };
+  EXPECT_EQ(with({.name = "", .columns = {"a"}}), "spolia::db: an index needs a name");
+  EXPECT_EQ(with({.name = "by_a", .columns = {"a"}}), "spolia::db: table items has an index by_a");
+  EXPECT_EQ(with({.name = "x", .columns = {}}), "spolia::db: an index needs a column");
+  EXPECT_EQ(with({.name = "x", .columns = {"c"}}), "spolia::db: table items has no column c");
+  EXPECT_EQ(with({.name = "x", .columns = {"note"}}),
+            "spolia::db: an index takes no nullable columns");
+  EXPECT_EQ(with({.name = "x", .columns = std::vector<std::string>(9, "a")}),
+            "spolia::db: a key has at most 64 bytes");
+  EXPECT_EQ(refused([&] { static_cast<void>(base.drop_index(items, "x")); }),
+            "spolia::db: table items has no index x");
+  EXPECT_EQ(items.spec().indexes.size(), 2U);
+}
+
+TEST_P(catalog_changes, memory_that_is_missing_builds_nothing) {
+  for (int i = 0; i < 20; ++i) ASSERT_TRUE(put(i, i));
+  transaction open = base.begin();
+  ASSERT_TRUE(open.update(items, {3}, {{"a", 9}}));
+  std::uint64_t failures = 0;
+  for (const bool unique : {false, true}) {
+    const index_spec spec{.name = "b2", .columns = {"b"}, .unique = unique, .kind = hash_b.kind};
+    failures += for_each_allocation_failure([&] {
+      try {
+        if (!base.create_index(items, spec)) throw std::logic_error("create");
+      } catch (const std::bad_alloc&) {
+        EXPECT_THROW(static_cast<void>(items.index("b2")), std::invalid_argument);
+        throw;
+      }
+      try {
+        EXPECT_EQ(count(base.snapshot(), items, "b2", 50), 1);
+        if (!base.drop_index(items, "b2")) throw std::logic_error("drop");
+      } catch (const std::bad_alloc&) {
+        EXPECT_TRUE(base.drop_index(items, "b2")) << "it is still there";
+        throw;
+      }
+    });
+  }
+  EXPECT_GT(failures, 10U);
+  open.rollback();
+  base.collect();
+  EXPECT_EQ(base.stats().cleaning, 0U);
+}
+
+/// Money goes from account to account; b is different for each, and changes hands.
+class catalog_load : public catalog_changes {
+ protected:
+  static constexpr std::int64_t accounts = 40;
+  static constexpr std::int64_t money = 1000;
+
+  void transfer(stress_thread& self) {
+    const auto from = static_cast<std::int64_t>(self.random().below(accounts));
+    const auto to = static_cast<std::int64_t>(self.random().below(accounts));
+    const status s = base.transact([&](transaction& tx) -> status {
+      auto giver = tx.edit(items, {from});
+      if (!giver) return giver.why();
+      auto taker = tx.edit(items, {to});
+      if (!taker) return taker.why();
+      if (const status done = giver->set(a, giver->get(a) - 1); !done) return done;
+      if (const status done = taker->set(a, taker->get(a) + 1); !done) return done;
+      return from == to || to % 2 == 0 ? status() : swap(tx, *giver, *taker, to);
+    });
+    EXPECT_TRUE(s) << s.message();
+  }
+  /// They swap b; and a new row takes the second one's place.
+  status swap(transaction& tx, editor& giver, editor& taker, std::int64_t to) {
+    const std::int64_t x = giver.get(b);
+    const std::int64_t y = taker.get(b);
+    if (const status done = giver.set(b, -1 - to); !done) return done;
+    if (const status done = taker.set(b, x); !done) return done;
+    if (const status done = giver.set(b, y); !done) return done;
+    const std::int64_t had = taker.get(a);
+    if (const status done = tx.erase(items, {to}); !done) return done;
+    return tx.insert(items, {to, had, x, "again"});
+  }
+  void check(const char* index, index_kind kind) {
+    const reader now = base.snapshot();
+    std::int64_t sum = 0;
+    std::int64_t rows = 0;
+    const auto take = [&](const row& r) {
+      ++rows;
+      sum += r.get(a);
+    };
+    if (kind == index_kind::ordered) {
+      now.scan(items.index(index), {}, {}, take);
+    } else {
+      for (std::int64_t i = 0; i < accounts; ++i) {
+        now.scan(items.index(index), {i * 10}, {i * 10}, take);
+      }
+    }
+    EXPECT_EQ(rows, accounts);
+    EXPECT_EQ(sum, accounts * money);
+  }
+  void change(stress_thread& self, std::int64_t n) {
+    const index_spec spec{.name = "b" + std::to_string(n),
+                          .columns = {"b"},
+                          .unique = n % 4 < 2,
+                          .kind = n % 2 == 0 ? index_kind::hash : index_kind::ordered};
+    const status made = base.create_index(items, spec);
+    ASSERT_TRUE(made) << made.message();
+    self.jitter();
+    check(spec.name.c_str(), spec.kind);
+    ASSERT_TRUE(base.drop_index(items, spec.name));
+    table& more = make(("t" + std::to_string(n)).c_str());
+    ASSERT_TRUE(put_into(more, n, n));
+    const reader held = base.snapshot();
+    ASSERT_TRUE(base.drop_table(more));
+    EXPECT_TRUE(held.find(more, {n}));
+    EXPECT_EQ(base.snapshot().find(more, {n}).code(), outcome::dropped);
+  }
+};
+SPOLIA_OVER_STORAGES(catalog_load);
+
+/// One thread makes and drops indexes and tables, and others come and go.
+TEST_P(catalog_load, sums_hold) {
+  for (std::int64_t i = 0; i < accounts; ++i) ASSERT_TRUE(put(i, money));
+  run_stress({.threads = 4, .share = 0.5}, [&](stress_thread& self) {
+    for (std::int64_t n = 0; self.running(); ++n) {
+      if (self.index() == 0) {
+        change(self, n);
+      } else if (self.index() == 1) {
+        std::thread([&] { transfer(self); }).join();
+      } else {
+        transfer(self);
+      }
+    }
+  });
+  check("by_b", index_kind::ordered);
+  base.collect();
+  base.collect();
+  EXPECT_EQ(base.stats().cleaning, 0U);
+  EXPECT_EQ(base.tables().size(), 1U);
+}
+
+/// Two rows swap their keys, again and again: at no time are they the same, whatever a build sees.
+TEST_P(catalog_changes, a_unique_build_beside_keys_that_change_hands) {
+  for (std::int64_t i = 0; i < 2; ++i) ASSERT_TRUE(put(i, i));
+  std::int64_t built = 0;
+  run_stress({.threads = 2, .share = 0.3}, [&](stress_thread& self) {
+    for (std::int64_t n = 0; self.running(); ++n) {
+      if (self.index() == 0) {
+        const status made =
+            base.create_index(items, {.name = "one",
+                                      .columns = {"a"},
+                                      .unique = true,
+                                      .kind = n % 2 == 0 ? index_kind::hash : index_kind::ordered});
+        ASSERT_TRUE(made) << made.message();
+        ++built;
+        ASSERT_TRUE(base.drop_index(items, "one"));
+        continue;
+      }
+      const status s = base.transact([&](transaction& tx) -> status {
+        if (const status done = tx.update(items, {0}, {{"a", -1}}); !done) return done;
+        if (const status done = tx.update(items, {1}, {{"a", n % 2}}); !done) return done;
+        return tx.update(items, {0}, {{"a", 1 - n % 2}});
+      });
+      EXPECT_TRUE(s) << s.message();
+    }
+  });
+  EXPECT_GT(built, 0);
+}
+
+TEST(catalog_of_files, changes_are_refused_in_a_directory) {
+  database base = database::open(place, over(new_disk()));
+  table& t = make_ledger(base);
+  const std::string why = refused([&] { static_cast<void>(base.drop_table(t)); });
+  EXPECT_EQ(
+      why,
+      "spolia::db: a database in a directory keeps its tables, and each table the indexes that "
+      "it was made with");
+  EXPECT_EQ(
+      refused([&] { static_cast<void>(base.create_index(t, {.name = "x", .columns = {"n"}})); }),
+      why);
+  EXPECT_EQ(refused([&] { static_cast<void>(base.drop_index(t, "by_n")); }), why);
+}
+
+}  // namespace
