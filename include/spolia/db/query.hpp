@@ -195,15 +195,19 @@ class SPOLIA_EXPORT query {
   /// `f(value)` says; it is not asked about nulls. Called by all threads of the query.
   template <class T, std::predicate<T> F>
   query& where(column<T> c, F f) {
-    return where_words(c, [f = std::move(f), c](const std::uint64_t* words) -> bool {
-      if constexpr (std::same_as<T, std::string_view>) {
-        return f(text_in(words, c.words));
-      } else if constexpr (std::same_as<T, bool>) {
-        return f(*words != 0);
-      } else {
-        return f(std::bit_cast<T>(*words));
-      }
-    });
+    if constexpr (std::same_as<T, std::string_view>) {
+      return where_words(c, [f = std::move(f), words = c.words](const std::uint64_t* from) -> bool {
+        return f(text_in(from, words));
+      });
+    } else {
+      return where_words(c, [f = std::move(f)](const std::uint64_t* from) -> bool {
+        if constexpr (std::same_as<T, bool>) {
+          return f(*from != 0);
+        } else {
+          return f(std::bit_cast<T>(*from));
+        }
+      });
+    }
   }
 
   template <class... Columns>
