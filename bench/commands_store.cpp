@@ -53,6 +53,11 @@ void describe(CLI::App& app, ycsb_options& o) {
   app.add_flag("--shared", o.shared, "threads draw from all records");
   app.add_flag("--own", o.own, "each thread draws from its own records");
   app.add_option("--hold", o.hold, "snapshots held open for the whole run")->capture_default_str();
+  app.add_option("--scan", o.scan,
+                 fmt::format("one more thread adds up a column of all rows, again and again, each "
+                             "time at a snapshot of its own: {}",
+                             fmt::join(ycsb_scans, ", ")));
+  app.add_option("--scan-threads", o.scan_threads, "of a scan by query")->capture_default_str();
   app.add_option("--partition", o.partition, "one-shot: transactions of a partition")
       ->capture_default_str();
   add_changes(app, o.changes);

@@ -81,13 +81,15 @@ struct plan {
     shape.width = o.width.value_or(of.width);
     shape.update_all = paper();
     shape.ordered = of.scan != 0;
-    shape.rows = records * o.threads;
+    shape.rows = records * sharers();
     shape.partition = o.partition;
     shape.touch = o.touch.value_or(0);
     shape.changes = o.changes;
     shape.directory = o.directory;
   }
   [[nodiscard]] bool paper() const { return asked.workload == "paper"; }
+  /// Threads for which there are rows, also where nobody works and all is scanned.
+  [[nodiscard]] std::uint32_t sharers() const { return std::max(1U, asked.threads); }
 
   const ycsb_options& asked;
   workload of;
@@ -185,7 +187,7 @@ class trial {
         number_(number),
         shape_(p.shape),
         ranks_(p.shared ? p.shape.rows : p.records, p.theta),
-        ranges_(p.shared ? 1 : o_.threads) {
+        ranges_(p.shared ? 1 : p.sharers()) {
     shape_.versions = versions;
     shape_.durability = durability;
     engine_ = with.make(shape_);
@@ -199,6 +201,7 @@ class trial {
     crew working;
     for (std::uint32_t n = 0; n < o_.threads; ++n) working.add([&, n] { work(working, n); });
     if (o_.checkpoint) working.add([&] { take_checkpoint(working); });
+    if (!o_.scan.empty()) working.add([&] { scan(working); });
     working.begin();
     over_time_.watch(
         working, o_.transactions == 0 ? o_.seconds : 0, 50, [&] { return done(); },
@@ -254,6 +257,16 @@ class trial {
     }
   }
 
+  void scan(const crew& working) {
+    const std::uint32_t threads = o_.scan == "query" ? o_.scan_threads : 0;
+    while (!working.stopped()) {
+      const auto rows = engine_->scan(threads);
+      if (!rows) throw usage_error("--scan is for the engine spolia");
+      scanned_.add(*rows);
+      scans_.add();
+    }
+  }
+
   /// After a quarter of the time.
   void take_checkpoint(const crew& working) {
     using clock = std::chrono::steady_clock;
@@ -287,24 +300,27 @@ class trial {
     }
     const nlohmann::json ns = latencies(ticks);
     nlohmann::json made = configuration();
-    made.update({{"elapsed_s", elapsed},
-                 {"transactions", done()},
-                 {"tx_per_s", static_cast<double>(done()) / elapsed},
-                 {"conflicts", conflict},
-                 {"aborts",
-                  {{"conflict", conflict},
-                   {"limit", limit},
-                   {"no_history", no_history},
-                   {"given_up", given_up}}},
-                 {"missed", missed},
-                 {"latency_ns_p50", ns["p50"]},
-                 {"latency_ns_p99", ns["p99"]},
-                 {"latency_ns_p999", ns["p999"]},
-                 {"latency_ns_max", ns["max"]},
-                 {"latency_ns_distribution", ns["distribution"]},
-                 {"over_time", over_time_.points()},
-                 {"table_bytes", nullptr},
-                 {"peak_rss_bytes", peak_rss_bytes()}});
+    made.update(
+        {{"elapsed_s", elapsed},
+         {"transactions", done()},
+         {"tx_per_s", static_cast<double>(done()) / elapsed},
+         {"conflicts", conflict},
+         {"aborts",
+          {{"conflict", conflict},
+           {"limit", limit},
+           {"no_history", no_history},
+           {"given_up", given_up}}},
+         {"missed", missed},
+         {"scans", scans_.value()},
+         {"rows_scanned_per_s", std::round(static_cast<double>(scanned_.value()) / elapsed)},
+         {"latency_ns_p50", ns["p50"]},
+         {"latency_ns_p99", ns["p99"]},
+         {"latency_ns_p999", ns["p999"]},
+         {"latency_ns_max", ns["max"]},
+         {"latency_ns_distribution", ns["distribution"]},
+         {"over_time", over_time_.points()},
+         {"table_bytes", nullptr},
+         {"peak_rss_bytes", peak_rss_bytes()}});
     if (const auto bytes = engine_->table_bytes()) made["table_bytes"] = *bytes;
     const auto versions = engine_->versions();
     nlohmann::json figures = version_figures(versions.value_or(spolia::db::delta_stats{}));
@@ -355,6 +371,8 @@ class trial {
             {"records", plan_.records},
             {"shared", plan_.shared},
             {"hold", o_.hold},
+            {"scan", o_.scan.empty() ? nlohmann::json(nullptr) : nlohmann::json(o_.scan)},
+            {"scan_threads", o_.scan_threads},
             {"partition", o_.partition},
             {"seconds", o_.seconds},
             {"seed", o_.seed},
@@ -373,6 +391,8 @@ class trial {
   std::vector<std::unique_ptr<worker>> workers_;  // before the engine goes
   std::optional<spolia::db::checkpoint_report> checkpoint_;
   history over_time_;
+  spolia::tally scans_;
+  spolia::tally scanned_;  // rows
 };
 
 const ycsb_choice& engine_of(const std::string& name) {
@@ -386,6 +406,16 @@ const ycsb_choice& engine_of(const std::string& name) {
   }
   throw usage_error(
       fmt::format("--engine has {}; there are {}", name, fmt::join(ycsb_engine_names(), ", ")));
+}
+
+void check_scan(const ycsb_options& o) {
+  if (o.scan.empty()) return;
+  if (std::find(ycsb_scans.begin(), ycsb_scans.end(), o.scan) == ycsb_scans.end()) {
+    throw usage_error(
+        fmt::format("--scan has {}; there are {}", o.scan, fmt::join(ycsb_scans, ", ")));
+  }
+  if (o.transactions != 0) throw usage_error("--scan goes on for --seconds, not --transactions");
+  within<std::uint32_t>("scan-threads", o.scan_threads, 1, 1024);
 }
 
 }  // namespace
@@ -417,8 +447,9 @@ void check(const ycsb_options& o) {
     }
   }
   if (o.shared && o.own) throw usage_error("--shared and --own: one of them");
+  check_scan(o);
   const plan p(o);
-  within<std::uint32_t>("threads", o.threads, 1, 1024);
+  within<std::uint32_t>("threads", o.threads, o.scan.empty() ? 1 : 0, 1024);
   within<std::uint32_t>("writes", p.of.update, 0, 100);
   within("theta", p.theta, 0.0, 0.999);
   within<std::uint32_t>("columns", p.shape.columns, 1, 61);

@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -30,6 +31,8 @@ struct ycsb_options {
   bool shared = false;                               ///< all threads draw from all records
   bool own = false;                                  ///< each thread draws from its own
   std::uint32_t hold = 0;                            ///< snapshots held for the whole run
+  std::string scan;                                  ///< how one more thread reads; empty: none
+  std::uint32_t scan_threads = 1;                    ///< of a scan by query
   std::uint32_t partition = 1024;                    ///< one-shot: transactions of a partition
   bool changes = false;                              ///< versions of changed columns only
   std::vector<std::string> durability = {"memory"};  ///< memory: no directory
@@ -44,6 +47,9 @@ struct ycsb_options {
 
 /// The engines that this build has, and in words those that it has not, and what to install.
 std::vector<std::string> ycsb_engine_names();
+
+/// What --scan may be.
+inline constexpr std::array<const char*, 2> ycsb_scans = {"rows", "query"};
 
 /// Throws usage_error if the numbers make no sense.
 void check(const ycsb_options&);

@@ -85,6 +85,9 @@ class ycsb_engine {
   virtual std::unique_ptr<ycsb_session> open() = 0;
   /// Opens a snapshot of everything and keeps it; throws usage_error where nobody could write then.
   virtual void hold() = 0;
+  /// Adds up a column of all rows as of now: row by row, or, with threads, by a query. How many
+  /// rows there were; none where there is no such thing.
+  virtual std::optional<std::uint64_t> scan(std::uint32_t /*threads*/) { return {}; }
   /// Of the version storage; none where the engine does not tell.
   [[nodiscard]] virtual std::optional<spolia::db::delta_stats> versions() const { return {}; }
   [[nodiscard]] virtual std::optional<std::uint64_t> table_bytes() const { return {}; }

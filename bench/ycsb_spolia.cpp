@@ -30,6 +30,7 @@ class engine final : public ycsb_engine {
   }
   std::unique_ptr<ycsb_session> open() override;
   void hold() override { held_.emplace_back(new db::reader(base_.snapshot("held"))); }
+  std::optional<std::uint64_t> scan(std::uint32_t threads) override;
   [[nodiscard]] std::optional<db::delta_stats> versions() const override {
     return base_.stats().versions;
   }
@@ -78,6 +79,7 @@ class engine final : public ycsb_engine {
   std::vector<db::column<std::string_view>> texts_;
   db::selection read_;
   std::vector<std::unique_ptr<db::reader>> held_;
+  spolia::atomic<std::int64_t> scanned_{0};  // so that it is
 };
 
 class session final : public ycsb_session {
@@ -169,6 +171,29 @@ class session final : public ycsb_session {
   std::vector<db::value> row_;
   std::uint64_t writes_ = 0;
 };
+
+std::optional<std::uint64_t> engine::scan(std::uint32_t threads) {
+  const db::reader now = base_.snapshot("scan");
+  if (threads != 0) {
+    const auto what = shape_.width == 8 ? db::sum(name(0)) : db::min(name(0));
+    const auto all = now.query(table_).aggregate(what, db::count()).run({.threads = threads});
+    return all->get<std::int64_t>(0, 1);
+  }
+  std::uint64_t rows = 0;
+  std::int64_t sum = 0;
+  std::string least;
+  const auto add = [&](const db::row& r) {
+    ++rows;
+    if (!numbers_.empty()) {
+      sum += r.get(numbers_[0]);
+    } else if (rows == 1 || r.get(texts_[0]) < least) {
+      least = r.get(texts_[0]);
+    }
+  };
+  now.for_each(table_, add, table_.select({name(0)}));
+  scanned_.store_relaxed(sum + static_cast<std::int64_t>(least.size()));
+  return rows;
+}
 
 std::unique_ptr<ycsb_session> engine::open() { return std::make_unique<session>(*this); }
 

@@ -92,6 +92,29 @@ struct bank {
              [&](const db::row& r) { sum += r.get(balance); });
     return sum;
   }
+
+  /// Who has how much, of those who are not in debt, added up by as many threads as there are.
+  void print_owners() const {
+    const db::reader now = base.snapshot("owners");
+    const auto sums = now.query(accounts)
+                          .where("balance", db::greater_equal, 0)
+                          .group_by("owner")
+                          .aggregate(db::count(), db::sum("balance"), db::max("balance"))
+                          .run();
+    if (!sums) return;  // ended_by_policy: not here, where nobody is ended
+    for (std::size_t i = 0; i < sums->size(); ++i) {
+      const auto who = sums->get<std::string_view>(i, 0);
+      std::printf("%.*s: %lld in %lld accounts, %lld in one\n", static_cast<int>(who.size()),
+                  who.data(), static_cast<long long>(sums->get<std::int64_t>(i, 2)),
+                  static_cast<long long>(sums->get<std::int64_t>(i, 1)),
+                  static_cast<long long>(sums->get<std::int64_t>(i, 3)));
+    }
+  }
+  std::int64_t added_up() const {
+    const db::reader now = base.snapshot("audit");
+    const auto sums = now.query(accounts).aggregate(db::sum("balance")).run();
+    return sums ? sums->get<std::int64_t>(0, 0) : -1;
+  }
 };
 
 }  // namespace
@@ -116,7 +139,7 @@ int main() {
     });
   }
   for (int i = 0; i < 100; ++i) {
-    if (b.total() != accounts * each) return 1;
+    if (b.total() != accounts * each || b.added_up() != accounts * each) return 1;
   }
   for (std::thread& t : clerks) t.join();
   if (!b.withdraw(2, 10) || !b.transfer(0, 2, 0)) return 1;
@@ -124,6 +147,7 @@ int main() {
   const db::reader last = b.base.snapshot({.label = "check", .deadline = std::chrono::minutes(1)});
   if (!last.find(b.accounts, {1001}) || last.find(b.accounts, {1002})) return 1;
 
+  b.print_owners();
   const db::statistics s = b.base.stats();
   std::printf("total %lld, of which Ada has %lld\n", static_cast<long long>(b.total()),
               static_cast<long long>(b.wealth_of("Ada")));

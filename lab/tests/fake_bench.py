@@ -30,6 +30,8 @@ STORAGES = [
     "range",
     "unheard-of",
 ]
+RLU_OPTIONS = {"low_watermark": (32768, "low"), "high_watermark": (1048576, "high"),
+               "walk_watermark": (512, "walks"), "turn_us": (300, "turn_us")}  # fmt: skip
 RELEASES = ["batch", "amortized", "pooled"]
 MACHINE = {
     "cpu": "AMD EPYC 9B14",
@@ -339,7 +341,12 @@ def layer_records(options) -> list[dict]:
         return [{"structure": options.structure, "sync": options.sync, "mops": 3.0,
                  "threads": 2 if options.threads == "-" else int(options.threads),
                  "update": 20 if options.update == "-" else int(options.update),
-                 "stall": options.stall, "log_bytes_peak": 1e6}
+                 "stall": options.stall, "log_bytes_peak": 1e6,
+                 "keys": 20_000 if options.keys == "-" else int(options.keys),
+                 "detector": options.detector,
+                 **{name: usual if given == "-" else int(given)
+                    for name, (usual, option) in RLU_OPTIONS.items()
+                    for given in [getattr(options, option)]}}
                 for _ in range(2)]  # fmt: skip
     return [store_record(options, name) for name in STORAGES for _ in range(2)]
 
@@ -399,9 +406,11 @@ def main() -> int:
         command = commands.add_parser(name)
         for option in ("--json", "--structure", "--sync", "--test", "--writes", "--threads",
                        "--operations", "--scanners", "--mix", "--partitions",
-                       "--update"):  # fmt: skip
+                       "--update", "--keys", "--low", "--high", "--walks",
+                       "--turn-us"):  # fmt: skip
             command.add_argument(option, default="-")
-        command.add_argument("--stall", action="store_true")
+        for flag in ("--stall", "--detector"):
+            command.add_argument(flag, action="store_true")
     options, unknown = parser.parse_known_args()
     if unknown and options.command not in LAYERS:
         parser.error(f"unrecognized arguments: {' '.join(unknown)}")

@@ -220,9 +220,23 @@ def test_read_log_update_is_judged_by_what_was_measured(stored):
     assert (fast.verdict, slow.verdict) == (SEEN, NOT_SEEN)
     assert "27 of 27" in fast.here
     assert "0 of 27" in slow.here
+    fast = sections_shown(stored, "sizes", lambda r: 1 + (r["sync"] == "mvrlu"))
+    slow = sections_shown(stored, "sizes", lambda r: 2 - (r["sync"] == "mvrlu"))
+    assert (fast.verdict, slow.verdict) == (SEEN, NOT_SEEN)
     kept = sections_shown(stored, "sleeper", lambda r: 0.95 if r["stall"] else 1)
     lost = sections_shown(stored, "sleeper", lambda r: 0.5 if r["stall"] else 1)
     assert (kept.verdict, lost.verdict) == (SEEN, NOT_SEEN)
+
+
+def test_what_a_feature_costs_is_judged(stored):
+    helps = sections_shown(stored, "features", lambda r: 2 if r["turn_us"] else 1)
+    assert helps.verdict == SEEN
+    assert "Most is gained by giving the processor away, 2" in helps.here
+    costs = sections_shown(stored, "features", lambda r: 1 + r["detector"])
+    assert costs.verdict == NOT_SEEN
+    assert "least by no thread of its own" in costs.here
+    clock = sections_shown(stored, "features", lambda r: 1 + (r["sync"] == "mvrlu-hardware"))
+    assert "least by a shared counter for a clock" in clock.here
 
 
 def test_strings_and_pauses_are_judged(filled):

@@ -31,6 +31,8 @@ refused("cannot protect --structure avl; these can: debra" sets --structure avl
         --scheme hazard_pointers ${json})
 refused("there are none, one-shot, one-shot-consolidated, steam" ycsb --versions one_shot ${json})
 refused("from 0 to 0.999" ycsb --theta 1 ${json})
+refused("there are rows, query" ycsb --scan columns ${json})
+refused("not --transactions" ycsb --scan rows --transactions 5 ${json})
 refused("from 1 to 4096" sets --threads 0 ${json})
 refused("from 1 to 4096" sets --threads 1000000 ${json})
 refused("from 0 to 100" sets --update 101 ${json})

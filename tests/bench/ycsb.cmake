@@ -19,7 +19,7 @@ endfunction()
 
 function(check_fields line)
   foreach(field kind engine versions durability workload threads writes theta columns width touch
-                operations records shared hold partition changes_only seconds seed trial trials elapsed_s transactions tx_per_s
+                operations records shared hold scan scan_threads scans rows_scanned_per_s partition changes_only seconds seed trial trials elapsed_s transactions tx_per_s
                 conflicts aborts missed latency_ns_p50 latency_ns_p99 latency_ns_p999
                 latency_ns_max latency_ns_distribution versions_made versions_dropped versions_alive version_bytes_peak
                 version_bytes_end version_bytes_over_time over_time partitions partition_drops
@@ -47,6 +47,15 @@ if(count LESS 8 OR odd)
 endif()
 foreach(line IN LISTS lines)
   check_fields("${line}")
+endforeach()
+
+foreach(scan IN ITEMS rows query)
+  run(--seconds 0.1 --versions one-shot --scan ${scan} --scan-threads 2)
+  check_fields("${lines}")
+  string(JSON rows GET "${lines}" rows_scanned_per_s)
+  if(NOT rows GREATER 0)
+    message(FATAL_ERROR "--scan ${scan} has scanned nothing: ${lines}")
+  endif()
 endforeach()
 
 execute_process(COMMAND "${BENCH}" ycsb --engine nothing ERROR_VARIABLE complaint

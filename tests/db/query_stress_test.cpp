@@ -79,7 +79,7 @@ TEST_P(db_queries, sums_stay_beside_writers) {
         check(now, {.threads = 1 + self.index(), .morsel = 16});
         self.jitter();
         check(now, {.threads = 2 - self.index(), .morsel = 8});
-        check(first, {.threads = 1});
+        if (self.index() == 0) check(first, {.threads = 1});
         continue;
       }
       const auto from = static_cast<std::int64_t>(self.random().below(accounts));

@@ -13,6 +13,7 @@
 // Progress:    wait-free.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 
@@ -35,16 +36,17 @@ using block_rows = std::uint32_t;
 inline constexpr block_rows every_row = (block_rows{1} << rows_per_block) - 1;
 
 /// Copies the shapes of all rows of a block, and these columns to the places for the rows from
-/// `row` on; returns the rows for which that is what a snapshot at `time` sees.
+/// `row` on; returns the rows for which that is what a snapshot at `time` sees. Marks are above
+/// every time.
 inline block_rows read_block(const row_head* heads, const atomic<std::uint64_t>* words,
                              std::uint64_t time, std::span<const column_copy> columns,
                              std::uint32_t row, std::uint64_t* shapes) noexcept {
   std::uint64_t stamps[rows_per_block];
-  block_rows good = 0;
+  std::uint64_t newest = 0;
   for (std::uint32_t i = 0; i < rows_per_block; ++i) {
-    // acquire ← the releases in install() and restamp(): the words. Marks are above every time.
+    // acquire ← the releases in install() and restamp(): the words.
     stamps[i] = heads[i].stamp.load_acquire();
-    good |= block_rows{stamps[i] <= time} << i;
+    newest = std::max(newest, stamps[i]);
   }
   // acquire, all ← the releases in install(): see "Why a copy is whole".
   for (std::uint32_t i = 0; i < rows_per_block; ++i) shapes[i] = heads[i].shape.load_acquire();
@@ -55,9 +57,16 @@ inline block_rows read_block(const row_head* heads, const atomic<std::uint64_t>*
     // acquire ← install(), as above.
     for (std::uint32_t i = 0; i < end; ++i) to[i] = from[i].load_acquire();
   }
-  if (SPOLIA_FAULT("block.no_second_look")) return good;
+  std::uint64_t again[rows_per_block];
+  std::uint64_t changed = 0;
   for (std::uint32_t i = 0; i < rows_per_block; ++i) {
-    good &= ~(block_rows{heads[i].stamp.load_relaxed() != stamps[i]} << i);
+    again[i] = SPOLIA_FAULT("block.no_second_look") ? stamps[i] : heads[i].stamp.load_relaxed();
+    changed |= again[i] ^ stamps[i];
+  }
+  if (newest <= time && changed == 0) return every_row;
+  block_rows good = 0;
+  for (std::uint32_t i = 0; i < rows_per_block; ++i) {
+    good |= block_rows{stamps[i] <= time && again[i] == stamps[i]} << i;
   }
   return good;
 }
