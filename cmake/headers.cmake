@@ -3,7 +3,6 @@
 # must each compile alone; those of the model checker belong to the model flavour.
 
 set(SPOLIA_HEADERS
-
     include/spolia/base/atomic.hpp
     include/spolia/base/backoff.hpp
     include/spolia/base/cells.hpp
@@ -155,10 +154,6 @@ set(SPOLIA_HEADERS
     include/spolia/map/snapshot_hash.hpp
     include/spolia/map/snapshot_tree.hpp
     include/spolia/memory.hpp
-    include/spolia/model/cells.hpp
-    include/spolia/model/engine.hpp
-    include/spolia/model/fault.hpp
-    include/spolia/model/hooks.hpp)
     include/spolia/rcu.hpp
     include/spolia/reclaim.hpp
     include/spolia/reclaim/allocator_resource.hpp
@@ -250,4 +245,9 @@ set(SPOLIA_HEADERS
     include/spolia/version/timeline.hpp
     include/spolia/version/tracked.hpp
     include/spolia/version/versioned.hpp)
+
 set(SPOLIA_MODEL_HEADERS
+    include/spolia/model/cells.hpp
+    include/spolia/model/engine.hpp
+    include/spolia/model/fault.hpp
+    include/spolia/model/hooks.hpp)
