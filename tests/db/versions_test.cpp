@@ -45,9 +45,9 @@ class cold_rows : public testing::TestWithParam<version_storage> {
   }
   /// How many versions there may be where `needed` are seen by somebody.
   static std::uint64_t bound(std::int64_t needed, std::int64_t turns) {
-    // As delta_range.hpp says, with P = 4 and 64 in a batch; hot rows have a newest one each.
+    // As delta_range.hpp says, for one thread; hot rows have a newest one each.
     if (GetParam() == version_storage::range) {
-      return static_cast<std::uint64_t>(3 * needed + 6 * 4 * 64 + hot);
+      return static_cast<std::uint64_t>(3 * needed + 6 * 512 + hot);
     }
     return static_cast<std::uint64_t>(needed + turns * turn);
   }
