@@ -381,6 +381,26 @@ TEST_P(transactions, versions_have_a_budget) {
   }
 }
 
+/// Nobody needs the versions: then the budget stands in nobody's way, however late a storage looks.
+TEST_P(transactions, a_budget_is_no_limit_where_nobody_reads) {
+  if (GetParam() == version_storage::none) return;
+  database small = database::open({.versions = GetParam(), .version_budget = 600000});
+  table& t =
+      small.create_table({.name = "t", .columns = {{"k", int64, primary_key}, {"pad", text(900)}}});
+  const std::string pad(900, 'x');
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_TRUE(small.transact([&](transaction& tx) { return tx.insert(t, {i, pad}); }));
+  }
+  for (int round = 0; round < 60; ++round) {
+    ASSERT_TRUE(small.transact([&](transaction& tx) -> status {
+      for (int i = 0; i < 20; ++i) {
+        if (const status s = tx.update(t, {i}, {{"pad", pad}}); !s) return s;
+      }
+      return outcome::ok;
+    })) << round;
+  }
+}
+
 TEST_P(transactions, many_at_once_on_one_thread) {
   for (int i = 0; i < 40; ++i) ASSERT_TRUE(put(i, 0));
   {

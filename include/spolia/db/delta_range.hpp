@@ -106,7 +106,10 @@ class delta_range final : public delta {
   bool reserve(std::uint32_t writer, std::span<ask> asks) override {
     local& me = locals_.of(writer);
     const std::uint64_t bytes = blocks::bytes(asks);
-    if (options_.budget != 0 && sum().bytes + bytes > options_.budget) return false;
+    if (!has_room(bytes)) {
+      collect();
+      if (!has_room(bytes)) return false;
+    }
     // So that neither can fail later on this thread.
     static_cast<void>(nodes_.enter());
     static_cast<void>(tracker_.mine());
@@ -239,6 +242,9 @@ class delta_range final : public delta {
     return stripes_[(place * 0x9E3779B97F4A7C15U >> 40U) % stripes];
   }
 
+  [[nodiscard]] bool has_room(std::uint64_t bytes) const noexcept {
+    return options_.budget == 0 || sum().bytes + bytes <= options_.budget;
+  }
   [[nodiscard]] delta_stats sum() const noexcept {
     delta_stats all = sum_of_blocks(board_, locals_);
     all.versions_dropped += collected_.dropped.value();

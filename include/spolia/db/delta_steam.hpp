@@ -63,7 +63,10 @@ class delta_steam final : public delta {
   bool reserve(std::uint32_t writer, std::span<ask> asks) override {
     local& me = locals_.of(writer);
     const std::uint64_t bytes = blocks::bytes(asks);
-    if (options_.budget != 0 && sum().bytes + bytes > options_.budget) return false;
+    if (!has_room(bytes)) {
+      collect();
+      if (!has_room(bytes)) return false;
+    }
     block* made = nullptr;
     block* last = nullptr;
     try {
@@ -169,6 +172,9 @@ class delta_steam final : public delta {
     free_chain(old);
   }
 
+  [[nodiscard]] bool has_room(std::uint64_t bytes) const noexcept {
+    return options_.budget == 0 || sum().bytes + bytes <= options_.budget;
+  }
   [[nodiscard]] delta_stats sum() const noexcept { return sum_of_blocks(board_, locals_); }
 
   commit_board& board_;

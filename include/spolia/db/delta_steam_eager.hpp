@@ -90,7 +90,10 @@ class delta_steam_eager final : public delta {
   bool reserve(std::uint32_t writer, std::span<ask> asks) override {
     local& me = locals_.of(writer);
     const std::uint64_t bytes = blocks::bytes(asks);
-    if (options_.budget != 0 && sum().bytes + bytes > options_.budget) return false;
+    if (!has_room(bytes)) {
+      collect();
+      if (!has_room(bytes)) return false;
+    }
     auto guard = nodes_.enter();  // so that this thread's next ones cannot fail
     block* made = nullptr;
     try {
@@ -268,6 +271,9 @@ class delta_steam_eager final : public delta {
     scans_.renew(guard, [this](scan_times& found) {
       found.known = board_.living.scan(board_.clock, found.times);
     });
+  }
+  [[nodiscard]] bool has_room(std::uint64_t bytes) const noexcept {
+    return options_.budget == 0 || sum().bytes + bytes <= options_.budget;
   }
   [[nodiscard]] delta_stats sum() const noexcept { return sum_of_blocks(board_, locals_); }
 
