@@ -9,6 +9,12 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 
+void arena::shrink() noexcept {
+  std::erase_if(blocks_, [](const block& b) { return b.size > most_kept; });
+  if (blocks_.size() > 4) blocks_.resize(4);
+  large_ = false;
+}
+
 /// Puts the value that the words refer to into a block. Throws std::bad_alloc and
 /// row_budget::exceeded; the words are as before then.
 void transaction::make_apart(std::uint64_t* words) {
@@ -28,7 +34,8 @@ void transaction::replace_apart(const pending_write& w, std::uint64_t columns) n
   });
 }
 
-/// The transaction has ended, at this time, or 0: with nothing. Its rows are locked yet.
+/// The transaction has ended, at this time, or 0: with nothing. Its rows are locked yet. Those that
+/// it has replaced go later, when they are not.
 void transaction::settle_apart(std::uint64_t commit) noexcept {
   session& s = *session_;
   for (const pending_write& w : s.writes) {

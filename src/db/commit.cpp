@@ -128,8 +128,11 @@ bool transaction::reserve() {
   session& s = *session_;
   const gate* const mine = gated_ ? &s.way : nullptr;
   if (engine_.gates.due() || engine_.settings.slow_after.count() > 0) engine_.end_slow(mine, false);
-  while (!engine_.values.fits(s.replaced.bytes, engine_.settings.version_budget) ||
-         !engine_.old->reserve(s.record->number(), s.asks)) {
+  const auto fits = [&] {
+    return s.replaced.bytes == 0 ||
+           engine_.values.fits(s.replaced.bytes, engine_.settings.version_budget);
+  };
+  while (!fits() || !engine_.old->reserve(s.record->number(), s.asks)) {
     if (!engine_.end_slow(mine, true)) return false;
     engine_.old->collect();
   }
@@ -224,8 +227,10 @@ void transaction::finish(std::uint64_t commit) noexcept {
     w.place.head->lock.store_release(unlocked);
   }
   s.writes.clear();
-  value_list replaced = std::exchange(s.replaced, {});
-  if (commit != 0) engine_.values.retire(replaced, commit);
+  if (s.replaced.first != nullptr) {
+    value_list replaced = std::exchange(s.replaced, {});
+    if (commit != 0) engine_.values.retire(replaced, commit);
+  }
   if (first != nullptr) engine_.cleaner.add(first, last, count);
   if (commit != 0) engine_.cleaner.work(2 * count + 2);
 }

@@ -158,11 +158,7 @@ class arena {
   [[nodiscard]] mark here() const noexcept { return at_; }
   void rewind(mark m) noexcept { at_ = m; }
   void clear() noexcept {
-    if (blocks_.size() > 4) blocks_.resize(4);
-    if (large_) {
-      std::erase_if(blocks_, [](const block& b) { return b.size > most_kept; });
-      large_ = false;
-    }
+    if (large_ || blocks_.size() > 4) shrink();
     at_ = {};
   }
 
@@ -171,6 +167,8 @@ class arena {
     std::unique_ptr<std::uint64_t[]> words;
     std::size_t size = 0;
   };
+  void shrink() noexcept;
+
   static constexpr std::size_t most_kept = 8192;  // words of a block
   std::vector<block> blocks_;
   mark at_;

@@ -162,7 +162,7 @@ std::string to_text(instant t) {
   put(text += 'T', in_day / 3600, 2);
   put(text += ':', in_day / 60 % 60, 2);
   put(text += ':', in_day % 60, 2);
-  if (const std::int64_t fraction = all - seconds * second; fraction != 0) {
+  if (const std::int64_t fraction = all % second + (all % second < 0 ? second : 0); fraction != 0) {
     put(text += '.', static_cast<std::uint64_t>(fraction), 6);
     text.resize(text.find_last_not_of('0') + 1);
   }

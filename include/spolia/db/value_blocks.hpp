@@ -175,7 +175,7 @@ class value_blocks {
 
   /// Whether so many bytes more may wait, if `budget` bytes may (0: any number).
   bool fits(std::uint64_t more, std::uint64_t budget) noexcept {
-    if (more == 0 || budget == 0) return true;
+    if (budget == 0) return true;
     if (waiting_bytes() + more > budget) collect();
     return waiting_bytes() + more <= budget;
   }
