@@ -181,6 +181,7 @@ void query::group_by_column(const query_column& c) {
   if (p.keys.size() == 64) refuse_query("a query groups by at most 64 columns");
   const std::uint32_t input = p.input(column);
   look_at(p.inputs[input]);
+  p.keys.reserve(p.keys.size() + 1);  // so that names and keys are as many, also without memory
   p.names.insert(p.names.begin() + static_cast<std::ptrdiff_t>(p.keys.size()), column.name);
   p.keys.push_back(input);
   p.key_words += column.words;
@@ -188,6 +189,7 @@ void query::group_by_column(const query_column& c) {
 
 void query::add_measure(const measure& m) {
   query_plan& p = plan();
+  p.folds.reserve(p.folds.size() + 1);  // as above
   query_fold f{.what = m.what, .at = p.state_words, .words = 1};
   if (m.what == measure::kind::rows) {
     p.names.emplace_back("count");

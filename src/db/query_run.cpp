@@ -194,6 +194,7 @@ query_run::~query_run() = default;
 
 status query_run::run() {
   if (at_.session_ == nullptr) return outcome::ended;
+  if (of_.when_.ended(at_.timestamp())) return outcome::dropped;
   at_.session_->looked = true;
   if (at_.notes_reads_) at_.session_->reads.whole(of_);
   const std::uint32_t count = helpers();

@@ -82,8 +82,7 @@ bool upkeep::free_dropped(note& n) noexcept {
   if (!n.of->enter_alone()) return false;
   if (n.index != nullptr) {
     n.index->entries_.reset();
-  } else {
-    n.of->engine_.rows.give(n.of->bytes());
+  } else if (!n.of->engine_.old->looks_at_rows()) {
     n.of->free_rows();
   }
   n.of->leave_alone();

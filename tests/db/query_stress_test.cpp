@@ -138,4 +138,26 @@ TEST_P(db_queries, without_memory) {
   EXPECT_TRUE(set_a(1, 6)) << "nobody is held up";
 }
 
+/// A question that could not be put whole is as it was before.
+TEST(db_query, is_built_without_memory) {
+  database base = database::open();
+  table& t =
+      base.create_table({.name = "t", .columns = {{"k", int64, primary_key}, {"x", text(20)}}});
+  const reader now = base.snapshot();
+  for_each_allocation_failure([&] {
+    query q = now.query(t);
+    try {
+      q.where("x", equal, "a text that is long").group_by("k", "x").aggregate(count(), max("x"));
+    } catch (const std::bad_alloc&) {
+      q.aggregate(count());
+      const auto a = q.run();
+      EXPECT_EQ(a->name(a->columns() - 1), "count");
+      if (a->size() != 0) {
+        EXPECT_EQ(a->get<std::int64_t>(0, a->columns() - 1), 0);
+      }
+      throw;
+    }
+  });
+}
+
 }  // namespace

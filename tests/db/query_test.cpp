@@ -407,4 +407,52 @@ TEST(queries, transactions_see_their_own_changes) {
   EXPECT_EQ(query(q).aggregate(count()).run().code(), outcome::ended);
 }
 
+TEST(queries, decimals_times_and_long_values) {
+  database base = database::open();
+  table& bills = base.create_table({.name = "bills",
+                                    .columns = {{"id", int64, primary_key},
+                                                {"sum", decimal(2)},
+                                                {"at", timestamp},
+                                                {"letter", text(), nullable}}});
+  const auto put = [&](std::int64_t id, const char* amount, std::int64_t at, const value& letter) {
+    return base.transact([&](transaction& tx) {
+      return tx.insert(bills, {id, decimal_number(amount), instant_at(at), letter});
+    });
+  };
+  const std::string letter(1000, 'x');
+  ASSERT_TRUE(put(1, "0.10", 5, letter));
+  ASSERT_TRUE(put(2, "0.20", -7, nullptr));
+  ASSERT_TRUE(put(3, "-1.05", 6, letter));
+  const reader now = base.snapshot();
+  const auto all = now.query(bills)
+                       .aggregate(sum("sum"), avg("sum"), min("at"), max("sum"), count("letter"))
+                       .run();
+  ASSERT_TRUE(all);
+  EXPECT_EQ(all->get<decimal_number>(0, 0), decimal_number("-0.75"));
+  EXPECT_DOUBLE_EQ(all->get<double>(0, 0), -0.75);
+  EXPECT_DOUBLE_EQ(all->get<double>(0, 1), -0.25);
+  EXPECT_EQ(all->get<instant>(0, 2), instant_at(-7));
+  EXPECT_EQ(all->get<decimal_number>(0, 3), decimal_number("0.2"));
+  EXPECT_EQ(all->get<std::int64_t>(0, 4), 2);
+  EXPECT_EQ(rows_of(now.query(bills).where("sum", less, decimal_number("0.15"))), 2);
+  EXPECT_EQ(rows_of(now.query(bills).where("at", greater, instant_at(0))), 2);
+  EXPECT_EQ(rows_of(now.query(bills).where_null("letter")), 1);
+  const column<decimal_number> paid = bills.column<decimal_number>("sum");
+  EXPECT_EQ(rows_of(now.query(bills).where(
+                paid, [](decimal_number d) { return d < decimal_number("0"); })),
+            1);
+  query q = now.query(bills);
+  EXPECT_THROW(q.group_by("letter"), std::invalid_argument);
+  EXPECT_THROW(q.where("letter", equal, "x"), std::invalid_argument);
+  EXPECT_THROW(q.aggregate(sum("at")), std::invalid_argument);
+}
+
+TEST(queries, a_dropped_table_is_there_for_older_snapshots) {
+  sales s(100);
+  const reader before = s.base.snapshot();
+  ASSERT_TRUE(s.base.drop_table(s.t));
+  EXPECT_EQ(rows_of(before.query(s.t)), 100);
+  EXPECT_EQ(s.base.snapshot().query(s.t).aggregate(count()).run().code(), outcome::dropped);
+}
+
 }  // namespace

@@ -169,6 +169,9 @@ class delta {
   /// Lets go of all that nobody needs now, also of what other threads have left.
   virtual void collect() noexcept = 0;
   [[nodiscard]] virtual delta_stats stats() const noexcept = 0;
+  /// Whether it may look at rows at any time, by what it was asked for: then they stay where they
+  /// are until it ends, those of dropped tables too.
+  [[nodiscard]] virtual bool looks_at_rows() const noexcept { return false; }
   /// Whether versions have the changed columns only; as was said before the first one.
   [[nodiscard]] bool changes_only() const noexcept { return changes_only_; }
   void keep_changes_only() noexcept { changes_only_ = true; }

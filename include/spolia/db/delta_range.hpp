@@ -168,6 +168,8 @@ class delta_range final : public delta {
     }
   }
 
+  /// Who cuts may have scanned before the last snapshot ended that saw a dropped table.
+  [[nodiscard]] bool looks_at_rows() const noexcept override { return true; }
   [[nodiscard]] delta_stats stats() const noexcept override {
     delta_stats all = sum();
     all.looks = looks_.load_relaxed();
