@@ -46,7 +46,7 @@ TEST(hash_secondary, does_what_a_map_of_sets_does) {
     std::map<key_words, std::map<std::uint64_t, std::uint64_t>> expected;
     std::mt19937_64 random(words);
     std::uint64_t claim = 0;
-    for (int n = 0; n < 60000; ++n) {
+    for (int n = 0; n < 20000; ++n) {
       key_words key{};
       const std::uint64_t which = random() % 4 == 0 ? 0 : random() % 300;
       key[0] = which % 2 == 0 ? std::uint64_t{1} << 63U | which : which;
@@ -184,7 +184,7 @@ SPOLIA_OVER_STORAGES(hashed);
 TEST_P(hashed, finds_what_an_ordered_index_finds) {
   std::mt19937_64 random(7);
   std::vector<std::unique_ptr<reader>> held;
-  for (int n = 0; n < 400; ++n) {
+  for (int n = 0; n < 160; ++n) {
     if (n % 80 == 0) held.emplace_back(new reader(base.snapshot()));
     transaction tx = base.begin();
     const savepoint start = tx.savepoint();
