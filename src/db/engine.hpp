@@ -241,8 +241,7 @@ class engine {
   row_budget rows;
   value_blocks values{board, rows};
   mutable std::mutex catalog_lock;
-  std::mutex
-      changing;  // one change of the catalogue that takes long at a time; before catalog_lock
+  std::mutex changing;  // one long change of the catalogue at a time; before catalog_lock
   std::vector<std::unique_ptr<table>> tables;
   std::unique_ptr<delta> old;
   upkeep cleaner{board};

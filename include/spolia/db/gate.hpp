@@ -2,11 +2,10 @@
 // gate.hpp: readers and transactions that may be ended by others: because their time is over, or
 // because the program says so.
 //
-// Idea:        what a reader needs is its announcement. Who ends it says so, and withdraws that;
-// but
-//              not while the reader is in a step, for versions are freed without asking guards. A
-//              step is a lookup, one row of a scan, a change, a commit. Whoever finds the reader in
-//              one leaves the withdrawal to the next look.
+// Idea:        what a reader needs is its announcement. Who ends it says so, and withdraws that,
+//              but not while the reader is in a step, for versions are freed without asking
+//              guards. A step is a lookup, one row of a scan, a change, a commit. Whoever finds the
+//              reader in one leaves the withdrawal to the next look.
 // Cost:        a step of a reader with a gate: two stores, a light fence, a load. Others: nothing.
 // Progress:    nobody waits for a reader, and a reader for nobody. A lock, for a few stores, when
 //              one with a gate begins and ends.

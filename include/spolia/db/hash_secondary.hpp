@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // hash_secondary.hpp: a secondary index that finds the rows of one key: hashed, growing online.
 //
-// Idea:        a hash_index from keys to the sets of their rows. A set is an open-addressed array
-// of
-//              (slot, claim), so a row of a key that a million others have is added and taken out
-//              as quickly as the only one. Its first two places lie beside the key. Changes lock
-//              one of 64 locks, by the key; scans take none. A set whose array is full, or nearly
-//              empty, gets another one; the last row takes the set with it.
+// Idea:        a hash_index from keys to the sets of their rows. A set is an array of
+//              (slot, claim), open-addressed, so a row of a key that a million others have is added
+//              and taken out as quickly as the only one. Its first two places lie beside the key.
+//              Changes lock one of 64 locks, by the key; scans take none. A set whose array is
+//              full, or nearly empty, gets another one; the last row takes the set with it.
 // Scans:       places go by the upper bits of a hash that tells slots apart, so a larger array has
 //              them in the same order, but for neighbours. A scan takes the slots of a range of
 //              hashes into a buffer, lets go of its guard, shows them, and goes on with the next

@@ -2,8 +2,8 @@
 // schema.hpp: what a table's columns are, how values lie in words, and how keys are made of them.
 //
 //     db.create_table({.name = "accounts",
-//                      .columns = {{"id", int64, primary_key}, {"owner", text(32)}, {"balance",
-//                      int64},
+//                      .columns = {{"id", int64, primary_key}, {"owner", text(32)},
+//                                  {"balance", int64},
 //                                  {"note", text(80), nullable}},
 //                      .indexes = {{"by_owner", {"owner"}}}});
 //
@@ -105,9 +105,8 @@ struct table_spec {
 };
 
 /// A value for a column. A null is std::monostate. Texts and blobs are not copied: they must live
-/// as long. A
-/// decimal may have other digits after the point than its column, if it is the same number with
-/// those of the column.
+/// as long. A decimal may have other digits after the point than its column, if it is the same
+/// number with those of the column.
 class value {
  public:
   value() noexcept = default;

@@ -11,20 +11,17 @@
 //              that replaces it, or deletes the row, gives it to a queue together with its own
 //              time. From there it is freed when no announced snapshot lies in between.
 // Protects:    who has announced T, and has a handle out of the version of a row that was current
-// at
-//              T, copied and validated as row.hpp has it: the block was there at T.
-//              Handles out of words that were not validated must not be followed.
+//              at T, copied and validated as row.hpp has it: the block was there at T. Handles out
+//              of words that were not validated must not be followed.
 // Why nobody is missed: a snapshot T needs a block with since <= T < ended. When the block comes
-// into
-//   the queue, `ended` is a time that the clock has shown. census::scan() lists all that is
+//   into the queue, `ended` is a time that the clock has shown. census::scan() lists all that is
 //   announced below the time that it returns, or will ever be; a block that ended later than that
 //   waits for the next scan.
 // Why the fields need no atomics: `since` is written and read by who holds the row's lock. The
 //   others are written by that one before the block is in the queue, and read by who takes it out:
 //   the queue has a lock.
 // Cost:        a commit that replaces values: a short lock. Each collection, after as many blocks
-// or
-//              bytes came in as were left by the last one and some: a look at the census.
+//              or bytes came in as were left by the last one and some: a look at the census.
 // Progress:    readers do nothing. One thread collects at a time; others go on without.
 // Bound:       what waits is at most twice what announced snapshots could see at the last
 //              collection, and `most_waiting` blocks or `most_bytes`, whichever is reached first;
@@ -56,8 +53,7 @@ struct row_place;
 
 /// The value's bytes follow it.
 struct value_block {
-  plain<std::uint64_t>
-      since{};  ///< the commit that has put it into the row; 0: none yet, or opening
+  plain<std::uint64_t> since{};  ///< the commit that has put it there; 0: none yet, or opening
   plain<std::uint64_t> ended{};  ///< the commit that has taken it out
   plain<value_block*> next{};
   plain<std::uint64_t> size{};
