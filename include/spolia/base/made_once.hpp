@@ -60,7 +60,18 @@ class made_once {
     return *it;
   }
 
+#if defined(SPOLIA_MODEL)
+  /// What outlives executions of a scenario is none of the checker's.
+  struct unwatched {
+    T* load_acquire() const noexcept { return it; }
+    T* load_relaxed() const noexcept { return it; }
+    void store_release(T* made) noexcept { it = made; }
+    T* it = nullptr;
+  };
+  unwatched it_;
+#else
   atomic<T*> it_{nullptr};
+#endif
   alignas(T) unsigned char place_[sizeof(T)] = {};
 };
 
