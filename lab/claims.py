@@ -110,7 +110,7 @@ def _pile_up(configs) -> Claim:
     if best is None:
         return Claim(claim, paper, "–", MISSING)
     change, threads = best
-    here = f"{look.times(change.ratio)} the garbage of the default at {threads} threads"
+    here = f"{look.times(change.ratio)} the garbage of token, amortized, at {threads} threads"
     return Claim(claim, paper, here, _verdict([change]))
 
 

@@ -141,7 +141,7 @@ def _headline_speed(ref: Reference | None, place: str) -> list[str]:
     default = ref.find(DEFAULT) if ref else None
     if default is None:
         return []
-    text = f"On this machine ({place}) the default, {NAME},"
+    text = f"On this machine ({place}) {NAME}"
     leak = ref.find(("none", "batch"))
     sentences = []
     if leak:
@@ -258,7 +258,7 @@ def beyond_words(members: list[Config], cores: int | None) -> str:
     change = compare(one.ops_per_s, other.ops_per_s)
     verdict = f"at {look.times(change.ratio)} of its speed" if change.proven else "as fast as"
     return (
-        f"Beyond {cores} cores threads only take turns: at {most} threads the default ran "
+        f"Beyond {cores} cores threads only take turns: at {most} threads token, amortized, ran "
         f"{verdict} at {cores}."
     )
 
