@@ -40,8 +40,7 @@ void catalog::refuse() const {
   if (engine_.files != nullptr) {
     throw std::invalid_argument(
         "spolia::db: a database in a directory keeps its tables, and each table the indexes that "
-        "it "
-        "was made with");
+        "it was made with");
   }
 }
 

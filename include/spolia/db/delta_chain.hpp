@@ -118,5 +118,19 @@ class chain_walk {
   time_cursor times_;
 };
 
+/// walk() for readers: inside a guard, entered before it is read where the chain begins, or behind
+/// that, which is the fault `early`. Throws std::bad_alloc.
+template <class Nodes, class At>
+const version* walk_guarded(Nodes& nodes, const atomic<std::uint64_t>& chain, std::uint64_t time,
+                            const taking_back* on_the_way, At&& at, bool early) {
+  if (early) {
+    const atomic<std::uint64_t> begin(chain.load_acquire());  // as in walk()
+    auto late = nodes.enter();
+    return walk(begin, time, on_the_way, at);
+  }
+  auto guard = nodes.enter();
+  return walk(chain, time, on_the_way, at);
+}
+
 }  // namespace db
 }  // namespace spolia::inline SPOLIA_FLAVOUR

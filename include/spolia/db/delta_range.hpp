@@ -146,13 +146,8 @@ class delta_range final : public delta {
   [[nodiscard]] const version* find(const atomic<std::uint64_t>& chain, std::uint64_t /*row*/,
                                     std::uint64_t time,
                                     const taking_back* on_the_way) const override {
-    if (SPOLIA_FAULT("range.head_before_guard")) {
-      const atomic<std::uint64_t> early(chain.load_acquire());  // as in walk()
-      auto late = nodes_.enter();
-      return walk(early, time, on_the_way, blocks::at);
-    }
-    auto guard = nodes_.enter();
-    return walk(chain, time, on_the_way, blocks::at);
+    const bool early = SPOLIA_FAULT("range.head_before_guard");
+    return walk_guarded(nodes_, chain, time, on_the_way, blocks::at, early);
   }
 
   void collect() noexcept override {
