@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # spolia_add_test(NAME name SOURCES file... [LABELS quick|long] [STRESS | ONE_THREAD] [EMULATED]
-#                 [LINK library...])
+#                 [SHARDS n] [LINK library...])
 #
-# One GoogleTest program; each of its cases becomes one test of ctest, named name/Suite.case.
+# One GoogleTest program, and one test of ctest: a process for each case would spend more time on
+# starting, and under a sanitizer on ending, than on testing. SHARDS: as n tests, name.1 to name.n,
+# each with its share of the cases, for a program that would be the last to end.
 # quick (the default) means that the whole program takes seconds; `./dev test` runs quick tests in
 # every stage and long ones where they find most. A program with a main of its own keeps it.
 #
@@ -13,11 +15,9 @@
 # EMULATED: also worth running on an emulated processor. In a cross-compiled tree these have the
 # label `emulated` instead, and are what is built there by the target spolia-emulated-tests.
 
-include(GoogleTest)
-
-set(SPOLIA_TEST_SECONDS_quick 120)
+set(SPOLIA_TEST_SECONDS_quick 300)
 set(SPOLIA_TEST_SECONDS_long 600)
-set(SPOLIA_TEST_SECONDS_emulated 120)
+set(SPOLIA_TEST_SECONDS_emulated 300)
 
 # What every test includes takes a second to read; this reads it once for all of them.
 add_library(test_headers OBJECT "${CMAKE_CURRENT_LIST_DIR}/testing.cpp")
@@ -32,7 +32,8 @@ add_custom_target(spolia-quick-tests COMMENT "")
 add_custom_target(spolia-emulated-tests COMMENT "")
 
 function(spolia_add_test)
-  cmake_parse_arguments(PARSE_ARGV 0 arg "EMULATED;ONE_THREAD;STRESS" "NAME" "SOURCES;LABELS;LINK")
+  cmake_parse_arguments(PARSE_ARGV 0 arg "EMULATED;ONE_THREAD;STRESS" "NAME;SHARDS"
+                        "SOURCES;LABELS;LINK")
   if(NOT arg_NAME OR NOT arg_SOURCES OR arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "spolia_add_test: NAME and SOURCES are needed; "
                         "not understood: '${arg_UNPARSED_ARGUMENTS}'")
@@ -71,12 +72,28 @@ function(spolia_add_test)
   if(NOT arg_LABELS STREQUAL "long")
     add_dependencies(spolia-${arg_LABELS}-tests ${target})
   endif()
-  gtest_discover_tests(
-    ${target}
-    TEST_PREFIX "${arg_NAME}/"
-    DISCOVERY_MODE PRE_TEST
-    DISCOVERY_TIMEOUT 60
-    PROPERTIES LABELS ${arg_LABELS} TIMEOUT ${SPOLIA_TEST_SECONDS_${arg_LABELS}})
+  spolia_run_gtest(${arg_NAME} ${target} ${arg_LABELS} "${arg_SHARDS}")
+endfunction()
+
+# The tests of ctest for a GoogleTest program. What each case did stands in results/ afterwards.
+function(spolia_run_gtest name target label shards)
+  if(NOT shards)
+    set(shards 1)
+  endif()
+  foreach(shard RANGE 1 ${shards})
+    set(test ${name})
+    set(environment "")
+    if(shards GREATER 1)
+      set(test ${name}.${shard})
+      math(EXPR index "${shard} - 1")
+      set(environment "GTEST_TOTAL_SHARDS=${shards};GTEST_SHARD_INDEX=${index};")
+    endif()
+    add_test(NAME ${test} COMMAND ${target})
+    # The longest begin first.
+    set_tests_properties(
+      ${test} PROPERTIES LABELS ${label} TIMEOUT ${SPOLIA_TEST_SECONDS_${label}} COST ${shards}
+      ENVIRONMENT "${environment}GTEST_OUTPUT=json:${PROJECT_BINARY_DIR}/results/${test}.json")
+  endforeach()
 endfunction()
 
 # What must not compile: refused/*.cpp beside the caller, as tests PREFIX/name. Once for each

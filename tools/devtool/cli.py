@@ -13,6 +13,7 @@ from devtool.process import ROOT, dev_error
 PRESETS = list(commands.PRESET_NEEDS)
 # What follows these commands belongs to the program behind them, its --help too.
 PASSED_ON = ("bench", "lab", "demo")
+CHOICE = "programs whose names fit this regular expression; CASES: of them, by GoogleTest's filter"
 DESCRIPTION = """\
 Everything that is done to this project is done through ./dev. It installs missing Debian
 packages by itself where it may, and puts everything else it makes under build/."""
@@ -76,7 +77,7 @@ def _add_check_commands(add) -> None:
         "run what continuous integration runs, or some stages of it",
         "test",
         "test --stage release",
-        "test --stage tsan --stage model -k Token",
+        "test --stage tsan --stage model -k token",
     )
     command.add_argument(
         "--stage",
@@ -86,7 +87,7 @@ def _add_check_commands(add) -> None:
         metavar="STAGE",
         help="only this one; may be repeated: " + ", ".join(stages.NAMES),
     )
-    command.add_argument("-k", dest="pattern", metavar="REGEX", help="only tests whose name fits")
+    command.add_argument("-k", dest="pattern", metavar="PROGRAM[/CASES]", help=CHOICE)
     command.add_argument("--verbose", action="store_true", help="show every line, not just logs")
 
     command = add(
@@ -94,16 +95,16 @@ def _add_check_commands(add) -> None:
         commands.model,
         "run the model checker's tests",
         "model",
-        "model -k Token",
+        "model -k token",
         "model --deeper 1 -k token",
     )
-    command.add_argument("-k", dest="pattern", metavar="REGEX", help="only tests whose name fits")
+    command.add_argument("-k", dest="pattern", metavar="PROGRAM[/CASES]", help=CHOICE)
     command.add_argument(
         "--deeper",
         type=int,
         choices=(1, 2),
         help="search further: so many preemptions more, ten times the samples (minutes to hours); "
-        "-k then chooses whole programs",
+        "-k then chooses programs only",
     )
 
     command = add(
@@ -111,11 +112,13 @@ def _add_check_commands(add) -> None:
         commands.stress,
         "repeat the long tests for some time, until one fails",
         "stress --minutes 30",
-        "stress --preset tsan -k Limbo",
+        "stress --preset tsan -k list_stress/*churn*",
     )
     command.add_argument("--minutes", type=float, default=10, help="how long (10)")
     command.add_argument("--preset", choices=PRESETS, default="release", metavar="PRESET")
-    command.add_argument("-k", dest="pattern", metavar="REGEX", help="these tests, quick or long")
+    command.add_argument(
+        "-k", dest="pattern", metavar="PROGRAM[/CASES]", help=f"{CHOICE}; quick or long"
+    )
 
     command = add(
         "crash",

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 
-from devtool import process, setup
+from devtool import ctest, process, setup
 from devtool.process import BUILD, ROOT, dev_error, plain, say, tool
 
 PRESET_NEEDS = {
@@ -80,8 +80,8 @@ def model(args: argparse.Namespace) -> int:
     _build("model")
     if args.deeper:
         return _search_deeper(args)
-    selection = ["-R", args.pattern] if args.pattern else []
-    plain(["ctest", "--preset", "model", "-j2", *selection])
+    chosen, env = ctest.selection(args.pattern)
+    plain(["ctest", "--preset", "model", "-j2", *chosen], env)
     return 0
 
 
@@ -101,12 +101,12 @@ def _search_deeper(args: argparse.Namespace) -> int:
 def stress(args: argparse.Namespace) -> int:
     """Rounds of the long tests until the time is over; the first failure ends it."""
     _build(args.preset)
-    selection = ["-R", args.pattern] if args.pattern else ["-L", "long"]
-    command = ["ctest", "--preset", args.preset, "-j2", *selection]
+    chosen, env = ctest.selection(args.pattern)
+    command = ["ctest", "--preset", args.preset, "-j2", *(chosen or ["-L", "long"])]
     deadline = time.monotonic() + args.minutes * 60
     rounds = 0
     while rounds == 0 or time.monotonic() < deadline:
-        plain(command)
+        plain(command, env)
         rounds += 1
     say(f"{rounds} rounds, none failed")
     return 0

@@ -10,29 +10,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from devtool import process, setup
+from devtool import ctest, process, setup
 from devtool.process import BUILD, ROOT, say
+from devtool.tally import tally
 
 QUICK = ["-L", "quick"]
 NOT_PACKAGE = ["-LE", "package"]
 PYTEST_RAN_NONE = 5
-
-
-@dataclass
-class tally:
-    """What one stage found. `note` says why a stage failed that has no failed test to show."""
-
-    passed: int = 0
-    failed: int = 0
-    skipped: int = 0
-    note: str = ""
-    seconds: float = 0.0
-
-    def add(self, other: tally) -> None:
-        self.passed += other.passed
-        self.failed += other.failed
-        self.skipped += other.skipped
-        self.note = self.note or other.note
 
 
 @dataclass
@@ -58,17 +42,6 @@ class context:
         left = self.deadline - time.monotonic()
         log = BUILD / "logs" / f"{self.name}.log"
         return process.watched(command, left, log, env=env, verbose=self.verbose)
-
-
-def parse_ctest(output: str) -> tally:
-    """The counts of a ctest run. Disabled and skipped tests are neither passed nor failed."""
-    total = re.search(r"^\d+% tests passed, (\d+) tests failed out of (\d+)$", output, re.M)
-    if not total:
-        return tally(failed=1, note="ctest ran no test")
-    failed, count = int(total[1]), int(total[2])
-    idle = re.findall(r"^\s*\d+ - .* \((Skipped|Disabled)\)$", output, re.M)
-    # ctest counts a skipped test as passed, and a disabled one not at all.
-    return tally(count - failed - idle.count("Skipped"), failed, len(idle))
 
 
 def parse_pytest(output: str) -> tally:
@@ -123,16 +96,18 @@ def build(
     return _checked(outcome, tally(failed=1, note=f"`{' '.join(command)}` failed"), "build")
 
 
-def ctest(run: context, preset: str, *selection: str) -> tally:
+def tests(run: context, preset: str, *selection: str) -> tally:
     # More than processors: many tests wait for something.
     jobs = f"-j{2 * process.jobs()}"
     command = ["ctest", "--preset", preset, jobs, "--no-tests=error", "--output-on-failure"]
-    if run.pattern:
-        command += ["-R", run.pattern]
-    outcome = run.step([*command, *selection])
-    if run.pattern and "No tests were found" in outcome.output:
+    chosen, env = ctest.selection(run.pattern)
+    ctest.forget(preset)
+    outcome = run.step([*command, *chosen, *selection], env=env)
+    counts = ctest.count(outcome.output, ctest.results(preset))
+    none = outcome.ok or "No tests were found" in outcome.output
+    if run.pattern and none and counts == tally():
         return tally(note="no test fits")
-    return _checked(outcome, parse_ctest(outcome.output), "ctest")
+    return _checked(outcome, counts, "ctest")
 
 
 def _preset(
@@ -142,14 +117,14 @@ def _preset(
     options: tuple[str, ...] = (),
 ):
     def run(context: context) -> tally:
-        return build(context, preset, targets, options) or ctest(context, preset, *selection)
+        return build(context, preset, targets, options) or tests(context, preset, *selection)
 
     return run
 
 
 def _emulated(preset: str):
     """The tests that are marked as worth running on an emulated processor, see testing.cmake."""
-    tests = _preset(
+    chosen = _preset(
         preset,
         "-L",
         "emulated",
@@ -160,7 +135,7 @@ def _emulated(preset: str):
     def run(context: context) -> tally:
         say("by qemu: membarrier is the host's, and so is the order of memory accesses (for weaker")
         say("ones there is the model); a program cannot start itself again, so one test is skipped")
-        return tests(context)
+        return chosen(context)
 
     return run
 
@@ -185,7 +160,7 @@ def _python(run: context) -> tally:
     # A file at a time, for what its tests share.
     command = [python, "-m", "pytest", "-q", "-n", "2", "--dist", "loadfile", "lab"]
     if run.pattern:
-        command += ["-k", run.pattern]
+        command += ["-k", run.pattern.partition("/")[0]]
     outcome = run.step([*command, "-p", "no:cacheprovider"])
     if run.pattern and outcome.status == PYTEST_RAN_NONE:
         return tally(note="no test fits")

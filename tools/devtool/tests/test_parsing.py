@@ -1,25 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
 """The counts that `./dev test` takes from the output of others, and the choice of packages."""
 
+import json
 import pathlib
 import sys
 import tempfile
 import unittest
 
-from devtool import process, setup, stages
+from devtool import ctest, process, setup, stages
 
 CTEST = """\
- 1/4 Test #1: a/B.c ........   Passed    0.00 sec
-67% tests passed, 1 tests failed out of 3
+ 1/6 Test #1: list.1 ........................   Passed    0.00 sec
+ 2/6 Test #3: ended ...............Subprocess aborted***Exception:   0.10 sec
+ 3/6 Test #4: refused/by_a_sentence ........   Passed    2.50 sec
+ 4/6 Test #2: list.2 ...................***Failed    0.07 sec
+ 5/6 Test #5: leaks ....................***Failed    0.07 sec
+ 6/6 Test #6: elsewhere ................***Not Run (Disabled)   0.00 sec
 
-The following tests did not run:
-\t  3 - a/B.d (Skipped)
-\t  4 - a/B.e (Disabled)
-
-The following tests FAILED:
-\t  2 - a/B.f (Failed)
+50% tests passed, 3 tests failed out of 6
 Errors while running CTest
 """
+
+
+def report(*results, failures=0):
+    """What GoogleTest writes, as far as it is read."""
+    cases = [{"result": result} for result in results]
+    for case in cases[:failures]:
+        case["failures"] = [{"failure": "text"}]
+    return json.dumps({"testsuites": [{"testsuite": cases}]})
 
 
 def counts(tally):
@@ -28,10 +36,20 @@ def counts(tally):
 
 class Parsing(unittest.TestCase):
     def test_ctest(self):
-        self.assertEqual(counts(stages.parse_ctest(CTEST)), (1, 1, 2))
-        good = "100% tests passed, 0 tests failed out of 12\n"
-        self.assertEqual(counts(stages.parse_ctest(good)), (12, 0, 0))
-        self.assertEqual(stages.parse_ctest("No tests were found!!!\n").failed, 1)
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            one = ["COMPLETED", "COMPLETED", "SKIPPED"]
+            (folder / "list.1.json").write_text(report(*one))
+            (folder / "list.2.json").write_text(report(*one, failures=1))
+            (folder / "leaks.json").write_text(report("COMPLETED", "SUPPRESSED"))
+            (folder / "ended.json").write_text("{")
+            self.assertEqual(counts(ctest.count(CTEST, folder)), (5, 3, 4))
+
+    def test_choice(self):
+        self.assertEqual(ctest.selection(None), ([], None))
+        self.assertEqual(ctest.selection("list|tree"), (["-R", "list|tree"], None))
+        chosen, env = ctest.selection("list/*churn*")
+        self.assertEqual((chosen, env["GTEST_FILTER"]), (["-R", "list"], "*churn*"))
 
     def test_pytest(self):
         for line, expected in (

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Counts of tests."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass
+class tally:
+    """What one stage found. `note` says why a stage failed that has no failed test to show."""
+
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+    note: str = ""
+    seconds: float = 0.0
+
+    def add(self, other: tally) -> None:
+        self.passed += other.passed
+        self.failed += other.failed
+        self.skipped += other.skipped
+        self.note = self.note or other.note
