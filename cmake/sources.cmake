@@ -30,6 +30,7 @@ set(SPOLIA_SOURCES
     src/db/query_run.cpp
     src/db/reader.cpp
     src/db/recovery.cpp
+    src/db/replay_catalog.cpp
     src/db/row_format.cpp
     src/db/savepoint.cpp
     src/db/schema.cpp

@@ -166,8 +166,9 @@ backup_report storage::backup(const std::filesystem::path& to) {
 checkpoint_source storage::begin_copy(std::unique_ptr<reader>& view) {
   checkpoint_source from;
   from.id = identity_->id();
-  from.end = freeze(view, from.tables);
+  from.end = freeze(view);
   from.view = view.get();
+  freeze_tables(from);
   return from;
 }
 

@@ -7,6 +7,8 @@
 #include <string>
 #include <utility>
 
+#include "catalog_record.hpp"
+
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 namespace {
@@ -37,11 +39,38 @@ void catalog::refuse() const {
   if (engine_.read_only) {
     throw std::invalid_argument("spolia::db: the database was opened to be read");
   }
-  if (engine_.files != nullptr) {
-    throw std::invalid_argument(
-        "spolia::db: a database in a directory keeps its tables, and each table the indexes that "
-        "it was made with");
+}
+
+void catalog::must_be_new(const std::string& name) const {
+  for (const auto& t : engine_.tables) {
+    if (t->name() == name && !t->when_.over()) {
+      throw std::invalid_argument("spolia::db: a table " + name + " exists");
+    }
   }
+  if (engine_.table_numbers == most_tables) {
+    throw std::invalid_argument("spolia::db: too many tables were made of one database");
+  }
+}
+
+table& catalog::create_table(const table_spec& spec) {
+  refuse();
+  auto made = std::make_unique<table>(spec, engine_);
+  made->when_.build();
+  catalog_record record(engine_, record_kind::create_table,
+                        [&](byte_buffer& to) { put_table(to, made->spec()); });
+  if (record.refused()) engine_.log->check();
+  table& added = *made;
+  {
+    const std::lock_guard hold(engine_.catalog_lock);
+    must_be_new(spec.name);
+    engine_.tables.reserve(engine_.tables.size() + 1);
+    made->number_ = engine_.table_numbers++;
+    made->logged_.made = record.place();
+    engine_.tables.push_back(std::move(made));
+  }
+  if (!record.wait()) engine_.log->check();
+  added.when_.begin(0);
+  return added;
 }
 
 /// Shows the indexes, and waits until all commits know them.
@@ -61,32 +90,44 @@ status catalog::create_index(table& t, const index_spec& spec) {
       throw std::invalid_argument("spolia::db: table " + t.name() + " has an index " + spec.name);
     }
   }
+  catalog_record record(engine_, record_kind::create_index, [&](byte_buffer& to) {
+    put_number(to, t.number_);
+    put_index(to, spec);
+  });
+  if (record.refused()) return outcome::storage_failed;
   std::unique_ptr<secondary> made = t.make_index(spec);
   made->when_.build();
+  made->logged_.made = logged_span::never;
   auto with = set_with(before, made.get());
   with->columns |= made->mask_;
   auto with_again = std::make_unique<index_set>(*with);
   auto without = set_with(before, nullptr);
   t.index_sets_.reserve(t.index_sets_.size() + 3);
-  t.secondaries_.push_back(std::move(made));
+  {
+    const std::lock_guard hold_names(engine_.catalog_lock);
+    t.secondaries_.push_back(std::move(made));
+  }
   building b{.of = t, .index = *t.secondaries_.back(), .columns = t.secondaries_.back()->mask_};
   note* const last = new_note(t, &b.index, 0);
   show(t, std::move(with));
-  bool done = false;
+  std::uint64_t since = 0;
+  outcome end = outcome::duplicate_key;
   try {
     const reader now(engine_, "index");
+    since = now.timestamp();
     fill(now, b);
     if (spec.unique) show(t, std::move(with_again));
-    done = build(b);
-    if (done) b.index.when_.begin(now.timestamp());
+    if (build(b)) end = outcome::ok;
   } catch (...) {
     give_up(b, std::move(without), last);
     throw;
   }
-  if (!done) {
+  if (end == outcome::ok && !record.write(b.index.logged_.made)) end = outcome::storage_failed;
+  if (end != outcome::ok) {
     give_up(b, std::move(without), last);
-    return outcome::duplicate_key;
+    return end;
   }
+  b.index.when_.begin(since);
   free_note(last);
   if (b.notes != nullptr) engine_.cleaner.add(std::exchange(b.notes, nullptr), b.last, b.count);
   return outcome::ok;
@@ -200,6 +241,10 @@ status catalog::drop_index(table& t, std::string_view name) {
                                   [&](const secondary* i) { return i->name() == name; });
   if (found == before.all.end()) static_cast<void>(t.index(name));  // throws
   secondary& gone = **found;
+  catalog_record record(engine_, record_kind::drop_index, [&](byte_buffer& to) {
+    put_number(to, t.number_);
+    put_text(to, name);
+  });
   auto left = std::make_unique<index_set>();
   for (secondary* const i : before.all) {
     if (i == &gone) continue;
@@ -208,6 +253,10 @@ status catalog::drop_index(table& t, std::string_view name) {
   }
   t.index_sets_.reserve(t.index_sets_.size() + 1);
   note* const n = new_note(t, &gone, 0);
+  if (record.refused() || !record.write(gone.logged_.dropped)) {
+    free_note(n);
+    return outcome::storage_failed;
+  }
   end(gone.when_);  // before changes pass it by, so that nobody misses them
   t.show(std::move(left));
   // Transactions that have begun before may have changes that go to it.
@@ -218,12 +267,22 @@ status catalog::drop_index(table& t, std::string_view name) {
 status catalog::drop_table(table& t) {
   refuse();
   const std::lock_guard hold(engine_.changing);
-  if (t.indexes().closed) return outcome::dropped;
+  const index_set& before = t.indexes();
+  if (before.closed) return outcome::dropped;
+  catalog_record record(engine_, record_kind::drop_table,
+                        [&](byte_buffer& to) { put_number(to, t.number_); });
+  if (record.refused()) return outcome::storage_failed;
+  auto again = set_with(before, nullptr);
   auto none = std::make_unique<index_set>();
   none->closed = true;
-  t.index_sets_.reserve(t.index_sets_.size() + 1);
+  t.index_sets_.reserve(t.index_sets_.size() + 2);
   note* const n = new_note(t, nullptr, 0);
   show(t, std::move(none));
+  if (!record.write(t.logged_.dropped)) {
+    t.show(std::move(again));
+    free_note(n);
+    return outcome::storage_failed;
+  }
   drop_later(n, end(t.when_));
   return outcome::ok;
 }

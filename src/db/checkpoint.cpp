@@ -4,6 +4,8 @@
 // The snapshot is begun at the moment when a record gets its place in the log which ends a segment.
 // So the rows are exactly what the log up to there makes, and the log behind it begins with a file.
 // The writer is a reader like any other: nobody waits for it, and it holds what versions it sees.
+// Tables and indexes are those that the records up to there have made and not dropped, whatever has
+// become of them since: catalog.hpp.
 #include <algorithm>
 #include <chrono>
 #include <new>
@@ -74,47 +76,35 @@ class abandoned : public std::exception {};
 }  // namespace
 
 /// Begins a snapshot where the log can be cut.
-log_end storage::freeze(std::unique_ptr<reader>& view, std::vector<const table*>& tables) {
-  std::size_t count = 0;
-  log_end end;
-  if (log_ != nullptr) {
-    std::exception_ptr failed;
-    end = log_->cut([&] {
-      try {
-        view.reset(new reader(engine_, "checkpoint"));
-      } catch (...) {
-        failed = std::current_exception();
-      }
-      count = engine_.tables.size();
-      return view != nullptr ? view->timestamp() : 0;
-    });
-    if (failed) std::rethrow_exception(failed);
-  } else {
+log_end storage::freeze(std::unique_ptr<reader>& view) {
+  if (log_ == nullptr) {
+    const std::lock_guard hold(engine_.catalog_lock);  // changes are before it, or after it
     view.reset(new reader(engine_, "checkpoint"));
     if (!engine_.read_only) last_.store_relaxed(++end_.sequence);
-    end = end_;
-    const std::lock_guard hold(engine_.catalog_lock);
-    count = engine_.tables.size();
+    return end_;
   }
-  const std::lock_guard hold(engine_.catalog_lock);
-  for (std::size_t i = 0; i < count; ++i) tables.push_back(engine_.tables[i].get());
+  std::exception_ptr failed;
+  const log_end end = log_->cut([&] {
+    try {
+      view.reset(new reader(engine_, "checkpoint"));
+    } catch (...) {
+      failed = std::current_exception();
+    }
+    return view != nullptr ? view->timestamp() : 0;
+  });
+  if (failed) std::rethrow_exception(failed);
   return end;
 }
 
-void storage::log_table(const table& t, const std::function<void()>& add) {
-  log_entry* const e = log_->take();
-  try {
-    put_table(e->data, t.spec());
-  } catch (...) {
-    log_->give_back(e);
-    throw;
+/// The catalogue as it was there.
+void storage::freeze_tables(checkpoint_source& from) const {
+  const std::uint64_t last = from.end.sequence;
+  const std::lock_guard hold(engine_.catalog_lock);
+  from.numbers = engine_.table_numbers;
+  for (const auto& t : engine_.tables) {
+    if (t->logged_.made > last) --from.numbers;  // it has one of the last numbers
+    if (t->logged_.covers(last)) from.tables.push_back({t.get(), t->spec_after(last)});
   }
-  e->kind = record_kind::create_table;
-  journal::queue::place where;
-  log_->append(*e, where, [&] {
-    add();
-    return 0;
-  });
 }
 
 checkpoint_report storage::write_checkpoint(const std::filesystem::path& directory,
@@ -144,24 +134,22 @@ checkpoint_report storage::write_rows(storage_file& file, const checkpoint_sourc
                                       bool paced) {
   checkpoint_report report;
   report.sequence = from.end.sequence;
-  block_writer out(file, write_header(file_kind::checkpoint,
-                                      {.id = from.id,
-                                       .sequence = from.end.sequence,
-                                       .epoch = from.end.epoch,
-                                       .chain = from.end.chain,
-                                       .tables = static_cast<std::uint32_t>(from.tables.size()),
-                                       .log_follows = from.log_follows}));
-  std::uint32_t number = 0;
-  for (const table* const t : from.tables) {
-    put_table(out.body(), t->spec());
-    out.end({.kind = block_kind::table, .table = number++, .rows = t->slots()});
+  block_writer out(file, write_header(file_kind::checkpoint, {.id = from.id,
+                                                              .sequence = from.end.sequence,
+                                                              .epoch = from.end.epoch,
+                                                              .chain = from.end.chain,
+                                                              .tables = from.numbers,
+                                                              .log_follows = from.log_follows}));
+  for (const frozen_table& t : from.tables) {
+    put_table(out.body(), t.spec);
+    out.end({.kind = block_kind::table, .table = t.of->number_, .rows = t.of->slots()});
   }
   pace slowly(paced ? options_.checkpoint_share : 100);
-  for (number = 0; number < from.tables.size(); ++number) {
-    const table& t = *from.tables[number];
+  for (const frozen_table& frozen : from.tables) {
+    const table& t = *frozen.of;
     std::uint64_t rows = 0;
     const auto end_block = [&] {
-      out.end({.kind = block_kind::rows, .table = number, .rows = std::exchange(rows, 0)});
+      out.end({.kind = block_kind::rows, .table = t.number_, .rows = std::exchange(rows, 0)});
       if (stopping_.load_relaxed()) throw abandoned();
       slowly.step();
     };

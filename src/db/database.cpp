@@ -79,26 +79,7 @@ database database::open(const options& o) {
 }
 
 table& database::create_table(const table_spec& spec) {
-  engine& e = *engine_;
-  if (e.read_only) throw std::invalid_argument("spolia::db: the database was opened to be read");
-  auto made = std::make_unique<table>(spec, e);
-  std::unique_lock hold(e.catalog_lock);
-  for (const auto& t : e.tables) {
-    if (t->name() == spec.name && t->when_.open()) {
-      throw std::invalid_argument("spolia::db: a table " + spec.name + " exists");
-    }
-  }
-  made->number_ = static_cast<std::uint32_t>(e.tables.size());
-  e.tables.reserve(e.tables.size() + 1);
-  table& added = *made;
-  if (e.log == nullptr) {
-    e.tables.push_back(std::move(made));
-    return added;
-  }
-  e.files->log_table(added, [&]() noexcept { e.tables.push_back(std::move(made)); });
-  hold.unlock();
-  if (!e.log->sync()) e.log->check();
-  return added;
+  return catalog(*engine_).create_table(spec);
 }
 
 status database::create_index(table& t, const index_spec& spec) {

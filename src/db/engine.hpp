@@ -242,7 +242,8 @@ class engine {
   value_blocks values{board, rows};
   mutable std::mutex catalog_lock;
   std::mutex changing;  // one long change of the catalogue at a time; before catalog_lock
-  std::vector<std::unique_ptr<table>> tables;
+  std::vector<std::unique_ptr<table>> tables;  // also such as are gone, or not there yet
+  std::uint32_t table_numbers = 0;             // so many have one, since the database was made
   std::unique_ptr<delta> old;
   upkeep cleaner{board};
   gate_board gates;

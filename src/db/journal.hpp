@@ -218,6 +218,8 @@ class journal {
   /// False: the log has failed; what was appended is not durable, as far as anybody knows.
   bool acknowledge(const queue::place& where) noexcept;
   bool sync() noexcept { return queue_.wait(queue_.last()); }
+  /// Waits until it is durable, whatever the level of durability. False: the log has failed.
+  bool wait(const queue::place& where) noexcept { return queue_.wait(where.sequence); }
 
   /// Ends the segment behind all that was published so far; calls f() at that moment, which returns
   /// the time of a snapshot that it has begun, or 0. Where the log ends then. Throws storage_error

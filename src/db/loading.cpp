@@ -22,20 +22,6 @@ constexpr std::uint64_t worth_a_thread = 100000;  // rows to make room for
 
 }  // namespace
 
-table& loader::create(engine& of, const table_spec& spec) {
-  for (const auto& t : of.tables) {
-    if (t->name() == spec.name) throw malformed("a table is made twice");
-  }
-  try {
-    of.tables.push_back(std::make_unique<table>(spec, of));
-  } catch (const std::invalid_argument& e) {
-    throw malformed(e.what());
-  }
-  table& made = *of.tables.back();
-  made.number_ = static_cast<std::uint32_t>(of.tables.size() - 1);
-  return made;
-}
-
 /// Memory is touched for the first time here, which is much of the work: two threads do it.
 void loader::reserve(table& t, std::uint64_t rows, bool alone) {
   if (rows == 0) return;
@@ -79,6 +65,7 @@ std::uint64_t loader::slot_for(table& t) {
   if (mine.next == mine.end) {
     const std::uint64_t freed = t.take_free(loading);
     if (freed != no_slot) return freed;
+    mine.of = &t;
     mine.next = t.take_fresh(slots_at_once, loading);
     mine.end = mine.next + slots_at_once;
   }
@@ -86,9 +73,8 @@ std::uint64_t loader::slot_for(table& t) {
 }
 
 void loader::release() noexcept {
-  for (std::size_t n = 0; n < taken_.size(); ++n) {
-    table& t = *engine_.tables[n];
-    for (range& r = taken_[n]; r.next != r.end; ++r.next) t.give_slot(r.next);
+  for (range& r : taken_) {
+    for (; r.next != r.end; ++r.next) r.of->give_slot(r.next);
   }
 }
 

@@ -20,9 +20,11 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 
-/// Format 1 has no decimals, timestamps, variable text and blobs, and is read, too.
-inline constexpr std::uint32_t storage_format = 2;
+/// Format 1 has no decimals, timestamps, variable text and blobs; formats 1 and 2 drop nothing, and
+/// make indexes with their tables alone. Both are read, too.
+inline constexpr std::uint32_t storage_format = 3;
 inline constexpr std::uint32_t oldest_format = 1;
+inline constexpr std::uint32_t first_with_drops = 3;
 using database_id = std::array<std::byte, 16>;
 using bytes_view = std::span<const std::byte>;
 using byte_buffer = std::vector<std::byte>;
@@ -87,9 +89,14 @@ void put_text(byte_buffer& to, std::string_view text);
 
 enum class record_kind : std::uint32_t {
   transaction = 1,   ///< rows that were put and erased together
-  create_table = 2,  ///< its description; tables are numbered from 0
-  cut = 3            ///< the last of its segment: a checkpoint or a backup begins behind it
+  create_table = 2,  ///< its description; tables are numbered from 0, and no number comes again
+  cut = 3,           ///< the last of its segment: a checkpoint or a backup begins behind it
+  drop_table = 4,    ///< its number
+  create_index = 5,  ///< the table's number, and the index's description
+  drop_index = 6     ///< the table's number, and the index's name
 };
+/// Tables of a database at most, also those that are gone.
+inline constexpr std::uint32_t most_tables = 1U << 24U;
 
 struct record_header {
   static constexpr std::size_t bytes = 40;
@@ -124,7 +131,7 @@ struct file_header {
   std::uint64_t sequence = 0;  ///< log: of the first record; checkpoint: of the last in it
   std::uint32_t epoch = 0;
   std::uint32_t chain = 0;   ///< the checksum of the record before the first, or of the last in it
-  std::uint32_t tables = 0;  ///< of a checkpoint
+  std::uint32_t tables = 0;  ///< of a checkpoint: that were ever made
   bool log_follows = false;  ///< of a checkpoint: a segment begins behind it
 };
 enum class file_kind : std::uint8_t { log, checkpoint };
@@ -166,6 +173,8 @@ bool block_whole(bytes_view block, const block_header& h) noexcept;
 
 void put_table(byte_buffer& to, const table_spec& spec);
 table_spec read_table(bytes_view from);
+void put_index(byte_buffer& to, const index_spec& spec);
+index_spec read_index(decoder& from);
 
 enum class row_change : std::uint8_t { put = 1, erase = 2 };
 

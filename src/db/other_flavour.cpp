@@ -38,6 +38,7 @@
 #include "query_run.cpp"
 #include "reader.cpp"
 #include "recovery.cpp"
+#include "replay_catalog.cpp"
 #include "row_format.cpp"
 #include "savepoint.cpp"
 #include "schema.cpp"

@@ -81,6 +81,7 @@ log_end recovery::run(const directory_content& has, bool repair) {
   crew_.finish();
   // Without its newest checkpoint a database is whole only if the log reaches further.
   if (newest_failed != nullptr && end_.sequence < at_least) std::rethrow_exception(newest_failed);
+  engine_.table_numbers = static_cast<std::uint32_t>(numbered_.size());
   fill_indexes();
   if (repair) repair_last(has);
   report_.sequence = end_.sequence;
@@ -100,6 +101,7 @@ std::uint64_t recovery::begin_with(const directory_content& has, std::exception_
     }
     crew_.abandon();
     engine_.tables.clear();
+    numbered_.clear();
     end_ = {};
     log_follows_ = false;
     report_.checkpoint_rows = 0;
@@ -147,20 +149,22 @@ void recovery::load_blocks(storage_file& file, const std::filesystem::path& name
     change_batch b{.bytes = bytes, .file = name, .at = at, .changes = {}};
     chain = h.crc;
     at += bytes->size;
-    if (h.kind == block_kind::rows && h.table < engine_.tables.size()) {
+    if (h.kind == block_kind::rows && h.table < numbered_.size() && numbered_[h.table] != nullptr) {
       rows += h.rows;
-      b.block_of = engine_.tables[h.table].get();
+      b.block_of = numbered_[h.table];
       crew_.give(turn++ % crew_.size(), std::move(b));
       tell("checkpoint", at, size);
     } else if (!block_whole(bytes->view(), h)) {
       refuse(name, b.at, "the checksum of a block is wrong");
     } else if (h.kind == block_kind::table) {
-      load_table(b, h, size - at);
+      load_table(b, h, header, size - at);
     } else if (h.kind == block_kind::end) {
       crew_.finish();
-      if (h.rows != rows || at != size || header.tables != engine_.tables.size()) {
+      const bool all = header.tables == numbered_.size() || header.format >= first_with_drops;
+      if (h.rows != rows || at != size || !all || header.tables > most_tables) {
         refuse(name, b.at, "a checkpoint ends where it should not");
       }
+      numbered_.resize(header.tables);  // the last ones are gone
       report_.checkpoint_rows = rows;
       tell("checkpoint", at, size);
       return;
@@ -171,13 +175,18 @@ void recovery::load_blocks(storage_file& file, const std::filesystem::path& name
 }
 
 /// The block says how many rows the table had room for; what is left of the file, how many there
-/// can be.
+/// can be. Numbers that are left out were of tables that are gone.
 void recovery::load_table(const change_batch& block, const block_header& h,
-                          std::uint64_t bytes_left) {
+                          const file_header& header, std::uint64_t bytes_left) {
   try {
-    if (h.table != engine_.tables.size()) throw malformed("a table is out of order");
-    table& made =
-        loader::create(engine_, read_table(block.bytes->view().subspan(block_header::bytes)));
+    const bool next = h.table == numbered_.size() ||
+                      (h.table > numbered_.size() && header.format >= first_with_drops);
+    if (!next || h.table >= std::min(header.tables, most_tables)) {
+      throw malformed("a table is out of order");
+    }
+    numbered_.resize(h.table);
+    create_table(read_table(block.bytes->view().subspan(block_header::bytes)));
+    table& made = *numbered_.back();
     loader::reserve(made, std::min(h.rows, bytes_left / least_bytes(made.layout())),
                     crew_.size() == 1);
   } catch (const malformed& e) {
@@ -266,10 +275,13 @@ void recovery::apply(const file_stream& from, const record_header& h, bytes_view
     case record_kind::transaction:
       return apply_changes(from, body);
     case record_kind::create_table:
-      loader::create(engine_, read_table(body));
-      return;
+      return create_table(read_table(body));
     case record_kind::cut:
       return;
+    case record_kind::drop_table:
+    case record_kind::create_index:
+    case record_kind::drop_index:
+      return change_table(h.kind, decoder(body));
   }
   throw malformed("a record of an unknown kind");
 }
@@ -279,8 +291,7 @@ void recovery::apply_changes(const file_stream& from, bytes_view body) {
   while (!changes.done()) {
     const change_header c = read_change(changes);
     const bytes_view row = changes.bytes(c.length);
-    if (c.table >= engine_.tables.size()) throw malformed("a change of an unknown table");
-    table& t = *engine_.tables[c.table];
+    table& t = numbered(c.table);
     const std::size_t worker = key_hash(decoder(row), t.layout()) % crew_.size();
     change_batch& b = batches_[worker];
     if (b.bytes != from.buffer() && !b.changes.empty()) give(worker);

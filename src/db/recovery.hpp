@@ -15,6 +15,7 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -54,13 +55,16 @@ class loader {
   void forget() noexcept { taken_.clear(); }
   /// Adds the rows of some slots to the secondary indexes.
   void index(table& t, std::uint64_t first, std::uint64_t end);
-  static table& create(engine& of, const table_spec& spec);
+  static table& create(engine& of, const table_spec& spec, std::size_t number);
+  static void add_index(table& t, const index_spec& spec);
+  static void drop_index(table& t, const std::string& name);
   /// About so many rows will come.
   static void reserve(table& t, std::uint64_t rows, bool alone);
   static bool indexed(const table& t) noexcept { return !t.indexes().all.empty(); }
 
  private:
   struct range {
+    table* of = nullptr;  // gone, maybe, if the range is empty
     std::uint64_t next = 0;
     std::uint64_t end = 0;
   };
@@ -194,13 +198,23 @@ class recovery {
   void load_checkpoint(std::uint64_t sequence);
   void load_blocks(storage_file& file, const std::filesystem::path& name, const file_header& header,
                    std::uint32_t chain);
-  void load_table(const change_batch& block, const block_header& h, std::uint64_t bytes_left);
+  void load_table(const change_batch& block, const block_header& h, const file_header& header,
+                  std::uint64_t bytes_left);
   void replay(const directory_content& has);
   void replay_segment(std::uint64_t first, bool last);
   file_header begin_segment(file_stream& from, std::uint64_t first) const;
   const char* follows(const record_header& h, std::uint32_t epoch) const noexcept;
   void apply(const file_stream& from, const record_header& h, bytes_view body);
   void apply_changes(const file_stream& from, bytes_view body);
+  void create_table(const table_spec& spec);
+  void drop_table(std::uint32_t number);
+  void change_table(record_kind what, decoder body);
+  [[nodiscard]] table& numbered(std::uint32_t number) const {
+    if (number >= numbered_.size() || numbered_[number] == nullptr) {
+      throw malformed("a change of an unknown table");
+    }
+    return *numbered_[number];
+  }
   void give(std::size_t worker);
   void give_all();
   void end_early(const file_stream& from);
@@ -222,7 +236,8 @@ class recovery {
   log_end end_;
   bool log_follows_ = false;  // the checkpoint says so
   std::vector<change_batch> batches_;
-  std::filesystem::path name_;  // of the segment that is read
+  std::vector<table*> numbered_;  // by their numbers; null: gone
+  std::filesystem::path name_;    // of the segment that is read
 };
 
 }  // namespace db

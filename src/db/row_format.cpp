@@ -235,6 +235,25 @@ change_header read_change(decoder& from) {
   return {static_cast<row_change>(what), table, from.number<std::uint32_t>()};
 }
 
+void put_index(byte_buffer& to, const index_spec& spec) {
+  put_text(to, spec.name);
+  const unsigned kind = (spec.unique ? 1U : 0U) | (spec.kind == index_kind::hash ? 2U : 0U);
+  put_number(to, static_cast<std::uint8_t>(kind));
+  put_number(to, static_cast<std::uint16_t>(spec.columns.size()));
+  for (const std::string& c : spec.columns) put_text(to, c);
+}
+
+index_spec read_index(decoder& from) {
+  index_spec spec;
+  spec.name = from.text();
+  const auto kind = from.number<std::uint8_t>();
+  if (kind > 3) throw malformed("an index is of an unknown kind");
+  spec.unique = (kind & 1U) != 0;
+  spec.kind = (kind & 2U) != 0 ? index_kind::hash : index_kind::ordered;
+  for (auto n = from.number<std::uint16_t>(); n > 0; --n) spec.columns.push_back(from.text());
+  return spec;
+}
+
 void put_table(byte_buffer& to, const table_spec& spec) {
   put_text(to, spec.name);
   put_number(to, static_cast<std::uint8_t>(spec.primary));
@@ -246,13 +265,7 @@ void put_table(byte_buffer& to, const table_spec& spec) {
     put_number(to, static_cast<std::uint8_t>(c.role));
   }
   put_number(to, static_cast<std::uint16_t>(spec.indexes.size()));
-  for (const index_spec& i : spec.indexes) {
-    put_text(to, i.name);
-    const unsigned kind = (i.unique ? 1U : 0U) | (i.kind == index_kind::hash ? 2U : 0U);
-    put_number(to, static_cast<std::uint8_t>(kind));
-    put_number(to, static_cast<std::uint16_t>(i.columns.size()));
-    for (const std::string& c : i.columns) put_text(to, c);
-  }
+  for (const index_spec& i : spec.indexes) put_index(to, i);
 }
 
 table_spec read_table(bytes_view bytes) {
@@ -270,14 +283,7 @@ table_spec read_table(bytes_view bytes) {
     spec.columns.push_back(std::move(c));
   }
   for (auto n = from.number<std::uint16_t>(); n > 0; --n) {
-    index_spec i;
-    i.name = from.text();
-    const auto kind = from.number<std::uint8_t>();
-    if (kind > 3) throw malformed("an index is of an unknown kind");
-    i.unique = (kind & 1U) != 0;
-    i.kind = (kind & 2U) != 0 ? index_kind::hash : index_kind::ordered;
-    for (auto k = from.number<std::uint16_t>(); k > 0; --k) i.columns.push_back(from.text());
-    spec.indexes.push_back(std::move(i));
+    spec.indexes.push_back(read_index(from));
   }
   if (!from.done()) throw malformed("something follows a description");
   return spec;

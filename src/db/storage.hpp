@@ -58,10 +58,17 @@ struct directory_content {
 inline constexpr const char* copy_marker = "COPY";
 directory_content look_into(storage_files& files, const std::filesystem::path& directory);
 
+/// A table as it was at some record of the log.
+struct frozen_table {
+  const table* of = nullptr;
+  table_spec spec;
+};
+
 /// What is to be written, and where to.
 struct checkpoint_source {
   const reader* view = nullptr;
-  std::vector<const table*> tables;
+  std::vector<frozen_table> tables;
+  std::uint32_t numbers = 0;  // of tables
   database_id id{};
   log_end end;
   bool log_follows = false;
@@ -82,8 +89,9 @@ class storage {
   backup_report backup(const byte_sink& to);
   static void restore(storage_files& files, const byte_source& from,
                       const std::filesystem::path& directory);
-  /// Queues the description of a table; calls add() at the moment when it has its place.
-  void log_table(const table& t, const std::function<void()>& add);
+  /// Without a log: the number of a change after the last checkpoint. Under the lock of the
+  /// catalogue.
+  [[nodiscard]] std::uint64_t next() const noexcept { return last_.load_relaxed() + 1; }
   /// Starts a checkpoint if the log is long enough.
   void after_commit() noexcept;
   void fill(log_stats& s) const noexcept;
@@ -93,7 +101,8 @@ class storage {
   log_end recover();
   checkpoint_report make_checkpoint(bool paced);
   void checkpoint_in_background() noexcept;
-  log_end freeze(std::unique_ptr<reader>& view, std::vector<const table*>& tables);
+  log_end freeze(std::unique_ptr<reader>& view);
+  void freeze_tables(checkpoint_source& from) const;
   checkpoint_report write_checkpoint(const std::filesystem::path& directory,
                                      const checkpoint_source& from, bool paced);
   checkpoint_report write_rows(storage_file& file, const checkpoint_source& from, bool paced);

@@ -111,16 +111,31 @@ void table::free_rows() noexcept {
   for (const auto& i : secondaries_) i->entries_.reset();
 }
 
-table_spec table::spec() const {
+index_spec secondary::spec() const {
+  index_spec s{.name = name_, .columns = {}, .unique = unique_, .kind = kind_};
+  for (const std::uint32_t n : columns_) s.columns.push_back(of_->layout().columns()[n].name);
+  return s;
+}
+
+table_spec table::bare_spec() const {
   table_spec s{.name = name(), .columns = {}};
   s.primary = primary_kind_;
   for (const column_layout& c : schema_.columns()) s.columns.push_back({c.name, c.type, c.role});
+  return s;
+}
+
+table_spec table::spec() const {
+  table_spec s = bare_spec();
   for (const secondary* const i : indexes().all) {
-    if (!i->when_.open()) continue;
-    s.indexes.push_back({.name = i->name_, .columns = {}, .unique = i->unique_, .kind = i->kind()});
-    for (const std::uint32_t n : i->columns_) {
-      s.indexes.back().columns.push_back(schema_.columns()[n].name);
-    }
+    if (i->when_.open()) s.indexes.push_back(i->spec());
+  }
+  return s;
+}
+
+table_spec table::spec_after(std::uint64_t last) const {
+  table_spec s = bare_spec();
+  for (const auto& i : secondaries_) {
+    if (i->logged_.covers(last)) s.indexes.push_back(i->spec());
   }
   return s;
 }

@@ -384,18 +384,23 @@ TEST_P(catalog_changes, a_unique_build_beside_keys_that_change_hands) {
   EXPECT_GT(built, 0);
 }
 
-TEST(catalog_of_files, changes_are_refused_in_a_directory) {
-  database base = database::open(place, over(new_disk()));
-  table& t = make_ledger(base);
-  const std::string why = refused([&] { static_cast<void>(base.drop_table(t)); });
-  EXPECT_EQ(
-      why,
-      "spolia::db: a database in a directory keeps its tables, and each table the indexes that "
-      "it was made with");
+TEST(catalog_of_files, changes_are_refused_to_who_reads) {
+  const disk files = new_disk();
+  {
+    database base = database::open(place, over(files));
+    make_ledger(base);
+  }
+  options look = over(files);
+  look.read_only = true;
+  database base = database::open(place, look);
+  table& t = base.find_table("ledger");
+  const std::string why = "spolia::db: the database was opened to be read";
+  EXPECT_EQ(refused([&] { static_cast<void>(base.drop_table(t)); }), why);
   EXPECT_EQ(
       refused([&] { static_cast<void>(base.create_index(t, {.name = "x", .columns = {"n"}})); }),
       why);
   EXPECT_EQ(refused([&] { static_cast<void>(base.drop_index(t, "by_n")); }), why);
+  EXPECT_EQ(refused([&] { make_ledger(base); }), why);
 }
 
 }  // namespace

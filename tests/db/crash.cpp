@@ -5,11 +5,13 @@
 //     spolia-crash --seconds 10 [--seed N] [--directory D]
 //
 // Each round one process opens the database and works: threads that commit rows, move money between
-// accounts, and make tables; one that takes checkpoints; and the log's own. What was attempted and
-// what was acknowledged stands in memory that all processes share. A kill -9 comes at a random
-// moment, which may be within the opening. Another process then opens the database, and checks that
-// each thread's commits are there up to one that is not before the last acknowledged and not after
-// the last attempted, nothing in between missing, and the sum of all accounts as ever.
+// accounts, and make tables; one that makes and drops a table that all of them write to, and
+// indexes; one that takes checkpoints; and the log's own. What was attempted and what was
+// acknowledged stands in memory that all processes share. A kill -9 comes at a random moment, which
+// may be within the opening. Another process then opens the database, and checks that each thread's
+// commits are there up to one that is not before the last acknowledged and not after the last
+// attempted, nothing in between missing, and the sum of all accounts as ever; and that there are
+// the table and the indexes of the last change that was acknowledged, or of the next.
 
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -56,6 +58,8 @@ struct shared_record {
   spolia::atomic<bool> open{false};  // the opening was over
   spolia::atomic<std::uint64_t> commits{0};
   spolia::atomic<std::uint64_t> checkpoints{0};
+  spolia::atomic<std::uint64_t> changes_attempted{0};  // of tables and indexes
+  spolia::atomic<std::uint64_t> changes_acknowledged{0};
 };
 
 [[noreturn]] void wrong(const std::string& what) {
@@ -107,6 +111,85 @@ std::string text_of(std::int64_t n) {
   return std::string(static_cast<std::size_t>(n % 60), static_cast<char>('a' + n % 26));
 }
 
+/// The table that comes and goes; null: it is gone.
+db::table* coming_table(const db::database& base) {
+  for (db::table* const t : base.tables()) {
+    if (t->name() == "coming") return t;
+  }
+  return nullptr;
+}
+
+/// What there is after so many changes of the catalogue.
+struct catalog_state {
+  bool table = false;
+  bool index_of_it = false;
+  bool index_of_rows = false;
+  bool operator==(const catalog_state&) const = default;
+};
+constexpr catalog_state state_after(std::uint64_t changes) {
+  constexpr std::array<catalog_state, 6> states{{{false, false, false},
+                                                 {true, false, false},
+                                                 {true, true, false},
+                                                 {true, true, true},
+                                                 {true, false, true},
+                                                 {false, false, true}}};
+  return states[changes % states.size()];
+}
+bool has_index(const db::table& t, const char* name) {
+  const db::table_spec s = t.spec();
+  return std::any_of(s.indexes.begin(), s.indexes.end(),
+                     [&](const db::index_spec& i) { return i.name == name; });
+}
+catalog_state state_of(const world& w) {
+  const db::table* const t = coming_table(w.base);
+  return {t != nullptr, t != nullptr && has_index(*t, "one"), has_index(*w.rows, "more")};
+}
+
+/// The change that follows so many.
+db::status change_catalog(world& w, std::uint64_t changes) {
+  const catalog_state now = state_after(changes);
+  const catalog_state next = state_after(changes + 1);
+  db::table* const t = coming_table(w.base);
+  if (next.table && !now.table) {
+    w.base.create_table(
+        {.name = "coming", .columns = {{"k", db::int64, db::primary_key}, {"v", db::int64}}});
+    return {};
+  }
+  if (now.table && !next.table) return w.base.drop_table(*t);
+  if (next.index_of_it && !now.index_of_it) {
+    return w.base.create_index(
+        *t, {.name = "one",
+             .columns = {"v"},
+             .unique = true,
+             .kind = changes % 4 < 2 ? db::index_kind::hash : db::index_kind::ordered});
+  }
+  if (now.index_of_it && !next.index_of_it) return w.base.drop_index(*t, "one");
+  if (next.index_of_rows)
+    return w.base.create_index(*w.rows, {.name = "more", .columns = {"v", "k"}});
+  return w.base.drop_index(*w.rows, "more");
+}
+
+void change_catalog_for_ever(world& w, shared_record& record, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const std::uint64_t longest = random() % 2 == 0 ? 500 : 20000;
+  for (;;) {
+    const std::uint64_t n = record.changes_acknowledged.load_relaxed();
+    record.changes_attempted.store_relaxed(n + 1);
+    const db::status s = change_catalog(w, n);
+    if (!s) wrong("a change of the catalogue: " + std::string(s.message()));
+    record.changes_acknowledged.store_relaxed(n + 1);
+    std::this_thread::sleep_for(std::chrono::microseconds(random() % longest));
+  }
+}
+
+/// Two rows for the table that comes and goes, if it is there.
+db::status write_to_coming(world& w, db::transaction& tx, std::int64_t key) {
+  db::table* const t = coming_table(w.base);
+  if (t == nullptr) return {};
+  if (auto s = tx.insert(*t, {key, key}); !s) return s;
+  return tx.insert(*t, {-key, -key});
+}
+
 /// The n-th commit of a thread: a row, the counter, the bank, and a row of long ago.
 db::status commit_one(world& w, std::int64_t thread, std::int64_t n, std::mt19937_64& random) {
   const auto v = w.bank->column<std::int64_t>("v");
@@ -116,6 +199,7 @@ db::status commit_one(world& w, std::int64_t thread, std::int64_t n, std::mt1993
     const std::string text = text_of(n);
     if (auto s = tx.insert(*w.rows, {key_of(thread, n), n, text}); !s) return s;
     if (auto s = tx.update(*w.counters, {thread}, {{"v", n}}); !s) return s;
+    if (auto s = write_to_coming(w, tx, key_of(thread, n)); !s) return s;
     if (n > kept) {
       if (auto s = tx.erase(*w.rows, {key_of(thread, n - kept)}); !s) return s;
     }
@@ -153,7 +237,10 @@ void run_thread(world& w, shared_record& record, std::int64_t thread, bool sync,
   account_of_work& mine = record.of[static_cast<std::size_t>(thread)];
   for (std::int64_t n = mine.acknowledged.load_relaxed() + 1;; ++n) {
     mine.attempted.store_relaxed(n);
-    const db::status s = commit_one(w, thread, n, random);
+    db::status s;
+    do {
+      s = commit_one(w, thread, n, random);
+    } while (s == db::outcome::dropped || s == db::outcome::schema_changed);
     if (!s) wrong("a commit: " + std::string(s.message()) + " " + w.base.storage_failure());
     record.commits.fetch_add_relaxed(1);
     if (sync || (n % 32 == 0 && w.base.sync())) mine.acknowledged.store_relaxed(n);
@@ -181,6 +268,7 @@ void run_thread(world& w, shared_record& record, std::int64_t thread, bool sync,
     for (std::int64_t t = 0; t < threads; ++t) {
       all.emplace_back([&, t] { run_thread(w, record, t, sync, seed); });
     }
+    all.emplace_back([&] { change_catalog_for_ever(w, record, seed); });
     for (;;) {
       if (explicit_checkpoints) {
         w.base.checkpoint();
@@ -237,6 +325,40 @@ void check_thread(const world& w, const db::reader& now, std::int64_t thread,
   }
 }
 
+/// The rows of a thread in the table that comes and goes: all since the first, in pairs.
+void check_coming(const world& w, const db::reader& now, std::int64_t thread, std::int64_t last) {
+  const db::table* const t = coming_table(w.base);
+  if (t == nullptr) return;
+  const auto name = "thread " + std::to_string(thread) + ": ";
+  const auto k = t->column<std::int64_t>("k");
+  std::int64_t first = last + 1;
+  std::int64_t found = 0;
+  now.for_each(*t, [&](const db::row& r) {
+    if (r.get(k) < 0 || r.get(k) >> 40 != thread) return;
+    if (!now.find(*t, {-r.get(k)})) wrong(name + "half of a commit");
+    first = std::min(first, r.get(k) - key_of(thread, 0));
+    ++found;
+  });
+  if (found != last - first + 1) wrong(name + "rows of the table that comes and goes are missing");
+}
+
+/// Tables and indexes, and the entries of these.
+void check_catalog(const world& w, const db::reader& now, shared_record& record) {
+  const std::uint64_t known = record.changes_acknowledged.load_relaxed();
+  const std::uint64_t tried = record.changes_attempted.load_relaxed();
+  const catalog_state found = state_of(w);
+  if (found == state_after(tried)) {
+    record.changes_acknowledged.store_relaxed(tried);
+  } else if (found != state_after(known)) {
+    wrong("the catalogue is not as change " + std::to_string(known) + " has left it");
+  }
+  if (!found.index_of_rows) return;
+  std::int64_t rows = 0;
+  now.for_each(*w.rows, [&](const db::row&) { ++rows; });
+  now.scan(w.rows->index("more"), {}, {}, [&](const db::row&) { --rows; });
+  if (rows != 0) wrong("an index has not all rows");
+}
+
 /// Looks at what is there, and corrects the record by it.
 void check(const std::filesystem::path& directory, shared_record& record, bool read_only) {
   db::options o;
@@ -250,6 +372,7 @@ void check(const std::filesystem::path& directory, shared_record& record, bool r
       return;
     }
     const db::reader now = w.base.snapshot();
+    check_catalog(w, now, record);
     std::int64_t sum = 0;
     std::int64_t rows = 0;
     now.for_each(*w.bank, [&](const db::row& r) {
@@ -261,9 +384,11 @@ void check(const std::filesystem::path& directory, shared_record& record, bool r
     for (std::int64_t t = 0; t < threads; ++t) {
       account_of_work& a = record.of[static_cast<std::size_t>(t)];
       check_thread(w, now, t, a);
-      if (read_only) continue;
       const auto counter = now.find(*w.counters, {t});
-      a.acknowledged.store_relaxed(counter->get(w.counters->column<std::int64_t>("v")));
+      const std::int64_t last = counter->get(w.counters->column<std::int64_t>("v"));
+      check_coming(w, now, t, last);
+      if (read_only) continue;
+      a.acknowledged.store_relaxed(last);
       a.tables_acknowledged.store_relaxed(tables_of(w, t));
     }
   } catch (const std::exception& e) {
@@ -337,11 +462,13 @@ int main(int argc, char** argv) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(a.seconds);
   std::uint64_t kills = 0;
   std::uint64_t early = 0;
+  std::uint64_t changes = 0;  // of tables and indexes
   while (std::chrono::steady_clock::now() < end) {
     if (random() % 64 == 0) {  // from nothing again
       std::filesystem::remove_all(a.directory);
       const std::uint64_t commits = record->commits.load_relaxed();
       const std::uint64_t checkpoints = record->checkpoints.load_relaxed();
+      changes += record->changes_acknowledged.load_relaxed();
       record = ::new (memory) shared_record;
       record->commits.store_relaxed(commits);
       record->checkpoints.store_relaxed(checkpoints);
@@ -374,10 +501,12 @@ int main(int argc, char** argv) {
     }
   }
   std::printf(
-      "%llu kills, %llu of them while it was opened; %llu commits, %llu checkpoints: nothing "
-      "lost\n",
+      "%llu kills, %llu of them while it was opened; %llu commits, %llu checkpoints, %llu changes "
+      "of "
+      "tables and indexes: nothing lost\n",
       static_cast<unsigned long long>(kills), static_cast<unsigned long long>(early),
       static_cast<unsigned long long>(record->commits.load_relaxed()),
-      static_cast<unsigned long long>(record->checkpoints.load_relaxed()));
+      static_cast<unsigned long long>(record->checkpoints.load_relaxed()),
+      static_cast<unsigned long long>(changes + record->changes_acknowledged.load_relaxed()));
   std::filesystem::remove_all(a.directory);
 }

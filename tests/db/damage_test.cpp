@@ -116,7 +116,7 @@ TEST(damage, the_log_is_what_the_guide_says) {
   const bytes& log = files->content(log_name(1));
   EXPECT_EQ(std::memcmp(log.data(), "SPOLIALG", 8), 0);
   EXPECT_EQ(number_at<std::uint32_t>(log, 8), plain_crc(std::span(log).subspan(12, 52)));
-  EXPECT_EQ(number_at<std::uint32_t>(log, 12), 2U) << "the format";
+  EXPECT_EQ(number_at<std::uint32_t>(log, 12), 3U) << "the format";
   EXPECT_EQ(number_at<std::uint64_t>(log, 32), 1U) << "the first record";
   EXPECT_EQ(number_at<std::uint32_t>(log, 40), 1U) << "the epoch";
   std::uint32_t chain = 0;
@@ -250,26 +250,37 @@ TEST(damage, another_version_is_named_as_such) {
   work(files, 1, 2);
   const disk newer = files->copy();
   bytes& identity = newer->content(std::string(place) + "/SPOLIA");
-  identity[16 + 7] = std::byte{'3'};
+  identity[16 + 7] = std::byte{'4'};
   EXPECT_NE(try_to_open(newer).refused.find("format"), std::string::npos);
   bytes& log = files->content(log_name(1));
-  for (const std::uint32_t format : {0U, 3U}) {
+  for (const std::uint32_t format : {0U, 4U}) {
     put_at(log, 12, format);
     put_at(log, 8, plain_crc(std::span(log).subspan(12, 52)));
     EXPECT_NE(try_to_open(files).refused.find("format"), std::string::npos);
   }
 }
 
-TEST(damage, the_first_format_is_read_and_gone_on_with) {
-  const auto files = std::make_shared<memory_files>();
-  work(files, 1, 3);
-  files->content(std::string(place) + "/SPOLIA")[16 + 7] = std::byte{'1'};
-  bytes& log = files->content(log_name(1));
-  put_at(log, 12, std::uint32_t{1});
-  put_at(log, 8, plain_crc(std::span(log).subspan(12, 52)));
-  EXPECT_EQ(try_to_open(files).commits, 3);
-  work(files, 4, 5, true);
-  EXPECT_EQ(try_to_open(files).commits, 5);
+/// The file is as if written by an older version.
+void make_older(bytes& file, std::uint32_t format) {
+  put_at(file, 12, format);
+  put_at(file, 8, plain_crc(std::span(file).subspan(12, 52)));
+}
+
+TEST(damage, older_formats_are_read_and_gone_on_with) {
+  for (const std::uint32_t format : {1U, 2U}) {
+    const auto files = std::make_shared<memory_files>();
+    work(files, 1, 3);
+    files->content(std::string(place) + "/SPOLIA")[16 + 7] = static_cast<std::byte>('0' + format);
+    make_older(files->content(log_name(1)), format);
+    EXPECT_EQ(try_to_open(files).commits, 3);
+    work(files, 4, 5, true);
+    EXPECT_EQ(try_to_open(files).commits, 5);
+    database base = database::open(place, over(files));
+    table& more = base.create_table({.name = "more", .columns = {{"k", int64, primary_key}}});
+    ASSERT_TRUE(base.drop_table(more));
+    base.checkpoint();
+    EXPECT_EQ(try_to_open(files->copy()).commits, 5);
+  }
 }
 
 TEST(damage, files_of_another_database_are_refused) {
@@ -285,7 +296,15 @@ TEST(damage, files_of_another_database_are_refused) {
 TEST(damage, made_up_records) {
   const auto files = std::make_shared<memory_files>();
   work(files, 1, 5, true);
-  work(files, 6, 8);
+  {
+    database base = database::open(place, over(files));
+    table& ledger = base.find_table("ledger");
+    for (std::int64_t n = 6; n <= 8; ++n) ASSERT_TRUE(write_down(base, ledger, n));
+    table& more = base.create_table({.name = "more", .columns = {{"k", int64, primary_key}}});
+    ASSERT_TRUE(base.create_index(ledger, {.name = "x", .columns = {"n"}}));
+    ASSERT_TRUE(base.drop_index(ledger, "by_n"));
+    ASSERT_TRUE(base.drop_table(more));
+  }
   const std::uint64_t seed = std::random_device{}();
   std::mt19937_64 random(seed);
   int opened = 0;

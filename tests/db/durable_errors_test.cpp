@@ -82,6 +82,21 @@ TEST_P(durable_errors, tables_and_copies_without_memory) {
       ++tables;
     });
     EXPECT_EQ(base.tables().size(), tables + 1);
+    for_each_allocation_failure([&] {
+      if (!base.create_index(ledger, {.name = "more", .columns = {"n"}})) {
+        throw std::logic_error("create_index");
+      }
+    });
+    for_each_allocation_failure([&] {
+      if (!base.drop_index(ledger, "by_n")) throw std::logic_error("drop_index");
+    });
+    ASSERT_TRUE(base.create_index(ledger, {.name = "by_n", .columns = {"n"}}));
+    table& gone = base.find_table("t0");
+    for_each_allocation_failure([&] {
+      if (!base.drop_table(gone)) throw std::logic_error("drop_table");
+    });
+    --tables;
+    EXPECT_EQ(base.tables().size(), tables + 1);
     // A copy cuts the log. If there is no memory for the next segment, the next record begins it.
     commits = 1;
     for_each_allocation_failure([&] {
@@ -97,6 +112,7 @@ TEST_P(durable_errors, tables_and_copies_without_memory) {
   }
   database again = database::open(root_, chosen());
   EXPECT_EQ(again.tables().size(), tables + 1);
+  EXPECT_EQ(again.find_table("ledger").spec().indexes.size(), 2U);
   EXPECT_EQ(commits_in(again), commits);
 }
 

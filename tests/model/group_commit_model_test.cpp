@@ -7,11 +7,15 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 
 #include <spolia/base/backoff.hpp>
 #include <spolia/db/commit.hpp>
+#include <spolia/db/commit_section.hpp>
 #include <spolia/db/group_commit.hpp>
+#include <spolia/db/table.hpp>
 #include <spolia/model/engine.hpp>
+#include <spolia/version/detail/short_lock.hpp>
 
 #include "model/domain_scenarios.hpp"
 
@@ -152,6 +156,64 @@ void a_commit_beside_a_cut(model::scenario& run) {
     model::check((w->commit.sequence < w->end.sequence) == (w->committed <= w->seen),
                  "what the snapshot sees is not what comes before the cut");
   });
+}
+
+/// A table is dropped beside a commit that changes it: no rows behind its end.
+void a_commit_beside_an_end(model::scenario& run) {
+  struct shared : parts {
+    commit_section section;
+    atomic<bool> closed{false};
+    std::uint64_t commit = 0;
+    std::uint64_t end = 0;
+  };
+  auto w = std::make_shared<shared>();
+  run.thread([w] {
+    w->section.enter();
+    if (!w->closed.load_acquire()) w->commit = w->append(0);
+    w->section.leave();
+  });
+  run.thread([w] {
+    w->closed.store_release(true);
+    commit_section::see_to_it();
+    w->section.wait();
+    w->end = w->append(1);
+  });
+  run.finally([w] { model::check(w->commit < w->end, "rows of a table behind its end"); });
+}
+
+/// A change of the catalogue beside a cut: the checkpoint has it exactly if the log behind has not.
+void a_change_beside_a_cut(model::scenario& run) {
+  struct shared : parts {
+    spolia::detail::short_lock catalog;
+    plain<std::uint64_t> made{logged_span::never};
+    bool in_checkpoint = false;
+    group_commit<entry, disk>::place end;
+  };
+  auto w = std::make_shared<shared>();
+  run.thread([w] {
+    std::unique_lock hold(w->catalog);
+    const std::uint64_t number = w->append(0);
+    if (SPOLIA_FAULT("world.number_behind_the_lock")) hold.unlock();
+    w->made.write(number);
+  });
+  run.thread([w] {
+    w->queue.cut(w->entries[1], w->end, [] { return std::uint64_t{0}; });
+    const std::lock_guard hold(w->catalog);
+    w->in_checkpoint = logged_span{.made = w->made.read()}.covers(w->end.sequence);
+  });
+  run.finally([w] {
+    model::check(w->in_checkpoint == (w->entries[0].sequence < w->end.sequence),
+                 "a change is in a checkpoint and behind it, or in neither");
+  });
+}
+
+TEST(group_commit_model, changes_of_the_catalogue_have_their_place) {
+  expect_clean(a_commit_beside_an_end, at_most(3));
+  expect_clean(a_change_beside_a_cut, at_most(3));
+  const char* const late = "rows of a table behind its end";
+  expect_found(a_commit_beside_an_end, "commit_section.no_heavy", at_most(2), late);
+  expect_found(a_commit_beside_an_end, "commit_section.no_wait", at_most(2), late);
+  expect_found(a_change_beside_a_cut, "world.number_behind_the_lock", at_most(2), "");
 }
 
 TEST(group_commit_model, a_cut_is_where_its_snapshot_is) {

@@ -165,11 +165,13 @@ class SPOLIA_EXPORT database {
   database& operator=(database&&) noexcept;
   ~database();
 
-  /// Throws std::invalid_argument if the name is taken or the columns make no sense.
+  /// Throws std::invalid_argument if the name is taken or the columns make no sense; in a
+  /// directory, storage_error if the log fails: then there is no table.
   table& create_table(const table_spec& spec);
   // These three go on beside transactions; docs/db.md says what those see. outcome::dropped: the
-  // table was dropped before. A database in a directory refuses them: std::invalid_argument. Not
-  // out of on_slow_reader.
+  // table was dropped before. In a directory they are durable when they return ok, whatever the
+  // level of durability; storage_failed: the log has failed, and nothing was changed. Not out of
+  // on_slow_reader. std::invalid_argument: the database was opened to be read.
 
   /// Builds an index over what is in the table. duplicate_key: it was to be unique, and two rows
   /// have the same key; then there is no index. Throws std::invalid_argument if the name is taken

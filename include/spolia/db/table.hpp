@@ -57,11 +57,25 @@ class validity {
   }
   void build() noexcept { from_.store_relaxed(never); }
   void begin(std::uint64_t time) noexcept { from_.store_release(time); }  // → begun(), open()
+  /// It will be over for who begins later, or is.
+  [[nodiscard]] bool over() const noexcept { return end_.load_relaxed() != never; }
   void end(std::uint64_t time) noexcept { end_.store_relaxed(time); }
 
  private:
   atomic<std::uint64_t> from_{0};
   atomic<std::uint64_t> end_{never};
+};
+
+/// The records of the log from which to which something of the catalogue is in checkpoints. Read
+/// and written under the lock of the catalogue.
+struct logged_span {
+  static constexpr std::uint64_t never = ~std::uint64_t{0};
+  std::uint64_t made = 0;
+  std::uint64_t dropped = never;
+  /// Whether it is there after this record.
+  [[nodiscard]] bool covers(std::uint64_t last) const noexcept {
+    return made <= last && last < dropped;
+  }
 };
 
 /// An index over some columns of a table: for scans, or to find equal keys. Of one that was dropped
@@ -82,6 +96,7 @@ class secondary {
   friend class catalog;
   /// The key that the row in place has; for who has its lock.
   [[nodiscard]] key_words key_at(row_place row) const noexcept;
+  [[nodiscard]] index_spec spec() const;
 
   std::string name_;
   const table* of_ = nullptr;
@@ -90,6 +105,7 @@ class secondary {
   bool unique_ = false;
   index_kind kind_ = index_kind::ordered;
   validity when_;
+  logged_span logged_;
   std::unique_ptr<secondary_index> entries_;  // null: nobody can use it any more
 };
 
@@ -165,6 +181,7 @@ class SPOLIA_EXPORT table {
   friend class commit_record;
   friend class database;
   friend class catalog;
+  friend class status_file;
   friend struct pending_write;
 
 #if defined(SPOLIA_MODEL)
@@ -219,6 +236,10 @@ class SPOLIA_EXPORT table {
   // acquire ← the release in show(): the indexes.
   [[nodiscard]] const index_set& indexes() const noexcept { return *indexes_.load_acquire(); }
   std::unique_ptr<secondary> make_index(const index_spec& i) const;
+  /// As it was made, but without indexes.
+  [[nodiscard]] table_spec bare_spec() const;
+  /// As it is after a record of the log. Under the lock of the catalogue.
+  [[nodiscard]] table_spec spec_after(std::uint64_t last) const;
   /// From now on these are the indexes.
   void show(std::unique_ptr<const index_set> next);
 
@@ -261,9 +282,11 @@ class SPOLIA_EXPORT table {
   atomic<std::uint64_t> free_{0};
   std::unique_ptr<primary_index> primary_;  // null: the table was dropped, and nobody can read it
   validity when_;
+  logged_span logged_;
   atomic<std::uint32_t> cleaning_{0};
   atomic<const index_set*> indexes_{nullptr};
-  // All that ever were: changed under the lock of who changes the catalogue.
+  // All that ever were: changed under the lock of who changes the catalogue; the latter also under
+  // that of the catalogue.
   std::vector<std::unique_ptr<const index_set>> index_sets_;
   std::vector<std::unique_ptr<secondary>> secondaries_;
 };

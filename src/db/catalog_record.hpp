@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// catalog_record.hpp: what a change of the catalogue has to do with the log. Internal.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "engine.hpp"
+#include "journal.hpp"
+#include "storage.hpp"
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace db {
+
+/// One change's record: written before anything is changed, and durable before anybody sees the
+/// change. A database in memory has none.
+class catalog_record {
+ public:
+  /// fill(byte_buffer&) writes what the change is, if that is to be logged. Throws std::bad_alloc.
+  template <class Fill>
+  catalog_record(engine& of, record_kind kind, Fill&& fill) : engine_(of), log_(of.log) {
+    if (log_ == nullptr) return;
+    entry_.reset(log_->take());
+    entry_->kind = kind;
+    fill(entry_->data);
+  }
+
+  /// The log has failed before: it is of no use to begin.
+  [[nodiscard]] bool refused() const noexcept { return log_ != nullptr && log_->failed(); }
+
+  /// Gives the change its place among the commits; its number. Under the lock of the catalogue, so
+  /// that who takes that behind a cut knows the numbers of all changes before it.
+  std::uint64_t place() noexcept {
+    if (log_ == nullptr) return engine_.files != nullptr ? engine_.files->next() : 0;
+    log_->append(*entry_.release(), place_, [] { return 0; });
+    return place_.sequence;
+  }
+  /// Waits until it is durable. False: the log has failed, and nobody knows whether it is.
+  bool wait() noexcept {
+    if (log_ == nullptr) return true;
+    const bool done = log_->wait(place_);
+    engine_.files->after_commit();
+    return done;
+  }
+  /// Both, in one; `number` is set under the lock.
+  bool write(std::uint64_t& number) noexcept {
+    {
+      const std::lock_guard hold(engine_.catalog_lock);
+      number = place();
+    }
+    return wait();
+  }
+
+ private:
+  engine& engine_;
+  journal* const log_;
+  std::unique_ptr<log_entry> entry_;
+  journal::queue::place place_;
+};
+
+}  // namespace db
+}  // namespace spolia::inline SPOLIA_FLAVOUR
