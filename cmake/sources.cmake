@@ -20,6 +20,7 @@ set(SPOLIA_SOURCES
     src/db/index.cpp
     src/db/instant.cpp
     src/db/journal.cpp
+    src/db/large_memory.cpp
     src/db/loading.cpp
     src/db/locking.cpp
     src/db/log_format.cpp

@@ -57,7 +57,7 @@ void transaction::drop_apart(const value_block* down_to) noexcept {
 }
 
 /// Those of a row that nobody uses any more.
-void value_blocks::free_row(const schema& s, row_place place) noexcept {
+void value_blocks::free_row(const schema& s, const row_place& place) noexcept {
   each_column(s.apart(), [&](std::uint32_t c) {
     std::array<std::uint64_t, apart_words> words;
     place.load(s.span_of(c), words.data());

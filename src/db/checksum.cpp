@@ -72,9 +72,58 @@ SPOLIA_CRC_TARGET std::uint32_t step(std::uint32_t c, unsigned char b) noexcept 
 #endif
 
 #if defined(SPOLIA_CRC_TARGET)
+// The instruction takes three turns of the processor, which can begin one in each: so three parts
+// are summed up beside each other. What the first two have is then moved over the bytes behind
+// them, as if these were zeros: a linear map of the checksum's bits.
+using crc_move = std::array<std::array<std::uint32_t, 256>, 4>;
+
+constexpr crc_move make_move(std::size_t bytes) {
+  std::array<std::uint32_t, 32> of_bit{};
+  for (std::size_t bit = 0; bit < of_bit.size(); ++bit) {
+    std::uint32_t c = std::uint32_t{1} << bit;
+    for (std::size_t n = 0; n < bytes; ++n) c = c >> 8U ^ tables[0][c & 0xffU];
+    of_bit[bit] = c;
+  }
+  crc_move m{};
+  for (std::size_t k = 0; k < m.size(); ++k) {
+    for (std::size_t b = 0; b < 256; ++b) {
+      for (std::size_t bit = 0; bit < 8; ++bit) {
+        if ((b >> bit & 1U) != 0) m[k][b] ^= of_bit[8 * k + bit];
+      }
+    }
+  }
+  return m;
+}
+
+template <std::size_t Part>
+constexpr crc_move move_over = make_move(Part);
+
+std::uint32_t moved(const crc_move& over, std::uint32_t c) noexcept {
+  return over[0][c & 0xffU] ^ over[1][c >> 8U & 0xffU] ^ over[2][c >> 16U & 0xffU] ^
+         over[3][c >> 24U];
+}
+
+/// As many whole threes of parts as there are; takes them off the bytes.
+template <std::size_t Part>
+SPOLIA_CRC_TARGET std::uint32_t by_threes(std::span<const std::byte>& bytes,
+                                          std::uint32_t c) noexcept {
+  for (; bytes.size() >= 3 * Part; bytes = bytes.subspan(3 * Part)) {
+    const std::byte* const from = bytes.data();
+    std::uint32_t second = 0;
+    std::uint32_t third = 0;
+    for (std::size_t i = 0; i < Part; i += 8) {
+      c = step(c, eight(from + i));
+      second = step(second, eight(from + Part + i));
+      third = step(third, eight(from + 2 * Part + i));
+    }
+    c = moved(move_over<Part>, moved(move_over<Part>, c) ^ second) ^ third;
+  }
+  return c;
+}
+
 SPOLIA_CRC_TARGET std::uint32_t by_instruction(std::span<const std::byte> bytes,
                                                std::uint32_t before) noexcept {
-  std::uint32_t c = ~before;
+  std::uint32_t c = by_threes<128>(bytes, by_threes<1024>(bytes, ~before));
   std::size_t i = 0;
   for (; i + 8 <= bytes.size(); i += 8) c = step(c, eight(bytes.data() + i));
   for (; i < bytes.size(); ++i) c = step(c, static_cast<unsigned char>(bytes[i]));

@@ -255,7 +255,7 @@ bool transaction::is_done(const note& n, bool committed) noexcept {
 bool transaction::has_key(const note& n, bool committed) noexcept {
   const table& t = *n.of;
   const row_place place = t.at(n.slot);
-  pending_write* const w = own(place);
+  pending_write* const w = own(*place.head);
   if (committed && w != nullptr && w->changed) {
     w->fetch(n.index->mask_);  // in place is what it has not
     return (w->shape & row_exists) != 0 && t.schema_.key_of(n.index->columns_, w->image) == n.key;

@@ -218,6 +218,15 @@ struct alignas(cache_line) session {
   }
 };
 
+/// The transaction's write of this row; null: it has none.
+inline pending_write* reader::own(const row_head& r) const noexcept {
+  if (session_->writes.empty()) return nullptr;
+  // Our own lock is there if it is; anybody else's is not ours, whatever it is.
+  const std::uint64_t lock = r.lock.load_relaxed();
+  if (lock >> 32U != session_->lock_word(0) >> 32U) return nullptr;
+  return &session_->writes[static_cast<std::uint32_t>(lock)];
+}
+
 class storage;
 class journal;
 class status_file;

@@ -33,7 +33,7 @@ status transaction::unique_in(const pending_write& w, const secondary& i, const 
     std::uint64_t* const image = room_for(t);
     // acquire ← the release of who unlocked it: its stamp.
     const std::uint64_t lock = place.head->lock.load_acquire();
-    const bool mine = own(place) != nullptr;
+    const bool mine = own(*place.head) != nullptr;
     const selection key_only(t.schema_, i.mask_);
     if (read(t, slot, key_only.in(t.schema_), image) != 0 &&
         t.schema_.key_of(i.columns_, image) == key) {

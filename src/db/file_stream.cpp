@@ -38,6 +38,14 @@ void read_buffers::give(buffer* b) noexcept {
   if (waiting_.size() < most_waiting) waiting_.push_back(std::move(done));
 }
 
+void change_batch::read_block(read_buffers& buffers) {
+  // Blocks are of about one length: buffers of one length do for all.
+  constexpr std::size_t step = 128U << 10U;
+  bytes = buffers.take((size + step - 1) / step * step);
+  bytes->size = from->read(at, {bytes->data.get(), size});
+  if (bytes->size != size) throw storage_error(file, at, "the file ends within a block");
+}
+
 bytes_view file_stream::look(std::size_t bytes) {
   bytes = std::min<std::uint64_t>(bytes, left());
   const bytes_view rest = now_ != nullptr ? now_->view().subspan(used_) : bytes_view();

@@ -6,6 +6,8 @@
 #include <system_error>
 #include <utility>
 
+#include <spolia/db/large_memory.hpp>
+
 #include "recovery.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -19,35 +21,34 @@ constexpr std::size_t claims_at_once = 256;
 constexpr std::uint32_t most_expected = 16;  // words of one
 constexpr std::uint64_t slots_at_once = 64;
 constexpr std::uint64_t worth_a_thread = 100000;  // rows to make room for
+constexpr std::uint64_t shares = 8;  // of what is left: so little is left over in the end
 
 }  // namespace
 
-/// Memory is touched for the first time here, which is much of the work: two threads do it.
+/// An index touches its memory for the first time here: two threads do it. That of the rows is for
+/// who fills them.
 void loader::reserve(table& t, std::uint64_t rows, bool alone) {
   if (rows == 0) return;
-  const auto construct = [&t](std::uint64_t from, std::uint64_t end) {
-    while (from < end) from = t.construct(from, end);
-  };
-  const std::uint64_t end = (rows + rows_per_block - 1) / rows_per_block * rows_per_block;
-  const std::uint64_t middle = end / 2 / rows_per_block * rows_per_block;
+  t.expected_ = rows;
   std::exception_ptr failed;
   std::exception_ptr failed_there;
   std::thread half;
-  if (!alone && rows > worth_a_thread) {
+  unsigned parts = 1;
+  if (!alone && rows > worth_a_thread && t.primary_kind_ == index_kind::hash) {
     try {
       half = std::thread([&] {
         try {
-          construct(middle, end);
+          t.primary_->reserve(rows, 1, 2);
         } catch (...) {
           failed_there = std::current_exception();
         }
       });
+      parts = 2;
     } catch (const std::system_error&) {  // there are no more threads: then alone
     }
   }
   try {
-    t.primary_->reserve(rows);
-    construct(0, half.joinable() ? middle : end);
+    t.primary_->reserve(rows, 0, parts);
   } catch (...) {
     failed = std::current_exception();
   }
@@ -55,10 +56,10 @@ void loader::reserve(table& t, std::uint64_t rows, bool alone) {
   for (const std::exception_ptr& e : {failed, failed_there}) {
     if (e) std::rethrow_exception(e);
   }
-  t.ready_.store_relaxed(end);
 }
 
-/// Slots are taken many at a time, so that two threads seldom write to one cache line.
+/// Slots are taken many at a time, so that two threads seldom write to one cache line; and so many
+/// where many will come that they seldom touch a page together for the first time.
 std::uint64_t loader::slot_for(table& t) {
   if (t.number_ >= taken_.size()) taken_.resize(t.number_ + 1);
   range& mine = taken_[t.number_];
@@ -66,15 +67,35 @@ std::uint64_t loader::slot_for(table& t) {
     const std::uint64_t freed = t.take_free(loading);
     if (freed != no_slot) return freed;
     mine.of = &t;
+    take_slots(t, mine);
+  }
+  const std::uint64_t slot = mine.next++;
+  if (mine.bare && slot % rows_per_block == 0) t.construct_block(slot);
+  t.at(slot).head->lock.store_relaxed(loading);
+  return slot;
+}
+
+void loader::take_slots(table& t, range& mine) {
+  mine.bare = t.layout().apart() == 0;
+  if (!mine.bare) {  // when the table goes, it looks for values in all slots
     mine.next = t.take_fresh(slots_at_once, loading);
     mine.end = mine.next + slots_at_once;
+    return;
   }
-  return mine.next++;
+  const std::uint64_t left = t.expected_ - std::min(t.expected_, t.slots());
+  const std::uint64_t most = huge_page / t.block_bytes_ * rows_per_block;
+  std::uint64_t count = std::clamp(left / shares, slots_at_once, std::max(most, slots_at_once)) /
+                        rows_per_block * rows_per_block;
+  mine.next = t.take_bare(count);
+  mine.end = mine.next + count;
 }
 
 void loader::release() noexcept {
   for (range& r : taken_) {
-    for (; r.next != r.end; ++r.next) r.of->give_slot(r.next);
+    for (; r.next != r.end; ++r.next) {
+      if (r.bare && r.next % rows_per_block == 0) r.of->construct_block(r.next);
+      r.of->give_slot(r.next);
+    }
   }
 }
 
@@ -96,7 +117,7 @@ void loader::make_apart(const table& t) {
 }
 
 /// What the image says.
-void loader::write_row(const table& t, row_place place, std::uint64_t shape) noexcept {
+void loader::write_row(const table& t, const row_place& place, std::uint64_t shape) noexcept {
   place.store(t.layout().whole().runs, image_.data());
   place.head->shape.store_relaxed(shape);
   place.head->stamp.store_relaxed(stamp_of_all);
@@ -217,7 +238,8 @@ void loader::index(table& t, std::uint64_t first, std::uint64_t end) {
   }
 }
 
-loading_crew::loading_crew(engine& of, std::uint32_t threads) : engine_(of) {
+loading_crew::loading_crew(engine& of, read_buffers& buffers, std::uint32_t threads)
+    : engine_(of), buffers_(buffers) {
   for (std::uint32_t i = 0; threads > 1 && i < threads; ++i) {
     workers_.push_back(std::make_unique<worker>(engine_));
   }
@@ -247,7 +269,7 @@ void loading_crew::run(worker& w) noexcept {
   for (;;) {
     w.changed.wait(hold, [&] { return w.stop || !w.waiting.empty(); });
     if (w.stop) return;
-    const change_batch b = std::move(w.waiting.front());
+    change_batch b = std::move(w.waiting.front());
     w.waiting.pop_front();
     w.busy = true;
     const bool skip = w.failed != nullptr;
@@ -265,7 +287,7 @@ void loading_crew::run(worker& w) noexcept {
   }
 }
 
-void loading_crew::make(loader& with, const change_batch& b) {
+void loading_crew::make(loader& with, change_batch& b) {
   if (b.block_of != nullptr) return load(with, b);
   const row_edit* now = nullptr;
   try {
@@ -276,7 +298,8 @@ void loading_crew::make(loader& with, const change_batch& b) {
   }
 }
 
-void loading_crew::load(loader& with, const change_batch& b) {
+void loading_crew::load(loader& with, change_batch& b) {
+  b.read_block(buffers_);
   block_header h;
   read_block_header(b.bytes->view(), h);
   if (!block_whole(b.bytes->view(), h)) {

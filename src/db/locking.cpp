@@ -13,7 +13,7 @@ namespace db {
 namespace {
 
 /// In front of a lock's release: → the acquires of who locks the row next.
-void unlock(row_place r) noexcept { r.head->lock.store_release(unlocked); }
+void unlock(row_head& r) noexcept { r.lock.store_release(unlocked); }
 
 }  // namespace
 
@@ -21,35 +21,36 @@ void unlock(row_place r) noexcept { r.head->lock.store_release(unlocked); }
 result<std::uint32_t> transaction::lock_row(table& t, std::uint64_t slot) {
   const row_place place = t.at(slot);
   auto& writes = session_->writes;
-  if (const pending_write* const w = own(place)) {
+  if (const pending_write* const w = own(*place.head)) {
     return static_cast<std::uint32_t>(w - writes.data());
   }
   std::uint64_t* const image = session_->changes.take(t.schema_.words());
   const auto number = static_cast<std::uint32_t>(writes.size());
   writes.emplace_back();
-  if (!wait_for_lock(place, number)) {
+  if (!wait_for_lock(*place.head, number)) {
     writes.pop_back();
     return fail(outcome::conflict);
   }
   // The first committer wins.
-  if (place.head->stamp.load_relaxed() > timestamp() && !begins_late(t, place)) {
-    unlock(place);
+  if (place.head->stamp.load_relaxed() > timestamp() && !begins_late(t, *place.head)) {
+    unlock(*place.head);
     writes.pop_back();
     return fail(outcome::conflict);
   }
   const std::uint64_t shape = place.head->shape.load_relaxed();
-  writes.back() = {.of = &t,
-                   .indexes = &t.indexes(),
-                   .slot = slot,
-                   .place = place,
-                   .image = image,
-                   .shape = (shape & row_exists) != 0 ? shape : 0,
-                   .level = session_->level};
+  pending_write& made = writes.back();  // field by field: a whole one would be copied
+  made.of = &t;
+  made.indexes = &t.indexes();
+  made.slot = slot;
+  made.place = place;
+  made.image = image;
+  made.shape = (shape & row_exists) != 0 ? shape : 0;
+  made.level = session_->level;
   return number;
 }
 
 /// Takes the row's lock for a write of that number, as far as the transaction's options go.
-bool transaction::wait_for_lock(row_place place, std::uint32_t number) {
+bool transaction::wait_for_lock(row_head& row, std::uint32_t number) {
   const auto age_of = [this](std::uint32_t record) {
     // acquire ← the release in the constructor.
     return engine_.sessions.find(record)->age.load_acquire();
@@ -63,12 +64,12 @@ bool transaction::wait_for_lock(row_place place, std::uint32_t number) {
     waiting.pause();
     return true;
   };
-  return take_lock(place.head->lock, session_->lock_word(number), options_.age, age_of, pause);
+  return take_lock(row.lock, session_->lock_word(number), options_.age, age_of, pause);
 }
 
 /// The row that we have locked was committed after our snapshot. If we have seen nothing of that
 /// yet, we may as well begin now. Throws std::bad_alloc; the row is unlocked then.
-bool transaction::begins_late(const table& t, row_place place) {
+bool transaction::begins_late(const table& t, row_head& row) {
   if (options_.age == never_waits || session_->looked || session_->writes.size() > 1) return false;
   try {
     census::ticket late = engine_.board.living.announce(engine_.board.clock, options_.label);
@@ -76,7 +77,7 @@ bool transaction::begins_late(const table& t, row_place place) {
     if (t.when_.ended(late.timestamp())) return false;
     ticket_ = std::move(late);
   } catch (...) {
-    unlock(place);
+    unlock(row);
     session_->writes.pop_back();
     throw;
   }
@@ -95,7 +96,7 @@ result<std::uint32_t> transaction::lock_key(table& t, values key) {
     note_key(t, wanted);
     return outcome::not_found;
   }
-  const bool held = own(t.at(slot)) != nullptr;
+  const bool held = own(*t.at(slot).head) != nullptr;
   const std::uint64_t snapshot = timestamp();
   const result<std::uint32_t> number = lock_row(t, slot);
   if (!number) return number;
@@ -105,7 +106,7 @@ result<std::uint32_t> transaction::lock_key(table& t, values key) {
   if (same && (w.shape & row_exists) != 0) return number;
   if (!held) {
     note_row(t, slot);
-    unlock(w.place);
+    unlock(*w.place.head);
     session_->writes.pop_back();
   }
   return outcome::not_found;

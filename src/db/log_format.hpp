@@ -72,6 +72,7 @@ class decoder {
     return {reinterpret_cast<const char*>(b.data()), b.size()};
   }
   [[nodiscard]] bool done() const noexcept { return at_ == from_.size(); }
+  [[nodiscard]] bytes_view rest() const noexcept { return from_.subspan(at_); }
 
  private:
   bytes_view from_;

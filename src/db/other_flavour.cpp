@@ -29,6 +29,7 @@
 #include "index.cpp"
 #include "instant.cpp"
 #include "journal.cpp"
+#include "large_memory.cpp"
 #include "loading.cpp"
 #include "locking.cpp"
 #include "log_format.cpp"

@@ -172,7 +172,7 @@ void query_run::worker::copy_row(std::uint64_t slot, std::uint32_t row) {
 block_rows query_run::worker::of_others(std::uint64_t first) const noexcept {
   block_rows rows = 0;
   for (std::uint32_t i = 0; i < rows_per_block; ++i) {
-    rows |= block_rows{of_.at_.own(of_.of_.at(first + i)) == nullptr} << i;
+    rows |= block_rows{of_.at_.own(*of_.of_.at(first + i).head) == nullptr} << i;
   }
   return rows;
 }

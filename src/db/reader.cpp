@@ -41,14 +41,6 @@ void reader::end() noexcept {
   commit_board::give_back(*std::exchange(session_, nullptr)->record);
 }
 
-pending_write* reader::own(row_place r) const noexcept {
-  if (session_->writes.empty()) return nullptr;
-  // Our own lock is there if it is; anybody else's is not ours, whatever it is.
-  const std::uint64_t lock = r.head->lock.load_relaxed();
-  if (lock >> 32U != session_->lock_word(0) >> 32U) return nullptr;
-  return &session_->writes[static_cast<std::uint32_t>(lock)];
-}
-
 std::uint64_t* reader::room_for(const table& t) const {
   return session_->images.take(t.schema_.words());
 }
@@ -56,7 +48,7 @@ std::uint64_t* reader::room_for(const table& t) const {
 std::uint64_t reader::read(const table& t, std::uint64_t slot, column_set wanted,
                            std::uint64_t* out) const {
   const row_place place = t.at(slot);
-  if (pending_write* const w = own(place)) {
+  if (pending_write* const w = own(*place.head)) {
     if ((w->shape & row_exists) == 0) return 0;
     w->fetch(wanted.mask);
     wanted.each_word([&](std::uint32_t i) { out[i] = w->image[i]; });

@@ -32,12 +32,6 @@ bool proves_durable(bytes_view all, std::uint32_t epoch, std::uint64_t sequence)
   return false;
 }
 
-/// Blocks are of about one length: buffers of one length do for all.
-constexpr std::size_t block_room(std::size_t bytes) noexcept {
-  constexpr std::size_t step = 128U << 10U;
-  return (bytes + step - 1) / step * step;
-}
-
 /// The next record, whole unless the file ends before.
 const char* next_record(file_stream& from, record_header& out) {
   bytes_view all = from.look(record_header::bytes);
@@ -57,7 +51,7 @@ recovery::recovery(engine& of, storage_files& files, const std::filesystem::path
       id_(id),
       options_(o),
       report_(report),
-      crew_(of, threads_for(o)),
+      crew_(of, buffers_, threads_for(o)),
       batches_(crew_.size()) {}
 
 void recovery::refuse(const std::filesystem::path& name, std::uint64_t at, const std::string& why) {
@@ -111,7 +105,7 @@ std::uint64_t recovery::begin_with(const directory_content& has, std::exception_
 
 void recovery::load_checkpoint(std::uint64_t sequence) {
   const auto name = directory_ / file_name(file_kind::checkpoint, sequence);
-  const auto file = files_.open(name, file_mode::read);
+  const std::shared_ptr<storage_file> file = files_.open(name, file_mode::read);
   std::array<std::byte, file_header::bytes> bytes{};
   const std::size_t got = file->read(0, bytes);
   file_header h;
@@ -120,41 +114,45 @@ void recovery::load_checkpoint(std::uint64_t sequence) {
   }
   if (h.id != id_) refuse(name, 0, "it belongs to another database");
   if (h.sequence != sequence) refuse(name, 0, "its name is not that of its content");
-  load_blocks(*file, name, h, header_checksum(bytes));
+  load_blocks(file, name, h, header_checksum(bytes));
   end_ = {h.epoch, h.sequence, h.chain};
   log_follows_ = h.log_follows;
   report_.checkpoint_sequence = h.sequence;
 }
 
-void recovery::load_blocks(storage_file& file, const std::filesystem::path& name,
-                           const file_header& header, std::uint32_t chain) {
-  const std::uint64_t size = file.size();
+void recovery::load_blocks(const std::shared_ptr<storage_file>& file,
+                           const std::filesystem::path& name, const file_header& header,
+                           std::uint32_t chain) {
+  const std::uint64_t size = file->size();
   std::uint64_t rows = 0;
   std::uint64_t at = file_header::bytes;
   std::size_t turn = 0;
   for (;;) {
     std::array<std::byte, block_header::bytes> head{};
     block_header h;
-    const std::size_t got = file.read(at, head);
+    const std::size_t got = file->read(at, head);
     if (const char* const why = read_block_header(bytes_view(head).first(got), h)) {
       refuse(name, at, why);
     }
     if (h.chain != chain) refuse(name, at, "a block does not follow the one before it");
     if (size - at - head.size() < h.length) refuse(name, at, "the file ends within a block");
-    const read_buffers::handle bytes = buffers_.take(block_room(head.size() + h.length));
-    bytes->size = head.size() + h.length;
-    if (file.read(at, {bytes->data.get(), bytes->size}) != bytes->size) {
-      refuse(name, at, "the file ends within a block");
-    }
-    change_batch b{.bytes = bytes, .file = name, .at = at, .changes = {}};
+    change_batch b{.bytes = {},
+                   .file = name,
+                   .at = at,
+                   .changes = {},
+                   .from = file,
+                   .size = head.size() + h.length};
     chain = h.crc;
-    at += bytes->size;
+    at += b.size;
     if (h.kind == block_kind::rows && h.table < numbered_.size() && numbered_[h.table] != nullptr) {
       rows += h.rows;
       b.block_of = numbered_[h.table];
       crew_.give(turn++ % crew_.size(), std::move(b));
       tell("checkpoint", at, size);
-    } else if (!block_whole(bytes->view(), h)) {
+      continue;
+    }
+    b.read_block(buffers_);
+    if (!block_whole(b.bytes->view(), h)) {
       refuse(name, b.at, "the checksum of a block is wrong");
     } else if (h.kind == block_kind::table) {
       load_table(b, h, header, size - at);

@@ -67,11 +67,13 @@ class loader {
     table* of = nullptr;  // gone, maybe, if the range is empty
     std::uint64_t next = 0;
     std::uint64_t end = 0;
+    bool bare = false;  // a block is constructed when it is begun
   };
 
   std::uint64_t slot_for(table& t);
+  void take_slots(table& t, range& mine);
   void make_apart(const table& t);
-  void write_row(const table& t, row_place place, std::uint64_t shape) noexcept;
+  void write_row(const table& t, const row_place& place, std::uint64_t shape) noexcept;
   void make_some(table& t, std::span<const row_edit> edits, const row_edit*& now);
   void put(table& t, decoder& row, const key_words& key, std::uint64_t slot);
   void erase(table& t, const key_words& key, std::uint64_t slot);
@@ -125,7 +127,7 @@ class file_stream {
   [[nodiscard]] std::uint64_t begin() const noexcept { return begin_; }
 
  private:
-  static constexpr std::size_t part = 2U << 20U;
+  static constexpr std::size_t part = 256U << 10U;  // the caches hold some of them
 
   read_buffers& buffers_;
   storage_file& file_;
@@ -135,19 +137,24 @@ class file_stream {
   std::size_t used_ = 0;     // of the buffer
 };
 
-/// Changes that one thread makes, all from one file; or a block of a checkpoint.
+/// Changes that one thread makes, all from one file; or a block of a checkpoint, which that thread
+/// reads: so the rows are in its cache.
 struct change_batch {
   read_buffers::handle bytes;  // what the rows lie in
   std::filesystem::path file;
   std::uint64_t at = 0;  // of `bytes` in the file
   std::vector<row_edit> changes;
   table* block_of = nullptr;
+  std::shared_ptr<storage_file> from;  // of a block
+  std::size_t size = 0;                // of it
+  /// Throws storage_error if the file ends within it.
+  void read_block(read_buffers& buffers);
 };
 
 /// The threads that make them; one is the one that reads.
 class loading_crew {
  public:
-  loading_crew(engine& of, std::uint32_t threads);
+  loading_crew(engine& of, read_buffers& buffers, std::uint32_t threads);
   ~loading_crew();
   loading_crew(const loading_crew&) = delete;
   loading_crew& operator=(const loading_crew&) = delete;
@@ -176,11 +183,12 @@ class loading_crew {
     std::exception_ptr failed;
   };
   void run(worker& w) noexcept;
-  static void make(loader& with, const change_batch& b);
-  static void load(loader& with, const change_batch& b);
+  void make(loader& with, change_batch& b);
+  void load(loader& with, change_batch& b);
   static void look(worker& w);
 
   engine& engine_;
+  read_buffers& buffers_;
   loader alone_{engine_};
   std::vector<std::unique_ptr<worker>> workers_;  // none: alone
 };
@@ -196,8 +204,8 @@ class recovery {
  private:
   std::uint64_t begin_with(const directory_content& has, std::exception_ptr& failed);
   void load_checkpoint(std::uint64_t sequence);
-  void load_blocks(storage_file& file, const std::filesystem::path& name, const file_header& header,
-                   std::uint32_t chain);
+  void load_blocks(const std::shared_ptr<storage_file>& file, const std::filesystem::path& name,
+                   const file_header& header, std::uint32_t chain);
   void load_table(const change_batch& block, const block_header& h, const file_header& header,
                   std::uint64_t bytes_left);
   void replay(const directory_content& has);

@@ -12,6 +12,11 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 namespace {
 
+/// Whether the row's image is copied, but for the word in between that says what is null.
+bool as_it_is(const schema& s, std::uint64_t shape) noexcept {
+  return std::endian::native == std::endian::little && s.words_only() && shape == row_exists;
+}
+
 /// Writes one after the other to where there is room.
 class encoder {
  public:
@@ -45,6 +50,12 @@ class encoder {
     for (const std::uint32_t n : s.key()) value(s.columns()[n], image + s.columns()[n].first);
   }
   void row(const schema& s, const std::uint64_t* image, std::uint64_t shape) noexcept {
+    if (as_it_is(s, shape)) {
+      const std::size_t keyed = s.key().size();
+      words(image, keyed);
+      number(std::uint64_t{0});
+      return words(image + keyed, s.words() - keyed);
+    }
     key(s, image);
     number(shape & ~row_exists);
     for (const column_layout& c : s.columns()) {
@@ -57,6 +68,10 @@ class encoder {
   void bytes(std::string_view of) noexcept {
     if (!of.empty()) std::memcpy(at_, of.data(), of.size());
     at_ += of.size();
+  }
+  void words(const std::uint64_t* from, std::size_t count) noexcept {
+    std::memcpy(at_, from, count * sizeof(*from));
+    at_ += count * sizeof(*from);
   }
   std::byte* at_;
 };
@@ -82,6 +97,7 @@ std::size_t value_bytes(const column_layout& c, const std::uint64_t* from) noexc
 /// What encoder::row() writes, or with `key_only` encoder::key().
 std::size_t row_bytes(const schema& s, const std::uint64_t* image, std::uint64_t shape,
                       bool key_only) noexcept {
+  if (!key_only && as_it_is(s, shape)) return (std::size_t{s.words()} + 1) * 8;
   std::size_t sum = key_only ? 0 : 8;
   for (const column_layout& c : s.columns()) {
     if (c.role != column_role::key && (key_only || (shape >> c.number & 1U) != 0)) continue;
@@ -127,6 +143,19 @@ void read_value(decoder& from, const column_layout& c, std::uint64_t* to) {
   }
 }
 
+/// Reads a row that was copied as it is. False: it was not, and nothing is read.
+bool read_as_it_is(decoder& from, const schema& s, std::uint64_t* image) {
+  if (!as_it_is(s, row_exists)) return false;
+  const std::size_t keyed = s.key().size() * 8;
+  const std::size_t all = (std::size_t{s.words()} + 1) * 8;
+  const bytes_view row = from.rest();
+  if (row.size() < all || from_little<std::uint64_t>(row.data() + keyed) != 0) return false;
+  std::memcpy(image, row.data(), keyed);
+  std::memcpy(image + s.key().size(), row.data() + keyed + 8, all - keyed - 8);
+  from.bytes(all);
+  return true;
+}
+
 /// How many bytes a value takes.
 std::size_t value_bytes(decoder from, const column_layout& c) {
   switch (c.type.base) {
@@ -168,6 +197,7 @@ void put_row(byte_buffer& to, const schema& s, const std::uint64_t* image, std::
 }
 
 std::uint64_t read_row_image(decoder& from, const schema& s, bool key_only, std::uint64_t* image) {
+  if (!key_only && read_as_it_is(from, s, image)) return row_exists;
   for (const std::uint32_t n : s.key()) {
     const column_layout& c = s.columns()[n];
     read_value(from, c, image + c.first);

@@ -204,6 +204,8 @@ schema::schema(const table_spec& spec) : name_(spec.name) {
       apart_ |= std::uint64_t{1} << number;
     }
     if (c.role == column_role::key) key_.push_back(number);
+    words_only_ = words_only_ && takes_a_word(c.type.base) &&
+                  (c.role != column_role::key || key_.size() == columns_.size());
   }
   if (key_.empty()) refuse("a table needs a key column");
   if (words_ > 8000) refuse("a row has at most 64000 bytes");

@@ -9,10 +9,7 @@
 #include <spolia/base/memory.hpp>
 #include <spolia/base/misuse.hpp>
 #include <spolia/db/hash_index.hpp>
-
-#if defined(__linux__)
-#include <sys/mman.h>
-#endif
+#include <spolia/db/large_memory.hpp>
 
 #include "engine.hpp"
 
@@ -23,21 +20,6 @@ namespace {
 /// Slots are constructed so many at a time: the thread that needs one more waits for no more than
 /// this, and a table takes no more memory than this beyond what its rows need.
 constexpr std::size_t bytes_at_once = std::size_t{64} << 10U;
-
-constexpr std::size_t huge_page = std::size_t{2} << 20U;
-
-/// Large segments begin with a huge page.
-constexpr std::size_t align_of(std::size_t bytes) noexcept {
-  return bytes >= huge_page ? huge_page : 64;
-}
-
-/// Asks for huge pages, since rows are met at random: a miss of the page tables costs as much as
-/// one of the cache. If there are none, nothing is lost.
-void advise([[maybe_unused]] void* memory, [[maybe_unused]] std::size_t bytes) noexcept {
-#if defined(__linux__) && !defined(SPOLIA_MODEL)
-  if (bytes >= huge_page) ::madvise(memory, bytes, MADV_HUGEPAGE);
-#endif
-}
 
 }  // namespace
 
@@ -103,7 +85,7 @@ void table::free_rows() noexcept {
   for (unsigned k = 0; k < most_segments; ++k) {
     std::byte* const s = segments_[k].load_relaxed();
     if (s == nullptr) continue;
-    memory::deallocate(s, bytes_of(k), align_of(bytes_of(k)));
+    memory::deallocate(s, bytes_of(k), large_align(bytes_of(k)));
     segments_[k].store_relaxed(nullptr);
   }
   engine_.rows.give(bytes_.exchange_relaxed(0));
@@ -199,33 +181,44 @@ void table::make_segment(unsigned k) {
   // acquire ← the release below.
   if (segments_[k].load_acquire() != nullptr) return;
   const std::size_t bytes = bytes_of(k);
-  auto* const made = static_cast<std::byte*>(memory::allocate(bytes, align_of(bytes)));
-  advise(made, bytes);
+  auto* const made = static_cast<std::byte*>(large_memory(bytes));
   std::byte* there = nullptr;
   // release → the acquires here and in at(): the memory is there.
   if (!segments_[k].cas_strong_acq_rel(there, made)) {
-    memory::deallocate(made, bytes, align_of(bytes));
+    memory::deallocate(made, bytes, large_align(bytes));
   }
 }
 
 std::uint64_t table::construct(std::uint64_t from, std::uint64_t end) {
+  end = take_room(from, end);
+  for (; from != end; from += rows_per_block) construct_block(from);
+  return end;
+}
+
+std::uint64_t table::take_room(std::uint64_t from, std::uint64_t end) {
   const unsigned k = segment_of(from);
   make_segment(k);
-  const std::uint64_t first = (from - start_of(k)) / rows_per_block;
   const std::uint64_t count = std::min(end, start_of(k) + size_of(k)) - from;
   const std::uint64_t blocks = (count + rows_per_block - 1) / rows_per_block;
   const std::size_t bytes = blocks * block_bytes_;
   row_budget& budget = engine_.rows;
   budget.take(bytes, budget.limited() ? engine_.old->stats().bytes : 0);
   bytes_.fetch_add_relaxed(bytes);
-  // acquire ← the release in make_segment().
-  std::byte* const segment = segments_[k].load_acquire();
-  for (std::uint64_t b = first; b < first + blocks; ++b)
-    construct_block(segment + b * block_bytes_);
   return from + blocks * rows_per_block;
 }
 
-void table::construct_block(std::byte* block) const noexcept {
+std::uint64_t table::take_bare(std::uint64_t& count) {
+  const std::lock_guard hold(ready_lock_);
+  const std::uint64_t first = next_.load_relaxed();
+  const std::uint64_t end = take_room(first, first + count);
+  ready_.store_relaxed(end);
+  next_.store_relaxed(end);
+  count = end - first;
+  return first;
+}
+
+void table::construct_block(std::uint64_t slot) const noexcept {
+  auto* const block = reinterpret_cast<std::byte*>(at(slot).head);
   for (std::uint32_t i = 0; i < rows_per_block; ++i) {
     ::new (block + i * sizeof(row_head)) row_head;
   }
@@ -235,7 +228,7 @@ void table::construct_block(std::byte* block) const noexcept {
   }
 }
 
-key_words secondary::key_at(row_place row) const noexcept {
+key_words secondary::key_at(const row_place& row) const noexcept {
   key_words key{};
   std::uint32_t at = 0;
   for (const std::uint32_t number : columns_) {

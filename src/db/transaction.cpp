@@ -137,7 +137,7 @@ std::uint64_t transaction::claim_slot(table& t, const key_words& key, std::uint6
 /// Inserts where the key has a slot already: that of a deleted row, or of one that is being made.
 status transaction::take_over(table& t, std::uint64_t slot, const key_words& key,
                               std::uint64_t* image, std::uint64_t shape) {
-  if (own(t.at(slot)) == nullptr) {
+  if (own(*t.at(slot).head) == nullptr) {
     std::uint64_t none = 0;
     if (read_row(engine_.board, *engine_.old, t.at(slot), timestamp(), {}, &none) != 0) {
       note_row(t, slot);

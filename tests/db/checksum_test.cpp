@@ -44,6 +44,21 @@ TEST(checksum, is_the_same_by_all_ways) {
   }
 }
 
+/// Long enough for all the parts that are summed up beside each other.
+TEST(checksum, is_the_same_for_long_ones) {
+  std::mt19937_64 random(2);
+  std::vector<std::byte> bytes(8000);
+  for (std::byte& b : bytes) b = static_cast<std::byte>(random());
+  for (const std::size_t first : {0U, 1U, 5U}) {
+    for (std::size_t size = 300; size + first <= bytes.size(); size += 61) {
+      const auto part = std::span(bytes).subspan(first, size);
+      const std::uint32_t right = bit_by_bit(part);
+      ASSERT_EQ(crc32c(part), right) << first << ", " << size;
+      ASSERT_EQ(crc32c_by_table(part), right) << first << ", " << size;
+    }
+  }
+}
+
 TEST(checksum, goes_on) {
   std::vector<std::byte> bytes(100, std::byte{7});
   const std::span<const std::byte> all = bytes;

@@ -10,9 +10,10 @@
 //              gets an entry in its bridge: the row, its newest version there, and when that ended.
 //              A reader that meets a dead link looks the row up in the bridges of all partitions.
 // Cost:        besides the one-shot storage's: a commit, for each version whose row's last version
-//              lies in another partition, an entry of 32 bytes. A reader of an old version: a
-//              guard; over a gap, a look at each partition's bridge. A drop over which readers may
-//              be walking: its memory goes through the domain, so that it waits for their guards.
+//              lies in another partition and ended after the oldest snapshot that was seen, an
+//              entry of 32 bytes. A reader of an old version: a guard; over a gap, a look at each
+//              partition's bridge. A drop over which readers may be walking: its memory goes
+//              through the domain, so that it waits for their guards.
 // Progress:    as the one-shot storage. Readers do not wait.
 //              `patience` turns after it began, a snapshot counts as held: what it sees goes to a
 //              lane of its own then (delta_lanes.hpp), with two read-modify-writes more for a
@@ -27,7 +28,9 @@
 //   A piece is a run of versions of one row in one life of one partition. If v's piece is the
 //   newest when the reader reads the row's head, it gets there by links that are alive. If not,
 //   somebody has linked a version of another partition in front of it, and had entered the piece
-//   into the bridge before the row's head led there: the reader sees the entry. An entry whose
+//   into the bridge before the row's head led there: the reader sees the entry. (Unless the piece
+//   had ended at a time that no snapshot is before, T neither: then it has nothing for T, and there
+//   is no v in it.) An entry whose
 //   first version ended at or before T is passed over unread: it may be dropped and overwritten at
 //   any time. One that ended after T leads, by links to versions that ended after T, to v or out of
 //   the piece.
@@ -238,6 +241,8 @@ class delta_consolidated final : public delta_one_shot {
     if (a.older == 0 || SPOLIA_FAULT("consolidated.no_bridge")) return;
     const std::uint32_t from = tagged::partition_of(a.older);
     if (from == p.number) return;
+    // The piece ended then: no snapshot that is there, or will be, looks for it.
+    if (a.since <= oldest()) return;
     auto guard = nodes_.enter();
     if (alive(a.older) != nullptr) enter_into(bridges_[from], a);
   }

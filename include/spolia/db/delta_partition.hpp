@@ -266,17 +266,19 @@ class alignas(cache_line) delta_partition {
   static constexpr std::uint64_t one_more = one_admission + 1;
   static constexpr std::uint64_t locked = std::uint64_t{1} << 63U;
 
+  // What is read for each version and seldom written, with the number above.
   delta_chunks& memory_;
-  atomic<std::uint64_t> gate_{0};
-  atomic<std::uint64_t> last_commit_{0};
-  atomic<std::uint64_t> count_{0};
   atomic<std::uint64_t> generation_{0};
-  atomic<std::uint64_t> top_{0};  // chunks from here on are not there
   atomic<std::uint64_t> first_began_{never_began};
-  std::uint64_t admitted_now_ = 0;  // the lock's holder's, and the next
-  std::uint64_t quarter_began_ = 0;
+  atomic<std::uint64_t> top_{0};  // chunks from here on are not there
   atomic<std::uint64_t> turn_admitted_{0};
   atomic<std::uint64_t> turn_bytes_{0};
+  // What each commit writes.
+  alignas(cache_line) atomic<std::uint64_t> gate_{0};
+  atomic<std::uint64_t> last_commit_{0};
+  atomic<std::uint64_t> count_{0};
+  std::uint64_t admitted_now_ = 0;  // the lock's holder's, and the next
+  std::uint64_t quarter_began_ = 0;
   alignas(cache_line) atomic<std::uint64_t> cursor_{0};
   alignas(cache_line) std::array<atomic<std::byte*>, most_chunks> chunks_{};
 };

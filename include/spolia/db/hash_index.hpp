@@ -33,6 +33,7 @@
 #include <spolia/base/config.hpp>
 #include <spolia/base/memory.hpp>
 #include <spolia/db/index.hpp>
+#include <spolia/db/large_memory.hpp>
 #include <spolia/reclaim/region_domain.hpp>
 #include <spolia/version/detail/short_lock.hpp>
 
@@ -94,12 +95,14 @@ class hash_index final : public primary_index {
     }
   }
 
-  void reserve(std::uint64_t keys) override {
+  void reserve(std::uint64_t keys, unsigned part, unsigned parts) override {
     // Shards do not get equal shares.
     const std::uint64_t share = keys / shards_.size();
     const std::uint64_t size = room_for(share + share / 16);
     auto guard = nodes_.enter();
-    for (shard& s : shards_) {
+    for (std::size_t n = shards_.size() * part / parts; n < shards_.size() * (part + 1) / parts;
+         ++n) {
+      shard& s = shards_[n];
       const std::lock_guard hold(s.lock);
       array& a = *s.now.load_relaxed();
       if (a.size < size) renew(s, a, size, guard);
@@ -185,7 +188,7 @@ class hash_index final : public primary_index {
       return reinterpret_cast<const entry*>(this + 1)[i];
     }
     static array* make(std::uint64_t size) {
-      auto* const a = ::new (memory::allocate(bytes(size), alignof(array))) array;
+      auto* const a = ::new (large_memory(bytes(size))) array;
       a->size = size;
       for (std::uint64_t i = 0; i < size; ++i) ::new (&a->at(i)) entry;
       return a;
@@ -193,7 +196,7 @@ class hash_index final : public primary_index {
     static void free(array* a) noexcept {
       const std::size_t all = bytes(a->size);
       a->~array();
-      memory::deallocate(a, all, alignof(array));
+      memory::deallocate(a, all, large_align(all));
     }
     static std::size_t bytes(std::uint64_t size) noexcept {
       return sizeof(array) + size * sizeof(entry);

@@ -63,8 +63,8 @@ class primary_index {
 
   // For who has many keys at once.
 
-  /// Makes room for so many keys in all. Throws std::bad_alloc.
-  virtual void reserve(std::uint64_t) {}
+  /// Makes room for so many keys in all: one part of it, from 0. Throws std::bad_alloc.
+  virtual void reserve(std::uint64_t /*keys*/, unsigned /*part*/, unsigned /*parts*/) {}
   /// The slot that each key has, or another one, or no_slot. True: what find() says. Looks at no
   /// row.
   virtual bool guess_all(std::span<const key_words> keys, std::uint64_t* slots) const {

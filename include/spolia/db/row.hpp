@@ -85,7 +85,7 @@ struct row_place {
 
 /// Copies the columns of the row's version at `time`, which the caller has announced, to their
 /// places in the row image `out`; returns its shape: 0 if there is no row then.
-inline std::uint64_t read_row(commit_board& board, const delta& old, row_place row,
+inline std::uint64_t read_row(commit_board& board, const delta& old, const row_place& row,
                               std::uint64_t time, column_set wanted, std::uint64_t* out) {
   const auto copy = [&] {
     // acquire, all ← the releases in install(): see "Why a copy is whole".
@@ -125,7 +125,7 @@ inline std::uint64_t read_row(commit_board& board, const delta& old, row_place r
 }
 
 /// Keeps the row as it is at `v`, as far as was asked for. The caller holds the row's lock.
-inline void keep_image(version& v, const ask& a, row_place row, column_set whole) noexcept {
+inline void keep_image(version& v, const ask& a, const row_place& row, column_set whole) noexcept {
   v.since.write(a.since);
   v.older.store_relaxed(a.older);  // published with the version
   v.shape.write(row.head->shape.load_relaxed());
@@ -148,8 +148,9 @@ inline void keep_image(version& v, const ask& a, row_place row, column_set whole
 /// Puts a new version in place, of which `image` has the changed columns. `older` is the handle of
 /// its before-image; 0: there was no row. The caller holds the row's lock and has filled the
 /// before-image.
-inline void install(row_place row, std::uint64_t mark, std::uint64_t older, std::uint64_t shape,
-                    const std::uint64_t* image, std::uint64_t changed, column_set whole) noexcept {
+inline void install(const row_place& row, std::uint64_t mark, std::uint64_t older,
+                    std::uint64_t shape, const std::uint64_t* image, std::uint64_t changed,
+                    column_set whole) noexcept {
   const bool late = SPOLIA_FAULT("row.chain_after_mark");
   // release → the acquires in read_row(): the version is filled when it is found.
   if (!late) row.head->older.store_release(older);
@@ -178,7 +179,7 @@ inline void install(row_place row, std::uint64_t mark, std::uint64_t older, std:
 /// The transaction may not happen after all: the row becomes again what `before` has kept (null:
 /// nothing), through `image`. To be published and restamped like a change: what was there has a new
 /// stamp then. With the old one, a copy of what is taken back here could pass for whole.
-inline void take_back(row_place row, std::uint64_t mark, const version* before,
+inline void take_back(const row_place& row, std::uint64_t mark, const version* before,
                       std::uint64_t handle, std::uint64_t* image, column_set whole) noexcept {
   if (before == nullptr) return install(row, mark, handle, 0, image, 0, whole);
   taking_back(whole, image)(*before);
@@ -186,7 +187,7 @@ inline void take_back(row_place row, std::uint64_t mark, const version* before,
 }
 
 /// The commit is published: its timestamp takes the mark's place.
-inline void restamp(row_place row, std::uint64_t commit) noexcept {
+inline void restamp(const row_place& row, std::uint64_t commit) noexcept {
   // release → the acquire in read_row(): the words.
   row.head->stamp.store_release(commit);
 }

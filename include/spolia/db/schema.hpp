@@ -48,6 +48,12 @@ constexpr bool lies_apart(base_type t) noexcept {
   return t == base_type::long_text || t == base_type::blob;
 }
 
+/// Whether a value is a word of the row, and eight bytes of the log.
+constexpr bool takes_a_word(base_type t) noexcept {
+  return t == base_type::int64 || t == base_type::float64 || t == base_type::decimal ||
+         t == base_type::timestamp;
+}
+
 /// A column's type. Text has at most `bytes` bytes, any bytes, and takes that much room in each
 /// row. Decimals have `digits` after the point.
 struct column_type {
@@ -175,6 +181,8 @@ class SPOLIA_EXPORT schema {
   [[nodiscard]] column_set whole() const noexcept { return {every_bit(), runs_, spans_.data()}; }
   /// Those whose values lie apart.
   [[nodiscard]] std::uint64_t apart() const noexcept { return apart_; }
+  /// Every column is one word, and the key's come first: rows are written as their images are.
+  [[nodiscard]] bool words_only() const noexcept { return words_only_; }
   /// The runs that these columns make.
   [[nodiscard]] std::vector<column_run> runs_of(std::uint64_t columns) const;
   [[nodiscard]] column_span span_of(std::uint32_t column) const noexcept { return spans_[column]; }
@@ -201,6 +209,7 @@ class SPOLIA_EXPORT schema {
   std::vector<column_run> runs_;
   std::uint64_t apart_ = 0;
   std::uint32_t words_ = 0;
+  bool words_only_ = true;
 
   [[nodiscard]] std::uint64_t every_bit() const noexcept {
     return ~std::uint64_t{0} >> (64U - columns_.size());

@@ -95,7 +95,7 @@ class secondary {
   friend class loader;
   friend class catalog;
   /// The key that the row in place has; for who has its lock.
-  [[nodiscard]] key_words key_at(row_place row) const noexcept;
+  [[nodiscard]] key_words key_at(const row_place& row) const noexcept;
   [[nodiscard]] index_spec spec() const;
 
   std::string name_;
@@ -231,7 +231,13 @@ class SPOLIA_EXPORT table {
   /// Slots from the first of a block on, whole blocks and not beyond the segment; where it ended.
   /// Throws std::bad_alloc, row_budget::exceeded.
   std::uint64_t construct(std::uint64_t from, std::uint64_t end);
-  void construct_block(std::byte* block) const noexcept;
+  /// The same without the constructing.
+  std::uint64_t take_room(std::uint64_t from, std::uint64_t end);
+  /// The block that begins with this slot.
+  void construct_block(std::uint64_t slot) const noexcept;
+  /// About so many slots that follow each other, whole blocks, which the caller constructs; the
+  /// first of them. For who fills a table that nobody uses yet: until all are constructed.
+  std::uint64_t take_bare(std::uint64_t& count);
   [[nodiscard]] bool key_is(std::uint64_t slot, const key_words& key) const noexcept;
   // acquire ← the release in show(): the indexes.
   [[nodiscard]] const index_set& indexes() const noexcept { return *indexes_.load_acquire(); }
@@ -270,8 +276,9 @@ class SPOLIA_EXPORT table {
   const std::uint64_t ready_at_once_;
   const std::uint64_t id_;  // no other table of the process has it
   const index_kind primary_kind_;
-  std::uint32_t number_ = 0;  // in the catalogue of its database
-  std::uint64_t keyed_ = 0;   // columns of the primary key
+  std::uint64_t expected_ = 0;  // about so many rows will come, while it is filled
+  std::uint32_t number_ = 0;    // in the catalogue of its database
+  std::uint64_t keyed_ = 0;     // columns of the primary key
   std::array<atomic<std::byte*>, most_segments> segments_{};
   atomic<std::uint64_t> next_{0};
   atomic<std::uint64_t> ready_{0};  // slots before this one are constructed; written under the lock

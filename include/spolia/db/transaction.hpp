@@ -191,7 +191,7 @@ class SPOLIA_EXPORT reader {
                      std::uint64_t* out) const;
   std::uint64_t read_step(const table& t, std::uint64_t slot, column_set wanted,
                           std::uint64_t* out) const;
-  [[nodiscard]] pending_write* own(row_place r) const noexcept;
+  [[nodiscard]] pending_write* own(const row_head& r) const noexcept;
   std::uint64_t* room_for(const table& t) const;
   void keep_apart(const table& t, std::uint64_t columns, std::uint64_t* words) const;
   void end() noexcept;
@@ -320,8 +320,8 @@ class SPOLIA_EXPORT transaction : public reader {
   std::uint64_t claim_slot(table& t, const key_words& key, std::uint64_t* image,
                            std::uint64_t shape);
   result<std::uint32_t> lock_row(table& t, std::uint64_t slot);
-  bool wait_for_lock(row_place place, std::uint32_t number);
-  bool begins_late(const table& t, row_place place);
+  bool wait_for_lock(row_head& row, std::uint32_t number);
+  bool begins_late(const table& t, row_head& row);
   result<std::uint32_t> lock_key(table& t, values key);
   status index_row(std::uint32_t number, std::uint64_t changed);
   [[nodiscard]] status unique_in(const pending_write& w, const secondary& i, const key_words& key);

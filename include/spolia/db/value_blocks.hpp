@@ -136,7 +136,7 @@ class value_blocks {
   }
 
   /// The row's, which exists, and will not be looked at any more.
-  void free_row(const schema& s, row_place place) noexcept;
+  void free_row(const schema& s, const row_place& place) noexcept;
 
   /// Values which the commit at this time has taken out of their rows. The rows may be locked yet.
   void retire(value_list& all, std::uint64_t commit) noexcept {
