@@ -15,7 +15,11 @@
 namespace spolia::core {
 
 constinit thread_local void* counted_member = nullptr;
-constinit thread_local void* counted_walker = nullptr;
+namespace {
+/// Its first slot names what can be no object: it is in use, for ever. Nobody scans or writes it.
+constinit counted::pin never_free{{counted::slot(1), counted::slot()}};
+}  // namespace
+constinit thread_local void* counted_walker = &never_free;
 
 namespace {
 
@@ -118,7 +122,10 @@ void wake_counted(const void* about) noexcept {
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace counted {
 
-void forget_this_thread() noexcept { core::counted_member = core::counted_walker = nullptr; }
+void forget_this_thread() noexcept {
+  core::counted_member = nullptr;
+  core::counted_walker = &core::never_free;
+}
 
 }  // namespace counted
 }  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -248,6 +248,31 @@ TEST(block_pool, sizes) {
   EXPECT_EQ(cache::stride_of(cache::size_for(cache::most)), cache::largest);
 }
 
+TEST(block_pool, sizes_without_heads) {
+  using cache = core::block_cache;
+  for (std::size_t bytes = 1; bytes <= cache::largest; ++bytes) {
+    const unsigned size = cache::bare_size_for(bytes);
+    const std::size_t stride = cache::stride_of(size);
+    ASSERT_LT(size, cache::sizes);
+    EXPECT_GE(stride, bytes);
+    EXPECT_TRUE(stride < bytes + 16 || stride == cache::smallest);
+    if (bytes > cache::most) continue;
+    const unsigned headed = cache::size_for(bytes);
+    EXPECT_EQ(size == headed, stride == cache::stride_of(headed)) << "or more sizes than needed";
+  }
+}
+
+TEST(block_pool, objects_whose_counts_lie_before_them_waste_nothing) {
+  struct four {
+    std::uint64_t of[4];
+  };
+  using counted::before;
+  EXPECT_EQ(core::block_cache::stride_of(
+                counted::pool_size(sizeof(counted::control) + sizeof(four), 16, before::nothing)),
+            48U);
+  EXPECT_EQ(core::block_cache::stride_of(counted::pool_size(sizeof(four), 16, before::head)), 48U);
+}
+
 TEST(block_pool, blocks_do_not_overlap_and_come_back) {
   std::set<std::uintptr_t> all;
   const std::size_t stride = core::block_cache::stride_of(some_size);

@@ -38,6 +38,28 @@ void beside_others(model::scenario& run, const std::shared_ptr<mixed_state>& s) 
   });
 }
 
+/// By the pin of the thread's first walk, until the way ends; the second node is taken out.
+void walked_to_the_end(model::scenario& run, const std::shared_ptr<thin_state>& s) {
+  auto last = thin_state::make(3);
+  thin_state::location& way = s->first.load()->next;
+  way = std::move(last);
+  run.thread([s] {
+    thin_family::first_look by;
+    model::check(by.find(), "nobody else walks");
+    auto at = by.look(s->first);
+    at->look();
+    by.step(at, at->next);
+    if (!at) return;
+    at->look();
+    by.step(at, at->next);
+    model::check(!at, "nothing follows");
+  });
+  run.thread([s, &way] {
+    way = nullptr;
+    s->epoch();
+  });
+}
+
 scenario_setup over_thin(setup_with<thin_state> threads) { return over_state(threads); }
 
 TEST(counted_thin_model, pinned_objects_stay) {
@@ -45,6 +67,7 @@ TEST(counted_thin_model, pinned_objects_stay) {
   expect_clean(over_thin(&walked), at_most(2));
   expect_clean(over_thin(&exchanged), at_most(2));
 }
+TEST(counted_thin_model, first_walks) { expect_clean(over_thin(&walked_to_the_end), at_most(2)); }
 TEST(counted_thin_model, copies) {
   expect_clean(over_thin(&copied), at_most(1));
   expect_clean(over_thin(&shared_out), at_most(1));
@@ -63,6 +86,9 @@ TEST(counted_thin_model, every_planted_fault_is_found) {
   found(&overwritten, "counted.drop_at_once");
   found(&exchanged, "counted.exchange_moves");
   found(&walked, "counted.one_slot");
+  found(&walked_to_the_end, "counted.scan_first_only");
+  found(&walked_to_the_end, "counted.walk_names_null");
+  found(&walked_to_the_end, "counted.no_light");
   found(&dropped_by_two, "thin.drop_relaxed");
 }
 

@@ -56,7 +56,7 @@ struct own_family {
   using view = walk<Location<T>>;
   using quiet = no_destructors;
 
-  /// For one view at a time. See counted_face.hpp.
+  /// For one view at a time. See counted_look.hpp.
   class first_look {
    public:
     template <class T>

@@ -23,7 +23,7 @@ namespace spolia::core {
 extern SPOLIA_EXPORT constinit thread_local void* counted_member
     __attribute__((tls_model("initial-exec")));
 
-/// The member's pin for a walk, if light fences are free; else null.
+/// The member's pin for a walk, if light fences are free; else one that is always in use.
 extern SPOLIA_EXPORT constinit thread_local void* counted_walker
     __attribute__((tls_model("initial-exec")));
 
@@ -83,7 +83,7 @@ SPOLIA_ALWAYS_INLINE member& here() {
     return *static_cast<member*>(known);
   return *static_cast<member*>(core::join_counted());
 }
-/// Null if the thread has none yet, or light fences are not free.
+/// One that is in use if the thread has none yet, or light fences are not free.
 SPOLIA_ALWAYS_INLINE pin* walker() noexcept { return static_cast<pin*>(core::counted_walker); }
 inline void help(member& me) noexcept { core::help_counted(&me); }
 SPOLIA_ALWAYS_INLINE void end_of_location(entry e, std::size_t bytes) noexcept {

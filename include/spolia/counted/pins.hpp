@@ -39,7 +39,9 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 namespace counted {
 
 /// Where a thread names one object.
-struct alignas(std::bit_ceil(sizeof(atomic<word>))) slot : atomic<word> {};
+struct alignas(std::bit_ceil(sizeof(atomic<word>))) slot : atomic<word> {
+  using atomic<word>::atomic;
+};
 
 /// fence::light() for who knows that light fences are free: that stays so.
 SPOLIA_ALWAYS_INLINE void known_light() noexcept {
@@ -50,25 +52,46 @@ SPOLIA_ALWAYS_INLINE void known_light() noexcept {
 #endif
 }
 
+/// Names `seen`, and looks at the source again. `known`: the caller knows that light fences are
+/// free.
+SPOLIA_ALWAYS_INLINE word name_and_look(slot& in, word seen, const atomic<word>& source, bool total,
+                                        bool known) noexcept {
+  // release → the acquire in visit(): our looks at what this named happen before it ends.
+  SPOLIA_FAULT("counted.publish_relaxed") ? in.store_relaxed(seen) : in.store_release(seen);
+  // light → the heavy fence in collector::begin: either the scan after it finds this name, or
+  // our next look finds the source without each unit that was captured before it.
+  if (!SPOLIA_FAULT("counted.no_light")) known ? known_light() : fence::light();
+  // acquire ← the release that put the word into the source: we see the object constructed.
+  // seq_cst: only because the user asked for it.
+  const word again = total ? source.load_seq_cst() : source.load_acquire();
+  return SPOLIA_FAULT("counted.no_validate") ? seen : again;
+}
+
 /// Names what `source` holds, and returns it; what the slot named is named no longer. Null is not
-/// named. With `total` the look takes part in the one order of all seq_cst operations. `known`: the
-/// caller knows that light fences are free.
-SPOLIA_ALWAYS_INLINE word put_name(slot& in, const atomic<word>& source, bool total = false,
-                                   bool known = false) noexcept {
+/// named. With `total` the look takes part in the one order of all seq_cst operations.
+SPOLIA_ALWAYS_INLINE word put_name(slot& in, const atomic<word>& source,
+                                   bool total = false) noexcept {
   word seen = source.load_relaxed();
   for (;;) {
-    // release → the acquire in visit(): our looks at what this named happen before it ends.
-    SPOLIA_FAULT("counted.publish_relaxed") ? in.store_relaxed(seen) : in.store_release(seen);
-    // light → the heavy fence in collector::begin: either the scan after it finds this name, or
-    // our next look finds the source without each unit that was captured before it.
-    if (!SPOLIA_FAULT("counted.no_light")) known ? known_light() : fence::light();
-    // acquire ← the release that put the word into the source: we see the object constructed.
-    // seq_cst: only because the user asked for it.
-    const word again = total ? source.load_seq_cst() : source.load_acquire();
-    if (again == seen || SPOLIA_FAULT("counted.no_validate")) [[likely]]
+    const word again = name_and_look(in, seen, source, total, false);
+    if (again == seen) [[likely]]
       return seen;
     seen = again;
   }
+}
+
+/// The same for walks; but null leaves the slot as it was.
+SPOLIA_ALWAYS_INLINE word put_name_unless_null(slot& in, const atomic<word>& source,
+                                               bool known) noexcept {
+  // acquire ← the release that put null there: who sees the end of a way sees why it ends.
+  word seen = source.load_acquire();
+  while (seen != 0 || SPOLIA_FAULT("counted.walk_names_null")) {
+    const word again = name_and_look(in, seen, source, false, known);
+    if (again == seen) [[likely]]
+      break;
+    seen = again;
+  }
+  return seen;
 }
 
 /// What the slot named is named no longer.
@@ -144,7 +167,8 @@ class pin_set {
 
   /// For looks that end before any code of the user runs.
   slot& passing() noexcept { return passing_; }
-  /// The thread's first walk's, if it names nothing in its first slot. See walk.hpp.
+  /// The thread's first walk's, if it names nothing in its first slot: then what is left in the
+  /// second one means nothing. See walk.hpp.
   pin& walking() noexcept { return walking_; }
 
   /// A pin that names nothing, with one user. Throws std::bad_alloc.
@@ -171,7 +195,9 @@ class pin_set {
   template <class F>
   void visit(F&& f) const {
     visit(passing_, f);
-    visit(walking_, f);
+    if (visit(walking_.slots[0], f) && !SPOLIA_FAULT("counted.scan_first_only")) {
+      visit(walking_.slots[1], f);
+    }
     // acquire ← the release in take_fresh: we see the chunks, and pins constructed.
     std::uint32_t left = high_.load_acquire();
     for (const chunk* c = &first_; c != nullptr && left > 0;) {
@@ -201,12 +227,14 @@ class pin_set {
   [[nodiscard]] std::uint32_t high() const noexcept { return high_.load_relaxed(); }
 
  private:
+  /// True if it names something.
   template <class F>
-  static void visit(const slot& s, F& f) {
+  static bool visit(const slot& s, F& f) {
     // acquire ← the releases in put_name and clear_name: what the thread did with objects that it
     // named here happens before they end.
     const word w = SPOLIA_FAULT("counted.scan_relaxed") ? s.load_relaxed() : s.load_acquire();
     if (w != 0) f(w);
+    return w != 0;
   }
   template <class F>
   static void visit(const pin& p, F& f) {

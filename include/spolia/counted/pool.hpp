@@ -8,8 +8,10 @@
 //              process when both are empty or full.
 // Blocks:      begin at a multiple of 16, are a multiple of 16 apart, and the 8 bytes before each
 //              are the block's, too, for a thin object's head (head.hpp). So they lie as malloc's
-//              do, with our counts in the place of malloc's size. For an alignment of 32 or 64 they
-//              are a multiple of that apart, and so lie at multiples of it.
+//              do, with our counts in the place of malloc's size. What has no head, and fits 16
+//              bytes closer together without, is of a size of its own, whose blocks own nothing
+//              before them. For an alignment of 32 or 64 blocks are a multiple of that apart, and
+//              so lie at multiples of it.
 // Errors:      take throws std::bad_alloc; give never fails.
 // Cost:        two loads and two stores; a lock once in a batch.
 // Bound:       a thread keeps two chains of at most 8 KiB for each size it has used. The process
@@ -17,8 +19,9 @@
 // Threads:     an ended thread's chains go to the depot. In the child of a fork, chains of threads
 //              that are gone, and a depot that one of them was just changing, are lost.
 //
-// Not used for blocks above 504 bytes or aligned to more than 64, and not where a tool should see
-// each block: under sanitizers and the model checker, or with SPOLIA_POOL defined as 0.
+// Not used for blocks above 512 bytes, of which a head takes 8, or aligned to more than 64, and not
+// where a tool should see each block: under sanitizers and the model checker, or with SPOLIA_POOL
+// defined as 0.
 #pragma once
 
 #include <array>
@@ -59,15 +62,21 @@ class block_cache {
   static constexpr std::size_t smallest = 32;
   static constexpr std::size_t line = 64;  // the first block of each slab lies at a multiple of it
   static constexpr std::size_t largest = 512;
-  static constexpr unsigned sizes = (largest - smallest) / step + 1;
-  /// Bytes that the user of a block may have behind its begin.
+  static constexpr unsigned strides = (largest - smallest) / step + 1;
+  static constexpr unsigned sizes = 2 * strides;  // with room for a head, and without
+  /// Bytes that the user of a block may have behind its begin, and a head before it.
   static constexpr std::size_t most = largest - 8;
 
-  static constexpr unsigned size_for(std::size_t bytes) noexcept {
-    const std::size_t whole = (bytes + 8 + step - 1) / step * step;
-    return whole <= smallest ? 0 : static_cast<unsigned>((whole - smallest) / step);
+  static constexpr unsigned size_for(std::size_t bytes) noexcept { return nearest(bytes + 8); }
+  /// Without a head.
+  static constexpr unsigned bare_size_for(std::size_t bytes) noexcept {
+    const unsigned bare = nearest(bytes);
+    // Where it is as large anyway, those with and without heads share their blocks.
+    return bytes <= most && bare == size_for(bytes) ? bare : strides + bare;
   }
-  static constexpr std::size_t stride_of(unsigned size) noexcept { return smallest + size * step; }
+  static constexpr std::size_t stride_of(unsigned size) noexcept {
+    return smallest + size % strides * step;
+  }
   static constexpr std::size_t batch_of(unsigned size) noexcept {
     const std::size_t fit = 8192 / stride_of(size);
     return fit < 64 ? fit : 64;
@@ -103,6 +112,10 @@ class block_cache {
   [[nodiscard]] block_chain& spare(unsigned size) noexcept { return of_[size].spare; }
 
  private:
+  static constexpr unsigned nearest(std::size_t bytes) noexcept {
+    return bytes <= smallest ? 0 : static_cast<unsigned>((bytes - smallest + step - 1) / step);
+  }
+
   struct pair {
     block_chain now;
     block_chain spare;
@@ -124,22 +137,31 @@ SPOLIA_EXPORT std::size_t trim_blocks() noexcept;
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace counted {
 
+/// What is before a block.
+enum class before : std::uint8_t { nothing = 0, head = 8 };
+
 /// Blocks whose stride is a multiple of a power of two up to a cache line lie at multiples of it:
 /// so much is to be asked for.
-inline constexpr std::size_t with_stride(std::size_t bytes, std::size_t align) noexcept {
+inline constexpr std::size_t with_stride(std::size_t bytes, std::size_t align, before b) noexcept {
   if (align <= core::block_cache::step) return bytes;
-  return (bytes + 8 + align - 1) / align * align - 8;
+  const auto front = static_cast<std::size_t>(b);
+  return (bytes + front + align - 1) / align * align - front;
 }
-inline constexpr bool pooled(std::size_t bytes, std::size_t align) noexcept {
+inline constexpr bool pooled(std::size_t bytes, std::size_t align, before b) noexcept {
   return SPOLIA_POOL != 0 && align <= core::block_cache::line &&
-         with_stride(bytes, align) <= core::block_cache::most;
+         with_stride(bytes, align, b) + static_cast<std::size_t>(b) <= core::block_cache::largest;
+}
+inline constexpr unsigned pool_size(std::size_t bytes, std::size_t align, before b) noexcept {
+  const std::size_t asked = with_stride(bytes, align, b);
+  return b == before::head ? core::block_cache::size_for(asked)
+                           : core::block_cache::bare_size_for(asked);
 }
 
-template <std::size_t Align>
+template <std::size_t Align, before Before = before::nothing>
 SPOLIA_ALWAYS_INLINE void* allocate_block(std::size_t bytes) {
 #if SPOLIA_POOL
-  if (pooled(bytes, Align)) {
-    const unsigned size = core::block_cache::size_for(with_stride(bytes, Align));
+  if (pooled(bytes, Align, Before)) {
+    const unsigned size = pool_size(bytes, Align, Before);
     if (core::own_blocks != nullptr) [[likely]] {
       if (void* const block = core::own_blocks->take(size)) [[likely]]
         return block;
@@ -149,11 +171,11 @@ SPOLIA_ALWAYS_INLINE void* allocate_block(std::size_t bytes) {
 #endif
   return memory::allocate(bytes, Align);
 }
-template <std::size_t Align>
+template <std::size_t Align, before Before = before::nothing>
 SPOLIA_ALWAYS_INLINE void deallocate_block(void* block, std::size_t bytes) noexcept {
 #if SPOLIA_POOL
-  if (pooled(bytes, Align)) {
-    const unsigned size = core::block_cache::size_for(with_stride(bytes, Align));
+  if (pooled(bytes, Align, Before)) {
+    const unsigned size = pool_size(bytes, Align, Before);
     if (core::own_blocks == nullptr || !core::own_blocks->give(size, block)) [[unlikely]] {
       core::give_block(size, block);
     }
@@ -175,12 +197,14 @@ inline std::size_t trim() noexcept { return core::trim_blocks(); }
 template <std::size_t Align, std::size_t Front>
 SPOLIA_ALWAYS_INLINE void* allocate_thin(std::size_t bytes) {
   static_assert(Front % Align == 0);
-  if (pooled(bytes, Align)) return allocate_block<Align>(bytes);
+  if (pooled(bytes, Align, before::head)) return allocate_block<Align, before::head>(bytes);
   return static_cast<unsigned char*>(memory::allocate(Front + bytes, Align)) + Front;
 }
 template <std::size_t Align, std::size_t Front>
 SPOLIA_ALWAYS_INLINE void deallocate_thin(void* object, std::size_t bytes) noexcept {
-  if (pooled(bytes, Align)) return deallocate_block<Align>(object, bytes);
+  if (pooled(bytes, Align, before::head)) {
+    return deallocate_block<Align, before::head>(object, bytes);
+  }
   memory::deallocate(static_cast<unsigned char*>(object) - Front, Front + bytes, Align);
 }
 

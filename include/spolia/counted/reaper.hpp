@@ -126,7 +126,13 @@ class reaper {
   }
 
   void work_off(member& me) noexcept {
-    while (me.budget > 0 && !me.work.empty()) {
+    units_aside aside;
+    while (me.budget > 0 && !(me.work.empty() && aside.n == 0)) {
+      // Also while memory is out: what is dropped must find room again.
+      if (aside.n > 0 && (me.work.empty() || aside.n == at_once || !me.work.has_room(at_once))) {
+        settle(me, aside);
+        continue;
+      }
       const entry e = me.work.pop();
       switch (task_of(e)) {
         case task::end_object:
@@ -139,42 +145,40 @@ class reaper {
           me.ended.add();
           break;
         default:
-          settle(me, e);
+          aside.at[aside.n++] = e;
       }
     }
+    if (aside.n > 0) settle(me, aside);
   }
 
-  /// Units of locations that have ended: e, and those that lie below it. Those that no pin names
-  /// are dropped, the others are logged.
-  void settle(member& me, entry e) noexcept {
-    std::array<entry, at_once> units{e};
-    unsigned n = 1;
-    while (n < at_once && !me.work.empty()) {
-      const entry below = me.work.pop();
-      if (task_of(below) == task::end_object || task_of(below) == task::free_block) {
-        (void)me.work.push(below);  // there was room for it just now
-        break;
-      }
-      units[n++] = below;
-    }
+  /// Units of locations that have ended, put aside until there are enough of them.
+  struct units_aside {
+    std::array<entry, at_once> at;
+    unsigned n = 0;
+  };
+
+  /// Those that no pin names are dropped, the others are logged.
+  void settle(member& me, units_aside& aside) noexcept {
     bool stuck = false;
     std::uint32_t named = 0;
     const auto note = [&](word w) {
-      for (unsigned i = 0; i < n; ++i) {
-        if (name_of_entry(units[i]) == name_of(w)) named |= 1U << i;
+      for (unsigned i = 0; i < aside.n; ++i) {
+        if (name_of_entry(aside.at[i]) == name_of(w)) named |= 1U << i;
       }
     };
     if (!SPOLIA_FAULT("counted.children_at_once")) each_pin(note);
-    for (unsigned i = n; i-- > 0;) {
+    for (unsigned i = aside.n; i-- > 0;) {
       if ((named >> i & 1U) == 0) {
-        drop(&me, units[i]);
+        drop(&me, aside.at[i]);
       } else if (me.log.try_reserve()) {
-        keep_logged(me, units[i]);
+        keep_logged(me, aside.at[i]);
       } else {
-        (void)me.work.push(units[i]);  // there was room for it just now
+        // Without memory for either, what is pinned just now never ends.
+        (void)me.work.push(aside.at[i]);
         stuck = true;
       }
     }
+    aside.n = 0;
     me.budget = stuck ? no_memory : me.budget - 1;
   }
 

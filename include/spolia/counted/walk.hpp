@@ -3,9 +3,11 @@
 // pin of their own as long as they point to something, so no step asks whether it may move the pin.
 //
 // first_walk   by a pin that each thread has for it, and of which one look tells that it is free: a
-//              walk that points to something has a name in the first slot. There it began, and what
-//              was named last stays named during a step. With it comes the knowledge that light
-//              fences are free. So it calls nothing, and what surrounds it can stay in registers.
+//              walk that points to something has a name in the first slot. There it began, and from
+//              then on each of its names is one of an object. So to end it clears the first slot
+//              only, and scans look at the second one only if there is a name in the first. With
+//              it comes the knowledge that light fences are free. So it calls nothing, and what
+//              surrounds it can stay in registers.
 // walk         by any pin.
 //
 // Thread safety, errors: as private_ptr. Only walks by any pin may throw, when they begin, and in a
@@ -28,14 +30,13 @@ class first_pin {
  public:
   static constexpr bool light_is_free = true;
 
-  /// False: there is none, or it is in use.
+  /// False: it is in use, or cannot be used.
   SPOLIA_ALWAYS_INLINE bool find() noexcept {
     at_ = walker();
-    if (at_ == nullptr) return false;
     return at_->slots[0].load_relaxed() == 0 || SPOLIA_FAULT("counted.walks_share");
   }
   SPOLIA_ALWAYS_INLINE slot* take() const noexcept { return at_->slots.data(); }
-  SPOLIA_ALWAYS_INLINE void give_back(slot* /*at*/) const noexcept { at_->clear(); }
+  SPOLIA_ALWAYS_INLINE void give_back(slot* /*at*/) const noexcept { clear_name(at_->slots[0]); }
 
  private:
   pin* at_ = nullptr;
@@ -90,7 +91,7 @@ class walk {
   }
   SPOLIA_ALWAYS_INLINE void name(const Location& what) noexcept {
     object_ = Location::units::made_object(
-        put_name(*at_, access::words_of(what), false, Pin::light_is_free));
+        put_name_unless_null(*at_, access::words_of(what), Pin::light_is_free));
     if (object_ == nullptr) by_.give_back(at_);
   }
 

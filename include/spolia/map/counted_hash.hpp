@@ -97,7 +97,7 @@ class counted_hash
 
   /// f(const Value&); true if the key is there. The value stays while f runs.
   template <class F>
-  bool visit(const Key& key, F&& f) const {
+  SPOLIA_ALWAYS_INLINE bool visit(const Key& key, F&& f) const {
     return detail::look_up<Family>(*this, key, std::forward<F>(f));
   }
 

@@ -23,10 +23,12 @@ template <class Family, class Map, class Key>
   return map.seek(Family(), key, [](auto& at) { return std::move(at); });
 }
 
-/// f(value) of what map.seek(views, key, then) has found; true if that is not null.
+/// Always inlined, as visit and all else between the caller's function and it: else what f refers
+/// to stays in memory. f(value) of what map.seek(views, key, then) has found; true if that is not
+/// null.
 template <class Family, class Map, class Key, class F>
 SPOLIA_ALWAYS_INLINE bool look_up(const Map& map, const Key& key, F&& f) {
-  const auto tell = [&](const auto& at) {
+  const auto tell = [&](const auto& at) __attribute__((always_inline)) {
     if (at) std::forward<F>(f)(at->value);
     return static_cast<bool>(at);
   };
