@@ -92,7 +92,7 @@ def plain_lines(series: list[dict], x_title: str, y_title: str, text, even=False
         for s in series
     ]  # fmt: skip
     scale = {} if even else {"type": "log"}
-    x = charts.axis(x_title, **scale, tickvals=ticks, ticktext=[f"{t:,}" for t in ticks])
+    x = charts.axis(x_title, **scale, tickvals=ticks, ticktext=[f"{t:,.6g}" for t in ticks])
     marks = charts.linear_ticks(top or 1)
     y = charts.axis(y_title, tickvals=marks, ticktext=[text(t) for t in marks],
                     range=[0, top * 1.06 or 1])  # fmt: skip

@@ -39,12 +39,12 @@ TIMED = ("list", "hash", "tree")
 # Of --over-time: a column, what it is, how it is told, and whether it is a sum.
 FIGURES = (
     ("log_bytes", "bytes in logs", look.size, False),
-    ("waiting", "copies that the last passes left", look.count, False),
-    ("chain_mean", "copies of an object that has some, mean", lambda n: f"{n:.3g}", False),
-    ("chain_most", "the longest chain", look.count, False),
-    ("written_back", "copies written back a second", look.rate, True),
+    ("waiting", "copies left by passes", look.count, False),
+    ("chain_mean", "mean chain", lambda n: f"{n:.3g}", False),
+    ("chain_most", "longest chain", look.count, False),
+    ("written_back", "written back a second", look.rate, True),
     ("passes", "grace periods a second", look.rate, True),
-    ("conflicts", "sections that started over, a second", look.rate, True),
+    ("conflicts", "started over, a second", look.rate, True),
 )
 ALONE, BESIDE = "alone", "beside a section that sleeps"
 SETTLED = 1.5  # times the bytes that logs had before, at most
@@ -109,11 +109,12 @@ def _zipf(found: Found) -> Shown | None:
     records = found.of_page("sections-zipf")
     kept, gains = {}, []
     rates, shares = [], []
+    told_of = [r for r in records if r.get("abort_ratio") is not None]
     for update in UPDATES:
         mine = where(records, update=update)
         rates.append(lines(mine, "theta", f"operations per second, {updates_text(update)}"))
-        counted = [r for r in mine if r.get("abort_ratio") is not None]
-        shares.append(lines(counted, "theta", f"sections that start over, {updates_text(update)}",
+        shares.append(lines(where(told_of, update=update), "theta",
+                            f"sections that start over, {updates_text(update)}",
                             aborts, share_text))  # fmt: skip
         for sync in ways_in(mine):
             of = {t: speed(mine, sync=sync, theta=t) for t in (THETAS[0], THETAS[-1])}
@@ -124,7 +125,7 @@ def _zipf(found: Found) -> Shown | None:
     known = [gain for gain in gains if gain is not None]
     if not known:
         return None
-    made = [block(records, "speed", rates), block(records, "starting over", shares)]
+    made = [block(records, "speed", rates), block(told_of, "starting over", shares)]
     told = "; ".join(f"{TITLES[sync]} {min(of):.2f}" for sync, of in kept.items())
     here = (f"Of the throughput with uniform keys there is left with theta {THETAS[-1]}, at least: "
             f"{told}.") if kept else "Not all values of theta were run."  # fmt: skip
@@ -150,6 +151,8 @@ def column(record: dict, name: str, grows: bool) -> list[tuple[float, float]]:
         return []
     place = names.index(name)
     points = [(row[0], row[place]) for row in record.get("over_time") or []]
+    if name.startswith("chain"):  # 0: others were at all logs
+        points = [(t, value) for t, value in points if value]
     if not grows:
         return points
     ends = points[::10]

@@ -45,13 +45,13 @@ NEVER = "1000000000"
 LATER = {"--turn-us": "0", "--high": NEVER, "--walks": NEVER, "--low": "1048576"}
 STEPS = (
     ("one copy", SINGLE, ()),
-    ("+ many versions, which one thread collects", OURS, ("--detector", *LATER)),
-    ("+ each thread collects its own log, from 1 MB on", OURS, tuple(LATER)),
-    ("+ the low watermark", OURS, ("--turn-us", "--high", "--walks")),
-    ("+ the watermark of walks", OURS, ("--turn-us", "--high")),
+    ("+ many versions", OURS, ("--detector", *LATER)),
+    ("+ own collection", OURS, tuple(LATER)),
+    ("+ low watermark", OURS, ("--turn-us", "--high", "--walks")),
+    ("+ walks watermark", OURS, ("--turn-us", "--high")),
     ("+ help from others", OURS, ("--turn-us",)),
-    ("+ giving the processor away", OURS, ()),
-    ("+ the hardware clock", HARDWARE, ()),
+    ("+ giving way", OURS, ()),
+    ("+ hardware clock", HARDWARE, ()),
 )
 CHEAP = 1.03  # what a feature may cost where it does not help
 # Beside a sleeping section writers are to keep so much.
@@ -227,7 +227,7 @@ def _steps(found: Found) -> Shown | None:
             rates = [(name, s.median) for name, *_ in STEPS if (s := speed(mine, step=name))]
             if rates:
                 part = ("operations per second", look.place_colour(0), [rate for _, rate in rates])
-                title = f"operations per second, {updates_text(update)}"
+                title = f"{updates_text(update)}, operations"
                 drawn.append(blocks.bars([name for name, _ in rates], [part], title, look.rate))
             ends.append(compare(speed(mine, step=STEPS[-2][0]), speed(mine, step=STEPS[0][0])))
         made.append(blocks.charts_block(structure, drawn, []))
@@ -282,8 +282,10 @@ PAGES = [
          "Each step is faster than the one before on a list, and all together 1.8 to 3.5 times as "
          "fast as one copy of each object (ASPLOS 2019, figure 8).",
          _step_commands, _steps,
-         "The paper adds the hardware clock first; here it comes last, since the program has no "
-         "read-log-update of one copy with that clock. More threads than processors."),
+         "Many versions come with one thread that collects; then each thread collects its own log "
+         "from 1 MB on; then earlier. The paper adds the hardware clock first; here it comes "
+         "last, since the program has no read-log-update of one copy with that clock. More threads "
+         "than processors."),
     page("sleeper", "A sleeping section", "a section sleeps",
          "Not shown: there, one section that sleeps stops all writers once their logs are full.",
          _sleeper_commands, _sleeper),
