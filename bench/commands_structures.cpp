@@ -146,7 +146,9 @@ void describe(CLI::App& app, rlu_options& o) {
                              fmt::join(rlu_ways("tree"), ", ")))
       ->capture_default_str();
   app.add_option("--threads", o.threads, "threads that work")->capture_default_str();
-  app.add_option("--keys", o.keys, "keys are uniform in [0, keys); half of them are present")
+  app.add_option("--keys", o.keys, "keys are in [0, keys); half of them are present")
+      ->capture_default_str();
+  app.add_option("--theta", o.theta, "of Zipf's distribution of keys; 0: uniform")
       ->capture_default_str();
   app.add_option("--buckets", o.buckets, "of the hash table")->capture_default_str();
   app.add_option("--update", o.update, "per cent of updates, half inserting, half erasing")
@@ -157,7 +159,12 @@ void describe(CLI::App& app, rlu_options& o) {
   app.add_option("--seed", o.seed, "of keys and operations")->capture_default_str();
   app.add_flag("--stall", o.stall, "one more thread sleeps inside a section for the whole run");
   app.add_flag("--check", o.check, "first compare every answer with std::set's, on one thread");
+  app.add_flag("--over-time", o.over_time,
+               "look every 5 ms at logs, write-backs, passes, conflicts and chains of versions");
   describe(app, o.domain);
+  app.add_option("--together", o.together,
+                 "sections of a thread that rlu-deferred writes back together, at most")
+      ->capture_default_str();
   app.add_flag("--detector", o.detector, "a thread looks after the logs of mvrlu");
   app.add_option("--json", o.json, "append records here; -: standard output")
       ->capture_default_str();

@@ -7,6 +7,7 @@ namespace bench {
 void check(const set_options& o) {
   within<std::uint64_t>("threads", o.threads, 1, 4096);
   within<std::uint64_t>("keys", o.keys, 1, std::uint64_t{1} << 32U);
+  within("theta", o.theta, 0.0, 0.999);
   within<std::uint64_t>("update", o.update, 0, 100);
   within("seconds", o.seconds, 0.01, 86400.0);
   within<std::uint64_t>("trials", o.trials, 1, 100000);

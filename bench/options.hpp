@@ -31,6 +31,7 @@ struct set_options {
   std::string release;  ///< empty: amortized, or a rival's own
   std::uint32_t threads = 2;
   std::uint64_t keys = 200000;
+  double theta = 0;            ///< of Zipf's distribution of keys; 0: uniform
   std::uint32_t update = 100;  ///< per cent of operations that update, half of them erasing
   double seconds = 1;
   std::uint32_t trials = 1;
@@ -39,8 +40,9 @@ struct set_options {
   std::optional<std::uint32_t> turn_us;  ///< domain::options::turn_us; none: the domain's own
   std::uint32_t time_frees = 8;          ///< measure one in so many pauses; 1: all; 0: none
   bool stall = false;
-  bool check = false;  ///< compare answers with std::set's before the trial
-  bool count = false;  ///< count and time each free; figures of speed then mean nothing
+  bool check = false;      ///< compare answers with std::set's before the trial
+  bool count = false;      ///< count and time each free; figures of speed then mean nothing
+  bool over_time = false;  ///< rlu: look at what is inside again and again, too
   std::string json = "-";
   std::string trace;
 };

@@ -58,6 +58,9 @@ struct trial_result {
   std::optional<std::uint64_t> freed;
   std::optional<std::uint64_t> epochs;
   std::uint64_t size_end = 0;
+  std::optional<std::uint64_t> commits;    ///< sections or transactions that wrote
+  std::optional<std::uint64_t> conflicts;  ///< of these, tries that were begun anew
+  std::vector<std::vector<double>> looks;  ///< ms, and what the subject's look() gives
   std::vector<std::pair<double, std::uint64_t>> garbage_over_time;         ///< ms, blocks
   std::vector<std::pair<std::uint64_t, std::uint64_t>> garbage_per_epoch;  ///< epoch, blocks
   std::optional<free_counts> counted;

@@ -11,9 +11,12 @@
 #include <spolia/reclaim/hazard_pointers.hpp>
 #include <spolia/rlu/detector.hpp>
 
+#include <algorithm>
+#include <array>
 #include <memory>
 #include <optional>
 #include <type_traits>
+#include <vector>
 
 #include "plain_sets.hpp"
 #include "rlu_single.hpp"
@@ -42,6 +45,13 @@ struct subject_base {
 template <class Domain>
 inline constexpr bool has_options = std::is_constructible_v<Domain, spolia::rlu::options>;
 struct no_detector {};
+constexpr const char* deferred = "rlu-deferred";
+
+// What subject::look gives, behind the milliseconds. The first four are sums.
+constexpr std::array single_looks = {"ms", "written_back", "passes", "commits", "conflicts"};
+constexpr std::array many_looks = {"ms",         "written_back", "passes",  "commits",
+                                   "conflicts",  "log_bytes",    "waiting", "objects",
+                                   "chain_mean", "chain_most"};
 
 /// One of the containers over read-log-update.
 template <class Map>
@@ -54,7 +64,7 @@ struct rlu_subject : subject_base<Map> {
     } else if constexpr (has_options<domain>) {
       home = std::make_unique<domain>(ours(o).domain);
     } else {
-      home = std::make_unique<domain>();
+      home = std::make_unique<domain>(ours(o).sync == deferred ? ours(o).together : 1);
     }
     if constexpr (std::is_constructible_v<Map, domain&, std::size_t>) {
       this->set = std::make_unique<Map>(*home, static_cast<std::size_t>(ours(o).buckets));
@@ -74,8 +84,31 @@ struct rlu_subject : subject_base<Map> {
   void stall(Park&& park) {
     home->read("stalled", [&](auto&) { park(); });
   }
-  sums counted() const { return {}; }
+  sums counted() const {
+    const auto s = home->stats();
+    return {
+        .retired = {}, .freed = {}, .epochs = {}, .commits = s.commits, .conflicts = s.conflicts};
+  }
   std::optional<std::uint64_t> garbage() const { return home->stats().log_bytes; }
+  std::vector<double> look() {
+    const auto s = home->stats();
+    const auto all = [](auto... of) { return std::vector{static_cast<double>(of)...}; };
+    if constexpr (has_options<domain>) {
+      std::size_t objects = 0;
+      std::size_t copies = 0;
+      std::size_t most = 0;
+      home->for_each_chain([&](std::size_t n) {
+        ++objects;
+        copies += n;
+        most = std::max(most, n);
+      });
+      const double mean = static_cast<double>(copies) / std::max(1.0, static_cast<double>(objects));
+      return all(s.written_back, s.passes, s.commits, s.conflicts, s.log_bytes, s.waiting, objects,
+                 mean, most);
+    } else {
+      return all(s.written_back, s.passes, s.commits, s.conflicts);
+    }
+  }
   void describe(trial_result& r, std::size_t) { r.retired = home->stats().written_back; }
 
   std::unique_ptr<domain> home;
@@ -137,17 +170,20 @@ const way all_ways[] = {
     {"list", "mvrlu", run_trial<rlu_subject<spolia::rlu_list<key, key>>>},
     {"list", "mvrlu-hardware", run_trial<rlu_subject<spolia::rlu_list<key, key, hardware>>>},
     {"list", "rlu", run_trial<rlu_subject<spolia::rlu_list<key, key, rlu_single>>>},
+    {"list", deferred, run_trial<rlu_subject<spolia::rlu_list<key, key, rlu_single>>>},
     {"list", "rcu", run_trial<plain_subject<rcu_chains>>},
     {"list", "rwlock", run_trial<plain_subject<locked_chains>>},
     {"list", "harris-michael-hp", run_trial<lock_free_subject<spolia::list<key, key, hazards>>>},
     {"hash", "mvrlu", run_trial<rlu_subject<spolia::rlu_hash<key, key>>>},
     {"hash", "mvrlu-hardware", run_trial<rlu_subject<spolia::rlu_hash<key, key, hardware>>>},
     {"hash", "rlu", run_trial<rlu_subject<spolia::rlu_hash<key, key, rlu_single>>>},
+    {"hash", deferred, run_trial<rlu_subject<spolia::rlu_hash<key, key, rlu_single>>>},
     {"hash", "rcu", run_trial<plain_subject<rcu_chains>>},
     {"hash", "rwlock", run_trial<plain_subject<locked_chains>>},
     {"tree", "mvrlu", run_trial<rlu_subject<spolia::rlu_bst<key, key>>>},
     {"tree", "mvrlu-hardware", run_trial<rlu_subject<spolia::rlu_bst<key, key, hardware>>>},
     {"tree", "rlu", run_trial<rlu_subject<spolia::rlu_bst<key, key, rlu_single>>>},
+    {"tree", deferred, run_trial<rlu_subject<spolia::rlu_bst<key, key, rlu_single>>>},
     {"tree", "lock-free", run_trial<lock_free_subject<spolia::external_bst<key, key, epochs>>>},
     {"tree", "rwlock", run_trial<plain_subject<locked_tree>>},
 };
@@ -180,6 +216,9 @@ nlohmann::json run_rlu(const rlu_options& o, std::uint32_t trial) {
   if (o.buckets < 1 || o.buckets > 100000000) {
     throw usage_error(fmt::format("--buckets is {}, but must be from 1 to 100000000", o.buckets));
   }
+  within<std::uint32_t>("together", o.together, 1, 1000000);
+  const bool logs = o.sync.starts_with("mvrlu") || o.sync.starts_with("rlu");
+  if (o.over_time && !logs) throw usage_error("--over-time is for read-log-update");
   if (o.stall && o.sync == "rwlock") {
     throw usage_error("--stall with --sync rwlock: nobody could go on beside a thread that reads");
   }
@@ -191,6 +230,8 @@ nlohmann::json run_rlu(const rlu_options& o, std::uint32_t trial) {
                            {"keys", o.keys},
                            {"buckets", o.structure == "hash" ? o.buckets : 1},
                            {"update", o.update},
+                           {"theta", o.theta},
+                           {"together", o.sync == deferred ? o.together : 1},
                            {"stall", o.stall},
                            {"detector", o.detector},
                            {"low_watermark", o.domain.low_watermark},
@@ -207,6 +248,21 @@ nlohmann::json run_rlu(const rlu_options& o, std::uint32_t trial) {
   // Bytes in logs with mvrlu, else blocks that wait to be freed.
   if (r.garbage_peak) {
     record[o.sync.starts_with("mvrlu") ? "log_bytes_peak" : "garbage_peak"] = *r.garbage_peak;
+  }
+  if (r.commits && r.conflicts) {
+    const std::uint64_t tries = *r.commits + *r.conflicts;
+    record["commits"] = *r.commits;
+    record["conflicts"] = *r.conflicts;
+    record["abort_ratio"] =
+        tries == 0 ? 0.0 : static_cast<double>(*r.conflicts) / static_cast<double>(tries);
+  }
+  if (o.over_time) {
+    if (o.sync.starts_with("mvrlu")) {
+      record["over_time_columns"] = many_looks;
+    } else {
+      record["over_time_columns"] = single_looks;
+    }
+    record["over_time"] = r.looks;
   }
   return record;
 }

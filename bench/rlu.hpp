@@ -24,6 +24,7 @@ struct rlu_options : set_options {
   std::uint64_t buckets = 1000;  ///< of the hash table
   spolia::rlu::options domain;   ///< of mvrlu and mvrlu-hardware
   bool detector = false;         ///< a thread looks after their logs
+  std::uint32_t together = 10;   ///< of rlu-deferred: sections that are written back together
 };
 
 /// The ways to synchronise that `structure` can have here; empty if there is no such structure.

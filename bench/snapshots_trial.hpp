@@ -152,11 +152,6 @@ class snapshot_trial {
     }
   }
 
-  /// Those that are asked for most often are spread over all.
-  std::uint64_t draw(random_source& random) const {
-    const std::uint64_t rank = keys_.draw(random);
-    return options_.theta == 0 ? rank : random_source(rank).next() % options_.keys;
-  }
   void begin() {
     ready_.fetch_add_release(1);
     while (!go_.load_acquire()) std::this_thread::yield();
@@ -172,14 +167,15 @@ class snapshot_trial {
     std::uint64_t size = small ? 16 : options_.rtx;
     if (!small && options_.rtx_most != 0) size += random.below(options_.rtx_most - size + 1);
     const auto now = subject_.snapshot("read transaction");
-    for (std::uint64_t n = 0; n < size; ++n) seen += subject_.at(now, draw(random)) ? 1 : 0;
+    for (std::uint64_t n = 0; n < size; ++n)
+      seen += subject_.at(now, keys_.draw_spread(random)) ? 1 : 0;
     return size;
   }
 
   /// One batch; gives how many changes it has made.
   std::uint64_t batch(random_source& random) {
     if constexpr (requires { subject_.change_together(1U, [] { return std::uint64_t{0}; }); }) {
-      subject_.change_together(options_.batch, [&] { return draw(random); });
+      subject_.change_together(options_.batch, [&] { return keys_.draw_spread(random); });
     }
     return options_.batch;
   }
@@ -202,7 +198,7 @@ class snapshot_trial {
           done.updates += batch(random);
           continue;
         }
-        const std::uint64_t key = draw(random);
+        const std::uint64_t key = keys_.draw_spread(random);
         const bool erase = (dice >> 63U) != 0;
         const bool changed = erase ? subject_.erase(key) : subject_.insert(key);
         done.updates += changed ? 1 : 0;
@@ -211,7 +207,7 @@ class snapshot_trial {
         done.rtx_keys += transact(random, false, seen);
         ++done.rtxs;
       } else {
-        seen += subject_.contains(draw(random)) ? 1 : 0;
+        seen += subject_.contains(keys_.draw_spread(random)) ? 1 : 0;
         ++done.lookups;
       }
     }

@@ -15,6 +15,7 @@
 //                                   left out where nobody could go on beside such a thread
 //     subject.count(on), counts()   for --count; left out where calls of free are not counted
 //     subject.counted()             sums since the beginning; garbage() blocks not yet freed
+//     subject.look()                figures to be seen over time, for --over-time; may be left out
 //     subject.describe(result, n)   what a subject says of itself after a run, with n threads
 #pragma once
 
@@ -36,6 +37,7 @@
 #include "options.hpp"
 #include "random.hpp"
 #include "registry.hpp"
+#include "zipf.hpp"
 
 namespace bench {
 
@@ -46,6 +48,9 @@ struct sums {
   std::optional<std::uint64_t> retired;
   std::optional<std::uint64_t> freed;
   std::optional<std::uint64_t> epochs;
+  // Of sections or transactions: those that wrote, and tries that were begun anew.
+  std::optional<std::uint64_t> commits = std::nullopt;
+  std::optional<std::uint64_t> conflicts = std::nullopt;
 };
 
 inline std::optional<std::uint64_t> growth(const std::optional<std::uint64_t>& from,
@@ -59,7 +64,7 @@ template <class Subject>
 class set_trial {
  public:
   set_trial(const set_options& o, std::uint32_t trial)
-      : options_(o), seed_(o.seed * 1000003 + trial), subject_(o) {}
+      : options_(o), seed_(o.seed * 1000003 + trial), ranks_(o.keys, o.theta), subject_(o) {}
 
   trial_result run() {
     reset_peak_rss();
@@ -109,6 +114,8 @@ class set_trial {
     result_.retired = growth(before.retired, after.retired);
     result_.freed = growth(before.freed, after.freed);
     result_.epochs = growth(before.epochs, after.epochs);
+    result_.commits = growth(before.commits, after.commits);
+    result_.conflicts = growth(before.conflicts, after.conflicts);
     result_.peak_rss_bytes = peak_rss_bytes();
     return std::move(result_);
   }
@@ -152,7 +159,7 @@ class set_trial {
     ready_.fetch_add_release(1);
     while (!go_.load_acquire()) std::this_thread::yield();
     while (!stop_.load_relaxed()) {
-      const std::uint64_t key = random.below(options_.keys);
+      const std::uint64_t key = ranks_.draw_spread(random);
       const std::uint64_t dice = random.next();
       if ((dice & 0xFFFFFFFFU) >= updates) {
         seen += set.contains(key) ? 1 : 0;
@@ -200,7 +207,17 @@ class set_trial {
               std::chrono::duration<double, std::milli>(now - start).count(), *garbage);
         }
       }
+      if (last || look % often == 0) note_looks(now - start);
       if (last) return;
+    }
+  }
+
+  void note_looks(std::chrono::duration<double, std::milli> at) {
+    if constexpr (requires { subject_.look(); }) {
+      if (!options_.over_time) return;
+      std::vector<double> seen = subject_.look();
+      seen.insert(seen.begin(), at.count());
+      result_.looks.push_back(std::move(seen));
     }
   }
 
@@ -228,6 +245,7 @@ class set_trial {
 
   const set_options& options_;
   const std::uint64_t seed_;
+  const zipf ranks_;
   Subject subject_;
   trial_result result_;
   bool right_ = true;

@@ -446,6 +446,13 @@ void check(const ycsb_options& o) {
       throw usage_error(fmt::format("--durability is not for the engine {}", e));
     }
   }
+  for (const std::string& e : o.engines) {
+    if ((lasting || o.workload == "d" || o.workload == "e") && !engine_of(e).grows) {
+      throw usage_error(fmt::format(
+          "--engine {} is for rows in memory that stay: not for --durability and workloads d and e",
+          e));
+    }
+  }
   if (o.shared && o.own) throw usage_error("--shared and --own: one of them");
   check_scan(o);
   const plan p(o);

@@ -100,6 +100,7 @@ class ycsb_engine {
 struct ycsb_choice {
   std::string name;
   std::unique_ptr<ycsb_engine> (*make)(const ycsb_shape&);
+  bool grows = true;  ///< rows can be inserted while others work; rows can be scanned
 };
 std::vector<ycsb_choice>& ycsb_engines();
 
@@ -138,10 +139,15 @@ class ycsb_bytes {
   /// A row after an update.
   const std::string& changed(const char* row, const ycsb_op& op) {
     row_.assign(row, shape_.bytes());
+    change(row_.data(), op);
+    return row_;
+  }
+  /// The same in place.
+  void change(char* row, const ycsb_op& op) {
     const std::uint32_t first = shape_.update_all ? 0 : op.column;
     const std::uint32_t end = shape_.update_all ? shape_.touched() : op.column + 1;
     for (std::uint32_t c = first; c < end; ++c) {
-      char* const at = row_.data() + std::size_t{c} * shape_.width;
+      char* const at = row + std::size_t{c} * shape_.width;
       if (shape_.width == 8) {
         std::uint64_t v = 0;
         std::memcpy(&v, at, 8);
@@ -151,7 +157,6 @@ class ycsb_bytes {
         std::memset(at, 'a' + static_cast<int>(++writes_ % 26), shape_.width);
       }
     }
-    return row_;
   }
   /// Something of every column.
   [[nodiscard]] std::uint64_t look(const char* row) const noexcept {

@@ -23,6 +23,11 @@ class zipf {
     alpha_ = 1 / (1 - theta);
     eta_ = (1 - std::pow(2.0 / static_cast<double>(n), 1 - theta)) / (1 - two / sum);
   }
+  /// The same with the likely ones spread over all.
+  std::uint64_t draw_spread(random_source& from) const {
+    const std::uint64_t rank = draw(from);
+    return theta_ == 0 ? rank : random_source(rank).next() % n_;
+  }
   std::uint64_t draw(random_source& from) const {
     if (theta_ == 0) return from.below(n_);
     const double u = static_cast<double>(from.next() >> 11U) * 0x1.0p-53;

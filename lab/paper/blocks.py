@@ -75,8 +75,8 @@ def bars(labels: list[str], parts: list[tuple[str, str, list[float]]], title: st
     return charts.figure(data, 78 + 34 * len(labels), x, y, barmode="stack")
 
 
-def plain_lines(series: list[dict], x_title: str, y_title: str, text, log_y=False) -> dict:
-    """Lines over a logarithmic axis of threads; a series has title, meta, colour, points, and
+def plain_lines(series: list[dict], x_title: str, y_title: str, text, even=False) -> dict:
+    """Lines over a logarithmic axis, or an even one; a series has title, meta, colour, points, and
     perhaps dash."""
     ticks = sorted({x for s in series for x, _ in s["points"]})
     top = max(y for s in series for _, y in s["points"])
@@ -86,12 +86,13 @@ def plain_lines(series: list[dict], x_title: str, y_title: str, text, log_y=Fals
             "x": [x for x, _ in s["points"]], "y": [y for _, y in s["points"]],
             "line": {"color": s["colour"], "width": 2.2, "dash": s.get("dash", "solid")},
             "marker": s.get("marker", {"size": 8, "color": s["colour"]}), "hoverinfo": "text",
-            "hovertext": [f"<b>{s['title']}</b><br>{words.threads_text(x)}: {text(y)}"
+            "hovertext": [f"<b>{s['title']}</b><br>{x_title} {x}: {text(y)}"
                           for x, y in s["points"]],
         }
         for s in series
     ]  # fmt: skip
-    x = charts.axis(x_title, type="log", tickvals=ticks, ticktext=[str(t) for t in ticks])
+    scale = {} if even else {"type": "log"}
+    x = charts.axis(x_title, **scale, tickvals=ticks, ticktext=[f"{t:,.6g}" for t in ticks])
     marks = charts.linear_ticks(top or 1)
     y = charts.axis(y_title, tickvals=marks, ticktext=[text(t) for t in marks],
                     range=[0, top * 1.06 or 1])  # fmt: skip

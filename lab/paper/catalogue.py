@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from lab.paper import (
     amortizing,
+    contention,
     evaluation,
     events,
     model,
@@ -32,4 +33,5 @@ PAGES: tuple[Page, ...] = (
     *pointers.PAGES,
     *versions.PAGES,
     *sections.PAGES,
+    *contention.PAGES,
 )

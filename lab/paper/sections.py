@@ -8,26 +8,24 @@ from lab import look
 from lab.claims import NOT_SEEN, SEEN
 from lab.paper import blocks
 from lab.paper.found import Found
-from lab.paper.page import SHOWN, Page, Scale, Shown, majority, one_trial, verdict
-from lab.stats import Spread, compare, spread
+from lab.paper.page import SHOWN, Scale, Shown, majority, verdict
+from lab.paper.sectioned import (
+    HARDWARE,
+    OURS,
+    SINGLE,
+    TITLES,
+    UPDATES,
+    WAYS,
+    block,
+    command,
+    lines,
+    page,
+    speed,
+    updates_text,
+    where,
+)
+from lab.stats import compare
 
-OURS, SINGLE, HARDWARE = "mvrlu", "rlu", "mvrlu-hardware"
-WAYS = {
-    "list": (OURS, SINGLE, "rcu", "rwlock", "harris-michael-hp"),
-    "hash": (OURS, SINGLE, "rcu", "rwlock"),
-    "tree": (OURS, SINGLE, "lock-free", "rwlock"),
-}
-TITLES = {
-    OURS: "read-log-update, many versions", SINGLE: "read-log-update, one copy",
-    "rcu": "RCU, a lock a bucket", "rwlock": "readers-writer lock", "lock-free": "lock-free tree",
-    "harris-michael-hp": "lock-free list, hazard pointers",
-}  # fmt: skip
-# Half of them are present. The paper has 10 000 in the list, too, where all that is measured is how
-# long a walk takes.
-KEYS = {"list": 1000, "hash": 20_000, "tree": 20_000}
-UPDATES = (2, 20, 80)
-TRIALS = 3
-SECONDS = 0.3
 # Of the structures that are as fast with many keys; and at which share of updates.
 SIZES = {"hash": (1000, 20_000, 200_000), "tree": (1000, 20_000, 200_000)}
 SIZE_UPDATE = 20
@@ -41,21 +39,28 @@ FEATURES = {
     "no thread of its own": (OURS, ("--detector",), "detector"),
     "a shared counter for a clock": (HARDWARE, (), "sync"),
 }
+# Features that are added one after the other: a name, and the command line with all up to it. What
+# is not there yet is set so that it never happens.
+NEVER = "1000000000"
+LATER = {"--turn-us": "0", "--high": NEVER, "--walks": NEVER, "--low": "1048576"}
+STEPS = (
+    ("one copy", SINGLE, ()),
+    ("+ many versions", OURS, ("--detector", *LATER)),
+    ("+ own collection", OURS, tuple(LATER)),
+    ("+ low watermark", OURS, ("--turn-us", "--high", "--walks")),
+    ("+ walks watermark", OURS, ("--turn-us", "--high")),
+    ("+ help from others", OURS, ("--turn-us",)),
+    ("+ giving way", OURS, ()),
+    ("+ hardware clock", HARDWARE, ()),
+)
 CHEAP = 1.03  # what a feature may cost where it does not help
 # Beside a sleeping section writers are to keep so much.
 KEPT = 0.9
 
 
-def _command(structure: str, sync: str, threads: int, update: int, *more: str) -> tuple[str, ...]:
-    keys = () if "--keys" in more else ("--keys", str(KEYS[structure]))
-    return ("rlu", "--structure", structure, "--sync", sync, "--threads", str(threads),
-            *keys, "--update", str(update), "--seconds", str(SECONDS),
-            "--trials", str(TRIALS), *more)  # fmt: skip
-
-
 def _structure_commands(scale: Scale) -> list[tuple[str, ...]]:
     return [
-        _command(structure, sync, threads, update)
+        command(structure, sync, threads, update)
         for structure, ways in WAYS.items()
         for update in UPDATES
         for threads in scale.threads
@@ -65,7 +70,7 @@ def _structure_commands(scale: Scale) -> list[tuple[str, ...]]:
 
 def _sleeper_commands(scale: Scale) -> list[tuple[str, ...]]:
     return [
-        _command(structure, OURS, scale.full, update, *more)
+        command(structure, OURS, scale.full, update, *more)
         for structure in WAYS
         for update in UPDATES
         for more in ((), ("--stall",))
@@ -75,7 +80,7 @@ def _sleeper_commands(scale: Scale) -> list[tuple[str, ...]]:
 def _size_commands(scale: Scale) -> list[tuple[str, ...]]:
     # A bucket for each 20 keys, as with 20 000.
     return [
-        _command(structure, sync, scale.full, SIZE_UPDATE, "--keys", str(keys),
+        command(structure, sync, scale.full, SIZE_UPDATE, "--keys", str(keys),
                  "--buckets", str(max(1, keys // 20)))
         for structure, sizes in SIZES.items()
         for keys in sizes
@@ -87,40 +92,16 @@ def _feature_commands(scale: Scale) -> list[tuple[str, ...]]:
     made = []
     for structure in WAYS:
         for update in UPDATES:
-            made.append(_command(structure, OURS, scale.over, update))
-            made += [_command(structure, sync, scale.over, update, *more)
+            made.append(command(structure, OURS, scale.over, update))
+            made += [command(structure, sync, scale.over, update, *more)
                      for sync, more, _ in FEATURES.values()]  # fmt: skip
     return made
-
-
-def _takes(commands) -> float:
-    return len(commands) * TRIALS * (SECONDS + 0.1)
-
-
-def _speed(records: list[dict], **values) -> Spread | None:
-    """Operations per second of the records that have these values."""
-    return spread(
-        r["mops"] * 1e6 for r in records if all(r.get(name) == v for name, v in values.items())
-    )
-
-
-def _chart(records: list[dict], structure: str, update: int) -> dict | None:
-    series = []
-    for place, sync in enumerate(WAYS[structure]):
-        mine = {"structure": structure, "update": update, "sync": sync}
-        counts = sorted({r["threads"] for r in records if r.get("sync") == sync})
-        points = [(n, s.median) for n in counts if (s := _speed(records, threads=n, **mine))]
-        if points:
-            series.append({"title": TITLES[sync], "meta": sync, "points": points,
-                           "colour": look.place_colour(place)})  # fmt: skip
-    title = f"operations per second, {update}{look.NO_BREAK}% updates"
-    return blocks.plain_lines(series, "threads", title, look.rate) if series else None
 
 
 def _table(records: list[dict], structure: str, threads: int) -> dict | None:
     rows = []
     for sync in WAYS[structure]:
-        speeds = [_speed(records, structure=structure, sync=sync, threads=threads, update=u)
+        speeds = [speed(records, structure=structure, sync=sync, threads=threads, update=u)
                   for u in UPDATES]  # fmt: skip
         if any(speeds):
             rows.append([TITLES[sync], *(look.rate(s.median if s else None) for s in speeds)])
@@ -137,13 +118,16 @@ def _structures(found: Found) -> Shown | None:
     made: list[dict | None] = []
     gains = []
     for structure in WAYS:
-        drawn = [_chart(records, structure, update) for update in UPDATES]
-        made += [blocks.charts_block(structure, drawn, []), _table(records, structure, full)]
+        mine = where(records, structure=structure)
+        drawn = [lines(where(mine, update=update), "threads",
+                       f"operations per second, {updates_text(update)}")
+                 for update in UPDATES]  # fmt: skip
+        made += [block(mine, structure, drawn), _table(records, structure, full)]
         for threads in counts:
             for update in UPDATES:
                 at = {"structure": structure, "threads": threads, "update": update}
-                gains.append(compare(_speed(records, sync=OURS, **at),
-                                     _speed(records, sync=SINGLE, **at)))  # fmt: skip
+                gains.append(compare(speed(records, sync=OURS, **at),
+                                     speed(records, sync=SINGLE, **at)))  # fmt: skip
     known = [gain for gain in gains if gain is not None]
     if not known:
         return Shown([block for block in made if block], "One of the two was not run.", SHOWN)
@@ -159,8 +143,8 @@ def _sleeper(found: Found) -> Shown | None:
     for structure in WAYS:
         for update in UPDATES:
             at = {"structure": structure, "update": update}
-            alone = _speed(records, stall=False, **at)
-            beside = _speed(records, stall=True, **at)
+            alone = speed(records, stall=False, **at)
+            beside = speed(records, stall=True, **at)
             if alone is None or beside is None:
                 continue
             kept.append(beside.median / alone.median)
@@ -181,18 +165,10 @@ def _sizes(found: Found) -> Shown | None:
     records = found.of_page("sections-sizes")
     made, gains = [], []
     for structure, sizes in SIZES.items():
-        series = []
-        for place, sync in enumerate(WAYS[structure]):
-            mine = {"structure": structure, "sync": sync}
-            points = [(n, s.median) for n in sizes if (s := _speed(records, keys=n, **mine))]
-            if points:
-                series.append({"title": TITLES[sync], "meta": sync, "points": points,
-                               "colour": look.place_colour(place)})  # fmt: skip
-        if series:
-            drawn = [blocks.plain_lines(series, "keys", "operations per second", look.rate)]
-            made.append(blocks.charts_block(structure, drawn, []))
-        gains += [compare(_speed(records, structure=structure, keys=n, sync=OURS),
-                          _speed(records, structure=structure, keys=n, sync=SINGLE))
+        mine = where(records, structure=structure)
+        made.append(block(mine, structure, [lines(mine, "keys", "operations per second")]))
+        gains += [compare(speed(records, structure=structure, keys=n, sync=OURS),
+                          speed(records, structure=structure, keys=n, sync=SINGLE))
                   for n in sizes]  # fmt: skip
     known = [gain for gain in gains if gain is not None]
     if not known:
@@ -200,7 +176,7 @@ def _sizes(found: Found) -> Shown | None:
     worst, best = (f(known, key=lambda g: g.ratio) for f in (min, max))
     here = (f"Many versions against one copy, over all sizes: from {look.times(worst.ratio)} to "
             f"{look.times(best.ratio)}.")  # fmt: skip
-    return Shown(made, here, majority(known))
+    return Shown([one for one in made if one], here, majority(known))
 
 
 def _left_out(record: dict) -> str:
@@ -212,13 +188,65 @@ def _left_out(record: dict) -> str:
     return ""
 
 
+def _step_options(changed: tuple[str, ...]) -> tuple[str, ...]:
+    given = []
+    for option in changed:
+        given += [option, LATER[option]] if option in LATER else [option]
+    return tuple(given)
+
+
+def _step_commands(scale: Scale) -> list[tuple[str, ...]]:
+    return [
+        command(structure, sync, scale.over, update, *_step_options(changed))
+        for structure in ("list", "hash")
+        for update in UPDATES
+        for _, sync, changed in STEPS
+    ]
+
+
+def _step_of(record: dict) -> str:
+    """The name of the step that a run belongs to."""
+    fields = {"--turn-us": "turn_us", "--high": "high_watermark", "--walks": "walk_watermark",
+              "--low": "low_watermark"}  # fmt: skip
+    changed = {option for option, field in fields.items()
+               if str(record.get(field)) == LATER[option]}  # fmt: skip
+    changed |= {"--detector"} if record.get("detector") else set()
+    for name, sync, options in STEPS:
+        if record["sync"] == sync and (sync == SINGLE or changed == set(options)):
+            return name
+    return ""
+
+
+def _steps(found: Found) -> Shown | None:
+    records = [{**r, "step": _step_of(r)} for r in found.of_page("sections-cumulative")]
+    made, ends = [], []
+    for structure in ("list", "hash"):
+        drawn = []
+        for update in UPDATES:
+            mine = where(records, structure=structure, update=update)
+            rates = [(name, s.median) for name, *_ in STEPS if (s := speed(mine, step=name))]
+            if rates:
+                part = ("operations per second", look.place_colour(0), [rate for _, rate in rates])
+                title = f"{updates_text(update)}, operations"
+                drawn.append(blocks.bars([name for name, _ in rates], [part], title, look.rate))
+            ends.append(compare(speed(mine, step=STEPS[-2][0]), speed(mine, step=STEPS[0][0])))
+        made.append(blocks.charts_block(structure, drawn, []))
+    known = [end for end in ends if end is not None]
+    if not known:
+        return None
+    least, most = (f(known, key=lambda end: end.ratio).ratio for f in (min, max))
+    here = (f"All together, without the hardware clock, against one copy: from "
+            f"{look.times(least)} to {look.times(most)}.")  # fmt: skip
+    return Shown([one for one in made if one], here, majority(known))
+
+
 def _features(found: Found) -> Shown | None:
     records = found.of_page("sections-features")
     records = [{**r, "without": _left_out(r)} for r in records]
     rows, worth, judged = [], [], []
     for feature in FEATURES:
-        gains = [compare(_speed(records, without="", structure=structure, update=update),
-                         _speed(records, without=feature, structure=structure, update=update))
+        gains = [compare(speed(records, without="", structure=structure, update=update),
+                         speed(records, without=feature, structure=structure, update=update))
                  for structure in WAYS for update in UPDATES]  # fmt: skip
         if any(gains):
             rows.append([feature, *(look.times(g.ratio) if g else "–" for g in gains)])
@@ -234,41 +262,31 @@ def _features(found: Found) -> Shown | None:
     return Shown([blocks.table(head, rows)], here, verdict(judged))
 
 
-STRUCTURES = Page(
-    key="sections-structures", name="Three structures",
-    title="Read-log-update: list, hash table and tree",
-    paper="With many versions of each object writers do not wait for readers, and read-log-update "
-          "scales where one copy does not, whatever the share of updates (ASPLOS 2019, figure 4).",
-    cells=one_trial,
-    show=_structures, commands=_structure_commands,
-    takes=lambda scale: _takes(_structure_commands(scale)),
-    limits="Beyond the number of processors the curves show what preemption costs, not scaling.",
-)  # fmt: skip
-SLEEPER = Page(
-    key="sections-sleeper", name="A sleeping section", title="Read-log-update: a section sleeps",
-    paper="Not shown: there, one section that sleeps stops all writers once their logs are full.",
-    cells=one_trial,
-    show=_sleeper, commands=_sleeper_commands,
-    takes=lambda scale: _takes(_sleeper_commands(scale)),
-)  # fmt: skip
-
-SIZED = Page(
-    key="sections-sizes", name="Sizes", title="Read-log-update: how many keys",
-    paper="With few keys writers meet often, with many the cache is what counts; many versions are "
-          "ahead of one copy from 1000 keys to 50 000 (ASPLOS 2019, section 6).",
-    cells=one_trial,
-    show=_sizes, commands=_size_commands,
-    takes=lambda scale: _takes(_size_commands(scale)),
-)  # fmt: skip
-FEATURED = Page(
-    key="sections-features", name="Features", title="Read-log-update: what each feature is worth",
-    paper="From one feature to the next throughput grows: several versions, the clock, collecting "
-          "beside the work, the watermarks (ASPLOS 2019, factor analysis).",
-    cells=one_trial,
-    show=_features, commands=_feature_commands,
-    takes=lambda scale: _takes(_feature_commands(scale)),
-    limits="One feature is left out at a time, instead of one added after the other; more threads "
-           "than processors. None may cost more than 3 % where it does not help.",
-)  # fmt: skip
-
-PAGES = [STRUCTURES, SIZED, FEATURED, SLEEPER]
+PAGES = [
+    page("structures", "Three structures", "list, hash table and tree",
+         "With many versions of each object writers do not wait for readers, and read-log-update "
+         "scales where one copy does not, whatever the share of updates (ASPLOS 2019, figure 4).",
+         _structure_commands, _structures,
+         "Beyond the number of processors the curves show what preemption costs, not scaling."),
+    page("sizes", "Sizes", "how many keys",
+         "With few keys writers meet often, with many the cache is what counts; many versions are "
+         "ahead of one copy from 1000 keys to 50 000 (ASPLOS 2019, section 6).",
+         _size_commands, _sizes),
+    page("features", "Features", "what each feature is worth",
+         "From one feature to the next throughput grows: several versions, the clock, collecting "
+         "beside the work, the watermarks (ASPLOS 2019, factor analysis).",
+         _feature_commands, _features,
+         "One feature is left out at a time; more threads than processors. None may cost more "
+         "than 3 % where it does not help."),
+    page("cumulative", "One feature more", "features added one after the other",
+         "Each step is faster than the one before on a list, and all together 1.8 to 3.5 times as "
+         "fast as one copy of each object (ASPLOS 2019, figure 8).",
+         _step_commands, _steps,
+         "Many versions come with one thread that collects; then each thread collects its own log "
+         "from 1 MB on; then earlier. The paper adds the hardware clock first; here it comes "
+         "last, since the program has no read-log-update of one copy with that clock. More threads "
+         "than processors."),
+    page("sleeper", "A sleeping section", "a section sleeps",
+         "Not shown: there, one section that sleeps stops all writers once their logs are full.",
+         _sleeper_commands, _sleeper),
+]  # fmt: skip

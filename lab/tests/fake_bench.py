@@ -343,12 +343,30 @@ def layer_records(options) -> list[dict]:
                  "update": 20 if options.update == "-" else int(options.update),
                  "stall": options.stall, "log_bytes_peak": 1e6,
                  "keys": 20_000 if options.keys == "-" else int(options.keys),
+                 "theta": 0 if options.theta == "-" else float(options.theta),
+                 **inside(options),
                  "detector": options.detector,
                  **{name: usual if given == "-" else int(given)
                     for name, (usual, option) in RLU_OPTIONS.items()
                     for given in [getattr(options, option)]}}
                 for _ in range(2)]  # fmt: skip
+    if options.engine != "-":
+        return [{**store_record(options, "one-shot"), "engine": engine, "conflicts": 5,
+                 "transactions": 95, "tx_per_s": 2e5 if engine == "mvrlu" else 1e5}
+                for engine in options.engine.split(",") for _ in range(2)]  # fmt: skip
     return [store_record(options, name) for name in STORAGES for _ in range(2)]
+
+
+def inside(options) -> dict:
+    """What read-log-update tells of itself."""
+    if not options.sync.startswith(("mvrlu", "rlu")):
+        return {}
+    told = {"abort_ratio": 0.01 if options.sync == "mvrlu" else 0.2}
+    if options.over_time:
+        told["over_time_columns"] = ["ms", "written_back", "passes", "conflicts", "log_bytes",
+                                     "waiting", "chain_mean", "chain_most"]  # fmt: skip
+        told["over_time"] = [[5 * t, 100 * t, 3 * t, t, 4e5, 900, 1.5, 3] for t in range(60)]
+    return told
 
 
 def store_record(options, versions: str) -> dict:
@@ -406,10 +424,10 @@ def main() -> int:
         command = commands.add_parser(name)
         for option in ("--json", "--structure", "--sync", "--test", "--writes", "--threads",
                        "--operations", "--scanners", "--mix", "--partitions",
-                       "--update", "--keys", "--low", "--high", "--walks",
+                       "--update", "--keys", "--low", "--high", "--walks", "--theta", "--engine",
                        "--turn-us"):  # fmt: skip
             command.add_argument(option, default="-")
-        for flag in ("--stall", "--detector"):
+        for flag in ("--stall", "--detector", "--over-time"):
             command.add_argument(flag, action="store_true")
     options, unknown = parser.parse_known_args()
     if unknown and options.command not in LAYERS:

@@ -14,7 +14,7 @@ from lab import stats
 from lab.bench import Bench
 from lab.claims import NOT_SEEN, SEEN
 from lab.matrix import Cell
-from lab.paper import model, page, rivals, run
+from lab.paper import contention, model, page, rivals, run, sectioned, sections
 from lab.paper.catalogue import PAGES
 from lab.paper.found import Found
 from lab.paper.machine import Events, Machine, distinct, replay
@@ -237,6 +237,74 @@ def test_what_a_feature_costs_is_judged(stored):
     assert "least by no thread of its own" in costs.here
     clock = sections_shown(stored, "features", lambda r: 1 + (r["sync"] == "mvrlu-hardware"))
     assert "least by a shared counter for a clock" in clock.here
+
+
+def changed_shown(stored, name: str, change):
+    records = [{**r, **change(r)} for r in stored]
+    return next(p for p in PAGES if p.key == f"sections-{name}").show(Found([], store=records))
+
+
+def test_features_are_added_up(stored):
+    steps = sections.STEPS
+    names = {name for name, *_ in steps}
+    mine = [r for r in stored if (r.get("lab") or {}).get("page") == "sections-cumulative"]
+    assert {sections._step_of(r) for r in mine} == names
+    rising = sections_shown(stored, "cumulative", lambda r: 1 + (r["sync"] != "rlu"))
+    falling = sections_shown(stored, "cumulative", lambda r: 1 + (r["sync"] == "rlu"))
+    assert (rising.verdict, falling.verdict) == (SEEN, NOT_SEEN)
+    assert rising.blocks[0]["figures"][0]["data"][0]["x"] == [1e6] + [2e6] * (len(steps) - 1)
+
+
+def test_sections_that_start_over_are_judged(stored):
+    assert changed_shown(stored, "aborts", lambda r: {}).verdict == SEEN
+    often = changed_shown(stored, "aborts", lambda r: {"abort_ratio": 0.5})
+    assert often.verdict == NOT_SEEN
+    assert "at most 50" in often.here
+    locks = [r for r in stored if r.get("sync") in ("rcu", "rwlock")]
+    assert changed_shown(locks, "aborts", lambda r: {}) is None
+
+
+def test_skewed_keys_are_judged_and_all_ways_drawn(stored):
+    def speed(by_theta):
+        return lambda r: {"mops": 2 - by_theta * r["theta"] + (r["sync"] == "mvrlu")} if (
+            "theta" in r) else {}  # fmt: skip
+
+    shown = changed_shown(stored, "zipf", speed(1))
+    assert shown.verdict == SEEN
+    assert "readers-writer lock 0.51" in shown.here
+    rates, shares = (block["figures"] for block in shown.blocks)
+    assert {line["meta"] for line in rates[0]["data"]} == set(sectioned.WAYS["hash"])
+    assert {line["meta"] for line in shares[0]["data"]} == set(sectioned.STARTING_OVER)
+    assert rates[0]["data"][0]["x"] == list(contention.THETAS)
+
+
+def test_logs_that_go_on_growing_are_told_of(stored):
+    still = changed_shown(stored, "over-time", lambda r: {})
+    assert still.verdict == SEEN
+    assert "1.50 on average" in still.here
+
+    def grown(r):
+        rows = [[*row[:4], 1e5 * row[0], *row[5:]] for row in r.get("over_time", [])]
+        return {"over_time": rows} if r.get("stall") else {}
+
+    growing = changed_shown(stored, "over-time", grown)
+    assert growing.verdict == NOT_SEEN
+    assert "list, 20" in growing.here
+    assert "alone" not in growing.here
+
+
+def test_sums_are_drawn_as_rates():
+    record = {"over_time_columns": ["ms", "passes"], "over_time": [[5 * t, t] for t in range(31)]}
+    assert contention.column(record, "passes", True) == [(50, 200), (100, 200), (150, 200)]
+    assert contention.column(record, "absent", True) == []
+
+
+def test_transactions_over_records_are_judged(stored):
+    assert changed_shown(stored, "records", lambda r: {}).verdict == SEEN
+    slow = changed_shown(
+        stored, "records", lambda r: {"tx_per_s": 1 + (r.get("engine") != "mvrlu")}
+    )
+    assert slow.verdict == NOT_SEEN
 
 
 def test_strings_and_pauses_are_judged(filled):

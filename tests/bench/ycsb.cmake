@@ -76,13 +76,19 @@ foreach(engine IN ITEMS rocksdb-optimistic rocksdb-pessimistic lmdb sqlite)
 endforeach()
 
 # Every engine finds what was put there: no row is missed but by D, whose newest may not be there yet.
-string(REPLACE ";" "," all "${engines}")
-list(LENGTH engines expected)
+# Some have no room for new rows.
+set(fixed mvrlu mvrlu-serializable rlu rlu-deferred rwlock)
 foreach(workload IN ITEMS paper a b c d e f)
+  set(able ${engines})
+  if(workload MATCHES "^[de]$")
+    list(REMOVE_ITEM able ${fixed})
+  endif()
+  list(LENGTH able expected)
+  string(REPLACE ";" "," all "${able}")
   run(--engine ${all} --versions one-shot --workload ${workload} --transactions 40 --touch 3 --changes)
   list(LENGTH lines count)
   if(NOT count EQUAL expected)
-    message(FATAL_ERROR "workload ${workload}: ${count} records for ${engines}")
+    message(FATAL_ERROR "workload ${workload}: ${count} records for ${able}")
   endif()
   foreach(line IN LISTS lines)
     check_fields("${line}")
@@ -92,6 +98,13 @@ foreach(workload IN ITEMS paper a b c d e f)
       message(FATAL_ERROR "workload ${workload}: ${line}")
     endif()
   endforeach()
+endforeach()
+
+# Transactions of many rows, all of which change, beside a section that lasts.
+run(--engine mvrlu,mvrlu-serializable --workload a --writes 100 --operations 16 --theta 0.9
+    --threads 4 --transactions 200 --hold 1)
+foreach(line IN LISTS lines)
+  check_fields("${line}")
 endforeach()
 
 # Those that cannot have changes only keep rows.
@@ -111,7 +124,7 @@ if(NOT first EQUAL again OR first EQUAL other)
 endif()
 
 foreach(wrong IN ITEMS "--workload;g" "--workload;e;--writes;5" "--versions;marvel" "--shared;--own"
-                       "--engine;sqlite;--hold;1")
+                       "--engine;sqlite;--hold;1" "--engine;rlu;--hold;1" "--engine;mvrlu;--workload;d")
   execute_process(COMMAND "${BENCH}" ycsb ${wrong} RESULT_VARIABLE code ERROR_VARIABLE complaint
                   OUTPUT_QUIET)
   if(NOT code EQUAL 2 OR NOT complaint MATCHES "^spolia-bench: --")

@@ -181,8 +181,9 @@ void a_reader_beside_small_passes(model::scenario& run) {
   run.finally([=] { w->clear(); });
 }
 
-/// The newest copy lies in another log than the one below it, which goes while a reader walks.
-void a_copy_goes_from_below(model::scenario& run) {
+/// The newest copy lies in another log than the one below it, which goes while a thread looks.
+template <class Look>
+void a_copy_goes_from_below(model::scenario& run, Look look) {
   struct with_steps : world {
     atomic<int> steps{0};
     void wait_for(int n) {
@@ -190,12 +191,7 @@ void a_copy_goes_from_below(model::scenario& run) {
     }
   };
   auto w = std::make_shared<with_steps>();
-  run.thread([=] {
-    w->d.read([&](auto& in) {
-      const int first = w->look(in, w->x);
-      model::check(w->look(in, w->x) == first, "a section saw two instants");
-    });
-  });
+  run.thread([=] { look(*w); });
   run.thread([=] {
     w->add_to(w->x);
     w->steps.store_relaxed(1);
@@ -208,6 +204,19 @@ void a_copy_goes_from_below(model::scenario& run) {
     w->steps.store_relaxed(2);
   });
   run.finally([=] { w->clear(); });
+}
+void a_copy_goes_from_below_a_reader(model::scenario& run) {
+  a_copy_goes_from_below(run, [](world& w) {
+    w.d.read([&](auto& in) {
+      const int first = world::look(in, w.x);
+      model::check(world::look(in, w.x) == first, "a section saw two instants");
+    });
+  });
+}
+void a_copy_goes_from_below_who_counts(model::scenario& run) {
+  a_copy_goes_from_below(run, [](world& w) {
+    w.d.for_each_chain([](std::size_t n) { model::check(n <= 2, "there were never so many"); });
+  });
 }
 
 /// While one section sleeps, a copy moves out of its segment, which another section has found.
@@ -479,8 +488,8 @@ TEST(rlu_model, walks_are_guarded) {
 }
 TEST(rlu_model, copies_are_unlinked_before_they_go) {
   expect_clean(a_reader_beside_small_passes, at_most_in_order(1));
-  expect_clean(a_copy_goes_from_below, at_most_in_order(1));
-  expect_found(a_copy_goes_from_below, "rlu.not_unlinked", at_most_in_order(1), "block");
+  expect_clean(a_copy_goes_from_below_a_reader, at_most_in_order(1));
+  expect_found(a_copy_goes_from_below_a_reader, "rlu.not_unlinked", at_most_in_order(1), "block");
 }
 
 TEST(rlu_model, collectors_disturb_no_writer) {
@@ -517,6 +526,12 @@ TEST(rlu_model, discarding_waits_for_collectors) {
   expect_clean(an_object_is_discarded_beside_a_collector, at_most_in_order(1));
   expect_found(an_object_is_discarded_beside_a_collector, "rlu.discards_at_once",
                at_most_in_order(1), "block");
+}
+
+TEST(rlu_model, who_counts_copies_keeps_them) {
+  expect_clean(a_copy_goes_from_below_who_counts, at_most_in_order(1));
+  expect_found(a_copy_goes_from_below_who_counts, "rlu.counts_unguarded", at_most_in_order(2),
+               "block");
 }
 
 TEST(rlu_model, serializable_sections_validate_what_they_read) {

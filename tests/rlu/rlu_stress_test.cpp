@@ -14,16 +14,13 @@
 #include <thread>
 #include <vector>
 
+#include "rlu/groups.hpp"
 #include "support/stress.hpp"
 
 namespace {
 
 using namespace spolia;
 using namespace spolia::test;
-
-struct number {
-  long value = 0;
-};
 
 /// The processors' counters, as if each thread ran on one that is `ahead` by up to `apart` ticks.
 /// Promises a bound of `promised`; keeps it if that is not less than `apart`.
@@ -54,53 +51,7 @@ class skewed_clock {
 };
 using skewed_domain = rlu::basic_domain<skewed_clock>;
 
-/// Groups of counters that every update keeps equal.
-template <class Domain>
-struct groups {
-  static constexpr std::size_t count = 8;
-  static constexpr std::size_t size = 4;
-
-  explicit groups(rlu::options o = {.segment_bytes = 1024}) : d(o) {
-    for (auto& group : all) {
-      for (auto& one : group) one = d.template make<number>({0});
-    }
-  }
-  ~groups() {
-    for (auto& group : all) {
-      for (auto& one : group) d.discard(one);
-    }
-  }
-
-  void add_one(std::size_t g) {
-    d.update([&](auto& in) {
-      for (const auto p : all[g]) {
-        auto mine = in.try_lock(p);
-        if (!mine) return;
-        mine->value += 1;
-      }
-    });
-    added.fetch_add(1, std::memory_order_relaxed);
-  }
-  /// The group's common value; -1 if it has none.
-  long look(std::size_t g) {
-    return d.read([&](auto& in) {
-      const long first = in.read(all[g][0])->value;
-      for (const auto p : all[g]) {
-        if (in.read(p)->value != first) return -1L;
-      }
-      return first;
-    });
-  }
-  long sum() {
-    long total = 0;
-    for (std::size_t g = 0; g < count; ++g) total += look(g);
-    return total;
-  }
-
-  Domain d;
-  std::array<std::array<rlu::ptr<number>, size>, count> all;
-  std::atomic<long> added{0};
-};
+constexpr rlu::options small_logs{.segment_bytes = 1024};
 
 template <class Domain>
 class rlu_stress : public testing::Test {};
@@ -115,28 +66,8 @@ TYPED_TEST_SUITE(rlu_stress, domains, domain_names);
 
 TYPED_TEST(rlu_stress, nothing_is_torn_or_lost_and_nothing_goes_backwards) {
   if (!hardware_clock::trusted()) GTEST_SKIP() << hardware_clock::reason();
-  groups<TypeParam> w;
-  std::atomic<long> seen[groups<TypeParam>::count] = {};
-  run_stress({.threads = 4, .share = 0.6}, [&](stress_thread& self) {
-    skewed_clock::ahead = self.index() * 1000;
-    while (self.running()) {
-      const auto g = self.random().below(w.count);
-      if (self.index() % 2 == 0) {
-        const long before = w.look(g);
-        w.add_one(g);
-        EXPECT_GT(w.look(g), before) << "an own commit is not seen";
-      } else {
-        // What anybody saw before we began, we see.
-        const long least = seen[g].load(std::memory_order_acquire);
-        const long now = w.look(g);
-        ASSERT_GE(now, 0) << "torn";
-        EXPECT_GE(now, least) << "backwards";
-        long known = least;
-        while (known < now && !seen[g].compare_exchange_weak(known, now)) {
-        }
-      }
-    }
-  });
+  groups<TypeParam> w(small_logs);
+  nothing_is_torn_or_lost(w, [](unsigned thread) { skewed_clock::ahead = thread * 1000; });
   skewed_clock::ahead = 3000;
   EXPECT_EQ(w.sum(), w.added.load());
   for (int i = 0; i < 3; ++i) w.d.collect();
@@ -144,14 +75,8 @@ TYPED_TEST(rlu_stress, nothing_is_torn_or_lost_and_nothing_goes_backwards) {
 }
 
 TEST(rlu_stress_threads, come_and_go) {
-  groups<rlu::domain> w;
-  churn_threads({.threads = 4, .share = 0.6}, [&](stress_thread& self) {
-    for (int i = 0; i < 20; ++i) {
-      w.add_one(self.random().below(w.count));
-      EXPECT_GE(w.look(self.random().below(w.count)), 0);
-    }
-  });
-  EXPECT_EQ(w.sum(), w.added.load());
+  groups<rlu::domain> w(small_logs);
+  threads_come_and_go(w);
   for (int i = 0; i < 3; ++i) w.d.collect();
   EXPECT_EQ(w.d.stats().log_bytes, 0U) << "a thread that has ended left a log behind";
 }

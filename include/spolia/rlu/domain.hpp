@@ -203,6 +203,12 @@ class basic_domain final : private threads::listener {
     sections_.for_each(std::forward<F>(f));
   }
 
+  /// Calls f(n) for objects that have copies, with how many: of all but those in logs that somebody
+  /// looks through just now, or whose newest copy is being committed. For accounting; logs are not
+  /// collected meanwhile. f must not begin a section.
+  template <class F>
+  void for_each_chain(F&& f);
+
   [[nodiscard]] statistics stats() const noexcept;
   [[nodiscard]] const Clock& clock() const noexcept { return clock_; }
 

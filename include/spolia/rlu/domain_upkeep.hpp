@@ -3,12 +3,28 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include <spolia/rlu/domain.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace rlu {
+
+namespace detail {
+
+/// How many copies an object has whose newest `r` is, else 0. The caller is inside a guard, and
+/// looks through the log that `r` is in.
+inline std::size_t copies_from(const record& r) noexcept {
+  if (r.kind.read() == record_kind::lock_only || r.ended.load_relaxed() != unended) return 0;
+  std::size_t n = 0;
+  // acquire ← the releases of commits and of collectors that took out what was between.
+  for (const record* v = &r; v != nullptr; v = v->older.load_acquire()) ++n;
+  return n;
+}
+
+}  // namespace detail
 
 /// After a section: its log's turn, if much has been written, or many reads met copies; and a
 /// neighbour's, whose owner may be asleep or gone.
@@ -122,6 +138,24 @@ void basic_domain<Clock, Blocks>::collect(session& s, session& mine, bool everyt
   s.written.end_collect();
 }
 
+/// As the collector of each log in turn, so that what lies in it stays.
+template <class Clock, class Blocks>
+template <class F>
+void basic_domain<Clock, Blocks>::for_each_chain(F&& f) {
+  sessions_.for_each([&](std::uint32_t, session& s) {
+    if (!s.written.try_collect()) return true;
+    fence::heavy();  // ↔ the light one in begin: see log.hpp, "Open"
+    s.written.take_filled();
+    auto guard = blocks_.enter();  // as in a walk: what is below the newest may lie anywhere
+    if (SPOLIA_FAULT("rlu.counts_unguarded")) auto dropped = std::move(guard);
+    s.written.for_each_held([&](detail::record& r) {
+      if (const std::size_t length = detail::copies_from(r)) f(length);
+    });
+    s.written.end_collect();
+    return true;
+  });
+}
+
 template <class Clock, class Blocks>
 void basic_domain<Clock, Blocks>::thread_left(std::uint32_t n) noexcept {
   session* const s = sessions_.find(n);
@@ -167,6 +201,8 @@ statistics basic_domain<Clock, Blocks>::stats() const noexcept {
     sum.conflicts += s.conflicts.value();
     sum.walks += s.walks.value();
     sum.written_back += s.written_back.value();
+    sum.waiting += s.written.waiting();
+    sum.passes += s.written.passes() / 2;  // counts beginnings and ends
     sum.log_bytes += s.written.bytes();
     return true;
   });

@@ -198,6 +198,14 @@ class log {
       s = after;
     }
   }
+  /// Calls f(record) for each that is not done, in what is shown and what was taken.
+  template <class F>
+  void for_each_held(F&& f) {
+    if (piece* const s = shown()) s->for_each(s->done_to, f);
+    for (piece* const list : {held_, old_}) {
+      for (piece* s = list; s != nullptr; s = s->next) s->for_each(s->done_to, f);
+    }
+  }
   piece*& held() noexcept { return held_; }
   /// Those that several passes had to leave, and that are looked at less often.
   piece*& old() noexcept { return old_; }

@@ -40,6 +40,8 @@ struct statistics {
   std::uint64_t conflicts = 0;         ///< sections that started over
   std::uint64_t walks = 0;             ///< reads of objects that had copies
   std::uint64_t written_back = 0;      ///< copies
+  std::uint64_t waiting = 0;           ///< copies that the last passes had to leave
+  std::uint64_t passes = 0;            ///< over logs; each has found out who reads what
   std::uint64_t log_bytes = 0;         ///< in all logs
   std::uint64_t retired_segments = 0;  ///< that wait for readers in the middle of a walk
 };

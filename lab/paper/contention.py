@@ -1,0 +1,285 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Read-log-update where sections meet: how many start over, keys of which some are asked for most,
+records in whole transactions; and what goes on inside over time."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from lab import charts, legends, look
+from lab.claims import NOT_SEEN, SEEN
+from lab.paper import blocks
+from lab.paper.found import Found
+from lab.paper.page import Scale, Shown, majority
+from lab.paper.sectioned import (
+    OURS,
+    SECONDS,
+    SINGLE,
+    STARTING_OVER,
+    TITLES,
+    TRIALS,
+    UPDATES,
+    WAYS,
+    aborts,
+    block,
+    command,
+    lines,
+    page,
+    share_text,
+    speed,
+    updates_text,
+    ways_in,
+    where,
+)
+from lab.stats import Spread, compare, spread
+
+LOW_ABORTS = 0.023  # the most that the paper has seen with many versions
+THETAS = (0, 0.5, 0.7, 0.9, 0.99)
+TIMED = ("list", "hash", "tree")
+# Of --over-time: a column, what it is, how it is told, and whether it is a sum.
+FIGURES = (
+    ("log_bytes", "bytes in logs", look.size, False),
+    ("waiting", "copies left by passes", look.count, False),
+    ("chain_mean", "mean chain", lambda n: f"{n:.3g}", False),
+    ("chain_most", "longest chain", look.count, False),
+    ("written_back", "written back a second", look.rate, True),
+    ("passes", "grace periods a second", look.rate, True),
+    ("conflicts", "started over, a second", look.rate, True),
+)
+ALONE, BESIDE = "alone", "beside a section that sleeps"
+SETTLED = 1.5  # times the bytes that logs had before, at most
+# The paper's: each transaction 16 rows of a thousand bytes, some likelier than others.
+RECORDS = ("--workload", "a", "--operations", "16", "--theta", "0.7", "--records", "20000",
+           "--shared")  # fmt: skip
+ENGINES = "mvrlu,mvrlu-serializable,rlu,rlu-deferred,rwlock,spolia"
+
+
+# ---- sections that start over
+
+
+def _abort_commands(scale: Scale) -> list[tuple[str, ...]]:
+    return [
+        command(structure, sync, threads, update)
+        for structure in ("list", "hash")
+        for update in UPDATES
+        for threads in scale.threads
+        for sync in STARTING_OVER
+    ]
+
+
+def _aborts(found: Found) -> Shown | None:
+    records = [r for r in found.of_page("sections-aborts") if r.get("abort_ratio") is not None]
+    made, pairs, most = [], [], []
+    for structure in ("list", "hash"):
+        mine = where(records, structure=structure)
+        drawn = [lines(where(mine, update=update), "threads",
+                       f"sections that start over, {updates_text(update)}", aborts, share_text)
+                 for update in UPDATES]  # fmt: skip
+        made.append(block(mine, structure, drawn))
+        for update in UPDATES:
+            for threads in sorted({r["threads"] for r in mine}):
+                at = {"update": update, "threads": threads}
+                ours, single = aborts(mine, sync=OURS, **at), aborts(mine, sync=SINGLE, **at)
+                if ours and single:
+                    pairs.append((ours.median, single.median))
+                    most.append(ours.median)
+    if not pairs:
+        return None
+    fewer = sum(ours <= single for ours, single in pairs)
+    here = (f"With many versions at most {share_text(max(most))} of the tries start over, with one "
+            f"copy {share_text(max(single for _, single in pairs))}; fewer or as few in {fewer} of "
+            f"{len(pairs)} mixes and numbers of threads.")  # fmt: skip
+    right = max(most) <= LOW_ABORTS and 2 * fewer >= len(pairs)
+    return Shown([one for one in made if one], here, SEEN if right else NOT_SEEN)
+
+
+# ---- some keys more than others
+
+
+def _zipf_commands(scale: Scale) -> list[tuple[str, ...]]:
+    return [
+        command("hash", sync, scale.over, update, "--theta", str(theta))
+        for update in UPDATES
+        for theta in THETAS
+        for sync in WAYS["hash"]
+    ]
+
+
+def _zipf(found: Found) -> Shown | None:
+    records = found.of_page("sections-zipf")
+    kept, gains = {}, []
+    rates, shares = [], []
+    told_of = [r for r in records if r.get("abort_ratio") is not None]
+    for update in UPDATES:
+        mine = where(records, update=update)
+        rates.append(lines(mine, "theta", f"operations per second, {updates_text(update)}"))
+        shares.append(lines(where(told_of, update=update), "theta",
+                            f"sections that start over, {updates_text(update)}",
+                            aborts, share_text))  # fmt: skip
+        for sync in ways_in(mine):
+            of = {t: speed(mine, sync=sync, theta=t) for t in (THETAS[0], THETAS[-1])}
+            if all(of.values()):
+                kept.setdefault(sync, []).append(of[THETAS[-1]].median / of[THETAS[0]].median)
+        gains += [compare(speed(mine, sync=OURS, theta=t), speed(mine, sync=SINGLE, theta=t))
+                  for t in THETAS]  # fmt: skip
+    known = [gain for gain in gains if gain is not None]
+    if not known:
+        return None
+    made = [block(records, "speed", rates), block(told_of, "starting over", shares)]
+    told = "; ".join(f"{TITLES[sync]} {min(of):.2f}" for sync, of in kept.items())
+    here = (f"Of the throughput with uniform keys there is left with theta {THETAS[-1]}, at least: "
+            f"{told}.") if kept else "Not all values of theta were run."  # fmt: skip
+    return Shown([one for one in made if one], here, majority(known))
+
+
+# ---- over time
+
+
+def _timed_commands(scale: Scale) -> list[tuple[str, ...]]:
+    return [
+        command(structure, OURS, scale.full, update, "--over-time", *more, seconds=1, trials=1)
+        for structure in TIMED
+        for update in (20, 80)
+        for more in ((), ("--stall",))
+    ]
+
+
+def column(record: dict, name: str, grows: bool) -> list[tuple[float, float]]:
+    """Milliseconds and values; of a sum, how fast it grew, over 50 ms at a time."""
+    names = record.get("over_time_columns") or []
+    if name not in names:
+        return []
+    place = names.index(name)
+    points = [(row[0], row[place]) for row in record.get("over_time") or []]
+    if name.startswith("chain"):  # 0: others were at all logs
+        points = [(t, value) for t, value in points if value]
+    if not grows:
+        return points
+    ends = points[::10]
+    return [(t, 1000 * (n - m) / (t - s)) for (s, m), (t, n) in pairwise(ends) if t > s]
+
+
+def _timeline(runs: dict[str, dict], name: str, title: str, text, grows: bool) -> dict | None:
+    data, top = [], 0
+    for place, (label, record) in enumerate(runs.items()):
+        points = charts.thin(column(record, name, grows), 300)
+        if not points:
+            continue
+        top = max(top, *(value for _, value in points))
+        data.append({
+            "type": "scatter", "mode": "lines", "meta": label, "hoverinfo": "text",
+            "x": [t for t, _ in points], "y": [value for _, value in points],
+            "line": {"color": look.place_colour(place), "width": 2},
+            "hovertext": [f"<b>{label}</b><br>{t:.0f} ms: {text(value)}" for t, value in points],
+        })  # fmt: skip
+    if not data:
+        return None
+    ticks = charts.linear_ticks(top or 1)
+    y = charts.axis(title, tickvals=ticks, ticktext=[text(t) for t in ticks],
+                    range=[0, top * 1.06 or 1])  # fmt: skip
+    return charts.figure(data, 240, charts.axis("time, ms", showgrid=False), y)
+
+
+def _settles(record: dict) -> bool:
+    """Logs do not go on growing: what they held at most in the last third of the time."""
+    held = [value for _, value in column(record, "log_bytes", False)]
+    third = len(held) // 3
+    if third == 0:
+        return False
+    return max(held[-third:]) <= SETTLED * max(max(held[:-third]), 1)
+
+
+def _timed(found: Found) -> Shown | None:
+    records = [r for r in found.of_page("sections-over-time") if r.get("over_time")]
+    if not records:
+        return None
+    made, growing = [], []
+    chains = []
+    for structure in TIMED:
+        for update in (20, 80):
+            at = where(records, structure=structure, update=update)
+            runs = {name: one[-1] for name, stalled in ((ALONE, False), (BESIDE, True))
+                    if (one := where(at, stall=stalled))}  # fmt: skip
+            where_text = f"{structure}, {updates_text(update)}"
+            drawn = [_timeline(runs, *figure) for figure in FIGURES]
+            named = [(name, look.place_colour(place)) for place, name in enumerate(runs)]
+            made.append(blocks.charts_block(where_text, drawn, legends.places(named)))
+            growing += [f"{where_text}, {name}" for name, r in runs.items() if not _settles(r)]
+            if ALONE in runs:
+                chains += [n for _, n in column(runs[ALONE], "chain_mean", False)]
+    here = (f"An object that has copies has {sum(chains) / len(chains):.2f} on average, and "
+            f"{max(chains):.2f} at the worst look, where nobody sleeps. "
+            if chains else "")  # fmt: skip
+    here += (f"Logs went on growing: {'; '.join(growing)}." if growing
+             else "Logs grow at first and then stay as they are.")  # fmt: skip
+    return Shown([one for one in made if one], here, NOT_SEEN if growing else SEEN)
+
+
+# ---- records
+
+
+def _record_commands(scale: Scale) -> list[tuple[str, ...]]:
+    return [
+        ("ycsb", "--engine", ENGINES, "--versions", "one-shot", *RECORDS, "--writes", str(writes),
+         "--threads", str(threads), "--seconds", str(SECONDS), "--trials", str(TRIALS))
+        for writes in UPDATES
+        for threads in scale.threads
+    ]  # fmt: skip
+
+
+def _transactions(records: list[dict], **values) -> Spread | None:
+    return spread(r["tx_per_s"] for r in where(records, **values))
+
+
+def _anew(records: list[dict], **values) -> Spread | None:
+    return spread(
+        r["conflicts"] / max(1, r["conflicts"] + r["transactions"])
+        for r in where(records, **values)
+    )
+
+
+def _records(found: Found) -> Shown | None:
+    records = found.of_page("sections-records")
+    rates, shares, gains = [], [], []
+    for writes in UPDATES:
+        mine = where(records, writes=writes)
+        text = f"{writes}{look.NO_BREAK}% writes"
+        rates.append(lines(mine, "threads", f"transactions per second, {text}", _transactions,
+                           by="engine"))  # fmt: skip
+        shares.append(lines(mine, "threads", f"tries begun anew, {text}", _anew, share_text,
+                            by="engine"))  # fmt: skip
+        gains += [compare(_transactions(mine, engine=OURS, threads=n),
+                          _transactions(mine, engine="spolia", threads=n))
+                  for n in sorted({r["threads"] for r in mine})]  # fmt: skip
+    known = [gain for gain in gains if gain is not None]
+    if not known:
+        return None
+    worst, best = (f(known, key=lambda g: g.ratio).ratio for f in (min, max))
+    made = [block(records, "speed", rates, "engine"),
+            block(records, "starting over", shares, "engine")]  # fmt: skip
+    here = (f"Against the store with its indexes, read-log-update makes from {look.times(worst)} "
+            f"to {look.times(best)} as many transactions.")  # fmt: skip
+    return Shown([one for one in made if one], here, majority(known))
+
+
+PAGES = [
+    page("aborts", "Starting over", "how many sections start over",
+         "With many versions 0 to 2.3 % of the sections abort; with one copy more and more, the "
+         "more threads and updates there are (ASPLOS 2019, figure 5).",
+         _abort_commands, _aborts,
+         "Of the tries that had something to write. Locks and lock-free structures have no such "
+         "figure."),
+    page("zipf", "Keys in demand", "some keys are asked for more than others",
+         "Throughput is nearly the same however skewed the keys are, and ahead of all others "
+         "(ASPLOS 2019, figure 7).",
+         _zipf_commands, _zipf, "More threads than processors, so that they meet at all."),
+    page("over-time", "Over time", "logs, versions and grace periods over time",
+         "Not shown: the paper says that the watermarks keep chains short and logs from filling.",
+         _timed_commands, _timed, "One run each; looks every 5 ms."),
+    page("records", "Records", "YCSB over records, whole transactions",
+         "16 rows of a thousand bytes in each transaction, theta 0.7: as fast as Silo and TicToc, "
+         "7 to 10 times Hekaton (ASPLOS 2019, figure 9).",
+         _record_commands, _records,
+         "Beside the store, a multi-version engine with indexes, not beside those three. Rows of "
+         "read-log-update are found by their number."),
+]  # fmt: skip
