@@ -273,11 +273,11 @@ status catalog::drop_table(table& t) {
                         [&](byte_buffer& to) { put_number(to, t.number_); });
   if (record.refused()) return outcome::storage_failed;
   auto again = set_with(before, nullptr);
-  auto none = std::make_unique<index_set>();
-  none->closed = true;
+  auto closed = set_with(before, nullptr);  // older snapshots find their indexes
+  closed->closed = true;
   t.index_sets_.reserve(t.index_sets_.size() + 2);
   note* const n = new_note(t, nullptr, 0);
-  show(t, std::move(none));
+  show(t, std::move(closed));
   if (!record.write(t.logged_.dropped)) {
     t.show(std::move(again));
     free_note(n);

@@ -151,7 +151,7 @@ void status_file::publish() noexcept {
   page_.written = now_ns();
   fill_sums(page_, engine_.sums());
   {
-    // Who makes a table has the catalogue for as long as the log takes: nobody waits for him.
+    // Nobody waits for who changes the catalogue: the next one will tell.
     const std::unique_lock hold(engine_.catalog_lock, std::try_to_lock);
     if (hold) {
       page_.tables = 0;

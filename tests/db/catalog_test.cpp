@@ -209,6 +209,22 @@ TEST_P(catalog_changes, a_dropped_table_is_there_for_older_snapshots) {
   EXPECT_TRUE(base.snapshot().find(again, {1}));
 }
 
+TEST_P(catalog_changes, older_snapshots_find_the_indexes_of_a_dropped_table) {
+  table& gone = base.create_table({.name = "gone",
+                                   .columns = {{"k", int64, primary_key}, {"v", int64}},
+                                   .indexes = {{"by_v", {"v"}}}});
+  ASSERT_TRUE(put_into(gone, 1, 5));
+  {
+    const reader before = base.snapshot();
+    ASSERT_TRUE(base.drop_table(gone));
+    EXPECT_EQ(count(before, gone, "by_v", 5), 1);
+    EXPECT_EQ(thrown([&] { count(base.snapshot(), gone, "by_v", 5); }), outcome::dropped);
+  }
+  base.collect();
+  EXPECT_EQ(base.stats().cleaning, 0U);
+  EXPECT_EQ(thrown([&] { count(base.snapshot(), gone, "by_v", 5); }), outcome::dropped);
+}
+
 /// The row is locked by one who was waited for, and begins then.
 TEST_P(catalog_changes, a_transaction_that_waits_finds_the_table_dropped) {
   table& gone = make("gone");

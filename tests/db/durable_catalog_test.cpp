@@ -11,6 +11,7 @@
 #include <random>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "db/durable.hpp"
@@ -243,6 +244,45 @@ TEST(durable_catalog, each_change_meets_a_disk_that_fails) {
   }
 }
 
+/// Looks at the database while each change is on its way to the disk.
+TEST(durable_catalog, nobody_sees_a_change_before_it_is_durable) {
+  const disk files = new_disk();
+  options o = over(files);
+  o.durability = durability_level::async;
+  o.loss_window = std::chrono::hours(1);
+  database base = database::open(place, o);
+  create(base, "a", {{.name = "by_v", .columns = {"v"}}});
+  ASSERT_TRUE(put(base, "a", 1, 5));
+  table& a = base.find_table("a");
+  int looks = 0;
+  const auto change = [&](const std::function<void()>& f, const std::function<void()>& meanwhile) {
+    const std::string before = described(base);
+    bool first = true;
+    files->before_sync = [&] {
+      if (!std::exchange(first, false)) return;
+      ++looks;
+      EXPECT_EQ(described(base), before);
+      if (meanwhile) meanwhile();
+    };
+    f();
+    files->before_sync = nullptr;
+    EXPECT_NE(described(base), before) << "but then";
+    EXPECT_EQ(base.stats().log.durable, base.stats().log.sequence);
+  };
+  const auto update = [&] {
+    transaction tx = base.begin();
+    return tx.update(a, {1}, {{"v", 6}});
+  };
+  change([&] { create(base, "b"); }, [&] { EXPECT_TRUE(update()); });
+  change([&] { EXPECT_TRUE(base.create_index(a, {.name = "more", .columns = {"v"}})); },
+         [&] { EXPECT_TRUE(update()); });
+  change([&] { EXPECT_TRUE(base.drop_index(a, "more")); }, [&] { EXPECT_TRUE(update()); });
+  change([&] { EXPECT_TRUE(base.drop_table(a)); },
+         [&] { EXPECT_EQ(update(), outcome::schema_changed); });
+  EXPECT_EQ(update(), outcome::dropped);
+  EXPECT_EQ(looks, 4);
+}
+
 TEST(durable_catalog, a_log_that_was_cut_or_flipped_anywhere) {
   std::vector<step> steps = all_steps();
   std::erase_if(steps, [first = 0](const step&) mutable {  // the checkpoints
@@ -395,7 +435,7 @@ class under_load : public testing::Test {
   }
   void change() {
     table& bank = base_.find_table("bank");
-    for (std::int64_t i = 0; !stop_.load(); ++i) {
+    while (!stop_.load()) {
       EXPECT_TRUE(base_.create_index(bank, {.name = "x", .columns = {"v"}}));
       EXPECT_TRUE(base_.drop_table(base_.find_table("more")));
       create(base_, "more", {{.name = "by_v", .columns = {"v"}}});
@@ -411,15 +451,21 @@ class under_load : public testing::Test {
     }
   }
 
+  void TearDown() override {
+    stop_.store(true);
+    for (std::thread& thread : threads_) thread.join();
+    check(base_);
+  }
+
   const disk files_ = new_disk();
   database base_;
   std::atomic<bool> stop_{false};
+  std::vector<std::thread> threads_;
 };
 
 TEST_F(under_load, each_copy_of_the_files_is_whole) {
-  std::vector<std::thread> threads;
-  for (std::int64_t n = 0; n < 2; ++n) threads.emplace_back([this, n] { write(n); });
-  threads.emplace_back([this] { change(); });
+  for (std::int64_t n = 0; n < 2; ++n) threads_.emplace_back([this, n] { write(n); });
+  threads_.emplace_back([this] { change(); });
   const auto start = std::chrono::steady_clock::now();
   int looked = 0;
   for (; looked < 200 && std::chrono::steady_clock::now() - start < std::chrono::seconds(1) &&
@@ -430,10 +476,7 @@ TEST_F(under_load, each_copy_of_the_files_is_whole) {
     there.recovery_threads = looked % 4 < 2 ? 1 : 2;
     check(database::open(place, there));
   }
-  stop_.store(true);
-  for (std::thread& thread : threads) thread.join();
   EXPECT_GT(looked, 0);
-  check(base_);
 }
 
 }  // namespace

@@ -193,6 +193,38 @@ TEST_F(tool_program, restores_what_it_has_backed_up) {
   bad(1, "open elsewhere", {"backup", "bank", "bank"});
 }
 
+TEST_F(tool_program, knows_what_was_dropped) {
+  make_bank();
+  const std::string with_index = good({"info", "bank"});
+  const auto change = [&](bool checkpoint) {
+    spolia::db::database base = spolia::db::database::open(here / "bank");
+    spolia::db::table& gone =
+        base.create_table({.name = "gone", .columns = {{"k", db::int64, db::primary_key}}});
+    EXPECT_TRUE(base.transact([&](db::transaction& tx) { return tx.insert(gone, {1}); }));
+    EXPECT_TRUE(base.drop_table(gone));
+    spolia::db::table& t = base.find_table("people");
+    if (!checkpoint) {
+      EXPECT_TRUE(base.drop_index(t, "by_name"));
+      EXPECT_TRUE(base.create_index(t, {.name = "by_weight", .columns = {"id", "name"}}));
+    } else {
+      base.checkpoint();
+    }
+  };
+  for (const bool checkpoint : {false, true}) {
+    change(checkpoint);
+    const std::string info = good({"info", "bank"});
+    EXPECT_NE(with_index.find("index by_name"), std::string::npos);
+    EXPECT_EQ(info.find("index by_name"), std::string::npos) << info;
+    EXPECT_NE(info.find("index by_weight (id, name)"), std::string::npos) << info;
+    EXPECT_EQ(info.find("gone"), std::string::npos) << info;
+    EXPECT_NE(good({"check", "bank"}).find("good; 1 tables, 3 rows"), std::string::npos);
+    EXPECT_EQ(good({"dump", "bank", "-"}).find("gone"), std::string::npos);
+    EXPECT_EQ(csv("bank"), people);
+    EXPECT_NE(good({"backup", "bank", "copy"}).find("copy: "), std::string::npos);
+    EXPECT_NE(good({"check", "copy"}).find("good; 1 tables, 3 rows"), std::string::npos);
+  }
+}
+
 TEST_F(tool_program, copies_through_pipes) {
   make_bank();
   const ended copy = run({"backup", "bank", "-"});
