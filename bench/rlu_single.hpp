@@ -174,10 +174,7 @@ class rlu_single final : private spolia::threads::listener {
     template <class T>
     spolia::rlu::copy<T> try_lock(spolia::rlu::ptr<T> p) {
       whole<T>* const o = access::master(p);
-      // acquire ← the release in give_up: the master, which is copied before the lock is taken.
-      const std::uintptr_t seen = SPOLIA_FAULT("rlu_single.copies_relaxed")
-                                      ? o->lock.load_relaxed()
-                                      : o->lock.load_acquire();
+      const std::uintptr_t seen = lock_of(*o);
       if (seen == fresh_by(me_)) return access::write(*o, o->body, me_.turn);
       head* const mine = own(seen);
       const bool copied = mine != nullptr && mine->write_back != nullptr;
@@ -201,7 +198,7 @@ class rlu_single final : private spolia::threads::listener {
     template <class T>
     bool free(spolia::rlu::ptr<T> p) {
       whole<T>* const o = access::master(p);
-      const std::uintptr_t seen = o->lock.load_relaxed();
+      const std::uintptr_t seen = lock_of(*o);
       if (own(seen) == nullptr) {
         head* const c = take(*o, seen, 0);
         if (c == nullptr || !publish(*o, *c)) return false;
@@ -227,6 +224,12 @@ class rlu_single final : private spolia::threads::listener {
 
     static std::uintptr_t fresh_by(const context& c) noexcept {
       return reinterpret_cast<std::uintptr_t>(&c) | 1U;
+    }
+    /// acquire ← the releases in give_up and publish: the master, which is copied before the lock
+    /// is taken, and whose copy it is.
+    static std::uintptr_t lock_of(const object& o) noexcept {
+      if (SPOLIA_FAULT("rlu_single.copies_relaxed")) return o.lock.load_relaxed();
+      return o.lock.load_acquire();
     }
     static head* head_of(std::uintptr_t seen) noexcept {
       return seen != 0 && (seen & 1U) == 0 ? reinterpret_cast<head*>(seen) : nullptr;

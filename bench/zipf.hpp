@@ -2,6 +2,8 @@
 // zipf.hpp: keys of which some are asked for much more often than others.
 #pragma once
 
+#include <spolia/base/config.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -23,13 +25,19 @@ class zipf {
     alpha_ = 1 / (1 - theta);
     eta_ = (1 - std::pow(2.0 / static_cast<double>(n), 1 - theta)) / (1 - two / sum);
   }
-  /// The same with the likely ones spread over all.
-  std::uint64_t draw_spread(random_source& from) const {
-    const std::uint64_t rank = draw(from);
-    return theta_ == 0 ? rank : random_source(rank).next() % n_;
+  /// The same with the likely ones spread over all. Without skew it costs what below() does, which
+  /// the loops that are measured rely on.
+  SPOLIA_ALWAYS_INLINE std::uint64_t draw_spread(random_source& from) const {
+    if (theta_ == 0) [[likely]]
+      return from.below(n_);
+    return random_source(draw_skewed(from)).next() % n_;
   }
   std::uint64_t draw(random_source& from) const {
-    if (theta_ == 0) return from.below(n_);
+    return theta_ == 0 ? from.below(n_) : draw_skewed(from);
+  }
+
+ private:
+  SPOLIA_NOINLINE std::uint64_t draw_skewed(random_source& from) const {
     const double u = static_cast<double>(from.next() >> 11U) * 0x1.0p-53;
     const double scaled = u * zeta_;
     if (scaled < 1) return 0;
@@ -39,7 +47,6 @@ class zipf {
     return std::min(rank, n_ - 1);
   }
 
- private:
   std::uint64_t n_;
   double theta_;
   double zeta_ = 0;

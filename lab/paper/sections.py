@@ -227,7 +227,7 @@ def _steps(found: Found) -> Shown | None:
             rates = [(name, s.median) for name, *_ in STEPS if (s := speed(mine, step=name))]
             if rates:
                 part = ("operations per second", look.place_colour(0), [rate for _, rate in rates])
-                title = f"{updates_text(update)}, operations"
+                title = f"{updates_text(update)}, operations a second"
                 drawn.append(blocks.bars([name for name, _ in rates], [part], title, look.rate))
             ends.append(compare(speed(mine, step=STEPS[-2][0]), speed(mine, step=STEPS[0][0])))
         made.append(blocks.charts_block(structure, drawn, []))

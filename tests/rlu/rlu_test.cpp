@@ -471,6 +471,35 @@ struct text {
   std::uint32_t used = 0;
 };
 
+TEST(rlu, tells_how_many_copies_objects_have) {
+  rlu::domain d;
+  const auto chains = [&] {
+    std::vector<std::size_t> all;
+    d.for_each_chain([&](std::size_t n) { all.push_back(n); });
+    std::sort(all.begin(), all.end());
+    return all;
+  };
+  const auto p = d.make<number>({0});
+  const auto q = d.make<number>({0});
+  EXPECT_TRUE(chains().empty());
+  for (long i = 1; i <= 3; ++i) set(d, p, i);
+  EXPECT_EQ(chains(), (std::vector<std::size_t>{3}));
+  std::thread([&] { set(d, q, 1); }).join();
+  EXPECT_EQ(chains(), (std::vector<std::size_t>{1, 3})) << "what an ended thread has left counts";
+  d.update([&](auto& in) {
+    EXPECT_TRUE(in.try_lock(q));
+    in.cancel();
+  });
+  EXPECT_EQ(chains(), (std::vector<std::size_t>{1, 3})) << "what was not committed does not";
+  const auto before = d.stats().passes;
+  for (int i = 0; i < 3; ++i) d.collect();
+  EXPECT_TRUE(chains().empty());
+  EXPECT_GT(d.stats().passes, before);
+  EXPECT_EQ(d.stats().waiting, 0U);
+  d.discard(p);
+  d.discard(q);
+}
+
 TEST(rlu, objects_may_have_tails) {
   rlu::domain d({.segment_bytes = 512, .low_watermark = 1});
   constexpr std::size_t large = 100000;
