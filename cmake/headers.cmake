@@ -119,6 +119,7 @@ set(SPOLIA_HEADERS
     include/spolia/map/detail/chromatic_leaves.hpp
     include/spolia/map/detail/chromatic_nodes.hpp
     include/spolia/map/detail/chromatic_past.hpp
+    include/spolia/map/detail/chromatic_shortcuts.hpp
     include/spolia/map/detail/chromatic_steps.hpp
     include/spolia/map/detail/chromatic_tree.hpp
     include/spolia/map/detail/counted_btree_nodes.hpp

@@ -24,9 +24,9 @@ using namespace spolia::test;
 using short_domain = domain<debra, batch>;
 
 /// A tree made by `there`, one key after the other. At rest it must be sound and balanced.
-template <class Collector, std::size_t LeafPairs = 1>
+template <class Collector, std::size_t LeafPairs = 1, std::size_t Shortcuts = 0>
 struct world {
-  using tree = detail::chromatic_tree<int, int, Collector, std::less<int>, LeafPairs>;
+  using tree = detail::chromatic_tree<int, int, Collector, std::less<int>, LeafPairs, Shortcuts>;
 
   explicit world(std::initializer_list<int> there)
       : nodes({.scheme = {.scan_every = 1, .min_looks = 1}}), versions(nodes, time, options()) {
@@ -67,6 +67,7 @@ struct world {
         model::check(l != nullptr && l->value() == 10 * key, "a key is missing");
       }
     }
+    m->renew_shortcuts();
     snapshot(time).withdraw();
     versions.collect();
     versions.collect();
@@ -84,6 +85,8 @@ using dl = world<dl_rt<short_domain>>;
 using sl = world<sl_rt<short_domain>>;
 using dl_of_four = world<dl_rt<short_domain>, 4>;
 using sl_of_four = world<sl_rt<short_domain>, 4>;
+using dl_by_shortcuts = world<dl_rt<short_domain>, 1, 64>;
+using sl_by_shortcuts = world<sl_rt<short_domain>, 1, 64>;
 
 template <class World>
 auto start(std::initializer_list<int> there) {
@@ -224,6 +227,63 @@ void fold_beside_an_insertion(model::scenario& run) {
   fold_beside<World>(run, true);
 }
 
+/// A tree whose one shortcut leads to its first root, which has routers on both sides.
+template <class World>
+auto start_by_shortcut() {
+  auto w = start<World>({1, 2, 3, 4});
+  w->m->renew_shortcuts();
+  return w;
+}
+
+/// The router where a search would begin is removed, and what hung on it freed.
+template <class World>
+void a_shortcut_is_removed(model::scenario& run) {
+  auto w = start_by_shortcut<World>();
+  run.thread([=] {
+    auto here = w->versions.enter();
+    const auto* const four = w->m->find(here, 4);
+    model::check(four != nullptr && four->value() == 40, "4 is there all the time");
+  });
+  run.thread([=] {
+    for (const int key : {1, 2, 3}) w->erase(key);
+    w->versions.collect();
+    w->run_on(8);
+  });
+  run.finally([=] { w->judge({4}); });
+}
+
+template <class World>
+void shortcuts_are_renewed(model::scenario& run) {
+  auto w = start_by_shortcut<World>();
+  run.thread([=] {
+    auto here = w->versions.enter();
+    model::check(w->m->find(here, 1) != nullptr, "1 is there all the time");
+  });
+  run.thread([=] {
+    w->m->renew_shortcuts();
+    w->run_on(8);
+  });
+  run.finally([=] { w->judge({1, 2, 3, 4}); });
+}
+
+/// What was changed by a shortcut is in snapshots taken afterwards, and in the tree.
+template <class World>
+void a_shortcut_to_an_update(model::scenario& run) {
+  auto w = start_by_shortcut<World>();
+  run.thread([=] {
+    model::check(w->insert(5), "5 was not there");
+    const snapshot now(w->time);
+    const int* const five = w->find(now, 5);
+    model::check(five != nullptr && *five == 50, "a snapshot missed what was there");
+    model::check(w->find(now, 4) != nullptr, "4 is there all the time");
+  });
+  run.thread([=] {
+    w->erase(1);
+    w->erase(2);
+  });
+  run.finally([=] { w->judge({3, 4, 5}); });
+}
+
 template <class World>
 class snapshot_tree_model : public testing::Test {};
 using worlds = testing::Types<sl, dl>;
@@ -263,6 +323,23 @@ TEST(snapshot_tree_model_faults, a_version_gets_its_right_end_from_whoever_ends_
 TEST(snapshot_tree_model_faults, removed_nodes_stay_for_snapshots) {
   expect_found(a_snapshot_of_the_past<sl>, "owner.no_range", at_most_in_order(2), "");
   expect_found(a_snapshot_of_the_past<dl>, "owner.no_range", at_most_in_order(2), "");
+}
+
+TEST(snapshot_tree_shortcuts, lead_into_the_tree) {
+  expect_clean(a_shortcut_is_removed<dl_by_shortcuts>, at_most_in_order(2));
+  expect_clean(a_shortcut_is_removed<sl_by_shortcuts>, at_most_in_order(1));
+  expect_clean(shortcuts_are_renewed<dl_by_shortcuts>, at_most_in_order(2));
+  expect_clean(a_shortcut_to_an_update<sl_by_shortcuts>, at_most_in_order(1));
+}
+TEST(snapshot_tree_shortcuts_faults, removed_routers_must_be_seen_and_held) {
+  expect_found(a_shortcut_is_removed<dl_by_shortcuts>, "shortcuts.removed", at_most_in_order(2),
+               "");
+  expect_found(a_shortcut_is_removed<dl_by_shortcuts>, "shortcuts.not_held", at_most_in_order(2),
+               "");
+}
+TEST(snapshot_tree_shortcuts_faults, a_table_stays_for_who_reads_it) {
+  expect_found(shortcuts_are_renewed<dl_by_shortcuts>, "shortcuts.freed_at_once",
+               at_most_in_order(2), "");
 }
 
 TEST(snapshot_tree_leases, end_without_harm) {

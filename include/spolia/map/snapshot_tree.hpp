@@ -18,7 +18,9 @@
 //              a link, and so at one instant; a snapshot goes down the links as they were.
 // Protects:    what find(then, ...), all(then) and range(then, ...) give stays while the snapshot
 //              and the map live, without a guard. No operation holds a guard longer than a search
-//              takes (and 32 pairs, where many are passed), besides what visit's f does.
+//              takes (and 32 pairs, where many are passed), besides what visit's f does; but once
+//              in hundreds of divided leaves an update looks at up to 2000 routers, and so do
+//              collect() and account() (map/detail/chromatic_shortcuts.hpp).
 // Order:       insert, insert_or_assign, erase, find, contains and visit are linearizable; for_each
 //              and range are of one instant, that of a snapshot which they take.
 // Cost:        logarithmic. At a snapshot, each link takes a step for each version that is newer.
@@ -26,7 +28,8 @@
 //              a router; a step of balance up to four routers and a version.
 // Progress:    reads only read. Updates are lock-free. Both besides the collector's upkeep.
 // Bound:       what the collector promises: a removed node goes when no snapshot needs it and no
-//              version of its links is held (owner.hpp).
+//              version of its links is held (owner.hpp). Besides, up to 1024 removed routers at
+//              which searches might begin, until the next table of them, or collect().
 // Memory:      besides its pairs, some 100 bytes a leaf and 390 bytes a router, with the first
 //              versions of its two links; there is one router less than there are leaves. A leaf
 //              that is divided leaves two that are half full; what erases leave of one goes into
@@ -179,6 +182,10 @@ class snapshot_tree_core {
     } while (some.size() == tree::past::chunk_size);
   }
 
+  void collect() {
+    tree_.renew_shortcuts();
+    collector_.collect();
+  }
   holdings account() { return tree_.account(); }
   std::size_t check_snapshots() {
     return watch_.check(collector_.time(), [this] { return account(); });
@@ -326,7 +333,7 @@ class snapshot_tree : public detail::map_face<
   }
 
   /// Lets go of what no snapshot needs and updates have not come to yet: for idle times.
-  void collect() { this->core().versions().collect(); }
+  void collect() { this->core().collect(); }
   /// Which versions and nodes there are, and which snapshots hold them: see holdings.hpp. Takes as
   /// long as there are of them, and collects. May throw std::bad_alloc.
   [[nodiscard]] holdings account() { return this->core().account(); }

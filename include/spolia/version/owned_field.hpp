@@ -60,6 +60,13 @@ class owned_head {
   owned_head& operator=(const owned_head&) = delete;
   ~owned_head() = default;
 
+  /// Fetches what newest() and the value will look at. (Nothing for the model checker to try.)
+  void prefetch() const noexcept {
+#if !defined(SPOLIA_MODEL)
+    __builtin_prefetch(&static_cast<version*>(list_.head())->value);
+#endif
+  }
+
   /// The current version, with its stamp set.
   template <class Timeline>
   version* newest(Timeline& time) const noexcept {

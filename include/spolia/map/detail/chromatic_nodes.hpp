@@ -121,8 +121,8 @@ struct chromatic_nodes {
    private:
     oldest first_left_;
     oldest first_right_;
-    // What a search looks at lies together.
-    field left_;
+    // What a search looks at lies in one line of 64 bytes.
+    alignas(64) field left_;
     field right_;
 
    public:

@@ -12,6 +12,7 @@
 #include <spolia/map/detail/chromatic_leaves.hpp>
 #include <spolia/map/detail/chromatic_nodes.hpp>
 #include <spolia/map/detail/chromatic_past.hpp>
+#include <spolia/map/detail/chromatic_shortcuts.hpp>
 #include <spolia/map/detail/chromatic_steps.hpp>
 #include <spolia/map/size_counter.hpp>
 #include <spolia/version/concepts.hpp>
@@ -21,7 +22,8 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail {
 
 template <class Key, class Value, version_collector Collector, class Compare,
-          std::size_t Capacity = usual_leaf_pairs<Key, Value>>
+          std::size_t Capacity = usual_leaf_pairs<Key, Value>,
+          std::size_t Shortcuts = usual_shortcuts<Key>>
 class chromatic_tree {
   using nodes = chromatic_nodes<Key, Value, Collector, Capacity>;
   using steps = chromatic_steps<nodes, Collector>;
@@ -52,11 +54,13 @@ class chromatic_tree {
         leaves_(c, less_),
         entry_(born(), link{leaves_.make({}).release(), 1, true}),
         steps_(c, entry_),
+        shortcuts_(c, entry_),
         past_(c, entry_, less_, leaves_) {}
   chromatic_tree(const chromatic_tree&) = delete;
   chromatic_tree& operator=(const chromatic_tree&) = delete;
   ~chromatic_tree() {
     collector_.close();
+    shortcuts_.clear();
     fell(steps_.follow(&entry_, 0).to());
     entry_.child(0).destroy_in(collector_.nodes());
   }
@@ -102,7 +106,17 @@ class chromatic_tree {
 
   /// The pair of `key` as the tree is now, null if there is none. It stays while the session does.
   const pair* find(session&, const Key& key) const {
-    return leaves_.find(locate(key).current(time()), key).get();
+    edge low = first_edge(key);
+    while (!low.to_leaf()) low = next_edge(low, key);
+    nodes::as_leaf(low.to())->prefetch();
+    return leaves_.find(nodes::as_leaf(low.to())->current(time()), key).get();
+  }
+
+  /// Lets go of removed routers at which searches might begin. Throws std::bad_alloc. Outside of
+  /// sessions.
+  void renew_shortcuts() {
+    session here = enter();
+    shortcuts_.renew(here);
   }
 
   /// As it was at a snapshot, or a lease.
@@ -147,13 +161,31 @@ class chromatic_tree {
   auto& time() const noexcept { return collector_.time(); }
   std::uint64_t born() const noexcept { return time().earliest(); }
 
+  edge next_edge(const edge& from, const Key& key) const {
+    internal* const i = nodes::as_internal(from.to());
+    i->child(0).prefetch();
+    i->child(1).prefetch();
+    return steps_.follow(i, less_(key, i->key) ? 0 : 1);
+  }
+  edge top_edge() const { return steps_.follow(const_cast<internal*>(&entry_), 0); }
+  /// On the way to a key: the first, or one from which on the way is as from the first.
+  edge first_edge(const Key& key) const {
+    internal* const i = shortcuts_.near(key, less_);
+    return i == nullptr ? top_edge() : steps_.follow(i, less_(key, i->key) ? 0 : 1);
+  }
+
   spot locate(const Key& key) const {
-    spot s{{}, steps_.follow(const_cast<internal*>(&entry_), 0)};
+    const spot s = locate(key, first_edge(key));
+    // A shortcut may have come to be a leaf's parent.
+    return s.upper.at == nullptr && s.low.at != &entry_ ? locate(key, top_edge()) : s;
+  }
+  spot locate(const Key& key, const edge& from) const {
+    spot s{{}, from};
     while (!s.low.to_leaf()) {
-      internal* const i = nodes::as_internal(s.low.to());
       s.upper = s.low;
-      s.low = steps_.follow(i, less_(key, i->key) ? 0 : 1);
+      s.low = next_edge(s.low, key);
     }
+    s.at().prefetch();
     return s;
   }
   /// Looks at the leaf's parent; false: start over.
@@ -192,6 +224,7 @@ class chromatic_tree {
     collector_.died(here, *old.to, until);
     // Its parent's weight may be out of date, but not if it was above 0: see chromatic_steps.hpp.
     violation = weight > 1 || (weight == 0 && s.upper.weight() == 0);
+    shortcuts_.changed(here);
     return until;
   }
 
@@ -242,6 +275,7 @@ class chromatic_tree {
     collector_.died(here, *s.low.to(), until);
     if (both.release() != nullptr) collector_.died(here, *sibling.to, until);
     violation = weight > 1;
+    shortcuts_.changed(here);
     return until;
   }
 
@@ -294,6 +328,7 @@ class chromatic_tree {
   leaves leaves_;
   internal entry_;  // its one child is the root; never removed
   steps steps_;
+  chromatic_shortcuts<nodes, Collector, Shortcuts> shortcuts_;
   past past_;
   size_counter size_;
 };

@@ -37,6 +37,11 @@ class pair_block : public Base {
   /// Of a block that belongs to a batch.
   [[nodiscard]] pairs before() const noexcept { return all().first(before_); }
   [[nodiscard]] pairs after() const noexcept { return all().subspan(before_); }
+  /// Fetches its cache lines all at once; otherwise the pairs wait for the header.
+  void prefetch() const noexcept {
+    const auto* const at = reinterpret_cast<const char*>(this);
+    for (std::size_t line = 0; line < 6; ++line) __builtin_prefetch(at + 64 * line);
+  }
   /// What counts at time t, while this block is the one for it.
   template <class Timeline>
   [[nodiscard]] pairs at(std::uint64_t t, Timeline& time) const noexcept {

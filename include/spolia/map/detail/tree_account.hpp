@@ -12,9 +12,11 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail {
 
-template <class Key, class Value, version_collector Collector, class Compare, std::size_t Capacity>
-holdings chromatic_tree<Key, Value, Collector, Compare, Capacity>::account() {
+template <class Key, class Value, version_collector Collector, class Compare, std::size_t Capacity,
+          std::size_t Shortcuts>
+holdings chromatic_tree<Key, Value, Collector, Compare, Capacity, Shortcuts>::account() {
   holdings all;
+  renew_shortcuts();
   const std::uint64_t held = collector_.stats().held();
   holdings_sum sum(collector_.time().living());
   collector_.audit([&](const auto& v) {
@@ -31,8 +33,9 @@ holdings chromatic_tree<Key, Value, Collector, Compare, Capacity>::account() {
   return all;
 }
 
-template <class Key, class Value, version_collector Collector, class Compare, std::size_t Capacity>
-void chromatic_tree<Key, Value, Collector, Compare, Capacity>::weigh(
+template <class Key, class Value, version_collector Collector, class Compare, std::size_t Capacity,
+          std::size_t Shortcuts>
+void chromatic_tree<Key, Value, Collector, Compare, Capacity, Shortcuts>::weigh(
     const internal& i, unsigned side, std::uint64_t then, holdings& all, holdings_sum& sum) const {
   node* n = nullptr;
   {

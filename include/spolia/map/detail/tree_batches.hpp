@@ -22,8 +22,9 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail {
 
-template <class Key, class Value, version_collector Collector, class Compare, std::size_t Capacity>
-class chromatic_tree<Key, Value, Collector, Compare, Capacity>::batch_change {
+template <class Key, class Value, version_collector Collector, class Compare, std::size_t Capacity,
+          std::size_t Shortcuts>
+class chromatic_tree<Key, Value, Collector, Compare, Capacity, Shortcuts>::batch_change {
  public:
   /// `key` maps to nothing. Throws what copying a key throws.
   template <class K>
