@@ -31,13 +31,13 @@ void an_owner_and_visitors(model::scenario& run) {
   run.thread([=] {
     s->gate.come(1);
     s->touch();
-    s->gate.go(0);
-    s->gate.come(1);
-    s->touch();
+    s->gate.go(1);
     s->gate.come(2);
+    s->touch();
+    s->gate.come(1);
     s->gate.go(1);
     s->touch();
-    s->gate.go(0);
+    s->gate.go(2);
   });
   auto visits = std::make_shared<std::array<int, 2>>();
   run.thread([=] { (*visits)[0] = s->gate.visit([&] { s->touch(); }) ? 1 : 0; });
@@ -59,7 +59,7 @@ void an_owner_comes_to_a_parked_gate(model::scenario& run) {
     for (bool& parked : *told) {
       parked = !s->gate.come(1);
       s->touch();
-      s->gate.go(0);
+      s->gate.go(1);
     }
   });
   auto visited = std::make_shared<int>(0);

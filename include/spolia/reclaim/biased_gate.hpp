@@ -35,33 +35,46 @@ class biased_gate {
   /// Parked from the start, or not.
   explicit biased_gate(bool is_parked) noexcept : closed_(is_parked ? parked : open) {}
 
-  /// What the owner says of itself: in the low bits how many reasons it has to be present, above
-  /// them what it likes. Others see that, too: said().
+  /// What the owner says of itself: in the low bits its reasons to be present, each a number of its
+  /// own choice; above them what it likes. Others see that, too: said().
   using word = std::uint64_t;
   static constexpr int level_bits = 16;
 
-  /// The owner is present, or present once more: `level` has a reason more, so at least one. False:
-  /// the gate was parked, and is not any more.
-  SPOLIA_ALWAYS_INLINE bool come(word level) noexcept {
+  /// The owner is present, or present once more: `more`, which holds a reason, is added to what it
+  /// says. False: the gate was parked, and is not any more.
+  SPOLIA_ALWAYS_INLINE bool come(word more) noexcept {
+    const word level = own() + more;
+    note(level);
     present_.store_relaxed(level);
     // light → the heavy fence in visit(): see above.
     fence::light();
     // acquire ← the release at the end of visit(): we see what the visitor left.
     if (closed_.load_acquire() != open) [[unlikely]]
-      return wait(level);
+      return wait(level, more);
     return true;
   }
 
-  /// A reason less; those of `level` remain.
-  void go(word level) noexcept {
+  /// The reasons in `less` are gone.
+  SPOLIA_ALWAYS_INLINE void go(word less) noexcept {
     // release → the acquire in visit(): it sees our lists whole. Without it a visitor could splice
     // a list whose last link is not written yet.
+    const word level = own() - less;
+    note(level);
     present_.store_release(level);
   }
 
   /// A look from outside, which may be outdated at once.
   bool looks_idle() const noexcept { return reasons(said()) == 0; }
   word said() const noexcept { return present_.load_relaxed(); }
+  /// The owner's look at the same. No step to the model checker, since what others do makes no
+  /// difference to it.
+  SPOLIA_ALWAYS_INLINE word own() const noexcept {
+#if defined(SPOLIA_MODEL)
+    return own_;
+#else
+    return said();
+#endif
+  }
 
   /// Calls f() if the owner is not present and nobody else is visiting, and keeps the owner out
   /// meanwhile. Returns whether it did.
@@ -99,6 +112,7 @@ class biased_gate {
 
   /// In a fork's child, for a thread that is gone: nobody is present, nobody visits.
   void reset() noexcept {
+    note(0);
     present_.store_relaxed(0);
     closed_.store_relaxed(open);
   }
@@ -134,8 +148,8 @@ class biased_gate {
     return absent;
   }
 
-  SPOLIA_NOINLINE bool wait(word level) noexcept {
-    if (reasons(level) > 1)
+  SPOLIA_NOINLINE bool wait(word level, word more) noexcept {
+    if (reasons(level - more) != 0)
       return true;  // we have been present all the while: the visitor will give up
     backoff pause;
     for (;;) {
@@ -153,6 +167,15 @@ class biased_gate {
     }
   }
 
+  SPOLIA_ALWAYS_INLINE void note([[maybe_unused]] word level) noexcept {
+#if defined(SPOLIA_MODEL)
+    own_ = level;
+#endif
+  }
+
+#if defined(SPOLIA_MODEL)
+  word own_ = 0;
+#endif
   atomic<word> present_{0};
   atomic<std::uint32_t> closed_{open};
 };

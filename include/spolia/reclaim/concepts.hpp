@@ -24,13 +24,15 @@
 //                      at ticks while epochs are held up (courtesy.hpp)
 //   due(me)            true when `tick` wants to run before this operation. On every outermost
 //                      enter.
+//   pace()             instead of due, with ticks_regularly: `tick` wants to run after so many
+//                      outermost enters, which the domain counts anyway
 //   tick(me, peers, sink)   the thread is between two operations: do what the paper does there
 //   enter(me)          announce the operation. Only stores: the domain issues one light fence after
 //                      it.
 //   leave(me)          withdraw the announcement; the last accesses of the operation happen before
 //                      it
 //   looks_back(me), look_back(me)   optional: what some operations have to do behind leave, and
-//                              whether this one does: most do not
+//                              whether this one does (not 0): most do not
 //   open(me), close(me, hold)   begin and end of each guard, nested ones too; open may throw
 //                               bad_alloc
 //   idle(other), park(other), unpark(me)   optional: has that thread done nothing for long?
@@ -131,7 +133,13 @@ concept scheme = std::same_as<std::remove_cvref_t<decltype(S::info)>, scheme_inf
                           detail::any_peers<typename S::local> peers, detail::any_sink sink,
                           const atomic<int*>& source) {
                    typename S::stamp;
-                   { s.due(me) } noexcept -> std::same_as<bool>;
+                   requires(
+                       requires {
+                         { s.due(me) } noexcept -> std::same_as<bool>;
+                       } ||
+                       requires {
+                         { s.pace() } noexcept -> std::same_as<std::uint32_t>;
+                       });
                    { s.tick(me, peers, sink) } noexcept;
                    { s.enter(me) } noexcept;
                    { s.leave(me) } noexcept;

@@ -20,7 +20,7 @@
 //              thread; guards nest, and several domains may be in use at once.
 // Errors:      a thread's first guard in a domain may throw std::bad_alloc; so may retire
 //              without `header`, which needs a small record: then nothing was retired.
-// Cost:        see the scheme; the domain adds two plain stores and two tests to a guard.
+// Cost:        see the scheme; the domain adds two plain stores and a few tests to a guard.
 // Destructor:  frees everything that waits. No guard may be alive (checked flavour: reported).
 // Fork:        in the child, blocks that waited with threads which are gone are never freed, since
 //              their lists may have been caught half-written; everything else goes on as before.
@@ -113,7 +113,7 @@ class domain final : private threads::listener {
   ~domain() {
     threads::unlisten(*this);
     cells_.for_each([](std::uint32_t n, cell& c) {
-      if (c.depth != 0) misuse::report("a guard outlives its domain", n);
+      if (c.inside()) misuse::report("a guard outlives its domain", n);
       return true;
     });
     release_everything();
@@ -126,7 +126,7 @@ class domain final : private threads::listener {
   [[nodiscard]] guard enter(const char* label) {
     cell& mine = my_cell();
     guard begun(*this, mine);
-    if (mine.depth == 1) mine.watch.name(label, mine.present / cell::one_guard);
+    if (mine.nested == 0) mine.watch.name(label, mine.guard_seen());
     return begun;
   }
 
@@ -171,7 +171,7 @@ class domain final : private threads::listener {
   /// and collects. Call it outside of guards. Returns true if nothing waits any more.
   bool drain() {
     cell& me = my_cell();
-    if (me.depth != 0) {
+    if (me.inside()) {
       misuse::report("drain inside a guard", threads::number());
       return false;
     }
@@ -208,17 +208,32 @@ class domain final : private threads::listener {
   static constexpr const scheme_info& info() noexcept { return Scheme::info; }
 
  private:
+  SPOLIA_ALWAYS_INLINE void begin_guard(cell& c) noexcept {
+    if (!c.inside()) [[likely]] {
+      begin(c);
+    } else {
+      ++c.nested;
+    }
+  }
+  SPOLIA_ALWAYS_INLINE void end_guard(cell& c) noexcept {
+    if (c.nested == 0) [[likely]] {
+      end(c);
+    } else {
+      --c.nested;
+    }
+  }
+
   /// The beginning of an outermost guard.
   SPOLIA_ALWAYS_INLINE void begin(cell& c) noexcept {
     if (wants_tick(c)) [[unlikely]]
       tick(c);
     scheme_.enter(c.local);
-    c.present += cell::one_guard;
-    come(c, c.present + 1);  // its light fence also orders the scheme's announcement
+    // Its light fence also orders the scheme's announcement.
+    come(c, cell::one_guard + cell::guard_alive);
   }
 
-  SPOLIA_ALWAYS_INLINE void come(cell& c, biased_gate::word level) noexcept {
-    if (!c.gate.come(level)) [[unlikely]]
+  SPOLIA_ALWAYS_INLINE void come(cell& c, biased_gate::word more) noexcept {
+    if (!c.gate.come(more)) [[unlikely]]
       unpark(c);
   }
   SPOLIA_NOINLINE void unpark(cell& c) noexcept {
@@ -229,21 +244,24 @@ class domain final : private threads::listener {
   /// the gate stays shut meanwhile, also when a deleter begins and ends a guard of its own.
   SPOLIA_ALWAYS_INLINE void end(cell& c) noexcept {
     scheme_.leave(c.local);
-    bool more = (release_.backlog(c.release) | c.retired_now) != 0;
-    if constexpr (cell::scheme_looks_back) more = more || scheme_.looks_back(c.local);
-    if (more) [[unlikely]]
+    std::uint64_t more = release_.backlog(c.release) | c.retired_now;
+    if constexpr (cell::scheme_looks_back) more |= scheme_.looks_back(c.local);
+    if (more != 0) [[unlikely]]
       return end_slowly(c);
-    c.gate.go(c.present);
+    c.gate.go(cell::guard_alive);
   }
   SPOLIA_NOINLINE void end_slowly(cell& c) noexcept {
     if constexpr (cell::scheme_looks_back) scheme_.look_back(c.local);
+    biased_gate::word here = cell::guard_alive;
     if (release_.backlog(c.release) != 0) {
-      if (!SPOLIA_FAULT("domain.absent_while_freeing")) ++c.present;
+      // Another reason to be present, since a deleter's guard is an outermost one.
+      const bool absent = SPOLIA_FAULT("domain.absent_while_freeing");
+      c.gate.go(cell::guard_alive - (absent ? 0 : cell::one_presence));
       release_.step(c.release, c.retired_now);
-      if (!SPOLIA_FAULT("domain.absent_while_freeing")) --c.present;
+      here = absent ? 0 : cell::one_presence;
     }
     c.retired_now = 0;
-    c.gate.go(c.present);
+    c.gate.go(here);
   }
 
   void retire(cell& me, retired* block) noexcept {
@@ -276,6 +294,7 @@ class domain final : private threads::listener {
         scheme_.join(found.local, number, peers{*this});
       }
       threads::watch_this_thread(*this);
+      found.tick_at = 0;  // at once
       found.used.store_relaxed(true);
     }
 #if !defined(SPOLIA_MODEL)
@@ -313,8 +332,10 @@ class domain final : private threads::listener {
     }
   };
 
-  bool wants_tick(cell& c) noexcept {
-    if constexpr (cell::scheme_keeps_pace) {
+  SPOLIA_ALWAYS_INLINE bool wants_tick(cell& c) noexcept {
+    if constexpr (cell::scheme_has_pace) {
+      return c.gate.own() >= c.tick_at;
+    } else if constexpr (cell::scheme_keeps_pace) {
       return scheme_.due(c.local);
     } else {
       return --c.countdown == 0 || scheme_.due(c.local);

@@ -23,28 +23,33 @@ struct alignas(std::max(cache_line, alignof(typename Scheme::local))) domain_cel
   /// Schemes that look around every few operations anyway also set the pace of the domain's chores.
   static constexpr bool scheme_keeps_pace = requires { requires Scheme::ticks_regularly; };
   static constexpr bool scheme_gains_by_courtesy = requires { requires Scheme::courteous; };
+  static constexpr bool scheme_has_pace = requires(const Scheme s) { s.pace(); };
   static constexpr bool scheme_looks_back =
       requires(Scheme s, typename Scheme::local l) { s.look_back(l); };
   /// Ticks, or operations where the scheme does not tick regularly, between two looks at a
   /// neighbour.
   static constexpr std::uint32_t chores_every = scheme_keeps_pace ? 32 : 1024;
 
-  /// What a guard adds to `present` when it begins, for good.
+  /// What the thread says at its gate: presences alive, the outermost guards begun so far, which is
+  /// never taken back, and whether one is alive. One word, since stores are what a guard costs.
+  static constexpr biased_gate::word one_presence = 1;
   static constexpr biased_gate::word one_guard = biased_gate::word{1} << biased_gate::level_bits;
+  static constexpr biased_gate::word guard_alive = one_guard / 2;
 
-  std::uint32_t depth = 0;                 // guards alive; touched by the owner only
+  std::uint32_t nested = 0;                // guards alive in the outermost one; the owner's
   std::uint32_t countdown = chores_every;  // to the next chores; the owner's
-  /// Presences alive, and above them the outermost guards begun so far; the owner's.
-  biased_gate::word present = 0;
-  std::uint32_t retired_now = 0;  // blocks retired under the current outermost guard
-  bool in_tick = false;           // a deleter that runs in a tick must not start another one
-  tally made;                     // blocks: by make(), and those retired that came from elsewhere
-  tally unmade;                   // by destroy()
+  biased_gate::word tick_at = 0;           // what is said when the next tick is due; the owner's
+  std::uint32_t retired_now = 0;           // blocks retired under the current outermost guard
+  bool in_tick = false;  // a deleter that runs in a tick must not start another one
+  tally made;            // blocks: by make(), and those retired that came from elsewhere
+  tally unmade;          // by destroy()
   tally retired_blocks;
   tally retired_bytes;
   /// The scheme need not ask for threads whose gate is parked. A cell that no thread has used is.
   static constexpr bool scheme_parks = requires(Scheme s, typename Scheme::local l) { s.park(l); };
-  biased_gate gate{scheme_parks};
+  /// In one cache line with the beginning of `local`, where schemes announce operations: stores to
+  /// one line leave the processor in pairs.
+  alignas(cache_line / 2) biased_gate gate{scheme_parks};
   typename Scheme::local local;
   typename Release::local release;
   atomic<bool> used{false};
@@ -54,6 +59,8 @@ struct alignas(std::max(cache_line, alignof(typename Scheme::local))) domain_cel
   atomic<std::uint64_t> inflow_seen{0};     // by the last visitor
   atomic<std::uint64_t> inflow_emptied{0};  // when a visitor took everything
 
+  /// Is a guard alive? To the owner, or when the owner is not there.
+  bool inside() const noexcept { return (gate.own() & guard_alive) != 0; }
   /// The outermost guard that is alive, or was when its thread was present last; 0: not present.
   std::uint64_t guard_seen() const noexcept {
     const biased_gate::word said = gate.said();
@@ -93,15 +100,14 @@ cell_sums sum_of(const Cells& cells) noexcept {
 template <class Cell>
 struct presence {
   template <class Domain>
-  presence(Domain& d, Cell& c) noexcept : of(c), inside(c.depth != 0 ? 1U : 0U) {
-    d.come(of, ++of.present + inside);
+  presence(Domain& d, Cell& c) noexcept : of(c) {
+    d.come(of, Cell::one_presence);
   }
-  ~presence() { of.gate.go(--of.present + inside); }
+  ~presence() { of.gate.go(Cell::one_presence); }
   presence(const presence&) = delete;
   presence& operator=(const presence&) = delete;
 
   Cell& of;
-  const std::uint32_t inside;
 };
 
 }  // namespace detail

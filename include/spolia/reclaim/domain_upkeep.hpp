@@ -20,6 +20,9 @@ void domain<Scheme, Release>::tick(cell& me) noexcept {
   const bool chores = me.countdown == 0;
   if (chores) me.countdown = cell::chores_every;
   if (me.in_tick) return;
+  if constexpr (cell::scheme_has_pace) {
+    me.tick_at = me.gate.own() + scheme_.pace() * cell::one_guard;
+  }
   if constexpr (cell::scheme_gains_by_courtesy) {
     if (courtesy_.is_due(me.turn)) step_aside(me);
   }
@@ -39,7 +42,7 @@ void domain<Scheme, Release>::tick(cell& me) noexcept {
 /// Gives the processor away, and is parked meanwhile, so that no round has to ask for this thread.
 template <class Scheme, class Release>
 void domain<Scheme, Release>::step_aside(cell& me) noexcept {
-  if (me.present % cell::one_guard == 0) {
+  if (me.gate.own() % cell::one_guard == 0) {
     scheme_.step_aside(me.local, peers{*this});
     me.gate.leave_parked([&] { scheme_.park(me.local); });
   }
@@ -108,7 +111,7 @@ template <class Scheme, class Release>
 void domain<Scheme, Release>::thread_left(std::uint32_t n) noexcept {
   cell* const c = cells_.find(n);
   if (c == nullptr || !c->used.load_relaxed()) return;
-  if (c->depth != 0) {
+  if (c->inside()) {
     misuse::report("a thread ended inside a guard", n);
     return;  // its protection stays: whatever it could see must not be freed
   }
@@ -122,8 +125,7 @@ void domain<Scheme, Release>::thread_lost(std::uint32_t n) noexcept {
   barred_.store_relaxed(false);
   if (cell* const c = cells_.find(n)) {
     forget(*c);
-    c->depth = 0;
-    c->present = 0;
+    c->nested = 0;
     c->in_tick = false;
     c->gate.reset();
   }

@@ -176,21 +176,14 @@ class domain<Scheme, Release>::guard {
   friend class domain;
 
   SPOLIA_ALWAYS_INLINE guard(domain& d, cell& c) : domain_(&d), cell_(&c) {
-    // Constants, here and in finish(): otherwise each guard's count waits for that of the one
-    // before it, through memory.
-    if (c.depth == 0) [[likely]] {
-      d.begin(c);
-      c.depth = 1;
-    } else {
-      ++c.depth;
-    }
+    d.begin_guard(c);
     if constexpr (noexcept(d.scheme_.open(c.local))) {
       hold_ = d.scheme_.open(c.local);
     } else {
       try {
         hold_ = d.scheme_.open(c.local);
       } catch (...) {
-        if (--c.depth == 0) d.end(c);
+        d.end_guard(c);
         throw;
       }
     }
@@ -204,12 +197,7 @@ class domain<Scheme, Release>::guard {
       return;
     }
     domain_->scheme_.close(cell_->local, hold_);
-    if (cell_->depth == 1) [[likely]] {
-      cell_->depth = 0;
-      domain_->end(*cell_);
-    } else {
-      --cell_->depth;
-    }
+    domain_->end_guard(*cell_);
   }
 
   /// The constants that say how a T from make(), or with an empty deleter, ends.

@@ -54,17 +54,12 @@ class domain<Scheme, Release>::outside {
     return block;
   }
 
-  static bool inside(const thread* c) noexcept { return c != nullptr && c->depth != 0; }
+  static bool inside(const thread* c) noexcept { return c != nullptr && c->inside(); }
 
   /// Opens a region, which may lie in others.
-  SPOLIA_ALWAYS_INLINE void enter(thread& c) noexcept {
-    if (c.depth == 0) of_.begin(c);
-    ++c.depth;
-  }
+  SPOLIA_ALWAYS_INLINE void enter(thread& c) noexcept { of_.begin_guard(c); }
   /// Closes it. At the end of the outermost one, a few blocks may be freed.
-  SPOLIA_ALWAYS_INLINE void leave(thread& c) noexcept {
-    if (--c.depth == 0) of_.end(c);
-  }
+  SPOLIA_ALWAYS_INLINE void leave(thread& c) noexcept { of_.end_guard(c); }
 
   /// Inside of a region of this thread.
   void retire_inside(thread& c, retired* block) noexcept {
@@ -91,7 +86,7 @@ class domain<Scheme, Release>::outside {
   /// False if the caller is inside a region or in a deleter: it would wait for itself.
   template <class Grace>
   bool barrier(thread& c, Grace&& grace) noexcept {
-    if (c.depth != 0 || c.release.freeing) return false;
+    if (c.inside() || c.release.freeing) return false;
     // acquire ← the release below: one barrier after the other.
     for (patience wait; of_.barred_.exchange_acquire(true);) wait.pause();
     if (SPOLIA_FAULT("outside.unbarred")) of_.barred_.store_relaxed(false);

@@ -96,7 +96,7 @@ class robust_token : private token {
     return token::check(o);
   }
 
-  using token::courteous, token::due, token::enter, token::epochs, token::idle, token::leave,
+  using token::courteous, token::enter, token::epochs, token::idle, token::leave, token::pace,
       token::park, token::step_aside, token::ticks_regularly, token::unpark;
 
   template <class Peers>
@@ -107,7 +107,6 @@ class robust_token : private token {
 
   template <class Peers, class Sink>
   void tick(local& me, Peers peers, Sink sink) noexcept {
-    me.countdown = static_cast<std::int32_t>(options_.tick_every);
     // acquire ← the release in settle(), as in token::tick().
     const std::uint64_t at = at_.load_acquire();
     if (me.bags.count() >= stalled() && impatient(me, urge())) {
@@ -125,9 +124,9 @@ class robust_token : private token {
     }
   }
 
-  bool looks_back(const local& me) const noexcept { return me.horizon.load_relaxed() != 0; }
+  std::uint64_t looks_back(const local& me) const noexcept { return me.horizon.load_relaxed(); }
   void look_back(local& me) noexcept {
-    if (looks_back(me)) lift(me);
+    if (looks_back(me) != 0) lift(me);
   }
   nothing open(local&) noexcept { return {}; }
   void close(local&, nothing) noexcept {}

@@ -91,7 +91,6 @@ class token : public detail::region_reads {
     atomic<std::uint64_t> announced{0};
     /// Written by others while the gate is closed, and by the owner.
     atomic<bool> parked{true};
-    std::int32_t countdown = 1;  // operations until the next tick; 0 or less: overdue
     std::uint32_t number = 0;
     std::size_t pressed_at = 0;  // how much waited when this thread last moved the token
     epoch_bags bags;             // by the round seen at the last tick
@@ -108,14 +107,12 @@ class token : public detail::region_reads {
   template <class Peers>
   void join(local& me, std::uint32_t number, Peers) noexcept {
     me.number = number;
-    me.countdown = 1;
   }
 
-  bool due(local& me) const noexcept { return --me.countdown <= 0; }
+  std::uint32_t pace() const noexcept { return options_.tick_every; }
 
   template <class Peers, class Sink>
   void tick(local& me, Peers peers, Sink sink) noexcept {
-    me.countdown = static_cast<std::int32_t>(options_.tick_every);
     // acquire ← the release in settle(): if the token is here, so is all that its earlier holders
     // saw (X's unlinking happens before our next operation: the paper's correctness sketch).
     const std::uint64_t at = at_.load_acquire();

@@ -186,7 +186,6 @@ class alignas(cache_line) range_tracker::cell {
   }
 
   biased_gate gate;
-  std::uint32_t present = 0;
   bool busy = false;              // expire() may come back to us
   std::uint64_t ended_since = 0;  // deprecated since the last work()
   atomic<bool> used{false};
@@ -204,8 +203,8 @@ class alignas(cache_line) range_tracker::cell {
 /// Makes a cell its thread's own for a while; others may take its lists at other times.
 class range_tracker::presence {
  public:
-  explicit presence(cell& c) noexcept : of_(c) { of_.gate.come(++of_.present); }
-  ~presence() { of_.gate.go(--of_.present); }
+  explicit presence(cell& c) noexcept : of_(c) { of_.gate.come(1); }
+  ~presence() { of_.gate.go(1); }
   presence(const presence&) = delete;
   presence& operator=(const presence&) = delete;
 
@@ -373,7 +372,6 @@ inline void range_tracker::thread_lost(std::uint32_t n) noexcept {
   };
   if (cell* const c = cells_.find(n)) {
     forget(*c);
-    c->present = 0;
     c->gate.reset();
     c->used.store_relaxed(false);
   }
