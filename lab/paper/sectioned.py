@@ -34,15 +34,16 @@ TRIALS = 3
 SECONDS = 0.3
 
 Commands = Callable[[Scale], list[tuple[str, ...]]]
+Show = Callable[[Found], Shown | None]
 
 
-def page(key: str, name: str, title: str, paper: str, commands: Commands,
-         show: Callable[[Found], Shown | None], limits: str = "") -> Page:  # fmt: skip
-    """One that runs these commands, each TRIALS times about SECONDS."""
+def page(key: str, name: str, title: str, paper: str, commands: Commands, show: Show,
+         limits: str = "", runs: int = 1) -> Page:  # fmt: skip
+    """One that runs these commands, each so many times TRIALS times about SECONDS."""
     return Page(
         key=f"sections-{key}", name=name, title=f"Read-log-update: {title}", paper=paper,
         cells=one_trial, show=show, commands=commands, limits=limits,
-        takes=lambda scale: len(commands(scale)) * TRIALS * (SECONDS + 0.1),
+        takes=lambda scale: len(commands(scale)) * runs * TRIALS * (SECONDS + 0.1),
     )  # fmt: skip
 
 
