@@ -15,8 +15,9 @@
 //          section that begins between them sees a half of what commits. Logs grow.
 // Departs: a section that writes what its thread has a copy of from a deferred one makes a copy of
 //          that, so that the deferred one stays as it is if the section is abandoned.
-// Not here: sections within sections, forks, and memory running out inside of a section. A thread
-//          that neither ends nor begins sections keeps what it has deferred, and whoever wants that
+// Not here: sections within sections, forks, memory running out inside of a section, and freeing
+//          what was made in the same section (which would begin anew for ever). A thread that
+//          neither ends nor begins sections keeps what it has deferred, and whoever wants that
 //          waits, as with the authors' own.
 #pragma once
 

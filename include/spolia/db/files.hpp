@@ -61,7 +61,7 @@ class storage_file {
   storage_file& operator=(const storage_file&) = delete;
   virtual ~storage_file() = default;
 
-  /// Fewer bytes than wanted only at the end.
+  /// Fewer bytes than wanted only at the end. Several threads may read at once.
   virtual std::size_t read(std::uint64_t offset, std::span<std::byte> to) = 0;
   /// All of it.
   virtual void write(std::uint64_t offset, std::span<const std::byte> from) = 0;
