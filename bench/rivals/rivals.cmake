@@ -35,7 +35,8 @@ if(SPOLIA_LIBCDS_INCLUDE AND SPOLIA_LIBCDS_LIBRARY)
   target_include_directories(spolia-bench SYSTEM PRIVATE "${SPOLIA_LIBCDS_INCLUDE}")
   if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     # The library was built so, and some of its types depend on it.
-    set_source_files_properties(${sources} PROPERTIES COMPILE_OPTIONS -mcx16)
+    set_source_files_properties(${sources} PROPERTIES COMPILE_OPTIONS -mcx16
+                                                      SKIP_PRECOMPILE_HEADERS ON)
   endif()
   target_link_libraries(spolia-bench PRIVATE "${SPOLIA_LIBCDS_LIBRARY}")
 endif()
