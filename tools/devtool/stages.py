@@ -160,7 +160,7 @@ def _python(run: context) -> tally:
     # A file at a time, for what its tests share.
     command = [python, "-m", "pytest", "-q", "-n", "2", "--dist", "loadfile", "lab"]
     if run.pattern:
-        command += ["-k", run.pattern.partition("/")[0]]
+        command += ["-k", run.pattern.partition("/")[0].replace("|", " or ")]
     outcome = run.step([*command, "-p", "no:cacheprovider"])
     if run.pattern and outcome.status == PYTEST_RAN_NONE:
         return tally(note="no test fits")
