@@ -8,22 +8,12 @@
 #include <spolia/rlu.hpp>
 
 #include "model/domain_scenarios.hpp"
+#include "model/watched_number.hpp"
 
 namespace {
 
 using namespace spolia;
 using namespace spolia::test;
-
-/// A value that the checker watches for races.
-struct number {
-  explicit number(int v) noexcept { value.write(v); }
-  number(const number& o) noexcept { value.write(o.value.read()); }
-  number& operator=(const number& o) noexcept {
-    value.write(o.value.read());
-    return *this;
-  }
-  plain<int> value;
-};
 
 /// No tick of it is the thread's own: as if there was always a crowd.
 class crowded_clock : public logical_clock {

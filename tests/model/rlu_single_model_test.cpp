@@ -8,22 +8,12 @@
 
 #include "bench/rlu_single.hpp"
 #include "model/domain_scenarios.hpp"
+#include "model/watched_number.hpp"
 
 namespace {
 
 using namespace spolia;
 using namespace spolia::test;
-
-/// A value that the checker watches for races.
-struct number {
-  explicit number(int v) noexcept { value.write(v); }
-  number(const number& o) noexcept { value.write(o.value.read()); }
-  number& operator=(const number& o) noexcept {
-    value.write(o.value.read());
-    return *this;
-  }
-  plain<int> value;
-};
 
 struct world {
   explicit world(std::uint32_t together) : d(together) {}
