@@ -226,6 +226,20 @@ def garbage_lines(configs: list[Config]) -> dict | None:
     return figure(data, 300, axis("time, ms", showgrid=False), y)
 
 
+def over_time(lines: dict[str, list], height: int, title: str, text, x: dict, when) -> dict:
+    """A line for each label, of (time, value); `text` and `when` say values and times."""
+    top = max((value for points in lines.values() for _, value in points), default=0)
+    data = [{
+        "type": "scatter", "mode": "lines", "meta": label, "hoverinfo": "text",
+        "x": [t for t, _ in points], "y": [value for _, value in points],
+        "line": {"color": look.place_colour(place), "width": 2.2},
+        "hovertext": [f"<b>{label}</b><br>{when(t)}: {text(value)}" for t, value in points],
+    } for place, (label, points) in enumerate(lines.items()) if points]  # fmt: skip
+    ticks = linear_ticks(top or 1)
+    y = axis(title, tickvals=ticks, ticktext=[text(t) for t in ticks], range=[0, top * 1.06 or 1])
+    return figure(data, height, x, y)
+
+
 def thin(points: list, most: int) -> list:
     """At most so many points, keeping the highest of each stretch, so that peaks stay."""
     if len(points) <= most:

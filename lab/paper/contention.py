@@ -160,24 +160,11 @@ def column(record: dict, name: str, grows: bool) -> list[tuple[float, float]]:
 
 
 def _timeline(runs: dict[str, dict], name: str, title: str, text, grows: bool) -> dict | None:
-    data, top = [], 0
-    for place, (label, record) in enumerate(runs.items()):
-        points = charts.thin(column(record, name, grows), 300)
-        if not points:
-            continue
-        top = max(top, *(value for _, value in points))
-        data.append({
-            "type": "scatter", "mode": "lines", "meta": label, "hoverinfo": "text",
-            "x": [t for t, _ in points], "y": [value for _, value in points],
-            "line": {"color": look.place_colour(place), "width": 2},
-            "hovertext": [f"<b>{label}</b><br>{t:.0f} ms: {text(value)}" for t, value in points],
-        })  # fmt: skip
-    if not data:
+    lines = {label: charts.thin(column(r, name, grows), 300) for label, r in runs.items()}
+    if not any(lines.values()):
         return None
-    ticks = charts.linear_ticks(top or 1)
-    y = charts.axis(title, tickvals=ticks, ticktext=[text(t) for t in ticks],
-                    range=[0, top * 1.06 or 1])  # fmt: skip
-    return charts.figure(data, 240, charts.axis("time, ms", showgrid=False), y)
+    x = charts.axis("time, ms", showgrid=False)
+    return charts.over_time(lines, 240, title, text, x, "{:.0f} ms".format)
 
 
 def _settles(record: dict) -> bool:

@@ -114,25 +114,13 @@ def _curves(records: list[dict], by: str, title: str, value="tx_per_s", text=loo
 def over_time(records: list[dict], place: int, title: str, text) -> dict | None:
     """One column of `over_time` against seconds, of each storage's last trial; 1: transactions a
     second, 2: bytes of old versions."""
-    data, top = [], 0
-    for number, name in enumerate(_storages(records)):
+    lines = {}
+    for name in _storages(records):
         points = _where(records, versions=name)[-1].get("over_time") or []
-        points = [(p[0] / 1000, p[place]) for p in points if p[place] is not None]
-        if not points:
-            continue
-        top = max(top, *(v for _, v in points))
-        data.append({
-            "type": "scatter", "mode": "lines", "meta": name, "hoverinfo": "text",
-            "x": [t for t, _ in points], "y": [v for _, v in points],
-            "line": {"color": look.place_colour(number), "width": 2.2},
-            "hovertext": [f"<b>{name}</b><br>{t:.2f} s: {text(v)}" for t, v in points],
-        })  # fmt: skip
-    if not top:
+        lines[name] = [(p[0] / 1000, p[place]) for p in points if p[place] is not None]
+    if not any(value for points in lines.values() for _, value in points):
         return None
-    ticks = charts.linear_ticks(top)
-    y = charts.axis(title, tickvals=ticks, ticktext=[text(t) for t in ticks],
-                    range=[0, top * 1.06])  # fmt: skip
-    return charts.figure(data, 320, charts.axis("seconds"), y)
+    return charts.over_time(lines, 320, title, text, charts.axis("seconds"), "{:.2f} s".format)
 
 
 def _panels(records: list[dict], by: str, values: tuple, axis: str, name) -> list[dict]:
