@@ -425,7 +425,7 @@ class under_load : public testing::Test {
   }
   void write(std::int64_t thread) {
     std::mt19937_64 random(static_cast<std::uint64_t>(thread));
-    for (std::int64_t i = 1; !stop_.load(); ++i) {
+    for (std::int64_t i = 1; !stop_.load(std::memory_order_relaxed); ++i) {
       const status s = base_.transact(
           [&](transaction& tx) { return transfer(base_, tx, (i * 2 + thread) * 2, random); });
       EXPECT_TRUE(s || s == outcome::dropped || s == outcome::schema_changed ||
@@ -435,7 +435,7 @@ class under_load : public testing::Test {
   }
   void change() {
     table& bank = base_.find_table("bank");
-    while (!stop_.load()) {
+    while (!stop_.load(std::memory_order_relaxed)) {
       EXPECT_TRUE(base_.create_index(bank, {.name = "x", .columns = {"v"}}));
       EXPECT_TRUE(base_.drop_table(base_.find_table("more")));
       create(base_, "more", {{.name = "by_v", .columns = {"v"}}});
@@ -452,7 +452,7 @@ class under_load : public testing::Test {
   }
 
   void TearDown() override {
-    stop_.store(true);
+    stop_.store(true, std::memory_order_relaxed);
     for (std::thread& thread : threads_) thread.join();
     check(base_);
   }
