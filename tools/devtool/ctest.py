@@ -7,12 +7,18 @@ import json
 import os
 import pathlib
 import re
+import subprocess
 
-from devtool.process import BUILD
+from devtool.process import BUILD, ROOT
 from devtool.tally import tally
 
 # A line such as ` 2/40 Test #17: list_stress.1 ......***Failed    0.07 sec`.
 RESULT = re.compile(r"^ *\d+/\d+ Test +#\d+: (\S+) \.*(.*?) +[\d.]+ sec\b", re.M)
+
+# A line such as `  Test #17: list_stress.1` of ctest -N.
+LISTED = re.compile(r"^ *Test +#\d+: (\S+)", re.M)
+# A line such as `test-list_stress: phony` of ninja's targets.
+PROGRAM = re.compile(r"^(test-\w+):", re.M)
 
 
 def selection(pattern: str | None) -> tuple[list[str], dict[str, str] | None]:
@@ -24,6 +30,19 @@ def selection(pattern: str | None) -> tuple[list[str], dict[str, str] | None]:
         return [], None
     program, _, cases = pattern.partition("/")
     return ["-R", program], dict(os.environ, GTEST_FILTER=cases) if cases else None
+
+
+def targets(preset: str, pattern: str) -> list[str] | None:
+    """What to build in a configured preset for what fits `-k`; None: not programs alone."""
+    chosen, _ = selection(pattern)
+    tests = LISTED.findall(_asked(["ctest", "--preset", preset, "-N", *chosen]))
+    programs = {f"test-{name.partition('.')[0]}" for name in tests}
+    known = _asked(["cmake", "--build", "--preset", preset, "--target", "help"])
+    return sorted(programs) if programs <= set(PROGRAM.findall(known)) else None
+
+
+def _asked(command: list[str]) -> str:
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout
 
 
 def results(preset: str) -> pathlib.Path:

@@ -85,9 +85,14 @@ def _checked(outcome: process.outcome, counts: tally, what: str) -> tally:
 def build(
     run: context, preset: str, targets: tuple[str, ...] = (), options: tuple[str, ...] = ()
 ) -> tally | None:
-    """Configure and build; what went wrong, or None."""
+    """Configure and build, with -k only what is chosen; why to go no further, or None."""
     command = ["cmake", "--preset", preset, *options]
     outcome = run.step(command)
+    if outcome.ok and run.pattern:
+        chosen = ctest.targets(preset, run.pattern)
+        if chosen == []:
+            return tally(note="no test fits")
+        targets = tuple(chosen or targets)
     if outcome.ok:
         command = ["cmake", "--build", "--preset", preset, "-j", str(process.jobs())]
         outcome = run.step([*command, "--target", *(targets or ("all",))])

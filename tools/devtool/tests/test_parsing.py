@@ -6,6 +6,7 @@ import pathlib
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 from devtool import ctest, process, setup, stages
 
@@ -44,6 +45,17 @@ class Parsing(unittest.TestCase):
             (folder / "leaks.json").write_text(report("COMPLETED", "SUPPRESSED"))
             (folder / "ended.json").write_text("{")
             self.assertEqual(counts(ctest.count(CTEST, folder)), (5, 3, 4))
+
+    def test_only_the_programs_that_fit_are_built(self):
+        def ask(listed):
+            known = "all: phony\ntest-list: phony\ntest-tree: phony\nlib.a: CXX\n"
+            with mock.patch.object(ctest, "_asked", side_effect=[listed, known]):
+                return ctest.targets("release", "x")
+
+        shards = "  Test  #1: list.1\n  Test  #2: list.2\n  Test #13: tree\n\nTotal Tests: 3\n"
+        self.assertEqual(ask(shards), ["test-list", "test-tree"])
+        self.assertIsNone(ask(shards + "  Test #14: refused/by_a_sentence\n"))
+        self.assertEqual(ask("Total Tests: 0\n"), [])
 
     def test_choice(self):
         self.assertEqual(ctest.selection(None), ([], None))
