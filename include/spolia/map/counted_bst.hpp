@@ -107,8 +107,9 @@ class counted_bst
     const detail::writing<Family> turn(writers_);
     const place where = search(key);
     if (where.found == nullptr) {
-      Family::template set<node>(*where.link, made(key, value, pointer(), pointer()));
-      writers_.grew();
+      writers_.grow_by([&] {
+        Family::template set<node>(*where.link, made(key, value, pointer(), pointer()));
+      });
       return true;
     }
     if (assign) {
