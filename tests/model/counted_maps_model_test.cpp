@@ -134,6 +134,7 @@ TEST(counted_maps_model, look_ups_beside_a_writer) {
 }
 TEST(counted_maps_model, look_ups_within_look_ups) {
   expect_clean(over<table>(&looked_up_within<table>), at_most_in_order(1));
+  expect_clean(over<tree>(&looked_up_within<tree>), at_most_in_order(1));
 }
 TEST(counted_maps_model, two_writers) { expect_clean(over<tree>(&two_writers<tree>), at_most(1)); }
 
@@ -152,6 +153,7 @@ TEST(counted_maps_model, every_planted_fault_is_found) {
   found(over<tree>(&looked_up_beside_erase<tree>), "counted.no_light");
   found(over<table>(&looked_up_within<table>), "counted.no_light");
   found(over<table>(&looked_up_within<table>), "counted.walks_share");
+  found(over<tree>(&looked_up_within<tree>), "counted.walks_share");
   found(over<table>(&looked_up_beside_growth<table>), "counted_hash.one_look");
   found(over<table>(&looked_up_beside_growth<table>), "counted_hash.empties_first");
 }
