@@ -4,7 +4,8 @@
 // Fork:        in the child, the turn of a writer that was lost goes to who wants it next. Each
 //              change is one setting of a location, so the map is as before it or as after it. What
 //              the lost writer had at hand is never given back, and size() may count a pair too
-//              many for each, and never one too few.
+//              many for each, and never one too few. Families whose locations take locks, as the
+//              standard's may, can leave one of these locked.
 #pragma once
 
 #include <cstddef>
