@@ -24,6 +24,7 @@
 namespace spolia::core {
 
 constinit thread_local this_thread here{};
+constinit std::uint32_t forks = 0;
 
 /// How many things the thread is making now, one for the other.
 constinit thread_local std::uint32_t makings = 0;
@@ -46,6 +47,7 @@ class registry {
       throw std::bad_alloc();
     }
     here.number_plus_one = number + 1;
+    here.joined = forks;
     return number;
   }
 
@@ -73,6 +75,12 @@ class registry {
   }
 
   std::uint32_t high_water() const noexcept { return high_water_.load(std::memory_order_acquire); }
+
+  /// Of a thread from before the last fork: whether it is not the one that forked.
+  bool lost(std::uint64_t identity) const noexcept {
+    const auto number_plus_one = static_cast<std::uint32_t>(identity);
+    return number_plus_one != forked_.number_plus_one || identity >> 32U < forked_.joined;
+  }
 
   void begin_making() {
     if (makings++ == 0) making_.lock();
@@ -132,6 +140,8 @@ class registry {
     }
     here.domain = 0;  // the listeners may have reset this thread's cells
     here.cell = nullptr;
+    ++forks;
+    forked_ = here;
     after_fork();
   }
 
@@ -144,6 +154,7 @@ class registry {
   std::vector<std::uint64_t> more_;
   std::atomic<std::uint32_t> high_water_{0};
   listener* first_ = nullptr;
+  this_thread forked_;  ///< the thread that came through the last fork
   pthread_key_t key_{};
 };
 
@@ -158,6 +169,7 @@ std::uint32_t join() {
 std::uint32_t high_water() noexcept { return registry::get().high_water(); }
 void listen(listener& l) noexcept { registry::get().listen(l); }
 void unlisten(listener& l) noexcept { registry::get().unlisten(l); }
+bool lost(std::uint64_t identity) noexcept { return registry::get().lost(identity); }
 void begin_making() { registry::get().begin_making(); }
 void end_making() noexcept { registry::get().end_making(); }
 

@@ -4,12 +4,15 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <numeric>
 #include <optional>
 #include <string>
+#include <thread>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -17,10 +20,12 @@
 #include <spolia/map.hpp>
 #include <spolia/memory.hpp>
 
+#include "support/elsewhere.hpp"
 #include "support/faults.hpp"
 #include "support/history.hpp"
 #include "support/ledger.hpp"
 #include "support/linearizability.hpp"
+#include "support/parked_thread.hpp"
 #include "support/stress.hpp"
 
 namespace {
@@ -223,6 +228,75 @@ TYPED_TEST(counted_maps, failing_allocations_change_nothing) {
     EXPECT_FALSE(m.contains(key));
     EXPECT_EQ(m.size_approx(), before - (there ? 1 : 0));
   }
+}
+
+/// Its copies are made while a writer has its turn.
+struct parks {
+  static inline thread_local parking_spot* at = nullptr;
+  parks() = default;
+  parks(const parks&) {
+    if (at != nullptr) at->park();
+  }
+  parks& operator=(const parks&) = delete;
+};
+
+/// For the child of a fork in which a writer was lost that was about to insert 7. As many others
+/// as a hash map has parts write, too.
+template <class Map>
+void expect_usable(Map& m) {
+  for (int key = 0; key < 200; ++key) EXPECT_EQ(m.insert(key, {}), key != 1);
+  EXPECT_LE(m.size_approx(), 201U);  // the lost one's pair may be counted
+  for (int key = 0; key < 200; ++key) EXPECT_TRUE(m.erase(key));
+  EXPECT_FALSE(m.contains(7));
+  EXPECT_LE(m.size_approx(), 1U);
+}
+
+TYPED_TEST(counted_maps, a_forked_child_writes_where_a_writer_was_lost) {
+  typename TypeParam::template of<int, parks> m;
+  m.insert(1, {});
+  parked_thread writer([&](parking_spot& spot) {
+    parks::at = &spot;
+    EXPECT_TRUE(m.insert(7, {}));
+  });
+  EXPECT_EQ(status_of_child([&] { expect_usable(m); }), 0);
+  // And so does a child's child.
+  EXPECT_EQ(status_of_child([&] { EXPECT_EQ(status_of_child([&] { expect_usable(m); }), 0); }), 0);
+  writer.release();
+  EXPECT_EQ(m.size_approx(), 2U);
+}
+
+/// The thread that forks has its turn in the child, too.
+TYPED_TEST(counted_maps, a_writer_that_forks_keeps_its_turn) {
+  if (SPOLIA_TSAN) GTEST_SKIP() << "the race detector forbids new threads in a forked child";
+  struct forks {
+    forks() = default;
+    forks(const forks& r) : act(r.act) {
+      if (act) act();
+    }
+    forks& operator=(const forks&) = delete;
+    std::function<void()> act;
+  };
+  typename TypeParam::template of<int, forks> m;
+  std::atomic<int> done = 0;
+  forks in_turn;
+  in_turn.act = [&] {
+    if (done++ != 0) return;
+    EXPECT_EQ(status_of_child([&] {
+                std::atomic<bool> waits = false;
+                std::atomic<bool> wrote = false;
+                std::thread other([&] {
+                  waits = true;
+                  EXPECT_TRUE(m.insert(7, {}));
+                  wrote = true;
+                });
+                while (!waits) std::this_thread::yield();
+                std::this_thread::sleep_for(std::chrono::milliseconds(5));
+                EXPECT_FALSE(wrote) << "it took the turn";
+                other.detach();
+              }),
+              0);
+  };
+  EXPECT_TRUE(m.insert(7, in_turn));
 }
 
 }  // namespace

@@ -105,6 +105,26 @@ void two_writers(model::scenario& run, const std::shared_ptr<map_state<Map>>& s)
   }
 }
 
+/// In the child of a fork in which a writer was lost, each of two writers wants its turn.
+struct lost_turn {
+  detail::writers turn;
+  plain<int> changes{0};
+};
+void two_take_over(model::scenario& run) {
+  threads::scenario_forks = 0;
+  const auto s = std::make_shared<lost_turn>();
+  s->turn.enter();
+  threads::scenario_forks = 1;
+  for (int i = 0; i < 2; ++i) {
+    run.thread([s] {
+      s->turn.enter();
+      s->changes.write(s->changes.read() + 1);
+      s->turn.leave();
+    });
+  }
+  run.finally([s] { model::check(s->changes.read() == 2, "both have had it"); });
+}
+
 TEST(counted_maps_model, look_ups_beside_a_writer) {
   expect_clean(over<tree>(&looked_up_beside_erase<tree>), at_most(1));
   expect_clean(over<pages>(&looked_up_beside_erase<pages>), at_most_in_order(1));
@@ -114,8 +134,11 @@ TEST(counted_maps_model, look_ups_beside_a_writer) {
 }
 TEST(counted_maps_model, look_ups_within_look_ups) {
   expect_clean(over<table>(&looked_up_within<table>), at_most_in_order(1));
+  expect_clean(over<tree>(&looked_up_within<tree>), at_most_in_order(1));
 }
 TEST(counted_maps_model, two_writers) { expect_clean(over<tree>(&two_writers<tree>), at_most(1)); }
+
+TEST(counted_maps_model, a_lost_writers_turn) { expect_clean(two_take_over, at_most(3)); }
 
 TEST(counted_maps_model, every_planted_fault_is_found) {
   const auto found = [](const scenario_setup& setup, const char* fault) {
@@ -124,10 +147,13 @@ TEST(counted_maps_model, every_planted_fault_is_found) {
     EXPECT_FALSE(model::explore(how, setup).ok) << fault;
   };
   found(over<tree>(&two_writers<tree>), "counted_map.leave_relaxed");
+  found(two_take_over, "counted_map.takes_without_asking");
+  found(two_take_over, "counted_map.leave_relaxed");
   found(over<tree>(&looked_up_beside_erase<tree>), "counted_bst.two_steps");
   found(over<tree>(&looked_up_beside_erase<tree>), "counted.no_light");
   found(over<table>(&looked_up_within<table>), "counted.no_light");
   found(over<table>(&looked_up_within<table>), "counted.walks_share");
+  found(over<tree>(&looked_up_within<tree>), "counted.walks_share");
   found(over<table>(&looked_up_beside_growth<table>), "counted_hash.one_look");
   found(over<table>(&looked_up_beside_growth<table>), "counted_hash.empties_first");
 }

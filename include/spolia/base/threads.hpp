@@ -10,7 +10,8 @@
 //              thread_local destructors, so those may still use every part of the library. A key
 //              destructor of somebody else that runs later still joins the thread once more.
 // Fork:        in the child the forking thread keeps its number, and every other thread is reported
-//              to the listeners as lost; nothing has to be called by hand.
+//              to the listeners as lost; nothing has to be called by hand. What a thread holds for
+//              a while, and puts its identity() into, others can take over once it is lost().
 // Unloading:   the shared library is linked so that it is never unloaded; a static copy inside a
 //              plugin gives its key back when the plugin goes.
 #pragma once
@@ -31,6 +32,7 @@ struct this_thread {
   std::uint32_t number_plus_one = 0;  ///< 0: the thread has not joined, or has left
   std::uint64_t domain = 0;           ///< serial number of the domain whose cell was used last
   void* cell = nullptr;               ///< that cell
+  std::uint32_t joined = 0;           ///< what `forks` was then
 };
 
 /// Hears of threads that end. Registered with `listen`; the calls are made under the registry's
@@ -58,7 +60,11 @@ class SPOLIA_EXPORT listener {
 extern SPOLIA_EXPORT constinit thread_local this_thread here
     __attribute__((tls_model("initial-exec")));
 
+/// From the first process to this one. Changed only in a child that has one thread yet.
+extern SPOLIA_EXPORT constinit std::uint32_t forks;
+
 SPOLIA_EXPORT std::uint32_t join();
+SPOLIA_EXPORT bool lost(std::uint64_t identity) noexcept;
 SPOLIA_EXPORT std::uint32_t high_water() noexcept;
 SPOLIA_EXPORT void listen(listener&) noexcept;
 SPOLIA_EXPORT void unlisten(listener&) noexcept;
@@ -84,6 +90,13 @@ inline std::uint32_t high_water() noexcept { return model::thread_count(); }
 inline void listen(listener&) noexcept {}
 inline void unlisten(listener&) noexcept {}
 
+/// Scenarios say that they are in a child now, of which no thread was there before.
+inline std::uint32_t scenario_forks = 0;
+inline std::uint64_t identity() {
+  return std::uint64_t{scenario_forks} << 32U | (model::current_thread() + 1);
+}
+inline bool lost(std::uint64_t identity) noexcept { return identity >> 32U != scenario_forks; }
+
 class making {
  public:
   making() noexcept {}
@@ -103,6 +116,14 @@ inline std::uint32_t number() {
   if (known != 0) [[likely]]
     return known - 1;
   return core::join();
+}
+
+/// The calling thread among all that this process and those it was forked from have had at a time:
+/// not 0, and no later thread's if it is lost in a fork. Throws as number().
+inline std::uint64_t identity() { return std::uint64_t{core::forks} << 32U | (number() + 1); }
+/// Whether the thread, which had not ended, was lost in a fork.
+inline bool lost(std::uint64_t identity) noexcept {
+  return identity >> 32U != core::forks && core::lost(identity);
 }
 
 /// All numbers given out so far are below this.

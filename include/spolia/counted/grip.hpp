@@ -71,7 +71,7 @@ class grip {
       at_ = reinterpret_cast<std::uintptr_t>(next);
       return put_name(*next, from);
     }
-    const hold_on fresh = move_anew(at_, from);
+    const hold_on fresh = at_ == nothing ? begin_at(from) : move_anew(at_, from);
     at_ = reinterpret_cast<std::uintptr_t>(fresh.at);
     return fresh.seen;
   }
@@ -104,15 +104,16 @@ class grip {
   }
   [[nodiscard]] pin* holds() const noexcept { return &pin::of(slot_at(at_)); }
 
-  /// Not a function of *this, so that a walk's pointer can stay in registers.
+  /// For who holds something. Not a function of *this, so that a walk's pointer can stay in
+  /// registers.
   SPOLIA_NOINLINE static hold_on move_anew(std::uintptr_t old, const atomic<word>& from) {
-    if (old != nothing && right_thread(&pin::of(slot_at(old))) && pin::of(slot_at(old)).movable()) {
+    if (right_thread(&pin::of(slot_at(old))) && pin::of(slot_at(old)).movable()) {
       slot* const next = pin::other(slot_at(old));  // the others have gone
       return {next, put_name(*next, from)};
     }
     const hold_on fresh = begin_at(from);
     // Only now: the location may lie in the object that this pointed to.
-    if (old != nothing) let_go(old);
+    let_go(old);
     return fresh;
   }
 

@@ -30,6 +30,7 @@
 #include <spolia/base/config.hpp>
 #include <spolia/counted/families.hpp>
 #include <spolia/map/detail/counted_face.hpp>
+#include <spolia/map/detail/counted_look.hpp>
 #include <spolia/map/detail/counted_writer.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -38,6 +39,10 @@ template <class Key, class Value, class Family = thin_family, class Compare = st
 class counted_bst
     : public detail::counted_face<counted_bst<Key, Value, Family, Compare>, Key, Value> {
   friend detail::counted_face<counted_bst, Key, Value>;
+  template <class F, class Map, class K>
+  friend auto detail::seek_by_any(const Map&, detail::key_handed<K>);
+  template <class Fam, class Map, class K, class F>
+  friend bool detail::look_up(const Map&, const K&, F&&);
   struct node;
   using location = typename Family::template location<node>;
   using pointer = typename Family::template pointer<node>;
@@ -58,17 +63,8 @@ class counted_bst
 
   /// f(const Value&); true if the key is there. The value stays while f runs.
   template <class F>
-  bool visit(const Key& key, F&& f) const {
-    auto at = Family::template look<node>(root_);
-    while (at) {
-      const bool left = less_(key, at->key);
-      if (!left && !less_(at->key, key)) {
-        std::forward<F>(f)(at->value);
-        return true;
-      }
-      Family::template step<node>(at, left ? at->left : at->right);
-    }
-    return false;
+  SPOLIA_ALWAYS_INLINE bool visit(const Key& key, F&& f) const {
+    return detail::look_up<Family>(*this, key, std::forward<F>(f));
   }
 
   /// True if the key was there.
@@ -87,6 +83,22 @@ class counted_bst
   [[nodiscard]] std::size_t size_approx() const noexcept { return writers_.size(); }
 
  private:
+  /// then(view) of the key's node, or of null.
+  template <class Views, class Then>
+  SPOLIA_ALWAYS_INLINE auto seek(Views by, const Key& key, const Then& then) const {
+    auto at = by.template look<node>(root_);
+    while (at) {
+      if (less_(key, at->key)) {
+        by.template step<node>(at, at->left);
+      } else if (less_(at->key, key)) {
+        by.template step<node>(at, at->right);
+      } else {
+        return then(at);
+      }
+    }
+    return then(at);
+  }
+
   struct place {
     location* link;  // leads to `found`, or is null
     const node* found;
@@ -107,8 +119,9 @@ class counted_bst
     const detail::writing<Family> turn(writers_);
     const place where = search(key);
     if (where.found == nullptr) {
-      Family::template set<node>(*where.link, made(key, value, pointer(), pointer()));
-      writers_.grew();
+      writers_.grow_by([&] {
+        Family::template set<node>(*where.link, made(key, value, pointer(), pointer()));
+      });
       return true;
     }
     if (assign) {

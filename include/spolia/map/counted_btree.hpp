@@ -123,20 +123,24 @@ class counted_btree
     const std::size_t i = old.lower(key, less_);
     const bool there = old.has(i, key, less_);
     if (there && !assign) return false;
-    auto fresh = Family::template make<leaf>();
-    fresh->assign_with(old, i, there, key, value);
-    if (fresh->pairs.size() <= leaf::most) {
-      set_leaf(way.back(), std::move(fresh));
-    } else {
-      auto upper = Family::template make<leaf>();
-      fresh->split_to(*upper);
-      const Key first = upper->pairs.front().first;
-      auto more = way.back().node->leaf_row();
-      more.replace_by_two(way.back().child, std::move(fresh), first, std::move(upper));
-      replace(way, way.size() - 1, std::move(more));
-    }
-    if (!there) writers_.grew();
+    const auto set = [&] {
+      auto fresh = Family::template make<leaf>();
+      fresh->assign_with(old, i, there, key, value);
+      put_leaf(way, std::move(fresh));
+    };
+    there ? set() : writers_.grow_by(set);
     return !there;
+  }
+
+  /// In the place of the one at the end of the way; or two, if it is too full.
+  void put_leaf(const std::vector<hop>& way, leaf_pointer fresh) {
+    if (fresh->pairs.size() <= leaf::most) return set_leaf(way.back(), std::move(fresh));
+    auto upper = Family::template make<leaf>();
+    fresh->split_to(*upper);
+    const Key first = upper->pairs.front().first;
+    auto more = way.back().node->leaf_row();
+    more.replace_by_two(way.back().child, std::move(fresh), first, std::move(upper));
+    replace(way, way.size() - 1, std::move(more));
   }
 
   /// Sets the node at the level anew, and those above it if it has become too large.

@@ -178,8 +178,7 @@ class counted_hash
       }
       return false;
     }
-    push(in.chain(h), key, value);
-    p.writers.grew();
+    p.writers.grow_by([&] { push(in.chain(h), key, value); });
     if (p.writers.size() > in.size) grow(p, in);
     return true;
   }

@@ -1,12 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // counted_writer.hpp: one writer at a time, for the containers over counted pointers.
+//
+// Fork:        in the child, the turn of a writer that was lost goes to who wants it next. Each
+//              change is one setting of a location, so the map is as before it or as after it. What
+//              the lost writer had at hand is never given back, and size() may count a pair too
+//              many for each, and never one too few. Families whose locations take locks, as the
+//              standard's may, can leave one of these locked.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/base/patience.hpp>
+#include <spolia/base/threads.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail {
@@ -14,23 +22,44 @@ namespace detail {
 /// What writers wait for, and how much they have put in.
 class writers {
  public:
-  void enter() noexcept {
+  /// Throws std::bad_alloc if the thread has no number yet.
+  void enter() {
+    const std::uint64_t self = threads::identity();
     patience wait;
-    // acquire ← the release in leave: what the writer before us did.
-    while (busy_.load_relaxed() || busy_.exchange_acquire(true)) wait.pause();
+    for (;;) {
+      std::uint64_t seen = writer_.load_relaxed();
+      if (seen == 0 || threads::lost(seen)) {
+        if (seen != 0 && SPOLIA_FAULT("counted_map.takes_without_asking")) {
+          return writer_.store_relaxed(self);
+        }
+        // acquire ← the release in leave: what the writer before us did. What a lost one did is
+        // here since the fork.
+        if (writer_.cas_strong_acquire(seen, self)) return;
+      }
+      wait.pause();
+    }
   }
   void leave() noexcept {
     // release → the acquire in enter.
-    SPOLIA_FAULT("counted_map.leave_relaxed") ? busy_.store_relaxed(false)
-                                              : busy_.store_release(false);
+    SPOLIA_FAULT("counted_map.leave_relaxed") ? writer_.store_relaxed(0) : writer_.store_release(0);
   }
-  /// For the writer.
-  void grew() noexcept { size_.store_relaxed(size_.load_relaxed() + 1); }
+  /// For the writer: put() puts a pair in.
+  template <class Put>
+  void grow_by(const Put& put) {
+    size_.store_relaxed(size_.load_relaxed() + 1);
+    try {
+      put();
+    } catch (...) {
+      shrank();
+      throw;
+    }
+  }
+  /// For the writer: a pair was taken out.
   void shrank() noexcept { size_.store_relaxed(size_.load_relaxed() - 1); }
   [[nodiscard]] std::size_t size() const noexcept { return size_.load_relaxed(); }
 
  private:
-  atomic<bool> busy_{false};
+  atomic<std::uint64_t> writer_{0};  // its identity; 0: there is none
   atomic<std::size_t> size_{0};
 };
 
