@@ -43,9 +43,9 @@ class grace_period {
   /// that cannot be said yet. An instant that was found holds what it holds until it is not live.
   [[nodiscard]] std::uint64_t holder(std::uint64_t since, std::uint64_t ended) const noexcept {
     if (ended > known_) return unknown;
-    if (times_.empty() || ended <= times_.front()) return nobody;
-    const auto first = std::lower_bound(times_.begin(), times_.end(), since);
-    return first == times_.end() || *first >= ended ? nobody : *first;
+    if (times_.empty() || ended <= times_.front() || since > times_.back()) return nobody;
+    const std::uint64_t first = *std::lower_bound(times_.begin(), times_.end(), since);
+    return first >= ended ? nobody : first;
   }
   /// Of one that an earlier look has found: some section still sees it, for all that is known.
   [[nodiscard]] bool is_live(std::uint64_t instant) const noexcept {
