@@ -24,7 +24,7 @@
 //
 // A section that sleeps keeps masters from being overwritten, so newest copies stay in the log, one
 // for each object that has changed since. They would keep each its segment; so they move together
-// once a segment holds little else. And segments that stay are looked through again only after
+// once half of a segment is free. And segments that stay are looked through again only after
 // half as many passes as there are such segments, so that a pass costs what it frees. Tombstones
 // and copies that were followed go with the sections that hold them and not before: a segment of
 // such records alone that one instant holds is not looked through while a section sees that.
@@ -317,7 +317,7 @@ class collector {
 #if defined(SPOLIA_MODEL)
   static constexpr std::uint32_t sparse_factor = 1;  // always, so that small scenarios come to it
 #else
-  static constexpr std::uint32_t sparse_factor = 4;
+  static constexpr std::uint32_t sparse_factor = 2;
 #endif
 
   /// How often a segment is looked through in every pass: once to write copies back, once more to
