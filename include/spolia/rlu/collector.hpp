@@ -24,8 +24,10 @@
 //
 // A section that sleeps keeps masters from being overwritten, so newest copies stay in the log, one
 // for each object that has changed since. They would keep each its segment; so they move together
-// once a segment holds little else. And segments that stay are looked through again only after
-// half as many passes as there are such segments, so that a pass costs what it frees.
+// once half of a segment is free. And segments that stay are looked through again only after
+// half as many passes as there are such segments, so that a pass costs what it frees. Tombstones
+// and copies that were followed go with the sections that hold them and not before: a segment of
+// such records alone that one instant holds is not looked through while a section sees that.
 //
 // Departures from the paper:
 //   D1  No pairs of grace periods and no barrier between rounds: each copy has an interval, and a
@@ -131,20 +133,34 @@ class collector {
   }
 
   void look_through(piece& s) noexcept {
+    if (stays(s)) return;
     // Where a copy is not known to be unlinked we go to its object: see object.hpp, "Life".
     auto guard = blocks_.enter();
     if (SPOLIA_FAULT("rlu.collects_unguarded")) auto dropped = std::move(guard);
     const std::uint32_t needed = s.looks++ == 0 ? s.used.read() : s.waiting_bytes;
     sparse_ = needed <= s.capacity / sparse_factor && &s != open_ && !log_.is_shelter(s);
     s.waiting = s.waiting_bytes = 0;
+    std::uint64_t held_by = grace_period::nobody;
     s.for_each(s.done_to, [&](record& r) {
       if (r.state.load_relaxed() >= record_state::done || finish(s, r)) {
         if (s.waiting == 0) s.done_to += r.bytes;
       } else {
+        held_by = s.waiting == 0 || held_by == holder_ ? holder_ : grace_period::unknown;
         ++s.waiting;
         s.waiting_bytes += r.bytes;
       }
     });
+    // What is written to the open segment later may wait for others; and what is sparse may move.
+    const bool as_it_is = held_by != grace_period::unknown && &s != open_ &&
+                          (log_.is_shelter(s) || s.waiting_bytes > s.capacity / sparse_factor);
+    s.held_by = as_it_is ? held_by : 0;
+  }
+
+  /// Nothing in the segment can go or move while a certain section lives, and it does.
+  bool stays(piece& s) noexcept {
+    const bool live = s.held_by != 0 && now_.is_live(s.held_by);
+    if (live) ++s.looks;
+    return live;
   }
 
   /// Lets go of `r` if nobody needs it any more.
@@ -162,14 +178,21 @@ class collector {
     const std::uint64_t ended = r.ended.load_acquire();
     const std::uint64_t since = r.since.load_relaxed();
     if (ended == unended) return examine_newest(s, r, since);
-    if (!over(since, ended)) return false;
+    holder_ = now_.holder(since, ended);
+    if (holder_ != grace_period::nobody) return false;
+    holder_ = grace_period::unknown;
     return unlinked || SPOLIA_FAULT("rlu.not_unlinked") || unlink(r);
   }
 
   bool examine_newest(piece& s, record& r, std::uint64_t since) noexcept {
     object& o = *r.of;
+    holder_ = grace_period::unknown;
     if (since > now_.known()) return false;
-    const bool overwrites = over(r.base.read(), since) || SPOLIA_FAULT("rlu.overwrites_early");
+    const std::uint64_t reads_master = now_.holder(r.base.read(), since);
+    const bool overwrites =
+        reads_master == grace_period::nobody || SPOLIA_FAULT("rlu.overwrites_early");
+    // A copy may get a successor, which would make it free to go.
+    if (!overwrites && r.kind.read() == record_kind::tombstone) holder_ = reads_master;
     // Beside a section that sleeps most stay as they are: the object is not touched for that.
     if (!overwrites && !sparse_ && r.older.load_relaxed() == nullptr) return false;
     if (!take(o)) return false;
@@ -217,7 +240,7 @@ class collector {
   /// master. So a twin takes its place elsewhere, and this one ends as if it was written back.
   void move_out(piece& s, record& r) noexcept {
     object& o = *r.of;
-    void* const place = log_.shelter(r.bytes, segment_bytes_, cap_);
+    void* const place = log_.shelter(r.kind.read(), r.bytes, segment_bytes_, cap_);
     if (place == nullptr) return;
     record& twin = *::new (place) record(o, *r.how, *r.owner, r.kind.read(), r.bytes);
     if (r.kind.read() == record_kind::copy) r.how->copy_body(twin, r);
@@ -239,6 +262,7 @@ class collector {
     r.state.store_relaxed(record_state::unlinked);
     s.detached = true;
     detached_ = true;
+    holder_ = grace_period::unknown;
   }
 
   /// Those written back in this pass are found by nobody who begins from here on.
@@ -293,7 +317,7 @@ class collector {
 #if defined(SPOLIA_MODEL)
   static constexpr std::uint32_t sparse_factor = 1;  // always, so that small scenarios come to it
 #else
-  static constexpr std::uint32_t sparse_factor = 4;
+  static constexpr std::uint32_t sparse_factor = 2;
 #endif
 
   /// How often a segment is looked through in every pass: once to write copies back, once more to
@@ -307,6 +331,8 @@ class collector {
   const std::size_t cap_;
   piece* open_ = nullptr;
   std::uint64_t written_back_ = 0;
+  // What holds the record that was examined last, if it could not go: an instant, or `unknown`.
+  std::uint64_t holder_ = grace_period::unknown;
   bool old_too_ = false;   // looks at segments that are held for long
   bool detached_ = false;  // in this pass
   bool sparse_ = false;    // the segment that is looked through is

@@ -42,7 +42,8 @@ void basic_domain<Clock, Blocks>::tend(session& mine) noexcept {
   set_next_pass(mine, mine.written_back.value() - before, walks);
   // More sections than processors: some were interrupted.
   if (mine.now.instants() > processors_) {
-    courtesy_.watch(mine.turn_taken, mine.now.oldest(), mine.written.waiting());
+    const std::uint64_t all = mine.written.waiting() * threads::high_water();  // or so
+    courtesy_.watch(mine.turn_taken, mine.now.oldest(), all);
   }
   drain_now_and_then();
   graves_.clear();

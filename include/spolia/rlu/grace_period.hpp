@@ -36,11 +36,25 @@ class grace_period {
   /// No section, alive now or to come, has a time in [since, ended). What the sections that were
   /// had done happens before this look.
   [[nodiscard]] bool over(std::uint64_t since, std::uint64_t ended) const noexcept {
-    if (ended > known_) return false;
-    if (times_.empty() || ended <= times_.front()) return true;
-    const auto first = std::lower_bound(times_.begin(), times_.end(), since);
-    return first == times_.end() || *first >= ended;
+    return holder(since, ended) == nobody;
   }
+
+  /// The oldest instant in [since, ended) that a section sees; `nobody` if it is over, `unknown` if
+  /// that cannot be said yet. An instant that was found holds what it holds until it is not live.
+  [[nodiscard]] std::uint64_t holder(std::uint64_t since, std::uint64_t ended) const noexcept {
+    if (ended > known_) return unknown;
+    if (times_.empty() || ended <= times_.front() || since > times_.back()) return nobody;
+    const std::uint64_t first = *std::lower_bound(times_.begin(), times_.end(), since);
+    return first >= ended ? nobody : first;
+  }
+  /// Of one that an earlier look has found: some section still sees it, for all that is known.
+  [[nodiscard]] bool is_live(std::uint64_t instant) const noexcept {
+    return known_ == 0 || std::binary_search(times_.begin(), times_.end(), instant);
+  }
+
+  // No clock says these.
+  static constexpr std::uint64_t nobody = 0;
+  static constexpr std::uint64_t unknown = ~std::uint64_t{0};
 
   /// The oldest section's time, or what all are not below.
   [[nodiscard]] std::uint64_t oldest() const noexcept {

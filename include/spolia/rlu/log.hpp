@@ -211,40 +211,51 @@ class log {
   piece*& old() noexcept { return old_; }
   /// Asked once a pass, of a log whose owner sleeps, too: true once as many passes, and segments
   /// that have grown old since, have come as are half of the old ones. So the old ones do not
-  /// become more than what is needed by a factor, and a look at them costs each a few looks.
-  [[nodiscard]] bool is_turn_of_old() noexcept { return 2 * ++turns_skipped_ >= old_count_; }
+  /// become more than what is needed by a factor, and a look at them costs each a few looks. Those
+  /// that a section holds as they are cost a glance, and count as so much less.
+  [[nodiscard]] bool is_turn_of_old() noexcept { return 2 * ++turns_skipped_ >= old_looks_; }
   void end_turn_of_old() noexcept {
     turns_skipped_ = 0;
     waiting_in_old_ = 0;
-    for (const piece* s = old_; s != nullptr; s = s->next) waiting_in_old_ += s->waiting;
+    std::uint64_t glances = 0;
+    for (const piece* s = old_; s != nullptr; s = s->next) {
+      waiting_in_old_ += s->waiting;
+      glances += s->held_by == 0 ? glances_a_look : 1;
+    }
+    old_looks_ = glances / glances_a_look;
   }
   void grows_old(piece& s) noexcept {
-    s.is_old = true;
     s.next = old_;
     old_ = &s;
-    ++old_count_;
+    ++old_looks_;
     ++turns_skipped_;
     waiting_in_old_ += s.waiting;
   }
-  /// Room for a copy that moves here from another segment; null if there is no memory or the log
-  /// is at its cap.
-  void* shelter(std::uint32_t size, std::uint32_t segment_bytes, std::size_t cap) noexcept {
-    if (shelter_ == nullptr || shelter_->capacity - shelter_->used.read() < size) {
+  /// Room for a record that moves here from another segment; null if there is no memory or the log
+  /// is at its cap. Tombstones, which nothing follows, are kept apart from copies, which wait for
+  /// the next version as well: so that there are segments that one section holds as they are.
+  void* shelter(record_kind kind, std::uint32_t size, std::uint32_t segment_bytes,
+                std::size_t cap) noexcept {
+    piece*& to = kind == record_kind::tombstone ? graves_ : shelter_;
+    if (to == nullptr || to->capacity - to->used.read() < size) {
       try {
-        shelter_ = make(std::max(size, segment_bytes), cap);
+        to = make(std::max(size, segment_bytes), cap);
       } catch (const std::bad_alloc&) {
-        shelter_ = nullptr;
+        to = nullptr;
       }
-      if (shelter_ == nullptr) return nullptr;
-      shelter_->next = held_;
-      held_ = shelter_;
+      if (to == nullptr) return nullptr;
+      to->next = held_;
+      held_ = to;
     }
-    const std::uint32_t offset = shelter_->used.read();
-    shelter_->used.write(offset + size);
-    ++shelter_->waiting;  // it may have been looked through in this pass
-    return shelter_->at(offset);
+    const std::uint32_t offset = to->used.read();
+    to->used.write(offset + size);
+    ++to->waiting;  // it may have been looked through in this pass
+    to->held_by = 0;
+    return to->at(offset);
   }
-  [[nodiscard]] bool is_shelter(const piece& s) const noexcept { return &s == shelter_; }
+  [[nodiscard]] bool is_shelter(const piece& s) const noexcept {
+    return &s == shelter_ || &s == graves_;
+  }
 
   /// After a pass: `in_open` records wait in the open segment.
   void settle(std::uint32_t in_open) noexcept {
@@ -254,8 +265,8 @@ class log {
   }
   /// A segment has left the list of the held.
   void left(const piece& s) noexcept {
-    if (is_shelter(s)) shelter_ = nullptr;
-    if (s.is_old) --old_count_;
+    if (&s == shelter_) shelter_ = nullptr;
+    if (&s == graves_) graves_ = nullptr;
     bytes_.fetch_sub_relaxed(s.bytes());
   }
 
@@ -275,15 +286,15 @@ class log {
   void evict() noexcept {
     if (!is_busy(passes_.load_relaxed())) return;
     if (object* const o = std::exchange(at_, nullptr)) o->free_from_lost();
-    held_ = old_ = shelter_ = nullptr;
-    old_count_ = waiting_in_old_ = 0;
+    held_ = old_ = shelter_ = graves_ = nullptr;
+    old_looks_ = waiting_in_old_ = 0;
     end_collect();
   }
   /// After a fork, of a lost thread's log.
   void forget() noexcept {
     begun_ = false;
-    open_ = first_ = chain_ = held_ = old_ = shelter_ = nullptr;
-    old_count_ = waiting_in_old_ = 0;
+    open_ = first_ = chain_ = held_ = old_ = shelter_ = graves_ = nullptr;
+    old_looks_ = waiting_in_old_ = 0;
     mark_ = 0;
     filled_.store_relaxed(nullptr);
     shown_.store_relaxed(nullptr);
@@ -292,6 +303,7 @@ class log {
 
  private:
   static constexpr std::uint64_t no_pass = 0;  // passes are odd
+  static constexpr std::uint64_t glances_a_look = 64;
   static constexpr bool is_busy(std::uint64_t passes) noexcept { return (passes & 1U) != 0; }
 
   /// The segment in which the section began to write.
@@ -352,10 +364,11 @@ class log {
   latest<std::uint64_t> looked_at_;  // of what was written
   piece* held_ = nullptr;
   piece* old_ = nullptr;
-  std::uint64_t old_count_ = 0;
+  std::uint64_t old_looks_ = 0;       // that a turn of the old ones costs
   std::uint64_t waiting_in_old_ = 0;  // as of its last turn
   std::uint64_t turns_skipped_ = 0;
   piece* shelter_ = nullptr;  // the one of the held that copies move to
+  piece* graves_ = nullptr;   // and the one for tombstones
   object* at_ = nullptr;
 };
 

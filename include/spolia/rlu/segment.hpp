@@ -100,9 +100,10 @@ struct alignas(record) segment : Header {
   std::uint32_t waiting = 0;        // records that are not done, as of the last look
   std::uint32_t waiting_bytes = 0;  // theirs
   std::uint32_t looks = 0;
+  // The instant that holds each record that waits, whatever is written; 0: there is no such one.
+  std::uint64_t held_by = 0;
   bool detached = false;  // has copies that were written back in this pass
   bool buries = false;    // objects end with it
-  bool is_old = false;    // is among those that are looked at less often
   graveyard<segment>* grave = nullptr;
 };
 
