@@ -55,8 +55,10 @@ void loader::must_be_alone(const table& t, const secondary& i, const key_words& 
   };
   i.entries_->scan(key, key, slot_visitor(look));
   if (other == no_slot) return;
-  throw malformed("rows " + in_words(t.schema_, t.at(std::min(slot, other))) + " and " +
-                  in_words(t.schema_, t.at(std::max(slot, other))) + " of table " + t.name() +
+  std::string one = in_words(t.schema_, t.at(slot));
+  std::string two = in_words(t.schema_, t.at(other));
+  if (two < one) one.swap(two);  // slots depend on which thread was faster
+  throw malformed("rows " + one + " and " + two + " of table " + t.name() +
                   " have the same key of the unique index " + i.name_);
 }
 
