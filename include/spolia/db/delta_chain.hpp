@@ -32,12 +32,12 @@
 //   come, and only what ended at or before that is cut out. It stays true however old the scan is.
 //
 // Versions of the changed columns only: a snapshot takes back what each version on its way knows,
-//   the older the later (delta.hpp). Between two versions that are needed, whoever passes one passes
-//   all, and takes back the older needed one, too. So one of them is cut out if each of its columns
-//   is in one behind it, as far as to that needed one. Others stay: for each that is needed at most
-//   as many as the table has columns, since each is the last to have one. If what is behind them is
-//   gone, or may be, nobody passes them, and all are cut out.
-//   Why whoever is on the way misses nothing: a version never changes, and leads to what was next
+//   the older the later (delta.hpp). Between two versions that are needed, whoever passes one
+//   passes all, and takes back the older needed one, too. So one of them is cut out if each of its
+//   columns is in one behind it, as far as to that needed one. Others stay: for each that is needed
+//   at most as many as the table has columns, since each is the last to have one. If what is behind
+//   them is gone, or may be, nobody passes them, and all are cut out.
+// Why whoever is on the way misses nothing: a version never changes, and leads to what was next
 //   when it was cut out; what stays in the chain is on every such way.
 #pragma once
 
@@ -87,8 +87,9 @@ class chain_walk {
     return at.handle != 0 && (at.until > freed_ || SPOLIA_FAULT("chain.walks_on"));
   }
 
-  /// The first version from `at` on that is needed, or may be gone, or alone has one of its columns.
-  /// Calls cut(block, until) for those before it. What it is called with next is behind that.
+  /// The first version from `at` on that is needed, or may be gone, or alone has one of its
+  /// columns. Calls cut(block, until) for those before it. What it is called with next is behind
+  /// that.
   template <class Cut>
   chain_link skip(chain_link at, Cut&& cut) {
     for (;;) {
@@ -165,7 +166,7 @@ class chain_walk {
   std::uint64_t left_ = 0;   // not passed yet
   std::uint64_t depth_ = 0;  // of the last that was passed, from 1
   bool nobody_passes_ = false;
-  std::uint64_t last_whole_ = 0;                // the depth of the last whole row; 0: none
+  std::uint64_t last_whole_ = 0;                  // the depth of the last whole row; 0: none
   std::array<std::uint64_t, most_columns> last_;  // of the last that has a column, if one has
 };
 
