@@ -21,9 +21,9 @@ class zipf {
     double sum = 0;
     for (std::uint64_t i = 1; i <= n; ++i) sum += 1 / std::pow(static_cast<double>(i), theta);
     zeta_ = sum;
-    const double two = 1 + std::pow(0.5, theta);
+    two_ = 1 + std::pow(0.5, theta);
     alpha_ = 1 / (1 - theta);
-    eta_ = (1 - std::pow(2.0 / static_cast<double>(n), 1 - theta)) / (1 - two / sum);
+    eta_ = (1 - std::pow(2.0 / static_cast<double>(n), 1 - theta)) / (1 - two_ / sum);
   }
   /// The same with the likely ones spread over all. Without skew it costs what below() does, which
   /// the loops that are measured rely on.
@@ -41,7 +41,7 @@ class zipf {
     const double u = static_cast<double>(from.next() >> 11U) * 0x1.0p-53;
     const double scaled = u * zeta_;
     if (scaled < 1) return 0;
-    if (scaled < 1 + std::pow(0.5, theta_)) return 1;
+    if (scaled < two_) return 1;
     const auto rank =
         static_cast<std::uint64_t>(static_cast<double>(n_) * std::pow(eta_ * u - eta_ + 1, alpha_));
     return std::min(rank, n_ - 1);
@@ -49,7 +49,8 @@ class zipf {
 
   std::uint64_t n_;
   double theta_;
-  double zeta_ = 0;
+  double zeta_ = 0;  // of all ranks
+  double two_ = 0;   // of the first two
   double alpha_ = 0;
   double eta_ = 0;
 };

@@ -27,8 +27,7 @@ namespace {
 
 std::unique_ptr<delta> make_storage(commit_board& board, const options& o) {
   if (o.changes_only && keeps_whole_rows(o.versions)) {
-    throw std::invalid_argument(
-        "spolia::db: what collects between two snapshots needs versions that are whole rows");
+    throw std::invalid_argument("spolia::db: consolidation needs versions that are whole rows");
   }
   switch (o.versions) {
     case version_storage::steam:

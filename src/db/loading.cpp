@@ -233,7 +233,9 @@ void loader::index(table& t, std::uint64_t first, std::uint64_t end) {
     if ((place.head->shape.load_relaxed() & row_exists) == 0) continue;
     place.load(s.whole().runs, image_.data());
     for (const secondary* const i : t.indexes().all) {
-      i->entries_->add(s.key_of(i->columns_, image_.data()), slot, engine_.next_claim());
+      const key_words key = s.key_of(i->columns_, image_.data());
+      i->entries_->add(key, slot, engine_.next_claim());
+      if (i->unique_) must_be_alone(t, *i, key, slot);
     }
   }
 }

@@ -342,29 +342,35 @@ void recovery::fill_indexes() {
   for (const auto& t : engine_.tables) {
     tell("indexes", done++, engine_.tables.size());
     if (!loader::indexed(*t)) continue;
-    const std::uint64_t slots = t->slots();
-    if (crew_.size() == 1) {
-      loader(engine_).index(*t, 0, slots);
-      continue;
-    }
-    const std::uint64_t share = slots / crew_.size() + 1;
-    std::vector<std::exception_ptr> failed(crew_.size());
-    std::vector<std::jthread> threads;  // which wait, if there cannot be as many
-    for (std::size_t i = 0; i < crew_.size(); ++i) {
-      threads.emplace_back([&, i] {
-        try {
-          loader(engine_).index(*t, std::min(slots, i * share), std::min(slots, (i + 1) * share));
-        } catch (...) {
-          failed[i] = std::current_exception();
-        }
-      });
-    }
-    threads.clear();
-    for (const std::exception_ptr& e : failed) {
-      if (e) std::rethrow_exception(e);
+    try {
+      fill_indexes_of(*t);
+    } catch (const malformed& e) {
+      // Each record made sense alone: no place in one file is the wrong one.
+      refuse(directory_, storage_error::nowhere, e.what());
     }
   }
   tell("indexes", done, engine_.tables.size());
+}
+
+void recovery::fill_indexes_of(table& t) {
+  const std::uint64_t slots = t.slots();
+  if (crew_.size() == 1) return loader(engine_).index(t, 0, slots);
+  const std::uint64_t share = slots / crew_.size() + 1;
+  std::vector<std::exception_ptr> failed(crew_.size());
+  std::vector<std::jthread> threads;  // which wait, if there cannot be as many
+  for (std::size_t i = 0; i < crew_.size(); ++i) {
+    threads.emplace_back([&, i] {
+      try {
+        loader(engine_).index(t, std::min(slots, i * share), std::min(slots, (i + 1) * share));
+      } catch (...) {
+        failed[i] = std::current_exception();
+      }
+    });
+  }
+  threads.clear();
+  for (const std::exception_ptr& e : failed) {
+    if (e) std::rethrow_exception(e);
+  }
 }
 
 }  // namespace db

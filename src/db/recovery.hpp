@@ -53,7 +53,8 @@ class loader {
   void release() noexcept;
   /// Their tables are gone.
   void forget() noexcept { taken_.clear(); }
-  /// Adds the rows of some slots to the secondary indexes.
+  /// Adds the rows of some slots to the secondary indexes. Throws malformed where two rows have
+  /// one key of a unique index.
   void index(table& t, std::uint64_t first, std::uint64_t end);
   static table& create(engine& of, const table_spec& spec, std::size_t number);
   static void add_index(table& t, const index_spec& spec);
@@ -78,6 +79,8 @@ class loader {
   void put(table& t, decoder& row, const key_words& key, std::uint64_t slot);
   void erase(table& t, const key_words& key, std::uint64_t slot);
   static void expect_row(const table& t, std::uint64_t slot) noexcept;
+  static void must_be_alone(const table& t, const secondary& i, const key_words& key,
+                            std::uint64_t slot);
   key_words key_of(const row_edit& e);
 
   engine& engine_;
@@ -229,6 +232,7 @@ class recovery {
   void end_torn(file_stream& from, std::uint32_t epoch, const char* why);
   void repair_last(const directory_content& has);
   void fill_indexes();
+  void fill_indexes_of(table& t);
   void tell(const char* stage, std::uint64_t done, std::uint64_t of);
   [[noreturn]] static void refuse(const std::filesystem::path& name, std::uint64_t at,
                                   const std::string& why);

@@ -2,12 +2,65 @@
 // replay_catalog.cpp: tables and indexes that come and go in a log that is read again.
 #include <algorithm>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <variant>
+#include <vector>
 
 #include "recovery.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
+namespace {
+
+std::string in_words(const value& v) {
+  struct {
+    std::string operator()(std::monostate) const { return "null"; }
+    std::string operator()(std::int64_t n) const { return std::to_string(n); }
+    std::string operator()(double n) const { return std::to_string(n); }
+    std::string operator()(bool b) const { return b ? "true" : "false"; }
+    std::string operator()(std::string_view text) const {
+      return std::string(1, '"').append(text) + '"';
+    }
+    std::string operator()(decimal_number n) const { return n.text(); }
+    std::string operator()(instant t) const { return to_text(t); }
+    std::string operator()(blob_view) const { return "a blob"; }
+  } const write;
+  return std::visit(write, v.what());
+}
+
+/// The primary key of a row.
+std::string in_words(const schema& s, const row_place& row) {
+  std::vector<std::uint64_t> image(s.words());
+  row.load(s.whole().runs, image.data());
+  std::string words = "(";
+  for (const std::uint32_t n : s.key()) {
+    const column_layout& c = s.columns()[n];
+    if (words.size() > 1) words += ", ";
+    words += in_words(c.decode(image.data() + c.first));
+  }
+  return words + ")";
+}
+
+}  // namespace
+
+/// Who adds an entry looks afterwards whether another row has the key: of two threads that add two
+/// rows of one key, one at least sees the other's.
+void loader::must_be_alone(const table& t, const secondary& i, const key_words& key,
+                           std::uint64_t slot) {
+  std::uint64_t other = no_slot;
+  const auto look = [&](std::uint64_t there, const std::uint64_t*) {
+    if (there != slot) other = there;
+    return other == no_slot;
+  };
+  i.entries_->scan(key, key, slot_visitor(look));
+  if (other == no_slot) return;
+  std::string one = in_words(t.schema_, t.at(slot));
+  std::string two = in_words(t.schema_, t.at(other));
+  if (two < one) one.swap(two);  // slots depend on which thread was faster
+  throw malformed("rows " + one + " and " + two + " of table " + t.name() +
+                  " have the same key of the unique index " + i.name_);
+}
 
 table& loader::create(engine& of, const table_spec& spec, std::size_t number) {
   for (const auto& t : of.tables) {

@@ -250,7 +250,10 @@ bool table::key_is(std::uint64_t slot, const key_words& key) const noexcept {
     std::array<std::uint64_t, most_key_words> words;
     row.load(column_span{c.first, c.words}, raw.data());
     c.encode_key(raw.data(), words.data());
-    if (!std::equal(words.begin(), words.begin() + c.words, key.begin() + done)) return false;
+    // One word, mostly: std::equal would call a function for it.
+    for (std::uint32_t i = 0; i < c.words; ++i) {
+      if (words[i] != key[done + i]) return false;
+    }
     done += c.words;
   }
   return true;

@@ -211,6 +211,16 @@ row editor::now(std::uint64_t columns) const noexcept {
   return {w.image, w.shape, w.has};
 }
 
+std::uint64_t editor::word(std::uint32_t number, std::uint32_t first) const noexcept {
+  pending_write& w = of_->session_->writes[number_];
+  const std::uint64_t bit = std::uint64_t{1} << number;
+  if ((w.has & bit) == 0) {
+    w.has |= bit;
+    w.image[first] = w.place.column(first, 1)->load_relaxed();
+  }
+  return w.image[first];
+}
+
 /// What set_column() does for a column of one word, where nothing can fail: no index, no savepoint,
 /// nobody who ends it. False: that has to do it.
 bool editor::set_word(std::uint32_t number, std::uint32_t first, std::uint64_t word) noexcept {

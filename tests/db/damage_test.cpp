@@ -292,6 +292,58 @@ TEST(damage, files_of_another_database_are_refused) {
   EXPECT_NE(try_to_open(one).refused.find("another database"), std::string::npos);
 }
 
+/// Seals the records of a log, or the blocks of a checkpoint, again, in front of which `change` may
+/// change their bodies.
+template <class Change>
+void seal_again(bytes& content, bool log, Change&& change) {
+  const std::size_t head = log ? record_head : 32;
+  std::uint32_t chain =
+      log ? number_at<std::uint32_t>(content, 44) : plain_crc(std::span(content).subspan(12, 52));
+  for (std::size_t at = file_head; at < content.size();) {
+    const auto length = number_at<std::uint32_t>(content, at + 8);
+    change(std::span(content).subspan(at + head, length));
+    put_at(content, at + 12, chain);
+    chain = plain_crc(std::span(content).subspan(at + 8, head - 8 + length));
+    put_at(content, at + 4, chain);
+    at += head + length;
+  }
+}
+
+TEST(damage, rows_with_one_key_of_a_unique_index) {
+  for (const index_kind kind : {index_kind::ordered, index_kind::hash}) {
+    const auto files = std::make_shared<memory_files>();
+    {
+      database base = database::open(place, over(files));
+      table& t = base.create_table({.name = "people",
+                                    .columns = {{"id", text(8), primary_key}, {"badge", int64}},
+                                    .indexes = {{"by_badge", {"badge"}, true, kind}}});
+      ASSERT_TRUE(base.transact([&](transaction& tx) { return tx.insert(t, {"Ada", 0x1111}); }));
+      ASSERT_TRUE(base.transact([&](transaction& tx) { return tx.insert(t, {"Bob", 0x2222}); }));
+    }
+    EXPECT_NO_THROW(database::open(place, over(files->copy())));
+    bytes& log = files->content(log_name(1));
+    const std::array<std::byte, 2> badge{std::byte{0x22}, std::byte{0x22}};
+    seal_again(log, true, [&](std::span<std::byte> body) {
+      const auto at = std::search(body.begin(), body.end(), badge.begin(), badge.end());
+      if (at != body.end()) std::fill_n(at, badge.size(), std::byte{0x11});
+    });
+    for (const std::uint32_t threads : {1U, 2U}) {
+      options o = over(files->copy());
+      o.recovery_threads = threads;
+      std::string refused;
+      try {
+        database base = database::open(place, o);
+      } catch (const storage_error& e) {
+        refused = e.what();
+        EXPECT_EQ(e.file(), place);
+      }
+      const char* const why =
+          R"(rows ("Ada") and ("Bob") of table people have the same key of the unique index by_)";
+      EXPECT_NE(refused.find(why), std::string::npos) << refused;
+    }
+  }
+}
+
 /// Random damage, also such that the checksums are right again.
 TEST(damage, made_up_records) {
   const auto files = std::make_shared<memory_files>();
@@ -313,22 +365,13 @@ TEST(damage, made_up_records) {
     const disk damaged = files->copy();
     const bool in_log = round % 2 == 0;
     bytes& content = damaged->content(in_log ? log_name(8) : checkpoint_name(7));
-    const std::size_t head = in_log ? record_head : 32;
-    // One record or block, a few bytes of its body changed, sealed again, and those after it.
-    std::uint32_t chain = in_log ? number_at<std::uint32_t>(content, 44)
-                                 : plain_crc(std::span(content).subspan(12, 52));
-    for (std::size_t at = file_head; at < content.size();) {
-      const auto length = number_at<std::uint32_t>(content, at + 8);
-      if (length != 0 && random() % 3 == 0) {
-        for (std::uint64_t i = random() % 3 + 1; i > 0; --i) {
-          content[at + head + random() % length] = static_cast<std::byte>(random());
-        }
+    // Of some records or blocks a few bytes.
+    seal_again(content, in_log, [&](std::span<std::byte> body) {
+      if (body.empty() || random() % 3 != 0) return;
+      for (std::uint64_t i = random() % 3 + 1; i > 0; --i) {
+        body[random() % body.size()] = static_cast<std::byte>(random());
       }
-      put_at(content, at + 12, chain);
-      chain = plain_crc(std::span(content).subspan(at + 8, head - 8 + length));
-      put_at(content, at + 4, chain);
-      at += head + length;
-    }
+    });
     // Anything but a crash, and what opens can be read.
     try {
       database base = database::open(place, over(damaged));

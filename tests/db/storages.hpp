@@ -46,7 +46,11 @@ class over_storages : public testing::TestWithParam<storage_kind> {
     return base.transact([&](db::transaction& tx) { return tx.update(items, {key}, {{"a", x}}); });
   }
   /// Whether what lies between two snapshots goes.
-  static bool collects_between() { return db::keeps_whole_rows(GetParam()); }
+  static bool collects_between() {
+    const db::version_storage s = GetParam();
+    return s == db::version_storage::one_shot_consolidated ||
+           s == db::version_storage::steam_eager || s == db::version_storage::range;
+  }
   /// -1: there is none.
   std::int64_t a_of(const db::reader& at, std::int64_t key) {
     const auto row = at.find(items, {key});
@@ -93,6 +97,8 @@ inline std::string storage_name(const testing::TestParamInfo<storage_kind>& of) 
           spolia::test::storage_kind{spolia::db::version_storage::steam},                 \
           spolia::test::storage_kind{spolia::db::version_storage::steam, true},           \
           spolia::test::storage_kind{spolia::db::version_storage::steam_eager},           \
+          spolia::test::storage_kind{spolia::db::version_storage::steam_eager, true},     \
           spolia::test::storage_kind{spolia::db::version_storage::range},                 \
+          spolia::test::storage_kind{spolia::db::version_storage::range, true},           \
           spolia::test::storage_kind{spolia::db::version_storage::none}),                 \
       spolia::test::storage_name)

@@ -350,12 +350,8 @@ TEST(selections_misuse, is_reported) {
 }
 #endif
 
-TEST(selections_of_options, what_collects_between_snapshots_needs_rows) {
-  for (const auto storage : {version_storage::one_shot_consolidated, version_storage::steam_eager,
-                             version_storage::range}) {
-    EXPECT_THROW(static_cast<void>(database::open({.versions = storage, .changes_only = true})),
-                 std::invalid_argument);
-  }
+TEST(selections_of_options, consolidation_needs_rows) {
+  EXPECT_THROW(static_cast<void>(database::open({.changes_only = true})), std::invalid_argument);
 }
 
 }  // namespace

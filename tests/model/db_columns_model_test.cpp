@@ -10,7 +10,9 @@
 
 #include <spolia/db/commit.hpp>
 #include <spolia/db/delta_one_shot.hpp>
+#include <spolia/db/delta_range.hpp>
 #include <spolia/db/delta_steam.hpp>
+#include <spolia/db/delta_steam_eager.hpp>
 #include <spolia/db/row.hpp>
 #include <spolia/model/engine.hpp>
 
@@ -119,6 +121,51 @@ void taken_back_against_a_snapshot(model::scenario& run) {
   });
 }
 
+/// A snapshot of the beginning is held, and its thread puts the row together while another one
+/// changes one column after the other, and cuts out what lies between: but for the only version
+/// that has the other column.
+template <class World>
+void between_two_snapshots(const std::shared_ptr<World>& w, model::scenario& run) {
+  auto held = std::make_shared<census::ticket>(w->board.living.announce(w->board.clock));
+  w->commit(0, 7);
+  w->commit(1, 8);
+  run.thread([w] { model::check(w->read(1) == two{0, 0}, "a snapshot has changed"); });
+  run.thread([w] {
+    for (std::uint64_t v = 9; v < 12; ++v) w->commit(static_cast<unsigned>(v % 2), v);
+    w->old.collect();
+  });
+  run.finally([w, held] {
+    model::check(w->read(1) == two{0, 0}, "a snapshot has changed");
+    model::check(w->read(w->board.clock.now()) == two{10, 11}, "what is committed is seen");
+    delta_stats s = w->old.stats();
+    model::check(s.versions_made - s.versions_dropped <= 3, "what lies between goes");
+    held->withdraw();
+    w->old.collect();
+    s = w->old.stats();
+    model::check(s.versions_made == s.versions_dropped, "nobody needs a version");
+    w->old.close();  // the domain hears of the end of this thread
+  });
+}
+/// What is retired goes as soon as it may.
+region_domain::options at_once() { return {.scheme = {.tick_every = 1, .patience = 0}}; }
+void eager_between(model::scenario& run) {
+  between_two_snapshots(std::make_shared<columns<delta_steam_eager>>(
+                            delta_steam_eager::options{.look_every = 1, .reclaim = at_once()}),
+                        run);
+}
+void range_between(model::scenario& run) {
+  between_two_snapshots(std::make_shared<columns<delta_range>>(
+                            delta_range::options{.tracker = {.batch = 1}, .reclaim = at_once()}),
+                        run);
+}
+
+TEST(db_columns_model, what_lies_between_snapshots_goes) {
+  expect_clean(eager_between, at_most_in_order(2));
+  expect_clean(range_between, at_most_in_order(2));
+  for (const auto& over : {eager_between, range_between}) {
+    expect_found(over, "chain.columns_not_asked", at_most_in_order(0), "a snapshot has changed");
+  }
+}
 TEST(db_columns_model, rows_are_put_together) {
   expect_clean(over_one_shot, at_most_in_order(2));
   expect_clean(over_steam, at_most(1));

@@ -54,8 +54,7 @@ enum class version_storage : std::uint8_t {
 
 /// Whether it cannot have options::changes_only.
 constexpr bool keeps_whole_rows(version_storage s) noexcept {
-  return s == version_storage::one_shot_consolidated || s == version_storage::steam_eager ||
-         s == version_storage::range;
+  return s == version_storage::one_shot_consolidated;
 }
 
 /// Who is in the way.
@@ -74,8 +73,8 @@ enum class slow_reader_action : std::uint8_t {
 struct options {
   version_storage versions = version_storage::one_shot_consolidated;
   /// Versions have the columns that were changed, not the whole row: less to write and to keep,
-  /// more to do for who reads an old one. Not with storages that let go of what lies between two
-  /// snapshots, which need whole rows: keeps_whole_rows().
+  /// more to do for who reads an old one. Not with consolidation, which needs whole rows:
+  /// keeps_whole_rows().
   bool changes_only = false;
   /// Bytes of old versions; 0: no limit. A commit whose versions do not fit, after everything was
   /// collected that can be, is refused with outcome::limit; reads and insertions go on.

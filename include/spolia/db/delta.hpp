@@ -20,7 +20,8 @@
 //
 // A version is a whole row, or the columns that its successor has changed: options::changes_only.
 // Who looks for one of those takes the row as it is now, and lets each version on the way take back
-// what it knows of. So nothing on the way may be missing, and consolidation keeps whole rows.
+// what it knows of. So nothing on the way may be missing that another one further on does not have,
+// too; and consolidation, which drops whatever lies between, keeps whole rows.
 //
 // What a storage must keep. A version is current from `since` on and before the time when it ended,
 // c. It is needed by the snapshots T with since <= T < c. The chain leads a reader only over

@@ -4,7 +4,8 @@
 //
 // Idea:        a chain and the announced times are both sorted; one walk down both finds the
 //              versions that nobody sees, and the one in front of them is made to lead past them.
-// Cost:        the length of the chain, as far as snapshots go back.
+// Cost:        the length of the chain, as far as snapshots go back; twice, where versions have the
+//              changed columns only.
 // Progress:    wait-free. Bound: none of its own; a version is freed by whoever cuts it out.
 //
 // What the caller owes:
@@ -30,12 +31,18 @@
 // Why no version that is needed is cut out: the scan lists all snapshots below `known`, live or to
 //   come, and only what ended at or before that is cut out. It stays true however old the scan is.
 //
-// Versions of the changed columns only cannot be cut out: a snapshot that is older takes back what
-// each version on the way knows (delta.hpp). So these storages keep whole rows, as consolidation
-// does.
+// Versions of the changed columns only: a snapshot takes back what each version on its way knows,
+//   the older the later (delta.hpp). Between two versions that are needed, whoever passes one
+//   passes all, and takes back the older needed one, too. So one of them is cut out if each of its
+//   columns is in one behind it, as far as to that needed one. Others stay: for each that is needed
+//   at most as many as the table has columns, since each is the last to have one. If what is behind
+//   them is gone, or may be, nobody passes them, and all are cut out.
+// Why whoever is on the way misses nothing: a version never changes, and leads to what was next
+//   when it was cut out; what stays in the chain is on every such way.
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 
 #include <spolia/base/atomic.hpp>
@@ -69,29 +76,33 @@ class chain_walk {
   using blocks = delta_blocks<Block>;
 
  public:
-  explicit chain_walk(const scan_times& scan) noexcept
-      : known_(scan.known), freed_(oldest_of(scan)), times_(scan) {}
+  chain_walk(const scan_times& scan, bool changes_only) noexcept
+      : known_(scan.known),
+        freed_(oldest_of(scan)),
+        times_(scan),
+        in_parts_(changes_only && !SPOLIA_FAULT("chain.columns_not_asked")) {}
 
   /// Whether the version is certain to be there.
   [[nodiscard]] bool stands(chain_link at) const noexcept {
     return at.handle != 0 && (at.until > freed_ || SPOLIA_FAULT("chain.walks_on"));
   }
 
-  /// The first version from `at` on that is needed, or may be gone. Calls cut(block, until) for
-  /// those before it.
+  /// The first version from `at` on that is needed, or may be gone, or alone has one of its
+  /// columns. Calls cut(block, until) for those before it. What it is called with next is behind
+  /// that.
   template <class Cut>
   chain_link skip(chain_link at, Cut&& cut) {
-    while (stands(at) && at.until <= known_) {
+    for (;;) {
+      if (left_ == 0) look_ahead(at);
+      if (left_ == 0) return at;
+      --left_;
+      ++depth_;
       Block& b = blocks::of(at.handle);
-      times_.pass(at.until);
-      if (times_.any_from(blocks::in(b).since.read()) && !SPOLIA_FAULT("chain.times_not_asked")) {
-        break;
-      }
+      if (in_parts_ && !nobody_passes_ && !is_covered(blocks::in(b).columns.read())) return at;
       const chain_link next = behind(b);
       cut(b, at.until);
       at = next;
     }
-    return at;
   }
 
   /// Cuts out what nobody needs behind the version at `at`.
@@ -113,9 +124,50 @@ class chain_walk {
     return {blocks::in(b).older.load_relaxed(), b.behind_until.read()};
   }
 
+  /// Counts the versions from `at` on that no snapshot sees, up to the first that is needed, and
+  /// notes which is the last to have each column. Of whole rows one will do.
+  void look_ahead(chain_link at) noexcept {
+    depth_ = 0;
+    last_whole_ = 0;
+    while (stands(at) && at.until <= known_) {
+      Block& b = blocks::of(at.handle);
+      times_.pass(at.until);
+      if (in_parts_) note(blocks::in(b).columns.read(), left_ + 1);
+      if (times_.any_from(blocks::in(b).since.read()) && !SPOLIA_FAULT("chain.times_not_asked")) {
+        break;
+      }
+      at = behind(b);
+      ++left_;
+      if (!in_parts_) return;
+    }
+    nobody_passes_ = !stands(at);
+  }
+  void note(std::uint64_t columns, std::uint64_t depth) noexcept {
+    if (columns == every_column) {
+      last_whole_ = depth;
+    } else {
+      each_column(columns, [&](std::uint32_t c) { last_[c] = depth; });
+    }
+  }
+  /// Whether versions behind the one at `depth_` have all of its columns.
+  [[nodiscard]] bool is_covered(std::uint64_t columns) const noexcept {
+    if (last_whole_ > depth_) return true;
+    if (columns == every_column) return false;
+    bool all = true;
+    each_column(columns, [&](std::uint32_t c) { all = all && last_[c] > depth_; });
+    return all;
+  }
+
   const std::uint64_t known_;
   const std::uint64_t freed_;
   time_cursor times_;
+  const bool in_parts_;
+  // Of those that were looked at ahead:
+  std::uint64_t left_ = 0;   // not passed yet
+  std::uint64_t depth_ = 0;  // of the last that was passed, from 1
+  bool nobody_passes_ = false;
+  std::uint64_t last_whole_ = 0;                  // the depth of the last whole row; 0: none
+  std::array<std::uint64_t, most_columns> last_;  // of the last that has a column, if one has
 };
 
 /// walk() for readers: inside a guard, entered before it is read where the chain begins, or behind

@@ -239,14 +239,10 @@ inline unsigned delta_one_shot::fill(local& me, std::span<ask> asks) {
   for (ask& a : asks) {
     const unsigned lane = enter(me, lanes_.lane_of(a.since));
     delta_place& at = me.places[lane];
-    delta_partition& p = *at.in;
     const std::uint64_t need = version::bytes(a.words) / tagged::unit;
     if (!at.has_room(need) && !take_slack(at, need)) return lane;
-    joins(a, p);
-    a.place = version::make(p.address(at.next), a.words);
-    a.handle = tagged::pointer(p.number, p.generation(), at.next);
-    at.next += need;
-    ++at.filled;
+    joins(a, *at.in);
+    at.put(a, need);
   }
   return delta_lanes::most;
 }

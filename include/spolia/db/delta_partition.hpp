@@ -12,6 +12,7 @@
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/backoff.hpp>
 #include <spolia/base/config.hpp>
+#include <spolia/db/delta.hpp>
 #include <spolia/db/delta_chunks.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -291,6 +292,8 @@ struct delta_place {
   std::uint64_t generation = 0;      // of that
   std::uint64_t next = 0;
   std::uint64_t end = 0;
+  std::byte* bytes = nullptr;  // at `next`; a chunk stays as long as the generation does
+  std::uint64_t handles = 0;   // that of position 0
 
   [[nodiscard]] bool has_room(std::uint64_t need) const noexcept {
     return slack == in && generation == in->generation() && end - next >= need;
@@ -300,6 +303,16 @@ struct delta_place {
     generation = in->generation();
     next = p.first;
     end = p.end;
+    bytes = in->address(next);
+    handles = tagged::pointer(in->number, generation, 0);
+  }
+  /// Puts a version of so many words, which need so many units, there.
+  void put(ask& a, std::uint64_t need) noexcept {
+    a.place = version::make(bytes, a.words);
+    a.handle = handles | next;
+    next += need;
+    bytes += need * tagged::unit;
+    ++filled;
   }
 };
 

@@ -18,8 +18,10 @@
 //              and 6 P B and 5 B for each thread that has ended (range_tracker.hpp); and one
 //              version of each row that was changed since the oldest snapshot began, the newest
 //              one, which is not cut out before the next comes in front of it. In bytes: as many
-//              blocks of a whole row and 104 bytes. With no snapshot held: 6 P B. It holds for rows
-//              that are not changed again, too; collect() leaves only H and the newest ones.
+//              blocks of a whole row and 104 bytes; with versions of the changed columns only, H
+//              counts for each that a snapshot needs as many more as the row has columns. With no
+//              snapshot held: 6 P B. It holds for rows that are not changed again, too; collect()
+//              leaves only H and the newest ones.
 // Why no freed version is reached: delta_chain.hpp. One at a time shortens a chain: who has the
 //   lock of the row's part. He has no business with the first version: a writer may have read that
 //   and be about to lead to it. The tracker gives each version to one caller, once, and that one
@@ -34,7 +36,8 @@
 //       version in them, which nobody needs to cut.
 //   D2  Compactions of one row exclude each other, where the papers have them agree on a scan: what
 //       is cut needs one owner here, and a commit does not wait for it.
-//   D3  Versions are whole rows: delta_chain.hpp says why.
+//   D3  Versions of the changed columns are not put together when one is cut out; one stays that
+//       alone has a column, and is met again: delta_chain.hpp.
 #pragma once
 
 #include <algorithm>
@@ -225,8 +228,9 @@ class delta_range final : public delta {
     // acquire ← the release in install(): the version is filled. It is there: it ended after `b`,
     // which it is, or which is behind it, or which had the slot before.
     const std::uint64_t first = b.chain->load_acquire();
-    chain_walk<block>(scan).shorten({first, not_yet},
-                                    [](block& x, std::uint64_t) { x.is_out.write(true); });
+    chain_walk<block>(scan, changes_only()).shorten({first, not_yet}, [](block& x, std::uint64_t) {
+      x.is_out.write(true);
+    });
     return b.is_out.read();
   }
   static bool is_old(const block& b, const scan_times& scan) noexcept {

@@ -18,7 +18,8 @@
 //              and what ended after that scan: at most `look_every` commits of each writer. A row
 //              that is not changed again keeps what it had, until that is older than all snapshots:
 //              with S of them, at most S versions, and what had ended since the scan then.
-//              In bytes: as many blocks of a whole row and 96 bytes.
+//              In bytes: as many blocks of a whole row and 96 bytes. With versions of the changed
+//              columns only, for each that a snapshot sees as many more as the row has columns.
 // Why no reader meets a freed version, and who cuts does not either: delta_chain.hpp. The first
 //   versions of the chain are passed by the new version, and are retired when that is in place, in
 //   published(): until then the row leads to them.
@@ -30,7 +31,8 @@
 //       last finished transaction of each thread: what a running one needs may go.)
 //   D2  They are asked for once in `look_every` commits, not at each change: asking takes a barrier
 //       in all threads. What ended since then stays, so a stale scan cuts out less, never too much.
-//   D3  Versions are whole rows: delta_chain.hpp says why.
+//   D3  Versions of the changed columns are not put together when one is cut out; one stays that
+//       alone has a column: delta_chain.hpp. (The paper's prune moves what is missing.)
 #pragma once
 
 #include <cstdint>
@@ -214,7 +216,7 @@ class delta_steam_eager final : public delta {
   /// Leads the new version for `a` past what nobody needs, and cuts that out behind the next one.
   /// The caller holds the row's lock, and has a guard under which it has read the scan.
   void prune(ask& a, const scan_times& scan, block*& passed, block*& gone) noexcept {
-    chain_walk<block> walking(scan);
+    chain_walk<block> walking(scan, changes_only());
     const auto onto = [this](block*& list) {
       return [this, &list](block& b, std::uint64_t until) {
         if (claim(b, until)) push(list, b);

@@ -171,6 +171,7 @@ inline void install(const row_place& row, std::uint64_t mark, std::uint64_t olde
   if (changed == every_column) return row.each_word(whole.runs, put);
   each_column(changed, [&](std::uint32_t c) {
     const column_span span = whole.all[c];
+    if (span.words == 1) return put(span.first, *row.column(span.first, 1));  // mostly: no loop
     atomic<std::uint64_t>* const words = row.column(span.first, span.words);
     for (std::uint32_t i = 0; i < span.words; ++i) put(span.first + i, words[i]);
   });

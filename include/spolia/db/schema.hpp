@@ -248,6 +248,11 @@ T value_in(column<T> c, const std::uint64_t* words) noexcept {
   }
 }
 
+/// Whether columns that are read as a T have one word.
+template <class T>
+inline constexpr bool in_one_word =
+    !std::same_as<T, std::string_view> && !std::same_as<T, blob_view>;
+
 /// What is in the columns that are read as a T.
 template <class T>
 inline constexpr std::optional<base_type> base_of = std::nullopt;

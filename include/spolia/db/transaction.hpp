@@ -213,7 +213,12 @@ class SPOLIA_EXPORT editor {
  public:
   template <class T>
   [[nodiscard]] T get(column<T> c) const noexcept {
-    return now(std::uint64_t{1} << c.number).get(c);
+    if constexpr (in_one_word<T>) {
+      const std::uint64_t w = word(c.number, c.first);
+      return value_in(c, &w);
+    } else {
+      return now(std::uint64_t{1} << c.number).get(c);
+    }
   }
   template <class T>
   [[nodiscard]] bool null(column<T> c) const noexcept {
@@ -246,6 +251,8 @@ class SPOLIA_EXPORT editor {
   friend class transaction;
   editor(transaction& of, std::uint32_t number) noexcept : of_(&of), number_(number) {}
   [[nodiscard]] row now(std::uint64_t columns) const noexcept;
+  /// What now() has in a column of one word.
+  [[nodiscard]] std::uint64_t word(std::uint32_t number, std::uint32_t first) const noexcept;
   bool set_word(std::uint32_t number, std::uint32_t first, std::uint64_t word) noexcept;
   status set_column(std::uint32_t number, const value& v);
 
