@@ -19,13 +19,13 @@ using namespace spolia::test;
 using robust_domain = domain<robust_token, batch>;
 
 struct robust_blocks : shared_blocks<robust_domain> {
-  robust_blocks() : shared_blocks(eager()) {}
+  explicit robust_blocks(std::uint32_t stall_after) : shared_blocks(eager(stall_after)) {}
 
-  static robust_domain::options eager() {
+  static robust_domain::options eager(std::uint32_t stall_after) {
     robust_domain::options o;
     o.scheme.tick_every = 1;
     o.scheme.patience = 0;
-    o.scheme.stall_after = 1;
+    o.scheme.stall_after = stall_after;
     o.scheme.processors = 1U << 20U;  // no crowd
     return o;
   }
@@ -69,6 +69,21 @@ struct robust_blocks : shared_blocks<robust_domain> {
     take_away(0);
     run_on(2);
   }
+  /// The stalled reader is given a horizon; from then on one block alone is no reason for a heavy
+  /// fence, and the token hops over the reader.
+  void give_a_horizon() {
+    await_stall();
+    take_away(0);
+    take_away(1);
+    run_on(4);
+  }
+  void hop_over_the_stalled() {
+    give_a_horizon();
+    offer_a_second();
+    take_away(1);
+    run_on(4);
+    await_arrival();  // the end of a thread takes heavy fences
+  }
   void offer_a_second() {
     put(1);
     wake();
@@ -92,8 +107,8 @@ struct robust_blocks : shared_blocks<robust_domain> {
   }
 };
 
-std::shared_ptr<robust_blocks> start(model::scenario& run) {
-  auto s = std::make_shared<robust_blocks>();
+std::shared_ptr<robust_blocks> start(model::scenario& run, std::uint32_t stall_after = 1) {
+  auto s = std::make_shared<robust_blocks>(stall_after);
   run.name(s->source, "source");
   return s;
 }
@@ -196,6 +211,54 @@ void a_reader_stalls_and_leaves(model::scenario& run) {
   });
 }
 
+constexpr std::uint32_t two_blocks = 2;
+
+/// The token hops over the reader, which goes on to a block that is taken away.
+void a_reader_hopped_over_goes_on(model::scenario& run) {
+  auto s = start(run, two_blocks);
+  run.thread([=] { s->hop_over_the_stalled(); });
+  run.thread([=] { s->stall_between(); });
+  run.finally([=] { s->clear(); });
+}
+
+/// The reader ends its operation meanwhile, and finds the block in its next one.
+void a_reader_hopped_over_comes_again(model::scenario& run) {
+  auto s = start(run, two_blocks);
+  run.thread([=] { s->hop_over_the_stalled(); });
+  run.thread([=] {
+    {
+      auto guard = s->d.enter();
+      s->stall();
+    }
+    s->look(1);
+    s->arrived.store_relaxed(true);
+  });
+  run.finally([=] { s->clear(); });
+}
+
+/// The reader goes on to retire a block that somebody who came later looks at.
+void a_reader_hopped_over_retires(model::scenario& run) {
+  auto s = start(run, two_blocks);
+  run.thread([=] {
+    s->give_a_horizon();
+    s->put(1);
+    s->put(0);
+    s->take_away(0);
+    s->run_on(4);
+    s->wake();
+    s->look(1);
+  });
+  run.thread([=] {
+    {
+      auto guard = s->d.enter();
+      s->stall();
+      if (auto* const b = s->source[1].exchange_acq_rel(nullptr)) guard.retire(b);
+    }
+    s->run_on(1);
+  });
+  run.finally([=] { s->clear(); });
+}
+
 model::options random_ones() {
   model::options how;
   how.how = model::options::mode::random;
@@ -231,6 +294,20 @@ TEST(robust_token_model, nothing_waits_for_a_reader_that_has_left) {
   expect_clean(a_reader_stalls_and_leaves, at_most_in_order(1));
 }
 
+TEST(robust_token_model, a_reader_hopped_over_may_go_on) {
+  expect_clean(a_reader_hopped_over_goes_on, at_most_in_order(1));
+  expect_clean_at_random(a_reader_hopped_over_goes_on);
+}
+TEST(robust_token_model, a_reader_hopped_over_may_come_again) {
+  expect_clean(a_reader_hopped_over_comes_again, at_most_in_order(1));
+  expect_clean_at_random(a_reader_hopped_over_comes_again);
+}
+TEST(robust_token_model, a_reader_hopped_over_may_retire) {
+  expect_clean(a_reader_hopped_over_retires, at_most_in_order(1));
+  expect_clean(a_reader_hopped_over_retires, at_most(0));
+  expect_clean_at_random(a_reader_hopped_over_retires);
+}
+
 TEST(robust_token_model, horizons_hold_up_what_was_there) {
   expect_found(a_reader_stalls_on_a_block, "robust.ignore_horizons", at_most(2), "block");
 }
@@ -246,11 +323,23 @@ TEST(robust_token_model, a_reader_that_goes_on_moves_its_horizon) {
 TEST(robust_token_model, and_looks_again_afterwards) {
   expect_found(a_stalled_reader_goes_on, "robust.no_second_look", at_most_in_order(2), "block");
 }
-TEST(robust_token_model, moving_the_horizon_needs_the_light_fence) {
-  expect_found(a_stalled_reader_goes_on, "robust.no_light_extension", at_most(1), "block");
+TEST(robust_token_model, moving_the_horizon_needs_a_fence) {
+  expect_found(a_stalled_reader_goes_on, "robust.no_extension_fence", at_most(1), "block");
 }
 TEST(robust_token_model, retiring_after_a_stall_needs_the_light_fence) {
   expect_found(a_stalled_reader_retires, "robust.no_light_retire", at_most(1), "block");
+}
+TEST(robust_token_model, the_token_hops_behind_a_full_fence) {
+  expect_found(a_reader_hopped_over_goes_on, "robust.no_full_hop", at_most(0), "block");
+}
+TEST(robust_token_model, moving_the_horizon_of_one_hopped_over_needs_a_full_fence) {
+  expect_found(a_reader_hopped_over_goes_on, "robust.light_extension", at_most(0), "block");
+}
+TEST(robust_token_model, leaving_behind_a_horizon_needs_a_full_fence) {
+  expect_found(a_reader_hopped_over_comes_again, "robust.no_full_lift", at_most(0), "block");
+}
+TEST(robust_token_model, retiring_behind_a_horizon_needs_a_full_fence) {
+  expect_found(a_reader_hopped_over_retires, "robust.no_full_retire", at_most(0), "block");
 }
 
 }  // namespace

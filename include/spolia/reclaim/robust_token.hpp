@@ -15,8 +15,8 @@
 //              then (a root, a link that is marked before its node goes, or step's look). A
 //              structure that walks through removed nodes wants domain<token>.
 // Cost:        as token; for each pointer read a look at a word of one's own; for each block made
-//              8 bytes and two looks at the round. Once somebody stalls, a heavy fence for some
-//              hundred blocks, and a compare for each that comes out together with an old one.
+//              8 bytes and two looks at the round. A heavy fence when somebody stalls; then a full
+//              one a round, and a compare for each block that comes out with an old one.
 // Progress:    wait-free for operations that nobody stopped; lock-free for those that go on after a
 //              stall: a repetition means that a round was completed meanwhile.
 // Bound:       threads · (crowd · stall_after + 2 · patience), and what one operation retires, and
@@ -28,14 +28,15 @@
 // then the round h is read, by a read-modify-write that also releases. A block made later than h
 // has read a later round, by an acquire, so the announcement happened before it was made. Whoever
 // reaches the block by an acquire therefore finds the horizon at its look after that, and announces
-// one of its own that covers the block (look()), with a light fence before its second look at the
-// source. Whoever frees reads the horizon behind the heavy fence of the walk that has passed the
+// one of its own that covers the block (look()), with a fence before its second look at the source.
+// Whoever frees reads the horizon behind the fence with which the token has been moved past the
 // reader since the unlinking. Either it sees the new horizon; or the second look and what follows
 // it see the block unlinked, and the structure starts over.
 //
 // Why the token may pass it. Whoever does so found the horizon behind a heavy fence. If that is of
 // the operation under way, see above. If not, the thread's next operation began behind our fence
-// and sees every unlinking that we know of: it counts as visited.
+// and sees every unlinking that we know of: it counts as visited. Once the horizon stands, a full
+// fence will do, and the token hops over the thread as if it were parked: horizon.hpp says why.
 #pragma once
 
 #include <algorithm>
@@ -111,9 +112,11 @@ class robust_token : private token {
     const std::uint64_t at = at_.load_acquire();
     if (me.bags.count() >= stalled() && impatient(me, urge())) {
       force(me, at, peers);
+    } else if (given_.load_relaxed() != 0) {
+      hop_over_stalled(me, at, peers);
     } else if (at == me.number) {
-      pass(me, peers);
-    } else if (impatient(me, patience_now(peers))) {
+      pass(me, peers, nobody{});
+    } else if (impatient(me, patience(peers))) {
       walk(me, at, peers, horizons<Peers>{*this, me, peers});
     }
     catch_up(me, peers, sink);
@@ -174,6 +177,10 @@ class robust_token : private token {
     // follows; at the end of any other one, one round after the tag at the latest, the block is
     // known to be unlinked (epoch_bags.hpp).
     if (!SPOLIA_FAULT("robust.no_light_retire")) fence::light();
+    // full ↔ the one in hop(), for the same. If we see no horizon yet, then the heavy fence that
+    // goes with it comes behind the light one, and each hop behind that.
+    if (looks_back(me) != 0 && !SPOLIA_FAULT("robust.no_full_retire")) [[unlikely]]
+      fence::full();
     const std::uint64_t tag = token::retire(me, block, peers, sink);
     if (SPOLIA_FAULT("robust.birth_unnoticed")) return;
     me.births.put(static_cast<stamped<stamp>*>(block)->stamp.birth, tag);
@@ -241,7 +248,28 @@ class robust_token : private token {
       // acquire ← the releases of horizons (horizon.hpp).
       return other != nullptr && other->horizon.load_acquire() != 0;
     }
+    void hop() const noexcept {
+      // full ↔ the ones in horizon::move(), horizon::lift() and retire().
+      if (!SPOLIA_FAULT("robust.no_full_hop")) fence::full();
+    }
+    bool may_skip(const token::local* other) const noexcept {
+      return other != nullptr && static_cast<const local*>(other)->horizon.settled();
+    }
   };
+
+  /// While horizons are given: the token hops over the threads that have one.
+  template <class Peers>
+  SPOLIA_NOINLINE void hop_over_stalled(local& me, std::uint64_t at, Peers peers) noexcept {
+    const horizons<Peers> excuses{*this, me, peers};
+    if (at == me.number) {
+      pass(me, peers, excuses);
+    } else if ((at & being_moved) == 0 &&
+               excuses.may_skip(peers.find(static_cast<std::uint32_t>(at)))) {
+      pass_on(me, static_cast<std::uint32_t>(at), peers, excuses);
+    } else if (impatient(me, patience(peers))) {
+      walk(me, at, peers, excuses);
+    }
+  }
 
   /// Moves the token to the end of the round, past everybody, also out of a sleeping mover's hand.
   template <class Peers>
@@ -330,7 +358,7 @@ class robust_token : private token {
   template <class Peers>
   void put_aside(local& me, limbo& safe, std::uint64_t oldest, Peers peers) noexcept {
     const std::uint64_t tag = me.bags.seen() - 3;  // the youngest of the bags that are out now
-    const std::uint64_t horizon = farthest_horizon(peers, tag);
+    const std::uint64_t horizon = detail::farthest_horizon<local>(peers, tag);
     if (horizon == 0) return;
     // For the bound. Its round is over, so no more blocks can come that it covers.
     if (horizon + 1 >= me.bags.seen()) existed_.note(peers.existing());
@@ -347,39 +375,12 @@ class robust_token : private token {
   SPOLIA_NOINLINE void release_pinned(local& me, Peers peers, Sink sink) noexcept {
     me.lifted_seen = lifted_.load_relaxed();
     limbo safe;
-    me.pinned.reconsider([&](std::uint64_t tag) { return farthest_horizon(peers, tag); },
-                         &move_younger<stamp>, safe);
+    me.pinned.reconsider(
+        [&](std::uint64_t tag) { return detail::farthest_horizon<local>(peers, tag); },
+        &move_younger<stamp>, safe);
     if (!safe.empty()) sink(safe);
   }
 
-  /// Of the operations under way that have one and may hold what was retired up to round `tag`:
-  /// they have announced tag + 1 at most (token.hpp). 0: none. A thread found outside of
-  /// operations, or without a horizon, holds none of these blocks, whatever it does next: the token
-  /// has passed it since they were unlinked, between operations or because of a horizon that is
-  /// gone. No fence: each round in which the token passed a horizon has had a heavy one, behind the
-  /// unlinking of these blocks and in front of us.
-  template <class Peers>
-  std::uint64_t farthest_horizon(Peers peers, std::uint64_t tag) const noexcept {
-    std::uint64_t farthest = 0;
-    peers.for_each([&](std::uint32_t, const local& other) {
-      // acquire ← the release in lift(): if it is gone, so are that operation's accesses.
-      const std::uint64_t horizon = other.horizon.load_acquire();
-      if (horizon <= farthest) return true;
-      // acquire ← the releases in enter() and leave(): the same.
-      const std::uint64_t announced = other.announced.load_acquire();
-      if ((announced & 1U) != 0 && announced >> 1U <= tag + 1) farthest = horizon;
-      return true;
-    });
-    return SPOLIA_FAULT("robust.ignore_horizons") ? 0 : farthest;
-  }
-
-  /// While somebody has a horizon each round takes a walk, whose fence interrupts all that run: so
-  /// fewer of them; but not so few that what waits drops out of the caches.
-  template <class Peers>
-  std::size_t patience_now(Peers peers) const noexcept {
-    const bool walks = given_.load_relaxed() != 0;
-    return std::max<std::size_t>(patience(peers), walks ? stall_after_ / 8 : 0);
-  }
   /// So many more wait when somebody who is held up tries again.
   std::size_t urge() const noexcept { return options_.patience / 2; }
   /// A thread with this many blocks that wait for rounds does not go on before it has tried hard.

@@ -117,7 +117,7 @@ class token : public detail::region_reads {
     // saw (X's unlinking happens before our next operation: the paper's correctness sketch).
     const std::uint64_t at = at_.load_acquire();
     if (at == me.number) {
-      pass(me, peers);
+      pass(me, peers, nobody{});
     } else if (impatient(me, patience(peers))) {
       walk(me, at, peers, nobody{});
     }
@@ -154,12 +154,11 @@ class token : public detail::region_reads {
     other.parked.store_release(true);
   }
 
-  /// This thread is about to be away for a while, between two operations: the token shall not be
-  /// with it.
+  /// This thread is about to be away for a while, between two operations: not with the token.
   template <class Peers>
   void step_aside(local& me, Peers peers) noexcept {
     // acquire ← the release in settle(), as in tick().
-    if (at_.load_acquire() == me.number) pass_on(me, peers, round_.load_relaxed());
+    if (at_.load_acquire() == me.number) pass_on(me, me.number, peers, nobody{});
   }
 
   /// The thread is back, and has announced its operation, if it begins one.
@@ -219,15 +218,17 @@ class token : public detail::region_reads {
   std::optional<std::uint64_t> bound(std::size_t) const noexcept { return std::nullopt; }
 
  protected:
-  /// Whom a walk may pass although it is inside an operation. Here: no one.
+  /// Whom the token may be moved past although it is inside an operation. Here: no one.
   struct nobody {
     void approach(std::uint32_t) const noexcept {}  // before the heavy fence, from this thread on
     void arrive() const noexcept {}                 // behind it
     bool may_pass(std::uint32_t) const noexcept { return false; }
+    void hop() const noexcept {}  // instead of a heavy fence; then:
+    bool may_skip(const local*) const noexcept { return false; }
   };
 
-  /// Do more blocks wait than so many, and those that waited at the last try to move the token in
-  /// this round? Then this counts as a try.
+  /// Do so many more blocks wait than at the last try to move the token in this round? If so, this
+  /// is one.
   bool impatient(local& me, std::size_t blocks) const noexcept {
     if (me.bags.count() <= me.pressed_at + blocks) return false;
     me.pressed_at = me.bags.count();
@@ -252,33 +253,37 @@ class token : public detail::region_reads {
   }
 
   /// The token is here and we are between two operations: send it to the next thread.
-  template <class Peers>
-  void pass(local& me, Peers peers) noexcept {
+  template <class Peers, class Excuses>
+  void pass(local& me, Peers peers, Excuses excuses) noexcept {
     const std::uint64_t round = round_.load_relaxed();
-    std::uint32_t next = next_unparked(me.number + 1, peers);
-    if (next >= peers.high_water()) next = next_unparked(0, peers);
+    std::uint32_t next = next_present(me.number + 1, peers, excuses);
+    if (next >= peers.high_water()) next = next_present(0, peers, excuses);
     const bool alone = next == me.number;
     if (alone ? impatient(me, options_.patience / 8) : is_active(peers.find(next), round)) {
-      pass_on(me, peers, round);
+      pass_on(me, me.number, peers, excuses);
     } else if (!alone && impatient(me, patience(peers))) {
       // The neighbour may be idle for long; to move past it is worth a heavy fence by now.
-      walk(me, me.number, peers, nobody{});
+      walk(me, me.number, peers, excuses);
     }
   }
 
-  template <class Peers>
-  void pass_on(local& me, Peers peers, std::uint64_t round) noexcept {
+  /// From thread `at`, which is this one, or one that may be skipped.
+  template <class Peers, class Excuses>
+  void pass_on(local& me, std::uint32_t at, Peers peers, Excuses excuses) noexcept {
+    const std::uint64_t round = round_.load_relaxed();
+    if (!take(me, at, round)) return;
+    excuses.hop();
     // Who is parked is looked up anew: who comes back in this round must be seen in the next.
-    if (take(me, me.number, round)) settle(me, next_unparked(me.number + 1, peers), peers, round);
+    settle(me, next_present(at == me.number ? at + 1 : at, peers, excuses), peers, round);
   }
 
-  /// The first thread from `number` on that is not parked, or the end. Or the last of many that
-  /// are: a walk goes further.
-  template <class Peers>
-  static std::uint32_t next_unparked(std::uint32_t number, Peers peers) noexcept {
+  /// The first thread from `number` on that is neither parked nor skipped; or the 16th; or the end.
+  template <class Peers, class Excuses>
+  static std::uint32_t next_present(std::uint32_t number, Peers peers, Excuses excuses) noexcept {
     const std::uint32_t all = peers.high_water();
-    for (int looks = 0; number < all && is_parked(peers.find(number)); ++number) {
-      if (++looks == most_looks) break;
+    for (int looks = 0; number < all; ++number) {
+      const local* const other = peers.find(number);
+      if ((!is_parked(other) && !excuses.may_skip(other)) || ++looks == most_looks) break;
     }
     return number;
   }
@@ -326,9 +331,7 @@ class token : public detail::region_reads {
     if ((at & being_moved) != 0) return;
     const auto first = static_cast<std::uint32_t>(at);
     const std::uint64_t round = round_.load_relaxed();
-    if (!visited(first, me, peers, round) && !excuses.may_pass(first)) {
-      return;  // not worth a fence
-    }
+    if (!visited(first, me, peers, round) && !excuses.may_pass(first)) return;  // not worth it
     if (take(me, at, round)) walk_from(me, first, round, peers, excuses);
   }
 
@@ -355,7 +358,7 @@ class token : public detail::region_reads {
     if (next >= peers.high_water()) {
       end(round);
       // Only now: a thread that comes back before the end must be seen in the new round.
-      next = next_unparked(0, peers);
+      next = next_present(0, peers, nobody{});
     }
     put_down(me, next);
   }
