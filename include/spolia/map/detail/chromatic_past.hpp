@@ -19,7 +19,7 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail {
 
-template <class Nodes, class Collector, class Compare>
+template <class Nodes, class Collector, class Compare, class Shortcuts>
 class chromatic_past {
   using key_type = typename Nodes::key_type;
   using node = typename Nodes::node;
@@ -46,17 +46,20 @@ class chromatic_past {
     bool open = false;
   };
 
-  chromatic_past(Collector& c, const internal& entry, const Compare& less, const leaves& l) noexcept
-      : collector_(c), entry_(entry), less_(less), leaves_(l) {}
+  chromatic_past(Collector& c, const internal& entry, const Compare& less, const leaves& l,
+                 const Shortcuts& s) noexcept
+      : collector_(c), entry_(entry), less_(less), leaves_(l), shortcuts_(s) {}
 
   /// The pair of `key`, null if there was none.
   template <class Instant>
   const pair* find_at(session&, const Instant& then, const key_type& key) const {
-    node* n = top_at(then);
+    node* n = first_node(then, key);
     while (n != nullptr && !n->is_leaf()) {
       const internal* const i = Nodes::as_internal(n);
+      i->prefetch();
       n = at(*i, less_(key, i->key) ? 0 : 1, then);
     }
+    if (n != nullptr) Nodes::as_leaf(n)->prefetch();
     return n == nullptr ? nullptr : leaves_.find(pairs_at(n, then), key).get();
   }
 
@@ -64,7 +67,17 @@ class chromatic_past {
   template <class Instant>
   void first_at(session&, const Instant& then, const limits& within, chunk& found) const {
     found.count = 0;
-    if (node* const n = top_at(then)) ascend(n, then, within, found);
+    limits rest = within;
+    for (;;) {
+      const auto [router, end] = shortcuts_.stretch(rest.lo, less_, time_of(then));
+      if (router == nullptr) break;
+      const bool last = end == nullptr || (rest.hi != nullptr && !less_(*end, *rest.hi));
+      ascend(router, then, {rest.lo, last ? rest.hi : end, rest.open}, found);
+      if (last || found.count == chunk_size) return;
+      rest.lo = end;
+      rest.open = false;
+    }
+    if (node* const n = top_at(then)) ascend(n, then, rest, found);
   }
   /// The last ones; also in ascending order.
   void last_at(session&, std::uint64_t then, const limits& within, chunk& found) const {
@@ -76,6 +89,15 @@ class chromatic_past {
   }
 
  private:
+  /// On the way to a key: the first node, or one from which on the way is as from the first. Null
+  /// if the tree is younger.
+  template <class Instant>
+  node* first_node(const Instant& then, const key_type& key) const {
+    const internal* const i = shortcuts_.near(key, less_, time_of(then));
+    if (i == nullptr) return top_at(then);
+    const link* const l = link_at(*i, less_(key, i->key) ? 0 : 1, then);
+    return l == nullptr ? nullptr : l->to;
+  }
   /// Null if the tree is younger.
   template <class Instant>
   node* top_at(const Instant& then) const {
@@ -157,6 +179,7 @@ class chromatic_past {
   const internal& entry_;
   const Compare& less_;
   const leaves& leaves_;
+  const Shortcuts& shortcuts_;
 };
 
 }  // namespace detail
