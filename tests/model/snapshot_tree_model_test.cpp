@@ -49,7 +49,9 @@ struct world {
     auto here = versions.enter();
     typename tree::past::chunk found;
     m->at_instants().first_at(here, then.timestamp(), {}, found);
-    return found.count;
+    std::size_t size = 0;
+    for (unsigned i = 0; i < found.count; ++i) size += found.of[i].size();
+    return size;
   }
   void run_on(int operations) {
     for (int n = 0; n < operations; ++n) auto guard = nodes.enter();

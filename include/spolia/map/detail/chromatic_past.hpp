@@ -32,12 +32,17 @@ class chromatic_past {
   using session = typename Collector::session;
   using pair = typename Nodes::pair;
 
-  /// Pairs to find in one session: some microseconds.
-  static constexpr unsigned chunk_size = 32;
-  /// Pairs that follow each other in ascending order. They stay while the snapshot does.
+  /// Leaves to visit in one session: some microseconds.
+  static constexpr unsigned most_leaves = 16;
+  /// Pairs that follow each other in ascending order, by leaves, none of them empty. They stay
+  /// while the snapshot does.
   struct chunk {
     unsigned count = 0;
-    std::array<const pair*, chunk_size> at{};
+    std::array<pairs, most_leaves> of;
+    [[nodiscard]] bool is_full() const noexcept { return count == most_leaves; }
+    void add(pairs some) noexcept {
+      if (!some.empty()) of[count++] = some;
+    }
   };
   /// Keys from *lo on (behind it, if `open`) and in front of *hi; null: no limit.
   struct limits {
@@ -73,7 +78,7 @@ class chromatic_past {
       if (router == nullptr) break;
       const bool last = end == nullptr || (rest.hi != nullptr && !less_(*end, *rest.hi));
       ascend(router, then, {rest.lo, last ? rest.hi : end, rest.open}, found);
-      if (last || found.count == chunk_size) return;
+      if (last || found.is_full()) return;
       rest.lo = end;
       rest.open = false;
     }
@@ -83,9 +88,7 @@ class chromatic_past {
   void last_at(session&, std::uint64_t then, const limits& within, chunk& found) const {
     found.count = 0;
     if (node* const n = top_at(then)) descend(n, then, within, found);
-    for (unsigned i = 0; i < found.count / 2; ++i) {
-      std::swap(found.at[i], found.at[found.count - 1 - i]);
-    }
+    std::reverse(found.of.begin(), found.of.begin() + found.count);
   }
 
  private:
@@ -137,37 +140,29 @@ class chromatic_past {
   // As deep as the tree is high.
   template <class Instant>
   void ascend(node* n, const Instant& then, limits within, chunk& found) const {
-    if (n->is_leaf()) {
-      for (const pair& p : within_limits(pairs_at(n, then), within)) {
-        if (found.count == chunk_size) return;
-        found.at[found.count++] = &p;
-      }
-      return;
-    }
+    if (n->is_leaf()) return found.add(within_limits(pairs_at(n, then), within));
     const internal* const i = Nodes::as_internal(n);
-    if (within.lo == nullptr || less_(*within.lo, i->key)) {
-      ascend(at(*i, 0, then), then, within, found);
-      if (found.count != 0) within.lo = nullptr;  // what comes is behind it
+    const bool goes_left = within.lo == nullptr || less_(*within.lo, i->key);
+    const bool goes_right = within.hi == nullptr || less_(i->key, *within.hi);
+    i->prefetch();
+    const link* const left = goes_left ? link_at(*i, 0, then) : nullptr;
+    const link* const right = goes_right ? link_at(*i, 1, then) : nullptr;
+    if (left != nullptr) Nodes::prefetch(*left);
+    if (right != nullptr) Nodes::prefetch(*right);  // comes while the left side is walked
+    if (left != nullptr) {
+      ascend(left->to, then, within, found);
+      within.lo = nullptr;  // what comes is behind it
     }
-    if (found.count == chunk_size) return;
-    if (within.hi == nullptr || less_(i->key, *within.hi)) {
-      ascend(at(*i, 1, then), then, within, found);
-    }
+    if (right != nullptr && !found.is_full()) ascend(right->to, then, within, found);
   }
   void descend(node* n, std::uint64_t then, limits within, chunk& found) const {
-    if (n->is_leaf()) {
-      const pairs some = within_limits(pairs_at(n, then), within);
-      for (auto p = some.rbegin(); p != some.rend() && found.count != chunk_size; ++p) {
-        found.at[found.count++] = &*p;
-      }
-      return;
-    }
+    if (n->is_leaf()) return found.add(within_limits(pairs_at(n, then), within));
     const internal* const i = Nodes::as_internal(n);
     if (within.hi == nullptr || less_(i->key, *within.hi)) {
       descend(at(*i, 1, then), then, within, found);
-      if (found.count != 0) within.hi = nullptr;
+      within.hi = nullptr;
     }
-    if (found.count == chunk_size) return;
+    if (found.is_full()) return;
     if (within.lo == nullptr || less_(*within.lo, i->key)) {
       descend(at(*i, 0, then), then, within, found);
     }
