@@ -228,8 +228,8 @@ set(SPOLIA_HEADERS
     include/spolia/version/detail/collector_base.hpp
     include/spolia/version/detail/list_queue.hpp
     include/spolia/version/detail/removing_collector.hpp
-    include/spolia/version/detail/settled_flag.hpp
     include/spolia/version/detail/short_lock.hpp
+    include/spolia/version/detail/told_stamp.hpp
     include/spolia/version/dl_rt.hpp
     include/spolia/version/epoch.hpp
     include/spolia/version/holdings.hpp

@@ -18,8 +18,8 @@
 //              a link, and so at one instant; a snapshot goes down the links as they were.
 // Protects:    what find(then, ...), all(then) and range(then, ...) give stays while the snapshot
 //              and the map live, without a guard. No operation holds a guard longer than a search
-//              takes (and 32 pairs, where many are passed), besides what visit's f does; but once
-//              in hundreds of divided leaves an update looks at up to 2000 routers, and so do
+//              takes (and 16 leaves, where many pairs are passed), besides what visit's f does; but
+//              once in hundreds of divided leaves an update looks at up to 2000 routers, and so do
 //              collect() and account() (map/detail/chromatic_shortcuts.hpp).
 // Order:       insert, insert_or_assign, erase, find, contains and visit are linearizable; for_each
 //              and range are of one instant, that of a snapshot which they take.
@@ -169,9 +169,10 @@ class snapshot_tree_core {
     std::vector<std::pair<Key, Value>> some;
     std::optional<Key> last;
     typename tree::past::limits rest{.lo = lo, .hi = hi};
-    do {
+    bool more = true;
+    while (more) {
       some.clear();
-      gather(then, rest, some);
+      more = gather(then, rest, some);
       for (const auto& [key, value] : some) {
         if (!shown(f, key, value)) return;
       }
@@ -179,7 +180,7 @@ class snapshot_tree_core {
       last.emplace(std::move(some.back().first));
       rest.lo = &*last;
       rest.open = true;
-    } while (some.size() == tree::past::chunk_size);
+    }
   }
 
   void collect() {
@@ -205,14 +206,16 @@ class snapshot_tree_core {
       if (!shown(f, key, value)) return;
     }
   }
-  void gather(const lease& then, const typename tree::past::limits& within,
+  /// Whether there may be more.
+  bool gather(const lease& then, const typename tree::past::limits& within,
               std::vector<std::pair<Key, Value>>& some) const {
     auto here = collector_.enter();
     typename tree::past::chunk found;
     tree_.at_instants().first_at(here, then, within, found);
     for (unsigned i = 0; i < found.count; ++i) {
-      some.emplace_back(found.at[i]->key(), found.at[i]->value());
+      for (const auto& pair : found.of[i]) some.emplace_back(pair.key(), pair.value());
     }
+    return found.is_full();
   }
   template <class Instant>
   bool mine(const Instant& then) const noexcept {

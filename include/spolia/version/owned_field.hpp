@@ -17,7 +17,7 @@
 
 #include <spolia/base/config.hpp>
 #include <spolia/version/concepts.hpp>
-#include <spolia/version/detail/settled_flag.hpp>
+#include <spolia/version/detail/told_stamp.hpp>
 #include <spolia/version/owner.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -37,7 +37,7 @@ class owned_head {
     [[nodiscard]] owner_type* owner() noexcept final { return &of; }
 
     owner_type& of;
-    detail::settled_flag settled;
+    detail::told_stamp stamp;
     const T value;
 
    protected:
@@ -49,7 +49,7 @@ class owned_head {
     explicit first(owner_type& o, Arguments&&... arguments)
         : version(o, std::forward<Arguments>(arguments)...) {
       this->since.store_relaxed(o.since.load_relaxed());
-      this->settled.is_there();
+      this->stamp.is(o.since.load_relaxed());
     }
     void retire_by(guard&) noexcept override {}
     void destroy_in(domain_type&) noexcept override {}
@@ -72,7 +72,7 @@ class owned_head {
   version* newest(Timeline& time) const noexcept {
     auto* const v = static_cast<version*>(list_.head());
     // As in versioned.hpp: before anybody relies on it.
-    if (!SPOLIA_FAULT("owned_field.no_help")) v->settled.see_to(time, *v);
+    if (!SPOLIA_FAULT("owned_field.no_help")) v->stamp.see_to(time, *v);
     return v;
   }
 
@@ -80,7 +80,10 @@ class owned_head {
   /// the snapshot is not.
   template <class Timeline>
   const T* at(Timeline& time, std::uint64_t t) const noexcept {
-    auto* const found = Collector::list::find(newest(time), t);
+    version* const v = newest(time);
+    if (v->stamp.read() <= t) [[likely]]
+      return &v->value;
+    auto* const found = Collector::list::find(v, t);
     return found == nullptr ? nullptr : &static_cast<version*>(found)->value;
   }
 
@@ -115,7 +118,7 @@ class owned_head {
   /// The second, by the one whose operation it was.
   void ended(session& here, version* old, version* fresh) noexcept {
     Collector::list::finish_append(old, fresh);
-    fresh->settled.see_to(here.collector().time(), *fresh);
+    fresh->stamp.see_to(here.collector().time(), *fresh);
     here.collector().ended(here, list_, old, fresh);
   }
 

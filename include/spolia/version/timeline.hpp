@@ -90,6 +90,9 @@ class basic_timeline {
     return now - std::min(now, clock_.bound());
   }
 
+  /// Not below any stamp that was drawn before.
+  [[nodiscard]] std::uint64_t latest() const noexcept { return clock_.now() + clock_.bound(); }
+
   /// The stamp of `v`, which was seen at the head of its list; sets it if nobody has. Any thread
   /// may do this for any other.
   template <class Node>

@@ -103,6 +103,12 @@ struct chromatic_nodes {
     [[nodiscard]] field& child(unsigned i) noexcept { return i == 0 ? left_ : right_; }
     [[nodiscard]] const field& child(unsigned i) const noexcept { return i == 0 ? left_ : right_; }
 
+    /// Fetches what one of its links will be asked for.
+    void prefetch() const noexcept {
+      left_.prefetch();
+      right_.prefetch();
+    }
+
     void retire_by(guard& g) noexcept override {
       left_.retire_by(g);
       right_.retire_by(g);
@@ -114,6 +120,16 @@ struct chromatic_nodes {
       nodes.destroy(this);
     }
     [[nodiscard]] std::size_t bytes() const noexcept override { return sizeof(internal); }
+
+    /// It is about to be removed: for scx.hpp.
+    void mark() noexcept {
+      // seq_cst, as the change of the link and the look at the clock that follow ↔ the clock that a
+      // snapshot passes, and is_removed(). So the removal of what was not found marked afterwards
+      // gets a stamp above the snapshot's time. (Otherwise relaxed would do: scx.hpp.)
+      marked.store_seq_cst(true);
+    }
+    /// When a snapshot has been taken: false, it is seen by that if it came before.
+    [[nodiscard]] bool is_removed() const noexcept { return marked.load_seq_cst(); }
     [[nodiscard]] std::uint64_t ended_left() const noexcept override {
       return left_.ended_left() + right_.ended_left();
     }
@@ -133,6 +149,11 @@ struct chromatic_nodes {
     atomic<bool> marked{false};
   };
 
+  /// What a walk looks at where that leads.
+  static void prefetch(const link& l) noexcept {
+    if (l.to_leaf) return as_leaf(l.to)->prefetch();
+    __builtin_prefetch(&as_internal(l.to)->key);
+  }
   static internal* as_internal(node* n) noexcept { return static_cast<internal*>(n); }
   static leaf* as_leaf(node* n) noexcept { return static_cast<leaf*>(n); }
 };

@@ -19,7 +19,7 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail {
 
-template <class Nodes, class Collector, class Compare>
+template <class Nodes, class Collector, class Compare, class Shortcuts>
 class chromatic_past {
   using key_type = typename Nodes::key_type;
   using node = typename Nodes::node;
@@ -32,12 +32,17 @@ class chromatic_past {
   using session = typename Collector::session;
   using pair = typename Nodes::pair;
 
-  /// Pairs to find in one session: some microseconds.
-  static constexpr unsigned chunk_size = 32;
-  /// Pairs that follow each other in ascending order. They stay while the snapshot does.
+  /// Leaves to visit in one session: some microseconds.
+  static constexpr unsigned most_leaves = 16;
+  /// Pairs that follow each other in ascending order, by leaves, none of them empty. They stay
+  /// while the snapshot does.
   struct chunk {
     unsigned count = 0;
-    std::array<const pair*, chunk_size> at{};
+    std::array<pairs, most_leaves> of;
+    [[nodiscard]] bool is_full() const noexcept { return count == most_leaves; }
+    void add(pairs some) noexcept {
+      if (!some.empty()) of[count++] = some;
+    }
   };
   /// Keys from *lo on (behind it, if `open`) and in front of *hi; null: no limit.
   struct limits {
@@ -46,17 +51,20 @@ class chromatic_past {
     bool open = false;
   };
 
-  chromatic_past(Collector& c, const internal& entry, const Compare& less, const leaves& l) noexcept
-      : collector_(c), entry_(entry), less_(less), leaves_(l) {}
+  chromatic_past(Collector& c, const internal& entry, const Compare& less, const leaves& l,
+                 const Shortcuts& s) noexcept
+      : collector_(c), entry_(entry), less_(less), leaves_(l), shortcuts_(s) {}
 
   /// The pair of `key`, null if there was none.
   template <class Instant>
   const pair* find_at(session&, const Instant& then, const key_type& key) const {
-    node* n = top_at(then);
+    node* n = first_node(then, key);
     while (n != nullptr && !n->is_leaf()) {
       const internal* const i = Nodes::as_internal(n);
+      i->prefetch();
       n = at(*i, less_(key, i->key) ? 0 : 1, then);
     }
+    if (n != nullptr) Nodes::as_leaf(n)->prefetch();
     return n == nullptr ? nullptr : leaves_.find(pairs_at(n, then), key).get();
   }
 
@@ -64,18 +72,35 @@ class chromatic_past {
   template <class Instant>
   void first_at(session&, const Instant& then, const limits& within, chunk& found) const {
     found.count = 0;
-    if (node* const n = top_at(then)) ascend(n, then, within, found);
+    limits rest = within;
+    for (;;) {
+      const auto [router, end] = shortcuts_.stretch(rest.lo, less_, time_of(then));
+      if (router == nullptr) break;
+      const bool last = end == nullptr || (rest.hi != nullptr && !less_(*end, *rest.hi));
+      ascend(router, then, {rest.lo, last ? rest.hi : end, rest.open}, found);
+      if (last || found.is_full()) return;
+      rest.lo = end;
+      rest.open = false;
+    }
+    if (node* const n = top_at(then)) ascend(n, then, rest, found);
   }
   /// The last ones; also in ascending order.
   void last_at(session&, std::uint64_t then, const limits& within, chunk& found) const {
     found.count = 0;
     if (node* const n = top_at(then)) descend(n, then, within, found);
-    for (unsigned i = 0; i < found.count / 2; ++i) {
-      std::swap(found.at[i], found.at[found.count - 1 - i]);
-    }
+    std::reverse(found.of.begin(), found.of.begin() + found.count);
   }
 
  private:
+  /// On the way to a key: the first node, or one from which on the way is as from the first. Null
+  /// if the tree is younger.
+  template <class Instant>
+  node* first_node(const Instant& then, const key_type& key) const {
+    const internal* const i = shortcuts_.near(key, less_, time_of(then));
+    if (i == nullptr) return top_at(then);
+    const link* const l = link_at(*i, less_(key, i->key) ? 0 : 1, then);
+    return l == nullptr ? nullptr : l->to;
+  }
   /// Null if the tree is younger.
   template <class Instant>
   node* top_at(const Instant& then) const {
@@ -115,37 +140,29 @@ class chromatic_past {
   // As deep as the tree is high.
   template <class Instant>
   void ascend(node* n, const Instant& then, limits within, chunk& found) const {
-    if (n->is_leaf()) {
-      for (const pair& p : within_limits(pairs_at(n, then), within)) {
-        if (found.count == chunk_size) return;
-        found.at[found.count++] = &p;
-      }
-      return;
-    }
+    if (n->is_leaf()) return found.add(within_limits(pairs_at(n, then), within));
     const internal* const i = Nodes::as_internal(n);
-    if (within.lo == nullptr || less_(*within.lo, i->key)) {
-      ascend(at(*i, 0, then), then, within, found);
-      if (found.count != 0) within.lo = nullptr;  // what comes is behind it
+    const bool goes_left = within.lo == nullptr || less_(*within.lo, i->key);
+    const bool goes_right = within.hi == nullptr || less_(i->key, *within.hi);
+    i->prefetch();
+    const link* const left = goes_left ? link_at(*i, 0, then) : nullptr;
+    const link* const right = goes_right ? link_at(*i, 1, then) : nullptr;
+    if (left != nullptr) Nodes::prefetch(*left);
+    if (right != nullptr) Nodes::prefetch(*right);  // comes while the left side is walked
+    if (left != nullptr) {
+      ascend(left->to, then, within, found);
+      within.lo = nullptr;  // what comes is behind it
     }
-    if (found.count == chunk_size) return;
-    if (within.hi == nullptr || less_(i->key, *within.hi)) {
-      ascend(at(*i, 1, then), then, within, found);
-    }
+    if (right != nullptr && !found.is_full()) ascend(right->to, then, within, found);
   }
   void descend(node* n, std::uint64_t then, limits within, chunk& found) const {
-    if (n->is_leaf()) {
-      const pairs some = within_limits(pairs_at(n, then), within);
-      for (auto p = some.rbegin(); p != some.rend() && found.count != chunk_size; ++p) {
-        found.at[found.count++] = &*p;
-      }
-      return;
-    }
+    if (n->is_leaf()) return found.add(within_limits(pairs_at(n, then), within));
     const internal* const i = Nodes::as_internal(n);
     if (within.hi == nullptr || less_(i->key, *within.hi)) {
       descend(at(*i, 1, then), then, within, found);
-      if (found.count != 0) within.hi = nullptr;
+      within.hi = nullptr;
     }
-    if (found.count == chunk_size) return;
+    if (found.is_full()) return;
     if (within.lo == nullptr || less_(*within.lo, i->key)) {
       descend(at(*i, 0, then), then, within, found);
     }
@@ -157,6 +174,7 @@ class chromatic_past {
   const internal& entry_;
   const Compare& less_;
   const leaves& leaves_;
+  const Shortcuts& shortcuts_;
 };
 
 }  // namespace detail

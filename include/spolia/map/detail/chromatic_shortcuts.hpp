@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // chromatic_shortcuts.hpp: ways into the midst of a chromatic tree: a sorted table of routers some
-// levels below the root, with the first key of each. A search on the present begins at one of them
-// and not at the root: a few cache lines that are read all the time, instead of two for each level.
+// levels below the root, with the first key of each. A search begins at one of them and not at the
+// root: a few cache lines that are read all the time, instead of two for each level. So do searches
+// and scans at a snapshot, unless that is older than the table.
 //
 // Idea:     the table says only where to begin, so it may be out of date. It is made by whoever
 //           changes the tree's shape for the n-th time, and never changes.
@@ -28,6 +29,13 @@
 //   the keys of the entry this leads to R as well (1, 2), and all below R that our operation relied
 //   on is settled. Nodes whose own first link is not settled are not reached: the maker settled
 //   those above, and the search those below; so what removes a node has settled what published it.
+// Why a search at a snapshot may begin there. The table has a time that is not below the stamps of
+//   the links that its maker followed; the snapshot's is not below that. So all changes that made
+//   the way to R are in the snapshot, and by 1 R routed the keys at the table's time, or had been
+//   removed. By 2 it routed them at the snapshot's, if it was still there: R was found not to be
+//   marked when the snapshot had been taken, so the stamp of its removal is above its time
+//   (internal::mark()). From R on links are followed at the snapshot's time, like any others, and
+//   what that comes to is kept for it like anything else that it sees.
 // Why the memory is there. The table is read under a guard, and retired when it was replaced. Its
 //   holds are dropped afterwards, so R is retired later than our guard began.
 #pragma once
@@ -74,6 +82,7 @@ class chromatic_shortcuts {
     bool is_final;
   };
   struct table final : Nodes::domain_type::header {
+    std::uint64_t since = 0;  // not below the stamp of any link that its maker went by
     std::size_t count = 0;
     std::size_t half = 0;  // of the least power of two that is not below the count
     std::array<key_type, Most> from;
@@ -88,20 +97,34 @@ class chromatic_shortcuts {
   /// A router that routes `key`; null: none is known. Inside a session.
   template <class Compare>
   internal* near(const key_type& key, const Compare& less) const {
-    // acquire ← the release in replace(): we see the table made.
-    const table* const t = now_.load_acquire();
+    const table* const t = current();
     if (t == nullptr) return nullptr;
-    memory::note_access(t);
-    std::size_t at = 0;
-    for (std::size_t step = t->half; step != 0; step /= 2) {
-      // Computed, not branched on: nobody could foretell it.
-      at += less(key, t->from[at + step]) ? 0 : step;
-    }
-    internal* const r = t->at[at];
+    internal* const r = t->at[place_of(*t, key, less)];
     // relaxed: it may be removed at once in any case; and see 3 above.
     if (r == nullptr || (r->marked.load_relaxed() && !SPOLIA_FAULT("shortcuts.removed")))
       return nullptr;
     return r;
+  }
+
+  /// One that routed it at a snapshot's time, too.
+  template <class Compare>
+  const internal* near(const key_type& key, const Compare& less, std::uint64_t then) const {
+    const table* const t = at_time(then);
+    return t == nullptr ? nullptr : seen_at(*t, place_of(*t, key, less));
+  }
+
+  /// A router that routed all keys from some point in front of `lo` (null: the first key), or
+  /// there, up to `end`, which lies behind it (null: all that follow). Null: none is known.
+  struct stretch_of_keys {
+    internal* router = nullptr;
+    const key_type* end = nullptr;
+  };
+  template <class Compare>
+  stretch_of_keys stretch(const key_type* lo, const Compare& less, std::uint64_t then) const {
+    const table* const t = at_time(then);
+    if (t == nullptr) return {};
+    const std::size_t at = lo == nullptr ? 0 : place_of(*t, *lo, less);
+    return {seen_at(*t, at), at + 1 < t->count ? &t->from[at + 1] : nullptr};
   }
 
   /// The tree has got another shape.
@@ -137,6 +160,35 @@ class chromatic_shortcuts {
   }
 
  private:
+  const table* current() const {
+    // acquire ← the release in replace(): we see the table made.
+    const table* const t = now_.load_acquire();
+    if (t != nullptr) memory::note_access(t);
+    return t;
+  }
+  /// Null: it may be younger than that.
+  const table* at_time(std::uint64_t then) const {
+    const table* const t = current();
+    if (t == nullptr || (t->since > then && !SPOLIA_FAULT("shortcuts.any_time"))) return nullptr;
+    return t;
+  }
+  /// Null: it was removed, perhaps before the snapshot.
+  static internal* seen_at(const table& t, std::size_t at) {
+    internal* const r = t.at[at];
+    if (r == nullptr || (r->is_removed() && !SPOLIA_FAULT("shortcuts.removed"))) return nullptr;
+    return r;
+  }
+  /// The last one with a first key that is not behind this.
+  template <class Compare>
+  static std::size_t place_of(const table& t, const key_type& key, const Compare& less) {
+    std::size_t at = 0;
+    for (std::size_t step = t.half; step != 0; step /= 2) {
+      // Computed, not branched on: nobody could foretell it.
+      at += less(key, t.from[at + step]) ? 0 : step;
+    }
+    return at;
+  }
+
   const link& follow(internal* at, unsigned side) const noexcept {
     return at->child(side).newest(collector_.time())->value;
   }
@@ -147,6 +199,7 @@ class chromatic_shortcuts {
     due_.store_relaxed(all.size() / 2 + least_changes);
     if (all.empty()) return nullptr;
     table* const t = collector_.nodes().template make<table>();
+    t->since = collector_.time().latest();
     t->count = all.size();
     t->half = std::bit_ceil(all.size()) / 2;
     for (std::size_t i = 0; i < 2 * t->half || i < t->count; ++i) {
@@ -235,6 +288,18 @@ class chromatic_shortcuts<Nodes, Collector, 0> {
   template <class Key, class Compare>
   internal* near(const Key&, const Compare&) const noexcept {
     return nullptr;
+  }
+  template <class Key, class Compare>
+  const internal* near(const Key&, const Compare&, std::uint64_t) const noexcept {
+    return nullptr;
+  }
+  struct stretch_of_keys {
+    internal* router = nullptr;
+    const typename Nodes::key_type* end = nullptr;
+  };
+  template <class Key, class Compare>
+  stretch_of_keys stretch(const Key*, const Compare&, std::uint64_t) const noexcept {
+    return {};
   }
   void changed(session&) noexcept {}
   void renew(session&) noexcept {}

@@ -28,6 +28,7 @@ class chromatic_tree {
   using nodes = chromatic_nodes<Key, Value, Collector, Capacity>;
   using steps = chromatic_steps<nodes, Collector>;
   using leaves = chromatic_leaves<nodes, Collector, Compare>;
+  using shortcuts = chromatic_shortcuts<nodes, Collector, Shortcuts>;
   using node = typename nodes::node;
   using internal = typename nodes::internal;
   using leaf = typename nodes::leaf;
@@ -45,7 +46,7 @@ class chromatic_tree {
   using domain_type = typename Collector::domain_type;
   using session = typename Collector::session;
   using pair = typename nodes::pair;
-  using past = chromatic_past<nodes, Collector, Compare>;
+  using past = chromatic_past<nodes, Collector, Compare, shortcuts>;
 
   /// Throws std::bad_alloc.
   chromatic_tree(Collector& c, Compare less)
@@ -55,7 +56,7 @@ class chromatic_tree {
         entry_(born(), link{leaves_.make({}).release(), 1, true}),
         steps_(c, entry_),
         shortcuts_(c, entry_),
-        past_(c, entry_, less_, leaves_) {}
+        past_(c, entry_, less_, leaves_, shortcuts_) {}
   chromatic_tree(const chromatic_tree&) = delete;
   chromatic_tree& operator=(const chromatic_tree&) = delete;
   ~chromatic_tree() {
@@ -163,8 +164,7 @@ class chromatic_tree {
 
   edge next_edge(const edge& from, const Key& key) const {
     internal* const i = nodes::as_internal(from.to());
-    i->child(0).prefetch();
-    i->child(1).prefetch();
+    i->prefetch();
     return steps_.follow(i, less_(key, i->key) ? 0 : 1);
   }
   edge top_edge() const { return steps_.follow(const_cast<internal*>(&entry_), 0); }
@@ -328,7 +328,7 @@ class chromatic_tree {
   leaves leaves_;
   internal entry_;  // its one child is the root; never removed
   steps steps_;
-  chromatic_shortcuts<nodes, Collector, Shortcuts> shortcuts_;
+  shortcuts shortcuts_;
   past past_;
   size_counter size_;
 };

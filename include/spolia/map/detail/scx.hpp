@@ -245,14 +245,23 @@ class scx final : private threads::listener {
       return false;
     }
     if (!SPOLIA_FAULT("scx.no_mark")) {
-      // relaxed: seen by those who learn that the operation is over.
-      for (unsigned i = 1; i < c.count; ++i) c.v[i]->marked.store_relaxed(true);
+      for (unsigned i = 1; i < c.count; ++i) mark(*c.v[i]);
     }
     child expected = c.old;
     // release → the acquires of searches: they see the new nodes constructed. Failure: somebody
     // else did it.
     c.v[0]->child(c.index).cas_strong_release(expected, c.fresh);
     return true;
+  }
+
+  /// A record may want more of it: mark().
+  static void mark(Record& removed) noexcept {
+    if constexpr (requires { removed.mark(); }) {
+      removed.mark();
+    } else {
+      // relaxed: seen by those who learn that the operation is over.
+      removed.marked.store_relaxed(true);
+    }
   }
 
   /// Says that the operation is over, so that others need not wait for its owner to say so.

@@ -46,30 +46,17 @@ class tree_pairs : public std::ranges::view_interface<tree_pairs<Tree, Key, Valu
 
     iterator() = default;
 
-    reference operator*() const noexcept { return {at()->key(), at()->value()}; }
+    reference operator*() const noexcept { return {at_->key(), at_->value()}; }
     iterator& operator++() {
-      if (place_ + 1 != some_.count) {
-        ++place_;
-        return *this;
-      }
-      limits rest = of_->all();
-      rest.lo = &at()->key();
-      rest.open = true;
-      fill(rest);
+      if (++at_ == leaf().data() + leaf().size()) next_leaf();
       return *this;
     }
     iterator& operator--() {
-      if (place_ != 0) {
-        --place_;
-        return *this;
+      if (at_ != nullptr && at_ != leaf().data()) {
+        --at_;
+      } else {
+        last_leaf();
       }
-      limits rest = of_->all();
-      if (at() != nullptr) rest.hi = &at()->key();
-      auto here = of_->tree->collector().enter();
-      chunk before;
-      of_->tree->at_instants().last_at(here, of_->then.timestamp(), rest, before);
-      some_ = before;
-      place_ = before.count - 1;
       return *this;
     }
     iterator operator++(int) {
@@ -83,29 +70,52 @@ class tree_pairs : public std::ranges::view_interface<tree_pairs<Tree, Key, Valu
       return before;
     }
     /// Of iterators of one range.
-    friend bool operator==(const iterator& a, const iterator& b) noexcept {
-      return a.at() == b.at();
-    }
+    friend bool operator==(const iterator& a, const iterator& b) noexcept { return a.at_ == b.at_; }
 
    private:
     friend class tree_pairs;
     explicit iterator(const shared* of) noexcept : of_(of) {}
 
-    /// Null at the end.
-    [[nodiscard]] const pair* at() const noexcept {
-      return place_ < some_.count ? some_.at[place_] : nullptr;
+    [[nodiscard]] const auto& leaf() const noexcept { return some_.of[in_]; }
+    /// at_ is behind the end of its leaf.
+    SPOLIA_NOINLINE void next_leaf() {
+      if (in_ + 1 != some_.count) {
+        at_ = some_.of[++in_].data();
+        return;
+      }
+      --at_;  // stays if comparing keys throws
+      limits rest = of_->all();
+      rest.lo = &at_->key();
+      rest.open = true;
+      fill(rest);
+    }
+    /// To the end of the leaf in front of this one.
+    SPOLIA_NOINLINE void last_leaf() {
+      if (at_ == nullptr || in_ == 0) {
+        limits rest = of_->all();
+        if (at_ != nullptr) rest.hi = &at_->key();
+        auto here = of_->tree->collector().enter();
+        chunk before;
+        of_->tree->at_instants().last_at(here, of_->then.timestamp(), rest, before);
+        some_ = before;
+        in_ = before.count;
+      }
+      --in_;
+      at_ = &leaf().back();
     }
     void fill(const limits& rest) {
       auto here = of_->tree->collector().enter();
       chunk behind;
       of_->tree->at_instants().first_at(here, of_->then.timestamp(), rest, behind);
       some_ = behind;
-      place_ = 0;
+      in_ = 0;
+      at_ = behind.count == 0 ? nullptr : leaf().data();
     }
 
     const shared* of_ = nullptr;
     chunk some_;
-    unsigned place_ = 0;
+    unsigned in_ = 0;           // the leaf among these
+    const pair* at_ = nullptr;  // null at the end
   };
 
   /// Throws std::bad_alloc, or what copying a key throws. An empty snapshot sees nothing.

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// told_stamp.hpp: a version's stamp, told once more beside its value. Who wants the current value,
+// or that at a snapshot which sees it, need not look at the stamp itself then, which lies in
+// another cache line.
+#pragma once
+
+#include <cstdint>
+
+#include <spolia/base/atomic.hpp>
+#include <spolia/base/config.hpp>
+#include <spolia/version/tracked.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace detail {
+
+class told_stamp {
+ public:
+  /// The version was made with that stamp, and is published later.
+  void is(std::uint64_t stamp) noexcept { told_.store_relaxed(stamp); }
+  /// no_stamp: nobody has told it yet.
+  [[nodiscard]] std::uint64_t read() const noexcept { return told_.load_relaxed(); }
+  /// As time.settle(v) for the version that this belongs to.
+  template <class Timeline, class Version>
+  void see_to(Timeline& time, Version& v) noexcept {
+    // acquire ← the release below: who appends behind v, or reads on, passes the stamp on, as after
+    // settle().
+    if (told_.load_acquire() != no_stamp) [[likely]]
+      return;
+    const std::uint64_t stamp = time.settle(v);
+    // release → the acquire above: the stamp is there.
+    told_.store_release(stamp);
+  }
+
+ private:
+  atomic<std::uint64_t> told_{no_stamp};
+};
+
+}  // namespace detail
+}  // namespace spolia::inline SPOLIA_FLAVOUR
