@@ -24,6 +24,7 @@ set(SPOLIA_SOURCES
     src/db/loading.cpp
     src/db/locking.cpp
     src/db/log_format.cpp
+    src/db/log_writer.cpp
     src/db/other_flavour.cpp
     src/db/policy.cpp
     src/db/query.cpp

@@ -34,7 +34,8 @@ class catalog_record {
   /// that who takes that behind a cut knows the numbers of all changes before it.
   std::uint64_t place() noexcept {
     if (log_ == nullptr) return engine_.files != nullptr ? engine_.files->next() : 0;
-    log_->append(*entry_.release(), place_, [] { return 0; });
+    log_->append(*entry_, place_, [] { return 0; });
+    if (!place_.written) static_cast<void>(entry_.release());  // it is the log's
     return place_.sequence;
   }
   /// Waits until it is durable. False: the log has failed, and nobody knows whether it is.

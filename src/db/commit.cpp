@@ -79,7 +79,7 @@ status transaction::commit() {
   if (!indexes_hold()) return fail(outcome::schema_changed);
   const std::uint32_t me = s.record->number();
   bool room = true;
-  commit_record record(engine_);
+  commit_record record(engine_, me);
   try {
     prepare();
     if (notes_reads_ && changes() && !reads_hold()) return fail(outcome::conflict);

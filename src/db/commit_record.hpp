@@ -16,9 +16,11 @@ namespace db {
 /// One commit's record: written before anything can be seen, queued at the moment of publication.
 class commit_record {
  public:
-  explicit commit_record(engine& of) noexcept : engine_(of), log_(of.log) {}
+  /// Of the session with this number.
+  commit_record(engine& of, std::uint32_t session) noexcept
+      : engine_(of), log_(of.log), session_(session) {}
   ~commit_record() {
-    if (entry_ != nullptr) log_->give_back(entry_);
+    if (entry_ != nullptr) log_->give_back(entry_, session_);
   }
   commit_record(const commit_record&) = delete;
   commit_record& operator=(const commit_record&) = delete;
@@ -31,7 +33,7 @@ class commit_record {
     if (engine_.read_only) return outcome::read_only;
     if (log_ == nullptr) return outcome::ok;
     if (!log_->admit()) return outcome::storage_failed;
-    entry_ = log_->take();
+    entry_ = log_->take(session_);
     for (pending_write& w : writes) {
       if (!w.changed) continue;
       w.fetch(every_column);
@@ -43,8 +45,9 @@ class commit_record {
   /// Makes the commit visible, and gives it its place in the log; its timestamp.
   std::uint64_t publish(commit_board::record& r) noexcept {
     if (log_ == nullptr) return engine_.board.publish(r);
-    return log_->append(*std::exchange(entry_, nullptr), place_,
-                        [&] { return engine_.board.publish(r); });
+    const auto commit = log_->append(*entry_, place_, [&] { return engine_.board.publish(r); });
+    if (!place_.written) entry_ = nullptr;  // it is the log's
+    return commit;
   }
 
   /// The same for commit_board::publish_if(): the commit's place is behind all that it has seen.
@@ -53,7 +56,7 @@ class commit_record {
     if (log_ == nullptr) return engine_.board.publish_if(r, std::forward<Valid>(valid));
     const auto settle = [&](std::uint64_t drawn, auto& step) {
       if (!log_->append_if(*entry_, place_, drawn, step)) return false;
-      entry_ = nullptr;  // it is the log's
+      if (!place_.written) entry_ = nullptr;  // it is the log's
       return true;
     };
     return engine_.board.publish_if(r, std::forward<Valid>(valid), settle);
@@ -70,6 +73,7 @@ class commit_record {
  private:
   engine& engine_;
   journal* const log_;
+  const std::uint32_t session_;
   log_entry* entry_ = nullptr;
   journal::queue::place place_;
 };

@@ -13,6 +13,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -121,9 +122,16 @@ class log_writer {
   /// Writes are over before a thread could have slept.
   [[nodiscard]] bool quick() const noexcept { return quick_.load_relaxed(); }
 
+  /// What is put into the window is in the file.
+  [[nodiscard]] bool in_place() const noexcept { return in_place_.load_relaxed(); }
+  bool at_once(log_entry& e) noexcept;
+
   /// An empty record, with room for the header. Throws std::bad_alloc.
   log_entry* take();
   void give_back(log_entry* e) noexcept;
+  /// The same, of what the session with this number has had before: no lock, and a warm cache.
+  log_entry* take(std::uint32_t session);
+  void give_back(log_entry* e, std::uint32_t session) noexcept;
   /// Only after a failure.
   [[nodiscard]] const std::optional<storage_error>& failure() const noexcept { return failure_; }
   void fill(log_stats& s) const noexcept;
@@ -142,6 +150,9 @@ class log_writer {
   void end_segment(cut_result& done);
   void keep_failure(const std::exception& why) noexcept;
   void write_all(log_entry* first, std::uint64_t durable);
+  void seal(log_entry& e, std::uint64_t durable) noexcept;
+  void put(bytes_view record) noexcept;
+  [[nodiscard]] bool long_enough() const noexcept;
   void make_room(std::size_t bytes);
   void end_room();
   void stage(bytes_view record);
@@ -174,6 +185,11 @@ class log_writer {
   spolia::detail::short_lock free_lock_;
   log_entry* free_ = nullptr;
   atomic<std::size_t> free_bytes_{0};
+  struct alignas(cache_line) spare {
+    atomic<log_entry*> entry{nullptr};
+  };
+  static constexpr std::size_t most_spare = 64;
+  std::array<spare, most_spare> spare_;
 
   static constexpr int patience = 8;  // a leader waits for others for the eighth of a write
   static constexpr std::chrono::nanoseconds longest_patience{2000000};
@@ -181,6 +197,7 @@ class log_writer {
   static constexpr std::uint32_t asleep = 1;  // in the number: somebody waits for the next one
   std::atomic<std::uint32_t> round_{0};
   atomic<bool> quick_{true};
+  atomic<bool> in_place_{false};
   atomic<std::uint64_t> bytes_{0};
   atomic<std::uint64_t> flushes_{0};
   atomic<std::uint64_t> longest_ns_{0};
@@ -202,7 +219,8 @@ class journal {
   void start(const log_end& end);
 
   log_entry* take() { return writer_.take(); }
-  void give_back(log_entry* e) noexcept { writer_.give_back(e); }
+  log_entry* take(std::uint32_t session) { return writer_.take(session); }
+  void give_back(log_entry* e, std::uint32_t session) noexcept { writer_.give_back(e, session); }
   bool admit() noexcept;
   template <class Publish>
   auto append(log_entry& e, queue::place& where, Publish&& publish) noexcept {

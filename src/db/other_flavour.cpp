@@ -33,6 +33,7 @@
 #include "loading.cpp"
 #include "locking.cpp"
 #include "log_format.cpp"
+#include "log_writer.cpp"
 #include "policy.cpp"
 #include "query.cpp"
 #include "query_groups.cpp"

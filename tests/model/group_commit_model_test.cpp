@@ -41,7 +41,22 @@ struct disk {
   plain<std::uint64_t> durable;
   unsigned fails_at = 99;  // the n-th write fails
   plain<std::uint64_t> writes;
+  bool at_once_too = false;
+  unsigned refused = 99;  // the n-th that is to be written at once
+  plain<unsigned> asked;
 
+  [[nodiscard]] bool in_place() const noexcept { return at_once_too; }
+  bool at_once(entry& e) noexcept {
+    const unsigned nth = asked.read();
+    asked.write(nth + 1);
+    if (nth == refused) return false;
+    const std::uint64_t n = length.read();
+    model::check(e.sequence == n + 1, "written before what was queued");
+    written[n].write(e.number);
+    length.write(n + 1);
+    durable.write(n + 1);
+    return true;
+  }
   bool write(entry* first, std::uint64_t) noexcept {
     std::uint64_t n = length.read();
     for (const entry* e = first; e != nullptr; e = e->next) {
@@ -113,6 +128,33 @@ void two_commits(model::scenario& run) {
   run.finally([w] {
     model::check(w->files.durable.read() == 2, "both are durable");
     model::check(w->queue.oldest() == 0, "nothing waits");
+  });
+}
+
+/// Commits that are written at once, unless something is queued, as the n-th is.
+scenario_setup in_place(unsigned refused) {
+  return [refused](model::scenario& run) {
+    auto w = std::make_shared<parts>();
+    w->files.at_once_too = true;
+    w->files.refused = refused;
+    for (unsigned n = 0; n < 2; ++n) run.thread([w, n] { w->commit(n); });
+    run.finally([w] {
+      w->commit(2);
+      model::check(w->files.durable.read() == 3, "all are durable");
+      model::check(w->queue.oldest() == 0, "nothing waits");
+    });
+  };
+}
+
+/// Who waits for all that is there, and wrote none of it.
+void a_sync_beside_one_in_place(model::scenario& run) {
+  auto w = std::make_shared<parts>();
+  w->files.at_once_too = true;
+  run.thread([w] { w->append(0); });
+  run.thread([w] {
+    const std::uint64_t last = w->queue.last();
+    model::check(w->queue.wait(last), "nothing fails");
+    if (last != 0) model::check(w->durable_place(0, last) == 1, "what is waited for is there");
   });
 }
 
@@ -225,6 +267,15 @@ TEST(group_commit_model, a_cut_is_where_its_snapshot_is) {
 TEST(group_commit_model, what_is_acknowledged_is_durable) {
   expect_clean(two_commits, at_most(2));
   expect_clean(a_failing_disk, at_most(2));
+}
+
+TEST(group_commit_model, what_is_written_at_once_is_in_its_place) {
+  for (const unsigned refused : {0U, 1U, 2U}) expect_clean(in_place(refused), at_most(2));
+  expect_clean(a_sync_beside_one_in_place, at_most(2));
+  expect_found(in_place(0), "group_commit.two_leaders", at_most(2), "");
+  expect_found(in_place(0), "group_commit.before_the_queue", at_most(2),
+               "written before what was queued");
+  expect_found(a_sync_beside_one_in_place, "group_commit.relaxed_last", at_most(2), "");
 }
 
 TEST(group_commit_model, faults_are_found) {

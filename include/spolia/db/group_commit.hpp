@@ -11,6 +11,10 @@
 // Groups:      who was acknowledged together comes again together, but for the first of them, who
 //              would write for himself alone and let the others wait for the next write. So a
 //              leader may wait for as many as came lately: the sink decides how long.
+// At once:     where a sink's memory is its file, to write a record is to copy it: then append()
+// does
+//              that under its lock, while nothing is queued and nobody leads. Nobody waits then,
+//              nor is woken.
 // Why no thread of its own: libraries with threads that nobody asked for are refused. A leader
 //              costs a committer nothing, since it would wait for the same sync; on storage that is
 //              quick, it saves two changes of threads for each commit.
@@ -37,6 +41,9 @@ namespace db {
 
 /// Entry has `next`, `sequence`, `bytes` and `since`. Sink has
 ///   bool write(Entry* first, std::uint64_t durable) noexcept   makes a list durable, and keeps it
+///   bool in_place() const noexcept             at_once() may be worth a try
+///   bool at_once(Entry&) noexcept             makes it durable, without waiting for anything, and
+///                                             leaves it to the caller; false: nothing was done
 ///   void collect(queued) noexcept     before a write: may wait until queued() is as much as comes
 ///   void ended(written, queued) noexcept      after it: entries, and those that came meanwhile
 ///   void sleep(ready, times) noexcept         until wake(), or not at all if ready(), or shorter;
@@ -59,18 +66,19 @@ class group_commit {
   /// Where an entry stands.
   struct place {
     std::uint64_t sequence = 0;
-    bool first = false;  ///< nothing was queued before it
+    bool first = false;    ///< nothing was queued before it
+    bool written = false;  ///< it is durable, and the entry still the caller's
   };
 
   /// Runs publish() and queues `e` behind all that was published before; returns what publish()
-  /// returns. e belongs to the sink then, which may be done with it at once.
+  /// returns. e belongs to the sink then, which may be done with it at once, unless where.written.
   template <class Publish>
   auto append(Entry& e, place& where, Publish&& publish) noexcept {
     const bool early = SPOLIA_FAULT("group_commit.publish_before_queue");
     if (early) static_cast<void>(publish());
     const std::lock_guard hold(lock_);
     const auto published = early ? decltype(publish()){} : publish();
-    queue(e, where);
+    if (!write_at_once(e, where)) queue(e, where);
     return published;
   }
   /// The same if publish() returns true, and only for a commit at `time` that no cut has passed:
@@ -81,7 +89,7 @@ class group_commit {
     const std::lock_guard hold(lock_);
     if (time <= seen_at_cut_ && !SPOLIA_FAULT("group_commit.behind_the_cut")) return false;
     if (!publish()) return false;
-    queue(e, where);
+    if (!write_at_once(e, where)) queue(e, where);
     return true;
   }
   /// Queues `e` as an end of what came before. look() begins a snapshot there and returns its time;
@@ -120,7 +128,9 @@ class group_commit {
     return std::exchange(first_, nullptr);
   }
 
-  [[nodiscard]] std::uint64_t last() const noexcept { return last_.load_relaxed(); }
+  // acquire ← the release in write_at_once(): who waits for what was written there, and would not
+  // be woken, finds it durable.
+  [[nodiscard]] std::uint64_t last() const noexcept { return last_.load_acquire(); }
   [[nodiscard]] std::uint64_t durable() const noexcept { return durable_.load_relaxed(); }
   [[nodiscard]] std::uint64_t queued_bytes() const noexcept { return queued_.load_relaxed(); }
   /// `since` of the oldest entry that is not durable; 0: all are.
@@ -129,9 +139,33 @@ class group_commit {
   [[nodiscard]] bool failed() const noexcept { return failed_.load_acquire(); }
 
  private:
+  /// Under the lock. Who has the lead meanwhile is waited for by nobody: all before is durable, and
+  /// the last leader has woken all.
+  bool write_at_once(Entry& e, place& where) noexcept {
+    if (first_ != nullptr && !SPOLIA_FAULT("group_commit.before_the_queue")) return false;
+    if (!sink_.in_place() || !take_lead()) return false;
+    e.sequence = last_.load_relaxed() + 1;
+    // relaxed: stored by a leader, whose release take_lead() has acquired.
+    const bool done = !failed_.load_relaxed() && sink_.at_once(e);
+    if (done) {
+      where = {.sequence = e.sequence, .first = false, .written = true};
+      // relaxed: who waits for it has its number by the lock, or from last().
+      durable_.store_relaxed(e.sequence);
+      if (SPOLIA_FAULT("group_commit.relaxed_last")) {
+        last_.store_relaxed(e.sequence);
+      } else {
+        // release → the acquire in last().
+        last_.store_release(e.sequence);
+      }
+    }
+    // release → the acquire in take_lead(): the sink, for the next leader.
+    leading_.store_release(false);
+    return done;
+  }
+
   /// Under the lock.
   void queue(Entry& e, place& where) noexcept {
-    where = {last_.load_relaxed() + 1, first_ == nullptr};
+    where = {.sequence = last_.load_relaxed() + 1, .first = first_ == nullptr, .written = false};
     e.sequence = where.sequence;
     e.next = nullptr;
     if (first_ == nullptr) {
