@@ -11,8 +11,7 @@
 // Groups:      who was acknowledged together comes again together, but for the first of them, who
 //              would write for himself alone and let the others wait for the next write. So a
 //              leader may wait for as many as came lately: the sink decides how long.
-// At once:     where a sink's memory is its file, to write a record is to copy it: then append()
-// does
+// At once:     where a sink's memory is its file, to write a record is to copy it: append() does
 //              that under its lock, while nothing is queued and nobody leads. Nobody waits then,
 //              nor is woken.
 // Why no thread of its own: libraries with threads that nobody asked for are refused. A leader
