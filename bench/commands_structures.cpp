@@ -139,18 +139,21 @@ void describe(CLI::App& app, spolia::rlu::options& o) {
 }
 
 void describe(CLI::App& app, rlu_options& o) {
-  app.add_option("--structure", o.structure, "list, hash or tree")->capture_default_str();
-  app.add_option("--sync", o.sync,
-                 fmt::format("of the list: {}; of the hash: {}; of the tree: {}",
-                             fmt::join(rlu_ways("list"), ", "), fmt::join(rlu_ways("hash"), ", "),
-                             fmt::join(rlu_ways("tree"), ", ")))
+  app.add_option("--structure", o.structure,
+                 "list, hash, tree, or cache: of strings, with a tree in each bucket")
+      ->capture_default_str();
+  app.add_option(
+         "--sync", o.sync,
+         fmt::format("of the list: {}; of the hash: {}; of the tree: {}; of the cache: {}",
+                     fmt::join(rlu_ways("list"), ", "), fmt::join(rlu_ways("hash"), ", "),
+                     fmt::join(rlu_ways("tree"), ", "), fmt::join(rlu_ways("cache"), ", ")))
       ->capture_default_str();
   app.add_option("--threads", o.threads, "threads that work")->capture_default_str();
   app.add_option("--keys", o.keys, "keys are in [0, keys); half of them are present")
       ->capture_default_str();
   app.add_option("--theta", o.theta, "of Zipf's distribution of keys; 0: uniform")
       ->capture_default_str();
-  app.add_option("--buckets", o.buckets, "of the hash table")->capture_default_str();
+  app.add_option("--buckets", o.buckets, "of the hash table and the cache")->capture_default_str();
   app.add_option("--update", o.update, "per cent of updates, half inserting, half erasing")
       ->capture_default_str();
   app.add_option("--seconds", o.seconds, "length of a trial, after the filling")

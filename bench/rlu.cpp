@@ -18,7 +18,9 @@
 #include <type_traits>
 #include <vector>
 
+#include "numbered_cache.hpp"
 #include "plain_sets.hpp"
+#include "plain_subject.hpp"
 #include "rlu_single.hpp"
 #include "trial.hpp"
 
@@ -26,8 +28,6 @@ namespace bench {
 namespace {
 
 using key = std::uint64_t;
-
-const rlu_options& ours(const set_options& o) { return static_cast<const rlu_options&>(o); }
 
 /// What all subjects here have in common.
 template <class Set>
@@ -130,71 +130,45 @@ struct lock_free_subject : subject_base<Map> {
   void describe(trial_result&, std::size_t) {}
 };
 
-/// One of plain_sets.hpp.
-template <class Set>
-struct plain_subject {
-  struct worker {
-    explicit worker(plain_subject& s) : set(s.set) {}
-    bool insert(key k) { return set.insert(k); }
-    bool erase(key k) { return set.erase(k); }
-    bool contains(key k) { return set.contains(k); }
-    Set& set;
-  };
-  explicit plain_subject(const set_options& o)
-      : set(o.structure == "hash" ? static_cast<std::size_t>(ours(o).buckets) : 1) {}
-  template <class Park>
-    requires requires(Set& s, Park& p) { s.stall(p); }
-  void stall(Park&& park) {
-    set.stall(park);
-  }
-  sums counted() const { return {}; }
-  std::optional<std::uint64_t> garbage() const {
-    if constexpr (requires(const Set& s) { s.garbage(); }) return set.garbage();
-    return std::nullopt;
-  }
-  void describe(trial_result&, std::size_t) {}
-  Set set;
-};
-
 using hardware = spolia::rlu::hardware_domain;
 using hazards = spolia::domain<spolia::hazard_pointers, spolia::amortized>;
 using epochs = spolia::domain<spolia::debra, spolia::amortized>;
 
-struct way {
-  const char* structure;
-  const char* sync;
-  runner run;
-};
-
-const way all_ways[] = {
-    {"list", "mvrlu", run_trial<rlu_subject<spolia::rlu_list<key, key>>>},
-    {"list", "mvrlu-hardware", run_trial<rlu_subject<spolia::rlu_list<key, key, hardware>>>},
-    {"list", "rlu", run_trial<rlu_subject<spolia::rlu_list<key, key, rlu_single>>>},
-    {"list", deferred, run_trial<rlu_subject<spolia::rlu_list<key, key, rlu_single>>>},
-    {"list", "rcu", run_trial<plain_subject<rcu_chains>>},
-    {"list", "rwlock", run_trial<plain_subject<locked_chains>>},
-    {"list", "harris-michael-hp", run_trial<lock_free_subject<spolia::list<key, key, hazards>>>},
-    {"hash", "mvrlu", run_trial<rlu_subject<spolia::rlu_hash<key, key>>>},
-    {"hash", "mvrlu-hardware", run_trial<rlu_subject<spolia::rlu_hash<key, key, hardware>>>},
-    {"hash", "rlu", run_trial<rlu_subject<spolia::rlu_hash<key, key, rlu_single>>>},
-    {"hash", deferred, run_trial<rlu_subject<spolia::rlu_hash<key, key, rlu_single>>>},
-    {"hash", "rcu", run_trial<plain_subject<rcu_chains>>},
-    {"hash", "rwlock", run_trial<plain_subject<locked_chains>>},
-    {"tree", "mvrlu", run_trial<rlu_subject<spolia::rlu_bst<key, key>>>},
-    {"tree", "mvrlu-hardware", run_trial<rlu_subject<spolia::rlu_bst<key, key, hardware>>>},
-    {"tree", "rlu", run_trial<rlu_subject<spolia::rlu_bst<key, key, rlu_single>>>},
-    {"tree", deferred, run_trial<rlu_subject<spolia::rlu_bst<key, key, rlu_single>>>},
-    {"tree", "lock-free", run_trial<lock_free_subject<spolia::external_bst<key, key, epochs>>>},
-    {"tree", "rwlock", run_trial<plain_subject<locked_tree>>},
-};
+/// Of the library's own, and of the standard library.
+std::vector<rlu_way> own_ways() {
+  return {
+      {"list", "mvrlu", run_trial<rlu_subject<spolia::rlu_list<key, key>>>},
+      {"list", "mvrlu-hardware", run_trial<rlu_subject<spolia::rlu_list<key, key, hardware>>>},
+      {"list", "rlu", run_trial<rlu_subject<spolia::rlu_list<key, key, rlu_single>>>},
+      {"list", deferred, run_trial<rlu_subject<spolia::rlu_list<key, key, rlu_single>>>},
+      {"list", "rcu", run_trial<plain_subject<rcu_chains>>},
+      {"list", "rwlock", run_trial<plain_subject<locked_chains>>},
+      {"list", "harris-michael-hp", run_trial<lock_free_subject<spolia::list<key, key, hazards>>>},
+      {"hash", "mvrlu", run_trial<rlu_subject<spolia::rlu_hash<key, key>>>},
+      {"hash", "mvrlu-hardware", run_trial<rlu_subject<spolia::rlu_hash<key, key, hardware>>>},
+      {"hash", "rlu", run_trial<rlu_subject<spolia::rlu_hash<key, key, rlu_single>>>},
+      {"hash", deferred, run_trial<rlu_subject<spolia::rlu_hash<key, key, rlu_single>>>},
+      {"hash", "rcu", run_trial<plain_subject<rcu_chains>>},
+      {"hash", "rwlock", run_trial<plain_subject<locked_chains>>},
+      {"tree", "mvrlu", run_trial<rlu_subject<spolia::rlu_bst<key, key>>>},
+      {"tree", "mvrlu-hardware", run_trial<rlu_subject<spolia::rlu_bst<key, key, hardware>>>},
+      {"tree", "rlu", run_trial<rlu_subject<spolia::rlu_bst<key, key, rlu_single>>>},
+      {"tree", deferred, run_trial<rlu_subject<spolia::rlu_bst<key, key, rlu_single>>>},
+      {"tree", "lock-free", run_trial<lock_free_subject<spolia::external_bst<key, key, epochs>>>},
+      {"tree", "rwlock", run_trial<plain_subject<locked_tree>>},
+      {"cache", "mvrlu", run_trial<rlu_subject<numbered_rlu_cache>>},
+      {"cache", "rwlock", run_trial<plain_subject<numbered_cache<locked_cache>>>},
+  };
+}
 
 runner find(const rlu_options& o) {
-  for (const way& w : all_ways) {
+  for (const rlu_way& w : all_rlu_ways()) {
     if (o.structure == w.structure && o.sync == w.sync) return w.run;
   }
   const auto allowed = rlu_ways(o.structure);
   if (allowed.empty()) {
-    throw usage_error(fmt::format("--structure {} is none of list, hash and tree", o.structure));
+    throw usage_error(
+        fmt::format("--structure {} is none of list, hash, tree and cache", o.structure));
   }
   throw usage_error(fmt::format("--structure {} has no --sync {}; it has {}", o.structure, o.sync,
                                 fmt::join(allowed, ", ")));
@@ -202,9 +176,14 @@ runner find(const rlu_options& o) {
 
 }  // namespace
 
+std::vector<rlu_way>& all_rlu_ways() {
+  static std::vector<rlu_way> all = own_ways();
+  return all;
+}
+
 std::vector<std::string> rlu_ways(const std::string& structure) {
   std::vector<std::string> found;
-  for (const way& w : all_ways) {
+  for (const rlu_way& w : all_rlu_ways()) {
     if (structure == w.structure) found.emplace_back(w.sync);
   }
   return found;
@@ -219,8 +198,9 @@ nlohmann::json run_rlu(const rlu_options& o, std::uint32_t trial) {
   within<std::uint32_t>("together", o.together, 1, 1000000);
   const bool logs = o.sync.starts_with("mvrlu") || o.sync.starts_with("rlu");
   if (o.over_time && !logs) throw usage_error("--over-time is for read-log-update");
-  if (o.stall && o.sync == "rwlock") {
-    throw usage_error("--stall with --sync rwlock: nobody could go on beside a thread that reads");
+  if (o.stall && (o.sync == "rwlock" || o.sync == "kyotocabinet")) {
+    throw usage_error("--stall with --sync " + o.sync +
+                      ": nobody could go on beside a thread that reads");
   }
   const trial_result r = run(o, trial);
   nlohmann::json record = {{"kind", "rlu"},
@@ -228,7 +208,7 @@ nlohmann::json run_rlu(const rlu_options& o, std::uint32_t trial) {
                            {"sync", o.sync},
                            {"threads", o.threads},
                            {"keys", o.keys},
-                           {"buckets", o.structure == "hash" ? o.buckets : 1},
+                           {"buckets", buckets_of(o)},
                            {"update", o.update},
                            {"theta", o.theta},
                            {"together", o.sync == deferred ? o.together : 1},

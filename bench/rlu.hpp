@@ -21,11 +21,25 @@ struct rlu_options : set_options {
     update = 20;
   }
   std::string sync = "mvrlu";
-  std::uint64_t buckets = 1000;  ///< of the hash table
+  std::uint64_t buckets = 1000;  ///< of the hash table and the cache
   spolia::rlu::options domain;   ///< of mvrlu and mvrlu-hardware
   bool detector = false;         ///< a thread looks after their logs
   std::uint32_t together = 10;   ///< of rlu-deferred: sections that are written back together
 };
+
+/// Those that the structure has.
+inline std::uint64_t buckets_of(const rlu_options& o) {
+  return o.structure == "hash" || o.structure == "cache" ? o.buckets : 1;
+}
+
+/// A structure and a way to synchronise it. Those of other libraries put themselves here before
+/// main.
+struct rlu_way {
+  std::string structure;
+  std::string sync;
+  runner run;
+};
+std::vector<rlu_way>& all_rlu_ways();
 
 /// The ways to synchronise that `structure` can have here; empty if there is no such structure.
 std::vector<std::string> rlu_ways(const std::string& structure);

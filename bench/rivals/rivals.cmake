@@ -72,6 +72,17 @@ foreach(engine IN ITEMS rocksdb lmdb sqlite3)
   endif()
 endforeach()
 
+# The cache of `spolia-bench rlu`.
+if(PkgConfig_FOUND)
+  pkg_check_modules(KYOTOCABINET QUIET IMPORTED_TARGET kyotocabinet)
+endif()
+if(KYOTOCABINET_FOUND)
+  target_sources(spolia-bench PRIVATE "${here}/cache_kyotocabinet.cpp")
+  target_link_libraries(spolia-bench PRIVATE PkgConfig::KYOTOCABINET)
+else()
+  message(STATUS "spolia-bench: no Kyoto Cabinet, so no cache to compare with")
+endif()
+
 foreach(library IN ITEMS liburcu libcds onetbb)
   if(NOT ${library})
     message(STATUS "spolia-bench: no ${library}, so nothing of it to compare with")

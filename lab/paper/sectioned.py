@@ -17,6 +17,9 @@ WAYS = {
     "hash": (OURS, SINGLE, DEFERRED, "rcu", "rwlock"),
     "tree": (OURS, SINGLE, DEFERRED, "lock-free", "rwlock"),
 }
+# Strings, 20 to a bucket, half of them present.
+CACHE = (OURS, "rwlock", "kyotocabinet")
+CACHE_SIZE = ("--keys", "100000", "--buckets", "5000")
 # Those that begin a section anew where another one was faster.
 STARTING_OVER = (OURS, SINGLE, DEFERRED)
 TITLES = {
@@ -25,6 +28,7 @@ TITLES = {
     "rwlock": "readers-writer lock", "lock-free": "lock-free tree",
     "harris-michael-hp": "lock-free list, hazard pointers",
     "mvrlu-serializable": "many versions, serializable", "spolia": "the store, one-shot",
+    "kyotocabinet": "Kyoto Cabinet, locks for slots",
 }  # fmt: skip
 # Half of them are present. The paper has 10 000 in the list, too, where all that is measured is how
 # long a walk takes.

@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 # Each structure under each way of synchronising answers as a set does; what is not there is refused.
 
+execute_process(COMMAND "${BENCH}" rlu --help OUTPUT_VARIABLE help)
+set(rivals)
+if(help MATCHES "kyotocabinet")
+  set(rivals cache:kyotocabinet)
+endif()
 foreach(cell IN ITEMS list:mvrlu list:mvrlu-hardware list:rlu list:rlu-deferred list:rcu
                       list:rwlock list:harris-michael-hp
                       hash:mvrlu hash:mvrlu-hardware hash:rlu hash:rlu-deferred hash:rcu hash:rwlock
                       tree:mvrlu tree:mvrlu-hardware tree:rlu tree:rlu-deferred tree:lock-free
-                      tree:rwlock)
+                      tree:rwlock cache:mvrlu cache:rwlock ${rivals})
   string(REPLACE ":" ";" cell "${cell}")
   list(GET cell 0 structure)
   list(GET cell 1 sync)

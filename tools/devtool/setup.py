@@ -33,6 +33,7 @@ NEEDS = {
         "librocksdb-dev",
         "liblmdb-dev",
         "libsqlite3-dev",
+        "libkyotocabinet-dev",
         "wpolish",  # millions of words to look up
         "pkg-config|pkgconf",
         "libjemalloc2",
