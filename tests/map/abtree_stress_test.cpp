@@ -76,11 +76,15 @@ void balance_books(Tree& tree, unsigned threads, std::size_t keys, double share)
 
 template <class Domain>
 class Domains : public testing::Test {};
+#if SPOLIA_ASAN || SPOLIA_TSAN
+using domains = raced_domains;
+#else
 using domains =
     testing::Types<domain<token, amortized>, domain<none>, domain<token, batch>,
                    domain<debra, pooled>, domain<quiescent>, domain<reservations, batch>,
                    domain<robust_token>, domain<neutralization>, domain<neutralization_plus, batch>,
                    domain<hazard_pointers>, domain<hazard_pointers, batch>>;
+#endif
 TYPED_TEST_SUITE(Domains, domains);
 
 TYPED_TEST(Domains, updates_of_two_threads_add_up) {

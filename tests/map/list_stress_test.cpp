@@ -12,7 +12,7 @@
 namespace spolia::test {
 namespace {
 
-using list_subjects = subjects<lists, some_domains>;
+using list_subjects = subjects<lists, raced_domains>;
 INSTANTIATE_TYPED_TEST_SUITE_P(list, map_stress, list_subjects, subject_names);
 
 template <class Domain>
@@ -20,7 +20,7 @@ class list_stress : public testing::Test {
  protected:
   using numbers = list<std::uint64_t, std::uint64_t, Domain>;
 };
-TYPED_TEST_SUITE(list_stress, some_domains, domain_names);
+TYPED_TEST_SUITE(list_stress, raced_domains, domain_names);
 
 TYPED_TEST(list_stress, what_was_deleted_is_out_when_its_operation_ends) {
   TypeParam d(eager<TypeParam>());

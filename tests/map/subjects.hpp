@@ -2,7 +2,7 @@
 /// \file
 /// Containers over domains, for suites that every container has to pass:
 ///
-///     INSTANTIATE_TYPED_TEST_SUITE_P(list, map_of_one_thread, (subjects<lists, some_domains>),
+///     INSTANTIATE_TYPED_TEST_SUITE_P(list, map_of_one_thread, (subjects<lists, raced_domains>),
 ///                                    subject_names);
 ///
 /// A kind says how its maps are called, and which schemes can protect them.

@@ -34,7 +34,7 @@ class domain_pins : public testing::Test {
     }
   }
 };
-TYPED_TEST_SUITE(domain_pins, all_schemes, domain_names);
+TYPED_TEST_SUITE(domain_pins, some_domains, domain_names);
 
 TYPED_TEST(domain_pins, a_stalled_thread_is_named) {
   TypeParam d;
