@@ -60,6 +60,11 @@ runner settle_own(set_options& o) {
   for (const cell& c : cells()) {
     if (c.structure == o.structure && c.supported) able.insert(c.scheme);
     if (c.structure != o.structure || c.scheme != o.scheme || c.release != o.release) continue;
+    if (c.supported && c.run == nullptr) {
+      throw usage_error(fmt::format("--structure {} --scheme {}: this program was built quickly, "
+                                    "without it; build it by `./dev bench`",
+                                    o.structure, o.scheme));
+    }
     if (c.supported) return c.run;
   }
   throw usage_error(fmt::format("--scheme {} cannot protect --structure {}; these can: {}",

@@ -75,8 +75,8 @@ struct cell {
   std::string scheme;
   std::string release;
   const spolia::scheme_info* info;
-  bool supported;  ///< false: the scheme cannot protect the structure; then run is null
-  runner run;
+  bool supported;  ///< whether the scheme can protect the structure
+  runner run;      ///< null: it cannot, or this program was built without
 };
 
 /// All cells of the program. They add themselves before main.

@@ -100,22 +100,22 @@ class own_set {
   std::unique_ptr<map> map_;
 };
 
-template <class Structure, class Scheme, class Release>
+template <class Structure, class Scheme, class Release, bool Built>
 void add_cell() {
   cell c{Structure::name, std::string(Scheme::info.name),          std::string(Release::name),
          &Scheme::info,   Structure::template protectable<Scheme>, nullptr};
-  if constexpr (Structure::template protectable<Scheme>) {
+  if constexpr (Built && Structure::template protectable<Scheme>) {
     c.run = run_trial<own_set<Structure, Scheme, Release>>;
   }
   cells().push_back(c);
 }
 
 /// Called before main by each generated source.
-template <class Structure, class Scheme>
+template <class Structure, class Scheme, bool Built>
 bool add_cells() {
-  add_cell<Structure, Scheme, spolia::batch>();
-  add_cell<Structure, Scheme, spolia::amortized>();
-  add_cell<Structure, Scheme, spolia::pooled>();
+  add_cell<Structure, Scheme, spolia::batch, Built>();
+  add_cell<Structure, Scheme, spolia::amortized, Built>();
+  add_cell<Structure, Scheme, spolia::pooled, Built>();
   return true;
 }
 
