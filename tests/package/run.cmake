@@ -75,10 +75,11 @@ function(step_find_package)
   run("${WORK}/consumer")
 endfunction()
 
-# As users build while they work: not optimised, and so in the checked flavour.
+# As users build while they work: not optimised, and so in the checked flavour; and without the
+# store, which the consumer has no use for.
 function(step_add_subdirectory)
   run(${configure} -S "${consumer}" -B "${WORK}" "-DSPOLIA_TREE=${SOURCE}"
-      -DCMAKE_BUILD_TYPE=Debug)
+      -DCMAKE_BUILD_TYPE=Debug -DSPOLIA_STORE=OFF)
   run("${CMAKE_COMMAND}" --build "${WORK}")
   run("${WORK}/consumer")
 endfunction()
