@@ -23,6 +23,7 @@ from lab.paper.sectioned import (
     aborts,
     block,
     command,
+    from_to,
     lines,
     page,
     share_text,
@@ -241,11 +242,10 @@ def _records(found: Found) -> Shown | None:
     known = [gain for gain in gains if gain is not None]
     if not known:
         return None
-    worst, best = (f(known, key=lambda g: g.ratio).ratio for f in (min, max))
     made = [block(records, "speed", rates, "engine"),
             block(records, "starting over", shares, "engine")]  # fmt: skip
-    here = (f"Against the store with its indexes, read-log-update makes from {look.times(worst)} "
-            f"to {look.times(best)} as many transactions.")  # fmt: skip
+    here = ("Against the store with its indexes, read-log-update makes "
+            f"{from_to(known)} as many transactions.")  # fmt: skip
     return Shown([one for one in made if one], here, majority(known))
 
 

@@ -9,7 +9,7 @@ from lab import legends, look
 from lab.paper import blocks
 from lab.paper.found import Found
 from lab.paper.page import Page, Scale, Shown, one_trial
-from lab.stats import Spread, spread
+from lab.stats import Comparison, Spread, spread
 
 OURS, SINGLE, DEFERRED, HARDWARE = "mvrlu", "rlu", "rlu-deferred", "mvrlu-hardware"
 WAYS = {
@@ -71,6 +71,12 @@ def speed(records: list[dict], **values) -> Spread | None:
 def aborts(records: list[dict], **values) -> Spread | None:
     """The share of tries that were begun anew, where there is such a thing."""
     return spread(r.get("abort_ratio") for r in where(records, **values))
+
+
+def from_to(gains: list[Comparison]) -> str:
+    """The least and the greatest ratio."""
+    ratios = [gain.ratio for gain in gains]
+    return f"from {look.times(min(ratios))} to {look.times(max(ratios))}"
 
 
 def updates_text(update: int) -> str:

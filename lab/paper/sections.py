@@ -20,6 +20,7 @@ from lab.paper.sectioned import (
     WAYS,
     block,
     command,
+    from_to,
     lines,
     page,
     speed,
@@ -175,9 +176,7 @@ def _sizes(found: Found) -> Shown | None:
     known = [gain for gain in gains if gain is not None]
     if not known:
         return None
-    worst, best = (f(known, key=lambda g: g.ratio) for f in (min, max))
-    here = (f"Many versions against one copy, over all sizes: from {look.times(worst.ratio)} to "
-            f"{look.times(best.ratio)}.")  # fmt: skip
+    here = f"Many versions against one copy, over all sizes: {from_to(known)}."
     return Shown([one for one in made if one], here, majority(known))
 
 
@@ -236,9 +235,7 @@ def _steps(found: Found) -> Shown | None:
     known = [end for end in ends if end is not None]
     if not known:
         return None
-    least, most = (f(known, key=lambda end: end.ratio).ratio for f in (min, max))
-    here = (f"All together, without the hardware clock, against one copy: from "
-            f"{look.times(least)} to {look.times(most)}.")  # fmt: skip
+    here = f"All together, without the hardware clock, against one copy: {from_to(known)}."
     return Shown([one for one in made if one], here, majority(known))
 
 
@@ -285,9 +282,8 @@ def _cache(found: Found) -> Shown | None:
     known = [gain for gain in gains if gain is not None]
     if not known:
         return None
-    worst, best = (f(known, key=lambda g: g.ratio).ratio for f in (min, max))
-    here = (f"Against Kyoto Cabinet, which has a lock for each sixteenth of the keys, from "
-            f"{look.times(worst)} to {look.times(best)}.")  # fmt: skip
+    here = ("Against Kyoto Cabinet, which has a lock for each sixteenth of the keys, "
+            f"{from_to(known)}.")  # fmt: skip
     return Shown([one for one in [block(records, "cache", drawn)] if one], here, majority(known))
 
 
