@@ -280,18 +280,18 @@ TYPED_TEST(counted_maps, a_writer_that_forks_keeps_its_turn) {
   std::atomic<int> done = 0;
   forks in_turn;
   in_turn.act = [&] {
-    if (done++ != 0) return;
+    if (done.fetch_add(1, std::memory_order_relaxed) != 0) return;
     EXPECT_EQ(status_of_child([&] {
                 std::atomic<bool> waits = false;
                 std::atomic<bool> wrote = false;
                 std::thread other([&] {
-                  waits = true;
+                  waits.store(true, std::memory_order_relaxed);
                   EXPECT_TRUE(m.insert(7, {}));
-                  wrote = true;
+                  wrote.store(true, std::memory_order_relaxed);
                 });
-                while (!waits) std::this_thread::yield();
+                while (!waits.load(std::memory_order_relaxed)) std::this_thread::yield();
                 std::this_thread::sleep_for(std::chrono::milliseconds(5));
-                EXPECT_FALSE(wrote) << "it took the turn";
+                EXPECT_FALSE(wrote.load(std::memory_order_relaxed)) << "it took the turn";
                 other.detach();
               }),
               0);
