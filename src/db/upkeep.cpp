@@ -117,7 +117,10 @@ bool upkeep::remove_row(note& n) noexcept {
   row_head& head = *n.of->at(n.slot).head;
   std::uint64_t was = unlocked;
   // acquire ← the release of the last transaction that unlocked it: its stamp and shape.
-  if (!head.lock.cas_strong_acquire(was, being_cleaned)) return false;
+  if (!head.lock.cas_strong_acquire(was, being_cleaned)) {
+    // The note of a later deletion may be done before this one, and give the slot back.
+    return was == free_slot;
+  }
   const bool still_gone =
       head.stamp.load_relaxed() == n.until && (head.shape.load_relaxed() & row_exists) == 0;
   if (!still_gone) {

@@ -184,6 +184,33 @@ TEST_P(transactions, slots_and_entries_of_deleted_rows_are_used_again) {
   now.scan(items.index("by_a"), {}, {}, [&](const row&) { FAIL(); });
 }
 
+/// A row that was deleted twice has two notes; while somebody has it locked they change places.
+TEST_P(transactions, deletions_that_change_places_are_both_cleaned_up) {
+  table& keys = base.create_table({.name = "keys", .columns = {{"k", int64, primary_key}}});
+  const auto insert = [&](std::int64_t k) {
+    ASSERT_TRUE(base.transact([&](transaction& tx) { return tx.insert(keys, {k}); }));
+  };
+  const auto erase = [&](std::int64_t k) {
+    ASSERT_TRUE(base.transact([&](transaction& tx) { return tx.erase(keys, {k}); }));
+  };
+  auto needs_them = std::unique_ptr<reader>(new reader(base.snapshot()));
+  insert(0);
+  insert(1);
+  erase(0);
+  erase(1);
+  insert(1);
+  erase(1);
+  transaction locks = base.begin();
+  ASSERT_TRUE(locks.insert(keys, {1}));
+  needs_them.reset();
+  // A commit does two notes, and learns now and then which ones nobody needs.
+  for (std::int64_t k = 2; base.stats().cleaning == 3; ++k) insert(k);
+  EXPECT_EQ(base.stats().cleaning, 2U) << "the second waits before the first";
+  locks.rollback();
+  base.collect();
+  EXPECT_EQ(base.stats().cleaning, 0U);
+}
+
 TEST_P(transactions, scans_are_in_order_and_merge_own_changes) {
   for (int i = 9; i >= 0; --i) ASSERT_TRUE(put(i, i % 3));
   transaction tx = base.begin();
