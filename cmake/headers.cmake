@@ -17,6 +17,7 @@ set(SPOLIA_HEADERS
     include/spolia/base/memory.hpp
     include/spolia/base/misuse.hpp
     include/spolia/base/patience.hpp
+    include/spolia/base/processors.hpp
     include/spolia/base/signals.hpp
     include/spolia/base/source.hpp
     include/spolia/base/threads.hpp

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <system_error>
 
+#include <spolia/base/processors.hpp>
 #include <spolia/db/block.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -219,8 +220,7 @@ std::uint32_t query_run::helpers() const noexcept {
   const std::uint64_t morsels = (slots_ + options_.morsel - 1) / options_.morsel;
   std::uint64_t threads = options_.threads;
   if (threads == 0) {
-    threads = std::min<std::uint64_t>(std::max(1U, std::thread::hardware_concurrency()),
-                                      1 + slots_ / rows_worth_a_thread);
+    threads = std::min<std::uint64_t>(processors(), 1 + slots_ / rows_worth_a_thread);
   }
   return static_cast<std::uint32_t>(std::max<std::uint64_t>(std::min(threads, morsels), 1) - 1);
 }

@@ -7,6 +7,8 @@
 #include <thread>
 #include <utility>
 
+#include <spolia/base/processors.hpp>
+
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 namespace {
@@ -15,7 +17,7 @@ constexpr std::size_t changes_in_batch = 512;
 
 std::uint32_t threads_for(const options& o) {
   if (o.recovery_threads != 0) return std::min(o.recovery_threads, 64U);
-  return std::clamp(std::thread::hardware_concurrency(), 1U, 16U);
+  return std::min(processors(), 16U);
 }
 
 /// Whether a record further on was written when record `sequence` was known to be durable.

@@ -27,6 +27,7 @@
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/base/counters.hpp>
+#include <spolia/base/processors.hpp>
 #include <spolia/reclaim/pins.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -44,7 +45,7 @@ class courtesy {
 
   explicit courtesy(std::uint32_t turn_us) noexcept
       : turn_ns_(std::int64_t{1000} * turn_us),
-        processors_(std::max(std::thread::hardware_concurrency(), 1U)) {}
+        processors_(processors()) {}
 
   /// Every few dozen operations, between two of them: is it time to give the processor away?
   bool is_due(const turn& mine) noexcept {

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <thread>
 
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/config.hpp>
+#include <spolia/base/processors.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail {
@@ -34,8 +34,7 @@ class crowd {
 
   /// `processors`; 0: as many as the machine has.
   explicit crowd(std::uint32_t processors) noexcept
-      : processors_(
-            std::max(processors != 0 ? processors : std::thread::hardware_concurrency(), 1U)) {}
+      : processors_(processors != 0 ? processors : spolia::processors()) {}
 
   /// So many threads there are now.
   void note(std::size_t threads) noexcept { largest_.note(of(threads)); }

@@ -47,7 +47,6 @@
 #include <exception>
 #include <new>
 #include <stdexcept>
-#include <thread>
 #include <type_traits>
 #include <utility>
 
@@ -60,6 +59,7 @@
 #include <spolia/base/memory.hpp>
 #include <spolia/base/misuse.hpp>
 #include <spolia/base/patience.hpp>
+#include <spolia/base/processors.hpp>
 #include <spolia/base/threads.hpp>
 #include <spolia/reclaim/courtesy.hpp>
 #include <spolia/reclaim/debra.hpp>
@@ -382,7 +382,7 @@ class basic_domain final : private threads::listener {
   atomic<std::uint64_t> drain_at_{0};
   atomic<std::uint32_t> detectors_{0};
   bool lost_some_ = false;  // threads, in a fork
-  const std::size_t processors_ = std::max(1U, std::thread::hardware_concurrency());
+  const std::size_t processors_ = processors();
   spolia::detail::courtesy courtesy_;
   cells<session> sessions_;
 };
