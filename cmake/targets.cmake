@@ -25,10 +25,19 @@ if(SPOLIA_MODEL)
   target_link_libraries(spolia_model PUBLIC spolia_headers)
   set_target_properties(spolia_model PROPERTIES
                         CXX_EXTENSIONS OFF
+                        UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 0
                         VERIFY_INTERFACE_HEADER_SETS ${PROJECT_IS_TOP_LEVEL})
   # In this flavour a header is only meant to be seen with SPOLIA_MODEL, which spolia_headers lacks.
   set_target_properties(spolia_headers PROPERTIES VERIFY_INTERFACE_HEADER_SETS OFF)
   return()
+endif()
+
+# One that is not installed is for this project's own tests: they are of one flavour, and reading the
+# store's headers again for each source takes longer than compiling it.
+set(SPOLIA_FOR_TESTS_ONLY OFF)
+if(SPOLIA_STORE AND PROJECT_IS_TOP_LEVEL AND NOT SPOLIA_INSTALL)
+  set(SPOLIA_FOR_TESTS_ONLY ON)
+  list(REMOVE_ITEM SPOLIA_SOURCES src/db/other_flavour.cpp)
 endif()
 
 add_library(spolia ${SPOLIA_SOURCES})
@@ -42,6 +51,9 @@ set_target_properties(spolia PROPERTIES
                       DEFINE_SYMBOL ""  # export.hpp asks for none: both kinds' objects are the same
                       VERSION ${PROJECT_VERSION}
                       SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+if(SPOLIA_FOR_TESTS_ONLY)
+  target_precompile_headers(spolia PRIVATE "${PROJECT_SOURCE_DIR}/src/db/engine.hpp")
+endif()
 get_target_property(spolia_type spolia TYPE)
 if(spolia_type STREQUAL "SHARED_LIBRARY")
   # Threads run the library's exit hooks when they end, which may be after a dlclose.
