@@ -22,7 +22,7 @@ constexpr std::size_t operations = 5000;
 
 template <class Domain>
 class contract_structures : public testing::Test {};
-TYPED_TEST_SUITE(contract_structures, all_domains, domain_names);
+TYPED_TEST_SUITE(contract_structures, some_domains, domain_names);
 
 /// Threads put numbers of their own and take whatever there is.
 template <class Bag>

@@ -30,8 +30,8 @@ CPP_FOLDERS = ("include", "src", "bench", "tests", "tool", "examples", "server")
 
 def _build(preset: str, *targets: str) -> None:
     setup.require(*PRESET_NEEDS[preset])
-    # A run of the tests compiles the benchmark without optimisation.
-    options = ["-DSPOLIA_BENCH_UNOPTIMISED=OFF"] if preset == "release" else []
+    # A run of the tests compiles programs without optimisation.
+    options = ["-DSPOLIA_PROGRAMS_UNOPTIMISED=OFF"] if preset == "release" else []
     plain(["cmake", "--preset", preset, "--log-level=WARNING", *options])
     command = ["cmake", "--build", "--preset", preset, "-j", str(process.jobs())]
     plain([*command, "--target", *targets] if targets else command)

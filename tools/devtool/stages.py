@@ -183,7 +183,7 @@ STAGES = [
             "release",
             *NOT_PACKAGE,
             targets=("all", "all_verify_interface_header_sets"),
-            options=("-DSPOLIA_BENCH_UNOPTIMISED=ON",),
+            options=("-DSPOLIA_PROGRAMS_UNOPTIMISED=ON",),
         ),
     ),
     stage("asan-ubsan", 1500, ("build", "tool", "clang"), _preset("asan-ubsan")),
