@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Every header, by name; `./dev lint` compares this with the tree. Public headers are installed and
-# must each compile alone; those of the model checker belong to the model flavour.
+# Every header, by name; `./dev lint` compares this with the tree. They are installed, and those
+# outside detail/ must each compile alone; those of the model checker belong to the model flavour.
 
 set(SPOLIA_HEADERS
     include/spolia/base/atomic.hpp

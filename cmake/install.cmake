@@ -3,7 +3,7 @@ include(CMakePackageConfigHelpers)
 
 set(spolia_cmake_dir "${CMAKE_INSTALL_LIBDIR}/cmake/spolia")
 
-install(TARGETS spolia spolia_headers EXPORT spolia-targets FILE_SET HEADERS)
+install(TARGETS spolia spolia_headers EXPORT spolia-targets FILE_SET HEADERS FILE_SET details)
 install(EXPORT spolia-targets NAMESPACE spolia:: DESTINATION "${spolia_cmake_dir}")
 
 configure_package_config_file(cmake/spolia-config.cmake.in spolia-config.cmake

@@ -11,9 +11,17 @@ add_library(spolia::headers ALIAS spolia_headers)
 set_target_properties(spolia_headers PROPERTIES EXPORT_NAME headers)
 target_compile_features(spolia_headers INTERFACE cxx_std_20)
 target_link_libraries(spolia_headers INTERFACE Threads::Threads)
-target_sources(spolia_headers INTERFACE FILE_SET HEADERS BASE_DIRS include FILES ${SPOLIA_HEADERS})
+# Those that users include each compile alone.
+set(headers_for_users ${SPOLIA_HEADERS})
+list(FILTER headers_for_users EXCLUDE REGEX "/detail/")
+set(details ${SPOLIA_HEADERS})
+list(FILTER details INCLUDE REGEX "/detail/")
+target_sources(spolia_headers INTERFACE
+               FILE_SET HEADERS BASE_DIRS include FILES ${headers_for_users}
+               FILE_SET details TYPE HEADERS BASE_DIRS include FILES ${details})
 set_target_properties(spolia_headers PROPERTIES
-                      VERIFY_INTERFACE_HEADER_SETS ${PROJECT_IS_TOP_LEVEL})
+                      VERIFY_INTERFACE_HEADER_SETS ${PROJECT_IS_TOP_LEVEL}
+                      INTERFACE_HEADER_SETS_TO_VERIFY HEADERS)
 
 if(SPOLIA_MODEL)
   # misuse.cpp also gives out the serial numbers of domains.
