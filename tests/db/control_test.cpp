@@ -169,8 +169,7 @@ TEST_P(waiting, the_older_one_waits) {
   for (const bool waits : {true, false}) {
     transaction older = base.begin({.longest_wait = patience, .age = age});
     age = older.age();
-    transaction younger =
-        base.begin({.longest_wait = waits ? patience : 0us});
+    transaction younger = base.begin({.longest_wait = waits ? patience : 0us});
     ASSERT_TRUE(younger.lock(items, {1}));
     std::thread other([&] {
       std::this_thread::sleep_for(20ms);

@@ -170,8 +170,8 @@ void freeing_below_a_removed_node(model::scenario& run) {
 
 using scenario_of = void (*)(model::scenario&);
 
-/// Of what is right, as much is looked at as there is time for; faults are looked for until they are
-/// found, however slow the machine is.
+/// Of what is right, as much is looked at as there is time for; faults are looked for until they
+/// are found, however slow the machine is.
 double seconds_for(std::string_view fault) { return fault.empty() ? 5 : 0; }
 
 model::outcome look(scenario_of scenario, int preemptions, const char* fault = "") {
