@@ -27,7 +27,7 @@ def lab(tmp_path):
             env={**os.environ, "SPOLIA_BENCH": str(bench), "COLUMNS": "200", **environment},
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=600,
         )
 
     return run

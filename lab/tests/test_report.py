@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from html.parser import HTMLParser
 
 import pytest
@@ -168,10 +167,10 @@ def test_nested_records_read_as_flat_ones(tmp_path, nested):
 
 def test_the_demo_keeps_its_budget_and_says_where_the_page_is(lab, tmp_path):
     out = tmp_path / "demo"
-    begin = time.monotonic()
-    done = lab("demo", "--budget", "14", "--out", out)
+    # All trials would take longer than that, on the fastest machine.
+    done = lab("demo", "--budget", "14", "--out", out, FAKE_BENCH_SLEEP="0.05")
     assert done.returncode == 0, done.stderr
-    assert time.monotonic() - begin < 30
+    assert "trials left out: no time for them" in done.stdout
     page = out / "report.html"
     assert page.resolve().as_uri() in done.stdout
     assert "Token · amortized" in done.stdout

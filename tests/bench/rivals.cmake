@@ -2,18 +2,26 @@
 # Every set of another library that was built runs, and its records are those of ours; every one
 # that was not says what to install.
 
+include("${CMAKE_CURRENT_LIST_DIR}/patience.cmake")
 set(used "${SCRATCH}/rivals-used.json")
 
 # Sets `record` to what one short trial wrote.
 function(run_trial structure scheme)
-  file(REMOVE "${used}")
-  execute_process(COMMAND "${BENCH}" sets --structure ${structure} --scheme ${scheme} --keys 512
-                          --update 50 --threads 2 --seconds 0.05 --check --json "${used}" ${ARGN}
-                  RESULT_VARIABLE code ERROR_VARIABLE complaint TIMEOUT 60)
-  if(NOT code EQUAL 0)
-    message(FATAL_ERROR "${structure} ${scheme} ${ARGN}: exit code ${code}: ${complaint}")
-  endif()
-  file(READ "${used}" record)
+  foreach(seconds IN ITEMS 0.05 ${patience})
+    file(REMOVE "${used}")
+    execute_process(COMMAND "${BENCH}" sets --structure ${structure} --scheme ${scheme} --keys 512
+                            --update 50 --threads 2 --seconds ${seconds} --check --json "${used}"
+                            ${ARGN}
+                    RESULT_VARIABLE code ERROR_VARIABLE complaint)
+    if(NOT code EQUAL 0)
+      message(FATAL_ERROR "${structure} ${scheme} ${ARGN}: exit code ${code}: ${complaint}")
+    endif()
+    file(READ "${used}" record)
+    string(JSON operations GET "${record}" operations)
+    if(NOT operations LESS 100)
+      break()
+    endif()
+  endforeach()
   set(record "${record}" PARENT_SCOPE)
 endfunction()
 

@@ -2,6 +2,7 @@
 # A record for each storage, with every field of the contract in docs/bench.md; the same seed does the
 # same; and each condition of consistency is found broken when it is.
 
+include("${CMAKE_CURRENT_LIST_DIR}/patience.cmake")
 set(out "${SCRATCH}/tpcc.json")
 set(small tpcc --items 100 --customers 20)
 
@@ -17,7 +18,13 @@ function(run)
   set(lines "${lines}" PARENT_SCOPE)
 endfunction()
 
-run(--seconds 0.1 --hold 1 --scanners 1 --threads 3 --warehouses 2)
+foreach(seconds IN LISTS patience)
+  run(--seconds ${seconds} --hold 1 --scanners 1 --threads 3 --warehouses 2)
+  each_works(works "${lines}")
+  if(works)
+    break()
+  endif()
+endforeach()
 list(LENGTH lines count)
 if(count LESS 4)
   message(FATAL_ERROR "${count} records for all storages")
@@ -95,8 +102,13 @@ if(NOT code EQUAL 1 OR NOT complaint MATCHES "condition 2:")
 endif()
 
 # A budget that is too small ends commits, and leaves the tables consistent.
-run(--versions none --seconds 0.2 --budget 600000)
-string(JSON limits GET "${lines}" limits)
+foreach(seconds IN ITEMS 0.2 1 10)
+  run(--versions none --seconds ${seconds} --budget 600000)
+  string(JSON limits GET "${lines}" limits)
+  if(limits GREATER 0)
+    break()
+  endif()
+endforeach()
 if(NOT limits GREATER 0)
   message(FATAL_ERROR "no commit was refused for want of memory: ${lines}")
 endif()

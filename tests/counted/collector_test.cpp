@@ -352,7 +352,7 @@ TEST(counted_death, a_destructor_that_throws_ends_the_program) {
 /// Ends the calling process by a signal if f takes longer, and else by what f returns.
 template <class F>
 [[noreturn]] void end_as_child(F f) {
-  alarm(20);
+  alarm(120);
   _exit(f() ? 0 : 1);
 }
 bool child_succeeds(pid_t child) {

@@ -212,7 +212,7 @@ TEST_F(counted_cycles, in_a_forked_child) {
   for (int i = 0; i < 10; ++i) {
     const pid_t child = fork();
     if (child == 0) {
-      alarm(20);
+      alarm(120);
       _exit(counted::end_cycles().objects == 2 ? 0 : 1);
     }
     int status = 1;

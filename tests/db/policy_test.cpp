@@ -151,7 +151,8 @@ TEST(policy, readers_are_ended_beside_writers) {
   const auto v = s.t.column<std::int64_t>("v");
   std::atomic<int> ended{0};
   test::run_stress({.threads = 4, .share = 0.4}, [&](test::stress_thread& self) {
-    while (self.running()) {
+    // On a busy machine it takes a while until a writer runs while a reader is there.
+    while (self.running() || ended.load() == 0) {
       if (self.index() % 2 == 0) {
         EXPECT_TRUE(s.base.transact([&](transaction& tx) -> status {
           std::int64_t next = -1;
@@ -181,7 +182,6 @@ TEST(policy, readers_are_ended_beside_writers) {
       }
     }
   });
-  EXPECT_GT(ended.load(), 0);
 }
 
 }  // namespace

@@ -152,7 +152,6 @@ model::outcome look(scenario_of scenario, int preemptions, const char* fault = "
   model::options how;
   how.preemptions = preemptions;
   how.fault = fault;
-  how.seconds = 60;
   return model::explore(how, scenario);
 }
 
@@ -161,7 +160,6 @@ model::outcome at_random(scenario_of scenario, const char* fault = "") {
   how.how = model::options::mode::random;
   how.executions = 100'000;
   how.fault = fault;
-  how.seconds = 60;
   return model::explore(how, scenario);
 }
 
@@ -204,7 +202,6 @@ TEST(ScxModel, finds_helpers_that_do_not_look_again) {
   how.preemptions = 3;
   how.weak_memory = false;
   how.fault = "scx.no_revalidate";
-  how.seconds = 60;
   EXPECT_FALSE(model::explore(how, counting).ok);
   how.fault = "";
   EXPECT_TRUE(model::explore(how, counting).exhausted);

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 
 #include <spolia/reclaim.hpp>
 
@@ -49,9 +50,15 @@ TYPED_TEST(courtesy, is_shown_when_an_epoch_is_held_up) {
   typename TypeParam::options o;
   o.turn_us = 100;
   TypeParam d(o);
-  const std::uint64_t turns = this->turns_beside_a_reader(d, std::chrono::milliseconds(300));
+  const auto begin = steady_clock::now();
+  std::uint64_t turns = 0;
+  // A turn lasts until we run again: on a busy machine we may be away for most of the time.
+  for (int readers = 0; readers < 50 && turns < 2; ++readers) {
+    turns = this->turns_beside_a_reader(d, std::chrono::milliseconds(300));
+  }
   EXPECT_GE(turns, 2U);
-  EXPECT_LE(turns, 3000U) << "no more than one in 100 microseconds";
+  const auto turn = std::chrono::microseconds(100);
+  EXPECT_LE(turns, 1 + static_cast<std::uint64_t>((steady_clock::now() - begin) / turn));
 }
 
 TYPED_TEST(courtesy, is_not_shown_while_epochs_end) {
@@ -70,18 +77,25 @@ TYPED_TEST(courtesy, can_be_switched_off) {
 TEST(courtesy_of_token, ends_although_a_reader_stalls_for_good) {
   domain<token> d;
   using suite = courtesy<domain<token>>;
-  parked_thread reader([&](parking_spot& self) {
-    auto guard = d.enter();
-    self.park();
-  });
-  suite::churn(d, std::chrono::milliseconds(1100));
-  const std::uint64_t in_the_first_second = d.stats().turns;
-  EXPECT_GT(in_the_first_second, 0U);
-  suite::churn(d, std::chrono::milliseconds(200));
-  const std::uint64_t later = d.stats().turns;
-  suite::churn(d, std::chrono::milliseconds(200));
-  EXPECT_EQ(d.stats().turns, later);
-  reader.release();
+  const auto turns_in = [&](int ms) {
+    const std::uint64_t before = d.stats().turns;
+    suite::churn(d, std::chrono::milliseconds(ms));
+    return d.stats().turns - before;
+  };
+  std::optional<parked_thread> reader;
+  std::uint64_t turns = 0;
+  for (int readers = 0; readers < 20 && turns == 0; ++readers) {  // as above
+    reader.emplace([&](parking_spot& self) {
+      auto guard = d.enter();
+      self.park();
+    });
+    turns = turns_in(1100);
+  }
+  EXPECT_GT(turns, 0U);
+  // The second begins when we have seen that the epoch is held up, which may be late on such a
+  // machine; but there is one only.
+  if (turns_in(200) != 0) turns_in(1000);
+  EXPECT_EQ(turns_in(200), 0U);
 }
 
 /// Two thousand blocks wait and the epoch stands: turns of a hundred microseconds.

@@ -90,7 +90,7 @@ class stubborn_reader {
   /// Waits until it has begun so often. A reader that was interrupted begins anew when it next
   /// runs.
   bool has_begun(int times) const {
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(120);
     while (attempts.load(std::memory_order_relaxed) < times) {
       if (std::chrono::steady_clock::now() > deadline) return false;
       std::this_thread::yield();

@@ -205,7 +205,7 @@ template <class F>
 bool holds_in_child(F&& f) {
   const pid_t child = fork();
   if (child == 0) {
-    alarm(20);
+    alarm(120);
     _exit(f() ? 0 : 1);
   }
   int status = -1;

@@ -118,7 +118,7 @@ TEST_P(rcu_test, a_region_that_begins_later_holds_nobody_up) {
       }
     });
   }
-  for (int i = 0; i < 100; ++i) EXPECT_TRUE(spolia::rcu_synchronize_for(20s, domain()));
+  for (int i = 0; i < 100; ++i) EXPECT_TRUE(spolia::rcu_synchronize_for(120s, domain()));
   stop = true;
   for (auto& r : readers) r.join();
 }

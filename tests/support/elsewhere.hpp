@@ -24,7 +24,7 @@ template <class F>
 int status_of_child(F f) {
   const pid_t child = fork();
   if (child == 0) {
-    alarm(30);
+    alarm(120);
     f();
     _exit(testing::Test::HasFailure() ? 1 : 0);
   }

@@ -74,16 +74,18 @@ class crew {
 
  private:
   void work(unsigned index, const stress_body& body) {
+    bool begins = false;
     {
       std::unique_lock lock(mutex_);
       ++waiting_;
       changed_.notify_all();
       changed_.wait(lock, [&] { return started_; });
+      begins = failure_ == nullptr;
     }
     try {
       const std::uint64_t seed = seed_for(mix64(options_.stream) + index);
       stress_thread self(index, options_.threads, seed, stop_);
-      if (self.running()) body(self);
+      if (begins) body(self);
     } catch (...) {
       note_failure(std::current_exception());
     }
@@ -182,11 +184,11 @@ void run_stress(const stress_options& options, const stress_body& body) { crew(o
 std::uint64_t churn_threads(const stress_options& options, const stress_body& body) {
   std::atomic<std::uint64_t> started{0};
   run_stress(options, [&](stress_thread& keeper) {
-    do {
+    while (keeper.running()) {
       stress_thread child = keeper.offspring();
       started.fetch_add(1, std::memory_order_relaxed);
       run_short_lived(body, child);
-    } while (keeper.running());
+    }
   });
   return started.load(std::memory_order_relaxed);
 }

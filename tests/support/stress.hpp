@@ -21,6 +21,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <utility>
 
 #include "support/digest.hpp"
 
@@ -74,8 +75,12 @@ class stress_thread {
   [[nodiscard]] unsigned count() const noexcept { return count_; }
   [[nodiscard]] rng& random() noexcept { return random_; }
 
-  /// Until the time is up or a thread has thrown. Orders nothing, so it cannot hide a race.
-  [[nodiscard]] bool running() const noexcept { return !stop_->load(std::memory_order_relaxed); }
+  /// Until the time is up or a thread has thrown; and always when first asked: who loops while it
+  /// runs does something, however late a busy machine lets it begin. Orders nothing, so it cannot
+  /// hide a race.
+  [[nodiscard]] bool running() noexcept {
+    return std::exchange(fresh_, false) || !stop_->load(std::memory_order_relaxed);
+  }
 
   /// The same place in the run, with random numbers of its own.
   [[nodiscard]] stress_thread offspring() { return {index_, count_, random_(), *stop_}; }
@@ -88,6 +93,7 @@ class stress_thread {
   unsigned count_;
   rng random_;
   const std::atomic<bool>* stop_;
+  bool fresh_ = true;
 };
 
 using stress_body = std::function<void(stress_thread&)>;

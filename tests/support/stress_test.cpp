@@ -141,6 +141,19 @@ TEST(run_stress, ends_when_the_time_is_up) {
   EXPECT_GE(clock::now() - begin, std::chrono::milliseconds(50));
 }
 
+/// The time is up before any thread has begun.
+TEST(run_stress, lets_each_thread_do_something_on_a_busy_machine) {
+  const environment seconds("SPOLIA_STRESS_SECONDS", "1e-9");
+  for (int round = 0; round < 20; ++round) {
+    std::array<std::atomic<int>, 4> done{};
+    run_stress({.threads = 4}, [&](stress_thread& self) {
+      std::this_thread::sleep_for(std::chrono::microseconds(200));
+      while (self.running()) done[self.index()].fetch_add(1);
+    });
+    for (const auto& times : done) EXPECT_GE(times.load(), 1);
+  }
+}
+
 TEST(run_stress, ends_when_all_threads_have_ended) {
   const environment seconds("SPOLIA_STRESS_SECONDS", "1000");
   const auto begin = clock::now();

@@ -113,7 +113,7 @@ TYPED_TEST(users_thread_exit, a_map_may_go_before_the_threads_that_have_used_it)
 
 template <class Map>
 class users_synchronous_waiting : public testing::Test {
-  void SetUp() override { alarm(60); }  // what waits for itself ends the program
+  void SetUp() override { alarm(120); }  // what waits for itself ends the program
   void TearDown() override { alarm(0); }
 };
 TYPED_TEST_SUITE(users_synchronous_waiting, all_maps);
@@ -160,7 +160,7 @@ template <template <class, class> class Map>
 void end_values_that_look() {
   Map<int, curious<Map>> map;
   auto& home = map.domain();
-  alarm(60);
+  alarm(120);
   for (int i = 0; i < 2000; ++i) {
     map.insert(i % 7, curious<Map>(&map));
     map.erase(i % 5);
@@ -179,7 +179,7 @@ TEST(users_synchronous_waiting_in_destructors, a_value_may_use_its_map_when_it_e
 TEST(users_synchronous_waiting_in_destructors, drains_on_many_threads_do_not_block_each_other) {
   ledger book;
   abtree<int, tracked> map;
-  alarm(60);
+  alarm(120);
   std::vector<std::thread> all;
   for (int t = 0; t < 4; ++t) {
     all.emplace_back([&, t] {
