@@ -23,6 +23,16 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail {
 
+/// How many pairs a bucket has on average when the table doubles, unless one says so: 128 bytes of
+/// what copying bytes copies, as much as the header of a version. With fewer, what a look-up finds
+/// in no cache is headers. Of counted blocks less, since each copy counts, and each comparison
+/// looks into a block.
+template <class Key, class Value>
+inline constexpr std::uint32_t usual_bucket_pairs =
+    kept_pair<Key, Value>::extra_bytes != 0
+        ? 2
+        : std::clamp<std::uint32_t>(128 / sizeof(kept_pair<Key, Value>), 4, 8);
+
 struct hash_table_options {
   std::uint32_t base = 4;  // the first level
   std::uint32_t load = 2;  // pairs a bucket, on average, when the table doubles
