@@ -35,7 +35,7 @@
 //              meanwhile. Updates: lock-free. Both besides the collector's upkeep.
 // Bound:       a version for each bucket that has begun, 2^levels at most, and what the collector
 //              promises besides. The table does not shrink.
-// Memory:      a word a bucket; about 110 bytes a version and its pairs.
+// Memory:      a word a bucket; about 120 bytes a version and its pairs.
 // Keys and values: any that can be moved. If copying them is copying bytes, and at most 32 of them,
 //              versions hold them, and an update copies those of its bucket. All others lie in
 //              counted blocks, and versions hold pointers: nothing of the user's is ever copied but

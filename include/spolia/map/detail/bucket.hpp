@@ -6,7 +6,6 @@
 // into bucket b + 2^(d-1): see snapshot_hash.hpp.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 
 #include <spolia/base/config.hpp>
