@@ -17,19 +17,19 @@ namespace {
 
 using namespace spolia;
 
-template <class Clock>
+template <class Clock, fence::cost Order = fence::cost::seldom>
 struct world {
   Clock clock;
-  census living;
+  census living{Order};
   census::ticket ticket;
   std::uint64_t promised = 0;
 };
 
 /// One thread announces; another moves the clock on and asks for the oldest. Whenever the question
 /// falls, the answer must not pass the ticket, which lives to the end.
-template <class Clock>
+template <class Clock, fence::cost Order = fence::cost::seldom>
 void announce_against_oldest(model::scenario& run) {
-  auto w = std::make_shared<world<Clock>>();
+  auto w = std::make_shared<world<Clock, Order>>();
   run.thread([w] { w->ticket = w->living.announce(w->clock); });
   run.thread([w] {
     w->clock.tick();
@@ -44,9 +44,9 @@ void announce_against_oldest(model::scenario& run) {
 }
 
 /// The same with a list: what was live below the returned time must be in it.
-template <class Clock>
+template <class Clock, fence::cost Order = fence::cost::seldom>
 void announce_against_scan(model::scenario& run) {
-  auto w = std::make_shared<world<Clock>>();
+  auto w = std::make_shared<world<Clock, Order>>();
   auto times = std::make_shared<std::vector<std::uint64_t>>();
   run.thread([w] { w->ticket = w->living.announce(w->clock); });
   run.thread([w, times] {
@@ -62,8 +62,9 @@ void announce_against_scan(model::scenario& run) {
 }
 
 /// Two scans, one of which may settle the announcement that the other has missed.
+template <fence::cost Order = fence::cost::seldom>
 void announce_against_two_scans(model::scenario& run) {
-  struct shared : world<hardware_clock> {
+  struct shared : world<hardware_clock, Order> {
     std::vector<std::uint64_t> times;
     std::uint64_t missed = 0;
   };
@@ -108,12 +109,12 @@ void settled_by_others(model::scenario& run) {
 }
 
 /// A reader looks at a version that ends at time 2; its writer frees it once nobody can need it.
-template <class Clock>
+template <class Clock, fence::cost Order = fence::cost::seldom>
 void read_against_free(model::scenario& run) {
   struct version {
     plain<int> payload{7};
   };
-  auto w = std::make_shared<world<Clock>>();
+  auto w = std::make_shared<world<Clock, Order>>();
   auto* const old = new (memory::allocate(sizeof(version), alignof(version))) version();
   run.thread([w, old] {
     const auto ticket = w->living.announce(w->clock);
@@ -197,20 +198,27 @@ void expect_sound(scenario_body body, unsigned preemptions = 3) {
 TEST(CensusModel, OldestNeverPassesATicket) {
   expect_sound(announce_against_oldest<logical_clock>);
   expect_sound(announce_against_oldest<hardware_clock>);
+  expect_sound(announce_against_oldest<logical_clock, fence::cost::both>);
+  expect_sound(announce_against_oldest<hardware_clock, fence::cost::both>);
 }
 
 TEST(CensusModel, AScanMissesNothingItVouchesFor) {
   expect_sound(announce_against_scan<logical_clock>);
   expect_sound(announce_against_scan<hardware_clock>);
+  expect_sound(announce_against_scan<logical_clock, fence::cost::both>);
+  expect_sound(announce_against_scan<hardware_clock, fence::cost::both>);
 }
 
 TEST(CensusModel, WhatAReaderAnnouncedIsNotFreed) {
   expect_sound(read_against_free<logical_clock>);
   expect_sound(read_against_free<hardware_clock>);
+  expect_sound(read_against_free<logical_clock, fence::cost::both>);
+  expect_sound(read_against_free<hardware_clock, fence::cost::both>);
 }
 
 TEST(CensusModel, AnOpenAnnouncementIsSettledByWhoMeetsIt) {
-  expect_sound(announce_against_two_scans, 2);
+  expect_sound(announce_against_two_scans<>, 2);
+  expect_sound(announce_against_two_scans<fence::cost::both>, 2);
   expect_sound(settled_by_others);
 }
 
@@ -224,7 +232,13 @@ TEST_P(CensusFault, IsFound) {
   for (const scenario_body body :
        {announce_against_oldest<logical_clock>, announce_against_oldest<hardware_clock>,
         announce_against_scan<logical_clock>, announce_against_scan<hardware_clock>,
-        read_against_free<logical_clock>, read_against_free<hardware_clock>}) {
+        read_against_free<logical_clock>, read_against_free<hardware_clock>,
+        announce_against_oldest<logical_clock, fence::cost::both>,
+        announce_against_oldest<hardware_clock, fence::cost::both>,
+        announce_against_scan<logical_clock, fence::cost::both>,
+        announce_against_scan<hardware_clock, fence::cost::both>,
+        read_against_free<logical_clock, fence::cost::both>,
+        read_against_free<hardware_clock, fence::cost::both>}) {
     EXPECT_FALSE(model::explore(with(GetParam()), body).ok);
   }
 }
@@ -232,7 +246,10 @@ TEST_P(CensusFault, IsFound) {
 TEST(CensusModel, WrongHelpIsFound) {
   EXPECT_FALSE(
       model::explore(with("census.settles_blindly"), announce_against_scan<hardware_clock>).ok);
-  EXPECT_FALSE(model::explore(with("census.helps_unfenced", 2), announce_against_two_scans).ok);
+  EXPECT_FALSE(model::explore(with("census.helps_unfenced", 2), announce_against_two_scans<>).ok);
+  EXPECT_FALSE(model::explore(with("census.helps_unfenced", 2),
+                              announce_against_two_scans<fence::cost::both>)
+                   .ok);
 }
 
 INSTANTIATE_TEST_SUITE_P(Planted, CensusFault,

@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
 /// The census: which timestamps are in use right now, by snapshots, critical sections,
-/// transactions. Whoever wants to throw a version away asks it first. (The papers' Announce array
-/// and scanAnnounce.)
+/// transactions. Whoever wants to throw a version away asks it first. (The papers' scanAnnounce.)
 ///
 ///     census living;  logical_clock clock;
 ///     auto mine = living.announce(clock, "report");     // protects the versions seen at...
 ///     read_versions_at(mine.timestamp());               // ...this time, until the ticket goes
 ///
-///     const auto old = living.oldest(clock);            // nobody needs what ended at or before
-///     `old` std::vector<std::uint64_t> times; const auto known = living.scan(clock, times);     //
-///     of versions that ended at or before `known`,
-///                                                       // only those live at one of `times` are
-///                                                       needed
+///     const auto old = living.oldest(clock);        // nobody needs what ended at or before old
+///     std::vector<std::uint64_t> times;
+///     const auto known = living.scan(clock, times); // of that: but for what lived at one of these
 ///     living.for_each([](const census::entry& e) { ... });        // who holds up what, since when
 ///
 /// Thread safety: everything may be called by any thread at any time. A ticket belongs to one
@@ -34,6 +31,7 @@
 /// Why no ticket is missed
 ///   announce:  t := clock;  slot := t;  fence::light();  if clock != t, again
 ///   oldest:    limit := clock;  fence::heavy();  read all slots
+/// (Or two full ones, by fence::cost: a heavy one interrupts all threads, which may be too often.)
 /// Take a ticket whose slot the scan saw without it. A light and a heavy fence are ordered; were
 /// the light one first, the scan would have seen the slot's store. So the heavy one was first, and
 /// the announcer's second look at the clock sees no less than the scan's limit. Since it saw t
@@ -140,7 +138,7 @@ class census {
     std::uint64_t announce(const Clock& clock, const char* label = nullptr) noexcept {
       // One that has no label, after one that had none, is described already.
       if (label != nullptr || slot_->label.load_relaxed() != nullptr) slot_->describe(label);
-      return settle(*slot_, *stamp_, clock);
+      return settle(*slot_, *stamp_, clock, order_);
     }
     /// As ticket::withdraw.
     void withdraw() noexcept {
@@ -152,13 +150,14 @@ class census {
 
    private:
     friend class census;
-    explicit seat(slot& s) noexcept : slot_(&s), stamp_(&s.stamp()) {}
+    seat(slot& s, fence::cost order) noexcept : slot_(&s), stamp_(&s.stamp()), order_(order) {}
 
     slot* slot_ = nullptr;
     atomic<std::uint64_t>* stamp_ = nullptr;
+    fence::cost order_{};
   };
 
-  census() = default;
+  explicit census(fence::cost order = fence::cost::seldom) noexcept : order_(order) {}
   census(const census&) = delete;
   census& operator=(const census&) = delete;
 
@@ -170,7 +169,7 @@ class census {
     const std::uint32_t thread = threads::number();
     slot& s = shelves_.of(thread).take(thread);
     s.describe(label);
-    return ticket(&s, settle(s, s.stamp(), clock));
+    return ticket(&s, settle(s, s.stamp(), clock, order_));
   }
 
   static void withdraw(ticket t) noexcept { t.withdraw(); }
@@ -178,7 +177,7 @@ class census {
   /// A seat for the calling thread. \throws std::bad_alloc
   [[nodiscard]] seat reserve() {
     const std::uint32_t thread = threads::number();
-    return seat(shelves_.of(thread).take(thread));
+    return seat(shelves_.of(thread).take(thread), order_);
   }
 
   /// A time at or before every live announcement, those included that begin while this runs, and at
@@ -239,7 +238,8 @@ class census {
   };
 
   template <class Clock>
-  static std::uint64_t settle(slot& s, atomic<std::uint64_t>& stamp, const Clock& clock) noexcept;
+  static std::uint64_t settle(slot& s, atomic<std::uint64_t>& stamp, const Clock& clock,
+                              fence::cost order) noexcept;
   static void release(slot& s) noexcept;
 
   template <class Clock>
@@ -274,15 +274,16 @@ class census {
   /// timestamp; or vacant if it does not matter; or if it is still open, and cannot be helped,
   /// open_flag and what its time is not before.
   template <class Help>
-  static std::uint64_t meet(const slot& s, std::uint64_t opened, std::uint64_t limit,
-                            const Help& help) noexcept;
+  std::uint64_t meet(const slot& s, std::uint64_t opened, std::uint64_t limit,
+                     const Help& help) const noexcept;
 
+  const fence::cost order_{};
   cells<shelf> shelves_;
 };
 
 template <class Clock>
 std::uint64_t census::settle([[maybe_unused]] slot& s, atomic<std::uint64_t>& stamp,
-                             const Clock& clock) noexcept {
+                             const Clock& clock, fence::cost order) noexcept {
   // All stores to a stamp are release → the acquires in visit() and for_each(): a scan that sees
   // this ticket, or none, in a slot also has what the slot's earlier holders did behind it; without
   // that, memory they read could be freed while, by the language's rules, they still read it.
@@ -295,7 +296,7 @@ std::uint64_t census::settle([[maybe_unused]] slot& s, atomic<std::uint64_t>& st
     s.turn.store_release(turn);
     std::uint64_t seen = open_flag | turn;
     stamp.store_release(seen);
-    fence::light();  // ↔ the heavy one in visit(): see "Why no ticket is missed"
+    fence::often(order);  // ↔ the one in visit(): see "Why no ticket is missed"
     const std::uint64_t t =
         SPOLIA_FAULT("census.no_validation") ? not_before : std::max(not_before, clock.now());
     if (SPOLIA_FAULT("census.settles_blindly")) return stamp.store_release(t), t;
@@ -305,7 +306,7 @@ std::uint64_t census::settle([[maybe_unused]] slot& s, atomic<std::uint64_t>& st
     for (;;) {
       const std::uint64_t t = clock.now();
       stamp.store_release(t);
-      fence::light();  // ↔ the heavy one in visit(): see "Why no ticket is missed"
+      fence::often(order);  // ↔ the one in visit(): see "Why no ticket is missed"
       if (SPOLIA_FAULT("census.no_validation") || clock.now() == t) return t;
     }
   }
@@ -326,7 +327,7 @@ inline void census::release(slot& s) noexcept {
 template <class Help, class F>
 std::uint64_t census::visit(std::uint64_t limit, const Help& help, F&& f) const {
   std::uint64_t known = limit;
-  if (!SPOLIA_FAULT("census.no_heavy")) fence::heavy();  // ↔ the light ones in settle()
+  if (!SPOLIA_FAULT("census.no_heavy")) fence::seldom(order_);  // ↔ the ones in settle()
   for_each_chunk([&](const chunk& c) {
     for (std::uint32_t i = 0; i < detail::slots_per_chunk; ++i) {
       // acquire ← the releases in settle(), meet() and release(); see settle().
@@ -345,7 +346,7 @@ std::uint64_t census::visit(std::uint64_t limit, const Help& help, F&& f) const 
 
 template <class Help>
 std::uint64_t census::meet(const slot& s, std::uint64_t opened, std::uint64_t limit,
-                           const Help& help) noexcept {
+                           const Help& help) const noexcept {
   // acquire ← the release in settle(): if this is a later announcement's, then the stamp below is
   // no longer what it was.
   const std::uint64_t not_before = s.not_before.load_acquire();
@@ -355,9 +356,8 @@ std::uint64_t census::meet(const slot& s, std::uint64_t opened, std::uint64_t li
   if (seen == opened) {
     if (not_before >= limit) return vacant;
     if constexpr (Help::helps) {
-      // ↔ the heavy fence of a scan that missed this announcement: see "Why open announcements hold
-      // nothing up".
-      if (!SPOLIA_FAULT("census.helps_unfenced")) fence::heavy();
+      // ↔ that of a scan that missed it: see "Why open announcements hold nothing up".
+      if (!SPOLIA_FAULT("census.helps_unfenced")) fence::seldom(order_);
       const std::uint64_t t = std::max(not_before, help.clock.now());
       // release → the acquire in settle().
       if (s.stamp().cas_strong_acq_rel(seen, t)) return t;

@@ -28,6 +28,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 
 #include <spolia/base/config.hpp>
 #include <spolia/base/export.hpp>
@@ -88,6 +89,15 @@ inline void heavy() noexcept {
   core::heavy_fence();
 #endif
 }
+
+/// Who pays for the order, where it is not always the same side that runs often.
+enum class cost : std::uint8_t {
+  seldom,  ///< who runs seldom: light() on the side that runs often, heavy() on the other
+  both     ///< each some tens of cycles: full() on both sides
+};
+
+SPOLIA_ALWAYS_INLINE void often(cost paid_by) noexcept { paid_by == cost::both ? full() : light(); }
+inline void seldom(cost paid_by) noexcept { paid_by == cost::both ? full() : heavy(); }
 
 }  // namespace fence
 }  // namespace spolia::inline SPOLIA_FLAVOUR

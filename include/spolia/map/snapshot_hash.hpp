@@ -28,8 +28,8 @@
 //              them where many are passed), besides what visit's f does.
 // Cost:        find: one bucket. At a snapshot: the versions of that bucket that are newer; after
 //              growth since then, O(log growth) at most buckets more. An update copies one bucket,
-//              2 pairs on average, into one block. The update that opens the next level makes as
-//              many words as there are buckets.
+//              2 to 8 pairs on average, into one block. The update that opens the next level makes
+//              as many words as there are buckets.
 // Progress:    find, contains, visit and what looks at snapshots: wait-free, but for buckets
 // divided
 //              meanwhile. Updates: lock-free. Both besides the collector's upkeep.
@@ -99,7 +99,8 @@ class snapshot_hash {
 
   struct options {
     std::uint64_t buckets = 16;  ///< to begin with; rounded up to a power of two
-    std::uint32_t load = 2;      ///< pairs a bucket, on average, when the table doubles
+    /// Pairs a bucket, on average, when the table doubles.
+    std::uint32_t load = detail::usual_bucket_pairs<Key, Value>;
     typename Collector::options collector{};
     snapshot_limits limits{};  ///< of snapshots; holdings.hpp
   };

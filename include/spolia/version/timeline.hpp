@@ -137,7 +137,8 @@ class basic_timeline {
   }
 
   Clock clock_;
-  census living_;
+  /// Collectors scan once in some tens of updates; with heavy fences that was half of the time.
+  census living_{fence::cost::both};
   lease_board leases_;
 };
 

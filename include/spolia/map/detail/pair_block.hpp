@@ -26,7 +26,13 @@ namespace detail {
 /// What all sizes share; `Base` is the header.
 template <class Base, class Pair>
 class pair_block : public Base {
+  // The first and the last of the members are half a word each, as is what lies in front of them
+  // and behind them: so nothing is left empty.
+  std::uint32_t count_ = 0;
+
  public:
+  batch_state* batch = nullptr;  // set by its maker, before it is published; it is held
+
   using pairs = std::span<const Pair>;
 
   /// Both contents, if there are two.
@@ -78,8 +84,6 @@ class pair_block : public Base {
     before_ = count_;
   }
 
-  batch_state* batch = nullptr;  // set by its maker, before it is published; it is held
-
  protected:
   template <class... Arguments>
   explicit pair_block(void* room, Arguments&&... arguments)
@@ -93,9 +97,8 @@ class pair_block : public Base {
   }
 
  private:
-  std::uint32_t count_ = 0;
-  std::uint32_t before_ = 0;
   Pair* const pairs_;
+  std::uint32_t before_ = 0;
 };
 
 /// Room for Size pairs.

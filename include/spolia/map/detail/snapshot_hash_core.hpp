@@ -23,6 +23,16 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail {
 
+/// How many pairs a bucket has on average when the table doubles, unless one says so: 128 bytes of
+/// what copying bytes copies, as much as the header of a version. With fewer, what a look-up finds
+/// in no cache is headers. Of counted blocks less, since each copy counts, and each comparison
+/// looks into a block.
+template <class Key, class Value>
+inline constexpr std::uint32_t usual_bucket_pairs =
+    kept_pair<Key, Value>::extra_bytes != 0
+        ? 2
+        : std::clamp<std::uint32_t>(128 / sizeof(kept_pair<Key, Value>), 4, 8);
+
 struct hash_table_options {
   std::uint32_t base = 4;  // the first level
   std::uint32_t load = 2;  // pairs a bucket, on average, when the table doubles
@@ -166,6 +176,8 @@ class snapshot_hash_core {
   }
 
   static version* at(version* head, std::uint64_t t) noexcept {
+    if (head->stamp.read() <= t) [[likely]]
+      return head;
     return static_cast<version*>(list::find(head, t));
   }
   /// Hardware clocks may differ: then the table does not know when it grew.
@@ -175,8 +187,10 @@ class snapshot_hash_core {
 
   version* settled(list& l) const noexcept {
     auto* const v = static_cast<version*>(l.head());
+    if (v == nullptr) return nullptr;
+    v->prefetch_pairs();
     // Before anybody relies on it, as in versioned.hpp.
-    if (v != nullptr) time().settle(*v);
+    v->stamp.see_to(time(), *v);
     return v;
   }
 
@@ -226,7 +240,9 @@ class snapshot_hash_core {
   void begin_list(std::uint64_t i) {
     version* const v = maker::make(nodes(), 0, table_.base());
     Collector::place(table_[i], *v);
-    v->since.store_relaxed(time().stamp());
+    const std::uint64_t now = time().stamp();
+    v->since.store_relaxed(now);
+    v->stamp.is(now);
     table_[i].begin(v);
   }
 
@@ -236,7 +252,7 @@ class snapshot_hash_core {
     Collector::place(l, *fresh);
     if (!SPOLIA_FAULT("hash.covers_division")) finish_division(*p.newest, p.bucket);
     if (!l.try_append(p.newest, fresh)) return false;
-    time().settle(*fresh);
+    fresh->stamp.see_to(time(), *fresh);
     finish_division(*fresh, p.bucket);
     collector_.ended(s, l, p.newest, fresh);
     return true;
@@ -248,8 +264,10 @@ class snapshot_hash_core {
     // While this is null, the sibling is in no list, and has not been retired.
     if (l.head() != nullptr) return;
     // relaxed: begin() publishes it. Others store the same.
-    v.sibling->since.store_relaxed(SPOLIA_FAULT("hash.later_stamp") ? time().stamp()
-                                                                    : v.since.load_relaxed());
+    const std::uint64_t since =
+        SPOLIA_FAULT("hash.later_stamp") ? time().stamp() : v.since.load_relaxed();
+    v.sibling->since.store_relaxed(since);
+    v.sibling->stamp.is(since);
     l.begin(v.sibling);
   }
 

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <stdexcept>
 #include <utility>
 
@@ -54,22 +53,24 @@ class collector_sessions {
           figures_(from.figures_),
           guard_(std::move(from.guard_)) {}
     session& operator=(session&&) = delete;
-    ~session() {
+    SPOLIA_ALWAYS_INLINE ~session() {
       if (of_ == nullptr) return;
-      guard_.reset();
-      if (figures_ != nullptr) of_->upkeep(*figures_);
+      static_cast<void>(typename Domain::guard(std::move(guard_)));  // ends first
+      if (figures_ != nullptr) keep_up();
     }
 
-    [[nodiscard]] typename Domain::guard& guard() noexcept { return *guard_; }
+    [[nodiscard]] typename Domain::guard& guard() noexcept { return guard_; }
     [[nodiscard]] Self& collector() const noexcept { return *of_; }
 
    private:
     friend class collector_sessions;
-    explicit session(Self& of) : of_(&of), guard_(of.nodes().enter()) {}
+    SPOLIA_ALWAYS_INLINE explicit session(Self& of) : of_(&of), guard_(of.nodes().enter()) {}
+
+    SPOLIA_NOINLINE void keep_up() noexcept { of_->upkeep(*figures_); }
 
     Self* of_;
     figures* figures_ = nullptr;  // set once prepared
-    std::optional<typename Domain::guard> guard_;
+    typename Domain::guard guard_;
   };
 
   collector_sessions(const collector_sessions&) = delete;
