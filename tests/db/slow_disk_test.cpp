@@ -72,12 +72,12 @@ class writer {
     return done_.load();
   }
   std::int64_t done() const { return done_.load(); }
-  /// How many there are when no more come; 0: they come and come.
+  /// How many there are when no more come; -1: they come and come.
   std::int64_t settled() const {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(120);
-    std::int64_t before = 0;
-    while (before == 0 || before != done()) {
-      if (std::chrono::steady_clock::now() > deadline) return 0;
+    std::int64_t before = -1;
+    while (before != done()) {
+      if (std::chrono::steady_clock::now() > deadline) return -1;
       before = done();
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
     }
@@ -90,25 +90,40 @@ class writer {
   std::thread thread_;
 };
 
-TEST(slow_disk_promises, commits_wait_while_the_disk_takes_longer_than_the_loss_window) {
+/// How many commits were acknowledged while the disk stood still.
+std::int64_t acknowledged_within(std::chrono::milliseconds window) {
   slow_disk slow;
   options o = over(slow.files);
   o.durability = durability_level::async;
-  o.loss_window = std::chrono::milliseconds(20);
+  o.loss_window = window;
+  std::int64_t acknowledged = 0;
   std::int64_t last = 0;
   {
     database base = database::open(place, o);
     table& ledger = make_ledger(base);
     slow.stop();
     writer work(base, ledger);
-    const std::int64_t acknowledged = work.settled();
-    EXPECT_GT(acknowledged, 0) << "up to the window nobody waits, and then all do";
-    EXPECT_LT(base.stats().log.durable, base.stats().log.sequence);
+    acknowledged = work.settled();
+    EXPECT_GE(acknowledged, 0) << "nobody waits";
+    if (acknowledged > 0) {
+      EXPECT_LT(base.stats().log.durable, base.stats().log.sequence);
+    }
     slow.go_on();
     while (work.done() < acknowledged + 10) std::this_thread::yield();
     last = work.end();
   }
   EXPECT_EQ(reopened(slow.files), last);
+  return acknowledged;
+}
+
+/// Up to the window nobody waits, and then all do. On a busy machine one commit may take longer
+/// than a short window, and waits then.
+TEST(slow_disk_promises, commits_wait_while_the_disk_takes_longer_than_the_loss_window) {
+  std::int64_t acknowledged = 0;
+  for (int ms = 20; ms < 10'000 && acknowledged == 0; ms *= 4) {
+    acknowledged = acknowledged_within(std::chrono::milliseconds(ms));
+  }
+  EXPECT_GT(acknowledged, 0);
 }
 
 TEST(slow_disk_promises, what_waits_for_the_disk_is_bounded) {

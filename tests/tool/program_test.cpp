@@ -316,7 +316,7 @@ TEST_F(tool_program, shows_what_a_running_program_does) {
   EXPECT_NE(line.find("\"commits\":5,"), std::string::npos) << line;
   EXPECT_NE(line.find("\"label\":\"the audit\""), std::string::npos) << line;
   const pid_t child = start({"top", "bank", "--interval", "0.05"});
-  for (int i = 0; read_text(here / "out").empty() && i < 10000; ++i) ::usleep(1000);
+  for (int i = 0; read_text(here / "out").empty() && i < 120'000; ++i) ::usleep(1000);
   ::kill(child, SIGINT);
   EXPECT_EQ(wait(child).code, 0);
 }
@@ -334,7 +334,7 @@ class tool_waits : public tool_program {
   /// Stops it when it has read the words.
   [[nodiscard]] ended stop(pid_t child, int signal) const {
     int unread = 1;
-    for (int i = 0; unread != 0 && i < 10000; ++i) {
+    for (int i = 0; unread != 0 && i < 120'000; ++i) {
       ::usleep(1000);
       EXPECT_EQ(::ioctl(writer, FIONREAD, &unread), 0);
     }
