@@ -69,6 +69,7 @@ set(SPOLIA_HEADERS
     include/spolia/db/delta_none.hpp
     include/spolia/db/delta_one_shot.hpp
     include/spolia/db/delta_partition.hpp
+    include/spolia/db/delta_patience.hpp
     include/spolia/db/delta_range.hpp
     include/spolia/db/delta_ring.hpp
     include/spolia/db/delta_steam.hpp

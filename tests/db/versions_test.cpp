@@ -28,8 +28,11 @@ class cold_rows : public testing::TestWithParam<version_storage> {
   static constexpr std::int64_t hot = 10;
   static constexpr std::int64_t turn = 16;
 
-  cold_rows()
-      : base(database::open({.versions = GetParam(), .partition_transactions = turn})),
+  cold_rows() : cold_rows(256) {}
+  explicit cold_rows(std::uint32_t partitions)
+      : base(database::open({.versions = GetParam(),
+                             .partition_transactions = turn,
+                             .most_partitions = partitions})),
         items(base.create_table(
             {.name = "items", .columns = {{"id", int64, primary_key}, {"a", int64}}})),
         a(items.column<std::int64_t>("a")) {}
@@ -60,6 +63,12 @@ class cold_rows : public testing::TestWithParam<version_storage> {
       const delta_stats v = base.stats().versions;
       most = std::max(most, v.versions_made - v.versions_dropped);
     }
+  }
+  /// So many turns of partitions.
+  void work_for(std::int64_t turns) { work(turns * turn * 5 / 6); }
+  [[nodiscard]] std::uint64_t alive() const {
+    const delta_stats v = base.stats().versions;
+    return v.versions_made - v.versions_dropped;
   }
   [[nodiscard]] std::int64_t value(const reader& at, std::int64_t key) const {
     const auto r = at.find(items, {key});
@@ -226,6 +235,65 @@ INSTANTIATE_TEST_SUITE_P(each, cold_rows,
                          [](const testing::TestParamInfo<version_storage>& of) {
                            return test::storage_name({{of.param}, of.index});
                          });
+
+const auto consolidated_alone = testing::Values(version_storage::one_shot_consolidated);
+
+class patience : public cold_rows {};
+INSTANTIATE_TEST_SUITE_P(consolidated, patience, consolidated_alone);
+
+/// Nothing is dropped between snapshots for one that is no older than others became which have
+/// ended; for one that stays, it is. What was learned fades.
+TEST_P(patience, is_twice_as_long_as_snapshots_lived) {
+  constexpr std::int64_t lives = 40;
+  constexpr std::int64_t stays = 300;
+  fill(4500);
+  const auto most_for = [](std::int64_t turns, std::int64_t waits) {
+    return bound(hot + turns * turn / 6, waits + 8);
+  };
+  {
+    const reader first = base.snapshot();
+    work_for(lives);
+    EXPECT_LE(alive(), most_for(lives, 4));
+  }
+  {
+    const reader second = base.snapshot();
+    const std::int64_t seen = value(second, 5);
+    work_for(lives);
+    EXPECT_GE(alive(), static_cast<std::uint64_t>((lives - 1) * turn));
+    work_for(stays - lives);
+    EXPECT_LE(alive(), most_for(stays, 2 * lives));
+    EXPECT_EQ(value(second, 5), seen);
+  }
+  work_for(2 * lives * 16);
+  const reader third = base.snapshot();
+  work_for(lives);
+  EXPECT_LE(alive(), most_for(lives, 4));
+}
+
+class little_room : public cold_rows {
+ protected:
+  static constexpr std::uint32_t partitions = 32;
+  little_room() : cold_rows(partitions) {}
+};
+INSTANTIATE_TEST_SUITE_P(consolidated, little_room, consolidated_alone);
+
+/// When half of the partitions is in use, nobody waits for snapshots to end by themselves.
+TEST_P(little_room, ends_patience) {
+  constexpr std::int64_t stays = 300;
+  fill(1500);
+  for (int i = 0; i < 3; ++i) {
+    const reader lives = base.snapshot();
+    work_for(40);
+  }
+  const reader held = base.snapshot();
+  const std::int64_t seen = value(held, 5);
+  for (std::int64_t turns = 0; turns < stays; turns += 5) {
+    work_for(5);
+    EXPECT_LE(base.stats().versions.partitions_used, partitions / 2 + 8);
+  }
+  EXPECT_LE(alive(), bound(hot + stays * turn / 6, partitions / 2 + 8));
+  EXPECT_EQ(value(held, 5), seen);
+}
 
 class selections : public over_storages {};
 SPOLIA_OVER_STORAGES(selections);

@@ -9,31 +9,38 @@
 //              tell. When a row's chain goes from one partition to another, the one that it leaves
 //              gets an entry in its bridge: the row, its newest version there, and when that ended.
 //              A reader that meets a dead link looks the row up in the bridges of all partitions.
-// Cost:        besides the one-shot storage's: a commit, for each version whose row's last version
-//              lies in another partition and ended after the oldest snapshot that was seen, an
-//              entry of 32 bytes. A reader of an old version: a guard; over a gap, a look at each
-//              partition's bridge. A drop over which readers may be walking: its memory goes
-//              through the domain, so that it waits for their guards.
+//              All that is worth its cost only while a snapshot stays: so entries are made while
+//              one is about to be held (delta_patience.hpp), or much is in use. A partition into
+//              which somebody has put a version without the entry that it would have needed is
+//              dropped only as in the one-shot storage.
+// Cost:        besides the one-shot storage's: a commit, at such times, for each version whose
+//              row's last version lies in another partition and ended after the oldest snapshot
+//              that was seen, an entry of 32 bytes. A reader of an old version: a guard; over a
+//              gap, a look at each partition's bridge. A drop over which readers may be walking:
+//              its memory goes through the domain, so that it waits for their guards.
 // Progress:    as the one-shot storage. Readers do not wait.
-//              `patience` turns after it began, a snapshot counts as held: what it sees goes to a
-//              lane of its own then (delta_lanes.hpp), with two read-modify-writes more for a
-//              commit that has some of that.
-// Bound:       with S snapshots held: the versions that at least one of them sees (so at most S
-//              for each row), in whole chunks; for each of the S, the partitions of `patience` + 1
-//              turns after it began; and what was written since the oldest one that is not held
-//              yet. A version may stay for a younger snapshot after the one has gone for which it
-//              was kept, if both were held at the same time.
+//              What a held snapshot sees goes to a lane of its own (delta_lanes.hpp), with two
+//              read-modify-writes more for a commit that has some of that.
+// Bound:       let a snapshot be held after P turns: 4, but twice as many as those became old that
+//              have ended lately, up to 128, while not more than half of the partitions that there
+//              may be are in use, and of the budget.
+//              With S snapshots held: the versions that at least one of them sees (so at most S
+//              for each row), in whole chunks; for each of the S, the partitions of P + 1 turns
+//              after it began; and what was written since the oldest one that is not held yet. A
+//              version may stay for a younger snapshot after the one has gone for which it was
+//              kept, if both were held at the same time.
 // Why a reader finds its version. Let it look for the version v at time T, since <= T < until.
 //   v's partition is not dropped: T is announced, so the census shows it in the interval.
 //   A piece is a run of versions of one row in one life of one partition. If v's piece is the
 //   newest when the reader reads the row's head, it gets there by links that are alive. If not,
-//   somebody has linked a version of another partition in front of it, and had entered the piece
-//   into the bridge before the row's head led there: the reader sees the entry. (Unless the piece
-//   had ended at a time that no snapshot is before, T neither: then it has nothing for T, and there
-//   is no v in it.) An entry whose
-//   first version ended at or before T is passed over unread: it may be dropped and overwritten at
-//   any time. One that ended after T leads, by links to versions that ended after T, to v or out of
-//   the piece.
+//   the reader may meet dead links. Take the last one on its way to v, out of a piece in partition
+//   p that was dropped while T's snapshot was there: so p is one into which nobody has put a
+//   version without the entry that it needed, and the piece behind the link was entered into its
+//   bridge before the row's head led to p: the reader sees the entry. (Unless the piece behind had
+//   ended at a time that no snapshot is before, T neither: then there is no v in it, nor behind.)
+//   From there on all links are alive, also those out of the piece. An entry whose first version
+//   ended at or before T is passed over unread: it may be dropped and overwritten at any time. One
+//   that ended after T leads, by links to versions that ended after T, to v or to a dead link.
 // Why what it reads is whole: memory of versions that ended after T is given away only through the
 //   domain, under whose guard the reader walks. It takes the address of a chunk first and looks at
 //   the tag afterwards: a drop takes the chunks out, and changes the tag before a new chunk comes.
@@ -46,7 +53,8 @@
 //   D1  P: a partition that nobody needs is dropped (printed: `doGc = false`).
 //   D2  Bridges have the time when a version ended. (Theirs takes the first readable one that it
 //       meets, partition by partition; after the ring has gone round, that may be an older one.)
-//   D3  A reader goes on over links that are alive, also from partition to partition.
+//   D3  A reader goes on over links that are alive, also from partition to partition, and also from
+//       where a bridge has led it.
 //   D4  Bridges are blocks that go in one shot with their partition, each twice as large as the one
 //       before.
 //   D5  What a held snapshot sees is kept apart. (Theirs: where rows are changed now and then, each
@@ -68,6 +76,7 @@
 #include <spolia/db/delta.hpp>
 #include <spolia/db/delta_one_shot.hpp>
 #include <spolia/db/delta_partition.hpp>
+#include <spolia/db/delta_patience.hpp>
 #include <spolia/reclaim/region_domain.hpp>
 #include <spolia/version/detail/short_lock.hpp>
 
@@ -79,7 +88,10 @@ class delta_consolidated final : public delta_one_shot {
 
  public:
   delta_consolidated(commit_board& board, const options& o)
-      : delta_one_shot(board, o, lanes_for(o.most_partitions)), nodes_(impatient()) {}
+      : delta_one_shot(board, o, lanes_for(o.most_partitions)), nodes_(impatient()) {
+    // With so few partitions, always; with a budget, until it is known what is held.
+    noting_.store_relaxed(lanes_.count() == 1 || o.budget != 0);
+  }
   ~delta_consolidated() override {
     for (auto& b : bridges_) {
       for (bridge* at = b.load_relaxed(); at != nullptr;)
@@ -94,26 +106,20 @@ class delta_consolidated final : public delta_one_shot {
     std::uint64_t handle = chain.load_acquire();
     if (handle == 0) return nullptr;
     auto guard = nodes_.enter();
-    while (handle != 0) {
-      const version* const v = alive(handle);
-      if (v == nullptr) return over_the_gap(row, time);
-      if (v->since.read() <= time) return v;
-      handle = v->older.load_relaxed();
-    }
-    return nullptr;
+    const version* const v = descend(handle, time);
+    return v != nullptr || handle == 0 ? v : over_the_gap(row, time);
   }
 
  private:
 #if defined(SPOLIA_MODEL)
   static constexpr std::uint32_t first_bridge = 2;
   static constexpr std::uint32_t longest_bridge = 4;
-  static constexpr unsigned patience = 0;
 #else
   static constexpr std::uint32_t first_bridge = 512;
   static constexpr std::uint32_t longest_bridge = 1U << 18U;
-  /// Turns after which a snapshot counts as held: fewer, and transactions that were interrupted do.
-  static constexpr unsigned patience = 4;
 #endif
+  /// So much of all partitions, and of the budget, may be in use without hurry.
+  static constexpr unsigned share = 2;
 
   struct entry {
     plain<std::uint64_t> row{};
@@ -209,6 +215,20 @@ class delta_consolidated final : public delta_one_shot {
     return tagged::tag_of(handle) == tagged::tag(p.generation());
   }
 
+  /// The version, or null: `handle` is 0 then at the end of the chain, or a dead link.
+  const version* descend(std::uint64_t& handle, std::uint64_t time) const noexcept {
+    while (handle != 0) {
+      const version* const v = alive(handle);
+      if (v == nullptr || v->since.read() <= time) return v;
+      const std::uint64_t from = std::exchange(handle, v->older.load_relaxed());
+      if (SPOLIA_FAULT("consolidated.stays_in_the_piece") &&
+          tagged::partition_of(from) != tagged::partition_of(handle)) {
+        return nullptr;
+      }
+    }
+    return nullptr;
+  }
+
   const version* over_the_gap(std::uint64_t row, std::uint64_t time) const noexcept {
     for (std::uint32_t n = 0, end = ring_.count(); n < end; ++n) {
       // acquire ← the release in enter_into(): the block is made.
@@ -218,19 +238,10 @@ class delta_consolidated final : public delta_one_shot {
           const entry& e = b->entries()[i - 1];
           i = e.next.read();
           if (e.row.read() != row || e.until.read() <= time) continue;
-          if (const version* const v = in_piece(e.head.read(), time)) return v;
+          std::uint64_t handle = e.head.read();
+          if (const version* const v = descend(handle, time)) return v;
         }
       }
-    }
-    return nullptr;
-  }
-
-  const version* in_piece(std::uint64_t handle, std::uint64_t time) const noexcept {
-    const std::uint32_t home = tagged::partition_of(handle);
-    while (handle != 0 && tagged::partition_of(handle) == home) {
-      const version* const v = alive(handle);
-      if (v == nullptr || v->since.read() <= time) return v;
-      handle = v->older.load_relaxed();
     }
     return nullptr;
   }
@@ -243,6 +254,8 @@ class delta_consolidated final : public delta_one_shot {
     if (from == p.number) return;
     // The piece ended then: no snapshot that is there, or will be, looks for it.
     if (a.since <= oldest()) return;
+    // Nobody is held: `p` will go when all that is in it is too old for anybody.
+    if (!noting_.load_relaxed()) return p.not_noted();
     auto guard = nodes_.enter();
     if (alive(a.older) != nullptr) enter_into(bridges_[from], a);
   }
@@ -278,16 +291,21 @@ class delta_consolidated final : public delta_one_shot {
   }
 
   void look() noexcept override {
-    std::uint64_t oldest = 0;
     try {
+      // Not under the lock: a look takes long enough for its thread to be interrupted.
+      std::vector<std::uint64_t> times;
+      times.reserve(64);
+      const std::uint64_t known = board_.living.scan(board_.clock, times);
+      const std::uint64_t oldest = times.empty() ? known : std::min(known, times.front());
       const std::lock_guard hold(times_lock_);
-      known_ = board_.living.scan(board_.clock, times_);
-      oldest = times_.empty() ? known_ : std::min(known_, times_.front());
+      if (known < known_) return;  // somebody else has looked later
+      known_ = known;
+      times_.swap(times);
+      looked(oldest);
     } catch (const std::bad_alloc&) {
       forget_times();
-      return delta_one_shot::look();
+      delta_one_shot::look();
     }
-    looked(oldest);
   }
   /// Nothing is found between snapshots until the next look.
   void forget_times() noexcept {
@@ -295,25 +313,35 @@ class delta_consolidated final : public delta_one_shot {
     known_ = 0;
   }
 
-  /// A snapshot that was there `patience` turns ago gets a lane.
+  /// A snapshot that is held gets a lane.
   void arrange(bool turn) noexcept override {
     if (lanes_.count() == 1) return;
     std::array<std::uint64_t, delta_lanes::most> held{};  // the oldest, and the youngest
+    const bool hurry = turn && much_in_use();
     {
       const std::lock_guard hold(times_lock_);
       if (known_ == 0) return;
       lanes_.close_all_but(times_);
       if (!turn) return;
-      ++turn_;
-      const std::uint64_t before = std::exchange(turns_[turn_ % turns_.size()], known_);
-      const auto end = std::lower_bound(times_.begin(), times_.end(), before);
+      const delta_patience::moments before = patience_.turn(known_, times_, hurry);
+      const auto end = std::lower_bound(times_.begin(), times_.end(), before.held);
       const auto count = std::min<std::ptrdiff_t>(end - times_.begin(), held.size() - 1);
       std::copy_n(times_.begin(), count, held.begin());
       if (count != 0) held.back() = *(end - 1);
+      // Who comes too late to know either notes what need not be, or says that it has not.
+      noting_.store_relaxed(hurry || (!times_.empty() && times_.front() < before.half_held));
     }
     for (const std::uint64_t t : held) {
       if (t != 0) lanes_.give_lane(t, [this] { return make_lane(); });
     }
+  }
+  bool much_in_use() const noexcept {
+    if (options_.budget != 0 && memory_.held() > options_.budget / share) return true;
+    std::uint32_t used = 0;
+    for (std::uint32_t i = 0, end = ring_.count(); i < end; ++i) {
+      if (!ring_.at(i).empty() && !lanes_.has(ring_.at(i))) ++used;
+    }
+    return used > options_.most_partitions / share;
   }
   delta_partition* make_lane() noexcept {
     delta_partition* const p = choose(*lanes_.current(0));
@@ -323,6 +351,7 @@ class delta_consolidated final : public delta_one_shot {
 
   /// Whether a snapshot, present or to come, may need a version of the partition.
   bool needed(const delta_partition& p) noexcept {
+    if (!p.all_noted() && !SPOLIA_FAULT("consolidated.notes_not_asked")) return true;
     const std::lock_guard hold(times_lock_);
     if (p.last_commit() > known_) return true;
     const auto first = std::lower_bound(times_.begin(), times_.end(), p.first_began());
@@ -363,9 +392,8 @@ class delta_consolidated final : public delta_one_shot {
   spolia::detail::short_lock times_lock_;
   std::vector<std::uint64_t> times_;
   std::uint64_t known_ = 0;
-  // By one at a time, who passes on: the clock at the last turns.
-  std::array<std::uint64_t, patience + 1> turns_{};
-  std::uint64_t turn_ = 0;
+  delta_patience patience_;  // by one at a time, who passes on
+  atomic<bool> noting_{false};
 };
 
 }  // namespace db

@@ -147,6 +147,7 @@ class alignas(cache_line) delta_partition {
     cursor_.store_relaxed(0);
     last_commit_.store_relaxed(0);
     first_began_.store_relaxed(never_began);
+    all_noted_.store_relaxed(true);
     count_.store_relaxed(0);
     if (SPOLIA_FAULT("one_shot.unlock_by_store")) {
       gate_.store_release(0);  // as below, but for whom it erases
@@ -165,6 +166,11 @@ class alignas(cache_line) delta_partition {
     }
   }
   [[nodiscard]] std::uint64_t first_began() const noexcept { return first_began_.load_relaxed(); }
+  /// A version leads out of it without an entry. By registered writers: so the lock's holder knows.
+  void not_noted() noexcept {
+    if (all_noted_.load_relaxed()) all_noted_.store_relaxed(false);
+  }
+  [[nodiscard]] bool all_noted() const noexcept { return all_noted_.load_relaxed(); }
 
   /// By the lock's holder, in front of a drop: whether the next tag can be given out. `oldest` and
   /// `now` are times.
@@ -271,6 +277,7 @@ class alignas(cache_line) delta_partition {
   delta_chunks& memory_;
   atomic<std::uint64_t> generation_{0};
   atomic<std::uint64_t> first_began_{never_began};
+  atomic<bool> all_noted_{true};
   atomic<std::uint64_t> top_{0};  // chunks from here on are not there
   atomic<std::uint64_t> turn_admitted_{0};
   atomic<std::uint64_t> turn_bytes_{0};
