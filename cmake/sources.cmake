@@ -17,6 +17,7 @@ set(SPOLIA_SOURCES
     src/db/entries.cpp
     src/db/file_stream.cpp
     src/db/files.cpp
+    src/db/filling.cpp
     src/db/index.cpp
     src/db/instant.cpp
     src/db/journal.cpp

@@ -2,8 +2,8 @@
 // loading.cpp: putting rows into tables that nobody else uses yet.
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <string>
-#include <system_error>
 #include <utility>
 
 #include <spolia/db/large_memory.hpp>
@@ -17,56 +17,26 @@ namespace {
 constexpr std::uint64_t loading = 1;       // in a row's lock
 constexpr std::uint64_t stamp_of_all = 1;  // what the clock says at first
 constexpr std::size_t at_once = 64;        // rows that are fetched beside each other
-constexpr std::size_t claims_at_once = 256;
+constexpr std::size_t keys_at_once = 256;
 constexpr std::uint32_t most_expected = 16;  // words of one
 constexpr std::uint64_t slots_at_once = 64;
-constexpr std::uint64_t worth_a_thread = 100000;  // rows to make room for
 constexpr std::uint64_t shares = 8;  // of what is left: so little is left over in the end
 
 }  // namespace
 
-/// An index touches its memory for the first time here: two threads do it. That of the rows is for
-/// who fills them.
-void loader::reserve(table& t, std::uint64_t rows, bool alone) {
+void loader::reserve(table& t, std::uint64_t rows) {
   if (rows == 0) return;
   t.expected_ = rows;
-  std::exception_ptr failed;
-  std::exception_ptr failed_there;
-  std::thread half;
-  unsigned parts = 1;
-  if (!alone && rows > worth_a_thread && t.primary_kind_ == index_kind::hash) {
-    try {
-      half = std::thread([&] {
-        try {
-          t.primary_->reserve(rows, 1, 2);
-        } catch (...) {
-          failed_there = std::current_exception();
-        }
-      });
-      parts = 2;
-    } catch (const std::system_error&) {  // there are no more threads: then alone
-    }
-  }
-  try {
-    t.primary_->reserve(rows, 0, parts);
-  } catch (...) {
-    failed = std::current_exception();
-  }
-  if (half.joinable()) half.join();
-  for (const std::exception_ptr& e : {failed, failed_there}) {
-    if (e) std::rethrow_exception(e);
-  }
+  t.primary_->reserve(rows);
 }
 
 /// Slots are taken many at a time, so that two threads seldom write to one cache line; and so many
 /// where many will come that they seldom touch a page together for the first time.
 std::uint64_t loader::slot_for(table& t) {
-  if (t.number_ >= taken_.size()) taken_.resize(t.number_ + 1);
-  range& mine = taken_[t.number_];
+  range& mine = range_of(t);
   if (mine.next == mine.end) {
     const std::uint64_t freed = t.take_free(loading);
     if (freed != no_slot) return freed;
-    mine.of = &t;
     take_slots(t, mine);
   }
   const std::uint64_t slot = mine.next++;
@@ -75,7 +45,13 @@ std::uint64_t loader::slot_for(table& t) {
   return slot;
 }
 
+loader::range& loader::range_of(const table& t) {
+  if (t.number_ >= taken_.size()) taken_.resize(t.number_ + 1);
+  return taken_[t.number_];
+}
+
 void loader::take_slots(table& t, range& mine) {
+  mine.of = &t;
   mine.bare = t.layout().apart() == 0;
   if (!mine.bare) {  // when the table goes, it looks for values in all slots
     mine.next = t.take_fresh(slots_at_once, loading);
@@ -119,8 +95,14 @@ void loader::make_apart(const table& t) {
 /// What the image says.
 void loader::write_row(const table& t, const row_place& place, std::uint64_t shape) noexcept {
   place.store(t.layout().whole().runs, image_.data());
-  place.head->shape.store_relaxed(shape);
-  place.head->stamp.store_relaxed(stamp_of_all);
+  finish_row(*place.head, shape);
+}
+
+void loader::finish_row(row_head& head, std::uint64_t shape) noexcept {
+  head.shape.store_relaxed(shape);
+  head.stamp.store_relaxed(stamp_of_all);
+  // release → the acquires of who locks the row when the database is open.
+  head.lock.store_release(unlocked);
 }
 
 void loader::put(table& t, decoder& row, const key_words& key, std::uint64_t slot) {
@@ -131,10 +113,7 @@ void loader::put(table& t, decoder& row, const key_words& key, std::uint64_t slo
   make_apart(t);
   if (!fresh) engine_.values.free_row(t.layout(), place);
   write_row(t, place, shape);
-  if (!fresh) return;
-  t.primary_->claim(key, slot);
-  // release → the acquires of who locks the row when the database is open.
-  place.head->lock.store_release(unlocked);
+  if (fresh) t.primary_->claim(key, slot);
 }
 
 void loader::erase(table& t, const key_words& key, std::uint64_t slot) {
@@ -200,43 +179,70 @@ void loader::make_some(table& t, std::span<const row_edit> edits, const row_edit
   }
 }
 
-void loader::put_all(table& t, decoder& from, std::uint64_t rows) {
+/// Rows that lie in the file as their images do, as many as a block of the table has: column by
+/// column. False: they do not, or there is no whole block for them.
+bool loader::put_block(table& t, decoder& from, key_words* keys, std::uint64_t* slots) {
   const schema& s = t.layout();
-  image_.resize(s.words());
-  std::array<key_words, claims_at_once> keys;
-  std::array<std::uint64_t, claims_at_once> slots;
-  while (rows != 0) {
-    const std::size_t count = std::min<std::uint64_t>(claims_at_once, rows);
-    for (std::size_t i = 0; i < count; ++i) {
-      const std::uint64_t shape = read_row_image(from, s, false, image_.data());
-      slots[i] = slot_for(t);
-      make_apart(t);
-      write_row(t, t.at(slots[i]), shape);
-      keys[i] = s.key_of(s.key(), image_.data());
+  if (!s.words_only()) return false;
+  range& mine = range_of(t);
+  if (mine.next == mine.end) take_slots(t, mine);
+  if (mine.next % rows_per_block != 0) return false;  // the range ends with a block
+  const bytes_view rows = take_as_they_are(from, s, rows_per_block);
+  if (rows.empty()) return false;
+  t.construct_block(mine.next);
+  const row_place first = t.at(mine.next);
+  const std::size_t length = rows.size() / rows_per_block;
+  const std::size_t keyed = s.key().size();
+  for (std::size_t w = 0; w < s.words(); ++w) {
+    const std::byte* const column = rows.data() + (w < keyed ? w : w + 1) * sizeof(w);
+    for (std::size_t i = 0; i < rows_per_block; ++i) {
+      first.block[w * rows_per_block + i].store_relaxed(
+          from_little<std::uint64_t>(column + i * length));
     }
-    if (!t.primary_->claim_all(std::span(keys).first(count), slots.data())) {
-      throw malformed("a key comes twice");
+  }
+  for (std::size_t i = 0; i < rows_per_block; ++i) {
+    std::memcpy(image_.data(), rows.data() + i * length, keyed * sizeof(keyed));
+    keys[i] = s.key_of(s.key(), image_.data());
+    slots[i] = mine.next++;
+    finish_row(first.head[i], row_exists);
+  }
+  return true;
+}
+
+void loader::put_some(table& t, decoder& from, std::span<key_words> keys, std::uint64_t* slots) {
+  const schema& s = t.layout();
+  for (std::size_t i = 0; i < keys.size();) {
+    if (keys.size() - i >= rows_per_block && put_block(t, from, &keys[i], slots + i)) {
+      i += rows_per_block;
+      continue;
     }
-    for (std::size_t i = 0; i < count; ++i) {
-      // release → the acquires of who locks the row when the database is open.
-      t.at(slots[i]).head->lock.store_release(unlocked);
-    }
-    rows -= count;
+    const std::uint64_t shape = read_row_image(from, s, false, image_.data());
+    slots[i] = slot_for(t);
+    make_apart(t);
+    write_row(t, t.at(slots[i]), shape);
+    keys[i++] = s.key_of(s.key(), image_.data());
   }
 }
 
-void loader::index(table& t, std::uint64_t first, std::uint64_t end) {
-  const schema& s = t.layout();
-  image_.resize(s.words());
-  for (std::uint64_t slot = first; slot < end; ++slot) {
-    const row_place place = t.at(slot);
-    if ((place.head->shape.load_relaxed() & row_exists) == 0) continue;
-    place.load(s.whole().runs, image_.data());
-    for (const secondary* const i : t.indexes().all) {
-      const key_words key = s.key_of(i->columns_, image_.data());
-      i->entries_->add(key, slot, engine_.next_claim());
-      if (i->unique_) must_be_alone(t, *i, key, slot);
+void loader::put_all(table& t, decoder& from, std::uint64_t rows, bool claim_each) {
+  image_.resize(t.layout().words());
+  notes_.resize(most_notes);
+  std::array<key_words, keys_at_once> room;
+  std::array<std::uint64_t, keys_at_once> slots;
+  std::size_t noted = 0;
+  while (rows != 0) {
+    const auto keys = std::span(room).first(std::min<std::uint64_t>(keys_at_once, rows));
+    put_some(t, from, keys, slots.data());
+    rows -= keys.size();
+    if (claim_each || !t.primary_->note_all(keys, slots.data(), notes_.data() + noted)) {
+      for (std::size_t i = 0; i < keys.size(); ++i) {
+        if (t.primary_->claim(keys[i], slots[i]) != slots[i]) throw malformed("a key comes twice");
+      }
+      continue;
     }
+    noted += keys.size();
+    if (rows != 0 && noted + keys_at_once <= most_notes) continue;
+    t.primary_->keep(std::span(notes_).first(std::exchange(noted, 0)));
   }
 }
 
@@ -309,7 +315,7 @@ void loading_crew::load(loader& with, change_batch& b) {
   }
   try {
     decoder from(b.bytes->view().subspan(block_header::bytes));
-    with.put_all(*b.block_of, from, h.rows);
+    with.put_all(*b.block_of, from, h.rows, b.claim_each);
     if (!from.done()) throw malformed("a block is longer than its rows");
   } catch (const malformed& e) {
     throw storage_error(b.file, b.at, e.what());

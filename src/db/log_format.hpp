@@ -195,6 +195,9 @@ void put_row(byte_buffer& to, const schema& s, const std::uint64_t* image, std::
 /// Fills the image, which then refers to values that lie apart in `from`; returns the row's shape.
 /// With `key_only` the key's columns alone.
 std::uint64_t read_row_image(decoder& from, const schema& s, bool key_only, std::uint64_t* image);
+/// The bytes of so many rows that were written as their images are, but for the word behind the key
+/// that says what is null. Nothing: some were not, and none is passed.
+bytes_view take_as_they_are(decoder& from, const schema& s, std::size_t rows);
 /// No row takes less.
 std::size_t least_bytes(const schema& s) noexcept;
 /// A number that rows with the same key have in common.

@@ -26,6 +26,7 @@
 #include "entries.cpp"
 #include "file_stream.cpp"
 #include "files.cpp"
+#include "filling.cpp"
 #include "index.cpp"
 #include "instant.cpp"
 #include "journal.cpp"

@@ -95,14 +95,19 @@ std::uint64_t recovery::begin_with(const directory_content& has, std::exception_
       if (failed == nullptr) failed = std::current_exception();
       report_.notes.emplace_back(std::string("not used: ") + e.what());
     }
-    crew_.abandon();
-    engine_.tables.clear();
-    numbered_.clear();
-    end_ = {};
-    log_follows_ = false;
-    report_.checkpoint_rows = 0;
+    start_anew();
   }
   return has.checkpoints.empty() ? 0 : has.checkpoints.back();
+}
+
+void recovery::start_anew() {
+  crew_.abandon();
+  engine_.tables.clear();
+  numbered_.clear();
+  end_ = {};
+  log_follows_ = false;
+  claim_each_ = false;
+  report_.checkpoint_rows = 0;
 }
 
 void recovery::load_checkpoint(std::uint64_t sequence) {
@@ -117,6 +122,11 @@ void recovery::load_checkpoint(std::uint64_t sequence) {
   if (h.id != id_) refuse(name, 0, "it belongs to another database");
   if (h.sequence != sequence) refuse(name, 0, "its name is not that of its content");
   load_blocks(file, name, h, header_checksum(bytes));
+  if (!settle()) {  // where that is, is not known: once more, which finds it
+    start_anew();
+    claim_each_ = true;
+    load_blocks(file, name, h, header_checksum(bytes));
+  }
   end_ = {h.epoch, h.sequence, h.chain};
   log_follows_ = h.log_follows;
   report_.checkpoint_sequence = h.sequence;
@@ -143,7 +153,8 @@ void recovery::load_blocks(const std::shared_ptr<storage_file>& file,
                    .at = at,
                    .changes = {},
                    .from = file,
-                   .size = head.size() + h.length};
+                   .size = head.size() + h.length,
+                   .claim_each = claim_each_};
     chain = h.crc;
     at += b.size;
     if (h.kind == block_kind::rows && h.table < numbered_.size() && numbered_[h.table] != nullptr) {
@@ -187,8 +198,9 @@ void recovery::load_table(const change_batch& block, const block_header& h,
     numbered_.resize(h.table);
     create_table(read_table(block.bytes->view().subspan(block_header::bytes)));
     table& made = *numbered_.back();
-    loader::reserve(made, std::min(h.rows, bytes_left / least_bytes(made.layout())),
-                    crew_.size() == 1);
+    if (!claim_each_) {
+      loader::reserve(made, std::min(h.rows, bytes_left / least_bytes(made.layout())));
+    }
   } catch (const malformed& e) {
     refuse(block.file, block.at, e.what());
   }
@@ -337,42 +349,6 @@ void recovery::repair_last(const directory_content& has) {
   const auto file = files_.open(name, file_mode::write);
   if (report_.cut_file == name) file->truncate(report_.cut_offset);
   file->sync();
-}
-
-void recovery::fill_indexes() {
-  std::uint64_t done = 0;
-  for (const auto& t : engine_.tables) {
-    tell("indexes", done++, engine_.tables.size());
-    if (!loader::indexed(*t)) continue;
-    try {
-      fill_indexes_of(*t);
-    } catch (const malformed& e) {
-      // Each record made sense alone: no place in one file is the wrong one.
-      refuse(directory_, storage_error::nowhere, e.what());
-    }
-  }
-  tell("indexes", done, engine_.tables.size());
-}
-
-void recovery::fill_indexes_of(table& t) {
-  const std::uint64_t slots = t.slots();
-  if (crew_.size() == 1) return loader(engine_).index(t, 0, slots);
-  const std::uint64_t share = slots / crew_.size() + 1;
-  std::vector<std::exception_ptr> failed(crew_.size());
-  std::vector<std::jthread> threads;  // which wait, if there cannot be as many
-  for (std::size_t i = 0; i < crew_.size(); ++i) {
-    threads.emplace_back([&, i] {
-      try {
-        loader(engine_).index(t, std::min(slots, i * share), std::min(slots, (i + 1) * share));
-      } catch (...) {
-        failed[i] = std::current_exception();
-      }
-    });
-  }
-  threads.clear();
-  for (const std::exception_ptr& e : failed) {
-    if (e) std::rethrow_exception(e);
-  }
 }
 
 }  // namespace db

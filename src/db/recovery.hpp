@@ -12,6 +12,7 @@
 #include <deque>
 #include <exception>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -47,8 +48,11 @@ class loader {
 
   /// Makes them in their order. `now` is the one that it is at.
   void make(std::span<const row_edit> edits, const row_edit*& now);
-  /// So many rows without their change_header, whose keys are new.
-  void put_all(table& t, decoder& from, std::uint64_t rows);
+  /// So many rows without their change_header, whose keys are new, into a table that has nothing
+  /// else. They are found once each part of the table is settled, or with `claim_each` at once.
+  void put_all(table& t, decoder& from, std::uint64_t rows, bool claim_each);
+  /// False: a key came twice.
+  static bool settle(table& t, unsigned part, unsigned parts);
   /// Gives back the slots that it has taken beforehand.
   void release() noexcept;
   /// Their tables are gone.
@@ -59,8 +63,8 @@ class loader {
   static table& create(engine& of, const table_spec& spec, std::size_t number);
   static void add_index(table& t, const index_spec& spec);
   static void drop_index(table& t, const std::string& name);
-  /// About so many rows will come.
-  static void reserve(table& t, std::uint64_t rows, bool alone);
+  /// About so many rows will come, and then settle().
+  static void reserve(table& t, std::uint64_t rows);
   static bool indexed(const table& t) noexcept { return !t.indexes().all.empty(); }
 
  private:
@@ -72,9 +76,13 @@ class loader {
   };
 
   std::uint64_t slot_for(table& t);
-  void take_slots(table& t, range& mine);
+  range& range_of(const table& t);
+  static void take_slots(table& t, range& mine);
   void make_apart(const table& t);
   void write_row(const table& t, const row_place& place, std::uint64_t shape) noexcept;
+  static void finish_row(row_head& head, std::uint64_t shape) noexcept;
+  bool put_block(table& t, decoder& from, key_words* keys, std::uint64_t* slots);
+  void put_some(table& t, decoder& from, std::span<key_words> keys, std::uint64_t* slots);
   void make_some(table& t, std::span<const row_edit> edits, const row_edit*& now);
   void put(table& t, decoder& row, const key_words& key, std::uint64_t slot);
   void erase(table& t, const key_words& key, std::uint64_t slot);
@@ -85,6 +93,7 @@ class loader {
 
   engine& engine_;
   std::vector<std::uint64_t> image_;
+  std::vector<key_note> notes_;
   std::vector<range> taken_;  // by the number of the table
 };
 
@@ -150,6 +159,7 @@ struct change_batch {
   table* block_of = nullptr;
   std::shared_ptr<storage_file> from;  // of a block
   std::size_t size = 0;                // of it
+  bool claim_each = false;             // of its keys
   /// Throws storage_error if the file ends within it.
   void read_block(read_buffers& buffers);
 };
@@ -207,10 +217,12 @@ class recovery {
  private:
   std::uint64_t begin_with(const directory_content& has, std::exception_ptr& failed);
   void load_checkpoint(std::uint64_t sequence);
+  void start_anew();
   void load_blocks(const std::shared_ptr<storage_file>& file, const std::filesystem::path& name,
                    const file_header& header, std::uint32_t chain);
   void load_table(const change_batch& block, const block_header& h, const file_header& header,
                   std::uint64_t bytes_left);
+  bool settle();
   void replay(const directory_content& has);
   void replay_segment(std::uint64_t first, bool last);
   file_header begin_segment(file_stream& from, std::uint64_t first) const;
@@ -232,7 +244,7 @@ class recovery {
   void end_torn(file_stream& from, std::uint32_t epoch, const char* why);
   void repair_last(const directory_content& has);
   void fill_indexes();
-  void fill_indexes_of(table& t);
+  void in_parts(std::size_t parts, const std::function<void(std::size_t)>& f) const;
   void tell(const char* stage, std::uint64_t done, std::uint64_t of);
   [[noreturn]] static void refuse(const std::filesystem::path& name, std::uint64_t at,
                                   const std::string& why);
@@ -247,6 +259,7 @@ class recovery {
   loading_crew crew_;
   log_end end_;
   bool log_follows_ = false;  // the checkpoint says so
+  bool claim_each_ = false;   // of the checkpoint's keys: to tell which comes twice
   std::vector<change_batch> batches_;
   std::vector<table*> numbered_;  // by their numbers; null: gone
   std::filesystem::path name_;    // of the segment that is read

@@ -145,14 +145,11 @@ void read_value(decoder& from, const column_layout& c, std::uint64_t* to) {
 
 /// Reads a row that was copied as it is. False: it was not, and nothing is read.
 bool read_as_it_is(decoder& from, const schema& s, std::uint64_t* image) {
-  if (!as_it_is(s, row_exists)) return false;
+  const bytes_view row = take_as_they_are(from, s, 1);
+  if (row.empty()) return false;
   const std::size_t keyed = s.key().size() * 8;
-  const std::size_t all = (std::size_t{s.words()} + 1) * 8;
-  const bytes_view row = from.rest();
-  if (row.size() < all || from_little<std::uint64_t>(row.data() + keyed) != 0) return false;
   std::memcpy(image, row.data(), keyed);
-  std::memcpy(image + s.key().size(), row.data() + keyed + 8, all - keyed - 8);
-  from.bytes(all);
+  std::memcpy(image + s.key().size(), row.data() + keyed + 8, row.size() - keyed - 8);
   return true;
 }
 
@@ -194,6 +191,18 @@ void put_text(byte_buffer& to, std::string_view text) {
 
 void put_row(byte_buffer& to, const schema& s, const std::uint64_t* image, std::uint64_t shape) {
   append(to, row_bytes(s, image, shape, false)).row(s, image, shape);
+}
+
+bytes_view take_as_they_are(decoder& from, const schema& s, std::size_t rows) {
+  if (!as_it_is(s, row_exists)) return {};
+  const std::size_t keyed = s.key().size() * 8;
+  const std::size_t length = (std::size_t{s.words()} + 1) * 8;
+  const bytes_view all = from.rest();
+  if (all.size() < rows * length) return {};
+  for (std::size_t i = 0; i < rows; ++i) {
+    if (from_little<std::uint64_t>(all.data() + i * length + keyed) != 0) return {};
+  }
+  return from.bytes(rows * length);
 }
 
 std::uint64_t read_row_image(decoder& from, const schema& s, bool key_only, std::uint64_t* image) {

@@ -12,6 +12,7 @@
 #include <memory>
 #include <random>
 #include <string>
+#include <utility>
 
 #include "db/durable.hpp"
 
@@ -340,6 +341,50 @@ TEST(damage, rows_with_one_key_of_a_unique_index) {
       const char* const why =
           R"(rows ("Ada") and ("Bob") of table people have the same key of the unique index by_)";
       EXPECT_NE(refused.find(why), std::string::npos) << refused;
+    }
+  }
+}
+
+TEST(damage, a_checkpoint_in_which_a_key_comes_twice) {
+  const auto keys = {std::pair(int64, index_kind::hash), std::pair(int64, index_kind::ordered),
+                     std::pair(text(16), index_kind::hash)};
+  for (const auto& [type, kind] : keys) {
+    const auto files = std::make_shared<memory_files>();
+    {
+      database base = database::open(place, over(files));
+      table& t = base.create_table(
+          {.name = "t", .columns = {{"k", type, primary_key}, {"v", int64}}, .primary = kind});
+      for (std::int64_t n = 1; n <= 20; ++n) {
+        const std::string text = "AAAAAAA" + std::string(1, static_cast<char>(n));
+        const value key = type == int64 ? value(0x4141414141414100 + n) : value(text);
+        ASSERT_TRUE(base.transact([&](transaction& tx) { return tx.insert(t, {key, n}); }));
+      }
+      base.checkpoint();
+    }
+    const std::string name = checkpoint_name(22);  // the table, the rows, the cut
+    // The fifth key becomes the twelfth.
+    bytes fifth(8, std::byte{'A'});
+    fifth[type == int64 ? 0 : 7] = std::byte{5};
+    std::size_t changed = 0;
+    bytes& content = files->content(name);
+    seal_again(content, false, [&](std::span<std::byte> body) {
+      const auto at = std::search(body.begin(), body.end(), fifth.begin(), fifth.end());
+      if (at == body.end()) return;
+      at[type == int64 ? 0 : 7] = std::byte{12};
+      changed = static_cast<std::size_t>(body.data() - content.data()) - 32;
+    });
+    ASSERT_NE(changed, 0U);
+    for (const std::uint32_t threads : {1U, 2U}) {
+      options o = over(files->copy());
+      o.recovery_threads = threads;
+      try {
+        database base = database::open(place, o);
+        ADD_FAILURE() << "it is opened with " << threads << " threads";
+      } catch (const storage_error& e) {
+        EXPECT_NE(std::string(e.what()).find("a key comes twice"), std::string::npos) << e.what();
+        EXPECT_EQ(e.file(), name);
+        EXPECT_EQ(e.offset(), changed);
+      }
     }
   }
 }

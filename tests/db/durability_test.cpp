@@ -469,6 +469,58 @@ TEST(durability, opening_tells_how_far_it_is) {
   EXPECT_EQ(r.cut_bytes, 0U);
 }
 
+/// What a key of this type is for row k.
+value key_of(const column_type& type, std::int64_t k, std::string& text) {
+  if (type == int64) return k;
+  text = "row " + std::to_string(k);
+  return text;
+}
+
+/// Rows of words lie in the file as in memory, some with nulls do not; texts are keys that an index
+/// cannot tell by their hashes.
+TEST(durability, each_row_of_a_checkpoint_of_many_blocks_is_found) {
+  constexpr std::int64_t rows = 10000;
+  for (const column_type& type : {int64, text(12)}) {
+    const disk files = new_disk();
+    std::string text;
+    {
+      database base = database::open(place, over(files));
+      table& t = base.create_table(
+          {.name = "rows",
+           .columns = {{"k", type, primary_key}, {"a", int64}, {"b", int64, nullable}}});
+      for (std::int64_t first = 0; first < rows; first += 1000) {
+        ASSERT_TRUE(base.transact([&](transaction& tx) -> status {
+          for (std::int64_t k = first; k < first + 1000; ++k) {
+            const value b = k % 70 == 0 ? value(nullptr) : value(k * 3);
+            if (auto s = tx.insert(t, {key_of(type, k, text), k * 2, b}); !s) return s;
+          }
+          return tx.erase(t, {key_of(type, first + 500, text)});
+        }));
+      }
+      base.checkpoint();
+    }
+    for (const std::uint32_t threads : {1U, 2U, 3U}) {
+      options o = over(files);
+      o.recovery_threads = threads;
+      database base = database::open(place, o);
+      EXPECT_EQ(base.recovered().checkpoint_rows, rows - rows / 1000);
+      const table& t = base.find_table("rows");
+      const auto a = t.column<std::int64_t>("a");
+      const auto b = t.column<std::int64_t>("b");
+      const reader now = base.snapshot();
+      std::int64_t wrong = 0;
+      for (std::int64_t k = 0; k < rows + 10; ++k) {
+        const auto row = now.find(t, {key_of(type, k, text)});
+        const bool there = k < rows && k % 1000 != 500;
+        const bool right = row && row->get(a) == k * 2 && row->null(b) == (k % 70 == 0) &&
+                           (row->null(b) || row->get(b) == k * 3);
+        if (there ? !right : static_cast<bool>(row)) ++wrong;
+      }
+      EXPECT_EQ(wrong, 0) << threads << " threads";
+    }
+  }
+}
+
 TEST(durability, options_are_checked) {
   options o = over(new_disk());
   o.segment_bytes = 10;

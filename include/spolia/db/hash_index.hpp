@@ -14,6 +14,9 @@
 // Progress:    lookups are wait-free: they look at each entry of an array once at most.
 // Memory:      16 bytes an entry, at least a quarter and at most three quarters of which are used
 //              after a renewal.
+// Filling:     who fills an index that nobody uses yet writes down keys' hashes and slots, shard by
+//              shard, in the memory of the shards' arrays, and makes entries of them in the end:
+//              each key would be a miss of the caches.
 // Why a lookup finds what is there: entries of one array only go from empty to a slot, and from a
 //   slot to a gap, so the walk to an entry is never cut short. A lookup in an array that has been
 //   renewed meanwhile takes place at the moment when it read the array's address.
@@ -25,6 +28,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <new>
 #include <span>
@@ -95,18 +99,10 @@ class hash_index final : public primary_index {
     }
   }
 
-  void reserve(std::uint64_t keys, unsigned part, unsigned parts) override {
+  void reserve(std::uint64_t keys) override {
     // Shards do not get equal shares.
     const std::uint64_t share = keys / shards_.size();
-    const std::uint64_t size = room_for(share + share / 16);
-    auto guard = nodes_.enter();
-    for (std::size_t n = shards_.size() * part / parts; n < shards_.size() * (part + 1) / parts;
-         ++n) {
-      shard& s = shards_[n];
-      const std::lock_guard hold(s.lock);
-      array& a = *s.now.load_relaxed();
-      if (a.size < size) renew(s, a, size, guard);
-    }
+    for (shard& s : shards_) with_room(s, share + share / 16);
   }
   bool guess_all(std::span<const key_words> keys, std::uint64_t* slots) const override {
     std::array<place, at_once> at;
@@ -129,14 +125,51 @@ class hash_index final : public primary_index {
     }
     return right;
   }
-  /// A shard's lock is taken once for all keys that are its own.
-  bool claim_all(std::span<const key_words> keys, const std::uint64_t* slots) override {
-    auto guard = nodes_.enter();
-    while (!keys.empty()) {
-      const std::size_t count = std::min(at_once, keys.size());
-      if (!claim_some(keys.first(count), slots, guard)) return false;
-      keys = keys.subspan(count);
-      slots += count;
+  bool note_all(std::span<const key_words> keys, const std::uint64_t* slots,
+                key_note* to) const override {
+    for (const key_words& k : keys) {
+      const place at = place_of(k);
+      *to++ = {at.hash, (*slots++ + 1) | at.flag};
+    }
+    return true;
+  }
+  /// Each shard's notes go behind those that it has.
+  void keep(std::span<const key_note> notes) override {
+    std::array<std::uint16_t, most_notes> order;
+    std::array<std::size_t, (std::size_t{1} << shard_bits) + 1> begin{};
+    for (const key_note& n : notes) ++begin[shard_number(n.hash) + 1];
+    for (std::size_t n = 1; n < begin.size(); ++n) begin[n] += begin[n - 1];
+    auto next = begin;
+    for (std::size_t i = 0; i < notes.size(); ++i) {
+      order[next[shard_number(notes[i].hash)]++] = static_cast<std::uint16_t>(i);
+    }
+    for (std::size_t n = 0; n < shards_.size(); ++n) {
+      const std::size_t count = begin[n + 1] - begin[n];
+      if (count == 0) continue;
+      shard& s = shards_[n];
+      const std::lock_guard hold(s.lock);
+      key_note* const to = with_room(s, s.used + count).notes() + s.used;
+      for (std::size_t i = 0; i < count; ++i) to[i] = notes[order[begin[n] + i]];
+      s.used += count;
+    }
+  }
+  /// Shard after shard, so that its array is in the caches. The memory of its notes is that of the
+  /// next shard's array.
+  bool settle(unsigned part, unsigned parts, const key_reader& key_at) override {
+    std::unique_ptr<array, ending> next;
+    for (std::size_t n = shards_.size() * part / parts; n < shards_.size() * (part + 1) / parts;
+         ++n) {
+      shard& s = shards_[n];
+      const std::uint64_t size = std::max(least, room_for(s.used));
+      if (next == nullptr || next->size != size) next.reset();
+      if (next == nullptr) next.reset(array::make_bare(size));
+      next->clear();
+      array* const noted = s.now.load_relaxed();
+      if (!fill(*next, {noted->notes(), s.used}, key_at)) return false;
+      s.live = s.used;
+      // release → the acquire in protect(), of who uses the index from now on: the entries.
+      s.now.store_release(next.release());
+      next.reset(noted);
     }
     return true;
   }
@@ -163,6 +196,7 @@ class hash_index final : public primary_index {
 
  private:
   static constexpr std::size_t at_once = 256;  // keys
+  static constexpr std::size_t fetched = 16;   // places of notes that come next
   static constexpr std::uint64_t empty = 0;
   static constexpr std::uint64_t gap = ~std::uint64_t{0};
   static constexpr std::uint64_t long_key = std::uint64_t{1} << 62U;
@@ -187,11 +221,22 @@ class hash_index final : public primary_index {
     const entry& at(std::uint64_t i) const noexcept {
       return reinterpret_cast<const entry*>(this + 1)[i];
     }
+    /// Instead of entries, while the index is filled.
+    static_assert(sizeof(key_note) <= sizeof(entry));
+    key_note* notes() noexcept { return reinterpret_cast<key_note*>(this + 1); }
     static array* make(std::uint64_t size) {
+      array* const a = make_bare(size);
+      a->clear();
+      return a;
+    }
+    /// Without entries.
+    static array* make_bare(std::uint64_t size) {
       auto* const a = ::new (large_memory(bytes(size))) array;
       a->size = size;
-      for (std::uint64_t i = 0; i < size; ++i) ::new (&a->at(i)) entry;
       return a;
+    }
+    void clear() noexcept {
+      for (std::uint64_t i = 0; i < size; ++i) ::new (&at(i)) entry;
     }
     static void free(array* a) noexcept {
       const std::size_t all = bytes(a->size);
@@ -209,7 +254,7 @@ class hash_index final : public primary_index {
   struct alignas(cache_line) shard {
     spolia::detail::short_lock lock;
     atomic<array*> now{nullptr};
-    std::uint64_t used = 0;  // entries that are not empty
+    std::uint64_t used = 0;  // entries that are not empty, or notes
     std::uint64_t live = 0;
   };
 
@@ -252,10 +297,11 @@ class hash_index final : public primary_index {
     return true;
   }
   // By the upper bits: the lower ones say where in the array.
-  shard& shard_of(std::uint64_t hash) noexcept { return shards_[(hash >> 32U) % shards_.size()]; }
-  const shard& shard_of(std::uint64_t hash) const noexcept {
-    return shards_[(hash >> 32U) % shards_.size()];
+  static std::size_t shard_number(std::uint64_t hash) noexcept {
+    return (hash >> 32U) % (std::size_t{1} << shard_bits);
   }
+  shard& shard_of(std::uint64_t hash) noexcept { return shards_[shard_number(hash)]; }
+  const shard& shard_of(std::uint64_t hash) const noexcept { return shards_[shard_number(hash)]; }
 
   std::uint64_t slot_of(const array& a, place of, const key_words& key) const {
     return slot_of(a, of, [&](std::uint64_t slot) { return of.flag == 0 || same_(slot, key); });
@@ -283,40 +329,30 @@ class hash_index final : public primary_index {
     a.at(i).slot.store_release(what);
   }
 
-  bool claim_some(std::span<const key_words> keys, const std::uint64_t* slots,
-                  typename Domain::guard& guard) {
-    std::array<place, at_once> at;
-    std::array<std::uint16_t, at_once> order;
-    std::array<std::uint16_t, (std::size_t{1} << shard_bits) + 1> begin{};
-    for (std::size_t i = 0; i < keys.size(); ++i) {
-      at[i] = place_of(keys[i]);
-      const shard& s = shard_of(at[i].hash);
-      ++begin[static_cast<std::size_t>(&s - shards_.data()) + 1];
-      const array* const a = guard.protect(s.now);
-      __builtin_prefetch(&a->at(at[i].hash & (a->size - 1)), 1);
-    }
-    for (std::size_t n = 1; n < begin.size(); ++n) begin[n] += begin[n - 1];
-    auto next = begin;
-    for (std::size_t i = 0; i < keys.size(); ++i) {
-      const shard& s = shard_of(at[i].hash);
-      order[next[static_cast<std::size_t>(&s - shards_.data())]++] = static_cast<std::uint16_t>(i);
-    }
-    for (std::size_t n = 0; n < shards_.size(); ++n) {
-      const std::size_t count = begin[n + 1] - begin[n];
-      if (count == 0) continue;
-      shard& s = shards_[n];
-      const std::lock_guard hold(s.lock);
-      array* a = s.now.load_relaxed();
-      if ((s.used + count) * 4 > a->size * 3) {
-        a = &renew(s, *a, std::bit_ceil((s.live + count) * 2), guard);
+  /// So that there is room for so many notes; whoever has the lock calls it, or is alone.
+  static array& with_room(shard& s, std::uint64_t notes) {
+    array* const a = s.now.load_relaxed();
+    if (notes <= a->size) return *a;
+    array* const longer = array::make_bare(room_for(notes));
+    std::copy_n(a->notes(), s.used, longer->notes());
+    s.now.store_relaxed(longer);
+    array::free(a);
+    return *longer;
+  }
+
+  /// Makes entries of notes. False: a key comes twice.
+  bool fill(array& a, std::span<const key_note> notes, const key_reader& key_at) const {
+    for (std::size_t i = 0; i < notes.size(); ++i) {
+      if (i + fetched < notes.size()) {
+        __builtin_prefetch(&a.at(notes[i + fetched].hash & (a.size - 1)), 1);
       }
-      for (std::size_t k = begin[n]; k < begin[n + 1]; ++k) {
-        const std::size_t i = order[k];
-        if (slot_of(*a, at[i], keys[i]) != no_slot) return false;
-        put(*a, at[i].hash, (slots[i] + 1) | at[i].flag);
-        ++s.used;
-        ++s.live;
-      }
+      const auto [hash, what] = notes[i];
+      const place at{hash, what & long_key};
+      const auto same_key = [&](std::uint64_t slot) {
+        return at.flag == 0 || same_(slot, key_at((what & ~long_key) - 1));
+      };
+      if (slot_of(a, at, same_key) != no_slot) return false;
+      put(a, hash, what);
     }
     return true;
   }

@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 
@@ -46,6 +47,15 @@ class slot_visitor {
   bool (*call_)(void*, std::uint64_t, const std::uint64_t*);
 };
 
+/// What an index writes down of a key and its slot.
+struct key_note {
+  std::uint64_t hash = 0;
+  std::uint64_t what = 0;
+};
+inline constexpr std::size_t most_notes = 4096;
+/// The key that the row of a slot has.
+using key_reader = std::function<key_words(std::uint64_t slot)>;
+
 class primary_index {
  public:
   virtual ~primary_index() = default;
@@ -63,20 +73,27 @@ class primary_index {
 
   // For who has many keys at once.
 
-  /// Makes room for so many keys in all: one part of it, from 0. Throws std::bad_alloc.
-  virtual void reserve(std::uint64_t /*keys*/, unsigned /*part*/, unsigned /*parts*/) {}
   /// The slot that each key has, or another one, or no_slot. True: what find() says. Looks at no
   /// row.
   virtual bool guess_all(std::span<const key_words> keys, std::uint64_t* slots) const {
     std::fill_n(slots, keys.size(), no_slot);
     return false;
   }
-  /// claim() for each key. False: one has a slot already; some are claimed.
-  virtual bool claim_all(std::span<const key_words> keys, const std::uint64_t* slots) {
-    return std::all_of(keys.begin(), keys.end(), [&](const key_words& k) {
-      const std::uint64_t slot = *slots++;
-      return claim(k, slot) == slot;
-    });
+
+  // For who fills an index that nobody else uses yet, maybe with several threads. What is noted and
+  // kept is found once each part is settled. Throw std::bad_alloc: then it is of no use any more.
+
+  /// About so many keys will come.
+  virtual void reserve(std::uint64_t /*keys*/) {}
+  /// False: it takes no notes.
+  virtual bool note_all(std::span<const key_words> /*keys*/, const std::uint64_t* /*slots*/,
+                        key_note* /*to*/) const {
+    return false;
+  }
+  virtual void keep(std::span<const key_note> /*notes*/) {}  ///< most_notes at most
+  /// One part of it, from 0. False: two slots have one key.
+  virtual bool settle(unsigned /*part*/, unsigned /*parts*/, const key_reader& /*key_at*/) {
+    return true;
   }
 };
 
