@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <string>
-#include <thread>
 #include <utility>
 
 #include <spolia/base/processors.hpp>
