@@ -11,6 +11,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include <spolia/map/abtree.hpp>
 #include <spolia/map/list.hpp>
@@ -74,7 +75,10 @@ TYPED_TEST(domain_memory, blocks_come_from_the_resource_and_go_back) {
     EXPECT_THROW((void)d.template make<block>(true), std::runtime_error);
     std::thread([&] {
       auto guard = d.enter();
-      for (int i = 0; i < 100; ++i) guard.retire(d.template make<block>(false));
+      // All of them first: what is pooled at once would serve the next ones.
+      std::vector<block*> made;
+      for (int i = 0; i < 100; ++i) made.push_back(d.template make<block>(false));
+      for (block* const b : made) guard.retire(b);
     }).join();
     {
       auto guard = d.enter();

@@ -244,23 +244,22 @@ class domain final : private threads::listener {
   /// the gate stays shut meanwhile, also when a deleter begins and ends a guard of its own.
   SPOLIA_ALWAYS_INLINE void end(cell& c) noexcept {
     scheme_.leave(c.local);
-    std::uint64_t more = release_.backlog(c.release) | c.retired_now;
-    if constexpr (cell::scheme_looks_back) more |= scheme_.looks_back(c.local);
-    if (more != 0) [[unlikely]]
+    bool more = release_.is_due(c.release, c.operation());
+    if constexpr (cell::scheme_looks_back) more |= scheme_.looks_back(c.local) != 0;
+    if (more) [[unlikely]]
       return end_slowly(c);
     c.gate.go(cell::guard_alive);
   }
   SPOLIA_NOINLINE void end_slowly(cell& c) noexcept {
     if constexpr (cell::scheme_looks_back) scheme_.look_back(c.local);
     biased_gate::word here = cell::guard_alive;
-    if (release_.backlog(c.release) != 0) {
+    if (release_.is_due(c.release, c.operation())) {
       // Another reason to be present, since a deleter's guard is an outermost one.
       const bool absent = SPOLIA_FAULT("domain.absent_while_freeing");
       c.gate.go(cell::guard_alive - (absent ? 0 : cell::one_presence));
-      release_.step(c.release, c.retired_now);
+      release_.step(c.release, c.operation());
       here = absent ? 0 : cell::one_presence;
     }
-    c.retired_now = 0;
     c.gate.go(here);
   }
 
@@ -269,7 +268,7 @@ class domain final : private threads::listener {
       misuse::report("a block was retired twice", threads::number());
       return;
     }
-    ++me.retired_now;
+    release_.owe(me.release);
     me.retired_blocks.add(1);
     me.retired_bytes.add(block->holds_bytes());
     scheme_.retire(me.local, block, peers{*this}, sink{*this, me});
@@ -328,7 +327,7 @@ class domain final : private threads::listener {
     cell& me;
     template <class Poll = decltype(detail::no_poll)>
     void operator()(limbo& safe, Poll&& poll = Poll{}) const noexcept {
-      of.release_.take(me.release, safe, std::forward<Poll>(poll));
+      of.release_.take(me.release, me.operation(), safe, std::forward<Poll>(poll));
     }
   };
 

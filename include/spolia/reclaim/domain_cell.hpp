@@ -39,7 +39,6 @@ struct alignas(std::max(cache_line, alignof(typename Scheme::local))) domain_cel
   std::uint32_t nested = 0;                // guards alive in the outermost one; the owner's
   std::uint32_t countdown = chores_every;  // to the next chores; the owner's
   biased_gate::word tick_at = 0;           // what is said when the next tick is due; the owner's
-  std::uint32_t retired_now = 0;           // blocks retired under the current outermost guard
   bool in_tick = false;  // a deleter that runs in a tick must not start another one
   tally made;            // blocks: by make(), and those retired that came from elsewhere
   tally unmade;          // by destroy()
@@ -65,6 +64,10 @@ struct alignas(std::max(cache_line, alignof(typename Scheme::local))) domain_cel
   std::uint64_t guard_seen() const noexcept {
     const biased_gate::word said = gate.said();
     return said % one_guard == 0 ? 0 : said / one_guard;
+  }
+  /// How many outermost guards have begun.
+  SPOLIA_ALWAYS_INLINE std::int64_t operation() const noexcept {
+    return static_cast<std::int64_t>(gate.own() / one_guard);
   }
   std::uint64_t inflow() const noexcept { return retired_blocks.value() + adopted_blocks.value(); }
 };
@@ -100,10 +103,10 @@ cell_sums sum_of(const Cells& cells) noexcept {
 template <class Cell>
 struct presence {
   template <class Domain>
-  presence(Domain& d, Cell& c) noexcept : of(c) {
+  SPOLIA_ALWAYS_INLINE presence(Domain& d, Cell& c) noexcept : of(c) {
     d.come(of, Cell::one_presence);
   }
-  ~presence() { of.gate.go(Cell::one_presence); }
+  SPOLIA_ALWAYS_INLINE ~presence() { of.gate.go(Cell::one_presence); }
   presence(const presence&) = delete;
   presence& operator=(const presence&) = delete;
 

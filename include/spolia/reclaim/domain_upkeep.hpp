@@ -93,7 +93,7 @@ bool domain<Scheme, Release>::adopt_from(cell& me, cell& other) noexcept {
   return other.gate.visit([&] {
     const std::size_t found = scheme_.waiting(other.local) + release_.backlog(other.release);
     scheme_.adopt(me.local, other.local);
-    release_.adopt(me.release, other.release);
+    release_.adopt(me.release, me.operation(), other.release);
     me.adopted_blocks.add(found);
     other.inflow_emptied.store_relaxed(other.inflow());
   });

@@ -17,7 +17,6 @@
 #pragma once
 
 #include <new>
-#include <utility>
 
 #include <spolia/base/config.hpp>
 #include <spolia/base/misuse.hpp>
@@ -73,7 +72,7 @@ class domain<Scheme, Release>::outside {
     presence here(of_, c);
     take_strays(c);
     of_.retire(c, block);
-    of_.release_.step(c.release, std::exchange(c.retired_now, 0U));
+    if (of_.release_.is_due(c.release, c.operation())) of_.release_.step(c.release, c.operation());
   }
 
   /// Takes in what threads without a cell have retired.
@@ -101,7 +100,7 @@ class domain<Scheme, Release>::outside {
       limbo all;
       of_.scheme_.abandon(c.local, all);
       grace();
-      of_.release_.take(c.release, all, detail::no_poll);
+      of_.release_.take(c.release, c.operation(), all, detail::no_poll);
       of_.release_.drain(c.release);
     }
     // release → the acquire above.

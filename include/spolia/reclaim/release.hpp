@@ -3,9 +3,11 @@
 //
 //   batch       all at once, on the spot. The habit of the field, and its mistake: a large batch
 //               overflows the allocator's thread cache, and one operation pays for all of it.
-//   amortized   a few at the end of each operation: as many as the operation retired, at least one,
-//               and one more for each `spread` blocks that wait. (Kim, Brown, Singh, PPoPP 2024,
-//               3.3)
+//   amortized   a few between operations: whenever the thread's operations and the blocks it
+//               retired since the last step come to `every`, so many are freed, and one more for
+//               each `spread` that wait; `every` or fewer go at once. (Kim, Brown, Singh, PPoPP
+//               2024, 3.3, where each operation frees one: a step for each costs more than what it
+//               frees, where frees are cheap.)
 //   pooled      as amortized, but the memory of a destroyed block is kept, up to a cap, for the
 //               next block of its size that this thread makes.
 //
@@ -14,8 +16,10 @@
 // blocks, also into the domain that is freeing: they join the list being freed, never a deeper
 // call.
 //
-// Bound: amortized and pooled free at least as many blocks as are retired while any wait, so that a
-// thread's waiting and safe blocks together never exceed the scheme's bound for waiting ones alone.
+// Bound: amortized and pooled free at least as many blocks as are retired while any wait, and
+// `every` ahead, beginning with the end of the operation in which blocks became safe. So a thread's
+// waiting and safe blocks together never exceed the scheme's bound for waiting ones alone. A pause is
+// `every` frees, as many as the last operation retired, and those for `spread`.
 // `cap` is a second line of defence, for schemes without a bound: what exceeds it is freed at once.
 #pragma once
 
@@ -46,9 +50,13 @@ struct release_meter {
 
 namespace detail {
 
-/// What every policy keeps for a thread: safe blocks, and whether it is freeing right now.
+/// What every policy keeps for a thread: safe blocks, when some are freed next, and whether it is
+/// freeing right now.
 struct release_queue {
   limbo safe;
+  /// The number of the operation behind which some blocks are freed. What is retired brings it
+  /// nearer, below zero, too.
+  std::int64_t step_at = never;
   bool freeing = false;
   release_meter meter;
 
@@ -76,6 +84,7 @@ struct release_queue {
     freeing = false;
   }
 
+  static constexpr std::int64_t never = std::int64_t{1} << 62;
   static constexpr std::size_t poll_period = 100;  // the paper's k for periodic token passing
 
  private:
@@ -129,16 +138,18 @@ class batch {
   batch(options o, memory::origin from) noexcept : options_(o), from_(from) {}
 
   template <class Poll>
-  void take(local& me, limbo& safe, Poll&& poll) noexcept {
+  void take(local& me, std::int64_t, limbo& safe, Poll&& poll) noexcept {
     me.safe.append(safe);
     if (me.safe.count() < options_.at_least) return;
     me.free_some(detail::everything, detail::ending_at{from_}, poll);
   }
-  void step(local&, std::size_t) noexcept {}
+  void owe(local&) noexcept {}
+  static constexpr bool is_due(const local&, std::int64_t) noexcept { return false; }
+  void step(local&, std::int64_t) noexcept {}
   void drain(local& me) noexcept {
     me.free_some(detail::everything, detail::ending_at{from_}, detail::no_poll);
   }
-  void adopt(local& me, local& other) noexcept { me.safe.append(other.safe); }
+  void adopt(local& me, std::int64_t, local& other) noexcept { me.safe.append(other.safe); }
   std::size_t backlog(const local& me) const noexcept { return me.safe.count(); }
 
   void* allocate(local&, std::size_t bytes, std::size_t align) {
@@ -155,16 +166,20 @@ class batch {
 
 /// Numbers of the policies that spread freeing over time.
 struct amortized_options {
+  /// Operations, and blocks retired, between two steps; 1: a step for each, for blocks whose
+  /// destructors are slow.
+  std::uint32_t every = 8;
   std::size_t spread =
-      4096;  ///< one more block an operation for each so many (rounded down to 2^n) that wait
+      4096;  ///< one more block a step for each so many (rounded down to 2^n) that wait
   std::size_t cap = 1U << 20U;  ///< safe blocks of one thread; what exceeds it is freed at once
   std::size_t pool = 4096;      ///< pooled: pieces of each size kept by a thread
 };
 
 namespace detail {
 
-/// Ends blocks a few at a time; `Memory` says where their memory goes and where new blocks' comes
-/// from.
+/// Ends blocks a few at a time. `operation` is the number of the thread's latest operation: a step
+/// is then found to be due by one comparison, and nothing need be counted for it. `Memory` says where
+/// their memory goes and where new blocks' comes from.
 template <class Memory>
 class spread_over_time {
  public:
@@ -174,27 +189,38 @@ class spread_over_time {
   spread_over_time(options o, memory::origin from) noexcept
       : options_(o),
         from_(from),
+        every_(std::max(o.every, 1U)),
         shift_(static_cast<int>(std::bit_width(std::max<std::size_t>(o.spread, 1))) - 1) {}
 
   template <class Poll>
-  void take(local& me, limbo& safe, Poll&& poll) noexcept {
+  void take(local& me, std::int64_t operation, limbo& safe, Poll&& poll) noexcept {
     me.safe.append(safe);
+    // What one step would free goes at once: to come back for it costs more than to free it.
+    if (me.safe.count() <= every_) me.free_some(every_, ending(me), poll);
+    if (me.safe.empty()) return;  // deleters may have retired more
+    me.step_at = std::min(me.step_at, operation);  // at the end of this one
     if (me.safe.count() > options_.cap) [[unlikely]] {
       me.free_some(me.safe.count() - options_.cap, ending(me), poll);
     }
   }
-  void step(local& me, std::size_t retired_now) noexcept {
-    if (me.safe.empty()) return;
-    const std::size_t quota = std::max<std::size_t>(retired_now, 1) + (me.safe.count() >> shift_);
-    me.free_some(quota, ending(me), no_poll);
+  /// A block was retired.
+  SPOLIA_ALWAYS_INLINE void owe(local& me) noexcept { --me.step_at; }
+  SPOLIA_ALWAYS_INLINE bool is_due(const local& me, std::int64_t operation) const noexcept {
+    return me.step_at <= operation;
+  }
+  void step(local& me, std::int64_t operation) noexcept {
+    const auto late = static_cast<std::size_t>(operation - me.step_at);
+    me.free_some(every_ + late + (me.safe.count() >> shift_), ending(me), no_poll);
+    me.step_at = me.safe.empty() ? me.never : operation + every_;
   }
   /// Frees everything that is safe, and kept memory with it.
   void drain(local& me) noexcept {
     me.free_some(everything, ending_at{from_}, no_poll);
     Memory::give_back(me, from_);
   }
-  void adopt(local& me, local& other) noexcept {
+  void adopt(local& me, std::int64_t operation, local& other) noexcept {
     me.safe.append(other.safe);
+    me.step_at = std::min(me.step_at, operation);
     Memory::give_back(other, from_);
   }
   std::size_t backlog(const local& me) const noexcept { return me.safe.count(); }
@@ -217,6 +243,7 @@ class spread_over_time {
 
   options options_;
   memory::origin from_;
+  std::uint32_t every_;
   int shift_;  // of a power of two for `spread`: a division here would cost as much as a free
 };
 
@@ -307,14 +334,14 @@ struct pool_memory {
 
 }  // namespace detail
 
-/// Frees a few safe blocks at the end of each operation.
+/// Frees a few safe blocks every few operations.
 class amortized : public detail::spread_over_time<detail::allocator_memory> {
  public:
   static constexpr std::string_view name = "amortized";
   using spread_over_time::spread_over_time;
 };
 
-/// Destroys a few safe blocks at the end of each operation and keeps their memory for new ones.
+/// Destroys a few safe blocks every few operations and keeps their memory for new ones.
 class pooled : public detail::spread_over_time<detail::pool_memory> {
  public:
   static constexpr std::string_view name = "pooled";
