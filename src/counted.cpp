@@ -16,10 +16,13 @@ namespace spolia::core {
 
 constinit thread_local void* counted_member = nullptr;
 namespace {
-/// Its first slot names what can be no object: it is in use, for ever. Nobody scans or writes it.
-constinit counted::pin never_free{{counted::slot(1), counted::slot()}};
+/// Their first slots name what can be no object: they are in use, for ever. Nobody scans or writes
+/// them.
+constexpr counted::pin in_use() noexcept { return {{counted::slot(1), counted::slot()}}; }
+constinit counted::first_pins never_free{in_use(), in_use(), in_use(), in_use()};
+static_assert(never_free.size() == 4);
 }  // namespace
-constinit thread_local void* counted_walker = &never_free;
+constinit thread_local void* counted_firsts = never_free.data();
 
 namespace {
 
@@ -53,7 +56,7 @@ std::atomic<std::uint32_t>& calls_about(const void* about) noexcept {
 
 void* join_counted() {
   member& me = home().here();
-  if (asymmetric()) counted_walker = &me.pins.walking();
+  if (asymmetric()) counted_firsts = me.pins.firsts(threads::number());
   return counted_member = &me;
 }
 
@@ -124,7 +127,7 @@ namespace counted {
 
 void forget_this_thread() noexcept {
   core::counted_member = nullptr;
-  core::counted_walker = &core::never_free;
+  core::counted_firsts = core::never_free.data();
 }
 
 }  // namespace counted

@@ -208,6 +208,8 @@ TEST(counted_model, every_planted_fault_is_found) {
   found(&assisted_beside_a_reader, "counted.arrive_relaxed", at_most_in_order(2));
   found(&walked, "counted.one_slot");
   found(&kept_below, "counted.children_at_once");
+  found(&kept_below, "counted.grips_share");
+  found(&overwritten, "counted.null_leaves_name");
   found(&walked_on, "counted.publish_relaxed");
   found(&dropped_by_two, "counted.drop_relaxed");
 }

@@ -41,38 +41,53 @@ class grip {
   template <class Block>
   void hold(Block* b) {
     pin* const p = here().pins.take();
-    grip fresh(hold_on{p->slots.data(), 0});
+    grip fresh(hold_on{reinterpret_cast<std::uintptr_t>(p->slots.data()) | careful, 0});
     if (b != nullptr) {
       b->add_one();
       p->hold(b);
-      fresh.at_ |= careful;
     }
     std::swap(at_, fresh.at_);
   }
 
-  /// A slot of a pin, and what it names.
+  /// What a grip has, and the word that the slot names. Null is not held.
   struct hold_on {
-    slot* at;
+    std::uintptr_t at;
     word seen;
   };
-  /// A hold on what the location has now, for a new grip. What may throw does so here, before there
-  /// is a grip that would have to be destroyed: so that can stay in registers.
+  /// A hold on what the location has now, for a new grip: by one of the first two pins, which are
+  /// found in use unless light fences are free. That stays so, and a grip that is not careful knows
+  /// it. What may throw does so here, before there is a grip that would have to be destroyed: so
+  /// that can stay in registers.
   SPOLIA_ALWAYS_INLINE static hold_on begin_at(const atomic<word>& from) {
-    slot* const s = here().pins.take()->slots.data();
-    return {s, put_name(*s, from)};
+    pin* p = first_private();
+    if (!p->is_free() && !SPOLIA_FAULT("counted.grips_share")) {
+      if (found_at_once == 1 || !(++p)->is_free()) [[unlikely]]
+        return begin_anew(from);
+    }
+    const word seen = put_name_unless_null(p->slots[0], from, true);
+    if (seen == 0) {
+      if (!SPOLIA_FAULT("counted.null_leaves_name")) clear_name(p->slots[0]);
+      return {nothing, 0};
+    }
+    return {reinterpret_cast<std::uintptr_t>(p->slots.data()), seen};
   }
-  explicit grip(const hold_on& h) noexcept : at_(reinterpret_cast<std::uintptr_t>(h.at)) {}
+  explicit grip(const hold_on& h) noexcept : at_(h.at) {}
 
   /// Holds what the location has now, and says what that is. The location may lie in the object
   /// that this held until now.
   SPOLIA_ALWAYS_INLINE word move_to(const atomic<word>& from) {
     if ((at_ & careful) == 0 && right_thread(holds())) [[likely]] {
       slot* const next = pin::other(reinterpret_cast<slot*>(at_));
-      at_ = reinterpret_cast<std::uintptr_t>(next);
-      return put_name(*next, from);
+      const word seen = put_name_unless_null(*next, from, true);
+      if (seen == 0) {
+        let_go(std::exchange(at_, nothing));
+      } else {
+        at_ = reinterpret_cast<std::uintptr_t>(next);
+      }
+      return seen;
     }
     const hold_on fresh = at_ == nothing ? begin_at(from) : move_anew(at_, from);
-    at_ = reinterpret_cast<std::uintptr_t>(fresh.at);
+    at_ = fresh.at;
     return fresh.seen;
   }
 
@@ -95,7 +110,8 @@ class grip {
   }
 
  private:
-  /// In at_: the pin has or had other users, or holds a unit; or there is no pin.
+  /// In at_: the pin has or had other users, or holds a unit, or light fences are not free; or
+  /// there is no pin.
   static constexpr std::uintptr_t careful = 1;
   static constexpr std::uintptr_t nothing = careful;
 
@@ -104,13 +120,31 @@ class grip {
   }
   [[nodiscard]] pin* holds() const noexcept { return &pin::of(slot_at(at_)); }
 
+  /// By a pin that nobody else uses. Null gives it back.
+  static hold_on hold_by(slot* s, const atomic<word>& from) noexcept {
+    const word seen = put_name_unless_null(*s, from, false);
+    if (seen == 0) {
+      give_back(&pin::of(s));
+      return {nothing, 0};
+    }
+    return {reinterpret_cast<std::uintptr_t>(s) | (light_is_free() ? 0 : careful), seen};
+  }
+
+  /// As begin_at, where the first two pins are in use or cannot be used.
+  SPOLIA_NOINLINE static hold_on begin_anew(const atomic<word>& from) {
+    for (std::uint32_t i = 2; i < found_at_once; ++i) {
+      pin& p = first_private()[i];
+      if (p.is_free()) return hold_by(p.slots.data(), from);
+    }
+    return hold_by(here().pins.take()->slots.data(), from);
+  }
+
   /// For who holds something. Not a function of *this, so that a walk's pointer can stay in
   /// registers.
   SPOLIA_NOINLINE static hold_on move_anew(std::uintptr_t old, const atomic<word>& from) {
-    if (right_thread(&pin::of(slot_at(old))) && pin::of(slot_at(old)).movable()) {
-      slot* const next = pin::other(slot_at(old));  // the others have gone
-      return {next, put_name(*next, from)};
-    }
+    const pin& p = pin::of(slot_at(old));
+    // The others have gone?
+    if (right_thread(&p) && p.movable()) return hold_by(pin::other(slot_at(old)), from);
     const hold_on fresh = begin_at(from);
     // Only now: the location may lie in the object that this pointed to.
     let_go(old);
@@ -118,17 +152,25 @@ class grip {
   }
 
   SPOLIA_ALWAYS_INLINE static void let_go(std::uintptr_t at) noexcept {
-    if (!right_thread(&pin::of(slot_at(at)))) return;
-    if ((at & careful) != 0) [[unlikely]]
-      return let_go_of_more(&pin::of(slot_at(at)));
-    here().pins.give_back(&pin::of(reinterpret_cast<slot*>(at)));
+    if ((at & (careful | pin::in_list)) != 0) return let_go_of_other(at);
+    pin& p = pin::of(slot_at(at));
+    if (right_thread(&p)) p.clear();
   }
-  /// It may have other users, or a unit.
-  SPOLIA_NOINLINE static void let_go_of_more(pin* p) noexcept {
-    if (!p->leave()) return;
-    void* const unit = p->take_unit();
-    here().pins.give_back(p);
+  /// Of a pin in the list, or one that may have other users, or a unit.
+  SPOLIA_NOINLINE static void let_go_of_other(std::uintptr_t at) noexcept {
+    pin* const p = &pin::of(slot_at(at));
+    if (!right_thread(p)) return;
+    void* unit = nullptr;
+    if ((at & careful) != 0) {
+      if (!p->leave()) return;
+      unit = p->take_unit();
+    }
+    give_back(p);
     if (unit != nullptr) release_any(reinterpret_cast<std::uintptr_t>(unit));
+  }
+  static void give_back(pin* p) noexcept {
+    (reinterpret_cast<std::uintptr_t>(p) & pin::in_list) != 0 ? here().pins.give_back(p)
+                                                              : p->clear();
   }
   static void release_any(std::uintptr_t address) noexcept {
     const entry e = address;
@@ -186,7 +228,7 @@ class private_base {
     private_base(std::move(r)).swap(*this);
     return *this;
   }
-  ~private_base() = default;
+  SPOLIA_ALWAYS_INLINE ~private_base() = default;  // a call would keep all of this in memory
   private_base(element_type* object, grip held) noexcept
       : object_(object), grip_(std::move(held)) {}
   /// `object(word)` is where the object is that h names.

@@ -23,8 +23,8 @@ namespace spolia::core {
 extern SPOLIA_EXPORT constinit thread_local void* counted_member
     __attribute__((tls_model("initial-exec")));
 
-/// The member's pin for a walk, if light fences are free; else one that is always in use.
-extern SPOLIA_EXPORT constinit thread_local void* counted_walker
+/// The member's first pins, if light fences are free; else as many that are always in use.
+extern SPOLIA_EXPORT constinit thread_local void* counted_firsts
     __attribute__((tls_model("initial-exec")));
 
 SPOLIA_EXPORT void* join_counted();  ///< throws std::bad_alloc
@@ -57,7 +57,7 @@ inline collector* scenario_collector = nullptr;
 
 inline void forget_this_thread() noexcept {}
 inline member& here() { return scenario_collector->here(); }
-inline pin* walker() { return &here().pins.walking(); }
+inline pin* own_first_pins() { return here().pins.firsts(threads::number()); }
 inline void help(member& me) noexcept { scenario_collector->help(me); }
 inline void end_of_location(entry e, std::size_t bytes) noexcept {
   scenario_collector->end_of_location(&here(), e, bytes);
@@ -83,8 +83,10 @@ SPOLIA_ALWAYS_INLINE member& here() {
     return *static_cast<member*>(known);
   return *static_cast<member*>(core::join_counted());
 }
-/// One that is in use if the thread has none yet, or light fences are not free.
-SPOLIA_ALWAYS_INLINE pin* walker() noexcept { return static_cast<pin*>(core::counted_walker); }
+/// In use if the thread has none yet, or light fences are not free.
+SPOLIA_ALWAYS_INLINE pin* own_first_pins() noexcept {
+  return static_cast<pin*>(core::counted_firsts);
+}
 inline void help(member& me) noexcept { core::help_counted(&me); }
 SPOLIA_ALWAYS_INLINE void end_of_location(entry e, std::size_t bytes) noexcept {
   if (void* const known = core::counted_member; known != nullptr) [[likely]] {
@@ -136,6 +138,11 @@ void wait_for(const void* about, const Changed& changed) {
 inline void wake(const void* about) noexcept { core::wake_counted(about); }
 
 #endif
+
+/// The first walk's.
+SPOLIA_ALWAYS_INLINE pin* walker() { return own_first_pins(); }
+/// Those of private pointers.
+SPOLIA_ALWAYS_INLINE pin* first_private() { return own_first_pins() + 1; }
 
 /// While one lives, its thread runs no foreign destructors when it changes locations: for code that
 /// holds a lock that destructors may want. Make it before the lock is taken: when it goes, the

@@ -16,6 +16,9 @@
 //   4. Copies of a private pointer share the pin, by a count that only the thread sees. In the
 //      paper each copy costs an increment and a logged decrement.
 //   5. A pin may hold a counted unit instead, for private pointers from shared ones.
+//   6. A few pins are in no list of free ones: one is free if its first slot names nothing. So who
+//      takes it names something there first, never null while it has it, and clears both slots.
+//      Most private pointers find theirs by one look, and give it back by two stores.
 // Protects:    a name stays in one slot from its confirmation until its object is no longer looked
 //              at, so scans may read the slots in any order.
 // Cost:        a move: two loads of the source, a store of the pin, a light fence.
@@ -52,6 +55,14 @@ SPOLIA_ALWAYS_INLINE void known_light() noexcept {
 #endif
 }
 
+inline bool light_is_free() noexcept {
+#if defined(SPOLIA_MODEL)
+  return true;
+#else
+  return core::asymmetric();
+#endif
+}
+
 /// Names `seen`, and looks at the source again. `known`: the caller knows that light fences are
 /// free.
 SPOLIA_ALWAYS_INLINE word name_and_look(slot& in, word seen, const atomic<word>& source, bool total,
@@ -80,7 +91,7 @@ SPOLIA_ALWAYS_INLINE word put_name(slot& in, const atomic<word>& source,
   }
 }
 
-/// The same for walks; but null leaves the slot as it was.
+/// The same, but null is not named; then the slot may still name something else.
 SPOLIA_ALWAYS_INLINE word put_name_unless_null(slot& in, const atomic<word>& source,
                                                bool known) noexcept {
   // acquire ← the release that put null there: who sees the end of a way sees why it ends.
@@ -103,6 +114,8 @@ SPOLIA_ALWAYS_INLINE void clear_name(slot& in) noexcept {
 struct alignas(2 * sizeof(slot)) pin {
   /// In `users`: it holds a unit.
   static constexpr std::uint32_t with_unit = std::uint32_t{1} << 31U;
+  /// In the address of each slot of a pin that goes back to a list of free ones, and of no other.
+  static constexpr std::uintptr_t in_list = 2 * sizeof(slot);
 
   std::array<slot, 2> slots;
   void* link = nullptr;     // free: the next free pin; in use: the block or head of its unit
@@ -118,6 +131,8 @@ struct alignas(2 * sizeof(slot)) pin {
     return *reinterpret_cast<pin*>(reinterpret_cast<std::uintptr_t>(at) & ~(alignof(pin) - 1));
   }
 
+  /// Of those that are in no list.
+  [[nodiscard]] bool is_free() const noexcept { return slots[0].load_relaxed() == 0; }
   /// One private pointer's, which holds no unit: it may name something else.
   [[nodiscard]] bool movable() const noexcept { return users == 1; }
 
@@ -140,6 +155,16 @@ struct alignas(2 * sizeof(slot)) pin {
   }
 };
 
+static_assert(sizeof(pin) == 2 * pin::in_list && alignof(pin) == pin::in_list);
+
+/// How many private pointers of a thread find a pin at once.
+#if defined(SPOLIA_MODEL)
+inline constexpr std::uint32_t found_at_once = 1;
+#else
+inline constexpr std::uint32_t found_at_once = 3;
+#endif
+using first_pins = std::array<pin, 1 + found_at_once>;
+
 /// The pins of one thread.
 class pin_set {
 #if defined(SPOLIA_MODEL)
@@ -147,7 +172,8 @@ class pin_set {
 #else
   static constexpr std::uint32_t per_chunk = 12;
 #endif
-  struct chunk {
+  struct alignas(2 * pin::in_list) chunk {
+    std::array<unsigned char, pin::in_list> before{};  // so all have that bit in their addresses
     std::array<pin, per_chunk> at;
     atomic<chunk*> next{nullptr};
   };
@@ -167,9 +193,12 @@ class pin_set {
 
   /// For looks that end before any code of the user runs.
   slot& passing() noexcept { return passing_; }
-  /// The thread's first walk's, if it names nothing in its first slot: then what is left in the
-  /// second one means nothing. See walk.hpp.
-  pin& walking() noexcept { return walking_; }
+  /// Those that are in no list: the thread's first walk's, where what is left in the second slot
+  /// means nothing while the first one names nothing (see walk.hpp), and private pointers'.
+  pin* firsts(std::uint32_t owner) noexcept {
+    for (pin& p : firsts_) p.owner = owner;
+    return firsts_.data();
+  }
 
   /// A pin that names nothing, with one user. Throws std::bad_alloc.
   SPOLIA_ALWAYS_INLINE pin* take() {
@@ -195,9 +224,11 @@ class pin_set {
   template <class F>
   void visit(F&& f) const {
     visit(passing_, f);
-    if (visit(walking_.slots[0], f) && !SPOLIA_FAULT("counted.scan_first_only")) {
-      visit(walking_.slots[1], f);
+    const pin& walking = firsts_.front();
+    if (visit(walking.slots[0], f) && !SPOLIA_FAULT("counted.scan_first_only")) {
+      visit(walking.slots[1], f);
     }
+    for (std::uint32_t i = 1; i < firsts_.size(); ++i) visit(firsts_[i], f);
     // acquire ← the release in take_fresh: we see the chunks, and pins constructed.
     std::uint32_t left = high_.load_acquire();
     for (const chunk* c = &first_; c != nullptr && left > 0;) {
@@ -212,7 +243,7 @@ class pin_set {
   void forget() noexcept {
     free_ = nullptr;
     passing_.store_relaxed(0);
-    forget(walking_);
+    for (pin& p : firsts_) forget(p);
     std::uint32_t left = high_.load_relaxed();
     for (chunk* c = &first_; c != nullptr && left > 0; c = c->next.load_relaxed()) {
       for (std::uint32_t i = 0; i < per_chunk && left > 0; ++i, --left) {
@@ -223,7 +254,7 @@ class pin_set {
     }
   }
 
-  /// Pins handed out at most at one time so far.
+  /// Pins handed out at most at one time so far, beside the first ones.
   [[nodiscard]] std::uint32_t high() const noexcept { return high_.load_relaxed(); }
 
  private:
@@ -269,7 +300,7 @@ class pin_set {
   pin* free_ = nullptr;
   atomic<std::uint32_t> high_{0};
   slot passing_;
-  pin walking_;
+  alignas(2 * pin::in_list) first_pins firsts_;
   chunk first_;
 };
 
