@@ -18,8 +18,8 @@
 //
 // Bound: amortized and pooled free at least as many blocks as are retired while any wait, and
 // `every` ahead, beginning with the end of the operation in which blocks became safe. So a thread's
-// waiting and safe blocks together never exceed the scheme's bound for waiting ones alone. A pause is
-// `every` frees, as many as the last operation retired, and those for `spread`.
+// waiting and safe blocks together never exceed the scheme's bound for waiting ones alone. A pause
+// is `every` frees, as many as the last operation retired, and those for `spread`.
 // `cap` is a second line of defence, for schemes without a bound: what exceeds it is freed at once.
 #pragma once
 
@@ -178,8 +178,8 @@ struct amortized_options {
 namespace detail {
 
 /// Ends blocks a few at a time. `operation` is the number of the thread's latest operation: a step
-/// is then found to be due by one comparison, and nothing need be counted for it. `Memory` says where
-/// their memory goes and where new blocks' comes from.
+/// is then found to be due by one comparison, and nothing need be counted for it. `Memory` says
+/// where their memory goes and where new blocks' comes from.
 template <class Memory>
 class spread_over_time {
  public:

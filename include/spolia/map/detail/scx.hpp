@@ -97,7 +97,7 @@ class scx final : private threads::listener {
   ~scx() { threads::unlisten(*this); }
 
   /// Throws std::bad_alloc on a thread's first call, std::length_error beyond 2^20 threads at once.
-  owner me() {
+  SPOLIA_ALWAYS_INLINE owner me() {
     const std::uint32_t number = threads::number();
     if (number > number_mask) [[unlikely]]
       throw std::length_error("scx: more than 2^20 threads");
