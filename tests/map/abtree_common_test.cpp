@@ -9,7 +9,7 @@
 namespace spolia::test {
 namespace {
 
-using abtree_subjects = subjects<abtrees, domains_of_one_thread>;
+using abtree_subjects = subjects<abtrees, domains_of_each_way>;
 INSTANTIATE_TYPED_TEST_SUITE_P(abtree, map_of_one_thread, abtree_subjects, subject_names);
 
 }  // namespace

@@ -78,7 +78,7 @@ template <class Domain>
 class Domains : public testing::Test {};
 #if SPOLIA_ASAN || SPOLIA_TSAN
 using domains =  // as raced_domains has them
-    testing::Types<domain<token, amortized>, domain<debra, pooled>, domain<robust_token>,
+    testing::Types<domain<token, amortized>, domain<robust_token>,
                    domain<neutralization_plus, batch>, domain<hazard_pointers, batch>>;
 #else
 using domains =

@@ -9,7 +9,7 @@
 namespace spolia::test {
 namespace {
 
-using avl_subjects = subjects<avls, domains_of_one_thread>;
+using avl_subjects = subjects<avls, domains_of_each_way>;
 INSTANTIATE_TYPED_TEST_SUITE_P(avl, map_errors, avl_subjects, subject_names);
 
 }  // namespace

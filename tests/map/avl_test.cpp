@@ -22,7 +22,7 @@ static_assert(concurrent_map<avl<int, int>>);
 static_assert(concurrent_map<avl<std::string, std::string, domain<debra, pooled>>>);
 static_assert(concurrent_map<avl<int, int, domain<none>, std::greater<int>>>);
 
-using avl_subjects = subjects<avls, domains_of_one_thread>;
+using avl_subjects = subjects<avls, domains_of_each_way>;
 INSTANTIATE_TYPED_TEST_SUITE_P(avl, map_of_one_thread, avl_subjects, subject_names);
 
 TEST(avl, is_balanced_whatever_the_order_of_keys) {

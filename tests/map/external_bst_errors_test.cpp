@@ -9,7 +9,7 @@
 namespace spolia::test {
 namespace {
 
-using external_bst_subjects = subjects<external_bsts, domains_of_one_thread>;
+using external_bst_subjects = subjects<external_bsts, domains_of_each_way>;
 INSTANTIATE_TYPED_TEST_SUITE_P(external_bst, map_errors, external_bst_subjects, subject_names);
 
 }  // namespace

@@ -21,7 +21,7 @@ static_assert(
     concurrent_map<external_bst<std::string, std::string, domain<hazard_pointers, batch>>>);
 static_assert(concurrent_map<external_bst<int, int, domain<neutralization>, std::greater<int>>>);
 
-using external_bst_subjects = subjects<external_bsts, domains_of_one_thread>;
+using external_bst_subjects = subjects<external_bsts, domains_of_each_way>;
 INSTANTIATE_TYPED_TEST_SUITE_P(external_bst, map_of_one_thread, external_bst_subjects,
                                subject_names);
 

@@ -9,7 +9,7 @@
 namespace spolia::test {
 namespace {
 
-using list_subjects = subjects<lists, domains_of_one_thread>;
+using list_subjects = subjects<lists, domains_of_each_way>;
 INSTANTIATE_TYPED_TEST_SUITE_P(list, map_errors, list_subjects, subject_names);
 
 }  // namespace

@@ -23,7 +23,7 @@ static_assert(concurrent_map<list<int, int, domain<neutralization>, std::greater
 // Nothing that needs a copy is offered for what cannot be copied.
 static_assert(!concurrent_map<list<int, std::unique_ptr<int>>>);
 
-using list_subjects = subjects<lists, domains_of_one_thread>;
+using list_subjects = subjects<lists, domains_of_each_way>;
 INSTANTIATE_TYPED_TEST_SUITE_P(list, map_of_one_thread, list_subjects, subject_names);
 
 template <class Domain>
@@ -33,7 +33,7 @@ class list_of_one_thread : public testing::Test {
   using list_of = list<Key, Value, Domain>;
   using numbers = list_of<std::uint64_t, std::uint64_t>;
 };
-TYPED_TEST_SUITE(list_of_one_thread, domains_of_one_thread, domain_names);
+TYPED_TEST_SUITE(list_of_one_thread, domains_of_each_way, domain_names);
 
 TYPED_TEST(list_of_one_thread, elements_are_made_in_their_node_and_end_once) {
   ledger book;

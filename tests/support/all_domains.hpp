@@ -54,23 +54,19 @@ using all_domains =
 using all_domains = some_domains;
 #endif
 
-/// For what one thread does in a container, which is written against ways of protecting: a scheme
-/// for each of them. All schemes meet every container where threads race, in a release build.
-using domains_of_one_thread =
-    testing::Types<domain<token, amortized>, domain<robust_token, pooled>,
-                   domain<hazard_pointers, pooled>, domain<hazard_eras, amortized>,
-                   domain<neutralization_plus, batch>, domain<none, pooled>>;
-
-/// For threads that race in a container. Of its own code a sanitizer, which makes everything slow,
-/// learns from a scheme for each way of protecting and of ending a round; the schemes' code, and
-/// every scheme's races, it meets in the suites about domains.
+/// Containers are written against ways of protecting (regions, pointers, eras, regions that are
+/// left), and here is a scheme for each of them: for what one thread does, and where a sanitizer
+/// makes everything slow. The schemes' own code meets the sanitizers in the suites about domains,
+/// and all schemes meet every container where threads race, in a release build: all but the token's
+/// first three forms, whose guards are the token's.
+using domains_of_each_way = testing::Types<domain<robust_token, amortized>,
+                                           domain<hazard_pointers, pooled>,
+                                           domain<hazard_eras, amortized>,
+                                           domain<neutralization_plus, batch>>;
 #if SPOLIA_ASAN || SPOLIA_TSAN
-using raced_domains =
-    testing::Types<domain<token, amortized>, domain<robust_token, pooled>, domain<debra, batch>,
-                   domain<hazard_pointers, amortized>, domain<hazard_eras, pooled>,
-                   domain<neutralization_plus, batch>>;
+using raced_domains = domains_of_each_way;
 #else
-using raced_domains =  // all but the token's first three forms, whose guards are the token's
+using raced_domains =
     testing::Types<domain<token, amortized>, domain<robust_token, pooled>, domain<debra, batch>,
                    domain<quiescent, amortized>, domain<reservations, pooled>,
                    domain<hazard_pointers, pooled>, domain<hazard_eras, amortized>,

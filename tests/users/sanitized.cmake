@@ -2,7 +2,7 @@
 # Compiles a program with a sanitizer, all warnings being errors, and runs it: as it is it must be
 # silent, and with its planted mistake it must not.
 
-execute_process(COMMAND "${CXX}" -std=c++20 -O1 -g1 -Wall -Wextra -Werror -fsanitize=${SANITIZER}
+execute_process(COMMAND "${CXX}" -std=c++20 -O0 -g1 -Wall -Wextra -Werror -fsanitize=${SANITIZER}
                         -fno-sanitize-recover=all "-I${INCLUDE}" ${SOURCES} -o "${PROGRAM}" -pthread
                 COMMAND_ERROR_IS_FATAL ANY)
 execute_process(COMMAND "${PROGRAM}" RESULT_VARIABLE status ERROR_VARIABLE said)
