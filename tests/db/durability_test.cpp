@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "db/durable.hpp"
+#include "support/sanitized.hpp"
 
 namespace {
 
@@ -65,7 +66,7 @@ void lose_power_everywhere(const options& o, bool lies, bool extends = false) {
     files->lies = lies;
     files->extends = extends;
     const progress p = work_until_it_fails(files, most, o);
-    for (int image = 0; image < 6; ++image) {
+    for (int image = 0; image < (sanitized ? 2 : 6); ++image) {
       const disk left = files->after_power_loss(random);
       try {
         database base = database::open(place, over(left));

@@ -26,6 +26,7 @@
 #include "support/ledger.hpp"
 #include "support/linearizability.hpp"
 #include "support/parked_thread.hpp"
+#include "support/sanitized.hpp"
 #include "support/stress.hpp"
 
 namespace {
@@ -136,7 +137,7 @@ TYPED_TEST(counted_maps, answers_like_std_map) {
 
 /// Enough for a second level of inner nodes, in an order that is hard on each.
 TYPED_TEST(counted_maps, many_keys) {
-  constexpr std::uint64_t many = 20000;
+  constexpr std::uint64_t many = tries(20000);
   typename TypeParam::template of<std::uint64_t, std::uint64_t> m;
   for (std::uint64_t i = 0; i < many; ++i) ASSERT_TRUE(m.insert(i * 7919 % many, i));
   for (std::uint64_t i = 0; i < many; ++i) ASSERT_EQ(m.find(i * 7919 % many), i);

@@ -11,6 +11,7 @@
 
 #include "map/errors_suite.hpp"
 #include "map/snapshot_trees.hpp"
+#include "support/sanitized.hpp"
 #include "support/stress.hpp"
 
 namespace spolia::test {
@@ -142,7 +143,7 @@ TYPED_TEST(snapshot_tree_errors, a_copy_or_comparison_that_throws_changes_nothin
 /// violations have come together, which is when the rarest steps are needed.
 TYPED_TEST(snapshot_tree_errors, balancing_without_memory_is_left_to_others) {
   rng random(seed_for(0));
-  for (int round = 0; round < 20; ++round) {
+  for (int round = 0; round < tries(20); ++round) {
     // One pair a leaf, so that there are many steps.
     typename TestFixture::numbers m;
     for (int key = 0; key < 600; key += 2) m.insert(key, key);

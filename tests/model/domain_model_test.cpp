@@ -89,7 +89,7 @@ struct guard_user : token_domain::header {
 /// and another thread tries to take its blocks over.
 void a_visitor_comes_during_a_slow_free(model::scenario& run) {
   auto d = std::make_shared<token_domain>(
-      token_domain::options{.scheme = {.tick_every = 1, .patience = 0}});
+      token_domain::options{.scheme = {.tick_every = 1, .patience = 0}, .release = {.every = 1}});
   const auto retire_two = [=] {
     auto guard = d->enter();
     for (int i = 0; i < 2; ++i) guard.retire(d->make<guard_user>(*d));

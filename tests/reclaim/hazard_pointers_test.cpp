@@ -15,6 +15,7 @@
 #include "support/faults.hpp"
 #include "support/ledger.hpp"
 #include "support/parked_thread.hpp"
+#include "support/sanitized.hpp"
 #include "support/stress.hpp"
 
 namespace {
@@ -290,7 +291,7 @@ struct chained : Domain::header {
 template <class Domain>
 void retire_a_chain(Domain& d, ledger& book) {
   chained<Domain>* head = nullptr;
-  for (int i = 0; i < 20000; ++i) {
+  for (int i = 0; i < tries(20000); ++i) {
     auto* const fresh = d.template make<chained<Domain>>(d, book);
     fresh->next = head;
     head = fresh;

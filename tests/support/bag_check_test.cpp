@@ -11,6 +11,7 @@
 
 #include "support/brute_force.hpp"
 #include "support/linearizability.hpp"
+#include "support/sanitized.hpp"
 
 namespace spolia::test {
 namespace {
@@ -227,15 +228,15 @@ TYPED_TEST(bag_check, agrees_with_trying_all_orders) {
   random_histories<TypeParam> random(20260102);
   int good = 0;
   int bad = 0;
-  for (int i = 0; i < 8000; ++i) {
+  for (int i = 0; i < tries(8000); ++i) {
     const history h = random.next(4, 7, 4);
     const bool expected = linearizable<TypeParam>(h);
     ++(expected ? good : bad);
     const verdict v = TypeParam::check(h);
     ASSERT_EQ(static_cast<bool>(v), expected) << "history " << i << '\n' << v.explanation;
   }
-  EXPECT_GT(good, 1000);
-  EXPECT_GT(bad, 1000);
+  EXPECT_GT(good, tries(1000));
+  EXPECT_GT(bad, tries(1000));
 }
 
 // The same container for the general search, which copes with more operations than 8.
@@ -256,7 +257,7 @@ TYPED_TEST(bag_check, agrees_with_the_general_search_on_longer_histories) {
   linearization_search<bag_spec<TypeParam>> search;
   int good = 0;
   int bad = 0;
-  for (int i = 0; i < 1500; ++i) {
+  for (int i = 0; i < tries(1500); ++i) {
     history h = random.next(9, 24, 12);
     std::sort(h.begin(), h.end(), [](const auto& a, const auto& b) { return a.start < b.start; });
     const bool expected = search.run(h, {}).outcome == search_outcome::accepted;
@@ -264,8 +265,8 @@ TYPED_TEST(bag_check, agrees_with_the_general_search_on_longer_histories) {
     const verdict v = TypeParam::check(h);
     ASSERT_EQ(static_cast<bool>(v), expected) << "history " << i << '\n' << v.explanation;
   }
-  EXPECT_GT(good, 200);
-  EXPECT_GT(bad, 200);
+  EXPECT_GT(good, tries(200));
+  EXPECT_GT(bad, tries(200));
 }
 
 }  // namespace

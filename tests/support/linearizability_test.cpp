@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "support/brute_force.hpp"
+#include "support/sanitized.hpp"
 
 namespace spolia::test {
 namespace {
@@ -256,15 +257,15 @@ TEST(map_check, agrees_with_trying_all_orders) {
   random_histories random(20260101);
   int good = 0;
   int bad = 0;
-  for (int i = 0; i < 6000; ++i) {
+  for (int i = 0; i < tries(6000); ++i) {
     const history h = random.next();
     const bool expected = linearizable(h);
     ++(expected ? good : bad);
     const verdict v = check_map(h);
     ASSERT_EQ(static_cast<bool>(v), expected) << "history " << i << '\n' << v.explanation;
   }
-  EXPECT_GT(good, 1000);
-  EXPECT_GT(bad, 1000);
+  EXPECT_GT(good, tries(1000));
+  EXPECT_GT(bad, tries(1000));
 }
 
 TEST(map_check, decides_a_hot_key_with_a_violation_late_in_a_long_history) {

@@ -9,6 +9,7 @@
 
 #include "support/brute_force.hpp"
 #include "support/linearizability.hpp"
+#include "support/sanitized.hpp"
 
 namespace spolia::test {
 namespace {
@@ -143,7 +144,7 @@ struct tally {
 tally compare_with_all_orders(std::uint32_t threads) {
   std::mt19937_64 random(20260103);
   tally count;
-  for (int i = 0; i < 60000 && count.right < 5000; ++i) {
+  for (int i = 0; i < tries(60000) && count.right < tries(5000); ++i) {
     const history h = random_updates(random, threads);
     const std::uint64_t start = random() % 12;
     const std::uint64_t end = start + random() % 4;
@@ -157,8 +158,8 @@ tally compare_with_all_orders(std::uint32_t threads) {
       if (!right && v) ++count.wrong_but_passed;
     }
   }
-  EXPECT_GT(count.right, 2000);
-  EXPECT_GT(count.wrong, 2000);
+  EXPECT_GT(count.right, tries(2000));
+  EXPECT_GT(count.wrong, tries(2000));
   return count;
 }
 

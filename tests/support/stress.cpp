@@ -16,23 +16,12 @@
 #include <thread>
 #include <vector>
 
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SPOLIA_TEST_SANITIZED 1
-#endif
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SPOLIA_TEST_SANITIZED 1
-#endif
+#include "support/sanitized.hpp"
 
 namespace spolia::test {
 namespace {
 
-#if defined(SPOLIA_TEST_SANITIZED)
-constexpr double usual_seconds = 0.25;
-#else
-constexpr double usual_seconds = 0.5;
-#endif
+constexpr double usual_seconds = sanitized ? 0.25 : 0.5;
 
 std::uint64_t choose_seed() {
   if (const char* text = std::getenv("SPOLIA_SEED"); text != nullptr && *text != '\0') {
