@@ -54,15 +54,15 @@ using all_domains =
 using all_domains = some_domains;
 #endif
 
-/// Containers are written against ways of protecting (regions, pointers, eras, regions that are
-/// left), and here is a scheme for each of them: for what one thread does, and where a sanitizer
+/// Containers are written against ways of protecting (regions, regions of what is linked, pointers,
+/// eras, regions that are left), and here is a scheme for each of them: for what one thread does, and where a sanitizer
 /// makes everything slow. The schemes' own code meets the sanitizers in the suites about domains,
 /// and all schemes meet every container where threads race, in a release build: all but the token's
 /// first three forms, whose guards are the token's.
-using domains_of_each_way = testing::Types<domain<robust_token, amortized>,
-                                           domain<hazard_pointers, pooled>,
-                                           domain<hazard_eras, amortized>,
-                                           domain<neutralization_plus, batch>>;
+using domains_of_each_way =
+    testing::Types<domain<token, amortized>, domain<robust_token, pooled>,
+                   domain<hazard_pointers, pooled>, domain<hazard_eras, amortized>,
+                   domain<neutralization_plus, batch>>;
 #if SPOLIA_ASAN || SPOLIA_TSAN
 using raced_domains = domains_of_each_way;
 #else
