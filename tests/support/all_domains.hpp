@@ -55,10 +55,10 @@ using all_domains = some_domains;
 #endif
 
 /// Containers are written against ways of protecting (regions, regions of what is linked, pointers,
-/// eras, regions that are left), and here is a scheme for each of them: for what one thread does, and where a sanitizer
-/// makes everything slow. The schemes' own code meets the sanitizers in the suites about domains,
-/// and all schemes meet every container where threads race, in a release build: all but the token's
-/// first three forms, whose guards are the token's.
+/// eras, regions that are left). Here is a scheme for each of them: for what one thread does, and
+/// where a sanitizer makes everything slow. The schemes' own code meets the sanitizers in the
+/// suites about domains, and all schemes meet every container where threads race, in a release
+/// build: all but the token's first three forms, whose guards are the token's.
 using domains_of_each_way =
     testing::Types<domain<token, amortized>, domain<robust_token, pooled>,
                    domain<hazard_pointers, pooled>, domain<hazard_eras, amortized>,
@@ -66,13 +66,11 @@ using domains_of_each_way =
 #if SPOLIA_ASAN || SPOLIA_TSAN
 using raced_domains = domains_of_each_way;
 #else
-using raced_domains =
-    testing::Types<domain<token, amortized>, domain<robust_token, pooled>, domain<debra, batch>,
-                   domain<quiescent, amortized>, domain<reservations, pooled>,
-                   domain<hazard_pointers, pooled>, domain<hazard_eras, amortized>,
-                   domain<intervals, batch>, domain<wait_free_eras, pooled>,
-                   domain<neutralization, amortized>, domain<neutralization_plus, batch>,
-                   domain<none, pooled>>;
+using raced_domains = testing::Types<
+    domain<token, amortized>, domain<robust_token, pooled>, domain<debra, batch>,
+    domain<quiescent, amortized>, domain<reservations, pooled>, domain<hazard_pointers, pooled>,
+    domain<hazard_eras, amortized>, domain<intervals, batch>, domain<wait_free_eras, pooled>,
+    domain<neutralization, amortized>, domain<neutralization_plus, batch>, domain<none, pooled>>;
 #endif
 
 struct domain_names {
