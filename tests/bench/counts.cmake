@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # With --count, a record tells of each call of free; the sums fit together. Without, nothing of it.
 
-file(READ "${DOCS}/bench.md" contract)
+include("${CMAKE_CURRENT_LIST_DIR}/contract.cmake")
 set(fields frees frees_remote frees_over_100us free_runs free_run_max free_call_ns_mean
     free_call_ns_p50 free_call_ns_p99 free_call_ns_p999 free_call_ns_max free_share
     allocator_flushes allocator_fills allocator_locks allocator_lock_waits allocator_lock_wait_ns)
@@ -27,15 +27,7 @@ function(count_frees seconds)
   set(problem "" PARENT_SCOPE)
   foreach(release IN ITEMS batch amortized)
     trial(record ${release} ${seconds} --count)
-    foreach(field IN LISTS fields)
-      string(JSON ${field} ERROR_VARIABLE missing GET "${record}" ${field})
-      if(missing)
-        message(FATAL_ERROR "a record has no ${field}: ${missing}")
-      endif()
-      if(NOT contract MATCHES "`${field}`")
-        message(FATAL_ERROR "docs/bench.md does not explain ${field}")
-      endif()
-    endforeach()
+    take_fields("${record}" ${fields})
     if(frees LESS 100 OR free_runs LESS 1)
       set(problem "frees ${frees}, runs ${free_runs}" PARENT_SCOPE)
       return()

@@ -15,20 +15,12 @@ list(LENGTH lines count)
 if(NOT count EQUAL 2)
   message(FATAL_ERROR "${count} records for two trials")
 endif()
-file(READ "${DOCS}/bench.md" contract)
+include("${CMAKE_CURRENT_LIST_DIR}/contract.cmake")
 foreach(line IN LISTS lines)
-  foreach(field kind structure scheme release threads keys update seconds trial trials seed stall
+  take_fields("${line}" kind structure scheme release threads keys update seconds trial trials seed stall
                 time_frees batch allocator compiler machine revision time elapsed_s operations
                 ops_per_s peak_rss_bytes garbage_peak garbage_bound pauses free_ns_p50 free_ns_p999
                 free_ns_max retired freed epochs size_end garbage_over_time garbage_per_epoch count)
-    string(JSON value ERROR_VARIABLE missing GET "${line}" ${field})
-    if(missing)
-      message(FATAL_ERROR "a record has no ${field}: ${missing}")
-    endif()
-    if(NOT contract MATCHES "`${field}`")
-      message(FATAL_ERROR "docs/bench.md does not explain ${field}")
-    endif()
-  endforeach()
   string(JSON bound GET "${line}" garbage_bound)
   string(JSON peak GET "${line}" garbage_peak)
   if(peak GREATER bound)

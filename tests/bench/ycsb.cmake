@@ -4,7 +4,7 @@
 
 include("${CMAKE_CURRENT_LIST_DIR}/patience.cmake")
 set(out "${SCRATCH}/ycsb.json")
-file(READ "${DOCS}/bench.md" contract)
+include("${CMAKE_CURRENT_LIST_DIR}/contract.cmake")
 
 # Sets `lines` to the records of one run.
 function(run)
@@ -19,21 +19,13 @@ function(run)
 endfunction()
 
 function(check_fields line)
-  foreach(field kind engine versions durability workload threads writes theta columns width touch
+  take_fields("${line}" kind engine versions durability workload threads writes theta columns width touch
                 operations records shared hold scan scan_threads scans rows_scanned_per_s partition changes_only seconds seed trial trials elapsed_s transactions tx_per_s
                 conflicts aborts missed latency_ns_p50 latency_ns_p99 latency_ns_p999
                 latency_ns_max latency_ns_distribution versions_made versions_dropped versions_alive version_bytes_peak
                 version_bytes_end version_bytes_over_time over_time partitions partition_drops
                 census_looks table_bytes log_bytes log_flushes longest_flush_ns checkpoint_s
                 checkpoint_bytes peak_rss_bytes allocator compiler machine revision time)
-    string(JSON value ERROR_VARIABLE missing GET "${line}" ${field})
-    if(missing)
-      message(FATAL_ERROR "a record has no ${field}: ${missing}")
-    endif()
-    if(NOT contract MATCHES "`${field}`")
-      message(FATAL_ERROR "docs/bench.md does not explain ${field}")
-    endif()
-  endforeach()
   string(JSON transactions GET "${line}" transactions)
   if(NOT transactions GREATER 0)
     message(FATAL_ERROR "no transaction was committed: ${line}")
