@@ -43,16 +43,16 @@ void loader::index(table& t, std::uint64_t first, std::uint64_t end) {
 
 /// False: a key comes twice.
 bool recovery::settle() {
-  std::atomic<bool> good = true;
+  std::atomic<bool> good{true};
   for (const auto& t : engine_.tables) {
     const std::size_t parts = t->slots() > worth_threads ? crew_.size() : 1;
     in_parts(parts, [&](std::size_t part) {
       if (!loader::settle(*t, static_cast<unsigned>(part), static_cast<unsigned>(parts))) {
-        good = false;
+        good.store(false, std::memory_order_relaxed);
       }
     });
   }
-  return good;
+  return good.load(std::memory_order_relaxed);  // the threads have been joined
 }
 
 void recovery::fill_indexes() {
