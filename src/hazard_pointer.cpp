@@ -11,26 +11,26 @@
 namespace spolia::core {
 namespace {
 
-using home_type = detail::hazard_home;
+using standard_hazards = detail::hazard_home;
 
-home_type& home() noexcept {
-  static constinit made_once<home_type> it;
+standard_hazards& hazards() noexcept {
+  static constinit made_once<standard_hazards> it;
   return it.get();
 }
 
 }  // namespace
 
-void* take_hazard_slot() { return &home().take(); }
+void* take_hazard_slot() { return &hazards().take(); }
 
 void give_back_hazard_slot(void* slot) noexcept {
-  home().give_back(*static_cast<home_type::slot*>(slot));
+  hazards().give_back(*static_cast<standard_hazards::slot*>(slot));
 }
 
-void retire_by_hazards(place& where) noexcept { home().retire(where); }
-bool clean_up_hazards() noexcept { return home().clean_up(); }
-std::uint64_t hazards_garbage() noexcept { return home().garbage(); }
+void retire_by_hazards(place& where) noexcept { hazards().retire(where); }
+bool clean_up_hazards() noexcept { return hazards().clean_up(); }
+std::uint64_t hazards_garbage() noexcept { return hazards().garbage(); }
 std::uint64_t hazards_garbage_bound(std::size_t threads) noexcept {
-  return home().garbage_bound(threads).value();
+  return hazards().garbage_bound(threads).value();
 }
 
 }  // namespace spolia::core

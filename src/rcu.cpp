@@ -10,21 +10,21 @@
 
 namespace spolia::core {
 
-using home_type = detail::region_home;
+using standard_rcu = detail::region_home;
 
 class rcu_access {
  public:
-  static home_type& home(rcu_domain& d) noexcept { return *static_cast<home_type*>(d.home_); }
+  static standard_rcu& home(rcu_domain& d) noexcept { return *static_cast<standard_rcu*>(d.home_); }
 
   static rcu_domain& default_domain() noexcept {
-    static constinit made_once<home_type> home;
+    static constinit made_once<standard_rcu> home;
     static constinit made_once<rcu_domain> it;
     return it.get([](void* place) { return ::new (place) rcu_domain(&home.get()); });
   }
 };
 
-rcu_domain::rcu_domain() : home_(new home_type) {}
-rcu_domain::~rcu_domain() { delete static_cast<home_type*>(home_); }
+rcu_domain::rcu_domain() : home_(new standard_rcu) {}
+rcu_domain::~rcu_domain() { delete static_cast<standard_rcu*>(home_); }
 void rcu_domain::lock() noexcept { rcu_access::home(*this).lock(); }
 void rcu_domain::unlock() noexcept { rcu_access::home(*this).unlock(); }
 

@@ -173,13 +173,13 @@ class post final : private listener {
 
 // Runs when a plugin that holds a static copy of this file is unloaded, and at process exit: a
 // signal that is still under way must find no code that is gone, and not the default action either.
-[[gnu::destructor]] void unloaded() {
+[[gnu::destructor]] void post_unloaded() {
   const int ours = signal_number.load(std::memory_order_relaxed);
   if (ours != 0 && handler_is_ours()) ::signal(ours, SIG_IGN);
 }
 
 // As the registry of threads.
-[[maybe_unused]] const post& at_load = post::get();
+[[maybe_unused]] const post& made_at_load = post::get();
 
 }  // namespace
 
