@@ -21,9 +21,6 @@
 namespace spolia::test {
 namespace {
 
-using some_collectors = testing::Types<epoch_collector<>, bbf<>, dl_rt<domain<debra>, on_update>,
-                                       sl_rt<>, steam<>, sl_rt<domain<quiescent>, by_hardware>>;
-
 template <class Collector>
 class snapshot_hash_stress : public testing::Test {
  protected:
@@ -37,7 +34,7 @@ class snapshot_hash_stress : public testing::Test {
   }
   typename Collector::timeline_type time;
 };
-TYPED_TEST_SUITE(snapshot_hash_stress, some_collectors, collector_names);
+TYPED_TEST_SUITE(snapshot_hash_stress, map_collectors, collector_names);
 
 TYPED_TEST(snapshot_hash_stress, histories_are_linearizable) {
   constexpr unsigned threads = 4;

@@ -23,10 +23,6 @@
 namespace spolia::test {
 namespace {
 
-/// Each collector once, each kind of timeline, too.
-using some_collectors = testing::Types<epoch_collector<>, bbf<>, dl_rt<domain<debra>, on_update>,
-                                       sl_rt<>, steam<>, sl_rt<domain<quiescent>, by_hardware>>;
-
 template <class Collector>
 class snapshot_hash_of : public testing::Test {
  protected:
@@ -48,7 +44,7 @@ class snapshot_hash_of : public testing::Test {
 
   typename Collector::timeline_type time;
 };
-TYPED_TEST_SUITE(snapshot_hash_of, some_collectors, collector_names);
+TYPED_TEST_SUITE(snapshot_hash_of, map_collectors, collector_names);
 
 TYPED_TEST(snapshot_hash_of, answers_like_std_map) {
   typename TestFixture::numbers m(this->time, TestFixture::small());

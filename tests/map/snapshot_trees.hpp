@@ -38,11 +38,18 @@ struct trees_with {
   using of = eager_tree<Key, Value, Collector<Domain, timeline>, Compare, LeafPairs>;
 };
 
+/// As map_collectors.
+#if SPOLIA_ASAN || SPOLIA_TSAN
+using tree_subjects = testing::Types<subject<trees_with<sl_rt, 1>, domain<token>>,
+                                     subject<trees_with<dl_rt, 0>, domain<debra, pooled>>,
+                                     subject<trees_with<bbf, 3>, domain<token, pooled>>>;
+#else
 using tree_subjects = testing::Types<subject<trees_with<sl_rt, 1>, domain<token>>,
                                      subject<trees_with<dl_rt, 0>, domain<debra, pooled>>,
                                      subject<trees_with<bbf, 3>, domain<token, pooled>>,
                                      subject<trees_with<epoch_collector, 0>, domain<token>>,
                                      subject<trees_with<steam, 4>, domain<debra>>>;
+#endif
 /// For the large suites, which take long to compile: one of each kind of list.
 using main_tree_subjects = testing::Types<subject<trees_with<sl_rt, 4>, domain<token>>,
                                           subject<trees_with<dl_rt, 0>, domain<debra, pooled>>>;

@@ -31,6 +31,17 @@ using all_collectors =
                    steam<domain<debra>>, dl_rt<domain<quiescent>, by_hardware>>;
 #endif
 
+/// What containers with snapshots are tested over: each collector once, each kind of timeline, too;
+/// under a sanitizer one collector for each kind of list, since all meet it in the suites on
+/// versions.
+#if SPOLIA_ASAN || SPOLIA_TSAN
+using map_collectors =
+    testing::Types<bbf<>, dl_rt<domain<debra>, on_update>, sl_rt<domain<quiescent>, by_hardware>>;
+#else
+using map_collectors = testing::Types<epoch_collector<>, bbf<>, dl_rt<domain<debra>, on_update>,
+                                      sl_rt<>, steam<>, sl_rt<domain<quiescent>, by_hardware>>;
+#endif
+
 struct collector_names {
   template <class Collector>
   static std::string GetName(int i) {
