@@ -39,7 +39,7 @@ class store_buffering {
   // scarce that each round waits for one.
   template <class Light, class Heavy>
   int both_old(int rounds, Light light, Heavy heavy) {
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(2);
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(1);
     int count = 0;
     std::thread reader([&] {
       for (int round = 1; round <= rounds; ++round) {
