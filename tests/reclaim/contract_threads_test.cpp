@@ -12,6 +12,7 @@
 
 #include "reclaim/contract.hpp"
 #include "support/parked_thread.hpp"
+#include "support/sanitized.hpp"
 #include "support/stress.hpp"
 #include "support/structures.hpp"
 
@@ -68,13 +69,14 @@ TYPED_TEST(contract_threads, thread_local_destructors_may_use_the_domain) {
 TYPED_TEST(contract_threads, a_thousand_short_threads_leave_nothing_behind) {
   ledger& book = this->book_;
   TypeParam d(eager<TypeParam>());
-  for (int i = 0; i < 250; ++i) {
+  constexpr int rounds = starts(250);
+  for (int i = 0; i < rounds; ++i) {
     std::vector<std::thread> some;
     for (int t = 0; t < 4; ++t) some.emplace_back([&] { retire_fresh(d, book, 5); });
     for (std::thread& t : some) t.join();
   }
   EXPECT_TRUE(drain_all(d));
-  EXPECT_EQ(book.retired(), 1000 * 5);
+  EXPECT_EQ(book.retired(), rounds * 4 * 5);
   EXPECT_LE(d.stats().threads, 1U);
   if (TypeParam::info().reclaims) book.expect_empty();
 }
@@ -206,7 +208,7 @@ TYPED_TEST(contract_threads, a_fork_may_catch_an_adopter_at_work) {
       while (!stop.load()) d.drain();
     });
     on_another_thread([&] { retire_fresh(d, book, 10); });  // an ended thread's cell, too
-    for (int i = 0; i < 15; ++i) {
+    for (int i = 0; i < starts(15); ++i) {
       retire_fresh(d, book, 10);
       const int status = status_of_child([&] {
         ledger own;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Whether a sanitizer watches, which makes everything slow. Needs nothing of the library.
+/// What tests do less of where everything is slow. Needs nothing of the library.
 #pragma once
 
 namespace spolia::test {
@@ -23,5 +23,13 @@ inline constexpr unsigned stride = sanitized ? 4 : 1;
 /// How many of n random things are tried: under a sanitizer, which looks for other mistakes than
 /// wrong answers, a quarter.
 constexpr int tries(int n) noexcept { return sanitized ? n / 4 : n; }
+
+/// How many of n threads or processes are begun: on an emulated processor, where that takes
+/// milliseconds, a fifth.
+#if defined(SPOLIA_TEST_EMULATED)
+constexpr int starts(int n) noexcept { return n / 5; }
+#else
+constexpr int starts(int n) noexcept { return n; }
+#endif
 
 }  // namespace spolia::test
