@@ -48,6 +48,9 @@
 #include <spolia/base/config.hpp>
 #include <spolia/base/memory.hpp>
 
+/// Behind the parameters of a lambda that is called in two places and must be inline in both.
+#define SPOLIA_INLINE_LAMBDA __attribute__((always_inline))
+
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace rlu {
 

@@ -103,10 +103,20 @@ struct alignas(cache_line) session {
   grace_period now;  // of the passes that this thread makes
 
   template <class Clock>
-  void begin(Clock& clock, const char* label, bool writing) noexcept {
+  SPOLIA_ALWAYS_INLINE void begin(Clock& clock, const char* label) noexcept {
     time = seat.announce(clock, label);
-    writes = writing;
+  }
+  template <class Clock>
+  SPOLIA_ALWAYS_INLINE void begin_writing(Clock& clock) noexcept {
+    begin(clock, nullptr);
+    writes = true;
     state = outcome::committed;
+  }
+
+  /// The end of what begin began.
+  SPOLIA_ALWAYS_INLINE void leave() noexcept {
+    ++turn;
+    seat.withdraw();
   }
 
   /// For a thread that is new. \throws std::bad_alloc
@@ -125,7 +135,7 @@ struct alignas(cache_line) session {
     used.store_relaxed(false);
     needs_word = true;
     depth = 0;
-    special = serializable = collecting = false;
+    writes = special = serializable = collecting = false;
     std::construct_at(&fresh);
     std::construct_at(&read);
     first_count = {};
@@ -198,18 +208,13 @@ struct alignas(cache_line) session {
 
   /// Ends a section as if it had not been.
   void abandon() noexcept {
-    if (!writes || !special) return leave();
+    if (!special) return leave();
     written.for_each_written([](record& r) { unlock(r, r.base.read()); });
     written.roll_back();
     leave_after_writing();
   }
 
  private:
-  void leave() noexcept {
-    ++turn;
-    seat.withdraw();
-  }
-
   /// New objects that nobody is to have end last: their destructors may begin sections.
   void leave_after_writing() noexcept {
     special = serializable = false;
