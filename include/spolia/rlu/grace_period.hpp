@@ -26,11 +26,13 @@ class grace_period {
   /// If there is no memory for the times, everything counts as needed.
   template <class Clock>
   void look(const census& sections, const Clock& clock) noexcept {
+    const std::uint64_t first = times_.empty() ? nobody : times_.front();
     try {
       known_ = sections.scan(clock, times_);
     } catch (const std::bad_alloc&) {
       known_ = 0;
     }
+    sleeper_ = !times_.empty() && times_.front() == first;
   }
 
   /// No section, alive now or to come, has a time in [since, ended). What the sections that were
@@ -61,6 +63,9 @@ class grace_period {
     return times_.empty() ? known_ : std::min(times_.front(), known_);
   }
 
+  /// The oldest section was there at the look before this one, too.
+  [[nodiscard]] bool has_sleeper() const noexcept { return sleeper_; }
+
   /// How many instants there are that sections see.
   [[nodiscard]] std::size_t instants() const noexcept { return times_.size(); }
 
@@ -68,6 +73,7 @@ class grace_period {
 
  private:
   std::uint64_t known_ = 0;
+  bool sleeper_ = false;
   std::vector<std::uint64_t> times_;
 };
 

@@ -219,7 +219,7 @@ class log {
     waiting_in_old_ = 0;
     std::uint64_t glances = 0;
     for (const piece* s = old_; s != nullptr; s = s->next) {
-      waiting_in_old_ += s->waiting;
+      waiting_in_old_ += s->last.waiting;
       glances += s->held_by == 0 ? glances_a_look : 1;
     }
     old_looks_ = glances / glances_a_look;
@@ -229,7 +229,7 @@ class log {
     old_ = &s;
     ++old_looks_;
     ++turns_skipped_;
-    waiting_in_old_ += s.waiting;
+    waiting_in_old_ += s.last.waiting;
   }
   /// Room for a record that moves here from another segment; null if there is no memory or the log
   /// is at its cap. Tombstones, which nothing follows, are kept apart from copies, which wait for
@@ -249,7 +249,7 @@ class log {
     }
     const std::uint32_t offset = to->used.read();
     to->used.write(offset + size);
-    ++to->waiting;  // it may have been looked through in this pass
+    ++to->last.waiting;  // it may have been looked through in this pass
     to->held_by = 0;
     return to->at(offset);
   }
@@ -260,7 +260,7 @@ class log {
   /// After a pass: `in_open` records wait in the open segment.
   void settle(std::uint32_t in_open) noexcept {
     std::uint64_t all = in_open + waiting_in_old_;
-    for (const piece* s = held_; s != nullptr; s = s->next) all += s->waiting;
+    for (const piece* s = held_; s != nullptr; s = s->next) all += s->last.waiting;
     waiting_.set(all);
   }
   /// A segment has left the list of the held.

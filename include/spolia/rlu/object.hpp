@@ -71,8 +71,8 @@ using commit_word = atomic<std::uint64_t>;
 inline constexpr std::uint64_t unstamped = 0;
 /// `record::ended` of the newest version.
 inline constexpr std::uint64_t unended = ~std::uint64_t{0};
-/// The same of a copy that was just written back; its collector is about to draw the time.
-inline constexpr std::uint64_t detached_now = unended - 1;
+/// The same of a copy that was written back, or moved: its segment knows the time.
+inline constexpr std::uint64_t detached = unended - 1;
 
 /// What code that does not know T needs to know of it.
 struct object_kind {
