@@ -36,6 +36,7 @@
 //   D2  A copy between two live sections goes, though the older section stays.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 
@@ -133,7 +134,7 @@ class collector {
   }
 
   void look_through(piece& s) noexcept {
-    if (stays(s)) return;
+    if (stays(s) || rests(s)) return;
     if (is_gone(s)) {
       s.last = {};
       return;
@@ -190,6 +191,14 @@ class collector {
       examine_newest(s, r, r.since.load_relaxed());
       seen.note_if_gone(r);
     });
+  }
+
+  /// What has moved is held by a section that sleeps, and gets its turn with what is old. When such
+  /// a segment is full it is old at once.
+  bool rests(piece& s) const noexcept {
+    if (!log_.is_shelter(s)) return false;
+    s.looks = std::max(s.looks, looks_when_young);
+    return !old_too_;
   }
 
   /// Nothing in the segment can go or move while a certain section lives, and it does.

@@ -43,11 +43,11 @@ class grace_period {
 
   /// The oldest instant in [since, ended) that a section sees; `nobody` if it is over, `unknown` if
   /// that cannot be said yet. An instant that was found holds what it holds until it is not live.
-  [[nodiscard]] std::uint64_t holder(std::uint64_t since, std::uint64_t ended) const noexcept {
+  [[nodiscard]] SPOLIA_ALWAYS_INLINE std::uint64_t holder(std::uint64_t since,
+                                                          std::uint64_t ended) const noexcept {
     if (ended > known_) return unknown;
     if (times_.empty() || ended <= times_.front() || since > times_.back()) return nobody;
-    const std::uint64_t first = *std::lower_bound(times_.begin(), times_.end(), since);
-    return first >= ended ? nobody : first;
+    return first_from(since, ended);
   }
   /// Of one that an earlier look has found: some section still sees it, for all that is known.
   [[nodiscard]] bool is_live(std::uint64_t instant) const noexcept {
@@ -72,6 +72,12 @@ class grace_period {
   [[nodiscard]] std::uint64_t known() const noexcept { return known_; }
 
  private:
+  SPOLIA_NOINLINE std::uint64_t first_from(std::uint64_t since,
+                                           std::uint64_t ended) const noexcept {
+    const std::uint64_t first = *std::lower_bound(times_.begin(), times_.end(), since);
+    return first >= ended ? nobody : first;
+  }
+
   std::uint64_t known_ = 0;
   bool sleeper_ = false;
   std::vector<std::uint64_t> times_;
