@@ -172,6 +172,11 @@ class rlu_single final : private spolia::threads::listener {
 
   class writer : public reader {
    public:
+    template <class F>
+    auto search(F&& f) {
+      return f(static_cast<reader&>(*this));
+    }
+
     template <class T>
     spolia::rlu::copy<T> try_lock(spolia::rlu::ptr<T> p) {
       whole<T>* const o = access::master(p);

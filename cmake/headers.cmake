@@ -217,6 +217,7 @@ set(SPOLIA_HEADERS
     include/spolia/rlu/object.hpp
     include/spolia/rlu/options.hpp
     include/spolia/rlu/pointers.hpp
+    include/spolia/rlu/scope.hpp
     include/spolia/rlu/section.hpp
     include/spolia/rlu/segment.hpp
     include/spolia/rlu/session.hpp

@@ -244,6 +244,20 @@ void a_copy_moves(model::scenario& run) {
   run.finally([=] { w->clear(); });
 }
 
+/// Passes after every second record: the third one comes to a segment of which a pass has seen all
+/// that was there written back.
+void a_copy_comes_after_a_look(model::scenario& run) {
+  auto w = std::make_shared<world>(2 * (sizeof(rlu::detail::record) + 16), 1024);
+  run.thread([=] {
+    for (const auto p : {w->x, w->y, w->z}) w->add_to(p);
+    for (int i = 0; i < 2; ++i) w->d.collect();
+    for (const auto p : {w->x, w->y, w->z}) {
+      w->d.read([&](auto& in) { model::check(w->look(in, p) == 1, "an update was lost"); });
+    }
+  });
+  run.finally([=] { w->clear(); });
+}
+
 /// One thread collects everybody's logs while the other one changes the same object.
 void a_writer_beside_a_collector(model::scenario& run) {
   auto w = std::make_shared<world>();
@@ -461,6 +475,13 @@ TEST(rlu_model, masters_are_overwritten_when_nobody_reads_them) {
 TEST(rlu_model, copies_go_when_nobody_has_found_them) {
   expect_found(a_reader_beside_a_collector, "rlu.no_second_grace", at_most_in_order(2),
                "free of block");
+}
+
+TEST(rlu_model, segments_go_when_nobody_has_found_their_copies) {
+  expect_found(a_reader_beside_a_collector, "rlu.gone_too_early", at_most_in_order(2),
+               "free of block");
+  expect_clean(a_copy_comes_after_a_look, at_most_in_order(1));
+  expect_found(a_copy_comes_after_a_look, "rlu.forgets_what_came_later", at_most_in_order(1), "");
 }
 
 TEST(rlu_model, copies_may_move) {

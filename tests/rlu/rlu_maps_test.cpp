@@ -118,6 +118,8 @@ TYPED_TEST(rlu_maps, several_operations_are_one) {
     EXPECT_TRUE(this->map.erase(1));
     EXPECT_TRUE(this->map.insert(2, "two"));
     EXPECT_TRUE(this->map.contains(2));
+    EXPECT_FALSE(this->map.erase(1)) << "an update sees what its own section has done";
+    EXPECT_FALSE(this->map.insert(2, "again"));
     in.cancel();
   }));
   EXPECT_EQ(contents(this->map), (std::map<int, std::string>{{1, "one"}}));

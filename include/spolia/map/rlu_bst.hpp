@@ -65,7 +65,7 @@ class rlu_bst_core {
   template <bool Assign, class K, class V>
   bool put(K&& key, V&& value) {
     return home_.update([&](writer& in) {
-      const place p = locate(in, key);
+      const place p = find(in, key);
       if (p.at && !Assign) return false;
       rlu::ptr<node>* const link = lock(in, p.above, p.left);
       if (link == nullptr || (p.at && !in.free(p.at.self()))) return false;
@@ -78,7 +78,7 @@ class rlu_bst_core {
 
   bool erase(const Key& key) {
     return home_.update([&](writer& in) {
-      const place p = locate(in, key);
+      const place p = find(in, key);
       if (!p.at || !take_out(in, p)) return false;
       in.count(size_.here().removed);
       return true;
@@ -86,12 +86,13 @@ class rlu_bst_core {
   }
 
   bool contains(const Key& key) const {
-    return home_.read([&](reader& in) { return static_cast<bool>(locate(in, key).at); });
+    return home_.read([&](reader& in)
+                          SPOLIA_INLINE_LAMBDA { return static_cast<bool>(locate(in, key).at); });
   }
 
   template <class F>
   bool visit(const Key& key, F&& f) const {
-    return home_.read([&](reader& in) {
+    return home_.read([&](reader& in) SPOLIA_INLINE_LAMBDA {
       const place p = locate(in, key);
       if (p.at) f(p.at.fixed().value);
       return static_cast<bool>(p.at);
@@ -143,6 +144,10 @@ class rlu_bst_core {
       at = in.read(smaller ? at->left : at->right);
     }
     return {above, left, at};
+  }
+
+  SPOLIA_ALWAYS_INLINE place find(writer& in, const Key& key) const {
+    return in.search([&](reader& here) SPOLIA_INLINE_LAMBDA { return locate(here, key); });
   }
 
   /// The link that is to change, locked; null: the section is doomed.

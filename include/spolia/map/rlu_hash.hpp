@@ -80,13 +80,14 @@ class rlu_hash_core {
   }
 
   bool contains(const Key& key) const {
-    return home_.read(
-        [&](reader& in) { return chain::locate(in, root_of(key), key, how_.less).found; });
+    return home_.read([&](reader& in) SPOLIA_INLINE_LAMBDA {
+      return chain::locate(in, root_of(key), key, how_.less).found;
+    });
   }
 
   template <class F>
   bool visit(const Key& key, F&& f) const {
-    return home_.read([&](reader& in) {
+    return home_.read([&](reader& in) SPOLIA_INLINE_LAMBDA {
       const auto p = chain::locate(in, root_of(key), key, how_.less);
       if (p.found) f(p.at.fixed().value);
       return p.found;

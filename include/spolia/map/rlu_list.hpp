@@ -76,12 +76,14 @@ class rlu_list_core {
   }
 
   bool contains(const Key& key) const {
-    return home_.read([&](reader& in) { return chain::locate(in, root_, key, less_).found; });
+    return home_.read([&](reader& in) SPOLIA_INLINE_LAMBDA {
+      return chain::locate(in, root_, key, less_).found;
+    });
   }
 
   template <class F>
   bool visit(const Key& key, F&& f) const {
-    return home_.read([&](reader& in) {
+    return home_.read([&](reader& in) SPOLIA_INLINE_LAMBDA {
       const auto p = chain::locate(in, root_, key, less_);
       if (p.found) f(p.at.fixed().value);
       return p.found;

@@ -36,6 +36,7 @@
 //   D2  A copy between two live sections goes, though the older section stays.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 
@@ -98,7 +99,7 @@ class collector {
     if (old_too_) sweep(log_.old(), retire);
     sweep(log_.held(), retire);
     if (old_too_) log_.end_turn_of_old();
-    log_.settle(open_ == nullptr ? 0 : open_->waiting);
+    log_.settle(open_ == nullptr ? 0 : open_->last.waiting);
   }
 
   [[nodiscard]] std::uint64_t written_back() const noexcept { return written_back_; }
@@ -118,12 +119,12 @@ class collector {
     while (piece* const s = *link) {
       const bool ages =
           &list == &log_.held() && s->looks >= looks_when_young && !log_.is_shelter(*s);
-      if (s->waiting != 0 && !ages) {
+      if (s->last.waiting != 0 && !ages) {
         link = &s->next;
         continue;
       }
       *link = s->next;
-      if (s->waiting != 0) {
+      if (s->last.waiting != 0) {
         log_.grows_old(*s);
       } else {
         log_.left(*s);
@@ -133,27 +134,71 @@ class collector {
   }
 
   void look_through(piece& s) noexcept {
-    if (stays(s)) return;
+    if (stays(s) || rests(s)) return;
+    if (is_gone(s)) {
+      s.last = {};
+      return;
+    }
     // Where a copy is not known to be unlinked we go to its object: see object.hpp, "Life".
     auto guard = blocks_.enter();
     if (SPOLIA_FAULT("rlu.collects_unguarded")) auto dropped = std::move(guard);
-    const std::uint32_t needed = s.looks++ == 0 ? s.used.read() : s.waiting_bytes;
-    sparse_ = needed <= s.capacity / sparse_factor && &s != open_ && !log_.is_shelter(s);
-    s.waiting = s.waiting_bytes = 0;
+    const std::uint32_t needed = s.looks++ == 0 ? s.used.read() : s.last.waiting_bytes;
+    sparse_ = may_move(s, needed);
+    s.looked_to = s.used.read();
+    findings seen;
     std::uint64_t held_by = grace_period::nobody;
-    s.for_each(s.done_to, [&](record& r) {
+    s.for_each(s.done_to, [&](record& r) SPOLIA_INLINE_LAMBDA {
       if (r.state.load_relaxed() >= record_state::done || finish(s, r)) {
-        if (s.waiting == 0) s.done_to += r.bytes;
+        if (seen.waiting == 0) s.done_to += r.bytes;
       } else {
-        held_by = s.waiting == 0 || held_by == holder_ ? holder_ : grace_period::unknown;
-        ++s.waiting;
-        s.waiting_bytes += r.bytes;
+        held_by = seen.waiting == 0 || held_by == holder_ ? holder_ : grace_period::unknown;
+        seen.note(r);
       }
     });
+    const std::uint32_t kept = seen.waiting_bytes - seen.gone_bytes;
+    if (kept != 0 && !sparse_ && now_.has_sleeper() && may_move(s, kept)) {
+      move_rest(s, seen);
+      held_by = grace_period::unknown;
+    }
+    s.last = seen;
     // What is written to the open segment later may wait for others; and what is sparse may move.
     const bool as_it_is = held_by != grace_period::unknown && &s != open_ &&
-                          (log_.is_shelter(s) || s.waiting_bytes > s.capacity / sparse_factor);
+                          (log_.is_shelter(s) || seen.waiting_bytes > s.capacity / sparse_factor);
     s.held_by = as_it_is ? held_by : 0;
+  }
+
+  /// All that waited was found by sections that have ended: what most segments' second look says,
+  /// without a look at any of their records.
+  bool is_gone(const piece& s) const noexcept {
+    const bool all = s.last.waiting != 0 && s.last.gone == s.last.waiting && &s != open_;
+    const bool known = s.looked_to == s.used.read() || SPOLIA_FAULT("rlu.forgets_what_came_later");
+    return all && known &&
+           (over(s.last.gone_since, s.detached_at) || SPOLIA_FAULT("rlu.gone_too_early"));
+  }
+
+  /// So few bytes of the segment are needed that newest copies are to leave it.
+  bool may_move(const piece& s, std::uint32_t needed) const noexcept {
+    return needed <= s.capacity / sparse_factor && &s != open_ && !log_.is_shelter(s);
+  }
+
+  /// What a section that sleeps holds moves out at the first look, since it would at a later one:
+  /// so the segment is gone at the next, and is not looked through again.
+  SPOLIA_NOINLINE void move_rest(piece& s, findings& seen) noexcept {
+    sparse_ = true;
+    s.for_each(s.done_to, [&](record& r) {
+      // acquire ← the release in fill_in, as in examine.
+      if (r.kind.read() == record_kind::lock_only || r.ended.load_acquire() != unended) return;
+      examine_newest(s, r, r.since.load_relaxed());
+      seen.note_if_gone(r);
+    });
+  }
+
+  /// What has moved is held by a section that sleeps, and gets its turn with what is old. When such
+  /// a segment is full it is old at once.
+  bool rests(piece& s) const noexcept {
+    if (!log_.is_shelter(s)) return false;
+    s.looks = std::max(s.looks, looks_when_young);
+    return !old_too_;
   }
 
   /// Nothing in the segment can go or move while a certain section lives, and it does.
@@ -175,16 +220,17 @@ class collector {
     if (r.kind.read() == record_kind::lock_only) return true;
     // acquire, both ← the releases of who unlinked it, or committed the next version.
     const bool unlinked = r.state.load_acquire() == record_state::unlinked;
-    const std::uint64_t ended = r.ended.load_acquire();
+    std::uint64_t ended = r.ended.load_acquire();
     const std::uint64_t since = r.since.load_relaxed();
     if (ended == unended) return examine_newest(s, r, since);
+    if (ended == detached) ended = s.detached_at;
     holder_ = now_.holder(since, ended);
     if (holder_ != grace_period::nobody) return false;
     holder_ = grace_period::unknown;
     return unlinked || SPOLIA_FAULT("rlu.not_unlinked") || unlink(r);
   }
 
-  bool examine_newest(piece& s, record& r, std::uint64_t since) noexcept {
+  SPOLIA_ALWAYS_INLINE bool examine_newest(piece& s, record& r, std::uint64_t since) noexcept {
     object& o = *r.of;
     holder_ = grace_period::unknown;
     if (since > now_.known()) return false;
@@ -198,7 +244,7 @@ class collector {
     if (!take(o)) return false;
     // The next version may have come before we had the lock.
     if (r.ended.load_relaxed() == unended || SPOLIA_FAULT("rlu.collects_unlocked")) {
-      prune_below(r);
+      if (r.older.load_relaxed() != nullptr) prune_below(r);
       const bool alone = r.older.load_relaxed() == nullptr;
       if (alone && overwrites) {
         if (r.kind.read() == record_kind::tombstone) {
@@ -238,7 +284,7 @@ class collector {
 
   /// The newest copy keeps its segment, though little else does: an old section may read the
   /// master. So a twin takes its place elsewhere, and this one ends as if it was written back.
-  void move_out(piece& s, record& r) noexcept {
+  SPOLIA_NOINLINE void move_out(piece& s, record& r) noexcept {
     object& o = *r.of;
     void* const place = log_.shelter(r.kind.read(), r.bytes, segment_bytes_, cap_);
     if (place == nullptr) return;
@@ -258,29 +304,27 @@ class collector {
   /// Nobody finds `r` any more. When that began to be true is drawn at the end of the pass.
   void detach(piece& s, record& r) noexcept {
     const bool early = SPOLIA_FAULT("rlu.no_second_grace");
-    r.ended.store_relaxed(early ? r.since.load_relaxed() : detached_now);
+    r.ended.store_relaxed(early ? r.since.load_relaxed() : detached);
     r.state.store_relaxed(record_state::unlinked);
-    s.detached = true;
-    detached_ = true;
+    s.detached = detached_ = true;
     holder_ = grace_period::unknown;
   }
 
-  /// Those written back in this pass are found by nobody who begins from here on.
+  /// Those written back in this pass are found by nobody who begins from here on. For those of
+  /// earlier passes the segment had an earlier time, and has a later one now, as long as any of
+  /// them keeps it.
   template <class Clock>
   void end_detached(Clock& clock) noexcept {
     fence::full();  // between the emptied chains and the clock: see commit_word.hpp
     const std::uint64_t ended = clock.tick();
     for_each_piece([&](piece& s) {
-      if (!std::exchange(s.detached, false)) return;
-      s.for_each(s.done_to, [&](record& r) {
-        if (r.ended.load_relaxed() == detached_now) r.ended.store_relaxed(ended);
-      });
+      if (std::exchange(s.detached, false)) s.detached_at = ended;
     });
   }
 
   /// Under the lock: takes the copies below `r` that are over out of the chain. Their own
   /// collectors find them unlinked.
-  void prune_below(record& r) noexcept {
+  SPOLIA_NOINLINE void prune_below(record& r) noexcept {
     record* above = &r;
     while (record* const v = above->older.load_relaxed()) {
       if (over(v->since.load_relaxed(), v->ended.load_relaxed())) {
@@ -293,7 +337,7 @@ class collector {
 
   /// Takes a copy that is over and is not the newest out of its chain, and with it all like it: a
   /// chain may be as long as a log, and must be walked once and not for each copy.
-  bool unlink(record& r) noexcept {
+  SPOLIA_NOINLINE bool unlink(record& r) noexcept {
     object& o = *r.of;
     if (!take(o)) return false;
     record* const newest = o.newest.load_relaxed();

@@ -44,9 +44,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <exception>
 #include <new>
-#include <stdexcept>
 #include <type_traits>
 #include <utility>
 
@@ -68,6 +66,7 @@
 #include <spolia/rlu/collector.hpp>
 #include <spolia/rlu/options.hpp>
 #include <spolia/rlu/pointers.hpp>
+#include <spolia/rlu/scope.hpp>
 #include <spolia/rlu/section.hpp>
 #include <spolia/rlu/session.hpp>
 
@@ -107,10 +106,13 @@ class basic_domain final : private threads::listener {
   /// The same with a name for `for_each_section`, which must live as long as the section.
   template <class F>
   auto read(const char* label, F&& f) {
-    scope here(*this, label, false);
-    reader in(*this, here.of);
     using result = std::invoke_result_t<F&, reader&>;
     static_assert(!detail::bound_to_section<result>, "rlu: a view must not outlive its section");
+    session& mine = my_session();
+    if (mine.depth != 0) [[unlikely]]
+      return read_within(std::forward<F>(f));
+    const detail::reading here(*this, mine, label);
+    reader in(*this, mine, false);
     return std::forward<F>(f)(in);
   }
 
@@ -120,17 +122,22 @@ class basic_domain final : private threads::listener {
   /// \throws std::bad_alloc, log_full, and what f throws
   template <class F>
   auto update(F&& f) {
+    using result = std::invoke_result_t<F&, writer&>;
+    static_assert(!detail::bound_to_section<result>, "rlu: a view must not outlive its section");
     for (retries again(*this);; again.pause()) {
-      scope here(*this, nullptr, true);
-      writer in(*this, here.of);
-      using result = std::invoke_result_t<F&, writer&>;
-      static_assert(!detail::bound_to_section<result>, "rlu: a view must not outlive its section");
+      session& mine = my_session();
+      if (mine.depth != 0) [[unlikely]]
+        return update_within(f);
+      detail::writing here(*this, mine);
+      writer in(*this, mine, true);
       if constexpr (std::is_void_v<result>) {
         f(in);
-        if (here.ended(in, again.last)) return again.last == outcome::committed;
+        again.last = here.ended(in);
+        if (is_over(again.last)) return again.last == outcome::committed;
       } else {
         result made = f(in);
-        if (here.ended(in, again.last)) return made;
+        again.last = here.ended(in);
+        if (is_over(again.last)) return made;
       }
     }
   }
@@ -138,12 +145,17 @@ class basic_domain final : private threads::listener {
   /// One try of update; says how it went. \throws std::bad_alloc and what f throws
   template <std::invocable<writer&> F>
   outcome attempt(F&& f) {
-    scope here(*this, nullptr, true);
-    writer in(*this, here.of);
+    session& mine = my_session();
+    if (mine.depth != 0) {
+      const detail::part here(mine, true);
+      writer in(*this, mine, true);
+      f(in);
+      return mine.state;
+    }
+    detail::writing here(*this, mine);
+    writer in(*this, mine, true);
     f(in);
-    outcome how = outcome::committed;
-    here.ended(in, how);
-    return how;
+    return here.ended(in);
   }
 
   /// A new object, outside of sections. \throws std::bad_alloc, what moving the fixed part throws
@@ -219,58 +231,10 @@ class basic_domain final : private threads::listener {
   friend class array;
   template <class Domain>
   friend class detector;
-
-  /// One section, or a part of one.
-  struct scope {
-    scope(basic_domain& d, const char* label, bool writing)
-        : home(d), of(d.my_session()), outermost(of.depth == 0) {
-      if (outermost) {
-        of.begin(d.clock_, label, writing);
-      } else if (writing && !of.writes) {
-        throw std::logic_error("rlu: an update inside a section that only reads");
-      }
-      ++of.depth;
-    }
-    scope(const scope&) = delete;
-    scope& operator=(const scope&) = delete;
-    ~scope() {
-      if (!open) return;
-      // The inner part's function has thrown: the outer ones cannot be without it.
-      if (!outermost && of.writes && std::uncaught_exceptions() > thrown) {
-        of.doom(outcome::cancelled);
-      }
-      end(false);
-    }
-
-    /// Commits what can be; false: it has to be tried again.
-    bool ended(writer& in, outcome& how) {
-      if (outermost) in.lock_what_was_read();
-      how = of.state;
-      end(how == outcome::committed);
-      return !outermost || how == outcome::committed || how == outcome::cancelled;
-    }
-
-   private:
-    void end(bool commit) noexcept {
-      open = false;
-      --of.depth;
-      if (!outermost) return;
-      if (commit) {
-        of.commit(home.clock_);
-      } else {
-        of.abandon();
-      }
-      if (is_due(of, of.writes)) [[unlikely]]
-        home.tend(of);
-    }
-
-   public:
-    basic_domain& home;
-    session& of;
-    const bool outermost;
-    const int thrown = outermost ? 0 : std::uncaught_exceptions();
-    bool open = true;
-  };
+  template <class Domain, class Session>
+  friend class detail::reading;
+  template <class Domain, class Session>
+  friend class detail::writing;
 
   /// The pauses between the tries of one update.
   struct retries {
@@ -288,6 +252,44 @@ class basic_domain final : private threads::listener {
     backoff busy;
     patience idle;
   };
+
+  void end(session& of, bool commits) noexcept {
+    of.depth = 0;
+    of.writes = false;  // before the commit, at whose end destructors may begin sections
+    if (commits) {
+      of.commit(clock_);
+    } else {
+      of.abandon();
+    }
+    if (is_due(of) || of.written.written() >= of.pass_at) [[unlikely]]
+      tend(of);
+  }
+  SPOLIA_NOINLINE void give_up(session& of) noexcept { end(of, false); }
+
+  /// Nothing is to be tried again.
+  static bool is_over(outcome how) noexcept {
+    return how == outcome::committed || how == outcome::cancelled;
+  }
+
+  template <class F>
+  SPOLIA_NOINLINE auto read_within(F&& f) {
+    session& mine = my_session();
+    const detail::part here(mine, false);
+    reader in(*this, mine, mine.writes);
+    return std::forward<F>(f)(in);
+  }
+  template <class F>
+  SPOLIA_NOINLINE auto update_within(F& f) {
+    session& mine = my_session();
+    const detail::part here(mine, true);
+    writer in(*this, mine, true);
+    if constexpr (std::is_void_v<std::invoke_result_t<F&, writer&>>) {
+      f(in);
+      return !mine.doomed();
+    } else {
+      return f(in);
+    }
+  }
 
   template <class T>
   static ptr<T> make_with(detail::fixed_of<T>&& fixed, const T& body, detail::tail_length<T> tail) {
@@ -329,9 +331,8 @@ class basic_domain final : private threads::listener {
     mine.used.store_relaxed(true);
   }
 
-  static bool is_due(session& mine, bool wrote) noexcept {
-    return --mine.until_look == 0 || mine.walks.value() >= mine.walks_at ||
-           (wrote && mine.written.written() >= mine.pass_at);
+  static bool is_due(session& mine) noexcept {
+    return --mine.until_look == 0 || mine.walks.value() >= mine.walks_at;
   }
   // domain_upkeep.hpp
   SPOLIA_NOINLINE void tend(session& mine) noexcept;

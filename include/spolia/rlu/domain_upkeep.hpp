@@ -94,14 +94,16 @@ auto basic_domain<Clock, Blocks>::neighbour_in_need(session& mine, bool walks) n
   return needed ? other : nullptr;
 }
 
-/// Where passes find little to write back, or take long because a section sleeps: less often.
+/// Where passes leave most copies as they are, or take long because a section sleeps: less often.
 template <class Clock, class Blocks>
 void basic_domain<Clock, Blocks>::set_next_pass(session& mine, std::uint64_t written_back,
                                                 bool walks) noexcept {
   mine.pass_at = mine.written.written() + options_.low_watermark;
   const std::uint64_t least =
       std::max<std::uint64_t>(options_.walk_watermark, walks_a_copy * mine.written.waiting());
-  const bool futile = walks && written_back * walks_a_copy < mine.walk_step;
+  // Who comes for the walks wants the copies gone; those that it met may all be others'. What was
+  // written back waits, too, for a pass.
+  const bool futile = walks && (written_back == 0 || 2 * written_back < mine.written.waiting());
   mine.walk_step = futile ? std::clamp(2 * mine.walk_step, least, most_walks) : least;
   mine.walks_at = mine.walks.value() + mine.walk_step;
 }

@@ -26,11 +26,13 @@ class grace_period {
   /// If there is no memory for the times, everything counts as needed.
   template <class Clock>
   void look(const census& sections, const Clock& clock) noexcept {
+    const std::uint64_t first = times_.empty() ? nobody : times_.front();
     try {
       known_ = sections.scan(clock, times_);
     } catch (const std::bad_alloc&) {
       known_ = 0;
     }
+    sleeper_ = !times_.empty() && times_.front() == first;
   }
 
   /// No section, alive now or to come, has a time in [since, ended). What the sections that were
@@ -41,11 +43,11 @@ class grace_period {
 
   /// The oldest instant in [since, ended) that a section sees; `nobody` if it is over, `unknown` if
   /// that cannot be said yet. An instant that was found holds what it holds until it is not live.
-  [[nodiscard]] std::uint64_t holder(std::uint64_t since, std::uint64_t ended) const noexcept {
+  [[nodiscard]] SPOLIA_ALWAYS_INLINE std::uint64_t holder(std::uint64_t since,
+                                                          std::uint64_t ended) const noexcept {
     if (ended > known_) return unknown;
     if (times_.empty() || ended <= times_.front() || since > times_.back()) return nobody;
-    const std::uint64_t first = *std::lower_bound(times_.begin(), times_.end(), since);
-    return first >= ended ? nobody : first;
+    return first_from(since, ended);
   }
   /// Of one that an earlier look has found: some section still sees it, for all that is known.
   [[nodiscard]] bool is_live(std::uint64_t instant) const noexcept {
@@ -61,13 +63,23 @@ class grace_period {
     return times_.empty() ? known_ : std::min(times_.front(), known_);
   }
 
+  /// The oldest section was there at the look before this one, too.
+  [[nodiscard]] bool has_sleeper() const noexcept { return sleeper_; }
+
   /// How many instants there are that sections see.
   [[nodiscard]] std::size_t instants() const noexcept { return times_.size(); }
 
   [[nodiscard]] std::uint64_t known() const noexcept { return known_; }
 
  private:
+  SPOLIA_NOINLINE std::uint64_t first_from(std::uint64_t since,
+                                           std::uint64_t ended) const noexcept {
+    const std::uint64_t first = *std::lower_bound(times_.begin(), times_.end(), since);
+    return first >= ended ? nobody : first;
+  }
+
   std::uint64_t known_ = 0;
+  bool sleeper_ = false;
   std::vector<std::uint64_t> times_;
 };
 

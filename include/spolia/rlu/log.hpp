@@ -209,17 +209,17 @@ class log {
   piece*& held() noexcept { return held_; }
   /// Those that several passes had to leave, and that are looked at less often.
   piece*& old() noexcept { return old_; }
-  /// Asked once a pass, of a log whose owner sleeps, too: true once as many passes, and segments
-  /// that have grown old since, have come as are half of the old ones. So the old ones do not
-  /// become more than what is needed by a factor, and a look at them costs each a few looks. Those
-  /// that a section holds as they are cost a glance, and count as so much less.
-  [[nodiscard]] bool is_turn_of_old() noexcept { return 2 * ++turns_skipped_ >= old_looks_; }
+  /// Asked once a pass, of a log whose owner sleeps, too: true once half as many segments have
+  /// grown old since as there are old ones, or twice as many passes have come; or some of both. So
+  /// the old ones do not become more than what is needed by a factor, and a look at them costs each
+  /// a few looks. Those that a section holds as they are cost a glance, and count as so much less.
+  [[nodiscard]] bool is_turn_of_old() noexcept { return ++turns_skipped_ >= 2 * old_looks_; }
   void end_turn_of_old() noexcept {
     turns_skipped_ = 0;
     waiting_in_old_ = 0;
     std::uint64_t glances = 0;
     for (const piece* s = old_; s != nullptr; s = s->next) {
-      waiting_in_old_ += s->waiting;
+      waiting_in_old_ += s->last.waiting;
       glances += s->held_by == 0 ? glances_a_look : 1;
     }
     old_looks_ = glances / glances_a_look;
@@ -228,8 +228,8 @@ class log {
     s.next = old_;
     old_ = &s;
     ++old_looks_;
-    ++turns_skipped_;
-    waiting_in_old_ += s.waiting;
+    turns_skipped_ += passes_a_segment;
+    waiting_in_old_ += s.last.waiting;
   }
   /// Room for a record that moves here from another segment; null if there is no memory or the log
   /// is at its cap. Tombstones, which nothing follows, are kept apart from copies, which wait for
@@ -249,7 +249,8 @@ class log {
     }
     const std::uint32_t offset = to->used.read();
     to->used.write(offset + size);
-    ++to->waiting;  // it may have been looked through in this pass
+    ++to->last.waiting;  // it may have been looked through in this pass
+    to->last.waiting_bytes += size;
     to->held_by = 0;
     return to->at(offset);
   }
@@ -260,7 +261,7 @@ class log {
   /// After a pass: `in_open` records wait in the open segment.
   void settle(std::uint32_t in_open) noexcept {
     std::uint64_t all = in_open + waiting_in_old_;
-    for (const piece* s = held_; s != nullptr; s = s->next) all += s->waiting;
+    for (const piece* s = held_; s != nullptr; s = s->next) all += s->last.waiting;
     waiting_.set(all);
   }
   /// A segment has left the list of the held.
@@ -304,6 +305,7 @@ class log {
  private:
   static constexpr std::uint64_t no_pass = 0;  // passes are odd
   static constexpr std::uint64_t glances_a_look = 64;
+  static constexpr std::uint64_t passes_a_segment = 4;  // that has grown old
   static constexpr bool is_busy(std::uint64_t passes) noexcept { return (passes & 1U) != 0; }
 
   /// The segment in which the section began to write.

@@ -48,6 +48,9 @@
 #include <spolia/base/config.hpp>
 #include <spolia/base/memory.hpp>
 
+/// Behind the parameters of a lambda that is called in two places and must be inline in both.
+#define SPOLIA_INLINE_LAMBDA __attribute__((always_inline))
+
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace rlu {
 
@@ -68,8 +71,8 @@ using commit_word = atomic<std::uint64_t>;
 inline constexpr std::uint64_t unstamped = 0;
 /// `record::ended` of the newest version.
 inline constexpr std::uint64_t unended = ~std::uint64_t{0};
-/// The same of a copy that was just written back; its collector is about to draw the time.
-inline constexpr std::uint64_t detached_now = unended - 1;
+/// The same of a copy that was written back, or moved: its segment knows the time.
+inline constexpr std::uint64_t detached = unended - 1;
 
 /// What code that does not know T needs to know of it.
 struct object_kind {

@@ -17,6 +17,7 @@
 #include <spolia/rlu/commit_word.hpp>
 #include <spolia/rlu/object.hpp>
 #include <spolia/rlu/pointers.hpp>
+#include <spolia/rlu/scope.hpp>
 #include <spolia/rlu/session.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -62,6 +63,16 @@ class basic_reader {
     return detail::access::master(p)->fixed;
   }
 
+  /// Returns what f(reader&) returns, to which it gives this section for reading: f must not write
+  /// by other ways. While the section has written nothing, each read there asks a question less.
+  template <class F>
+  SPOLIA_ALWAYS_INLINE auto search(F&& f) {
+    if (may_write_ && here_.special) [[unlikely]]
+      return search_own(std::forward<F>(f));
+    basic_reader plain(home_, here_, false);
+    return std::forward<F>(f)(plain);
+  }
+
   /// The section's instant, for accounting.
   [[nodiscard]] std::uint64_t timestamp() const noexcept { return here_.time; }
 
@@ -70,13 +81,19 @@ class basic_reader {
   using domain = basic_domain<Clock, Blocks>;
   using session = detail::session<typename Blocks::header>;
 
-  basic_reader(domain& d, session& s) noexcept : home_(d), here_(s), may_write_(s.writes) {}
+  basic_reader(domain& d, session& s, bool may_write) noexcept
+      : home_(d), here_(s), may_write_(may_write) {}
   ~basic_reader() = default;
 
   template <class T>
   view<T> look(detail::whole<T>& o, const T& body) const noexcept {
     memory::note_access(&body);
     return detail::access::look(o, body, here_.turn);
+  }
+
+  template <class F>
+  SPOLIA_NOINLINE auto search_own(F&& f) {
+    return std::forward<F>(f)(*this);
   }
 
   template <class T>
@@ -206,6 +223,8 @@ class basic_writer : public basic_reader<Clock, Blocks> {
 
  private:
   friend basic_domain<Clock, Blocks>;
+  template <class Domain, class Session>
+  friend class detail::writing;
   using reader::reader;
   ~basic_writer() = default;
 

@@ -2,6 +2,7 @@
 // segment.hpp: a piece of a log, with the records in it, and where pieces end.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <new>
@@ -50,6 +51,29 @@ class graveyard {
   atomic<Segment*> first_{nullptr};
 };
 
+/// What a look at a segment has found.
+struct findings {
+  void note(const record& r) noexcept {
+    ++waiting;
+    waiting_bytes += r.bytes;
+    note_if_gone(r);
+  }
+  void note_if_gone(const record& r) noexcept {
+    if (r.ended.load_relaxed() != detached) return;
+    ++gone;
+    gone_bytes += r.bytes;
+    gone_since = std::min(gone_since, r.since.load_relaxed());
+  }
+
+  std::uint32_t waiting = 0;        // records that are not done
+  std::uint32_t waiting_bytes = 0;  // theirs
+  // Of those the ones that only sections may have found whose time lies between gone_since and the
+  // segment's detached_at.
+  std::uint32_t gone = 0;
+  std::uint32_t gone_bytes = 0;
+  std::uint64_t gone_since = unended;
+};
+
 /// A piece of a log. `Header` is what the reclamation domain wants in front.
 template <class Header>
 struct alignas(record) segment : Header {
@@ -96,14 +120,15 @@ struct alignas(record) segment : Header {
   plain<std::uint32_t> used{0};
   segment* next = nullptr;  // in the section, on the stack, or among the held
   // The collector's:
-  std::uint32_t done_to = 0;        // all that lies before is done
-  std::uint32_t waiting = 0;        // records that are not done, as of the last look
-  std::uint32_t waiting_bytes = 0;  // theirs
+  std::uint32_t done_to = 0;  // all that lies before is done
   std::uint32_t looks = 0;
+  std::uint32_t looked_to = 0;  // at the last look
+  findings last;                // its
   // The instant that holds each record that waits, whatever is written; 0: there is no such one.
   std::uint64_t held_by = 0;
-  bool detached = false;  // has copies that were written back in this pass
-  bool buries = false;    // objects end with it
+  bool detached = false;          // has copies that nobody finds since this pass
+  std::uint64_t detached_at = 0;  // and when that was, or a later one
+  bool buries = false;            // objects end with it
   graveyard<segment>* grave = nullptr;
 };
 

@@ -103,10 +103,20 @@ struct alignas(cache_line) session {
   grace_period now;  // of the passes that this thread makes
 
   template <class Clock>
-  void begin(Clock& clock, const char* label, bool writing) noexcept {
+  SPOLIA_ALWAYS_INLINE void begin(Clock& clock, const char* label) noexcept {
     time = seat.announce(clock, label);
-    writes = writing;
+  }
+  template <class Clock>
+  SPOLIA_ALWAYS_INLINE void begin_writing(Clock& clock) noexcept {
+    begin(clock, nullptr);
+    writes = true;
     state = outcome::committed;
+  }
+
+  /// The end of what begin began.
+  SPOLIA_ALWAYS_INLINE void leave() noexcept {
+    ++turn;
+    seat.withdraw();
   }
 
   /// For a thread that is new. \throws std::bad_alloc
@@ -125,7 +135,7 @@ struct alignas(cache_line) session {
     used.store_relaxed(false);
     needs_word = true;
     depth = 0;
-    special = serializable = collecting = false;
+    writes = special = serializable = collecting = false;
     std::construct_at(&fresh);
     std::construct_at(&read);
     first_count = {};
@@ -198,18 +208,13 @@ struct alignas(cache_line) session {
 
   /// Ends a section as if it had not been.
   void abandon() noexcept {
-    if (!writes || !special) return leave();
+    if (!special) return leave();
     written.for_each_written([](record& r) { unlock(r, r.base.read()); });
     written.roll_back();
     leave_after_writing();
   }
 
  private:
-  void leave() noexcept {
-    ++turn;
-    seat.withdraw();
-  }
-
   /// New objects that nobody is to have end last: their destructors may begin sections.
   void leave_after_writing() noexcept {
     special = serializable = false;
@@ -259,7 +264,7 @@ struct alignas(cache_line) session {
     committed->store_release(linking(sets));
     written.for_each_written([](record& r) {
       object& o = *r.of;
-      if (r.kind.read() == record_kind::lock_only || !holds(r)) return;
+      if (r.kind.read() == record_kind::lock_only) return;
       record* const older = o.newest.load_relaxed();
       r.older.store_relaxed(older);
       r.base.write(older == nullptr ? word::time(r.base.read()) : older->base.read());
@@ -282,21 +287,23 @@ struct alignas(cache_line) session {
   void fill_in(std::uint64_t t) noexcept {
     written.for_each_written([t](record& r) {
       if (r.kind.read() == record_kind::lock_only) return unlock(r, r.base.read());
-      if (!holds(r)) return;
       // release, both → the acquires in since_of and in the collector's examine.
       r.since.store_release(t);
       if (record* const older = r.older.load_relaxed()) older->ended.store_release(t);
-      unlock(r, word::since(t));
+      give_up(*r.of, word::since(t));
     });
   }
 
-  static bool holds(const record& r) noexcept { return r.of->lock.load_relaxed() == word::of(r); }
+  /// Of one that may have failed to take the lock, or has handed it on: a lock_only does that, and
+  /// no other.
   static void unlock(const record& r, std::uintptr_t then) noexcept {
-    if (!holds(r)) return;
+    if (r.of->lock.load_relaxed() == word::of(r)) give_up(*r.of, then);
+  }
+  static void give_up(object& o, std::uintptr_t then) noexcept {
     if (SPOLIA_FAULT("rlu.unlocks_relaxed")) {
-      r.of->lock.store_relaxed(then);
+      o.lock.store_relaxed(then);
     } else {
-      r.of->lock.store_release(then);  // → the acquires of who takes the lock next
+      o.lock.store_release(then);  // → the acquires of who takes the lock next
     }
   }
 

@@ -55,7 +55,7 @@ class rlu_chain {
   /// True if the key was absent. The value is moved from once nothing can fail but memory.
   template <bool Assign, class K, class V>
   static bool put(writer& in, start from, K&& key, V&& value, const Compare& less) {
-    const place p = locate(in, from, key, less);
+    const place p = find(in, from, key, less);
     if (p.found && !Assign) return false;
     rlu::ptr<node>* const link = lock(in, from, p.before);
     if (link == nullptr) return false;
@@ -70,7 +70,7 @@ class rlu_chain {
 
   /// True if the key was present.
   static bool erase(writer& in, start from, const Key& key, const Compare& less) {
-    const place p = locate(in, from, key, less);
+    const place p = find(in, from, key, less);
     if (!p.found) return false;
     rlu::ptr<node>* const link = lock(in, from, p.before);
     if (link == nullptr || !in.free(p.at.self())) return false;
@@ -89,6 +89,12 @@ class rlu_chain {
   }
 
  private:
+  SPOLIA_ALWAYS_INLINE static place find(writer& in, start from, const Key& key,
+                                         const Compare& less) {
+    return in.search([&](reader& here)
+                         SPOLIA_INLINE_LAMBDA { return locate(here, from, key, less); });
+  }
+
   /// The link that is to change, locked; null: the section is doomed.
   static rlu::ptr<node>* lock(writer& in, start from, rlu::ptr<node> before) {
     if (before) {
