@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <cstring>
@@ -169,6 +170,43 @@ TEST_F(thin_pointers, objects_of_every_kind) {
   EXPECT_THROW(make_thin<refuses>(book), std::runtime_error);
 }
 
+/// Whose heads lie at every multiple of 8.
+struct odd_strided {
+  explicit odd_strided(int& n) : alive(n) { ++alive; }
+  odd_strided(const odd_strided&) = delete;
+  odd_strided& operator=(const odd_strided&) = delete;
+  ~odd_strided() {
+    --alive;
+    word = 0;
+  }
+  int& alive;
+  std::uint64_t word = 1;
+  std::uint64_t filler[2] = {};
+};
+static_assert(sizeof(odd_strided) % 16 == 0);
+
+TEST_F(thin_pointers, heads_at_every_multiple_of_eight) {
+  int alive = 0;
+  std::set<std::uintptr_t> found;
+  std::vector<atomic_thin_ptr<odd_strided>> all(64);
+  for (auto& place : all) {
+    const auto made = make_thin<odd_strided>(alive);
+    found.insert(reinterpret_cast<std::uintptr_t>(made.get()) % 16);
+    place = made;
+  }
+  EXPECT_EQ(found.size(), SPOLIA_POOL != 0 ? 2U : 1U);
+  for (auto& place : all) {
+    const private_thin_ptr<odd_strided> counts(place.load());
+    const private_thin_ptr<odd_strided> names(place);
+    const private_thin_ptr<odd_strided> copy = counts;
+    place = nullptr;
+    EXPECT_FALSE(counted::drain());
+    EXPECT_EQ(counts->word + names->word + copy.share_out()->word, 3U);
+  }
+  EXPECT_TRUE(counted::drain());
+  EXPECT_EQ(alive, 0);
+}
+
 /// Readers walk while writers cut off and put on, and some take counted pointers along.
 TEST_F(thin_pointers, walks_among_changes) {
   atomic_thin_ptr<node> head;
@@ -269,7 +307,9 @@ TEST(block_pool, objects_whose_counts_lie_before_them_waste_nothing) {
   for (std::size_t words = 2; words <= 8; ++words) {
     const std::size_t object = words * 8;
     EXPECT_EQ(stride(sizeof(counted::control) + object, 8, counted::before::nothing), 16 + object);
-    EXPECT_EQ(stride(object, 16, counted::before::head), (8 + object + 15) / 16 * 16);
+    EXPECT_EQ(stride(object, 8, counted::before::head), std::max<std::size_t>(32, 8 + object));
+    EXPECT_EQ(stride(object, 16, counted::before::head),
+              std::max<std::size_t>(32, (8 + object + 15) / 16 * 16));
   }
 }
 
