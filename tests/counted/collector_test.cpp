@@ -132,15 +132,14 @@ TEST_F(counted_ends, blocks_at_every_multiple_of_eight) {
 }
 
 TEST_F(counted_ends, alignments) {
-  int alive = 0;
+  std::vector<shared_ptr<unsigned char[]>> kept;
   for (int i = 0; i < 4; ++i) {
-    const auto odd = make_shared<odd_sized>(alive);  // what follows may lie 8 beyond a multiple
     const atomic_shared_ptr<even> location(make_shared<even>());
     const private_ptr<even> p(location);
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(p.get()) % 16, 0U);
     EXPECT_EQ(p->word, 1U);
-    const auto bytes = make_shared<unsigned char[]>(40);
-    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(bytes.get()) % 16, 0U) << "as new's";
+    kept.push_back(make_shared<unsigned char[]>(40));
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(kept.back().get()) % 16, 0U) << "as new's";
   }
 }
 
