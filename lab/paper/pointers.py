@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from lab import charts, look
+from lab import charts, legends, look, words
 from lab.claims import NOT_SEEN, SEEN
 from lab.paper import blocks
 from lab.paper.found import Found
@@ -69,6 +69,7 @@ def _page(commands: list[tuple[str, ...]], **named) -> Page:
 
 
 Series = dict[str, dict[int, Spread]]
+Parts = list[tuple[str, str, Series]]
 
 
 def _series(found: Found, test: str, structure: str | None = None) -> Series:
@@ -84,23 +85,27 @@ def _series(found: Found, test: str, structure: str | None = None) -> Series:
     }
 
 
-def _chart(series: Series) -> dict:
+def _colour(name: str) -> str:
+    return look.scheme_colour(COLOURS[list(TITLES).index(name)])
+
+
+def _chart(series: Series, where: str) -> dict:
     counts = sorted({threads for points in series.values() for threads in points})
     data = []
     for name, points in series.items():
-        colour = look.scheme_colour(COLOURS[list(TITLES).index(name)])
         at = [threads for threads in counts if threads in points]
         data.append({
-            "type": "scatter", "mode": "lines+markers", "name": TITLES[name], "meta": name,
+            "type": "scatter", "mode": "lines+markers", "meta": TITLES[name],
             "x": at, "y": [points[t].median * 1e6 for t in at],
-            "line": {"color": colour, "width": 2.2}, "hoverinfo": "text",
-            "hovertext": [f"<b>{TITLES[name]}</b><br>{t} threads: "
+            "line": {"color": _colour(name), "width": 2.2},
+            "marker": {"size": 8, "color": _colour(name)}, "hoverinfo": "text",
+            "hovertext": [f"<b>{TITLES[name]}</b><br>{words.threads_text(t)}: "
                           f"{look.rate(points[t].median * 1e6)}" for t in at],
         })  # fmt: skip
     every = [p.median * 1e6 for points in series.values() for p in points.values()]
     ticks, texts = look.log_ticks(min(every), max(every), look.rate)
-    y = charts.axis("operations per second, logarithmic", type="log", tickvals=ticks,
-                    ticktext=texts)  # fmt: skip
+    what = f"{where}: per second" if where else "operations per second"
+    y = charts.axis(f"{what}, logarithmic", type="log", tickvals=ticks, ticktext=texts)
     x = charts.axis("threads", type="log", tickvals=counts, ticktext=[str(n) for n in counts])
     return charts.figure(data, 320, x, y)
 
@@ -111,7 +116,8 @@ def _table(series: Series, title: str) -> dict:
         [TITLES[name], *(look.rate(points[t].median * 1e6) if t in points else "" for t in counts)]
         for name, points in series.items()
     ]
-    return blocks.table(["operations per second", *(f"{n} threads" for n in counts)], rows, title)
+    head = ["operations per second", *map(words.threads_text, counts)]
+    return blocks.table(head, rows, title)
 
 
 def _ratio(series: Series, one: str, other: str, threads: int) -> float | None:
@@ -126,16 +132,29 @@ def _most(series: Series, limit: int) -> int:
     return max((n for n in counts if n <= limit), default=min(counts))
 
 
-def _drawn(parts: list[tuple[str, Series]]) -> list[dict]:
+def _drawn(parts: Parts) -> list[dict]:
+    """A card for each title, with a picture for each place, and a table for each below."""
     made = []
-    for title, series in parts:
-        made.append({"kind": "charts", "title": title, "figures": [_chart(series)], "legend": []})
-        made.append(_table(series, ""))
+    for title in dict.fromkeys(title for title, _, _ in parts):
+        mine = [(where, series) for of, where, series in parts if of == title]
+        shown = [name for name in TITLES if any(name in series for _, series in mine)]
+        legend = legends.places([(TITLES[name], _colour(name)) for name in shown])
+        made.append(blocks.charts_block(title, [_chart(s, where) for where, s in mine], legend))
+        made += [_table(series, where) for where, series in mine]
     return made
 
 
+def _of_structures(found: Found, tests: dict[str, str]) -> Parts:
+    return [
+        (title.capitalize(), STRUCTURES[structure], series)
+        for test, title in tests.items()
+        for structure in STRUCTURES
+        if (series := _series(found, test, structure))
+    ]
+
+
 def _objects(found: Found) -> Shown | None:
-    parts = [(title, series) for test, title in OBJECT_TESTS.items()
+    parts = [(title.capitalize(), "", series) for test, title in OBJECT_TESTS.items()
              if (series := _series(found, test))]  # fmt: skip
     if not parts:
         return None
@@ -150,12 +169,7 @@ def _objects(found: Found) -> Shown | None:
 
 
 def _containers(found: Found) -> Shown | None:
-    parts = [
-        (f"{STRUCTURES[structure].capitalize()}: {title}", series)
-        for test, title in MAP_TESTS.items()
-        for structure in STRUCTURES
-        if (series := _series(found, test, structure))
-    ]
+    parts = _of_structures(found, MAP_TESTS)
     if not parts:
         return None
     slower = []
@@ -173,24 +187,19 @@ def _containers(found: Found) -> Shown | None:
 
 
 def _strings(found: Found) -> Shown | None:
-    parts = [
-        (f"{STRUCTURES[structure].capitalize()}: {title}", series)
-        for test, title in STRING_TESTS.items()
-        for structure in STRUCTURES
-        if (series := _series(found, test, structure))
-    ]
+    parts = _of_structures(found, STRING_TESTS)
     if not parts:
         return None
     faster = [
-        (ratio, title)
-        for title, series in parts
+        (ratio, f"{where}: {title.lower()}")
+        for title, where, series in parts
         if (ratio := _ratio(series, "thin", "std-atomic", _most(series, found.cores)))
     ]
     if not faster:
         return Shown(_drawn(parts), "Only some of the pointers were run.", SHOWN)
     least, where = min(faster)
-    here = (f"Thin pointers do {look.times(least)} as many operations as "
-            f"std::atomic<std::shared_ptr>, and more elsewhere ({where}).")  # fmt: skip
+    here = (f"Thin pointers do at least {look.times(least)} as many operations as "
+            f"std::atomic<std::shared_ptr> (least: {where}).")  # fmt: skip
     return Shown(_drawn(parts), here, SEEN if least >= 1 else NOT_SEEN)
 
 

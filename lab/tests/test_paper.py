@@ -219,6 +219,15 @@ def test_what_private_pointers_cost_is_judged(filled):
     assert (objects.show(alone).verdict, containers.show(alone).verdict) == (SHOWN, SHOWN)
 
 
+def test_lines_of_pointers_have_their_names_in_the_legend(filled):
+    found = Found(filled, pointers=POINTERS)
+    for key in ("object", "containers", "strings"):
+        shown = next(page for page in PAGES if page.key == f"pointers-{key}").show(found)
+        for block in (block for block in shown.blocks if block["kind"] == "charts"):
+            named = {chip["series"] for chip in block["legend"]}
+            assert {line["meta"] for made in block["figures"] for line in made["data"]} == named
+
+
 def sections_shown(stored, name: str, speed):
     records = [{**r, "mops": speed(r)} for r in stored if r["kind"] == "rlu"]
     return next(p for p in PAGES if p.key == f"sections-{name}").show(Found([], store=records))

@@ -7,7 +7,10 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <mutex>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -83,6 +86,61 @@ TEST_F(counted_ends, private_pointers_of_every_origin) {
   const private_ptr<int> k(key);
   const shared_ptr<int> alias = k.share_out();
   EXPECT_FALSE(alias.owner_before(back) || back.owner_before(alias));
+}
+
+/// Whose blocks lie at every multiple of 8.
+struct odd_sized {
+  explicit odd_sized(int& n) : alive(n) { ++alive; }
+  odd_sized(const odd_sized&) = delete;
+  odd_sized& operator=(const odd_sized&) = delete;
+  ~odd_sized() {
+    --alive;
+    word = 0;
+  }
+  int& alive;
+  std::uint64_t word = 1;
+  std::uint64_t filler = 0;
+};
+static_assert(alignof(odd_sized) == 8 && sizeof(odd_sized) % 16 == 8);
+struct alignas(16) even {
+  std::uint64_t word = 1;
+};
+
+TEST_F(counted_ends, blocks_at_every_multiple_of_eight) {
+  int alive = 0;
+  std::set<std::uintptr_t> found;
+  std::vector<atomic_shared_ptr<odd_sized>> all(64);
+  std::vector<atomic_weak_ptr<odd_sized>> weak(64);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const auto made = make_shared<odd_sized>(alive);
+    found.insert(reinterpret_cast<std::uintptr_t>(made.get()) % 16);
+    all[i] = made;
+    weak[i] = made;
+  }
+  EXPECT_EQ(found.size(), SPOLIA_POOL != 0 ? 2U : 1U);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const private_ptr<odd_sized> counts(all[i].load());
+    const private_ptr<odd_sized> names(all[i]);
+    const private_ptr<odd_sized> copy = counts;
+    all[i] = nullptr;
+    weak[i] = weak_ptr<odd_sized>();
+    EXPECT_FALSE(counted::drain());
+    EXPECT_EQ(counts->word + names->word + copy.share_out()->word, 3U);
+  }
+  EXPECT_TRUE(counted::drain());
+  EXPECT_EQ(alive, 0);
+}
+
+TEST_F(counted_ends, alignments) {
+  std::vector<shared_ptr<unsigned char[]>> kept;
+  for (int i = 0; i < 4; ++i) {
+    const atomic_shared_ptr<even> location(make_shared<even>());
+    const private_ptr<even> p(location);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(p.get()) % 16, 0U);
+    EXPECT_EQ(p->word, 1U);
+    kept.push_back(make_shared<unsigned char[]>(40));
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(kept.back().get()) % 16, 0U) << "as new's";
+  }
 }
 
 TEST_F(counted_ends, more_private_pointers_than_fit_into_the_first_chunk) {

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <cstring>
@@ -169,6 +170,43 @@ TEST_F(thin_pointers, objects_of_every_kind) {
   EXPECT_THROW(make_thin<refuses>(book), std::runtime_error);
 }
 
+/// Whose heads lie at every multiple of 8.
+struct odd_strided {
+  explicit odd_strided(int& n) : alive(n) { ++alive; }
+  odd_strided(const odd_strided&) = delete;
+  odd_strided& operator=(const odd_strided&) = delete;
+  ~odd_strided() {
+    --alive;
+    word = 0;
+  }
+  int& alive;
+  std::uint64_t word = 1;
+  std::uint64_t filler[2] = {};
+};
+static_assert(sizeof(odd_strided) % 16 == 0);
+
+TEST_F(thin_pointers, heads_at_every_multiple_of_eight) {
+  int alive = 0;
+  std::set<std::uintptr_t> found;
+  std::vector<atomic_thin_ptr<odd_strided>> all(64);
+  for (auto& place : all) {
+    const auto made = make_thin<odd_strided>(alive);
+    found.insert(reinterpret_cast<std::uintptr_t>(made.get()) % 16);
+    place = made;
+  }
+  EXPECT_EQ(found.size(), SPOLIA_POOL != 0 ? 2U : 1U);
+  for (auto& place : all) {
+    const private_thin_ptr<odd_strided> counts(place.load());
+    const private_thin_ptr<odd_strided> names(place);
+    const private_thin_ptr<odd_strided> copy = counts;
+    place = nullptr;
+    EXPECT_FALSE(counted::drain());
+    EXPECT_EQ(counts->word + names->word + copy.share_out()->word, 3U);
+  }
+  EXPECT_TRUE(counted::drain());
+  EXPECT_EQ(alive, 0);
+}
+
 /// Readers walk while writers cut off and put on, and some take counted pointers along.
 TEST_F(thin_pointers, walks_among_changes) {
   atomic_thin_ptr<node> head;
@@ -242,8 +280,8 @@ TEST(block_pool, sizes) {
   for (std::size_t bytes = 1; bytes <= cache::most; ++bytes) {
     const std::size_t stride = cache::stride_of(cache::size_for(bytes));
     EXPECT_GE(stride, bytes + 8);
-    EXPECT_TRUE(stride < bytes + 8 + 16 || stride == cache::smallest);
-    EXPECT_EQ(stride % 16, 0U);
+    EXPECT_TRUE(stride < bytes + 8 + 8 || stride == cache::smallest);
+    EXPECT_EQ(stride % 8, 0U);
   }
   EXPECT_EQ(cache::stride_of(cache::size_for(cache::most)), cache::largest);
 }
@@ -255,7 +293,7 @@ TEST(block_pool, sizes_without_heads) {
     const std::size_t stride = cache::stride_of(size);
     ASSERT_LT(size, cache::sizes);
     EXPECT_GE(stride, bytes);
-    EXPECT_TRUE(stride < bytes + 16 || stride == cache::smallest);
+    EXPECT_TRUE(stride < bytes + 8 || stride == cache::smallest);
     if (bytes > cache::most) continue;
     const unsigned headed = cache::size_for(bytes);
     EXPECT_EQ(size == headed, stride == cache::stride_of(headed)) << "or more sizes than needed";
@@ -263,14 +301,27 @@ TEST(block_pool, sizes_without_heads) {
 }
 
 TEST(block_pool, objects_whose_counts_lie_before_them_waste_nothing) {
-  struct four {
-    std::uint64_t of[4];
+  const auto stride = [](std::size_t bytes, std::size_t align, counted::before b) {
+    return core::block_cache::stride_of(counted::pool_size(bytes, align, b));
   };
-  using counted::before;
-  EXPECT_EQ(core::block_cache::stride_of(
-                counted::pool_size(sizeof(counted::control) + sizeof(four), 16, before::nothing)),
-            48U);
-  EXPECT_EQ(core::block_cache::stride_of(counted::pool_size(sizeof(four), 16, before::head)), 48U);
+  for (std::size_t words = 2; words <= 8; ++words) {
+    const std::size_t object = words * 8;
+    EXPECT_EQ(stride(sizeof(counted::control) + object, 8, counted::before::nothing), 16 + object);
+    EXPECT_EQ(stride(object, 8, counted::before::head), std::max<std::size_t>(32, 8 + object));
+    EXPECT_EQ(stride(object, 16, counted::before::head),
+              std::max<std::size_t>(32, (8 + object + 15) / 16 * 16));
+  }
+}
+
+TEST(block_pool, aligned_blocks_lie_a_multiple_of_that_apart) {
+  for (std::size_t align = 16; align <= 64; align *= 2) {
+    for (const counted::before b : {counted::before::nothing, counted::before::head}) {
+      for (std::size_t bytes = 1; bytes <= core::block_cache::largest - align; ++bytes) {
+        const unsigned size = counted::pool_size(bytes, align, b);
+        EXPECT_EQ(core::block_cache::stride_of(size) % align, 0U) << bytes << ' ' << align;
+      }
+    }
+  }
 }
 
 TEST(block_pool, blocks_do_not_overlap_and_come_back) {
@@ -286,7 +337,7 @@ TEST(block_pool, blocks_do_not_overlap_and_come_back) {
     EXPECT_EQ(blocks.size(), 5000U);
     std::uintptr_t last = 0;
     for (const std::uintptr_t b : blocks) {
-      EXPECT_EQ(b % 16, 0U);
+      EXPECT_EQ(b % 8, 0U);
       EXPECT_GE(b - last, stride);
       last = b;
       core::give_block(some_size, reinterpret_cast<void*>(b));

@@ -56,9 +56,7 @@ struct block_units {
     return object_of<typename P::element_type>(w);
   }
   static typename P::element_type* made_object(word w) noexcept {
-    using element = typename P::element_type;
-    if constexpr (alignof(element) <= alignof(control)) return reinterpret_cast<element*>(w);
-    return object(w);  // then the object's address does not tell its block
+    return reinterpret_cast<typename P::element_type*>(w);
   }
 
  private:

@@ -52,7 +52,7 @@ inline bool one_thread() noexcept {
 #endif
 }
 
-struct alignas(16) control {
+struct control {
   static constexpr std::uint64_t strong_unit = 1;
   static constexpr std::uint64_t weak_unit = std::uint64_t{1} << 32U;
   static constexpr std::uint64_t strong_mask = weak_unit - 1;

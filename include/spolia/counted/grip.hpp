@@ -44,7 +44,7 @@ class grip {
     grip fresh(hold_on{reinterpret_cast<std::uintptr_t>(p->slots.data()) | careful, 0});
     if (b != nullptr) {
       b->add_one();
-      p->hold(b);
+      p->hold(entry_of(b, task::drop_strong));
     }
     std::swap(at_, fresh.at_);
   }
@@ -93,8 +93,8 @@ class grip {
 
   /// Null if there is none.
   [[nodiscard]] const pin* at() const noexcept { return at_ == nothing ? nullptr : holds(); }
-  /// What this holds, of which there must be something: its unit, or null and then a name.
-  [[nodiscard]] void* unit() const noexcept { return holds()->unit(); }
+  /// What this holds, of which there must be something: its unit, or 0 and then a name.
+  [[nodiscard]] entry unit() const noexcept { return holds()->unit(); }
   [[nodiscard]] word named() const noexcept { return slot_at(at_)->load_relaxed(); }
 
   /// Checked flavour: whether the calling thread is the pin's, after a report if it is not.
@@ -160,21 +160,17 @@ class grip {
   SPOLIA_NOINLINE static void let_go_of_other(std::uintptr_t at) noexcept {
     pin* const p = &pin::of(slot_at(at));
     if (!right_thread(p)) return;
-    void* unit = nullptr;
+    entry unit = 0;
     if ((at & careful) != 0) {
       if (!p->leave()) return;
       unit = p->take_unit();
     }
     give_back(p);
-    if (unit != nullptr) release_any(reinterpret_cast<std::uintptr_t>(unit));
+    if (unit != 0) is_thin(unit) ? release(head_of_entry(unit)) : release(block_of_entry(unit));
   }
   static void give_back(pin* p) noexcept {
     (reinterpret_cast<std::uintptr_t>(p) & pin::in_list) != 0 ? here().pins.give_back(p)
                                                               : p->clear();
-  }
-  static void release_any(std::uintptr_t address) noexcept {
-    const entry e = address;
-    is_thin(e) ? release(head_of_entry(e)) : release(block_of_entry(e));
   }
 
   /// The slot's address that names what is held. A copy makes its original careful, too.

@@ -5,9 +5,6 @@
 // A thin object has no weak units, no deleter and no aliases, so one count does; and what ends it
 // is the same for all objects of a type, so a small number for the type does.
 //
-// The object begins at a multiple of 16 as all do that were made together with their counts, so a
-// head lies at 8 beyond one, where no block of control.hpp can lie: an address tells which it is.
-//
 // Errors:      a program may have 65536 kinds; kind_of throws std::length_error beyond.
 // Cost:        as in control.hpp.
 #pragma once
@@ -89,11 +86,9 @@ struct head {
 
   atomic<std::uint32_t> units{1};
   const std::uint32_t kind;
-#if defined(SPOLIA_MODEL)
-  std::uint64_t filler = 0;  // there an atomic is larger
-#endif
 };
-static_assert(sizeof(head) % 16 == 8);
+// No larger than a block: see name in word.hpp.
+static_assert(sizeof(head) % 8 == 0 && sizeof(head) <= sizeof(control));
 
 inline head* head_of(const volatile void* object) noexcept {
   return static_cast<head*>(const_cast<void*>(object)) - 1;

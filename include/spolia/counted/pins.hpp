@@ -118,7 +118,7 @@ struct alignas(2 * sizeof(slot)) pin {
   static constexpr std::uintptr_t in_list = 2 * sizeof(slot);
 
   std::array<slot, 2> slots;
-  void* link = nullptr;     // free: the next free pin; in use: the block or head of its unit
+  std::uintptr_t link = 0;  // free: the next free pin; in use: what it holds
   std::uint32_t users = 1;  // private pointers that share it; the thread's own. Free: 1
   std::uint32_t owner = 0;  // the thread's number
 
@@ -136,16 +136,18 @@ struct alignas(2 * sizeof(slot)) pin {
   /// One private pointer's, which holds no unit: it may name something else.
   [[nodiscard]] bool movable() const noexcept { return users == 1; }
 
-  void hold(void* unit) noexcept {
+  /// A unit, as an entry of a log.
+  void hold(std::uintptr_t unit) noexcept {
     link = unit;
     users |= with_unit;
   }
   /// One user less. True: it was the last.
   [[nodiscard]] bool leave() noexcept { return (--users & ~with_unit) == 0; }
-  [[nodiscard]] void* unit() const noexcept { return (users & with_unit) != 0 ? link : nullptr; }
+  /// 0: it holds none.
+  [[nodiscard]] std::uintptr_t unit() const noexcept { return (users & with_unit) != 0 ? link : 0; }
   /// For its last user: what it holds, which is the user's from now on. Then it is movable.
-  [[nodiscard]] void* take_unit() noexcept {
-    void* const held = unit();
+  [[nodiscard]] std::uintptr_t take_unit() noexcept {
+    const std::uintptr_t held = unit();
     users = 1;
     return held;
   }
@@ -205,7 +207,7 @@ class pin_set {
     pin* p = free_;
     if (p == nullptr) [[unlikely]]
       return take_fresh();
-    free_ = static_cast<pin*>(p->link);
+    free_ = reinterpret_cast<pin*>(p->link);
     return p;
   }
 
@@ -214,8 +216,8 @@ class pin_set {
     p->clear();
     // Most often it is the pin that was taken last, and its link is right: what is taken next then
     // does not wait for a store to it.
-    if (p->link != free_) [[unlikely]]
-      p->link = free_;
+    if (const auto next = reinterpret_cast<std::uintptr_t>(free_); p->link != next) [[unlikely]]
+      p->link = next;
     free_ = p;
   }
 
@@ -248,7 +250,7 @@ class pin_set {
     for (chunk* c = &first_; c != nullptr && left > 0; c = c->next.load_relaxed()) {
       for (std::uint32_t i = 0; i < per_chunk && left > 0; ++i, --left) {
         forget(c->at[i]);
-        c->at[i].link = free_;
+        c->at[i].link = reinterpret_cast<std::uintptr_t>(free_);
         free_ = &c->at[i];
       }
     }

@@ -6,12 +6,12 @@
 // Idea:        Bonwick's magazines ("Magazines and Vmem", USENIX 2001, section 3): a thread has two
 //              chains of free blocks for each size, and changes a whole one with the depot of the
 //              process when both are empty or full.
-// Blocks:      begin at a multiple of 16, are a multiple of 16 apart, and the 8 bytes before each
+// Blocks:      begin at a multiple of 8, are a multiple of 8 apart, and the 8 bytes before each
 //              are the block's, too, for a thin object's head (head.hpp). So they lie as malloc's
-//              do, with our counts in the place of malloc's size. What has no head, and fits 16
-//              bytes closer together without, is of a size of its own, whose blocks own nothing
-//              before them. For an alignment of 32 or 64 blocks are a multiple of that apart, and
-//              so lie at multiples of it.
+//              do, with our counts in the place of malloc's size. What has no head, and fits closer
+//              together without, is of a size of its own, whose blocks own nothing before them. For
+//              an alignment of 16, 32 or 64 blocks are a multiple of that apart, and so lie at
+//              multiples of it.
 // Errors:      take throws std::bad_alloc; give never fails.
 // Cost:        two loads and two stores; a lock once in a batch.
 // Bound:       a thread keeps two chains of at most 8 KiB for each size it has used. The process
@@ -58,7 +58,7 @@ struct block_chain {
 /// The free blocks of one thread.
 class block_cache {
  public:
-  static constexpr std::size_t step = 16;
+  static constexpr std::size_t step = 8;
   static constexpr std::size_t smallest = 32;
   static constexpr std::size_t line = 64;  // the first block of each slab lies at a multiple of it
   static constexpr std::size_t largest = 512;

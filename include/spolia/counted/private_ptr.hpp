@@ -129,7 +129,7 @@ class private_ptr : public counted::private_base<T> {
   }
 
   [[nodiscard]] counted::control* owner() const noexcept {
-    if (void* const unit = this->grip_.unit()) return static_cast<counted::control*>(unit);
+    if (const counted::entry unit = this->grip_.unit()) return counted::block_of_entry(unit);
     return counted::pair_of(this->grip_.named()).owner;
   }
 };

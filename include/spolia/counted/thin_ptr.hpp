@@ -10,7 +10,7 @@
 ///     while (n && n->key != key) n = key < n->key ? n->left : n->right;
 ///
 /// Eight bytes of counts lie before the object, and it comes from the pool (pool.hpp): so it takes
-/// as much room as an allocation of malloc's does that has no counts.
+/// no more room than an allocation of malloc's does that has no counts.
 ///
 /// When objects end is as with shared_ptr and atomic_shared_ptr: at once where a plain pointer
 /// drops the last unit, later where a location does. See docs/memory.md.
@@ -50,7 +50,8 @@ namespace counted {
 template <class T>
 struct thin_kind {
   static_assert(std::is_object_v<T> && !std::is_array_v<T>, "thin pointers are for single objects");
-  static constexpr std::size_t align = alignof(T) < 16 ? 16 : alignof(T);
+  // Heads lie at multiples of 8: see entry in unit_log.hpp.
+  static constexpr std::size_t align = alignof(T) < 8 ? 8 : alignof(T);
   static constexpr std::size_t front = (sizeof(head) + align - 1) / align * align;
 
   template <class... Args>

@@ -32,11 +32,13 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace counted {
 
-/// A unit's block or thin head, with what is to happen to it in the low bits. A head lies at 8
-/// beyond a multiple of 16, a block at one.
+/// A unit's block or thin head, both of which lie at multiples of 8: with what is to happen to it
+/// in the two low bits, and a third that tells which it is.
 using entry = std::uintptr_t;
-inline constexpr entry entry_mask = 3;
-inline constexpr entry head_bit = 8;
+inline constexpr entry task_mask = 3;
+inline constexpr entry head_bit = 4;
+inline constexpr entry entry_mask = task_mask | head_bit;
+static_assert(alignof(control) > entry_mask);
 enum class task : entry {
   drop_strong = 0,
   drop_weak = 1,
@@ -47,7 +49,7 @@ inline entry entry_of(const control* c, task what) noexcept {
   return reinterpret_cast<entry>(c) | static_cast<entry>(what);
 }
 inline entry entry_of(const head* h, task what) noexcept {
-  return reinterpret_cast<entry>(h) | static_cast<entry>(what);
+  return reinterpret_cast<entry>(h) | head_bit | static_cast<entry>(what);
 }
 inline bool is_thin(entry e) noexcept { return (e & head_bit) != 0; }
 inline control* block_of_entry(entry e) noexcept {
@@ -62,7 +64,7 @@ inline name name_of_entry(entry e) noexcept {
   const std::uintptr_t at = e & ~entry_mask;
   return is_thin(e) ? at + sizeof(head) - sizeof(control) : at;
 }
-inline task task_of(entry e) noexcept { return static_cast<task>(e & entry_mask); }
+inline task task_of(entry e) noexcept { return static_cast<task>(e & task_mask); }
 
 /// Units that a sweep drops together, if they are alike: a location that leads to the same few
 /// objects again and again gives up many units of each, and every drop of one is a

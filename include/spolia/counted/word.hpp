@@ -26,7 +26,8 @@ inline constexpr word tag_pointer = 1;
 inline constexpr word tag_alias = 2;
 
 /// What scans compare: the address of a word's block. For an object that was made for thin
-/// pointers it is where a block would begin, and so nobody else's either.
+/// pointers it is where a block would begin: one that is alive does not begin there, for it would
+/// lie over the object's head.
 using name = std::uintptr_t;
 
 inline name name_of(word w) noexcept {
