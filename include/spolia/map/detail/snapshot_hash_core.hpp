@@ -94,8 +94,8 @@ class snapshot_hash_core {
   }
 
   /// The version of bucket i then; null if there is none, and its pairs are in others.
-  const version* bucket_at(session& s, std::uint64_t then, std::uint64_t i) const noexcept {
-    version* const head = head_of(s, i);
+  const version* bucket_at(session&, std::uint64_t then, std::uint64_t i) const noexcept {
+    version* const head = head_of(i);
     return head == nullptr ? nullptr : at(head, then);
   }
   /// Its pairs, which stay while the snapshot lives.
@@ -196,7 +196,7 @@ class snapshot_hash_core {
 
   /// The newest version of bucket i, with its stamp; null if the bucket has not begun. Then all
   /// its versions to come will have a stamp above every snapshot that there is.
-  version* head_of(session&, std::uint64_t i) const noexcept {
+  version* head_of(std::uint64_t i) const noexcept {
     list& l = table_[i];
     const std::uint32_t level = table_.level_of(i);
     if (version* const v = settled(l); v != nullptr || level == table_.base()) return v;
@@ -210,21 +210,36 @@ class snapshot_hash_core {
     return SPOLIA_FAULT("hash.one_look") ? nullptr : settled(l);
   }
 
-  version* version_at(session& s, std::uint64_t t, std::uint64_t h) const noexcept {
+  const version* version_at(session&, std::uint64_t t, std::uint64_t h) const noexcept {
+    // Nearly always it is the newest, in the bucket with the most bits.
+    const std::uint64_t i = lower_bits(h, table_.level());
+    const version* const v = settled(table_[i]);
+    if (v != nullptr && v->stamp.read() <= t && covers(*v, i, h)) [[likely]]
+      return v;
+    return search_at(t, h);
+  }
+  SPOLIA_NOINLINE version* search_at(std::uint64_t t, std::uint64_t h) const noexcept {
     for (std::uint32_t l = top_level(t);; --l) {
       const std::uint64_t i = lower_bits(h, l);
       l = table_.level_of(i);  // below, the bucket is the same
-      version* const head = head_of(s, i);
+      version* const head = head_of(i);
       version* const found = head == nullptr ? nullptr : at(head, t);
       if (found != nullptr || l == table_.base()) return found;
     }
   }
 
-  place place_of(session& s, std::uint64_t h) const noexcept {
+  place place_of(session&, std::uint64_t h) const noexcept {
+    const std::uint64_t i = lower_bits(h, table_.level());
+    version* const v = settled(table_[i]);
+    if (v != nullptr && covers(*v, i, h)) [[likely]]
+      return {i, v};
+    return search(h);
+  }
+  SPOLIA_NOINLINE place search(std::uint64_t h) const noexcept {
     for (std::uint32_t l = table_.level();; --l) {
       const std::uint64_t i = lower_bits(h, l);
       l = table_.level_of(i);
-      version* const head = head_of(s, i);
+      version* const head = head_of(i);
       if (head == nullptr) continue;
       if (covers(*head, i, h) || SPOLIA_FAULT("hash.wrong_half")) return {i, head};
       l = table_.level() + 1;  // it was divided meanwhile
@@ -258,18 +273,11 @@ class snapshot_hash_core {
     return true;
   }
 
+  /// Begins the other bucket, if v came about by a division and nobody has.
   void finish_division(version& v, std::uint64_t bucket) const noexcept {
-    if (v.sibling == nullptr) return;
-    list& l = table_[sibling_of(v, bucket)];
-    // While this is null, the sibling is in no list, and has not been retired.
-    if (l.head() != nullptr) return;
-    // relaxed: begin() publishes it. Others store the same.
-    const std::uint64_t since =
-        SPOLIA_FAULT("hash.later_stamp") ? time().stamp() : v.since.load_relaxed();
-    v.sibling->since.store_relaxed(since);
-    v.sibling->stamp.is(since);
-    l.begin(v.sibling);
+    if (v.sibling != nullptr) begin_sibling(v, bucket);
   }
+  SPOLIA_NOINLINE void begin_sibling(version& v, std::uint64_t bucket) const noexcept;
 
   /// What follows `from`: without a pair of it, and with another one.
   version* changed(std::uint32_t depth, pairs from, const pair* without, const pair* with) {
@@ -281,8 +289,12 @@ class snapshot_hash_core {
     return from.size() + (with != nullptr ? 1U : 0U) - (without != nullptr ? 1U : 0U);
   }
   static void push_changed(version& v, pairs from, const pair* without, const pair* with) noexcept {
-    for (const pair& p : from) {
-      if (&p != without) v.push(p);
+    if (without == nullptr) {
+      v.push(from);
+    } else {
+      const auto at = static_cast<std::size_t>(without - from.data());
+      v.push(from.first(at));
+      v.push(from.subspan(at + 1));
     }
     if (with != nullptr) v.push(*with);
   }
@@ -301,32 +313,7 @@ class snapshot_hash_core {
   }
 
   /// Divides a bucket in two, unless somebody changes it meanwhile.
-  void divide(session& s, const place& p, pairs whole) {
-    const std::uint32_t depth = p.newest->depth;
-    std::vector<bool> leaves;
-    leaves.reserve(whole.size());
-    for (const pair& one : whole) {
-      const std::uint64_t h = one.hash_by([this](const Key& key) { return hash_of(key); });
-      leaves.push_back(((h >> depth) & 1U) != 0);
-    }
-    const auto leaving = static_cast<std::size_t>(std::count(leaves.begin(), leaves.end(), true));
-    version* const other = maker::make(nodes(), leaving, depth + 1);
-    version* rest = nullptr;
-    try {
-      rest = maker::make(nodes(), whole.size() - leaving, depth + 1);
-    } catch (...) {
-      other->destroy_in(nodes());
-      throw;
-    }
-    for (std::size_t i = 0; i < leaves.size(); ++i) {
-      (leaves[i] ? other : rest)->push(whole[i]);
-    }
-    rest->sibling = other;
-    Collector::place(table_[sibling_of(*rest, p.bucket)], *other);
-    if (append(s, p, rest)) return;
-    rest->destroy_in(nodes());
-    other->destroy_in(nodes());
-  }
+  SPOLIA_NOINLINE void divide(session& s, const place& p, pairs whole);
 
   template <bool Assign, class K, class V>
   bool put_now(K&& key, V&& value) {
@@ -385,3 +372,5 @@ class snapshot_hash_core {
 
 }  // namespace detail
 }  // namespace spolia::inline SPOLIA_FLAVOUR
+
+#include <spolia/map/detail/hash_division.hpp>
