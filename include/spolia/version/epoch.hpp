@@ -45,6 +45,7 @@ class epoch_list : private version_chain<epoch_version<Domain>> {
   using node = epoch_version<Domain>;
   epoch_list() noexcept = default;
   explicit epoch_list(node* first) noexcept : chain(first) {}
+  using chain::aim;
   using chain::begin;
   using chain::find;
   using chain::finish_append;

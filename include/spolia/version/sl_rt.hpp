@@ -112,9 +112,10 @@ class sl_rt final
 
  private:
   void compact(list& l, figures& mine) noexcept {
+    static constexpr typename list::flagged_only nobody_asks{};
     base::note_cut(
         mine,
-        board_.compact(l, [this](version* head) { this->time().settle(*head); }, [](version*) {}));
+        board_.compact(l, [this](version* head) { this->time().settle(*head); }, nobody_asks));
   }
 
   scan_board<Domain> board_;

@@ -265,6 +265,7 @@ class snapshot_hash_core {
   bool append(session& s, const place& p, version* fresh) noexcept {
     list& l = table_[p.bucket];
     Collector::place(l, *fresh);
+    list::aim(p.newest, fresh);
     if (!SPOLIA_FAULT("hash.covers_division")) finish_division(*p.newest, p.bucket);
     if (!l.try_append(p.newest, fresh)) return false;
     fresh->stamp.see_to(time(), *fresh);
