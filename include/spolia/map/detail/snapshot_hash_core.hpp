@@ -68,16 +68,16 @@ class snapshot_hash_core {
   /// True if the key was absent.
   template <bool Assign, class K, class V>
   bool put(K&& key, V&& value) {
-    size_counter::mine& mine = size_.here();
-    if (!put_now<Assign>(std::forward<K>(key), std::forward<V>(value))) return false;
-    mine.added.add(1);
-    grow_if_full(mine);
+    size_counter::mine* const mine = put_now<Assign>(std::forward<K>(key), std::forward<V>(value));
+    if (mine == nullptr) return false;
+    mine->added.add(1);
+    grow_if_full(*mine);
     return true;
   }
   bool erase(const Key& key) {
-    size_counter::mine& mine = size_.here();
-    if (!erase_now(key)) return false;
-    mine.removed.add(1);
+    size_counter::mine* const mine = erase_now(key);
+    if (mine == nullptr) return false;
+    mine->removed.add(1);
     return true;
   }
 
@@ -316,32 +316,42 @@ class snapshot_hash_core {
   /// Divides a bucket in two, unless somebody changes it meanwhile.
   SPOLIA_NOINLINE void divide(session& s, const place& p, pairs whole);
 
+  /// What a change needs besides its version, before anything takes effect: who finds that there is
+  /// nothing to change pays for a look-up only. Throws std::bad_alloc.
+  size_counter::mine& prepare(session& s) {
+    size_counter::mine& mine = size_.here();
+    collector_.prepare(s);
+    return mine;
+  }
+
+  /// Where to count the key; null: it was there before.
   template <bool Assign, class K, class V>
-  bool put_now(K&& key, V&& value) {
+  size_counter::mine* put_now(K&& key, V&& value) {
     const std::uint64_t h = hash_of(key);
     std::optional<pair> fresh;
     session s = collector_.enter();
-    collector_.prepare(s);
     for (;;) {
       const place p = place_of(s, h);
       const pairs seen = current(*p.newest);
       const pair* const old = pair_in(seen, h, fresh ? fresh->key() : key);
-      if (old != nullptr && !Assign) return false;
+      if (old != nullptr && !Assign) return nullptr;
+      size_counter::mine& mine = prepare(s);
       if (!fresh) fresh.emplace(pair::make(h, std::forward<K>(key), std::forward<V>(value)));
-      if (change(s, p, seen, old, &*fresh)) return old == nullptr;
+      if (change(s, p, seen, old, &*fresh)) return old == nullptr ? &mine : nullptr;
     }
   }
 
-  bool erase_now(const Key& key) {
+  /// The same; null: it was not there.
+  size_counter::mine* erase_now(const Key& key) {
     const std::uint64_t h = hash_of(key);
     session s = collector_.enter();
-    collector_.prepare(s);
     for (;;) {
       const place p = place_of(s, h);
       const pairs seen = current(*p.newest);
       const pair* const old = pair_in(seen, h, key);
-      if (old == nullptr) return false;
-      if (change(s, p, seen, old, nullptr)) return true;
+      if (old == nullptr) return nullptr;
+      size_counter::mine& mine = prepare(s);
+      if (change(s, p, seen, old, nullptr)) return &mine;
     }
   }
 
