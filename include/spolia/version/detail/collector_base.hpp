@@ -182,8 +182,9 @@ class tracking_collector : public collector_sessions<Self, Domain, Timeline> {
     figures& mine = this->my_figures();
     static_cast<void>(this->nodes().enter());  // so that later guards of this thread cannot fail
     const auto expire = [&](tracked* t) {
+      const obsolete x(*t);
       auto g = this->nodes().enter();
-      return end_of(*t, mine, g);
+      return end_of(x, mine, g);
     };
     tracker_.collect(tracker_.mine(), looker(), expire,
                      [&](const tracked* t) { f(static_cast<const any_version<Domain>&>(*t)); });
@@ -202,8 +203,9 @@ class tracking_collector : public collector_sessions<Self, Domain, Timeline> {
     // One guard for all, if there are any: they are few, and a guard costs as much as one of them.
     std::optional<typename Domain::guard> here;
     const auto expire = [&](tracked* t) {
+      const obsolete x(*t);
       if (!here) here.emplace(this->nodes().enter());
-      return end_of(*t, mine, *here);
+      return end_of(x, mine, *here);
     };
     tracker_.work(*mine.part, looker(), expire);
   }
@@ -239,12 +241,19 @@ class tracking_collector : public collector_sessions<Self, Domain, Timeline> {
   auto looker() noexcept {
     return [this](scan_times& found) { static_cast<Self*>(this)->look(found); };
   }
-  /// Nobody needs it; false if it is to be tried again.
-  bool end_of(tracked& t, figures& mine, typename Domain::guard& g) noexcept {
-    auto& x = static_cast<any_version<Domain>&>(t);
-    owner* const of = x.owner();
-    if (of != &x) return static_cast<Self*>(this)->expire(static_cast<Version&>(x), mine, g);
-    base::let_go(*of, g, mine);
+  /// A version, or an owner, that nobody needs.
+  struct obsolete {
+    explicit obsolete(tracked& t) noexcept
+        : what(static_cast<any_version<Domain>&>(t)), of(what.owner()) {}
+    any_version<Domain>& what;
+    owner* const of;
+  };
+  /// False if it is to be tried again.
+  bool end_of(const obsolete& x, figures& mine, typename Domain::guard& g) noexcept {
+    if (x.of != &x.what) {
+      return static_cast<Self*>(this)->expire(static_cast<Version&>(x.what), mine, g);
+    }
+    base::let_go(*x.of, g, mine);
     return true;
   }
 
