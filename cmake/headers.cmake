@@ -135,6 +135,7 @@ set(SPOLIA_HEADERS
     include/spolia/map/detail/fresh.hpp
     include/spolia/map/detail/hash_account.hpp
     include/spolia/map/detail/hash_batches.hpp
+    include/spolia/map/detail/hash_division.hpp
     include/spolia/map/detail/kept_pair.hpp
     include/spolia/map/detail/list_chain.hpp
     include/spolia/map/detail/pair_block.hpp

@@ -257,6 +257,42 @@ model::options at_random(std::uint64_t executions) {
   return how;
 }
 
+/// One thread cuts two versions off, and flags them; the other has one of them from the tracker.
+void a_flag_is_believed(model::scenario& run) {
+  using list = ssl_list<owned_base>;
+  auto v = std::make_shared<compactions>(4, std::vector<scan_times>{{4, {1}}});
+  v->install(0);
+  auto* const third = v->newest->left.load_relaxed();
+  auto* const second = third->left.load_relaxed();
+  run.thread([=] {
+    static constexpr list::flagged_only nobody_asks{};
+    auto guard = v->d.enter();
+    v->board->compact(v->list, [](list::node*) {}, nobody_asks);
+  });
+  run.thread([=] {
+    auto guard = v->d.enter();
+    if (!list::is_unlinked(third)) return;
+    v->list.for_each([&](const list::node* x) {
+      model::check(x != third, "a version was met that had been cut off");
+      return true;
+    });
+  });
+  run.finally([=] {
+    v->clear();
+    v->d.destroy(second);
+    v->d.destroy(third);
+  });
+}
+
+TEST(version_ssl_model, what_is_flagged_is_cut_off) {
+  expect_clean(a_flag_is_believed, at_most_in_order(2));
+  expect_clean(a_flag_is_believed, at_most(2));
+}
+TEST(version_ssl_model, flags_must_tell_of_the_cut) {
+  expect_found(a_flag_is_believed, "ssl.flagged_relaxed", at_most(2),
+               "a version was met that had been cut off");
+}
+
 TEST(version_ssl_model, scans_that_follow_agree) {
   expect_clean(two_scans_that_follow, at_most_in_order(2));
   expect_clean(a_scan_that_does_not_follow, at_most_in_order(2));

@@ -109,7 +109,7 @@ class boxes {
   /// The stamp of the new version; 0: somebody else was faster.
   template <class Node, class Version, class T>
   std::uint64_t append(session& here, Node& n, Version* old, T value) {
-    auto* const fresh = n.field.make(versions_, n, std::move(value));
+    auto* const fresh = n.field.make(versions_, n, old, std::move(value));
     if (n.hold()) {
       if (n.field.append(here, old, fresh)) return fresh->since.load_relaxed();
       versions_.let_go(here, n);

@@ -45,6 +45,7 @@ class epoch_list : private version_chain<epoch_version<Domain>> {
   using node = epoch_version<Domain>;
   epoch_list() noexcept = default;
   explicit epoch_list(node* first) noexcept : chain(first) {}
+  using chain::aim;
   using chain::begin;
   using chain::find;
   using chain::finish_append;
@@ -84,9 +85,10 @@ class epoch_collector final
   static void place(list&, version&) noexcept {}
 
   void ended(session& s, list&, version* old, version* fresh) noexcept {
-    base::figures_of(s).ended.add(1);
+    figures& mine = base::figures_of(s);
+    mine.ended.add(1);
     // relaxed: we have settled it.
-    this->track(*old, fresh->since.load_relaxed());
+    this->track(*old, fresh->since.load_relaxed(), mine);
   }
 
   void close() noexcept {
@@ -102,8 +104,7 @@ class epoch_collector final
   }
 
   void look(scan_times& found) const { this->time().watermark(found); }
-  bool expire(version& v, figures& mine) noexcept {
-    auto g = this->nodes().enter();
+  bool expire(version& v, figures& mine, typename Domain::guard& g) noexcept {
     base::finish(v, g, mine);
     return true;
   }

@@ -45,6 +45,7 @@
 //       know.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 
 #include <spolia/base/atomic.hpp>
@@ -68,6 +69,11 @@ class ssl_list : public detail::version_chain<ssl_node<Base>> {
 
   ssl_list() noexcept = default;
   explicit ssl_list(node* first) noexcept : detail::version_chain<node>(first) {}
+
+  /// For compact(), if nothing is to be done for what is cut off but to flag it.
+  struct flagged_only {
+    void operator()(node*) const noexcept {}
+  };
 
   bool try_append(node* x, node* y) noexcept { return this->advance(x, y); }
 
@@ -126,11 +132,20 @@ class ssl_list : public detail::version_chain<ssl_node<Base>> {
     node* x = next;
     while (x != nullptr && x != needed && (needed == nullptr || stamp_of(x) > stamp_of(needed))) {
       node* const older = left_of(x);
-      if (claim(x)) cut(x);
+      if constexpr (std::same_as<Cut, const flagged_only>) {
+        flag(x);
+      } else if (claim(x)) {
+        cut(x);
+      }
       x = older;
     }
   }
 
+  static void flag(node* x) noexcept {
+    if (SPOLIA_FAULT("ssl.flagged_relaxed")) return x->unlinked.store_relaxed(true);
+    // release → is_unlinked(). Who comes second says the same, and has cut it off as well.
+    x->unlinked.store_release(true);
+  }
   static bool claim(node* x) noexcept {
     // acq_rel: release → is_unlinked(); one caller gets false and has won.
     return !x->unlinked.exchange_acq_rel(true);

@@ -94,11 +94,12 @@ class owned_head {
     Collector::each_left(list_, std::forward<F>(f));
   }
 
-  /// A version for append(); to be destroyed by destroy_in() if it was not appended.
+  /// A version that comes behind `old` by append(), or is destroyed by destroy_in().
   template <class... Arguments>
-  version* make(Collector& c, owner_type& of, Arguments&&... arguments) {
+  version* make(Collector& c, owner_type& of, version* old, Arguments&&... arguments) {
     version* const v = c.nodes().template make<block>(of, std::forward<Arguments>(arguments)...);
     Collector::place(list_, *v);
+    Collector::list::aim(old, v);
     return v;
   }
 

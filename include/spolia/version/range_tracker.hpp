@@ -95,6 +95,10 @@ class range_tracker : private threads::listener {
   /// The calling thread's part. A thread's first call may throw std::bad_alloc.
   cell& mine();
 
+  /// Whether that is the calling thread's part, as mine() gave it to the thread, or to an earlier
+  /// one with its number. Null: no.
+  static bool in_use(const cell* part) noexcept;
+
   /// `t` ended at time `until`. It belongs to the tracker from now on.
   void deprecate(cell& me, tracked* t, std::uint64_t until) noexcept;
 
@@ -187,7 +191,8 @@ class alignas(cache_line) range_tracker::cell {
 
   biased_gate gate;
   bool busy = false;              // expire() may come back to us
-  std::uint64_t ended_since = 0;  // deprecated since the last work()
+  std::uint64_t ended_since = 0;  // deprecated since the last work(); the owner's
+  bool goes_on = false;           // after that, lists were under examination; the owner's
   atomic<bool> used{false};
   tally entered;  // into the tracker, by this thread
   tally gone;     // out of it
@@ -221,6 +226,10 @@ inline range_tracker::cell& range_tracker::mine() {
   return found;
 }
 
+inline bool range_tracker::in_use(const cell* part) noexcept {
+  return part != nullptr && part->used.load_relaxed();
+}
+
 inline void range_tracker::deprecate(cell& me, tracked* t, std::uint64_t until) noexcept {
   const presence here(me);
   // A hardware clock may seem to step back a little; too late an end only keeps the version longer.
@@ -232,6 +241,8 @@ inline void range_tracker::deprecate(cell& me, tracked* t, std::uint64_t until) 
 
 template <class Look, class Expire>
 void range_tracker::work(cell& me, Look&& look, Expire&& expire) noexcept {
+  // What somebody else has taken away meanwhile is found out below.
+  if (me.ended_since == 0 && !me.goes_on) return;
   const presence here(me);
   if (me.busy) return;
   me.busy = true;
@@ -242,6 +253,7 @@ void range_tracker::work(cell& me, Look&& look, Expire&& expire) noexcept {
     while (me.job) step(me, expire, putter());
     flush(me, look);
   }
+  me.goes_on = me.job;
   me.busy = false;
 }
 

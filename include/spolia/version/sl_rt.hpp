@@ -82,7 +82,7 @@ class sl_rt final
       compact(l, mine);
       if (list::is_unlinked(old)) return base::finish(*old, s.guard(), mine);
     }
-    this->track(*old, until);
+    this->track(*old, until, mine);
   }
 
   /// What was cut off ends here; what is still linked ends with its list.
@@ -102,8 +102,7 @@ class sl_rt final
     found.times = latest.times;
   }
 
-  bool expire(version& v, figures& mine) noexcept {
-    auto g = this->nodes().enter();
+  bool expire(version& v, figures& mine, typename Domain::guard& g) noexcept {
     if (!list::is_unlinked(&v)) compact(*v.in.read(), mine);
     // Another compaction may have cut it off and not said so yet: then later.
     if (!list::is_unlinked(&v)) return false;
@@ -113,9 +112,10 @@ class sl_rt final
 
  private:
   void compact(list& l, figures& mine) noexcept {
+    static constexpr typename list::flagged_only nobody_asks{};
     base::note_cut(
         mine,
-        board_.compact(l, [this](version* head) { this->time().settle(*head); }, [](version*) {}));
+        board_.compact(l, [this](version* head) { this->time().settle(*head); }, nobody_asks));
   }
 
   scan_board<Domain> board_;

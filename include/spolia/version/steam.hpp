@@ -86,7 +86,7 @@ class steam final
 
   void look(scan_times& found) const { this->time().scan(found); }
   /// No versions are tracked.
-  static bool expire(version&, figures&) noexcept { return true; }
+  static bool expire(version&, figures&, typename Domain::guard&) noexcept { return true; }
 
  private:
   /// Whether this thread is to scan now.

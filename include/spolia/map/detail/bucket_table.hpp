@@ -38,7 +38,7 @@ class bucket_table {
   bucket_table& operator=(const bucket_table&) = delete;
   ~bucket_table() {
     for (std::uint32_t l = base_; l <= most_levels; ++l) {
-      if (List* const s = segments_[l].load_relaxed()) end(s, l);
+      if (const std::uintptr_t s = starts_[l].load_relaxed()) end(lists_from(s, l), l);
     }
   }
 
@@ -60,9 +60,9 @@ class bucket_table {
 
   /// i is below 2^level().
   [[nodiscard]] List& operator[](std::uint64_t i) const noexcept {
-    const std::uint32_t l = level_of(i);
     // relaxed: level() was asked before.
-    return segments_[l].load_relaxed()[l == base_ ? i : i - (std::uint64_t{1} << (l - 1))];
+    const std::uintptr_t start = starts_[std::bit_width(i)].load_relaxed();
+    return *reinterpret_cast<List*>(start - there + i * sizeof(List));
   }
 
   /// The lowest level at which list i is there.
@@ -84,19 +84,37 @@ class bucket_table {
   }
 
  private:
+  static constexpr std::uintptr_t there = 1;
+
   [[nodiscard]] std::size_t lists_in(std::uint32_t l) const noexcept {
     return std::size_t{1} << (l == base_ ? l : l - 1);
   }
 
+  /// Where list 0 would be if the lists of level l, which begin there, went down to it. Odd, so
+  /// that it is not 0, which says that there are none.
+  [[nodiscard]] std::uintptr_t start_of(const List* lists, std::uint32_t l) const noexcept {
+    return reinterpret_cast<std::uintptr_t>(lists) - first_of(l) * sizeof(List) + there;
+  }
+  [[nodiscard]] List* lists_from(std::uintptr_t start, std::uint32_t l) const noexcept {
+    return reinterpret_cast<List*>(start - there + first_of(l) * sizeof(List));
+  }
+  [[nodiscard]] std::uint64_t first_of(std::uint32_t l) const noexcept {
+    return l == base_ ? 0 : std::uint64_t{1} << (l - 1);
+  }
+
   void segment_for(std::uint32_t l) {
     // acquire, both ← the release below: whoever goes on to open the level passes the lists on.
-    if (segments_[l].load_acquire() != nullptr) return;
+    if (starts_[l].load_acquire() != 0) return;
     const std::size_t n = lists_in(l);
     auto* const made = static_cast<List*>(memory::allocate(n * sizeof(List), alignof(List)));
     for (std::size_t i = 0; i < n; ++i) ::new (made + i) List();
-    List* none = nullptr;
+    std::uintptr_t none = 0;
     // release → the acquire above and level().
-    if (!segments_[l].cas_strong_acq_rel(none, made)) end(made, l);
+    if (!starts_[l].cas_strong_acq_rel(none, start_of(made, l))) return end(made, l);
+    // The first lists are found by any of their bits. relaxed: nobody else is there yet.
+    for (std::uint32_t bits = 0; l == base_ && bits < l; ++bits) {
+      starts_[bits].store_relaxed(start_of(made, l));
+    }
   }
 
   void end(List* s, std::uint32_t l) noexcept {
@@ -107,7 +125,7 @@ class bucket_table {
 
   const std::uint32_t base_;
   alignas(cache_line) atomic<std::uint32_t> level_;
-  std::array<atomic<List*>, most_levels + 1> segments_{};
+  std::array<atomic<std::uintptr_t>, most_levels + 1> starts_{};  // by the bits of a list's number
   std::array<atomic<std::uint64_t>, most_levels + 1> opened_{};
 };
 

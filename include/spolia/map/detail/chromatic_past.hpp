@@ -150,7 +150,9 @@ class chromatic_past {
     if (left != nullptr) Nodes::prefetch(*left);
     if (right != nullptr) Nodes::prefetch(*right);  // comes while the left side is walked
     if (left != nullptr) {
-      ascend(left->to, then, within, found);
+      // What is on this side is in front of what is on the other one.
+      const key_type* const hi = goes_right ? nullptr : within.hi;
+      ascend(left->to, then, {within.lo, hi, within.open}, found);
       within.lo = nullptr;  // what comes is behind it
     }
     if (right != nullptr && !found.is_full()) ascend(right->to, then, within, found);

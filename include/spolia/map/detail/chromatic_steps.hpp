@@ -90,7 +90,7 @@ class chromatic_steps {
   std::uint64_t publish(session& here, owner me, const view& top, unsigned side, link fresh,
                         std::initializer_list<const view*> removed) {
     version* const old = top.seen[side];
-    version* const next = top.at->child(side).make(collector_, *top.at, fresh);
+    version* const next = top.at->child(side).make(collector_, *top.at, old, fresh);
     if (top.at->hold()) {
       if (scx_.attempt(me, change_of(top, side, old, next, removed))) {
         top.at->child(side).ended(here, old, next);

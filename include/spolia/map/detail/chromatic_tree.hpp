@@ -72,35 +72,33 @@ class chromatic_tree {
 
   template <bool Assign, class V>
   bool put(const Key& key, V&& value) {
-    const owner me = steps_.records().me();
-    size_counter::mine& size = size_.here();
-    session here = enter();
+    session here = collector_.enter();
     std::optional<pair> fresh;
     for (;;) {
       const spot s = locate(key);
       const place now = leaves_.find(s.current(time()), key);
       if (now.found && !Assign) return false;
+      const auto [me, size] = prepare(here);
       view p;
       if (!s.stands(now.in, time()) || !still_there(here, s, p)) continue;
       if (!fresh) fresh.emplace(pair::make(0, key, std::forward<V>(value)));
       bool violation = false;
       if (replace(here, me, s, p, {.after = now.changed(&*fresh)}, violation) == 0) continue;
-      if (!now.found) size.added.add(1);
+      if (!now.found) size->added.add(1);
       if (violation) rebalance(here, me, key);
       return !now.found;
     }
   }
 
   bool erase(const Key& key) {
-    const owner me = steps_.records().me();
-    size_counter::mine& size = size_.here();
-    session here = enter();
+    session here = collector_.enter();
     for (;;) {
       const spot s = locate(key);
       const place now = leaves_.find(s.current(time()), key);
       if (!now.found) return false;
+      const auto [me, size] = prepare(here);
       if (!s.stands(now.in, time()) || !shrink(here, me, s, now.changed(nullptr), key)) continue;
-      size.removed.add(1);
+      size->removed.add(1);
       return true;
     }
   }
@@ -154,6 +152,18 @@ class chromatic_tree {
     }
   };
 
+  /// What a change needs besides its nodes, before anything takes effect: who finds that there is
+  /// nothing to change pays for a look-up only.
+  struct ready {
+    owner me;
+    size_counter::mine* size;
+  };
+  /// Throws std::bad_alloc.
+  ready prepare(session& here) {
+    const ready all{steps_.records().me(), &size_.here()};
+    collector_.prepare(here);
+    return all;
+  }
   session enter() const {
     session here = collector_.enter();
     collector_.prepare(here);

@@ -68,16 +68,16 @@ class snapshot_hash_core {
   /// True if the key was absent.
   template <bool Assign, class K, class V>
   bool put(K&& key, V&& value) {
-    size_counter::mine& mine = size_.here();
-    if (!put_now<Assign>(std::forward<K>(key), std::forward<V>(value))) return false;
-    mine.added.add(1);
-    grow_if_full(mine);
+    size_counter::mine* const mine = put_now<Assign>(std::forward<K>(key), std::forward<V>(value));
+    if (mine == nullptr) return false;
+    mine->added.add(1);
+    grow_if_full(*mine);
     return true;
   }
   bool erase(const Key& key) {
-    size_counter::mine& mine = size_.here();
-    if (!erase_now(key)) return false;
-    mine.removed.add(1);
+    size_counter::mine* const mine = erase_now(key);
+    if (mine == nullptr) return false;
+    mine->removed.add(1);
     return true;
   }
 
@@ -94,8 +94,8 @@ class snapshot_hash_core {
   }
 
   /// The version of bucket i then; null if there is none, and its pairs are in others.
-  const version* bucket_at(session& s, std::uint64_t then, std::uint64_t i) const noexcept {
-    version* const head = head_of(s, i);
+  const version* bucket_at(session&, std::uint64_t then, std::uint64_t i) const noexcept {
+    version* const head = head_of(i);
     return head == nullptr ? nullptr : at(head, then);
   }
   /// Its pairs, which stay while the snapshot lives.
@@ -196,7 +196,7 @@ class snapshot_hash_core {
 
   /// The newest version of bucket i, with its stamp; null if the bucket has not begun. Then all
   /// its versions to come will have a stamp above every snapshot that there is.
-  version* head_of(session&, std::uint64_t i) const noexcept {
+  version* head_of(std::uint64_t i) const noexcept {
     list& l = table_[i];
     const std::uint32_t level = table_.level_of(i);
     if (version* const v = settled(l); v != nullptr || level == table_.base()) return v;
@@ -210,21 +210,36 @@ class snapshot_hash_core {
     return SPOLIA_FAULT("hash.one_look") ? nullptr : settled(l);
   }
 
-  version* version_at(session& s, std::uint64_t t, std::uint64_t h) const noexcept {
+  const version* version_at(session&, std::uint64_t t, std::uint64_t h) const noexcept {
+    // Nearly always it is the newest, in the bucket with the most bits.
+    const std::uint64_t i = lower_bits(h, table_.level());
+    const version* const v = settled(table_[i]);
+    if (v != nullptr && v->stamp.read() <= t && covers(*v, i, h)) [[likely]]
+      return v;
+    return search_at(t, h);
+  }
+  SPOLIA_NOINLINE version* search_at(std::uint64_t t, std::uint64_t h) const noexcept {
     for (std::uint32_t l = top_level(t);; --l) {
       const std::uint64_t i = lower_bits(h, l);
       l = table_.level_of(i);  // below, the bucket is the same
-      version* const head = head_of(s, i);
+      version* const head = head_of(i);
       version* const found = head == nullptr ? nullptr : at(head, t);
       if (found != nullptr || l == table_.base()) return found;
     }
   }
 
-  place place_of(session& s, std::uint64_t h) const noexcept {
+  place place_of(session&, std::uint64_t h) const noexcept {
+    const std::uint64_t i = lower_bits(h, table_.level());
+    version* const v = settled(table_[i]);
+    if (v != nullptr && covers(*v, i, h)) [[likely]]
+      return {i, v};
+    return search(h);
+  }
+  SPOLIA_NOINLINE place search(std::uint64_t h) const noexcept {
     for (std::uint32_t l = table_.level();; --l) {
       const std::uint64_t i = lower_bits(h, l);
       l = table_.level_of(i);
-      version* const head = head_of(s, i);
+      version* const head = head_of(i);
       if (head == nullptr) continue;
       if (covers(*head, i, h) || SPOLIA_FAULT("hash.wrong_half")) return {i, head};
       l = table_.level() + 1;  // it was divided meanwhile
@@ -250,6 +265,7 @@ class snapshot_hash_core {
   bool append(session& s, const place& p, version* fresh) noexcept {
     list& l = table_[p.bucket];
     Collector::place(l, *fresh);
+    list::aim(p.newest, fresh);
     if (!SPOLIA_FAULT("hash.covers_division")) finish_division(*p.newest, p.bucket);
     if (!l.try_append(p.newest, fresh)) return false;
     fresh->stamp.see_to(time(), *fresh);
@@ -258,18 +274,11 @@ class snapshot_hash_core {
     return true;
   }
 
+  /// Begins the other bucket, if v came about by a division and nobody has.
   void finish_division(version& v, std::uint64_t bucket) const noexcept {
-    if (v.sibling == nullptr) return;
-    list& l = table_[sibling_of(v, bucket)];
-    // While this is null, the sibling is in no list, and has not been retired.
-    if (l.head() != nullptr) return;
-    // relaxed: begin() publishes it. Others store the same.
-    const std::uint64_t since =
-        SPOLIA_FAULT("hash.later_stamp") ? time().stamp() : v.since.load_relaxed();
-    v.sibling->since.store_relaxed(since);
-    v.sibling->stamp.is(since);
-    l.begin(v.sibling);
+    if (v.sibling != nullptr) begin_sibling(v, bucket);
   }
+  SPOLIA_NOINLINE void begin_sibling(version& v, std::uint64_t bucket) const noexcept;
 
   /// What follows `from`: without a pair of it, and with another one.
   version* changed(std::uint32_t depth, pairs from, const pair* without, const pair* with) {
@@ -281,8 +290,12 @@ class snapshot_hash_core {
     return from.size() + (with != nullptr ? 1U : 0U) - (without != nullptr ? 1U : 0U);
   }
   static void push_changed(version& v, pairs from, const pair* without, const pair* with) noexcept {
-    for (const pair& p : from) {
-      if (&p != without) v.push(p);
+    if (without == nullptr) {
+      v.push(from);
+    } else {
+      const auto at = static_cast<std::size_t>(without - from.data());
+      v.push(from.first(at));
+      v.push(from.subspan(at + 1));
     }
     if (with != nullptr) v.push(*with);
   }
@@ -301,59 +314,44 @@ class snapshot_hash_core {
   }
 
   /// Divides a bucket in two, unless somebody changes it meanwhile.
-  void divide(session& s, const place& p, pairs whole) {
-    const std::uint32_t depth = p.newest->depth;
-    std::vector<bool> leaves;
-    leaves.reserve(whole.size());
-    for (const pair& one : whole) {
-      const std::uint64_t h = one.hash_by([this](const Key& key) { return hash_of(key); });
-      leaves.push_back(((h >> depth) & 1U) != 0);
-    }
-    const auto leaving = static_cast<std::size_t>(std::count(leaves.begin(), leaves.end(), true));
-    version* const other = maker::make(nodes(), leaving, depth + 1);
-    version* rest = nullptr;
-    try {
-      rest = maker::make(nodes(), whole.size() - leaving, depth + 1);
-    } catch (...) {
-      other->destroy_in(nodes());
-      throw;
-    }
-    for (std::size_t i = 0; i < leaves.size(); ++i) {
-      (leaves[i] ? other : rest)->push(whole[i]);
-    }
-    rest->sibling = other;
-    Collector::place(table_[sibling_of(*rest, p.bucket)], *other);
-    if (append(s, p, rest)) return;
-    rest->destroy_in(nodes());
-    other->destroy_in(nodes());
+  SPOLIA_NOINLINE void divide(session& s, const place& p, pairs whole);
+
+  /// What a change needs besides its version, before anything takes effect: who finds that there is
+  /// nothing to change pays for a look-up only. Throws std::bad_alloc.
+  size_counter::mine& prepare(session& s) {
+    size_counter::mine& mine = size_.here();
+    collector_.prepare(s);
+    return mine;
   }
 
+  /// Where to count the key; null: it was there before.
   template <bool Assign, class K, class V>
-  bool put_now(K&& key, V&& value) {
+  size_counter::mine* put_now(K&& key, V&& value) {
     const std::uint64_t h = hash_of(key);
     std::optional<pair> fresh;
     session s = collector_.enter();
-    collector_.prepare(s);
     for (;;) {
       const place p = place_of(s, h);
       const pairs seen = current(*p.newest);
       const pair* const old = pair_in(seen, h, fresh ? fresh->key() : key);
-      if (old != nullptr && !Assign) return false;
+      if (old != nullptr && !Assign) return nullptr;
+      size_counter::mine& mine = prepare(s);
       if (!fresh) fresh.emplace(pair::make(h, std::forward<K>(key), std::forward<V>(value)));
-      if (change(s, p, seen, old, &*fresh)) return old == nullptr;
+      if (change(s, p, seen, old, &*fresh)) return old == nullptr ? &mine : nullptr;
     }
   }
 
-  bool erase_now(const Key& key) {
+  /// The same; null: it was not there.
+  size_counter::mine* erase_now(const Key& key) {
     const std::uint64_t h = hash_of(key);
     session s = collector_.enter();
-    collector_.prepare(s);
     for (;;) {
       const place p = place_of(s, h);
       const pairs seen = current(*p.newest);
       const pair* const old = pair_in(seen, h, key);
-      if (old == nullptr) return false;
-      if (change(s, p, seen, old, nullptr)) return true;
+      if (old == nullptr) return nullptr;
+      size_counter::mine& mine = prepare(s);
+      if (change(s, p, seen, old, nullptr)) return &mine;
     }
   }
 
@@ -385,3 +383,5 @@ class snapshot_hash_core {
 
 }  // namespace detail
 }  // namespace spolia::inline SPOLIA_FLAVOUR
+
+#include <spolia/map/detail/hash_division.hpp>

@@ -48,7 +48,7 @@ class tree_pairs : public std::ranges::view_interface<tree_pairs<Tree, Key, Valu
 
     reference operator*() const noexcept { return {at_->key(), at_->value()}; }
     iterator& operator++() {
-      if (++at_ == leaf().data() + leaf().size()) next_leaf();
+      if (++at_ == end_) next_leaf();
       return *this;
     }
     iterator& operator--() {
@@ -80,8 +80,8 @@ class tree_pairs : public std::ranges::view_interface<tree_pairs<Tree, Key, Valu
     /// at_ is behind the end of its leaf.
     SPOLIA_NOINLINE void next_leaf() {
       if (in_ + 1 != some_.count) {
-        at_ = some_.of[++in_].data();
-        return;
+        ++in_;
+        return to_front();
       }
       --at_;  // stays if comparing keys throws
       limits rest = of_->all();
@@ -102,6 +102,11 @@ class tree_pairs : public std::ranges::view_interface<tree_pairs<Tree, Key, Valu
       }
       --in_;
       at_ = &leaf().back();
+      end_ = at_ + 1;
+    }
+    void to_front() noexcept {
+      at_ = leaf().data();
+      end_ = at_ + leaf().size();
     }
     void fill(const limits& rest) {
       auto here = of_->tree->collector().enter();
@@ -109,13 +114,15 @@ class tree_pairs : public std::ranges::view_interface<tree_pairs<Tree, Key, Valu
       of_->tree->at_instants().first_at(here, of_->then.timestamp(), rest, behind);
       some_ = behind;
       in_ = 0;
-      at_ = behind.count == 0 ? nullptr : leaf().data();
+      if (behind.count != 0) return to_front();
+      at_ = nullptr;
     }
 
     const shared* of_ = nullptr;
     chunk some_;
-    unsigned in_ = 0;           // the leaf among these
-    const pair* at_ = nullptr;  // null at the end
+    unsigned in_ = 0;            // the leaf among these
+    const pair* at_ = nullptr;   // null at the end
+    const pair* end_ = nullptr;  // of that leaf
   };
 
   /// Throws std::bad_alloc, or what copying a key throws. An empty snapshot sees nothing.

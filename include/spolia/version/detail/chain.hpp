@@ -50,6 +50,13 @@ class version_chain {
     return x;
   }
 
+  /// `y`, which nobody else knows yet, will come behind `x` or nowhere. May be said before
+  /// try_append(x, y), and spares that a compare-and-swap.
+  static void aim(Node* x, Node* y) noexcept {
+    // relaxed: whoever publishes y, or lets others append it, publishes this.
+    y->left.store_relaxed(x);
+  }
+
   /// After a try_append that another thread may have made: for lists that have more to do then.
   static void finish_append(Node*, Node*) noexcept {}
 
@@ -96,10 +103,12 @@ class version_chain {
 
   /// Makes `y` the newest, right of `x`. Several threads may try the same; one succeeds.
   bool advance(Node* x, Node* y) noexcept {
-    Node* unset = y;
-    // From unset only: a helper that comes late must not undo what was cut since. Release → the
-    // acquires of left; acquire: if another helper has set it, our head publishes that, too.
-    y->left.cas_strong_acq_rel(unset, x);
+    // Unless it is set, by its maker or a helper: a helper that comes late must not undo what was
+    // cut since. acquire ← another helper's release below: our head publishes what that one saw.
+    if (Node* unset = y->left.load_acquire(); unset == y) {
+      // release → the acquires of left.
+      y->left.cas_strong_acq_rel(unset, x);
+    }
     // seq_cst ↔ the load in head() and the clock, see there. Also the release that publishes y.
     return head_.cas_strong_seq_cst(x, y);
   }

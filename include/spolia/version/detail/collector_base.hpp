@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <stdexcept>
 #include <utility>
 
@@ -44,6 +45,7 @@ class collector_sessions {
     tally retired;
     tally cuts;
     tally passed;
+    range_tracker::cell* part = nullptr;  // the thread's, of the tracker, if there is one
   };
 
   class session {
@@ -94,7 +96,7 @@ class collector_sessions {
     });
   }
 
-  [[nodiscard]] session enter() { return session(static_cast<Self&>(*this)); }
+  [[nodiscard]] SPOLIA_ALWAYS_INLINE session enter() { return session(static_cast<Self&>(*this)); }
   [[nodiscard]] Domain& nodes() const noexcept { return nodes_; }
   [[nodiscard]] Timeline& time() const noexcept { return time_; }
 
@@ -118,7 +120,7 @@ class collector_sessions {
   ~collector_sessions() = default;
 
   figures& my_figures() { return figures_.of(threads::number()); }
-  void note_prepared(session& s) { s.figures_ = &my_figures(); }
+  static void note_prepared(session& s, figures& mine) noexcept { s.figures_ = &mine; }
   static figures& figures_of(session& s) noexcept { return *s.figures_; }
   /// A list was cut, by a walk past so many versions.
   static void note_cut(figures& mine, std::uint64_t passed) noexcept {
@@ -150,7 +152,7 @@ class collector_sessions {
 };
 
 /// A collector with a range tracker. `Self` offers look(scan_times&), which may throw
-/// std::bad_alloc, and expire(version&, figures&): false if it is to be tried again.
+/// std::bad_alloc, and expire(version&, figures&, guard&): false if it is to be tried again.
 template <class Self, class Version, some_domain Domain, class Timeline>
 class tracking_collector : public collector_sessions<Self, Domain, Timeline> {
   using base = collector_sessions<Self, Domain, Timeline>;
@@ -163,8 +165,10 @@ class tracking_collector : public collector_sessions<Self, Domain, Timeline> {
   using typename base::session;
 
   void prepare(session& s) {
-    static_cast<void>(tracker_.mine());
-    this->note_prepared(s);
+    figures& mine = this->my_figures();
+    if (!range_tracker::in_use(mine.part)) [[unlikely]]
+      mine.part = &tracker_.mine();
+    this->note_prepared(s, mine);
   }
 
   /// Unlinks and retires all that is obsolete and can be reached; outside of sessions.
@@ -177,7 +181,12 @@ class tracking_collector : public collector_sessions<Self, Domain, Timeline> {
   void audit(F&& f) {
     figures& mine = this->my_figures();
     static_cast<void>(this->nodes().enter());  // so that later guards of this thread cannot fail
-    tracker_.collect(tracker_.mine(), looker(), expirer(mine),
+    const auto expire = [&](tracked* t) {
+      const obsolete x(*t);
+      auto g = this->nodes().enter();
+      return end_of(x, mine, g);
+    };
+    tracker_.collect(tracker_.mine(), looker(), expire,
                      [&](const tracked* t) { f(static_cast<const any_version<Domain>&>(*t)); });
   }
 
@@ -187,18 +196,27 @@ class tracking_collector : public collector_sessions<Self, Domain, Timeline> {
     mine.ended.add(1);
     const bool unseen = o.since.load_relaxed() >= until || SPOLIA_FAULT("owner.no_range");
     if (unseen) return base::let_go(o, s.guard(), mine);  // it was there between two snapshots
-    tracker_.deprecate(tracker_.mine(), &o, until);
+    tracker_.deprecate(*mine.part, &o, until);
   }
 
-  void upkeep(figures& mine) noexcept { tracker_.work(tracker_.mine(), looker(), expirer(mine)); }
+  void upkeep(figures& mine) noexcept {
+    // One guard for all, if there are any: they are few, and a guard costs as much as one of them.
+    std::optional<typename Domain::guard> here;
+    const auto expire = [&](tracked* t) {
+      const obsolete x(*t);
+      if (!here) here.emplace(this->nodes().enter());
+      return end_of(x, mine, *here);
+    };
+    tracker_.work(*mine.part, looker(), expire);
+  }
 
  protected:
   tracking_collector(Domain& nodes, Timeline& time, const options& o)
       : base(nodes, time), tracker_(checked(o)) {}
   ~tracking_collector() = default;
 
-  void track(Version& v, std::uint64_t until) noexcept {
-    tracker_.deprecate(tracker_.mine(), &v, until);
+  void track(Version& v, std::uint64_t until, figures& mine) noexcept {
+    tracker_.deprecate(*mine.part, &v, until);
   }
   /// f(version) returns whether the version's hold on its owner has been seen to.
   template <class F>
@@ -223,16 +241,20 @@ class tracking_collector : public collector_sessions<Self, Domain, Timeline> {
   auto looker() noexcept {
     return [this](scan_times& found) { static_cast<Self*>(this)->look(found); };
   }
-  auto expirer(figures& mine) noexcept {
-    return [this, &mine](tracked* t) {
-      auto& x = static_cast<any_version<Domain>&>(*t);
-      if (x.owner() != &x) {
-        return static_cast<Self*>(this)->expire(static_cast<Version&>(x), mine);
-      }
-      auto g = this->nodes().enter();
-      base::let_go(*x.owner(), g, mine);
-      return true;
-    };
+  /// A version, or an owner, that nobody needs.
+  struct obsolete {
+    explicit obsolete(tracked& t) noexcept
+        : what(static_cast<any_version<Domain>&>(t)), of(what.owner()) {}
+    any_version<Domain>& what;
+    owner* const of;
+  };
+  /// False if it is to be tried again.
+  bool end_of(const obsolete& x, figures& mine, typename Domain::guard& g) noexcept {
+    if (x.of != &x.what) {
+      return static_cast<Self*>(this)->expire(static_cast<Version&>(x.what), mine, g);
+    }
+    base::let_go(*x.of, g, mine);
+    return true;
   }
 
   range_tracker tracker_;

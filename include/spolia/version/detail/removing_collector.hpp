@@ -30,7 +30,7 @@ class removing_collector : public tracking_collector<Self, Version, Domain, Time
     mine.ended.add(1);
     // relaxed, both: we have settled them.
     const std::uint64_t until = fresh->since.load_relaxed();
-    if (old->since.load_relaxed() != until) return this->track(*old, until);
+    if (old->since.load_relaxed() != until) return this->track(*old, until, mine);
     base::note_cut(mine, Self::take_out(*old, finisher(s.guard(), mine)));
   }
 
@@ -49,8 +49,7 @@ class removing_collector : public tracking_collector<Self, Version, Domain, Time
   }
 
   void look(scan_times& found) const { this->time().scan(found); }
-  bool expire(version& v, figures& mine) noexcept {
-    auto g = this->nodes().enter();
+  bool expire(version& v, figures& mine, typename Domain::guard& g) noexcept {
     base::note_cut(mine, Self::take_out(v, finisher(g, mine)));
     return true;
   }
