@@ -121,11 +121,31 @@ class read_buffers {
   std::vector<std::unique_ptr<buffer>> waiting_;
 };
 
+/// Has the system read on while what was read is looked at: a disk is as quick as it can be only if
+/// it has something to do at all times.
+class read_ahead {
+ public:
+  explicit read_ahead(storage_file& file) noexcept : file_(file) {}
+  /// What comes from `at` on is looked at now.
+  void reach(std::uint64_t at) noexcept {
+    for (expected_ = std::max(expected_, at); expected_ < at + lead; expected_ += step) {
+      file_.expect(expected_, step);
+    }
+  }
+
+ private:
+  static constexpr std::size_t lead = 8U << 20U;
+  static constexpr std::size_t step = 1U << 20U;
+
+  storage_file& file_;
+  std::uint64_t expected_ = 0;  // up to here
+};
+
 /// Reads a file from the beginning to the end.
 class file_stream {
  public:
   file_stream(read_buffers& from, storage_file& file)
-      : buffers_(from), file_(file), size_(file.size()) {}
+      : buffers_(from), file_(file), size_(file.size()), ahead_(file) {}
 
   /// What follows, `bytes` of it at least unless the file ends before.
   bytes_view look(std::size_t bytes);
@@ -144,6 +164,7 @@ class file_stream {
   read_buffers& buffers_;
   storage_file& file_;
   std::uint64_t size_;
+  read_ahead ahead_;
   read_buffers::handle now_;
   std::uint64_t begin_ = 0;  // of the buffer, in the file
   std::size_t used_ = 0;     // of the buffer
