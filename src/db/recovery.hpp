@@ -78,13 +78,14 @@ class loader {
   std::uint64_t slot_for(table& t);
   range& range_of(const table& t);
   static void take_slots(table& t, range& mine);
-  void make_apart(const table& t);
+  void make_apart(const table& t, std::uint64_t columns = every_column);
   void write_row(const table& t, const row_place& place, std::uint64_t shape) noexcept;
   static void finish_row(row_head& head, std::uint64_t shape) noexcept;
   bool put_block(table& t, decoder& from, key_words* keys, std::uint64_t* slots);
   void put_some(table& t, decoder& from, std::span<key_words> keys, std::uint64_t* slots);
   void make_some(table& t, std::span<const row_edit> edits, const row_edit*& now);
   void put(table& t, decoder& row, const key_words& key, std::uint64_t slot);
+  void set(table& t, decoder& row, std::uint64_t slot);
   void erase(table& t, const key_words& key, std::uint64_t slot);
   static void expect_row(const table& t, std::uint64_t slot) noexcept;
   static void must_be_alone(const table& t, const secondary& i, const key_words& key,
