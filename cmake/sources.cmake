@@ -40,6 +40,7 @@ set(SPOLIA_SOURCES
     src/db/status_file.cpp
     src/db/storage.cpp
     src/db/table.cpp
+    src/db/table_format.cpp
     src/db/transaction.cpp
     src/db/upkeep.cpp
     src/db/validate.cpp

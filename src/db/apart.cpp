@@ -57,8 +57,9 @@ void transaction::drop_apart(const value_block* down_to) noexcept {
 }
 
 /// Those of a row that nobody uses any more.
-void value_blocks::free_row(const schema& s, const row_place& place) noexcept {
-  each_column(s.apart(), [&](std::uint32_t c) {
+void value_blocks::free_row(const schema& s, const row_place& place,
+                            std::uint64_t columns) noexcept {
+  each_column(s.apart() & columns, [&](std::uint32_t c) {
     std::array<std::uint64_t, apart_words> words;
     place.load(s.span_of(c), words.data());
     if (lies_apart(words.data())) free(value_block::of(words[1]));

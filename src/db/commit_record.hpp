@@ -35,9 +35,7 @@ class commit_record {
     if (!log_->admit()) return outcome::storage_failed;
     entry_ = log_->take(session_);
     for (pending_write& w : writes) {
-      if (!w.changed) continue;
-      w.fetch(every_column);
-      put_change(entry_->data, w.of->number_, w.of->layout(), w.image, w.shape);
+      if (w.changed) put(w);
     }
     return entry_->data.size() <= longest_record ? outcome::ok : outcome::limit;
   }
@@ -71,6 +69,19 @@ class commit_record {
   }
 
  private:
+  /// Of a row that is there, what changes. The log has the changes of a row in their order, and a
+  /// checkpoint is what was there at one place of it: so behind that, what is changed is there.
+  void put(pending_write& w) {
+    const bool there = !w.fresh && (w.place.head->shape.load_relaxed() & row_exists) != 0;
+    const table& t = *w.of;
+    if (there && (w.shape & row_exists) != 0 && w.sets != every_column) {
+      w.fetch(t.keyed_);
+      return put_columns(entry_->data, t.number_, t.layout(), w.image, w.shape, w.sets);
+    }
+    w.fetch(every_column);
+    put_change(entry_->data, t.number_, t.layout(), w.image, w.shape);
+  }
+
   engine& engine_;
   journal* const log_;
   const std::uint32_t session_;

@@ -52,6 +52,7 @@ bytes_view file_stream::look(std::size_t bytes) {
   if (rest.size() >= bytes) return rest;
   const read_buffers::handle next = buffers_.take(std::max(bytes, part));
   std::copy(rest.begin(), rest.end(), next->data.get());
+  ahead_.reach(at());
   const std::size_t more = std::min<std::uint64_t>(next->room, left()) - rest.size();
   const std::size_t got = file_.read(at() + rest.size(), {next->data.get() + rest.size(), more});
   next->size = rest.size() + got;

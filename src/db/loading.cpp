@@ -75,12 +75,12 @@ void loader::release() noexcept {
   }
 }
 
-/// Gives the image's values that lie apart blocks of their own. Throws std::bad_alloc; then it has
-/// none.
-void loader::make_apart(const table& t) {
+/// Gives the image's values in these columns that lie apart blocks of their own. Throws
+/// std::bad_alloc; then it has none.
+void loader::make_apart(const table& t, std::uint64_t columns) {
   value_list made;
   try {
-    each_column(t.layout().apart(), [&](std::uint32_t c) {
+    each_column(t.layout().apart() & columns, [&](std::uint32_t c) {
       std::uint64_t* const words = image_.data() + t.layout().span_of(c).first;
       if (!lies_apart(words)) return;
       made.add(engine_.values.make(apart_in(words), 0));
@@ -111,15 +111,30 @@ void loader::put(table& t, decoder& row, const key_words& key, std::uint64_t slo
   if (fresh) slot = slot_for(t);
   const row_place place = t.at(slot);
   make_apart(t);
-  if (!fresh) engine_.values.free_row(t.layout(), place);
+  if (!fresh) engine_.values.free_row(t.layout(), place, every_column);
   write_row(t, place, shape);
   if (fresh) t.primary_->claim(key, slot);
+}
+
+void loader::set(table& t, decoder& row, std::uint64_t slot) {
+  if (slot == no_slot) throw malformed("a row is changed that does not exist");
+  const schema& s = t.layout();
+  const set_columns set = read_columns(row, s, image_.data());
+  const row_place place = t.at(slot);
+  make_apart(t, set.columns);
+  engine_.values.free_row(s, place, set.columns);
+  each_column(set.columns, [&](std::uint32_t c) {
+    const column_span span = s.span_of(c);
+    atomic<std::uint64_t>* const words = place.column(span.first, span.words);
+    for (std::uint32_t i = 0; i < span.words; ++i) words[i].store_relaxed(image_[span.first + i]);
+  });
+  finish_row(*place.head, (place.head->shape.load_relaxed() & ~set.columns) | set.nulls);
 }
 
 void loader::erase(table& t, const key_words& key, std::uint64_t slot) {
   if (slot == no_slot) throw malformed("a row is erased that does not exist");
   if (!t.primary_->remove(key, slot)) throw std::bad_alloc();
-  engine_.values.free_row(t.layout(), t.at(slot));
+  engine_.values.free_row(t.layout(), t.at(slot), every_column);
   t.at(slot).head->stamp.store_relaxed(0);
   t.give_slot(slot);
 }
@@ -170,12 +185,12 @@ void loader::make_some(table& t, std::span<const row_edit> edits, const row_edit
     // The key may come again.
     if (slots[i] == no_slot || now->what == row_change::erase) right = false;
     decoder from(now->row);
-    if (now->what == row_change::put) {
-      put(t, from, keys[i], slots[i]);
-      if (!from.done()) throw malformed("a change is longer than its row");
-    } else {
+    if (now->what == row_change::erase) {
       erase(t, keys[i], slots[i]);
+      continue;
     }
+    now->what == row_change::put ? put(t, from, keys[i], slots[i]) : set(t, from, slots[i]);
+    if (!from.done()) throw malformed("a change is longer than its row");
   }
 }
 

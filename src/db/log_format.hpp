@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
+#include <new>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -21,13 +23,26 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 
 /// Format 1 has no decimals, timestamps, variable text and blobs; formats 1 and 2 drop nothing, and
-/// make indexes with their tables alone. Both are read, too.
-inline constexpr std::uint32_t storage_format = 3;
+/// make indexes with their tables alone; formats 1 to 3 log whole rows. All are read, too.
+inline constexpr std::uint32_t storage_format = 4;
 inline constexpr std::uint32_t oldest_format = 1;
 inline constexpr std::uint32_t first_with_drops = 3;
 using database_id = std::array<std::byte, 16>;
 using bytes_view = std::span<const std::byte>;
-using byte_buffer = std::vector<std::byte>;
+
+/// Makes bytes that are anything: who makes room for them writes them.
+template <class T>
+struct bare_allocator : std::allocator<T> {
+  template <class U>
+  struct rebind {
+    using other = bare_allocator<U>;
+  };
+  template <class U>
+  void construct(U* at) noexcept {
+    ::new (static_cast<void*>(at)) U;
+  }
+};
+using byte_buffer = std::vector<std::byte, bare_allocator<std::byte>>;
 
 template <class T>
 T from_little(const std::byte* from) noexcept {
@@ -67,6 +82,16 @@ class decoder {
     at_ += count;
     return from_.subspan(at_ - count, count);
   }
+  /// A number in one byte to nine: see packed_length().
+  std::uint64_t packed() {
+    if (from_.size() - at_ < 8) return packed_near_end();
+    const auto eight = from_little<std::uint64_t>(from_.data() + at_);
+    const auto length = static_cast<unsigned>(std::countr_zero(eight | 0x100U)) + 1;
+    if (length == 9) return packed_near_end();
+    at_ += length;
+    const unsigned others = 64 - 8 * length;
+    return eight << others >> others >> length;
+  }
   std::string text() {
     const bytes_view b = bytes(number<std::uint16_t>());
     return {reinterpret_cast<const char*>(b.data()), b.size()};
@@ -75,9 +100,36 @@ class decoder {
   [[nodiscard]] bytes_view rest() const noexcept { return from_.subspan(at_); }
 
  private:
+  std::uint64_t packed_near_end() {
+    const auto first = number<std::uint8_t>();
+    if (first == 0) return number<std::uint64_t>();
+    const auto length = static_cast<unsigned>(std::countr_zero(first)) + 1;
+    std::uint64_t all = first;
+    for (unsigned i = 1; i < length; ++i) {
+      all |= std::uint64_t{number<std::uint8_t>()} << 8 * i;
+    }
+    return all >> length;
+  }
+
   bytes_view from_;
   std::size_t at_ = 0;
 };
+
+/// A packed number takes one byte for each seven bits that it has: the lowest bit that is set in
+/// the first byte says how many bytes there are, the bits above it are the number. Behind a first
+/// byte of 0, it takes the next eight as they are.
+inline constexpr std::size_t longest_packed = 9;
+constexpr unsigned packed_length(std::uint64_t v) noexcept {
+  const auto bits = static_cast<unsigned>(std::bit_width(v | 1U));
+  return bits > 56 ? longest_packed : (bits + 6) / 7;
+}
+/// Numbers near zero, also such as are negative, as small ones.
+constexpr std::uint64_t folded(std::uint64_t v) noexcept {
+  return v << 1U ^ (std::uint64_t{0} - (v >> 63U));
+}
+constexpr std::uint64_t unfolded(std::uint64_t v) noexcept {
+  return v >> 1U ^ (std::uint64_t{0} - (v & 1U));
+}
 
 template <class T>
 void put_number(byte_buffer& to, T v) {
@@ -177,17 +229,21 @@ table_spec read_table(bytes_view from);
 void put_index(byte_buffer& to, const index_spec& spec);
 index_spec read_index(decoder& from);
 
-enum class row_change : std::uint8_t { put = 1, erase = 2 };
+/// `set` is a change of a row that is there; formats 1 to 3 put the whole row instead.
+enum class row_change : std::uint8_t { put = 1, erase = 2, set = 3 };
 
 /// One change: what, which table, how long, the key's columns, the others.
 struct change_header {
-  static constexpr std::size_t bytes = 9;
+  static constexpr std::size_t bytes = 9;  ///< of put and erase
   row_change what = row_change::put;
   std::uint32_t table = 0;
   std::uint32_t length = 0;
 };
 void put_change(byte_buffer& to, std::uint32_t table, const schema& s, const std::uint64_t* image,
                 std::uint64_t shape);
+/// The same of a row that is there, of which the image has the key and the columns that are `set`.
+void put_columns(byte_buffer& to, std::uint32_t table, const schema& s, const std::uint64_t* image,
+                 std::uint64_t shape, std::uint64_t set);
 change_header read_change(decoder& from);
 
 /// The columns of a row without a change_header: the key's, which columns are null, the others.
@@ -195,6 +251,13 @@ void put_row(byte_buffer& to, const schema& s, const std::uint64_t* image, std::
 /// Fills the image, which then refers to values that lie apart in `from`; returns the row's shape.
 /// With `key_only` the key's columns alone.
 std::uint64_t read_row_image(decoder& from, const schema& s, bool key_only, std::uint64_t* image);
+/// What put_columns() has written behind the change_header.
+struct set_columns {
+  std::uint64_t columns = 0;
+  std::uint64_t nulls = 0;  ///< of these
+};
+/// Fills the image's key and those columns, as read_row_image() does.
+set_columns read_columns(decoder& from, const schema& s, std::uint64_t* image);
 /// The bytes of so many rows that were written as their images are, but for the word behind the key
 /// that says what is null. Nothing: some were not, and none is passed.
 bytes_view take_as_they_are(decoder& from, const schema& s, std::size_t rows);

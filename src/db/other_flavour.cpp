@@ -48,6 +48,7 @@
 #include "status_file.cpp"
 #include "storage.cpp"
 #include "table.cpp"
+#include "table_format.cpp"
 #include "transaction.cpp"
 #include "upkeep.cpp"
 #include "validate.cpp"

@@ -138,7 +138,9 @@ void recovery::load_blocks(const std::shared_ptr<storage_file>& file,
   std::uint64_t rows = 0;
   std::uint64_t at = file_header::bytes;
   std::size_t turn = 0;
+  read_ahead ahead(*file);
   for (;;) {
+    ahead.reach(at);
     std::array<std::byte, block_header::bytes> head{};
     block_header h;
     const std::size_t got = file->read(at, head);

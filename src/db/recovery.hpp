@@ -78,13 +78,14 @@ class loader {
   std::uint64_t slot_for(table& t);
   range& range_of(const table& t);
   static void take_slots(table& t, range& mine);
-  void make_apart(const table& t);
+  void make_apart(const table& t, std::uint64_t columns = every_column);
   void write_row(const table& t, const row_place& place, std::uint64_t shape) noexcept;
   static void finish_row(row_head& head, std::uint64_t shape) noexcept;
   bool put_block(table& t, decoder& from, key_words* keys, std::uint64_t* slots);
   void put_some(table& t, decoder& from, std::span<key_words> keys, std::uint64_t* slots);
   void make_some(table& t, std::span<const row_edit> edits, const row_edit*& now);
   void put(table& t, decoder& row, const key_words& key, std::uint64_t slot);
+  void set(table& t, decoder& row, std::uint64_t slot);
   void erase(table& t, const key_words& key, std::uint64_t slot);
   static void expect_row(const table& t, std::uint64_t slot) noexcept;
   static void must_be_alone(const table& t, const secondary& i, const key_words& key,
@@ -121,11 +122,31 @@ class read_buffers {
   std::vector<std::unique_ptr<buffer>> waiting_;
 };
 
+/// Has the system read on while what was read is looked at: a disk is as quick as it can be only if
+/// it has something to do at all times.
+class read_ahead {
+ public:
+  explicit read_ahead(storage_file& file) noexcept : file_(file) {}
+  /// What comes from `at` on is looked at now.
+  void reach(std::uint64_t at) noexcept {
+    for (expected_ = std::max(expected_, at); expected_ < at + lead; expected_ += step) {
+      file_.expect(expected_, step);
+    }
+  }
+
+ private:
+  static constexpr std::size_t lead = 8U << 20U;
+  static constexpr std::size_t step = 1U << 20U;
+
+  storage_file& file_;
+  std::uint64_t expected_ = 0;  // up to here
+};
+
 /// Reads a file from the beginning to the end.
 class file_stream {
  public:
   file_stream(read_buffers& from, storage_file& file)
-      : buffers_(from), file_(file), size_(file.size()) {}
+      : buffers_(from), file_(file), size_(file.size()), ahead_(file) {}
 
   /// What follows, `bytes` of it at least unless the file ends before.
   bytes_view look(std::size_t bytes);
@@ -144,6 +165,7 @@ class file_stream {
   read_buffers& buffers_;
   storage_file& file_;
   std::uint64_t size_;
+  read_ahead ahead_;
   read_buffers::handle now_;
   std::uint64_t begin_ = 0;  // of the buffer, in the file
   std::size_t used_ = 0;     // of the buffer

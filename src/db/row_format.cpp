@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// row_format.cpp: rows and descriptions of tables as bytes. What is read may be anything: each
-// field is looked at before it is believed.
+// row_format.cpp: rows as bytes. What is read may be anything: each field is looked at before it is
+// believed.
 #include <algorithm>
-#include <limits>
+#include <bit>
 
 #include <spolia/db/delta.hpp>
 
@@ -25,6 +25,16 @@ class encoder {
   void number(T v) noexcept {
     to_little(at_, v);
     at_ += sizeof(T);
+  }
+  /// There is room for longest_packed, whatever it takes.
+  void packed(std::uint64_t v) noexcept {
+    const unsigned length = packed_length(v);
+    if (length == longest_packed) {
+      number(std::uint8_t{0});
+      return number(v);
+    }
+    to_little(at_, v << length | std::uint64_t{1} << (length - 1));
+    at_ += length;
   }
   void value(const column_layout& c, const std::uint64_t* from) noexcept {
     switch (c.type.base) {
@@ -63,6 +73,28 @@ class encoder {
       value(c, image + c.first);
     }
   }
+  /// Of these columns, none of which is null.
+  void columns(const schema& s, const std::uint64_t* image, std::uint64_t which) noexcept {
+    const std::uint64_t numbers = s.numbers();
+    const std::uint64_t doubles = s.doubles();
+    each_column(which, [&](std::uint32_t c) {
+      const std::uint64_t* const from = image + s.span_of(c).first;
+      if ((numbers >> c & 1U) != 0) {
+        packed(folded(*from));
+      } else if ((doubles >> c & 1U) != 0) {
+        packed(__builtin_bswap64(*from));  // most end in zeros
+      } else {
+        value(s.columns()[c], from);
+      }
+    });
+  }
+  /// In no more bytes than these.
+  void packed_within(std::uint64_t v, unsigned length) noexcept {
+    v = v << length | std::uint64_t{1} << (length - 1);
+    for (; length != 0; --length, v >>= 8U) number(static_cast<std::uint8_t>(v));
+  }
+  void pass(std::size_t bytes) noexcept { at_ += bytes; }
+  [[nodiscard]] std::byte* at() const noexcept { return at_; }
 
  private:
   void bytes(std::string_view of) noexcept {
@@ -104,6 +136,20 @@ std::size_t row_bytes(const schema& s, const std::uint64_t* image, std::uint64_t
     sum += value_bytes(c, image + c.first);
   }
   return sum;
+}
+
+/// At most what encoder::columns() writes.
+std::size_t most_bytes(const schema& s, const std::uint64_t* image, std::uint64_t which) noexcept {
+  std::size_t sum = 0;
+  const std::uint64_t packed = which & (s.numbers() | s.doubles());
+  each_column(which & ~packed, [&](std::uint32_t c) {
+    sum += value_bytes(s.columns()[c], image + s.span_of(c).first);
+  });
+  return sum + static_cast<std::size_t>(std::popcount(packed)) * longest_packed;
+}
+
+std::size_t key_bytes(const schema& s, const std::uint64_t* image) noexcept {
+  return s.words_only() ? s.key().size() * 8 : row_bytes(s, image, 0, true);
 }
 
 /// Where there is room for so many bytes more.
@@ -172,21 +218,30 @@ std::size_t value_bytes(decoder from, const column_layout& c) {
   return 8;
 }
 
-template <class Enum>
-Enum checked(std::uint8_t v, Enum last) {
-  if (v > static_cast<std::uint8_t>(last)) throw malformed("a description has an unknown kind");
-  return static_cast<Enum>(v);
-}
-
 }  // namespace
 
-void put_text(byte_buffer& to, std::string_view text) {
-  if (text.size() > std::numeric_limits<std::uint16_t>::max()) {
-    throw std::invalid_argument("spolia::db: a name is too long for the log");
-  }
-  put_number(to, static_cast<std::uint16_t>(text.size()));
-  const auto* const from = reinterpret_cast<const std::byte*>(text.data());
-  to.insert(to.end(), from, from + text.size());
+set_columns read_columns(decoder& from, const schema& s, std::uint64_t* image) {
+  read_row_image(from, s, true, image);
+  const set_columns set{from.packed(), from.packed()};
+  if ((set.columns & ~s.whole().mask) != 0) throw malformed("a column that does not exist is set");
+  if ((set.nulls & ~set.columns) != 0) throw malformed("a column is null that is not set");
+  each_column(set.columns, [&](std::uint32_t n) {
+    const column_layout& c = s.columns()[n];
+    if (c.role == column_role::key) throw malformed("a column of the key is set");
+    if ((set.nulls >> n & 1U) == 0) {
+      if ((s.numbers() >> n & 1U) != 0) {
+        image[c.first] = unfolded(from.packed());
+      } else if ((s.doubles() >> n & 1U) != 0) {
+        image[c.first] = __builtin_bswap64(from.packed());
+      } else {
+        read_value(from, c, image + c.first);
+      }
+      return;
+    }
+    if (c.role != column_role::nullable) throw malformed("a column cannot be null");
+    std::fill_n(image + c.first, c.words, 0);
+  });
+  return set;
 }
 
 void put_row(byte_buffer& to, const schema& s, const std::uint64_t* image, std::uint64_t shape) {
@@ -267,65 +322,38 @@ void put_change(byte_buffer& to, std::uint32_t table, const schema& s, const std
   exists ? e.row(s, image, shape) : e.key(s, image);
 }
 
+/// The lengths of what is packed are not known before: there is room for the most that it may be.
+void put_columns(byte_buffer& to, std::uint32_t table, const schema& s, const std::uint64_t* image,
+                 std::uint64_t shape, std::uint64_t set) {
+  const std::uint64_t nulls = shape & set;
+  const std::size_t most =
+      key_bytes(s, image) + 2 * longest_packed + most_bytes(s, image, set & ~nulls);
+  const unsigned length = packed_length(most);
+  encoder e = append(to, sizeof(row_change) + longest_packed + length + most);
+  e.number(static_cast<std::uint8_t>(row_change::set));
+  e.packed(table);
+  encoder of_length = e;
+  e.pass(length);
+  const std::byte* const from = e.at();
+  e.key(s, image);
+  e.packed(set);
+  e.packed(nulls);
+  e.columns(s, image, set & ~nulls);
+  of_length.packed_within(static_cast<std::uint64_t>(e.at() - from), length);
+  to.resize(static_cast<std::size_t>(e.at() - to.data()));
+}
+
 change_header read_change(decoder& from) {
   const auto what = from.number<std::uint8_t>();
+  if (what == static_cast<std::uint8_t>(row_change::set)) {
+    const std::uint64_t table = from.packed();
+    const std::uint64_t length = from.packed();
+    if (table >= most_tables || length > longest_record) throw malformed("a change of no table");
+    return {row_change::set, static_cast<std::uint32_t>(table), static_cast<std::uint32_t>(length)};
+  }
   if (what != 1 && what != 2) throw malformed("a change of an unknown kind");
   const auto table = from.number<std::uint32_t>();
   return {static_cast<row_change>(what), table, from.number<std::uint32_t>()};
-}
-
-void put_index(byte_buffer& to, const index_spec& spec) {
-  put_text(to, spec.name);
-  const unsigned kind = (spec.unique ? 1U : 0U) | (spec.kind == index_kind::hash ? 2U : 0U);
-  put_number(to, static_cast<std::uint8_t>(kind));
-  put_number(to, static_cast<std::uint16_t>(spec.columns.size()));
-  for (const std::string& c : spec.columns) put_text(to, c);
-}
-
-index_spec read_index(decoder& from) {
-  index_spec spec;
-  spec.name = from.text();
-  const auto kind = from.number<std::uint8_t>();
-  if (kind > 3) throw malformed("an index is of an unknown kind");
-  spec.unique = (kind & 1U) != 0;
-  spec.kind = (kind & 2U) != 0 ? index_kind::hash : index_kind::ordered;
-  for (auto n = from.number<std::uint16_t>(); n > 0; --n) spec.columns.push_back(from.text());
-  return spec;
-}
-
-void put_table(byte_buffer& to, const table_spec& spec) {
-  put_text(to, spec.name);
-  put_number(to, static_cast<std::uint8_t>(spec.primary));
-  put_number(to, static_cast<std::uint16_t>(spec.columns.size()));
-  for (const column_spec& c : spec.columns) {
-    put_text(to, c.name);
-    put_number(to, static_cast<std::uint8_t>(c.type.base));
-    put_number(to, c.type.base == base_type::decimal ? c.type.digits : c.type.bytes);
-    put_number(to, static_cast<std::uint8_t>(c.role));
-  }
-  put_number(to, static_cast<std::uint16_t>(spec.indexes.size()));
-  for (const index_spec& i : spec.indexes) put_index(to, i);
-}
-
-table_spec read_table(bytes_view bytes) {
-  decoder from(bytes);
-  table_spec spec;
-  spec.name = from.text();
-  spec.primary = checked(from.number<std::uint8_t>(), index_kind::ordered);
-  for (auto n = from.number<std::uint16_t>(); n > 0; --n) {
-    column_spec c;
-    c.name = from.text();
-    c.type.base = checked(from.number<std::uint8_t>(), base_type::blob);
-    (c.type.base == base_type::decimal ? c.type.digits : c.type.bytes) =
-        from.number<std::uint32_t>();
-    c.role = checked(from.number<std::uint8_t>(), column_role::nullable);
-    spec.columns.push_back(std::move(c));
-  }
-  for (auto n = from.number<std::uint16_t>(); n > 0; --n) {
-    spec.indexes.push_back(read_index(from));
-  }
-  if (!from.done()) throw malformed("something follows a description");
-  return spec;
 }
 
 }  // namespace db

@@ -203,6 +203,9 @@ schema::schema(const table_spec& spec) : name_(spec.name) {
       if (c.role == column_role::key) refuse_as_key(c.name);
       apart_ |= std::uint64_t{1} << number;
     }
+    if (takes_a_word(c.type.base)) {
+      (c.type.base == base_type::float64 ? doubles_ : numbers_) |= std::uint64_t{1} << number;
+    }
     if (c.role == column_role::key) key_.push_back(number);
     words_only_ = words_only_ && takes_a_word(c.type.base) &&
                   (c.role != column_role::key || key_.size() == columns_.size());

@@ -72,8 +72,8 @@ void identity_file::parse(std::string_view text) {
   if (!text.starts_with(format_line)) refuse("this is not the file of a database");
   text.remove_prefix(format_line.size());
   const std::string_view format = text.substr(0, std::min(text.find('\n'), text.size()));
-  static_assert(oldest_format == 1 && storage_format == 3);
-  if (format != "1" && format != "2" && format != "3") {
+  static_assert(oldest_format == 1 && storage_format == 4);
+  if (format.size() != 1 || format < "1" || format > "4") {
     refuse("it has a format that this version does not know");
   }
   text.remove_prefix(std::min(format.size() + 1, text.size()));

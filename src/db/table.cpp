@@ -79,7 +79,7 @@ void table::free_rows() noexcept {
   for (std::uint64_t slot = 0; schema_.apart() != 0 && slot < slots(); ++slot) {
     const row_place place = at(slot);
     if ((place.head->shape.load_relaxed() & row_exists) != 0) {
-      engine_.values.free_row(schema_, place);
+      engine_.values.free_row(schema_, place, every_column);
     }
   }
   for (unsigned k = 0; k < most_segments; ++k) {

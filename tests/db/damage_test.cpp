@@ -9,10 +9,15 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <initializer_list>
+#include <limits>
 #include <memory>
 #include <random>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "db/durable.hpp"
 #include "support/sanitized.hpp"
@@ -118,7 +123,7 @@ TEST(damage, the_log_is_what_the_guide_says) {
   const bytes& log = files->content(log_name(1));
   EXPECT_EQ(std::memcmp(log.data(), "SPOLIALG", 8), 0);
   EXPECT_EQ(number_at<std::uint32_t>(log, 8), plain_crc(std::span(log).subspan(12, 52)));
-  EXPECT_EQ(number_at<std::uint32_t>(log, 12), 3U) << "the format";
+  EXPECT_EQ(number_at<std::uint32_t>(log, 12), 4U) << "the format";
   EXPECT_EQ(number_at<std::uint64_t>(log, 32), 1U) << "the first record";
   EXPECT_EQ(number_at<std::uint32_t>(log, 40), 1U) << "the epoch";
   std::uint32_t chain = 0;
@@ -137,6 +142,54 @@ TEST(damage, the_log_is_what_the_guide_says) {
     at += record_head + length;
   }
   EXPECT_EQ(sequence, 4U);
+}
+
+/// The bodies of a log's records.
+std::vector<bytes> bodies_of(const bytes& log) {
+  std::vector<bytes> all;
+  for (std::size_t at = file_head; at < log.size();) {
+    const auto length = number_at<std::uint32_t>(log, at + 8);
+    const auto body = std::span(log).subspan(at + record_head, length);
+    all.emplace_back(body.begin(), body.end());
+    at += record_head + length;
+  }
+  return all;
+}
+bytes bytes_of(std::initializer_list<unsigned> numbers) {
+  bytes all;
+  for (const unsigned n : numbers) all.push_back(static_cast<std::byte>(n));
+  return all;
+}
+
+TEST(damage, a_change_of_a_row_is_the_columns_that_are_set) {
+  const auto files = std::make_shared<memory_files>();
+  {
+    database base = database::open(place, over(files));
+    table& t = base.create_table({.name = "t",
+                                  .columns = {{"k", int64, primary_key},
+                                              {"small", int64},
+                                              {"real", float64, nullable},
+                                              {"large", int64},
+                                              {"word", text(4)}}});
+    const auto set = [&](std::initializer_list<assignment> to) {
+      ASSERT_TRUE(base.transact([&](transaction& tx) { return tx.update(t, {7}, to); }));
+    };
+    ASSERT_TRUE(
+        base.transact([&](transaction& tx) { return tx.insert(t, {7, 1, 2.0, 3, "four"}); }));
+    set({{"small", -3}, {"real", 0.5}});
+    set({{"real", nullptr}, {"word", "ab"}});
+    set({{"large", std::numeric_limits<std::int64_t>::min()}});
+  }
+  const std::vector<bytes> bodies = bodies_of(files->content(log_name(1)));
+  ASSERT_EQ(bodies.size(), 5U);
+  // set, table 0, length 14, the key, columns 1 and 2, no nulls, -3, 0.5
+  EXPECT_EQ(bodies[2],
+            bytes_of({3, 0x01, 0x1d, 7, 0, 0, 0, 0, 0, 0, 0, 0x0d, 0x01, 0x0b, 0xfc, 0x01, 0x07}));
+  // columns 2 and 4, column 2 is null, and text
+  EXPECT_EQ(bodies[3],
+            bytes_of({3, 0x01, 0x1d, 7, 0, 0, 0, 0, 0, 0, 0, 0x29, 0x09, 2, 0, 'a', 'b'}));
+  EXPECT_EQ(bodies[4], bytes_of({3,    0x01, 0x27, 7,    0,    0,    0,    0,    0,    0,   0, 0x11,
+                                 0x01, 0,    0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}));
 }
 
 TEST(damage, a_log_that_was_cut_anywhere) {
@@ -252,10 +305,10 @@ TEST(damage, another_version_is_named_as_such) {
   work(files, 1, 2);
   const disk newer = files->copy();
   bytes& identity = newer->content(std::string(place) + "/SPOLIA");
-  identity[16 + 7] = std::byte{'4'};
+  identity[16 + 7] = std::byte{'5'};
   EXPECT_NE(try_to_open(newer).refused.find("format"), std::string::npos);
   bytes& log = files->content(log_name(1));
-  for (const std::uint32_t format : {0U, 4U}) {
+  for (const std::uint32_t format : {0U, 5U}) {
     put_at(log, 12, format);
     put_at(log, 8, plain_crc(std::span(log).subspan(12, 52)));
     EXPECT_NE(try_to_open(files).refused.find("format"), std::string::npos);
@@ -268,8 +321,49 @@ void make_older(bytes& file, std::uint32_t format) {
   put_at(file, 8, plain_crc(std::span(file).subspan(12, 52)));
 }
 
+/// Three commits as the last version of format 3 has logged them: rows as a whole.
+constexpr std::string_view log_of_format_3 =
+    "53504f4c49414c47933bfa6003000000bcebc0c376dca24a943cddcc8b2c6bc10100000000000000010000000000"
+    "00000000000000000000000000000000000053504c52dd61a3335000000000000000010000000000000000000000"
+    "00000000010000000200000006006c65646765720005000200696400000000000101006e00000000000004006e6f"
+    "7465030c0000000204006576656e02000000000004006d656d6f0600000000020100040062795f6e00010001006e"
+    "53504c528c3ef8c66a000000dd61a333020000000000000001000000000000000100000001000000010000000030"
+    "000000010000000000000000000000000000000a0000000000000006006e6f74652031000b000000626262626262"
+    "6262626262010000000028000000000000000000000004000000000000000100000000000000000b000000626262"
+    "626262626262626253504c52daf200b5800000008c3ef8c603000000000000000200000000000000010000000100"
+    "000001000000003b00000002000000000000000000000000000000140000000000000006006e6f74652032011600"
+    "00006363636363636363636363636363636363636363636301000000003300000000000000000000000400000000"
+    "000000020000000000000000160000006363636363636363636363636363636363636363636353504c524df9e646"
+    "44000000daf200b50400000000000000030000000000000001000000010000000100000000190000000300000000"
+    "00000014000000000000001e00000000000000000100000000190000000000000000000000140000000000000003"
+    "0000000000000000";
+
+TEST(damage, whole_rows_of_an_older_log_are_read) {
+  const auto files = std::make_shared<memory_files>();
+  const auto from_hex = [](std::string_view digits) {
+    bytes made;
+    for (std::size_t at = 0; at < digits.size(); at += 2) {
+      made.push_back(
+          static_cast<std::byte>(std::stoi(std::string(digits.substr(at, 2)), nullptr, 16)));
+    }
+    return made;
+  };
+  const bytes log = from_hex(log_of_format_3);
+  std::string identity = "spolia database\nformat 3\nid ";
+  identity += log_of_format_3.substr(32, 32);
+  identity += "\n";
+  const auto text = std::as_bytes(std::span(identity));
+  files->put(std::string(place) + "/SPOLIA", bytes(text.begin(), text.end()));
+  files->put(log_name(1), log);
+  EXPECT_EQ(try_to_open(files, true).commits, 3);
+  work(files, 4, 5);
+  EXPECT_EQ(try_to_open(files).commits, 5);
+  EXPECT_EQ(files->content(log_name(1)), log);
+  EXPECT_EQ(number_at<std::uint32_t>(files->content(log_name(5)), 12), 4U);
+}
+
 TEST(damage, older_formats_are_read_and_gone_on_with) {
-  for (const std::uint32_t format : {1U, 2U}) {
+  for (const std::uint32_t format : {1U, 2U, 3U}) {
     const auto files = std::make_shared<memory_files>();
     work(files, 1, 3);
     files->content(std::string(place) + "/SPOLIA")[16 + 7] = static_cast<std::byte>('0' + format);
@@ -283,15 +377,6 @@ TEST(damage, older_formats_are_read_and_gone_on_with) {
     base.checkpoint();
     EXPECT_EQ(try_to_open(files->copy()).commits, 5);
   }
-}
-
-TEST(damage, files_of_another_database_are_refused) {
-  const auto one = std::make_shared<memory_files>();
-  const auto two = std::make_shared<memory_files>();
-  work(one, 1, 2);
-  work(two, 1, 3);
-  one->content(log_name(1)) = two->content(log_name(1));
-  EXPECT_NE(try_to_open(one).refused.find("another database"), std::string::npos);
 }
 
 /// Seals the records of a log, or the blocks of a checkpoint, again, in front of which `change` may
@@ -309,6 +394,51 @@ void seal_again(bytes& content, bool log, Change&& change) {
     put_at(content, at + 4, chain);
     at += head + length;
   }
+}
+
+/// What a change of columns in the log may not say, with right checksums.
+TEST(damage, made_up_changes_of_columns) {
+  const auto files = std::make_shared<memory_files>();
+  {
+    database base = database::open(place, over(files));
+    table& t = base.create_table(
+        {.name = "t",
+         .columns = {{"k", int64, primary_key}, {"a", int64}, {"b", int64, nullable}}});
+    ASSERT_TRUE(base.transact([&](transaction& tx) { return tx.insert(t, {7, 1, 2}); }));
+    ASSERT_TRUE(base.transact([&](transaction& tx) { return tx.update(t, {7}, {{"b", 3}}); }));
+  }
+  // Of the last record: set, table 0, length 11, the key, column 2, no nulls, 3
+  const auto refused = [&](std::size_t at, unsigned to) {
+    const disk damaged = files->copy();
+    seal_again(damaged->content(log_name(1)), true, [&](std::span<std::byte> body) {
+      if (body[0] == std::byte{3}) body[at] = static_cast<std::byte>(to);
+    });
+    try {
+      database::open(place, over(damaged));
+      return std::string();
+    } catch (const storage_error& e) {
+      return std::string(e.what());
+    }
+  };
+  EXPECT_EQ(refused(13, 0x0f), "") << "another number will do";
+  EXPECT_NE(refused(0, 4).find("unknown kind"), std::string::npos);
+  EXPECT_NE(refused(1, 3).find("unknown table"), std::string::npos);
+  EXPECT_NE(refused(2, 0x19).find("too early"), std::string::npos);
+  EXPECT_NE(refused(3, 8).find("does not exist"), std::string::npos) << "no such row";
+  EXPECT_NE(refused(11, 0x03).find("of the key"), std::string::npos);
+  EXPECT_NE(refused(11, 0x11).find("does not exist"), std::string::npos) << "no such column";
+  EXPECT_NE(refused(12, 0x05).find("not set"), std::string::npos);
+  EXPECT_NE(refused(12, 0x09).find("longer than its row"), std::string::npos);
+  EXPECT_NE(refused(13, 0x02).find("too early"), std::string::npos);
+}
+
+TEST(damage, files_of_another_database_are_refused) {
+  const auto one = std::make_shared<memory_files>();
+  const auto two = std::make_shared<memory_files>();
+  work(one, 1, 2);
+  work(two, 1, 3);
+  one->content(log_name(1)) = two->content(log_name(1));
+  EXPECT_NE(try_to_open(one).refused.find("another database"), std::string::npos);
 }
 
 TEST(damage, rows_with_one_key_of_a_unique_index) {

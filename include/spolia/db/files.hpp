@@ -63,6 +63,8 @@ class storage_file {
 
   /// Fewer bytes than wanted only at the end. Several threads may read at once.
   virtual std::size_t read(std::uint64_t offset, std::span<std::byte> to) = 0;
+  /// This part will be read soon: the system may begin with it now. Beside read().
+  virtual void expect(std::uint64_t /*offset*/, std::size_t /*bytes*/) noexcept {}
   /// All of it.
   virtual void write(std::uint64_t offset, std::span<const std::byte> from) = 0;
   /// What was written survives a loss of power from here on.

@@ -181,6 +181,9 @@ class SPOLIA_EXPORT schema {
   [[nodiscard]] column_set whole() const noexcept { return {every_bit(), runs_, spans_.data()}; }
   /// Those whose values lie apart.
   [[nodiscard]] std::uint64_t apart() const noexcept { return apart_; }
+  /// Those of one word that hold whole numbers, of which most are small; and those with doubles.
+  [[nodiscard]] std::uint64_t numbers() const noexcept { return numbers_; }
+  [[nodiscard]] std::uint64_t doubles() const noexcept { return doubles_; }
   /// Every column is one word, and the key's come first: rows are written as their images are.
   [[nodiscard]] bool words_only() const noexcept { return words_only_; }
   /// The runs that these columns make.
@@ -208,6 +211,8 @@ class SPOLIA_EXPORT schema {
   std::vector<column_span> spans_;
   std::vector<column_run> runs_;
   std::uint64_t apart_ = 0;
+  std::uint64_t numbers_ = 0;
+  std::uint64_t doubles_ = 0;
   std::uint32_t words_ = 0;
   bool words_only_ = true;
 

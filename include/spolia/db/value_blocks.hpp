@@ -135,8 +135,8 @@ class value_blocks {
     while (all.first != nullptr) free(all.take());
   }
 
-  /// The row's, which exists, and will not be looked at any more.
-  void free_row(const schema& s, const row_place& place) noexcept;
+  /// Those that a row has in these columns, which exists, and will not be looked at any more.
+  void free_row(const schema& s, const row_place& place, std::uint64_t columns) noexcept;
 
   /// Values which the commit at this time has taken out of their rows. The rows may be locked yet.
   void retire(value_list& all, std::uint64_t commit) noexcept {
