@@ -315,7 +315,7 @@ struct delta_place {
   }
   /// Puts a version of so many words, which need so many units, there.
   void put(ask& a, std::uint64_t need) noexcept {
-    a.place = version::make(bytes, a.words);
+    a.place = version::make(bytes);
     a.handle = handles | next;
     next += need;
     bytes += need * tagged::unit;

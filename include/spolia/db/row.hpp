@@ -132,16 +132,16 @@ inline void keep_image(version& v, const ask& a, const row_place& row, column_se
   v.columns.write(a.columns);
   if (a.columns == every_column) {
     if (a.words == 0) return v.columns.write(0);
-    plain<std::uint64_t>* const to = v.words();
-    row.each_word(whole.runs,
-                  [to](std::size_t i, auto& word) { to[i].write(word.load_relaxed()); });
+    row.each_word(whole.runs, [&v](std::size_t i, auto& word) {
+      v.put(static_cast<std::uint32_t>(i), word.load_relaxed());
+    });
     return;
   }
   std::uint32_t at = 0;
   each_column(a.columns, [&](std::uint32_t c) {
     const column_span span = whole.all[c];
     atomic<std::uint64_t>* const words = row.column(span.first, span.words);
-    for (std::uint32_t i = 0; i < span.words; ++i) v.words()[at++].write(words[i].load_relaxed());
+    for (std::uint32_t i = 0; i < span.words; ++i) v.put(at++, words[i].load_relaxed());
   });
 }
 
