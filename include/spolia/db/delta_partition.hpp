@@ -93,8 +93,12 @@ class alignas(cache_line) delta_partition {
     turn_bytes_.store_relaxed(used_bytes() + bytes);
   }
   [[nodiscard]] bool turn_is_over() const noexcept {
-    return admitted() >= turn_admitted_.load_relaxed() ||
-           used_bytes() >= turn_bytes_.load_relaxed();
+    return admitted() >= turn_admitted_.load_relaxed();
+  }
+  /// Whether what ends there is all that the turn was to have. Asked by who has moved the cursor:
+  /// others would fetch its line for it, in each transaction.
+  [[nodiscard]] bool turn_ends_at(std::uint64_t position) const noexcept {
+    return position * tagged::unit >= turn_bytes_.load_relaxed();
   }
 
   /// A registered writer's versions ended at this time.
