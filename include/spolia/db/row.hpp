@@ -81,6 +81,10 @@ struct row_place {
   void store(std::span<const column_run> columns, const std::uint64_t* image) const noexcept {
     each_word(columns, [&](std::size_t i, auto& word) { word.store_relaxed(image[i]); });
   }
+  void store(column_span c, const std::uint64_t* from) const noexcept {
+    atomic<std::uint64_t>* const at = column(c.first, c.words);
+    for (std::uint32_t i = 0; i < c.words; ++i) at[i].store_relaxed(from[i]);
+  }
 };
 
 /// Copies the columns of the row's version at `time`, which the caller has announced, to their
