@@ -5,6 +5,7 @@
 #include <spolia/base/ticks.hpp>
 
 #include <algorithm>
+#include <iterator>
 #include <stdexcept>
 #include <string>
 
@@ -212,10 +213,9 @@ status tpcc_client::pay(db::transaction& tx, std::int64_t d, const customer_choi
       [&] { return charge(*customer, *c_id, d, who, amount); },
       [&] {
         if (!world_.work.inserts) return status(outcome::ok);
-        const std::string data =
-            fmt::format("{}    {}", w->get(warehouses.name), district->get(districts.name));
-        return tx.insert(tables_.history.rows,
-                         {next_history_, *c_id, who.d, who.w, d, home_, tpcc_now(), amount, data});
+        told_.assign(w->get(warehouses.name)).append(4, ' ').append(district->get(districts.name));
+        return tx.insert(tables_.history.rows, {next_history_, *c_id, who.d, who.w, d, home_,
+                                                tpcc_now(), amount, told_});
       });
 }
 
@@ -228,10 +228,11 @@ status tpcc_client::charge(db::editor& customer, std::int64_t c_id, std::int64_t
       [&] { return customer.set(c.payments, customer.get(c.payments) + 1); });
   if (!s || customer.get(c.credit) != "BC" || !world_.work.inserts) return s;
   // Of bad credit: what happened comes before what was told, as much of it as there is room for.
-  std::string data = fmt::format("{} {} {} {} {} {} | {}", c_id, who.d, who.w, d, home_, amount,
-                                 customer.get(c.data));
-  if (data.size() > 500) data.resize(500);
-  return customer.set(c.data, data);
+  told_.clear();
+  fmt::format_to(std::back_inserter(told_), "{} {} {} {} {} {} | {}", c_id, who.d, who.w, d, home_,
+                 amount, customer.get(c.data));
+  if (told_.size() > 500) told_.resize(500);
+  return customer.set(c.data, told_);
 }
 
 // ---- Order-Status, clause 2.6

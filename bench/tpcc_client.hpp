@@ -121,6 +121,7 @@ class tpcc_client {
   std::vector<tpcc_done> done_;
   std::vector<line> lines_;
   std::vector<std::int64_t> found_;
+  std::string told_;  ///< its room is used again and again
   std::array<std::int64_t, static_cast<std::size_t>(tpcc_districts)> delivering_{};
   std::int64_t shown_ = 0;
   std::int64_t brands_ = 0;
