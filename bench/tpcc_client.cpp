@@ -173,13 +173,21 @@ tpcc_client::customer_choice tpcc_client::choose_customer(std::int64_t w, std::i
 std::optional<std::int64_t> tpcc_client::number_of(const db::reader& at,
                                                    const customer_choice& who) {
   if (who.last.empty()) return who.id;
-  found_.clear();
-  // In the order of first names.
-  const auto note = [&](const db::row& r) { found_.push_back(r.get(tables_.customer.id)); };
+  namesakes_.clear();
+  const auto note = [&](const db::row& r) {
+    namesake& n = namesakes_.emplace_back();
+    const std::string_view first = r.get(tables_.customer.first);
+    std::copy(first.begin(), first.end(), n.first.begin());
+    n.id = r.get(tables_.customer.id);
+  };
   at.scan(tables_.customer.by_name, {who.w, who.d, who.last}, {who.w, who.d, who.last}, note,
-          tables_.customer.number_only);
-  if (found_.empty()) return std::nullopt;
-  return found_[(found_.size() + 1) / 2 - 1];
+          tables_.customer.to_choose);
+  if (namesakes_.empty()) return std::nullopt;
+  // In the order of first names.
+  const auto middle =
+      namesakes_.begin() + static_cast<std::ptrdiff_t>((namesakes_.size() + 1) / 2 - 1);
+  std::nth_element(namesakes_.begin(), middle, namesakes_.end());
+  return middle->id;
 }
 
 void tpcc_client::payment() {
