@@ -136,14 +136,15 @@ std::uint64_t transaction::claim_slot(table& t, const key_words& key, std::uint6
 /// Inserts where the key has a slot already: that of a deleted row, or of one that is being made.
 status transaction::take_over(table& t, std::uint64_t slot, const key_words& key,
                               std::uint64_t* image, std::uint64_t shape) {
-  if (own(*t.at(slot).head) == nullptr) {
+  const row_place place = t.at(slot);
+  if (own(*place.head) == nullptr) {
     std::uint64_t none = 0;
-    if (read_row(engine_.board, *engine_.old, t.at(slot), timestamp(), {}, &none) != 0) {
+    if (read_row(engine_.board, *engine_.old, place, timestamp(), {}, &none) != 0) {
       note_row(t, slot);
       return outcome::duplicate_key;
     }
   }
-  const result<std::uint32_t> number = lock_row(t, slot);
+  const result<std::uint32_t> number = lock_row(t, slot, place);
   if (!number) return number.why();
   if ((session_->writes[*number].shape & row_exists) != 0) {
     note_row(t, slot);

@@ -60,11 +60,13 @@ struct row_place {
       const std::size_t end = first + r.count * width;
       if (width == 1) {  // most columns: no loop for each
         atomic<std::uint64_t>* at = column(first, 1);
+#pragma GCC unroll 4
         for (; first != end; ++first, at += rows_per_block) f(first, *at);
         continue;
       }
       for (; first != end; first += width) {
         atomic<std::uint64_t>* const at = column(first, width);
+#pragma GCC unroll 4
         for (std::size_t i = 0; i != width; ++i) f(first + i, at[i]);
       }
     }
