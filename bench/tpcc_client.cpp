@@ -222,8 +222,8 @@ status tpcc_client::pay(db::transaction& tx, std::int64_t d, const customer_choi
       [&] {
         if (!world_.work.inserts) return status(outcome::ok);
         told_.assign(w->get(warehouses.name)).append(4, ' ').append(district->get(districts.name));
-        return tx.insert(tables_.history.rows, {next_history_, *c_id, who.d, who.w, d, home_,
-                                                tpcc_now(), amount, told_});
+        return tx.insert(tables_.history.rows,
+                         {next_history_, *c_id, who.d, who.w, d, home_, tpcc_now(), amount, told_});
       });
 }
 
