@@ -5,6 +5,7 @@
 #include <spolia/base/ticks.hpp>
 
 #include <algorithm>
+#include <iterator>
 #include <stdexcept>
 #include <string>
 
@@ -172,13 +173,21 @@ tpcc_client::customer_choice tpcc_client::choose_customer(std::int64_t w, std::i
 std::optional<std::int64_t> tpcc_client::number_of(const db::reader& at,
                                                    const customer_choice& who) {
   if (who.last.empty()) return who.id;
-  found_.clear();
-  // In the order of first names.
-  const auto note = [&](const db::row& r) { found_.push_back(r.get(tables_.customer.id)); };
+  namesakes_.clear();
+  const auto note = [&](const db::row& r) {
+    namesake& n = namesakes_.emplace_back();
+    const std::string_view first = r.get(tables_.customer.first);
+    std::copy(first.begin(), first.end(), n.first.begin());
+    n.id = r.get(tables_.customer.id);
+  };
   at.scan(tables_.customer.by_name, {who.w, who.d, who.last}, {who.w, who.d, who.last}, note,
-          tables_.customer.number_only);
-  if (found_.empty()) return std::nullopt;
-  return found_[(found_.size() + 1) / 2 - 1];
+          tables_.customer.to_choose);
+  if (namesakes_.empty()) return std::nullopt;
+  // In the order of first names.
+  const auto middle =
+      namesakes_.begin() + static_cast<std::ptrdiff_t>((namesakes_.size() + 1) / 2 - 1);
+  std::nth_element(namesakes_.begin(), middle, namesakes_.end());
+  return middle->id;
 }
 
 void tpcc_client::payment() {
@@ -212,10 +221,9 @@ status tpcc_client::pay(db::transaction& tx, std::int64_t d, const customer_choi
       [&] { return charge(*customer, *c_id, d, who, amount); },
       [&] {
         if (!world_.work.inserts) return status(outcome::ok);
-        const std::string data =
-            fmt::format("{}    {}", w->get(warehouses.name), district->get(districts.name));
+        told_.assign(w->get(warehouses.name)).append(4, ' ').append(district->get(districts.name));
         return tx.insert(tables_.history.rows,
-                         {next_history_, *c_id, who.d, who.w, d, home_, tpcc_now(), amount, data});
+                         {next_history_, *c_id, who.d, who.w, d, home_, tpcc_now(), amount, told_});
       });
 }
 
@@ -228,10 +236,11 @@ status tpcc_client::charge(db::editor& customer, std::int64_t c_id, std::int64_t
       [&] { return customer.set(c.payments, customer.get(c.payments) + 1); });
   if (!s || customer.get(c.credit) != "BC" || !world_.work.inserts) return s;
   // Of bad credit: what happened comes before what was told, as much of it as there is room for.
-  std::string data = fmt::format("{} {} {} {} {} {} | {}", c_id, who.d, who.w, d, home_, amount,
-                                 customer.get(c.data));
-  if (data.size() > 500) data.resize(500);
-  return customer.set(c.data, data);
+  told_.clear();
+  fmt::format_to(std::back_inserter(told_), "{} {} {} {} {} {} | {}", c_id, who.d, who.w, d, home_,
+                 amount, customer.get(c.data));
+  if (told_.size() > 500) told_.resize(500);
+  return customer.set(c.data, told_);
 }
 
 // ---- Order-Status, clause 2.6

@@ -7,9 +7,11 @@
 #include <spolia/db.hpp>
 
 #include <array>
+#include <compare>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "tpcc_check.hpp"
@@ -87,6 +89,13 @@ class tpcc_client {
     std::string last;  ///< empty: by number
   };
 
+  /// Somebody of the last name that was asked for.
+  struct namesake {
+    std::array<char, 16> first{};
+    std::int64_t id = 0;
+    auto operator<=>(const namesake&) const = default;
+  };
+
   void new_order();
   void payment();
   void order_status();
@@ -121,6 +130,8 @@ class tpcc_client {
   std::vector<tpcc_done> done_;
   std::vector<line> lines_;
   std::vector<std::int64_t> found_;
+  std::vector<namesake> namesakes_;
+  std::string told_;  ///< its room is used again and again
   std::array<std::int64_t, static_cast<std::size_t>(tpcc_districts)> delivering_{};
   std::int64_t shown_ = 0;
   std::int64_t brands_ = 0;

@@ -78,7 +78,9 @@ tpcc_customer::tpcc_customer(db::database& in)
                                          {"c_payment_cnt", db::int64},
                                          {"c_delivery_cnt", db::int64},
                                          {"c_data", db::text(500)}},
-                      .indexes = {{"by_name", {"c_w_id", "c_d_id", "c_last", "c_first"}}}}) {}
+                      .indexes = {{.name = "by_name",
+                                   .columns = {"c_w_id", "c_d_id", "c_last"},
+                                   .kind = db::index_kind::hash}}}) {}
 
 tpcc_history::tpcc_history(db::database& in)
     : tpcc_table(in, {.name = "history",

@@ -62,9 +62,10 @@ struct tpcc_customer : tpcc_table {
                     discount = number("c_discount"), balance = number("c_balance"),
                     ytd_payment = number("c_ytd_payment"), payments = number("c_payment_cnt"),
                     deliveries = number("c_delivery_cnt");
-  const tpcc_text credit = text("c_credit"), data = text("c_data"), last = text("c_last");
-  const spolia::db::secondary& by_name = rows.index("by_name");  ///< then by first name
-  const spolia::db::selection number_only = rows.select({"c_id"});
+  const tpcc_text credit = text("c_credit"), data = text("c_data"), first = text("c_first"),
+                  last = text("c_last");
+  const spolia::db::secondary& by_name = rows.index("by_name");
+  const spolia::db::selection to_choose = rows.select({"c_id", "c_first"});
   const spolia::db::selection for_order = rows.select({"c_discount", "c_last", "c_credit"});
   const spolia::db::selection for_status =
       rows.select({"c_first", "c_middle", "c_last", "c_balance"});

@@ -18,8 +18,7 @@ void unlock(row_head& r) noexcept { r.lock.store_release(unlocked); }
 }  // namespace
 
 /// Locks a row, if it was not committed after this snapshot. The write's number.
-result<std::uint32_t> transaction::lock_row(table& t, std::uint64_t slot) {
-  const row_place place = t.at(slot);
+result<std::uint32_t> transaction::lock_row(table& t, std::uint64_t slot, const row_place& place) {
   auto& writes = session_->writes;
   if (const pending_write* const w = own(*place.head)) {
     return static_cast<std::uint32_t>(w - writes.data());
@@ -96,9 +95,10 @@ result<std::uint32_t> transaction::lock_key(table& t, values key) {
     note_key(t, wanted);
     return outcome::not_found;
   }
-  const bool held = own(*t.at(slot).head) != nullptr;
+  const row_place place = t.at(slot);
+  const bool held = own(*place.head) != nullptr;
   const std::uint64_t snapshot = timestamp();
-  const result<std::uint32_t> number = lock_row(t, slot);
+  const result<std::uint32_t> number = lock_row(t, slot, place);
   if (!number) return number;
   const pending_write& w = session_->writes[*number];
   // The entry was there after our snapshot: a row of another key would be committed later than it.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // reader.cpp: reading at a snapshot.
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <stdexcept>
 #include <string>
@@ -175,9 +176,10 @@ void reader::scan_secondary(const secondary& i, values from, values to, const sc
   const table& t = *i.of_;
   must_serve(i);
   // The key is looked at, too.
-  const selection with_key(t.schema_, columns_of(t, how.only).mask | i.mask_);
-  const column_set wanted = with_key.in(t.schema_);
   const schema& s = t.schema_;
+  std::array<column_run, most_columns> runs;
+  const std::uint64_t mask = columns_of(t, how.only).mask | i.mask_;
+  const column_set wanted{mask, {runs.data(), s.runs_of(mask, runs.data())}, s.whole().all};
   const key_words lo = s.encode_key(i.columns_, from);
   const key_words hi = s.encode_key(i.columns_, to, ~std::uint64_t{0});
   const std::uint32_t length = s.key_length(i.columns_);

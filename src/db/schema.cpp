@@ -217,19 +217,24 @@ schema::schema(const table_spec& spec) : name_(spec.name) {
 }
 
 std::vector<column_run> schema::runs_of(std::uint64_t columns) const {
-  std::vector<column_run> runs;
+  std::array<column_run, most_columns> runs;
+  return {runs.data(), runs.data() + runs_of(columns, runs.data())};
+}
+
+std::uint32_t schema::runs_of(std::uint64_t columns, column_run* to) const noexcept {
+  std::uint32_t count = 0;
   each_column(columns, [&](std::uint32_t c) {
     const column_span s = spans_[c];
-    if (!runs.empty()) {
-      column_run& last = runs.back();
+    if (count != 0) {
+      column_run& last = to[count - 1];
       if (last.width == s.words && last.first + last.count * last.width == s.first) {
         ++last.count;
         return;
       }
     }
-    runs.push_back({s.first, 1, s.words});
+    to[count++] = {s.first, 1, s.words};
   });
-  return runs;
+  return count;
 }
 
 const column_layout& schema::column(std::string_view wanted) const {

@@ -99,15 +99,15 @@ std::uint64_t transaction::claim_slot(table& t, const key_words& key, std::uint6
   session_->writes.emplace_back();
   std::uint64_t slot = no_slot;
   std::uint64_t has = no_slot;
+  row_place place;
   try {
     slot = t.take_slot(session_->lock_word(session_->writes.size() - 1));
-    const row_place place = t.at(slot);
+    place = t.at(slot);
     // The key, for those who look whether an index has led them to the right row. Who has come by
     // an older entry sees it change; he sees no row here.
     for (const std::uint32_t n : t.schema_.key()) {
-      const column_layout& c = t.schema_.columns()[n];
-      const column_run one{c.first, 1, c.words};
-      place.store({&one, 1}, image);
+      const column_span c = t.schema_.span_of(n);
+      place.store(c, image + c.first);
     }
     has = t.primary_->claim(key, slot);
   } catch (...) {
@@ -120,31 +120,31 @@ std::uint64_t transaction::claim_slot(table& t, const key_words& key, std::uint6
     session_->writes.pop_back();
     return has;
   }
-  session_->writes.back() = {.of = &t,
-                             .indexes = &t.indexes(),
-                             .slot = slot,
-                             .place = t.at(slot),
-                             .image = image,
-                             .shape = shape,
-                             .has = every_column,
-                             .sets = every_column,
-                             .fresh = true,
-                             .changed = true,
-                             .level = session_->level};
+  pending_write& made = session_->writes.back();  // field by field: a whole one would be copied
+  made.of = &t;
+  made.indexes = &t.indexes();
+  made.slot = slot;
+  made.place = place;
+  made.image = image;
+  made.shape = shape;
+  made.has = made.sets = every_column;
+  made.fresh = made.changed = true;
+  made.level = session_->level;
   return no_slot;
 }
 
 /// Inserts where the key has a slot already: that of a deleted row, or of one that is being made.
 status transaction::take_over(table& t, std::uint64_t slot, const key_words& key,
                               std::uint64_t* image, std::uint64_t shape) {
-  if (own(*t.at(slot).head) == nullptr) {
+  const row_place place = t.at(slot);
+  if (own(*place.head) == nullptr) {
     std::uint64_t none = 0;
-    if (read_row(engine_.board, *engine_.old, t.at(slot), timestamp(), {}, &none) != 0) {
+    if (read_row(engine_.board, *engine_.old, place, timestamp(), {}, &none) != 0) {
       note_row(t, slot);
       return outcome::duplicate_key;
     }
   }
-  const result<std::uint32_t> number = lock_row(t, slot);
+  const result<std::uint32_t> number = lock_row(t, slot, place);
   if (!number) return number.why();
   if ((session_->writes[*number].shape & row_exists) != 0) {
     note_row(t, slot);

@@ -76,11 +76,11 @@ struct version {
   static constexpr std::size_t bytes(std::uint32_t count) noexcept {
     return sizeof(version) + count * sizeof(plain<std::uint64_t>);
   }
-  /// Makes one at `place`, which has bytes(count).
-  static version* make(void* place, std::uint32_t count) noexcept {
-    auto* const v = ::new (place) version;
-    for (std::uint32_t i = 0; i < count; ++i) ::new (v->words() + i) plain<std::uint64_t>;
-    return v;
+  /// Makes one at `place`, where there is room for its words, which put() makes.
+  static version* make(void* place) noexcept { return ::new (place) version; }
+  /// Each word once. (Not before: a row's words would be written twice.)
+  void put(std::uint32_t i, std::uint64_t word) noexcept {
+    (::new (words() + i) plain<std::uint64_t>)->write(word);
   }
 };
 

@@ -33,7 +33,7 @@ struct delta_blocks {
   static Block* make(ask& a) {
     auto* const b = ::new (memory::allocate(bytes(a.words), alignof(Block))) Block;
     b->words = a.words;
-    a.place = version::make(b + 1, a.words);
+    a.place = version::make(b + 1);
     a.handle = reinterpret_cast<std::uintptr_t>(a.place);
     return b;
   }

@@ -41,7 +41,7 @@ class delta_none final : public delta {
     for (ask& a : asks) {
       const std::size_t need = version::bytes(a.words);
       if (need > me.left && !refill(me, need)) return false;
-      a.place = version::make(me.next, a.words);
+      a.place = version::make(me.next);
       a.handle = std::bit_cast<std::uintptr_t>(a.place);
       me.next += need;
       me.left -= need;

@@ -240,7 +240,10 @@ inline unsigned delta_one_shot::fill(local& me, std::span<ask> asks) {
     const unsigned lane = enter(me, lanes_.lane_of(a.since));
     delta_place& at = me.places[lane];
     const std::uint64_t need = version::bytes(a.words) / tagged::unit;
-    if (!at.has_room(need) && !take_slack(at, need)) return lane;
+    if (!at.has_room(need)) {
+      if (!take_slack(at, need)) return lane;
+      if (at.in->turn_ends_at(at.end)) pass_on(*at.in, lane);
+    }
     joins(a, *at.in);
     at.put(a, need);
   }

@@ -93,8 +93,12 @@ class alignas(cache_line) delta_partition {
     turn_bytes_.store_relaxed(used_bytes() + bytes);
   }
   [[nodiscard]] bool turn_is_over() const noexcept {
-    return admitted() >= turn_admitted_.load_relaxed() ||
-           used_bytes() >= turn_bytes_.load_relaxed();
+    return admitted() >= turn_admitted_.load_relaxed();
+  }
+  /// Whether what ends there is all that the turn was to have. Asked by who has moved the cursor:
+  /// others would fetch its line for it, in each transaction.
+  [[nodiscard]] bool turn_ends_at(std::uint64_t position) const noexcept {
+    return position * tagged::unit >= turn_bytes_.load_relaxed();
   }
 
   /// A registered writer's versions ended at this time.
@@ -315,7 +319,7 @@ struct delta_place {
   }
   /// Puts a version of so many words, which need so many units, there.
   void put(ask& a, std::uint64_t need) noexcept {
-    a.place = version::make(bytes, a.words);
+    a.place = version::make(bytes);
     a.handle = handles | next;
     next += need;
     bytes += need * tagged::unit;

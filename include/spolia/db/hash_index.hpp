@@ -50,7 +50,7 @@ template <class Same, class Domain = region_domain>
 class hash_index final : public primary_index {
  public:
   hash_index(Domain& nodes, std::uint32_t words, Same same)
-      : nodes_(nodes), words_(words), same_(same) {
+      : nodes_(nodes), words_(words), packed_bits_(64U / words), same_(same) {
     try {
       for (shard& s : shards_) s.now.store_relaxed(array::make(least));
     } catch (...) {
@@ -286,12 +286,11 @@ class hash_index final : public primary_index {
   /// lie in keys with the first bit set.
   bool pack(const key_words& key, std::uint64_t& all) const noexcept {
     if (words_ > 4) return false;
-    const unsigned bits = 64U / words_;
     std::uint64_t packed = 0;
     for (std::uint32_t i = 0; i < words_; ++i) {
       const std::uint64_t number = key[i] ^ std::uint64_t{1} << 63U;
-      if (number >> bits != 0) return false;
-      packed = packed << bits | number;
+      if (number >> packed_bits_ != 0) return false;
+      packed = packed << packed_bits_ | number;
     }
     all = packed;
     return true;
@@ -391,6 +390,7 @@ class hash_index final : public primary_index {
 
   Domain& nodes_;
   const std::uint32_t words_;
+  const unsigned packed_bits_;  // of each word, where more than one is packed
   const Same same_;
   mutable std::array<shard, std::size_t{1} << shard_bits> shards_;
 };

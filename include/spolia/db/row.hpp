@@ -60,11 +60,13 @@ struct row_place {
       const std::size_t end = first + r.count * width;
       if (width == 1) {  // most columns: no loop for each
         atomic<std::uint64_t>* at = column(first, 1);
+#pragma GCC unroll 4
         for (; first != end; ++first, at += rows_per_block) f(first, *at);
         continue;
       }
       for (; first != end; first += width) {
         atomic<std::uint64_t>* const at = column(first, width);
+#pragma GCC unroll 4
         for (std::size_t i = 0; i != width; ++i) f(first + i, at[i]);
       }
     }
@@ -80,6 +82,10 @@ struct row_place {
   /// For who knows that nobody reads the row, or nobody who will believe it.
   void store(std::span<const column_run> columns, const std::uint64_t* image) const noexcept {
     each_word(columns, [&](std::size_t i, auto& word) { word.store_relaxed(image[i]); });
+  }
+  void store(column_span c, const std::uint64_t* from) const noexcept {
+    atomic<std::uint64_t>* const at = column(c.first, c.words);
+    for (std::uint32_t i = 0; i < c.words; ++i) at[i].store_relaxed(from[i]);
   }
 };
 
@@ -132,16 +138,16 @@ inline void keep_image(version& v, const ask& a, const row_place& row, column_se
   v.columns.write(a.columns);
   if (a.columns == every_column) {
     if (a.words == 0) return v.columns.write(0);
-    plain<std::uint64_t>* const to = v.words();
-    row.each_word(whole.runs,
-                  [to](std::size_t i, auto& word) { to[i].write(word.load_relaxed()); });
+    row.each_word(whole.runs, [&v](std::size_t i, auto& word) {
+      v.put(static_cast<std::uint32_t>(i), word.load_relaxed());
+    });
     return;
   }
   std::uint32_t at = 0;
   each_column(a.columns, [&](std::uint32_t c) {
     const column_span span = whole.all[c];
     atomic<std::uint64_t>* const words = row.column(span.first, span.words);
-    for (std::uint32_t i = 0; i < span.words; ++i) v.words()[at++].write(words[i].load_relaxed());
+    for (std::uint32_t i = 0; i < span.words; ++i) v.put(at++, words[i].load_relaxed());
   });
 }
 

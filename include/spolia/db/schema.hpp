@@ -188,6 +188,8 @@ class SPOLIA_EXPORT schema {
   [[nodiscard]] bool words_only() const noexcept { return words_only_; }
   /// The runs that these columns make.
   [[nodiscard]] std::vector<column_run> runs_of(std::uint64_t columns) const;
+  /// The same in `to`, where there is room for a run of each column; how many.
+  std::uint32_t runs_of(std::uint64_t columns, column_run* to) const noexcept;
   [[nodiscard]] column_span span_of(std::uint32_t column) const noexcept { return spans_[column]; }
   /// Throws std::invalid_argument if there is none.
   [[nodiscard]] const column_layout& column(std::string_view name) const;

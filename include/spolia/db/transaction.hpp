@@ -326,7 +326,7 @@ class SPOLIA_EXPORT transaction : public reader {
                    std::uint64_t shape);
   std::uint64_t claim_slot(table& t, const key_words& key, std::uint64_t* image,
                            std::uint64_t shape);
-  result<std::uint32_t> lock_row(table& t, std::uint64_t slot);
+  result<std::uint32_t> lock_row(table& t, std::uint64_t slot, const row_place& place);
   bool wait_for_lock(row_head& row, std::uint32_t number);
   bool begins_late(const table& t, row_head& row);
   result<std::uint32_t> lock_key(table& t, values key);
