@@ -186,7 +186,8 @@ TEST_P(banks, keep_their_sum) {
             if (self.random().chance(1, 4)) return tx.erase(items, {from});
             return one->set(a, 0);
           },
-          {.begin = {.isolation = level}});
+          // Who has a lock may be kept off the processor for longer than a thousand tries take.
+          {.tries = 1'000'000, .begin = {.isolation = level}});
       EXPECT_TRUE(s) << s.message();
     }
   });
