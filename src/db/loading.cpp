@@ -125,8 +125,7 @@ void loader::set(table& t, decoder& row, std::uint64_t slot) {
   engine_.values.free_row(s, place, set.columns);
   each_column(set.columns, [&](std::uint32_t c) {
     const column_span span = s.span_of(c);
-    atomic<std::uint64_t>* const words = place.column(span.first, span.words);
-    for (std::uint32_t i = 0; i < span.words; ++i) words[i].store_relaxed(image_[span.first + i]);
+    place.store(span, image_.data() + span.first);
   });
   finish_row(*place.head, (place.head->shape.load_relaxed() & ~set.columns) | set.nulls);
 }
