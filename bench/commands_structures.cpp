@@ -46,6 +46,23 @@ void rlu(const rlu_options& o) {
   for (std::uint32_t trial = 0; trial < o.trials; ++trial) out.write(run_rlu(o, trial));
 }
 
+/// What all of them are asked.
+template <class Options>
+void describe_work(CLI::App& app, Options& o) {
+  app.add_option("--threads", o.threads, "threads that work")->capture_default_str();
+  app.add_option("--keys", o.keys, "keys are in [0, keys); half of them are present at first")
+      ->capture_default_str();
+  app.add_option("--update", o.update, "per cent of updates, half inserting, half erasing")
+      ->capture_default_str();
+  app.add_option("--seconds", o.seconds, "length of a trial, after the filling")
+      ->capture_default_str();
+  app.add_option("--trials", o.trials, "of each that was chosen; each gives one record")
+      ->capture_default_str();
+  app.add_option("--seed", o.seed, "of keys and operations")->capture_default_str();
+  app.add_option("--json", o.json, "append records here; -: standard output")
+      ->capture_default_str();
+}
+
 void describe(CLI::App& app, set_options& o) {
   const char* const names = "see `spolia-bench list`";
   app.add_option("--structure", o.structure,
@@ -55,15 +72,7 @@ void describe(CLI::App& app, set_options& o) {
       ->default_str("token, or a rival's first");
   app.add_option("--release", o.release, "how they are freed: batch, amortized or pooled")
       ->default_str("amortized; a rival's own way has the name own");
-  app.add_option("--threads", o.threads, "threads that work")->capture_default_str();
-  app.add_option("--keys", o.keys, "keys are uniform in [0, keys); half of them are present")
-      ->capture_default_str();
-  app.add_option("--update", o.update, "per cent of updates, half inserting, half erasing")
-      ->capture_default_str();
-  app.add_option("--seconds", o.seconds, "length of a trial, after the filling")
-      ->capture_default_str();
-  app.add_option("--trials", o.trials, "trials; each gives one record")->capture_default_str();
-  app.add_option("--seed", o.seed, "of keys and operations")->capture_default_str();
+  describe_work(app, o);
   app.add_option("--batch", o.batch, "blocks freed or proven safe together; 0: the scheme's own")
       ->capture_default_str();
   app.add_option(
@@ -76,8 +85,6 @@ void describe(CLI::App& app, set_options& o) {
   app.add_flag("--check", o.check, "first compare every answer with std::set's, on one thread");
   app.add_flag("--count", o.count,
                "count and time each free, and what the allocator does behind it; slower");
-  app.add_option("--json", o.json, "append records here; -: standard output")
-      ->capture_default_str();
   app.add_option("--trace", o.trace, "append what happened when here, as JSON lines");
 }
 
@@ -91,17 +98,13 @@ void describe(CLI::App& app, snapshot_options& o) {
                  "epoch, steam, bbf+, dl_rt, sl_rt; several with commas")
       ->delimiter(',')
       ->capture_default_str();
-  app.add_option("--threads", o.threads, "threads that work")->capture_default_str();
+  describe_work(app, o);
   app.add_option("--readers", o.readers, "more threads, that make read transactions only")
       ->capture_default_str();
   app.add_option("--small-readers", o.small_readers,
                  "and more, whose read transactions look up 16 keys")
       ->capture_default_str();
-  app.add_option("--keys", o.keys, "keys are in [0, keys); half of them are present at first")
-      ->capture_default_str();
   app.add_option("--theta", o.theta, "of Zipf's distribution of keys; 0: uniform")
-      ->capture_default_str();
-  app.add_option("--update", o.update, "per cent of updates, half inserting, half erasing")
       ->capture_default_str();
   app.add_option("--rtx-share", o.rtx_share, "per cent of read transactions; the rest looks up")
       ->capture_default_str();
@@ -114,14 +117,7 @@ void describe(CLI::App& app, snapshot_options& o) {
                  "this map and in a second one, that happen at one instant")
       ->capture_default_str();
   app.add_flag("--hold", o.hold, "hold one snapshot from before the first update to the end");
-  app.add_option("--seconds", o.seconds, "length of a trial, after the filling")
-      ->capture_default_str();
   app.add_option("--updates", o.updates, "so many successful updates instead; 0: by time")
-      ->capture_default_str();
-  app.add_option("--trials", o.trials, "rounds over all that was chosen; each gives one record")
-      ->capture_default_str();
-  app.add_option("--seed", o.seed, "of keys and operations")->capture_default_str();
-  app.add_option("--json", o.json, "append records here; -: standard output")
       ->capture_default_str();
 }
 
@@ -142,24 +138,15 @@ void describe(CLI::App& app, rlu_options& o) {
   app.add_option("--structure", o.structure,
                  "list, hash, tree, or cache: of strings, with a tree in each bucket")
       ->capture_default_str();
-  app.add_option(
-         "--sync", o.sync,
-         fmt::format("of the list: {}; of the hash: {}; of the tree: {}; of the cache: {}",
-                     fmt::join(rlu_ways("list"), ", "), fmt::join(rlu_ways("hash"), ", "),
-                     fmt::join(rlu_ways("tree"), ", "), fmt::join(rlu_ways("cache"), ", ")))
+  app.add_option("--sync", o.sync,
+                 fmt::format("of the list: {}; of the hash: {}; of the tree: {}; of the cache: {}",
+                             fmt::join(rlu_ways("list"), ", "), fmt::join(rlu_ways("hash"), ", "),
+                             fmt::join(rlu_ways("tree"), ", "), fmt::join(rlu_ways("cache"), ", ")))
       ->capture_default_str();
-  app.add_option("--threads", o.threads, "threads that work")->capture_default_str();
-  app.add_option("--keys", o.keys, "keys are in [0, keys); half of them are present")
-      ->capture_default_str();
+  describe_work(app, o);
   app.add_option("--theta", o.theta, "of Zipf's distribution of keys; 0: uniform")
       ->capture_default_str();
   app.add_option("--buckets", o.buckets, "of the hash table and the cache")->capture_default_str();
-  app.add_option("--update", o.update, "per cent of updates, half inserting, half erasing")
-      ->capture_default_str();
-  app.add_option("--seconds", o.seconds, "length of a trial, after the filling")
-      ->capture_default_str();
-  app.add_option("--trials", o.trials, "trials; each gives one record")->capture_default_str();
-  app.add_option("--seed", o.seed, "of keys and operations")->capture_default_str();
   app.add_flag("--stall", o.stall, "one more thread sleeps inside a section for the whole run");
   app.add_flag("--check", o.check, "first compare every answer with std::set's, on one thread");
   app.add_flag("--over-time", o.over_time,
@@ -169,8 +156,6 @@ void describe(CLI::App& app, rlu_options& o) {
                  "sections of a thread that rlu-deferred writes back together, at most")
       ->capture_default_str();
   app.add_flag("--detector", o.detector, "a thread looks after the logs of mvrlu");
-  app.add_option("--json", o.json, "append records here; -: standard output")
-      ->capture_default_str();
 }
 
 }  // namespace

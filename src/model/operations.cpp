@@ -295,42 +295,38 @@ plain_history& engine::history_of(tie& object) {
   return plains_[object.index];
 }
 
-void engine::plain_read(tie& object, const void* address) {
+plain_history* engine::plain_access(tie& object, const void* address, const char* what) {
   if (phase_ == phase::threads) {
     while (deliver_one()) {
     }
   }
   touch(address);
-  if (phase_ == phase::single) return;
-  const clock& now = memory_.now(running_);
+  if (phase_ == phase::single) return nullptr;
   plain_history& history = history_of(object);
-  if (!history.written.happens_before(now)) {
-    fail("data race: read of " + tracer_.place(address) + " against the write by T" +
-         std::to_string(history.written.thread()));
+  if (!history.written.happens_before(memory_.now(running_))) {
+    fail(std::string("data race: ") + what + " of " + tracer_.place(address) +
+         " against the write by T" + std::to_string(history.written.thread()));
   }
-  history.read.at[running_] = now.at[running_];
+  return &history;
+}
+
+void engine::plain_read(tie& object, const void* address) {
+  plain_history* const history = plain_access(object, address, "read");
+  if (history == nullptr) return;
+  history->read.at[running_] = memory_.now(running_).at[running_];
   if (tracing_) tracer_.line(who(), "read  " + tracer_.place(address));
 }
 
 void engine::plain_write(tie& object, const void* address) {
-  if (phase_ == phase::threads) {
-    while (deliver_one()) {
-    }
-  }
-  touch(address);
-  if (phase_ == phase::single) return;
+  plain_history* const history = plain_access(object, address, "write");
+  if (history == nullptr) return;
   const clock& now = memory_.now(running_);
-  plain_history& history = history_of(object);
-  if (!history.written.happens_before(now)) {
-    fail("data race: write of " + tracer_.place(address) + " against the write by T" +
-         std::to_string(history.written.thread()));
-  }
   for (std::uint32_t i = 0; i < thread_count_; ++i) {
-    if (history.read.at[i] <= now.at[i]) continue;
+    if (history->read.at[i] <= now.at[i]) continue;
     fail("data race: write of " + tracer_.place(address) + " against the read by T" +
          std::to_string(i));
   }
-  history.written = epoch(running_, now.at[running_]);
+  history->written = epoch(running_, now.at[running_]);
   if (tracing_) tracer_.line(who(), "write " + tracer_.place(address));
 }
 

@@ -26,6 +26,7 @@
 #include "support/ledger.hpp"
 #include "support/linearizability.hpp"
 #include "support/parked_thread.hpp"
+#include "support/recorded_operation.hpp"
 #include "support/sanitized.hpp"
 #include "support/stress.hpp"
 
@@ -170,20 +171,7 @@ TYPED_TEST(counted_maps, histories_are_linearizable) {
     auto& lane = record.of(self.index());
     for (std::size_t i = 0; i < each; ++i) {
       const std::uint64_t key = self.random().below(40);
-      const std::uint64_t value = self.index() * each + i;
-      switch (self.random().below(5)) {
-        case 0:
-          lane.insert(key, value, [&] { return m.insert(key, value); });
-          break;
-        case 1:
-          lane.insert_or_assign(key, value, [&] { return m.insert_or_assign(key, value); });
-          break;
-        case 2:
-          lane.erase(key, [&] { return m.erase(key); });
-          break;
-        default:
-          lane.find(key, [&] { return m.find(key); });
-      }
+      operate(m, lane, self.random(), key, self.index() * each + i);
     }
   });
   EXPECT_TRUE(accepted(check_map(record.events())));

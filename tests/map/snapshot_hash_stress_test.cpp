@@ -15,6 +15,7 @@
 
 #include "support/ledger.hpp"
 #include "support/linearizability.hpp"
+#include "support/recorded_operation.hpp"
 #include "support/stress.hpp"
 #include "version/all_collectors.hpp"
 
@@ -47,30 +48,15 @@ TYPED_TEST(snapshot_hash_stress, histories_are_linearizable) {
     while (self.running() && !lane.full()) {
       const std::uint64_t key = self.random().below(keys);
       value += threads;
-      switch (self.random().below(8)) {
-        case 0:
-        case 1:
-          lane.insert(key, value, [&] { return m.insert(key, value); });
-          break;
-        case 2:
-          lane.insert_or_assign(key, value, [&] { return m.insert_or_assign(key, value); });
-          break;
-        case 3:
-          lane.erase(key, [&] { return m.erase(key); });
-          break;
-        case 4:
-          lane.find(key, [&]() -> std::optional<std::uint64_t> {
-            const snapshot now(this->time);
-            const std::uint64_t* const found = m.find(now, key);
-            return found == nullptr ? std::nullopt : std::optional(*found);
-          });
-          break;
-        case 5:
-          lane.contains(key, [&] { return m.contains(key); });
-          break;
-        default:
-          lane.find(key, [&] { return m.find(key); });
+      if (!self.random().chance(1, 8)) {
+        operate(m, lane, self.random(), key, value);
+        continue;
       }
+      lane.find(key, [&]() -> std::optional<std::uint64_t> {
+        const snapshot now(this->time);
+        const std::uint64_t* const found = m.find(now, key);
+        return found == nullptr ? std::nullopt : std::optional(*found);
+      });
     }
   });
   const snapshot now(this->time);

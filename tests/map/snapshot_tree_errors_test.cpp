@@ -21,36 +21,11 @@ namespace {
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(map_errors);
 
 template <class Subject>
-class snapshot_tree_errors : public testing::Test {
+class snapshot_tree_errors
+    : public changes_that_fail<typename Subject::template of<touchy, touchy, touchy_less>> {
  protected:
-  using map = typename Subject::template of<touchy, touchy, touchy_less>;
-  using numbers = eager_tree<int, int, typename map::collector_type, std::less<int>, 1>;
-  using contents = std::vector<std::pair<int, int>>;
-
-  static contents of(const map& m) {
-    contents all;
-    m.for_each([&](const touchy& k, const touchy& v) { all.emplace_back(k.value, v.value); });
-    return all;
-  }
-  /// Runs `change` with the first copy or comparison failing, then the second, until none fails;
-  /// each time the map must be as it was, and older snapshots, too.
-  template <class F>
-  static int fails_everywhere(map& m, trigger& what, F change) {
-    const contents before = of(m);
-    for (int n = 0;; ++n) {
-      what.left = n;
-      try {
-        change();
-      } catch (const bad_day&) {
-        what.left = -1;
-        EXPECT_EQ(of(m), before);
-        EXPECT_EQ(m.size_approx(), before.size());
-        continue;
-      }
-      what.left = -1;
-      return n;
-    }
-  }
+  using numbers =
+      eager_tree<int, int, typename snapshot_tree_errors::map::collector_type, std::less<int>, 1>;
 };
 TYPED_TEST_SUITE(snapshot_tree_errors, tree_subjects, tree_names);
 

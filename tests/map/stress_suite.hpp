@@ -16,33 +16,10 @@
 #include "support/all_domains.hpp"
 #include "support/ledger.hpp"
 #include "support/linearizability.hpp"
+#include "support/recorded_operation.hpp"
 #include "support/stress.hpp"
 
 namespace spolia::test {
-
-/// One random operation, recorded. Values are unique in the history.
-template <class Map>
-void operate(Map& m, map_lane& lane, rng& random, std::uint64_t key, std::uint64_t value) {
-  switch (random.below(8)) {
-    case 0:
-    case 1:
-      lane.insert(key, value, [&] { return m.insert(key, value); });
-      break;
-    case 2:
-      lane.insert_or_assign(key, value, [&] { return m.insert_or_assign(key, value); });
-      break;
-    case 3:
-    case 4:
-      lane.erase(key, [&] { return m.erase(key); });
-      break;
-    case 5:
-      lane.contains(key, [&] { return m.contains(key); });
-      break;
-    default:
-      lane.find(key, [&] { return m.find(key); });
-      break;
-  }
-}
 
 template <class Subject>
 class map_stress : public testing::Test {

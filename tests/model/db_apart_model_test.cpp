@@ -4,7 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -18,6 +17,7 @@
 #include <spolia/model/engine.hpp>
 
 #include "model/domain_scenarios.hpp"
+#include "model/two_column_row.hpp"
 
 namespace {
 
@@ -25,26 +25,19 @@ using namespace spolia;
 using namespace spolia::db;
 using namespace spolia::test;
 
-using two = std::array<std::uint64_t, 2>;
-
 /// A row of a number and the address of a block, which says what the number was when the block
-/// came. Both 0 and committed at time 1.
+/// came.
 template <class Storage>
-struct world {
+struct world : two_column_row<Storage> {
+  using row = two_column_row<Storage>;
+  using row::at, row::board, row::head, row::old, row::whole, row::words;
+
   template <class... Options>
-  explicit world(Options... o) : old(board, o...) {
-    head.stamp.store_relaxed(1);
-    head.shape.store_relaxed(row_exists);
+  explicit world(Options... o) : row(o...) {
     words[1].store_relaxed(block_for(0)->address());
   }
   ~world() { values.free(value_block::of(words[1].load_relaxed())); }
 
-  static column_set whole() {
-    static constexpr std::array<column_span, 2> spans{{{0, 1}, {1, 1}}};
-    static constexpr column_run run{0, 2, 1};
-    return {3, {&run, 1}, spans.data()};
-  }
-  row_place at() { return {&head, words.data(), 0, 0}; }
   value_block* block_for(std::uint64_t number) {
     const plain<std::uint64_t> content(number);
     value_block* const b =
@@ -80,26 +73,17 @@ struct world {
   }
   void look() {
     const auto ticket = board.living.announce(board.clock);
-    const two first = read(ticket.timestamp());
+    const two first = this->read(ticket.timestamp());
     const std::uint64_t number = first[0];
     // Commits of uneven numbers have no block.
     const auto right = [&](const two& r) { return said_by(r[1]) == number - number % 2; };
     model::check(right(first), "a number beside the value of another version");
-    const two second = read(ticket.timestamp());
+    const two second = this->read(ticket.timestamp());
     model::check(second == first && right(second), "a snapshot has changed");
   }
-  two read(std::uint64_t time) {
-    two seen{99, 99};
-    model::check(read_row(board, old, at(), time, whole(), seen.data()) != 0, "there is a row");
-    return seen;
-  }
 
-  commit_board board;
   row_budget budget;
   value_blocks values{board, budget};
-  Storage old;
-  row_head head;
-  std::array<atomic<std::uint64_t>, 2> words;
 };
 
 using one_shot = world<delta_one_shot>;

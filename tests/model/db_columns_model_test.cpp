@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -17,6 +16,7 @@
 #include <spolia/model/engine.hpp>
 
 #include "model/domain_scenarios.hpp"
+#include "model/two_column_row.hpp"
 
 namespace {
 
@@ -24,23 +24,15 @@ using namespace spolia;
 using namespace spolia::db;
 using namespace spolia::test;
 
-using two = std::array<std::uint64_t, 2>;
-
-/// A row of two columns, both 0 and committed at time 1.
 template <class Storage>
-struct columns {
+struct columns : two_column_row<Storage> {
+  using row = two_column_row<Storage>;
+  using row::at, row::board, row::head, row::old, row::whole;
+
   template <class... Options>
-  explicit columns(Options... o) : old(board, o...) {
+  explicit columns(Options... o) : row(o...) {
     old.keep_changes_only();
-    head.stamp.store_relaxed(1);
-    head.shape.store_relaxed(row_exists);
   }
-  static column_set whole() {
-    static constexpr std::array<column_span, 2> spans{{{0, 1}, {1, 1}}};
-    static constexpr column_run run{0, 2, 1};
-    return {3, {&run, 1}, spans.data()};
-  }
-  row_place at() { return {&head, words.data(), 0, 0}; }
 
   /// Commits `value` to a column, if it is `valid`.
   void commit(unsigned column, std::uint64_t value, bool valid = true) {
@@ -61,24 +53,14 @@ struct columns {
     old.published(mine.number(), time);
     commit_board::give_back(mine);
   }
-  two read(std::uint64_t time) {
-    two seen{99, 99};
-    model::check(read_row(board, old, at(), time, whole(), seen.data()) != 0, "there is a row");
-    return seen;
-  }
   /// What a snapshot sees does not change, and is what the row once was.
   template <class Was>
   void look(Was&& was) {
     const auto ticket = board.living.announce(board.clock);
-    const two first = read(ticket.timestamp());
+    const two first = this->read(ticket.timestamp());
     model::check(was(first), "a row that never was");
-    model::check(read(ticket.timestamp()) == first, "a snapshot has changed");
+    model::check(this->read(ticket.timestamp()) == first, "a snapshot has changed");
   }
-
-  commit_board board;
-  Storage old;
-  row_head head;
-  std::array<atomic<std::uint64_t>, 2> words;
 };
 
 using one_shot = columns<delta_one_shot>;

@@ -11,6 +11,7 @@
 #include <spolia/snapshot.hpp>
 
 #include "model/domain_scenarios.hpp"
+#include "model/whole_value.hpp"
 #include "version/boxes.hpp"
 
 namespace {
@@ -20,25 +21,10 @@ using namespace spolia::test;
 
 using short_domain = domain<debra, batch>;
 
-/// A value that must be whole while it is looked at.
-struct value {
-  explicit value(int n) : number(n) {}
-  value(const value& other) : number(other.look()) {}
-  value(value&& other) noexcept : number(other.number) {}
-  value& operator=(const value&) = delete;
-  ~value() { whole.write(false); }
-  int look() const {
-    model::check(whole.read(), "a value was looked at after its end");
-    return number;
-  }
-  plain<bool> whole{true};
-  int number;
-};
-
 template <class Collector>
 struct world {
   world() : nodes({.scheme = {.scan_every = 1, .min_looks = 1}}), versions(nodes, time, options()) {
-    structure.emplace(versions, value(0));
+    structure.emplace(versions, whole_value(0));
   }
 
   static typename Collector::options options() {
@@ -69,7 +55,7 @@ struct world {
   short_domain nodes;
   typename Collector::timeline_type time;
   Collector versions;
-  std::optional<boxes<value, Collector>> structure;
+  std::optional<boxes<whole_value, Collector>> structure;
 };
 
 using dl = world<dl_rt<short_domain>>;
@@ -83,7 +69,7 @@ template <class World>
 void a_box_dies_under_a_change(model::scenario& run) {
   auto w = std::make_shared<World>();
   snapshot(w->time).withdraw();
-  run.thread([=] { w->structure->set(value(1)); });
+  run.thread([=] { w->structure->set(whole_value(1)); });
   run.thread([=] {
     w->structure->move();
     snapshot(w->time).withdraw();
@@ -100,14 +86,14 @@ void a_snapshot_reads_a_dead_box(model::scenario& run) {
   w->structure->close();  // so that no ended version of the box is needed, only the box
   run.thread([=] {
     const snapshot s(w->time);
-    const value& found = w->structure->at(s);
+    const whole_value& found = w->structure->at(s);
     const int first = found.look();
     w->run_on(1);
     model::check(w->structure->at(s).look() == first, "a snapshot saw two instants");
     model::check(found.look() == first, "what was found stays");
   });
   run.thread([=] {
-    w->structure->set(value(1));
+    w->structure->set(whole_value(1));
     w->versions.collect();
     w->run_on(12);
   });
@@ -119,12 +105,12 @@ template <class World>
 void a_snapshot_meets_a_change(model::scenario& run) {
   auto w = std::make_shared<World>();
   run.thread([=] {
-    const int before = w->structure->read([](const value& v) { return v.look(); });
+    const int before = w->structure->read([](const whole_value& v) { return v.look(); });
     const snapshot s(w->time);
     model::check(w->structure->at(s).look() >= before,
                  "a value was read that a later snapshot does not see");
   });
-  run.thread([=] { w->structure->set(value(1)); });
+  run.thread([=] { w->structure->set(whole_value(1)); });
   run.finally([=] { w->clear(); });
 }
 
@@ -132,8 +118,8 @@ void a_snapshot_meets_a_change(model::scenario& run) {
 template <class World>
 void a_dead_box_loses_its_holds(model::scenario& run) {
   auto w = std::make_shared<World>();
-  run.thread([=] { w->structure->set(value(1)); });
-  run.thread([=] { w->structure->set(value(2)); });
+  run.thread([=] { w->structure->set(whole_value(1)); });
+  run.thread([=] { w->structure->set(whole_value(2)); });
   run.thread([=] { w->structure->move(); });
   run.finally([=] { w->clear(); });
 }

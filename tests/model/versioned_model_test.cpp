@@ -11,6 +11,7 @@
 #include <spolia/snapshot.hpp>
 
 #include "model/domain_scenarios.hpp"
+#include "model/whole_value.hpp"
 
 namespace {
 
@@ -19,22 +20,9 @@ using namespace spolia::test;
 
 using short_domain = domain<debra, batch>;
 
-/// A value that must be whole while it is looked at.
-struct value {
-  explicit value(int n) : number(n) {}
-  value(value&& other) noexcept : number(other.number) {}
-  ~value() { whole.write(false); }
-  int look() const {
-    model::check(whole.read(), "a value was looked at after its end");
-    return number;
-  }
-  plain<bool> whole{true};
-  int number;
-};
-
 template <class Collector>
 struct world {
-  using object = versioned<value, Collector>;
+  using object = versioned<whole_value, Collector>;
 
   world()
       : nodes({.scheme = {.scan_every = 1, .min_looks = 1}}),
@@ -53,15 +41,15 @@ struct world {
 
   void store(int n) {
     auto here = versions.enter();
-    x.store(here, value(n));
+    x.store(here, whole_value(n));
   }
   int load() {
     auto here = versions.enter();
     return x.load(here).look();
   }
-  const value& at(const snapshot& s) {
+  const whole_value& at(const snapshot& s) {
     auto here = versions.enter();
-    const value* const found = x.at(here, s);
+    const whole_value* const found = x.at(here, s);
     model::check(found != nullptr, "there is a value that a later snapshot does not see");
     return *found;
   }
@@ -109,7 +97,7 @@ void what_is_found_stays(model::scenario& run) {
   auto w = std::make_shared<World>();
   run.thread([=] {
     const snapshot s(w->time);
-    const value& found = w->at(s);
+    const whole_value& found = w->at(s);
     const int first = found.look();
     w->run_on(1);
     model::check(found.look() == first, "what was found stays");

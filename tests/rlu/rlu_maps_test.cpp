@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "support/linearizability.hpp"
+#include "support/recorded_operation.hpp"
 #include "support/stress.hpp"
 
 namespace {
@@ -167,27 +168,6 @@ TYPED_TEST(rlu_maps, scans_show_one_instant) {
     }
   });
   EXPECT_GT(scans.load(), 0);
-}
-
-template <class Map>
-void operate(Map& m, map_lane& lane, rng& random, std::uint64_t key, std::uint64_t value) {
-  switch (random.below(5)) {
-    case 0:
-      lane.insert(key, value, [&] { return m.insert(key, value); });
-      break;
-    case 1:
-      lane.insert_or_assign(key, value, [&] { return m.insert_or_assign(key, value); });
-      break;
-    case 2:
-      lane.erase(key, [&] { return m.erase(key); });
-      break;
-    case 3:
-      lane.contains(key, [&] { return m.contains(key); });
-      break;
-    default:
-      lane.find(key, [&] { return m.find(key); });
-      break;
-  }
 }
 
 TYPED_TEST(rlu_maps, histories_are_linearizable) {

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <type_traits>
 
 #include <spolia/base/config.hpp>
 #include <spolia/map/detail/abtree_nodes.hpp>
@@ -240,22 +241,12 @@ class abtree_steps {
     unsigned count = 0;
     for (unsigned i = 0; i < low->size; ++i) all[count++] = low->at(i);
     for (unsigned i = 0; i < next->size; ++i) all[count++] = next->at(i);
-    const unsigned half = merge_half(count);
-    fresh<leaf> left(home_, home_.template make<leaf>(all.data(), half));
-    if (half == count) {
-      if (!merge(me, v, left.get(), false)) return false;
-    } else {
-      fresh<leaf> right(home_, home_.template make<leaf>(all.data() + half, count - half));
-      fresh<internal> made(home_, with_others(v, left.get(), right->key(0), right.get()));
-      if (!publish(me, v, made.get(), false, false)) return false;
-      right.release();
-      made.release();
-    }
-    left.release();
-    g.retire(v.middle);
-    g.retire(low);
-    g.retire(next);
-    return true;
+    const auto make = [&](unsigned from, unsigned end) {
+      return home_.template make<leaf>(all.data() + from, end - from);
+    };
+    return merge_as<leaf>(g, me, v, count, make, [](const leaf& right, unsigned) -> decltype(auto) {
+      return right.key(0);
+    });
   }
 
   /// The same for internal nodes, which are removed with their parent.
@@ -265,21 +256,36 @@ class abtree_steps {
     gathered all;
     add_children(all, *low, 0, low->size, key_in_front(*low, 0));
     add_children(all, *next, 0, next->size, &v.middle->keys[v.low_index]);
-    const unsigned half = merge_half(all.count);
-    fresh<internal> left(home_, home_.template make<internal>(1U, all, 0U, half));
-    if (half == all.count) {
-      if (!merge(me, v, left.get(), true)) return false;
+    const auto make = [&](unsigned from, unsigned end) {
+      return home_.template make<internal>(1U, all, from, end);
+    };
+    return merge_as<internal>(
+        g, me, v, all.count, make,
+        [&](const internal&, unsigned half) -> decltype(auto) { return *all.keys[half - 1]; });
+  }
+
+  /// Puts one node with all `count`, or two with half each, in the place of low and right.
+  /// `make(from, end)` makes one, `between(the right one, where it begins)` tells the key between.
+  template <class Node, class Make, class Between>
+  bool merge_as(guard& g, typename nodes_scx::owner me, const violation& v, unsigned count,
+                const Make& make, const Between& between) {
+    constexpr bool internals = std::is_same_v<Node, internal>;
+    const unsigned half = merge_half(count);
+    fresh<Node> left(home_, make(0U, half));
+    if (half == count) {
+      if (!merge(me, v, left.get(), internals)) return false;
     } else {
-      fresh<internal> right(home_, home_.template make<internal>(1U, all, half, all.count));
-      fresh<internal> made(home_, with_others(v, left.get(), *all.keys[half - 1], right.get()));
-      if (!publish(me, v, made.get(), true, true)) return false;
+      fresh<Node> right(home_, make(half, count));
+      fresh<internal> made(home_,
+                           with_others(v, left.get(), between(*right.get(), half), right.get()));
+      if (!publish(me, v, made.get(), internals, internals)) return false;
       right.release();
       made.release();
     }
     left.release();
     g.retire(v.middle);
-    g.retire(low);
-    g.retire(next);
+    g.retire(static_cast<Node*>(v.low));
+    g.retire(static_cast<Node*>(v.right));
     return true;
   }
 
