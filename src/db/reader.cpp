@@ -85,7 +85,9 @@ std::uint64_t reader::read_step(const table& t, std::uint64_t slot, column_set w
 }
 
 /// The columns of the table that are asked for.
-column_set reader::columns_of(const table& t, const selection& only) {
+column_set reader::columns_of(const table& t, const selection& only) const {
+  if (!t.is_of(engine_)) [[unlikely]]
+    t.refuse_stranger();
   if (only.of_ != nullptr && only.of_ != &t.schema_) {
     throw std::invalid_argument("spolia::db: the columns are not those of table " + t.name());
   }

@@ -67,6 +67,10 @@ std::unique_ptr<secondary> table::make_index(const index_spec& i) const {
   return made;
 }
 
+void table::refuse_stranger() const {
+  throw std::invalid_argument("spolia::db: table " + name() + " is another database's");
+}
+
 void table::show(std::unique_ptr<const index_set> next) {
   index_sets_.push_back(std::move(next));
   indexes_.store_release(index_sets_.back().get());  // → the acquire in indexes()

@@ -73,6 +73,35 @@ TEST_P(transactions, mistakes_are_exceptions) {
   EXPECT_TRUE(tx.commit());
 }
 
+TEST_P(transactions, use_no_table_of_another_database) {
+  database other = database::open();
+  const table_spec spec{.name = "theirs",
+                        .columns = {{"k", int64, primary_key}, {"v", int64}},
+                        .primary = index_kind::ordered,
+                        .indexes = {{.name = "by_v", .columns = {"v"}}}};
+  table& theirs = other.create_table(spec);
+  const auto refused = [](auto&& f) {
+    EXPECT_THROW(static_cast<void>(f()), std::invalid_argument);
+  };
+  transaction tx = base.begin();
+  refused([&] { return tx.insert(theirs, {1, 2}); });
+  refused([&] { return tx.update(theirs, {1}, {{"v", 3}}); });
+  refused([&] { return tx.edit(theirs, {1}); });
+  refused([&] { return tx.lock(theirs, {1}); });
+  refused([&] { return tx.erase(theirs, {1}); });
+  const auto none = [](const row&) {};
+  refused([&] { return tx.find(theirs, {1}); });
+  refused([&] { return tx.for_each(theirs, none), 0; });
+  refused([&] { return tx.scan(theirs, {}, {}, none), 0; });
+  refused([&] { return tx.scan(theirs.index("by_v"), {}, {}, none), 0; });
+  refused([&] { return tx.query(theirs); });
+  EXPECT_TRUE(tx.insert(items, {1, 2, 3, "y"})) << "the transaction goes on";
+  EXPECT_TRUE(tx.commit());
+  refused([&] { return base.create_index(theirs, {.name = "more", .columns = {"v"}}); });
+  refused([&] { return base.drop_index(theirs, "by_v"); });
+  refused([&] { return base.drop_table(theirs); });
+}
+
 TEST_P(transactions, see_their_own_changes_and_others_do_not) {
   ASSERT_TRUE(put(1, 5));
   transaction tx = base.begin();
