@@ -74,6 +74,8 @@ inline bool encode_integer(const column_layout& c, const value& v, std::uint64_t
 
 }  // namespace
 
+void refuse_integer() { refuse("an integer does not fit into 64 bits with a sign"); }
+
 void column_layout::encode(const value& v, std::uint64_t* to) const {
   const auto wrong = [&]() { refuse("the value for column " + name + " has another type"); };
   switch (type.base) {

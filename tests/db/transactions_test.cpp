@@ -60,6 +60,8 @@ TEST_P(transactions, mistakes_are_exceptions) {
                std::invalid_argument);
   EXPECT_THROW(static_cast<void>(tx.insert(items, {1, nullptr, 3, "y"})), std::invalid_argument);
   EXPECT_THROW(static_cast<void>(tx.find(items, {1, 2})), std::invalid_argument);
+  constexpr std::uint64_t too_large = std::uint64_t{1} << 63U;
+  EXPECT_THROW(static_cast<void>(tx.insert(items, {1, too_large, 3, "y"})), std::invalid_argument);
   EXPECT_THROW(static_cast<void>(items.column<double>("a")), std::invalid_argument);
   EXPECT_THROW(static_cast<void>(items.column<double>("z")), std::invalid_argument);
   EXPECT_THROW(static_cast<void>(items.index("z")), std::invalid_argument);
@@ -70,6 +72,12 @@ TEST_P(transactions, mistakes_are_exceptions) {
                std::invalid_argument);
   EXPECT_TRUE(tx.insert(items, {1, 2, 3, "y"})) << "a mistake leaves the transaction as it was";
   EXPECT_THROW(static_cast<void>(tx.update(items, {1}, {{"id", 2}})), std::invalid_argument);
+  {
+    auto row = tx.edit(items, {1});
+    EXPECT_THROW(static_cast<void>(row->set(a, too_large)), std::invalid_argument);
+    EXPECT_TRUE(row->set(a, too_large - 1));
+    EXPECT_EQ(row->get(a), std::numeric_limits<std::int64_t>::max());
+  }
   EXPECT_TRUE(tx.commit());
 }
 

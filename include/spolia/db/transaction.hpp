@@ -233,7 +233,7 @@ class SPOLIA_EXPORT editor {
   template <std::integral I>
     requires(!std::same_as<I, bool>)
   status set(column<std::int64_t> c, I v) {
-    if (set_word(c.number, c.first, static_cast<std::uint64_t>(v))) return outcome::ok;
+    if (set_word(c.number, c.first, static_cast<std::uint64_t>(as_integer(v)))) return outcome::ok;
     return set_column(c.number, v);
   }
   status set(column<double> c, std::same_as<double> auto v) {
