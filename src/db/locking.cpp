@@ -84,12 +84,8 @@ bool transaction::begins_late(const table& t, row_head& row) {
 }
 
 result<std::uint32_t> transaction::lock_key(table& t, values key) {
-  const schema& s = t.schema_;
   if (const status there = may_change(t); !there) return there;
-  if (key.size() != s.key().size()) {
-    throw std::invalid_argument("spolia::db: table " + t.name() + " has a longer key");
-  }
-  const key_words wanted = s.encode_key(s.key(), key);
+  const key_words wanted = t.schema_.whole_key(key);
   const std::uint64_t slot = t.primary_->find(wanted);
   if (slot == no_slot) {
     note_key(t, wanted);

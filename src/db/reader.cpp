@@ -110,10 +110,8 @@ result<row> reader::find(const table& t, values key, const selection& only) cons
   const step here(*this);
   if (!here) return outcome::ended_by_policy;
   if (t.when_.ended(timestamp())) return outcome::dropped;
-  const schema& s = t.schema_;
   const column_set wanted_columns = columns_of(t, only);
-  if (key.size() != s.key().size()) refuse_scan("table " + t.name() + " has a longer key");
-  const key_words wanted = s.encode_key(s.key(), key);
+  const key_words wanted = t.schema_.whole_key(key);
   const std::uint64_t slot = t.primary_->find(wanted);
   if (slot == no_slot) {
     note_key(t, wanted);

@@ -53,7 +53,7 @@ table::table(const table_spec& spec, engine& of)
 }
 
 std::unique_ptr<secondary> table::make_index(const index_spec& i) const {
-  if (i.name.empty()) throw std::invalid_argument("spolia::db: an index needs a name");
+  look_at_index_name(i.name);
   auto made = std::make_unique<secondary>();
   made->name_ = i.name;
   made->of_ = this;

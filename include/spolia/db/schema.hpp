@@ -158,6 +158,9 @@ class value {
 
 using values = std::span<const value>;
 
+/// Throws std::invalid_argument if no index can be called that.
+void look_at_index_name(const std::string& name);
+
 /// Keys are words of which the first that differs decides, as unsigned numbers.
 inline constexpr std::uint32_t most_key_words = 8;
 using key_words = std::array<std::uint64_t, most_key_words>;
@@ -218,6 +221,8 @@ class SPOLIA_EXPORT schema {
 
   /// Writes values for all columns to a row image; returns its shape.
   std::uint64_t encode_row(values v, std::uint64_t* image) const;
+  /// The primary key that values for all of its columns make.
+  [[nodiscard]] key_words whole_key(values v) const;
   /// The key that values for the first of its columns make; the rest is filled with `rest`.
   key_words encode_key(const std::vector<std::uint32_t>& columns, values v,
                        std::uint64_t rest = 0) const;
