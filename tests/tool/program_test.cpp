@@ -225,6 +225,12 @@ TEST_F(tool_program, knows_what_was_dropped) {
   }
 }
 
+TEST_F(tool_program, passes_over_lines_without_words) {
+  write_text(here / "spaced.jsonl", "\n  \n{\"id\":1,\"name\":\"Ada\"}\r\n\t \r\n");
+  EXPECT_EQ(good({"load", "new", "spaced.jsonl", "--table", "people", "--schema", "schema.json"}),
+            "1 rows inserted\n");
+}
+
 TEST_F(tool_program, copies_through_pipes) {
   make_bank();
   const ended copy = run({"backup", "bank", "-"});
