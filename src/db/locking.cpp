@@ -55,11 +55,13 @@ bool transaction::wait_for_lock(row_head& row, std::uint32_t number) {
     return engine_.sessions.find(record)->age.load_acquire();
   };
   patience waiting;
-  std::chrono::steady_clock::time_point end{};
+  std::chrono::steady_clock::time_point start{};
   const auto pause = [&] {
     const auto now = std::chrono::steady_clock::now();
-    if (end == std::chrono::steady_clock::time_point{}) end = now + options_.longest_wait;
-    if (now >= end) return false;
+    if (start == std::chrono::steady_clock::time_point{}) start = now;
+    // In its own unit: the longest of all is too long in a shorter one.
+    const auto waited = std::chrono::duration_cast<std::chrono::microseconds>(now - start);
+    if (waited >= options_.longest_wait) return false;
     waiting.pause();
     return true;
   };
