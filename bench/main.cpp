@@ -18,7 +18,11 @@ int main(int argc, char** argv) {
   CLI::App app{"Benchmarks of Spolia. Records are JSON lines, one a trial.", "spolia-bench"};
   app.set_version_flag("--version", std::string(SPOLIA_VERSION_STRING));
   app.require_subcommand(1);
-  app.failure_message([](const CLI::App*, const CLI::Error& e) {
+  app.failure_message([&](const CLI::App* of, const CLI::Error& e) {
+    const auto called = [&](const CLI::App* one) { return one->check_name(argv[1]); };
+    if (argc > 1 && argv[1][0] != '-' && of->get_subcommands(called).empty()) {
+      return fmt::format("spolia-bench: there is no command '{}' (see --help)\n", argv[1]);
+    }
     return fmt::format("spolia-bench: {} (see --help)\n", e.what());
   });
   add_list(app);

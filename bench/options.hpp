@@ -19,7 +19,7 @@ class usage_error : public std::runtime_error {
 
 template <class T>
 void within(const char* option, T value, T low, T high) {
-  if (value < low || value > high) {
+  if (!(value >= low && value <= high)) {  // no comparison is true of a NaN
     throw usage_error(
         fmt::format("--{} is {}, but must be from {} to {}", option, value, low, high));
   }

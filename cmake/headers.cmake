@@ -78,6 +78,7 @@ set(SPOLIA_HEADERS
     include/spolia/db/files.hpp
     include/spolia/db/gate.hpp
     include/spolia/db/group_commit.hpp
+    include/spolia/db/hash_array.hpp
     include/spolia/db/hash_index.hpp
     include/spolia/db/hash_secondary.hpp
     include/spolia/db/index.hpp

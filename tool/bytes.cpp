@@ -90,7 +90,8 @@ void file_sink::finish() {
 new_folder::new_folder(std::filesystem::path path) : path_(std::move(path)) {
   if (!path_.has_filename()) path_ = path_.parent_path();  // folder/
   std::error_code ignored;
-  if (path_.empty() || std::filesystem::exists(std::filesystem::symlink_status(path_, ignored))) {
+  if (path_.empty()) throw usage_error("a new folder needs a name");
+  if (std::filesystem::exists(std::filesystem::symlink_status(path_, ignored))) {
     throw usage_error(path_.string() + " exists; choose a name for a new folder");
   }
   const auto above = std::filesystem::absolute(path_).parent_path();

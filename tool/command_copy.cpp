@@ -100,6 +100,17 @@ void copy_out(const copy_request& r, const common& c) {
   out.finish();
 }
 
+/// What is wrong with the files that are made of a stream, and go again, is wrong with the stream.
+template <class F>
+auto of_stream(F&& f) {
+  try {
+    return f();
+  } catch (const db::storage_error& e) {
+    if (e.reason() || e.offset() == db::storage_error::nowhere) throw;
+    throw failure(fmt::format("standard input at {}: {}", e.offset(), e.problem()));
+  }
+}
+
 /// A store of what copy_out() has written, from standard input; read once more before it gets its
 /// name.
 void copy_in(const copy_request& r, const common& c) {
@@ -108,16 +119,15 @@ void copy_in(const copy_request& r, const common& c) {
     file_source from(standard_stream);
     progress bar("restore", from.size(), c.show);
     std::uint64_t done = 0;
-    db::database::restore(
-        [&](std::span<std::byte> to) {
-          const std::size_t got = from.read(reinterpret_cast<char*>(to.data()), to.size());
-          bar.at(done += got);
-          return got;
-        },
-        folder.place());
+    const auto read = [&](std::span<std::byte> to) {
+      const std::size_t got = from.read(reinterpret_cast<char*>(to.data()), to.size());
+      bar.at(done += got);
+      return got;
+    };
+    of_stream([&] { db::database::restore(read, folder.place()); });
   }
-  const std::uint64_t last =
-      open_to_read(folder.place(), c.chosen.store, c.show).recovered().sequence;
+  const std::uint64_t last = of_stream(
+      [&] { return open_to_read(folder.place(), c.chosen.store, c.show).recovered().sequence; });
   folder.finish();
   fmt::print("{}: up to change {}\n", r.to.string(), last);
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "command_line.hpp"
 
+#include <cmath>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
@@ -10,6 +12,7 @@
 
 #include "commands.hpp"
 #include "errors.hpp"
+#include "text.hpp"
 
 namespace tool {
 namespace {
@@ -29,6 +32,9 @@ const std::map<std::string, progress_mode> progress_names = {{"auto", progress_m
                                                              {"never", progress_mode::never}};
 const std::map<std::string, text_format> format_names = {{"csv", text_format::csv},
                                                          {"json", text_format::json}};
+
+/// CLI11 takes -1 for a very large number, and what is too large for the largest.
+CLI::Range count_range() { return {std::int64_t{0}, std::int64_t{1} << 62U}; }
 
 template <class F>
 auto named(const char* option, F&& f) {
@@ -142,9 +148,11 @@ void add_load(CLI::App& app, std::function<void()>& run) {
                    "schema.json of a dump: how to make the table if it is missing");
   c.app.add_option("--on-conflict", c.line->conflict,
                    "with rows whose key is there: fail (the default), skip, replace");
-  c.app.add_option("--batch", c.line->batch,
-                   "rows of a transaction, which is loaded whole or not at all; 0: all; "
-                   "the default is 1000");
+  c.app
+      .add_option("--batch", c.line->batch,
+                  "rows of a transaction, which is loaded whole or not at all; 0: all; "
+                  "the default is 1000")
+      ->check(count_range());
   c.app.add_option("--durability", c.line->durability,
                    "while it is loaded: none, async, sync (the default)");
   c.does(run, load_it);
@@ -170,8 +178,14 @@ void add_top(CLI::App& app, std::function<void()>& run) {
   command<top_request> c(app, "top", "shows what a running program does with its store");
   c.store(c.request->store);
   c.app.add_option("--interval", c.line->interval, "seconds between two looks; the default is 1")
-      ->check(CLI::Range(0.01, 86400.0));
-  c.app.add_option("--times", c.request->times, "looks; 0: until stopped")->capture_default_str();
+      ->check(CLI::Range(0.01, 86400.0))
+      ->check([](const std::string& word) {  // which is in every range
+        const auto number = to_float64(word);
+        return std::string(number && std::isnan(*number) ? "not a number" : "");
+      });
+  c.app.add_option("--times", c.request->times, "looks; 0: until stopped")
+      ->check(count_range())
+      ->capture_default_str();
   c.app.add_flag("--json", c.request->json, "a line of JSON for each look");
   c.does(run, run_top);
 }

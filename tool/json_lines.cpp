@@ -240,7 +240,7 @@ bool json_source::next() {
   do {
     number_ = input_.line();
     if (!input_.next_line(line_)) return false;
-  } while (line_.empty());
+  } while (line_.find_first_not_of(" \t") == std::string::npos);
   line_events events(row_, &table_, nullptr);
   read_line(input_, number_, line_, events);
   if (!events.has_row()) refuse("not an object with columns");

@@ -12,6 +12,8 @@
 #include "csv.hpp"
 #include "errors.hpp"
 #include "json_lines.hpp"
+#include "store.hpp"
+#include "text.hpp"
 
 namespace tool {
 namespace {
@@ -23,6 +25,14 @@ db::table* find(const db::database& base, std::string_view name) {
     if (t->name() == name) return t;
   }
   return nullptr;
+}
+
+void make(db::database& base, const db::table_spec& spec) {
+  try {
+    base.create_table(spec);
+  } catch (const std::invalid_argument& e) {
+    throw failure(fmt::format("table {} cannot be made: {}", printable(spec.name), plain(e)));
+  }
 }
 
 std::vector<dumped_table> read_schema(const fs::path& path) {
@@ -109,14 +119,10 @@ void load_job::prepare(db::database& base) const {
       throw failure("table " + t.spec.name + " exists with other columns or indexes");
     }
   }
-  try {
-    db::database trial = db::database::open();  // what cannot be made is refused before the first
-    for (const dumped_table& t : tables_) trial.create_table(t.spec);
-    for (const dumped_table& t : tables_) {
-      if (find(base, t.spec.name) == nullptr) base.create_table(t.spec);
-    }
-  } catch (const std::invalid_argument& e) {
-    throw failure(e.what());
+  db::database trial = db::database::open();  // what cannot be made is refused before the first
+  for (const dumped_table& t : tables_) make(trial, t.spec);
+  for (const dumped_table& t : tables_) {
+    if (find(base, t.spec.name) == nullptr) make(base, t.spec);
   }
 }
 

@@ -12,6 +12,7 @@
 #include "errors.hpp"
 #include "progress.hpp"
 #include "store.hpp"
+#include "text.hpp"
 
 int main(int argc, char** argv) {
   using namespace tool;
@@ -19,7 +20,11 @@ int main(int argc, char** argv) {
                "spolia"};
   app.set_version_flag("--version", std::string(SPOLIA_VERSION_STRING));
   app.require_subcommand(1);
-  app.failure_message([](const CLI::App*, const CLI::Error& e) {
+  app.failure_message([&](const CLI::App* of, const CLI::Error& e) {
+    const auto called = [&](const CLI::App* one) { return one->check_name(argv[1]); };
+    if (argc > 1 && argv[1][0] != '-' && of->get_subcommands(called).empty()) {
+      return fmt::format("spolia: there is no command '{}' (see --help)\n", printable(argv[1]));
+    }
     return fmt::format("spolia: {} (see --help)\n", plain(e));
   });
   std::function<void()> run;

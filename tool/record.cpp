@@ -17,7 +17,7 @@ const char* kind_of(const db::column_layout& c) {
     case base_type::int64:
       return "a whole number of 64 bits";
     case base_type::float64:
-      return "a number";
+      return "a number that a double can hold";
     case base_type::boolean:
       return "true or false";
     case base_type::text:

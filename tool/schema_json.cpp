@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <initializer_list>
 #include <nlohmann/json.hpp>
 
@@ -47,6 +49,20 @@ json table_json(const dumped_table& t) {
 }
 
 [[noreturn]] void refuse(const std::string& what) { throw failure(what); }
+
+json parse_json(std::string_view text, const std::string& where) {
+  try {
+    return json::parse(text);
+  } catch (const json::parse_error& e) {
+    const std::string_view before = text.substr(0, e.byte == 0 ? 0 : e.byte - 1);
+    const auto line = std::count(before.begin(), before.end(), '\n') + 1;
+    const std::size_t column = before.size() - (before.rfind('\n') + 1) + 1;
+    refuse(fmt::format("{}: not the schema of a dump: no JSON at line {}, column {}", where, line,
+                       column));
+  } catch (const json::exception&) {  // a number that is too large
+    refuse(where + ": not the schema of a dump");
+  }
+}
 
 /// An object of which each member is asked for, or is one too many.
 class members {
@@ -215,7 +231,7 @@ std::string schema_text(const std::vector<dumped_table>& tables) {
 }
 
 std::vector<dumped_table> parse_schema(std::string_view text, const std::string& where) {
-  const json j = json::parse(text, nullptr, false);
+  const json j = parse_json(text, where);
   if (!j.is_object() || !j.contains("spolia_dump")) refuse(where + ": not the schema of a dump");
   try {
     const members m(j, "the schema", {"spolia_dump", "tables"});

@@ -41,6 +41,11 @@ void catalog::refuse() const {
   }
 }
 
+void catalog::refuse_to_change(const table& t) const {
+  refuse();
+  if (!t.is_of(engine_)) t.refuse_stranger();
+}
+
 void catalog::must_be_new(const std::string& name) const {
   for (const auto& t : engine_.tables) {
     if (t->name() == name && !t->when_.over()) {
@@ -81,7 +86,7 @@ void catalog::show(table& t, std::unique_ptr<const index_set> next) const {
 }
 
 status catalog::create_index(table& t, const index_spec& spec) {
-  refuse();
+  refuse_to_change(t);
   const std::lock_guard hold(engine_.changing);
   const index_set& before = t.indexes();
   if (before.closed) return outcome::dropped;
@@ -233,7 +238,7 @@ std::uint64_t catalog::end(validity& v) const noexcept {
 }
 
 status catalog::drop_index(table& t, std::string_view name) {
-  refuse();
+  refuse_to_change(t);
   const std::lock_guard hold(engine_.changing);
   const index_set& before = t.indexes();
   if (before.closed) return outcome::dropped;
@@ -265,7 +270,7 @@ status catalog::drop_index(table& t, std::string_view name) {
 }
 
 status catalog::drop_table(table& t) {
-  refuse();
+  refuse_to_change(t);
   const std::lock_guard hold(engine_.changing);
   const index_set& before = t.indexes();
   if (before.closed) return outcome::dropped;

@@ -7,20 +7,18 @@
 #include <mutex>
 #include <utility>
 
-#include "engine.hpp"
-#include "journal.hpp"
-#include "storage.hpp"
+#include "logged.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 
 /// One change's record: written before anything is changed, and durable before anybody sees the
 /// change. A database in memory has none.
-class catalog_record {
+class catalog_record : logged {
  public:
   /// fill(byte_buffer&) writes what the change is, if that is to be logged. Throws std::bad_alloc.
   template <class Fill>
-  catalog_record(engine& of, record_kind kind, Fill&& fill) : engine_(of), log_(of.log) {
+  catalog_record(engine& of, record_kind kind, Fill&& fill) : logged(of) {
     if (log_ == nullptr) return;
     entry_.reset(log_->take());
     entry_->kind = kind;
@@ -40,10 +38,7 @@ class catalog_record {
   }
   /// Waits until it is durable. False: the log has failed, and nobody knows whether it is.
   bool wait() noexcept {
-    if (log_ == nullptr) return true;
-    const bool done = log_->wait(place_);
-    engine_.files->after_commit();
-    return done;
+    return is_durable([this](const auto& at) { return log_->wait(at); });
   }
   /// Both, in one; `number` is set under the lock.
   bool write(std::uint64_t& number) noexcept {
@@ -55,10 +50,7 @@ class catalog_record {
   }
 
  private:
-  engine& engine_;
-  journal* const log_;
   std::unique_ptr<log_entry> entry_;
-  journal::queue::place place_;
 };
 
 }  // namespace db

@@ -6,24 +6,19 @@
 #include <utility>
 #include <vector>
 
-#include "engine.hpp"
-#include "journal.hpp"
-#include "storage.hpp"
+#include "logged.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 
 /// One commit's record: written before anything can be seen, queued at the moment of publication.
-class commit_record {
+class commit_record : logged {
  public:
   /// Of the session with this number.
-  commit_record(engine& of, std::uint32_t session) noexcept
-      : engine_(of), log_(of.log), session_(session) {}
+  commit_record(engine& of, std::uint32_t session) noexcept : logged(of), session_(session) {}
   ~commit_record() {
     if (entry_ != nullptr) log_->give_back(entry_, session_);
   }
-  commit_record(const commit_record&) = delete;
-  commit_record& operator=(const commit_record&) = delete;
 
   /// Not ok: the commit must not happen. Throws std::bad_alloc.
   outcome write(std::vector<pending_write>& writes) {
@@ -62,9 +57,7 @@ class commit_record {
 
   /// Waits until it is as durable as the level of durability says.
   outcome acknowledge() noexcept {
-    if (log_ == nullptr) return outcome::ok;
-    const bool done = log_->acknowledge(place_);
-    engine_.files->after_commit();
+    const bool done = is_durable([this](const auto& at) { return log_->acknowledge(at); });
     return done ? outcome::ok : outcome::storage_failed;
   }
 
@@ -82,11 +75,8 @@ class commit_record {
     put_change(entry_->data, t.number_, t.layout(), w.image, w.shape);
   }
 
-  engine& engine_;
-  journal* const log_;
   const std::uint32_t session_;
   log_entry* entry_ = nullptr;
-  journal::queue::place place_;
 };
 
 }  // namespace db

@@ -197,7 +197,8 @@ class posix_files final : public storage_files {
     std::error_code why;
     if (std::filesystem::is_directory(directory, why)) return;
     // Each is durable in the one above before anything is put into it.
-    const std::filesystem::path above = std::filesystem::absolute(directory).parent_path();
+    const std::filesystem::path above = std::filesystem::absolute(directory, why).parent_path();
+    if (why) throw storage_error(directory, storage_error::nowhere, "cannot make", why);
     if (above != directory) make_directory(above);
     std::filesystem::create_directory(directory, why);
     if (why) throw storage_error(directory, storage_error::nowhere, "cannot make", why);

@@ -4,15 +4,19 @@
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
+namespace {
+
+constexpr std::chrono::hours longest_window{24};  // more cannot be counted in all units
+
+}  // namespace
 
 journal::journal(storage_files& files, const std::filesystem::path& directory,
                  const database_id& id, const options& o)
     : writer_(files, directory, id, o),
       level_(o.durability),
-      window_(o.loss_window),
+      window_(std::min<std::chrono::milliseconds>(o.loss_window, longest_window)),
       window_ticks_(static_cast<std::uint64_t>(
-          static_cast<double>(std::chrono::nanoseconds(o.loss_window).count()) /
-          core::ns_per_tick())) {}
+          static_cast<double>(std::chrono::nanoseconds(window_).count()) / core::ns_per_tick())) {}
 
 journal::~journal() {
   if (flusher_.joinable()) {

@@ -55,11 +55,13 @@ bool transaction::wait_for_lock(row_head& row, std::uint32_t number) {
     return engine_.sessions.find(record)->age.load_acquire();
   };
   patience waiting;
-  std::chrono::steady_clock::time_point end{};
+  std::chrono::steady_clock::time_point start{};
   const auto pause = [&] {
     const auto now = std::chrono::steady_clock::now();
-    if (end == std::chrono::steady_clock::time_point{}) end = now + options_.longest_wait;
-    if (now >= end) return false;
+    if (start == std::chrono::steady_clock::time_point{}) start = now;
+    // In its own unit: the longest of all is too long in a shorter one.
+    const auto waited = std::chrono::duration_cast<std::chrono::microseconds>(now - start);
+    if (waited >= options_.longest_wait) return false;
     waiting.pause();
     return true;
   };
@@ -84,12 +86,8 @@ bool transaction::begins_late(const table& t, row_head& row) {
 }
 
 result<std::uint32_t> transaction::lock_key(table& t, values key) {
-  const schema& s = t.schema_;
   if (const status there = may_change(t); !there) return there;
-  if (key.size() != s.key().size()) {
-    throw std::invalid_argument("spolia::db: table " + t.name() + " has a longer key");
-  }
-  const key_words wanted = s.encode_key(s.key(), key);
+  const key_words wanted = t.schema_.whole_key(key);
   const std::uint64_t slot = t.primary_->find(wanted);
   if (slot == no_slot) {
     note_key(t, wanted);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // policy.cpp: what becomes of those who read for too long.
+#include <algorithm>
 #include <chrono>
 
 #include <spolia/base/ticks.hpp>
@@ -10,8 +11,11 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 namespace {
 
+/// Not so many that a time that far ahead would have no number.
 std::uint64_t in_ticks(std::chrono::nanoseconds t) {
-  return static_cast<std::uint64_t>(static_cast<double>(t.count()) / core::ns_per_tick());
+  constexpr double most = 4e18;
+  return static_cast<std::uint64_t>(
+      std::min(static_cast<double>(t.count()) / core::ns_per_tick(), most));
 }
 
 }  // namespace

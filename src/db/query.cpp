@@ -219,7 +219,10 @@ result<answer> query::run(const query_options& o) const {
   return answer(plan_, work->take_groups(), work->figures());
 }
 
-query reader::query(const table& t) const { return {*this, t}; }
+query reader::query(const table& t) const {
+  if (!t.is_of(engine_)) t.refuse_stranger();
+  return {*this, t};
+}
 
 answer::answer(std::shared_ptr<const query_plan> of, std::unique_ptr<query_groups> all,
                const query_figures& took)

@@ -85,7 +85,9 @@ std::uint64_t reader::read_step(const table& t, std::uint64_t slot, column_set w
 }
 
 /// The columns of the table that are asked for.
-column_set reader::columns_of(const table& t, const selection& only) {
+column_set reader::columns_of(const table& t, const selection& only) const {
+  if (!t.is_of(engine_)) [[unlikely]]
+    t.refuse_stranger();
   if (only.of_ != nullptr && only.of_ != &t.schema_) {
     throw std::invalid_argument("spolia::db: the columns are not those of table " + t.name());
   }
@@ -108,10 +110,8 @@ result<row> reader::find(const table& t, values key, const selection& only) cons
   const step here(*this);
   if (!here) return outcome::ended_by_policy;
   if (t.when_.ended(timestamp())) return outcome::dropped;
-  const schema& s = t.schema_;
   const column_set wanted_columns = columns_of(t, only);
-  if (key.size() != s.key().size()) refuse_scan("table " + t.name() + " has a longer key");
-  const key_words wanted = s.encode_key(s.key(), key);
+  const key_words wanted = t.schema_.whole_key(key);
   const std::uint64_t slot = t.primary_->find(wanted);
   if (slot == no_slot) {
     note_key(t, wanted);

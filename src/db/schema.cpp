@@ -16,9 +16,17 @@ namespace {
 
 constexpr std::uint64_t sign = std::uint64_t{1} << 63U;
 constexpr std::uint32_t longest_text = 60000;
+constexpr std::size_t longest_name = 0xffff;
 
 [[noreturn]] void refuse(const std::string& what) {
   throw std::invalid_argument("spolia::db: " + what);
+}
+
+/// Files have the length of a name in two bytes.
+void look_at_name(const std::string& name, const char* whose) {
+  if (name.empty()) refuse(std::string(whose) + " needs a name");
+  if (name.size() > longest_name)
+    refuse(std::string(whose) + " has a name of more than 65535 bytes");
 }
 
 [[noreturn]] void refuse_as_key(const std::string& column) {
@@ -73,6 +81,8 @@ inline bool encode_integer(const column_layout& c, const value& v, std::uint64_t
 }
 
 }  // namespace
+
+void refuse_integer() { refuse("an integer does not fit into 64 bits with a sign"); }
 
 void column_layout::encode(const value& v, std::uint64_t* to) const {
   const auto wrong = [&]() { refuse("the value for column " + name + " has another type"); };
@@ -180,14 +190,15 @@ void column_layout::encode_key(const std::uint64_t* from, std::uint64_t* to) con
 }
 
 schema::schema(const table_spec& spec) : name_(spec.name) {
-  if (name_.empty()) refuse("a table needs a name");
+  look_at_name(name_, "a table");
   if (spec.columns.empty() || spec.columns.size() > most_columns) {
     refuse("a table has from 1 to 62 columns");
   }
   std::set<std::string_view> names;
   for (const column_spec& c : spec.columns) {
-    if (c.name.empty() || !names.insert(c.name).second) {
-      refuse("columns of one table need different names");
+    look_at_name(c.name, "a column");
+    if (!names.insert(c.name).second) {
+      refuse("columns of one table need different names: two are called " + c.name);
     }
     if (c.type.base == base_type::text && (c.type.bytes == 0 || c.type.bytes > longest_text)) {
       refuse("text has from 1 to 60000 bytes");
@@ -242,6 +253,16 @@ const column_layout& schema::column(std::string_view wanted) const {
     if (c.name == wanted) return c;
   }
   refuse("table " + name_ + " has no column " + std::string(wanted));
+}
+
+void look_at_index_name(const std::string& name) { look_at_name(name, "an index"); }
+
+key_words schema::whole_key(values v) const {
+  if (v.size() != key_.size()) {
+    refuse("a key of table " + name_ + " has " + std::to_string(key_.size()) + " values, and not " +
+           std::to_string(v.size()));
+  }
+  return encode_key(key_, v);
 }
 
 std::vector<std::uint32_t> schema::key_columns(const std::vector<std::string>& names) const {

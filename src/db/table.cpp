@@ -53,7 +53,7 @@ table::table(const table_spec& spec, engine& of)
 }
 
 std::unique_ptr<secondary> table::make_index(const index_spec& i) const {
-  if (i.name.empty()) throw std::invalid_argument("spolia::db: an index needs a name");
+  look_at_index_name(i.name);
   auto made = std::make_unique<secondary>();
   made->name_ = i.name;
   made->of_ = this;
@@ -65,6 +65,10 @@ std::unique_ptr<secondary> table::make_index(const index_spec& i) const {
   made->entries_ = i.kind == index_kind::hash ? make_hash_secondary(words, engine_.arrays)
                                               : make_ordered_secondary(words, engine_.nodes);
   return made;
+}
+
+void table::refuse_stranger() const {
+  throw std::invalid_argument("spolia::db: table " + name() + " is another database's");
 }
 
 void table::show(std::unique_ptr<const index_set> next) {

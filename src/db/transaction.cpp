@@ -61,7 +61,9 @@ status transaction::insert(table& t, values v) {
 }
 
 /// Whether the table is there, for changes.
-status transaction::may_change(const table& t) noexcept {
+status transaction::may_change(const table& t) {
+  if (!t.is_of(engine_)) [[unlikely]]
+    t.refuse_stranger();
   if (!t.indexes().closed) return outcome::ok;
   return t.when_.ended(timestamp()) ? status(outcome::dropped) : fail(outcome::schema_changed);
 }

@@ -166,8 +166,10 @@ TEST_P(waiting, the_younger_one_gives_up_at_once) {
 TEST_P(waiting, the_older_one_waits) {
   ASSERT_TRUE(put(1, 5));
   std::uint64_t age = 0;
-  for (const bool waits : {true, false}) {
-    transaction older = base.begin({.longest_wait = patience, .age = age});
+  for (const int round : {0, 1, 2}) {
+    const bool waits = round != 1;  // the younger one
+    const auto longest = round == 2 ? std::chrono::microseconds::max() : patience;
+    transaction older = base.begin({.longest_wait = longest, .age = age});
     age = older.age();
     transaction younger = base.begin({.longest_wait = waits ? patience : 0us});
     ASSERT_TRUE(younger.lock(items, {1}));

@@ -48,6 +48,10 @@ TEST_F(directories, are_made_and_opened_again) {
   }
 }
 
+TEST_F(directories, need_a_name) {
+  EXPECT_THROW(static_cast<void>(database::open("", over(nullptr))), storage_error);
+}
+
 TEST_F(directories, another_process_is_refused) {
   database base = database::open(root_ / "base", over(nullptr));
   const auto in_child = [&](bool read_only) {

@@ -38,6 +38,36 @@ std::vector<std::uint64_t> slots_of(const secondary_index& i, const key_words& k
   return found;
 }
 
+/// What was noted of an index that is being filled is no entry yet, and what is an entry stays one.
+TEST(hash_index, tells_notes_from_entries) {
+  region_domain nodes;
+  const auto same = [](std::uint64_t, const key_words&) { return true; };
+  hash_index<decltype(same)> index(nodes, 1, same);
+  const auto key_of = [](std::uint64_t n) { return key_words{std::uint64_t{1} << 63U | n}; };
+  constexpr std::uint64_t entries = 500;
+  constexpr std::uint64_t all = 3000;
+  index.reserve(all - entries);
+  for (std::uint64_t n = 0; n < entries; ++n) ASSERT_EQ(index.claim(key_of(n), n), n);
+  for (std::uint64_t n = entries; n < all; n += 250) {
+    std::vector<key_words> keys;
+    std::vector<std::uint64_t> slots;
+    for (std::uint64_t i = n; i < n + 250; ++i) {
+      keys.push_back(key_of(i));
+      slots.push_back(i);
+    }
+    std::vector<key_note> notes(keys.size());
+    ASSERT_TRUE(index.note_all(keys, slots.data(), notes.data()));
+    index.keep(notes);
+  }
+  for (std::uint64_t n = 0; n < all; ++n) {
+    ASSERT_EQ(index.find(key_of(n)), n < entries ? n : no_slot);
+  }
+  for (unsigned part = 0; part < 3; ++part) {
+    ASSERT_TRUE(index.settle(part, 3, [&](std::uint64_t slot) { return key_of(slot); }));
+  }
+  for (std::uint64_t n = 0; n < all; ++n) ASSERT_EQ(index.find(key_of(n)), n);
+}
+
 /// Keys of one word, of three that fit into one and of three that do not, with few and many rows.
 TEST(hash_secondary, does_what_a_map_of_sets_does) {
   for (const std::uint32_t words : {1U, 3U}) {

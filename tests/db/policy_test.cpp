@@ -63,6 +63,23 @@ TEST(policy, a_deadline_ends_a_reader) {
   EXPECT_EQ(s.base.stats().ended_by_policy, 2U);
 }
 
+TEST(policy, the_longest_times_never_end) {
+  constexpr auto longest = std::chrono::nanoseconds::max();
+  options o;
+  o.slow_after = longest;
+  o.on_slow_reader = [](const slow_reader&) { return slow_reader_action::end; };
+  shop s(o);
+  ASSERT_TRUE(s.put(1));
+  const reader now = s.base.snapshot({.label = "report", .deadline = longest});
+  transaction tx = s.base.begin({.deadline = longest});
+  ASSERT_TRUE(tx.insert(s.t, {2, 0, ""}));
+  for (int i = 0; i < 200; ++i) ASSERT_TRUE(s.bump(1));
+  s.base.collect();
+  EXPECT_FALSE(now.ended());
+  EXPECT_TRUE(now.find(s.t, {1}));
+  EXPECT_TRUE(tx.commit());
+}
+
 TEST(policy, the_program_says_who_is_ended) {
   slow_reader last;
   bool end = false;

@@ -60,6 +60,8 @@ TEST_P(transactions, mistakes_are_exceptions) {
                std::invalid_argument);
   EXPECT_THROW(static_cast<void>(tx.insert(items, {1, nullptr, 3, "y"})), std::invalid_argument);
   EXPECT_THROW(static_cast<void>(tx.find(items, {1, 2})), std::invalid_argument);
+  constexpr std::uint64_t too_large = std::uint64_t{1} << 63U;
+  EXPECT_THROW(static_cast<void>(tx.insert(items, {1, too_large, 3, "y"})), std::invalid_argument);
   EXPECT_THROW(static_cast<void>(items.column<double>("a")), std::invalid_argument);
   EXPECT_THROW(static_cast<void>(items.column<double>("z")), std::invalid_argument);
   EXPECT_THROW(static_cast<void>(items.index("z")), std::invalid_argument);
@@ -70,7 +72,42 @@ TEST_P(transactions, mistakes_are_exceptions) {
                std::invalid_argument);
   EXPECT_TRUE(tx.insert(items, {1, 2, 3, "y"})) << "a mistake leaves the transaction as it was";
   EXPECT_THROW(static_cast<void>(tx.update(items, {1}, {{"id", 2}})), std::invalid_argument);
+  {
+    auto row = tx.edit(items, {1});
+    EXPECT_THROW(static_cast<void>(row->set(a, too_large)), std::invalid_argument);
+    EXPECT_TRUE(row->set(a, too_large - 1));
+    EXPECT_EQ(row->get(a), std::numeric_limits<std::int64_t>::max());
+  }
   EXPECT_TRUE(tx.commit());
+}
+
+TEST_P(transactions, use_no_table_of_another_database) {
+  database other = database::open();
+  const table_spec spec{.name = "theirs",
+                        .columns = {{"k", int64, primary_key}, {"v", int64}},
+                        .primary = index_kind::ordered,
+                        .indexes = {{.name = "by_v", .columns = {"v"}}}};
+  table& theirs = other.create_table(spec);
+  const auto refused = [](auto&& f) {
+    EXPECT_THROW(static_cast<void>(f()), std::invalid_argument);
+  };
+  transaction tx = base.begin();
+  refused([&] { return tx.insert(theirs, {1, 2}); });
+  refused([&] { return tx.update(theirs, {1}, {{"v", 3}}); });
+  refused([&] { return tx.edit(theirs, {1}); });
+  refused([&] { return tx.lock(theirs, {1}); });
+  refused([&] { return tx.erase(theirs, {1}); });
+  const auto none = [](const row&) {};
+  refused([&] { return tx.find(theirs, {1}); });
+  refused([&] { return tx.for_each(theirs, none), 0; });
+  refused([&] { return tx.scan(theirs, {}, {}, none), 0; });
+  refused([&] { return tx.scan(theirs.index("by_v"), {}, {}, none), 0; });
+  refused([&] { return tx.query(theirs); });
+  EXPECT_TRUE(tx.insert(items, {1, 2, 3, "y"})) << "the transaction goes on";
+  EXPECT_TRUE(tx.commit());
+  refused([&] { return base.create_index(theirs, {.name = "more", .columns = {"v"}}); });
+  refused([&] { return base.drop_index(theirs, "by_v"); });
+  refused([&] { return base.drop_table(theirs); });
 }
 
 TEST_P(transactions, see_their_own_changes_and_others_do_not) {

@@ -38,6 +38,33 @@ std::string refused(F&& f) {
   return "";
 }
 
+TEST(mistakes, are_named) {
+  database base = database::open();
+  const auto made = [&](const std::string& name, std::vector<column_spec> columns,
+                        std::vector<index_spec> indexes = {}) {
+    return refused([&] {
+      base.create_table(
+          {.name = name, .columns = std::move(columns), .indexes = std::move(indexes)});
+    });
+  };
+  const column_spec key{"k", int64, primary_key};
+  EXPECT_EQ(made("t", {key, {"", int64}}), "spolia::db: a column needs a name");
+  EXPECT_EQ(made("t", {key, {"k", int64}}),
+            "spolia::db: columns of one table need different names: two are called k");
+  // Which no log or checkpoint could hold.
+  const std::string long_name(65536, 'x');
+  EXPECT_EQ(made(long_name, {key}), "spolia::db: a table has a name of more than 65535 bytes");
+  EXPECT_EQ(made("t", {key, {long_name, int64}}),
+            "spolia::db: a column has a name of more than 65535 bytes");
+  EXPECT_EQ(made("t", {key}, {{.name = long_name, .columns = {"k"}}}),
+            "spolia::db: an index has a name of more than 65535 bytes");
+  table& t = base.create_table({.name = "t", .columns = {key}});
+  EXPECT_EQ(refused([&] { static_cast<void>(base.snapshot().find(t, {1, 2})); }),
+            "spolia::db: a key of table t has 1 values, and not 2");
+  EXPECT_EQ(refused([&] { static_cast<void>(base.begin().lock(t, {})); }),
+            "spolia::db: a key of table t has 1 values, and not 0");
+}
+
 TEST(decimals, are_what_is_written) {
   EXPECT_EQ(decimal_number("12.50").scaled(), 1250);
   EXPECT_EQ(decimal_number("12.50").digits(), 2U);

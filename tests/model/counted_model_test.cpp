@@ -134,6 +134,51 @@ void kept_below(model::scenario& run, const state& s) {
   });
 }
 
+/// As many private pointers as find a pin at once, and one more.
+void held_together(model::scenario& run, const state& s) {
+  counted::most_found = counted::found_at_once;
+  run.thread([s] {
+    const reader one(s->second);
+    const reader two(s->first);
+    const reader three(s->first);
+    const reader four(s->second);
+    if (two) two->look();
+    if (three) three->look();
+  });
+  run.thread([s] {
+    s->first = nullptr;
+    s->epoch();
+  });
+}
+/// The same; only the second, or only the third, holds what is given up.
+void held_by_the_second(model::scenario& run, const state& s) {
+  counted::most_found = counted::found_at_once;
+  run.thread([s] {
+    const reader one(s->second);
+    const reader two(s->first);
+    const reader three(s->second);
+    if (two) two->look();
+  });
+  run.thread([s] {
+    s->first = nullptr;
+    s->epoch();
+  });
+}
+void held_by_the_third(model::scenario& run, const state& s) {
+  counted::most_found = counted::found_at_once;
+  run.thread([s] {
+    const reader one(s->second);
+    const reader two(s->second);
+    const reader three(s->first);
+    const reader four(s->second);
+    if (three) three->look();
+  });
+  run.thread([s] {
+    s->first = nullptr;
+    s->epoch();
+  });
+}
+
 /// One thread begins an epoch, another one does some of its tasks.
 void assisted(model::scenario& run, const state& s) {
   run.thread([s] {
@@ -158,6 +203,11 @@ TEST(counted_model, a_pinned_object_stays) {
   clean(&overwritten, at_most(2));
   clean(&twice, at_most(2));
   clean(&given_up_by_the_reader, at_most(2));
+}
+TEST(counted_model, several_pointers) {
+  clean(&held_together, at_most(2));
+  clean(&held_by_the_second, at_most(2));
+  clean(&held_by_the_third, at_most(2));
 }
 TEST(counted_model, what_an_ended_thread_left) { clean(&left_behind, at_most(1)); }
 TEST(counted_model, helpers_share_the_work) {
@@ -209,6 +259,9 @@ TEST(counted_model, every_planted_fault_is_found) {
   found(&walked, "counted.one_slot");
   found(&kept_below, "counted.children_at_once");
   found(&kept_below, "counted.grips_share");
+  found(&held_by_the_second, "counted.second_is_shared", at_most(1));
+  found(&held_by_the_third, "counted.third_is_shared", at_most(1));
+  found(&held_by_the_third, "counted.scan_misses_last", at_most(1));
   found(&overwritten, "counted.null_leaves_name");
   found(&walked_on, "counted.publish_relaxed");
   found(&dropped_by_two, "counted.drop_relaxed");

@@ -41,6 +41,7 @@ struct state_over {
 
   state_over() : collector(on_demand) {
     counted::scenario_collector = &collector;
+    counted::most_found = 1;
     counted::here();
     first = make(1);
     second = make(2);

@@ -139,7 +139,7 @@ TEST(tool_formats, csv_that_is_wrong_is_refused_with_its_place) {
   EXPECT_EQ(wrong("id,name\n1,a\n2,nine char\n"),
             "in:3:3: column name has room for 8 bytes, not 9");
   EXPECT_EQ(wrong("id,name,weight\n1,a,1e999\n"),
-            "in:2:5: column weight must be a number, not '1e999'");
+            "in:2:5: column weight must be a number that a double can hold, not '1e999'");
   EXPECT_EQ(wrong("id,name,tall\n1,a,yes\n"),
             "in:2:5: column tall must be true or false, not 'yes'");
   EXPECT_EQ(wrong("id,name\n1,a\"b\n"), "in:2:4: a quote in a field that does not begin with one");
@@ -284,7 +284,11 @@ TEST(tool_formats, a_schema_that_is_wrong_is_refused) {
     return R"({"spolia_dump":1,"tables":[)" + tables + "]}";
   };
   EXPECT_EQ(wrong(with("")), "");
-  EXPECT_EQ(wrong("nothing"), "in: not the schema of a dump");
+  EXPECT_EQ(wrong("nothing"), "in: not the schema of a dump: no JSON at line 1, column 2");
+  EXPECT_EQ(wrong("{\n  \"spolia_dump\": 1,,\n}"),
+            "in: not the schema of a dump: no JSON at line 2, column 20");
+  EXPECT_EQ(wrong("[1e999]"), "in: not the schema of a dump");
+  EXPECT_EQ(wrong("[]"), "in: not the schema of a dump");
   EXPECT_EQ(wrong(R"({"spolia_dump":2,"tables":[]})"),
             "in: written in version 2 of the format; this program reads version 1");
   EXPECT_EQ(wrong(R"({"spolia_dump":1,"tables":[],"more":1})"),

@@ -28,11 +28,19 @@ CLANG_VERSIONS = ("19", "20", "18")
 CPP_FOLDERS = ("include", "src", "bench", "tests", "tool", "examples", "server")
 
 
-def _build(preset: str, *targets: str) -> None:
+def _build(preset: str, *targets: str, pattern: str | None = None) -> None:
+    """All of it, or these targets, or what the tests need that fit `-k`."""
     setup.require(*PRESET_NEEDS[preset])
     # A run of the tests compiles programs without optimisation.
     options = ["-DSPOLIA_PROGRAMS_UNOPTIMISED=OFF"] if preset == "release" else []
     plain(["cmake", "--preset", preset, "--log-level=WARNING", *options])
+    if pattern:
+        chosen = ctest.targets(preset, pattern)
+        if chosen is None:
+            raise dev_error(f"no test of {preset} is called {pattern}", 2)
+        if not chosen:
+            return
+        targets = tuple(chosen)
     command = ["cmake", "--build", "--preset", preset, "-j", str(process.jobs())]
     plain([*command, "--target", *targets] if targets else command)
 
@@ -77,7 +85,7 @@ def demo(args: argparse.Namespace) -> int:
 
 
 def model(args: argparse.Namespace) -> int:
-    _build("model")
+    _build("model", pattern=args.pattern)
     if args.deeper:
         return _search_deeper(args)
     chosen, env = ctest.selection(args.pattern)
@@ -100,7 +108,7 @@ def _search_deeper(args: argparse.Namespace) -> int:
 
 def stress(args: argparse.Namespace) -> int:
     """Rounds of the long tests until the time is over; the first failure ends it."""
-    _build(args.preset)
+    _build(args.preset, pattern=args.pattern)
     chosen, env = ctest.selection(args.pattern)
     command = ["ctest", "--preset", args.preset, "-j2", *(chosen or ["-L", "long"])]
     deadline = time.monotonic() + args.minutes * 60

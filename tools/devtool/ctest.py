@@ -15,10 +15,8 @@ from devtool.tally import tally
 # A line such as ` 2/40 Test #17: list_stress.1 ......***Failed    0.07 sec`.
 RESULT = re.compile(r"^ *\d+/\d+ Test +#\d+: (\S+) \.*(.*?) +[\d.]+ sec\b", re.M)
 
-# A line such as `  Test #17: list_stress.1` of ctest -N.
-LISTED = re.compile(r"^ *Test +#\d+: (\S+)", re.M)
 # A line such as `test-list_stress: phony` of ninja's targets.
-PROGRAM = re.compile(r"^(test-\w+):", re.M)
+TARGET = re.compile(r"^([^\s:]+):", re.M)
 
 
 def selection(pattern: str | None) -> tuple[list[str], dict[str, str] | None]:
@@ -33,12 +31,37 @@ def selection(pattern: str | None) -> tuple[list[str], dict[str, str] | None]:
 
 
 def targets(preset: str, pattern: str) -> list[str] | None:
-    """What to build in a configured preset for what fits `-k`; None: not programs alone."""
+    """What to build in a configured preset for what fits `-k`; None: nothing fits.
+
+    A test needs the programs that its command names, or all if it names a folder of the build that
+    is not its own. Tests that name nothing of the build compile something themselves.
+    """
     chosen, _ = selection(pattern)
-    tests = LISTED.findall(_asked(["ctest", "--preset", preset, "-N", *chosen]))
-    programs = {f"test-{name.partition('.')[0]}" for name in tests}
-    known = _asked(["cmake", "--build", "--preset", preset, "--target", "help"])
-    return sorted(programs) if programs <= set(PROGRAM.findall(known)) else None
+    listed = _asked(["ctest", "--preset", preset, "--show-only=json-v1", *chosen])
+    tests = json.loads(listed or "{}").get("tests", [])
+    if not tests:
+        return None
+    help_text = _asked(["cmake", "--build", "--preset", preset, "--target", "help"])
+    known = {*TARGET.findall(help_text), "all"}
+    needed: set[str] = set()
+    for test in tests:
+        needed |= {name for name in _named(test, BUILD / preset) if name in known}
+    return sorted(needed)
+
+
+def _named(test: dict, folder: pathlib.Path) -> set[str]:
+    """What would be targets of the build if it made what the test's command names."""
+    named: set[str] = set()
+    properties = {one["name"]: one["value"] for one in test.get("properties", [])}
+    own = pathlib.Path(properties.get("WORKING_DIRECTORY", ""))
+    for word in test.get("command", []):
+        for part in word.rpartition("=")[2].split(";"):
+            path = pathlib.Path(part)
+            if path.is_relative_to(folder) and not path.is_relative_to(own):
+                named.add("all" if path.is_dir() else path.name)
+            elif path.is_relative_to(folder):
+                named.add(path.name)
+    return named
 
 
 def _asked(command: list[str]) -> str:

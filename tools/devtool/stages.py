@@ -91,9 +91,11 @@ def build(
     outcome = run.step(command)
     if outcome.ok and run.pattern:
         chosen = ctest.targets(preset, run.pattern)
-        if chosen == []:
+        if chosen is None:
             return tally(note="no test fits")
-        targets = tuple(chosen or targets)
+        if not chosen:
+            return None  # they build what they need
+        targets = tuple(chosen)
     if outcome.ok:
         command = ["cmake", "--build", "--preset", preset, "-j", str(process.jobs())]
         outcome = run.step([*command, "--target", *(targets or ("all",))])

@@ -61,7 +61,9 @@ class grip {
   SPOLIA_ALWAYS_INLINE static hold_on begin_at(const atomic<word>& from) {
     pin* p = first_private();
     if (!p->is_free() && !SPOLIA_FAULT("counted.grips_share")) {
-      if (found_at_once == 1 || !(++p)->is_free()) [[unlikely]]
+      const bool found =
+          most_found > 1 && ((++p)->is_free() || SPOLIA_FAULT("counted.second_is_shared"));
+      if (!found) [[unlikely]]
         return begin_anew(from);
     }
     const word seen = put_name_unless_null(p->slots[0], from, true);
@@ -132,9 +134,10 @@ class grip {
 
   /// As begin_at, where the first two pins are in use or cannot be used.
   SPOLIA_NOINLINE static hold_on begin_anew(const atomic<word>& from) {
-    for (std::uint32_t i = 2; i < found_at_once; ++i) {
+    for (std::uint32_t i = 2; i < most_found; ++i) {
       pin& p = first_private()[i];
-      if (p.is_free()) return hold_by(p.slots.data(), from);
+      if (p.is_free() || SPOLIA_FAULT("counted.third_is_shared"))
+        return hold_by(p.slots.data(), from);
     }
     return hold_by(here().pins.take()->slots.data(), from);
   }

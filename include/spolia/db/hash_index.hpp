@@ -15,8 +15,8 @@
 // Memory:      16 bytes an entry, at least a quarter and at most three quarters of which are used
 //              after a renewal.
 // Filling:     who fills an index that nobody uses yet writes down keys' hashes and slots, shard by
-//              shard, in the memory of the shards' arrays, and makes entries of them in the end:
-//              each key would be a miss of the caches.
+//              shard, in memory that becomes the shards' arrays, and makes entries of them in the
+//              end: each key would be a miss of the caches.
 // Why a lookup finds what is there: entries of one array only go from empty to a slot, and from a
 //   slot to a gap, so the walk to an entry is never cut short. A lookup in an array that has been
 //   renewed meanwhile takes place at the moment when it read the array's address.
@@ -32,12 +32,12 @@
 #include <mutex>
 #include <new>
 #include <span>
+#include <utility>
 
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/config.hpp>
-#include <spolia/base/memory.hpp>
+#include <spolia/db/hash_array.hpp>
 #include <spolia/db/index.hpp>
-#include <spolia/db/large_memory.hpp>
 #include <spolia/reclaim/region_domain.hpp>
 #include <spolia/version/detail/short_lock.hpp>
 
@@ -102,7 +102,7 @@ class hash_index final : public primary_index {
   void reserve(std::uint64_t keys) override {
     // Shards do not get equal shares.
     const std::uint64_t share = keys / shards_.size();
-    for (shard& s : shards_) with_room(s, share + share / 16);
+    for (shard& s : shards_) s.noted.with_room(share + share / 16);
   }
   bool guess_all(std::span<const key_words> keys, std::uint64_t* slots) const override {
     std::array<place, at_once> at;
@@ -148,9 +148,10 @@ class hash_index final : public primary_index {
       if (count == 0) continue;
       shard& s = shards_[n];
       const std::lock_guard hold(s.lock);
-      key_note* const to = with_room(s, s.used + count).notes() + s.used;
+      note_list<array>& all = s.noted;
+      key_note* const to = all.with_room(all.count + count).notes() + all.count;
       for (std::size_t i = 0; i < count; ++i) to[i] = notes[order[begin[n] + i]];
-      s.used += count;
+      all.count += count;
     }
   }
   /// Shard after shard, so that its array is in the caches. The memory of its notes is that of the
@@ -160,16 +161,22 @@ class hash_index final : public primary_index {
     for (std::size_t n = shards_.size() * part / parts; n < shards_.size() * (part + 1) / parts;
          ++n) {
       shard& s = shards_[n];
-      const std::uint64_t size = std::max(least, room_for(s.used));
+      if (s.noted.count == 0) {
+        s.noted.in.reset();
+        continue;
+      }
+      const std::uint64_t size = std::max(least, array::room_for(s.live + s.noted.count));
       if (next == nullptr || next->size != size) next.reset();
       if (next == nullptr) next.reset(array::make_bare(size));
       next->clear();
-      array* const noted = s.now.load_relaxed();
-      if (!fill(*next, {noted->notes(), s.used}, key_at)) return false;
-      s.live = s.used;
+      array* const before = s.now.load_relaxed();
+      copy_live(*before, *next);
+      if (!fill(*next, {s.noted.in->notes(), s.noted.count}, key_at)) return false;
+      s.used = s.live += std::exchange(s.noted.count, 0);
       // release → the acquire in protect(), of who uses the index from now on: the entries.
       s.now.store_release(next.release());
-      next.reset(noted);
+      array::free(before);
+      next = std::move(s.noted.in);
     }
     return true;
   }
@@ -208,54 +215,16 @@ class hash_index final : public primary_index {
   static constexpr unsigned shard_bits = 6;
 #endif
 
-  struct entry {
-    atomic<std::uint64_t> hash{0};
-    atomic<std::uint64_t> slot{0};  // one more than the slot; and long_key, or not
-  };
-
-  /// The entries follow it.
-  struct array : Domain::header {
-    std::uint64_t size = 0;  // a power of two
-
-    entry& at(std::uint64_t i) noexcept { return reinterpret_cast<entry*>(this + 1)[i]; }
-    const entry& at(std::uint64_t i) const noexcept {
-      return reinterpret_cast<const entry*>(this + 1)[i];
-    }
-    /// Instead of entries, while the index is filled.
-    static_assert(sizeof(key_note) <= sizeof(entry));
-    key_note* notes() noexcept { return reinterpret_cast<key_note*>(this + 1); }
-    static array* make(std::uint64_t size) {
-      array* const a = make_bare(size);
-      a->clear();
-      return a;
-    }
-    /// Without entries.
-    static array* make_bare(std::uint64_t size) {
-      auto* const a = ::new (large_memory(bytes(size))) array;
-      a->size = size;
-      return a;
-    }
-    void clear() noexcept {
-      for (std::uint64_t i = 0; i < size; ++i) ::new (&at(i)) entry;
-    }
-    static void free(array* a) noexcept {
-      const std::size_t all = bytes(a->size);
-      a->~array();
-      memory::deallocate(a, all, large_align(all));
-    }
-    static std::size_t bytes(std::uint64_t size) noexcept {
-      return sizeof(array) + size * sizeof(entry);
-    }
-  };
-  struct ending {
-    void operator()(array* a) const noexcept { array::free(a); }
-  };
+  using array = hash_array<typename Domain::header>;
+  using entry = hash_entry;
+  using ending = typename array::ending;
 
   struct alignas(cache_line) shard {
     spolia::detail::short_lock lock;
     atomic<array*> now{nullptr};
-    std::uint64_t used = 0;  // entries that are not empty, or notes
+    std::uint64_t used = 0;  // entries that are not empty
     std::uint64_t live = 0;
+    note_list<array> noted;
   };
 
   /// Where to look for a key, and what its entry has beside the slot: long_key, or nothing if the
@@ -328,17 +297,6 @@ class hash_index final : public primary_index {
     a.at(i).slot.store_release(what);
   }
 
-  /// So that there is room for so many notes; whoever has the lock calls it, or is alone.
-  static array& with_room(shard& s, std::uint64_t notes) {
-    array* const a = s.now.load_relaxed();
-    if (notes <= a->size) return *a;
-    array* const longer = array::make_bare(room_for(notes));
-    std::copy_n(a->notes(), s.used, longer->notes());
-    s.now.store_relaxed(longer);
-    array::free(a);
-    return *longer;
-  }
-
   /// Makes entries of notes. False: a key comes twice.
   bool fill(array& a, std::span<const key_note> notes, const key_reader& key_at) const {
     for (std::size_t i = 0; i < notes.size(); ++i) {
@@ -356,17 +314,16 @@ class hash_index final : public primary_index {
     return true;
   }
 
-  /// Entries that an array needs for so many keys.
-  static std::uint64_t room_for(std::uint64_t keys) noexcept {
-    return std::bit_ceil(keys + keys / 3 + 1);
+  static void copy_live(const array& from, array& to) noexcept {
+    for (std::uint64_t i = 0; i < from.size; ++i) {
+      const std::uint64_t seen = from.at(i).slot.load_relaxed();
+      if (seen != empty && seen != gap) put(to, from.at(i).hash.load_relaxed(), seen);
+    }
   }
 
   array& renew(shard& s, array& old, std::uint64_t size, typename Domain::guard& guard) {
     array* const fresh = array::make(std::max(least, size));
-    for (std::uint64_t i = 0; i < old.size; ++i) {
-      const std::uint64_t seen = old.at(i).slot.load_relaxed();
-      if (seen != empty && seen != gap) put(*fresh, old.at(i).hash.load_relaxed(), seen);
-    }
+    copy_live(old, *fresh);
     // release → the acquire in protect(): the entries.
     if (SPOLIA_FAULT("hash_index.relaxed_array")) {
       s.now.store_relaxed(fresh);

@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -110,6 +111,23 @@ struct table_spec {
   std::vector<index_spec> indexes{};
 };
 
+[[noreturn]] SPOLIA_EXPORT void refuse_integer();
+
+/// Whether each I is one of the numbers that columns of type int64 hold.
+template <std::integral I>
+inline constexpr bool always_fits = std::numeric_limits<I>::digits <= 63;
+/// Throws std::invalid_argument if v is none.
+template <std::integral I>
+constexpr std::int64_t as_integer(I v) noexcept(always_fits<I>) {
+  if constexpr (!always_fits<I>) {
+    if (static_cast<I>(static_cast<std::int64_t>(v)) != v ||
+        (v > 0 && static_cast<std::int64_t>(v) < 0)) {
+      refuse_integer();
+    }
+  }
+  return static_cast<std::int64_t>(v);
+}
+
 /// A value for a column. A null is std::monostate. Texts and blobs are not copied: they must live
 /// as long. A decimal may have other digits after the point than its column, if it is the same
 /// number with those of the column.
@@ -117,9 +135,10 @@ class value {
  public:
   value() noexcept = default;
   value(std::nullptr_t) noexcept {}  // NOLINT: all of these are
+  /// Throws std::invalid_argument if it does not fit into 64 bits with a sign.
   template <std::integral I>
     requires(!std::same_as<I, bool>)
-  value(I v) noexcept : what_(static_cast<std::int64_t>(v)) {}          // NOLINT: values
+  value(I v) noexcept(always_fits<I>) : what_(as_integer(v)) {}         // NOLINT: values
   value(double v) noexcept : what_(v) {}                                // NOLINT
   value(bool v) noexcept : what_(v) {}                                  // NOLINT
   value(decimal_number v) noexcept : what_(v) {}                        // NOLINT
@@ -138,6 +157,9 @@ class value {
 };
 
 using values = std::span<const value>;
+
+/// Throws std::invalid_argument if no index can be called that.
+void look_at_index_name(const std::string& name);
 
 /// Keys are words of which the first that differs decides, as unsigned numbers.
 inline constexpr std::uint32_t most_key_words = 8;
@@ -199,6 +221,8 @@ class SPOLIA_EXPORT schema {
 
   /// Writes values for all columns to a row image; returns its shape.
   std::uint64_t encode_row(values v, std::uint64_t* image) const;
+  /// The primary key that values for all of its columns make.
+  [[nodiscard]] key_words whole_key(values v) const;
   /// The key that values for the first of its columns make; the rest is filled with `rest`.
   key_words encode_key(const std::vector<std::uint32_t>& columns, values v,
                        std::uint64_t rest = 0) const;

@@ -249,6 +249,12 @@ class SPOLIA_EXPORT table {
   /// From now on these are the indexes.
   void show(std::unique_ptr<const index_set> next);
 
+  /// Whether it is that database's: what is done to another one's table would go to the wrong log,
+  /// and by the wrong clock.
+  [[nodiscard]] bool is_of(const engine& e) const noexcept { return &engine_ == &e; }
+  /// Throws std::invalid_argument.
+  [[noreturn]] void refuse_stranger() const;
+
   // Who takes entries and rows out is not seen by who frees them, but for this.
   [[nodiscard]] bool enter() noexcept {
     // acquire ← the release in leave_alone(): what was freed.

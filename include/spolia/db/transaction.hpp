@@ -183,7 +183,7 @@ class SPOLIA_EXPORT reader {
                     const row_visitor& f) const;
   void scan_secondary(const secondary& i, values from, values to, const scan_how& how,
                       const row_visitor& f) const;
-  static column_set columns_of(const table& t, const selection& only);
+  column_set columns_of(const table& t, const selection& only) const;
   void must_exist(const table& t) const;
   void must_serve(const secondary& i) const;
   /// Columns of the row in the slot, own changes first; its shape, 0 if there is none.
@@ -233,7 +233,7 @@ class SPOLIA_EXPORT editor {
   template <std::integral I>
     requires(!std::same_as<I, bool>)
   status set(column<std::int64_t> c, I v) {
-    if (set_word(c.number, c.first, static_cast<std::uint64_t>(v))) return outcome::ok;
+    if (set_word(c.number, c.first, static_cast<std::uint64_t>(as_integer(v)))) return outcome::ok;
     return set_column(c.number, v);
   }
   status set(column<double> c, std::same_as<double> auto v) {
@@ -340,7 +340,7 @@ class SPOLIA_EXPORT transaction : public reader {
   bool reserve();
   [[nodiscard]] bool changes() const noexcept;
   [[nodiscard]] bool indexes_hold() const noexcept;
-  status may_change(const table& t) noexcept;
+  status may_change(const table& t);
   [[nodiscard]] bool unchanged(const row_head& row) const noexcept;
   [[nodiscard]] bool reads_hold() const;
   bool settle(commit_record& record, std::uint64_t& commit) noexcept;

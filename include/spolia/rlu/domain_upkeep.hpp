@@ -104,7 +104,8 @@ void basic_domain<Clock, Blocks>::set_next_pass(session& mine, std::uint64_t wri
   // Who comes for the walks wants the copies gone; those that it met may all be others'. What was
   // written back waits, too, for a pass.
   const bool futile = walks && (written_back == 0 || 2 * written_back < mine.written.waiting());
-  mine.walk_step = futile ? std::clamp(2 * mine.walk_step, least, most_walks) : least;
+  const std::uint64_t most = std::max(least, most_walks);  // least may be anything
+  mine.walk_step = futile ? std::clamp(2 * mine.walk_step, least, most) : least;
   mine.walks_at = mine.walks.value() + mine.walk_step;
 }
 

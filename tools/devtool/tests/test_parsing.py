@@ -46,16 +46,28 @@ class Parsing(unittest.TestCase):
             (folder / "ended.json").write_text("{")
             self.assertEqual(counts(ctest.count(CTEST, folder)), (5, 3, 4))
 
-    def test_only_the_programs_that_fit_are_built(self):
-        def ask(listed):
-            known = "all: phony\ntest-list: phony\ntest-tree: phony\nlib.a: CXX\n"
+    def test_only_what_fits_is_built(self):
+        folder = process.BUILD / "release"
+
+        def ask(*commands):
+            own = {"name": "WORKING_DIRECTORY", "value": f"{folder}/tests/map"}
+            tests = [{"command": command, "properties": [own]} for command in commands]
+            known = "all: phony\ntest-list: phony\ntest-tree: phony\nspolia-bench: phony\n"
+            known += "test-map: phony\nlib.a: CXX\n"
+            listed = json.dumps({"tests": tests})
             with mock.patch.object(ctest, "_asked", side_effect=[listed, known]):
                 return ctest.targets("release", "x")
 
-        shards = "  Test  #1: list.1\n  Test  #2: list.2\n  Test #13: tree\n\nTotal Tests: 3\n"
-        self.assertEqual(ask(shards), ["test-list", "test-tree"])
-        self.assertIsNone(ask(shards + "  Test #14: refused/by_a_sentence\n"))
-        self.assertEqual(ask("Total Tests: 0\n"), [])
+        shards = [[f"{folder}/tests/map/test-list", f"--shard={n}"] for n in range(2)]
+        tree = [f"{folder}/tests/map/test-tree"]
+        self.assertEqual(ask(*shards, tree), ["test-list", "test-tree"])
+        script = ["/usr/bin/cmake", f"-DBENCH={folder}/bench/spolia-bench"]
+        script.append(f"-DSCRATCH={folder}/tests/map/scratch")
+        self.assertEqual(ask(tree, script), ["spolia-bench", "test-tree"])
+        with mock.patch.object(pathlib.Path, "is_dir", return_value=True):
+            self.assertEqual(ask(["cmake", f"-DTOOL=x;{folder}/tool"]), ["all"])
+        self.assertEqual(ask(["cmake", "-DSOURCE=/elsewhere/test-list"]), [])
+        self.assertIsNone(ask())
 
     def test_choice(self):
         self.assertEqual(ctest.selection(None), ([], None))
