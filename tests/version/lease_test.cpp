@@ -175,6 +175,23 @@ TEST(lease, moves_and_ends_on_another_thread) {
   EXPECT_EQ(time.leases().end_overdue(), 0U);
 }
 
+TEST(lease, needs_no_timeline_where_others_have_none) {
+  snapshot_hash<int, int> stock;
+  stock.insert(1, 100);
+  const lease now(1h, "report");
+  stock.insert_or_assign(1, 99);
+  EXPECT_TRUE(now.belongs_to(default_timeline()));
+  EXPECT_EQ(stock.find(now, 1), 100);
+  const lease over(1ns);
+  std::this_thread::sleep_for(1ms);
+  default_timeline().leases().end_overdue();
+  EXPECT_THROW(static_cast<void>(stock.find(over, 1)), snapshot_expired);
+  lease from(1h);
+  const lease to(std::move(from));
+  EXPECT_FALSE(to.expired());
+  EXPECT_TRUE(from.expired());  // NOLINT: that is the question
+}
+
 TEST(lease, without_memory_is_none) {
   timeline time;
   for_each_allocation_failure([&] {

@@ -2,7 +2,7 @@
 // lease.hpp: a snapshot for a limited time: when that is over it is ended, and whoever goes on
 // reading at it is told so by an exception of its own.
 //
-//     spolia::lease now(time, std::chrono::minutes(5), "report");
+//     spolia::lease now(std::chrono::minutes(5), "report");
 //     try {
 //       table.for_each(now, [&](const auto& key, const auto& value) { ... });
 //     } catch (const spolia::snapshot_expired&) {
@@ -164,6 +164,8 @@ class lease {
     timestamp_ = entry_->ticket.timestamp();
     board_->put(*entry_);
   }
+  /// The same of all structures that were given no timeline of their own.
+  explicit lease(std::chrono::nanoseconds at_most, const char* label = "lease");
   lease(lease&& from) noexcept
       : time_(from.time_),
         board_(from.board_),
@@ -176,9 +178,10 @@ class lease {
     end_entry();
   }
 
+  /// True also of a lease that has been moved from.
   [[nodiscard]] bool expired() const noexcept {
     // acquire ← the release in end(), for whoever looks without a guard and goes by it.
-    return entry_->ended.load_acquire();
+    return entry_ == nullptr || entry_->ended.load_acquire();
   }
   [[nodiscard]] std::uint64_t timestamp() const noexcept { return timestamp_; }
   template <class Timeline>
@@ -200,7 +203,7 @@ class lease {
 
  private:
   void check() const {
-    if (expired()) throw snapshot_expired(entry_->label);
+    if (expired()) throw snapshot_expired(entry_ == nullptr ? "moved" : entry_->label);
   }
   static std::uint64_t after(std::chrono::nanoseconds at_most) noexcept {
 #if defined(SPOLIA_MODEL)

@@ -151,4 +151,7 @@ inline timeline& default_timeline() {
   return all.get();
 }
 
+inline lease::lease(std::chrono::nanoseconds at_most, const char* label)
+    : lease(default_timeline(), at_most, label) {}
+
 }  // namespace spolia::inline SPOLIA_FLAVOUR
