@@ -22,8 +22,8 @@ void counted(const choice& o) {
 
 void describe(CLI::App& app, choice& o) {
   app.add_option("--test", o.test,
-                 "contention, set, allocate, read, hot, insert, remove, strings, mixed, destroy or "
-                 "route")
+                 "contention, set, allocate, read, hot, insert, remove, strings, mixed, destroy, "
+                 "parts, stream, burst or route")
       ->capture_default_str();
   app.add_option("--pointers", o.pointers,
                  "with commas: raw, private, thin, atomic, shared, std-plain, std, std-atomic, "
@@ -34,7 +34,8 @@ void describe(CLI::App& app, choice& o) {
       ->capture_default_str();
   app.add_option("--structure", o.structure, "of tests of containers: bst, btree or hash")
       ->capture_default_str();
-  app.add_option("--keys", o.keys, "in it; of destroy: nodes of each thread's tree")
+  app.add_option("--keys", o.keys,
+                 "in it; of destroy: nodes of each thread's tree; of parts and burst: in a tree")
       ->capture_default_str();
   app.add_option("--strings", o.strings, "of strings and mixed: a file with one a line")
       ->capture_default_str();

@@ -9,9 +9,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <initializer_list>
 #include <memory>
 #include <utility>
 
+#include "counted_inside.hpp"
 #include "counted_pauses.hpp"
 #include "counted_strings.hpp"
 #include "machine.hpp"
@@ -95,6 +97,14 @@ struct makes_shared : Family {
 using atomic_family = makes_shared<loaded_family<spolia::shared_ptr, spolia::atomic_shared_ptr>>;
 using shared_plain_family = makes_shared<plain_family<spolia::shared_ptr>>;
 
+template <class Family>
+void add_tests_of_the_collector(counted_pointer& p) {
+  p.tests.emplace_back("destroy", destruction<Family>);
+  p.tests.emplace_back("parts", time_by_parts<Family>);
+  p.tests.emplace_back("stream", small_stream<Family>);
+  p.tests.emplace_back("burst", sudden_burst<Family>);
+}
+
 /// Tasks of phases with nothing to do: what handing them out costs. The last one opens the next.
 template <class Router, class Barrier>
 counted_result routing(const counted_options& o, std::uint32_t threads) {
@@ -133,17 +143,16 @@ counted_result routing(const counted_options& o, std::uint32_t threads) {
   add_tests_of_maps<raw_family>(all.back());
   all.push_back({"private",
                  "spolia::private_ptr from spolia::atomic_shared_ptr",
-                 {{"contention", contention<private_shared>},
-                  {"set", looking<private_shared>},
-                  {"destroy", destruction<spolia::shared_family>}}});
+                 {{"contention", contention<private_shared>}, {"set", looking<private_shared>}}});
   add_tests_of_maps<spolia::shared_family>(all.back());
+  add_tests_of_the_collector<spolia::shared_family>(all.back());
   all.push_back({"thin",
                  "spolia::private_thin_ptr from spolia::atomic_thin_ptr",
                  {{"contention", contention<private_thin>},
                   {"set", setting<spolia::thin_family>},
-                  {"allocate", allocation<spolia::thin_family>},
-                  {"destroy", destruction<spolia::thin_family>}}});
+                  {"allocate", allocation<spolia::thin_family>}}});
   add_tests_of_maps<spolia::thin_family>(all.back());
+  add_tests_of_the_collector<spolia::thin_family>(all.back());
   all.push_back({"atomic",
                  "spolia::atomic_shared_ptr, read by load",
                  {{"contention", contention<atomic_family>},
@@ -172,9 +181,9 @@ const auto* test_of(const counted_pointer& p, const std::string& name) {
 }
 
 void check(const counted_options& o) {
-  const std::vector<std::string> names = {"contention", "set",     "allocate", "read",
-                                          "hot",        "insert",  "remove",   "strings",
-                                          "mixed",      "destroy", "route"};
+  const std::vector<std::string> names = {"contention", "set",    "allocate", "read",  "hot",
+                                          "insert",     "remove", "strings",  "mixed", "destroy",
+                                          "parts",      "stream", "burst",    "route"};
   if (std::find(names.begin(), names.end(), o.test) == names.end()) {
     throw usage_error(
         fmt::format("there is no test {}; there are {}", o.test, fmt::join(names, ", ")));
@@ -207,9 +216,11 @@ std::vector<counted_pointer>& counted_pointers() {
 
 void measure_counted(const counted_options& o, const std::function<void(nlohmann::json)>& write) {
   check(o);
-  const bool of_keys = o.test == "destroy";
-  const bool of_map = !of_keys && o.test != "contention" && o.test != "set" &&
-                      o.test != "allocate" && o.test != "route";
+  const auto is_one_of = [&](std::initializer_list<const char*> tests) {
+    return std::find(tests.begin(), tests.end(), o.test) != tests.end();
+  };
+  const bool of_keys = is_one_of({"destroy", "parts", "burst"});
+  const bool of_map = !of_keys && !is_one_of({"contention", "set", "allocate", "stream", "route"});
   for (const std::uint32_t threads : o.threads) {
     for (std::uint32_t trial = 0; trial < o.trials; ++trial) {
       for (const counted_pointer& p : counted_pointers()) {

@@ -9,7 +9,10 @@
 #include <spolia/base/counters.hpp>
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -36,6 +39,8 @@ struct mortal {
   typename Family::template location<mortal> right;
 };
 
+inline constexpr std::size_t magnitudes = 48;
+
 template <class Family>
 class destroyer {
   using node = mortal<Family>;
@@ -55,7 +60,10 @@ class destroyer {
              : Family::template set<node>(slot_, tree(1));
       const std::chrono::nanoseconds lasted = steady::now() - start;
       elapsed.record(static_cast<std::uint64_t>(lasted.count()));
-      pauses.record(std::min(static_cast<std::uint64_t>(lasted.count()), processor_ns() - worked));
+      const std::uint64_t own =
+          std::min(static_cast<std::uint64_t>(lasted.count()), processor_ns() - worked);
+      pauses.record(own);
+      ++shorter[std::min<std::size_t>(std::bit_width(own), magnitudes - 1)];
       if (i % 64 == 0) {
         const std::uint64_t in_use = i == 0 && made_ == nodes_ ? 0 : 1;
         most_left = std::max(most_left, made_ - ended_.load_relaxed() - in_use);
@@ -67,7 +75,8 @@ class destroyer {
   /// At the end; what the collector still holds ends later, and before this.
   void give_up() { Family::template set<node>(slot_, pointer()); }
 
-  spolia::histogram pauses;     // what the thread did itself
+  std::array<std::uint64_t, magnitudes> shorter{};  // pauses than each power of two, by it
+  spolia::histogram pauses;                         // what the thread did itself
   spolia::histogram elapsed;    // the same, and when the system let others run meanwhile
   std::uint64_t most_left = 0;  // nodes that nothing leads to and that have not ended
 
@@ -118,6 +127,13 @@ counted_result destruction(const counted_options& o, std::uint32_t threads) {
                                     {"pause_p9999_ns", 0.9999}}) {
     r.figures[name] = pauses.quantile(share);
   }
+  auto by_magnitude = nlohmann::json::array();
+  for (std::size_t i = 0; i < magnitudes; ++i) {
+    std::uint64_t n = 0;
+    for (const auto& one : each) n += one->shorter[i];
+    if (n > 0) by_magnitude.push_back({std::uint64_t{1} << i, n});
+  }
+  r.figures["pauses_below_ns"] = std::move(by_magnitude);
   r.figures["pause_max_ns"] = pauses.max();
   r.figures["elapsed_p99_ns"] = elapsed.quantile(0.99);
   r.figures["elapsed_max_ns"] = elapsed.max();

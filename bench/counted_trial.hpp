@@ -9,7 +9,7 @@
 //   set          each thread sets a pointer of its own to one object and to another, in turns
 //   allocate     each thread fills an array of pointers with new objects, and empties it
 //   read, hot, insert, remove: see counted_maps.hpp; strings, mixed: counted_strings.hpp;
-//   destroy: counted_pauses.hpp
+//   destroy: counted_pauses.hpp; parts, stream, burst: counted_inside.hpp
 #pragma once
 
 #include <spolia/base/atomic.hpp>

@@ -100,8 +100,11 @@ std::vector<std::uintptr_t> names_of_counted_pins() {
 
 counted_figures figures_of_counted() noexcept {
   const counted::collector_counts c = home().counts();
-  return {c.logged, c.dropped, c.doomed, c.ended, c.epochs, c.pins};
+  return {c.logged, c.dropped,    c.doomed,      c.ended,    c.epochs,
+          c.pins,   c.scan_ticks, c.sweep_ticks, c.end_ticks};
 }
+
+void time_counted(bool wanted) noexcept { home().time_tasks(wanted); }
 
 void wait_counted(const void* about, bool (*changed)(const void*), const void* argument) {
   std::atomic<std::uint32_t>& calls = calls_about(about);

@@ -58,6 +58,11 @@ STRING_COMMANDS = [
     for test in STRING_TESTS
     for structure in STRUCTURES
 ]
+TIME_COMMANDS = [("counted", "--test", "parts", "--keys", "20000", "--threads", "1,2",
+                  "--seconds", str(SECONDS), "--trials", "1")]  # fmt: skip
+SLOP_COMMANDS = [("counted", "--test", test, "--keys", "320000", "--threads", "1,2,32",
+                  "--seconds", str(SECONDS), "--trials", "1")
+                 for test in ("stream", "burst")]  # fmt: skip
 END_COMMANDS = [("counted", "--test", "destroy", "--keys", str(NODES), *COMMON)]
 
 
@@ -207,6 +212,35 @@ PAUSES = {"pause_p50_ns": "half", "pause_p99_ns": "99 %", "pause_p999_ns": "99.9
           "pause_p9999_ns": "99.99 %", "pause_max_ns": "all"}  # fmt: skip
 
 
+def _histogram(records: list[dict]) -> dict | None:
+    """How many changes took how long, by powers of two, with the fewest threads."""
+    threads = min(r["threads"] for r in records)
+    mine = [r for r in records if r["threads"] == threads and r.get("pauses_below_ns")]
+    shown = {name: r["pauses_below_ns"] for name in TITLES for r in mine if r["pointer"] == name}
+    if not shown:
+        return None
+    data = [
+        {
+            "type": "scatter", "mode": "lines+markers", "meta": TITLES[name],
+            "x": [below for below, _ in points], "y": [n for _, n in points],
+            "line": {"color": _colour(name), "width": 2.2, "shape": "hvh"},
+            "marker": {"size": 6, "color": _colour(name)}, "hoverinfo": "text",
+            "hovertext": [f"<b>{TITLES[name]}</b><br>below {look.duration(below)}: "
+                          f"{look.count(n)} changes" for below, n in points],
+        }
+        for name, points in shown.items()
+    ]  # fmt: skip
+    edges = [below for points in shown.values() for below, _ in points]
+    ticks, texts = look.duration_ticks(min(edges), max(edges))
+    most = max(n for points in shown.values() for _, n in points)
+    counts, told = look.log_ticks(1, most, look.count)
+    x = charts.axis("pause", type="log", tickvals=ticks, ticktext=texts)
+    y = charts.axis("changes, logarithmic", type="log", tickvals=counts, ticktext=told)
+    legend = legends.places([(TITLES[name], _colour(name)) for name in shown])
+    title = f"How long changes take while trees end, {words.threads_text(threads)}"
+    return blocks.charts_block(title, [charts.figure(data, 320, x, y)], legend)
+
+
 def _ends(found: Found) -> Shown | None:
     """A row for each pointer and number of threads: the medians of the trials."""
     records = [r for r in found.pointers if r.get("test") == "destroy" and r.get("pause_max_ns")]
@@ -225,7 +259,8 @@ def _ends(found: Found) -> Shown | None:
             if name in ("private", "thin") and threads <= found.cores:
                 ours.append((middle["pause_max_ns"], middle["unreclaimed_peak"] / threads))
     head = ["pointer", "threads", *(f"{share} within" for share in PAUSES.values()), "left at most"]
-    parts = [blocks.table(head, rows, "Pauses of one change while trees end, and nodes left over")]
+    parts = [block for block in [_histogram(records)] if block]
+    parts += [blocks.table(head, rows, "Pauses of one change while trees end, and nodes left over")]
     if not ours:
         return Shown(parts, "Only some of the pointers were run.", SHOWN)
     pause, left = max(p for p, _ in ours), max(n for _, n in ours)
@@ -234,6 +269,94 @@ def _ends(found: Found) -> Shown | None:
             f"{look.count(left)} nodes over, of "
             f"{look.count(MOST_LEFT)} that the bound allows.")  # fmt: skip
     return Shown(parts, here, SEEN if pause <= LONGEST_NS and left <= MOST_LEFT else NOT_SEEN)
+
+
+# Where the time goes, of `--test parts`.
+PARTS = {"count_ns": "counting up", "make_ns": "making nodes", "set_ns": "setting and logging",
+         "scan_ns": "scan", "sweep_ns": "sweep", "end_ns": "ending nodes",
+         "rest_ns": "the tree itself"}  # fmt: skip
+# As in the paper the scan reads pins only, and the sweep drops each logged unit.
+MOST_EPOCHS = 100
+
+
+def _times(found: Found) -> Shown | None:
+    records = [r for r in found.pointers if r.get("test") == "parts" and r.get("operations")]
+    if not records:
+        return None
+    records.sort(key=lambda r: (list(TITLES).index(r["pointer"]), r["threads"]))
+    labels = [f"{TITLES[r['pointer']]}, {words.threads_text(r['threads'])}" for r in records]
+    values = {f: [r[f] / r["operations"] for r in records] for f in PARTS}
+    colours = dict(zip(PARTS, COLOURS, strict=False))
+    parts = [(title, look.scheme_colour(colours[f]), values[f]) for f, title in PARTS.items()]
+    legend = legends.places([(title, colour) for title, colour, _ in parts])
+    picture = blocks.bars(labels, parts, "time an operation", look.duration)
+    rows = [[label, *(look.percent(values[f][i] / max(1e-9, sum(v[i] for v in values.values())))
+                      for f in PARTS)]
+            for i, label in enumerate(labels)]  # fmt: skip
+    title = "Insertions, look-ups and removals in a search tree: where the time goes"
+    made = [blocks.charts_block(title, [picture], legend),
+            blocks.table(["pointer", *PARTS.values()], rows, "Shares")]  # fmt: skip
+    scans = max(r["scan_ns"] / max(1.0, r["sweep_ns"]) for r in records)
+    counts = max(rows, key=lambda row: int(row[1].split(look.NO_BREAK)[0]))
+    here = (f"The scan takes at most {scans:.2f} of what the sweep takes; counting up takes at "
+            f"most {counts[1]} of the time ({counts[0]}).")  # fmt: skip
+    return Shown(made, here, SEEN if scans < 1 else NOT_SEEN)
+
+
+STREAMS = {"stream": "Each thread gives up one object after another",
+           "burst": "A tenth of a tree is taken out, then all of it is given up"}  # fmt: skip
+
+
+def _slop(found: Found) -> Shown | None:
+    records = [r for r in found.pointers
+               if r.get("test") in STREAMS and r.get("ended_per_epoch")]  # fmt: skip
+    if not records:
+        return None
+    made = []
+    for test, title in STREAMS.items():
+        mine = [r for r in records if r["test"] == test]
+        for threads in sorted({r["threads"] for r in mine}):
+            series = [
+                {"title": TITLES[r["pointer"]], "meta": TITLES[r["pointer"]],
+                 "colour": _colour(r["pointer"]),
+                 "points": list(enumerate(r["ended_per_epoch"], 1)),
+                 "marker": {"size": 4, "color": _colour(r["pointer"])}}
+                for r in mine if r["threads"] == threads
+            ]  # fmt: skip
+            legend = legends.places([(s["title"], s["colour"]) for s in series])
+            picture = _by_epoch(series)
+            where = f"{title}, {words.threads_text(threads)}"
+            made.append(blocks.charts_block(where, [picture], legend))
+    rows = [[f"{TITLES[r['pointer']]}, {r['test']}", str(r["threads"]),
+             str(len(r["ended_per_epoch"])), look.count(max(r["ended_per_epoch"])),
+             look.count(r["waiting_peak"])] for r in records]  # fmt: skip
+    head = ["", "threads", "epochs", "most in one", "waiting at most"]
+    made.append(blocks.table(head, rows, "Objects that ended in an epoch"))
+    bursts = [len(r["ended_per_epoch"]) for r in records if r["test"] == "burst"]
+    if not bursts:
+        return Shown(made, "Only some of the tests were run.", SHOWN)
+    here = (f"A tree that is given up has ended within {max(bursts)} epochs, its removals "
+            f"included.")  # fmt: skip
+    return Shown(made, here, SEEN if max(bursts) <= MOST_EPOCHS else NOT_SEEN)
+
+
+def _by_epoch(series: list[dict]) -> dict:
+    data = [
+        {
+            "type": "scatter", "mode": "lines+markers", "meta": s["meta"],
+            "x": [x for x, _ in s["points"]], "y": [y for _, y in s["points"]],
+            "line": {"color": s["colour"], "width": 1.6}, "marker": s["marker"],
+            "hoverinfo": "text",
+            "hovertext": [f"<b>{s['title']}</b><br>epoch {x}: {look.count(y)} ended"
+                          for x, y in s["points"]],
+        }
+        for s in series
+    ]  # fmt: skip
+    marks = charts.linear_ticks(max(y for s in series for _, y in s["points"]) or 1)
+    last = charts.linear_ticks(max(x for s in series for x, _ in s["points"]))
+    x = charts.axis("epoch", tickvals=last, ticktext=[look.count(t) for t in last])
+    y = charts.axis("objects that ended", tickvals=marks, ticktext=[look.count(t) for t in marks])
+    return charts.figure(data, 320, x, y)
 
 
 OBJECTS = _page(
@@ -273,4 +396,22 @@ ENDS = _page(
            "system's time slices.",
 )  # fmt: skip
 
-PAGES = [OBJECTS, CONTAINERS, STRINGS, ENDS]
+TIMES = _page(
+    TIME_COMMANDS,
+    key="pointers-times", name="Where time goes", title="Counted pointers: where the time goes",
+    paper="Most of the time in the collector goes into counting up, and the sweep takes far more "
+          "than the scan (ISMM 2018, figure 8).",
+    show=_times,
+    limits="Each operation on a pointer is timed by itself, so the program runs slower than "
+           "otherwise; what reading the clock takes is taken off.",
+)  # fmt: skip
+SLOP = _page(
+    SLOP_COMMANDS,
+    key="pointers-slop", name="Objects by epoch", title="Counted pointers: objects that end",
+    paper="The collector keeps up with a stream of objects, and has ended a tree that is given up "
+          "as a whole within 100 epochs (ISMM 2018, figure 9).",
+    show=_slop,
+    limits="An object's end asks which epoch it is, which makes the stream slower.",
+)  # fmt: skip
+
+PAGES = [OBJECTS, CONTAINERS, STRINGS, ENDS, TIMES, SLOP]

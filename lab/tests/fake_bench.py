@@ -331,8 +331,14 @@ def layer_records(options) -> list[dict]:
             {"test": options.test, "pointer": name, "mops": mops, "threads": int(threads),
              "structure": None if options.structure == "-" else options.structure,
              **({"pause_p50_ns": 30, "pause_p99_ns": 90, "pause_p999_ns": 5000,
-                 "pause_p9999_ns": 20000, "pause_max_ns": 70000, "unreclaimed_peak": 21000}
-                if options.test == "destroy" else {})}
+                 "pause_p9999_ns": 20000, "pause_max_ns": 70000, "unreclaimed_peak": 21000,
+                 "pauses_below_ns": [[64, 9000], [128, 700], [65536, 3]]}
+                if options.test == "destroy" else {}),
+             **({"operations": 1000, "count_ns": 9e3, "make_ns": 5e4, "set_ns": 2e4,
+                 "scan_ns": 1e3, "sweep_ns": 8e3, "end_ns": 6e3, "rest_ns": 4e5}
+                if options.test == "parts" else {}),
+             **({"ended_per_epoch": [4000, 9000, 100], "waiting_peak": 5000}
+                if options.test in ("stream", "burst") else {})}
             for name, mops in (("raw", 100.0), ("private", 90.0), ("thin", 95.0),
                                ("std-atomic", 2.0))
             for threads in (options.threads if options.threads != "-" else "2").split(",")

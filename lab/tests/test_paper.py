@@ -72,8 +72,17 @@ POINTERS = [
 ENDS = [
     {"kind": "counted", "test": "destroy", "structure": None, "pointer": pointer, "threads": 1,
      "mops": 1.0, "pause_p50_ns": 30, "pause_p99_ns": 90, "pause_p999_ns": 5000,
-     "pause_p9999_ns": 20000, "pause_max_ns": longest, "unreclaimed_peak": left}
+     "pause_p9999_ns": 20000, "pause_max_ns": longest, "unreclaimed_peak": left,
+     "pauses_below_ns": [[64, 9000], [131072, 3]]}
     for pointer, longest, left in (("thin", 70_000, 25_000), ("std-atomic", 2_000_000, 0))
+]  # fmt: skip
+
+INSIDE = [
+    {"kind": "counted", "test": "parts", "pointer": "thin", "threads": 1, "operations": 10,
+     "count_ns": 20, "make_ns": 300, "set_ns": 100, "scan_ns": 10, "sweep_ns": 40, "end_ns": 30,
+     "rest_ns": 500},
+    *({"kind": "counted", "test": test, "pointer": "thin", "threads": 1, "waiting_peak": 4000,
+       "ended_per_epoch": [4096, 5000, 17]} for test in ("stream", "burst")),
 ]  # fmt: skip
 
 
@@ -134,7 +143,8 @@ def quickly(monkeypatch):
 
 def test_every_page_is_filled_by_its_own_cells(filled, stored, monkeypatch):
     quickly(monkeypatch)
-    found = Found(filled, ANNOUNCED, HELD + BESIDE + MIXED, stored, POINTERS + ENDS)
+    found = Found(filled, ANNOUNCED, HELD + BESIDE + MIXED, stored,
+                  POINTERS + ENDS + INSIDE)  # fmt: skip
     for entry in PAGES:
         shown = entry.show(found)
         assert shown is not None, entry.key
@@ -203,7 +213,7 @@ def test_the_command_measures_pointers(lab, tmp_path):
     done = lab("paper", *QUICK, "--only", "pointers", "--out", tmp_path)
     assert done.returncode == 0, done.stderr
     text = (tmp_path / "report.html").read_text()
-    keys = ("object", "containers", "strings", "ends")
+    keys = ("object", "containers", "strings", "ends", "times", "slop")
     assert all(f'<section id="pointers-{key}"' in text for key in keys)
 
 
@@ -340,6 +350,23 @@ def test_strings_and_pauses_are_judged(filled):
         assert ends.show(Found(filled, pointers=[{**ENDS[0], **worse}])).verdict == NOT_SEEN
     assert ends.show(Found(filled, pointers=ENDS[1:])).verdict == SHOWN
     assert ends.show(Found(filled)) is None
+
+
+def test_what_the_collector_does_meanwhile_is_judged(filled):
+    times, slop = (next(page for page in PAGES if page.key == f"pointers-{key}")
+                   for key in ("times", "slop"))  # fmt: skip
+    good = Found(filled, pointers=INSIDE)
+    assert (times.show(good).verdict, slop.show(good).verdict) == (SEEN, SEEN)
+    assert "2\N{NO-BREAK SPACE}%" in times.show(good).here
+    scanning = [{**INSIDE[0], "scan_ns": 90}]
+    assert times.show(Found(filled, pointers=scanning)).verdict == NOT_SEEN
+    late = [{**INSIDE[2], "ended_per_epoch": [10] * 101}]
+    assert slop.show(Found(filled, pointers=late)).verdict == NOT_SEEN
+    assert slop.show(Found(filled, pointers=INSIDE[:2])).verdict == SHOWN
+    assert times.show(Found(filled)) is None
+    assert slop.show(Found(filled)) is None
+    by_length = next(page for page in PAGES if page.key == "pointers-ends")
+    assert by_length.show(Found(filled, pointers=ENDS)).blocks[0]["kind"] == "charts"
 
 
 def verdict(filled, key: str, records: list[dict]) -> str:

@@ -200,6 +200,46 @@ TYPED_TEST(atomic_pointers, waiting) {
   waiter.join();
 }
 
+TYPED_TEST(atomic_pointers, weak_ones_with_orders_and_waiting) {
+  if (TypeParam::may_race) GTEST_SKIP();
+  using pointer = typename TestFixture::weak;
+  auto one = TestFixture::make(1);
+  auto two = TestFixture::make(2);
+  typename TestFixture::weak_location w{pointer(one)};
+  static_assert(std::is_same_v<decltype(w.is_lock_free()), bool>);
+  const pointer seen = w;
+  EXPECT_EQ(seen.lock(), one);
+  w.store(two, std::memory_order_release);
+  EXPECT_EQ(w.load(std::memory_order_acquire).lock(), two);
+  EXPECT_EQ(w.exchange(one, std::memory_order_acq_rel).lock(), two);
+  pointer expected = two;
+  EXPECT_FALSE(w.compare_exchange_strong(expected, two, std::memory_order_acq_rel,
+                                         std::memory_order_acquire));
+  EXPECT_EQ(expected.lock(), one);
+  while (!w.compare_exchange_weak(expected, two, std::memory_order_acq_rel)) {
+  }
+  w.wait(one);  // differs already
+  std::thread waiter([&] {
+    w.wait(two);
+    EXPECT_EQ(w.load().lock(), one);
+  });
+  w.notify_one();
+  std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  w = one;
+  w.notify_all();
+  waiter.join();
+}
+
+/// What the standard has since C++23 (LWG 3893), and libstdc++ 12 lacks.
+TEST(atomic_shared_ptr, takes_null_by_assignment) {
+  spolia::atomic_shared_ptr<thing> a(spolia::make_shared<thing>(1));
+  a = nullptr;
+  EXPECT_EQ(a.load(), nullptr);
+  EXPECT_TRUE(a.is_lock_free());
+  EXPECT_TRUE(spolia::counted::drain());
+  EXPECT_EQ(thing::alive, 0);
+}
+
 /// Many readers and writers; each sees whole objects only.
 TYPED_TEST(atomic_pointers, threads) {
   if (TypeParam::may_race) GTEST_SKIP();

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -288,6 +289,23 @@ TEST_F(counted_ends, trees_end_as_fast_as_they_are_given_up) {
     most = std::max(most, book.live());
   }
   EXPECT_LE(most, 6 * nodes) << "of " << 40 * nodes;
+}
+
+TEST_F(counted_ends, tasks_are_timed_if_wanted) {
+  const auto change_and_drain = [this] {
+    atomic_shared_ptr<node> head(make(1));
+    head = nullptr;
+    EXPECT_TRUE(counted::drain());
+    const counted::collector_counts c = counted::statistics();
+    return std::array{c.scan_ticks, c.sweep_ticks, c.end_ticks};
+  };
+  const auto before = change_and_drain();
+  EXPECT_EQ(change_and_drain(), before);
+  counted::time_tasks(true);
+  const auto timed = change_and_drain();
+  counted::time_tasks(false);
+  for (std::size_t i = 0; i < timed.size(); ++i) EXPECT_GT(timed[i], before[i]) << i;
+  EXPECT_EQ(change_and_drain(), timed);
 }
 
 TEST_F(counted_ends, heavy_objects_begin_epochs_earlier) {

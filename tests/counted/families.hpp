@@ -54,7 +54,21 @@ namespace spolia::test {
     static auto deleter(const P& p) {                                  \
       return from::get_deleter<D>(p);                                  \
     }                                                                  \
+    template <class P>                                                 \
+    static auto deduced(P&& p) {                                       \
+      return from::shared_ptr(std::forward<P>(p));                     \
+    }                                                                  \
+    template <class P>                                                 \
+    static auto deduced_weak(const P& p) {                             \
+      return from::weak_ptr(p);                                        \
+    }                                                                  \
+    template <class T, class A>                                        \
+    static auto allocate_raw(const A& a, auto... n) {                  \
+      return from::allocate_shared_for_overwrite<T>(a, n...);          \
+    }                                                                  \
     using less = from::owner_less<void>;                               \
+    template <class P>                                                 \
+    using less_of = from::owner_less<P>;                               \
   }
 
 SPOLIA_TEST_FAMILY(standard_base, std);

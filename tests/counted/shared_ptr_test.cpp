@@ -360,6 +360,72 @@ TYPED_TEST(shared, comparing_hashing_printing) {
   EXPECT_EQ(p->value, 2);
 }
 
+TYPED_TEST(shared, deduction_and_weak_conversions) {
+  using P = typename TypeParam::template shared<thing>;
+  using W = typename TypeParam::template weak<thing>;
+  const P p = TypeParam::template make<thing>(1);
+  W w = p;
+  static_assert(std::is_same_v<decltype(TypeParam::deduced(w)), P>);
+  static_assert(std::is_same_v<decltype(TypeParam::deduced_weak(p)), W>);
+  static_assert(std::is_same_v<decltype(TypeParam::deduced(std::make_unique<thing>(2))), P>);
+  EXPECT_EQ(TypeParam::deduced(w), p);
+  EXPECT_EQ(TypeParam::deduced(std::make_unique<thing>(2)).use_count(), 1);
+  EXPECT_EQ(TypeParam::deduced_weak(p).lock(), p);
+  const auto d = TypeParam::template make<derived>(3);
+  typename TypeParam::template weak<derived> wd(d);
+  w = wd;
+  EXPECT_EQ(w.lock(), d);
+  w = std::move(wd);
+  EXPECT_EQ(w.lock(), d);
+  EXPECT_TRUE(wd.expired());
+  w = p;
+  W other = d;
+  using std::swap;
+  swap(w, other);
+  EXPECT_TRUE(w.lock() == d && other.lock() == p);
+  EXPECT_NE(w.owner_before(other), other.owner_before(w));
+  EXPECT_EQ((typename TypeParam::template less_of<W>()(w, other)), w.owner_before(other));
+  EXPECT_EQ((typename TypeParam::template less_of<P>()(p, P(d))), p.owner_before(d));
+  EXPECT_TRUE(p <= p && p >= p && !(p < p) && (p <=> P(d)) != 0);
+}
+
+TYPED_TEST(shared, deleters_with_allocators_and_arrays) {
+  using P = typename TypeParam::template shared<thing>;
+  int balance = 0;
+  int nulls = 0;
+  const counting_allocator<int> a(&balance);
+  {
+    const P null(nullptr, [&nulls](std::nullptr_t) { ++nulls; }, a);
+    P p = TypeParam::template make<thing>(1);
+    p.reset(new thing(2), std::default_delete<thing>(), a);
+    EXPECT_EQ(balance, 2);
+    auto two = TypeParam::template allocate<int[2]>(a);
+    EXPECT_EQ(two[0] + two[1], 0);
+    auto raw = TypeParam::template allocate_raw<std::string[]>(a, 2UL);
+    EXPECT_EQ(raw[1], "");
+    *TypeParam::template allocate_raw<int>(a) = 1;
+    EXPECT_EQ(balance, 4);
+    EXPECT_EQ(TypeParam::template make<int[3]>(7)[2], 7);
+  }
+  EXPECT_EQ(nulls, 1);
+  EXPECT_EQ(balance, 0);
+}
+
+TYPED_TEST(shared, casts_that_move) {
+  auto d = TypeParam::template make<derived>(1);
+  typename TypeParam::template shared<const thing> c =
+      TypeParam::template cast_static<const thing>(std::move(d));
+  EXPECT_FALSE(d);
+  auto p = TypeParam::template cast_const<thing>(std::move(c));
+  EXPECT_FALSE(c);
+  auto bytes = TypeParam::template cast_reinterpret<char>(std::move(p));
+  EXPECT_FALSE(p);
+  EXPECT_EQ(bytes.use_count(), 1);
+  auto other = TypeParam::template make<thing>(2);
+  EXPECT_FALSE(TypeParam::template cast_dynamic<derived>(std::move(other)));
+  EXPECT_TRUE(other) << "what was not cast stays";
+}
+
 struct incomplete;
 template <class F>
 struct holder {

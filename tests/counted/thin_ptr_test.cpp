@@ -313,6 +313,24 @@ TEST(block_pool, objects_whose_counts_lie_before_them_waste_nothing) {
   }
 }
 
+TEST(block_pool, objects_of_three_words_lie_in_one_line) {
+  struct three {
+    std::uint64_t words[3];
+  };
+  std::vector<shared_ptr<three>> all;
+  std::set<std::uintptr_t> lines;
+  for (int i = 0; i < 3000; ++i) {
+    all.push_back(make_shared<three>());
+    const auto first = reinterpret_cast<std::uintptr_t>(&all.back()->words[0]) / 64;
+    if (SPOLIA_POOL != 0) {
+      EXPECT_EQ(first, reinterpret_cast<std::uintptr_t>(&all.back()->words[2]) / 64);
+    }
+    lines.insert(first);
+  }
+  // Three in two lines, but for where slabs begin and end.
+  if (SPOLIA_POOL != 0) EXPECT_LE(lines.size(), 2100U);
+}
+
 TEST(block_pool, aligned_blocks_lie_a_multiple_of_that_apart) {
   for (std::size_t align = 16; align <= 64; align *= 2) {
     for (const counted::before b : {counted::before::nothing, counted::before::head}) {

@@ -62,6 +62,7 @@
 
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/config.hpp>
+#include <spolia/base/counters.hpp>
 #include <spolia/base/fence.hpp>
 #include <spolia/base/patience.hpp>
 #include <spolia/base/threads.hpp>
@@ -159,6 +160,8 @@ class basic_collector final : core::listener, public reaper {
     return false;
   }
 
+  void time_tasks(bool wanted) noexcept { timed_.set(wanted); }
+
   [[nodiscard]] collector_counts counts() const noexcept {
     collector_counts sum;
     // What was dropped before what was logged, so that the difference is rather too large.
@@ -167,6 +170,9 @@ class basic_collector final : core::listener, public reaper {
       sum.dropped += m.dropped.value();
       sum.logged -= m.kept.value();
       sum.pins += m.pins.high();
+      sum.scan_ticks += m.scan_ticks.value();
+      sum.sweep_ticks += m.sweep_ticks.value();
+      sum.end_ticks += m.end_ticks.value();
       return true;
     });
     members_.for_each([&](std::uint32_t, const member& m) {
@@ -187,8 +193,9 @@ class basic_collector final : core::listener, public reaper {
     me.helping = true;
     me.budget = budget;
     bool did = assist(me);
-    if (!did && may_begin) did = begin();
+    if (!did && may_begin) did = begin(me);
     while (me.budget > 0 && (!me.work.empty() || me.work.take_from(left_))) {
+      const stopwatch timer(me.end_ticks, timed_.value());
       did = true;
       work_off(me);
     }
@@ -211,11 +218,13 @@ class basic_collector final : core::listener, public reaper {
   bool assist(member& me) noexcept {
     const unsigned hint = threads::number();
     if (const unsigned i = scans_.claim(hint); i != Router::none) {
+      const stopwatch timer(me.scan_ticks, timed_.value());
       scan(i);
       if (unscanned_.arrive(i)) end_scan();
       return true;
     }
     if (const unsigned i = sweeps_.claim(hint); i != Router::none) {
+      const stopwatch timer(me.sweep_ticks, timed_.value());
       if (sweep(me, i)) {
         sweeps_.give_back(i);
       } else if (unswept_.arrive(i)) {
@@ -228,7 +237,8 @@ class basic_collector final : core::listener, public reaper {
   }
 
   /// The capture, the fence, and the scan opens.
-  bool begin() noexcept {
+  bool begin(member& me) noexcept {
+    const stopwatch timer(me.scan_ticks, timed_.value());
     bool idle = false;
     if (busy_.load_relaxed()) return false;
     // acquire ← the release at the end of the epoch before.
@@ -365,6 +375,7 @@ class basic_collector final : core::listener, public reaper {
   }
 
   const collector_options options_;
+  latest<bool> timed_{false};
   atomic<std::uint64_t> epochs_{0};
   alignas(cache_line) atomic<bool> busy_{false};  // an epoch is on
   atomic<bool> scan_failed_{false};

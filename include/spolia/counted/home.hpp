@@ -34,8 +34,9 @@ SPOLIA_EXPORT void end_counted_object(std::uintptr_t entry) noexcept;
 SPOLIA_EXPORT void end_what_was_put_off(void* member) noexcept;
 SPOLIA_EXPORT bool drain_counted() noexcept;
 struct counted_figures {
-  std::uint64_t logged, dropped, doomed, ended, epochs, pins;
+  std::uint64_t logged, dropped, doomed, ended, epochs, pins, scan_ticks, sweep_ticks, end_ticks;
 };
+SPOLIA_EXPORT void time_counted(bool wanted) noexcept;
 SPOLIA_EXPORT counted_figures figures_of_counted() noexcept;
 /// Of the blocks and heads that pins name; of aliases those of their owners. Throws std::bad_alloc.
 SPOLIA_EXPORT std::vector<std::uintptr_t> names_of_counted_pins();
@@ -127,8 +128,13 @@ inline bool drain() noexcept { return core::drain_counted(); }
 /// Sums over all threads, since the process began.
 inline collector_counts statistics() noexcept {
   const core::counted_figures f = core::figures_of_counted();
-  return {f.logged, f.dropped, f.doomed, f.ended, f.epochs, f.pins};
+  return {f.logged, f.dropped,    f.doomed,      f.ended,    f.epochs,
+          f.pins,   f.scan_ticks, f.sweep_ticks, f.end_ticks};
 }
+
+/// Whether statistics() sums up how long tasks take, from now on; at first it does not. Two reads
+/// of the processor's counter a task.
+inline void time_tasks(bool wanted) noexcept { core::time_counted(wanted); }
 
 template <class Changed>
 void wait_for(const void* about, const Changed& changed) {

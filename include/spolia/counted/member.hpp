@@ -7,6 +7,7 @@
 
 #include <spolia/base/config.hpp>
 #include <spolia/base/counters.hpp>
+#include <spolia/base/ticks.hpp>
 #include <spolia/counted/names.hpp>
 #include <spolia/counted/pins.hpp>
 #include <spolia/counted/unit_log.hpp>
@@ -31,11 +32,32 @@ struct collector_counts {
   std::uint64_t ended = 0;    ///< of these
   std::uint64_t epochs = 0;
   std::uint64_t pins = 0;  ///< private pins handed out at most so far, over all threads
+  // What tasks took while they were timed (see time_tasks), in ticks: of scans with the begin of
+  // their epochs, of sweeps, of the ends of objects.
+  std::uint64_t scan_ticks = 0;
+  std::uint64_t sweep_ticks = 0;
+  std::uint64_t end_ticks = 0;
 
   /// Not yet dropped, or dropped and not yet ended.
   [[nodiscard]] std::uint64_t waiting() const noexcept {
     return logged - dropped + (doomed - ended);
   }
+};
+
+/// Adds to a tally how long it lives, if anybody wants to know.
+class stopwatch {
+ public:
+  stopwatch(tally& to, bool wanted) noexcept
+      : to_(wanted ? &to : nullptr), start_(wanted ? ticks::read() : 0) {}
+  stopwatch(const stopwatch&) = delete;
+  stopwatch& operator=(const stopwatch&) = delete;
+  ~stopwatch() {
+    if (to_ != nullptr) to_->add(ticks::read() - start_);
+  }
+
+ private:
+  tally* const to_;
+  const std::uint64_t start_;
 };
 
 /// What one thread has. Outlives the thread; the next one with its number goes on with it.
@@ -58,6 +80,9 @@ struct alignas(cache_line) member {
   tally dropped;
   tally doomed;
   tally ended;
+  tally scan_ticks;  // while tasks are timed
+  tally sweep_ticks;
+  tally end_ticks;
   alignas(cache_line) name_list names;  // the collector's
 };
 

@@ -9,7 +9,9 @@
 // Blocks:      begin at a multiple of 8, are a multiple of 8 apart, and the 8 bytes before each
 //              are the block's, too, for a thin object's head (head.hpp). So they lie as malloc's
 //              do, with our counts in the place of malloc's size. What has no head, and fits closer
-//              together without, is of a size of its own, whose blocks own nothing before them. For
+//              together without, is of a size of its own, whose blocks own nothing before them; of
+//              40 bytes, for an object of 24 behind its counts, they lie three in two cache lines,
+//              so that no object lies over two. For
 //              an alignment of 16, 32 or 64 blocks are a multiple of that apart, and so lie at
 //              multiples of it.
 // Errors:      take throws std::bad_alloc; give never fails.
