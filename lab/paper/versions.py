@@ -92,7 +92,8 @@ def _latest(
     for r in found.snapshots:
         separate = bool(r.get("readers"))
         fits = separate if axis is SIZE else not separate and bool(r.get("rtx_share"))
-        if fits and keys.fit(r) and not r.get("hold") and r["structure"] in structures and r.get("bytes_peak"):
+        fits = fits and keys.fit(r) and r["structure"] in structures
+        if fits and not r.get("hold") and r.get("bytes_peak"):
             last[r["structure"], r["collector"], r[axis.field]] = r
     return last
 
@@ -197,9 +198,9 @@ def _page(key: str, title: str, paper: str, structures: tuple[str, ...], axis: A
         show=lambda found: _shown(found, structures, axis, keys, judge),
         commands=lambda scale: [("snapshots", *arguments) for arguments in RUNS[key]],
         takes=lambda scale: len(RUNS[key]) * seconds,
-        limits="One run of half a second each; the paper has 120 threads on 72 cores. Bytes are of blocks given out and not taken "
-               "back, the most of samples during the run: what the paper measures afterwards is "
-               "smaller.",
+        limits="One run of half a second each; the paper has 120 threads on 72 cores. Bytes are "
+               "of blocks given out and not taken back, the most of samples during the run: what "
+               "the paper measures afterwards is smaller.",
     )  # fmt: skip
 
 
