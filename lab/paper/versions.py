@@ -16,21 +16,49 @@ from lab.paper.page import SHOWN, Page, Shown, one_trial
 SIZES = (256, 4096, 65536)
 SMALL = 16
 THREADS = (1, 2, 8)
-KEYS = "200000"
 SECONDS = "0.5"
 RUN_SECONDS = 8  # of all collectors in turn
+LARGE_SECONDS = 150  # of all collectors in turn, most of it for the keys
 TRACKING = ("bbf+", "dl_rt", "sl_rt")
 RIVALS = "std_map,tbb_hash_map"
 TITLES = {"hash": "Hash map", "tree": "Tree", "std_map": "std::map, copied",
           "tbb_hash_map": "oneTBB, no snapshots"}  # fmt: skip
 
 
+@dataclass(frozen=True)
+class Keys:
+    """How many keys there may be, half of which are there, and how unevenly they are wanted."""
+
+    number: int = 200_000
+    theta: float = 0
+
+    def fit(self, record: dict) -> bool:
+        keys, theta = record.get("keys", self.number), record.get("theta", 0)
+        return (keys, theta) == (self.number, self.theta)
+
+    def arguments(self) -> tuple[str, ...]:
+        return ("--keys", str(self.number), "--theta", str(self.theta), "--seconds", SECONDS)
+
+
+UNIFORM = Keys()
+ZIPF = Keys(theta=0.99)
+LARGE = Keys(number=20_000_000, theta=0.99)
+
+
 def _separate(structure: str) -> list[tuple[str, ...]]:
     return [
-        ("--structure", structure, "--keys", KEYS, "--seconds", SECONDS, "--threads", "1",
+        ("--structure", structure, *UNIFORM.arguments(), "--threads", "1",
          "--update", "100", "--rtx-share", "0", "--small-readers", "1", "--readers", "1",
          "--rtx", str(SMALL), "--rtx-most", str(most))
         for most in SIZES
+    ]  # fmt: skip
+
+
+def _mixed(structures: str, keys: Keys, threads: tuple[int, ...]) -> list[tuple[str, ...]]:
+    return [
+        ("--structure", structures, *keys.arguments(), "--threads", str(number),
+         "--update", "50", "--rtx-share", "1", "--rtx", "1024")
+        for number in threads
     ]  # fmt: skip
 
 
@@ -38,12 +66,10 @@ def _separate(structure: str) -> list[tuple[str, ...]]:
 RUNS: dict[str, list[tuple[str, ...]]] = {
     "snapshots-tree": _separate("tree"),
     "snapshots-hash": _separate("hash"),
-    "snapshots-mixed": [
-        ("--structure", f"tree,hash,{RIVALS}", "--keys", KEYS, "--seconds", SECONDS,
-         "--threads", str(threads), "--update", "50", "--rtx-share", "1", "--rtx", "1024")
-        for threads in THREADS
-    ],
-}  # fmt: skip
+    "snapshots-mixed": _mixed(f"tree,hash,{RIVALS}", UNIFORM, THREADS),
+    "snapshots-zipf": _mixed("tree,hash", ZIPF, THREADS),
+    "snapshots-large": _mixed("tree,hash", LARGE, (2,)),
+}
 
 
 @dataclass(frozen=True)
@@ -58,13 +84,16 @@ SIZE = Axis("rtx_most", "keys of the largest read transactions")
 CROWD = Axis("threads", "threads")
 
 
-def _latest(found: Found, structures: tuple[str, ...], axis: Axis) -> dict[tuple, dict]:
+def _latest(
+    found: Found, structures: tuple[str, ...], axis: Axis, keys: Keys
+) -> dict[tuple, dict]:
     """The last record of each structure, collector and place on the axis."""
     last = {}
     for r in found.snapshots:
         separate = bool(r.get("readers"))
         fits = separate if axis is SIZE else not separate and bool(r.get("rtx_share"))
-        if fits and not r.get("hold") and r["structure"] in structures and r.get("bytes_peak"):
+        fits = fits and keys.fit(r) and r["structure"] in structures
+        if fits and not r.get("hold") and r.get("bytes_peak"):
             last[r["structure"], r["collector"], r[axis.field]] = r
     return last
 
@@ -106,8 +135,10 @@ def _table(last: dict[tuple, dict], axis: Axis) -> str:
     return blocks.table(head, rows)
 
 
-def _shown(found: Found, structures: tuple[str, ...], axis: Axis, judge) -> Shown | None:
-    last = _latest(found, structures, axis)
+def _shown(
+    found: Found, structures: tuple[str, ...], axis: Axis, keys: Keys, judge
+) -> Shown | None:
+    last = _latest(found, structures, axis, keys)
     if not last:
         return None
     made = []
@@ -159,17 +190,17 @@ def _judge_mixed(last: dict[tuple, dict]) -> tuple[str, str]:
     )
 
 
-def _page(key: str, title: str, paper: str, structures: tuple[str, ...], axis: Axis, judge) -> Page:
+def _page(key: str, title: str, paper: str, structures: tuple[str, ...], axis: Axis, judge,
+          keys: Keys = UNIFORM, seconds: float = RUN_SECONDS) -> Page:  # fmt: skip
     return Page(
         key=key, name="Snapshots", title=title, paper=paper,
         cells=one_trial,
-        show=lambda found: _shown(found, structures, axis, judge),
+        show=lambda found: _shown(found, structures, axis, keys, judge),
         commands=lambda scale: [("snapshots", *arguments) for arguments in RUNS[key]],
-        takes=lambda scale: len(RUNS[key]) * RUN_SECONDS,
-        limits="One run of half a second each, on 100 thousand keys; the paper has 120 threads on "
-               "72 cores, and 10 million keys besides. Bytes are of blocks given out and not taken "
-               "back, the most of samples during the run: what the paper measures afterwards is "
-               "smaller.",
+        takes=lambda scale: len(RUNS[key]) * seconds,
+        limits="One run of half a second each; the paper has 120 threads on 72 cores. Bytes are "
+               "of blocks given out and not taken back, the most of samples during the run: what "
+               "the paper measures afterwards is smaller.",
     )  # fmt: skip
 
 
@@ -185,4 +216,10 @@ PAGES = [
           "In almost all cases those that track ranges need less than epochs and STEAM+LF, and "
           "where not, little more (PPoPP 2023, Figures 7 and 8).",
           ("hash", "tree", "std_map", "tbb_hash_map"), CROWD, _judge_mixed),
+    _page("snapshots-zipf", "The same, of keys that are wanted unevenly (Zipf, 0.99)",
+          "As with keys that are wanted alike (PPoPP 2023, Figures 7 and 8).",
+          ("hash", "tree"), CROWD, _judge_mixed, ZIPF),
+    _page("snapshots-large", "The same, with 10 million keys",
+          "With so many keys lists are short, and the collectors are closer together (PPoPP 2023, "
+          "Figure 7b).", ("hash", "tree"), CROWD, _judge_mixed, LARGE, LARGE_SECONDS),
 ]  # fmt: skip

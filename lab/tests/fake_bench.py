@@ -312,6 +312,7 @@ def worked_snapshots(options) -> int:
     write(options.json, [
         {"kind": "snapshots", "structure": structure, "collector": collector, "hold": False,
          "threads": int(options.threads), "readers": int(options.readers),
+         "keys": int(options.keys), "theta": float(options.theta),
          "rtx_share": float(options.rtx_share), "rtx_most": int(options.rtx_most),
          "updates_per_s": 1e6, "rtx_keys_per_s": 2e6, "small_rtx_keys_per_s": 1e6,
          "bytes_peak": sizes.get(collector, 20_000_000),
@@ -408,11 +409,11 @@ def main() -> int:
     for name in ("--json", "--threads", "--operations"):
         counting.add_argument(name, default="-")
     held = commands.add_parser("snapshots")
-    for name in ("--json", "--structure", "--keys", "--update", "--rtx-share", "--updates"):
+    for name in ("--json", "--structure", "--update", "--rtx-share", "--updates"):
         held.add_argument(name, default="-")
     for name in ("--seconds", "--rtx", "--small-readers"):
         held.add_argument(name, default="-")
-    for name in ("--threads", "--readers", "--rtx-most"):
+    for name in ("--keys", "--threads", "--readers", "--rtx-most", "--theta"):
         held.add_argument(name, default="0")
     held.add_argument("--hold", action="store_true")
     run = commands.add_parser("sets")

@@ -134,6 +134,8 @@ BESIDE = [
     for structure in ("hash", "tree") for collector, most in (("epoch", 900), ("sl_rt", 100))
 ]  # fmt: skip
 MIXED = [worked("hash", c, most, rtx_share=1) for c, most in (("steam", 150), ("dl_rt", 100))]
+UNEVEN = [{**r, "keys": 200_000, "theta": 0.99} for r in MIXED]
+MANY = [{**r, "keys": 20_000_000} for r in UNEVEN]
 
 
 def quickly(monkeypatch):
@@ -143,8 +145,8 @@ def quickly(monkeypatch):
 
 def test_every_page_is_filled_by_its_own_cells(filled, stored, monkeypatch):
     quickly(monkeypatch)
-    found = Found(filled, ANNOUNCED, HELD + BESIDE + MIXED, stored,
-                  POINTERS + ENDS + INSIDE)  # fmt: skip
+    snapshots = HELD + BESIDE + MIXED + UNEVEN + MANY
+    found = Found(filled, ANNOUNCED, snapshots, stored, POINTERS + ENDS + INSIDE)
     for entry in PAGES:
         shown = entry.show(found)
         assert shown is not None, entry.key
@@ -386,6 +388,8 @@ def test_what_read_transactions_cost_is_judged(filled):
     )
     without = worked("tbb_hash_map", "none", 10, rtx_share=1, versions_live=None)
     assert verdict(filled, "snapshots-mixed", [*MIXED, without]) == SEEN
+    assert verdict(filled, "snapshots-zipf", [*UNEVEN, {**MIXED[1], "bytes_peak": 400}]) == SEEN
+    assert verdict(filled, "snapshots-large", [*MANY, {**UNEVEN[1], "bytes_peak": 400}]) == SEEN
 
 
 def test_a_page_without_records_is_left_empty():

@@ -16,6 +16,9 @@
 #include <utility>
 #include <vector>
 
+#include <spolia/map/changes.hpp>
+#include <spolia/map/detail/hash_tags.hpp>
+
 #include "support/ledger.hpp"
 #include "support/stress.hpp"
 #include "version/all_collectors.hpp"
@@ -267,6 +270,55 @@ TYPED_TEST(snapshot_hash_of, pairs_end_once) {
 }
 
 /// All values of a bad hash lie in few buckets, and all of a worse one in one.
+TEST(snapshot_hash, compares_tags_as_a_list_of_hashes_would) {
+  rng random(seed_for(0));
+  detail::hash_tags tags;
+  std::vector<std::uint64_t> hashes;
+  for (int i = 0; i < 20000; ++i) {
+    // Few of them, and some that differ by one, or in what tags do not tell.
+    const std::uint64_t hash = random.below(5) << 56U | random.below(2);
+    if (hashes.size() < detail::hash_tags::most && random.below(2) == 0) {
+      tags.put(hashes.size(), hash);
+      hashes.push_back(hash);
+    } else if (!hashes.empty()) {
+      const std::size_t at = random.below(hashes.size());
+      tags.take_out(at);
+      hashes.erase(hashes.begin() + static_cast<std::ptrdiff_t>(at));
+    }
+    std::vector<bool> found(hashes.size());
+    for (auto like = tags.like(hash); !like.empty(); like.drop_first()) {
+      ASSERT_LT(like.first(), hashes.size());
+      found[like.first()] = true;
+    }
+    for (std::size_t n = 0; n < hashes.size(); ++n) ASSERT_TRUE(hashes[n] != hash || found[n]);
+  }
+}
+
+TEST(snapshot_hash, finds_every_pair_of_a_crowded_bucket) {
+  timeline time;
+  snapshot_hash<std::uint64_t, std::uint64_t> m(time, {.buckets = 1, .load = 1000});
+  std::map<std::uint64_t, std::uint64_t> model;
+  rng random(seed_for(0));
+  for (std::uint64_t i = 0; i < 3000; ++i) {
+    const std::uint64_t key = random.below(30);
+    // Crowded and empty in turn: past the number of pairs that have tags, and back.
+    const bool remove = random.below(8) < (i / 100 % 2 == 0 ? 2U : 6U);
+    if (i % 16 == 0) {
+      changes both;
+      both.insert_or_assign(m, key, i);
+      both.erase(m, key + 1);
+      both.commit();
+      model[key] = i;
+      model.erase(key + 1);
+    } else if (remove) {
+      ASSERT_EQ(m.erase(key), model.erase(key) == 1);
+    } else {
+      ASSERT_EQ(m.insert_or_assign(key, i), model.insert_or_assign(key, i).second);
+    }
+    for (std::uint64_t k = 0; k < 31; ++k) ASSERT_EQ(m.contains(k), model.count(k) == 1);
+  }
+}
+
 struct bad_hash {
   std::size_t operator()(int) const noexcept { return 42; }
 };

@@ -19,7 +19,7 @@
 // Protects:    what find(then, ...), all(then) and range(then, ...) give stays while the snapshot
 //              and the map live, without a guard. No operation holds a guard longer than a search
 //              takes (and 16 leaves, where many pairs are passed), besides what visit's f does; but
-//              once in hundreds of divided leaves an update looks at up to 2000 routers, and so do
+//              once in hundreds of divided leaves an update looks at up to 4000 routers, and so do
 //              collect() and account() (map/detail/chromatic_shortcuts.hpp).
 // Order:       insert, insert_or_assign, erase, find, contains and visit are linearizable; for_each
 //              and range are of one instant, that of a snapshot which they take.
@@ -28,7 +28,7 @@
 //              a router; a step of balance up to four routers and a version.
 // Progress:    reads only read. Updates are lock-free. Both besides the collector's upkeep.
 // Bound:       what the collector promises: a removed node goes when no snapshot needs it and no
-//              version of its links is held (owner.hpp). Besides, up to 1024 removed routers at
+//              version of its links is held (owner.hpp). Besides, up to 2048 removed routers at
 //              which searches might begin, until the next table of them, or collect().
 // Memory:      besides its pairs, some 100 bytes a leaf and 390 bytes a router, with the first
 //              versions of its two links; there is one router less than there are leaves. A leaf

@@ -11,6 +11,7 @@
 //         only after newest() has seen to its stamp.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -21,6 +22,17 @@
 #include <spolia/version/owner.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
+
+namespace detail {
+/// What makes whole cache lines of a block with so many bytes beyond the last one.
+template <std::size_t Beyond>
+struct filler {};
+template <std::size_t Beyond>
+  requires(Beyond >= 48)
+struct filler<Beyond> {
+  std::array<std::byte, 64 - Beyond> unused;
+};
+}  // namespace detail
 
 template <class T, version_collector Collector>
 class owned_head {
@@ -139,7 +151,9 @@ class owned_head {
   }
 
  private:
-  struct block final : version {
+  /// Of whole cache lines, if that takes a word or two: common allocators put such blocks where
+  /// lines begin. With sl_rt and a value of 16 bytes its stamp and value are then in one line.
+  struct block final : version, detail::filler<sizeof(version) % 64> {
     using version::version;
     void retire_by(guard& g) noexcept override { g.retire(this); }
     void destroy_in(domain_type& nodes) noexcept override { nodes.destroy(this); }

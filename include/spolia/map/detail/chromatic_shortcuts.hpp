@@ -64,7 +64,7 @@ inline constexpr std::size_t usual_shortcuts =
 #else
     is_plain_bytes<Key> && std::is_default_constructible_v<Key> && std::is_copy_assignable_v<Key> &&
             sizeof(Key) <= 16
-        ? 1024
+        ? 2048
         : 0;
 #endif
 

@@ -67,15 +67,16 @@ class snapshot_hash_core<Key, Value, Collector, Hash, Equal>::batch_change {
         return false;
       }
     }
-    const pair* old = core_.pair_in(now, hash_, key_);
+    const pair* old = core_.pair_in(*p.newest, now, hash_, key_);
     const pair* const fresh_pair =
         !with_ || (only_if_absent_ && old != nullptr) ? nullptr : &*with_;
     if (fresh_pair == nullptr && with_) old = nullptr;  // it stays
+    const edit after{now, old, fresh_pair, hash_};
     version* const fresh =
-        maker::make(core_.nodes(), before.size() + size_of(now, old, fresh_pair), p.newest->depth);
-    push_changed(*fresh, before, nullptr, nullptr);
+        maker::make(core_.nodes(), before.size() + after.size(), p.newest->depth);
+    fresh->push(before);
     fresh->join(batch);
-    push_changed(*fresh, now, old, fresh_pair);
+    fresh->push_edited(after);
     if (!core_.append(s, p, fresh)) {
       fresh->destroy_in(core_.nodes());
       return false;

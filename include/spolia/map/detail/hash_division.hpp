@@ -31,24 +31,25 @@ void snapshot_hash_core<Key, Value, Collector, Hash, Equal>::begin_sibling(
 template <class Key, class Value, version_collector Collector, class Hash, class Equal>
 void snapshot_hash_core<Key, Value, Collector, Hash, Equal>::divide(session& s, const place& p,
                                                                     pairs whole) {
-  const std::uint32_t depth = p.newest->depth;
-  std::vector<bool> leaves;
-  leaves.reserve(whole.size());
-  for (const pair& one : whole) {
-    const std::uint64_t h = one.hash_by([this](const Key& key) { return hash_of(key); });
-    leaves.push_back(((h >> depth) & 1U) != 0);
-  }
-  const auto leaving = static_cast<std::size_t>(std::count(leaves.begin(), leaves.end(), true));
-  version* const other = maker::make(nodes(), leaving, depth + 1);
+  const auto leaves = [bit = p.newest->depth](std::uint64_t h) { return (h >> bit & 1U) != 0; };
+  const auto depth = static_cast<std::uint8_t>(p.newest->depth + 1U);
+  std::vector<std::uint64_t> hashes;
+  hashes.reserve(whole.size());
+  for (const pair& one : whole) hashes.push_back(hash_of_pair(one));
+  const auto leaving =
+      static_cast<std::size_t>(std::count_if(hashes.begin(), hashes.end(), leaves));
+  version* const other = maker::make(nodes(), leaving, depth);
   version* rest = nullptr;
   try {
-    rest = maker::make(nodes(), whole.size() - leaving, depth + 1);
+    rest = maker::make(nodes(), whole.size() - leaving, depth);
   } catch (...) {
     other->destroy_in(nodes());
     throw;
   }
-  for (std::size_t i = 0; i < leaves.size(); ++i) {
-    (leaves[i] ? other : rest)->push(whole[i]);
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    version& v = leaves(hashes[i]) ? *other : *rest;
+    v.tags.put(v.count(), hashes[i]);
+    v.push(whole[i]);
   }
   rest->sibling = other;
   Collector::place(table_[sibling_of(*rest, p.bucket)], *other);

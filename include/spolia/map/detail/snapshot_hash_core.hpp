@@ -14,6 +14,7 @@
 #include <spolia/base/config.hpp>
 #include <spolia/map/detail/bucket.hpp>
 #include <spolia/map/detail/bucket_table.hpp>
+#include <spolia/map/detail/hash_tags.hpp>
 #include <spolia/map/detail/kept_pair.hpp>
 #include <spolia/map/size_counter.hpp>
 #include <spolia/version/concepts.hpp>
@@ -84,13 +85,14 @@ class snapshot_hash_core {
   /// The pair as it is now; stays while the session lives. Null if there is none.
   const pair* find(session& s, const Key& key) const {
     const std::uint64_t h = hash_of(key);
-    return pair_in(current(*place_of(s, h).newest), h, key);
+    const version& v = *place_of(s, h).newest;
+    return pair_in(v, current(v), h, key);
   }
   /// The pair at a snapshot's time; stays while the snapshot lives.
   const pair* find_at(session& s, std::uint64_t then, const Key& key) const {
     const std::uint64_t h = hash_of(key);
     const version* const v = version_at(s, then, h);
-    return v == nullptr ? nullptr : pair_in(v->at(then, time()), h, key);
+    return v == nullptr ? nullptr : pair_in(*v, v->at(then, time()), h, key);
   }
 
   /// The version of bucket i then; null if there is none, and its pairs are in others.
@@ -144,6 +146,7 @@ class snapshot_hash_core {
 
  private:
   using maker = bucket_maker<pair, Collector>;
+  using edit = typename version::edit;
   using clock_type = typename Collector::timeline_type::clock_type;
 
   /// Where a key's pair is, or would be.
@@ -168,7 +171,17 @@ class snapshot_hash_core {
 
   pairs current(const version& v) const noexcept { return v.current(time()); }
 
-  const pair* pair_in(pairs some, std::uint64_t h, const Key& key) const {
+  /// `some`: of the contents of v that which counts.
+  const pair* pair_in(const version& v, pairs some, std::uint64_t h, const Key& key) const {
+    if (!v.is_tagged()) [[unlikely]]
+      return pair_among(some, h, key);
+    for (auto like = v.tags.like(h); !like.empty(); like.drop_first()) {
+      const pair& p = some[like.first()];
+      if (p.has_hash(h) && equal_(p.key(), key)) return &p;
+    }
+    return nullptr;
+  }
+  SPOLIA_NOINLINE const pair* pair_among(pairs some, std::uint64_t h, const Key& key) const {
     for (const pair& p : some) {
       if (p.has_hash(h) && equal_(p.key(), key)) return &p;
     }
@@ -253,7 +266,7 @@ class snapshot_hash_core {
   static void add_older(holdings_sum& sum, const version& newest) noexcept;
 
   void begin_list(std::uint64_t i) {
-    version* const v = maker::make(nodes(), 0, table_.base());
+    version* const v = maker::make(nodes(), 0, static_cast<std::uint8_t>(table_.base()));
     Collector::place(table_[i], *v);
     const std::uint64_t now = time().stamp();
     v->since.store_relaxed(now);
@@ -280,34 +293,26 @@ class snapshot_hash_core {
   }
   SPOLIA_NOINLINE void begin_sibling(version& v, std::uint64_t bucket) const noexcept;
 
-  /// What follows `from`: without a pair of it, and with another one.
-  version* changed(std::uint32_t depth, pairs from, const pair* without, const pair* with) {
-    version* const v = maker::make(nodes(), size_of(from, without, with), depth);
-    push_changed(*v, from, without, with);
+  /// What follows `from`.
+  version* changed(const version& from, const edit& e) {
+    const hash_tags tags = from.tags_after(e, [this](const pair& p) { return hash_of_pair(p); });
+    version* const v = maker::make(nodes(), e.size(), from.depth);
+    v->push_edited(e);
+    v->tags = tags;
     return v;
   }
-  static std::size_t size_of(pairs from, const pair* without, const pair* with) noexcept {
-    return from.size() + (with != nullptr ? 1U : 0U) - (without != nullptr ? 1U : 0U);
-  }
-  static void push_changed(version& v, pairs from, const pair* without, const pair* with) noexcept {
-    if (without == nullptr) {
-      v.push(from);
-    } else {
-      const auto at = static_cast<std::size_t>(without - from.data());
-      v.push(from.first(at));
-      v.push(from.subspan(at + 1));
-    }
-    if (with != nullptr) v.push(*with);
+  std::uint64_t hash_of_pair(const pair& p) const {
+    return p.hash_by([this](const Key& key) { return hash_of(key); });
   }
 
   /// True if the change took effect; p may be out of date, or the bucket is to be divided first.
-  bool change(session& s, const place& p, pairs seen, const pair* without, const pair* with) {
-    if (!p.newest->stands(seen, time())) return false;
+  bool change(session& s, const place& p, const edit& e) {
+    if (!p.newest->stands(e.seen, time())) return false;
     if (p.newest->depth < table_.level()) {
-      divide(s, p, seen);
+      divide(s, p, e.seen);
       return false;
     }
-    version* const fresh = changed(p.newest->depth, seen, without, with);
+    version* const fresh = changed(*p.newest, e);
     if (append(s, p, fresh)) return true;
     fresh->destroy_in(nodes());
     return false;
@@ -333,11 +338,11 @@ class snapshot_hash_core {
     for (;;) {
       const place p = place_of(s, h);
       const pairs seen = current(*p.newest);
-      const pair* const old = pair_in(seen, h, fresh ? fresh->key() : key);
+      const pair* const old = pair_in(*p.newest, seen, h, fresh ? fresh->key() : key);
       if (old != nullptr && !Assign) return nullptr;
       size_counter::mine& mine = prepare(s);
       if (!fresh) fresh.emplace(pair::make(h, std::forward<K>(key), std::forward<V>(value)));
-      if (change(s, p, seen, old, &*fresh)) return old == nullptr ? &mine : nullptr;
+      if (change(s, p, {seen, old, &*fresh, h})) return old == nullptr ? &mine : nullptr;
     }
   }
 
@@ -348,10 +353,10 @@ class snapshot_hash_core {
     for (;;) {
       const place p = place_of(s, h);
       const pairs seen = current(*p.newest);
-      const pair* const old = pair_in(seen, h, key);
+      const pair* const old = pair_in(*p.newest, seen, h, key);
       if (old == nullptr) return nullptr;
       size_counter::mine& mine = prepare(s);
-      if (change(s, p, seen, old, nullptr)) return &mine;
+      if (change(s, p, {seen, old, nullptr, h})) return &mine;
     }
   }
 
