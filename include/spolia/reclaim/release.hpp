@@ -218,7 +218,11 @@ class spread_over_time {
       free_down_to_cap(me, poll);
   }
   /// A block was retired.
-  SPOLIA_ALWAYS_INLINE void owe(local& me) noexcept { me.step_at -= a_block; }
+  SPOLIA_ALWAYS_INLINE void owe(local& me) noexcept {
+    me.step_at -= a_block;
+    // What comes next has left the caches since it was retired.
+    me.safe.look_ahead();
+  }
   SPOLIA_ALWAYS_INLINE bool is_due(const local& me, std::int64_t operation) const noexcept {
     return me.step_at <= operation;
   }
@@ -226,6 +230,7 @@ class spread_over_time {
     const auto late = static_cast<std::uint64_t>(operation - me.step_at) / a_block;
     me.free_some(every_ + late + (me.safe.count() >> shift_), ending(me), no_poll);
     me.step_at = me.safe.empty() ? me.never : number(operation) + every_ * a_block;
+    me.safe.look_from_first();
   }
   /// Frees everything that is safe, and kept memory with it.
   void drain(local& me) noexcept {
