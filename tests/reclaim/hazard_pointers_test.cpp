@@ -316,6 +316,45 @@ TEST(hazard_pointers, deleters_may_open_guards_and_retire) {
   retire_a_chain(spread, book);
 }
 
+/// A scan makes blocks safe exactly when there are so many of them, so here the pace of freeing can
+/// be seen. `tracked` tells how many have ended.
+struct paced : amortized_domain::header {
+  explicit paced(ledger& book) : value(book) {}
+  tracked value;
+};
+
+void operations(amortized_domain& d, ledger& book, int count, bool retiring) {
+  for (int i = 0; i < count; ++i) {
+    auto guard = d.enter();
+    if (!retiring) continue;
+    paced* const fresh = d.make<paced>(book);
+    fresh->value.note_retired();
+    guard.retire(fresh);
+  }
+}
+
+TEST(amortized_release, frees_as_much_as_is_retired_and_a_quarter_of_a_block_for_an_operation) {
+  ledger book;
+  amortized_domain::options o;
+  o.scheme.scan_at = 100;
+  o.release.every = 16;
+  amortized_domain d(o);
+  operations(d, book, 99, true);
+  EXPECT_EQ(book.destroyed(), 0);
+  operations(d, book, 1, true);
+  EXPECT_EQ(book.destroyed(), 16) << "the first step comes at once";
+  operations(d, book, 63, false);
+  EXPECT_EQ(book.destroyed(), 16);
+  operations(d, book, 1, false);
+  EXPECT_EQ(book.destroyed(), 32) << "64 operations";
+  operations(d, book, 12, true);
+  EXPECT_EQ(book.destroyed(), 32);
+  operations(d, book, 1, true);
+  EXPECT_EQ(book.destroyed(), 48) << "13 operations that each retired a block";
+  operations(d, book, 4 * 100, false);
+  EXPECT_EQ(book.destroyed(), 100);
+}
+
 TEST(hazard_pointers, a_scan_without_memory_takes_longer_and_no_less) {
   ledger book;
   domain_type d(scan_at(1));

@@ -65,9 +65,10 @@ struct alignas(std::max(cache_line, alignof(typename Scheme::local))) domain_cel
     const biased_gate::word said = gate.said();
     return said % one_guard == 0 ? 0 : said / one_guard;
   }
-  /// How many outermost guards have begun.
+  /// How many outermost guards have begun, times one_operation, and something below that: each
+  /// guard's end looks at this.
   SPOLIA_ALWAYS_INLINE std::int64_t operation() const noexcept {
-    return static_cast<std::int64_t>(gate.own() / one_guard);
+    return static_cast<std::int64_t>(gate.own());
   }
   std::uint64_t inflow() const noexcept { return retired_blocks.value() + adopted_blocks.value(); }
 };

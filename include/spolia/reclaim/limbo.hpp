@@ -108,20 +108,35 @@ class limbo {
     if (after != nullptr) __builtin_prefetch(after, 1);
     head_.write(after);
     if (after == nullptr) tail_.write(nullptr);
+    if (r == ahead_.read()) ahead_.write(after);
     count_.write(count() - 1);
     return r;
   }
+
+  /// Fetches one more block ahead, behind the first one at the first call after look_from_first().
+  /// For lists of which a few are taken now and then: each block is where the one before it says,
+  /// so they come one after the other, and should while there is something else to do.
+  SPOLIA_ALWAYS_INLINE void look_ahead() noexcept {
+    retired* const at = ahead_.read();
+    if (at == nullptr) return;
+    retired* const after = at->next_.read();
+    __builtin_prefetch(after, 1);
+    ahead_.write(after);
+  }
+  void look_from_first() noexcept { ahead_.write(head_.read()); }
 
   /// Forgets the blocks without touching them: for lists that a fork caught half-written.
   void forget() noexcept {
     head_.write(nullptr);
     tail_.write(nullptr);
+    ahead_.write(nullptr);
     count_.write(0);
   }
 
  private:
   plain<retired*> head_{nullptr};
   plain<retired*> tail_{nullptr};
+  plain<retired*> ahead_{nullptr};  // in this list, or null
   plain<std::size_t> count_{0};
 };
 

@@ -3,11 +3,12 @@
 //
 //   batch       all at once, on the spot. The habit of the field, and its mistake: a large batch
 //               overflows the allocator's thread cache, and one operation pays for all of it.
-//   amortized   a few between operations: whenever the thread's operations and the blocks it
-//               retired since the last step come to `every`, so many are freed, and one more for
-//               each `spread` that wait; `every` or fewer go at once. (Kim, Brown, Singh, PPoPP
-//               2024, 3.3, where each operation frees one: a step for each costs more than what it
-//               frees, where frees are cheap.)
+//   amortized   a few between operations: whenever the blocks that the thread retired since the
+//               last step, and a quarter of its operations, come to `every`, so many are freed, and
+//               one more for each `spread` that wait; `every` or fewer go at once. (Kim, Brown,
+//               Singh, PPoPP 2024, 3.3, where each operation frees one: a step for each costs more
+//               than what it frees, where frees are cheap.) So blocks go back hardly faster than
+//               new ones are asked for, and the allocator's thread cache neither runs over nor dry.
 //   pooled      as amortized, but the memory of a destroyed block is kept, up to a cap, for the
 //               next block of its size that this thread makes.
 //
@@ -35,6 +36,7 @@
 #include <spolia/base/counters.hpp>
 #include <spolia/base/memory.hpp>
 #include <spolia/base/trace.hpp>
+#include <spolia/reclaim/biased_gate.hpp>
 #include <spolia/reclaim/limbo.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -50,12 +52,16 @@ struct release_meter {
 
 namespace detail {
 
+/// By how much an operation's number is larger than the one's before it: as threads say it at their
+/// gates, with what they say else below it.
+inline constexpr std::int64_t one_operation = std::int64_t{1} << biased_gate::level_bits;
+
 /// What every policy keeps for a thread: safe blocks, when some are freed next, and whether it is
 /// freeing right now.
 struct release_queue {
   limbo safe;
-  /// The number of the operation behind which some blocks are freed. What is retired brings it
-  /// nearer, below zero, too.
+  /// Behind which operation some blocks are freed. What is retired brings it nearer, below zero,
+  /// too.
   std::int64_t step_at = never;
   bool freeing = false;
   release_meter meter;
@@ -65,16 +71,23 @@ struct release_queue {
     meter.freed_bytes.add(r->holds_bytes());
   }
 
-  /// Frees up to `most` blocks with `end_of(block)`; `poll()` is called after every hundredth.
+  /// Frees up to `most` safe blocks with `end_of(block)`; `poll()` is called after every hundredth.
   template <class End, class Poll>
-  void free_some(std::size_t most, End&& end_of, Poll&& poll) noexcept {
-    if (freeing || safe.empty()) return;
+  SPOLIA_ALWAYS_INLINE void free_some(std::size_t most, End&& end_of, Poll&& poll) noexcept {
+    if (!freeing) free_from(safe, most, end_of, poll);
+  }
+
+  /// The same with blocks of a list of its own, by whoever is not freeing yet.
+  template <class End, class Poll>
+  SPOLIA_ALWAYS_INLINE void free_from(limbo& blocks, std::size_t most, const End& end_of,
+                                      Poll& poll) noexcept {
+    if (blocks.empty()) return;
     freeing = true;
-    const bool timing = wants_timing(most) || trace::on();
+    const bool timing = wants_timing(std::min(most, blocks.count())) || trace::on();
     const std::uint64_t start = timing ? trace::ticks() : 0;
     std::size_t done = 0;
     while (done < most) {
-      retired* const r = safe.pop();
+      retired* const r = blocks.pop();
       if (r == nullptr) break;
       account(r);
       end_of(r);
@@ -90,11 +103,9 @@ struct release_queue {
  private:
   /// Reading the time costs as much as a quick free, so small pauses may be sampled; big ones
   /// never.
-  bool wants_timing(std::size_t most) noexcept {
+  bool wants_timing(std::size_t blocks) noexcept {
     if (meter.time_one_in == 0) return false;
-    if (std::min(most, safe.count()) < poll_period && ++meter.untimed < meter.time_one_in) {
-      return false;
-    }
+    if (blocks < poll_period && ++meter.untimed < meter.time_one_in) return false;
     meter.untimed = 0;
     return true;
   }
@@ -166,9 +177,10 @@ class batch {
 
 /// Numbers of the policies that spread freeing over time.
 struct amortized_options {
-  /// Operations, and blocks retired, between two steps; 1: a step for each, for blocks whose
-  /// destructors are slow.
-  std::uint32_t every = 8;
+  /// Blocks retired between two steps, four operations counting as one; 1: for blocks whose
+  /// destructors are slow. Not more than an allocator's thread cache takes at once: jemalloc's
+  /// holds at least 20 of a size.
+  std::uint32_t every = 16;
   std::size_t spread =
       4096;  ///< one more block a step for each so many (rounded down to 2^n) that wait
   std::size_t cap = 1U << 20U;  ///< safe blocks of one thread; what exceeds it is freed at once
@@ -194,24 +206,31 @@ class spread_over_time {
 
   template <class Poll>
   void take(local& me, std::int64_t operation, limbo& safe, Poll&& poll) noexcept {
-    me.safe.append(safe);
+    if (safe.empty()) return;
     // What one step would free goes at once: to come back for it costs more than to free it.
-    if (me.safe.count() <= every_) me.free_some(every_, ending(me), poll);
-    if (me.safe.empty()) return;  // deleters may have retired more
-    me.step_at = std::min(me.step_at, operation);  // at the end of this one
-    if (me.safe.count() > options_.cap) [[unlikely]] {
-      me.free_some(me.safe.count() - options_.cap, ending(me), poll);
+    if (safe.count() <= every_ && me.safe.empty() && !me.freeing) {
+      me.free_from(safe, every_, ending(me), no_poll);
+      if (me.safe.empty()) return;  // deleters may have retired more
     }
+    me.safe.append(safe);
+    me.step_at = std::min(me.step_at, number(operation));  // at the end of this one
+    if (me.safe.count() > options_.cap) [[unlikely]]
+      free_down_to_cap(me, poll);
   }
   /// A block was retired.
-  SPOLIA_ALWAYS_INLINE void owe(local& me) noexcept { --me.step_at; }
+  SPOLIA_ALWAYS_INLINE void owe(local& me) noexcept {
+    me.step_at -= a_block;
+    // What comes next has left the caches since it was retired.
+    me.safe.look_ahead();
+  }
   SPOLIA_ALWAYS_INLINE bool is_due(const local& me, std::int64_t operation) const noexcept {
     return me.step_at <= operation;
   }
   void step(local& me, std::int64_t operation) noexcept {
-    const auto late = static_cast<std::size_t>(operation - me.step_at);
+    const auto late = static_cast<std::uint64_t>(operation - me.step_at) / a_block;
     me.free_some(every_ + late + (me.safe.count() >> shift_), ending(me), no_poll);
-    me.step_at = me.safe.empty() ? me.never : operation + every_;
+    me.step_at = me.safe.empty() ? me.never : number(operation) + every_ * a_block;
+    me.safe.look_from_first();
   }
   /// Frees everything that is safe, and kept memory with it.
   void drain(local& me) noexcept {
@@ -220,7 +239,7 @@ class spread_over_time {
   }
   void adopt(local& me, std::int64_t operation, local& other) noexcept {
     me.safe.append(other.safe);
-    me.step_at = std::min(me.step_at, operation);
+    me.step_at = std::min(me.step_at, number(operation));
     Memory::give_back(other, from_);
   }
   std::size_t backlog(const local& me) const noexcept { return me.safe.count(); }
@@ -233,12 +252,26 @@ class spread_over_time {
   }
 
  private:
+  /// What brings a step as near as one retired block does. Operations count for less, since most
+  /// structures retire less than a block in each; but they count, or blocks would wait as long as
+  /// nothing is retired.
+  static constexpr std::int64_t a_block = 4 * one_operation;
+  /// Without what stands below it, which differs within an operation.
+  static constexpr std::int64_t number(std::int64_t operation) noexcept {
+    return operation & -one_operation;
+  }
+
   struct end_of_block {
     local& me;
     const memory::origin& from;
     std::size_t pool;
     void operator()(retired* r) const noexcept { Memory::end(me, from, r, pool); }
   };
+  template <class Poll>
+  SPOLIA_NOINLINE void free_down_to_cap(local& me, Poll& poll) noexcept {
+    me.free_some(me.safe.count() - options_.cap, ending(me), poll);
+  }
+
   end_of_block ending(local& me) const noexcept { return {me, from_, options_.pool}; }
 
   options options_;
