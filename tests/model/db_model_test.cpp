@@ -323,6 +323,8 @@ TEST(db_model, faults_of_consolidation_are_found) {
                at_most_in_order(1), "");
   expect_found(a_gap_in_front_of_what_was_not_noted, "consolidated.stays_in_the_piece",
                at_most_in_order(1), "");
+  expect_found(a_gap_in_front_of_what_was_not_noted, "consolidated.one_is_enough",
+               at_most_in_order(1), "");
   expect_found(what_a_snapshot_sees_is_kept_apart, "lanes.all_in_one", at_most_in_order(1),
                "what nobody sees goes");
   expect_found(a_gap_in_front_of_what_was_not_noted, "consolidated.began_forgotten",
