@@ -82,6 +82,7 @@
 
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/config.hpp>
+#include <spolia/base/counters.hpp>
 #include <spolia/db/delta.hpp>
 #include <spolia/db/delta_bridge.hpp>
 #include <spolia/db/delta_one_shot.hpp>
@@ -117,8 +118,11 @@ class delta_consolidated final : public delta_one_shot {
     std::uint64_t handle = chain.load_acquire();
     if (handle == 0) return nullptr;
     auto guard = nodes_.enter();
-    const version* const v = descend(handle, time);
-    return v != nullptr || handle == 0 ? v : over_the_gap(row, time);
+    std::uint64_t length = 0;
+    const version* v = descend(handle, time, length);
+    if (v == nullptr && handle != 0) v = over_the_gap(row, time, length);
+    lengths_.add(length);
+    return v;
   }
 
  private:
@@ -152,6 +156,12 @@ class delta_consolidated final : public delta_one_shot {
     return std::clamp<unsigned>(partitions / 2, 1, delta_lanes::most);
   }
 
+  [[nodiscard]] delta_stats figures() const noexcept override {
+    delta_stats all = delta_one_shot::figures();
+    all.dropped_between = dropped_between_.value();
+    return all;
+  }
+
   /// The version, if its partition was not dropped since. Under a guard, or by who is registered
   /// there.
   const version* alive(std::uint64_t handle) const noexcept {
@@ -169,10 +179,14 @@ class delta_consolidated final : public delta_one_shot {
   }
 
   /// The version, or null: `handle` is 0 then at the end of the chain, or a dead link.
-  const version* descend(std::uint64_t& handle, std::uint64_t time) const noexcept {
+  /// Counts what it looks at.
+  const version* descend(std::uint64_t& handle, std::uint64_t time,
+                         std::uint64_t& length) const noexcept {
     while (handle != 0) {
       const version* const v = alive(handle);
-      if (v == nullptr || v->since.read() <= time) return v;
+      if (v == nullptr) return nullptr;
+      ++length;
+      if (v->since.read() <= time) return v;
       const std::uint64_t from = std::exchange(handle, v->older.load_relaxed());
       if (SPOLIA_FAULT("consolidated.stays_in_the_piece") &&
           tagged::partition_of(from) != tagged::partition_of(handle)) {
@@ -182,11 +196,12 @@ class delta_consolidated final : public delta_one_shot {
     return nullptr;
   }
 
-  const version* over_the_gap(std::uint64_t row, std::uint64_t time) const noexcept {
+  const version* over_the_gap(std::uint64_t row, std::uint64_t time,
+                              std::uint64_t& length) const noexcept {
     for (std::uint32_t n = 0, end = ring_.count(); n < end; ++n) {
       const version* found = nullptr;
       delta_bridge::each(bridges_[n], row, time, [&](std::uint64_t handle) {
-        found = descend(handle, time);
+        found = descend(handle, time, length);
         return found == nullptr;
       });
       if (found != nullptr) return found;
@@ -312,6 +327,7 @@ class delta_consolidated final : public delta_one_shot {
       if (left != nullptr) left->take(p);
       p.drop_and_unlock(delta_partition::chunks_for(options_.partition_bytes));
       dropped(versions);
+      if (!all_gone) dropped_between_.add(versions);
       while (b != nullptr) {
         memory_.begin_wait(b->bytes());
         guard.retire(std::exchange(b, b->older), delta_bridge::ending{});
@@ -329,6 +345,7 @@ class delta_consolidated final : public delta_one_shot {
   spolia::detail::short_lock times_lock_;
   std::vector<std::uint64_t> times_;
   std::uint64_t known_ = 0;
+  shared_tally dropped_between_;  // versions
   delta_patience patience_;  // by one at a time, who passes on
   atomic<std::uint64_t> noting_{0};  // for snapshots at or before this
 };
