@@ -314,7 +314,8 @@ class delta_consolidated final : public delta_one_shot {
   /// oneShotGC_with_consolidation of Figure 9.
   bool drop_or_unlock(delta_partition& p) noexcept override {
     const bool all_gone = p.last_commit() <= oldest();
-    if ((!all_gone && needed(p)) || !p.tag_is_free(oldest(), board_.clock.now())) {
+    const bool kept = all_gone ? SPOLIA_FAULT("consolidated.printed_full_branch") : needed(p);
+    if (kept || !p.tag_is_free(oldest(), board_.clock.now())) {
       p.unlock();
       return false;
     }
