@@ -134,8 +134,19 @@ nlohmann::json latencies(const spolia::histogram_snapshot& ticks) {
 }
 
 nlohmann::json version_figures(const db::delta_stats& now) {
+  std::uint64_t reads = 0;
+  nlohmann::json lengths = nlohmann::json::array();
+  for (std::size_t i = 0; i < now.reads.size(); ++i) {
+    reads += now.reads[i];
+    if (now.reads[i] != 0) lengths.push_back({std::uint64_t{1} << i, now.reads[i]});
+  }
+  const double looked_at = static_cast<double>(now.versions_looked_at);
   return {{"versions_made", now.versions_made},
           {"versions_dropped", now.versions_dropped},
+          {"versions_dropped_between", now.dropped_between},
+          {"version_reads", reads},
+          {"chain_length_mean", reads == 0 ? 0.0 : looked_at / static_cast<double>(reads)},
+          {"chain_lengths", lengths},
           {"versions_alive", now.versions_made - std::min(now.versions_made, now.versions_dropped)},
           {"version_bytes_end", now.bytes},
           {"partitions", now.partitions},

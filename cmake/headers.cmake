@@ -62,6 +62,7 @@ set(SPOLIA_HEADERS
     include/spolia/db/decimal.hpp
     include/spolia/db/delta.hpp
     include/spolia/db/delta_blocks.hpp
+    include/spolia/db/delta_bridge.hpp
     include/spolia/db/delta_chain.hpp
     include/spolia/db/delta_chunks.hpp
     include/spolia/db/delta_consolidated.hpp

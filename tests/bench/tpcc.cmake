@@ -42,6 +42,7 @@ foreach(line IN LISTS lines)
   foreach(field kind versions warehouses items customers threads mix serializable hold scanners partition
                 partitions_most changes_only budget seconds seed trial trials elapsed_s load_s transactions
                 tx_per_s by_kind conflicts limits rows_scanned_per_s versions_made versions_dropped
+                versions_dropped_between version_reads chain_length_mean chain_lengths
                 versions_alive version_bytes_peak version_bytes_end over_time partitions
                 partition_drops census_looks table_bytes peak_rss_bytes conditions_held)
     string(JSON value ERROR_VARIABLE missing GET "${line}" ${field})

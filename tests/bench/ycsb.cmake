@@ -22,7 +22,8 @@ function(check_fields line)
   take_fields("${line}" kind engine versions durability workload threads writes theta columns width touch
                 operations records shared hold scan scan_threads scans rows_scanned_per_s partition changes_only seconds seed trial trials elapsed_s transactions tx_per_s
                 conflicts aborts missed latency_ns_p50 latency_ns_p99 latency_ns_p999
-                latency_ns_max latency_ns_distribution versions_made versions_dropped versions_alive version_bytes_peak
+                latency_ns_max latency_ns_distribution versions_made versions_dropped versions_dropped_between version_reads
+                chain_length_mean chain_lengths versions_alive version_bytes_peak
                 version_bytes_end version_bytes_over_time over_time partitions partition_drops
                 census_looks table_bytes log_bytes log_flushes longest_flush_ns checkpoint_s
                 checkpoint_bytes peak_rss_bytes allocator compiler machine revision time)

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,34 @@ namespace {
 using namespace spolia;
 using namespace spolia::db;
 using spolia::test::over_storages;
+
+class figures : public over_storages {};
+SPOLIA_OVER_STORAGES(figures);
+
+/// How long the chains are that readers go over, and what goes from between two snapshots.
+TEST_P(figures, tell_what_readers_look_at) {
+  constexpr int versions = 5;
+  ASSERT_TRUE(put(1, 0));
+  {
+    const reader then = base.snapshot();
+    for (int i = 1; i <= versions; ++i) ASSERT_TRUE(set_a(1, i));
+    EXPECT_EQ(base.stats().versions.versions_looked_at, 0U) << "the table has what they need";
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(a_of(then, 1), 0);
+    const delta_stats s = base.stats().versions;
+    const std::uint64_t reads = std::accumulate(s.reads.begin(), s.reads.end(), std::uint64_t{0});
+    EXPECT_EQ(reads, 3U);
+    if (GetParam() == version_storage::steam_eager) {
+      EXPECT_LE(s.versions_looked_at, 3U * versions);
+    } else {
+      EXPECT_EQ(s.versions_looked_at, 3U * versions);
+      EXPECT_EQ(s.reads[2], 3U) << "four to seven";
+    }
+    for (int i = 0; i < 3000; ++i) ASSERT_TRUE(set_a(1, i));
+  }
+  const delta_stats s = base.stats().versions;
+  EXPECT_LE(s.dropped_between, s.versions_dropped);
+  EXPECT_EQ(s.dropped_between > 1000, collects_between());
+}
 
 /// Rows of which a few are changed all the time, and the others once, one after the other: so in
 /// every partition there is something that a held snapshot sees.

@@ -64,6 +64,22 @@ class tally {
   std::atomic<std::uint64_t> sum_{0};
 };
 
+/// A sum that any thread adds to, for what happens seldom. Cost of add: a read-modify-write.
+class shared_tally {
+ public:
+  shared_tally() = default;
+  shared_tally(const shared_tally&) = delete;
+  shared_tally& operator=(const shared_tally&) = delete;
+
+  void add(std::uint64_t n = 1) noexcept { sum_.fetch_add(n, std::memory_order_relaxed); }
+  [[nodiscard]] std::uint64_t value() const noexcept {
+    return sum_.load(std::memory_order_relaxed);
+  }
+
+ private:
+  std::atomic<std::uint64_t> sum_{0};
+};
+
 /// The largest value so far; 0 before the first.
 class high_mark {
  public:

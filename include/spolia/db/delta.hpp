@@ -36,6 +36,9 @@
 //              has changed then. find may throw std::bad_alloc where it needs a guard.
 #pragma once
 
+#include <algorithm>
+#include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -44,6 +47,8 @@
 
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/config.hpp>
+#include <spolia/base/counters.hpp>
+#include <spolia/base/threads.hpp>
 #include <spolia/db/columns.hpp>
 #include <spolia/db/commit.hpp>
 
@@ -112,20 +117,61 @@ class taking_back {
   std::uint64_t* const out_;
 };
 
+/// How many versions readers have looked at for the one that they needed: how often one, two or
+/// three, four to seven, and so on. Added to by any thread, spread over a few.
+class chain_lengths {
+ public:
+  static constexpr std::size_t ranges = 16;  ///< the last one has no end
+  using counts = std::array<std::uint64_t, ranges>;
+
+  void add(std::uint64_t length) noexcept {
+    if (length == 0) return;
+    part& mine = parts_[threads::number() % parts_.size()];
+    mine.versions.add(length);
+    mine.reads[std::min<std::size_t>(std::bit_width(length) - 1U, ranges - 1)].add();
+  }
+  [[nodiscard]] counts reads() const noexcept {
+    counts all{};
+    for (const part& p : parts_) {
+      for (std::size_t i = 0; i < ranges; ++i) all[i] += p.reads[i].value();
+    }
+    return all;
+  }
+  [[nodiscard]] std::uint64_t versions() const noexcept {
+    std::uint64_t all = 0;
+    for (const part& p : parts_) all += p.versions.value();
+    return all;
+  }
+
+ private:
+  struct alignas(cache_line) part {
+    shared_tally versions;
+    std::array<shared_tally, ranges> reads;
+  };
+  std::array<part, 8> parts_;
+};
+
 /// Walks a chain: `at(handle)` is the version behind a handle.
 template <class At>
 const version* walk(const atomic<std::uint64_t>& chain, std::uint64_t time,
-                    const taking_back* on_the_way, At&& at) noexcept {
+                    const taking_back* on_the_way, chain_lengths& lengths, At&& at) noexcept {
   // acquire ← the release in install(): the version is filled.
   std::uint64_t handle = chain.load_acquire();
-  while (handle != 0) {
+  std::uint64_t length = 0;
+  const version* found = nullptr;
+  while (handle != 0 && found == nullptr) {
     const version* const v = at(handle);
-    if (v->since.read() <= time) return v;
-    if (on_the_way != nullptr) (*on_the_way)(*v);
-    // relaxed: what it leads to was there before this version was.
-    handle = v->older.load_relaxed();
+    ++length;
+    if (v->since.read() <= time) {
+      found = v;
+    } else {
+      if (on_the_way != nullptr) (*on_the_way)(*v);
+      // relaxed: what it leads to was there before this version was.
+      handle = v->older.load_relaxed();
+    }
   }
-  return nullptr;
+  lengths.add(length);
+  return found;
 }
 
 /// One version that a commit wants a place for.
@@ -145,11 +191,16 @@ struct ask {
 struct delta_stats {
   std::uint64_t versions_made = 0;
   std::uint64_t versions_dropped = 0;
+  std::uint64_t dropped_between = 0;  ///< of these, from between two snapshots that were there
   std::uint64_t bytes = 0;            ///< of memory held
   std::uint64_t partitions = 0;       ///< one-shot: in the ring
   std::uint64_t partitions_used = 0;  ///< one-shot: with versions in them
   std::uint64_t drops = 0;            ///< one-shot: of whole partitions
   std::uint64_t looks = 0;            ///< at the census, for the oldest snapshot
+  /// How often a reader has looked at one old version, at two or three, at four to seven, ... for
+  /// the one that it needed; and at how many in all.
+  chain_lengths::counts reads{};
+  std::uint64_t versions_looked_at = 0;
 };
 
 class delta {
@@ -169,7 +220,12 @@ class delta {
                                             const taking_back* on_the_way) const = 0;
   /// Lets go of all that nobody needs now, also of what other threads have left.
   virtual void collect() noexcept = 0;
-  [[nodiscard]] virtual delta_stats stats() const noexcept = 0;
+  [[nodiscard]] delta_stats stats() const noexcept {
+    delta_stats all = figures();
+    all.reads = lengths_.reads();
+    all.versions_looked_at = lengths_.versions();
+    return all;
+  }
   /// Whether it may look at rows at any time, by what it was asked for: then they stay where they
   /// are until it ends, those of dropped tables too.
   [[nodiscard]] virtual bool looks_at_rows() const noexcept { return false; }
@@ -179,6 +235,10 @@ class delta {
 
  protected:
   delta() = default;
+  /// All but what is counted here.
+  [[nodiscard]] virtual delta_stats figures() const noexcept = 0;
+
+  mutable chain_lengths lengths_;
 
  private:
   bool changes_only_ = false;

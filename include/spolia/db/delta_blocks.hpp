@@ -57,14 +57,16 @@ struct block_tallies {
   tally made;
   tally bytes_made;
   tally dropped;
+  tally between;  // of these
   tally bytes_freed;
 
   void came(std::uint64_t count, std::uint64_t bytes) noexcept {
     made.add(count);
     bytes_made.add(bytes);
   }
-  void went(std::uint64_t count, std::uint64_t bytes) noexcept {
+  void went(std::uint64_t count, std::uint64_t bytes, std::uint64_t from_between = 0) noexcept {
     dropped.add(count);
+    between.add(from_between);
     bytes_freed.add(bytes);
   }
 };
@@ -78,6 +80,7 @@ delta_stats sum_of_blocks(const commit_board& board, const Cells& writers) noexc
   board.for_each(writers, [&](const block_tallies& t) {
     freed += t.bytes_freed.value();
     sum.versions_dropped += t.dropped.value();
+    sum.dropped_between += t.between.value();
     made += t.bytes_made.value();
     sum.versions_made += t.made.value();
   });

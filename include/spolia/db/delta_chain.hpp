@@ -174,14 +174,15 @@ class chain_walk {
 /// that, which is the fault `early`. Throws std::bad_alloc.
 template <class Nodes, class At>
 const version* walk_guarded(Nodes& nodes, const atomic<std::uint64_t>& chain, std::uint64_t time,
-                            const taking_back* on_the_way, At&& at, bool early) {
+                            const taking_back* on_the_way, chain_lengths& lengths, At&& at,
+                            bool early) {
   if (early) {
     const atomic<std::uint64_t> begin(chain.load_acquire());  // as in walk()
     auto late = nodes.enter();
-    return walk(begin, time, on_the_way, at);
+    return walk(begin, time, on_the_way, lengths, at);
   }
   auto guard = nodes.enter();
-  return walk(chain, time, on_the_way, at);
+  return walk(chain, time, on_the_way, lengths, at);
 }
 
 }  // namespace db

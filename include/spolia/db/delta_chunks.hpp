@@ -87,6 +87,7 @@ class delta_chunks {
   void end_wait(std::uint64_t of) noexcept { waiting_.fetch_sub_relaxed(of); }
 
   [[nodiscard]] std::uint64_t held() const noexcept { return held_.load_relaxed(); }
+  [[nodiscard]] std::uint64_t waiting() const noexcept { return waiting_.load_relaxed(); }
   /// Whether another chunk would pass `budget`; what waits does not count. 0: no limit.
   [[nodiscard]] bool too_dear(std::uint64_t budget) const noexcept {
     if (budget == 0 || free_.load_relaxed() != 0) return false;

@@ -9,15 +9,17 @@
 //              tell. When a row's chain goes from one partition to another, the one that it leaves
 //              gets an entry in its bridge: the row, its newest version there, and when that ended.
 //              A reader that meets a dead link looks the row up in the bridges of all partitions.
-//              All that is worth its cost only while a snapshot stays: so entries are made while
-//              one is about to be held (delta_patience.hpp), or much is in use. A partition into
-//              which somebody has put a version without the entry that it would have needed is
-//              dropped only as in the one-shot storage.
-// Cost:        besides the one-shot storage's: a commit, at such times, for each version whose
-//              row's last version lies in another partition and ended after the oldest snapshot
-//              that was seen, an entry of 32 bytes. A reader of an old version: a guard; over a
-//              gap, a look at each partition's bridge. A drop over which readers may be walking:
-//              its memory goes through the domain, so that it waits for their guards.
+//              All that is worth its cost only while a snapshot stays: so entries are made for
+//              snapshots that are about to be held (delta_patience.hpp), and for all when much is
+//              in use; and only where the partition that is left may have what such a one sees. A
+//              partition notes for which snapshots entries are missing that would lead on from it,
+//              and is not dropped while one of these is there.
+// Cost:        besides the one-shot storage's: a commit, for each version whose row's last version
+//              lies in another partition, a look at that; if it has what began before a snapshot
+//              that is about to be held, a guard and an entry of 32 bytes. (So a snapshot costs
+//              about an entry for each row, not one for each change.) A reader of an old version: a
+//              guard; over a gap, a look at each partition's bridge. A drop over which readers may
+//              be walking: its memory goes through the domain, so that it waits for their guards.
 // Progress:    as the one-shot storage. Readers do not wait.
 //              What a held snapshot sees goes to a lane of its own (delta_lanes.hpp), with two
 //              read-modify-writes more for a commit that has some of that.
@@ -32,12 +34,20 @@
 // Why a reader finds its version. Let it look for the version v at time T, since <= T < until.
 //   v's partition is not dropped: T is announced, so the census shows it in the interval.
 //   A piece is a run of versions of one row in one life of one partition. If v's piece is the
-//   newest when the reader reads the row's head, it gets there by links that are alive. If not,
-//   the reader may meet dead links. Take the last one on its way to v, out of a piece in partition
-//   p that was dropped while T's snapshot was there: so p is one into which nobody has put a
-//   version without the entry that it needed, and the piece behind the link was entered into its
-//   bridge before the row's head led to p: the reader sees the entry. (Unless the piece behind had
-//   ended at a time that no snapshot is before, T neither: then there is no v in it, nor behind.)
+//   newest when the reader reads the row's head, it gets there by links that are alive. If not, the
+//   reader may meet dead links. Let P0 be v's piece, P1 the one that leads to it, and so on, and
+//   P(k+1) the first of these whose partition was dropped. An entry for one of P0 to Pk will do,
+//   since from there on links are alive. Whoever began P(k+1) knew for which snapshots to make
+//   entries: those at or before N. Pk had ended at u, after T (unless it had ended at a time that
+//   no snapshot is before, T neither: then there is no v in it, nor behind). Either he made an
+//   entry for Pk, which the reader sees, since the row's head led to P(k+1) only afterwards. Or he
+//   noted that those after N and before u miss one; while one of these is there, the partition is
+//   not dropped: so T <= N. And he saw that nothing in Pk's partition began at or before N, so that
+//   v does not lie there, and that nobody at or before N misses an entry for where that leads to.
+//   So all this holds for whoever began Pk, too, with P(k-1) in its place, and so on. But he who
+//   began P1 cannot have seen that v's partition has nothing so old: he made an entry for P0. (What
+//   is read of Pk's partition is at least what was noted when its newest version was made, which he
+//   who reads it supersedes; and it is of the same life, since that is not over yet.)
 //   From there on all links are alive, also those out of the piece. An entry whose first version
 //   ended at or before T is passed over unread: it may be dropped and overwritten at any time. One
 //   that ended after T leads, by links to versions that ended after T, to v or to a dead link.
@@ -72,8 +82,9 @@
 
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/config.hpp>
-#include <spolia/base/memory.hpp>
+#include <spolia/base/counters.hpp>
 #include <spolia/db/delta.hpp>
+#include <spolia/db/delta_bridge.hpp>
 #include <spolia/db/delta_one_shot.hpp>
 #include <spolia/db/delta_partition.hpp>
 #include <spolia/db/delta_patience.hpp>
@@ -90,12 +101,13 @@ class delta_consolidated final : public delta_one_shot {
   delta_consolidated(commit_board& board, const options& o)
       : delta_one_shot(board, o, lanes_for(o.most_partitions)), nodes_(impatient()) {
     // With so few partitions, always; with a budget, until it is known what is held.
-    noting_.store_relaxed(lanes_.count() == 1 || o.budget != 0);
+    if (lanes_.count() == 1 || o.budget != 0) noting_.store_relaxed(delta_partition::everybody);
   }
   ~delta_consolidated() override {
     for (auto& b : bridges_) {
-      for (bridge* at = b.load_relaxed(); at != nullptr;)
-        bridge::free(std::exchange(at, at->older));
+      for (delta_bridge* at = delta_bridge::take(b); at != nullptr;) {
+        delta_bridge::free(std::exchange(at, at->older));
+      }
     }
   }
 
@@ -106,74 +118,19 @@ class delta_consolidated final : public delta_one_shot {
     std::uint64_t handle = chain.load_acquire();
     if (handle == 0) return nullptr;
     auto guard = nodes_.enter();
-    const version* const v = descend(handle, time);
-    return v != nullptr || handle == 0 ? v : over_the_gap(row, time);
+    std::uint64_t length = 0;
+    const version* v = descend(handle, time, length);
+    if (v == nullptr && handle != 0) v = over_the_gap(row, time, length);
+    lengths_.add(length);
+    return v;
   }
 
  private:
-#if defined(SPOLIA_MODEL)
-  static constexpr std::uint32_t first_bridge = 2;
-  static constexpr std::uint32_t longest_bridge = 4;
-#else
-  static constexpr std::uint32_t first_bridge = 512;
-  static constexpr std::uint32_t longest_bridge = 1U << 18U;
-#endif
   /// So much of all partitions, and of the budget, may be in use without hurry.
   static constexpr unsigned share = 2;
+  /// So many bytes of what was dropped may wait for readers before the domain is asked to go on.
+  static constexpr std::uint64_t most_waiting = std::uint64_t{4} << 20U;
 
-  struct entry {
-    plain<std::uint64_t> row{};
-    plain<std::uint64_t> head{};   // handle of the newest version of the piece
-    plain<std::uint64_t> until{};  // when that ended
-    plain<std::uint32_t> next{};   // one more than the next entry of the bucket
-  };
-  /// The entries follow it, and half as many buckets.
-  struct bridge : nodes::header {
-    bridge* older = nullptr;
-    delta_chunks* of = nullptr;  // where its bytes count
-    std::uint32_t size = 0;      // a power of two
-    atomic<std::uint32_t> used{0};
-
-    entry* entries() noexcept { return reinterpret_cast<entry*>(this + 1); }
-    const entry* entries() const noexcept { return reinterpret_cast<const entry*>(this + 1); }
-    atomic<std::uint32_t>& bucket(std::uint64_t row) noexcept {
-      return reinterpret_cast<atomic<std::uint32_t>*>(entries() + size)[bucket_of(row)];
-    }
-    const atomic<std::uint32_t>& bucket(std::uint64_t row) const noexcept {
-      return reinterpret_cast<const atomic<std::uint32_t>*>(entries() + size)[bucket_of(row)];
-    }
-    [[nodiscard]] std::size_t bucket_of(std::uint64_t row) const noexcept {
-      return (row * 0x9E3779B97F4A7C15U >> 40U) % (size / 2);
-    }
-    [[nodiscard]] std::size_t bytes() const noexcept { return bytes_of(size); }
-    static constexpr std::size_t bytes_of(std::uint32_t size) noexcept {
-      return sizeof(bridge) + size * sizeof(entry) + size / 2 * sizeof(atomic<std::uint32_t>);
-    }
-    static bridge* make(delta_chunks& of, std::uint32_t size) {
-      auto* const b = ::new (memory::allocate(bytes_of(size), alignof(bridge))) bridge;
-      of.count(bytes_of(size));
-      b->of = &of;
-      b->size = size;
-      for (std::uint32_t i = 0; i < size; ++i) ::new (b->entries() + i) entry;
-      auto* const buckets = reinterpret_cast<std::byte*>(b->entries() + size);
-      for (std::uint32_t i = 0; i < size / 2; ++i) {
-        ::new (buckets + i * sizeof(atomic<std::uint32_t>)) atomic<std::uint32_t>{0};
-      }
-      return b;
-    }
-    static void free(bridge* b) noexcept {
-      const std::size_t all = b->bytes();
-      b->of->uncount(all);
-      b->~bridge();
-      memory::deallocate(b, all, alignof(bridge));
-    }
-  };
-  struct ending {
-    void operator()(bridge* b) const noexcept {
-      b->of->end_wait(b->bytes());
-      bridge::free(b);
-    }
-  };
   /// The memory of a partition over which readers may be walking.
   struct gap : nodes::header {
     gap(delta_chunks& to, std::size_t chunks) : of(to) { memory_of.reserve(chunks); }
@@ -199,6 +156,12 @@ class delta_consolidated final : public delta_one_shot {
     return std::clamp<unsigned>(partitions / 2, 1, delta_lanes::most);
   }
 
+  [[nodiscard]] delta_stats figures() const noexcept override {
+    delta_stats all = delta_one_shot::figures();
+    all.dropped_between = dropped_between_.value();
+    return all;
+  }
+
   /// The version, if its partition was not dropped since. Under a guard, or by who is registered
   /// there.
   const version* alive(std::uint64_t handle) const noexcept {
@@ -216,10 +179,14 @@ class delta_consolidated final : public delta_one_shot {
   }
 
   /// The version, or null: `handle` is 0 then at the end of the chain, or a dead link.
-  const version* descend(std::uint64_t& handle, std::uint64_t time) const noexcept {
+  /// Counts what it looks at.
+  const version* descend(std::uint64_t& handle, std::uint64_t time,
+                         std::uint64_t& length) const noexcept {
     while (handle != 0) {
       const version* const v = alive(handle);
-      if (v == nullptr || v->since.read() <= time) return v;
+      if (v == nullptr) return nullptr;
+      ++length;
+      if (v->since.read() <= time) return v;
       const std::uint64_t from = std::exchange(handle, v->older.load_relaxed());
       if (SPOLIA_FAULT("consolidated.stays_in_the_piece") &&
           tagged::partition_of(from) != tagged::partition_of(handle)) {
@@ -229,19 +196,15 @@ class delta_consolidated final : public delta_one_shot {
     return nullptr;
   }
 
-  const version* over_the_gap(std::uint64_t row, std::uint64_t time) const noexcept {
+  const version* over_the_gap(std::uint64_t row, std::uint64_t time,
+                              std::uint64_t& length) const noexcept {
     for (std::uint32_t n = 0, end = ring_.count(); n < end; ++n) {
-      // acquire ← the release in enter_into(): the block is made.
-      for (const bridge* b = bridges_[n].load_acquire(); b != nullptr; b = b->older) {
-        // acquire ← the release in enter_into(): the entry is filled.
-        for (std::uint32_t i = b->bucket(row).load_acquire(); i != 0;) {
-          const entry& e = b->entries()[i - 1];
-          i = e.next.read();
-          if (e.row.read() != row || e.until.read() <= time) continue;
-          std::uint64_t handle = e.head.read();
-          if (const version* const v = descend(handle, time)) return v;
-        }
-      }
+      const version* found = nullptr;
+      delta_bridge::each(bridges_[n], row, time, [&](std::uint64_t handle) {
+        found = descend(handle, time, length);
+        return found == nullptr;
+      });
+      if (found != nullptr) return found;
     }
     return nullptr;
   }
@@ -254,40 +217,14 @@ class delta_consolidated final : public delta_one_shot {
     if (from == p.number) return;
     // The piece ended then: no snapshot that is there, or will be, looks for it.
     if (a.since <= oldest()) return;
-    // Nobody is held: `p` will go when all that is in it is too old for anybody.
-    if (!noting_.load_relaxed()) return p.not_noted();
+    // Nobody looks for what is there but snapshots for which nothing is noted.
+    const std::uint64_t noting = noting_.load_relaxed();
+    const delta_partition& behind = ring_.at(from);
+    const bool leads_on =
+        behind.noted_for() >= noting || SPOLIA_FAULT("consolidated.one_is_enough");
+    if (behind.first_began() > noting && leads_on) return p.not_noted(noting, a.since);
     auto guard = nodes_.enter();
-    if (alive(a.older) != nullptr) enter_into(bridges_[from], a);
-  }
-
-  void enter_into(atomic<bridge*>& of, const ask& a) {
-    for (;;) {
-      // acquire ← the release below.
-      bridge* const b = of.load_acquire();
-      if (b != nullptr && b->used.load_relaxed() < b->size) {
-        const std::uint32_t i = b->used.fetch_add_relaxed(1);
-        if (i >= b->size) continue;
-        entry& e = b->entries()[i];
-        e.row.write(a.row);
-        e.head.write(a.older);
-        e.until.write(a.since);
-        atomic<std::uint32_t>& bucket = b->bucket(a.row);
-        std::uint32_t first = bucket.load_relaxed();
-        do {
-          e.next.write(first);
-          // release → the acquire in over_the_gap(). (Its own order, and that of the entries
-          // before, which this continues.)
-        } while (!bucket.cas_weak_release(first, i + 1));
-        return;
-      }
-      const std::uint32_t size =
-          b == nullptr ? first_bridge : std::min(2 * b->size, longest_bridge);
-      bridge* const made = bridge::make(memory_, size);
-      made->older = b;
-      bridge* was = b;
-      // release → the acquires here and in over_the_gap().
-      if (!of.cas_strong_release(was, made)) bridge::free(made);
-    }
+    if (alive(a.older) != nullptr) delta_bridge::enter_into(bridges_[from], memory_, a);
   }
 
   void look() noexcept override {
@@ -315,6 +252,7 @@ class delta_consolidated final : public delta_one_shot {
 
   /// A snapshot that is held gets a lane.
   void arrange(bool turn) noexcept override {
+    if (memory_.waiting() > most_waiting) drain();
     if (lanes_.count() == 1) return;
     std::array<std::uint64_t, delta_lanes::most> held{};  // the oldest, and the youngest
     const bool hurry = turn && much_in_use();
@@ -328,11 +266,21 @@ class delta_consolidated final : public delta_one_shot {
       const auto count = std::min<std::ptrdiff_t>(end - times_.begin(), held.size() - 1);
       std::copy_n(times_.begin(), count, held.begin());
       if (count != 0) held.back() = *(end - 1);
+      const auto half = std::lower_bound(times_.begin(), times_.end(), before.half_held);
       // Who comes too late to know either notes what need not be, or says that it has not.
-      noting_.store_relaxed(hurry || (!times_.empty() && times_.front() < before.half_held));
+      noting_.store_relaxed(hurry ? known_ : half == times_.begin() ? 0 : *(half - 1));
     }
     for (const std::uint64_t t : held) {
       if (t != 0) lanes_.give_lane(t, [this] { return make_lane(); });
+    }
+  }
+  /// Drops are seldom, and so are guards while nobody goes over gaps: of itself the domain would
+  /// free what they leave only after many turns.
+  void drain() noexcept {
+    try {
+      nodes_.drain();
+    } catch (const std::bad_alloc&) {
+      return;  // the next turn, then
     }
   }
   bool much_in_use() const noexcept {
@@ -351,18 +299,23 @@ class delta_consolidated final : public delta_one_shot {
 
   /// Whether a snapshot, present or to come, may need a version of the partition.
   bool needed(const delta_partition& p) noexcept {
-    if (!p.all_noted() && !SPOLIA_FAULT("consolidated.notes_not_asked")) return true;
     const std::lock_guard hold(times_lock_);
     if (p.last_commit() > known_) return true;
-    const auto first = std::lower_bound(times_.begin(), times_.end(), p.first_began());
-    return first != times_.end() && *first < p.last_commit() &&
-           !SPOLIA_FAULT("consolidated.times_not_asked");
+    const auto any = [this](std::uint64_t from, std::uint64_t end) {
+      const auto first = std::lower_bound(times_.begin(), times_.end(), from);
+      return first != times_.end() && *first < end;
+    };
+    return (any(p.first_began(), p.last_commit()) &&
+            !SPOLIA_FAULT("consolidated.times_not_asked")) ||
+           (any(p.noted_for() + 1, p.noted_until()) &&
+            !SPOLIA_FAULT("consolidated.notes_not_asked"));
   }
 
   /// oneShotGC_with_consolidation of Figure 9.
   bool drop_or_unlock(delta_partition& p) noexcept override {
     const bool all_gone = p.last_commit() <= oldest();
-    if ((!all_gone && needed(p)) || !p.tag_is_free(oldest(), board_.clock.now())) {
+    const bool kept = all_gone ? SPOLIA_FAULT("consolidated.printed_full_branch") : needed(p);
+    if (kept || !p.tag_is_free(oldest(), board_.clock.now())) {
       p.unlock();
       return false;
     }
@@ -371,13 +324,14 @@ class delta_consolidated final : public delta_one_shot {
       auto guard = nodes_.enter();
       gap* left = nullptr;
       if (!all_gone) left = nodes_.make<gap>(memory_, p.chunks());
-      bridge* b = bridges_[p.number].exchange_acquire(nullptr);  // ← the release in enter_into()
+      delta_bridge* b = delta_bridge::take(bridges_[p.number]);
       if (left != nullptr) left->take(p);
       p.drop_and_unlock(delta_partition::chunks_for(options_.partition_bytes));
       dropped(versions);
+      if (!all_gone) dropped_between_.add(versions);
       while (b != nullptr) {
         memory_.begin_wait(b->bytes());
-        guard.retire(std::exchange(b, b->older), ending{});
+        guard.retire(std::exchange(b, b->older), delta_bridge::ending{});
       }
       if (left != nullptr) guard.retire(left);
       return true;
@@ -388,12 +342,13 @@ class delta_consolidated final : public delta_one_shot {
   }
 
   mutable nodes nodes_;
-  std::array<atomic<bridge*>, tagged::partitions> bridges_{};
+  std::array<atomic<delta_bridge*>, tagged::partitions> bridges_{};
   spolia::detail::short_lock times_lock_;
   std::vector<std::uint64_t> times_;
   std::uint64_t known_ = 0;
+  shared_tally dropped_between_;  // versions
   delta_patience patience_;  // by one at a time, who passes on
-  atomic<bool> noting_{false};
+  atomic<std::uint64_t> noting_{0};  // for snapshots at or before this
 };
 
 }  // namespace db

@@ -54,19 +54,20 @@ class delta_none final : public delta {
   [[nodiscard]] const version* find(const atomic<std::uint64_t>& chain, std::uint64_t /*row*/,
                                     std::uint64_t time,
                                     const taking_back* on_the_way) const override {
-    return walk(chain, time, on_the_way, [](std::uint64_t h) {
+    return walk(chain, time, on_the_way, lengths_, [](std::uint64_t h) {
       return reinterpret_cast<const version*>(static_cast<std::uintptr_t>(h));
     });
   }
   void collect() noexcept override {}
-  [[nodiscard]] delta_stats stats() const noexcept override {
+
+ private:
+  [[nodiscard]] delta_stats figures() const noexcept override {
     delta_stats sum;
     board_.for_each(locals_, [&](const local& l) { sum.versions_made += l.made.value(); });
     sum.bytes = bytes_.load_relaxed();
     return sum;
   }
 
- private:
   static constexpr std::size_t chunk_bytes = std::size_t{1} << 18U;
 
   struct alignas(std::max_align_t) chunk {

@@ -91,11 +91,10 @@ class delta_one_shot : public delta {
     each_place(locals_.of(writer), [this](delta_place& at) { leave(at); });
   }
   void collect() noexcept override;
-  [[nodiscard]] delta_stats stats() const noexcept override;
   [[nodiscard]] const version* find(const atomic<std::uint64_t>& chain, std::uint64_t /*row*/,
                                     std::uint64_t time,
                                     const taking_back* on_the_way) const override {
-    return walk(chain, time, on_the_way, [this](std::uint64_t h) { return at(h); });
+    return walk(chain, time, on_the_way, lengths_, [this](std::uint64_t h) { return at(h); });
   }
 
  protected:
@@ -132,6 +131,7 @@ class delta_one_shot : public delta {
     drops_.fetch_add_relaxed(1);
     dropped_.fetch_add_relaxed(versions);
   }
+  [[nodiscard]] delta_stats figures() const noexcept override;
 
   commit_board& board_;
   const options options_;
@@ -381,7 +381,7 @@ inline void delta_one_shot::collect() noexcept {
   memory_.trim();
 }
 
-inline delta_stats delta_one_shot::stats() const noexcept {
+inline delta_stats delta_one_shot::figures() const noexcept {
   delta_stats sum;
   sum.versions_dropped = dropped_.load_relaxed();
   board_.for_each(locals_, [&](const local& l) { sum.versions_made += l.made.value(); });

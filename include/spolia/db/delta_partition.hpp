@@ -151,7 +151,8 @@ class alignas(cache_line) delta_partition {
     cursor_.store_relaxed(0);
     last_commit_.store_relaxed(0);
     first_began_.store_relaxed(never_began);
-    all_noted_.store_relaxed(true);
+    noted_for_.store_relaxed(everybody);
+    noted_until_.store_relaxed(0);
     count_.store_relaxed(0);
     if (SPOLIA_FAULT("one_shot.unlock_by_store")) {
       gate_.store_release(0);  // as below, but for whom it erases
@@ -170,11 +171,20 @@ class alignas(cache_line) delta_partition {
     }
   }
   [[nodiscard]] std::uint64_t first_began() const noexcept { return first_began_.load_relaxed(); }
-  /// A version leads out of it without an entry. By registered writers: so the lock's holder knows.
-  void not_noted() noexcept {
-    if (all_noted_.load_relaxed()) all_noted_.store_relaxed(false);
+  static constexpr std::uint64_t everybody = ~std::uint64_t{0};
+  /// A version leads out of it without the entry that a snapshot after `noting` and before `since`
+  /// would need. By registered writers: so the lock's holder knows.
+  void not_noted(std::uint64_t noting, std::uint64_t since) noexcept {
+    std::uint64_t known = noted_for_.load_relaxed();
+    while (noting < known && !noted_for_.cas_weak_relaxed(known, noting)) {
+    }
+    known = noted_until_.load_relaxed();
+    while (since > known && !noted_until_.cas_weak_relaxed(known, since)) {
+    }
   }
-  [[nodiscard]] bool all_noted() const noexcept { return all_noted_.load_relaxed(); }
+  /// All entries are there that snapshots at or before this would need, or at or after that.
+  [[nodiscard]] std::uint64_t noted_for() const noexcept { return noted_for_.load_relaxed(); }
+  [[nodiscard]] std::uint64_t noted_until() const noexcept { return noted_until_.load_relaxed(); }
 
   /// By the lock's holder, in front of a drop: whether the next tag can be given out. `oldest` and
   /// `now` are times.
@@ -281,8 +291,8 @@ class alignas(cache_line) delta_partition {
   delta_chunks& memory_;
   atomic<std::uint64_t> generation_{0};
   atomic<std::uint64_t> first_began_{never_began};
-  atomic<bool> all_noted_{true};
-  atomic<std::uint64_t> top_{0};  // chunks from here on are not there
+  atomic<std::uint64_t> noted_for_{everybody};
+  atomic<std::uint64_t> noted_until_{0};
   atomic<std::uint64_t> turn_admitted_{0};
   atomic<std::uint64_t> turn_bytes_{0};
   // What each commit writes.
@@ -292,6 +302,7 @@ class alignas(cache_line) delta_partition {
   std::uint64_t admitted_now_ = 0;  // the lock's holder's, and the next
   std::uint64_t quarter_began_ = 0;
   alignas(cache_line) atomic<std::uint64_t> cursor_{0};
+  atomic<std::uint64_t> top_{0};  // chunks from here on are not there
   alignas(cache_line) std::array<atomic<std::byte*>, most_chunks> chunks_{};
 };
 

@@ -76,6 +76,7 @@ class delta_range final : public delta {
   struct leavers {
     std::uint64_t count = 0;
     std::uint64_t bytes = 0;
+    std::uint64_t between = 0;
   };
   auto looker() noexcept {
     return [this](scan_times& found) { look(found); };
@@ -137,7 +138,7 @@ class delta_range final : public delta {
     while (tracked* const t = me.open.pop()) tracker_.deprecate(mine, t, commit);
     leavers gone;
     tracker_.work(mine, looker(), expirer(gone));
-    me.went(gone.count, gone.bytes);
+    me.went(gone.count, gone.bytes, gone.between);
   }
 
   void cancel(std::uint32_t writer) noexcept override {
@@ -150,7 +151,7 @@ class delta_range final : public delta {
                                     std::uint64_t time,
                                     const taking_back* on_the_way) const override {
     const bool early = SPOLIA_FAULT("range.head_before_guard");
-    return walk_guarded(nodes_, chain, time, on_the_way, blocks::at, early);
+    return walk_guarded(nodes_, chain, time, on_the_way, lengths_, blocks::at, early);
   }
 
   void collect() noexcept override {
@@ -159,20 +160,21 @@ class delta_range final : public delta {
       leavers gone;
       tracker_.collect(tracker_.mine(), looker(), expirer(gone));
       const std::lock_guard hold(collected_lock_);
-      collected_.went(gone.count, gone.bytes);
+      collected_.went(gone.count, gone.bytes, gone.between);
     } catch (const std::bad_alloc&) {  // this thread's first call: then another time
     }
   }
 
   /// Who cuts may have scanned before the last snapshot ended that saw a dropped table.
   [[nodiscard]] bool looks_at_rows() const noexcept override { return true; }
-  [[nodiscard]] delta_stats stats() const noexcept override {
+
+ private:
+  [[nodiscard]] delta_stats figures() const noexcept override {
     delta_stats all = sum();
     all.looks = looks_.load_relaxed();
     return all;
   }
 
- private:
 #if defined(SPOLIA_MODEL)
   static constexpr std::size_t stripes = 1;
 #else
@@ -203,7 +205,7 @@ class delta_range final : public delta {
 
   /// Nobody needs it: takes it out and retires it. False: it has to be tried again.
   bool expire(block& b, leavers& gone) noexcept {
-    if (!may_go(b) && !SPOLIA_FAULT("range.first_goes_too")) return false;
+    if (!may_go(b, gone) && !SPOLIA_FAULT("range.first_goes_too")) return false;
     ++gone.count;
     gone.bytes += blocks::bytes(b.words);
     if (SPOLIA_FAULT("range.frees_at_once")) {
@@ -214,14 +216,17 @@ class delta_range final : public delta {
     return true;
   }
   /// Whether it is out of its chain, or ended before all snapshots began; sees to it if it can.
-  bool may_go(block& b) noexcept {
+  bool may_go(block& b, leavers& gone) noexcept {
     {
       auto guard = nodes_.enter();
       if (is_old(b, *scans_.latest())) return true;
     }
     spolia::detail::short_lock none;
     const std::lock_guard hold(SPOLIA_FAULT("range.two_at_a_time") ? none : stripe_of(b).lock);
-    if (b.is_out.read()) return true;
+    if (b.is_out.read()) {
+      ++gone.between;
+      return true;
+    }
     auto guard = nodes_.enter();
     const scan_times& scan = *scans_.latest();
     if (is_old(b, scan)) return true;
@@ -231,7 +236,9 @@ class delta_range final : public delta {
     chain_walk<block>(scan, changes_only()).shorten({first, not_yet}, [](block& x, std::uint64_t) {
       x.is_out.write(true);
     });
-    return b.is_out.read();
+    if (!b.is_out.read()) return false;
+    ++gone.between;
+    return true;
   }
   static bool is_old(const block& b, const scan_times& scan) noexcept {
     return b.until.read() <= oldest_of(scan);
@@ -247,6 +254,7 @@ class delta_range final : public delta {
   [[nodiscard]] delta_stats sum() const noexcept {
     delta_stats all = sum_of_blocks(board_, locals_);
     all.versions_dropped += collected_.dropped.value();
+    all.dropped_between += collected_.between.value();
     const std::uint64_t freed = collected_.bytes_freed.value();
     all.bytes -= std::min(all.bytes, freed);
     return all;

@@ -112,7 +112,7 @@ class delta_steam final : public delta {
   [[nodiscard]] const version* find(const atomic<std::uint64_t>& chain, std::uint64_t /*row*/,
                                     std::uint64_t time,
                                     const taking_back* on_the_way) const override {
-    return walk(chain, time, on_the_way, blocks::at);
+    return walk(chain, time, on_the_way, lengths_, blocks::at);
   }
 
   void collect() noexcept override {
@@ -120,13 +120,14 @@ class delta_steam final : public delta {
     board_.for_each(locals_, [&](local& l) { free_old(l); });
   }
 
-  [[nodiscard]] delta_stats stats() const noexcept override {
+
+ private:
+  [[nodiscard]] delta_stats figures() const noexcept override {
     delta_stats all = sum();
     all.looks = looks_.load_relaxed();
     return all;
   }
 
- private:
   struct alignas(cache_line) local : block_tallies {
     block* open = nullptr;  // of the transaction under way; the writer's
     block* open_last = nullptr;

@@ -108,7 +108,7 @@ class delta_steam_eager final : public delta {
     const scan_times& scan = *scans_.latest();
     block* gone = nullptr;
     for (ask& a : asks) prune(a, scan, me.passed, gone);
-    let_go(me, gone, guard);
+    let_go(me, gone, guard, true);
     const std::lock_guard hold(me.lock);
     while (made != nullptr) {
       block& b = pop(made);
@@ -128,7 +128,7 @@ class delta_steam_eager final : public delta {
     }
     auto guard = nodes_.enter();
     if (!SPOLIA_FAULT("eager.passed_go_early")) {
-      let_go(me, std::exchange(me.passed, nullptr), guard);
+      let_go(me, std::exchange(me.passed, nullptr), guard, true);
     }
     if (++me.commits % options_.look_every == 0) look(guard);
     free_old(me, guard);
@@ -155,7 +155,7 @@ class delta_steam_eager final : public delta {
                                     std::uint64_t time,
                                     const taking_back* on_the_way) const override {
     const bool early = SPOLIA_FAULT("eager.head_before_guard");
-    return walk_guarded(nodes_, chain, time, on_the_way, blocks::at, early);
+    return walk_guarded(nodes_, chain, time, on_the_way, lengths_, blocks::at, early);
   }
 
   void collect() noexcept override {
@@ -167,13 +167,14 @@ class delta_steam_eager final : public delta {
     }
   }
 
-  [[nodiscard]] delta_stats stats() const noexcept override {
+
+ private:
+  [[nodiscard]] delta_stats figures() const noexcept override {
     delta_stats all = sum();
     all.looks = looks_.load_relaxed();
     return all;
   }
 
- private:
   struct alignas(cache_line) local : block_tallies {
     block* passed = nullptr;  // of the transaction under way: off the lists, to be retired
     std::uint32_t commits = 0;
@@ -201,8 +202,10 @@ class delta_steam_eager final : public delta {
       (b.next == nullptr ? last : b.next->before) = b.before;
       return b;
     }
-    void count_out(const block* list) noexcept {
-      for (; list != nullptr; list = list->next) went(1, blocks::bytes(list->words));
+    void count_out(const block* list, bool from_between = false) noexcept {
+      for (; list != nullptr; list = list->next) {
+        went(1, blocks::bytes(list->words), from_between ? 1 : 0);
+      }
     }
   };
 
@@ -238,11 +241,11 @@ class delta_steam_eager final : public delta {
   }
 
   /// Retires what is on no list any more.
-  void let_go(local& me, block* list, nodes::guard& guard) noexcept {
+  void let_go(local& me, block* list, nodes::guard& guard, bool between = false) noexcept {
     if (list == nullptr) return;
     {
       const std::lock_guard hold(me.lock);
-      me.count_out(list);
+      me.count_out(list, between);
     }
     while (list != nullptr) {
       block& b = pop(list);
