@@ -197,11 +197,14 @@ class depot {
       const std::size_t bytes = slab_;
       const std::size_t align = bytes == huge_page ? huge_page : line;
       void* const at = ::operator new(bytes, std::align_val_t{align});
+      slabs_ = ::new (at) slab{slabs_, bytes, align, 0, 0};
 #if defined(MADV_HUGEPAGE)
-      // Walks through large structures miss fewer translations so. Not to be had: no matter.
+      // Walks through large structures miss fewer translations so. Not to be had: no matter. Only
+      // after the first page has been written: else the system makes a huge page at once, for which
+      // it may have to move others together, and the thread waits for milliseconds. Now it does so
+      // later, beside us.
       if (bytes == huge_page) (void)madvise(at, bytes, MADV_HUGEPAGE);
 #endif
-      slabs_ = ::new (at) slab{slabs_, bytes, align, 0, 0};
       // Begins of blocks lie at multiples of a cache line where the stride allows it.
       next_ = static_cast<unsigned char*>(at) + line;
       end_ = next_ + (bytes - line);

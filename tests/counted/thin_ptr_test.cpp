@@ -8,13 +8,16 @@
 #include <atomic>
 #include <cstdint>
 #include <cstring>
+#include <fstream>
 #include <set>
 #include <stdexcept>
+#include <string>
 #include <thread>
 #include <unordered_set>
 #include <utility>
 #include <vector>
 
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -328,7 +331,9 @@ TEST(block_pool, objects_of_three_words_lie_in_one_line) {
     lines.insert(first);
   }
   // Three in two lines, but for where slabs begin and end.
-  if (SPOLIA_POOL != 0) EXPECT_LE(lines.size(), 2100U);
+  if (SPOLIA_POOL != 0) {
+    EXPECT_LE(lines.size(), 2100U);
+  }
 }
 
 TEST(block_pool, aligned_blocks_lie_a_multiple_of_that_apart) {
@@ -340,6 +345,31 @@ TEST(block_pool, aligned_blocks_lie_a_multiple_of_that_apart) {
       }
     }
   }
+}
+
+/// A huge page made at once would hold its thread up.
+TEST(block_pool, the_first_block_of_a_large_slab_writes_few_pages) {
+  std::string huge_pages;
+  std::getline(std::ifstream("/sys/kernel/mm/transparent_hugepage/enabled"), huge_pages);
+  if (huge_pages.find("[always]") != std::string::npos) GTEST_SKIP();
+  constexpr std::size_t slab = std::size_t{2} << 20U;
+  constexpr std::size_t page = 4096;
+  const unsigned size = core::block_cache::size_for(core::block_cache::most);
+  std::vector<void*> all;
+  std::vector<unsigned char> resident(slab / page);
+  std::size_t written = 0;
+  for (std::size_t i = 0; i < 2 * slab / core::block_cache::largest && written == 0; ++i) {
+    all.push_back(core::take_block(size));
+    // The first block of a slab that begins at a multiple of its size.
+    const auto at = reinterpret_cast<std::uintptr_t>(all.back());
+    if (at % slab != core::block_cache::line) continue;
+    ASSERT_EQ(mincore(reinterpret_cast<void*>(at / slab * slab), slab, resident.data()), 0);
+    written = static_cast<std::size_t>(
+        std::count_if(resident.begin(), resident.end(), [](auto c) { return (c & 1) != 0; }));
+  }
+  EXPECT_GT(written, 0U) << "no such slab";
+  EXPECT_LT(written, 64U);
+  for (void* b : all) core::give_block(size, b);
 }
 
 TEST(block_pool, blocks_do_not_overlap_and_come_back) {
