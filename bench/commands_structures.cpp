@@ -132,6 +132,8 @@ void describe(CLI::App& app, spolia::rlu::options& o) {
       ->capture_default_str();
   app.add_option("--turn-us", o.turn_us, "threads give way after so long beside interrupted ones")
       ->capture_default_str();
+  app.add_option("--in-place", o.in_place, "0: a thread that is alone writes copies, too")
+      ->capture_default_str();
 }
 
 void describe(CLI::App& app, rlu_options& o) {

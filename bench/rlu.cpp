@@ -219,6 +219,7 @@ nlohmann::json run_rlu(const rlu_options& o, std::uint32_t trial) {
                            {"walk_watermark", o.domain.walk_watermark},
                            {"segment_bytes", o.domain.segment_bytes},
                            {"turn_us", o.domain.turn_us},
+                           {"in_place", o.domain.in_place},
                            {"trial", trial},
                            {"elapsed_s", r.elapsed_s},
                            {"operations", r.operations},

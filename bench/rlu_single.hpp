@@ -145,6 +145,14 @@ class rlu_single final : private spolia::threads::listener {
     reader(const reader&) = delete;
     reader& operator=(const reader&) = delete;
 
+    template <class T, class M>
+    M get(spolia::rlu::ptr<T> p, M T::* field) {
+      return (*read(p)).*field;
+    }
+    template <class T>
+    const fixed_of<T>& fixed(spolia::rlu::ptr<T> p) const noexcept {
+      return access::master(p)->fixed;
+    }
     template <class T>
     spolia::rlu::view<T> read(spolia::rlu::ptr<T> p) {
       whole<T>* const o = access::master(p);

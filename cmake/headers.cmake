@@ -210,6 +210,7 @@ set(SPOLIA_HEADERS
     include/spolia/reclaim/token_ring.hpp
     include/spolia/reclaim/wait_free_eras.hpp
     include/spolia/rlu.hpp
+    include/spolia/rlu/alone.hpp
     include/spolia/rlu/array.hpp
     include/spolia/rlu/collector.hpp
     include/spolia/rlu/commit_word.hpp

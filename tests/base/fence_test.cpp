@@ -104,6 +104,11 @@ TEST(fence, full_against_full_and_full_against_heavy_forbid_both_old) {
   EXPECT_EQ(store_buffering().both_old(rounds, fence::full, fence::heavy), 0);
 }
 
+TEST(fence, one_that_remembers_what_it_costs_is_as_good) {
+  EXPECT_EQ(store_buffering().both_old(rounds, fence::frequent(), fence::heavy), 0);
+  EXPECT_EQ(store_buffering().both_old(rounds, fence::frequent(fence::cost::both), fence::full), 0);
+}
+
 TEST(fence, is_chosen_before_main) { EXPECT_EQ(asymmetric_before_main, core::asymmetric()); }
 
 #if defined(__linux__)

@@ -8,7 +8,7 @@
 #include <spolia/rlu.hpp>
 
 #include "model/domain_scenarios.hpp"
-#include "model/watched_number.hpp"
+#include "model/rlu_world.hpp"
 
 namespace {
 
@@ -20,56 +20,6 @@ class crowded_clock : public logical_clock {
  public:
   std::uint64_t tick_alone() noexcept { return 0; }
 };
-
-/// Every record has a segment of its own. Nobody collects unless the scenario says so.
-template <class Clock>
-struct world_with {
-  explicit world_with(std::size_t low_watermark = 1000000, std::uint32_t segment_bytes = 1)
-      : d({.segment_bytes = segment_bytes, .low_watermark = low_watermark}) {
-    x = d.template make<number>(number(0));
-    y = d.template make<number>(number(0));
-    z = d.template make<number>(number(0));
-  }
-  /// In `finally`.
-  void clear() {
-    d.discard(x);
-    d.discard(y);
-    d.discard(z);
-  }
-
-  template <class In>
-  static int look(In& in, rlu::ptr<number> p) {
-    return in.read(p)->value.read();
-  }
-  rlu::outcome add_to_both() {
-    return d.attempt([&](auto& in) {
-      auto a = in.try_lock(x);
-      auto b = in.try_lock(y);
-      if (!a || !b) return;
-      a->value.write(a->value.read() + 1);
-      b->value.write(b->value.read() + 1);
-    });
-  }
-  bool add_to(rlu::ptr<number> p) {
-    return d.attempt([&](auto& in) {
-      const int before = look(in, p);
-      if (auto a = in.try_lock(p)) a->value.write(before + 1);
-    }) == rlu::outcome::committed;
-  }
-  void both_are_equal() {
-    d.read([&](auto& in) {
-      const int first = look(in, x);
-      model::check(look(in, y) == first, "a section saw two instants: torn");
-      model::check(look(in, x) == first, "a section saw two instants");
-    });
-  }
-
-  rlu::basic_domain<Clock, spolia::domain<debra, batch>> d;
-  rlu::ptr<number> x;
-  rlu::ptr<number> y;
-  rlu::ptr<number> z;
-};
-using world = world_with<logical_clock>;
 
 /// A commit is seen whole, and what was seen stays so.
 void a_reader_meets_a_commit(model::scenario& run) {

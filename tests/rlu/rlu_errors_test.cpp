@@ -277,6 +277,48 @@ TEST(rlu_errors, what_a_lost_thread_was_committing_stays_as_it_was_seen) {
   for (const auto each : {p, q, other}) d.discard(each);
 }
 
+/// Parks a thread that assigns it, which commits in place do.
+struct gated_number {
+  static inline thread_local gate* parks_at = nullptr;
+  explicit gated_number(long v) : value(v) {}
+  gated_number(const gated_number&) = default;
+  gated_number& operator=(const gated_number& o) noexcept {
+    if (gate* const at = std::exchange(parks_at, nullptr)) at->pass();
+    value = o.value;
+    return *this;
+  }
+  long value;
+};
+
+TEST(rlu_errors, what_a_lost_thread_was_changing_in_place_is_whole) {
+#if SPOLIA_TSAN
+  GTEST_SKIP() << "the race detector follows no fork of a program with threads";
+#endif
+  rlu::domain d;
+  const auto p = d.make<number>({0});
+  const auto q = d.make<gated_number>(gated_number(0));
+  gate in_commit;
+  std::thread lost([&] {
+    d.collect();  // is alone from here on
+    gated_number::parks_at = &in_commit;
+    d.update([&](auto& in) { in.try_lock(p)->value = in.try_lock(q)->value = 1; });
+  });
+  in_commit.wait_until_reached();
+  EXPECT_TRUE(holds_in_child([&] {
+    const bool whole =
+        d.read([&](auto& in) { return in.read(p)->value == 1 && in.read(q)->value == 1; });
+    const auto next = d.attempt([&](auto& in) {
+      if (auto mine = in.try_lock(p)) mine->value = 2;
+    });
+    const bool there = d.read([&](auto& in) { return in.read(p)->value == 2; });
+    return whole && there && next == rlu::outcome::committed;
+  }));
+  in_commit.open.store(true);
+  lost.join();
+  d.discard(p);
+  d.discard(q);
+}
+
 TEST(rlu_errors, a_lost_section_leaves_nothing_to_the_next_thread) {
 #if SPOLIA_TSAN
   GTEST_SKIP() << "the race detector follows no fork of a program with threads";

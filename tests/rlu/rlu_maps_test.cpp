@@ -84,7 +84,7 @@ TYPED_TEST_SUITE(rlu_maps, all_kinds, kind_names);
 TYPED_TEST(rlu_maps, do_what_std_map_does) {
   rng random(seed_for(0));
   std::map<int, std::string> model;
-  for (int i = 0; i < 5000; ++i) {
+  const auto step = [&] {
     const int key = static_cast<int>(random.below(40));
     const std::string value = std::to_string(random.below(1000));
     switch (random.below(4)) {
@@ -107,6 +107,16 @@ TYPED_TEST(rlu_maps, do_what_std_map_does) {
           EXPECT_EQ(*found, expected->second);
         }
       }
+    }
+  };
+  for (int i = 0; i < 3000; ++i) {
+    // One by one, and several in a section.
+    if (i % 2 == 0) {
+      step();
+    } else {
+      this->home.update([&](auto&) {
+        for (int n = 0; n < 4; ++n) step();
+      });
     }
     EXPECT_EQ(this->map.size_approx(), model.size());
   }

@@ -171,6 +171,47 @@ TEST(rlu, what_an_idle_thread_wrote_goes_home) {
   d.discard(p);
 }
 
+TEST(rlu, a_thread_that_is_alone_changes_objects_in_place) {
+  rlu::domain d;
+  const auto p = d.make<number>({0});
+  const auto ended = std::make_shared<std::string>("x");
+  auto last = d.make<named>(ended, {});
+  d.collect();
+  for (long v = 1; v < 100; ++v) {
+    ASSERT_TRUE(set(d, p, v));
+    d.update([&](auto& in) {
+      if (auto gone = in.try_lock(last)) (void)in.free(gone.self());
+      if (!in.doomed()) last = in.template make<named>(ended, {v, nullptr});
+    });
+    EXPECT_EQ(ended.use_count(), 2) << "who is freed ends at once";
+    if (v != 50) continue;
+    std::thread([&] { EXPECT_EQ(value_of(d, p), 50); }).join();
+    for (int i = 0; i < 2; ++i) d.collect();
+  }
+  EXPECT_EQ(value_of(d, p), 99);
+  EXPECT_LE(d.stats().written_back, 2U) << "but for what was written when another had come";
+  d.discard(p);
+  d.discard(last);
+}
+
+TEST(rlu, who_sleeps_keeps_what_it_sees_beside_one_that_is_alone) {
+  rlu::domain d({.segment_bytes = 1024});
+  const auto p = d.make<number>({1});
+  d.read([&](auto& in) {
+    std::thread([&] {
+      for (long v = 2; v < 100; ++v) {
+        d.collect();
+        EXPECT_TRUE(set(d, p, v));
+      }
+      EXPECT_LE(d.stats().written_back, 1U);
+      d.for_each_chain([](std::size_t n) { EXPECT_EQ(n, 1U) << "the newest is overwritten"; });
+    }).join();
+    EXPECT_EQ(in.read(p)->value, 1);
+  });
+  EXPECT_EQ(value_of(d, p), 99);
+  d.discard(p);
+}
+
 /// What the logs hold while one section sleeps and others change `objects` objects again and again.
 std::uint64_t held_up(std::size_t objects, int rounds) {
   rlu::domain d({.segment_bytes = 1024});

@@ -126,9 +126,8 @@ class census {
     std::uint64_t timestamp_ = 0;
   };
 
-  /// A place for a thread that announces again and again, one time after the other: cheaper than
-  /// tickets, because nothing is looked up. It belongs to the thread that reserved it, or to the
-  /// next one with its number, and stays until the census goes.
+  /// A place for a thread that announces again and again: cheaper than tickets, because nothing is
+  /// looked up. It belongs to the thread that reserved it, or to the next one with its number.
   class seat {
    public:
     seat() noexcept = default;
@@ -136,8 +135,8 @@ class census {
     /// As census::announce; the last announcement must have been withdrawn.
     template <timestamp_clock Clock>
     std::uint64_t announce(const Clock& clock, const char* label = nullptr) noexcept {
-      // One that has no label, after one that had none, is described already.
-      if (label != nullptr || slot_->label.load_relaxed() != nullptr) slot_->describe(label);
+      if (label != nullptr || labelled_) [[unlikely]]
+        labelled_ = slot_->describe(label);  // else it is described already
       return settle(*slot_, *stamp_, clock, order_);
     }
     /// As ticket::withdraw.
@@ -154,7 +153,8 @@ class census {
 
     slot* slot_ = nullptr;
     atomic<std::uint64_t>* stamp_ = nullptr;
-    fence::cost order_{};
+    fence::frequent order_{};
+    bool labelled_ = true;  // the slot may be, by its last holder at first
   };
 
   explicit census(fence::cost order = fence::cost::seldom) noexcept : order_(order) {}
@@ -169,7 +169,7 @@ class census {
     const std::uint32_t thread = threads::number();
     slot& s = shelves_.of(thread).take(thread);
     s.describe(label);
-    return ticket(&s, settle(s, s.stamp(), clock, order_));
+    return ticket(&s, settle(s, s.stamp(), clock, fence::frequent(order_)));
   }
 
   static void withdraw(ticket t) noexcept { t.withdraw(); }
@@ -239,7 +239,7 @@ class census {
 
   template <class Clock>
   static std::uint64_t settle(slot& s, atomic<std::uint64_t>& stamp, const Clock& clock,
-                              fence::cost order) noexcept;
+                              fence::frequent order) noexcept;
   static void release(slot& s) noexcept;
 
   template <class Clock>
@@ -283,7 +283,7 @@ class census {
 
 template <class Clock>
 std::uint64_t census::settle([[maybe_unused]] slot& s, atomic<std::uint64_t>& stamp,
-                             const Clock& clock, fence::cost order) noexcept {
+                             const Clock& clock, fence::frequent order) noexcept {
   // All stores to a stamp are release → the acquires in visit() and for_each(): a scan that sees
   // this ticket, or none, in a slot also has what the slot's earlier holders did behind it; without
   // that, memory they read could be freed while, by the language's rules, they still read it.
@@ -296,7 +296,7 @@ std::uint64_t census::settle([[maybe_unused]] slot& s, atomic<std::uint64_t>& st
     s.turn.store_release(turn);
     std::uint64_t seen = open_flag | turn;
     stamp.store_release(seen);
-    fence::often(order);  // ↔ the one in visit(): see "Why no ticket is missed"
+    order();  // ↔ the one in visit(): see "Why no ticket is missed"
     const std::uint64_t t =
         SPOLIA_FAULT("census.no_validation") ? not_before : std::max(not_before, clock.now());
     if (SPOLIA_FAULT("census.settles_blindly")) return stamp.store_release(t), t;
@@ -306,7 +306,7 @@ std::uint64_t census::settle([[maybe_unused]] slot& s, atomic<std::uint64_t>& st
     for (;;) {
       const std::uint64_t t = clock.now();
       stamp.store_release(t);
-      fence::often(order);  // ↔ the one in visit(): see "Why no ticket is missed"
+      order();  // ↔ the one in visit(): see "Why no ticket is missed"
       if (SPOLIA_FAULT("census.no_validation") || clock.now() == t) return t;
     }
   }

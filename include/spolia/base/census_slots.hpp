@@ -40,14 +40,15 @@ struct census_slot {
 
   [[nodiscard]] inline atomic<std::uint64_t>& stamp() const noexcept;
 
-  /// Owner, while the slot is vacant.
-  void describe(const char* text) noexcept {
+  /// Owner, while the slot is vacant. True if there is a text.
+  bool describe(const char* text) noexcept {
     // Release, each → the acquires in for_each(): who sees the new turn sees the slot vacated
     // before; who sees the new label, start or stamp sees the new turn when it looks again.
     // Without them an entry could carry one ticket's label and another's time.
     turn.store_release(turn.load_relaxed() + 1);
     label.store_release(text);
     start.store_release(text == nullptr ? 0 : ticks::read());
+    return text != nullptr;
   }
 };
 

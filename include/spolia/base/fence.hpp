@@ -99,5 +99,29 @@ enum class cost : std::uint8_t {
 SPOLIA_ALWAYS_INLINE void often(cost paid_by) noexcept { paid_by == cost::both ? full() : light(); }
 inline void seldom(cost paid_by) noexcept { paid_by == cost::both ? full() : heavy(); }
 
+/// often(paid_by), for one who calls it again and again and asks but once what the kernel has. One
+/// that is made before main() may be a full fence for good, which is right, too.
+class frequent {
+ public:
+#if defined(SPOLIA_MODEL)
+  explicit frequent(cost paid_by = cost::seldom) noexcept : paid_by_(paid_by) {}
+  void operator()() const noexcept { often(paid_by_); }
+
+ private:
+  cost paid_by_;
+#else
+  explicit frequent(cost paid_by = cost::seldom) noexcept
+      : full_(paid_by == cost::both || !core::asymmetric()) {}
+  SPOLIA_ALWAYS_INLINE void operator()() const noexcept {
+    if (full_) [[unlikely]]
+      return full();
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+  }
+
+ private:
+  bool full_;
+#endif
+};
+
 }  // namespace fence
 }  // namespace spolia::inline SPOLIA_FLAVOUR

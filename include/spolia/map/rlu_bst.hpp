@@ -67,9 +67,9 @@ class rlu_bst_core {
     return home_.update([&](writer& in) {
       const place p = find(in, key);
       if (p.at && !Assign) return false;
+      const node below = p.at ? *in.read(p.at) : node{};
       rlu::ptr<node>* const link = lock(in, p.above, p.left);
-      if (link == nullptr || (p.at && !in.free(p.at.self()))) return false;
-      const node below = p.at ? *p.at : node{};
+      if (link == nullptr || (p.at && !in.free(p.at))) return false;
       *link = in.template make<node>({std::forward<K>(key), std::forward<V>(value)}, below);
       if (!p.at) in.count(size_.here().added);
       return !p.at;
@@ -94,7 +94,7 @@ class rlu_bst_core {
   bool visit(const Key& key, F&& f) const {
     return home_.read([&](reader& in) SPOLIA_INLINE_LAMBDA {
       const place p = locate(in, key);
-      if (p.at) f(p.at.fixed().value);
+      if (p.at) f(in.fixed(p.at).value);
       return static_cast<bool>(p.at);
     });
   }
@@ -129,19 +129,20 @@ class rlu_bst_core {
   struct place {
     rlu::ptr<node> above;  // null: the root is
     bool left;             // of `above`
-    rlu::view<node> at;    // empty if the key is absent
+    rlu::ptr<node> at;     // null if the key is absent
   };
 
   SPOLIA_ALWAYS_INLINE place locate(reader& in, const Key& key) const {
     rlu::ptr<node> above;
     bool left = true;
-    rlu::view<node> at = in.read(in.read(root_)->left);
+    rlu::ptr<node> at = in.get(root_, &root::left);
     while (at) {
-      const bool smaller = less_(key, at.fixed().key);
-      if (!smaller && !less_(at.fixed().key, key)) break;
+      const Key& here = in.fixed(at).key;
+      const bool smaller = less_(key, here);
+      if (!smaller && !less_(here, key)) break;
       above = at;
       left = smaller;
-      at = in.read(smaller ? at->left : at->right);
+      at = smaller ? in.get(at, &node::left) : in.get(at, &node::right);
     }
     return {above, left, at};
   }
@@ -164,17 +165,17 @@ class rlu_bst_core {
   bool take_out(writer& in, const place& p) const {
     rlu::ptr<node>* const link = lock(in, p.above, p.left);
     if (link == nullptr) return false;
-    const node below = *p.at;
+    const node below = *in.read(p.at);
     if (!below.left || !below.right) {
       *link = below.left ? below.left : below.right;
-      return in.free(p.at.self());
+      return in.free(p.at);
     }
     return move_next_up(in, p, *link);
   }
 
   /// The smallest node on the right takes the place of the one at `p`, which has two children.
   bool move_next_up(writer& in, const place& p, rlu::ptr<node>& link) const {
-    const node below = *p.at;
+    const node below = *in.read(p.at);
     rlu::ptr<node> above = p.at;
     auto next = in.read(below.right);
     while (next->left) {
@@ -183,7 +184,7 @@ class rlu_bst_core {
     }
     const auto moved = in.try_lock(next.self());
     if (!moved) return false;
-    if (above != p.at.self()) {
+    if (above != p.at) {
       const auto gives = in.try_lock(above);
       if (!gives) return false;
       gives->left = moved->right;
@@ -191,7 +192,7 @@ class rlu_bst_core {
     }
     moved->left = below.left;
     link = moved;
-    return in.free(p.at.self());
+    return in.free(p.at);
   }
 
   /// Turns the left side over to the right as it goes: needs no memory, however deep the tree is.

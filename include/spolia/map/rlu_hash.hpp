@@ -89,7 +89,7 @@ class rlu_hash_core {
   bool visit(const Key& key, F&& f) const {
     return home_.read([&](reader& in) SPOLIA_INLINE_LAMBDA {
       const auto p = chain::locate(in, root_of(key), key, how_.less);
-      if (p.found) f(p.at.fixed().value);
+      if (p.found) f(in.fixed(p.at).value);
       return p.found;
     });
   }

@@ -85,7 +85,7 @@ class rlu_list_core {
   bool visit(const Key& key, F&& f) const {
     return home_.read([&](reader& in) SPOLIA_INLINE_LAMBDA {
       const auto p = chain::locate(in, root_, key, less_);
-      if (p.found) f(p.at.fixed().value);
+      if (p.found) f(in.fixed(p.at).value);
       return p.found;
     });
   }
@@ -95,7 +95,7 @@ class rlu_list_core {
     show_copies<Key, Value>(f, [&](auto& copies) {
       home_.read([&](reader& in) {
         auto n =
-            lo == nullptr ? in.read(in.read(root_)->next) : chain::locate(in, root_, *lo, less_).at;
+            in.read(lo == nullptr ? in.read(root_)->next : chain::locate(in, root_, *lo, less_).at);
         for (; n && (hi == nullptr || less_(n.fixed().key, *hi)); n = in.read(n->next)) {
           copies.push_back({n.fixed().key, n.fixed().value});
         }

@@ -24,7 +24,8 @@
 //              copies; two loads and a comparison, if the newest one is what the section sees; else
 //              a short guard and a walk to the version of that time. A lock: a compare-and-swap and
 //              a copy. A commit: a full fence and a tick of the clock.
-// Progress:    reads never wait. Locks never wait for sections; a section that conflicts starts
+// Progress:    reads never wait; a section's beginning may wait for one commit of a thread that was
+//              alone (alone.hpp). Locks never wait for sections; a section that conflicts starts
 //              over after a pause, so one of those that conflict gets on, and which is chance.
 // Bound:       each thread's log holds `log_cap` bytes at most, in all versions, needed or not.
 //              What a sleeping section holds up: the versions whose interval has its time, and the
@@ -205,6 +206,7 @@ class basic_domain final : private threads::listener {
       pass(mine, &s, nullptr, true);
       return true;
     });
+    be_alone_if_so(mine);
     blocks_.drain();
     graves_.clear();
   }
@@ -317,24 +319,13 @@ class basic_domain final : private threads::listener {
     return mine;
   }
 
-  void join(session& mine) {
-    {
-      auto guard = blocks_.enter();
-    }  // so that later ones cannot fail
-    if (!mine.seat) mine.seat = sections_.reserve();
-    mine.renew_word();
-    mine.segment_bytes = options_.segment_bytes;
-    mine.cap = options_.log_cap;
-    mine.pass_at = mine.written.written() + options_.low_watermark;
-    mine.walks_at = mine.walks.value() + options_.walk_watermark;
-    threads::watch_this_thread(*this);
-    mine.used.store_relaxed(true);
-  }
+  void join(session& mine);
 
   static bool is_due(session& mine) noexcept {
     return --mine.until_look == 0 || mine.walks.value() >= mine.walks_at;
   }
   // domain_upkeep.hpp
+  void be_alone_if_so(session& mine) noexcept;
   SPOLIA_NOINLINE void tend(session& mine) noexcept;
   bool tend_all();
   bool others_do(session& mine) noexcept;
@@ -386,6 +377,7 @@ class basic_domain final : private threads::listener {
   const std::size_t processors_ = processors();
   spolia::detail::courtesy courtesy_;
   cells<session> sessions_;
+  detail::solitude<session> alone_;
 };
 
 /// The domain for general use: timestamps from a shared counter.

@@ -26,6 +26,23 @@ inline std::size_t copies_from(const record& r) noexcept {
 
 }  // namespace detail
 
+/// For a thread that is new here. \throws std::bad_alloc
+template <class Clock, class Blocks>
+void basic_domain<Clock, Blocks>::join(session& mine) {
+  {
+    auto guard = blocks_.enter();
+  }  // so that later ones cannot fail
+  if (!mine.seat) mine.seat = sections_.reserve();
+  mine.renew_word();
+  mine.segment_bytes = options_.segment_bytes;
+  mine.cap = options_.log_cap;
+  mine.pass_at = mine.written.written() + options_.low_watermark;
+  mine.walks_at = mine.walks.value() + options_.walk_watermark;
+  if (!options_.in_place) mine.here_alone.asks.store_relaxed(false);
+  threads::watch_this_thread(*this);
+  mine.used.store_relaxed(true);
+}
+
 /// After a section: its log's turn, if much has been written, or many reads met copies; and a
 /// neighbour's, whose owner may be asleep or gone.
 template <class Clock, class Blocks>
@@ -40,6 +57,7 @@ void basic_domain<Clock, Blocks>::tend(session& mine) noexcept {
   const std::uint64_t before = mine.written_back.value();
   pass(mine, &mine, neighbour_in_need(mine, walks), false);
   set_next_pass(mine, mine.written_back.value() - before, walks);
+  be_alone_if_so(mine);
   // More sections than processors: some were interrupted.
   if (mine.now.instants() > processors_) {
     const std::uint64_t all = mine.written.waiting() * threads::high_water();  // or so
@@ -47,6 +65,12 @@ void basic_domain<Clock, Blocks>::tend(session& mine) noexcept {
   }
   drain_now_and_then();
   graves_.clear();
+}
+
+template <class Clock, class Blocks>
+void basic_domain<Clock, Blocks>::be_alone_if_so(session& mine) noexcept {
+  if (!options_.in_place || !mine.now.is_as_before()) return;
+  alone_.after_pass(mine, mine.now.latest(), sections_, sessions_);
 }
 
 /// Leaves a pass that is due to a detector, if there is one and it keeps up.
@@ -127,7 +151,10 @@ void basic_domain<Clock, Blocks>::pass(session& mine, session* first, session* s
   mine.collecting = true;
   if (!first->written.try_collect()) first = nullptr;
   if (second != nullptr && !second->written.try_collect()) second = nullptr;
-  if (first != nullptr || second != nullptr) mine.now.look(sections_, clock_);
+  if (first != nullptr || second != nullptr) {
+    mine.now.look(sections_, clock_);
+    if (mine.is_to_ask()) alone_.ask(mine);  // behind the look's fence
+  }
   if (first != nullptr) collect(*first, mine, everything);
   if (second != nullptr) collect(*second, mine, everything);
   mine.collecting = false;
@@ -174,6 +201,7 @@ void basic_domain<Clock, Blocks>::thread_lost(std::uint32_t n) noexcept {
     other.written.evict();
     return true;
   });
+  alone_.forget();
   if (session* const s = sessions_.find(n)) s->forget();
   lost_some_ = true;
 }

@@ -26,13 +26,14 @@ class grace_period {
   /// If there is no memory for the times, everything counts as needed.
   template <class Clock>
   void look(const census& sections, const Clock& clock) noexcept {
-    const std::uint64_t first = times_.empty() ? nobody : times_.front();
+    before_.swap(times_);
     try {
       known_ = sections.scan(clock, times_);
     } catch (const std::bad_alloc&) {
       known_ = 0;
     }
-    sleeper_ = !times_.empty() && times_.front() == first;
+    same_ = times_ == before_;
+    sleeper_ = !times_.empty() && !before_.empty() && times_.front() == before_.front();
   }
 
   /// No section, alive now or to come, has a time in [since, ended). What the sections that were
@@ -66,6 +67,11 @@ class grace_period {
   /// The oldest section was there at the look before this one, too.
   [[nodiscard]] bool has_sleeper() const noexcept { return sleeper_; }
 
+  /// The look before this one has found the same instants, or none as well.
+  [[nodiscard]] bool is_as_before() const noexcept { return same_ && known_ != 0; }
+  /// The latest of them; 0: there is none.
+  [[nodiscard]] std::uint64_t latest() const noexcept { return times_.empty() ? 0 : times_.back(); }
+
   /// How many instants there are that sections see.
   [[nodiscard]] std::size_t instants() const noexcept { return times_.size(); }
 
@@ -80,7 +86,9 @@ class grace_period {
 
   std::uint64_t known_ = 0;
   bool sleeper_ = false;
+  bool same_ = false;
   std::vector<std::uint64_t> times_;
+  std::vector<std::uint64_t> before_;
 };
 
 }  // namespace rlu::detail

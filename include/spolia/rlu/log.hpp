@@ -135,6 +135,17 @@ class log {
     chain_ = nullptr;
   }
 
+  /// The same, of one whose changes are all in the masters: the segment stays for the next. Returns
+  /// how many bytes that were.
+  std::uint64_t take_back() noexcept {
+    std::uint64_t bytes = 0;
+    for (const piece* s = section(); s != nullptr; s = s->next) bytes += s->used.read();
+    bytes -= mark_;
+    if (first_ == nullptr) first_ = std::exchange(chain_, nullptr);
+    roll_back();
+    return bytes;
+  }
+
   /// Nothing stays open.
   void close() noexcept {
     shown_.store_relaxed(nullptr);
@@ -152,6 +163,10 @@ class log {
   [[nodiscard]] std::uint64_t waiting() const noexcept { return waiting_.value(); }
   /// Changes whenever somebody begins to look through it, or ends.
   [[nodiscard]] std::uint64_t passes() const noexcept { return passes_.load_relaxed(); }
+  /// Somebody is its collector. If not, what collectors did happens before what the caller does.
+  [[nodiscard]] bool is_looked_through() const noexcept {
+    return is_busy(passes_.load_acquire());  // ← the release in end_collect
+  }
   /// A pass might find something to do.
   [[nodiscard]] bool unsettled() const noexcept {
     return waiting() != 0 || written() != looked_at_.value();

@@ -31,6 +31,8 @@ struct options {
   /// While sections of threads that were interrupted hold much up, each thread gives its processor
   /// away after so many microseconds, between two sections; 0: never. See reclaim/courtesy.hpp.
   std::uint32_t turn_us = 300;
+  /// A thread that has the domain to itself changes objects where they are: see alone.hpp.
+  bool in_place = true;
   std::uint32_t tries_when_full = 200;  ///< of update, with pauses, before log_full
 };
 

@@ -20,6 +20,8 @@ class reading {
  public:
   reading(Domain& d, Session& s, const char* label) noexcept : home_(d), of_(s) {
     of_.begin(d.clock_, label);
+    if (of_.is_to_ask()) [[unlikely]]
+      d.alone_.ask(of_);
     of_.depth = 1;
   }
   reading(const reading&) = delete;
@@ -42,6 +44,8 @@ class writing {
  public:
   writing(Domain& d, Session& s) noexcept : home_(d), of_(s) {
     of_.begin_writing(d.clock_);
+    if (of_.is_to_ask()) [[unlikely]]
+      d.alone_.ask(of_);
     of_.depth = 1;
   }
   writing(const writing&) = delete;

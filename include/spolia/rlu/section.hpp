@@ -48,13 +48,24 @@ class basic_reader {
     const detail::record* r = o->newest.load_seq_cst();
     if (r == nullptr) [[likely]]
       return look(*o, o->body);
-    here_.walks.add(1);
-    // The head is for this section if the word says so: see object.hpp, "Short cut". Nothing that
-    // is read comes with the word.
-    const std::uintptr_t seen = o->lock.load_relaxed();
-    if (!detail::word::allows(seen, here_.time) && !asks_nobody(seen)) r = find(home_, here_, *o);
-    check_alive(r);
+    r = version_from(*o, r);
     return look(*o, r == nullptr ? o->body : detail::whole<T>::body_of(*r));
+  }
+
+  /// A copy of read(p)->*field, where p is not null: less to wait for than a view on the way from
+  /// one object to the next, since the field lies at a fixed place behind the pointer.
+  template <class T, class M>
+  SPOLIA_ALWAYS_INLINE M get(ptr<T> p, M T::* field) {
+    detail::whole<T>& o = *detail::access::master(p);
+    if (may_write_ && here_.special) [[unlikely]]
+      return (*read(p)).*field;
+    const detail::record* r = o.newest.load_seq_cst();  // as in read
+    if (r != nullptr) [[unlikely]] {
+      r = version_from(o, r);
+      if (r != nullptr) return detail::whole<T>::body_of(*r).*field;
+    }
+    memory::note_access(&o.body);
+    return o.body.*field;
   }
 
   /// What never changes in the object, which must not be null.
@@ -89,6 +100,19 @@ class basic_reader {
   view<T> look(detail::whole<T>& o, const T& body) const noexcept {
     memory::note_access(&body);
     return detail::access::look(o, body, here_.turn);
+  }
+
+  /// Of an object that has copies; null: the master is.
+  SPOLIA_ALWAYS_INLINE const detail::record* version_from(const detail::object& o,
+                                                          const detail::record* head) {
+    here_.walks.add(1);
+    // The head is for this section if the word says so: see object.hpp, "Short cut". Nothing that
+    // is read comes with the word.
+    const std::uintptr_t seen = o.lock.load_relaxed();
+    const bool ours = detail::word::allows(seen, here_.time) || asks_nobody(seen);
+    const detail::record* const r = ours ? head : find(home_, here_, o);
+    check_alive(r);
+    return r;
   }
 
   template <class F>

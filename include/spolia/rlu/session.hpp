@@ -27,6 +27,7 @@
 #include <spolia/base/config.hpp>
 #include <spolia/base/counters.hpp>
 #include <spolia/reclaim/courtesy.hpp>
+#include <spolia/rlu/alone.hpp>
 #include <spolia/rlu/commit_word.hpp>
 #include <spolia/rlu/grace_period.hpp>
 #include <spolia/rlu/log.hpp>
@@ -67,6 +68,7 @@ struct alignas(cache_line) session {
   std::forward_list<commit_word> more_words;  // see forget
   bool needs_word = false;
 
+  alone_part here_alone;
   census::seat seat;
   std::uint64_t time = 0;  // of the section
   std::uint64_t turn = 0;  // counts sections: views know theirs
@@ -77,6 +79,7 @@ struct alignas(cache_line) session {
   outcome state = outcome::committed;
   std::vector<fresh_object> fresh;
   std::vector<std::pair<object*, const object_kind*>> read;  // by a serializable section
+  std::vector<fresh_object> ended;                           // by commits in place
   count_on_commit first_count{};
   std::vector<count_on_commit> counts;  // the others
 
@@ -113,6 +116,11 @@ struct alignas(cache_line) session {
     state = outcome::committed;
   }
 
+  /// Whether it has to ask who is alone, before its first read. (Behind the fence in announce.)
+  [[nodiscard]] bool is_to_ask() const noexcept {
+    return here_alone.asks.load_relaxed() && !SPOLIA_FAULT("rlu.begins_unasked");
+  }
+
   /// The end of what begin began.
   SPOLIA_ALWAYS_INLINE void leave() noexcept {
     ++turn;
@@ -130,6 +138,12 @@ struct alignas(cache_line) session {
   /// what it says: copies that nobody will fill in any more ask it. So the next thread here has
   /// another one. Vectors may be half-written, and are left alone.
   void forget() noexcept {
+    // acquire: for form; there is no other thread.
+    if (here_alone.in_place.load_acquire() == overwriting::begun) overwrite_all([](record&) {});
+    here_alone.in_place.store_relaxed(overwriting::no);
+    here_alone.alone.store_relaxed(false);
+    std::construct_at(&here_alone.times);
+    std::construct_at(&ended);
     written.forget();
     if (used.load_relaxed()) seat.withdraw();  // perhaps it had begun a section
     used.store_relaxed(false);
@@ -187,11 +201,7 @@ struct alignas(cache_line) session {
       dropped |= f.dropped;
     }
     if (written.wrote()) {
-      link_all();
-      const std::uint64_t t = stamp(clock);
-      fill_in(t);
-      // Nobody begins before it any more, this thread included.
-      if (clock.bound() != 0 && !SPOLIA_FAULT("rlu.ends_too_early")) clock.pass(t);
+      if (!here_alone.alone.load_relaxed() || !commit_in_place()) commit_copies(clock);
       commits.add(1);
     }
     if (first_count.to != nullptr) {
@@ -215,6 +225,73 @@ struct alignas(cache_line) session {
   }
 
  private:
+  template <class Clock>
+  void commit_copies(Clock& clock) noexcept {
+    link_all();
+    const std::uint64_t t = stamp(clock);
+    fill_in(t);
+    // Nobody begins before it any more, this thread included.
+    if (clock.bound() != 0 && !SPOLIA_FAULT("rlu.ends_too_early")) clock.pass(t);
+  }
+
+  /// The same without copies, if nobody can tell: see alone.hpp. False: it has done nothing.
+  SPOLIA_NOINLINE bool commit_in_place() noexcept {
+    std::size_t ends = 0;
+    bool may = true;
+    written.for_each_written([&](const record& r) {
+      if (r.kind.read() == record_kind::lock_only) return;
+      may &= word::time(r.base.read()) >= here_alone.from;
+      if (r.kind.read() != record_kind::tombstone) return;
+      ++ends;
+      may &= r.of->newest.load_relaxed() == nullptr;
+    });
+    if (!may || !has_room_to_end(ends)) return false;
+    here_alone.in_place.store_relaxed(overwriting::asked);
+    if (!SPOLIA_FAULT("rlu.overwrites_unfenced")) fence::light();  // ↔ the heavy one in ask
+    const bool alone = here_alone.alone.load_relaxed();
+    if (alone) {
+      here_alone.in_place.store_relaxed(overwriting::begun);  // for a fork
+      overwrite_all([this](const record& r) { ended.push_back({r.of, r.how, true}); });
+      pass_at += written.take_back();  // there is nothing to collect
+    }
+    here_alone.in_place.store_release(overwriting::no);  // → the acquires of who asks
+    return alone;
+  }
+
+  bool has_room_to_end(std::size_t more) noexcept {
+    if (ended.capacity() - ended.size() >= more) return true;
+    try {
+      ended.reserve(2 * (ended.size() + more));
+    } catch (const std::bad_alloc&) {
+      return false;
+    }
+    return true;
+  }
+
+  template <class F>
+  void overwrite_all(F&& end) noexcept {
+    written.for_each_written([&](record& r) {
+      if (r.kind.read() == record_kind::lock_only) return unlock(r, r.base.read());
+      if (r.kind.read() == record_kind::tombstone) return end(r);
+      object& o = *r.of;
+      if (record* const newest = o.newest.load_relaxed()) {
+        r.how->copy_body(*newest, r);
+      } else {
+        r.how->write_back(o, r);
+      }
+      give_up(o, r.base.read());
+    });
+  }
+
+  /// One at a time, since their destructors may begin sections that end others.
+  SPOLIA_NOINLINE void end_objects() noexcept {
+    while (!ended.empty()) {
+      const fresh_object last = ended.back();
+      ended.pop_back();
+      last.how->destroy(*last.made);
+    }
+  }
+
   /// New objects that nobody is to have end last: their destructors may begin sections.
   void leave_after_writing() noexcept {
     special = serializable = false;
@@ -223,6 +300,7 @@ struct alignas(cache_line) session {
     counts.clear();
     written.end();
     leave();
+    if (!ended.empty()) end_objects();
     if (fresh.empty()) return;
     std::vector<fresh_object> gone;
     gone.swap(fresh);

@@ -37,19 +37,19 @@ class rlu_chain {
   /// Where a key is or would be.
   struct place {
     rlu::ptr<node> before;  // null: the root is
-    rlu::view<node> at;     // the first whose key is not less; empty at the end
+    rlu::ptr<node> at;      // the first whose key is not less; null at the end
     bool found;
   };
 
   SPOLIA_ALWAYS_INLINE static place locate(reader& in, start from, const Key& key,
                                            const Compare& less) {
     rlu::ptr<node> before;
-    rlu::view<node> at = in.read(in.read(from)->next);
-    while (at && less(at.fixed().key, key)) {
+    rlu::ptr<node> at = in.get(from, &root::next);
+    while (at && less(in.fixed(at).key, key)) {
       before = at;
-      at = in.read(at->next);
+      at = in.get(at, &node::next);
     }
-    return {before, at, at && !less(key, at.fixed().key)};
+    return {before, at, at && !less(key, in.fixed(at).key)};
   }
 
   /// True if the key was absent. The value is moved from once nothing can fail but memory.
@@ -61,8 +61,8 @@ class rlu_chain {
     if (link == nullptr) return false;
     rlu::ptr<node> next = p.at;
     if (p.found) {
-      next = p.at->next;
-      if (!in.free(p.at.self())) return false;
+      next = in.get(p.at, &node::next);
+      if (!in.free(p.at)) return false;
     }
     *link = in.template make<node>({std::forward<K>(key), std::forward<V>(value)}, {next});
     return !p.found;
@@ -72,9 +72,10 @@ class rlu_chain {
   static bool erase(writer& in, start from, const Key& key, const Compare& less) {
     const place p = find(in, from, key, less);
     if (!p.found) return false;
+    const rlu::ptr<node> next = in.get(p.at, &node::next);
     rlu::ptr<node>* const link = lock(in, from, p.before);
-    if (link == nullptr || !in.free(p.at.self())) return false;
-    *link = p.at->next;
+    if (link == nullptr || !in.free(p.at)) return false;
+    *link = next;
     return true;
   }
 
