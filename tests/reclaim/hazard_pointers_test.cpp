@@ -353,6 +353,10 @@ TEST(amortized_release, frees_as_much_as_is_retired_and_a_quarter_of_a_block_for
   EXPECT_EQ(book.destroyed(), 48) << "13 operations that each retired a block";
   operations(d, book, 4 * 100, false);
   EXPECT_EQ(book.destroyed(), 100);
+  operations(d, book, 90, true);
+  EXPECT_TRUE(d.drain());
+  operations(d, book, 100, true);  // the block that was looked ahead at is gone
+  EXPECT_EQ(book.destroyed(), 203 + 16);
 }
 
 TEST(hazard_pointers, a_scan_without_memory_takes_longer_and_no_less) {
