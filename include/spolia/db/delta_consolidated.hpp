@@ -346,8 +346,8 @@ class delta_consolidated final : public delta_one_shot {
   spolia::detail::short_lock times_lock_;
   std::vector<std::uint64_t> times_;
   std::uint64_t known_ = 0;
-  shared_tally dropped_between_;  // versions
-  delta_patience patience_;  // by one at a time, who passes on
+  shared_tally dropped_between_;     // versions
+  delta_patience patience_;          // by one at a time, who passes on
   atomic<std::uint64_t> noting_{0};  // for snapshots at or before this
 };
 

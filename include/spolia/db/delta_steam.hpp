@@ -120,7 +120,6 @@ class delta_steam final : public delta {
     board_.for_each(locals_, [&](local& l) { free_old(l); });
   }
 
-
  private:
   [[nodiscard]] delta_stats figures() const noexcept override {
     delta_stats all = sum();

@@ -167,7 +167,6 @@ class delta_steam_eager final : public delta {
     }
   }
 
-
  private:
   [[nodiscard]] delta_stats figures() const noexcept override {
     delta_stats all = sum();

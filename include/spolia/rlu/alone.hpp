@@ -44,8 +44,8 @@
 
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/backoff.hpp>
-#include <spolia/base/census.hpp>
 #include <spolia/base/cells.hpp>
+#include <spolia/base/census.hpp>
 #include <spolia/base/clock.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/base/fence.hpp>
