@@ -23,6 +23,7 @@ set(SPOLIA_SOURCES
     src/db/journal.cpp
     src/db/large_memory.cpp
     src/db/loading.cpp
+    src/db/loading_crew.cpp
     src/db/locking.cpp
     src/db/log_format.cpp
     src/db/log_writer.cpp

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -199,7 +200,15 @@ def demo_command(budget, out, bench) -> None:
         sys.exit(1)
 
 
+def _stop(_number: int, _frame: object) -> None:
+    raise KeyboardInterrupt
+
+
 def main() -> None:
+    # Whoever ends this also ends the trial, which is in a process group of its own.
+    for one in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(one) != signal.SIG_IGN:  # by nohup, say
+            signal.signal(one, _stop)
     try:
         cli(prog_name="python -m lab", standalone_mode=False)
     except click.ClickException as error:

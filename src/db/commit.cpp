@@ -43,7 +43,7 @@ void transaction::prepare() {
       if (!exists) {
         note& n = s.make_note(*w.of, nullptr, w.slot);
         n.what = note::kind::superseded;
-        old.fetch(t.keyed_);
+        old.fetch(t.layout().keyed());
         n.key = t.schema_.key_of(t.schema_.key(), old.image);
       }
     }

@@ -68,7 +68,7 @@ class commit_record : logged {
     const bool there = !w.fresh && (w.place.head->shape.load_relaxed() & row_exists) != 0;
     const table& t = *w.of;
     if (there && (w.shape & row_exists) != 0 && w.sets != every_column) {
-      w.fetch(t.keyed_);
+      w.fetch(t.layout().keyed());
       return put_columns(entry_->data, t.number_, t.layout(), w.image, w.shape, w.sets);
     }
     w.fetch(every_column);

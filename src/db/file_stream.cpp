@@ -24,7 +24,7 @@ read_buffers::handle read_buffers::take(std::size_t room) {
   }
   if (found == nullptr) {
     found = std::make_unique<buffer>();
-    found->data = std::make_unique_for_overwrite<std::byte[]>(room);
+    found->data = std::make_unique_for_overwrite<std::byte[]>(room + decoder::spare);
     found->room = room;
   }
   found->size = 0;
@@ -56,6 +56,7 @@ bytes_view file_stream::look(std::size_t bytes) {
   const std::size_t more = std::min<std::uint64_t>(next->room, left()) - rest.size();
   const std::size_t got = file_.read(at() + rest.size(), {next->data.get() + rest.size(), more});
   next->size = rest.size() + got;
+  std::fill_n(next->data.get() + next->size, decoder::spare, std::byte{0});
   begin_ = at();
   used_ = 0;
   now_ = next;

@@ -105,7 +105,7 @@ void loader::finish_row(row_head& head, std::uint64_t shape) noexcept {
   head.lock.store_release(unlocked);
 }
 
-void loader::put(table& t, decoder& row, const key_words& key, std::uint64_t slot) {
+void loader::put(table& t, decoder& row, const row_edit& e, std::uint64_t slot) {
   const std::uint64_t shape = read_row_image(row, t.layout(), false, image_.data());
   const bool fresh = slot == no_slot;
   if (fresh) slot = slot_for(t);
@@ -113,47 +113,90 @@ void loader::put(table& t, decoder& row, const key_words& key, std::uint64_t slo
   make_apart(t);
   if (!fresh) engine_.values.free_row(t.layout(), place, every_column);
   write_row(t, place, shape);
-  if (fresh) t.primary_->claim(key, slot);
+  if (fresh) t.primary_->claim(key_of(e), slot);
 }
 
-void loader::set(table& t, decoder& row, std::uint64_t slot) {
+/// Of `row` what is behind the key. The row's head, which is a line of the caches by itself, stays
+/// as it is unless some of the columns may be null. Others see it all by loading_crew::finish().
+void loader::set(const table& t, decoder& row, std::uint64_t slot) {
   if (slot == no_slot) throw malformed("a row is changed that does not exist");
   const schema& s = t.layout();
-  const set_columns set = read_columns(row, s, image_.data());
+  const set_columns set = read_which(row, s);
   const row_place place = t.at(slot);
-  make_apart(t, set.columns);
-  engine_.values.free_row(s, place, set.columns);
-  each_column(set.columns, [&](std::uint32_t c) {
-    const column_span span = s.span_of(c);
-    place.store(span, image_.data() + span.first);
-  });
-  finish_row(*place.head, (place.head->shape.load_relaxed() & ~set.columns) | set.nulls);
+  if (set.nulls == 0 && (set.columns & ~s.numbers()) == 0) {  // mostly
+    each_column(set.columns, [&](std::uint32_t c) {
+      place.column(s.span_of(c).first, 1)->store_relaxed(read_number(row));
+    });
+  } else {
+    read_columns(row, s, set, image_.data());
+    make_apart(t, set.columns);
+    engine_.values.free_row(s, place, set.columns);
+    each_column(set.columns, [&](std::uint32_t c) {
+      const column_span span = s.span_of(c);
+      place.store(span, image_.data() + span.first);
+    });
+  }
+  if ((set.columns & s.nullable()) == 0) return;
+  atomic<std::uint64_t>& shape = place.head->shape;
+  shape.store_relaxed((shape.load_relaxed() & ~set.columns) | set.nulls);
 }
 
-void loader::erase(table& t, const key_words& key, std::uint64_t slot) {
+void loader::erase(table& t, const row_edit& e, std::uint64_t slot) {
   if (slot == no_slot) throw malformed("a row is erased that does not exist");
-  if (!t.primary_->remove(key, slot)) throw std::bad_alloc();
+  if (!t.primary_->remove(key_of(e), slot)) throw std::bad_alloc();
   engine_.values.free_row(t.layout(), t.at(slot), every_column);
   t.at(slot).head->stamp.store_relaxed(0);
   t.give_slot(slot);
 }
 
-/// Fetches what a row's change will write.
-void loader::expect_row(const table& t, std::uint64_t slot) noexcept {
+/// Fetches what a row's change will write; `rest` is what it has behind the key.
+void loader::expect_row(const table& t, row_change what, bytes_view rest, std::uint64_t slot) {
+  const schema& s = t.layout();
   const row_place place = t.at(slot);
+  if (what == row_change::set) {
+    const std::uint64_t columns = decoder(rest, decoder::spare).packed() & s.whole().mask;
+    each_column(columns, [&](std::uint32_t c) {
+      const column_span span = s.span_of(c);
+      __builtin_prefetch(place.column(span.first, span.words), 1);
+    });
+    if ((columns & s.nullable()) == 0) return;
+  } else {
+    place.each_word(s.whole().runs, [](std::size_t i, const auto& word) {
+      if (i < most_expected) __builtin_prefetch(&word, 1);
+    });
+  }
   __builtin_prefetch(place.head, 1);
-  place.each_word(t.layout().whole().runs, [](std::size_t i, const auto& word) {
-    if (i < most_expected) __builtin_prefetch(&word, 1);
-  });
 }
 
 key_words loader::key_of(const row_edit& e) {
   const schema& s = e.of->layout();
   decoder from(e.row);
   read_row_image(from, s, true, image_.data());
-  if (e.what == row_change::erase && !from.done())
-    throw malformed("a change is longer than its key");
   return s.key_of(s.key(), image_.data());
+}
+
+bytes_view loader::behind_key(const row_edit& e) {
+  const schema& s = e.of->layout();
+  if (s.one_number()) return e.row.subspan(sizeof(std::uint64_t));  // key_hash() has looked
+  decoder from(e.row);
+  read_row_image(from, s, true, image_.data());
+  return from.rest();
+}
+
+/// As primary_index::guess_all().
+bool loader::guess(const table& t, std::span<const row_edit> edits, std::uint64_t* slots,
+                   const row_edit*& now) {
+  if (t.layout().one_number()) {
+    std::array<std::uint64_t, at_once> hashes;
+    for (std::size_t i = 0; i < edits.size(); ++i) hashes[i] = edits[i].hash;
+    return t.primary_->guess_words(std::span(hashes).first(edits.size()), slots);
+  }
+  std::array<key_words, at_once> keys;
+  for (std::size_t i = 0; i < edits.size(); ++i) {
+    now = &edits[i];
+    keys[i] = key_of(*now);
+  }
+  return t.primary_->guess_all(std::span(keys).first(edits.size()), slots);
 }
 
 void loader::make(std::span<const row_edit> edits, const row_edit*& now) {
@@ -167,28 +210,28 @@ void loader::make(std::span<const row_edit> edits, const row_edit*& now) {
 
 /// A row is met after two misses of the caches: those of several rows run beside each other.
 void loader::make_some(table& t, std::span<const row_edit> edits, const row_edit*& now) {
-  std::array<key_words, at_once> keys;
+  std::array<bytes_view, at_once> rests;  // of the rows, behind their keys
   std::array<std::uint64_t, at_once> slots;
   image_.resize(t.layout().words());
+  bool right = guess(t, edits, slots.data(), now);
   for (std::size_t i = 0; i < edits.size(); ++i) {
     now = &edits[i];
-    keys[i] = key_of(*now);
-  }
-  bool right = t.primary_->guess_all(std::span(keys).first(edits.size()), slots.data());
-  for (std::size_t i = 0; i < edits.size(); ++i) {
-    if (slots[i] != no_slot) expect_row(t, slots[i]);
+    rests[i] = behind_key(*now);
+    if (slots[i] != no_slot) expect_row(t, now->what, rests[i], slots[i]);
   }
   for (std::size_t i = 0; i < edits.size(); ++i) {
     now = &edits[i];
-    if (!right) slots[i] = t.primary_->find(keys[i]);
+    if (!right) slots[i] = t.primary_->find(key_of(*now));
     // The key may come again.
     if (slots[i] == no_slot || now->what == row_change::erase) right = false;
-    decoder from(now->row);
-    if (now->what == row_change::erase) {
-      erase(t, keys[i], slots[i]);
-      continue;
+    decoder from(now->what == row_change::put ? now->row : rests[i], decoder::spare);
+    if (now->what == row_change::put) {
+      put(t, from, *now, slots[i]);
+    } else if (now->what == row_change::set) {
+      set(t, from, slots[i]);
+    } else {
+      erase(t, *now, slots[i]);
     }
-    now->what == row_change::put ? put(t, from, keys[i], slots[i]) : set(t, from, slots[i]);
     if (!from.done()) throw malformed("a change is longer than its row");
   }
 }
@@ -258,119 +301,6 @@ void loader::put_all(table& t, decoder& from, std::uint64_t rows, bool claim_eac
     if (rows != 0 && noted + keys_at_once <= most_notes) continue;
     t.primary_->keep(std::span(notes_).first(std::exchange(noted, 0)));
   }
-}
-
-loading_crew::loading_crew(engine& of, read_buffers& buffers, std::uint32_t threads)
-    : engine_(of), buffers_(buffers) {
-  for (std::uint32_t i = 0; threads > 1 && i < threads; ++i) {
-    workers_.push_back(std::make_unique<worker>(engine_));
-  }
-  for (std::size_t i = 0; i < workers_.size(); ++i) {
-    worker& w = *workers_[i];
-    try {
-      w.runs = std::thread([this, &w] { run(w); });
-    } catch (...) {  // the system has no more: then by fewer, or alone
-      workers_.resize(i);
-    }
-  }
-}
-
-loading_crew::~loading_crew() {
-  for (const auto& w : workers_) {
-    {
-      const std::lock_guard hold(w->lock);
-      w->stop = true;
-    }
-    w->changed.notify_all();
-    w->runs.join();
-  }
-}
-
-void loading_crew::run(worker& w) noexcept {
-  std::unique_lock hold(w.lock);
-  for (;;) {
-    w.changed.wait(hold, [&] { return w.stop || !w.waiting.empty(); });
-    if (w.stop) return;
-    change_batch b = std::move(w.waiting.front());
-    w.waiting.pop_front();
-    w.busy = true;
-    const bool skip = w.failed != nullptr;
-    hold.unlock();
-    std::exception_ptr failed;
-    try {
-      if (!skip) make(w.with, b);
-    } catch (...) {
-      failed = std::current_exception();
-    }
-    hold.lock();
-    w.busy = false;
-    if (failed) w.failed = failed;
-    w.changed.notify_all();
-  }
-}
-
-void loading_crew::make(loader& with, change_batch& b) {
-  if (b.block_of != nullptr) return load(with, b);
-  const row_edit* now = nullptr;
-  try {
-    with.make(b.changes, now);
-  } catch (const malformed& e) {
-    const auto at = static_cast<std::uint64_t>(now->row.data() - b.bytes->data.get());
-    throw storage_error(b.file, b.at + at, e.what());
-  }
-}
-
-void loading_crew::load(loader& with, change_batch& b) {
-  b.read_block(buffers_);
-  block_header h;
-  read_block_header(b.bytes->view(), h);
-  if (!block_whole(b.bytes->view(), h)) {
-    throw storage_error(b.file, b.at, "the checksum of a block is wrong");
-  }
-  try {
-    decoder from(b.bytes->view().subspan(block_header::bytes));
-    with.put_all(*b.block_of, from, h.rows, b.claim_each);
-    if (!from.done()) throw malformed("a block is longer than its rows");
-  } catch (const malformed& e) {
-    throw storage_error(b.file, b.at, e.what());
-  }
-}
-
-void loading_crew::look(worker& w) {
-  if (w.failed) std::rethrow_exception(w.failed);
-}
-
-void loading_crew::give(std::size_t worker_number, change_batch&& b) {
-  if (workers_.empty()) return make(alone_, b);
-  worker& w = *workers_[worker_number];
-  {
-    std::unique_lock hold(w.lock);
-    w.changed.wait(hold, [&] { return w.waiting.size() < most_waiting || w.failed; });
-    look(w);
-    w.waiting.push_back(std::move(b));
-  }
-  w.changed.notify_all();
-}
-
-void loading_crew::abandon() {
-  for (const auto& w : workers_) {
-    std::unique_lock hold(w->lock);
-    w->waiting.clear();
-    w->changed.wait(hold, [&] { return !w->busy; });
-    w->failed = nullptr;
-    w->with.forget();
-  }
-  alone_.forget();
-}
-
-void loading_crew::finish() {
-  for (const auto& w : workers_) {
-    std::unique_lock hold(w->lock);
-    w->changed.wait(hold, [&] { return w->waiting.empty() && !w->busy; });
-    look(*w);
-    w->with.release();
-  }
-  alone_.release();
 }
 
 }  // namespace db

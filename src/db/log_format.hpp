@@ -17,6 +17,7 @@
 #include <vector>
 
 #include <spolia/base/config.hpp>
+#include <spolia/db/index.hpp>
 #include <spolia/db/schema.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -72,7 +73,12 @@ class malformed : public std::runtime_error {
 /// Reads numbers and text one after the other. Throws malformed at the end.
 class decoder {
  public:
-  explicit decoder(bytes_view from) noexcept : from_(from) {}
+  /// Behind what a file_stream looks at so many bytes are there, whatever they are: a packed number
+  /// is eight bytes of which most are not its own.
+  static constexpr std::size_t spare = 8;
+
+  explicit decoder(bytes_view from, std::size_t behind = 0) noexcept
+      : from_(from), behind_(behind) {}
   template <class T>
   T number() {
     return from_little<T>(bytes(sizeof(T)).data());
@@ -84,10 +90,11 @@ class decoder {
   }
   /// A number in one byte to nine: see packed_length().
   std::uint64_t packed() {
-    if (from_.size() - at_ < 8) return packed_near_end();
+    const std::size_t left = from_.size() - at_;
+    if (left + behind_ < 8) return packed_near_end();
     const auto eight = from_little<std::uint64_t>(from_.data() + at_);
     const auto length = static_cast<unsigned>(std::countr_zero(eight | 0x100U)) + 1;
-    if (length == 9) return packed_near_end();
+    if (length == 9 || left < length) return packed_near_end();
     at_ += length;
     const unsigned others = 64 - 8 * length;
     return eight << others >> others >> length;
@@ -96,6 +103,12 @@ class decoder {
     const bytes_view b = bytes(number<std::uint16_t>());
     return {reinterpret_cast<const char*>(b.data()), b.size()};
   }
+  /// The next byte, and so many.
+  [[nodiscard]] std::uint8_t peek() const {
+    if (done()) throw malformed("it ends too early");
+    return static_cast<std::uint8_t>(from_[at_]);
+  }
+  void pass(std::size_t count) noexcept { at_ += count; }
   [[nodiscard]] bool done() const noexcept { return at_ == from_.size(); }
   [[nodiscard]] bytes_view rest() const noexcept { return from_.subspan(at_); }
 
@@ -112,6 +125,7 @@ class decoder {
   }
 
   bytes_view from_;
+  std::size_t behind_;
   std::size_t at_ = 0;
 };
 
@@ -244,27 +258,50 @@ void put_change(byte_buffer& to, std::uint32_t table, const schema& s, const std
 /// The same of a row that is there, of which the image has the key and the columns that are `set`.
 void put_columns(byte_buffer& to, std::uint32_t table, const schema& s, const std::uint64_t* image,
                  std::uint64_t shape, std::uint64_t set);
-change_header read_change(decoder& from);
+change_header read_long_change(decoder& from);
+inline change_header read_change(decoder& from) {
+  if (from.peek() != static_cast<std::uint8_t>(row_change::set)) return read_long_change(from);
+  from.pass(1);
+  const std::uint64_t table = from.packed();
+  const std::uint64_t length = from.packed();
+  if (table >= most_tables || length > longest_record) throw malformed("a change of no table");
+  return {row_change::set, static_cast<std::uint32_t>(table), static_cast<std::uint32_t>(length)};
+}
 
 /// The columns of a row without a change_header: the key's, which columns are null, the others.
 void put_row(byte_buffer& to, const schema& s, const std::uint64_t* image, std::uint64_t shape);
 /// Fills the image, which then refers to values that lie apart in `from`; returns the row's shape.
 /// With `key_only` the key's columns alone.
 std::uint64_t read_row_image(decoder& from, const schema& s, bool key_only, std::uint64_t* image);
-/// What put_columns() has written behind the change_header.
+/// What put_columns() has written behind the key.
 struct set_columns {
   std::uint64_t columns = 0;
   std::uint64_t nulls = 0;  ///< of these
 };
-/// Fills the image's key and those columns, as read_row_image() does.
-set_columns read_columns(decoder& from, const schema& s, std::uint64_t* image);
+inline set_columns read_which(decoder& from, const schema& s) {
+  const std::uint64_t columns = from.packed();
+  const std::uint64_t nulls = from.packed();
+  if ((columns & ~s.whole().mask) != 0) throw malformed("a column that does not exist is set");
+  if ((columns & s.keyed()) != 0) throw malformed("a column of the key is set");
+  if ((nulls & ~columns) != 0) throw malformed("a column is null that is not set");
+  if ((nulls & ~s.nullable()) != 0) throw malformed("a column cannot be null");
+  return {columns, nulls};
+}
+/// A value of one of schema::numbers() behind it.
+inline std::uint64_t read_number(decoder& from) { return unfolded(from.packed()); }
+/// Fills those columns of the image, as read_row_image() does.
+void read_columns(decoder& from, const schema& s, set_columns set, std::uint64_t* image);
 /// The bytes of so many rows that were written as their images are, but for the word behind the key
 /// that says what is null. Nothing: some were not, and none is passed.
 bytes_view take_as_they_are(decoder& from, const schema& s, std::size_t rows);
 /// No row takes less.
 std::size_t least_bytes(const schema& s) noexcept;
-/// A number that rows with the same key have in common.
-std::uint64_t key_hash(decoder from, const schema& s);
+/// A number that rows with the same key have in common; hash_of_word() of a key that is one number.
+std::uint64_t long_key_hash(decoder from, const schema& s);
+inline std::uint64_t key_hash(bytes_view row, const schema& s) {
+  if (!s.one_number()) return long_key_hash(decoder(row), s);
+  return hash_of_word(number_in_key(decoder(row).number<std::uint64_t>()));
+}
 
 }  // namespace db
 }  // namespace spolia::inline SPOLIA_FLAVOUR

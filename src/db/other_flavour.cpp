@@ -32,6 +32,7 @@
 #include "journal.cpp"
 #include "large_memory.cpp"
 #include "loading.cpp"
+#include "loading_crew.cpp"
 #include "locking.cpp"
 #include "log_format.cpp"
 #include "log_writer.cpp"

@@ -12,7 +12,7 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 namespace {
 
-constexpr std::size_t changes_in_batch = 512;
+constexpr std::size_t changes_in_batch = 2048;
 
 std::uint32_t threads_for(const options& o) {
   if (o.recovery_threads != 0) return std::min(o.recovery_threads, 64U);
@@ -300,12 +300,15 @@ void recovery::apply(const file_stream& from, const record_header& h, bytes_view
 }
 
 void recovery::apply_changes(const file_stream& from, bytes_view body) {
-  decoder changes(body);
+  decoder changes(body, decoder::spare);
+  const std::size_t workers = batches_.size();
   while (!changes.done()) {
     const change_header c = read_change(changes);
     const bytes_view row = changes.bytes(c.length);
     table& t = numbered(c.table);
-    const std::size_t worker = key_hash(decoder(row), t.layout()) % crew_.size();
+    const std::uint64_t hash = key_hash(row, t.layout());
+    // So that two seldom use one part of an index.
+    const std::size_t worker = part_of_hash(hash, hash_parts) * workers / hash_parts;
     change_batch& b = batches_[worker];
     if (b.bytes != from.buffer() && !b.changes.empty()) give(worker);
     if (b.changes.empty()) {
@@ -314,7 +317,7 @@ void recovery::apply_changes(const file_stream& from, bytes_view body) {
       b.at = from.begin();
       b.changes.reserve(changes_in_batch);
     }
-    b.changes.push_back({&t, c.what, row});
+    b.changes.push_back({&t, c.what, hash, row});
     if (b.changes.size() == changes_in_batch) give(worker);
   }
 }

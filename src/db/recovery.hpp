@@ -35,6 +35,7 @@ namespace db {
 struct row_edit {
   table* of = nullptr;
   row_change what = row_change::put;
+  std::uint64_t hash = 0;  // key_hash()
   bytes_view row;
 };
 
@@ -84,13 +85,16 @@ class loader {
   bool put_block(table& t, decoder& from, key_words* keys, std::uint64_t* slots);
   void put_some(table& t, decoder& from, std::span<key_words> keys, std::uint64_t* slots);
   void make_some(table& t, std::span<const row_edit> edits, const row_edit*& now);
-  void put(table& t, decoder& row, const key_words& key, std::uint64_t slot);
-  void set(table& t, decoder& row, std::uint64_t slot);
-  void erase(table& t, const key_words& key, std::uint64_t slot);
-  static void expect_row(const table& t, std::uint64_t slot) noexcept;
+  void put(table& t, decoder& row, const row_edit& e, std::uint64_t slot);
+  void set(const table& t, decoder& row, std::uint64_t slot);
+  void erase(table& t, const row_edit& e, std::uint64_t slot);
+  static void expect_row(const table& t, row_change what, bytes_view rest, std::uint64_t slot);
   static void must_be_alone(const table& t, const secondary& i, const key_words& key,
                             std::uint64_t slot);
   key_words key_of(const row_edit& e);
+  bytes_view behind_key(const row_edit& e);
+  bool guess(const table& t, std::span<const row_edit> edits, std::uint64_t* slots,
+             const row_edit*& now);
 
   engine& engine_;
   std::vector<std::uint64_t> image_;
@@ -148,7 +152,8 @@ class file_stream {
   file_stream(read_buffers& from, storage_file& file)
       : buffers_(from), file_(file), size_(file.size()), ahead_(file) {}
 
-  /// What follows, `bytes` of it at least unless the file ends before.
+  /// What follows, `bytes` of it at least unless the file ends before. There are decoder::spare
+  /// bytes more.
   bytes_view look(std::size_t bytes);
   void pass(std::size_t bytes) noexcept { used_ += bytes; }
   /// Of what follows, in the file.

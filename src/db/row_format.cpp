@@ -220,28 +220,19 @@ std::size_t value_bytes(decoder from, const column_layout& c) {
 
 }  // namespace
 
-set_columns read_columns(decoder& from, const schema& s, std::uint64_t* image) {
-  read_row_image(from, s, true, image);
-  const set_columns set{from.packed(), from.packed()};
-  if ((set.columns & ~s.whole().mask) != 0) throw malformed("a column that does not exist is set");
-  if ((set.nulls & ~set.columns) != 0) throw malformed("a column is null that is not set");
+void read_columns(decoder& from, const schema& s, set_columns set, std::uint64_t* image) {
   each_column(set.columns, [&](std::uint32_t n) {
     const column_layout& c = s.columns()[n];
-    if (c.role == column_role::key) throw malformed("a column of the key is set");
-    if ((set.nulls >> n & 1U) == 0) {
-      if ((s.numbers() >> n & 1U) != 0) {
-        image[c.first] = unfolded(from.packed());
-      } else if ((s.doubles() >> n & 1U) != 0) {
-        image[c.first] = __builtin_bswap64(from.packed());
-      } else {
-        read_value(from, c, image + c.first);
-      }
-      return;
+    if ((set.nulls >> n & 1U) != 0) {
+      std::fill_n(image + c.first, c.words, 0);
+    } else if ((s.numbers() >> n & 1U) != 0) {
+      image[c.first] = read_number(from);
+    } else if ((s.doubles() >> n & 1U) != 0) {
+      image[c.first] = __builtin_bswap64(from.packed());
+    } else {
+      read_value(from, c, image + c.first);
     }
-    if (c.role != column_role::nullable) throw malformed("a column cannot be null");
-    std::fill_n(image + c.first, c.words, 0);
   });
-  return set;
 }
 
 void put_row(byte_buffer& to, const schema& s, const std::uint64_t* image, std::uint64_t shape) {
@@ -297,18 +288,17 @@ std::size_t least_bytes(const schema& s) noexcept {
   return sum;
 }
 
-std::uint64_t key_hash(decoder from, const schema& s) {
-  std::uint64_t hash = 0x9E3779B97F4A7C15U;
+std::uint64_t long_key_hash(decoder from, const schema& s) {
+  std::uint64_t hash = no_words_hash;
   for (const std::uint32_t n : s.key()) {
     const bytes_view b = from.bytes(value_bytes(from, s.columns()[n]));
     if (b.size() == 8) {
-      hash = (hash ^ from_little<std::uint64_t>(b.data())) * 0xD6E8FEB86659FD93U;
+      hash = hash_with(hash, from_little<std::uint64_t>(b.data()));
     } else {
       for (const std::byte x : b) hash = (hash ^ static_cast<std::uint64_t>(x)) * 0x100000001B3U;
     }
-    hash ^= hash >> 32U;
   }
-  return hash;
+  return hash_of_all(hash);
 }
 
 void put_change(byte_buffer& to, std::uint32_t table, const schema& s, const std::uint64_t* image,
@@ -343,14 +333,8 @@ void put_columns(byte_buffer& to, std::uint32_t table, const schema& s, const st
   to.resize(static_cast<std::size_t>(e.at() - to.data()));
 }
 
-change_header read_change(decoder& from) {
+change_header read_long_change(decoder& from) {
   const auto what = from.number<std::uint8_t>();
-  if (what == static_cast<std::uint8_t>(row_change::set)) {
-    const std::uint64_t table = from.packed();
-    const std::uint64_t length = from.packed();
-    if (table >= most_tables || length > longest_record) throw malformed("a change of no table");
-    return {row_change::set, static_cast<std::uint32_t>(table), static_cast<std::uint32_t>(length)};
-  }
   if (what != 1 && what != 2) throw malformed("a change of an unknown kind");
   const auto table = from.number<std::uint32_t>();
   return {static_cast<row_change>(what), table, from.number<std::uint32_t>()};

@@ -172,7 +172,7 @@ void column_layout::encode_key(const std::uint64_t* from, std::uint64_t* to) con
     case base_type::int64:
     case base_type::decimal:
     case base_type::timestamp:
-      *to = *from ^ sign;
+      *to = number_in_key(*from);
       return;
     case base_type::float64:
       *to = (*from & sign) != 0 ? ~*from : *from | sign;
@@ -210,14 +210,19 @@ schema::schema(const table_spec& spec) : name_(spec.name) {
     columns_.push_back({c.name, c.type, c.role, number, words_, words_of(c.type)});
     spans_.push_back({words_, columns_.back().words});
     words_ += columns_.back().words;
+    const std::uint64_t bit = std::uint64_t{1} << number;
     if (lies_apart(c.type.base)) {
       if (c.role == column_role::key) refuse_as_key(c.name);
-      apart_ |= std::uint64_t{1} << number;
+      apart_ |= bit;
     }
     if (takes_a_word(c.type.base)) {
-      (c.type.base == base_type::float64 ? doubles_ : numbers_) |= std::uint64_t{1} << number;
+      (c.type.base == base_type::float64 ? doubles_ : numbers_) |= bit;
     }
-    if (c.role == column_role::key) key_.push_back(number);
+    if (c.role == column_role::nullable) nullable_ |= bit;
+    if (c.role == column_role::key) {
+      key_.push_back(number);
+      keyed_ |= bit;
+    }
     words_only_ = words_only_ && takes_a_word(c.type.base) &&
                   (c.role != column_role::key || key_.size() == columns_.size());
   }
@@ -309,7 +314,7 @@ key_words schema::encode_key(const std::vector<std::uint32_t>& columns, values v
   for (std::size_t i = 0; i < v.size(); ++i) {
     const column_layout& c = columns_[columns[i]];
     if (std::uint64_t number = 0; encode_integer(c, v[i], number)) {
-      key[at++] = number ^ sign;
+      key[at++] = number_in_key(number);
       continue;
     }
     std::array<std::uint64_t, most_key_words> words{};
@@ -327,7 +332,7 @@ key_words schema::key_of(const std::vector<std::uint32_t>& columns,
   for (const std::uint32_t n : columns) {
     const column_layout& c = columns_[n];
     if (c.type.base == base_type::int64) {
-      key[at++] = image[c.first] ^ sign;
+      key[at++] = number_in_key(image[c.first]);
       continue;
     }
     c.encode_key(image + c.first, key.data() + at);

@@ -38,7 +38,6 @@ table::table(const table_spec& spec, engine& of)
     const auto same = [this](std::uint64_t slot, const key_words& k) { return key_is(slot, k); };
     primary_ = std::make_unique<hash_index<decltype(same)>>(of.arrays, length, same);
   }
-  for (const std::uint32_t c : schema_.key()) keyed_ |= std::uint64_t{1} << c;
   auto made = std::make_unique<index_set>();
   std::set<std::string_view> names;
   for (const index_spec& i : spec.indexes) {

@@ -230,7 +230,7 @@ bool editor::set_word(std::uint32_t number, std::uint32_t first, std::uint64_t w
   pending_write& w = of_->session_->writes[number_];
   const std::uint64_t bit = std::uint64_t{1} << number;
   if ((w.shape & row_exists) == 0 || w.level != of_->session_->level) return false;
-  if (((w.indexes->columns | w.of->keyed_) & bit) != 0) return false;
+  if (((w.indexes->columns | w.of->layout().keyed()) & bit) != 0) return false;
   w.image[first] = word;
   w.shape &= ~bit;
   w.has |= bit;

@@ -12,13 +12,22 @@
 // commits are there up to one that is not before the last acknowledged and not after the last
 // attempted, nothing in between missing, and the sum of all accounts as ever; and that there are
 // the table and the indexes of the last change that was acknowledged, or of the next.
+//
+// Who worked on after the end of the run would spoil the next one in the same directory: so a child
+// is killed when its parent ends, whatever ended that, and a directory has one run at a time.
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
+#if defined(__linux__)
+#include <sys/prctl.h>
+#endif
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdint>
@@ -195,7 +204,7 @@ db::status commit_one(world& w, std::int64_t thread, std::int64_t n, std::mt1993
   const auto v = w.bank->column<std::int64_t>("v");
   const auto from = static_cast<std::int64_t>(random() % accounts);
   const auto to = static_cast<std::int64_t>(random() % accounts);
-  return w.base.transact([&](db::transaction& tx) -> db::status {
+  const auto all = [&](db::transaction& tx) -> db::status {
     const std::string text = text_of(n);
     if (auto s = tx.insert(*w.rows, {key_of(thread, n), n, text}); !s) return s;
     if (auto s = tx.update(*w.counters, {thread}, {{"v", n}}); !s) return s;
@@ -209,7 +218,9 @@ db::status commit_one(world& w, std::int64_t thread, std::int64_t n, std::mt1993
     auto taker = tx.edit(*w.bank, {to});
     if (!taker) return taker.why();
     return taker->set(v, taker->get(v) + 1);
-  });
+  };
+  // Who has a row may be kept off the processor for longer than the usual tries take.
+  return w.base.transact(all, {.tries = 1000000});
 }
 
 std::string table_name(std::int64_t thread, std::int64_t n) {
@@ -398,9 +409,14 @@ void check(const std::filesystem::path& directory, shared_record& record, bool r
 
 template <class F>
 pid_t in_child(F&& f) {
+  [[maybe_unused]] const pid_t parent = ::getpid();
   const pid_t child = ::fork();
   if (child < 0) wrong("cannot fork");
   if (child == 0) {
+#if defined(__linux__)
+    // It may have ended before the call.
+    if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || ::getppid() != parent) std::_Exit(1);
+#endif
     f();
     std::_Exit(0);
   }
@@ -447,17 +463,30 @@ arguments parse(int argc, char** argv) {
   return a;
 }
 
+/// So that no other run uses the directory: until all processes of this one have ended.
+void have_alone(const std::filesystem::path& directory) {
+  std::error_code why;
+  std::filesystem::create_directories(directory, why);
+  const int fd = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd >= 0 && ::flock(fd, LOCK_EX | LOCK_NB) == 0) return;
+  std::fprintf(stderr, "spolia-crash: %s: %s\n", directory.c_str(),
+               errno == EWOULDBLOCK ? "another run uses it" : std::strerror(errno));
+  std::exit(2);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   const arguments a = parse(argc, argv);
+  have_alone(a.directory);
+  const std::filesystem::path base = a.directory / "base";
   std::printf("seed %llu, in %s\n", static_cast<unsigned long long>(a.seed), a.directory.c_str());
   std::fflush(stdout);
   void* const memory = ::mmap(nullptr, sizeof(shared_record), PROT_READ | PROT_WRITE,
                               MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) wrong("no shared memory");
   auto* record = ::new (memory) shared_record;
-  std::filesystem::remove_all(a.directory);
+  std::filesystem::remove_all(base);
   std::mt19937_64 random(a.seed);
   const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(a.seconds);
   std::uint64_t kills = 0;
@@ -465,7 +494,7 @@ int main(int argc, char** argv) {
   std::uint64_t changes = 0;  // of tables and indexes
   while (std::chrono::steady_clock::now() < end) {
     if (random() % 64 == 0) {  // from nothing again
-      std::filesystem::remove_all(a.directory);
+      std::filesystem::remove_all(base);
       const std::uint64_t commits = record->commits.load_relaxed();
       const std::uint64_t checkpoints = record->checkpoints.load_relaxed();
       changes += record->changes_acknowledged.load_relaxed();
@@ -475,7 +504,7 @@ int main(int argc, char** argv) {
     }
     const std::uint64_t seed = random();
     record->open.store_relaxed(false);
-    const pid_t worker = in_child([&] { work(a.directory, *record, seed); });
+    const pid_t worker = in_child([&] { work(base, *record, seed); });
     const std::uint64_t longest = random() % 4 == 0 ? 5000 : 100000;
     // Where processors are scarce, all kills would hit the opening.
     for (int ms = 0; longest > 5000 && ms < 2000 && !record->open.load_relaxed(); ++ms) {
@@ -490,13 +519,12 @@ int main(int argc, char** argv) {
     ++kills;
     if (!record->open.load_relaxed()) ++early;
     // Sometimes to be read first, which must find the same and repair nothing.
-    const bool exists = std::filesystem::exists(a.directory / "SPOLIA") &&
-                        std::filesystem::file_size(a.directory / "SPOLIA") > 0;
-    if (exists && random() % 4 == 0 &&
-        !went_well(in_child([&] { check(a.directory, *record, true); }))) {
+    const bool exists =
+        std::filesystem::exists(base / "SPOLIA") && std::filesystem::file_size(base / "SPOLIA") > 0;
+    if (exists && random() % 4 == 0 && !went_well(in_child([&] { check(base, *record, true); }))) {
       wrong("after kill " + std::to_string(kills) + ", read only, seed " + std::to_string(a.seed));
     }
-    if (!went_well(in_child([&] { check(a.directory, *record, false); }))) {
+    if (!went_well(in_child([&] { check(base, *record, false); }))) {
       wrong("after kill " + std::to_string(kills) + ", seed " + std::to_string(a.seed));
     }
   }
@@ -508,5 +536,7 @@ int main(int argc, char** argv) {
       static_cast<unsigned long long>(record->commits.load_relaxed()),
       static_cast<unsigned long long>(record->checkpoints.load_relaxed()),
       static_cast<unsigned long long>(changes + record->changes_acknowledged.load_relaxed()));
-  std::filesystem::remove_all(a.directory);
+  std::filesystem::remove_all(base);
+  std::error_code in_use;  // by something else that lies there
+  std::filesystem::remove(a.directory, in_use);
 }

@@ -7,7 +7,7 @@ import argparse
 import os
 import sys
 
-from devtool import commands, stages
+from devtool import commands, process, stages
 from devtool.process import ROOT, dev_error
 
 PRESETS = list(commands.PRESET_NEEDS)
@@ -189,11 +189,12 @@ def main(arguments: list[str]) -> int:
     # precompiled headers, which are none of the code's business.
     os.environ.setdefault("CCACHE_DEPEND", "1")
     os.environ.setdefault("CCACHE_SLOPPINESS", "pch_defines,time_macros")
+    process.end_when_told()
     try:
         args = _parse(arguments)
         return args.action(args) or 0
     except dev_error as error:
         print(f"dev: {error}", file=sys.stderr)
         return error.status
-    except KeyboardInterrupt:
-        return 130
+    finally:
+        process.end_children()

@@ -134,18 +134,18 @@ def format_code(args: argparse.Namespace) -> int:
     statuses = []
     if sources:
         command = [formatter, *mode, *sources]
-        statuses.append(subprocess.run(command, cwd=ROOT, check=False).returncode)
+        statuses.append(process.status_of(command))
     if "ruff" in (setup.REQUIREMENTS.read_text() if setup.REQUIREMENTS.exists() else ""):
         ruff = [setup.venv(), "-m", "ruff", "format", "--quiet"]
         config = ["--config", "lab/ruff.toml"] if (ROOT / "lab" / "ruff.toml").exists() else []
         command = [*ruff, *config, *(["--check"] if args.check else []), "lab", "tools"]
-        statuses.append(subprocess.run(command, cwd=ROOT, check=False).returncode)
+        statuses.append(process.status_of(command))
     return 1 if any(statuses) else 0
 
 
 def lint(args: argparse.Namespace) -> int:
     command = [sys.executable, "-B", "tools/lint", *args.check]
-    status = subprocess.run(command, cwd=ROOT, check=False).returncode
+    status = process.status_of(command)
     if not args.tidy:
         return status
     setup.require("build", "bench", "tool", "clang", "tidy")
@@ -153,7 +153,7 @@ def lint(args: argparse.Namespace) -> int:
     tidy = [tool(*[f"run-clang-tidy-{n}" for n in CLANG_VERSIONS]), "-quiet"]
     where = ["-p", str(BUILD / "clang"), "-j", str(process.jobs())]
     units = "^" + re.escape(str(ROOT)) + "/(src|bench|tests|tool|examples)/"
-    return max(status, subprocess.run([*tidy, *where, units], cwd=ROOT, check=False).returncode)
+    return max(status, process.status_of([*tidy, *where, units]))
 
 
 def coverage(args: argparse.Namespace) -> int:

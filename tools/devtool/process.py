@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from dataclasses import dataclass
+from typing import ClassVar
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build"
@@ -25,6 +26,7 @@ NOISE = re.compile(
     r"|^Test project |^Internal ctest|^ninja: |^Label Time|^Total Test|^\w+ += +[\d.]+ sec"
 )
 SIGN_OF_LIFE_SECONDS = 30
+SECONDS_TO_END = 10
 
 
 class dev_error(Exception):
@@ -65,9 +67,71 @@ def replace(command: list[str]) -> None:
     os.execvp(command[0], command)
 
 
+class _children:
+    """What this process has started and has not seen end."""
+
+    running: ClassVar[list[subprocess.Popen]] = []
+    starting = False
+    told = 0  # the signal that ends it all
+
+    @classmethod
+    def start(cls, command: list[str], **how) -> subprocess.Popen:
+        """In a process group of its own, which ends when this process has to."""
+        cls.starting = True
+        try:
+            child = subprocess.Popen(command, cwd=ROOT, start_new_session=True, **how)
+            cls.running.append(child)
+        finally:
+            cls.starting = False
+        if cls.told:  # meanwhile
+            raise SystemExit(128 + cls.told)
+        return child
+
+    @classmethod
+    def be_told(cls, number: int, _frame: object) -> None:
+        signal.signal(number, signal.SIG_IGN)
+        cls.told = number
+        if not cls.starting:
+            raise SystemExit(128 + number)
+
+
+def end_when_told() -> None:
+    """From now on signals end this process by SystemExit, for end_children() to be called."""
+    for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(one) != signal.SIG_IGN:  # by nohup, say
+            signal.signal(one, _children.be_told)
+
+
+def end_children() -> None:
+    for child in _children.running:
+        if child.returncode is None:
+            _end(child)
+
+
+def _end(child: subprocess.Popen) -> None:
+    """The whole group: asked first, for ninja has its compilers in groups of their own."""
+    deadline = time.monotonic() + SECONDS_TO_END
+    # None of them is left, or they are another user's.
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(child.pid, signal.SIGTERM)
+        while time.monotonic() < deadline:
+            time.sleep(0.02)
+            child.poll()
+            os.killpg(child.pid, 0)
+        os.killpg(child.pid, signal.SIGKILL)
+
+
+def status_of(command: list[str], env: dict[str, str] | None = None) -> int:
+    """Run with the output attached; the exit code."""
+    child = _children.start(command, env=env)
+    status = child.wait()
+    _children.running.remove(child)
+    return status
+
+
 def plain(command: list[str], env: dict[str, str] | None = None) -> None:
-    """Run with the terminal attached; failure is an error."""
-    status = subprocess.run(command, cwd=ROOT, env=env, check=False).returncode
+    """As status_of(), but failure is an error."""
+    status = status_of(command, env)
     if status != 0:
         raise dev_error(f"`{' '.join(command)}` failed with exit code {status}", 1)
 
@@ -96,30 +160,25 @@ def watched(
     expired = threading.Event()
     with log.open("a", encoding="utf-8") as sink:
         sink.write(f"$ {' '.join(command)}\n")
-        child = subprocess.Popen(
+        child = _children.start(
             command,
-            cwd=ROOT,
             env=env,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
             errors="replace",
-            start_new_session=True,
         )
 
         def end_group() -> None:
             expired.set()
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(child.pid, signal.SIGKILL)
+            _end(child)
 
         timer = threading.Timer(max(seconds, 0.1), end_group)
         timer.start()
         try:
             lines = list(_tee(child.stdout, sink, verbose))
             child.wait()
-        except BaseException:
-            end_group()
-            raise
+            _children.running.remove(child)
         finally:
             timer.cancel()
     if expired.is_set():

@@ -105,25 +105,20 @@ class hash_index final : public primary_index {
     for (shard& s : shards_) s.noted.with_room(share + share / 16);
   }
   bool guess_all(std::span<const key_words> keys, std::uint64_t* slots) const override {
-    std::array<place, at_once> at;
     bool right = true;
-    auto guard = nodes_.enter();
-    while (!keys.empty()) {
-      const std::size_t count = std::min(at_once, keys.size());
-      // The misses of the caches run beside each other.
-      for (std::size_t i = 0; i < count; ++i) {
-        at[i] = place_of(keys[i]);
-        right = right && at[i].flag == 0;
-        const array* const a = guard.protect(shard_of(at[i].hash).now);
-        __builtin_prefetch(&a->at(at[i].hash & (a->size - 1)));
-      }
-      for (std::size_t i = 0; i < count; ++i) {
-        const array* const a = guard.protect(shard_of(at[i].hash).now);
-        *slots++ = slot_of(*a, at[i], [](std::uint64_t) { return true; });
-      }
-      keys = keys.subspan(count);
-    }
+    const auto place_at = [&](std::size_t i) {
+      const place at = place_of(keys[i]);
+      right = right && at.flag == 0;
+      return at;
+    };
+    guess(keys.size(), place_at, slots);
     return right;
+  }
+  bool guess_words(std::span<const std::uint64_t> hashes, std::uint64_t* slots) const override {
+    if (words_ != 1) return primary_index::guess_words(hashes, slots);
+    const auto place_at = [&](std::size_t i) { return place{hashes[i], 0}; };
+    guess(hashes.size(), place_at, slots);
+    return true;
   }
   bool note_all(std::span<const key_words> keys, const std::uint64_t* slots,
                 key_note* to) const override {
@@ -136,7 +131,7 @@ class hash_index final : public primary_index {
   /// Each shard's notes go behind those that it has.
   void keep(std::span<const key_note> notes) override {
     std::array<std::uint16_t, most_notes> order;
-    std::array<std::size_t, (std::size_t{1} << shard_bits) + 1> begin{};
+    std::array<std::size_t, shards + 1> begin{};
     for (const key_note& n : notes) ++begin[shard_number(n.hash) + 1];
     for (std::size_t n = 1; n < begin.size(); ++n) begin[n] += begin[n - 1];
     auto next = begin;
@@ -202,17 +197,17 @@ class hash_index final : public primary_index {
   }
 
  private:
-  static constexpr std::size_t at_once = 256;  // keys
-  static constexpr std::size_t fetched = 16;   // places of notes that come next
+  static constexpr std::size_t at_once = 64;  // keys
+  static constexpr std::size_t fetched = 16;  // places of notes that come next
   static constexpr std::uint64_t empty = 0;
   static constexpr std::uint64_t gap = ~std::uint64_t{0};
   static constexpr std::uint64_t long_key = std::uint64_t{1} << 62U;
 #if defined(SPOLIA_MODEL)
   static constexpr std::uint64_t least = 2;
-  static constexpr unsigned shard_bits = 0;
+  static constexpr std::size_t shards = 1;
 #else
   static constexpr std::uint64_t least = 16;
-  static constexpr unsigned shard_bits = 6;
+  static constexpr std::size_t shards = hash_parts;
 #endif
 
   using array = hash_array<typename Domain::header>;
@@ -234,22 +229,31 @@ class hash_index final : public primary_index {
     std::uint64_t flag;
   };
 
-  // Each step can be undone, so a hash of one word is that of no other word.
-  static std::uint64_t mix(std::uint64_t h, std::uint64_t word) noexcept {
-    h = (h ^ word) * 0xD6E8FEB86659FD93U;
-    return h ^ h >> 32U;
-  }
   [[nodiscard]] place place_of(const key_words& key) const noexcept {
-    std::uint64_t h = 0x9E3779B97F4A7C15U;
     std::uint64_t packed = key[0];
-    const bool fits = words_ == 1 || pack(key, packed);
-    if (fits) {
-      h = mix(h, packed);
-    } else {
-      for (std::uint32_t i = 0; i < words_; ++i) h = mix(h, key[i]);
+    if (words_ == 1 || pack(key, packed)) return {hash_of_word(packed), 0};
+    std::uint64_t h = no_words_hash;
+    for (std::uint32_t i = 0; i < words_; ++i) h = hash_with(h, key[i]);
+    return {hash_of_all(h), long_key};
+  }
+  /// For places place_at(0) and so on.
+  template <class PlaceAt>
+  void guess(std::size_t count, PlaceAt&& place_at, std::uint64_t* slots) const {
+    std::array<const array*, at_once> in;
+    std::array<place, at_once> at;
+    auto guard = nodes_.enter();
+    for (std::size_t done = 0; done < count;) {
+      const std::size_t some = std::min(at_once, count - done);
+      // The misses of the caches run beside each other.
+      for (std::size_t i = 0; i < some; ++i) {
+        at[i] = place_at(done++);
+        in[i] = guard.protect(shard_of(at[i].hash).now);
+        __builtin_prefetch(&in[i]->at(at[i].hash & (in[i]->size - 1)));
+      }
+      for (std::size_t i = 0; i < some; ++i) {
+        *slots++ = slot_of(*in[i], at[i], [](std::uint64_t) { return true; });
+      }
     }
-    h *= 0xD6E8FEB86659FD93U;
-    return {h ^ h >> 29U, fits ? 0 : long_key};
   }
   /// Up to four numbers that are not negative and not large, one after the other in one word; they
   /// lie in keys with the first bit set.
@@ -264,10 +268,7 @@ class hash_index final : public primary_index {
     all = packed;
     return true;
   }
-  // By the upper bits: the lower ones say where in the array.
-  static std::size_t shard_number(std::uint64_t hash) noexcept {
-    return (hash >> 32U) % (std::size_t{1} << shard_bits);
-  }
+  static std::size_t shard_number(std::uint64_t h) noexcept { return part_of_hash(h, shards); }
   shard& shard_of(std::uint64_t hash) noexcept { return shards_[shard_number(hash)]; }
   const shard& shard_of(std::uint64_t hash) const noexcept { return shards_[shard_number(hash)]; }
 
@@ -349,7 +350,7 @@ class hash_index final : public primary_index {
   const std::uint32_t words_;
   const unsigned packed_bits_;  // of each word, where more than one is packed
   const Same same_;
-  mutable std::array<shard, std::size_t{1} << shard_bits> shards_;
+  mutable std::array<shard, shards> shards_;
 };
 
 }  // namespace db

@@ -47,6 +47,26 @@ class slot_visitor {
   bool (*call_)(void*, std::uint64_t, const std::uint64_t*);
 };
 
+// What hash indexes make of keys, word by word. Each step can be undone, so a hash of one word is
+// that of no other word.
+inline constexpr std::uint64_t no_words_hash = 0x9E3779B97F4A7C15U;
+inline std::uint64_t hash_with(std::uint64_t hash, std::uint64_t word) noexcept {
+  hash = (hash ^ word) * 0xD6E8FEB86659FD93U;
+  return hash ^ hash >> 32U;
+}
+inline std::uint64_t hash_of_all(std::uint64_t hash) noexcept {
+  hash *= 0xD6E8FEB86659FD93U;
+  return hash ^ hash >> 29U;
+}
+inline std::uint64_t hash_of_word(std::uint64_t word) noexcept {
+  return hash_of_all(hash_with(no_words_hash, word));
+}
+/// By the upper bits: the lower ones say where in the part.
+inline std::size_t part_of_hash(std::uint64_t hash, std::size_t parts) noexcept {
+  return (hash >> 32U) % parts;
+}
+inline constexpr std::size_t hash_parts = 64;
+
 /// What an index writes down of a key and its slot.
 struct key_note {
   std::uint64_t hash = 0;
@@ -77,6 +97,12 @@ class primary_index {
   /// row.
   virtual bool guess_all(std::span<const key_words> keys, std::uint64_t* slots) const {
     std::fill_n(slots, keys.size(), no_slot);
+    return false;
+  }
+
+  /// The same for keys of one word, by hash_of_word().
+  virtual bool guess_words(std::span<const std::uint64_t> hashes, std::uint64_t* slots) const {
+    std::fill_n(slots, hashes.size(), no_slot);
     return false;
   }
 

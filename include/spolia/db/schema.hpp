@@ -165,6 +165,11 @@ void look_at_index_name(const std::string& name);
 inline constexpr std::uint32_t most_key_words = 8;
 using key_words = std::array<std::uint64_t, most_key_words>;
 
+/// How a number that may be negative lies in a key.
+constexpr std::uint64_t number_in_key(std::uint64_t v) noexcept {
+  return v ^ std::uint64_t{1} << 63U;
+}
+
 /// A column as a table has it.
 struct column_layout {
   std::string name;
@@ -201,6 +206,9 @@ class SPOLIA_EXPORT schema {
   [[nodiscard]] std::uint32_t words() const noexcept { return words_; }
   /// All columns.
   [[nodiscard]] column_set whole() const noexcept { return {every_bit(), runs_, spans_.data()}; }
+  /// Those of the primary key; and those that may be null.
+  [[nodiscard]] std::uint64_t keyed() const noexcept { return keyed_; }
+  [[nodiscard]] std::uint64_t nullable() const noexcept { return nullable_; }
   /// Those whose values lie apart.
   [[nodiscard]] std::uint64_t apart() const noexcept { return apart_; }
   /// Those of one word that hold whole numbers, of which most are small; and those with doubles.
@@ -208,6 +216,10 @@ class SPOLIA_EXPORT schema {
   [[nodiscard]] std::uint64_t doubles() const noexcept { return doubles_; }
   /// Every column is one word, and the key's come first: rows are written as their images are.
   [[nodiscard]] bool words_only() const noexcept { return words_only_; }
+  /// The key is one whole number.
+  [[nodiscard]] bool one_number() const noexcept {
+    return key_.size() == 1 && (keyed_ & ~numbers_) == 0;
+  }
   /// The runs that these columns make.
   [[nodiscard]] std::vector<column_run> runs_of(std::uint64_t columns) const;
   /// The same in `to`, where there is room for a run of each column; how many.
@@ -236,6 +248,8 @@ class SPOLIA_EXPORT schema {
   std::vector<std::uint32_t> key_;
   std::vector<column_span> spans_;
   std::vector<column_run> runs_;
+  std::uint64_t keyed_ = 0;
+  std::uint64_t nullable_ = 0;
   std::uint64_t apart_ = 0;
   std::uint64_t numbers_ = 0;
   std::uint64_t doubles_ = 0;

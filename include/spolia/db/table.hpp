@@ -284,7 +284,6 @@ class SPOLIA_EXPORT table {
   const index_kind primary_kind_;
   std::uint64_t expected_ = 0;  // about so many rows will come, while it is filled
   std::uint32_t number_ = 0;    // in the catalogue of its database
-  std::uint64_t keyed_ = 0;     // columns of the primary key
   std::array<atomic<std::byte*>, most_segments> segments_{};
   atomic<std::uint64_t> next_{0};
   atomic<std::uint64_t> ready_{0};  // slots before this one are constructed; written under the lock
