@@ -10,10 +10,12 @@ import time
 import unittest
 
 TOOLS = pathlib.Path(__file__).resolve().parents[2]
-# Starts a shell and a program under it, which say who they are.
+# Starts a shell and a program under it, which say who they are. Under nohup we ignore hangups, and
+# so would it.
 PROGRAM = """
-import pathlib, sys
+import pathlib, signal, sys
 from devtool import process
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 process.end_when_told()
 command = ["sh", "-c", "echo $$; sleep 1000 & echo $!; wait"]
 try:
