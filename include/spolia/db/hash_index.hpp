@@ -8,6 +8,10 @@
 //              hash's place to the first empty entry. Updates lock their shard. An entry that was
 //              taken out stays as a gap until the shard's array is renewed, which copies what is
 //              left into an array of the right size and retires the old one.
+// Departure:   the host system of the paper on one-shot collection has a cuckoo table. A lookup has
+//              two places there, a miss of the caches each, and if it finds nothing it has to ask
+//              whether the entry was being moved meanwhile, since insertions move others' entries.
+//              Here entries stay where they are until their shard is renewed.
 // Cost:        a lookup: a guard and, mostly, one cache line; for long keys the row's, too. An
 //              update: a lock, and now and then the copying of a shard, a sixty-fourth of the
 //              table, while which that shard's other updates wait; amortized constant.
