@@ -317,10 +317,8 @@ def _slop(found: Found) -> Shown | None:
         mine = [r for r in records if r["test"] == test]
         for threads in sorted({r["threads"] for r in mine}):
             series = [
-                {"title": TITLES[r["pointer"]], "meta": TITLES[r["pointer"]],
-                 "colour": _colour(r["pointer"]),
-                 "points": list(enumerate(r["ended_per_epoch"], 1)),
-                 "marker": {"size": 4, "color": _colour(r["pointer"])}}
+                {"title": TITLES[r["pointer"]], "colour": _colour(r["pointer"]),
+                 "points": list(enumerate(r["ended_per_epoch"], 1))}
                 for r in mine if r["threads"] == threads
             ]  # fmt: skip
             legend = legends.places([(s["title"], s["colour"]) for s in series])
@@ -343,9 +341,10 @@ def _slop(found: Found) -> Shown | None:
 def _by_epoch(series: list[dict]) -> dict:
     data = [
         {
-            "type": "scatter", "mode": "lines+markers", "meta": s["meta"],
+            "type": "scatter", "mode": "lines+markers", "meta": s["title"],
             "x": [x for x, _ in s["points"]], "y": [y for _, y in s["points"]],
-            "line": {"color": s["colour"], "width": 1.6}, "marker": s["marker"],
+            "line": {"color": s["colour"], "width": 1.6},
+            "marker": {"size": 4, "color": s["colour"]},
             "hoverinfo": "text",
             "hovertext": [f"<b>{s['title']}</b><br>epoch {x}: {look.count(y)} ended"
                           for x, y in s["points"]],
