@@ -96,7 +96,7 @@ def sweep_command(config, trials, seed, timeout, out, dry_run, bench, **lists) -
         limits = sweep.Limits(trial_timeout=timeout)
         outcome = sweep.run(plan, program, store, limits, console)
     sweep.summarise(outcome, lambda text: console.print(text, highlight=False))
-    click.echo(f"results: {out}\nnext:    python -m lab report {out} --out report.html")
+    click.echo(f"results: {out}\nnext:    ./dev lab report {out} --out report.html")
     if outcome.failed:
         sys.exit(1)
 
@@ -210,7 +210,7 @@ def main() -> None:
         if signal.getsignal(one) != signal.SIG_IGN:  # by nohup, say
             signal.signal(one, _stop)
     try:
-        cli(prog_name="python -m lab", standalone_mode=False)
+        cli(prog_name="./dev lab", standalone_mode=False)
     except click.ClickException as error:
         click.echo(f"lab: {error.format_message()}", err=True)
         sys.exit(2)

@@ -434,4 +434,4 @@ def commands(paths: list[Path], only_paper: bool) -> dict:
     names = shlex.join(str(path) for path in paths)
     if only_paper:
         return {"report": "./dev lab paper                 # all of it; --quick for a few minutes"}
-    return {"report": f"python -m lab report {names} --out report.html"}
+    return {"report": f"./dev lab report {names} --out report.html"}

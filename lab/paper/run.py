@@ -124,7 +124,7 @@ def run(
 def report(out: Path, title: str) -> Path:
     page = out / "report.html"
     if not (out / RESULTS).is_file():
-        raise LabError(f"no results in {out}; run 'python -m lab paper' without --only first")
+        raise LabError(f"no results in {out}; run './dev lab paper' without --only first")
     files = [out / RESULTS, out / ANNOUNCEMENTS, out / SNAPSHOTS]
     paths = [path for path in (*files, *(_file_of(out, page) for page in PAGES)) if path.is_file()]
     write_report(paths, page, title, only_paper=True)

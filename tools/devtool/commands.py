@@ -45,7 +45,11 @@ def _build(preset: str, *targets: str, pattern: str | None = None) -> None:
     plain([*command, "--target", *targets] if targets else command)
 
 
-def _lab(arguments: list[str]) -> None:
+def _laboratory(arguments: list[str]) -> None:
+    """Nobody waits for a build who asks for help, or draws what has been measured."""
+    words = set(arguments)
+    if words and arguments[0] != "report" and words.isdisjoint({"-h", "--help", "--list"}):
+        _build("release", "spolia-bench")
     process.replace([setup.venv(), "-m", "lab", *arguments])
 
 
@@ -73,14 +77,12 @@ def crash(args: argparse.Namespace) -> int:
 
 
 def lab(args: argparse.Namespace) -> int:
-    _build("release", "spolia-bench")
-    _lab(args.rest)
+    _laboratory(args.rest)
     return 0
 
 
 def demo(args: argparse.Namespace) -> int:
-    _build("release", "spolia-bench")
-    _lab(["demo", *args.rest])
+    _laboratory(["demo", *args.rest])
     return 0
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The counts that `./dev test` takes from the output of others, and the choice of packages."""
 
+import argparse
 import json
 import pathlib
 import sys
@@ -8,7 +9,7 @@ import tempfile
 import unittest
 from unittest import mock
 
-from devtool import ctest, process, setup, stages
+from devtool import commands, ctest, process, setup, stages
 
 CTEST = """\
  1/6 Test #1: list.1 ........................   Passed    0.00 sec
@@ -45,6 +46,22 @@ class Parsing(unittest.TestCase):
             (folder / "leaks.json").write_text(report("COMPLETED", "SUPPRESSED"))
             (folder / "ended.json").write_text("{")
             self.assertEqual(counts(ctest.count(CTEST, folder)), (5, 3, 4))
+
+    def test_help_and_reports_need_no_benchmark(self):
+        def built(action, *rest):
+            with (
+                mock.patch.object(commands, "_build") as build,
+                mock.patch.object(setup, "venv", return_value="python"),
+                mock.patch.object(process, "replace"),
+            ):
+                action(argparse.Namespace(rest=list(rest)))
+            return build.called
+
+        self.assertTrue(built(commands.lab, "paper", "--quick"))
+        self.assertTrue(built(commands.demo))
+        for words in ("", "-h", "paper --help", "paper --list", "report found.jsonl"):
+            self.assertFalse(built(commands.lab, *words.split()), words)
+        self.assertFalse(built(commands.demo, "--help"))
 
     def test_only_what_fits_is_built(self):
         folder = process.BUILD / "release"
