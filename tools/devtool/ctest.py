@@ -15,6 +15,9 @@ from devtool.tally import tally
 # A line such as ` 2/40 Test #17: list_stress.1 ......***Failed    0.07 sec`.
 RESULT = re.compile(r"^ *\d+/\d+ Test +#\d+: (\S+) \.*(.*?) +[\d.]+ sec\b", re.M)
 
+# A line such as `add_test([=[list.1]=] "/build/tests/test-list" "--long")` of CMake's files.
+DECLARED = re.compile(r'^add_test\((?:\[=*\[)?(.+?)(?:\]=*\])? "(.*)"\)$', re.M)
+
 # A line such as `test-list_stress: phony` of ninja's targets.
 TARGET = re.compile(r"^([^\s:]+):", re.M)
 
@@ -44,9 +47,20 @@ def targets(preset: str, pattern: str) -> list[str] | None:
     help_text = _asked(["cmake", "--build", "--preset", preset, "--target", "help"])
     known = {*TARGET.findall(help_text), "all"}
     needed: set[str] = set()
+    declared = _declared(BUILD / preset)
     for test in tests:
+        test.setdefault("command", declared.get(test.get("name"), []))
         needed |= {name for name in _named(test, BUILD / preset) if name in known}
     return sorted(needed)
+
+
+def _declared(folder: pathlib.Path) -> dict[str, list[str]]:
+    """The tests' commands by name: ctest keeps back those of programs that are not built yet."""
+    found = {}
+    for file in folder.rglob("CTestTestfile.cmake"):
+        for name, words in DECLARED.findall(file.read_text()):
+            found[name] = words.split('" "')
+    return found
 
 
 def _named(test: dict, folder: pathlib.Path) -> set[str]:

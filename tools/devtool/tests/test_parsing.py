@@ -86,6 +86,19 @@ class Parsing(unittest.TestCase):
         self.assertEqual(ask(["cmake", "-DSOURCE=/elsewhere/test-list"]), [])
         self.assertIsNone(ask())
 
+    def test_what_is_not_built_yet_is_built(self):
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name) / "release"
+            folder.mkdir()
+            lines = f'add_test([=[list.1]=] "{folder}/test-list" "--long")\nadd_test(tree "b")\n'
+            (folder / "CTestTestfile.cmake").write_text(lines)
+            listed = json.dumps({"tests": [{"name": "list.1"}, {"name": "unheard_of"}]})
+            with (
+                mock.patch.object(ctest, "BUILD", folder.parent),
+                mock.patch.object(ctest, "_asked", side_effect=[listed, "test-list: phony\n"]),
+            ):
+                self.assertEqual(ctest.targets("release", "x"), ["test-list"])
+
     def test_choice(self):
         self.assertEqual(ctest.selection(None), ([], None))
         self.assertEqual(ctest.selection("list|tree"), (["-R", "list|tree"], None))
