@@ -22,6 +22,7 @@
 
 #include "support/history.hpp"
 #include "support/linearizability.hpp"
+#include "support/recorded_operation.hpp"
 #include "support/stress.hpp"
 
 namespace {
@@ -121,23 +122,7 @@ TYPED_TEST(Domains, histories_are_linearizable) {
                  rng& random = self.random();
                  while (!lane.full()) {
                    const number key = random.below(24);
-                   const number value = random();
-                   switch (random.below(6)) {
-                     case 0:
-                     case 1:
-                       lane.insert(key, value, [&] { return tree.insert(key, value); });
-                       break;
-                     case 2:
-                     case 3:
-                       lane.erase(key, [&] { return tree.erase(key); });
-                       break;
-                     case 4:
-                       lane.insert_or_assign(key, value,
-                                             [&] { return tree.insert_or_assign(key, value); });
-                       break;
-                     default:
-                       lane.find(key, [&] { return tree.find(key); });
-                   }
+                   test::operate(tree, lane, random, key, random());
                    if (random.chance(1, 16)) self.jitter();
                  }
                });
