@@ -84,9 +84,7 @@ SIZE = Axis("rtx_most", "keys of the largest read transactions")
 CROWD = Axis("threads", "threads")
 
 
-def _latest(
-    found: Found, structures: tuple[str, ...], axis: Axis, keys: Keys
-) -> dict[tuple, dict]:
+def _latest(found: Found, structures: tuple[str, ...], axis: Axis, keys: Keys) -> dict[tuple, dict]:
     """The last record of each structure, collector and place on the axis."""
     last = {}
     for r in found.snapshots:
