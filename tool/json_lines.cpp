@@ -101,8 +101,10 @@ class line_events final : public nlohmann::json_sax<json> {
   }
   bool number_float(number_float_t v, const string_t& written) override {
     return value([&](const db::column_layout& c) {
-      // As it is written: a double may be another number.
-      return c.type.base == db::base_type::decimal ? row_.set_written(c, written) : row_.set(c, v);
+      // As it is written: a double may be another number, and 1e-400 is not 0.
+      const bool differs = c.type.base == db::base_type::decimal ||
+                           (c.type.base == db::base_type::float64 && v == 0);
+      return differs ? row_.set_written(c, written) : row_.set(c, v);
     });
   }
   bool string(string_t& v) override {

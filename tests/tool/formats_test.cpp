@@ -155,6 +155,9 @@ TEST(tool_formats, json_that_is_wrong_is_refused_with_its_place) {
   EXPECT_EQ(wrong(R"({"id":1,"name":"a","weight":"-inf"})"
                   "\r\n\n"),
             "");
+  EXPECT_EQ(wrong(R"({"id":1,"name":"a","weight":-0.0e-400})"), "");
+  EXPECT_EQ(wrong(R"({"id":1,"name":"a","weight":1e-400})"),
+            "in:1:35: column weight must be a number that a double can hold, not '1e-400'");
   EXPECT_EQ(wrong("[]"), "in:1:1: an array where a value must be");
   EXPECT_EQ(wrong("1"), "in:1:1: not an object with columns");
   EXPECT_EQ(wrong("{}"), "in:1:1: column id is missing, and cannot be null");
