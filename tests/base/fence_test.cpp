@@ -45,6 +45,7 @@ class store_buffering {
       for (int round = 1; round <= rounds; ++round) {
         meet(round, reader_at_, writer_at_);
         if (over_.load_relaxed()) break;
+        linger(round % 16);
         x_.word.store_relaxed(round);
         light();
         reader_saw_.word.store_relaxed(y_.word.load_relaxed());
@@ -55,6 +56,7 @@ class store_buffering {
       if (std::chrono::steady_clock::now() > end) over_.store_relaxed(true);
       meet(round, writer_at_, reader_at_);
       if (over_.load_relaxed()) break;
+      linger(round / 16 % 16);
       y_.word.store_relaxed(round);
       heavy();
       const int saw = x_.word.load_relaxed();
@@ -66,6 +68,10 @@ class store_buffering {
   }
 
  private:
+  /// In step, one side might always be the first, by as much as the other's fence takes.
+  static void linger(int turns) {
+    for (; turns > 0; --turns) spolia::cpu_relax();
+  }
   struct alignas(spolia::cache_line) padded {
     atomic<int> word;
   };
