@@ -392,6 +392,26 @@ def test_what_read_transactions_cost_is_judged(filled):
     assert verdict(filled, "snapshots-large", [*MANY, {**UNEVEN[1], "bytes_peak": 400}]) == SEEN
 
 
+def test_the_schemes_are_compared_under_each_allocator(filled):
+    entry = next(page for page in PAGES if page.key == "experiment-1-allocators")
+    shown = entry.show(Found(filled))
+    assert shown.verdict == SEEN
+    charted, table = shown.blocks
+    assert len(charted["figures"]) == 3
+    assert table["head"][1:] == ["glibc", "jemalloc", "mimalloc"]
+    assert ["under glibc" in shown.here, "under mimalloc" in shown.here] == [True, True]
+
+    def with_slow(allocator: str) -> str:
+        ours = ("token", "amortized", allocator)
+        made = [Located({**t.record, "ops_per_s": t.record["ops_per_s"] / 4}, t.path)
+                if tuple(t.record[k] for k in ("scheme", "release", "allocator")) == ours else t
+                for t in filled]  # fmt: skip
+        return entry.show(Found(made)).verdict
+
+    assert with_slow("glibc") == NOT_SEEN
+    assert with_slow("mimalloc") == SEEN, "the claim leaves it out"
+
+
 def test_a_page_without_records_is_left_empty():
     found = Found([trial(threads=t) for t in (1, 2)])
     assert [entry.key for entry in PAGES if entry.show(found)] == []

@@ -88,9 +88,11 @@ struct bare_domain {
     std::uint64_t existing() const noexcept { return 0; }
   };
   struct sink {
+    std::size_t most;
     void operator()(limbo& safe) const noexcept {
       while (retired* const r = safe.pop()) r->how().dispose(r);
     }
+    std::size_t wants() const noexcept { return most; }
   };
 
   /// For schemes that number their threads. The others need not join.
@@ -103,25 +105,28 @@ struct bare_domain {
 
   local& me() { return locals[model::current_thread()]; }
 
-  void retire(node* n) { scheme.retire(me(), n, peers{this}, sink{}); }
+  void retire(node* n) { scheme.retire(me(), n, peers{this}, sink{wants}); }
+  /// Between two operations.
+  void tick() { scheme.tick(me(), peers{this}, sink{wants}); }
   /// A node that knows when it was made.
   node* make(int v) {
     node* const n = node::make(v);
     scheme.born(me(), n->stamp);
     return n;
   }
-  void collect() { scheme.collect(me(), peers{this}, sink{}); }
+  void collect() { scheme.collect(me(), peers{this}, sink{wants}); }
 
   /// Ends everything that waits, and tells how much did.
   std::size_t end() {
     limbo all;
     for (local& l : locals) scheme.abandon(l, all);
     const std::size_t waited = all.count();
-    sink{}(all);
+    sink{wants}(all);
     return waited;
   }
 
   Scheme scheme;
+  std::size_t wants = ~std::size_t{0};  // safe blocks at a time
   std::array<local, Threads> locals;
   std::array<int, Threads> depth{};  // guards alive
 };

@@ -24,7 +24,7 @@ struct state {
 
   /// NBR begins a round at each retirement, and waits for it at the second. NBR+ takes a bookmark
   /// at the first and begins a round of its own at the second.
-  state() : d({.low = 1, .high = 4, .signal = 0}) {
+  explicit state(std::uint32_t low = 1) : d({.low = low, .high = 4, .signal = 0}) {
     for (auto& s : source) s.store_relaxed(bare_node::make(1));
   }
 
@@ -46,6 +46,11 @@ struct state {
 
 using nbr = state<neutralization>;
 using nbr_plus = state<neutralization_plus>;
+
+/// A round is begun for two blocks, which are passed on one after the other.
+struct nbr_in_pieces : nbr {
+  nbr_in_pieces() : nbr(2) { d.wants = 1; }
+};
 
 template <class State>
 using setup = void (*)(model::scenario&, const std::shared_ptr<State>&);
@@ -148,6 +153,20 @@ void kept(model::scenario& run, const std::shared_ptr<State>& s) {
   });
 }
 
+/// What is kept is in the second piece.
+void kept_in_pieces(model::scenario& run, const std::shared_ptr<nbr_in_pieces>& s) {
+  run.thread([s] {
+    nbr::guard g(s->d);
+    if (bare_node* const n = find<nbr>(g, *s, 1)) n->look();
+  });
+  run.thread([s] {
+    s->unlink(0);
+    s->unlink(1);
+    s->d.tick();
+    s->d.tick();
+  });
+}
+
 /// One slot keeps one block after the other.
 void one_slot_twice(model::scenario& run, const std::shared_ptr<nbr>& s) {
   run.thread([s] {
@@ -226,6 +245,7 @@ TEST(neutralization_model, two_readers) { expect_clean<nbr>(&two_readers, 1); }
 TEST(neutralization_model, what_is_kept_stays) {
   expect_clean<nbr>(&kept, 2);
   expect_clean<nbr_plus>(&kept, 2);
+  expect_clean<nbr_in_pieces>(&kept_in_pieces, 2);
   expect_clean<nbr>(&one_slot_twice, 1);
   expect_clean<nbr>(&announced, 2);
 }
@@ -243,6 +263,7 @@ TEST(neutralization_model, every_planted_fault_is_found) {
   expect_found<nbr>(&one_reader, "nbr.end_relaxed");
   expect_found<nbr>(&two_phases, "nbr.begin_relaxed");
   expect_found<nbr>(&kept, "nbr.keep_late");
+  expect_found<nbr_in_pieces>(&kept_in_pieces, "nbr.settled_unread");
   expect_found<nbr>(&one_slot_twice, "nbr.keep_relaxed");
   expect_found<nbr>(&announced, "nbr.announce_no_light");
   expect_found<nbr>(&kept, "slots.read_relaxed");

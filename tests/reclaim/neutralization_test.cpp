@@ -9,6 +9,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -32,10 +33,12 @@ struct neutralizing : testing::Test {
   using domain_type = domain<Scheme, batch>;
   using options = typename domain_type::options;
 
-  struct node : domain_type::header {
-    explicit node(ledger& b, std::uint64_t v = 0) : value(b, v) {}
+  template <class Domain>
+  struct node_of : Domain::header {
+    explicit node_of(ledger& b, std::uint64_t v = 0) : value(b, v) {}
     tracked value;
   };
+  using node = node_of<domain_type>;
 
   static options marks(std::uint32_t low, std::uint32_t high) {
     options o;
@@ -44,22 +47,23 @@ struct neutralizing : testing::Test {
     return o;
   }
 
-  static void retire(typename domain_type::guard& guard, node* n) {
+  static void retire(auto& guard, auto* n) {
     n->value.note_retired();
     guard.retire(n);
   }
-  void retire_many(domain_type& d, int count) {
+  template <class Domain>
+  void retire_many(Domain& d, int count) {
     for (int i = 0; i < count; ++i) {
-      node* const fresh = d.template make<node>(book);
+      auto* const fresh = d.template make<node_of<Domain>>(book);
       auto guard = d.enter();
       retire(guard, fresh);
     }
   }
   /// Reads and keeps what `source` points to.
-  static node* find(typename domain_type::guard& guard, const atomic<node*>& source,
-                    unsigned slot = 0) {
+  template <class Node>
+  static Node* find(auto& guard, const atomic<Node*>& source, unsigned slot = 0) {
     return guard.read([&] {
-      node* const n = guard.protect(source);
+      Node* const n = guard.protect(source);
       guard.keep(n, slot);
       return n;
     });
@@ -183,6 +187,30 @@ TYPED_TEST(neutralizing, a_thread_that_sleeps_after_its_search_keeps_what_it_has
   sleeper.release();
   EXPECT_EQ(sum, 5U * guard_slots);
   EXPECT_TRUE(d.drain());
+  this->book.expect_empty();
+}
+
+/// A round's blocks are passed on in pieces to a policy that frees a few at a time.
+TYPED_TEST(neutralizing, what_is_passed_on_later_counts_and_stays_if_it_is_kept) {
+  using domain_of = domain<TypeParam, amortized>;
+  using options = typename domain_of::options;
+  auto d = std::make_optional<domain_of>(options{TestFixture::marks(1000, 2000).scheme});
+  using node = typename TestFixture::template node_of<domain_of>;
+  atomic<node*> source(d->template make<node>(this->book, 5U));
+  parked_thread sleeper([&](parking_spot& spot) {
+    auto guard = d->enter();
+    node* const n = this->find(guard, source, 2);
+    spot.park();
+    EXPECT_EQ(n->value.read(), 5U);
+  });
+  for (int i = 0; i < 6000; ++i) {
+    this->retire_many(*d, 1);
+    auto guard = d->enter();
+    if (i == 900) this->retire(guard, source.exchange_acq_rel(nullptr));
+    ASSERT_LE(d->stats().garbage(), d->garbage_bound(2).value());
+  }
+  sleeper.release();
+  d.reset();
   this->book.expect_empty();
 }
 
@@ -383,9 +411,7 @@ TYPED_TEST(neutralizing, queue_under_stress) {
   stress_container<michael_scott_queue, typename TestFixture::domain_type>(this->marks(8, 16), 4);
 }
 TYPED_TEST(neutralizing, queue_under_stress_with_amortized_release) {
-  typename domain<TypeParam, amortized>::options o;
-  o.scheme.low = 64;
-  o.scheme.high = 128;
+  const typename domain<TypeParam, amortized>::options o{TestFixture::marks(64, 128).scheme};
   stress_container<michael_scott_queue, domain<TypeParam, amortized>>(o, 3);
 }
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a user might write: a stack over a domain, hazard pointers, a map, on several threads.
-// Compiled with sanitizers by sanitized.cmake. With an argument it makes a mistake: it
-// reads what it has retired.
+// Compiled with sanitizers by sanitized.cmake, and run under valgrind by valgrind.cmake. With an
+// argument it makes a mistake: `read` reads what it has retired, `leak` loses what it has made.
 
 #include <cstdint>
 #include <cstdlib>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -115,10 +116,11 @@ void use_map() {
   for (std::thread& t : all) t.join();
 }
 
-void make_mistake() {
-  struct block : spolia::domain<>::header {
-    int value = 1;
-  };
+struct block : spolia::domain<>::header {
+  int value = 1;
+};
+
+void read_too_late() {
   spolia::domain<> home;
   auto* const b = home.make<block>();
   {
@@ -136,10 +138,19 @@ void make_mistake() {
   b->value = sum;
 }
 
+void lose() {
+  spolia::domain<> home;
+  int sum = 0;
+  for (int i = 0; i < 100; ++i) sum += home.make<block>()->value;
+  if (sum != 100) std::abort();
+}
+
 }  // namespace
 
-int main(int count, char**) {
-  if (count > 1) make_mistake();
+int main(int count, char** arguments) {
+  const std::string_view mistake = count > 1 ? arguments[1] : "";
+  if (mistake == "read") return read_too_late(), 0;
+  if (mistake == "leak") return lose(), 0;
   use_stack<spolia::domain<>>();
   use_stack<spolia::domain<spolia::hazard_pointers>>();
   use_hazard_pointers();

@@ -20,7 +20,7 @@ CLANG = "|".join(
     [f"clang-{n}&libclang-rt-{n}-dev&lld-{n}&llvm-{n}" for n in (19, 20, 18)] + ["clang&lld&llvm"]
 )
 NEEDS = {
-    "build": ["g++", "cmake", "ninja-build", "ccache", "libgtest-dev"],
+    "build": ["g++", "cmake", "ninja-build", "ccache", "libgtest-dev", "valgrind"],
     "bench": [
         "libcli11-dev",
         "nlohmann-json3-dev",

@@ -122,6 +122,7 @@ struct any_sink {
   void operator()(limbo&) const noexcept;
   template <class Poll>
   void operator()(limbo&, Poll&&) const noexcept;
+  std::size_t wants() const noexcept;
 };
 }  // namespace detail
 
@@ -214,6 +215,7 @@ concept release_policy =
       { r.allocate(me, std::size_t{1}, std::size_t{1}) } -> std::same_as<void*>;
       { r.deallocate(me, static_cast<void*>(nullptr), std::size_t{1}, std::size_t{1}) } noexcept;
       { r.backlog(me) } noexcept -> std::same_as<std::size_t>;
+      { r.wants(me) } noexcept -> std::same_as<std::size_t>;
     };
 
 }  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -329,6 +329,8 @@ class domain final : private threads::listener {
     void operator()(limbo& safe, Poll&& poll = Poll{}) const noexcept {
       of.release_.take(me.release, me.operation(), safe, std::forward<Poll>(poll));
     }
+    /// So many more, if the scheme can choose.
+    std::size_t wants() const noexcept { return of.release_.wants(me.release); }
   };
 
   SPOLIA_ALWAYS_INLINE bool wants_tick(cell& c) noexcept {

@@ -61,6 +61,11 @@ struct stamped : retired {
   [[no_unique_address]] Stamp stamp{};
 };
 
+namespace detail {
+/// How many blocks: all of them.
+inline constexpr std::size_t everything = ~std::size_t{0};
+}  // namespace detail
+
 /// A list of retired blocks, oldest first. Owned by one thread at a time; every operation takes
 /// constant time. It does not own the blocks: whoever drops a list that is not empty leaks them.
 class limbo {
@@ -111,6 +116,12 @@ class limbo {
     if (r == ahead_.read()) ahead_.write(after);
     count_.write(count() - 1);
     return r;
+  }
+
+  /// Moves the `most` oldest blocks behind those of `to`.
+  void split(std::size_t most, limbo& to) noexcept {
+    if (most >= count()) return to.append(*this);
+    for (; most > 0; --most) to.push(pop());
   }
 
   /// Fetches one more block ahead, behind the first one at the first call after look_from_first().

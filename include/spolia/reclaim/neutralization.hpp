@@ -48,6 +48,8 @@
 //       (rounds.hpp).
 //   D4  Guards nest, each with slots of its own, outside of read phases. announce() reserves
 //       outside of a read phase, by the rules of a hazard pointer.
+//   D5  The blocks of a round are looked through when they are freed: all at once for `batch`, a
+//       few hundred at a time for policies that free a few, so no operation goes over all of them.
 #pragma once
 
 #include <algorithm>
@@ -103,6 +105,7 @@ class neutralizing {
     slot_rows rows;
     round_part round;       // with the blocks retired before the round or the bookmark
     limbo fresh;            // those retired since
+    limbo settled;          // those whose round is complete: safe, but for what slots name
     std::int64_t room = 1;  // blocks that may still be retired before the next look
     scratch<const void*> names;
   };
@@ -128,7 +131,7 @@ class neutralizing {
 
   template <class Peers, class Sink>
   void tick(local& me, Peers peers, Sink sink) noexcept {
-    if (due(me) || me.round.stage != round_stage::none) work(me, peers, sink);
+    if (due(me) || looks_often(me)) work(me, peers, sink);
   }
 
   void enter(local&) noexcept {}
@@ -180,6 +183,9 @@ class neutralizing {
   void retire(local& me, retired* block, Peers peers, Sink sink) noexcept {
     refuse_inside_read("retire() inside read()");
     me.fresh.push(block);
+    // What is passed on next has left the caches. Two: it is passed on faster than is retired.
+    me.settled.look_ahead();
+    me.settled.look_ahead();
     if (--me.room <= 0) work(me, peers, sink);
   }
 
@@ -187,7 +193,8 @@ class neutralizing {
   void collect(local& me, Peers peers, Sink sink) noexcept {
     if (waiting(me) == 0) return;
     limbo safe;
-    if (begin_round(me, peers) && rounds_.wait(me.round)) settle(me, peers, safe);
+    if (rounds_.begin(me.round, me.fresh, peers) && rounds_.wait(me.round)) settle(me);
+    pass_on(me, peers, everything, safe);
     make_room(me);
     if (!safe.empty()) sink(safe);
   }
@@ -195,6 +202,7 @@ class neutralizing {
   void adopt(local& me, local& other) noexcept {
     other.round.cancel(me.fresh);
     me.fresh.append(other.fresh);
+    me.settled.append(other.settled);
     make_room(me);  // not other's: `due` reads that outside of the gate. It looks early once.
   }
 
@@ -207,6 +215,7 @@ class neutralizing {
   void abandon(local& me, limbo& all) noexcept {
     all.append(me.round.marked);
     all.append(me.fresh);
+    all.append(me.settled);
   }
 
   template <class Peers>
@@ -217,14 +226,13 @@ class neutralizing {
     lost.phase.forget();
     lost.rows.forget();
     lost.fresh.forget();
+    lost.settled.forget();
     lost.round.forget();
     lost.names.forget();
     make_room(lost);
   }
 
-  std::size_t waiting(const local& me) const noexcept {
-    return me.fresh.count() + me.round.marked.count();
-  }
+  std::size_t waiting(const local& me) const noexcept { return pending(me) + me.settled.count(); }
 
   std::uint64_t epochs() const noexcept { return rounds_.counted(); }
 
@@ -235,6 +243,11 @@ class neutralizing {
   }
 
  private:
+  /// Blocks that wait for a round.
+  static std::size_t pending(const local& me) noexcept {
+    return me.fresh.count() + me.round.marked.count();
+  }
+
   static void refuse_inside_read(const char* what) noexcept {
     if (SPOLIA_CHECKS && signals::here() != nullptr) misuse::report(what, threads::number());
   }
@@ -266,22 +279,23 @@ class neutralizing {
   /// One look at how the round for the marked blocks stands; begins one if enough wait.
   template <class Peers, class Sink>
   SPOLIA_NOINLINE void work(local& me, Peers peers, Sink sink) noexcept {
-    limbo safe;
     round_part& round = me.round;
-    if (round.stage != round_stage::none && rounds_.over(round)) settle(me, peers, safe);
+    if (round.stage != round_stage::none && rounds_.over(round)) settle(me);
     const std::uint64_t rows = rows_.load_relaxed();
-    bool ask = false;
-    if (round.stage == round_stage::none && me.fresh.count() >= low(rows)) {
-      ask = !Plus || waiting(me) >= middle(rows);
-      if (!ask) rounds_.bookmark(round, me.fresh);
-    } else {
-      ask = round.stage == round_stage::bookmarked && waiting(me) >= middle(rows);
+    const bool enough = pending(me) >= (Plus ? middle(rows) : low(rows));
+    if (round.stage != round_stage::begun && enough) {
+      if (rounds_.begin(round, me.fresh, peers) && rounds_.over(round)) settle(me);
+    } else if (round.stage == round_stage::none && pending(me) >= low(rows)) {
+      rounds_.bookmark(round, me.fresh);
     }
-    if (ask && begin_round(me, peers) && rounds_.over(round)) settle(me, peers, safe);
+    limbo safe;
+    pass_on(me, peers, waiting(me) >= high(rows) ? everything : sink.wants(), safe);
     bool deaf = false;
     while (waiting(me) >= high(rows) && !deaf) {
-      deaf = (round.stage != round_stage::begun && !begin_round(me, peers)) || !rounds_.wait(round);
-      if (!deaf) settle(me, peers, safe);
+      const bool begun = round.stage == round_stage::begun || rounds_.begin(round, me.fresh, peers);
+      deaf = !begun || !rounds_.wait(round);
+      if (!deaf) settle(me);
+      pass_on(me, peers, everything, safe);
     }
     make_room(me);
     if (deaf) me.room = static_cast<std::int64_t>(low(rows));  // the waiting has cost a second
@@ -289,18 +303,25 @@ class neutralizing {
     if (!safe.empty()) sink(safe);
   }
 
-  template <class Peers>
-  bool begin_round(local& me, Peers peers) noexcept {
-    return rounds_.begin(me.round, me.fresh, peers);
+  /// The round for the marked blocks is complete.
+  void settle(local& me) noexcept {
+    me.settled.append(me.round.marked);
+    rounds_.count(me.round);
   }
 
-  /// The round for the marked blocks is complete: those that nobody has reserved are safe.
+  /// The oldest settled blocks, about `most`, are safe unless a slot names them. Slots are read
+  /// now, not when the round was complete: whoever names one of these blocks has done so since
+  /// before.
   template <class Peers>
-  void settle(local& me, Peers peers, limbo& safe) noexcept {
-    const auto room = room_for(rows_.load_relaxed() * guard_slots, me.names);
-    separate(me.round.marked, me.fresh, peers, room);
-    safe.append(me.round.marked);
-    rounds_.count(me.round);
+  void pass_on(local& me, Peers peers, std::size_t most, limbo& safe) noexcept {
+    if (most == 0 || me.settled.empty()) return;
+    const std::uint64_t slots = rows_.load_relaxed() * guard_slots;
+    const auto room = room_for(slots, me.names);
+    limbo some;
+    me.settled.split(std::max<std::size_t>(most, slots), some);  // a slot costs what a block does
+    me.settled.look_from_first();
+    if (!SPOLIA_FAULT("nbr.settled_unread")) separate(some, me.fresh, peers, room);
+    safe.append(some);
   }
 
   // The three marks. A round has to free a constant fraction of what it marks, so the lowest one is
@@ -315,15 +336,22 @@ class neutralizing {
     return low(rows) + (options_.high - options_.low);
   }
 
+  static bool looks_often(const local& me) noexcept {
+    return me.round.stage != round_stage::none || !me.settled.empty();
+  }
+
   /// When to look again. At once, if a list was adopted that is too long.
   void make_room(local& me) const noexcept {
     const std::uint64_t rows = rows_.load_relaxed();
-    const round_stage stage = me.round.stage;
-    const std::uint64_t next = stage == round_stage::none         ? low(rows)
-                               : stage == round_stage::bookmarked ? middle(rows)
-                                                                  : high(rows);
-    me.room = static_cast<std::int64_t>(next) - static_cast<std::int64_t>(waiting(me));
-    if (stage != round_stage::none) me.room = std::min(me.room, look_every);
+    const round_stage at = me.round.stage;
+    const std::uint64_t next = at == round_stage::none         ? low(rows)
+                               : at == round_stage::bookmarked ? middle(rows)
+                                                               : high(rows);
+    me.room = static_cast<std::int64_t>(next) - static_cast<std::int64_t>(pending(me));
+    if (!looks_often(me)) return;
+    const auto left =
+        static_cast<std::int64_t>(high(rows)) - static_cast<std::int64_t>(waiting(me));
+    me.room = std::min({me.room, left, look_every});
   }
 
   /// Blocks retired between two looks at a round: seldom enough to cost nothing.

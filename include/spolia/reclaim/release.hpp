@@ -133,7 +133,6 @@ struct ending_at {
     from.deallocate(how.destroy(r), bytes, align);
   }
 };
-inline constexpr std::size_t everything = ~std::size_t{0};
 
 }  // namespace detail
 
@@ -162,6 +161,7 @@ class batch {
   }
   void adopt(local& me, std::int64_t, local& other) noexcept { me.safe.append(other.safe); }
   std::size_t backlog(const local& me) const noexcept { return me.safe.count(); }
+  std::size_t wants(const local&) const noexcept { return detail::everything; }
 
   void* allocate(local&, std::size_t bytes, std::size_t align) {
     return from_.allocate(bytes, align);
@@ -243,6 +243,11 @@ class spread_over_time {
     Memory::give_back(other, from_);
   }
   std::size_t backlog(const local& me) const noexcept { return me.safe.count(); }
+  /// How many more blocks a scheme that can choose should find safe now: few, so that they are in
+  /// the caches still when they are freed, but enough until it looks again.
+  std::size_t wants(const local& me) const noexcept {
+    return backlog(me) < ahead / 2 ? ahead - backlog(me) : 0;
+  }
 
   void* allocate(local& me, std::size_t bytes, std::size_t align) {
     return Memory::allocate(me, from_, bytes, align);
@@ -256,6 +261,7 @@ class spread_over_time {
   /// structures retire less than a block in each; but they count, or blocks would wait as long as
   /// nothing is retired.
   static constexpr std::int64_t a_block = 4 * one_operation;
+  static constexpr std::size_t ahead = 256;
   /// Without what stands below it, which differs within an operation.
   static constexpr std::int64_t number(std::int64_t operation) noexcept {
     return operation & -one_operation;
