@@ -7,6 +7,7 @@ set(SPOLIA_HEADERS
     include/spolia/base/backoff.hpp
     include/spolia/base/cells.hpp
     include/spolia/base/census.hpp
+    include/spolia/base/census_draft.hpp
     include/spolia/base/census_slots.hpp
     include/spolia/base/clock.hpp
     include/spolia/base/config.hpp
@@ -229,6 +230,7 @@ set(SPOLIA_HEADERS
     include/spolia/snapshot.hpp
     include/spolia/standard.hpp
     include/spolia/version.hpp
+    include/spolia/version/any_timeline.hpp
     include/spolia/version/bbf.hpp
     include/spolia/version/concepts.hpp
     include/spolia/version/detail/any_version.hpp

@@ -213,7 +213,7 @@ class snapshot_hash {
   const Value* find(const snapshot& then, const Key& key) const {
     if (!mine(then)) return nullptr;
     auto here = collector_.enter();
-    const auto* const found = core_.find_at(here, then.timestamp(), key);
+    const auto* const found = core_.find_at(here, then.timestamp(time()), key);
     return found == nullptr ? nullptr : &found->value();
   }
   bool contains(const snapshot& then, const Key& key) const { return find(then, key) != nullptr; }
@@ -232,7 +232,7 @@ class snapshot_hash {
       auto here = collector_.enter();
       for (int looks = 0; looks < 32 && at != end; ++looks, ++at) {
         const Key& key = *at;
-        const auto* const pair = core_.find_at(here, then.timestamp(), key);
+        const auto* const pair = core_.find_at(here, then.timestamp(time()), key);
         found.push_back(pair == nullptr ? nullptr : &pair->value());
       }
     }
@@ -243,7 +243,7 @@ class snapshot_hash {
   std::size_t size(const snapshot& then) const {
     if (!mine(then)) return 0;
     std::size_t sum = 0;
-    for (buckets_of view(core_, then.timestamp());;) {
+    for (buckets_of view(core_, then.timestamp(time()));;) {
       const auto some = view.next();
       if (some.empty()) return sum;
       sum += some.size();

@@ -142,8 +142,9 @@ class snapshot_tree_core {
 
   const Value* find_at(const snapshot& then, const Key& key) const {
     if (!mine(then)) return nullptr;
+    const std::uint64_t t = then.timestamp(collector_.time());
     auto here = collector_.enter();
-    const auto* const found = tree_.at_instants().find_at(here, then.timestamp(), key);
+    const auto* const found = tree_.at_instants().find_at(here, t, key);
     return found == nullptr ? nullptr : &found->value();
   }
   template <class... Limits>
