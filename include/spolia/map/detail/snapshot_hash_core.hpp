@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <new>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -90,10 +91,11 @@ class snapshot_hash_core {
   }
   /// The pair at a snapshot's time; stays while the snapshot lives.
   const pair* find_at(session& s, std::uint64_t then, const Key& key) const {
-    const std::uint64_t h = hash_of(key);
-    const version* const v = version_at(s, then, h);
-    return v == nullptr ? nullptr : pair_in(*v, v->at(then, time()), h, key);
+    return find_at(s, then, hash_of(key), key);
   }
+  /// Their values for some keys, of which there are not more than keys_together.
+  void find_each_at(std::uint64_t then, std::span<const Key* const> keys,
+                    const Value** found) const;
 
   /// The version of bucket i then; null if there is none, and its pairs are in others.
   const version* bucket_at(session&, std::uint64_t then, std::uint64_t i) const noexcept {
@@ -170,6 +172,11 @@ class snapshot_hash_core {
   }
 
   pairs current(const version& v) const noexcept { return v.current(time()); }
+
+  const pair* find_at(session& s, std::uint64_t then, std::uint64_t h, const Key& key) const {
+    const version* const v = version_at(s, then, h);
+    return v == nullptr ? nullptr : pair_in(*v, v->at(then, time()), h, key);
+  }
 
   /// `some`: of the contents of v that which counts.
   const pair* pair_in(const version& v, pairs some, std::uint64_t h, const Key& key) const {
@@ -390,3 +397,4 @@ class snapshot_hash_core {
 }  // namespace spolia::inline SPOLIA_FLAVOUR
 
 #include <spolia/map/detail/hash_division.hpp>
+#include <spolia/map/detail/hash_groups.hpp>
