@@ -18,18 +18,24 @@ template <class Key, class Value, version_collector Collector, class Hash, class
 void snapshot_hash_core<Key, Value, Collector, Hash, Equal>::find_each_at(
     std::uint64_t then, std::span<const Key* const> keys, const Value** found) const {
   std::array<std::uint64_t, keys_together> h;
+  std::array<list*, keys_together> place;
+  std::array<version*, keys_together> newest;
   const std::uint32_t level = table_.level();
   session s = collector_.enter();
   for (std::size_t i = 0; i < keys.size(); ++i) {
     h[i] = hash_of(*keys[i]);
-    __builtin_prefetch(&table_[lower_bits(h[i], level)]);
+    place[i] = &table_[lower_bits(h[i], level)];
+    __builtin_prefetch(place[i]);
   }
   for (std::size_t i = 0; i < keys.size(); ++i) {
-    const auto* const v = static_cast<const version*>(table_[lower_bits(h[i], level)].head());
-    if (v != nullptr) v->prefetch();
+    newest[i] = static_cast<version*>(place[i]->head());
+    if (newest[i] != nullptr) newest[i]->prefetch();
   }
   for (std::size_t i = 0; i < keys.size(); ++i) {
-    const pair* const p = find_at(s, then, h[i], *keys[i]);
+    version* const v = newest[i];
+    if (v != nullptr) v->stamp.see_to(time(), *v);  // as in settled()
+    const pair* const p =
+        pair_at(version_at(v, lower_bits(h[i], level), then, h[i]), then, h[i], *keys[i]);
     found[i] = p == nullptr ? nullptr : &p->value();
   }
 }
