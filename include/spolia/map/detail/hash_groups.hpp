@@ -18,17 +18,17 @@ template <class Key, class Value, version_collector Collector, class Hash, class
 void snapshot_hash_core<Key, Value, Collector, Hash, Equal>::find_each_at(
     std::uint64_t then, std::span<const Key* const> keys, const Value** found) const {
   std::array<std::uint64_t, keys_together> h;
-  std::array<list*, keys_together> place;
+  std::array<list*, keys_together> lists;
   std::array<version*, keys_together> newest;
   const std::uint32_t level = table_.level();
   session s = collector_.enter();
   for (std::size_t i = 0; i < keys.size(); ++i) {
     h[i] = hash_of(*keys[i]);
-    place[i] = &table_[lower_bits(h[i], level)];
-    __builtin_prefetch(place[i]);
+    lists[i] = &table_[lower_bits(h[i], level)];
+    __builtin_prefetch(lists[i]);
   }
   for (std::size_t i = 0; i < keys.size(); ++i) {
-    newest[i] = static_cast<version*>(place[i]->head());
+    newest[i] = static_cast<version*>(lists[i]->head());
     if (newest[i] != nullptr) newest[i]->prefetch();
   }
   for (std::size_t i = 0; i < keys.size(); ++i) {
