@@ -7,6 +7,7 @@ set(SPOLIA_HEADERS
     include/spolia/base/backoff.hpp
     include/spolia/base/cells.hpp
     include/spolia/base/census.hpp
+    include/spolia/base/census_draft.hpp
     include/spolia/base/census_slots.hpp
     include/spolia/base/clock.hpp
     include/spolia/base/config.hpp
@@ -138,8 +139,10 @@ set(SPOLIA_HEADERS
     include/spolia/map/detail/hash_account.hpp
     include/spolia/map/detail/hash_batches.hpp
     include/spolia/map/detail/hash_division.hpp
+    include/spolia/map/detail/hash_groups.hpp
     include/spolia/map/detail/hash_tags.hpp
     include/spolia/map/detail/kept_pair.hpp
+    include/spolia/map/detail/key_groups.hpp
     include/spolia/map/detail/list_chain.hpp
     include/spolia/map/detail/pair_block.hpp
     include/spolia/map/detail/rlu_chain.hpp
@@ -229,6 +232,7 @@ set(SPOLIA_HEADERS
     include/spolia/snapshot.hpp
     include/spolia/standard.hpp
     include/spolia/version.hpp
+    include/spolia/version/any_timeline.hpp
     include/spolia/version/bbf.hpp
     include/spolia/version/concepts.hpp
     include/spolia/version/detail/any_version.hpp

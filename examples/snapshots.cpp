@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // A report over two live maps, as they were at one instant, while another thread goes on changing
-// them: what the snapshot sees stays, and nothing else does.
-#include <atomic>
+// them: what the snapshot sees stays, and nothing else does. And an audit of two maps that were
+// never meant to be seen together: each has a timeline of its own.
+#include <cstddef>
 #include <cstdio>
 #include <string>
 #include <thread>
 
 #include <spolia/map/snapshot_hash.hpp>
+#include <spolia/map/snapshot_tree.hpp>
 
 namespace {
 
@@ -20,6 +22,38 @@ void sell(stock& nails, orders& sold, long from, long to) {
     nails.insert_or_assign("nails", 100000 - n - 1);
     sold.insert(n, "a nail");
   }
+}
+
+using arrivals = spolia::basic_timeline<spolia::logical_clock, spolia::stamping::on_update>;
+using harbour = spolia::snapshot_hash<long, std::string>;
+using depot =
+    spolia::snapshot_tree<long, std::string, spolia::sl_rt<spolia::region_domain, arrivals>>;
+
+/// Crates go from the harbour to the depot, one at a time: at any instant one is on its way at
+/// most, and none is in both places.
+bool audit_two_timelines() {
+  constexpr long crates = 1000;
+  spolia::timeline at_sea;
+  arrivals on_land;
+  harbour from(at_sea);
+  depot to(on_land);
+  for (long n = 0; n < crates; ++n) from.insert(n, "coffee");
+
+  std::thread carrier([&] {
+    for (long n = 0; n < crates; ++n) {
+      from.erase(n);
+      to.insert(n, "coffee");
+    }
+  });
+  bool right = true;
+  for (std::size_t arrived = 0; arrived < crates;) {
+    const spolia::snapshot now({at_sea, on_land}, "audit");
+    arrived = to.size(now);
+    const auto all = static_cast<long>(from.size(now) + arrived);
+    right = right && (all == crates || all == crates - 1);
+  }
+  carrier.join();
+  return right;
 }
 
 }  // namespace
@@ -46,5 +80,6 @@ int main() {
   std::printf("%zu sold; %llu versions of the stock, %llu of them for the snapshot \"%s\"\n",
               sold.size_approx(), static_cast<unsigned long long>(account.versions()),
               static_cast<unsigned long long>(account.needed), account.snapshots.front().label);
+  right = right && audit_two_timelines();
   return right && sold.size_approx() == 50000 && account.needed <= 1 ? 0 : 1;
 }

@@ -115,8 +115,8 @@ void check_sights(const diary& of, std::vector<const sight*> sights) {
   EXPECT_TRUE(open.empty() && next == sights.end());
 }
 
-template <class Map>
-void write(Map& one, Map& two, diary& of, stress_thread& self, unsigned writers) {
+template <class One, class Two>
+void write(One& one, Two& two, diary& of, stress_thread& self, unsigned writers) {
   constexpr std::size_t most = 3000;
   of.changes.reserve(most);
   while (self.running() && of.changes.size() < most) {
@@ -126,22 +126,21 @@ void write(Map& one, Map& two, diary& of, stress_thread& self, unsigned writers)
     const bool erase = self.random().chance(1, 4);
     of.changes.push_back({map, key, erase ? std::nullopt : std::optional(n)});
     of.begun.store(n + 1, std::memory_order_release);
-    Map& m = map == 0 ? one : two;
-    erase ? m.erase(key) : m.insert_or_assign(key, n);
+    const auto change = [&](auto& m) { erase ? m.erase(key) : m.insert_or_assign(key, n); };
+    map == 0 ? change(one) : change(two);
     of.done.store(n + 1, std::memory_order_release);
   }
 }
 
 /// The checker of histories: what is seen is recorded a while after the snapshot was taken, by
 /// look-ups and by iteration, and compared with the writers' diaries afterwards.
-TYPED_TEST(snapshot_hash_stress, each_snapshot_is_two_maps_at_one_instant) {
+template <class One, class Two, class Take>
+void expect_instants(One& one, Two& two, double share, Take&& take) {
   constexpr unsigned writers = 2;
   constexpr unsigned readers = 2;
-  typename TestFixture::numbers one(this->time, TestFixture::small());
-  typename TestFixture::numbers two(this->time, TestFixture::small());
   std::array<diary, writers> diaries;
   std::array<std::vector<sight>, readers> sights;
-  run_stress({.threads = writers + readers, .share = 0.4}, [&](stress_thread& self) {
+  run_stress({.threads = writers + readers, .share = share}, [&](stress_thread& self) {
     if (self.index() < writers) return write(one, two, diaries[self.index()], self, writers);
     auto& mine = sights[self.index() - writers];
     while (self.running() && mine.size() < 600) {
@@ -150,7 +149,7 @@ TYPED_TEST(snapshot_hash_stress, each_snapshot_is_two_maps_at_one_instant) {
         seen[w].writer = w;
         seen[w].least = diaries[w].done.load(std::memory_order_acquire);
       }
-      const snapshot then(this->time);
+      const snapshot then = take();
       for (unsigned w = 0; w < writers; ++w) {
         seen[w].most = diaries[w].begun.load(std::memory_order_acquire);
       }
@@ -159,7 +158,8 @@ TYPED_TEST(snapshot_hash_stress, each_snapshot_is_two_maps_at_one_instant) {
       for (const auto& [k, v] : two.all(then)) seen[k % writers].seen[{1, k}] = v;
       for (const sight& s : seen) {
         for (const auto& [where, v] : s.seen) {
-          const auto* const found = (where.first == 0 ? one : two).find(then, where.second);
+          const auto* const found =
+              where.first == 0 ? one.find(then, where.second) : two.find(then, where.second);
           ASSERT_TRUE(found != nullptr && *found == v) << "found and shown differ";
         }
         mine.push_back(s);
@@ -175,6 +175,39 @@ TYPED_TEST(snapshot_hash_stress, each_snapshot_is_two_maps_at_one_instant) {
     }
     check_sights(diaries[w], of_writer);
   }
+}
+
+TYPED_TEST(snapshot_hash_stress, each_snapshot_is_two_maps_at_one_instant) {
+  typename TestFixture::numbers one(this->time, TestFixture::small());
+  typename TestFixture::numbers two(this->time, TestFixture::small());
+  expect_instants(one, two, 0.4, [&] { return snapshot(this->time); });
+}
+
+/// The same of two maps whose clocks have nothing to do with each other.
+template <class One, class Two>
+void expect_instants_of_two_timelines() {
+  if (!usable<One>() || !usable<Two>()) GTEST_SKIP() << hardware_clock::reason();
+  typename One::timeline_type first;
+  typename Two::timeline_type second;
+  snapshot_hash<std::uint64_t, std::uint64_t, One> one(first, {.buckets = 1, .load = 1});
+  snapshot_hash<std::uint64_t, std::uint64_t, Two> two(second, {.buckets = 1, .load = 1});
+  expect_instants(one, two, 0.3, [&] { return snapshot({first, second}, "both"); });
+}
+using moved_by_snapshots = bbf<>;
+using moved_by_updates = dl_rt<domain<debra>, on_update>;
+using on_hardware = sl_rt<domain<quiescent>, by_hardware>;
+
+TEST(snapshots_of_two_timelines, are_instants_if_snapshots_move_the_clocks) {
+  expect_instants_of_two_timelines<moved_by_snapshots, moved_by_snapshots>();
+}
+TEST(snapshots_of_two_timelines, are_instants_if_updates_move_one) {
+  expect_instants_of_two_timelines<moved_by_updates, moved_by_snapshots>();
+}
+TEST(snapshots_of_two_timelines, are_instants_beside_a_hardware_clock) {
+  expect_instants_of_two_timelines<moved_by_snapshots, on_hardware>();
+}
+TEST(snapshots_of_two_timelines, are_instants_of_hardware_clocks) {
+  expect_instants_of_two_timelines<on_hardware, on_hardware>();
 }
 
 /// Snapshots are held through growth, by threads that come and go; pairs end once.

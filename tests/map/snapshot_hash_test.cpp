@@ -127,6 +127,23 @@ TYPED_TEST(snapshot_hash_of, several_keys_are_found_at_one_instant) {
   EXPECT_EQ(*found[0], 5U);
   EXPECT_EQ(found[1], nullptr);
   EXPECT_EQ(*found[2], 7U);
+  for (std::uint64_t k = 100; k < 400; ++k) m.insert(k, k);  // the table grows
+  const auto expect_all = [&](auto&& keys) {
+    const auto all = m.find_all(then, keys);
+    ASSERT_EQ(all.size(), 120U);
+    for (std::uint64_t k = 0; k < 120; ++k) {
+      ASSERT_EQ(all[k] != nullptr, k < 100);
+      if (k < 100) {
+        ASSERT_EQ(*all[k], k);
+      }
+    }
+  };
+  const auto asked = std::views::iota(std::uint64_t{0}, std::uint64_t{120});
+  expect_all(asked);
+  std::vector<std::uint64_t> listed;
+  for (const std::uint64_t k : asked) listed.push_back(k);
+  expect_all(listed);
+  expect_all(asked | std::views::filter([](std::uint64_t) { return true; }));
   EXPECT_EQ(m.count_if(then, [](std::uint64_t, std::uint64_t v) { return v < 10; }), 10U);
   EXPECT_TRUE(m.contains(then, 99));
 }

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <type_traits>
 #include <utility>
@@ -167,6 +169,150 @@ TEST(versioned_model_faults, announcements_must_be_validated) {
 }
 TEST(versioned_model_faults, versions_must_be_unlinked) {
   expect_found(what_is_found_stays<dl>, "dl_rt.not_unlinked", at_most_in_order(1), "");
+}
+
+/// A number with one change, as versioned.hpp makes it, without a collector.
+struct bit {
+  struct node : tracked {
+    atomic<node*> left{nullptr};
+  };
+  template <class Timeline>
+  explicit bit(Timeline& time) : head(&zero) {
+    zero.since.store_relaxed(time.stamp());
+    one.left.store_relaxed(&zero);
+  }
+  template <class Timeline>
+  void set(Timeline& time) {
+    head.store_seq_cst(&one);
+    time.settle(one);
+  }
+  template <class Timeline>
+  bool is_set(Timeline& time) {
+    node* const n = head.load_seq_cst();
+    time.settle(*n);
+    return n == &one;
+  }
+  template <class Timeline>
+  bool was_set(Timeline& time, const snapshot& then) {
+    return is_set(time) && one.since.load_relaxed() <= then.timestamp(time);
+  }
+  node zero, one;
+  atomic<node*> head;
+};
+
+/// Each bit on a timeline of its own.
+template <class First, class Second>
+struct two_times {
+  First first;
+  Second second;
+  bit a{first};
+  bit b{second};
+  [[nodiscard]] snapshot now() { return snapshot({first, second}); }
+};
+
+/// What comes later in one timeline is not seen without what came earlier in the other, and what
+/// was read before a snapshot is in it.
+template <class World>
+void two_timelines_in_order(model::scenario& run) {
+  auto w = std::make_shared<World>();
+  run.thread([=] {
+    w->a.set(w->first);
+    w->b.set(w->second);
+  });
+  run.thread([=] {
+    const bool read = w->b.is_set(w->second);
+    const snapshot s = w->now();
+    const bool b = w->b.was_set(w->second, s);
+    model::check(b || !read, "a value was read that a later snapshot does not see");
+    model::check(w->a.was_set(w->first, s) || !b, "a cause is missing");
+    model::check(w->b.was_set(w->second, s) == b, "a snapshot saw two instants");
+  });
+}
+
+/// Two snapshots, each after a change of one of two timelines: whichever was later saw both.
+template <class World>
+void two_snapshots_of_two_timelines(model::scenario& run) {
+  struct world : World {
+    bool saw_b = false;
+    bool saw_a = false;
+  };
+  auto w = std::make_shared<world>();
+  run.thread([=] {
+    w->a.set(w->first);
+    const snapshot s = w->now();
+    model::check(w->a.was_set(w->first, s), "a change is missing that was made before");
+    w->saw_b = w->b.was_set(w->second, s);
+  });
+  run.thread([=] {
+    w->b.set(w->second);
+    const snapshot s = w->now();
+    model::check(w->b.was_set(w->second, s), "a change is missing that was made before");
+    w->saw_a = w->a.was_set(w->first, s);
+  });
+  run.finally([=] { model::check(w->saw_a || w->saw_b, "two snapshots, and none was later"); });
+}
+
+/// A scan vouches for no time of which it missed the announcement.
+template <class World>
+void a_meeting_against_scans(model::scenario& run) {
+  struct world : World {
+    snapshot taken = snapshot::none();
+    scan_times found[2];
+  };
+  auto w = std::make_shared<world>();
+  run.thread([=] { w->taken = w->now(); });
+  run.thread([=] {
+    w->a.set(w->first);
+    w->first.scan(w->found[0]);
+    w->b.set(w->second);
+    w->second.scan(w->found[1]);
+  });
+  run.finally([=] {
+    const std::uint64_t times[] = {w->taken.timestamp(w->first), w->taken.timestamp(w->second)};
+    for (int i = 0; i < 2; ++i) {
+      const auto& found = w->found[i];
+      const bool listed = std::ranges::find(found.times, times[i]) != found.times.end();
+      model::check(listed || times[i] >= found.known, "a scan missed a snapshot");
+    }
+    w->taken.withdraw();
+  });
+}
+
+using by_hardware = basic_timeline<hardware_clock>;
+using plain_ones = two_times<timeline, timeline>;
+using one_on_update = two_times<on_update, timeline>;
+using beside_hardware = two_times<by_hardware, timeline>;
+using before_hardware = two_times<timeline, by_hardware>;
+using by_hardware_on_update = basic_timeline<hardware_clock, stamping::on_update>;
+using on_hardware = two_times<by_hardware_on_update, by_hardware_on_update>;
+
+template <class World>
+class snapshots_of_timelines : public testing::Test {};
+using two_of_a_kind = testing::Types<plain_ones, one_on_update, beside_hardware, on_hardware>;
+TYPED_TEST_SUITE(snapshots_of_timelines, two_of_a_kind);
+
+TYPED_TEST(snapshots_of_timelines, are_one_instant) {
+  expect_clean(two_timelines_in_order<TypeParam>, at_most(2));
+  expect_clean(two_snapshots_of_two_timelines<TypeParam>, at_most_in_order(2));
+}
+TYPED_TEST(snapshots_of_timelines, are_missed_by_no_scan) {
+  expect_clean(a_meeting_against_scans<TypeParam>, at_most(2));
+}
+TEST(snapshots_of_timelines_faults, updates_must_be_asked_for_ticks) {
+  expect_found(two_timelines_in_order<plain_ones>, "meeting.not_expected", at_most(2),
+               "a cause is missing");
+}
+TEST(snapshots_of_timelines_faults, a_second_look_must_find_the_clocks_unmoved) {
+  expect_found(two_timelines_in_order<plain_ones>, "meeting.one_look", at_most(2),
+               "a cause is missing");
+  expect_found(two_timelines_in_order<before_hardware>, "meeting.one_look", at_most(2),
+               "a cause is missing");
+  expect_found(a_meeting_against_scans<plain_ones>, "meeting.one_look", at_most(2),
+               "a scan missed a snapshot");
+}
+TEST(snapshots_of_timelines_faults, clocks_that_are_one_must_be_read_once) {
+  expect_found(two_timelines_in_order<on_hardware>, "meeting.own_times", at_most(2),
+               "a cause is missing");
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <thread>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include <spolia/version/snapshot.hpp>
 #include <spolia/version/timeline.hpp>
@@ -92,6 +93,80 @@ TYPED_TEST(timelines, scans_know_the_snapshots) {
   time.watermark(found);
   EXPECT_LE(found.known, first.timestamp());
   EXPECT_TRUE(found.times.empty());
+}
+
+template <class Timeline>
+std::uint64_t stamped(Timeline& time) {
+  line_node v;
+  return time.settle(v);
+}
+
+TYPED_TEST(timelines, meet_in_one_snapshot) {
+  if (!usable<TypeParam>() || !usable<by_hardware>()) GTEST_SKIP() << hardware_clock::reason();
+  TypeParam time;
+  on_snapshot second;
+  on_update third;
+  by_hardware fourth;
+  by_hardware_on_update fifth;
+  const on_snapshot stranger;
+  const auto expect_announced = [&](int n) {
+    EXPECT_EQ(announced(time), n);
+    EXPECT_EQ(announced(second), n);
+    EXPECT_EQ(announced(third), n);
+    EXPECT_EQ(announced(fourth), n);
+    EXPECT_EQ(announced(fifth), n);
+  };
+  const auto expect_between = [&](const snapshot& now, auto& each, std::uint64_t before) {
+    EXPECT_TRUE(now.belongs_to(each));
+    EXPECT_GE(now.timestamp(each), before);
+    EXPECT_GT(stamped(each), now.timestamp(each));
+    scan_times found;
+    each.scan(found);
+    EXPECT_EQ(found.times, std::vector{now.timestamp(each)});
+    each.living().for_each([](const census::entry& e) { EXPECT_STREQ(e.label, "all"); });
+  };
+  for (int i = 0; i < 100; ++i) {
+    const std::uint64_t before[] = {stamped(time), stamped(second), stamped(third), stamped(fourth),
+                                    stamped(fifth)};
+    snapshot now({time, second, third, second, fourth, fifth, time}, "all");
+    EXPECT_EQ(now.timestamp(), now.timestamp(time));
+    EXPECT_FALSE(now.belongs_to(stranger));
+    EXPECT_EQ(now.timestamp(fourth), now.timestamp(fifth)) << "they have one clock";
+    snapshot held = now.clone();
+    now.withdraw();
+    expect_announced(1);
+    expect_between(held, time, before[0]);
+    expect_between(held, second, before[1]);
+    expect_between(held, third, before[2]);
+    expect_between(held, fourth, before[3]);
+    expect_between(held, fifth, before[4]);
+    std::thread([mine = std::move(held)] {}).join();
+    expect_announced(0);
+  }
+}
+
+TEST(snapshots, of_any_number_of_timelines) {
+  on_snapshot time[5];
+  std::vector<any_timeline> all;
+  for (std::size_t n = 0; n <= std::size(time); ++n) {
+    const snapshot now(all, "some");
+    EXPECT_EQ(static_cast<bool>(now), n != 0);
+    for (std::size_t i = 0; i < std::size(time); ++i) {
+      EXPECT_EQ(announced(time[i]), i < n ? 1 : 0);
+      EXPECT_EQ(now.belongs_to(time[i]), i < n);
+    }
+    if (n < std::size(time)) all.emplace_back(time[n]);
+  }
+}
+
+/// No update moves the clock of such a timeline but while a snapshot of several is being made.
+TEST(snapshots, of_several_ask_for_ticks_no_longer_than_they_are_made) {
+  on_snapshot time;
+  on_snapshot other;
+  const snapshot now({time, other});
+  const std::uint64_t t = time.now();
+  EXPECT_EQ(stamped(time), t);
+  EXPECT_EQ(time.now(), t);
 }
 
 TEST(snapshots, are_one_announcement_however_often_cloned) {

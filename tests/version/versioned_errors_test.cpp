@@ -134,6 +134,25 @@ TYPED_TEST(versioned_errors, a_snapshot_without_memory_is_none) {
   });
 }
 
+TEST(versioned_errors_of_several_timelines, a_snapshot_without_memory_is_none) {
+  timeline one;
+  basic_timeline<logical_clock, stamping::on_update> two;
+  const auto nobody = [](const census::entry&) { ADD_FAILURE() << "announced"; };
+  const std::uint64_t failures = for_each_allocation_failure([&] {
+    const std::uint64_t before = one.now();
+    try {
+      const snapshot s({one, two});
+    } catch (const std::bad_alloc&) {
+      one.living().for_each(nobody);
+      two.living().for_each(nobody);
+      EXPECT_EQ(one.stamp(), one.now()) << "updates are still asked for ticks";
+      EXPECT_LE(one.now(), before + 1);
+      throw;
+    }
+  });
+  EXPECT_GE(failures, 3U);
+}
+
 TEST(versioned_options, that_make_no_sense_are_refused) {
   region_domain nodes;
   timeline time;

@@ -78,6 +78,8 @@
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 
+class census_draft;
+
 class census {
   using slot = detail::census_slot;
   using chunk = detail::census_chunk;
@@ -120,6 +122,7 @@ class census {
 
    private:
     friend class census;
+    friend class census_draft;
     ticket(slot* s, std::uint64_t t) noexcept : slot_(s), timestamp_(t) {}
 
     slot* slot_ = nullptr;
@@ -224,6 +227,8 @@ class census {
   }
 
  private:
+  friend class census_draft;  // census_draft.hpp: announces in several steps
+
   static constexpr std::uint64_t vacant = detail::vacant_stamp;
   static constexpr std::uint64_t open_flag = detail::open_stamp;
 
@@ -289,13 +294,7 @@ std::uint64_t census::settle([[maybe_unused]] slot& s, atomic<std::uint64_t>& st
   // that, memory they read could be freed while, by the language's rules, they still read it.
   if constexpr (Clock::advances_alone) {
     const std::uint64_t not_before = clock.now();
-    // release → the acquire in meet(): who sees this sees the slot's last announcement withdrawn.
-    s.not_before.store_release(not_before);
-    // A number of its own, also from a seat that is not described anew. release: see describe().
-    const std::uint64_t turn = s.turn.load_relaxed() + 1;
-    s.turn.store_release(turn);
-    std::uint64_t seen = open_flag | turn;
-    stamp.store_release(seen);
+    std::uint64_t seen = s.open(stamp, not_before);
     order();  // ↔ the one in visit(): see "Why no ticket is missed"
     const std::uint64_t t =
         SPOLIA_FAULT("census.no_validation") ? not_before : std::max(not_before, clock.now());

@@ -50,6 +50,17 @@ struct census_slot {
     start.store_release(text == nullptr ? 0 : ticks::read());
     return text != nullptr;
   }
+  /// Owner, while no announcement is open here: opens one of a time that is not before `least`.
+  /// Returns what the stamp is then.
+  std::uint64_t open(atomic<std::uint64_t>& its_stamp, std::uint64_t least) noexcept {
+    // release → the acquire in meet(): who sees this sees the slot's last announcement withdrawn.
+    not_before.store_release(least);
+    // A number of its own, also from a seat that is not described anew. release: see describe().
+    const std::uint64_t mine = turn.load_relaxed() + 1;
+    turn.store_release(mine);
+    its_stamp.store_release(open_stamp | mine);
+    return open_stamp | mine;
+  }
 };
 
 /// What one thread number announces with. Only the thread that has the number takes slots; the

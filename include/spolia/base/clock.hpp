@@ -76,6 +76,13 @@ concept timestamp_clock = requires(Clock& c, const Clock& k, std::uint64_t t) {
   { Clock::advances_alone } -> std::convertible_to<bool>;
 };
 
+/// A clock that can be read together with others: all that are is_everybodys() are one clock, and
+/// all others move by tick() and pass() only.
+template <class Clock>
+concept joinable_clock = timestamp_clock<Clock> && requires(const Clock& k) {
+  { k.is_everybodys() } noexcept -> std::same_as<bool>;
+};
+
 namespace detail {
 
 /// x is above y by more than `bound`. Differences, not sums: a timestamp near the largest value
@@ -147,6 +154,7 @@ class logical_clock {
     }
   }
 
+  [[nodiscard]] static constexpr bool is_everybodys() noexcept { return false; }
   [[nodiscard]] static constexpr std::uint64_t bound() noexcept { return 0; }
   [[nodiscard]] static constexpr bool after(std::uint64_t x, std::uint64_t y) noexcept {
     return detail::certainly_after(x, y, 0);
@@ -197,10 +205,11 @@ class logical_clock {
 /// Errors: none; whatever fails in measuring makes it untrusted.
 /// Cost: now() about 20 ns, tick() and pass() wait for bound(), typically 50 to 300 ns.
 ///
-/// In the model flavour it is a logical clock that claims to advance alone.
+/// In the model flavour it is a logical clock, one for all, that claims to advance alone.
 class hardware_clock {
  public:
   static constexpr bool advances_alone = true;
+  [[nodiscard]] static constexpr bool is_everybodys() noexcept { return true; }
 
 #if defined(SPOLIA_MODEL)
   hardware_clock() = default;
@@ -237,7 +246,7 @@ class hardware_clock {
 
  private:
 #if defined(SPOLIA_MODEL)
-  logical_clock simulated_;
+  static inline constinit logical_clock simulated_{1};
 #else
   std::uint64_t wait_until_after(std::uint64_t t) const noexcept {
     for (;;) {
@@ -268,6 +277,7 @@ class selected_clock {
     return hardware_ ? clock_kind::hardware : clock_kind::logical;
   }
 
+  [[nodiscard]] bool is_everybodys() const noexcept { return hardware_.has_value(); }
   [[nodiscard]] std::uint64_t now() const noexcept {
     return hardware_ ? hardware_->now() : logical_.now();
   }
@@ -286,7 +296,7 @@ class selected_clock {
   logical_clock logical_;
 };
 
-static_assert(timestamp_clock<logical_clock> && timestamp_clock<hardware_clock> &&
-              timestamp_clock<selected_clock>);
+static_assert(joinable_clock<logical_clock> && joinable_clock<hardware_clock> &&
+              joinable_clock<selected_clock>);
 
 }  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -24,8 +24,8 @@
 //   Nobody waits for anybody, each update divides one bucket at most in each round, and a snapshot
 //   goes on reading the buckets that were there.
 // Protects:    what find(now, ...) and all(now) give stays while the snapshot lives, without a
-//              guard. No operation holds a guard longer than a look into one bucket takes (32 of
-//              them where many are passed), besides what visit's f does.
+//              guard. No operation holds a guard longer than a look into one bucket takes (16 or
+//              32 of them where many are passed), besides what visit's f does.
 // Cost:        find: one bucket, whose pairs are told apart by a byte of their hashes while they
 //              are 12 at most (detail/hash_tags.hpp). At a snapshot: the versions of that bucket
 //              that are newer; after growth since then, O(log growth) at most buckets more. An
@@ -52,6 +52,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <concepts>
 #include <cstddef>
@@ -60,6 +61,7 @@
 #include <memory>
 #include <optional>
 #include <ranges>
+#include <span>
 #include <stdexcept>
 #include <type_traits>
 #include <utility>
@@ -69,6 +71,7 @@
 #include <spolia/base/misuse.hpp>
 #include <spolia/base/threads.hpp>
 #include <spolia/map/detail/hash_account.hpp>
+#include <spolia/map/detail/key_groups.hpp>
 #include <spolia/map/detail/snapshot_hash_core.hpp>
 #include <spolia/map/detail/snapshot_pairs.hpp>
 #include <spolia/map/detail/snapshot_watch.hpp>
@@ -213,37 +216,42 @@ class snapshot_hash {
   const Value* find(const snapshot& then, const Key& key) const {
     if (!mine(then)) return nullptr;
     auto here = collector_.enter();
-    const auto* const found = core_.find_at(here, then.timestamp(), key);
+    const auto* const found = core_.find_at(here, then.timestamp(time()), key);
     return found == nullptr ? nullptr : &found->value();
   }
   bool contains(const snapshot& then, const Key& key) const { return find(then, key) != nullptr; }
 
-  /// The values of several keys, in their order, as find() gives them.
+  /// The values of several keys, in their order, as find() gives them; what they need is fetched
+  /// for many at once.
   template <std::ranges::input_range Keys>
     requires std::convertible_to<std::ranges::range_reference_t<Keys>, const Key&>
   std::vector<const Value*> find_all(const snapshot& then, Keys&& keys) const {
     std::vector<const Value*> found;
-    if (!mine(then)) {
-      for ([[maybe_unused]] const Key& key : keys) found.push_back(nullptr);
-      return found;
-    }
-    const auto end = std::ranges::end(keys);
-    for (auto at = std::ranges::begin(keys); at != end;) {
-      auto here = collector_.enter();
-      for (int looks = 0; looks < 32 && at != end; ++looks, ++at) {
-        const Key& key = *at;
-        const auto* const pair = core_.find_at(here, then.timestamp(), key);
-        found.push_back(pair == nullptr ? nullptr : &pair->value());
-      }
-    }
+    if constexpr (std::ranges::sized_range<Keys>) found.reserve(std::ranges::size(keys));
+    find_all(then, keys, [&](const Value* value) { found.push_back(value); });
     return found;
+  }
+  /// Calls f(const Value*) for each, outside of guards.
+  template <std::ranges::input_range Keys, std::invocable<const Value*> F>
+    requires std::convertible_to<std::ranges::range_reference_t<Keys>, const Key&>
+  void find_all(const snapshot& then, Keys&& keys, F&& f) const {
+    if (!mine(then)) {
+      for ([[maybe_unused]] const Key& key : keys) f(nullptr);
+      return;
+    }
+    const std::uint64_t t = then.timestamp(time());
+    detail::in_groups<Key>(keys, [&](std::span<const Key* const> some) {
+      std::array<const Value*, detail::keys_together> found;
+      core_.find_each_at(t, some, found.data());
+      for (std::size_t i = 0; i < some.size(); ++i) f(found[i]);
+    });
   }
 
   /// How many pairs there were; looks at every bucket.
   std::size_t size(const snapshot& then) const {
     if (!mine(then)) return 0;
     std::size_t sum = 0;
-    for (buckets_of view(core_, then.timestamp());;) {
+    for (buckets_of view(core_, then.timestamp(time()));;) {
       const auto some = view.next();
       if (some.empty()) return sum;
       sum += some.size();

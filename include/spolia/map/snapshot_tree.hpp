@@ -47,12 +47,14 @@
 //              throw.
 #pragma once
 
+#include <array>
 #include <concepts>
 #include <cstddef>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <ranges>
+#include <span>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -62,6 +64,7 @@
 #include <spolia/base/threads.hpp>
 #include <spolia/map/detail/chromatic_tree.hpp>
 #include <spolia/map/detail/face.hpp>
+#include <spolia/map/detail/key_groups.hpp>
 #include <spolia/map/detail/snapshot_pairs.hpp>
 #include <spolia/map/detail/snapshot_watch.hpp>
 #include <spolia/map/detail/tree_account.hpp>
@@ -142,9 +145,29 @@ class snapshot_tree_core {
 
   const Value* find_at(const snapshot& then, const Key& key) const {
     if (!mine(then)) return nullptr;
+    const std::uint64_t t = then.timestamp(collector_.time());
     auto here = collector_.enter();
-    const auto* const found = tree_.at_instants().find_at(here, then.timestamp(), key);
+    const auto* const found = tree_.at_instants().find_at(here, t, key);
     return found == nullptr ? nullptr : &found->value();
+  }
+  template <class Keys, class F>
+  void find_all_at(const snapshot& then, Keys& keys, F& f) const {
+    if (!mine(then)) {
+      for ([[maybe_unused]] const Key& key : keys) f(nullptr);
+      return;
+    }
+    const std::uint64_t t = then.timestamp(collector_.time());
+    in_groups<Key>(keys, [&](std::span<const Key* const> some) {
+      std::array<const Value*, keys_together> found;
+      std::size_t n = 0;
+      {
+        auto here = collector_.enter();
+        tree_.at_instants().find_each_at(here, t, some, [&](const auto* pair) {
+          found[n++] = pair == nullptr ? nullptr : &pair->value();
+        });
+      }
+      for (std::size_t i = 0; i < n; ++i) f(found[i]);
+    });
   }
   template <class... Limits>
   pairs pairs_at(const snapshot& then, const Limits&... limits) const {
@@ -278,13 +301,21 @@ class snapshot_tree : public detail::map_face<
   }
   bool contains(const snapshot& then, const Key& key) const { return find(then, key) != nullptr; }
 
-  /// The values of several keys, in their order, as find() gives them.
+  /// The values of several keys, in their order, as find() gives them; what they need is fetched
+  /// for many at once.
   template <std::ranges::input_range Keys>
     requires std::convertible_to<std::ranges::range_reference_t<Keys>, const Key&>
   std::vector<const Value*> find_all(const snapshot& then, Keys&& keys) const {
     std::vector<const Value*> found;
-    for (const Key& key : keys) found.push_back(find(then, key));
+    if constexpr (std::ranges::sized_range<Keys>) found.reserve(std::ranges::size(keys));
+    find_all(then, keys, [&](const Value* value) { found.push_back(value); });
     return found;
+  }
+  /// Calls f(const Value*) for each, outside of guards.
+  template <std::ranges::input_range Keys, std::invocable<const Value*> F>
+    requires std::convertible_to<std::ranges::range_reference_t<Keys>, const Key&>
+  void find_all(const snapshot& then, Keys&& keys, F&& f) const {
+    this->core().find_all_at(then, keys, f);
   }
 
   /// All pairs in ascending order of keys, each a std::pair<const Key&, const Value&>: a range that

@@ -11,8 +11,10 @@
 // Progress:    as range_tracker.hpp; removals are lock-free.
 // Bound:       twice as many as DL-RT: 2 (C + 3 H + 6 P B + 5 B E) + O(P log Lmax), the C current
 //              ones included: see range_tracker.hpp, and list_tree.hpp for Lmax. (What waits has
-//              left the tracker, and two others below it that have not.) Each holds its value's
-//              bytes and 21 words or so of links.
+//              left the tracker, and two others below it that have not.)
+// Bytes:       those versions, each a block of sizeof(version) (112 with usual domains) and its
+//              value, and what is retired and not freed, the domain's stats().garbage_bytes():
+//              bounded as its scheme says, for no snapshot holds a guard.
 // Why no freed version is reached: list_tree.hpp. Each version is retired once, by the removal that
 //   took it out, its own or a neighbour's, and under the guard of that removal.
 // In nodes that die (owner.hpp) a version that waits keeps its hold. It does not wait for long: the

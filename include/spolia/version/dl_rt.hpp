@@ -11,7 +11,10 @@
 // Progress:    as range_tracker.hpp; removals are lock-free.
 // Bound:       3 H + 6 P B + 5 B E versions besides the current ones, H the most that were needed
 //              at any time so far, P threads, E threads that have ended, B = P log P: see
-//              range_tracker.hpp. Each holds its value's bytes and 16 words or so of links.
+//              range_tracker.hpp.
+// Bytes:       those versions and the current ones, each a block of sizeof(version) (80 with usual
+//              domains) and its value, and what is retired and not freed, the domain's
+//              stats().garbage_bytes(): bounded as its scheme says, for no snapshot holds a guard.
 // Why no freed version is reached: list_pdl.hpp. remove() is called once for each version, by
 //   whoever has it from the tracker, and under the guard under which it is retired.
 //

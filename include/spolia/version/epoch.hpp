@@ -9,6 +9,10 @@
 // Progress:    as range_tracker.hpp.
 // Bound:       none while a snapshot lives: all that ended since it began is kept. Otherwise
 //              6 P B, as in range_tracker.hpp with H = 0.
+// Bytes:       while a snapshot lives none either. Otherwise those versions and the current ones,
+//              each a block of sizeof(version) (64 with usual domains) and its value, and what is
+//              retired and not freed, the domain's stats().garbage_bytes(): bounded as its scheme
+//              says, for no snapshot holds a guard.
 // Why no freed version is reached. Let u be retired, and v the version behind it, v.since =
 //   u.until. No snapshot was announced below u.until, and none will be. So every walk from a head
 //   stops at v or at a newer version, and nobody loads v.left, which goes on naming u.

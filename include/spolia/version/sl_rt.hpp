@@ -12,6 +12,9 @@
 // Progress:    as range_tracker.hpp; compactions are wait-free but for pairing head and scan.
 // Bound:       3 H + 6 P B + 5 B E versions besides the current ones, as DL-RT: each ended version
 //              is in the tracker until it is retired. Linked are fewer.
+// Bytes:       those versions and the current ones, each a block of sizeof(version) (80 with usual
+//              domains) and its value, and what is retired and not freed, the domain's
+//              stats().garbage_bytes(): bounded as its scheme says, for no snapshot holds a guard.
 // Why no freed version is reached: list_ssl.hpp and scan_board.hpp. A version is retired by whoever
 //   has it from the tracker (each is there once), after it was cut off for good.
 //

@@ -1,31 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
-// snapshot.hpp: one instant of all structures that share a timeline, for as long as one likes.
+// snapshot.hpp: one instant of all structures of a timeline, or of several, for as long as one
+// likes.
 //
 //     const spolia::snapshot now;                             // of the process's own timeline
 //     const spolia::snapshot now(time, "monthly report");     // or of another
+//     const spolia::snapshot now({time, other}, "audit");     // or of several, with any clocks
 //     table.at(session, now);  index.at(session, now);        // the same instant
 //     std::thread([now = now.clone()] { ... });
 //
 // A snapshot is one announcement in the census and nothing else: it holds no guard, so it holds up
 // only the versions that it can see, however long it lives. What it finds stays for as long as it
 // lives, also while no guard does.
+// Of several timelines it is one announcement in each, and one instant of all: there was a moment
+// within the constructor's call at which all that had been done is seen, and nothing else. (With a
+// hardware clock as far as that goes for one timeline; any_timeline.hpp has the proof.)
 //
 // Threads:     may be moved to another thread and end there. Clones share the announcement; it is
 //              withdrawn when the last of them ends. One object belongs to one thread at a time.
 //              Snapshots nest as one likes, and updates may be made while one is held.
 // Errors:      the constructor throws std::bad_alloc, and then nothing was announced. clone() and
 //              all else never fail.
-// Cost:        an announcement (timeline.hpp) and a small block. clone(): a count.
+// Cost:        an announcement (timeline.hpp) and a small block. clone(): a count. Of several
+//              timelines an announcement and two looks at the clock in each, again if a clock has
+//              moved meanwhile; who updates does not wait.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <initializer_list>
+#include <memory>
 #include <new>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/census.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/base/memory.hpp>
+#include <spolia/version/any_timeline.hpp>
 #include <spolia/version/timeline.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -36,10 +50,9 @@ class snapshot {
   /// it must live as long as the snapshot (a string literal).
   template <class Timeline>
     requires requires(Timeline& time, const char* label) { time.announce(label); }
-  explicit snapshot(Timeline& time, const char* label = nullptr)
-      : shared_(::new(memory::allocate(sizeof(shared), alignof(shared))) shared(&time)) {
+  explicit snapshot(Timeline& time, const char* label = nullptr) : shared_(make(1)) {
     try {
-      shared_->ticket = time.announce(label == nullptr ? unnamed : label);
+      shared_->first = {&time, time.announce(named(label))};
     } catch (...) {
       end(shared_);
       throw;
@@ -47,6 +60,11 @@ class snapshot {
   }
   /// The present instant of all structures that were given no timeline of their own.
   explicit snapshot(const char* label = nullptr) : snapshot(default_timeline(), label) {}
+  /// One present instant of all these timelines, which must outlive it; none() if there are none.
+  explicit snapshot(std::span<const any_timeline> times, const char* label = nullptr)
+      : shared_(of_several(times, named(label))) {}
+  explicit snapshot(std::initializer_list<any_timeline> times, const char* label = nullptr)
+      : snapshot(std::span(times.begin(), times.size()), label) {}
   snapshot(snapshot&& from) noexcept : shared_(std::exchange(from.shared_, nullptr)) {}
   snapshot& operator=(snapshot&& from) noexcept {
     if (this != &from) {
@@ -83,29 +101,82 @@ class snapshot {
 
   /// False if it was moved from or withdrawn.
   [[nodiscard]] explicit operator bool() const noexcept { return shared_ != nullptr; }
-  [[nodiscard]] std::uint64_t timestamp() const noexcept { return shared_->ticket.timestamp(); }
+  /// That of its timeline, the first if there are several.
+  [[nodiscard]] std::uint64_t timestamp() const noexcept {
+    return shared_->first.ticket.timestamp();
+  }
+  /// That of `time`, to which it must belong.
+  template <class Timeline>
+  [[nodiscard]] std::uint64_t timestamp(const Timeline& time) const noexcept {
+    return in(&time)->ticket.timestamp();
+  }
   /// Whether it is an instant of `time`.
   template <class Timeline>
   [[nodiscard]] bool belongs_to(const Timeline& time) const noexcept {
-    return shared_ != nullptr && shared_->time == &time;
+    return shared_ != nullptr && in(&time) != nullptr;
   }
 
  private:
+  /// Its announcement in one timeline.
+  struct part {
+    const void* time = nullptr;
+    census::ticket ticket{};
+  };
   struct shared {
-    explicit shared(const void* of) noexcept : time(of) {}
-    const void* const time;
-    census::ticket ticket;
+    explicit shared(std::size_t n) noexcept : parts(n) {}
+    const std::size_t parts;
+    part first{};
+    part* more = nullptr;  // behind this, all but the first
     atomic<std::uint64_t> holders{1};
   };
+  static_assert(sizeof(shared) % alignof(part) == 0);
 
   /// The census notes the time of those only that have a label.
-  static constexpr const char* unnamed = "snapshot";
+  static const char* named(const char* label) noexcept {
+    return label == nullptr ? "snapshot" : label;
+  }
 
   explicit snapshot(shared* s) noexcept : shared_(s) {}
 
+  static std::size_t bytes(std::size_t parts) noexcept {
+    return sizeof(shared) + (parts - 1) * sizeof(part);
+  }
+  static shared* make(std::size_t parts) {
+    auto* const room = static_cast<char*>(memory::allocate(bytes(parts), alignof(shared)));
+    auto* const s = ::new (room) shared(parts);
+    if (parts > 1) s->more = ::new (room + sizeof(shared)) part[parts - 1];
+    return s;
+  }
   static void end(shared* s) noexcept {
+    const std::size_t size = bytes(s->parts);
+    std::destroy_n(s->more, s->parts - 1);
     s->~shared();
-    memory::deallocate(s, sizeof(shared), alignof(shared));
+    memory::deallocate(s, size, alignof(shared));
+  }
+
+  static shared* of_several(std::span<const any_timeline> times, const char* label) {
+    std::vector<any_timeline> all;
+    for (const any_timeline& t : times) {
+      if (std::ranges::find(all, t) == all.end()) all.push_back(t);
+    }
+    if (all.empty()) return nullptr;
+    detail::meeting m(all, label);
+    shared* const s = make(all.size());
+    s->first = {all[0].identity(), m.take(0)};
+    for (std::size_t i = 1; i < all.size(); ++i) s->more[i - 1] = {all[i].identity(), m.take(i)};
+    return s;
+  }
+
+  const part* in(const void* time) const noexcept {
+    if (shared_->first.time == time) [[likely]]
+      return &shared_->first;
+    return among_more(time);
+  }
+  SPOLIA_NOINLINE const part* among_more(const void* time) const noexcept {
+    for (std::size_t i = 1; i < shared_->parts; ++i) {
+      if (shared_->more[i - 1].time == time) return &shared_->more[i - 1];
+    }
+    return nullptr;
   }
 
   shared* shared_;

@@ -10,6 +10,9 @@
 // Bound:       none in time: the versions of a list stay until that list is changed again ("dusty
 //              corners"). After a change, a list holds what was needed when the last scan was made,
 //              and what ended since, a period ago at most if changes go on.
+// Bytes:       so none in time either: of each list those versions, each a block of sizeof(version)
+//              (72 with usual domains) and its value. Besides, what is retired and not freed, the
+//              domain's stats().garbage_bytes(): bounded as its scheme says.
 // Why no freed version is reached: list_ssl.hpp and scan_board.hpp. Whoever wins a version's flag
 //   retires it.
 //

@@ -17,8 +17,8 @@
 //                 above every time read before it.
 //   hardware clock: the same, in real time: pass(t) and tick() wait until every processor's counter
 //                 is past, and the update has a full fence between its head and its look.
-// Several timelines have no instant in common: structures that one snapshot is to see together
-// share one timeline.
+// Structures that one snapshot sees together share a timeline, or the snapshot is told of several:
+// any_timeline.hpp says how these meet. One batch of changes is in one timeline.
 //
 // Threads:     anything may be called by any thread at any time. Errors: announce throws
 //              std::bad_alloc. The timeline outlives its snapshots.
@@ -41,6 +41,11 @@
 #include <spolia/version/tracked.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
+
+namespace detail {
+template <class Timeline>
+struct meeting_of;  // any_timeline.hpp
+}  // namespace detail
 
 /// Who advances the clock.
 enum class stamping : std::uint8_t {
@@ -75,7 +80,7 @@ class basic_timeline {
 
   /// A stamp for a version that nobody else can see yet: above all earlier snapshots.
   [[nodiscard]] std::uint64_t stamp() noexcept {
-    return When == stamping::on_update ? clock_.tick() : clock_.now();
+    return When == stamping::on_update || is_met() ? clock_.tick() : clock_.now();
   }
 
   /// Every stamp that is drawn afterwards is not below `t`, which was one. Only the clocks of
@@ -119,6 +124,20 @@ class basic_timeline {
   [[nodiscard]] lease_board& leases() noexcept { return leases_; }
 
  private:
+  template <class>
+  friend struct detail::meeting_of;
+
+  /// Whether a snapshot of several timelines is being made, and this one's clock does not move
+  /// unless somebody moves it.
+  [[nodiscard]] bool is_met() const noexcept {
+    if constexpr (joinable_clock<Clock>) {
+      // seq_cst, behind the head and in front of the clock: any_timeline.hpp.
+      return !clock_.is_everybodys() && met_by_.load_seq_cst() != 0;
+    } else {
+      return false;
+    }
+  }
+
   /// A stamp for v. Its head was loaded or set by a seq_cst access before.
   template <class Node>
   std::uint64_t draw([[maybe_unused]] Node& v) noexcept {
@@ -136,7 +155,8 @@ class basic_timeline {
     }
   }
 
-  Clock clock_;
+  [[no_unique_address]] Clock clock_;  // its line has room for the next
+  atomic<std::uint32_t> met_by_{0};
   /// Collectors scan once in some tens of updates; with heavy fences that was half of the time.
   census living_{fence::cost::both};
   lease_board leases_;

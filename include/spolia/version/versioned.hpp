@@ -90,7 +90,7 @@ class versioned {
       misuse::report("a snapshot of another timeline", threads::number());
       return nullptr;
     }
-    auto* const found = Collector::list::find(newest(s), then.timestamp());
+    auto* const found = Collector::list::find(newest(s), then.timestamp(s.collector().time()));
     return found == nullptr ? nullptr : &static_cast<version*>(found)->value;
   }
 

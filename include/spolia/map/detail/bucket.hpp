@@ -6,11 +6,13 @@
 // into bucket b + 2^(d-1): see snapshot_hash.hpp.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
 #include <spolia/base/config.hpp>
 #include <spolia/map/detail/hash_tags.hpp>
+#include <spolia/map/detail/kept_pair.hpp>
 #include <spolia/map/detail/pair_block.hpp>
 #include <spolia/version/detail/told_stamp.hpp>
 
@@ -75,6 +77,11 @@ class bucket : public pair_block<bucket_head<Collector>, Pair> {
     if (e.with != nullptr) this->push(*e.with);
   }
 
+  /// Fetches all that a look-up needs; the first line is the collector's.
+  void prefetch() const noexcept {
+    __builtin_prefetch(reinterpret_cast<const char*>(this) + 64);
+    prefetch_pairs();
+  }
   /// Fetches what lies behind the cache line that one looks at first.
   void prefetch_pairs() const noexcept {
     const auto* const at = reinterpret_cast<const char*>(this);
@@ -99,6 +106,16 @@ class bucket : public pair_block<bucket_head<Collector>, Pair> {
     return made;
   }
 };
+
+/// How many pairs a bucket has on average when the table doubles, unless one says so: 128 bytes of
+/// what copying bytes copies, as much as the header of a version. With fewer, what a look-up finds
+/// in no cache is headers. Of counted blocks less, since each copy counts, and each comparison
+/// looks into a block.
+template <class Key, class Value>
+inline constexpr std::uint32_t usual_bucket_pairs =
+    kept_pair<Key, Value>::extra_bytes != 0
+        ? 2
+        : std::clamp<std::uint32_t>(128 / sizeof(kept_pair<Key, Value>), 4, 8);
 
 /// With pairs of two words, multiples of a cache line.
 template <class Pair, class Collector>

@@ -156,6 +156,10 @@ struct chromatic_nodes {
   }
   static internal* as_internal(node* n) noexcept { return static_cast<internal*>(n); }
   static leaf* as_leaf(node* n) noexcept { return static_cast<leaf*>(n); }
+  static const internal* as_internal(const node* n) noexcept {
+    return static_cast<const internal*>(n);
+  }
+  static const leaf* as_leaf(const node* n) noexcept { return static_cast<const leaf*>(n); }
 };
 
 }  // namespace detail

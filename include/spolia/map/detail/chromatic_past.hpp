@@ -10,10 +10,12 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include <spolia/base/config.hpp>
 #include <spolia/map/detail/chromatic_leaves.hpp>
 #include <spolia/map/detail/edited.hpp>
+#include <spolia/map/detail/key_groups.hpp>
 #include <spolia/version/lease.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -68,6 +70,26 @@ class chromatic_past {
     return n == nullptr ? nullptr : leaves_.find(pairs_at(n, then), key).get();
   }
 
+  /// The same for each of some keys, of which there are not more than keys_together: found(pair).
+  /// They go down side by side, so that what one waits for is fetched while the others go.
+  template <class F>
+  void find_each_at(session&, std::uint64_t then, std::span<const key_type* const> keys,
+                    F&& found) const {
+    std::array<const node*, keys_together> at;
+    for (std::size_t k = 0; k < keys.size(); ++k) {
+      at[k] = shortcuts_.near(*keys[k], less_, then);
+      if (at[k] == nullptr) at[k] = top_at(then);
+    }
+    for (bool more = true; more;) {
+      more = false;
+      for (std::size_t k = 0; k < keys.size(); ++k) fetch_side(at[k], *keys[k]);
+      for (std::size_t k = 0; k < keys.size(); ++k) more |= step_down(at[k], *keys[k], then);
+    }
+    for (std::size_t k = 0; k < keys.size(); ++k) {
+      found(at[k] == nullptr ? nullptr : leaves_.find(pairs_at(at[k], then), *keys[k]).get());
+    }
+  }
+
   /// The first pairs within the limits.
   template <class Instant>
   void first_at(session&, const Instant& then, const limits& within, chunk& found) const {
@@ -111,6 +133,20 @@ class chromatic_past {
   node* at(const internal& i, unsigned side, const Instant& then) const {
     return link_at(i, side, then)->to;
   }
+  void fetch_side(const node* n, const key_type& key) const {
+    if (n == nullptr || n->is_leaf()) return;
+    const internal* const i = Nodes::as_internal(n);
+    i->child(less_(key, i->key) ? 0 : 1).prefetch();
+  }
+  /// One step down; false if there is none behind it.
+  bool step_down(const node*& n, const key_type& key, std::uint64_t then) const {
+    if (n == nullptr || n->is_leaf()) return false;
+    const internal* const i = Nodes::as_internal(n);
+    const link* const l = link_at(*i, less_(key, i->key) ? 0 : 1, then);
+    n = l == nullptr ? nullptr : l->to;
+    if (l != nullptr) Nodes::prefetch(*l);
+    return l != nullptr && !l->to_leaf;
+  }
   static std::uint64_t time_of(std::uint64_t then) noexcept { return then; }
   static std::uint64_t time_of(const lease& then) noexcept { return then.timestamp(); }
   const link* link_at(const internal& i, unsigned side, std::uint64_t then) const noexcept {
@@ -123,7 +159,7 @@ class chromatic_past {
   }
 
   template <class Instant>
-  pairs pairs_at(node* n, const Instant& then) const {
+  pairs pairs_at(const node* n, const Instant& then) const {
     return Nodes::as_leaf(n)->at(time_of(then), time());
   }
   /// Those of a leaf that are within the limits.

@@ -2,11 +2,11 @@
 // snapshot_hash_core.hpp: the algorithm of snapshot_hash.hpp, whose head explains it.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <new>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -23,16 +23,6 @@
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail {
-
-/// How many pairs a bucket has on average when the table doubles, unless one says so: 128 bytes of
-/// what copying bytes copies, as much as the header of a version. With fewer, what a look-up finds
-/// in no cache is headers. Of counted blocks less, since each copy counts, and each comparison
-/// looks into a block.
-template <class Key, class Value>
-inline constexpr std::uint32_t usual_bucket_pairs =
-    kept_pair<Key, Value>::extra_bytes != 0
-        ? 2
-        : std::clamp<std::uint32_t>(128 / sizeof(kept_pair<Key, Value>), 4, 8);
 
 struct hash_table_options {
   std::uint32_t base = 4;  // the first level
@@ -91,9 +81,11 @@ class snapshot_hash_core {
   /// The pair at a snapshot's time; stays while the snapshot lives.
   const pair* find_at(session& s, std::uint64_t then, const Key& key) const {
     const std::uint64_t h = hash_of(key);
-    const version* const v = version_at(s, then, h);
-    return v == nullptr ? nullptr : pair_in(*v, v->at(then, time()), h, key);
+    return pair_at(version_at(s, then, h), then, h, key);
   }
+  /// Their values for some keys, of which there are not more than keys_together.
+  void find_each_at(std::uint64_t then, std::span<const Key* const> keys,
+                    const Value** found) const;
 
   /// The version of bucket i then; null if there is none, and its pairs are in others.
   const version* bucket_at(session&, std::uint64_t then, std::uint64_t i) const noexcept {
@@ -171,6 +163,10 @@ class snapshot_hash_core {
 
   pairs current(const version& v) const noexcept { return v.current(time()); }
 
+  const pair* pair_at(const version* v, std::uint64_t t, std::uint64_t h, const Key& key) const {
+    return v == nullptr ? nullptr : pair_in(*v, v->at(t, time()), h, key);
+  }
+
   /// `some`: of the contents of v that which counts.
   const pair* pair_in(const version& v, pairs some, std::uint64_t h, const Key& key) const {
     if (!v.is_tagged()) [[unlikely]]
@@ -224,9 +220,12 @@ class snapshot_hash_core {
   }
 
   const version* version_at(session&, std::uint64_t t, std::uint64_t h) const noexcept {
-    // Nearly always it is the newest, in the bucket with the most bits.
     const std::uint64_t i = lower_bits(h, table_.level());
-    const version* const v = settled(table_[i]);
+    return version_at(settled(table_[i]), i, t, h);
+  }
+  /// `v`: the newest of bucket i with its stamp, or null. Nearly always it is the one.
+  const version* version_at(const version* v, std::uint64_t i, std::uint64_t t,
+                            std::uint64_t h) const noexcept {
     if (v != nullptr && v->stamp.read() <= t && covers(*v, i, h)) [[likely]]
       return v;
     return search_at(t, h);
@@ -390,3 +389,4 @@ class snapshot_hash_core {
 }  // namespace spolia::inline SPOLIA_FLAVOUR
 
 #include <spolia/map/detail/hash_division.hpp>
+#include <spolia/map/detail/hash_groups.hpp>

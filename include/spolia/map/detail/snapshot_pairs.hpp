@@ -107,7 +107,8 @@ class snapshot_pairs : public std::ranges::view_interface<snapshot_pairs<Core>> 
 
   /// An empty snapshot sees nothing. Iterators stay right while the snapshot, or a clone, lives.
   [[nodiscard]] iterator begin() const {
-    return then_ ? iterator(buckets_at<Core>(*core_, then_.timestamp())) : iterator();
+    if (!then_) return {};
+    return iterator(buckets_at<Core>(*core_, then_.timestamp(core_->collector().time())));
   }
   [[nodiscard]] std::default_sentinel_t end() const noexcept { return {}; }
 

@@ -25,12 +25,14 @@ class tree_pairs : public std::ranges::view_interface<tree_pairs<Tree, Key, Valu
   using pair = typename Tree::pair;
 
   struct shared {
-    shared(const Tree& t, snapshot s) noexcept : tree(&t), then(std::move(s)) {}
+    shared(const Tree& t, snapshot s) noexcept
+        : tree(&t), then(std::move(s)), time(then ? then.timestamp(t.collector().time()) : 0) {}
     [[nodiscard]] limits all() const noexcept {
       return {.lo = lo ? &*lo : nullptr, .hi = hi ? &*hi : nullptr};
     }
     const Tree* tree;
     snapshot then;
+    std::uint64_t time;
     std::optional<Key> lo;
     std::optional<Key> hi;
   };
@@ -96,7 +98,7 @@ class tree_pairs : public std::ranges::view_interface<tree_pairs<Tree, Key, Valu
         if (at_ != nullptr) rest.hi = &at_->key();
         auto here = of_->tree->collector().enter();
         chunk before;
-        of_->tree->at_instants().last_at(here, of_->then.timestamp(), rest, before);
+        of_->tree->at_instants().last_at(here, of_->time, rest, before);
         some_ = before;
         in_ = before.count;
       }
@@ -111,7 +113,7 @@ class tree_pairs : public std::ranges::view_interface<tree_pairs<Tree, Key, Valu
     void fill(const limits& rest) {
       auto here = of_->tree->collector().enter();
       chunk behind;
-      of_->tree->at_instants().first_at(here, of_->then.timestamp(), rest, behind);
+      of_->tree->at_instants().first_at(here, of_->time, rest, behind);
       some_ = behind;
       in_ = 0;
       if (behind.count != 0) return to_front();
