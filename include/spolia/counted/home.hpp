@@ -159,6 +159,9 @@ class no_destructors {
   no_destructors() : me_(here()), before_(me_.quiet) { me_.quiet = true; }
   no_destructors(const no_destructors&) = delete;
   no_destructors& operator=(const no_destructors&) = delete;
+  /// Throws std::bad_alloc; else the thread's next change of a location does not, if its new
+  /// pointer is one that make_shared or make_thin returned.
+  void reserve() { me_.log.reserve(); }
   ~no_destructors() {
     me_.quiet = before_;
     if (!before_ && me_.owes) help(me_);
