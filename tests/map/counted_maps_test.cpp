@@ -276,6 +276,38 @@ TYPED_TEST(counted_maps, a_forked_child_writes_where_a_writer_was_lost) {
   EXPECT_EQ(m.size_approx(), 2U);
 }
 
+/// Parks where the link to a leaf's lower half is going to be set.
+struct parking_family : thin_family {
+  template <class T>
+  static void set(atomic_thin_ptr<T>& to, thin_ptr<T> p) {
+    if (parks::at != nullptr) parks::at->park();
+    thin_family::set<T>(to, std::move(p));
+  }
+};
+
+TEST(counted_btree, a_forked_child_where_a_leaf_was_being_divided) {
+  counted_btree<int, int, parking_family> m;
+  for (int key = 0; key < 64; key += 2) m.insert(key, key);
+  const auto expect_right = [&m] {
+    // The upper half hangs below the node, and still stands in the leaf; soon there is more of it
+    // there than of what belongs there.
+    for (int key = 32; key < 64; key += 2) EXPECT_TRUE(m.erase(key));
+    for (int key = 0; key < 8; key += 2) EXPECT_TRUE(m.erase(key));
+    for (int key = 1; key < 32; key += 2) m.insert(key, key);
+    for (int key = 0; key < 64; ++key)
+      EXPECT_EQ(m.contains(key), key < 32 && (key % 2 == 1 || key >= 8)) << key;
+  };
+  parked_thread writer([&](parking_spot& spot) {
+    parks::at = &spot;
+    EXPECT_TRUE(m.insert(1, 1));
+  });
+  EXPECT_EQ(status_of_child(expect_right), 0);
+  writer.release();
+  EXPECT_EQ(m.size_approx(), 33U);
+  expect_right();
+  EXPECT_TRUE(counted::drain());
+}
+
 /// The thread that forks has its turn in the child, too.
 TYPED_TEST(counted_maps, a_writer_that_forks_keeps_its_turn) {
   if (SPOLIA_TSAN) GTEST_SKIP() << "the race detector forbids new threads in a forked child";

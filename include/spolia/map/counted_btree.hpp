@@ -89,7 +89,7 @@ class counted_btree
       old.take_out(i);
       if (old.size() == 0 && way.back().node->has_emptied()) tidy(way);
     } else if (old.size() > 1 || alone(way)) {
-      auto order = old.in_order(less_);
+      auto order = old.in_order(bound_of(way.back()), less_);
       order.erase(i);
       set_leaf(way.back(), filled(old, order.begin(), order.end(), key, old.value(i)));
     } else {
@@ -138,6 +138,7 @@ class counted_btree
   static void set_inner(inner_location& to, inner_pointer p) {
     Family::template set<inner>(to, std::move(p));
   }
+  const Key* bound_of(const hop& h) const { return h.node->bound(h.child, less_); }
   static leaf_pointer filled(const leaf& from, const std::uint8_t* begin, const std::uint8_t* end,
                              const Key& key, const Value& value) {
     auto fresh = Family::template make<leaf>();
@@ -162,7 +163,7 @@ class counted_btree
     if (old.has_room() && (leaf::forgets || instead == leaf::absent)) {
       return old.add(key, value, instead);
     }
-    const auto order = old.in_order_with(key, instead, less_);
+    const auto order = old.in_order_with(key, instead, bound_of(way.back()), less_);
     if (order.size <= leaf::crowded) {
       return set_leaf(way.back(), filled(old, order.begin(), order.end(), key, value));
     }

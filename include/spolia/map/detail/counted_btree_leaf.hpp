@@ -160,11 +160,13 @@ class counted_leaf {
   }
   void take_out(std::size_t i) noexcept { publish(state_.load_relaxed() & ~bit(i)); }
 
+  /// Without what is not below the bound, if there is one: see counted_inner::bound.
   template <class Compare>
-  [[nodiscard]] order in_order(const Compare& less) const {
+  [[nodiscard]] order in_order(const Key* bound, const Compare& less) const {
     order all;
     for (std::uint64_t rest = live(state_.load_relaxed()); rest != 0; rest &= rest - 1) {
       const auto i = static_cast<std::size_t>(std::countr_zero(rest));
+      if (bound != nullptr && !less(keys_[i], *bound)) continue;
       all.insert(i < ascending_ ? all.size : place(all, keys_[i], less), i);
     }
     return all;
@@ -172,9 +174,9 @@ class counted_leaf {
   /// The same with one pair more, which `absent` stands for, instead of that in the slot unless
   /// that is `absent`, too.
   template <class Compare>
-  [[nodiscard]] order in_order_with(const Key& key, std::size_t instead,
+  [[nodiscard]] order in_order_with(const Key& key, std::size_t instead, const Key* bound,
                                     const Compare& less) const {
-    order all = in_order(less);
+    order all = in_order(bound, less);
     if (instead == absent) {
       all.insert(place(all, key, less), absent);
     } else {

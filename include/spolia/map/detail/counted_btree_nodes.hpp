@@ -105,6 +105,21 @@ class counted_inner {
   [[nodiscard]] bool has_room() const noexcept {
     return late_.load_relaxed() < most_late && children() < most;
   }
+  /// The least key that does not belong to leaf i, or null. What stands in the leaf from there on
+  /// is the new half's: in the child of a fork in which a writer was lost that was dividing it.
+  template <class Compare>
+  [[nodiscard]] const Key* bound(std::size_t i, const Compare& less) const {
+    const Key* const keys = keys_.begin();
+    const Key* const end = keys + (ascending_ - 1);
+    const Key* least = i < ascending_ ? keys + i : std::upper_bound(keys, end, keys[i - 1], less);
+    if (least == end) least = nullptr;
+    for (std::size_t j = ascending_; j < children(); ++j) {
+      const Key& begin = keys[j - 1];
+      const bool behind = i == 0 || less(keys[i - 1], begin);
+      if (behind && (least == nullptr || less(begin, *least))) least = &begin;
+    }
+    return least;
+  }
   void add_leaf(const Key& first, typename Family::template pointer<Leaf> p) {
     // A writer that was lost in a fork may have left something behind.
     keys_.cut(children() - 1);
