@@ -77,6 +77,28 @@ struct private_family : Family {
 using private_shared = private_family<spolia::shared_family>;
 using private_thin = private_family<spolia::thin_family>;
 
+/// The nodes and locations of shared_family, looked at as raw pointers are: so it tells what counts
+/// beside the objects cost, and what pins do. Only while nobody changes anything.
+struct unpinned_family : spolia::shared_family {
+  template <class T>
+  using view = T*;
+  template <class T>
+  static T* look(const location<T>& from) {
+    return location<T>::units::made_object(spolia::counted::access::words_of(from).load_acquire());
+  }
+  template <class T>
+  static void step(T*& at, const location<T>& to) {
+    at = look<T>(to);
+  }
+  template <class To, class From>
+  static To* onward(From* /*at*/, const location<To>& to) {
+    return look<To>(to);
+  }
+
+ private:
+  class first_look;
+};
+
 /// new and delete, for allocation.
 template <class T>
 using owner = std::unique_ptr<T>;
@@ -153,6 +175,9 @@ counted_result routing(const counted_options& o, std::uint32_t threads) {
                   {"allocate", allocation<spolia::thin_family>}}});
   add_tests_of_maps<spolia::thin_family>(all.back());
   add_tests_of_the_collector<spolia::thin_family>(all.back());
+  all.push_back({"unpinned",
+                 "the containers of private, read without pins",
+                 {{"read", on_maps<unpinned_family>}, {"hot", on_maps<unpinned_family>}}});
   all.push_back({"atomic",
                  "spolia::atomic_shared_ptr, read by load",
                  {{"contention", contention<atomic_family>},

@@ -7,6 +7,7 @@
 
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/counters.hpp>
+#include <spolia/base/fence.hpp>
 
 #include <algorithm>
 #include <array>
@@ -63,6 +64,7 @@ class destroyer {
       const std::uint64_t own =
           std::min(static_cast<std::uint64_t>(lasted.count()), processor_ns() - worked);
       pauses.record(own);
+      if (i % 256 == 0) fences.record(time_of_fence());
       ++shorter[std::min<std::size_t>(std::bit_width(own), magnitudes - 1)];
       if (i % 64 == 0) {
         const std::uint64_t in_use = i == 0 && made_ == nodes_ ? 0 : 1;
@@ -77,10 +79,19 @@ class destroyer {
 
   std::array<std::uint64_t, magnitudes> shorter{};  // pauses than each power of two, by it
   spolia::histogram pauses;                         // what the thread did itself
-  spolia::histogram elapsed;    // the same, and when the system let others run meanwhile
+  spolia::histogram elapsed;  // the same, and when the system let others run meanwhile
+  /// Heavy fences of the same thread, between its changes. The collector makes one an epoch, and
+  /// the system then waits for all other processors: if the machine is a guest, also for one that
+  /// its host lets rest.
+  spolia::histogram fences;
   std::uint64_t most_left = 0;  // nodes that nothing leads to and that have not ended
 
  private:
+  static std::uint64_t time_of_fence() {
+    const std::uint64_t worked = processor_ns();
+    spolia::fence::heavy();
+    return processor_ns() - worked;
+  }
   static std::uint64_t processor_ns() {
     timespec t{};
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
@@ -114,11 +125,13 @@ counted_result destruction(const counted_options& o, std::uint32_t threads) {
       o, threads, [&](std::uint32_t t) { return [one = each[t].get()] { return one->round(); }; });
   spolia::histogram_snapshot pauses;
   spolia::histogram_snapshot elapsed;
+  spolia::histogram_snapshot fences;
   std::uint64_t left = 0;
   for (const auto& one : each) {
     one->give_up();
     pauses.merge(one->pauses);
     elapsed.merge(one->elapsed);
+    fences.merge(one->fences);
     left += one->most_left;
   }
   for (const auto& [name, share] : {std::pair{"pause_p50_ns", 0.5},
@@ -137,6 +150,8 @@ counted_result destruction(const counted_options& o, std::uint32_t threads) {
   r.figures["pause_max_ns"] = pauses.max();
   r.figures["elapsed_p99_ns"] = elapsed.quantile(0.99);
   r.figures["elapsed_max_ns"] = elapsed.max();
+  r.figures["fence_p50_ns"] = fences.quantile(0.5);
+  r.figures["fence_max_ns"] = fences.max();
   r.figures["unreclaimed_peak"] = left;
   return r;
 }

@@ -145,7 +145,7 @@ class depot {
       }
       ++chains->count;
     }
-    static constexpr std::size_t most_in_chain = 16;  // a batch of the largest blocks
+    static constexpr std::size_t most_in_chain = 14;  // a batch of the largest blocks
   };
 
   /// All but the slab that is just being cut.

@@ -320,7 +320,7 @@ TEST_F(counted_ends, heavy_objects_begin_epochs_earlier) {
     head = make_shared<heavy>(book);
     most = std::max(most, book.live());
   }
-  EXPECT_LE(most, 80) << "a mebibyte for each thread, and what is being ended";
+  EXPECT_LE(most, 32) << "256 KiB for each thread, and what is being ended";
 }
 
 TEST_F(counted_ends, a_stalled_reader_holds_up_what_it_names) {

@@ -110,14 +110,14 @@ using subjects =
 #endif
 TYPED_TEST_SUITE(counted_maps, subjects);
 
-TYPED_TEST(counted_maps, answers_like_std_map) {
-  typename TypeParam::template of<std::uint64_t, std::string> m;
-  std::map<std::uint64_t, std::string> model;
+template <class Value, class Map>
+void expect_answers_like_std_map(Map& m, const std::function<Value(std::uint64_t)>& value_of) {
+  std::map<std::uint64_t, Value> model;
   rng random(seed_for(0));
   for (int i = 0; i < 6000; ++i) {
     // Grows, then shrinks, then is about empty.
     const std::uint64_t key = random.below(900);
-    const std::string value = std::to_string(random.below(1000));
+    const Value value = value_of(random.below(1000));
     const std::uint64_t kind = random.below(8);
     if (kind < (i < 3000 ? 4U : 1U)) {
       ASSERT_EQ(m.insert(key, value), model.emplace(key, value).second);
@@ -135,7 +135,29 @@ TYPED_TEST(counted_maps, answers_like_std_map) {
   for (const auto& [key, value] : model) ASSERT_EQ(m.find(key), value);
   for (std::uint64_t key = 0; key < 900; ++key) ASSERT_EQ(m.erase(key), model.erase(key) == 1);
   EXPECT_TRUE(m.empty_approx());
-  EXPECT_TRUE(m.insert(5, "again"));
+  EXPECT_TRUE(m.insert(5, value_of(5)));
+}
+TYPED_TEST(counted_maps, answers_like_std_map) {
+  typename TypeParam::template of<std::uint64_t, std::string> strings;
+  expect_answers_like_std_map<std::string>(strings, [](auto n) { return std::to_string(n); });
+  // What is taken out need not end at once.
+  typename TypeParam::template of<std::uint64_t, int> numbers;
+  expect_answers_like_std_map<int>(numbers, [](auto n) { return static_cast<int>(n); });
+}
+
+/// Values that are taken out of a place, or replaced there, end although nothing else happens.
+TYPED_TEST(counted_maps, values_end_soon_after_they_are_taken_out) {
+  ledger book;
+  {
+    typename TypeParam::template of<int, std::shared_ptr<booked>> m;
+    for (int i = 0; i < 100; ++i) m.insert(i, std::make_shared<booked>(book, 1));
+    for (int i = 0; i < 100; i += 3) m.erase(i);
+    for (int i = 1; i < 100; i += 3) m.insert_or_assign(i, std::make_shared<booked>(book, 2));
+    EXPECT_TRUE(counted::drain());
+    EXPECT_EQ(book.live(), static_cast<std::int64_t>(m.size_approx()));
+  }
+  EXPECT_TRUE(counted::drain());
+  book.expect_empty();
 }
 
 /// Enough for a second level of inner nodes, in an order that is hard on each.
@@ -252,6 +274,38 @@ TYPED_TEST(counted_maps, a_forked_child_writes_where_a_writer_was_lost) {
   EXPECT_EQ(status_of_child([&] { EXPECT_EQ(status_of_child([&] { expect_usable(m); }), 0); }), 0);
   writer.release();
   EXPECT_EQ(m.size_approx(), 2U);
+}
+
+/// Parks where the link to a leaf's lower half is going to be set.
+struct parking_family : thin_family {
+  template <class T>
+  static void set(atomic_thin_ptr<T>& to, thin_ptr<T> p) {
+    if (parks::at != nullptr) parks::at->park();
+    thin_family::set<T>(to, std::move(p));
+  }
+};
+
+TEST(counted_btree, a_forked_child_where_a_leaf_was_being_divided) {
+  counted_btree<int, int, parking_family> m;
+  for (int key = 0; key < 64; key += 2) m.insert(key, key);
+  const auto expect_right = [&m] {
+    // The upper half hangs below the node, and still stands in the leaf; soon there is more of it
+    // there than of what belongs there.
+    for (int key = 32; key < 64; key += 2) EXPECT_TRUE(m.erase(key));
+    for (int key = 0; key < 8; key += 2) EXPECT_TRUE(m.erase(key));
+    for (int key = 1; key < 32; key += 2) m.insert(key, key);
+    for (int key = 0; key < 64; ++key)
+      EXPECT_EQ(m.contains(key), key < 32 && (key % 2 == 1 || key >= 8)) << key;
+  };
+  parked_thread writer([&](parking_spot& spot) {
+    parks::at = &spot;
+    EXPECT_TRUE(m.insert(1, 1));
+  });
+  EXPECT_EQ(status_of_child(expect_right), 0);
+  writer.release();
+  EXPECT_EQ(m.size_approx(), 33U);
+  expect_right();
+  EXPECT_TRUE(counted::drain());
 }
 
 /// The thread that forks has its turn in the child, too.

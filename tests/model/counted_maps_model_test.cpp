@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include <spolia/map/counted_bst.hpp>
 #include <spolia/map/counted_btree.hpp>
@@ -21,7 +22,8 @@ using namespace spolia::test;
 template <class Map>
 struct map_state : counted_state {
   std::optional<Map> map{std::in_place};
-  int highest = 4;  // in the end all keys from 3 to this one are there
+  int lowest = 3;   // in the end all keys from this one
+  int highest = 4;  // to this one are there
 };
 
 /// What reads look at is watched: it must be alive.
@@ -34,7 +36,11 @@ struct watched {
 };
 using tree = counted_bst<int, watched>;
 using pages = counted_btree<int, watched>;
+using plain_pages = counted_btree<int, int>;
 using table = counted_hash<int, watched>;
+
+int number_of(const watched& v) { return v.value.read(); }
+int number_of(int v) { return v; }
 
 template <class Map>
 using threads_of = void (*)(model::scenario&, const std::shared_ptr<map_state<Map>>&);
@@ -43,18 +49,18 @@ using threads_of = void (*)(model::scenario&, const std::shared_ptr<map_state<Ma
 template <class Map>
 void expect_there(const Map& map, int key) {
   const bool found =
-      map.visit(key, [&](const watched& v) { model::check(v.value.read() == key, "its value"); });
+      map.visit(key, [&](const auto& v) { model::check(number_of(v) == key, "its value"); });
   model::check(found, "it was there all the time");
 }
 
 template <class Map>
-scenario_setup over(threads_of<Map> threads) {
-  return [threads](model::scenario& run) {
+scenario_setup over(threads_of<Map> threads, const std::vector<int>& keys = {2, 1, 4, 3}) {
+  return [threads, keys](model::scenario& run) {
     const auto s = std::make_shared<map_state<Map>>();
-    for (int key : {2, 1, 4, 3}) s->map->insert(key, watched(key));
+    for (int key : keys) s->map->insert(key, typename Map::mapped_type(key));
     threads(run, s);
     run.finally([s] {
-      for (int key = 3; key <= s->highest; ++key) expect_there(*s->map, key);
+      for (int key = s->lowest; key <= s->highest; ++key) expect_there(*s->map, key);
       s->map.reset();
       s->end();
     });
@@ -97,6 +103,43 @@ void looked_up_beside_growth(model::scenario& run, const std::shared_ptr<map_sta
   });
 }
 
+/// A leaf of a B+ tree is divided, and the key that is looked up goes to the new one; or the key
+/// comes into a leaf that is there.
+template <class Map>
+void looked_up_beside_division(model::scenario& run, const std::shared_ptr<map_state<Map>>& s) {
+  s->lowest = 1;
+  s->highest = 3;
+  run.thread([s] { expect_there(*s->map, 2); });
+  run.thread([s] {
+    using value = typename Map::mapped_type;
+    model::check(s->map->insert(3, value(3)), "it was not there");
+    s->epoch();
+  });
+}
+template <class Map>
+void looked_up_while_it_comes(model::scenario& run, const std::shared_ptr<map_state<Map>>& s) {
+  s->lowest = 2;
+  s->highest = 2;
+  run.thread([s] {
+    s->map->visit(2, [](const auto& v) { model::check(number_of(v) == 2, "its value"); });
+  });
+  run.thread([s] {
+    using value = typename Map::mapped_type;
+    model::check(s->map->insert(2, value(2)), "it was not there");
+  });
+}
+/// Its leaf is empty then, and goes.
+template <class Map>
+void looked_up_beside_last_of_leaf(model::scenario& run, const std::shared_ptr<map_state<Map>>& s) {
+  s->lowest = 2;
+  s->highest = 3;
+  run.thread([s] { expect_there(*s->map, 3); });
+  run.thread([s] {
+    model::check(s->map->erase(1), "it was there");
+    s->epoch();
+  });
+}
+
 template <class Map>
 void two_writers(model::scenario& run, const std::shared_ptr<map_state<Map>>& s) {
   s->highest = 6;
@@ -132,6 +175,13 @@ TEST(counted_maps_model, look_ups_beside_a_writer) {
   expect_clean(over<pages>(&looked_up_beside_growth<pages>), at_most_in_order(1));
   expect_clean(over<table>(&looked_up_beside_growth<table>), at_most_in_order(1));
 }
+TEST(counted_maps_model, leaves_that_change) {
+  expect_clean(over<pages>(&looked_up_beside_division<pages>, {2, 1}), at_most(2));
+  expect_clean(over<plain_pages>(&looked_up_beside_division<plain_pages>, {2, 1}), at_most(2));
+  expect_clean(over<pages>(&looked_up_while_it_comes<pages>, {}), at_most(2));
+  expect_clean(over<plain_pages>(&looked_up_beside_last_of_leaf<plain_pages>, {2, 1, 3}),
+               at_most(1));
+}
 TEST(counted_maps_model, look_ups_within_look_ups) {
   expect_clean(over<table>(&looked_up_within<table>), at_most_in_order(1));
   expect_clean(over<tree>(&looked_up_within<tree>), at_most_in_order(1));
@@ -154,6 +204,8 @@ TEST(counted_maps_model, every_planted_fault_is_found) {
   found(over<table>(&looked_up_within<table>), "counted.no_light");
   found(over<table>(&looked_up_within<table>), "counted.walks_share");
   found(over<tree>(&looked_up_within<tree>), "counted.walks_share");
+  found(over<pages>(&looked_up_beside_division<pages>, {2, 1}), "counted_btree.one_look");
+  found(over<pages>(&looked_up_while_it_comes<pages>, {}), "counted_btree.publish_relaxed");
   found(over<table>(&looked_up_beside_growth<table>), "counted_hash.one_look");
   found(over<table>(&looked_up_beside_growth<table>), "counted_hash.empties_first");
 }

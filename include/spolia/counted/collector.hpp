@@ -14,7 +14,7 @@
 // Progress:    pins and locations never wait. A phase ends when each of its tasks is done, so a
 //              thread that is kept from running in the midst of one holds up epochs; no task runs
 //              code of the user, takes a lock or waits.
-// Bound:       a thread logs at most `epoch_at` units (or as much as weighs `epoch_at` · 256 bytes)
+// Bound:       a thread logs at most `epoch_at` units (an object of n · `bytes_of_unit` is n + 1)
 //              before it asks for an epoch; from then on, it does a task of up to `step` entries
 //              for each `help_every` entries it logs, and more often beyond `crowd`, and while
 //              objects are left over from the task before. If others hold the epoch up, it waits
@@ -93,7 +93,9 @@ class basic_collector final : core::listener, public reaper {
   /// A unit that was just taken out of a location. Room was reserved.
   SPOLIA_ALWAYS_INLINE static bool log(member& me, entry e, std::size_t bytes) noexcept {
     me.log.append(e);
-    me.credit -= 1 + static_cast<std::int64_t>(bytes / 256);
+    // So heavy ones end while they, and the memory that is used again behind them, are in a near
+    // cache.
+    me.credit -= 1 + static_cast<std::int64_t>(bytes / bytes_of_unit);
     return me.credit < 0;  // then the caller calls help
   }
 

@@ -12,7 +12,8 @@
 ///       template <class T> static void step(view<T>&, const location<T>&);   look again; the
 ///                                                  location may lie in the object that is viewed
 ///       template <class To, class From> static view<To> onward(view<From>&&, const location<To>&);
-///                                                  the same from an object of another type
+///                                                  the same from an object of another type,
+///                                                  which stays until the new view steps or goes
 ///       template <class T> static pointer<T> load(const location<T>&);
 ///       template <class T> static void set(location<T>&, pointer<T>);        who looks at the
 ///                                                  object then sees what was done to it before
@@ -20,7 +21,9 @@
 ///       template <class T> static pointer<T> copy(const location<T>&);     who keeps all others
 ///                                                  from changing the location; both may be absent
 ///       using quiet = ...;                         while one lives, set runs no destructors of
-///                                                  other objects, if the family can do so
+///                                                  other objects, if the family can do so. If
+///                                                  set may throw: has reserve(), and the next
+///                                                  set behind that throws nothing
 ///     };
 ///
 /// Locations can be made from pointers; what is looked at by views was made by make, and its

@@ -60,8 +60,9 @@ inline void forget_this_thread() noexcept {}
 inline member& here() { return scenario_collector->here(); }
 inline pin* own_first_pins() { return here().pins.firsts(threads::number()); }
 inline void help(member& me) noexcept { scenario_collector->help(me); }
-inline void end_of_location(entry e, std::size_t bytes) noexcept {
-  scenario_collector->end_of_location(&here(), e, bytes);
+template <class Units>
+void end_of_location(word w) noexcept {
+  scenario_collector->end_of_location(&here(), Units::unit(w), Units::bytes(w));
 }
 template <class Block>
 void object_ends(Block* b) noexcept {
@@ -89,15 +90,20 @@ SPOLIA_ALWAYS_INLINE pin* own_first_pins() noexcept {
   return static_cast<pin*>(core::counted_firsts);
 }
 inline void help(member& me) noexcept { core::help_counted(&me); }
-SPOLIA_ALWAYS_INLINE void end_of_location(entry e, std::size_t bytes) noexcept {
+/// A location of such units ends, and had w. What its object weighs stands with the counts, and is
+/// asked for only where it matters: a helper that ends many locations does not wait for each.
+template <class Units>
+SPOLIA_ALWAYS_INLINE void end_of_location(word w) noexcept {
+  bool helping = false;
   if (void* const known = core::counted_member; known != nullptr) [[likely]] {
     member& me = *static_cast<member*>(known);
-    if (!me.helping && me.log.has_room()) [[likely]] {
-      if (collector::log(me, e, bytes)) help(me);
+    helping = me.helping;
+    if (!helping && me.log.has_room()) [[likely]] {
+      if (collector::log(me, Units::unit(w), Units::bytes(w))) help(me);
       return;
     }
   }
-  core::end_counted_location(e, bytes);
+  core::end_counted_location(Units::unit(w), helping ? 0 : Units::bytes(w));
 }
 inline bool ends_silently(control* c) noexcept {
   const bool silent = c->ops->silent;
@@ -159,6 +165,9 @@ class no_destructors {
   no_destructors() : me_(here()), before_(me_.quiet) { me_.quiet = true; }
   no_destructors(const no_destructors&) = delete;
   no_destructors& operator=(const no_destructors&) = delete;
+  /// Throws std::bad_alloc; else the thread's next change of a location does not, if its new
+  /// pointer is one that make_shared or make_thin returned.
+  void reserve() { me_.log.reserve(); }
   ~no_destructors() {
     me_.quiet = before_;
     if (!before_ && me_.owes) help(me_);

@@ -50,7 +50,7 @@ class location {
   ~location() {
     // relaxed: who ends the location sees all its changes.
     if (const word w = word_.load_relaxed(); w != 0) {
-      end_of_location(Units::unit(w), Units::bytes(w));
+      end_of_location<Units>(w);
     }
   }
 

@@ -16,8 +16,11 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace counted {
 
+/// What weighs more counts as several units.
+inline constexpr std::size_t bytes_of_unit = 64;
+
 struct collector_options {
-  std::uint32_t help_every = 64;  ///< logged units, of 256 bytes each or less, between two tasks
+  std::uint32_t help_every = 64;  ///< logged units, of bytes_of_unit or less, between two tasks
   std::uint64_t epoch_at = 4096;  ///< logged units of one thread that ask for an epoch
   std::uint32_t step = 256;       ///< entries, and destroyed objects, of one task
   std::uint64_t crowd = 8192;     ///< with more units waiting, a thread helps more often

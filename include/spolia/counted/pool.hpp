@@ -21,7 +21,7 @@
 // Threads:     an ended thread's chains go to the depot. In the child of a fork, chains of threads
 //              that are gone, and a depot that one of them was just changing, are lost.
 //
-// Not used for blocks above 512 bytes, of which a head takes 8, or aligned to more than 64, and not
+// Not used for blocks above 576 bytes, of which a head takes 8, or aligned to more than 64, and not
 // where a tool should see each block: under sanitizers and the model checker, or with SPOLIA_POOL
 // defined as 0.
 #pragma once
@@ -63,7 +63,7 @@ class block_cache {
   static constexpr std::size_t step = 8;
   static constexpr std::size_t smallest = 32;
   static constexpr std::size_t line = 64;  // the first block of each slab lies at a multiple of it
-  static constexpr std::size_t largest = 512;
+  static constexpr std::size_t largest = 576;
   static constexpr unsigned strides = (largest - smallest) / step + 1;
   static constexpr unsigned sizes = 2 * strides;  // with room for a head, and without
   /// Bytes that the user of a block may have behind its begin, and a head before it.

@@ -5,26 +5,34 @@
 ///
 /// Source:      Tripp, Hyde, Grossman-Ponemon, "FRC", ISMM 2018, section 4.4 (the B tree and its
 ///              sizes). How it changes is not in the paper.
-/// Idea:        leaves never change, and inner nodes change by their links only. A change copies
-///              one leaf and sets one link. A leaf that would be too full becomes two, and then
-///              the node above is copied, too, and so on; one that would be empty goes, with the
-///              nodes above that would be. Leaves with few pairs are not merged.
+/// Idea:        a leaf takes a pair in, and gives one up, by one store to a word that says which of
+///              its pairs count; each place for a pair is written once. When they are used up the
+///              leaf is copied, by one link, or divided: then a new leaf joins the node above, and
+///              a copy of the lower half takes the old one's place. Only when a node has no room
+///              for more is it copied, too, and then perhaps divided. Leaves that are empty go
+///              when there are some of them in one node, and nodes that would be empty with them.
+///              Leaves with few pairs are not merged.
 /// Protects:    nothing itself; nodes stay as long as somebody views them.
 /// Progress:    look-ups never wait; they are as lock-free as the family's views. Writers wait for
 ///              each other.
-/// Linearizability: writers by their lock, at the setting of the link. A look-up that walks in
-///              nodes that were replaced meanwhile sees what hung below them then, which is a
-///              moment of the call; later changes are made to links that are in the tree.
+/// Linearizability: writers by their lock, at the store to a leaf's word, or of a link, or of how
+///              many leaves there are. A look-up that does not find its key asks the node above
+///              whether leaves have joined it since it chose one, and begins anew if so: the leaf
+///              may be a lower half. Else the leaf was the right one, in the tree or, if it has
+///              been replaced meanwhile, as it was then, which is a moment of the call.
 /// Errors:      std::bad_alloc, and what copying keys and values throws: then nothing has changed.
+/// Values whose destructor does something end when the last one who visits them has left and the
+/// pointers' collector has come by; others stay where they are until their leaf ends.
 /// Keys and values are copied, compared and destroyed while the writer has its turn: what they do
 /// then must not change the same map.
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <utility>
-#include <vector>
 
 #include <spolia/base/config.hpp>
 #include <spolia/counted/families.hpp>
@@ -53,31 +61,39 @@ class counted_btree
   /// f(const Value&); true if the key is there. The value stays while f runs.
   template <class F>
   bool visit(const Key& key, F&& f) const {
-    auto at = Family::template look<inner>(root_);
-    while (at->inners) {
-      Family::template step<inner>(at, at->inners[at->child(key, less_)]);
+    for (;;) {
+      auto at = Family::template look<inner>(root_);
+      while (at->over_inners()) {
+        Family::template step<inner>(at, at->inner(at->child(key, 0, less_)));
+      }
+      const inner& above = *at;  // stays while `in` is where it begins
+      const std::uint32_t late = above.late();
+      const auto& below = above.leaf(above.child(key, late, less_));
+      const auto in = Family::template onward<leaf, inner>(std::move(at), below);
+      if (const std::size_t i = in->find(key, less_); i != leaf::absent) {
+        std::forward<F>(f)(in->value(i));
+        return true;
+      }
+      if (above.has_still(late) || SPOLIA_FAULT("counted_btree.one_look")) return false;
     }
-    const auto& below = at->leaves[at->child(key, less_)];
-    const auto in = Family::template onward<leaf, inner>(std::move(at), below);
-    const std::size_t i = in->lower(key, less_);
-    if (!in->has(i, key, less_)) return false;
-    std::forward<F>(f)(in->pairs[i].second);
-    return true;
   }
 
   /// True if the key was there.
   bool erase(const Key& key) {
     const detail::writing<Family> turn(writers_);
-    const std::vector<hop> way = descend(key);
-    const leaf& old = leaf_below(way.back());
-    const std::size_t i = old.lower(key, less_);
-    if (!old.has(i, key, less_)) return false;
-    if (old.pairs.size() > 1 || alone(way)) {
-      auto less_one = Family::template make<leaf>();
-      less_one->assign_without(old, i);
-      set_leaf(way.back(), std::move(less_one));
+    const path way = descend(key);
+    leaf& old = leaf_below(way.back());
+    const std::size_t i = old.find(key, less_);
+    if (i == leaf::absent) return false;
+    if constexpr (leaf::forgets) {
+      old.take_out(i);
+      if (old.size() == 0 && way.back().node->has_emptied()) tidy(way);
+    } else if (old.size() > 1 || alone(way)) {
+      auto order = old.in_order(bound_of(way.back()), less_);
+      order.erase(i);
+      set_leaf(way.back(), filled(old, order.begin(), order.end(), key, old.value(i)));
     } else {
-      take_out(way);
+      take_out(way, way.size - 1);
     }
     writers_.shrank();
     return true;
@@ -89,63 +105,86 @@ class counted_btree
  private:
   /// One node on the writer's way down, and which child it goes on to.
   struct hop {
-    const inner* node;
+    inner* node;
     inner_location* link;  // leads to the node
     std::size_t child;
   };
+  /// From the root down. Each level more takes some 250 times as many insertions.
+  struct path {
+    std::array<hop, 16> at;
+    std::size_t size = 0;
+    const hop& operator[](std::size_t level) const noexcept { return at[level]; }
+    [[nodiscard]] const hop& back() const noexcept { return at[size - 1]; }
+  };
 
   /// For the writer: what is in the tree stays while it is that.
-  std::vector<hop> descend(const Key& key) {
-    std::vector<hop> way;
+  path descend(const Key& key) {
+    path way;
     inner_location* link = &root_;
     for (;;) {
-      const inner* const at = detail::peek<Family, inner>(*link);
-      const std::size_t i = at->child(key, less_);
-      way.push_back({at, link, i});
-      if (!at->inners) return way;
-      link = &at->inners[i];
+      inner* const at = detail::peek<Family, inner>(*link);
+      const std::size_t i = at->child(key, at->late(), less_);
+      way.at[way.size++] = {at, link, i};
+      if (!at->over_inners()) return way;
+      link = &at->inner(i);
     }
   }
-  static const leaf& leaf_below(const hop& h) {
-    return *detail::peek<Family, leaf>(h.node->leaves[h.child]);
+  static leaf& leaf_below(const hop& h) {
+    return *detail::peek<Family, leaf>(h.node->leaf(h.child));
   }
   static void set_leaf(const hop& h, leaf_pointer p) {
-    Family::template set<leaf>(h.node->leaves[h.child], std::move(p));
+    Family::template set<leaf>(h.node->leaf(h.child), std::move(p));
   }
   static void set_inner(inner_location& to, inner_pointer p) {
     Family::template set<inner>(to, std::move(p));
   }
+  const Key* bound_of(const hop& h) const { return h.node->bound(h.child, less_); }
+  static leaf_pointer filled(const leaf& from, const std::uint8_t* begin, const std::uint8_t* end,
+                             const Key& key, const Value& value) {
+    auto fresh = Family::template make<leaf>();
+    fresh->fill(from, begin, end, key, value);
+    return fresh;
+  }
 
   bool put(const Key& key, const Value& value, bool assign) {
     const detail::writing<Family> turn(writers_);
-    const std::vector<hop> way = descend(key);
-    const leaf& old = leaf_below(way.back());
-    const std::size_t i = old.lower(key, less_);
-    const bool there = old.has(i, key, less_);
+    const path way = descend(key);
+    const std::size_t i = leaf_below(way.back()).find(key, less_);
+    const bool there = i != leaf::absent;
     if (there && !assign) return false;
-    const auto set = [&] {
-      auto fresh = Family::template make<leaf>();
-      fresh->assign_with(old, i, there, key, value);
-      put_leaf(way, std::move(fresh));
-    };
+    const auto set = [&] { put_at(way, i, key, value); };
     there ? set() : writers_.grow_by(set);
     return !there;
   }
 
-  /// In the place of the one at the end of the way; or two, if it is too full.
-  void put_leaf(const std::vector<hop>& way, leaf_pointer fresh) {
-    if (fresh->pairs.size() <= leaf::most) return set_leaf(way.back(), std::move(fresh));
-    auto upper = Family::template make<leaf>();
-    fresh->split_to(*upper);
-    const Key first = upper->pairs.front().first;
-    auto more = way.back().node->leaf_row();
-    more.replace_by_two(way.back().child, std::move(fresh), first, std::move(upper));
-    replace(way, way.size() - 1, std::move(more));
+  /// Into the leaf at the end of the way; `instead` of the pair in a slot, or of none.
+  void put_at(const path& way, std::size_t instead, const Key& key, const Value& value) {
+    leaf& old = leaf_below(way.back());
+    if (old.has_room() && (leaf::forgets || instead == leaf::absent)) {
+      return old.add(key, value, instead);
+    }
+    const auto order = old.in_order_with(key, instead, bound_of(way.back()), less_);
+    if (order.size <= leaf::crowded) {
+      return set_leaf(way.back(), filled(old, order.begin(), order.end(), key, value));
+    }
+    const std::uint8_t* const half = order.begin() + order.size / 2;
+    leaf_pointer low = filled(old, order.begin(), half, key, value);
+    leaf_pointer high = filled(old, half, order.end(), key, value);
+    const Key first = high->key(0);
+    inner& above = *way.back().node;
+    if (!above.has_room()) return put_two(way, std::move(low), first, std::move(high));
+    above.add_leaf(first, std::move(high));
+    set_leaf(way.back(), std::move(low));  // throws nothing: see writing
+  }
+  void put_two(const path& way, leaf_pointer low, const Key& first, leaf_pointer high) {
+    auto more = way.back().node->leaf_row(less_, [](std::size_t) { return true; });
+    more.replace_by_two(std::move(low), first, std::move(high), less_);
+    replace(way, way.size - 1, std::move(more));
   }
 
   /// Sets the node at the level anew, and those above it if it has become too large.
   template <class Row>
-  void replace(const std::vector<hop>& way, std::size_t level, Row fresh) {
+  void replace(const path& way, std::size_t level, Row fresh) {
     if (fresh.children.size() <= inner::most) {
       set_inner(*way[level].link, Family::template make<inner>(std::move(fresh)));
       return;
@@ -161,28 +200,44 @@ class counted_btree
       set_inner(root_, Family::template make<inner>(std::move(above)));
       return;
     }
-    const hop& above = way[level - 1];
-    inner_row more = above.node->inner_row();
-    more.replace_by_two(above.child, std::move(low), middle, std::move(high));
+    inner_row more = way[level - 1].node->inner_row(less_, [](std::size_t) { return true; });
+    more.replace_by_two(std::move(low), middle, std::move(high), less_);
     replace(way, level - 1, std::move(more));
   }
 
   /// Whether the leaf at the end of the way is the only one.
-  static bool alone(const std::vector<hop>& way) {
-    return std::all_of(way.begin(), way.end(),
+  static bool alone(const path& way) {
+    return std::all_of(way.at.begin(), way.at.begin() + way.size,
                        [](const hop& h) { return h.node->children() == 1; });
   }
 
-  /// Takes the leaf out, and the nodes above it that have no other child.
-  void take_out(const std::vector<hop>& way) {
-    std::size_t level = way.size() - 1;
-    while (way[level].node->children() == 1) --level;
+  /// Takes the child out, and leaves that are empty, and the nodes above that would be.
+  void take_out(const path& way, std::size_t level) {
     const hop& at = way[level];
     const auto smaller = [&](auto row) {
-      row.take_out(at.child);
-      set_inner(*at.link, Family::template make<inner>(std::move(row)));
+      if (!row.children.empty()) {
+        set_inner(*at.link, Family::template make<inner>(std::move(row)));
+      } else if (level > 0) {
+        take_out(way, level - 1);
+      } else {
+        set_inner(root_, first_root());
+      }
     };
-    at.node->inners ? smaller(at.node->inner_row()) : smaller(at.node->leaf_row());
+    if (at.node->over_inners()) {
+      smaller(at.node->inner_row(less_, [&](std::size_t i) { return i != at.child; }));
+    } else {
+      smaller(at.node->leaf_row(less_, [&](std::size_t i) {
+        return i != at.child && detail::peek<Family, leaf>(at.node->leaf(i))->size() != 0;
+      }));
+    }
+  }
+  /// Leaves stay, empty, if that takes memory, or a copy of a key, that cannot be had.
+  void tidy(const path& way) noexcept {
+    try {
+      take_out(way, way.size - 1);
+    } catch (...) {
+      return;
+    }
   }
 
   static inner_pointer first_root() {

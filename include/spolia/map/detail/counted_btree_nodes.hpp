@@ -1,68 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// counted_btree_nodes.hpp: the nodes of counted_btree. They are changed while they are made, and
-// then only inner nodes' links are.
+// counted_btree_nodes.hpp: the inner nodes of counted_btree.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
-#include <memory>
+#include <cstdint>
 #include <utility>
 #include <vector>
 
+#include <spolia/base/atomic.hpp>
 #include <spolia/base/config.hpp>
+#include <spolia/map/detail/counted_btree_leaf.hpp>
 #include <spolia/map/detail/counted_writer.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail {
-
-template <class Key, class Value>
-struct counted_leaf {
-#if defined(SPOLIA_MODEL)
-  static constexpr std::size_t most = 2;
-#else
-  static constexpr std::size_t most = 32;
-#endif
-
-  template <class Compare>
-  [[nodiscard]] std::size_t lower(const Key& key, const Compare& less) const {
-    const auto at = std::lower_bound(pairs.begin(), pairs.end(), key,
-                                     [&](const auto& p, const Key& k) { return less(p.first, k); });
-    return static_cast<std::size_t>(at - pairs.begin());
-  }
-  /// For i = lower(key).
-  template <class Compare>
-  [[nodiscard]] bool has(std::size_t i, const Key& key, const Compare& less) const {
-    return i < pairs.size() && !less(key, pairs[i].first);
-  }
-
-  /// The old one's pairs with one more at i, or one instead of that at i.
-  void assign_with(const counted_leaf& old, std::size_t i, bool instead, const Key& key,
-                   const Value& value) {
-    pairs.reserve(old.pairs.size() + (instead ? 0 : 1));
-    add(old, 0, i);
-    pairs.emplace_back(key, value);
-    add(old, i + (instead ? 1 : 0), old.pairs.size());
-  }
-  void assign_without(const counted_leaf& old, std::size_t i) {
-    pairs.reserve(old.pairs.size() - 1);
-    add(old, 0, i);
-    add(old, i + 1, old.pairs.size());
-  }
-  void split_to(counted_leaf& upper) {
-    const std::size_t half = pairs.size() / 2;
-    upper.pairs.reserve(pairs.size() - half);
-    upper.add(*this, half, pairs.size());
-    while (pairs.size() > half) pairs.pop_back();
-  }
-
-  std::vector<std::pair<Key, Value>> pairs;  // ascending
-
- private:
-  /// Pairs are copied, never assigned.
-  void add(const counted_leaf& from, std::size_t begin, std::size_t end) {
-    for (std::size_t i = begin; i < end; ++i) pairs.push_back(from.pairs[i]);
-  }
-};
 
 /// An inner node while it is made: its children in order, and a key between each two of them.
 template <class Key, class Pointer>
@@ -70,14 +22,13 @@ struct counted_row {
   std::vector<Key> keys;  // ascending; no key below keys[i] is in or behind child i + 1
   std::vector<Pointer> children;
 
-  void replace_by_two(std::size_t i, Pointer low, const Key& first, Pointer high) {
-    keys.insert(keys.begin() + static_cast<std::ptrdiff_t>(i), first);
-    children[i] = std::move(high);
-    children.insert(children.begin() + static_cast<std::ptrdiff_t>(i), std::move(low));
-  }
-  void take_out(std::size_t i) {
-    keys.erase(keys.begin() + static_cast<std::ptrdiff_t>(i == 0 ? 0 : i - 1));
-    children.erase(children.begin() + static_cast<std::ptrdiff_t>(i));
+  /// Two in the place of the child that `first`, the least key of the second, belongs to.
+  template <class Compare>
+  void replace_by_two(Pointer low, const Key& first, Pointer high, const Compare& less) {
+    const auto i = std::upper_bound(keys.begin(), keys.end(), first, less) - keys.begin();
+    keys.insert(keys.begin() + i, first);
+    children[static_cast<std::size_t>(i)] = std::move(high);
+    children.insert(children.begin() + i, std::move(low));
   }
   /// The upper half goes; returns the key between the two.
   Key split_to(counted_row& upper) {
@@ -91,57 +42,147 @@ struct counted_row {
   }
 };
 
-/// Children are all leaves, or all inner nodes: one of the arrays is there.
+/// Children are all leaves, or all inner nodes. Those that a node was made with ascend; behind
+/// them, in any order, stand leaves that came later. The keys of child i are not below key i - 1.
 template <class Key, class Leaf, class Family>
-struct counted_inner {
+class counted_inner {
+ public:
 #if defined(SPOLIA_MODEL)
   static constexpr std::size_t most = 2;
+  static constexpr std::size_t most_late = 1;
 #else
   static constexpr std::size_t most = 512;
+  static constexpr std::size_t most_late = 16;  // look-ups go through all of them
 #endif
   template <class T>
   using location = typename Family::template location<T>;
   template <class T>
   using row = counted_row<Key, typename Family::template pointer<T>>;
 
-  explicit counted_inner(row<Leaf> r) : keys(std::move(r.keys)), leaves(array<Leaf>(r)) {}
+  explicit counted_inner(row<Leaf> r)
+      : ascending_(r.children.size()),
+        keys_(ascending_ - 1 + most_late),
+        leaves_(ascending_ + most_late),
+        inners_(0) {
+    take(r, leaves_);
+  }
   explicit counted_inner(row<counted_inner> r)
-      : keys(std::move(r.keys)), inners(array<counted_inner>(r)) {}
-
-  [[nodiscard]] std::size_t children() const noexcept { return keys.size() + 1; }
-
-  /// Where the key is, if it is anywhere below.
-  template <class Compare>
-  [[nodiscard]] std::size_t child(const Key& key, const Compare& less) const {
-    return static_cast<std::size_t>(std::upper_bound(keys.begin(), keys.end(), key, less) -
-                                    keys.begin());
+      : ascending_(r.children.size()), keys_(ascending_ - 1), leaves_(0), inners_(ascending_) {
+    take(r, inners_);
   }
 
-  [[nodiscard]] row<Leaf> leaf_row() const { return row_of<Leaf>(leaves); }
-  [[nodiscard]] row<counted_inner> inner_row() const { return row_of<counted_inner>(inners); }
+  [[nodiscard]] bool over_inners() const noexcept { return static_cast<bool>(inners_); }
+  [[nodiscard]] location<counted_inner>& inner(std::size_t i) const noexcept { return inners_[i]; }
+  [[nodiscard]] location<Leaf>& leaf(std::size_t i) const noexcept { return leaves_[i]; }
 
-  const std::vector<Key> keys;
-  const std::unique_ptr<location<counted_inner>[]> inners;
-  const std::unique_ptr<location<Leaf>[]> leaves;
+  /// Which children there are, for child().
+  [[nodiscard]] std::uint32_t late() const noexcept {
+    // acquire ← the release in add_leaf: the child that came, and its key.
+    return late_.load_acquire();
+  }
+  /// For who has not found a key in the leaf that child() named: whether that was the right one.
+  [[nodiscard]] bool has_still(std::uint32_t late) const noexcept {
+    // relaxed: a leaf that has lost keys to another one hangs here since that one joined, so who
+    // has found it by an acquire has heard of the other.
+    return late_.load_relaxed() == late;
+  }
+  /// Where the key is, if it is anywhere below.
+  template <class Compare>
+  [[nodiscard]] std::size_t child(const Key& key, std::uint32_t late, const Compare& less) const {
+    const Key* const keys = keys_.begin();
+    auto best =
+        static_cast<std::size_t>(std::upper_bound(keys, keys + (ascending_ - 1), key, less) - keys);
+    const std::size_t end = ascending_ + late;
+    for (std::size_t i = ascending_; i < end; ++i) {
+      if (!less(key, keys[i - 1]) && (best == 0 || less(keys[best - 1], keys[i - 1]))) best = i;
+    }
+    return best;
+  }
+
+  // What follows is for the writer.
+
+  [[nodiscard]] std::size_t children() const noexcept { return ascending_ + late_.load_relaxed(); }
+  [[nodiscard]] bool has_room() const noexcept {
+    return late_.load_relaxed() < most_late && children() < most;
+  }
+  /// The least key that does not belong to leaf i, or null. What stands in the leaf from there on
+  /// is the new half's: in the child of a fork in which a writer was lost that was dividing it.
+  template <class Compare>
+  [[nodiscard]] const Key* bound(std::size_t i, const Compare& less) const {
+    const Key* const keys = keys_.begin();
+    const Key* const end = keys + (ascending_ - 1);
+    const Key* least = i < ascending_ ? keys + i : std::upper_bound(keys, end, keys[i - 1], less);
+    if (least == end) least = nullptr;
+    for (std::size_t j = ascending_; j < children(); ++j) {
+      const Key& begin = keys[j - 1];
+      const bool behind = i == 0 || less(keys[i - 1], begin);
+      if (behind && (least == nullptr || less(begin, *least))) least = &begin;
+    }
+    return least;
+  }
+  void add_leaf(const Key& first, typename Family::template pointer<Leaf> p) {
+    // A writer that was lost in a fork may have left something behind.
+    keys_.cut(children() - 1);
+    leaves_.cut(children());
+    keys_.add(first);
+    leaves_.add(std::move(p));
+    // release → the acquire in late.
+    late_.store_release(late_.load_relaxed() + 1);
+  }
+  /// A leaf is empty. True: so many are that the node should be made anew without them.
+  [[nodiscard]] bool has_emptied() noexcept { return ++emptied_ > children() / 4; }
+
+  /// Those of the children that keep(i) says yes to.
+  template <class Compare, class Keep>
+  [[nodiscard]] row<Leaf> leaf_row(const Compare& less, const Keep& keep) const {
+    return row_of<Leaf>(leaves_, less, keep);
+  }
+  template <class Compare, class Keep>
+  [[nodiscard]] row<counted_inner> inner_row(const Compare& less, const Keep& keep) const {
+    return row_of<counted_inner>(inners_, less, keep);
+  }
 
  private:
   template <class T>
-  static std::unique_ptr<location<T>[]> array(row<T>& r) {
-    std::unique_ptr<location<T>[]> all(new location<T>[r.children.size()]);
-    for (std::size_t i = 0; i < r.children.size(); ++i) {
-      Family::template set<T>(all[i], std::move(r.children[i]));
-    }
-    return all;
+  void take(row<T>& r, room<location<T>>& to) {
+    for (const Key& key : r.keys) keys_.add(key);
+    for (auto& p : r.children) to.add(std::move(p));
   }
-  template <class T>
-  row<T> row_of(const std::unique_ptr<location<T>[]>& from) const {
-    row<T> r{keys, {}};
-    r.children.reserve(children() + 1);
-    for (std::size_t i = 0; i < children(); ++i) {
+  template <class T, class Compare, class Keep>
+  row<T> row_of(const room<location<T>>& from, const Compare& less, const Keep& keep) const {
+    std::vector<std::size_t> order(ascending_);
+    for (std::size_t i = 0; i < ascending_; ++i) order[i] = i;
+    for (std::size_t i = ascending_; i < children(); ++i) {
+      // Child 0 has no key, and is always the first.
+      order.insert(std::upper_bound(order.begin() + 1, order.end(), keys_[i - 1],
+                                    [&](const Key& key, std::size_t other) {
+                                      return less(key, keys_[other - 1]);
+                                    }),
+                   i);
+    }
+    row<T> r;
+    r.keys.reserve(order.size());
+    r.children.reserve(order.size() + 1);
+    for (std::size_t at = 0; at < order.size(); ++at) {
+      const std::size_t i = order[at];
+      if constexpr (requires { Family::template peek<T>(from[i]); }) {
+        // A count in each child is going to change.
+        const std::size_t soon = order[std::min(at + 8, order.size() - 1)];
+        __builtin_prefetch(Family::template peek<T>(from[soon]), 1);
+      }
+      if (!keep(i)) continue;
+      if (!r.children.empty()) r.keys.push_back(keys_[i - 1]);
       r.children.push_back(copy<Family, T>(from[i]));
     }
     return r;
   }
+
+  atomic<std::uint32_t> late_{0};  // how many came later
+  std::size_t emptied_ = 0;        // the writer's
+  const std::size_t ascending_;
+  room<Key> keys_;
+  room<location<Leaf>> leaves_;
+  room<location<counted_inner>> inners_;
 };
 
 }  // namespace detail

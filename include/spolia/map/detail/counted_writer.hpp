@@ -84,11 +84,15 @@ auto copy(const Location& from) {
   }
 }
 
-/// While one lives, its thread is the writer, and what it takes out ends after it has left.
+/// While one lives, its thread is the writer, and what it takes out ends after it has left. Its
+/// first set throws nothing: what that may throw was thrown before.
 template <class Family>
 class writing {
  public:
-  explicit writing(writers& all) : all_(all) { all_.enter(); }
+  explicit writing(writers& all) : all_(all) {
+    if constexpr (requires { quiet_.reserve(); }) quiet_.reserve();
+    all_.enter();
+  }
   writing(const writing&) = delete;
   writing& operator=(const writing&) = delete;
   ~writing() { all_.leave(); }

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+// counted_btree_leaf.hpp: the leaves of counted_btree, and memory for things that come one by one.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <type_traits>
+#include <utility>
+
+#include <spolia/base/atomic.hpp>
+#include <spolia/base/config.hpp>
+#include <spolia/base/memory.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace detail {
+
+/// Memory for so many; who has it says which of them there are.
+template <class T, std::size_t Many>
+class places {
+ public:
+  T* data() noexcept { return std::launder(reinterpret_cast<T*>(raw_)); }
+  const T* data() const noexcept { return std::launder(reinterpret_cast<const T*>(raw_)); }
+  T& operator[](std::size_t i) noexcept { return data()[i]; }
+  const T& operator[](std::size_t i) const noexcept { return data()[i]; }
+
+ private:
+  alignas(T) std::byte raw_[sizeof(T) * Many];
+};
+
+/// The same, made for a number that is known later. One thread at a time adds to it; others may
+/// look at what they were told of.
+template <class T>
+class room {
+ public:
+  explicit room(std::size_t most)
+      : most_(most),
+        at_(most == 0 ? nullptr : static_cast<T*>(memory::allocate(most * sizeof(T), alignof(T)))) {
+  }
+  room(const room&) = delete;
+  room& operator=(const room&) = delete;
+  ~room() {
+    cut(0);
+    if (at_ != nullptr) memory::deallocate(at_, most_ * sizeof(T), alignof(T));
+  }
+
+  template <class... Args>
+  void add(Args&&... args) {
+    std::construct_at(at_ + size_, std::forward<Args>(args)...);
+    ++size_;
+  }
+  /// Leaves the first n.
+  void cut(std::size_t n) noexcept {
+    while (size_ > n) std::destroy_at(at_ + --size_);
+  }
+  [[nodiscard]] bool has_room() const noexcept { return size_ < most_; }
+  /// Whether it is for any at all.
+  explicit operator bool() const noexcept { return at_ != nullptr; }
+  const T* begin() const noexcept { return at_; }
+  T& operator[](std::size_t i) const noexcept { return at_[i]; }
+
+ private:
+  const std::size_t most_;
+  T* const at_;
+  std::size_t size_ = 0;
+};
+
+/// The slots of a leaf's pairs, in the order of their keys.
+template <std::size_t Most>
+struct slots_in_order {
+  std::array<std::uint8_t, Most> slot;
+  std::size_t size = 0;
+
+  void insert(std::size_t at, std::size_t s) noexcept {
+    std::copy_backward(slot.begin() + at, slot.begin() + size, slot.begin() + size + 1);
+    slot[at] = static_cast<std::uint8_t>(s);
+    ++size;
+  }
+  void erase(std::size_t s) noexcept {
+    std::remove(slot.begin(), slot.begin() + size, s);
+    --size;
+  }
+  [[nodiscard]] const std::uint8_t* begin() const noexcept { return slot.data(); }
+  [[nodiscard]] const std::uint8_t* end() const noexcept { return slot.data() + size; }
+};
+
+/// Each pair has a slot, which is written once. The slots that a leaf was made with ascend; behind
+/// them, in any order, stand the pairs that came later. Which slots count is said in one word: so
+/// one store takes a pair in, out, or for another one.
+template <class Key, class Value>
+class counted_leaf {
+ public:
+#if defined(SPOLIA_MODEL)
+  static constexpr std::size_t most = 2;
+  static constexpr std::size_t most_late = 1;
+#else
+  static constexpr std::size_t most = 32;
+  static constexpr std::size_t most_late = 16;  // look-ups go through all of them
+#endif
+  /// With more, what would be made anew is divided: else there would soon be no room again.
+  static constexpr std::size_t crowded = most - most / 8;
+  static constexpr std::size_t absent = most;
+  /// Pairs can stay where they are when they are taken out: nothing of the user's is to run then.
+  static constexpr bool forgets =
+      std::is_trivially_destructible_v<Key> && std::is_trivially_destructible_v<Value>;
+  using order = slots_in_order<most + 1>;
+
+  counted_leaf() noexcept = default;
+  counted_leaf(const counted_leaf&) = delete;
+  counted_leaf& operator=(const counted_leaf&) = delete;
+  ~counted_leaf()
+    requires forgets
+  = default;
+  ~counted_leaf() {
+    for (std::size_t i = used(state_.load_relaxed()); i-- > 0;) {
+      std::destroy_at(&values_[i]);
+      std::destroy_at(&keys_[i]);
+    }
+  }
+
+  /// The key's slot, or absent.
+  template <class Compare>
+  [[nodiscard]] std::size_t find(const Key& key, const Compare& less) const {
+    // acquire ← the release in publish: all that was done before to what the word names.
+    const std::uint64_t state = state_.load_acquire();
+    const Key* const keys = keys_.data();
+    const auto i =
+        static_cast<std::size_t>(std::lower_bound(keys, keys + ascending_, key, less) - keys);
+    if (i < ascending_ && (state >> i & 1U) != 0 && !less(key, keys[i])) return i;
+    for (std::uint64_t late = live(state) >> ascending_ << ascending_; late != 0;
+         late &= late - 1) {
+      const auto j = static_cast<std::size_t>(std::countr_zero(late));
+      if (!less(key, keys[j]) && !less(keys[j], key)) return j;
+    }
+    return absent;
+  }
+  [[nodiscard]] const Value& value(std::size_t i) const noexcept { return values_[i]; }
+
+  // What follows is for the writer.
+
+  [[nodiscard]] const Key& key(std::size_t i) const noexcept { return keys_[i]; }
+  [[nodiscard]] std::size_t size() const noexcept {
+    return static_cast<std::size_t>(std::popcount(live(state_.load_relaxed())));
+  }
+
+  /// Whether a pair can be added to the leaf as it is.
+  [[nodiscard]] bool has_room() const noexcept {
+    const std::size_t n = used(state_.load_relaxed());
+    return n < most && n - ascending_ < most_late;
+  }
+  /// One more pair, instead of that in the slot unless it is `absent`.
+  void add(const Key& key, const Value& value, std::size_t instead) {
+    const std::uint64_t before = state_.load_relaxed();
+    const std::uint64_t after = with_one_more(before, key, value);
+    publish(instead == absent ? after : after & ~bit(instead));
+  }
+  void take_out(std::size_t i) noexcept { publish(state_.load_relaxed() & ~bit(i)); }
+
+  /// Without what is not below the bound, if there is one: see counted_inner::bound.
+  template <class Compare>
+  [[nodiscard]] order in_order(const Key* bound, const Compare& less) const {
+    order all;
+    for (std::uint64_t rest = live(state_.load_relaxed()); rest != 0; rest &= rest - 1) {
+      const auto i = static_cast<std::size_t>(std::countr_zero(rest));
+      if (bound != nullptr && !less(keys_[i], *bound)) continue;
+      all.insert(i < ascending_ ? all.size : place(all, keys_[i], less), i);
+    }
+    return all;
+  }
+  /// The same with one pair more, which `absent` stands for, instead of that in the slot unless
+  /// that is `absent`, too.
+  template <class Compare>
+  [[nodiscard]] order in_order_with(const Key& key, std::size_t instead, const Key* bound,
+                                    const Compare& less) const {
+    order all = in_order(bound, less);
+    if (instead == absent) {
+      all.insert(place(all, key, less), absent);
+    } else {
+      *std::find(all.slot.begin(), all.slot.begin() + all.size, instead) = absent;
+    }
+    return all;
+  }
+
+  /// While the leaf is new: the pairs that `from` has in those slots. Where `absent` stands, the
+  /// pair comes.
+  void fill(const counted_leaf& from, const std::uint8_t* begin, const std::uint8_t* end,
+            const Key& key, const Value& value) {
+    for (; begin != end; ++begin, ++ascending_) {
+      const bool fresh = *begin == absent;
+      state_.store_relaxed(with_one_more(state_.load_relaxed(), fresh ? key : from.keys_[*begin],
+                                         fresh ? value : from.values_[*begin]));
+    }
+  }
+
+ private:
+  static constexpr std::uint64_t one_used = std::uint64_t{1} << 32U;
+  static_assert(most <= 32);
+  static std::uint64_t bit(std::size_t i) noexcept { return std::uint64_t{1} << i; }
+  static std::uint64_t live(std::uint64_t state) noexcept { return state & (one_used - 1); }
+  static std::size_t used(std::uint64_t state) noexcept { return state >> 32U; }
+
+  void publish(std::uint64_t state) noexcept {
+    // release → the acquire in find: the pair that was written.
+    SPOLIA_FAULT("counted_btree.publish_relaxed") ? state_.store_relaxed(state)
+                                                  : state_.store_release(state);
+  }
+  std::uint64_t with_one_more(std::uint64_t state, const Key& key, const Value& value) {
+    const std::size_t i = used(state);
+    std::construct_at(&keys_[i], key);
+    try {
+      std::construct_at(&values_[i], value);
+    } catch (...) {
+      std::destroy_at(&keys_[i]);
+      throw;
+    }
+    return (state + one_used) | bit(i);
+  }
+  template <class Compare>
+  std::size_t place(const order& all, const Key& key, const Compare& less) const {
+    const auto* const begin = all.slot.data();
+    return static_cast<std::size_t>(
+        std::upper_bound(begin, begin + all.size, key,
+                         [&](const Key& k, std::uint8_t s) { return less(k, keys_[s]); }) -
+        begin);
+  }
+
+  // How many slots are written above, and a bit for each that counts below; so in the child of a
+  // fork, too, one tells of the other.
+  atomic<std::uint64_t> state_{0};
+  std::size_t ascending_ = 0;  // never changes once others see the leaf
+  places<Key, most> keys_;
+  places<Value, most> values_;
+};
+
+}  // namespace detail
+}  // namespace spolia::inline SPOLIA_FLAVOUR
