@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // plain_sets.hpp: the structures that read-log-update is compared with, as an engineer writes them
-// without it: chains and a search tree under a readers-writer lock, and chains that are read under
-// RCU and changed under a lock for each bucket.
+// without it: chains and a search tree under a readers-writer lock, and both read under RCU; chains
+// are changed there under a lock for each bucket, the tree under one lock.
 #pragma once
 
 #include <spolia/base/atomic.hpp>
@@ -213,6 +213,114 @@ class locked_tree {
 
   std::shared_mutex lock_;
   std::unique_ptr<node> top_;
+};
+
+/// An unbalanced search tree that is read inside guards of an epoch scheme and changed under one
+/// lock. Readers go by one link to what is new: so a node with two children is replaced by a copy
+/// that has the next key, on a copy of the way there.
+class rcu_tree {
+ public:
+  using domain = spolia::domain<spolia::debra, spolia::amortized>;
+
+  explicit rcu_tree(std::size_t) {}
+  ~rcu_tree() { end(top_.load_relaxed()); }
+
+  bool contains(std::uint64_t key) {
+    auto guard = home_.enter();
+    // acquire, both ← the releases below: we see the node constructed.
+    node* n = top_.load_acquire();
+    while (n != nullptr && n->key != key) n = n->to(key).load_acquire();
+    return n != nullptr;
+  }
+
+  bool insert(std::uint64_t key) {
+    auto guard = home_.enter();
+    const std::lock_guard lock(lock_);
+    link& at = locate(key);
+    if (at.load_relaxed() != nullptr) return false;
+    at.store_release(made(key, nullptr, nullptr));  // → the acquires in contains
+    return true;
+  }
+
+  bool erase(std::uint64_t key) {
+    auto guard = home_.enter();
+    const std::lock_guard lock(lock_);
+    link& at = locate(key);
+    node* const n = at.load_relaxed();
+    if (n == nullptr) return false;
+    node* const left = n->left.load_relaxed();
+    node* const right = n->right.load_relaxed();
+    const bool inner = left != nullptr && right != nullptr;
+    node* instead = left == nullptr ? right : left;
+    if (inner) {
+      std::uint64_t next = 0;
+      node* const rest = without_least(*right, next);
+      instead = made(next, left, rest);
+    }
+    at.store_release(instead);  // → the acquires in contains
+    guard.retire(n);
+    for (node* old = inner ? right : nullptr; old != nullptr;) {  // what was copied
+      node* const below = old->left.load_relaxed();
+      guard.retire(old);
+      old = below;
+    }
+    return true;
+  }
+
+  template <class Park>
+  void stall(Park&& park) {
+    auto guard = home_.enter();
+    park();
+  }
+  std::uint64_t garbage() const { return home_.garbage(); }
+
+ private:
+  struct node;
+  using link = spolia::atomic<node*>;
+  struct node : domain::header {
+    link& to(std::uint64_t k) noexcept { return k < key ? left : right; }
+    std::uint64_t key = 0;
+    std::uint64_t value = 0;
+    link left{nullptr};
+    link right{nullptr};
+  };
+
+  node* made(std::uint64_t key, node* left, node* right) {
+    node* const n = home_.make<node>();
+    n->key = key;
+    n->value = key;
+    n->left.store_relaxed(left);
+    n->right.store_relaxed(right);
+    return n;
+  }
+
+  link& locate(std::uint64_t key) noexcept {
+    link* at = &top_;
+    for (node* n = top_.load_relaxed(); n != nullptr && n->key != key; n = at->load_relaxed()) {
+      at = &n->to(key);
+    }
+    return *at;
+  }
+
+  /// A copy of the way from `n` to the least key below it, which it leaves out.
+  node* without_least(const node& n, std::uint64_t& least) {
+    node* const left = n.left.load_relaxed();
+    node* const right = n.right.load_relaxed();
+    if (left != nullptr) return made(n.key, without_least(*left, least), right);
+    least = n.key;
+    return right;
+  }
+
+  void end(node* n) noexcept {
+    if (n == nullptr) return;
+    end(n->left.load_relaxed());
+    end(n->right.load_relaxed());
+    home_.destroy(n);
+  }
+
+  domain home_;
+  std::mutex lock_;
+  link top_{nullptr};
 };
 
 }  // namespace bench

@@ -155,6 +155,7 @@ std::vector<rlu_way> own_ways() {
       {"tree", "rlu", run_trial<rlu_subject<spolia::rlu_bst<key, key, rlu_single>>>},
       {"tree", deferred, run_trial<rlu_subject<spolia::rlu_bst<key, key, rlu_single>>>},
       {"tree", "lock-free", run_trial<lock_free_subject<spolia::external_bst<key, key, epochs>>>},
+      {"tree", "rcu", run_trial<plain_subject<rcu_tree>>},
       {"tree", "rwlock", run_trial<plain_subject<locked_tree>>},
       {"cache", "mvrlu", run_trial<rlu_subject<numbered_rlu_cache>>},
       {"cache", "rwlock", run_trial<plain_subject<numbered_cache<locked_cache>>>},

@@ -144,6 +144,7 @@ set(SPOLIA_HEADERS
     include/spolia/map/detail/hash_tags.hpp
     include/spolia/map/detail/kept_pair.hpp
     include/spolia/map/detail/key_groups.hpp
+    include/spolia/map/detail/key_handed.hpp
     include/spolia/map/detail/list_chain.hpp
     include/spolia/map/detail/pair_block.hpp
     include/spolia/map/detail/rlu_chain.hpp

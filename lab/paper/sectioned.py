@@ -15,7 +15,7 @@ OURS, SINGLE, DEFERRED, HARDWARE = "mvrlu", "rlu", "rlu-deferred", "mvrlu-hardwa
 WAYS = {
     "list": (OURS, SINGLE, DEFERRED, "rcu", "rwlock", "harris-michael-hp"),
     "hash": (OURS, SINGLE, DEFERRED, "rcu", "rwlock"),
-    "tree": (OURS, SINGLE, DEFERRED, "lock-free", "rwlock"),
+    "tree": (OURS, SINGLE, DEFERRED, "lock-free", "rcu", "rwlock"),
 }
 # Strings, 20 to a bucket, half of them present.
 CACHE = (OURS, "rwlock", "kyotocabinet")
@@ -24,7 +24,7 @@ CACHE_SIZE = ("--keys", "100000", "--buckets", "5000")
 STARTING_OVER = (OURS, SINGLE, DEFERRED)
 TITLES = {
     OURS: "read-log-update, many versions", SINGLE: "read-log-update, one copy",
-    DEFERRED: "one copy, deferring", "rcu": "RCU, a lock a bucket",
+    DEFERRED: "one copy, deferring", "rcu": "RCU, a lock a bucket or tree",
     "rwlock": "readers-writer lock", "lock-free": "lock-free tree",
     "harris-michael-hp": "lock-free list, hazard pointers",
     "mvrlu-serializable": "many versions, serializable", "spolia": "the store, one-shot",

@@ -32,6 +32,8 @@ from lab.stats import compare
 # Of the structures that are as fast with many keys; and at which share of updates.
 SIZES = {"hash": (1000, 20_000, 200_000), "tree": (1000, 20_000, 200_000)}
 SIZE_UPDATE = 20
+# What a thread does that is alone: measured with one thread.
+IN_PLACE = "changing objects in place"
 # A feature; the command line that does without it, or has another in its place; and how its
 # records say so.
 FEATURES = {
@@ -39,21 +41,24 @@ FEATURES = {
     "collecting after many walks over copies": (OURS, ("--walks", "1000000000"), "walk_watermark"),
     "help from others, at the high watermark": (OURS, ("--high", "1000000000"), "high_watermark"),
     "giving the processor away": (OURS, ("--turn-us", "0"), "turn_us"),
+    IN_PLACE: (OURS, ("--in-place", "0"), "in_place"),
     "no thread of its own": (OURS, ("--detector",), "detector"),
     "a shared counter for a clock": (HARDWARE, (), "sync"),
 }
 # Features that are added one after the other: a name, and the command line with all up to it. What
 # is not there yet is set so that it never happens.
 NEVER = "1000000000"
-LATER = {"--turn-us": "0", "--high": NEVER, "--walks": NEVER, "--low": "1048576"}
+LATER = {"--in-place": "0", "--turn-us": "0", "--high": NEVER, "--walks": NEVER,
+         "--low": "1048576"}  # fmt: skip
 STEPS = (
     ("one copy", SINGLE, ()),
     ("+ many versions", OURS, ("--detector", *LATER)),
     ("+ own collection", OURS, tuple(LATER)),
-    ("+ low watermark", OURS, ("--turn-us", "--high", "--walks")),
-    ("+ walks watermark", OURS, ("--turn-us", "--high")),
-    ("+ help from others", OURS, ("--turn-us",)),
-    ("+ giving way", OURS, ()),
+    ("+ low watermark", OURS, ("--in-place", "--turn-us", "--high", "--walks")),
+    ("+ walks watermark", OURS, ("--in-place", "--turn-us", "--high")),
+    ("+ help from others", OURS, ("--in-place", "--turn-us")),
+    ("+ giving way", OURS, ("--in-place",)),
+    ("+ in place", OURS, ()),
     ("+ hardware clock", HARDWARE, ()),
 )
 CHEAP = 1.03  # what a feature may cost where it does not help
@@ -95,9 +100,10 @@ def _feature_commands(scale: Scale) -> list[tuple[str, ...]]:
     made = []
     for structure in WAYS:
         for update in UPDATES:
-            made.append(command(structure, OURS, scale.over, update))
-            made += [command(structure, sync, scale.over, update, *more)
-                     for sync, more, _ in FEATURES.values()]  # fmt: skip
+            made += [command(structure, OURS, threads, update) for threads in (1, scale.over)]
+            made += [command(structure, sync, 1 if feature == IN_PLACE else scale.over, update,
+                             *more)
+                     for feature, (sync, more, _) in FEATURES.items()]  # fmt: skip
     return made
 
 
@@ -208,9 +214,9 @@ def _step_commands(scale: Scale) -> list[tuple[str, ...]]:
 def _step_of(record: dict) -> str:
     """The name of the step that a run belongs to."""
     fields = {"--turn-us": "turn_us", "--high": "high_watermark", "--walks": "walk_watermark",
-              "--low": "low_watermark"}  # fmt: skip
+              "--low": "low_watermark", "--in-place": "in_place"}  # fmt: skip
     changed = {option for option, field in fields.items()
-               if str(record.get(field)) == LATER[option]}  # fmt: skip
+               if field in record and int(record[field]) == int(LATER[option])}  # fmt: skip
     changed |= {"--detector"} if record.get("detector") else set()
     for name, sync, options in STEPS:
         if record["sync"] == sync and (sync == SINGLE or changed == set(options)):
@@ -243,9 +249,12 @@ def _features(found: Found) -> Shown | None:
     records = found.of_page("sections-features")
     records = [{**r, "without": _left_out(r)} for r in records]
     rows, worth, judged = [], [], []
+    counts = {r["threads"] for r in records}
     for feature in FEATURES:
-        gains = [compare(speed(records, without="", structure=structure, update=update),
-                         speed(records, without=feature, structure=structure, update=update))
+        threads = 1 if feature == IN_PLACE else max(counts, default=1)
+        mine = where(records, threads=threads)
+        gains = [compare(speed(mine, without="", structure=structure, update=update),
+                         speed(mine, without=feature, structure=structure, update=update))
                  for structure in WAYS for update in UPDATES]  # fmt: skip
         if any(gains):
             rows.append([feature, *(look.times(g.ratio) if g else "–" for g in gains)])
@@ -301,8 +310,8 @@ PAGES = [
          "From one feature to the next throughput grows: several versions, the clock, collecting "
          "beside the work, the watermarks (ASPLOS 2019, factor analysis).",
          _feature_commands, _features,
-         "One feature is left out at a time; more threads than processors. None may cost more "
-         "than 3 % where it does not help."),
+         "One feature is left out at a time; more threads than processors, and one thread for "
+         "changes in place. None may cost more than 3 % where it does not help."),
     page("cumulative", "One feature more", "features added one after the other",
          "Each step is faster than the one before on a list, and all together 1.8 to 3.5 times as "
          "fast as one copy of each object (ASPLOS 2019, figure 8).",

@@ -31,7 +31,8 @@ STORAGES = [
     "unheard-of",
 ]
 RLU_OPTIONS = {"low_watermark": (32768, "low"), "high_watermark": (1048576, "high"),
-               "walk_watermark": (512, "walks"), "turn_us": (300, "turn_us")}  # fmt: skip
+               "walk_watermark": (512, "walks"), "turn_us": (300, "turn_us"),
+               "in_place": (1, "in_place")}  # fmt: skip
 RELEASES = ["batch", "amortized", "pooled"]
 MACHINE = {
     "cpu": "AMD EPYC 9B14",
@@ -432,7 +433,7 @@ def main() -> int:
         for option in ("--json", "--structure", "--sync", "--test", "--writes", "--threads",
                        "--operations", "--scanners", "--mix", "--partitions",
                        "--update", "--keys", "--low", "--high", "--walks", "--theta", "--engine",
-                       "--turn-us"):  # fmt: skip
+                       "--turn-us", "--in-place"):  # fmt: skip
             command.add_argument(option, default="-")
         for flag in ("--stall", "--detector", "--over-time"):
             command.add_argument(flag, action="store_true")

@@ -269,6 +269,8 @@ def test_what_a_feature_costs_is_judged(stored):
     costs = sections_shown(stored, "features", lambda r: 1 + r["detector"])
     assert costs.verdict == NOT_SEEN
     assert "least by no thread of its own" in costs.here
+    alone = sections_shown(stored, "features", lambda r: 1 + (r["in_place"] and r["threads"] == 1))
+    assert "Most is gained by changing objects in place, 2" in alone.here
     clock = sections_shown(stored, "features", lambda r: 1 + (r["sync"] == "mvrlu-hardware"))
     assert "least by a shared counter for a clock" in clock.here
 

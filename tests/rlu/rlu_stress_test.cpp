@@ -74,6 +74,129 @@ TYPED_TEST(rlu_stress, nothing_is_torn_or_lost_and_nothing_goes_backwards) {
   EXPECT_EQ(w.d.stats().log_bytes, 0U);
 }
 
+/// The processors' counters, with a bound of 16; each look takes one tick, wherever it is.
+class apart_clock {
+ public:
+  static constexpr bool advances_alone = true;
+  static inline thread_local std::uint64_t ahead = 0;
+
+  [[nodiscard]] std::uint64_t now() const noexcept { return time_.fetch_add(1) + ahead; }
+  std::uint64_t tick() noexcept { return wait_until_after(now()); }
+  void pass(std::uint64_t t) noexcept { wait_until_after(t); }
+  [[nodiscard]] static constexpr std::uint64_t bound() noexcept { return 16; }
+  [[nodiscard]] static constexpr bool after(std::uint64_t x, std::uint64_t y) noexcept {
+    return detail::certainly_after(x, y, bound());
+  }
+  [[nodiscard]] static constexpr time_order compare(std::uint64_t x, std::uint64_t y) noexcept {
+    return detail::order_of(x, y, bound());
+  }
+
+ private:
+  std::uint64_t wait_until_after(std::uint64_t t) const noexcept {
+    for (;;) {
+      const std::uint64_t read = now();
+      if (after(read, t)) return read;
+    }
+  }
+  mutable std::atomic<std::uint64_t> time_{1000};
+};
+using apart_domain = rlu::basic_domain<apart_clock>;
+
+/// Calls f on a thread whose counter is ahead.
+template <class F>
+void on_a_processor(std::uint64_t ahead, F&& f) {
+  std::thread([&] {
+    apart_clock::ahead = ahead;
+    f();
+  }).join();
+}
+
+/// The least distance between the counters at which `broken(distance)`; 1000: it never is.
+template <class F>
+std::uint64_t least_distance(F&& broken) {
+  std::uint64_t distance = 0;
+  while (distance < 1000 && !broken(distance)) distance += distance < 100 ? 1 : 100;
+  return distance;
+}
+
+// What the documentation says rests on the clock's bound: it holds as far as the bound goes, and
+// would not hold without it.
+
+TEST(rlu_clocks_apart, a_section_sees_one_instant_within_the_bound_only) {
+  // Reads x before a commit to both, and y behind it.
+  const auto torn = [](std::uint64_t distance) {
+    groups<apart_domain> w;
+    bool differ = false;
+    on_a_processor(distance, [&] {
+      w.d.read([&](auto& in) {
+        const long before = in.read(w.all[0][0])->value;
+        on_a_processor(0, [&] { w.add_one(0); });
+        differ = in.read(w.all[0][1])->value != before;
+      });
+    });
+    return differ;
+  };
+  const std::uint64_t least = least_distance(torn);
+  EXPECT_GT(least, apart_clock::bound());
+  EXPECT_LE(least, 4 * apart_clock::bound()) << "the history that is no snapshot was not found";
+}
+
+TEST(rlu_clocks_apart, what_was_heard_of_is_seen_within_the_bound_only) {
+  const auto unseen = [](std::uint64_t distance) {
+    groups<apart_domain> w;
+    on_a_processor(distance, [&] { w.add_one(0); });
+    long seen = 0;
+    on_a_processor(0, [&] { seen = w.look(0); });
+    return seen != 1;
+  };
+  const std::uint64_t least = least_distance(unseen);
+  EXPECT_GT(least, apart_clock::bound());
+  EXPECT_LE(least, 4 * apart_clock::bound());
+}
+
+TEST(rlu_clocks_apart, a_pass_knows_of_all_sections_within_the_bound_only) {
+  // It lets go of what ended before `known`, but for the times that it has found: so no section may
+  // begin with an earlier one.
+  const auto missed = [](std::uint64_t distance) {
+    const apart_clock clock;
+    census sections;
+    std::vector<std::uint64_t> times;
+    std::uint64_t known = 0;
+    std::uint64_t began = 0;
+    on_a_processor(distance, [&] { known = sections.scan(clock, times); });
+    on_a_processor(0, [&] { began = sections.announce(clock).timestamp(); });
+    return began < known;
+  };
+  const std::uint64_t least = least_distance(missed);
+  EXPECT_GT(least, apart_clock::bound());
+  EXPECT_LE(least, 4 * apart_clock::bound());
+}
+
+TEST(rlu_clocks_apart, nothing_is_lost_beyond_the_bound_either) {
+  // No passes, which must not miss a section.
+  groups<apart_domain> w(rlu::options{.low_watermark = std::size_t{1} << 40U,
+                                      .log_cap = std::size_t{1} << 40U,
+                                      .walk_watermark = 1U << 31U});
+  std::atomic<long> added{0};
+  run_stress({.threads = 3, .share = 0.1}, [&](stress_thread& self) {
+    apart_clock::ahead = self.index() * 100 * apart_clock::bound();
+    for (int i = 0; i < 3000 && self.running(); ++i) {
+      const auto p = w.all[self.random().below(2)][0];
+      long mine = 0;
+      w.d.update([&](auto& in) {
+        if (auto copy = in.try_lock(p)) mine = copy->value += 1;
+      });
+      added.fetch_add(1);
+      EXPECT_GE(w.d.read([&](auto& in) { return in.read(p)->value; }), mine);
+    }
+  });
+  apart_clock::ahead = 1000 * apart_clock::bound();
+  const auto value = [&](std::size_t g) {
+    return w.d.read([&](auto& in) { return in.read(w.all[g][0])->value; });
+  };
+  EXPECT_EQ(value(0) + value(1), added.load());
+}
+
 TEST(rlu_stress_threads, come_and_go) {
   groups<rlu::domain> w(small_logs);
   threads_come_and_go(w);

@@ -23,6 +23,7 @@
 
 #include <spolia/base/config.hpp>
 #include <spolia/map/detail/face.hpp>
+#include <spolia/map/detail/key_handed.hpp>
 #include <spolia/map/detail/rlu_chain.hpp>
 #include <spolia/map/detail/rlu_scan.hpp>
 #include <spolia/map/size_counter.hpp>
@@ -132,7 +133,8 @@ class rlu_bst_core {
     rlu::ptr<node> at;     // null if the key is absent
   };
 
-  SPOLIA_ALWAYS_INLINE place locate(reader& in, const Key& key) const {
+  SPOLIA_ALWAYS_INLINE place locate(reader& in, const Key& given) const {
+    const key_handed<Key> key = given;
     rlu::ptr<node> above;
     bool left = true;
     rlu::ptr<node> at = in.get(root_, &root::left);

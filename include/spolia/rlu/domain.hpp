@@ -369,6 +369,7 @@ class basic_domain final : private threads::listener {
   const options options_;
   Clock clock_;
   census sections_;
+  cells<session> sessions_;                        // outlive what is retired, which they count
   detail::graveyard<typename log::piece> graves_;  // goes after what buries
   Blocks blocks_;
   atomic<std::uint64_t> drain_at_{0};
@@ -376,7 +377,6 @@ class basic_domain final : private threads::listener {
   bool lost_some_ = false;  // threads, in a fork
   const std::size_t processors_ = processors();
   spolia::detail::courtesy courtesy_;
-  cells<session> sessions_;
   detail::solitude<session> alone_;
 };
 

@@ -236,6 +236,7 @@ statistics basic_domain<Clock, Blocks>::stats() const noexcept {
     sum.waiting += s.written.waiting();
     sum.passes += s.written.passes() / 2;  // counts beginnings and ends
     sum.log_bytes += s.written.bytes();
+    sum.retired_bytes += s.written.retired_bytes();
     return true;
   });
   sum.retired_segments = blocks_.garbage();

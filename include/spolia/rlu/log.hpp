@@ -18,7 +18,9 @@
 //              A pass may last, if its thread is interrupted. What the owner begins to fill beside
 //              it, it shows with that pass's number, and the pass leaves it alone: so the owner
 //              may go on with it, and does not begin a segment for each section.
-// Bound:       `cap` bytes in segments that are not retired. One section may fill all of them.
+// Bound:       `cap` bytes in segments, those included that are retired and not yet freed, because
+//              a thread was interrupted in the middle of a walk or a pass. One section may fill
+//              all of them.
 //
 // Departures from the paper:
 //   D1  Segments instead of a ring: they go back in any order, so that one copy that is needed long
@@ -157,6 +159,8 @@ class log {
   // -- anybody
 
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_.load_relaxed(); }
+  /// In segments that are retired and not yet freed.
+  [[nodiscard]] std::size_t retired_bytes() const noexcept { return retired_.load_relaxed(); }
   /// Bytes that were ever written.
   [[nodiscard]] std::uint64_t written() const noexcept { return written_.value(); }
   /// Records that the last pass had to leave.
@@ -280,9 +284,11 @@ class log {
     waiting_.set(all);
   }
   /// A segment has left the list of the held.
-  void left(const piece& s) noexcept {
+  void left(piece& s) noexcept {
     if (&s == shelter_) shelter_ = nullptr;
     if (&s == graves_) graves_ = nullptr;
+    retired_.fetch_add_relaxed(s.bytes());
+    s.retired_in = &retired_;
     bytes_.fetch_sub_relaxed(s.bytes());
   }
 
@@ -330,7 +336,7 @@ class log {
   piece* make(std::uint32_t room, std::size_t cap) {
     const std::size_t size = sizeof(piece) + room;
     piece* made = nullptr;
-    if (bytes_.fetch_add_relaxed(size) + size <= cap) {
+    if (bytes_.fetch_add_relaxed(size) + size + retired_bytes() <= cap) {
       try {
         made = piece::make(room);
       } catch (...) {
@@ -377,6 +383,7 @@ class log {
   atomic<std::uint64_t> passes_{0};  // begun and ended: odd while one is under way
   atomic<piece*> filled_{nullptr};
   atomic<std::size_t> bytes_{0};
+  atomic<std::size_t> retired_{0};
   latest<std::uint64_t> waiting_;
   latest<std::uint64_t> looked_at_;  // of what was written
   piece* held_ = nullptr;

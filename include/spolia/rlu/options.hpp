@@ -46,6 +46,7 @@ struct statistics {
   std::uint64_t passes = 0;            ///< over logs; each has found out who reads what
   std::uint64_t log_bytes = 0;         ///< in all logs
   std::uint64_t retired_segments = 0;  ///< that wait for readers in the middle of a walk
+  std::uint64_t retired_bytes = 0;     ///< theirs
 };
 
 namespace detail {

@@ -85,6 +85,7 @@ struct alignas(record) segment : Header {
   }
   static void end(segment* s) noexcept {
     const std::size_t bytes = s->bytes();
+    if (s->retired_in != nullptr) s->retired_in->fetch_sub_relaxed(bytes);
     s->~segment();
     memory::deallocate(s, bytes, align());
   }
@@ -130,6 +131,7 @@ struct alignas(record) segment : Header {
   std::uint64_t detached_at = 0;  // and when that was, or a later one
   bool buries = false;            // objects end with it
   graveyard<segment>* grave = nullptr;
+  atomic<std::size_t>* retired_in = nullptr;  // counts the bytes that wait for who walks
 };
 
 }  // namespace rlu::detail

@@ -4,19 +4,13 @@
 // not how, goes through a function of its own, so that the other way's variables stay in registers.
 #pragma once
 
-#include <type_traits>
 #include <utility>
 
 #include <spolia/base/config.hpp>
+#include <spolia/map/detail/key_handed.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail {
-
-/// A copy where that is as good: an address that leaves a function keeps the key in memory.
-template <class Key>
-using key_handed =
-    std::conditional_t<std::is_trivially_copyable_v<Key> && sizeof(Key) <= 2 * sizeof(void*),
-                       const Key, const Key&>;
 
 template <class Family, class Map, class Key>
 [[gnu::cold]] SPOLIA_NOINLINE auto seek_by_any(const Map& map, key_handed<Key> key) {

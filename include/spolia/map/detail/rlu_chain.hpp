@@ -6,6 +6,7 @@
 #include <utility>
 
 #include <spolia/base/config.hpp>
+#include <spolia/map/detail/key_handed.hpp>
 #include <spolia/rlu/array.hpp>
 #include <spolia/rlu/domain.hpp>
 
@@ -41,8 +42,9 @@ class rlu_chain {
     bool found;
   };
 
-  SPOLIA_ALWAYS_INLINE static place locate(reader& in, start from, const Key& key,
+  SPOLIA_ALWAYS_INLINE static place locate(reader& in, start from, const Key& given,
                                            const Compare& less) {
+    const key_handed<Key> key = given;
     rlu::ptr<node> before;
     rlu::ptr<node> at = in.get(from, &root::next);
     while (at && less(in.fixed(at).key, key)) {
