@@ -21,6 +21,13 @@ void add_versions(CLI::App& app, std::vector<std::string>& to) {
       ->delimiter(',');
 }
 
+void add_indexes(CLI::App& app, std::vector<std::string>& to) {
+  app.add_option("--index", to,
+                 "kinds of the store's hash index, with commas, measured in turn: probing, cuckoo")
+      ->delimiter(',')
+      ->capture_default_str();
+}
+
 void add_changes(CLI::App& app, bool& to) {
   app.add_flag("--changes", to,
                "versions have the changed columns only, where the storage can do so");
@@ -38,6 +45,7 @@ void describe(CLI::App& app, ycsb_options& o) {
       ->delimiter(',')
       ->capture_default_str();
   add_versions(app, o.versions);
+  add_indexes(app, o.indexes);
   app.add_option("--workload", o.workload,
                  "paper: of the one-shot paper; a to f: YCSB's. What is not given below is the "
                  "workload's own")
@@ -135,6 +143,7 @@ void describe(CLI::App& app, recovery_options& o) {
   app.add_option("--threads", o.threads, "of the opening; 0: as many as there are processors")
       ->capture_default_str();
   app.add_flag("--ordered", o.ordered, "the table's key is ordered");
+  add_indexes(app, o.indexes);
   app.add_flag("--cold", o.cold,
                "the system drops the files from its memory before each reading; on a disk only");
   app.add_option("--directory", o.directory,

@@ -19,6 +19,7 @@
 #include "random.hpp"
 #include "record.hpp"
 #include "scratch_folder.hpp"
+#include "store.hpp"
 
 namespace bench {
 namespace {
@@ -133,9 +134,53 @@ void drop_from_memory(const std::vector<std::filesystem::path>& names) {
   }
 }
 
+nlohmann::json one_opening(const recovery_options& o, const std::filesystem::path& directory,
+                           const std::string& index, std::uint32_t trial) {
+  const auto names = files_in(directory);
+  if (o.cold) drop_from_memory(names);
+  auto start = steady::now();
+  const std::uint64_t bytes = read_all(names);
+  const double read = seconds_since(start);
+  if (o.cold) drop_from_memory(names);
+  reset_peak_rss();
+  db::options chosen;
+  chosen.read_only = true;
+  chosen.recovery_threads = o.threads;
+  chosen.hash_indexes = hash_kind_of(index);
+  start = steady::now();
+  const db::database base = db::database::open(directory, chosen);
+  const double open = seconds_since(start);
+  const db::recovery_report& found = base.recovered();
+  nlohmann::json made = {{"kind", "recovery"},
+                         {"from", o.from},
+                         {"records", o.records},
+                         {"changes", o.from == "log" ? o.changes : 0},
+                         {"columns", o.columns},
+                         {"width", o.width},
+                         {"operations", o.operations},
+                         {"recovery_threads", o.threads},
+                         {"ordered", o.ordered},
+                         {"index", o.ordered ? nlohmann::json(nullptr) : nlohmann::json(index)},
+                         {"cold", o.cold},
+                         {"trial", trial},
+                         {"trials", o.trials},
+                         {"seed", o.seed},
+                         {"bytes", bytes},
+                         {"read_s", read},
+                         {"open_s", open},
+                         {"speed_of_reading", read / open},
+                         {"log_records", found.log_records},
+                         {"checkpoint_rows", found.checkpoint_rows},
+                         {"table_bytes", base.stats().table_bytes},
+                         {"peak_rss_bytes", peak_rss_bytes()}};
+  made.update(circumstances());
+  return made;
+}
+
 }  // namespace
 
 void check(const recovery_options& o) {
+  for (const std::string& i : o.indexes) hash_kind_of(i);
   if (o.from != "log" && o.from != "checkpoint") {
     throw usage_error(fmt::format("--from is {}, but must be log or checkpoint", o.from));
   }
@@ -152,44 +197,8 @@ void run_recovery(const recovery_options& o,
                   const std::function<void(const nlohmann::json&)>& take) {
   const scratch_folder folder(o.directory);
   maker(o, folder.path()).run();
-  const auto names = files_in(folder.path());
   for (std::uint32_t n = 0; n < o.trials; ++n) {
-    if (o.cold) drop_from_memory(names);
-    auto start = steady::now();
-    const std::uint64_t bytes = read_all(names);
-    const double read = seconds_since(start);
-    if (o.cold) drop_from_memory(names);
-    reset_peak_rss();
-    db::options chosen;
-    chosen.read_only = true;
-    chosen.recovery_threads = o.threads;
-    start = steady::now();
-    const db::database base = db::database::open(folder.path(), chosen);
-    const double open = seconds_since(start);
-    const db::recovery_report& found = base.recovered();
-    nlohmann::json made = {{"kind", "recovery"},
-                           {"from", o.from},
-                           {"records", o.records},
-                           {"changes", o.from == "log" ? o.changes : 0},
-                           {"columns", o.columns},
-                           {"width", o.width},
-                           {"operations", o.operations},
-                           {"recovery_threads", o.threads},
-                           {"ordered", o.ordered},
-                           {"cold", o.cold},
-                           {"trial", n},
-                           {"trials", o.trials},
-                           {"seed", o.seed},
-                           {"bytes", bytes},
-                           {"read_s", read},
-                           {"open_s", open},
-                           {"speed_of_reading", read / open},
-                           {"log_records", found.log_records},
-                           {"checkpoint_rows", found.checkpoint_rows},
-                           {"table_bytes", base.stats().table_bytes},
-                           {"peak_rss_bytes", peak_rss_bytes()}};
-    made.update(circumstances());
-    take(made);
+    for (const std::string& index : o.indexes) take(one_opening(o, folder.path(), index, n));
   }
 }
 

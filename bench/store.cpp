@@ -40,6 +40,12 @@ db::version_storage version_storage_of(const std::string& name) {
                                 fmt::join(version_storage_names(), ", ")));
 }
 
+db::hash_kind hash_kind_of(const std::string& name) {
+  if (name == "probing") return db::hash_kind::probing;
+  if (name == "cuckoo") return db::hash_kind::cuckoo;
+  throw usage_error(fmt::format("--index has {}; there are probing, cuckoo", name));
+}
+
 db::durability_level durability_of(const std::string& name) {
   if (name == "none") return db::durability_level::none;
   if (name == "async") return db::durability_level::async;

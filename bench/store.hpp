@@ -25,6 +25,8 @@ const std::vector<std::pair<std::string, spolia::db::version_storage>>& version_
 std::vector<std::string> version_storage_names();
 /// Throws usage_error, with the names that there are.
 spolia::db::version_storage version_storage_of(const std::string& name);
+/// By name: probing, cuckoo. Throws usage_error.
+spolia::db::hash_kind hash_kind_of(const std::string& name);
 /// By name: none, async, sync. Throws usage_error.
 spolia::db::durability_level durability_of(const std::string& name);
 

@@ -179,8 +179,9 @@ class chooser {
 
 class trial {
  public:
+  /// Of the store: `versions` and `index`.
   trial(const plan& p, const ycsb_choice& with, const std::string& versions,
-        const std::string& durability, std::uint32_t number)
+        const std::string& index, const std::string& durability, std::uint32_t number)
       : plan_(p),
         o_(p.asked),
         name_(with.name),
@@ -189,12 +190,15 @@ class trial {
         ranks_(p.shared ? p.shape.rows : p.records, p.theta),
         ranges_(p.shared ? 1 : p.sharers()) {
     shape_.versions = versions;
+    shape_.index = index;
     shape_.durability = durability;
     engine_ = with.make(shape_);
   }
 
   nlohmann::json run() {
+    const auto begin = std::chrono::steady_clock::now();
     fill();
+    fill_s_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     reset_peak_rss();
     for (std::uint32_t i = 0; i < o_.hold; ++i) engine_->hold();
     for (std::uint32_t n = 0; n < o_.threads; ++n) workers_.push_back(std::make_unique<worker>());
@@ -301,7 +305,8 @@ class trial {
     const nlohmann::json ns = latencies(ticks);
     nlohmann::json made = configuration();
     made.update(
-        {{"elapsed_s", elapsed},
+        {{"fill_s", fill_s_},
+         {"elapsed_s", elapsed},
          {"transactions", done()},
          {"tx_per_s", static_cast<double>(done()) / elapsed},
          {"conflicts", conflict},
@@ -358,6 +363,8 @@ class trial {
             {"engine", name_},
             {"versions",
              shape_.versions.empty() ? nlohmann::json(nullptr) : nlohmann::json(shape_.versions)},
+            {"index", shape_.index.empty() || shape_.ordered ? nlohmann::json(nullptr)
+                                                             : nlohmann::json(shape_.index)},
             {"durability", shape_.durability},
             {"workload", o_.workload},
             {"threads", o_.threads},
@@ -389,6 +396,7 @@ class trial {
   std::vector<key_range> ranges_;
   std::unique_ptr<ycsb_engine> engine_;
   std::vector<std::unique_ptr<worker>> workers_;  // before the engine goes
+  double fill_s_ = 0;
   std::optional<spolia::db::checkpoint_report> checkpoint_;
   history over_time_;
   spolia::tally scans_;
@@ -428,6 +436,7 @@ std::vector<std::string> ycsb_engine_names() {
 
 void check(const ycsb_options& o) {
   for (const std::string& v : o.versions) version_storage_of(v);
+  for (const std::string& i : o.indexes) hash_kind_of(i);
   for (const std::string& d : o.durability) {
     if (d != "memory") durability_of(d);
   }
@@ -478,10 +487,12 @@ void run_ycsb(const ycsb_options& o, const std::function<void(const nlohmann::js
       const ycsb_choice& engine = engine_of(name);
       for (const std::string& d : o.durability) {
         if (name != "spolia") {
-          take(trial(p, engine, "", d, n).run());
+          take(trial(p, engine, "", "", d, n).run());
           continue;
         }
-        for (const std::string& v : storages) take(trial(p, engine, v, d, n).run());
+        for (const std::string& v : storages) {
+          for (const std::string& i : o.indexes) take(trial(p, engine, v, i, d, n).run());
+        }
       }
     }
   }

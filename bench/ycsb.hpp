@@ -17,7 +17,8 @@ namespace bench {
 /// What is not given is as the workload has it.
 struct ycsb_options {
   std::vector<std::string> engines = {"spolia"};
-  std::vector<std::string> versions;  ///< of the store; none given: all
+  std::vector<std::string> versions;               ///< of the store; none given: all
+  std::vector<std::string> indexes = {"probing"};  ///< of the store: kinds of its hash index
   /// paper: Raza et al., SIGMOD 2023, section 7.1; a to f: YCSB's core workloads.
   std::string workload = "paper";
   std::uint32_t threads = 2;

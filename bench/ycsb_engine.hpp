@@ -39,6 +39,7 @@ struct ycsb_op {
 /// What the rows are. Columns of 8 bytes are numbers, others are text.
 struct ycsb_shape {
   std::string versions;  ///< ours: the version storage
+  std::string index;     ///< ours: the kind of its hash index
   std::uint32_t columns = 10;
   std::uint32_t width = 8;
   bool update_all = true;   ///< an update adds one to every column; else it writes one column anew

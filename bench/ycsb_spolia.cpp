@@ -50,6 +50,7 @@ class engine final : public ycsb_engine {
   static db::database open(const ycsb_shape& shape, std::optional<scratch_folder>& folder) {
     db::options o;
     o.versions = version_storage_of(shape.versions);
+    o.hash_indexes = hash_kind_of(shape.index);
     o.partition_transactions = shape.partition;
     // Consolidation keeps whole rows.
     o.changes_only = shape.changes && !db::keeps_whole_rows(o.versions);

@@ -59,6 +59,8 @@ set(SPOLIA_HEADERS
     include/spolia/db/columns.hpp
     include/spolia/db/commit.hpp
     include/spolia/db/commit_section.hpp
+    include/spolia/db/cuckoo_array.hpp
+    include/spolia/db/cuckoo_index.hpp
     include/spolia/db/database.hpp
     include/spolia/db/decimal.hpp
     include/spolia/db/delta.hpp
@@ -82,6 +84,7 @@ set(SPOLIA_HEADERS
     include/spolia/db/group_commit.hpp
     include/spolia/db/hash_array.hpp
     include/spolia/db/hash_index.hpp
+    include/spolia/db/hash_parts.hpp
     include/spolia/db/hash_secondary.hpp
     include/spolia/db/index.hpp
     include/spolia/db/instant.hpp

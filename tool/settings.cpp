@@ -39,6 +39,11 @@ db::version_storage versions_of(const std::string& name) {
                                         name, "version storage");
 }
 
+db::hash_kind hashes_of(const std::string& name) {
+  using enum db::hash_kind;
+  return one_of<db::hash_kind, 2>({{{"probing", probing}, {"cuckoo", cuckoo}}}, name, "hash index");
+}
+
 /// One key of the file, and where its value goes.
 class entry {
  public:
@@ -97,6 +102,7 @@ void store_entry(db::options& o, std::string_view key, const entry& e) {
   if (key == "partition_transactions") return e.count(o.partition_transactions, 1, most32);
   if (key == "partition_bytes") return e.count(o.partition_bytes, 1);
   if (key == "most_partitions") return e.count(o.most_partitions, 2, 256);
+  if (key == "hash_indexes") return e.name(o.hash_indexes, hashes_of);
   if (key == "durability") return e.name(o.durability, durability_of);
   if (key == "loss_window_ms") {
     std::int64_t ms = 0;

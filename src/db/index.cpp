@@ -8,6 +8,7 @@
 #include <mutex>
 #include <new>
 
+#include <spolia/db/cuckoo_index.hpp>
 #include <spolia/db/hash_secondary.hpp>
 #include <spolia/map/abtree.hpp>
 #include <spolia/version/detail/short_lock.hpp>
@@ -177,7 +178,11 @@ std::unique_ptr<secondary_index> make_ordered_secondary(std::uint32_t words, dom
   return std::make_unique<ordered_secondary<most_key_words + 1>>(nodes);
 }
 
-std::unique_ptr<secondary_index> make_hash_secondary(std::uint32_t words, region_domain& nodes) {
+std::unique_ptr<secondary_index> make_hash_secondary(std::uint32_t words, region_domain& nodes,
+                                                     hash_kind kind) {
+  if (kind == hash_kind::cuckoo) {
+    return std::make_unique<hash_secondary<region_domain, cuckoo_index>>(nodes, words);
+  }
   return std::make_unique<hash_secondary<>>(nodes, words);
 }
 

@@ -8,6 +8,7 @@
 
 #include <spolia/base/memory.hpp>
 #include <spolia/base/misuse.hpp>
+#include <spolia/db/cuckoo_index.hpp>
 #include <spolia/db/hash_index.hpp>
 #include <spolia/db/large_memory.hpp>
 
@@ -36,7 +37,11 @@ table::table(const table_spec& spec, engine& of)
     primary_ = make_ordered_primary(length, of.nodes);
   } else {
     const auto same = [this](std::uint64_t slot, const key_words& k) { return key_is(slot, k); };
-    primary_ = std::make_unique<hash_index<decltype(same)>>(of.arrays, length, same);
+    if (of.settings.hash_indexes == hash_kind::cuckoo) {
+      primary_ = std::make_unique<cuckoo_index<decltype(same)>>(of.arrays, length, same);
+    } else {
+      primary_ = std::make_unique<hash_index<decltype(same)>>(of.arrays, length, same);
+    }
   }
   auto made = std::make_unique<index_set>();
   std::set<std::string_view> names;
@@ -61,8 +66,9 @@ std::unique_ptr<secondary> table::make_index(const index_spec& i) const {
   made->columns_ = schema_.key_columns(i.columns);
   for (const std::uint32_t c : made->columns_) made->mask_ |= std::uint64_t{1} << c;
   const std::uint32_t words = schema_.key_length(made->columns_);
-  made->entries_ = i.kind == index_kind::hash ? make_hash_secondary(words, engine_.arrays)
-                                              : make_ordered_secondary(words, engine_.nodes);
+  made->entries_ = i.kind == index_kind::hash
+                       ? make_hash_secondary(words, engine_.arrays, engine_.settings.hash_indexes)
+                       : make_ordered_secondary(words, engine_.nodes);
   return made;
 }
 
@@ -246,6 +252,10 @@ key_words secondary::key_at(const row_place& row) const noexcept {
 
 bool table::key_is(std::uint64_t slot, const key_words& key) const noexcept {
   const row_place row = at(slot);
+  if (schema_.one_number()) {  // mostly
+    const column_span c = schema_.span_of(schema_.key().front());
+    return number_in_key(row.column(c.first, 1)->load_relaxed()) == key[0];
+  }
   std::uint32_t done = 0;
   for (const std::uint32_t n : schema_.key()) {
     const column_layout& c = schema_.columns()[n];

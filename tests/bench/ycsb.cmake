@@ -19,8 +19,8 @@ function(run)
 endfunction()
 
 function(check_fields line)
-  take_fields("${line}" kind engine versions durability workload threads writes theta columns width touch
-                operations records shared hold scan scan_threads scans rows_scanned_per_s partition changes_only seconds seed trial trials elapsed_s transactions tx_per_s
+  take_fields("${line}" kind engine versions index durability workload threads writes theta columns width touch
+                operations records shared hold scan scan_threads scans rows_scanned_per_s partition changes_only seconds seed trial trials fill_s elapsed_s transactions tx_per_s
                 conflicts aborts missed latency_ns_p50 latency_ns_p99 latency_ns_p999
                 latency_ns_max latency_ns_distribution versions_made versions_dropped versions_dropped_between version_reads
                 chain_length_mean chain_lengths versions_alive version_bytes_peak
@@ -115,6 +115,28 @@ endforeach()
 
 # Those that cannot have changes only keep rows.
 run(--versions steam-epo,range --workload a --transactions 40 --hold 1 --changes)
+
+# Both kinds of hash index find every row, and the records say which it was; a tree is neither.
+foreach(workload IN ITEMS a paper e)
+  run(--versions one-shot --index probing,cuckoo --workload ${workload} --transactions 40)
+  set(kinds "")
+  foreach(line IN LISTS lines)
+    check_fields("${line}")
+    string(JSON index GET "${line}" index)
+    string(JSON missed GET "${line}" missed)
+    if(missed GREATER 0)
+      message(FATAL_ERROR "workload ${workload}: ${line}")
+    endif()
+    list(APPEND kinds "[${index}]")
+  endforeach()
+  set(expected "[probing]" "[cuckoo]")
+  if(workload STREQUAL "e")
+    set(expected "[]" "[]")
+  endif()
+  if(NOT kinds STREQUAL expected)
+    message(FATAL_ERROR "workload ${workload}: indexes ${kinds}")
+  endif()
+endforeach()
 
 set(seen "")
 foreach(seed IN ITEMS 7 7 8)

@@ -55,7 +55,7 @@ class catalog_changes : public over_storages {
     return base.transact([&](transaction& tx) { return tx.insert(t, {k, v}); });
   }
 };
-SPOLIA_OVER_STORAGES(catalog_changes);
+SPOLIA_OVER_STORAGES_AND_TABLES(catalog_changes);
 
 TEST_P(catalog_changes, an_index_finds_what_was_there_and_what_comes) {
   for (const index_spec& spec : {ordered_b, hash_b}) {
@@ -349,7 +349,7 @@ class catalog_load : public catalog_changes {
     EXPECT_EQ(base.snapshot().find(more, {n}).code(), outcome::dropped);
   }
 };
-SPOLIA_OVER_STORAGES(catalog_load);
+SPOLIA_OVER_STORAGES_AND_TABLES(catalog_load);
 
 /// One thread makes and drops indexes and tables, and others come and go.
 TEST_P(catalog_load, sums_hold) {

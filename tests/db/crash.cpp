@@ -270,6 +270,7 @@ void run_thread(world& w, shared_record& record, std::int64_t thread, bool sync,
   const bool sync = random() % 4 != 0;
   o.durability = sync ? db::durability_level::sync : db::durability_level::async;
   o.loss_window = std::chrono::milliseconds(1 + random() % 10);
+  o.hash_indexes = random() % 2 == 0 ? db::hash_kind::probing : db::hash_kind::cuckoo;
   const bool explicit_checkpoints = random() % 2 == 0;
   try {
     world w(directory, o);
@@ -374,6 +375,7 @@ void check_catalog(const world& w, const db::reader& now, shared_record& record)
 void check(const std::filesystem::path& directory, shared_record& record, bool read_only) {
   db::options o;
   o.read_only = read_only;
+  o.hash_indexes = read_only ? db::hash_kind::cuckoo : db::hash_kind::probing;
   try {
     const world w(directory, o);
     if (w.bank == nullptr) {

@@ -505,9 +505,10 @@ TEST(damage, a_checkpoint_in_which_a_key_comes_twice) {
       changed = static_cast<std::size_t>(body.data() - content.data()) - 32;
     });
     ASSERT_NE(changed, 0U);
-    for (const std::uint32_t threads : {1U, 2U}) {
+    for (const std::uint32_t threads : {1U, 2U, 3U}) {
       options o = over(files->copy());
       o.recovery_threads = threads;
+      if (threads == 3) o.hash_indexes = hash_kind::cuckoo;
       try {
         database base = database::open(place, o);
         ADD_FAILURE() << "it is opened with " << threads << " threads";

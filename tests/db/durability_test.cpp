@@ -500,9 +500,10 @@ TEST(durability, each_row_of_a_checkpoint_of_many_blocks_is_found) {
       }
       base.checkpoint();
     }
-    for (const std::uint32_t threads : {1U, 2U, 3U}) {
+    for (const std::uint32_t threads : {1U, 2U, 3U, 4U}) {
       options o = over(files);
       o.recovery_threads = threads;
+      o.hash_indexes = threads % 2 == 0 ? hash_kind::cuckoo : hash_kind::probing;
       database base = database::open(place, o);
       EXPECT_EQ(base.recovered().checkpoint_rows, rows - rows / 1000);
       const table& t = base.find_table("rows");

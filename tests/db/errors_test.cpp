@@ -17,7 +17,7 @@ using namespace spolia::db;
 using namespace spolia::test;
 
 class db_errors : public over_storages {};
-SPOLIA_OVER_STORAGES(db_errors);
+SPOLIA_OVER_STORAGES_AND_TABLES(db_errors);
 
 TEST_P(db_errors, memory_that_is_missing_changes_nothing) {
   ASSERT_TRUE(put(1, 5));
@@ -123,7 +123,7 @@ TEST_P(db_errors, deletions_without_memory) {
 TEST_P(db_errors, a_database_without_memory) {
   const std::int64_t before = live_allocations();
   for_each_allocation_failure([&] {
-    database other = database::open({.versions = GetParam()});
+    database other = database::open({.versions = GetParam(), .hash_indexes = GetParam().hashes});
     table& t = other.create_table({.name = "t",
                                    .columns = {{"k", int64, primary_key}, {"x", text(8)}},
                                    .indexes = {{"by_x", {"x"}}}});

@@ -13,9 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include <spolia/db/hash_secondary.hpp>
-
 #include "db/durable.hpp"
+#include "db/hash_kinds.hpp"
 #include "db/storages.hpp"
 #include "support/faults.hpp"
 #include "support/stress.hpp"
@@ -38,41 +37,15 @@ std::vector<std::uint64_t> slots_of(const secondary_index& i, const key_words& k
   return found;
 }
 
-/// What was noted of an index that is being filled is no entry yet, and what is an entry stays one.
-TEST(hash_index, tells_notes_from_entries) {
-  region_domain nodes;
-  const auto same = [](std::uint64_t, const key_words&) { return true; };
-  hash_index<decltype(same)> index(nodes, 1, same);
-  const auto key_of = [](std::uint64_t n) { return key_words{std::uint64_t{1} << 63U | n}; };
-  constexpr std::uint64_t entries = 500;
-  constexpr std::uint64_t all = 3000;
-  index.reserve(all - entries);
-  for (std::uint64_t n = 0; n < entries; ++n) ASSERT_EQ(index.claim(key_of(n), n), n);
-  for (std::uint64_t n = entries; n < all; n += 250) {
-    std::vector<key_words> keys;
-    std::vector<std::uint64_t> slots;
-    for (std::uint64_t i = n; i < n + 250; ++i) {
-      keys.push_back(key_of(i));
-      slots.push_back(i);
-    }
-    std::vector<key_note> notes(keys.size());
-    ASSERT_TRUE(index.note_all(keys, slots.data(), notes.data()));
-    index.keep(notes);
-  }
-  for (std::uint64_t n = 0; n < all; ++n) {
-    ASSERT_EQ(index.find(key_of(n)), n < entries ? n : no_slot);
-  }
-  for (unsigned part = 0; part < 3; ++part) {
-    ASSERT_TRUE(index.settle(part, 3, [&](std::uint64_t slot) { return key_of(slot); }));
-  }
-  for (std::uint64_t n = 0; n < all; ++n) ASSERT_EQ(index.find(key_of(n)), n);
-}
+template <class Kind>
+class hash_secondary_of : public testing::Test {};
+TYPED_TEST_SUITE(hash_secondary_of, hash_tables, hash_table_name);
 
 /// Keys of one word, of three that fit into one and of three that do not, with few and many rows.
-TEST(hash_secondary, does_what_a_map_of_sets_does) {
+TYPED_TEST(hash_secondary_of, does_what_a_map_of_sets_does) {
   for (const std::uint32_t words : {1U, 3U}) {
     region_domain nodes;
-    hash_secondary<> index(nodes, words);
+    typename TypeParam::secondary index(nodes, words);
     std::map<key_words, std::map<std::uint64_t, std::uint64_t>> expected;
     std::mt19937_64 random(words);
     std::uint64_t claim = 0;
@@ -104,9 +77,9 @@ TEST(hash_secondary, does_what_a_map_of_sets_does) {
   }
 }
 
-TEST(hash_secondary, stops_where_it_is_told_to) {
+TYPED_TEST(hash_secondary_of, stops_where_it_is_told_to) {
   region_domain nodes;
-  hash_secondary<> index(nodes, 1);
+  typename TypeParam::secondary index(nodes, 1);
   for (std::uint64_t slot = 0; slot < 10000; ++slot) index.add({7}, slot, slot + 1);
   std::uint64_t seen = 0;
   const auto some = [&](std::uint64_t, const std::uint64_t*) { return ++seen < 300; };
@@ -117,11 +90,11 @@ TEST(hash_secondary, stops_where_it_is_told_to) {
   EXPECT_TRUE(slots_of(index, {8}).empty());
 }
 
-TEST(hash_secondary, memory_that_is_missing_changes_nothing) {
+TYPED_TEST(hash_secondary_of, memory_that_is_missing_changes_nothing) {
   const std::int64_t before = live_allocations();
   for_each_allocation_failure([&] {
     region_domain nodes;
-    hash_secondary<> index(nodes, 2);
+    typename TypeParam::secondary index(nodes, 2);
     for (std::uint64_t slot = 0; slot < 40; ++slot) {
       const key_words key{slot % 3, ~std::uint64_t{0}};
       try {
@@ -140,9 +113,9 @@ TEST(hash_secondary, memory_that_is_missing_changes_nothing) {
 }
 
 /// What is there all the time comes once, while others of its key come and go.
-TEST(hash_secondary, rows_that_stay_come_once_beside_writers) {
+TYPED_TEST(hash_secondary_of, rows_that_stay_come_once_beside_writers) {
   region_domain nodes;
-  hash_secondary<> index(nodes, 1);
+  typename TypeParam::secondary index(nodes, 1);
   constexpr std::uint64_t stay = 500;
   for (std::uint64_t slot = 0; slot < stay; ++slot) index.add({1}, slot * 1000, 1);
   run_stress({.threads = 4, .share = 0.5}, [&](stress_thread& self) {
@@ -209,7 +182,7 @@ class hashed : public over_storages {
 
   table& twins;
 };
-SPOLIA_OVER_STORAGES(hashed);
+SPOLIA_OVER_STORAGES_AND_TABLES(hashed);
 
 TEST_P(hashed, finds_what_an_ordered_index_finds) {
   std::mt19937_64 random(7);
@@ -325,8 +298,11 @@ TEST_P(hashed, beside_writers_both_indexes_say_the_same) {
   expect_twins(base.snapshot());
 }
 
+/// And which table it is does not matter.
 TEST(hash_secondary, survives_a_reopening) {
   const disk files = new_disk();
+  options cuckoo = over(files);
+  cuckoo.hash_indexes = hash_kind::cuckoo;
   const auto count = [](database& base, std::int64_t x) {
     std::int64_t rows = 0;
     table& t = base.find_table("t");
@@ -338,7 +314,7 @@ TEST(hash_secondary, survives_a_reopening) {
     return rows;
   };
   {
-    database base = database::open(place, over(files));
+    database base = database::open(place, cuckoo);
     table& t = base.create_table(
         {.name = "t",
          .columns = {{"id", int64, primary_key}, {"a", int64}, {"b", text(8)}},
@@ -352,17 +328,23 @@ TEST(hash_secondary, survives_a_reopening) {
     }
     ASSERT_TRUE(base.transact([&](transaction& tx) { return tx.erase(t, {7}); }));
   }
-  {
-    database base = database::open(place, over(files->copy()));
+  for (const hash_kind kind : {hash_kind::probing, hash_kind::cuckoo}) {
+    options o = over(files->copy());
+    o.hash_indexes = kind;
+    database base = database::open(place, o);
     EXPECT_EQ(count(base, 2), 9) << "from the log";
     table& t = base.find_table("t");
     EXPECT_EQ(base.transact([&](transaction& tx) { return tx.insert(t, {99, 0, "8"}); }),
               outcome::duplicate_key);
   }
-  database::open(place, over(files)).checkpoint();
-  database base = database::open(place, over(files));
-  EXPECT_EQ(count(base, 2), 9) << "from a checkpoint";
-  EXPECT_EQ(count(base, 3), 10);
+  database::open(place, cuckoo).checkpoint();
+  for (const options& o : {over(files), cuckoo}) {
+    database base = database::open(place, o);
+    EXPECT_EQ(count(base, 2), 9) << "from a checkpoint";
+    EXPECT_EQ(count(base, 3), 10);
+    EXPECT_TRUE(base.snapshot().find(base.find_table("t"), {8}));
+    EXPECT_FALSE(base.snapshot().find(base.find_table("t"), {7}));
+  }
 }
 
 }  // namespace

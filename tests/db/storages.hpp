@@ -11,10 +11,11 @@
 
 namespace spolia::test {
 
-/// A version storage, and what is a version.
+/// A version storage, and what is a version; and which tables hash indexes are.
 struct storage_kind {
   db::version_storage storage;
   bool changes_only = false;
+  db::hash_kind hashes = db::hash_kind::probing;
   operator db::version_storage() const noexcept { return storage; }  // NOLINT: mostly it is that
 };
 
@@ -25,7 +26,8 @@ class over_storages : public testing::TestWithParam<storage_kind> {
   over_storages()
       : base(db::database::open({.versions = GetParam(),
                                  .changes_only = GetParam().changes_only,
-                                 .partition_transactions = 16})),
+                                 .partition_transactions = 16,
+                                 .hash_indexes = GetParam().hashes})),
         items(base.create_table({.name = "items",
                                  .columns = {{"id", db::int64, db::primary_key},
                                              {"a", db::int64},
@@ -102,3 +104,12 @@ inline std::string storage_name(const testing::TestParamInfo<storage_kind>& of) 
           spolia::test::storage_kind{spolia::db::version_storage::range, true},           \
           spolia::test::storage_kind{spolia::db::version_storage::none}),                 \
       spolia::test::storage_name)
+
+/// And once more where hash indexes are cuckoo tables.
+#define SPOLIA_OVER_STORAGES_AND_TABLES(suite)                                            \
+  SPOLIA_OVER_STORAGES(suite);                                                            \
+  INSTANTIATE_TEST_SUITE_P(cuckoo, suite,                                                 \
+                           testing::Values(spolia::test::storage_kind{                    \
+                               spolia::db::version_storage::one_shot_consolidated, false, \
+                               spolia::db::hash_kind::cuckoo}),                           \
+                           spolia::test::storage_name)

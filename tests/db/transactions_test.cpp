@@ -22,7 +22,7 @@ using namespace spolia::db;
 using spolia::test::over_storages;
 
 class transactions : public over_storages {};
-SPOLIA_OVER_STORAGES(transactions);
+SPOLIA_OVER_STORAGES_AND_TABLES(transactions);
 
 TEST_P(transactions, insert_find_update_erase) {
   EXPECT_TRUE(put(1, 5));

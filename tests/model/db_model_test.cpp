@@ -10,7 +10,6 @@
 #include <spolia/db/delta_consolidated.hpp>
 #include <spolia/db/delta_one_shot.hpp>
 #include <spolia/db/delta_steam.hpp>
-#include <spolia/db/hash_index.hpp>
 #include <spolia/model/engine.hpp>
 
 #include "model/db_world.hpp"
@@ -272,29 +271,6 @@ void two_writers_leave(model::scenario& run) {
   });
 }
 
-struct slot_is_key {
-  bool operator()(std::uint64_t slot, const key_words& k) const { return slot == k[0]; }
-};
-
-/// A lookup while the table is renewed.
-void a_lookup_against_growth(model::scenario& run) {
-  using index = hash_index<slot_is_key, domain<token, batch>>;
-  struct parts {
-    domain<token, batch> d{
-        domain<token, batch>::options{.scheme = {.tick_every = 1, .patience = 0}}};
-    index keys{d, 1, slot_is_key{}};
-  };
-  auto w = std::make_shared<parts>();
-  w->keys.claim(key_words{1}, 1);
-  run.thread([w] {
-    model::check(w->keys.find(key_words{1}) == 1, "what is there all the time is found");
-  });
-  run.thread([w] {
-    model::check(w->keys.claim(key_words{2}, 2) == 2, "absent");
-    model::check(w->keys.remove(key_words{2}, 2), "there");
-  });
-}
-
 TEST(db_model, commits_are_seen_whole) {
   // With weak memory and two preemptions, too: five million executions, the better part of a
   // minute.
@@ -321,7 +297,6 @@ TEST(db_model, registration_is_never_lost) {
   expect_clean(registration_against_a_drop, at_most(3));
   expect_clean(two_writers_leave, at_most(3));
 }
-TEST(db_model, lookups_survive_growth) { expect_clean(a_lookup_against_growth, at_most(2)); }
 
 TEST(db_model, faults_of_commits_are_found) {
   const char* const half = "half of a commit was seen";
@@ -360,10 +335,6 @@ TEST(db_model, faults_of_consolidation_are_found) {
                at_most_in_order(1), "");
   expect_found(a_reader_crosses_a_gap, "consolidated.tag_not_asked", at_most_in_order(2), "");
   expect_found(a_reader_crosses_a_gap, "consolidated.tag_before_address", at_most_in_order(2), "");
-}
-TEST(db_model, faults_of_the_hash_index_are_found) {
-  expect_found(a_lookup_against_growth, "hash_index.relaxed_array", at_most(2), "");
-  expect_found(a_lookup_against_growth, "hash_index.free_at_once", at_most(2), "");
 }
 
 }  // namespace

@@ -325,6 +325,7 @@ version_budget = 1
 partition_transactions = 2
 partition_bytes = 3
 most_partitions = 4
+hash_indexes = "cuckoo"
 durability = "async"
 loss_window_ms = 5
 segment_bytes = 6000
@@ -345,6 +346,7 @@ interval = 2
   EXPECT_EQ(s.store.partition_transactions, 2U);
   EXPECT_EQ(s.store.partition_bytes, 3U);
   EXPECT_EQ(s.store.most_partitions, 4U);
+  EXPECT_EQ(s.store.hash_indexes, db::hash_kind::cuckoo);
   EXPECT_EQ(s.store.durability, db::durability_level::async);
   EXPECT_EQ(s.store.loss_window.count(), 5);
   EXPECT_EQ(s.store.segment_bytes, 6000U);

@@ -95,6 +95,8 @@ struct options {
   std::uint64_t partition_bytes = 4U << 20U;
   /// One-shot: partitions at most, from 2 to 256.
   std::uint32_t most_partitions = 256;
+  /// All hash indexes. It is in no file: each opening may say another one.
+  hash_kind hash_indexes = hash_kind::probing;
 
   // Of a database in a directory:
 

@@ -8,16 +8,18 @@
 //              hash's place to the first empty entry. Updates lock their shard. An entry that was
 //              taken out stays as a gap until the shard's array is renewed, which copies what is
 //              left into an array of the right size and retires the old one.
-// Departure:   the host system of the paper on one-shot collection has a cuckoo table. A lookup has
-//              two places there, a miss of the caches each, and if it finds nothing it has to ask
-//              whether the entry was being moved meanwhile, since insertions move others' entries.
-//              Here entries stay where they are until their shard is renewed.
+// Departure:   the host system of the paper on one-shot collection has a cuckoo table, which is
+//              cuckoo_index.hpp here. A lookup has two places there, and the row to ask, and if it
+//              finds nothing it has to ask whether the entry was being moved meanwhile, since
+//              insertions move others' entries. Here entries stay where they are until their shard
+//              is renewed; in twice to four times the memory. docs/db.md, "Which hash index?", has
+//              both in one engine.
 // Cost:        a lookup: a guard and, mostly, one cache line; for long keys the row's, too. An
 //              update: a lock, and now and then the copying of a shard, a sixty-fourth of the
 //              table, while which that shard's other updates wait; amortized constant.
 // Progress:    lookups are wait-free: they look at each entry of an array once at most.
 // Memory:      16 bytes an entry, at least a quarter and at most three quarters of which are used
-//              after a renewal.
+//              after a renewal: 22 to 42 bytes a key while a table grows.
 // Filling:     who fills an index that nobody uses yet writes down keys' hashes and slots, shard by
 //              shard, in memory that becomes the shards' arrays, and makes entries of them in the
 //              end: each key would be a miss of the caches.
@@ -41,6 +43,7 @@
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/db/hash_array.hpp>
+#include <spolia/db/hash_parts.hpp>
 #include <spolia/db/index.hpp>
 #include <spolia/reclaim/region_domain.hpp>
 #include <spolia/version/detail/short_lock.hpp>
@@ -134,22 +137,15 @@ class hash_index final : public primary_index {
   }
   /// Each shard's notes go behind those that it has.
   void keep(std::span<const key_note> notes) override {
-    std::array<std::uint16_t, most_notes> order;
-    std::array<std::size_t, shards + 1> begin{};
-    for (const key_note& n : notes) ++begin[shard_number(n.hash) + 1];
-    for (std::size_t n = 1; n < begin.size(); ++n) begin[n] += begin[n - 1];
-    auto next = begin;
-    for (std::size_t i = 0; i < notes.size(); ++i) {
-      order[next[shard_number(notes[i].hash)]++] = static_cast<std::uint16_t>(i);
-    }
-    for (std::size_t n = 0; n < shards_.size(); ++n) {
-      const std::size_t count = begin[n + 1] - begin[n];
+    const dealt_notes<shards> dealt(notes);
+    for (std::size_t n = 0; n < shards; ++n) {
+      const std::size_t count = dealt.count(n);
       if (count == 0) continue;
       shard& s = shards_[n];
       const std::lock_guard hold(s.lock);
       note_list<array>& all = s.noted;
       key_note* const to = all.with_room(all.count + count).notes() + all.count;
-      for (std::size_t i = 0; i < count; ++i) to[i] = notes[order[begin[n] + i]];
+      for (std::size_t i = 0; i < count; ++i) to[i] = dealt.at(n, i);
       all.count += count;
     }
   }
@@ -199,6 +195,15 @@ class hash_index final : public primary_index {
       }
     }
   }
+  /// Of all arrays that are in use.
+  [[nodiscard]] std::uint64_t bytes() const noexcept {
+    std::uint64_t sum = 0;
+    for (shard& s : shards_) {
+      const std::lock_guard hold(s.lock);
+      sum += array::bytes(s.now.load_relaxed()->size);
+    }
+    return sum;
+  }
 
  private:
   static constexpr std::size_t at_once = 64;  // keys
@@ -236,9 +241,7 @@ class hash_index final : public primary_index {
   [[nodiscard]] place place_of(const key_words& key) const noexcept {
     std::uint64_t packed = key[0];
     if (words_ == 1 || pack(key, packed)) return {hash_of_word(packed), 0};
-    std::uint64_t h = no_words_hash;
-    for (std::uint32_t i = 0; i < words_; ++i) h = hash_with(h, key[i]);
-    return {hash_of_all(h), long_key};
+    return {hash_of_key(key, words_), long_key};
   }
   /// For places place_at(0) and so on.
   template <class PlaceAt>
@@ -272,9 +275,7 @@ class hash_index final : public primary_index {
     all = packed;
     return true;
   }
-  static std::size_t shard_number(std::uint64_t h) noexcept { return part_of_hash(h, shards); }
-  shard& shard_of(std::uint64_t hash) noexcept { return shards_[shard_number(hash)]; }
-  const shard& shard_of(std::uint64_t hash) const noexcept { return shards_[shard_number(hash)]; }
+  shard& shard_of(std::uint64_t hash) const noexcept { return shards_[part_of_hash(hash, shards)]; }
 
   std::uint64_t slot_of(const array& a, place of, const key_words& key) const {
     return slot_of(a, of, [&](std::uint64_t slot) { return of.flag == 0 || same_(slot, key); });

@@ -43,7 +43,8 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 
-template <class Domain = region_domain>
+/// `Table` is what finds the rows of a key: hash_index or cuckoo_index.
+template <class Domain = region_domain, template <class, class> class Table = hash_index>
 class hash_secondary final : public secondary_index {
  public:
   hash_secondary(Domain& nodes, std::uint32_t words)
@@ -215,10 +216,10 @@ class hash_secondary final : public secondary_index {
     }
     // What the table of keys has for a slot.
     static row_set* of(std::uint64_t number) noexcept {
-      return reinterpret_cast<row_set*>(static_cast<std::uintptr_t>(number));
+      return reinterpret_cast<row_set*>(static_cast<std::uintptr_t>(number * alignof(row_set)));
     }
     [[nodiscard]] std::uint64_t number() const noexcept {
-      return reinterpret_cast<std::uintptr_t>(this);
+      return reinterpret_cast<std::uintptr_t>(this) / alignof(row_set);
     }
   };
   static_assert(alignof(row_set) == alignof(std::uint64_t) &&
@@ -368,7 +369,7 @@ class hash_secondary final : public secondary_index {
 
   Domain& nodes_;
   const std::uint32_t words_;
-  hash_index<same_key, Domain> keys_;
+  Table<same_key, Domain> keys_;
   mutable std::array<spolia::detail::short_lock, locks> locks_;
 };
 

@@ -140,7 +140,8 @@ class secondary_index {
 /// For keys of so many words, whose nodes go through `nodes`.
 std::unique_ptr<primary_index> make_ordered_primary(std::uint32_t words, domain<>& nodes);
 std::unique_ptr<secondary_index> make_ordered_secondary(std::uint32_t words, domain<>& nodes);
-std::unique_ptr<secondary_index> make_hash_secondary(std::uint32_t words, region_domain& nodes);
+std::unique_ptr<secondary_index> make_hash_secondary(std::uint32_t words, region_domain& nodes,
+                                                     hash_kind kind);
 
 }  // namespace db
 }  // namespace spolia::inline SPOLIA_FLAVOUR

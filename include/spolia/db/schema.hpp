@@ -97,6 +97,12 @@ enum class index_kind : std::uint8_t {
   ordered  ///< finds ranges, too
 };
 
+/// Which table a hash index is; docs/db.md says what speaks for which.
+enum class hash_kind : std::uint8_t {
+  probing,  ///< an entry beside the next one that is free: the quickest
+  cuckoo    ///< one of two buckets, which may be all but full: a quarter to a half of the memory
+};
+
 struct index_spec {
   std::string name;
   std::vector<std::string> columns;  ///< the key, in this order; columns that cannot be null
