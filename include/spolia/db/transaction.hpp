@@ -339,6 +339,7 @@ class SPOLIA_EXPORT transaction : public reader {
   void prepare();
   bool reserve();
   [[nodiscard]] bool changes() const noexcept;
+  [[nodiscard]] bool deletes_only() const noexcept;
   [[nodiscard]] bool indexes_hold() const noexcept;
   status may_change(const table& t);
   [[nodiscard]] bool unchanged(const row_head& row) const noexcept;
