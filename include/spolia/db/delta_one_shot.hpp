@@ -86,7 +86,12 @@ class delta_one_shot : public delta {
   explicit delta_one_shot(commit_board& board) : delta_one_shot(board, options()) {}
 
   bool reserve(std::uint32_t writer, std::span<ask> asks, std::uint64_t most) override;
-  void published(std::uint32_t writer, std::uint64_t commit) noexcept override;
+  void published(std::uint32_t writer, std::uint64_t commit) noexcept override {
+    each_place(locals_.of(writer), [&](delta_place& at) {
+      at.in->ended(commit);
+      leave(at);
+    });
+  }
   void cancel(std::uint32_t writer) noexcept override {
     each_place(locals_.of(writer), [this](delta_place& at) { leave(at); });
   }
@@ -110,7 +115,7 @@ class delta_one_shot : public delta {
   /// A version is about to be put into a partition; may throw std::bad_alloc.
   virtual void joins(const ask&, delta_partition&) {}
   /// Asks the census.
-  virtual void look() noexcept;
+  virtual void look() noexcept { looked(board_.living.oldest(board_.clock)); }
   /// After a look: gives held snapshots lanes, and takes them away. `turn`: a new one begins. By
   /// one at a time.
   virtual void arrange(bool /*turn*/) noexcept {}
@@ -166,13 +171,29 @@ class delta_one_shot : public delta {
       if (at.in != nullptr) f(at);
     }
   }
-  void leave(delta_place& at) noexcept;
-  bool begin_to_pass() noexcept;
+  /// Ends the registration (deregister_txn); the last one out of a partition that has had its turn
+  /// tries to drop it.
+  void leave(delta_place& at) noexcept {
+    delta_partition& p = *std::exchange(at.in, nullptr);
+    at.filled = 0;
+    if (p.dismiss()) try_drop(p);
+  }
+  /// False: somebody else is at it.
+  bool begin_to_pass() noexcept {
+    // acquire ← the release in end_to_pass(): one at a time.
+    return !passing_on_.load_relaxed() && !passing_on_.exchange_acquire(true);
+  }
   // release → the acquire in begin_to_pass().
   void end_to_pass() noexcept { passing_on_.store_release(false); }
   void pass_on(delta_partition& from, unsigned lane) noexcept;
   delta_partition& next_of(delta_partition& from, unsigned lane) noexcept;
-  bool try_drop(delta_partition& p) noexcept;
+  /// oneShotGC of Figure 6.
+  bool try_drop(delta_partition& p) noexcept {
+    if (lanes_.has(p) || !p.lock_if_idle()) return false;
+    if (!lanes_.has(p)) return drop_or_unlock(p);
+    p.unlock();
+    return false;
+  }
 
   cells<local> locals_;
   alignas(cache_line) atomic<bool> passing_on_{false};
@@ -202,14 +223,6 @@ inline unsigned delta_one_shot::enter(local& me, unsigned lane) noexcept {
     if (p->turn_is_over()) pass_on(*p, lane);  // whoever is in stays in
     return lane;
   }
-}
-
-/// Ends the registration (deregister_txn); the last one out of a partition that has had its turn
-/// tries to drop it.
-inline void delta_one_shot::leave(delta_place& at) noexcept {
-  delta_partition& p = *std::exchange(at.in, nullptr);
-  at.filled = 0;
-  if (p.dismiss()) try_drop(p);
 }
 
 inline bool delta_one_shot::reserve(std::uint32_t writer, std::span<ask> asks, std::uint64_t most) {
@@ -281,19 +294,6 @@ inline bool delta_one_shot::take_slack(delta_place& at, std::uint64_t need, std:
   }
 }
 
-inline void delta_one_shot::published(std::uint32_t writer, std::uint64_t commit) noexcept {
-  each_place(locals_.of(writer), [&](delta_place& at) {
-    at.in->ended(commit);
-    leave(at);
-  });
-}
-
-/// False: somebody else is at it.
-inline bool delta_one_shot::begin_to_pass() noexcept {
-  // acquire ← the release in end_to_pass(): one at a time.
-  return !passing_on_.load_relaxed() && !passing_on_.exchange_acquire(true);
-}
-
 /// Gives the lane's turn to another partition, unless somebody else has, or is at it.
 inline void delta_one_shot::pass_on(delta_partition& from, unsigned lane) noexcept {
   if (!begin_to_pass()) return;
@@ -351,16 +351,6 @@ inline delta_partition* delta_one_shot::choose(const delta_partition& from) noex
   }
 }
 
-inline void delta_one_shot::look() noexcept { looked(board_.living.oldest(board_.clock)); }
-
-/// oneShotGC of Figure 6.
-inline bool delta_one_shot::try_drop(delta_partition& p) noexcept {
-  if (lanes_.has(p) || !p.lock_if_idle()) return false;
-  if (!lanes_.has(p)) return drop_or_unlock(p);
-  p.unlock();
-  return false;
-}
-
 inline bool delta_one_shot::drop_or_unlock(delta_partition& p) noexcept {
   if (p.last_commit() > oldest() && !SPOLIA_FAULT("one_shot.minimum_not_asked")) {
     p.unlock();
@@ -380,8 +370,7 @@ inline void delta_one_shot::collect() noexcept {
   }
   for (std::uint32_t i = 0; i < ring_.count(); ++i) {
     delta_partition& p = ring_.at(i);
-    // One that stays anyway goes on: else who collects in vain, again and again, would leave a
-    // chunk behind each time.
+    // Else who collects in vain, again and again, would leave a chunk behind each time.
     const bool worth = can_go(p) || p.used_bytes() >= delta_chunks::bytes;
     if (&p == lanes_.current(0) && !p.empty() && worth) pass_on(p, 0);
     try_drop(p);
