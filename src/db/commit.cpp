@@ -15,6 +15,7 @@ namespace {
 
 /// The budget for versions, and what is kept for commits that only delete.
 std::uint64_t with_reserve(std::uint64_t budget) noexcept {
+  if (budget == 0) return 0;
   constexpr std::uint64_t least = std::uint64_t{512} << 10U;
   return budget + std::min(std::max(budget / 4, least), ~budget);
 }
