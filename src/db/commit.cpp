@@ -11,6 +11,17 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 
+namespace {
+
+/// The budget for versions, and what is kept for commits that only delete.
+std::uint64_t with_reserve(std::uint64_t budget) noexcept {
+  if (budget == 0) return 0;
+  constexpr std::uint64_t least = std::uint64_t{512} << 10U;
+  return budget + std::min(std::max(budget / 4, least), ~budget);
+}
+
+}  // namespace
+
 /// Everything that can fail, before anything can be seen: notes for what the changes supersede, and
 /// the order of the before-images.
 void transaction::prepare() {
@@ -128,11 +139,12 @@ bool transaction::reserve() {
   session& s = *session_;
   const gate* const mine = gated_ ? &s.way : nullptr;
   if (engine_.gates.due() || engine_.settings.slow_after.count() > 0) engine_.end_slow(mine, false);
-  const auto fits = [&] {
-    return s.replaced.bytes == 0 ||
-           engine_.values.fits(s.replaced.bytes, engine_.settings.version_budget);
+  const std::uint64_t budget = engine_.settings.version_budget;
+  const auto fits = [&](std::uint64_t most) {
+    return (s.replaced.bytes == 0 || engine_.values.fits(s.replaced.bytes, most)) &&
+           engine_.old->reserve(s.record->number(), s.asks, s.asks.empty() ? 0 : most);
   };
-  while (!fits() || !engine_.old->reserve(s.record->number(), s.asks)) {
+  while (!fits(budget) && !(deletes_only() && fits(with_reserve(budget)))) {
     if (!engine_.end_slow(mine, true)) return false;
     engine_.old->collect();
   }
@@ -149,6 +161,13 @@ bool transaction::indexes_hold() const noexcept {
 bool transaction::changes() const noexcept {
   return std::any_of(session_->writes.begin(), session_->writes.end(),
                      [](const pending_write& w) { return w.changed; });
+}
+
+/// Whether every change is the end of a row. Behind prepare().
+bool transaction::deletes_only() const noexcept {
+  return std::all_of(session_->writes.begin(), session_->writes.end(), [](const pending_write& w) {
+    return !w.changed || (w.shape & row_exists) == 0;
+  });
 }
 
 /// Publishes if what was read holds.

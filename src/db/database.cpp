@@ -31,14 +31,13 @@ std::unique_ptr<delta> make_storage(commit_board& board, const options& o) {
   }
   switch (o.versions) {
     case version_storage::steam:
-      return std::make_unique<delta_steam>(board, delta_steam::options{.budget = o.version_budget});
+      return std::make_unique<delta_steam>(board);
     case version_storage::steam_eager:
-      return std::make_unique<delta_steam_eager>(
-          board, delta_steam_eager::options{.budget = o.version_budget});
+      return std::make_unique<delta_steam_eager>(board, delta_steam_eager::options());
     case version_storage::range:
-      return std::make_unique<delta_range>(board, delta_range::options{.budget = o.version_budget});
+      return std::make_unique<delta_range>(board, delta_range::options());
     case version_storage::none:
-      return std::make_unique<delta_none>(board, o.version_budget);
+      return std::make_unique<delta_none>(board);
     case version_storage::one_shot:
     case version_storage::one_shot_consolidated:
       break;

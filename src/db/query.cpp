@@ -97,10 +97,7 @@ query_filter filter_of_key(comparison how, std::uint64_t key) {
 
 const column_layout& query_column::in(const schema& s) const {
   if (!known_) return s.column(name_);
-  if (number_ < s.columns().size()) {
-    const column_layout& c = s.columns()[number_];
-    if (c.first == first_) return c;
-  }
+  if (table_ == s.tag()) return s.columns()[number_];
   refuse_query("the column is not one of table " + s.name());
 }
 

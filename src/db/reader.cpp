@@ -121,7 +121,7 @@ result<row> reader::find(const table& t, values key, const selection& only) cons
   std::uint64_t* const image = room_for(t);
   const std::uint64_t shape = read(t, slot, wanted_columns, image);
   if (shape == 0) return outcome::not_found;
-  return row(image, shape, wanted_columns.mask);
+  return row(t.schema_, image, shape, wanted_columns.mask);
 }
 
 void reader::scan_table(const table& t, const row_visitor& f, const selection& only) const {
@@ -135,7 +135,7 @@ void reader::scan_table(const table& t, const row_visitor& f, const selection& o
   for (std::uint64_t slot = 0; slot < end; ++slot) {
     std::uint64_t* const image = room_for(t);
     const std::uint64_t shape = read_step(t, slot, wanted, image);
-    if (shape != 0 && !f(row(image, shape, wanted.mask))) break;
+    if (shape != 0 && !f(row(t.schema_, image, shape, wanted.mask))) break;
     session_->images.rewind(here);
   }
   session_->images.rewind(here);
@@ -157,7 +157,7 @@ void reader::scan_primary(const table& t, values from, values to, const scan_how
     const arena::mark here = session_->images.here();
     std::uint64_t* const image = room_for(t);
     const std::uint64_t shape = read_step(t, slot, wanted, image);
-    const bool more = shape == 0 || f(row(image, shape, wanted.mask));
+    const bool more = shape == 0 || f(row(t.schema_, image, shape, wanted.mask));
     session_->images.rewind(here);
     if (!more) cut_range(noted, found, length, how.way);
     return more;
@@ -198,7 +198,7 @@ void reader::scan_secondary(const secondary& i, values from, values to, const sc
     // The entry may be there for another version of the row.
     const key_words has = shape == 0 ? key_words{} : s.key_of(i.columns_, image);
     if (shape != 0 && std::equal(has.begin(), has.begin() + length, found)) {
-      more = f(row(image, shape, wanted.mask));
+      more = f(row(t.schema_, image, shape, wanted.mask));
     }
     session_->images.rewind(here);
     if (!more) cut_range(noted, found, length, how.way);

@@ -181,7 +181,7 @@ result<row> transaction::lock(table& t, values key) {
     w.fetch(every_column);
     std::uint64_t* const image = room_for(t);
     std::copy_n(w.image, t.schema_.words(), image);
-    return row(image, w.shape, every_column);
+    return row(t.schema_, image, w.shape, every_column);
   });
 }
 
@@ -191,7 +191,8 @@ status transaction::update(table& t, std::initializer_list<value> key,
   result<editor> e = edit(t, key);
   if (!e) return e.why();
   for (const assignment& a : changes) {
-    if (const status s = e->set_column(t.schema_.column(a.column).number, a.to); !s) return s;
+    const column_layout& c = t.schema_.column(a.column);
+    if (const status s = e->set_column(c.number, c.of, a.to); !s) return s;
   }
   return outcome::ok;
 }
@@ -210,7 +211,7 @@ status transaction::erase(table& t, values key) {
 row editor::now(std::uint64_t columns) const noexcept {
   pending_write& w = of_->session_->writes[number_];
   w.fetch(columns);
-  return {w.image, w.shape, w.has};
+  return {w.of->layout(), w.image, w.shape, w.has};
 }
 
 std::uint64_t editor::word(std::uint32_t number, std::uint32_t first) const noexcept {
@@ -225,9 +226,11 @@ std::uint64_t editor::word(std::uint32_t number, std::uint32_t first) const noex
 
 /// What set_column() does for a column of one word, where nothing can fail: no index, no savepoint,
 /// nobody who ends it. False: that has to do it.
-bool editor::set_word(std::uint32_t number, std::uint32_t first, std::uint64_t word) noexcept {
+bool editor::set_word(std::uint32_t number, std::uint32_t first, std::uint32_t table,
+                      std::uint64_t word) noexcept {
   if (!of_->state_ || of_->gated_) return false;
   pending_write& w = of_->session_->writes[number_];
+  if (table != w.of->layout().tag()) return false;
   const std::uint64_t bit = std::uint64_t{1} << number;
   if ((w.shape & row_exists) == 0 || w.level != of_->session_->level) return false;
   if (((w.indexes->columns | w.of->layout().keyed()) & bit) != 0) return false;
@@ -239,9 +242,20 @@ bool editor::set_word(std::uint32_t number, std::uint32_t first, std::uint64_t w
   return true;
 }
 
-status editor::set_column(std::uint32_t number, const value& v) {
+/// In the checked flavour.
+void editor::is_of(std::uint32_t table) const noexcept {
+  if (table != of_->session_->writes[number_].of->layout().tag()) {
+    misuse::report("a column of another table is looked at", threads::number());
+  }
+}
+
+status editor::set_column(std::uint32_t number, std::uint32_t table, const value& v) {
   if (!of_->state_) return of_->state_;
   const pending_write& w = of_->session_->writes[number_];
+  if (table != w.of->layout().tag()) {
+    throw std::invalid_argument("spolia::db: the column is not one of table " +
+                                w.of->layout().name());
+  }
   if ((w.shape & row_exists) == 0) return outcome::not_found;  // erased since, or taken back
   const column_layout& c = w.of->layout().columns()[number];
   if (c.role == column_role::key) {

@@ -36,6 +36,9 @@ struct shop {
   table& t;
 };
 
+class budgets : public testing::TestWithParam<test::storage_kind> {};
+SPOLIA_OVER_STORAGES(budgets);
+
 TEST(policy, a_deadline_ends_a_reader) {
   shop s({});
   for (int i = 0; i < 5; ++i) ASSERT_TRUE(s.put(i));
@@ -143,6 +146,78 @@ TEST(policy, all_of_it_has_a_budget) {
   s.base.collect();
   EXPECT_TRUE(s.put(100000)) << "there is room again";
   EXPECT_EQ(s.put(100001), outcome::limit);
+}
+
+/// The budget is used up because of a report: rows can be deleted, which nothing else gets the room
+/// of, and all goes on when the report has ended.
+TEST_P(budgets, deletions_have_a_reserve) {
+  constexpr std::uint64_t budget = 400000;
+  constexpr std::uint64_t reserve = 512U << 10U;
+  constexpr std::int64_t rows = 1500;
+  shop s(
+      {.versions = GetParam(), .changes_only = GetParam().changes_only, .version_budget = budget});
+  for (std::int64_t i = 0; i < rows; ++i) ASSERT_TRUE(s.put(i));
+  const auto change = [&](transaction& tx, std::int64_t k) {
+    return tx.update(s.t, {k}, {{"pad", "x"}});
+  };
+  const auto bump = [&](std::int64_t k) {
+    return s.base.transact([&](transaction& tx) { return change(tx, k); });
+  };
+  const auto drop = [&](std::int64_t k) {
+    return s.base.transact([&](transaction& tx) -> status {
+      if (const status first = change(tx, k); !first) return first;
+      const savepoint before = tx.savepoint();
+      if (const status back = change(tx, rows - 1); !back) return back;
+      if (const status back = tx.rollback_to(before); !back) return back;
+      return tx.erase(s.t, {k});
+    });
+  };
+  {
+    const reader report = s.base.snapshot("report");
+    status done;
+    for (std::int64_t i = 0; i < rows && done; ++i) done = bump(i);
+    ASSERT_EQ(done, outcome::limit) << "the report needs a version of each";
+    std::int64_t dropped = 0;
+    done = outcome::ok;
+    for (; dropped < rows && done; ++dropped) {
+      done = drop(dropped);
+      ASSERT_EQ(bump(rows - 1), outcome::limit) << dropped;
+    }
+    EXPECT_EQ(done, outcome::limit) << "the reserve is used up";
+    EXPECT_GT(dropped, 250);
+    // Consolidation counts what waits for who may be walking over it.
+    EXPECT_LE(s.base.stats().versions.bytes, budget + reserve + budget);
+    EXPECT_TRUE(s.put(rows));
+    std::int64_t seen = 0;
+    report.for_each(s.t, [&](const row&) { ++seen; });
+    EXPECT_EQ(seen, rows);
+  }
+  if (GetParam() == version_storage::none) return;
+  EXPECT_TRUE(bump(rows - 1)) << "the report has ended";
+  EXPECT_LE(s.base.stats().versions.bytes, budget);
+}
+
+/// And who does anything else besides gets nothing of it.
+TEST_P(budgets, the_reserve_is_for_deletions_only) {
+  shop s(
+      {.versions = GetParam(), .changes_only = GetParam().changes_only, .version_budget = 400000});
+  for (std::int64_t i = 0; i < 1000; ++i) ASSERT_TRUE(s.put(i));
+  const reader report = s.base.snapshot("report");
+  status done;
+  std::int64_t last = 0;
+  for (; last < 1000 && done; ++last) {
+    done = s.base.transact([&](transaction& tx) -> status {
+      if (const status first = tx.erase(s.t, {last}); !first) return first;
+      return tx.insert(s.t, {1000 + last, 0, ""});
+    });
+  }
+  EXPECT_EQ(done, outcome::limit);
+  EXPECT_LE(s.base.stats().versions.bytes, 400000U);
+  EXPECT_TRUE(report.find(s.t, {--last}));
+  const auto drop = [&] {
+    return s.base.transact([&](transaction& tx) { return tx.erase(s.t, {last}); });
+  };
+  EXPECT_TRUE(drop());
 }
 
 /// And not a whole segment's when it begins, which would keep one insertion waiting for all of it.

@@ -9,6 +9,7 @@
 #include <memory>
 #include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <spolia/base/misuse.hpp>
@@ -446,6 +447,45 @@ TEST(selections_misuse, is_reported) {
   core::set_misuse_handler(before);
 }
 #endif
+
+/// Their places may be others, and what lies there may be none of the row.
+TEST(columns_of_other_tables, are_noticed) {
+  database base = database::open();
+  const table_spec narrow{.name = "n", .columns = {{"k", int64, primary_key}, {"v", int64}}};
+  table& t = base.create_table(narrow);
+  table& wide = base.create_table(
+      {.name = "w",
+       .columns = {{"k", int64, primary_key}, {"v", int64}, {"s", text(50)}, {"last", int64}}});
+  ASSERT_TRUE(base.transact([&](transaction& tx) { return tx.insert(t, {1, 2}); }));
+  const auto last = wide.column<std::int64_t>("last");
+  const auto alike = wide.column<std::int64_t>("v");
+  EXPECT_TRUE(base.transact([&](transaction& tx) {
+    auto e = tx.edit(t, {1});
+    EXPECT_THROW(static_cast<void>(e->set(last, 7)), std::invalid_argument);
+    EXPECT_THROW(static_cast<void>(e->set(alike, 7)), std::invalid_argument);
+    EXPECT_THROW(static_cast<void>(e->set(wide.layout().column("s"), "x")), std::invalid_argument);
+    EXPECT_TRUE(e->set(t.column<std::int64_t>("v"), 3));
+  }));
+  const reader now = base.snapshot();
+  EXPECT_THROW(static_cast<void>(now.query(t).where(alike, equal, 3)), std::invalid_argument);
+  database other = database::open();
+  const auto same = other.create_table(narrow).column<std::int64_t>("v");
+  EXPECT_EQ(now.find(t, {1})->get(same), 3) << "a table that is the same";
+#if SPOLIA_CHECKS
+  last_misuse = "";
+  const auto before = core::set_misuse_handler(&note_misuse);
+  const auto r = now.find(t, {1});
+  const std::string looked = "a column of another table is looked at";
+  EXPECT_EQ(r->get(alike), 3);
+  EXPECT_EQ(std::exchange(last_misuse, ""), looked);
+  EXPECT_FALSE(r->null(alike));
+  EXPECT_EQ(std::exchange(last_misuse, ""), looked);
+  transaction tx = base.begin();
+  EXPECT_EQ(tx.edit(t, {1})->get(alike), 3);
+  EXPECT_EQ(std::exchange(last_misuse, ""), looked);
+  core::set_misuse_handler(before);
+#endif
+}
 
 TEST(selections_of_options, consolidation_needs_rows) {
   EXPECT_THROW(static_cast<void>(database::open({.changes_only = true})), std::invalid_argument);

@@ -56,7 +56,7 @@ struct world : two_column_row<Storage> {
     value_list replaced;
     if (with_block) replaced.add(value_block::of(words[1].load_relaxed()));
     ask a{.words = 2, .since = head.stamp.load_relaxed(), .older = head.older.load_relaxed()};
-    model::check(old.reserve(mine.number(), std::span(&a, 1)), "there is room");
+    model::check(old.reserve(mine.number(), std::span(&a, 1), 0), "there is room");
     const std::uint64_t mark = commit_board::begin(mine);
     keep_image(*a.place, a, at(), whole());
     two image{number, with_block ? fresh->address() : words[1].load_relaxed()};

@@ -42,7 +42,7 @@ struct columns : two_column_row<Storage> {
           .older = head.older.load_relaxed(),
           .chain = &head.older,
           .columns = std::uint64_t{1} << column};
-    model::check(old.reserve(mine.number(), std::span(&a, 1)), "there is room");
+    model::check(old.reserve(mine.number(), std::span(&a, 1), 0), "there is room");
     const std::uint64_t mark = commit_board::begin(mine);
     keep_image(*a.place, a, at(), whole());
     two image{value, value};

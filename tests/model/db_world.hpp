@@ -44,7 +44,7 @@ struct world {
                  .older = heads[i].older.load_relaxed(),
                  .chain = &heads[i].older};
     }
-    model::check(old.reserve(mine.number(), std::span(asks).first(rows)), "there is room");
+    model::check(old.reserve(mine.number(), std::span(asks).first(rows), 0), "there is room");
     const std::uint64_t mark = commit_board::begin(mine);
     for (unsigned i = 0; i < rows; ++i) {
       keep_image(*asks[i].place, asks[i], at(i), one_word());
@@ -65,7 +65,7 @@ struct world {
              .since = heads[i].stamp.load_relaxed(),
              .older = heads[i].older.load_relaxed(),
              .chain = &heads[i].older};
-    model::check(old.reserve(mine.number(), std::span(&a, 1)), "there is room");
+    model::check(old.reserve(mine.number(), std::span(&a, 1), 0), "there is room");
     old.cancel(mine.number());
     commit_board::give_back(mine);
   }
@@ -82,7 +82,7 @@ struct world {
                  .older = heads[i].older.load_relaxed(),
                  .chain = &heads[i].older};
     }
-    model::check(old.reserve(mine.number(), std::span(asks).subspan(from, end - from)),
+    model::check(old.reserve(mine.number(), std::span(asks).subspan(from, end - from), 0),
                  "there is room");
     const std::uint64_t mark = commit_board::begin(mine);
     for (unsigned i = from; i < end; ++i) {

@@ -77,8 +77,10 @@ struct options {
   /// keeps_whole_rows().
   bool changes_only = false;
   /// Bytes of old versions; 0: no limit. A commit whose versions do not fit, after everything was
-  /// collected that can be, is refused with outcome::limit; reads and insertions go on.
-  /// Replaced values that lie apart from their rows count by themselves: as much again.
+  /// collected that can be, is refused with outcome::limit; reads and insertions go on. So do
+  /// commits that only delete rows, from a reserve beyond it that is theirs alone: a quarter of
+  /// it, and at least 512 KiB. Replaced values that lie apart from their rows count by themselves:
+  /// as much again.
   std::uint64_t version_budget = 0;
   /// Bytes of rows, variable texts, blobs and old versions; 0: no limit. An insertion that needs
   /// more room for rows is refused with outcome::limit, and the transaction goes on, and so is a

@@ -9,7 +9,7 @@
 //
 // A commit uses a storage like this, `writer` being the number of its record on the commit board:
 //
-//   reserve(writer, asks)       places for all versions of the transaction, or nothing at all
+//   reserve(writer, asks, most) places for all versions of the transaction, or nothing at all
 //   ... fill the places, link them, publish ...
 //   published(writer, c)        they all ended at time c, which is now known
 //   cancel(writer)              instead of published: nothing was linked
@@ -32,8 +32,13 @@
 // chain begins.
 //
 // Threads:     everything may be called by any thread; one writer number by one thread at a time.
-// Errors:      reserve throws std::bad_alloc, and returns false if the budget is used up; nothing
-//              has changed then. find may throw std::bad_alloc where it needs a guard.
+// Errors:      reserve throws std::bad_alloc, and returns false if all versions would take more
+//              than `most` bytes, also after collecting; nothing has changed then. find may throw
+//              std::bad_alloc where it needs a guard.
+// Budgets:     whoever asks says how many bytes there may be in all, and may say it otherwise the
+//              next time: some commits may have more than others. Memory that was taken for one who
+//              may have more is not given to one who may not, while there is more than that one may
+//              have: storages that take memory ahead look at the sum before each commit.
 #pragma once
 
 #include <algorithm>
@@ -210,7 +215,8 @@ class delta {
   /// Nobody reads or writes any more.
   virtual ~delta() = default;
 
-  virtual bool reserve(std::uint32_t writer, std::span<ask> asks) = 0;
+  /// There may be `most` bytes of versions then; 0: any number.
+  virtual bool reserve(std::uint32_t writer, std::span<ask> asks, std::uint64_t most) = 0;
   virtual void published(std::uint32_t writer, std::uint64_t commit) noexcept = 0;
   virtual void cancel(std::uint32_t writer) noexcept = 0;
   /// Versions that it passes, which began after `time`, go to `on_the_way`, if that is not null.

@@ -88,13 +88,12 @@ class delta_chunks {
 
   [[nodiscard]] std::uint64_t held() const noexcept { return held_.load_relaxed(); }
   [[nodiscard]] std::uint64_t waiting() const noexcept { return waiting_.load_relaxed(); }
-  /// Whether another chunk would pass `budget`; what waits does not count. 0: no limit.
-  [[nodiscard]] bool too_dear(std::uint64_t budget) const noexcept {
-    if (budget == 0 || free_.load_relaxed() != 0) return false;
-    const std::uint64_t held = held_.load_relaxed();
-    const std::uint64_t waiting = waiting_.load_relaxed();
-    return held + bytes > budget + waiting;
+  /// Whether another chunk would pass `most` bytes; what waits does not count. 0: no limit.
+  [[nodiscard]] bool too_dear(std::uint64_t most) const noexcept {
+    return free_.load_relaxed() == 0 && passes(most, bytes);
   }
+  /// Whether there is more than that already.
+  [[nodiscard]] bool over(std::uint64_t most) const noexcept { return passes(most, 0); }
 
  private:
   static constexpr std::size_t align = 64;
@@ -102,6 +101,12 @@ class delta_chunks {
     free_chunk* next;
   };
 
+  [[nodiscard]] bool passes(std::uint64_t most, std::uint64_t more) const noexcept {
+    if (most == 0) return false;
+    const std::uint64_t all = held_.load_relaxed() + more;
+    const std::uint64_t waiting = waiting_.load_relaxed();
+    return all > waiting && all - waiting > most;
+  }
   void release(std::byte* chunk) noexcept {
     memory::deallocate(chunk, bytes, align);
     uncount(bytes);

@@ -129,7 +129,10 @@ class delta_consolidated final : public delta_one_shot {
   /// So much of all partitions, and of the budget, may be in use without hurry.
   static constexpr unsigned share = 2;
   /// So many bytes of what was dropped may wait for readers before the domain is asked to go on.
-  static constexpr std::uint64_t most_waiting = std::uint64_t{4} << 20U;
+  [[nodiscard]] std::uint64_t most_waiting() const noexcept {
+    constexpr std::uint64_t most = std::uint64_t{4} << 20U;
+    return options_.budget == 0 ? most : std::min(most, options_.budget / 4);
+  }
 
   /// The memory of a partition over which readers may be walking.
   struct gap : nodes::header {
@@ -252,7 +255,7 @@ class delta_consolidated final : public delta_one_shot {
 
   /// A snapshot that is held gets a lane.
   void arrange(bool turn) noexcept override {
-    if (memory_.waiting() > most_waiting) drain();
+    if (memory_.waiting() > most_waiting()) drain();
     if (lanes_.count() == 1) return;
     std::array<std::uint64_t, delta_lanes::most> held{};  // the oldest, and the youngest
     const bool hurry = turn && much_in_use();
@@ -309,6 +312,10 @@ class delta_consolidated final : public delta_one_shot {
             !SPOLIA_FAULT("consolidated.times_not_asked")) ||
            (any(p.noted_for() + 1, p.noted_until()) &&
             !SPOLIA_FAULT("consolidated.notes_not_asked"));
+  }
+
+  [[nodiscard]] bool can_go(const delta_partition& p) noexcept override {
+    return p.last_commit() <= oldest() || !needed(p);
   }
 
   /// oneShotGC_with_consolidation of Figure 9.

@@ -24,9 +24,7 @@ namespace db {
 
 class delta_none final : public delta {
  public:
-  /// No more bytes than `budget` are taken; 0: no limit.
-  explicit delta_none(commit_board& board, std::uint64_t budget = 0)
-      : board_(board), budget_(budget) {}
+  explicit delta_none(commit_board& board) : board_(board) {}
 
   ~delta_none() override {
     for (chunk* c = chunks_.load_relaxed(); c != nullptr;) {
@@ -36,11 +34,12 @@ class delta_none final : public delta {
     }
   }
 
-  bool reserve(std::uint32_t writer, std::span<ask> asks) override {
+  bool reserve(std::uint32_t writer, std::span<ask> asks, std::uint64_t most) override {
+    if (most != 0 && bytes_.load_relaxed() > most) return false;
     local& me = locals_.of(writer);
     for (ask& a : asks) {
       const std::size_t need = version::bytes(a.words);
-      if (need > me.left && !refill(me, need)) return false;
+      if (need > me.left && !refill(me, need, most)) return false;
       a.place = version::make(me.next);
       a.handle = std::bit_cast<std::uintptr_t>(a.place);
       me.next += need;
@@ -80,9 +79,9 @@ class delta_none final : public delta {
     tally made;
   };
 
-  bool refill(local& me, std::size_t need) {
+  bool refill(local& me, std::size_t need, std::uint64_t most) {
     const std::size_t bytes = std::max(chunk_bytes, need + sizeof(chunk));
-    if (budget_ != 0 && bytes_.load_relaxed() + bytes > budget_) return false;
+    if (most != 0 && bytes_.load_relaxed() + bytes > most) return false;
     auto* const c = static_cast<chunk*>(memory::allocate(bytes, alignof(chunk)));
     bytes_.fetch_add_relaxed(bytes);
     c->bytes = bytes;
@@ -96,7 +95,6 @@ class delta_none final : public delta {
   }
 
   commit_board& board_;
-  const std::uint64_t budget_;
   cells<local> locals_;
   atomic<chunk*> chunks_{nullptr};
   atomic<std::uint64_t> bytes_{0};

@@ -78,15 +78,20 @@ class delta_one_shot : public delta {
     std::uint64_t partition_bytes = 4 << 20;  ///< or when it holds so much
     std::uint32_t slack = 4096;               ///< bytes that a writer takes from the cursor at once
     std::uint32_t most_partitions = 256;      ///< from 2 to 256
-    std::uint64_t budget = 0;                 ///< bytes; 0: no limit
+    std::uint64_t budget = 0;  ///< bytes there are to be at most, by what reserve() is told
   };
 
   /// Throws std::bad_alloc.
   delta_one_shot(commit_board& board, const options& o) : delta_one_shot(board, o, 1) {}
   explicit delta_one_shot(commit_board& board) : delta_one_shot(board, options()) {}
 
-  bool reserve(std::uint32_t writer, std::span<ask> asks) override;
-  void published(std::uint32_t writer, std::uint64_t commit) noexcept override;
+  bool reserve(std::uint32_t writer, std::span<ask> asks, std::uint64_t most) override;
+  void published(std::uint32_t writer, std::uint64_t commit) noexcept override {
+    each_place(locals_.of(writer), [&](delta_place& at) {
+      at.in->ended(commit);
+      leave(at);
+    });
+  }
   void cancel(std::uint32_t writer) noexcept override {
     each_place(locals_.of(writer), [this](delta_place& at) { leave(at); });
   }
@@ -110,10 +115,14 @@ class delta_one_shot : public delta {
   /// A version is about to be put into a partition; may throw std::bad_alloc.
   virtual void joins(const ask&, delta_partition&) {}
   /// Asks the census.
-  virtual void look() noexcept;
+  virtual void look() noexcept { looked(board_.living.oldest(board_.clock)); }
   /// After a look: gives held snapshots lanes, and takes them away. `turn`: a new one begins. By
   /// one at a time.
   virtual void arrange(bool /*turn*/) noexcept {}
+  /// Whether nobody needs it, as of the last look, if nobody adds to it.
+  [[nodiscard]] virtual bool can_go(const delta_partition& p) noexcept {
+    return p.last_commit() <= oldest();
+  }
   /// Drops a locked partition and unlocks it, or only unlocks it because somebody needs it.
   virtual bool drop_or_unlock(delta_partition& p) noexcept;
   /// A partition for a lane, from `from` on in the ring. Null: all are taken. By one at a time.
@@ -154,21 +163,37 @@ class delta_one_shot : public delta {
   }
 
   unsigned enter(local& me, unsigned lane) noexcept;
-  unsigned fill(local& me, std::span<ask> asks);
-  bool take_slack(delta_place& at, std::uint64_t need);
+  unsigned fill(local& me, std::span<ask> asks, std::uint64_t most);
+  bool take_slack(delta_place& at, std::uint64_t need, std::uint64_t most);
   template <class F>
   static void each_place(local& me, F&& f) {
     for (delta_place& at : me.places) {
       if (at.in != nullptr) f(at);
     }
   }
-  void leave(delta_place& at) noexcept;
-  bool begin_to_pass() noexcept;
+  /// Ends the registration (deregister_txn); the last one out of a partition that has had its turn
+  /// tries to drop it.
+  void leave(delta_place& at) noexcept {
+    delta_partition& p = *std::exchange(at.in, nullptr);
+    at.filled = 0;
+    if (p.dismiss()) try_drop(p);
+  }
+  /// False: somebody else is at it.
+  bool begin_to_pass() noexcept {
+    // acquire ← the release in end_to_pass(): one at a time.
+    return !passing_on_.load_relaxed() && !passing_on_.exchange_acquire(true);
+  }
   // release → the acquire in begin_to_pass().
   void end_to_pass() noexcept { passing_on_.store_release(false); }
   void pass_on(delta_partition& from, unsigned lane) noexcept;
   delta_partition& next_of(delta_partition& from, unsigned lane) noexcept;
-  bool try_drop(delta_partition& p) noexcept;
+  /// oneShotGC of Figure 6.
+  bool try_drop(delta_partition& p) noexcept {
+    if (lanes_.has(p) || !p.lock_if_idle()) return false;
+    if (!lanes_.has(p)) return drop_or_unlock(p);
+    p.unlock();
+    return false;
+  }
 
   cells<local> locals_;
   alignas(cache_line) atomic<bool> passing_on_{false};
@@ -200,22 +225,19 @@ inline unsigned delta_one_shot::enter(local& me, unsigned lane) noexcept {
   }
 }
 
-/// Ends the registration (deregister_txn); the last one out of a partition that has had its turn
-/// tries to drop it.
-inline void delta_one_shot::leave(delta_place& at) noexcept {
-  delta_partition& p = *std::exchange(at.in, nullptr);
-  at.filled = 0;
-  if (p.dismiss()) try_drop(p);
-}
-
-inline bool delta_one_shot::reserve(std::uint32_t writer, std::span<ask> asks) {
+inline bool delta_one_shot::reserve(std::uint32_t writer, std::span<ask> asks, std::uint64_t most) {
+  // Then what is left of the chunks is for those who may have more.
+  if (memory_.over(most)) {
+    collect();
+    if (memory_.over(most)) return false;
+  }
   local& me = locals_.of(writer);
   const auto leave_all = [&] { each_place(me, [this](delta_place& at) { leave(at); }); };
   bool poor = false;
   for (std::uint32_t tries = 0; tries <= options_.most_partitions; ++tries) {
     unsigned lane = 0;
     try {
-      lane = fill(me, asks);
+      lane = fill(me, asks, most);
     } catch (...) {
       leave_all();
       throw;
@@ -235,13 +257,13 @@ inline bool delta_one_shot::reserve(std::uint32_t writer, std::span<ask> asks) {
 }
 
 /// Returns the lane in which there was no room; delta_lanes::most: it is done.
-inline unsigned delta_one_shot::fill(local& me, std::span<ask> asks) {
+inline unsigned delta_one_shot::fill(local& me, std::span<ask> asks, std::uint64_t most) {
   for (ask& a : asks) {
     const unsigned lane = enter(me, lanes_.lane_of(a.since));
     delta_place& at = me.places[lane];
     const std::uint64_t need = version::bytes(a.words) / tagged::unit;
     if (!at.has_room(need)) {
-      if (!take_slack(at, need)) return lane;
+      if (!take_slack(at, need, most)) return lane;
       if (at.in->turn_ends_at(at.end)) pass_on(*at.in, lane);
     }
     joins(a, *at.in);
@@ -250,8 +272,8 @@ inline unsigned delta_one_shot::fill(local& me, std::span<ask> asks) {
   return delta_lanes::most;
 }
 
-/// Takes the next part of the partition. False: it is full, or the budget is used up.
-inline bool delta_one_shot::take_slack(delta_place& at, std::uint64_t need) {
+/// Takes the next part of the partition. False: it is full, or there is no memory for more.
+inline bool delta_one_shot::take_slack(delta_place& at, std::uint64_t need, std::uint64_t most) {
   delta_partition& p = *at.in;
   const std::uint64_t want = std::max<std::uint64_t>(need, options_.slack / tagged::unit);
   for (;;) {
@@ -261,28 +283,15 @@ inline bool delta_one_shot::take_slack(delta_place& at, std::uint64_t need) {
       continue;  // the rest of a chunk was too short
     }
     if (!p.has_chunk(got.first)) {
-      if (memory_.too_dear(options_.budget)) {
+      if (memory_.too_dear(most)) {
         collect();
-        if (memory_.too_dear(options_.budget)) return false;
+        if (memory_.too_dear(most)) return false;
       }
       p.add_chunk(got.first);
     }
     at.got(got);
     return true;
   }
-}
-
-inline void delta_one_shot::published(std::uint32_t writer, std::uint64_t commit) noexcept {
-  each_place(locals_.of(writer), [&](delta_place& at) {
-    at.in->ended(commit);
-    leave(at);
-  });
-}
-
-/// False: somebody else is at it.
-inline bool delta_one_shot::begin_to_pass() noexcept {
-  // acquire ← the release in end_to_pass(): one at a time.
-  return !passing_on_.load_relaxed() && !passing_on_.exchange_acquire(true);
 }
 
 /// Gives the lane's turn to another partition, unless somebody else has, or is at it.
@@ -342,16 +351,6 @@ inline delta_partition* delta_one_shot::choose(const delta_partition& from) noex
   }
 }
 
-inline void delta_one_shot::look() noexcept { looked(board_.living.oldest(board_.clock)); }
-
-/// oneShotGC of Figure 6.
-inline bool delta_one_shot::try_drop(delta_partition& p) noexcept {
-  if (lanes_.has(p) || !p.lock_if_idle()) return false;
-  if (!lanes_.has(p)) return drop_or_unlock(p);
-  p.unlock();
-  return false;
-}
-
 inline bool delta_one_shot::drop_or_unlock(delta_partition& p) noexcept {
   if (p.last_commit() > oldest() && !SPOLIA_FAULT("one_shot.minimum_not_asked")) {
     p.unlock();
@@ -371,7 +370,9 @@ inline void delta_one_shot::collect() noexcept {
   }
   for (std::uint32_t i = 0; i < ring_.count(); ++i) {
     delta_partition& p = ring_.at(i);
-    if (&p == lanes_.current(0) && !p.empty()) pass_on(p, 0);
+    // Else who collects in vain, again and again, would leave a chunk behind each time.
+    const bool worth = can_go(p) || p.used_bytes() >= delta_chunks::bytes;
+    if (&p == lanes_.current(0) && !p.empty() && worth) pass_on(p, 0);
     try_drop(p);
     if (!lanes_.has(p) && p.lock_if_empty()) {
       p.shrink(0);

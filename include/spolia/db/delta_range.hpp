@@ -87,7 +87,6 @@ class delta_range final : public delta {
 
  public:
   struct options {
-    std::uint64_t budget = 0;  ///< bytes; 0: no limit
     /// A scan of the census takes a barrier in all threads, and a commit may end many versions.
     range_tracker::options tracker{.least_batch = 512};
     nodes::options reclaim{};  ///< of the domain that blocks go through
@@ -105,12 +104,12 @@ class delta_range final : public delta {
     scans_.close();
   }
 
-  bool reserve(std::uint32_t writer, std::span<ask> asks) override {
+  bool reserve(std::uint32_t writer, std::span<ask> asks, std::uint64_t most) override {
     local& me = locals_.of(writer);
     const std::uint64_t bytes = blocks::bytes(asks);
-    if (!has_room(bytes)) {
+    if (!has_room(bytes, most)) {
       collect();
-      if (!has_room(bytes)) return false;
+      if (!has_room(bytes, most)) return false;
     }
     // So that neither can fail later on this thread.
     static_cast<void>(nodes_.enter());
@@ -248,8 +247,8 @@ class delta_range final : public delta {
     return stripes_[(place * 0x9E3779B97F4A7C15U >> 40U) % stripes];
   }
 
-  [[nodiscard]] bool has_room(std::uint64_t bytes) const noexcept {
-    return options_.budget == 0 || sum().bytes + bytes <= options_.budget;
+  [[nodiscard]] bool has_room(std::uint64_t bytes, std::uint64_t most) const noexcept {
+    return most == 0 || sum().bytes + bytes <= most;
   }
   [[nodiscard]] delta_stats sum() const noexcept {
     delta_stats all = sum_of_blocks(board_, locals_);

@@ -50,7 +50,6 @@ class delta_steam final : public delta {
  public:
   struct options {
     std::uint32_t look_every = 64;  ///< commits of a writer between two looks at the census
-    std::uint64_t budget = 0;       ///< bytes; 0: no limit
   };
 
   delta_steam(commit_board& board, const options& o) : board_(board), options_(o) {}
@@ -60,12 +59,12 @@ class delta_steam final : public delta {
     board_.for_each(locals_, [](local& l) { free_chain(l.first); });
   }
 
-  bool reserve(std::uint32_t writer, std::span<ask> asks) override {
+  bool reserve(std::uint32_t writer, std::span<ask> asks, std::uint64_t most) override {
     local& me = locals_.of(writer);
     const std::uint64_t bytes = blocks::bytes(asks);
-    if (!has_room(bytes)) {
+    if (!has_room(bytes, most)) {
       collect();
-      if (!has_room(bytes)) return false;
+      if (!has_room(bytes, most)) return false;
     }
     block* made = nullptr;
     block* last = nullptr;
@@ -172,8 +171,8 @@ class delta_steam final : public delta {
     free_chain(old);
   }
 
-  [[nodiscard]] bool has_room(std::uint64_t bytes) const noexcept {
-    return options_.budget == 0 || sum().bytes + bytes <= options_.budget;
+  [[nodiscard]] bool has_room(std::uint64_t bytes, std::uint64_t most) const noexcept {
+    return most == 0 || sum().bytes + bytes <= most;
   }
   [[nodiscard]] delta_stats sum() const noexcept { return sum_of_blocks(board_, locals_); }
 

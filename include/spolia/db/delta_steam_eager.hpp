@@ -71,7 +71,6 @@ class delta_steam_eager final : public delta {
  public:
   struct options {
     std::uint32_t look_every = 64;  ///< commits of a writer between two looks at the census
-    std::uint64_t budget = 0;       ///< bytes; 0: no limit
     nodes::options reclaim{};       ///< of the domain that blocks go through
   };
 
@@ -89,12 +88,12 @@ class delta_steam_eager final : public delta {
     scans_.close();
   }
 
-  bool reserve(std::uint32_t writer, std::span<ask> asks) override {
+  bool reserve(std::uint32_t writer, std::span<ask> asks, std::uint64_t most) override {
     local& me = locals_.of(writer);
     const std::uint64_t bytes = blocks::bytes(asks);
-    if (!has_room(bytes)) {
+    if (!has_room(bytes, most)) {
       collect();
-      if (!has_room(bytes)) return false;
+      if (!has_room(bytes, most)) return false;
     }
     auto guard = nodes_.enter();  // so that this thread's next ones cannot fail
     block* made = nullptr;
@@ -271,8 +270,8 @@ class delta_steam_eager final : public delta {
       found.known = board_.living.scan(board_.clock, found.times);
     });
   }
-  [[nodiscard]] bool has_room(std::uint64_t bytes) const noexcept {
-    return options_.budget == 0 || sum().bytes + bytes <= options_.budget;
+  [[nodiscard]] bool has_room(std::uint64_t bytes, std::uint64_t most) const noexcept {
+    return most == 0 || sum().bytes + bytes <= most;
   }
   [[nodiscard]] delta_stats sum() const noexcept { return sum_of_blocks(board_, locals_); }
 

@@ -74,7 +74,7 @@ class query_column {
   query_column(const char* name) : name_(name) {}             // NOLINT
   template <class T>
   query_column(column<T> c) noexcept  // NOLINT
-      : known_(true), number_(c.number), first_(c.first) {}
+      : known_(true), number_(c.number), table_(c.of) {}
 
  private:
   friend class query;
@@ -83,7 +83,7 @@ class query_column {
   std::string name_;
   bool known_ = false;
   std::uint32_t number_ = 0;
-  std::uint32_t first_ = 0;
+  std::uint32_t table_ = 0;  // schema::tag()
 };
 
 /// Something to be made of many rows: what count() and its like return.

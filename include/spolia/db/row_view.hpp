@@ -23,15 +23,18 @@ class row {
   /// What a null holds is zero, false or empty.
   template <class T>
   [[nodiscard]] T get(column<T> c) const noexcept {
+    is_of(c.of);
     was_read(c.number);
     return value_in(c, words_ + c.first);
   }
   template <class T>
   [[nodiscard]] bool null(column<T> c) const noexcept {
+    is_of(c.of);
     return (shape_ >> c.number & 1U) != 0;
   }
   /// For programs that learn the columns while they run: schema::columns(). Text lives as the row.
   [[nodiscard]] value get(const column_layout& c) const noexcept {
+    is_of(c.of);
     if ((shape_ >> c.number & 1U) != 0) return {};
     was_read(c.number);
     return c.decode(words_ + c.first);
@@ -42,8 +45,13 @@ class row {
   friend class transaction;
   friend class editor;
   friend class storage;
-  row(const std::uint64_t* words, std::uint64_t shape, std::uint64_t has) noexcept
-      : words_(words), shape_(shape), has_(has) {}
+  row(const schema& of, const std::uint64_t* words, std::uint64_t shape, std::uint64_t has) noexcept
+      : words_(words), shape_(shape), has_(has), of_(of.tag()) {}
+  void is_of(std::uint32_t table) const noexcept {
+    if (SPOLIA_CHECKS && table != of_) {
+      misuse::report("a column of another table is looked at", threads::number());
+    }
+  }
   void was_read(std::uint32_t column) const noexcept {
     if (SPOLIA_CHECKS && (has_ >> column & 1U) == 0) {
       misuse::report("a column is looked at that was not selected", threads::number());
@@ -52,6 +60,7 @@ class row {
   const std::uint64_t* words_ = nullptr;
   std::uint64_t shape_ = 0;
   std::uint64_t has_ = 0;  // columns
+  std::uint32_t of_ = 0;   // schema::tag()
 };
 
 /// Something that takes rows; false: enough.

@@ -184,6 +184,7 @@ struct column_layout {
   std::uint32_t number = 0;
   std::uint32_t first = 0;  ///< word in a row
   std::uint32_t words = 0;
+  std::uint32_t of = 0;  ///< schema::tag() of its table
 
   /// Writes `v` to the column's words; of a value that lies apart, where it is. Throws
   /// std::invalid_argument if it does not fit.
@@ -207,6 +208,9 @@ class SPOLIA_EXPORT schema {
   explicit schema(const table_spec& spec);
 
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
+  /// What its columns say that they belong to: mostly another number for another name or other
+  /// columns, and the same for a table that is the same, also of another database.
+  [[nodiscard]] std::uint32_t tag() const noexcept { return tag_; }
   [[nodiscard]] const std::vector<column_layout>& columns() const noexcept { return columns_; }
   [[nodiscard]] const std::vector<std::uint32_t>& key() const noexcept { return key_; }
   [[nodiscard]] std::uint32_t words() const noexcept { return words_; }
@@ -260,6 +264,7 @@ class SPOLIA_EXPORT schema {
   std::uint64_t numbers_ = 0;
   std::uint64_t doubles_ = 0;
   std::uint32_t words_ = 0;
+  std::uint32_t tag_ = 0;
   bool words_only_ = true;
 
   [[nodiscard]] std::uint64_t every_bit() const noexcept {
@@ -273,12 +278,14 @@ struct column {
   std::uint32_t number = 0;
   std::uint32_t first = 0;
   std::uint32_t words = 1;  // 0: text that lies apart
+  std::uint32_t of = 0;     // schema::tag()
 };
 template <>
 struct column<decimal_number> {
   std::uint32_t number = 0;
   std::uint32_t first = 0;
   std::uint32_t digits = 0;
+  std::uint32_t of = 0;
 };
 
 /// The value in the column's words.

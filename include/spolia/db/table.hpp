@@ -314,9 +314,9 @@ db::column<T> table::column(std::string_view wanted) const {
     throw std::invalid_argument("spolia::db: column " + c.name + " has another type");
   }
   if constexpr (std::same_as<T, decimal_number>) {
-    return {c.number, c.first, c.type.digits};
+    return {c.number, c.first, c.type.digits, c.of};
   } else {
-    return {c.number, c.first, long_text ? 0 : c.words};
+    return {c.number, c.first, long_text ? 0 : c.words, c.of};
   }
 }
 

@@ -214,6 +214,7 @@ class SPOLIA_EXPORT editor {
   template <class T>
   [[nodiscard]] T get(column<T> c) const noexcept {
     if constexpr (in_one_word<T>) {
+      if constexpr (SPOLIA_CHECKS) is_of(c.of);
       const std::uint64_t w = word(c.number, c.first);
       return value_in(c, &w);
     } else {
@@ -225,27 +226,27 @@ class SPOLIA_EXPORT editor {
     return now(0).null(c);
   }
   /// Fails only where a unique index has the value; then nothing has changed. Throws
-  /// std::invalid_argument for columns of the primary key.
+  /// std::invalid_argument for columns of the primary key, and of other tables.
   template <class T>
   status set(column<T> c, const value& v) {
-    return set_column(c.number, v);
+    return set_column(c.number, c.of, v);
   }
   template <std::integral I>
     requires(!std::same_as<I, bool>)
   status set(column<std::int64_t> c, I v) {
-    if (set_word(c.number, c.first, static_cast<std::uint64_t>(as_integer(v)))) return outcome::ok;
-    return set_column(c.number, v);
+    if (set_word(c, static_cast<std::uint64_t>(as_integer(v)))) return outcome::ok;
+    return set_column(c.number, c.of, v);
   }
   status set(column<double> c, std::same_as<double> auto v) {
-    if (set_word(c.number, c.first, std::bit_cast<std::uint64_t>(v == 0 ? 0.0 : v))) {
+    if (set_word(c, std::bit_cast<std::uint64_t>(v == 0 ? 0.0 : v))) {
       return outcome::ok;
     }
-    return set_column(c.number, v);
+    return set_column(c.number, c.of, v);
   }
   [[nodiscard]] value get(const column_layout& c) const noexcept {
     return now(std::uint64_t{1} << c.number).get(c);
   }
-  status set(const column_layout& c, const value& v) { return set_column(c.number, v); }
+  status set(const column_layout& c, const value& v) { return set_column(c.number, c.of, v); }
 
  private:
   friend class transaction;
@@ -253,8 +254,14 @@ class SPOLIA_EXPORT editor {
   [[nodiscard]] row now(std::uint64_t columns) const noexcept;
   /// What now() has in a column of one word.
   [[nodiscard]] std::uint64_t word(std::uint32_t number, std::uint32_t first) const noexcept;
-  bool set_word(std::uint32_t number, std::uint32_t first, std::uint64_t word) noexcept;
-  status set_column(std::uint32_t number, const value& v);
+  template <class T>
+  bool set_word(column<T> c, std::uint64_t word) noexcept {
+    return set_word(c.number, c.first, c.of, word);
+  }
+  bool set_word(std::uint32_t number, std::uint32_t first, std::uint32_t table,
+                std::uint64_t word) noexcept;
+  status set_column(std::uint32_t number, std::uint32_t table, const value& v);
+  void is_of(std::uint32_t table) const noexcept;
 
   transaction* of_;
   std::uint32_t number_;
@@ -339,6 +346,7 @@ class SPOLIA_EXPORT transaction : public reader {
   void prepare();
   bool reserve();
   [[nodiscard]] bool changes() const noexcept;
+  [[nodiscard]] bool deletes_only() const noexcept;
   [[nodiscard]] bool indexes_hold() const noexcept;
   status may_change(const table& t);
   [[nodiscard]] bool unchanged(const row_head& row) const noexcept;
