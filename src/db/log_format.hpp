@@ -3,6 +3,7 @@
 // docs/durability.md has them as a table. Numbers are little-endian. Internal.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstddef>
@@ -133,9 +134,13 @@ class decoder {
 /// the first byte says how many bytes there are, the bits above it are the number. Behind a first
 /// byte of 0, it takes the next eight as they are.
 inline constexpr std::size_t longest_packed = 9;
+/// The number of the highest bit that is set; and how many sevens of bits reach up to one below 63.
+constexpr unsigned last_bit(std::uint64_t v) noexcept {
+  return 63U ^ static_cast<unsigned>(std::countl_zero(v | 1U));
+}
+constexpr unsigned sevens(unsigned last) noexcept { return (9 * last + 73) / 64; }
 constexpr unsigned packed_length(std::uint64_t v) noexcept {
-  const auto bits = static_cast<unsigned>(std::bit_width(v | 1U));
-  return bits > 56 ? longest_packed : (bits + 6) / 7;
+  return std::min<unsigned>(sevens(last_bit(v)), longest_packed);
 }
 /// Numbers near zero, also such as are negative, as small ones.
 constexpr std::uint64_t folded(std::uint64_t v) noexcept {
