@@ -345,7 +345,16 @@ void put_columns(byte_buffer& to, std::uint32_t table, const schema& s, const st
   to.resize(static_cast<std::size_t>(e.at() - to.data()));
 }
 
-change_header read_long_change(decoder& from) {
+void roomy_decoder::too_early() { throw malformed("it ends too early"); }
+
+void set_rules::refuse(set_columns what) const {
+  if ((what.columns & ~whole) != 0) throw malformed("a column that does not exist is set");
+  if ((what.columns & ~settable) != 0) throw malformed("a column of the key is set");
+  if ((what.nulls & ~what.columns) != 0) throw malformed("a column is null that is not set");
+  throw malformed("a column cannot be null");
+}
+
+change_header read_long_change(decoder from) {
   const auto what = from.number<std::uint8_t>();
   if (what != 1 && what != 2) throw malformed("a change of an unknown kind");
   const auto table = from.number<std::uint32_t>();
