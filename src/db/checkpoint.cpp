@@ -20,12 +20,14 @@ namespace db {
 namespace {
 
 constexpr std::size_t block_bytes = 256U << 10U;
+constexpr std::size_t usual_row = 64U << 10U;  // at most, without values that lie apart
 
 /// Writes blocks, one after the other.
 class block_writer {
  public:
   block_writer(storage_file& file, bytes_view header)
       : file_(file), chain_(header_checksum(header)) {
+    block_.reserve(block_bytes + usual_row);  // it need not be copied as it grows
     file_.write(0, header);
     at_ = header.size();
     begin();

@@ -44,7 +44,8 @@ class posix_file final : public storage_file {
  public:
   posix_file(std::filesystem::path name, int fd) : name_(std::move(name)), fd_(fd) {}
   ~posix_file() override {
-    unmap();
+    unmap(before_);
+    unmap(mapped_);
     ::close(fd_);
   }
 
@@ -103,7 +104,8 @@ class posix_file final : public storage_file {
 #endif
 #if defined(__linux__)
   std::span<std::byte> extend(std::uint64_t from, std::size_t bytes) override {
-    unmap();
+    unmap(before_);
+    before_ = std::exchange(mapped_, {});
     // On a disk a page may have to be read again, and if that fails the process is killed.
     struct statfs of{};
     if (::fstatfs(fd_, &of) != 0 || of.f_type != TMPFS_MAGIC) {
@@ -124,7 +126,8 @@ class posix_file final : public storage_file {
   }
 #endif
   void truncate(std::uint64_t size) override {
-    unmap();
+    unmap(before_);
+    unmap(mapped_);
     if (::ftruncate(fd_, static_cast<off_t>(size)) != 0) fail(name_, "cannot cut it", size);
   }
   std::uint64_t size() override {
@@ -153,14 +156,15 @@ class posix_file final : public storage_file {
     return true;
   }
 #endif
-  void unmap() noexcept {
-    if (!mapped_.empty()) ::munmap(mapped_.data(), mapped_.size());
-    mapped_ = {};
+  static void unmap(std::span<std::byte>& memory) noexcept {
+    if (!memory.empty()) ::munmap(memory.data(), memory.size());
+    memory = {};
   }
 
   std::filesystem::path name_;
   int fd_;
-  std::span<std::byte> mapped_;
+  std::span<std::byte> mapped_;  // by the last extend()
+  std::span<std::byte> before_;  // by the one before
 };
 
 class posix_files final : public storage_files {

@@ -49,7 +49,10 @@ bool journal::admit() noexcept {
 }
 
 bool journal::acknowledge(const queue::place& where) noexcept {
-  if (where.written) return true;
+  if (where.written) {
+    writer_.look_ahead();
+    return true;
+  }
   // Who does not wait where memory is the file lets the queue grow, and so all others queue, too.
   if (level_ == durability_level::sync || writer_.in_place()) return queue_.wait(where.sequence);
   if (where.first) {

@@ -125,6 +125,12 @@ class log_writer {
   /// What is put into the window is in the file.
   [[nodiscard]] bool in_place() const noexcept { return in_place_.load_relaxed(); }
   bool at_once(log_entry& e) noexcept;
+  /// Where the window comes to its end: makes the file longer, while others go on. For whoever has
+  /// nothing to wait for.
+  void look_ahead() noexcept {
+    // relaxed, both: what is to be done is looked at under the lock.
+    if (ahead_wanted_.load_relaxed() && ahead_wanted_.exchange_relaxed(false)) make_ahead();
+  }
 
   /// An empty record, with room for the header. Throws std::bad_alloc.
   log_entry* take();
@@ -154,6 +160,11 @@ class log_writer {
   void put(bytes_view record) noexcept;
   [[nodiscard]] bool long_enough() const noexcept;
   void make_room(std::size_t bytes);
+  void make_ahead() noexcept;
+  bool take_ahead(std::size_t bytes) noexcept;
+  void use_ahead() noexcept;
+  void ask_ahead() noexcept;
+  void forget_ahead() noexcept;
   void end_room();
   void stage(bytes_view record);
   void write_staged();
@@ -166,12 +177,11 @@ class log_writer {
   const std::filesystem::path directory_;
   const database_id id_;
   const std::uint64_t segment_bytes_;
-  log_end end_;
   std::unique_ptr<storage_file> segment_;
-  std::uint64_t size_ = 0;            // of the segment, as far as it is written
   std::uint64_t room_ = 0;            // the segment has zeros up to here, or somewhat less
-  std::span<std::byte> window_;       // the end of that as memory, if there is such
-  byte_buffer staged_;                // what comes next, otherwise
+  std::span<std::byte> behind_;       // what follows the window; empty if that is
+  std::size_t ask_at_ = 0;            // bytes of the window that are left when more is asked for
+  byte_buffer staged_;                // what comes next, where there is no window
   std::chrono::nanoseconds took_{0};  // the last write
   std::uint32_t slow_ = 0;            // writes since the last quick one
   std::uint64_t company_ = 1;         // entries that come together
@@ -181,6 +191,24 @@ class log_writer {
   bool dirty_ = false;    // something was written and not synced
   bool ended_ = false;    // by a cut
   std::optional<storage_error> failure_;
+  atomic<bool> quick_{true};
+  atomic<bool> in_place_{false};
+  atomic<std::uint64_t> longest_ns_{0};
+  atomic<std::uint32_t> epoch_{0};
+
+  // What each record changes that is put in place: one cache line goes from thread to thread.
+  alignas(cache_line) log_end end_;
+  std::uint64_t size_ = 0;       // of the segment, as far as it is written
+  std::span<std::byte> window_;  // its end as memory, if there is such
+  atomic<std::uint64_t> bytes_{0};
+  atomic<std::uint64_t> flushes_{0};
+
+  // The segment's file is changed by who has the lead; but one thread at a time may make it longer
+  // meanwhile. The lock is over that: ahead_, and which file `segment_` is.
+  alignas(cache_line) std::mutex ahead_lock_;
+  std::uint64_t ahead_from_ = 0;  // where it is to be made longer; 0: not
+  std::span<std::byte> ahead_;    // what was made behind room_
+  atomic<bool> ahead_wanted_{false};
 
   spolia::detail::short_lock free_lock_;
   log_entry* free_ = nullptr;
@@ -196,12 +224,6 @@ class log_writer {
 
   static constexpr std::uint32_t asleep = 1;  // in the number: somebody waits for the next one
   std::atomic<std::uint32_t> round_{0};
-  atomic<bool> quick_{true};
-  atomic<bool> in_place_{false};
-  atomic<std::uint64_t> bytes_{0};
-  atomic<std::uint64_t> flushes_{0};
-  atomic<std::uint64_t> longest_ns_{0};
-  atomic<std::uint32_t> epoch_{0};
 };
 
 class journal {

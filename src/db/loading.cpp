@@ -30,6 +30,24 @@ void loader::reserve(table& t, std::uint64_t rows) {
   t.primary_->reserve(rows);
 }
 
+/// Changes of rows of one table. What is met for one of them is fetched long before it is needed,
+/// while other groups are worked at: first the places in the index, then the rows.
+struct loader::group {
+  std::span<const row_edit> edits;
+  bool right = false;          // find() would have said the same
+  std::uint64_t inserted = 0;  // when the slots were looked up
+  std::uint64_t erased = 0;
+  std::array<std::uint64_t, at_once> hashes;
+  std::array<std::uint64_t, at_once> slots;
+  std::array<row_place, at_once> places;  // of the slots
+  std::array<bytes_view, at_once> rests;  // of the rows, behind their keys, and behind what is set
+  std::array<set_columns, at_once> sets;
+
+  [[nodiscard]] table& of() const noexcept { return *edits[0].of; }
+  /// Takes over the first ones of these.
+  void take(std::span<const row_edit>& from);
+};
+
 /// Slots are taken many at a time, so that two threads seldom write to one cache line; and so many
 /// where many will come that they seldom touch a page together for the first time.
 std::uint64_t loader::slot_for(table& t) {
@@ -105,30 +123,42 @@ void loader::finish_row(row_head& head, std::uint64_t shape) noexcept {
   head.lock.store_release(unlocked);
 }
 
-void loader::put(table& t, decoder& row, const row_edit& e, std::uint64_t slot) {
+void loader::put(table& t, const row_edit& e, std::uint64_t slot) {
+  decoder row(e.row());
   const std::uint64_t shape = read_row_image(row, t.layout(), false, image_.data());
+  must_be_done(row.rest());
   const bool fresh = slot == no_slot;
   if (fresh) slot = slot_for(t);
   const row_place place = t.at(slot);
   make_apart(t);
   if (!fresh) engine_.values.free_row(t.layout(), place, every_column);
   write_row(t, place, shape);
-  if (fresh) t.primary_->claim(key_of(e), slot);
+  if (!fresh) return;
+  t.primary_->claim(key_of(e), slot);
+  ++inserted_;
 }
 
-/// Of `row` what is behind the key. The row's head, which is a line of the caches by itself, stays
-/// as it is unless some of the columns may be null. Others see it all by loading_crew::finish().
-void loader::set(const table& t, decoder& row, std::uint64_t slot) {
-  if (slot == no_slot) throw malformed("a row is changed that does not exist");
+/// What a log is mostly made of: `data` is whole numbers for these columns. What is behind them.
+static bytes_view set_numbers(const schema& s, bytes_view data, std::uint64_t columns,
+                              const row_place& place) {
+  roomy_decoder from(data);
+  each_column(columns, [&](std::uint32_t c) {
+    place.column(s.span_of(c).first, 1)->store_relaxed(read_number(from));
+  });
+  return from.rest();
+}
+
+/// `data` is what is behind the key and `set`. The row's head, which is a line of the caches by
+/// itself, stays as it is unless some of the columns may be null. Others see it all by
+/// loading_crew::finish().
+void loader::set(const table& t, bytes_view data, set_columns set, const row_place& place) {
   const schema& s = t.layout();
-  const set_columns set = read_which(row, s);
-  const row_place place = t.at(slot);
-  if (set.nulls == 0 && (set.columns & ~s.numbers()) == 0) {  // mostly
-    each_column(set.columns, [&](std::uint32_t c) {
-      place.column(s.span_of(c).first, 1)->store_relaxed(read_number(row));
-    });
+  if (set.nulls == 0 && (set.columns & ~s.numbers()) == 0) {
+    data = set_numbers(s, data, set.columns, place);
   } else {
-    read_columns(row, s, set, image_.data());
+    decoder from(data, decoder::spare);
+    read_columns(from, s, set, image_.data());
+    data = from.rest();
     make_apart(t, set.columns);
     engine_.values.free_row(s, place, set.columns);
     each_column(set.columns, [&](std::uint32_t c) {
@@ -136,30 +166,33 @@ void loader::set(const table& t, decoder& row, std::uint64_t slot) {
       place.store(span, image_.data() + span.first);
     });
   }
+  must_be_done(data);
   if ((set.columns & s.nullable()) == 0) return;
   atomic<std::uint64_t>& shape = place.head->shape;
   shape.store_relaxed((shape.load_relaxed() & ~set.columns) | set.nulls);
 }
 
+void loader::must_be_done(bytes_view rest) {
+  if (!rest.empty()) throw malformed("a change is longer than its row");
+}
+
 void loader::erase(table& t, const row_edit& e, std::uint64_t slot) {
   if (slot == no_slot) throw malformed("a row is erased that does not exist");
   if (!t.primary_->remove(key_of(e), slot)) throw std::bad_alloc();
+  ++erased_;
   engine_.values.free_row(t.layout(), t.at(slot), every_column);
   t.at(slot).head->stamp.store_relaxed(0);
   t.give_slot(slot);
 }
 
-/// Fetches what a row's change will write; `rest` is what it has behind the key.
-void loader::expect_row(const table& t, row_change what, bytes_view rest, std::uint64_t slot) {
-  const schema& s = t.layout();
-  const row_place place = t.at(slot);
+/// Fetches what a row's change will write.
+void loader::expect_row(const schema& s, row_change what, set_columns set, const row_place& place) {
   if (what == row_change::set) {
-    const std::uint64_t columns = decoder(rest, decoder::spare).packed() & s.whole().mask;
-    each_column(columns, [&](std::uint32_t c) {
+    each_column(set.columns, [&](std::uint32_t c) {
       const column_span span = s.span_of(c);
       __builtin_prefetch(place.column(span.first, span.words), 1);
     });
-    if ((columns & s.nullable()) == 0) return;
+    if ((set.columns & s.nullable()) == 0) return;
   } else {
     place.each_word(s.whole().runs, [](std::size_t i, const auto& word) {
       if (i < most_expected) __builtin_prefetch(&word, 1);
@@ -170,70 +203,109 @@ void loader::expect_row(const table& t, row_change what, bytes_view rest, std::u
 
 key_words loader::key_of(const row_edit& e) {
   const schema& s = e.of->layout();
-  decoder from(e.row);
+  decoder from(e.row());
   read_row_image(from, s, true, image_.data());
   return s.key_of(s.key(), image_.data());
 }
 
 bytes_view loader::behind_key(const row_edit& e) {
-  const schema& s = e.of->layout();
-  if (s.one_number()) return e.row.subspan(sizeof(std::uint64_t));  // key_hash() has looked
-  decoder from(e.row);
-  read_row_image(from, s, true, image_.data());
+  decoder from(e.row());
+  read_row_image(from, e.of->layout(), true, image_.data());
   return from.rest();
 }
 
-/// As primary_index::guess_all().
-bool loader::guess(const table& t, std::span<const row_edit> edits, std::uint64_t* slots,
-                   const row_edit*& now) {
-  if (t.layout().one_number()) {
-    std::array<std::uint64_t, at_once> hashes;
-    for (std::size_t i = 0; i < edits.size(); ++i) hashes[i] = edits[i].hash;
-    return t.primary_->guess_words(std::span(hashes).first(edits.size()), slots);
+void loader::group::take(std::span<const row_edit>& from) {
+  std::size_t count = 0;
+  while (count < std::min(at_once, from.size()) && from[count].of == from[0].of) {
+    hashes[count] = from[count].hash;
+    ++count;
   }
-  std::array<key_words, at_once> keys;
-  for (std::size_t i = 0; i < edits.size(); ++i) {
-    now = &edits[i];
-    keys[i] = key_of(*now);
-  }
-  return t.primary_->guess_all(std::span(keys).first(edits.size()), slots);
-}
-
-void loader::make(std::span<const row_edit> edits, const row_edit*& now) {
-  while (!edits.empty()) {
-    std::size_t count = 1;  // of one table
-    while (count < std::min(at_once, edits.size()) && edits[count].of == edits[0].of) ++count;
-    make_some(*edits[0].of, edits.first(count), now);
-    edits = edits.subspan(count);
+  edits = from.first(count);
+  from = from.subspan(count);
+  if (count != 0 && of().layout().one_number()) {
+    of().primary_->expect_words(std::span(hashes).first(count));
   }
 }
 
-/// A row is met after two misses of the caches: those of several rows run beside each other.
-void loader::make_some(table& t, std::span<const row_edit> edits, const row_edit*& now) {
-  std::array<bytes_view, at_once> rests;  // of the rows, behind their keys
-  std::array<std::uint64_t, at_once> slots;
-  image_.resize(t.layout().words());
-  bool right = guess(t, edits, slots.data(), now);
-  for (std::size_t i = 0; i < edits.size(); ++i) {
-    now = &edits[i];
-    rests[i] = behind_key(*now);
-    if (slots[i] != no_slot) expect_row(t, now->what, rests[i], slots[i]);
+/// Where the rows are, as far as is known yet.
+void loader::look_at(group& g, const row_edit*& now) {
+  const table& t = g.of();
+  const schema& s = t.layout();
+  const std::size_t count = g.edits.size();
+  const bool one_number = s.one_number();
+  const set_rules rules = s;
+  image_.resize(std::max<std::size_t>(image_.size(), s.words()));
+  if (one_number) {
+    g.right = t.primary_->guess_words(std::span(g.hashes).first(count), g.slots.data());
+  } else {
+    std::array<key_words, at_once> keys;
+    for (std::size_t i = 0; i < count; ++i) keys[i] = key_of(*(now = &g.edits[i]));
+    g.right = t.primary_->guess_all(std::span(keys).first(count), g.slots.data());
   }
-  for (std::size_t i = 0; i < edits.size(); ++i) {
-    now = &edits[i];
-    if (!right) slots[i] = t.primary_->find(key_of(*now));
-    // The key may come again.
-    if (slots[i] == no_slot || now->what == row_change::erase) right = false;
-    decoder from(now->what == row_change::put ? now->row : rests[i], decoder::spare);
-    if (now->what == row_change::put) {
-      put(t, from, *now, slots[i]);
-    } else if (now->what == row_change::set) {
-      set(t, from, slots[i]);
-    } else {
-      erase(t, *now, slots[i]);
+  g.inserted = inserted_;
+  g.erased = erased_;
+  for (std::size_t i = 0; i < count; ++i) {
+    now = &g.edits[i];
+    // key_hash() has looked.
+    g.rests[i] = one_number ? now->row().subspan(sizeof(std::uint64_t)) : behind_key(*now);
+    if (now->what == row_change::set) {
+      roomy_decoder from(g.rests[i]);
+      g.sets[i] = read_which(from, rules);
+      g.rests[i] = from.rest();
     }
-    if (!from.done()) throw malformed("a change is longer than its row");
+    if (g.slots[i] == no_slot) continue;
+    g.places[i] = t.at(g.slots[i]);
+    expect_row(s, now->what, g.sets[i], g.places[i]);
   }
+}
+
+/// A key that had no slot may have one now; one that had may have lost it, or have another.
+bool loader::still_right(const group& g, std::uint64_t slot) const noexcept {
+  return g.right && g.erased == erased_ && (slot != no_slot || g.inserted == inserted_);
+}
+
+void loader::make(group& g, const row_edit*& now) {
+  table& t = g.of();
+  const schema& s = t.layout();
+  const std::uint64_t simple = s.numbers() & ~s.nullable();
+  for (std::size_t i = 0; i < g.edits.size(); ++i) {
+    now = &g.edits[i];
+    std::uint64_t slot = g.slots[i];
+    if (!still_right(g, slot)) {
+      slot = t.primary_->find(key_of(*now));
+      if (slot != no_slot) g.places[i] = t.at(slot);
+    }
+    if (now->what == row_change::set) {
+      if (slot == no_slot) throw malformed("a row is changed that does not exist");
+      if ((g.sets[i].columns & ~simple) == 0) {
+        must_be_done(set_numbers(s, g.rests[i], g.sets[i].columns, g.places[i]));
+      } else {
+        set(t, g.rests[i], g.sets[i], g.places[i]);
+      }
+    } else if (now->what == row_change::put) {
+      put(t, *now, slot);
+    } else {
+      must_be_done(g.rests[i]);
+      erase(t, *now, slot);
+    }
+  }
+}
+
+/// A row is met after two misses of the caches: those of several rows run beside each other, and
+/// beside what is done with the rows before.
+void loader::make(std::span<const row_edit> edits, const row_edit*& now) {
+  std::array<group, 3> groups;
+  group* made = &groups[0];
+  group* looked_at = &groups[1];
+  group* expected = &groups[2];
+  expected->take(edits);
+  do {
+    std::swap(looked_at, expected);
+    expected->take(edits);
+    if (!looked_at->edits.empty()) look_at(*looked_at, now);
+    if (!made->edits.empty()) make(*made, now);
+    std::swap(made, looked_at);
+  } while (!made->edits.empty());
 }
 
 /// Rows that lie in the file as their images do, as many as a block of the table has: column by

@@ -65,7 +65,7 @@ void loading_crew::make(loader& with, change_batch& b) {
   try {
     with.make(b.changes, now);
   } catch (const malformed& e) {
-    const auto at = static_cast<std::uint64_t>(now->row.data() - b.bytes->data.get());
+    const auto at = static_cast<std::uint64_t>(now->begin - b.bytes->data.get());
     throw storage_error(b.file, b.at + at, e.what());
   }
 }

@@ -3,6 +3,7 @@
 // docs/durability.md has them as a table. Numbers are little-endian. Internal.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstddef>
@@ -14,6 +15,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <spolia/base/config.hpp>
@@ -103,12 +105,6 @@ class decoder {
     const bytes_view b = bytes(number<std::uint16_t>());
     return {reinterpret_cast<const char*>(b.data()), b.size()};
   }
-  /// The next byte, and so many.
-  [[nodiscard]] std::uint8_t peek() const {
-    if (done()) throw malformed("it ends too early");
-    return static_cast<std::uint8_t>(from_[at_]);
-  }
-  void pass(std::size_t count) noexcept { at_ += count; }
   [[nodiscard]] bool done() const noexcept { return at_ == from_.size(); }
   [[nodiscard]] bytes_view rest() const noexcept { return from_.subspan(at_); }
 
@@ -129,13 +125,48 @@ class decoder {
   std::size_t at_ = 0;
 };
 
+/// The same for what most of a log is made of, where decoder::spare bytes follow: it reads first
+/// and looks for the end afterwards.
+class roomy_decoder {
+ public:
+  explicit roomy_decoder(bytes_view from) noexcept
+      : at_(from.data()), end_(from.data() + from.size()) {}
+  /// The next eight bytes, which may be behind the end.
+  [[nodiscard]] std::uint64_t eight() const noexcept { return from_little<std::uint64_t>(at_); }
+  const std::byte* pass(std::size_t count) {
+    if (static_cast<std::size_t>(end_ - at_) < count) too_early();
+    return std::exchange(at_, at_ + count);
+  }
+  std::uint64_t packed() {
+    const std::uint64_t all = eight();
+    const auto length = static_cast<unsigned>(std::countr_zero(all | 0x100U)) + 1;
+    if (length == 9) [[unlikely]] {
+      return from_little<std::uint64_t>(pass(9) + 1);
+    }
+    pass(length);
+    return all << (64 - 8 * length) >> (64 - 7 * length);
+  }
+  [[nodiscard]] bool done() const noexcept { return at_ == end_; }
+  [[nodiscard]] bytes_view rest() const noexcept { return {at_, end_}; }
+
+ private:
+  [[noreturn]] static void too_early();
+
+  const std::byte* at_;
+  const std::byte* end_;
+};
+
 /// A packed number takes one byte for each seven bits that it has: the lowest bit that is set in
 /// the first byte says how many bytes there are, the bits above it are the number. Behind a first
 /// byte of 0, it takes the next eight as they are.
 inline constexpr std::size_t longest_packed = 9;
+/// The number of the highest bit that is set; and how many sevens of bits reach up to one below 63.
+constexpr unsigned last_bit(std::uint64_t v) noexcept {
+  return 63U ^ static_cast<unsigned>(std::countl_zero(v | 1U));
+}
+constexpr unsigned sevens(unsigned last) noexcept { return (9 * last + 73) / 64; }
 constexpr unsigned packed_length(std::uint64_t v) noexcept {
-  const auto bits = static_cast<unsigned>(std::bit_width(v | 1U));
-  return bits > 56 ? longest_packed : (bits + 6) / 7;
+  return std::min<unsigned>(sevens(last_bit(v)), longest_packed);
 }
 /// Numbers near zero, also such as are negative, as small ones.
 constexpr std::uint64_t folded(std::uint64_t v) noexcept {
@@ -258,9 +289,22 @@ void put_change(byte_buffer& to, std::uint32_t table, const schema& s, const std
 /// The same of a row that is there, of which the image has the key and the columns that are `set`.
 void put_columns(byte_buffer& to, std::uint32_t table, const schema& s, const std::uint64_t* image,
                  std::uint64_t shape, std::uint64_t set);
-change_header read_long_change(decoder& from);
-inline change_header read_change(decoder& from) {
-  if (from.peek() != static_cast<std::uint8_t>(row_change::set)) return read_long_change(from);
+change_header read_long_change(decoder from);
+inline change_header read_change(roomy_decoder& from) {
+  constexpr std::uint64_t what = 0xffU;
+  constexpr std::uint64_t short_ones = what | 1U << 8U | 1U << 16U;  // two packed in one byte each
+  const std::uint64_t all = from.eight();
+  constexpr auto set = static_cast<std::uint64_t>(row_change::set);
+  if ((all & short_ones) == (set | 1U << 8U | 1U << 16U)) {
+    from.pass(3);
+    return {row_change::set, static_cast<std::uint32_t>(all >> 9U & 0x7fU),
+            static_cast<std::uint32_t>(all >> 17U & 0x7fU)};
+  }
+  if ((all & what) != set) {
+    const change_header h = read_long_change(decoder(from.rest()));
+    from.pass(change_header::bytes);
+    return h;
+  }
   from.pass(1);
   const std::uint64_t table = from.packed();
   const std::uint64_t length = from.packed();
@@ -278,17 +322,29 @@ struct set_columns {
   std::uint64_t columns = 0;
   std::uint64_t nulls = 0;  ///< of these
 };
-inline set_columns read_which(decoder& from, const schema& s) {
-  const std::uint64_t columns = from.packed();
-  const std::uint64_t nulls = from.packed();
-  if ((columns & ~s.whole().mask) != 0) throw malformed("a column that does not exist is set");
-  if ((columns & s.keyed()) != 0) throw malformed("a column of the key is set");
-  if ((nulls & ~columns) != 0) throw malformed("a column is null that is not set");
-  if ((nulls & ~s.nullable()) != 0) throw malformed("a column cannot be null");
-  return {columns, nulls};
+/// Which may be set, and which of them be null.
+struct set_rules {
+  set_rules(const schema& s) noexcept  // NOLINT: it is what a schema says
+      : whole(s.whole().mask), settable(whole & ~s.keyed()), nullable(s.nullable()) {}
+  [[noreturn]] void refuse(set_columns what) const;
+
+  std::uint64_t whole;
+  std::uint64_t settable;
+  std::uint64_t nullable;
+};
+inline set_columns read_which(roomy_decoder& from, const set_rules& rules) {
+  set_columns what;
+  what.columns = from.packed();
+  what.nulls = from.packed();
+  const std::uint64_t wrong = what.nulls & ~(what.columns & rules.nullable);
+  if (((what.columns & ~rules.settable) | wrong) != 0) rules.refuse(what);
+  return what;
 }
 /// A value of one of schema::numbers() behind it.
-inline std::uint64_t read_number(decoder& from) { return unfolded(from.packed()); }
+template <class Decoder>
+std::uint64_t read_number(Decoder& from) {
+  return unfolded(from.packed());
+}
 /// Fills those columns of the image, as read_row_image() does.
 void read_columns(decoder& from, const schema& s, set_columns set, std::uint64_t* image);
 /// The bytes of so many rows that were written as their images are, but for the word behind the key
@@ -298,8 +354,7 @@ bytes_view take_as_they_are(decoder& from, const schema& s, std::size_t rows);
 std::size_t least_bytes(const schema& s) noexcept;
 /// A number that rows with the same key have in common; hash_of_word() of a key that is one number.
 std::uint64_t long_key_hash(decoder from, const schema& s);
-inline std::uint64_t key_hash(bytes_view row, const schema& s) {
-  if (!s.one_number()) return long_key_hash(decoder(row), s);
+inline std::uint64_t key_hash(bytes_view row) {
   return hash_of_word(number_in_key(decoder(row).number<std::uint64_t>()));
 }
 

@@ -124,10 +124,14 @@ log_writer::fresh_segment log_writer::prepare_segment() {
 /// What comes before it is durable.
 void log_writer::begin_segment(fresh_segment next) {
   window_ = {};
-  segment_.reset();
+  {
+    const std::lock_guard hold(ahead_lock_);
+    forget_ahead();
+    segment_.reset();
+  }
   files_.rename(next.temporary, next.name);
   files_.sync_directory(directory_);
-  segment_ = std::move(next.file);
+  segment_ = std::move(next.file);  // nobody is asked to make it longer yet
   size_ = room_ = file_header::bytes;
   ended_ = false;
 }
@@ -221,10 +225,12 @@ void log_writer::seal(log_entry& e, std::uint64_t durable) noexcept {
 
 /// All before it is durable. What needs the system, as another part of the segment, is write()'s.
 bool log_writer::at_once(log_entry& e) noexcept {
-  if (long_enough() || window_.size() < e.data.size() || used_ != 0 || dirty_) return false;
+  if (long_enough() || used_ != 0 || dirty_) return false;
+  if (window_.size() < e.data.size() && !take_ahead(e.data.size())) return false;
   seal(e, end_.sequence);
   put(e.data);
   flushes_.store_relaxed(flushes_.load_relaxed() + 1);
+  if (window_.size() < ask_at_) ask_ahead();
   return true;
 }
 
@@ -253,15 +259,68 @@ void log_writer::make_durable() {
 void log_writer::make_room(std::size_t bytes) {
   if (size_ + used_ + bytes <= room_) return;
   write_staged();
+  const std::lock_guard hold(ahead_lock_);
+  if (!ahead_.empty() && bytes <= window_.size() + ahead_.size()) return use_ahead();
   const std::size_t more = std::max<std::uint64_t>(bytes, std::min(most_ahead, segment_bytes_));
-  room_ = size_ + more;
+  room_ = std::max(room_ + ahead_.size(), size_ + more);
+  forget_ahead();
   window_ = segment_->extend(size_, more);
   in_place_.store_relaxed(!window_.empty());
+  if (!window_.empty() && room_ < segment_bytes_) ask_at_ = most_ahead / 2;
+}
+
+/// By who has the lead, and waits for nobody: else it is the next one's turn. Not before the last
+/// window but one is done with: it ends when there is another one.
+void log_writer::ask_ahead() noexcept {
+  const std::unique_lock hold(ahead_lock_, std::try_to_lock);
+  if (!hold) return;
+  ask_at_ = 0;
+  ahead_from_ = room_;
+  ahead_wanted_.store_relaxed(true);
+}
+
+/// By somebody who leads nothing, and holds no other lock. If it cannot be done, who needs it will
+/// be told why.
+void log_writer::make_ahead() noexcept {
+  const std::lock_guard hold(ahead_lock_);
+  const std::uint64_t from = std::exchange(ahead_from_, 0);
+  if (from == 0) return;  // the segment has come to its end, or was made longer by its leader
+  try {
+    ahead_ = segment_->extend(from, most_ahead);
+  } catch (const std::exception&) {
+    ahead_ = {};
+  }
+}
+
+/// For so many bytes, by who has the lead. Waits for nobody.
+bool log_writer::take_ahead(std::size_t bytes) noexcept {
+  const std::unique_lock hold(ahead_lock_, std::try_to_lock);
+  if (!hold || ahead_.empty() || bytes > window_.size() + ahead_.size()) return false;
+  use_ahead();
+  return true;
+}
+
+/// Under the lock, by who has the lead.
+void log_writer::use_ahead() noexcept {
+  room_ += ahead_.size();
+  (window_.empty() ? window_ : behind_) = std::exchange(ahead_, {});
+  if (room_ < segment_bytes_) ask_at_ = most_ahead / 2;
+}
+
+/// The same.
+void log_writer::forget_ahead() noexcept {
+  behind_ = {};
+  ahead_ = {};
+  ahead_from_ = 0;
+  ask_at_ = 0;
 }
 
 /// Nothing more comes.
 void log_writer::end_room() {
   write_staged();
+  const std::lock_guard hold(ahead_lock_);
+  room_ += ahead_.size();
+  forget_ahead();
   if (size_ == room_) return;
   window_ = {};
   dirty_ = true;
@@ -286,11 +345,16 @@ void log_writer::stage(bytes_view record) {
   used_ += record.size();
 }
 
-/// Into the window, which is long enough.
+/// Into the window, and what is behind it, which are long enough.
 void log_writer::put(bytes_view record) noexcept {
+  size_ += record.size();
+  if (record.size() >= window_.size()) {
+    std::copy_n(record.begin(), window_.size(), window_.begin());
+    record = record.subspan(window_.size());
+    window_ = std::exchange(behind_, {});
+  }
   std::copy(record.begin(), record.end(), window_.begin());
   window_ = window_.subspan(record.size());
-  size_ += record.size();
 }
 
 void log_writer::write_staged() {

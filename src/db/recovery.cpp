@@ -300,24 +300,33 @@ void recovery::apply(const file_stream& from, const record_header& h, bytes_view
 }
 
 void recovery::apply_changes(const file_stream& from, bytes_view body) {
-  decoder changes(body, decoder::spare);
   const std::size_t workers = batches_.size();
+  for (std::size_t i = 0; i < workers; ++i) {
+    if (!batches_[i].changes.empty() && batches_[i].bytes != from.buffer()) give(i);
+  }
+  roomy_decoder changes(body);
+  table* of = nullptr;
+  bool one_number = false;  // its key
+  std::uint32_t number = 0;
   while (!changes.done()) {
     const change_header c = read_change(changes);
-    const bytes_view row = changes.bytes(c.length);
-    table& t = numbered(c.table);
-    const std::uint64_t hash = key_hash(row, t.layout());
+    const bytes_view row(changes.pass(c.length), c.length);
+    if (of == nullptr || c.table != number) {
+      of = &numbered(number = c.table);
+      one_number = of->layout().one_number();
+    }
+    const std::uint64_t hash =
+        one_number ? key_hash(row) : long_key_hash(decoder(row), of->layout());
     // So that two seldom use one part of an index.
     const std::size_t worker = part_of_hash(hash, hash_parts) * workers / hash_parts;
     change_batch& b = batches_[worker];
-    if (b.bytes != from.buffer() && !b.changes.empty()) give(worker);
     if (b.changes.empty()) {
       b.bytes = from.buffer();
       b.file = name_;
       b.at = from.begin();
       b.changes.reserve(changes_in_batch);
     }
-    b.changes.push_back({&t, c.what, hash, row});
+    b.changes.push_back({of, hash, row.data(), c.length, c.what});
     if (b.changes.size() == changes_in_batch) give(worker);
   }
 }

@@ -34,9 +34,12 @@ namespace db {
 /// A change of a row, as the log has it.
 struct row_edit {
   table* of = nullptr;
-  row_change what = row_change::put;
   std::uint64_t hash = 0;  // key_hash()
-  bytes_view row;
+  const std::byte* begin = nullptr;
+  std::uint32_t length = 0;
+  row_change what = row_change::put;
+
+  [[nodiscard]] bytes_view row() const noexcept { return {begin, length}; }
 };
 
 /// Puts rows into tables that nobody else uses yet. What throws malformed or std::bad_alloc leaves
@@ -84,22 +87,26 @@ class loader {
   static void finish_row(row_head& head, std::uint64_t shape) noexcept;
   bool put_block(table& t, decoder& from, key_words* keys, std::uint64_t* slots);
   void put_some(table& t, decoder& from, std::span<key_words> keys, std::uint64_t* slots);
-  void make_some(table& t, std::span<const row_edit> edits, const row_edit*& now);
-  void put(table& t, decoder& row, const row_edit& e, std::uint64_t slot);
-  void set(const table& t, decoder& row, std::uint64_t slot);
+  struct group;
+  void look_at(group& g, const row_edit*& now);
+  void make(group& g, const row_edit*& now);
+  [[nodiscard]] bool still_right(const group& g, std::uint64_t slot) const noexcept;
+  void put(table& t, const row_edit& e, std::uint64_t slot);
+  void set(const table& t, bytes_view data, set_columns set, const row_place& place);
   void erase(table& t, const row_edit& e, std::uint64_t slot);
-  static void expect_row(const table& t, row_change what, bytes_view rest, std::uint64_t slot);
+  static void expect_row(const schema& s, row_change what, set_columns set, const row_place& place);
+  static void must_be_done(bytes_view rest);
   static void must_be_alone(const table& t, const secondary& i, const key_words& key,
                             std::uint64_t slot);
   key_words key_of(const row_edit& e);
   bytes_view behind_key(const row_edit& e);
-  bool guess(const table& t, std::span<const row_edit> edits, std::uint64_t* slots,
-             const row_edit*& now);
 
   engine& engine_;
   std::vector<std::uint64_t> image_;
   std::vector<key_note> notes_;
   std::vector<range> taken_;  // by the number of the table
+  std::uint64_t inserted_ = 0;
+  std::uint64_t erased_ = 0;
 };
 
 /// Memory that files are read into, again and again: new memory costs as much as reading does.

@@ -28,12 +28,13 @@ class encoder {
   }
   /// There is room for longest_packed, whatever it takes.
   void packed(std::uint64_t v) noexcept {
-    const unsigned length = packed_length(v);
-    if (length == longest_packed) {
+    const unsigned last = last_bit(v);
+    if (last >= 56) [[unlikely]] {
       number(std::uint8_t{0});
       return number(v);
     }
-    to_little(at_, v << length | std::uint64_t{1} << (length - 1));
+    const unsigned length = sevens(last);
+    to_little(at_, (v << 1U | 1U) << (length - 1));
     at_ += length;
   }
   void value(const column_layout& c, const std::uint64_t* from) noexcept {
@@ -57,6 +58,10 @@ class encoder {
     }
   }
   void key(const schema& s, const std::uint64_t* image) noexcept {
+    if (s.words_only()) {
+      for (std::size_t i = 0; i < s.key().size(); ++i) number(image[i]);
+      return;
+    }
     for (const std::uint32_t n : s.key()) value(s.columns()[n], image + s.columns()[n].first);
   }
   void row(const schema& s, const std::uint64_t* image, std::uint64_t shape) noexcept {
@@ -75,18 +80,21 @@ class encoder {
   }
   /// Of these columns, none of which is null.
   void columns(const schema& s, const std::uint64_t* image, std::uint64_t which) noexcept {
-    const std::uint64_t numbers = s.numbers();
-    const std::uint64_t doubles = s.doubles();
-    each_column(which, [&](std::uint32_t c) {
+    while (which != 0) {
+      const auto c = static_cast<unsigned>(std::countr_zero(which));
       const std::uint64_t* const from = image + s.span_of(c).first;
-      if ((numbers >> c & 1U) != 0) {
-        packed(folded(*from));
-      } else if ((doubles >> c & 1U) != 0) {
-        packed(__builtin_bswap64(*from));  // most end in zeros
+      unsigned count = 1;
+      if ((s.numbers() >> c & 1U) != 0) {
+        count = run_of(which & s.numbers(), c);
+        for (unsigned i = 0; i < count; ++i) packed(folded(from[i]));
+      } else if ((s.doubles() >> c & 1U) != 0) {
+        count = run_of(which & s.doubles(), c);
+        for (unsigned i = 0; i < count; ++i) packed(__builtin_bswap64(from[i]));  // ends in zeros
       } else {
         value(s.columns()[c], from);
       }
-    });
+      which &= ~std::uint64_t{0} << (c + count - 1) << 1U;
+    }
   }
   /// In no more bytes than these.
   void packed_within(std::uint64_t v, unsigned length) noexcept {
@@ -97,6 +105,10 @@ class encoder {
   [[nodiscard]] std::byte* at() const noexcept { return at_; }
 
  private:
+  /// So many follow each other, and so do their words.
+  static unsigned run_of(std::uint64_t columns, unsigned first) noexcept {
+    return static_cast<unsigned>(std::countr_one(columns >> first));
+  }
   void bytes(std::string_view of) noexcept {
     if (!of.empty()) std::memcpy(at_, of.data(), of.size());
     at_ += of.size();
@@ -333,7 +345,16 @@ void put_columns(byte_buffer& to, std::uint32_t table, const schema& s, const st
   to.resize(static_cast<std::size_t>(e.at() - to.data()));
 }
 
-change_header read_long_change(decoder& from) {
+void roomy_decoder::too_early() { throw malformed("it ends too early"); }
+
+void set_rules::refuse(set_columns what) const {
+  if ((what.columns & ~whole) != 0) throw malformed("a column that does not exist is set");
+  if ((what.columns & ~settable) != 0) throw malformed("a column of the key is set");
+  if ((what.nulls & ~what.columns) != 0) throw malformed("a column is null that is not set");
+  throw malformed("a column cannot be null");
+}
+
+change_header read_long_change(decoder from) {
   const auto what = from.number<std::uint8_t>();
   if (what != 1 && what != 2) throw malformed("a change of an unknown kind");
   const auto table = from.number<std::uint32_t>();

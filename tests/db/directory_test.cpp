@@ -12,6 +12,8 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "db/durable.hpp"
 
@@ -169,6 +171,76 @@ TEST_F(directories, that_a_killed_process_has_left) {
   std::filesystem::create_directories(there);
   copy_an_open_one(there);
   std::filesystem::remove_all(there);
+}
+
+/// In memory, so that it goes with the test.
+class directories_in_memory : public directories {
+ protected:
+  void SetUp() override {
+    if (!std::filesystem::is_directory("/dev/shm")) GTEST_SKIP() << "no files in memory";
+    std::filesystem::create_directories(there_);
+  }
+  ~directories_in_memory() override {
+    std::error_code ignored;
+    std::filesystem::remove_all(there_, ignored);
+  }
+  static table& make_big(database& base) {
+    return base.create_table(
+        {.name = "big", .columns = {{"k", int64, primary_key}, {"words", blob()}}});
+  }
+  static status put(database& base, table& big, std::int64_t k, std::size_t bytes) {
+    const std::string words(bytes, static_cast<char>('a' + k % 26));
+    return base.transact(
+        [&](transaction& tx) { return tx.insert(big, {k, blob_view(std::string_view(words))}); });
+  }
+
+  const std::filesystem::path there_ = std::filesystem::path("/dev/shm") / root_.filename();
+};
+
+/// So that nobody waits for it.
+TEST_F(directories_in_memory, have_a_log_that_is_made_longer_beforehand) {
+  database base = database::open(there_ / "base", over(nullptr));
+  table& big = make_big(base);
+  const auto log = there_ / "base" / "log-0000000000000001.spl";
+  for (std::int64_t k = 1; k <= 1200; ++k) {
+    ASSERT_TRUE(put(base, big, k, 2000));
+    ASSERT_GT(std::filesystem::file_size(log), base.stats().log.bytes + (256U << 10U)) << k;
+  }
+  std::filesystem::copy(there_ / "base", there_ / "copy");
+  database killed = database::open(there_ / "copy", over(nullptr));
+  EXPECT_EQ(killed.recovered().log_records, 1201U);
+  EXPECT_EQ(killed.recovered().cut_bytes, 0U) << killed.recovered().cut_why;
+}
+
+TEST_F(directories_in_memory, have_what_several_threads_have_written) {
+  constexpr std::int64_t threads = 4;
+  constexpr std::int64_t each = 150;
+  options o = over(nullptr);
+  o.segment_bytes = 8U << 20U;
+  {
+    database base = database::open(there_ / "base", o);
+    table& big = make_big(base);
+    std::vector<std::thread> writers;
+    for (std::int64_t n = 0; n < threads; ++n) {
+      writers.emplace_back([&, n] {
+        for (std::int64_t k = 0; k < each; ++k) {  // some are longer than what is made at once
+          const std::size_t bytes = k % 100 == 50 ? 1'200'000 : 4000;
+          EXPECT_TRUE(put(base, big, n * each + k, bytes));
+          if (n == 0 && k % 100 == 0) base.checkpoint();
+        }
+      });
+    }
+    for (std::thread& w : writers) w.join();
+  }
+  database base = database::open(there_ / "base", o);
+  const auto words = base.find_table("big").column<blob_view>("words");
+  std::int64_t rows = 0;
+  base.snapshot().for_each(base.find_table("big"), [&](const row& r) {
+    ++rows;
+    EXPECT_NE(r.get(words).size(), 0U);
+  });
+  EXPECT_EQ(rows, threads * each);
+  EXPECT_EQ(base.recovered().cut_bytes, 0U) << base.recovered().cut_why;
 }
 
 TEST_F(directories, with_something_else_in_them) {

@@ -7,7 +7,10 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <filesystem>
+#include <iterator>
 #include <memory>
 #include <random>
 #include <string>
@@ -521,6 +524,35 @@ TEST(durability, each_row_of_a_checkpoint_of_many_blocks_is_found) {
       EXPECT_EQ(wrong, 0) << threads << " threads";
     }
   }
+}
+
+/// Of this process. One that has ended may be seen a little longer.
+bool has_threads(std::ptrdiff_t wanted) {
+  for (int tries = 0; tries < 5000; ++tries) {
+    const std::filesystem::directory_iterator all("/proc/self/task");
+    if (std::distance(begin(all), end(all)) == wanted) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return false;
+}
+
+TEST(durability, the_database_has_the_threads_that_the_guide_says) {
+  const std::filesystem::directory_iterator all("/proc/self/task");
+  const std::ptrdiff_t before = std::distance(begin(all), end(all));
+  const auto open_with = [&](durability_level level, std::ptrdiff_t more) {
+    options o = over(new_disk());
+    o.durability = level;
+    o.recovery_threads = 3;  // they end with the opening
+    {
+      database base = database::open(place, o);
+      EXPECT_TRUE(write_down(base, make_ledger(base), 1));
+      EXPECT_TRUE(has_threads(before + more));
+    }
+    EXPECT_TRUE(has_threads(before));
+  };
+  open_with(durability_level::sync, 0);
+  open_with(durability_level::async, 1);
+  open_with(durability_level::none, 0);
 }
 
 TEST(durability, options_are_checked) {

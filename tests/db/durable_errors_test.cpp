@@ -129,6 +129,35 @@ TEST_P(durable_errors, opening_without_memory) {
   EXPECT_EQ(commits_in(again), 4);
 }
 
+/// With rows of so many bytes.
+std::int64_t memory_of_a_checkpoint(database& base, std::size_t bytes, std::int64_t rows) {
+  table& big = base.create_table({.name = "rows of " + std::to_string(bytes),
+                                  .columns = {{"k", int64, primary_key}, {"words", text()}}});
+  const std::string words(bytes, 'x');
+  EXPECT_TRUE(base.transact([&](transaction& tx) -> status {
+    for (std::int64_t k = 0; k < rows; ++k) {
+      if (const status s = tx.insert(big, {k, words}); !s) return s;
+    }
+    return outcome::ok;
+  }));
+  EXPECT_TRUE(base.sync());  // what waits for the log is no part of it
+  const bytes_taken here;
+  EXPECT_GT(base.checkpoint().bytes, bytes * static_cast<std::uint64_t>(rows));
+  return here.most();
+}
+
+TEST_P(durable_errors, a_checkpoint_takes_memory_for_one_block_and_one_row) {
+  database base = database::open(root_, chosen());
+  constexpr std::int64_t block = 256 << 10;
+  constexpr std::int64_t longest_in_place = 64 << 10;
+  constexpr std::int64_t else_taken = 32 << 10;
+  EXPECT_LT(memory_of_a_checkpoint(base, 100, 6000), block + longest_in_place + else_taken);
+  // While a long row comes, what is before it lies in the block as it was, too.
+  constexpr std::int64_t row = 3 << 20;
+  EXPECT_LT(memory_of_a_checkpoint(base, row, 8),
+            2 * (block + longest_in_place) + row + else_taken);
+}
+
 INSTANTIATE_TEST_SUITE_P(each, durable_errors,
                          testing::Values(durability_level::sync, durability_level::async),
                          [](const auto& of) {

@@ -2,6 +2,8 @@
 // failing_new.cpp: the replacements of global operator new and delete. Link it as an object file,
 // not from an archive. All forms are replaced, because the sanitizers bring their own of those that
 // are not, which would then neither fail nor be counted.
+#include <malloc.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
@@ -24,6 +26,17 @@ struct plan {
 };
 constinit thread_local plan here{};
 constinit std::atomic<std::int64_t> live{0};
+constinit std::atomic<std::int64_t> live_bytes{0};
+constinit std::atomic<std::int64_t> peak_bytes{0};
+
+void count(void* block) noexcept {
+  live.fetch_add(1, std::memory_order_relaxed);
+  const auto bytes = static_cast<std::int64_t>(::malloc_usable_size(block));
+  const std::int64_t now = live_bytes.fetch_add(bytes, std::memory_order_relaxed) + bytes;
+  std::int64_t peak = peak_bytes.load(std::memory_order_relaxed);
+  while (peak < now && !peak_bytes.compare_exchange_weak(peak, now, std::memory_order_relaxed)) {
+  }
+}
 
 bool must_fail() noexcept {
   ++here.attempts;
@@ -48,7 +61,7 @@ void* try_allocate(std::size_t bytes, std::size_t align) {
   if (must_fail()) return nullptr;
   for (;;) {
     if (void* block = obtain(bytes, align)) {
-      live.fetch_add(1, std::memory_order_relaxed);
+      count(block);
       return block;
     }
     const std::new_handler handler = std::get_new_handler();
@@ -73,6 +86,8 @@ void* allocate_or_null(std::size_t bytes, std::size_t align) noexcept {
 void release(void* block) noexcept {
   if (block == nullptr) return;
   live.fetch_sub(1, std::memory_order_relaxed);
+  live_bytes.fetch_sub(static_cast<std::int64_t>(::malloc_usable_size(block)),
+                       std::memory_order_relaxed);
   std::free(block);
 }
 
@@ -93,6 +108,13 @@ bool fail_after::fired() const noexcept { return here.fired; }
 std::int64_t live_allocations() noexcept { return live.load(std::memory_order_relaxed); }
 
 std::uint64_t thread_allocations() noexcept { return here.attempts; }
+
+bytes_taken::bytes_taken() noexcept : before_(live_bytes.load(std::memory_order_relaxed)) {
+  peak_bytes.store(before_, std::memory_order_relaxed);
+}
+std::int64_t bytes_taken::most() const noexcept {
+  return peak_bytes.load(std::memory_order_relaxed) - before_;
+}
 
 }  // namespace spolia::test
 

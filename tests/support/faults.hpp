@@ -41,6 +41,17 @@ class fail_after {
 /// Allocations that the calling thread attempted since it started, those that failed included.
 [[nodiscard]] std::uint64_t thread_allocations() noexcept;
 
+/// How much more memory there was at a time, since it was made, than then. Of all threads. One of
+/// these at a time.
+class bytes_taken {
+ public:
+  bytes_taken() noexcept;
+  [[nodiscard]] std::int64_t most() const noexcept;
+
+ private:
+  const std::int64_t before_;
+};
+
 /// Runs `f()` with its first allocation failing, then with its second, and so on, until it runs
 /// without meeting a failure. std::bad_alloc from `f` is expected while an allocation failed.
 /// Returns how many runs met a failure: the number of allocations in `f`, if they do not depend

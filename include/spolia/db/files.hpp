@@ -75,9 +75,10 @@ class storage_file {
     sync();
   }
   /// Makes the file longer by zeros, so that what is written there needs no more room; not at all
-  /// where the system cannot. Gives that part of the file as memory, until the next call or the
-  /// file's end, where nothing can fail under it and sync() has nothing to do: what is put there is
-  /// written, and as durable as it gets. Else nothing.
+  /// where the system cannot. Gives that part of the file as memory, until the next call but one,
+  /// truncate() or the file's end, where nothing can fail under it and sync() has nothing to do:
+  /// what is put there is written, and as durable as it gets. Else nothing. May be called while
+  /// others use the file and what the last call gave.
   virtual std::span<std::byte> extend(std::uint64_t /*from*/, std::size_t /*bytes*/) { return {}; }
   virtual void truncate(std::uint64_t size) = 0;
   [[nodiscard]] virtual std::uint64_t size() = 0;

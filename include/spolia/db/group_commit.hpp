@@ -222,15 +222,17 @@ class group_commit {
   }
 
   Sink& sink_;
-  spolia::detail::short_lock lock_;
+  // What each commit changes where a sink's memory is its file: one cache line.
+  alignas(cache_line) spolia::detail::short_lock lock_;
+  atomic<bool> leading_{false};
   Entry* first_ = nullptr;
   Entry* tail_ = nullptr;
   std::uint64_t seen_at_cut_ = 0;  // the latest snapshot that was begun at a cut
   atomic<std::uint64_t> last_{0};
-  atomic<std::uint64_t> queued_{0};
+  atomic<std::uint64_t> durable_{0};
+  // What each commit looks at.
+  alignas(cache_line) atomic<std::uint64_t> queued_{0};
   atomic<std::uint64_t> oldest_{0};
-  alignas(cache_line) atomic<std::uint64_t> durable_{0};
-  atomic<bool> leading_{false};
   atomic<bool> failed_{false};
 };
 

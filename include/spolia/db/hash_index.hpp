@@ -112,20 +112,36 @@ class hash_index final : public primary_index {
     for (shard& s : shards_) s.noted.with_room(share + share / 16);
   }
   bool guess_all(std::span<const key_words> keys, std::uint64_t* slots) const override {
+    std::array<const array*, at_once> in;
+    std::array<place, at_once> at;
     bool right = true;
-    const auto place_at = [&](std::size_t i) {
-      const place at = place_of(keys[i]);
-      right = right && at.flag == 0;
-      return at;
-    };
-    guess(keys.size(), place_at, slots);
+    auto guard = nodes_.enter();
+    for (std::size_t done = 0; done < keys.size();) {
+      const std::size_t some = std::min(at_once, keys.size() - done);
+      // The misses of the caches run beside each other.
+      for (std::size_t i = 0; i < some; ++i) {
+        at[i] = place_of(keys[done++]);
+        right = right && at[i].flag == 0;
+        in[i] = guard.protect(shard_of(at[i].hash).now);
+        expect(*in[i], at[i].hash);
+      }
+      for (std::size_t i = 0; i < some; ++i) *slots++ = slot_of(*in[i], at[i], anything);
+    }
     return right;
   }
   bool guess_words(std::span<const std::uint64_t> hashes, std::uint64_t* slots) const override {
     if (words_ != 1) return primary_index::guess_words(hashes, slots);
-    const auto place_at = [&](std::size_t i) { return place{hashes[i], 0}; };
-    guess(hashes.size(), place_at, slots);
+    auto guard = nodes_.enter();
+    for (const std::uint64_t h : hashes) {
+      const array* const in = guard.protect(shard_of(h).now);
+      *slots++ = slot_of(*in, place{h, 0}, anything);
+    }
     return true;
+  }
+  void expect_words(std::span<const std::uint64_t> hashes) const override {
+    if (words_ != 1) return;
+    auto guard = nodes_.enter();
+    for (const std::uint64_t h : hashes) expect(*guard.protect(shard_of(h).now), h);
   }
   bool note_all(std::span<const key_words> keys, const std::uint64_t* slots,
                 key_note* to) const override {
@@ -243,24 +259,9 @@ class hash_index final : public primary_index {
     if (words_ == 1 || pack(key, packed)) return {hash_of_word(packed), 0};
     return {hash_of_key(key, words_), long_key};
   }
-  /// For places place_at(0) and so on.
-  template <class PlaceAt>
-  void guess(std::size_t count, PlaceAt&& place_at, std::uint64_t* slots) const {
-    std::array<const array*, at_once> in;
-    std::array<place, at_once> at;
-    auto guard = nodes_.enter();
-    for (std::size_t done = 0; done < count;) {
-      const std::size_t some = std::min(at_once, count - done);
-      // The misses of the caches run beside each other.
-      for (std::size_t i = 0; i < some; ++i) {
-        at[i] = place_at(done++);
-        in[i] = guard.protect(shard_of(at[i].hash).now);
-        __builtin_prefetch(&in[i]->at(at[i].hash & (in[i]->size - 1)));
-      }
-      for (std::size_t i = 0; i < some; ++i) {
-        *slots++ = slot_of(*in[i], at[i], [](std::uint64_t) { return true; });
-      }
-    }
+  static constexpr auto anything = [](std::uint64_t) { return true; };
+  static void expect(const array& in, std::uint64_t hash) noexcept {
+    __builtin_prefetch(&in.at(hash & (in.size - 1)));
   }
   /// Up to four numbers that are not negative and not large, one after the other in one word; they
   /// lie in keys with the first bit set.

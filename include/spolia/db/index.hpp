@@ -100,11 +100,13 @@ class primary_index {
     return false;
   }
 
-  /// The same for keys of one word, by hash_of_word().
+  /// The same for keys of one word, by hash_of_word(). Quicker some time after expect_words().
   virtual bool guess_words(std::span<const std::uint64_t> hashes, std::uint64_t* slots) const {
     std::fill_n(slots, hashes.size(), no_slot);
     return false;
   }
+
+  virtual void expect_words(std::span<const std::uint64_t> /*hashes*/) const {}
 
   // For who fills an index that nobody else uses yet, maybe with several threads. What is noted and
   // kept is found once each part is settled. Throw std::bad_alloc: then it is of no use any more.
