@@ -97,7 +97,7 @@ query_filter filter_of_key(comparison how, std::uint64_t key) {
 
 const column_layout& query_column::in(const schema& s) const {
   if (!known_) return s.column(name_);
-  if (table_ == s.tag()) return s.columns()[number_];
+  if (table_ == s.tag() && number_ < s.columns().size()) return s.columns()[number_];
   refuse_query("the column is not one of table " + s.name());
 }
 
