@@ -193,13 +193,13 @@ TYPED_TEST(neutralizing, a_thread_that_sleeps_after_its_search_keeps_what_it_has
 /// A round's blocks are passed on in pieces to a policy that frees a few at a time.
 TYPED_TEST(neutralizing, what_is_passed_on_later_counts_and_stays_if_it_is_kept) {
   using domain_of = domain<TypeParam, amortized>;
-  using options = typename domain_of::options;
-  auto d = std::make_optional<domain_of>(options{TestFixture::marks(1000, 2000).scheme});
-  using node = typename TestFixture::template node_of<domain_of>;
-  atomic<node*> source(d->template make<node>(this->book, 5U));
+  using options_of = typename domain_of::options;
+  auto d = std::make_optional<domain_of>(options_of{TestFixture::marks(1000, 2000).scheme});
+  using its_node = typename TestFixture::template node_of<domain_of>;
+  atomic<its_node*> source(d->template make<its_node>(this->book, 5U));
   parked_thread sleeper([&](parking_spot& spot) {
     auto guard = d->enter();
-    node* const n = this->find(guard, source, 2);
+    its_node* const n = this->find(guard, source, 2);
     spot.park();
     EXPECT_EQ(n->value.read(), 5U);
   });

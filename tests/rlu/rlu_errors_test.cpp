@@ -12,7 +12,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -353,6 +355,46 @@ TEST(rlu_errors, a_lost_section_leaves_nothing_to_the_next_thread) {
   EXPECT_EQ(counted.value(), 1U);
   d.discard(held);
   d.discard(other);
+}
+
+TEST(rlu_errors, the_log_of_a_lost_thread_takes_nothing_of_the_next_ones_cap) {
+#if SPOLIA_TSAN
+  GTEST_SKIP() << "the race detector follows no fork of a program with threads";
+#endif
+  rlu::domain d({.segment_bytes = 256, .log_cap = 2048, .in_place = false});
+  std::array<rlu::ptr<number>, 64> all;
+  for (auto& p : all) p = d.make<number>({0});
+  const auto fill = [&] {
+    rlu::outcome how = rlu::outcome::committed;
+    for (std::size_t i = 0; i < all.size() && how != rlu::outcome::log_full; ++i) {
+      how = d.attempt([&](auto& in) {
+        if (auto mine = in.try_lock(all[i])) mine->value = 1;
+      });
+    }
+    return how;
+  };
+  gate is_full;
+  d.read([&](auto&) {  // needs what is overwritten meanwhile
+    std::thread lost([&] {
+      EXPECT_EQ(fill(), rlu::outcome::log_full);
+      is_full.pass();
+    });
+    is_full.wait_until_reached();
+    EXPECT_TRUE(holds_in_child([&] {
+      const auto mine = d.make<number>({0});
+      rlu::outcome how = rlu::outcome::log_full;
+      std::thread next([&] {
+        how = d.attempt([&](auto& in) {
+          if (auto copy = in.try_lock(mine)) copy->value = 1;
+        });
+      });
+      next.join();
+      return how == rlu::outcome::committed;
+    }));
+    is_full.open.store(true);
+    lost.join();
+  });
+  for (const auto p : all) d.discard(p);
 }
 
 TEST(rlu_errors, a_forked_child_goes_on) {

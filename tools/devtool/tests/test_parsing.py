@@ -72,7 +72,10 @@ class Parsing(unittest.TestCase):
             known = "all: phony\ntest-list: phony\ntest-tree: phony\nspolia-bench: phony\n"
             known += "test-map: phony\nlib.a: CXX\n"
             listed = json.dumps({"tests": tests})
-            with mock.patch.object(ctest, "_asked", side_effect=[listed, known]):
+            with (
+                mock.patch.object(ctest, "_asked", side_effect=[listed, known]),
+                mock.patch.object(ctest, "_declared", return_value={}),
+            ):
                 return ctest.targets("release", "x")
 
         shards = [[f"{folder}/tests/map/test-list", f"--shard={n}"] for n in range(2)]
