@@ -316,8 +316,8 @@ class log {
   void forget() noexcept {
     begun_ = false;
     open_ = first_ = chain_ = held_ = old_ = shelter_ = graves_ = nullptr;
-    old_looks_ = waiting_in_old_ = 0;
-    mark_ = 0;
+    old_looks_ = waiting_in_old_ = mark_ = 0;
+    bytes_.store_relaxed(0);
     filled_.store_relaxed(nullptr);
     shown_.store_relaxed(nullptr);
     if (is_busy(passes_.load_relaxed())) end_collect();
