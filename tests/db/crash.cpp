@@ -308,7 +308,7 @@ void check_thread(const world& w, const db::reader& now, std::int64_t thread,
   const auto name = "thread " + std::to_string(thread) + ": ";
   const auto counter = now.find(*w.counters, {thread});
   if (!counter) wrong(name + "no counter");
-  const std::int64_t last = counter->get(v);
+  const std::int64_t last = counter->get(w.counters->column<std::int64_t>("v"));
   if (last < known.acknowledged.load_relaxed()) {
     wrong(name + "commit " + std::to_string(known.acknowledged.load_relaxed()) +
           " was acknowledged, the last that is there is " + std::to_string(last));

@@ -155,8 +155,8 @@ class hashed : public over_storages {
   std::multiset<std::int64_t> with(const reader& at, const table& t, std::int64_t x) {
     std::multiset<std::int64_t> ids;
     at.scan(t.index("by_a"), {x}, {x}, [&](const row& r) {
-      EXPECT_EQ(r.get(a), x);
-      ids.insert(r.get(id));
+      EXPECT_EQ(r.get(t.column<std::int64_t>("a")), x);
+      ids.insert(r.get(t.column<std::int64_t>("id")));
     });
     return ids;
   }
