@@ -19,12 +19,27 @@
 
 namespace bench {
 
-/// Sorted chains, one a bucket, read inside guards of an epoch scheme and changed under the
-/// bucket's lock. With one bucket it is a list with one lock.
-class rcu_chains {
+/// What is read inside guards of an epoch scheme.
+class read_by_epochs {
  public:
   using domain = spolia::domain<spolia::debra, spolia::amortized>;
 
+  /// Parks while it reads.
+  template <class Park>
+  void stall(Park&& park) {
+    auto guard = home_.enter();
+    park();
+  }
+  std::uint64_t garbage() const { return home_.garbage(); }
+
+ protected:
+  domain home_;
+};
+
+/// Sorted chains, one a bucket, read inside guards of an epoch scheme and changed under the
+/// bucket's lock. With one bucket it is a list with one lock.
+class rcu_chains : public read_by_epochs {
+ public:
   explicit rcu_chains(std::size_t buckets) : buckets_(buckets) {}
   ~rcu_chains() {
     for (bucket& b : buckets_) {
@@ -72,14 +87,6 @@ class rcu_chains {
     return true;
   }
 
-  /// Parks while it reads.
-  template <class Park>
-  void stall(Park&& park) {
-    auto guard = home_.enter();
-    park();
-  }
-  std::uint64_t garbage() const { return home_.garbage(); }
-
  private:
   struct node : domain::header {
     std::uint64_t key = 0;
@@ -100,7 +107,6 @@ class rcu_chains {
     return *link;
   }
 
-  domain home_;
   std::vector<bucket> buckets_;
 };
 
@@ -218,10 +224,8 @@ class locked_tree {
 /// An unbalanced search tree that is read inside guards of an epoch scheme and changed under one
 /// lock. Readers go by one link to what is new: so a node with two children is replaced by a copy
 /// that has the next key, on a copy of the way there.
-class rcu_tree {
+class rcu_tree : public read_by_epochs {
  public:
-  using domain = spolia::domain<spolia::debra, spolia::amortized>;
-
   explicit rcu_tree(std::size_t) {}
   ~rcu_tree() { end(top_.load_relaxed()); }
 
@@ -267,13 +271,6 @@ class rcu_tree {
     return true;
   }
 
-  template <class Park>
-  void stall(Park&& park) {
-    auto guard = home_.enter();
-    park();
-  }
-  std::uint64_t garbage() const { return home_.garbage(); }
-
  private:
   struct node;
   using link = spolia::atomic<node*>;
@@ -318,7 +315,6 @@ class rcu_tree {
     home_.destroy(n);
   }
 
-  domain home_;
   std::mutex lock_;
   link top_{nullptr};
 };
