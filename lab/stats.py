@@ -128,6 +128,7 @@ class Comparison:
 
     ratio: float
     proven: bool
+    doubt: str = ""  # why it is not proven
 
 
 def compare(one: Spread | None, other: Spread | None) -> Comparison | None:
@@ -136,9 +137,14 @@ def compare(one: Spread | None, other: Spread | None) -> Comparison | None:
     if one is None or other is None or one.median <= 0 or other.median <= 0:
         return None
     ratio = one.median / other.median
-    apart = one.low > other.high or one.high < other.low
-    enough = min(one.count, other.count) >= 2
-    return Comparison(ratio, enough and apart and (ratio >= PROVEN or ratio <= 1 / PROVEN))
+    doubt = ""
+    if 1 / PROVEN < ratio < PROVEN:
+        doubt = "too small a difference to call"
+    elif min(one.count, other.count) < 2:
+        doubt = "one trial proves nothing"
+    elif one.low <= other.high and other.low <= one.high:
+        doubt = "the trials differ as much among themselves"
+    return Comparison(ratio, not doubt, doubt)
 
 
 def throughput_panels(configs: list[Config]) -> dict[Conditions, list[Config]]:

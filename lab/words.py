@@ -19,7 +19,6 @@ from lab.stats import (
     throughput_panels,
 )
 
-UNPROVEN = "too small a difference to call"
 NAME = "token epochs with amortized freeing"
 
 
@@ -99,7 +98,7 @@ def tiles(configs: list[Config], ref: Reference | None) -> list[dict]:
     leak = ref.find(("none", "batch")) if ref else None
     if default and leak:
         speed = compare(default.ops_per_s, leak.ops_per_s)
-        note = "" if speed.proven else f" – {UNPROVEN}"
+        note = f" – {speed.doubt}" if speed.doubt else ""
         found.append({"value": look.times(speed.ratio), "label": "the speed of leaking",
                       "note": f"{look.rate(default.ops_per_s.median)} against "
                               f"{look.rate(leak.ops_per_s.median)}{note}"})  # fmt: skip
@@ -160,7 +159,7 @@ def _headline_speed(ref: Reference | None, place: str) -> list[str]:
     if rivals:
         best = max(rivals, key=lambda c: c.ops_per_s.median)
         against = compare(default.ops_per_s, best.ops_per_s)
-        verdict = "" if against.proven else f": {UNPROVEN}"
+        verdict = f": {against.doubt}" if against.doubt else ""
         sentences.append(
             f"Against {title(best.series)}, the fastest scheme that is not a token, it was at "
             f"{look.times(against.ratio)}{verdict}."

@@ -15,17 +15,19 @@ def some(median, low=None, high=None, count=3):
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "proven"),
+    ("one", "other", "doubt"),
     [
-        (some(1.2), some(1.0), True),
-        (some(1.0), some(1.2), True),
-        (some(1.14), some(1.0), False),
-        (some(1.3, 1.0, 1.4), some(1.0, 0.9, 1.1), False),
-        (some(1.3, count=1), some(1.0), False),
+        (some(1.2), some(1.0), ""),
+        (some(1.0), some(1.2), ""),
+        (some(1.14), some(1.0), "too small a difference"),
+        (some(2.1, 1.0, 2.4), some(1.0, 0.9, 1.1), "differ as much among themselves"),
+        (some(1.3, count=1), some(1.0), "one trial proves nothing"),
     ],
 )
-def test_what_counts_as_a_difference(one, other, proven):
-    assert compare(one, other).proven is proven
+def test_what_counts_as_a_difference(one, other, doubt):
+    found = compare(one, other)
+    assert found.proven is (doubt == "")
+    assert doubt in found.doubt
 
 
 def test_nothing_is_compared_with_nothing():
