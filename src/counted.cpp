@@ -90,11 +90,7 @@ bool drain_counted() noexcept {
 
 std::vector<std::uintptr_t> names_of_counted_pins() {
   std::vector<std::uintptr_t> names;
-  home().each_pin([&](counted::word w) {
-    const bool alias = (w & counted::tag_mask) == counted::tag_alias;
-    names.push_back(alias ? reinterpret_cast<std::uintptr_t>(counted::pair_of(w).owner)
-                          : counted::name_of(w));
-  });
+  home().each_pin([&](counted::word w) { names.push_back(counted::name_of(w)); });
   return names;
 }
 

@@ -179,9 +179,13 @@ class search {
   void each_child(traced_object& of, F f) {
     struct visitor final : child_visitor {
       visitor(search& s, F& f) noexcept : all(s), call(f) {}
-      bool child(std::uintptr_t e) override {
+      bool child(std::uintptr_t e, std::uintptr_t pinned_as) override {
         const auto at = all.by_name_.find(counted::name_of_entry(e));
-        return at != all.by_name_.end() && call(at->second);
+        if (at == all.by_name_.end()) return false;
+        const std::size_t found = at->second;
+        // What pins name is not looked into: it need not be alive.
+        if (pinned_as != 0) all.by_name_.try_emplace(pinned_as, found);
+        return call(found);
       }
       search& all;
       F& call;

@@ -5,10 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <semaphore>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -156,6 +158,20 @@ TEST_F(counted_cycles, through_aliases_and_weak_pointers) {
   EXPECT_TRUE(w.expired());
 }
 
+TEST_F(counted_cycles, what_a_private_pointer_to_an_alias_holds_stays) {
+  auto a = make();
+  auto b = make();
+  a->boss = shared_ptr<person>(b, a.get());  // owns b, and points elsewhere
+  b->friend_of = a;
+  {
+    const private_ptr<person> at(a->boss);
+    a.reset();
+    b.reset();
+    EXPECT_EQ(counted::find_cycles().objects, 0U);
+  }
+  EXPECT_EQ(counted::end_cycles().objects, 2U);
+}
+
 TEST_F(counted_cycles, only_of_objects_whose_end_is_known) {
   person outside(book);
   const shared_ptr<person> p(&outside, [](person*) {});
@@ -201,6 +217,28 @@ TEST_F(counted_cycles, objects_of_many_threads) {
   }
   for (std::thread& t : all) t.join();
   EXPECT_EQ(counted::end_cycles().objects, 4U * 500);
+}
+
+/// A thread that was sent away while it named an alias may name it when that is gone: names are not
+/// confirmed. Here one names what lies in no memory.
+TEST_F(counted_cycles, what_is_named_need_not_be_alive) {
+  make_pair();
+  void* const nothing = mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(nothing, MAP_FAILED);
+  std::binary_semaphore named{0};
+  std::binary_semaphore done{0};
+  std::thread other([&] {
+    counted::slot& its = counted::here().pins.passing();
+    its.store_relaxed(reinterpret_cast<counted::word>(nothing) | counted::tag_alias);
+    named.release();
+    done.acquire();
+    counted::clear_name(its);
+  });
+  named.acquire();
+  EXPECT_EQ(counted::find_cycles().objects, 2U);
+  done.release();
+  other.join();
+  munmap(nothing, 4096);
 }
 
 TEST_F(counted_cycles, in_a_forked_child) {

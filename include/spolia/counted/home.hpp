@@ -38,7 +38,7 @@ struct counted_figures {
 };
 SPOLIA_EXPORT void time_counted(bool wanted) noexcept;
 SPOLIA_EXPORT counted_figures figures_of_counted() noexcept;
-/// Of the blocks and heads that pins name; of aliases those of their owners. Throws std::bad_alloc.
+/// Of the blocks and heads that pins name; they need not be alive. Throws std::bad_alloc.
 SPOLIA_EXPORT std::vector<std::uintptr_t> names_of_counted_pins();
 /// Blocks until changed(about) returns true; looks again after each call of wake_counted(about).
 SPOLIA_EXPORT void wait_counted(const void* about, bool (*changed)(const void*),

@@ -38,8 +38,9 @@ class traced_object;
 /// Hears of an object's children.
 class child_visitor {
  public:
-  /// The child's block or head, as an entry of a log. True: the pointer is to become null.
-  virtual bool child(std::uintptr_t entry) = 0;
+  /// The child's block or head, as an entry of a log, and what a pin of the pointer names, if that
+  /// is something else. True: the pointer is to become null.
+  virtual bool child(std::uintptr_t entry, std::uintptr_t pinned_as) = 0;
 
  protected:
   ~child_visitor() = default;
@@ -111,7 +112,9 @@ class child_caller {
   }
   template <class T>
   void operator()(atomic_shared_ptr<T>& p) const {
-    if (told(p.load())) p.store(nullptr);
+    // relaxed: no other thread may use it now.
+    const word w = access::words_of(p).load_relaxed();
+    if (told(p.load(), (w & tag_mask) == tag_alias ? name_of(w) : 0)) p.store(nullptr);
   }
   template <class T>
   void operator()(atomic_thin_ptr<T>& p) const {
@@ -120,13 +123,13 @@ class child_caller {
 
  private:
   template <class T>
-  [[nodiscard]] bool told(const shared_ptr<T>& p) const {
+  [[nodiscard]] bool told(const shared_ptr<T>& p, name pinned_as = 0) const {
     const control* const owner = access::owner_of(p);
-    return owner != nullptr && visitor_.child(entry_of(owner, task::drop_strong));
+    return owner != nullptr && visitor_.child(entry_of(owner, task::drop_strong), pinned_as);
   }
   template <class T>
   [[nodiscard]] bool told(const thin_ptr<T>& p) const {
-    return p != nullptr && visitor_.child(entry_of(head_of(p.get()), task::drop_strong));
+    return p != nullptr && visitor_.child(entry_of(head_of(p.get()), task::drop_strong), 0);
   }
   core::child_visitor& visitor_;
 };
