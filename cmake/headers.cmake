@@ -34,6 +34,7 @@ set(SPOLIA_HEADERS
     include/spolia/counted/families.hpp
     include/spolia/counted/grip.hpp
     include/spolia/counted/head.hpp
+    include/spolia/counted/holders.hpp
     include/spolia/counted/home.hpp
     include/spolia/counted/location.hpp
     include/spolia/counted/make_shared.hpp

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // counted.cpp: the process's one collector of counted objects.
+#include <spolia/counted/holders.hpp>
 #include <spolia/counted/home.hpp>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <iterator>
 #include <new>
@@ -56,6 +60,7 @@ std::atomic<std::uint32_t>& calls_about(const void* about) noexcept {
 
 void* join_counted() {
   member& me = home().here();
+  me.os_thread.set(os_id());
   if (asymmetric()) counted_firsts = me.pins.firsts(threads::number());
   return counted_member = &me;
 }
@@ -92,6 +97,30 @@ std::vector<std::uintptr_t> names_of_counted_pins() {
   std::vector<std::uintptr_t> names;
   home().each_pin([&](counted::word w) { names.push_back(counted::name_of(w)); });
   return names;
+}
+
+std::vector<holder> counted_holders(const std::vector<holder>& before) {
+  const auto now = std::chrono::steady_clock::now();
+  std::vector<holder> found;
+  home().each_member([&](std::uint32_t number, const member& m) {
+    const std::size_t first = found.size();  // of this thread
+    const long id = m.os_thread.value();     // its number may have been another one's
+    m.pins.visit([&](counted::word w) {
+      const void* const object = reinterpret_cast<const void*>(w & ~counted::tag_mask);
+      const auto same = [&](const holder& h) {
+        return h.thread == number && h.os_thread == id && h.object == object;
+      };
+      if (std::any_of(found.begin() + static_cast<std::ptrdiff_t>(first), found.end(), same))
+        return;
+      const auto known = std::find_if(before.begin(), before.end(), same);
+      const auto since = known != before.end() ? known->seen : now;
+      found.push_back({number, id, {}, object, now - since, since});
+    });
+  });
+  for (holder& h : found) h.thread_name = os_name(h.os_thread);
+  std::stable_sort(found.begin(), found.end(),
+                   [](const holder& a, const holder& b) { return a.age > b.age; });
+  return found;
 }
 
 counted_figures figures_of_counted() noexcept {

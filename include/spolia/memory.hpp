@@ -9,6 +9,7 @@
 #include <spolia/counted/atomic_ptr.hpp>
 #include <spolia/counted/cycles.hpp>
 #include <spolia/counted/families.hpp>
+#include <spolia/counted/holders.hpp>
 #include <spolia/counted/home.hpp>
 #include <spolia/counted/make_shared.hpp>
 #include <spolia/counted/private_ptr.hpp>

@@ -11,10 +11,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
+#include <semaphore>
 #include <set>
 #include <thread>
 #include <vector>
 
+#include <pthread.h>
 #include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -59,6 +61,37 @@ TEST_F(counted_ends, a_private_pointer_holds_its_object) {
   }
   EXPECT_TRUE(counted::drain());
   EXPECT_EQ(book.live(), 1);
+}
+
+TEST_F(counted_ends, who_holds_an_object_is_told) {
+  const shared_ptr<node> mine = make(1);
+  const atomic_shared_ptr<node> head(mine);
+  std::binary_semaphore holding{0};
+  std::binary_semaphore done{0};
+  std::thread report([&] {
+    pthread_setname_np(pthread_self(), "report");
+    const private_node n(head);
+    const private_node again(head);
+    holding.release();
+    done.acquire();
+  });
+  holding.acquire();
+  const auto by_report = [&](std::vector<counted::holder> all) {
+    std::erase_if(all, [&](const counted::holder& h) { return h.object != mine.get(); });
+    return all;
+  };
+  const auto first = by_report(counted::holders());
+  ASSERT_EQ(first.size(), 1U) << "once for both pointers";
+  EXPECT_EQ(first[0].thread_name, "report");
+  EXPECT_NE(first[0].os_thread, gettid());
+  EXPECT_EQ(first[0].age.count(), 0);
+  const auto second = by_report(counted::holders(first));
+  ASSERT_EQ(second.size(), 1U);
+  EXPECT_GT(second[0].age.count(), 0);
+  EXPECT_GT(by_report(counted::holders(second))[0].age, second[0].age) << "from the first look on";
+  done.release();
+  report.join();
+  EXPECT_TRUE(by_report(counted::holders(second)).empty());
 }
 
 TEST_F(counted_ends, private_pointers_of_every_origin) {

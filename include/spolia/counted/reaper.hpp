@@ -61,13 +61,18 @@ class reaper {
     end_put_off(*me);
   }
 
+  /// Calls f(number, member) for what each thread has, or had.
+  template <class F>
+  void each_member(F&& f) const {
+    members_.for_each([&](std::uint32_t number, const member& m) {
+      f(number, m);
+      return true;
+    });
+  }
   /// Calls f(word) for each name of all threads' pins.
   template <class F>
   void each_pin(F&& f) const {
-    members_.for_each([&](std::uint32_t, const member& m) {
-      m.pins.visit(f);
-      return true;
-    });
+    each_member([&](std::uint32_t, const member& m) { m.pins.visit(f); });
   }
 
  protected:
