@@ -51,6 +51,15 @@ inline void deallocate(void* block, std::size_t bytes, std::size_t align) noexce
 #endif
 }
 
+/// As above; of the model checker's own memory, which takes all, the smaller number.
+[[nodiscard]] inline std::uint32_t frees_together() noexcept {
+#if defined(SPOLIA_MODEL)
+  return 16;
+#else
+  return core::frees_together();
+#endif
+}
+
 /// Where blocks come from and go to: a memory resource, or, without one, allocate and deallocate
 /// above.
 class origin {

@@ -198,7 +198,7 @@ class spread_over_time {
   spread_over_time(options o, memory::origin from) noexcept
       : options_(o),
         from_(from),
-        every_(o.every != 0 ? o.every : core::frees_together()),
+        every_(o.every != 0 ? o.every : memory::frees_together()),
         shift_(static_cast<int>(std::bit_width(std::max<std::size_t>(o.spread, 1))) - 1) {}
 
   template <class Poll>
