@@ -47,6 +47,7 @@ set(SPOLIA_SOURCES
     src/db/validate.cpp
     src/fence.cpp
     src/hazard_pointer.cpp
+    src/memory.cpp
     src/misuse.cpp
     src/rcu.cpp
     src/signals.cpp

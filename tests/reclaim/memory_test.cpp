@@ -2,6 +2,7 @@
 // Blocks from a memory resource: every one comes from it and goes back to it, whichever scheme,
 // policy, thread or error ends it.
 
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -155,6 +156,25 @@ TEST(allocator_resource, can_be_a_monotonic_arena) {
   abtree<int, int> tree(d);
   for (int i = 0; i < 1000; ++i) tree.insert(i, i);
   for (int i = 0; i < 1000; ++i) EXPECT_TRUE(tree.erase(i));
+}
+
+struct counted_block : domain<hazard_pointers>::header {
+  explicit counted_block(int& ended) : ended_(ended) {}
+  ~counted_block() { ++ended_; }
+
+ private:
+  int& ended_;
+};
+
+/// Run over tcmalloc, too: amortized_over_tcmalloc.
+TEST(amortized_release, frees_as_many_together_as_the_allocator_takes) {
+  int ended = 0;
+  domain<hazard_pointers> nodes({.scheme = {.scan_at = 100}});
+  for (int i = 0; i < 100; ++i) {
+    auto guard = nodes.enter();
+    guard.retire(nodes.make<counted_block>(ended));
+  }
+  EXPECT_EQ(ended, dlsym(RTLD_DEFAULT, "tc_malloc") != nullptr ? 64 : 16);
 }
 
 }  // namespace

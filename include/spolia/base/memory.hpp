@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory_resource>
 #include <new>
 
@@ -13,6 +14,13 @@
 #if defined(SPOLIA_MODEL)
 #include <spolia/model/hooks.hpp>
 #endif
+
+namespace spolia::core {
+/// How many blocks of a size the thread cache of the allocator behind operator new takes at once,
+/// with room to spare, by what is known of it: jemalloc's holds 20 at least, and gives half of them
+/// back when it is full; tcmalloc's grows with use, so that fewer and larger groups cost less.
+std::uint32_t frees_together() noexcept;
+}  // namespace spolia::core
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace memory {
@@ -40,6 +48,15 @@ inline void deallocate(void* block, std::size_t bytes, std::size_t align) noexce
   } else {
     ::operator delete(block, bytes);
   }
+#endif
+}
+
+/// As above; of the model checker's own memory, which takes all, the smaller number.
+[[nodiscard]] inline std::uint32_t frees_together() noexcept {
+#if defined(SPOLIA_MODEL)
+  return 16;
+#else
+  return core::frees_together();
 #endif
 }
 

@@ -205,13 +205,14 @@ concept release_policy =
     requires(R r, typename R::local me, limbo& safe) {
       { R::name } -> std::convertible_to<std::string_view>;
       {
-        r.take(me, std::int64_t{1}, safe, [] {})
+        r.take(me, safe, [] {})
       } noexcept;
-      { r.owe(me) } noexcept;
-      { r.is_due(me, std::int64_t{1}) } noexcept -> std::same_as<bool>;
-      { r.step(me, std::int64_t{1}) } noexcept;
+      { r.owe(me) } noexcept -> std::same_as<bool>;
+      { r.is_due(me) } noexcept -> std::same_as<bool>;
+      { r.remind(me, std::uint64_t{1}) } noexcept;
+      { r.step(me) } noexcept;
       { r.drain(me) } noexcept;
-      { r.adopt(me, std::int64_t{1}, me) } noexcept;
+      { r.adopt(me, me) } noexcept;
       { r.allocate(me, std::size_t{1}, std::size_t{1}) } -> std::same_as<void*>;
       { r.deallocate(me, static_cast<void*>(nullptr), std::size_t{1}, std::size_t{1}) } noexcept;
       { r.backlog(me) } noexcept -> std::same_as<std::size_t>;

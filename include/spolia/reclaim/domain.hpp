@@ -126,7 +126,7 @@ class domain final : private threads::listener {
   [[nodiscard]] guard enter(const char* label) {
     cell& mine = my_cell();
     guard begun(*this, mine);
-    if (mine.nested == 0) mine.watch.name(label, mine.guard_seen());
+    if (mine.nested % cell::frees == 0) mine.watch.name(label, mine.guard_seen());
     return begun;
   }
 
@@ -218,6 +218,8 @@ class domain final : private threads::listener {
   SPOLIA_ALWAYS_INLINE void end_guard(cell& c) noexcept {
     if (c.nested == 0) [[likely]] {
       end(c);
+    } else if (c.nested == cell::frees) {
+      end_and_free(c);
     } else {
       --c.nested;
     }
@@ -240,27 +242,34 @@ class domain final : private threads::listener {
     if constexpr (cell::scheme_parks) scheme_.unpark(c.local);
   }
 
-  /// The end of an outermost guard. A slow free happens after the announcement was withdrawn, and
-  /// the gate stays shut meanwhile, also when a deleter begins and ends a guard of its own.
+  /// The end of an outermost guard.
   SPOLIA_ALWAYS_INLINE void end(cell& c) noexcept {
     scheme_.leave(c.local);
-    bool more = release_.is_due(c.release, c.operation());
-    if constexpr (cell::scheme_looks_back) more |= scheme_.looks_back(c.local) != 0;
-    if (more) [[unlikely]]
-      return end_slowly(c);
+    if constexpr (cell::scheme_looks_back) {
+      if (scheme_.looks_back(c.local) != 0) [[unlikely]]
+        look_back(c);
+    }
     c.gate.go(cell::guard_alive);
   }
-  SPOLIA_NOINLINE void end_slowly(cell& c) noexcept {
+  SPOLIA_NOINLINE void look_back(cell& c) noexcept {
     if constexpr (cell::scheme_looks_back) scheme_.look_back(c.local);
-    biased_gate::word here = cell::guard_alive;
-    if (release_.is_due(c.release, c.operation())) {
-      // Another reason to be present, since a deleter's guard is an outermost one.
-      const bool absent = SPOLIA_FAULT("domain.absent_while_freeing");
-      c.gate.go(cell::guard_alive - (absent ? 0 : cell::one_presence));
-      release_.step(c.release, c.operation());
-      here = absent ? 0 : cell::one_presence;
-    }
-    c.gate.go(here);
+  }
+  /// The same where a step of freeing is due: after the announcement was withdrawn, and the gate
+  /// stays shut meanwhile, also when a deleter begins and ends a guard of its own.
+  SPOLIA_NOINLINE void end_and_free(cell& c) noexcept {
+    scheme_.leave(c.local);
+    look_back(c);
+    // Another reason to be present, since a deleter's guard is an outermost one.
+    const bool absent = SPOLIA_FAULT("domain.absent_while_freeing");
+    c.gate.go(cell::guard_alive - (absent ? 0 : cell::one_presence));
+    free_some(c);
+    c.gate.go(absent ? 0 : cell::one_presence);
+  }
+  /// A step of freeing, by a thread that is present.
+  void free_some(cell& c) noexcept {
+    c.nested &= cell::frees - 1;
+    if (release_.is_due(c.release)) release_.step(c.release);
+    if (release_.is_due(c.release)) c.nested |= cell::frees;
   }
 
   void retire(cell& me, retired* block) noexcept {
@@ -268,7 +277,7 @@ class domain final : private threads::listener {
       misuse::report("a block was retired twice", threads::number());
       return;
     }
-    release_.owe(me.release);
+    if (release_.owe(me.release)) me.nested |= cell::frees;
     me.retired_blocks.add(1);
     me.retired_bytes.add(block->holds_bytes());
     scheme_.retire(me.local, block, peers{*this}, sink{*this, me});
@@ -327,7 +336,8 @@ class domain final : private threads::listener {
     cell& me;
     template <class Poll = decltype(detail::no_poll)>
     void operator()(limbo& safe, Poll&& poll = Poll{}) const noexcept {
-      of.release_.take(me.release, me.operation(), safe, std::forward<Poll>(poll));
+      of.release_.take(me.release, safe, std::forward<Poll>(poll));
+      if (of.release_.is_due(me.release)) me.nested |= cell::frees;
     }
     /// So many more, if the scheme can choose.
     std::size_t wants() const noexcept { return of.release_.wants(me.release); }

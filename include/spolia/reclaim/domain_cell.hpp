@@ -36,7 +36,9 @@ struct alignas(std::max(cache_line, alignof(typename Scheme::local))) domain_cel
   static constexpr biased_gate::word one_guard = biased_gate::word{1} << biased_gate::level_bits;
   static constexpr biased_gate::word guard_alive = one_guard / 2;
 
-  std::uint32_t nested = 0;                // guards alive in the outermost one; the owner's
+  /// Guards alive in the outermost one, and whether blocks are to be freed at its end. The owner's.
+  std::uint32_t nested = 0;
+  static constexpr std::uint32_t frees = std::uint32_t{1} << 31U;
   std::uint32_t countdown = chores_every;  // to the next chores; the owner's
   biased_gate::word tick_at = 0;           // what is said when the next tick is due; the owner's
   bool in_tick = false;  // a deleter that runs in a tick must not start another one
@@ -65,11 +67,8 @@ struct alignas(std::max(cache_line, alignof(typename Scheme::local))) domain_cel
     const biased_gate::word said = gate.said();
     return said % one_guard == 0 ? 0 : said / one_guard;
   }
-  /// How many outermost guards have begun, times one_operation, and something below that: each
-  /// guard's end looks at this.
-  SPOLIA_ALWAYS_INLINE std::int64_t operation() const noexcept {
-    return static_cast<std::int64_t>(gate.own());
-  }
+  /// How many outermost guards have begun.
+  std::uint64_t operations() const noexcept { return gate.own() / one_guard; }
   std::uint64_t inflow() const noexcept { return retired_blocks.value() + adopted_blocks.value(); }
 };
 

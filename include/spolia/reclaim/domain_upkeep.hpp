@@ -36,6 +36,8 @@ void domain<Scheme, Release>::tick(cell& me) noexcept {
     }
     if (budget_bytes_ != 0) watch_budget();
   }
+  release_.remind(me.release, me.operations());
+  if (release_.is_due(me.release)) me.nested |= cell::frees;
   me.in_tick = false;
 }
 
@@ -93,7 +95,7 @@ bool domain<Scheme, Release>::adopt_from(cell& me, cell& other) noexcept {
   return other.gate.visit([&] {
     const std::size_t found = scheme_.waiting(other.local) + release_.backlog(other.release);
     scheme_.adopt(me.local, other.local);
-    release_.adopt(me.release, me.operation(), other.release);
+    release_.adopt(me.release, other.release);
     me.adopted_blocks.add(found);
     other.inflow_emptied.store_relaxed(other.inflow());
   });

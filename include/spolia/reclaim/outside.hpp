@@ -72,7 +72,7 @@ class domain<Scheme, Release>::outside {
     presence here(of_, c);
     take_strays(c);
     of_.retire(c, block);
-    if (of_.release_.is_due(c.release, c.operation())) of_.release_.step(c.release, c.operation());
+    of_.free_some(c);
   }
 
   /// Takes in what threads without a cell have retired.
@@ -100,7 +100,7 @@ class domain<Scheme, Release>::outside {
       limbo all;
       of_.scheme_.abandon(c.local, all);
       grace();
-      of_.release_.take(c.release, c.operation(), all, detail::no_poll);
+      of_.release_.take(c.release, all, detail::no_poll);
       of_.release_.drain(c.release);
     }
     // release → the acquire above.

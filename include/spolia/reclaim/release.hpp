@@ -3,12 +3,13 @@
 //
 //   batch       all at once, on the spot. The habit of the field, and its mistake: a large batch
 //               overflows the allocator's thread cache, and one operation pays for all of it.
-//   amortized   a few between operations: whenever the blocks that the thread retired since the
-//               last step, and a quarter of its operations, come to `every`, so many are freed, and
-//               one more for each `spread` that wait; `every` or fewer go at once. (Kim, Brown,
-//               Singh, PPoPP 2024, 3.3, where each operation frees one: a step for each costs more
-//               than what it frees, where frees are cheap.) So blocks go back hardly faster than
-//               new ones are asked for, and the allocator's thread cache neither runs over nor dry.
+//   amortized   a few between operations: whenever the thread has retired `every` blocks since the
+//               last step, so many are freed, and one more for each `spread` that wait; `every` or
+//               fewer go at once. What operations add, a quarter of a block each, is asked for when
+//               the domain looks around anyway. (Kim, Brown, Singh, PPoPP 2024, 3.3, where each
+//               operation frees one: a step for each costs more than what it frees, where frees are
+//               cheap.) So blocks go back hardly faster than new ones are asked for, and the
+//               allocator's thread cache neither runs over nor dry.
 //   pooled      as amortized, but the memory of a destroyed block is kept, up to a cap, for the
 //               next block of its size that this thread makes.
 //
@@ -36,7 +37,6 @@
 #include <spolia/base/counters.hpp>
 #include <spolia/base/memory.hpp>
 #include <spolia/base/trace.hpp>
-#include <spolia/reclaim/biased_gate.hpp>
 #include <spolia/reclaim/limbo.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -52,17 +52,14 @@ struct release_meter {
 
 namespace detail {
 
-/// By how much an operation's number is larger than the one's before it: as threads say it at their
-/// gates, with what they say else below it.
-inline constexpr std::int64_t one_operation = std::int64_t{1} << biased_gate::level_bits;
-
 /// What every policy keeps for a thread: safe blocks, when some are freed next, and whether it is
 /// freeing right now.
 struct release_queue {
   limbo safe;
-  /// Behind which operation some blocks are freed. What is retired brings it nearer, below zero,
-  /// too.
-  std::int64_t step_at = never;
+  /// How many more blocks may be retired before some are freed; below zero, too.
+  std::int64_t left = never;
+  std::uint64_t reminded = 0;  // the operations that had begun by the last reminder
+  std::uint64_t owed = 0;      // blocks to free for operations
   bool freeing = false;
   release_meter meter;
 
@@ -148,18 +145,19 @@ class batch {
   batch(options o, memory::origin from) noexcept : options_(o), from_(from) {}
 
   template <class Poll>
-  void take(local& me, std::int64_t, limbo& safe, Poll&& poll) noexcept {
+  void take(local& me, limbo& safe, Poll&& poll) noexcept {
     me.safe.append(safe);
     if (me.safe.count() < options_.at_least) return;
     me.free_some(detail::everything, detail::ending_at{from_}, poll);
   }
-  void owe(local&) noexcept {}
-  static constexpr bool is_due(const local&, std::int64_t) noexcept { return false; }
-  void step(local&, std::int64_t) noexcept {}
+  static constexpr bool owe(local&) noexcept { return false; }
+  static constexpr bool is_due(const local&) noexcept { return false; }
+  void remind(local&, std::uint64_t) noexcept {}
+  void step(local&) noexcept {}
   void drain(local& me) noexcept {
     me.free_some(detail::everything, detail::ending_at{from_}, detail::no_poll);
   }
-  void adopt(local& me, std::int64_t, local& other) noexcept { me.safe.append(other.safe); }
+  void adopt(local& me, local& other) noexcept { me.safe.append(other.safe); }
   std::size_t backlog(const local& me) const noexcept { return me.safe.count(); }
   std::size_t wants(const local&) const noexcept { return detail::everything; }
 
@@ -177,10 +175,9 @@ class batch {
 
 /// Numbers of the policies that spread freeing over time.
 struct amortized_options {
-  /// Blocks retired between two steps, four operations counting as one; 1: for blocks whose
-  /// destructors are slow. Not more than an allocator's thread cache takes at once: jemalloc's
-  /// holds at least 20 of a size.
-  std::uint32_t every = 16;
+  /// Blocks retired between two steps, not more than an allocator's thread cache takes at once; 1:
+  /// for blocks whose destructors are slow; 0: 64 where operator new is tcmalloc's, else 16.
+  std::uint32_t every = 0;
   std::size_t spread =
       4096;  ///< one more block a step for each so many (rounded down to 2^n) that wait
   std::size_t cap = 1U << 20U;  ///< safe blocks of one thread; what exceeds it is freed at once
@@ -201,11 +198,11 @@ class spread_over_time {
   spread_over_time(options o, memory::origin from) noexcept
       : options_(o),
         from_(from),
-        every_(std::max(o.every, 1U)),
+        every_(o.every != 0 ? o.every : memory::frees_together()),
         shift_(static_cast<int>(std::bit_width(std::max<std::size_t>(o.spread, 1))) - 1) {}
 
   template <class Poll>
-  void take(local& me, std::int64_t operation, limbo& safe, Poll&& poll) noexcept {
+  void take(local& me, limbo& safe, Poll&& poll) noexcept {
     if (safe.empty()) return;
     // What one step would free goes at once: to come back for it costs more than to free it.
     if (safe.count() <= every_ && me.safe.empty() && !me.freeing) {
@@ -213,33 +210,41 @@ class spread_over_time {
       if (me.safe.empty()) return;  // deleters may have retired more
     }
     me.safe.append(safe);
-    me.step_at = std::min(me.step_at, number(operation));  // at the end of this one
+    me.left = std::min<std::int64_t>(me.left, 0);  // at the end of this operation
     if (me.safe.count() > options_.cap) [[unlikely]]
       free_down_to_cap(me, poll);
   }
-  /// A block was retired.
-  SPOLIA_ALWAYS_INLINE void owe(local& me) noexcept {
-    me.step_at -= a_block;
+  /// A block was retired. Returns whether a step is due.
+  SPOLIA_ALWAYS_INLINE bool owe(local& me) noexcept {
     // What comes next has left the caches since it was retired.
     me.safe.look_ahead();
+    return --me.left <= 0;
   }
-  SPOLIA_ALWAYS_INLINE bool is_due(const local& me, std::int64_t operation) const noexcept {
-    return me.step_at <= operation;
+  static bool is_due(const local& me) noexcept { return me.left <= 0; }
+  /// So many operations have begun: blocks must not wait for as long as nothing is retired.
+  void remind(local& me, std::uint64_t operations) noexcept {
+    me.owed += (operations - me.reminded) / a_block;
+    me.reminded += (operations - me.reminded) / a_block * a_block;
+    ask_for_owed(me);
   }
-  void step(local& me, std::int64_t operation) noexcept {
-    const auto late = static_cast<std::uint64_t>(operation - me.step_at) / a_block;
+  void step(local& me) noexcept {
+    if (me.freeing) return;  // in a deleter, whose guard ends: later, and nothing is forgotten
+    const auto late = static_cast<std::size_t>(-me.left);
+    me.left = every_;  // first: deleters may retire
     me.free_some(every_ + late + (me.safe.count() >> shift_), ending(me), no_poll);
-    me.step_at = me.safe.empty() ? me.never : number(operation) + every_ * a_block;
-    me.safe.look_from_first();
+    if (me.safe.empty()) me.left = me.never;
+    ask_for_owed(me);
+    // Behind few others blocks are soon freed, and in the caches still.
+    if (me.safe.count() >= few) me.safe.look_from_first();
   }
   /// Frees everything that is safe, and kept memory with it.
   void drain(local& me) noexcept {
     me.free_some(everything, ending_at{from_}, no_poll);
     Memory::give_back(me, from_);
   }
-  void adopt(local& me, std::int64_t operation, local& other) noexcept {
+  void adopt(local& me, local& other) noexcept {
     me.safe.append(other.safe);
-    me.step_at = std::min(me.step_at, number(operation));
+    me.left = std::min<std::int64_t>(me.left, 0);
     Memory::give_back(other, from_);
   }
   std::size_t backlog(const local& me) const noexcept { return me.safe.count(); }
@@ -257,15 +262,10 @@ class spread_over_time {
   }
 
  private:
-  /// What brings a step as near as one retired block does. Operations count for less, since most
-  /// structures retire less than a block in each; but they count, or blocks would wait as long as
-  /// nothing is retired.
-  static constexpr std::int64_t a_block = 4 * one_operation;
+  /// So many operations count as one retired block: most structures retire less than one in each.
+  static constexpr std::uint64_t a_block = 4;
   static constexpr std::size_t ahead = 256;
-  /// Without what stands below it, which differs within an operation.
-  static constexpr std::int64_t number(std::int64_t operation) noexcept {
-    return operation & -one_operation;
-  }
+  static constexpr std::size_t few = 64;
 
   struct end_of_block {
     local& me;
@@ -273,6 +273,15 @@ class spread_over_time {
     std::size_t pool;
     void operator()(retired* r) const noexcept { Memory::end(me, from, r, pool); }
   };
+  /// One step at the end of each operation, until what is owed for operations is freed.
+  void ask_for_owed(local& me) noexcept {
+    if (me.safe.empty()) {
+      me.owed = 0;
+    } else if (me.owed >= every_) {
+      me.owed -= every_;
+      me.left = std::min<std::int64_t>(me.left, 0);
+    }
+  }
   template <class Poll>
   SPOLIA_NOINLINE void free_down_to_cap(local& me, Poll& poll) noexcept {
     me.free_some(me.safe.count() - options_.cap, ending(me), poll);
