@@ -140,8 +140,7 @@ void storage::freeze_tables(checkpoint_source& from) const {
 }
 
 checkpoint_report storage::write_checkpoint(const std::filesystem::path& directory,
-                                            const checkpoint_source& from,
-                                            checkpoint_pace how) {
+                                            const checkpoint_source& from, checkpoint_pace how) {
   const auto start = std::chrono::steady_clock::now();
   const auto name = directory / file_name(file_kind::checkpoint, from.end.sequence);
   std::filesystem::path temporary = name;

@@ -14,8 +14,8 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 namespace {
 
-constexpr std::uint64_t loading = 1;       // in a row's lock
-constexpr std::size_t at_once = 64;        // rows that are fetched beside each other
+constexpr std::uint64_t loading = 1;         // in a row's lock
+constexpr std::size_t at_once = 64;          // rows that are fetched beside each other
 constexpr std::uint32_t most_expected = 16;  // words of one
 constexpr std::uint64_t slots_at_once = 64;
 constexpr std::uint64_t shares = 8;  // of what is left: so little is left over in the end

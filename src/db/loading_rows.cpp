@@ -20,11 +20,11 @@ static void take_key(const schema& s, const std::uint64_t* image, key_words& key
   key = s.key_of(s.key(), image);
 }
 static bool note_keys(const primary_index& in, std::span<const std::uint64_t> keys,
-                 const std::uint64_t* slots, key_note* to) {
+                      const std::uint64_t* slots, key_note* to) {
   return in.note_words(keys, slots, to);
 }
 static bool note_keys(const primary_index& in, std::span<const key_words> keys,
-                 const std::uint64_t* slots, key_note* to) {
+                      const std::uint64_t* slots, key_note* to) {
   return in.note_all(keys, slots, to);
 }
 static key_words in_full(std::uint64_t key) noexcept { return {key}; }
@@ -48,7 +48,8 @@ bool loader::put_block(table& t, decoder& from, Key* keys, std::uint64_t* slots)
   const std::size_t keyed = s.key().size();
   // Others see it all by loading_crew::finish().
   for (std::size_t i = 0; i < rows_per_block; ++i) {
-    ::new (first.head + i) row_head{word(unlocked), word(stamp_of_loaded), word(0), word(row_exists)};
+    ::new (first.head + i)
+        row_head{word(unlocked), word(stamp_of_loaded), word(0), word(row_exists)};
   }
   for (std::size_t w = 0; w < s.words(); ++w) {
     const std::byte* const column = rows.data() + (w < keyed ? w : w + 1) * sizeof(w);
