@@ -146,6 +146,9 @@ void describe(CLI::App& app, recovery_options& o) {
   add_indexes(app, o.indexes);
   app.add_flag("--cold", o.cold,
                "the system drops the files from its memory before each reading; on a disk only");
+  app.add_flag("--own-memory", o.own_memory,
+               "as much memory as it needs is touched and freed before each opening: for a machine "
+               "that gives unused memory back to its host");
   app.add_option("--directory", o.directory,
                  "where a folder is made for the store; default: in memory that looks like a disk "
                  "(/dev/shm), if there is such");

@@ -21,8 +21,9 @@ struct recovery_options {
   std::uint32_t threads = 0;        ///< of the opening; 0: as many as there are processors
   bool ordered = false;             ///< the table's key is
   std::vector<std::string> indexes = {"probing"};  ///< else: kinds of the hash index, in turn
-  bool cold = false;      ///< nothing of the files is in the system's memory
-  std::string directory;  ///< empty: in memory, if there is such a place
+  bool cold = false;        ///< nothing of the files is in the system's memory
+  bool own_memory = false;  ///< memory is taken and given back before: see recovery.cpp
+  std::string directory;    ///< empty: in memory, if there is such a place
   std::uint32_t trials = 3;
   std::uint64_t seed = 1;
   std::string json = "-";

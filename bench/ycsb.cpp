@@ -278,7 +278,12 @@ class trial {
     while (clock::now() < then && !working.stopped()) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
+    const std::uint64_t before = done();
+    const auto begin = clock::now();
     checkpoint_ = engine_->checkpoint();
+    inside_s_ = std::chrono::duration<double>(clock::now() - begin).count();
+    inside_ = done() - before;
+    whole_ = !working.stopped();
   }
 
   [[nodiscard]] std::uint64_t done() const {
@@ -334,17 +339,18 @@ class trial {
     for (const auto& [field, value] : figures.items()) {
       made[field] = versions ? value : nlohmann::json(nullptr);
     }
-    made.update(log_figures());
+    made.update(log_figures(elapsed));
     made.update(circumstances());
     return made;
   }
 
   /// Of the log and of the checkpoint; nulls where there was none.
-  [[nodiscard]] nlohmann::json log_figures() const {
+  [[nodiscard]] nlohmann::json log_figures(double elapsed) const {
     nlohmann::json made = {{"log_bytes", nullptr},
                            {"log_flushes", nullptr},
                            {"longest_flush_ns", nullptr},
                            {"checkpoint_s", nullptr},
+                           {"checkpoint_throughput", nullptr},
                            {"checkpoint_bytes", nullptr}};
     if (const auto log = engine_->log()) {
       made["log_bytes"] = log->bytes;
@@ -354,6 +360,9 @@ class trial {
     if (checkpoint_) {
       made["checkpoint_s"] = std::chrono::duration<double>(checkpoint_->took).count();
       made["checkpoint_bytes"] = checkpoint_->bytes;
+      // Of that of the rest of the trial, if it was over before that was.
+      const double rest = static_cast<double>(done() - inside_) / (elapsed - inside_s_);
+      if (whole_) made["checkpoint_throughput"] = static_cast<double>(inside_) / inside_s_ / rest;
     }
     return made;
   }
@@ -398,6 +407,9 @@ class trial {
   std::vector<std::unique_ptr<worker>> workers_;  // before the engine goes
   double fill_s_ = 0;
   std::optional<spolia::db::checkpoint_report> checkpoint_;
+  double inside_s_ = 0;       // while it was taken
+  std::uint64_t inside_ = 0;  // transactions then
+  bool whole_ = false;
   history over_time_;
   spolia::tally scans_;
   spolia::tally scanned_;  // rows

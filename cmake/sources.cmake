@@ -24,6 +24,7 @@ set(SPOLIA_SOURCES
     src/db/large_memory.cpp
     src/db/loading.cpp
     src/db/loading_crew.cpp
+    src/db/loading_rows.cpp
     src/db/locking.cpp
     src/db/log_format.cpp
     src/db/log_writer.cpp

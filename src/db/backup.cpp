@@ -157,7 +157,7 @@ backup_report storage::backup(const std::filesystem::path& to) {
   files_->open(to / copy_marker, file_mode::write)->sync();
   std::unique_ptr<reader> view;
   const checkpoint_source from = begin_copy(view);
-  const checkpoint_report made = write_checkpoint(to, from, false);
+  const checkpoint_report made = write_checkpoint(to, from, checkpoint_pace::shared);
   if (!theirs.known()) theirs.make(identity_->id());
   remove_up_to(to, made.sequence);
   return {.incremental = false, .sequence = made.sequence, .files = 1, .bytes = made.bytes};
@@ -177,7 +177,7 @@ backup_report storage::backup(const byte_sink& to) {
   std::unique_ptr<reader> view;
   const checkpoint_source from = begin_copy(view);
   passing_file file(to);
-  const checkpoint_report made = write_rows(file, from, false);
+  const checkpoint_report made = write_rows(file, from, checkpoint_pace::shared);
   return {.incremental = false, .sequence = made.sequence, .files = 1, .bytes = made.bytes};
 }
 

@@ -6,6 +6,8 @@
 // The writer is a reader like any other: nobody waits for it, and it holds what versions it sees.
 // Tables and indexes are those that the records up to there have made and not dropped, whatever has
 // become of them since: catalog.hpp.
+#include <time.h>
+
 #include <algorithm>
 #include <chrono>
 #include <new>
@@ -55,21 +57,49 @@ class block_writer {
   byte_buffer block_;
 };
 
-/// Gives the processor away so that a checkpoint takes its share and no more.
+/// What this thread has had of a processor.
+std::chrono::nanoseconds own_time() noexcept {
+  struct timespec t{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return std::chrono::seconds(t.tv_sec) + std::chrono::nanoseconds(t.tv_nsec);
+}
+
+/// Gives the processor away so that a checkpoint takes its share and no more: of what others get,
+/// too, so only while others commit; and not while the versions that it holds take half of what
+/// they may. It counts what the thread has had of a processor: where processors are scarce it has
+/// waited enough already.
 class pace {
  public:
   using clock = std::chrono::steady_clock;
-  explicit pace(std::uint32_t share) noexcept : share_(share) {}
+  pace(const engine& of, std::uint32_t share) noexcept : engine_(of), share_(share) {}
   void step() {
     if (share_ >= 100) return;
-    const auto worked = clock::now() - since_;
-    std::this_thread::sleep_for(worked * (100 - share_) / share_);
-    since_ = clock::now();
+    const std::uint64_t seen = std::exchange(seen_, engine_.board.clock.now());
+    const std::chrono::nanoseconds before = std::exchange(had_, own_time());
+    const auto now = clock::now();
+    // Who slept too long makes up for some of it.
+    due_ = std::max(due_ + (had_ - before) * 100 / share_, now - most_ahead);
+    if (seen == seen_ || pressed()) {
+      due_ = now;
+    } else if (due_ > now) {
+      std::this_thread::sleep_until(due_);
+    }
   }
 
  private:
-  std::uint32_t share_;
-  clock::time_point since_ = clock::now();
+  static constexpr std::chrono::milliseconds most_ahead{5};
+
+  [[nodiscard]] bool pressed() const noexcept {
+    const options& o = engine_.settings;
+    const std::uint64_t most = o.version_budget != 0 ? o.version_budget : o.budget;
+    return most != 0 && engine_.old->stats().bytes > most / 2;
+  }
+
+  const engine& engine_;
+  const std::uint32_t share_;
+  std::uint64_t seen_ = engine_.board.clock.now();
+  std::chrono::nanoseconds had_ = own_time();
+  clock::time_point due_ = clock::now();
 };
 
 /// The database is being closed.
@@ -110,14 +140,14 @@ void storage::freeze_tables(checkpoint_source& from) const {
 }
 
 checkpoint_report storage::write_checkpoint(const std::filesystem::path& directory,
-                                            const checkpoint_source& from, bool paced) {
+                                            const checkpoint_source& from, checkpoint_pace how) {
   const auto start = std::chrono::steady_clock::now();
   const auto name = directory / file_name(file_kind::checkpoint, from.end.sequence);
   std::filesystem::path temporary = name;
   temporary += ".tmp";
   checkpoint_report report;
   try {
-    report = write_rows(*files_->open(temporary, file_mode::fresh), from, paced);
+    report = write_rows(*files_->open(temporary, file_mode::fresh), from, how);
     files_->rename(temporary, name);
   } catch (...) {
     try {
@@ -133,7 +163,7 @@ checkpoint_report storage::write_checkpoint(const std::filesystem::path& directo
 }
 
 checkpoint_report storage::write_rows(storage_file& file, const checkpoint_source& from,
-                                      bool paced) {
+                                      checkpoint_pace how) {
   checkpoint_report report;
   report.sequence = from.end.sequence;
   block_writer out(file, write_header(file_kind::checkpoint, {.id = from.id,
@@ -146,7 +176,7 @@ checkpoint_report storage::write_rows(storage_file& file, const checkpoint_sourc
     put_table(out.body(), t.spec);
     out.end({.kind = block_kind::table, .table = t.of->number_, .rows = t.of->slots()});
   }
-  pace slowly(paced ? options_.checkpoint_share : 100);
+  pace slowly(engine_, how == checkpoint_pace::shared ? options_.checkpoint_share : 100);
   for (const frozen_table& frozen : from.tables) {
     const table& t = *frozen.of;
     std::uint64_t rows = 0;
@@ -190,13 +220,13 @@ std::uint64_t storage::remove_up_to(const std::filesystem::path& directory,
   return removed;
 }
 
-checkpoint_report storage::make_checkpoint(bool paced) {
+checkpoint_report storage::make_checkpoint(checkpoint_pace how) {
   const std::lock_guard hold(checkpoint_lock_);
   std::unique_ptr<reader> view;
   const std::uint64_t before = log_ != nullptr ? log_->bytes() : 0;
   checkpoint_source from = begin_copy(view);
   from.log_follows = log_ != nullptr;
-  checkpoint_report report = write_checkpoint(directory_, from, paced);
+  checkpoint_report report = write_checkpoint(directory_, from, how);
   view.reset();
   log_at_checkpoint_.store_relaxed(log_at_open_ + before);
   checkpoints_.fetch_add_relaxed(1);
@@ -204,11 +234,11 @@ checkpoint_report storage::make_checkpoint(bool paced) {
   return report;
 }
 
-checkpoint_report storage::checkpoint() {
+checkpoint_report storage::checkpoint(checkpoint_pace how) {
   if (options_.read_only) {
     throw std::invalid_argument("spolia::db: the database was opened to be read");
   }
-  return make_checkpoint(false);
+  return make_checkpoint(how);
 }
 
 void storage::after_commit() noexcept {
@@ -229,7 +259,7 @@ void storage::after_commit() noexcept {
 
 void storage::checkpoint_in_background() noexcept {
   try {
-    make_checkpoint(true);
+    make_checkpoint(checkpoint_pace::shared);
   } catch (const std::exception&) {
     // Not before as much log again has been written. Whether the log itself has failed is known
     // to commits; a checkpoint that has not is tried again.

@@ -120,7 +120,9 @@ status database::sync() {
   return outcome::storage_failed;
 }
 
-checkpoint_report database::checkpoint() { return files_of(*engine_).checkpoint(); }
+checkpoint_report database::checkpoint(checkpoint_pace how) {
+  return files_of(*engine_).checkpoint(how);
+}
 backup_report database::backup(const std::filesystem::path& to) {
   return files_of(*engine_).backup(to);
 }

@@ -14,10 +14,8 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 namespace {
 
-constexpr std::uint64_t loading = 1;       // in a row's lock
-constexpr std::uint64_t stamp_of_all = 1;  // what the clock says at first
-constexpr std::size_t at_once = 64;        // rows that are fetched beside each other
-constexpr std::size_t keys_at_once = 256;
+constexpr std::uint64_t loading = 1;         // in a row's lock
+constexpr std::size_t at_once = 64;          // rows that are fetched beside each other
 constexpr std::uint32_t most_expected = 16;  // words of one
 constexpr std::uint64_t slots_at_once = 64;
 constexpr std::uint64_t shares = 8;  // of what is left: so little is left over in the end
@@ -118,7 +116,7 @@ void loader::write_row(const table& t, const row_place& place, std::uint64_t sha
 
 void loader::finish_row(row_head& head, std::uint64_t shape) noexcept {
   head.shape.store_relaxed(shape);
-  head.stamp.store_relaxed(stamp_of_all);
+  head.stamp.store_relaxed(stamp_of_loaded);
   // release → the acquires of who locks the row when the database is open.
   head.lock.store_release(unlocked);
 }
@@ -306,73 +304,6 @@ void loader::make(std::span<const row_edit> edits, const row_edit*& now) {
     if (!made->edits.empty()) make(*made, now);
     std::swap(made, looked_at);
   } while (!made->edits.empty());
-}
-
-/// Rows that lie in the file as their images do, as many as a block of the table has: column by
-/// column. False: they do not, or there is no whole block for them.
-bool loader::put_block(table& t, decoder& from, key_words* keys, std::uint64_t* slots) {
-  const schema& s = t.layout();
-  if (!s.words_only()) return false;
-  range& mine = range_of(t);
-  if (mine.next == mine.end) take_slots(t, mine);
-  if (mine.next % rows_per_block != 0) return false;  // the range ends with a block
-  const bytes_view rows = take_as_they_are(from, s, rows_per_block);
-  if (rows.empty()) return false;
-  t.construct_block(mine.next);
-  const row_place first = t.at(mine.next);
-  const std::size_t length = rows.size() / rows_per_block;
-  const std::size_t keyed = s.key().size();
-  for (std::size_t w = 0; w < s.words(); ++w) {
-    const std::byte* const column = rows.data() + (w < keyed ? w : w + 1) * sizeof(w);
-    for (std::size_t i = 0; i < rows_per_block; ++i) {
-      first.block[w * rows_per_block + i].store_relaxed(
-          from_little<std::uint64_t>(column + i * length));
-    }
-  }
-  for (std::size_t i = 0; i < rows_per_block; ++i) {
-    std::memcpy(image_.data(), rows.data() + i * length, keyed * sizeof(keyed));
-    keys[i] = s.key_of(s.key(), image_.data());
-    slots[i] = mine.next++;
-    finish_row(first.head[i], row_exists);
-  }
-  return true;
-}
-
-void loader::put_some(table& t, decoder& from, std::span<key_words> keys, std::uint64_t* slots) {
-  const schema& s = t.layout();
-  for (std::size_t i = 0; i < keys.size();) {
-    if (keys.size() - i >= rows_per_block && put_block(t, from, &keys[i], slots + i)) {
-      i += rows_per_block;
-      continue;
-    }
-    const std::uint64_t shape = read_row_image(from, s, false, image_.data());
-    slots[i] = slot_for(t);
-    make_apart(t);
-    write_row(t, t.at(slots[i]), shape);
-    keys[i++] = s.key_of(s.key(), image_.data());
-  }
-}
-
-void loader::put_all(table& t, decoder& from, std::uint64_t rows, bool claim_each) {
-  image_.resize(t.layout().words());
-  notes_.resize(most_notes);
-  std::array<key_words, keys_at_once> room;
-  std::array<std::uint64_t, keys_at_once> slots;
-  std::size_t noted = 0;
-  while (rows != 0) {
-    const auto keys = std::span(room).first(std::min<std::uint64_t>(keys_at_once, rows));
-    put_some(t, from, keys, slots.data());
-    rows -= keys.size();
-    if (claim_each || !t.primary_->note_all(keys, slots.data(), notes_.data() + noted)) {
-      for (std::size_t i = 0; i < keys.size(); ++i) {
-        if (t.primary_->claim(keys[i], slots[i]) != slots[i]) throw malformed("a key comes twice");
-      }
-      continue;
-    }
-    noted += keys.size();
-    if (rows != 0 && noted + keys_at_once <= most_notes) continue;
-    t.primary_->keep(std::span(notes_).first(std::exchange(noted, 0)));
-  }
 }
 
 }  // namespace db

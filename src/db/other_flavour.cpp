@@ -33,6 +33,7 @@
 #include "large_memory.cpp"
 #include "loading.cpp"
 #include "loading_crew.cpp"
+#include "loading_rows.cpp"
 #include "locking.cpp"
 #include "log_format.cpp"
 #include "log_writer.cpp"

@@ -42,6 +42,8 @@ struct row_edit {
   [[nodiscard]] bytes_view row() const noexcept { return {begin, length}; }
 };
 
+inline constexpr std::uint64_t stamp_of_loaded = 1;  // what the clock says at first
+
 /// Puts rows into tables that nobody else uses yet. What throws malformed or std::bad_alloc leaves
 /// tables that are of no use any more.
 class loader {
@@ -85,8 +87,12 @@ class loader {
   void make_apart(const table& t, std::uint64_t columns = every_column);
   void write_row(const table& t, const row_place& place, std::uint64_t shape) noexcept;
   static void finish_row(row_head& head, std::uint64_t shape) noexcept;
-  bool put_block(table& t, decoder& from, key_words* keys, std::uint64_t* slots);
-  void put_some(table& t, decoder& from, std::span<key_words> keys, std::uint64_t* slots);
+  template <class Key>
+  bool put_block(table& t, decoder& from, Key* keys, std::uint64_t* slots);
+  template <class Key>
+  void put_some(table& t, decoder& from, std::span<Key> keys, std::uint64_t* slots);
+  template <class Key>
+  void put_keyed(table& t, decoder& from, std::uint64_t rows, bool claim_each);
   struct group;
   void look_at(group& g, const row_edit*& now);
   void make(group& g, const row_edit*& now);

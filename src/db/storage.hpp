@@ -84,7 +84,7 @@ class storage {
   /// Null: nothing is logged.
   [[nodiscard]] journal* log() noexcept { return log_.get(); }
   [[nodiscard]] const recovery_report& recovered() const noexcept { return report_; }
-  checkpoint_report checkpoint();
+  checkpoint_report checkpoint(checkpoint_pace how);
   backup_report backup(const std::filesystem::path& to);
   backup_report backup(const byte_sink& to);
   static void restore(storage_files& files, const byte_source& from,
@@ -99,13 +99,14 @@ class storage {
 
  private:
   log_end recover();
-  checkpoint_report make_checkpoint(bool paced);
+  checkpoint_report make_checkpoint(checkpoint_pace how);
   void checkpoint_in_background() noexcept;
   log_end freeze(std::unique_ptr<reader>& view);
   void freeze_tables(checkpoint_source& from) const;
   checkpoint_report write_checkpoint(const std::filesystem::path& directory,
-                                     const checkpoint_source& from, bool paced);
-  checkpoint_report write_rows(storage_file& file, const checkpoint_source& from, bool paced);
+                                     const checkpoint_source& from, checkpoint_pace how);
+  checkpoint_report write_rows(storage_file& file, const checkpoint_source& from,
+                               checkpoint_pace how);
   checkpoint_source begin_copy(std::unique_ptr<reader>& view);
   std::uint64_t remove_up_to(const std::filesystem::path& directory, std::uint64_t sequence);
   log_end end_of_backup(const std::filesystem::path& directory, const directory_content& has);

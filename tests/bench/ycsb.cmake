@@ -25,7 +25,7 @@ function(check_fields line)
                 latency_ns_max latency_ns_distribution versions_made versions_dropped versions_dropped_between version_reads
                 chain_length_mean chain_lengths versions_alive version_bytes_peak
                 version_bytes_end version_bytes_over_time over_time partitions partition_drops
-                census_looks table_bytes log_bytes log_flushes longest_flush_ns checkpoint_s
+                census_looks table_bytes log_bytes log_flushes longest_flush_ns checkpoint_s checkpoint_throughput
                 checkpoint_bytes peak_rss_bytes allocator compiler machine revision time)
   string(JSON transactions GET "${line}" transactions)
   if(NOT transactions GREATER 0)

@@ -266,7 +266,7 @@ void run_thread(world& w, shared_record& record, std::int64_t thread, bool sync,
   db::options o;
   o.segment_bytes = 4096U << random() % 6;
   o.checkpoint_log_bytes = random() % 2 == 0 ? 0 : 100000;
-  o.checkpoint_share = 100;
+  o.checkpoint_share = random() % 2 == 0 ? 100 : 20;
   const bool sync = random() % 4 != 0;
   o.durability = sync ? db::durability_level::sync : db::durability_level::async;
   o.loss_window = std::chrono::milliseconds(1 + random() % 10);

@@ -36,7 +36,8 @@ class memory_files : public db::storage_files, public std::enable_shared_from_th
   bool extends = false;             ///< files are made longer when that is asked for
   bool lies = false;                ///< syncs say that they are done, and are not
   std::uint64_t capacity = ~std::uint64_t{0};
-  std::function<void()> before_sync;  ///< of a file; may wait
+  std::function<void()> before_sync;   ///< of a file; may wait
+  std::function<void()> before_write;  ///< to a file
   // What has happened.
   std::uint64_t changes = 0;
   std::uint64_t syncs = 0;
@@ -183,6 +184,7 @@ class memory_files : public db::storage_files, public std::enable_shared_from_th
       return n;
     }
     void write(std::uint64_t offset, std::span<const std::byte> from) override {
+      if (of_->before_write) of_->before_write();
       const std::lock_guard hold(of_->lock_);
       const std::uint64_t used = of_->used();
       const std::uint64_t room = of_->capacity > used ? of_->capacity - used : 0;

@@ -2,13 +2,17 @@
 // The promises of docs/durability.md about what commits wait for, over a disk that takes its time.
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <time.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
 #include <random>
+#include <span>
 #include <string>
 #include <thread>
 
@@ -185,6 +189,90 @@ TEST(slow_disk_promises, what_is_seen_may_be_lost_until_sync_returns) {
   reader.join();
   second.join();
   for (int i = 0; i < 10; ++i) EXPECT_EQ(reopened(slow.files->after_power_loss(random)), 2);
+}
+
+/// What the calling thread has used and done.
+struct own_use {
+  std::chrono::nanoseconds worked{};
+  long waits = 0;  // it gave the processor away
+  static own_use now() {
+    ::rusage u{};
+    EXPECT_EQ(::getrusage(RUSAGE_THREAD, &u), 0);
+    ::timespec t{};
+    EXPECT_EQ(::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t), 0);
+    return {std::chrono::seconds(t.tv_sec) + std::chrono::nanoseconds(t.tv_nsec), u.ru_nvcsw};
+  }
+};
+
+TEST(slow_disk, a_checkpoint_gives_way_to_commits_and_to_nobody_else) {
+  const disk files = new_disk();
+  options o = over(files);
+  o.durability = durability_level::none;
+  o.checkpoint_share = 5;
+  database base = database::open(place, o);
+  table& t = base.create_table({.name = "t", .columns = {{"k", int64, primary_key}, {"v", int64}}});
+  constexpr long blocks = 8;
+  constexpr std::int64_t rows = (blocks << 18) / 24;
+  for (std::int64_t k = 0; k < rows;) {
+    ASSERT_TRUE(base.transact([&](transaction& tx) -> status {
+      for (const std::int64_t end = std::min(k + 1000, rows); k < end; ++k) {
+        if (const status s = tx.insert(t, {k, k}); !s) return s;
+      }
+      return outcome::ok;
+    }));
+  }
+  bool commits = false;
+  files->before_write = [&] {
+    if (!commits) return;
+    ASSERT_TRUE(base.transact([&](transaction& tx) { return tx.update(t, {1}, {{"v", 2}}); }));
+  };
+  own_use used;
+  const auto take = [&](checkpoint_pace how) {
+    const own_use before = own_use::now();
+    const checkpoint_report r = base.checkpoint(how);
+    const own_use after = own_use::now();
+    used = {after.worked - before.worked, after.waits - before.waits};
+    EXPECT_EQ(r.rows, static_cast<std::uint64_t>(rows));
+    return r.took;
+  };
+  take(checkpoint_pace::shared);
+  EXPECT_LT(used.waits, blocks / 2) << "nobody commits";
+  commits = true;
+  EXPECT_GT(take(checkpoint_pace::shared), 5 * used.worked) << "a twentieth is its share";
+  EXPECT_GE(used.waits, blocks);
+  take(checkpoint_pace::full);
+  EXPECT_LT(used.waits, blocks / 2);
+}
+
+/// It holds versions: to give way for longer would be no help to those who need room.
+TEST(slow_disk, a_checkpoint_hurries_when_versions_take_half_of_their_budget) {
+  options o = over(new_disk());
+  o.durability = durability_level::none;
+  o.checkpoint_share = 1;
+  o.version_budget = 1U << 20U;
+  database base = database::open(place, o);
+  table& t = base.create_table({.name = "t", .columns = {{"k", int64, primary_key}, {"v", int64}}});
+  const auto change = [&](std::int64_t k) {
+    ASSERT_TRUE(base.transact([&](transaction& tx) { return tx.update(t, {k}, {{"v", 2}}); }));
+  };
+  constexpr std::int64_t rows = 30000;
+  ASSERT_TRUE(base.transact([&](transaction& tx) -> status {
+    for (std::int64_t k = 0; k < rows; ++k) {
+      if (const status s = tx.insert(t, {k, k}); !s) return s;
+    }
+    return outcome::ok;
+  }));
+  const reader old = base.snapshot();
+  std::int64_t next = 0;
+  while (base.stats().versions.bytes <= o.version_budget / 2) change(next++);
+  std::uint64_t blocks = 0;
+  const own_use before = own_use::now();
+  base.backup([&](std::span<const std::byte>) {
+    change(next++);
+    ++blocks;
+  });
+  EXPECT_GT(blocks, 3U);
+  EXPECT_LT(own_use::now().waits - before.waits, 2);
 }
 
 }  // namespace

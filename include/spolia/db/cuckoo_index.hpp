@@ -120,6 +120,11 @@ class cuckoo_index final : public primary_index {
     for (const key_words& k : keys) *to++ = {hash_of(k), *slots++};
     return true;
   }
+  bool note_words(std::span<const std::uint64_t> words, const std::uint64_t* slots,
+                  key_note* to) const override {
+    for (const std::uint64_t w : words) *to++ = {hash_of_word(w), *slots++};
+    return true;
+  }
   /// Each shard's notes go behind those that it has.
   void keep(std::span<const key_note> notes) override {
     const dealt_notes<shards> dealt(notes);

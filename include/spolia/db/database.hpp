@@ -109,8 +109,9 @@ struct options {
   std::uint64_t segment_bytes = 64U << 20U;
   /// So much log starts a checkpoint, on a thread that lives as long as this takes; 0: never.
   std::uint64_t checkpoint_log_bytes = 256U << 20U;
-  /// How much of one processor such a checkpoint may take, in per cent.
-  std::uint32_t checkpoint_share = 30;
+  /// How much of one processor a checkpoint or a backup may take while others commit and their
+  /// versions take no more than half of what they may; in per cent.
+  std::uint32_t checkpoint_share = 15;
   /// Nothing is changed, neither rows nor files.
   bool read_only = false;
   /// Threads that put rows in place while it is opened; 0: as many as there are processors.
@@ -219,7 +220,7 @@ class SPOLIA_EXPORT database {
   status sync();
   /// Writes all rows as of now into a file, while everybody goes on; then removes the log that is
   /// not needed any more.
-  checkpoint_report checkpoint();
+  checkpoint_report checkpoint(checkpoint_pace how = checkpoint_pace::shared);
   /// Writes a copy as of now into another directory, while everybody goes on; to be opened like any
   /// database. If an earlier copy is there, adds what was logged since.
   backup_report backup(const std::filesystem::path& to);

@@ -52,6 +52,12 @@ struct recovery_report {
   std::chrono::nanoseconds took{0};
 };
 
+/// How quickly a checkpoint is written.
+enum class checkpoint_pace : std::uint8_t {
+  shared,  ///< while others commit, it takes options::checkpoint_share at most
+  full     ///< as quickly as can be
+};
+
 struct checkpoint_report {
   std::uint64_t sequence = 0;  ///< of the last change that is in it
   std::uint64_t rows = 0;

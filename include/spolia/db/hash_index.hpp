@@ -151,6 +151,11 @@ class hash_index final : public primary_index {
     }
     return true;
   }
+  bool note_words(std::span<const std::uint64_t> words, const std::uint64_t* slots,
+                  key_note* to) const override {
+    for (const std::uint64_t w : words) *to++ = {hash_of_word(w), *slots++ + 1};
+    return true;
+  }
   /// Each shard's notes go behind those that it has.
   void keep(std::span<const key_note> notes) override {
     const dealt_notes<shards> dealt(notes);
@@ -310,14 +315,22 @@ class hash_index final : public primary_index {
       if (i + fetched < notes.size()) {
         __builtin_prefetch(&a.at(notes[i + fetched].hash & (a.size - 1)), 1);
       }
-      const auto [hash, what] = notes[i];
-      const place at{hash, what & long_key};
-      const auto same_key = [&](std::uint64_t slot) {
-        return at.flag == 0 || same_(slot, key_at((what & ~long_key) - 1));
-      };
-      if (slot_of(a, at, same_key) != no_slot) return false;
-      put(a, hash, what);
+      if (!fill_in(a, notes[i], key_at)) return false;
     }
+    return true;
+  }
+  /// An array that nobody sees yet, and which has no gaps: one walk looks for the key and finds the
+  /// place.
+  bool fill_in(array& a, key_note n, const key_reader& key_at) const {
+    std::uint64_t i = n.hash & (a.size - 1);
+    for (std::uint64_t seen; (seen = a.at(i).slot.load_relaxed()) != empty;
+         i = (i + 1) & (a.size - 1)) {
+      if (a.at(i).hash.load_relaxed() != n.hash || ((seen ^ n.what) & long_key) != 0) continue;
+      const bool known = (n.what & long_key) == 0;
+      if (known || same_((seen & ~long_key) - 1, key_at((n.what & ~long_key) - 1))) return false;
+    }
+    a.at(i).hash.store_relaxed(n.hash);
+    a.at(i).slot.store_relaxed(n.what);
     return true;
   }
 

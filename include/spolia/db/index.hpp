@@ -118,6 +118,11 @@ class primary_index {
                         key_note* /*to*/) const {
     return false;
   }
+  /// The same for an index whose keys are one word.
+  virtual bool note_words(std::span<const std::uint64_t> /*words*/, const std::uint64_t* /*slots*/,
+                          key_note* /*to*/) const {
+    return false;
+  }
   virtual void keep(std::span<const key_note> /*notes*/) {}  ///< most_notes at most
   /// One part of it, from 0. False: two slots have one key.
   virtual bool settle(unsigned /*part*/, unsigned /*parts*/, const key_reader& /*key_at*/) {
