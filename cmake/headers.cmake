@@ -175,6 +175,7 @@ set(SPOLIA_HEADERS
     include/spolia/reclaim.hpp
     include/spolia/reclaim/allocator_resource.hpp
     include/spolia/reclaim/biased_gate.hpp
+    include/spolia/reclaim/calm_rounds.hpp
     include/spolia/reclaim/concepts.hpp
     include/spolia/reclaim/courtesy.hpp
     include/spolia/reclaim/crowd.hpp

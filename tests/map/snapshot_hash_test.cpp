@@ -307,7 +307,10 @@ TEST(snapshot_hash, compares_tags_as_a_list_of_hashes_would) {
       ASSERT_LT(like.first(), hashes.size());
       found[like.first()] = true;
     }
-    for (std::size_t n = 0; n < hashes.size(); ++n) ASSERT_TRUE(hashes[n] != hash || found[n]);
+    const auto tag = [](std::uint64_t h) { return h < std::uint64_t{1} << 56U ? 1 : h >> 56U; };
+    for (std::size_t n = 0; n < hashes.size(); ++n) {
+      ASSERT_EQ(found[n], tag(hashes[n]) == tag(hash)) << n;
+    }
   }
 }
 

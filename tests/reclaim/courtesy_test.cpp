@@ -3,9 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <thread>
 
 #include <spolia/reclaim.hpp>
 
@@ -131,6 +133,40 @@ TEST_F(courtesy_by_itself, ends_among_strangers) {
   EXPECT_FALSE(shared.is_due(mine));
   ask();
   EXPECT_FALSE(shared.is_due(mine)) << "nor does the next epoch that is held up call for it";
+}
+
+/// The rounds of a token between two threads that take turns of 64 operations. `retires`: one of
+/// them retires a block in each.
+std::uint64_t rounds_in(domain<token>& d, int turns, bool retires) {
+  struct block : domain<token>::header {};
+  const std::uint64_t before = d.stats().epochs;
+  std::atomic<int> turn{0};
+  const auto take_turns = [&](int first) {
+    for (int t = first; t < turns; t += 2) {
+      for (int now = turn.load(); now != t; now = turn.load()) turn.wait(now);
+      for (int i = 0; i < 64; ++i) {
+        auto guard = d.enter();
+        if (retires && first == 0) guard.retire(d.make<block>());
+      }
+      turn.store(t + 1);
+      turn.notify_all();
+    }
+  };
+  std::thread other(take_turns, 1);
+  take_turns(0);
+  other.join();
+  return d.stats().epochs - before;
+}
+
+TEST(courtesy_of_token, goes_round_seldom_while_nobody_waits_for_it) {
+  domain<token> d;
+  const std::uint64_t busy = rounds_in(d, 1000, true);
+  const std::uint64_t calm = rounds_in(d, 1000, false);
+  const std::uint64_t busy_again = rounds_in(d, 1000, true);
+  EXPECT_GE(busy, 200U);
+  EXPECT_LT(calm * 4, busy);
+  EXPECT_GT(busy_again * 2, busy);
+  EXPECT_LE(d.garbage(), 64 * 16U);
 }
 
 }  // namespace

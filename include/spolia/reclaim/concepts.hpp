@@ -26,6 +26,7 @@
 //                      enter.
 //   pace()             instead of due, with ticks_regularly: `tick` wants to run after so many
 //                      outermost enters, which the domain counts anyway
+//   pace_of(me)        optional, with pace: the same at the beginning of a tick, for this thread
 //   tick(me, peers, sink)   the thread is between two operations: do what the paper does there
 //   enter(me)          announce the operation. Only stores: the domain issues one light fence after
 //                      it.

@@ -21,7 +21,7 @@ void domain<Scheme, Release>::tick(cell& me) noexcept {
   if (chores) me.countdown = cell::chores_every;
   if (me.in_tick) return;
   if constexpr (cell::scheme_has_pace) {
-    me.tick_at = me.gate.own() + scheme_.pace() * cell::one_guard;
+    me.tick_at = me.gate.own() + pace_of(me.local) * cell::one_guard;
   }
   if constexpr (cell::scheme_gains_by_courtesy) {
     if (courtesy_.is_due(me.turn)) step_aside(me);

@@ -15,8 +15,8 @@
 //              operations costs one membarrier, at most once per `patience` blocks retired by
 //              the mover, until it is parked; then nothing.
 // Progress:    wait-free for operations. A thread asleep inside a guard stops the ring.
-// Bound:       none when a thread stalls inside a guard. Otherwise about three rounds of blocks, a
-//              round being `tick_every` operations of each thread, or `patience` blocks of one.
+// Bound:       none when a thread stalls inside a guard. Otherwise about three rounds of blocks: of
+//              `tick_every` operations of each thread (see D4), or of `patience` blocks of one.
 //
 // Departures from the paper, all because the paper's N threads are fixed and always running:
 //   D1  Each thread announces whether it is inside an operation, and the last round it has seen. So
@@ -28,7 +28,8 @@
 //   D3  A thread that has begun an operation in the current round counts as visited. So that
 //       thread's own visit does not mark its boundary exactly any more, and two bags become three.
 //   D4  The token is looked at every `tick_every` operations, not at each: the round is then long
-//       enough that the words shared between the threads stay in their caches.
+//       enough that the words shared between the threads stay in their caches. While nobody's
+//       blocks wait, it is 16 times as long (calm_rounds.hpp).
 //   D5  Threads that run no operations for `park_after` rounds are parked, and the token passes
 //       them over. Their next operation finds the gate closed (biased_gate.hpp) and makes itself
 //       known by a read-modify-write of the round. A thread is parked from the start, until it
@@ -56,6 +57,7 @@
 #include <spolia/base/config.hpp>
 #include <spolia/base/fence.hpp>
 #include <spolia/base/trace.hpp>
+#include <spolia/reclaim/calm_rounds.hpp>
 #include <spolia/reclaim/concepts.hpp>
 #include <spolia/reclaim/epoch_bags.hpp>
 #include <spolia/reclaim/limbo.hpp>
@@ -98,10 +100,8 @@ class token : public detail::region_reads {
 
   explicit token(const options& o) noexcept : options_(o) {}
   static const char* check(const options& o) noexcept {
-    if (o.tick_every == 0 || o.tick_every > 1U << 20U) {
-      return "token: tick_every must be between 1 and 1048576";
-    }
-    return nullptr;
+    const bool fits = o.tick_every != 0 && o.tick_every <= 1U << 20U;
+    return fits ? nullptr : "token: tick_every must be between 1 and 1048576";
   }
 
   template <class Peers>
@@ -110,11 +110,14 @@ class token : public detail::region_reads {
   }
 
   std::uint32_t pace() const noexcept { return options_.tick_every; }
+  std::uint32_t pace_of(const local& me) noexcept {
+    return pace() * calm_.stretch(me.bags.count() != 0, round_.load_relaxed());
+  }
 
   template <class Peers, class Sink>
   void tick(local& me, Peers peers, Sink sink) noexcept {
-    // acquire ← the release in settle(): if the token is here, so is all that its earlier holders
-    // saw (X's unlinking happens before our next operation: the paper's correctness sketch).
+    // acquire ← the release in settle(): if the token is here, so is all that its holders saw (X's
+    // unlinking happens before our next operation: the paper's correctness sketch).
     const std::uint64_t at = at_.load_acquire();
     if (at == me.number) {
       pass(me, peers, nobody{});
@@ -134,11 +137,9 @@ class token : public detail::region_reads {
   void leave(local& me) noexcept {
     // release → the acquire in visited(): our accesses happen before blocks are handed out.
     // Without it a block could be freed while our last load of it is still under way.
-    if (SPOLIA_FAULT("token.leave_relaxed")) {
-      me.announced.store_relaxed(me.bags.seen() << 1U);
-    } else {
-      me.announced.store_release(me.bags.seen() << 1U);
-    }
+    const std::uint64_t out = me.bags.seen() << 1U;
+    if (SPOLIA_FAULT("token.leave_relaxed")) return me.announced.store_relaxed(out);
+    me.announced.store_release(out);
   }
 
   /// Has this thread run no operation for so long that the gate should be closed? Only a hint.
@@ -170,8 +171,7 @@ class token : public detail::region_reads {
     if (!SPOLIA_FAULT("token.unpark_by_load")) {
       round_.fetch_add_acq_rel(0);
     } else {
-      // acquire ← the release in end(), which is not enough.
-      static_cast<void>(round_.load_acquire());
+      static_cast<void>(round_.load_acquire());  // ← the release in end(): not enough
     }
   }
 
@@ -227,8 +227,7 @@ class token : public detail::region_reads {
     bool may_skip(const local*) const noexcept { return false; }
   };
 
-  /// Do so many more blocks wait than at the last try to move the token in this round? If so, this
-  /// is one.
+  /// Do so many more blocks wait than at the last try to move the token in this round?
   bool impatient(local& me, std::size_t blocks) const noexcept {
     if (me.bags.count() <= me.pressed_at + blocks) return false;
     me.pressed_at = me.bags.count();
@@ -389,10 +388,11 @@ class token : public detail::region_reads {
   static constexpr std::uint64_t being_moved = std::uint64_t{1} << 63U;
 
   options options_;
-  /// Where the token stands: a thread number, or the mover's with `being_moved`. Beside the round,
-  /// since both are read at ticks only and change together.
+  /// Where the token stands: a thread number, or the mover's with `being_moved`. Beside what is
+  /// read at ticks only as well.
   alignas(cache_line) atomic<std::uint64_t> at_{0};
   atomic<std::uint64_t> round_{3};
+  detail::calm_rounds calm_;
 };
 
 static_assert(scheme<token>);

@@ -38,7 +38,7 @@ class bucket_table {
   bucket_table& operator=(const bucket_table&) = delete;
   ~bucket_table() {
     for (std::uint32_t l = base_; l <= most_levels; ++l) {
-      if (const std::uintptr_t s = starts_[l].load_relaxed()) end(lists_from(s, l), l);
+      if (const std::uintptr_t s = start(l).load_relaxed()) end(lists_from(s, l), l);
     }
   }
 
@@ -61,8 +61,9 @@ class bucket_table {
   /// i is below 2^level().
   [[nodiscard]] List& operator[](std::uint64_t i) const noexcept {
     // relaxed: level() was asked before.
-    const std::uintptr_t start = starts_[std::bit_width(i)].load_relaxed();
-    return *reinterpret_cast<List*>(start - there + i * sizeof(List));
+    const auto zeros = static_cast<std::size_t>(std::countl_zero(i));
+    const std::uintptr_t all = starts_[zeros - (64 - most_levels)].load_relaxed();
+    return *reinterpret_cast<List*>(all - there + i * sizeof(List));
   }
 
   /// The lowest level at which list i is there.
@@ -86,6 +87,11 @@ class bucket_table {
  private:
   static constexpr std::uintptr_t there = 1;
 
+  /// Of the lists whose numbers have so many bits.
+  [[nodiscard]] atomic<std::uintptr_t>& start(std::uint32_t bits) noexcept {
+    return starts_[most_levels - bits];
+  }
+
   [[nodiscard]] std::size_t lists_in(std::uint32_t l) const noexcept {
     return std::size_t{1} << (l == base_ ? l : l - 1);
   }
@@ -104,16 +110,16 @@ class bucket_table {
 
   void segment_for(std::uint32_t l) {
     // acquire, both ← the release below: whoever goes on to open the level passes the lists on.
-    if (starts_[l].load_acquire() != 0) return;
+    if (start(l).load_acquire() != 0) return;
     const std::size_t n = lists_in(l);
     auto* const made = static_cast<List*>(memory::allocate(n * sizeof(List), alignof(List)));
     for (std::size_t i = 0; i < n; ++i) ::new (made + i) List();
     std::uintptr_t none = 0;
     // release → the acquire above and level().
-    if (!starts_[l].cas_strong_acq_rel(none, start_of(made, l))) return end(made, l);
+    if (!start(l).cas_strong_acq_rel(none, start_of(made, l))) return end(made, l);
     // The first lists are found by any of their bits. relaxed: nobody else is there yet.
     for (std::uint32_t bits = 0; l == base_ && bits < l; ++bits) {
-      starts_[bits].store_relaxed(start_of(made, l));
+      start(bits).store_relaxed(start_of(made, l));
     }
   }
 
@@ -125,7 +131,7 @@ class bucket_table {
 
   const std::uint32_t base_;
   alignas(cache_line) atomic<std::uint32_t> level_;
-  std::array<atomic<std::uintptr_t>, most_levels + 1> starts_{};  // by the bits of a list's number
+  std::array<atomic<std::uintptr_t>, most_levels + 1> starts_{};  // the most bits first
   std::array<atomic<std::uint64_t>, most_levels + 1> opened_{};
 };
 

@@ -9,6 +9,10 @@
 #include <cstddef>
 #include <cstdint>
 
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
 #include <spolia/base/config.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -37,34 +41,41 @@ class hash_tags {
     }
   }
 
-  /// Those places whose pairs may have a hash, in no order.
+  /// Those places whose pairs may have a hash, in ascending order.
   class places {
    public:
     [[nodiscard]] bool empty() const noexcept { return bits_ == 0; }
     [[nodiscard]] std::size_t first() const noexcept {
-      const auto bit = static_cast<std::size_t>(std::countr_zero(bits_));
-      return bit / 8 + (bit % 2 == 0 ? 8 : 0);
+      return static_cast<std::size_t>(std::countr_zero(bits_));
     }
     void drop_first() noexcept { bits_ &= bits_ - 1; }
 
    private:
     friend class hash_tags;
-    explicit places(std::uint64_t bits) noexcept : bits_(bits) {}
-    std::uint64_t bits_;  // 8 i + 7 for place i; 8 i + 6 for place 8 + i
+    explicit places(std::uint32_t bits) noexcept : bits_(bits) {}
+    std::uint32_t bits_;
   };
   /// No pair at another place has that hash.
   [[nodiscard]] places like(std::uint64_t hash) const noexcept {
+#if defined(__SSE2__)
+    const __m128i tags =
+        _mm_unpacklo_epi64(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(words_.data())),
+                           _mm_cvtsi32_si128(static_cast<int>(words_[2])));
+    const __m128i same = _mm_cmpeq_epi8(tags, _mm_set1_epi8(static_cast<char>(of(hash))));
+    return places(static_cast<std::uint32_t>(_mm_movemask_epi8(same)));
+#else
     const std::uint64_t wanted = of(hash) * each;
-    return places(zeros(low() ^ wanted) | zeros(high() ^ wanted) >> 1U);
+    return places(zeros(low() ^ wanted) | zeros(high() ^ wanted) << 8U);
+#endif
   }
 
  private:
   static constexpr std::uint64_t each = 0x0101010101010101;
 
-  /// Buckets go by the lower bits. Not 0, which is where there is no pair, nor 1, see zeros().
+  /// Buckets go by the lower bits. Not 0, which is where there is no pair.
   static constexpr std::uint64_t of(std::uint64_t hash) noexcept {
     const std::uint64_t tag = hash >> 56U;
-    return tag < 2 ? 2 : tag;
+    return tag + (tag == 0 ? 1 : 0);
   }
   [[nodiscard]] std::uint64_t low() const noexcept {
     return words_[0] | std::uint64_t{words_[1]} << 32U;
@@ -78,10 +89,12 @@ class hash_tags {
     const std::uint64_t below = (std::uint64_t{1} << (at * 8)) - 1;
     return (tags & below) | (tags >> 8U & ~below);
   }
-  /// The top bits of bytes that are 0; it may have that of one which is 1 as well, so a tag and a 0
-  /// must differ by more.
-  static constexpr std::uint64_t zeros(std::uint64_t bytes) noexcept {
-    return (bytes - each) & ~bytes & (0x80 * each);
+  /// Bit i: byte i is 0.
+  [[maybe_unused]] static constexpr std::uint32_t zeros(std::uint64_t bytes) noexcept {
+    const std::uint64_t low_bits = 0x7F * each;
+    const std::uint64_t tops = ~(((bytes & low_bits) + low_bits) | bytes | low_bits);
+    // The product has the top bit of byte i as its bit 56 + i.
+    return static_cast<std::uint32_t>((tops >> 7U) * 0x0102040810204080 >> 56U);
   }
 
   std::array<std::uint32_t, most / 4> words_{};  // 12 bytes, not 16

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// calm_rounds.hpp: whether anybody waits for the rounds of a token. If nobody does, because all
+// threads only read, they look at the token less often: the words that it changes go from one
+// processor's cache to the other's each time. A hint: what is safe does not depend on it.
+#pragma once
+
+#include <cstdint>
+
+#include <spolia/base/atomic.hpp>
+#include <spolia/base/config.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace detail {
+
+class calm_rounds {
+ public:
+  /// How many times as long as usual a thread may take to its next tick. `waits`: whether blocks
+  /// of its own wait in this round.
+  std::uint32_t stretch([[maybe_unused]] bool waits,
+                        [[maybe_unused]] std::uint64_t round) noexcept {
+#if defined(SPOLIA_MODEL)
+    return 1;  // the checker has few rounds
+#else
+    const std::uint64_t wanted = wanted_.load_relaxed();
+    if (waits) {
+      if (wanted != round) wanted_.store_relaxed(round);
+      return 1;
+    }
+    return wanted + calm_after < round ? most : 1;
+#endif
+  }
+
+  static constexpr std::uint32_t most = 16;
+  /// More than blocks stay: so who retires now and then keeps the pace for all.
+  static constexpr std::uint64_t calm_after = 16;
+
+ private:
+  atomic<std::uint64_t> wanted_{0};  // the last round in which somebody's blocks waited
+};
+
+}  // namespace detail
+}  // namespace spolia::inline SPOLIA_FLAVOUR
