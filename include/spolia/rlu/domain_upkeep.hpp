@@ -47,10 +47,11 @@ void basic_domain<Clock, Blocks>::join(session& mine) {
 /// neighbour's, whose owner may be asleep or gone.
 template <class Clock, class Blocks>
 void basic_domain<Clock, Blocks>::tend(session& mine) noexcept {
+  const bool looks = mine.until_look == 0;
+  if (looks) mine.until_look = look_every;
   if (mine.collecting) return;  // a destructor that a pass has called began this section
-  if (mine.until_look == 0) {
-    mine.until_look = look_every;
-    if (courtesy_.is_due(mine.turn_taken)) courtesy_.give(mine.turn_taken, threads::high_water());
+  if (looks && courtesy_.is_due(mine.turn_taken)) {
+    courtesy_.give(mine.turn_taken, threads::high_water());
   }
   const bool walks = mine.walks.value() >= mine.walks_at;
   if ((!walks && mine.written.written() < mine.pass_at) || others_do(mine)) return;
@@ -58,10 +59,13 @@ void basic_domain<Clock, Blocks>::tend(session& mine) noexcept {
   pass(mine, &mine, neighbour_in_need(mine, walks), false);
   set_next_pass(mine, mine.written_back.value() - before, walks);
   be_alone_if_so(mine);
-  // More sections than processors: some were interrupted.
-  if (mine.now.instants() > processors_) {
-    const std::uint64_t all = mine.written.waiting() * threads::high_water();  // or so
-    courtesy_.watch(mine.turn_taken, mine.now.oldest(), all);
+  // As many sections as processors, and this thread, which is in none: some were interrupted.
+  if (mine.now.instants() >= processors_) {
+    // Held up is what reads meet, or what waits in all logs, or so. A small structure is all copies
+    // before much waits.
+    const std::uint64_t met = walks ? mine.walk_step : 0;
+    const std::uint64_t wait = mine.written.waiting() * threads::high_water();
+    courtesy_.watch(mine.turn_taken, mine.now.oldest(), std::max(met, wait));
   }
   drain_now_and_then();
   graves_.clear();
@@ -232,6 +236,7 @@ statistics basic_domain<Clock, Blocks>::stats() const noexcept {
     sum.commits += s.commits.value();
     sum.conflicts += s.conflicts.value();
     sum.walks += s.walks.value();
+    sum.turns += s.turn_taken.given.value();
     sum.written_back += s.written_back.value();
     sum.waiting += s.written.waiting();
     sum.passes += s.written.passes() / 2;  // counts beginnings and ends
