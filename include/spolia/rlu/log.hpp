@@ -2,7 +2,7 @@
 // log.hpp: where a thread writes its copies: segments that fill up, one after the other, and wait
 // until nothing in them is needed any more.
 //
-// Source:      MV-RLU, section 3.5, has one ring of fixed size for each thread, taken back in order,
+// Source:      MV-RLU, section 3.5, has one ring of fixed size a thread, taken back in order,
 //              and a thread whose ring is full waits.
 // Idea:        the owner fills its open segment. What it has filled it puts onto a stack when its
 //              section has ended. A collector, which is whoever has made the log `busy`, takes
