@@ -108,8 +108,8 @@ class courtesy_by_itself : public testing::Test {
     ++epoch;
     for (int look = 0; look < 2; ++look) shared.watch(mine, epoch, 10'000);
   }
-  void meet(int n, std::int64_t away_ns) {
-    for (int i = 0; i < n; ++i) shared.was_away(detail::pin_watch::now_ns(), away_ns, 1);
+  void meet(int n, std::int64_t away_ns, std::uint32_t threads = 1) {
+    for (int i = 0; i < n; ++i) shared.was_away(detail::pin_watch::now_ns(), away_ns, threads);
   }
 
   turns shared{100};
@@ -124,6 +124,16 @@ TEST_F(courtesy_by_itself, goes_on_among_threads_that_give_back) {
   meet(5, 4'000'000);  // now and then somebody else has to run
   meet(100, 90'000);
   EXPECT_TRUE(shared.is_due(mine));
+}
+
+TEST_F(courtesy_by_itself, goes_on_when_many_were_late_once_or_somewhat) {
+  ask();
+  for (int i = 0; i < 100; ++i) meet(1, 700'000, 16);
+  EXPECT_TRUE(shared.is_due(mine)) << "some have run more than others at first";
+  meet(16, 10'000'000, 16);
+  EXPECT_TRUE(shared.is_due(mine)) << "one interruption makes all late";
+  meet(48, 10'000'000, 16);
+  EXPECT_FALSE(shared.is_due(mine));
 }
 
 TEST_F(courtesy_by_itself, ends_among_strangers) {

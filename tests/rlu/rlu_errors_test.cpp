@@ -397,6 +397,39 @@ TEST(rlu_errors, the_log_of_a_lost_thread_takes_nothing_of_the_next_ones_cap) {
   for (const auto p : all) d.discard(p);
 }
 
+TEST(rlu_errors, what_a_lost_thread_was_looking_through_takes_nothing_of_the_cap) {
+#if SPOLIA_TSAN
+  GTEST_SKIP() << "the race detector follows no fork of a program with threads";
+#endif
+  rlu::domain d({.segment_bytes = 256, .log_cap = 2048, .in_place = false});
+  std::array<rlu::ptr<gated_number>, 64> all;
+  for (auto& p : all) p = d.make<gated_number>(gated_number(0));
+  const auto set = [&](rlu::ptr<gated_number> p, long to) {
+    return d.attempt([&](auto& in) {
+      if (auto mine = in.try_lock(p)) mine->value = to;
+    });
+  };
+  std::size_t n = 0;
+  while (n < all.size() && set(all[n], 1) != rlu::outcome::log_full) ++n;
+  ASSERT_LT(n, all.size());
+  gate in_pass;
+  std::thread lost([&] {
+    gated_number::parks_at = &in_pass;  // when it writes the first one back
+    d.collect();
+  });
+  in_pass.wait_until_reached();
+  EXPECT_TRUE(holds_in_child([&] {
+    // As much again as there was: nobody has it any more.
+    for (std::size_t i = n; i < n + 8; ++i) {
+      if (set(all[i], 2) != rlu::outcome::committed) return false;
+    }
+    return d.read([&](auto& in) { return in.read(all[n])->value == 2; });
+  }));
+  in_pass.open.store(true);
+  lost.join();
+  for (const auto p : all) d.discard(p);
+}
+
 TEST(rlu_errors, a_forked_child_goes_on) {
 #if SPOLIA_TSAN
   GTEST_SKIP() << "the race detector follows no fork of a program with threads";

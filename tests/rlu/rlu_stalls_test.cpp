@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <spolia/base/processors.hpp>
 #include <spolia/reclaim/debra.hpp>
 #include <spolia/reclaim/domain.hpp>
 #include <spolia/reclaim/release.hpp>
@@ -364,6 +365,47 @@ TEST(rlu_stalls, a_section_may_stop_anywhere) {
               sign.nobody_comes();
             }),
             all);
+}
+
+/// Reads a few objects that change, beside as many sections as there are processors, which all see
+/// something else: so somebody was interrupted, and what is read is all copies.
+class rlu_turns : public testing::Test {
+ public:
+  struct cell {
+    long value;
+  };
+  static std::uint64_t beside_sections(std::uint32_t sections, std::uint32_t turn_us) {
+    rlu::domain d({.turn_us = turn_us});
+    const auto few = d.make<cell>({0});
+    const auto change = [&] { d.update([&](auto& in) { ++in.try_lock(few)->value; }); };
+    std::uint64_t turns = 0;
+    // Turns are given within a second, which a busy machine may leave us nothing of.
+    for (int again = 0; again < 20 && turns == 0; ++again) {
+      std::vector<std::unique_ptr<parked_thread>> asleep;
+      for (std::uint32_t i = 0; i < sections; ++i) {
+        change();
+        asleep.push_back(std::make_unique<parked_thread>(
+            [&](parking_spot& self) { d.read([&](auto&) { self.park(); }); }));
+      }
+      change();
+      long sum = 0;
+      for (int i = 0; i < 20'000; ++i) sum += d.read([&](auto& in) { return in.read(few)->value; });
+      EXPECT_GT(sum, 0);
+      turns = d.stats().turns;
+      if (turn_us == 0 || sections < processors()) break;
+    }
+    EXPECT_TRUE(sections == 0 || d.stats().walks > 4096U);
+    d.discard(few);
+    return turns;
+  }
+};
+
+TEST_F(rlu_turns, are_given_when_sections_were_interrupted) {
+  EXPECT_GT(beside_sections(processors(), 100), 0U);
+}
+TEST_F(rlu_turns, are_not_given_without_or_if_that_is_forbidden) {
+  EXPECT_EQ(beside_sections(processors() - 1, 100), 0U);
+  EXPECT_EQ(beside_sections(processors(), 0), 0U);
 }
 
 }  // namespace

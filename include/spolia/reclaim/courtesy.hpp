@@ -14,6 +14,9 @@
 // or of other parts of this one, take what we give, and whole time slices instead of turns. Who was
 // away for longer than the turns of our own threads take has met one. When that happens most times,
 // courtesy ends at once, for a second at first and for twice as long each time, a minute at most.
+// One interruption makes all late that share a processor, and at the beginning some have run more
+// than others and wait for these to catch up. So it takes several such turns of each thread, and a
+// millisecond or so more than the turns, less than a time slice, is forgiven.
 //
 // Only a hint to the system's scheduler: nothing here matters to safety. A reader that stalls for
 // good calls for one such second, not for more.
@@ -79,8 +82,9 @@ class courtesy {
   /// Judges one turn: how long its thread was away.
   void was_away(std::int64_t now, std::int64_t away_ns, std::uint32_t threads) noexcept {
     const std::int64_t others = threads / processors_ + 1;
-    const bool strangers = away_ns > others * turn_ns_ * 5 / 4;
+    const bool strangers = away_ns > others * turn_ns_ * 5 / 4 + forgiven_ns;
     const std::int32_t met = strangers_.load_relaxed() + (strangers ? 1 : -1);
+    const auto too_many = std::max(least_too_many, 4 * static_cast<std::int32_t>(threads));
     strangers_.store_relaxed(std::clamp(met, 0, too_many));
     if (met < too_many) return;
     strangers_.store_relaxed(0);
@@ -109,7 +113,8 @@ class courtesy {
   static constexpr std::size_t many = 2048;
   static constexpr std::int64_t period_ns = 1'000'000'000;
   static constexpr std::int64_t longest_pause_ns = 64 * period_ns;
-  static constexpr std::int32_t too_many = 8;  // strangers met, less the turns without one
+  static constexpr std::int64_t forgiven_ns = 750'000;
+  static constexpr std::int32_t least_too_many = 8;  // strangers met, less the turns without one
 
   const std::int64_t turn_ns_;
   const std::uint32_t processors_;

@@ -327,6 +327,7 @@ class basic_domain final : private threads::listener {
   // domain_upkeep.hpp
   void be_alone_if_so(session& mine) noexcept;
   SPOLIA_NOINLINE void tend(session& mine) noexcept;
+  void tend_own(session& mine, bool walks) noexcept;
   bool tend_all();
   bool others_do(session& mine) noexcept;
   session* neighbour_in_need(session& mine, bool walks) noexcept;

@@ -37,31 +37,43 @@ void basic_domain<Clock, Blocks>::join(session& mine) {
   mine.segment_bytes = options_.segment_bytes;
   mine.cap = options_.log_cap;
   mine.pass_at = mine.written.written() + options_.low_watermark;
-  mine.walks_at = mine.walks.value() + options_.walk_watermark;
+  mine.walk_step = options_.walk_watermark;
+  mine.walks_at = mine.walks.value() + mine.walk_step;
   if (!options_.in_place) mine.here_alone.asks.store_relaxed(false);
   threads::watch_this_thread(*this);
   mine.used.store_relaxed(true);
 }
 
-/// After a section: its log's turn, if much has been written, or many reads met copies; and a
-/// neighbour's, whose owner may be asleep or gone.
+/// After a section: its log's turn, if much has been written, or many reads met copies; and now and
+/// then another thread's. Who gives its processor away leaves few copies to those who come: they
+/// would read them, and have them in their caches, until it is back.
 template <class Clock, class Blocks>
 void basic_domain<Clock, Blocks>::tend(session& mine) noexcept {
+  const bool looks = mine.until_look == 0;
+  if (looks) mine.until_look = look_every;
   if (mine.collecting) return;  // a destructor that a pass has called began this section
-  if (mine.until_look == 0) {
-    mine.until_look = look_every;
-    if (courtesy_.is_due(mine.turn_taken)) courtesy_.give(mine.turn_taken, threads::high_water());
-  }
-  const bool walks = mine.walks.value() >= mine.walks_at;
-  if ((!walks && mine.written.written() < mine.pass_at) || others_do(mine)) return;
+  const bool gives = looks && courtesy_.is_due(mine.turn_taken);
+  const bool walks = mine.walks.value() + (gives ? mine.walk_step / 2 : 0) >= mine.walks_at;
+  const std::size_t soon = gives ? options_.low_watermark / 2 : 0;
+  const bool writes = mine.written.written() + soon >= mine.pass_at;
+  if ((walks || writes) && !others_do(mine)) tend_own(mine, walks);
+  if (gives) courtesy_.give(mine.turn_taken, threads::high_water());
+}
+
+/// A pass over the thread's log, and a neighbour's, whose owner may be asleep or gone.
+template <class Clock, class Blocks>
+void basic_domain<Clock, Blocks>::tend_own(session& mine, bool walks) noexcept {
   const std::uint64_t before = mine.written_back.value();
   pass(mine, &mine, neighbour_in_need(mine, walks), false);
   set_next_pass(mine, mine.written_back.value() - before, walks);
   be_alone_if_so(mine);
-  // More sections than processors: some were interrupted.
-  if (mine.now.instants() > processors_) {
-    const std::uint64_t all = mine.written.waiting() * threads::high_water();  // or so
-    courtesy_.watch(mine.turn_taken, mine.now.oldest(), all);
+  // As many sections as processors, and this thread, which is in none: some were interrupted.
+  if (mine.now.instants() >= processors_) {
+    // Held up is what reads meet, or what waits in all logs, or so. A small structure is all copies
+    // before much waits.
+    const std::uint64_t met = walks ? mine.walk_step : 0;
+    const std::uint64_t wait = mine.written.waiting() * threads::high_water();
+    courtesy_.watch(mine.turn_taken, mine.now.oldest(), std::max(met, wait));
   }
   drain_now_and_then();
   graves_.clear();
@@ -232,6 +244,7 @@ statistics basic_domain<Clock, Blocks>::stats() const noexcept {
     sum.commits += s.commits.value();
     sum.conflicts += s.conflicts.value();
     sum.walks += s.walks.value();
+    sum.turns += s.turn_taken.given.value();
     sum.written_back += s.written_back.value();
     sum.waiting += s.written.waiting();
     sum.passes += s.written.passes() / 2;  // counts beginnings and ends

@@ -2,8 +2,7 @@
 // log.hpp: where a thread writes its copies: segments that fill up, one after the other, and wait
 // until nothing in them is needed any more.
 //
-// Source:      MV-RLU, section 3.5, has one ring of fixed size for each thread, taken back in
-// order,
+// Source:      MV-RLU, section 3.5, has one ring of fixed size a thread, taken back in order,
 //              and a thread whose ring is full waits.
 // Idea:        the owner fills its open segment. What it has filled it puts onto a stack when its
 //              section has ended. A collector, which is whoever has made the log `busy`, takes
@@ -304,15 +303,17 @@ class log {
       }
     }
   }
-  /// After a fork: what a lost thread was collecting may be half-written, and is left alone.
+  /// After a fork: what a lost thread was collecting is left alone, and counts no more.
   void evict() noexcept {
     if (!is_busy(passes_.load_relaxed())) return;
     if (object* const o = std::exchange(at_, nullptr)) o->free_from_lost();
+    const std::size_t all = bytes();
+    bytes_.store_relaxed(all - bytes_of(old_, bytes_of(held_, 0, all), all));
     held_ = old_ = shelter_ = graves_ = nullptr;
     old_looks_ = waiting_in_old_ = 0;
     end_collect();
   }
-  /// After a fork, of a lost thread's log.
+  /// After a fork, of a lost thread's log, which nobody collects any more.
   void forget() noexcept {
     begun_ = false;
     open_ = first_ = chain_ = held_ = old_ = shelter_ = graves_ = nullptr;
@@ -320,7 +321,6 @@ class log {
     bytes_.store_relaxed(0);
     filled_.store_relaxed(nullptr);
     shown_.store_relaxed(nullptr);
-    if (is_busy(passes_.load_relaxed())) end_collect();
   }
 
  private:

@@ -27,7 +27,7 @@ struct options {
   std::size_t low_watermark = 32768;             ///< written since the last pass bring one on
   std::size_t high_watermark = 1048576;          ///< from here on other threads help
   std::size_t log_cap = std::size_t{64} << 20U;  ///< a section that would go beyond starts over
-  std::uint32_t walk_watermark = 2048;           ///< reads that met copies bring a pass on, too
+  std::uint32_t walk_watermark = 4096;           ///< reads that met copies bring a pass on, too
   /// While sections of threads that were interrupted hold much up, each thread gives its processor
   /// away after so many microseconds, between two sections; 0: never. See reclaim/courtesy.hpp.
   std::uint32_t turn_us = 300;
@@ -47,6 +47,7 @@ struct statistics {
   std::uint64_t log_bytes = 0;         ///< in all logs
   std::uint64_t retired_segments = 0;  ///< that wait for readers in the middle of a walk
   std::uint64_t retired_bytes = 0;     ///< theirs
+  std::uint64_t turns = 0;             ///< that threads have given away, see options::turn_us
 };
 
 namespace detail {

@@ -134,5 +134,12 @@ struct alignas(record) segment : Header {
   atomic<std::size_t>* retired_in = nullptr;  // counts the bytes that wait for who walks
 };
 
+/// `sum` and what a list of segments takes, at most `most`, whatever the list is.
+template <class Header>
+std::size_t bytes_of(const segment<Header>* s, std::size_t sum, std::size_t most) noexcept {
+  for (; s != nullptr && sum < most; s = s->next) sum += s->bytes();
+  return std::min(sum, most);
+}
+
 }  // namespace rlu::detail
 }  // namespace spolia::inline SPOLIA_FLAVOUR
