@@ -44,6 +44,7 @@ set(SPOLIA_HEADERS
     include/spolia/counted/pins.hpp
     include/spolia/counted/pool.hpp
     include/spolia/counted/private_ptr.hpp
+    include/spolia/counted/purse.hpp
     include/spolia/counted/reaper.hpp
     include/spolia/counted/shared_ptr.hpp
     include/spolia/counted/shared_ptr_tools.hpp

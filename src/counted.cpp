@@ -27,6 +27,7 @@ constinit counted::first_pins never_free{in_use(), in_use(), in_use(), in_use()}
 static_assert(never_free.size() == 4);
 }  // namespace
 constinit thread_local void* counted_firsts = never_free.data();
+constinit thread_local own_purse counted_purse = counted::no_purse;
 
 namespace {
 
@@ -66,6 +67,12 @@ void* join_counted() {
 }
 
 void help_counted(void* m) noexcept { home().help(*static_cast<member*>(m)); }
+
+void fill_counted_purse(void* m, std::uintptr_t entry, std::uintptr_t word) noexcept {
+  home().fill_purse(*static_cast<member*>(m), {entry, word});
+}
+
+void spill_counted_purse(void* m) noexcept { home().spill(*static_cast<member*>(m)); }
 
 void end_counted_location(std::uintptr_t entry, std::size_t bytes) noexcept {
   home().end_of_location(try_here(), entry, bytes);

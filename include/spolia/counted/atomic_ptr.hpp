@@ -47,6 +47,8 @@ struct block_units {
     return made(p);
   }
   static bool same(word w, const P& p) noexcept { return pair_of(w) == access::pair_of(p); }
+  static constexpr bool purses = strong;
+  static bool counts_itself(word w) noexcept { return (w & tag_mask) != tag_alias; }
   static entry unit(word w) noexcept {
     const bool owned = strong || (w & tag_mask) == tag_alias;
     return entry_of(block_of(w), owned ? task::drop_strong : task::drop_weak);

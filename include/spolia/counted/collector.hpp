@@ -24,7 +24,7 @@
 //              counted are units that destructors log within a task, those that a thread logs while
 //              it is quiet (see no_destructors), and one of each kind for each pinned object.
 //              A reader that stalls with pins holds up the objects it names, two a pin at most,
-//              and nothing else.
+//              and one that it has in its purse, until the next epoch (purse.hpp).
 // Departures:
 //   1. Only locations defer. A plain shared_ptr drops its unit at once: a pin relies on the unit of
 //      the location that it was taken from, and that unit never goes at once. So exchange and
@@ -142,6 +142,15 @@ class basic_collector final : core::listener, public reaper {
     if (!did && much) wait_for_others(me);
   }
 
+  /// The caller has loaded p's word again and again, and has a unit.
+  void fill_purse(member& me, const purse_of& p) noexcept {
+    if (!have_purses() || one_thread()) return;
+    spill(me);
+    threads::watch_this_thread(*this);
+    me.purse.fill(p);
+    if (me.purse.is_shut()) spill(me);
+  }
+
   /// Drops and ends all that can be. True if nothing waits any more; false if pins, or another
   /// thread's work, hold something up, or if called by a destructor that a helper runs.
   bool drain(member& me) noexcept {
@@ -168,18 +177,11 @@ class basic_collector final : core::listener, public reaper {
     collector_counts sum;
     // What was dropped before what was logged, so that the difference is rather too large.
     members_.for_each([&](std::uint32_t, const member& m) {
-      sum.ended += m.ended.value();
-      sum.dropped += m.dropped.value();
-      sum.logged -= m.kept.value();
-      sum.pins += m.pins.high();
-      sum.scan_ticks += m.scan_ticks.value();
-      sum.sweep_ticks += m.sweep_ticks.value();
-      sum.end_ticks += m.end_ticks.value();
+      m.count_done(sum);
       return true;
     });
     members_.for_each([&](std::uint32_t, const member& m) {
-      sum.doomed += m.doomed.value();
-      sum.logged += m.log.appended() + m.unlogged.value();
+      m.count_begun(sum);
       return true;
     });
     sum.epochs = epochs_.load_relaxed();
@@ -221,7 +223,7 @@ class basic_collector final : core::listener, public reaper {
     const unsigned hint = threads::number();
     if (const unsigned i = scans_.claim(hint); i != Router::none) {
       const stopwatch timer(me.scan_ticks, timed_.value());
-      scan(i);
+      scan(me, i);
       if (unscanned_.arrive(i)) end_scan();
       return true;
     }
@@ -246,19 +248,23 @@ class basic_collector final : core::listener, public reaper {
     // acquire ← the release at the end of the epoch before.
     if (!busy_.cas_strong_acquire(idle, true)) return false;
     if (SPOLIA_FAULT("counted.late_capture")) fence::heavy();
-    std::uint64_t captured = 0;
+    bool any = false;
     members_.for_each([&](std::uint32_t, member& m) {
-      captured += m.log.capture();
+      any |= m.log.capture() != 0;
+      any |= have_purses() && m.purse.holds();
       return true;
     });
-    if (captured == 0) {
+    if (!any) {
       busy_.store_release(false);  // release → the acquire above
       return false;
     }
     epochs_.store_relaxed(epochs_.load_relaxed() + 1);
-    // heavy → the light fence in put_name. Each captured unit left its location before this, by
-    // the acquire in capture; all pins are read after it, by the release in open.
+    const bool late = SPOLIA_FAULT("counted.purse_shut_late");
+    if (!late) shut_purses();
+    // heavy → the light fences in put_name and in purses. Each captured unit left its location
+    // before this, by the acquire in capture; all pins are read after it, by the release in open.
     if (!SPOLIA_FAULT("counted.no_heavy") && !SPOLIA_FAULT("counted.late_capture")) fence::heavy();
+    if (late) shut_purses();
     // A thread that joins later makes its light fences later.
     const std::uint32_t end = threads::high_water();
     const std::uint64_t all = ~std::uint64_t{0} >> (64 - std::min(end, Router::inputs));
@@ -276,8 +282,9 @@ class basic_collector final : core::listener, public reaper {
     }
   }
 
-  void scan(unsigned input) noexcept {
+  void scan(member& me, unsigned input) noexcept {
     each_of(input, [&](member& m) {
+      if (have_purses()) drop_later(me, m.purse.take_away());
       m.names.clear();
       m.pins.visit([&](word w) {
         if (!m.names.add(name_of(w))) scan_failed_.store_relaxed(true);
@@ -293,7 +300,8 @@ class basic_collector final : core::listener, public reaper {
       if (m.log.waiting() > 0) work |= std::uint64_t{1} << n % Router::inputs;
       return true;
     });
-    if (scan_failed_.load_relaxed() || !pinned_.start(names)) {
+    // An epoch may have begun for purses alone.
+    if (work == 0 || scan_failed_.load_relaxed() || !pinned_.start(names)) {
       busy_.store_release(false);  // release → the acquire in begin
       return;
     }
@@ -354,7 +362,10 @@ class basic_collector final : core::listener, public reaper {
 
   // ---- threads
 
-  void thread_left(std::uint32_t) noexcept override { forget_this_thread(); }
+  void thread_left(std::uint32_t number) noexcept override {
+    if (member* const m = members_.find(number)) spill(*m);
+    forget_this_thread();
+  }
 
   /// In a forked child. Whoever was at work on a phase may have been that thread: the phases start
   /// anew. Each log's position is one word, so it can be gone on with.
@@ -367,12 +378,7 @@ class basic_collector final : core::listener, public reaper {
       m.names.forget();
       return true;
     });
-    if (member* const m = members_.find(number)) {
-      m->pins.forget();
-      m->work.forget();
-      m->helping = m->quiet = m->owes = false;
-      m->depth = 0;
-    }
+    if (member* const m = members_.find(number)) m->forget();
     busy_.store_relaxed(false);
   }
 

@@ -87,8 +87,10 @@ struct control {
     }
   }
 
-  /// n strong units less. True: they were the last; the caller ends the object.
-  [[nodiscard]] bool drop_strong(std::uint64_t n = 1) noexcept {
+  /// n strong units less. True: they were the last; the caller ends the object. `elsewhere()` is
+  /// called before others would see it: if it has put the units elsewhere, it returns true.
+  template <class Elsewhere>
+  [[nodiscard]] bool drop_strong(std::uint64_t n, Elsewhere elsewhere) noexcept {
     const std::uint64_t units = n * strong_unit;
     // acquire ← the release of whoever dropped its unit before us: nobody else has any unit, so
     // nobody can make one either.
@@ -100,9 +102,15 @@ struct control {
       counts.store_relaxed(counts.load_relaxed() - units);
       return strong() == 0;
     }
+    if (elsewhere()) [[unlikely]]
+      return false;
     // release → the acquire of whoever drops the last unit, here or above: our accesses to the
     // object happen before its end.
     return (drop_shared(units) & strong_mask) == units;
+  }
+
+  [[nodiscard]] bool drop_strong(std::uint64_t n = 1) noexcept {
+    return drop_strong(n, [] { return false; });
   }
 
   /// n weak units less. True: they were the last; the caller gives the block back.

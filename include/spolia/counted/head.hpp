@@ -61,16 +61,18 @@ struct head {
   [[nodiscard]] void* object() noexcept { return this + 1; }
 
   /// The caller knows that there is a unit that stays meanwhile.
-  void add_one() noexcept {
+  void add(std::uint32_t n) noexcept {
     if (one_thread()) {
-      units.store_relaxed(units.load_relaxed() + 1);
+      units.store_relaxed(units.load_relaxed() + n);
     } else {
-      units.fetch_add_relaxed(1);
+      units.fetch_add_relaxed(n);
     }
   }
+  void add_one() noexcept { add(1); }
 
-  /// n units less. True: they were the last; the caller ends the object.
-  [[nodiscard]] bool drop(std::uint32_t n = 1) noexcept {
+  /// n units less. True: they were the last; the caller ends the object. As control::drop_strong.
+  template <class Elsewhere>
+  [[nodiscard]] bool drop(std::uint32_t n, Elsewhere elsewhere) noexcept {
     // acquire ← the release of whoever dropped its unit before us: nobody else has any unit, so
     // nobody can make one either.
     if (units.load_acquire() == n) return true;
@@ -78,10 +80,15 @@ struct head {
       units.store_relaxed(units.load_relaxed() - n);
       return false;
     }
+    if (elsewhere()) [[unlikely]]
+      return false;
     if (SPOLIA_FAULT("thin.drop_relaxed")) return units.fetch_sub_relaxed(n) == n;
     // release → the acquire of whoever drops the last unit, here or above: our accesses to the
     // object happen before its end.
     return units.fetch_sub_acq_rel(n) == n;
+  }
+  [[nodiscard]] bool drop(std::uint32_t n = 1) noexcept {
+    return drop(n, [] { return false; });
   }
 
   atomic<std::uint32_t> units{1};

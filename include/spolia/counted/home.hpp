@@ -29,6 +29,9 @@ extern SPOLIA_EXPORT constinit thread_local void* counted_firsts
 
 SPOLIA_EXPORT void* join_counted();  ///< throws std::bad_alloc
 SPOLIA_EXPORT void help_counted(void* member) noexcept;
+SPOLIA_EXPORT void fill_counted_purse(void* member, std::uintptr_t entry,
+                                      std::uintptr_t word) noexcept;
+SPOLIA_EXPORT void spill_counted_purse(void* member) noexcept;
 SPOLIA_EXPORT void end_counted_location(std::uintptr_t entry, std::size_t bytes) noexcept;
 SPOLIA_EXPORT void end_counted_object(std::uintptr_t entry) noexcept;
 SPOLIA_EXPORT void end_what_was_put_off(void* member) noexcept;
@@ -60,6 +63,8 @@ inline void forget_this_thread() noexcept {}
 inline member& here() { return scenario_collector->here(); }
 inline pin* own_first_pins() { return here().pins.firsts(threads::number()); }
 inline void help(member& me) noexcept { scenario_collector->help(me); }
+inline void fill_purse(member& me, const purse_of& p) { scenario_collector->fill_purse(me, p); }
+inline void spill_purse(member& me) noexcept { scenario_collector->spill(me); }
 template <class Units>
 void end_of_location(word w) noexcept {
   scenario_collector->end_of_location(&here(), Units::unit(w), Units::bytes(w));
@@ -90,6 +95,10 @@ SPOLIA_ALWAYS_INLINE pin* own_first_pins() noexcept {
   return static_cast<pin*>(core::counted_firsts);
 }
 inline void help(member& me) noexcept { core::help_counted(&me); }
+inline void fill_purse(member& me, const purse_of& p) {
+  core::fill_counted_purse(&me, p.what, p.at);
+}
+inline void spill_purse(member& me) noexcept { core::spill_counted_purse(&me); }
 /// A location of such units ends, and had w. What its object weighs stands with the counts, and is
 /// asked for only where it matters: a helper that ends many locations does not wait for each.
 template <class Units>
@@ -178,12 +187,39 @@ class no_destructors {
   const bool before_;
 };
 
+/// A unit of the object that the word leads to, if the calling thread has some of it at hand.
+SPOLIA_ALWAYS_INLINE bool take_from_purse(word w) {
+  if (w != own_purse().at && !(SPOLIA_FAULT("counted.purse_any_word") && own_purse().at != no_word))
+    return false;
+  member& me = here();
+  const bool taken = me.purse.take();
+  if (me.purse.is_shut()) [[unlikely]]
+    spill_purse(me);
+  return taken;
+}
+
+/// Drops the unit of a plain pointer to what was in the purse when the thread last looked.
+template <class Block>
+SPOLIA_NOINLINE bool back_to_purse(Block* b) noexcept {
+  member& me = here();
+  std::uint32_t n = me.purse.put() ? 0 : 1;
+  if (me.purse.is_shut()) [[unlikely]]
+    n += me.purse.empty().n;
+  if (n != 0 && drop_units(entry_of(b, task::drop_strong), n)) object_ends(b);
+  return true;
+}
+template <class Block>
+SPOLIA_ALWAYS_INLINE bool drops_into_purse(Block* b) noexcept {
+  return entry_of(b, task::drop_strong) == own_purse().what && back_to_purse(b);
+}
+
+/// Drops the unit of a plain pointer.
 inline void release(control* c) noexcept {
-  if (c->drop_strong()) object_ends(c);
+  if (c->drop_strong(1, [c] { return drops_into_purse(c); })) object_ends(c);
 }
 
 inline void release(head* h) noexcept {
-  if (h->drop()) object_ends(h);
+  if (h->drop(1, [h] { return drops_into_purse(h); })) object_ends(h);
 }
 
 /// A unit that a location gave up, while the location goes on. Room was reserved in me.log.

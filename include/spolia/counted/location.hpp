@@ -29,6 +29,8 @@ namespace counted {
 ///     static P give_back(word) noexcept;     the pointer that a word was taken from
 ///     static P counted_up(word) noexcept;    one with a unit of its own
 ///     static bool same(word, const P&)       whether they point to the same object, and own it
+///     static constexpr bool purses;          whether threads have units of them at hand: purse.hpp
+///     static bool counts_itself(word);       whether counted_up counts what `unit` names
 ///     static entry unit(word) noexcept;      what to log, and
 ///     static std::size_t bytes(word) noexcept;   how much it weighs
 ///     static element_type* object(word) noexcept;
@@ -57,10 +59,21 @@ class location {
   [[nodiscard]] bool is_lock_free() const noexcept { return true; }
 
   [[nodiscard]] P load(order o = order::seq_cst) const {
-    slot& p = here().pins.passing();
-    const word w = put_name(p, word_, o == order::seq_cst);
+    const bool total = o == order::seq_cst;
+    // acquire ← the release that put the word here. seq_cst: only because the user asks for it.
+    word w = total ? word_.load_seq_cst() : word_.load_acquire();
+    if constexpr (Units::purses) {
+      if (take_from_purse(w)) return Units::give_back(w);
+    }
+    member& me = here();
+    slot& p = me.pins.passing();
+    w = put_name_seen(p, w, word_, total);
     P found = Units::counted_up(w);
     clear_name(p);
+    if constexpr (Units::purses) {
+      if (me.purse.is_loaded_again(w)) [[unlikely]]
+        stock_up(me, w);
+    }
     return found;
   }
   operator P() const { return load(); }
@@ -141,6 +154,11 @@ class location {
    private:
     word word_;
   };
+
+  /// The caller has a unit.
+  SPOLIA_NOINLINE static void stock_up(member& me, word w) noexcept {
+    if (w != 0 && Units::counts_itself(w)) fill_purse(me, {Units::unit(w), w});
+  }
 
   word replace(word fresh, order o) noexcept {
     // release → the acquire in put_name: the object's construction. acquire ← the release that

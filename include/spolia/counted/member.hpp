@@ -10,6 +10,7 @@
 #include <spolia/base/ticks.hpp>
 #include <spolia/counted/names.hpp>
 #include <spolia/counted/pins.hpp>
+#include <spolia/counted/purse.hpp>
 #include <spolia/counted/unit_log.hpp>
 #include <spolia/counted/work.hpp>
 
@@ -66,6 +67,7 @@ class stopwatch {
 /// What one thread has. Outlives the thread; the next one with its number goes on with it.
 struct alignas(cache_line) member {
   pin_set pins;
+  counted::purse purse;
   unit_log log;
   std::int64_t credit = 0;  // this much may be logged before the thread helps
   std::uint32_t depth = 0;  // objects that this thread is just destroying, one within the other
@@ -88,6 +90,29 @@ struct alignas(cache_line) member {
   tally sweep_ticks;
   tally end_ticks;
   alignas(cache_line) name_list names;  // the collector's
+
+  void count_done(collector_counts& sum) const noexcept {
+    sum.ended += ended.value();
+    sum.dropped += dropped.value();
+    sum.logged -= kept.value();
+    sum.pins += pins.high();
+    sum.scan_ticks += scan_ticks.value();
+    sum.sweep_ticks += sweep_ticks.value();
+    sum.end_ticks += end_ticks.value();
+  }
+  void count_begun(collector_counts& sum) const noexcept {
+    sum.doomed += doomed.value();
+    sum.logged += log.appended() + unlogged.value();
+  }
+
+  /// The thread was lost in a fork.
+  void forget() noexcept {
+    pins.forget();
+    purse.forget();
+    work.forget();
+    helping = quiet = owes = false;
+    depth = 0;
+  }
 };
 
 }  // namespace counted

@@ -79,16 +79,21 @@ SPOLIA_ALWAYS_INLINE word name_and_look(slot& in, word seen, const atomic<word>&
 }
 
 /// Names what `source` holds, and returns it; what the slot named is named no longer. Null is not
-/// named. With `total` the look takes part in the one order of all seq_cst operations.
-SPOLIA_ALWAYS_INLINE word put_name(slot& in, const atomic<word>& source,
-                                   bool total = false) noexcept {
-  word seen = source.load_relaxed();
+/// named. With `total` the look takes part in the one order of all seq_cst operations. It is most
+/// likely what was `seen`.
+SPOLIA_ALWAYS_INLINE word put_name_seen(slot& in, word seen, const atomic<word>& source,
+                                        bool total) noexcept {
   for (;;) {
     const word again = name_and_look(in, seen, source, total, false);
     if (again == seen) [[likely]]
       return seen;
     seen = again;
   }
+}
+
+SPOLIA_ALWAYS_INLINE word put_name(slot& in, const atomic<word>& source,
+                                   bool total = false) noexcept {
+  return put_name_seen(in, source.load_relaxed(), source, total);
 }
 
 /// The same, but null is not named; then the slot may still name something else.

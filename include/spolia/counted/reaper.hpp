@@ -69,6 +69,9 @@ class reaper {
       return true;
     });
   }
+  /// What is in the thread's purse goes. No destructors run.
+  void spill(member& me) noexcept { drop_later(me, me.purse.empty()); }
+
   /// Calls f(word) for each name of all threads' pins.
   template <class F>
   void each_pin(F&& f) const {
@@ -117,6 +120,23 @@ class reaper {
     } else {
       end_object(h);
     }
+  }
+
+  /// Units of a purse. If they were the last, others end the object: the caller may be one that
+  /// only reads. Without memory to tell them of it, nothing is dropped, ever.
+  void drop_later(member& me, const purse::content& c) noexcept {
+    if (c.n == 0 || !me.work.has_room(1)) return;
+    me.unlogged.add(c.n);
+    drop(&me, c.what, c.n);
+    if (me.depth == 0 && !me.helping) me.work.leave_to(left_);
+  }
+
+  void shut_purses() noexcept {
+    if (!have_purses()) return;
+    members_.for_each([](std::uint32_t, member& m) {
+      m.purse.shut();
+      return true;
+    });
   }
 
   static void end_entry(entry e) noexcept {

@@ -155,6 +155,8 @@ struct thin_units {
     return give_back(w);
   }
   static bool same(counted::word w, const thin_ptr<T>& p) noexcept { return object(w) == p.get(); }
+  static constexpr bool purses = true;
+  static bool counts_itself(counted::word) noexcept { return true; }
   static counted::entry unit(counted::word w) noexcept {
     return counted::entry_of(head(w), counted::task::drop_strong);
   }

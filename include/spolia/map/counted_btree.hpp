@@ -138,7 +138,10 @@ class counted_btree
   static void set_inner(inner_location& to, inner_pointer p) {
     Family::template set<inner>(to, std::move(p));
   }
-  const Key* bound_of(const hop& h) const { return h.node->bound(h.child, less_); }
+  /// Null where nothing of another leaf can stand in this one.
+  const Key* bound_of(const hop& h) const {
+    return writers_.lost_one() ? h.node->bound(h.child, less_) : nullptr;
+  }
   static leaf_pointer filled(const leaf& from, const std::uint8_t* begin, const std::uint8_t* end,
                              const Key& key, const Value& value) {
     auto fresh = Family::template make<leaf>();

@@ -34,7 +34,11 @@ class writers {
         }
         // acquire ← the release in leave: what the writer before us did. What a lost one did is
         // here since the fork.
-        if (writer_.cas_strong_acquire(seen, self)) return;
+        const bool lost = seen != 0;
+        if (writer_.cas_strong_acquire(seen, self)) {
+          lost_one_ |= lost;
+          return;
+        }
       }
       wait.pause();
     }
@@ -56,11 +60,14 @@ class writers {
   }
   /// For the writer: a pair was taken out.
   void shrank() noexcept { size_.store_relaxed(size_.load_relaxed() - 1); }
+  /// For the writer: whether one before it was lost in the midst of its turn.
+  [[nodiscard]] bool lost_one() const noexcept { return lost_one_; }
   [[nodiscard]] std::size_t size() const noexcept { return size_.load_relaxed(); }
 
  private:
   atomic<std::uint64_t> writer_{0};  // its identity; 0: there is none
   atomic<std::size_t> size_{0};
+  bool lost_one_ = false;  // the writers'
 };
 
 /// For the writer: where the object is that the location leads to, or null. It stays while the
