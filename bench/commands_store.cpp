@@ -68,6 +68,9 @@ void describe(CLI::App& app, ycsb_options& o) {
   app.add_option("--scan-threads", o.scan_threads, "of a scan by query")->capture_default_str();
   app.add_option("--partition", o.partition, "one-shot: transactions of a partition")
       ->capture_default_str();
+  app.add_option("--partition-cache", o.partition_cache,
+                 "one-shot: bytes of a processor's partitions while few are in use")
+      ->capture_default_str();
   add_changes(app, o.changes);
   app.add_option("--durability", o.durability,
                  "levels, with commas, measured in turn: memory (no directory), none, async, sync")
@@ -95,6 +98,7 @@ void tpcc(const tpcc_options& o) {
 
 void describe(CLI::App& app, tpcc_options& o) {
   add_versions(app, o.versions);
+  add_indexes(app, o.indexes);
   app.add_option("--warehouses", o.warehouses, "0: as many as threads")->capture_default_str();
   app.add_option("--threads", o.threads, "clients, each at home in a warehouse")
       ->capture_default_str();
@@ -111,6 +115,9 @@ void describe(CLI::App& app, tpcc_options& o) {
                  "threads that add up columns of the stock, each time at one snapshot")
       ->capture_default_str();
   app.add_option("--partition", o.partition, "one-shot: transactions of a partition")
+      ->capture_default_str();
+  app.add_option("--partition-cache", o.partition_cache,
+                 "one-shot: bytes of a processor's partitions while few are in use")
       ->capture_default_str();
   app.add_option("--partitions", o.partitions, "one-shot: at most")->capture_default_str();
   add_changes(app, o.changes);

@@ -48,16 +48,20 @@ void show_progress(double share) {
 
 class trial {
  public:
-  trial(const tpcc_options& o, const std::string& versions, std::uint32_t number)
+  trial(const tpcc_options& o, const std::string& versions, const std::string& index,
+        std::uint32_t number)
       : o_(o),
         versions_(versions),
+        index_(index),
         number_(number),
         base_(db::database::open(
             {.versions = version_storage_of(versions),
              .changes_only = o.changes && !db::keeps_whole_rows(version_storage_of(versions)),
              .version_budget = o.budget,
              .partition_transactions = o.partition,
-             .most_partitions = o.partitions})),
+             .partition_cache_bytes = o.partition_cache,
+             .most_partitions = o.partitions,
+             .hash_indexes = hash_kind_of(index)})),
         world_(base_, scale_of(o), o.seed, {.inserts = o.mix != "dbx1000", .begin = begin_of(o)}) {
     for (std::uint32_t n = 0; n < o.threads; ++n) {
       const std::uint64_t seed = o.seed + 7919 * number + 104729 * (n + 1);
@@ -186,6 +190,7 @@ class trial {
     nlohmann::json made = {
         {"kind", "tpcc"},
         {"versions", versions_},
+        {"index", index_},
         {"warehouses", world_.scale.warehouses},
         {"items", o_.items},
         {"customers", o_.customers},
@@ -195,6 +200,7 @@ class trial {
         {"hold", o_.hold},
         {"scanners", o_.scanners},
         {"partition", o_.partition},
+        {"partition_cache", o_.partition_cache},
         {"partitions_most", o_.partitions},
         {"changes_only", o_.changes},
         {"budget", o_.budget},
@@ -222,6 +228,7 @@ class trial {
 
   const tpcc_options& o_;
   const std::string versions_;
+  const std::string index_;
   const std::uint32_t number_;
   db::database base_;
   tpcc_world world_;
@@ -237,6 +244,7 @@ class trial {
 
 void check(const tpcc_options& o) {
   for (const std::string& v : o.versions) version_storage_of(v);
+  for (const std::string& i : o.indexes) hash_kind_of(i);
   within<std::uint64_t>("threads", o.threads, 1, 1024);
   within<std::uint64_t>("warehouses", o.warehouses, 0, 10000);
   within<std::uint64_t>("items", o.items, 100, 100000);
@@ -257,7 +265,9 @@ void check(const tpcc_options& o) {
 void run_tpcc(const tpcc_options& o, const std::function<void(const nlohmann::json&)>& take) {
   const auto storages = o.versions.empty() ? version_storage_names() : o.versions;
   for (std::uint32_t n = 0; n < o.trials; ++n) {
-    for (const std::string& v : storages) take(trial(o, v, n).run());
+    for (const std::string& v : storages) {
+      for (const std::string& i : o.indexes) take(trial(o, v, i, n).run());
+    }
   }
 }
 

@@ -18,8 +18,9 @@
 namespace bench {
 
 struct tpcc_options {
-  std::vector<std::string> versions;  ///< none given: all
-  std::uint32_t warehouses = 0;       ///< 0: as many as threads
+  std::vector<std::string> versions;               ///< none given: all
+  std::vector<std::string> indexes = {"probing"};  ///< kinds of its hash index
+  std::uint32_t warehouses = 0;                    ///< 0: as many as threads
   std::uint32_t threads = 2;
   std::string mix = "full";        ///< neworder-payment, or dbx1000: see tpcc_work
   std::uint32_t items = 100000;    ///< and as many rows of STOCK in each warehouse
@@ -27,10 +28,11 @@ struct tpcc_options {
   std::uint32_t hold = 0;          ///< snapshots held for the whole run
   std::uint32_t scanners = 0;      ///< threads that add up columns of STOCK at one snapshot each
   std::uint32_t partition = 1024;  ///< one-shot: transactions of a partition
-  std::uint32_t partitions = 256;  ///< one-shot: at most
-  bool changes = false;            ///< versions of changed columns only, where they can be
-  bool serializable = false;       ///< the transactions that change something
-  std::uint64_t budget = 0;        ///< bytes of old versions; 0: no limit
+  std::uint64_t partition_cache = 1U << 20U;  ///< one-shot: bytes of a processor's partitions
+  std::uint32_t partitions = 256;             ///< one-shot: at most
+  bool changes = false;       ///< versions of changed columns only, where they can be
+  bool serializable = false;  ///< the transactions that change something
+  std::uint64_t budget = 0;   ///< bytes of old versions; 0: no limit
   double seconds = 5;
   std::uint64_t transactions = 0;  ///< of each thread, instead of a time
   std::uint32_t trials = 1;

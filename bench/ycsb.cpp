@@ -83,6 +83,7 @@ struct plan {
     shape.ordered = of.scan != 0;
     shape.rows = records * sharers();
     shape.partition = o.partition;
+    shape.partition_cache = o.partition_cache;
     shape.touch = o.touch.value_or(0);
     shape.changes = o.changes;
     shape.directory = o.directory;
@@ -390,6 +391,7 @@ class trial {
             {"scan", o_.scan.empty() ? nlohmann::json(nullptr) : nlohmann::json(o_.scan)},
             {"scan_threads", o_.scan_threads},
             {"partition", o_.partition},
+            {"partition_cache", o_.partition_cache},
             {"seconds", o_.seconds},
             {"seed", o_.seed},
             {"trial", number_},

@@ -22,20 +22,21 @@ struct ycsb_options {
   /// paper: Raza et al., SIGMOD 2023, section 7.1; a to f: YCSB's core workloads.
   std::string workload = "paper";
   std::uint32_t threads = 2;
-  std::optional<std::uint32_t> writes;               ///< per cent of operations that update a row
-  std::optional<double> theta;                       ///< of Zipf's distribution; 0: uniform
-  std::optional<std::uint32_t> columns;              ///< besides the key
-  std::optional<std::uint32_t> width;                ///< bytes of a column; 8: a number, else text
-  std::optional<std::uint32_t> touch;                ///< columns that an operation looks at
-  std::optional<std::uint32_t> operations;           ///< of a transaction
-  std::optional<std::uint64_t> records;              ///< for each thread
-  bool shared = false;                               ///< all threads draw from all records
-  bool own = false;                                  ///< each thread draws from its own
-  std::uint32_t hold = 0;                            ///< snapshots held for the whole run
-  std::string scan;                                  ///< how one more thread reads; empty: none
-  std::uint32_t scan_threads = 1;                    ///< of a scan by query
-  std::uint32_t partition = 1024;                    ///< one-shot: transactions of a partition
-  bool changes = false;                              ///< versions of changed columns only
+  std::optional<std::uint32_t> writes;        ///< per cent of operations that update a row
+  std::optional<double> theta;                ///< of Zipf's distribution; 0: uniform
+  std::optional<std::uint32_t> columns;       ///< besides the key
+  std::optional<std::uint32_t> width;         ///< bytes of a column; 8: a number, else text
+  std::optional<std::uint32_t> touch;         ///< columns that an operation looks at
+  std::optional<std::uint32_t> operations;    ///< of a transaction
+  std::optional<std::uint64_t> records;       ///< for each thread
+  bool shared = false;                        ///< all threads draw from all records
+  bool own = false;                           ///< each thread draws from its own
+  std::uint32_t hold = 0;                     ///< snapshots held for the whole run
+  std::string scan;                           ///< how one more thread reads; empty: none
+  std::uint32_t scan_threads = 1;             ///< of a scan by query
+  std::uint32_t partition = 1024;             ///< one-shot: transactions of a partition
+  std::uint64_t partition_cache = 1U << 20U;  ///< one-shot: bytes of a processor's partitions
+  bool changes = false;                       ///< versions of changed columns only
   std::vector<std::string> durability = {"memory"};  ///< memory: no directory
   std::string directory;                             ///< empty: in memory, if there is such a place
   bool checkpoint = false;                           ///< one is taken in the midst of the trial

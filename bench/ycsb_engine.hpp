@@ -48,6 +48,7 @@ struct ycsb_shape {
   bool ordered = false;     ///< there are scans
   std::uint64_t rows = 0;   ///< to begin with
   std::uint32_t partition = 1024;
+  std::uint64_t partition_cache = 1U << 20U;
   std::string durability = "memory";  ///< or none, async, sync: in a directory
   std::string directory;              ///< where a folder is made for it; empty: anywhere
   [[nodiscard]] std::uint32_t bytes() const noexcept { return columns * width; }

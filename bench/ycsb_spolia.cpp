@@ -52,6 +52,7 @@ class engine final : public ycsb_engine {
     o.versions = version_storage_of(shape.versions);
     o.hash_indexes = hash_kind_of(shape.index);
     o.partition_transactions = shape.partition;
+    o.partition_cache_bytes = shape.partition_cache;
     // Consolidation keeps whole rows.
     o.changes_only = shape.changes && !db::keeps_whole_rows(o.versions);
     if (shape.durability == "memory") return db::database::open(o);

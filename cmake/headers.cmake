@@ -75,11 +75,13 @@ set(SPOLIA_HEADERS
     include/spolia/db/delta_none.hpp
     include/spolia/db/delta_one_shot.hpp
     include/spolia/db/delta_partition.hpp
+    include/spolia/db/delta_passing.hpp
     include/spolia/db/delta_patience.hpp
     include/spolia/db/delta_range.hpp
     include/spolia/db/delta_ring.hpp
     include/spolia/db/delta_steam.hpp
     include/spolia/db/delta_steam_eager.hpp
+    include/spolia/db/delta_turns.hpp
     include/spolia/db/durability.hpp
     include/spolia/db/files.hpp
     include/spolia/db/gate.hpp

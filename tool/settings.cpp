@@ -101,6 +101,7 @@ void store_entry(db::options& o, std::string_view key, const entry& e) {
   if (key == "version_budget") return e.count(o.version_budget);
   if (key == "partition_transactions") return e.count(o.partition_transactions, 1, most32);
   if (key == "partition_bytes") return e.count(o.partition_bytes, 1);
+  if (key == "partition_cache_bytes") return e.count(o.partition_cache_bytes);
   if (key == "most_partitions") return e.count(o.most_partitions, 2, 256);
   if (key == "hash_indexes") return e.name(o.hash_indexes, hashes_of);
   if (key == "durability") return e.name(o.durability, durability_of);

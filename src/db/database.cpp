@@ -25,6 +25,20 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 namespace {
 
+/// One for each processor, where there are partitions and bytes enough.
+std::uint32_t stripes_for(const options& o) {
+  std::uint64_t most =
+      std::min<std::uint64_t>(std::thread::hardware_concurrency(), o.most_partitions / 32);
+  if (o.version_budget != 0) most = std::min(most, o.version_budget / (16 * delta_chunks::bytes));
+  return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(most, 1, delta_lanes::most_stripes));
+}
+
+/// With a budget that is not much more than short turns take, turns are as long as they may be.
+std::uint64_t cache_bytes_for(const options& o) {
+  const bool tight = o.version_budget != 0 && o.version_budget / 64 < o.partition_cache_bytes;
+  return tight ? ~std::uint64_t{0} : o.partition_cache_bytes;
+}
+
 std::unique_ptr<delta> make_storage(commit_board& board, const options& o) {
   if (o.changes_only && keeps_whole_rows(o.versions)) {
     throw std::invalid_argument("spolia::db: consolidation needs versions that are whole rows");
@@ -50,6 +64,8 @@ std::unique_ptr<delta> make_storage(commit_board& board, const options& o) {
   }
   const delta_one_shot::options chosen{.transactions = o.partition_transactions,
                                        .partition_bytes = o.partition_bytes,
+                                       .cache_bytes = cache_bytes_for(o),
+                                       .stripes = stripes_for(o),
                                        .most_partitions = o.most_partitions,
                                        .budget = o.version_budget};
   if (o.versions == version_storage::one_shot) {

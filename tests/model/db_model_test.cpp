@@ -68,6 +68,24 @@ void drops_against_a_snapshot(const std::shared_ptr<World>& w, model::scenario& 
 void partitions_are_dropped(model::scenario& run) {
   drops_against_a_snapshot(eager_one_shot(1), run);
 }
+/// Two writers, each with a stripe of its own, whose turns are over after each version, and mostly
+/// end without a look; partitions go from one to the other.
+void stripes_against_a_snapshot(model::scenario& run) {
+  auto w = std::make_shared<one_shot>(delta_one_shot::options{
+      .transactions = 3, .cache_bytes = 1, .stripes = 2, .slack = 8, .most_partitions = 4});
+  run.thread([w] { w->look(false); });
+  for (const unsigned row : {0U, 1U}) {
+    run.thread([w, row] {
+      for (std::uint64_t v = 7; v < 9; ++v) w->commit_if(v, row, row + 1, [] { return true; });
+    });
+  }
+  run.finally([w] {
+    w->old.collect();
+    const delta_stats s = w->old.stats();
+    model::check(s.versions_made == s.versions_dropped, "nobody needs a version");
+    model::check(s.partitions >= 3, "there is one more than the first ones");
+  });
+}
 void blocks_are_freed(model::scenario& run) {
   drops_against_a_snapshot(std::make_shared<steam>(delta_steam::options{.look_every = 1}), run);
 }
@@ -281,6 +299,7 @@ TEST(db_model, commits_are_seen_whole) {
 }
 TEST(db_model, versions_stay_while_they_are_needed) {
   expect_clean(partitions_are_dropped, at_most(1));
+  expect_clean(stripes_against_a_snapshot, at_most_in_order(1));
   expect_clean(blocks_are_freed, at_most(1));
 }
 TEST(db_model, readers_cross_gaps) {
@@ -313,6 +332,7 @@ TEST(db_model, faults_of_the_printed_figure_are_found) {
   expect_found(two_writers_leave, "one_shot.plain_maximum", at_most(2), "the time of the last");
   expect_found(partitions_are_dropped, "one_shot.minimum_not_asked", at_most_in_order(2), "");
   expect_found(partitions_are_dropped, "one_shot.time_forgotten", at_most_in_order(2), "");
+  expect_found(stripes_against_a_snapshot, "one_shot.minimum_not_asked", at_most_in_order(1), "");
   expect_found(blocks_are_freed, "steam.minimum_not_asked", at_most(1), "");
 }
 TEST(db_model, faults_of_consolidation_are_found) {

@@ -95,6 +95,9 @@ struct options {
   /// One-shot: how many transactions share a partition, and when it is full.
   std::uint32_t partition_transactions = 1024;
   std::uint64_t partition_bytes = 4U << 20U;
+  /// One-shot: while few partitions are in use, turns are so short that those which a processor
+  /// writes again and again have as much together: about its second cache, where they stay then.
+  std::uint64_t partition_cache_bytes = 1U << 20U;
   /// One-shot: partitions at most, from 2 to 256.
   std::uint32_t most_partitions = 256;
   /// All hash indexes. It is in no file: each opening may say another one.

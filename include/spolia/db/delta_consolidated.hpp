@@ -295,7 +295,7 @@ class delta_consolidated final : public delta_one_shot {
     return used > options_.most_partitions / share;
   }
   delta_partition* make_lane() noexcept {
-    delta_partition* const p = choose(*lanes_.current(0));
+    delta_partition* const p = choose(0);
     if (p != nullptr) p->begin_turn(delta_partition::any_number, options_.partition_bytes);
     return p;
   }

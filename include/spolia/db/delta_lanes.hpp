@@ -11,6 +11,9 @@
 //              With several held snapshots, a version goes to the lane of the oldest that sees it:
 //              then all that is in a lane is needed by that one, and goes when nobody is left who
 //              sees any of it. With more snapshots than lanes, the youngest share one.
+// Stripes:     writers that share a partition write to the same lines when they register, and get
+//              memory that another processor wrote last. So lane 0 has several current partitions,
+//              and each writer his own of these; they come back to the same stripe.
 // Right or wrong: a version may be in any partition; what is dropped is decided by what is in it.
 //              So all here may be out of date.
 // Threads:     lane_of(), current() and has() by anybody; the rest by one at a time, who passes on.
@@ -36,20 +39,29 @@ class delta_lanes {
   static constexpr unsigned most = 5;
 #endif
 
-  /// From 1 to `most`.
-  explicit delta_lanes(unsigned count) noexcept : count_(count) {}
+  static constexpr unsigned most_stripes = 8;
+
+  /// Lanes from 1 to `most`, and stripes of the first from 1 to `most_stripes`.
+  delta_lanes(unsigned count, unsigned stripes) noexcept : count_(count), stripes_(stripes) {}
 
   [[nodiscard]] unsigned count() const noexcept { return count_; }
   // acquire ← the release in turn(): the partition is constructed.
-  [[nodiscard]] delta_partition* current(unsigned lane) const noexcept {
-    return lanes_[lane].now.load_acquire();
+  [[nodiscard]] delta_partition* current(unsigned lane, unsigned stripe) const noexcept {
+    return (lane == 0 ? young_[stripe] : lanes_[lane].now).load_acquire();
+  }
+  /// Whose current one it is in lane 0; `most_stripes`: nobody's.
+  [[nodiscard]] unsigned stripe_of(const delta_partition& p) const noexcept {
+    for (unsigned s = 0; s < stripes_; ++s) {
+      if (young_[s].load_relaxed() == &p) return s;
+    }
+    return most_stripes;
   }
   /// Whether it is any lane's current one.
   [[nodiscard]] bool has(const delta_partition& p) const noexcept {
-    for (unsigned l = 0; l < count_; ++l) {
+    for (unsigned l = 1; l < count_; ++l) {
       if (lanes_[l].now.load_relaxed() == &p) return true;
     }
-    return false;
+    return stripe_of(p) != most_stripes;
   }
   /// For a version that began then, and ends now.
   [[nodiscard]] unsigned lane_of(std::uint64_t since) const noexcept {
@@ -67,9 +79,9 @@ class delta_lanes {
   }
 
   /// The lane goes on in this partition; null: it has none any more.
-  void turn(unsigned lane, delta_partition* p) noexcept {
+  void turn(unsigned lane, delta_partition* p, unsigned stripe = 0) noexcept {
     // release → the acquire in current().
-    lanes_[lane].now.store_release(p);
+    (lane == 0 ? young_[stripe] : lanes_[lane].now).store_release(p);
   }
   /// How much the lane has put into its partitions before this one: to be added to.
   std::uint64_t& filled(unsigned lane) noexcept { return lanes_[lane].filled; }
@@ -121,8 +133,10 @@ class delta_lanes {
   }
 
   const unsigned count_;
+  const unsigned stripes_;
   atomic<std::uint64_t> youngest_{0};
-  std::array<one, most> lanes_{};
+  std::array<one, most> lanes_{};  // lane 0 is in young_
+  std::array<atomic<delta_partition*>, most_stripes> young_{};
 };
 
 }  // namespace db

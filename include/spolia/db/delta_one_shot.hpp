@@ -4,16 +4,18 @@
 //
 // Source:      Raza, Chrysogelos, Anadiotis, Ailamaki: One-shot Garbage Collection for In-memory
 //              OLTP through Temporality-aware Version Storage, SIGMOD 2023, sections 4 and 6.
-// Idea:        the storage is a ring of partitions. Transactions register with the current one and
+// Idea:        the storage is a ring of partitions. Transactions register with a current one and
 //              put their versions there, one after the other; after so many it is the next one's
-//              turn. A partition knows how many are registered with it and the last time at which
-//              one of its versions ended. When nobody is registered and the oldest snapshot is not
-//              before that time, nobody needs any of its versions: its tag goes up by one, its
-//              cursor back to the start. No version is looked at.
+//              turn (delta_turns.hpp). Each processor has its current one (delta_lanes.hpp).
+//              A partition knows how many are registered with it and the last time at which one of
+//              its versions ended. When nobody is registered and the oldest snapshot is not before
+//              that time, nobody needs any of its versions: its tag goes up by one, its cursor back
+//              to the start. No version is looked at.
 // Handles:     tagged pointers: 8 bits partition, 31 bits tag, 25 bits position in words.
 // Cost:        a commit: two read-modify-writes to register and deregister and one to count, on the
 //              current partition's line; one on its cursor in `slack` bytes. A drop: constant. Once
-//              in `transactions` commits: a look at the census and at each partition of the ring.
+//              in `transactions` commits, or `cache_bytes` of a stripe: a look at the census and at
+//              each partition of the ring.
 // Progress:    registration retries when the current partition is just being dropped, and goes on
 //              to another one. Nobody waits for a thread that stands still.
 // Bound:       with no snapshot older than X and no commit under way that began before X: what the
@@ -42,7 +44,8 @@
 //   D6  A transaction is registered while it commits, not while it runs: its versions are made
 //       then.
 //   D7  The ring grows by a partition when none is free, and a partition by a chunk when it is
-//       full; a drop keeps what a turn takes, and free partitions beyond two nothing. (Printed:
+//       full; a drop keeps what a turn takes, two free partitions all of that, as many as come
+//       round in short turns a chunk or what such a turn takes, and others nothing. (Printed:
 //       fixed numbers and sizes, and the end of the process when one is full.)
 //   D8  A transaction may put its versions into several partitions: delta_lanes.hpp. (Without
 //       consolidation there is one lane.)
@@ -67,6 +70,7 @@
 #include <spolia/db/delta_lanes.hpp>
 #include <spolia/db/delta_partition.hpp>
 #include <spolia/db/delta_ring.hpp>
+#include <spolia/db/delta_turns.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
@@ -76,6 +80,8 @@ class delta_one_shot : public delta {
   struct options {
     std::uint32_t transactions = 1024;  ///< registered with one partition, then the next's turn
     std::uint64_t partition_bytes = 4 << 20;  ///< or when it holds so much
+    std::uint64_t cache_bytes = 4 << 20;      ///< for what is in use together: delta_turns.hpp
+    std::uint32_t stripes = 1;                ///< current partitions, to 8: delta_lanes.hpp
     std::uint32_t slack = 4096;               ///< bytes that a writer takes from the cursor at once
     std::uint32_t most_partitions = 256;      ///< from 2 to 256
     std::uint64_t budget = 0;  ///< bytes there are to be at most, by what reserve() is told
@@ -104,11 +110,17 @@ class delta_one_shot : public delta {
 
  protected:
   delta_one_shot(commit_board& board, const options& o, unsigned lanes)
-      : board_(board), options_(o), lanes_(lanes) {
+      : board_(board),
+        options_(o),
+        lanes_(lanes, o.stripes),
+        turns_(o.transactions, o.partition_bytes, o.cache_bytes, o.most_partitions, o.stripes) {
     // Nobody else knows this object yet.
-    delta_partition* const first = ring_.add(memory_);
-    first->begin_turn(o.transactions, o.partition_bytes);
-    lanes_.turn(0, first);
+    for (unsigned s = 0; s < o.stripes; ++s) {
+      delta_partition* const first = ring_.add(memory_);
+      turns_.next(*first, 0);
+      first->home = s;
+      lanes_.turn(0, first, s);
+    }
   }
 
   // What consolidation does otherwise (delta_consolidated.hpp).
@@ -125,8 +137,12 @@ class delta_one_shot : public delta {
   }
   /// Drops a locked partition and unlocks it, or only unlocks it because somebody needs it.
   virtual bool drop_or_unlock(delta_partition& p) noexcept;
-  /// A partition for a lane, from `from` on in the ring. Null: all are taken. By one at a time.
-  delta_partition* choose(const delta_partition& from) noexcept;
+  /// A partition for a lane, one from this stripe if there is. Null: all are taken. By one at a
+  /// time.
+  delta_partition* choose(unsigned stripe) noexcept {
+    std::uint32_t used = 0;
+    return choose(stripe, used);
+  }
   std::uint64_t oldest() const noexcept {
     // acquire ← the release in look(): what readers did whose withdrawal was seen is over.
     return oldest_.load_acquire();
@@ -147,9 +163,11 @@ class delta_one_shot : public delta {
   delta_chunks memory_;  // goes after the ring
   delta_ring ring_;
   delta_lanes lanes_;
+  delta_turns turns_;
 
  private:
   struct alignas(cache_line) local {
+    unsigned stripe = 0;
     std::array<delta_place, delta_lanes::most> places;
     tally made;
   };
@@ -178,15 +196,11 @@ class delta_one_shot : public delta {
     at.filled = 0;
     if (p.dismiss()) try_drop(p);
   }
-  /// False: somebody else is at it.
-  bool begin_to_pass() noexcept {
-    // acquire ← the release in end_to_pass(): one at a time.
-    return !passing_on_.load_relaxed() && !passing_on_.exchange_acquire(true);
-  }
-  // release → the acquire in begin_to_pass().
-  void end_to_pass() noexcept { passing_on_.store_release(false); }
-  void pass_on(delta_partition& from, unsigned lane) noexcept;
-  delta_partition& next_of(delta_partition& from, unsigned lane) noexcept;
+  void pass_on(delta_partition& from, unsigned lane, unsigned stripe) noexcept;
+  delta_partition& next_of(delta_partition& from, unsigned lane, unsigned stripe) noexcept;
+  delta_partition* choose(unsigned stripe, std::uint32_t& used) noexcept;
+  delta_partition* at_hand(unsigned stripe) noexcept;
+  delta_partition* more() noexcept;
   /// oneShotGC of Figure 6.
   bool try_drop(delta_partition& p) noexcept {
     if (lanes_.has(p) || !p.lock_if_idle()) return false;
@@ -196,8 +210,7 @@ class delta_one_shot : public delta {
   }
 
   cells<local> locals_;
-  alignas(cache_line) atomic<bool> passing_on_{false};
-  atomic<std::uint64_t> oldest_{0};  // the oldest snapshot, as of the last look
+  alignas(cache_line) atomic<std::uint64_t> oldest_{0};  // the oldest snapshot, as of the last look
   atomic<std::uint64_t> drops_{0};
   atomic<std::uint64_t> looks_{0};
   atomic<std::uint64_t> dropped_{0};
@@ -209,18 +222,18 @@ inline unsigned delta_one_shot::enter(local& me, unsigned lane) noexcept {
   for (;;) {
     delta_place& at = me.places[lane];
     if (at.in != nullptr) return lane;
-    delta_partition* const p = lanes_.current(lane);
+    delta_partition* const p = lanes_.current(lane, me.stripe);
     if (p == nullptr) {
       lane = 0;
       continue;
     }
     if (p->admit() == admission::closed) {
-      pass_on(*p, lane);
+      pass_on(*p, lane, me.stripe);
       spin_wait();
       continue;
     }
     at.in = p;
-    if (p->turn_is_over()) pass_on(*p, lane);  // whoever is in stays in
+    if (p->turn_is_over()) pass_on(*p, lane, me.stripe);  // whoever is in stays in
     return lane;
   }
 }
@@ -232,6 +245,7 @@ inline bool delta_one_shot::reserve(std::uint32_t writer, std::span<ask> asks, s
     if (memory_.over(most)) return false;
   }
   local& me = locals_.of(writer);
+  me.stripe = writer % options_.stripes;
   const auto leave_all = [&] { each_place(me, [this](delta_place& at) { leave(at); }); };
   bool poor = false;
   for (std::uint32_t tries = 0; tries <= options_.most_partitions; ++tries) {
@@ -251,7 +265,7 @@ inline bool delta_one_shot::reserve(std::uint32_t writer, std::span<ask> asks, s
     leave_all();
     // Over the budget. Once more: this partition could not be dropped while we were in it.
     if (!p.full() && std::exchange(poor, true)) return false;
-    pass_on(p, lane);
+    pass_on(p, lane, me.stripe);
   }
   return false;
 }
@@ -264,7 +278,7 @@ inline unsigned delta_one_shot::fill(local& me, std::span<ask> asks, std::uint64
     const std::uint64_t need = version::bytes(a.words) / tagged::unit;
     if (!at.has_room(need)) {
       if (!take_slack(at, need, most)) return lane;
-      if (at.in->turn_ends_at(at.end)) pass_on(*at.in, lane);
+      if (at.in->turn_ends_at(at.end)) pass_on(*at.in, lane, me.stripe);
     }
     joins(a, *at.in);
     at.put(a, need);
@@ -294,63 +308,6 @@ inline bool delta_one_shot::take_slack(delta_place& at, std::uint64_t need, std:
   }
 }
 
-/// Gives the lane's turn to another partition, unless somebody else has, or is at it.
-inline void delta_one_shot::pass_on(delta_partition& from, unsigned lane) noexcept {
-  if (!begin_to_pass()) return;
-  if (lanes_.current(lane) == &from) {
-    if (lane == 0) {
-      look();
-      arrange(true);
-    }
-    delta_partition& next = next_of(from, lane);
-    lanes_.turn(lane, &next);
-  }
-  end_to_pass();
-}
-
-/// Of lane 0 many partitions are to be dropped one by one; of the others few, each whole.
-inline delta_partition& delta_one_shot::next_of(delta_partition& from, unsigned lane) noexcept {
-  delta_partition* next = choose(from);
-  if (next == nullptr && lane == 0) {
-    // The next one, then; or the same.
-    for (std::uint32_t i = 1; i < ring_.count() && next == nullptr; ++i) {
-      delta_partition& p = ring_.behind(from, i);
-      if (!lanes_.has(p) && !p.full()) next = &p;
-    }
-  }
-  if (next == nullptr) next = from.full() ? lanes_.current(0) : &from;
-  if (lane == 0) {
-    next->begin_turn(options_.transactions, options_.partition_bytes);
-  } else {
-    std::uint64_t& filled = lanes_.filled(lane);
-    filled += from.used_bytes();
-    next->begin_turn(delta_partition::any_number, std::max(options_.partition_bytes, filled / 8));
-  }
-  return *next;
-}
-
-/// Drops what can be dropped, and finds a free partition, or makes one.
-inline delta_partition* delta_one_shot::choose(const delta_partition& from) noexcept {
-  delta_partition* found = nullptr;
-  std::uint32_t free = 0;
-  for (std::uint32_t i = 1; i < ring_.count(); ++i) {
-    delta_partition& p = ring_.behind(from, i);
-    try_drop(p);
-    if (!p.empty() || lanes_.has(p)) continue;
-    if (found == nullptr) found = &p;
-    if (++free > 2 && p.lock_if_empty()) {
-      p.shrink(0);
-      p.unlock();
-    }
-  }
-  if (found != nullptr || ring_.count() >= options_.most_partitions) return found;
-  try {
-    return ring_.add(memory_);
-  } catch (const std::bad_alloc&) {
-    return nullptr;
-  }
-}
-
 inline bool delta_one_shot::drop_or_unlock(delta_partition& p) noexcept {
   if (p.last_commit() > oldest() && !SPOLIA_FAULT("one_shot.minimum_not_asked")) {
     p.unlock();
@@ -364,15 +321,17 @@ inline bool delta_one_shot::drop_or_unlock(delta_partition& p) noexcept {
 
 inline void delta_one_shot::collect() noexcept {
   look();
-  if (begin_to_pass()) {
+  if (turns_.begin()) {
     arrange(false);
-    end_to_pass();
+    turns_.end();
   }
   for (std::uint32_t i = 0; i < ring_.count(); ++i) {
     delta_partition& p = ring_.at(i);
     // Else who collects in vain, again and again, would leave a chunk behind each time.
-    const bool worth = can_go(p) || p.used_bytes() >= delta_chunks::bytes;
-    if (&p == lanes_.current(0) && !p.empty() && worth) pass_on(p, 0);
+    // And where nothing has ended yet, the next one's turn would keep its memory from the caller.
+    const bool worth = (p.last_commit() != 0 && can_go(p)) || p.used_bytes() >= delta_chunks::bytes;
+    const unsigned stripe = lanes_.stripe_of(p);
+    if (stripe < options_.stripes && !p.empty() && worth) pass_on(p, 0, stripe);
     try_drop(p);
     if (!lanes_.has(p) && p.lock_if_empty()) {
       p.shrink(0);
@@ -398,3 +357,5 @@ inline delta_stats delta_one_shot::figures() const noexcept {
 
 }  // namespace db
 }  // namespace spolia::inline SPOLIA_FLAVOUR
+
+#include <spolia/db/delta_passing.hpp>

@@ -72,6 +72,7 @@ class alignas(cache_line) delta_partition {
   ~delta_partition() { shrink(0); }
 
   const std::uint32_t number;
+  std::uint32_t home = 0;  ///< the stripe that had it last; by one at a time, who passes on
 
   /// Registers the caller, if the partition is not just being dropped.
   admission admit() noexcept {

@@ -10,6 +10,8 @@
 //              do. When it is half as old, one prepares for that.
 // How it learns: it watches one snapshot at a time, the oldest that is not `most` turns old, until
 //              that is gone or too old. What is learned fades by a turn each `fades` turns.
+// Turns:       long ones: so many transactions or bytes, in however many turns of partitions
+//              (delta_turns.hpp).
 // Threads:     one at a time, who passes on.
 #pragma once
 
