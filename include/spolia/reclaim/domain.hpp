@@ -353,14 +353,12 @@ class domain final : private threads::listener {
     }
   }
 
-  // domain_upkeep.hpp
   std::uint32_t pace_of(const typename Scheme::local& me) noexcept {
-    if constexpr (requires { scheme_.pace_of(me); }) {
-      return scheme_.pace_of(me);
-    } else {
-      return scheme_.pace();
-    }
+    if constexpr (requires { scheme_.pace_of(me); }) return scheme_.pace_of(me);
+    return scheme_.pace();
   }
+
+  // domain_upkeep.hpp
   SPOLIA_NOINLINE void tick(cell& me) noexcept;
   void step_aside(cell& me) noexcept;
   void visit_next_neighbour(cell& me) noexcept;
