@@ -20,14 +20,15 @@ void domain<Scheme, Release>::tick(cell& me) noexcept {
   const bool chores = me.countdown == 0;
   if (chores) me.countdown = cell::chores_every;
   if (me.in_tick) return;
-  if constexpr (cell::scheme_has_pace) {
-    me.tick_at = me.gate.own() + pace_of(me.local) * cell::one_guard;
-  }
+  const biased_gate::word said = me.gate.own();
+  if constexpr (cell::scheme_has_pace) me.tick_at = said + scheme_.pace() * cell::one_guard;
   if constexpr (cell::scheme_gains_by_courtesy) {
     if (courtesy_.is_due(me.turn)) step_aside(me);
   }
   presence here(*this, me);
   me.in_tick = true;
+  // Others may take over what waits here while the thread is not present.
+  if constexpr (cell::scheme_has_pace) me.tick_at = said + pace_of(me.local) * cell::one_guard;
   scheme_.tick(me.local, peers{*this}, sink{*this, me});
   if (chores) {
     visit_next_neighbour(me);
