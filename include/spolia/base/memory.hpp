@@ -11,6 +11,7 @@
 #include <new>
 
 #include <spolia/base/config.hpp>
+#include <spolia/base/export.hpp>
 #if defined(SPOLIA_MODEL)
 #include <spolia/model/hooks.hpp>
 #endif
@@ -19,7 +20,7 @@ namespace spolia::core {
 /// How many blocks of a size the thread cache of the allocator behind operator new takes at once,
 /// with room to spare, by what is known of it: jemalloc's holds 20 at least, and gives half of them
 /// back when it is full; tcmalloc's grows with use, so that fewer and larger groups cost less.
-std::uint32_t frees_together() noexcept;
+SPOLIA_EXPORT std::uint32_t frees_together() noexcept;
 }  // namespace spolia::core
 
 namespace spolia::inline SPOLIA_FLAVOUR {
