@@ -94,10 +94,6 @@ std::uint64_t units_of(entry e) noexcept {
   return counted::is_thin(e) ? counted::head_of_entry(e)->units.load_relaxed()
                              : counted::block_of_entry(e)->strong();
 }
-void add_unit(entry e) noexcept {
-  counted::is_thin(e) ? counted::head_of_entry(e)->add_one()
-                      : counted::block_of_entry(e)->add_one();
-}
 void drop_unit(entry e) noexcept {
   counted::is_thin(e) ? counted::release(counted::head_of_entry(e))
                       : counted::release(counted::block_of_entry(e));
@@ -150,7 +146,7 @@ class search {
     ours.all.reserve(all_.size());
     for (const object& o : all_) {
       if (o.held) continue;
-      add_unit(o.at->owner());
+      counted::add_units(o.at->owner(), 1);
       ours.all.push_back(o.at->owner());
     }
     for (const object& o : all_) {
