@@ -51,6 +51,7 @@ set(SPOLIA_HEADERS
     include/spolia/counted/thin_ptr.hpp
     include/spolia/counted/traced.hpp
     include/spolia/counted/tree_router.hpp
+    include/spolia/counted/type_of.hpp
     include/spolia/counted/unit_log.hpp
     include/spolia/counted/walk.hpp
     include/spolia/counted/word.hpp

@@ -99,11 +99,12 @@ void drop_unit(entry e) noexcept {
                       : counted::release(counted::block_of_entry(e));
 }
 
-std::string readable(const std::type_info& type) {
+std::string readable(const std::type_info* type) {
+  if (type == nullptr) return "(a type without RTTI)";
   int status = 0;
   const std::unique_ptr<char, void (*)(void*)> text(
-      abi::__cxa_demangle(type.name(), nullptr, nullptr, &status), &std::free);
-  return text != nullptr ? text.get() : type.name();
+      abi::__cxa_demangle(type->name(), nullptr, nullptr, &status), &std::free);
+  return text != nullptr ? text.get() : type->name();
 }
 
 class search {
@@ -131,7 +132,7 @@ class search {
       if (o.held) continue;
       ++r.objects;
       r.bytes += o.at->kind().bytes;
-      ++types[readable(*o.at->kind().type)];
+      ++types[readable(o.at->kind().type)];
     }
     r.types.assign(types.begin(), types.end());
     std::stable_sort(r.types.begin(), r.types.end(),

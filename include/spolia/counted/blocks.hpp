@@ -23,6 +23,7 @@
 #include <spolia/counted/control.hpp>
 #include <spolia/counted/home.hpp>
 #include <spolia/counted/pool.hpp>
+#include <spolia/counted/type_of.hpp>
 #include <spolia/counted/word.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -118,9 +119,10 @@ struct taken final : pointer_control {
     self->~taken();
     M::template deallocate<alignof(taken)>(m, self, sizeof(taken));
   }
-  static void* find_deleter(control* c, const std::type_info& type) noexcept {
-    auto* const self = static_cast<taken*>(c);
-    return type == typeid(D) ? static_cast<void*>(std::addressof(self->deleter)) : nullptr;
+  static void* find_deleter(control* c, const std::type_info* asked) noexcept {
+    constexpr const std::type_info* mine = type_of<D>();
+    if (asked == nullptr || mine == nullptr || *asked != *mine) return nullptr;
+    return std::addressof(static_cast<taken*>(c)->deleter);
   }
   static std::size_t bytes(const control*) noexcept {
     using pointee = typename std::pointer_traits<

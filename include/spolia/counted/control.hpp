@@ -37,7 +37,7 @@ struct control;
 struct control_ops {
   void (*dispose)(control*) noexcept;                          ///< ends the object
   void (*deallocate)(control*) noexcept;                       ///< gives the block back
-  void* (*deleter)(control*, const std::type_info&) noexcept;  ///< null: has none
+  void* (*deleter)(control*, const std::type_info*) noexcept;  ///< null: has none
   std::size_t (*bytes)(const control*) noexcept;               ///< what the object weighs, about
   bool holds_pointer;                                          ///< it is a pointer_control
   bool silent;  ///< its end runs no code of the user's, and dispose has nothing to do

@@ -4,8 +4,10 @@
 /// ended if one likes, among objects of types that can name their children (traced.hpp).
 ///
 ///     const spolia::counted::cycle_report lost = spolia::counted::find_cycles();
-///     for (const auto& [type, objects] : lost.types) std::printf("%zu %s\n", objects,
-///     type.c_str()); spolia::counted::end_cycles();
+///     for (const auto& [type, objects] : lost.types) {
+///       std::printf("%zu %s\n", objects, type.c_str());
+///     }
+///     spolia::counted::end_cycles();
 ///
 /// Source:      Bacon and Rajan, "Concurrent cycle collection in reference counted systems", ECOOP
 ///              2001, section 3 (synchronous): an object whose units all lie in other objects, and

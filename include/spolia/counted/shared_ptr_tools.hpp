@@ -4,20 +4,21 @@
 /// (comparisons.hpp), casts, get_deleter, owner_less.
 #pragma once
 
-#include <typeinfo>
 #include <utility>
 
 #include <spolia/base/config.hpp>
 #include <spolia/counted/comparisons.hpp>
 #include <spolia/counted/shared_ptr.hpp>
+#include <spolia/counted/type_of.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 
+/// Null, as the standard library's, where RTTI is turned off.
 template <class D, class T>
 D* get_deleter(const shared_ptr<T>& p) noexcept {
   counted::control* const c = counted::access::owner_of(p);
   if (c == nullptr || c->ops->deleter == nullptr) return nullptr;
-  return static_cast<D*>(c->ops->deleter(c, typeid(D)));
+  return static_cast<D*>(c->ops->deleter(c, counted::type_of<D>()));
 }
 
 #define SPOLIA_POINTER_CAST(name)                                                \

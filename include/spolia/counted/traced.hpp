@@ -29,6 +29,7 @@
 #include <spolia/base/config.hpp>
 #include <spolia/base/export.hpp>
 #include <spolia/counted/conversions.hpp>
+#include <spolia/counted/type_of.hpp>
 #include <spolia/counted/unit_log.hpp>
 
 namespace spolia::core {
@@ -49,7 +50,7 @@ class child_visitor {
 /// What differs from type to type.
 struct traced_kind {
   void (*children)(traced_object&, child_visitor&);
-  const std::type_info* type;
+  const std::type_info* type;  ///< null: made without RTTI
   std::size_t bytes;
 };
 
@@ -164,7 +165,7 @@ class traced : public core::traced_object {
   static void children(core::traced_object& o, core::child_visitor& v) {
     static_cast<T&>(static_cast<traced&>(o)).each_child(counted::child_caller(v));
   }
-  static constexpr core::traced_kind kind_of_all{&children, &typeid(T), sizeof(T)};
+  static constexpr core::traced_kind kind_of_all{&children, counted::type_of<T>(), sizeof(T)};
 };
 
 }  // namespace spolia::inline SPOLIA_FLAVOUR
