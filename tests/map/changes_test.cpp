@@ -6,9 +6,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <new>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <spolia/snapshot.hpp>
@@ -247,6 +249,37 @@ TYPED_TEST(batches, keep_sums) {
   });
   expect_sound(cellar);
   expect_sound(shop);
+}
+
+/// Compares, and at some moment lets somebody else do something.
+struct interrupted {
+  bool operator()(int a, int b) const {
+    if (comings != nullptr && *comings) std::exchange(*comings, nullptr)();
+    return a < b;
+  }
+  std::function<void()>* comings = nullptr;
+};
+
+/// Two batches move a key to where it is not from where it is not either, one in the midst of the
+/// other. Each relies on what it has found.
+TEST(batches_in_each_other, are_one_after_the_other) {
+  timeline time;
+  std::function<void()> comings;
+  snapshot_tree<int, int> from(time);
+  snapshot_tree<int, int, sl_rt<>, interrupted> to(time, {}, interrupted{&comings});
+  to.insert(1, 1);  // to be compared with
+  const auto move = [](auto& out, auto& in) {
+    changes all;
+    all.erase(out, 7);
+    all.insert_or_assign(in, 7, 7);
+    all.commit();
+  };
+  comings = [&] { move(to, from); };
+  move(from, to);
+  EXPECT_FALSE(comings);
+  EXPECT_FALSE(from.contains(7));
+  EXPECT_TRUE(to.contains(7));
+  expect_sound(from);
 }
 
 TEST(batches_errors, leave_nothing_behind) {

@@ -212,6 +212,24 @@ void two_batches_meet(model::scenario& run) {
   });
 }
 
+/// Each takes a key out of a map where it is not, and puts it into the other one.
+template <class World>
+void two_moves_meet(model::scenario& run) {
+  auto w = std::make_shared<World>();
+  for (const std::size_t from : {0U, 1U}) {
+    run.thread([=] {
+      changes move;
+      move.erase((*w)[from], 7);
+      move.insert_or_assign((*w)[1 - from], 7, 7);
+      move.commit();
+    });
+  }
+  run.finally([=] {
+    model::check((*w)[0].contains(7) != (*w)[1].contains(7), "two batches came between each other");
+    w->end();
+  });
+}
+
 TEST(changes_model, is_seen_wholly_or_not_at_all) {
   expect_clean(a_snapshot_meets_a_batch<dl>, at_most(1));
   expect_clean(a_snapshot_meets_a_batch<dl>, at_most_in_order(2));
@@ -221,6 +239,7 @@ TEST(changes_model, is_seen_wholly_or_not_at_all) {
 TEST(changes_model, loses_nothing) {
   expect_clean(an_update_meets_a_batch<dl>, at_most_in_order(2));
   expect_clean(two_batches_meet<dl>, at_most_in_order(1));
+  expect_clean(two_moves_meet<dl>, at_most_in_order(1));
 }
 TEST(changes_model, is_the_same_in_trees) {
   expect_clean(a_snapshot_meets_a_batch<dl_tree>, at_most_in_order(2));
@@ -235,6 +254,11 @@ TEST(changes_model, is_the_same_in_leaves_of_several_pairs) {
 TEST(changes_model, a_leaf_is_not_folded_into_a_batch) {
   expect_found(a_fold_meets_a_batch<dl_tree_of_four>, "chromatic.folds_into_a_batch",
                at_most_in_order(2), "a change is lost");
+}
+TEST(changes_model, relies_on_what_it_finds_to_be_so_already) {
+  expect_clean(two_moves_meet<dl_tree_of_four>, at_most_in_order(1));
+  expect_found(two_moves_meet<dl_tree_of_four>, "chromatic.claims_only_changes",
+               at_most_in_order(1), "two batches came between each other");
 }
 TEST(changes_model, is_the_same_with_a_hardware_clock) {
   expect_clean(a_snapshot_meets_a_batch<by_hardware>, at_most_in_order(2));
