@@ -49,22 +49,23 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 
+/// What a shard has besides its array.
+struct cuckoo_rest {
+  std::vector<key_note> noted;
+};
+
 /// `Same(slot, key)` tells whether the slot's row has the key; it may be asked for slots that
 /// others are changing, and is then believed by nobody who does not look again. Slots are below
 /// 2^45 - 1.
 template <class Same, class Domain = region_domain>
-class cuckoo_index final : public primary_index {
+class cuckoo_index final
+    : public hash_shards<cuckoo_array<typename Domain::header>, cuckoo_rest, Domain> {
+  using base = hash_shards<cuckoo_array<typename Domain::header>, cuckoo_rest, Domain>;
+
  public:
-  cuckoo_index(Domain& nodes, std::uint32_t words, Same same)
-      : nodes_(nodes), words_(words), same_(same) {
-    try {
-      for (shard& s : shards_) s.now.store_relaxed(array::make(least, 0));
-    } catch (...) {
-      free_arrays();
-      throw;
-    }
+  cuckoo_index(Domain& nodes, std::uint32_t words, Same same) : base(nodes, words), same_(same) {
+    for (shard& s : shards_) s.now.store_relaxed(array::make(least, 0));
   }
-  ~cuckoo_index() override { free_arrays(); }
 
   [[nodiscard]] std::uint64_t find(const key_words& key) const override {
     const std::uint64_t hash = hash_of(key);
@@ -83,7 +84,7 @@ class cuckoo_index final : public primary_index {
     array* a = s.now.load_relaxed();
     const std::uint64_t there = a->look(m, is(key));
     if (there != no_slot) return there;
-    while (!a->put(m, slot)) a = &replace(s, larger(*a, s.live), guard);
+    while (!a->put(m, slot)) a = &base::replace(s, larger(*a, s.live), guard);
     ++s.live;
     return slot;
   }
@@ -93,8 +94,8 @@ class cuckoo_index final : public primary_index {
     shard& s = shard_of(hash);
     {
       const std::lock_guard hold(s.lock);
-      const array& a = *s.now.load_relaxed();
-      if (s.now.load_relaxed()->take_out(cuckoo_mark::of_hash(hash), slot)) --s.live;
+      array& a = *s.now.load_relaxed();
+      if (a.take_out(cuckoo_mark::of_hash(hash), slot)) --s.live;
       if (!is_large(a, s.live)) return true;
     }
     shrink(s);
@@ -127,22 +128,16 @@ class cuckoo_index final : public primary_index {
   }
   /// Each shard's notes go behind those that it has.
   void keep(std::span<const key_note> notes) override {
-    const dealt_notes<shards> dealt(notes);
-    for (std::size_t n = 0; n < shards; ++n) {
-      const std::size_t count = dealt.count(n);
-      if (count == 0) continue;
-      shard& s = shards_[n];
-      const std::lock_guard hold(s.lock);
-      for (std::size_t i = 0; i < count; ++i) s.noted.push_back(dealt.at(n, i));
-    }
+    base::deal(notes, [](shard& s, std::size_t count, const auto& note_at) {
+      for (std::size_t i = 0; i < count; ++i) s.noted.push_back(note_at(i));
+    });
   }
   bool settle(unsigned part, unsigned parts, const key_reader& key_at) override {
     for (std::size_t n = shards * part / parts; n < shards * (part + 1) / parts; ++n) {
       shard& s = shards_[n];
       const std::vector<key_note> notes = std::exchange(s.noted, {});
       if (notes.empty()) continue;
-      array* const before = s.now.load_relaxed();
-      owned next = copy(*before, size_for(s.live + notes.size()), 0);
+      owned next = copy(*s.now.load_relaxed(), size_for(s.live + notes.size()), 0);
       for (std::size_t i = 0; i < notes.size(); ++i) {
         if (i + fetched < notes.size()) fetch(*next, notes[i + fetched].hash);
         const auto [hash, slot] = notes[i];
@@ -154,16 +149,10 @@ class cuckoo_index final : public primary_index {
         while (!next->put(m, slot)) next = larger(*next, s.live);
         ++s.live;
       }
-      // release → the acquire in protect(), of who uses the index from now on: the entries.
-      s.now.store_release(next.release());
-      array::free(before);
+      base::settle_on(s, std::move(next));
     }
     return true;
   }
-
-  [[nodiscard]] bool ordered() const noexcept override { return false; }
-  void scan(const key_words&, const key_words&, slot_visitor) const override {}
-  void scan_down(const key_words&, const key_words&, slot_visitor) const override {}
 
   /// A number that depends on nothing but the key.
   [[nodiscard]] std::uint64_t hash_of(const key_words& key) const noexcept {
@@ -179,39 +168,18 @@ class cuckoo_index final : public primary_index {
       });
     }
   }
-  /// Of all arrays that are in use.
-  [[nodiscard]] std::uint64_t bytes() const noexcept {
-    std::uint64_t sum = 0;
-    for (shard& s : shards_) {
-      const std::lock_guard hold(s.lock);
-      sum += s.now.load_relaxed()->bytes();
-    }
-    return sum;
-  }
 
  private:
-  static constexpr std::size_t at_once = 64;  // keys
-  static constexpr std::size_t fetched = 16;  // buckets of notes that come next
+  using base::at_once, base::fetched, base::nodes_, base::shard_of, base::shards, base::shards_,
+      base::words_;
+  using typename base::array, typename base::owned, typename base::shard;
+
 #if defined(SPOLIA_MODEL)
   static constexpr std::uint64_t least = 4;
-  static constexpr std::size_t shards = 1;
 #else
   static constexpr std::uint64_t least = 2;
-  static constexpr std::size_t shards = hash_parts;
 #endif
 
-  using array = cuckoo_array<typename Domain::header>;
-  using ending = typename array::ending;
-  using owned = std::unique_ptr<array, ending>;
-
-  struct alignas(cache_line) shard {
-    spolia::detail::short_lock lock;
-    atomic<array*> now{nullptr};
-    std::uint64_t live = 0;
-    std::vector<key_note> noted;
-  };
-
-  shard& shard_of(std::uint64_t hash) const noexcept { return shards_[part_of_hash(hash, shards)]; }
   [[nodiscard]] auto is(const key_words& key) const noexcept {
     return [this, &key](std::uint64_t slot) { return same_(slot, key); };
   }
@@ -260,43 +228,18 @@ class cuckoo_index final : public primary_index {
     return copy(a, a.size + std::max<std::uint64_t>(1, a.size / 2), 0);
   }
 
-  array& replace(shard& s, owned with, typename Domain::guard& guard) noexcept {
-    array* const old = s.now.load_relaxed();
-    array& fresh = *with.release();
-    // release → the acquire in protect(): the entries.
-    if (SPOLIA_FAULT("cuckoo_index.relaxed_array")) {
-      s.now.store_relaxed(&fresh);
-    } else {
-      s.now.store_release(&fresh);
-    }
-    if (SPOLIA_FAULT("cuckoo_index.free_at_once")) {
-      array::free(old);
-    } else {
-      guard.retire(old, ending{});
-    }
-    return fresh;
-  }
   void shrink(shard& s) noexcept {
     try {
       auto guard = nodes_.enter();
       const std::lock_guard hold(s.lock);
       const array& a = *s.now.load_relaxed();
-      if (is_large(a, s.live)) replace(s, copy(a, size_for(2 * s.live), 0), guard);
+      if (is_large(a, s.live)) base::replace(s, copy(a, size_for(2 * s.live), 0), guard);
     } catch (const std::bad_alloc&) {
       // Then the next time.
     }
   }
 
-  void free_arrays() noexcept {
-    for (shard& s : shards_) {
-      if (array* const a = s.now.load_relaxed()) array::free(a);
-    }
-  }
-
-  Domain& nodes_;
-  const std::uint32_t words_;
   const Same same_;
-  mutable std::array<shard, shards> shards_;
 };
 
 }  // namespace db

@@ -49,7 +49,7 @@ struct hash_array : Header {
   }
   /// Without entries.
   static hash_array* make_bare(std::uint64_t size) {
-    auto* const a = ::new (large_memory(bytes(size))) hash_array;
+    auto* const a = ::new (large_memory(bytes_of(size))) hash_array;
     a->size = size;
     return a;
   }
@@ -57,16 +57,19 @@ struct hash_array : Header {
     for (std::uint64_t i = 0; i < size; ++i) ::new (&at(i)) entry;
   }
   static void free(hash_array* a) noexcept {
-    const std::size_t all = bytes(a->size);
+    const std::size_t all = a->bytes();
     a->~hash_array();
     memory::deallocate(a, all, large_align(all));
   }
-  static std::size_t bytes(std::uint64_t size) noexcept {
-    return sizeof(hash_array) + size * sizeof(entry);
-  }
+  [[nodiscard]] std::size_t bytes() const noexcept { return bytes_of(size); }
   /// Entries that are needed for so many keys.
   static std::uint64_t room_for(std::uint64_t keys) noexcept {
     return std::bit_ceil(keys + keys / 3 + 1);
+  }
+
+ private:
+  static std::size_t bytes_of(std::uint64_t entries) noexcept {
+    return sizeof(hash_array) + entries * sizeof(entry);
   }
 };
 

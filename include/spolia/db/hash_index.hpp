@@ -51,21 +51,27 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 
+/// What a shard has besides its array.
+template <class Array>
+struct probing_rest {
+  std::uint64_t used = 0;  // entries that are not empty
+  note_list<Array> noted;
+};
+
 /// `Same(slot, key)` tells whether the slot's row has the key; it may be asked for slots that
 /// others are changing, and is then believed by nobody who does not look again.
 template <class Same, class Domain = region_domain>
-class hash_index final : public primary_index {
+class hash_index final
+    : public hash_shards<hash_array<typename Domain::header>,
+                         probing_rest<hash_array<typename Domain::header>>, Domain> {
+  using base = hash_shards<hash_array<typename Domain::header>,
+                           probing_rest<hash_array<typename Domain::header>>, Domain>;
+
  public:
   hash_index(Domain& nodes, std::uint32_t words, Same same)
-      : nodes_(nodes), words_(words), packed_bits_(64U / words), same_(same) {
-    try {
-      for (shard& s : shards_) s.now.store_relaxed(array::make(least));
-    } catch (...) {
-      free_arrays();
-      throw;
-    }
+      : base(nodes, words), packed_bits_(64U / words), same_(same) {
+    for (shard& s : shards_) s.now.store_relaxed(array::make(least));
   }
-  ~hash_index() override { free_arrays(); }
 
   [[nodiscard]] std::uint64_t find(const key_words& key) const override {
     const place at = place_of(key);
@@ -158,24 +164,18 @@ class hash_index final : public primary_index {
   }
   /// Each shard's notes go behind those that it has.
   void keep(std::span<const key_note> notes) override {
-    const dealt_notes<shards> dealt(notes);
-    for (std::size_t n = 0; n < shards; ++n) {
-      const std::size_t count = dealt.count(n);
-      if (count == 0) continue;
-      shard& s = shards_[n];
-      const std::lock_guard hold(s.lock);
+    base::deal(notes, [](shard& s, std::size_t count, const auto& note_at) {
       note_list<array>& all = s.noted;
       key_note* const to = all.with_room(all.count + count).notes() + all.count;
-      for (std::size_t i = 0; i < count; ++i) to[i] = dealt.at(n, i);
+      for (std::size_t i = 0; i < count; ++i) to[i] = note_at(i);
       all.count += count;
-    }
+    });
   }
   /// Shard after shard, so that its array is in the caches. The memory of its notes is that of the
   /// next shard's array.
   bool settle(unsigned part, unsigned parts, const key_reader& key_at) override {
-    std::unique_ptr<array, ending> next;
-    for (std::size_t n = shards_.size() * part / parts; n < shards_.size() * (part + 1) / parts;
-         ++n) {
+    owned next;
+    for (std::size_t n = shards * part / parts; n < shards * (part + 1) / parts; ++n) {
       shard& s = shards_[n];
       if (s.noted.count == 0) {
         s.noted.in.reset();
@@ -185,21 +185,14 @@ class hash_index final : public primary_index {
       if (next == nullptr || next->size != size) next.reset();
       if (next == nullptr) next.reset(array::make_bare(size));
       next->clear();
-      array* const before = s.now.load_relaxed();
-      copy_live(*before, *next);
+      copy_live(*s.now.load_relaxed(), *next);
       if (!fill(*next, {s.noted.in->notes(), s.noted.count}, key_at)) return false;
       s.used = s.live += std::exchange(s.noted.count, 0);
-      // release → the acquire in protect(), of who uses the index from now on: the entries.
-      s.now.store_release(next.release());
-      array::free(before);
+      base::settle_on(s, std::move(next));
       next = std::move(s.noted.in);
     }
     return true;
   }
-
-  [[nodiscard]] bool ordered() const noexcept override { return false; }
-  void scan(const key_words&, const key_words&, slot_visitor) const override {}
-  void scan_down(const key_words&, const key_words&, slot_visitor) const override {}
 
   /// A number that depends on nothing but the key.
   [[nodiscard]] std::uint64_t hash_of(const key_words& key) const noexcept {
@@ -216,41 +209,21 @@ class hash_index final : public primary_index {
       }
     }
   }
-  /// Of all arrays that are in use.
-  [[nodiscard]] std::uint64_t bytes() const noexcept {
-    std::uint64_t sum = 0;
-    for (shard& s : shards_) {
-      const std::lock_guard hold(s.lock);
-      sum += array::bytes(s.now.load_relaxed()->size);
-    }
-    return sum;
-  }
 
  private:
-  static constexpr std::size_t at_once = 64;  // keys
-  static constexpr std::size_t fetched = 16;  // places of notes that come next
+  using base::at_once, base::fetched, base::nodes_, base::shard_of, base::shards, base::shards_,
+      base::words_;
+  using typename base::array, typename base::owned, typename base::shard;
+  using entry = hash_entry;
+
   static constexpr std::uint64_t empty = 0;
   static constexpr std::uint64_t gap = ~std::uint64_t{0};
   static constexpr std::uint64_t long_key = std::uint64_t{1} << 62U;
 #if defined(SPOLIA_MODEL)
   static constexpr std::uint64_t least = 2;
-  static constexpr std::size_t shards = 1;
 #else
   static constexpr std::uint64_t least = 16;
-  static constexpr std::size_t shards = hash_parts;
 #endif
-
-  using array = hash_array<typename Domain::header>;
-  using entry = hash_entry;
-  using ending = typename array::ending;
-
-  struct alignas(cache_line) shard {
-    spolia::detail::short_lock lock;
-    atomic<array*> now{nullptr};
-    std::uint64_t used = 0;  // entries that are not empty
-    std::uint64_t live = 0;
-    note_list<array> noted;
-  };
 
   /// Where to look for a key, and what its entry has beside the slot: long_key, or nothing if the
   /// hash is that of no other such key.
@@ -281,7 +254,6 @@ class hash_index final : public primary_index {
     all = packed;
     return true;
   }
-  shard& shard_of(std::uint64_t hash) const noexcept { return shards_[part_of_hash(hash, shards)]; }
 
   std::uint64_t slot_of(const array& a, place of, const key_words& key) const {
     return slot_of(a, of, [&](std::uint64_t slot) { return of.flag == 0 || same_(slot, key); });
@@ -341,35 +313,15 @@ class hash_index final : public primary_index {
     }
   }
 
-  array& renew(shard& s, array& old, std::uint64_t size, typename Domain::guard& guard) {
-    array* const fresh = array::make(std::max(least, size));
+  array& renew(shard& s, const array& old, std::uint64_t size, typename Domain::guard& guard) {
+    owned fresh(array::make(std::max(least, size)));
     copy_live(old, *fresh);
-    // release → the acquire in protect(): the entries.
-    if (SPOLIA_FAULT("hash_index.relaxed_array")) {
-      s.now.store_relaxed(fresh);
-    } else {
-      s.now.store_release(fresh);
-    }
     s.used = s.live;
-    if (SPOLIA_FAULT("hash_index.free_at_once")) {
-      array::free(&old);
-    } else {
-      guard.retire(&old, ending{});
-    }
-    return *fresh;
+    return base::replace(s, std::move(fresh), guard);
   }
 
-  void free_arrays() noexcept {
-    for (shard& s : shards_) {
-      if (array* const a = s.now.load_relaxed()) array::free(a);
-    }
-  }
-
-  Domain& nodes_;
-  const std::uint32_t words_;
   const unsigned packed_bits_;  // of each word, where more than one is packed
   const Same same_;
-  mutable std::array<shard, shards> shards_;
 };
 
 }  // namespace db
