@@ -349,6 +349,8 @@ TEST(db_model, faults_of_consolidation_are_found) {
                "nobody needs a version");
   expect_found(a_gap_in_front_of_what_was_not_noted, "consolidated.one_is_enough",
                at_most_in_order(1), "");
+  expect_found(a_gap_in_front_of_what_was_not_noted, "consolidated.looks_at_what_began_only",
+               at_most_in_order(1), "");
   expect_found(what_a_snapshot_sees_is_kept_apart, "lanes.all_in_one", at_most_in_order(1),
                "what nobody sees goes");
   expect_found(a_gap_in_front_of_what_was_not_noted, "consolidated.began_forgotten",

@@ -8,7 +8,8 @@
 //              may still need older ones. It is dropped; links into it are dead, as their tags
 //              tell. When a row's chain goes from one partition to another, the one that it leaves
 //              gets an entry in its bridge: the row, its newest version there, and when that ended.
-//              A reader that meets a dead link looks the row up in the bridges of all partitions.
+//              A reader that meets a dead link looks the row up in the bridges of partitions that
+//              may lead to what it looks for.
 //              All that is worth its cost only while a snapshot stays: so entries are made for
 //              snapshots that are about to be held (delta_patience.hpp), and for all when much is
 //              in use; and only where the partition that is left may have what such a one sees. A
@@ -18,8 +19,9 @@
 //              lies in another partition, a look at that; if it has what began before a snapshot
 //              that is about to be held, a guard and an entry of 32 bytes. (So a snapshot costs
 //              about an entry for each row, not one for each change.) A reader of an old version: a
-//              guard; over a gap, a look at each partition's bridge. A drop over which readers may
-//              be walking: its memory goes through the domain, so that it waits for their guards.
+//              guard; over a gap, a look at each partition, and at the bridges of those that have
+//              what its snapshot sees. A drop over which readers may be walking: its memory goes
+//              through the domain, so that it waits for their guards.
 // Progress:    as the one-shot storage. Readers do not wait.
 //              What a held snapshot sees goes to a lane of its own (delta_lanes.hpp), with two
 //              read-modify-writes more for a commit that has some of that.
@@ -37,17 +39,19 @@
 //   newest when the reader reads the row's head, it gets there by links that are alive. If not, the
 //   reader may meet dead links. Let P0 be v's piece, P1 the one that leads to it, and so on, and
 //   P(k+1) the first of these whose partition was dropped. An entry for one of P0 to Pk will do,
-//   since from there on links are alive. Whoever began P(k+1) knew for which snapshots to make
-//   entries: those at or before N. Pk had ended at u, after T (unless it had ended at a time that
+//   since from there on links are alive. Whoever began P(i+1) knew for which snapshots to make
+//   entries: those at or before N. Pi had ended at u, after T (unless it had ended at a time that
 //   no snapshot is before, T neither: then there is no v in it, nor behind). Either he made an
-//   entry for Pk, which the reader sees, since the row's head led to P(k+1) only afterwards. Or he
-//   noted that those after N and before u miss one; while one of these is there, the partition is
-//   not dropped: so T <= N. And he saw that nothing in Pk's partition began at or before N, so that
-//   v does not lie there, and that nobody at or before N misses an entry for where that leads to.
-//   So all this holds for whoever began Pk, too, with P(k-1) in its place, and so on. But he who
-//   began P1 cannot have seen that v's partition has nothing so old: he made an entry for P0. (What
-//   is read of Pk's partition is at least what was noted when its newest version was made, which he
-//   who reads it supersedes; and it is of the same life, since that is not over yet.)
+//   entry for Pi, which the reader sees, since the row's head led to P(i+1) only afterwards. Or he
+//   noted with P(i+1)'s partition that those after N and before u miss one. P0's partition has v,
+//   which began at or before T; of that he makes no entry only if N is before T. Then P1's
+//   partition says that T misses one; of that the next one makes no entry only if his N is before
+//   T, too; and so on. So the first Pi that has an entry lies in a partition that has something
+//   that began at or before T, or says that T misses one: the reader looks in no others. And it is
+//   one of P0 to Pk: else P(k+1)'s would say that T misses one, and is not dropped while a snapshot
+//   is there of which it says so. (What is read of such a partition is of the same life, since that
+//   is not over yet; and at least what was noted when its newest version was made, which he who
+//   reads it supersedes, or the reader came to by the row's head.)
 //   From there on all links are alive, also those out of the piece. An entry whose first version
 //   ended at or before T is passed over unread: it may be dropped and overwritten at any time. One
 //   that ended after T leads, by links to versions that ended after T, to v or to a dead link.
@@ -199,9 +203,17 @@ class delta_consolidated final : public delta_one_shot {
     return nullptr;
   }
 
+  /// Whether a bridge there may lead to what a snapshot of this time sees: see "Why a reader finds
+  /// its version".
+  static bool may_lead_to(const delta_partition& p, std::uint64_t time) noexcept {
+    return p.first_began() <= time ||
+           (p.noted_for() < time && time < p.noted_until() &&
+            !SPOLIA_FAULT("consolidated.looks_at_what_began_only"));
+  }
   const version* over_the_gap(std::uint64_t row, std::uint64_t time,
                               std::uint64_t& length) const noexcept {
     for (std::uint32_t n = 0, end = ring_.count(); n < end; ++n) {
+      if (!may_lead_to(ring_.at(n), time)) continue;
       const version* found = nullptr;
       delta_bridge::each(bridges_[n], row, time, [&](std::uint64_t handle) {
         found = descend(handle, time, length);
