@@ -40,6 +40,10 @@ std::uint64_t cache_bytes_for(const options& o) {
 }
 
 std::unique_ptr<delta> make_storage(commit_board& board, const options& o) {
+  if (o.own_versions) {
+    if (auto own = o.own_versions(board)) return own;
+    throw std::invalid_argument("spolia::db: own_versions has made no storage");
+  }
   if (o.changes_only && keeps_whole_rows(o.versions)) {
     throw std::invalid_argument("spolia::db: consolidation needs versions that are whole rows");
   }

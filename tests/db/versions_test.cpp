@@ -5,9 +5,12 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <numeric>
+#include <span>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -485,6 +488,57 @@ TEST(columns_of_other_tables, are_noticed) {
   EXPECT_EQ(std::exchange(last_misuse, ""), looked);
   core::set_misuse_handler(before);
 #endif
+}
+
+/// Collects nothing, and has nothing for whom the table is too new.
+class forgetful final : public delta {
+ public:
+  explicit forgetful(std::uint64_t& asked) : asked_(asked) {}
+  bool reserve(std::uint32_t, std::span<ask> asks, std::uint64_t) override {
+    asked_ += asks.size();
+    for (ask& a : asks) {
+      made_.push_back(std::make_unique<std::byte[]>(version::bytes(a.words)));
+      a.place = version::make(made_.back().get());
+      a.handle = 1;
+    }
+    return true;
+  }
+  void published(std::uint32_t, std::uint64_t) noexcept override { made_.clear(); }
+  void cancel(std::uint32_t) noexcept override { made_.clear(); }
+  [[nodiscard]] const version* find(const atomic<std::uint64_t>&, std::uint64_t, std::uint64_t,
+                                    const taking_back*) const override {
+    throw no_result(outcome::conflict);
+  }
+  void collect() noexcept override {}
+
+ private:
+  [[nodiscard]] delta_stats figures() const noexcept override { return {.versions_made = asked_}; }
+
+  std::uint64_t& asked_;
+  std::vector<std::unique_ptr<std::byte[]>> made_;
+};
+
+TEST(own_versions, are_used_instead) {
+  std::uint64_t asked = 0;
+  database base = database::open(
+      {.own_versions = [&](commit_board&) { return std::make_unique<forgetful>(asked); }});
+  table& t = base.create_table({.name = "t", .columns = {{"k", int64, primary_key}, {"v", int64}}});
+  const auto v = t.column<std::int64_t>("v");
+  ASSERT_TRUE(base.transact([&](transaction& tx) { return tx.insert(t, {1, 1}); }));
+  const reader before = base.snapshot();
+  EXPECT_EQ(before.find(t, {1})->get(v), 1);
+  ASSERT_TRUE(base.transact([&](transaction& tx) { return tx.update(t, {1}, {{"v", 2}}); }));
+  EXPECT_EQ(asked, 1U) << "nothing was there before the first row";
+  EXPECT_EQ(base.stats().versions.versions_made, 1U);
+  try {
+    static_cast<void>(before.find(t, {1}));
+    ADD_FAILURE() << "the version is gone";
+  } catch (const no_result& e) {
+    EXPECT_EQ(e.code(), outcome::conflict);
+  }
+  EXPECT_EQ(base.snapshot().find(t, {1})->get(v), 2);
+  const auto nothing = [](commit_board&) { return std::unique_ptr<delta>(); };
+  EXPECT_THROW(static_cast<void>(database::open({.own_versions = nothing})), std::invalid_argument);
 }
 
 TEST(selections_of_options, consolidation_needs_rows) {

@@ -73,6 +73,7 @@ function(step_find_package)
       -DCMAKE_BUILD_TYPE=Release)
   run("${CMAKE_COMMAND}" --build "${WORK}")
   run("${WORK}/consumer")
+  run("${WORK}/store")
 endfunction()
 
 # As users build while they work: not optimised, and so in the checked flavour; and without the

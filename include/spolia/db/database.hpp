@@ -72,6 +72,9 @@ enum class slow_reader_action : std::uint8_t {
 
 struct options {
   version_storage versions = version_storage::one_shot_consolidated;
+  /// Makes a version storage of your own, which is used instead of `versions`: delta.hpp says what
+  /// it must do. It goes before the board.
+  std::function<std::unique_ptr<delta>(commit_board&)> own_versions{};
   /// Versions have the columns that were changed, not the whole row: less to write and to keep,
   /// more to do for who reads an old one. Not with consolidation, which needs whole rows:
   /// keeps_whole_rows().

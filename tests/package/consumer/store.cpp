@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// store.cpp: the store with a version storage that the library has never seen.
+#include <spolia/db.hpp>
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+namespace db = spolia::db;
+
+namespace {
+
+/// It keeps all.
+class keeping final : public db::delta {
+ public:
+  bool reserve(std::uint32_t, std::span<db::ask> asks, std::uint64_t) override {
+    const std::lock_guard hold(lock_);
+    for (db::ask& a : asks) {
+      all_.push_back(std::make_unique<std::byte[]>(db::version::bytes(a.words)));
+      a.place = db::version::make(all_.back().get());
+      a.handle = std::bit_cast<std::uintptr_t>(a.place);
+    }
+    return true;
+  }
+  void published(std::uint32_t, std::uint64_t) noexcept override {}
+  void cancel(std::uint32_t) noexcept override {}
+  [[nodiscard]] const db::version* find(
+      const spolia::atomic<std::uint64_t>& chain, std::uint64_t, std::uint64_t time,
+      const db::taking_back* on_the_way) const override {
+    return db::walk(chain, time, on_the_way, lengths_, [](std::uint64_t handle) {
+      return reinterpret_cast<const db::version*>(static_cast<std::uintptr_t>(handle));
+    });
+  }
+  void collect() noexcept override {}
+
+ private:
+  [[nodiscard]] db::delta_stats figures() const noexcept override {
+    const std::lock_guard hold(lock_);
+    return {.versions_made = all_.size()};
+  }
+
+  mutable std::mutex lock_;
+  std::vector<std::unique_ptr<std::byte[]>> all_;
+};
+
+bool versions_of_ones_own() {
+  db::database base = db::database::open(
+      {.own_versions = [](db::commit_board&) { return std::make_unique<keeping>(); }});
+  db::table& t = base.create_table(
+      {.name = "t", .columns = {{"k", db::int64, db::primary_key}, {"v", db::int64}}});
+  const auto v = t.column<std::int64_t>("v");
+  bool good = bool(base.transact([&](db::transaction& tx) { return tx.insert(t, {1, 1}); }));
+  const db::reader before = base.snapshot();
+  good &= bool(base.transact([&](db::transaction& tx) { return tx.update(t, {1}, {{"v", 2}}); }));
+  return good && before.find(t, {1})->get(v) == 1 && base.snapshot().find(t, {1})->get(v) == 2 &&
+         base.stats().versions.versions_made == 1;
+}
+
+}  // namespace
+
+int main() {
+  const bool good = versions_of_ones_own();
+  std::printf("the store takes a version storage of the program's: %s\n", good ? "yes" : "NO");
+  return good ? 0 : 1;
+}
