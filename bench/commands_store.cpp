@@ -15,9 +15,11 @@ namespace bench {
 namespace {
 
 void add_versions(CLI::App& app, std::vector<std::string>& to) {
-  app.add_option("--versions", to,
-                 fmt::format("version storages, with commas, measured in turn; default: {}",
-                             fmt::join(version_storage_names(), ",")))
+  app.add_option(
+         "--versions", to,
+         fmt::format("version storages, with commas, measured in turn; default: {}. And {}: "
+                     "versions are written and forgotten, as no storage can be faster",
+                     fmt::join(version_storage_names(), ","), floor_name))
       ->delimiter(',');
 }
 

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "floor_storage.hpp"
 #include "options.hpp"
 
 namespace bench {
@@ -32,12 +33,30 @@ std::vector<std::string> version_storage_names() {
   return names;
 }
 
-db::version_storage version_storage_of(const std::string& name) {
-  for (const auto& [known, storage] : version_storages()) {
-    if (known == name) return storage;
+void choose_versions(db::options& o, const std::string& name, bool changes) {
+  if (name == floor_name) {
+    o.own_versions = [](db::commit_board&) { return std::make_unique<floor_storage>(); };
+    o.changes_only = changes;
+    return;
   }
-  throw usage_error(fmt::format("--versions has {}; there are {}", name,
-                                fmt::join(version_storage_names(), ", ")));
+  for (const auto& [known, storage] : version_storages()) {
+    if (known != name) continue;
+    o.versions = storage;
+    o.changes_only = changes && !db::keeps_whole_rows(storage);
+    return;
+  }
+  throw usage_error(fmt::format("--versions has {}; there are {}, {}", name,
+                                fmt::join(version_storage_names(), ", "), floor_name));
+}
+
+void check_versions(const std::vector<std::string>& names, bool old_are_read) {
+  for (const std::string& name : names) {
+    db::options o;
+    choose_versions(o, name, false);
+    if (name == floor_name && old_are_read) {
+      throw usage_error("--versions floor keeps none: not for --hold, scans, and the full mix");
+    }
+  }
 }
 
 db::hash_kind hash_kind_of(const std::string& name) {

@@ -23,8 +23,25 @@ namespace bench {
 /// All version storages under the names that the command line has for them.
 const std::vector<std::pair<std::string, spolia::db::version_storage>>& version_storages();
 std::vector<std::string> version_storage_names();
-/// Throws usage_error, with the names that there are.
-spolia::db::version_storage version_storage_of(const std::string& name);
+/// Is none of these: it forgets all versions (floor_storage.hpp).
+inline constexpr const char* floor_name = "floor";
+/// By name. `changes`: versions have the changed columns only, where they can. Throws usage_error,
+/// with the names that there are.
+void choose_versions(spolia::db::options& o, const std::string& name, bool changes);
+/// Throws usage_error. `old_are_read`: by somebody who cannot begin anew.
+void check_versions(const std::vector<std::string>& names, bool old_are_read);
+
+/// f, for transact(): a scan that has no result is tried again after a conflict, too.
+template <class F>
+auto with_conflicts(F&& f) {
+  return [f = std::forward<F>(f)](spolia::db::transaction& tx) mutable -> spolia::db::status {
+    try {
+      return f(tx);
+    } catch (const spolia::db::no_result& e) {
+      return e.code();
+    }
+  };
+}
 /// By name: probing, cuckoo. Throws usage_error.
 spolia::db::hash_kind hash_kind_of(const std::string& name);
 /// By name: none, async, sync. Throws usage_error.

@@ -54,14 +54,7 @@ class trial {
         versions_(versions),
         index_(index),
         number_(number),
-        base_(db::database::open(
-            {.versions = version_storage_of(versions),
-             .changes_only = o.changes && !db::keeps_whole_rows(version_storage_of(versions)),
-             .version_budget = o.budget,
-             .partition_transactions = o.partition,
-             .partition_cache_bytes = o.partition_cache,
-             .most_partitions = o.partitions,
-             .hash_indexes = hash_kind_of(index)})),
+        base_(db::database::open(options_of(o, versions, index))),
         world_(base_, scale_of(o), o.seed, {.inserts = o.mix != "dbx1000", .begin = begin_of(o)}) {
     for (std::uint32_t n = 0; n < o.threads; ++n) {
       const std::uint64_t seed = o.seed + 7919 * number + 104729 * (n + 1);
@@ -100,6 +93,16 @@ class trial {
   }
 
  private:
+  static db::options options_of(const tpcc_options& o, const std::string& versions,
+                                const std::string& index) {
+    db::options made{.version_budget = o.budget,
+                     .partition_transactions = o.partition,
+                     .partition_cache_bytes = o.partition_cache,
+                     .most_partitions = o.partitions,
+                     .hash_indexes = hash_kind_of(index)};
+    choose_versions(made, versions, o.changes);
+    return made;
+  }
   static db::transaction_options begin_of(const tpcc_options& o) {
     return {.isolation = o.serializable ? db::isolation::serializable : db::isolation::snapshot};
   }
@@ -243,7 +246,7 @@ class trial {
 }  // namespace
 
 void check(const tpcc_options& o) {
-  for (const std::string& v : o.versions) version_storage_of(v);
+  check_versions(o.versions, o.hold != 0 || o.scanners != 0 || o.mix == "full");
   for (const std::string& i : o.indexes) hash_kind_of(i);
   within<std::uint64_t>("threads", o.threads, 1, 1024);
   within<std::uint64_t>("warehouses", o.warehouses, 0, 10000);

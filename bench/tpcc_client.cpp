@@ -9,6 +9,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "store.hpp"
+
 namespace bench {
 
 namespace db = spolia::db;
@@ -62,7 +64,7 @@ status tpcc_client::attempt(tpcc_kind kind, F&& f) {
     ++tries;
     return f(tx);
   };
-  const status s = world_.base.transact(counted, {.begin = world_.work.begin});
+  const status s = world_.base.transact(with_conflicts(counted), {.begin = world_.work.begin});
   if (s) {
     t.ticks.record(spolia::ticks::read() - begin);
     t.committed.add();

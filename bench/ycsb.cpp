@@ -449,7 +449,7 @@ std::vector<std::string> ycsb_engine_names() {
 }
 
 void check(const ycsb_options& o) {
-  for (const std::string& v : o.versions) version_storage_of(v);
+  check_versions(o.versions, o.hold != 0 || !o.scan.empty());
   for (const std::string& i : o.indexes) hash_kind_of(i);
   for (const std::string& d : o.durability) {
     if (d != "memory") durability_of(d);

@@ -49,12 +49,10 @@ class engine final : public ycsb_engine {
  private:
   static db::database open(const ycsb_shape& shape, std::optional<scratch_folder>& folder) {
     db::options o;
-    o.versions = version_storage_of(shape.versions);
+    choose_versions(o, shape.versions, shape.changes);
     o.hash_indexes = hash_kind_of(shape.index);
     o.partition_transactions = shape.partition;
     o.partition_cache_bytes = shape.partition_cache;
-    // Consolidation keeps whole rows.
-    o.changes_only = shape.changes && !db::keeps_whole_rows(o.versions);
     if (shape.durability == "memory") return db::database::open(o);
     o.durability = durability_of(shape.durability);
     o.checkpoint_log_bytes = 0;
@@ -93,7 +91,7 @@ class session final : public ycsb_session {
 
   bool run(std::span<const ycsb_op> ops) override {
     std::uint64_t tries = 0;
-    const db::status s = of_.base_.transact([&](db::transaction& tx) -> db::status {
+    const db::status s = of_.base_.transact(with_conflicts([&](db::transaction& tx) -> db::status {
       ++tries;
       for (const ycsb_op& op : ops) {
         const db::status done = step(tx, op);
@@ -104,7 +102,7 @@ class session final : public ycsb_session {
         }
       }
       return db::outcome::ok;
-    });
+    }));
     aborts.conflict.add(s == db::outcome::conflict ? tries : tries - 1);
     if (s == db::outcome::conflict) aborts.given_up.add();
     if (s == db::outcome::limit) aborts.limit.add();

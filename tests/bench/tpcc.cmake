@@ -87,6 +87,13 @@ if(NOT deliveries EQUAL 0 OR payments EQUAL 0)
   message(FATAL_ERROR "the mix of two has ${deliveries} deliveries and ${payments} payments")
 endif()
 
+# The ceiling: nothing is kept, so who needs an old version begins anew.
+run(--versions floor --transactions 200 --mix neworder-payment --threads 4)
+string(JSON payments GET "${lines}" by_kind payment committed)
+if(payments EQUAL 0)
+  message(FATAL_ERROR "no payment while nothing is kept: ${lines}")
+endif()
+
 # Without insertions, and what it leaves is checked all the same.
 run(--versions one-shot --transactions 100 --mix dbx1000 --threads 2 --serializable)
 string(JSON orders GET "${lines}" by_kind new_order committed)
