@@ -306,10 +306,8 @@ class snapshot_tree : public detail::map_face<
   template <std::ranges::input_range Keys>
     requires std::convertible_to<std::ranges::range_reference_t<Keys>, const Key&>
   std::vector<const Value*> find_all(const snapshot& then, Keys&& keys) const {
-    std::vector<const Value*> found;
-    if constexpr (std::ranges::sized_range<Keys>) found.reserve(std::ranges::size(keys));
-    find_all(then, keys, [&](const Value* value) { found.push_back(value); });
-    return found;
+    return detail::found_in_order<const Value*>(
+        keys, [&](Keys& some, auto&& f) { find_all(then, some, f); });
   }
   /// Calls f(const Value*) for each, outside of guards.
   template <std::ranges::input_range Keys, std::invocable<const Value*> F>

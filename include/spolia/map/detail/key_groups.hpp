@@ -9,6 +9,7 @@
 #include <ranges>
 #include <span>
 #include <type_traits>
+#include <vector>
 
 #include <spolia/base/config.hpp>
 
@@ -40,6 +41,15 @@ void in_groups(Keys& keys, Look&& look) {
     n = 0;
   }
   if (n != 0) look(std::span<const Key* const>(some.data(), n));
+}
+
+/// What find(keys, f) tells f for each key, in their order.
+template <class Found, class Keys, class Find>
+std::vector<Found> found_in_order(Keys& keys, Find&& find) {
+  std::vector<Found> found;
+  if constexpr (std::ranges::sized_range<Keys>) found.reserve(std::ranges::size(keys));
+  find(keys, [&](const Found& one) { found.push_back(one); });
+  return found;
 }
 
 }  // namespace detail
