@@ -75,6 +75,7 @@ class lease_board : private threads::listener {
     census::ticket ticket;
     plain<entry*> next{nullptr};
     plain<entry*> before{nullptr};
+    plain<std::uint32_t> forgotten{0};  // how often the board had been, when this was put there
   };
 
   lease_board() noexcept { threads::listen(*this); }
@@ -84,6 +85,7 @@ class lease_board : private threads::listener {
 
   void put(entry& e) noexcept {
     const std::lock_guard here(lock_);
+    e.forgotten.write(forgotten_.read());
     entry* const after = first_.read();
     e.next.write(after);
     if (after != nullptr) after->before.write(&e);
@@ -92,10 +94,8 @@ class lease_board : private threads::listener {
   }
   void take(entry& e) noexcept {
     const std::lock_guard here(lock_);
-    entry* const after = e.next.read();
-    entry* const before = e.before.read();
-    if (after != nullptr) after->before.write(before);
-    (before != nullptr ? before->next : first_).write(after);
+    // Else its neighbours may be half-written, and no longer there.
+    if (e.forgotten.read() == forgotten_.read()) unlink(e);
     end(e);
   }
 
@@ -126,7 +126,13 @@ class lease_board : private threads::listener {
   static constexpr std::uint64_t never = std::numeric_limits<std::uint64_t>::max();
 
  private:
-  /// Under the lock.
+  /// Under the lock, as end().
+  void unlink(entry& e) noexcept {
+    entry* const after = e.next.read();
+    entry* const before = e.before.read();
+    if (after != nullptr) after->before.write(before);
+    (before != nullptr ? before->next : first_).write(after);
+  }
   static void end(entry& e) noexcept {
     if (SPOLIA_FAULT("lease.withdrawn_first")) e.ticket.withdraw();
     // release, and before the announcement goes: see "Why nothing is read". The withdrawal passes
@@ -137,11 +143,14 @@ class lease_board : private threads::listener {
 
   void thread_left(std::uint32_t) noexcept override {}
   void thread_lost(std::uint32_t) noexcept override {
-    if (lock_.reset()) first_.write(nullptr);  // caught half-written: those are never ended
+    if (!lock_.reset()) return;
+    first_.write(nullptr);  // caught half-written: those are never ended
+    forgotten_.write(forgotten_.read() + 1);
   }
 
   detail::short_lock lock_;
   plain<entry*> first_{nullptr};
+  plain<std::uint32_t> forgotten_{0};  // by a fork
   atomic<std::uint64_t> next_{never};
 };
 
