@@ -15,6 +15,10 @@
 #include <thread>
 #include <vector>
 
+#include <spolia/base/processors.hpp>
+
+#include "support/one_processor.hpp"
+
 namespace {
 
 using namespace spolia;
@@ -147,10 +151,7 @@ TEST(HardwareClock, KeepsItsPromisesBetweenThreadsIfTrusted) {
 
 TEST(HardwareClock, TickAndPassWaitOutTheBound) {
   std::thread([] {
-    cpu_set_t here;
-    CPU_ZERO(&here);
-    CPU_SET(static_cast<std::size_t>(sched_getcpu()), &here);
-    ASSERT_EQ(sched_setaffinity(0, sizeof here, &here), 0);
+    const test::one_processor here;
     hardware_clock clock;
     for (int i = 0; i < 100; ++i) {
       const std::uint64_t before = clock.now();
@@ -242,6 +243,21 @@ TEST(Ticks, AreAsLongAsTheySay) {
   const double counted = static_cast<double>(last - first) * core::ns_per_tick();
   EXPECT_LE(counted, ns(after - before) * 1.01);
   EXPECT_GE(counted, ns(end - start) * 0.99);
+}
+
+TEST(Processors, AreThoseThatTheProcessMayUse) {
+  const std::uint32_t all = processors();
+  EXPECT_GE(all, 1U);
+  std::thread([all] {
+    const test::one_processor here;
+    EXPECT_EQ(processors(), all);  // others may use them
+  }).join();
+  {
+    const test::one_processor here;
+    EXPECT_EQ(processors(), 1U);
+    std::thread([] { EXPECT_EQ(processors(), 1U); }).join();
+  }
+  EXPECT_EQ(processors(), all);
 }
 
 }  // namespace

@@ -17,29 +17,18 @@
 #include <vector>
 
 #include <pthread.h>
-#include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <spolia/memory.hpp>
 
 #include "nodes.hpp"
+#include "support/one_processor.hpp"
 
 namespace {
 
 using namespace spolia;
 using namespace spolia::test;
-
-/// The calling thread, from now on: the first of the processors that it may run on.
-void run_on_one_processor() {
-  cpu_set_t set;
-  ASSERT_EQ(sched_getaffinity(0, sizeof set, &set), 0);
-  int first = 0;
-  while (!CPU_ISSET(first, &set)) ++first;
-  CPU_ZERO(&set);
-  CPU_SET(first, &set);
-  ASSERT_EQ(sched_setaffinity(0, sizeof set, &set), 0);
-}
 
 using node = booked_node<shared_family>;
 using counted_ends = nodes_end<shared_family>;
@@ -282,7 +271,7 @@ TEST(counted_bound, holds_while_helpers_are_kept_from_running) {
   std::vector<std::thread> all;
   for (int t = 0; t < threads; ++t) {
     all.emplace_back([&] {
-      run_on_one_processor();
+      const one_processor here;
       atomic_shared_ptr<one_of_many> head;
       std::int64_t mine = 0;
       while (steady::now() < end) {

@@ -26,6 +26,7 @@
 #include <utility>
 #include <vector>
 
+#include "support/one_processor.hpp"
 #include "support/parked_thread.hpp"
 
 namespace {
@@ -402,6 +403,10 @@ class rlu_turns : public testing::Test {
 
 TEST_F(rlu_turns, are_given_when_sections_were_interrupted) {
   EXPECT_GT(beside_sections(processors(), 100), 0U);
+}
+TEST_F(rlu_turns, are_given_where_the_process_may_use_one_processor_only) {
+  const one_processor here;
+  EXPECT_GT(beside_sections(1, 100), 0U);
 }
 TEST_F(rlu_turns, are_not_given_without_or_if_that_is_forbidden) {
   EXPECT_EQ(beside_sections(processors() - 1, 100), 0U);

@@ -32,7 +32,7 @@ class crowd {
  public:
   static constexpr std::size_t most = 8;
 
-  /// `processors`; 0: as many as the machine has.
+  /// `processors`; 0: as many as the process may use.
   explicit crowd(std::uint32_t processors) noexcept
       : processors_(processors != 0 ? processors : spolia::processors()) {}
 

@@ -75,7 +75,7 @@ class robust_token : private token {
     /// Blocks that a thread lets wait before it gives horizons to those who hold up the token;
     /// times the threads that share a processor, 8 at most.
     std::uint32_t stall_after = 4096;
-    std::uint32_t processors = 0;  ///< for that; 0: as many as the machine has
+    std::uint32_t processors = 0;  ///< for that; 0: as many as the process may use
   };
 
   using hold = nothing;
