@@ -34,8 +34,8 @@
 // Threads:     everything may be called by any thread; one writer number by one thread at a time.
 // Errors:      reserve throws std::bad_alloc, and returns false if all versions would take more
 //              than `most` bytes, also after collecting; nothing has changed then. find may throw
-//              std::bad_alloc where it needs a guard; and one that forgets what snapshots need (none
-//              of ours does) a no_result, which comes out of whoever reads.
+//              std::bad_alloc where it needs a guard; and one that forgets what snapshots need
+//              (none of ours does) a no_result, which comes out of whoever reads.
 // Budgets:     whoever asks says how many bytes there may be in all, and may say it otherwise the
 //              next time: some commits may have more than others. Memory that was taken for one who
 //              may have more is not given to one who may not, while there is more than that one may
