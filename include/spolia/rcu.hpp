@@ -185,13 +185,15 @@ template <class Rep, class Period>
   if (!detail::may_wait(dom, "rcu_synchronize_for inside of a region waits for itself")) {
     return false;
   }
+  // In floating point no duration overflows, and one that is no number is not above zero.
+  const std::chrono::duration<double> seconds = most;
   // The clock ends in some 290 years: who wants to wait for one hundred, gets no deadline.
   constexpr std::chrono::duration<double> endless = std::chrono::hours(100 * 365 * 24);
-  if (std::chrono::duration<double>(most) > endless) {
-    return core::wait_for_rcu_readers(dom, nullptr);
+  if (seconds > endless) return core::wait_for_rcu_readers(dom, nullptr);
+  auto deadline = std::chrono::steady_clock::now();
+  if (seconds > seconds.zero()) {
+    deadline += std::chrono::duration_cast<std::chrono::nanoseconds>(most);
   }
-  const auto deadline =
-      std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::nanoseconds>(most);
   return core::wait_for_rcu_readers(dom, &deadline);
 }
 

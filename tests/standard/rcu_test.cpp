@@ -6,6 +6,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -102,6 +103,30 @@ TEST_P(rcu_test, synchronize_waits_for_open_regions_and_no_others) {
   spolia::rcu_synchronize(domain());
   EXPECT_TRUE(spolia::rcu_synchronize_for(std::chrono::hours::max(), domain()));
   EXPECT_TRUE(spolia::rcu_synchronize_for(-1s, domain())) << "there is nobody to wait for";
+}
+
+TEST_P(rcu_test, a_time_that_no_clock_can_count_is_over_at_once_or_never) {
+  const auto closed = [&](auto most) { return spolia::rcu_synchronize_for(most, domain()); };
+  constexpr double no_number = std::numeric_limits<double>::quiet_NaN();
+  parked_thread reader([&](parking_spot& spot) {
+    const std::scoped_lock region(domain());
+    spot.park();
+  });
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_FALSE(closed(-std::chrono::hours::max()));
+  EXPECT_FALSE(closed(std::chrono::hours::min()));
+  EXPECT_FALSE(closed(std::chrono::nanoseconds::min()));
+  EXPECT_FALSE(closed(std::chrono::duration<double>(-1e300)));
+  EXPECT_FALSE(closed(std::chrono::duration<double>(no_number)));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 60s);
+  std::thread waiter([&] {
+    EXPECT_TRUE(closed(std::chrono::hours::max()));
+    EXPECT_TRUE(closed(std::chrono::nanoseconds::max()));
+    EXPECT_TRUE(closed(std::chrono::duration<double>(1e300)));
+  });
+  std::this_thread::sleep_for(5ms);
+  reader.release();
+  waiter.join();
 }
 
 TEST_P(rcu_test, a_region_that_begins_later_holds_nobody_up) {
