@@ -293,8 +293,11 @@ class block_pool final : listener {
     }
   }
   void thread_lost(std::uint32_t number) noexcept override {
-    for (depot& d : depots_) d.recover();
     if (block_cache* const lost = caches_.find(number)) *lost = {};
+  }
+  /// Who trims, or has no memory for a cache, need not have a number.
+  void forked() noexcept override {
+    for (depot& d : depots_) d.recover();
   }
 
   cells<block_cache> caches_;

@@ -9,9 +9,10 @@
 // Thread end:  the number is given back by a pthread key destructor, which runs after C++
 //              thread_local destructors, so those may still use every part of the library. A key
 //              destructor of somebody else that runs later still joins the thread once more.
-// Fork:        in the child the forking thread keeps its number, and every other thread is reported
-//              to the listeners as lost; nothing has to be called by hand. What a thread holds for
-//              a while, and puts its identity() into, others can take over once it is lost().
+// Fork:        in the child the forking thread keeps its number, and every other thread that has
+//              one is reported to the listeners as lost; nothing has to be called by hand. What a
+//              thread holds for a while, and puts its identity() into, others can take over once it
+//              is lost().
 // Unloading:   the shared library is linked so that it is never unloaded; a static copy inside a
 //              plugin gives its key back when the plugin goes.
 #pragma once
@@ -36,12 +37,15 @@ struct this_thread {
 };
 
 /// Hears of threads that end. Registered with `listen`; the calls are made under the registry's
-/// lock, on the ending thread (`thread_left`) or in the child of a fork (`thread_lost`), and must
-/// neither throw nor call back into the registry nor run code of the user.
+/// lock, on the ending thread (`thread_left`) or in the child of a fork (the others), and must
+/// neither throw nor call back into the registry nor run code of the user. What a thread may hold
+/// that never asked for a number, a lock above all, is no lost thread's: `forked` comes once in
+/// each child, after all that vanished with a number.
 class SPOLIA_EXPORT listener {
  public:
   virtual void thread_left(std::uint32_t number) noexcept = 0;
   virtual void thread_lost(std::uint32_t number) noexcept = 0;
+  virtual void forked() noexcept {}
 
  protected:
   listener() = default;

@@ -142,7 +142,9 @@ class lease_board : private threads::listener {
   }
 
   void thread_left(std::uint32_t) noexcept override {}
-  void thread_lost(std::uint32_t) noexcept override {
+  void thread_lost(std::uint32_t) noexcept override {}
+  /// Any thread may have held the lock, also one without a number.
+  void forked() noexcept override {
     if (!lock_.reset()) return;
     first_.write(nullptr);  // caught half-written: those are never ended
     forgotten_.write(forgotten_.read() + 1);
