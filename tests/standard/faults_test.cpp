@@ -3,15 +3,21 @@
 
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
 #include <array>
 #include <atomic>
+#include <chrono>
+#include <memory>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <thread>
 
 #include <spolia/hazard_pointer.hpp>
 #include <spolia/rcu.hpp>
 
+#include "support/elsewhere.hpp"
 #include "support/faults.hpp"
 #include "support/ledger.hpp"
 #include "support/parked_thread.hpp"
@@ -133,6 +139,40 @@ TEST(standard_faults, a_region_without_memory_is_a_region) {
   spolia::rcu_synchronize(d);
   spolia::rcu_barrier(d);
   book.expect_empty();
+}
+
+TEST(standard_faults, regions_without_memory_vanish_in_a_fork_with_their_threads) {
+  spolia::rcu_domain d;  // without a cell for anybody
+  std::atomic<bool> stop{false};
+  std::thread reader([&] {
+    const fail_after none_left(1, failing::from_then_on);
+    while (!stop) const std::scoped_lock region(d);
+  });
+  for (int i = 0; i < 30; ++i) {
+    EXPECT_EQ(status_of_child([&] {
+                alarm(30);
+                {
+                  const fail_after none_left(1, failing::from_then_on);
+                  const std::scoped_lock region(d);  // as the reader that was caught
+                }
+                spolia::rcu_synchronize(d);
+              }),
+              0);
+  }
+  {
+    std::optional<fail_after> none_left(std::in_place, 1, failing::from_then_on);
+    std::optional<std::scoped_lock<spolia::rcu_domain>> ours(d);
+    none_left.reset();
+    EXPECT_EQ(status_of_child([&] {
+                alarm(30);
+                EXPECT_FALSE(spolia::rcu_synchronize_for(std::chrono::milliseconds(5), d));
+                ours.reset();
+                spolia::rcu_synchronize(d);
+              }),
+              0);
+  }
+  stop = true;
+  reader.join();
 }
 
 TEST(standard_faults, rcu_retire_may_fail_and_then_nothing_has_happened) {

@@ -368,6 +368,9 @@ class domain final : private threads::listener {
   void collect(cell& me) noexcept;
   void thread_left(std::uint32_t n) noexcept override;
   void thread_lost(std::uint32_t n) noexcept override;
+  void forked() noexcept override {
+    if constexpr (requires { scheme_.forget_strangers(); }) scheme_.forget_strangers();
+  }
   void forget(cell& c) noexcept;
   friend presence;
   void release_everything();

@@ -108,8 +108,9 @@ class handed_hazards : public hazard_pointers {
   void forked(local& lost, Peers peers) noexcept {
     hazard_pointers::forked(lost, peers);
     lost.free.count = 0;
-    astray.forked();
   }
+  /// In a fork's child: who was here without a cell is gone.
+  void forget_strangers() noexcept { astray.forked(); }
 
   strays astray;
 

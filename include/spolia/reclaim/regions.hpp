@@ -30,6 +30,7 @@
 // regions that it sees ended happens before its return.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -92,8 +93,14 @@ class regions : public debra {
   void forked(local& lost, Peers peers) noexcept {
     debra::forked(lost, peers);
     lost.phase.store_relaxed(0);
+  }
+  /// In a fork's child: the strangers are gone, but for the thread that is left. Its regions in
+  /// other domains may be taken for some of this one, and then others' stay.
+  void forget_strangers() noexcept {
     astray.forked();
     door_.break_open();
+    strangers_inside_ = std::min(strangers_inside_, own_strange_regions);
+    if (strangers_inside_ == 0 && (strangers_.phase.load_relaxed() & 1U) != 0) leave(strangers_);
   }
 
   /// Returns when every region that was open when it was called is closed. Between two looks it
@@ -124,6 +131,7 @@ class regions : public debra {
   void stranger_enters() noexcept {
     door_.lock();
     if (strangers_inside_++ == 0) enter(strangers_);
+    ++own_strange_regions;
     door_.unlock();
     // light → the heavy fences in wait_for_readers() and debra::advance(), as for a region with a
     // cell. Also for those who found somebody inside: the announcement happens before their lock.
@@ -135,6 +143,7 @@ class regions : public debra {
     door_.lock();
     const bool inside = strangers_inside_ != 0;
     if (inside && --strangers_inside_ == 0) leave(strangers_);
+    if (inside) --own_strange_regions;
     door_.unlock();
     return inside;
   }
@@ -168,6 +177,9 @@ class regions : public debra {
     }
     std::uint32_t high_water() const noexcept { return peers.high_water() + 1; }
   };
+
+  /// Of the calling thread, in all domains.
+  static inline constinit thread_local std::uint32_t own_strange_regions = 0;
 
   rare_lock door_;
   std::uint32_t strangers_inside_ = 0;  // under door_
