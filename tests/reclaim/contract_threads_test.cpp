@@ -162,6 +162,26 @@ TYPED_TEST(contract_threads, a_stalled_reader_holds_up_no_more_than_stated) {
   book.expect_empty();
 }
 
+TYPED_TEST(contract_threads, operations_that_retire_much_keep_to_the_bound) {
+  ledger& book = this->book_;
+  constexpr int each = 200;
+  TypeParam d;
+  if (!d.garbage_bound(1).has_value()) return;
+  // First nothing at all, so that nobody looks around often.
+  for (int i = 0; i < 100'000; ++i) auto guard = d.enter();
+  for (int i = 0; i < 2'000; ++i) {
+    {
+      auto guard = d.enter();
+      for (int n = 0; n < each; ++n) {
+        retire_tracked(guard, d.template make<block<TypeParam>>(book));
+      }
+    }
+    ASSERT_LE(d.garbage(), *d.garbage_bound(1) + each) << "after " << i << " operations";
+  }
+  EXPECT_TRUE(drain_all(d));
+  book.expect_empty();
+}
+
 TYPED_TEST(contract_threads, a_forked_child_goes_on_alone) {
   ledger& book = this->book_;
   {

@@ -50,5 +50,38 @@ class crowd {
   highest largest_;
 };
 
+/// What a thread that waits for others may let wait.
+class stall_limits {
+ public:
+  stall_limits(std::uint32_t stall_after, std::uint32_t urge, std::uint32_t processors) noexcept
+      : stall_after_(stall_after), urge_(urge), crowd_(processors) {}
+
+  /// So many threads there are now.
+  void note(std::size_t threads) noexcept { crowd_.note(threads); }
+
+  /// A thread with this many blocks finds those stalled that hold it up.
+  std::uint64_t stalled() const noexcept { return stall_after_ * crowd_.largest(); }
+  /// So many more wait when somebody who is held up tries again.
+  std::uint32_t urge() const noexcept { return urge_; }
+  /// A thread with this many blocks does not go on before it has tried hard.
+  std::uint64_t limit() const noexcept { return stalled() + slack(); }
+  /// The same where there are so many threads.
+  std::uint64_t limit(std::size_t threads) const noexcept {
+    return stall_after_ * std::max(crowd_.largest(), crowd_.of(threads)) + slack();
+  }
+  /// A thread with so many may retire as many more before it looks around again.
+  std::uint64_t room(std::uint64_t waiting) const noexcept {
+    const std::uint64_t left = waiting < limit() ? limit() - waiting : 1;
+    return std::clamp<std::uint64_t>(urge_, 1, left);
+  }
+
+ private:
+  std::uint64_t slack() const noexcept { return 4 * std::uint64_t{urge_}; }
+
+  const std::uint32_t stall_after_;
+  const std::uint32_t urge_;
+  crowd crowd_;
+};
+
 }  // namespace detail
 }  // namespace spolia::inline SPOLIA_FLAVOUR

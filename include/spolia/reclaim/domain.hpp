@@ -281,6 +281,10 @@ class domain final : private threads::listener {
     me.retired_blocks.add(1);
     me.retired_bytes.add(block->holds_bytes());
     scheme_.retire(me.local, block, peers{*this}, sink{*this, me});
+    if constexpr (cell::scheme_has_room) {
+      if (me.retired_blocks.value() >= me.tick_when_retired) [[unlikely]]
+        me.tick_at = 0;  // at once, when the operation is over
+    }
   }
 
   SPOLIA_ALWAYS_INLINE cell& my_cell() {
@@ -291,26 +295,7 @@ class domain final : private threads::listener {
     return find_my_cell();
   }
 
-  SPOLIA_NOINLINE cell& find_my_cell() {
-    const std::uint32_t number = threads::number();
-    cell& found = cells_.of(number);
-    if (!found.used.load_relaxed()) {
-      presence here(*this, found);  // its last owner's blocks may be under adoption
-      found.release.meter.time_one_in = time_pauses_one_in_;
-      found.watch.os_thread.set(threads::os_id());
-      if constexpr (requires { scheme_.join(found.local, number, peers{*this}); }) {
-        scheme_.join(found.local, number, peers{*this});
-      }
-      threads::watch_this_thread(*this);
-      found.tick_at = 0;  // at once
-      found.used.store_relaxed(true);
-    }
-#if !defined(SPOLIA_MODEL)
-    core::here.domain = serial_;
-    core::here.cell = &found;
-#endif
-    return found;
-  }
+  SPOLIA_NOINLINE cell& find_my_cell();  // domain_upkeep.hpp
 
   /// The other threads' parts, as the scheme sees them.
   struct peers {
@@ -368,9 +353,7 @@ class domain final : private threads::listener {
   void collect(cell& me) noexcept;
   void thread_left(std::uint32_t n) noexcept override;
   void thread_lost(std::uint32_t n) noexcept override;
-  void forked() noexcept override {
-    if constexpr (requires { scheme_.forget_strangers(); }) scheme_.forget_strangers();
-  }
+  void forked() noexcept override;
   void forget(cell& c) noexcept;
   friend presence;
   void release_everything();

@@ -41,6 +41,10 @@ struct alignas(std::max(cache_line, alignof(typename Scheme::local))) domain_cel
   static constexpr std::uint32_t frees = std::uint32_t{1} << 31U;
   std::uint32_t countdown = chores_every;  // to the next chores; the owner's
   biased_gate::word tick_at = 0;           // what is said when the next tick is due; the owner's
+  /// How many blocks are retired when the next tick is due in any case; the owner's.
+  std::uint64_t tick_when_retired = 0;
+  static constexpr bool scheme_has_room =
+      requires(const Scheme s, typename Scheme::local l) { s.room(l); };
   bool in_tick = false;  // a deleter that runs in a tick must not start another one
   tally made;            // blocks: by make(), and those retired that came from elsewhere
   tally unmade;          // by destroy()

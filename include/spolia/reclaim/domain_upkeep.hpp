@@ -13,6 +13,29 @@
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 
+/// The first use of a thread, or the first since it used another domain.
+template <class Scheme, class Release>
+auto domain<Scheme, Release>::find_my_cell() -> cell& {
+  const std::uint32_t number = threads::number();
+  cell& found = cells_.of(number);
+  if (!found.used.load_relaxed()) {
+    presence here(*this, found);  // its last owner's blocks may be under adoption
+    found.release.meter.time_one_in = time_pauses_one_in_;
+    found.watch.os_thread.set(threads::os_id());
+    if constexpr (requires { scheme_.join(found.local, number, peers{*this}); }) {
+      scheme_.join(found.local, number, peers{*this});
+    }
+    threads::watch_this_thread(*this);
+    found.tick_at = 0;  // at once
+    found.used.store_relaxed(true);
+  }
+#if !defined(SPOLIA_MODEL)
+  core::here.domain = serial_;
+  core::here.cell = &found;
+#endif
+  return found;
+}
+
 /// Between two operations: let the scheme do its work, and now and then look after the others.
 template <class Scheme, class Release>
 void domain<Scheme, Release>::tick(cell& me) noexcept {
@@ -36,6 +59,9 @@ void domain<Scheme, Release>::tick(cell& me) noexcept {
       courtesy_.watch(me.turn, scheme_.epochs(), scheme_.waiting(me.local));
     }
     if (budget_bytes_ != 0) watch_budget();
+  }
+  if constexpr (cell::scheme_has_room) {
+    me.tick_when_retired = me.retired_blocks.value() + scheme_.room(me.local);
   }
   release_.remind(me.release, me.operations());
   if (release_.is_due(me.release)) me.nested |= cell::frees;
@@ -137,6 +163,11 @@ void domain<Scheme, Release>::thread_lost(std::uint32_t n) noexcept {
     if (other.gate.evict()) forget(other);
     return true;
   });
+}
+
+template <class Scheme, class Release>
+void domain<Scheme, Release>::forked() noexcept {
+  if constexpr (requires { scheme_.forget_strangers(); }) scheme_.forget_strangers();
 }
 
 /// In a fork's child: the lists may be half-written. The thread, if there is one, joins anew.

@@ -91,7 +91,7 @@ class robust_token : private token {
   };
 
   explicit robust_token(const options& o) noexcept
-      : token(o), stall_after_(o.stall_after), crowd_(o.processors) {}
+      : token(o), limits_(o.stall_after, o.patience / 2, o.processors) {}
   static const char* check(const options& o) noexcept {
     if (o.stall_after == 0) return "robust_token: stall_after must be at least 1";
     return token::check(o);
@@ -103,14 +103,14 @@ class robust_token : private token {
   template <class Peers>
   void join(local& me, std::uint32_t number, Peers peers) noexcept {
     token::join(me, number, peers);
-    crowd_.note(peers.high_water());
+    limits_.note(peers.high_water());
   }
 
   template <class Peers, class Sink>
   void tick(local& me, Peers peers, Sink sink) noexcept {
     // acquire ← the release in settle(), as in token::tick().
     const std::uint64_t at = at_.load_acquire();
-    if (me.bags.count() >= stalled() && impatient(me, urge())) {
+    if (me.bags.count() >= limits_.stalled() && impatient(me, limits_.urge())) {
       force(me, at, peers);
     } else if (given_.load_relaxed() != 0) {
       hop_over_stalled(me, at, peers);
@@ -120,12 +120,11 @@ class robust_token : private token {
       walk(me, at, peers, horizons<Peers>{*this, me, peers});
     }
     catch_up(me, peers, sink);
-    for (int again = 0; again < most_tries && me.bags.count() >= limit(); ++again) {
-      // acquire ← the release in settle(), as above.
-      force(me, at_.load_acquire(), peers);
-      catch_up(me, peers, sink);
-    }
+    keep_to_limit(me, peers, sink);
   }
+
+  /// So many more blocks may be retired before the next tick: operations may retire many each.
+  std::uint64_t room(const local& me) const noexcept { return limits_.room(me.bags.count()); }
 
   std::uint64_t looks_back(const local& me) const noexcept { return me.horizon.load_relaxed(); }
   void look_back(local& me) noexcept {
@@ -221,8 +220,7 @@ class robust_token : private token {
     return me.bags.count() + me.pinned.count();
   }
   std::optional<std::uint64_t> bound(std::size_t threads) const noexcept {
-    const std::uint64_t crowd = std::max(crowd_.largest(), crowd_.of(threads));
-    return threads * (crowd * stall_after_ + 4 * urge()) + existed_.value();
+    return threads * limits_.limit(threads) + existed_.value();
   }
 
  private:
@@ -275,7 +273,7 @@ class robust_token : private token {
   template <class Peers>
   void force(local& me, std::uint64_t at, Peers peers) noexcept {
     const bool in_hand = (at & being_moved) != 0;
-    if (in_hand && me.bags.count() < stalled() + urge()) return;  // give it time
+    if (in_hand && me.bags.count() < limits_.stalled() + limits_.urge()) return;  // give it time
     // acquire ← the release in end(): if the other mover has ended the round, we see what it saw.
     const std::uint64_t round = round_.load_acquire();
     if (!take(me, at, round)) return;
@@ -325,6 +323,16 @@ class robust_token : private token {
       }
       // What was made in this round says so or says less.
       if (round_.load_relaxed() == covered) return seen;
+    }
+  }
+
+  /// Tries hard, where too much waits for rounds.
+  template <class Peers, class Sink>
+  void keep_to_limit(local& me, Peers peers, Sink sink) noexcept {
+    for (int again = 0; again < most_tries && me.bags.count() >= limits_.limit(); ++again) {
+      // acquire ← the release in settle(), as in tick().
+      force(me, at_.load_acquire(), peers);
+      catch_up(me, peers, sink);
     }
   }
 
@@ -381,15 +389,7 @@ class robust_token : private token {
     if (!safe.empty()) sink(safe);
   }
 
-  /// So many more wait when somebody who is held up tries again.
-  std::size_t urge() const noexcept { return options_.patience / 2; }
-  /// A thread with this many blocks that wait for rounds does not go on before it has tried hard.
-  std::uint64_t limit() const noexcept { return stalled() + 4 * urge(); }
-  /// A thread with this many finds those stalled that hold it up.
-  std::uint64_t stalled() const noexcept { return stall_after_ * crowd_.largest(); }
-
-  const std::uint32_t stall_after_;
-  detail::crowd crowd_;
+  detail::stall_limits limits_;
   alignas(cache_line) atomic<std::uint64_t> given_{0};  // horizons given and not lifted
   atomic<std::uint64_t> lifted_{0};                     // horizons lifted so far
   detail::highest existed_;  // the most blocks that existed when one was given
