@@ -85,11 +85,14 @@ struct guard_user : token_domain::header {
   token_domain& home;
 };
 
+token_domain::options frees_one_by_one() {
+  return {.scheme = {.tick_every = 1, .patience = 0}, .release = {.every = 1}};
+}
+
 /// The end of a guard frees two blocks; after the first one's destructor the thread is still at it,
 /// and another thread tries to take its blocks over.
 void a_visitor_comes_during_a_slow_free(model::scenario& run) {
-  auto d = std::make_shared<token_domain>(
-      token_domain::options{.scheme = {.tick_every = 1, .patience = 0}, .release = {.every = 1}});
+  auto d = std::make_shared<token_domain>(frees_one_by_one());
   const auto retire_two = [=] {
     auto guard = d->enter();
     for (int i = 0; i < 2; ++i) guard.retire(d->make<guard_user>(*d));
@@ -103,6 +106,59 @@ void a_visitor_comes_during_a_slow_free(model::scenario& run) {
   run.finally([=] {
     while (!d->drain()) continue;
   });
+}
+
+/// A step of freeing is due from the beginning of the outer guard on, and not before its end.
+void a_guard_ends_inside_of_one_that_frees(model::scenario& run) {
+  using shared = shared_blocks<token_domain>;
+  auto s = std::make_shared<shared>(frees_one_by_one());
+  run.name(s->source, "source");
+  run.thread([=] {
+    {
+      auto guard = s->d.enter();
+      for (int i = 0; i < 2; ++i) guard.retire(s->d.make<shared::block>());
+    }
+    s->run_on(2);
+    auto outer = s->d.enter();  // they are safe by now, unless the other thread has held them up
+    const shared::block* const seen = outer.protect(s->source[0]);
+    {
+      auto inner = s->d.enter();
+    }
+    if (seen != nullptr) model::check(seen->whole.read(), "the outer guard's protection is gone");
+  });
+  run.thread([=] {
+    s->take_away();
+    s->run_on(4);
+  });
+  run.finally([=] { s->clear(); });
+}
+
+/// Nothing more is retired, and more is safe than is freed at once.
+void a_thread_only_reads_on(model::scenario& run) {
+  using shared = shared_blocks<token_domain>;
+  auto s = std::make_shared<shared>(frees_one_by_one());
+  run.thread([=] {
+    {
+      auto guard = s->d.enter();
+      for (int i = 0; i < 3; ++i) guard.retire(s->d.make<shared::block>());
+    }
+    s->run_on(20);
+    model::check(s->d.garbage() == 0, "safe blocks wait until something is retired");
+  });
+  run.finally([=] { s->clear(); });
+}
+
+TEST(domain_model, blocks_are_freed_behind_the_outermost_guard) {
+  expect_clean(a_guard_ends_inside_of_one_that_frees, at_most_in_order(1));
+  expect_clean(a_thread_only_reads_on, at_most_in_order(1));
+}
+TEST(domain_model, what_frees_is_the_end_of_the_outermost_guard) {
+  expect_found(a_guard_ends_inside_of_one_that_frees, "domain.inner_guard_frees",
+               at_most_in_order(1), "data race");
+}
+TEST(domain_model, that_blocks_are_to_be_freed_must_not_be_forgotten) {
+  expect_found(a_thread_only_reads_on, "domain.free_bit_lost", at_most_in_order(1),
+               "safe blocks wait");
 }
 
 TEST(domain_model, a_thread_is_present_while_it_frees) {

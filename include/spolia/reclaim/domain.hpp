@@ -218,7 +218,8 @@ class domain final : private threads::listener {
   SPOLIA_ALWAYS_INLINE void end_guard(cell& c) noexcept {
     if (c.nested == 0) [[likely]] {
       end(c);
-    } else if (c.nested == cell::frees) {
+    } else if (SPOLIA_FAULT("domain.inner_guard_frees") ? c.nested >= cell::frees
+                                                        : c.nested == cell::frees) {
       end_and_free(c);
     } else {
       --c.nested;
@@ -269,7 +270,12 @@ class domain final : private threads::listener {
   void free_some(cell& c) noexcept {
     c.nested &= cell::frees - 1;
     if (release_.is_due(c.release)) release_.step(c.release);
-    if (release_.is_due(c.release)) c.nested |= cell::frees;
+    free_when_due(c);
+  }
+  void free_when_due(cell& c) noexcept {
+    if (release_.is_due(c.release) && !SPOLIA_FAULT("domain.free_bit_lost")) {
+      c.nested |= cell::frees;
+    }
   }
 
   void retire(cell& me, retired* block) noexcept {
@@ -322,7 +328,7 @@ class domain final : private threads::listener {
     template <class Poll = decltype(detail::no_poll)>
     void operator()(limbo& safe, Poll&& poll = Poll{}) const noexcept {
       of.release_.take(me.release, safe, std::forward<Poll>(poll));
-      if (of.release_.is_due(me.release)) me.nested |= cell::frees;
+      of.free_when_due(me);
     }
     /// So many more, if the scheme can choose.
     std::size_t wants() const noexcept { return of.release_.wants(me.release); }

@@ -64,7 +64,7 @@ void domain<Scheme, Release>::tick(cell& me) noexcept {
     me.tick_when_retired = me.retired_blocks.value() + scheme_.room(me.local);
   }
   release_.remind(me.release, me.operations());
-  if (release_.is_due(me.release)) me.nested |= cell::frees;
+  free_when_due(me);
   me.in_tick = false;
 }
 
