@@ -109,6 +109,40 @@ TEST(domain_budget, is_watched_and_names_who_passes_it) {
   EXPECT_EQ(calls, 1) << "it is over";
 }
 
+template <class Domain>
+class domain_over_budget : public testing::Test {};
+TYPED_TEST_SUITE(domain_over_budget, some_domains, domain_names);
+
+TYPED_TEST(domain_over_budget, may_use_the_domain_and_frees_what_can_be_freed) {
+  if (!TypeParam::info().reclaims) return;
+  using suite = domain_pins<TypeParam>;
+  TypeParam* d = nullptr;
+  int calls = 0;
+  int inside = 0;
+  std::uint64_t left = 0;
+  typename TypeParam::options o;
+  o.budget_bytes = 2000;
+  o.over_budget = [&](const over_budget&) {
+    ++calls;
+    ++inside;
+    suite::churn(*d, 5000);  // of its own accord it would call us again
+    d->drain();
+    left = std::max(left, d->garbage());
+    EXPECT_EQ(inside, 1) << "told of what it does itself";
+    --inside;
+  };
+  TypeParam its(o);
+  d = &its;
+  for (int i = 0; i < 50'000 && calls < 3; ++i) {
+    auto guard = its.enter();
+    for (int n = 0; n < 10; ++n) {
+      guard.retire(its.template make<typename suite::block>());
+    }
+  }
+  EXPECT_EQ(calls, 3);
+  EXPECT_EQ(left, 0U) << "nobody held it up";
+}
+
 TEST(domain_budget, is_kept_by_the_scheme_that_a_stalled_reader_does_not_stop) {
   domain<robust_token> d;
   parked_thread reader([&](parking_spot& self) {

@@ -80,7 +80,7 @@ class domain final : private threads::listener {
     std::pmr::memory_resource* memory = nullptr;
     /// When more bytes than this wait to be freed, `over_budget` is called; 0: never. Once, until
     /// less than half of it waits. By whichever thread notices, between two operations: it may use
-    /// the domain, must not throw, and should not take long.
+    /// the domain, and drain it, must not throw, and should not take long.
     std::uint64_t budget_bytes = 0;
     std::function<void(const struct over_budget&)> over_budget{};
     /// While threads that were interrupted inside of guards hold epochs up, each thread gives its

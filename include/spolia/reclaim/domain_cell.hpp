@@ -46,6 +46,7 @@ struct alignas(std::max(cache_line, alignof(typename Scheme::local))) domain_cel
   static constexpr bool scheme_has_room =
       requires(const Scheme s, typename Scheme::local l) { s.room(l); };
   bool in_tick = false;  // a deleter that runs in a tick must not start another one
+  bool telling = false;  // of a budget: who is told may go over it
   tally made;            // blocks: by make(), and those retired that came from elsewhere
   tally unmade;          // by destroy()
   tally retired_blocks;

@@ -58,7 +58,6 @@ void domain<Scheme, Release>::tick(cell& me) noexcept {
     if constexpr (cell::scheme_gains_by_courtesy) {
       courtesy_.watch(me.turn, scheme_.epochs(), scheme_.waiting(me.local));
     }
-    if (budget_bytes_ != 0) watch_budget();
   }
   if constexpr (cell::scheme_has_room) {
     me.tick_when_retired = me.retired_blocks.value() + scheme_.room(me.local);
@@ -66,6 +65,12 @@ void domain<Scheme, Release>::tick(cell& me) noexcept {
   release_.remind(me.release, me.operations());
   free_when_due(me);
   me.in_tick = false;
+  // Last: who is told may use the domain as anybody does between two operations, and drain it.
+  if (chores && budget_bytes_ != 0 && !me.telling) {
+    me.telling = true;
+    watch_budget();
+    me.telling = false;
+  }
 }
 
 /// Gives the processor away, and is parked meanwhile, so that no round has to ask for this thread.
@@ -156,6 +161,7 @@ void domain<Scheme, Release>::thread_lost(std::uint32_t n) noexcept {
     forget(*c);
     c->nested = 0;
     c->in_tick = false;
+    c->telling = false;
     c->gate.reset();
   }
   // It may have been moving the blocks of any cell, also of the one thread that is left.
@@ -242,6 +248,8 @@ void domain<Scheme, Release>::watch_budget() noexcept {
   } catch (const std::bad_alloc&) {  // then without
   }
   over_budget_(said);
+  // It may have drained the domain: then the next time is another one.
+  if (stats().garbage_bytes() <= budget_bytes_ / 2) over_.store_relaxed(false);
 }
 
 }  // namespace spolia::inline SPOLIA_FLAVOUR
