@@ -138,7 +138,7 @@ namespace detail {
 template <class T, class D>
 struct rcu_record : core::place {
   rcu_record(T* p, D&& d) : of(p), deleter(std::move(d)) {
-    object = p;
+    object = const_cast<const std::remove_volatile_t<T>*>(p);
     end = [](core::place* where) noexcept {
       auto* const self = static_cast<rcu_record*>(where);
       self->deleter(self->of);

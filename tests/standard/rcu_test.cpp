@@ -261,6 +261,14 @@ TEST_P(rcu_test, any_object_and_any_deleter) {
   EXPECT_EQ(ended, 2);
 }
 
+TEST_P(rcu_test, a_pointer_may_say_that_its_object_changes_by_itself) {
+  volatile int* const changes = new int(3);
+  const int* const stays = new int(4);
+  spolia::rcu_retire(changes, {}, domain());
+  spolia::rcu_retire(stays, {}, domain());
+  spolia::rcu_barrier(domain());
+}
+
 TEST_P(rcu_test, a_retired_object_may_be_copied_and_the_copy_retired) {
   auto* const original = new item(book_, 1);
   domain().lock();
