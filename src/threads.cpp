@@ -133,12 +133,12 @@ class registry {
 
   /// Only the forking thread exists here; it holds the mutex, taken before the fork.
   void after_fork_in_child() noexcept {
+    for (listener* l = first_; l != nullptr; l = l->next_) l->forked();
     for (std::uint32_t n = 0; n < high_water(); ++n) {
       if (!in_use(n) || n + 1 == here.number_plus_one) continue;
       for (listener* l = first_; l != nullptr; l = l->next_) l->thread_lost(n);
       set(n, false);
     }
-    for (listener* l = first_; l != nullptr; l = l->next_) l->forked();
     here.domain = 0;  // the listeners may have reset this thread's cells
     here.cell = nullptr;
     ++forks;

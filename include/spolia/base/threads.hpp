@@ -40,7 +40,7 @@ struct this_thread {
 /// lock, on the ending thread (`thread_left`) or in the child of a fork (the others), and must
 /// neither throw nor call back into the registry nor run code of the user. What a thread may hold
 /// that never asked for a number, a lock above all, is no lost thread's: `forked` comes once in
-/// each child, after all that vanished with a number.
+/// each child, to all listeners before the first of them hears of a lost thread.
 class SPOLIA_EXPORT listener {
  public:
   virtual void thread_left(std::uint32_t number) noexcept = 0;
