@@ -35,9 +35,9 @@ struct content {
 using table_content = std::map<key, content>;
 using shown = std::vector<std::pair<key, content>>;
 
-/// Its keys and values are few, so that they meet.
-class items_like_maps : public testing::TestWithParam<storage_kind> {
- protected:
+/// A database with such a table. Its keys and values are few, so that they meet.
+class items_like_maps {
+ public:
   static db::table_spec spec() {
     return {.name = "items",
             .columns = {{"id", db::int64, db::primary_key},
@@ -52,12 +52,10 @@ class items_like_maps : public testing::TestWithParam<storage_kind> {
                         {"by_number", {"number", "word"}},
                         {.name = "by_word", .columns = {"word"}, .kind = db::index_kind::hash}}};
   }
-  items_like_maps()
-      : base(db::database::open({.versions = GetParam(),
-                                 .changes_only = GetParam().changes_only,
-                                 .partition_transactions = 4,
-                                 .hash_indexes = GetParam().hashes})),
-        items(base.create_table(spec())) {}
+  items_like_maps(db::database&& made, std::uint64_t seed)
+      : random(seed),
+        base(std::move(made)),
+        items(base.tables().empty() ? base.create_table(spec()) : base.find_table("items")) {}
 
   std::pair<key, content> of(const db::row& r) const {
     content c{r.get(one), r.get(number), std::string(r.get(word)), {}, std::string(r.get(free))};
@@ -160,7 +158,7 @@ class items_like_maps : public testing::TestWithParam<storage_kind> {
     ASSERT_EQ(seen, some_of(in, [&](const auto& r) { return r.second.word == w; }));
   }
 
-  rng random{seed_for(0)};
+  rng random;
   db::database base;
   db::table& items;
   db::column<std::int64_t> id = items.column<std::int64_t>("id");

@@ -53,8 +53,16 @@ struct holder {
   std::size_t moment;
 };
 
-class against_maps : public spolia::test::items_like_maps {
+class against_maps : public testing::TestWithParam<spolia::test::storage_kind>,
+                     protected spolia::test::items_like_maps {
  protected:
+  against_maps()
+      : items_like_maps(database::open({.versions = GetParam(),
+                                        .changes_only = GetParam().changes_only,
+                                        .partition_transactions = 4,
+                                        .hash_indexes = GetParam().hashes}),
+                        spolia::test::seed_for(0)) {}
+
   void begin() {
     const auto level = random.chance(1, 4) ? isolation::serializable : isolation::snapshot;
     all.emplace_back(base, transaction_options{.isolation = level}, history.size(), history.back());
