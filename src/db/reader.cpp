@@ -135,7 +135,9 @@ void reader::scan_table(const table& t, const row_visitor& f, const selection& o
   for (std::uint64_t slot = 0; slot < end; ++slot) {
     std::uint64_t* const image = room_for(t);
     const std::uint64_t shape = read_step(t, slot, wanted, image);
-    if (shape != 0 && !f(row(t.schema_, image, shape, wanted.mask))) break;
+    const bool more = shape == 0 || f(row(t.schema_, image, shape, wanted.mask));
+    if (session_ == nullptr) return;  // f has ended the transaction, maybe by a conflict
+    if (!more) break;
     session_->images.rewind(here);
   }
   session_->images.rewind(here);
@@ -158,6 +160,7 @@ void reader::scan_primary(const table& t, values from, values to, const scan_how
     std::uint64_t* const image = room_for(t);
     const std::uint64_t shape = read_step(t, slot, wanted, image);
     const bool more = shape == 0 || f(row(t.schema_, image, shape, wanted.mask));
+    if (session_ == nullptr) return false;  // f has ended the transaction, maybe by a conflict
     session_->images.rewind(here);
     if (!more) cut_range(noted, found, length, how.way);
     return more;
@@ -200,6 +203,7 @@ void reader::scan_secondary(const secondary& i, values from, values to, const sc
     if (shape != 0 && std::equal(has.begin(), has.begin() + length, found)) {
       more = f(row(t.schema_, image, shape, wanted.mask));
     }
+    if (session_ == nullptr) return false;  // f has ended the transaction, maybe by a conflict
     session_->images.rewind(here);
     if (!more) cut_range(noted, found, length, how.way);
     return more;

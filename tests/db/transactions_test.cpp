@@ -489,6 +489,43 @@ TEST_P(transactions, many_at_once_on_one_thread) {
   for (int i = 0; i < 40; ++i) EXPECT_EQ(a_now(i), i);
 }
 
+/// What a scan calls may end its transaction, be it by a conflict: the scan ends then.
+TEST_P(transactions, one_that_ends_inside_of_a_scan) {
+  for (int k = 0; k < 5; ++k) ASSERT_TRUE(put(k, k));
+  const auto scans = [&](transaction& tx, int way, const auto& f) {
+    if (way == 0) tx.for_each(items, f);
+    if (way == 1) tx.scan(items, {}, {}, f);
+    if (way == 2) tx.scan_down(items, {}, {}, f);
+    if (way == 3) tx.scan(items.index("by_a"), {}, {}, f);
+    if (way == 4) tx.scan_down(items.index("by_a"), {}, {}, f);
+  };
+  for (const isolation how : {isolation::snapshot, isolation::serializable}) {
+    for (int way = 0; way < 5; ++way) {
+      for (const bool more : {true, false}) {
+        transaction first = base.begin();
+        ASSERT_TRUE(first.update(items, {2}, {{"a", 2}}));
+        transaction tx = base.begin({.isolation = how});
+        int shown = 0;
+        scans(tx, way, [&](const row&) {
+          ++shown;
+          EXPECT_EQ(tx.update(items, {2}, {{"a", 2}}), outcome::conflict);
+          return more;
+        });
+        EXPECT_EQ(shown, 1) << way;
+        EXPECT_EQ(tx.state(), outcome::conflict);
+        transaction done = base.begin({.isolation = how});
+        shown = 0;
+        scans(done, way, [&](const row&) {
+          ++shown;
+          EXPECT_TRUE(done.commit());
+          return more;
+        });
+        EXPECT_EQ(shown, 1) << way;
+      }
+    }
+  }
+}
+
 TEST(schema, keys_sort_as_their_values) {
   database base = database::open();
   table& t = base.create_table({.name = "t",
