@@ -9,6 +9,20 @@
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
+namespace {
+
+/// Throws std::invalid_argument if the column can never have the value.
+void may_be_set(const column_layout& c, const value& v) {
+  if (c.role == column_role::key) {
+    throw std::invalid_argument("spolia::db: column " + c.name + " is part of the primary key");
+  }
+  if (v.null() && c.role != column_role::nullable) {
+    throw std::invalid_argument("spolia::db: column " + c.name + " cannot be null");
+  }
+}
+
+}  // namespace
+
 transaction::transaction(engine& of, const transaction_options& o)
     : reader(of, o.label), options_(o) {
   notes_reads_ = o.isolation == isolation::serializable;
@@ -187,14 +201,20 @@ result<row> transaction::lock(table& t, values key) {
 
 status transaction::update(table& t, std::initializer_list<value> key,
                            std::initializer_list<assignment> changes) {
-  for (const assignment& a : changes) static_cast<void>(t.schema_.column(a.column));
-  result<editor> e = edit(t, key);
-  if (!e) return e.why();
-  for (const assignment& a : changes) {
-    const column_layout& c = t.schema_.column(a.column);
-    if (const status s = e->set_column(c.number, c.of, a.to); !s) return s;
+  std::array<column_value, most_columns> to;
+  if (changes.size() > to.size()) {
+    throw std::invalid_argument("spolia::db: one update sets at most 62 columns");
   }
-  return outcome::ok;
+  std::size_t count = 0;
+  for (const assignment& a : changes) {
+    to[count++] = {&t.schema_.column(a.column), &a.to};
+    may_be_set(*to[count - 1].column, a.to);
+  }
+  return change([&]() -> status {
+    const result<std::uint32_t> number = lock_key(t, values(key.begin(), key.size()));
+    if (!number || count == 0) return number ? status(outcome::ok) : number.why();
+    return assign(*number, {to.data(), count});
+  });
 }
 
 status transaction::erase(table& t, values key) {
@@ -257,59 +277,77 @@ status editor::set_column(std::uint32_t number, std::uint32_t table, const value
                                 w.of->layout().name());
   }
   if ((w.shape & row_exists) == 0) return outcome::not_found;  // erased since, or taken back
-  const column_layout& c = w.of->layout().columns()[number];
-  if (c.role == column_role::key) {
-    throw std::invalid_argument("spolia::db: column " + c.name + " is part of the primary key");
-  }
-  if (v.null() && c.role != column_role::nullable) {
-    throw std::invalid_argument("spolia::db: column " + c.name + " cannot be null");
-  }
-  return of_->change([&]() -> status { return of_->assign(number_, c, v); });
+  const transaction::column_value to{&w.of->layout().columns()[number], &v};
+  may_be_set(*to.column, v);
+  return of_->change([&]() -> status { return of_->assign(number_, {&to, 1}); });
 }
 
-status transaction::assign(std::uint32_t number, const column_layout& c, const value& v) {
-  const std::uint64_t bit = std::uint64_t{1} << c.number;
-  std::array<std::uint64_t, apart_words> apart{};
-  if (lies_apart(c.type.base) && !v.null()) {
-    try {
-      c.encode(v, apart.data());
-      make_apart(apart.data());
-    } catch (const row_budget::exceeded&) {
-      session_->limits.add(1);
-      return outcome::limit;
-    }
+/// Writes the values' words to `to`, one behind the other; those that lie apart get their blocks.
+/// Throws std::invalid_argument: one does not fit; then there are no new blocks, as after a limit.
+status transaction::encode_changes(std::span<const column_value> changes, std::uint64_t* to) {
+  const value_block* const before = session_->made.first;
+  std::uint64_t* at = to;
+  for (const auto& [c, v] : changes) {
+    std::fill_n(at, c->words, 0);
+    if (!v->null()) c->encode(*v, at);
+    at += c->words;
   }
+  at = to;
+  try {
+    for (const auto& [c, v] : changes) {
+      if (lies_apart(c->type.base)) make_apart(at);
+      at += c->words;
+    }
+  } catch (const row_budget::exceeded&) {
+    drop_apart(before);
+    session_->limits.add(1);
+    return outcome::limit;
+  }
+  return outcome::ok;
+}
+
+/// All of them, or none: unique indexes are asked about the row as it is behind the last one.
+status transaction::assign(std::uint32_t number, std::span<const column_value> changes) {
+  std::uint64_t bits = 0;
+  std::uint64_t nulls = 0;
+  std::size_t words = 0;
+  for (const auto& [c, v] : changes) {
+    const std::uint64_t bit = std::uint64_t{1} << c->number;
+    bits |= bit;
+    nulls =
+        v->null() ? nulls | bit : nulls & ~bit;  // of a column that comes twice, the last counts
+    words += c->words;
+  }
+  const arena::mark here = session_->images.here();
+  std::uint64_t* const fresh = session_->images.take(words);
+  if (const status s = encode_changes(changes, fresh); !s) return s;
   pending_write& w = touch(number);
-  const bool indexed = (w.indexes->columns & bit) != 0;
+  const bool indexed = (w.indexes->columns & bits) != 0;
+  std::uint64_t* const old = indexed ? session_->images.take(w.words()) : nullptr;
+  if (indexed) w.fetch(bits);
   const pending_write before = w;
-  std::uint64_t* old = nullptr;
-  if (indexed) {
-    w.fetch(bit);
-    old = session_->changes.take(c.words);
-    std::copy_n(w.image + c.first, c.words, old);
-  }
-  if (v.null()) {
-    std::fill_n(w.image + c.first, c.words, 0);
-    w.shape |= bit;
-  } else {
-    if (lies_apart(c.type.base)) {
-      std::copy_n(apart.data(), apart_words, w.image + c.first);
-    } else {
-      c.encode(v, w.image + c.first);
-    }
-    w.shape &= ~bit;
-  }
-  w.has |= bit;
-  w.sets |= bit;
+  const auto each = [&](auto&& f) {
+    for (const auto& [c, v] : changes) f(*c);
+  };
+  if (indexed)
+    each([&](const column_layout& c) { std::copy_n(w.image + c.first, c.words, old + c.first); });
+  const std::uint64_t* from = fresh;
+  each([&](const column_layout& c) {
+    std::copy_n(from, c.words, w.image + c.first);
+    from += c.words;
+  });
+  w.shape = (w.shape & ~bits) | nulls;
+  w.has |= bits;
+  w.sets |= bits;
   w.changed = true;
-  if (!indexed) return outcome::ok;
-  const status s = index_row(number, bit);
+  const status s = indexed ? index_row(number, bits) : status(outcome::ok);
   if (s == outcome::duplicate_key) {
-    std::copy_n(old, c.words, w.image + c.first);
+    each([&](const column_layout& c) { std::copy_n(old + c.first, c.words, w.image + c.first); });
     w.shape = before.shape;
     w.sets = before.sets;
     w.changed = before.changed;
   }
+  if (state_) session_->images.rewind(here);  // else it has no session any more
   return s;
 }
 

@@ -36,6 +36,7 @@
 #include <functional>
 #include <initializer_list>
 #include <memory>
+#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -287,6 +288,8 @@ class SPOLIA_EXPORT transaction : public reader {
     return edit(t, values(key.begin(), key.size()));
   }
   result<editor> edit(table& t, values key);
+  /// Sets the columns together: all, or, unless it returns ok, none of them. std::invalid_argument
+  /// out of it has changed nothing, either.
   status update(table& t, std::initializer_list<value> key,
                 std::initializer_list<assignment> changes);
   status erase(table& t, std::initializer_list<value> key) {
@@ -341,7 +344,12 @@ class SPOLIA_EXPORT transaction : public reader {
   [[nodiscard]] status unique_in(const pending_write& w, const secondary& i, const key_words& key);
   pending_write& touch(std::uint32_t number);
   static void forget_changes(pending_write& w) noexcept;
-  status assign(std::uint32_t number, const column_layout& c, const value& v);
+  struct column_value {
+    const column_layout* column = nullptr;
+    const value* to = nullptr;
+  };
+  status encode_changes(std::span<const column_value> changes, std::uint64_t* to);
+  status assign(std::uint32_t number, std::span<const column_value> changes);
   [[nodiscard]] bool has_key(const note& n, bool committed) noexcept;
   void prepare();
   bool reserve();
