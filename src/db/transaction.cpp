@@ -314,8 +314,8 @@ status transaction::assign(std::uint32_t number, std::span<const column_value> c
   for (const auto& [c, v] : changes) {
     const std::uint64_t bit = std::uint64_t{1} << c->number;
     bits |= bit;
-    nulls =
-        v->null() ? nulls | bit : nulls & ~bit;  // of a column that comes twice, the last counts
+    // Of a column that comes twice, the last counts.
+    nulls = v->null() ? nulls | bit : nulls & ~bit;
     words += c->words;
   }
   const arena::mark here = session_->images.here();
@@ -329,8 +329,9 @@ status transaction::assign(std::uint32_t number, std::span<const column_value> c
   const auto each = [&](auto&& f) {
     for (const auto& [c, v] : changes) f(*c);
   };
-  if (indexed)
+  if (indexed) {
     each([&](const column_layout& c) { std::copy_n(w.image + c.first, c.words, old + c.first); });
+  }
   const std::uint64_t* from = fresh;
   each([&](const column_layout& c) {
     std::copy_n(from, c.words, w.image + c.first);

@@ -152,7 +152,6 @@ class against_maps : public testing::TestWithParam<spolia::test::storage_kind>,
   void update(running& r, const key& k, const content& c) {
     const auto& [a, b] = k;
     content now = r.view.contains(k) ? r.view[k] : content{};
-    std::vector<std::pair<std::string_view, value>> sets;
     const bool change_one = random.chance(1, 2);
     if (change_one) now.one = c.one;
     now.number = c.number;
@@ -162,7 +161,7 @@ class against_maps : public testing::TestWithParam<spolia::test::storage_kind>,
     const status s =
         change_one
             ? r.tx.update(items, {a, b},
-                          {{"one", c.one}, {"number", c.number}, {"maybe", m}, {"free", c.free}})
+                          {{"number", c.number}, {"maybe", m}, {"one", c.one}, {"free", c.free}})
             : r.tx.update(items, {a, b}, {{"number", c.number}, {"maybe", m}, {"free", c.free}});
     if (r.view.contains(k)) return did(r, k, now, change_one, s);
     missed(r, k, s);
