@@ -11,9 +11,7 @@
 
 namespace bench {
 
-inline const rlu_options& ours(const set_options& o) {
-  return static_cast<const rlu_options&>(o);
-}
+inline const rlu_options& ours(const set_options& o) { return static_cast<const rlu_options&>(o); }
 
 /// A set that is made with its number of buckets, and is all that there is.
 template <class Set>

@@ -61,9 +61,10 @@ runner settle_own(set_options& o) {
     if (c.structure == o.structure && c.supported) able.insert(c.scheme);
     if (c.structure != o.structure || c.scheme != o.scheme || c.release != o.release) continue;
     if (c.supported && c.run == nullptr) {
-      throw usage_error(fmt::format("--structure {} --scheme {}: this program was built quickly, "
-                                    "without it; build it by `./dev bench`",
-                                    o.structure, o.scheme));
+      throw usage_error(
+          fmt::format("--structure {} --scheme {}: this program was built quickly, "
+                      "without it; build it by `./dev bench`",
+                      o.structure, o.scheme));
     }
     if (c.supported) return c.run;
   }

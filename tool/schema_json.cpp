@@ -50,15 +50,22 @@ json table_json(const dumped_table& t) {
 
 [[noreturn]] void refuse(const std::string& what) { throw failure(what); }
 
+[[noreturn]] void refuse_behind(std::string_view before, const std::string& where,
+                                const char* what) {
+  const auto line = std::count(before.begin(), before.end(), '\n') + 1;
+  const std::size_t column = before.size() - (before.rfind('\n') + 1) + 1;
+  refuse(fmt::format("{}: not the schema of a dump: {} at line {}, column {}", where, what, line,
+                     column));
+}
+
 json parse_json(std::string_view text, const std::string& where) {
+  // For the parser that is the end, whatever comes behind it.
+  const std::size_t zero = text.find('\0');
+  if (zero != std::string_view::npos) refuse_behind(text.substr(0, zero), where, "a zero byte");
   try {
     return json::parse(text);
   } catch (const json::parse_error& e) {
-    const std::string_view before = text.substr(0, e.byte == 0 ? 0 : e.byte - 1);
-    const auto line = std::count(before.begin(), before.end(), '\n') + 1;
-    const std::size_t column = before.size() - (before.rfind('\n') + 1) + 1;
-    refuse(fmt::format("{}: not the schema of a dump: no JSON at line {}, column {}", where, line,
-                       column));
+    refuse_behind(text.substr(0, e.byte == 0 ? 0 : e.byte - 1), where, "no JSON");
   } catch (const json::exception&) {  // a number that is too large
     refuse(where + ": not the schema of a dump");
   }

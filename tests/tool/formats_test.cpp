@@ -179,6 +179,34 @@ TEST(tool_formats, json_that_is_wrong_is_refused_with_its_place) {
   EXPECT_EQ(wrong(R"({"id":7,"name":"b"})"), "in:1:1: table people has a row with this key");
 }
 
+TEST(tool_formats, a_zero_byte_ends_no_json) {
+  const auto with = [](const std::string& text) {
+    const std::size_t at = text.find('#');
+    return std::string(text).replace(at, 1, 1, '\0');
+  };
+  const auto wrong = [&](const std::string& text) {
+    const loaded l(with(text), text_format::json);
+    EXPECT_EQ(l.csv(), head + "7,Ada,,,old\r\n");
+    return l.wrong;
+  };
+  const std::string here = "in:1:20: not JSON: a zero byte";
+  EXPECT_EQ(wrong(R"({"id":1,"name":"a"}#{"id":2,"name":"b"})"), here);
+  EXPECT_EQ(wrong(R"({"id":1,"name":"a"}#)"), here);
+  EXPECT_EQ(wrong(R"({"id":1,"name":"a"}#)"
+                  "\r\n"),
+            here);
+  EXPECT_EQ(wrong("#"), "in:1:1: not JSON: a zero byte");
+  EXPECT_EQ(wrong(R"({"id":1,"name":"#"})"), "in:1:17: not JSON: a zero byte");
+  try {
+    tool::parse_schema(with(R"({"spolia_dump":1,"tables":[]})"
+                            "\n# and more"),
+                       "in");
+    ADD_FAILURE() << "it was taken";
+  } catch (const tool::failure& e) {
+    EXPECT_STREQ(e.what(), "in: not the schema of a dump: a zero byte at line 2, column 1");
+  }
+}
+
 TEST(tool_formats, rows_that_are_there_fail_stay_or_go) {
   const std::string text = "id,name,note\n1,a,x\n7,Bo,\n2,b,y\n";
   const loaded fail(text, text_format::csv, {.conflict = tool::on_conflict::fail, .batch = 1});

@@ -206,9 +206,8 @@ class delta_consolidated final : public delta_one_shot {
   /// Whether a bridge there may lead to what a snapshot of this time sees: see "Why a reader finds
   /// its version".
   static bool may_lead_to(const delta_partition& p, std::uint64_t time) noexcept {
-    return p.first_began() <= time ||
-           (p.noted_for() < time && time < p.noted_until() &&
-            !SPOLIA_FAULT("consolidated.looks_at_what_began_only"));
+    return p.first_began() <= time || (p.noted_for() < time && time < p.noted_until() &&
+                                       !SPOLIA_FAULT("consolidated.looks_at_what_began_only"));
   }
   const version* over_the_gap(std::uint64_t row, std::uint64_t time,
                               std::uint64_t& length) const noexcept {

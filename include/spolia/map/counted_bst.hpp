@@ -119,9 +119,8 @@ class counted_bst
     const detail::writing<Family> turn(writers_);
     const place where = search(key);
     if (where.found == nullptr) {
-      writers_.grow_by([&] {
-        Family::template set<node>(*where.link, made(key, value, pointer(), pointer()));
-      });
+      writers_.grow_by(
+          [&] { Family::template set<node>(*where.link, made(key, value, pointer(), pointer())); });
       return true;
     }
     if (assign) {

@@ -47,8 +47,7 @@ class courtesy {
   };
 
   explicit courtesy(std::uint32_t turn_us) noexcept
-      : turn_ns_(std::int64_t{1000} * turn_us),
-        processors_(processors()) {}
+      : turn_ns_(std::int64_t{1000} * turn_us), processors_(processors()) {}
 
   /// Every few dozen operations, between two of them: is it time to give the processor away?
   bool is_due(const turn& mine) noexcept {

@@ -29,9 +29,9 @@ class keeping final : public db::delta {
   }
   void published(std::uint32_t, std::uint64_t) noexcept override {}
   void cancel(std::uint32_t) noexcept override {}
-  [[nodiscard]] const db::version* find(
-      const spolia::atomic<std::uint64_t>& chain, std::uint64_t, std::uint64_t time,
-      const db::taking_back* on_the_way) const override {
+  [[nodiscard]] const db::version* find(const spolia::atomic<std::uint64_t>& chain, std::uint64_t,
+                                        std::uint64_t time,
+                                        const db::taking_back* on_the_way) const override {
     return db::walk(chain, time, on_the_way, lengths_, [](std::uint64_t handle) {
       return reinterpret_cast<const db::version*>(static_cast<std::uintptr_t>(handle));
     });
