@@ -19,7 +19,7 @@ namespace {
 
 /// Options that the line and a file may both set.
 struct line_options {
-  std::filesystem::path config;
+  std::optional<std::filesystem::path> config;
   std::string progress = "auto";
   std::optional<std::string> durability;
   std::optional<std::string> conflict;
@@ -47,7 +47,10 @@ auto named(const char* option, F&& f) {
 
 common merge(const line_options& o) {
   common c;
-  if (!o.config.empty()) c.chosen = read_settings(o.config);
+  if (o.config) {
+    if (o.config->empty()) throw usage_error("--config: a file needs a name");
+    c.chosen = read_settings(*o.config);
+  }
   c.show = progress_names.at(o.progress);
   if (o.durability) {
     c.chosen.store.durability = named("--durability", [&] { return durability_of(*o.durability); });

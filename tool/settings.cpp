@@ -10,6 +10,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "errors.hpp"
@@ -143,6 +144,10 @@ on_conflict conflict_of(const std::string& name) {
 settings read_settings(const std::filesystem::path& file) {
   settings s;
   const std::string name = file.string();
+  std::error_code ignored;
+  if (std::filesystem::is_directory(file, ignored)) {  // of which there is nothing to read
+    throw usage_error("cannot read " + name + ": Is a directory");
+  }
   try {
     const toml::table all = toml::parse_file(name);
     for (const auto& [section, node] : all) {

@@ -111,6 +111,8 @@ TEST_F(tool_program, refuses_options_that_are_not_known) {
     bad(2, said, {"info", "bank", "--config", "options.toml"});
   };
   bad(2, "cannot read nothing.toml", {"info", "bank", "--config", "nothing.toml"});
+  bad(2, "cannot read .: Is a directory", {"info", "bank", "--config", "."});
+  bad(2, "--config", {"info", "bank", "--config", ""});
   with("[store]\ndurability = \"sync\"\ndurable = true\n", "options.toml:3:11: there is no option");
   with("[shop]\n", "options.toml:1:1: there is no option shop");
   with("store = 1\n", "[store] is a section");
