@@ -98,7 +98,7 @@ load_job::load_job(load_request request) : request_(std::move(request)) {
     kind_ = kind::stream;
     if (!request_.schema.empty()) throw usage_error("--schema: a stream has its own");
   }
-  if (request_.from != standard_stream) file_source readable(request_.from);
+  file_ = std::make_unique<file_source>(request_.from);
 }
 
 void load_job::read_folder() {
@@ -151,7 +151,7 @@ void load_job::run_folder(db::database& base, load_counts& done) {
 }
 
 void load_job::run_file(db::database& base, load_counts& done) {
-  file_source file(request_.from);
+  file_source& file = *file_;
   text_input lines(file, file.name());
   if (kind_ == kind::stream) {
     std::string first;

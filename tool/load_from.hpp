@@ -3,10 +3,12 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "bytes.hpp"
 #include "dump.hpp"
 #include "load.hpp"
 #include "progress.hpp"
@@ -45,6 +47,7 @@ class load_job {
   kind kind_ = kind::one_table;
   text_format format_ = text_format::json;
   std::vector<dumped_table> tables_;
+  std::unique_ptr<file_source> file_;  // opened once: a pipe with a name ends when it is closed
 };
 
 }  // namespace tool

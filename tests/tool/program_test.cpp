@@ -245,6 +245,17 @@ TEST_F(tool_program, passes_over_lines_without_words) {
             "1 rows inserted\n");
 }
 
+TEST_F(tool_program, reads_a_pipe_with_a_name_from_its_beginning) {
+  make_bank();
+  const std::string command =
+      "cd " + here.string() +
+      " && mkfifo pipe && { (trap '' PIPE; { printf 'id,name\\n'; sleep 0.2;"
+      " printf '4,Di\\n'; } >pipe) 2>/dev/null & timeout 20 " SPOLIA_PROGRAM
+      " load bank pipe --table people --format csv >out 2>err; }";
+  EXPECT_EQ(std::system(command.c_str()), 0) << read_text(here / "err");
+  EXPECT_EQ(read_text(here / "out"), "1 rows inserted\n");
+}
+
 TEST_F(tool_program, copies_through_pipes) {
   make_bank();
   const ended copy = run({"backup", "bank", "-"});
