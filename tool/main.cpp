@@ -6,6 +6,7 @@
 
 #include <cstdio>
 #include <exception>
+#include <iostream>
 #include <new>
 
 #include "command_line.hpp"
@@ -13,6 +14,18 @@
 #include "progress.hpp"
 #include "store.hpp"
 #include "text.hpp"
+
+namespace {
+
+/// What was asked for may be help, which has to be read somewhere.
+int end_of_line(const CLI::App& app, const CLI::ParseError& e) {
+  if (app.exit(e) != 0) return 2;
+  if (std::cout && std::fflush(stdout) == 0) return 0;
+  fmt::print(stderr, "spolia: cannot write to standard output\n");
+  return 1;
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   using namespace tool;
@@ -35,7 +48,7 @@ int main(int argc, char** argv) {
     run();
     if (std::fflush(stdout) != 0) throw failure("cannot write to standard output");
   } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? 0 : 2;
+    return end_of_line(app, e);
   } catch (const usage_error& e) {
     fmt::print(stderr, "spolia: {}\n", plain(e));
     return 2;

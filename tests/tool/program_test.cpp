@@ -321,6 +321,15 @@ TEST_F(tool_program, says_that_nobody_reads_it) {
   EXPECT_EQ(read_text(here / "err"), "spolia: cannot write standard output: Broken pipe\n");
 }
 
+TEST_F(tool_program, says_that_its_help_cannot_be_written) {
+  for (const std::string word : {"--help", "--version", "info --help"}) {
+    const std::string command =
+        "cd " + here.string() + " && " SPOLIA_PROGRAM " " + word + " >/dev/full 2>err";
+    EXPECT_EQ(WEXITSTATUS(std::system(command.c_str())), 1) << word;
+    EXPECT_EQ(read_text(here / "err"), "spolia: cannot write to standard output\n") << word;
+  }
+}
+
 TEST_F(tool_program, leaves_a_store_alone_that_is_open) {
   make_bank();
   const db::database mine = db::database::open(here / "bank");
