@@ -125,6 +125,12 @@ status look(const std::filesystem::path& store) {
   return *s;
 }
 
+/// What is kept back because nobody takes it would be forgotten until there is more of it.
+void show(const std::string& text) {
+  const bool taken = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
+  if (std::fflush(stdout) != 0 || !taken) throw failure("cannot write to standard output");
+}
+
 /// False: the user has had enough.
 bool sleep_for(double seconds) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
@@ -149,8 +155,7 @@ void run_top(const top_request& r, const common& c) {
     const bool same = now.process == before.process && now.opened == before.opened;
     const std::string shown =
         r.json ? line(now, same ? before : now) : text(r.store.string(), now, same ? before : now);
-    fmt::print("{}{}", screen ? "\x1b[H\x1b[J" : "", shown);
-    std::fflush(stdout);
+    show((screen ? "\x1b[H\x1b[J" : "") + shown);
     before = now;
   }
 }

@@ -361,6 +361,26 @@ TEST_F(tool_program, shows_what_a_running_program_does) {
   EXPECT_EQ(wait(child).code, 0);
 }
 
+TEST_F(tool_program, shows_nothing_when_nobody_looks_any_more) {
+  make_bank();
+  const db::database mine = db::database::open(here / "bank", {.publish_status = true});
+  for (const std::string form : {"", " --json"}) {
+    const std::string command = "cd " + here.string() +
+                                " && timeout 20 " SPOLIA_PROGRAM " top bank --interval 0.01" +
+                                form +
+                                " 2>err | head -n 1 >out; "
+                                "exit ${PIPESTATUS[0]}";
+    const std::string shell = "bash -c '" + command + "'";
+    EXPECT_EQ(WEXITSTATUS(std::system(shell.c_str())), 1) << form;
+    EXPECT_EQ(read_text(here / "err"), "spolia: cannot write to standard output\n") << form;
+    const std::string full = "cd " + here.string() +
+                             " && timeout 20 " SPOLIA_PROGRAM " top bank --interval 0.01" + form +
+                             " >/dev/full 2>err";
+    EXPECT_EQ(WEXITSTATUS(std::system(full.c_str())), 1) << form;
+    EXPECT_EQ(read_text(here / "err"), "spolia: cannot write to standard output\n") << form;
+  }
+}
+
 /// Words for a command that comes to wait for more.
 class tool_waits : public tool_program {
  protected:
