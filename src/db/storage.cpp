@@ -148,7 +148,8 @@ storage::storage(engine& of, std::filesystem::path directory, const options& o)
   const auto start = std::chrono::steady_clock::now();
   identity_ = std::make_unique<identity_file>(*files_, directory_, !o.read_only);
   if (!identity_->known()) {
-    if (!look_into(*files_, directory_).checkpoints.empty()) {
+    const directory_content has = look_into(*files_, directory_);
+    if (has.copy || !has.checkpoints.empty()) {
       throw storage_error(directory_, storage_error::nowhere, "a copy that was not finished");
     }
     identity_->make(random_id());
