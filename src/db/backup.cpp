@@ -101,11 +101,12 @@ std::uint64_t storage::copy_file(const std::filesystem::path& from,
 bool storage::copy_segments(const std::filesystem::path& to, const log_end& from,
                             backup_report& report) {
   // Nobody writes to a directory that is read.
-  const std::uint64_t end =
-      log_ != nullptr ? log_->cut([] { return std::uint64_t{0}; }).sequence : report_.sequence;
-  if (from.sequence > end) {
-    throw storage_error(to, storage_error::nowhere,
-                        "the copy has changes that the database does not have");
+  const log_end now = log_ != nullptr ? log_->cut([] { return std::uint64_t{0}; }) : end_;
+  const std::uint64_t end = now.sequence;
+  refuse_ahead(to, from, end);
+  // Of two that were restored from one copy, both may have come as far.
+  if (from.sequence == end && from.chain != now.chain) {
+    throw storage_error(to, storage_error::nowhere, "the copy does not fit to the log");
   }
   const directory_content has = look_into(*files_, directory_);
   const auto first = std::lower_bound(has.segments.begin(), has.segments.end(), from.sequence + 1);
@@ -122,6 +123,13 @@ bool storage::copy_segments(const std::filesystem::path& to, const log_end& from
   report.sequence = end;
   report.incremental = true;
   return true;
+}
+
+void storage::refuse_ahead(const std::filesystem::path& copy, const log_end& theirs,
+                           std::uint64_t ours) {
+  if (theirs.sequence <= ours) return;
+  throw storage_error(copy, storage_error::nowhere,
+                      "the copy has changes that the database does not have");
 }
 
 /// Throws if the copy's end is not where the segment begins.
@@ -152,6 +160,7 @@ backup_report storage::backup(const std::filesystem::path& to) {
   backup_report report;
   if (theirs.known() && (!has.segments.empty() || !has.checkpoints.empty())) {
     const log_end end = end_of_backup(to, has);
+    if (!logged()) refuse_ahead(to, end, end_.sequence);
     if (logged() && copy_segments(to, end, report)) return report;
   }
   files_->open(to / copy_marker, file_mode::write)->sync();

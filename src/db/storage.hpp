@@ -111,6 +111,8 @@ class storage {
   std::uint64_t remove_up_to(const std::filesystem::path& directory, std::uint64_t sequence);
   log_end end_of_backup(const std::filesystem::path& directory, const directory_content& has);
   bool copy_segments(const std::filesystem::path& to, const log_end& from, backup_report& report);
+  static void refuse_ahead(const std::filesystem::path& copy, const log_end& theirs,
+                           std::uint64_t ours);
   void fits(const std::filesystem::path& segment, const log_end& end,
             const std::filesystem::path& copy) const;
   /// The directory has a log which goes on where each copy ends.

@@ -107,6 +107,66 @@ TEST(backups, a_copy_that_is_ahead_is_left_alone) {
   EXPECT_EQ(commits_in(copy), 4);
 }
 
+TEST(backups, a_copy_of_another_history_is_left_alone) {
+  for (const bool read_only : {false, true}) {
+    SCOPED_TRACE(read_only);
+    const disk files = new_disk();
+    {
+      database base = database::open(place, over(files));
+      ASSERT_TRUE(write_down(base, make_ledger(base), 1));
+    }
+    const disk twin = files->copy();  // restored, say: it has the same number
+    const auto go_on = [](const disk& of, std::int64_t erased) {
+      database base = database::open(place, over(of));
+      return base.transact(
+          [&](transaction& tx) { return tx.erase(base.find_table("ledger"), {erased}); });
+    };
+    ASSERT_TRUE(go_on(files, 0));
+    ASSERT_TRUE(go_on(twin, 1));
+    const auto back_up = [&](const disk& of) {
+      options o = over(of);
+      o.read_only = read_only;
+      return database::open(place, o).backup("copy");
+    };
+    back_up(files);
+    for (const std::string& n : files->names()) {
+      if (n.starts_with("copy/")) twin->put(n, files->content(n));
+    }
+    try {
+      const backup_report made = back_up(twin);
+      ADD_FAILURE() << "it was taken for a copy of this one: " << made.files << " files";
+    } catch (const storage_error& e) {
+      EXPECT_NE(std::string(e.what()).find("does not fit"), std::string::npos) << e.what();
+    }
+  }
+}
+
+TEST(backups, without_a_log_a_copy_that_is_ahead_is_left_alone) {
+  const disk files = new_disk();
+  options o = over(files);
+  o.durability = durability_level::none;
+  {
+    database base = database::open(place, o);
+    table& ledger = make_ledger(base);
+    ASSERT_TRUE(write_down(base, ledger, 1));
+    base.checkpoint();
+    ASSERT_TRUE(write_down(base, ledger, 2));
+    for (int i = 0; i < 3; ++i) base.backup("copy");
+  }
+  database base = database::open(place, o);
+  EXPECT_EQ(commits_in(base), 1) << "the second was never in a checkpoint";
+  EXPECT_THROW(base.backup("copy"), storage_error);
+  {
+    const disk left = files->copy();
+    database copy = database::open("copy", over(left));
+    EXPECT_EQ(commits_in(copy), 2);
+  }
+  for (int i = 0; i < 9; ++i) base.checkpoint();
+  EXPECT_FALSE(base.backup("copy").incremental);
+  database copy = database::open("copy", over(files));
+  EXPECT_EQ(commits_in(copy), 1);
+}
+
 TEST(backups, a_backup_as_a_stream) {
   const disk files = new_disk();
   database base = database::open(place, over(files));
