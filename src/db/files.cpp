@@ -46,6 +46,8 @@ class posix_file final : public storage_file {
   ~posix_file() override {
     unmap(before_);
     unmap(mapped_);
+    // Children have the lock, too: it would last as long as the last of them. None may end it.
+    if (locked_by_ == ::getpid()) ::flock(fd_, LOCK_UN);
     ::close(fd_);
   }
 
@@ -136,7 +138,10 @@ class posix_file final : public storage_file {
     return static_cast<std::uint64_t>(s.st_size);
   }
   bool lock(bool exclusive) override {
-    if (::flock(fd_, (exclusive ? LOCK_EX : LOCK_SH) | LOCK_NB) == 0) return true;
+    if (::flock(fd_, (exclusive ? LOCK_EX : LOCK_SH) | LOCK_NB) == 0) {
+      locked_by_ = ::getpid();
+      return true;
+    }
     if (errno == EWOULDBLOCK) return false;
     fail(name_, "cannot lock it");
   }
@@ -163,6 +168,7 @@ class posix_file final : public storage_file {
 
   std::filesystem::path name_;
   int fd_;
+  ::pid_t locked_by_ = 0;
   std::span<std::byte> mapped_;  // by the last extend()
   std::span<std::byte> before_;  // by the one before
 };

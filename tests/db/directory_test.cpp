@@ -8,9 +8,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -75,6 +77,44 @@ TEST_F(directories, another_process_is_refused) {
   };
   EXPECT_EQ(in_child(false), 7);
   EXPECT_EQ(in_child(true), 7);
+}
+
+TEST_F(directories, are_free_when_they_are_closed_whatever_children_there_are) {
+  std::array<int, 2> pipe{};
+  ASSERT_EQ(::pipe(pipe.data()), 0);
+  auto base = std::make_unique<database>(database::open(root_ / "base", over(nullptr)));
+  const auto child_that = [&](bool closes) {
+    const pid_t child = ::fork();
+    if (child != 0) return child;
+    ::close(pipe[1]);
+    if (closes) base.reset();  // as exit() does; it must not take the lock from its parent
+    char wait = 0;
+    const auto ended = ::read(pipe[0], &wait, 1);
+    ::_exit(ended == 0 ? 0 : 1);
+  };
+  const auto open_elsewhere = [&] {
+    try {
+      database again = database::open(root_ / "base", over(nullptr));
+      return false;
+    } catch (const storage_error&) {
+      return true;
+    }
+  };
+  const pid_t idle = child_that(false);
+  const pid_t closing = child_that(true);
+  const auto ended_now = [&](pid_t child) {
+    int how = 0;
+    EXPECT_EQ(::waitpid(child, &how, 0), child);
+    return WIFEXITED(how) ? WEXITSTATUS(how) : -1;
+  };
+  ::usleep(100'000);
+  EXPECT_TRUE(open_elsewhere()) << "a child has closed what it must not use";
+  base.reset();
+  EXPECT_FALSE(open_elsewhere()) << "a child holds what its parent has closed";
+  ::close(pipe[1]);
+  EXPECT_EQ(ended_now(idle), 0);
+  EXPECT_EQ(ended_now(closing), 0);
+  ::close(pipe[0]);
 }
 
 TEST_F(directories, that_cannot_be_written_can_be_read) {
