@@ -19,15 +19,18 @@ journal::journal(storage_files& files, const std::filesystem::path& directory,
           static_cast<double>(std::chrono::nanoseconds(window_).count()) / core::ns_per_tick())) {}
 
 journal::~journal() {
-  if (flusher_.joinable()) {
+  if (!writer_.at_home()) {
+    // A fork has left the thread behind; and what is queued here, its parent writes.
+    if (flusher_.joinable()) flusher_.detach();
+  } else if (flusher_.joinable()) {
     {
       const std::lock_guard hold(flush_lock_);
       stop_ = true;
     }
-    flush_wanted_.notify_all();
+    flush_wanted_->notify_all();
     flusher_.join();
   }
-  sync();
+  if (writer_.at_home()) sync();
   for (log_entry* e = queue_.abandon(); e != nullptr;) {
     log_entry* const next = e->next;
     writer_.give_back(e);
@@ -75,7 +78,7 @@ void journal::ask_for_flush(bool now) noexcept {
     wanted_ = true;
     if (now) hurry_.store_relaxed(true);
   }
-  flush_wanted_.notify_one();
+  flush_wanted_->notify_one();
 }
 
 /// The thread of durability_level::async: half a window after something was queued, it is on its
@@ -83,10 +86,10 @@ void journal::ask_for_flush(bool now) noexcept {
 void journal::run() noexcept {
   std::unique_lock hold(flush_lock_);
   for (;;) {
-    flush_wanted_.wait(hold, [this] { return stop_ || wanted_; });
+    flush_wanted_->wait(hold, [this] { return stop_ || wanted_; });
     if (stop_) return;
     wanted_ = false;
-    flush_wanted_.wait_for(hold, window_ / 2, [this] { return stop_ || hurry_.load_relaxed(); });
+    flush_wanted_->wait_for(hold, window_ / 2, [this] { return stop_ || hurry_.load_relaxed(); });
     hurry_.store_relaxed(false);
     hold.unlock();
     sync();

@@ -12,6 +12,8 @@
 //              nothing is queued.
 #pragma once
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -80,6 +82,8 @@ class log_writer {
 
   /// Begins a segment behind `end`.
   void start(const log_end& end);
+  /// Not so in a child of the process that has opened it: the file is its parent's.
+  [[nodiscard]] bool at_home() const noexcept { return home_ == ::getpid(); }
   bool write(log_entry* first, std::uint64_t durable) noexcept;
   // What group_commit asks for.
   template <class Queued>
@@ -218,12 +222,32 @@ class log_writer {
   };
   static constexpr std::size_t most_spare = 64;
   std::array<spare, most_spare> spare_;
+  const ::pid_t home_ = ::getpid();
 
   static constexpr int patience = 8;  // a leader waits for others for the eighth of a write
   static constexpr std::chrono::nanoseconds longest_patience{2000000};
 
   static constexpr std::uint32_t asleep = 1;  // in the number: somebody waits for the next one
   std::atomic<std::uint32_t> round_{0};
+};
+
+/// A condition may be destroyed in a child of the process that waits for it: there the destructor
+/// would wait, for ever, for the threads that a fork has left behind.
+class home_condition {
+ public:
+  home_condition() : of_() {}
+  ~home_condition() {
+    if (home_ == ::getpid()) of_.~condition_variable();
+  }
+  home_condition(const home_condition&) = delete;
+  home_condition& operator=(const home_condition&) = delete;
+  [[nodiscard]] std::condition_variable* operator->() noexcept { return &of_; }
+
+ private:
+  union {
+    std::condition_variable of_;
+  };
+  const ::pid_t home_ = ::getpid();
 };
 
 class journal {
@@ -293,7 +317,7 @@ class journal {
   std::uint32_t epoch_ = 0;
 
   std::mutex flush_lock_;
-  std::condition_variable flush_wanted_;
+  home_condition flush_wanted_;
   bool wanted_ = false;
   atomic<bool> hurry_{false};
   bool stop_ = false;

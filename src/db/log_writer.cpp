@@ -31,7 +31,7 @@ log_writer::log_writer(storage_files& files, std::filesystem::path directory, co
 log_writer::~log_writer() {
   try {
     // Not after a failure: then nothing more is written.
-    if (segment_ != nullptr && used_ == 0 && !dirty_) end_room();
+    if (at_home() && segment_ != nullptr && used_ == 0 && !dirty_) end_room();
   } catch (const storage_error&) {
     // The zeros stay: the next opening cuts them off.
   }

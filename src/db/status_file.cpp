@@ -141,7 +141,8 @@ status_file::status_file(engine& of, const std::filesystem::path& directory)
 }
 
 status_file::~status_file() {
-  ::unlink(file_.c_str());
+  // A child of that process leaves its parent's where it is.
+  if (page_.process == static_cast<std::uint64_t>(::getpid())) ::unlink(file_.c_str());
   ::close(descriptor_);
 }
 

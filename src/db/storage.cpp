@@ -2,6 +2,8 @@
 // storage.cpp: opening a directory.
 #include "storage.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <random>
@@ -168,6 +170,10 @@ storage::storage(engine& of, std::filesystem::path directory, const options& o)
 }
 
 storage::~storage() {
+  if (home_ != ::getpid()) {  // a fork has left it behind
+    if (background_.joinable()) background_.detach();
+    return;
+  }
   stopping_.store_relaxed(true);
   const std::lock_guard hold(background_lock_);
   if (background_.joinable()) background_.join();

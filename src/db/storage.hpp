@@ -3,6 +3,8 @@
 // it. Internal.
 #pragma once
 
+#include <unistd.h>
+
 #include <cstdint>
 #include <exception>
 #include <filesystem>
@@ -137,6 +139,7 @@ class storage {
   atomic<bool> in_background_{false};
   std::mutex background_lock_;
   std::thread background_;
+  const ::pid_t home_ = ::getpid();
   atomic<std::uint64_t> failed_checkpoints_{0};
 };
 

@@ -17,6 +17,8 @@
 #include <thread>
 #include <vector>
 
+#include <spolia/db/store_status.hpp>
+
 #include "db/durable.hpp"
 
 namespace {
@@ -115,6 +117,41 @@ TEST_F(directories, are_free_when_they_are_closed_whatever_children_there_are) {
   EXPECT_EQ(ended_now(idle), 0);
   EXPECT_EQ(ended_now(closing), 0);
   ::close(pipe[0]);
+}
+
+TEST_F(directories, keep_what_was_acknowledged_when_a_child_ends) {
+  for (const durability_level level : {durability_level::sync, durability_level::async}) {
+    SCOPED_TRACE(static_cast<int>(level));
+    std::filesystem::remove_all(root_ / "base");
+    std::array<int, 2> pipe{};
+    ASSERT_EQ(::pipe(pipe.data()), 0);
+    options o = over(nullptr);
+    o.publish_status = true;
+    o.durability = level;
+    auto base = std::make_unique<database>(database::open(root_ / "base", o));
+    table& ledger = make_ledger(*base);
+    for (std::int64_t n = 1; n <= 3; ++n) ASSERT_TRUE(write_down(*base, ledger, n));
+    ::usleep(20'000);  // the thread of the database, if there is one, has come to wait
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::close(pipe[1]);
+      char wait = 0;
+      const auto ended = ::read(pipe[0], &wait, 1);
+      base.reset();  // as exit() does
+      ::_exit(ended == 0 ? 0 : 1);
+    }
+    for (std::int64_t n = 4; n <= 9; ++n) ASSERT_TRUE(write_down(*base, ledger, n));
+    ::close(pipe[1]);
+    int how = 0;
+    ASSERT_EQ(::waitpid(child, &how, 0), child);
+    EXPECT_EQ(how, 0);
+    ::close(pipe[0]);
+    EXPECT_TRUE(read_status(root_ / "base"));
+    for (std::int64_t n = 10; n <= 11; ++n) ASSERT_TRUE(write_down(*base, ledger, n));
+    base.reset();
+    database again = database::open(root_ / "base", over(nullptr));
+    EXPECT_EQ(commits_in(again), 11);
+  }
 }
 
 TEST_F(directories, that_cannot_be_written_can_be_read) {
