@@ -10,6 +10,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "db/durable.hpp"
 
@@ -237,6 +238,61 @@ TEST(backups, a_backup_that_was_not_finished_is_none) {
     base.backup("copy");
     database copy = database::open("copy", over(files));
     EXPECT_EQ(commits_in(copy), 2) << "the next one is whole";
+  }
+}
+
+/// What a copy that holds three commits has when an attempt to bring it to eight meets a disk that
+/// fails at its n-th change, and what the power leaves of it.
+struct interrupted {
+  interrupted(std::uint64_t at, bool anew, std::uint64_t seed) {
+    const disk files = new_disk();
+    options o = over(files);
+    o.segment_bytes = 4096;
+    database base = database::open(place, o);
+    table& ledger = make_ledger(base);
+    std::int64_t n = 1;
+    for (; n <= 3; ++n) EXPECT_TRUE(write_down(base, ledger, n));
+    base.backup("copy");
+    for (; n <= 6; ++n) EXPECT_TRUE(write_down(base, ledger, n));
+    base.backup("copy");  // and one segment of log
+    if (anew) base.checkpoint();
+    for (; n <= 8; ++n) EXPECT_TRUE(write_down(base, ledger, n));
+    files->fails_at = files->changes + at;
+    try {
+      const backup_report made = base.backup("copy");
+      EXPECT_EQ(made.incremental, !anew);
+      done = true;
+    } catch (const storage_error&) {
+    }
+    files->fails_at = 0;
+    std::mt19937_64 random(seed);
+    for (const disk& left : {files->copy(), files->after_power_loss(random)}) {
+      database copy = database::open("copy", over(left));
+      has.push_back(commits_in(copy).value_or(-1));
+    }
+    if (base.stats().log.failed) return;
+    base.backup("copy");
+    database copy = database::open("copy", over(files));
+    EXPECT_EQ(commits_in(copy), 8) << "the next one is whole";
+  }
+  bool done = false;
+  std::vector<std::int64_t> has;
+};
+
+TEST(backups, a_copy_stays_whole_when_it_is_not_brought_up_to_date) {
+  for (const bool anew : {false, true}) {
+    for (std::uint64_t at = 1;; ++at) {
+      bool done = false;
+      for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+        SCOPED_TRACE(std::string(anew ? "anew, " : "more, ") + std::to_string(at));
+        const interrupted one(at, anew, seed);
+        done = one.done;
+        for (const std::int64_t n : one.has) {
+          EXPECT_TRUE(n == 8 || (n == 6 && !done)) << n;
+        }
+      }
+      if (done) break;
+    }
   }
 }
 
