@@ -127,6 +127,8 @@ database database::open(const std::filesystem::path& directory, const options& o
   made->rows.limit(o.budget);  // what was there is in
   if (o.publish_status && !o.read_only) {
     made->shown = std::make_unique<status_file>(*made, directory);
+  } else if (!o.read_only && o.files == nullptr) {
+    status_file::remove(directory);
   }
   return database(std::move(made));
 }

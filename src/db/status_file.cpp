@@ -146,6 +146,11 @@ status_file::~status_file() {
   ::close(descriptor_);
 }
 
+void status_file::remove(const std::filesystem::path& directory) {
+  // It is for looking at alone: nothing fails for it.
+  [[maybe_unused]] const auto gone = ::unlink((directory / name).c_str());
+}
+
 void status_file::publish() noexcept {
   // acquire ← the release below: the page as the last one left it.
   if (busy_.load_relaxed() || busy_.exchange_acquire(true)) return;

@@ -21,6 +21,8 @@ class status_file {
   /// Throws storage_error.
   status_file(engine& of, const std::filesystem::path& directory);
   ~status_file();
+  /// What a process that was killed has left, where the next one shows nothing.
+  static void remove(const std::filesystem::path& directory);
   status_file(const status_file&) = delete;
   status_file& operator=(const status_file&) = delete;
 

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <string>
 #include <thread>
 
@@ -97,6 +98,23 @@ TEST_F(store_status_test, is_not_there_unless_asked_for) {
   EXPECT_FALSE(read_status(here));
   database memory = database::open({.publish_status = true});
   memory.publish_status();
+}
+
+TEST_F(store_status_test, of_a_process_that_was_killed_goes_with_the_next_that_writes) {
+  std::string page;
+  const fs::path file = here / "status";
+  {
+    database base = open();
+    std::ifstream in(file, std::ios::binary);
+    page.assign(std::istreambuf_iterator<char>(in), {});
+  }
+  std::ofstream(file, std::ios::binary) << page;
+  {
+    database looks = database::open(here, {.read_only = true});
+  }
+  ASSERT_TRUE(read_status(here)) << "who reads changes no file";
+  database base = database::open(here, {.durability = durability_level::none});
+  EXPECT_FALSE(read_status(here)) << "it would pass for what this process does";
 }
 
 TEST_F(store_status_test, shows_the_readers_that_are_furthest_behind) {
