@@ -8,11 +8,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -152,6 +155,51 @@ TEST_F(directories, keep_what_was_acknowledged_when_a_child_ends) {
     database again = database::open(root_ / "base", over(nullptr));
     EXPECT_EQ(commits_in(again), 11);
   }
+}
+
+TEST_F(directories, are_read_by_any_number_and_stay_as_they_are) {
+  const auto here = root_ / "a place \xc3\xa9";
+  {
+    database base = database::open(here, over(nullptr));
+    table& ledger = make_ledger(base);
+    for (std::int64_t n = 1; n <= 3; ++n) ASSERT_TRUE(write_down(base, ledger, n));
+    base.backup(here / "copy");
+  }
+  for (const char* left : {"log-00000000000000ff.spl.tmp", "status", "copy/x.spl.tmp"}) {
+    std::ofstream(here / left) << "left";
+  }
+  std::string last;
+  for (const auto& one : std::filesystem::directory_iterator(here)) {
+    const std::string name = one.path().filename().string();
+    if (name.starts_with("log-") && name.ends_with(".spl")) last = std::max(last, name);
+  }
+  std::ofstream(here / last, std::ios::app) << "torn";
+  const auto all = [&] {
+    std::vector<std::string> found;
+    for (const auto& one : std::filesystem::recursive_directory_iterator(here)) {
+      if (one.is_directory()) continue;
+      std::ifstream in(one.path(), std::ios::binary);
+      const std::string bytes(std::istreambuf_iterator<char>(in), {});
+      const auto when = std::filesystem::last_write_time(one).time_since_epoch().count();
+      found.push_back(one.path().string() + " " + std::to_string(when) + " " + bytes);
+    }
+    std::sort(found.begin(), found.end());
+    return found;
+  };
+  const auto before = all();
+  for (const char* which : {"", "copy"}) {
+    options o = over(nullptr);
+    o.read_only = true;
+    o.publish_status = true;
+    database one = database::open(here / which, o);
+    database two = database::open(here / which, o);
+    EXPECT_EQ(commits_in(one), 3);
+    EXPECT_EQ(commits_in(two), 3);
+    EXPECT_EQ(one.recovered().cut_bytes, *which == '\0' ? 4U : 0U);
+    EXPECT_THROW(one.checkpoint(), std::invalid_argument);
+    EXPECT_THROW(static_cast<void>(database::open(here / which, over(nullptr))), storage_error);
+  }
+  EXPECT_EQ(all(), before);
 }
 
 TEST_F(directories, that_cannot_be_written_can_be_read) {
