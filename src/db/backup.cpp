@@ -118,8 +118,9 @@ bool storage::copy_segments(const std::filesystem::path& to, const log_end& from
     if (s == first) fits(directory_ / file, from, to);
     report.bytes += copy_file(directory_ / file, to / file);
     ++report.files;
+    // No segment may be there without those before it, whatever order the names come in.
+    files_->sync_directory(to);
   }
-  files_->sync_directory(to);
   report.sequence = end;
   report.incremental = true;
   return true;

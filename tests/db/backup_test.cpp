@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <random>
 #include <span>
 #include <stdexcept>
@@ -248,18 +249,25 @@ struct interrupted {
     const disk files = new_disk();
     options o = over(files);
     o.segment_bytes = 4096;
-    database base = database::open(place, o);
-    table& ledger = make_ledger(base);
+    auto base = std::make_unique<database>(database::open(place, o));
+    make_ledger(*base);
+    const auto write = [&](std::int64_t n) {
+      EXPECT_TRUE(write_down(*base, base->find_table("ledger"), n));
+    };
     std::int64_t n = 1;
-    for (; n <= 3; ++n) EXPECT_TRUE(write_down(base, ledger, n));
-    base.backup("copy");
-    for (; n <= 6; ++n) EXPECT_TRUE(write_down(base, ledger, n));
-    base.backup("copy");  // and one segment of log
-    if (anew) base.checkpoint();
-    for (; n <= 8; ++n) EXPECT_TRUE(write_down(base, ledger, n));
+    for (; n <= 3; ++n) write(n);
+    base->backup("copy");
+    for (; n <= 6; ++n) write(n);
+    base->backup("copy");  // and one segment of log
+    if (anew) base->checkpoint();
+    for (; n <= 8; ++n) {
+      base.reset();  // each in a segment of its own
+      base = std::make_unique<database>(database::open(place, o));
+      write(n);
+    }
     files->fails_at = files->changes + at;
     try {
-      const backup_report made = base.backup("copy");
+      const backup_report made = base->backup("copy");
       EXPECT_EQ(made.incremental, !anew);
       done = true;
     } catch (const storage_error&) {
@@ -270,8 +278,8 @@ struct interrupted {
       database copy = database::open("copy", over(left));
       has.push_back(commits_in(copy).value_or(-1));
     }
-    if (base.stats().log.failed) return;
-    base.backup("copy");
+    if (base->stats().log.failed) return;
+    base->backup("copy");
     database copy = database::open("copy", over(files));
     EXPECT_EQ(commits_in(copy), 8) << "the next one is whole";
   }
@@ -283,12 +291,12 @@ TEST(backups, a_copy_stays_whole_when_it_is_not_brought_up_to_date) {
   for (const bool anew : {false, true}) {
     for (std::uint64_t at = 1;; ++at) {
       bool done = false;
-      for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+      for (std::uint64_t seed = 1; seed <= 6; ++seed) {
         SCOPED_TRACE(std::string(anew ? "anew, " : "more, ") + std::to_string(at));
         const interrupted one(at, anew, seed);
         done = one.done;
         for (const std::int64_t n : one.has) {
-          EXPECT_TRUE(n == 8 || (n == 6 && !done)) << n;
+          EXPECT_TRUE(n == 8 || (n >= 6 && n <= 8 && !done)) << n;
         }
       }
       if (done) break;

@@ -82,12 +82,16 @@ class memory_files : public db::storage_files, public std::enable_shared_from_th
     return made;
   }
   /// What is there after a loss of power. Of what was not synced some writes are there, whole or
-  /// torn, in any combination; names are made in their order, up to some moment.
+  /// torn, in any combination. Of names that were not synced, half of the time those are there up
+  /// to some moment, and else any: no file system has to keep their order.
   std::shared_ptr<memory_files> after_power_loss(std::mt19937_64& random) {
     const std::lock_guard hold(lock_);
     auto names = durable_;
     const std::size_t kept = random() % (names_.size() + 1);
-    for (std::size_t i = 0; i < kept; ++i) apply(names, names_[i]);
+    const bool in_order = random() % 2 == 0;
+    for (std::size_t i = 0; i < names_.size(); ++i) {
+      if (in_order ? i < kept : random() % 2 == 0) apply(names, names_[i]);
+    }
     auto made = std::make_shared<memory_files>();
     for (const auto& [name, of] : names) {
       bytes content = of->synced;
