@@ -22,6 +22,7 @@ set(SPOLIA_SOURCES
     src/db/instant.cpp
     src/db/journal.cpp
     src/db/large_memory.cpp
+    src/db/layouts.cpp
     src/db/loading.cpp
     src/db/loading_crew.cpp
     src/db/loading_rows.cpp

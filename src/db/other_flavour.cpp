@@ -31,6 +31,7 @@
 #include "instant.cpp"
 #include "journal.cpp"
 #include "large_memory.cpp"
+#include "layouts.cpp"
 #include "loading.cpp"
 #include "loading_crew.cpp"
 #include "loading_rows.cpp"

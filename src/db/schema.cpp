@@ -10,6 +10,8 @@
 
 #include <spolia/db/delta.hpp>
 
+#include "layouts.hpp"
+
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 namespace {
@@ -189,29 +191,6 @@ void column_layout::encode_key(const std::uint64_t* from, std::uint64_t* to) con
   }
 }
 
-namespace {
-
-/// FNV-1a over all that makes columns what they are.
-std::uint32_t tag_of(const table_spec& spec) noexcept {
-  std::uint32_t h = 2166136261U;
-  const auto mix = [&h](std::uint32_t more) { h = (h ^ more) * 16777619U; };
-  const auto mix_name = [&](std::string_view name) {
-    for (const char c : name) mix(static_cast<unsigned char>(c));
-    mix(256);  // the end: no character
-  };
-  mix_name(spec.name);
-  for (const column_spec& c : spec.columns) {
-    mix_name(c.name);
-    mix(static_cast<std::uint32_t>(c.type.base));
-    mix(c.type.bytes);
-    mix(c.type.digits);
-    mix(static_cast<std::uint32_t>(c.role));
-  }
-  return h;
-}
-
-}  // namespace
-
 schema::schema(const table_spec& spec) : name_(spec.name) {
   look_at_name(name_, "a table");
   if (spec.columns.empty() || spec.columns.size() > most_columns) {
@@ -253,7 +232,7 @@ schema::schema(const table_spec& spec) : name_(spec.name) {
   if (words_ > 8000) refuse("a row has at most 64000 bytes");
   if (key_length(key_) > most_key_words) refuse("a key has at most 64 bytes");
   runs_ = runs_of(every_bit());
-  tag_ = tag_of(spec);
+  tag_ = layout_number(spec);
   for (column_layout& c : columns_) c.of = tag_;
 }
 

@@ -9,7 +9,9 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "db/storages.hpp"
@@ -561,6 +563,22 @@ TEST(schema, keys_sort_as_their_values) {
   n = 0;
   base.snapshot().scan(t, {2.0, "a"}, {2.0, "ab"}, [&](const row&) { ++n; });
   EXPECT_EQ(n, 6U);
+}
+
+/// What is set through a column of another table would be written anywhere.
+TEST(schema, no_two_tables_that_differ_are_taken_for_one) {
+  std::set<std::uint32_t> tags;
+  table_spec spec{.name = "t", .columns = {{"id", int64, primary_key}, {"x", text(6)}}};
+  constexpr std::size_t many = 200'000;
+  spolia::test::rng random(1);  // numbers that differ
+  for (std::size_t i = 0; i < many; ++i) {
+    spec.name = std::to_string(random());
+    tags.insert(db::schema(spec).tag());
+  }
+  EXPECT_EQ(tags.size(), many);
+  EXPECT_TRUE(tags.contains(db::schema(spec).tag()));
+  std::swap(spec.columns[0].name, spec.columns[1].name);
+  EXPECT_FALSE(tags.contains(db::schema(spec).tag()));
 }
 
 TEST(schema, the_largest_integer_is_a_key) {

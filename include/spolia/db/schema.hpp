@@ -208,8 +208,8 @@ class SPOLIA_EXPORT schema {
   explicit schema(const table_spec& spec);
 
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
-  /// What its columns say that they belong to: mostly another number for another name or other
-  /// columns, and the same for a table that is the same, also of another database.
+  /// What its columns say that they belong to: another number for another name or other columns,
+  /// and the same for a table that is the same, also of another database.
   [[nodiscard]] std::uint32_t tag() const noexcept { return tag_; }
   [[nodiscard]] const std::vector<column_layout>& columns() const noexcept { return columns_; }
   [[nodiscard]] const std::vector<std::uint32_t>& key() const noexcept { return key_; }
