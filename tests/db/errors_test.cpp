@@ -73,6 +73,49 @@ TEST_P(db_errors, serializable_transactions_without_memory) {
   EXPECT_EQ(base.stats().cleaning, 0U);
 }
 
+TEST_P(db_errors, updates_of_several_columns_without_memory) {
+  table& t = base.create_table({.name = "wide",
+                                .columns = {{"k", int64, primary_key},
+                                            {"x", int64},
+                                            {"y", int64},
+                                            {"free", text(), nullable},
+                                            {"more", blob(), nullable}},
+                                .indexes = {{"by_xy", {"x", "y"}, true}, {"by_y", {"y"}}}});
+  const auto x = t.column<std::int64_t>("x");
+  const auto y = t.column<std::int64_t>("y");
+  const auto free = t.column<std::string_view>("free");
+  ASSERT_TRUE(
+      base.transact([&](transaction& tx) { return tx.insert(t, {1, 0, 0, nullptr, nullptr}); }));
+  std::int64_t round = 0;
+  std::int64_t last = 0;
+  const auto is_after = [&](std::int64_t n) {
+    const reader now = base.snapshot();
+    const auto row = now.find(t, {1});
+    int found = 0;
+    now.scan(t.index("by_xy"), {n, -n}, {n, -n}, [&](const auto&) { ++found; });
+    return row && row->get(x) == n && row->get(y) == -n && found == 1 &&
+           (n == 0 || row->get(free) == std::string(100, static_cast<char>('a' + n % 26)));
+  };
+  const std::uint64_t failures = for_each_allocation_failure([&] {
+    const std::string words(100, static_cast<char>('a' + ++round % 26));
+    try {
+      transaction tx = base.begin();
+      const status s =
+          tx.update(t, {1}, {{"x", round}, {"free", words}, {"y", -round}, {"more", blob_view()}});
+      if (!s) throw std::logic_error("update");
+      if (!tx.commit()) throw std::logic_error("commit");
+      last = round;
+    } catch (const std::bad_alloc&) {
+      EXPECT_TRUE(is_after(last));
+      throw;
+    }
+    EXPECT_TRUE(is_after(round));
+  });
+  EXPECT_GT(failures, 3U);
+  base.collect();
+  EXPECT_EQ(base.stats().cleaning, 0U);
+}
+
 TEST_P(db_errors, savepoints_without_memory) {
   ASSERT_TRUE(put(1, 5));
   ASSERT_TRUE(put(2, 5));
@@ -121,12 +164,14 @@ TEST_P(db_errors, deletions_without_memory) {
 }
 
 TEST_P(db_errors, a_database_without_memory) {
+  const table_spec spec{.name = "t",
+                        .columns = {{"k", int64, primary_key}, {"x", text(8)}},
+                        .indexes = {{"by_x", {"x"}}}};
+  static_cast<void>(db::schema(spec));  // the process remembers what it looks like
   const std::int64_t before = live_allocations();
   for_each_allocation_failure([&] {
     database other = database::open({.versions = GetParam(), .hash_indexes = GetParam().hashes});
-    table& t = other.create_table({.name = "t",
-                                   .columns = {{"k", int64, primary_key}, {"x", text(8)}},
-                                   .indexes = {{"by_x", {"x"}}}});
+    table& t = other.create_table(spec);
     const status s = other.transact([&](transaction& tx) { return tx.insert(t, {1, "y"}); });
     EXPECT_TRUE(s);
   });
