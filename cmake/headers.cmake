@@ -3,6 +3,7 @@
 # outside detail/ must each compile alone; those of the model checker belong to the model flavour.
 
 set(SPOLIA_HEADERS
+    include/spolia/base/at_home.hpp
     include/spolia/base/atomic.hpp
     include/spolia/base/backoff.hpp
     include/spolia/base/cells.hpp

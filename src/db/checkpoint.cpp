@@ -249,9 +249,9 @@ void storage::after_commit() noexcept {
   if (in_background_.exchange_acquire(true)) return;
   const std::lock_guard hold(background_lock_);
   try {
-    if (background_.joinable()) background_.join();
+    if (background_->joinable()) background_->join();
     if (stopping_.load_relaxed()) return;
-    background_ = std::thread([this] { checkpoint_in_background(); });
+    *background_ = std::thread([this] { checkpoint_in_background(); });
   } catch (const std::exception&) {
     in_background_.store_relaxed(false);  // no thread to be had: the log grows, and asks again
   }

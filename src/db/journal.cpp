@@ -19,18 +19,16 @@ journal::journal(storage_files& files, const std::filesystem::path& directory,
           static_cast<double>(std::chrono::nanoseconds(window_).count()) / core::ns_per_tick())) {}
 
 journal::~journal() {
-  if (!writer_.at_home()) {
-    // A fork has left the thread behind; and what is queued here, its parent writes.
-    if (flusher_.joinable()) flusher_.detach();
-  } else if (flusher_.joinable()) {
+  const bool here = flusher_.here();
+  if (here && flusher_->joinable()) {
     {
       const std::lock_guard hold(flush_lock_);
       stop_ = true;
     }
     flush_wanted_->notify_all();
-    flusher_.join();
+    flusher_->join();
   }
-  if (writer_.at_home()) sync();
+  if (here) sync();  // what is queued in a child, its parent writes
   for (log_entry* e = queue_.abandon(); e != nullptr;) {
     log_entry* const next = e->next;
     writer_.give_back(e);
@@ -42,7 +40,7 @@ void journal::start(const log_end& end) {
   epoch_ = end.epoch;
   writer_.start(end);
   queue_.restart(end.sequence);
-  if (level_ == durability_level::async) flusher_ = std::thread([this] { run(); });
+  if (level_ == durability_level::async) *flusher_ = std::thread([this] { run(); });
 }
 
 bool journal::admit() noexcept {

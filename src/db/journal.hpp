@@ -29,6 +29,7 @@
 #include <thread>
 #include <utility>
 
+#include <spolia/base/at_home.hpp>
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/ticks.hpp>
 #include <spolia/db/database.hpp>
@@ -231,25 +232,6 @@ class log_writer {
   std::atomic<std::uint32_t> round_{0};
 };
 
-/// A condition may be destroyed in a child of the process that waits for it: there the destructor
-/// would wait, for ever, for the threads that a fork has left behind.
-class home_condition {
- public:
-  home_condition() : of_() {}
-  ~home_condition() {
-    if (home_ == ::getpid()) of_.~condition_variable();
-  }
-  home_condition(const home_condition&) = delete;
-  home_condition& operator=(const home_condition&) = delete;
-  [[nodiscard]] std::condition_variable* operator->() noexcept { return &of_; }
-
- private:
-  union {
-    std::condition_variable of_;
-  };
-  const ::pid_t home_ = ::getpid();
-};
-
 class journal {
  public:
   using queue = group_commit<log_entry, log_writer>;
@@ -317,11 +299,11 @@ class journal {
   std::uint32_t epoch_ = 0;
 
   std::mutex flush_lock_;
-  home_condition flush_wanted_;
+  at_home<std::condition_variable> flush_wanted_;
   bool wanted_ = false;
   atomic<bool> hurry_{false};
   bool stop_ = false;
-  std::thread flusher_;
+  at_home<std::thread> flusher_;
 };
 
 template <class F>

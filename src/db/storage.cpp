@@ -2,8 +2,6 @@
 // storage.cpp: opening a directory.
 #include "storage.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <random>
@@ -170,13 +168,10 @@ storage::storage(engine& of, std::filesystem::path directory, const options& o)
 }
 
 storage::~storage() {
-  if (home_ != ::getpid()) {  // a fork has left it behind
-    if (background_.joinable()) background_.detach();
-    return;
-  }
+  if (!background_.here()) return;
   stopping_.store_relaxed(true);
   const std::lock_guard hold(background_lock_);
-  if (background_.joinable()) background_.join();
+  if (background_->joinable()) background_->join();
 }
 
 log_end storage::recover() {

@@ -3,8 +3,6 @@
 // it. Internal.
 #pragma once
 
-#include <unistd.h>
-
 #include <cstdint>
 #include <exception>
 #include <filesystem>
@@ -15,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include <spolia/base/at_home.hpp>
 #include <spolia/base/atomic.hpp>
 #include <spolia/db/database.hpp>
 #include <spolia/db/durability.hpp>
@@ -138,8 +137,7 @@ class storage {
   atomic<bool> stopping_{false};
   atomic<bool> in_background_{false};
   std::mutex background_lock_;
-  std::thread background_;
-  const ::pid_t home_ = ::getpid();
+  at_home<std::thread> background_;
   atomic<std::uint64_t> failed_checkpoints_{0};
 };
 

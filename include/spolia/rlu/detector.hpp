@@ -27,8 +27,7 @@
 #include <stop_token>
 #include <thread>
 
-#include <unistd.h>
-
+#include <spolia/base/at_home.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/rlu/domain.hpp>
 
@@ -46,10 +45,7 @@ class detector {
   }
   detector(const detector&) = delete;
   detector& operator=(const detector&) = delete;
-  ~detector() {
-    of_.detectors_.fetch_sub_relaxed(1);
-    if (getpid() != home_) thread_.detach();  // a fork has left it behind
-  }
+  ~detector() { of_.detectors_.fetch_sub_relaxed(1); }
 
  private:
   static constexpr int most_naps = 32;  // at once
@@ -70,8 +66,7 @@ class detector {
 
   Domain& of_;
   const std::chrono::microseconds nap_;
-  const pid_t home_ = getpid();
-  std::jthread thread_;  // goes first
+  at_home<std::jthread> thread_;  // goes first
 };
 
 }  // namespace rlu
