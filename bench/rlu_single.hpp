@@ -388,8 +388,10 @@ class rlu_single final : private spolia::threads::listener {
     }
     // ↔ the one in wait_for_older: it waits for us, or we see its time.
     if (!SPOLIA_FAULT("rlu_single.enters_unfenced")) spolia::fence::full();
-    // acquire ← the release in draw. Behind the fence the store is a release, too: see `run`.
-    me.local.store_relaxed(clock_.load_acquire());
+    // acquire ← the release in draw. release → the acquire of `local` in wait_for_older: as with
+    // `run`, for who saw that of the section before, and now the time of this one. The fence would
+    // do for that, too; but the race detector sees no fences.
+    me.local.store_release(clock_.load_acquire());
     return me;
   }
   static void leave(context& me) noexcept {
@@ -454,7 +456,7 @@ class rlu_single final : private spolia::threads::listener {
       const std::uint64_t run = c.run.load_acquire();
       if (run % 2 == 0) return true;
       for (spolia::backoff busy; c.run.load_acquire() == run;) {
-        // acquire ← the fence in enter: what was read in the section before, as with `run`.
+        // acquire ← the release in enter: what was read in the section before, as with `run`.
         const std::uint64_t local = SPOLIA_FAULT("rlu_single.looks_relaxed")
                                         ? c.local.load_relaxed()
                                         : c.local.load_acquire();
