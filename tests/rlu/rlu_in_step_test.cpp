@@ -350,7 +350,7 @@ class in_step : public testing::Test {
   }
   void step() {
     // For a while one thread may have the domain to itself.
-    const std::size_t few = 1 + made / 200 % actors;
+    const std::size_t few = 1 + static_cast<std::size_t>(made) / 200 % actors;
     part& p = parts[random.below(few)];
     p.open ? step_within(p) : step_outside(p);
     for (std::size_t i = few; i < actors; ++i) {
