@@ -6,8 +6,7 @@
 //   again. When the commits that were under way are over (commit_section.hpp), a snapshot is begun:
 //   whatever it does not see has an entry, and what it sees gets one now, row by row.
 // Unique:      while it is built, two rows may get the same key, if one of them has no entry yet.
-// Who
-//              comes second, the writer or the builder, sees the entry of the first: the writer
+//              Who comes second, the writer or the builder, sees the entry of the first: the writer
 //              then gives up, the builder takes the key down. At the end the index is shown once
 //              more, so that all who have looked too early give up, and then the keys that were
 //              taken down are counted.

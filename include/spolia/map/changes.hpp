@@ -31,8 +31,7 @@
 // Threads:     one object belongs to one thread at a time. The maps outlive it. No guard is held
 //              between two changes.
 // Clocks:      any. With a hardware clock a batch, and who changes one of its places soon
-// afterwards,
-//              waits until the clocks of all processors are past.
+//              afterwards, waits until the clocks of all processors are past.
 #pragma once
 
 #include <concepts>

@@ -7,8 +7,7 @@
 //     spolia::rlu_hash<std::uint64_t, int> counts(1024);         // buckets
 //
 // Operations:  see map/detail/face.hpp and rlu_list.hpp; there is no range, and for_each comes in
-// no
-//              order. Keys have a hash and an order.
+//              no order. Keys have a hash and an order.
 // Cost:        linear in the number of keys in a bucket. The number of buckets does not change.
 // Memory:      three words for each bucket, from the beginning on.
 #pragma once

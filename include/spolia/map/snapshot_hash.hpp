@@ -32,8 +32,7 @@
 //              update copies one bucket, 2 to 8 pairs on average, into one block. The update that
 //              opens the next level makes as many words as there are buckets.
 // Progress:    find, contains, visit and what looks at snapshots: wait-free, but for buckets
-// divided
-//              meanwhile. Updates: lock-free. Both besides the collector's upkeep.
+//              divided meanwhile. Updates: lock-free. Both besides the collector's upkeep.
 // Bound:       a version for each bucket that has begun, 2^levels at most, and what the collector
 //              promises besides. The table does not shrink.
 // Memory:      a word a bucket; about 128 bytes a version and its pairs.

@@ -5,18 +5,16 @@
 // Source:      Wen, Izraelevitz, Cai, Beadle, Scott: Interval-Based Memory Reclamation, PPoPP 2018:
 //              2GEIBR, the variant with two global eras for each thread.
 // Idea:        an operation announces the era in which it begins, as both ends of an interval.
-// While
-//              the clock stands still, all that it reads lives in that era. When the clock has
-//              moved the upper end follows, and what was read before stays, since the lower end
+//              While the clock stands still, all that it reads lives in that era. When the clock
+//              has moved the upper end follows, and what was read before stays, since the lower end
 //              does not. A thread with enough retired blocks reads all intervals, and frees the
 //              blocks whose life meets none.
 // Protects:    era. Slots mean nothing: whatever a guard has read stays until the outermost guard
-// of
-//              the thread goes. When the upper end has followed the clock, the structure must make
-//              sure, as with hazard eras, that a pointer read afterwards leads to a block that was
-//              not unlinked before. announce(p, slot) makes the upper end follow, for a p that came
-//              by an acquire load; p stays if a look made afterwards shows that it had not been
-//              retired.
+//              of the thread goes. When the upper end has followed the clock, the structure must
+//              make sure, as with hazard eras, that a pointer read afterwards leads to a block that
+//              was not unlinked before. announce(p, slot) makes the upper end follow, for a p that
+//              came by an acquire load; p stays if a look made afterwards shows that it had not
+//              been retired.
 // Cost:        protect: the source, the clock, a compare; when the clock has moved also a store, a
 //              compiler barrier and a second look. A guard: three stores and a look at the clock. A
 //              block: two words more. make and retire: as hazard_eras; a scan reads two words of

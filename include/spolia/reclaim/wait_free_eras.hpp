@@ -10,11 +10,10 @@
 //              over. So while a request is pending, the clock moves at most once for each thread
 //              that had already made sure that nobody asks.
 // Protects:    era, exactly as hazard_eras. What a guard reads pointers from, if it is in no block
-// of
-//              the domain, has to be there until the guard ends, since helpers may be reading it.
+//              of the domain, has to be there until the guard ends, since helpers may be reading
+//              it.
 // Cost:        as hazard_eras; and a look at one shared word for each era ended. A request costs
-// two
-//              updates of that word, and a heavy fence at the end of its guard.
+//              two updates of that word, and a heavy fence at the end of its guard.
 // Progress:    protect and step are wait-free: bounded by `attempts` and the number of threads. Not
 //              wait-free is the end of a guard in which a request was made: it waits for helpers
 //              that are just then reading for it, which are a few instructions, unless they are

@@ -15,8 +15,7 @@
 // more.
 //
 // Word:        the object's write lock while somebody has it: then it names the uncommitted copy,
-// so
-//              that its owner finds that again. Else when the newest version began. Whatever
+//              so that its owner finds that again. Else when the newest version began. Whatever
 //              changes the chain has the lock: committing threads, and collectors for a few
 //              instructions. So the chain has one writer at a time and never points to a copy that
 //              is gone.
