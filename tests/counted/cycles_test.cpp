@@ -199,6 +199,30 @@ TEST_F(counted_cycles, long_rings) {
   EXPECT_EQ(book.live(), 0);
 }
 
+/// The search looks through a hundred locations that lead to one object, one behind the other, and
+/// has none of its units at hand meanwhile: see purse.hpp.
+TEST_F(counted_cycles, of_many_that_lead_to_one) {
+  std::thread([] {}).join();  // from now on the process may have several threads
+  {
+    const auto middle = make();
+    for (int i = 0; i < 100; ++i) {
+      middle->others.push_back(make());
+      middle->others.back()->boss = middle;
+    }
+    auto thin = make_thin<link>(book);
+    thin->next = thin;
+    for (int i = 0; i < 100; ++i) {
+      auto one_more = make_thin<link>(book);
+      one_more->next = thin;
+      one_more->owned = thin->owned;
+      thin->owned = one_more;
+    }
+  }
+  EXPECT_EQ(counted::find_cycles().objects, 202U);
+  EXPECT_EQ(counted::end_cycles().objects, 202U);
+  EXPECT_EQ(book.live(), 0);
+}
+
 TEST_F(counted_cycles, failing_allocations) {
   make_pair();
   for_each_allocation_failure([&] { counted::end_cycles(); });

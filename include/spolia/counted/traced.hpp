@@ -105,32 +105,32 @@ class child_caller {
 
   template <class T>
   void operator()(shared_ptr<T>& p) const {
-    if (told(p)) p.reset();
+    if (told(access::owner_of(p))) p.reset();
   }
   template <class T>
   void operator()(thin_ptr<T>& p) const {
-    if (told(p)) p.reset();
+    if (told_thin(reinterpret_cast<word>(p.get()))) p.reset();
   }
+  // No other thread may use a location now, and its unit keeps what it holds. So it is looked at,
+  // and not loaded: who loads often has units at hand (purse.hpp), which would count as held.
   template <class T>
   void operator()(atomic_shared_ptr<T>& p) const {
-    // relaxed: no other thread may use it now.
     const word w = access::words_of(p).load_relaxed();
-    if (told(p.load(), (w & tag_mask) == tag_alias ? name_of(w) : 0)) p.store(nullptr);
+    if (told(pair_of(w).owner, (w & tag_mask) == tag_alias ? name_of(w) : 0)) p.store(nullptr);
   }
   template <class T>
   void operator()(atomic_thin_ptr<T>& p) const {
-    if (told(p.load())) p.store(nullptr);
+    if (told_thin(access::words_of(p).load_relaxed())) p.store(nullptr);
   }
 
  private:
-  template <class T>
-  [[nodiscard]] bool told(const shared_ptr<T>& p, name pinned_as = 0) const {
-    const control* const owner = access::owner_of(p);
+  [[nodiscard]] bool told(const control* owner, name pinned_as = 0) const {
     return owner != nullptr && visitor_.child(entry_of(owner, task::drop_strong), pinned_as);
   }
-  template <class T>
-  [[nodiscard]] bool told(const thin_ptr<T>& p) const {
-    return p != nullptr && visitor_.child(entry_of(head_of(p.get()), task::drop_strong), 0);
+  [[nodiscard]] bool told_thin(word w) const {
+    if (w == 0) return false;
+    const head* const h = head_of(reinterpret_cast<const void*>(w));
+    return visitor_.child(entry_of(h, task::drop_strong), 0);
   }
   core::child_visitor& visitor_;
 };
