@@ -345,6 +345,34 @@ void a_commit_is_heard_of(model::scenario& run) {
   run.finally([=] { w->d.discard(w->x); });
 }
 
+/// Who has heard of it from a section that saw it, on the processor that is ahead, sees it, too.
+void a_commit_is_heard_of_from_a_reader(model::scenario& run) {
+  struct with_clock {
+    rlu::basic_domain<skewed_clock> d;
+    rlu::ptr<number> x = d.make<number>(number(0));
+    atomic<int> seen{0};
+    int look() {
+      return d.read([&](auto& in) { return in.read(x)->value.read(); });
+    }
+  };
+  auto w = std::make_shared<with_clock>();
+  for (int i = 0; i < 3; ++i) {
+    run.thread([=] {
+      if (threads::number() == skewed_clock::ahead) {
+        (void)w->look();  // it may draw the commit's time, which is above this look's
+        if (w->look() == 1) w->seen.store_release(1);  // → the acquire below
+      } else if (threads::number() < skewed_clock::ahead) {
+        w->d.attempt([&](auto& in) {
+          if (auto mine = in.try_lock(w->x)) mine->value.write(1);
+        });
+      } else if (w->seen.load_acquire() == 1) {  // ← the release above
+        model::check(w->look() == 1, "what one section saw, a later one did not");
+      }
+    });
+  }
+  run.finally([=] { w->d.discard(w->x); });
+}
+
 /// An object is taken out of the place where readers find it, and freed.
 void an_object_is_freed(model::scenario& run) {
   struct place {
@@ -502,6 +530,9 @@ TEST(rlu_model, serializable_sections_validate_what_they_read) {
 TEST(rlu_model, what_was_heard_of_is_seen) {
   expect_clean(a_commit_is_heard_of, at_most(1));
   expect_found(a_commit_is_heard_of, "rlu.ends_too_early", at_most(1), "not seen");
+  expect_clean(a_commit_is_heard_of_from_a_reader, at_most_in_order(2));
+  expect_found(a_commit_is_heard_of_from_a_reader, "rlu.tells_too_early", at_most_in_order(2),
+               "a later one did not");
 }
 
 TEST(rlu_model, objects_end_when_nobody_can_see_them) {

@@ -59,7 +59,7 @@ void bring_home(object& o, Clock& clock, bool lost) noexcept {
   record* const first = o.newest.load_relaxed();
   record* newest = first;
   if (lost) {
-    while (newest != nullptr && since_of(*newest, clock) == not_yet) {
+    while (newest != nullptr && since_of(*newest, clock, 0) == not_yet) {
       newest = newest->older.load_relaxed();
     }
   }
@@ -134,6 +134,7 @@ class collector {
   }
 
   void look_through(piece& s) noexcept {
+    detached_ |= s.detached;  // after a fork
     if (stays(s) || rests(s)) return;
     if (is_gone(s)) {
       s.last = {};
@@ -343,7 +344,7 @@ class collector {
     record* const newest = o.newest.load_relaxed();
     if (newest != nullptr) prune_below(*newest);
     let_go(o);
-    return r.state.load_relaxed() == record_state::unlinked;
+    return true;  // if it was not there, a thread that a fork has lost has taken it out
   }
 
   static void take_out(record& above, record& r) noexcept {

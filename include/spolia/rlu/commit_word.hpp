@@ -6,10 +6,12 @@
 // word is needed only for a moment, and uses it again for its next set.
 //
 //   commit:  linking(n);  link all copies;  committing(n);  fence;  t := clock.tick();
-//            word: committing(n) → t, unless somebody has done it;  fill t into the copies
+//            word: committing(n) → t, unless somebody has done it;  clock.pass(t)
+//            fill t into the copies
 //   reader with time s, at a copy without a timestamp:
 //            linking(n)     not for it. The stamp will be drawn after this look, and be above s
 //            committing(n)  draws a timestamp itself, which is above s, and sets it: not for it
+//            t              if t <= s:  clock.pass(t);  for it
 //
 // Why a section sees all of a set or nothing. Its time s is one number and so is the set's
 // timestamp t, and it takes exactly what has t <= s. It remains that it never misses a copy with
@@ -20,6 +22,13 @@
 // while it was being linked. The fence may be left out where drawing t is the thread's own step of
 // the clock (tick_alone), and not another thread's that it relies on: a section with s >= t has
 // read that step or a later one, which carries on what came before it, and so sees the head.
+//
+// Why whoever hears of a set sees it, where processors' counters are apart. A section on one that
+// is ahead may have s >= t while one that begins later, on one that is behind, would not. So nobody
+// takes a copy before a pass(t) has returned that happens before: the committing thread's, for
+// copies that are filled in and objects that are unlocked, else one's own. From there on
+// everybody's sections begin above t. (In a master stands only what all counters are beyond:
+// collectors see to that, see grace_period::known.)
 //   - Without the word's middle state a thread could draw t, sleep, and publish it in the past.
 //   - Without the helping, readers would have to wait for it there.
 //   - Without the second look at `since`, the word might already speak of the thread's next set.
@@ -64,10 +73,11 @@ std::uint64_t settle(commit_word& word, std::uint64_t seen, Clock& clock) noexce
   return word.cas_strong_acq_rel(seen, drawn) ? drawn : seen;
 }
 
-/// The timestamp of a copy that was found in a chain, or `not_yet`. The caller is inside a guard,
-/// or has the object's lock.
+/// The timestamp of a copy that was found in a chain, or `not_yet`. If that is not above `time`,
+/// all sections that begin from here on begin above it. The caller is inside a guard, or has the
+/// object's lock.
 template <class Clock>
-std::uint64_t since_of(const record& r, Clock& clock) noexcept {
+std::uint64_t since_of(const record& r, Clock& clock, std::uint64_t time) noexcept {
   for (;;) {
     // acquire ← the releases of the thread that fills it in: with it comes the end of its set.
     const std::uint64_t filled = r.since.load_acquire();
@@ -77,7 +87,12 @@ std::uint64_t since_of(const record& r, Clock& clock) noexcept {
     // so that if the word speaks of a later set, `since` is filled in.
     const std::uint64_t seen = r.owner->load_seq_cst();
     if (r.since.load_relaxed() != unstamped && !SPOLIA_FAULT("rlu.no_second_look")) continue;
-    if ((seen & no_timestamp) == 0) return seen;
+    if ((seen & no_timestamp) == 0) {
+      if (seen <= time && clock.bound() != 0 && !SPOLIA_FAULT("rlu.tells_too_early")) {
+        clock.pass(seen);
+      }
+      return seen;
+    }
     if (SPOLIA_FAULT("rlu.sees_uncommitted")) return 1;
     if ((seen & whole_flag) == 0) return not_yet;
     if (SPOLIA_FAULT("rlu.no_help")) return not_yet;

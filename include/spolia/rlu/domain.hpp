@@ -19,13 +19,15 @@
 //              writes, and of two sections that lock the same object at most one commits. Two
 //              sections may each change what the other has only read (write skew), unless they lock
 //              that, too (try_lock_const), or say serializable(). A thread sees what it has
-//              committed, and a section sees what was committed before it in real time.
+//              committed, and a section sees what was committed before it in real time, or was
+//              seen by a section before it.
 // Cost:        a section: an announcement in the census. A read: a load, if the object has no
 //              copies; two loads and a comparison, if the newest one is what the section sees; else
 //              a short guard and a walk to the version of that time. A lock: a compare-and-swap and
 //              a copy. A commit: a full fence and a tick of the clock.
-// Progress:    reads never wait; a section's beginning may wait for one commit of a thread that was
-//              alone (alone.hpp). Locks never wait for sections; a section that conflicts starts
+// Progress:    reads wait for no thread, and, where they meet a commit, for a hardware clock's
+//              bound(); a section's beginning may wait for one commit of a thread that was alone
+//              (alone.hpp). Locks never wait for sections; a section that conflicts starts
 //              over after a pause, so one of those that conflict gets on, and which is chance.
 // Bound:       each thread's log holds `log_cap` bytes at most, in all versions, needed or not.
 //              What a sleeping section holds up: the versions whose interval has its time, and the

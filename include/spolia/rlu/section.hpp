@@ -33,8 +33,8 @@ class basic_reader {
   basic_reader(const basic_reader&) = delete;
   basic_reader& operator=(const basic_reader&) = delete;
 
-  /// The version of the object that this section sees; empty for null. Never waits, and never fails
-  /// but for std::bad_alloc in a serializable section.
+  /// The version of the object that this section sees; empty for null. Waits for no thread, never
+  /// fails but for std::bad_alloc in a serializable section.
   template <class T>
   SPOLIA_ALWAYS_INLINE view<T> read(ptr<T> p) {
     detail::whole<T>* const o = detail::access::master(p);
@@ -137,7 +137,7 @@ class basic_reader {
     // seq_cst: as in read. The guard comes first, so what we pass by stays.
     const detail::record* r = o.newest.load_seq_cst();
     while (r != nullptr) {
-      if (detail::since_of(*r, home.clock_) <= here.time) break;
+      if (detail::since_of(*r, home.clock_, here.time) <= here.time) break;
       // acquire ← the releases of commits and of collectors that took out what was between.
       r = r->older.load_acquire();
     }

@@ -196,8 +196,9 @@ struct alignas(cache_line) session {
   void commit(Clock& clock) noexcept {
     if (!special) return leave();
     bool dropped = false;
+    const std::uint64_t born = birth();
     for (const fresh_object& f : fresh) {
-      if (!f.dropped) f.made->lock.store_relaxed(word::since(time));
+      if (!f.dropped) f.made->lock.store_relaxed(word::since(born));
       dropped |= f.dropped;
     }
     if (written.wrote()) {
@@ -229,9 +230,15 @@ struct alignas(cache_line) session {
   void commit_copies(Clock& clock) noexcept {
     link_all();
     const std::uint64_t t = stamp(clock);
-    fill_in(t);
-    // Nobody begins before it any more, this thread included.
+    // Nobody begins before it any more, this thread included: see commit_word.hpp.
     if (clock.bound() != 0 && !SPOLIA_FAULT("rlu.ends_too_early")) clock.pass(t);
+    fill_in(t);
+  }
+
+  /// Not above the time of any section that will find what this one has made. Behind a commit in
+  /// place, which passes no clock, that may be below ours; but what leads it there passed `from`.
+  [[nodiscard]] std::uint64_t birth() const noexcept {
+    return here_alone.alone.load_relaxed() ? std::min(time, here_alone.from) : time;
   }
 
   /// The same without copies, if nobody can tell: see alone.hpp. False: it has done nothing.
@@ -252,9 +259,9 @@ struct alignas(cache_line) session {
     if (alone) {
       here_alone.in_place.store_relaxed(overwriting::begun);  // for a fork
       overwrite_all([this](const record& r) { ended.push_back({r.of, r.how, true}); });
-      pass_at += written.take_back();  // there is nothing to collect
     }
     here_alone.in_place.store_release(overwriting::no);  // → the acquires of who asks
+    if (alone) pass_at += written.take_back();           // there is nothing to collect
     return alone;
   }
 
