@@ -219,6 +219,35 @@ TYPED_TEST(contract_threads, a_forked_child_goes_on_alone) {
   book.expect_empty();
 }
 
+template <class Domain>
+struct parking_block : Domain::header {
+  explicit parking_block(parking_spot& s) : spot(s) {}
+  ~parking_block() { spot.park(); }
+  parking_spot& spot;
+};
+
+TYPED_TEST(contract_threads, a_fork_may_catch_a_thread_that_frees) {
+  if (!TypeParam::info().reclaims) return;
+  TypeParam d;
+  const parked_thread lost([&](parking_spot& spot) {
+    auto* const fresh = d.template make<parking_block<TypeParam>>(spot);
+    {
+      auto guard = d.enter();
+      guard.retire(fresh);
+    }
+    EXPECT_TRUE(drain_all(d));
+  });
+  const int status = status_of_child([&] {
+    ledger own;
+    on_another_thread([&] {  // has the number of the one that was lost
+      retire_fresh(d, own, 1000);
+      d.drain();
+    });
+    EXPECT_EQ(own.live(), 0);
+  });
+  EXPECT_EQ(status, 0);
+}
+
 TYPED_TEST(contract_threads, a_fork_may_catch_an_adopter_at_work) {
   ledger& book = this->book_;
   {

@@ -161,6 +161,7 @@ void domain<Scheme, Release>::thread_lost(std::uint32_t n) noexcept {
     forget(*c);
     c->nested = 0;
     c->in_tick = false;
+    c->release.freeing = false;
     c->telling = false;
     c->gate.reset();
   }

@@ -148,6 +148,7 @@ class token_ring : public detail::region_reads {
   /// The token may have vanished with the thread, even in mid-air: if nobody has it, we do.
   template <class Peers>
   void forked(local& lost, Peers peers) noexcept {
+    lost.freeing = false;
     lost.previous.forget();
     lost.current.forget();
     lost.present.store_relaxed(0);
