@@ -234,6 +234,7 @@ set(SPOLIA_HEADERS
     include/spolia/rlu/domain_upkeep.hpp
     include/spolia/rlu/grace_period.hpp
     include/spolia/rlu/log.hpp
+    include/spolia/rlu/log_after_fork.hpp
     include/spolia/rlu/object.hpp
     include/spolia/rlu/options.hpp
     include/spolia/rlu/pointers.hpp

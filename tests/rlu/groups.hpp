@@ -50,6 +50,15 @@ struct groups {
     });
     added.fetch_add(1, std::memory_order_relaxed);
   }
+  rlu::outcome try_to_add_one(std::size_t g) {
+    return d.attempt([&](auto& in) {
+      for (const auto p : all[g]) {
+        auto mine = in.try_lock(p);
+        if (!mine) return;
+        mine->value += 1;
+      }
+    });
+  }
   /// The group's common value; -1 if it has none.
   long look(std::size_t g) {
     return d.read([&](auto& in) {

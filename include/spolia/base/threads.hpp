@@ -88,6 +88,7 @@ using core::listener;
 #if defined(SPOLIA_MODEL)
 
 inline std::uint32_t number() { return model::current_thread(); }
+inline bool is_this(std::uint32_t n) noexcept { return n == model::current_thread(); }
 inline long os_id() noexcept { return 0; }
 inline std::string os_name(long) { return {}; }
 inline std::uint32_t high_water() noexcept { return model::thread_count(); }
@@ -121,6 +122,9 @@ inline std::uint32_t number() {
     return known - 1;
   return core::join();
 }
+
+/// Whether it is the calling thread's number; gives it none.
+inline bool is_this(std::uint32_t n) noexcept { return core::here.number_plus_one == n + 1; }
 
 /// The calling thread among all that this process and those it was forked from have had at a time:
 /// not 0, and no later thread's if it is lost in a fork. Throws as number().

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include <spolia/rlu/domain.hpp>
+#include <spolia/rlu/log_after_fork.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace rlu {
@@ -209,8 +210,9 @@ void basic_domain<Clock, Blocks>::thread_left(std::uint32_t n) noexcept {
 
 template <class Clock, class Blocks>
 void basic_domain<Clock, Blocks>::thread_lost(std::uint32_t n) noexcept {
-  sessions_.for_each([](std::uint32_t, session& other) {
-    other.written.evict();
+  sessions_.for_each([](std::uint32_t number, session& other) {
+    const bool has_owner = threads::is_this(number) || !other.used.load_relaxed();
+    detail::log_after_fork(other.written).set_right(has_owner);
     return true;
   });
   alone_.forget();

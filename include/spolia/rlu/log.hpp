@@ -159,7 +159,7 @@ class log {
 
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_.load_relaxed(); }
   /// In segments that are retired and not yet freed.
-  [[nodiscard]] std::size_t retired_bytes() const noexcept { return retired_.load_relaxed(); }
+  [[nodiscard]] std::size_t retired_bytes() const noexcept { return retired_.bytes(); }
   /// Bytes that were ever written.
   [[nodiscard]] std::uint64_t written() const noexcept { return written_.value(); }
   /// Records that the last pass had to leave.
@@ -286,8 +286,7 @@ class log {
   void left(piece& s) noexcept {
     if (&s == shelter_) shelter_ = nullptr;
     if (&s == graves_) graves_ = nullptr;
-    retired_.fetch_add_relaxed(s.bytes());
-    s.retired_in = &retired_;
+    retired_.add(s);
     bytes_.fetch_sub_relaxed(s.bytes());
   }
 
@@ -303,27 +302,22 @@ class log {
       }
     }
   }
-  /// After a fork: what a lost thread was collecting is left alone, and counts no more.
-  void evict() noexcept {
-    if (!is_busy(passes_.load_relaxed())) return;
-    if (object* const o = std::exchange(at_, nullptr)) o->free_from_lost();
-    const std::size_t all = bytes();
-    bytes_.store_relaxed(all - bytes_of(old_, bytes_of(held_, 0, all), all));
-    held_ = old_ = shelter_ = graves_ = nullptr;
-    old_looks_ = waiting_in_old_ = 0;
-    end_collect();
-  }
   /// After a fork, of a lost thread's log, which nobody collects any more.
   void forget() noexcept {
     begun_ = false;
-    open_ = first_ = chain_ = held_ = old_ = shelter_ = graves_ = nullptr;
-    old_looks_ = waiting_in_old_ = mark_ = 0;
+    open_ = first_ = chain_ = nullptr;
+    mark_ = 0;
+    give_up_taken();
+    waiting_.set(0);
     bytes_.store_relaxed(0);
     filled_.store_relaxed(nullptr);
     shown_.store_relaxed(nullptr);
   }
 
  private:
+  template <class>
+  friend class log_after_fork;
+
   static constexpr std::uint64_t no_pass = 0;  // passes are odd
   static constexpr std::uint64_t glances_a_look = 64;
   static constexpr std::uint64_t passes_a_segment = 4;  // that has grown old
@@ -360,6 +354,11 @@ class log {
     return true;
   }
 
+  void give_up_taken() noexcept {
+    held_ = old_ = shelter_ = graves_ = nullptr;
+    old_looks_ = waiting_in_old_ = turns_skipped_ = 0;
+  }
+
   void push(piece* s) noexcept {
     piece* top = filled_.load_relaxed();
     do {
@@ -383,7 +382,7 @@ class log {
   atomic<std::uint64_t> passes_{0};  // begun and ended: odd while one is under way
   atomic<piece*> filled_{nullptr};
   atomic<std::size_t> bytes_{0};
-  atomic<std::size_t> retired_{0};
+  typename piece::retired retired_;
   latest<std::uint64_t> waiting_;
   latest<std::uint64_t> looked_at_;  // of what was written
   piece* held_ = nullptr;

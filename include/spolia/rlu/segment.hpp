@@ -77,6 +77,29 @@ struct findings {
 /// A piece of a log. `Header` is what the reclamation domain wants in front.
 template <class Header>
 struct alignas(record) segment : Header {
+  /// Counts the bytes of segments that wait for who walks.
+  class retired {
+   public:
+    [[nodiscard]] std::size_t bytes() const noexcept { return bytes_.load_relaxed(); }
+    void add(segment& s) noexcept {
+      bytes_.fetch_add_relaxed(s.bytes());
+      s.retired_in = this;
+      s.retired_life = life_;
+    }
+    void subtract(const segment& s) noexcept {
+      if (s.retired_life == life_) bytes_.fetch_sub_relaxed(s.bytes());
+    }
+    /// In the child of a fork: nobody may ever free what was there before.
+    void start_over() noexcept {
+      ++life_;
+      bytes_.store_relaxed(0);
+    }
+
+   private:
+    atomic<std::size_t> bytes_{0};
+    std::uint32_t life_ = 0;
+  };
+
   explicit segment(std::uint32_t room) noexcept : capacity(room) {}
 
   static segment* make(std::uint32_t room) {
@@ -85,7 +108,7 @@ struct alignas(record) segment : Header {
   }
   static void end(segment* s) noexcept {
     const std::size_t bytes = s->bytes();
-    if (s->retired_in != nullptr) s->retired_in->fetch_sub_relaxed(bytes);
+    if (s->retired_in != nullptr) s->retired_in->subtract(*s);
     s->~segment();
     memory::deallocate(s, bytes, align());
   }
@@ -101,6 +124,13 @@ struct alignas(record) segment : Header {
 
   static constexpr std::size_t align() noexcept { return alignof(segment); }
   [[nodiscard]] std::size_t bytes() const noexcept { return sizeof(segment) + capacity; }
+
+  /// As if no collector had seen it.
+  void forget_looks() noexcept {
+    done_to = looks = looked_to = 0;
+    last = {};
+    held_by = 0;
+  }
 
   char* at(std::uint32_t offset) noexcept { return reinterpret_cast<char*>(this + 1) + offset; }
   bool has(std::uintptr_t address) noexcept {
@@ -131,15 +161,9 @@ struct alignas(record) segment : Header {
   std::uint64_t detached_at = 0;  // and when that was, or a later one
   bool buries = false;            // objects end with it
   graveyard<segment>* grave = nullptr;
-  atomic<std::size_t>* retired_in = nullptr;  // counts the bytes that wait for who walks
+  retired* retired_in = nullptr;
+  std::uint32_t retired_life = 0;  // of that
 };
-
-/// `sum` and what a list of segments takes, at most `most`, whatever the list is.
-template <class Header>
-std::size_t bytes_of(const segment<Header>* s, std::size_t sum, std::size_t most) noexcept {
-  for (; s != nullptr && sum < most; s = s->next) sum += s->bytes();
-  return std::min(sum, most);
-}
 
 }  // namespace rlu::detail
 }  // namespace spolia::inline SPOLIA_FLAVOUR
