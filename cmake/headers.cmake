@@ -136,6 +136,7 @@ set(SPOLIA_HEADERS
     include/spolia/map/detail/chromatic_shortcuts.hpp
     include/spolia/map/detail/chromatic_steps.hpp
     include/spolia/map/detail/chromatic_tree.hpp
+    include/spolia/map/detail/chromatic_ways.hpp
     include/spolia/map/detail/counted_btree_leaf.hpp
     include/spolia/map/detail/counted_btree_nodes.hpp
     include/spolia/map/detail/counted_face.hpp

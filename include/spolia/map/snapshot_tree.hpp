@@ -19,8 +19,8 @@
 // Protects:    what find(then, ...), all(then) and range(then, ...) give stays while the snapshot
 //              and the map live, without a guard. No operation holds a guard longer than a search
 //              takes (and 16 leaves, where many pairs are passed), besides what visit's f does; but
-//              once in hundreds of divided leaves an update looks at up to 4000 routers, and so do
-//              collect() and account() (map/detail/chromatic_shortcuts.hpp).
+//              once in hundreds of divided leaves an update looks at up to 16 000 routers, and so
+//              do collect() and account() (map/detail/chromatic_shortcuts.hpp).
 // Order:       insert, insert_or_assign, erase, find, contains and visit are linearizable; for_each
 //              and range are of one instant, that of a snapshot which they take.
 // Cost:        logarithmic. At a snapshot, each link takes a step for each version that is newer.

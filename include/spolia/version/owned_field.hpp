@@ -79,6 +79,12 @@ class owned_head {
 #endif
   }
 
+  /// f(value) of the current version, for who fetches what that names and relies on nothing.
+  template <class F>
+  void look_ahead(F&& f) const noexcept {
+    f(static_cast<const version*>(list_.head())->value);
+  }
+
   /// The current version, with its stamp set.
   template <class Timeline>
   version* newest(Timeline& time) const noexcept {

@@ -109,6 +109,14 @@ struct chromatic_nodes {
       right_.prefetch();
     }
 
+    /// Fetches the leaves that hang on it, if any. (Nothing for the model checker to try.)
+    void prefetch_leaves() const noexcept {
+#if !defined(SPOLIA_MODEL)
+      left_.look_ahead([](const link& l) { prefetch_leaf(l); });
+      right_.look_ahead([](const link& l) { prefetch_leaf(l); });
+#endif
+    }
+
     void retire_by(guard& g) noexcept override {
       left_.retire_by(g);
       right_.retire_by(g);
@@ -135,6 +143,10 @@ struct chromatic_nodes {
     }
 
    private:
+    static void prefetch_leaf(const link& l) noexcept {
+      if (l.to_leaf) as_leaf(l.to)->prefetch();
+    }
+
     oldest first_left_;
     oldest first_right_;
     // What a search looks at lies in one line of 64 bytes.

@@ -77,7 +77,7 @@ class chromatic_past {
                     F&& found) const {
     std::array<const node*, keys_together> at;
     for (std::size_t k = 0; k < keys.size(); ++k) {
-      at[k] = shortcuts_.near(*keys[k], less_, then);
+      at[k] = shortcuts_.near(*keys[k], then);
       if (at[k] == nullptr) at[k] = top_at(then);
     }
     for (bool more = true; more;) {
@@ -95,11 +95,15 @@ class chromatic_past {
   void first_at(session&, const Instant& then, const limits& within, chunk& found) const {
     found.count = 0;
     limits rest = within;
-    for (;;) {
-      const auto [router, end] = shortcuts_.stretch(rest.lo, less_, time_of(then));
-      if (router == nullptr) break;
+    for (auto way = shortcuts_.walk_from(rest.lo, time_of(then)); way; way.step()) {
+      way.fetch_ahead();
+      const key_type* const end = way.end();
       const bool last = end == nullptr || (rest.hi != nullptr && !less_(*end, *rest.hi));
-      ascend(router, then, {rest.lo, last ? rest.hi : end, rest.open}, found);
+      node* n = way.router();
+      // Of the same table: another one's may route less.
+      if (n == nullptr && rest.lo != nullptr) n = way.higher(*rest.lo, less_);
+      if (n == nullptr) n = top_at(then);
+      if (n != nullptr) ascend(n, then, {rest.lo, last ? rest.hi : end, rest.open}, found);
       if (last || found.is_full()) return;
       rest.lo = end;
       rest.open = false;
@@ -118,7 +122,7 @@ class chromatic_past {
   /// if the tree is younger.
   template <class Instant>
   node* first_node(const Instant& then, const key_type& key) const {
-    const internal* const i = shortcuts_.near(key, less_, time_of(then));
+    const internal* const i = shortcuts_.near(key, time_of(then));
     if (i == nullptr) return top_at(then);
     const link* const l = link_at(*i, less_(key, i->key) ? 0 : 1, then);
     return l == nullptr ? nullptr : l->to;
@@ -164,12 +168,14 @@ class chromatic_past {
   }
   /// Those of a leaf that are within the limits.
   pairs within_limits(pairs some, const limits& l) const {
+    if (some.empty()) return some;
     std::size_t first = 0;
-    if (l.lo != nullptr) {
+    if (l.lo != nullptr && (l.open || less_(some.front().key(), *l.lo))) {
       const auto lo = leaves_.find(some, *l.lo);
       first = lo.at + (lo.found && l.open ? 1 : 0);
     }
-    const std::size_t end = l.hi == nullptr ? some.size() : place_of_key(some, *l.hi, less_);
+    std::size_t end = some.size();
+    if (l.hi != nullptr && !less_(some.back().key(), *l.hi)) end = place_of_key(some, *l.hi, less_);
     return some.subspan(first, std::max(first, end) - first);
   }
 

@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// chromatic_shortcuts.hpp: ways into the midst of a chromatic tree: a sorted table of routers some
-// levels below the root, with the first key of each. A search begins at one of them and not at the
-// root: a few cache lines that are read all the time, instead of two for each level. So do searches
-// and scans at a snapshot, unless that is older than the table.
+// chromatic_shortcuts.hpp: ways into the midst of a chromatic tree: a sorted table of routers far
+// below the root, with the first key of each; in all but the largest trees, nearly all of those
+// that have a leaf. A search begins at one of them and not at the root: a few cache lines that are
+// read all the time, instead of two for each level. So do searches and scans at a snapshot, unless
+// that is older than the table.
 //
 // Idea:     the table says only where to begin, so it may be out of date. It is made by whoever
-//           changes the tree's shape for the n-th time, and never changes.
-// Cost:     a search: log2 of the table's size, in one array. Making one: about two looks at each
-//           router above those in it, once for half as many changes of shape as it has entries.
+//           changes the tree's shape for the n-th time, and never changes. What hangs on a router
+//           that was removed is found by one that lies higher up, of which the table has some, too.
+// Cost:     a search: a few looks into one array, with integers for keys (chromatic_ways.hpp),
+//           otherwise log2 of the table's size. Making one: about two looks at each router above
+//           those in it, once for a quarter as many changes of shape as it has entries.
 // Progress: searches never wait; one thread at a time makes a table, others go on without.
-// Bound:    the table holds its routers (owner.hpp): at most Most removed routers, with what hangs
-//           on them, stay until the next table, or renew().
+// Bound:    the table holds its routers (owner.hpp): those that were removed since it was made,
+// with
+//           what hangs on them, stay until the next one, or renew(). That is made when leaves were
+//           divided or folded `least_changes` times and a quarter as often as it has entries.
 //
 // Why a search may begin there. An entry says: router R routes (at least) these keys.
 //   1. It was true when the entry was made. The maker went down from the root. A node that was in
@@ -46,11 +51,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/base/memory.hpp>
+#include <spolia/map/detail/chromatic_ways.hpp>
 #include <spolia/map/detail/kept_pair.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -64,17 +71,20 @@ inline constexpr std::size_t usual_shortcuts =
 #else
     is_plain_bytes<Key> && std::is_default_constructible_v<Key> && std::is_copy_assignable_v<Key> &&
             sizeof(Key) <= 16
-        ? 2048
+        ? 8192
         : 0;
 #endif
 
-template <class Nodes, class Collector, std::size_t Most>
+template <class Nodes, class Collector, class Compare, std::size_t Most>
 class chromatic_shortcuts {
-  static_assert(std::has_single_bit(Most));
+  static_assert(std::has_single_bit(Most) && Most <= 65536);
   using key_type = typename Nodes::key_type;
   using internal = typename Nodes::internal;
+  using version = typename internal::version;
   using link = typename Nodes::link;
   using session = typename Collector::session;
+  using ways = chromatic_ways<key_type, internal, Compare>;
+  using way = typename ways::entry;
 
   struct place {
     key_type from;
@@ -82,49 +92,78 @@ class chromatic_shortcuts {
     bool is_final;
   };
   struct table final : Nodes::domain_type::header {
-    std::uint64_t since = 0;  // not below the stamp of any link that its maker went by
-    std::size_t count = 0;
-    std::size_t half = 0;  // of the least power of two that is not below the count
-    std::array<key_type, Most> from;
-    std::array<internal*, Most> at;  // null: it was retired
+    table(ways l, ways h, std::uint64_t s) noexcept
+        : low(std::move(l)), high(std::move(h)), since(s) {}
+    ways low;
+    ways high;            // some levels above; may be none
+    std::uint64_t since;  // not below the stamp of any link that its maker went by
   };
 
  public:
-  chromatic_shortcuts(Collector& c, internal& entry) noexcept : collector_(c), entry_(entry) {}
+  chromatic_shortcuts(Collector& c, internal& entry, const Compare& less) noexcept
+      : collector_(c), entry_(entry), less_(less) {}
   chromatic_shortcuts(const chromatic_shortcuts&) = delete;
   chromatic_shortcuts& operator=(const chromatic_shortcuts&) = delete;
 
   /// A router that routes `key`; null: none is known. Inside a session.
-  template <class Compare>
-  internal* near(const key_type& key, const Compare& less) const {
+  internal* near(const key_type& key) const {
     const table* const t = current();
     if (t == nullptr) return nullptr;
-    internal* const r = t->at[place_of(*t, key, less)];
-    // relaxed: it may be removed at once in any case; and see 3 above.
-    if (r == nullptr || (r->marked.load_relaxed() && !SPOLIA_FAULT("shortcuts.removed")))
-      return nullptr;
-    return r;
+    internal* const r = in_tree(t->low[t->low.place_of(key, less_)].at);
+    if (r != nullptr || t->high.count() == 0) [[likely]]
+      return r;
+    return in_tree(t->high[t->high.place_of(key, less_)].at);
   }
 
   /// One that routed it at a snapshot's time, too.
-  template <class Compare>
-  const internal* near(const key_type& key, const Compare& less, std::uint64_t then) const {
+  const internal* near(const key_type& key, std::uint64_t then) const {
     const table* const t = at_time(then);
-    return t == nullptr ? nullptr : seen_at(*t, place_of(*t, key, less));
+    if (t == nullptr) return nullptr;
+    const internal* const r = seen_at(t->low[t->low.place_of(key, less_)].at);
+    return r != nullptr ? r : high_near(*t, key, less_);
   }
 
-  /// A router that routed all keys from some point in front of `lo` (null: the first key), or
-  /// there, up to `end`, which lies behind it (null: all that follow). Null: none is known.
-  struct stretch_of_keys {
-    internal* router = nullptr;
-    const key_type* end = nullptr;
+  /// From some router on, in the order of keys: each routed, at a snapshot's time, all keys from
+  /// some point on that lies in front of those behind the one before.
+  class walk {
+   public:
+    [[nodiscard]] explicit operator bool() const noexcept { return of_ != nullptr; }
+    /// Null: it was removed, perhaps before the snapshot.
+    [[nodiscard]] internal* router() const noexcept { return seen_at(of_->low[at_].at); }
+    /// One that lies above it, and routed a key that it routed and all keys between that and its
+    /// end; null: none is known.
+    [[nodiscard]] internal* higher(const key_type& key, const Compare& less) const {
+      return high_near(*of_, key, less);
+    }
+    /// The keys that it routed, and that the next one does not, end in front of this; null: never.
+    [[nodiscard]] const key_type* end() const noexcept {
+      return at_ + 1 < of_->low.count() ? &of_->low[at_ + 1].from : nullptr;
+    }
+    /// There must be an end.
+    void step() noexcept { ++at_; }
+    /// Fetches what will be looked at behind the next steps: each has come when that which lies
+    /// behind it is asked for.
+    void fetch_ahead() const noexcept {
+      if (const internal* const r = ahead(4)) __builtin_prefetch(&r->key);
+      if (const internal* const r = ahead(3)) r->prefetch();
+      if (const internal* const r = ahead(2)) r->prefetch_leaves();
+    }
+
+   private:
+    friend class chromatic_shortcuts;
+    walk() = default;
+    walk(const table& of, std::size_t at) noexcept : of_(&of), at_(at) {}
+    [[nodiscard]] const internal* ahead(std::size_t steps) const noexcept {
+      return at_ + steps < of_->low.count() ? of_->low[at_ + steps].at : nullptr;
+    }
+    const table* of_ = nullptr;
+    std::size_t at_ = 0;
   };
-  template <class Compare>
-  stretch_of_keys stretch(const key_type* lo, const Compare& less, std::uint64_t then) const {
+  /// From the one that routed `lo` (null: the first) on; false: none is known.
+  walk walk_from(const key_type* lo, std::uint64_t then) const {
     const table* const t = at_time(then);
     if (t == nullptr) return {};
-    const std::size_t at = lo == nullptr ? 0 : place_of(*t, *lo, less);
-    return {seen_at(*t, at), at + 1 < t->count ? &t->from[at + 1] : nullptr};
+    return {*t, lo == nullptr ? 0 : t->low.place_of(*lo, less_)};
   }
 
   /// The tree has got another shape.
@@ -152,10 +191,10 @@ class chromatic_shortcuts {
   void clear() noexcept {
     table* const t = now_.load_relaxed();
     if (t == nullptr) return;
-    for (std::size_t i = 0; i < t->count; ++i) {
+    for_each(*t, [this](internal& r) {
       // The last hold: it was removed, and waited for us alone.
-      if (t->at[i] != nullptr && t->at[i]->drop()) t->at[i]->destroy_in(collector_.nodes());
-    }
+      if (r.drop()) r.destroy_in(collector_.nodes());
+    });
     collector_.nodes().destroy(t);
   }
 
@@ -172,105 +211,119 @@ class chromatic_shortcuts {
     if (t == nullptr || (t->since > then && !SPOLIA_FAULT("shortcuts.any_time"))) return nullptr;
     return t;
   }
-  /// Null: it was removed, perhaps before the snapshot.
-  static internal* seen_at(const table& t, std::size_t at) {
-    internal* const r = t.at[at];
-    if (r == nullptr || (r->is_removed() && !SPOLIA_FAULT("shortcuts.removed"))) return nullptr;
+  /// Null: it is not; see 3 above.
+  static internal* in_tree(internal* r) {
+    // relaxed: it may be removed at once in any case.
+    if (r == nullptr || (r->marked.load_relaxed() && !SPOLIA_FAULT("shortcuts.removed"))) {
+      return nullptr;
+    }
     return r;
   }
-  /// The last one with a first key that is not behind this.
-  template <class Compare>
-  static std::size_t place_of(const table& t, const key_type& key, const Compare& less) {
-    std::size_t at = 0;
-    for (std::size_t step = t.half; step != 0; step /= 2) {
-      // Computed, not branched on: nobody could foretell it.
-      at += less(key, t.from[at + step]) ? 0 : step;
+  /// Null: it was removed, perhaps before the snapshot.
+  static internal* seen_at(internal* r) {
+    if (r == nullptr || (r->is_removed() && !SPOLIA_FAULT("shortcuts.removed_then")))
+      return nullptr;
+    return r;
+  }
+  SPOLIA_NOINLINE static internal* high_near(const table& t, const key_type& key,
+                                             const Compare& less) {
+    return t.high.count() == 0 ? nullptr : seen_at(t.high[t.high.place_of(key, less)].at);
+  }
+  /// Calls f(router) for each that is held, as often as it is.
+  template <class F>
+  static void for_each(table& t, F&& f) {
+    for (ways* const w : {&t.low, &t.high}) {
+      for (std::size_t i = 0; i < w->count(); ++i) {
+        if (internal* const r = (*w)[i].at) f(*r);
+      }
     }
-    return at;
   }
 
   const link& follow(internal* at, unsigned side) const noexcept {
     return at->child(side).newest(collector_.time())->value;
   }
 
-  /// Null: the tree is too small.
+  /// Null: the tree is too small. Throws std::bad_alloc.
   table* make() {
-    const std::vector<place> all = choose();
-    due_.store_relaxed(all.size() / 2 + least_changes);
-    if (all.empty()) return nullptr;
-    table* const t = collector_.nodes().template make<table>();
-    t->since = collector_.time().latest();
-    t->count = all.size();
-    t->half = std::bit_ceil(all.size()) / 2;
-    for (std::size_t i = 0; i < 2 * t->half || i < t->count; ++i) {
-      if (i >= t->count) {  // searches may come to any of a power of two
-        t->from[i] = t->from[i - 1];
-        t->at[i] = t->at[i - 1];
-        continue;
+    std::vector<place> high;
+    const std::vector<place> low = choose(high);
+    due_.store_relaxed(low.size() / 4 + least_changes);
+    if (low.empty()) return nullptr;
+    ways lows(entries_of(low));
+    ways highs(entries_of(high));
+    table* const t = collector_.nodes().template make<table>(std::move(lows), std::move(highs),
+                                                             collector_.time().latest());
+    for (ways* const w : {&t->low, &t->high}) {
+      for (std::size_t i = 0; i < w->count(); ++i) {
+        const bool held = SPOLIA_FAULT("shortcuts.not_held") || (*w)[i].at->hold();
+        if (!held) (*w)[i].at = nullptr;
       }
-      t->from[i] = all[i].from;
-      const bool held = SPOLIA_FAULT("shortcuts.not_held") || all[i].at->hold();
-      t->at[i] = held ? all[i].at : nullptr;
     }
     return t;
   }
+  static std::vector<way> entries_of(const std::vector<place>& some) {
+    std::vector<way> all;
+    all.reserve(some.size());
+    for (const place& p : some) all.push_back({p.from, p.at});
+    return all;
+  }
 
-  /// Level by level, as long as there is room and leaves are two links away at least. (Updates want
-  /// to know two links above a leaf.) Inside of a session. Throws std::bad_alloc.
-  std::vector<place> choose() const {
+  /// Level by level, as long as there is room; `high`: what it was some levels before. Inside of a
+  /// session. Throws std::bad_alloc.
+  std::vector<place> choose(std::vector<place>& high) const {
     std::vector<place> level;
     if (const link& top = follow(&entry_, 0); !top.to_leaf) {
       level.push_back({key_type(), Nodes::as_internal(top.to), false});
-      if (!may_open(*level[0].at)) return {};
     }
     std::vector<place> next;
     for (bool grows = !level.empty(); grows; level.swap(next)) {
       grows = false;
       next.clear();
+      if (level.size() <= Most / 64) high = level;
       for (std::size_t i = 0; i < level.size(); ++i) {
+        fetch_ahead(level, i);
         place& p = level[i];
         const bool room = next.size() + (level.size() - i) < Most;
         grows = (!p.is_final && room && open(p, next)) || grows;
         if (p.at != nullptr) next.push_back(p);
       }
     }
+    if (high.size() == level.size()) high.clear();
     return level;
   }
+  static void fetch_ahead(const std::vector<place>& level, std::size_t i) noexcept {
+    if (i + 8 < level.size() && !level[i + 8].is_final) __builtin_prefetch(&level[i + 8].at->key);
+    if (i + 4 < level.size() && !level[i + 4].is_final) level[i + 4].at->prefetch();
+  }
 
-  /// Puts a router's children in its place, if both may be.
+  /// Puts a router's children in its place, if both are routers.
   bool open(place& p, std::vector<place>& next) const {
     p.is_final = true;
     const std::array<link, 2> to{follow(p.at, 0), follow(p.at, 1)};
-    for (const link& l : to) {
-      if (l.to_leaf || !may_open(*Nodes::as_internal(l.to))) return false;
-    }
+    if (to[0].to_leaf || to[1].to_leaf) return false;
     next.push_back({p.from, Nodes::as_internal(to[0].to), false});
     next.push_back({p.at->key, Nodes::as_internal(to[1].to), false});
     p.at = nullptr;
     return true;
   }
-  /// No child is a leaf.
-  bool may_open(internal& r) const noexcept {
-    return !follow(&r, 0).to_leaf && !follow(&r, 1).to_leaf;
-  }
 
   void replace(session& here, table* fresh) noexcept {
-    // release → the acquire in near(); acquire: we see the old one made.
+    // release → the acquire in current(); acquire: we see the old one made.
     table* const old = now_.exchange_acq_rel(fresh);
     if (old == nullptr) return;
-    for (std::size_t i = 0; i < old->count; ++i) {
-      const bool held = old->at[i] != nullptr && !SPOLIA_FAULT("shortcuts.not_held");
-      if (held) collector_.let_go(here, *old->at[i]);
+    if (!SPOLIA_FAULT("shortcuts.not_held")) {
+      for_each(*old, [&](internal& r) { collector_.let_go(here, r); });
     }
     if (SPOLIA_FAULT("shortcuts.freed_at_once")) return collector_.nodes().destroy(old);
     here.guard().retire(old);
   }
 
-  /// Before the first table; later that, and half as many as it has entries.
-  static constexpr std::size_t least_changes = 1 + Most / 16;
+  /// Before the first table; later that, and a quarter as many as it has entries.
+  static constexpr std::size_t least_changes = 1 + std::min<std::size_t>(Most / 16, 128);
 
   Collector& collector_;
   internal& entry_;
+  const Compare& less_;
   alignas(cache_line) atomic<table*> now_{nullptr};
   alignas(cache_line) atomic<std::size_t> changes_{0};
   atomic<std::size_t> due_{least_changes};
@@ -278,29 +331,28 @@ class chromatic_shortcuts {
 };
 
 /// None.
-template <class Nodes, class Collector>
-class chromatic_shortcuts<Nodes, Collector, 0> {
+template <class Nodes, class Collector, class Compare>
+class chromatic_shortcuts<Nodes, Collector, Compare, 0> {
+  using key_type = typename Nodes::key_type;
   using internal = typename Nodes::internal;
   using session = typename Collector::session;
 
  public:
-  chromatic_shortcuts(Collector&, internal&) noexcept {}
-  template <class Key, class Compare>
-  internal* near(const Key&, const Compare&) const noexcept {
-    return nullptr;
-  }
-  template <class Key, class Compare>
-  const internal* near(const Key&, const Compare&, std::uint64_t) const noexcept {
-    return nullptr;
-  }
-  struct stretch_of_keys {
-    internal* router = nullptr;
-    const typename Nodes::key_type* end = nullptr;
+  chromatic_shortcuts(Collector&, internal&, const Compare&) noexcept {}
+  internal* near(const key_type&) const noexcept { return nullptr; }
+  const internal* near(const key_type&, std::uint64_t) const noexcept { return nullptr; }
+  struct walk {
+    [[nodiscard]] explicit operator bool() const noexcept { return false; }
+    [[nodiscard]] internal* router() const noexcept { return nullptr; }
+    [[nodiscard]] const key_type* end() const noexcept { return nullptr; }
+    template <class Key>
+    [[nodiscard]] internal* higher(const Key&, const Compare&) const noexcept {
+      return nullptr;
+    }
+    void step() noexcept {}
+    void fetch_ahead() const noexcept {}
   };
-  template <class Key, class Compare>
-  stretch_of_keys stretch(const Key*, const Compare&, std::uint64_t) const noexcept {
-    return {};
-  }
+  walk walk_from(const key_type*, std::uint64_t) const noexcept { return {}; }
   void changed(session&) noexcept {}
   void renew(session&) noexcept {}
   void clear() noexcept {}

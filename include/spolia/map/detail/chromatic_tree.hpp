@@ -28,7 +28,7 @@ class chromatic_tree {
   using nodes = chromatic_nodes<Key, Value, Collector, Capacity>;
   using steps = chromatic_steps<nodes, Collector>;
   using leaves = chromatic_leaves<nodes, Collector, Compare>;
-  using shortcuts = chromatic_shortcuts<nodes, Collector, Shortcuts>;
+  using shortcuts = chromatic_shortcuts<nodes, Collector, Compare, Shortcuts>;
   using node = typename nodes::node;
   using internal = typename nodes::internal;
   using leaf = typename nodes::leaf;
@@ -55,7 +55,7 @@ class chromatic_tree {
         leaves_(c, less_),
         entry_(born(), link{leaves_.make({}).release(), 1, true}),
         steps_(c, entry_),
-        shortcuts_(c, entry_),
+        shortcuts_(c, entry_, less_),
         past_(c, entry_, less_, leaves_, shortcuts_) {}
   chromatic_tree(const chromatic_tree&) = delete;
   chromatic_tree& operator=(const chromatic_tree&) = delete;
@@ -92,12 +92,15 @@ class chromatic_tree {
 
   bool erase(const Key& key) {
     session here = collector_.enter();
-    for (;;) {
-      const spot s = locate(key);
+    for (bool whole_way = false;;) {
+      const spot s = whole_way ? locate(key, top_edge()) : locate(key);
       const place now = leaves_.find(s.current(time()), key);
       if (!now.found) return false;
       const auto [me, size] = prepare(here);
-      if (!s.stands(now.in, time()) || !shrink(here, me, s, now.changed(nullptr), key)) continue;
+      if (!s.stands(now.in, time())) continue;
+      const shrunk done = shrink(here, me, s, now.changed(nullptr), key);
+      whole_way = done == shrunk::wants_whole_way;
+      if (done != shrunk::yes) continue;
       size->removed.add(1);
       return true;
     }
@@ -137,7 +140,8 @@ class chromatic_tree {
   }
 
  private:
-  /// The end of a way: the link to the leaf, and the one above it, if that is not the entry.
+  /// The end of a way: the link to the leaf, and the one above it. That is not there if the leaf
+  /// hangs on the entry, or if the way began at the leaf's parent.
   struct spot {
     edge upper;
     edge low;
@@ -180,15 +184,11 @@ class chromatic_tree {
   edge top_edge() const { return steps_.follow(const_cast<internal*>(&entry_), 0); }
   /// On the way to a key: the first, or one from which on the way is as from the first.
   edge first_edge(const Key& key) const {
-    internal* const i = shortcuts_.near(key, less_);
+    internal* const i = shortcuts_.near(key);
     return i == nullptr ? top_edge() : steps_.follow(i, less_(key, i->key) ? 0 : 1);
   }
 
-  spot locate(const Key& key) const {
-    const spot s = locate(key, first_edge(key));
-    // A shortcut may have come to be a leaf's parent.
-    return s.upper.at == nullptr && s.low.at != &entry_ ? locate(key, top_edge()) : s;
-  }
+  spot locate(const Key& key) const { return locate(key, first_edge(key)); }
   spot locate(const Key& key, const edge& from) const {
     spot s{{}, from};
     while (!s.low.to_leaf()) {
@@ -233,29 +233,36 @@ class chromatic_tree {
     both.high.release();
     collector_.died(here, *old.to, until);
     // Its parent's weight may be out of date, but not if it was above 0: see chromatic_steps.hpp.
-    violation = weight > 1 || (weight == 0 && s.upper.weight() == 0);
+    // Where the parent's link is not known, somebody has to look.
+    violation = weight > 1 || (weight == 0 && (s.upper.at == nullptr || s.upper.weight() == 0));
     shortcuts_.changed(here);
     return until;
   }
 
-  /// Some pair of the leaf goes: `left` are the others. False: start over.
-  bool shrink(session& here, owner me, const spot& s, const edit& left, const Key& key) {
+  enum class shrunk : std::uint8_t {
+    yes,
+    no,               // start over
+    wants_whole_way,  // start over, from the top
+  };
+  /// Some pair of the leaf goes: `left` are the others.
+  shrunk shrink(session& here, owner me, const spot& s, const edit& left, const Key& key) {
     view p;
-    if (!still_there(here, s, p)) return false;
+    if (!still_there(here, s, p)) return shrunk::no;
     bool violation = false;
-    const std::uint64_t done = folds(s, p, left)
-                                   ? fold(here, me, s, p, left, violation)
-                                   : replace(here, me, s, p, {.after = left}, violation);
-    if (done == 0) return false;
+    const bool goes = folds(s, p, left);
+    if (goes && s.upper.at == nullptr) return shrunk::wants_whole_way;
+    const std::uint64_t done = goes ? fold(here, me, s, p, left, violation)
+                                    : replace(here, me, s, p, {.after = left}, violation);
+    if (done == 0) return shrunk::no;
     if (violation) rebalance(here, me, key);
-    return true;
+    return shrunk::yes;
   }
 
   /// Whether the leaf at s is to go, with what is left of it in its sibling: because nothing is, or
   /// because that fills half of one leaf at most. (Where the sibling is a router, or in the midst
   /// of a batch, a leaf may stay that has few pairs.)
   bool folds(const spot& s, const view& p, const edit& left) const noexcept {
-    if (s.upper.at == nullptr || left.size() > Capacity / 4) return false;
+    if (s.low.at == &entry_ || left.size() > Capacity / 4) return false;
     if (left.size() == 0) return true;
     node* const other = p.to(1 - s.low.side).to;
     if (!other->is_leaf()) return false;

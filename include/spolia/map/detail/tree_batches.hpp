@@ -88,13 +88,16 @@ class chromatic_tree<Key, Value, Collector, Compare, Capacity, Shortcuts>::batch
       const owner me = tree_.steps_.records().me();
       session here = tree_.enter();
       for (;;) {
-        const spot s = tree_.locate(key_);
+        const spot s = tree_.locate(key_, tree_.top_edge());
         if (s.upper.at == nullptr) return;  // the only leaf may be empty
         // If another batch is under way, that one will sweep.
         if (s.at().batch != nullptr && !s.at().batch->is_decided()) return;
         const pairs now = s.current(tree_.time());
         if (!now.empty()) return;
-        if (s.stands(now, tree_.time()) && tree_.shrink(here, me, s, {}, key_)) return;
+        if (s.stands(now, tree_.time()) &&
+            tree_.shrink(here, me, s, {}, key_) == chromatic_tree::shrunk::yes) {
+          return;
+        }
       }
     } catch (...) {  // then it stays
     }

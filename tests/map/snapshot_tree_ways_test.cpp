@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// snapshot_tree: how the shortcut for a key is found, and what trees do that are large enough to
+// have many.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <map>
+#include <type_traits>
+#include <vector>
+
+#include <spolia/map/snapshot_tree.hpp>
+#include <spolia/snapshot.hpp>
+
+#include "support/stress.hpp"
+
+namespace spolia::test {
+namespace {
+
+template <class Key>
+class ways : public testing::Test {
+ protected:
+  using all = detail::chromatic_ways<Key, int, std::less<Key>>;
+  using entry = typename all::entry;
+
+  /// Looks for each of the keys, and for what lies beside it, as a plain search does.
+  static void expect_found(std::vector<Key> keys) {
+    std::ranges::sort(keys);
+    keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
+    std::vector<entry> some{{Key(), nullptr}};
+    for (const Key& key : keys) some.push_back({key, nullptr});
+    const all found(some);
+    const auto expect = [&](const Key& key) {
+      const auto behind = std::ranges::upper_bound(keys, key);
+      ASSERT_EQ(found.place_of(key, {}), static_cast<std::size_t>(behind - keys.begin())) << key;
+    };
+    for (const Key& key : keys) {
+      expect(key);
+      if (key != std::numeric_limits<Key>::max()) expect(static_cast<Key>(key + 1));
+      if (key != std::numeric_limits<Key>::lowest()) expect(static_cast<Key>(key - 1));
+    }
+    expect(std::numeric_limits<Key>::max());
+    expect(std::numeric_limits<Key>::lowest());
+  }
+};
+using key_types = testing::Types<std::uint64_t, std::int64_t, std::int32_t, std::uint8_t, double>;
+TYPED_TEST_SUITE(ways, key_types);
+
+TYPED_TEST(ways, are_found_as_by_a_plain_search) {
+  using key = TypeParam;
+  const auto any = [](rng& random) { return static_cast<key>(random()); };
+  rng random(seed_for(0));
+  this->expect_found({});
+  this->expect_found({static_cast<key>(7)});
+  this->expect_found({std::numeric_limits<key>::lowest(), std::numeric_limits<key>::max()});
+  for (const int count : {2, 3, 5, 100, 3000}) {
+    std::vector<key> even;
+    std::vector<key> crowded;  // all but one in a part of the space that leading bits don't divide
+    for (int i = 0; i < count; ++i) {
+      even.push_back(any(random));
+      crowded.push_back(static_cast<key>(random.below(static_cast<std::uint64_t>(count))));
+    }
+    crowded.push_back(std::numeric_limits<key>::max());
+    this->expect_found(even);
+    this->expect_found(crowded);
+    crowded.push_back(std::numeric_limits<key>::lowest());
+    this->expect_found(crowded);
+  }
+}
+
+/// A tree with thousands of shortcuts whose routers come and go, against a std::map: scans step
+/// from one shortcut to the next, also over those that were removed since the table was made.
+TEST(large_snapshot_tree, is_scanned_and_searched_by_its_shortcuts) {
+  constexpr std::int64_t keys = 20000;
+  timeline time;
+  snapshot_tree<std::int64_t, std::int64_t, sl_rt<>, std::less<std::int64_t>, 4> m(time);
+  std::map<std::int64_t, std::int64_t> model;
+  rng random(seed_for(0));
+  const auto some_key = [&] {
+    return static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(keys))) - keys / 2;
+  };
+  const auto expect_same = [&](std::int64_t lo, std::int64_t hi) {
+    const snapshot now(time);
+    auto expected = model.lower_bound(lo);
+    for (const auto& [key, value] : m.range(now, lo, hi)) {
+      ASSERT_NE(expected, model.end());
+      ASSERT_EQ(key, expected->first);
+      ASSERT_EQ(value, expected->second);
+      ++expected;
+    }
+    ASSERT_EQ(expected, model.lower_bound(hi));
+  };
+  for (int round = 0; round < 300; ++round) {
+    // Erasing a stretch of keys removes the routers of many shortcuts before there is a new table.
+    const std::int64_t from = some_key();
+    for (std::int64_t key = from; key < from + 300; ++key) {
+      ASSERT_EQ(m.erase(key), model.erase(key) == 1);
+    }
+    for (int i = 0; i < 300; ++i) {
+      const std::int64_t key = some_key();
+      ASSERT_EQ(m.insert(key, round), model.emplace(key, round).second);
+      ASSERT_TRUE(m.contains(key));
+    }
+    if (round % 10 == 0) expect_same(-keys, keys);
+    expect_same(from - 50, from + 350);
+    const std::int64_t lo = some_key();
+    expect_same(lo, lo + 100);
+  }
+  for (std::int64_t key = -keys; key < keys; ++key) {
+    ASSERT_EQ(m.contains(key), model.contains(key));
+  }
+  const auto found = m.audit();
+  EXPECT_EQ(found.wrong, "");
+  EXPECT_EQ(found.violations, 0U);
+  EXPECT_EQ(found.pairs, model.size());
+}
+
+}  // namespace
+}  // namespace spolia::test
