@@ -9,8 +9,8 @@
 //       // what came so far was of one instant; the rest is not to be had any more
 //     }
 //
-// Idea:        an announcement that others may withdraw. So nothing that was read at it stays on
-//              its account: containers read at a lease under a guard, and give copies, or what the
+// Idea:        an announcement that others may withdraw. So nothing that was read at it stays for
+//              its sake: containers read at a lease under a guard, and give copies, or what the
 //              guard protects. That is why it is another type than `snapshot`, which is never
 //              ended.
 // Who ends it: updates of the containers of its timeline look once in a while, and
@@ -24,8 +24,8 @@
 //   The second look: lists are cut when the announcement is gone, and then a walk may miss what the
 //   lease sees. A walk that met such a cut sees it said: the saying comes before the withdrawal,
 //   that before the scan that no longer finds it, and that before the cut.
-// Cost:        a reading: a load more than at a snapshot. An update: a load; with leases alive also
-//              a look at the processor's counter.
+// Cost:        a reading: a load more than at a snapshot. An update: a load; with leases alive a
+//              look at the processor's counter, too.
 // Errors:      the constructor throws std::bad_alloc, and then nothing was announced.
 // Threads:     may be moved to another thread; belongs to one at a time.
 // Progress:    a lock, held for a few stores, when a lease begins and ends.
