@@ -28,7 +28,7 @@
 //              a router; a step of balance up to four routers and a version.
 // Progress:    reads only read. Updates are lock-free. Both besides the collector's upkeep.
 // Bound:       what the collector promises: a removed node goes when no snapshot needs it and no
-//              version of its links is held (owner.hpp). Besides, up to 2048 removed routers at
+//              version of its links is held (owner.hpp). Besides, up to 8192 removed routers at
 //              which searches might begin, until the next table of them, or collect().
 // Memory:      besides its pairs, some 100 bytes a leaf and 390 bytes a router, with the first
 //              versions of its two links; there is one router less than there are leaves. A leaf

@@ -39,8 +39,8 @@
 //              of one domain nest: an inner one is a part of the outer. Sections of two domains may
 //              overlap; nothing is common to them.
 // Fork:        in the child, objects that lost threads had locked stay locked, until they are
-//              discarded. Their sections hold nothing up, what they had not committed shows never,
-//              and their logs are lost.
+//              discarded. Their sections hold nothing up, what they had not committed shows never
+//              (a commit that lacked nothing but its timestamp gets one), and their logs are lost.
 // Teardown:    `discard` what has not been freed; then the domain may go.
 #pragma once
 
