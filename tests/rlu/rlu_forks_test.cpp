@@ -88,10 +88,10 @@ class rlu_forks : public testing::Test {
 
   /// So that every kind of record lies in the calling thread's log.
   static void write_some(world& w) {
-    for (const std::size_t g : {0, 1, 2, 0}) w.add_one(g);
+    for (const std::size_t g : {0U, 1U, 2U, 0U}) w.add_one(g);
     const parked_thread sleeper(
         [&w](parking_spot& spot) { w.d.read([&](auto&) { spot.park(); }); });
-    for (const std::size_t g : {3, 1, 0, 0}) w.add_one(g);
+    for (const std::size_t g : {3U, 1U, 0U, 0U}) w.add_one(g);
     w.d.update([&](auto& in) {
       for (int i = 0; i < 2; ++i) {
         const rlu::ptr<number> made = in.template make<number>({7});
