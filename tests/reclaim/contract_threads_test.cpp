@@ -227,6 +227,9 @@ struct parking_block : Domain::header {
 };
 
 TYPED_TEST(contract_threads, a_fork_may_catch_a_thread_that_frees) {
+#if SPOLIA_TSAN
+  GTEST_SKIP() << "the race detector begins no threads behind a fork of a program with threads";
+#endif
   if (!TypeParam::info().reclaims) return;
   TypeParam d;
   const parked_thread lost([&](parking_spot& spot) {
