@@ -4,17 +4,22 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <limits>
 #include <map>
+#include <memory_resource>
 #include <type_traits>
 #include <vector>
 
 #include <spolia/map/snapshot_tree.hpp>
+#include <spolia/reclaim.hpp>
 #include <spolia/snapshot.hpp>
 
+#include "support/elsewhere.hpp"
+#include "support/parked_thread.hpp"
 #include "support/stress.hpp"
 
 namespace spolia::test {
@@ -116,6 +121,60 @@ TEST(large_snapshot_tree, is_scanned_and_searched_by_its_shortcuts) {
   EXPECT_EQ(found.wrong, "");
   EXPECT_EQ(found.violations, 0U);
   EXPECT_EQ(found.pairs, model.size());
+}
+
+/// Counts blocks of one size that are taken from it, and stops who takes one and is to be stopped.
+class parking_memory final : public std::pmr::memory_resource {
+ public:
+  static inline thread_local parking_spot* spot = nullptr;
+  /// 0: that of the first that is taken from now on.
+  std::atomic<std::size_t> size{~std::size_t{0}};
+  std::atomic<int> taken{0};
+
+ private:
+  void* do_allocate(std::size_t bytes, std::size_t align) override {
+    if (size.load() == 0) size.store(bytes);
+    if (size.load() == bytes) {
+      taken.fetch_add(1);
+      if (spot != nullptr) spot->park();
+    }
+    return std::pmr::new_delete_resource()->allocate(bytes, align);
+  }
+  void do_deallocate(void* at, std::size_t bytes, std::size_t align) override {
+    std::pmr::new_delete_resource()->deallocate(at, bytes, align);
+  }
+  [[nodiscard]] bool do_is_equal(const memory_resource& other) const noexcept override {
+    return this == &other;
+  }
+};
+
+TEST(large_snapshot_tree, has_new_shortcuts_where_a_fork_caught_another_thread_making_some) {
+  parking_memory memory;
+  domain<token> d({.memory = &memory});
+  timeline time;
+  snapshot_tree<int, int, sl_rt<domain<token>>> m(d, time);
+  for (int key = 0; key < 3000; ++key) m.insert(key, key);
+  const auto makes_shortcuts = [&] {
+    const int before = memory.taken.load();
+    m.collect();
+    return memory.taken.load() != before;
+  };
+  memory.size = 0;  // the table of shortcuts is what collect() takes first
+  ASSERT_TRUE(makes_shortcuts());
+  parked_thread maker([&](parking_spot& spot) {
+    parking_memory::spot = &spot;
+    m.collect();
+    parking_memory::spot = nullptr;
+  });
+  EXPECT_FALSE(makes_shortcuts()) << "somebody else does";
+  EXPECT_EQ(status_of_child([&] {
+              EXPECT_TRUE(makes_shortcuts());
+              EXPECT_TRUE(makes_shortcuts());
+              for (int key = 0; key < 3000; ++key) EXPECT_TRUE(m.contains(key));
+            }),
+            0);
+  maker.release();
+  EXPECT_TRUE(makes_shortcuts());
 }
 
 }  // namespace

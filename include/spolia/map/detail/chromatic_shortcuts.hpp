@@ -57,6 +57,7 @@
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/base/memory.hpp>
+#include <spolia/base/threads.hpp>
 #include <spolia/map/detail/chromatic_ways.hpp>
 #include <spolia/map/detail/kept_pair.hpp>
 
@@ -176,15 +177,18 @@ class chromatic_shortcuts {
   /// Makes a new table, of what is in the tree; without memory, or if somebody else is doing that,
   /// the old one stays.
   SPOLIA_NOINLINE void renew(session& here) noexcept {
+    // Whoever makes one, unless a fork has left them behind in the midst of it.
+    std::uint64_t maker = maker_.load_relaxed();
+    if (maker != 0 && !threads::lost(maker)) return;
     // acquire ← the release below: we see the last table made.
-    if (busy_.exchange_acquire(true)) return;
+    if (!maker_.cas_strong_acquire(maker, threads::identity())) return;
     try {
       replace(here, make());
     } catch (...) {
     }
     changes_.store_relaxed(0);
     // release → the acquire above.
-    busy_.store_release(false);
+    maker_.store_release(0);
   }
 
   /// The collector is closed, and the nodes in the tree end next.
@@ -327,7 +331,7 @@ class chromatic_shortcuts {
   alignas(cache_line) atomic<table*> now_{nullptr};
   alignas(cache_line) atomic<std::size_t> changes_{0};
   atomic<std::size_t> due_{least_changes};
-  atomic<bool> busy_{false};
+  atomic<std::uint64_t> maker_{0};  // the thread that makes a table; 0: none
 };
 
 /// None.
