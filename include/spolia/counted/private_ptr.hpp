@@ -69,7 +69,7 @@ class private_ptr : public counted::private_base<T> {
     this->object_ = r.get();
   }
 
-  ~private_ptr() = default;
+  SPOLIA_ALWAYS_INLINE ~private_ptr() = default;  // as private_base's
   private_ptr& operator=(const private_ptr&) noexcept = default;
   private_ptr& operator=(private_ptr&&) noexcept = default;
   template <class Y>

@@ -192,6 +192,11 @@ class private_thin_ptr : public counted::private_base<T> {
     this->object_ = r.get();
   }
 
+  private_thin_ptr(const private_thin_ptr&) noexcept = default;
+  private_thin_ptr(private_thin_ptr&&) noexcept = default;
+  SPOLIA_ALWAYS_INLINE ~private_thin_ptr() = default;  // as private_base's
+  private_thin_ptr& operator=(const private_thin_ptr&) noexcept = default;
+  private_thin_ptr& operator=(private_thin_ptr&&) noexcept = default;
   /// What the location holds now. It may lie in the object that this points to.
   SPOLIA_ALWAYS_INLINE private_thin_ptr& operator=(const atomic_thin_ptr<T>& from) {
     load(from);
