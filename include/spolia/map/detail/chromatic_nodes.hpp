@@ -143,8 +143,9 @@ struct chromatic_nodes {
     }
 
    private:
+    /// Of a router that was removed it may be gone.
     static void prefetch_leaf(const link& l) noexcept {
-      if (l.to_leaf) as_leaf(l.to)->prefetch();
+      if (l.to_leaf) leaf::prefetch_at(l.to);
     }
 
     oldest first_left_;

@@ -44,8 +44,10 @@ class pair_block : public Base {
   [[nodiscard]] pairs before() const noexcept { return all().first(before_); }
   [[nodiscard]] pairs after() const noexcept { return all().subspan(before_); }
   /// Fetches its cache lines all at once; otherwise the pairs wait for the header.
-  void prefetch() const noexcept {
-    const auto* const at = reinterpret_cast<const char*>(this);
+  void prefetch() const noexcept { prefetch_at(this); }
+  /// The same of one that may be gone.
+  static void prefetch_at(const void* block) noexcept {
+    const auto* const at = static_cast<const char*>(block);
     for (std::size_t line = 0; line < 6; ++line) __builtin_prefetch(at + 64 * line);
   }
   /// What counts at time t, while this block is the one for it.
