@@ -40,24 +40,21 @@ struct groups {
   }
 
   void add_one(std::size_t g) {
-    d.update([&](auto& in) {
-      for (const auto p : all[g]) {
-        auto mine = in.try_lock(p);
-        if (!mine) return false;
-        mine->value += 1;
-      }
-      return true;
-    });
+    d.update([&](auto& in) { return add_one(in, g); });
     added.fetch_add(1, std::memory_order_relaxed);
   }
   rlu::outcome try_to_add_one(std::size_t g) {
-    return d.attempt([&](auto& in) {
-      for (const auto p : all[g]) {
-        auto mine = in.try_lock(p);
-        if (!mine) return;
-        mine->value += 1;
-      }
-    });
+    return d.attempt([&](auto& in) { add_one(in, g); });
+  }
+  /// In a section. False: a lock could not be had.
+  template <class In>
+  bool add_one(In& in, std::size_t g) {
+    for (const auto p : all[g]) {
+      auto mine = in.try_lock(p);
+      if (!mine) return false;
+      mine->value += 1;
+    }
+    return true;
   }
   /// The group's common value; -1 if it has none.
   long look(std::size_t g) {

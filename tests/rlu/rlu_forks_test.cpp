@@ -4,8 +4,6 @@
 
 #include <gtest/gtest.h>
 #include <malloc.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <spolia/rlu.hpp>
 
@@ -19,6 +17,7 @@
 #include <vector>
 
 #include "rlu/groups.hpp"
+#include "support/elsewhere.hpp"
 #include "support/parked_thread.hpp"
 #include "support/sanitized.hpp"
 #include "support/single_steps.hpp"
@@ -35,20 +34,7 @@ constexpr rlu::options small{.segment_bytes = 256,
                              .turn_us = 0,
                              .in_place = false};
 
-/// What f says in a child of a fork; a child that hangs is ended by the system.
-template <class F>
-bool holds_in_child(F&& f) {
-  const pid_t child = fork();
-  if (child == 0) {
-    alarm(20);
-    _exit(f() ? 0 : 1);
-  }
-  int status = -1;
-  EXPECT_EQ(waitpid(child, &status, 0), child);
-  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
-}
-
-/// In a child, where a failed expectation is not heard of.
+/// In a child: what it says goes out at once.
 bool is(bool right, const char* what) {
   if (!right) std::fprintf(stderr, "in the child: %s\n", what);
   return right;
@@ -80,10 +66,15 @@ class rlu_forks : public testing::Test {
     for (; steps.stopped(); steps.go_on()) {
       ++stops;
       if (HasFailure()) continue;
-      EXPECT_TRUE(holds_in_child(in_child)) << "stop " << stops;
+      const int status = status_of_child([&] { EXPECT_TRUE(in_child()); }, 20);
+      EXPECT_EQ(status, 0) << "stop " << stops;
     }
     stepping.join();
     EXPECT_GT(stops, 2);
+  }
+
+  static void collect(world& w, int times) {
+    for (int i = 0; i < times; ++i) w.d.collect();
   }
 
   /// So that every kind of record lies in the calling thread's log.
@@ -129,7 +120,7 @@ class rlu_forks : public testing::Test {
     return first < 0 ? first : w.look(0);
   }
   static bool ends_with_nothing(world& w) {
-    for (int i = 0; i < 5; ++i) w.d.collect();
+    collect(w, 5);
     if (!is(w.d.stats().log_bytes == 0, "a log stays")) return false;
     for (const auto& group : w.all) {
       for (const auto p : group) w.d.discard(p);
@@ -141,11 +132,8 @@ class rlu_forks : public testing::Test {
 TEST_F(rlu_forks, a_pass_may_be_lost_anywhere) {
   world w(small);
   write_some(w);
-  at_steps(
-      [&] {
-        for (int i = 0; i < 2; ++i) w.d.collect();
-      },
-      [&] { (void)w.look(0); }, [&] { return goes_on(w, 0) && ends_with_nothing(w); });
+  at_steps([&] { collect(w, 2); }, [&] { (void)w.look(0); },
+           [&] { return goes_on(w, 0) && ends_with_nothing(w); });
 }
 
 TEST_F(rlu_forks, a_pass_may_be_lost_anywhere_beside_a_section) {
@@ -162,22 +150,17 @@ TEST_F(rlu_forks, a_pass_may_be_lost_anywhere_beside_a_section) {
     const auto seen = all_that_is_seen();
     std::vector<long> values;
     for (const auto& one : seen) values.push_back(one->value);
-    at_steps(
-        [&] {
-          for (int i = 0; i < 2; ++i) w.d.collect();
-        },
-        [&] { (void)w.look(0); },
-        [&] {
-          bool right = true;
-          std::thread next([&] { right = goes_on(w, 0); });
-          next.join();
-          const auto again = all_that_is_seen();
-          for (std::size_t i = 0; i < values.size(); ++i) {
-            right &= is(seen[i]->value == values[i], "a view has changed");
-            right &= is(again[i]->value == values[i], "not the section's instant any more");
-          }
-          return right;
-        });
+    at_steps([&] { collect(w, 2); }, [&] { (void)w.look(0); },
+             [&] {
+               bool right = true;
+               on_another_thread([&] { right = goes_on(w, 0); });
+               const auto again = all_that_is_seen();
+               for (std::size_t i = 0; i < values.size(); ++i) {
+                 right &= is(seen[i]->value == values[i], "a view has changed");
+                 right &= is(again[i]->value == values[i], "not the section's instant any more");
+               }
+               return right;
+             });
   });
 }
 
@@ -185,23 +168,14 @@ TEST_F(rlu_forks, a_pass_may_be_lost_anywhere_beside_one_that_writes) {
   world w(small);
   write_some(w);
   EXPECT_TRUE(w.d.update([&](auto& in) {
-    for (const auto p : w.all[5]) in.try_lock(p)->value += 1;
-    at_steps(
-        [&] {
-          for (int i = 0; i < 2; ++i) w.d.collect();
-        },
-        [&] { (void)w.look(0); },
-        [&] {
-          for (const auto p : w.all[6]) {
-            auto mine = in.try_lock(p);
-            if (!is(static_cast<bool>(mine), "cannot be locked")) return false;
-            mine->value += 1;
-          }
-          bool right = true;
-          std::thread next([&] { right = w.look(5) == 0 && w.look(6) == 0; });
-          next.join();
-          return is(right, "seen before it was committed");
-        });
+    EXPECT_TRUE(w.add_one(in, 5));
+    at_steps([&] { collect(w, 2); }, [&] { (void)w.look(0); },
+             [&] {
+               if (!is(w.add_one(in, 6), "cannot be locked")) return false;
+               bool right = true;
+               on_another_thread([&] { right = w.look(5) == 0 && w.look(6) == 0; });
+               return is(right, "seen before it was committed");
+             });
   }));
   EXPECT_EQ(w.look(5), 1);
   EXPECT_EQ(w.look(6), 0);
@@ -229,7 +203,7 @@ TEST_F(rlu_forks, a_commit_in_place_may_be_lost_anywhere) {
         for (int i = 0; i < 2; ++i) w.add_one(0);
       },
       [&] {
-        for (int i = 0; i < 5; ++i) w.d.collect();
+        collect(w, 5);
         w.add_one(1);
       },
       [&] {

@@ -19,12 +19,13 @@ void on_another_thread(F&& f) {
   std::thread(std::forward<F>(f)).join();
 }
 
-/// Runs `f` in a child; its status is 0 if no expectation failed there and it did not hang.
+/// Runs `f` in a child; its status is 0 if no expectation failed there and it was over in
+/// `seconds`.
 template <class F>
-int status_of_child(F f) {
+int status_of_child(F f, unsigned seconds = 120) {
   const pid_t child = fork();
   if (child == 0) {
-    alarm(120);
+    alarm(seconds);
     f();
     _exit(testing::Test::HasFailure() ? 1 : 0);
   }
