@@ -12,9 +12,8 @@
 //           otherwise log2 of the table's size. Making one: about two looks at each router above
 //           those in it, once for a quarter as many changes of shape as it has entries.
 // Progress: searches never wait; one thread at a time makes a table, others go on without.
-// Bound:    the table holds its routers (owner.hpp): those that were removed since it was made,
-// with
-//           what hangs on them, stay until the next one, or renew(). That is made when leaves were
+// Bound:    the table holds its routers (owner.hpp): those that were removed since it was made stay
+//           until the next one, or renew(), with what hangs on them. That is made when leaves were
 //           divided or folded `least_changes` times and a quarter as often as it has entries.
 //
 // Why a search may begin there. An entry says: router R routes (at least) these keys.
@@ -81,7 +80,6 @@ class chromatic_shortcuts {
   static_assert(std::has_single_bit(Most) && Most <= 65536);
   using key_type = typename Nodes::key_type;
   using internal = typename Nodes::internal;
-  using version = typename internal::version;
   using link = typename Nodes::link;
   using session = typename Collector::session;
   using ways = chromatic_ways<key_type, internal, Compare>;
@@ -349,8 +347,7 @@ class chromatic_shortcuts<Nodes, Collector, Compare, 0> {
     [[nodiscard]] explicit operator bool() const noexcept { return false; }
     [[nodiscard]] internal* router() const noexcept { return nullptr; }
     [[nodiscard]] const key_type* end() const noexcept { return nullptr; }
-    template <class Key>
-    [[nodiscard]] internal* higher(const Key&, const Compare&) const noexcept {
+    [[nodiscard]] internal* higher(const key_type&, const Compare&) const noexcept {
       return nullptr;
     }
     void step() noexcept {}
