@@ -22,7 +22,7 @@
 
 namespace spolia::test {
 
-namespace detail {
+namespace structure_parts {
 
 template <class Value, class Domain>
 struct plain_node : Domain::header {
@@ -31,9 +31,18 @@ struct plain_node : Domain::header {
   atomic<plain_node*> next{nullptr};
 };
 
+template <class Value>
+void note_retired(Value& value) {
+  if constexpr (requires { value.note_retired(); }) value.note_retired();
+}
+template <class Value>
+void note_retired(std::optional<Value>& value) {
+  if (value.has_value()) note_retired(*value);
+}
+
 template <class Guard, class Node>
 void retire_node(Guard& guard, Node* n) {
-  if constexpr (requires { n->value.note_retired(); }) n->value.note_retired();
+  note_retired(n->value);
   guard.retire(n);
 }
 
@@ -46,17 +55,17 @@ void destroy_chain(Domain& domain, Node* n) {
   }
 }
 
-}  // namespace detail
+}  // namespace structure_parts
 
 template <class Value, class Domain>
 class treiber_stack {
-  using node = detail::plain_node<Value, Domain>;
+  using node = structure_parts::plain_node<Value, Domain>;
 
  public:
   explicit treiber_stack(Domain& domain) : domain_(domain) {}
   treiber_stack(const treiber_stack&) = delete;
   treiber_stack& operator=(const treiber_stack&) = delete;
-  ~treiber_stack() { detail::destroy_chain(domain_, head_.load_relaxed()); }
+  ~treiber_stack() { structure_parts::destroy_chain(domain_, head_.load_relaxed()); }
 
   void put(Value value) {
     node* const fresh = domain_.template make<node>(std::move(value));
@@ -81,9 +90,24 @@ class treiber_stack {
       node* const after = top->next.load_relaxed();
       // acquire ← the release in put(), for the nodes below. release: continues for them.
       if (!head_.cas_strong_acq_rel(top, after)) continue;
-      detail::retire_node(guard, top);
+      structure_parts::retire_node(guard, top);
       return value;
     }
+  }
+
+  /// f(value) for the first `nodes` nodes, linked and unlinked ones: not for schemes that protect
+  /// single pointers. It may start over.
+  template <class F>
+    requires(protects_optimistic_search<typename Domain::scheme_type>)
+  void walk(unsigned nodes, F&& f) {
+    auto guard = domain_.enter();
+    guard.read([&] {
+      node* n = guard.protect(head_);
+      for (unsigned i = 0; i < nodes && n != nullptr; ++i) {
+        f(n->value);
+        n = guard.protect(n->next);
+      }
+    });
   }
 
  private:
@@ -93,7 +117,7 @@ class treiber_stack {
 
 template <class Value, class Domain>
 class michael_scott_queue {
-  using node = detail::plain_node<std::optional<Value>, Domain>;
+  using node = structure_parts::plain_node<std::optional<Value>, Domain>;
   struct front {
     node* first;
     node* second;
@@ -107,7 +131,7 @@ class michael_scott_queue {
   }
   michael_scott_queue(const michael_scott_queue&) = delete;
   michael_scott_queue& operator=(const michael_scott_queue&) = delete;
-  ~michael_scott_queue() { detail::destroy_chain(domain_, head_.load_relaxed()); }
+  ~michael_scott_queue() { structure_parts::destroy_chain(domain_, head_.load_relaxed()); }
 
   void put(Value value) {
     node* const fresh = domain_.template make<node>(std::move(value));
@@ -150,7 +174,7 @@ class michael_scott_queue {
       std::optional<Value> value(seen.second->value);
       node* const first = seen.first;
       if (!head_.cas_strong_acq_rel(seen.first, seen.second)) continue;
-      guard.retire(first);
+      structure_parts::retire_node(guard, first);
       return value;
     }
   }
