@@ -69,10 +69,11 @@ class origin {
   constexpr explicit origin(std::pmr::memory_resource* from) noexcept : from_(from) {}
 
   /// \throws std::bad_alloc, or what the resource throws
-  [[nodiscard]] void* allocate(std::size_t bytes, std::size_t align) const {
+  [[nodiscard]] SPOLIA_ALWAYS_INLINE void* allocate(std::size_t bytes, std::size_t align) const {
     return from_ == nullptr ? memory::allocate(bytes, align) : from_->allocate(bytes, align);
   }
-  void deallocate(void* block, std::size_t bytes, std::size_t align) const noexcept {
+  SPOLIA_ALWAYS_INLINE void deallocate(void* block, std::size_t bytes,
+                                       std::size_t align) const noexcept {
     if (from_ == nullptr) {
       memory::deallocate(block, bytes, align);
     } else if (block != nullptr) {

@@ -56,14 +56,15 @@ namespace detail {
 /// freeing right now.
 struct release_queue {
   limbo safe;
-  /// How many more blocks may be retired before some are freed; below zero, too.
+  /// How many more blocks may be retired before some are freed; below zero: that is due. (A
+  /// subtraction and a look at the sign are two instructions; a look at zero would be five.)
   std::int64_t left = never;
   std::uint64_t reminded = 0;  // the operations that had begun by the last reminder
   std::uint64_t owed = 0;      // blocks to free for operations
   bool freeing = false;
   release_meter meter;
 
-  void account(const retired* r) noexcept {
+  SPOLIA_ALWAYS_INLINE void account(const retired* r) noexcept {
     meter.freed.add(1);
     meter.freed_bytes.add(r->holds_bytes());
   }
@@ -122,7 +123,7 @@ inline constexpr auto no_poll = [] {};
 /// Ends a block whose memory nobody keeps.
 struct ending_at {
   const memory::origin& from;
-  void operator()(retired* r) const noexcept {
+  SPOLIA_ALWAYS_INLINE void operator()(retired* r) const noexcept {
     const disposer& how = r->how();
     if (how.destroy == nullptr) return how.dispose(r);
     const std::size_t bytes = how.bytes;
@@ -210,7 +211,7 @@ class spread_over_time {
       if (me.safe.empty()) return;  // deleters may have retired more
     }
     me.safe.append(safe);
-    me.left = std::min<std::int64_t>(me.left, 0);  // at the end of this operation
+    me.left = std::min<std::int64_t>(me.left, -1);  // at the end of this operation
     if (me.safe.count() > options_.cap) [[unlikely]]
       free_down_to_cap(me, poll);
   }
@@ -218,9 +219,9 @@ class spread_over_time {
   SPOLIA_ALWAYS_INLINE bool owe(local& me) noexcept {
     // What comes next has left the caches since it was retired.
     me.safe.look_ahead();
-    return --me.left <= 0;
+    return --me.left < 0;
   }
-  static bool is_due(const local& me) noexcept { return me.left <= 0; }
+  static bool is_due(const local& me) noexcept { return me.left < 0; }
   /// So many operations have begun: blocks must not wait for as long as nothing is retired.
   void remind(local& me, std::uint64_t operations) noexcept {
     me.owed += (operations - me.reminded) / a_block;
@@ -229,8 +230,8 @@ class spread_over_time {
   }
   void step(local& me) noexcept {
     if (me.freeing) return;  // in a deleter, whose guard ends: later, and nothing is forgotten
-    const auto late = static_cast<std::size_t>(-me.left);
-    me.left = every_;  // first: deleters may retire
+    const auto late = static_cast<std::size_t>(-1 - me.left);
+    me.left = std::int64_t{every_} - 1;  // first: deleters may retire
     me.free_some(every_ + late + (me.safe.count() >> shift_), ending(me), no_poll);
     if (me.safe.empty()) me.left = me.never;
     ask_for_owed(me);
@@ -244,7 +245,7 @@ class spread_over_time {
   }
   void adopt(local& me, local& other) noexcept {
     me.safe.append(other.safe);
-    me.left = std::min<std::int64_t>(me.left, 0);
+    me.left = std::min<std::int64_t>(me.left, -1);
     Memory::give_back(other, from_);
   }
   std::size_t backlog(const local& me) const noexcept { return me.safe.count(); }
@@ -271,7 +272,9 @@ class spread_over_time {
     local& me;
     const memory::origin& from;
     std::size_t pool;
-    void operator()(retired* r) const noexcept { Memory::end(me, from, r, pool); }
+    SPOLIA_ALWAYS_INLINE void operator()(retired* r) const noexcept {
+      Memory::end(me, from, r, pool);
+    }
   };
   /// One step at the end of each operation, until what is owed for operations is freed.
   void ask_for_owed(local& me) noexcept {
@@ -279,7 +282,7 @@ class spread_over_time {
       me.owed = 0;
     } else if (me.owed >= every_) {
       me.owed -= every_;
-      me.left = std::min<std::int64_t>(me.left, 0);
+      me.left = std::min<std::int64_t>(me.left, -1);
     }
   }
   template <class Poll>
@@ -297,7 +300,8 @@ class spread_over_time {
 
 struct allocator_memory {
   using local = release_queue;
-  static void end(local&, const memory::origin& from, retired* r, std::size_t) noexcept {
+  SPOLIA_ALWAYS_INLINE static void end(local&, const memory::origin& from, retired* r,
+                                       std::size_t) noexcept {
     ending_at{from}(r);
   }
   static void give_back(local&, const memory::origin&) noexcept {}

@@ -116,7 +116,7 @@ class scx final : private threads::listener {
   }
 
   /// Makes the change; false: nothing has changed. The caller protects the records and `old`.
-  bool attempt(owner me, const change& c) noexcept {
+  SPOLIA_ALWAYS_INLINE bool attempt(owner me, const change& c) noexcept {
     cell& d = *me.mine;
     const word sequence = d.state.load_relaxed() & sequence_bits;
     fill(d, c);
