@@ -52,6 +52,22 @@ TEST_F(counted_ends, a_private_pointer_holds_its_object) {
   EXPECT_EQ(book.live(), 1);
 }
 
+TEST_F(counted_ends, a_private_pointer_holds_nothing_for_one_that_ended_before) {
+  atomic_shared_ptr<node> head(make(1));
+  head.load()->next = make(2);
+  {
+    private_node n(head);
+    n = n->next;
+    EXPECT_EQ(n->key(), 2);
+  }
+  const atomic_shared_ptr<node> other(make(3));
+  const private_node m(other);
+  head = nullptr;
+  EXPECT_TRUE(counted::drain());
+  EXPECT_EQ(book.live(), 1);
+  EXPECT_EQ(m->key(), 3);
+}
+
 TEST_F(counted_ends, who_holds_an_object_is_told) {
   const shared_ptr<node> mine = make(1);
   const atomic_shared_ptr<node> head(mine);

@@ -33,9 +33,7 @@ class grip {
     std::swap(at_, r.at_);
     return *this;
   }
-  SPOLIA_ALWAYS_INLINE ~grip() {
-    if (at_ != nothing) let_go(at_);
-  }
+  SPOLIA_ALWAYS_INLINE ~grip() { let_go(at_); }
 
   /// Takes over one unit of the block or head.
   template <class Block>
@@ -54,43 +52,42 @@ class grip {
     std::uintptr_t at;
     word seen;
   };
-  /// A hold on what the location has now, for a new grip: by one of the first two pins, which are
-  /// found in use unless light fences are free. That stays so, and a grip that is not careful knows
-  /// it. What may throw does so here, before there is a grip that would have to be destroyed: so
-  /// that can stay in registers.
+  /// A hold on what the location has now, for a new grip. What may throw does so here, before there
+  /// is a grip that would have to be destroyed: so that can stay in registers. What happens seldom
+  /// is in functions of its own, so that a look-up is short enough to become a part of its caller.
   SPOLIA_ALWAYS_INLINE static hold_on begin_at(const atomic<word>& from) {
-    pin* p = first_private();
-    if (!p->is_free() && !SPOLIA_FAULT("counted.grips_share")) {
-      const bool found =
-          most_found > 1 && ((++p)->is_free() || SPOLIA_FAULT("counted.second_is_shared"));
-      if (!found) [[unlikely]]
-        return begin_anew(from);
-    }
-    const word seen = put_name_unless_null(p->slots[0], from, true);
-    if (seen == 0) {
-      if (!SPOLIA_FAULT("counted.null_leaves_name")) clear_name(p->slots[0]);
+    slot* const s = free_slot();
+    if (s == nullptr) [[unlikely]]
+      return begin_anew(from);
+    // acquire: as in put_name_unless_null.
+    const word seen = from.load_acquire();
+    if (seen == 0) [[unlikely]]
       return {nothing, 0};
-    }
-    return {reinterpret_cast<std::uintptr_t>(p->slots.data()), seen};
+    if (name_and_look(*s, seen, from, false, true) != seen) [[unlikely]]
+      return hold_by(s, from);
+    return {reinterpret_cast<std::uintptr_t>(s), seen};
   }
   explicit grip(const hold_on& h) noexcept : at_(h.at) {}
 
   /// Holds what the location has now, and says what that is. The location may lie in the object
   /// that this held until now.
   SPOLIA_ALWAYS_INLINE word move_to(const atomic<word>& from) {
+    slot* next = nullptr;
     if ((at_ & careful) == 0 && right_thread(holds())) [[likely]] {
-      slot* const next = pin::other(reinterpret_cast<slot*>(at_));
-      const word seen = put_name_unless_null(*next, from, true);
-      if (seen == 0) {
-        let_go(std::exchange(at_, nothing));
-      } else {
-        at_ = reinterpret_cast<std::uintptr_t>(next);
-      }
-      return seen;
+      next = pin::other(reinterpret_cast<slot*>(at_));
+    } else if (at_ != nothing || (next = free_slot()) == nullptr) [[unlikely]] {
+      return set(move_anew(at_, from));
     }
-    const hold_on fresh = at_ == nothing ? begin_at(from) : move_anew(at_, from);
-    at_ = fresh.at;
-    return fresh.seen;
+    // acquire: as in put_name_unless_null.
+    const word seen = from.load_acquire();
+    if (seen == 0) {
+      let_go(std::exchange(at_, nothing));
+      return 0;
+    }
+    if (name_and_look(*next, seen, from, false, true) != seen) [[unlikely]]
+      return set(hold_by(next, from));
+    at_ = reinterpret_cast<std::uintptr_t>(next);
+    return seen;
   }
 
   /// Null if there is none.
@@ -122,11 +119,30 @@ class grip {
   }
   [[nodiscard]] pin* holds() const noexcept { return &pin::of(slot_at(at_)); }
 
+  /// For a new name, of the first two pins, which are found in use unless light fences are free.
+  /// That stays so, and a grip that is not careful knows it. Null: they are in use.
+  SPOLIA_ALWAYS_INLINE static slot* free_slot() noexcept {
+    pin* p = first_private();
+    if (!p->is_free() && !SPOLIA_FAULT("counted.grips_share")) [[unlikely]] {
+      const bool found =
+          most_found > 1 && ((++p)->is_free() || SPOLIA_FAULT("counted.second_is_shared"));
+      if (!found) [[unlikely]]
+        return nullptr;
+    }
+    clear_name(p->slots[1]);  // what another private pointer left there
+    return p->slots.data();
+  }
+
+  word set(const hold_on& h) noexcept {
+    at_ = h.at;
+    return h.seen;
+  }
+
   /// By a pin that nobody else uses. Null gives it back.
-  static hold_on hold_by(slot* s, const atomic<word>& from) noexcept {
+  SPOLIA_NOINLINE static hold_on hold_by(slot* s, const atomic<word>& from) noexcept {
     const word seen = put_name_unless_null(*s, from, false);
     if (seen == 0) {
-      give_back(&pin::of(s));
+      if (!SPOLIA_FAULT("counted.null_leaves_name")) give_back(&pin::of(s));
       return {nothing, 0};
     }
     return {reinterpret_cast<std::uintptr_t>(s) | (light_is_free() ? 0 : careful), seen};
@@ -142,9 +158,10 @@ class grip {
     return hold_by(here().pins.take()->slots.data(), from);
   }
 
-  /// For who holds something. Not a function of *this, so that a walk's pointer can stay in
-  /// registers.
+  /// For who holds something, or finds no free pin. Not a function of *this, so that a walk's
+  /// pointer can stay in registers.
   SPOLIA_NOINLINE static hold_on move_anew(std::uintptr_t old, const atomic<word>& from) {
+    if (old == nothing) return begin_anew(from);
     const pin& p = pin::of(slot_at(old));
     // The others have gone?
     if (right_thread(&p) && p.movable()) return hold_by(pin::other(slot_at(old)), from);
@@ -155,9 +172,12 @@ class grip {
   }
 
   SPOLIA_ALWAYS_INLINE static void let_go(std::uintptr_t at) noexcept {
-    if ((at & (careful | pin::in_list)) != 0) return let_go_of_other(at);
+    if ((at & (careful | pin::in_list)) != 0) [[unlikely]] {
+      if (at != nothing) let_go_of_other(at);
+      return;
+    }
     pin& p = pin::of(slot_at(at));
-    if (right_thread(&p)) p.clear();
+    if (right_thread(&p)) clear_name(p.slots[0]);
   }
   /// Of a pin in the list, or one that may have other users, or a unit.
   SPOLIA_NOINLINE static void let_go_of_other(std::uintptr_t at) noexcept {

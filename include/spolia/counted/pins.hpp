@@ -17,8 +17,11 @@
 //      paper each copy costs an increment and a logged decrement.
 //   5. A pin may hold a counted unit instead, for private pointers from shared ones.
 //   6. A few pins are in no list of free ones: one is free if its first slot names nothing. So who
-//      takes it names something there first, never null while it has it, and clears both slots.
-//      Most private pointers find theirs by one look, and give it back by two stores.
+//      takes it names something there first, and never null while it has it. Scans look at the
+//      second slot only if there is a name in the first: a scan that finds none there has seen the
+//      pin free after its heavy fence, or before a name that is confirmed after that fence, and so
+//      are all that follow. So it is given back by one store, and most private pointers find
+//      theirs by one look.
 // Protects:    a name stays in one slot from its confirmation until its object is no longer looked
 //              at, so scans may read the slots in any order.
 // Cost:        a move: two loads of the source, a store of the pin, a light fence.
@@ -158,7 +161,8 @@ struct alignas(2 * sizeof(slot)) pin {
   }
 
   SPOLIA_ALWAYS_INLINE void clear() noexcept {
-    for (slot& s : slots) clear_name(s);
+    clear_name(slots[0]);
+    clear_name(slots[1]);
   }
 };
 
@@ -232,12 +236,11 @@ class pin_set {
   template <class F>
   void visit(F&& f) const {
     visit(passing_, f);
-    const pin& walking = firsts_.front();
-    if (visit(walking.slots[0], f) && !SPOLIA_FAULT("counted.scan_first_only")) {
-      visit(walking.slots[1], f);
-    }
     const std::uint32_t last = most_found - (SPOLIA_FAULT("counted.scan_misses_last") ? 1 : 0);
-    for (std::uint32_t i = 1; i <= last; ++i) visit(firsts_[i], f);
+    for (std::uint32_t i = 0; i <= last; ++i) {
+      const bool used = visit(firsts_[i].slots[0], f);
+      if (used && !SPOLIA_FAULT("counted.scan_first_only")) visit(firsts_[i].slots[1], f);
+    }
     // acquire ← the release in take_fresh: we see the chunks, and pins constructed.
     std::uint32_t left = high_.load_acquire();
     for (const chunk* c = &first_; c != nullptr && left > 0;) {
