@@ -111,6 +111,10 @@ SPOLIA_ALWAYS_INLINE void end_of_location(word w) noexcept {
       if (collector::log(me, Units::unit(w), Units::bytes(w))) help(me);
       return;
     }
+    if (helping && me.work.push_into_chunk(Units::unit(w))) [[likely]] {
+      me.unlogged.add();
+      return;
+    }
   }
   core::end_counted_location(Units::unit(w), helping ? 0 : Units::bytes(w));
 }

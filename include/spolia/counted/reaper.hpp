@@ -10,6 +10,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <limits>
 
@@ -96,12 +97,37 @@ class reaper {
   }
 
   /// n units. What becomes of the block waits in me.work; without me it happens here.
-  void drop(member* me, entry e, std::uint32_t n = 1) noexcept {
-    if (is_thin(e)) return drop_thin(me, head_of_entry(e), n);
-    control* const c = block_of_entry(e);
+  static void drop(member* me, entry e, std::uint32_t n = 1) noexcept {
+    drop_uncounted(me, e, n);
     if (me != nullptr) me->dropped.add(n);
+  }
+
+  /// The same, but the caller adds to me.dropped, behind it: else drain() could find that nothing
+  /// waits, while what ends with the last unit is not yet doomed.
+  SPOLIA_ALWAYS_INLINE static void drop_uncounted(member* me, entry e, std::uint32_t n) noexcept {
+    bool last = false;
+    if (is_thin(e)) {
+      last = head_of_entry(e)->drop(n);
+    } else if (task_of(e) == task::drop_strong) {
+      last = block_of_entry(e)->drop_strong(n);
+    } else {
+      last = block_of_entry(e)->drop_weak(n);
+    }
+    if (last) dropped_last(me, e);
+  }
+
+  SPOLIA_NOINLINE static void dropped_last(member* me, entry e) noexcept {
+    if (is_thin(e)) {
+      head* const h = head_of_entry(e);
+      if (me != nullptr && !h->ops().silent && me->work.push(entry_of(h, task::end_object))) {
+        me->doomed.add();
+      } else {
+        end_object(h);
+      }
+      return;
+    }
+    control* const c = block_of_entry(e);
     const bool strong = task_of(e) == task::drop_strong;
-    if (!(strong ? c->drop_strong(n) : c->drop_weak(n))) return;
     if (strong && c->ops->silent) return drop_weak(c);
     if (me != nullptr && me->work.push(entry_of(c, strong ? task::end_object : task::free_block))) {
       me->doomed.add();
@@ -109,16 +135,6 @@ class reaper {
       end_object(c);
     } else {
       c->ops->deallocate(c);
-    }
-  }
-
-  static void drop_thin(member* me, head* h, std::uint32_t n) noexcept {
-    if (me != nullptr) me->dropped.add(n);
-    if (!h->drop(n)) return;
-    if (me != nullptr && !h->ops().silent && me->work.push(entry_of(h, task::end_object))) {
-      me->doomed.add();
-    } else {
-      end_object(h);
     }
   }
 
@@ -172,7 +188,7 @@ class reaper {
         default:
           // Its count changes when some are together.
           __builtin_prefetch(address_of_entry(e), 1);
-          aside.at[aside.n++] = e;
+          aside.add(e);
       }
     }
     if (aside.n > 0) settle(me, aside);
@@ -182,21 +198,38 @@ class reaper {
   struct units_aside {
     std::array<entry, at_once> at;
     unsigned n = 0;
+    std::uint64_t filter = 0;  // of their names: most pins name something else, as one look tells
+
+    static std::uint64_t bit_of(name c) noexcept {
+      return std::uint64_t{1} << ((c >> 4U ^ c >> 10U) & 63U);
+    }
+    void add(entry e) noexcept {
+      at[n++] = e;
+      filter |= bit_of(name_of_entry(e));
+    }
+    /// A bit for each unit of what the word leads to.
+    [[nodiscard]] std::uint32_t named_by(word w) const noexcept {
+      const name c = name_of(w);
+      std::uint32_t found = 0;
+      if ((filter & bit_of(c)) == 0) [[likely]]
+        return found;
+      for (unsigned i = 0; i < n; ++i) {
+        if (name_of_entry(at[i]) == c) found |= 1U << i;
+      }
+      return found;
+    }
   };
 
   /// Those that no pin names are dropped, the others are logged.
   void settle(member& me, units_aside& aside) noexcept {
     bool stuck = false;
     std::uint32_t named = 0;
-    const auto note = [&](word w) {
-      for (unsigned i = 0; i < aside.n; ++i) {
-        if (name_of_entry(aside.at[i]) == name_of(w)) named |= 1U << i;
-      }
-    };
+    const auto note = [&](word w) { named |= aside.named_by(w); };
     if (!SPOLIA_FAULT("counted.children_at_once")) each_pin(note);
+    const auto dropped = aside.n - static_cast<unsigned>(std::popcount(named));
     for (unsigned i = aside.n; i-- > 0;) {
       if ((named >> i & 1U) == 0) {
-        drop(&me, aside.at[i]);
+        drop_uncounted(&me, aside.at[i], 1);
       } else if (me.log.try_reserve()) {
         keep_logged(me, aside.at[i]);
       } else {
@@ -205,7 +238,10 @@ class reaper {
         stuck = true;
       }
     }
+    me.dropped.add(dropped);
     aside.n = 0;
+    aside.filter = 0;
+    aside.filter = 0;
     me.budget = stuck ? no_memory : me.budget - 1;
   }
 

@@ -89,6 +89,13 @@ class work_stack {
 
   [[nodiscard]] bool empty() const noexcept { return reserved_ == 0 && top_ == nullptr; }
 
+  /// The same as push where the chunk on top has room. False: it has none.
+  [[nodiscard]] SPOLIA_ALWAYS_INLINE bool push_into_chunk(entry e) noexcept {
+    if (top_ == nullptr || top_->count == work_chunk::capacity) return false;
+    top_->at[top_->count++] = e;
+    return true;
+  }
+
   [[nodiscard]] bool push(entry e) noexcept {
     if (top_ == nullptr || top_->count == work_chunk::capacity) {
       work_chunk* const fresh = spare_ != nullptr ? spare_ : work_chunk::make();
