@@ -80,7 +80,7 @@ class grip {
     }
     // acquire: as in put_name_unless_null.
     const word seen = from.load_acquire();
-    if (seen == 0) {
+    if (seen == 0) [[unlikely]] {
       let_go(std::exchange(at_, nothing));
       return 0;
     }
