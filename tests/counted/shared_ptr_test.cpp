@@ -39,6 +39,9 @@ struct derived : other_base, thing {  // thing is not at the beginning
   using thing::thing;
 };
 
+template <class Less>
+concept transparent = requires { typename Less::is_transparent; };
+
 template <class F>
 class shared : public testing::Test {
  public:
@@ -386,6 +389,11 @@ TYPED_TEST(shared, deduction_and_weak_conversions) {
   EXPECT_NE(w.owner_before(other), other.owner_before(w));
   EXPECT_EQ((typename TypeParam::template less_of<W>()(w, other)), w.owner_before(other));
   EXPECT_EQ((typename TypeParam::template less_of<P>()(p, P(d))), p.owner_before(d));
+  EXPECT_EQ((typename TypeParam::template less_of<P>()(p, w)), p.owner_before(w));
+  EXPECT_EQ((typename TypeParam::template less_of<W>()(p, w)), p.owner_before(w));
+  static_assert(transparent<typename TypeParam::less>);
+  static_assert(!transparent<typename TypeParam::template less_of<P>>);
+  static_assert(!transparent<typename TypeParam::template less_of<W>>);
   EXPECT_TRUE(p <= p && p >= p && !(p < p) && (p <=> P(d)) != 0);
 }
 

@@ -49,14 +49,33 @@ shared_ptr<T> dynamic_pointer_cast(shared_ptr<U>&& r) noexcept {
   return {std::move(r), p};
 }
 
-/// Orders by owner, as std::owner_less does.
+/// Orders by owner, as std::owner_less does: of one kind of pointer, and of shared and weak ones.
 template <class P = void>
-struct owner_less {
+struct owner_less;
+
+template <>
+struct owner_less<void> {
   template <class A, class B>
   bool operator()(const A& a, const B& b) const noexcept {
     return a.owner_before(b);
   }
   using is_transparent = void;
 };
+
+namespace counted {
+
+template <class P, class Other>
+struct less_by_owner {
+  bool operator()(const P& a, const P& b) const noexcept { return a.owner_before(b); }
+  bool operator()(const P& a, const Other& b) const noexcept { return a.owner_before(b); }
+  bool operator()(const Other& a, const P& b) const noexcept { return a.owner_before(b); }
+};
+
+}  // namespace counted
+
+template <class T>
+struct owner_less<shared_ptr<T>> : counted::less_by_owner<shared_ptr<T>, weak_ptr<T>> {};
+template <class T>
+struct owner_less<weak_ptr<T>> : counted::less_by_owner<weak_ptr<T>, shared_ptr<T>> {};
 
 }  // namespace spolia::inline SPOLIA_FLAVOUR
