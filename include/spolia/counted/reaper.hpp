@@ -241,7 +241,6 @@ class reaper {
     me.dropped.add(dropped);
     aside.n = 0;
     aside.filter = 0;
-    aside.filter = 0;
     me.budget = stuck ? no_memory : me.budget - 1;
   }
 
