@@ -190,13 +190,23 @@ class depot {
            gap(size, next_) + block_cache::stride_of(size);
   }
 
+  [[nodiscard]] std::size_t align_of_slab() const noexcept {
+    return slab_ == huge_page ? huge_page : line;
+  }
+
   block_chain carve(unsigned size) {
     const std::size_t stride = block_cache::stride_of(size);
     const std::size_t wanted = block_cache::batch_of(size);
     if (!fits(size)) {
+      // Where a large slab is not to be had, a smaller one may be.
+      void* at = nullptr;
+      while ((at = ::operator new(slab_, std::align_val_t{align_of_slab()}, std::nothrow)) ==
+             nullptr) {
+        if (slab_ == least_slab) throw std::bad_alloc();
+        slab_ /= 2;
+      }
       const std::size_t bytes = slab_;
-      const std::size_t align = bytes == huge_page ? huge_page : line;
-      void* const at = ::operator new(bytes, std::align_val_t{align});
+      const std::size_t align = align_of_slab();
       slabs_ = ::new (at) slab{slabs_, bytes, align, 0, 0};
 #if defined(MADV_HUGEPAGE)
       // Walks through large structures miss fewer translations so. Not to be had: no matter. Only

@@ -148,6 +148,23 @@ TEST_F(counted_errors, objects_end_behind_the_sweep) {
   EXPECT_TRUE(other.drain(me));
 }
 
+/// The pool asks for large slabs in the end, and takes smaller ones where they are not to be had.
+TEST_F(counted_errors, smaller_slabs_where_large_ones_fail) {
+  constexpr unsigned size = core::block_cache::size_for(500);
+  std::vector<void*> blocks;
+  blocks.reserve(40000);
+  while (blocks.size() < 20000) blocks.push_back(core::take_block(size));
+  int failed = 0;
+  while (failed < 3 && blocks.size() < blocks.capacity()) {
+    const fail_after one(1);
+    blocks.push_back(core::take_block(size));
+    if (one.fired()) ++failed;
+  }
+  EXPECT_EQ(failed, 3);
+  for (void* b : blocks) core::give_block(size, b);
+  counted::trim();
+}
+
 /// The collector over the paper's router, beside the process's own.
 TEST_F(counted_errors, a_collector_over_the_tree) {
   counted::basic_collector<counted::tree_router, counted::tree_router> other({.epoch_at = 16});
