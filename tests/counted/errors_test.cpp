@@ -148,6 +148,33 @@ TEST_F(counted_errors, objects_end_behind_the_sweep) {
   EXPECT_TRUE(other.drain(me));
 }
 
+/// Units of a purse that is emptied wait in it while there is no room to tell others of them.
+TEST_F(counted_errors, units_of_a_purse_wait_for_memory) {
+  atomic_shared_ptr<node> hot(make_shared<node>(book));
+  in_new_thread([&] {
+    counted::member& me = counted::here();
+    std::vector<shared_ptr<node>> others;
+    for (int i = 0; i < 100; ++i) others.push_back(make_shared<node>(book));
+    for (int i = 0; i < 40; ++i) EXPECT_EQ(hot.load()->member, 3);
+    {
+      const fail_after none(1, failing::from_then_on);
+      // As locations do that end in a task, until there is no room for one more.
+      for (auto& p : others) {
+        counted::control* const c = counted::access::owner_of(p);
+        if (!me.work.push(counted::entry_of(c, counted::task::drop_strong))) break;
+        me.unlogged.add();
+        counted::access::forget(p);
+      }
+      core::spill_counted_purse(&me);
+      for (int i = 0; i < 40; ++i) EXPECT_EQ(hot.load()->member, 3);
+    }
+    counted::drain();
+  });
+  hot = nullptr;
+  EXPECT_TRUE(counted::drain());
+  EXPECT_EQ(book.live(), 0);
+}
+
 /// The pool asks for large slabs in the end, and takes smaller ones where they are not to be had.
 TEST_F(counted_errors, smaller_slabs_where_large_ones_fail) {
   constexpr unsigned size = core::block_cache::size_for(500);

@@ -144,8 +144,7 @@ class basic_collector final : core::listener, public reaper {
 
   /// The caller has loaded p's word again and again, and has a unit.
   void fill_purse(member& me, const purse_of& p) noexcept {
-    if (!have_purses() || one_thread()) return;
-    spill(me);
+    if (!have_purses() || one_thread() || !spill(me)) return;
     threads::watch_this_thread(*this);
     me.purse.fill(p);
     if (me.purse.is_shut()) spill(me);
@@ -284,7 +283,7 @@ class basic_collector final : core::listener, public reaper {
 
   void scan(member& me, unsigned input) noexcept {
     each_of(input, [&](member& m) {
-      if (have_purses()) drop_later(me, m.purse.take_away());
+      take_away(me, m.purse);
       m.names.clear();
       m.pins.visit([&](word w) {
         if (!m.names.add(name_of(w))) scan_failed_.store_relaxed(true);

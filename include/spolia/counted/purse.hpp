@@ -22,6 +22,9 @@
 //              shut, and empties the purse itself. Both empty it by an exchange, so one of the two
 //              has the units. Only a thread that is stopped within a turn keeps its object longer.
 //              Only the owner opens the gate again, after the scan has been there: `passed`.
+//              What is taken out may be the last units of an object, and then others are told of
+//              it (reaper.hpp). Without memory for that the units stay in the purse, which nobody
+//              takes from, until the next epoch looks there.
 // Bound:       one object a thread, with what it holds, until the next epoch or drain(). It counts
 //              `most` + 1 units too many in use_count at most.
 // Where light fences are not free there are no purses; nor while the process has one thread.
@@ -156,9 +159,12 @@ class purse {
     return gate_.load_relaxed() != gate::open;
   }
 
+  /// What is in it stays for the collector; the owner takes and puts nothing until it is filled.
+  static void leave_alone() noexcept { set_own_purse(no_purse); }
+
   /// What was in it, unless the collector has it.
   content empty() noexcept {
-    set_own_purse(no_purse);
+    leave_alone();
     // relaxed: only we write to it but for the collector, which takes all, too; who gets the units
     // has seen all that was done with them: we ourselves, the collector by its look at busy_.
     const std::uint32_t n = units_.exchange_relaxed(0);

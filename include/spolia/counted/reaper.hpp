@@ -70,8 +70,16 @@ class reaper {
       return true;
     });
   }
-  /// What is in the thread's purse goes. No destructors run.
-  void spill(member& me) noexcept { drop_later(me, me.purse.empty()); }
+  /// What is in the thread's purse goes. No destructors run. False: there is no memory, and it
+  /// stays for the collector.
+  bool spill(member& me) noexcept {
+    if (!me.work.has_room(1)) {
+      purse::leave_alone();
+      return false;
+    }
+    drop_later(me, me.purse.empty());
+    return true;
+  }
 
   /// Calls f(word) for each name of all threads' pins.
   template <class F>
@@ -138,10 +146,15 @@ class reaper {
     }
   }
 
+  /// Takes away what is in a purse that is shut. Without memory it stays for the next epoch.
+  void take_away(member& me, purse& from) noexcept {
+    if (have_purses() && me.work.has_room(1)) drop_later(me, from.take_away());
+  }
+
   /// Units of a purse. If they were the last, others end the object: the caller may be one that
-  /// only reads. Without memory to tell them of it, nothing is dropped, ever.
+  /// only reads. There is room for one entry in me.work.
   void drop_later(member& me, const purse::content& c) noexcept {
-    if (c.n == 0 || !me.work.has_room(1)) return;
+    if (c.n == 0) return;
     me.unlogged.add(c.n);
     drop(&me, c.what, c.n);
     if (me.depth == 0 && !me.helping) me.work.leave_to(left_);
