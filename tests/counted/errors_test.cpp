@@ -5,12 +5,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <thread>
 #include <vector>
 
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <spolia/counted/tree_router.hpp>
 #include <spolia/memory.hpp>
@@ -173,6 +176,83 @@ TEST_F(counted_errors, units_of_a_purse_wait_for_memory) {
   hot = nullptr;
   EXPECT_TRUE(counted::drain());
   EXPECT_EQ(book.live(), 0);
+}
+
+/// Its destructor lasts as long as somebody wants.
+struct slow {
+  ~slow() {
+    inside = true;
+    while (wait) std::this_thread::yield();
+    inside = false;
+  }
+  static inline std::atomic<bool> wait = false;
+  static inline std::atomic<bool> inside = false;
+};
+
+/// What a thread that vanished in a fork was just ending, and what was to end behind it, stays.
+/// Everything else ends, and nobody waits for that.
+TEST_F(counted_errors, a_helper_is_lost_in_a_fork) {
+  slow::wait = true;
+  std::thread helper([&] {
+    std::vector<atomic_shared_ptr<node>> many(100);
+    for (auto& a : many) a = make_shared<node>(book);
+    atomic_shared_ptr<slow> last(make_shared<slow>());
+    for (auto& a : many) a = nullptr;
+    last = nullptr;
+    counted::drain();
+  });
+  while (!slow::inside) std::this_thread::yield();
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(120);
+    const auto before = book.live();
+    atomic_shared_ptr<node> own(make_shared<node>(book));
+    own = nullptr;
+    const bool drained = counted::drain();
+    _exit(drained && book.live() == before && before > 0 ? 0 : 1);
+  }
+  int status = 1;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  slow::wait = false;
+  helper.join();
+}
+
+/// The same where the destructor that forks is a helper's, too: what it has in hand is not lost.
+TEST_F(counted_errors, a_helper_forks) {
+  struct forks {
+    explicit forks(bool& child_of_it) : is_child(child_of_it) {}
+    ~forks() {
+      const pid_t child = fork();
+      is_child = child == 0;
+      if (is_child) alarm(120);
+      if (child > 0) {
+        int status = 1;
+        waitpid(child, &status, 0);
+        EXPECT_EQ(status, 0);
+      }
+    }
+    bool& is_child;
+  };
+  slow::wait = true;
+  std::thread helper([&] {
+    atomic_shared_ptr<slow> last(make_shared<slow>());
+    last = nullptr;
+    counted::drain();
+  });
+  while (!slow::inside) std::this_thread::yield();
+  bool is_child = false;
+  {
+    std::vector<atomic_shared_ptr<node>> many(100);
+    for (auto& a : many) a = make_shared<node>(book);
+    atomic_shared_ptr<forks> last(make_shared<forks>(is_child));
+    for (auto& a : many) a = nullptr;
+    last = nullptr;
+    while (book.live() > 0 && !is_child) counted::drain();
+  }
+  if (is_child) _exit(counted::drain() && book.live() == 0 ? 0 : 1);
+  slow::wait = false;
+  helper.join();
 }
 
 /// The pool asks for large slabs in the end, and takes smaller ones where they are not to be had.

@@ -377,7 +377,7 @@ class basic_collector final : core::listener, public reaper {
       m.names.forget();
       return true;
     });
-    if (member* const m = members_.find(number)) m->forget();
+    if (member* const m = members_.find(number)) lose(*m);
     busy_.store_relaxed(false);
   }
 

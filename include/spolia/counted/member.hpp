@@ -73,8 +73,9 @@ struct alignas(cache_line) member {
   std::uint32_t depth = 0;  // objects that this thread is just destroying, one within the other
   bool helping = false;
   bool quiet = false;
-  bool owes = false;        // a task was due while it was quiet
-  std::int64_t budget = 0;  // objects that this task may still destroy
+  bool owes = false;          // a task was due while it was quiet
+  std::int64_t budget = 0;    // objects that this task may still destroy
+  std::uint64_t in_hand = 0;  // entries that it took from `work`, while code of the user's runs
   std::uint64_t interval = 0;
   std::uint32_t haste = 0;  // how often in a row objects were left over
   std::uint64_t since_epoch = 0;
@@ -112,6 +113,7 @@ struct alignas(cache_line) member {
     work.forget();
     helping = quiet = owes = false;
     depth = 0;
+    in_hand = 0;
   }
 };
 

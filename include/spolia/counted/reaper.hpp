@@ -160,6 +160,21 @@ class reaper {
     if (me.depth == 0 && !me.helping) me.work.leave_to(left_);
   }
 
+  /// A thread has vanished in a fork. What it was just dropping or ending, and had on its stack, it
+  /// may have been in the midst of changing: that stays for ever. It counts as dropped, or else
+  /// drain() would never find that nothing waits.
+  void lose(member& lost) noexcept {
+    lost.forget();
+    collector_counts sum;
+    std::uint64_t found = left_.entries();
+    each_member([&](std::uint32_t, const member& m) {
+      m.count_done(sum);
+      m.count_begun(sum);
+      found += m.log.entries() + m.work.entries() + m.in_hand;
+    });
+    lost.dropped.add(sum.waiting() - found);
+  }
+
   void shut_purses() noexcept {
     if (!have_purses()) return;
     members_.for_each([](std::uint32_t, member& m) {
@@ -188,15 +203,20 @@ class reaper {
         continue;
       }
       const entry e = me.work.pop();
+      const std::uint64_t in_hand = aside.n + 1;
       switch (task_of(e)) {
         case task::end_object:
+          me.in_hand += in_hand;
           destroy(me, e);
           me.ended.add();
+          me.in_hand -= in_hand;
           break;
         case task::free_block:
+          me.in_hand += in_hand;
           block_of_entry(e)->ops->deallocate(block_of_entry(e));
           --me.budget;
           me.ended.add();
+          me.in_hand -= in_hand;
           break;
         default:
           // Its count changes when some are together.

@@ -207,6 +207,14 @@ class unit_log {
     return head_->at[head_->taken++].read();
   }
 
+  /// All that is in it, for who is alone.
+  [[nodiscard]] std::uint64_t entries() const noexcept {
+    std::uint64_t sum = 0;
+    const chunk* c = head_ != nullptr ? head_ : first_.load_relaxed();
+    for (; c != nullptr; c = c->next.load_relaxed()) sum += c->filled.load_relaxed() - c->taken;
+    return sum;
+  }
+
   /// After a fork that lost the helper which was at work here, and perhaps the owner.
   void recount() noexcept {
     // The owner may have put a chunk behind the last one, and not have gone on to it.

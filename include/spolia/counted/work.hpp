@@ -34,6 +34,11 @@ struct work_chunk {
       return nullptr;
     }
   }
+  static std::uint64_t entries(const work_chunk* chain) noexcept {
+    std::uint64_t sum = 0;
+    for (; chain != nullptr; chain = chain->next) sum += chain->count;
+    return sum;
+  }
   static void end(work_chunk* c) noexcept {
     c->~work_chunk();
     memory::deallocate(c, sizeof(work_chunk), alignof(work_chunk));
@@ -65,6 +70,11 @@ class left_work {
       last->next = seen;
       // release → the acquire in take: the entries, and what happened to their objects before.
     } while (!first_.cas_weak_release(seen, chain));
+  }
+
+  /// For who is alone.
+  [[nodiscard]] std::uint64_t entries() const noexcept {
+    return work_chunk::entries(first_.load_relaxed());
   }
 
   work_chunk* take() noexcept {
@@ -146,7 +156,11 @@ class work_stack {
     return true;
   }
 
-  /// The thread has vanished in a fork.
+  [[nodiscard]] std::uint64_t entries() const noexcept {
+    return reserved_ + work_chunk::entries(top_);
+  }
+
+  /// The thread has vanished in a fork, perhaps in the midst of a change.
   void forget() noexcept {
     top_ = spare_ = nullptr;
     reserved_ = 0;
