@@ -300,7 +300,7 @@ TEST(snapshot_tree, is_balanced_whatever_the_order_of_keys) {
   }
 }
 
-/// Leaves of half their pairs on average at least, whatever was erased in which order.
+/// However pairs come and go, leaves are half full on average, or nearly.
 TEST(snapshot_tree, keeps_its_leaves_filled) {
   constexpr number keys = 4000;
   timeline time;
@@ -318,11 +318,11 @@ TEST(snapshot_tree, keeps_its_leaves_filled) {
     const number key = random.below(keys);
     if (!m.insert(key, i)) m.erase(key);
   }
-  expect_filled(0.3);
+  expect_filled(0.5);
   for (number key = 0; key < keys; ++key) {
     if (key % 16 != 0) m.erase(key);
   }
-  expect_filled(0.2);
+  expect_filled(0.4);
   for (number key = 0; key < keys; ++key) m.erase(key);
   EXPECT_EQ(m.audit().leaves, 1U);
 }

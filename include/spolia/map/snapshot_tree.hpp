@@ -19,8 +19,8 @@
 // Protects:    what find(then, ...), all(then) and range(then, ...) give stays while the snapshot
 //              and the map live, without a guard. No operation holds a guard longer than a search
 //              takes (and 16 leaves, where many pairs are passed), besides what visit's f does; but
-//              once in hundreds of divided leaves an update looks at up to 16 000 routers, and so
-//              do collect() and account() (map/detail/chromatic_shortcuts.hpp).
+//              some of those that divide a leaf look at up to 400 routers, and collect() and
+//              account() at up to 16 000 (map/detail/chromatic_shortcuts.hpp).
 // Order:       insert, insert_or_assign, erase, find, contains and visit are linearizable; for_each
 //              and range are of one instant, that of a snapshot which they take.
 // Cost:        logarithmic. At a snapshot, each link takes a step for each version that is newer.
@@ -29,11 +29,12 @@
 // Progress:    reads only read. Updates are lock-free. Both besides the collector's upkeep.
 // Bound:       what the collector promises: a removed node goes when no snapshot needs it and no
 //              version of its links is held (owner.hpp). Besides, up to 8192 removed routers at
-//              which searches might begin, until the next table of them, or collect().
+//              which searches might begin, twice as many while the next table of them is made,
+//              until that is done, or collect().
 // Memory:      besides its pairs, some 100 bytes a leaf and 390 bytes a router, with the first
 //              versions of its two links; there is one router less than there are leaves. A leaf
 //              that is divided leaves two that are half full; what erases leave of one goes into
-//              its sibling when that is a leaf, too, and both fill half of one.
+//              its sibling when that is a leaf, too, and both fill three quarters of one.
 // Keys and values: any that can be moved; routers hold copies of keys. If copying both is copying
 //              bytes, and at most 32 of them, leaves hold them, and an update copies those of its
 //              leaf. All others lie in counted blocks, and leaves hold pointers: values are made
@@ -233,10 +234,16 @@ class snapshot_tree_core {
   bool gather(const lease& then, const typename tree::past::limits& within,
               std::vector<std::pair<Key, Value>>& some) const {
     auto here = collector_.enter();
+    const auto& past = tree_.at_instants();
     typename tree::past::chunk found;
-    tree_.at_instants().first_at(here, then, within, found);
+    past.first_at(here, then, within, found, tree::past::which::with_some);
+    auto rest = within;
     for (unsigned i = 0; i < found.count; ++i) {
-      for (const auto& pair : found.of[i]) some.emplace_back(pair.key(), pair.value());
+      for (const auto& pair : past.pairs_of(*found.of[i], then, rest)) {
+        some.emplace_back(pair.key(), pair.value());
+        rest.lo = &pair.key();
+        rest.open = true;
+      }
     }
     return found.is_full();
   }

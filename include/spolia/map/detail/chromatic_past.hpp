@@ -28,23 +28,41 @@ class chromatic_past {
   using internal = typename Nodes::internal;
   using link = typename Nodes::link;
   using leaves = chromatic_leaves<Nodes, Collector, Compare>;
-  using pairs = typename leaves::pairs;
 
  public:
   using session = typename Collector::session;
   using pair = typename Nodes::pair;
+  using leaf = typename Nodes::leaf;
+  using pairs = typename leaves::pairs;
 
-  /// Leaves to visit in one session: some microseconds.
+  /// Leaves to find in one session: a few microseconds.
   static constexpr unsigned most_leaves = 16;
-  /// Pairs that follow each other in ascending order, by leaves, none of them empty. They stay
-  /// while the snapshot does.
+  /// Leaves that follow each other in ascending order, and stay while the snapshot does. They were
+  /// found by what routers say, so there may be some at which pairs_of() finds nothing within the
+  /// limits, or what an earlier one has shown already.
   struct chunk {
     unsigned count = 0;
-    std::array<pairs, most_leaves> of;
+    bool ends = false;  // there are none behind these
+    std::array<const leaf*, most_leaves> of;
     [[nodiscard]] bool is_full() const noexcept { return count == most_leaves; }
-    void add(pairs some) noexcept {
-      if (!some.empty()) of[count++] = some;
+    /// Fetches one that is looked at soon, if it is there.
+    void prefetch(unsigned i) const noexcept {
+      if (i < count) of[i]->prefetch();
     }
+    void add(const leaf& l) noexcept {
+      of[count] = &l;
+      if (count < fetched_at_once) l.prefetch();
+      ++count;
+    }
+  };
+  /// Who looks at one leaf fetches that which lies so many behind it.
+  static constexpr unsigned fetched_ahead = 2;
+  static constexpr unsigned fetched_at_once = fetched_ahead + 1;
+
+  /// Which leaves to find.
+  enum class which : bool {
+    all,        // without a look at them
+    with_some,  // that have pairs within the limits
   };
   /// Keys from *lo on (behind it, if `open`) and in front of *hi; null: no limit.
   struct limits {
@@ -90,34 +108,53 @@ class chromatic_past {
     }
   }
 
-  /// The first pairs within the limits.
+  /// The first leaves within the limits.
   template <class Instant>
-  void first_at(session&, const Instant& then, const limits& within, chunk& found) const {
+  void first_at(session&, const Instant& then, const limits& within, chunk& found,
+                which w) const {
     found.count = 0;
+    find_first(then, within, found, w);
+    found.ends = !found.is_full();
+  }
+  /// The last ones; also in ascending order.
+  void last_at(session&, std::uint64_t then, const limits& within, chunk& found, which w) const {
+    found.count = 0;
+    found.ends = false;
+    if (node* const n = top_at(then)) descend(n, then, within, found, w);
+    std::reverse(found.of.begin(), found.of.begin() + found.count);
+  }
+  /// The pairs of a leaf that are within the limits. Inside a session only if it is for a lease.
+  template <class Instant>
+  pairs pairs_of(const leaf& l, const Instant& then, const limits& within) const {
+    return within_limits(l.at(time_of(then), time()), within);
+  }
+
+ private:
+  template <class Instant>
+  void find_first(const Instant& then, const limits& within, chunk& found, which w) const {
     limits rest = within;
-    for (auto way = shortcuts_.walk_from(rest.lo, time_of(then)); way; way.step()) {
+    auto way = shortcuts_.walk_from(rest.lo, rest.hi, time_of(then));
+    if (way) way.fetch_first();
+    for (; way; way.step()) {
       way.fetch_ahead();
       const key_type* const end = way.end();
       const bool last = end == nullptr || (rest.hi != nullptr && !less_(*end, *rest.hi));
       node* n = way.router();
-      // Of the same table: another one's may route less.
-      if (n == nullptr && rest.lo != nullptr) n = way.higher(*rest.lo, less_);
-      if (n == nullptr) n = top_at(then);
-      if (n != nullptr) ascend(n, then, {rest.lo, last ? rest.hi : end, rest.open}, found);
+      if (n != nullptr && !last && rest.lo != within.lo && w == which::all) {
+        all_below(*Nodes::as_internal(n), then, found);
+      } else {
+        // Of the same table: another one's may route less.
+        if (n == nullptr && rest.lo != nullptr) n = way.higher(*rest.lo, less_);
+        if (n == nullptr) n = top_at(then);
+        if (n != nullptr) ascend(n, then, {rest.lo, last ? rest.hi : end, rest.open}, found, w);
+      }
+      if (found.is_full()) way.fetch_leaves();
       if (last || found.is_full()) return;
       rest.lo = end;
       rest.open = false;
     }
-    if (node* const n = top_at(then)) ascend(n, then, rest, found);
+    if (node* const n = top_at(then)) ascend(n, then, rest, found, w);
   }
-  /// The last ones; also in ascending order.
-  void last_at(session&, std::uint64_t then, const limits& within, chunk& found) const {
-    found.count = 0;
-    if (node* const n = top_at(then)) descend(n, then, within, found);
-    std::reverse(found.of.begin(), found.of.begin() + found.count);
-  }
-
- private:
   /// On the way to a key: the first node, or one from which on the way is as from the first. Null
   /// if the tree is younger.
   template <class Instant>
@@ -170,7 +207,7 @@ class chromatic_past {
   pairs within_limits(pairs some, const limits& l) const {
     if (some.empty()) return some;
     std::size_t first = 0;
-    if (l.lo != nullptr && (l.open || less_(some.front().key(), *l.lo))) {
+    if (l.lo != nullptr && !less_(*l.lo, some.front().key())) {
       const auto lo = leaves_.find(some, *l.lo);
       first = lo.at + (lo.found && l.open ? 1 : 0);
     }
@@ -179,10 +216,16 @@ class chromatic_past {
     return some.subspan(first, std::max(first, end) - first);
   }
 
-  // As deep as the tree is high.
   template <class Instant>
-  void ascend(node* n, const Instant& then, limits within, chunk& found) const {
-    if (n->is_leaf()) return found.add(within_limits(pairs_at(n, then), within));
+  void add(const leaf& l, const Instant& then, const limits& within, chunk& found,
+           which w) const {
+    if (w == which::all || !pairs_of(l, then, within).empty()) found.add(l);
+  }
+
+  // As deep as the tree is high, all three.
+  template <class Instant>
+  void ascend(node* n, const Instant& then, limits within, chunk& found, which w) const {
+    if (n->is_leaf()) return add(*Nodes::as_leaf(n), then, within, found, w);
     const internal* const i = Nodes::as_internal(n);
     const bool goes_left = within.lo == nullptr || less_(*within.lo, i->key);
     const bool goes_right = within.hi == nullptr || less_(i->key, *within.hi);
@@ -194,21 +237,35 @@ class chromatic_past {
     if (left != nullptr) {
       // What is on this side is in front of what is on the other one.
       const key_type* const hi = goes_right ? nullptr : within.hi;
-      ascend(left->to, then, {within.lo, hi, within.open}, found);
+      ascend(left->to, then, {within.lo, hi, within.open}, found, w);
       within.lo = nullptr;  // what comes is behind it
     }
-    if (right != nullptr && !found.is_full()) ascend(right->to, then, within, found);
+    if (right != nullptr && !found.is_full()) ascend(right->to, then, within, found, w);
   }
-  void descend(node* n, std::uint64_t then, limits within, chunk& found) const {
-    if (n->is_leaf()) return found.add(within_limits(pairs_at(n, then), within));
+  /// All leaves below a router. It may have got keys beyond the limits since it was noted.
+  template <class Instant>
+  void all_below(const internal& i, const Instant& then, chunk& found) const {
+    const std::array<const link*, 2> sides{link_at(i, 0, then), link_at(i, 1, then)};
+    for (const link* const l : sides) {
+      if (l == nullptr || found.is_full()) return;
+      if (l->to_leaf) {
+        found.add(*Nodes::as_leaf(l->to));
+      } else {
+        Nodes::as_internal(l->to)->prefetch();
+        all_below(*Nodes::as_internal(l->to), then, found);
+      }
+    }
+  }
+  void descend(node* n, std::uint64_t then, limits within, chunk& found, which w) const {
+    if (n->is_leaf()) return add(*Nodes::as_leaf(n), then, within, found, w);
     const internal* const i = Nodes::as_internal(n);
     if (within.hi == nullptr || less_(i->key, *within.hi)) {
-      descend(at(*i, 1, then), then, within, found);
+      descend(at(*i, 1, then), then, within, found, w);
       within.hi = nullptr;
     }
     if (found.is_full()) return;
     if (within.lo == nullptr || less_(*within.lo, i->key)) {
-      descend(at(*i, 0, then), then, within, found);
+      descend(at(*i, 0, then), then, within, found, w);
     }
   }
 

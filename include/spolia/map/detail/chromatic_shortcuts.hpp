@@ -140,29 +140,47 @@ class chromatic_shortcuts {
     }
     /// There must be an end.
     void step() noexcept { ++at_; }
-    /// Fetches what will be looked at behind the next steps: each has come when that which lies
-    /// behind it is asked for.
+    /// Fetches what will be looked at behind the next steps: each line has come when that which
+    /// it leads to is asked for.
     void fetch_ahead() const noexcept {
-      if (const internal* const r = ahead(4)) __builtin_prefetch(&r->key);
-      if (const internal* const r = ahead(3)) r->prefetch();
-      if (const internal* const r = ahead(2)) r->prefetch_leaves();
+      if (const internal* const r = ahead(far)) __builtin_prefetch(&r->key);
+      if (const internal* const r = ahead(near_by)) r->prefetch();
+    }
+    /// The same for the steps that come first.
+    void fetch_first() const noexcept {
+      for (std::size_t i = 0; i < far; ++i) {
+        if (const internal* const r = ahead(i)) __builtin_prefetch(&r->key);
+      }
+      for (std::size_t i = 0; i < near_by; ++i) {
+        if (const internal* const r = ahead(i)) r->prefetch();
+      }
+    }
+    /// Fetches the leaves to which the next step leads.
+    void fetch_leaves() const noexcept {
+      if (const internal* const r = ahead(1)) r->prefetch_leaves();
     }
 
    private:
     friend class chromatic_shortcuts;
+    static constexpr std::size_t far = 8;
+    static constexpr std::size_t near_by = 4;
     walk() = default;
-    walk(const table& of, std::size_t at) noexcept : of_(&of), at_(at) {}
+    walk(const table& of, std::size_t at, std::size_t fetched) noexcept
+        : of_(&of), at_(at), fetched_(fetched) {}
     [[nodiscard]] const internal* ahead(std::size_t steps) const noexcept {
-      return at_ + steps < of_->low.count() ? of_->low[at_ + steps].at : nullptr;
+      return at_ + steps < fetched_ ? of_->low[at_ + steps].at : nullptr;
     }
     const table* of_ = nullptr;
     std::size_t at_ = 0;
+    std::size_t fetched_ = 0;  // those in front of this one are fetched
   };
-  /// From the one that routed `lo` (null: the first) on; false: none is known.
-  walk walk_from(const key_type* lo, std::uint64_t then) const {
+  /// From the one that routed `lo` (null: the first) on; false: none is known. Who goes no further
+  /// than to `hi` (null: to the end) says so, for the sake of what is fetched.
+  walk walk_from(const key_type* lo, const key_type* hi, std::uint64_t then) const {
     const table* const t = at_time(then);
     if (t == nullptr) return {};
-    return {*t, lo == nullptr ? 0 : t->low.place_of(*lo, less_)};
+    return {*t, lo == nullptr ? 0 : t->low.place_of(*lo, less_),
+            hi == nullptr ? t->low.count() : t->low.place_of(*hi, less_) + 1};
   }
 
   /// The tree has got another shape.
@@ -352,8 +370,10 @@ class chromatic_shortcuts<Nodes, Collector, Compare, 0> {
     }
     void step() noexcept {}
     void fetch_ahead() const noexcept {}
+    void fetch_first() const noexcept {}
+    void fetch_leaves() const noexcept {}
   };
-  walk walk_from(const key_type*, std::uint64_t) const noexcept { return {}; }
+  walk walk_from(const key_type*, const key_type*, std::uint64_t) const noexcept { return {}; }
   void changed(session&) noexcept {}
   void renew(session&) noexcept {}
   void clear() noexcept {}

@@ -259,16 +259,16 @@ class chromatic_tree {
   }
 
   /// Whether the leaf at s is to go, with what is left of it in its sibling: because nothing is, or
-  /// because that fills half of one leaf at most. (Where the sibling is a router, or in the midst
+  /// because both fill three quarters of one at most. (Where the sibling is a router, or in the midst
   /// of a batch, a leaf may stay that has few pairs.)
   bool folds(const spot& s, const view& p, const edit& left) const noexcept {
-    if (s.low.at == &entry_ || left.size() > Capacity / 4) return false;
+    if (s.low.at == &entry_ || left.size() > Capacity * 3 / 8) return false;
     if (left.size() == 0) return true;
     node* const other = p.to(1 - s.low.side).to;
     if (!other->is_leaf()) return false;
     const leaf& l = *nodes::as_leaf(other);
     const pairs its = l.current(time());
-    if (left.size() + its.size() > Capacity / 2) return false;
+    if (left.size() + its.size() > Capacity * 3 / 4) return false;
     if (l.batch == nullptr || SPOLIA_FAULT("chromatic.folds_into_a_batch")) return true;
     return l.batch->is_decided() && l.stands(its, time());
   }

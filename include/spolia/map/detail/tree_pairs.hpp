@@ -22,6 +22,8 @@ template <class Tree, class Key, class Value>
 class tree_pairs : public std::ranges::view_interface<tree_pairs<Tree, Key, Value>> {
   using limits = typename Tree::past::limits;
   using chunk = typename Tree::past::chunk;
+  using which = typename Tree::past::which;
+  using pairs = typename Tree::past::pairs;
   using pair = typename Tree::pair;
 
   struct shared {
@@ -54,7 +56,7 @@ class tree_pairs : public std::ranges::view_interface<tree_pairs<Tree, Key, Valu
       return *this;
     }
     iterator& operator--() {
-      if (at_ != nullptr && at_ != leaf().data()) {
+      if (at_ != first_) {
         --at_;
       } else {
         last_leaf();
@@ -78,53 +80,77 @@ class tree_pairs : public std::ranges::view_interface<tree_pairs<Tree, Key, Valu
     friend class tree_pairs;
     explicit iterator(const shared* of) noexcept : of_(of) {}
 
-    [[nodiscard]] const auto& leaf() const noexcept { return some_.of[in_]; }
-    /// at_ is behind the end of its leaf.
+    /// at_ is behind the end of its leaf. It stays on the last pair if comparing keys throws.
     SPOLIA_NOINLINE void next_leaf() {
-      if (in_ + 1 != some_.count) {
-        ++in_;
-        return to_front();
-      }
-      --at_;  // stays if comparing keys throws
+      --at_;
       limits rest = of_->all();
       rest.lo = &at_->key();
       rest.open = true;
-      fill(rest);
+      if (to_first_of(some_, in_ + 1, rest)) return;
+      if (!some_.ends) return fill(rest, which::all);
+      at_ = first_ = nullptr;
     }
     /// To the end of the leaf in front of this one.
     SPOLIA_NOINLINE void last_leaf() {
-      if (at_ == nullptr || in_ == 0) {
-        limits rest = of_->all();
-        if (at_ != nullptr) rest.hi = &at_->key();
-        auto here = of_->tree->collector().enter();
-        chunk before;
-        of_->tree->at_instants().last_at(here, of_->time, rest, before);
-        some_ = before;
-        in_ = before.count;
+      limits rest = of_->all();
+      if (at_ != nullptr) {
+        rest.hi = &at_->key();
+        if (to_last_of(some_, in_, rest)) return;
       }
-      --in_;
-      at_ = &leaf().back();
-      end_ = at_ + 1;
-    }
-    void to_front() noexcept {
-      at_ = leaf().data();
-      end_ = at_ + leaf().size();
-    }
-    void fill(const limits& rest) {
       auto here = of_->tree->collector().enter();
-      chunk behind;
-      of_->tree->at_instants().first_at(here, of_->time, rest, behind);
-      some_ = behind;
-      in_ = 0;
-      if (behind.count != 0) return to_front();
-      at_ = nullptr;
+      chunk before;
+      past().last_at(here, of_->time, rest, before, which::with_some);
+      to_last_of(before, before.count, rest);
     }
+    /// To the first pair that there is from leaf i on; false: there is none.
+    bool to_first_of(const chunk& some, unsigned i, const limits& rest) {
+      for (; i < some.count; ++i) {
+        some.prefetch(i + Tree::past::fetched_ahead);
+        const pairs here = past().pairs_of(*some.of[i], of_->time, rest);
+        if (here.empty()) continue;
+        stand(some, i, here);
+        at_ = first_;
+        return true;
+      }
+      return false;
+    }
+    /// To the last one in front of leaf i.
+    bool to_last_of(const chunk& some, unsigned i, const limits& rest) {
+      while (i-- != 0) {
+        const pairs here = past().pairs_of(*some.of[i], of_->time, rest);
+        if (here.empty()) continue;
+        stand(some, i, here);
+        at_ = end_ - 1;
+        return true;
+      }
+      return false;
+    }
+    void stand(const chunk& some, unsigned i, pairs here) noexcept {
+      if (&some != &some_) some_ = some;
+      in_ = i;
+      first_ = here.data();
+      end_ = first_ + here.size();
+    }
+    /// To the first pair of all; the end, if there is none.
+    void fill(const limits& rest, which w) {
+      chunk behind;
+      {
+        auto here = of_->tree->collector().enter();
+        past().first_at(here, of_->time, rest, behind, w);
+      }
+      if (to_first_of(behind, 0, rest)) return;
+      // Of so many leaves none had any.
+      if (behind.is_full() && w == which::all) return fill(rest, which::with_some);
+      at_ = first_ = nullptr;
+    }
+    [[nodiscard]] const auto& past() const noexcept { return of_->tree->at_instants(); }
 
     const shared* of_ = nullptr;
     chunk some_;
-    unsigned in_ = 0;            // the leaf among these
-    const pair* at_ = nullptr;   // null at the end
-    const pair* end_ = nullptr;  // of that leaf
+    unsigned in_ = 0;              // the leaf among these
+    const pair* at_ = nullptr;     // null at the end
+    const pair* first_ = nullptr;  // of that leaf's pairs
+    const pair* end_ = nullptr;
   };
 
   /// Throws std::bad_alloc, or what copying a key throws. An empty snapshot sees nothing.
@@ -139,7 +165,7 @@ class tree_pairs : public std::ranges::view_interface<tree_pairs<Tree, Key, Valu
   /// Throws what comparing keys throws, as all steps; and std::bad_alloc if it is a thread's first.
   [[nodiscard]] iterator begin() const {
     iterator first(shared_.get());
-    if (shared_->then && !backwards()) first.fill(shared_->all());
+    if (shared_->then && !backwards()) first.fill(shared_->all(), which::all);
     return first;
   }
   [[nodiscard]] iterator end() const noexcept { return iterator(shared_.get()); }
