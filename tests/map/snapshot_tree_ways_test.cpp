@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <limits>
 #include <map>
@@ -121,6 +123,100 @@ TEST(large_snapshot_tree, is_scanned_and_searched_by_its_shortcuts) {
   EXPECT_EQ(found.wrong, "");
   EXPECT_EQ(found.violations, 0U);
   EXPECT_EQ(found.pairs, model.size());
+}
+
+/// Stands in for a tree of routers: counts looks at them.
+struct routers {
+  struct internal;
+  struct link {
+    internal* to;
+    bool to_leaf;
+  };
+  struct version {
+    link value;
+  };
+  struct field {
+    version current;
+    const version* newest(int&) const { return &current; }
+  };
+  struct flag {
+    bool set = false;
+    [[nodiscard]] bool load_relaxed() const { return set; }
+  };
+  struct internal {
+    int key = 0;
+    std::array<field, 2> children{};
+    flag marked{};
+    int holds = 0;
+    static inline int looks = 0;
+    field& child(unsigned side) {
+      ++looks;
+      return children[side];
+    }
+    bool hold() {
+      ++holds;
+      return true;
+    }
+    void prefetch() const {}
+  };
+  using key_type = int;
+  static internal* as_internal(internal* i) { return i; }
+
+  int now = 0;
+  int& time() { return now; }
+
+  /// All with keys in front of `end` and from `from` on, at the distance of one; the root.
+  internal* grow(int from, int end) {
+    if (end - from < 2) return nullptr;
+    internal* const i = &all.emplace_back();
+    i->key = from + (end - from) / 2;
+    i->children[0].current.value = {grow(from, i->key), i->key - from < 2};
+    i->children[1].current.value = {grow(i->key, end), end - i->key < 2};
+    return i;
+  }
+  std::deque<internal> all;
+};
+
+/// Of trees with fewer routers than there is room for, with more, and with far more: a piece at a
+/// time, evenly, in order, and nothing below what was removed meanwhile.
+TEST(chosen_shortcuts, are_chosen_a_few_at_a_time) {
+  using way = detail::chromatic_ways<int, routers::internal, std::less<int>>::entry;
+  constexpr std::size_t most = 1024;
+  for (const int leaves : {1, 2, 3, 100, 1000, 3000, 100000}) {
+    SCOPED_TRACE(leaves);
+    routers tree;
+    routers::internal entry;
+    entry.children[0].current.value = {tree.grow(0, leaves), leaves < 2};
+    detail::chromatic_chooser<routers, routers, way, most> chosen(tree, entry);
+    routers::internal* gone = nullptr;
+    for (bool more = true; more;) {
+      routers::internal::looks = 0;
+      std::size_t looks = 40;
+      more = chosen.go_on(looks);
+      // Two for each, and what is chosen at once.
+      EXPECT_LE(routers::internal::looks, 1 + 2 * (40 + 2 * 16 * 2));
+      if (more) {
+        gone = chosen.high.back().at;
+        gone->marked.set = true;
+      }
+    }
+    if (gone != nullptr) {
+      EXPECT_EQ(chosen.low.back().from, chosen.high.back().from);
+      EXPECT_EQ(chosen.low.back().at, nullptr);
+    }
+    EXPECT_LE(chosen.low.size(), most);
+    EXPECT_GE(chosen.low.size(), leaves < 2 ? 0 : std::min<std::size_t>(leaves / 4, most * 9 / 10));
+    int from = 0;
+    for (const auto* const some : {&chosen.low, &chosen.high}) {
+      from = 0;
+      for (const way& w : *some) {
+        EXPECT_GE(w.from, from);
+        from = w.from + 1;
+        if (w.at != nullptr) --w.at->holds;
+      }
+    }
+    for (const auto& i : tree.all) EXPECT_EQ(i.holds, 0);
+  }
 }
 
 /// Counts blocks of one size that are taken from it, and stops who takes one and is to be stopped.

@@ -10,11 +10,13 @@
 //           that was removed is found by one that lies higher up, of which the table has some, too.
 // Cost:     a search: a few looks into one array, with integers for keys (chromatic_ways.hpp),
 //           otherwise log2 of the table's size. Making one: about two looks at each router above
-//           those in it, once for a quarter as many changes of shape as it has entries.
+//           those in it, once for a quarter as many changes of shape as it has entries; a piece at
+//           a time (chromatic_chooser.hpp), so that no update looks at more than some 400.
 // Progress: searches never wait; one thread at a time makes a table, others go on without.
 // Bound:    the table holds its routers (owner.hpp): those that were removed since it was made stay
-//           until the next one, or renew(), with what hangs on them. That is made when leaves were
-//           divided or folded `least_changes` times and a quarter as often as it has entries.
+//           until the next one, or renew(), with what hangs on them. That is begun when leaves were
+//           divided or folded `least_changes` times and a quarter as often as it has entries, and
+//           takes some 60 such changes more. Meanwhile there are routers of both.
 //
 // Why a search may begin there. An entry says: router R routes (at least) these keys.
 //   1. It was true when the entry was made. The maker went down from the root. A node that was in
@@ -45,18 +47,18 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/base/memory.hpp>
 #include <spolia/base/threads.hpp>
+#include <spolia/map/detail/chromatic_chooser.hpp>
 #include <spolia/map/detail/chromatic_ways.hpp>
 #include <spolia/map/detail/kept_pair.hpp>
 
@@ -80,21 +82,20 @@ class chromatic_shortcuts {
   static_assert(std::has_single_bit(Most) && Most <= 65536);
   using key_type = typename Nodes::key_type;
   using internal = typename Nodes::internal;
-  using link = typename Nodes::link;
   using session = typename Collector::session;
   using ways = chromatic_ways<key_type, internal, Compare>;
-  using way = typename ways::entry;
+  using chooser = chromatic_chooser<Nodes, Collector, typename ways::entry, Most>;
 
-  struct place {
-    key_type from;
-    internal* at;
-    bool is_final;
-  };
   struct table final : Nodes::domain_type::header {
     table(ways l, ways h, std::uint64_t s) noexcept
         : low(std::move(l)), high(std::move(h)), since(s) {}
+    /// All that it holds.
+    [[nodiscard]] std::size_t count() const noexcept { return low.count() + high.count(); }
+    [[nodiscard]] internal* operator[](std::size_t i) const noexcept {
+      return i < low.count() ? low[i].at : high[i - low.count()].at;
+    }
     ways low;
-    ways high;            // some levels above; may be none
+    ways high;            // some levels above
     std::uint64_t since;  // not below the stamp of any link that its maker went by
   };
 
@@ -186,35 +187,41 @@ class chromatic_shortcuts {
   /// The tree has got another shape.
   void changed(session& here) noexcept {
     // relaxed, both: they only say when it is time for another table.
-    if (changes_.fetch_add_relaxed(1) + 1 >= due_.load_relaxed()) [[unlikely]]
-      renew(here);
+    if (changes_.fetch_add_relaxed(1) + 1 < due_.load_relaxed()) [[likely]]
+      return;
+    go_on_with_next(here);
   }
 
-  /// Makes a new table, of what is in the tree; without memory, or if somebody else is doing that,
-  /// the old one stays.
+  /// Makes a new table, of what is in the tree; without memory, or if somebody else is at it, the
+  /// old one stays.
   SPOLIA_NOINLINE void renew(session& here) noexcept {
-    // Whoever makes one, unless a fork has left them behind in the midst of it.
-    std::uint64_t maker = maker_.load_relaxed();
-    if (maker != 0 && !threads::lost(maker)) return;
-    // acquire ← the release below: we see the last table made.
-    if (!maker_.cas_strong_acquire(maker, threads::identity())) return;
-    try {
-      replace(here, make());
-    } catch (...) {
-    }
-    changes_.store_relaxed(0);
-    // release → the acquire above.
-    maker_.store_release(0);
+    if (!take()) return;
+    // What is under way was begun before.
+    if (next_ != nullptr || leaving_ != nullptr) go_on(here, ~std::size_t{0});
+    go_on(here, ~std::size_t{0});
+    leave();
   }
 
   /// The collector is closed, and the nodes in the tree end next.
   void clear() noexcept {
+    const auto end = [this](internal* r) {
+      // The last hold: it was removed, and waited for us alone.
+      if (r != nullptr && r->drop()) r->destroy_in(collector_.nodes());
+    };
+    if (maker_.load_relaxed() == 0) {
+      for (; leaving_ != nullptr && left_ != leaving_->count(); ++left_) end((*leaving_)[left_]);
+      if (leaving_ != nullptr) collector_.nodes().destroy(leaving_);
+      if (next_ != nullptr) {
+        for (const auto* const some : {&next_->low, &next_->high}) {
+          for (const auto& w : *some) end(w.at);
+        }
+      }
+    } else {
+      lose();
+    }
     table* const t = now_.load_relaxed();
     if (t == nullptr) return;
-    for_each(*t, [this](internal& r) {
-      // The last hold: it was removed, and waited for us alone.
-      if (r.drop()) r.destroy_in(collector_.nodes());
-    });
+    for (std::size_t i = 0; i < t->count(); ++i) end((*t)[i]);
     collector_.nodes().destroy(t);
   }
 
@@ -249,97 +256,74 @@ class chromatic_shortcuts {
                                              const Compare& less) {
     return t.high.count() == 0 ? nullptr : seen_at(t.high[t.high.place_of(key, less)].at);
   }
-  /// Calls f(router) for each that is held, as often as it is.
-  template <class F>
-  static void for_each(table& t, F&& f) {
-    for (ways* const w : {&t.low, &t.high}) {
-      for (std::size_t i = 0; i < w->count(); ++i) {
-        if (internal* const r = (*w)[i].at) f(*r);
-      }
-    }
-  }
-
-  const link& follow(internal* at, unsigned side) const noexcept {
-    return at->child(side).newest(collector_.time())->value;
-  }
-
-  /// Null: the tree is too small. Throws std::bad_alloc.
-  table* make() {
-    std::vector<place> high;
-    const std::vector<place> low = choose(high);
-    due_.store_relaxed(low.size() / 4 + least_changes);
-    if (low.empty()) return nullptr;
-    ways lows(entries_of(low));
-    ways highs(entries_of(high));
-    table* const t = collector_.nodes().template make<table>(std::move(lows), std::move(highs),
-                                                             collector_.time().latest());
-    for (ways* const w : {&t->low, &t->high}) {
-      for (std::size_t i = 0; i < w->count(); ++i) {
-        const bool held = SPOLIA_FAULT("shortcuts.not_held") || (*w)[i].at->hold();
-        if (!held) (*w)[i].at = nullptr;
-      }
-    }
-    return t;
-  }
-  static std::vector<way> entries_of(const std::vector<place>& some) {
-    std::vector<way> all;
-    all.reserve(some.size());
-    for (const place& p : some) all.push_back({p.from, p.at});
-    return all;
-  }
-
-  /// Level by level, as long as there is room; `high`: what it was some levels before. Inside of a
-  /// session. Throws std::bad_alloc.
-  std::vector<place> choose(std::vector<place>& high) const {
-    std::vector<place> level;
-    if (const link& top = follow(&entry_, 0); !top.to_leaf) {
-      level.push_back({key_type(), Nodes::as_internal(top.to), false});
-    }
-    std::vector<place> next;
-    for (bool grows = !level.empty(); grows; level.swap(next)) {
-      grows = false;
-      next.clear();
-      if (level.size() <= Most / 64) high = level;
-      for (std::size_t i = 0; i < level.size(); ++i) {
-        fetch_ahead(level, i);
-        place& p = level[i];
-        const bool room = next.size() + (level.size() - i) < Most;
-        grows = (!p.is_final && room && open(p, next)) || grows;
-        if (p.at != nullptr) next.push_back(p);
-      }
-    }
-    if (high.size() == level.size()) high.clear();
-    return level;
-  }
-  static void fetch_ahead(const std::vector<place>& level, std::size_t i) noexcept {
-    if (i + 8 < level.size() && !level[i + 8].is_final) __builtin_prefetch(&level[i + 8].at->key);
-    if (i + 4 < level.size() && !level[i + 4].is_final) level[i + 4].at->prefetch();
-  }
-
-  /// Puts a router's children in its place, if both are routers.
-  bool open(place& p, std::vector<place>& next) const {
-    p.is_final = true;
-    const std::array<link, 2> to{follow(p.at, 0), follow(p.at, 1)};
-    if (to[0].to_leaf || to[1].to_leaf) return false;
-    next.push_back({p.from, Nodes::as_internal(to[0].to), false});
-    next.push_back({p.at->key, Nodes::as_internal(to[1].to), false});
-    p.at = nullptr;
+  /// To be the one who makes a table; false: somebody else is, unless a fork has left them behind.
+  bool take() noexcept {
+    std::uint64_t maker = maker_.load_relaxed();
+    if (maker != 0 && !threads::lost(maker)) return false;
+    // acquire ← the release in leave(): we see what was made so far.
+    if (!maker_.cas_strong_acquire(maker, threads::identity())) return false;
+    if (maker != 0) lose();
     return true;
   }
+  /// release → the acquire above.
+  void leave() noexcept { maker_.store_release(0); }
+  /// What a thread was in the midst of that a fork has left behind: nobody knows what is in it.
+  void lose() noexcept {
+    static_cast<void>(next_.release());
+    leaving_ = nullptr;
+  }
 
-  void replace(session& here, table* fresh) noexcept {
-    // release → the acquire in current(); acquire: we see the old one made.
-    table* const old = now_.exchange_acq_rel(fresh);
-    if (old == nullptr) return;
-    if (!SPOLIA_FAULT("shortcuts.not_held")) {
-      for_each(*old, [&](internal& r) { collector_.let_go(here, r); });
+  SPOLIA_NOINLINE void go_on_with_next(session& here) noexcept {
+    if (!take()) return;
+    go_on(here, looks_at_once);
+    leave();
+  }
+
+  /// At the next table, and then at giving up the old one, as far as that goes with so many looks.
+  /// Without memory it stays where it is.
+  void go_on(session& here, std::size_t looks) noexcept {
+    try {
+      if (leaving_ == nullptr && choose(looks)) return;
+    } catch (...) {
+      return;
     }
+    for (; leaving_ != nullptr && left_ != leaving_->count(); ++left_) {
+      if (looks-- == 0) return;
+      internal* const r = (*leaving_)[left_];
+      if (r != nullptr && !SPOLIA_FAULT("shortcuts.not_held")) collector_.let_go(here, *r);
+    }
+    changes_.store_relaxed(0);
+    table* const old = std::exchange(leaving_, nullptr);
+    if (old == nullptr) return;
     if (SPOLIA_FAULT("shortcuts.freed_at_once")) return collector_.nodes().destroy(old);
     here.guard().retire(old);
   }
 
+  /// True: there is more to choose. Otherwise what was chosen has become the table, and the one
+  /// before is leaving. Throws std::bad_alloc; then it may be called again.
+  bool choose(std::size_t& looks) {
+    if (next_ == nullptr) next_ = std::make_unique<chooser>(collector_, entry_);
+    if (next_->go_on(looks)) return true;
+    table* fresh = nullptr;  // the tree is too small
+    if (!next_->low.empty()) {
+      // Copies: what is held must not be lost if there is no memory.
+      ways low(next_->low);
+      ways high(next_->high);
+      fresh = collector_.nodes().template make<table>(std::move(low), std::move(high),
+                                                      collector_.time().latest());
+    }
+    due_.store_relaxed(next_->low.size() / 4 + least_changes);
+    next_ = nullptr;
+    // release → the acquire in current(); acquire: we see the old one made.
+    leaving_ = now_.exchange_acq_rel(fresh);
+    left_ = 0;
+    return false;
+  }
+
   /// Before the first table; later that, and a quarter as many as it has entries.
   static constexpr std::size_t least_changes = 1 + std::min<std::size_t>(Most / 16, 128);
+  /// Some ten microseconds. What is chosen below one router is chosen at once, and takes up to 128.
+  static constexpr std::size_t looks_at_once = 256;
 
   Collector& collector_;
   internal& entry_;
@@ -347,7 +331,10 @@ class chromatic_shortcuts {
   alignas(cache_line) atomic<table*> now_{nullptr};
   alignas(cache_line) atomic<std::size_t> changes_{0};
   atomic<std::size_t> due_{least_changes};
-  atomic<std::uint64_t> maker_{0};  // the thread that makes a table; 0: none
+  atomic<std::uint64_t> maker_{0};  // the thread that is at the following; 0: none
+  std::unique_ptr<chooser> next_;
+  table* leaving_ = nullptr;  // was replaced, and is retired when it holds nothing
+  std::size_t left_ = 0;      // of it: the first router that it still holds
 };
 
 /// None.
