@@ -167,6 +167,7 @@ set(SPOLIA_HEADERS
     include/spolia/map/detail/tree_account.hpp
     include/spolia/map/detail/tree_batches.hpp
     include/spolia/map/detail/tree_pairs.hpp
+    include/spolia/map/detail/turns.hpp
     include/spolia/map/external_bst.hpp
     include/spolia/map/list.hpp
     include/spolia/map/marked_ptr.hpp

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// external_bst_tree.hpp: the nodes of an external search tree, the searches, and the atomic steps
-// on them. external_bst.hpp is the map.
+// external_bst_tree.hpp: the nodes, searches and atomic steps of the map in external_bst.hpp.
 #pragma once
 
 #include <array>
@@ -14,6 +13,7 @@
 #include <spolia/map/detail/attempts.hpp>
 #include <spolia/map/detail/fresh.hpp>
 #include <spolia/map/detail/scan.hpp>
+#include <spolia/map/detail/turns.hpp>
 #include <spolia/map/marked_ptr.hpp>
 #include <spolia/reclaim/concepts.hpp>
 #include <spolia/reclaim/domain.hpp>
@@ -74,8 +74,8 @@ class external_bst_tree {
     leaf* low;
     std::uint8_t grand_side;
     std::uint8_t side;
-    bool found;         // low has the key
-    bool low_is_after;  // low has a greater key
+    bool found = false;         // low has the key
+    bool low_is_after = false;  // low has a greater key
   };
 
   external_bst_tree(Domain& home, Compare less) : home_(home), less_(std::move(less)) {}
@@ -221,57 +221,60 @@ class external_bst_tree {
 
   /// One way down to the key's leaf, where the scheme has nothing to do at a step. False: it has.
   bool glance_down(stepper step, const Key& key, place& p) const {
-    p = {nullptr, &entry_, nullptr, 0, 0, false, false};
+    fork* grand = nullptr;
+    fork* parent = &entry_;
+    turns way;
     link next;
     if (!step.glance(entry_.child[0], next)) return false;
-    while (is_router(next)) {
-      const router* const at = as_router(next);
+    // Only the entry's link may lead nowhere.
+    for (bool more = is_router(next); more; more = !next.marked()) {
+      router* const at = static_cast<router*>(next.follow());
       memory::note_access(at);
-      p.grand = p.parent;
-      p.grand_side = p.side;
-      p.parent = as_router(next);
+      grand = std::exchange(parent, at);
       // A branch for each side: the processor guesses one and fetches the child before it has
       // compared the keys. To compute the side costs a tenth to a fifth of an update.
       if (less_(key, at->key)) {
-        p.side = 0;
+        way.left();
         if (!step.glance(at->child[0], next)) return false;
       } else {
-        p.side = 1;
+        way.right();
         if (!step.glance(at->child[1], next)) return false;
       }
     }
-    end_at(as_leaf(next), key, p);
+    p = {grand, parent, as_leaf(next), way.last_but_one(), way.last()};
+    compare(key, p);
     return true;
   }
 
   /// The same by steps. False: start over; somebody has unlinked what we stood on.
   /// Three slots in turn: for the child, the router whose link is read, and the one above.
   SPOLIA_NOINLINE bool descend_by_steps(guard& g, const Key& key, place& p) const {
-    p = {nullptr, &entry_, nullptr, 0, 0, false, false};
+    fork* grand = nullptr;
+    fork* parent = &entry_;
+    turns way;
     unsigned slot = 0;
     link next = g.protect(entry_.child[0], slot);
     while (is_router(next)) {
-      const footing on{as_router(next), p.parent, p.side, slot, 0};
-      memory::note_access(on.at);
-      p.grand = p.parent;
-      p.grand_side = p.side;
-      p.parent = as_router(next);
-      slot = (slot + 1) % 3;
-      if (less_(key, on.at->key)) {
-        p.side = 0;
+      router* const at = as_router(next);
+      const footing on{at, parent, way.last(), slot, 0};
+      memory::note_access(at);
+      grand = std::exchange(parent, at);
+      slot = slot == 2 ? 0 : slot + 1;
+      if (less_(key, at->key)) {
+        way.left();
         if (!step(g, on, 0, next, slot)) return false;
       } else {
-        p.side = 1;
+        way.right();
         if (!step(g, on, 1, next, slot)) return false;
       }
     }
-    end_at(as_leaf(next), key, p);
+    p = {grand, parent, as_leaf(next), way.last_but_one(), way.last()};
+    compare(key, p);
     return true;
   }
 
-  void end_at(leaf* low, const Key& key, place& p) const {
-    p.low = low;
-    if (low == nullptr) return;
+  void compare(const Key& key, place& p) const {
+    if (p.low == nullptr) return;
     memory::note_access(p.low);
     p.low_is_after = less_(key, p.low->key);
     p.found = !p.low_is_after && !less_(p.low->key, key);
@@ -384,11 +387,8 @@ class external_bst_tree {
   static void put(fork& f, unsigned side, link to) noexcept {
     // release → the acquires in protect() and step(): who reads the link sees what it leads to
     // constructed.
-    if (SPOLIA_FAULT("external_bst.publish_relaxed")) {
-      f.child[side].store_relaxed(to);
-    } else {
-      f.child[side].store_release(to);
-    }
+    if (SPOLIA_FAULT("external_bst.publish_relaxed")) return f.child[side].store_relaxed(to);
+    f.child[side].store_release(to);
   }
 
   Domain& home_;
