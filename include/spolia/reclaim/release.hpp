@@ -56,8 +56,7 @@ namespace detail {
 /// freeing right now.
 struct release_queue {
   limbo safe;
-  /// How many more blocks may be retired before some are freed; below zero: that is due. (A
-  /// subtraction and a look at the sign are two instructions; a look at zero would be five.)
+  /// How many more blocks may be retired before some are freed; below zero: now.
   std::int64_t left = never;
   std::uint64_t reminded = 0;  // the operations that had begun by the last reminder
   std::uint64_t owed = 0;      // blocks to free for operations
@@ -179,8 +178,7 @@ struct amortized_options {
   /// Blocks retired between two steps, not more than an allocator's thread cache takes at once; 1:
   /// for blocks whose destructors are slow; 0: 64 where operator new is tcmalloc's, else 16.
   std::uint32_t every = 0;
-  std::size_t spread =
-      4096;  ///< one more block a step for each so many (rounded down to 2^n) that wait
+  std::size_t spread = 4096;    ///< one more a step for so many (rounded down to 2^n) that wait
   std::size_t cap = 1U << 20U;  ///< safe blocks of one thread; what exceeds it is freed at once
   std::size_t pool = 4096;      ///< pooled: pieces of each size kept by a thread
 };
