@@ -125,8 +125,7 @@ struct ending_at {
   SPOLIA_ALWAYS_INLINE void operator()(retired* r) const noexcept {
     const disposer& how = r->how();
     if (how.destroy == nullptr) return how.dispose(r);
-    const std::size_t bytes = how.bytes;
-    const std::size_t align = how.align;
+    const auto [bytes, align] = std::pair(how.bytes, how.align);  // before it is gone
     from.deallocate(how.destroy(r), bytes, align);
   }
 };
