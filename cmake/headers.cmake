@@ -130,6 +130,7 @@ set(SPOLIA_HEADERS
     include/spolia/map/detail/bucket.hpp
     include/spolia/map/detail/bucket_table.hpp
     include/spolia/map/detail/chromatic_audit.hpp
+    include/spolia/map/detail/chromatic_chooser.hpp
     include/spolia/map/detail/chromatic_leaves.hpp
     include/spolia/map/detail/chromatic_nodes.hpp
     include/spolia/map/detail/chromatic_past.hpp

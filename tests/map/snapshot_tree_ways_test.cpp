@@ -205,7 +205,8 @@ TEST(chosen_shortcuts, are_chosen_a_few_at_a_time) {
       EXPECT_EQ(chosen.low.back().at, nullptr);
     }
     EXPECT_LE(chosen.low.size(), most);
-    EXPECT_GE(chosen.low.size(), leaves < 2 ? 0 : std::min<std::size_t>(leaves / 4, most * 9 / 10));
+    const auto there = static_cast<std::size_t>(leaves);
+    EXPECT_GE(chosen.low.size(), std::min(there / 4, most * 9 / 10));
     int from = 0;
     for (const auto* const some : {&chosen.low, &chosen.high}) {
       from = 0;

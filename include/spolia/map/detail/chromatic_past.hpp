@@ -110,8 +110,7 @@ class chromatic_past {
 
   /// The first leaves within the limits.
   template <class Instant>
-  void first_at(session&, const Instant& then, const limits& within, chunk& found,
-                which w) const {
+  void first_at(session&, const Instant& then, const limits& within, chunk& found, which w) const {
     found.count = 0;
     find_first(then, within, found, w);
     found.ends = !found.is_full();
@@ -217,8 +216,7 @@ class chromatic_past {
   }
 
   template <class Instant>
-  void add(const leaf& l, const Instant& then, const limits& within, chunk& found,
-           which w) const {
+  void add(const leaf& l, const Instant& then, const limits& within, chunk& found, which w) const {
     if (w == which::all || !pairs_of(l, then, within).empty()) found.add(l);
   }
 

@@ -259,8 +259,8 @@ class chromatic_tree {
   }
 
   /// Whether the leaf at s is to go, with what is left of it in its sibling: because nothing is, or
-  /// because both fill three quarters of one at most. (Where the sibling is a router, or in the midst
-  /// of a batch, a leaf may stay that has few pairs.)
+  /// because both fill three quarters of one at most. (Where the sibling is a router, or in the
+  /// midst of a batch, a leaf may stay that has few pairs.)
   bool folds(const spot& s, const view& p, const edit& left) const noexcept {
     if (s.low.at == &entry_ || left.size() > Capacity * 3 / 8) return false;
     if (left.size() == 0) return true;
