@@ -17,6 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <stdexcept>
 #include <string>
 #include <thread>
 
@@ -461,6 +462,43 @@ TEST(rlu_errors, a_forked_child_goes_on) {
   other.join();
   d.discard(busy);
   d.discard(mine);
+}
+
+/// Its move makes another object of the same section.
+struct prolific {
+  rlu::domain* d = nullptr;
+  bool throws = false;
+  static inline rlu::ptr<number> made;
+  prolific(rlu::domain& home, bool t) : d(&home), throws(t) {}
+  prolific(prolific&& from) : d(from.d), throws(from.throws) {
+    d->update([&](auto& in) { made = in.template make<number>({5}); });
+    if (throws) throw std::runtime_error("no");
+  }
+};
+struct with_prolific {
+  struct fixed : prolific {
+    using prolific::prolific;
+    fixed() = delete;
+  };
+  long value = 0;
+};
+
+TEST(rlu_errors, moving_a_fixed_part_may_make_objects) {
+  rlu::domain d;
+  rlu::ptr<with_prolific> outer;
+  d.update([&](auto& in) { outer = in.template make<with_prolific>({d, false}, {}); });
+  const auto inner = prolific::made;
+  d.update([&](auto& in) {
+    EXPECT_THROW((void)in.template make<with_prolific>({d, true}, {}), std::runtime_error);
+    in.cancel();
+  });
+  const auto how = d.attempt([&](auto& in) {
+    if (auto mine = in.try_lock(inner)) mine->value += 1;
+  });
+  EXPECT_EQ(how, rlu::outcome::committed);
+  EXPECT_EQ(d.alone(inner).value, 6);
+  d.discard(inner);
+  d.discard(outer);
 }
 
 }  // namespace

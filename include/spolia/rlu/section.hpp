@@ -296,16 +296,17 @@ class basic_writer : public basic_reader<Clock, Blocks> {
   copy<T> make_with(detail::fixed_of<T>&& fixed, const T& body, detail::tail_length<T> tail) {
     static_assert(!detail::is_element<T>, "rlu: elements live in an array, see array.hpp");
     here_.special = true;
-    here_.fresh.push_back({});  // before there is something to lose
-    detail::whole<T>* o = nullptr;
+    auto& fresh = here_.fresh;
+    // First, before there is something to lose.
+    if (fresh.size() == fresh.capacity()) fresh.reserve(2 * fresh.size() + 4);
+    const std::uintptr_t word = detail::word::fresh(*here_.committed);
+    detail::whole<T>* const o = detail::make_whole<T>(word, std::move(fixed), body, tail);
     try {
-      const std::uintptr_t word = detail::word::fresh(*here_.committed);
-      o = detail::make_whole<T>(word, std::move(fixed), body, tail);
-    } catch (...) {
-      here_.fresh.pop_back();
+      fresh.push_back({o, &detail::whole<T>::how, false});
+    } catch (...) {  // moving the fixed part has made others of this section
+      detail::whole<T>::destroy(*o);
       throw;
     }
-    here_.fresh.back() = {o, &detail::whole<T>::how, false};
     return hand_out(*o, o->body);
   }
 
