@@ -464,6 +464,19 @@ TEST(rlu_errors, a_forked_child_goes_on) {
   d.discard(mine);
 }
 
+TEST(rlu_errors, counting_chains_that_fails_leaves_logs_to_be_collected) {
+  rlu::domain d({.in_place = false});
+  const auto p = d.make<number>({0});
+  const auto set = [&](long to) { d.update([&](auto& in) { in.try_lock(p)->value = to; }); };
+  set(1);
+  EXPECT_THROW(d.for_each_chain([](std::size_t) { throw std::runtime_error("no"); }),
+               std::runtime_error);
+  for (int i = 0; i < 3; ++i) d.collect();
+  EXPECT_EQ(d.stats().waiting, 0U);
+  EXPECT_EQ(d.stats().log_bytes, 0U);
+  if (d.stats().waiting == 0) d.discard(p);  // which waits for whoever looks through a log
+}
+
 /// Its move makes another object of the same section.
 struct prolific {
   rlu::domain* d = nullptr;

@@ -182,20 +182,26 @@ void basic_domain<Clock, Blocks>::collect(session& s, session& mine, bool everyt
   s.written.end_collect();
 }
 
-/// As the collector of each log in turn, so that what lies in it stays.
+/// As the collector of each log in turn, so that what lies in it stays. It is that no longer when f
+/// throws.
 template <class Clock, class Blocks>
 template <class F>
 void basic_domain<Clock, Blocks>::for_each_chain(F&& f) {
+  struct looking {
+    ~looking() { at.end_collect(); }
+    log& at;
+  };
   sessions_.for_each([&](std::uint32_t, session& s) {
+    // As in a walk: what is below the newest may lie anywhere. First, since it may throw.
+    auto guard = blocks_.enter();
     if (!s.written.try_collect()) return true;
+    const looking here{s.written};
     fence::heavy();  // ↔ the light one in begin: see log.hpp, "Open"
     s.written.take_filled();
-    auto guard = blocks_.enter();  // as in a walk: what is below the newest may lie anywhere
     if (SPOLIA_FAULT("rlu.counts_unguarded")) auto dropped = std::move(guard);
     s.written.for_each_held([&](detail::record& r) {
       if (const std::size_t length = detail::copies_from(r)) f(length);
     });
-    s.written.end_collect();
     return true;
   });
 }
