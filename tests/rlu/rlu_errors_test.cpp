@@ -514,4 +514,35 @@ TEST(rlu_errors, moving_a_fixed_part_may_make_objects) {
   d.discard(outer);
 }
 
+TEST(rlu_errors, a_child_born_while_chains_are_counted_goes_on) {
+#if SPOLIA_TSAN
+  GTEST_SKIP() << "the race detector follows no fork of a program with threads";
+#endif
+  rlu::domain d({.in_place = false});
+  const auto p = d.make<number>({0});
+  d.update([&](auto& in) { in.try_lock(p)->value = 1; });
+  gate stays;
+  std::thread lost([&] {  // so that there is one to lose
+    d.read([&](auto&) { stays.pass(); });
+  });
+  stays.wait_until_reached();
+  pid_t child = -1;
+  d.for_each_chain([&](std::size_t) {
+    if (child == -1) child = fork();
+  });
+  if (child == 0) {
+    alarm(20);
+    for (int i = 0; i < 3; ++i) d.collect();
+    const bool empty = d.stats().waiting == 0 && d.stats().passes >= 3;
+    if (empty) d.discard(p);
+    _exit(empty ? 0 : 1);
+  }
+  int status = -1;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  stays.open.store(true);
+  lost.join();
+  d.discard(p);
+}
+
 }  // namespace

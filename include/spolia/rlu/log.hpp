@@ -40,6 +40,7 @@
 #include <spolia/base/counters.hpp>
 #include <spolia/base/fence.hpp>
 #include <spolia/base/memory.hpp>
+#include <spolia/base/threads.hpp>
 #include <spolia/rlu/object.hpp>
 #include <spolia/rlu/segment.hpp>
 
@@ -141,10 +142,9 @@ class log {
   std::uint64_t take_back() noexcept {
     std::uint64_t bytes = 0;
     for (const piece* s = section(); s != nullptr; s = s->next) bytes += s->used.read();
-    bytes -= mark_;
     if (first_ == nullptr) first_ = std::exchange(chain_, nullptr);
     roll_back();
-    return bytes;
+    return bytes - mark_;
   }
 
   /// Nothing stays open.
@@ -175,13 +175,16 @@ class log {
     return waiting() != 0 || written() != looked_at_.value();
   }
 
-  /// Becomes the log's collector.
+  /// Becomes the log's collector. The thread has a number.
   bool try_collect() noexcept {
     std::uint64_t seen = passes_.load_relaxed();
     // acquire ← the release below: we see the lists as the last collector left them.
-    return !is_busy(seen) && passes_.cas_strong_acquire(seen, seen + 1);
+    if (is_busy(seen) || !passes_.cas_strong_acquire(seen, seen + 1)) return false;
+    by_ = threads::number();
+    return true;
   }
   void end_collect() noexcept {
+    by_ = nobody;
     passes_.store_release(passes_.load_relaxed() + 1);  // → the acquires of the others
   }
 
@@ -318,7 +321,8 @@ class log {
   template <class>
   friend class log_after_fork;
 
-  static constexpr std::uint64_t no_pass = 0;  // passes are odd
+  static constexpr std::uint32_t nobody = ~std::uint32_t{0} - 1;  // no thread's number
+  static constexpr std::uint64_t no_pass = 0;                     // passes are odd
   static constexpr std::uint64_t glances_a_look = 64;
   static constexpr std::uint64_t passes_a_segment = 4;  // that has grown old
   static constexpr bool is_busy(std::uint64_t passes) noexcept { return (passes & 1U) != 0; }
@@ -345,11 +349,7 @@ class log {
   SPOLIA_NOINLINE bool grow(std::uint32_t room, std::size_t cap) {
     piece* const made = make(room, cap);
     if (made == nullptr) return false;
-    if (open_ == nullptr) {
-      chain_ = made;
-    } else {
-      open_->next = made;
-    }
+    (open_ == nullptr ? chain_ : open_->next) = made;
     open_ = made;
     return true;
   }
@@ -393,6 +393,7 @@ class log {
   piece* shelter_ = nullptr;  // the one of the held that copies move to
   piece* graves_ = nullptr;   // and the one for tombstones
   object* at_ = nullptr;
+  std::uint32_t by_ = nobody;  // the collector's number, while it is one
 };
 
 }  // namespace rlu::detail

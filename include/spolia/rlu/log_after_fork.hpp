@@ -35,7 +35,9 @@ class log_after_fork {
   /// `has_owner`: that has not been lost. May be called again.
   void set_right(bool has_owner) noexcept {
     log_.retired_.start_over();  // who would have freed those segments is lost, mostly
-    if (!log_.is_looked_through()) return;
+    // A thread that has forked in its own pass, where a type's copy or a look at chains does that,
+    // goes on with it.
+    if (!log_.is_looked_through() || threads::is_this(log_.by_)) return;
     object* const half_done = std::exchange(log_.at_, nullptr);
     log_.give_up_taken();
     if (has_owner) adopt(half_done);
