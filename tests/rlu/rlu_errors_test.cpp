@@ -8,6 +8,7 @@
 #include <spolia/map/rlu_hash.hpp>
 #include <spolia/map/rlu_list.hpp>
 #include <spolia/rlu.hpp>
+#include <spolia/rlu/detector.hpp>
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -543,6 +544,12 @@ TEST(rlu_errors, a_child_born_while_chains_are_counted_goes_on) {
   stays.open.store(true);
   lost.join();
   d.discard(p);
+}
+
+TEST(rlu_errors, a_detector_without_memory_is_none) {
+  rlu::domain d;
+  const std::uint64_t failures = for_each_allocation_failure([&] { rlu::detector upkeep(d); });
+  EXPECT_GE(failures, 3U) << "two for the thread, and what it waits with";
 }
 
 }  // namespace

@@ -11,7 +11,7 @@
 // watermark on. It also takes back what threads leave behind that do nothing more, which otherwise
 // waits for somebody's next section.
 // Progress:    never waits for a section, and no section waits for it.
-// Errors:      std::system_error if there is no thread to be had.
+// Errors:      std::bad_alloc; std::system_error if there is no thread to be had.
 // Fork:        in the child there is no such thread; its sections do without from the high
 //              watermark on.
 //
@@ -38,7 +38,7 @@ template <class Domain = domain>
 class detector {
  public:
   /// Looks every `nap`; more seldom while nothing is written. `of` must outlive it.
-  /// \throws std::system_error
+  /// \throws std::bad_alloc, std::system_error
   explicit detector(Domain& of, std::chrono::microseconds nap = std::chrono::microseconds(500))
       : of_(of), nap_(nap), thread_([this](const std::stop_token& stop) { run(stop); }) {
     of_.detectors_.fetch_add_relaxed(1);
@@ -53,9 +53,8 @@ class detector {
   void run(const std::stop_token& stop) {
     std::mutex mine;
     std::unique_lock lock(mine);
-    std::condition_variable_any bell;
     for (int naps = 1; !stop.stop_requested();) {
-      bell.wait_for(lock, stop, naps * nap_, [] { return false; });
+      bell_->wait_for(lock, stop, naps * nap_, [] { return false; });
       try {
         naps = of_.tend_all() ? 1 : std::min(2 * naps, most_naps);
       } catch (const std::bad_alloc&) {
@@ -66,7 +65,8 @@ class detector {
 
   Domain& of_;
   const std::chrono::microseconds nap_;
-  at_home<std::jthread> thread_;  // goes first
+  at_home<std::condition_variable_any> bell_;  // made here: its thread could not say that it cannot
+  at_home<std::jthread> thread_;               // goes first
 };
 
 }  // namespace rlu
