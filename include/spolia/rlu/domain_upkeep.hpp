@@ -54,8 +54,9 @@ void basic_domain<Clock, Blocks>::tend(session& mine) noexcept {
   if (looks) mine.until_look = look_every;
   if (mine.collecting) return;  // a destructor that a pass has called began this section
   const bool gives = looks && courtesy_.is_due(mine.turn_taken);
-  const bool walks = mine.walks.value() + (gives ? mine.walk_step / 2 : 0) >= mine.walks_at;
-  const std::size_t soon = gives ? options_.low_watermark / 2 : 0;
+  const std::uint64_t walks_soon = gives ? mine.walk_step - mine.walk_step / 8 : 0;
+  const bool walks = mine.walks.value() + walks_soon >= mine.walks_at;
+  const std::size_t soon = gives ? options_.low_watermark - options_.low_watermark / 32 : 0;
   const bool writes = mine.written.written() + soon >= mine.pass_at;
   if ((walks || writes) && !others_do(mine)) tend_own(mine, walks);
   if (gives) courtesy_.give(mine.turn_taken, threads::high_water());
