@@ -228,7 +228,7 @@ class external_bst_tree {
     if (!step.glance(entry_.child[0], next)) return false;
     // Only the entry's link may lead nowhere.
     for (bool more = is_router(next); more; more = !next.marked()) {
-      router* const at = static_cast<router*>(next.follow());
+      router* const at = static_cast<router*>(next.unmarked());
       memory::note_access(at);
       grand = std::exchange(parent, at);
       // A branch for each side: the processor guesses one and fetches the child before it has
