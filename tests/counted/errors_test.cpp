@@ -18,6 +18,7 @@
 #include <spolia/counted/tree_router.hpp>
 #include <spolia/memory.hpp>
 
+#include "support/elsewhere.hpp"
 #include "support/faults.hpp"
 #include "support/ledger.hpp"
 
@@ -60,17 +61,11 @@ TEST_F(counted_errors, making_objects) {
   });
 }
 
-/// In a thread of its own, whose first use may fail.
-template <class F>
-void in_new_thread(F f) {
-  std::thread(f).join();
-}
-
 TEST_F(counted_errors, changing_locations) {
   const shared_ptr<node> p = make_shared<node>(book);
   const shared_ptr<node> q = make_shared<node>(book);
   const shared_ptr<int> member(p, &p->member);
-  in_new_thread([&] {
+  on_another_thread([&] {
     for_each_allocation_failure([&] {
       atomic_shared_ptr<node> a(p);
       atomic_shared_ptr<int> alias;
@@ -99,7 +94,7 @@ TEST_F(counted_errors, changing_locations) {
 
 TEST_F(counted_errors, private_pointers) {
   const atomic_shared_ptr<node> a(make_shared<node>(book));
-  in_new_thread([&] {
+  on_another_thread([&] {
     for_each_allocation_failure([&] {
       std::vector<private_ptr<node>> many(30);
       for (auto& p : many) p = a;
@@ -111,7 +106,7 @@ TEST_F(counted_errors, private_pointers) {
 /// No memory at all from the first change on: nothing crashes, and all ends once there is some.
 TEST_F(counted_errors, ends_without_memory) {
   for (const bool first_use : {true, false}) {
-    in_new_thread([&] {
+    on_another_thread([&] {
       std::vector<shared_ptr<node>> objects;
       for (int i = 0; i < 300; ++i) objects.push_back(make_shared<node>(book));
       if (!first_use) counted::drain();
@@ -154,7 +149,7 @@ TEST_F(counted_errors, objects_end_behind_the_sweep) {
 /// Units of a purse that is emptied wait in it while there is no room to tell others of them.
 TEST_F(counted_errors, units_of_a_purse_wait_for_memory) {
   atomic_shared_ptr<node> hot(make_shared<node>(book));
-  in_new_thread([&] {
+  on_another_thread([&] {
     counted::member& me = counted::here();
     std::vector<shared_ptr<node>> others;
     for (int i = 0; i < 100; ++i) others.push_back(make_shared<node>(book));
@@ -202,18 +197,15 @@ TEST_F(counted_errors, a_helper_is_lost_in_a_fork) {
     counted::drain();
   });
   while (!slow::inside) std::this_thread::yield();
-  const pid_t child = fork();
-  if (child == 0) {
-    alarm(120);
-    const auto before = book.live();
-    atomic_shared_ptr<node> own(make_shared<node>(book));
-    own = nullptr;
-    const bool drained = counted::drain();
-    _exit(drained && book.live() == before && before > 0 ? 0 : 1);
-  }
-  int status = 1;
-  waitpid(child, &status, 0);
-  EXPECT_EQ(status, 0);
+  EXPECT_EQ(status_of_child([&] {
+              const auto before = book.live();
+              EXPECT_GT(before, 0);
+              atomic_shared_ptr<node> own(make_shared<node>(book));
+              own = nullptr;
+              EXPECT_TRUE(counted::drain());
+              EXPECT_EQ(book.live(), before);
+            }),
+            0);
   slow::wait = false;
   helper.join();
 }
