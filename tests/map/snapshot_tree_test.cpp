@@ -320,9 +320,9 @@ TEST(snapshot_tree, keeps_its_leaves_filled) {
   }
   expect_filled(0.5);
   for (number key = 0; key < keys; ++key) {
-    if (key % 16 != 0) m.erase(key);
+    if (key % 4 != 0) m.erase(key);
   }
-  expect_filled(0.4);
+  expect_filled(0.37);  // 500 pairs are few: of 200 seeds one gave 0.409, most 0.44 to 0.47
   for (number key = 0; key < keys; ++key) m.erase(key);
   EXPECT_EQ(m.audit().leaves, 1U);
 }
