@@ -10,7 +10,6 @@
 #include <signal.h>
 
 #include <atomic>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -23,6 +22,7 @@
 #include "support/history.hpp"
 #include "support/linearizability.hpp"
 #include "support/recorded_operation.hpp"
+#include "support/soon.hpp"
 #include "support/stress.hpp"
 
 namespace {
@@ -290,19 +290,14 @@ TEST(AbtreeThreads, a_thread_stopped_anywhere_holds_nobody_up) {
   };
   std::thread victim([&] { update(1, nullptr); });
   std::thread other([&] { update(2, &done); });
-  const auto wait_for = [](auto&& condition) {
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(120);
-    while (!condition() && std::chrono::steady_clock::now() < end) std::this_thread::yield();
-    return condition();
-  };
   for (int round = 0; round < 150 && !testing::Test::HasFailure(); ++round) {
     stopper::stop.store(true, std::memory_order_release);
     pthread_kill(victim.native_handle(), SIGUSR1);
-    EXPECT_TRUE(wait_for([] { return stopper::stopped.load(std::memory_order_acquire); }));
+    EXPECT_TRUE(test::soon([] { return stopper::stopped.load(std::memory_order_acquire); }));
     const number before = done.load();
-    EXPECT_TRUE(wait_for([&] { return done.load() > before + 100; })) << "held up";
+    EXPECT_TRUE(test::soon([&] { return done.load() > before + 100; })) << "held up";
     stopper::stop.store(false, std::memory_order_release);
-    EXPECT_TRUE(wait_for([] { return !stopper::stopped.load(std::memory_order_acquire); }));
+    EXPECT_TRUE(test::soon([] { return !stopper::stopped.load(std::memory_order_acquire); }));
   }
   over.store(true, std::memory_order_relaxed);
   victim.join();

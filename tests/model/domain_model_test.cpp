@@ -75,6 +75,10 @@ TEST(biased_gate_model, a_parked_gate_is_opened_by_its_owner) {
 TEST(biased_gate_model, a_visitor_needs_the_heavy_fence) {
   expect_found(an_owner_and_visitors, "gate.no_heavy", at_most(2), "data race");
 }
+TEST(biased_gate_model, an_owner_takes_a_question_back) {
+  expect_found(an_owner_and_visitors, "gate.enters_unasked", at_most(2), "data race");
+  expect_found(an_owner_and_visitors, "gate.same_question", at_most(3), "data race");
+}
 
 using token_domain = domain<token, amortized>;
 

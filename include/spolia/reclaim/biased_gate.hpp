@@ -9,15 +9,20 @@
 //   owner:    present = 1; light fence; closed?        visitor:  closed = 1; heavy fence; present?
 //
 // If the light fence comes first, the visitor sees the owner present and gives up. If the heavy
-// fence comes first, the owner sees the gate closed and waits. Without the fences both could go in
-// at once.
+// fence comes first, the owner sees the gate closed. Without the fences both could go in at once.
+//
+// A heavy fence takes long, and its thread may be stopped there for longer; so a visitor only asks
+// before it, and goes in by a compare-and-swap after it. An owner that comes meanwhile takes the
+// question back, and does not wait. Each question has a number of its own, so that a visitor whose
+// question was taken back does not go in by a later one's.
 //
 // A visitor that finds the owner away may leave the gate locked behind it: `parked`. From then on
 // nobody need ask whether the owner is away, without any fence, until it has unlocked the gate. The
 // owner learns of it from the same look at `closed` that it takes anyway.
 //
 // Progress:    a visitor never waits. The owner waits for a visitor that is inside: so what a
-//              visitor does there must be short, and must not run code of the user.
+//              visitor does there must be short, without a system call, and must not run code of the
+//              user.
 #pragma once
 
 #include <cstdint>
@@ -49,7 +54,7 @@ class biased_gate {
     // light → the heavy fence in visit(): see above.
     fence::light();
     // acquire ← the release at the end of visit(): we see what the visitor left.
-    if (closed_.load_acquire() != open) [[unlikely]]
+    if (state_of(closed_.load_acquire()) != open) [[unlikely]]
       return wait(level, more);
     return true;
   }
@@ -90,24 +95,27 @@ class biased_gate {
   }
 
   /// The owner, not present, leaves the gate parked behind itself, and calls f() for that. False: a
-  /// visitor is inside.
+  /// visitor asks or is inside.
   template <class F>
   bool leave_parked(F&& f) noexcept {
-    std::uint32_t was = open;
+    word was = closed_.load_relaxed();
+    if (state_of(was) != open) return false;
     // acquire ← the release at the end of an earlier visit. No fence: it is this thread's own
     // presence that visitors ask for, and what it has done comes before the release below.
-    if (!closed_.cas_strong_acquire(was, visited)) return false;
+    if (!closed_.cas_strong_acquire(was, was | visited)) return false;
     f();
     // release → the acquires of closed_: whoever finds the gate parked sees our last writes.
-    closed_.store_release(SPOLIA_FAULT("gate.left_open") ? open : parked);
+    closed_.store_release(SPOLIA_FAULT("gate.left_open") ? was : was | parked);
     return true;
   }
 
   /// In a fork's child, where no visitor is left. True if one may have been inside.
   bool evict() noexcept {
-    if (closed_.load_relaxed() != visited) return false;
-    closed_.store_relaxed(open);
-    return looks_idle();
+    const word was = closed_.load_relaxed();
+    const word state = state_of(was);
+    if (state != asked && state != visited) return false;
+    closed_.store_relaxed(was - state);
+    return state == visited && looks_idle();
   }
 
   /// In a fork's child, for a thread that is gone: nobody is present, nobody visits.
@@ -118,34 +126,59 @@ class biased_gate {
   }
 
  private:
-  static constexpr std::uint32_t open = 0;
-  static constexpr std::uint32_t visited = 1;
-  static constexpr std::uint32_t parked = 2;
+  // Of `closed_`: above the state, how often somebody has asked so far.
+  static constexpr word open = 0;
+  static constexpr word asked = 1;
+  static constexpr word visited = 2;
+  static constexpr word parked = 3;
+  static constexpr word one_question = 4;
 
+  static constexpr word state_of(word closed) noexcept { return closed % one_question; }
   static constexpr word reasons(word level) noexcept {
     return level & ((word{1} << level_bits) - 1);
   }
 
   template <class F>
-  bool visit_and_leave(std::uint32_t leave, F& f) noexcept {
-    std::uint32_t was = open;
-    // acquire ← the release at the end of an earlier visit.
-    if (!closed_.cas_strong_acquire(was, visited)) {
-      // As above. The owner has not been here since: whoever parked the gate issued the fence.
-      if (was != parked || !closed_.cas_strong_acquire(was, visited)) return false;
+  bool visit_and_leave(word leave, F& f) noexcept {
+    word was = closed_.load_relaxed();
+    if (state_of(was) == parked) {
+      // acquire ← the release at the end of an earlier visit. The owner has not been here since:
+      // whoever parked the gate issued the fence.
+      if (!closed_.cas_strong_acquire(was, was - parked + visited)) return false;
       f();
       // release → the acquires of closed_, as below.
-      closed_.store_release(parked);
+      closed_.store_release(was);
       return true;
     }
+    if (state_of(was) != open || !ask(was)) return false;
+    f();
+    // release → the acquires of closed_: the next one sees what we did.
+    closed_.store_release(was + leave);
+    return true;
+  }
+
+  /// Asks at an open gate. True: the owner was not present, and the gate is visited now; `was` is
+  /// what it is without that.
+  bool ask(word& was) noexcept {
+    const word question = was + (SPOLIA_FAULT("gate.same_question") ? 0 : one_question);
+    // acquire ← the release at the end of an earlier visit.
+    if (!closed_.cas_strong_acquire(was, question + asked)) return false;
+    was = question;
     // heavy → the light fence in come().
     if (!SPOLIA_FAULT("gate.no_heavy")) fence::heavy();
+    word mine = question + asked;
     // acquire ← the release in go(): the owner's last writes.
-    const bool absent = reasons(present_.load_acquire()) == 0;
-    if (absent) f();
-    // release → the acquires of closed_: the next one sees what we did.
-    closed_.store_release(absent ? leave : open);
-    return absent;
+    if (reasons(present_.load_acquire()) == 0) {
+      // relaxed: what we want to see was acquired above. Failure: the owner has come.
+      if (!SPOLIA_FAULT("gate.enters_unasked")) {
+        return closed_.cas_strong_relaxed(mine, question + visited);
+      }
+      closed_.store_relaxed(question + visited);
+      return true;
+    }
+    // relaxed: nothing was touched. Failure: the owner has done it.
+    closed_.cas_strong_relaxed(mine, question);
+    return false;
   }
 
   SPOLIA_NOINLINE bool wait(word level, word more) noexcept {
@@ -153,14 +186,19 @@ class biased_gate {
       return true;  // we have been present all the while: the visitor will give up
     backoff pause;
     for (;;) {
-      std::uint32_t was = parked;
-      // acquire ← the release of the last visit. release → the acquire of the next one, which sees
-      // us present.
-      if (closed_.cas_strong_acq_rel(was, open)) return false;
-      if (was == open) return true;  // seen behind the fence, and acquired
+      // acquire ← the release at the end of a visit.
+      word was = closed_.load_acquire();
+      const word state = state_of(was);
+      if (state == open) return true;  // seen behind the fence
+      if (state != visited) {
+        // acquire ← the release of the last visit. release → the acquire of the next one, which
+        // sees us present.
+        if (closed_.cas_strong_acq_rel(was, was - state)) return state != parked;
+        continue;
+      }
       // release → the acquire in visit(); nothing was touched since the last one.
       present_.store_release(0);
-      while (closed_.load_relaxed() == visited) pause.pause();
+      while (state_of(closed_.load_relaxed()) == visited) pause.pause();
       present_.store_relaxed(level);
       // light → the heavy fence in visit().
       fence::light();
@@ -177,7 +215,7 @@ class biased_gate {
   word own_ = 0;
 #endif
   atomic<word> present_{0};
-  atomic<std::uint32_t> closed_{open};
+  atomic<word> closed_{open};
 };
 
 }  // namespace spolia::inline SPOLIA_FLAVOUR
