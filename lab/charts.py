@@ -112,10 +112,7 @@ def against_threads(configs: list[Config], field: str, title: str, text, cores, 
 
 
 def linear_ticks(high: float, about: int = 5) -> list[float]:
-    raw = high / about
-    size = 10 ** math.floor(math.log10(raw)) if raw > 0 else 1
-    step = next(s * size for s in (1, 2, 2.5, 5, 10) if s * size >= raw)
-    return [step * number for number in range(int(high / step) + 1)]
+    return look.even_ticks(high, high / about)
 
 
 def row_axis(labels: list[str], short: list[str]) -> dict:

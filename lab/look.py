@@ -215,9 +215,19 @@ def duration_ticks(low: float, high: float) -> tuple[list[float], list[str]]:
 
 
 def log_ticks(low: float, high: float, text) -> tuple[list[float], list[str]]:
-    """Ticks 1, 2, 5 of each decade, thinned to one a decade over a long range."""
+    """Ticks 1, 2, 5 of each decade, thinned to one a decade over a long range; over a range so short
+    that it holds less than two of them, ticks at even distances."""
     first = math.floor(math.log10(low))
     last = math.ceil(math.log10(high))
     steps = (1, 2, 5) if math.log10(high / low) < 1.6 else (1,)
     values = [step * 10.0**power for power in range(first, last + 1) for step in steps]
+    if sum(low <= value <= high for value in values) < 2:
+        values = [value for value in even_ticks(high, (high - low) / 4) if value >= low]
     return values, [text(value) for value in values]
+
+
+def even_ticks(high: float, distance: float) -> list[float]:
+    """From 0 to `high`, in round steps of about `distance`, or more."""
+    size = 10 ** math.floor(math.log10(distance)) if distance > 0 else 1
+    step = next(s * size for s in (1, 2, 2.5, 5, 10) if s * size >= distance)
+    return [step * number for number in range(int(high / step) + 1)]

@@ -78,6 +78,21 @@ def test_a_range_names_its_unit_once():
     assert look.between(900, 2e6, look.count).replace(look.NO_BREAK, " ") == "900 – 2 M"
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "shown"),
+    [
+        (1, 1000, ["1", "10", "100", "1000"]),
+        (8, 60, ["10", "20", "50"]),
+        (23, 43, ["25", "30", "35", "40"]),
+        (101, 104, ["101", "102", "103", "104"]),
+    ],
+)
+def test_a_logarithmic_axis_has_at_least_two_ticks(low, high, shown):
+    values, texts = look.log_ticks(low, high, lambda value: f"{value:.0f}")
+    inside = [text for value, text in zip(values, texts) if low <= value <= high]
+    assert inside == shown
+
+
 def test_series_look_different_from_each_other():
     looks = {(s.light, s.marker) for s in look.KNOWN.values()}
     assert len(looks) == len(look.KNOWN)
