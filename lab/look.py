@@ -215,8 +215,8 @@ def duration_ticks(low: float, high: float) -> tuple[list[float], list[str]]:
 
 
 def log_ticks(low: float, high: float, text) -> tuple[list[float], list[str]]:
-    """Ticks 1, 2, 5 of each decade, thinned to one a decade over a long range; over a range so short
-    that it holds less than two of them, ticks at even distances."""
+    """Ticks 1, 2, 5 of each decade, thinned to one a decade over a long range; over a range so
+    short that it holds less than two of them, ticks at even distances."""
     first = math.floor(math.log10(low))
     last = math.ceil(math.log10(high))
     steps = (1, 2, 5) if math.log10(high / low) < 1.6 else (1,)

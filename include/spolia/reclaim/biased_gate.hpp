@@ -21,8 +21,8 @@
 // owner learns of it from the same look at `closed` that it takes anyway.
 //
 // Progress:    a visitor never waits. The owner waits for a visitor that is inside: so what a
-//              visitor does there must be short, without a system call, and must not run code of the
-//              user.
+//              visitor does there must be short, without a system call, and must not run code of
+//              the user.
 #pragma once
 
 #include <cstdint>
