@@ -334,6 +334,7 @@ TEST(contract_options, senseless_numbers_are_refused) {
   expect_refused<domain<token>>([](auto& o) { o.tick_every = (1U << 20U) + 1; });
   expect_refused<domain<debra>>([](auto& o) { o.scan_every = 0; });
   expect_refused<domain<debra>>([](auto& o) { o.min_looks = 0; });
+  expect_refused<domain<debra>>([](auto& o) { o.hasty_looks = 0; });
   expect_refused<domain<quiescent>>([](auto& o) { o.scan_at = 0; });
   expect_refused<domain<reservations>>([](auto& o) { o.scan_at = (1U << 30U) + 1; });
   expect_refused<domain<hazard_pointers>>([](auto& o) { o.scan_at = 0; });

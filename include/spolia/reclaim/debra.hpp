@@ -9,22 +9,43 @@
 //              announcement; the first that finds all at the current epoch advances it.
 // Protects:    region.
 // Cost:        enter: a load of a shared word that changes once an epoch, one store; leave: one
-//              store; every `scan_every` operations one announcement read. One membarrier an epoch,
-//              at most one in `scan_every` × `min_looks` operations of a thread.
+//              store; every `scan_every` operations one announcement read. While all threads run,
+//              no fence and one read-modify-write an epoch. While one has stopped running
+//              operations, a membarrier an epoch, at most one in `scan_every` × `min_looks`
+//              operations of a thread, until it is parked, `park_after` epochs later; then nothing.
 // Progress:    wait-free for operations. A thread asleep inside a guard stops the epoch.
 // Bound:       none when a thread stalls inside a guard. Otherwise about three epochs of blocks, an
 //              epoch being `scan_every` operations of the fastest of N threads, N times or
 //              `min_looks` times, whichever is more.
 //
 // Departures from the paper:
-//   D1  The announcement is ordered before the operation's loads by a light fence, matched by one
-//       heavy fence an epoch: the incremental scan is only a filter, and whoever has completed it
-//       looks at all announcements once more behind the heavy fence. (The paper relies on
-//       sequential consistency; its code has no fence, and an announcement may sit in a store
-//       buffer while loads proceed.)
+//   D1  A thread that is taken for quiescent, because it has announced so in an earlier epoch, is
+//       so behind a heavy fence, matched by a light one between each announcement and the loads of
+//       the operation: whoever has completed the incremental scan looks at all announcements once
+//       more behind it. (The paper relies on sequential consistency; its code has no fence, and an
+//       announcement may sit in a store buffer while loads proceed.) A thread that has announced
+//       the current epoch needs no fence: it has read it, and so sees what was unlinked before.
 //   D2  A block's epoch is read when it is retired, not when the operation began: see
 //       epoch_bags.hpp.
-//   D3  Announcements of threads that were never seen are quiescent ones, so threads come and go.
+//   D3  Threads come and go: those that run no operations for `park_after` epochs are parked, and
+//       nobody asks for them. Their next operation finds the gate closed (biased_gate.hpp) and
+//       makes itself known by a read-modify-write of the epoch. A thread is parked from the start,
+//       until it comes.
+//   D4  The paper ends an epoch after one look at each thread, or after INCR_THRESH (100) looks.
+//       Here it is `hasty_looks` where no fence is needed and blocks wait, else `min_looks`. Blocks
+//       become safe an epoch at a time, and more at once than an allocator's thread cache takes go
+//       through its locks: with two threads, epochs of 1000 operations cost an update of a tree of
+//       small nodes a sixth more than such of 100. Shorter ones only move the epoch's cache line.
+//
+// Why three epochs. Let O be unlinked by X, which then reads the epoch t. Each time an epoch k is
+// ended X is found parked; or quiescent, behind the heavy fence; or to have announced k. Where that
+// tells of a time before the operation that unlinks O, X reads k or later in it: behind the light
+// fence in the second case; by the read-modify-write with which it came back, in the first, unless
+// that was of an epoch before k, which then is ended by one who sees X back; in the third it had
+// read k before. So k <= t, and whoever ends t + 1 found X's operation over. That end
+// happens before a reader's announcement of t + 2, before the heavy fence of whoever ends t + 2, or
+// before a reader comes back in t + 2 or later: it cannot reach O. And a reader that had O before
+// was found to be done with it by whoever ended t + 2. So when the epoch is t + 3, nobody holds O.
 #pragma once
 
 #include <algorithm>
@@ -51,16 +72,21 @@ class debra : public detail::region_reads {
       .source = "Brown, PODC 2015, section 4",
       .protects = protection::region,
       .robust = false,
-      .cost = "a shared load and two plain stores an operation; one membarrier an epoch",
+      .cost = "a shared load and two plain stores an operation; while a thread is idle and not yet "
+              "parked, one membarrier an epoch",
       .progress = "operations wait-free; the epoch waits for threads inside a guard",
       .bound = "none if a thread stalls inside a guard"};
 
   struct options {
     std::uint32_t scan_every = 10;  ///< the paper's CHECK_THRESH
     /// How many looks at announcements an epoch takes at the least: with few threads it would end
-    /// every few operations else, each time for a heavy fence and a shared word that all read. The
+    /// every few operations else, each time for a heavy fence or a shared word that all read. The
     /// paper's INCR_THRESH. 100 make the fence a small part of what operations cost.
     std::uint32_t min_looks = 100;
+    /// How many it takes, but not more than that, where no fence is needed to end it, and the
+    /// thread has blocks that wait for it.
+    std::uint32_t hasty_looks = 10;
+    std::uint32_t park_after = 8;  ///< epochs without an operation; 0: no thread is ever parked
   };
 
   static constexpr bool ticks_regularly = true;
@@ -68,9 +94,12 @@ class debra : public detail::region_reads {
   struct local {
     /// epoch << 1 | inside an operation (the complement of the paper's quiescent bit).
     atomic<std::uint64_t> announced{0};
+    /// Written by others while the gate is closed, and by the owner.
+    atomic<bool> parked{true};
     std::uint32_t operations = 0;  // since another announcement was looked at
     std::uint32_t next = 0;        // whose announcement is looked at next
     std::uint32_t looks = 0;       // at announcements, found current in this epoch
+    std::uint32_t certain = 0;     // the last so many of them without need of a fence
     epoch_bags bags;
   };
 
@@ -78,6 +107,7 @@ class debra : public detail::region_reads {
 
   static const char* check(const options& o) noexcept {
     if (o.scan_every == 0) return "debra: scan_every must be at least 1";
+    if (o.hasty_looks == 0) return "debra: hasty_looks must be at least 1";
     return o.min_looks == 0 ? "debra: min_looks must be at least 1" : nullptr;
   }
 
@@ -105,6 +135,32 @@ class debra : public detail::region_reads {
     me.announced.store_release(me.bags.seen() << 1U);
   }
 
+  /// Has this thread run no operation for so long that the gate should be closed? Only a hint.
+  bool idle(const local& other) const noexcept {
+    if (options_.park_after == 0 || other.parked.load_relaxed()) return false;
+    const std::uint64_t seen = other.announced.load_relaxed();
+    return (seen & 1U) == 0 && (seen >> 1U) + options_.park_after <= epoch_.load_relaxed();
+  }
+
+  /// Its gate is closed: until it comes back, it is between two operations.
+  void park(local& other) noexcept {
+    // release → the acquire in look(): its last accesses happen before.
+    other.parked.store_release(true);
+  }
+
+  /// The thread is back, and has announced its operation, if it begins one.
+  void unpark(local& me) noexcept {
+    if (SPOLIA_FAULT("debra.stays_parked")) return;
+    me.parked.store_relaxed(false);
+    // release → the acquire in end(): who works in a later epoch sees us. acquire ← the release
+    // there: if the epoch was over before, we see the unlinkings that were known by then.
+    if (!SPOLIA_FAULT("debra.unpark_by_load")) {
+      epoch_.fetch_add_acq_rel(0);
+    } else {
+      static_cast<void>(epoch_.load_acquire());  // ← the release in end(): not enough
+    }
+  }
+
   template <class Peers, class Sink>
   void retire(local& me, retired* block, Peers, Sink) noexcept {
     // Behind the unlinking and the announcement of this operation: see epoch_bags.hpp.
@@ -130,6 +186,7 @@ class debra : public detail::region_reads {
   template <class Peers>
   void forked(local& lost, Peers) noexcept {
     lost.announced.store_relaxed(0);
+    lost.parked.store_relaxed(false);  // its gate is open
     lost.bags.forget();
   }
   std::size_t waiting(const local& me) const noexcept { return me.bags.count(); }
@@ -148,49 +205,82 @@ class debra : public detail::region_reads {
     me.bags.catch_up(now, SPOLIA_FAULT("debra.two_bags") ? 2 : 3, sink);
   }
 
+  /// What a look at another thread says of the epoch that we are in.
+  enum class finding : std::uint8_t {
+    behind,   // it may be in an operation that began in an earlier one
+    quiet,    // between two operations, if that was seen behind a heavy fence
+    current,  // it has announced this epoch, or is parked
+  };
+
   /// One after the other, each until it is current; then from the first one on again, until there
   /// were enough looks.
   template <class Peers>
   void look_at_one(local& me, Peers peers) noexcept {
     const std::uint32_t all = peers.high_water();
-    if (!current(me.next, me, peers)) return;
+    const finding found = look(me.next, me, peers);
+    if (found == finding::behind) return;
+    me.certain = found == finding::current ? me.certain + 1 : 0;
     me.next = me.next + 1 < all ? me.next + 1 : 0;
-    if (++me.looks < std::max(all, options_.min_looks)) return;
-    start_over(me);
-    advance(me, peers);
+    ++me.looks;
+    if (me.certain >= all) {
+      // What was found current is for as long as the epoch lasts. (Who is parked may come back, and
+      // new threads may come, but then know of this epoch.)
+      if (me.looks >= looks_wanted(me)) end(me);
+    } else if (me.looks >= std::max(all, options_.min_looks)) {
+      start_over(me);
+      advance(me, peers);
+    }
+  }
+
+  std::uint32_t looks_wanted(const local& me) const noexcept {
+    const bool hasty = me.bags.count() >= worth_an_epoch;
+    return hasty ? std::min(options_.hasty_looks, options_.min_looks) : options_.min_looks;
   }
 
   static void start_over(local& me) noexcept {
     me.next = 0;
     me.looks = 0;
+    me.certain = 0;
   }
 
-  /// All were found current, each at some moment: look at all of them behind a heavy fence (D1).
+  /// Nobody was found behind, each at some moment: look at all of them behind a heavy fence (D1).
   template <class Peers>
   void advance(local& me, Peers peers) noexcept {
-    std::uint64_t now = me.bags.seen();
     // heavy → the domain's light fence in each operation. Either we see below that a thread is
     // inside an operation, or that operation sees every unlinking that happened before this fence.
     if (!SPOLIA_FAULT("debra.no_heavy")) fence::heavy();
     const std::uint32_t all = peers.high_water();
     for (std::uint32_t n = 0; n < all; ++n) {
-      if (!current(n, me, peers)) return;
+      if (look(n, me, peers) == finding::behind) return;
     }
-    // release → the acquire in rotate(), passing on what current() acquired. acquire: so do the
-    // advances before ours. Fails if another thread was faster, which is as good.
+    end(me);
+  }
+
+  void end(local& me) noexcept {
+    std::uint64_t now = me.bags.seen();
+    // release → the acquires in rotate() and unpark(), passing on what look() acquired. acquire: so
+    // do the ends before ours, and ← the release in unpark(): those who work in the next epoch see
+    // that the thread is back. Fails if another thread was faster, which is as good.
     if (!epoch_.cas_strong_acq_rel(now, now + 1)) return;
     const std::uint64_t at = trace::on() ? trace::ticks() : 0;
     trace::record(trace::event::epoch_advanced, at, at, 1);
   }
 
   template <class Peers>
-  bool current(std::uint32_t n, const local& me, Peers peers) const noexcept {
+  finding look(std::uint32_t n, const local& me, Peers peers) const noexcept {
     const local* const other = peers.find(n);
-    if (other == nullptr || other == &me) return true;  // ticks happen between operations
+    // Ticks happen between operations. A thread without a part is one that has not come yet.
+    if (other == nullptr || other == &me) return finding::current;
+    // acquire ← the release in park(): what it accessed before happens before us.
+    if (other->parked.load_acquire()) return finding::current;
     // acquire ← the releases in enter() and leave(): what it accessed before happens before us.
     const std::uint64_t seen = other->announced.load_acquire();
-    return (seen & 1U) == 0 || seen >> 1U == me.bags.seen();
+    if (seen >> 1U == me.bags.seen()) return finding::current;
+    return (seen & 1U) == 0 ? finding::quiet : finding::behind;
   }
+
+  /// So many blocks are worth a shorter epoch.
+  static constexpr std::size_t worth_an_epoch = 32;
 
   options options_;
   alignas(cache_line) atomic<std::uint64_t> epoch_{3};
