@@ -74,7 +74,11 @@ struct bare_domain {
   using local = typename Scheme::local;
   using node = basic_bare_node<typename Scheme::stamp>;
 
-  explicit bare_domain(typename Scheme::options o = {}) : scheme(o) {}
+  explicit bare_domain(typename Scheme::options o = {}) : scheme(o) {
+    if constexpr (requires { scheme.unpark(locals[0]); }) {
+      for (local& l : locals) scheme.unpark(l);  // there is no gate to be parked at
+    }
+  }
 
   struct peers {
     bare_domain* of;

@@ -4,9 +4,13 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
+
+#include <spolia/reclaim/domain.hpp>
 #include <spolia/reclaim/hazard_eras.hpp>
 #include <spolia/reclaim/intervals.hpp>
 
+#include "model/domain_scenarios.hpp"
 #include "model/era_scenarios.hpp"
 
 namespace {
@@ -71,6 +75,54 @@ TEST(eras_model_faults, of_intervals_are_found) {
   found(&one_reader<intervals>, "ibr.read_relaxed");
   found(&two_looks<intervals>, "ibr.lower_follows");
   found(&a_frozen_link<intervals>, "ibr.no_look_in_a_second_era");
+}
+
+// What all threads have begun an operation since goes without a scan, in a whole domain. The thread
+// of the set-up has been here, the other one is parked until it comes.
+
+template <class Scheme>
+struct handfuls_of_one : shared_blocks<domain<Scheme, batch>> {
+  using base = shared_blocks<domain<Scheme, batch>>;
+  handfuls_of_one() : base({.scheme = {.scan_at = 1000, .advance_every = 1}}) {}
+
+  /// The second handful asks for the first.
+  void take_both_away() {
+    this->take_away(0);
+    this->take_away(1);
+  }
+};
+
+template <class Scheme>
+void a_parked_reader_comes_back(model::scenario& run) {
+  auto s = std::make_shared<handfuls_of_one<Scheme>>();
+  run.name(s->source, "source");
+  run.thread([=] { s->take_both_away(); });
+  run.thread([=] { s->look(); });
+  run.finally([=] { s->clear(); });
+}
+
+/// The reader begins a second operation, so that the first block is known to be out of its reach.
+template <class Scheme>
+void a_reader_goes_on(model::scenario& run) {
+  auto s = std::make_shared<handfuls_of_one<Scheme>>();
+  run.name(s->source, "source");
+  run.thread([=] {
+    s->look();
+    s->look();
+  });
+  run.thread([=] { s->take_both_away(); });
+  run.finally([=] { s->clear(); });
+}
+
+TYPED_TEST(eras_model, handfuls_go_once_all_have_begun_anew) {
+  expect_clean(a_parked_reader_comes_back<TypeParam>, at_most(2));
+  expect_clean(a_reader_goes_on<TypeParam>, at_most(2));
+}
+TYPED_TEST(eras_model, faults_of_attendance_are_found) {
+  expect_found(a_parked_reader_comes_back<TypeParam>, "eras.stays_parked", at_most(2), "block");
+  expect_found(a_parked_reader_comes_back<TypeParam>, "eras.back_by_a_load", at_most(2), "block");
+  expect_found(a_reader_goes_on<TypeParam>, "eras.begun_relaxed", at_most(2), "data race");
+  expect_found(a_reader_goes_on<TypeParam>, "eras.one_era_too_soon", at_most(2), "block");
 }
 
 }  // namespace

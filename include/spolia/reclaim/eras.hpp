@@ -28,6 +28,20 @@
 // And a search that began at a root, or at a block seen linked after that, may follow frozen links,
 // too, while the clock stands at e: of a block that was linked at some time after we read e, each
 // link leads to such a block again. (It was linked when the link was read, or when it was frozen.)
+//
+// Most blocks go without a look at announcements, and without a fence. Each thread says in which
+// era its last operation began, and does not take that back (`attendance`). It has read that era
+// from the clock, so what was retired in an earlier one is out of its reach for good, by R, and its
+// operations before are over. So a handful is free once all threads have begun an operation in a
+// later era, which is soon while they run; and it is as many blocks as an allocator's thread cache
+// takes without its locks. Only if a thread is idle, or stalled, or long in an operation, handfuls
+// pile up for the scheme's own scan.
+//
+//   Parked threads are not asked, so that one that is idle for long does not stand in the way. A
+//   thread that comes back in era r reads r by an acquiring read-modify-write, and every era is
+//   ended by one too. If a block was retired before r, the thread sees it unlinked. If in r or
+//   later, the end of that era comes after the thread's return, and who ended it, or has taken the
+//   block over since, finds the thread back.
 #pragma once
 
 #include <algorithm>
@@ -110,14 +124,29 @@ class era_clock {
     }
     const std::uint64_t now = trace::on() ? trace::ticks() : 0;
     trace::record(trace::event::epoch_advanced, now, now, 1);
-    // release → the acquire in now(): R above.
-    return now_.fetch_add_release(1);
+    // release → the acquire in now(): R above. acquire ← the release in come_back(): who comes back
+    // in this era or an earlier one is found to be there.
+    return now_.fetch_add_acq_rel(1);
+  }
+
+  /// A thread that was parked is there again.
+  void come_back() noexcept {
+    if (SPOLIA_FAULT("eras.back_by_a_load")) return static_cast<void>(now_.load_acquire());
+    // release → the acquire in end(). acquire ← the release there: R above.
+    now_.fetch_add_acq_rel(0);
   }
 
   std::uint64_t ended() const noexcept { return now_.load_relaxed() - 1; }
 
  private:
   alignas(cache_line) atomic<std::uint64_t> now_{1};
+};
+
+/// What a thread says to those who free without a look at announcements: see above.
+struct attendance {
+  atomic<std::uint64_t> began{no_era};  // when its last outermost guard did
+  /// Written by others while the gate is closed, and by the owner.
+  atomic<bool> parked{true};
 };
 
 /// The waiting blocks of one thread.
@@ -128,21 +157,28 @@ class era_bags {
   /// How many have no retirement yet.
   std::size_t undated() const noexcept { return undated_.count(); }
   /// How many have, and were in no scan yet.
-  std::size_t fresh() const noexcept { return fresh_.count(); }
-  std::size_t count() const noexcept { return undated_.count() + fresh_.count() + pinned_.count(); }
+  std::size_t fresh() const noexcept { return fresh_.count() + latest_.count(); }
+  std::size_t count() const noexcept { return undated() + fresh() + pinned_.count(); }
 
   /// Gives the undated blocks `era` as their retirement.
   void date(std::uint64_t era) noexcept {
-    while (retired* const block = undated_.pop()) {
-      lifetime::of(block).retirement.write(era);
-      fresh_.push(block);
-    }
+    write_dates();
+    latest_.append(undated_);
+    latest_era_ = era;
+  }
+
+  /// Moves what was retired before `era`, and was in no scan yet, to `safe`: by whole lists, so that
+  /// no block need be looked at.
+  void take_before(std::uint64_t era, limbo& safe) noexcept {
+    if (fresh_until_ < era) safe.append(fresh_);
+    if (latest_era_ < era) safe.append(latest_);
   }
 
   /// The blocks that a scan looks at: the fresh ones; and those that an earlier one found pinned,
   /// but only when as many others have been looked at since (or `all` are wanted). So blocks that
   /// are pinned for long cost each retirement no more than one look, however many they are.
   limbo for_scan(bool all) noexcept {
+    write_dates();
     limbo bag;
     looked_at_ += fresh_.count();
     if (all || looked_at_ >= pinned_.count()) {
@@ -157,25 +193,42 @@ class era_bags {
 
   void adopt(era_bags& other) noexcept {
     undated_.append(other.undated_);
+    other.write_dates();
     fresh_.append(other.fresh_);
+    fresh_until_ = std::max(fresh_until_, other.fresh_until_);
     pinned_.append(other.pinned_);
   }
 
   void abandon(limbo& all) noexcept {
     all.append(pinned_);
     all.append(fresh_);
+    all.append(latest_);
     all.append(undated_);
   }
 
   void forget() noexcept {
     undated_.forget();
+    latest_.forget();
     fresh_.forget();
     pinned_.forget();
   }
 
  private:
+  /// Most handfuls go before anybody asks for the date of one block.
+  void write_dates() noexcept {
+    if (latest_.empty()) return;
+    fresh_until_ = std::max(fresh_until_, latest_era_);
+    while (retired* const block = latest_.pop()) {
+      lifetime::of(block).retirement.write(latest_era_);
+      fresh_.push(block);
+    }
+  }
+
   limbo undated_;
-  limbo fresh_;
+  limbo latest_;  // retired in latest_era_, which the blocks do not say yet
+  limbo fresh_;   // none later than fresh_until_
+  std::uint64_t latest_era_ = no_era;
+  std::uint64_t fresh_until_ = no_era;
   limbo pinned_;
   std::size_t looked_at_ = 0;  // since the pinned ones were
 };
@@ -264,6 +317,29 @@ class retiring_by_era {
   void abandon(auto& me, limbo& all) noexcept { me.bags.abandon(all); }
   void exited(auto&, auto) noexcept {}  // its guards have withdrawn what they announced
 
+  /// Has this thread begun no operation for so long that the gate should be closed? Only a hint.
+  bool idle(const auto& other) const noexcept
+    requires requires { other.attends; }
+  {
+    return !other.attends.parked.load_relaxed() &&
+           other.attends.began.load_relaxed() + park_after <= clock_.ended();
+  }
+  /// Its gate is closed: until it comes back, it is between two operations.
+  void park(auto& other) noexcept
+    requires requires { other.attends; }
+  {
+    // release → the acquire in all_began(): its last accesses happen before.
+    other.attends.parked.store_release(true);
+  }
+  /// The thread is back.
+  void unpark(auto& me) noexcept
+    requires requires { me.attends; }
+  {
+    if (SPOLIA_FAULT("eras.stays_parked")) return;
+    me.attends.parked.store_relaxed(false);
+    clock_.come_back();
+  }
+
   std::size_t waiting(const auto& me) const noexcept { return me.bags.count(); }
   std::uint64_t epochs() const noexcept { return clock_.ended(); }
 
@@ -274,8 +350,35 @@ class retiring_by_era {
   explicit retiring_by_era(const options& o) noexcept : options_(o) {}
 
   SPOLIA_NOINLINE void look_after(auto& me, auto peers, auto sink) noexcept {
-    if (me.bags.undated() >= options_.advance_every) self().end_era(me, peers);
+    limbo safe;
+    if (me.bags.undated() >= options_.advance_every) {
+      if constexpr (requires { me.attends; }) me.bags.take_before(all_began(peers), safe);
+      self().end_era(me, peers);
+    }
     if (me.bags.fresh() >= self().limit(peers)) self().scan(me, false, peers, sink);
+    // Last: deleters may open guards, retire, and so come back here.
+    if (!safe.empty()) sink(safe);
+  }
+
+  /// The thread begins an outermost guard in era `now`, which it has just read from the clock.
+  static void note_begin(auto& me, std::uint64_t now) noexcept {
+    // release → the acquire in all_began(): our operations before happen before what was retired
+    // earlier is freed.
+    SPOLIA_FAULT("eras.begun_relaxed") ? me.attends.began.store_relaxed(now)
+                                       : me.attends.began.store_release(now);
+  }
+
+  /// An era in which, or later, all threads have begun their last operations, or will begin one.
+  static std::uint64_t all_began(auto peers) noexcept {
+    std::uint64_t era = ~std::uint64_t{0};
+    peers.for_each([&](std::uint32_t, const auto& other) {
+      // acquire ← the release in park(): its last accesses happen before we free.
+      if (other.attends.parked.load_acquire()) return true;
+      // acquire ← the release in note_begin(), as said there.
+      era = std::min(era, other.attends.began.load_acquire());
+      return true;
+    });
+    return SPOLIA_FAULT("eras.one_era_too_soon") ? era + 1 : era;
   }
 
   /// The thread's blocks get their retirement.
@@ -285,6 +388,9 @@ class retiring_by_era {
   era_clock clock_;
 
  private:
+  /// So many eras without an operation: in some the thread may just have had nothing to do.
+  static constexpr std::uint64_t park_after = 8;
+
   Scheme& self() noexcept { return static_cast<Scheme&>(*this); }
 };
 

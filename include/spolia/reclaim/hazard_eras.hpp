@@ -17,9 +17,11 @@
 //              be handed from one slot to another without such a look.
 // Cost:        protect: the source, the clock, a compare. The first use of a slot by a guard, and
 //              the first after the clock has moved, also a store, a compiler barrier and a second
-//              look. A guard: clears the slots used. A block: two words more. make: a look at the
-//              clock. retire: a link; every `advance_every` blocks a fetch_add and a store to each;
-//              every `scan_at` blocks a membarrier, a read of all slots, O(log eras) a block.
+//              look. A guard: a look at the clock and a store; clears the slots used. A block: two
+//              words more. make: a look at the clock. retire: a link; every `advance_every` blocks
+//              a fetch_add and a look at each thread. While a thread is idle and not yet parked, or
+//              long in an operation: a store to each block, and every `scan_at` blocks a
+//              membarrier, a read of all slots, O(log eras) a block.
 // Progress:    protect is lock-free: it repeats only if the clock has moved, so somebody has
 //              retired. A scan is wait-free. A thread asleep inside a guard keeps the blocks that
 //              lived in its slots' eras, and none born in later ones.
@@ -46,6 +48,8 @@
 //       a slot takes from it that the accesses made under the one before are over.
 //   D6  No fixed number of threads or slots: nested guards get rows of their own. And blocks found
 //       pinned are not looked at by each scan (era_bags::for_scan).
+//   D7  What all threads have begun an operation since is freed by handfuls, without a scan: see
+//       eras.hpp.
 #pragma once
 
 #include <cstdint>
@@ -69,13 +73,15 @@ class hazard_eras : public detail::era_slots<hazard_eras> {
       .source = "Ramalhete, Correia, SPAA 2017, with asymmetric fences",
       .protects = protection::era,
       .robust = true,
-      .cost = "two loads for each pointer followed; a store for each slot used and each era",
+      .cost = "two loads for each pointer followed; a store an operation, and for each slot used and "
+              "each era",
       .progress = "protect lock-free, scans wait-free",
       .bound =
           "threads * (advance_every + max(scan_at, 2 * slots of all guards)), and what was "
           "alive in the eras of slots in use or just given up"};
 
   struct local {
+    detail::attendance attends;
     detail::era_rows rows;
     detail::era_bags bags;
     detail::scratch<std::uint64_t> eras;
@@ -83,6 +89,7 @@ class hazard_eras : public detail::era_slots<hazard_eras> {
 
   explicit hazard_eras(const options& o) noexcept : era_slots(o) {}
 
+  void enter(local& me) noexcept { note_begin(me, clock_.now()); }
   void close(local&, hold& h) noexcept { give_back(h); }
 
   template <class Source>
@@ -100,6 +107,7 @@ class hazard_eras : public detail::era_slots<hazard_eras> {
 
   template <class Peers>
   void forked(local& lost, Peers) noexcept {
+    lost.attends.parked.store_relaxed(false);  // its gate is open
     lost.rows.forget();
     lost.bags.forget();
     lost.eras.forget();

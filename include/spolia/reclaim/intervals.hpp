@@ -16,7 +16,7 @@
 //              came by an acquire load; p stays if a look made afterwards shows that it had not
 //              been retired.
 // Cost:        protect: the source, the clock, a compare; when the clock has moved also a store, a
-//              compiler barrier and a second look. A guard: three stores and a look at the clock. A
+//              compiler barrier and a second look. A guard: four stores and a look at the clock. A
 //              block: two words more. make and retire: as hazard_eras; a scan reads two words of
 //              each thread.
 // Progress:    protect is lock-free: it repeats only if the clock has moved, so somebody has
@@ -50,6 +50,8 @@
 //   D6  The intervals are sorted by their lower ends before the scan; without memory for them it
 //       goes over its blocks in several passes (slots.hpp). Blocks found pinned are not looked at
 //       by each scan (era_bags::for_scan).
+//   D7  What all threads have begun an operation since is freed by handfuls, without a scan: see
+//       eras.hpp.
 #pragma once
 
 #include <algorithm>
@@ -79,7 +81,7 @@ class intervals : public detail::retiring_by_era<intervals> {
       .source = "Wen, Izraelevitz, Cai, Beadle, Scott, PPoPP 2018, with asymmetric fences",
       .protects = protection::era,
       .robust = true,
-      .cost = "two loads for each pointer followed; three stores an operation",
+      .cost = "two loads for each pointer followed; four stores an operation",
       .progress = "protect lock-free, scans wait-free",
       .bound =
           "threads * (advance_every + max(scan_at, 2 * threads)), and what was alive in the "
@@ -92,6 +94,7 @@ class intervals : public detail::retiring_by_era<intervals> {
   struct local {
     atomic<std::uint64_t> lower{detail::no_era};
     atomic<std::uint64_t> upper{detail::no_era};
+    detail::attendance attends;
     detail::era_bags bags;
     detail::scratch<interval> intervals;
   };
@@ -100,6 +103,7 @@ class intervals : public detail::retiring_by_era<intervals> {
 
   void enter(local& me) noexcept {
     const std::uint64_t now = clock_.now();
+    note_begin(me, now);
     me.upper.store_relaxed(now);
     // release → the acquire in gather(), for the accesses of the operation before (D5). The
     // domain's light fence → the heavy fence in scan(): either the scan finds the interval, or we
@@ -151,6 +155,7 @@ class intervals : public detail::retiring_by_era<intervals> {
   template <class Peers>
   void forked(local& lost, Peers) noexcept {
     lost.lower.store_relaxed(detail::no_era);
+    lost.attends.parked.store_relaxed(false);  // its gate is open
     lost.bags.forget();
     lost.intervals.forget();
   }
