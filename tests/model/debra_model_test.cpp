@@ -108,9 +108,7 @@ TEST(debra_model, a_block_has_the_epoch_of_its_retirement) {
 TEST(debra_model, advancing_needs_the_heavy_fence) {
   expect_found(a_reader_comes_late, "debra.no_heavy", at_most(2), "data race");
 }
-TEST(debra_model, who_comes_back_is_safe) {
-  expect_clean(a_parked_reader_comes_back, at_most(2));
-}
+TEST(debra_model, who_comes_back_is_safe) { expect_clean(a_parked_reader_comes_back, at_most(2)); }
 TEST(debra_model, who_comes_back_says_so) {
   expect_found(a_parked_reader_comes_back, "debra.stays_parked", at_most(2), "block");
 }

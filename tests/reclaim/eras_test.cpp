@@ -11,6 +11,7 @@
 #include <spolia/reclaim.hpp>
 
 #include "reclaim/stack_and_queue.hpp"
+#include "support/elsewhere.hpp"
 #include "support/faults.hpp"
 #include "support/ledger.hpp"
 #include "support/parked_thread.hpp"
@@ -82,10 +83,52 @@ TYPED_TEST(eras, an_era_ends_at_every_so_many_retirements) {
 
 TYPED_TEST(eras, a_thread_scans_when_it_has_enough) {
   batched<TypeParam> d(numbers<TypeParam>(many, 8));
+  parked_thread idle([&](parking_spot& spot) {
+    {
+      auto g = d.enter();
+    }
+    spot.park();
+  });
   churn(d, this->book_, many - 1);
-  EXPECT_EQ(this->book_.limbo(), many - 1);
+  EXPECT_EQ(this->book_.limbo(), many - 1) << "the idle thread has begun nothing since";
   churn(d, this->book_, 1);
   EXPECT_LE(this->book_.limbo(), 8) << "nobody but this thread is there whose era holds them";
+  idle.release();
+}
+
+/// Those of which each thread says when it began.
+template <class Scheme>
+class attended_eras : public eras<Scheme> {};
+using attended_schemes = testing::Types<hazard_eras, intervals>;
+TYPED_TEST_SUITE(attended_eras, attended_schemes);
+
+TYPED_TEST(attended_eras, handfuls_go_without_a_scan_while_all_threads_go_on) {
+  batched<TypeParam> d(numbers<TypeParam>(1U << 20U, 8));
+  for (int i = 0; i < 100; ++i) {
+    on_another_thread([&] { churn(d, this->book_, 10); });
+    churn(d, this->book_, 10);
+    ASSERT_LE(this->book_.limbo(), 100) << "each has begun anew since";
+  }
+}
+
+TYPED_TEST(attended_eras, what_a_stalled_reader_pinned_goes_at_once_when_it_goes_on) {
+  batched<TypeParam> d(numbers<TypeParam>(many, 8));
+  std::vector<node_of<TypeParam>*> old;
+  for (int i = 0; i < 1000; ++i) old.push_back(d.template make<node_of<TypeParam>>(this->book_));
+  atomic<node_of<TypeParam>*> source(old[0]);
+  parked_thread reader([&](parking_spot& spot) {
+    auto g = d.enter();
+    g.protect(source);
+    spot.park();
+  });
+  for (auto* n : old) {
+    auto g = d.enter();
+    retire(g, n);
+  }
+  EXPECT_EQ(this->book_.limbo(), 1000);
+  reader.release();
+  churn(d, this->book_, 20'000);  // until it is parked
+  EXPECT_LE(this->book_.limbo(), 16);
 }
 
 TYPED_TEST(eras, a_reader_keeps_what_was_alive_and_nothing_made_later) {
@@ -245,11 +288,18 @@ TYPED_TEST(eras, announce_protects_what_a_later_look_finds_linked) {
 TYPED_TEST(eras, blocks_of_an_ended_thread_are_taken_over_with_their_dates) {
   ledger& book = this->book_;
   batched<TypeParam> d(numbers<TypeParam>(1000, 64));
+  parked_thread idle([&](parking_spot& spot) {  // so that handfuls wait for a scan
+    {
+      auto g = d.enter();
+    }
+    spot.park();
+  });
   std::thread([&] { churn(d, book, 500); }).join();
   EXPECT_EQ(book.limbo(), 500);
   for (int i = 0; i < 100'000 && book.limbo() == 500; ++i) auto g = d.enter();
   churn(d, book, 600);
   EXPECT_LT(book.limbo(), 500) << "they count for the next scan of whoever has them";
+  idle.release();
   EXPECT_TRUE(d.drain());
   book.expect_empty();
 }

@@ -72,8 +72,9 @@ class debra : public detail::region_reads {
       .source = "Brown, PODC 2015, section 4",
       .protects = protection::region,
       .robust = false,
-      .cost = "a shared load and two plain stores an operation; while a thread is idle and not yet "
-              "parked, one membarrier an epoch",
+      .cost =
+          "a shared load and two plain stores an operation; while a thread is idle and not yet "
+          "parked, one membarrier an epoch",
       .progress = "operations wait-free; the epoch waits for threads inside a guard",
       .bound = "none if a thread stalls inside a guard"};
 

@@ -32,16 +32,14 @@
 // Most blocks go without a look at announcements, and without a fence. Each thread says in which
 // era its last operation began, and does not take that back (`attendance`). It has read that era
 // from the clock, so what was retired in an earlier one is out of its reach for good, by R, and its
-// operations before are over. So a handful is free once all threads have begun an operation in a
-// later era, which is soon while they run; and it is as many blocks as an allocator's thread cache
-// takes without its locks. Only if a thread is idle, or stalled, or long in an operation, handfuls
-// pile up for the scheme's own scan.
+// operations before are over. So a handful, no more than an allocator's thread cache takes without
+// its locks, is free once all threads have begun an operation in a later era. Only if a thread is
+// idle, or stalled, or long in an operation, handfuls pile up for the scheme's own scan.
 //
-//   Parked threads are not asked, so that one that is idle for long does not stand in the way. A
-//   thread that comes back in era r reads r by an acquiring read-modify-write, and every era is
-//   ended by one too. If a block was retired before r, the thread sees it unlinked. If in r or
-//   later, the end of that era comes after the thread's return, and who ended it, or has taken the
-//   block over since, finds the thread back.
+//   Threads idle for long are parked, and not asked. One that comes back in era r reads r by an
+//   acquiring read-modify-write, and every era is ended by one too. If a block was retired before
+//   r, the thread sees it unlinked. If in r or later, the end of that era comes after the return,
+//   and who ended it, or has taken the block over since, finds the thread back.
 #pragma once
 
 #include <algorithm>
@@ -167,9 +165,10 @@ class era_bags {
     latest_era_ = era;
   }
 
-  /// Moves what was retired before `era`, and was in no scan yet, to `safe`: by whole lists, so that
-  /// no block need be looked at.
+  /// Moves what was retired before `era` to `safe`: by whole lists, so that no block need be looked
+  /// at.
   void take_before(std::uint64_t era, limbo& safe) noexcept {
+    if (pinned_until_ < era) safe.append(pinned_);
     if (fresh_until_ < era) safe.append(fresh_);
     if (latest_era_ < era) safe.append(latest_);
   }
@@ -179,6 +178,7 @@ class era_bags {
   /// are pinned for long cost each retirement no more than one look, however many they are.
   limbo for_scan(bool all) noexcept {
     write_dates();
+    pinned_until_ = std::max(pinned_until_, fresh_until_);
     limbo bag;
     looked_at_ += fresh_.count();
     if (all || looked_at_ >= pinned_.count()) {
@@ -196,6 +196,7 @@ class era_bags {
     other.write_dates();
     fresh_.append(other.fresh_);
     fresh_until_ = std::max(fresh_until_, other.fresh_until_);
+    pinned_until_ = std::max(pinned_until_, other.pinned_until_);
     pinned_.append(other.pinned_);
   }
 
@@ -229,7 +230,8 @@ class era_bags {
   limbo fresh_;   // none later than fresh_until_
   std::uint64_t latest_era_ = no_era;
   std::uint64_t fresh_until_ = no_era;
-  limbo pinned_;
+  std::uint64_t pinned_until_ = no_era;
+  limbo pinned_;               // none later than pinned_until_
   std::size_t looked_at_ = 0;  // since the pinned ones were
 };
 

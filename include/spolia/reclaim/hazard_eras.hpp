@@ -73,8 +73,9 @@ class hazard_eras : public detail::era_slots<hazard_eras> {
       .source = "Ramalhete, Correia, SPAA 2017, with asymmetric fences",
       .protects = protection::era,
       .robust = true,
-      .cost = "two loads for each pointer followed; a store an operation, and for each slot used and "
-              "each era",
+      .cost =
+          "two loads for each pointer followed; a store an operation, and for each slot used and "
+          "each era",
       .progress = "protect lock-free, scans wait-free",
       .bound =
           "threads * (advance_every + max(scan_at, 2 * slots of all guards)), and what was "
