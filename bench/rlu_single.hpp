@@ -35,6 +35,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <new>
 #include <type_traits>
@@ -145,9 +146,9 @@ class rlu_single final : private spolia::threads::listener {
     reader(const reader&) = delete;
     reader& operator=(const reader&) = delete;
 
-    template <class T, class M>
-    M get(spolia::rlu::ptr<T> p, M T::* field) {
-      return (*read(p)).*field;
+    template <class T, class F>
+    auto get(spolia::rlu::ptr<T> p, const F& f) {
+      return std::invoke(f, *read(p));
     }
     template <class T>
     const fixed_of<T>& fixed(spolia::rlu::ptr<T> p) const noexcept {

@@ -18,6 +18,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -144,7 +145,15 @@ class rlu_bst_core {
       if (!smaller && !less_(here, key)) break;
       above = at;
       left = smaller;
-      at = smaller ? in.get(at, &node::left) : in.get(at, &node::right);
+      if constexpr (std::is_arithmetic_v<Key>) {
+        // The processor would guess the side, and be wrong every other time. So both links are read
+        // beside the key, which has only to choose.
+        at = in.get(at, [smaller](const node& n) SPOLIA_INLINE_LAMBDA {
+          return rlu::detail::access::either(smaller, n.left, n.right);
+        });
+      } else {
+        at = smaller ? in.get(at, &node::left) : in.get(at, &node::right);
+      }
     }
     return {above, left, at};
   }

@@ -158,6 +158,15 @@ struct access {
   static whole<T>* master(ptr<T> p) noexcept {
     return static_cast<whole<T>*>(p.object_);
   }
+  /// The first or the second, without a branch.
+  template <class T>
+  SPOLIA_ALWAYS_INLINE static ptr<T> either(bool first, ptr<T> a, ptr<T> b) noexcept {
+    object* is = b.object_;
+    object* other = a.object_;
+    asm("" : "+r"(is), "+r"(other));  // else each would be read behind one
+    if (first) is = other;
+    return ptr<T>(is);
+  }
   template <class T>
   static view<T> look(whole<T>& o, const T& body, const std::uint64_t& turn) noexcept {
     return view<T>(&o, &body, section_mark(turn));

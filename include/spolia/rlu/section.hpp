@@ -3,6 +3,7 @@
 // and frees. Only a domain makes them; they live as long as the section.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <new>
 #include <type_traits>
@@ -56,16 +57,22 @@ class basic_reader {
   /// one object to the next, since the field lies at a fixed place behind the pointer.
   template <class T, class M>
   SPOLIA_ALWAYS_INLINE M get(ptr<T> p, M T::* field) {
+    return get(p, [field](const T& version) SPOLIA_INLINE_LAMBDA { return version.*field; });
+  }
+  /// The same of what f(const T&) makes of the version.
+  template <class T, std::invocable<const T&> F>
+    requires(!std::is_member_pointer_v<F>)
+  SPOLIA_ALWAYS_INLINE auto get(ptr<T> p, F&& f) {
     detail::whole<T>& o = *detail::access::master(p);
     if (may_write_ && here_.special) [[unlikely]]
-      return (*read(p)).*field;
+      return f(*read(p));
     const detail::record* r = o.newest.load_seq_cst();  // as in read
     if (r != nullptr) [[unlikely]] {
       r = version_from(o, r);
-      if (r != nullptr) return detail::whole<T>::body_of(*r).*field;
+      if (r != nullptr) return f(detail::whole<T>::body_of(*r));
     }
     memory::note_access(&o.body);
-    return o.body.*field;
+    return f(o.body);
   }
 
   /// What never changes in the object, which must not be null.
