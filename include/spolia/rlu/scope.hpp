@@ -18,7 +18,8 @@ namespace rlu::detail {
 template <class Domain, class Session>
 class reading {
  public:
-  reading(Domain& d, Session& s, const char* label) noexcept : home_(d), of_(s) {
+  SPOLIA_ALWAYS_INLINE reading(Domain& d, Session& s, const char* label) noexcept
+      : home_(d), of_(s) {
     of_.begin(d.clock_, label);
     if (of_.is_to_ask()) [[unlikely]]
       d.alone_.ask(of_);
@@ -26,7 +27,7 @@ class reading {
   }
   reading(const reading&) = delete;
   reading& operator=(const reading&) = delete;
-  ~reading() {
+  SPOLIA_ALWAYS_INLINE ~reading() {
     of_.depth = 0;
     of_.leave();
     if (home_.is_due(of_)) [[unlikely]]
