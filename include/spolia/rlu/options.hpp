@@ -2,6 +2,7 @@
 // options.hpp: the numbers that a read-log-update domain is made with, and those that it tells.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <new>
@@ -23,7 +24,7 @@ class log_full : public std::bad_alloc {
 
 /// Bytes are those of one thread's log.
 struct options {
-  std::uint32_t segment_bytes = 16384;           ///< what a log grows by
+  std::uint32_t segment_bytes = 16384;           ///< what a log grows by; cap / 4 at most
   std::size_t low_watermark = 32768;             ///< written since the last pass bring one on
   std::size_t high_watermark = 1048576;          ///< from here on other threads help
   std::size_t log_cap = std::size_t{64} << 20U;  ///< a section that would go beyond starts over
@@ -52,13 +53,16 @@ struct statistics {
 
 namespace detail {
 
-inline const options& checked(const options& o) {
+inline options checked(options o) {
   if (o.segment_bytes == 0 || o.segment_bytes > (1U << 30U)) {
     throw std::invalid_argument("rlu: segment_bytes must be from 1 to 2^30");
   }
   if (o.low_watermark == 0 || o.walk_watermark == 0) {
     throw std::invalid_argument("rlu: low_watermark and walk_watermark must be at least 1");
   }
+  // Less under a small cap: else no record would ever have room.
+  o.segment_bytes =
+      static_cast<std::uint32_t>(std::min<std::size_t>(o.segment_bytes, o.log_cap / 4));
   return o;
 }
 
