@@ -56,16 +56,14 @@ class grip {
   /// is a grip that would have to be destroyed: so that can stay in registers. What happens seldom
   /// is in functions of its own, so that a look-up is short enough to become a part of its caller.
   SPOLIA_ALWAYS_INLINE static hold_on begin_at(const atomic<word>& from) {
-    slot* const s = free_slot();
+    slot* const s = free_slot<0>();
     if (s == nullptr) [[unlikely]]
       return begin_anew(from);
     // acquire: as in put_name_unless_null.
     const word seen = from.load_acquire();
     if (seen == 0) [[unlikely]]
       return {nothing, 0};
-    if (name_and_look(*s, seen, from, false, true) != seen) [[unlikely]]
-      return hold_by(s, from);
-    return {reinterpret_cast<std::uintptr_t>(s), seen};
+    return hold_seen(s, seen, from);
   }
   explicit grip(const hold_on& h) noexcept : at_(h.at) {}
 
@@ -75,7 +73,7 @@ class grip {
     slot* next = nullptr;
     if ((at_ & careful) == 0 && right_thread(holds())) [[likely]] {
       next = pin::other(reinterpret_cast<slot*>(at_));
-    } else if (at_ != nothing || (next = free_slot()) == nullptr) [[unlikely]] {
+    } else if (at_ != nothing || (next = free_slot<1>()) == nullptr) [[unlikely]] {
       return set(move_anew(at_, from));
     }
     // acquire: as in put_name_unless_null.
@@ -84,10 +82,7 @@ class grip {
       let_go(std::exchange(at_, nothing));
       return 0;
     }
-    if (name_and_look(*next, seen, from, false, true) != seen) [[unlikely]]
-      return set(hold_by(next, from));
-    at_ = reinterpret_cast<std::uintptr_t>(next);
-    return seen;
+    return set(hold_seen(next, seen, from));
   }
 
   /// Null if there is none.
@@ -120,17 +115,29 @@ class grip {
   [[nodiscard]] pin* holds() const noexcept { return &pin::of(slot_at(at_)); }
 
   /// For a new name, of the first two pins, which are found in use unless light fences are free.
-  /// That stays so, and a grip that is not careful knows it. Null: they are in use.
+  /// That stays so, and a grip that is not careful knows it. Null: they are in use. Looks at
+  /// `First` first: pointers that begin with something and those that begin with nothing so do not
+  /// find each other's pin in use.
+  template <std::uint32_t First>
   SPOLIA_ALWAYS_INLINE static slot* free_slot() noexcept {
-    pin* p = first_private();
+    pin* const firsts = first_private();
+    pin* p = firsts + (most_found > 1 ? First : 0);
     if (!p->is_free() && !SPOLIA_FAULT("counted.grips_share")) [[unlikely]] {
+      p = firsts + (1 - First);
       const bool found =
-          most_found > 1 && ((++p)->is_free() || SPOLIA_FAULT("counted.second_is_shared"));
+          most_found > 1 && (p->is_free() || SPOLIA_FAULT("counted.second_is_shared"));
       if (!found) [[unlikely]]
         return nullptr;
     }
     clear_name(p->slots[1]);  // what another private pointer left there
     return p->slots.data();
+  }
+
+  /// By a pin's slot that nobody else uses, of what was seen there, which is not null.
+  SPOLIA_ALWAYS_INLINE static hold_on hold_seen(slot* s, word seen, const atomic<word>& from) {
+    if (!name_if_held(*s, seen, from)) [[unlikely]]
+      return hold_by(s, from);
+    return {reinterpret_cast<std::uintptr_t>(s), seen};
   }
 
   word set(const hold_on& h) noexcept {
@@ -172,6 +179,9 @@ class grip {
   }
 
   SPOLIA_ALWAYS_INLINE static void let_go(std::uintptr_t at) noexcept {
+    // Here the compiler forgets what it knows of `at`. Else it tests it when the pointer begins,
+    // and keeps the result in memory until here.
+    __asm__ volatile("" : "+r"(at));
     if ((at & (careful | pin::in_list)) != 0) [[unlikely]] {
       if (at != nothing) let_go_of_other(at);
       return;

@@ -41,6 +41,15 @@
 #include <spolia/base/threads.hpp>
 #include <spolia/counted/word.hpp>
 
+// Whether compilers are told how to compare with what lies in memory: they put no atomic load into
+// a comparison by themselves. Sanitizers want to see the load.
+#if defined(__x86_64__) && defined(__LP64__) && !defined(SPOLIA_MODEL) && !SPOLIA_TSAN && \
+    !SPOLIA_ASAN
+#define SPOLIA_COMPARES_MEMORY 1
+#else
+#define SPOLIA_COMPARES_MEMORY 0
+#endif
+
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace counted {
 
@@ -81,6 +90,21 @@ SPOLIA_ALWAYS_INLINE word name_and_look(slot& in, word seen, const atomic<word>&
   return SPOLIA_FAULT("counted.no_validate") ? seen : again;
 }
 
+/// The same for who knows that light fences are free, and only asks whether the source still holds
+/// it.
+SPOLIA_ALWAYS_INLINE bool name_if_held(slot& in, word seen, const atomic<word>& source) noexcept {
+#if SPOLIA_COMPARES_MEMORY
+  in.store_release(seen);  // as above
+  // Both the light fence and the second look: the compiler moves nothing over it, and each load of
+  // this processor acquires.
+  bool held;
+  __asm__ volatile("cmp{q %2, %1| %1, %2}" : "=@cce"(held) : "m"(source), "r"(seen) : "memory");
+  return held;
+#else
+  return name_and_look(in, seen, source, false, true) == seen;
+#endif
+}
+
 /// Names what `source` holds, and returns it; what the slot named is named no longer. Null is not
 /// named. With `total` the look takes part in the one order of all seq_cst operations. It is most
 /// likely what was `seen`.
@@ -105,10 +129,11 @@ SPOLIA_ALWAYS_INLINE word put_name_unless_null(slot& in, const atomic<word>& sou
   // acquire ← the release that put null there: who sees the end of a way sees why it ends.
   word seen = source.load_acquire();
   while (seen != 0 || SPOLIA_FAULT("counted.walk_names_null")) {
-    const word again = name_and_look(in, seen, source, false, known);
-    if (again == seen) [[likely]]
+    const bool held = known ? name_if_held(in, seen, source)
+                            : name_and_look(in, seen, source, false, false) == seen;
+    if (held) [[likely]]
       break;
-    seen = again;
+    seen = source.load_acquire();  // as above
   }
   return seen;
 }
@@ -140,7 +165,17 @@ struct alignas(2 * sizeof(slot)) pin {
   }
 
   /// Of those that are in no list.
-  [[nodiscard]] bool is_free() const noexcept { return slots[0].load_relaxed() == 0; }
+  [[nodiscard]] SPOLIA_ALWAYS_INLINE bool is_free() const noexcept {
+#if SPOLIA_COMPARES_MEMORY
+    bool free;
+    __asm__("cmp{q $0, %1| %1, 0}"
+            : "=@cce"(free)
+            : "m"(slots[0]));  // only its thread writes to it
+    return free;
+#else
+    return slots[0].load_relaxed() == 0;
+#endif
+  }
   /// One private pointer's, which holds no unit: it may name something else.
   [[nodiscard]] bool movable() const noexcept { return users == 1; }
 

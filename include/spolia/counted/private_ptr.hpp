@@ -121,7 +121,8 @@ class private_ptr : public counted::private_base<T> {
 
   template <class Y>
   SPOLIA_ALWAYS_INLINE void load(const atomic_shared_ptr<Y>& from) {
-    this->object_ = object_in<Y>(this->grip_.move_to(counted::access::words_of(from)));
+    const counted::word w = this->grip_.move_to(counted::access::words_of(from));
+    this->object_ = w == 0 ? nullptr : object_in<Y>(w);  // so who asks for null has the answer
   }
   template <class Y>
   SPOLIA_ALWAYS_INLINE static auto object_in(counted::word w) noexcept {
