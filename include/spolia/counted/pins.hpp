@@ -168,7 +168,7 @@ struct alignas(2 * sizeof(slot)) pin {
   [[nodiscard]] SPOLIA_ALWAYS_INLINE bool is_free() const noexcept {
 #if SPOLIA_COMPARES_MEMORY
     bool free;
-    __asm__("cmp{q $0, %1| %1, 0}"
+    __asm__("cmp{q $0, %1| qword ptr %1, 0}"
             : "=@cce"(free)
             : "m"(slots[0]));  // only its thread writes to it
     return free;

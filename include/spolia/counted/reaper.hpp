@@ -16,6 +16,7 @@
 
 #include <spolia/base/cells.hpp>
 #include <spolia/base/config.hpp>
+#include <spolia/base/threads.hpp>
 #include <spolia/counted/control.hpp>
 #include <spolia/counted/member.hpp>
 
@@ -81,10 +82,16 @@ class reaper {
     return true;
   }
 
-  /// Calls f(word) for each name of all threads' pins.
+  /// Calls f(word) for each name of all threads' pins. A thread whose names matter to the caller
+  /// got its number before it named anything, and so before the call.
   template <class F>
   void each_pin(F&& f) const {
-    each_member([&](std::uint32_t, const member& m) { m.pins.visit(f); });
+    const std::uint32_t end = threads::high_water();
+    members_.for_each([&](std::uint32_t number, const member& m) {
+      if (number >= end) return false;
+      m.pins.visit(f);
+      return true;
+    });
   }
 
  protected:
