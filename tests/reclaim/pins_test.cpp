@@ -143,6 +143,32 @@ TYPED_TEST(domain_over_budget, may_use_the_domain_and_frees_what_can_be_freed) {
   EXPECT_EQ(left, 0U) << "nobody held it up";
 }
 
+/// Blocks so large that a few pass the budget, before the usual chores come.
+TYPED_TEST(domain_over_budget, is_told_of_a_few_large_blocks) {
+  if (!TypeParam::info().reclaims) return;
+  struct large : TypeParam::header {
+    char bytes[1U << 16U] = {};
+  };
+  int calls = 0;
+  typename TypeParam::options o;
+  o.budget_bytes = 1U << 20U;
+  o.over_budget = [&](const over_budget&) { ++calls; };
+  TypeParam d(o);
+  parked_thread reader([&](parking_spot& self) {
+    auto guard = d.enter("stalled");
+    self.park();
+  });
+  for (int i = 0; i < 16 + 2 + 64; ++i) {
+    auto guard = d.enter();
+    guard.retire(d.template make<large>());
+  }
+  {
+    auto guard = d.enter();
+  }
+  EXPECT_EQ(calls, 1);
+  reader.release();
+}
+
 TEST(domain_budget, is_kept_by_the_scheme_that_a_stalled_reader_does_not_stop) {
   domain<robust_token> d;
   parked_thread reader([&](parking_spot& self) {

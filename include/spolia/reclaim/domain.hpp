@@ -364,6 +364,8 @@ class domain final : private threads::listener {
   friend presence;
   void release_everything();
   void watch_budget() noexcept;
+  std::uint32_t pace_of_chores() const noexcept;
+  bool retired_much(const cell& me) const noexcept;
 
   static const options& checked(const options& o) {
     if (const char* const wrong = Scheme::check(o.scheme)) throw std::invalid_argument(wrong);

@@ -43,6 +43,7 @@ struct alignas(std::max(cache_line, alignof(typename Scheme::local))) domain_cel
   biased_gate::word tick_at = 0;           // what is said when the next tick is due; the owner's
   /// How many blocks are retired when the next tick is due in any case; the owner's.
   std::uint64_t tick_when_retired = 0;
+  std::uint64_t retired_at_look = 0;  // bytes, when this thread last looked at the budget
   static constexpr bool scheme_has_room =
       requires(const Scheme s, typename Scheme::local l) { s.room(l); };
   bool in_tick = false;  // a deleter that runs in a tick must not start another one

@@ -27,6 +27,7 @@ auto domain<Scheme, Release>::find_my_cell() -> cell& {
     }
     threads::watch_this_thread(*this);
     found.tick_at = 0;  // at once
+    found.countdown = pace_of_chores();
     found.used.store_relaxed(true);
   }
 #if !defined(SPOLIA_MODEL)
@@ -41,7 +42,7 @@ template <class Scheme, class Release>
 void domain<Scheme, Release>::tick(cell& me) noexcept {
   if constexpr (cell::scheme_keeps_pace) --me.countdown;
   const bool chores = me.countdown == 0;
-  if (chores) me.countdown = cell::chores_every;
+  if (chores) me.countdown = pace_of_chores();
   if (me.in_tick) return;
   const biased_gate::word said = me.gate.own();
   if constexpr (cell::scheme_has_pace) me.tick_at = said + scheme_.pace() * cell::one_guard;
@@ -66,11 +67,27 @@ void domain<Scheme, Release>::tick(cell& me) noexcept {
   free_when_due(me);
   me.in_tick = false;
   // Last: who is told may use the domain as anybody does between two operations, and drain it.
-  if (chores && budget_bytes_ != 0 && !me.telling) {
+  if (budget_bytes_ != 0 && !me.telling && (chores || retired_much(me))) {
     me.telling = true;
+    me.retired_at_look = me.retired_bytes.value();
     watch_budget();
     me.telling = false;
   }
+}
+
+/// Where a budget is watched, schemes that do not tick regularly are made to, every few dozen
+/// operations: large blocks would pass it long before the usual chores.
+template <class Scheme, class Release>
+std::uint32_t domain<Scheme, Release>::pace_of_chores() const noexcept {
+  if constexpr (cell::scheme_keeps_pace) return cell::chores_every;
+  return budget_bytes_ == 0 ? cell::chores_every : cell::chores_every / 16;
+}
+
+/// Has this thread alone retired a good part of the budget since it looked last? So a look at all
+/// threads is paid for by that many bytes.
+template <class Scheme, class Release>
+bool domain<Scheme, Release>::retired_much(const cell& me) const noexcept {
+  return me.retired_bytes.value() - me.retired_at_look >= budget_bytes_ / 8;
 }
 
 /// Gives the processor away, and is parked meanwhile, so that no round has to ask for this thread.
