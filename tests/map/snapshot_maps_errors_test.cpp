@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Public operations of the containers with snapshots while each of their allocations fails in turn,
 // by a new thread, so that what a thread's first calls need is among them where no ended thread has
-// left it: what the map holds is as before or as afterwards, older snapshots see what they saw, the next operation
-// works, and nothing is left behind.
+// left it: what the map holds is as before or as afterwards, older snapshots see what they saw, the
+// next operation works, and nothing is left behind.
 #include <gtest/gtest.h>
 
 #include <chrono>
