@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <memory>
+#include <thread>
 #include <type_traits>
 #include <vector>
 
@@ -111,24 +113,44 @@ TYPED_TEST(attended_eras, handfuls_go_without_a_scan_while_all_threads_go_on) {
   }
 }
 
-TYPED_TEST(attended_eras, what_a_stalled_reader_pinned_goes_at_once_when_it_goes_on) {
+/// Too few blocks are retired behind it for a scan to look at what was pinned once more.
+TYPED_TEST(attended_eras, what_a_stalled_reader_pinned_goes_when_it_goes_on) {
+  constexpr int pinned = 5000;
   batched<TypeParam> d(numbers<TypeParam>(many, 8));
   std::vector<node_of<TypeParam>*> old;
-  for (int i = 0; i < 1000; ++i) old.push_back(d.template make<node_of<TypeParam>>(this->book_));
+  for (int i = 0; i < pinned; ++i) old.push_back(d.template make<node_of<TypeParam>>(this->book_));
   atomic<node_of<TypeParam>*> source(old[0]);
-  parked_thread reader([&](parking_spot& spot) {
-    auto g = d.enter();
-    g.protect(source);
-    spot.park();
+  std::atomic<bool> inside{false};
+  std::atomic<bool> goes_on{false};
+  std::atomic<int> wanted{0};
+  std::atomic<int> operations{0};  // too few for the reader to look after others' blocks
+  std::thread reader([&] {
+    {
+      auto g = d.enter();
+      g.protect(source);
+      inside.store(true);
+      while (!goes_on.load()) std::this_thread::yield();
+    }
+    while (wanted.load() >= 0) {
+      for (; operations.load() < wanted.load(); operations.fetch_add(1)) auto g = d.enter();
+      std::this_thread::yield();
+    }
   });
+  while (!inside.load()) std::this_thread::yield();
   for (auto* n : old) {
     auto g = d.enter();
     retire(g, n);
   }
-  EXPECT_EQ(this->book_.limbo(), 1000);
-  reader.release();
-  churn(d, this->book_, 20'000);  // until it is parked
-  EXPECT_LE(this->book_.limbo(), 16);
+  EXPECT_EQ(this->book_.limbo(), pinned);
+  goes_on.store(true);
+  for (int era = 1; era <= 10; ++era) {
+    churn(d, this->book_, 8);
+    wanted.store(2 * era);
+    while (operations.load() != 2 * era) std::this_thread::yield();
+  }
+  EXPECT_LE(this->book_.limbo(), 32);
+  wanted.store(-1);
+  reader.join();
 }
 
 TYPED_TEST(eras, a_reader_keeps_what_was_alive_and_nothing_made_later) {

@@ -353,10 +353,11 @@ class retiring_by_era {
 
   SPOLIA_NOINLINE void look_after(auto& me, auto peers, auto sink) noexcept {
     limbo safe;
-    if (me.bags.undated() >= options_.advance_every) {
-      if constexpr (requires { me.attends; }) me.bags.take_before(all_began(peers), safe);
-      self().end_era(me, peers);
+    if constexpr (requires { me.attends; }) {
+      // Also of what a thread has just taken over that retires nothing itself.
+      if (me.bags.count() != me.bags.undated()) me.bags.take_before(all_began(peers), safe);
     }
+    if (me.bags.undated() >= options_.advance_every) self().end_era(me, peers);
     if (me.bags.fresh() >= self().limit(peers)) self().scan(me, false, peers, sink);
     // Last: deleters may open guards, retire, and so come back here.
     if (!safe.empty()) sink(safe);
