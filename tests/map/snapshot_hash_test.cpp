@@ -299,13 +299,8 @@ TEST(snapshot_hash, compares_tags_as_a_list_of_hashes_would) {
       hashes.push_back(hash);
     } else if (!hashes.empty()) {
       const std::size_t at = random.below(hashes.size());
-      if (random.below(3) == 0) {
-        tags.put(at, hashes[at] = hash);
-      } else {
-        tags.move(hashes.size() - 1, at);
-        hashes[at] = hashes.back();
-        hashes.pop_back();
-      }
+      tags.take_out(at);
+      hashes.erase(hashes.begin() + static_cast<std::ptrdiff_t>(at));
     }
     std::vector<bool> found(hashes.size());
     for (auto like = tags.like(hash); !like.empty(); like.drop_first()) {
