@@ -353,9 +353,8 @@ class retiring_by_era {
 
   SPOLIA_NOINLINE void look_after(auto& me, auto peers, auto sink) noexcept {
     limbo safe;
-    if constexpr (requires { me.attends; }) {
-      // Also of what a thread has just taken over that retires nothing itself.
-      if (me.bags.count() != me.bags.undated()) me.bags.take_before(all_began(peers), safe);
+    if constexpr (requires { me.attends; }) {  // also if blocks were just taken over
+      me.bags.take_before(all_began(peers), safe);
     }
     if (me.bags.undated() >= options_.advance_every) self().end_era(me, peers);
     if (me.bags.fresh() >= self().limit(peers)) self().scan(me, false, peers, sink);
