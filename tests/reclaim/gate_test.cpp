@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The gate between a thread and who takes over its blocks (biased_gate.hpp): nobody waits for a
-// visitor that is kept in its fence.
+// visitor that is kept in its fence, and who must get in does.
 #include <spolia/reclaim/biased_gate.hpp>
 
 #include <gtest/gtest.h>
@@ -111,6 +111,27 @@ TEST(biased_gate, an_owner_does_not_wait_for_a_visitor_in_its_fence) {
   EXPECT_TRUE(soon([&] { return visits.load(std::memory_order_relaxed) != 0; }));
   over.store(true, std::memory_order_relaxed);
   visitor.join();
+}
+
+TEST(biased_gate, an_owner_that_comes_and_goes_does_not_keep_out_who_insists) {
+  biased_gate gate;
+  std::atomic<bool> here{false};
+  std::atomic<bool> over{false};
+  std::thread owner([&] {
+    while (!over.load(std::memory_order_relaxed)) {
+      gate.come(1);
+      here.store(true, std::memory_order_relaxed);
+      gate.go(1);
+    }
+  });
+  EXPECT_TRUE(soon([&] { return here.load(std::memory_order_relaxed); }));
+  int visits = 0;
+  for (int i = 0; i < 1000; ++i) {
+    if (gate.insist([] {})) ++visits;
+  }
+  over.store(true, std::memory_order_relaxed);
+  owner.join();
+  EXPECT_GT(visits, 300);
 }
 
 }  // namespace

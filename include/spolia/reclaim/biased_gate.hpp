@@ -14,13 +14,15 @@
 // A heavy fence takes long, and its thread may be stopped there for longer; so a visitor only asks
 // before it, and goes in by a compare-and-swap after it. An owner that comes meanwhile takes the
 // question back, and does not wait. Each question has a number of its own, so that a visitor whose
-// question was taken back does not go in by a later one's.
+// question was taken back does not go in by a later one's. But an owner that comes and goes all the
+// time keeps such visitors out. Who must get in insists: it closes the gate before its fence, as
+// above, and an owner that comes meanwhile waits.
 //
 // A visitor that finds the owner away may leave the gate locked behind it: `parked`. From then on
 // nobody need ask whether the owner is away, without any fence, until it has unlocked the gate. The
 // owner learns of it from the same look at `closed` that it takes anyway.
 //
-// Progress:    a visitor never waits. The owner waits for a visitor that is inside: so what a
+// Progress:    a visitor never waits. The owner waits for one that insists or is inside: so what a
 //              visitor does there must be short, without a system call, and must not run code of
 //              the user.
 #pragma once
@@ -85,13 +87,18 @@ class biased_gate {
   /// meanwhile. Returns whether it did.
   template <class F>
   bool visit(F&& f) noexcept {
-    return visit_and_leave(open, f);
+    return visit_and_leave(open, f, asked);
+  }
+  /// The same for who must get in: an owner that comes meanwhile waits for the fence, too.
+  template <class F>
+  bool insist(F&& f) noexcept {
+    return visit_and_leave(open, f, visited);
   }
 
   /// The same, and the gate stays parked if f() was called.
   template <class F>
   bool park(F&& f) noexcept {
-    return visit_and_leave(parked, f);
+    return visit_and_leave(parked, f, asked);
   }
 
   /// The owner, not present, leaves the gate parked behind itself, and calls f() for that. False: a
@@ -139,7 +146,7 @@ class biased_gate {
   }
 
   template <class F>
-  bool visit_and_leave(word leave, F& f) noexcept {
+  bool visit_and_leave(word leave, F& f, word begin) noexcept {
     word was = closed_.load_relaxed();
     if (state_of(was) == parked) {
       // acquire ← the release at the end of an earlier visit. The owner has not been here since:
@@ -150,35 +157,33 @@ class biased_gate {
       closed_.store_release(was);
       return true;
     }
-    if (state_of(was) != open || !ask(was)) return false;
+    if (state_of(was) != open || !ask(was, begin)) return false;
     f();
     // release → the acquires of closed_: the next one sees what we did.
     closed_.store_release(was + leave);
     return true;
   }
 
-  /// Asks at an open gate. True: the owner was not present, and the gate is visited now; `was` is
-  /// what it is without that.
-  bool ask(word& was) noexcept {
+  /// At an open gate, which is `begin` meanwhile: asked, or visited already. True: the owner was
+  /// not present, and the gate is visited now; `was` is what it is without that.
+  bool ask(word& was, word begin) noexcept {
     const word question = was + (SPOLIA_FAULT("gate.same_question") ? 0 : one_question);
     // acquire ← the release at the end of an earlier visit.
-    if (!closed_.cas_strong_acquire(was, question + asked)) return false;
+    if (!closed_.cas_strong_acquire(was, question + begin)) return false;
     was = question;
     // heavy → the light fence in come().
     if (!SPOLIA_FAULT("gate.no_heavy")) fence::heavy();
-    word mine = question + asked;
     // acquire ← the release in go(): the owner's last writes.
-    if (reasons(present_.load_acquire()) == 0) {
-      // relaxed: what we want to see was acquired above. Failure: the owner has come.
-      if (!SPOLIA_FAULT("gate.enters_unasked")) {
-        return closed_.cas_strong_relaxed(mine, question + visited);
-      }
+    const bool absent = reasons(present_.load_acquire()) == 0;
+    if (absent && begin == visited) return true;
+    if (absent && SPOLIA_FAULT("gate.enters_unasked")) {
       closed_.store_relaxed(question + visited);
       return true;
     }
-    // relaxed: nothing was touched. Failure: the owner has done it.
-    closed_.cas_strong_relaxed(mine, question);
-    return false;
+    word mine = question + begin;
+    // relaxed: what we want to see was acquired above, or nothing was touched. Failure: the owner
+    // has come, and taken the question back.
+    return closed_.cas_strong_relaxed(mine, question + (absent ? visited : open)) && absent;
   }
 
   SPOLIA_NOINLINE bool wait(word level, word more) noexcept {

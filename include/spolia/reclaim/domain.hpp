@@ -355,7 +355,7 @@ class domain final : private threads::listener {
   void visit_next_neighbour(cell& me) noexcept;
   void park_if_idle(cell& other) noexcept;
   void adopt_from_others(cell& me) noexcept;
-  bool adopt_from(cell& me, cell& other) noexcept;
+  void adopt(cell& me, cell& other) noexcept;
   void collect(cell& me) noexcept;
   void thread_left(std::uint32_t n) noexcept override;
   void thread_lost(std::uint32_t n) noexcept override;

@@ -117,7 +117,7 @@ void domain<Scheme, Release>::visit_next_neighbour(cell& me) noexcept {
   other->inflow_seen.store_relaxed(inflow);
   if (!unchanged || other->inflow_emptied.load_relaxed() == inflow) return;
   if (!other->gate.looks_idle() || barred_.load_relaxed()) return;
-  adopt_from(me, *other);
+  other->gate.visit([&] { adopt(me, *other); });
   if constexpr (requires { scheme_.adopted(me.local, peers{*this}, sink{*this, me}); }) {
     scheme_.adopted(me.local, peers{*this}, sink{*this, me});
   }
@@ -133,21 +133,19 @@ void domain<Scheme, Release>::park_if_idle(cell& other) noexcept {
 template <class Scheme, class Release>
 void domain<Scheme, Release>::adopt_from_others(cell& me) noexcept {
   cells_.for_each([&](std::uint32_t, cell& other) {
-    if (&other != &me) adopt_from(me, other);
+    if (&other != &me) other.gate.insist([&] { adopt(me, other); });
     return true;
   });
 }
 
-/// Takes over the blocks of a thread that has ended or is between two operations; else false.
+/// Takes over the blocks of a thread that has ended or is between two operations: inside its gate.
 template <class Scheme, class Release>
-bool domain<Scheme, Release>::adopt_from(cell& me, cell& other) noexcept {
-  return other.gate.visit([&] {
-    const std::size_t found = scheme_.waiting(other.local) + release_.backlog(other.release);
-    scheme_.adopt(me.local, other.local);
-    release_.adopt(me.release, other.release);
-    me.adopted_blocks.add(found);
-    other.inflow_emptied.store_relaxed(other.inflow());
-  });
+void domain<Scheme, Release>::adopt(cell& me, cell& other) noexcept {
+  const std::size_t found = scheme_.waiting(other.local) + release_.backlog(other.release);
+  scheme_.adopt(me.local, other.local);
+  release_.adopt(me.release, other.release);
+  me.adopted_blocks.add(found);
+  other.inflow_emptied.store_relaxed(other.inflow());
 }
 
 template <class Scheme, class Release>

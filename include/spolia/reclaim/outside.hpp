@@ -93,7 +93,8 @@ class domain<Scheme, Release>::outside {
       presence here(of_, c);
       of_.cells_.for_each([&](std::uint32_t, cell& other) {
         patience wait;
-        while (&other != &c && !of_.adopt_from(c, other)) wait.pause();
+        const auto take = [&] { of_.adopt(c, other); };
+        while (&other != &c && !other.gate.insist(take)) wait.pause();
         return true;
       });
       take_strays(c);
