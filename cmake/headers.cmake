@@ -208,6 +208,7 @@ set(SPOLIA_HEADERS
     include/spolia/reclaim/neutralization.hpp
     include/spolia/reclaim/none.hpp
     include/spolia/reclaim/outside.hpp
+    include/spolia/reclaim/parked_mark.hpp
     include/spolia/reclaim/pinned_blocks.hpp
     include/spolia/reclaim/pins.hpp
     include/spolia/reclaim/place.hpp

@@ -110,10 +110,10 @@ TEST(debra_model, advancing_needs_the_heavy_fence) {
 }
 TEST(debra_model, who_comes_back_is_safe) { expect_clean(a_parked_reader_comes_back, at_most(2)); }
 TEST(debra_model, who_comes_back_says_so) {
-  expect_found(a_parked_reader_comes_back, "debra.stays_parked", at_most(2), "block");
+  expect_found(a_parked_reader_comes_back, "parked.stays", at_most(2), "block");
 }
 TEST(debra_model, a_load_of_the_epoch_does_not_say_it) {
-  expect_found(a_parked_reader_comes_back, "debra.unpark_by_load", at_most(2), "block");
+  expect_found(a_parked_reader_comes_back, "parked.back_by_a_load", at_most(2), "block");
 }
 TEST(debra_model, those_who_run_need_no_fence) {
   expect_clean(both_run_on, at_most(1));

@@ -119,8 +119,8 @@ TYPED_TEST(eras_model, handfuls_go_once_all_have_begun_anew) {
   expect_clean(a_reader_goes_on<TypeParam>, at_most(2));
 }
 TYPED_TEST(eras_model, faults_of_attendance_are_found) {
-  expect_found(a_parked_reader_comes_back<TypeParam>, "eras.stays_parked", at_most(2), "block");
-  expect_found(a_parked_reader_comes_back<TypeParam>, "eras.back_by_a_load", at_most(2), "block");
+  expect_found(a_parked_reader_comes_back<TypeParam>, "parked.stays", at_most(2), "block");
+  expect_found(a_parked_reader_comes_back<TypeParam>, "parked.back_by_a_load", at_most(2), "block");
   expect_found(a_reader_goes_on<TypeParam>, "eras.begun_relaxed", at_most(2), "data race");
   expect_found(a_reader_goes_on<TypeParam>, "eras.one_era_too_soon", at_most(2), "block");
 }

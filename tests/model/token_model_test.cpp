@@ -134,10 +134,10 @@ TEST(token_model, who_steps_aside_closes_the_gate) {
   expect_found(those_who_step_aside, "gate.left_open", at_most(1), "block");
 }
 TEST(token_model, who_comes_back_says_so) {
-  expect_found(a_reader_comes_late, "token.stays_parked", at_most(2), "block");
+  expect_found(a_reader_comes_late, "parked.stays", at_most(2), "block");
 }
 TEST(token_model, a_load_of_the_round_does_not_say_it) {
-  expect_found(a_reader_comes_to_a_lone_writer, "token.unpark_by_load", at_most(2), "block");
+  expect_found(a_reader_comes_to_a_lone_writer, "parked.back_by_a_load", at_most(2), "block");
 }
 using ring_domain = domain<token_naive, batch>;
 using ring_blocks = shared_blocks<ring_domain>;

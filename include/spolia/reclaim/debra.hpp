@@ -60,6 +60,7 @@
 #include <spolia/reclaim/concepts.hpp>
 #include <spolia/reclaim/epoch_bags.hpp>
 #include <spolia/reclaim/limbo.hpp>
+#include <spolia/reclaim/parked_mark.hpp>
 #include <spolia/reclaim/region_reads.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -95,8 +96,7 @@ class debra : public detail::region_reads {
   struct local {
     /// epoch << 1 | inside an operation (the complement of the paper's quiescent bit).
     atomic<std::uint64_t> announced{0};
-    /// Written by others while the gate is closed, and by the owner.
-    atomic<bool> parked{true};
+    detail::parked_mark parked;
     std::uint32_t operations = 0;  // since another announcement was looked at
     std::uint32_t next = 0;        // whose announcement is looked at next
     std::uint32_t looks = 0;       // at announcements, found current in this epoch
@@ -138,29 +138,16 @@ class debra : public detail::region_reads {
 
   /// Has this thread run no operation for so long that the gate should be closed? Only a hint.
   bool idle(const local& other) const noexcept {
-    if (options_.park_after == 0 || other.parked.load_relaxed()) return false;
-    const std::uint64_t seen = other.announced.load_relaxed();
-    return (seen & 1U) == 0 && (seen >> 1U) + options_.park_after <= epoch_.load_relaxed();
+    return !other.parked.looks_set() &&
+           detail::idle_for(options_.park_after, other.announced.load_relaxed(),
+                            epoch_.load_relaxed());
   }
 
   /// Its gate is closed: until it comes back, it is between two operations.
-  void park(local& other) noexcept {
-    // release → the acquire in look(): its last accesses happen before.
-    other.parked.store_release(true);
-  }
+  void park(local& other) noexcept { other.parked.set(); }
 
   /// The thread is back, and has announced its operation, if it begins one.
-  void unpark(local& me) noexcept {
-    if (SPOLIA_FAULT("debra.stays_parked")) return;
-    me.parked.store_relaxed(false);
-    // release → the acquire in end(): who works in a later epoch sees us. acquire ← the release
-    // there: if the epoch was over before, we see the unlinkings that were known by then.
-    if (!SPOLIA_FAULT("debra.unpark_by_load")) {
-      epoch_.fetch_add_acq_rel(0);
-    } else {
-      static_cast<void>(epoch_.load_acquire());  // ← the release in end(): not enough
-    }
-  }
+  void unpark(local& me) noexcept { me.parked.come_back(epoch_); }
 
   template <class Peers, class Sink>
   void retire(local& me, retired* block, Peers, Sink) noexcept {
@@ -187,7 +174,7 @@ class debra : public detail::region_reads {
   template <class Peers>
   void forked(local& lost, Peers) noexcept {
     lost.announced.store_relaxed(0);
-    lost.parked.store_relaxed(false);  // its gate is open
+    lost.parked.reset();
     lost.bags.forget();
   }
   std::size_t waiting(const local& me) const noexcept { return me.bags.count(); }
@@ -259,9 +246,9 @@ class debra : public detail::region_reads {
 
   void end(local& me) noexcept {
     std::uint64_t now = me.bags.seen();
-    // release → the acquires in rotate() and unpark(), passing on what look() acquired. acquire: so
-    // do the ends before ours, and ← the release in unpark(): those who work in the next epoch see
-    // that the thread is back. Fails if another thread was faster, which is as good.
+    // release → the acquires in rotate() and come_back(), passing on what look() acquired. acquire:
+    // so do the ends before ours, and ← the release in come_back(): those who work in the next
+    // epoch see that the thread is back. Fails if another thread was faster, which is as good.
     if (!epoch_.cas_strong_acq_rel(now, now + 1)) return;
     const std::uint64_t at = trace::on() ? trace::ticks() : 0;
     trace::record(trace::event::epoch_advanced, at, at, 1);
@@ -272,8 +259,7 @@ class debra : public detail::region_reads {
     const local* const other = peers.find(n);
     // Ticks happen between operations. A thread without a part is one that has not come yet.
     if (other == nullptr || other == &me) return finding::current;
-    // acquire ← the release in park(): what it accessed before happens before us.
-    if (other->parked.load_acquire()) return finding::current;
+    if (other->parked.is_set()) return finding::current;
     // acquire ← the releases in enter() and leave(): what it accessed before happens before us.
     const std::uint64_t seen = other->announced.load_acquire();
     if (seen >> 1U == me.bags.seen()) return finding::current;

@@ -117,7 +117,7 @@ void domain<Scheme, Release>::visit_next_neighbour(cell& me) noexcept {
   other->inflow_seen.store_relaxed(inflow);
   if (!unchanged || other->inflow_emptied.load_relaxed() == inflow) return;
   if (!other->gate.looks_idle() || barred_.load_relaxed()) return;
-  other->gate.visit([&] { adopt(me, *other); });
+  if (!other->gate.visit([&] { adopt(me, *other); })) return;
   if constexpr (requires { scheme_.adopted(me.local, peers{*this}, sink{*this, me}); }) {
     scheme_.adopted(me.local, peers{*this}, sink{*this, me});
   }

@@ -54,6 +54,7 @@
 #include <spolia/base/source.hpp>
 #include <spolia/base/trace.hpp>
 #include <spolia/reclaim/limbo.hpp>
+#include <spolia/reclaim/parked_mark.hpp>
 #include <spolia/reclaim/slots.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -122,17 +123,13 @@ class era_clock {
     }
     const std::uint64_t now = trace::on() ? trace::ticks() : 0;
     trace::record(trace::event::epoch_advanced, now, now, 1);
-    // release → the acquire in now(): R above. acquire ← the release in come_back(): who comes back
+    // release → the acquire in now(): R above. acquire ← the release in take_back(): who comes back
     // in this era or an earlier one is found to be there.
     return now_.fetch_add_acq_rel(1);
   }
 
   /// A thread that was parked is there again.
-  void come_back() noexcept {
-    if (SPOLIA_FAULT("eras.back_by_a_load")) return static_cast<void>(now_.load_acquire());
-    // release → the acquire in end(). acquire ← the release there: R above.
-    now_.fetch_add_acq_rel(0);
-  }
+  void take_back(parked_mark& mark) noexcept { mark.come_back(now_); }
 
   std::uint64_t ended() const noexcept { return now_.load_relaxed() - 1; }
 
@@ -143,8 +140,7 @@ class era_clock {
 /// What a thread says to those who free without a look at announcements: see above.
 struct attendance {
   atomic<std::uint64_t> began{no_era};  // when its last outermost guard did
-  /// Written by others while the gate is closed, and by the owner.
-  atomic<bool> parked{true};
+  parked_mark parked;
 };
 
 /// The waiting blocks of one thread.
@@ -323,23 +319,20 @@ class retiring_by_era {
   bool idle(const auto& other) const noexcept
     requires requires { other.attends; }
   {
-    return !other.attends.parked.load_relaxed() &&
+    return !other.attends.parked.looks_set() &&
            other.attends.began.load_relaxed() + park_after <= clock_.ended();
   }
   /// Its gate is closed: until it comes back, it is between two operations.
   void park(auto& other) noexcept
     requires requires { other.attends; }
   {
-    // release → the acquire in all_began(): its last accesses happen before.
-    other.attends.parked.store_release(true);
+    other.attends.parked.set();
   }
   /// The thread is back.
   void unpark(auto& me) noexcept
     requires requires { me.attends; }
   {
-    if (SPOLIA_FAULT("eras.stays_parked")) return;
-    me.attends.parked.store_relaxed(false);
-    clock_.come_back();
+    clock_.take_back(me.attends.parked);
   }
 
   std::size_t waiting(const auto& me) const noexcept { return me.bags.count(); }
@@ -374,8 +367,7 @@ class retiring_by_era {
   static std::uint64_t all_began(auto peers) noexcept {
     std::uint64_t era = ~std::uint64_t{0};
     peers.for_each([&](std::uint32_t, const auto& other) {
-      // acquire ← the release in park(): its last accesses happen before we free.
-      if (other.attends.parked.load_acquire()) return true;
+      if (other.attends.parked.is_set()) return true;
       // acquire ← the release in note_begin(), as said there.
       era = std::min(era, other.attends.began.load_acquire());
       return true;

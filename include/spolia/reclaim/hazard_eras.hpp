@@ -108,7 +108,7 @@ class hazard_eras : public detail::era_slots<hazard_eras> {
 
   template <class Peers>
   void forked(local& lost, Peers) noexcept {
-    lost.attends.parked.store_relaxed(false);  // its gate is open
+    lost.attends.parked.reset();
     lost.rows.forget();
     lost.bags.forget();
     lost.eras.forget();

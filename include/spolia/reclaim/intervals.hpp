@@ -155,7 +155,7 @@ class intervals : public detail::retiring_by_era<intervals> {
   template <class Peers>
   void forked(local& lost, Peers) noexcept {
     lost.lower.store_relaxed(detail::no_era);
-    lost.attends.parked.store_relaxed(false);  // its gate is open
+    lost.attends.parked.reset();
     lost.bags.forget();
     lost.intervals.forget();
   }

@@ -61,6 +61,7 @@
 #include <spolia/reclaim/concepts.hpp>
 #include <spolia/reclaim/epoch_bags.hpp>
 #include <spolia/reclaim/limbo.hpp>
+#include <spolia/reclaim/parked_mark.hpp>
 #include <spolia/reclaim/region_reads.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -91,8 +92,7 @@ class token : public detail::region_reads {
   struct local {
     /// round << 1 | inside an operation. Written by the owner only.
     atomic<std::uint64_t> announced{0};
-    /// Written by others while the gate is closed, and by the owner.
-    atomic<bool> parked{true};
+    detail::parked_mark parked;
     std::uint32_t number = 0;
     std::size_t pressed_at = 0;  // how much waited when this thread last moved the token
     epoch_bags bags;             // by the round seen at the last tick
@@ -144,16 +144,13 @@ class token : public detail::region_reads {
 
   /// Has this thread run no operation for so long that the gate should be closed? Only a hint.
   bool idle(const local& other) const noexcept {
-    if (options_.park_after == 0 || other.parked.load_relaxed()) return false;
-    const std::uint64_t seen = other.announced.load_relaxed();
-    return (seen & 1U) == 0 && (seen >> 1U) + options_.park_after <= round_.load_relaxed();
+    return !other.parked.looks_set() &&
+           detail::idle_for(options_.park_after, other.announced.load_relaxed(),
+                            round_.load_relaxed());
   }
 
   /// Its gate is closed: until it comes back, it is between two operations.
-  void park(local& other) noexcept {
-    // release → the acquire in is_parked(): its last accesses happen before.
-    other.parked.store_release(true);
-  }
+  void park(local& other) noexcept { other.parked.set(); }
 
   /// This thread is about to be away for a while, between two operations: not with the token.
   template <class Peers>
@@ -163,17 +160,7 @@ class token : public detail::region_reads {
   }
 
   /// The thread is back, and has announced its operation, if it begins one.
-  void unpark(local& me) noexcept {
-    if (SPOLIA_FAULT("token.stays_parked")) return;
-    me.parked.store_relaxed(false);
-    // release → the acquire in end(): who works in a later round sees us. acquire ← the release
-    // there: if the round was over before, we see the unlinkings that were known by then.
-    if (!SPOLIA_FAULT("token.unpark_by_load")) {
-      round_.fetch_add_acq_rel(0);
-    } else {
-      static_cast<void>(round_.load_acquire());  // ← the release in end(): not enough
-    }
-  }
+  void unpark(local& me) noexcept { me.parked.come_back(round_); }
 
   template <class Peers, class Sink>
   std::uint64_t retire(local& me, retired* block, Peers, Sink) noexcept {
@@ -207,7 +194,7 @@ class token : public detail::region_reads {
   template <class Peers>
   void forked(local& lost, Peers) noexcept {
     lost.announced.store_relaxed(0);
-    lost.parked.store_relaxed(false);  // its gate is open
+    lost.parked.reset();
     lost.bags.forget();
     std::uint64_t moving = lost.number | being_moved;
     at_.cas_strong_relaxed(moving, lost.number);  // it vanished with the token in hand
@@ -289,8 +276,7 @@ class token : public detail::region_reads {
 
   /// A thread without a part is one that has not come yet.
   static bool is_parked(const local* other) noexcept {
-    // acquire ← the release in park(): what it accessed before happens before us.
-    return other == nullptr || other->parked.load_acquire();
+    return other == nullptr || other->parked.is_set();
   }
 
   /// Does this thread run operations: is it in one, or was it in this round or the last?
@@ -363,8 +349,8 @@ class token : public detail::region_reads {
   }
 
   void end(std::uint64_t round) noexcept {
-    // release → the acquires in catch_up() and unpark(). acquire ← the release in unpark(): those
-    // who work in the next round, after us, see that the thread is back.
+    // release → the acquires in catch_up() and come_back(). acquire ← the release in come_back():
+    // those who work in the next round, after us, see that the thread is back.
     if (!round_.cas_strong_acq_rel(round, round + 1)) return;
     const std::uint64_t now = trace::on() ? trace::ticks() : 0;
     trace::record(trace::event::epoch_advanced, now, now, 1);
