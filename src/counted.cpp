@@ -20,13 +20,12 @@ namespace spolia::core {
 
 constinit thread_local void* counted_member = nullptr;
 namespace {
-/// Their first slots name what can be no object: they are in use, for ever. Nobody scans or writes
-/// them.
-constexpr counted::pin in_use() noexcept { return {{counted::slot(1), counted::slot()}}; }
-constinit counted::first_pins never_free{in_use(), in_use(), in_use(), in_use()};
-static_assert(never_free.size() == 4);
+/// Its first slot does not say that it is free: it is in use, for ever. Nobody scans or writes it.
+constinit counted::pin never_free{};
 }  // namespace
-constinit thread_local void* counted_firsts = never_free.data();
+constinit thread_local std::array<void*, 4> counted_firsts{&never_free, &never_free, &never_free,
+                                                           &never_free};
+static_assert(std::tuple_size_v<counted::first_pins> == 4);
 constinit thread_local own_purse counted_purse = counted::no_purse;
 
 namespace {
@@ -62,7 +61,10 @@ std::atomic<std::uint32_t>& calls_about(const void* about) noexcept {
 void* join_counted() {
   member& me = home().here();
   me.os_thread.set(os_id());
-  if (asymmetric()) counted_firsts = me.pins.firsts(threads::number());
+  if (asymmetric()) {
+    counted::pin* const firsts = me.pins.firsts(threads::number());
+    for (std::size_t i = 0; i < counted_firsts.size(); ++i) counted_firsts[i] = firsts + i;
+  }
   return counted_member = &me;
 }
 
@@ -162,7 +164,7 @@ namespace counted {
 
 void forget_this_thread() noexcept {
   core::counted_member = nullptr;
-  core::counted_firsts = core::never_free.data();
+  core::counted_firsts.fill(&core::never_free);
 }
 
 }  // namespace counted

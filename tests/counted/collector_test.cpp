@@ -52,20 +52,53 @@ TEST_F(counted_ends, a_private_pointer_holds_its_object) {
   EXPECT_EQ(book.live(), 1);
 }
 
+/// By each of the pins that are found at once, and by one that is not.
 TEST_F(counted_ends, a_private_pointer_holds_nothing_for_one_that_ended_before) {
-  atomic_shared_ptr<node> head(make(1));
-  head.load()->next = make(2);
-  {
-    private_node n(head);
-    n = n->next;
-    EXPECT_EQ(n->key(), 2);
-  }
   const atomic_shared_ptr<node> other(make(3));
-  const private_node m(other);
+  for (std::size_t others = 0; others < 5; ++others) {
+    std::vector<private_node> pins;
+    for (std::size_t i = 0; i < others; ++i) pins.emplace_back(other);
+    atomic_shared_ptr<node> head(make(1));
+    head.load()->next = make(2);
+    {
+      private_node n(head);
+      n = n->next;
+      EXPECT_EQ(n->key(), 2);
+    }
+    const private_node m(other);
+    head = nullptr;
+    EXPECT_TRUE(counted::drain()) << "beside " << others;
+    EXPECT_EQ(book.live(), 1);
+    EXPECT_EQ(m->key(), 3);
+  }
+}
+
+/// It has a pin all the same: others that begin meanwhile do not take it.
+TEST_F(counted_ends, a_private_pointer_that_became_null_goes_on) {
+  atomic_shared_ptr<node> nothing;
+  atomic_shared_ptr<node> head(make(1));
+  private_node from_null(nothing);
+  private_node to_null(head);
+  to_null = to_null->next;
+  private_node later;
+  later = nothing;
+  EXPECT_FALSE(from_null || to_null || later);
+  std::array<atomic_shared_ptr<node>, 3> places{make(2), make(3), make(4)};
+  const std::array<private_node, 3> others{private_node(places[0]), private_node(places[1]),
+                                           private_node(places[2])};
+  for (private_node* n : {&from_null, &to_null, &later}) {
+    *n = head;
+    *n = head;  // so it names what it named before in both slots
+  }
   head = nullptr;
-  EXPECT_TRUE(counted::drain());
-  EXPECT_EQ(book.live(), 1);
-  EXPECT_EQ(m->key(), 3);
+  for (auto& place : places) place = nullptr;
+  EXPECT_FALSE(counted::drain());
+  EXPECT_EQ(book.live(), 4);
+  for (private_node* n : {&from_null, &to_null, &later}) {
+    EXPECT_EQ((*n)->key(), 1);
+    *n = nothing;
+  }
+  EXPECT_EQ(others[2]->key(), 4);
 }
 
 TEST_F(counted_ends, who_holds_an_object_is_told) {

@@ -217,6 +217,7 @@ TEST(counted_model, helpers_share_the_work) {
 TEST(counted_model, walks) {
   clean(&walked, at_most(2));
   clean(&walked_on, at_most(1));
+  clean(&walked_off, at_most(2));
   clean(&kept_below, at_most(2));
 }
 TEST(counted_model, plain_pointers) { clean(&dropped_by_two, at_most(3)); }
@@ -257,6 +258,8 @@ TEST(counted_model, every_planted_fault_is_found) {
   found(&assisted, "counted.claim_relaxed", at_most_in_order(3));
   found(&assisted_beside_a_reader, "counted.arrive_relaxed", at_most_in_order(2));
   found(&walked, "counted.one_slot");
+  found(&walked, "counted.scan_second_first");
+  found(&walked_off, "counted.null_is_free");
   found(&kept_below, "counted.children_at_once");
   found(&kept_below, "counted.grips_share");
   found(&held_by_the_second, "counted.second_is_shared", at_most(1));

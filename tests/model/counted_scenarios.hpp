@@ -146,6 +146,23 @@ void walked_on(model::scenario& run, const std::shared_ptr<State>& s) {
   });
 }
 
+/// The reader goes on to nothing, by a location in the object: null is named where that was.
+template <class State>
+void walked_off(model::scenario& run, const std::shared_ptr<State>& s) {
+  run.thread([s] {
+    typename State::reader n(s->first);
+    if (!n) return;
+    n = n->next;
+    model::check(!n, "nothing follows");
+    n = s->second;
+    n->look();
+  });
+  run.thread([s] {
+    s->first = nullptr;
+    s->epoch();
+  });
+}
+
 /// A private copy outlives what it was copied from.
 template <class State>
 void copied(model::scenario& run, const std::shared_ptr<State>& s) {

@@ -60,14 +60,35 @@ void walked_to_the_end(model::scenario& run, const std::shared_ptr<thin_state>& 
   });
 }
 
+/// By the same pin; the object is taken out in which the next location lies.
+void walked_from_the_begin(model::scenario& run, const std::shared_ptr<thin_state>& s) {
+  s->first.load()->next = thin_state::make(3);
+  run.thread([s] {
+    thin_family::first_look by;
+    model::check(by.find(), "nobody else walks");
+    auto at = by.look(s->first);
+    if (!at) return;
+    by.step(at, at->next);
+    at->look();
+  });
+  run.thread([s] {
+    s->first = nullptr;
+    s->epoch();
+  });
+}
+
 scenario_setup over_thin(setup_with<thin_state> threads) { return over_state(threads); }
 
 TEST(counted_thin_model, pinned_objects_stay) {
   expect_clean(over_thin(&overwritten), at_most(2));
   expect_clean(over_thin(&walked), at_most(2));
+  expect_clean(over_thin(&walked_off), at_most(2));
   expect_clean(over_thin(&exchanged), at_most(2));
 }
-TEST(counted_thin_model, first_walks) { expect_clean(over_thin(&walked_to_the_end), at_most(2)); }
+TEST(counted_thin_model, first_walks) {
+  expect_clean(over_thin(&walked_to_the_end), at_most(2));
+  expect_clean(over_thin(&walked_from_the_begin), at_most(2));
+}
 TEST(counted_thin_model, copies) {
   expect_clean(over_thin(&copied), at_most(1));
   expect_clean(over_thin(&shared_out), at_most(1));
@@ -86,8 +107,10 @@ TEST(counted_thin_model, every_planted_fault_is_found) {
   found(&overwritten, "counted.drop_at_once");
   found(&exchanged, "counted.exchange_moves");
   found(&walked, "counted.one_slot");
-  found(&walked_to_the_end, "counted.scan_first_only");
-  found(&walked_to_the_end, "counted.walk_names_null");
+  found(&walked_from_the_begin, "counted.one_slot");
+  found(&walked_from_the_begin, "counted.scan_first_only");
+  found(&walked_from_the_begin, "counted.scan_second_first");
+  found(&walked_off, "counted.null_is_free");
   found(&walked_to_the_end, "counted.no_light");
   found(&dropped_by_two, "thin.drop_relaxed");
 }

@@ -39,7 +39,7 @@ class grip {
   template <class Block>
   void hold(Block* b) {
     pin* const p = here().pins.take();
-    grip fresh(hold_on{reinterpret_cast<std::uintptr_t>(p->slots.data()) | careful, 0});
+    grip fresh(hold_on{bits(p) | careful, 0});
     if (b != nullptr) {
       b->add_one();
       p->hold(entry_of(b, task::drop_strong));
@@ -47,7 +47,7 @@ class grip {
     std::swap(at_, fresh.at_);
   }
 
-  /// What a grip has, and the word that the slot names. Null is not held.
+  /// What a grip has, and the word that its pin names.
   struct hold_on {
     std::uintptr_t at;
     word seen;
@@ -56,40 +56,43 @@ class grip {
   /// is a grip that would have to be destroyed: so that can stay in registers. What happens seldom
   /// is in functions of its own, so that a look-up is short enough to become a part of its caller.
   SPOLIA_ALWAYS_INLINE static hold_on begin_at(const atomic<word>& from) {
-    slot* const s = free_slot<0>();
-    if (s == nullptr) [[unlikely]]
-      return begin_anew(from);
-    // acquire: as in put_name_unless_null.
-    const word seen = from.load_acquire();
-    if (seen == 0) [[unlikely]]
-      return {nothing, 0};
-    return hold_seen(s, seen, from);
+    pin* p = first_private(0);
+    if (!is_free(*p)) [[unlikely]] {
+      p = first_private(most_found > 1 ? 1 : 0);
+      const bool found =
+          most_found > 1 && (p->is_free() || SPOLIA_FAULT("counted.second_is_shared"));
+      if (!found) [[unlikely]]
+        return begin_anew(from);
+    }
+    p->keep(0);  // forgets what another private pointer left there
+    return hold_by_own(p, from);
   }
   explicit grip(const hold_on& h) noexcept : at_(h.at) {}
 
   /// Holds what the location has now, and says what that is. The location may lie in the object
   /// that this held until now.
   SPOLIA_ALWAYS_INLINE word move_to(const atomic<word>& from) {
-    slot* next = nullptr;
+    pin* p = nullptr;
     if ((at_ & careful) == 0 && right_thread(holds())) [[likely]] {
-      next = pin::other(reinterpret_cast<slot*>(at_));
-    } else if (at_ != nothing || (next = free_slot<1>()) == nullptr) [[unlikely]] {
-      return set(move_anew(at_, from));
+      p = reinterpret_cast<pin*>(at_);
+    } else {
+      // The second one first: pointers that begin with something and those that begin with nothing
+      // so do not find each other's pin in use.
+      p = first_private(most_found > 1 ? 1 : 0);
+      if (!is_free(*p, at_)) [[unlikely]]
+        return set(move_anew(at_, from));
     }
-    // acquire: as in put_name_unless_null.
-    const word seen = from.load_acquire();
-    if (seen == 0) [[unlikely]] {
-      let_go(std::exchange(at_, nothing));
-      return 0;
-    }
-    return set(hold_seen(next, seen, from));
+    // From here on the compiler knows one pointer. Else it keeps its slot and its bits besides.
+    __asm__("" : "+r"(p));
+    p->keep(p->now().load_relaxed());
+    return set(hold_by_own(p, from));
   }
 
   /// Null if there is none.
   [[nodiscard]] const pin* at() const noexcept { return at_ == nothing ? nullptr : holds(); }
   /// What this holds, of which there must be something: its unit, or 0 and then a name.
   [[nodiscard]] entry unit() const noexcept { return holds()->unit(); }
-  [[nodiscard]] word named() const noexcept { return slot_at(at_)->load_relaxed(); }
+  [[nodiscard]] word named() const noexcept { return holds()->now().load_relaxed(); }
 
   /// Checked flavour: whether the calling thread is the pin's, after a report if it is not.
   SPOLIA_ALWAYS_INLINE static bool right_thread([[maybe_unused]] const pin* p) noexcept {
@@ -108,36 +111,27 @@ class grip {
   /// there is no pin.
   static constexpr std::uintptr_t careful = 1;
   static constexpr std::uintptr_t nothing = careful;
+  // So one comparison tells that a grip holds nothing and that a pin is free.
+  static_assert(nothing == free_mark);
 
-  static slot* slot_at(std::uintptr_t at) noexcept {
-    return reinterpret_cast<slot*>(at & ~careful);
-  }
-  [[nodiscard]] pin* holds() const noexcept { return &pin::of(slot_at(at_)); }
+  static pin* pin_of(std::uintptr_t at) noexcept { return reinterpret_cast<pin*>(at & ~careful); }
+  static std::uintptr_t bits(const pin* p) noexcept { return reinterpret_cast<std::uintptr_t>(p); }
+  [[nodiscard]] pin* holds() const noexcept { return pin_of(at_); }
 
-  /// For a new name, of the first two pins, which are found in use unless light fences are free.
-  /// That stays so, and a grip that is not careful knows it. Null: they are in use. Looks at
-  /// `First` first: pointers that begin with something and those that begin with nothing so do not
-  /// find each other's pin in use.
-  template <std::uint32_t First>
-  SPOLIA_ALWAYS_INLINE static slot* free_slot() noexcept {
-    pin* const firsts = first_private();
-    pin* p = firsts + (most_found > 1 ? First : 0);
-    if (!p->is_free() && !SPOLIA_FAULT("counted.grips_share")) [[unlikely]] {
-      p = firsts + (1 - First);
-      const bool found =
-          most_found > 1 && (p->is_free() || SPOLIA_FAULT("counted.second_is_shared"));
-      if (!found) [[unlikely]]
-        return nullptr;
-    }
-    clear_name(p->slots[1]);  // what another private pointer left there
-    return p->slots.data();
+  /// Of one of the first pins, which are found in use unless light fences are free. That stays so,
+  /// and a grip that is not careful knows it. For one that has `at`: false unless that is nothing.
+  SPOLIA_ALWAYS_INLINE static bool is_free(const pin& p, std::uintptr_t at = nothing) noexcept {
+    return p.is_free(at) || SPOLIA_FAULT("counted.grips_share");
   }
 
-  /// By a pin's slot that nobody else uses, of what was seen there, which is not null.
-  SPOLIA_ALWAYS_INLINE static hold_on hold_seen(slot* s, word seen, const atomic<word>& from) {
-    if (!name_if_held(*s, seen, from)) [[unlikely]]
-      return hold_by(s, from);
-    return {reinterpret_cast<std::uintptr_t>(s), seen};
+  /// By a pin that nobody else uses. Null is named as well, for the pin stays in use: a test
+  /// for it would be most of what a step costs.
+  SPOLIA_ALWAYS_INLINE static hold_on hold_by_own(pin* p, const atomic<word>& from) {
+    // acquire: as in put_name_unless_null.
+    const word seen = from.load_acquire();
+    if (!name_if_held(p->now(), seen, from)) [[unlikely]]
+      return hold_by(p, from);
+    return {bits(p), seen};
   }
 
   word set(const hold_on& h) noexcept {
@@ -146,32 +140,35 @@ class grip {
   }
 
   /// By a pin that nobody else uses. Null gives it back.
-  SPOLIA_NOINLINE static hold_on hold_by(slot* s, const atomic<word>& from) noexcept {
-    const word seen = put_name_unless_null(*s, from, false);
+  SPOLIA_NOINLINE static hold_on hold_by(pin* p, const atomic<word>& from) noexcept {
+    const word seen = put_name_unless_null(p->now(), from, false);
     if (seen == 0) {
-      if (!SPOLIA_FAULT("counted.null_leaves_name")) give_back(&pin::of(s));
+      if (!SPOLIA_FAULT("counted.null_leaves_name")) give_back(p);
       return {nothing, 0};
     }
-    return {reinterpret_cast<std::uintptr_t>(s) | (light_is_free() ? 0 : careful), seen};
+    return {bits(p) | (light_is_free() ? 0 : careful), seen};
   }
 
-  /// As begin_at, where the first two pins are in use or cannot be used.
+  /// As begin_at, where the pins that are looked at there are in use or cannot be used.
   SPOLIA_NOINLINE static hold_on begin_anew(const atomic<word>& from) {
-    for (std::uint32_t i = 2; i < most_found; ++i) {
-      pin& p = first_private()[i];
-      if (p.is_free() || SPOLIA_FAULT("counted.third_is_shared"))
-        return hold_by(p.slots.data(), from);
+    for (std::uint32_t i = 0; i < most_found; ++i) {
+      pin* const p = first_private(i);
+      if (!p->is_free() && !(i == 2 && SPOLIA_FAULT("counted.third_is_shared"))) continue;
+      p->keep(0);  // as in begin_at
+      return hold_by(p, from);
     }
-    return hold_by(here().pins.take()->slots.data(), from);
+    return hold_by(here().pins.take(), from);
   }
 
   /// For who holds something, or finds no free pin. Not a function of *this, so that a walk's
   /// pointer can stay in registers.
   SPOLIA_NOINLINE static hold_on move_anew(std::uintptr_t old, const atomic<word>& from) {
     if (old == nothing) return begin_anew(from);
-    const pin& p = pin::of(slot_at(old));
-    // The others have gone?
-    if (right_thread(&p) && p.movable()) return hold_by(pin::other(slot_at(old)), from);
+    pin* const p = pin_of(old);
+    if (right_thread(p) && p->movable()) {  // the others have gone?
+      p->keep(p->now().load_relaxed());
+      return hold_by(p, from);
+    }
     const hold_on fresh = begin_at(from);
     // Only now: the location may lie in the object that this pointed to.
     let_go(old);
@@ -186,12 +183,12 @@ class grip {
       if (at != nothing) let_go_of_other(at);
       return;
     }
-    pin& p = pin::of(slot_at(at));
-    if (right_thread(&p)) clear_name(p.slots[0]);
+    pin* const p = reinterpret_cast<pin*>(at);
+    if (right_thread(p)) clear_name(p->now(), free_mark);
   }
   /// Of a pin in the list, or one that may have other users, or a unit.
   SPOLIA_NOINLINE static void let_go_of_other(std::uintptr_t at) noexcept {
-    pin* const p = &pin::of(slot_at(at));
+    pin* const p = pin_of(at);
     if (!right_thread(p)) return;
     entry unit = 0;
     if ((at & careful) != 0) {
@@ -202,11 +199,10 @@ class grip {
     if (unit != 0) is_thin(unit) ? release(head_of_entry(unit)) : release(block_of_entry(unit));
   }
   static void give_back(pin* p) noexcept {
-    (reinterpret_cast<std::uintptr_t>(p) & pin::in_list) != 0 ? here().pins.give_back(p)
-                                                              : p->clear();
+    (bits(p) & pin::in_list) != 0 ? here().pins.give_back(p) : p->clear(free_mark);
   }
 
-  /// The slot's address that names what is held. A copy makes its original careful, too.
+  /// The address of the pin that names what is held. A copy makes its original careful, too.
   mutable std::uintptr_t at_ = nothing;
 };
 

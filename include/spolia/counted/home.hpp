@@ -5,6 +5,7 @@
 // In the model flavour each scenario brings a collector of its own.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <new>
@@ -23,8 +24,9 @@ namespace spolia::core {
 extern SPOLIA_EXPORT constinit thread_local void* counted_member
     __attribute__((tls_model("initial-exec")));
 
-/// The member's first pins, if light fences are free; else as many that are always in use.
-extern SPOLIA_EXPORT constinit thread_local void* counted_firsts
+/// Where the member's first pins are, if light fences are free; else one that is always in use.
+/// Each of them is one load.
+extern SPOLIA_EXPORT constinit thread_local std::array<void*, 4> counted_firsts
     __attribute__((tls_model("initial-exec")));
 
 SPOLIA_EXPORT void* join_counted();  ///< throws std::bad_alloc
@@ -61,7 +63,7 @@ inline collector* scenario_collector = nullptr;
 
 inline void forget_this_thread() noexcept {}
 inline member& here() { return scenario_collector->here(); }
-inline pin* own_first_pins() { return here().pins.firsts(threads::number()); }
+inline pin* own_first_pin(std::uint32_t i) { return &here().pins.firsts(threads::number())[i]; }
 inline void help(member& me) noexcept { scenario_collector->help(me); }
 inline void fill_purse(member& me, const purse_of& p) { scenario_collector->fill_purse(me, p); }
 inline void spill_purse(member& me) noexcept { scenario_collector->spill(me); }
@@ -91,8 +93,8 @@ SPOLIA_ALWAYS_INLINE member& here() {
   return *static_cast<member*>(core::join_counted());
 }
 /// In use if the thread has none yet, or light fences are not free.
-SPOLIA_ALWAYS_INLINE pin* own_first_pins() noexcept {
-  return static_cast<pin*>(core::counted_firsts);
+SPOLIA_ALWAYS_INLINE pin* own_first_pin(std::uint32_t i) noexcept {
+  return static_cast<pin*>(core::counted_firsts[i]);
 }
 inline void help(member& me) noexcept { core::help_counted(&me); }
 inline void fill_purse(member& me, const purse_of& p) {
@@ -165,9 +167,9 @@ inline void wake(const void* about) noexcept { core::wake_counted(about); }
 #endif
 
 /// The first walk's.
-SPOLIA_ALWAYS_INLINE pin* walker() { return own_first_pins(); }
+SPOLIA_ALWAYS_INLINE pin* walker() { return own_first_pin(0); }
 /// Those of private pointers.
-SPOLIA_ALWAYS_INLINE pin* first_private() { return own_first_pins() + 1; }
+SPOLIA_ALWAYS_INLINE pin* first_private(std::uint32_t i) { return own_first_pin(i + 1); }
 
 /// While one lives, its thread runs no foreign destructors when it changes locations: for code that
 /// holds a lock that destructors may want. Make it before the lock is taken: when it goes, the

@@ -9,21 +9,21 @@
 //   1. The paper marks a slot as busy while it is filled, and scans wait for it; its order of the
 //      mark's store and the source's load is not kept by x86 or C++. Here a name is published,
 //      ordered by a light fence, and confirmed by a second look at the source. Scans never wait.
-//   2. A pin has two slots, which are written in turns. The source that is looked at may lie in the
-//      object that the pin named before; that stays named in the other slot until the next move.
-//      So a pin holds up two objects at most, and a walk needs one pin.
+//   2. A pin has two slots: the first one names, and the second one says what the first one named
+//      before. The source that is looked at may lie in that object, which so stays named until the
+//      next move. So a pin holds up two objects at most, and a walk needs one pin.
 //   3. The set grows by chunks, and scans read no further than pins were ever handed out.
 //   4. Copies of a private pointer share the pin, by a count that only the thread sees. In the
 //      paper each copy costs an increment and a logged decrement.
 //   5. A pin may hold a counted unit instead, for private pointers from shared ones.
-//   6. A few pins are in no list of free ones: one is free if its first slot names nothing. So who
-//      takes it names something there first, and never null while it has it. Scans look at the
-//      second slot only if there is a name in the first: a scan that finds none there has seen the
-//      pin free after its heavy fence, or before a name that is confirmed after that fence, and so
-//      are all that follow. So it is given back by one store, and most private pointers find
-//      theirs by one look.
-// Protects:    a name stays in one slot from its confirmation until its object is no longer looked
-//              at, so scans may read the slots in any order.
+//   6. A few pins are in no list of free ones: one is free if its first slot says so. Who takes it
+//      puts a name there first, be it null's. Scans look at the second slot only if the first one
+//      does not say so: a scan that finds it there has seen the pin free after its heavy fence, or
+//      before a name that is confirmed after that fence, and so are all that follow. So it is given
+//      back by one store, and most private pointers find theirs by one look.
+// Protects:    a name stays in the first slot from its confirmation until it is in the second one,
+//              and there until its object is no longer looked at. Scans read the first slot first,
+//              so they find it in one of them.
 // Cost:        a move: two loads of the source, a store of the pin, a light fence.
 // Progress:    naming is lock-free: it repeats when the source has changed meanwhile.
 #pragma once
@@ -57,6 +57,9 @@ namespace counted {
 struct alignas(std::bit_ceil(sizeof(atomic<word>))) slot : atomic<word> {
   using atomic<word>::atomic;
 };
+
+/// In the first slot of a pin that is in no list: it is free. No object's name, and nobody's grip.
+inline constexpr word free_mark = 1;
 
 /// fence::light() for who knows that light fences are free: that stays so.
 SPOLIA_ALWAYS_INLINE void known_light() noexcept {
@@ -128,7 +131,7 @@ SPOLIA_ALWAYS_INLINE word put_name_unless_null(slot& in, const atomic<word>& sou
                                                bool known) noexcept {
   // acquire ← the release that put null there: who sees the end of a way sees why it ends.
   word seen = source.load_acquire();
-  while (seen != 0 || SPOLIA_FAULT("counted.walk_names_null")) {
+  while (seen != 0) {
     const bool held = known ? name_if_held(in, seen, source)
                             : name_and_look(in, seen, source, false, false) == seen;
     if (held) [[likely]]
@@ -138,42 +141,44 @@ SPOLIA_ALWAYS_INLINE word put_name_unless_null(slot& in, const atomic<word>& sou
   return seen;
 }
 
-/// What the slot named is named no longer.
-SPOLIA_ALWAYS_INLINE void clear_name(slot& in) noexcept {
+/// What the slot named is named no longer. By `free_mark` its pin is free, too.
+SPOLIA_ALWAYS_INLINE void clear_name(slot& in, word by = 0) noexcept {
   // release → the acquire in visit(): our looks at the object happen before it ends.
-  SPOLIA_FAULT("counted.clear_relaxed") ? in.store_relaxed(0) : in.store_release(0);
+  SPOLIA_FAULT("counted.clear_relaxed") ? in.store_relaxed(by) : in.store_release(by);
 }
 
 struct alignas(2 * sizeof(slot)) pin {
   /// In `users`: it holds a unit.
   static constexpr std::uint32_t with_unit = std::uint32_t{1} << 31U;
-  /// In the address of each slot of a pin that goes back to a list of free ones, and of no other.
+  /// In the address of a pin that goes back to a list of free ones, and of no other.
   static constexpr std::uintptr_t in_list = 2 * sizeof(slot);
 
-  std::array<slot, 2> slots;
-  std::uintptr_t link = 0;  // free: the next free pin; in use: what it holds
-  std::uint32_t users = 1;  // private pointers that share it; the thread's own. Free: 1
-  std::uint32_t owner = 0;  // the thread's number
+  std::array<slot, 2> slots;  // what it names; what it named before
+  std::uintptr_t link = 0;    // free: the next free pin; in use: what it holds
+  std::uint32_t users = 1;    // private pointers that share it; the thread's own. Free: 1
+  std::uint32_t owner = 0;    // the thread's number
 
-  /// Of two slots one is that which names what is looked at. The other one, for the next move:
-  SPOLIA_ALWAYS_INLINE static slot* other(slot* at) noexcept {
-    if (SPOLIA_FAULT("counted.one_slot")) return at;
-    return reinterpret_cast<slot*>(reinterpret_cast<std::uintptr_t>(at) ^ sizeof(slot));
-  }
-  static pin& of(slot* at) noexcept {
-    return *reinterpret_cast<pin*>(reinterpret_cast<std::uintptr_t>(at) & ~(alignof(pin) - 1));
+  [[nodiscard]] SPOLIA_ALWAYS_INLINE slot& now() noexcept { return slots[0]; }
+  [[nodiscard]] SPOLIA_ALWAYS_INLINE const slot& now() const noexcept { return slots[0]; }
+
+  /// Before a move: keeps what it names, `named`, until the next one.
+  SPOLIA_ALWAYS_INLINE void keep(word named) noexcept {
+    if (SPOLIA_FAULT("counted.one_slot")) return;
+    // release → the acquire in visit(): our looks at what this named happen before it ends. The
+    // store that overwrites the first slot releases, too, so who sees that one sees this one.
+    slots[1].store_release(named);
   }
 
-  /// Of those that are in no list.
-  [[nodiscard]] SPOLIA_ALWAYS_INLINE bool is_free() const noexcept {
+  /// Of those that are in no list: whether it is free, if `mark` is the mark of that.
+  [[nodiscard]] SPOLIA_ALWAYS_INLINE bool is_free(word mark = free_mark) const noexcept {
 #if SPOLIA_COMPARES_MEMORY
     bool free;
-    __asm__("cmp{q $0, %1| qword ptr %1, 0}"
+    __asm__("cmp{q %2, %1| %1, %2}"
             : "=@cce"(free)
-            : "m"(slots[0]));  // only its thread writes to it
+            : "m"(now()), "re"(mark));  // only its thread writes to it
     return free;
 #else
-    return slots[0].load_relaxed() == 0;
+    return now().load_relaxed() == mark;
 #endif
   }
   /// One private pointer's, which holds no unit: it may name something else.
@@ -195,8 +200,9 @@ struct alignas(2 * sizeof(slot)) pin {
     return held;
   }
 
-  SPOLIA_ALWAYS_INLINE void clear() noexcept {
-    clear_name(slots[0]);
+  /// `by`: what it then says in the first slot.
+  SPOLIA_ALWAYS_INLINE void clear(word by = 0) noexcept {
+    clear_name(slots[0], by);
     clear_name(slots[1]);
   }
 };
@@ -226,7 +232,9 @@ class pin_set {
   };
 
  public:
-  pin_set() = default;
+  pin_set() noexcept {
+    for (pin& p : firsts_) p.now().store_relaxed(free_mark);
+  }
   pin_set(const pin_set&) = delete;
   pin_set& operator=(const pin_set&) = delete;
   ~pin_set() {
@@ -240,8 +248,8 @@ class pin_set {
 
   /// For looks that end before any code of the user runs.
   slot& passing() noexcept { return passing_; }
-  /// Those that are in no list: the thread's first walk's, where what is left in the second slot
-  /// means nothing while the first one names nothing (see walk.hpp), and private pointers'.
+  /// Those that are in no list: the thread's first walk's, and private pointers'. What is left in
+  /// their second slots means nothing while the first ones say that they are free.
   pin* firsts(std::uint32_t owner) noexcept {
     for (pin& p : firsts_) p.owner = owner;
     return firsts_.data();
@@ -273,8 +281,13 @@ class pin_set {
     visit(passing_, f);
     const std::uint32_t last = most_found - (SPOLIA_FAULT("counted.scan_misses_last") ? 1 : 0);
     for (std::uint32_t i = 0; i <= last; ++i) {
-      const bool used = visit(firsts_[i].slots[0], f);
-      if (used && !SPOLIA_FAULT("counted.scan_first_only")) visit(firsts_[i].slots[1], f);
+      const pin& p = firsts_[i];
+      if (SPOLIA_FAULT("counted.scan_second_first")) visit(p.slots[1], f);
+      const word first = visit(p.slots[0], f);
+      if (first == free_mark || (first == 0 && SPOLIA_FAULT("counted.null_is_free"))) continue;
+      const bool once =
+          SPOLIA_FAULT("counted.scan_first_only") || SPOLIA_FAULT("counted.scan_second_first");
+      if (!once) visit(p.slots[1], f);
     }
     // acquire ← the release in take_fresh: we see the chunks, and pins constructed.
     std::uint32_t left = high_.load_acquire();
@@ -290,7 +303,7 @@ class pin_set {
   void forget() noexcept {
     free_ = nullptr;
     passing_.store_relaxed(0);
-    for (pin& p : firsts_) forget(p);
+    for (pin& p : firsts_) forget(p, free_mark);
     std::uint32_t left = high_.load_relaxed();
     for (chunk* c = &first_; c != nullptr && left > 0; c = c->next.load_relaxed()) {
       for (std::uint32_t i = 0; i < per_chunk && left > 0; ++i, --left) {
@@ -305,22 +318,22 @@ class pin_set {
   [[nodiscard]] std::uint32_t high() const noexcept { return high_.load_relaxed(); }
 
  private:
-  /// True if it names something.
+  /// What it says.
   template <class F>
-  static bool visit(const slot& s, F& f) {
-    // acquire ← the releases in put_name and clear_name: what the thread did with objects that it
-    // named here happens before they end.
+  static word visit(const slot& s, F& f) {
+    // acquire ← the releases in put_name, keep and clear_name: what the thread did with objects
+    // that it named here happens before they end. Of a pin's slots the second one is read next.
     const word w = SPOLIA_FAULT("counted.scan_relaxed") ? s.load_relaxed() : s.load_acquire();
-    if (w != 0) f(w);
-    return w != 0;
+    if (w > free_mark) f(w);
+    return w;
   }
   template <class F>
   static void visit(const pin& p, F& f) {
-    for (const slot& s : p.slots) visit(s, f);
+    for (const slot& s : p.slots) visit(s, f);  // in this order
   }
 
-  static void forget(pin& p) noexcept {
-    for (slot& s : p.slots) s.store_relaxed(0);
+  static void forget(pin& p, word by = 0) noexcept {
+    p.clear(by);
     p.users = 1;
   }
 

@@ -13,7 +13,8 @@
 /// thread's first use, and when it has more private pointers than ever before. Then nothing has
 /// changed. Assigning to one that has no copies never fails.
 /// Cost: a private_ptr taken from a location also holds up the object that it pointed to before,
-/// until it is assigned to again, reset or destroyed. One taken from a shared_ptr holds a count.
+/// until it is assigned to again, reset or destroyed: also one that is null, since the location was
+/// null. One taken from a shared_ptr holds a count.
 /// Copies share the protection; they cost a plain increment.
 #pragma once
 

@@ -3,11 +3,9 @@
 // pin of their own as long as they point to something, so no step asks whether it may move the pin.
 //
 // first_walk   by a pin that each thread has for it, and of which one look tells that it is free: a
-//              walk that points to something has a name in the first slot. There it began, and from
-//              then on each of its names is one of an object. So to end it clears the first slot
-//              only, and scans look at the second one only if there is a name in the first. With
-//              it comes the knowledge that light fences are free. So it calls nothing, and what
-//              surrounds it can stay in registers.
+//              walk that points to something has a name in the first slot, so to end it writes that
+//              one only. With it comes the knowledge that light fences are free. So it calls
+//              nothing, and what surrounds it can stay in registers.
 // walk         by any pin.
 //
 // Thread safety, errors: as private_ptr. Only walks by any pin may throw, when they begin, and in a
@@ -33,21 +31,27 @@ class first_pin {
   /// False: it is in use, or cannot be used.
   SPOLIA_ALWAYS_INLINE bool find() noexcept {
     at_ = walker();
-    return at_->slots[0].load_relaxed() == 0 || SPOLIA_FAULT("counted.walks_share");
+    return at_->is_free() || SPOLIA_FAULT("counted.walks_share");
   }
-  SPOLIA_ALWAYS_INLINE slot* take() const noexcept { return at_->slots.data(); }
-  SPOLIA_ALWAYS_INLINE void give_back(slot* /*at*/) const noexcept { clear_name(at_->slots[0]); }
+  SPOLIA_ALWAYS_INLINE void take() const noexcept {}
+  SPOLIA_ALWAYS_INLINE void give_back() const noexcept { clear_name(at_->now(), free_mark); }
+  SPOLIA_ALWAYS_INLINE pin* at() const noexcept { return at_; }
 
  private:
   pin* at_ = nullptr;
 };
 
 /// How any walk does.
-struct any_pin {
+class any_pin {
+ public:
   static constexpr bool light_is_free = false;
 
-  static slot* take() { return here().pins.take()->slots.data(); }
-  static void give_back(slot* at) noexcept { here().pins.give_back(&pin::of(at)); }
+  void take() { at_ = here().pins.take(); }
+  void give_back() const noexcept { here().pins.give_back(at_); }
+  [[nodiscard]] pin* at() const noexcept { return at_; }
+
+ private:
+  pin* at_ = nullptr;
 };
 
 /// Location is an atomic_shared_ptr or an atomic_thin_ptr, and holds pointers as make_shared or
@@ -60,18 +64,21 @@ class walk {
   SPOLIA_ALWAYS_INLINE explicit walk(const Location& from, Pin by = {}) : by_(by) { begin(from); }
   /// Goes on from r, in whose object the location may lie.
   template <class Other>
-  SPOLIA_ALWAYS_INLINE walk(walk<Other, Pin>&& r, const Location& from) : by_(r.by_), at_(r.at_) {
-    std::exchange(r.object_, nullptr) == nullptr ? begin(from) : go_on(from);
+  SPOLIA_ALWAYS_INLINE walk(walk<Other, Pin>&& r, const Location& from) : by_(r.by_) {
+    const void* const before = std::exchange(r.object_, nullptr);
+    before == nullptr ? begin(from) : go_on(before, from);
   }
   SPOLIA_ALWAYS_INLINE walk(walk&& r) noexcept
-      : by_(r.by_), at_(r.at_), object_(std::exchange(r.object_, nullptr)) {}
+      : by_(r.by_), object_(std::exchange(r.object_, nullptr)) {}
   walk& operator=(walk&&) = delete;
   SPOLIA_ALWAYS_INLINE ~walk() {
-    if (object_ != nullptr) by_.give_back(at_);
+    if (object_ != nullptr) by_.give_back();
   }
 
   /// What the location holds now. It may lie in the object that this points to.
-  SPOLIA_ALWAYS_INLINE void step(const Location& to) { object_ == nullptr ? begin(to) : go_on(to); }
+  SPOLIA_ALWAYS_INLINE void step(const Location& to) {
+    object_ == nullptr ? begin(to) : go_on(object_, to);
+  }
 
   element_type& operator*() const noexcept { return *object_; }
   element_type* operator->() const noexcept { return object_; }
@@ -82,21 +89,21 @@ class walk {
   friend class walk;
 
   SPOLIA_ALWAYS_INLINE void begin(const Location& from) {
-    at_ = by_.take();
+    by_.take();
     name(from);
   }
-  SPOLIA_ALWAYS_INLINE void go_on(const Location& to) noexcept {
-    at_ = pin::other(at_);
+  /// Where it was is its name: the location holds what make_shared or make_thin returned.
+  SPOLIA_ALWAYS_INLINE void go_on(const void* before, const Location& to) noexcept {
+    by_.at()->keep(reinterpret_cast<word>(before));
     name(to);
   }
   SPOLIA_ALWAYS_INLINE void name(const Location& what) noexcept {
     object_ = Location::units::made_object(
-        put_name_unless_null(*at_, access::words_of(what), Pin::light_is_free));
-    if (object_ == nullptr) by_.give_back(at_);
+        put_name_unless_null(by_.at()->now(), access::words_of(what), Pin::light_is_free));
+    if (object_ == nullptr) by_.give_back();
   }
 
-  [[no_unique_address]] Pin by_;
-  slot* at_ = nullptr;              // of its pin, the slot that names the object
+  Pin by_;
   element_type* object_ = nullptr;  // null: it has no pin
 };
 
