@@ -80,6 +80,34 @@ TEST_F(thin_pointers, locations) {
   EXPECT_EQ(thin_ptr<node>(head)->key(), 7);
 }
 
+/// It has a pin all the same: others that begin meanwhile do not take it.
+TEST_F(thin_pointers, a_private_pointer_that_became_null_goes_on) {
+  atomic_thin_ptr<node> nothing;
+  atomic_thin_ptr<node> head(make(1));
+  private_node from_null(nothing);
+  private_node to_null(head);
+  to_null = to_null->next;
+  private_node later;
+  later = nothing;
+  EXPECT_FALSE(from_null || to_null || later);
+  std::array<atomic_thin_ptr<node>, 3> places{make(2), make(3), make(4)};
+  const std::array<private_node, 3> others{private_node(places[0]), private_node(places[1]),
+                                           private_node(places[2])};
+  for (private_node* n : {&from_null, &to_null, &later}) {
+    *n = head;
+    *n = head;  // so it names what it named before in both slots
+  }
+  head = nullptr;
+  for (auto& place : places) place = nullptr;
+  EXPECT_FALSE(counted::drain());
+  EXPECT_EQ(book.live(), 4);
+  for (private_node* n : {&from_null, &to_null, &later}) {
+    EXPECT_EQ((*n)->key(), 1);
+    *n = nothing;
+  }
+  EXPECT_EQ(others[2]->key(), 4);
+}
+
 TEST_F(thin_pointers, a_private_pointer_holds_its_object) {
   atomic_thin_ptr<node> head(make(1));
   private_node n(head);
