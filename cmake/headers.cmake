@@ -242,10 +242,12 @@ set(SPOLIA_HEADERS
     include/spolia/rlu/object.hpp
     include/spolia/rlu/options.hpp
     include/spolia/rlu/pointers.hpp
+    include/spolia/rlu/presence.hpp
     include/spolia/rlu/scope.hpp
     include/spolia/rlu/section.hpp
     include/spolia/rlu/segment.hpp
     include/spolia/rlu/session.hpp
+    include/spolia/rlu/write_set.hpp
     include/spolia/snapshot.hpp
     include/spolia/standard.hpp
     include/spolia/version.hpp

@@ -197,7 +197,8 @@ void a_copy_moves(model::scenario& run) {
 /// Passes after every second record: the third one comes to a segment of which a pass has seen all
 /// that was there written back.
 void a_copy_comes_after_a_look(model::scenario& run) {
-  auto w = std::make_shared<world>(2 * (sizeof(rlu::detail::record) + 16), 1024);
+  constexpr std::size_t glances_at = 2 * (sizeof(rlu::detail::record) + 16);
+  auto w = std::make_shared<world>(glances_at << 4U, 1024);
   run.thread([=] {
     for (const auto p : {w->x, w->y, w->z}) w->add_to(p);
     for (int i = 0; i < 2; ++i) w->d.collect();

@@ -17,8 +17,11 @@ namespace spolia::test {
 template <class Clock>
 struct world_with {
   explicit world_with(std::size_t low_watermark = 1000000, std::uint32_t segment_bytes = 1,
-                      bool in_place = false)
-      : d({.segment_bytes = segment_bytes, .low_watermark = low_watermark, .in_place = in_place}) {
+                      bool in_place = false, std::uint32_t turn_us = 300)
+      : d({.segment_bytes = segment_bytes,
+           .low_watermark = low_watermark,
+           .turn_us = turn_us,
+           .in_place = in_place}) {
     x = d.template make<number>(number(0));
     y = d.template make<number>(number(0));
     z = d.template make<number>(number(0));

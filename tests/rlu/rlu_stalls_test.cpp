@@ -265,6 +265,18 @@ struct old_section {
   parked_thread asleep;
 };
 
+/// A thread that is between two sections and may begin the next: beside it no glance is enough, so
+/// that what is written stays in the logs until somebody looks.
+struct idle_thread {
+  explicit idle_thread(world& w)
+      : asleep([&w](parking_spot& spot) {
+          stop_sign::may_stop = false;
+          (void)w.look(0);
+          spot.park();
+        }) {}
+  parked_thread asleep;
+};
+
 void write_some(world& w, std::initializer_list<std::size_t> groups) {
   for (const std::size_t g : groups) (void)w.add_one(g);
 }
@@ -276,6 +288,7 @@ std::string stopped_at(int n, const std::function<void(world&, stop_sign&)>& vic
   std::string where;
   {
     world w;
+    const idle_thread beside(w);
     // So that every kind of record lies in the log: some written over by others, some of objects
     // that were freed, some that a section holds, which sees masters as well.
     write_some(w, {0, 1, 2, 0, 1, 2});

@@ -36,8 +36,7 @@
 /// the light one first, the scan would have seen the slot's store. So the heavy one was first, and
 /// the announcer's second look at the clock sees no less than the scan's limit. Since it saw t
 /// again, t >= limit: the missed ticket needs no version that ended at or before limit. That is why
-/// oldest() never returns more than its limit, whatever it finds; the limit must be read before the
-/// scan begins.
+/// oldest() never returns more than its limit, whatever it finds; the limit must be read first.
 ///   - Without the second look: the thread sleeps between reading t and storing it, the clock goes
 ///     on, a scan finds nothing, and what t needs is freed.
 ///   - Without the heavy fence: the slot's store may still wait in the announcer's store buffer
@@ -57,8 +56,7 @@
 /// as well. So its limit was read before our t. An open slot holds a number that no other
 /// announcement there ever has, so that "the same" means this one; c stands beside it.
 /// An announcement that is opened after the scan's own fence is settled above the scan's limit by
-/// anybody: the scan may ignore it. (The DISC 2021 range tracker copies the clock atomically, with
-/// more machinery; one word suffices if the helper may take its own reading.)
+/// anybody: the scan may ignore it. (The DISC 2021 tracker copies the clock in one atomic step.)
 #pragma once
 
 #include <algorithm>
@@ -148,6 +146,9 @@ class census {
       stamp_->store_release(vacant);
     }
 
+    /// For other threads, which it may reach late: the time that is announced, or vacant_stamp.
+    // acquire ← the releases in settle() and withdraw().
+    [[nodiscard]] std::uint64_t announced() const noexcept { return stamp_->load_acquire(); }
     [[nodiscard]] explicit operator bool() const noexcept { return slot_ != nullptr; }
 
    private:

@@ -7,7 +7,7 @@
 //              others to ask before their next section or pass. Who is told asks once: it takes
 //              that back, and goes on as ever.
 //
-//     grant:   mine.alone := true;  others' asks := true;  heavy fence;  look at the census: m is
+//     grant:   mine.alone := true;  others: call;  heavy fence;  look at the census: m is
 //              the latest time of a section that is alive
 //     section: announces its time;  light fence;  asks?  then ask
 //     ask:     asks := false;  the other's alone := false;  heavy fence;  wait while in_place
@@ -62,7 +62,6 @@ enum class overwriting : std::uint8_t {
 
 /// What a thread keeps of this.
 struct alone_part {
-  atomic<bool> asks{true};    // before it begins a section or a pass; at first all do
   atomic<bool> alone{false};  // its grant stands
   atomic<overwriting> in_place{overwriting::no};
   std::uint64_t from = 0;  // of its grant: what began from here on is for nobody who has not asked
@@ -79,8 +78,7 @@ class solitude {
  public:
   /// Before the first read of a section, which is announced, or behind a pass's fence.
   SPOLIA_NOINLINE void ask(Session& mine) noexcept {
-    // acquire ← the release in grant: with the question comes who asks it.
-    mine.here_alone.asks.exchange_acquire(false);
+    if (!mine.here.come_back()) return;
     for (Session* who = last_.load_acquire();;) {  // ← the release in grant: the session is whole
       if (who != nullptr) who->here_alone.alone.store_relaxed(false);
       fence::heavy();  // ↔ the light one in a commit, and the heavy one in grant
@@ -121,12 +119,47 @@ class solitude {
     if (!part.was_alone) be_patient(part, true);
   }
 
+  /// look() is one at the census, which fences. Who has neither begun nor ended a section at
+  /// several in a row is called, and is away from the next one on: see presence.hpp.
+  template <class Look>
+  void look_and_call(const Session& mine, const cells<Session>& all, Look&& look) noexcept {
+    const bool free = !busy_.exchange_acquire(true);  // as in grant
+    if (!free) return look();
+    all.for_each([&](std::uint32_t, Session& s) {
+      if (&s != &mine && s.here.still >= looks_to_call) s.here.call();
+      return true;
+    });
+    look();
+    all.for_each([&](std::uint32_t, Session& s) {
+      if (&s != &mine && !s.here.is_away()) note(s);
+      return true;
+    });
+    busy_.store_release(false);  // → the acquire above
+  }
+
   /// In the child of a fork.
   void forget() noexcept { busy_.store_relaxed(false); }
 
  private:
   static constexpr std::uint64_t worth_a_grant = 10000;  // commits
   static constexpr std::uint32_t most_patience = 4096;   // passes
+
+#if defined(SPOLIA_MODEL)
+  static constexpr std::uint32_t looks_to_call = 0;
+#else
+  static constexpr std::uint32_t looks_to_call = 3;
+#endif
+
+  static void note(Session& s) noexcept {
+    const std::uint64_t seen = s.seat.announced();
+    if (s.here.is_asking()) {
+      s.here.found_away();
+    } else {
+      const bool moves = seen != s.here.seen || s.here.still >= looks_to_call;  // it has come back
+      s.here.still = moves ? 0 : s.here.still + 1;
+    }
+    s.here.seen = seen;
+  }
 
   static void be_patient(alone_part& part, bool more) noexcept {
     part.patience = more ? std::min(2 * part.patience + 1, most_patience) : 0;
@@ -153,7 +186,7 @@ class solitude {
     if (sections.scan(largest_timestamp, part.times) != largest_timestamp) return false;
     bool nobody = true;
     all.for_each([&](std::uint32_t, const Session& s) {
-      const bool asks = &s == &mine || s.here_alone.asks.load_relaxed();
+      const bool asks = &s == &mine || s.here.is_asking();
       nobody &= asks && !s.written.is_looked_through();
       return nobody;
     });
@@ -167,7 +200,7 @@ class solitude {
     part.alone.store_relaxed(true);  // first: whoever is asked takes it back
     last_.store_release(&mine);      // → the acquires in ask
     all.for_each([&](std::uint32_t, Session& s) {
-      if (&s != &mine) s.here_alone.asks.store_release(true);  // → the acquire in ask
+      if (&s != &mine) s.here.call();
       return true;
     });
     try {
@@ -177,7 +210,7 @@ class solitude {
     }
     const bool anybody = !part.times.empty() && !SPOLIA_FAULT("rlu.alone_beside_sections");
     part.from = anybody ? part.times.back() + 1 : 0;
-    part.asks.store_relaxed(false);  // who was alone before has heard of it
+    mine.here.come_back();  // who was alone before has heard of it
     return true;
   }
 

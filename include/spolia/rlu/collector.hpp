@@ -6,9 +6,9 @@
 // Protects:    a copy until no live section has a time in its interval; a master's content until no
 //              section reads it. What is unlinked may still be walked through by a section older
 //              than it: the domain's reclamation waits for those.
-// Cost:        for each pass one look at the census (a heavy fence), one tick of the clock and a
-//              full fence, and a guard for each segment; for each copy one or two lookups of a
-//              time, and its object's lock.
+// Cost:        for each pass a glance at the other threads or one look at the census (a heavy
+//              fence), one tick of the clock and a full fence, and a guard for each segment; for
+//              each copy one or two lookups of a time, and its object's lock.
 // Progress:    never waits. A copy whose object is locked is looked at again in the next pass.
 //
 // Why a master may be overwritten. Its content is for the sections whose time is in [s, t), where s

@@ -265,7 +265,7 @@ class basic_domain final : private threads::listener {
     } else {
       of.abandon();
     }
-    if (is_due(of) || of.written.written() >= of.pass_at) [[unlikely]]
+    if (is_due(of) || of.written.written() >= of.glance_at) [[unlikely]]
       tend(of);
   }
   SPOLIA_NOINLINE void give_up(session& of) noexcept { end(of, false); }
@@ -324,12 +324,16 @@ class basic_domain final : private threads::listener {
   void join(session& mine);
 
   static bool is_due(session& mine) noexcept {
-    return --mine.until_look == 0 || mine.walks.value() >= mine.walks_at;
+    return --mine.until_look == 0 || mine.walks.value() >= mine.glance_walks_at;
   }
   // domain_upkeep.hpp
   void be_alone_if_so(session& mine) noexcept;
   SPOLIA_NOINLINE void tend(session& mine) noexcept;
   void tend_own(session& mine, bool walks) noexcept;
+  bool pass_at_a_glance(session& mine) noexcept;
+  void end_pass(session& mine, bool walks) noexcept;
+  void hurry(session& mine, bool helps) noexcept;
+  SPOLIA_NOINLINE void come_back(session& mine, const char* label) noexcept;
   bool tend_all();
   bool others_do(session& mine) noexcept;
   session* neighbour_in_need(session& mine, bool walks) noexcept;
@@ -360,6 +364,8 @@ class basic_domain final : private threads::listener {
 
   static constexpr std::uint32_t look_every = 64;         // sections, before somebody else's turn
   static constexpr std::uint64_t walks_a_copy = 4;        // that a pass had to leave
+  static constexpr std::uint32_t most_haste = 4;          // a sixteenth of a watermark
+  static constexpr std::uint32_t glances_a_grant = 16;    // passes, until one may be alone
   static constexpr std::uint64_t most_walks = 1U << 24U;  // between two passes, whatever happens
 #if defined(SPOLIA_MODEL)                                 // so that small scenarios come to it
   static constexpr std::uint64_t most_retired = 1;

@@ -40,9 +40,9 @@ void basic_domain<Clock, Blocks>::join(session& mine) {
   mine.pass_at = mine.written.written() + options_.low_watermark;
   mine.walk_step = options_.walk_watermark;
   mine.walks_at = mine.walks.value() + mine.walk_step;
-  if (!options_.in_place) mine.here_alone.asks.store_relaxed(false);
+  hurry(mine, true);
   threads::watch_this_thread(*this);
-  mine.used.store_relaxed(true);
+  mine.used.store_release(true);  // → the acquire in see_away: the seat
 }
 
 /// After a section: its log's turn, if much has been written, or many reads met copies; and now and
@@ -58,17 +58,32 @@ void basic_domain<Clock, Blocks>::tend(session& mine) noexcept {
   const bool walks = mine.walks.value() + walks_soon >= mine.walks_at;
   const std::size_t soon = gives ? options_.low_watermark - options_.low_watermark / 32 : 0;
   const bool writes = mine.written.written() + soon >= mine.pass_at;
-  if ((walks || writes) && !others_do(mine)) tend_own(mine, walks);
-  if (gives) courtesy_.give(mine.turn_taken, threads::high_water());
+  if ((walks || writes) && !others_do(mine)) {
+    tend_own(mine, walks);
+  } else if (mine.is_glance_due()) {
+    if (detectors_.load_relaxed() != 0 || !pass_at_a_glance(mine)) hurry(mine, false);
+  }
+  if (gives) {
+    mine.here.go_away();
+    courtesy_.give(mine.turn_taken, threads::high_water());
+  }
 }
 
 /// A pass over the thread's log, and a neighbour's, whose owner may be asleep or gone.
 template <class Clock, class Blocks>
 void basic_domain<Clock, Blocks>::tend_own(session& mine, bool walks) noexcept {
+  if (pass_at_a_glance(mine)) return;
   const std::uint64_t before = mine.written_back.value();
   pass(mine, &mine, neighbour_in_need(mine, walks), false);
-  set_next_pass(mine, mine.written_back.value() - before, walks);
+  const std::uint64_t written_back = mine.written_back.value() - before;
+  set_next_pass(mine, written_back, walks);
+  hurry(mine, written_back != 0);
   be_alone_if_so(mine);
+  end_pass(mine, walks);
+}
+
+template <class Clock, class Blocks>
+void basic_domain<Clock, Blocks>::end_pass(session& mine, bool walks) noexcept {
   // As many sections as processors, and this thread, which is in none: some were interrupted.
   if (mine.now.instants() >= processors_) {
     // Held up is what reads meet, or what waits in all logs, or so. A small structure is all copies
@@ -79,6 +94,46 @@ void basic_domain<Clock, Blocks>::tend_own(session& mine, bool walks) noexcept {
   }
   drain_now_and_then();
   graves_.clear();
+}
+
+/// Back in a section, whose time was announced before the thread saw that it was called.
+template <class Clock, class Blocks>
+void basic_domain<Clock, Blocks>::come_back(session& mine, const char* label) noexcept {
+  do {
+    alone_.ask(mine);
+    mine.seat.withdraw();
+    mine.begin(clock_, label);
+  } while (mine.is_to_ask());
+}
+
+/// What a log holds can be home long before a pass is due that has to fence: if all other threads
+/// are seen to have gone on, or are away.
+template <class Clock, class Blocks>
+bool basic_domain<Clock, Blocks>::pass_at_a_glance(session& mine) noexcept {
+  if (!mine.written.unsettled() || !mine.now.glance(sessions_, mine, clock_)) return false;
+  if (!mine.written.try_collect()) return false;
+  mine.collecting = true;
+  fence::full();  // ↔ the one in wait_for_collectors, and the heavy one of a grant
+  if (mine.is_to_ask()) alone_.ask(mine);
+  const std::uint64_t before = mine.written_back.value();
+  collect(mine, mine, false);
+  mine.collecting = false;
+  mine.pass_at = mine.written.written() + options_.low_watermark;
+  mine.walks_at = mine.walks.value() + mine.walk_step;
+  hurry(mine, mine.written_back.value() != before);
+  if (++mine.glances % glances_a_grant == 0) be_alone_if_so(mine);
+  end_pass(mine, false);
+  return true;
+}
+
+/// As long as glances help they come soon, else less and less.
+template <class Clock, class Blocks>
+void basic_domain<Clock, Blocks>::hurry(session& mine, bool helps) noexcept {
+  mine.haste = helps ? most_haste : mine.haste - std::min(mine.haste, 1U);
+  mine.glance_at =
+      std::min(mine.pass_at, mine.written.written() + (options_.low_watermark >> mine.haste));
+  mine.glance_walks_at =
+      std::min(mine.walks_at, mine.walks.value() + (options_.walk_watermark >> mine.haste));
 }
 
 template <class Clock, class Blocks>
@@ -166,7 +221,7 @@ void basic_domain<Clock, Blocks>::pass(session& mine, session* first, session* s
   if (!first->written.try_collect()) first = nullptr;
   if (second != nullptr && !second->written.try_collect()) second = nullptr;
   if (first != nullptr || second != nullptr) {
-    mine.now.look(sections_, clock_);
+    alone_.look_and_call(mine, sessions_, [&] { mine.now.look(sections_, clock_); });
     if (mine.is_to_ask()) alone_.ask(mine);  // behind the look's fence
   }
   if (first != nullptr) collect(*first, mine, everything);
@@ -212,7 +267,8 @@ void basic_domain<Clock, Blocks>::thread_left(std::uint32_t n) noexcept {
   session* const s = sessions_.find(n);
   if (s == nullptr || !s->used.load_relaxed()) return;
   s->written.close();
-  s->used.store_relaxed(false);
+  s->here.go_away();
+  s->used.store_release(false);  // → the acquire in see_away: its sections
 }
 
 template <class Clock, class Blocks>

@@ -14,8 +14,11 @@
 #include <new>
 #include <vector>
 
+#include <spolia/base/backoff.hpp>
+#include <spolia/base/cells.hpp>
 #include <spolia/base/census.hpp>
 #include <spolia/base/config.hpp>
+#include <spolia/base/fence.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace rlu::detail {
@@ -32,8 +35,33 @@ class grace_period {
     } catch (const std::bad_alloc&) {
       known_ = 0;
     }
-    same_ = times_ == before_;
-    sleeper_ = !times_.empty() && !before_.empty() && times_.front() == before_.front();
+    compare();
+  }
+
+  /// The same without a heavy fence, of all sections but those of `mine`: see presence.hpp. False:
+  /// it would tell nothing that the last look did not, and has not been one.
+  template <class Clock, class Session>
+  bool glance(const cells<Session>& all, const Session& mine, const Clock& clock) noexcept {
+    if constexpr (Clock::advances_alone) {
+      return false;
+    } else {
+      seen_.clear();
+      std::uint64_t known = clock.now();
+      if (!SPOLIA_FAULT("rlu.glances_unfenced")) fence::full();  // ↔ the one in come_back
+      bool enough = true;
+      all.for_each([&](std::uint32_t, const Session& s) {
+        if (&s != &mine) enough = s.here.is_away() ? see_away(s) : see(s.seat, known);
+        return enough;
+      });
+      if (!enough || known <= known_) return false;
+      std::sort(seen_.begin(), seen_.end());
+      seen_.erase(std::unique(seen_.begin(), seen_.end()), seen_.end());
+      before_.swap(times_);
+      times_.swap(seen_);
+      known_ = known;
+      compare();
+      return true;
+    }
   }
 
   /// No section, alive now or to come, has a time in [since, ended). What the sections that were
@@ -78,17 +106,58 @@ class grace_period {
   [[nodiscard]] std::uint64_t known() const noexcept { return known_; }
 
  private:
+  /// False: the thread is in no section, or a moment ago was in none.
+  bool see(const census::seat& of, std::uint64_t& known) noexcept {
+    std::uint64_t time = of.announced();
+    for (std::uint32_t n = 0; time == spolia::detail::vacant_stamp && n < most_waits; ++n) {
+      spin_wait();
+      time = of.announced();
+    }
+    if (time == spolia::detail::vacant_stamp) return SPOLIA_FAULT("rlu.takes_silence_for_absence");
+    known = std::min(known, time);
+    return add(time);
+  }
+  /// It may be in a section that has begun before, and has no seat if it was never here.
+  template <class Session>
+  bool see_away(const Session& s) noexcept {
+    if (!s.used.load_acquire()) return true;  // ← the releases in join and thread_left
+    const std::uint64_t time = s.seat.announced();
+    return time == spolia::detail::vacant_stamp || SPOLIA_FAULT("rlu.overlooks_who_sleeps") ||
+           add(time);
+  }
+  bool add(std::uint64_t time) noexcept {
+    try {
+      seen_.push_back(time);
+    } catch (const std::bad_alloc&) {
+      return false;
+    }
+    return true;
+  }
+
+  void compare() noexcept {
+    same_ = times_ == before_;
+    sleeper_ = !times_.empty() && !before_.empty() && times_.front() == before_.front();
+  }
+
   SPOLIA_NOINLINE std::uint64_t first_from(std::uint64_t since,
                                            std::uint64_t ended) const noexcept {
     const std::uint64_t first = *std::lower_bound(times_.begin(), times_.end(), since);
     return first >= ended ? nobody : first;
   }
 
+  // From one section to the next it is not far.
+#if defined(SPOLIA_MODEL)
+  static constexpr std::uint32_t most_waits = 0;
+#else
+  static constexpr std::uint32_t most_waits = 8;
+#endif
+
   std::uint64_t known_ = 0;
   bool sleeper_ = false;
   bool same_ = false;
   std::vector<std::uint64_t> times_;
   std::vector<std::uint64_t> before_;
+  std::vector<std::uint64_t> seen_;  // at a glance
 };
 
 }  // namespace rlu::detail

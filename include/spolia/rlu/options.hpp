@@ -22,7 +22,8 @@ class log_full : public std::bad_alloc {
   }
 };
 
-/// Bytes are those of one thread's log.
+/// Bytes are those of one thread's log. A sixteenth of low_watermark or walk_watermark brings a
+/// pass on where a glance will do instead of a look at the census, see presence.hpp.
 struct options {
   std::uint32_t segment_bytes = 16384;           ///< what a log grows by; cap / 4 at most
   std::size_t low_watermark = 32768;             ///< written since the last pass bring one on

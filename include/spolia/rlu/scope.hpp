@@ -22,7 +22,7 @@ class reading {
       : home_(d), of_(s) {
     of_.begin(d.clock_, label);
     if (of_.is_to_ask()) [[unlikely]]
-      d.alone_.ask(of_);
+      d.come_back(of_, label);
     of_.depth = 1;
   }
   reading(const reading&) = delete;
@@ -46,7 +46,7 @@ class writing {
   writing(Domain& d, Session& s) noexcept : home_(d), of_(s) {
     of_.begin_writing(d.clock_);
     if (of_.is_to_ask()) [[unlikely]]
-      d.alone_.ask(of_);
+      d.come_back(of_, nullptr);
     of_.depth = 1;
   }
   writing(const writing&) = delete;

@@ -32,32 +32,13 @@
 #include <spolia/rlu/grace_period.hpp>
 #include <spolia/rlu/log.hpp>
 #include <spolia/rlu/object.hpp>
+#include <spolia/rlu/presence.hpp>
+#include <spolia/rlu/write_set.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace rlu {
 
-/// How a section stands, or has ended.
-enum class outcome : std::uint8_t {
-  committed,  ///< or on the way there
-  conflict,   ///< another section was faster, or the user asked for another try
-  cancelled,  ///< by the user
-  log_full    ///< the thread's log has reached its cap
-};
-
 namespace detail {
-
-/// An object that the section has made.
-struct fresh_object {
-  object* made;
-  const object_kind* how;
-  bool dropped;  // freed again
-};
-
-/// What is added to a counter if the section commits.
-struct count_on_commit {
-  tally* to = nullptr;
-  std::uint64_t n = 0;
-};
 
 template <class Header>
 struct alignas(cache_line) session {
@@ -68,6 +49,7 @@ struct alignas(cache_line) session {
   std::forward_list<commit_word> more_words;  // see forget
   bool needs_word = false;
 
+  presence here;
   alone_part here_alone;
   census::seat seat;
   std::uint64_t time = 0;  // of the section
@@ -97,6 +79,10 @@ struct alignas(cache_line) session {
   std::uint64_t pass_at = 0;    // bytes that will have been written then
   std::uint64_t walks_at = 0;   // reads that will have met copies
   std::uint64_t walk_step = 0;  // since the last pass
+  std::uint64_t glance_at = 0;  // and when a pass is due that costs but a glance
+  std::uint64_t glance_walks_at = 0;
+  std::uint32_t haste = 0;      // these come so much sooner: a power of two
+  std::uint32_t glances = 0;    // that have led to a pass
   std::uint32_t neighbour = 0;  // whose log is looked at next
   std::uint32_t neighbour_looks = 0;
   std::uint64_t neighbour_passes = 0;  // of its log, as of the first look
@@ -118,7 +104,11 @@ struct alignas(cache_line) session {
 
   /// Whether it has to ask who is alone, before its first read. (Behind the fence in announce.)
   [[nodiscard]] bool is_to_ask() const noexcept {
-    return here_alone.asks.load_relaxed() && !SPOLIA_FAULT("rlu.begins_unasked");
+    return here.is_called() && !SPOLIA_FAULT("rlu.begins_unasked");
+  }
+
+  [[nodiscard]] bool is_glance_due() const noexcept {
+    return walks.value() >= glance_walks_at || written.written() >= glance_at;
   }
 
   /// The end of what begin began.
@@ -146,6 +136,7 @@ struct alignas(cache_line) session {
     std::construct_at(&ended);
     written.forget();
     if (used.load_relaxed()) seat.withdraw();  // perhaps it had begun a section
+    here.go_away();
     used.store_relaxed(false);
     needs_word = true;
     depth = 0;
@@ -261,7 +252,11 @@ struct alignas(cache_line) session {
       overwrite_all([this](const record& r) { ended.push_back({r.of, r.how, true}); });
     }
     here_alone.in_place.store_release(overwriting::no);  // → the acquires of who asks
-    if (alone) pass_at += written.take_back();           // there is nothing to collect
+    if (alone) {                                         // there is nothing to collect
+      const std::uint64_t taken_back = written.take_back();
+      pass_at += taken_back;
+      glance_at += taken_back;
+    }
     return alone;
   }
 

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// write_set.hpp: what a section leaves behind: how it has ended, what it has made, what it counts.
+#pragma once
+
+#include <cstdint>
+
+#include <spolia/base/config.hpp>
+#include <spolia/base/counters.hpp>
+#include <spolia/rlu/object.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace rlu {
+
+/// How a section stands, or has ended.
+enum class outcome : std::uint8_t {
+  committed,  ///< or on the way there
+  conflict,   ///< another section was faster, or the user asked for another try
+  cancelled,  ///< by the user
+  log_full    ///< the thread's log has reached its cap
+};
+
+namespace detail {
+
+/// An object that the section has made.
+struct fresh_object {
+  object* made;
+  const object_kind* how;
+  bool dropped;  // freed again
+};
+
+/// What is added to a counter if the section commits.
+struct count_on_commit {
+  tally* to = nullptr;
+  std::uint64_t n = 0;
+};
+
+}  // namespace detail
+}  // namespace rlu
+}  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// Read-log-update under the model checker, where passes over logs come after a glance at who is in
+// a section, and threads that are in none are away.
+
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include <spolia/rlu.hpp>
+
+#include "model/domain_scenarios.hpp"
+#include "model/rlu_world.hpp"
+
+namespace {
+
+using namespace spolia;
+using namespace spolia::test;
+
+/// Each commit is followed by a glance, and none by a look: but for what a scenario says.
+struct glancing_world : world {
+  explicit glancing_world(std::uint32_t turn_us = 300) : world(1000, 1, false, turn_us) {}
+  void look_twice() {
+    d.read([&](auto& in) {
+      const auto seen = in.read(x);
+      const int first = seen->value.read();
+      model::check(look(in, x) == first, "a section saw two instants");
+      model::check(seen->value.read() == first, "a view has changed");
+    });
+  }
+};
+
+/// A thread that has never been here begins a section.
+void a_reader_comes(model::scenario& run, int commits) {
+  auto w = std::make_shared<glancing_world>();
+  run.thread([=] { w->look_twice(); });
+  run.thread([=] {
+    for (int i = 0; i < commits; ++i) w->add_to(w->x);
+  });
+  run.finally([=] { w->clear(); });
+}
+void a_reader_comes_to_one_commit(model::scenario& run) { a_reader_comes(run, 1); }
+void a_reader_comes_to_three(model::scenario& run) { a_reader_comes(run, 3); }
+
+/// It has been here, and is between two sections or in one.
+void a_reader_goes_on(model::scenario& run) {
+  auto w = std::make_shared<glancing_world>();
+  run.thread([=] {
+    w->d.read([](auto&) {});
+    w->look_twice();
+  });
+  run.thread([=] {
+    for (int i = 0; i < 2; ++i) w->add_to(w->x);
+  });
+  run.finally([=] { w->clear(); });
+}
+
+/// The same with less to try.
+void a_reader_has_been_here(model::scenario& run) {
+  auto w = std::make_shared<glancing_world>();
+  run.thread([=] {
+    w->d.read([](auto&) {});
+    w->look_twice();
+  });
+  run.thread([=] { w->add_to(w->x); });
+  run.finally([=] { w->clear(); });
+}
+
+/// It goes away by itself after its first section, or is at the end of that.
+void a_reader_comes_back(model::scenario& run) {
+  auto w = std::make_shared<glancing_world>(1);
+  run.thread([=] {
+    w->d.read([](auto&) {});
+    w->look_twice();
+  });
+  run.thread([=] { w->add_to(w->x); });
+  run.finally([=] { w->clear(); });
+}
+
+/// A look calls it, between two sections or in one.
+void a_reader_is_called(model::scenario& run, int commits) {
+  auto w = std::make_shared<glancing_world>();
+  run.thread([=] {
+    for (int i = 0; i < 2; ++i) w->look_twice();
+  });
+  run.thread([=] {
+    w->d.collect();
+    for (int i = 0; i < commits; ++i) w->add_to(w->x);
+  });
+  run.finally([=] { w->clear(); });
+}
+void a_reader_is_called_before_two(model::scenario& run) { a_reader_is_called(run, 2); }
+
+/// Orders of single loads and stores: too many to try them all.
+model::options some() {
+  model::options how;
+  how.how = model::options::mode::pct;
+  how.executions = 30000;
+  return how;
+}
+
+TEST(rlu_glance_model, readers_are_not_missed) {
+  expect_clean(a_reader_comes_to_one_commit, at_most(1));
+  expect_clean(a_reader_comes_to_three, at_most_in_order(2));
+  expect_clean(a_reader_goes_on, at_most_in_order(2));
+  expect_clean(a_reader_is_called_before_two, at_most_in_order(2));
+}
+TEST(rlu_glance_model, between_two_sections_is_not_away) {
+  expect_found(a_reader_has_been_here, "rlu.takes_silence_for_absence", some(), "data race");
+}
+TEST(rlu_glance_model, who_is_called_in_a_section_is_found_there) {
+  expect_found(a_reader_is_called_before_two, "rlu.overlooks_who_sleeps", at_most_in_order(2),
+               "data race");
+}
+TEST(rlu_glance_model, who_comes_back_fences) {
+  expect_clean(a_reader_comes_back, at_most(1));
+  expect_found(a_reader_comes_back, "rlu.comes_back_unfenced", at_most(1), "data race");
+}
+TEST(rlu_glance_model, a_glance_fences) {
+  expect_found(a_reader_comes_to_one_commit, "rlu.glances_unfenced", some(), "data race");
+}
+}  // namespace
