@@ -5,7 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -17,6 +20,7 @@
 #include <vector>
 
 #include <spolia/map/changes.hpp>
+#include <spolia/map/detail/bucket_table.hpp>
 #include <spolia/map/detail/hash_tags.hpp>
 
 #include "support/ledger.hpp"
@@ -311,6 +315,40 @@ TEST(snapshot_hash, compares_tags_as_a_list_of_hashes_would) {
     for (std::size_t n = 0; n < hashes.size(); ++n) {
       ASSERT_EQ(found[n], tag(hashes[n]) == tag(hash)) << n;
     }
+  }
+}
+
+/// Keys as programs have them, whose hashes are the keys: buckets are filled as by chance, or more
+/// evenly.
+TEST(snapshot_hash, spreads_keys_whose_hashes_are_themselves) {
+  using rule = std::uint64_t (*)(std::uint64_t);
+  static constexpr std::array<rule, 8> rules{
+      [](std::uint64_t i) { return i; },
+      [](std::uint64_t i) { return ~i; },
+      [](std::uint64_t i) { return i * 1000; },
+      [](std::uint64_t i) { return 0x7F0012340000 + i * 64; },
+      [](std::uint64_t i) { return i << 32U; },
+      [](std::uint64_t i) { return i << 46U; },
+      [](std::uint64_t i) { return i >> 9U << 32U | (i & 511U); },
+      [](std::uint64_t i) { return std::bit_cast<std::uint64_t>(static_cast<double>(i)); }};
+  constexpr std::size_t keys = 1U << 18U;
+  constexpr std::size_t buckets = keys / 8;
+  for (const rule& key : rules) {
+    std::vector<std::size_t> filled(buckets);
+    std::array<std::size_t, 256> tags{};
+    for (std::size_t i = 0; i < keys; ++i) {
+      const std::uint64_t h = detail::mixed(key(i));
+      ++filled[h % buckets];
+      ++tags[h >> 56U];
+    }
+    double apart = 0;  // chi square over its mean, which is 1 by chance, within 0.03
+    for (const std::size_t n : filled) {
+      const double off = static_cast<double>(n) - 8;
+      apart += off * off / 8 / static_cast<double>(buckets);
+    }
+    EXPECT_LT(apart, 1.3) << (&key - rules.data());
+    EXPECT_LT(*std::ranges::max_element(filled), 40U) << (&key - rules.data());
+    EXPECT_LT(*std::ranges::max_element(tags), 2 * keys / tags.size()) << (&key - rules.data());
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -29,24 +30,16 @@ using short_domain = domain<debra, batch>;
 struct chosen_hash {
   std::size_t operator()(int key) const noexcept;
 };
-/// The inverse of the table's mixing, so that it arrives at `wanted`.
-constexpr std::uint64_t unmixed(std::uint64_t wanted) noexcept {
-  const auto unshift = [](std::uint64_t x, unsigned by) {
-    std::uint64_t y = x;
-    for (unsigned bits = by; bits < 64; bits += by) y = x ^ (y >> by);
-    return y;
-  };
-  const auto inverse = [](std::uint64_t odd) {
-    std::uint64_t i = odd;
-    for (int n = 0; n < 6; ++n) i *= 2 - odd * i;
-    return i;
-  };
-  std::uint64_t h = unshift(wanted, 31);
-  h = unshift(h * inverse(0x94D049BB133111EBULL), 27);
-  return unshift(h * inverse(0xBF58476D1CE4E5B9ULL), 30);
+/// What the table's mixing gives the lower bits of `key`, and the same tag for all.
+constexpr std::uint64_t unmixed(std::uint64_t key) noexcept {
+  std::uint64_t h = 0;
+  while ((detail::mixed(h) & 0xFF00000000000007ULL) != key) ++h;
+  return h;
 }
 inline std::size_t chosen_hash::operator()(int key) const noexcept {
-  return static_cast<std::size_t>(unmixed(static_cast<std::uint64_t>(key)));
+  static constexpr std::array<std::uint64_t, 4> hashes{unmixed(0), unmixed(1), unmixed(2),
+                                                       unmixed(3)};
+  return static_cast<std::size_t>(hashes.at(static_cast<std::size_t>(key)));
 }
 
 template <class Collector>
