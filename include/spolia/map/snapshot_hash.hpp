@@ -27,15 +27,15 @@
 //              guard. No operation holds a guard longer than a look into one bucket takes (16 or
 //              32 of them where many are passed), besides what visit's f does.
 // Cost:        find: one bucket, whose pairs are told apart by a byte of their hashes while they
-//              are 12 at most (detail/hash_tags.hpp). At a snapshot: the versions of that bucket
+//              are 20 at most (detail/hash_tags.hpp). At a snapshot: the versions of that bucket
 //              that are newer; after growth since then, O(log growth) at most buckets more. An
-//              update copies one bucket, 2 to 8 pairs on average, into one block. The update that
+//              update copies one bucket, 2 to 16 pairs on average, into one block. The update that
 //              opens the next level makes as many words as there are buckets.
 // Progress:    find, contains, visit and what looks at snapshots: wait-free, but for buckets
 //              divided meanwhile. Updates: lock-free. Both besides the collector's upkeep.
 // Bound:       a version for each bucket that has begun, 2^levels at most, and what the collector
 //              promises besides. The table does not shrink.
-// Memory:      a word a bucket; about 128 bytes a version and its pairs.
+// Memory:      a word a bucket; about 136 bytes a version and its pairs.
 // Keys and values: any that can be moved. If copying them is copying bytes, and at most 32 of them,
 //              versions hold them, and an update copies those of its bucket. All others lie in
 //              counted blocks, and versions hold pointers: nothing of the user's is ever copied but

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include <spolia/base/config.hpp>
 #include <spolia/map/detail/hash_tags.hpp>
@@ -27,7 +28,7 @@ struct bucket_head : Collector::version {
 };
 
 /// With sl_rt, and blocks at multiples of 64, a look-up reads one line, from `left` of the version
-/// to `sibling`, and that of the pair.
+/// to `stamp`, and that of the pair, if there is one with such a tag.
 template <class Pair, class Collector>
 class bucket : public pair_block<bucket_head<Collector>, Pair> {
  public:
@@ -36,11 +37,6 @@ class bucket : public pair_block<bucket_head<Collector>, Pair> {
   hash_tags tags{};  // of the pairs, if there is no batch; set by its maker
   told_stamp stamp;
   bucket* sibling = nullptr;  // set by its maker, before it is published
-
-  /// Whether all pairs have tags.
-  [[nodiscard]] bool is_tagged() const noexcept {
-    return this->batch == nullptr && this->count() <= hash_tags::most;
-  }
 
   /// What is to become of pairs that were seen in a bucket: one of them goes, or one with the hash
   /// h comes, or both.
@@ -56,37 +52,54 @@ class bucket : public pair_block<bucket_head<Collector>, Pair> {
       return static_cast<std::size_t>(without - seen.data());
     }
   };
-  /// The tags of what comes of pairs seen here. Now and then hash(pair) is asked for, and what that
-  /// throws is thrown.
+  /// Of a version without pairs as yet: it gets what comes of pairs seen in `from`, and their tags.
+  /// Now and then hash(pair) is asked for, and what that throws is thrown.
   template <class Hash>
-  [[nodiscard]] hash_tags tags_after(const edit& e, Hash&& hash) const {
-    if (!is_tagged()) [[unlikely]]
-      return made_tags(e, hash);
-    hash_tags made = tags;
-    if (e.without != nullptr) made.take_out(e.hole());
-    if (e.with != nullptr) made.put(e.size() - 1, e.h);
-    return made;
-  }
-  void push_edited(const edit& e) noexcept {
-    if (e.without == nullptr) {
-      this->push(e.seen);
+  void follow(const bucket& from, const edit& e, Hash&& hash) {
+    if (from.batch == nullptr) [[likely]] {
+      tags = from.tags;
+      tag_edited(e, hash);
     } else {
-      this->push(e.seen.first(e.hole()));
-      this->push(e.seen.subspan(e.hole() + 1));
+      tag_all(e, hash);
     }
-    if (e.with != nullptr) this->push(*e.with);
+    push_edited(e);
+  }
+  /// What comes takes the place of what goes, or else the last pair does: their order means
+  /// nothing.
+  void push_edited(const edit& e) noexcept {
+    pairs some = e.seen;
+    const Pair* extra = e.with;
+    if (e.without != nullptr) {
+      const std::size_t hole = e.hole();
+      this->push(some.first(hole));
+      some = some.subspan(hole + 1);
+      if (extra != nullptr) {
+        this->push(*std::exchange(extra, nullptr));
+      } else if (!some.empty()) {
+        this->push(some.back());
+        some = some.first(some.size() - 1);
+      }
+    }
+    this->push(some);
+    if (extra != nullptr) this->push(*extra);
   }
 
-  /// Fetches all that a look-up needs; the first line is the collector's.
-  void prefetch() const noexcept {
-    __builtin_prefetch(reinterpret_cast<const char*>(this) + 64);
-    prefetch_pairs();
+  /// The places of pairs that may have that hash, among those that have tags; there is no batch.
+  [[nodiscard]] hash_tags::places like(std::uint64_t h) const noexcept {
+    return tags.like(h, std::min<std::size_t>(this->count(), hash_tags::most));
   }
-  /// Fetches what lies behind the cache line that one looks at first.
-  void prefetch_pairs() const noexcept {
+
+  /// Fetches what a look-up begins with, which is not the first line, and the first pairs.
+  void prefetch() const noexcept {
     const auto* const at = reinterpret_cast<const char*>(this);
-    __builtin_prefetch(at + 128);
-    __builtin_prefetch(at + 192);
+    for (std::size_t line = 1; line < 4; ++line) __builtin_prefetch(at + 64 * line);
+  }
+  /// Fetches what an update copies, of pairs of usual size and number, and what it writes to when
+  /// it has put another version in front of this one.
+  void prefetch_for_update() const noexcept {
+    const auto* const at = reinterpret_cast<const char*>(this);
+    __builtin_prefetch(at, 1);
+    for (std::size_t line = 2; line < 6; ++line) __builtin_prefetch(at + 64 * line);
   }
 
  protected:
@@ -95,32 +108,40 @@ class bucket : public pair_block<bucket_head<Collector>, Pair> {
 
  private:
   template <class Hash>
-  SPOLIA_NOINLINE static hash_tags made_tags(const edit& e, Hash&& hash) {
-    hash_tags made;
-    if (e.size() > hash_tags::most) return made;  // which nobody will ask
-    std::size_t at = 0;
-    for (const Pair& p : e.seen) {
-      if (&p != e.without) made.put(at++, hash(p));
+  void tag_edited(const edit& e, Hash& hash) {
+    if (e.with != nullptr) {
+      tags.put(e.without != nullptr ? e.hole() : e.seen.size(), e.h);
+      return;
     }
-    if (e.with != nullptr) made.put(at, e.h);
-    return made;
+    const std::size_t last = e.seen.size() - 1;
+    if (last < hash_tags::most) {
+      tags.move(last, e.hole());
+    } else if (e.hole() < hash_tags::most) {
+      tags.put(e.hole(), hash(e.seen[last]));
+    }
+  }
+  template <class Hash>
+  SPOLIA_NOINLINE void tag_all(const edit& e, Hash& hash) {
+    std::size_t at = 0;
+    for (const Pair& p : e.seen) tags.put(at++, hash(p));
+    tag_edited(e, hash);
   }
 };
 
-/// How many pairs a bucket has on average when the table doubles, unless one says so: 128 bytes of
-/// what copying bytes copies, as much as the header of a version. With fewer, what a look-up finds
-/// in no cache is headers. Of counted blocks less, since each copy counts, and each comparison
-/// looks into a block.
+/// How many pairs a bucket has on average when the table doubles, unless one says so: 256 bytes of
+/// what copying bytes copies, twice the header of a version, so that it is as large as the header
+/// at least when the table has doubled. With fewer, what the caches are full of is headers. Of
+/// counted blocks less, since each copy counts, and each comparison looks into a block.
 template <class Key, class Value>
 inline constexpr std::uint32_t usual_bucket_pairs =
     kept_pair<Key, Value>::extra_bytes != 0
         ? 2
-        : std::clamp<std::uint32_t>(128 / sizeof(kept_pair<Key, Value>), 4, 8);
+        : std::clamp<std::uint32_t>(256 / sizeof(kept_pair<Key, Value>), 4, 16);
 
-/// With pairs of two words, multiples of a cache line.
+/// With pairs of two words, just below multiples of a cache line.
 template <class Pair, class Collector>
-using bucket_maker =
-    block_maker<bucket<Pair, Collector>, typename Collector::domain_type, Pair, 4, 8, 12, 16>;
+using bucket_maker = block_maker<bucket<Pair, Collector>, typename Collector::domain_type, Pair, 3,
+                                 7, 11, 15, 19, 23>;
 
 }  // namespace detail
 }  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -20,9 +20,10 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail {
 
-/// A hash of the user's, so that each bit depends on nearly all of its bits: buckets go by the lower
-/// ones, tags by the highest. Both halves of a product, since the lower bits of the upper half depend
-/// on everything, and one multiplication, since a look-up waits for it before anything else.
+/// A hash of the user's, so that each bit depends on nearly all of its bits: buckets go by the
+/// lower ones, tags by the highest. Both halves of a product, since the lower bits of the upper
+/// half depend on everything, and one multiplication, since a look-up waits for it before anything
+/// else.
 constexpr std::uint64_t mixed(std::uint64_t h) noexcept {
   __extension__ using wide = unsigned __int128;
   const wide product = wide{h} * 0xBF58476D1CE4E5B9ULL;

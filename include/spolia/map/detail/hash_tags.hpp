@@ -8,6 +8,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #if defined(__SSE2__)
 #include <emmintrin.h>
@@ -21,25 +22,14 @@ namespace detail {
 class hash_tags {
  public:
   /// Of so many pairs: the first ones.
-  static constexpr std::size_t most = 12;
+  static constexpr std::size_t most = 20;
 
-  /// There was no pair at this place, and now there is one with that hash.
+  /// The pair at this place has that hash now.
   void put(std::size_t at, std::uint64_t hash) noexcept {
-    const std::uint64_t tag = of(hash);
-    if (at < 8) {
-      set(low() | tag << (at * 8), high());
-    } else if (at < most) {
-      set(low(), high() | tag << (at * 8 - 64));
-    }
+    if (at < most) bytes_[at] = of(hash);
   }
-  /// The pair at this place, one of the first, is no more, and those behind it move up.
-  void take_out(std::size_t at) noexcept {
-    if (at < 8) {
-      set(without(low(), at) | high() << 56U, high() >> 8U);
-    } else {
-      set(low(), without(high(), at - 8));
-    }
-  }
+  /// The pair at `from`, one of the first, is now at `to`.
+  void move(std::size_t from, std::size_t to) noexcept { bytes_[to] = bytes_[from]; }
 
   /// Those places whose pairs may have a hash, in ascending order.
   class places {
@@ -55,39 +45,43 @@ class hash_tags {
     explicit places(std::uint32_t bits) noexcept : bits_(bits) {}
     std::uint32_t bits_;
   };
-  /// No pair at another place has that hash.
-  [[nodiscard]] places like(std::uint64_t hash) const noexcept {
+  /// Of the first `count` pairs, `most` at most: none of the others among them has that hash.
+  [[nodiscard]] places like(std::uint64_t hash, std::size_t count) const noexcept {
+    const std::uint32_t there = (std::uint32_t{1} << count) - 1;
 #if defined(__SSE2__)
-    const __m128i tags =
-        _mm_unpacklo_epi64(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(words_.data())),
-                           _mm_cvtsi32_si128(static_cast<int>(words_[2])));
-    const __m128i same = _mm_cmpeq_epi8(tags, _mm_set1_epi8(static_cast<char>(of(hash))));
-    return places(static_cast<std::uint32_t>(_mm_movemask_epi8(same)));
+    const __m128i wanted = _mm_set1_epi8(static_cast<char>(of(hash)));
+    const __m128i front = _mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes_.data()));
+    const __m128i back = _mm_cvtsi32_si128(static_cast<int>(word<std::uint32_t>(16)));
+    const auto bits = [&](__m128i tags) {
+      return static_cast<std::uint32_t>(_mm_movemask_epi8(_mm_cmpeq_epi8(tags, wanted)));
+    };
+    return places((bits(front) | bits(back) << 16U) & there);
 #else
     const std::uint64_t wanted = of(hash) * each;
-    return places(zeros(low() ^ wanted) | zeros(high() ^ wanted) << 8U);
+    return places((zeros(word<std::uint64_t>(0) ^ wanted) |
+                   zeros(word<std::uint64_t>(8) ^ wanted) << 8U |
+                   zeros(word<std::uint32_t>(16) ^ wanted) << 16U) &
+                  there);
 #endif
   }
 
  private:
   static constexpr std::uint64_t each = 0x0101010101010101;
 
-  /// Buckets go by the lower bits. Not 0, which is where there is no pair.
-  static constexpr std::uint64_t of(std::uint64_t hash) noexcept {
-    const std::uint64_t tag = hash >> 56U;
-    return tag + (tag == 0 ? 1 : 0);
+  /// Buckets go by the lower bits.
+  static constexpr std::uint8_t of(std::uint64_t hash) noexcept {
+    return static_cast<std::uint8_t>(hash >> 56U);
   }
-  [[nodiscard]] std::uint64_t low() const noexcept {
-    return words_[0] | std::uint64_t{words_[1]} << 32U;
-  }
-  [[nodiscard]] std::uint64_t high() const noexcept { return words_[2]; }
-  void set(std::uint64_t low, std::uint64_t high) noexcept {
-    words_ = {static_cast<std::uint32_t>(low), static_cast<std::uint32_t>(low >> 32U),
-              static_cast<std::uint32_t>(high)};
-  }
-  static constexpr std::uint64_t without(std::uint64_t tags, std::size_t at) noexcept {
-    const std::uint64_t below = (std::uint64_t{1} << (at * 8)) - 1;
-    return (tags & below) | (tags >> 8U & ~below);
+  /// The tags from this place on, the first in the lowest byte.
+  template <class Word>
+  [[nodiscard]] Word word(std::size_t from) const noexcept {
+    Word w = 0;
+    if constexpr (std::endian::native == std::endian::little) {
+      std::memcpy(&w, bytes_.data() + from, sizeof w);
+    } else {
+      for (std::size_t i = 0; i < sizeof w; ++i) w |= Word{bytes_[from + i]} << (i * 8);
+    }
+    return w;
   }
   /// Bit i: byte i is 0.
   [[maybe_unused]] static constexpr std::uint32_t zeros(std::uint64_t bytes) noexcept {
@@ -97,7 +91,7 @@ class hash_tags {
     return static_cast<std::uint32_t>((tops >> 7U) * 0x0102040810204080 >> 56U);
   }
 
-  std::array<std::uint32_t, most / 4> words_{};  // 12 bytes, not 16
+  alignas(4) std::array<std::uint8_t, most> bytes_{};
 };
 
 }  // namespace detail

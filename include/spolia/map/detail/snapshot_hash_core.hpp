@@ -169,13 +169,15 @@ class snapshot_hash_core {
 
   /// `some`: of the contents of v that which counts.
   const pair* pair_in(const version& v, pairs some, std::uint64_t h, const Key& key) const {
-    if (!v.is_tagged()) [[unlikely]]
+    if (v.batch != nullptr) [[unlikely]]
       return pair_among(some, h, key);
-    for (auto like = v.tags.like(h); !like.empty(); like.drop_first()) {
+    for (auto like = v.like(h); !like.empty(); like.drop_first()) {
       const pair& p = some[like.first()];
       if (p.has_hash(h) && equal_(p.key(), key)) return &p;
     }
-    return nullptr;
+    if (some.size() <= hash_tags::most) [[likely]]
+      return nullptr;
+    return pair_among(some.subspan(hash_tags::most), h, key);
   }
   SPOLIA_NOINLINE const pair* pair_among(pairs some, std::uint64_t h, const Key& key) const {
     for (const pair& p : some) {
@@ -197,11 +199,12 @@ class snapshot_hash_core {
   version* settled(list& l) const noexcept {
     auto* const v = static_cast<version*>(l.head());
     if (v == nullptr) return nullptr;
-    v->prefetch_pairs();
     // Before anybody relies on it, as in versioned.hpp.
-    v->stamp.see_to(time(), *v);
+    if (!v->stamp.is_told()) [[unlikely]]
+      tell(*v);
     return v;
   }
+  SPOLIA_NOINLINE void tell(version& v) const noexcept { v.stamp.see_to(time(), v); }
 
   /// The newest version of bucket i, with its stamp; null if the bucket has not begun. Then all
   /// its versions to come will have a stamp above every snapshot that there is.
@@ -294,10 +297,13 @@ class snapshot_hash_core {
 
   /// What follows `from`.
   version* changed(const version& from, const edit& e) {
-    const hash_tags tags = from.tags_after(e, [this](const pair& p) { return hash_of_pair(p); });
     version* const v = maker::make(nodes(), e.size(), from.depth);
-    v->push_edited(e);
-    v->tags = tags;
+    try {
+      v->follow(from, e, [this](const pair& p) { return hash_of_pair(p); });
+    } catch (...) {
+      v->destroy_in(nodes());
+      throw;
+    }
     return v;
   }
   std::uint64_t hash_of_pair(const pair& p) const {
@@ -336,6 +342,7 @@ class snapshot_hash_core {
     session s = collector_.enter();
     for (;;) {
       const place p = place_of(s, h);
+      p.newest->prefetch_for_update();
       const pairs seen = current(*p.newest);
       const pair* const old = pair_in(*p.newest, seen, h, fresh ? fresh->key() : key);
       if (old != nullptr && !Assign) return nullptr;
@@ -351,6 +358,7 @@ class snapshot_hash_core {
     session s = collector_.enter();
     for (;;) {
       const place p = place_of(s, h);
+      p.newest->prefetch_for_update();
       const pairs seen = current(*p.newest);
       const pair* const old = pair_in(*p.newest, seen, h, key);
       if (old == nullptr) return nullptr;

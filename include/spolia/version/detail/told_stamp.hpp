@@ -19,15 +19,18 @@ class told_stamp {
   void is(std::uint64_t stamp) noexcept { told_.store_relaxed(stamp); }
   /// no_stamp: nobody has told it yet.
   [[nodiscard]] std::uint64_t read() const noexcept { return told_.load_relaxed(); }
+  [[nodiscard]] bool is_told() const noexcept {
+    // acquire ← the release in see_to(): who appends behind the version, or reads on, passes the
+    // stamp on, as after settle().
+    return told_.load_acquire() != no_stamp;
+  }
   /// As time.settle(v) for the version that this belongs to.
   template <class Timeline, class Version>
   void see_to(Timeline& time, Version& v) noexcept {
-    // acquire ← the release below: who appends behind v, or reads on, passes the stamp on, as after
-    // settle().
-    if (told_.load_acquire() != no_stamp) [[likely]]
+    if (is_told()) [[likely]]
       return;
     const std::uint64_t stamp = time.settle(v);
-    // release → the acquire above: the stamp is there.
+    // release → the acquire in is_told(): the stamp is there.
     told_.store_release(stamp);
   }
 
