@@ -381,6 +381,34 @@ TEST(rlu_stalls, a_section_may_stop_anywhere) {
             all);
 }
 
+/// Glances are enough for what a thread has written itself, and come soon when all others are away.
+/// What one of these has left needs a look.
+TEST(rlu_stalls, who_goes_on_brings_home_what_a_sleeper_has_written) {
+  struct cell {
+    long value;
+  };
+  rlu::domain d({.low_watermark = 4096, .walk_watermark = 256, .turn_us = 0, .in_place = false});
+  const auto mine = d.make<cell>({0});
+  const auto its = d.make<cell>({0});
+  const auto add_to = [&](rlu::ptr<cell> p) {
+    d.update([&](auto& in) { ++in.try_lock(p)->value; });
+  };
+  const parked_thread asleep([&](parking_spot& self) {
+    add_to(its);
+    self.park();
+  });
+  bool home = false;
+  for (int i = 0; i < 100'000 && !home; ++i) {
+    if (i % 64 == 0) add_to(mine);
+    const std::uint64_t before = d.stats().walks;
+    EXPECT_EQ(d.read([&](auto& in) { return in.read(its)->value; }), 1);
+    home = d.stats().walks == before;
+  }
+  EXPECT_TRUE(home);
+  d.discard(mine);
+  d.discard(its);
+}
+
 /// Reads a few objects that change, beside as many sections as there are processors, which all see
 /// something else: so somebody was interrupted, and what is read is all copies.
 class rlu_turns : public testing::Test {

@@ -329,7 +329,8 @@ class basic_domain final : private threads::listener {
   // domain_upkeep.hpp
   void be_alone_if_so(session& mine) noexcept;
   SPOLIA_NOINLINE void tend(session& mine) noexcept;
-  void tend_own(session& mine, bool walks) noexcept;
+  void tend_own(session& mine, bool walks, bool now) noexcept;
+  void glance_if_enough(session& mine) noexcept;
   bool pass_at_a_glance(session& mine) noexcept;
   void end_pass(session& mine, bool walks) noexcept;
   void hurry(session& mine, bool helps) noexcept;
@@ -365,7 +366,6 @@ class basic_domain final : private threads::listener {
   static constexpr std::uint32_t look_every = 64;         // sections, before somebody else's turn
   static constexpr std::uint64_t walks_a_copy = 4;        // that a pass had to leave
   static constexpr std::uint32_t most_haste = 4;          // a sixteenth of a watermark
-  static constexpr std::uint32_t glances_a_grant = 16;    // passes, until one may be alone
   static constexpr std::uint64_t most_walks = 1U << 24U;  // between two passes, whatever happens
 #if defined(SPOLIA_MODEL)                                 // so that small scenarios come to it
   static constexpr std::uint64_t most_retired = 1;

@@ -59,9 +59,9 @@ void basic_domain<Clock, Blocks>::tend(session& mine) noexcept {
   const std::size_t soon = gives ? options_.low_watermark - options_.low_watermark / 32 : 0;
   const bool writes = mine.written.written() + soon >= mine.pass_at;
   if ((walks || writes) && !others_do(mine)) {
-    tend_own(mine, walks);
+    tend_own(mine, walks, gives);
   } else if (mine.is_glance_due()) {
-    if (detectors_.load_relaxed() != 0 || !pass_at_a_glance(mine)) hurry(mine, false);
+    glance_if_enough(mine);
   }
   if (gives) {
     mine.here.go_away();
@@ -69,12 +69,21 @@ void basic_domain<Clock, Blocks>::tend(session& mine) noexcept {
   }
 }
 
-/// A pass over the thread's log, and a neighbour's, whose owner may be asleep or gone.
+/// A pass over the thread's log, and a neighbour's, whose owner may be asleep or gone. A glance may
+/// do for the first; if not, it may after the next section, unless it has not of late or this is
+/// the last chance.
 template <class Clock, class Blocks>
-void basic_domain<Clock, Blocks>::tend_own(session& mine, bool walks) noexcept {
-  if (pass_at_a_glance(mine)) return;
+void basic_domain<Clock, Blocks>::tend_own(session& mine, bool walks, bool now) noexcept {
+#if defined(SPOLIA_MODEL)
+  constexpr std::uint32_t least_haste = most_haste;  // in small scenarios there may be no next one
+#else
+  constexpr std::uint32_t least_haste = 0;
+#endif
   const std::uint64_t before = mine.written_back.value();
-  pass(mine, &mine, neighbour_in_need(mine, walks), false);
+  const bool glanced = pass_at_a_glance(mine);
+  if (!glanced && !now && mine.haste > least_haste) return hurry(mine, false);
+  session* const other = neighbour_in_need(mine, walks);
+  if (!glanced || other != nullptr) pass(mine, glanced ? nullptr : &mine, other, false);
   const std::uint64_t written_back = mine.written_back.value() - before;
   set_next_pass(mine, written_back, walks);
   hurry(mine, written_back != 0);
@@ -115,15 +124,19 @@ bool basic_domain<Clock, Blocks>::pass_at_a_glance(session& mine) noexcept {
   mine.collecting = true;
   fence::full();  // ↔ the one in wait_for_collectors, and the heavy one of a grant
   if (mine.is_to_ask()) alone_.ask(mine);
-  const std::uint64_t before = mine.written_back.value();
   collect(mine, mine, false);
   mine.collecting = false;
-  mine.pass_at = mine.written.written() + options_.low_watermark;
-  mine.walks_at = mine.walks.value() + mine.walk_step;
-  hurry(mine, mine.written_back.value() != before);
-  if (++mine.glances % glances_a_grant == 0) be_alone_if_so(mine);
-  end_pass(mine, false);
   return true;
+}
+
+/// Long before a pass is due that looks after a neighbour, too, and looks if a glance is not
+/// enough.
+template <class Clock, class Blocks>
+void basic_domain<Clock, Blocks>::glance_if_enough(session& mine) noexcept {
+  const std::uint64_t before = mine.written_back.value();
+  const bool glanced = detectors_.load_relaxed() == 0 && pass_at_a_glance(mine);
+  hurry(mine, mine.written_back.value() != before);
+  if (glanced) end_pass(mine, false);
 }
 
 /// As long as glances help they come soon, else less and less.
@@ -218,7 +231,7 @@ template <class Clock, class Blocks>
 void basic_domain<Clock, Blocks>::pass(session& mine, session* first, session* second,
                                        bool everything) noexcept {
   mine.collecting = true;
-  if (!first->written.try_collect()) first = nullptr;
+  if (first != nullptr && !first->written.try_collect()) first = nullptr;
   if (second != nullptr && !second->written.try_collect()) second = nullptr;
   if (first != nullptr || second != nullptr) {
     alone_.look_and_call(mine, sessions_, [&] { mine.now.look(sections_, clock_); });

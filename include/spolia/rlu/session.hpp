@@ -82,7 +82,6 @@ struct alignas(cache_line) session {
   std::uint64_t glance_at = 0;  // and when a pass is due that costs but a glance
   std::uint64_t glance_walks_at = 0;
   std::uint32_t haste = 0;      // these come so much sooner: a power of two
-  std::uint32_t glances = 0;    // that have led to a pass
   std::uint32_t neighbour = 0;  // whose log is looked at next
   std::uint32_t neighbour_looks = 0;
   std::uint64_t neighbour_passes = 0;  // of its log, as of the first look
