@@ -30,21 +30,6 @@ namespace {
 using counted = spolia::test::tracked;
 using contents = std::map<std::uint64_t, std::uint64_t>;
 
-template <class Map>
-inline constexpr bool is_hash = requires(Map& m) { m.buckets(); };
-
-/// Buckets that divide soon, and collectors that look at once.
-template <class Map>
-auto eager() {
-  typename Map::options o;
-  o.collector = eager_options<typename Map::collector_type>();
-  if constexpr (is_hash<Map>) {
-    o.buckets = 1;
-    o.load = 2;
-  }
-  return o;
-}
-
 template <class Map, class Instant>
 contents of(const Map& m, const Instant& then) {
   contents all;

@@ -29,9 +29,6 @@ using counted = spolia::test::tracked;
 using contents = std::map<std::uint64_t, std::uint64_t>;
 using by_hardware_on_update = basic_timeline<hardware_clock, stamping::on_update>;
 
-template <class Map>
-inline constexpr bool is_hash = requires(Map& m) { m.buckets(); };
-
 /// The value at a key; a number that no test uses if it is not there.
 std::uint64_t value_in(const contents& all, std::uint64_t key) {
   const auto found = all.find(key);
@@ -47,7 +44,7 @@ class subject {
   static constexpr std::uint64_t earlier = 7;
   static constexpr std::uint64_t later = 23;
 
-  explicit subject(ledger& book) : book_(book), map_(nodes_, time, eager()) { assign_all(0); }
+  explicit subject(ledger& book) : book_(book), map_(nodes_, time, eager<Map>()) { assign_all(0); }
 
   void assign(std::uint64_t key, std::uint64_t value) {
     map_.insert_or_assign(counted(book_, key), counted(book_, value));
@@ -102,16 +99,6 @@ class subject {
   }
 
  private:
-  static auto eager() {
-    typename Map::options o;
-    o.collector = eager_options<typename Map::collector_type>();
-    if constexpr (is_hash<Map>) {
-      o.buckets = 1;
-      o.load = 2;
-    }
-    return o;
-  }
-
   ledger& book_;
   typename Map::domain_type nodes_;
 

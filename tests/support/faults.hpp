@@ -72,4 +72,19 @@ std::uint64_t for_each_allocation_failure(F&& f, failing how = failing::once) {
   throw std::logic_error("each run makes more allocations than the one before");
 }
 
+/// Runs `f()`, twice if memory was missing, and `after()` each time it was. False if it was missing
+/// the second time, too.
+template <class F, class After>
+bool try_twice(F&& f, After&& after) {
+  for (int tries = 0; tries < 2; ++tries) {
+    try {
+      f();
+      return true;
+    } catch (const std::bad_alloc&) {
+      after();
+    }
+  }
+  return false;
+}
+
 }  // namespace spolia::test

@@ -70,6 +70,21 @@ typename Collector::options eager_options() {
   return o;
 }
 
+template <class Map>
+inline constexpr bool is_hash = requires(Map& m) { m.buckets(); };
+
+/// Buckets that divide soon, and collectors that look at once.
+template <class Map>
+auto eager() {
+  typename Map::options o;
+  o.collector = eager_options<typename Map::collector_type>();
+  if constexpr (is_hash<Map>) {
+    o.buckets = 1;
+    o.load = 2;
+  }
+  return o;
+}
+
 /// How many versions may be held besides the current ones, if so many are needed or tracked: where
 /// removed ones wait for their neighbours (list_tree.hpp), as many again as there are of both.
 template <class Collector>

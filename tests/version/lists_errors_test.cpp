@@ -164,15 +164,7 @@ class world {
   /// Twice if memory was missing; false if it was missing again.
   template <class F>
   bool tried_twice(F&& f) {
-    for (int tries = 0; tries < 2; ++tries) {
-      try {
-        f();
-        return true;
-      } catch (const std::bad_alloc&) {
-        occupy();
-      }
-    }
-    return false;
+    return try_twice(f, [this] { occupy(); });
   }
 
   void append() {
