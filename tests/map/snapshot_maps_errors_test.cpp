@@ -73,7 +73,7 @@ std::uint64_t failures_of(F&& f, Look&& look) {
 template <class Map>
 class compared {
  public:
-  explicit compared(ledger& book) : book_(book), map(time, eager<Map>()) {}
+  explicit compared(ledger& book) : book_(book), map(time, eager_map<Map>()) {}
 
   counted number(std::uint64_t n) { return counted(book_, n); }
   contents now() { return of(map, snapshot(time)); }
@@ -267,8 +267,8 @@ TYPED_TEST(snapshot_maps_errors, a_snapshot_outlives_its_makers_thread) {
 /// Maps with any two collectors, changed at one instant.
 TYPED_TEST(snapshot_maps_errors, batches_over_maps_with_different_collectors) {
   compared<TypeParam> c(this->book);
-  hash<dl_rt<>> other(c.time, eager<hash<dl_rt<>>>());
-  tree<bbf<>> third(c.time, eager<tree<bbf<>>>());
+  hash<dl_rt<>> other(c.time, eager_map<hash<dl_rt<>>>());
+  tree<bbf<>> third(c.time, eager_map<tree<bbf<>>>());
   std::vector<std::pair<snapshot, std::uint64_t>> kept;
   for (std::uint64_t i = 1; i <= 60; ++i) {
     const counted key = c.number(i % 5);

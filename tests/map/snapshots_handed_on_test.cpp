@@ -44,7 +44,9 @@ class subject {
   static constexpr std::uint64_t earlier = 7;
   static constexpr std::uint64_t later = 23;
 
-  explicit subject(ledger& book) : book_(book), map_(nodes_, time, eager<Map>()) { assign_all(0); }
+  explicit subject(ledger& book) : book_(book), map_(nodes_, time, eager_map<Map>()) {
+    assign_all(0);
+  }
 
   void assign(std::uint64_t key, std::uint64_t value) {
     map_.insert_or_assign(counted(book_, key), counted(book_, value));

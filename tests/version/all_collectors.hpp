@@ -75,7 +75,7 @@ inline constexpr bool is_hash = requires(Map& m) { m.buckets(); };
 
 /// Buckets that divide soon, and collectors that look at once.
 template <class Map>
-auto eager() {
+auto eager_map() {
   typename Map::options o;
   o.collector = eager_options<typename Map::collector_type>();
   if constexpr (is_hash<Map>) {
