@@ -42,9 +42,6 @@ template <class Key, class Value, class Collector, class...>
 using tree = snapshot_tree<Key, Value, Collector>;
 
 template <class Map>
-inline constexpr bool is_hash = requires(Map& m) { m.buckets(); };
-
-template <class Map>
 auto options_for(std::uint64_t buckets, std::uint32_t load) {
   typename Map::options o;
   o.collector = eager_options<typename Map::collector_type>();
