@@ -52,6 +52,7 @@ struct world {
     tracker.deprecate(me, r, until);
     tracker.work(me, look(), &expire);
   }
+  void go_on() { tracker.work(tracker.mine(), look(), &expire); }
   void collect() { tracker.collect(tracker.mine(), look(), &expire); }
   void clear() { tracker.abandon(&range::end); }
 
@@ -62,17 +63,23 @@ struct world {
 using logical = world<timeline>;
 using hardware = world<basic_timeline<hardware_clock>>;
 
-/// Lists go round between two threads, which end; the last lists are found all the same, and each
-/// version ends once.
+/// Lists of what a snapshot needs go round between two threads, which end; the last lists are found
+/// all the same, and each version ends once.
 void two_threads_share_a_queue(model::scenario& run) {
-  auto w = std::make_shared<logical>();
+  struct shared : logical {
+    std::optional<snapshot> held;
+  };
+  auto w = std::make_shared<shared>();
+  w->held.emplace(w->time);
   for (int i = 0; i < 2; ++i) {
     run.thread([=] {
-      w->end(range::make(1), 1);
-      w->end(range::make(1), 1);
+      w->end(range::make(1), 2);
+      w->end(range::make(1), 2);
     });
   }
   run.finally([=] {
+    model::check(w->tracker.held() == 4, "what a snapshot sees stays");
+    w->held.reset();
     w->collect();
     model::check(w->tracker.held() == 0, "what is obsolete goes");
     w->clear();
@@ -121,6 +128,7 @@ void an_end_after_the_look(model::scenario& run) {
   run.thread([=] {
     const snapshot s(w->time);
     w->end(first, w->time.now());
+    w->go_on();
     model::check(first->whole.read(), "what a snapshot sees stays");
   });
   run.finally([=] { w->clear(); });

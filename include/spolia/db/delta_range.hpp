@@ -15,12 +15,12 @@
 // Progress:    as range_tracker.hpp. A lock for each of `stripes` parts of all rows, taken by who
 //              cuts, never by commits as such, nor by readers.
 // Bound:       with H versions that a snapshot needs, P threads and B = max(512, P log P): 3 H
-//              and 6 P B and 5 B for each thread that has ended (range_tracker.hpp); and one
+//              and 5 P B and 6 B for each thread that has ended (range_tracker.hpp); and one
 //              version of each row that was changed since the oldest snapshot began, the newest
 //              one, which is not cut out before the next comes in front of it. In bytes: as many
 //              blocks of a whole row and 104 bytes; with versions of the changed columns only, H
 //              counts for each that a snapshot needs as many more as the row has columns. With no
-//              snapshot held: 6 P B. It holds for rows that are not changed again, too; collect()
+//              snapshot held: 5 P B. It holds for rows that are not changed again, too; collect()
 //              leaves only H and the newest ones.
 // Why no freed version is reached: delta_chain.hpp. One at a time shortens a chain: who has the
 //   lock of the row's part. He has no business with the first version: a writer may have read that

@@ -9,7 +9,7 @@
 //              its neighbours has gone.
 // Cost:        seven words a version besides the tracker's. An update: amortized O(1).
 // Progress:    as range_tracker.hpp; removals are lock-free.
-// Bound:       twice as many as DL-RT: 2 (C + 3 H + 6 P B + 5 B E) + O(P log Lmax), the C current
+// Bound:       twice as many as DL-RT: 2 (C + 3 H + 5 P B + 6 B E) + O(P log Lmax), the C current
 //              ones included: see range_tracker.hpp, and list_tree.hpp for Lmax. (What waits has
 //              left the tracker, and two others below it that have not.)
 // Bytes:       those versions, each a block of sizeof(version) (112 with usual domains) and its

@@ -9,7 +9,7 @@
 // Cost:        three words a version besides the tracker's. An update: amortized O(1) besides the
 //              removals, O(c) each.
 // Progress:    as range_tracker.hpp; removals are lock-free.
-// Bound:       3 H + 6 P B + 5 B E versions besides the current ones, H the most that were needed
+// Bound:       3 H + 5 P B + 6 B E versions besides the current ones, H the most that were needed
 //              at any time so far, P threads, E threads that have ended, B = P log P: see
 //              range_tracker.hpp.
 // Bytes:       those versions and the current ones, each a block of sizeof(version) (80 with usual
@@ -47,7 +47,7 @@ class dl_rt final
       .collects_between = true,
       .reaches_idle_lists = true,
       .cost = "amortized constant, and O(c) with c removals of neighbours under way",
-      .bound = "3 H + 6 P^2 log P"};
+      .bound = "3 H + 5 P^2 log P"};
 
   using list = pdl_list<detail::any_version<Domain>>;
   using typename base::options;

@@ -4,45 +4,43 @@
 // Source:      RangeTracker of Ben-David et al.: Space and Time Bounded Multiversion Garbage
 //              Collection, DISC 2021, as used by Wei et al., PPoPP 2023, sections 2 and 3.
 // Idea:        each thread collects the versions that it has overwritten, with the times when they
-//              began and ended. When it has B of them, it puts the list into a shared queue, takes
-//              the two oldest lists out, looks once which times are announced, and goes through the
-//              lists together with the times: both are sorted. What is still needed goes back into
-//              the queue. A queue, so that each version is looked at again and again.
+//              began and ended. When it has B of them, it takes the two oldest lists out of a
+//              shared queue, looks once which times are announced, and goes through all lists
+//              together with the times: all are sorted. What is needed goes into the queue again.
 // Cost:        amortized O(1) a version: for each one that an update ends, at most `steps` are
-//              looked at, and once in B of them the census is scanned and sorted, which takes
-//              O(P + S log S) with S announcements; B is P log P, so that this adds a constant
-//              while S <= P.
+//              looked at, and once in B of them the census is scanned and sorted, in
+//              O(P + S log S) with S announcements: a constant more while S <= P.
 // Progress:    the queue has a lock, taken once in B updates for a few stores, outside of guards.
 // Bound:       with H versions needed at most, at any time so far, and P threads: at most
-//              3 H + 6 P B + 5 B E versions are held, E the threads that have ended. So, with
-//              B = P log P, H + c P^2 log P in the paper's sense: c is 6, and the 3 is the price of
+//              3 H + 5 P B + 6 B E versions are held, E the threads that have ended. So, with
+//              B = P log P, H + c P^2 log P in the paper's sense: c is 5, and the 3 is the price of
 //              the queue. The derivation is below.
 // Memory:      nothing but the versions' own links (tracked.hpp), and the scan's result.
 // Errors:      a thread's first call may throw std::bad_alloc; nothing else does. If a scan runs
 //              out of memory, nothing is found obsolete until the next one.
 // Threads:     come and go: who ends leaves its lists in the queue. collect() also takes the lists
 //              of threads that are between two calls.
-// Fork:        in the child the lists of lost threads are forgotten: those versions are never
-//              freed.
+// Fork:        in the child, lists of lost threads are forgotten: those versions are never freed.
 //
 // Why the bound holds. Take the moments T0 when a list is put in and T1 when it comes out: what lay
 // in the queue before it has been looked at in between. Let E0 versions be in the queue at T0. All
-// lists there have B at least (but those of ended threads), so between T0 and T1 there were at most
-// E0 / 2B looks, each of which put in B versions that had just ended: E0 / 2 in all. What was put
+// lists there have B (but those of ended threads), so between T0 and T1 there were at most E0 / 2B
+// looks, each of which put in at most B versions that had just ended: E0 / 2 in all. What was put
 // back was needed when it was looked at. An ended version that is needed now was needed at T0, for
 // new snapshots do not need it: so at most H were put back. At T1 there are at most H + E0 / 2,
 // which settles at 2 H; and between T0 and T1 at most E0 + H. Besides, each thread has up to B in
-// its own list, and two lists of up to 2 B and a rest of up to B under examination.
+// its own list, and under examination B that have just ended, two lists of B, and a rest of less.
 //
 // Departures from the papers:
 //   D1  What a thread has taken out is looked at in the course of its next updates, `steps` in
 //       each, and not in the one update that filled its list.
-//   D2  What is needed goes back in lists of 2 B, a rest of more than B as a list of its own, and
-//       less than that is kept for the thread's next look; the papers halve, and merge the rest
-//       into the local list, which takes B steps at once.
+//   D2  What is needed goes back in lists of B, and a rest is kept for the thread's next look; the
+//       papers halve, and merge the rest into the local list, which takes B steps at once.
 //   D3  The queue has a lock.
 //   D4  Versions that ended after the scan began (`known`) are kept: lists may come into the queue
 //       while collect() has its times already, and a hardware clock's are uncertain.
+//   D5  A thread's list is looked at before it goes into the queue. Short snapshots need next to
+//       nothing of what ended a moment ago, and another thread would have to fetch the rest.
 #pragma once
 
 #include <algorithm>
@@ -95,8 +93,7 @@ class range_tracker : private threads::listener {
   /// The calling thread's part. A thread's first call may throw std::bad_alloc.
   cell& mine();
 
-  /// Whether that is the calling thread's part, as mine() gave it to the thread, or to an earlier
-  /// one with its number. Null: no.
+  /// Whether mine() gave that to the calling thread, or to an earlier one with its number.
   static bool in_use(const cell* part) noexcept;
 
   /// `t` ended at time `until`. It belongs to the tracker from now on.
@@ -142,8 +139,7 @@ class range_tracker : private threads::listener {
   void step(cell& me, Expire& expire, Put&& put) noexcept;
   template <class Put>
   void keep(cell& me, tracked* t, Put& put) noexcept;
-  template <class Put>
-  void end_job(cell& me, Put& put) noexcept;
+  static void end_job(cell& me) noexcept;
   /// Where lists of versions that are kept go.
   auto putter() noexcept {
     return [this](tracked* list) { queue_.push(list); };
@@ -165,18 +161,24 @@ class alignas(cache_line) range_tracker::cell {
  private:
   friend class range_tracker;
 
+  /// One list more to examine, and what is left of the last job; null is allowed.
+  void examine(tracked* list) noexcept {
+    for (tracked* const one : {list, rest.read()}) {
+      if (one != nullptr) inputs[sorts++].write(one);
+    }
+    rest.write(nullptr);
+    job = true;
+  }
   /// The part of the inputs that ended first; null if nothing is left.
   tracked* take() noexcept {
-    plain<tracked*>* least = nullptr;
-    for (plain<tracked*>& input : inputs) {
-      if (input.read() == nullptr) continue;
-      if (least == nullptr || input.read()->until.read() < least->read()->until.read()) {
-        least = &input;
-      }
+    if (sorts == 0) return nullptr;
+    plain<tracked*>* least = inputs.data();
+    for (std::uint32_t i = 1; i < sorts; ++i) {
+      if (inputs[i].read()->until.read() < least->read()->until.read()) least = &inputs[i];
     }
-    if (least == nullptr) return nullptr;
     tracked* const t = least->read();
-    least->write(t->next.read());
+    tracked* const after = t->next.read();
+    least->write(after != nullptr ? after : inputs[--sorts].read());
     return t;
   }
 
@@ -198,8 +200,10 @@ class alignas(cache_line) range_tracker::cell {
   tally gone;     // out of it
 
   tracked_list fresh;                     // the paper's local list
+  plain<tracked*> rest{nullptr};          // what the last job found needed, less than a list
   bool job = false;                       // lists are under examination:
-  std::array<plain<tracked*>, 3> inputs;  // two from the queue, and the last job's rest
+  std::array<plain<tracked*>, 4> inputs;  // the local one, two from the queue, and the rest
+  std::uint32_t sorts = 0;                // so many of them, the first ones, are not empty
   tracked_list kept;                      // what of it is needed
   scan_times now;
   std::size_t passed = 0;  // of now.times
@@ -247,23 +251,21 @@ void range_tracker::work(cell& me, Look&& look, Expire&& expire) noexcept {
   if (me.busy) return;
   me.busy = true;
   const std::uint64_t ended = std::max<std::uint64_t>(std::exchange(me.ended_since, 0U), 1);
-  for (std::uint64_t n = 0; n < options_.steps * ended && me.job; ++n) step(me, expire, putter());
-  if (me.fresh.count() >= batch()) {
-    // Only if B has shrunk, or lists of ended threads were long.
-    while (me.job) step(me, expire, putter());
-    flush(me, look);
-  }
+  const bool full = me.fresh.count() >= batch();
+  // All of the last job at once only if B has shrunk, or lists of ended threads were long.
+  std::uint64_t most = full ? ~std::uint64_t{0} : options_.steps * ended;
+  while (me.job && most-- != 0) step(me, expire, putter());
+  if (full) flush(me, look);
   me.goes_on = me.job;
   me.busy = false;
 }
 
 template <class Look>
 void range_tracker::flush(cell& me, Look& look) noexcept {
-  const detail::list_queue::lists oldest = queue_.exchange(me.fresh.release());
-  me.inputs[0].write(oldest[0]);
-  me.inputs[1].write(oldest[1]);
+  const detail::list_queue::lists oldest = queue_.take_two();
+  me.examine(me.fresh.release());
+  for (tracked* const list : oldest) me.examine(list);
   look_around(me, look);
-  me.job = true;
 }
 
 template <class Look>
@@ -280,7 +282,7 @@ void range_tracker::look_around(cell& me, Look& look) noexcept {
 template <class Expire, class Put>
 void range_tracker::step(cell& me, Expire& expire, Put&& put) noexcept {
   tracked* const t = me.take();
-  if (t == nullptr) return end_job(me, put);
+  if (t == nullptr) return end_job(me);
   if (me.needed(t)) return keep(me, t, put);
   me.gone.add(1);
   if (expire(t)) return;
@@ -291,24 +293,19 @@ void range_tracker::step(cell& me, Expire& expire, Put&& put) noexcept {
 template <class Put>
 void range_tracker::keep(cell& me, tracked* t, Put& put) noexcept {
   me.kept.push(t);
-  if (me.kept.count() >= 2 * batch()) put(me.kept.release());
+  if (me.kept.count() >= batch()) put(me.kept.release());
 }
 
-template <class Put>
-void range_tracker::end_job(cell& me, Put& put) noexcept {
+inline void range_tracker::end_job(cell& me) noexcept {
   me.job = false;
-  if (me.kept.count() > batch()) {
-    put(me.kept.release());
-  } else {
-    me.inputs[2].write(me.kept.release());
-  }
+  me.rest.write(me.kept.release());
 }
 
 /// All lists of a cell go into the queue, where anybody may find them.
 inline void range_tracker::give_up(cell& c) noexcept {
-  queue_.push_all(c.fresh.release(), c.kept.release(), c.inputs[0].read(), c.inputs[1].read(),
-                  c.inputs[2].read());
-  for (plain<tracked*>& input : c.inputs) input.write(nullptr);
+  queue_.push_all(c.fresh.release(), c.kept.release(), c.rest.read());
+  c.rest.write(nullptr);
+  while (c.sorts != 0) queue_.push(c.inputs[--c.sorts].read());
   c.job = false;
 }
 
@@ -331,13 +328,13 @@ void range_tracker::collect(cell& me, Look&& look, Expire&& expire, Kept&& kept)
     queue_.push(some);
   };
   for (tracked* list = queue_.take_all(); list != nullptr;) {
-    me.inputs[0].write(list);
-    list = list->next_list.read();  // before its versions may end
+    tracked* const later = list->next_list.read();  // before its versions may end
+    me.examine(list);
+    list = later;
     me.passed = 0;
-    me.job = true;
     while (me.job) step(me, expire, put);
   }
-  tell(me.inputs[2].read());
+  tell(me.rest.read());
   me.busy = false;
 }
 
@@ -378,7 +375,8 @@ inline void range_tracker::thread_lost(std::uint32_t n) noexcept {
   const auto forget = [](cell& c) {
     c.fresh.forget();
     c.kept.forget();
-    for (plain<tracked*>& input : c.inputs) input.write(nullptr);
+    c.rest.write(nullptr);
+    c.sorts = 0;
     c.job = false;
     c.busy = false;
   };

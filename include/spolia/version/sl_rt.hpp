@@ -10,7 +10,7 @@
 // Cost:        three words a version besides the tracker's. An update: amortized O(1) besides the
 //              compactions, which take the length of the list each.
 // Progress:    as range_tracker.hpp; compactions are wait-free but for pairing head and scan.
-// Bound:       3 H + 6 P B + 5 B E versions besides the current ones, as DL-RT: each ended version
+// Bound:       3 H + 5 P B + 6 B E versions besides the current ones, as DL-RT: each ended version
 //              is in the tracker until it is retired. Linked are fewer.
 // Bytes:       those versions and the current ones, each a block of sizeof(version) (80 with usual
 //              domains) and its value, and what is retired and not freed, the domain's
@@ -62,7 +62,7 @@ class sl_rt final
       .collects_between = true,
       .reaches_idle_lists = true,
       .cost = "amortized constant, and the length of the lists that are compacted",
-      .bound = "3 H + 6 P^2 log P"};
+      .bound = "3 H + 5 P^2 log P"};
 
   using list = ssl_list<detail::listed_version<Domain>>;
   using typename base::figures;

@@ -29,12 +29,11 @@ class list_queue {
     (append(some), ...);
   }
 
-  /// Puts a list in and takes the two oldest out; null where there is none.
-  lists exchange(tracked* list) noexcept {
+  /// Takes the two oldest lists out; null where there is none.
+  lists take_two() noexcept {
     const std::lock_guard here(lock_);
     lists oldest{};
     for (tracked*& one : oldest) one = take();
-    append(list);
     return oldest;
   }
 
