@@ -167,6 +167,33 @@ TEST(versioned_model_faults, announcements_must_be_validated) {
   expect_found(what_is_found_stays<dl>, "census.no_validation", at_most_in_order(1), "");
   expect_found(what_is_found_stays<sl>, "census.no_validation", at_most_in_order(1), "");
 }
+/// What has ended before the only snapshot goes and stays linked; then a version behind that which
+/// the snapshot sees is cut off.
+void a_walk_ends_above_what_has_gone(model::scenario& run) {
+  auto w = std::make_shared<sl>();
+  run.thread([=] {
+    snapshot(w->time).withdraw();
+    w->store(1);
+    w->versions.collect();
+    w->run_on(12);
+    model::check(w->versions.stats().held() == 0, "what nobody sees goes");
+    const snapshot held(w->time);
+    w->store(2);
+    snapshot(w->time).withdraw();
+    w->store(3);
+    w->versions.collect();
+    model::check(w->versions.stats().held() == 1, "what nobody sees goes");
+    model::check(w->at(held).look() == 1, "what a snapshot sees stays");
+  });
+  run.finally([=] { w->clear(); });
+}
+TEST(versioned_model_faults, walks_must_end_above_what_has_gone) {
+  expect_clean(a_walk_ends_above_what_has_gone, at_most(0));
+  expect_found(a_walk_ends_above_what_has_gone, "ssl.walks_on", at_most(0), "");
+}
+TEST(versioned_model_faults, what_an_older_snapshot_sees_must_be_unlinked) {
+  expect_found(what_is_found_stays<sl>, "sl_rt.forgets_times", at_most_in_order(1), "");
+}
 TEST(versioned_model_faults, versions_must_be_unlinked) {
   expect_found(what_is_found_stays<dl>, "dl_rt.not_unlinked", at_most_in_order(1), "");
 }

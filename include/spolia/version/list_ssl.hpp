@@ -47,6 +47,7 @@
 
 #include <concepts>
 #include <cstdint>
+#include <type_traits>
 
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/config.hpp>
@@ -70,7 +71,8 @@ class ssl_list : public detail::version_chain<ssl_node<Base>> {
   ssl_list() noexcept = default;
   explicit ssl_list(node* first) noexcept : detail::version_chain<node>(first) {}
 
-  /// For compact(), if nothing is to be done for what is cut off but to flag it.
+  /// For compact(), if nothing is to be done for what is cut off but to flag it, and others see to
+  /// what is older than every announced time: that stays linked, and may be gone.
   struct flagged_only {
     void operator()(node*) const noexcept {}
   };
@@ -93,10 +95,13 @@ class ssl_list : public detail::version_chain<ssl_node<Base>> {
     node* cur = detail::version_chain<node>::find(h, scan.known, [&] { ++passed; });
     time_cursor times(scan);
     while (cur != nullptr) {
+      const bool any_older = times.pass(stamp_of(cur));
+      if constexpr (std::same_as<std::remove_reference_t<Cut>, const flagged_only>) {
+        if (!any_older && !SPOLIA_FAULT("ssl.walks_on")) break;
+      }
       node* const next = left_of(cur);
       if (next == nullptr) break;
       ++passed;
-      times.pass(stamp_of(cur));
       if (times.any_from(stamp_of(next))) {
         cur = next;
         continue;

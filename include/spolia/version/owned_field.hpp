@@ -106,7 +106,7 @@ class owned_head {
   }
 
   /// Calls f(version) from the newest to the oldest that is linked. Not with collectors that leave
-  /// pointers to freed versions behind (epoch.hpp): there the newest only.
+  /// pointers to freed versions behind (epoch.hpp, sl_rt.hpp): there the newest only.
   template <class F>
   void each(F&& f) const noexcept {
     Collector::each_left(list_, std::forward<F>(f));

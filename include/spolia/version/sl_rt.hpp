@@ -6,26 +6,39 @@
 // Idea:        as DL-RT, but a singly linked list is walked, and all that nobody needs is cut off
 //              at once (list_ssl.hpp). Versions that a compaction has cut off on account of another
 //              one wait in the tracker until they are looked at; there they only have to be
-//              retired.
+//              retired. So do those that ended before every snapshot that lives: nobody comes to
+//              them any more, and nothing is walked for their sake.
 // Cost:        three words a version besides the tracker's. An update: amortized O(1) besides the
-//              compactions, which take the length of the list each.
+//              compactions, which take the length of the list each, down to what the oldest
+//              snapshot sees; none but for versions that are younger than that snapshot.
 // Progress:    as range_tracker.hpp; compactions are wait-free but for pairing head and scan.
 // Bound:       3 H + 5 P B + 6 B E versions besides the current ones, as DL-RT: each ended version
-//              is in the tracker until it is retired. Linked are fewer.
+//              is in the tracker until it is retired.
 // Bytes:       those versions and the current ones, each a block of sizeof(version) (80 with usual
 //              domains) and its value, and what is retired and not freed, the domain's
 //              stats().garbage_bytes(): bounded as its scheme says, for no snapshot holds a guard.
-// Why no freed version is reached: list_ssl.hpp and scan_board.hpp. A version is retired by whoever
-//   has it from the tracker (each is there once), after it was cut off for good.
+// Why no freed version is reached. A version u is retired by whoever has it from the tracker, where
+//   each is once. Either it was cut off for good: list_ssl.hpp and scan_board.hpp. Or it ended at
+//   or before the least time m that a scan E has found, E.least(). Let v be the version behind it
+//   then, v.since = u.until <= m. Of u's list, E and all later scans need v or a newer version with
+//   a stamp not above m. So do earlier ones, for scans follow each other: nobody cuts it off. Call
+//   the newest such version w.
+//   1. A snapshot, alive or to come, has a time t >= m, and stops at w or at a newer version.
+//   2. A compaction under a later guard has E or a later scan. Their times are not below m, so none
+//      of them is left at w: the walk ends there (flagged_only).
+//   3. Who was there under an earlier guard is protected by it.
+//   So nobody loads w.left, which goes on leading to u.
 //
 // Departures from the paper and its artifact:
 //   D1  The tracker holds versions, not lists: none is there twice, what has been cut off already
 //       costs no walk, and each has one owner who retires it.
-//   D2  A version that is overwritten by one with the same stamp: if the scan in force knows that
-//       stamp, the list is compacted with that scan at once; otherwise it goes through the tracker.
-//       (The artifact makes the new version skip those with its stamp by a compare-and-swap of its
-//       own, without regard to scans. A compaction that stands on the version skipped may have cut
-//       off what it skips to: that would link a retired version again.)
+//   D2  A version that ends at a time which the scan in force knows, and before every time that it
+//       has found, is retired at once; all others go through the tracker. (Of two versions with one
+//       stamp, the artifact makes the newer skip the older by a compare-and-swap of its own,
+//       without regard to scans. A compaction that stands on the version skipped may have cut off
+//       what it skips to: that would link a retired version again.)
+//   D3  What ended before every announced time is not unlinked (above). The papers' collector does
+//       so, for Java's would keep it.
 #pragma once
 
 #include <spolia/base/atomic.hpp>
@@ -76,25 +89,26 @@ class sl_rt final
 
   static void place(list& l, version& v) noexcept { v.in.write(&l); }
 
-  void ended(session& s, list& l, version* old, version* fresh) noexcept {
+  void ended(session& s, list&, version* old, version* fresh) noexcept {
     figures& mine = base::figures_of(s);
     mine.ended.add(1);
-    // relaxed, both: we have settled them.
+    // relaxed: we have settled it.
     const std::uint64_t until = fresh->since.load_relaxed();
-    if (old->since.load_relaxed() == until && board_.latest()->known >= until) {
-      compact(l, mine);
-      if (list::is_unlinked(old)) return base::finish(*old, s.guard(), mine);
-    }
+    if (nobody_needs(until)) return base::finish(*old, s.guard(), mine);
     this->track(*old, until, mine);
   }
 
-  /// What was cut off ends here; what is still linked ends with its list.
   void close() noexcept {
     this->abandon([this](version& v) {
-      if (list::is_unlinked(&v)) v.destroy_in(this->nodes());
+      v.destroy_in(this->nodes());
       return false;
     });
     board_.close();
+  }
+  /// What is left of the head was tracked.
+  template <class F>
+  static void each_left(const list& l, F&& f) noexcept {
+    if (version* const v = l.head()) f(*v);
   }
 
   void look(scan_times& found) {
@@ -106,14 +120,22 @@ class sl_rt final
   }
 
   bool expire(version& v, figures& mine, typename Domain::guard& g) noexcept {
-    if (!list::is_unlinked(&v)) compact(*v.in.read(), mine);
-    // Another compaction may have cut it off and not said so yet: then later.
-    if (!list::is_unlinked(&v)) return false;
+    if (!nobody_needs(v.until.read())) {
+      if (!list::is_unlinked(&v)) compact(*v.in.read(), mine);
+      // Another compaction may have cut it off and not said so yet: then later.
+      if (!list::is_unlinked(&v)) return false;
+    }
     base::finish(v, g, mine);
     return true;
   }
 
  private:
+  /// Whether no snapshot sees anything that ended at that time or earlier. Under a guard, as the
+  /// board asks.
+  [[nodiscard]] bool nobody_needs(std::uint64_t until) const noexcept {
+    const scan_times& latest = *board_.latest();
+    return until <= (SPOLIA_FAULT("sl_rt.forgets_times") ? latest.known : latest.least());
+  }
   void compact(list& l, figures& mine) noexcept {
     static constexpr typename list::flagged_only nobody_asks{};
     base::note_cut(

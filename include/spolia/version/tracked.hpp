@@ -80,6 +80,11 @@ class tracked_list {
 struct scan_times {
   std::uint64_t known = 0;
   std::vector<std::uint64_t> times;
+
+  /// No snapshot, now or to come, has a time below this.
+  [[nodiscard]] std::uint64_t least() const noexcept {
+    return times.empty() ? known : std::min(known, times.front());
+  }
 };
 
 /// Walks down the announced times together with a list of versions, from the newest to the oldest.
@@ -87,9 +92,10 @@ class time_cursor {
  public:
   explicit time_cursor(const scan_times& of) noexcept : of_(&of), left_(of.times.size()) {}
 
-  /// Forgets the times at or above `stamp`.
-  void pass(std::uint64_t stamp) noexcept {
+  /// Forgets the times at or above `stamp`. False: that were all.
+  bool pass(std::uint64_t stamp) noexcept {
     while (left_ != 0 && of_->times[left_ - 1] >= stamp) --left_;
+    return left_ != 0;
   }
   /// Whether a time that is left is at or above `stamp`: then the version with that stamp, being
   /// the newest below the stamps passed, is what a snapshot at that time sees.
