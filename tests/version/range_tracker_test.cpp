@@ -93,15 +93,19 @@ TEST(range_tracker, what_has_just_ended_does_not_wait_for_other_lists) {
     w.time.scan(found);
   };
   auto& me = w.tracker.mine();
+  std::uint64_t due = 0;
   for (int i = 0; i < 80; ++i) {
     auto* const t = new tracked();
     t->since.store_relaxed(1);
     ++w.live;
     w.tracker.deprecate(me, t, 1);
+    if (!range_tracker::is_due(me)) continue;
+    ++due;
     w.tracker.work(me, look, w.expire());
     ASSERT_LE(w.tracker.held(), 8U);
   }
   EXPECT_EQ(looks, 10U);    // at each eighth
+  EXPECT_LE(due, 10 * 3U);  // of which two more are needed for what the look has found
   EXPECT_EQ(w.tracker.held(), 8U);
 }
 

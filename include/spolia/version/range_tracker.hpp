@@ -99,6 +99,8 @@ class range_tracker : private threads::listener {
   /// `t` ended at time `until`. It belongs to the tracker from now on.
   void deprecate(cell& me, tracked* t, std::uint64_t until) noexcept;
 
+  /// Whether work() has anything to do.
+  [[nodiscard]] static bool is_due(const cell& me) noexcept;
   /// To be called after an update, outside of guards. `look(scan_times&)` scans the census and may
   /// throw std::bad_alloc. `expire(tracked*)` is called for versions that nobody needs: they are no
   /// longer the tracker's, unless it returns false: then they are tried again later. It may call
@@ -193,8 +195,8 @@ class alignas(cache_line) range_tracker::cell {
 
   biased_gate gate;
   bool busy = false;              // expire() may come back to us
-  std::uint64_t ended_since = 0;  // deprecated since the last work(); the owner's
-  bool goes_on = false;           // after that, lists were under examination; the owner's
+  std::uint64_t ended_since = 0;  // deprecated since work() last had anything to do; the owner's
+  std::uint64_t next_work = 0;    // it has when there are so many; the owner's
   atomic<bool> used{false};
   tally entered;  // into the tracker, by this thread
   tally gone;     // out of it
@@ -243,10 +245,13 @@ inline void range_tracker::deprecate(cell& me, tracked* t, std::uint64_t until) 
   ++me.ended_since;
 }
 
+inline bool range_tracker::is_due(const cell& me) noexcept {
+  return me.ended_since >= me.next_work;  // what others have taken away, work() finds out
+}
+
 template <class Look, class Expire>
 void range_tracker::work(cell& me, Look&& look, Expire&& expire) noexcept {
-  // What somebody else has taken away meanwhile is found out below.
-  if (me.ended_since == 0 && !me.goes_on) return;
+  if (!is_due(me)) return;
   const presence here(me);
   if (me.busy) return;
   me.busy = true;
@@ -256,7 +261,7 @@ void range_tracker::work(cell& me, Look&& look, Expire&& expire) noexcept {
   std::uint64_t most = full ? ~std::uint64_t{0} : options_.steps * ended;
   while (me.job && most-- != 0) step(me, expire, putter());
   if (full) flush(me, look);
-  me.goes_on = me.job;
+  me.next_work = me.job ? 0 : batch() - std::min(batch() - 1, me.fresh.count());
   me.busy = false;
 }
 

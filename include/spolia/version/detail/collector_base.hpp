@@ -24,8 +24,8 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail {
 
-/// Sessions and figures of a collector; `Self` offers upkeep(session), called outside of its guard
-/// at the end of each session that was prepared.
+/// Sessions and figures of a collector; `Self` offers wants_upkeep(figures) and upkeep(figures),
+/// asked and called outside of the guard at the end of each session that was prepared.
 template <class Self, some_domain Domain, class Timeline>
 class collector_sessions {
   static_assert(
@@ -58,7 +58,7 @@ class collector_sessions {
     SPOLIA_ALWAYS_INLINE ~session() {
       if (of_ == nullptr) return;
       static_cast<void>(typename Domain::guard(std::move(guard_)));  // ends first
-      if (figures_ != nullptr) keep_up();
+      if (figures_ != nullptr && Self::wants_upkeep(*figures_)) keep_up();
     }
 
     [[nodiscard]] typename Domain::guard& guard() noexcept { return guard_; }
@@ -199,15 +199,11 @@ class tracking_collector : public collector_sessions<Self, Domain, Timeline> {
     tracker_.deprecate(*mine.part, &o, until);
   }
 
+  static bool wants_upkeep(const figures& mine) noexcept {
+    return range_tracker::is_due(*mine.part);
+  }
   void upkeep(figures& mine) noexcept {
-    // One guard for all, if there are any: they are few, and a guard costs as much as one of them.
-    std::optional<typename Domain::guard> here;
-    const auto expire = [&](tracked* t) {
-      const obsolete x(*t);
-      if (!here) here.emplace(this->nodes().enter());
-      return end_of(x, mine, *here);
-    };
-    tracker_.work(*mine.part, looker(), expire);
+    tracker_.work(*mine.part, looker(), ender{*this, mine, {}});
   }
 
  protected:
@@ -250,12 +246,28 @@ class tracking_collector : public collector_sessions<Self, Domain, Timeline> {
   };
   /// False if it is to be tried again.
   bool end_of(const obsolete& x, figures& mine, typename Domain::guard& g) noexcept {
-    if (x.of != &x.what) {
+    if (x.of != &x.what) [[likely]] {
       return static_cast<Self*>(this)->expire(static_cast<Version&>(x.what), mine, g);
     }
     base::let_go(*x.of, g, mine);
     return true;
   }
+
+  /// Ends some under one guard for all, if there are any: they are few, and a guard costs as much
+  /// as one of them.
+  struct ender {
+    SPOLIA_ALWAYS_INLINE bool operator()(tracked* t) noexcept {
+      const obsolete x(*t);
+      if (!here) [[unlikely]]
+        begin();
+      return of.end_of(x, mine, *here);
+    }
+    SPOLIA_NOINLINE void begin() noexcept { here.emplace(of.nodes().enter()); }
+
+    tracking_collector& of;
+    figures& mine;
+    std::optional<typename Domain::guard> here;
+  };
 
   range_tracker tracker_;
 };
