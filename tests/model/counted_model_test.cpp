@@ -258,7 +258,6 @@ TEST(counted_model, every_planted_fault_is_found) {
   found(&assisted, "counted.claim_relaxed", at_most_in_order(3));
   found(&assisted_beside_a_reader, "counted.arrive_relaxed", at_most_in_order(2));
   found(&walked, "counted.one_slot");
-  found(&walked, "counted.scan_second_first");
   found(&walked_off, "counted.null_is_free");
   found(&kept_below, "counted.children_at_once");
   found(&kept_below, "counted.grips_share");

@@ -146,11 +146,15 @@ void walked_on(model::scenario& run, const std::shared_ptr<State>& s) {
   });
 }
 
-/// The reader goes on to nothing, by a location in the object: null is named where that was.
+/// The reader goes on to nothing, by a location in the object: null is named where the object
+/// before it was, and so in the slot that says whether the pin is free.
 template <class State>
 void walked_off(model::scenario& run, const std::shared_ptr<State>& s) {
+  s->first.load()->next = State::make(3);
   run.thread([s] {
     typename State::reader n(s->first);
+    if (!n) return;
+    n = n->next;
     if (!n) return;
     n = n->next;
     model::check(!n, "nothing follows");

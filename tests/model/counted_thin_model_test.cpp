@@ -60,16 +60,20 @@ void walked_to_the_end(model::scenario& run, const std::shared_ptr<thin_state>& 
   });
 }
 
-/// By the same pin; the object is taken out in which the next location lies.
+/// By the same pin; the object is taken out in which the next location lies. The second step is
+/// from an object that only the pin's second slot names.
 void walked_from_the_begin(model::scenario& run, const std::shared_ptr<thin_state>& s) {
-  s->first.load()->next = thin_state::make(3);
+  auto below = thin_state::make(3);
+  below->next = thin_state::make(4);
+  s->first.load()->next = std::move(below);
   run.thread([s] {
     thin_family::first_look by;
     model::check(by.find(), "nobody else walks");
     auto at = by.look(s->first);
     if (!at) return;
     by.step(at, at->next);
-    at->look();
+    if (at) by.step(at, at->next);
+    if (at) at->look();
   });
   run.thread([s] {
     s->first = nullptr;

@@ -64,35 +64,32 @@ class grip {
       if (!found) [[unlikely]]
         return begin_anew(from);
     }
-    p->keep(0);  // forgets what another private pointer left there
-    return hold_by_own(p, from);
+    return hold_by_own(p->begin(), from);
   }
   explicit grip(const hold_on& h) noexcept : at_(h.at) {}
 
   /// Holds what the location has now, and says what that is. The location may lie in the object
   /// that this held until now.
   SPOLIA_ALWAYS_INLINE word move_to(const atomic<word>& from) {
-    pin* p = nullptr;
-    if ((at_ & careful) == 0 && right_thread(holds())) [[likely]] {
-      p = reinterpret_cast<pin*>(at_);
+    std::uintptr_t at = at_;
+    if ((at & careful) == 0 && right_thread(holds())) [[likely]] {
+      at = pin::after(at);
     } else {
       // The second one first: pointers that begin with something and those that begin with nothing
       // so do not find each other's pin in use.
-      p = first_private(most_found > 1 ? 1 : 0);
-      if (!is_free(*p, at_)) [[unlikely]]
-        return set(move_anew(at_, from));
+      pin* const p = first_private(most_found > 1 ? 1 : 0);
+      if (!is_free(*p, at)) [[unlikely]]
+        return set(move_anew(at, from));
+      at = p->begin();
     }
-    // From here on the compiler knows one pointer. Else it keeps its slot and its bits besides.
-    __asm__("" : "+r"(p));
-    p->keep(p->now().load_relaxed());
-    return set(hold_by_own(p, from));
+    return set(hold_by_own(at, from));
   }
 
   /// Null if there is none.
   [[nodiscard]] const pin* at() const noexcept { return at_ == nothing ? nullptr : holds(); }
   /// What this holds, of which there must be something: its unit, or 0 and then a name.
   [[nodiscard]] entry unit() const noexcept { return holds()->unit(); }
-  [[nodiscard]] word named() const noexcept { return holds()->now().load_relaxed(); }
+  [[nodiscard]] word named() const noexcept { return slot_of(at_)->load_relaxed(); }
 
   /// Checked flavour: whether the calling thread is the pin's, after a report if it is not.
   SPOLIA_ALWAYS_INLINE static bool right_thread([[maybe_unused]] const pin* p) noexcept {
@@ -114,8 +111,14 @@ class grip {
   // So one comparison tells that a grip holds nothing and that a pin is free.
   static_assert(nothing == free_mark);
 
-  static pin* pin_of(std::uintptr_t at) noexcept { return reinterpret_cast<pin*>(at & ~careful); }
-  static std::uintptr_t bits(const pin* p) noexcept { return reinterpret_cast<std::uintptr_t>(p); }
+  static slot* slot_of(std::uintptr_t at) noexcept {
+    return reinterpret_cast<slot*>(at & ~careful);
+  }
+  static pin* pin_of(std::uintptr_t at) noexcept { return pin::of(at & ~careful); }
+  template <class At>
+  static std::uintptr_t bits(const At* at) noexcept {
+    return reinterpret_cast<std::uintptr_t>(at);
+  }
   [[nodiscard]] pin* holds() const noexcept { return pin_of(at_); }
 
   /// Of one of the first pins, which are found in use unless light fences are free. That stays so,
@@ -126,12 +129,12 @@ class grip {
 
   /// By a pin that nobody else uses. Null is named as well, for the pin stays in use: a test
   /// for it would be most of what a step costs.
-  SPOLIA_ALWAYS_INLINE static hold_on hold_by_own(pin* p, const atomic<word>& from) {
+  SPOLIA_ALWAYS_INLINE static hold_on hold_by_own(std::uintptr_t at, const atomic<word>& from) {
     // acquire: as in put_name_unless_null.
     const word seen = from.load_acquire();
-    if (!name_if_held(p->now(), seen, from)) [[unlikely]]
-      return hold_by(p, from);
-    return {bits(p), seen};
+    if (!name_if_held(at, seen, from)) [[unlikely]]
+      return hold_by(at, from);
+    return {at, seen};
   }
 
   word set(const hold_on& h) noexcept {
@@ -140,13 +143,13 @@ class grip {
   }
 
   /// By a pin that nobody else uses. Null gives it back.
-  SPOLIA_NOINLINE static hold_on hold_by(pin* p, const atomic<word>& from) noexcept {
-    const word seen = put_name_unless_null(p->now(), from, false);
+  SPOLIA_NOINLINE static hold_on hold_by(std::uintptr_t at, const atomic<word>& from) noexcept {
+    const word seen = put_name_unless_null(*slot_of(at), from, false);
     if (seen == 0) {
-      if (!SPOLIA_FAULT("counted.null_leaves_name")) give_back(p);
+      if (!SPOLIA_FAULT("counted.null_leaves_name")) give_back(pin_of(at));
       return {nothing, 0};
     }
-    return {bits(p) | (light_is_free() ? 0 : careful), seen};
+    return {at | (light_is_free() ? 0 : careful), seen};
   }
 
   /// As begin_at, where the pins that are looked at there are in use or cannot be used.
@@ -154,10 +157,9 @@ class grip {
     for (std::uint32_t i = 0; i < most_found; ++i) {
       pin* const p = first_private(i);
       if (!p->is_free() && !(i == 2 && SPOLIA_FAULT("counted.third_is_shared"))) continue;
-      p->keep(0);  // as in begin_at
-      return hold_by(p, from);
+      return hold_by(p->begin(), from);
     }
-    return hold_by(here().pins.take(), from);
+    return hold_by(here().pins.take()->begin(), from);
   }
 
   /// For who holds something, or finds no free pin. Not a function of *this, so that a walk's
@@ -166,8 +168,7 @@ class grip {
     if (old == nothing) return begin_anew(from);
     pin* const p = pin_of(old);
     if (right_thread(p) && p->movable()) {  // the others have gone?
-      p->keep(p->now().load_relaxed());
-      return hold_by(p, from);
+      return hold_by(pin::after(old & ~careful), from);
     }
     const hold_on fresh = begin_at(from);
     // Only now: the location may lie in the object that this pointed to.
@@ -183,8 +184,8 @@ class grip {
       if (at != nothing) let_go_of_other(at);
       return;
     }
-    pin* const p = reinterpret_cast<pin*>(at);
-    if (right_thread(p)) clear_name(p->now(), free_mark);
+    pin* const p = pin::of(at);
+    if (right_thread(p)) clear_name(p->first(), free_mark);
   }
   /// Of a pin in the list, or one that may have other users, or a unit.
   SPOLIA_NOINLINE static void let_go_of_other(std::uintptr_t at) noexcept {
@@ -202,7 +203,7 @@ class grip {
     (bits(p) & pin::in_list) != 0 ? here().pins.give_back(p) : p->clear(free_mark);
   }
 
-  /// The address of the pin that names what is held. A copy makes its original careful, too.
+  /// The address of the slot that names what is held. A copy makes its original careful, too.
   mutable std::uintptr_t at_ = nothing;
 };
 

@@ -18,13 +18,18 @@
 //   5. A pin may hold a counted unit instead, for private pointers from shared ones.
 //   6. A few pins are in no list of free ones: one is free if its first slot says so. Who takes it
 //      puts a name there first, be it null's. Scans look at the second slot only if the first one
-//      does not say so: a scan that finds it there has seen the pin free after its heavy fence, or
-//      before a name that is confirmed after that fence, and so are all that follow. So it is given
-//      back by one store, and most private pointers find theirs by one look.
-// Protects:    a name stays in the first slot from its confirmation until it is in the second one,
-//              and there until its object is no longer looked at. Scans read the first slot first,
-//              so they find it in one of them.
-// Cost:        a move: two loads of the source, a store of the pin, a light fence.
+//      does not say so: a scan that finds it there has seen the pin free after its heavy fence, and
+//      then all names that follow are confirmed after that fence. So it is given back by one store,
+//      and most private pointers find theirs by one look.
+//   7. A pin has two slots, so that what was named before, in whose object the source may lie,
+//   stays
+//      named until the next move. Private pointers name what is next in the other slot, by turns.
+//      A walk knows what it names: it names what is next in the first slot, and puts what was there
+//      into the second one before, so its slots are always the same.
+// Protects:    a name stays in its slot from its confirmation until its object is no longer looked
+//              at; or in the first slot until it is in the second one, and then there. Scans read
+//              the first slot first, so they find it in one of them.
+// Cost:        a move: two loads of the source, a store of the pin or two, a light fence.
 // Progress:    naming is lock-free: it repeats when the source has changed meanwhile.
 #pragma once
 
@@ -95,16 +100,20 @@ SPOLIA_ALWAYS_INLINE word name_and_look(slot& in, word seen, const atomic<word>&
 
 /// The same for who knows that light fences are free, and only asks whether the source still holds
 /// it.
-SPOLIA_ALWAYS_INLINE bool name_if_held(slot& in, word seen, const atomic<word>& source) noexcept {
+/// `in` is the slot's address: as a pointer, compilers would keep it twice.
+SPOLIA_ALWAYS_INLINE bool name_if_held(std::uintptr_t in, word seen,
+                                       const atomic<word>& source) noexcept {
 #if SPOLIA_COMPARES_MEMORY
-  in.store_release(seen);  // as above
-  // Both the light fence and the second look: the compiler moves nothing over it, and each load of
-  // this processor acquires.
+  // The store, the light fence and the second look: the compiler moves nothing over them, and on
+  // this processor each store releases and each load acquires.
   bool held;
-  __asm__ volatile("cmp{q %2, %1| %1, %2}" : "=@cce"(held) : "m"(source), "r"(seen) : "memory");
+  __asm__ volatile("mov{q %2, (%1)| [%1], %2}\n\tcmp{q %2, %3| %3, %2}"
+                   : "=@cce"(held)
+                   : "r"(in), "r"(seen), "m"(source)
+                   : "memory");
   return held;
 #else
-  return name_and_look(in, seen, source, false, true) == seen;
+  return name_and_look(*reinterpret_cast<slot*>(in), seen, source, false, true) == seen;
 #endif
 }
 
@@ -132,7 +141,7 @@ SPOLIA_ALWAYS_INLINE word put_name_unless_null(slot& in, const atomic<word>& sou
   // acquire ← the release that put null there: who sees the end of a way sees why it ends.
   word seen = source.load_acquire();
   while (seen != 0) {
-    const bool held = known ? name_if_held(in, seen, source)
+    const bool held = known ? name_if_held(reinterpret_cast<std::uintptr_t>(&in), seen, source)
                             : name_and_look(in, seen, source, false, false) == seen;
     if (held) [[likely]]
       break;
@@ -153,20 +162,34 @@ struct alignas(2 * sizeof(slot)) pin {
   /// In the address of a pin that goes back to a list of free ones, and of no other.
   static constexpr std::uintptr_t in_list = 2 * sizeof(slot);
 
-  std::array<slot, 2> slots;  // what it names; what it named before
+  std::array<slot, 2> slots;  // what it names, and what it named before, by turns
   std::uintptr_t link = 0;    // free: the next free pin; in use: what it holds
   std::uint32_t users = 1;    // private pointers that share it; the thread's own. Free: 1
   std::uint32_t owner = 0;    // the thread's number
 
-  [[nodiscard]] SPOLIA_ALWAYS_INLINE slot& now() noexcept { return slots[0]; }
-  [[nodiscard]] SPOLIA_ALWAYS_INLINE const slot& now() const noexcept { return slots[0]; }
+  /// The pin of one of its slots, and the slot for its next name.
+  static pin* of(std::uintptr_t at) noexcept {
+    return reinterpret_cast<pin*>(at & ~std::uintptr_t{sizeof(slot)});
+  }
+  SPOLIA_ALWAYS_INLINE static std::uintptr_t after(std::uintptr_t at) noexcept {
+    return SPOLIA_FAULT("counted.one_slot") ? at : at ^ sizeof(slot);
+  }
 
-  /// Before a move: keeps what it names, `named`, until the next one.
+  [[nodiscard]] SPOLIA_ALWAYS_INLINE slot& first() noexcept { return slots[0]; }
+  [[nodiscard]] SPOLIA_ALWAYS_INLINE const slot& first() const noexcept { return slots[0]; }
+
+  /// Before what is next is named in the first slot, too: keeps `named`, which it names, until the
+  /// next move.
   SPOLIA_ALWAYS_INLINE void keep(word named) noexcept {
     if (SPOLIA_FAULT("counted.one_slot")) return;
     // release → the acquire in visit(): our looks at what this named happen before it ends. The
     // store that overwrites the first slot releases, too, so who sees that one sees this one.
     slots[1].store_release(named);
+  }
+  /// The slot for the first name of who takes it; what its last user left is forgotten.
+  SPOLIA_ALWAYS_INLINE std::uintptr_t begin() noexcept {
+    clear_name(slots[1]);
+    return reinterpret_cast<std::uintptr_t>(&slots[0]);
   }
 
   /// Of those that are in no list: whether it is free, if `mark` is the mark of that.
@@ -175,10 +198,10 @@ struct alignas(2 * sizeof(slot)) pin {
     bool free;
     __asm__("cmp{q %2, %1| %1, %2}"
             : "=@cce"(free)
-            : "m"(now()), "re"(mark));  // only its thread writes to it
+            : "m"(first()), "re"(mark));  // only its thread writes to it
     return free;
 #else
-    return now().load_relaxed() == mark;
+    return first().load_relaxed() == mark;
 #endif
   }
   /// One private pointer's, which holds no unit: it may name something else.
@@ -233,7 +256,7 @@ class pin_set {
 
  public:
   pin_set() noexcept {
-    for (pin& p : firsts_) p.now().store_relaxed(free_mark);
+    for (pin& p : firsts_) p.first().store_relaxed(free_mark);
   }
   pin_set(const pin_set&) = delete;
   pin_set& operator=(const pin_set&) = delete;

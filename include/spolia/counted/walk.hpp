@@ -10,7 +10,7 @@
 //
 // Thread safety, errors: as private_ptr. Only walks by any pin may throw, when they begin, and in a
 // step of one that is null.
-// Cost:        a step: two loads of the location, a store of the pin, a light fence.
+// Cost:        a step: two loads of the location, two stores of the pin, a light fence.
 #pragma once
 
 #include <utility>
@@ -34,7 +34,7 @@ class first_pin {
     return at_->is_free() || SPOLIA_FAULT("counted.walks_share");
   }
   SPOLIA_ALWAYS_INLINE void take() const noexcept {}
-  SPOLIA_ALWAYS_INLINE void give_back() const noexcept { clear_name(at_->now(), free_mark); }
+  SPOLIA_ALWAYS_INLINE void give_back() const noexcept { clear_name(at_->first(), free_mark); }
   SPOLIA_ALWAYS_INLINE pin* at() const noexcept { return at_; }
 
  private:
@@ -99,7 +99,7 @@ class walk {
   }
   SPOLIA_ALWAYS_INLINE void name(const Location& what) noexcept {
     object_ = Location::units::made_object(
-        put_name_unless_null(by_.at()->now(), access::words_of(what), Pin::light_is_free));
+        put_name_unless_null(by_.at()->first(), access::words_of(what), Pin::light_is_free));
     if (object_ == nullptr) by_.give_back();
   }
 
