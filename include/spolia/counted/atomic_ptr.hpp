@@ -53,7 +53,7 @@ struct block_units {
     const bool owned = strong || (w & tag_mask) == tag_alias;
     return entry_of(block_of(w), owned ? task::drop_strong : task::drop_weak);
   }
-  static std::size_t bytes(word w) noexcept { return block_of(w)->ops->bytes(block_of(w)); }
+  static std::size_t bytes(word w) noexcept { return bytes_of(block_of(w)); }
   static typename P::element_type* object(word w) noexcept {
     return object_of<typename P::element_type>(w);
   }

@@ -124,16 +124,18 @@ struct taken final : pointer_control {
     if (asked == nullptr || mine == nullptr || *asked != *mine) return nullptr;
     return std::addressof(static_cast<taken*>(c)->deleter);
   }
-  static std::size_t bytes(const control*) noexcept {
+  static constexpr std::size_t pointee_bytes() noexcept {
     using pointee = typename std::pointer_traits<
         std::conditional_t<std::is_null_pointer_v<P>, void*, P>>::element_type;
     if constexpr (std::is_object_v<pointee>) {
-      return sizeof(taken) + sizeof(pointee);
+      return sizeof(pointee);
     } else {
-      return sizeof(taken);
+      return 0;
     }
   }
-  static constexpr control_ops ops_of{&dispose, &deallocate, &find_deleter, &bytes, true, false};
+  static constexpr control_ops ops_of{
+      &dispose,        &deallocate, &find_deleter, nullptr, sizeof(pointer_control),
+      pointee_bytes(), true,        false};
 
   static void* address(const P& p) noexcept {
     if constexpr (std::is_null_pointer_v<P>) {
@@ -268,12 +270,11 @@ struct together {
       M::template deallocate<align>(m, base, size);
     }
   }
-  static std::size_t bytes(const control* c) noexcept {
-    return before_elements + count_of(c) * sizeof(E);
-  }
+  static constexpr bool silent =
+      std::is_trivially_destructible_v<E> && std::is_same_v<M, own_memory>;
   static constexpr control_ops ops_of{
-      &dispose, &deallocate, nullptr,
-      &bytes,   false,       std::is_trivially_destructible_v<E>&& std::is_same_v<M, own_memory>};
+      &dispose,        &deallocate, nullptr, Array ? &count_of : nullptr,
+      before_elements, sizeof(E),   false,   silent};
 };
 
 // ---- aliases
@@ -295,7 +296,8 @@ struct aliases {
     self->~alias_control();
     deallocate_block<alignof(alias_control)>(self, sizeof(alias_control));
   }
-  static constexpr control_ops ops_of{&dispose, &deallocate, nullptr, &bytes_of_alias, true, false};
+  static constexpr control_ops ops_of{
+      &dispose, &deallocate, nullptr, nullptr, sizeof(alias_control), 0, true, false};
 
   /// The word for p, whose unit it takes over. Throws std::bad_alloc, then p's unit is where it
   /// was; only where an alias is needed.

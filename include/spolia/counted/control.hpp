@@ -38,7 +38,9 @@ struct control_ops {
   void (*dispose)(control*) noexcept;                          ///< ends the object
   void (*deallocate)(control*) noexcept;                       ///< gives the block back
   void* (*deleter)(control*, const std::type_info*) noexcept;  ///< null: has none
-  std::size_t (*bytes)(const control*) noexcept;               ///< what the object weighs, about
+  std::size_t (*elements)(const control*) noexcept;            ///< null: one
+  std::size_t bytes_around;                                    ///< what it weighs, about, but for
+  std::size_t bytes_each;                                      ///< its elements
   bool holds_pointer;                                          ///< it is a pointer_control
   bool silent;  ///< its end runs no code of the user's, and dispose has nothing to do
 };
@@ -138,6 +140,12 @@ struct pointer_control : control {
   pointer_control(const control_ops& o, void* p) noexcept : control(o), object(p) {}
   void* const object;
 };
+
+/// What the object weighs. Only an array must be asked.
+inline std::size_t bytes_of(const control* c) noexcept {
+  const control_ops& o = *c->ops;
+  return o.bytes_around + (o.elements == nullptr ? o.bytes_each : o.elements(c) * o.bytes_each);
+}
 
 inline void drop_weak(control* c) noexcept {
   if (c->drop_weak()) c->ops->deallocate(c);

@@ -88,9 +88,5 @@ inline word plain_word(const pair& p) noexcept {
   return 0;
 }
 
-inline constexpr std::size_t bytes_of_alias(const control*) noexcept {
-  return sizeof(alias_control);
-}
-
 }  // namespace counted
 }  // namespace spolia::inline SPOLIA_FLAVOUR
