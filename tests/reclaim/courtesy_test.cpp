@@ -145,6 +145,18 @@ TEST_F(courtesy_by_itself, ends_among_strangers) {
   EXPECT_FALSE(shared.is_due(mine)) << "nor does the next epoch that is held up call for it";
 }
 
+TEST_F(courtesy_by_itself, ends_a_turn_at_once_for_each_epoch_that_is_held_up) {
+  EXPECT_FALSE(shared.is_due_early(mine, 1)) << "nobody is courteous yet";
+  ask();
+  EXPECT_TRUE(shared.is_due_early(mine, 3));
+  EXPECT_FALSE(shared.is_due_early(mine, 3)) << "who sleeps gains nothing by more";
+  EXPECT_FALSE(shared.is_due_early(mine, 2));
+  EXPECT_TRUE(shared.is_due_early(mine, 4));
+  turns::turn another;
+  EXPECT_TRUE(shared.is_due_early(another, 3)) << "each thread for itself";
+  EXPECT_FALSE(shared.is_due_early(another, 0)) << "none is";
+}
+
 /// The rounds of a token between two threads that take turns of 64 operations. `retires`: one of
 /// them retires a block in each.
 std::uint64_t rounds_in(domain<token>& d, int turns, bool retires) {

@@ -17,6 +17,7 @@
 #include <barrier>
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <initializer_list>
 #include <memory>
@@ -449,6 +450,32 @@ TEST_F(rlu_turns, are_given_where_the_process_may_use_one_processor_only) {
   const one_processor here;
   EXPECT_GT(beside_sections(1, 100), 0U);
 }
+/// So much longer than the test that only the first turn can end by itself.
+TEST_F(rlu_turns, end_at_once_when_a_section_holds_up_what_changes) {
+  rlu::domain d({.turn_us = 1'000'000'000});
+  const auto few = d.make<cell>({0});
+  std::deque<parked_thread> asleep;
+  for (std::uint32_t i = 0; i <= processors(); ++i) {
+    d.update([&](auto& in) { ++in.try_lock(few)->value; });
+    asleep.emplace_back([&](parking_spot& self) { d.read([&](auto&) { self.park(); }); });
+  }
+  d.update([&](auto& in) { ++in.try_lock(few)->value; });
+  const auto turns_after_reads = [&](std::uint64_t enough) {
+    for (int i = 0; i < 2'000'000 && d.stats().turns < enough; ++i) {
+      EXPECT_GT(d.read([&](auto& in) { return in.read(few)->value; }), 0);
+    }
+    return d.stats().turns;
+  };
+  EXPECT_GT(turns_after_reads(1), 0U);
+  asleep.pop_front();  // whose thread may give its first turn, too
+  const std::uint64_t before = d.stats().turns;
+  EXPECT_GT(turns_after_reads(before + 1), before) << "for the next";
+  for (int i = 0; i < 100'000; ++i) d.read([&](auto& in) { return in.read(few)->value; });
+  EXPECT_LE(d.stats().turns, before + processors()) << "once for each";
+  asleep.clear();
+  d.discard(few);
+}
+
 TEST_F(rlu_turns, are_not_given_without_or_if_that_is_forbidden) {
   EXPECT_EQ(beside_sections(processors() - 1, 100), 0U);
   EXPECT_EQ(beside_sections(processors(), 0), 0U);

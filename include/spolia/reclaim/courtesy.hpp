@@ -18,6 +18,9 @@
 // than others and wait for these to catch up. So it takes several such turns of each thread, and a
 // millisecond or so more than the turns, less than a time slice, is forgiven.
 //
+// Who was interrupted all the same would wait for the turns of all others. So whoever sees that an
+// epoch is held up can end its own turn at once, one time for that epoch.
+//
 // Only a hint to the system's scheduler: nothing here matters to safety. A reader that stalls for
 // good calls for one such second, not for more.
 #pragma once
@@ -43,6 +46,7 @@ class courtesy {
   struct turn {
     std::int64_t began_ns = 0;  // when it was last seen to begin anew
     std::uint64_t epoch = 0;    // at its last look
+    std::uint64_t hurried = 0;  // the last epoch for whose sake its turn ended early
     tally given;
   };
 
@@ -65,6 +69,15 @@ class courtesy {
     }
     return now < until && now - mine.began_ns >= turn_ns_;
 #endif
+  }
+
+  /// The same when `epoch` is seen to be held up, by a thread that may wait for this processor: at
+  /// once while all are courteous, but one time only, since it may as well sleep. Later epochs have
+  /// higher numbers.
+  bool is_due_early(turn& mine, std::uint64_t epoch) noexcept {
+    if (epoch <= mine.hurried || until_ns_.load_relaxed() == 0) return false;
+    mine.hurried = epoch;
+    return true;
   }
 
   /// `threads`: how many may share the processors with this one, at most.

@@ -47,7 +47,8 @@ void basic_domain<Clock, Blocks>::join(session& mine) {
 
 /// After a section: its log's turn, if much has been written, or many reads met copies; and now and
 /// then another thread's. Who gives its processor away leaves few copies to those who come: they
-/// would read them, and have them in their caches, until it is back.
+/// would read them, and have them in their caches, until it is back. Copies that an interrupted
+/// section holds wait for its thread, which gets a processor the sooner.
 template <class Clock, class Blocks>
 void basic_domain<Clock, Blocks>::tend(session& mine) noexcept {
   const bool looks = mine.until_look == 0;
@@ -63,10 +64,10 @@ void basic_domain<Clock, Blocks>::tend(session& mine) noexcept {
   } else if (mine.is_glance_due()) {
     glance_if_enough(mine);
   }
-  if (gives) {
-    mine.here.go_away();
-    courtesy_.give(mine.turn_taken, threads::high_water());
-  }
+  const std::uint64_t held = mine.now.held();
+  if (!gives && !courtesy_.is_due_early(mine.turn_taken, held)) return;
+  mine.here.go_away();
+  courtesy_.give(mine.turn_taken, threads::high_water());
 }
 
 /// A pass over the thread's log, and a neighbour's, whose owner may be asleep or gone. A glance may

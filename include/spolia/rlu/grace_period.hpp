@@ -30,6 +30,7 @@ class grace_period {
   template <class Clock>
   void look(const census& sections, const Clock& clock) noexcept {
     before_.swap(times_);
+    held_ = nobody;
     try {
       known_ = sections.scan(clock, times_);
     } catch (const std::bad_alloc&) {
@@ -46,13 +47,16 @@ class grace_period {
       return false;
     } else {
       seen_.clear();
-      std::uint64_t known = clock.now();
+      held_ = nobody;
+      const std::uint64_t limit = clock.now();
+      std::uint64_t known = limit;
       if (!SPOLIA_FAULT("rlu.glances_unfenced")) fence::full();  // ↔ the one in come_back
       bool enough = true;
       all.for_each([&](std::uint32_t, const Session& s) {
         if (&s != &mine) enough = s.here.is_away() ? see_away(s) : see(s.seat, known);
         return enough;
       });
+      if (enough && known <= known_ && known < limit) held_ = known;
       if (!enough || known <= known_) return false;
       std::sort(seen_.begin(), seen_.end());
       seen_.erase(std::unique(seen_.begin(), seen_.end()), seen_.end());
@@ -94,6 +98,10 @@ class grace_period {
 
   /// The oldest section was there at the look before this one, too.
   [[nodiscard]] bool has_sleeper() const noexcept { return sleeper_; }
+
+  /// The instant of a section that goes on since the last look or glance; nobody if it is not known
+  /// that there is one.
+  [[nodiscard]] std::uint64_t held() const noexcept { return held_; }
 
   /// The look before this one has found the same instants, or none as well.
   [[nodiscard]] bool is_as_before() const noexcept { return same_ && known_ != 0; }
@@ -137,6 +145,7 @@ class grace_period {
   void compare() noexcept {
     same_ = times_ == before_;
     sleeper_ = !times_.empty() && !before_.empty() && times_.front() == before_.front();
+    if (sleeper_) held_ = times_.front();
   }
 
   SPOLIA_NOINLINE std::uint64_t first_from(std::uint64_t since,
@@ -153,6 +162,7 @@ class grace_period {
 #endif
 
   std::uint64_t known_ = 0;
+  std::uint64_t held_ = nobody;
   bool sleeper_ = false;
   bool same_ = false;
   std::vector<std::uint64_t> times_;

@@ -31,7 +31,8 @@ struct options {
   std::size_t log_cap = std::size_t{64} << 20U;  ///< a section that would go beyond starts over
   std::uint32_t walk_watermark = 4096;           ///< reads that met copies bring a pass on, too
   /// While sections of threads that were interrupted hold much up, each thread gives its processor
-  /// away after so many microseconds, between two sections; 0: never. See reclaim/courtesy.hpp.
+  /// away after so many microseconds, between two sections, and once at once for each such section
+  /// that it meets; 0: never. See reclaim/courtesy.hpp.
   std::uint32_t turn_us = 300;
   /// A thread that has the domain to itself changes objects where they are: see alone.hpp.
   bool in_place = true;
