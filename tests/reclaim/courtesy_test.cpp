@@ -145,6 +145,17 @@ TEST_F(courtesy_by_itself, ends_among_strangers) {
   EXPECT_FALSE(shared.is_due(mine)) << "nor does the next epoch that is held up call for it";
 }
 
+TEST_F(courtesy_by_itself, gives_way_to_strangers_as_long_as_it_was_told) {
+  turns patient{100, 10'000};
+  const auto are_patient = [&](std::int64_t away_ns) {
+    for (int look = 0; look < 2; ++look) patient.watch(mine, epoch, 10'000);
+    for (int i = 0; i < 100; ++i) patient.was_away(detail::pin_watch::now_ns(), away_ns, 1);
+    return patient.is_due(mine);
+  };
+  EXPECT_TRUE(are_patient(9'000'000));
+  EXPECT_FALSE(are_patient(12'000'000));
+}
+
 TEST_F(courtesy_by_itself, ends_a_turn_at_once_for_each_epoch_that_is_held_up) {
   EXPECT_FALSE(shared.is_due_early(mine, 1)) << "nobody is courteous yet";
   ask();

@@ -15,8 +15,9 @@
 // away for longer than the turns of our own threads take has met one. When that happens most times,
 // courtesy ends at once, for a second at first and for twice as long each time, a minute at most.
 // One interruption makes all late that share a processor, and at the beginning some have run more
-// than others and wait for these to catch up. So it takes several such turns of each thread, and a
-// millisecond or so more than the turns, less than a time slice, is forgiven.
+// than others and wait for these to catch up. So it takes several such turns of each thread, and
+// some time more than the turns is forgiven: less than a time slice, or two slices where turns are
+// worth that (rlu/options.hpp).
 //
 // Who was interrupted all the same would wait for the turns of all others. So whoever sees that an
 // epoch is held up can end its own turn at once, one time for that epoch.
@@ -50,8 +51,11 @@ class courtesy {
     tally given;
   };
 
-  explicit courtesy(std::uint32_t turn_us) noexcept
-      : turn_ns_(std::int64_t{1000} * turn_us), processors_(processors()) {}
+  /// `forgiven_us`: how much longer than the turns of others a thread may be away.
+  explicit courtesy(std::uint32_t turn_us, std::uint32_t forgiven_us = 750) noexcept
+      : turn_ns_(std::int64_t{1000} * turn_us),
+        forgiven_ns_(std::int64_t{1000} * forgiven_us),
+        processors_(processors()) {}
 
   /// Every few dozen operations, between two of them: is it time to give the processor away?
   bool is_due(const turn& mine) noexcept {
@@ -94,7 +98,7 @@ class courtesy {
   /// Judges one turn: how long its thread was away.
   void was_away(std::int64_t now, std::int64_t away_ns, std::uint32_t threads) noexcept {
     const std::int64_t others = threads / processors_ + 1;
-    const bool strangers = away_ns > others * turn_ns_ * 5 / 4 + forgiven_ns;
+    const bool strangers = away_ns > others * turn_ns_ * 5 / 4 + forgiven_ns_;
     const std::int32_t met = strangers_.load_relaxed() + (strangers ? 1 : -1);
     const auto too_many = std::max(least_too_many, 4 * static_cast<std::int32_t>(threads));
     strangers_.store_relaxed(std::clamp(met, 0, too_many));
@@ -125,10 +129,10 @@ class courtesy {
   static constexpr std::size_t many = 2048;
   static constexpr std::int64_t period_ns = 1'000'000'000;
   static constexpr std::int64_t longest_pause_ns = 64 * period_ns;
-  static constexpr std::int64_t forgiven_ns = 750'000;
   static constexpr std::int32_t least_too_many = 8;  // strangers met, less the turns without one
 
   const std::int64_t turn_ns_;
+  const std::int64_t forgiven_ns_;
   const std::uint32_t processors_;
   atomic<std::int64_t> until_ns_{0};          // be courteous until then; 0: not now
   atomic<std::int64_t> not_before_ns_{0};     // and not again before

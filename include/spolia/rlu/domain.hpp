@@ -87,13 +87,11 @@ class basic_domain final : private threads::listener {
   using writer = basic_writer<Clock, Blocks>;
 
   /// Throws std::invalid_argument if an option makes no sense.
-  explicit basic_domain(options o = {}) : options_(detail::checked(o)), courtesy_(o.turn_us) {
-    threads::listen(*this);
-  }
+  explicit basic_domain(options o = {}) : options_(detail::checked(o)) { threads::listen(*this); }
   /// With the clock that was asked for, if the machine has it.
   explicit basic_domain(clock_kind wanted, options o = {})
     requires std::constructible_from<Clock, clock_kind>
-      : options_(detail::checked(o)), clock_(wanted), courtesy_(o.turn_us) {
+      : options_(detail::checked(o)), clock_(wanted) {
     threads::listen(*this);
   }
   basic_domain(const basic_domain&) = delete;
@@ -385,7 +383,7 @@ class basic_domain final : private threads::listener {
   atomic<std::uint32_t> detectors_{0};
   bool lost_some_ = false;  // threads, in a fork
   const std::size_t processors_ = processors();
-  spolia::detail::courtesy courtesy_;
+  spolia::detail::courtesy courtesy_{options_.turn_us, detail::forgiven_us};
   detail::solitude<session> alone_;
 };
 

@@ -55,6 +55,10 @@ struct statistics {
 
 namespace detail {
 
+/// Of a turn that lasts, since strangers have the processor: two of their time slices. Without
+/// turns reads meet copies at every step, which costs more than these.
+inline constexpr std::uint32_t forgiven_us = 10000;
+
 inline options checked(options o) {
   if (o.segment_bytes == 0 || o.segment_bytes > (1U << 30U)) {
     throw std::invalid_argument("rlu: segment_bytes must be from 1 to 2^30");
