@@ -121,7 +121,7 @@ def colours() -> dict[str, tuple[str, str]]:
     """Light and dark value of every colour that a chart may name as '@name'."""
     named = {f"scheme-{name}": (s.light, s.dark) for name, s in KNOWN.items()}
     named.update({f"allocator-{name}": value[:2] for name, value in ALLOCATORS.items()})
-    named.update({f"collector-{name}": value[1:] for name, value in COLLECTORS.items()})
+    named.update({collector_colour(name)[1:]: value[1:] for name, value in COLLECTORS.items()})
     named.update(PARTS)
     named["unknown"] = UNKNOWN[:2]
     return named
@@ -136,7 +136,9 @@ def place_colour(place: int) -> str:
 
 
 def collector_colour(name: str) -> str:
-    return f"@collector-{name}" if name in COLLECTORS else "@unknown"
+    # Style sheets know no name with a plus.
+    plain = name.replace("+", "-plus")
+    return f"@collector-{plain}" if name in COLLECTORS else "@unknown"
 
 
 def collector_title(name: str) -> str:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from lab import charts, look, stats, timeline, words
@@ -176,3 +178,10 @@ def test_bounds_are_judged_by_the_worst_trial():
     told = words.stall_words(kept, broken, unbounded)
     assert "broke the stated bound" in told
     assert "no bound" in told
+
+
+def test_style_sheets_know_every_colour():
+    """A name that is none to them is drawn black in a legend, and by chance in a picture."""
+    named = look.colours()
+    assert [name for name in named if not re.fullmatch("[a-z][a-z0-9_-]*", name)] == []
+    assert {look.collector_colour(name)[1:] for name in look.COLLECTORS} <= set(named)
