@@ -9,9 +9,11 @@
 //   1. The paper marks a slot as busy while it is filled, and scans wait for it; its order of the
 //      mark's store and the source's load is not kept by x86 or C++. Here a name is published,
 //      ordered by a light fence, and confirmed by a second look at the source. Scans never wait.
-//   2. A pin has two slots: the first one names, and the second one says what the first one named
-//      before. The source that is looked at may lie in that object, which so stays named until the
-//      next move. So a pin holds up two objects at most, and a walk needs one pin.
+//   2. A pin has two slots: the source that is looked at may lie in the object named before, which
+//      so stays named until the next move. Private pointers name what is next in the other slot, by
+//      turns. A walk, which knows what it names, puts that into the second slot and names what is
+//      next in the first one, so its slots are always the same. A pin holds up two objects at most,
+//      and a walk needs one pin.
 //   3. The set grows by chunks, and scans read no further than pins were ever handed out.
 //   4. Copies of a private pointer share the pin, by a count that only the thread sees. In the
 //      paper each copy costs an increment and a logged decrement.
@@ -21,11 +23,6 @@
 //      does not say so: a scan that finds it there has seen the pin free after its heavy fence, and
 //      then all names that follow are confirmed after that fence. So it is given back by one store,
 //      and most private pointers find theirs by one look.
-//   7. A pin has two slots, so that what was named before, in whose object the source may lie,
-//   stays
-//      named until the next move. Private pointers name what is next in the other slot, by turns.
-//      A walk knows what it names: it names what is next in the first slot, and puts what was there
-//      into the second one before, so its slots are always the same.
 // Protects:    a name stays in its slot from its confirmation until its object is no longer looked
 //              at; or in the first slot until it is in the second one, and then there. Scans read
 //              the first slot first, so they find it in one of them.
@@ -99,8 +96,7 @@ SPOLIA_ALWAYS_INLINE word name_and_look(slot& in, word seen, const atomic<word>&
 }
 
 /// The same for who knows that light fences are free, and only asks whether the source still holds
-/// it.
-/// `in` is the slot's address: as a pointer, compilers would keep it twice.
+/// it. `in` is the slot's address: as a pointer, compilers would keep it twice.
 SPOLIA_ALWAYS_INLINE bool name_if_held(std::uintptr_t in, word seen,
                                        const atomic<word>& source) noexcept {
 #if SPOLIA_COMPARES_MEMORY
