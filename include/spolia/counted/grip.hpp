@@ -80,7 +80,7 @@ class grip {
       pin* const p = first_private(most_found > 1 ? 1 : 0);
       if (!is_free(*p, at)) [[unlikely]]
         return set(move_anew(at, from));
-      at = p->begin();
+      at = p->begin_second();
     }
     return set(hold_by_own(at, from));
   }

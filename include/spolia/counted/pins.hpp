@@ -187,6 +187,13 @@ struct alignas(2 * sizeof(slot)) pin {
     clear_name(slots[1]);
     return reinterpret_cast<std::uintptr_t>(&slots[0]);
   }
+  /// The same for who begins with a second pin, of the first ones: the second slot says what the
+  /// first one says, that it is free. Where both pins are cleared by a constant, look-ups in tables
+  /// beyond the caches take 1.15 times as long; why is not known.
+  SPOLIA_ALWAYS_INLINE std::uintptr_t begin_second() noexcept {
+    clear_name(slots[1], slots[0].load_relaxed());
+    return reinterpret_cast<std::uintptr_t>(&slots[0]);
+  }
 
   /// Of those that are in no list: whether it is free, if `mark` is the mark of that.
   [[nodiscard]] SPOLIA_ALWAYS_INLINE bool is_free(word mark = free_mark) const noexcept {
