@@ -64,9 +64,10 @@ class our_map {
   }
   std::uint64_t bytes() const { return weight_.bytes(); }
   void finish(snapshot_result& r) {
+    r.bytes_waiting = nodes_.stats().garbage_bytes();
     for (Map* const map : {&map_, &other_}) {
       const auto all = map->account();
-      r.versions_live += all.current;
+      r.versions_current += all.current;
       r.versions_needed += all.current + all.needed;
       r.bytes_needed += all.current_bytes + all.needed_bytes;
     }
@@ -209,6 +210,7 @@ nlohmann::json record_of(const snapshot_options& o, const snapshot_contender& c,
       {"rtx_keys_per_s", static_cast<double>(r.rtx_keys) / r.elapsed_s},
       {"small_rtx_keys_per_s", static_cast<double>(r.small_rtx_keys) / r.elapsed_s},
       {"size_end", o.batch == 0 ? nlohmann::json(r.size_end) : nlohmann::json(nullptr)},
+      {"versions_current", told(r.versions_current)},
       {"versions_live", told(r.versions_live)},
       {"versions_needed", told(r.versions_needed)},
       {"versions_peak", told(r.versions_peak)},
@@ -220,6 +222,7 @@ nlohmann::json record_of(const snapshot_options& o, const snapshot_contender& c,
       {"bytes", r.bytes},
       {"bytes_peak", r.bytes_peak},
       {"bytes_needed", told(r.bytes_needed)},
+      {"bytes_waiting", told(r.bytes_waiting)},
       {"peak_rss_bytes", r.peak_rss_bytes},
       {"bytes_over_time", std::move(over_time)}};
   made.update(circumstances());

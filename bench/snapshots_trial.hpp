@@ -45,6 +45,7 @@ struct snapshot_result {
   std::uint64_t rtx_keys = 0;
   std::uint64_t small_rtx_keys = 0;  ///< by small readers
   std::uint64_t size_end = 0;
+  std::uint64_t versions_current = 0;
   std::uint64_t versions_live = 0;
   std::uint64_t versions_needed = 0;
   std::uint64_t versions_peak = 0;
@@ -54,6 +55,7 @@ struct snapshot_result {
   std::uint64_t bytes = 0;         ///< of all blocks, when the work ended
   std::uint64_t bytes_peak = 0;    ///< during the run
   std::uint64_t bytes_needed = 0;  ///< of the current and the needed versions
+  std::uint64_t bytes_waiting = 0;  ///< retired and not freed, when the work ended
   std::uint64_t peak_rss_bytes = 0;
   std::vector<std::pair<double, std::uint64_t>> bytes_over_time;  ///< ms, bytes
 };
@@ -136,9 +138,8 @@ class snapshot_trial {
       result_.small_rtx_keys += p.small_rtx_keys;
       result_.size_end += p.size_end;
     }
-    const std::uint64_t current = result_.versions_live;
-    result_.versions_live = current + left;
-    result_.versions_peak = current + std::max(result_.versions_held_peak, left);
+    result_.versions_live = result_.versions_current + left;
+    result_.versions_peak = result_.versions_current + std::max(result_.versions_held_peak, left);
     result_.bytes_peak = std::max(result_.bytes_peak, result_.bytes);
     result_.peak_rss_bytes = peak_rss_bytes();
     return std::move(result_);

@@ -125,12 +125,19 @@ def _table(last: dict[tuple, dict], axis: Axis) -> str:
         rows.append([
             title, str(place), look.rate(r["updates_per_s"]), look.rate(r["rtx_keys_per_s"]),
             look.rate(r.get("small_rtx_keys_per_s") or 0), look.size(r["bytes_peak"]),
-            f"{live / needed:.2f}" if live and needed else "",
+            f"{live / needed:.2f}" if live and needed else "", _a_list(r),
             f"{r['passed_per_cut']:.3f}" if r.get("passed_per_cut") else "",
         ])  # fmt: skip
     head = ["", axis.title, "updates/s", "keys/s in transactions", "in small ones", "most bytes",
-            "versions, over needed", "versions passed in a cut"]  # fmt: skip
+            "versions, over needed", "most versions a list",
+            "versions passed in a cut"]  # fmt: skip
     return blocks.table(head, rows)
+
+
+def _a_list(record: dict) -> str:
+    """How many versions a list had on average when there were most of them."""
+    lists = record.get("versions_current")
+    return f"{record['versions_peak'] / lists:.2f}" if lists else ""
 
 
 def _shown(

@@ -297,7 +297,8 @@ def snapshots(options) -> int:
         {"kind": "snapshots", "structure": structure, "collector": collector, "hold": True,
          "threads": 2, "keys": 20000, "updates": 400000, "updates_per_s": 1e6,
          "versions_live": 13000 if collector != "epoch" else 410000, "versions_needed": 12500,
-         "versions_peak": 13500, "bytes": 1700000, "bytes_needed": 1600000, "bytes_peak": 9000000,
+         "versions_peak": 13500, "bytes": 1700000, "bytes_waiting": 50000,
+         "bytes_needed": 1600000, "bytes_peak": 9000000,
          "bytes_over_time": [[0, 900000], [100, 1500000], [200, 1700000]]}
         for structure in ("hash", "tree")
         for collector in ("epoch", "steam", "bbf+", "dl_rt", "sl_rt")

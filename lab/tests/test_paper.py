@@ -88,8 +88,9 @@ INSIDE = [
 
 HELD = [
     {"kind": "snapshots", "structure": "hash", "collector": collector, "hold": True,
-     "updates": 1000, "updates_per_s": 1e6, "versions_live": live, "versions_needed": 100,
-     "bytes": live * 100, "bytes_needed": 10000, "bytes_peak": live * 120,
+     "updates": 1000, "updates_per_s": 1e6, "versions_live": live, "versions_peak": live + 5,
+     "versions_needed": 100, "bytes": live * 100 + 7000, "bytes_waiting": 7000,
+     "bytes_needed": 10000, "bytes_peak": live * 120,
      "bytes_over_time": [[0, 0], [100, live * 100]]}
     for collector, live in (("epoch", 50000), ("sl_rt", 110))
 ]  # fmt: skip
@@ -209,6 +210,13 @@ def test_what_a_held_snapshot_keeps_is_judged(filled):
     assert page.show(Found(filled, [], HELD[:1])).verdict == SHOWN
     leaking = [{**HELD[1], "versions_live": 5000}]
     assert page.show(Found(filled, [], leaking)).verdict == NOT_SEEN
+    # Blocks that nobody needs and that do not wait to be freed: no version, yet a leak.
+    heavy = {**HELD[1], "bytes": 160_000}
+    assert page.show(Found(filled, [], [heavy])).verdict == NOT_SEEN
+    waiting = {**heavy, "bytes_waiting": 150_000}
+    assert page.show(Found(filled, [], [waiting])).verdict == SEEN
+    shown = page.show(Found(filled, [], [waiting]))
+    assert "wait to be freed" in shown.here
 
 
 def test_the_command_measures_pointers(lab, tmp_path):

@@ -22,8 +22,8 @@ foreach(line IN LISTS lines)
   string(JSON collector GET "${line}" collector)
   foreach(field IN ITEMS structure threads keys theta update readers rtx rtx_most hold seconds
                          trial updates updates_per_s
-                         versions_live versions_needed versions_peak cuts passed_per_cut bytes
-                         bytes_peak bytes_over_time peak_rss_bytes machine revision)
+                         versions_current versions_live versions_needed versions_peak cuts passed_per_cut bytes
+                         bytes_peak bytes_needed bytes_waiting bytes_over_time peak_rss_bytes machine revision)
     string(JSON value ERROR_VARIABLE missing GET "${line}" ${field})
     if(missing)
       message(FATAL_ERROR "${collector}: ${missing}")
