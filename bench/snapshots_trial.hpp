@@ -50,11 +50,11 @@ struct snapshot_result {
   std::uint64_t versions_needed = 0;
   std::uint64_t versions_peak = 0;
   std::uint64_t versions_held_peak = 0;
-  std::uint64_t cuts = 0;          ///< of lists, since the work began
-  std::uint64_t passed = 0;        ///< versions that these have come to
-  std::uint64_t bytes = 0;         ///< of all blocks, when the work ended
-  std::uint64_t bytes_peak = 0;    ///< during the run
-  std::uint64_t bytes_needed = 0;  ///< of the current and the needed versions
+  std::uint64_t cuts = 0;           ///< of lists, since the work began
+  std::uint64_t passed = 0;         ///< versions that these have come to
+  std::uint64_t bytes = 0;          ///< of all blocks, when the work ended
+  std::uint64_t bytes_peak = 0;     ///< during the run
+  std::uint64_t bytes_needed = 0;   ///< of the current and the needed versions
   std::uint64_t bytes_waiting = 0;  ///< retired and not freed, when the work ended
   std::uint64_t peak_rss_bytes = 0;
   std::vector<std::pair<double, std::uint64_t>> bytes_over_time;  ///< ms, bytes
