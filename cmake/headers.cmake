@@ -257,6 +257,7 @@ set(SPOLIA_HEADERS
     include/spolia/version/detail/any_version.hpp
     include/spolia/version/detail/chain.hpp
     include/spolia/version/detail/collector_base.hpp
+    include/spolia/version/detail/field_owner.hpp
     include/spolia/version/detail/list_queue.hpp
     include/spolia/version/detail/removing_collector.hpp
     include/spolia/version/detail/short_lock.hpp

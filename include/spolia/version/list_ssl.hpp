@@ -12,7 +12,7 @@
 // Bound:       when compact(h, scan) has returned, of the versions appended before h those are
 //              linked that scan needs, and no others. With L versions appended, R found not to be
 //              needed by a compaction that has returned, and P compactions under way: L - R + P.
-// Memory:      two words a version: left and a flag.
+// Memory:      two words a version: left, and the list with a flag in it.
 // Needs:       a guard of region protection around each call, as in list_pdl.hpp; and scans that
 //              agree: scan_board.hpp, whose compact() is how lists are compacted.
 //
@@ -60,7 +60,8 @@ template <class Base>
 struct ssl_node : Base {
   using Base::Base;
   atomic<ssl_node*> left{this};
-  atomic<bool> unlinked{false};
+  /// The address of its list, which stays (0: it was not placed), and whether it was cut off.
+  atomic<std::uintptr_t> in{0};
 };
 
 template <class Base>
@@ -79,10 +80,20 @@ class ssl_list : public detail::version_chain<ssl_node<Base>> {
 
   bool try_append(node* x, node* y) noexcept { return this->advance(x, y); }
 
+  /// The version, which nobody else knows yet, will be in this list or nowhere: list_of() says so.
+  void place(node& x) noexcept {
+    // relaxed: published with the version.
+    x.in.store_relaxed(reinterpret_cast<std::uintptr_t>(this));
+  }
+  static ssl_list& list_of(const node& x) noexcept {
+    // relaxed: whoever stores here stores the same address.
+    return *reinterpret_cast<ssl_list*>(x.in.load_relaxed() & ~cut_off);
+  }
+
   /// Has the version been cut off, for good?
   static bool is_unlinked(const node* x) noexcept {
-    // acquire ← the release in claim(): the cutting happens before the retirement.
-    return x->unlinked.load_acquire();
+    // acquire ← the releases in flag() and claim(): the cutting happens before the retirement.
+    return (x->in.load_acquire() & cut_off) != 0;
   }
 
   /// Cuts off what `scan` does not need, from h (a head with its stamp set) to the old end. Calls
@@ -118,6 +129,9 @@ class ssl_list : public detail::version_chain<ssl_node<Base>> {
   }
 
  private:
+  static constexpr std::uintptr_t cut_off = 1;  // of ssl_node::in
+  static_assert(alignof(atomic<node*>) > cut_off);
+
   static node* left_of(const node* n) noexcept {
     // acquire ← the releases in advance() and splice(): we look into what it names.
     return n->left.load_acquire();
@@ -146,14 +160,16 @@ class ssl_list : public detail::version_chain<ssl_node<Base>> {
     }
   }
 
+  /// With the flag. relaxed: all else in that word was there when the version was published.
+  static std::uintptr_t flagged(const node* x) noexcept { return x->in.load_relaxed() | cut_off; }
   static void flag(node* x) noexcept {
-    if (SPOLIA_FAULT("ssl.flagged_relaxed")) return x->unlinked.store_relaxed(true);
+    if (SPOLIA_FAULT("ssl.flagged_relaxed")) return x->in.store_relaxed(flagged(x));
     // release → is_unlinked(). Who comes second says the same, and has cut it off as well.
-    x->unlinked.store_release(true);
+    x->in.store_release(flagged(x));
   }
   static bool claim(node* x) noexcept {
-    // acq_rel: release → is_unlinked(); one caller gets false and has won.
-    return !x->unlinked.exchange_acq_rel(true);
+    // acq_rel: release → is_unlinked(); one caller finds no flag and has won.
+    return (x->in.exchange_acq_rel(flagged(x)) & cut_off) == 0;
   }
 
   /// relaxed: stamps are set before the version is passed, see chain.hpp.

@@ -18,6 +18,7 @@
 
 #include <spolia/base/config.hpp>
 #include <spolia/version/concepts.hpp>
+#include <spolia/version/detail/field_owner.hpp>
 #include <spolia/version/detail/told_stamp.hpp>
 #include <spolia/version/owner.hpp>
 
@@ -38,17 +39,16 @@ template <class T, version_collector Collector>
 class owned_head {
   using domain_type = typename Collector::domain_type;
   using guard = typename domain_type::guard;
-  using owner_type = list_owner<domain_type>;
+  using owned = detail::field_owner<Collector>;
+  using owner_type = typename owned::type;
   using session = typename Collector::session;
 
  public:
-  struct version : Collector::version {
+  struct version : owned::version {
     template <class... Arguments>
     explicit version(owner_type& o, Arguments&&... arguments)
-        : of(o), value(std::forward<Arguments>(arguments)...) {}
-    [[nodiscard]] owner_type* owner() noexcept final { return &of; }
+        : owned::version(o), value(std::forward<Arguments>(arguments)...) {}
 
-    owner_type& of;
     detail::told_stamp stamp;
     const T value;
 
@@ -67,7 +67,9 @@ class owned_head {
     void destroy_in(domain_type&) noexcept override {}
   };
 
-  explicit owned_head(first& oldest) noexcept : list_(&oldest) { Collector::place(list_, oldest); }
+  owned_head(owner_type& of, first& oldest) noexcept : list_(of, &oldest) {
+    Collector::place(list_, oldest);
+  }
   owned_head(const owned_head&) = delete;
   owned_head& operator=(const owned_head&) = delete;
   ~owned_head() = default;
@@ -166,7 +168,7 @@ class owned_head {
     [[nodiscard]] std::size_t bytes() const noexcept override { return sizeof(block); }
   };
 
-  typename Collector::list list_;
+  typename owned::list list_;
 };
 
 namespace detail {
@@ -185,7 +187,7 @@ class owned_field : detail::first_of_field<T, Collector>, public owned_head<T, C
   template <class... Arguments>
   explicit owned_field(list_owner<typename Collector::domain_type>& of, Arguments&&... arguments)
       : detail::first_of_field<T, Collector>(of, std::forward<Arguments>(arguments)...),
-        owned_head<T, Collector>(this->oldest) {}
+        owned_head<T, Collector>(of, this->oldest) {}
 };
 
 }  // namespace spolia::inline SPOLIA_FLAVOUR

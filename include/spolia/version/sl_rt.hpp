@@ -8,13 +8,13 @@
 //              one wait in the tracker until they are looked at; there they only have to be
 //              retired. So do those that ended before every snapshot that lives: nobody comes to
 //              them any more, and nothing is walked for their sake.
-// Cost:        three words a version besides the tracker's. An update: amortized O(1) besides the
+// Cost:        two words a version besides the tracker's. An update: amortized O(1) besides the
 //              compactions, which take the length of the list each, down to what the oldest
 //              snapshot sees; none but for versions that are younger than that snapshot.
 // Progress:    as range_tracker.hpp; compactions are wait-free but for pairing head and scan.
 // Bound:       3 H + 5 P B + 6 B E versions besides the current ones, as DL-RT: each ended version
 //              is in the tracker until it is retired.
-// Bytes:       those versions and the current ones, each a block of sizeof(version) (80 with usual
+// Bytes:       those versions and the current ones, each a block of sizeof(version) (72 with usual
 //              domains) and its value, and what is retired and not freed, the domain's
 //              stats().garbage_bytes(): bounded as its scheme says, for no snapshot holds a guard.
 // Why no freed version is reached. A version u is retired by whoever has it from the tracker, where
@@ -41,7 +41,6 @@
 //       so, for Java's would keep it.
 #pragma once
 
-#include <spolia/base/atomic.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/reclaim/region_domain.hpp>
 #include <spolia/version/concepts.hpp>
@@ -50,22 +49,13 @@
 #include <spolia/version/scan_board.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
-
-/// A version that knows its list.
-template <some_domain Domain>
-struct listed_version : any_version<Domain> {
-  plain<ssl_list<listed_version>*> in{nullptr};
-};
-
-}  // namespace detail
 
 template <some_domain Domain = region_domain, class Timeline = timeline>
 class sl_rt final
-    : public detail::tracking_collector<
-          sl_rt<Domain, Timeline>, ssl_node<detail::listed_version<Domain>>, Domain, Timeline> {
+    : public detail::tracking_collector<sl_rt<Domain, Timeline>,
+                                        ssl_node<detail::any_version<Domain>>, Domain, Timeline> {
   using base =
-      detail::tracking_collector<sl_rt, ssl_node<detail::listed_version<Domain>>, Domain, Timeline>;
+      detail::tracking_collector<sl_rt, ssl_node<detail::any_version<Domain>>, Domain, Timeline>;
 
  public:
   static constexpr collector_info info{
@@ -77,7 +67,7 @@ class sl_rt final
       .cost = "amortized constant, and the length of the lists that are compacted",
       .bound = "3 H + 5 P^2 log P"};
 
-  using list = ssl_list<detail::listed_version<Domain>>;
+  using list = ssl_list<detail::any_version<Domain>>;
   using typename base::figures;
   using typename base::options;
   using typename base::session;
@@ -87,7 +77,7 @@ class sl_rt final
       : base(nodes, time, o), board_(nodes) {}
   ~sl_rt() { close(); }
 
-  static void place(list& l, version& v) noexcept { v.in.write(&l); }
+  static void place(list& l, version& v) noexcept { l.place(v); }
 
   void ended(session& s, list&, version* old, version* fresh) noexcept {
     figures& mine = base::figures_of(s);
@@ -121,7 +111,7 @@ class sl_rt final
 
   bool expire(version& v, figures& mine, typename Domain::guard& g) noexcept {
     if (!nobody_needs(v.until.read())) {
-      if (!list::is_unlinked(&v)) compact(*v.in.read(), mine);
+      if (!list::is_unlinked(&v)) compact(list::list_of(v), mine);
       // Another compaction may have cut it off and not said so yet: then later.
       if (!list::is_unlinked(&v)) return false;
     }

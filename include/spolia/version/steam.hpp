@@ -68,7 +68,7 @@ class steam final
       : base(nodes, time, o.owners), options_(o), board_(nodes) {}
   ~steam() { close(); }
 
-  static void place(list&, version&) noexcept {}
+  static void place(list& l, version& v) noexcept { l.place(v); }
 
   void ended(session& s, list& l, version* old, version*) noexcept {
     figures& mine = base::figures_of(s);

@@ -84,16 +84,16 @@ struct chromatic_nodes {
         : node(kind::internal, born),
           first_left_(*this, left),
           first_right_(*this, right),
-          left_(first_left_),
-          right_(first_right_),
+          left_(*this, first_left_),
+          right_(*this, first_right_),
           key(k) {}
     /// The entry.
     internal(std::uint64_t born, link top) noexcept
         : node(kind::entry, born),
           first_left_(*this, top),
           first_right_(*this, link{nullptr, 1, false}),
-          left_(first_left_),
-          right_(first_right_) {}
+          left_(*this, first_left_),
+          right_(*this, first_right_) {}
     ~internal() {
       if (this->is == kind::internal) key.~Key();
     }

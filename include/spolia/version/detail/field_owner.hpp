@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// field_owner.hpp: where it is kept to which node (owner.hpp) the versions of a field belong: in
+// each of them; or in the field, if the collector's versions know their list.
+#pragma once
+
+#include <concepts>
+
+#include <spolia/base/config.hpp>
+#include <spolia/version/concepts.hpp>
+#include <spolia/version/owner.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace detail {
+
+template <class Collector>
+concept versions_know_lists = requires(const typename Collector::version& v) {
+  { Collector::list::list_of(v) } noexcept -> std::same_as<typename Collector::list&>;
+};
+
+template <version_collector Collector>
+struct field_owner {
+  using type = list_owner<typename Collector::domain_type>;
+
+  struct list : Collector::list {
+    list(type&, typename Collector::version* first) noexcept : Collector::list(first) {}
+  };
+  struct version : Collector::version {
+    explicit version(type& of) noexcept : of_(of) {}
+    [[nodiscard]] type* owner() noexcept final { return &of_; }
+
+   protected:
+    ~version() = default;
+
+   private:
+    type& of_;
+  };
+};
+
+template <version_collector Collector>
+  requires versions_know_lists<Collector>
+struct field_owner<Collector> {
+  using type = list_owner<typename Collector::domain_type>;
+
+  struct list : Collector::list {
+    list(type& o, typename Collector::version* first) noexcept : Collector::list(first), of(o) {}
+    type& of;
+  };
+  struct version : Collector::version {
+    explicit version(type&) noexcept {}
+    /// The version has a hold on the owner, in which the list is.
+    [[nodiscard]] type* owner() noexcept final {
+      return &static_cast<list&>(Collector::list::list_of(*this)).of;
+    }
+
+   protected:
+    ~version() = default;
+  };
+};
+
+}  // namespace detail
+}  // namespace spolia::inline SPOLIA_FLAVOUR
