@@ -94,12 +94,25 @@ class bucket : public pair_block<bucket_head<Collector>, Pair> {
     const auto* const at = reinterpret_cast<const char*>(this);
     for (std::size_t line = 1; line < 4; ++line) __builtin_prefetch(at + 64 * line);
   }
-  /// Fetches what an update copies, of pairs of usual size and number, and what it writes to when
-  /// it has put another version in front of this one.
-  void prefetch_for_update() const noexcept {
+  /// Fetches the first pairs, while stamp and tags are still on their way.
+  void prefetch_pairs() const noexcept {
     const auto* const at = reinterpret_cast<const char*>(this);
-    __builtin_prefetch(at, 1);
-    for (std::size_t line = 2; line < 6; ++line) __builtin_prefetch(at + 64 * line);
+    for (std::size_t line = 2; line < 4; ++line) __builtin_prefetch(at + 64 * line);
+  }
+  /// Another version is about to be put in front of this one, in the list at `head`. Fetches for
+  /// writing what will be written: the head, and all lines of this version, which ends, and whose
+  /// memory becomes a new one. Otherwise each is asked of another processor, which has read it or
+  /// made it, when it is written, and the next locked operation waits for all of them. Not before
+  /// it is known that there is something to change: others may go on reading here.
+  void prefetch_to_replace(const void* head) const noexcept {
+    __builtin_prefetch(head, 1);
+    const auto* const at = reinterpret_cast<const char*>(this);
+    for (std::size_t line = 0; line < 3; ++line) __builtin_prefetch(at + 64 * line, 1);
+    // Nothing behind the last pair, for that is another version's.
+    const pairs all = this->all();
+    const auto* const first = reinterpret_cast<const char*>(all.data());
+    const std::size_t bytes = std::min<std::size_t>(all.size_bytes(), 512);
+    for (std::size_t i = 64; i <= bytes; i += 64) __builtin_prefetch(first + i, 1);
   }
 
  protected:

@@ -162,7 +162,6 @@ class snapshot_hash_core {
   }
 
   pairs current(const version& v) const noexcept { return v.current(time()); }
-
   const pair* pair_at(const version* v, std::uint64_t t, std::uint64_t h, const Key& key) const {
     return v == nullptr ? nullptr : pair_in(*v, v->at(t, time()), h, key);
   }
@@ -246,8 +245,10 @@ class snapshot_hash_core {
   place place_of(session&, std::uint64_t h) const noexcept {
     const std::uint64_t i = lower_bits(h, table_.level());
     version* const v = settled(table_[i]);
-    if (v != nullptr && covers(*v, i, h)) [[likely]]
+    if (v != nullptr && covers(*v, i, h)) [[likely]] {
+      v->prefetch_pairs();
       return {i, v};
+    }
     return search(h);
   }
   SPOLIA_NOINLINE place search(std::uint64_t h) const noexcept {
@@ -317,6 +318,7 @@ class snapshot_hash_core {
       divide(s, p, e.seen);
       return false;
     }
+    p.newest->prefetch_to_replace(&table_[p.bucket]);
     version* const fresh = changed(*p.newest, e);
     if (append(s, p, fresh)) return true;
     fresh->destroy_in(nodes());
@@ -342,7 +344,6 @@ class snapshot_hash_core {
     session s = collector_.enter();
     for (;;) {
       const place p = place_of(s, h);
-      p.newest->prefetch_for_update();
       const pairs seen = current(*p.newest);
       const pair* const old = pair_in(*p.newest, seen, h, fresh ? fresh->key() : key);
       if (old != nullptr && !Assign) return nullptr;
@@ -358,7 +359,6 @@ class snapshot_hash_core {
     session s = collector_.enter();
     for (;;) {
       const place p = place_of(s, h);
-      p.newest->prefetch_for_update();
       const pairs seen = current(*p.newest);
       const pair* const old = pair_in(*p.newest, seen, h, key);
       if (old == nullptr) return nullptr;
