@@ -119,6 +119,11 @@ void describe(CLI::App& app, snapshot_options& o) {
   app.add_flag("--hold", o.hold, "hold one snapshot from before the first update to the end");
   app.add_option("--updates", o.updates, "so many successful updates instead; 0: by time")
       ->capture_default_str();
+  app.add_option("--still-every", o.still_every,
+                 "if not 0: after each so many ms all threads stand still, in the midst of their "
+                 "read transactions, and it is counted which versions are needed; lets go of the "
+                 "others")
+      ->capture_default_str();
 }
 
 void describe(CLI::App& app, spolia::rlu::options& o) {

@@ -63,6 +63,14 @@ class our_map {
     return both;
   }
   std::uint64_t bytes() const { return weight_.bytes(); }
+  void look(snapshot_result& r) {
+    const auto all = map_.account();
+    const auto its = other_.account();
+    ++r.stills;
+    r.versions_needed_peak =
+        std::max(r.versions_needed_peak, all.current + all.needed + its.current + its.needed);
+    r.versions_excess_peak = std::max(r.versions_excess_peak, all.obsolete + its.obsolete);
+  }
   void finish(snapshot_result& r) {
     r.bytes_waiting = nodes_.stats().garbage_bytes();
     for (Map* const map : {&map_, &other_}) {
@@ -176,6 +184,9 @@ nlohmann::json record_of(const snapshot_options& o, const snapshot_contender& c,
   const auto told = [&](std::uint64_t n) {
     return c.has_versions ? nlohmann::json(n) : nlohmann::json(nullptr);
   };
+  const auto seen_in_stills = [&](std::uint64_t n) {
+    return r.stills != 0 ? nlohmann::json(n) : nlohmann::json(nullptr);
+  };
   nlohmann::json over_time = nlohmann::json::array();
   const std::size_t every = r.bytes_over_time.size() / 400 + 1;
   for (std::size_t i = 0; i < r.bytes_over_time.size(); i += every) {
@@ -214,6 +225,9 @@ nlohmann::json record_of(const snapshot_options& o, const snapshot_contender& c,
       {"versions_live", told(r.versions_live)},
       {"versions_needed", told(r.versions_needed)},
       {"versions_peak", told(r.versions_peak)},
+      {"stills", r.stills},
+      {"versions_needed_peak", seen_in_stills(r.versions_needed_peak)},
+      {"versions_excess_peak", seen_in_stills(r.versions_excess_peak)},
       {"cuts", told(r.cuts)},
       {"passed_per_cut",
        c.has_versions && r.cuts != 0

@@ -27,7 +27,8 @@ struct snapshot_options {
   std::uint32_t batch = 0;     ///< if not 0: an update is a batch of so many changes, in two maps
   bool hold = false;           ///< one snapshot through the whole run
   double seconds = 1;
-  std::uint64_t updates = 0;  ///< successful ones to make in all, instead of a time; 0: by time
+  std::uint64_t updates = 0;      ///< successful ones to make in all, instead of a time; 0: by time
+  std::uint32_t still_every = 0;  ///< ms of work between two accounts of versions; 0: none
   std::uint32_t trials = 1;
   std::uint64_t seed = 1;
   std::string json = "-";

@@ -8,6 +8,7 @@
 //     Subject::instant             a snapshot: s.snapshot(label), s.at(instant, key)
 //     s.stats()                    the collector's; cheap
 //     s.bytes()                    of blocks that are allocated; cheap
+//     s.look(result)               counts what is needed while all stand still; optional
 //     s.finish(result)             looks at everything, when all work is done
 #pragma once
 
@@ -32,6 +33,7 @@
 #include "machine.hpp"
 #include "random.hpp"
 #include "snapshots.hpp"
+#include "stills.hpp"
 #include "zipf.hpp"
 
 namespace bench {
@@ -50,12 +52,15 @@ struct snapshot_result {
   std::uint64_t versions_needed = 0;
   std::uint64_t versions_peak = 0;
   std::uint64_t versions_held_peak = 0;
-  std::uint64_t cuts = 0;           ///< of lists, since the work began
-  std::uint64_t passed = 0;         ///< versions that these have come to
-  std::uint64_t bytes = 0;          ///< of all blocks, when the work ended
-  std::uint64_t bytes_peak = 0;     ///< during the run
-  std::uint64_t bytes_needed = 0;   ///< of the current and the needed versions
-  std::uint64_t bytes_waiting = 0;  ///< retired and not freed, when the work ended
+  std::uint64_t stills = 0;                ///< moments at which was counted what is needed
+  std::uint64_t versions_needed_peak = 0;  ///< the most in these
+  std::uint64_t versions_excess_peak = 0;  ///< and of those that were not needed
+  std::uint64_t cuts = 0;                  ///< of lists, since the work began
+  std::uint64_t passed = 0;                ///< versions that these have come to
+  std::uint64_t bytes = 0;                 ///< of all blocks, when the work ended
+  std::uint64_t bytes_peak = 0;            ///< during the run
+  std::uint64_t bytes_needed = 0;          ///< of the current and the needed versions
+  std::uint64_t bytes_waiting = 0;         ///< retired and not freed, when the work ended
   std::uint64_t peak_rss_bytes = 0;
   std::vector<std::pair<double, std::uint64_t>> bytes_over_time;  ///< ms, bytes
 };
@@ -97,7 +102,11 @@ class snapshot_trial {
 
  public:
   snapshot_trial(const snapshot_options& o, std::uint32_t trial)
-      : options_(o), seed_(o.seed * 1000003 + trial), keys_(o.keys, o.theta), subject_(o.keys) {}
+      : options_(o),
+        seed_(o.seed * 1000003 + trial),
+        keys_(o.keys, o.theta),
+        subject_(o.keys),
+        stills_(o.threads + o.readers + o.small_readers) {}
 
   snapshot_result run() {
     reset_peak_rss();
@@ -120,7 +129,7 @@ class snapshot_trial {
     watch(start);
     stop_.store_release(true);
     while (done_.load_acquire() < workers.size()) std::this_thread::yield();
-    result_.elapsed_s = std::chrono::duration<double>(steady::now() - start).count();
+    result_.elapsed_s = std::chrono::duration<double>(steady::now() - start - stood_).count();
     result_.bytes = subject_.bytes();
     const spolia::collector_stats after = subject_.stats();
     const std::uint64_t left = after.held();
@@ -159,6 +168,7 @@ class snapshot_trial {
   }
   void finish(snapshot_result done, snapshot_result& mine) {
     mine = std::move(done);
+    stills_.leave();
     done_.fetch_add_release(1);
     while (!leave_.load_acquire()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
@@ -168,8 +178,10 @@ class snapshot_trial {
     std::uint64_t size = small ? 16 : options_.rtx;
     if (!small && options_.rtx_most != 0) size += random.below(options_.rtx_most - size + 1);
     const auto now = subject_.snapshot("read transaction");
-    for (std::uint64_t n = 0; n < size; ++n)
+    for (std::uint64_t n = 0; n < size; ++n) {
       seen += subject_.at(now, keys_.draw_spread(random)) ? 1 : 0;
+      stills_.step();
+    }
     return size;
   }
 
@@ -192,6 +204,7 @@ class snapshot_trial {
     std::uint64_t seen = 0;
     begin();
     while (!stop_.load_relaxed() && (enough == 0 || done.updates < enough)) {
+      stills_.step();
       const std::uint64_t dice = random.next();
       ++done.operations;
       if ((dice & 0xFFFFFFFFU) < updates) {
@@ -235,6 +248,8 @@ class snapshot_trial {
   void watch(steady::time_point start) {
     const auto end =
         start + std::chrono::duration<double>(options_.updates == 0 ? options_.seconds : 3600.0);
+    const auto every = std::chrono::milliseconds(options_.still_every);
+    auto next_still = start + every;
     for (auto next = start;; next += std::chrono::milliseconds(5)) {
       std::this_thread::sleep_until(next);
       const auto now = steady::now();
@@ -243,14 +258,28 @@ class snapshot_trial {
       result_.versions_held_peak = std::max(result_.versions_held_peak, subject_.stats().held());
       result_.bytes_over_time.emplace_back(
           std::chrono::duration<double, std::milli>(now - start).count(), bytes);
-      if (now >= end || working_.load_relaxed() == 0) return;
+      if (now - stood_ >= end || working_.load_relaxed() == 0) return;
+      if (every.count() == 0 || now < next_still) continue;
+      stand_still();
+      next_still = next = steady::now();
+      next_still += every;
     }
+  }
+
+  void stand_still() {
+    stills_.take([&] {
+      const auto start = steady::now();
+      if constexpr (requires { subject_.look(result_); }) subject_.look(result_);
+      stood_ += steady::now() - start;
+    });
   }
 
   const snapshot_options& options_;
   const std::uint64_t seed_;
   const zipf keys_;
   Subject subject_;
+  stills stills_;
+  steady::duration stood_{0};  // in stills
   snapshot_result result_;
   alignas(spolia::cache_line) spolia::atomic<std::size_t> ready_{0};
   spolia::atomic<std::size_t> done_{0};

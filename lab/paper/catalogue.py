@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from lab.paper import (
     amortizing,
+    bound,
     contention,
     evaluation,
     events,
@@ -32,6 +33,7 @@ PAGES: tuple[Page, ...] = (
     *store.PAGES,
     *pointers.PAGES,
     *versions.PAGES,
+    *bound.PAGES,
     *sections.PAGES,
     *contention.PAGES,
 )

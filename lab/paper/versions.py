@@ -90,7 +90,7 @@ def _latest(found: Found, structures: tuple[str, ...], axis: Axis, keys: Keys) -
     for r in found.snapshots:
         separate = bool(r.get("readers"))
         fits = separate if axis is SIZE else not separate and bool(r.get("rtx_share"))
-        fits = fits and keys.fit(r) and r["structure"] in structures
+        fits = fits and keys.fit(r) and r["structure"] in structures and not r.get("stills")
         if fits and not r.get("hold") and r.get("bytes_peak"):
             last[r["structure"], r["collector"], r[axis.field]] = r
     return last

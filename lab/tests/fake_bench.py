@@ -319,8 +319,12 @@ def worked_snapshots(options) -> int:
          "updates_per_s": 1e6, "rtx_keys_per_s": 2e6, "small_rtx_keys_per_s": 1e6,
          "bytes_peak": sizes.get(collector, 20_000_000),
          "passed_per_cut": 1.01 if collector == "dl_rt" else None,
+         "small_readers": int(options.small_readers), "rtx": int(options.rtx),
          "versions_live": None if structure in ways else 13000,
-         "versions_needed": None if structure in ways else 12500}
+         "versions_needed": None if structure in ways else 12500,
+         "versions_current": 12000, "versions_peak": 14000,
+         "stills": 5 if int(options.still_every) else 0,
+         "versions_needed_peak": 12800, "versions_excess_peak": 900}
         for structure in options.structure.split(",")
         for collector in ways.get(structure, collectors)
     ])  # fmt: skip
@@ -413,9 +417,10 @@ def main() -> int:
     held = commands.add_parser("snapshots")
     for name in ("--json", "--structure", "--update", "--rtx-share", "--updates"):
         held.add_argument(name, default="-")
-    for name in ("--seconds", "--rtx", "--small-readers"):
+    for name in ("--seconds", "--collector"):
         held.add_argument(name, default="-")
-    for name in ("--keys", "--threads", "--readers", "--rtx-most", "--theta"):
+    for name in ("--keys", "--threads", "--readers", "--small-readers", "--rtx", "--rtx-most",
+                 "--theta", "--still-every"):  # fmt: skip
         held.add_argument(name, default="0")
     held.add_argument("--hold", action="store_true")
     run = commands.add_parser("sets")

@@ -137,6 +137,12 @@ BESIDE = [
 MIXED = [worked("hash", c, most, rtx_share=1) for c, most in (("steam", 150), ("dl_rt", 100))]
 UNEVEN = [{**r, "keys": 200_000, "theta": 0.99} for r in MIXED]
 MANY = [{**r, "keys": 20_000_000} for r in UNEVEN]
+COUNTED = [
+    worked(structure, collector, 100, threads=16, readers=8, small_readers=8, rtx=16, rtx_share=0,
+           theta=0, stills=5, versions_current=100, versions_peak=900, versions_needed_peak=150,
+           versions_excess_peak=700)
+    for structure in ("hash", "tree") for collector in ("bbf+", "sl_rt")
+]  # fmt: skip
 
 
 def quickly(monkeypatch):
@@ -146,7 +152,7 @@ def quickly(monkeypatch):
 
 def test_every_page_is_filled_by_its_own_cells(filled, stored, monkeypatch):
     quickly(monkeypatch)
-    snapshots = HELD + BESIDE + MIXED + UNEVEN + MANY
+    snapshots = HELD + BESIDE + MIXED + UNEVEN + MANY + COUNTED
     found = Found(filled, ANNOUNCED, snapshots, stored, POINTERS + ENDS + INSIDE)
     for entry in PAGES:
         shown = entry.show(found)
@@ -400,6 +406,25 @@ def test_what_read_transactions_cost_is_judged(filled):
     assert verdict(filled, "snapshots-mixed", [*MIXED, without]) == SEEN
     assert verdict(filled, "snapshots-zipf", [*UNEVEN, {**MIXED[1], "bytes_peak": 400}]) == SEEN
     assert verdict(filled, "snapshots-large", [*MANY, {**UNEVEN[1], "bytes_peak": 400}]) == SEEN
+
+
+def test_versions_that_nobody_needs_are_held_against_the_bound(filled):
+    assert verdict(filled, "snapshots-bound", COUNTED) == SEEN
+    # 34 threads: 5 * 34 * 204 and 6 * 204 of the bound, and twice the 50 that snapshots needed
+    most = {**COUNTED[1], "versions_excess_peak": 36004}
+    assert verdict(filled, "snapshots-bound", [most]) == SEEN
+    assert verdict(filled, "snapshots-bound", [{**most, "versions_excess_peak": 36005}]) == NOT_SEEN
+    shown = next(page for page in PAGES if page.key == "snapshots-bound").show(
+        Found(filled, [], [most])
+    )
+    assert "At most 7.03 P² log P versions" in shown.here
+    # threads that stand still are no measure of speed or memory
+    assert (
+        next(page for page in PAGES if page.key == "snapshots-tree").show(
+            Found(filled, [], COUNTED)
+        )
+        is None
+    )
 
 
 def test_the_schemes_are_compared_under_each_allocator(filled):

@@ -46,6 +46,59 @@ foreach(line IN LISTS lines)
   endif()
 endforeach()
 
+# What is needed is counted while all stand still, in the midst of read transactions: what these see
+# is needed, and under EBR most of what was overwritten is not. A busy machine may leave no time for
+# it before the updates are made.
+function(count_in_stills collector current needed excess)
+  foreach(updates IN ITEMS 200000 2000000)
+    execute_process(COMMAND "${BENCH}" snapshots --structure hash --collector ${collector}
+                            --keys 2000 --update 100 --rtx-share 0 --readers 1 --rtx 1000000
+                            --updates ${updates} --still-every 1
+                    RESULT_VARIABLE code OUTPUT_VARIABLE out ERROR_VARIABLE complaint)
+    if(NOT code EQUAL 0)
+      message(FATAL_ERROR "exit code ${code}: ${complaint}")
+    endif()
+    string(JSON stills GET "${out}" stills)
+    if(stills GREATER 3)
+      break()
+    endif()
+  endforeach()
+  if(stills EQUAL 0)
+    message(FATAL_ERROR "${collector}: nobody stood still in ${updates} updates")
+  endif()
+  foreach(field IN ITEMS current needed_peak excess_peak)
+    string(JSON value GET "${out}" versions_${field})
+    list(APPEND values ${value})
+  endforeach()
+  list(GET values 0 value)
+  set(${current} ${value} PARENT_SCOPE)
+  list(GET values 1 value)
+  set(${needed} ${value} PARENT_SCOPE)
+  list(GET values 2 value)
+  set(${excess} ${value} PARENT_SCOPE)
+endfunction()
+
+count_in_stills(sl_rt current needed excess)
+math(EXPR seen "${needed} - ${current}")
+# 3 H + 5 P B + 6 B E without those that are needed, with four threads and one that has ended
+math(EXPR most "2 * ${seen} + 5 * 4 * 64 + 6 * 64")
+if(seen LESS 10)
+  message(FATAL_ERROR "sl_rt: ${needed} needed beside a read transaction, ${current} current")
+elseif(excess GREATER most)
+  message(FATAL_ERROR "sl_rt: ${excess} versions that nobody needs, ${needed} needed")
+endif()
+count_in_stills(epoch current needed excess_of_epochs)
+if(NOT excess_of_epochs GREATER most)
+  message(FATAL_ERROR "EBR let go of all but ${excess_of_epochs} beside a read transaction")
+endif()
+execute_process(COMMAND "${BENCH}" snapshots --structure hash --collector sl_rt --keys 2000
+                        --seconds 0.05 OUTPUT_VARIABLE out)
+string(JSON stills GET "${out}" stills)
+string(JSON type TYPE "${out}" versions_excess_peak)
+if(NOT stills EQUAL 0 OR NOT type STREQUAL "NULL")
+  message(FATAL_ERROR "${stills} stills that nobody asked for, and an excess: ${type}")
+endif()
+
 # Threads that only read, some of them little; keys that are wanted more often than others.
 include("${CMAKE_CURRENT_LIST_DIR}/patience.cmake")
 foreach(seconds IN LISTS patience)

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The bound on versions (PPoPP 2023), H + c P^2 log P: what is held and not needed, with many
+threads for each core. All stand still at times, so that both are counted at one instant."""
+
+from __future__ import annotations
+
+import math
+
+from lab import look
+from lab.claims import NOT_SEEN, SEEN
+from lab.paper import blocks
+from lab.paper.found import Found
+from lab.paper.page import Page, Shown, one_trial
+
+THREADS = 32
+TITLES = {"hash": "Hash map", "tree": "Tree"}
+KEYS = {0.0: "uniform", 0.99: "Zipf, 0.99"}
+COMMON = ("--structure", "hash,tree", "--collector", "bbf+,dl_rt,sl_rt", "--keys", "200000",
+          "--seconds", "0.5", "--still-every", "100")  # fmt: skip
+MIXED = ("--threads", "32", "--update", "50", "--rtx-share", "1", "--rtx", "1024")
+UPDATES = ("--threads", "32", "--update", "100", "--rtx-share", "0")
+BESIDE = ("--threads", "16", "--update", "100", "--rtx-share", "0",
+          "--small-readers", "8", "--readers", "8")  # fmt: skip
+WORK = (MIXED, UPDATES, (*BESIDE, "--rtx", "1024"),
+        *((*BESIDE, "--rtx", "16", "--rtx-most", most) for most in ("256", "65536")))  # fmt: skip
+SECONDS = 1.5  # of a trial, with filling it and counting
+
+# With P threads and B = P log P, of the collectors' promise; of BBF+ twice that, and as many as
+# there are lists.
+OF_THREADS, OF_ENDED, OF_NEEDED = 5, 6, 3
+
+
+def _workers(record: dict) -> int:
+    return sum(record.get(field) or 0 for field in ("threads", "readers", "small_readers"))
+
+
+def _share(record: dict) -> float:
+    """The c of the bound, were all that is not needed put down to it."""
+    p = max(2, _workers(record))
+    return record["versions_excess_peak"] / (p * p * math.log2(p))
+
+
+def _allowed(record: dict) -> float:
+    """Versions that the bound allows besides those that are needed."""
+    ever = _workers(record) + 2  # and who filled the map, and who counts
+    batch = max(64, ever * ever.bit_length())
+    current = record["versions_current"]
+    needed = max(0, record["versions_needed_peak"] - current)
+    once = OF_NEEDED * needed + OF_THREADS * ever * batch + OF_ENDED * batch
+    return (2 * once + current if record["collector"] == "bbf+" else once) - needed
+
+
+def _work(record: dict) -> str:
+    if not record.get("readers"):
+        return "mixed" if record.get("rtx_share") else "updates only"
+    least, most = record["rtx"], record["rtx_most"]
+    return f"beside {least}" + (f" to {most}" if most != least else "")
+
+
+def _row(record: dict) -> list:
+    return [
+        f"{TITLES[record['structure']]}, {look.collector_title(record['collector'])}",
+        _work(record), KEYS.get(record["theta"], f"Zipf, {record['theta']}"),
+        str(record["stills"]), look.count(record["versions_peak"]),
+        look.count(record["versions_needed_peak"]), look.count(record["versions_excess_peak"]),
+        f"{_share(record):.2f}", look.percent(record["versions_excess_peak"] / _allowed(record)),
+    ]  # fmt: skip
+
+
+def _show(found: Found) -> Shown | None:
+    last = {}
+    for r in found.snapshots:
+        if r.get("stills") and not r.get("hold") and r["structure"] in TITLES:
+            last[r["structure"], r["collector"], _work(r), r["theta"]] = r
+    if not last:
+        return None
+    head = ["", "read transactions", "keys", "times counted", "most versions", "most needed",
+            "most not needed", "of P² log P", "of what is allowed"]  # fmt: skip
+    table = blocks.table(head, [_row(r) for _, r in sorted(last.items())])
+    worst = max(last.values(), key=_share)
+    nearest = max(r["versions_excess_peak"] / _allowed(r) for r in last.values())
+    here = (
+        f"At most {_share(worst):.2f} P² log P versions are held that nobody needs "
+        f"({TITLES[worst['structure']]}, {look.collector_title(worst['collector'])}), "
+        f"{look.percent(nearest)} of what the collectors allow themselves."
+    )
+    return Shown([table], here, SEEN if nearest <= 1 else NOT_SEEN)
+
+
+def _commands() -> list[tuple[str, ...]]:
+    return [("snapshots", *COMMON, "--theta", str(theta), *work) for work in WORK for theta in KEYS]
+
+
+BOUND = Page(
+    key="snapshots-bound", name="Snapshots", title="Versions that nobody needs, many threads",
+    paper="At any moment at most H + c P² log P versions are linked, H those that are current or "
+          "seen by a snapshot, P the threads, c a constant (PPoPP 2023, sections 2 to 5).",
+    cells=one_trial,
+    show=_show,
+    commands=lambda scale: _commands(),
+    takes=lambda scale: len(_commands()) * 6 * SECONDS,
+    limits=f"{THREADS} threads in all. Each tenth of a second all stand still, in the midst of "
+           "their read transactions, and what is needed is counted; what is not is let go of at "
+           "this. The most versions are of samples in between, too.",
+)  # fmt: skip
+
+PAGES = [BOUND]
