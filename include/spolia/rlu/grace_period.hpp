@@ -78,7 +78,7 @@ class grace_period {
   /// that cannot be said yet. An instant that was found holds what it holds until it is not live.
   [[nodiscard]] SPOLIA_ALWAYS_INLINE std::uint64_t holder(std::uint64_t since,
                                                           std::uint64_t ended) const noexcept {
-    if (ended > known_) return unknown;
+    if (ended > known_ && !SPOLIA_FAULT("rlu.trusts_an_old_look")) return unknown;
     if (times_.empty() || ended <= times_.front() || since > times_.back()) return nobody;
     return first_from(since, ended);
   }
