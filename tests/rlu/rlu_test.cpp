@@ -18,6 +18,7 @@
 namespace {
 
 using namespace spolia;
+static_assert(sizeof(tally().value()) == 8);  // scans may come to more than 32 bits count
 
 struct number {
   long value = 0;
