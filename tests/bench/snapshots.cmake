@@ -52,7 +52,7 @@ endforeach()
 function(count_in_stills collector current needed excess)
   foreach(updates IN ITEMS 200000 2000000)
     execute_process(COMMAND "${BENCH}" snapshots --structure hash --collector ${collector}
-                            --keys 2000 --update 100 --rtx-share 0 --readers 1 --rtx 1000000
+                            --keys 2000 --update 100 --rtx-share 0 --readers 1 --rtx 50000
                             --updates ${updates} --still-every 1
                     RESULT_VARIABLE code OUTPUT_VARIABLE out ERROR_VARIABLE complaint)
     if(NOT code EQUAL 0)
