@@ -29,8 +29,10 @@ from lab.paper.sectioned import (
 )
 from lab.stats import compare
 
-# Of the structures that are as fast with many keys; and at which share of updates.
-SIZES = {"hash": (1000, 20_000, 200_000), "tree": (1000, 20_000, 200_000)}
+# Of the structures that are as fast with many keys, half of which are present; how many a bucket
+# has; and at which share of updates.
+SIZES = {"hash": (2000, 20_000, 100_000), "tree": (2000, 20_000, 100_000)}
+LOADS = {2000: 1, 20_000: 10, 100_000: 10}
 SIZE_UPDATE = 20
 # What a thread does that is alone: measured with one thread.
 IN_PLACE = "changing objects in place"
@@ -86,10 +88,9 @@ def _sleeper_commands(scale: Scale) -> list[tuple[str, ...]]:
 
 
 def _size_commands(scale: Scale) -> list[tuple[str, ...]]:
-    # A bucket for each 20 keys, as with 20 000.
     return [
         command(structure, sync, scale.full, SIZE_UPDATE, "--keys", str(keys),
-                 "--buckets", str(max(1, keys // 20)))
+                 "--buckets", str(keys // 2 // LOADS[keys]))
         for structure, sizes in SIZES.items()
         for keys in sizes
         for sync in WAYS[structure]
@@ -304,7 +305,7 @@ PAGES = [
          "Beyond the number of processors the curves show what preemption costs, not scaling."),
     page("sizes", "Sizes", "how many keys",
          "With few keys writers meet often, with many the cache is what counts; many versions are "
-         "ahead of one copy from 1000 keys to 50 000 (ASPLOS 2019, section 6).",
+         "ahead of one copy from 1000 elements to 50 000 (ASPLOS 2019, figure 6).",
          _size_commands, _sizes),
     page("features", "Features", "what each feature is worth",
          "From one feature to the next throughput grows: several versions, the clock, collecting "
