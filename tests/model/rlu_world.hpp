@@ -59,6 +59,15 @@ struct world_with {
       model::check(look(in, x) == first, "a section saw two instants");
     });
   }
+  /// And a view of it does not change.
+  void x_is_of_one_instant() {
+    d.read([&](auto& in) {
+      const auto seen = in.read(x);
+      const int first = seen->value.read();
+      model::check(look(in, x) == first, "a section saw two instants");
+      model::check(seen->value.read() == first, "a view has changed");
+    });
+  }
 
   rlu::basic_domain<Clock, spolia::domain<debra, batch>> d;
   rlu::ptr<number> x;
