@@ -19,14 +19,6 @@ using namespace spolia::test;
 /// Each commit is followed by a glance, and none by a look: but for what a scenario says.
 struct glancing_world : world {
   explicit glancing_world(std::uint32_t turn_us = 300) : world(1000, 1, false, turn_us) {}
-  void look_twice() {
-    d.read([&](auto& in) {
-      const auto seen = in.read(x);
-      const int first = seen->value.read();
-      model::check(look(in, x) == first, "a section saw two instants");
-      model::check(seen->value.read() == first, "a view has changed");
-    });
-  }
 };
 
 /// A thread that has never been here begins a section.

@@ -40,7 +40,7 @@ void a_pass_has_an_old_look(model::scenario& run) {
   auto w = std::make_shared<world>();
   run.thread([=] { w->d.collect(); });
   run.thread([=] { w->add_to(w->x); });
-  run.thread([=] { w->x_is_of_one_instant(); });
+  run.thread([=] { w->look_twice(); });
   run.finally([=] { w->clear(); });
 }
 

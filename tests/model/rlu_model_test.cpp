@@ -88,7 +88,7 @@ void two_count(model::scenario& run) {
 /// A reader looks twice, while copies come, are written back, and go.
 void a_reader_beside_a_collector(model::scenario& run) {
   auto w = std::make_shared<world>();
-  run.thread([=] { w->x_is_of_one_instant(); });
+  run.thread([=] { w->look_twice(); });
   run.thread([=] {
     w->add_to(w->x);
     w->d.collect();
@@ -177,7 +177,7 @@ void a_copy_moves(model::scenario& run) {
   });
   run.thread([=] {
     w->wait_for(2);
-    w->x_is_of_one_instant();
+    w->look_twice();
   });
   run.finally([=] { w->clear(); });
 }

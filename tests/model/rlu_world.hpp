@@ -59,8 +59,8 @@ struct world_with {
       model::check(look(in, x) == first, "a section saw two instants");
     });
   }
-  /// And a view of it does not change.
-  void x_is_of_one_instant() {
+  /// A section sees one instant of x, and a view of it does not change.
+  void look_twice() {
     d.read([&](auto& in) {
       const auto seen = in.read(x);
       const int first = seen->value.read();
