@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -29,6 +30,17 @@ void plain_pointers() {
   const spolia::weak_ptr<session> w = a;
   const spolia::shared_ptr<std::string> name(a, &a->name);
   check(a.use_count() == 2 && w.lock() == a->shared_from_this(), "counts are exact");
+}
+
+// A pointer of somebody else's interface stays what it is, and ours holds it.
+void a_strangers_pointer() {
+  auto theirs = std::make_shared<std::string>("theirs");
+  const std::weak_ptr<std::string> seen = theirs;
+  spolia::shared_ptr<std::string> ours(theirs.get(), [theirs](auto*) {});
+  theirs.reset();
+  check(!seen.expired() && *ours == "theirs", "ours holds theirs");
+  ours.reset();
+  check(seen.expired(), "and lets go of it at once");
 }
 
 // Step 2. A pointer that threads change and read at once, before with std::atomic<std::shared_ptr>
@@ -67,6 +79,18 @@ bool contains(const spolia::atomic_shared_ptr<node>& head, int key) {
   return at != nullptr;
 }
 
+// A walk that goes on into objects of another type.
+struct shelf {
+  spolia::atomic_shared_ptr<node> first;
+};
+
+int first_key(const spolia::atomic_shared_ptr<shelf>& where) {
+  spolia::private_ptr<shelf> at(where);
+  const spolia::atomic_shared_ptr<node>& first = at->first;  // before `at` is moved from
+  const spolia::private_ptr<node> in(std::move(at), first);
+  return in->key;
+}
+
 // Step 5. What an atomic location gave up ends later. Where that matters, say so.
 void ends_when_told() {
   static int open_files = 0;
@@ -96,6 +120,7 @@ void change_under_a_lock(spolia::atomic_shared_ptr<registered>& where) {
 
 int main() {
   plain_pointers();
+  a_strangers_pointer();
 
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
@@ -112,6 +137,9 @@ int main() {
   spolia::atomic_shared_ptr<node> head;
   for (int i = 0; i < 100; ++i) head = spolia::make_shared<node>(i, head.load());
   check(contains(head, 0) && !contains(head, 100), "the list is whole");
+  const spolia::atomic_shared_ptr<shelf> shelves(spolia::make_shared<shelf>());
+  spolia::private_ptr<shelf>(shelves)->first = head.load();
+  check(first_key(shelves) == 99, "the walk goes on in what the shelf holds");
 
   ends_when_told();
 
@@ -119,7 +147,10 @@ int main() {
   for (int i = 0; i < 10000; ++i) change_under_a_lock(where);
   check(spolia::counted::statistics().waiting() < 5000, "they end behind the lock");
 
+  // Step 7. Nothing is drained by itself at the end of the program.
+  check(spolia::counted::drain(), "nobody looks at anything");
   const spolia::counted::collector_counts c = spolia::counted::statistics();
+  check(c.waiting() == 0, "all has ended that was given up");
   std::printf(
       "%llu units given up, %llu waiting, %llu epochs\n", static_cast<unsigned long long>(c.logged),
       static_cast<unsigned long long>(c.waiting()), static_cast<unsigned long long>(c.epochs));
