@@ -2,8 +2,8 @@
 // counted_inside.hpp: what the collector does meanwhile. (Tripp, Hyde, Grossman-Ponemon, ISMM 2018,
 // sections 4.5 and 4.6)
 //
-//   parts    the threads together fill a search tree, look each key up and empty it, and what takes
-//            their time is told apart
+//   parts    the threads together fill a search tree, look each key up and empty it; what takes
+//            their time is told apart, and how many times a pointer held its thread up for how long
 //   stream   each thread gives up one object after another; how many end in each epoch
 //   burst    the threads take a tenth of the keys out of a search tree, which is then given up as a
 //            whole, beside small changes; how many nodes end in each epoch
@@ -19,10 +19,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <utility>
 #include <vector>
 
 #include "counted_maps.hpp"
+#include "counted_pauses.hpp"
 
 namespace bench {
 
@@ -32,43 +34,50 @@ inline std::uint64_t waiting_units() { return spolia::counted::statistics().wait
 enum class counts : std::uint8_t { up, made, set };
 inline constexpr std::size_t kinds_of_counts = 3;
 
-/// What these took, in ticks, and how many there were.
+/// What these took, in ticks, how many there were, and how many were shorter than each power of two
+/// and not than the one before.
 struct spent {
   std::uint64_t ticks = 0;
   std::uint64_t times = 0;
+  std::array<std::uint64_t, magnitudes> shorter{};
+
+  void add(std::uint64_t took) noexcept {
+    ticks += took;
+    ++times;
+    ++shorter[magnitude(took)];
+  }
+  void add(const spent& others) noexcept {
+    ticks += others.ticks;
+    times += others.times;
+    for (std::size_t i = 0; i < magnitudes; ++i) shorter[i] += others.shorter[i];
+  }
 };
 
 /// Of one thread; at its end that goes to the sum.
 class spent_here {
  public:
+  using kinds = std::array<spent, kinds_of_counts>;
+
   spent_here() = default;
   spent_here(const spent_here&) = delete;
   spent_here& operator=(const spent_here&) = delete;
   ~spent_here() {
-    for (std::size_t i = 0; i < kinds_of_counts; ++i) {
-      sum[i].ticks.fetch_add_relaxed(each[i].ticks);
-      sum[i].times.fetch_add_relaxed(each[i].times);
-    }
+    const std::scoped_lock held(adding);
+    for (std::size_t i = 0; i < kinds_of_counts; ++i) sum[i].add(each[i]);
   }
 
   /// Of all threads that have ended since the last call.
-  static std::array<spent, kinds_of_counts> take_sum() {
-    std::array<spent, kinds_of_counts> taken;
-    for (std::size_t i = 0; i < kinds_of_counts; ++i) {
-      taken[i] = {sum[i].ticks.exchange_acq_rel(0), sum[i].times.exchange_acq_rel(0)};
-    }
-    return taken;
+  static kinds take_sum() {
+    const std::scoped_lock held(adding);
+    return std::exchange(sum, {});
   }
 
-  std::array<spent, kinds_of_counts> each;
+  kinds each;
   static thread_local spent_here own;
 
  private:
-  struct totals {
-    spolia::atomic<std::uint64_t> ticks;
-    spolia::atomic<std::uint64_t> times;
-  };
-  static inline std::array<totals, kinds_of_counts> sum;
+  static inline std::mutex adding;
+  static inline kinds sum;
 };
 inline thread_local spent_here spent_here::own;
 
@@ -79,10 +88,7 @@ class span {
       : to_(spent_here::own.each[static_cast<std::size_t>(kind)]), start_(spolia::ticks::read()) {}
   span(const span&) = delete;
   span& operator=(const span&) = delete;
-  ~span() {
-    to_.ticks += spolia::ticks::read() - start_;
-    ++to_.times;
-  }
+  ~span() { to_.add(spolia::ticks::read() - start_); }
 
   /// What one takes that has nothing in it: the median of many.
   static std::uint64_t ticks_of_none() {
@@ -152,14 +158,17 @@ counted_result time_by_parts(const counted_options& o, std::uint32_t threads) {
     sum.figures[name] = static_cast<double>(ticks - timing) * ns;
     rest -= static_cast<double>(ticks + times * none) * ns;
   };
-  const auto spent = spent_here::take_sum();
-  part("count_ns", spent[0].ticks, spent[0].times);
-  part("make_ns", spent[1].ticks, spent[1].times);
-  part("set_ns", spent[2].ticks, spent[2].times);
+  const spent_here::kinds each = spent_here::take_sum();
+  part("count_ns", each[0].ticks, each[0].times);
+  part("make_ns", each[1].ticks, each[1].times);
+  part("set_ns", each[2].ticks, each[2].times);
   part("scan_ns", after.scan_ticks - before.scan_ticks);
   part("sweep_ns", after.sweep_ticks - before.sweep_ticks);
   part("end_ns", after.end_ticks - before.end_ticks);
   sum.figures["rest_ns"] = std::max(0.0, rest);
+  spent all;
+  for (const spent& one : each) all.add(one);
+  sum.figures["pauses_below_ns"] = by_magnitude(all.shorter, ns);
   return sum;
 }
 

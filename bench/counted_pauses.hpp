@@ -13,6 +13,7 @@
 #include <array>
 #include <bit>
 #include <chrono>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -42,6 +43,21 @@ struct mortal {
 
 inline constexpr std::size_t magnitudes = 48;
 
+/// Which power of two is the least above it; all very large ones are one.
+inline std::size_t magnitude(std::uint64_t duration) noexcept {
+  return std::min<std::size_t>(std::bit_width(duration), magnitudes - 1);
+}
+
+/// Pairs of an upper end, in ns, and how many were shorter and not counted with the pair before.
+inline nlohmann::json by_magnitude(const std::array<std::uint64_t, magnitudes>& shorter,
+                                   double ns_per_unit = 1) {
+  auto pairs = nlohmann::json::array();
+  for (std::size_t i = 0; i < magnitudes; ++i) {
+    if (shorter[i] > 0) pairs.push_back({std::ldexp(ns_per_unit, static_cast<int>(i)), shorter[i]});
+  }
+  return pairs;
+}
+
 template <class Family>
 class destroyer {
   using node = mortal<Family>;
@@ -65,7 +81,7 @@ class destroyer {
           std::min(static_cast<std::uint64_t>(lasted.count()), processor_ns() - worked);
       pauses.record(own);
       if (i % 256 == 0) fences.record(time_of_fence());
-      ++shorter[std::min<std::size_t>(std::bit_width(own), magnitudes - 1)];
+      ++shorter[magnitude(own)];
       if (i % 64 == 0) {
         const std::uint64_t in_use = i == 0 && made_ == nodes_ ? 0 : 1;
         most_left = std::max(most_left, made_ - ended_.load_relaxed() - in_use);
@@ -126,6 +142,7 @@ counted_result destruction(const counted_options& o, std::uint32_t threads) {
   spolia::histogram_snapshot pauses;
   spolia::histogram_snapshot elapsed;
   spolia::histogram_snapshot fences;
+  std::array<std::uint64_t, magnitudes> shorter{};
   std::uint64_t left = 0;
   for (const auto& one : each) {
     one->give_up();
@@ -133,6 +150,7 @@ counted_result destruction(const counted_options& o, std::uint32_t threads) {
     elapsed.merge(one->elapsed);
     fences.merge(one->fences);
     left += one->most_left;
+    for (std::size_t i = 0; i < magnitudes; ++i) shorter[i] += one->shorter[i];
   }
   for (const auto& [name, share] : {std::pair{"pause_p50_ns", 0.5},
                                     {"pause_p99_ns", 0.99},
@@ -140,13 +158,7 @@ counted_result destruction(const counted_options& o, std::uint32_t threads) {
                                     {"pause_p9999_ns", 0.9999}}) {
     r.figures[name] = pauses.quantile(share);
   }
-  auto by_magnitude = nlohmann::json::array();
-  for (std::size_t i = 0; i < magnitudes; ++i) {
-    std::uint64_t n = 0;
-    for (const auto& one : each) n += one->shorter[i];
-    if (n > 0) by_magnitude.push_back({std::uint64_t{1} << i, n});
-  }
-  r.figures["pauses_below_ns"] = std::move(by_magnitude);
+  r.figures["pauses_below_ns"] = by_magnitude(shorter);
   r.figures["pause_max_ns"] = pauses.max();
   r.figures["elapsed_p99_ns"] = elapsed.quantile(0.99);
   r.figures["elapsed_max_ns"] = elapsed.max();

@@ -25,8 +25,7 @@ from lab.records import Located, load, read_lines
 from lab.stats import Comparison
 from lab.tests import fake_bench
 from lab.tests.conftest import FAKE, trial
-
-QUICK = ("--quick", "--seconds", "0.01", "--trials", "2")
+from lab.tests.test_pointers import ENDS, INSIDE, POINTERS, QUICK
 
 
 @pytest.fixture(scope="module")
@@ -56,33 +55,6 @@ def filled(tmp_path_factory):
 ANNOUNCED = [
     {"kind": "announcements", "scheme": s, "threads": t, "announcements_per_op": t / 100}
     for s in ("token", "debra") for t in (2, 192)
-]  # fmt: skip
-
-
-POINTERS = [
-    {"kind": "counted", "test": test, "structure": structure, "pointer": pointer,
-     "threads": threads, "mops": mops}
-    for test, structure in (("contention", None), ("read", "bst"), ("insert", "hash"),
-                            ("mixed", "hash"))
-    for pointer, mops in (("raw", 30.0), ("private", 25.0), ("thin", 28.0), ("std-atomic", 2.0))
-    for threads in (1, 2)
-]  # fmt: skip
-
-
-ENDS = [
-    {"kind": "counted", "test": "destroy", "structure": None, "pointer": pointer, "threads": 1,
-     "mops": 1.0, "pause_p50_ns": 30, "pause_p99_ns": 90, "pause_p999_ns": 5000,
-     "pause_p9999_ns": 20000, "pause_max_ns": longest, "unreclaimed_peak": left,
-     "pauses_below_ns": [[64, 9000], [131072, 3]]}
-    for pointer, longest, left in (("thin", 70_000, 25_000), ("std-atomic", 2_000_000, 0))
-]  # fmt: skip
-
-INSIDE = [
-    {"kind": "counted", "test": "parts", "pointer": "thin", "threads": 1, "operations": 10,
-     "count_ns": 20, "make_ns": 300, "set_ns": 100, "scan_ns": 10, "sweep_ns": 40, "end_ns": 30,
-     "rest_ns": 500},
-    *({"kind": "counted", "test": test, "pointer": "thin", "threads": 1, "waiting_peak": 4000,
-       "ended_per_epoch": [4096, 5000, 17]} for test in ("stream", "burst")),
 ]  # fmt: skip
 
 
@@ -225,35 +197,6 @@ def test_what_a_held_snapshot_keeps_is_judged(filled):
     assert "wait to be freed" in shown.here
 
 
-def test_the_command_measures_pointers(lab, tmp_path):
-    done = lab("paper", *QUICK, "--only", "pointers", "--out", tmp_path)
-    assert done.returncode == 0, done.stderr
-    text = (tmp_path / "report.html").read_text()
-    keys = ("object", "containers", "strings", "ends", "times", "slop")
-    assert all(f'<section id="pointers-{key}"' in text for key in keys)
-
-
-def test_what_private_pointers_cost_is_judged(filled):
-    objects, containers = (next(page for page in PAGES if page.key == f"pointers-{key}")
-                           for key in ("object", "containers"))  # fmt: skip
-    good = Found(filled, pointers=POINTERS)
-    assert (objects.show(good).verdict, containers.show(good).verdict) == (SEEN, SEEN)
-    slow = [{**r, "mops": 3.0} if r["pointer"] in ("private", "thin") else r for r in POINTERS]
-    bad = Found(filled, pointers=slow)
-    assert (objects.show(bad).verdict, containers.show(bad).verdict) == (NOT_SEEN, NOT_SEEN)
-    alone = Found(filled, pointers=[r for r in POINTERS if r["pointer"] == "raw"])
-    assert (objects.show(alone).verdict, containers.show(alone).verdict) == (SHOWN, SHOWN)
-
-
-def test_lines_of_pointers_have_their_names_in_the_legend(filled):
-    found = Found(filled, pointers=POINTERS)
-    for key in ("object", "containers", "strings"):
-        shown = next(page for page in PAGES if page.key == f"pointers-{key}").show(found)
-        for block in (block for block in shown.blocks if block["kind"] == "charts"):
-            named = {chip["series"] for chip in block["legend"]}
-            assert {line["meta"] for made in block["figures"] for line in made["data"]} == named
-
-
 def sections_shown(stored, name: str, speed):
     records = [{**r, "mops": speed(r)} for r in stored if r["kind"] == "rlu"]
     return next(p for p in PAGES if p.key == f"sections-{name}").show(Found([], store=records))
@@ -355,36 +298,6 @@ def test_transactions_over_records_are_judged(stored):
         stored, "records", lambda r: {"tx_per_s": 1 + (r.get("engine") != "mvrlu")}
     )
     assert slow.verdict == NOT_SEEN
-
-
-def test_strings_and_pauses_are_judged(filled):
-    strings, ends = (next(page for page in PAGES if page.key == f"pointers-{key}")
-                     for key in ("strings", "ends"))  # fmt: skip
-    assert strings.show(Found(filled, pointers=POINTERS)).verdict == SEEN
-    slow = [{**r, "mops": 1.0} if r["pointer"] == "thin" else r for r in POINTERS]
-    assert strings.show(Found(filled, pointers=slow)).verdict == NOT_SEEN
-    assert ends.show(Found(filled, pointers=ENDS)).verdict == SEEN
-    for worse in ({"pause_max_ns": 2e6}, {"unreclaimed_peak": 80_000}):
-        assert ends.show(Found(filled, pointers=[{**ENDS[0], **worse}])).verdict == NOT_SEEN
-    assert ends.show(Found(filled, pointers=ENDS[1:])).verdict == SHOWN
-    assert ends.show(Found(filled)) is None
-
-
-def test_what_the_collector_does_meanwhile_is_judged(filled):
-    times, slop = (next(page for page in PAGES if page.key == f"pointers-{key}")
-                   for key in ("times", "slop"))  # fmt: skip
-    good = Found(filled, pointers=INSIDE)
-    assert (times.show(good).verdict, slop.show(good).verdict) == (SEEN, SEEN)
-    assert "2\N{NO-BREAK SPACE}%" in times.show(good).here
-    scanning = [{**INSIDE[0], "scan_ns": 90}]
-    assert times.show(Found(filled, pointers=scanning)).verdict == NOT_SEEN
-    late = [{**INSIDE[2], "ended_per_epoch": [10] * 101}]
-    assert slop.show(Found(filled, pointers=late)).verdict == NOT_SEEN
-    assert slop.show(Found(filled, pointers=INSIDE[:2])).verdict == SHOWN
-    assert times.show(Found(filled)) is None
-    assert slop.show(Found(filled)) is None
-    by_length = next(page for page in PAGES if page.key == "pointers-ends")
-    assert by_length.show(Found(filled, pointers=ENDS)).blocks[0]["kind"] == "charts"
 
 
 def verdict(filled, key: str, records: list[dict]) -> str:
