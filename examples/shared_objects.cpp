@@ -52,7 +52,7 @@ struct settings {
 spolia::atomic_shared_ptr<const settings> current(spolia::make_shared<const settings>());
 
 void raise_level() {
-  spolia::shared_ptr<const settings> seen = current.load();
+  spolia::shared_ptr seen = current.load();
   for (;;) {
     auto fresh = spolia::make_shared<settings>(*seen);
     ++fresh->level;
@@ -62,7 +62,7 @@ void raise_level() {
 
 // Step 3. Where it is read often: a private pointer counts nothing.
 int level_now() {
-  const spolia::private_ptr<const settings> seen(current);
+  const spolia::private_ptr seen(current);
   return seen->level;
 }
 
@@ -74,7 +74,7 @@ struct node {
 };
 
 bool contains(const spolia::atomic_shared_ptr<node>& head, int key) {
-  spolia::private_ptr<node> at(head);
+  spolia::private_ptr at(head);
   while (at && at->key != key) at = at->next;
   return at != nullptr;
 }
@@ -85,9 +85,9 @@ struct shelf {
 };
 
 int first_key(const spolia::atomic_shared_ptr<shelf>& where) {
-  spolia::private_ptr<shelf> at(where);
+  spolia::private_ptr at(where);
   const spolia::atomic_shared_ptr<node>& first = at->first;  // before `at` is moved from
-  const spolia::private_ptr<node> in(std::move(at), first);
+  const spolia::private_ptr in(std::move(at), first);
   return in->key;
 }
 
@@ -138,7 +138,7 @@ int main() {
   for (int i = 0; i < 100; ++i) head = spolia::make_shared<node>(i, head.load());
   check(contains(head, 0) && !contains(head, 100), "the list is whole");
   const spolia::atomic_shared_ptr<shelf> shelves(spolia::make_shared<shelf>());
-  spolia::private_ptr<shelf>(shelves)->first = head.load();
+  spolia::private_ptr(shelves)->first = head.load();
   check(first_key(shelves) == 99, "the walk goes on in what the shelf holds");
 
   ends_when_told();

@@ -30,7 +30,7 @@ static_assert(sizeof(node) == 3 * sizeof(long));
 
 // Readers hold what they look at by a private pointer, and count nothing.
 bool contains(const spolia::atomic_thin_ptr<node>& root, long key) {
-  spolia::private_thin_ptr<node> at(root);
+  spolia::private_thin_ptr at(root);
   while (at && at->key != key) at = key < at->key ? at->left : at->right;
   return at != nullptr;
 }
@@ -38,7 +38,7 @@ bool contains(const spolia::atomic_thin_ptr<node>& root, long key) {
 // One thread at a time. The link stays where it is while this thread is the only one that changes.
 void insert(spolia::atomic_thin_ptr<node>& root, long key) {
   spolia::atomic_thin_ptr<node>* link = &root;
-  for (spolia::private_thin_ptr<node> at(root); at; at = *link) {
+  for (spolia::private_thin_ptr at(root); at; at = *link) {
     if (at->key == key) return;
     link = key < at->key ? &at->left : &at->right;
   }
@@ -58,7 +58,7 @@ void own_tree() {
   for (long i = 0; i < 1000; ++i) check(contains(root, i), "each key is there");
 
   // A walk's result may leave the thread: it becomes a counted pointer.
-  const spolia::private_thin_ptr<node> at(root);
+  const spolia::private_thin_ptr at(root);
   const spolia::thin_ptr<node> kept = at.share_out();
   root = nullptr;
   std::thread([kept] { check(kept->key == 500, "it outlives the tree"); }).join();

@@ -114,4 +114,10 @@ class atomic_weak_ptr : public counted::block_location<weak_ptr<T>, counted::kee
   void operator=(weak_ptr<T> desired) { this->store(std::move(desired)); }
 };
 
+// What a location holds, with a count of its own.
+template <class T>
+shared_ptr(const atomic_shared_ptr<T>&) -> shared_ptr<T>;
+template <class T>
+weak_ptr(const atomic_weak_ptr<T>&) -> weak_ptr<T>;
+
 }  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -4,7 +4,7 @@
 /// structure. While it points to an object, the object does not end. Taken from an atomic location
 /// it counts nothing, so any number of threads may look at one object without a shared write.
 ///
-///     spolia::private_ptr<node> n(head);            // head, next: spolia::atomic_shared_ptr<node>
+///     spolia::private_ptr n(head);                  // head, next: spolia::atomic_shared_ptr<node>
 ///     while (n && n->key < key) n = n->next;
 ///
 /// Thread safety: a private_ptr, its copies and what it was moved to belong to one thread, and are
@@ -135,5 +135,12 @@ class private_ptr : public counted::private_base<T> {
     return counted::pair_of(this->grip_.named()).owner;
   }
 };
+
+template <class T>
+private_ptr(const atomic_shared_ptr<T>&) -> private_ptr<T>;
+template <class T>
+private_ptr(const shared_ptr<T>&) -> private_ptr<T>;
+template <class T>
+shared_ptr(const private_ptr<T>&) -> shared_ptr<T>;
 
 }  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -6,7 +6,7 @@
 ///
 ///     struct node { long key; spolia::atomic_thin_ptr<node> left, right; };
 ///     spolia::atomic_thin_ptr<node> root(spolia::make_thin<node>(7));
-///     spolia::private_thin_ptr<node> n(root);
+///     spolia::private_thin_ptr n(root);
 ///     while (n && n->key != key) n = key < n->key ? n->left : n->right;
 ///
 /// Eight bytes of counts lie before the object, and it comes from the pool (pool.hpp): so it takes
@@ -24,6 +24,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <new>
 #include <type_traits>
 #include <utility>
@@ -70,9 +71,9 @@ struct thin_kind {
   }
 
   static void end(head* h) noexcept {
-    T* const object = static_cast<T*>(h->object());
+    auto* const object = static_cast<std::remove_cv_t<T>*>(h->object());
     no_longer_traced(object);
-    object->~T();
+    std::destroy_at(object);
     h->~head();
     deallocate_thin<align, front>(object, sizeof(T));
   }
@@ -251,5 +252,10 @@ class atomic_thin_ptr : public counted::location<thin_ptr<T>, thin_units<T>> {
     return this->replace_where(same, std::move(desired));
   }
 };
+
+template <class T>
+thin_ptr(const atomic_thin_ptr<T>&) -> thin_ptr<T>;
+template <class T>
+thin_ptr(const private_thin_ptr<T>&) -> thin_ptr<T>;
 
 }  // namespace spolia::inline SPOLIA_FLAVOUR
