@@ -44,10 +44,12 @@ class numbered_cache {
 };
 
 /// The example, from which nothing has to go.
-struct numbered_rlu_cache : numbered_cache<example::cache> {
-  using domain_type = spolia::rlu::domain;
-  numbered_rlu_cache(domain_type& home, std::size_t buckets)
-      : numbered_cache(home, buckets, std::numeric_limits<std::uint32_t>::max()) {}
+template <class Domain = spolia::rlu::domain>
+struct numbered_rlu_cache : numbered_cache<example::basic_cache<Domain>> {
+  using domain_type = Domain;
+  numbered_rlu_cache(Domain& home, std::size_t buckets)
+      : numbered_cache<example::basic_cache<Domain>>(home, buckets,
+                                                     std::numeric_limits<std::uint32_t>::max()) {}
 };
 
 /// What one writes first.

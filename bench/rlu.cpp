@@ -157,7 +157,9 @@ std::vector<rlu_way> own_ways() {
       {"tree", "lock-free", run_trial<lock_free_subject<spolia::external_bst<key, key, epochs>>>},
       {"tree", "rcu", run_trial<plain_subject<rcu_tree>>},
       {"tree", "rwlock", run_trial<plain_subject<locked_tree>>},
-      {"cache", "mvrlu", run_trial<rlu_subject<numbered_rlu_cache>>},
+      {"cache", "mvrlu", run_trial<rlu_subject<numbered_rlu_cache<>>>},
+      {"cache", "rlu", run_trial<rlu_subject<numbered_rlu_cache<rlu_single>>>},
+      {"cache", deferred, run_trial<rlu_subject<numbered_rlu_cache<rlu_single>>>},
       {"cache", "rwlock", run_trial<plain_subject<numbered_cache<locked_cache>>>},
   };
 }

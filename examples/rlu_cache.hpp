@@ -19,14 +19,18 @@ namespace example {
 
 namespace rlu = spolia::rlu;
 
-class cache {
+/// Over any domain of read-log-update.
+template <class Domain>
+class basic_cache {
  public:
+  using domain_type = Domain;
+
   /// A bucket that has more than `most` records loses one. The domain must live longer.
-  cache(rlu::domain& home, std::size_t buckets, std::uint32_t most)
+  basic_cache(Domain& home, std::size_t buckets, std::uint32_t most)
       : home_(home), most_(most), buckets_(home_, buckets) {}
-  cache(const cache&) = delete;
-  cache& operator=(const cache&) = delete;
-  ~cache() {
+  basic_cache(const basic_cache&) = delete;
+  basic_cache& operator=(const basic_cache&) = delete;
+  ~basic_cache() {
     std::vector<rlu::ptr<record>> rest;
     for (std::size_t i = 0; i < buckets_.size(); ++i) rest.push_back(home_.alone(buckets_[i]).top);
     while (!rest.empty()) {
@@ -80,8 +84,8 @@ class cache {
   }
 
  private:
-  using reader = rlu::domain::reader;
-  using writer = rlu::domain::writer;
+  using reader = typename Domain::reader;
+  using writer = typename Domain::writer;
 
   // A value never changes: another one takes its place. So its string is the fixed part.
   struct text {
@@ -138,13 +142,13 @@ class cache {
     const place p = locate(in, key);
     if (p.at) {
       const auto r = in.try_lock(p.at.self());
-      if (r && in.free(r->value)) r->value = in.make<text>(value, {});
+      if (r && in.free(r->value)) r->value = in.template make<text>(value, {});
       return false;
     }
     const auto b = in.try_lock(p.in);
     rlu::ptr<record>* const to = b ? link(in, b, p) : nullptr;
     if (to == nullptr) return false;
-    *to = in.make<record>(key, {in.make<text>(value, {}), {}, {}});
+    *to = in.template make<record>(key, {in.template make<text>(value, {}), {}, {}});
     // The top is the oldest, more or less.
     if (++b->records > most_) take_out(in, b, {p.in, {}, false, in.read(b->top)});
     return true;
@@ -168,9 +172,11 @@ class cache {
     if (in.free(goes->value) && in.free(goes.self())) --b->records;
   }
 
-  rlu::domain& home_;
+  Domain& home_;
   const std::uint32_t most_;
-  rlu::array<bucket> buckets_;
+  rlu::array<bucket, Domain> buckets_;
 };
+
+using cache = basic_cache<rlu::domain>;
 
 }  // namespace example

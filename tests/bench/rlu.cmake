@@ -11,7 +11,7 @@ foreach(cell IN ITEMS list:mvrlu list:mvrlu-hardware list:rlu list:rlu-deferred 
                       list:rwlock list:harris-michael-hp
                       hash:mvrlu hash:mvrlu-hardware hash:rlu hash:rlu-deferred hash:rcu hash:rwlock
                       tree:mvrlu tree:mvrlu-hardware tree:rlu tree:rlu-deferred tree:lock-free tree:rcu
-                      tree:rwlock cache:mvrlu cache:rwlock ${rivals})
+                      tree:rwlock cache:mvrlu cache:rlu cache:rlu-deferred cache:rwlock ${rivals})
   string(REPLACE ":" ";" cell "${cell}")
   list(GET cell 0 structure)
   list(GET cell 1 sync)
