@@ -168,9 +168,9 @@ TEST_F(courtesy_by_itself, ends_a_turn_at_once_for_each_epoch_that_is_held_up) {
   EXPECT_FALSE(shared.is_due_early(another, 0)) << "none is";
 }
 
-/// The rounds of a token between two threads that take turns of 64 operations. `retires`: one of
-/// them retires a block in each.
-std::uint64_t rounds_in(domain<token>& d, int turns, bool retires) {
+/// The rounds of a token between two threads that take turns of 64 operations. One of them retires
+/// a block in so many of these.
+std::uint64_t rounds_in(domain<token>& d, int turns, int retires) {
   struct block : domain<token>::header {};
   const std::uint64_t before = d.stats().epochs;
   std::atomic<int> turn{0};
@@ -179,7 +179,7 @@ std::uint64_t rounds_in(domain<token>& d, int turns, bool retires) {
       for (int now = turn.load(); now != t; now = turn.load()) turn.wait(now);
       for (int i = 0; i < 64; ++i) {
         auto guard = d.enter();
-        if (retires && first == 0) guard.retire(d.make<block>());
+        if (i < retires && first == 0) guard.retire(d.make<block>());
       }
       turn.store(t + 1);
       turn.notify_all();
@@ -193,13 +193,30 @@ std::uint64_t rounds_in(domain<token>& d, int turns, bool retires) {
 
 TEST(courtesy_of_token, goes_round_seldom_while_nobody_waits_for_it) {
   domain<token> d;
-  const std::uint64_t busy = rounds_in(d, 1000, true);
-  const std::uint64_t calm = rounds_in(d, 1000, false);
-  const std::uint64_t busy_again = rounds_in(d, 1000, true);
+  const std::uint64_t busy = rounds_in(d, 1000, 64);
+  const std::uint64_t calm = rounds_in(d, 1000, 0);
+  const std::uint64_t busy_again = rounds_in(d, 1000, 64);
   EXPECT_GE(busy, 200U);
   EXPECT_LT(calm * 4, busy);
   EXPECT_GT(busy_again * 2, busy);
   EXPECT_LE(d.garbage(), 64 * 16U);
+}
+TEST(courtesy_of_token, goes_round_less_often_where_few_blocks_wait) {
+  domain<token> d;
+  const std::uint64_t busy = rounds_in(d, 1000, 64);
+  const std::uint64_t slow = rounds_in(d, 1000, 1);
+  EXPECT_LT(slow * 2, busy);
+  EXPECT_GT(slow * 8, busy);
+  EXPECT_LE(d.garbage(), 32U);
+}
+TEST(courtesy_of_token, keeps_its_pace_for_a_budget) {
+  domain<token>::options o;
+  o.budget_bytes = 1;
+  o.over_budget = [](const over_budget&) {};
+  domain<token> d(o);
+  const std::uint64_t busy = rounds_in(d, 1000, 64);
+  const std::uint64_t few = rounds_in(d, 1000, 1);
+  EXPECT_GT(few * 2, busy);
 }
 
 }  // namespace

@@ -345,7 +345,10 @@ class domain final : private threads::listener {
   }
 
   std::uint32_t pace_of(const typename Scheme::local& me) noexcept {
-    if constexpr (requires { scheme_.pace_of(me); }) return scheme_.pace_of(me);
+    // A budget is looked at in ticks, and few blocks may be large.
+    if constexpr (requires { scheme_.pace_of(me); }) {
+      if (budget_bytes_ == 0) return scheme_.pace_of(me);
+    }
     return scheme_.pace();
   }
 

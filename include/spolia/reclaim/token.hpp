@@ -29,7 +29,8 @@
 //       thread's own visit does not mark its boundary exactly any more, and two bags become three.
 //   D4  The token is looked at every `tick_every` operations, not at each: the round is then long
 //       enough that the words shared between the threads stay in their caches. While nobody's
-//       blocks wait, it is 16 times as long (calm_rounds.hpp).
+//       blocks wait, it is 16 times as long, and where 32 of a thread's own wait at most, up to
+//       four times (calm_rounds.hpp); not if the domain has a budget.
 //   D5  Threads that run no operations for `park_after` rounds are parked, and the token passes
 //       them over. Their next operation finds the gate closed (biased_gate.hpp) and makes itself
 //       known by a read-modify-write of the round. A thread is parked from the start, until it
@@ -111,7 +112,7 @@ class token : public detail::region_reads {
 
   std::uint32_t pace() const noexcept { return options_.tick_every; }
   std::uint32_t pace_of(const local& me) noexcept {
-    return pace() * calm_.stretch(me.bags.count() != 0, round_.load_relaxed());
+    return pace() * calm_.stretch(me.bags.count(), round_.load_relaxed());
   }
 
   template <class Peers, class Sink>
