@@ -95,12 +95,7 @@ class epoch_collector final
     this->track(*old, fresh->since.load_relaxed(), mine);
   }
 
-  void close() noexcept {
-    this->abandon([this](version& v) {
-      v.destroy_in(this->nodes());
-      return false;
-    });
-  }
+  void close() noexcept { this->abandon(); }
   /// What is left of the head was tracked.
   template <class F>
   static void each_left(const list& l, F&& f) noexcept {

@@ -89,10 +89,7 @@ class sl_rt final
   }
 
   void close() noexcept {
-    this->abandon([this](version& v) {
-      v.destroy_in(this->nodes());
-      return false;
-    });
+    this->abandon();
     board_.close();
   }
   /// What is left of the head was tracked.

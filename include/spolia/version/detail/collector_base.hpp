@@ -224,6 +224,13 @@ class tracking_collector : public collector_sessions<Self, Domain, Timeline> {
       if (of != nullptr) release_hold(*of);
     });
   }
+  /// The same for all; each ends, for the tracker has it.
+  void abandon() noexcept {
+    abandon([this](Version& v) {
+      v.destroy_in(this->nodes());
+      return false;
+    });
+  }
   /// Nobody uses the collector any more.
   void release_hold(owner& of) noexcept {
     if (of.drop()) of.destroy_in(this->nodes());
