@@ -96,17 +96,24 @@ class stepping_blocks {
 
  public:
   using header = inner::header;
+  using options = inner::options;
 
+  explicit stepping_blocks(const options& o) : inner_(o) {}
   auto enter() {
     stop_sign::step("enters a guard");
     auto guard = inner_.enter();
     stop_sign::step("is in a guard");
     return guard;
   }
+  bool drain(int rounds) {
+    stop_sign::step("frees segments");
+    return inner_.drain(rounds);
+  }
   bool drain() {
     stop_sign::step("frees segments");
     return inner_.drain();
   }
+  void rest() { inner_.rest(); }
   [[nodiscard]] std::uint64_t garbage() const noexcept { return inner_.garbage(); }
 
  private:

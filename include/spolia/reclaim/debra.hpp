@@ -88,7 +88,8 @@ class debra : public detail::region_reads {
     /// How many it takes, but not more than that, where no fence is needed to end it, and the
     /// thread has blocks that wait for it.
     std::uint32_t hasty_looks = 10;
-    std::uint32_t park_after = 8;  ///< epochs without an operation; 0: no thread is ever parked
+    std::uint32_t hasty_from = 32;  ///< so many blocks are worth an epoch as short as that
+    std::uint32_t park_after = 8;   ///< epochs without an operation; 0: no thread is ever parked
   };
 
   static constexpr bool ticks_regularly = true;
@@ -221,7 +222,7 @@ class debra : public detail::region_reads {
   }
 
   std::uint32_t looks_wanted(const local& me) const noexcept {
-    const bool hasty = me.bags.count() >= worth_an_epoch;
+    const bool hasty = me.bags.count() >= options_.hasty_from;
     return hasty ? std::min(options_.hasty_looks, options_.min_looks) : options_.min_looks;
   }
 
@@ -265,9 +266,6 @@ class debra : public detail::region_reads {
     if (seen >> 1U == me.bags.seen()) return finding::current;
     return (seen & 1U) == 0 ? finding::quiet : finding::behind;
   }
-
-  /// So many blocks are worth a shorter epoch.
-  static constexpr std::size_t worth_an_epoch = 32;
 
   options options_;
   alignas(cache_line) atomic<std::uint64_t> epoch_{3};

@@ -168,21 +168,29 @@ class domain final : private threads::listener {
   }
 
   /// Frees what can be freed now: adopts the blocks of threads that are gone or between operations,
-  /// and collects. Call it outside of guards. Returns true if nothing waits any more.
-  bool drain() {
+  /// and collects. Call it outside of guards. Returns true if nothing waits any more. One round
+  /// does for what idle threads have left.
+  bool drain(int rounds = drain_rounds) {
     cell& me = my_cell();
     if (me.inside()) {
       misuse::report("drain inside a guard", threads::number());
       return false;
     }
     presence here(*this, me);
-    for (int round = 0; round < drain_rounds; ++round) {
+    for (int round = 0; round < rounds; ++round) {
       adopt_from_others(me);
       collect(me);
       release_.drain(me.release);
       if (stats().garbage() == 0) return true;
     }
     return stats().garbage() == 0;
+  }
+
+  /// This thread, outside of guards, will not be here for a while: till then nobody asks for it.
+  void rest() {
+    cell& me = my_cell();
+    if (me.gate.own() % cell::one_guard != 0) return;
+    if constexpr (cell::scheme_parks) me.gate.leave_parked([&] { scheme_.park(me.local); });
   }
 
   domain_statistics stats() const;

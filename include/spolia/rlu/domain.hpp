@@ -370,7 +370,7 @@ class basic_domain final : private threads::listener {
   static constexpr std::uint32_t looks_at_neighbour = 1;
 #else
   static constexpr std::uint32_t looks_at_neighbour = 8;
-  static constexpr std::uint64_t most_retired = 32;  // segments, before readers are asked about
+  static constexpr std::uint64_t most_retired = 32;  // segments a thread, before others are asked
 #endif
   const std::uint64_t serial_ = core::next_serial();  // names the domain in core::here
   const options options_;
@@ -378,7 +378,7 @@ class basic_domain final : private threads::listener {
   census sections_;
   cells<session> sessions_;                        // outlive what is retired, which they count
   detail::graveyard<typename log::piece> graves_;  // goes after what buries
-  Blocks blocks_;
+  Blocks blocks_{detail::options_of_blocks<Blocks>()};
   atomic<std::uint64_t> drain_at_{0};
   atomic<std::uint32_t> detectors_{0};
   bool lost_some_ = false;  // threads, in a fork

@@ -67,6 +67,7 @@ void basic_domain<Clock, Blocks>::tend(session& mine) noexcept {
   const std::uint64_t held = mine.now.held();
   if (!gives && !courtesy_.is_due_early(mine.turn_taken, held)) return;
   mine.here.go_away();
+  blocks_.rest();
   courtesy_.give(mine.turn_taken, threads::high_water());
 }
 
@@ -216,13 +217,21 @@ void basic_domain<Clock, Blocks>::set_next_pass(session& mine, std::uint64_t wri
   mine.walks_at = mine.walks.value() + mine.walk_step;
 }
 
-/// Readers are asked about retired segments when there are twice as many as could not go then.
+/// Retired segments go by the epochs of the passes' own guards, a few dozen of a thread's at a
+/// time, as long as those who have retired some, or walk, go on; that needs no fence. What is left
+/// by who does not go on is for a round like this, when there is twice as much as the last one had
+/// to leave: it takes over what idle threads have retired, and frees what no thread that is
+/// interrupted inside of a guard holds up. What running threads have retired it leaves to them: to
+/// wait for those in further rounds, as a drain does, is to interrupt all threads again and again
+/// for what goes by itself. So what waits is some dozens of segments for each running thread, or
+/// twice what was held up then.
 template <class Clock, class Blocks>
 void basic_domain<Clock, Blocks>::drain_now_and_then() noexcept {
   const std::uint64_t waiting = blocks_.garbage();
-  if (waiting < most_retired || waiting < drain_at_.load_relaxed()) return;
+  if (waiting < most_retired * threads::high_water()) return;
+  if (waiting < drain_at_.load_relaxed()) return;
   drain_at_.store_relaxed(2 * waiting);  // so that nobody else begins
-  blocks_.drain();
+  blocks_.drain(1);
   drain_at_.store_relaxed(2 * blocks_.garbage());
 }
 

@@ -55,6 +55,21 @@ struct statistics {
 
 namespace detail {
 
+/// Segments are few and large. A pass has some guards for each, and each that waits is one more
+/// that the caches have to hold; so epochs are short, which costs no fence while all threads go on.
+template <class Blocks>
+auto options_of_blocks() noexcept {
+  typename Blocks::options o{};
+#if !defined(SPOLIA_MODEL)  // whose small scenarios end an epoch by draining
+  if constexpr (requires { o.scheme.hasty_from; }) {
+    o.scheme.scan_every = 2;
+    o.scheme.hasty_looks = 5;
+    o.scheme.hasty_from = 4;
+  }
+#endif
+  return o;
+}
+
 /// Of a turn that lasts, since strangers have the processor: two of their time slices. Without
 /// turns reads meet copies at every step, which costs more than these.
 inline constexpr std::uint32_t forgiven_us = 10000;
