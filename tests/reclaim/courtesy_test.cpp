@@ -219,4 +219,59 @@ TEST(courtesy_of_token, keeps_its_pace_for_a_budget) {
   EXPECT_GT(few * 2, busy);
 }
 
+template <class Domain>
+class resting : public testing::Test {
+ public:
+  struct block : Domain::header {
+    explicit block(std::atomic<int>& n) : ended(n) {}
+    ~block() { ++ended; }
+    std::atomic<int>& ended;
+  };
+};
+using restful = testing::Types<domain<token>, domain<debra>, domain<>>;
+TYPED_TEST_SUITE(resting, restful);
+
+TYPED_TEST(resting, does_nothing_inside_a_guard) {
+  std::atomic<int> ended{0};
+  TypeParam d;
+  auto* const seen = d.template make<typename TestFixture::block>(ended);
+  parked_thread reader([&](parking_spot& self) {
+    auto guard = d.enter();
+    d.rest();
+    self.park();
+  });
+  {
+    auto guard = d.enter();
+    guard.retire(seen);
+  }
+  EXPECT_FALSE(d.drain());
+  EXPECT_EQ(ended, 0) << "the reader may look at it";
+  reader.release();
+  EXPECT_TRUE(d.drain());
+  EXPECT_EQ(ended, 1);
+}
+
+/// Who rests comes back at any time, while others take over what it has left.
+TYPED_TEST(resting, ends_with_the_next_guard) {
+  std::atomic<int> ended{0};
+  TypeParam d;
+  std::atomic<bool> stop{false};
+  std::thread other([&] {
+    while (!stop) d.drain(1);
+  });
+  constexpr int blocks = 20000;
+  for (int i = 0; i < blocks; ++i) {
+    auto* const made = d.template make<typename TestFixture::block>(ended);
+    {
+      auto guard = d.enter();
+      guard.retire(made);
+    }
+    if (i % 3 == 0) d.rest();
+  }
+  stop = true;
+  other.join();
+  EXPECT_TRUE(d.drain());
+  EXPECT_EQ(ended, blocks);
+}
+
 }  // namespace

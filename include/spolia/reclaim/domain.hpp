@@ -168,30 +168,15 @@ class domain final : private threads::listener {
   }
 
   /// Frees what can be freed now: adopts the blocks of threads that are gone or between operations,
-  /// and collects. Call it outside of guards. Returns true if nothing waits any more. One round
-  /// does for what idle threads have left.
-  bool drain(int rounds = drain_rounds) {
-    cell& me = my_cell();
-    if (me.inside()) {
-      misuse::report("drain inside a guard", threads::number());
-      return false;
-    }
-    presence here(*this, me);
-    for (int round = 0; round < rounds; ++round) {
-      adopt_from_others(me);
-      collect(me);
-      release_.drain(me.release);
-      if (stats().garbage() == 0) return true;
-    }
-    return stats().garbage() == 0;
-  }
+  /// and collects. Call it outside of guards. Returns true if nothing waits any more. Up to
+  /// `rounds` times, since what was retired late may need another; one does for what idle threads
+  /// have left.
+  bool drain(int rounds = drain_rounds);
 
-  /// This thread, outside of guards, will not be here for a while: till then nobody asks for it.
-  void rest() {
-    cell& me = my_cell();
-    if (me.gate.own() % cell::one_guard != 0) return;
-    if constexpr (cell::scheme_parks) me.gate.leave_parked([&] { scheme_.park(me.local); });
-  }
+  /// This thread will not be here for a while: until it is, nobody has to ask for it by a fence.
+  /// Does nothing inside a guard, and in schemes that do not park threads. May throw std::bad_alloc
+  /// if it is the thread's first call.
+  void rest();
 
   domain_statistics stats() const;
 

@@ -90,6 +90,30 @@ bool domain<Scheme, Release>::retired_much(const cell& me) const noexcept {
   return me.retired_bytes.value() - me.retired_at_look >= budget_bytes_ / 8;
 }
 
+template <class Scheme, class Release>
+bool domain<Scheme, Release>::drain(int rounds) {
+  cell& me = my_cell();
+  if (me.inside()) {
+    misuse::report("drain inside a guard", threads::number());
+    return false;
+  }
+  presence here(*this, me);
+  for (int round = 0; round < rounds; ++round) {
+    adopt_from_others(me);
+    collect(me);
+    release_.drain(me.release);
+    if (stats().garbage() == 0) return true;
+  }
+  return stats().garbage() == 0;
+}
+
+template <class Scheme, class Release>
+void domain<Scheme, Release>::rest() {
+  cell& me = my_cell();
+  if (me.gate.own() % cell::one_guard != 0) return;
+  if constexpr (cell::scheme_parks) me.gate.leave_parked([&] { scheme_.park(me.local); });
+}
+
 /// Gives the processor away, and is parked meanwhile, so that no round has to ask for this thread.
 template <class Scheme, class Release>
 void domain<Scheme, Release>::step_aside(cell& me) noexcept {

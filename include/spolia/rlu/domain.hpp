@@ -367,10 +367,12 @@ class basic_domain final : private threads::listener {
   static constexpr std::uint64_t most_walks = 1U << 24U;  // between two passes, whatever happens
 #if defined(SPOLIA_MODEL)                                 // so that small scenarios come to it
   static constexpr std::uint64_t most_retired = 1;
+  static constexpr std::uint32_t most_asked_for = 1;
   static constexpr std::uint32_t looks_at_neighbour = 1;
 #else
   static constexpr std::uint32_t looks_at_neighbour = 8;
-  static constexpr std::uint64_t most_retired = 32;  // segments a thread, before others are asked
+  static constexpr std::uint64_t most_retired = 32;    // segments a thread, before others are asked
+  static constexpr std::uint32_t most_asked_for = 16;  // threads of the process may be strangers
 #endif
   const std::uint64_t serial_ = core::next_serial();  // names the domain in core::here
   const options options_;

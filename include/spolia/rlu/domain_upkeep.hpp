@@ -228,7 +228,7 @@ void basic_domain<Clock, Blocks>::set_next_pass(session& mine, std::uint64_t wri
 template <class Clock, class Blocks>
 void basic_domain<Clock, Blocks>::drain_now_and_then() noexcept {
   const std::uint64_t waiting = blocks_.garbage();
-  if (waiting < most_retired * threads::high_water()) return;
+  if (waiting < most_retired * std::min(threads::high_water(), most_asked_for)) return;
   if (waiting < drain_at_.load_relaxed()) return;
   drain_at_.store_relaxed(2 * waiting);  // so that nobody else begins
   blocks_.drain(1);
