@@ -5,11 +5,16 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <ranges>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -53,6 +58,12 @@ TYPED_TEST(snapshot_hash_stress, histories_are_linearizable) {
         continue;
       }
       lane.find(key, [&]() -> std::optional<std::uint64_t> {
+        if (self.random().chance(1, 2)) {
+          std::optional<std::uint64_t> seen;
+          m.visit_all(std::array{key},
+                      [&](const std::uint64_t* v) { seen = v ? std::optional(*v) : seen; });
+          return seen;
+        }
         const snapshot now(this->time);
         const std::uint64_t* const found = m.find(now, key);
         return found == nullptr ? std::nullopt : std::optional(*found);
@@ -62,6 +73,37 @@ TYPED_TEST(snapshot_hash_stress, histories_are_linearizable) {
   const snapshot now(this->time);
   EXPECT_EQ(m.size(now), m.size_approx());
   EXPECT_TRUE(accepted(check_map(record.events())));
+}
+
+/// One thread changes the keys in their order, again and again: at each instant those in front are
+/// as new as those behind them, or newer by one. The others are more than there are processors, so
+/// some are sent away in the midst of a look.
+TYPED_TEST(snapshot_hash_stress, several_keys_are_visited_at_one_instant) {
+  typename TestFixture::numbers m(this->time, TestFixture::small());
+  constexpr std::uint64_t keys = 16;
+  for (std::uint64_t k = 0; k < keys; ++k) m.insert(k, 0);
+  const auto look = [&](std::uint64_t& before) {
+    std::vector<std::uint64_t> seen;
+    m.visit_all(std::views::iota(std::uint64_t{0}, keys),
+                [&](const std::uint64_t* value) { seen.push_back(*value); });
+    ASSERT_EQ(seen.size(), keys);
+    ASSERT_TRUE(std::ranges::is_sorted(seen, std::greater<>())) << seen.front();
+    ASSERT_LE(seen.front(), seen.back() + 1);
+    ASSERT_GE(seen.back(), before) << "time went backwards";
+    before = seen.back();
+  };
+  run_stress({.threads = 2 + 2 * std::thread::hardware_concurrency(), .share = 0.2},
+             [&](stress_thread& self) {
+               std::uint64_t round = 0;
+               while (self.running() && !this->HasFailure()) {
+                 if (self.index() != 0) {
+                   look(round);
+                   continue;
+                 }
+                 ++round;
+                 for (std::uint64_t k = 0; k < keys; ++k) m.insert_or_assign(k, round);
+               }
+             });
 }
 
 /// One change of one of two maps.

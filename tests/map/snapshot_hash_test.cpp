@@ -121,6 +121,33 @@ TYPED_TEST(snapshot_hash_of, snapshots_outlast_growth) {
   }
 }
 
+TYPED_TEST(snapshot_hash_of, several_keys_are_visited_with_and_without_a_snapshot) {
+  typename TestFixture::numbers m(this->time, TestFixture::small());
+  for (std::uint64_t k = 0; k < 300; ++k) m.insert(k, k + 1);  // the table grows
+  const auto expect_seen = [&](auto&& keys, std::size_t n) {
+    std::size_t i = 0;
+    m.visit_all(keys, [&](const std::uint64_t* value) {
+      const std::uint64_t key = 3 * i++;
+      ASSERT_EQ(value != nullptr, key < 300);
+      if (value != nullptr) {
+        ASSERT_EQ(*value, key + 1);
+      }
+    });
+    EXPECT_EQ(i, n);
+  };
+  const auto asked = [](std::size_t n) {
+    return std::views::iota(std::uint64_t{0}, n) |
+           std::views::transform([](std::uint64_t i) { return 3 * i; });
+  };
+  for (int round = 0; round < 2; ++round) {  // what has changed wants a snapshot, in the first one
+    for (const std::size_t n : {0U, 1U, 16U, 17U, 120U}) expect_seen(asked(n), n);
+  }
+  const std::vector<std::uint64_t> last{294, 297, 300};
+  std::size_t found = 0;
+  m.visit_all(last, [&](const std::uint64_t* value) { found += value != nullptr ? 1U : 0U; });
+  EXPECT_EQ(found, 2U);
+}
+
 TYPED_TEST(snapshot_hash_of, several_keys_are_found_at_one_instant) {
   typename TestFixture::numbers m(this->time, TestFixture::small());
   for (std::uint64_t k = 0; k < 100; ++k) m.insert(k, k);

@@ -68,6 +68,16 @@ struct world {
     const auto* const found = table.find_at(here, then.timestamp(), key);
     return found == nullptr ? -1 : found->value();
   }
+  /// What 0 and 1 map to at one instant, if that can be told without a snapshot.
+  std::optional<std::array<int, 2>> find_both() {
+    const std::array<int, 2> keys{0, 1};
+    const std::array<const int*, 2> asked{&keys[0], &keys[1]};
+    std::array<const int*, 2> found{};
+    auto here = versions.enter();
+    if (!table.find_each_now(here, time.now(), asked, found.data())) return std::nullopt;
+    model::check(found[0] != nullptr && found[1] != nullptr, "a key is in neither half");
+    return std::array<int, 2>{*found[0], *found[1]};
+  }
   /// How many of the keys below `end` a snapshot shows.
   int shown(const snapshot& then, int end) {
     int seen = 0;
@@ -218,6 +228,31 @@ void a_lease_ends_while_it_is_read(model::scenario& run) {
 using epochs = epoch_collector<short_domain>;
 using compacting = sl_rt<short_domain>;
 
+/// Two keys in buckets of their own change one after the other, and somebody moves the clock.
+template <class World>
+void a_look_at_two_keys(model::scenario& run) {
+  auto w = std::make_shared<World>();
+  w->assign(1, 1);  // divides
+  {
+    const snapshot moves_the_clock(w->time);
+  }
+  model::check(w->find_both().has_value(), "a snapshot is wanted though nothing has changed");
+  run.thread([=] {
+    w->assign(0, 10);
+    w->assign(1, 11);
+  });
+  run.thread([=] {
+    const auto seen = w->find_both();
+    if (!seen) return;
+    model::check((*seen)[1] != 11 || (*seen)[0] == 10, "two instants were seen as one");
+  });
+  run.thread([=] { const snapshot moves_the_clock(w->time); });
+  run.finally([=] {
+    model::check(w->find(0) == 10 && w->find(1) == 11, "an update was lost");
+    w->end();
+  });
+}
+
 template <class World>
 class snapshot_hash_model : public testing::Test {};
 using worlds = testing::Types<dl, sl, ebr>;
@@ -237,6 +272,10 @@ TYPED_TEST(snapshot_hash_model, snapshots_are_instants) {
 }
 TYPED_TEST(snapshot_hash_model, snapshots_outlast_growth) {
   expect_clean(growth_under_a_snapshot<TypeParam>, at_most(1));
+}
+
+TYPED_TEST(snapshot_hash_model, several_keys_are_found_at_one_instant) {
+  expect_clean(a_look_at_two_keys<TypeParam>, at_most_in_order(2));
 }
 
 TEST(leases_model, end_without_harm) {
@@ -272,6 +311,15 @@ TEST(snapshot_hash_faults, both_halves_begin_at_one_time) {
 }
 TEST(snapshot_hash_faults, a_bucket_that_has_not_begun_needs_two_looks) {
   expect_found(a_snapshot_meets_a_division<dl>, "hash.one_look", at_most_in_order(2), "");
+}
+
+TEST(snapshot_hash_faults, several_keys_must_be_older_than_the_clock) {
+  expect_found(a_look_at_two_keys<dl>, "hash.any_stamp", at_most_in_order(2),
+               "two instants were seen as one");
+}
+TEST(snapshot_hash_faults, the_clock_is_read_in_front_of_the_keys) {
+  expect_found(a_look_at_two_keys<dl>, "hash.late_clock", at_most_in_order(2),
+               "two instants were seen as one");
 }
 
 }  // namespace

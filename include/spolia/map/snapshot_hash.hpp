@@ -192,6 +192,21 @@ class snapshot_hash {
     return true;
   }
 
+  /// Calls f(const Value*) for each of several keys, in their order, null where there is none: all
+  /// of one instant within the call. For up to 16 keys that takes no snapshot unless one of their
+  /// buckets has changed since the last snapshot of anybody; f runs under a guard then: keep it
+  /// short, and take no lock. f may use this map.
+  template <std::ranges::forward_range Keys, std::invocable<const Value*> F>
+    requires std::convertible_to<std::ranges::range_reference_t<Keys>, const Key&>
+  void visit_all(Keys&& keys, F&& f) const {
+    if (std::ranges::distance(keys) <= std::ptrdiff_t{detail::keys_together} &&
+        visit_at_once(keys, f)) {
+      return;
+    }
+    const snapshot now(time(), "visit_all");
+    find_all(now, keys, f);
+  }
+
   /// Calls f(key, value) for every pair of a snapshot that it takes: all of one instant, in no
   /// order. f returns nothing, or false to stop. It runs outside of guards, and may take long,
   /// wait, and change this map.
@@ -328,6 +343,26 @@ class snapshot_hash {
  private:
   friend class changes;  // changes.hpp
   core_type& in_batches() noexcept { return core_; }
+
+  /// visit_all() without a snapshot, of at most keys_together; false: that does not do.
+  template <class Keys, class F>
+  bool visit_at_once(Keys& keys, F& f) const {
+    if constexpr (Collector::timeline_type::clock_type::advances_alone) {
+      return false;  // stamps do not order what they stamp: see find_each_now
+    } else {
+      std::array<const Value*, detail::keys_together> found;
+      std::size_t n = 0;
+      bool known = true;
+      auto here = collector_.enter();
+      const std::uint64_t now = time().now();
+      detail::in_groups<Key>(keys, [&](std::span<const Key* const> some) {
+        known = known && core_.find_each_now(here, now, some, found.data() + n);
+        n += some.size();
+      });
+      if (known) std::for_each_n(found.begin(), n, std::ref(f));
+      return known;
+    }
+  }
   using buckets_of = detail::buckets_at<core_type>;
 
   static detail::hash_table_options checked(const options& o) {

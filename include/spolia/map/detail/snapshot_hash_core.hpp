@@ -86,6 +86,10 @@ class snapshot_hash_core {
   /// Their values for some keys, of which there are not more than keys_together.
   void find_each_at(std::uint64_t then, std::span<const Key* const> keys,
                     const Value** found) const;
+  /// The same as of when the timeline's clock, not one that advances alone, was read: `now`. They
+  /// stay while the session lives. False if nobody could tell without a snapshot.
+  bool find_each_now(session&, std::uint64_t now, std::span<const Key* const> keys,
+                     const Value** found) const;
 
   /// The version of bucket i then; null if there is none, and its pairs are in others.
   const version* bucket_at(session&, std::uint64_t then, std::uint64_t i) const noexcept {
@@ -99,14 +103,7 @@ class snapshot_hash_core {
   }
   /// Adds copies of the pairs of some buckets at a lease.
   void gather(const lease& then, std::uint64_t from, std::uint64_t to,
-              std::vector<pair>& some) const {
-    session s = collector_.enter();
-    for (std::uint64_t i = from; i < to; ++i) {
-      const version* const v = then.look([&] { return bucket_at(s, then.timestamp(), i); });
-      if (v == nullptr) continue;
-      for (const pair& p : v->at(then.timestamp(), time())) some.push_back(p);
-    }
-  }
+              std::vector<pair>& some) const;
   /// Only buckets below this have versions then.
   [[nodiscard]] std::uint64_t buckets_at(std::uint64_t then) const noexcept {
     return std::uint64_t{1} << top_level(then);
@@ -141,6 +138,7 @@ class snapshot_hash_core {
   using edit = typename version::edit;
   using clock_type = typename Collector::timeline_type::clock_type;
 
+  struct group;  // hash_groups.hpp
   /// Where a key's pair is, or would be.
   struct place {
     std::uint64_t bucket;
@@ -353,7 +351,7 @@ class snapshot_hash_core {
     }
   }
 
-  /// The same; null: it was not there.
+  /// null: it was not there.
   size_counter::mine* erase_now(const Key& key) {
     const std::uint64_t h = hash_of(key);
     session s = collector_.enter();
