@@ -351,7 +351,7 @@ class snapshot_hash_core {
     }
   }
 
-  /// null: it was not there.
+  /// The same; null: it was not there.
   size_counter::mine* erase_now(const Key& key) {
     const std::uint64_t h = hash_of(key);
     session s = collector_.enter();
