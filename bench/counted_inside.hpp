@@ -34,22 +34,21 @@ inline std::uint64_t waiting_units() { return spolia::counted::statistics().wait
 enum class counts : std::uint8_t { up, made, set };
 inline constexpr std::size_t kinds_of_counts = 3;
 
-/// What these took, in ticks, how many there were, and how many were shorter than each power of two
-/// and not than the one before.
+/// What these took, in ticks, how many there were, and how long each was.
 struct spent {
   std::uint64_t ticks = 0;
   std::uint64_t times = 0;
-  std::array<std::uint64_t, magnitudes> shorter{};
+  magnitudes shorter;
 
   void add(std::uint64_t took) noexcept {
     ticks += took;
     ++times;
-    ++shorter[magnitude(took)];
+    shorter.add(took);
   }
   void add(const spent& others) noexcept {
     ticks += others.ticks;
     times += others.times;
-    for (std::size_t i = 0; i < magnitudes; ++i) shorter[i] += others.shorter[i];
+    shorter.add(others.shorter);
   }
 };
 
@@ -166,9 +165,9 @@ counted_result time_by_parts(const counted_options& o, std::uint32_t threads) {
   part("sweep_ns", after.sweep_ticks - before.sweep_ticks);
   part("end_ns", after.end_ticks - before.end_ticks);
   sum.figures["rest_ns"] = std::max(0.0, rest);
-  spent all;
-  for (const spent& one : each) all.add(one);
-  sum.figures["pauses_below_ns"] = by_magnitude(all.shorter, ns);
+  magnitudes all;
+  for (const spent& one : each) all.add(one.shorter);
+  sum.figures["pauses_below_ns"] = all.below_ns(ns);
   return sum;
 }
 

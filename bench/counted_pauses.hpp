@@ -41,22 +41,28 @@ struct mortal {
   typename Family::template location<mortal> right;
 };
 
-inline constexpr std::size_t magnitudes = 48;
-
-/// Which power of two is the least above it; all very large ones are one.
-inline std::size_t magnitude(std::uint64_t duration) noexcept {
-  return std::min<std::size_t>(std::bit_width(duration), magnitudes - 1);
-}
-
-/// Pairs of an upper end, in ns, and how many were shorter and not counted with the pair before.
-inline nlohmann::json by_magnitude(const std::array<std::uint64_t, magnitudes>& shorter,
-                                   double ns_per_unit = 1) {
-  auto pairs = nlohmann::json::array();
-  for (std::size_t i = 0; i < magnitudes; ++i) {
-    if (shorter[i] > 0) pairs.push_back({std::ldexp(ns_per_unit, static_cast<int>(i)), shorter[i]});
+/// How many durations were shorter than each power of two, and not than the one before.
+class magnitudes {
+ public:
+  void add(std::uint64_t duration) noexcept {
+    ++shorter_[std::min<std::size_t>(std::bit_width(duration), shorter_.size() - 1)];
   }
-  return pairs;
-}
+  void add(const magnitudes& others) noexcept {
+    for (std::size_t i = 0; i < shorter_.size(); ++i) shorter_[i] += others.shorter_[i];
+  }
+  /// Pairs of such an end, in ns, and how many, where there are any.
+  [[nodiscard]] nlohmann::json below_ns(double ns_per_unit = 1) const {
+    auto pairs = nlohmann::json::array();
+    for (std::size_t i = 0; i < shorter_.size(); ++i) {
+      if (shorter_[i] == 0) continue;
+      pairs.push_back({std::ldexp(ns_per_unit, static_cast<int>(i)), shorter_[i]});
+    }
+    return pairs;
+  }
+
+ private:
+  std::array<std::uint64_t, 48> shorter_{};
+};
 
 template <class Family>
 class destroyer {
@@ -81,7 +87,7 @@ class destroyer {
           std::min(static_cast<std::uint64_t>(lasted.count()), processor_ns() - worked);
       pauses.record(own);
       if (i % 256 == 0) fences.record(time_of_fence());
-      ++shorter[magnitude(own)];
+      shorter.add(own);
       if (i % 64 == 0) {
         const std::uint64_t in_use = i == 0 && made_ == nodes_ ? 0 : 1;
         most_left = std::max(most_left, made_ - ended_.load_relaxed() - in_use);
@@ -93,8 +99,8 @@ class destroyer {
   /// At the end; what the collector still holds ends later, and before this.
   void give_up() { Family::template set<node>(slot_, pointer()); }
 
-  std::array<std::uint64_t, magnitudes> shorter{};  // pauses than each power of two, by it
-  spolia::histogram pauses;                         // what the thread did itself
+  magnitudes shorter;         // the pauses
+  spolia::histogram pauses;   // what the thread did itself
   spolia::histogram elapsed;  // the same, and when the system let others run meanwhile
   /// Heavy fences of the same thread, between its changes. The collector makes one an epoch, and
   /// the system then waits for all other processors: if the machine is a guest, also for one that
@@ -142,7 +148,7 @@ counted_result destruction(const counted_options& o, std::uint32_t threads) {
   spolia::histogram_snapshot pauses;
   spolia::histogram_snapshot elapsed;
   spolia::histogram_snapshot fences;
-  std::array<std::uint64_t, magnitudes> shorter{};
+  magnitudes shorter;
   std::uint64_t left = 0;
   for (const auto& one : each) {
     one->give_up();
@@ -150,7 +156,7 @@ counted_result destruction(const counted_options& o, std::uint32_t threads) {
     elapsed.merge(one->elapsed);
     fences.merge(one->fences);
     left += one->most_left;
-    for (std::size_t i = 0; i < magnitudes; ++i) shorter[i] += one->shorter[i];
+    shorter.add(one->shorter);
   }
   for (const auto& [name, share] : {std::pair{"pause_p50_ns", 0.5},
                                     {"pause_p99_ns", 0.99},
@@ -158,7 +164,7 @@ counted_result destruction(const counted_options& o, std::uint32_t threads) {
                                     {"pause_p9999_ns", 0.9999}}) {
     r.figures[name] = pauses.quantile(share);
   }
-  r.figures["pauses_below_ns"] = by_magnitude(shorter);
+  r.figures["pauses_below_ns"] = shorter.below_ns();
   r.figures["pause_max_ns"] = pauses.max();
   r.figures["elapsed_p99_ns"] = elapsed.quantile(0.99);
   r.figures["elapsed_max_ns"] = elapsed.max();

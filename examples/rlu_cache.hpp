@@ -23,8 +23,6 @@ namespace rlu = spolia::rlu;
 template <class Domain>
 class basic_cache {
  public:
-  using domain_type = Domain;
-
   /// A bucket that has more than `most` records loses one. The domain must live longer.
   basic_cache(Domain& home, std::size_t buckets, std::uint32_t most)
       : home_(home), most_(most), buckets_(home_, buckets) {}

@@ -176,7 +176,10 @@ class domain final : private threads::listener {
   /// This thread will not be here for a while: until it is, nobody has to ask for it by a fence.
   /// Does nothing inside a guard, and in schemes that do not park threads. May throw std::bad_alloc
   /// if it is the thread's first call.
-  void rest();
+  void rest() {
+    cell& me = my_cell();
+    if (me.gate.own() % cell::one_guard == 0) rest(me);
+  }
 
   domain_statistics stats() const;
 
@@ -348,6 +351,7 @@ class domain final : private threads::listener {
   // domain_upkeep.hpp
   SPOLIA_NOINLINE void tick(cell& me) noexcept;
   void step_aside(cell& me) noexcept;
+  void rest(cell& me) noexcept;
   void visit_next_neighbour(cell& me) noexcept;
   void park_if_idle(cell& other) noexcept;
   void adopt_from_others(cell& me) noexcept;

@@ -107,10 +107,9 @@ bool domain<Scheme, Release>::drain(int rounds) {
   return stats().garbage() == 0;
 }
 
+/// Of a thread that is outside of guards.
 template <class Scheme, class Release>
-void domain<Scheme, Release>::rest() {
-  cell& me = my_cell();
-  if (me.gate.own() % cell::one_guard != 0) return;
+void domain<Scheme, Release>::rest([[maybe_unused]] cell& me) noexcept {
   if constexpr (cell::scheme_parks) me.gate.leave_parked([&] { scheme_.park(me.local); });
 }
 
@@ -119,7 +118,7 @@ template <class Scheme, class Release>
 void domain<Scheme, Release>::step_aside(cell& me) noexcept {
   if (me.gate.own() % cell::one_guard == 0) {
     scheme_.step_aside(me.local, peers{*this});
-    me.gate.leave_parked([&] { scheme_.park(me.local); });
+    rest(me);
   }
   courtesy_.give(me.turn, threads::high_water());
 }
