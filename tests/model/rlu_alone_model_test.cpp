@@ -53,12 +53,7 @@ void another_comes(model::scenario& run) {
 }
 
 /// Orders of single loads and stores: too many to try them all.
-model::options some() {
-  model::options how;
-  how.how = model::options::mode::pct;
-  how.executions = 30000;
-  return how;
-}
+model::options some() { return in_random_orders(30000); }
 
 /// Both want to be alone, and count.
 void two_are_alone(model::scenario& run) {

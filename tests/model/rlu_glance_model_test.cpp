@@ -83,12 +83,7 @@ void a_reader_is_called(model::scenario& run, int commits) {
 void a_reader_is_called_before_two(model::scenario& run) { a_reader_is_called(run, 2); }
 
 /// Orders of single loads and stores: too many to try them all.
-model::options some() {
-  model::options how;
-  how.how = model::options::mode::pct;
-  how.executions = 30000;
-  return how;
-}
+model::options some() { return in_random_orders(30000); }
 
 TEST(rlu_glance_model, readers_are_not_missed) {
   expect_clean(a_reader_comes_to_one_commit, at_most(1));

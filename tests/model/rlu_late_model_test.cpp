@@ -45,9 +45,8 @@ void a_pass_has_an_old_look(model::scenario& run) {
 }
 
 /// A thread alone: each of its sections sees what the one before has committed, and may change it.
-template <class Clock>
 void sections_follow_at_once(model::scenario& run) {
-  auto w = std::make_shared<world_with<Clock>>();
+  auto w = std::make_shared<world>();
   run.thread([=] {
     for (int i = 1; i <= 3; ++i) {
       model::check(w->add_to(w->x), "an own commit is in the way");
@@ -63,17 +62,14 @@ TEST(rlu_late_model, commits_may_be_overtaken_by_passes) {
 }
 TEST(rlu_late_model, old_looks_leave_what_is_newer) {
   // Three threads, each of which is interrupted: too many orders to try them all.
-  model::options some;
-  some.how = model::options::mode::pct;
-  some.executions = 20000;
+  model::options some = in_random_orders(20000);
   some.pct_depth = 5;
-  const auto got = model::explore(some, a_pass_has_an_old_look);
-  EXPECT_TRUE(got.ok) << got.why << "\n" << got.trace;
+  expect_clean(a_pass_has_an_old_look, some);
   expect_found(a_pass_has_an_old_look, "rlu.trusts_an_old_look", some, "data race");
 }
 TEST(rlu_late_model, own_commits_are_seen_at_once) {
-  expect_clean(sections_follow_at_once<logical_clock>, at_most(0));
-  expect_found(sections_follow_at_once<logical_clock>, "rlu.sees_what_is_long_past", at_most(0),
+  expect_clean(sections_follow_at_once, at_most(0));
+  expect_found(sections_follow_at_once, "rlu.sees_what_is_long_past", at_most(0),
                "an own commit is in the way");
 }
 

@@ -152,36 +152,6 @@ void a_copy_goes_from_below_who_counts(model::scenario& run) {
   });
 }
 
-/// While one section sleeps, a copy moves out of its segment, which another section has found.
-void a_copy_moves(model::scenario& run) {
-  struct with_sleeper : world {
-    atomic<int> steps{0};
-    void wait_for(int n) {
-      while (steps.load_relaxed() < n) spin_wait();
-    }
-  };
-  auto w = std::make_shared<with_sleeper>();
-  run.thread([=] {
-    w->d.read([&](auto&) {
-      w->steps.store_relaxed(1);
-      w->wait_for(3);
-    });
-  });
-  run.thread([=] {
-    w->wait_for(1);
-    w->add_to(w->x);
-    w->steps.store_relaxed(2);
-    w->d.collect();
-    w->d.collect();
-    w->steps.store_relaxed(3);
-  });
-  run.thread([=] {
-    w->wait_for(2);
-    w->look_twice();
-  });
-  run.finally([=] { w->clear(); });
-}
-
 /// Passes after every second record: the third one comes to a segment of which a pass has seen all
 /// that was there written back.
 void a_copy_comes_after_a_look(model::scenario& run) {
@@ -404,17 +374,12 @@ TEST(rlu_model, a_timestamp_is_not_drawn_before_it_shows) {
   expect_found(a_reader_meets_a_commit, "rlu.no_help", at_most(2), "torn");
 }
 TEST(rlu_model, links_come_before_the_clock) {
-  model::options how;
-  how.how = model::options::mode::pct;
-  how.executions = 50000;
-  expect_found(two_commit_at_one_time<crowded_clock>, "rlu.no_fence", how, "two instants");
+  expect_found(two_commit_at_one_time<crowded_clock>, "rlu.no_fence", in_random_orders(50000),
+               "two instants");
 }
 TEST(rlu_model, steps_of_others_need_a_fence) {
-  model::options how;
-  how.how = model::options::mode::pct;
-  how.executions = 50000;
-  expect_found(two_commit_at_one_time<logical_clock>, "clock.alone_in_a_crowd", how,
-               "two instants");
+  expect_found(two_commit_at_one_time<logical_clock>, "clock.alone_in_a_crowd",
+               in_random_orders(50000), "two instants");
 }
 TEST(rlu_model, links_need_release) {
   expect_found(a_reader_meets_a_commit, "rlu.links_relaxed", at_most(1), "race");
@@ -451,16 +416,6 @@ TEST(rlu_model, segments_go_when_nobody_has_found_their_copies) {
   expect_found(a_copy_comes_after_a_look, "rlu.forgets_what_came_later", at_most_in_order(1), "");
 }
 
-TEST(rlu_model, copies_may_move) {
-  // Three threads that wait for each other have too many orders to try them all.
-  model::options some;
-  some.how = model::options::mode::pct;
-  some.executions = 20000;
-  const auto got = model::explore(some, a_copy_moves);
-  EXPECT_TRUE(got.ok) << got.why << "\n" << got.trace;
-  expect_found(a_copy_moves, "rlu.twin_relaxed", some, "race");
-  expect_found(a_copy_moves, "rlu.no_second_grace", some, "block");
-}
 TEST(rlu_model, walks_are_guarded) {
   expect_found(a_reader_beside_a_collector, "rlu.walks_unguarded", at_most_in_order(2), "block");
 }
@@ -488,9 +443,7 @@ TEST(rlu_model, what_is_looked_through_is_not_filled) {
                "race");
 }
 TEST(rlu_model, a_pass_avoids_what_is_filled_beside_it) {
-  model::options how;
-  how.how = model::options::mode::pct;
-  how.executions = 20000;
+  model::options how = in_random_orders(20000);
   how.pct_depth = 5;
   how.weak_memory = false;
   expect_found(a_collector_looks_at_what_is_open, "rlu.looks_where_it_is_avoided", how, "race");

@@ -24,7 +24,15 @@
 //
 // A section that sleeps keeps masters from being overwritten, so newest copies stay in the log, one
 // for each object that has changed since. They would keep each its segment; so they move together
-// once half of a segment is free. And segments that stay are looked through again only after
+// once half of a segment is free. A copy that has moved is a second home from then on: when v has
+// followed it, and no section, live or to come, has a time in [u.since, v.since), where u is the
+// second home, v's content goes there, as it would to a master, and u is the newest again. Nobody
+// reads what is overwritten, by the same argument. Who walks past u has a time below u.since, which
+// only grows. Who stands on v passes by v's time first, and so does not mistake u's for an older
+// one's.
+//   - Another collector may have found u over before that. So when it has the lock it takes u for
+//     unlinked only if u is not in the chain.
+// And segments that stay are looked through again only after
 // half as many passes as there are such segments, so that a pass costs what it frees. Tombstones
 // and copies that were followed go with the sections that hold them and not before: a segment of
 // such records alone that one instant holds is not looked through while a section sees that.
@@ -245,22 +253,27 @@ class collector {
     if (!take(o)) return false;
     // The next version may have come before we had the lock.
     if (r.ended.load_relaxed() == unended || SPOLIA_FAULT("rlu.collects_unlocked")) {
-      if (r.older.load_relaxed() != nullptr) prune_below(r);
-      const bool alone = r.older.load_relaxed() == nullptr;
-      if (alone && overwrites) {
-        if (r.kind.read() == record_kind::tombstone) {
-          r.state.store_relaxed(record_state::last);  // the lock stays as it is
-          s.buries = true;
-          log_.at(nullptr);
-          return true;
+      if (overwrites || !goes_to_second_home(s, r)) {
+        if (r.older.load_relaxed() != nullptr) prune_below(r);
+        const bool alone = r.older.load_relaxed() == nullptr;
+        if (alone && overwrites) {
+          if (r.kind.read() == record_kind::tombstone) return bury(s, r);
+          write_back(s, r);
+        } else if (sparse_) {
+          move_out(s, r);
         }
-        write_back(s, r);
-      } else if (sparse_) {
-        move_out(s, r);
       }
     }
     let_go(o);
     return false;
+  }
+
+  /// The object ends with the segment; its lock stays as it is.
+  bool bury(piece& s, record& r) noexcept {
+    r.state.store_relaxed(record_state::last);
+    s.buries = true;
+    log_.at(nullptr);
+    return true;
   }
 
   bool take(object& o) noexcept {
@@ -283,13 +296,36 @@ class collector {
     ++written_back_;
   }
 
+  /// The master is read by an old section, but what has moved out before lies below, and nobody
+  /// reads that.
+  bool goes_to_second_home(piece& s, record& r) noexcept {
+    record* const home = r.older.load_relaxed();
+    if (home == nullptr || !home->sheltered || r.kind.read() == record_kind::tombstone)
+      return false;
+    const std::uint64_t since = r.since.load_relaxed();
+    const bool unread = over(home->since.load_relaxed(), since);
+    if (!unread && !SPOLIA_FAULT("rlu.overwrites_second_early")) return false;
+    r.how->copy_body(*home, r);
+    // relaxed: who comes by `newest` sees it; who comes from `r` is older than either time.
+    home->since.store_relaxed(since);
+    if (SPOLIA_FAULT("rlu.second_relaxed")) {
+      r.of->newest.store_relaxed(home);
+    } else {
+      r.of->newest.store_release(home);  // → the acquires in the walk and in read: it is whole
+    }
+    home->ended.store_relaxed(unended);  // last: in the child of a fork both may be in the chain
+    detach(s, r);
+    ++written_back_;
+    return true;
+  }
+
   /// The newest copy keeps its segment, though little else does: an old section may read the
   /// master. So a twin takes its place elsewhere, and this one ends as if it was written back.
   SPOLIA_NOINLINE void move_out(piece& s, record& r) noexcept {
     object& o = *r.of;
     void* const place = log_.shelter(r.kind.read(), r.bytes, segment_bytes_, cap_);
     if (place == nullptr) return;
-    record& twin = *::new (place) record(o, *r.how, *r.owner, r.kind.read(), r.bytes);
+    record& twin = *::new (place) record(o, *r.how, *r.owner, r.kind.read(), r.bytes, true);
     if (r.kind.read() == record_kind::copy) r.how->copy_body(twin, r);
     twin.base.write(r.base.read());
     twin.since.store_relaxed(r.since.load_relaxed());
@@ -343,8 +379,15 @@ class collector {
     if (!take(o)) return false;
     record* const newest = o.newest.load_relaxed();
     if (newest != nullptr) prune_below(*newest);
+    // It may have become the newest again, or have got another interval then. If it was not there,
+    // a thread that a fork has lost has taken it out.
+    const bool gone = !is_linked(newest, r) || SPOLIA_FAULT("rlu.unlinks_by_an_old_look");
     let_go(o);
-    return true;  // if it was not there, a thread that a fork has lost has taken it out
+    return gone;
+  }
+  static bool is_linked(const record* chain, const record& r) noexcept {
+    while (chain != nullptr && chain != &r) chain = chain->older.load_relaxed();
+    return chain != nullptr;
   }
 
   static void take_out(record& above, record& r) noexcept {

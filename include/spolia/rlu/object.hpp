@@ -154,9 +154,9 @@ enum class record_state : std::uint8_t {
 
 /// A version, in a log; the body follows.
 struct alignas(16) record {
-  record(object& o, const object_kind& h, commit_word& w, record_kind k,
-         std::uint32_t size) noexcept
-      : of(&o), how(&h), owner(&w), bytes(size), kind(k) {}
+  record(object& o, const object_kind& h, commit_word& w, record_kind k, std::uint32_t size,
+         bool in_shelter = false) noexcept
+      : of(&o), how(&h), owner(&w), bytes(size), kind(k), sheltered(in_shelter) {}
 
   void* body() noexcept { return this + 1; }
   const void* body() const noexcept { return this + 1; }
@@ -173,6 +173,7 @@ struct alignas(16) record {
   const std::uint32_t bytes;  // the body's included
   plain<record_kind> kind;    // a lock can become a tombstone until its section ends
   atomic<record_state> state{record_state::linked};
+  const bool sheltered;  // it has moved, and may be overwritten: a second home, see collector.hpp
 };
 
 template <class T>
