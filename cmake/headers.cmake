@@ -231,6 +231,7 @@ set(SPOLIA_HEADERS
     include/spolia/rlu.hpp
     include/spolia/rlu/alone.hpp
     include/spolia/rlu/array.hpp
+    include/spolia/rlu/bring_home.hpp
     include/spolia/rlu/collector.hpp
     include/spolia/rlu/commit_word.hpp
     include/spolia/rlu/detector.hpp

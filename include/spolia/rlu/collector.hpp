@@ -48,41 +48,14 @@
 #include <cstdint>
 #include <utility>
 
-#include <spolia/base/backoff.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/base/fence.hpp>
-#include <spolia/rlu/commit_word.hpp>
 #include <spolia/rlu/grace_period.hpp>
 #include <spolia/rlu/log.hpp>
 #include <spolia/rlu/object.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace rlu::detail {
-
-/// Brings the newest version of an object home that no section can reach: then the master is all
-/// there is of it. `lost`: a fork has left locks behind, and copies that will never be committed.
-template <class Clock>
-void bring_home(object& o, Clock& clock, bool lost) noexcept {
-  for (backoff busy; !o.try_collect() && !(lost && o.try_take_from_lost());) busy.pause();
-  record* const first = o.newest.load_relaxed();
-  record* newest = first;
-  if (lost) {
-    while (newest != nullptr && since_of(*newest, clock, 0) == not_yet) {
-      newest = newest->older.load_relaxed();
-    }
-  }
-  if (newest != nullptr) newest->how->write_back(o, *newest);
-  o.newest.store_relaxed(nullptr);
-  for (record* r = first; r != nullptr;) {
-    record* const older = r->older.load_relaxed();
-    if (r->ended.load_relaxed() == unended) r->ended.store_relaxed(r->since.load_relaxed());
-    // → the acquire in the collector's examine, which comes before it looks at `ended`. It may take
-    // the copy away at once.
-    r->state.store_release(record_state::unlinked);
-    r = older;
-  }
-  o.end_collect();
-}
 
 /// One pass over one log, by the thread that is the log's collector.
 template <class Log, class Blocks>
@@ -381,13 +354,9 @@ class collector {
     if (newest != nullptr) prune_below(*newest);
     // It may have become the newest again, or have got another interval then. If it was not there,
     // a thread that a fork has lost has taken it out.
-    const bool gone = !is_linked(newest, r) || SPOLIA_FAULT("rlu.unlinks_by_an_old_look");
+    const bool gone = !is_linked(r) || SPOLIA_FAULT("rlu.unlinks_by_an_old_look");
     let_go(o);
     return gone;
-  }
-  static bool is_linked(const record* chain, const record& r) noexcept {
-    while (chain != nullptr && chain != &r) chain = chain->older.load_relaxed();
-    return chain != nullptr;
   }
 
   static void take_out(record& above, record& r) noexcept {

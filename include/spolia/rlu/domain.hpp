@@ -66,7 +66,7 @@
 #include <spolia/reclaim/debra.hpp>
 #include <spolia/reclaim/domain.hpp>
 #include <spolia/reclaim/release.hpp>
-#include <spolia/rlu/collector.hpp>
+#include <spolia/rlu/bring_home.hpp>
 #include <spolia/rlu/options.hpp>
 #include <spolia/rlu/pointers.hpp>
 #include <spolia/rlu/scope.hpp>

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <utility>
 
+#include <spolia/rlu/collector.hpp>
 #include <spolia/rlu/domain.hpp>
 #include <spolia/rlu/log_after_fork.hpp>
 

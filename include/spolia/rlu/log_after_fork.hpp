@@ -75,10 +75,7 @@ class log_after_fork {
   static bool is_cut_off(const record& r) noexcept {
     const bool version =
         r.kind.read() != record_kind::lock_only && r.since.load_relaxed() != unstamped;
-    if (!version || r.ended.load_relaxed() != unended) return false;
-    const record* v = r.of->newest.load_relaxed();
-    while (v != nullptr && v != &r) v = v->older.load_relaxed();
-    return v == nullptr;
+    return version && r.ended.load_relaxed() == unended && !is_linked(r);
   }
 
   log<Header>& log_;

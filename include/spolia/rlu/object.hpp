@@ -176,6 +176,13 @@ struct alignas(16) record {
   const bool sheltered;  // it has moved, and may be overwritten: a second home, see collector.hpp
 };
 
+/// Whether it is in its object's chain, whose lock the caller has.
+inline bool is_linked(const record& r) noexcept {
+  const record* v = r.of->newest.load_relaxed();
+  while (v != nullptr && v != &r) v = v->older.load_relaxed();
+  return v != nullptr;
+}
+
 template <class T>
 struct fixed_part {
   using type = no_fixed_part;
