@@ -79,7 +79,8 @@ class grace_period {
   [[nodiscard]] SPOLIA_ALWAYS_INLINE std::uint64_t holder(std::uint64_t since,
                                                           std::uint64_t ended) const noexcept {
     if (ended > known_ && !SPOLIA_FAULT("rlu.trusts_an_old_look")) return unknown;
-    if (times_.empty() || ended <= times_.front() || since > times_.back()) return nobody;
+    if (since > last_ || ended <= first_) return nobody;
+    if (since > first_ && ended <= second_) return nobody;  // most, beside one that sleeps
     return first_from(since, ended);
   }
   /// Of one that an earlier look has found: some section still sees it, for all that is known.
@@ -143,6 +144,9 @@ class grace_period {
   }
 
   void compare() noexcept {
+    first_ = times_.empty() ? largest : times_.front();
+    second_ = times_.size() < 2 ? largest : times_[1];
+    last_ = latest();
     same_ = times_ == before_;
     sleeper_ = !times_.empty() && !before_.empty() && times_.front() == before_.front();
     if (sleeper_) held_ = times_.front();
@@ -154,6 +158,8 @@ class grace_period {
     return first >= ended ? nobody : first;
   }
 
+  static constexpr std::uint64_t largest = ~std::uint64_t{0};
+
   // From one section to the next it is not far.
 #if defined(SPOLIA_MODEL)
   static constexpr std::uint32_t most_waits = 0;
@@ -163,6 +169,9 @@ class grace_period {
 
   std::uint64_t known_ = 0;
   std::uint64_t held_ = nobody;
+  std::uint64_t first_ = largest;
+  std::uint64_t second_ = largest;
+  std::uint64_t last_ = 0;
   bool sleeper_ = false;
   bool same_ = false;
   std::vector<std::uint64_t> times_;
