@@ -122,6 +122,9 @@ TEST(rlu_alone_model, others_see_whole_sets) {
 TEST(rlu_alone_model, sections_ask_before_they_read) {
   expect_found(others_come, "rlu.begins_unasked", at_most_in_order(2), "");
 }
+TEST(rlu_alone_model, who_was_called_before_asks_as_well) {
+  expect_found(others_come, "rlu.comes_and_does_not_ask", at_most_in_order(2), "");
+}
 TEST(rlu_alone_model, who_asks_waits) {
   expect_found(others_come, "rlu.asks_and_goes_on", at_most_in_order(2), "");
 }

@@ -7,7 +7,7 @@
 //              others to ask before their next section or pass. Who is told asks once: it takes
 //              that back, and goes on as ever.
 //
-//     grant:   mine.alone := true;  others: call;  heavy fence;  look at the census: m is
+//     grant:   mine.alone := true;  others: asks := true;  heavy fence;  look at the census: m is
 //              the latest time of a section that is alive
 //     section: announces its time;  light fence;  asks?  then ask
 //     ask:     asks := false;  the other's alone := false;  heavy fence;  wait while in_place
@@ -16,7 +16,9 @@
 // Why nobody sees what is overwritten. A section that does not ask has seen no `asks`. Its light
 // fence is then before the grant's heavy one, so the grant has seen it, and its time is at most m.
 // An object is overwritten only if its newest version began after m: no such section is to see
-// that, be it in the master or in a copy. One that asks has done so before its first read. Either
+// that, be it in the master or in a copy. (Who is called for the sake of a look, and has not been
+// asked since it asked last, has missed no grant: each asks for itself. It comes back without the
+// heavy fence.) One that asks has done so before its first read. Either
 // the commit's light fence comes before the heavy one there, and `in_place` is seen and waited for;
 // or the commit sees that it is not alone, and is an ordinary one.
 // Who is alive may still commit. It does that with a time of its own, to objects of which it sees
@@ -152,7 +154,7 @@ class solitude {
 
   static void note(Session& s) noexcept {
     const std::uint64_t seen = s.seat.announced();
-    if (s.here.is_asking()) {
+    if (s.here.is_called()) {
       s.here.found_away();
     } else {
       const bool moves = seen != s.here.seen || s.here.still >= looks_to_call;  // it has come back
@@ -200,7 +202,7 @@ class solitude {
     part.alone.store_relaxed(true);  // first: whoever is asked takes it back
     last_.store_release(&mine);      // → the acquires in ask
     all.for_each([&](std::uint32_t, Session& s) {
-      if (&s != &mine) s.here.call();
+      if (&s != &mine) s.here.call_to_ask();
       return true;
     });
     try {

@@ -55,7 +55,9 @@ class presence {
   bool come_back() noexcept {
     // acquire ← the release in call: with the question comes who asks it. release → the acquire in
     // is_away: the seat.
-    const bool asks = (to_do_.exchange_acq_rel(0) & asks_) != 0;
+    const std::uint32_t before = to_do_.exchange_acq_rel(0);
+    const bool asks = (before & asks_) != 0 &&
+                      !(SPOLIA_FAULT("rlu.comes_and_does_not_ask") && (before & called_) != 0);
     if (!SPOLIA_FAULT("rlu.comes_back_unfenced")) fence::full();  // ↔ the one in a glance
     return asks;
   }
@@ -68,11 +70,14 @@ class presence {
   // -- others
 
   /// With the busy flag of `solitude`: so between the two nobody else calls.
-  void call() noexcept { to_do_.fetch_or_release(asks_); }
-  /// The same, behind a heavy fence.
+  void call() noexcept { to_do_.fetch_or_release(called_); }
+  /// The same, of one that is to ask who is alone, too.
+  void call_to_ask() noexcept { to_do_.fetch_or_release(asks_); }
+  /// Of one that has been called, behind a heavy fence.
   void found_away() noexcept {
-    std::uint32_t called = asks_;
-    to_do_.cas_strong_release(called, asks_ | away_);  // release → the acquire in is_away
+    std::uint32_t called = to_do_.load_relaxed();
+    if ((called & (called_ | asks_)) == 0) return;      // it has come back
+    to_do_.cas_strong_release(called, called | away_);  // release → the acquire in is_away
   }
   [[nodiscard]] bool is_asking() const noexcept { return (to_do_.load_relaxed() & asks_) != 0; }
   /// acquire ← the releases above. If it is not away, it has been here, and has a seat.
@@ -83,8 +88,9 @@ class presence {
   std::uint32_t still = 0;  // looks in a row that have seen the same
 
  private:
-  static constexpr std::uint32_t asks_ = 1;
-  static constexpr std::uint32_t away_ = 2;
+  static constexpr std::uint32_t called_ = 1;
+  static constexpr std::uint32_t asks_ = 2;
+  static constexpr std::uint32_t away_ = 4;
   atomic<std::uint32_t> to_do_{asks_ | away_};
 };
 
