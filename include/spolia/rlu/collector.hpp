@@ -8,7 +8,9 @@
 //              than it: the domain's reclamation waits for those.
 // Cost:        for each pass a glance at the other threads or one look at the census (a heavy
 //              fence), one tick of the clock and a full fence, and a guard for each segment; for
-//              each copy one or two lookups of a time, and its object's lock.
+//              each copy a lookup of a time or two, and its object's lock. Most copies go without a
+//              second look: one question for all of a segment that lie before the first which has
+//              to stay.
 // Progress:    never waits. A copy whose object is locked is looked at again in the next pass.
 //
 // Why a master may be overwritten. Its content is for the sections whose time is in [s, t), where s
@@ -117,7 +119,8 @@ class collector {
   void look_through(piece& s) noexcept {
     detached_ |= s.detached;  // after a fork
     if (stays(s) || rests(s)) return;
-    if (is_gone(s)) {
+    skip_gone(s);
+    if (s.done_to == s.used.read()) {
       s.last = {};
       return;
     }
@@ -126,8 +129,8 @@ class collector {
     if (SPOLIA_FAULT("rlu.collects_unguarded")) auto dropped = std::move(guard);
     const std::uint32_t needed = s.looks++ == 0 ? s.used.read() : s.last.waiting_bytes;
     sparse_ = may_move(s, needed);
-    s.looked_to = s.used.read();
     findings seen;
+    s.gone_to = s.done_to;
     std::uint64_t held_by = grace_period::nobody;
     s.for_each(s.done_to, [&](record& r) SPOLIA_INLINE_LAMBDA {
       if (r.state.load_relaxed() >= record_state::done || finish(s, r)) {
@@ -136,10 +139,12 @@ class collector {
         held_by = seen.waiting == 0 || held_by == holder_ ? holder_ : grace_period::unknown;
         seen.note(r);
       }
+      if (seen.waiting == seen.gone) s.gone_to += r.bytes;
     });
     const std::uint32_t kept = seen.waiting_bytes - seen.gone_bytes;
     if (kept != 0 && !sparse_ && now_.has_sleeper() && may_move(s, kept)) {
       move_rest(s, seen);
+      if (seen.waiting == seen.gone) s.gone_to = s.used.read();
       held_by = grace_period::unknown;
     }
     s.last = seen;
@@ -149,13 +154,15 @@ class collector {
     s.held_by = as_it_is ? held_by : 0;
   }
 
-  /// All that waited was found by sections that have ended: what most segments' second look says,
-  /// without a look at any of their records.
-  bool is_gone(const piece& s) const noexcept {
-    const bool all = s.last.waiting != 0 && s.last.gone == s.last.waiting && &s != open_;
-    const bool known = s.looked_to == s.used.read() || SPOLIA_FAULT("rlu.forgets_what_came_later");
-    return all && known &&
-           (over(s.last.gone_since, s.detached_at) || SPOLIA_FAULT("rlu.gone_too_early"));
+  /// Up to `gone_to` all was found by sections that have ended, if it waited at all: what a second
+  /// look at most records says, without a look at any of them.
+  void skip_gone(piece& s) const noexcept {
+    const bool all = SPOLIA_FAULT("rlu.forgets_what_came_later");
+    const std::uint32_t to = all ? s.used.read() : s.gone_to;
+    if (to <= s.done_to) return;
+    if (over(s.last.gone_since, s.detached_at) || SPOLIA_FAULT("rlu.gone_too_early")) {
+      s.done_to = to;
+    }
   }
 
   /// So few bytes of the segment are needed that newest copies are to leave it.

@@ -127,7 +127,7 @@ struct alignas(record) segment : Header {
 
   /// As if no collector had seen it.
   void forget_looks() noexcept {
-    done_to = looks = looked_to = 0;
+    done_to = gone_to = looks = 0;
     last = {};
     held_by = 0;
   }
@@ -152,8 +152,8 @@ struct alignas(record) segment : Header {
   segment* next = nullptr;  // in the section, on the stack, or among the held
   // The collector's:
   std::uint32_t done_to = 0;  // all that lies before is done
+  std::uint32_t gone_to = 0;  // what waits before is gone, as of the last look
   std::uint32_t looks = 0;
-  std::uint32_t looked_to = 0;  // at the last look
   findings last;                // its
   // The instant that holds each record that waits, whatever is written; 0: there is no such one.
   std::uint64_t held_by = 0;
