@@ -26,7 +26,7 @@ void bring_home(object& o, Clock& clock, bool lost) noexcept {
   o.newest.store_relaxed(nullptr);
   for (record* r = first; r != nullptr;) {
     record* const older = r->older.load_relaxed();
-    if (r->ended.load_relaxed() == unended) r->ended.store_relaxed(r->since.load_relaxed());
+    if (is_unended(r->ended.load_relaxed())) r->ended.store_relaxed(0);  // nobody finds it
     // → the acquire in the collector's examine, which comes before it looks at `ended`. It may take
     // the copy away at once.
     r->state.store_release(record_state::unlinked);

@@ -8,9 +8,8 @@
 //              than it: the domain's reclamation waits for those.
 // Cost:        for each pass a glance at the other threads or one look at the census (a heavy
 //              fence), one tick of the clock and a full fence, and a guard for each segment; for
-//              each copy a lookup of a time or two, and its object's lock. Most copies go without a
-//              second look: one question for all of a segment that lie before the first which has
-//              to stay.
+//              each copy a lookup of a time or two, and its object's lock. Most go without a second
+//              look, by one question for all that lie before the first which has to stay.
 // Progress:    never waits. A copy whose object is locked is looked at again in the next pass.
 //
 // Why a master may be overwritten. Its content is for the sections whose time is in [s, t), where s
@@ -26,18 +25,16 @@
 //
 // A section that sleeps keeps masters from being overwritten, so newest copies stay in the log, one
 // for each object that has changed since. They would keep each its segment; so they move together
-// once half of a segment is free. A copy that has moved is a second home from then on: when v has
-// followed it, and no section, live or to come, has a time in [u.since, v.since), where u is the
-// second home, v's content goes there, as it would to a master, and u is the newest again. Nobody
-// reads what is overwritten, by the same argument. Who walks past u has a time below u.since, which
-// only grows. Who stands on v passes by v's time first, and so does not mistake u's for an older
-// one's.
+// once half of a segment is free. A copy u that has moved is a second home: when v has followed it,
+// and no section, live or to come, has a time in [u.since, v.since), then v's content goes there,
+// as it would to a master, and u is the newest again. Nobody reads what is overwritten, for the
+// same reason. Who walks past u has a time below u.since, which only grows.
 //   - Another collector may have found u over before that. So when it has the lock it takes u for
 //     unlinked only if u is not in the chain.
-// And segments that stay are looked through again only after
-// half as many passes as there are such segments, so that a pass costs what it frees. Tombstones
-// and copies that were followed go with the sections that hold them and not before: a segment of
-// such records alone that one instant holds is not looked through while a section sees that.
+// Segments that stay are looked through again only after half as many passes as there are such
+// segments, so that a pass costs what it frees. Tombstones and copies that were followed go with
+// the sections that hold them and not before: a segment of such records alone that one instant
+// holds is not looked through while a section sees that.
 //
 // Departures from the paper:
 //   D1  No pairs of grace periods and no barrier between rounds: each copy has an interval, and a
@@ -157,12 +154,10 @@ class collector {
   /// Up to `gone_to` all was found by sections that have ended, if it waited at all: what a second
   /// look at most records says, without a look at any of them.
   void skip_gone(piece& s) const noexcept {
-    const bool all = SPOLIA_FAULT("rlu.forgets_what_came_later");
-    const std::uint32_t to = all ? s.used.read() : s.gone_to;
-    if (to <= s.done_to) return;
-    if (over(s.last.gone_since, s.detached_at) || SPOLIA_FAULT("rlu.gone_too_early")) {
-      s.done_to = to;
-    }
+    const std::uint32_t to =
+        SPOLIA_FAULT("rlu.forgets_what_came_later") ? s.used.read() : s.gone_to;
+    const bool early = SPOLIA_FAULT("rlu.gone_too_early");
+    if (to > s.done_to && (early || over(s.last.gone_since, s.detached_at))) s.done_to = to;
   }
 
   /// So few bytes of the segment are needed that newest copies are to leave it.
@@ -176,8 +171,9 @@ class collector {
     sparse_ = true;
     s.for_each(s.done_to, [&](record& r) {
       // acquire ← the release in fill_in, as in examine.
-      if (r.kind.read() == record_kind::lock_only || r.ended.load_acquire() != unended) return;
-      examine_newest(s, r, r.since.load_relaxed());
+      const std::uint64_t ended = r.ended.load_acquire();
+      if (r.kind.read() == record_kind::lock_only || !is_unended(ended)) return;
+      examine_newest(s, r, r.since.load_relaxed(), base_of(ended));
       seen.note_if_gone(r);
     });
   }
@@ -211,7 +207,7 @@ class collector {
     const bool unlinked = r.state.load_acquire() == record_state::unlinked;
     std::uint64_t ended = r.ended.load_acquire();
     const std::uint64_t since = r.since.load_relaxed();
-    if (ended == unended) return examine_newest(s, r, since);
+    if (is_unended(ended)) return examine_newest(s, r, since, base_of(ended));
     if (ended == detached) ended = s.detached_at;
     holder_ = now_.holder(since, ended);
     if (holder_ != grace_period::nobody) return false;
@@ -219,11 +215,12 @@ class collector {
     return unlinked || SPOLIA_FAULT("rlu.not_unlinked") || unlink(r);
   }
 
-  SPOLIA_ALWAYS_INLINE bool examine_newest(piece& s, record& r, std::uint64_t since) noexcept {
+  SPOLIA_ALWAYS_INLINE bool examine_newest(piece& s, record& r, std::uint64_t since,
+                                           std::uint64_t base) noexcept {
     object& o = *r.of;
     holder_ = grace_period::unknown;
     if (since > now_.known() && !SPOLIA_FAULT("rlu.trusts_an_old_look")) return false;
-    const std::uint64_t reads_master = now_.holder(r.base.read(), since);
+    const std::uint64_t reads_master = now_.holder(base, since);
     const bool overwrites =
         reads_master == grace_period::nobody || SPOLIA_FAULT("rlu.overwrites_early");
     // A copy may get a successor, which would make it free to go.
@@ -232,7 +229,7 @@ class collector {
     if (!overwrites && !sparse_ && r.older.load_relaxed() == nullptr) return false;
     if (!take(o)) return false;
     // The next version may have come before we had the lock.
-    if (r.ended.load_relaxed() == unended || SPOLIA_FAULT("rlu.collects_unlocked")) {
+    if (is_unended(r.ended.load_relaxed()) || SPOLIA_FAULT("rlu.collects_unlocked")) {
       if (overwrites || !goes_to_second_home(s, r)) {
         if (r.older.load_relaxed() != nullptr) prune_below(r);
         const bool alone = r.older.load_relaxed() == nullptr;
@@ -283,8 +280,8 @@ class collector {
     if (home == nullptr || !home->sheltered || r.kind.read() == record_kind::tombstone)
       return false;
     const std::uint64_t since = r.since.load_relaxed();
-    const bool unread = over(home->since.load_relaxed(), since);
-    if (!unread && !SPOLIA_FAULT("rlu.overwrites_second_early")) return false;
+    const bool early = SPOLIA_FAULT("rlu.overwrites_second_early");
+    if (!early && !over(home->since.load_relaxed(), since)) return false;
     r.how->copy_body(*home, r);
     // relaxed: who comes by `newest` sees it; who comes from `r` is older than either time.
     home->since.store_relaxed(since);
@@ -293,7 +290,7 @@ class collector {
     } else {
       r.of->newest.store_release(home);  // → the acquires in the walk and in read: it is whole
     }
-    home->ended.store_relaxed(unended);  // last: in the child of a fork both may be in the chain
+    home->ended.store_relaxed(r.ended.load_relaxed());  // last: after a fork both may be linked
     detach(s, r);
     ++written_back_;
     return true;
@@ -305,11 +302,8 @@ class collector {
     object& o = *r.of;
     void* const place = log_.shelter(r.kind.read(), r.bytes, segment_bytes_, cap_);
     if (place == nullptr) return;
-    record& twin = *::new (place) record(o, *r.how, *r.owner, r.kind.read(), r.bytes, true);
+    record& twin = *::new (place) record(r);
     if (r.kind.read() == record_kind::copy) r.how->copy_body(twin, r);
-    twin.base.write(r.base.read());
-    twin.since.store_relaxed(r.since.load_relaxed());
-    twin.older.store_relaxed(r.older.load_relaxed());
     if (SPOLIA_FAULT("rlu.twin_relaxed")) {
       o.newest.store_relaxed(&twin);
     } else {
@@ -320,8 +314,7 @@ class collector {
 
   /// Nobody finds `r` any more. When that began to be true is drawn at the end of the pass.
   void detach(piece& s, record& r) noexcept {
-    const bool early = SPOLIA_FAULT("rlu.no_second_grace");
-    r.ended.store_relaxed(early ? r.since.load_relaxed() : detached);
+    r.ended.store_relaxed(SPOLIA_FAULT("rlu.no_second_grace") ? r.since.load_relaxed() : detached);
     r.state.store_relaxed(record_state::unlinked);
     s.detached = detached_ = true;
     holder_ = grace_period::unknown;

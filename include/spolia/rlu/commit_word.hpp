@@ -81,12 +81,13 @@ std::uint64_t since_of(const record& r, Clock& clock, std::uint64_t time) noexce
   for (;;) {
     // acquire ← the releases of the thread that fills it in: with it comes the end of its set.
     const std::uint64_t filled = r.since.load_acquire();
-    if (filled != unstamped) [[likely]]
+    if (is_stamped(filled)) [[likely]]
       return filled;
+    commit_word& owner = owner_of(filled);
     // seq_cst ↔ the fence in settle: see there. It also acquires what the word's owner released,
     // so that if the word speaks of a later set, `since` is filled in.
-    const std::uint64_t seen = r.owner->load_seq_cst();
-    if (r.since.load_relaxed() != unstamped && !SPOLIA_FAULT("rlu.no_second_look")) continue;
+    const std::uint64_t seen = owner.load_seq_cst();
+    if (is_stamped(r.since.load_relaxed()) && !SPOLIA_FAULT("rlu.no_second_look")) continue;
     if ((seen & no_timestamp) == 0) {
       if (seen <= time && clock.bound() != 0 && !SPOLIA_FAULT("rlu.tells_too_early")) {
         clock.pass(seen);
@@ -96,7 +97,7 @@ std::uint64_t since_of(const record& r, Clock& clock, std::uint64_t time) noexce
     if (SPOLIA_FAULT("rlu.sees_uncommitted")) return 1;
     if ((seen & whole_flag) == 0) return not_yet;
     if (SPOLIA_FAULT("rlu.no_help")) return not_yet;
-    settle(*r.owner, seen, clock);
+    settle(owner, seen, clock);
   }
 }
 

@@ -19,7 +19,7 @@ namespace detail {
 /// How many copies an object has whose newest `r` is, else 0. The caller is inside a guard, and
 /// looks through the log that `r` is in.
 inline std::size_t copies_from(const record& r) noexcept {
-  if (r.kind.read() == record_kind::lock_only || r.ended.load_relaxed() != unended) return 0;
+  if (r.kind.read() == record_kind::lock_only || !is_unended(r.ended.load_relaxed())) return 0;
   std::size_t n = 0;
   // acquire ← the releases of commits and of collectors that took out what was between.
   for (const record* v = &r; v != nullptr; v = v->older.load_acquire()) ++n;

@@ -332,7 +332,7 @@ class log {
 
   /// Null if that would take the log over its cap, whoever else makes one. \throws std::bad_alloc
   piece* make(std::uint32_t room, std::size_t cap) {
-    const std::size_t size = sizeof(piece) + room;
+    const std::size_t size = piece::bytes_with(room);
     piece* made = nullptr;
     if (bytes_.fetch_add_relaxed(size) + size + retired_bytes() <= cap) {
       try {

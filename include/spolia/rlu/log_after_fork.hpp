@@ -67,15 +67,15 @@ class log_after_fork {
         return;
       r.state.store_relaxed(record_state::unlinked);
       s.detached = true;
-      s.detached_at = unended;
+      s.detached_at = detached;
     });
   }
 
   /// It was a version, and none has followed it, but it is not the newest any more.
   static bool is_cut_off(const record& r) noexcept {
     const bool version =
-        r.kind.read() != record_kind::lock_only && r.since.load_relaxed() != unstamped;
-    return version && r.ended.load_relaxed() == unended && !is_linked(r);
+        r.kind.read() != record_kind::lock_only && is_stamped(r.since.load_relaxed());
+    return version && is_unended(r.ended.load_relaxed()) && !is_linked(r);
   }
 
   log<Header>& log_;

@@ -10,6 +10,11 @@
 //     master  [word | newest | body | fixed part]
 //                       └─► copy [older | since | ended | ...| body] ─► copy ─► null: the master
 //
+// A copy whose body is two words at most is one cache line, which goes to another processor's cache
+// once, with all that a reader, the next commit and a collector ask of it. So what is asked at
+// different times stands in one place: whose commit word to ask is where `since` will be, and when
+// the master began is where `ended` will be.
+//
 // A version is for the sections whose time lies in [since, ended). For the newest one that is open;
 // for a copy that was written back to its master, `ended` is a time by which nobody finds it any
 // more.
@@ -36,6 +41,7 @@
 //       key, say) stands in the master only, may be of any type, and is not copied.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -66,12 +72,24 @@ struct object;
 /// What a thread that commits shows to those who meet its copies: see commit_word.hpp.
 using commit_word = atomic<std::uint64_t>;
 
-/// `record::since` of a copy whose thread has not filled it in yet.
-inline constexpr std::uint64_t unstamped = 0;
-/// `record::ended` of the newest version.
-inline constexpr std::uint64_t unended = ~std::uint64_t{0};
+/// `record::since` of a copy whose thread has not filled it in yet: whose word to ask instead.
+/// Times, here and in an object's word, stay below 2^62.
+inline std::uint64_t unstamped(const commit_word& owner) noexcept {
+  return std::uint64_t{1} << 63U | reinterpret_cast<std::uintptr_t>(&owner) >> 1U;
+}
+constexpr bool is_stamped(std::uint64_t since) noexcept { return since >> 63U == 0; }
+inline commit_word& owner_of(std::uint64_t unfilled) noexcept {
+  return *reinterpret_cast<commit_word*>(unfilled << 1U);
+}
+/// `record::ended` of the newest version, and when what stands in the master began; before the
+/// commit, and of locks that change nothing, when the version began that the lock was taken on.
+constexpr std::uint64_t unended(std::uint64_t base) noexcept {
+  return std::uint64_t{1} << 63U | base;
+}
+constexpr bool is_unended(std::uint64_t ended) noexcept { return ended >> 62U == 2; }
+constexpr std::uint64_t base_of(std::uint64_t unended) noexcept { return unended << 2U >> 2U; }
 /// The same of a copy that was written back, or moved: its segment knows the time.
-inline constexpr std::uint64_t detached = unended - 1;
+inline constexpr std::uint64_t detached = ~std::uint64_t{0};
 
 /// What code that does not know T needs to know of it.
 struct object_kind {
@@ -152,24 +170,35 @@ enum class record_state : std::uint8_t {
   last   ///< the same of a tombstone: with its segment the object ends
 };
 
+/// A cache line, where records begin as long as each is so long.
+inline constexpr std::size_t record_line = 64;
+
 /// A version, in a log; the body follows.
 struct alignas(16) record {
-  record(object& o, const object_kind& h, commit_word& w, record_kind k, std::uint32_t size,
-         bool in_shelter = false) noexcept
-      : of(&o), how(&h), owner(&w), bytes(size), kind(k), sheltered(in_shelter) {}
+  record(object& o, const object_kind& h, const commit_word& owner, record_kind k,
+         std::uint32_t size) noexcept
+      : since(unstamped(owner)), of(&o), how(&h), bytes(size), kind(k), sheltered(false) {}
+  /// In a shelter, for another version, whose place it takes under the object's lock.
+  explicit record(const record& twin) noexcept
+      : older(twin.older.load_relaxed()),
+        since(twin.since.load_relaxed()),
+        ended(twin.ended.load_relaxed()),
+        of(twin.of),
+        how(twin.how),
+        bytes(twin.bytes),
+        kind(twin.kind.read()),
+        sheltered(true) {}
 
   void* body() noexcept { return this + 1; }
   const void* body() const noexcept { return this + 1; }
 
+  [[nodiscard]] std::uint64_t base() const noexcept { return base_of(ended.load_relaxed()); }
+
   atomic<record*> older{nullptr};
-  atomic<std::uint64_t> since{unstamped};
-  atomic<std::uint64_t> ended{unended};
-  // What the word was before the lock, until the commit; from then on, under the lock, when what
-  // stands in the master began.
-  plain<std::uint64_t> base{0};
+  atomic<std::uint64_t> since;
+  atomic<std::uint64_t> ended{unended(0)};
   object* const of;
   const object_kind* const how;
-  commit_word* const owner;
   const std::uint32_t bytes;  // the body's included
   plain<record_kind> kind;    // a lock can become a tombstone until its section ends
   atomic<record_state> state{record_state::linked};
@@ -181,6 +210,12 @@ inline bool is_linked(const record& r) noexcept {
   const record* v = r.of->newest.load_relaxed();
   while (v != nullptr && v != &r) v = v->older.load_relaxed();
   return v != nullptr;
+}
+
+/// Of a record with a body, or none. Most are a cache line, so each of those that follow is one.
+constexpr std::uint32_t record_bytes(std::size_t body) noexcept {
+  return static_cast<std::uint32_t>(
+      std::max(sizeof(record) + (body + 15U) / 16U * 16U, record_line));
 }
 
 template <class T>

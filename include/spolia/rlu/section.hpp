@@ -226,7 +226,8 @@ class basic_writer : public basic_reader<Clock, Blocks> {
     if (!usable(o)) return false;
     if (here_.is_fresh(*o)) return drop(*o);
     detail::record* r = here_.own(*o);
-    if (r == nullptr) r = here_.lock(*o, detail::whole<T>::how, detail_kind::tombstone, 0);
+    if (r == nullptr)
+      r = here_.lock(*o, detail::whole<T>::how, detail_kind::tombstone, detail::record_bytes(0));
     if (r != nullptr) r->kind.write(detail_kind::tombstone);
     return r != nullptr;
   }
@@ -296,7 +297,7 @@ class basic_writer : public basic_reader<Clock, Blocks> {
   }
   template <class T>
   static std::uint32_t bytes_of(const detail::whole<T>& o) noexcept {
-    return static_cast<std::uint32_t>(o.body_bytes());
+    return detail::record_bytes(o.body_bytes());
   }
 
   template <class T>
@@ -319,7 +320,7 @@ class basic_writer : public basic_reader<Clock, Blocks> {
 
   bool keep_as_it_is(detail::object& o, const detail::object_kind& how) {
     if (here_.is_fresh(o) || here_.own(o) != nullptr) return true;
-    return here_.lock(o, how, detail_kind::lock_only, 0) != nullptr;
+    return here_.lock(o, how, detail_kind::lock_only, detail::record_bytes(0)) != nullptr;
   }
 
   bool drop(const detail::object& o) noexcept {

@@ -71,7 +71,7 @@ struct findings {
   // segment's detached_at.
   std::uint32_t gone = 0;
   std::uint32_t gone_bytes = 0;
-  std::uint64_t gone_since = unended;
+  std::uint64_t gone_since = ~std::uint64_t{0};
 };
 
 /// A piece of a log. `Header` is what the reclamation domain wants in front.
@@ -103,7 +103,7 @@ struct alignas(record) segment : Header {
   explicit segment(std::uint32_t room) noexcept : capacity(room) {}
 
   static segment* make(std::uint32_t room) {
-    void* const place = memory::allocate(sizeof(segment) + room, align());
+    void* const place = memory::allocate(bytes_with(room), align());
     return ::new (place) segment(room);
   }
   static void end(segment* s) noexcept {
@@ -123,7 +123,10 @@ struct alignas(record) segment : Header {
   }
 
   static constexpr std::size_t align() noexcept { return alignof(segment); }
-  [[nodiscard]] std::size_t bytes() const noexcept { return sizeof(segment) + capacity; }
+  [[nodiscard]] std::size_t bytes() const noexcept { return bytes_with(capacity); }
+  static constexpr std::size_t bytes_with(std::uint32_t room) noexcept {
+    return sizeof(segment) + (record_line - align()) + room;
+  }
 
   /// As if no collector had seen it.
   void forget_looks() noexcept {
@@ -132,7 +135,7 @@ struct alignas(record) segment : Header {
     held_by = 0;
   }
 
-  char* at(std::uint32_t offset) noexcept { return reinterpret_cast<char*>(this + 1) + offset; }
+  char* at(std::uint32_t offset) noexcept { return first + offset; }
   bool has(std::uintptr_t address) noexcept {
     return address - reinterpret_cast<std::uintptr_t>(at(0)) < capacity;
   }
@@ -147,6 +150,8 @@ struct alignas(record) segment : Header {
     }
   }
 
+  char* const first = reinterpret_cast<char*>(
+      (reinterpret_cast<std::uintptr_t>(this + 1) + record_line - 1) / record_line * record_line);
   const std::uint32_t capacity;
   plain<std::uint32_t> used{0};
   segment* next = nullptr;  // in the section, on the stack, or among the held
@@ -154,7 +159,7 @@ struct alignas(record) segment : Header {
   std::uint32_t done_to = 0;  // all that lies before is done
   std::uint32_t gone_to = 0;  // what waits before is gone, as of the last look
   std::uint32_t looks = 0;
-  findings last;                // its
+  findings last;  // its
   // The instant that holds each record that waits, whatever is written; 0: there is no such one.
   std::uint64_t held_by = 0;
   bool detached = false;          // has copies that nobody finds since this pass

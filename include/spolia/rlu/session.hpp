@@ -162,10 +162,10 @@ struct alignas(cache_line) session {
     return o.lock.load_relaxed() == word::fresh(*committed);
   }
 
-  /// The lock of `o`, with a record of `body` more bytes to write to; null: the section is doomed.
+  /// The lock of `o`, with a record of `size` bytes to write to; null: the section is doomed.
   /// \throws std::bad_alloc
-  record* lock(object& o, const object_kind& how, record_kind kind, std::uint32_t body) {
-    record* const r = append(o, how, kind, body);
+  record* lock(object& o, const object_kind& how, record_kind kind, std::uint32_t size) {
+    record* const r = append(o, how, kind, size);
     if (r == nullptr || take(o, *r)) return r;
     doom(outcome::conflict);
     return nullptr;
@@ -173,10 +173,10 @@ struct alignas(cache_line) session {
 
   /// Takes over the lock that `old` holds, for a record of another kind.
   /// \throws std::bad_alloc
-  record* exchange_lock(const record& old, record_kind kind, std::uint32_t body) {
-    record* const r = append(*old.of, *old.how, kind, body);
+  record* exchange_lock(const record& old, record_kind kind, std::uint32_t size) {
+    record* const r = append(*old.of, *old.how, kind, size);
     if (r == nullptr) return nullptr;
-    r->base.write(old.base.read());
+    r->ended.store_relaxed(old.ended.load_relaxed());
     old.of->lock.store_relaxed(word::of(*r));  // ours all the time
     return r;
   }
@@ -210,7 +210,7 @@ struct alignas(cache_line) session {
   /// Ends a section as if it had not been.
   void abandon() noexcept {
     if (!special) return leave();
-    written.for_each_written([](record& r) { unlock(r, r.base.read()); });
+    written.for_each_written([](record& r) { unlock(r); });
     written.roll_back();
     leave_after_writing();
   }
@@ -237,7 +237,7 @@ struct alignas(cache_line) session {
     bool may = true;
     written.for_each_written([&](const record& r) {
       if (r.kind.read() == record_kind::lock_only) return;
-      may &= word::time(r.base.read()) >= here_alone.from;
+      may &= r.base() >= here_alone.from;
       if (r.kind.read() != record_kind::tombstone) return;
       ++ends;
       may &= r.of->newest.load_relaxed() == nullptr;
@@ -272,7 +272,7 @@ struct alignas(cache_line) session {
   template <class F>
   void overwrite_all(F&& end) noexcept {
     written.for_each_written([&](record& r) {
-      if (r.kind.read() == record_kind::lock_only) return unlock(r, r.base.read());
+      if (r.kind.read() == record_kind::lock_only) return unlock(r);
       if (r.kind.read() == record_kind::tombstone) return end(r);
       object& o = *r.of;
       if (record* const newest = o.newest.load_relaxed()) {
@@ -280,7 +280,7 @@ struct alignas(cache_line) session {
       } else {
         r.how->write_back(o, r);
       }
-      give_up(o, r.base.read());
+      give_up(o, word::since(r.base()));
     });
   }
 
@@ -308,10 +308,9 @@ struct alignas(cache_line) session {
     for (const fresh_object& f : gone) f.how->destroy(*f.made);
   }
 
-  record* append(object& o, const object_kind& how, record_kind kind, std::uint32_t body) {
+  record* append(object& o, const object_kind& how, record_kind kind, std::uint32_t size) {
     if (doomed()) return nullptr;
     special = true;
-    const auto size = static_cast<std::uint32_t>(sizeof(record)) + (body + 15U) / 16U * 16U;
     void* const place = written.append(size, segment_bytes, cap);
     if (place == nullptr) doom(outcome::log_full);
     return place == nullptr ? nullptr : ::new (place) record(o, how, *committed, kind, size);
@@ -330,7 +329,7 @@ struct alignas(cache_line) session {
       }
       if (!word::allows(seen, time) && !SPOLIA_FAULT("rlu.locks_stale")) return false;
       if (word::is_locked(seen)) return false;
-      r.base.write(seen);
+      r.ended.store_relaxed(unended(word::time(seen)));
       // acquire ← the releases of who had the lock: we see the chain as they left it.
       if (o.lock.cas_strong_acquire(seen, word::of(r))) return true;
     }
@@ -346,7 +345,7 @@ struct alignas(cache_line) session {
       if (r.kind.read() == record_kind::lock_only) return;
       record* const older = o.newest.load_relaxed();
       r.older.store_relaxed(older);
-      r.base.write(older == nullptr ? word::time(r.base.read()) : older->base.read());
+      if (older != nullptr) r.ended.store_relaxed(older->ended.load_relaxed());
       if (SPOLIA_FAULT("rlu.links_relaxed")) {
         o.newest.store_relaxed(&r);
       } else {
@@ -365,7 +364,7 @@ struct alignas(cache_line) session {
 
   void fill_in(std::uint64_t t) noexcept {
     written.for_each_written([t](record& r) {
-      if (r.kind.read() == record_kind::lock_only) return unlock(r, r.base.read());
+      if (r.kind.read() == record_kind::lock_only) return unlock(r);
       // release, both → the acquires in since_of and in the collector's examine.
       r.since.store_release(t);
       if (record* const older = r.older.load_relaxed()) older->ended.store_release(t);
@@ -375,8 +374,8 @@ struct alignas(cache_line) session {
 
   /// Of one that may have failed to take the lock, or has handed it on: a lock_only does that, and
   /// no other.
-  static void unlock(const record& r, std::uintptr_t then) noexcept {
-    if (r.of->lock.load_relaxed() == word::of(r)) give_up(*r.of, then);
+  static void unlock(const record& r) noexcept {
+    if (r.of->lock.load_relaxed() == word::of(r)) give_up(*r.of, word::since(r.base()));
   }
   static void give_up(object& o, std::uintptr_t then) noexcept {
     if (SPOLIA_FAULT("rlu.unlocks_relaxed")) {
