@@ -53,4 +53,23 @@ TEST(rlu_records, copies_of_two_words_are_cache_lines) {
   d.discard(kept);
 }
 
+TEST(rlu_records, who_is_alone_keeps_a_segment_that_has_room) {
+  // A pass comes when the segment is full, and finds the thread alone.
+  rlu::domain d({.segment_bytes = 256, .low_watermark = 256});
+  const rlu::ptr<one_word> p = d.make<one_word>({0});
+  const auto add = [&] {
+    std::size_t inside = 0;
+    d.update([&](auto& in) {
+      if (auto mine = in.try_lock(p)) ++mine->value;
+      inside = d.stats().log_bytes;
+    });
+    return inside;
+  };
+  for (int i = 0; i < 100; ++i) add();
+  const auto before = d.stats();
+  EXPECT_LE(add(), before.log_bytes);
+  EXPECT_EQ(d.stats().passes, before.passes) << "it is not alone";
+  d.discard(p);
+}
+
 }  // namespace

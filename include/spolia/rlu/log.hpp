@@ -25,7 +25,7 @@
 //   D1  Segments instead of a ring: they go back in any order, so that one copy that is needed long
 //       keeps a segment and not the log; and the log grows and shrinks.
 //   D2  A write set has no header. A section remembers where it began.
-//   D3  At the cap an append fails, and the section can say so, instead of running over the end.
+//   D3  At the cap an append fails, instead of running over the end, and the section can say so.
 #pragma once
 
 #include <algorithm>
@@ -88,20 +88,16 @@ class log {
 
   /// A record that this section wrote, by the address that a lock shows; null if it is not one.
   record* mine(std::uintptr_t address) noexcept {
-    for (piece* s = section(); s != nullptr; s = s->next) {
-      if (s->has(address)) return reinterpret_cast<record*>(address);
-    }
-    return nullptr;
+    piece* s = section();
+    while (s != nullptr && !s->has(address)) s = s->next;
+    return s == nullptr ? nullptr : reinterpret_cast<record*>(address);
   }
 
   /// Calls f(record) for each that this section wrote.
   template <class F>
   void for_each_written(F&& f) {
     std::uint32_t from = mark_;
-    for (piece* s = section(); s != nullptr; s = s->next) {
-      s->for_each(from, f);
-      from = 0;
-    }
+    for (piece* s = section(); s != nullptr; s = s->next) s->for_each(std::exchange(from, 0U), f);
   }
   [[nodiscard]] bool wrote() const noexcept {
     return begun_ && (open_ != first_ || (open_ != nullptr && open_->used.read() != mark_));
@@ -137,14 +133,19 @@ class log {
     chain_ = nullptr;
   }
 
-  /// The same, of one whose changes are all in the masters: the segment stays for the next. Returns
-  /// how many bytes that were.
+  /// The same, of one whose changes are all in the masters. The segment stays for the next, or the
+  /// one after it, else each would go on to its own. Returns how many bytes that were.
   std::uint64_t take_back() noexcept {
     std::uint64_t bytes = 0;
     for (const piece* s = section(); s != nullptr; s = s->next) bytes += s->used.read();
+    bytes -= mark_;
     if (first_ == nullptr) first_ = std::exchange(chain_, nullptr);
+    if (mark_ != 0 && first_->next != nullptr) {
+      first_->used.write(std::exchange(mark_, 0));
+      push(std::exchange(first_, first_->next));
+    }
     roll_back();
-    return bytes - mark_;
+    return bytes;
   }
 
   /// Nothing stays open.
@@ -349,8 +350,7 @@ class log {
   SPOLIA_NOINLINE bool grow(std::uint32_t room, std::size_t cap) {
     piece* const made = make(room, cap);
     if (made == nullptr) return false;
-    (open_ == nullptr ? chain_ : open_->next) = made;
-    open_ = made;
+    open_ = (open_ == nullptr ? chain_ : open_->next) = made;
     return true;
   }
 
