@@ -277,6 +277,7 @@ TEST(snapshot_tree, is_balanced_whatever_the_order_of_keys) {
     const auto found = m.audit();
     EXPECT_EQ(found.wrong, "");
     EXPECT_EQ(found.violations, 0U);
+    EXPECT_EQ(found.unforeseen, 0U);
     EXPECT_LE(static_cast<double>(found.height),
               2 * std::log2(static_cast<double>(found.leaves) + 1));
   };

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <utility>
 
+#include <spolia/base/atomic.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/version/concepts.hpp>
 #include <spolia/version/detail/field_owner.hpp>
@@ -85,6 +86,20 @@ class owned_head {
   template <class F>
   void look_ahead(F&& f) const noexcept {
     f(static_cast<const version*>(list_.head())->value);
+  }
+
+  /// Where what the current version names lies, as far as somebody has said so: for who fetches
+  /// that together with the version, and relies on nothing, for it may be out of date, and gone.
+  /// Null: nobody has said.
+  [[nodiscard]] const void* expected() const noexcept {
+    // relaxed: see above.
+    const std::int32_t at = expected_.load_relaxed();
+    return at == 0 ? nullptr : reinterpret_cast<const void*>(here() + std::intptr_t{at} * unit);
+  }
+  /// What lies too far away is looked for elsewhere.
+  void expect(const void* there) noexcept {
+    const std::intptr_t at = (reinterpret_cast<std::intptr_t>(there) - here()) / unit;
+    expected_.store_relaxed(there == nullptr ? 0 : static_cast<std::int32_t>(at));
   }
 
   /// The current version, with its stamp set.
@@ -168,7 +183,14 @@ class owned_head {
     [[nodiscard]] std::size_t bytes() const noexcept override { return sizeof(block); }
   };
 
-  typename owned::list list_;
+  /// At which allocators put blocks.
+  static constexpr std::intptr_t unit = 16;
+  [[nodiscard]] std::intptr_t here() const noexcept {
+    return reinterpret_cast<std::intptr_t>(this) & -unit;
+  }
+
+  [[no_unique_address]] typename owned::list list_;  // leaves half a word
+  atomic<std::int32_t> expected_{0};                 // in units from here; 0: not known
 };
 
 namespace detail {

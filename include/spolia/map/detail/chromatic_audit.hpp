@@ -20,9 +20,10 @@ struct chromatic_findings {
   std::size_t internals = 0;
   std::size_t violations = 0;
   std::size_t leaves = 0;
-  std::size_t vacant = 0;  ///< leaves without a pair below others: none, unless memory ran out
-  std::size_t height = 0;  ///< links from the root to the deepest leaf
-  std::size_t weight = 0;  ///< of each way from the root to a leaf
+  std::size_t vacant = 0;      ///< leaves without a pair below others: none, unless memory ran out
+  std::size_t unforeseen = 0;  ///< which their link does not expect: none, unless two threads met
+  std::size_t height = 0;      ///< links from the root to the deepest leaf
+  std::size_t weight = 0;      ///< of each way from the root to a leaf
 };
 
 template <class Nodes, class Compare>
@@ -64,8 +65,12 @@ class chromatic_auditor {
     if ((lo != nullptr && less_(i.key, *lo)) || (hi != nullptr && !less_(i.key, *hi))) {
       blame("a router is out of order");
     }
-    look(child(i, 0U), n.weight == 0, depth + 1, weight, lo, &i.key, child, pairs_of);
-    look(child(i, 1U), n.weight == 0, depth + 1, weight, &i.key, hi, child, pairs_of);
+    for (unsigned side = 0; side < 2; ++side) {
+      const link to = child(i, side);
+      if (to.to_leaf && i.child(side).expected() != to.to) ++found_.unforeseen;
+      look(to, n.weight == 0, depth + 1, weight, side == 0 ? lo : &i.key, side == 0 ? &i.key : hi,
+           child, pairs_of);
+    }
   }
 
   void look_at_leaf(link n, std::size_t depth, std::size_t weight) {

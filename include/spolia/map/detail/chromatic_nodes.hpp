@@ -86,14 +86,19 @@ struct chromatic_nodes {
           first_right_(*this, right),
           left_(*this, first_left_),
           right_(*this, first_right_),
-          key(k) {}
+          key(k) {
+      expect(0, left);
+      expect(1, right);
+    }
     /// The entry.
     internal(std::uint64_t born, link top) noexcept
         : node(kind::entry, born),
           first_left_(*this, top),
           first_right_(*this, link{nullptr, 1, false}),
           left_(*this, first_left_),
-          right_(*this, first_right_) {}
+          right_(*this, first_right_) {
+      expect(0, top);
+    }
     ~internal() {
       if (this->is == kind::internal) key.~Key();
     }
@@ -103,10 +108,26 @@ struct chromatic_nodes {
     [[nodiscard]] field& child(unsigned i) noexcept { return i == 0 ? left_ : right_; }
     [[nodiscard]] const field& child(unsigned i) const noexcept { return i == 0 ? left_ : right_; }
 
-    /// Fetches what one of its links will be asked for.
+    /// Fetches what both of its links will be asked for.
     void prefetch() const noexcept {
       left_.prefetch();
       right_.prefetch();
+    }
+
+    /// Fetches what the link on that side will be asked for, and the leaf that is expected there,
+    /// at the same time: otherwise that waits for the version. (Nothing for the model checker to
+    /// try.)
+    void prefetch([[maybe_unused]] unsigned side) const noexcept {
+#if !defined(SPOLIA_MODEL)
+      child(side).prefetch();
+      if (const void* const there = child(side).expected()) leaf::prefetch_at(there);
+#endif
+    }
+    /// The link on that side has become this one.
+    void expect([[maybe_unused]] unsigned side, [[maybe_unused]] const link& l) noexcept {
+#if !defined(SPOLIA_MODEL)
+      child(side).expect(l.to_leaf ? l.to : nullptr);
+#endif
     }
 
     /// Fetches the leaves that hang on it, if any. (Nothing for the model checker to try.)

@@ -93,6 +93,7 @@ class chromatic_steps {
     version* const next = top.at->child(side).make(collector_, *top.at, old, fresh);
     if (top.at->hold()) {
       if (scx_.attempt(me, change_of(top, side, old, next, removed))) {
+        top.at->expect(side, fresh);
         top.at->child(side).ended(here, old, next);
         // relaxed: it has been settled.
         const std::uint64_t until = next->since.load_relaxed();

@@ -178,14 +178,17 @@ class chromatic_tree {
 
   edge next_edge(const edge& from, const Key& key) const {
     internal* const i = nodes::as_internal(from.to());
-    i->prefetch();
-    return steps_.follow(i, less_(key, i->key) ? 0 : 1);
+    return follow(i, less_(key, i->key) ? 0 : 1);
+  }
+  edge follow(internal* i, unsigned side) const {
+    i->prefetch(side);
+    return steps_.follow(i, side);
   }
   edge top_edge() const { return steps_.follow(const_cast<internal*>(&entry_), 0); }
   /// On the way to a key: the first, or one from which on the way is as from the first.
   edge first_edge(const Key& key) const {
     internal* const i = shortcuts_.near(key);
-    return i == nullptr ? top_edge() : steps_.follow(i, less_(key, i->key) ? 0 : 1);
+    return i == nullptr ? top_edge() : follow(i, less_(key, i->key) ? 0 : 1);
   }
 
   spot locate(const Key& key) const { return locate(key, first_edge(key)); }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <concepts>
+#include <cstdint>
 
 #include <spolia/base/config.hpp>
 #include <spolia/version/concepts.hpp>
@@ -42,14 +43,22 @@ struct field_owner<Collector> {
   using type = list_owner<typename Collector::domain_type>;
 
   struct list : Collector::list {
-    list(type& o, typename Collector::version* first) noexcept : Collector::list(first), of(o) {}
-    type& of;
+    list(type& of, typename Collector::version* first) noexcept
+        : Collector::list(first), at_(static_cast<std::int32_t>(address(this) - address(&of))) {}
+    [[nodiscard]] type& owner() noexcept { return *reinterpret_cast<type*>(address(this) - at_); }
+
+   private:
+    static std::intptr_t address(const void* p) noexcept {
+      return reinterpret_cast<std::intptr_t>(p);
+    }
+    std::int32_t
+        at_;  // how far behind the owner, in which it lies: half a word, for space is short
   };
   struct version : Collector::version {
     explicit version(type&) noexcept {}
     /// The version has a hold on the owner, in which the list is.
     [[nodiscard]] type* owner() noexcept final {
-      return &static_cast<list&>(Collector::list::list_of(*this)).of;
+      return &static_cast<list&>(Collector::list::list_of(*this)).owner();
     }
 
    protected:
