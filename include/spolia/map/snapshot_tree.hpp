@@ -31,7 +31,7 @@
 //              version of its links is held (owner.hpp). Besides, up to 8192 removed routers at
 //              which searches might begin, twice as many while the next table of them is made,
 //              until that is done, or collect().
-// Memory:      besides its pairs, some 100 bytes a leaf and 390 bytes a router, with the first
+// Memory:      besides its pairs, some 100 bytes a leaf and 330 bytes a router, with the first
 //              versions of its two links; there is one router less than there are leaves. A leaf
 //              that is divided leaves two that are half full; what erases leave of one goes into
 //              its sibling when that is a leaf, too, and both fill three quarters of one.

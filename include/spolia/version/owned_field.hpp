@@ -11,7 +11,6 @@
 //         only after newest() has seen to its stamp.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -24,17 +23,6 @@
 #include <spolia/version/owner.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-
-namespace detail {
-/// What makes whole cache lines of a block with so many bytes beyond the last one.
-template <std::size_t Beyond>
-struct filler {};
-template <std::size_t Beyond>
-  requires(Beyond >= 48)
-struct filler<Beyond> {
-  std::array<std::byte, 64 - Beyond> unused;
-};
-}  // namespace detail
 
 template <class T, version_collector Collector>
 class owned_head {

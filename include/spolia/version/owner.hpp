@@ -52,6 +52,8 @@
 // may die and expire meanwhile, and then would have to come back.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 
 #include <spolia/base/atomic.hpp>
@@ -59,6 +61,17 @@
 #include <spolia/version/detail/any_version.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
+
+namespace detail {
+/// What makes whole cache lines of a block with so many bytes beyond the last one.
+template <std::size_t Beyond>
+struct filler {};
+template <std::size_t Beyond>
+  requires(Beyond >= 48)
+struct filler<Beyond> {
+  std::array<std::byte, 64 - Beyond> unused;
+};
+}  // namespace detail
 
 /// A concrete owner offers retire_by(guard) and destroy_in(nodes), which give up the versions in
 /// its fields, too, and ended_left(), if it has fields (owned_field.hpp).
@@ -96,6 +109,9 @@ class list_owner : public detail::any_version<Domain> {
   ~list_owner() = default;
 
  private:
+  // The first word of a cache line, if the rest takes nearly one, as with usual domains: who
+  // changes a field writes the count, too, and an owner can put its fields in the same line.
+  [[no_unique_address]] detail::filler<sizeof(detail::any_version<Domain>) % 64> unused_;
   atomic<std::uint64_t> holds_{1};
 };
 

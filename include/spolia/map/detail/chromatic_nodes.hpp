@@ -10,6 +10,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <new>
 #include <type_traits>
 
 #include <spolia/base/atomic.hpp>
@@ -73,7 +75,7 @@ struct chromatic_nodes {
       std::conditional_t<(Capacity > 8), block_maker<leaf, domain_type, pair, 4, 8, 16, 24, 32>,
                          block_maker<leaf, domain_type, pair, 1, 2, 4, 8>>;
 
-  struct internal final : node {
+  struct alignas(64) internal final : node {
     using field = owned_head<link, Collector>;
     using oldest = typename field::first;
     using version = typename field::version;
@@ -81,37 +83,32 @@ struct chromatic_nodes {
 
     /// Throws what copying a key throws.
     internal(std::uint64_t born, const Key& k, link left, link right)
-        : node(kind::internal, born),
-          first_left_(*this, left),
-          first_right_(*this, right),
-          left_(*this, first_left_),
-          right_(*this, first_right_),
-          key(k) {
-      expect(0, left);
-      expect(1, right);
+        : node(kind::internal, born), key(k), first_left_(*this, left), first_right_(*this, right) {
+      begin();
     }
     /// The entry.
     internal(std::uint64_t born, link top) noexcept
         : node(kind::entry, born),
           first_left_(*this, top),
-          first_right_(*this, link{nullptr, 1, false}),
-          left_(*this, first_left_),
-          right_(*this, first_right_) {
-      expect(0, top);
+          first_right_(*this, link{nullptr, 1, false}) {
+      begin();
     }
     ~internal() {
+      std::destroy_at(&heads_);
       if (this->is == kind::internal) key.~Key();
     }
     internal(const internal&) = delete;
     internal& operator=(const internal&) = delete;
 
-    [[nodiscard]] field& child(unsigned i) noexcept { return i == 0 ? left_ : right_; }
-    [[nodiscard]] const field& child(unsigned i) const noexcept { return i == 0 ? left_ : right_; }
+    [[nodiscard]] field& child(unsigned i) noexcept { return i == 0 ? heads_.left : heads_.right; }
+    [[nodiscard]] const field& child(unsigned i) const noexcept {
+      return i == 0 ? heads_.left : heads_.right;
+    }
 
     /// Fetches what both of its links will be asked for.
     void prefetch() const noexcept {
-      left_.prefetch();
-      right_.prefetch();
+      heads_.left.prefetch();
+      heads_.right.prefetch();
     }
 
     /// Fetches what the link on that side will be asked for, and the leaf that is expected there,
@@ -133,19 +130,19 @@ struct chromatic_nodes {
     /// Fetches the leaves that hang on it, if any. (Nothing for the model checker to try.)
     void prefetch_leaves() const noexcept {
 #if !defined(SPOLIA_MODEL)
-      left_.look_ahead([](const link& l) { prefetch_leaf(l); });
-      right_.look_ahead([](const link& l) { prefetch_leaf(l); });
+      heads_.left.look_ahead([](const link& l) { prefetch_leaf(l); });
+      heads_.right.look_ahead([](const link& l) { prefetch_leaf(l); });
 #endif
     }
 
     void retire_by(guard& g) noexcept override {
-      left_.retire_by(g);
-      right_.retire_by(g);
+      heads_.left.retire_by(g);
+      heads_.right.retire_by(g);
       g.retire(this);
     }
     void destroy_in(domain_type& nodes) noexcept override {
-      left_.destroy_in(nodes);
-      right_.destroy_in(nodes);
+      heads_.left.destroy_in(nodes);
+      heads_.right.destroy_in(nodes);
       nodes.destroy(this);
     }
     [[nodiscard]] std::size_t bytes() const noexcept override { return sizeof(internal); }
@@ -160,7 +157,7 @@ struct chromatic_nodes {
     /// When a snapshot has been taken: false, it is seen by that if it came before.
     [[nodiscard]] bool is_removed() const noexcept { return marked.load_seq_cst(); }
     [[nodiscard]] std::uint64_t ended_left() const noexcept override {
-      return left_.ended_left() + right_.ended_left();
+      return heads_.left.ended_left() + heads_.right.ended_left();
     }
 
    private:
@@ -169,18 +166,36 @@ struct chromatic_nodes {
       if (l.to_leaf) leaf::prefetch_at(l.to);
     }
 
-    oldest first_left_;
-    oldest first_right_;
-    // What a search looks at lies in one line of 64 bytes.
-    alignas(64) field left_;
-    field right_;
+    struct heads {
+      field left;
+      field right;
+    };
+    /// When the first versions are there.
+    void begin() noexcept {
+      ::new (&heads_) heads{field(*this, first_left_), field(*this, first_right_)};
+      expect(0, first_left_.value);
+      expect(1, first_right_.value);
+    }
+
+    // What a search looks at lies in one line of 64 bytes, and so does what a change of a link
+    // writes: with the count of holds, which is in front of it.
+   public:
+    atomic<bool> marked{false};
+
+   private:
+    union {
+      heads heads_;  // begin() makes them
+    };
 
    public:
     union {
       Key key;  // the entry has none
     };
     atomic<std::uint64_t> info{untouched_record};
-    atomic<bool> marked{false};
+
+   private:
+    oldest first_left_;
+    oldest first_right_;
   };
 
   /// What a walk looks at where that leads.
