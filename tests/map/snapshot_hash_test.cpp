@@ -325,17 +325,17 @@ TEST(snapshot_hash, compares_tags_as_a_list_of_hashes_would) {
   for (int i = 0; i < 20000; ++i) {
     // Few of them, and some that differ by one, or in what tags do not tell.
     const std::uint64_t hash = random.below(5) << 56U | random.below(2);
+    const detail::hash_tags before = tags;
     if (hashes.size() < detail::hash_tags::most && random.below(2) == 0) {
-      tags.put(hashes.size(), hash);
-      hashes.push_back(hash);
+      tags.put_first(before, hash);
+      hashes.insert(hashes.begin(), hash);
     } else if (!hashes.empty()) {
       const std::size_t at = random.below(hashes.size());
       if (random.below(3) == 0) {
         tags.put(at, hashes[at] = hash);
       } else {
-        tags.move(hashes.size() - 1, at);
-        hashes[at] = hashes.back();
-        hashes.pop_back();
+        tags.put_without(before, at);
+        hashes.erase(hashes.begin() + static_cast<std::ptrdiff_t>(at));
       }
     }
     std::vector<bool> found(hashes.size());
@@ -348,6 +348,36 @@ TEST(snapshot_hash, compares_tags_as_a_list_of_hashes_would) {
       ASSERT_EQ(found[n], tag(hashes[n]) == tag(hash)) << n;
     }
   }
+}
+
+/// What comes and goes often is in front of its bucket, also of one with more pairs than have tags.
+TEST(snapshot_hash, puts_what_comes_in_front) {
+  timeline time;
+  snapshot_hash<int, int> m(time, {.buckets = 1, .load = 1000});
+  std::vector<int> expected;
+  for (int k = 0; k < 30; ++k) {
+    m.insert(k, k);
+    expected.insert(expected.begin(), k);
+  }
+  const auto expect = [&] {
+    const snapshot now(time);
+    std::vector<int> keys;
+    for (const auto& [key, value] : m.all(now)) keys.push_back(key);
+    EXPECT_EQ(keys, expected);
+    for (const int k : expected) EXPECT_TRUE(m.contains(k)) << k;
+  };
+  expect();
+  m.insert_or_assign(7, 70);  // stays where it is
+  expect();
+  for (const int k : {7, 29, 0, 15, 8}) {
+    m.erase(k);
+    std::erase(expected, k);
+    EXPECT_FALSE(m.contains(k));
+    expect();
+  }
+  m.insert(15, 15);
+  expected.insert(expected.begin(), 15);
+  expect();
 }
 
 /// Keys as programs have them, whose hashes are the keys: buckets are filled as by chance, or more

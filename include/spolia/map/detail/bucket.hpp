@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <utility>
 
 #include <spolia/base/config.hpp>
 #include <spolia/map/detail/hash_tags.hpp>
@@ -57,31 +56,21 @@ class bucket : public pair_block<bucket_head<Collector>, Pair> {
   template <class Hash>
   void follow(const bucket& from, const edit& e, Hash&& hash) {
     if (from.batch == nullptr) [[likely]] {
-      tags = from.tags;
-      tag_edited(e, hash);
+      tag_edited(from.tags, e, hash);
     } else {
       tag_all(e, hash);
     }
     push_edited(e);
   }
-  /// What comes takes the place of what goes, or else the last pair does: their order means
-  /// nothing.
+  /// What comes takes the place of what goes, or else the first one: so pairs that come and go
+  /// often are in front. Who looks for them then finds them in the line that it has fetched
+  /// together with the tags, and not in one more, fetched after another from the processor that has
+  /// changed them.
   void push_edited(const edit& e) noexcept {
-    pairs some = e.seen;
-    const Pair* extra = e.with;
-    if (e.without != nullptr) {
-      const std::size_t hole = e.hole();
-      this->push(some.first(hole));
-      some = some.subspan(hole + 1);
-      if (extra != nullptr) {
-        this->push(*std::exchange(extra, nullptr));
-      } else if (!some.empty()) {
-        this->push(some.back());
-        some = some.first(some.size() - 1);
-      }
-    }
-    this->push(some);
-    if (extra != nullptr) this->push(*extra);
+    const std::size_t hole = e.without != nullptr ? e.hole() : 0;
+    this->push(e.seen.first(hole));
+    if (e.with != nullptr) this->push(*e.with);
+    this->push(e.seen.subspan(e.without != nullptr ? hole + 1 : 0));
   }
 
   /// The places of pairs that may have that hash, among those that have tags; there is no batch.
@@ -91,13 +80,17 @@ class bucket : public pair_block<bucket_head<Collector>, Pair> {
 
   /// Fetches what a look-up begins with, which is not the first line, and the first pairs.
   void prefetch() const noexcept {
-    const auto* const at = reinterpret_cast<const char*>(this);
-    for (std::size_t line = 1; line < 4; ++line) __builtin_prefetch(at + 64 * line);
+    __builtin_prefetch(reinterpret_cast<const char*>(this) + 64);
+    prefetch_pairs();
   }
-  /// Fetches the first pairs, while stamp and tags are still on their way.
+  /// Fetches the first pairs, while stamp and tags are still on their way. No more of them: what is
+  /// read here another processor has to ask for when it writes.
   void prefetch_pairs() const noexcept {
-    const auto* const at = reinterpret_cast<const char*>(this);
-    for (std::size_t line = 2; line < 4; ++line) __builtin_prefetch(at + 64 * line);
+    __builtin_prefetch(reinterpret_cast<const char*>(this) + 128);
+  }
+  /// And those behind them, for who may be about to copy all.
+  void prefetch_more_pairs() const noexcept {
+    __builtin_prefetch(reinterpret_cast<const char*>(this) + 192);
   }
   /// Another version is about to be put in front of this one, in the list at `head`. Fetches for
   /// writing what will be written: the head, and all lines of this version, which ends, and whose
@@ -120,24 +113,24 @@ class bucket : public pair_block<bucket_head<Collector>, Pair> {
   ~bucket() = default;
 
  private:
+  /// `seen`: the tags of the pairs that were seen.
   template <class Hash>
-  void tag_edited(const edit& e, Hash& hash) {
+  void tag_edited(const hash_tags& seen, const edit& e, Hash& hash) {
+    if (e.without == nullptr) return tags.put_first(seen, e.h);
     if (e.with != nullptr) {
-      tags.put(e.without != nullptr ? e.hole() : e.seen.size(), e.h);
-      return;
+      tags = seen;
+      return tags.put(e.hole(), e.h);
     }
-    const std::size_t last = e.seen.size() - 1;
-    if (last < hash_tags::most) {
-      tags.move(last, e.hole());
-    } else if (e.hole() < hash_tags::most) {
-      tags.put(e.hole(), hash(e.seen[last]));
-    }
+    tags.put_without(seen, e.hole());
+    if (e.hole() < hash_tags::most && e.seen.size() > hash_tags::most) [[unlikely]]
+      tags.put(hash_tags::most - 1, hash(e.seen[hash_tags::most]));
   }
   template <class Hash>
   SPOLIA_NOINLINE void tag_all(const edit& e, Hash& hash) {
+    hash_tags seen;
     std::size_t at = 0;
-    for (const Pair& p : e.seen) tags.put(at++, hash(p));
-    tag_edited(e, hash);
+    for (const Pair& p : e.seen) seen.put(at++, hash(p));
+    tag_edited(seen, e, hash);
   }
 };
 

@@ -28,8 +28,19 @@ class hash_tags {
   void put(std::size_t at, std::uint64_t hash) noexcept {
     if (at < most) bytes_[at] = of(hash);
   }
-  /// The pair at `from`, one of the first, is now at `to`.
-  void move(std::size_t from, std::size_t to) noexcept { bytes_[to] = bytes_[from]; }
+  /// Those of others, with a pair with that hash in front of them. (From others, since what was
+  /// written a moment ago cannot be read at once shifted by a byte.)
+  void put_first(const hash_tags& others, std::uint64_t hash) noexcept {
+    std::memcpy(bytes_.data() + 1, others.bytes_.data(), most - 1);
+    bytes_[0] = of(hash);
+  }
+  /// Those of all but the pair at this place: the others behind it move up. The last tag is left as
+  /// it was.
+  void put_without(const hash_tags& all, std::size_t at) noexcept {
+    // As many steps whatever `at` is, so that there are no branches.
+    for (std::size_t i = 0; i + 1 < most; ++i) bytes_[i] = all.bytes_[i < at ? i : i + 1];
+    bytes_[most - 1] = all.bytes_[most - 1];
+  }
 
   /// Those places whose pairs may have a hash, in ascending order.
   class places {

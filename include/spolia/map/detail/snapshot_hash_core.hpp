@@ -342,6 +342,7 @@ class snapshot_hash_core {
     session s = collector_.enter();
     for (;;) {
       const place p = place_of(s, h);
+      p.newest->prefetch_more_pairs();
       const pairs seen = current(*p.newest);
       const pair* const old = pair_in(*p.newest, seen, h, fresh ? fresh->key() : key);
       if (old != nullptr && !Assign) return nullptr;
@@ -357,6 +358,7 @@ class snapshot_hash_core {
     session s = collector_.enter();
     for (;;) {
       const place p = place_of(s, h);
+      p.newest->prefetch_more_pairs();
       const pairs seen = current(*p.newest);
       const pair* const old = pair_in(*p.newest, seen, h, key);
       if (old == nullptr) return nullptr;
