@@ -85,9 +85,10 @@ class owned_head {
     return at == 0 ? nullptr : reinterpret_cast<const void*>(here() + std::intptr_t{at} * unit);
   }
   /// What lies too far away is looked for elsewhere.
-  void expect(const void* there) noexcept {
-    const std::intptr_t at = (reinterpret_cast<std::intptr_t>(there) - here()) / unit;
-    expected_.store_relaxed(there == nullptr ? 0 : static_cast<std::int32_t>(at));
+  void expect(const void* there) noexcept { expected_.store_relaxed(steps_to(there)); }
+  /// As far as half a word can say.
+  [[nodiscard]] bool expects(const void* there) const noexcept {
+    return expected_.load_relaxed() == steps_to(there);
   }
 
   /// The current version, with its stamp set.
@@ -175,6 +176,10 @@ class owned_head {
   static constexpr std::intptr_t unit = 16;
   [[nodiscard]] std::intptr_t here() const noexcept {
     return reinterpret_cast<std::intptr_t>(this) & -unit;
+  }
+  [[nodiscard]] std::int32_t steps_to(const void* there) const noexcept {
+    const std::intptr_t at = (reinterpret_cast<std::intptr_t>(there) - here()) / unit;
+    return there == nullptr ? 0 : static_cast<std::int32_t>(at);
   }
 
   [[no_unique_address]] typename owned::list list_;  // leaves half a word

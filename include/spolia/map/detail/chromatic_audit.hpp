@@ -67,7 +67,7 @@ class chromatic_auditor {
     }
     for (unsigned side = 0; side < 2; ++side) {
       const link to = child(i, side);
-      if (to.to_leaf && i.child(side).expected() != to.to) ++found_.unforeseen;
+      if (to.to_leaf && !i.child(side).expects(to.to)) ++found_.unforeseen;
       look(to, n.weight == 0, depth + 1, weight, side == 0 ? lo : &i.key, side == 0 ? &i.key : hi,
            child, pairs_of);
     }
