@@ -307,9 +307,13 @@ def verdict(filled, key: str, records: list[dict]) -> str:
 
 def test_what_read_transactions_cost_is_judged(filled):
     assert verdict(filled, "snapshots-tree", BESIDE) == SEEN
+    assert verdict(filled, "snapshots-hash", BESIDE) == NOT_SEEN  # nine times as much
+    tenfold = [{**r, "bytes_peak": r["bytes_peak"] + 100 * (r["collector"] == "epoch")}
+               for r in BESIDE]  # fmt: skip
+    assert verdict(filled, "snapshots-hash", tenfold) == SEEN
     assert verdict(filled, "snapshots-hash", BESIDE[:1]) == SHOWN
     leaking = [{**r, "bytes_peak": 1000} if r["collector"] == "sl_rt" else r for r in BESIDE]
-    assert verdict(filled, "snapshots-hash", leaking) == NOT_SEEN
+    assert verdict(filled, "snapshots-tree", leaking) == NOT_SEEN
     assert verdict(filled, "snapshots-mixed", MIXED) == SEEN
     assert verdict(filled, "snapshots-mixed", MIXED[:1]) == SHOWN
     assert (
