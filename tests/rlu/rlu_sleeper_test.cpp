@@ -6,10 +6,14 @@
 
 #include <spolia/rlu.hpp>
 
+#include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <thread>
 #include <vector>
+
+#include "support/stress.hpp"
 
 namespace {
 
@@ -99,5 +103,61 @@ TEST_F(rlu_sleeper, keeps_what_another_one_sees) {
   EXPECT_EQ(bytes(), 0U) << "something is held though nobody sleeps";
   home_.read([&](auto& in) { expect_all(in, 19); });
 }
+
+/// Pairs of objects that are always equal, beside sections that sleep for a while and see one
+/// instant all the time: views of it, too, do not change.
+void sleep_beside_writers(bool in_place) {
+  rlu::domain d(
+      {.segment_bytes = 512, .low_watermark = 4096, .walk_watermark = 256, .in_place = in_place});
+  struct pair {
+    rlu::ptr<number> left;
+    rlu::ptr<number> right;
+  };
+  std::vector<pair> all;
+  for (int i = 0; i < 60; ++i) all.push_back({d.make<number>({0}), d.make<number>({0})});
+  std::atomic<long> commits{0};
+  test::run_stress({.threads = 5}, [&](test::stress_thread& self) {
+    const bool writes = self.index() < 2;
+    while (self.running()) {
+      if (writes) {
+        const pair& p = all[self.random().below(all.size())];
+        const auto how = d.attempt([&](auto& in) {
+          auto left = in.try_lock(p.left);
+          auto right = in.try_lock(p.right);
+          if (!left || !right) return;
+          EXPECT_EQ(left->value, right->value);
+          right->value = ++left->value;
+        });
+        commits += how == rlu::outcome::committed ? 1 : 0;
+        continue;
+      }
+      const auto time = std::chrono::microseconds(self.random().below(3000));
+      d.read([&](auto& in) {
+        std::vector<const number*> seen;
+        std::vector<long> values;
+        for (const pair& p : all) {
+          seen.push_back(&*in.read(p.left));
+          values.push_back(seen.back()->value);
+          EXPECT_EQ(in.read(p.right)->value, values.back());
+        }
+        std::this_thread::sleep_for(time);
+        for (std::size_t i = 0; i < all.size(); ++i) {
+          EXPECT_EQ(seen[i]->value, values[i]) << "a view has changed";
+          EXPECT_EQ(in.read(all[i].left)->value, values[i]);
+          EXPECT_EQ(in.read(all[i].right)->value, values[i]);
+        }
+      });
+    }
+  });
+  long sum = 0;
+  for (const pair& p : all) sum += d.read([&](auto& in) { return in.read(p.left)->value; });
+  EXPECT_EQ(sum, commits) << "an update was lost";
+  for (const pair& p : all) {
+    d.discard(p.left);
+    d.discard(p.right);
+  }
+}
+TEST(rlu_sleeper_stress, sections_see_one_instant_while_they_sleep) { sleep_beside_writers(false); }
+TEST(rlu_sleeper_stress, also_beside_changes_in_place) { sleep_beside_writers(true); }
 
 }  // namespace
