@@ -92,7 +92,8 @@ def _commands() -> list[tuple[str, ...]]:
 
 
 BOUND = Page(
-    key="snapshots-bound", name="Snapshots", title="Versions that nobody needs, many threads",
+    key="snapshots-bound", name="Snapshots, the bound",
+    title="Versions that nobody needs, many threads",
     paper="At any moment at most H + c P² log P versions are linked, H those that are current or "
           "seen by a snapshot, P the threads, c a constant (PPoPP 2023, sections 2 to 5).",
     cells=one_trial,

@@ -114,7 +114,8 @@ def _keeps(record: dict) -> bool:
 
 
 HELD = Page(
-    key="held-snapshot", name="Snapshots", title="Memory over time with one snapshot held",
+    key="held-snapshot", name="Snapshots, one held",
+    title="Memory over time with one snapshot held",
     paper="A collector that only knows the oldest snapshot keeps everything that was overwritten "
           "since; those that track ranges keep, besides what is current, what the snapshot sees "
           "and a constant (PPoPP 2023, sections 2 to 5).",

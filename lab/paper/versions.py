@@ -204,10 +204,11 @@ def _judge_mixed(last: dict[tuple, dict]) -> tuple[str, str]:
     )
 
 
-def _page(key: str, title: str, paper: str, structures: tuple[str, ...], axis: Axis, judge,
-          keys: Keys = UNIFORM, seconds: float = RUN_SECONDS) -> Page:  # fmt: skip
+def _page(key: str, name: str, title: str, paper: str, structures: tuple[str, ...],
+          axis: Axis, judge, keys: Keys = UNIFORM,
+          seconds: float = RUN_SECONDS) -> Page:  # fmt: skip
     return Page(
-        key=key, name="Snapshots", title=title, paper=paper,
+        key=key, name=f"Snapshots, {name}", title=title, paper=paper,
         cells=one_trial,
         show=lambda found: _shown(found, structures, axis, keys, judge),
         commands=lambda scale: [("snapshots", *arguments) for arguments in RUNS[key]],
@@ -219,21 +220,21 @@ def _page(key: str, title: str, paper: str, structures: tuple[str, ...], axis: A
 
 
 PAGES = [
-    _page("snapshots-tree", "Updates beside long and short read transactions, tree",
+    _page("snapshots-tree", "tree", "Updates beside long and short read transactions, tree",
           "The longer the read transactions, the more epochs need, and the collectors that track "
           "ranges hardly more; STEAM+LF keeps about two versions a list (PPoPP 2023, Figures 4 "
           "and 5).", ("tree",), SIZE, _judge_long(MORE)),
-    _page("snapshots-hash", "Updates beside long and short read transactions, hash map",
+    _page("snapshots-hash", "hash map", "Updates beside long and short read transactions, hash map",
           "With long read transactions epochs need an order of magnitude more memory than all "
           "others (PPoPP 2023, Figure 6).", ("hash",), SIZE, _judge_long(MAGNITUDE)),
-    _page("snapshots-mixed", "Half updates, half look-ups, and a few read transactions",
+    _page("snapshots-mixed", "mixed", "Half updates, half look-ups, and a few read transactions",
           "In almost all cases those that track ranges need less than epochs and STEAM+LF, and "
           "where not, little more (PPoPP 2023, Figures 7 and 8).",
           ("hash", "tree", "std_map", "tbb_hash_map"), CROWD, _judge_mixed),
-    _page("snapshots-zipf", "The same, of keys that are wanted unevenly (Zipf, 0.99)",
+    _page("snapshots-zipf", "Zipf", "The same, of keys that are wanted unevenly (Zipf, 0.99)",
           "As with keys that are wanted alike (PPoPP 2023, Figures 7 and 8).",
           ("hash", "tree"), CROWD, _judge_mixed, ZIPF),
-    _page("snapshots-large", "The same, with 10 million keys",
+    _page("snapshots-large", "many keys", "The same, with 10 million keys",
           "With so many keys lists are short, and the collectors are closer together (PPoPP 2023, "
           "Figure 7b).", ("hash", "tree"), CROWD, _judge_mixed, LARGE, LARGE_SECONDS),
 ]  # fmt: skip
