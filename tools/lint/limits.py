@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sizes: lines of 100 columns, functions of 70 lines, files of 400 (library) or 600 lines."""
+"""Sizes: lines of 100 columns, functions of 70 lines, files of 600 lines."""
 
 from __future__ import annotations
 
@@ -9,16 +9,8 @@ from lint.source import blank, line_of
 
 COLUMNS = 100
 FUNCTION_LINES = 70
-FILE_LINES = {
-    "include/": 400,
-    "src/": 400,
-    "bench/": 600,
-    "examples/": 600,
-    "lab/": 600,
-    "tests/": 600,
-    "tool/": 600,
-    "tools/": 600,
-}
+FILE_LINES = 600
+FOLDERS = ("include/", "src/", "bench/", "examples/", "lab/", "tests/", "tool/", "tools/")
 
 _TEMPLATE = re.compile(r"\btemplate\s*<")
 _TYPE = re.compile(r"\b(?:class|struct|union|enum)\b")
@@ -26,11 +18,10 @@ _CALL_LIKE = re.compile(r"\b(?:alignas|noexcept|decltype|requires|SPOLIA_\w+|__a
 
 
 def check(project):
-    for path in project.matching((".hpp", ".cpp", ".py"), *FILE_LINES):
+    for path in project.matching((".hpp", ".cpp", ".py"), *FOLDERS):
         lines = project.lines(path)
-        limit = next(limit for folder, limit in FILE_LINES.items() if path.startswith(folder))
-        if len(lines) > limit:
-            yield path, limit + 1, f"{len(lines)} lines in a file; {limit} is the limit"
+        if len(lines) > FILE_LINES:
+            yield path, FILE_LINES + 1, f"{len(lines)} lines in a file; {FILE_LINES} is the limit"
         for number, line in enumerate(lines, 1):
             if len(line) > COLUMNS:
                 yield path, number, f"{len(line)} columns; {COLUMNS} is the limit"
