@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line: sweep, report, paper, demo."""
+"""The command line: sweep, report, paper, quick."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from lab import allocators, demo, sweep
+from lab import allocators, quick, sweep
 from lab.bench import DEFAULT_BENCH, ROOT, Bench
 from lab.errors import LabError
 from lab.matrix import LIMITS, Matrix, Plan, check_matrix, check_number, expand, read_toml
@@ -186,17 +186,17 @@ def paper_command(listing, dry_run, out, bench, only, threads, **wishes) -> None
         sys.exit(1)
 
 
-@cli.command("demo")
+@cli.command("quick")
 @click.option("--budget", type=float, default=270, show_default=True,
               help="Seconds for everything, the report included.")  # fmt: skip
-@click.option("--out", type=click.Path(path_type=Path), default=OUT / "demo",
-              show_default="build/lab/demo", help="Folder for results and page.")  # fmt: skip
+@click.option("--out", type=click.Path(path_type=Path), default=OUT / "quick",
+              show_default="build/lab/quick", help="Folder for results and page.")  # fmt: skip
 @BENCH
-def demo_command(budget, out, bench) -> None:
+def quick_command(budget, out, bench) -> None:
     """A quick look at this machine: a few minutes of trials, then the page."""
     if not 10 <= budget <= LIMITS["seconds"][1]:
         raise LabError(f"budget is {budget:g}; it must be from 10 to 3600 seconds")
-    if not demo.run(Bench(bench), out, budget, Console()):
+    if not quick.run(Bench(bench), out, budget, Console()):
         sys.exit(1)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The layers above the schemes in the demo: what is run for each, and its part of the page."""
+"""The layers above the schemes in the quick look: what is run, and its part of the page."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def load(paths: list[Path]) -> list[Located]:
             located.append(Located(flat, path))
     if not located:
         names = ", ".join(str(path) for path in paths)
-        raise LabError(f"no trials in {names}; run './dev lab sweep' or './dev demo'")
+        raise LabError(f"no trials in {names}; run './dev lab sweep' or './dev lab quick'")
     return located
 
 

@@ -332,7 +332,7 @@ def worked_snapshots(options) -> int:
 
 
 def layer_records(options) -> list[dict]:
-    """Of the sub-commands that the demo runs for the layers above the schemes."""
+    """Of the sub-commands that the quick look runs for the layers above the schemes."""
     if options.command == "counted":
         return [
             {"test": options.test, "pointer": name, "mops": mops, "threads": int(threads),

@@ -92,8 +92,8 @@ def test_a_broken_results_file_is_named(lab, tmp_path, text, complaint):
     assert complaint in done.stderr
 
 
-def test_an_absurd_demo_budget(lab):
-    done = lab("demo", "--budget", "1")
+def test_an_absurd_budget(lab):
+    done = lab("quick", "--budget", "1")
     assert done.returncode == 2
     assert "it must be from 10 to 3600" in done.stderr
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the demo shows of the layers above the schemes."""
+"""What the quick look shows of the layers above the schemes."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from lab import demo, report
+from lab import quick, report
 from lab.tests.conftest import trial
 
 EXTRAS = {"schemes": [], "guards": []}
@@ -165,10 +165,10 @@ def test_nested_records_read_as_flat_ones(tmp_path, nested):
     assert "1\N{NO-BREAK SPACE}M/s" in (tmp_path / "page.html").read_text()
 
 
-def test_the_demo_keeps_its_budget_and_says_where_the_page_is(lab, tmp_path):
-    out = tmp_path / "demo"
+def test_the_quick_look_keeps_its_budget_and_says_where_the_page_is(lab, tmp_path):
+    out = tmp_path / "quick"
     # All trials would take longer than that, on the fastest machine.
-    done = lab("demo", "--budget", "14", "--out", out, FAKE_BENCH_SLEEP="0.05")
+    done = lab("quick", "--budget", "14", "--out", out, FAKE_BENCH_SLEEP="0.05")
     assert done.returncode == 0, done.stderr
     assert "trials left out: no time for them" in done.stdout
     page = out / "report.html"
@@ -181,7 +181,7 @@ def test_the_demo_keeps_its_budget_and_says_where_the_page_is(lab, tmp_path):
 
 
 def test_every_kind_of_question_has_a_stage():
-    made = demo.stages("jemalloc", ["glibc", "jemalloc"])
+    made = quick.stages("jemalloc", ["glibc", "jemalloc"])
     cells = [cell for stage in made for cell in stage.cells]
     assert {cell.structure for cell in cells} == {"abtree", "avl", "external_bst", "list"}
     assert any(cell.count for cell in cells)

@@ -25,7 +25,7 @@ PRESET_NEEDS = {
     "model": ("build",),
 }
 CLANG_VERSIONS = ("19", "20", "18")
-CPP_FOLDERS = ("include", "src", "bench", "tests", "tool", "examples", "server")
+CPP_FOLDERS = ("include", "src", "bench", "demo", "tests", "tool", "examples")
 
 
 def _build(preset: str, *targets: str, pattern: str | None = None) -> None:
@@ -78,11 +78,6 @@ def crash(args: argparse.Namespace) -> int:
 
 def lab(args: argparse.Namespace) -> int:
     _laboratory(args.rest)
-    return 0
-
-
-def demo(args: argparse.Namespace) -> int:
-    _laboratory(["demo", *args.rest])
     return 0
 
 
@@ -154,7 +149,7 @@ def lint(args: argparse.Namespace) -> int:
     _build("clang")
     tidy = [tool(*[f"run-clang-tidy-{n}" for n in CLANG_VERSIONS]), "-quiet"]
     where = ["-p", str(BUILD / "clang"), "-j", str(process.jobs())]
-    units = "^" + re.escape(str(ROOT)) + "/(src|bench|tests|tool|examples)/"
+    units = "^" + re.escape(str(ROOT)) + "/(src|bench|demo|tests|tool|examples)/"
     return max(status, process.status_of([*tidy, *where, units]))
 
 

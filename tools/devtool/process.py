@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -150,8 +151,10 @@ def watched(
     log: pathlib.Path,
     env: dict[str, str] | None = None,
     verbose: bool = False,
+    show: Callable[[str], None] | None = None,
 ) -> outcome:
-    """Run `command` for at most `seconds`, everything into `log`, lines that matter to the screen.
+    """Run `command` for at most `seconds`, everything into `log`, lines that matter to the screen;
+    with `show`, each line goes there and none to the screen.
 
     The command gets a process group of its own, so that a time-out also ends its children.
     """
@@ -176,7 +179,7 @@ def watched(
         timer = threading.Timer(max(seconds, 0.1), end_group)
         timer.start()
         try:
-            lines = list(_tee(child.stdout, sink, verbose))
+            lines = list(_tee(child.stdout, sink, verbose, show))
             child.wait()
             _children.running.remove(child)
         finally:
@@ -186,11 +189,13 @@ def watched(
     return outcome(child.returncode, "".join(lines), expired.is_set())
 
 
-def _tee(lines, sink, verbose: bool):
+def _tee(lines, sink, verbose: bool, show: Callable[[str], None] | None):
     shown = time.monotonic()
     for line in lines:
         sink.write(line)
-        if verbose or not NOISE.search(line.rstrip("\n")):
+        if show is not None:
+            show(line)
+        elif verbose or not NOISE.search(line.rstrip("\n")):
             say("    " + line.rstrip("\n"))
             shown = time.monotonic()
         elif time.monotonic() - shown > SIGN_OF_LIFE_SECONDS and line.strip():

@@ -20,6 +20,7 @@ CLANG = "|".join(
     [f"clang-{n}&libclang-rt-{n}-dev&lld-{n}&llvm-{n}" for n in (19, 20, 18)] + ["clang&lld&llvm"]
 )
 NEEDS = {
+    "demo": ["g++", "cmake", "ninja-build"],
     "build": ["g++", "cmake", "ninja-build", "ccache", "libgtest-dev", "valgrind"],
     "bench": [
         "libcli11-dev",
@@ -117,7 +118,10 @@ def _install(absent: list[str]) -> None:
     if prefix is None:
         wanted = choose(absent, _available if shutil.which("apt-cache") else lambda _: True)
         raise dev_error(
-            f"please install: {' '.join(wanted)}   (SPOLIA_SKIP_SETUP=1 skips this check)", 2
+            f"these packages are missing, and this user may not install them: {' '.join(wanted)}\n"
+            f"dev: ask for: apt-get install {' '.join(wanted)}\n"
+            "dev: (SPOLIA_SKIP_SETUP=1 skips this check)",
+            2,
         )
     apt = [*prefix, "env", "DEBIAN_FRONTEND=noninteractive", "apt-get"]
     patience = ["-o", "DPkg::Lock::Timeout=600"]

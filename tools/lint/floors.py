@@ -39,6 +39,7 @@ ROOMS = {
     "bench": _LIBRARY | {"bench", "examples"},
     "tool": _LIBRARY | {"tool"},
     "examples": _LIBRARY | {"examples"},
+    "demo": _LIBRARY | {"demo"},
     "tests": _LIBRARY | {"model", "tests", "bench", "tool"},
 }
 FACES = {

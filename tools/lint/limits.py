@@ -10,7 +10,7 @@ from lint.source import blank, line_of
 COLUMNS = 100
 FUNCTION_LINES = 70
 FILE_LINES = 600
-FOLDERS = ("include/", "src/", "bench/", "examples/", "lab/", "tests/", "tool/", "tools/")
+FOLDERS = ("include/", "src/", "bench/", "demo/", "examples/", "lab/", "tests/", "tool/", "tools/")
 
 _TEMPLATE = re.compile(r"\btemplate\s*<")
 _TYPE = re.compile(r"\b(?:class|struct|union|enum)\b")

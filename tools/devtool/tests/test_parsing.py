@@ -58,10 +58,8 @@ class Parsing(unittest.TestCase):
             return build.called
 
         self.assertTrue(built(commands.lab, "paper", "--quick"))
-        self.assertTrue(built(commands.demo))
         for words in ("", "-h", "paper --help", "paper --list", "report found.jsonl"):
             self.assertFalse(built(commands.lab, *words.split()), words)
-        self.assertFalse(built(commands.demo, "--help"))
 
     def test_only_what_fits_is_built(self):
         folder = process.BUILD / "release"

@@ -22,7 +22,7 @@ from lab.report import write_report
 # What is kept back for reading the results and writing the page.
 REPORT_SECONDS = 30
 ANNOUNCEMENT_SECONDS = 40
-# A shorter demo shows the schemes only.
+# A shorter one shows the schemes only.
 LAYERS_FROM_SECONDS = 120
 LINES = [
     ("none", "batch"), ("token", "amortized"), ("token", "batch"), ("token_naive", "batch"),
@@ -112,7 +112,7 @@ def run(bench: Bench, out: Path, budget: float, console: Console) -> bool:
     catalogue = bench.catalogue()
     found = allocators.installed()
     allocator = "jemalloc" if "jemalloc" in found else "glibc"
-    console.print(f"[bold]Spolia demo[/]: at most {budget / 60:.1f} minutes, on {allocator}")
+    console.print(f"[bold]A quick look[/]: at most {budget / 60:.1f} minutes, on {allocator}")
     missing = [name for name in allocators.ALLOCATORS if name not in found]
     if missing:
         packages = " ".join(allocators.ALLOCATORS[name].package for name in missing)
@@ -181,7 +181,7 @@ def _run_stages(bench, plan, out: Path, end: float, console) -> tuple[list[str],
 
 
 def _clear(out: Path) -> None:
-    """Removes the results of an earlier demo: another build or a half-done run would mix in."""
+    """Removes the results of an earlier run: another build or a half-done run would mix in."""
     for name in (GUARDS, ANNOUNCEMENTS, SNAPSHOTS, *(name for name, _ in layers.files())):
         (out / name).unlink(missing_ok=True)
     for stage in stages("glibc", ["glibc", "jemalloc"]):
