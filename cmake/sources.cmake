@@ -51,9 +51,12 @@ set(SPOLIA_SOURCES
     src/hazard_pointer.cpp
     src/memory.cpp
     src/misuse.cpp
+    src/other_flavour.cpp
     src/rcu.cpp
+    src/regions.cpp
     src/signals.cpp
     src/threads.cpp
+    src/timeline.cpp
     src/trace.cpp
     src/version.cpp)
 

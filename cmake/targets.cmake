@@ -59,10 +59,12 @@ set_target_properties(spolia PROPERTIES
                       DEFINE_SYMBOL ""  # export.hpp asks for none: both kinds' objects are the same
                       VERSION ${PROJECT_VERSION}
                       SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+# Sources of the other flavour stand alone: what is read before them decides the flavour.
+set_source_files_properties(src/other_flavour.cpp src/db/other_flavour.cpp PROPERTIES
+                            SKIP_UNITY_BUILD_INCLUSION ON SKIP_PRECOMPILE_HEADERS ON)
 if(SPOLIA_UNITY)
   # Half of what a unit costs is reading the same headers.
   set_target_properties(spolia PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
-  set_source_files_properties(src/db/other_flavour.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 elseif(SPOLIA_FOR_TESTS_ONLY)
   target_precompile_headers(spolia PRIVATE "${PROJECT_SOURCE_DIR}/src/db/engine.hpp")
 endif()

@@ -85,14 +85,19 @@ void end_counted_object(std::uintptr_t entry) noexcept { home().object_ends(try_
 constinit const void* thin_kinds[65536] = {};
 
 std::uint32_t add_thin_kind(const void* ops) {
-  static constinit std::atomic<std::uint32_t> count{0};
-  std::uint32_t mine = count.load(std::memory_order_relaxed);
-  do {
-    if (mine == std::size(thin_kinds)) throw std::length_error("too many kinds of thin objects");
-    // relaxed: it only numbers. Who sees an object of the kind sees the entry, too.
-  } while (!count.compare_exchange_weak(mine, mine + 1, std::memory_order_relaxed));
-  thin_kinds[mine] = ops;
-  return mine;
+  static constinit std::uint32_t count = 0;
+  const threads::making alone;  // no other thread adds a kind meanwhile
+  const void* const* const first = thin_kinds;
+  const void* const* const end = first + count;
+  // Several shared objects may ask for one kind; and a plugin that is loaded again, often to the
+  // same place, must not fill the table.
+  const void* const* const known = std::find(first, end, ops);
+  if (known == end) {
+    if (count == std::size(thin_kinds)) throw std::length_error("too many kinds of thin objects");
+    // A plain store: a thread that sees an object of the kind sees the entry, too.
+    thin_kinds[count++] = ops;
+  }
+  return static_cast<std::uint32_t>(known - first);
 }
 
 void end_what_was_put_off(void* m) noexcept { home().end_put_off(*static_cast<member*>(m)); }

@@ -1,19 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // other_flavour.cpp: the store once more, in the flavour that the library itself is not compiled in
 // (checked beside native), so that a program of either flavour finds it.
-#if !defined(SPOLIA_CHECKS)
-#if defined(NDEBUG)
-#define SPOLIA_CHECKS 1
-#else
-#define SPOLIA_CHECKS 0
-#endif
-#elif SPOLIA_CHECKS
-#undef SPOLIA_CHECKS
-#define SPOLIA_CHECKS 0
-#else
-#undef SPOLIA_CHECKS
-#define SPOLIA_CHECKS 1
-#endif
+#include "../other_flavour.hpp"
 
 #include "apart.cpp"
 #include "backup.cpp"

@@ -166,6 +166,8 @@ class logical_clock {
  private:
   static constexpr std::uint32_t most_patience = 512;
 
+  /// How long the thread waits before it tries, after what it met before. Each shared object may
+  /// have one of its own: it decides how soon, and never what.
   /// In the model flavour nobody waits, and nothing may be carried from one execution to the next.
   static std::uint32_t& patience_of_this_thread() noexcept {
     static constinit thread_local std::uint32_t patience = 0;

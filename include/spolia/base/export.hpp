@@ -14,3 +14,14 @@
 
 /// Marks a function, class or variable that src/ defines and that users link to.
 #define SPOLIA_EXPORT __attribute__((visibility("default")))
+
+/// Marks static data of a template or an inline variable that must be one for each shared object:
+/// what it holds or leads to belongs to one copy of the library, as a table of functions does that
+/// end objects. Without the mark g++ makes it one in the process (STB_GNU_UNIQUE), also for plugins
+/// that know nothing of each other and have a static copy of the library each: objects of the one
+/// would be ended by the code of the other, whose pools and thread numbers are not theirs. Its
+/// address tells nothing: two shared objects have two.
+///
+/// Statics without the mark may be one in the process or several; each says why that does no harm,
+/// or is a constant of plain values.
+#define SPOLIA_OWN_COPY __attribute__((visibility("hidden")))

@@ -30,6 +30,7 @@
 #include <utility>
 
 #include <spolia/base/config.hpp>
+#include <spolia/base/export.hpp>
 #include <spolia/base/made_once.hpp>
 #include <spolia/counted/comparisons.hpp>
 #include <spolia/counted/grip.hpp>
@@ -66,25 +67,26 @@ struct thin_kind {
       deallocate_thin<align, front>(at, sizeof(T));
       throw;
     }
-    tell_traced(made, ::new (static_cast<void*>(head_of(at))) head(kind));
+    counted::tell_traced(made, ::new (static_cast<void*>(head_of(at))) head(kind));
     return made;
   }
 
   static void end(head* h) noexcept {
     auto* const object = static_cast<std::remove_cv_t<T>*>(h->object());
-    no_longer_traced(object);
+    counted::no_longer_traced(object);
     std::destroy_at(object);
     h->~head();
-    deallocate_thin<align, front>(object, sizeof(T));
+    counted::deallocate_thin<align, front>(object, sizeof(T));
   }
-  static constexpr head_ops ops{&end, sizeof(head) + sizeof(T),
-                                std::is_trivially_destructible_v<T>};
+  SPOLIA_OWN_COPY static constexpr head_ops ops{&end, sizeof(head) + sizeof(T),
+                                                std::is_trivially_destructible_v<T>};
 
  private:
   static std::uint32_t number() {
-    static constinit made_once<std::uint32_t> given;
     return given.get([](void* at) { return ::new (at) std::uint32_t(add_thin_kind(&ops)); });
   }
+  // The number belongs to the table of one copy of the library.
+  SPOLIA_OWN_COPY static inline constinit made_once<std::uint32_t> given;
 };
 
 }  // namespace counted

@@ -26,6 +26,8 @@
 #include <type_traits>
 #include <utility>
 
+#include <spolia/base/config.hpp>
+#include <spolia/base/export.hpp>
 #include <spolia/reclaim/domain.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -149,7 +151,7 @@ class domain<Scheme, Release>::guard {
   template <class T, class Deleter>
     requires std::is_base_of_v<header, T> && std::is_empty_v<Deleter>
   void retire(T* block, Deleter) noexcept {
-    static_cast<retired*>(block)->how_.write(&disposers<T>::template deleted<Deleter>);
+    static_cast<retired*>(block)->how_.write(&disposers<T>::template deleted_by<Deleter>::how);
     domain_->retire(*cell_, block);
   }
 
@@ -216,10 +218,13 @@ class domain<Scheme, Release>::guard {
     static void dispose_with(retired* r) noexcept {
       Deleter{}(object(r));
     }
-    static constexpr disposer made{nullptr, &address, &destroy, sizeof(T), alignof(T)};
+    SPOLIA_OWN_COPY static constexpr disposer made{nullptr, &address, &destroy, sizeof(T),
+                                                   alignof(T)};
     template <class Deleter>
-    static constexpr disposer deleted{&dispose_with<Deleter>, &address, nullptr, sizeof(T),
-                                      alignof(T)};
+    struct deleted_by {
+      SPOLIA_OWN_COPY static constexpr disposer how{&dispose_with<Deleter>, &address, nullptr,
+                                                    sizeof(T), alignof(T)};
+    };
   };
 
   /// What stands in for an object without a header.
@@ -236,8 +241,8 @@ class domain<Scheme, Release>::guard {
     static const void* address(const retired* r) noexcept {
       return static_cast<const boxed*>(static_cast<const header*>(r))->object;
     }
-    static constexpr disposer how{nullptr,       &address,       &destroy,
-                                  sizeof(boxed), alignof(boxed), sizeof(T)};
+    SPOLIA_OWN_COPY static constexpr disposer how{nullptr,       &address,       &destroy,
+                                                  sizeof(boxed), alignof(boxed), sizeof(T)};
 
     T* object;
     [[no_unique_address]] Deleter deleter;

@@ -11,6 +11,7 @@
 #include <new>
 
 #include <spolia/base/config.hpp>
+#include <spolia/base/export.hpp>
 #include <spolia/reclaim/concepts.hpp>
 #include <spolia/reclaim/limbo.hpp>
 
@@ -51,7 +52,7 @@ struct placed {
     static_cast<block*>(r)->~block();
     p->end(p);
   }
-  static constexpr disposer how{&dispose, &address, nullptr, 0, alignof(block)};
+  SPOLIA_OWN_COPY static constexpr disposer how{&dispose, &address, nullptr, 0, alignof(block)};
 };
 
 }  // namespace detail

@@ -37,11 +37,27 @@
 
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/config.hpp>
+#include <spolia/base/export.hpp>
 #include <spolia/base/fence.hpp>
 #include <spolia/base/patience.hpp>
 #include <spolia/reclaim/concepts.hpp>
 #include <spolia/reclaim/debra.hpp>
 #include <spolia/reclaim/strays.hpp>
+
+namespace spolia::core {
+
+/// How many regions the calling thread has open that count among the strangers', in all domains. In
+/// the compiled library: a thread may open a region in one shared object and close it in another.
+#if defined(SPOLIA_MODEL)
+inline std::uint32_t& own_strange_regions() noexcept {
+  static constinit thread_local std::uint32_t count = 0;
+  return count;
+}
+#else
+SPOLIA_EXPORT std::uint32_t& own_strange_regions() noexcept;
+#endif
+
+}  // namespace spolia::core
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail {
@@ -99,7 +115,7 @@ class regions : public debra {
   void forget_strangers() noexcept {
     astray.forked();
     door_.break_open();
-    strangers_inside_ = std::min(strangers_inside_, own_strange_regions);
+    strangers_inside_ = std::min(strangers_inside_, core::own_strange_regions());
     if (strangers_inside_ == 0 && (strangers_.phase.load_relaxed() & 1U) != 0) leave(strangers_);
   }
 
@@ -131,7 +147,7 @@ class regions : public debra {
   void stranger_enters() noexcept {
     door_.lock();
     if (strangers_inside_++ == 0) enter(strangers_);
-    ++own_strange_regions;
+    ++core::own_strange_regions();
     door_.unlock();
     // light → the heavy fences in wait_for_readers() and debra::advance(), as for a region with a
     // cell. Also for those who found somebody inside: the announcement happens before their lock.
@@ -143,7 +159,7 @@ class regions : public debra {
     door_.lock();
     const bool inside = strangers_inside_ != 0;
     if (inside && --strangers_inside_ == 0) leave(strangers_);
-    if (inside) --own_strange_regions;
+    if (inside) --core::own_strange_regions();
     door_.unlock();
     return inside;
   }
@@ -177,9 +193,6 @@ class regions : public debra {
     }
     std::uint32_t high_water() const noexcept { return peers.high_water() + 1; }
   };
-
-  /// Of the calling thread, in all domains.
-  static inline constinit thread_local std::uint32_t own_strange_regions = 0;
 
   rare_lock door_;
   std::uint32_t strangers_inside_ = 0;  // under door_

@@ -51,6 +51,7 @@
 
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/config.hpp>
+#include <spolia/base/export.hpp>
 #include <spolia/base/memory.hpp>
 
 /// Behind the parameters of a lambda that is called in two places and must be inline in both.
@@ -328,7 +329,7 @@ struct whole final : object, whole_parts<T> {
     w->~whole();
     memory::deallocate(w, bytes, alignof(whole));
   }
-  static constexpr object_kind how{&write_back, &copy_body, &destroy};
+  SPOLIA_OWN_COPY static constexpr object_kind how{&write_back, &copy_body, &destroy};
 };
 
 /// \throws std::bad_alloc, or what moving the fixed part throws

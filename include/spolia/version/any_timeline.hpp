@@ -44,6 +44,7 @@
 #include <spolia/base/census_draft.hpp>
 #include <spolia/base/clock.hpp>
 #include <spolia/base/config.hpp>
+#include <spolia/base/export.hpp>
 #include <spolia/version/timeline.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -75,7 +76,7 @@ struct meeting_of {
   static Timeline& it(void* time) noexcept { return *static_cast<Timeline*>(time); }
   static auto& clock(void* time) noexcept { return it(time).clock_; }
 
-  static constexpr meeting_steps steps{
+  SPOLIA_OWN_COPY static constexpr meeting_steps steps{
       .draft = [](void* t, const char* label) { return census_draft(it(t).living_, label); },
       .expect =
           [](void* t) noexcept {

@@ -35,6 +35,7 @@
 #include <spolia/base/census.hpp>
 #include <spolia/base/clock.hpp>
 #include <spolia/base/config.hpp>
+#include <spolia/base/export.hpp>
 #include <spolia/base/fence.hpp>
 #include <spolia/base/made_once.hpp>
 #include <spolia/version/lease.hpp>
@@ -164,11 +165,33 @@ class basic_timeline {
 
 using timeline = basic_timeline<>;
 
-/// The timeline of everybody who names none: `spolia::snapshot now;` is an instant of it. Made when
+#if !defined(SPOLIA_MODEL)
+namespace detail {
+/// Null until default_timeline() has been called. It lies in the compiled library, and so does the
+/// code that makes it: a static variable of a header would be one for each shared object, and where
+/// copies of the library share it (g++ makes such variables unique in the process), threads of one
+/// copy would announce under numbers that another copy gave out.
+extern SPOLIA_EXPORT constinit atomic<timeline*> the_default_timeline;
+/// Throws std::bad_alloc; the next call tries again.
+SPOLIA_EXPORT timeline& make_default_timeline();
+}  // namespace detail
+#endif
+
+/// The timeline of all structures and snapshots that name none: `spolia::snapshot now;` is an
+/// instant of it. One for each copy of the library and each flavour: with a shared libspolia, the
+/// program and all its plugins have the same; a plugin with a static copy has its own. Made when
 /// first asked for, which may throw std::bad_alloc, and there for ever.
 inline timeline& default_timeline() {
+#if defined(SPOLIA_MODEL)
   static constinit made_once<timeline> all;
   return all.get();
+#else
+  // acquire ← the release in make_default_timeline(): a thread that finds it finds it whole.
+  timeline* const known = detail::the_default_timeline.load_acquire();
+  if (known != nullptr) [[likely]]
+    return *known;
+  return detail::make_default_timeline();
+#endif
 }
 
 inline lease::lease(std::chrono::nanoseconds at_most, const char* label)

@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
+// The functions of landlord_part.hpp, in each flavour: with a snapshot of its own the program looks
+// into a map that the plugin at `path` made, which shares the library with it.
+#pragma once
+
+void native_landlord(const char* path);
+void checked_landlord(const char* path);

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a plugin offers that uses maps, snapshots, counted pointers and read-log-update of its own,
+// under the name tenant_functions; and what such plugins and the program share. In each flavour.
+#pragma once
+
+#include <string>
+
+#include <spolia/map.hpp>
+#include <spolia/snapshot.hpp>
+
+namespace spolia::test::inline SPOLIA_FLAVOUR {
+
+using prices = snapshot_hash<int, std::string>;
+inline constexpr int price_count = 100;
+
+struct tenant {
+  const void* (*timeline)();
+  prices* (*make)();
+  void (*end)(prices*);
+  /// All prices become the same text, one after the other.
+  void (*change)(prices&, int round);
+  /// How many prices there are at that instant; -1 if not all are the same.
+  long (*count)(const prices&, const snapshot&);
+  /// Makes thin objects of `count` types, at most four, that nothing else uses.
+  void (*use_kinds)(int count);
+  /// Works on what all threads of the plugin share, as one of `crew` threads. Null, or what was
+  /// wrong.
+  const char* (*work)(int thread, int crew, int rounds);
+  /// Makes and ends objects of every kind, one after the other.
+  void (*churn)(int count);
+  /// Takes a snapshot of two timelines. Whether the calling thread, which has not used the plugin
+  /// before, has a number of this copy of the library's afterwards.
+  bool (*announces_here)();
+};
+
+}  // namespace spolia::test::inline SPOLIA_FLAVOUR

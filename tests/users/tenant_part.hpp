@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// The plugin of tenant.hpp; a source that includes this says in which flavour (SPOLIA_CHECKS).
+#pragma once
+
+#include <memory>
+#include <string>
+#include <thread>
+
+#include <spolia/memory.hpp>
+
+#include "users/tenant.hpp"
+
+// Not in a namespace without a name: what is made of a type from there is no other plugin's anyway.
+namespace tenants {
+
+struct node {
+  explicit node(int r) : round(r), again(r) {}
+  int round;
+  int again;
+};
+template <int Kind>
+struct other_node {
+  int filler[Kind + 1] = {};
+};
+template <std::size_t Bytes>
+struct bulk {
+  unsigned char bytes[Bytes] = {};
+};
+}  // namespace tenants
+
+namespace {
+
+using namespace spolia::test;
+using namespace tenants;
+
+constexpr int keys_each = 8;
+
+struct premises {
+  spolia::snapshot_hash<int, std::string> texts;
+  spolia::snapshot_tree<int, int> numbers;
+  spolia::atomic_shared_ptr<const std::string> word{
+      spolia::make_shared<const std::string>(40, 'a')};
+  spolia::atomic_thin_ptr<node> top{spolia::make_thin<node>(0)};
+  spolia::rlu_hash<int, int> counts{16};
+  spolia::timeline own_time;
+};
+premises& shared() {
+  static premises it;
+  return it;
+}
+
+/// What stands at keys from first on is of one round, the same in both maps, and stays at `now`.
+const char* look(int first, const spolia::snapshot& now) {
+  premises& p = shared();
+  const int* const number = p.numbers.find(now, first);
+  if (number == nullptr) return "a snapshot lacks a number";
+  const std::string text = std::to_string(*number);
+  for (int look = 0; look < 2; ++look) {
+    for (int k = first; k < first + keys_each; ++k) {
+      const int* const n = p.numbers.find(now, k);
+      const std::string* const t = p.texts.find(now, k);
+      if (n == nullptr || t == nullptr) return "a snapshot lacks a pair";
+      if (*n != *number || *t != text) {
+        return look == 0 ? "a snapshot saw a part of a batch"
+                         : "a snapshot saw something else later";
+      }
+    }
+    std::this_thread::yield();
+  }
+  return nullptr;
+}
+
+const char* change(int first, int round) {
+  premises& p = shared();
+  spolia::changes all;
+  for (int k = first; k < first + keys_each; ++k) {
+    all.insert_or_assign(p.texts, k, std::to_string(round));
+    all.insert_or_assign(p.numbers, k, round);
+  }
+  all.commit();
+  return p.numbers.find(first) == round ? nullptr : "a batch that was made does not show";
+}
+
+const char* use_pointers(int round) {
+  premises& p = shared();
+  p.word.store(spolia::make_shared<const std::string>(40, static_cast<char>('a' + round % 26)));
+  const spolia::private_ptr word(p.word);
+  if (word->size() != 40 || word->front() != word->back()) return "a text is damaged";
+  p.top.store(spolia::make_thin<node>(round));
+  const spolia::private_thin_ptr top(p.top);
+  return top->round == top->again ? nullptr : "a thin object is damaged";
+}
+
+const char* use_sections(int key, int round) {
+  premises& p = shared();
+  p.counts.insert_or_assign(key, round);
+  return p.counts.find(key) == round ? nullptr : "read-log-update lost a change of this thread's";
+}
+
+const char* work(int thread, int crew, int rounds) {
+  for (int round = 1; round <= rounds; ++round) {
+    if (const char* const wrong = change(thread * keys_each, round)) return wrong;
+    const spolia::snapshot now("tenant");
+    if (const char* const wrong = look(thread * keys_each, now)) return wrong;
+    // Of a second timeline as well: a way of its own to announce what is seen.
+    const spolia::snapshot both({spolia::default_timeline(), shared().own_time}, "both");
+    if (const char* const wrong = look(thread * keys_each, both)) return wrong;
+    const int next = (thread + 1) % crew * keys_each;
+    if (shared().numbers.contains(now, next)) {
+      if (const char* const wrong = look(next, now)) return wrong;
+    }
+    if (const char* const wrong = use_pointers(round)) return wrong;
+    if (const char* const wrong = use_sections(thread, round)) return wrong;
+  }
+  return nullptr;
+}
+
+void use_kinds(int count) {
+  if (count > 0) (void)spolia::make_thin<other_node<0>>();
+  if (count > 1) (void)spolia::make_thin<other_node<1>>();
+  if (count > 2) (void)spolia::make_thin<other_node<2>>();
+  if (count > 3) (void)spolia::make_thin<other_node<3>>();
+}
+
+/// What each of these weighs shows if it does not come back to where it was taken from.
+void churn(int count) {
+  spolia::atomic_shared_ptr<bulk<100>> place;
+  for (int i = 0; i < count; ++i) {
+    (void)spolia::make_thin<bulk<60>>();
+    (void)spolia::make_shared<bulk<120>>();
+    (void)spolia::make_shared<bulk<10>[]>(20);
+    (void)spolia::shared_ptr<bulk<8>>(new bulk<8>);
+    const auto whole = spolia::make_shared<bulk<100>>();
+    place.store({whole, whole.get() + 1});  // an alias
+  }
+  spolia::counted::drain();
+}
+
+bool announces_here() {
+  const spolia::snapshot both({spolia::default_timeline(), shared().own_time}, "both");
+  return spolia::core::here.number_plus_one != 0;
+}
+
+const void* timeline() { return &spolia::default_timeline(); }
+prices* make() { return std::make_unique<prices>().release(); }
+void end(prices* p) { const std::unique_ptr<prices> ended(p); }
+void change_prices(prices& p, int round) {
+  for (int i = 0; i < price_count; ++i) {
+    p.insert_or_assign(i, std::string(40, static_cast<char>('a' + round % 26)));
+  }
+}
+long count_prices(const prices& p, const spolia::snapshot& now) {
+  long found = 0;
+  const std::string* const first = p.find(now, 0);
+  for (const auto& [key, price] : p.all(now)) {
+    if (first == nullptr || price != *first) return -1;
+    ++found;
+  }
+  return found;
+}
+
+}  // namespace
+
+extern "C" {
+[[gnu::visibility("default")]] extern const tenant tenant_functions;
+const tenant tenant_functions{&timeline,  &make, &end,   &change_prices, &count_prices,
+                              &use_kinds, &work, &churn, &announces_here};
+}
