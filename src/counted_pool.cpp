@@ -91,7 +91,7 @@ class depot {
     for (slab* s : slabs) {
       if (s->free == s->cut) {
         given += s->bytes;
-        ::operator delete(s, s->bytes, std::align_val_t{s->align});
+        memory::deallocate(s, s->bytes, s->align);
       } else {
         s->next = std::exchange(rest.slabs, s);
       }

@@ -9,6 +9,18 @@
 ///   model_flavour  atomics, fences and memory belong to the model checker (SPOLIA_MODEL defined)
 #pragma once
 
+// Here, since each header of the library reads this one first: what is missing is said before the
+// compiler stumbles over its consequences.
+#if !defined(__cplusplus) || __cplusplus < 202002L
+#error "Spolia needs C++20: compile with -std=c++20 or a later standard"
+#endif
+#if __SIZEOF_POINTER__ != 8
+#error "Spolia needs a 64-bit target: pointers of 8 bytes"
+#endif
+#if !defined(__cpp_exceptions)
+#error "Spolia needs exceptions: compile without -fno-exceptions (-fno-rtti is supported)"
+#endif
+
 #include <cstddef>
 
 #if !defined(SPOLIA_CHECKS)

@@ -40,9 +40,17 @@ namespace memory {
 }
 
 /// Gives back what allocate(bytes, align) returned; null is allowed. Thread-safe.
-inline void deallocate(void* block, std::size_t bytes, std::size_t align) noexcept {
+inline void deallocate(void* block, [[maybe_unused]] std::size_t bytes,
+                       std::size_t align) noexcept {
 #if defined(SPOLIA_MODEL)
   model::deallocate(block, bytes, align);
+#elif !defined(__cpp_sized_deallocation)
+  // clang before 19, and any compiler by -fno-sized-deallocation.
+  if (align > __STDCPP_DEFAULT_NEW_ALIGNMENT__) {
+    ::operator delete(block, std::align_val_t{align});
+  } else {
+    ::operator delete(block);
+  }
 #else
   if (align > __STDCPP_DEFAULT_NEW_ALIGNMENT__) {
     ::operator delete(block, bytes, std::align_val_t{align});

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+# cmake -DCXX=... -DINCLUDE=... -DSOURCE=... -P compilers.cmake
+# What the library asks of a compiler and its flags: SOURCE, which includes all headers, compiles
+# without sized deallocation, as clang has it before 19; and where something is missing that must be
+# there, the first error says what.
+cmake_minimum_required(VERSION 3.25)
+
+set(compile "${CXX}" -isystem "${INCLUDE}" -fsyntax-only -x c++ "${SOURCE}")
+execute_process(COMMAND ${compile} -std=c++20 -fno-sized-deallocation
+                RESULT_VARIABLE result ERROR_VARIABLE why)
+if(NOT result EQUAL 0)
+  message(FATAL_ERROR "does not compile with -fno-sized-deallocation:\n${why}")
+endif()
+
+function(refuses sentence)
+  execute_process(COMMAND ${compile} ${ARGN} RESULT_VARIABLE result ERROR_VARIABLE why)
+  if(result EQUAL 0)
+    message(FATAL_ERROR "compiles with '${ARGN}', but must not")
+  endif()
+  string(REGEX MATCH "error: [^\n]*" first "${why}")
+  string(FIND "${first}" "${sentence}" at)
+  if(at EQUAL -1)
+    message(FATAL_ERROR "with '${ARGN}' the first error is not '${sentence}', but: ${first}")
+  endif()
+endfunction()
+
+refuses("Spolia needs C++20" -std=c++17)
+refuses("Spolia needs exceptions" -std=c++20 -fno-exceptions)
+# For want of the C library of a machine with pointers of 4 bytes.
+refuses("Spolia needs a 64-bit target" -std=c++20 -U__SIZEOF_POINTER__ -D__SIZEOF_POINTER__=4)
