@@ -20,6 +20,7 @@
 #include <utility>
 
 #include <spolia/base/config.hpp>
+#include <spolia/base/export.hpp>
 #include <spolia/counted/control.hpp>
 #include <spolia/counted/home.hpp>
 #include <spolia/counted/pool.hpp>
@@ -89,15 +90,18 @@ struct users_memory {
 
 // ---- a pointer that was taken over
 
+inline void* address_of(const volatile void* p) noexcept { return const_cast<void*>(p); }
+
 template <class P, class D, class M>
 struct taken final : pointer_control {
-  taken(P p, D d, M m) noexcept
-      : pointer_control(ops_of, address(p)),
+  /// `at` is where the object is.
+  taken(P p, void* at, D d, M m) noexcept
+      : pointer_control(ops_of, at),
         pointer(std::move(p)),
         deleter(std::move(d)),
         place(std::move(m)) {}
 
-  /// Throws; then the deleter has ended p's object.
+  /// Of a plain pointer, or null. Throws; then the deleter has ended p's object.
   static control* make(P p, D d, M m) {
     void* at = nullptr;
     try {
@@ -106,7 +110,7 @@ struct taken final : pointer_control {
       d(p);
       throw;
     }
-    return ::new (at) taken(std::move(p), std::move(d), std::move(m));
+    return ::new (at) taken(p, counted::address_of(p), std::move(d), std::move(m));
   }
 
   static void dispose(control* c) noexcept {
@@ -124,28 +128,20 @@ struct taken final : pointer_control {
     if (asked == nullptr || mine == nullptr || *asked != *mine) return nullptr;
     return std::addressof(static_cast<taken*>(c)->deleter);
   }
+  /// 0 where the type is incomplete, as handles of C libraries are; another part of the program may
+  /// know more. Either will do: it is an estimate.
   static constexpr std::size_t pointee_bytes() noexcept {
-    using pointee = typename std::pointer_traits<
-        std::conditional_t<std::is_null_pointer_v<P>, void*, P>>::element_type;
-    if constexpr (std::is_object_v<pointee>) {
-      return sizeof(pointee);
-    } else {
-      return 0;
+    if constexpr (std::is_pointer_v<P>) {
+      using pointee = std::remove_pointer_t<P>;
+      if constexpr (std::is_object_v<pointee> && requires { sizeof(pointee); }) {
+        return sizeof(pointee);
+      }
     }
+    return 0;
   }
-  static constexpr control_ops ops_of{
+  SPOLIA_OWN_COPY static constexpr control_ops ops_of{
       &dispose,        &deallocate, &find_deleter, nullptr, sizeof(pointer_control),
       pointee_bytes(), true,        false};
-
-  static void* address(const P& p) noexcept {
-    if constexpr (std::is_null_pointer_v<P>) {
-      return nullptr;
-    } else if constexpr (std::is_pointer_v<P>) {
-      return const_cast<void*>(static_cast<const volatile void*>(p));
-    } else {
-      return const_cast<void*>(static_cast<const volatile void*>(std::to_address(p)));
-    }
-  }
 
   P pointer;
   [[no_unique_address]] D deleter;
@@ -272,7 +268,7 @@ struct together {
   }
   static constexpr bool silent =
       std::is_trivially_destructible_v<E> && std::is_same_v<M, own_memory>;
-  static constexpr control_ops ops_of{
+  SPOLIA_OWN_COPY static constexpr control_ops ops_of{
       &dispose,        &deallocate, nullptr, Array ? &count_of : nullptr,
       before_elements, sizeof(E),   false,   silent};
 };
@@ -296,7 +292,7 @@ struct aliases {
     self->~alias_control();
     deallocate_block<alignof(alias_control)>(self, sizeof(alias_control));
   }
-  static constexpr control_ops ops_of{
+  SPOLIA_OWN_COPY static constexpr control_ops ops_of{
       &dispose, &deallocate, nullptr, nullptr, sizeof(alias_control), 0, true, false};
 
   /// The word for p, whose unit it takes over. Throws std::bad_alloc, then p's unit is where it

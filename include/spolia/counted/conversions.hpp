@@ -3,10 +3,11 @@
 // for the rest of this folder.
 #pragma once
 
-#include <concepts>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <type_traits>
+#include <utility>
 
 #include <spolia/base/config.hpp>
 #include <spolia/counted/control.hpp>
@@ -36,19 +37,56 @@ inline constexpr bool compatible<U[N], volatile U[]> = true;
 template <class U, std::size_t N>
 inline constexpr bool compatible<U[N], const volatile U[]> = true;
 
-/// Whether shared_ptr<T> may take over a Y*.
+/// Whether shared_ptr<T> may take over a Y*. There need be no arrays of Y.
 template <class Y, class T>
 inline constexpr bool ownable = std::is_convertible_v<Y*, T*>;
 template <class Y, class U>
-inline constexpr bool ownable<Y, U[]> = std::is_convertible_v<Y (*)[], U (*)[]>;
+inline constexpr bool ownable<Y, U[]> =
+    requires { requires std::is_convertible_v<Y(*)[], U(*)[]>; };
 template <class Y, class U, std::size_t N>
-inline constexpr bool ownable<Y, U[N]> = std::is_convertible_v<Y (*)[N], U (*)[N]>;
+inline constexpr bool ownable<Y, U[N]> =
+    requires { requires std::is_convertible_v<Y(*)[N], U(*)[N]>; };
 
+// Not void: compilers take `delete` of a void* for well-formed, and warn of it at most.
 template <class Y, class T>
-concept deletable = ownable<Y, T> && ((std::is_array_v<T> && requires(Y* p) { delete[] p; }) ||
-                                      (!std::is_array_v<T> && requires(Y* p) { delete p; }));
+concept deletable = ownable<Y, T> && !std::is_void_v<Y> &&
+                    ((std::is_array_v<T> && requires(Y* p) { delete[] p; }) ||
+                     (!std::is_array_v<T> && requires(Y* p) { delete p; }));
+// The standard asks for no more: a deleter's destructor may be noexcept(false).
 template <class D, class P>
-concept deleter_for = std::move_constructible<D> && requires(D& d, P& p) { d(p); };
+concept deleter_for = std::is_move_constructible_v<D> && requires(D& d, P& p) { d(p); };
+
+/// Whether shared_ptr<T> may take over what a unique_ptr<Y, D> owns.
+template <class Y, class D, class T>
+concept takes_over =
+    compatible<Y, T> && std::is_move_constructible_v<D> &&
+    std::is_convertible_v<typename std::unique_ptr<Y, D>::pointer, std::remove_extent_t<T>*>;
+
+/// The deleter that a unique_ptr<Y, D> leaves behind: one that it refers to is referred to on.
+template <class D>
+struct left_deleter {
+  using type = D;
+  static D&& take(D& d) noexcept { return std::move(d); }
+};
+template <class D>
+struct left_deleter<D&> {
+  // Not reference_wrapper<D>: a reference to a reference_wrapper becomes a copy of it.
+  using type = decltype(std::ref(std::declval<D&>()));
+  static type take(D& d) noexcept { return std::ref(d); }
+};
+
+/// Where a unique_ptr's pointer points to: a pointer of the program's own class need not have more
+/// than the conversion to E*; if it has ->, that gives the type of the object itself.
+template <class E, class P>
+auto plain_pointer(const P& p) noexcept {
+  if constexpr (std::is_pointer_v<P>) {
+    return p;
+  } else if constexpr (requires { p.operator->(); }) {
+    return counted::plain_pointer<E>(p.operator->());
+  } else {
+    return static_cast<E*>(p);
+  }
+}
 
 /// Reaches into pointers, for the rest of this folder.
 struct access {

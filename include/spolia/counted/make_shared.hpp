@@ -36,8 +36,9 @@ shared_ptr<T> finish(M m, std::size_t n, Begin begin) {
   auto* const first =
       reinterpret_cast<typename shared_ptr<T>::element_type*>(block::elements_of(c));
   if constexpr (!std::is_array_v<T>) {
-    tell_itself(first, c);
-    tell_traced(first, c);
+    // Qualified: a look for these by the types that T is made of would complete all of them.
+    counted::tell_itself(first, c);
+    counted::tell_traced(first, c);
   }
   return access::make<shared_ptr<T>>(first, c);
 }

@@ -51,6 +51,9 @@ class shared_ptr {
         owner_(
             counted::taken<Y*, counted::deletes<Y, std::is_array_v<T>>, counted::own_memory>::make(
                 p, {}, {})) {
+    static_assert(requires { sizeof(Y); },
+                  "shared_ptr(p): the type of *p is incomplete here, so its destructor would not "
+                  "run; give a deleter");
     if constexpr (!std::is_array_v<T>) {
       counted::tell_itself(p, owner_);
       counted::tell_traced(p, owner_);
@@ -111,8 +114,7 @@ class shared_ptr {
   explicit shared_ptr(const weak_ptr<Y>& r);
 
   template <class Y, class D>
-    requires counted::compatible<Y, T> &&
-             std::is_convertible_v<typename std::unique_ptr<Y, D>::pointer, element_type*>
+    requires counted::takes_over<Y, D, T>
   shared_ptr(std::unique_ptr<Y, D>&& r) {
     take_over(r);
   }
@@ -209,23 +211,19 @@ class shared_ptr {
 
   template <class Y, class D>
   void take_over(std::unique_ptr<Y, D>& r) {
-    auto p = r.get();
+    using pointer = typename std::unique_ptr<Y, D>::pointer;
+    using left = counted::left_deleter<D>;
+    using block = counted::taken<pointer, typename left::type, counted::own_memory>;
+    pointer p = r.get();
     if (p == nullptr) return;
-    using pointer = decltype(p);
-    using deleter = std::conditional_t<std::is_reference_v<D>,
-                                       std::reference_wrapper<std::remove_reference_t<D>>, D>;
-    using block = counted::taken<pointer, deleter, counted::own_memory>;
+    element_type* const object = p;
+    auto* const itself = counted::plain_pointer<element_type>(p);
     // Not block::make: if there is no memory, the object stays with r.
     void* const at = counted::allocate_block<alignof(block)>(sizeof(block));
-    if constexpr (std::is_reference_v<D>) {
-      owner_ = ::new (at) block(p, std::ref(r.get_deleter()), {});
-    } else {
-      owner_ = ::new (at) block(p, std::move(r.get_deleter()), {});
-    }
-    object_ = p;
-    if constexpr (!std::is_array_v<T> && std::is_pointer_v<pointer>) {
-      counted::tell_itself(p, owner_);
-    }
+    owner_ = ::new (at)
+        block(std::move(p), counted::address_of(itself), left::take(r.get_deleter()), {});
+    object_ = object;
+    if constexpr (!std::is_array_v<T>) counted::tell_itself(itself, owner_);
     r.release();
   }
 

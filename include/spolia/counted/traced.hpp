@@ -135,8 +135,10 @@ class child_caller {
   core::child_visitor& visitor_;
 };
 
+// Of classes alone: the question would complete what other types are made of.
 template <class T>
-inline constexpr bool is_traced = std::is_convertible_v<std::remove_cv_t<T>*, core::traced_object*>;
+concept is_traced = std::is_class_v<T> &&
+                    std::is_convertible_v<std::remove_cv_t<T>*, core::traced_object*>;
 
 /// The object at p is owned by b, a block or head, from its begin to its end.
 template <class T, class Block>
@@ -165,7 +167,8 @@ class traced : public core::traced_object {
   static void children(core::traced_object& o, core::child_visitor& v) {
     static_cast<T&>(static_cast<traced&>(o)).each_child(counted::child_caller(v));
   }
-  static constexpr core::traced_kind kind_of_all{&children, counted::type_of<T>(), sizeof(T)};
+  SPOLIA_OWN_COPY static constexpr core::traced_kind kind_of_all{&children, counted::type_of<T>(),
+                                                                 sizeof(T)};
 };
 
 }  // namespace spolia::inline SPOLIA_FLAVOUR
