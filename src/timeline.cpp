@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // timeline.cpp: the default timeline of this copy of the library. other_flavour.cpp has the other
-// flavour's.
+// build variant's.
 #include <spolia/version/timeline.hpp>
 
 #include <spolia/base/made_once.hpp>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program that looks into a plugin's map; a source that includes this says in which flavour
+// A program that looks into a plugin's map; a source that includes this says in which build variant
 // (SPOLIA_CHECKS), and what the function is called (SPOLIA_TEST_LANDLORD).
 #pragma once
 

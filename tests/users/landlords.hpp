@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The functions of landlord_part.hpp, in each flavour: with a snapshot of its own the program looks
-// into a map that the plugin at `path` made, which shares the library with it.
+// The functions of landlord_part.hpp, in each build variant: with a snapshot of its own the program
+// looks into a map that the plugin at `path` made, which shares the library with it.
 #pragma once
 
 void native_landlord(const char* path);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A shared library, and plugins over it in the native and in the checked flavour, compiled with the
-// compiler's own flags and with hidden symbols: what a process has one of is one for them and for
-// the program.
+// A shared library, and plugins over it in the native and in the checked build variant, compiled
+// with the compiler's own flags and with hidden symbols: what a process has one of is one for them
+// and for the program.
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 // of the other's: so nothing of the one may show in the other, whatever the linker makes one in the
 // process.
 
-// The plugins are of the native flavour.
+// The plugins are of the native build variant.
 #undef SPOLIA_CHECKS
 #define SPOLIA_CHECKS 0
 
@@ -48,15 +48,15 @@ class loaded_tenant {
 
 /// Three threads for each plugin, all at once.
 void work_in_both(const tenant& first, const tenant& second) {
-  constexpr int crew = 3;
-  std::vector<std::thread> workers;
+  constexpr int workers = 3;
+  std::vector<std::thread> threads;
   for (const tenant* const of : {&first, &second}) {
-    for (int t = 0; t < crew; ++t) {
-      workers.emplace_back(
-          [of, t] { EXPECT_STREQ(of->work(t, crew, tries(100)), nullptr) << "thread " << t; });
+    for (int t = 0; t < workers; ++t) {
+      threads.emplace_back(
+          [of, t] { EXPECT_STREQ(of->work(t, workers, tries(100)), nullptr) << "thread " << t; });
     }
   }
-  for (std::thread& w : workers) w.join();
+  for (std::thread& w : threads) w.join();
 }
 
 TEST(users_static_copies, have_nothing_in_common_that_matters) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a plugin offers that uses maps, snapshots, counted pointers and read-log-update of its own,
-// under the name tenant_functions; and what such plugins and the program share. In each flavour.
+// under the name tenant_functions; and what such plugins and the program share. In each build
+// variant.
 #pragma once
 
 #include <string>
@@ -23,9 +24,9 @@ struct tenant {
   long (*count)(const prices&, const snapshot&);
   /// Makes thin objects of `count` types, at most four, that nothing else uses.
   void (*use_kinds)(int count);
-  /// Works on what all threads of the plugin share, as one of `crew` threads. Null, or what was
+  /// Works on what all threads of the plugin share, as one of `workers` threads. Null, or what was
   /// wrong.
-  const char* (*work)(int thread, int crew, int rounds);
+  const char* (*work)(int thread, int workers, int rounds);
   /// Makes and ends objects of every kind, one after the other.
   void (*churn)(int count);
   /// Takes a snapshot of two timelines. Whether the calling thread, which has not used the plugin

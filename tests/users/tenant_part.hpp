@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plugin of tenant.hpp; a source that includes this says in which flavour (SPOLIA_CHECKS).
+// The plugin of tenant.hpp; a source that includes this says in which build variant
+// (SPOLIA_CHECKS).
 #pragma once
 
 #include <memory>
@@ -97,7 +98,7 @@ const char* use_sections(int key, int round) {
   return p.counts.find(key) == round ? nullptr : "read-log-update lost a change of this thread's";
 }
 
-const char* work(int thread, int crew, int rounds) {
+const char* work(int thread, int workers, int rounds) {
   for (int round = 1; round <= rounds; ++round) {
     if (const char* const wrong = change(thread * keys_each, round)) return wrong;
     const spolia::snapshot now("tenant");
@@ -105,7 +106,7 @@ const char* work(int thread, int crew, int rounds) {
     // Of a second timeline as well: a way of its own to announce what is seen.
     const spolia::snapshot both({spolia::default_timeline(), shared().own_time}, "both");
     if (const char* const wrong = look(thread * keys_each, both)) return wrong;
-    const int next = (thread + 1) % crew * keys_each;
+    const int next = (thread + 1) % workers * keys_each;
     if (shared().numbers.contains(now, next)) {
       if (const char* const wrong = look(next, now)) return wrong;
     }
