@@ -33,13 +33,15 @@ void SPOLIA_TEST_LANDLORD(const char* path) {
   for (int i = 0; i < 100; ++i) {
     const spolia::snapshot now("landlord");
     const std::string* const before = map->find(now, 5);
-    ASSERT_NE(before, nullptr) << "the program's snapshot does not see the plugin's pairs";
+    if (before == nullptr) {
+      ADD_FAILURE() << "the program's snapshot does not see the plugin's pairs";
+      break;  // the writer has to be joined
+    }
     const std::string copy = *before;
     std::this_thread::yield();
     EXPECT_EQ(map->size(now), static_cast<std::size_t>(price_count));
     const std::string* const after = map->find(now, 5);
-    ASSERT_NE(after, nullptr);
-    EXPECT_EQ(*after, copy);
+    EXPECT_TRUE(after != nullptr && *after == copy);
     const long counted = does->count(*map, now);
     // Prices change one after the other: a snapshot may fall between two of them.
     EXPECT_TRUE(counted == price_count || counted == -1) << counted;
