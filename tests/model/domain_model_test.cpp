@@ -64,7 +64,7 @@ void an_owner_comes_to_a_parked_gate(model::scenario& run) {
   auto told = std::make_shared<std::array<bool, 2>>();
   run.thread([=] {
     for (bool& parked : *told) {
-      parked = !s->gate.come(1);
+      parked = s->gate.come(1) == biased_gate::arrival::unparked;
       s->touch();
       s->gate.go(1);
     }
@@ -86,6 +86,102 @@ TEST(biased_gate_model, a_visitor_needs_the_heavy_fence) {
 TEST(biased_gate_model, an_owner_takes_a_question_back) {
   expect_found(an_owner_and_visitors<>, "gate.enters_unasked", at_most(2), "data race");
   expect_found(an_owner_and_visitors<>, "gate.same_question", at_most(3), "data race");
+}
+
+/// Of a visitor that must not give up. How often the owner has answered, and how often it went in.
+struct asked_gate : gated {
+  void come() {
+    if (gate.come(1) == biased_gate::arrival::asked) {
+      touch();
+      answers.write(answers.read() + 1);
+      gate.answered();
+    }
+  }
+  void stay() {
+    come();
+    touch();
+    gate.go(1);
+  }
+  /// Until the question is settled; once the others may know that it stands, `stands` says so.
+  void ask_and_wait() {
+    const biased_gate::word question = gate.leave_question();
+    if (question == biased_gate::no_question) {  // the other visitor is there
+      skipped = true;
+      return;
+    }
+    if (!SPOLIA_FAULT("test.no_heavy")) fence::heavy();
+    stands.store_release(true);
+    while (!gate.settle(question, [&] {
+      touch();
+      entries.write(entries.read() + 1);
+    })) {
+      spin_wait();
+    }
+    // What the owner did for us is there.
+    model::check(answers.read() + entries.read() == 1, "a question is settled once");
+  }
+
+  atomic<bool> stands{false};
+  plain<int> answers{0};
+  plain<int> entries{0};
+  bool skipped = false;
+};
+
+/// An owner that is there three times, a visitor whose question stands, and one that gives up.
+template <bool Parks>
+void a_question_stands(model::scenario& run) {
+  auto s = std::make_shared<asked_gate>();
+  run.name(s->gate, "gate");
+  run.thread([=] {
+    for (int i = 0; i < 3; ++i) s->stay();
+  });
+  run.thread([=] { s->ask_and_wait(); });
+  auto visited = std::make_shared<bool>(false);
+  run.thread([=] {
+    const auto touch = [&] { s->touch(); };
+    *visited = Parks ? s->gate.park(touch) : s->gate.insist(touch);
+  });
+  run.finally([=] {
+    const int settled = s->answers.read() + s->entries.read();
+    model::check(settled == (s->skipped ? 0 : 1), "no question is lost");
+    model::check(s->blocks.read() == 3 + settled + (*visited ? 1 : 0), "no touch is lost");
+  });
+}
+
+/// An owner that comes behind the fence stays until the question is settled.
+void an_owner_stays_long(model::scenario& run) {
+  auto s = std::make_shared<asked_gate>();
+  auto over = std::make_shared<atomic<bool>>(false);
+  run.name(s->gate, "gate");
+  run.thread([=] {
+    s->stay();
+    while (!s->stands.load_acquire()) spin_wait();
+    s->come();
+    while (!over->load_acquire()) spin_wait();
+    s->gate.go(1);
+  });
+  run.thread([=] {
+    s->ask_and_wait();
+    over->store_release(true);
+  });
+  run.finally([=] { model::check(s->blocks.read() == 2, "no touch is lost"); });
+}
+
+TEST(biased_gate_model, a_question_is_settled_once) {
+  expect_clean(a_question_stands<false>, at_most(2));
+  expect_clean(a_question_stands<true>, at_most(2));
+  expect_clean(an_owner_stays_long, at_most(3));
+}
+TEST(biased_gate_model, a_question_needs_the_heavy_fence) {
+  expect_found(a_question_stands<false>, "test.no_heavy", at_most(2), "data race");
+}
+TEST(biased_gate_model, an_owner_that_comes_answers) {
+  expect_found(an_owner_stays_long, "gate.question_overlooked", at_most(2), "deadlock");
+  expect_found(a_question_stands<false>, "gate.answers_unasked", at_most(2), "");
+  expect_found(a_question_stands<false>, "gate.answer_relaxed", at_most(2), "data race");
+}
+TEST(biased_gate_model, a_question_to_an_owner_that_is_gone_is_settled) {
+  expect_found(a_question_stands<false>, "gate.never_enters", at_most(2), "deadlock");
 }
 
 using token_domain = domain<token, amortized>;

@@ -313,8 +313,80 @@ void a_barrier_goes_round(model::scenario& run) {
   run.finally([=] { s->clear(); });
 }
 
+/// The owner of the block is inside of a region when the barrier begins, and then of another one.
+void a_barrier_asks_a_reader(model::scenario& run) {
+  auto s = std::make_shared<carried>();
+  run.thread([=] {
+    auto* const me = s->at.me();
+    s->at.enter(*me);
+    s->retire();
+    s->at.leave(*me);
+    s->at.enter(*me);
+    s->at.leave(*me);
+  });
+  run.thread([=] {
+    auto* const me = s->at.me();
+    while (!s->retired.load_acquire()) spin_wait();
+    s->at.barrier(*me, [&] { s->synchronize(); });
+    model::check(s->ended.load_relaxed(), "the barrier has missed a block");
+  });
+  run.finally([=] { s->clear(); });
+}
+
+/// A block that is in no cell is taken along by a thread that the barrier may have visited already.
+void a_barrier_looks_for_strays(model::scenario& run) {
+  auto s = std::make_shared<carried>();
+  s->block.where.object = &s->block;
+  s->block.where.end = [](core::place* p) noexcept {
+    static_cast<const carried::marked*>(p->object)->ended->store_relaxed(true);
+  };
+  s->at.scheme().astray.put(open_home::home::outside::block_in(s->block.where));
+  run.thread([=] {
+    auto* const me = s->at.me();
+    s->at.enter(*me);
+    s->at.take_strays(*me);
+    s->at.leave(*me);
+  });
+  run.thread([=] {
+    s->at.barrier(*s->at.me(), [&] { s->synchronize(); });
+    model::check(s->ended.load_relaxed(), "the barrier has missed a stray");
+  });
+  run.finally([=] { s->clear(); });
+}
+
+/// Each may find the other under way, and may count on one that began after its call only.
+void barriers_take_turns(model::scenario& run) {
+  auto s = std::make_shared<carried>();
+  run.thread([=] {
+    s->retire();
+    s->at.barrier(*s->at.me(), [&] { s->synchronize(); });
+    model::check(s->ended.load_relaxed(), "the barrier has missed a block of its own thread");
+  });
+  run.thread([=] { s->at.barrier(*s->at.me(), [&] { s->synchronize(); }); });
+  run.finally([=] { s->clear(); });
+}
+
 TEST(region_home_model, a_barrier_misses_nothing) {
   expect_clean(a_barrier_goes_round, at_most_in_order(1));
+  expect_clean(a_barrier_asks_a_reader, at_most_in_order(2));
+  expect_clean(a_barrier_looks_for_strays, at_most_in_order(2));
+  expect_clean(barriers_take_turns, at_most_in_order(2));
+}
+TEST(region_home_model, a_barrier_takes_strays_first) {
+  expect_found(a_barrier_looks_for_strays, "outside.strays_last", at_most_in_order(2),
+               "the barrier has missed a stray");
+}
+TEST(region_home_model, a_barrier_needs_the_heavy_fence) {
+  expect_found(a_barrier_asks_a_reader, "outside.no_heavy", at_most(2), "");
+}
+TEST(region_home_model, a_reader_that_is_asked_hands_its_blocks_over) {
+  expect_found(a_barrier_asks_a_reader, "outside.nothing_handed_over", at_most_in_order(2),
+               "the barrier has missed");
+  expect_found(a_barrier_asks_a_reader, "gate.question_overlooked", at_most_in_order(2), "");
+}
+TEST(region_home_model, a_barrier_counts_on_later_ones_only) {
+  expect_found(barriers_take_turns, "outside.counts_on_the_one_under_way", at_most_in_order(2),
+               "the barrier has missed");
 }
 TEST(region_home_model, a_barrier_must_keep_the_others_from_carrying) {
   expect_found(a_barrier_goes_round, "outside.unbarred", at_most_in_order(2),

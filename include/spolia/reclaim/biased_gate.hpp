@@ -15,16 +15,26 @@
 // before it, and goes in by a compare-and-swap after it. An owner that comes meanwhile takes the
 // question back, and does not wait. Each question has a number of its own, so that a visitor whose
 // question was taken back does not go in by a later one's. But an owner that comes and goes all the
-// time keeps such visitors out. Who must get in insists: it closes the gate before its fence, as
-// above, and an owner that comes meanwhile waits.
+// time keeps such visitors out. A visitor that may not miss a short absence insists: it closes the
+// gate before its fence, as above, and an owner that comes meanwhile waits.
+//
+// A visitor that must not give up leaves its question standing. It is settled by whichever is first
+// of two: the visitor goes in when it finds the owner absent, or the owner, when it comes next,
+// answers: it does itself what the visitor wanted to do. So the visitor waits for one stay of the
+// owner at most, however short the absences are, and the owner never waits for the visitor. One
+// heavy fence after the question is enough for all later looks at the owner's presence: a visitor
+// that first sees the owner present and later sees it absent reads what go() wrote after that stay;
+// so whatever the owner's next come() writes was not there yet, its light fence comes after the
+// heavy one, and its look at the gate finds the question.
 //
 // A visitor that finds the owner away may leave the gate locked behind it: `parked`. From then on
 // nobody need ask whether the owner is away, without any fence, until it has unlocked the gate. The
 // owner learns of it from the same look at `closed` that it takes anyway.
 //
-// Progress:    a visitor never waits. The owner waits for one that insists or is inside: so what a
-//              visitor does there must be short, without a system call, and must not run code of
-//              the user.
+// Progress:    a visitor never waits, except for a standing question: until the stay of the owner
+//              that is under way has ended. The owner waits for a visitor that insists or is
+//              inside: so what a visitor does there must be short, without a system call, and must
+//              not run code of the user.
 #pragma once
 
 #include <cstdint>
@@ -47,9 +57,16 @@ class biased_gate {
   using word = std::uint64_t;
   static constexpr int level_bits = 16;
 
+  /// What the owner has to see to when it comes.
+  enum class arrival : std::uint8_t {
+    plain,     ///< nothing
+    unparked,  ///< the gate was parked, and is not any more
+    asked      ///< a question stands: the owner does what is wanted and calls answered()
+  };
+
   /// The owner is present, or present once more: `more`, which holds a reason, is added to what it
-  /// says. False: the gate was parked, and is not any more.
-  SPOLIA_ALWAYS_INLINE bool come(word more) noexcept {
+  /// says.
+  SPOLIA_ALWAYS_INLINE arrival come(word more) noexcept {
     const word level = own() + more;
     note(level);
     present_.store_relaxed(level);
@@ -58,7 +75,15 @@ class biased_gate {
     // acquire ← the release at the end of visit(): we see what the visitor left.
     if (state_of(closed_.load_acquire()) != open) [[unlikely]]
       return wait(level, more);
-    return true;
+    return arrival::plain;
+  }
+
+  /// The owner, which was asked, has done what the visitor wanted.
+  void answered() noexcept {
+    const word was = closed_.load_relaxed();
+    // release → the acquire in settle(): the visitor sees what we did for it.
+    if (SPOLIA_FAULT("gate.answer_relaxed")) return closed_.store_relaxed(was - state_of(was));
+    closed_.store_release(was - state_of(was));
   }
 
   /// The reasons in `less` are gone.
@@ -95,6 +120,36 @@ class biased_gate {
     return visit_and_leave(open, f, visited);
   }
 
+  /// Leaves a question standing. Returns its number, for settle(), which must follow until it is
+  /// settled; no_question: the gate is parked, or another visitor asks or is inside. Between the
+  /// two the visitor issues a heavy fence, which may be one for the questions at many gates.
+  word leave_question() noexcept {
+    word was = closed_.load_relaxed();
+    if (state_of(was) != open) return no_question;
+    const word question = was + one_question;
+    // acquire ← the release at the end of an earlier visit.
+    return closed_.cas_strong_acquire(was, question + standing) ? question : no_question;
+  }
+  static constexpr word no_question = 0;
+
+  /// Whether the question is settled: the owner has answered it, or was absent, and then f() has
+  /// been called as by visit().
+  template <class F>
+  bool settle(word question, F&& f) noexcept {
+    word mine = question + standing;
+    // acquire ← the release in answered(): what the owner did for us.
+    const word now = closed_.load_acquire();
+    if (now != mine) return now != question + visited;  // there the owner is answering
+    // acquire ← the release in go(): the owner's last writes.
+    if (reasons(present_.load_acquire()) != 0 || SPOLIA_FAULT("gate.never_enters")) return false;
+    // relaxed: as in ask(). Failure: the owner has come, and answers.
+    if (!closed_.cas_strong_relaxed(mine, question + visited)) return false;
+    f();
+    // release → the acquires of closed_: the next one sees what we did.
+    closed_.store_release(question);
+    return true;
+  }
+
   /// The same, and the gate stays parked if f() was called.
   template <class F>
   bool park(F&& f) noexcept {
@@ -120,7 +175,7 @@ class biased_gate {
   bool evict() noexcept {
     const word was = closed_.load_relaxed();
     const word state = state_of(was);
-    if (state != asked && state != visited) return false;
+    if (state == open || state == parked) return false;
     closed_.store_relaxed(was - state);
     return state == visited && looks_idle();
   }
@@ -138,7 +193,8 @@ class biased_gate {
   static constexpr word asked = 1;
   static constexpr word visited = 2;
   static constexpr word parked = 3;
-  static constexpr word one_question = 4;
+  static constexpr word standing = 4;
+  static constexpr word one_question = 8;
 
   static constexpr word state_of(word closed) noexcept { return closed % one_question; }
   static constexpr word reasons(word level) noexcept {
@@ -186,20 +242,27 @@ class biased_gate {
     return closed_.cas_strong_relaxed(mine, question + (absent ? visited : open)) && absent;
   }
 
-  SPOLIA_NOINLINE bool wait(word level, word more) noexcept {
-    if (reasons(level - more) != 0)
-      return true;  // we have been present all the while: the visitor will give up
+  SPOLIA_NOINLINE arrival wait(word level, word more) noexcept {
+    // We have been present all the while: the visitor gives up, or its question stands until later.
+    if (reasons(level - more) != 0) return arrival::plain;
     backoff pause;
     for (;;) {
       // acquire ← the release at the end of a visit.
       word was = closed_.load_acquire();
       const word state = state_of(was);
-      if (state == open) return true;  // seen behind the fence
+      if (state == open) return arrival::plain;  // seen behind the fence
+      if (state == standing) {
+        if (SPOLIA_FAULT("gate.question_overlooked")) return arrival::plain;
+        if (SPOLIA_FAULT("gate.answers_unasked")) return arrival::asked;
+        // acquire ← the release of the last visit. Failure: the visitor goes in.
+        if (closed_.cas_strong_acquire(was, was - standing + visited)) return arrival::asked;
+        continue;
+      }
       if (state != visited) {
         // acquire ← the release of the last visit. release → the acquire of the next one, which
         // sees us present.
-        if (closed_.cas_strong_acq_rel(was, was - state)) return state != parked;
-        continue;
+        if (!closed_.cas_strong_acq_rel(was, was - state)) continue;
+        return state == parked ? arrival::unparked : arrival::plain;
       }
       // release → the acquire in visit(); nothing was touched since the last one.
       present_.store_release(0);

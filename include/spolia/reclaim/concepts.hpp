@@ -56,6 +56,8 @@
 //   adopted(me, peers, sink)   optional: after an adoption between two
 //                      operations; bounded schemes look whether the thread has too much now
 //   abandon(me, all)   the domain goes: give every waiting block, unproven
+//   hand_over(me, safe)   optional, for barriers (outside.hpp): everything that waits, and `safe`
+//                      with it, goes where `abandon` finds it
 //   exited(me, peers)  this thread ends; its waiting blocks stay for somebody to adopt
 //   forked(other, peers)    that thread vanished in a fork; its lists may be half-written
 //   waiting(me)        how many blocks wait

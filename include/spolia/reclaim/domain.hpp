@@ -232,10 +232,13 @@ class domain final : private threads::listener {
   }
 
   SPOLIA_ALWAYS_INLINE void come(cell& c, biased_gate::word more) noexcept {
-    if (!c.gate.come(more)) [[unlikely]]
-      unpark(c);
+    const biased_gate::arrival found = c.gate.come(more);
+    if (found != biased_gate::arrival::plain) [[unlikely]]
+      arrive(c, found);
   }
-  SPOLIA_NOINLINE void unpark(cell& c) noexcept {
+  /// The thread, which has no guard and no other presence yet, has found its gate changed.
+  SPOLIA_NOINLINE void arrive(cell& c, biased_gate::arrival found) noexcept {
+    if (found == biased_gate::arrival::asked) return hand_over(c);
     if constexpr (cell::scheme_parks) scheme_.unpark(c.local);
   }
 
@@ -356,6 +359,7 @@ class domain final : private threads::listener {
   void park_if_idle(cell& other) noexcept;
   void adopt_from_others(cell& me) noexcept;
   void adopt(cell& me, cell& other) noexcept;
+  void hand_over(cell& me) noexcept;
   void collect(cell& me) noexcept;
   void thread_left(std::uint32_t n) noexcept override;
   void thread_lost(std::uint32_t n) noexcept override;
@@ -384,7 +388,9 @@ class domain final : private threads::listener {
   cells<cell> cells_;
   alignas(cache_line) detail::courtesy courtesy_;  // read by all, seldom written
   alignas(cache_line) atomic<std::uint32_t> next_visit_{0};
-  atomic<bool> barred_{false};  // a thread collects everybody's blocks: outside.hpp
+  atomic<bool> barred_{false};               // a thread collects everybody's blocks: outside.hpp
+  atomic<std::uint64_t> barriers_begun_{0};  // by such threads
+  atomic<std::uint64_t> barriers_over_{0};   // the highest of them that has ended
 };
 
 }  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -63,8 +63,9 @@ struct alignas(std::max(cache_line, alignof(typename Scheme::local))) domain_cel
   pin_watch watch;
   courtesy::turn turn;  // the owner's
   tally adopted_blocks;
-  atomic<std::uint64_t> inflow_seen{0};     // by the last visitor
-  atomic<std::uint64_t> inflow_emptied{0};  // when a visitor took everything
+  atomic<std::uint64_t> inflow_seen{0};                   // by the last visitor
+  atomic<std::uint64_t> inflow_emptied{0};                // when a visitor took everything
+  biased_gate::word question = biased_gate::no_question;  // the barrier's, which stands here
 
   /// Is a guard alive? To the owner, or when the owner is not there.
   bool inside() const noexcept { return (gate.own() & guard_alive) != 0; }

@@ -171,6 +171,18 @@ void domain<Scheme, Release>::adopt(cell& me, cell& other) noexcept {
   other.inflow_emptied.store_relaxed(other.inflow());
 }
 
+/// Answers a barrier, which waits for this thread's blocks (outside.hpp): as if it had taken them.
+template <class Scheme, class Release>
+void domain<Scheme, Release>::hand_over([[maybe_unused]] cell& me) noexcept {
+  if constexpr (requires { scheme_.hand_over(me.local, me.release.safe); }) {
+    if (!SPOLIA_FAULT("outside.nothing_handed_over")) {
+      scheme_.hand_over(me.local, me.release.safe);
+    }
+    me.inflow_emptied.store_relaxed(me.inflow());
+  }
+  me.gate.answered();
+}
+
 template <class Scheme, class Release>
 void domain<Scheme, Release>::collect(cell& me) noexcept {
   if (me.in_tick) return;
@@ -195,6 +207,7 @@ void domain<Scheme, Release>::thread_left(std::uint32_t n) noexcept {
 template <class Scheme, class Release>
 void domain<Scheme, Release>::thread_lost(std::uint32_t n) noexcept {
   barred_.store_relaxed(false);
+  barriers_over_.store_relaxed(barriers_begun_.load_relaxed());
   if (cell* const c = cells_.find(n)) {
     forget(*c);
     c->nested = 0;

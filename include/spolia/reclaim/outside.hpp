@@ -7,21 +7,39 @@
 // `astray` (strays.hpp).
 //
 // The barrier. When it returns, every block retired before the call has ended. Where may these
-// blocks be? In a cell, whose owner is outside or will leave; or in the hands of its owner, who is
-// present at the gate while it frees. So a visit to every other cell, which waits for the owner to
-// be absent once, collects them all, if only no third thread carries blocks from a cell not yet
-// visited to one that was. That is what `barred_` forbids. A third thread looks at it when it has
-// announced its presence and issued a light fence; we set it before the heavy fence of each visit.
-// Either we find that thread present, and come again when it has carried its blocks home; or it
-// sees the bar.
+// blocks be? In the list of strays; in a cell, whose owner is outside or will leave; or in the
+// hands of its owner, who is present at the gate while it frees. The strays are taken first: a
+// thread that took some before that was present, and has them in its cell when it leaves. Then a
+// question is left standing at the gate of every other cell (biased_gate.hpp), so that each is
+// visited while its owner is absent, or the owner hands its blocks over between two stays. That
+// collects them all, if only no third thread carries blocks from a cell not yet settled to one that
+// was. That is what `barred_` forbids. A third thread looks at it when it has announced its
+// presence and issued a light fence; we set it before the heavy fence that follows the questions.
+// Either we find that thread present, and its question is settled when it has carried its blocks
+// home; or it sees the bar.
+//
+// Bound:       a barrier takes two grace periods, and what the deleters take: the questions, which
+//              stand all at once, are settled when the regions and the steps of freeing that were
+//              under way then are over; and then the regions that are open are waited for. Barriers
+//              take turns. One that has to wait begins after the one under way, or returns when
+//              another one is over that began after its call: so it takes four grace periods at
+//              most, and the deleters of two barriers.
+//              All of these are late by a millisecond or two, since the waiting thread sleeps
+//              (patience.hpp). A grace period: as long as it takes until every region, and every
+//              step of freeing between two regions, that was under way has ended; the waiting
+//              thread's own turn of the processor comes on top. A region that never ends is waited
+//              for for ever, and so is a deleter.
 #pragma once
 
+#include <cstdint>
 #include <new>
 
 #include <spolia/base/config.hpp>
+#include <spolia/base/fence.hpp>
 #include <spolia/base/misuse.hpp>
 #include <spolia/base/patience.hpp>
 #include <spolia/base/threads.hpp>
+#include <spolia/reclaim/biased_gate.hpp>
 #include <spolia/reclaim/domain.hpp>
 #include <spolia/reclaim/limbo.hpp>
 #include <spolia/reclaim/place.hpp>
@@ -80,37 +98,7 @@ class domain<Scheme, Release>::outside {
     presence here(of_, c);
     take_strays(c);
   }
-
-  /// See above. `grace()` returns when nobody can look at what was unlinked before it was called.
-  /// False if the caller is inside a region or in a deleter: it would wait for itself.
-  template <class Grace>
-  bool barrier(thread& c, Grace&& grace) noexcept {
-    if (c.inside() || c.release.freeing) return false;
-    // acquire ← the release below: one barrier after the other.
-    for (patience wait; of_.barred_.exchange_acquire(true);) wait.pause();
-    if (SPOLIA_FAULT("outside.unbarred")) of_.barred_.store_relaxed(false);
-    {
-      presence here(of_, c);
-      of_.cells_.for_each([&](std::uint32_t, cell& other) {
-        patience wait;
-        const auto take = [&] { of_.adopt(c, other); };
-        while (&other != &c && !other.gate.insist(take)) wait.pause();
-        return true;
-      });
-      take_strays(c);
-      limbo all;
-      of_.scheme_.abandon(c.local, all);
-      grace();
-      of_.release_.take(c.release, all, detail::no_poll);
-      of_.release_.drain(c.release);
-    }
-    // release → the acquire above.
-    of_.barred_.store_release(false);
-    return true;
-  }
-
- private:
-  /// Blocks that threads without a cell have retired, if there are any.
+  /// The same for a thread that is present.
   void take_strays(thread& c) noexcept {
     if (!of_.scheme_.astray.some()) [[likely]]
       return;
@@ -120,6 +108,84 @@ class domain<Scheme, Release>::outside {
       block->next_.write(block);
       of_.retire(c, block);
     }
+  }
+
+  /// See above. `grace()` returns when nobody can look at what was unlinked before it was called.
+  /// False if the caller is inside a region or in a deleter: it would wait for itself.
+  template <class Grace>
+  bool barrier(thread& c, Grace&& grace) noexcept {
+    if (c.inside() || c.release.freeing) return false;
+    // release → the acquire in begin_barrier(): what was retired before this is found by barriers
+    // that count themselves later.
+    const std::uint64_t begun = of_.barriers_begun_.fetch_add_acq_rel(0);
+    for (patience wait; !begin_barrier(); wait.pause()) {
+      // acquire ← the release below: what that barrier has ended happens before we return.
+      const std::uint64_t over = of_.barriers_over_.load_acquire();
+      if (over > begun - (SPOLIA_FAULT("outside.counts_on_the_one_under_way") ? 1 : 0)) {
+        return true;
+      }
+    }
+    const std::uint64_t mine = of_.barriers_begun_.load_relaxed();
+    {
+      presence here(of_, c);
+      limbo all;
+      take_all(c, all);
+      grace();
+      of_.release_.take(c.release, all, detail::no_poll);
+      of_.release_.drain(c.release);
+    }
+    // release → the acquire above.
+    of_.barriers_over_.store_release(mine);
+    // release → the acquire in begin_barrier().
+    of_.barred_.store_release(false);
+    return true;
+  }
+
+ private:
+  /// False: another barrier is under way.
+  bool begin_barrier() noexcept {
+    // acquire ← the release at the end of the last barrier.
+    if (of_.barred_.exchange_acquire(true)) return false;
+    if (SPOLIA_FAULT("outside.unbarred")) of_.barred_.store_relaxed(false);
+    // acquire ← the release in barrier(), of those that count on us. Release: for their later
+    // looks.
+    of_.barriers_begun_.fetch_add_acq_rel(1);
+    return true;
+  }
+
+  /// Collects what waits anywhere.
+  void take_all(thread& c, limbo& all) noexcept {
+    if (!SPOLIA_FAULT("outside.strays_last")) take_strays(c);
+    each_other(c, [](cell& other) { other.question = other.gate.leave_question(); });
+    // heavy → the light fence in biased_gate::come(), for all questions, and for `barred_`.
+    if (!SPOLIA_FAULT("outside.no_heavy")) fence::heavy();
+    each_other(c, [&](cell& other) {
+      for (patience wait; !settle(c, other);) wait.pause();
+    });
+    of_.scheme_.abandon(c.local, all);  // and what was handed over
+  }
+  template <class F>
+  void each_other(thread& c, F&& f) noexcept {
+    of_.cells_.for_each([&](std::uint32_t, cell& other) {
+      if (&other != &c) f(other);
+      return true;
+    });
+  }
+
+  /// Whether the other cell's blocks are here or handed over.
+  bool settle(thread& c, cell& other) noexcept {
+    const auto take = [&] { of_.adopt(c, other); };
+    if (other.question == biased_gate::no_question) {
+      // It was parked, or another visitor was there; or it is new.
+      if (other.gate.visit(take)) return true;
+      other.question = other.gate.leave_question();
+      if (other.question == biased_gate::no_question) return false;
+      // heavy → the light fence in biased_gate::come().
+      fence::heavy();
+    }
+    if (!other.gate.settle(other.question, take)) return false;
+    other.question = biased_gate::no_question;
+    return true;
   }
 
   domain& of_;

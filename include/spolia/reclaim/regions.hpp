@@ -104,6 +104,12 @@ class regions : public debra {
   void abandon(local& me, limbo& all) noexcept {
     debra::abandon(me, all);
     astray.take(all);
+    handed_over.take(all);
+  }
+  /// A barrier wants all that waits here, `safe` with it.
+  void hand_over(local& me, limbo& safe) noexcept {
+    debra::abandon(me, safe);
+    handed_over.put(safe);
   }
   template <class Peers>
   void forked(local& lost, Peers peers) noexcept {
@@ -114,6 +120,7 @@ class regions : public debra {
   /// other domains may be taken for some of this one, and then others' stay.
   void forget_strangers() noexcept {
     astray.forked();
+    handed_over.forked();
     door_.break_open();
     strangers_inside_ = std::min(strangers_inside_, core::own_strange_regions());
     if (strangers_inside_ == 0 && (strangers_.phase.load_relaxed() & 1U) != 0) leave(strangers_);
@@ -165,6 +172,7 @@ class regions : public debra {
   }
 
   strays astray;
+  strays handed_over;  // to the barrier that has asked for it, or to the next one
 
  private:
   static constexpr std::size_t at_once = 32;

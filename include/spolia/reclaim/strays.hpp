@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// strays.hpp: blocks of threads that had no memory for a cell when they retired them.
+// strays.hpp: blocks that are in no thread's cell.
 //
 // Retiring must not fail, also on a thread's first call when memory is short. Such blocks go into
-// one list for all threads, and the next thread that retires something takes them along.
+// one list for all threads, and the next thread that retires something takes them along. Another
+// such list takes what threads hand over to a barrier (outside.hpp).
 #pragma once
 
 #include <cstddef>
@@ -43,6 +44,13 @@ class strays {
   void put(retired* block) noexcept {
     lock_.lock();
     list_.push(block);
+    some_.store_relaxed(true);
+    lock_.unlock();
+  }
+
+  void put(limbo& blocks) noexcept {
+    lock_.lock();
+    list_.append(blocks);
     some_.store_relaxed(true);
     lock_.unlock();
   }
