@@ -80,7 +80,7 @@ endfunction()
 
 count_in_stills(sl_rt current needed excess)
 math(EXPR seen "${needed} - ${current}")
-# 3 H + 5 P B + 6 B E without those that are needed, with four threads and one that has ended
+# 3 H + 5 P B without those that are needed, with four threads, and 6 B for one that has ended
 math(EXPR most "2 * ${seen} + 5 * 4 * 64 + 6 * 64")
 if(seen LESS 10)
   message(FATAL_ERROR "sl_rt: ${needed} needed beside a read transaction, ${current} current")

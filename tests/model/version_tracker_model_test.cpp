@@ -86,6 +86,40 @@ void two_threads_share_a_queue(model::scenario& run) {
   });
 }
 
+/// Threads that end before they have a batch leave their lists to each other, and to whoever
+/// collects at the same time.
+void threads_end_with_short_lists(model::scenario& run) {
+  struct shared : logical {
+    shared() : tracker_of_three{{.batch = 3, .least_batch = 1, .steps = 6}} {}
+    void end_one() {
+      auto& me = tracker_of_three.mine();
+      tracker_of_three.deprecate(me, range::make(1), 1);
+      tracker_of_three.work(me, look(), &expire);
+    }
+    range_tracker tracker_of_three;
+  };
+  auto w = std::make_shared<shared>();
+  for (int i = 0; i < 2; ++i) {
+    run.thread([=] {
+      w->end_one();
+      w->end_one();
+    });
+  }
+  run.thread([=] {
+    auto& mine = w->tracker_of_three.mine();
+    w->tracker_of_three.collect(mine, w->look(), &w->expire);
+  });
+  run.finally([=] {
+    for (int i = 0; i < 2; ++i) w->end_one();
+    // Less than a batch lies aside, and less than one is this thread's own.
+    model::check(w->tracker_of_three.held() <= 4, "what ended threads have left is looked at");
+    w->tracker_of_three.collect(w->tracker_of_three.mine(), w->look(), &w->expire);
+    model::check(w->tracker_of_three.held() == 0, "each version ends once, and none is lost");
+    w->tracker_of_three.abandon(&range::end);
+    w->clear();
+  });
+}
+
 /// A thread's lists are taken while it works.
 void one_collects_from_the_other(model::scenario& run) {
   auto w = std::make_shared<logical>();
@@ -159,6 +193,11 @@ void clones_end_on_different_threads(model::scenario& run) {
 TEST(version_tracker_model, lists_go_round) {
   expect_clean(two_threads_share_a_queue, at_most(2));
   expect_clean(one_collects_from_the_other, at_most(2));
+  expect_clean(threads_end_with_short_lists, at_most(1));
+}
+TEST(version_tracker_model, looks_of_ended_threads_are_made_by_others) {
+  expect_found(threads_end_with_short_lists, "tracker.uncounted_end", at_most(1), "looked at");
+  expect_found(threads_end_with_short_lists, "tracker.no_look_for_others", at_most(1), "looked at");
 }
 TEST(version_tracker_model, the_queue_hands_lists_on) {
   expect_found(two_threads_share_a_queue, "short_lock.relaxed", at_most(2), "data race");

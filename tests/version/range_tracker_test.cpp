@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -167,6 +168,80 @@ TEST(range_tracker, threads_leave_their_lists_behind) {
   EXPECT_EQ(w.tracker.held(), 5U);
   w.collect();
   EXPECT_EQ(w.tracker.held(), 0U);
+}
+
+/// Threads that come one after the other, or a few at once, and make few updates each: no thread
+/// ever comes to a batch of its own.
+class short_lives : public testing::TestWithParam<std::pair<unsigned, int>> {
+ protected:
+  static constexpr std::uint32_t batch = 64;
+  static constexpr unsigned lives = 2000;
+
+  /// Returns the most that was held when a thread had ended.
+  static std::uint64_t run(world& w) {
+    const auto [at_once, updates] = GetParam();
+    std::uint64_t most = 0;
+    for (unsigned n = 0; n < lives; n += at_once) {
+      std::vector<std::thread> some;
+      for (unsigned t = 0; t < at_once; ++t) {
+        some.emplace_back([&w, u = updates] {
+          for (int i = 0; i < u; ++i) w.tick_and_end();
+        });
+      }
+      for (std::thread& t : some) t.join();
+      most = std::max(most, w.tracker.held());
+    }
+    return most;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(lives, short_lives,
+                         testing::Values(std::pair(1U, 1), std::pair(1U, 8), std::pair(1U, 40),
+                                         std::pair(1U, 100), std::pair(4U, 1), std::pair(4U, 40),
+                                         std::pair(4U, 100)),
+                         [](const auto& p) {
+                           return std::to_string(p.param.first) + "_at_once_with_" +
+                                  std::to_string(p.param.second) + "_updates";
+                         });
+
+TEST_P(short_lives, leave_no_more_than_the_bound) {
+  world w({.batch = batch, .least_batch = 1, .steps = 6});
+  EXPECT_LE(run(w), (10 * GetParam().first + 3) * batch);
+  w.collect();
+  EXPECT_EQ(w.tracker.held(), 0U);
+  EXPECT_EQ(w.live, 0);
+}
+
+TEST_P(short_lives, keep_what_a_snapshot_sees_and_little_else) {
+  constexpr unsigned needed = 500;
+  world w({.batch = batch, .least_batch = 1, .steps = 6});
+  const std::uint64_t t0 = w.time.now();
+  w.tick_and_end();
+  snapshot held(w.time, "held");
+  for (unsigned i = 0; i < needed; ++i) w.end(t0, held.timestamp() + 1);
+  const unsigned p = GetParam().first + 1;  // and this thread, with its list
+  EXPECT_LE(run(w), 3 * needed + (10 * p + 3) * batch);
+  w.collect();
+  EXPECT_EQ(w.tracker.held(), needed);
+  held.withdraw();
+  w.collect();
+  EXPECT_EQ(w.live, 0);
+}
+
+/// What many threads have left at once goes with the updates of a few that come later.
+TEST(range_tracker, a_crowd_that_has_gone_is_forgotten) {
+  constexpr std::uint32_t batch = 16;
+  world w({.batch = batch, .least_batch = 1, .steps = 6});
+  {
+    std::vector<std::unique_ptr<parked_thread>> crowd;
+    for (int t = 0; t < 40; ++t) {
+      crowd.push_back(std::make_unique<parked_thread>([&](parking_spot& spot) {
+        for (int i = 0; i < 15; ++i) w.tick_and_end();
+        spot.park();
+      }));
+    }
+  }
+  for (int life = 0; life < 100; ++life) std::thread([&] { w.tick_and_end(); }).join();
+  EXPECT_LE(w.tracker.held(), (10 + 3) * batch);
 }
 
 TEST(range_tracker, idle_threads_are_collected_too) {

@@ -15,7 +15,7 @@
 // Progress:    as range_tracker.hpp. A lock for each of `stripes` parts of all rows, taken by who
 //              cuts, never by commits as such, nor by readers.
 // Bound:       with H versions that a snapshot needs, P threads and B = max(512, P log P): 3 H
-//              and 5 P B and 6 B for each thread that has ended (range_tracker.hpp); and one
+//              and 5 P B, and (5 P + 3) B where threads have ended (range_tracker.hpp); and one
 //              version of each row that was changed since the oldest snapshot began, the newest
 //              one, which is not cut out before the next comes in front of it. In bytes: as many
 //              blocks of a whole row and 104 bytes; with versions of the changed columns only, H

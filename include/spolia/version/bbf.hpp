@@ -9,9 +9,10 @@
 //              its neighbours has gone.
 // Cost:        seven words a version besides the tracker's. An update: amortized O(1).
 // Progress:    as range_tracker.hpp; removals are lock-free.
-// Bound:       twice as many as DL-RT: 2 (C + 3 H + 5 P B + 6 B E) + O(P log Lmax), the C current
-//              ones included: see range_tracker.hpp, and list_tree.hpp for Lmax. (What waits has
-//              left the tracker, and two others below it that have not.)
+// Bound:       twice as many as DL-RT: 2 (C + 3 H + 5 P B) + O(P log Lmax), the C current ones
+//              included, and 2 (5 P + 3) B more where threads have ended: see range_tracker.hpp,
+//              and list_tree.hpp for Lmax. (What waits has left the tracker, and two others below
+//              it that have not.)
 // Bytes:       those versions, each a block of sizeof(version) (112 with usual domains) and its
 //              value, and what is retired and not freed, the domain's stats().garbage_bytes():
 //              bounded as its scheme says, for no snapshot holds a guard.

@@ -9,9 +9,9 @@
 // Cost:        three words a version besides the tracker's. An update: amortized O(1) besides the
 //              removals, O(c) each.
 // Progress:    as range_tracker.hpp; removals are lock-free.
-// Bound:       3 H + 5 P B + 6 B E versions besides the current ones, H the most that were needed
-//              at any time so far, P threads, E threads that have ended, B = P log P: see
-//              range_tracker.hpp.
+// Bound:       3 H + 5 P B versions besides the current ones, and (5 P + 3) B more where threads
+//              have ended: H the most that were needed at any time so far, P threads at one time,
+//              B = P log P: see range_tracker.hpp.
 // Bytes:       those versions and the current ones, each a block of sizeof(version) (80 with usual
 //              domains) and its value, and what is retired and not freed, the domain's
 //              stats().garbage_bytes(): bounded as its scheme says, for no snapshot holds a guard.

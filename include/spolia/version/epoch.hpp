@@ -8,7 +8,8 @@
 // Cost:        one word a version besides the tracker's. An update: amortized O(1).
 // Progress:    as range_tracker.hpp.
 // Bound:       none while a snapshot lives: all that ended since it began is kept. Otherwise
-//              5 P B, as in range_tracker.hpp with H = 0.
+//              5 P B, and (5 P + 3) B more where threads have ended, as in range_tracker.hpp with
+//              H = 0.
 // Bytes:       while a snapshot lives none either. Otherwise those versions and the current ones,
 //              each a block of sizeof(version) (64 with usual domains) and its value, and what is
 //              retired and not freed, the domain's stats().garbage_bytes(): bounded as its scheme

@@ -9,27 +9,38 @@
 //              together with the times: all are sorted. What is needed goes into the queue again.
 // Cost:        amortized O(1) a version: for each one that an update ends, at most `steps` are
 //              looked at, and once in B of them the census is scanned and sorted, in
-//              O(P + S log S) with S announcements: a constant more while S <= P.
-// Progress:    the queue has a lock, taken once in B updates for a few stores, outside of guards.
-// Bound:       with H versions needed at most, at any time so far, and P threads: at most
-//              3 H + 5 P B + 6 B E versions are held, E the threads that have ended. So, with
-//              B = P log P, H + c P^2 log P in the paper's sense: c is 5, and the 3 is the price of
-//              the queue. The derivation is below.
+//              O(P + S log S) with S announcements: a constant more while S <= P. For each B
+//              versions that ended threads have left, one update of a thread looks at up to 4 B at
+//              once. A thread's end sorts what it leaves in among that: O(log B) a version.
+// Progress:    the queue has a lock, taken once in B updates and a few times at a thread's end, for
+//              a few stores, outside of guards.
+// Bound:       with H versions needed at most, at any time so far, and P threads at one time at
+//              most: 3 H + 5 P B versions are held; and where threads have ended, (5 P + 3) B more,
+//              however many have come and gone and however few updates each of them made. So, with
+//              B = P log P, H + c P^2 log P in the paper's sense: c is 5, as much again for threads
+//              that have ended, and the 3 is the price of the queue. The derivation is below.
 // Memory:      nothing but the versions' own links (tracked.hpp), and the scan's result.
 // Errors:      a thread's first call may throw std::bad_alloc; nothing else does. If a scan runs
 //              out of memory, nothing is found obsolete until the next one.
-// Threads:     come and go: who ends leaves its lists in the queue. collect() also takes the lists
-//              of threads that are between two calls.
+// Threads:     come and go: a thread that ends leaves its lists to the others, see below. collect()
+//              also takes the lists of threads that are between two calls.
 // Fork:        in the child, lists of lost threads are forgotten: those versions are never freed.
 //
 // Why the bound holds. Take the moments T0 when a list is put in and T1 when it comes out: what lay
 // in the queue before it has been looked at in between. Let E0 versions be in the queue at T0. All
-// lists there have B (but those of ended threads), so between T0 and T1 there were at most E0 / 2B
-// looks, each of which put in at most B versions that had just ended: E0 / 2 in all. What was put
-// back was needed when it was looked at. An ended version that is needed now was needed at T0, for
-// new snapshots do not need it: so at most H were put back. At T1 there are at most H + E0 / 2,
-// which settles at 2 H; and between T0 and T1 at most E0 + H. Besides, each thread has up to B in
-// its own list, and under examination B that have just ended, two lists of B, and a rest of less.
+// lists there have B, so between T0 and T1 there were at most E0 / 2B looks, each of which put in
+// at most B versions that had just ended: E0 / 2 in all. What was put back was needed when it was
+// looked at. An ended version that is needed now was needed at T0, for new snapshots do not need
+// it: so at most H were put back. At T1 there are at most H + E0 / 2, which settles at 2 H; and
+// between T0 and T1 at most E0 + H. Besides, each thread has up to B in its own list, and under
+// examination B that have just ended, two lists of B, and a rest of less.
+//
+// Ended threads. What a thread leaves is merged with what others have left, into lists of B for the
+// queue; less than 2 B lie beside it. And no look is lost with the thread that would have made it:
+// what it leaves unlooked at, 5 B at most, is counted for all threads (`unlooked_`), and each B of
+// that are due for one more look. A thread's first update asks for that, and so does each of its
+// following ones as long as such a look is due. So a life ends with less than B of that count
+// unless others ended at the same time: P of them together leave 5 P B.
 //
 // Departures from the papers:
 //   D1  What a thread has taken out is looked at in the course of its next updates, `steps` in
@@ -147,6 +158,8 @@ class range_tracker : private threads::listener {
     return [this](tracked* list) { queue_.push(list); };
   }
   void give_up(cell& c) noexcept;
+  std::uint64_t leave_behind(tracked* list) noexcept;
+  bool take_a_look_that_is_due() noexcept;
   void stop_listening() noexcept {
     if (std::exchange(listening_, false)) threads::unlisten(*this);
   }
@@ -156,6 +169,7 @@ class range_tracker : private threads::listener {
   const options options_;
   bool listening_ = true;
   detail::list_queue queue_;
+  atomic<std::uint64_t> unlooked_{0};  // versions that ended threads left, less B for each look
   cells<cell> cells_;
 };
 
@@ -257,12 +271,27 @@ void range_tracker::work(cell& me, Look&& look, Expire&& expire) noexcept {
   me.busy = true;
   const std::uint64_t ended = std::max<std::uint64_t>(std::exchange(me.ended_since, 0U), 1);
   const bool full = me.fresh.count() >= batch();
-  // All of the last job at once only if B has shrunk, or lists of ended threads were long.
-  std::uint64_t most = full ? ~std::uint64_t{0} : options_.steps * ended;
+  const bool for_others = !full && take_a_look_that_is_due();
+  constexpr std::uint64_t all = ~std::uint64_t{0};
+  // All of the last job at once only if B has shrunk, or if ended threads have left so much.
+  std::uint64_t most = full || for_others ? all : options_.steps * ended;
   while (me.job && most-- != 0) step(me, expire, putter());
-  if (full) flush(me, look);
-  me.next_work = me.job ? 0 : batch() - std::min(batch() - 1, me.fresh.count());
+  if (full || for_others) flush(me, look);
+  while (me.job && for_others) step(me, expire, putter());
+  const bool again = me.job || unlooked_.load_relaxed() >= batch();
+  me.next_work = again ? 0 : batch() - std::min(batch() - 1, me.fresh.count());
   me.busy = false;
+}
+
+/// Whether ended threads have left so much that one more look is due, which is the caller's then.
+inline bool range_tracker::take_a_look_that_is_due() noexcept {
+  std::uint64_t left = unlooked_.load_relaxed();
+  const std::uint64_t b = batch();
+  // relaxed: a count. What it counts passes through the lock of the queue.
+  while (left >= b && !SPOLIA_FAULT("tracker.no_look_for_others")) {
+    if (unlooked_.cas_weak_relaxed(left, left - b)) return true;
+  }
+  return false;
 }
 
 template <class Look>
@@ -312,6 +341,33 @@ inline void range_tracker::give_up(cell& c) noexcept {
   c.rest.write(nullptr);
   while (c.sorts != 0) queue_.push(c.inputs[--c.sorts].read());
   c.job = false;
+}
+
+/// A list of an ended thread: with what others have left, into lists of B for the queue; what is
+/// less is put aside. Only lists of about the same length are merged, so each version is merged
+/// O(log B) times. Returns how many versions the list has.
+inline std::uint64_t range_tracker::leave_behind(tracked* list) noexcept {
+  const std::uint64_t b = batch();
+  std::uint64_t of_the_list = 0;
+  tracked* other = nullptr;
+  for (bool first = true; list != nullptr; first = false) {
+    tracked_list merged;
+    while (list != nullptr || other != nullptr) {
+      const bool from_list =
+          other == nullptr || (list != nullptr && list->until.read() <= other->until.read());
+      tracked*& from = from_list ? list : other;
+      tracked* const t = from;
+      from = t->next.read();
+      merged.push(t);
+      if (first) ++of_the_list;
+      if (merged.count() >= b) queue_.push(merged.release());
+    }
+    if (merged.empty()) break;
+    other = queue_.put_aside(merged.front(), merged.count());
+    if (other == nullptr) break;
+    list = merged.front();
+  }
+  return of_the_list;
 }
 
 template <class Look, class Expire, class Kept>
@@ -371,7 +427,16 @@ inline void range_tracker::thread_left(std::uint32_t n) noexcept {
   cell* const c = cells_.find(n);
   if (c == nullptr || !c->used.load_relaxed()) return;
   const presence here(*c);
-  give_up(*c);
+  // What it has looked at, or was given after that, was needed a moment ago: no look is due for it.
+  std::uint64_t unlooked = leave_behind(c->fresh.release());
+  while (c->sorts != 0) unlooked += leave_behind(c->inputs[--c->sorts].read());
+  leave_behind(c->kept.release());
+  leave_behind(c->rest.read());
+  c->rest.write(nullptr);
+  c->job = false;
+  c->ended_since = 0;
+  c->next_work = 0;  // the next thread with this number asks at its first update
+  unlooked_.fetch_add_relaxed(SPOLIA_FAULT("tracker.uncounted_end") ? 0 : unlooked);
   c->used.store_relaxed(false);
 }
 

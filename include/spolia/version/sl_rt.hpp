@@ -12,8 +12,8 @@
 //              compactions, which take the length of the list each, down to what the oldest
 //              snapshot sees; none but for versions that are younger than that snapshot.
 // Progress:    as range_tracker.hpp; compactions are wait-free but for pairing head and scan.
-// Bound:       3 H + 5 P B + 6 B E versions besides the current ones, as DL-RT: each ended version
-//              is in the tracker until it is retired.
+// Bound:       3 H + 5 P B versions besides the current ones, and (5 P + 3) B more where threads
+//              have ended, as DL-RT: each ended version is in the tracker until it is retired.
 // Bytes:       those versions and the current ones, each a block of sizeof(version) (72 with usual
 //              domains) and its value, and what is retired and not freed, the domain's
 //              stats().garbage_bytes(): bounded as its scheme says, for no snapshot holds a guard.

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // list_queue.hpp: the queue of lists that the threads of a range tracker share. Lists are named by
-// their first version, so nothing is allocated.
+// their first version, so nothing is allocated. Beside it lie short lists, at most one of each
+// length's number of bits, which are not long enough for the queue yet.
 #pragma once
 
 #include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
 #include <mutex>
 
 #include <spolia/base/atomic.hpp>
@@ -29,6 +33,16 @@ class list_queue {
     (append(some), ...);
   }
 
+  /// Puts a short list of `count` versions beside the queue, if there is none of about that length.
+  /// Else returns that one, which is the caller's now as well.
+  tracked* put_aside(tracked* list, std::uint64_t count) noexcept {
+    const std::lock_guard here(lock_);
+    plain<tracked*>& place = short_[static_cast<std::size_t>(std::bit_width(count))];
+    tracked* const other = place.read();
+    place.write(other == nullptr ? list : nullptr);
+    return other;
+  }
+
   /// Takes the two oldest lists out; null where there is none.
   lists take_two() noexcept {
     const std::lock_guard here(lock_);
@@ -37,9 +51,13 @@ class list_queue {
     return oldest;
   }
 
-  /// Takes everything: the first list, linked by next_list.
+  /// Takes everything, the short lists, too: the first list, linked by next_list.
   tracked* take_all() noexcept {
     const std::lock_guard here(lock_);
+    for (plain<tracked*>& place : short_) {
+      append(place.read());
+      place.write(nullptr);
+    }
     tracked* const all = first_.read();
     first_.write(nullptr);
     return all;
@@ -47,7 +65,9 @@ class list_queue {
 
   /// In a fork's child: if the lock was held, the lists may be half-written and are forgotten.
   void after_fork() noexcept {
-    if (lock_.reset()) first_.write(nullptr);
+    if (!lock_.reset()) return;
+    first_.write(nullptr);
+    for (plain<tracked*>& place : short_) place.write(nullptr);
   }
 
  private:
@@ -70,6 +90,7 @@ class list_queue {
   short_lock lock_;
   plain<tracked*> first_{nullptr};
   plain<tracked*> last_{nullptr};
+  std::array<plain<tracked*>, 65> short_{};
 };
 
 }  // namespace detail
