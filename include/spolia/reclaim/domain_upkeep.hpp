@@ -3,6 +3,7 @@
 // Included by domain.hpp.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <new>
@@ -27,7 +28,9 @@ auto domain<Scheme, Release>::find_my_cell() -> cell& {
     }
     threads::watch_this_thread(*this);
     found.tick_at = 0;  // at once
-    found.countdown = pace_of_chores();
+    // What the number's last thread has counted stays: else threads that run few operations each
+    // would never come to their chores.
+    found.countdown = std::min(found.countdown, pace_of_chores());
     found.used.store_relaxed(true);
   }
 #if !defined(SPOLIA_MODEL)
@@ -200,7 +203,6 @@ void domain<Scheme, Release>::thread_left(std::uint32_t n) noexcept {
     return;  // its protection stays: whatever it could see must not be freed
   }
   scheme_.exited(c->local, peers{*this});
-  c->countdown = cell::chores_every;
   c->used.store_relaxed(false);
 }
 

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+// Programs that begin a thread for each request: thousands of threads, one after the other, that do
+// little each, and no thread beside them that does more. What waits must not grow with them.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <fstream>
+#include <string>
+#include <thread>
+
+#include <spolia/db.hpp>
+#include <spolia/hazard_pointer.hpp>
+#include <spolia/map.hpp>
+#include <spolia/memory.hpp>
+#include <spolia/rcu.hpp>
+#include <spolia/reclaim.hpp>
+#include <spolia/rlu.hpp>
+#include <spolia/snapshot.hpp>
+
+#include "support/all_domains.hpp"
+
+namespace {
+
+using namespace spolia;
+using namespace spolia::test;
+
+#if SPOLIA_ASAN || SPOLIA_TSAN
+constexpr int lives = 400;
+#else
+constexpr int lives = 1000;
+#endif
+constexpr std::array<int, 3> updates{1, 8, 40};
+
+/// How many there are of them is counted where they begin and end, by nobody else.
+struct witness {
+  witness() { ++live; }
+  witness(const witness&) { ++live; }
+  witness& operator=(const witness&) = default;
+  ~witness() { --live; }
+
+  static inline std::atomic<std::int64_t> live{0};
+  std::array<char, 48> weight{};
+};
+
+std::uint64_t resident_bytes() {
+  std::ifstream statm("/proc/self/statm");
+  std::uint64_t all = 0;
+  std::uint64_t resident = 0;
+  statm >> all >> resident;
+  return resident * 4096;
+}
+
+/// Threads that call update(i) for each of `each` numbers, one thread after the other.
+template <class F>
+void live_shortly(int how_many, int each, F&& update) {
+  for (int n = 0; n < how_many; ++n) {
+    std::thread([&] {
+      for (int i = 0; i < each; ++i) update(n * each + i);
+    }).join();
+  }
+}
+
+/// After each number of updates there are never more witnesses than `most`.
+template <class F>
+void expect_at_most(std::int64_t most, F&& update) {
+  for (const int each : updates) {
+    std::int64_t seen = 0;
+    for (int part = 0; part < 10; ++part) {
+      live_shortly(lives / 10, each, update);
+      seen = std::max(seen, witness::live.load());
+    }
+    EXPECT_LE(seen, most) << "threads with " << each << " updates each";
+  }
+}
+
+/// Adopted, in bags, in a queue: what a few threads may have waiting by default, rounded up.
+constexpr std::int64_t few_threads = 2500;
+
+template <class Domain>
+class short_lives : public testing::Test {};
+TYPED_TEST_SUITE(short_lives, some_domains, domain_names);
+
+/// Few enough for what is tried here.
+template <class Domain>
+typename Domain::options small() {
+  typename Domain::options o;
+  if constexpr (requires { o.scheme.low; }) {
+    o.scheme.low = 512;
+    o.scheme.high = 2048;
+  }
+  return o;
+}
+
+TYPED_TEST(short_lives, retire) {
+  using domain_type = TypeParam;
+  if (!domain_type::info().reclaims) GTEST_SKIP() << "never frees";
+  struct block : domain_type::header {
+    witness w;
+  };
+  domain_type d(small<domain_type>());
+  expect_at_most(few_threads, [&](int) {
+    auto* const b = d.template make<block>();
+    auto guard = d.enter();
+    guard.retire(b);
+  });
+}
+
+/// What a crowd has left is taken over by threads that retire nothing and run few operations each.
+TYPED_TEST(short_lives, take_over_from_a_crowd) {
+  using domain_type = TypeParam;
+  if (!domain_type::info().reclaims) GTEST_SKIP() << "never frees";
+  struct block : domain_type::header {
+    witness w;
+  };
+  constexpr int crowd = 12;
+  domain_type d(small<domain_type>());
+  std::atomic<int> here{0};
+  std::array<std::thread, crowd> threads;
+  for (std::thread& t : threads) {
+    t = std::thread([&] {
+      {
+        auto guard = d.enter();
+      }
+      ++here;
+      while (here != crowd) std::this_thread::yield();  // each has a number of its own
+      for (int i = 0; i < 200; ++i) {
+        auto* const b = d.template make<block>();
+        auto guard = d.enter();
+        guard.retire(b);
+      }
+    });
+  }
+  for (std::thread& t : threads) t.join();
+  // A thread looks at another cell once in 1024 operations, and takes over at the second look.
+  live_shortly(3 * crowd * 1024 / 40, 40, [&](int) { auto guard = d.enter(); });
+  EXPECT_LE(witness::live, 1200) << "of " << crowd * 200;
+}
+
+template <class Collector>
+class short_lives_versions : public testing::Test {};
+using collectors = testing::Types<sl_rt<>, epoch_collector<>, dl_rt<>, bbf<>, steam<>>;
+struct collectors_by_name {
+  template <class Collector>
+  static std::string GetName(int) {
+    return std::string(Collector::info.name);
+  }
+};
+TYPED_TEST_SUITE(short_lives_versions, collectors, collectors_by_name);
+
+TYPED_TEST(short_lives_versions, hash) {
+  snapshot_hash<int, witness, TypeParam> map;
+  expect_at_most(few_threads, [&](int i) { map.insert_or_assign(i % 500, witness()); });
+}
+TYPED_TEST(short_lives_versions, tree) {
+  snapshot_tree<int, witness, TypeParam> map;
+  expect_at_most(few_threads, [&](int i) { map.insert_or_assign(i % 500, witness()); });
+}
+TYPED_TEST(short_lives_versions, removed_nodes) {
+  snapshot_hash<int, witness, TypeParam> map;
+  expect_at_most(few_threads, [&](int i) {
+    map.erase(i % 50);
+    map.insert(i % 50, witness());
+  });
+}
+
+TEST(short_lives_faces, rcu) {
+  struct item : rcu_obj_base<item> {
+    witness w;
+  };
+  expect_at_most(few_threads, [](int) { (new item)->retire(); });
+  rcu_barrier();
+  EXPECT_EQ(witness::live, 0);
+}
+TEST(short_lives_faces, hazard_pointer) {
+  struct item : hazard_pointer_obj_base<item> {
+    witness w;
+  };
+  expect_at_most(few_threads, [](int) { (new item)->retire(); });
+  EXPECT_TRUE(hazard_pointer_clean_up());
+  EXPECT_EQ(witness::live, 0);
+}
+
+TEST(short_lives_pointers, counted) {
+  {
+    atomic_shared_ptr<witness> at(make_shared<witness>());
+    expect_at_most(few_threads, [&](int) { at.store(make_shared<witness>()); });
+    expect_at_most(few_threads, [&](int) {
+      for (int i = 0; i < 20; ++i) const auto seen = at.load();  // fills the thread's purse
+      at.store(make_shared<witness>());
+    });
+  }
+  counted_hash<int, witness> hash;
+  expect_at_most(few_threads, [&](int i) { hash.insert_or_assign(i % 500, witness()); });
+}
+
+TEST(short_lives_rlu, maps) {
+  rlu_hash<int, witness> hash(256);
+  expect_at_most(4 * few_threads, [&](int i) { hash.insert_or_assign(i % 500, witness()); });
+}
+
+/// By resident memory, since what waits could be counted wrongly everywhere else.
+TEST(short_lives_memory, of_a_snapshot_map) {
+  if (SPOLIA_ASAN || SPOLIA_TSAN) GTEST_SKIP() << "memory is kept back";
+  snapshot_hash<int, int> map;
+  const auto update = [&](int i) { map.insert_or_assign(i % 1000, i); };
+  live_shortly(1000, 8, update);
+  const std::uint64_t before = resident_bytes();
+  live_shortly(8000, 8, update);  // 64 000 versions: 7 MB
+  EXPECT_LT(resident_bytes() - std::min(before, resident_bytes()), 2U << 20U);
+}
+
+class short_lives_store : public testing::TestWithParam<db::version_storage> {};
+INSTANTIATE_TEST_SUITE_P(storages, short_lives_store,
+                         testing::Values(db::version_storage::one_shot,
+                                         db::version_storage::one_shot_consolidated,
+                                         db::version_storage::steam,
+                                         db::version_storage::steam_eager,
+                                         db::version_storage::range));
+
+TEST_P(short_lives_store, commits) {
+  if (SPOLIA_ASAN || SPOLIA_TSAN) GTEST_SKIP() << "memory is kept back";
+  db::options o;
+  o.versions = GetParam();
+  o.partition_transactions = 64;
+  o.partition_bytes = 64U << 10U;
+  o.partition_cache_bytes = 64U << 10U;
+  db::database base = db::database::open(o);
+  db::table& rows = base.create_table(
+      {.name = "rows",
+       .columns = {
+           {"id", db::int64, db::primary_key}, {"text", db::text(500)}, {"apart", db::text()}}});
+  const std::string words(500, 'x');
+  for (std::int64_t i = 0; i < 100; ++i) {
+    ASSERT_TRUE(base.transact(
+        [&](db::transaction& tx) { return tx.insert(rows, {i, words.c_str(), words.c_str()}); }));
+  }
+  const auto text = rows.column<std::string_view>("text");
+  const auto apart = rows.column<std::string_view>("apart");
+  const auto update = [&](int i) {
+    EXPECT_TRUE(base.transact([&](db::transaction& tx) -> db::status {
+      auto row = tx.edit(rows, {i % 100});
+      if (!row) return row.why();
+      if (auto s = row->set(text, words); !s) return s;
+      return row->set(apart, words);
+    }));
+  };
+  for (const int each : updates) {
+    live_shortly(100, each, update);
+    const std::uint64_t before = resident_bytes();
+    live_shortly(4000 / (each + 3), each, update);
+    EXPECT_LT(resident_bytes() - std::min(before, resident_bytes()), 2U << 20U)
+        << "threads with " << each << " updates each";
+  }
+}
+
+}  // namespace
