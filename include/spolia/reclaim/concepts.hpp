@@ -220,6 +220,8 @@ concept release_policy =
       { r.deallocate(me, static_cast<void*>(nullptr), std::size_t{1}, std::size_t{1}) } noexcept;
       { r.backlog(me) } noexcept -> std::same_as<std::size_t>;
       { r.wants(me) } noexcept -> std::same_as<std::size_t>;
+      // So many safe blocks one thread may keep besides what the scheme's bound allows.
+      { r.holds_back() } noexcept -> std::same_as<std::uint64_t>;
     };
 
 }  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -170,7 +170,8 @@ class domain final : private threads::listener {
   /// Frees what can be freed now: adopts the blocks of threads that are gone or between operations,
   /// and collects. Call it outside of guards. Returns true if nothing waits any more. Up to
   /// `rounds` times, since what was retired late may need another; one does for what idle threads
-  /// have left.
+  /// have left. It waits for no guard of another thread; under neutralization until each thread
+  /// that reads has been interrupted.
   bool drain(int rounds = drain_rounds);
 
   /// This thread will not be here for a while: until it is, nobody has to ask for it by a fence.
@@ -195,10 +196,16 @@ class domain final : private threads::listener {
   /// oldest first. This counts as a look, too. Throws std::bad_alloc.
   std::vector<pin> pins();
 
-  /// How many blocks can wait at most with `threads` threads, whatever these do; nothing if the
-  /// scheme has no bound. Release policies add nothing to it (release.hpp says why).
+  /// How many blocks can wait at most with `threads` threads at one time, whatever these do;
+  /// nothing if the scheme has no bound. With the options of both scheme and release policy: of the
+  /// latter only batch's `at_least` adds to it, for each thread (release.hpp says why).
   std::optional<std::uint64_t> garbage_bound(std::size_t threads) const {
-    return scheme_.bound(threads);
+    const std::optional<std::uint64_t> waiting = scheme_.bound(threads);
+    if (!waiting) return waiting;
+    constexpr std::uint64_t most = ~std::uint64_t{0};
+    const std::uint64_t each = release_.holds_back();
+    const bool countless = threads != 0 && each > (most - *waiting) / threads;
+    return countless ? most : *waiting + each * threads;
   }
 
   static constexpr const scheme_info& info() noexcept { return Scheme::info; }

@@ -21,7 +21,9 @@
 // Bound: amortized and pooled free at least as many blocks as are retired while any wait, and
 // `every` ahead, beginning with the end of the operation in which blocks became safe. So a thread's
 // waiting and safe blocks together never exceed the scheme's bound for waiting ones alone. A pause
-// is `every` frees, as many as the last operation retired, and those for `spread`.
+// is `every` frees, as many as the last operation retired, and those for `spread`. batch adds
+// `at_least` - 1 blocks for each thread. Each policy says in numbers what it adds: holds_back(),
+// which domain::garbage_bound() counts. Blocks: the memory that `pooled` keeps is no block.
 // `cap` is a second line of defence, for schemes without a bound: what exceeds it is freed at once.
 #pragma once
 
@@ -150,15 +152,22 @@ class batch {
     me.free_some(detail::everything, detail::ending_at{from_}, poll);
   }
   static constexpr bool owe(local&) noexcept { return false; }
-  static constexpr bool is_due(const local&) noexcept { return false; }
+  /// Only what was taken over from other threads can be enough here.
+  bool is_due(const local& me) const noexcept {
+    return !me.safe.empty() && me.safe.count() >= options_.at_least;
+  }
   void remind(local&, std::uint64_t) noexcept {}
-  void step(local&) noexcept {}
+  void step(local& me) noexcept { drain(me); }
   void drain(local& me) noexcept {
     me.free_some(detail::everything, detail::ending_at{from_}, detail::no_poll);
   }
   void adopt(local& me, local& other) noexcept { me.safe.append(other.safe); }
   std::size_t backlog(const local& me) const noexcept { return me.safe.count(); }
   std::size_t wants(const local&) const noexcept { return detail::everything; }
+  std::uint64_t holds_back() const noexcept {
+    return SPOLIA_FAULT("batch.forgets_at_least") ? 0
+                                                  : std::max<std::size_t>(options_.at_least, 1) - 1;
+  }
 
   void* allocate(local&, std::size_t bytes, std::size_t align) {
     return from_.allocate(bytes, align);
@@ -251,6 +260,7 @@ class spread_over_time {
   std::size_t wants(const local& me) const noexcept {
     return backlog(me) < ahead / 2 ? ahead - backlog(me) : 0;
   }
+  static constexpr std::uint64_t holds_back() noexcept { return 0; }
 
   void* allocate(local& me, std::size_t bytes, std::size_t align) {
     return Memory::allocate(me, from_, bytes, align);

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+// garbage_bound() over the space of options: what waits, counted where blocks are made and
+// destroyed and where their memory comes from, is never more, beside a reader that has stalled.
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory_resource>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <spolia/reclaim.hpp>
+
+#include "support/all_domains.hpp"
+#include "support/parked_thread.hpp"
+#include "support/stress.hpp"
+
+namespace {
+
+using namespace spolia;
+using namespace spolia::test;
+
+/// How many there are, and the most so far.
+class count_of_live {
+ public:
+  void more() {
+    const std::int64_t now = now_.fetch_add(1) + 1;
+    for (std::int64_t seen = most_; seen < now && !most_.compare_exchange_weak(seen, now);) {
+    }
+  }
+  void less() { now_.fetch_sub(1); }
+  std::int64_t now() const { return now_; }
+  std::int64_t most() const { return most_; }
+
+ private:
+  std::atomic<std::int64_t> now_{0};
+  std::atomic<std::int64_t> most_{0};
+};
+
+/// Counts pieces of memory.
+class counting_resource : public std::pmr::memory_resource {
+ public:
+  count_of_live pieces;
+
+ private:
+  void* do_allocate(std::size_t bytes, std::size_t align) override {
+    pieces.more();
+    return std::pmr::new_delete_resource()->allocate(bytes, align);
+  }
+  void do_deallocate(void* p, std::size_t bytes, std::size_t align) override {
+    pieces.less();
+    std::pmr::new_delete_resource()->deallocate(p, bytes, align);
+  }
+  bool do_is_equal(const memory_resource& other) const noexcept override { return this == &other; }
+};
+
+template <class Domain>
+struct block : Domain::header {
+  explicit block(count_of_live& of) : all(of) { all.more(); }
+  ~block() { all.less(); }
+  count_of_live& all;
+};
+
+/// One of the numbers.
+template <class T, std::size_t N>
+T any_of(rng& random, const T (&numbers)[N]) {
+  return numbers[random.below(N)];
+}
+
+/// Options anywhere in their space, small ones more often, so that bounds are reached.
+template <class Domain>
+typename Domain::options any_options(rng& random) {
+  typename Domain::options o;
+  auto& s = o.scheme;
+  if constexpr (requires { s.scan_at; }) s.scan_at = any_of(random, {1U, 7U, 64U, 300U, 1024U});
+  if constexpr (requires { s.tick_every; }) s.tick_every = any_of(random, {1U, 64U, 5000U});
+  if constexpr (requires { s.patience; }) s.patience = any_of(random, {0U, 3U, 100U, 1024U});
+  if constexpr (requires { s.stall_after; }) s.stall_after = any_of(random, {1U, 50U, 700U});
+  if constexpr (requires { s.park_after; }) s.park_after = any_of(random, {0U, 1U, 8U});
+  if constexpr (requires { s.processors; }) s.processors = any_of(random, {0U, 1U, 64U});
+  if constexpr (requires { s.low; }) {
+    s.low = any_of(random, {1U, 40U, 500U});
+    s.high = s.low + any_of(random, {1U, 64U, 700U});
+  }
+  auto& r = o.release;
+  if constexpr (requires { r.at_least; }) {
+    r.at_least = any_of(random, {std::size_t{0}, std::size_t{1}, std::size_t{50}, std::size_t{1000},
+                                 std::size_t{4000}});
+  }
+  if constexpr (requires { r.every; }) {
+    r.every = any_of(random, {0U, 1U, 16U, 900U, 100'000U});
+    r.spread = any_of(random, {std::size_t{0}, std::size_t{1}, std::size_t{4096}});
+    r.cap = any_of(random, {std::size_t{0}, std::size_t{10}, std::size_t{1} << 20U});
+    r.pool = any_of(random, {std::size_t{0}, std::size_t{100}});
+  }
+  return o;
+}
+
+/// Places whose blocks are replaced; everything that is not in one of them waits, or is in the
+/// hands of a thread.
+template <class Domain>
+class replaced_blocks {
+ public:
+  explicit replaced_blocks(typename Domain::options o) : pool_(pool_of(o)), d(with(o, memory_)) {
+    for (auto& p : places_) p.store_relaxed(d.template make<block<Domain>>(all_));
+  }
+  replaced_blocks(const replaced_blocks&) = delete;
+  replaced_blocks& operator=(const replaced_blocks&) = delete;
+  ~replaced_blocks() {
+    for (auto& p : places_) d.destroy(p.load_relaxed());
+  }
+
+  void replace(rng& random) {
+    auto* const fresh = d.template make<block<Domain>>(all_);
+    auto guard = d.enter();
+    guard.retire(places_[random.below(places_.size())].exchange_acq_rel(fresh));
+  }
+  /// Two guards, and a block held by one.
+  void stall(parking_spot& spot) {
+    auto outer = d.enter();
+    auto guard = d.enter();
+    const auto* const held = guard.read([&] {
+      auto* const p = guard.protect(places_[0], 0);
+      guard.keep(p, 0);
+      return p;
+    });
+    spot.park();
+    EXPECT_EQ(&held->all, &all_);
+  }
+
+  /// With `threads` that have used it, of which each may have a fresh block in its hands.
+  void expect_within_bound(std::size_t threads) {
+    const auto bound = d.garbage_bound(threads);
+    ASSERT_TRUE(bound.has_value());
+    const std::uint64_t blocks = *bound + places_.size() + threads;
+    EXPECT_LE(static_cast<std::uint64_t>(all_.most()), blocks);
+    EXPECT_LE(static_cast<std::uint64_t>(memory_.pieces.most()), blocks + threads * pool_);
+  }
+
+ private:
+  static std::size_t pool_of(const typename Domain::options& o) {
+    if constexpr (std::is_same_v<typename Domain::release_type, pooled>) return o.release.pool;
+    return 0;
+  }
+  static typename Domain::options with(typename Domain::options o, counting_resource& memory) {
+    o.memory = &memory;
+    return o;
+  }
+
+  const std::size_t pool_;
+  counting_resource memory_;
+  count_of_live all_;
+  std::array<atomic<block<Domain>*>, 20> places_;
+
+ public:
+  Domain d;  // ends first
+};
+
+template <class Domain>
+class garbage_bound : public testing::Test {};
+using bounded_domains =
+    every_policy<robust_token, hazard_pointers, neutralization, neutralization_plus>::type;
+TYPED_TEST_SUITE(garbage_bound, bounded_domains, domain_names);
+
+TYPED_TEST(garbage_bound, is_never_passed_by_one_thread) {
+  rng random(seed_for(1));
+  for (int round = 0; round < 40; ++round) {
+    SCOPED_TRACE("round " + std::to_string(round));
+    replaced_blocks<TypeParam> blocks(any_options<TypeParam>(random));
+    for (int i = 0; i < 6000; ++i) blocks.replace(random);
+    blocks.expect_within_bound(1);
+  }
+}
+
+TYPED_TEST(garbage_bound, is_never_passed_beside_a_stalled_reader) {
+  rng random(seed_for(2));
+  for (int round = 0; round < 6; ++round) {
+    SCOPED_TRACE("round " + std::to_string(round));
+    replaced_blocks<TypeParam> blocks(any_options<TypeParam>(random));
+    const unsigned writers = 1 + static_cast<unsigned>(random.below(3));
+    {
+      parked_thread reader([&](parking_spot& spot) { blocks.stall(spot); });
+      std::vector<std::thread> threads;
+      for (unsigned t = 0; t < writers; ++t) {
+        threads.emplace_back([&blocks, mine = rng(random())]() mutable {
+          for (int i = 0; i < 5000; ++i) blocks.replace(mine);
+        });
+      }
+      for (std::thread& t : threads) t.join();
+    }
+    blocks.expect_within_bound(writers + 2);
+  }
+}
+
+/// Threads that come and go leave what they have to one that retires nothing.
+TYPED_TEST(garbage_bound, is_not_passed_by_a_thread_that_takes_over) {
+  rng random(seed_for(3));
+  for (int round = 0; round < 3; ++round) {
+    SCOPED_TRACE("round " + std::to_string(round));
+    replaced_blocks<TypeParam> blocks(any_options<TypeParam>(random));
+    for (int life = 0; life < 20; ++life) {
+      std::thread([&] {
+        for (int i = 0; i < 400; ++i) blocks.replace(random);
+      }).join();
+      for (int i = 0; i < 5000; ++i) auto guard = blocks.d.enter();
+    }
+    blocks.expect_within_bound(2);
+  }
+}
+
+/// The same where nothing becomes safe in the thread that takes over: each life ends with a scan,
+/// and leaves safe blocks only.
+TEST(garbage_bound_of_batch, holds_for_a_thread_that_takes_over_safe_blocks) {
+  rng random(seed_for(4));
+  replaced_blocks<domain<hazard_pointers, batch>> blocks(
+      {.scheme = {.scan_at = 64}, .release = {.at_least = 1000}});
+  for (int life = 0; life < 20; ++life) {
+    std::thread([&] {
+      for (int i = 0; i < 6 * 64; ++i) blocks.replace(random);
+    }).join();
+    for (int i = 0; i < 6000; ++i) auto guard = blocks.d.enter();
+  }
+  blocks.expect_within_bound(2);
+}
+
+TEST(garbage_bound_of_others, is_none_where_a_reader_may_hold_anything) {
+  EXPECT_EQ(domain<token>().garbage_bound(1), std::nullopt);
+  EXPECT_EQ(domain<debra>().garbage_bound(1), std::nullopt);
+  EXPECT_EQ(domain<quiescent>().garbage_bound(1), std::nullopt);
+  EXPECT_EQ(domain<reservations>().garbage_bound(1), std::nullopt);
+  EXPECT_EQ(domain<hazard_eras>().garbage_bound(1), std::nullopt);
+  EXPECT_EQ(domain<intervals>().garbage_bound(1), std::nullopt);
+  EXPECT_EQ(domain<wait_free_eras>().garbage_bound(1), std::nullopt);
+  EXPECT_EQ(domain<none>().garbage_bound(1), std::nullopt);
+}
+
+TEST(garbage_bound_of_others, does_not_overflow) {
+  using all = std::numeric_limits<std::size_t>;
+  const domain<hazard_pointers, batch> never({.release = {.at_least = all::max()}});
+  EXPECT_EQ(never.garbage_bound(1), std::numeric_limits<std::uint64_t>::max());
+  EXPECT_EQ(never.garbage_bound(0), 0U);
+}
+
+}  // namespace
