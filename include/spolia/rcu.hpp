@@ -20,7 +20,10 @@
 /// std::bad_alloc; then nothing has happened. Nothing else fails or allocates for its result.
 /// Deleters must not throw. When: deleters run in unlock, in retire and in rcu_barrier, of any
 /// thread, a few at a time; never in lock and in rcu_synchronize. Do not hold a lock there that a
-/// deleter takes. Bound: none while a region stays open. Copying: an rcu_obj_base with a trivially
+/// deleter takes. Waiting: rcu_synchronize takes one grace period, rcu_barrier two, or four where
+/// other threads call it at the same time, and the deleters; however short the time between two
+/// regions of a thread is. A grace period: until all regions open at its beginning are closed.
+/// Bound: none while a region stays open. Copying: an rcu_obj_base with a trivially
 /// copyable D is trivially copyable, as the standard says, so copying a whole object while another
 /// thread may retire it is a data race. Copy its members. Unloading: the code of a deleter must
 /// stay: call rcu_barrier before a plugin goes.

@@ -8,6 +8,10 @@
 // published test, two steps of a thread's timestamp, also takes the end of one round and the mere
 // beginning of the next for a whole one.)
 //
+// Waiting: at the high mark, and in collect(), a thread waits until each reader that it has found
+// has been on a processor once, to handle its signal or to end its phase. How long a phase would
+// have gone on does not matter.
+//
 // Why a foreign round counts. Taking a ticket is a read-modify-write of one counter, so what
 // happens before our ticket happens before every higher one, and before the heavy fence that
 // follows it. To the readers that is as if the round's owner had unlinked our blocks.
