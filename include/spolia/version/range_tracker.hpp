@@ -159,7 +159,7 @@ class range_tracker : private threads::listener {
   }
   void give_up(cell& c) noexcept;
   std::uint64_t leave_behind(tracked* list) noexcept;
-  bool take_a_look_that_is_due() noexcept;
+  bool take_a_look_that_is_due(std::uint64_t b) noexcept;
   void stop_listening() noexcept {
     if (std::exchange(listening_, false)) threads::unlisten(*this);
   }
@@ -270,23 +270,24 @@ void range_tracker::work(cell& me, Look&& look, Expire&& expire) noexcept {
   if (me.busy) return;
   me.busy = true;
   const std::uint64_t ended = std::max<std::uint64_t>(std::exchange(me.ended_since, 0U), 1);
-  const bool full = me.fresh.count() >= batch();
-  const bool for_others = !full && take_a_look_that_is_due();
+  const std::uint64_t b = batch();
+  const bool full = me.fresh.count() >= b;
+  const bool for_others = !full && take_a_look_that_is_due(b);
   constexpr std::uint64_t all = ~std::uint64_t{0};
   // All of the last job at once only if B has shrunk, or if ended threads have left so much.
   std::uint64_t most = full || for_others ? all : options_.steps * ended;
   while (me.job && most-- != 0) step(me, expire, putter());
   if (full || for_others) flush(me, look);
   while (me.job && for_others) step(me, expire, putter());
-  const bool again = me.job || unlooked_.load_relaxed() >= batch();
-  me.next_work = again ? 0 : batch() - std::min(batch() - 1, me.fresh.count());
+  const bool again = me.job || unlooked_.load_relaxed() >= b;
+  me.next_work = again ? 0 : b - std::min(b - 1, me.fresh.count());
   me.busy = false;
 }
 
-/// Whether ended threads have left so much that one more look is due, which is the caller's then.
-inline bool range_tracker::take_a_look_that_is_due() noexcept {
+/// Whether ended threads have left so much, with B as it is, that one more look is due, which is
+/// the caller's then.
+inline bool range_tracker::take_a_look_that_is_due(std::uint64_t b) noexcept {
   std::uint64_t left = unlooked_.load_relaxed();
-  const std::uint64_t b = batch();
   // relaxed: a count. What it counts passes through the lock of the queue.
   while (left >= b && !SPOLIA_FAULT("tracker.no_look_for_others")) {
     if (unlooked_.cas_weak_relaxed(left, left - b)) return true;
