@@ -102,7 +102,7 @@ struct asked_gate : gated {
     touch();
     gate.go(1);
   }
-  /// Until the question is settled; once the others may know that it stands, `stands` says so.
+  /// Until the question is resolved; once the others may know that it stands, `stands` says so.
   void ask_and_wait() {
     const biased_gate::word question = gate.leave_question();
     if (question == biased_gate::no_question) {  // the other visitor is there
@@ -111,14 +111,14 @@ struct asked_gate : gated {
     }
     if (!SPOLIA_FAULT("test.no_heavy")) fence::heavy();
     stands.store_release(true);
-    while (!gate.settle(question, [&] {
+    while (!gate.resolve(question, [&] {
       touch();
       entries.write(entries.read() + 1);
     })) {
       spin_wait();
     }
     // What the owner did for us is there.
-    model::check(answers.read() + entries.read() == 1, "a question is settled once");
+    model::check(answers.read() + entries.read() == 1, "a question is resolved once");
   }
 
   atomic<bool> stands{false};
@@ -142,13 +142,13 @@ void a_question_stands(model::scenario& run) {
     *visited = Parks ? s->gate.park(touch) : s->gate.insist(touch);
   });
   run.finally([=] {
-    const int settled = s->answers.read() + s->entries.read();
-    model::check(settled == (s->skipped ? 0 : 1), "no question is lost");
-    model::check(s->blocks.read() == 3 + settled + (*visited ? 1 : 0), "no touch is lost");
+    const int resolved = s->answers.read() + s->entries.read();
+    model::check(resolved == (s->skipped ? 0 : 1), "no question is lost");
+    model::check(s->blocks.read() == 3 + resolved + (*visited ? 1 : 0), "no touch is lost");
   });
 }
 
-/// An owner that comes behind the fence stays until the question is settled.
+/// An owner that comes behind the fence stays until the question is resolved.
 void an_owner_stays_long(model::scenario& run) {
   auto s = std::make_shared<asked_gate>();
   auto over = std::make_shared<atomic<bool>>(false);
@@ -167,7 +167,7 @@ void an_owner_stays_long(model::scenario& run) {
   run.finally([=] { model::check(s->blocks.read() == 2, "no touch is lost"); });
 }
 
-TEST(biased_gate_model, a_question_is_settled_once) {
+TEST(biased_gate_model, a_question_is_resolved_once) {
   expect_clean(a_question_stands<false>, at_most(2));
   expect_clean(a_question_stands<true>, at_most(2));
   expect_clean(an_owner_stays_long, at_most(3));
@@ -180,7 +180,7 @@ TEST(biased_gate_model, an_owner_that_comes_answers) {
   expect_found(a_question_stands<false>, "gate.answers_unasked", at_most(2), "");
   expect_found(a_question_stands<false>, "gate.answer_relaxed", at_most(2), "data race");
 }
-TEST(biased_gate_model, a_question_to_an_owner_that_is_gone_is_settled) {
+TEST(biased_gate_model, a_question_to_an_owner_that_is_gone_is_resolved) {
   expect_found(a_question_stands<false>, "gate.never_enters", at_most(2), "deadlock");
 }
 

@@ -18,10 +18,10 @@
 // time keeps such visitors out. A visitor that may not miss a short absence insists: it closes the
 // gate before its fence, as above, and an owner that comes meanwhile waits.
 //
-// A visitor that must not give up leaves its question standing. It is settled by whichever is first
-// of two: the visitor goes in when it finds the owner absent, or the owner, when it comes next,
-// answers: it does itself what the visitor wanted to do. So the visitor waits for one stay of the
-// owner at most, however short the absences are, and the owner never waits for the visitor. One
+// A visitor that must not give up leaves its question standing. It is resolved by whichever is
+// first of two: the visitor goes in when it finds the owner absent, or the owner, when it comes
+// next, answers: it does itself what the visitor wanted to do. So the visitor waits for one stay of
+// the owner at most, however short the absences are, and the owner never waits for the visitor. One
 // heavy fence after the question is enough for all later looks at the owner's presence: a visitor
 // that first sees the owner present and later sees it absent reads what go() wrote after that stay;
 // so whatever the owner's next come() writes was not there yet, its light fence comes after the
@@ -81,7 +81,7 @@ class biased_gate {
   /// The owner, which was asked, has done what the visitor wanted.
   void answered() noexcept {
     const word was = closed_.load_relaxed();
-    // release → the acquire in settle(): the visitor sees what we did for it.
+    // release → the acquire in resolve(): the visitor sees what we did for it.
     if (SPOLIA_FAULT("gate.answer_relaxed")) return closed_.store_relaxed(was - state_of(was));
     closed_.store_release(was - state_of(was));
   }
@@ -120,8 +120,8 @@ class biased_gate {
     return visit_and_leave(open, f, visited);
   }
 
-  /// Leaves a question standing. Returns its number, for settle(), which must follow until it is
-  /// settled; no_question: the gate is parked, or another visitor asks or is inside. Between the
+  /// Leaves a question standing. Returns its number, for resolve(), which must follow until it is
+  /// resolved; no_question: the gate is parked, or another visitor asks or is inside. Between the
   /// two the visitor issues a heavy fence, which may be one for the questions at many gates.
   word leave_question() noexcept {
     word was = closed_.load_relaxed();
@@ -132,10 +132,10 @@ class biased_gate {
   }
   static constexpr word no_question = 0;
 
-  /// Whether the question is settled: the owner has answered it, or was absent, and then f() has
+  /// Whether the question is resolved: the owner has answered it, or was absent, and then f() has
   /// been called as by visit().
   template <class F>
-  bool settle(word question, F&& f) noexcept {
+  bool resolve(word question, F&& f) noexcept {
     word mine = question + standing;
     // acquire ← the release in answered(): what the owner did for us.
     const word now = closed_.load_acquire();

@@ -12,14 +12,14 @@
 // thread that took some before that was present, and has them in its cell when it leaves. Then a
 // question is left standing at the gate of every other cell (biased_gate.hpp), so that each is
 // visited while its owner is absent, or the owner hands its blocks over between two stays. That
-// collects them all, if only no third thread carries blocks from a cell not yet settled to one that
-// was. That is what `barred_` forbids. A third thread looks at it when it has announced its
+// collects them all, if only no third thread carries blocks from a cell not yet resolved to one
+// that was. That is what `barred_` forbids. A third thread looks at it when it has announced its
 // presence and issued a light fence; we set it before the heavy fence that follows the questions.
-// Either we find that thread present, and its question is settled when it has carried its blocks
+// Either we find that thread present, and its question is resolved when it has carried its blocks
 // home; or it sees the bar.
 //
 // Bound:       a barrier takes two grace periods, and what the deleters take: the questions, which
-//              stand all at once, are settled when the regions and the steps of freeing that were
+//              stand all at once, are resolved when the regions and the steps of freeing that were
 //              under way then are over; and then the regions that are open are waited for. Barriers
 //              take turns. One that has to wait begins after the one under way, or returns when
 //              another one is over that began after its call: so it takes four grace periods at
@@ -160,7 +160,7 @@ class domain<Scheme, Release>::outside {
     // heavy → the light fence in biased_gate::come(), for all questions, and for `barred_`.
     if (!SPOLIA_FAULT("outside.no_heavy")) fence::heavy();
     each_other(c, [&](cell& other) {
-      for (patience wait; !settle(c, other);) wait.pause();
+      for (patience wait; !resolve(c, other);) wait.pause();
     });
     of_.scheme_.abandon(c.local, all);  // and what was handed over
   }
@@ -173,7 +173,7 @@ class domain<Scheme, Release>::outside {
   }
 
   /// Whether the other cell's blocks are here or handed over.
-  bool settle(thread& c, cell& other) noexcept {
+  bool resolve(thread& c, cell& other) noexcept {
     const auto take = [&] { of_.adopt(c, other); };
     if (other.question == biased_gate::no_question) {
       // It was parked, or another visitor was there; or it is new.
@@ -183,7 +183,7 @@ class domain<Scheme, Release>::outside {
       // heavy → the light fence in biased_gate::come().
       fence::heavy();
     }
-    if (!other.gate.settle(other.question, take)) return false;
+    if (!other.gate.resolve(other.question, take)) return false;
     other.question = biased_gate::no_question;
     return true;
   }
