@@ -79,7 +79,7 @@ void expect_at_most(std::int64_t most, F&& update) {
 }
 
 /// Adopted, in bags, in a queue: what a few threads may have waiting by default, rounded up.
-constexpr std::int64_t few_threads = 2500;
+constexpr std::int64_t few_threads = 4096;
 
 template <class Domain>
 class short_lives : public testing::Test {};
