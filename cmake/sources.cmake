@@ -18,6 +18,7 @@ set(SPOLIA_SOURCES
     src/db/file_stream.cpp
     src/db/files.cpp
     src/db/filling.cpp
+    src/db/folder.cpp
     src/db/index.cpp
     src/db/instant.cpp
     src/db/journal.cpp

@@ -27,6 +27,7 @@
 #include "file_stream.cpp"
 #include "files.cpp"
 #include "filling.cpp"
+#include "folder.cpp"
 #include "index.cpp"
 #include "instant.cpp"
 #include "journal.cpp"
