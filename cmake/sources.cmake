@@ -27,6 +27,7 @@ set(SPOLIA_SOURCES
     src/db/loading.cpp
     src/db/loading_crew.cpp
     src/db/loading_rows.cpp
+    src/db/lock_file.cpp
     src/db/locking.cpp
     src/db/log_format.cpp
     src/db/log_writer.cpp

@@ -146,7 +146,7 @@ void storage::fits(const std::string& segment, const log_end& end, const folder&
 
 backup_report storage::backup(const std::filesystem::path& to) {
   const std::lock_guard hold(checkpoint_lock_);
-  folder theirs(*files_, to, true);
+  folder theirs(*files_, to, {.write = true, .without_lock = options_.allow_without_lock});
   const folder_content has = theirs.look();
   if (theirs.known() && theirs.id() != folder_.id()) {
     throw storage_error(theirs.path(), storage_error::nowhere,
@@ -160,15 +160,27 @@ backup_report storage::backup(const std::filesystem::path& to) {
   if (theirs.known() && has.has_data()) {
     const log_end end = end_of_backup(theirs, has);
     if (!logged()) refuse_ahead(theirs, end, end_.sequence);
-    if (logged() && copy_segments(theirs, end, report)) return report;
+    if (logged() && copy_segments(theirs, end, report)) {
+      finish_copy(theirs);
+      return report;
+    }
   }
   theirs.open(copy_marker, file_mode::write)->sync();
   std::unique_ptr<reader> view;
   const checkpoint_source from = begin_copy(view);
   const checkpoint_report made = write_checkpoint(theirs, from, checkpoint_pace::shared);
-  if (!theirs.known()) theirs.make(folder_.id());
+  finish_copy(theirs);
   remove_up_to(theirs, made.sequence);
   return {.incremental = false, .sequence = made.sequence, .files = 1, .bytes = made.bytes};
+}
+
+/// Its data are durable.
+void storage::finish_copy(folder& copy) const {
+  if (copy.known()) {
+    copy.note_data();
+  } else {
+    copy.make(folder_.id(), true);
+  }
 }
 
 checkpoint_source storage::begin_copy(std::unique_ptr<reader>& view) {
@@ -198,7 +210,7 @@ void storage::restore(storage_files& files, const byte_source& from,
           read_header(file_kind::checkpoint, bytes_view(part).first(got), header)) {
     throw storage_error("the stream", 0, why);
   }
-  folder mine(files, directory, true);
+  folder mine(files, directory, {.write = true});
   if (mine.known() || mine.look().has_data()) {
     throw storage_error(mine.path(), storage_error::nowhere, "there is a database");
   }
@@ -213,7 +225,7 @@ void storage::restore(storage_files& files, const byte_source& from,
   file->sync();
   mine.rename(temporary, name);
   mine.sync();
-  mine.make(header.id);
+  mine.make(header.id, true);
 }
 
 }  // namespace db

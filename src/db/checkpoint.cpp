@@ -225,6 +225,7 @@ checkpoint_report storage::make_checkpoint(checkpoint_pace how) {
   checkpoint_source from = begin_copy(view);
   from.log_follows = log_ != nullptr;
   checkpoint_report report = write_checkpoint(folder_, from, how);
+  folder_.note_data();
   view.reset();
   log_at_checkpoint_.store_relaxed(log_at_open_ + before);
   checkpoints_.fetch_add_relaxed(1);

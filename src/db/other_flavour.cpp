@@ -36,6 +36,7 @@
 #include "loading.cpp"
 #include "loading_crew.cpp"
 #include "loading_rows.cpp"
+#include "lock_file.cpp"
 #include "locking.cpp"
 #include "log_format.cpp"
 #include "log_writer.cpp"

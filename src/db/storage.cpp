@@ -32,16 +32,13 @@ storage::storage(engine& of, const std::filesystem::path& directory, const optio
     : engine_(of),
       files_(o.files != nullptr ? o.files : real_files()),
       options_(checked(o)),
-      folder_(*files_, directory, !o.read_only) {
+      folder_(*files_, directory, {.write = !o.read_only, .without_lock = o.allow_without_lock}) {
   const auto start = std::chrono::steady_clock::now();
-  if (!folder_.known()) {
-    const folder_content has = folder_.look();
-    if (has.copy || !has.checkpoints.empty()) {
-      throw storage_error(folder_.path(), storage_error::nowhere, "a copy that was not finished");
-    }
-    folder_.make(random_id());
-  }
-  end_ = recover();
+  const folder_content has = folder_.look();
+  refuse_lost(has);
+  if (!folder_.known()) folder_.make(random_id(), false);
+  report_.guard = folder_.guard();
+  end_ = recover(has);
   log_at_open_ = report_.log_bytes;
   // Each opening is an epoch of its own: of two histories that part, one has the higher number.
   if (!o.read_only) ++end_.epoch;
@@ -50,7 +47,11 @@ storage::storage(engine& of, const std::filesystem::path& directory, const optio
   if (!o.read_only && o.durability != durability_level::none) {
     log_ = std::make_unique<journal>(folder_, o);
     log_->start(end_);
+    folder_.note_data();
+  } else if (!o.read_only) {
+    folder_.sync();  // to know whether that can be done
   }
+  report_.durable_names = folder_.durable_names();
   report_.took = std::chrono::steady_clock::now() - start;
 }
 
@@ -61,8 +62,23 @@ storage::~storage() {
   if (background_->joinable()) background_->join();
 }
 
-log_end storage::recover() {
-  const folder_content has = folder_.look();
+/// What was in a directory and is not there any more does not make a new database.
+void storage::refuse_lost(const folder_content& has) const {
+  const auto refuse = [&](const char* why) {
+    throw storage_error(folder_.path(), storage_error::nowhere, why);
+  };
+  if (!folder_.known() && (has.copy || !has.checkpoints.empty())) {
+    refuse("a copy that was not finished");
+  }
+  if (folder_.had_data() && !has.has_data()) {
+    refuse(
+        "all data files of the database are missing (log-*.spl and checkpoint-*.spl), and its file "
+        "SPOLIA says that there were some. Put them back, or restore a backup; to begin with "
+        "nothing, use another directory");
+  }
+}
+
+log_end storage::recover(const folder_content& has) {
   if (!options_.read_only) {
     for (const std::string& name : has.temporary) folder_.remove(name);
     if (has.copy) {

@@ -67,7 +67,8 @@ class storage {
   [[nodiscard]] std::string failure() const;
 
  private:
-  log_end recover();
+  void refuse_lost(const folder_content& has) const;
+  log_end recover(const folder_content& has);
   checkpoint_report make_checkpoint(checkpoint_pace how);
   void checkpoint_in_background() noexcept;
   log_end freeze(std::unique_ptr<reader>& view);
@@ -76,6 +77,7 @@ class storage {
                                      checkpoint_pace how);
   checkpoint_report write_rows(storage_file& file, const checkpoint_source& from,
                                checkpoint_pace how);
+  void finish_copy(folder& copy) const;
   checkpoint_source begin_copy(std::unique_ptr<reader>& view);
   static std::uint64_t remove_up_to(folder& in, std::uint64_t sequence);
   [[nodiscard]] log_end end_of_backup(folder& copy, const folder_content& has) const;
