@@ -90,6 +90,12 @@ file_sink::file_sink(const std::filesystem::path& path)
   if (file_ < 0) fail("write", name_);
 }
 
+file_sink::file_sink(const new_folder& in, const std::string& file)
+    : name_((in.place() / file).string()),
+      file_(::openat(in.made_, file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) {
+  if (file_ < 0) fail("write", name_);
+}
+
 file_sink::~file_sink() {
   if (file_ >= 0) ::close(file_);
 }

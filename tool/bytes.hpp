@@ -48,10 +48,14 @@ class file_source final : public byte_source {
   std::uint64_t size_ = 0;
 };
 
+class new_folder;
+
 class file_sink final : public byte_sink {
  public:
   /// A new file, or standard output.
   explicit file_sink(const std::filesystem::path& path);
+  /// A new file in a folder in the making.
+  file_sink(const new_folder& in, const std::string& file);
   ~file_sink() override;
   void write(std::string_view bytes) override;
   /// All has been written: it is on the disk afterwards.
@@ -82,6 +86,7 @@ class new_folder {
   void finish();
 
  private:
+  friend class file_sink;
   void make();
   /// Whether the name, in that folder, leads to what was made.
   [[nodiscard]] bool is_made(int above, const std::filesystem::path& name) const;
