@@ -18,6 +18,7 @@ set(SPOLIA_SOURCES
     src/db/file_stream.cpp
     src/db/files.cpp
     src/db/filling.cpp
+    src/db/folder.cpp
     src/db/index.cpp
     src/db/instant.cpp
     src/db/journal.cpp
@@ -26,6 +27,7 @@ set(SPOLIA_SOURCES
     src/db/loading.cpp
     src/db/loading_crew.cpp
     src/db/loading_rows.cpp
+    src/db/lock_file.cpp
     src/db/locking.cpp
     src/db/log_format.cpp
     src/db/log_writer.cpp

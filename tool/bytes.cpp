@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bytes.hpp"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -20,6 +21,36 @@ constexpr std::size_t buffered = std::size_t{1} << 18U;
 
 [[noreturn]] void fail(const std::string& what, const std::string& name) {
   throw failure("cannot " + what + " " + name + ": " + std::strerror(errno));
+}
+
+constexpr int folder_flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
+
+/// What is in a folder is on the disk afterwards, where the file system can be told so.
+void sync_folder(int folder, const std::string& name) {
+  if (::fsync(folder) == 0) return;
+  if (errno != EINVAL && errno != ENOTSUP && errno != EROFS) fail("write", name);
+}
+
+/// Files, and folders with what is in them. What cannot be removed stays.
+void remove_content(int folder) noexcept {
+  const int again = ::openat(folder, ".", folder_flags);
+  if (again < 0) return;
+  DIR* const all = ::fdopendir(again);
+  if (all == nullptr) {
+    ::close(again);
+    return;
+  }
+  while (const ::dirent* const entry = ::readdir(all)) {
+    const std::string_view name = entry->d_name;
+    if (name == "." || name == "..") continue;
+    if (::unlinkat(folder, entry->d_name, 0) == 0) continue;
+    const int inner = ::openat(folder, entry->d_name, folder_flags | O_NOFOLLOW);
+    if (inner < 0) continue;
+    remove_content(inner);
+    ::close(inner);
+    ::unlinkat(folder, entry->d_name, AT_REMOVEDIR);
+  }
+  ::closedir(all);
 }
 
 void sync(int file, const std::string& name) {
@@ -59,6 +90,12 @@ file_sink::file_sink(const std::filesystem::path& path)
   if (file_ < 0) fail("write", name_);
 }
 
+file_sink::file_sink(const new_folder& in, const std::string& file)
+    : name_((in.place() / file).string()),
+      file_(::openat(in.made_, file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) {
+  if (file_ < 0) fail("write", name_);
+}
+
 file_sink::~file_sink() {
   if (file_ >= 0) ::close(file_);
 }
@@ -95,39 +132,66 @@ new_folder::new_folder(std::filesystem::path path) : path_(std::move(path)) {
     throw usage_error(path_.string() + " exists; choose a name for a new folder");
   }
   const auto above = std::filesystem::absolute(path_).parent_path();
-  if (!std::filesystem::is_directory(above, ignored)) {
-    throw usage_error("there is no folder " + above.string());
+  above_ = ::open(above.c_str(), folder_flags);
+  if (above_ < 0) throw usage_error("there is no folder " + above.string());
+  try {
+    make();
+  } catch (...) {
+    give_up();
+    throw;
   }
-  place_ = path_;
-  place_ += ".partial-" + std::to_string(::getpid());
-  std::filesystem::remove_all(place_, ignored);  // of a process that had our number
 }
 
-new_folder::~new_folder() {
-  std::error_code ignored;
-  if (!whole_) std::filesystem::remove_all(place_, ignored);
+/// By a name that nobody has: a process of another container may have our number.
+void new_folder::make() {
+  const std::string name = path_.filename().string() + ".partial-" + std::to_string(::getpid());
+  std::string tried = name;
+  for (int n = 1; ::mkdirat(above_, tried.c_str(), 0777) != 0; ++n) {
+    if (errno != EEXIST || n > 1000) fail("make", path_.string());
+    tried = name + "-" + std::to_string(n);
+  }
+  place_ = path_.parent_path() / tried;
+  made_ = ::openat(above_, tried.c_str(), folder_flags);
+  if (made_ < 0) fail("read", place_.string());
+}
+
+new_folder::~new_folder() { give_up(); }
+
+/// What was put into it are files, and folders of files.
+void new_folder::give_up() noexcept {
+  if (made_ >= 0 && !whole_ && is_made(above_, place_.filename())) {
+    remove_content(made_);
+    ::unlinkat(above_, place_.filename().c_str(), AT_REMOVEDIR);
+  }
+  for (const int folder : {made_, above_}) {
+    if (folder >= 0) ::close(folder);
+  }
+}
+
+bool new_folder::is_made(int above, const std::filesystem::path& name) const {
+  struct stat made{};
+  struct stat there{};
+  return ::fstat(made_, &made) == 0 &&
+         ::fstatat(above, name.c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0 &&
+         made.st_dev == there.st_dev && made.st_ino == there.st_ino;
 }
 
 void new_folder::finish() {
-  sync_folder(place_);
+  // By the whole path, too: that is what it was filled by.
+  if (!is_made(above_, place_.filename()) || !is_made(AT_FDCWD, place_)) {
+    throw failure(place_.string() + ": somebody has moved it, or put something else in its place");
+  }
+  sync_folder(made_, place_.string());
+  const std::string from = place_.filename().string();
+  const std::string to = path_.filename().string();
   // Unlike rename(2), refuses what somebody else has put there meanwhile.
-  if (::renameat2(AT_FDCWD, place_.c_str(), AT_FDCWD, path_.c_str(), RENAME_NOREPLACE) != 0) {
+  if (::renameat2(above_, from.c_str(), above_, to.c_str(), RENAME_NOREPLACE) != 0) {
     if (errno != EINVAL && errno != ENOSYS) fail("make", path_.string());
     // Some file systems have no such thing.
-    if (::rename(place_.c_str(), path_.c_str()) != 0) fail("make", path_.string());
+    if (::renameat(above_, from.c_str(), above_, to.c_str()) != 0) fail("make", path_.string());
   }
   whole_ = true;
-  sync_folder(std::filesystem::absolute(path_).parent_path());
-}
-
-void sync_folder(const std::filesystem::path& path) {
-  const int folder = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (folder < 0) fail("read", path.string());
-  const int done = ::fsync(folder);
-  const int why = errno;
-  ::close(folder);
-  errno = why;
-  if (done != 0 && why != EINVAL && why != EROFS) fail("write", path.string());
+  sync_folder(above_, path_.string());
 }
 
 }  // namespace tool

@@ -48,10 +48,14 @@ class file_source final : public byte_source {
   std::uint64_t size_ = 0;
 };
 
+class new_folder;
+
 class file_sink final : public byte_sink {
  public:
   /// A new file, or standard output.
   explicit file_sink(const std::filesystem::path& path);
+  /// A new file in a folder in the making.
+  file_sink(const new_folder& in, const std::string& file);
   ~file_sink() override;
   void write(std::string_view bytes) override;
   /// All has been written: it is on the disk afterwards.
@@ -68,7 +72,8 @@ class file_sink final : public byte_sink {
 };
 
 /// A folder in the making beside the one that it will be: it gets its name when it is whole, and
-/// goes if that never happens.
+/// goes if that never happens. The folder where both are is opened once, and what is renamed or
+/// removed in it is what was made, whatever has become of the names meanwhile.
 class new_folder {
  public:
   /// Throws usage_error if `path` exists, or the folder where it is to be does not.
@@ -76,17 +81,22 @@ class new_folder {
   ~new_folder();
   new_folder(const new_folder&) = delete;
   new_folder& operator=(const new_folder&) = delete;
-  /// Where to put things until then. Does not exist yet.
+  /// Where to put things until then: empty at first.
   [[nodiscard]] const std::filesystem::path& place() const noexcept { return place_; }
   void finish();
 
  private:
+  friend class file_sink;
+  void make();
+  /// Whether the name, in that folder, leads to what was made.
+  [[nodiscard]] bool is_made(int above, const std::filesystem::path& name) const;
+  void give_up() noexcept;
+
   std::filesystem::path path_;
   std::filesystem::path place_;
+  int above_ = -1;
+  int made_ = -1;
   bool whole_ = false;
 };
-
-/// What is in a folder is on the disk afterwards.
-void sync_folder(const std::filesystem::path& path);
 
 }  // namespace tool

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -37,30 +38,38 @@ class stoppable_file final : public db::storage_file {
   void sync() override { of_->sync(); }
   void truncate(std::uint64_t size) override { of_->truncate(size); }
   std::uint64_t size() override { return of_->size(); }
-  bool lock(bool exclusive) override { return of_->lock(exclusive); }
+  db::lock_result lock(bool exclusive) override { return of_->lock(exclusive); }
+  db::file_identity identity() override { return of_->identity(); }
 
  private:
   std::unique_ptr<db::storage_file> of_;
 };
 
+class stoppable_directory final : public db::storage_directory {
+ public:
+  explicit stoppable_directory(std::unique_ptr<db::storage_directory> of)
+      : storage_directory(of->path()), of_(std::move(of)) {}
+  std::unique_ptr<db::storage_file> open(const std::string& name, db::file_mode how) override {
+    return std::make_unique<stoppable_file>(of_->open(name, how));
+  }
+  std::vector<std::string> list() override { return of_->list(); }
+  void rename(const std::string& from, const std::string& to) override { of_->rename(from, to); }
+  void remove(const std::string& name) override { of_->remove(name); }
+  std::optional<db::file_identity> identity(const std::string& name) override {
+    return of_->identity(name);
+  }
+  bool sync() override { return of_->sync(); }
+  bool sync_own_name() override { return of_->sync_own_name(); }
+
+ private:
+  const std::unique_ptr<db::storage_directory> of_;
+};
+
 class stoppable_files final : public db::storage_files {
  public:
-  std::unique_ptr<db::storage_file> open(const std::filesystem::path& file,
-                                         db::file_mode how) override {
-    return std::make_unique<stoppable_file>(of_->open(file, how));
-  }
-  std::vector<std::string> list(const std::filesystem::path& directory) override {
-    return of_->list(directory);
-  }
-  void make_directory(const std::filesystem::path& directory) override {
-    of_->make_directory(directory);
-  }
-  void rename(const std::filesystem::path& from, const std::filesystem::path& to) override {
-    of_->rename(from, to);
-  }
-  void remove(const std::filesystem::path& file) override { of_->remove(file); }
-  void sync_directory(const std::filesystem::path& directory) override {
-    of_->sync_directory(directory);
+  std::unique_ptr<db::storage_directory> open_directory(const std::filesystem::path& directory,
+                                                        db::directory_mode how) override {
+    return std::make_unique<stoppable_directory>(of_->open_directory(directory, how));
   }
 
  private:

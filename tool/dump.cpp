@@ -115,18 +115,15 @@ std::uint64_t dump_folder(const db::reader& at, const std::vector<db::table*>& t
     }
   }
   check_names(tables);
-  std::error_code why;
-  std::filesystem::create_directory(folder.place(), why);
-  if (why) throw failure("cannot make " + folder.place().string() + ": " + why.message());
   std::uint64_t rows = 0;
   for (std::size_t i = 0; i < tables.size(); ++i) {
-    file_sink file(folder.place() / schema[i].file);
+    file_sink file(folder, schema[i].file);
     schema[i].rows = dump_table(at, *tables[i], format, file, rows, tell);
     rows += *schema[i].rows;
     file.finish();
     schema[i].bytes = file.written();
   }
-  file_sink last(folder.place() / "schema.json");
+  file_sink last(folder, "schema.json");
   last.write(schema_text(schema) + "\n");
   last.finish();
   folder.finish();

@@ -117,6 +117,7 @@ void store_entry(db::options& o, std::string_view key, const entry& e) {
   if (key == "checkpoint_share") return e.count(o.checkpoint_share, 1, 100);
   if (key == "recovery_threads") return e.count(o.recovery_threads, 0, 4096);
   if (key == "publish_status") return e.flag(o.publish_status);
+  if (key == "allow_without_lock") return e.flag(o.allow_without_lock);
   e.unknown();
 }
 

@@ -22,7 +22,8 @@ class passing_file final : public storage_file {
   void sync() override {}
   void truncate(std::uint64_t) override {}
   std::uint64_t size() override { return 0; }
-  bool lock(bool) override { return true; }
+  lock_result lock(bool) override { return lock_result::unsupported; }
+  file_identity identity() override { return {}; }
 
  private:
   const byte_sink& to_;
@@ -42,27 +43,26 @@ std::size_t read_all_of(const byte_source& from, std::span<std::byte> to) {
 }  // namespace
 
 /// Where the copy in a directory ends. Its last segment is read as a whole.
-log_end storage::end_of_backup(const std::filesystem::path& directory,
-                               const directory_content& has) {
+log_end storage::end_of_backup(folder& copy, const folder_content& has) const {
   log_end end;
-  const auto refuse = [](const std::filesystem::path& name, std::uint64_t at, const char* why) {
-    throw storage_error(name, at, why);
-  };
   const bool log = !has.segments.empty() &&
                    (has.checkpoints.empty() || has.segments.back() > has.checkpoints.back());
   const file_kind kind = log ? file_kind::log : file_kind::checkpoint;
-  const auto name = directory / file_name(kind, log ? has.segments.back() : has.checkpoints.back());
-  const file_bytes all = read_file(*files_, name);
+  const std::string name = file_name(kind, log ? has.segments.back() : has.checkpoints.back());
+  const auto refuse = [&](std::uint64_t at, const char* why) {
+    throw storage_error(copy.path_of(name), at, why);
+  };
+  const file_bytes all = read_file(copy, name);
   file_header header;
-  if (const char* const why = read_header(kind, all.view(), header)) refuse(name, 0, why);
-  if (header.id != identity_->id()) refuse(name, 0, "it belongs to another database");
+  if (const char* const why = read_header(kind, all.view(), header)) refuse(0, why);
+  if (header.id != folder_.id()) refuse(0, "it belongs to another database");
   end = {header.epoch, log ? header.sequence - 1 : header.sequence, header.chain};
   if (!log) return end;
   for (std::size_t at = file_header::bytes; at < all.size;) {
     record_header h;
     if (const char* const why = read_record(all.view().subspan(at), h)) {
       if (only_zeros(all.view().subspan(at))) break;
-      refuse(name, at, why);
+      refuse(at, why);
     }
     end.sequence = h.sequence;
     end.chain = h.crc;
@@ -72,110 +72,120 @@ log_end storage::end_of_backup(const std::filesystem::path& directory,
 }
 
 /// But for an end that is torn or empty, which who reads only has left there.
-std::uint64_t storage::copy_file(const std::filesystem::path& from,
-                                 const std::filesystem::path& to) {
-  std::filesystem::path temporary = to;
-  temporary += ".tmp";
+std::uint64_t storage::copy_file(const std::string& name, folder& to) {
+  const std::string temporary = name + ".tmp";
   std::uint64_t done = 0;
   {
-    const auto source = files_->open(from, file_mode::read);
-    const auto copy = files_->open(temporary, file_mode::fresh);
-    const bool torn = options_.read_only && from == report_.cut_file;
+    const auto source = folder_.open(name, file_mode::read);
+    const auto copy = to.open(temporary, file_mode::fresh);
+    const bool torn = options_.read_only && folder_.path_of(name) == report_.cut_file;
     const std::uint64_t end = torn ? report_.cut_offset : source->size();
     byte_buffer part(1U << 20U);
     while (done < end) {
       const std::size_t most = std::min<std::uint64_t>(part.size(), end - done);
       const std::size_t got = source->read(done, std::span(part).first(most));
-      if (got == 0) throw storage_error(from, done, "the file has become shorter");
+      if (got == 0) {
+        throw storage_error(folder_.path_of(name), done, "the file has become shorter");
+      }
       copy->write(done, bytes_view(part).first(got));
       done += got;
     }
     copy->sync();
   }
-  files_->rename(temporary, to);
+  to.rename(temporary, name);
   return done;
 }
 
 /// Copies the segments behind `from`, up to where the log is cut now. False: the first of them is
 /// not there any more.
-bool storage::copy_segments(const std::filesystem::path& to, const log_end& from,
-                            backup_report& report) {
+bool storage::copy_segments(folder& to, const log_end& from, backup_report& report) {
   // Nobody writes to a directory that is read.
   const log_end now = log_ != nullptr ? log_->cut([] { return std::uint64_t{0}; }) : end_;
   const std::uint64_t end = now.sequence;
   refuse_ahead(to, from, end);
   // Of two that were restored from one copy, both may have come as far.
   if (from.sequence == end && from.chain != now.chain) {
-    throw storage_error(to, storage_error::nowhere, "the copy does not fit to the log");
+    throw storage_error(to.path(), storage_error::nowhere, "the copy does not fit to the log");
   }
-  const directory_content has = look_into(*files_, directory_);
+  const folder_content has = folder_.look();
   const auto first = std::lower_bound(has.segments.begin(), has.segments.end(), from.sequence + 1);
   if (from.sequence != end && (first == has.segments.end() || *first != from.sequence + 1)) {
     return false;
   }
   for (auto s = first; s != has.segments.end() && *s <= end; ++s) {
     const std::string file = file_name(file_kind::log, *s);
-    if (s == first) fits(directory_ / file, from, to);
-    report.bytes += copy_file(directory_ / file, to / file);
+    if (s == first) fits(file, from, to);
+    report.bytes += copy_file(file, to);
     ++report.files;
     // No segment may be there without those before it, whatever order the names come in.
-    files_->sync_directory(to);
+    to.sync();
   }
   report.sequence = end;
   report.incremental = true;
   return true;
 }
 
-void storage::refuse_ahead(const std::filesystem::path& copy, const log_end& theirs,
-                           std::uint64_t ours) {
+void storage::refuse_ahead(const folder& copy, const log_end& theirs, std::uint64_t ours) {
   if (theirs.sequence <= ours) return;
-  throw storage_error(copy, storage_error::nowhere,
+  throw storage_error(copy.path(), storage_error::nowhere,
                       "the copy has changes that the database does not have");
 }
 
 /// Throws if the copy's end is not where the segment begins.
-void storage::fits(const std::filesystem::path& segment, const log_end& end,
-                   const std::filesystem::path& copy) const {
+void storage::fits(const std::string& segment, const log_end& end, const folder& copy) {
   std::array<std::byte, file_header::bytes> bytes{};
-  const std::size_t got = files_->open(segment, file_mode::read)->read(0, bytes);
+  const std::size_t got = folder_.open(segment, file_mode::read)->read(0, bytes);
   file_header header;
   if (const char* const why = read_header(file_kind::log, bytes_view(bytes).first(got), header)) {
-    throw storage_error(segment, 0, why);
+    throw storage_error(folder_.path_of(segment), 0, why);
   }
   if (header.chain != end.chain) {
-    throw storage_error(copy, storage_error::nowhere, "the copy does not fit to the log");
+    throw storage_error(copy.path(), storage_error::nowhere, "the copy does not fit to the log");
   }
 }
 
 backup_report storage::backup(const std::filesystem::path& to) {
   const std::lock_guard hold(checkpoint_lock_);
-  identity_file theirs(*files_, to, true);
-  const directory_content has = look_into(*files_, to);
-  if (theirs.known() && theirs.id() != identity_->id()) {
-    throw storage_error(to, storage_error::nowhere, "the directory has another database");
+  folder theirs(*files_, to, {.write = true, .without_lock = options_.allow_without_lock});
+  const folder_content has = theirs.look();
+  if (theirs.known() && theirs.id() != folder_.id()) {
+    throw storage_error(theirs.path(), storage_error::nowhere,
+                        "the directory has another database");
   }
   if (theirs.known() && !has.copy) {
-    throw storage_error(to, storage_error::nowhere,
+    throw storage_error(theirs.path(), storage_error::nowhere,
                         "it is no copy, or was opened to be changed since");
   }
   backup_report report;
-  if (theirs.known() && (!has.segments.empty() || !has.checkpoints.empty())) {
-    const log_end end = end_of_backup(to, has);
-    if (!logged()) refuse_ahead(to, end, end_.sequence);
-    if (logged() && copy_segments(to, end, report)) return report;
+  if (theirs.known() && has.has_data()) {
+    const log_end end = end_of_backup(theirs, has);
+    if (!logged()) refuse_ahead(theirs, end, end_.sequence);
+    if (logged() && copy_segments(theirs, end, report)) {
+      finish_copy(theirs);
+      return report;
+    }
   }
-  files_->open(to / copy_marker, file_mode::write)->sync();
+  theirs.open(copy_marker, file_mode::write)->sync();
   std::unique_ptr<reader> view;
   const checkpoint_source from = begin_copy(view);
-  const checkpoint_report made = write_checkpoint(to, from, checkpoint_pace::shared);
-  if (!theirs.known()) theirs.make(identity_->id());
-  remove_up_to(to, made.sequence);
+  const checkpoint_report made = write_checkpoint(theirs, from, checkpoint_pace::shared);
+  finish_copy(theirs);
+  remove_up_to(theirs, made.sequence);
   return {.incremental = false, .sequence = made.sequence, .files = 1, .bytes = made.bytes};
+}
+
+/// Its data are durable.
+void storage::finish_copy(folder& copy) const {
+  if (copy.known()) {
+    copy.note_data();
+  } else {
+    copy.make(folder_.id(), true);
+  }
 }
 
 checkpoint_source storage::begin_copy(std::unique_ptr<reader>& view) {
   checkpoint_source from;
-  from.id = identity_->id();
+  from.id = folder_.id();
   from.end = freeze(view);
   from.view = view.get();
   freeze_tables(from);
@@ -200,23 +210,22 @@ void storage::restore(storage_files& files, const byte_source& from,
           read_header(file_kind::checkpoint, bytes_view(part).first(got), header)) {
     throw storage_error("the stream", 0, why);
   }
-  identity_file mine(files, directory, true);
-  const directory_content has = look_into(files, directory);
-  if (mine.known() || !has.checkpoints.empty() || !has.segments.empty()) {
-    throw storage_error(directory, storage_error::nowhere, "there is a database");
+  folder mine(files, directory, {.write = true});
+  if (mine.known() || mine.look().has_data()) {
+    throw storage_error(mine.path(), storage_error::nowhere, "there is a database");
   }
-  files.open(directory / copy_marker, file_mode::write)->sync();
-  const auto name = directory / file_name(file_kind::checkpoint, header.sequence);
-  std::filesystem::path temporary = name;
-  temporary += ".tmp";
-  const auto file = files.open(temporary, file_mode::fresh);
+  mine.open(copy_marker, file_mode::write)->sync();
+  const std::string name = file_name(file_kind::checkpoint, header.sequence);
+  const std::string temporary = name + ".tmp";
+  const auto file = mine.open(temporary, file_mode::fresh);
   for (std::uint64_t at = 0; got != 0; got = read_all_of(from, part)) {
     file->write(at, bytes_view(part).first(got));
     at += got;
   }
   file->sync();
-  files.rename(temporary, name);
-  mine.make(header.id);
+  mine.rename(temporary, name);
+  mine.sync();
+  mine.make(header.id, true);
 }
 
 }  // namespace db

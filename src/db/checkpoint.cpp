@@ -139,25 +139,24 @@ void storage::freeze_tables(checkpoint_source& from) const {
   }
 }
 
-checkpoint_report storage::write_checkpoint(const std::filesystem::path& directory,
-                                            const checkpoint_source& from, checkpoint_pace how) {
+checkpoint_report storage::write_checkpoint(folder& to, const checkpoint_source& from,
+                                            checkpoint_pace how) {
   const auto start = std::chrono::steady_clock::now();
-  const auto name = directory / file_name(file_kind::checkpoint, from.end.sequence);
-  std::filesystem::path temporary = name;
-  temporary += ".tmp";
+  const std::string name = file_name(file_kind::checkpoint, from.end.sequence);
+  const std::string temporary = name + ".tmp";
   checkpoint_report report;
   try {
-    report = write_rows(*files_->open(temporary, file_mode::fresh), from, how);
-    files_->rename(temporary, name);
+    report = write_rows(*to.open(temporary, file_mode::fresh), from, how);
+    to.rename(temporary, name);
   } catch (...) {
     try {
-      files_->remove(temporary);  // it may be what fills the disk
+      to.remove(temporary);  // it may be what fills the disk
     } catch (const storage_error&) {
       // The next opening removes it.
     }
     throw;
   }
-  files_->sync_directory(directory);
+  to.sync();
   report.took = std::chrono::steady_clock::now() - start;
   return report;
 }
@@ -202,21 +201,20 @@ checkpoint_report storage::write_rows(storage_file& file, const checkpoint_sourc
 
 /// Checkpoints before `sequence`, and segments that end there or before; the oldest first, so that
 /// what is left hangs together.
-std::uint64_t storage::remove_up_to(const std::filesystem::path& directory,
-                                    std::uint64_t sequence) {
-  const directory_content has = look_into(*files_, directory);
+std::uint64_t storage::remove_up_to(folder& in, std::uint64_t sequence) {
+  const folder_content has = in.look();
   std::uint64_t removed = 0;
   for (const std::uint64_t s : has.checkpoints) {
     if (s >= sequence) continue;
-    files_->remove(directory / file_name(file_kind::checkpoint, s));
+    in.remove(file_name(file_kind::checkpoint, s));
     ++removed;
   }
   for (const std::uint64_t s : has.segments) {
     if (s > sequence) continue;
-    files_->remove(directory / file_name(file_kind::log, s));
+    in.remove(file_name(file_kind::log, s));
     ++removed;
   }
-  if (removed != 0) files_->sync_directory(directory);
+  if (removed != 0) in.sync();
   return removed;
 }
 
@@ -226,11 +224,12 @@ checkpoint_report storage::make_checkpoint(checkpoint_pace how) {
   const std::uint64_t before = log_ != nullptr ? log_->bytes() : 0;
   checkpoint_source from = begin_copy(view);
   from.log_follows = log_ != nullptr;
-  checkpoint_report report = write_checkpoint(directory_, from, how);
+  checkpoint_report report = write_checkpoint(folder_, from, how);
+  folder_.note_data();
   view.reset();
   log_at_checkpoint_.store_relaxed(log_at_open_ + before);
   checkpoints_.fetch_add_relaxed(1);
-  report.removed_files = remove_up_to(directory_, from.end.sequence);
+  report.removed_files = remove_up_to(folder_, from.end.sequence);
   return report;
 }
 

@@ -126,9 +126,9 @@ database database::open(const std::filesystem::path& directory, const options& o
   made->log = made->files->log();
   made->rows.limit(o.budget);  // what was there is in
   if (o.publish_status && !o.read_only) {
-    made->shown = std::make_unique<status_file>(*made, directory);
-  } else if (!o.read_only && o.files == nullptr) {
-    status_file::remove(directory);
+    made->shown = std::make_unique<status_file>(*made, made->files->where());
+  } else if (!o.read_only) {
+    status_file::remove(made->files->where());
   }
   return database(std::move(made));
 }

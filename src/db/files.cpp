@@ -19,6 +19,8 @@
 #include <cerrno>
 #include <cstdio>
 #include <memory>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -40,6 +42,16 @@ std::string sentence(const std::filesystem::path& file, std::uint64_t offset,
   throw storage_error(file, offset, what, std::error_code(errno, std::system_category()));
 }
 
+/// What a system says of a file system that has no locks.
+constexpr bool no_locks(int reason) noexcept {
+  return reason == ENOLCK || reason == ENOTSUP || reason == EOPNOTSUPP || reason == ENOSYS ||
+         reason == EINVAL;
+}
+
+file_identity identity_of(const struct stat& s) noexcept {
+  return {static_cast<std::uint64_t>(s.st_dev), static_cast<std::uint64_t>(s.st_ino)};
+}
+
 class posix_file final : public storage_file {
  public:
   posix_file(std::filesystem::path name, int fd) : name_(std::move(name)), fd_(fd) {}
@@ -47,7 +59,7 @@ class posix_file final : public storage_file {
     unmap(before_);
     unmap(mapped_);
     // Children have the lock, too: it would last as long as the last of them. None may end it.
-    if (locked_by_ == ::getpid()) ::flock(fd_, LOCK_UN);
+    if (locked_by_ == ::getpid()) unlock();
     ::close(fd_);
   }
 
@@ -137,13 +149,19 @@ class posix_file final : public storage_file {
     if (::fstat(fd_, &s) != 0) fail(name_, "cannot look at it");
     return static_cast<std::uint64_t>(s.st_size);
   }
-  bool lock(bool exclusive) override {
-    if (::flock(fd_, (exclusive ? LOCK_EX : LOCK_SH) | LOCK_NB) == 0) {
-      locked_by_ = ::getpid();
-      return true;
+  lock_result lock(bool exclusive) override {
+    lock_result got = flock_it(exclusive ? LOCK_EX : LOCK_SH);
+    if (got == lock_result::unsupported) {
+      got = lock_range(exclusive ? F_WRLCK : F_RDLCK);
+      by_range_ = true;
     }
-    if (errno == EWOULDBLOCK) return false;
-    fail(name_, "cannot lock it");
+    if (got == lock_result::locked) locked_by_ = ::getpid();
+    return got;
+  }
+  file_identity identity() override {
+    struct stat s{};
+    if (::fstat(fd_, &s) != 0) fail(name_, "cannot look at it");
+    return identity_of(s);
   }
 
  private:
@@ -161,6 +179,43 @@ class posix_file final : public storage_file {
     return true;
   }
 #endif
+  lock_result flock_it(int how) {
+    while (::flock(fd_, how | LOCK_NB) != 0) {
+      if (errno == EWOULDBLOCK) return lock_result::taken;
+      if (no_locks(errno)) return lock_result::unsupported;
+      if (errno != EINTR) fail(name_, "cannot lock it");
+    }
+    return lock_result::locked;
+  }
+  /// Where the file system has no flock(). Such a lock belongs to the opening as that of flock()
+  /// does, and not to the process: a second opening by this process is kept out, too.
+  lock_result lock_range([[maybe_unused]] short how) {
+#if defined(F_OFD_SETLK)
+    struct flock all{};
+    all.l_type = how;
+    all.l_whence = SEEK_SET;
+    while (::fcntl(fd_, F_OFD_SETLK, &all) != 0) {
+      if (errno == EAGAIN || errno == EACCES) return lock_result::taken;
+      if (no_locks(errno)) return lock_result::unsupported;
+      if (errno != EINTR) fail(name_, "cannot lock it");
+    }
+    return lock_result::locked;
+#else
+    return lock_result::unsupported;
+#endif
+  }
+  void unlock() noexcept {
+    if (!by_range_) {
+      ::flock(fd_, LOCK_UN);
+      return;
+    }
+#if defined(F_OFD_SETLK)
+    struct flock all{};
+    all.l_type = F_UNLCK;
+    all.l_whence = SEEK_SET;
+    ::fcntl(fd_, F_OFD_SETLK, &all);
+#endif
+  }
   static void unmap(std::span<std::byte>& memory) noexcept {
     if (!memory.empty()) ::munmap(memory.data(), memory.size());
     memory = {};
@@ -169,65 +224,127 @@ class posix_file final : public storage_file {
   std::filesystem::path name_;
   int fd_;
   ::pid_t locked_by_ = 0;
+  bool by_range_ = false;        // the lock
   std::span<std::byte> mapped_;  // by the last extend()
   std::span<std::byte> before_;  // by the one before
 };
 
-class posix_files final : public storage_files {
+/// Closes itself.
+class descriptor {
  public:
-  std::unique_ptr<storage_file> open(const std::filesystem::path& file, file_mode how) override {
+  explicit descriptor(int fd) noexcept : fd_(fd) {}
+  descriptor(descriptor&& from) noexcept : fd_(from.release()) {}
+  ~descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  descriptor& operator=(descriptor&&) = delete;
+  [[nodiscard]] int get() const noexcept { return fd_; }
+  [[nodiscard]] bool open() const noexcept { return fd_ >= 0; }
+  int release() noexcept { return std::exchange(fd_, -1); }
+
+ private:
+  int fd_;
+};
+
+constexpr int open_directory_flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
+
+/// False: this file system cannot do so with directories, as some that lie on a network or in user
+/// space.
+bool sync_names(int directory, const std::filesystem::path& path) {
+  if (::fsync(directory) == 0) return true;
+  if (errno == EINVAL || errno == ENOTSUP || errno == EOPNOTSUPP) return false;
+  fail(path, "cannot make it durable");
+}
+
+class posix_directory final : public storage_directory {
+ public:
+  posix_directory(std::filesystem::path path, descriptor fd)
+      : storage_directory(std::move(path)), fd_(std::move(fd)) {}
+
+  std::unique_ptr<storage_file> open(const std::string& name, file_mode how) override {
     const int flags = how == file_mode::read    ? O_RDONLY
                       : how == file_mode::write ? O_RDWR | O_CREAT
                                                 : O_RDWR | O_CREAT | O_TRUNC;
-    const int fd = ::open(file.c_str(), flags | O_CLOEXEC, 0644);
-    if (fd < 0) fail(file, "cannot open");
-    try {
-      return std::make_unique<posix_file>(file, fd);
-    } catch (...) {
-      ::close(fd);
-      throw;
-    }
+    descriptor fd(::openat(fd_.get(), name.c_str(), flags | O_CLOEXEC, 0644));
+    if (!fd.open()) fail(path() / name, "cannot open");
+    auto made = std::make_unique<posix_file>(path() / name, fd.get());
+    fd.release();
+    return made;
   }
-  std::vector<std::string> list(const std::filesystem::path& directory) override {
+  std::vector<std::string> list() override {
     std::vector<std::string> names;
-    // Not std::filesystem's, which ends the program if there is no memory.
-    const std::unique_ptr<DIR, int (*)(DIR*)> at(::opendir(directory.c_str()), ::closedir);
-    if (at == nullptr && errno == ENOENT) return names;
-    if (at == nullptr) fail(directory, "cannot list");
+    // Opened anew, since a duplicate of the descriptor would share its place in the list with
+    // others that list. Not std::filesystem's, which ends the program if there is no memory.
+    descriptor again(::openat(fd_.get(), ".", open_directory_flags));
+    if (!again.open()) fail(path(), "cannot list");
+    const std::unique_ptr<DIR, int (*)(DIR*)> at(::fdopendir(again.get()), ::closedir);
+    if (at == nullptr) fail(path(), "cannot list");
+    again.release();
     for (;;) {
       errno = 0;
       const ::dirent* const entry = ::readdir(at.get());
-      if (entry == nullptr && errno != 0) fail(directory, "cannot list");
+      if (entry == nullptr && errno != 0) fail(path(), "cannot list");
       if (entry == nullptr) return names;
       const std::string_view name = entry->d_name;
       if (name != "." && name != "..") names.emplace_back(name);
     }
   }
-  void make_directory(const std::filesystem::path& directory) override {
+  void rename(const std::string& from, const std::string& to) override {
+    if (::renameat(fd_.get(), from.c_str(), fd_.get(), to.c_str()) != 0) {
+      fail(path() / from, "cannot rename");
+    }
+  }
+  void remove(const std::string& name) override {
+    if (::unlinkat(fd_.get(), name.c_str(), 0) != 0 && errno != ENOENT) {
+      fail(path() / name, "cannot remove");
+    }
+  }
+  std::optional<file_identity> identity(const std::string& name) override {
+    struct stat s{};
+    if (::fstatat(fd_.get(), name.c_str(), &s, 0) == 0) return identity_of(s);
+    if (errno != ENOENT) fail(path() / name, "cannot look at it");
+    return std::nullopt;
+  }
+  bool sync() override { return sync_names(fd_.get(), path()); }
+  bool sync_own_name() override {
+    const descriptor above(::openat(fd_.get(), "..", open_directory_flags));
+    if (!above.open()) fail(path().parent_path(), "cannot open");
+    return sync_names(above.get(), path().parent_path());
+  }
+
+ private:
+  const descriptor fd_;
+};
+
+/// With those above it. Each is durable in the one above before anything is put into it.
+void make_directory(const std::filesystem::path& path) {
+  std::error_code why;
+  if (std::filesystem::is_directory(path, why)) return;
+  const std::filesystem::path above = path.parent_path();
+  if (above != path) make_directory(above);
+  std::filesystem::create_directory(path, why);
+  if (why) throw storage_error(path, storage_error::nowhere, "cannot make", why);
+  const descriptor fd(::open(above.c_str(), open_directory_flags));
+  if (!fd.open()) fail(above, "cannot open");
+  sync_names(fd.get(), above);
+}
+
+class posix_files final : public storage_files {
+ public:
+  std::unique_ptr<storage_directory> open_directory(const std::filesystem::path& directory,
+                                                    directory_mode how) override {
+    if (directory.empty()) {
+      throw storage_error(directory, storage_error::nowhere, "a directory needs a name");
+    }
+    // Where the process is now; later it may be elsewhere.
     std::error_code why;
-    if (std::filesystem::is_directory(directory, why)) return;
-    // Each is durable in the one above before anything is put into it.
-    const std::filesystem::path above = std::filesystem::absolute(directory, why).parent_path();
-    if (why) throw storage_error(directory, storage_error::nowhere, "cannot make", why);
-    if (above != directory) make_directory(above);
-    std::filesystem::create_directory(directory, why);
-    if (why) throw storage_error(directory, storage_error::nowhere, "cannot make", why);
-    sync_directory(above);
-  }
-  void rename(const std::filesystem::path& from, const std::filesystem::path& to) override {
-    if (::rename(from.c_str(), to.c_str()) != 0) fail(from, "cannot rename");
-  }
-  void remove(const std::filesystem::path& file) override {
-    if (::unlink(file.c_str()) != 0 && errno != ENOENT) fail(file, "cannot remove");
-  }
-  void sync_directory(const std::filesystem::path& directory) override {
-    const int fd = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0) fail(directory, "cannot open");
-    const int done = ::fsync(fd);
-    const int reason = errno;
-    ::close(fd);
-    errno = reason;
-    if (done != 0) fail(directory, "cannot make it durable");
+    std::filesystem::path path = std::filesystem::absolute(directory, why);
+    if (why) throw storage_error(directory, storage_error::nowhere, "cannot find", why);
+    if (!path.has_filename()) path = path.parent_path();  // directory/
+    if (how == directory_mode::made) make_directory(path);
+    descriptor fd(::open(path.c_str(), open_directory_flags));
+    if (!fd.open()) fail(path, "cannot open");
+    return std::make_unique<posix_directory>(std::move(path), std::move(fd));
   }
 };
 

@@ -68,7 +68,7 @@ void recovery::fill_indexes() {
       });
     } catch (const malformed& e) {
       // Each record made sense alone: no place in one file is the wrong one.
-      refuse(directory_, storage_error::nowhere, e.what());
+      refuse(folder_.path(), storage_error::nowhere, e.what());
     }
   }
   tell("indexes", done, engine_.tables.size());

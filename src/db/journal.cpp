@@ -10,9 +10,8 @@ constexpr std::chrono::hours longest_window{24};  // more cannot be counted in a
 
 }  // namespace
 
-journal::journal(storage_files& files, const std::filesystem::path& directory,
-                 const database_id& id, const options& o)
-    : writer_(files, directory, id, o),
+journal::journal(folder& where, const options& o)
+    : writer_(where, o),
       level_(o.durability),
       window_(std::min<std::chrono::milliseconds>(o.loss_window, longest_window)),
       window_ticks_(static_cast<std::uint64_t>(

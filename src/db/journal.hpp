@@ -20,12 +20,12 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <mutex>
 #include <new>
 #include <optional>
 #include <span>
+#include <string>
 #include <thread>
 #include <utility>
 
@@ -37,6 +37,7 @@
 #include <spolia/db/files.hpp>
 #include <spolia/db/group_commit.hpp>
 
+#include "folder.hpp"
 #include "log_format.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -75,8 +76,7 @@ struct log_end {
 /// Writes records into segments. One leader at a time.
 class log_writer {
  public:
-  log_writer(storage_files& files, std::filesystem::path directory, const database_id& id,
-             const options& o);
+  log_writer(folder& where, const options& o);
   ~log_writer();
   log_writer(const log_writer&) = delete;
   log_writer& operator=(const log_writer&) = delete;
@@ -150,8 +150,8 @@ class log_writer {
 
  private:
   struct fresh_segment {
-    std::filesystem::path temporary;
-    std::filesystem::path name;
+    std::string temporary;
+    std::string name;
     std::unique_ptr<storage_file> file;
   };
 
@@ -178,9 +178,7 @@ class log_writer {
   static void give_way(std::chrono::nanoseconds at_most) noexcept;
   void give_back_all(log_entry* first) noexcept;
 
-  storage_files& files_;
-  const std::filesystem::path directory_;
-  const database_id id_;
+  folder& folder_;
   const std::uint64_t segment_bytes_;
   std::unique_ptr<storage_file> segment_;
   std::uint64_t room_ = 0;            // the segment has zeros up to here, or somewhat less
@@ -236,8 +234,7 @@ class journal {
  public:
   using queue = group_commit<log_entry, log_writer>;
 
-  journal(storage_files& files, const std::filesystem::path& directory, const database_id& id,
-          const options& o);
+  journal(folder& where, const options& o);
   /// Makes durable what is queued.
   ~journal();
   journal(const journal&) = delete;

@@ -18,11 +18,8 @@ constexpr std::uint64_t most_ahead = 1U << 20U;
 
 }  // namespace
 
-log_writer::log_writer(storage_files& files, std::filesystem::path directory, const database_id& id,
-                       const options& o)
-    : files_(files),
-      directory_(std::move(directory)),
-      id_(id),
+log_writer::log_writer(folder& where, const options& o)
+    : folder_(where),
       segment_bytes_(o.segment_bytes),
       staged_(staging_bytes),
       ns_per_tick_(core::ns_per_tick()),
@@ -109,13 +106,13 @@ void log_writer::start(const log_end& end) {
 /// is never found.
 log_writer::fresh_segment log_writer::prepare_segment() {
   fresh_segment next;
-  next.name = directory_ / file_name(file_kind::log, end_.sequence + 1);
-  next.temporary = next.name;
-  next.temporary += ".tmp";
-  next.file = files_.open(next.temporary, file_mode::fresh);
-  const auto header = write_header(
-      file_kind::log,
-      {.id = id_, .sequence = end_.sequence + 1, .epoch = end_.epoch, .chain = end_.chain});
+  next.name = file_name(file_kind::log, end_.sequence + 1);
+  next.temporary = next.name + ".tmp";
+  next.file = folder_.open(next.temporary, file_mode::fresh);
+  const auto header = write_header(file_kind::log, {.id = folder_.id(),
+                                                    .sequence = end_.sequence + 1,
+                                                    .epoch = end_.epoch,
+                                                    .chain = end_.chain});
   next.file->write(0, header);
   next.file->sync();
   return next;
@@ -129,8 +126,8 @@ void log_writer::begin_segment(fresh_segment next) {
     forget_ahead();
     segment_.reset();
   }
-  files_.rename(next.temporary, next.name);
-  files_.sync_directory(directory_);
+  folder_.rename(next.temporary, next.name);
+  folder_.sync();
   segment_ = std::move(next.file);  // nobody is asked to make it longer yet
   size_ = room_ = file_header::bytes;
   ended_ = false;
@@ -193,7 +190,7 @@ void log_writer::keep_failure(const std::exception& why) noexcept {
     if (const auto* const known = dynamic_cast<const storage_error*>(&why)) {
       failure_ = *known;
     } else {
-      failure_.emplace(directory_, storage_error::nowhere,
+      failure_.emplace(folder_.path(), storage_error::nowhere,
                        std::string("cannot write the log: ") + why.what());
     }
   } catch (const std::bad_alloc&) {

@@ -44,12 +44,9 @@ const char* next_record(file_stream& from, record_header& out) {
 
 }  // namespace
 
-recovery::recovery(engine& of, storage_files& files, const std::filesystem::path& directory,
-                   const database_id& id, const options& o, recovery_report& report)
+recovery::recovery(engine& of, folder& where, const options& o, recovery_report& report)
     : engine_(of),
-      files_(files),
-      directory_(directory),
-      id_(id),
+      folder_(where),
       options_(o),
       report_(report),
       crew_(of, buffers_, threads_for(o)),
@@ -63,7 +60,7 @@ void recovery::tell(const char* stage, std::uint64_t done, std::uint64_t of) {
   if (options_.on_recovery) options_.on_recovery({stage, done, of, end_.sequence});
 }
 
-log_end recovery::run(const directory_content& has, bool repair) {
+log_end recovery::run(const folder_content& has, bool repair) {
   std::exception_ptr newest_failed;
   const std::uint64_t at_least = begin_with(has, newest_failed);
   try {
@@ -85,7 +82,7 @@ log_end recovery::run(const directory_content& has, bool repair) {
 
 /// Loads the newest checkpoint that is whole; returns the sequence of the newest. `failed` is what
 /// is wrong with that, if it is another one.
-std::uint64_t recovery::begin_with(const directory_content& has, std::exception_ptr& failed) {
+std::uint64_t recovery::begin_with(const folder_content& has, std::exception_ptr& failed) {
   for (auto next = has.checkpoints.rbegin(); next != has.checkpoints.rend(); ++next) {
     try {
       load_checkpoint(*next);
@@ -110,15 +107,16 @@ void recovery::start_anew() {
 }
 
 void recovery::load_checkpoint(std::uint64_t sequence) {
-  const auto name = directory_ / file_name(file_kind::checkpoint, sequence);
-  const std::shared_ptr<storage_file> file = files_.open(name, file_mode::read);
+  const std::string in_folder = file_name(file_kind::checkpoint, sequence);
+  const auto name = folder_.path_of(in_folder);
+  const std::shared_ptr<storage_file> file = folder_.open(in_folder, file_mode::read);
   std::array<std::byte, file_header::bytes> bytes{};
   const std::size_t got = file->read(0, bytes);
   file_header h;
   if (const char* const why = read_header(file_kind::checkpoint, bytes_view(bytes).first(got), h)) {
     refuse(name, 0, why);
   }
-  if (h.id != id_) refuse(name, 0, "it belongs to another database");
+  if (h.id != folder_.id()) refuse(name, 0, "it belongs to another database");
   if (h.sequence != sequence) refuse(name, 0, "its name is not that of its content");
   load_blocks(file, name, h, header_checksum(bytes));
   if (!settle()) {  // where that is, is not known: once more, which finds it
@@ -208,11 +206,11 @@ void recovery::load_table(const change_batch& block, const block_header& h,
 }
 
 /// A checkpoint ends where a segment does. Older segments may still be there.
-void recovery::replay(const directory_content& has) {
+void recovery::replay(const folder_content& has) {
   const auto first = std::lower_bound(has.segments.begin(), has.segments.end(), end_.sequence + 1);
   const bool found = first != has.segments.end() && *first == end_.sequence + 1;
   if (!found && (log_follows_ || first != has.segments.end())) {
-    refuse(directory_ / file_name(file_kind::log, end_.sequence + 1), storage_error::nowhere,
+    refuse(folder_.path_of(file_name(file_kind::log, end_.sequence + 1)), storage_error::nowhere,
            "this part of the log is missing");
   }
   for (auto at = first; at != has.segments.end(); ++at) {
@@ -227,7 +225,7 @@ file_header recovery::begin_segment(file_stream& from, std::uint64_t first) cons
   if (const char* const why = read_header(file_kind::log, from.look(file_header::bytes), header)) {
     refuse(name_, 0, why);
   }
-  if (header.id != id_) refuse(name_, 0, "it belongs to another database");
+  if (header.id != folder_.id()) refuse(name_, 0, "it belongs to another database");
   if (header.sequence != first) refuse(name_, 0, "its name is not that of its content");
   if (first != end_.sequence + 1) refuse(name_, 0, "the log before this segment is missing");
   if (header.chain != end_.chain || header.epoch < end_.epoch) {
@@ -238,8 +236,9 @@ file_header recovery::begin_segment(file_stream& from, std::uint64_t first) cons
 }
 
 void recovery::replay_segment(std::uint64_t first, bool last) {
-  name_ = directory_ / file_name(file_kind::log, first);
-  const auto file = files_.open(name_, file_mode::read);
+  const std::string in_folder = file_name(file_kind::log, first);
+  name_ = folder_.path_of(in_folder);
+  const auto file = folder_.open(in_folder, file_mode::read);
   file_stream from(buffers_, *file);
   const std::uint32_t epoch = begin_segment(from, first).epoch;
   end_.epoch = std::max(end_.epoch, epoch);
@@ -356,11 +355,11 @@ void recovery::end_torn(file_stream& from, std::uint32_t epoch, const char* why)
 
 /// What the last process may have left in the system's memory is made durable before anything is
 /// built on it.
-void recovery::repair_last(const directory_content& has) {
+void recovery::repair_last(const folder_content& has) {
   if (has.segments.empty()) return;
-  const auto name = directory_ / file_name(file_kind::log, has.segments.back());
-  const auto file = files_.open(name, file_mode::write);
-  if (report_.cut_file == name) file->truncate(report_.cut_offset);
+  const std::string name = file_name(file_kind::log, has.segments.back());
+  const auto file = folder_.open(name, file_mode::write);
+  if (report_.cut_file == folder_.path_of(name)) file->truncate(report_.cut_offset);
   file->sync();
 }
 

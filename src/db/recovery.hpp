@@ -248,14 +248,13 @@ class loading_crew {
 
 class recovery {
  public:
-  recovery(engine& of, storage_files& files, const std::filesystem::path& directory,
-           const database_id& id, const options& o, recovery_report& report);
+  recovery(engine& of, folder& where, const options& o, recovery_report& report);
   /// Where the log ends; log_end::epoch is that of the last writer. With `repair` the end of the
   /// last segment is cut off where it is torn.
-  log_end run(const directory_content& has, bool repair);
+  log_end run(const folder_content& has, bool repair);
 
  private:
-  std::uint64_t begin_with(const directory_content& has, std::exception_ptr& failed);
+  std::uint64_t begin_with(const folder_content& has, std::exception_ptr& failed);
   void load_checkpoint(std::uint64_t sequence);
   void start_anew();
   void load_blocks(const std::shared_ptr<storage_file>& file, const std::filesystem::path& name,
@@ -263,7 +262,7 @@ class recovery {
   void load_table(const change_batch& block, const block_header& h, const file_header& header,
                   std::uint64_t bytes_left);
   bool settle();
-  void replay(const directory_content& has);
+  void replay(const folder_content& has);
   void replay_segment(std::uint64_t first, bool last);
   file_header begin_segment(file_stream& from, std::uint64_t first) const;
   const char* follows(const record_header& h, std::uint32_t epoch) const noexcept;
@@ -282,7 +281,7 @@ class recovery {
   void give_all();
   void end_early(const file_stream& from);
   void end_torn(file_stream& from, std::uint32_t epoch, const char* why);
-  void repair_last(const directory_content& has);
+  void repair_last(const folder_content& has);
   void fill_indexes();
   void in_parts(std::size_t parts, const std::function<void(std::size_t)>& f) const;
   void tell(const char* stage, std::uint64_t done, std::uint64_t of);
@@ -290,9 +289,7 @@ class recovery {
                                   const std::string& why);
 
   engine& engine_;
-  storage_files& files_;
-  const std::filesystem::path directory_;
-  const database_id id_;
+  folder& folder_;
   const options& options_;
   recovery_report& report_;
   read_buffers buffers_;

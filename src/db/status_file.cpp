@@ -10,7 +10,9 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <exception>
 #include <mutex>
+#include <span>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -18,6 +20,7 @@
 #include <spolia/db/files.hpp>
 
 #include "engine.hpp"
+#include "folder.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
@@ -127,14 +130,13 @@ struct open_status {
 
 }  // namespace
 
-status_file::status_file(engine& of, const std::filesystem::path& directory)
+status_file::status_file(engine& of, folder& where)
     : engine_(of),
-      file_(std::filesystem::absolute(directory) / name),
+      folder_(where),
       pause_(static_cast<std::uint64_t>(status_pause_ns / core::ns_per_tick())) {
   // A new one, so that a reader of one that was left after a kill sees no mixture.
-  if (::unlink(file_.c_str()) != 0 && errno != ENOENT) fail_status(file_, "it cannot be removed");
-  descriptor_ = ::open(file_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-  if (descriptor_ < 0) fail_status(file_, "it cannot be made");
+  folder_.remove(name);
+  file_ = folder_.open(name, file_mode::fresh);
   page_.process = static_cast<std::uint64_t>(::getpid());
   page_.opened = now_ns();
   publish();
@@ -142,13 +144,20 @@ status_file::status_file(engine& of, const std::filesystem::path& directory)
 
 status_file::~status_file() {
   // A child of that process leaves its parent's where it is.
-  if (page_.process == static_cast<std::uint64_t>(::getpid())) ::unlink(file_.c_str());
-  ::close(descriptor_);
+  if (page_.process != static_cast<std::uint64_t>(::getpid())) return;
+  try {
+    folder_.remove(name);
+  } catch (const std::exception&) {
+    // The next opening removes it.
+  }
 }
 
-void status_file::remove(const std::filesystem::path& directory) {
-  // It is for looking at alone: nothing fails for it.
-  [[maybe_unused]] const auto gone = ::unlink((directory / name).c_str());
+void status_file::remove(folder& where) noexcept {
+  try {
+    if (where.has(name)) where.remove(name);
+  } catch (const std::exception&) {
+    // It is for looking at alone: nothing fails for it.
+  }
 }
 
 void status_file::publish() noexcept {
@@ -174,8 +183,11 @@ void status_file::publish() noexcept {
   fill_readers(page_, engine_.board);
   status_page p{.what = page_};
   p.sum = sum_of(p);
-  // If it fails, the next one may not; a commit does not fail for it.
-  [[maybe_unused]] const auto done = ::pwrite(descriptor_, &p, sizeof p, 0);
+  try {
+    file_->write(0, std::as_bytes(std::span(&p, 1)));
+  } catch (const std::exception&) {
+    // The next one may do better; a commit does not fail for it.
+  }
   next_.store_relaxed(ticks::read() + pause_);
   busy_.store_release(false);  // → the acquire above
 }

@@ -3,26 +3,28 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
+#include <memory>
 
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/ticks.hpp>
+#include <spolia/db/files.hpp>
 #include <spolia/db/store_status.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 
 class engine;
+class folder;
 
 class status_file {
  public:
   static constexpr const char* name = "status";
 
   /// Throws storage_error.
-  status_file(engine& of, const std::filesystem::path& directory);
+  status_file(engine& of, folder& where);
   ~status_file();
   /// What a process that was killed has left, where the next one shows nothing.
-  static void remove(const std::filesystem::path& directory);
+  static void remove(folder& where) noexcept;
   status_file(const status_file&) = delete;
   status_file& operator=(const status_file&) = delete;
 
@@ -35,9 +37,9 @@ class status_file {
 
  private:
   engine& engine_;
-  const std::filesystem::path file_;
+  folder& folder_;
   const std::uint64_t pause_;  // in ticks
-  int descriptor_ = -1;
+  std::unique_ptr<storage_file> file_;
   store_status page_{};  // belongs to who has set busy_
   atomic<bool> busy_{false};
   atomic<std::uint64_t> next_{0};

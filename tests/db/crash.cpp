@@ -11,7 +11,9 @@
 // may be within the opening. Another process then opens the database, and checks that each thread's
 // commits are there up to one that is not before the last acknowledged and not after the last
 // attempted, nothing in between missing, and the sum of all accounts as ever; and that there are
-// the table and the indexes of the last change that was acknowledged, or of the next.
+// the table and the indexes of the last change that was acknowledged, or of the next. A copy of the
+// directory without its data must be refused once the opening was over. Some rounds begin with
+// nothing, some with a directory as a program of an earlier format leaves it.
 //
 // Who worked on after the end of the run would spoil the next one in the same directory: so a child
 // is killed when its parent ends, whatever ended that, and a directory has one run at a time.
@@ -35,6 +37,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <new>
 #include <random>
 #include <string>
@@ -465,6 +468,35 @@ arguments parse(int argc, char** argv) {
   return a;
 }
 
+bool has_identity(const std::filesystem::path& base) {
+  std::error_code none;
+  const std::uintmax_t size = std::filesystem::file_size(base / "SPOLIA", none);
+  return !none && size != 0;
+}
+
+/// As a program of format 4 leaves it.
+void make_older(const std::filesystem::path& base) {
+  std::fstream file(base / "SPOLIA", std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(static_cast<std::streamoff>(std::strlen("spolia database\nformat ")));
+  file.put('4');
+}
+
+/// Ends with 0 if a directory that has this SPOLIA alone is refused.
+void check_lost(const std::filesystem::path& base) {
+  const auto lost = base.parent_path() / "lost";
+  std::filesystem::remove_all(lost);
+  std::filesystem::create_directory(lost);
+  std::filesystem::copy(base / "SPOLIA", lost);
+  try {
+    db::options o;
+    o.read_only = true;
+    const auto opened = db::database::open(lost, o);
+  } catch (const db::storage_error&) {
+    return;
+  }
+  wrong("a database without its files was opened");
+}
+
 /// So that no other run uses the directory: until all processes of this one have ended.
 void have_alone(const std::filesystem::path& directory) {
   std::error_code why;
@@ -495,7 +527,8 @@ int main(int argc, char** argv) {
   std::uint64_t early = 0;
   std::uint64_t changes = 0;  // of tables and indexes
   while (std::chrono::steady_clock::now() < end) {
-    if (random() % 64 == 0) {  // from nothing again
+    if (has_identity(base) && random() % 4 == 0) make_older(base);
+    if (random() % 16 == 0) {  // from nothing again
       std::filesystem::remove_all(base);
       const std::uint64_t commits = record->commits.load_relaxed();
       const std::uint64_t checkpoints = record->checkpoints.load_relaxed();
@@ -520,10 +553,12 @@ int main(int argc, char** argv) {
       wrong("a worker has ended by itself, with seed " + std::to_string(a.seed));
     ++kills;
     if (!record->open.load_relaxed()) ++early;
+    if (record->open.load_relaxed() && !went_well(in_child([&] { check_lost(base); }))) {
+      wrong("after kill " + std::to_string(kills) + ", seed " + std::to_string(a.seed));
+    }
     // Sometimes to be read first, which must find the same and repair nothing.
-    const bool exists =
-        std::filesystem::exists(base / "SPOLIA") && std::filesystem::file_size(base / "SPOLIA") > 0;
-    if (exists && random() % 4 == 0 && !went_well(in_child([&] { check(base, *record, true); }))) {
+    if (has_identity(base) && random() % 4 == 0 &&
+        !went_well(in_child([&] { check(base, *record, true); }))) {
       wrong("after kill " + std::to_string(kills) + ", read only, seed " + std::to_string(a.seed));
     }
     if (!went_well(in_child([&] { check(base, *record, false); }))) {
@@ -539,6 +574,7 @@ int main(int argc, char** argv) {
       static_cast<unsigned long long>(record->checkpoints.load_relaxed()),
       static_cast<unsigned long long>(changes + record->changes_acknowledged.load_relaxed()));
   std::filesystem::remove_all(base);
+  std::filesystem::remove_all(a.directory / "lost");
   std::error_code in_use;  // by something else that lies there
   std::filesystem::remove(a.directory, in_use);
 }

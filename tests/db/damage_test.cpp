@@ -305,7 +305,7 @@ TEST(damage, another_version_is_named_as_such) {
   work(files, 1, 2);
   const disk newer = files->copy();
   bytes& identity = newer->content(std::string(place) + "/SPOLIA");
-  identity[16 + 7] = std::byte{'5'};
+  identity[16 + 7] = std::byte{'6'};
   EXPECT_NE(try_to_open(newer).refused.find("format"), std::string::npos);
   bytes& log = files->content(log_name(1));
   for (const std::uint32_t format : {0U, 5U}) {
@@ -363,7 +363,7 @@ TEST(damage, whole_rows_of_an_older_log_are_read) {
 }
 
 TEST(damage, older_formats_are_read_and_gone_on_with) {
-  for (const std::uint32_t format : {1U, 2U, 3U}) {
+  for (const std::uint32_t format : {1U, 2U, 3U, 4U}) {
     const auto files = std::make_shared<memory_files>();
     work(files, 1, 3);
     files->content(std::string(place) + "/SPOLIA")[16 + 7] = static_cast<std::byte>('0' + format);

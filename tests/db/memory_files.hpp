@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <random>
 #include <span>
 #include <string>
@@ -42,36 +43,9 @@ class memory_files : public db::storage_files, public std::enable_shared_from_th
   std::uint64_t changes = 0;
   std::uint64_t syncs = 0;
 
-  std::unique_ptr<db::storage_file> open(const std::filesystem::path& file,
-                                         db::file_mode how) override;
-  std::vector<std::string> list(const std::filesystem::path& directory) override {
-    const std::lock_guard hold(lock_);
-    std::vector<std::string> names;
-    for (const auto& [name, of] : now_) {
-      if (std::filesystem::path(name).parent_path() == directory) {
-        names.push_back(std::filesystem::path(name).filename().string());
-      }
-    }
-    return names;
-  }
-  void make_directory(const std::filesystem::path&) override {}
-  void rename(const std::filesystem::path& from, const std::filesystem::path& to) override {
-    const std::lock_guard hold(lock_);
-    step(from);
-    const auto node = now_.extract(from.string());
-    now_.insert_or_assign(to.string(), node.mapped());
-    names_.push_back({from.string(), to.string()});
-  }
-  void remove(const std::filesystem::path& file) override {
-    const std::lock_guard hold(lock_);
-    step(file);
-    if (now_.erase(file.string()) != 0) names_.push_back({file.string(), {}});
-  }
-  void sync_directory(const std::filesystem::path& directory) override {
-    const std::lock_guard hold(lock_);
-    step(directory);
-    if (lies) return;
-    for (const auto& n : std::exchange(names_, {})) apply(durable_, n);
+  std::unique_ptr<db::storage_directory> open_directory(const std::filesystem::path& directory,
+                                                        db::directory_mode /*how*/) override {
+    return std::make_unique<open_folder>(shared_from_this(), directory);
   }
 
   /// What a process that opens the files now finds, as after a kill: all of it.
@@ -106,6 +80,11 @@ class memory_files : public db::storage_files, public std::enable_shared_from_th
     return made;
   }
 
+  void remove(const std::string& name) {
+    const std::lock_guard hold(lock_);
+    step(name);
+    if (now_.erase(name) != 0) names_.push_back({name, {}});
+  }
   bytes& content(const std::string& name) { return now_.at(name)->now; }
   [[nodiscard]] bool has(const std::string& name) const { return now_.contains(name); }
   [[nodiscard]] std::vector<std::string> names() const {
@@ -235,17 +214,18 @@ class memory_files : public db::storage_files, public std::enable_shared_from_th
       const std::lock_guard hold(of_->lock_);
       return node_->now.size();
     }
-    bool lock(bool exclusive) override {
+    db::lock_result lock(bool exclusive) override {
       const std::lock_guard hold(of_->lock_);
-      if (node_->exclusive || (exclusive && node_->shared != 0)) return false;
+      if (node_->exclusive || (exclusive && node_->shared != 0)) return db::lock_result::taken;
       locked_ = exclusive ? 2 : 1;
       if (exclusive) {
         node_->exclusive = true;
       } else {
         ++node_->shared;
       }
-      return true;
+      return db::lock_result::locked;
     }
+    db::file_identity identity() override { return identity_of(*node_); }
 
    private:
     std::shared_ptr<memory_files> of_;
@@ -254,29 +234,81 @@ class memory_files : public db::storage_files, public std::enable_shared_from_th
     int locked_ = 0;
   };
 
+  /// All names of all directories are in one table, by their whole paths.
+  class open_folder final : public db::storage_directory {
+   public:
+    open_folder(std::shared_ptr<memory_files> of, std::filesystem::path path)
+        : storage_directory(std::move(path)), of_(std::move(of)) {}
+    std::unique_ptr<db::storage_file> open(const std::string& name, db::file_mode how) override {
+      return of_->open_file_at((path() / name).string(), how);
+    }
+    std::vector<std::string> list() override {
+      const std::lock_guard hold(of_->lock_);
+      std::vector<std::string> names;
+      for (const auto& [name, of] : of_->now_) {
+        if (std::filesystem::path(name).parent_path() == path()) {
+          names.push_back(std::filesystem::path(name).filename().string());
+        }
+      }
+      return names;
+    }
+    void rename(const std::string& from, const std::string& to) override {
+      const std::string whole_from = (path() / from).string();
+      const std::string whole_to = (path() / to).string();
+      const std::lock_guard hold(of_->lock_);
+      of_->step(whole_from);
+      const auto node = of_->now_.extract(whole_from);
+      of_->now_.insert_or_assign(whole_to, node.mapped());
+      of_->names_.push_back({whole_from, whole_to});
+    }
+    void remove(const std::string& name) override { of_->remove((path() / name).string()); }
+    std::optional<db::file_identity> identity(const std::string& name) override {
+      const std::lock_guard hold(of_->lock_);
+      const auto found = of_->now_.find((path() / name).string());
+      if (found == of_->now_.end()) return std::nullopt;
+      return identity_of(*found->second);
+    }
+    bool sync() override {
+      const std::lock_guard hold(of_->lock_);
+      of_->step(path());
+      if (of_->lies) return true;
+      for (const auto& n : std::exchange(of_->names_, {})) apply(of_->durable_, n);
+      return true;
+    }
+    bool sync_own_name() override { return true; }
+
+   private:
+    std::shared_ptr<memory_files> of_;
+  };
+
+  static db::file_identity identity_of(const inode& of) {
+    return {1, static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(&of))};
+  }
+  std::unique_ptr<db::storage_file> open_file_at(const std::string& name, db::file_mode how);
+
   std::mutex lock_;
   name_table now_;
   name_table durable_;
   std::vector<naming> names_;  // made, renamed and removed since the last sync of the directory
 };
 
-inline std::unique_ptr<db::storage_file> memory_files::open(const std::filesystem::path& name,
-                                                            db::file_mode how) {
+inline std::unique_ptr<db::storage_file> memory_files::open_file_at(const std::string& name,
+                                                                    db::file_mode how) {
   const std::lock_guard hold(lock_);
-  auto found = now_.find(name.string());
+  auto found = now_.find(name);
   if (found == now_.end()) {
     if (how == db::file_mode::read) fail(name, ENOENT);
     step(name);
     auto made = std::make_shared<inode>();
-    found = now_.emplace(name.string(), made).first;
-    names_.push_back({{}, name.string(), made});
+    found = now_.emplace(name, made).first;
+    names_.push_back({{}, name, made});
   } else if (how == db::file_mode::fresh) {
     step(name);
     found->second->now.clear();
     found->second->synced.clear();
     found->second->pending.clear();
   }
-  return std::make_unique<open_file>(shared_from_this(), name.string(), found->second);
+  return std::make_unique<open_file>(shared_from_this(), name, found->second);
 }
 
 }  // namespace spolia::test

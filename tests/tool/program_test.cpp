@@ -5,6 +5,7 @@
 
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <string>
@@ -337,6 +338,41 @@ TEST_F(tool_program, leaves_a_store_alone_that_is_open) {
   bad(1, "open elsewhere", {"dump", "bank", "d"});
   bad(1, "open elsewhere", {"load", "bank", "people.csv", "--table", "people"});
   bad(1, "open elsewhere", {"backup", "bank", "copy"});
+}
+
+TEST_F(tool_program, takes_a_store_that_has_lost_its_data_for_no_empty_one) {
+  make_bank();
+  for (const auto& one : fs::directory_iterator(here / "bank")) {
+    if (one.path().extension() == ".spl") fs::remove(one.path());
+  }
+  const std::string said = "data files of the database are missing";
+  bad(1, said, {"info", "bank"});
+  bad(1, said, {"check", "bank"});
+  bad(1, said, {"dump", "bank", "d"});
+  bad(1, said, {"backup", "bank", "copy"});
+  bad(1, said, {"load", "bank", "people.csv", "--table", "people"});
+}
+
+/// While it reads what it is to load, its folder is moved, and something else put in its place.
+TEST_F(tool_program, leaves_alone_what_is_not_the_folder_that_it_makes) {
+  const fs::path pipe = here / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  const pid_t child = start(
+      {"load", "new", "pipe", "--table", "people", "--schema", "schema.json", "--format", "csv"});
+  std::ofstream rows(pipe);
+  const fs::path made = here / ("new.partial-" + std::to_string(child));
+  for (int tries = 0; tries < 10000 && !fs::exists(made / "SPOLIA"); ++tries) ::usleep(1000);
+  ASSERT_TRUE(fs::exists(made / "SPOLIA"));
+  fs::rename(made, here / "aside");
+  fs::create_directory(made);
+  write_text(made / "mine", "mine");
+  rows << people;
+  rows.close();
+  const ended e = wait(child);
+  EXPECT_EQ(e.code, 1);
+  EXPECT_NE(e.err.find("somebody has moved it"), std::string::npos) << e.err;
+  EXPECT_EQ(read_text(made / "mine"), "mine");
+  EXPECT_FALSE(fs::exists(here / "new"));
 }
 
 TEST_F(tool_program, shows_what_a_running_program_does) {

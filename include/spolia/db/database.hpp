@@ -126,6 +126,10 @@ struct options {
   recovery_listener on_recovery{};
   /// Null: the system's.
   std::shared_ptr<storage_files> files{};
+  /// Where the file system has no locks, and nothing else can tell whether another process has the
+  /// directory, it is opened all the same, instead of being refused. Two processes that have it at
+  /// one time destroy it: the caller sees to it that there is one.
+  bool allow_without_lock = false;
   /// What it does can be looked at by other processes: store_status.hpp. Not if it is read_only,
   /// nor if it is in memory.
   bool publish_status = false;

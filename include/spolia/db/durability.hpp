@@ -34,6 +34,13 @@ struct recovery_progress {
 };
 using recovery_listener = std::function<void(const recovery_progress&)>;
 
+/// What keeps others out of a directory that a process has.
+enum class directory_guard : std::uint8_t {
+  lock,       ///< one of the system's, on the file SPOLIA
+  lock_file,  ///< the file system has none: files that say which process of this machine has it
+  nothing     ///< nor can those be made: options::allow_without_lock
+};
+
 /// What opening a directory has found.
 struct recovery_report {
   std::uint64_t epoch = 0;     ///< of this opening: one more each time
@@ -48,6 +55,11 @@ struct recovery_report {
   std::filesystem::path cut_file;
   std::uint64_t cut_offset = 0;
   std::string cut_why;
+  directory_guard guard = directory_guard::lock;
+  /// False: the file system has no way to make names of files durable. After a loss of power files
+  /// may be missing that were made shortly before, with what was acknowledged in them. True also
+  /// where nothing was written, as the directory was opened to be read.
+  bool durable_names = true;
   std::vector<std::string> notes;  ///< such as a checkpoint that was not used, and why
   std::chrono::nanoseconds took{0};
 };

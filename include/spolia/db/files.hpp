@@ -2,22 +2,26 @@
 // files.hpp: the files under a durable database, as a layer that can be replaced: by the real one,
 // or by one that fails, lies and tears, as tests need it.
 //
+// Idea:        a directory is opened once. From then on it is itself, whatever its name becomes and
+//              wherever the process goes: its files are found by their names within it.
 // Errors:      storage_error, with the file, the place in it, and the system's reason. What a layer
 //              must not do is retry a sync that failed: the system may have dropped the data, and a
 //              second sync that succeeds says nothing about the first.
 // Threads:     different files by different threads; one file by one thread at a time, but read()
-//              by any number.
+//              by any number. A directory by any number.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include <spolia/base/config.hpp>
@@ -54,6 +58,25 @@ enum class file_mode : std::uint8_t {
   fresh   ///< made; what was in it goes
 };
 
+enum class directory_mode : std::uint8_t {
+  existing,  ///< must exist
+  made       ///< made if it does not exist, with those above it
+};
+
+/// Which file it is, whatever its name: two openings of one file say the same, and as long as one
+/// of them lasts no other file says so.
+struct file_identity {
+  std::uint64_t device = 0;
+  std::uint64_t number = 0;
+  bool operator==(const file_identity&) const = default;
+};
+
+enum class lock_result : std::uint8_t {
+  locked,
+  taken,       ///< another process, or another opening of this one, has it
+  unsupported  ///< there are no locks here
+};
+
 class storage_file {
  public:
   storage_file() = default;
@@ -82,9 +105,43 @@ class storage_file {
   virtual std::span<std::byte> extend(std::uint64_t /*from*/, std::size_t /*bytes*/) { return {}; }
   virtual void truncate(std::uint64_t size) = 0;
   [[nodiscard]] virtual std::uint64_t size() = 0;
-  /// False: another process, or another opening of this one, has it. Until the file is closed.
-  virtual bool lock(bool exclusive) = 0;
+  /// Until the file is closed. Not shared with other openings of the file by this process.
+  virtual lock_result lock(bool exclusive) = 0;
+  virtual file_identity identity() = 0;
 };
+
+/// A directory that was opened. Names are those of files within it, without a slash.
+class storage_directory {
+ public:
+  /// `path`: how errors name it.
+  explicit storage_directory(std::filesystem::path path) : path_(std::move(path)) {}
+  storage_directory(const storage_directory&) = delete;
+  storage_directory& operator=(const storage_directory&) = delete;
+  virtual ~storage_directory() = default;
+
+  [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
+
+  virtual std::unique_ptr<storage_file> open(const std::string& name, file_mode how) = 0;
+  /// Names of files.
+  virtual std::vector<std::string> list() = 0;
+  /// Takes the place of what was there, at once or not at all.
+  virtual void rename(const std::string& from, const std::string& to) = 0;
+  /// It need not exist.
+  virtual void remove(const std::string& name) = 0;
+  /// Of the file that has this name now; nothing: none has.
+  virtual std::optional<file_identity> identity(const std::string& name) = 0;
+  /// Names made, renamed and removed in it survive a loss of power from here on. False: the file
+  /// system has no way to be told so, and names are as durable as it makes them by itself.
+  virtual bool sync() = 0;
+  /// The same of the directory's own name, in the one above.
+  virtual bool sync_own_name() = 0;
+
+ private:
+  const std::filesystem::path path_;
+};
+
+/// See storage_files::open().
+struct override_open_directory_and_find_files_by_names_within_it {};
 
 class storage_files {
  public:
@@ -93,16 +150,19 @@ class storage_files {
   storage_files& operator=(const storage_files&) = delete;
   virtual ~storage_files() = default;
 
-  virtual std::unique_ptr<storage_file> open(const std::filesystem::path& file, file_mode how) = 0;
-  /// Names of files; empty if the directory does not exist.
-  virtual std::vector<std::string> list(const std::filesystem::path& directory) = 0;
-  /// With those above it; it may exist. Those that are made survive a loss of power.
-  virtual void make_directory(const std::filesystem::path& directory) = 0;
-  /// Takes the place of what was there, at once or not at all.
-  virtual void rename(const std::filesystem::path& from, const std::filesystem::path& to) = 0;
-  virtual void remove(const std::filesystem::path& file) = 0;
-  /// Names made, renamed and removed in it survive a loss of power from here on.
-  virtual void sync_directory(const std::filesystem::path& directory) = 0;
+  /// A directory that is made is durable, by name, in the one above it, where the file system can
+  /// be told so.
+  virtual std::unique_ptr<storage_directory> open_directory(const std::filesystem::path& directory,
+                                                            directory_mode how) = 0;
+
+ private:
+  /// Layers once opened files by their paths. One that does so still is refused by the compiler,
+  /// with an error that names this type: what its open(), list(), rename(), remove() and
+  /// sync_directory() did by paths, the storage_directory does that its open_directory() returns.
+  virtual override_open_directory_and_find_files_by_names_within_it open(
+      const std::filesystem::path& /*file*/, file_mode /*how*/) {
+    return {};
+  }
 };
 
 /// The system's own.

@@ -9,6 +9,7 @@
 // When:        by a commit, if the last time is 100 ms ago; by database::publish_status(); no
 //              thread of its own. The file goes when the database is closed; after a kill it stays,
 //              and says which process it was.
+// Where:       through the database's options::files, in the directory that it has open.
 // Cost:        a commit: one reading of the clock. A writing of the page: microseconds, by one
 //              thread at a time; the others go on. What fails (a full disk) is tried again later.
 #pragma once

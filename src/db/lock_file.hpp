@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// lock_file.hpp: who has a directory where the file system has no locks. Internal.
+//
+// Idea:        an empty file whose name says which opening of which process it belongs to: so it is
+//              made whole at once, and a name that nobody else makes again can be removed by
+//              anybody who knows that its process has ended. Whoever opens makes its own first and
+//              then looks for others: of two that open at one time, one sees the other at least
+//              (and both may, and be refused).
+// Bounds:      processes of one machine, that see each other's numbers, are kept apart. Of another
+//              machine or container nothing can be told, so its file is in the way until somebody
+//              removes it. Openings that only read make none, and are kept out by one, but keep out
+//              nobody.
+#pragma once
+
+#include <unistd.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <spolia/base/config.hpp>
+#include <spolia/db/files.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace db {
+
+class lock_file {
+ public:
+  /// What stands in the way of an opening.
+  struct obstacle {
+    std::string name;     ///< of another's file
+    const char* unknown;  ///< why nobody can tell whether its process lives; null: it does
+  };
+
+  /// False: the system does not say what names are made of, so that there cannot be any.
+  [[nodiscard]] static bool possible();
+  /// One for this opening of the directory whose SPOLIA is `of`. Removes those of processes that
+  /// have ended, and of directories that this one was copied from.
+  lock_file(storage_directory& in, const file_identity& of);
+  ~lock_file();
+  lock_file(const lock_file&) = delete;
+  lock_file& operator=(const lock_file&) = delete;
+
+  /// The first that is in the way; of those whose process lives, if there is one.
+  [[nodiscard]] static std::optional<obstacle> in_the_way(storage_directory& in,
+                                                          const file_identity& of,
+                                                          std::string_view but);
+  [[nodiscard]] const std::string& name() const noexcept { return name_; }
+
+ private:
+  storage_directory& in_;
+  const std::string name_;
+  const ::pid_t home_ = ::getpid();
+};
+
+}  // namespace db
+}  // namespace spolia::inline SPOLIA_FLAVOUR

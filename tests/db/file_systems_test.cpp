@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+// File systems that lack something: locks, or a way to make names durable. The program has calls of
+// the system of its own, which answer as such file systems do.
+
+#include <gtest/gtest.h>
+
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/file.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "db/layer_over.hpp"
+#include "db/own_place.hpp"
+
+namespace {
+int flock_answers = 0;           // as errno; 0: as the system does
+int directory_sync_answers = 0;  // the same
+}  // namespace
+
+extern "C" int flock(int fd, int how) {
+  if (flock_answers != 0) {
+    errno = flock_answers;
+    return -1;
+  }
+  return static_cast<int>(::syscall(SYS_flock, fd, how));
+}
+extern "C" int fsync(int fd) {
+  struct stat s{};
+  if (directory_sync_answers != 0 && ::fstat(fd, &s) == 0 && S_ISDIR(s.st_mode)) {
+    errno = directory_sync_answers;
+    return -1;
+  }
+  return static_cast<int>(::syscall(SYS_fsync, fd));
+}
+
+namespace {
+
+using namespace spolia;
+using namespace spolia::db;
+using namespace spolia::test;
+
+class file_systems : public own_place {
+ protected:
+  ~file_systems() override {
+    flock_answers = 0;
+    directory_sync_answers = 0;
+  }
+  static options without_locks() {
+    layer_faults faults;
+    faults.no_locks = true;
+    return over(std::make_shared<layer_over>(faults));
+  }
+  static bool says_open_elsewhere(const options& o) {
+    return refused([&] { database::open("bank", o); }).find("is open elsewhere") !=
+           std::string::npos;
+  }
+  static int in_child(const std::function<int()>& f) {
+    const pid_t child = ::fork();
+    if (child == 0) ::_exit(f());
+    int how = 0;
+    EXPECT_EQ(::waitpid(child, &how, 0), child);
+    return WIFEXITED(how) ? WEXITSTATUS(how) : -1;
+  }
+  /// A process that has the database open, until it is killed.
+  static pid_t process_that_has_it(const options& o) {
+    std::array<int, 2> pipe{};
+    EXPECT_EQ(::pipe(pipe.data()), 0);
+    const pid_t child = ::fork();
+    if (child == 0) {
+      database base = database::open("bank", o);
+      if (::write(pipe[1], "x", 1) != 1) ::_exit(1);
+      for (;;) ::pause();
+    }
+    char open = 0;
+    EXPECT_EQ(::read(pipe[0], &open, 1), 1);
+    ::close(pipe[0]);
+    ::close(pipe[1]);
+    return child;
+  }
+  static void wait_for_its_end(pid_t child) {
+    siginfo_t how{};
+    ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(child), &how, WEXITED | WNOWAIT), 0);
+  }
+  static std::vector<std::string> lock_files(const fs::path& directory) {
+    std::vector<std::string> all;
+    for (const auto& [name, content] : content_of(directory)) {
+      if (name.starts_with("LOCK")) all.push_back(name);
+    }
+    return all;
+  }
+  /// A file like that of this process, but for its n-th part.
+  static std::string other_lock(std::size_t part) {
+    std::string name;
+    {
+      const database base = database::open("bank", without_locks());
+      name = lock_files("bank").at(0);
+    }
+    std::size_t at = 0;
+    for (std::size_t n = 0; n <= part; ++n) at = name.find('-', at) + 1;
+    name[at] = name[at] == '1' ? '2' : '1';
+    std::ofstream("bank/" + name).flush();
+    return name;
+  }
+};
+
+/// However a directory is guarded, one process has it, or any number to be read.
+void expect_guarded(const options& o, const std::function<bool(const options&)>& elsewhere,
+                    bool readers_count) {
+  options look = o;
+  look.read_only = true;
+  auto base = std::make_unique<database>(database::open("bank", o));
+  EXPECT_TRUE(elsewhere(o)) << "twice by this process";
+  EXPECT_TRUE(elsewhere(look));
+  base.reset();
+  {
+    const database one = database::open("bank", look);
+    const database two = database::open("bank", look);
+    EXPECT_EQ(elsewhere(o), readers_count);
+  }
+  EXPECT_FALSE(elsewhere(o)) << "nobody has it any more";
+}
+
+TEST_F(file_systems, without_flock_have_other_locks) {
+  for (const int answer : {ENOLCK, ENOTSUP, ENOSYS, EINVAL}) {
+    SCOPED_TRACE(answer);
+    fs::remove_all("bank");
+    flock_answers = answer;
+    const options o = over(nullptr);
+    expect_guarded(o, says_open_elsewhere, true);
+    auto base = std::make_unique<database>(database::open("bank", o));
+    EXPECT_EQ(base->recovered().guard, directory_guard::lock);
+    EXPECT_EQ(lock_files("bank"), std::vector<std::string>());
+    EXPECT_EQ(in_child([&] { return says_open_elsewhere(o) ? 7 : 8; }), 7);
+    // A child that destroys what it has from its parent ends no lock, and one that lives keeps
+    // none.
+    EXPECT_EQ(in_child([&] { return base.reset(), 7; }), 7);
+    EXPECT_TRUE(says_open_elsewhere(o));
+    const pid_t idle = ::fork();
+    if (idle == 0) {
+      for (;;) ::pause();
+    }
+    base.reset();
+    EXPECT_FALSE(says_open_elsewhere(o));
+    ::kill(idle, SIGKILL);
+    ::waitpid(idle, nullptr, 0);
+  }
+}
+
+TEST_F(file_systems, that_fail_to_lock_are_told_from_those_without_locks) {
+  flock_answers = EIO;
+  EXPECT_NE(refused([] { database::open("bank", over(nullptr)); }).find("cannot lock"),
+            std::string::npos);
+}
+
+TEST_F(file_systems, without_any_locks_have_files_that_say_who_has_them) {
+  const options o = without_locks();
+  expect_guarded(o, says_open_elsewhere, false);
+  auto base = std::make_unique<database>(database::open("bank", o));
+  EXPECT_EQ(base->recovered().guard, directory_guard::lock_file);
+  commit(*base, 1, 2);
+  EXPECT_EQ(lock_files("bank").size(), 1U);
+  EXPECT_EQ(in_child([&] { return says_open_elsewhere(o) ? 7 : 8; }), 7);
+  EXPECT_EQ(in_child([&] { return base.reset(), 7; }), 7);
+  EXPECT_TRUE(says_open_elsewhere(o)) << "a child has ended what its parent has";
+  // A copy of the directory has nobody, whatever was copied with it.
+  fs::copy("bank", "copy");
+  database copy = database::open("copy", o);
+  EXPECT_EQ(commits_in(copy), 2);
+  EXPECT_EQ(lock_files("copy").size(), 1U);
+  base.reset();
+  EXPECT_EQ(lock_files("bank").size(), 0U);
+}
+
+TEST_F(file_systems, without_any_locks_forget_processes_that_have_ended) {
+  const options o = without_locks();
+  for (const bool asked_for : {false, true}) {
+    const pid_t child = process_that_has_it(o);
+    EXPECT_TRUE(says_open_elsewhere(o));
+    ::kill(child, SIGKILL);
+    wait_for_its_end(child);
+    if (asked_for) ::waitpid(child, nullptr, 0);
+    EXPECT_EQ(lock_files("bank").size(), 1U);
+    EXPECT_FALSE(says_open_elsewhere(o));
+    EXPECT_EQ(lock_files("bank").size(), 0U);
+    if (!asked_for) ::waitpid(child, nullptr, 0);
+  }
+  // Before the machine was started anew; and one that had the number of this process.
+  for (const std::size_t part : {2U, 5U}) {
+    const std::string name = other_lock(part);
+    EXPECT_EQ(refused([&] { database::open("bank", o); }), "");
+    EXPECT_FALSE(fs::exists("bank/" + name));
+  }
+}
+
+TEST_F(file_systems, without_any_locks_are_refused_where_nobody_can_tell) {
+  options o = without_locks();
+  for (const std::size_t part : {1U, 3U}) {
+    const std::string name = other_lock(part);
+    for (const bool read_only : {false, true}) {
+      o.read_only = read_only;
+      o.allow_without_lock = false;
+      const std::string why = refused([&] { database::open("bank", o); });
+      EXPECT_NE(why.find(name), std::string::npos) << why;
+      EXPECT_NE(why.find(part == 1 ? "on another machine" : "in another container"),
+                std::string::npos)
+          << why;
+      EXPECT_NE(why.find("allow_without_lock"), std::string::npos) << why;
+      o.allow_without_lock = true;
+      EXPECT_EQ(database::open("bank", o).recovered().guard, directory_guard::nothing);
+    }
+    EXPECT_EQ(lock_files("bank"), std::vector<std::string>{name});
+    // The option is for what cannot be told, not for what can.
+    o.read_only = false;
+    const database base = database::open("bank", o);
+    EXPECT_TRUE(says_open_elsewhere(o));
+    fs::remove("bank/" + name);
+  }
+}
+
+/// Without /proc there is no telling which processes live.
+TEST_F(file_systems, without_any_locks_need_a_system_that_knows_its_processes) {
+  const int how = in_child([&] {
+    if (::unshare(CLONE_NEWNS) != 0 ||
+        ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+        ::mount("none", "/proc", "tmpfs", 0, nullptr) != 0) {
+      return 9;
+    }
+    options o = without_locks();
+    const std::string why = refused([&] { database::open("bank", o); });
+    if (why.find("allow_without_lock") == std::string::npos) return 1;
+    o.allow_without_lock = true;
+    return database::open("bank", o).recovered().guard == directory_guard::nothing ? 0 : 2;
+  });
+  if (how == 9) GTEST_SKIP() << "needs root, to mount";
+  EXPECT_EQ(how, 0);
+}
+
+TEST_F(file_systems, that_cannot_make_names_durable_are_served) {
+  for (const int answer : {EINVAL, ENOTSUP}) {
+    SCOPED_TRACE(answer);
+    fs::remove_all("above");
+    fs::remove_all("copy");
+    directory_sync_answers = answer;
+    for (const durability_level level : {durability_level::sync, durability_level::none}) {
+      options o = small_segments();
+      o.durability = level;
+      database base = database::open("above/bank", o);
+      EXPECT_FALSE(base.recovered().durable_names);
+      if (level == durability_level::none) continue;
+      commit(base, 1, 100);
+      EXPECT_GT(base.checkpoint().removed_files, 1U);
+      base.backup("copy");
+      commit(base, 101, 110);
+      EXPECT_TRUE(base.backup("copy").incremental);
+    }
+    EXPECT_EQ(commits_at("above/bank"), 110);
+    EXPECT_EQ(commits_at("copy"), 110);
+    directory_sync_answers = 0;
+    EXPECT_TRUE(database::open("above/bank", over(nullptr)).recovered().durable_names);
+  }
+  directory_sync_answers = EIO;
+  EXPECT_NE(refused([] { database::open("above/bank", over(nullptr)); }), "");
+}
+
+}  // namespace

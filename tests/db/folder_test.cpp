@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: Apache-2.0
+// A database is in the directory that it was opened in, whatever the name of that leads to now; and
+// a directory that has lost its files is no new database.
+
+#include <gtest/gtest.h>
+
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <new>
+#include <string>
+
+#include <spolia/base/atomic.hpp>
+#include <spolia/db/store_status.hpp>
+
+#include "db/layer_over.hpp"
+#include "db/own_place.hpp"
+
+namespace {
+
+using namespace spolia;
+using namespace spolia::db;
+using namespace spolia::test;
+
+class folders : public own_place {};
+
+TEST_F(folders, stay_where_they_are_when_the_process_goes_elsewhere) {
+  fs::create_directories("home");
+  fs::create_directories("elsewhere");
+  fs::current_path(root_ / "home");
+  options o = small_segments();
+  o.publish_status = true;
+  {
+    database base = database::open("bank", o);
+    commit(base, 1, 3);
+    fs::current_path(root_ / "elsewhere");
+    {
+      database other = database::open("bank", over(nullptr));
+      commit(other, 1, 5);
+    }
+    const auto others = content_of("bank");
+    commit(base, 4, 120);
+    EXPECT_GT(base.checkpoint().removed_files, 1U);
+    commit(base, 121, 125);
+    EXPECT_EQ(base.storage_failure(), "");
+    EXPECT_EQ(content_of("bank"), others) << "the database of the same name was touched";
+    EXPECT_TRUE(read_status(root_ / "home" / "bank"));
+    base.backup("copy");
+  }
+  EXPECT_FALSE(read_status(root_ / "home" / "bank")) << "it goes when the database is closed";
+  EXPECT_EQ(commits_at(root_ / "home" / "bank"), 125);
+  EXPECT_EQ(commits_at(root_ / "elsewhere" / "bank"), 5);
+  EXPECT_EQ(commits_at(root_ / "elsewhere" / "copy"), 125) << "where the process was then";
+}
+
+TEST_F(folders, are_named_by_errors_as_they_were_opened) {
+  fs::create_directories("elsewhere");
+  database base = database::open("bank", small_segments());
+  commit(base, 1, 1);
+  fs::current_path("elsewhere");
+  fs::remove(root_ / "bank" / "SPOLIA");
+  try {
+    base.checkpoint();
+    ADD_FAILURE() << "SPOLIA is gone";
+  } catch (const storage_error& e) {
+    EXPECT_EQ(e.file(), root_ / "bank");
+    EXPECT_NE(std::string(e.what()).find("was removed"), std::string::npos) << e.what();
+  }
+}
+
+TEST_F(folders, are_gone_on_with_when_they_were_moved) {
+  auto base = std::make_unique<database>(database::open("bank", small_segments()));
+  commit(*base, 1, 10);
+  base->backup("copy");
+  fs::rename("bank", "aside");
+  fs::copy("copy", "bank");
+  database restored = database::open("bank", small_segments());
+  commit(restored, 11, 30);
+  const auto before = content_of("bank");
+  commit(*base, 11, 150);
+  base->checkpoint();
+  commit(*base, 151, 160);
+  EXPECT_EQ(base->storage_failure(), "");
+  EXPECT_EQ(content_of("bank"), before) << "the database that was restored was touched";
+  EXPECT_NE(refused([] { database::open("aside", over(nullptr)); }), "") << "it is open";
+  base.reset();
+  EXPECT_EQ(commits_at("aside"), 160);
+  commit(restored, 31, 33);
+  EXPECT_EQ(commits_in(restored), 33);
+}
+
+/// Another database in the same directory: the files are others, and so is the database.
+TEST_F(folders, that_have_another_database_now_are_left_alone) {
+  options o = small_segments();
+  o.publish_status = true;
+  auto base = std::make_unique<database>(database::open("bank", o));
+  commit(*base, 1, 10);
+  base->backup("copy");
+  for (const auto& one : fs::directory_iterator("bank")) fs::remove(one.path());
+  for (const auto& one : fs::directory_iterator("copy")) fs::copy(one.path(), "bank");
+  auto restored = std::make_unique<database>(database::open("bank", o));
+  commit(*restored, 11, 13);
+  // Begun, and not finished: of the name that the next checkpoint would have.
+  std::ofstream("bank/checkpoint-000000000000000d.spl.tmp") << "not yours";
+  const auto data = [] {
+    auto all = content_of("bank");
+    all.erase("status");
+    return all;
+  };
+  const auto before = data();
+  const std::string why = refused([&] { base->checkpoint(); });
+  EXPECT_NE(why.find((root_ / "bank").string()), std::string::npos) << why;
+  EXPECT_NE(why.find("SPOLIA was replaced"), std::string::npos) << why;
+  EXPECT_EQ(data(), before);
+  base.reset();
+  EXPECT_EQ(data(), before);
+  EXPECT_TRUE(read_status("bank")) << "that of the other one was removed";
+  restored.reset();
+  EXPECT_EQ(commits_at("bank"), 13);
+}
+
+TEST_F(folders, without_a_log_are_left_alone_as_well) {
+  options o = over(nullptr);
+  o.durability = durability_level::none;
+  database base = database::open("bank", o);
+  commit(base, 1, 3);
+  base.checkpoint();
+  base.backup("copy");
+  for (const auto& one : fs::directory_iterator("bank")) fs::remove(one.path());
+  for (const auto& one : fs::directory_iterator("copy")) fs::copy(one.path(), "bank");
+  const auto before = content_of("bank");
+  EXPECT_NE(refused([&] { base.checkpoint(); }).find("replaced"), std::string::npos);
+  EXPECT_EQ(content_of("bank"), before);
+}
+
+TEST_F(folders, a_copy_that_becomes_another_one_meanwhile_is_left_alone) {
+  const disk files = new_disk();
+  database base = database::open(place, over(files));
+  commit(base, 1, 5);
+  base.backup("copy");
+  base.checkpoint();
+  commit(base, 6, 6);
+  base.checkpoint();  // so that the copy is written anew
+  files->before_write = [&] {
+    bool begun = false;
+    for (const std::string& n : files->names())
+      begun |= n.starts_with("copy/") && n.ends_with("tmp");
+    if (!begun) return;
+    files->before_write = nullptr;
+    files->put("copy/SPOLIA", files->content("copy/SPOLIA"));  // the same text in another file
+  };
+  const std::string why = refused([&] { base.backup("copy"); });
+  EXPECT_NE(why.find("SPOLIA was replaced"), std::string::npos) << why;
+  database copy = database::open("copy", over(files));
+  EXPECT_EQ(commits_in(copy), 5);
+}
+
+TEST_F(folders, that_have_lost_all_data_are_refused) {
+  for (const durability_level level : {durability_level::sync, durability_level::none}) {
+    SCOPED_TRACE(static_cast<int>(level));
+    fs::remove_all("bank");
+    options o = over(nullptr);
+    o.durability = level;
+    {
+      database base = database::open("bank", o);
+      commit(base, 1, 2);
+      if (level == durability_level::none) base.checkpoint();
+    }
+    remove_data("bank");
+    std::ofstream("bank/log-0000000000000001.spl.tmp") << "somebody's last hope";
+    const auto before = content_of("bank");
+    for (const bool read_only : {true, false}) {
+      o.read_only = read_only;
+      const std::string why = refused([&] { database::open("bank", o); });
+      EXPECT_NE(why.find("data files of the database are missing"), std::string::npos) << why;
+      EXPECT_NE(why.find("restore a backup"), std::string::npos) << why;
+      EXPECT_EQ(content_of("bank"), before) << "and nothing is changed";
+    }
+  }
+}
+
+/// While the process has it: its first commit was acknowledged, and another one opens what is left.
+TEST_F(folders, that_lose_all_data_after_the_first_commit_are_refused) {
+  database base = database::open("bank", over(nullptr));
+  EXPECT_TRUE(text_of("bank/SPOLIA").find("format 5\n") != std::string::npos);
+  commit(base, 1, 1);
+  fs::create_directory("taken");
+  fs::copy("bank/SPOLIA", "taken");
+  EXPECT_NE(refused([] { database::open("taken", over(nullptr)); }), "");
+}
+
+TEST_F(folders, that_never_had_data_are_new) {
+  options o = over(nullptr);
+  o.durability = durability_level::none;
+  for (int i = 0; i < 2; ++i) {
+    database base = database::open("bank", o);
+    EXPECT_TRUE(base.tables().empty());
+    commit(base, 1, 2);
+  }
+  EXPECT_TRUE(text_of("bank/SPOLIA").find("format 4\n") != std::string::npos);
+}
+
+TEST_F(folders, a_copy_that_has_lost_its_data_is_written_anew) {
+  database base = database::open("bank", over(nullptr));
+  commit(base, 1, 2);
+  base.backup("copy");
+  remove_data("copy");
+  {
+    fs::copy("copy", "opened");
+    EXPECT_NE(refused([] { database::open("opened", over(nullptr)); }), "");
+  }
+  EXPECT_FALSE(base.backup("copy").incremental);
+  EXPECT_EQ(commits_at("copy"), 2);
+}
+
+/// As programs of the earlier formats have left it.
+void make_older(const fs::path& directory, char format) {
+  std::fstream file(directory / "SPOLIA", std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(16 + 7);
+  file.put(format);
+}
+
+TEST_F(folders, of_older_formats_become_the_new_one_when_they_are_written) {
+  for (const char format : {'1', '2', '3', '4'}) {
+    fs::remove_all("bank");
+    fs::remove_all("copy");
+    {
+      database base = database::open("bank", over(nullptr));
+      commit(base, 1, 2);
+      base.backup("copy");
+    }
+    make_older("bank", format);
+    make_older("copy", format);
+    options o = over(nullptr);
+    o.read_only = true;
+    const auto before = content_of("bank");
+    {
+      database base = database::open("bank", o);
+      EXPECT_EQ(commits_in(base), 2);
+      EXPECT_EQ(base.recovered().guard, directory_guard::lock);
+      EXPECT_TRUE(base.recovered().durable_names);
+    }
+    EXPECT_EQ(content_of("bank"), before);
+    o.read_only = false;
+    o.durability = durability_level::none;
+    {
+      database base = database::open("bank", o);
+      EXPECT_EQ(content_of("bank"), before) << "nothing was written yet";
+      base.checkpoint();
+      EXPECT_NE(text_of("bank/SPOLIA").find("format 5\n"), std::string::npos);
+    }
+    make_older("bank", format);
+    {
+      database base = database::open("bank", over(nullptr));
+      EXPECT_NE(text_of("bank/SPOLIA").find("format 5\n"), std::string::npos);
+      EXPECT_EQ(text_of("copy/SPOLIA").find("format 5\n"), std::string::npos);
+      commit(base, 3, 3);
+      base.backup("copy");
+      EXPECT_NE(text_of("copy/SPOLIA").find("format 5\n"), std::string::npos);
+    }
+    EXPECT_EQ(commits_at("copy"), 3);
+    // Of an older format it cannot be told.
+    make_older("bank", format);
+    remove_data("bank");
+    database base = database::open("bank", over(nullptr));
+    EXPECT_TRUE(base.tables().empty());
+  }
+}
+
+/// What older programs look at before anything else: a text of this length, and its format.
+TEST_F(folders, have_a_file_that_older_programs_read_and_refuse) {
+  database base = database::open("bank", over(nullptr));
+  const std::string text = text_of("bank/SPOLIA");
+  EXPECT_EQ(text.size(), 61U);
+  EXPECT_EQ(text.substr(0, 28), "spolia database\nformat 5\nid ");
+}
+
+/// What a process has told before it was killed.
+struct told {
+  spolia::atomic<std::int64_t> acknowledged{0};
+  spolia::atomic<bool> done{false};
+};
+
+/// A process that is killed before its n-th step works at `directory`.
+template <class F>
+void killed_at(std::uint64_t n, told& by, F&& work) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    std::uint64_t step = 0;
+    layer_faults faults;
+    faults.before_change = [&step, n] {
+      if (++step == n) ::kill(::getpid(), SIGKILL);
+    };
+    options o = over(std::make_shared<layer_over>(faults));
+    work(o, by);
+    by.done.store_relaxed(true);
+    ::_exit(0);
+  }
+  int how = 0;
+  ASSERT_EQ(::waitpid(child, &how, 0), child);
+}
+
+void work_a_little(options o, told& by) {
+  database base = database::open("bank", o);
+  const bool is_new = base.tables().empty();
+  table& ledger = is_new ? make_ledger(base) : base.find_table("ledger");
+  const std::int64_t first = is_new ? 1 : commits_in(base).value_or(0) + 1;
+  for (std::int64_t n = first; n < first + 2; ++n) {
+    if (write_down(base, ledger, n)) by.acknowledged.store_relaxed(n);
+  }
+  base.checkpoint();
+  if (write_down(base, ledger, first + 2)) by.acknowledged.store_relaxed(first + 2);
+  base.backup("copy");
+}
+
+class killed : public folders, public testing::WithParamInterface<char> {};
+
+/// At each step of making a database, or of going on with one of an older format: what is whole is
+/// opened, and what has lost its files is refused as soon as something was acknowledged.
+TEST_P(killed, at_each_step) {
+  void* const memory =
+      ::mmap(nullptr, sizeof(told), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  for (std::uint64_t n = 1;; ++n) {
+    SCOPED_TRACE("step " + std::to_string(n));
+    auto* const by = ::new (memory) told;
+    fs::remove_all("bank");
+    fs::remove_all("copy");
+    std::int64_t before = 0;
+    if (GetParam() != '0') {
+      database base = database::open("bank", over(nullptr));
+      commit(base, 1, before = 2);
+    }
+    if (GetParam() != '0') make_older("bank", GetParam());
+    killed_at(n, *by, work_a_little);
+    const std::int64_t acknowledged = std::max(before, by->acknowledged.load_relaxed());
+    if (fs::exists("bank")) {
+      fs::copy("bank", "lost");
+      remove_data("lost");
+      const std::string why = refused([] { database::open("lost", over(nullptr)); });
+      if (by->acknowledged.load_relaxed() != 0) {
+        EXPECT_NE(why.find("are missing"), std::string::npos) << why;
+      }
+      fs::remove_all("lost");
+    }
+    EXPECT_GE(commits_at("bank"), acknowledged);
+    if (fs::exists("copy/SPOLIA") && fs::file_size("copy/SPOLIA") != 0) {
+      EXPECT_EQ(commits_at("copy"), acknowledged);
+    }
+    if (by->done.load_relaxed()) break;
+    ASSERT_LT(n, 500U);
+  }
+  ::munmap(memory, sizeof(told));
+}
+
+INSTANTIATE_TEST_SUITE_P(formats, killed, testing::Values('0', '1'));
+
+}  // namespace
