@@ -25,6 +25,7 @@ set(SPOLIA_HEADERS
     include/spolia/base/threads.hpp
     include/spolia/base/ticks.hpp
     include/spolia/base/trace.hpp
+    include/spolia/base/unwind.hpp
     include/spolia/counted/atomic_ptr.hpp
     include/spolia/counted/blocks.hpp
     include/spolia/counted/collector.hpp

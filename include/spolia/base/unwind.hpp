@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// How a `catch (...)` that goes on lets pass what is no exception of C++.
+#pragma once
+
+#include <exception>
+
+#include <spolia/base/config.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+
+/// To be called first in every `catch (...)` block that does not end in `throw;`. It throws again
+/// what is being handled if that is no exception of C++, and does nothing otherwise.
+///
+/// Reason: pthread_cancel and pthread_exit unwind a thread's stack, and such a handler catches the
+/// unwinding. The C library ends the process when a handler does not throw it again. An exception
+/// of another language is not ours to swallow either.
+///
+/// The C++ library says which it is: std::current_exception() is null in the handler of what is no
+/// exception of C++ (libstdc++ and libc++abi alike). What is being unwound may pass no function
+/// that is noexcept, so one that calls code of the user in such a block must not be.
+inline void let_unwinding_pass() {
+  if (std::current_exception() == nullptr) throw;
+}
+
+}  // namespace spolia::inline SPOLIA_FLAVOUR
