@@ -122,6 +122,7 @@ set(SPOLIA_HEADERS
     include/spolia/map/detail/abtree_nodes.hpp
     include/spolia/map/detail/abtree_search.hpp
     include/spolia/map/detail/abtree_steps.hpp
+    include/spolia/map/detail/after_update.hpp
     include/spolia/map/detail/attempts.hpp
     include/spolia/map/detail/avl_audit.hpp
     include/spolia/map/detail/avl_balance.hpp
@@ -171,6 +172,7 @@ set(SPOLIA_HEADERS
     include/spolia/map/detail/tree_pairs.hpp
     include/spolia/map/detail/turns.hpp
     include/spolia/map/external_bst.hpp
+    include/spolia/map/keys.hpp
     include/spolia/map/list.hpp
     include/spolia/map/marked_ptr.hpp
     include/spolia/map/rlu_bst.hpp

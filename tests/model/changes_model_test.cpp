@@ -230,11 +230,64 @@ void two_moves_meet(model::scenario& run) {
   });
 }
 
+/// A batch changes one place several times: the key 0 and, in the same place, the key 5. A read
+/// sees what was there before it or what it leaves, and nothing of its midst.
+template <class World>
+void reads_meet_two_changes_of_one_place(model::scenario& run) {
+  auto w = std::make_shared<World>();
+  run.thread([=] {
+    changes twice;
+    twice.insert_or_assign((*w)[0], 0, 7);
+    twice.insert((*w)[0], 5, 7);
+    twice.insert_or_assign((*w)[0], 0, 2);
+    twice.erase((*w)[0], 5);
+    twice.commit();
+  });
+  run.thread([=] {
+    const std::optional<int> seen = (*w)[0].find(0);
+    model::check(seen == 1 || seen == 2, "a read saw the midst of a batch");
+    model::check(!(*w)[0].contains(5), "a read saw the midst of a batch");
+  });
+  run.finally([=] { w->judge(2, 1); });
+}
+/// A key goes and comes back in one batch.
+template <class World>
+void an_update_meets_two_changes_of_one_place(model::scenario& run) {
+  auto w = std::make_shared<World>();
+  auto was_there = std::make_shared<bool>();
+  run.thread([=] {
+    changes twice;
+    twice.erase((*w)[0], 0);
+    twice.insert((*w)[0], 0, 2);
+    twice.commit();
+  });
+  run.thread([=] { *was_there = (*w)[0].erase(0); });
+  run.finally([=] {
+    model::check(*was_there, "an update saw the midst of a batch");
+    w->end();
+  });
+}
+
 TEST(changes_model, is_seen_wholly_or_not_at_all) {
   expect_clean(a_snapshot_meets_a_batch<dl>, at_most(1));
   expect_clean(a_snapshot_meets_a_batch<dl>, at_most_in_order(2));
   expect_clean(a_snapshot_meets_a_batch<sl>, at_most_in_order(1));
   expect_clean(reads_meet_a_batch<dl>, at_most_in_order(2));
+}
+TEST(changes_model, is_seen_wholly_where_it_changes_a_place_twice) {
+  expect_clean(reads_meet_two_changes_of_one_place<dl>, at_most_in_order(2));
+  expect_clean(reads_meet_two_changes_of_one_place<dl>, at_most(1));
+  expect_clean(reads_meet_two_changes_of_one_place<dl_tree_of_four>, at_most_in_order(2));
+  expect_clean(an_update_meets_two_changes_of_one_place<dl>, at_most_in_order(2));
+  expect_clean(an_update_meets_two_changes_of_one_place<dl_tree_of_four>, at_most_in_order(2));
+}
+TEST(changes_model, a_place_that_is_changed_again_does_not_count) {
+  expect_found(reads_meet_two_changes_of_one_place<dl>, "batch.shows_its_midst",
+               at_most_in_order(2), "a read saw the midst of a batch");
+  expect_found(reads_meet_two_changes_of_one_place<dl_tree_of_four>, "batch.shows_its_midst",
+               at_most_in_order(2), "a read saw the midst of a batch");
+  expect_found(an_update_meets_two_changes_of_one_place<dl_tree_of_four>, "batch.shows_its_midst",
+               at_most_in_order(2), "an update saw the midst of a batch");
 }
 TEST(changes_model, loses_nothing) {
   expect_clean(an_update_meets_a_batch<dl>, at_most_in_order(2));

@@ -16,7 +16,8 @@
 //              what is current see them from one moment on: what follows a read that has seen one
 //              change sees the others, in all maps.
 // In order:    the changes take effect in the order in which they were named; a later one of the
-//              same key sees the earlier one.
+//              same key sees the earlier one. Nobody else does: all others see what is there
+//              before the batch, or what its last change of the key leaves.
 // Cost:        in a snapshot_hash each change copies its bucket twice into one block; in a tree it
 //              makes one leaf more. Both stay until the same place is changed again, and a look
 //              there reads one word more, which is written once.
@@ -45,6 +46,7 @@
 
 #include <spolia/base/backoff.hpp>
 #include <spolia/base/config.hpp>
+#include <spolia/map/detail/after_update.hpp>
 #include <spolia/map/detail/batch_state.hpp>
 #include <spolia/map/detail/hash_batches.hpp>
 #include <spolia/map/detail/tree_batches.hpp>
@@ -80,6 +82,7 @@ class changes {
   void commit() {
     backoff pause;
     while (!steps_.empty() && !try_commit()) pause.pause();
+    detail::after_update<detail::published::by_exchange>();
     clear();
   }
 
@@ -100,7 +103,9 @@ class changes {
     virtual bool stage(detail::batch_state& state) = 0;
     virtual bool commit(detail::batch_state& state) noexcept = 0;
     virtual void committed() noexcept = 0;
-    virtual void given_up() noexcept = 0;
+    // These two throw no exception; but a thread that ends may unwind through them.
+    virtual void tidy() = 0;
+    virtual void given_up() = 0;
   };
 
   template <class Map>
@@ -115,7 +120,8 @@ class changes {
       what.committed();
       map.watched(true);
     }
-    void given_up() noexcept override { what.given_up(); }
+    void tidy() override { what.tidy(); }
+    void given_up() override { what.given_up(); }
 
     Map& map;
     typename std::remove_reference_t<decltype(std::declval<Map&>().in_batches())>::batch_change
@@ -151,6 +157,7 @@ class changes {
     }
     if (!steps_.front()->commit(*state)) return false;
     for (const auto& s : steps_) s->committed();
+    for (const auto& s : steps_) s->tidy();
     return true;
   }
 

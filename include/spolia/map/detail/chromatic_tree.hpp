@@ -8,6 +8,7 @@
 #include <utility>
 
 #include <spolia/base/config.hpp>
+#include <spolia/base/unwind.hpp>
 #include <spolia/map/detail/chromatic_audit.hpp>
 #include <spolia/map/detail/chromatic_leaves.hpp>
 #include <spolia/map/detail/chromatic_nodes.hpp>
@@ -98,11 +99,9 @@ class chromatic_tree {
       if (!now.found) return false;
       const auto [me, size] = prepare(here);
       if (!s.stands(now.in, time())) continue;
-      const shrunk done = shrink(here, me, s, now.changed(nullptr), key);
+      const shrunk done = shrink(here, me, s, now.changed(nullptr), key, size);
       whole_way = done == shrunk::wants_whole_way;
-      if (done != shrunk::yes) continue;
-      size->removed.add(1);
-      return true;
+      if (done == shrunk::yes) return true;
     }
   }
 
@@ -247,8 +246,9 @@ class chromatic_tree {
     no,               // start over
     wants_whole_way,  // start over, from the top
   };
-  /// Some pair of the leaf goes: `left` are the others.
-  shrunk shrink(session& here, owner me, const spot& s, const edit& left, const Key& key) {
+  /// Some pair of the leaf goes, and is counted unless `size` is null: `left` are the others.
+  shrunk shrink(session& here, owner me, const spot& s, const edit& left, const Key& key,
+                size_counter::mine* size) {
     view p;
     if (!still_there(here, s, p)) return shrunk::no;
     bool violation = false;
@@ -257,6 +257,7 @@ class chromatic_tree {
     const std::uint64_t done = goes ? fold(here, me, s, p, left, violation)
                                     : replace(here, me, s, p, {.after = left}, violation);
     if (done == 0) return shrunk::no;
+    if (size != nullptr) size->removed.add(1);
     if (violation) rebalance(here, me, key);
     return shrunk::yes;
   }
@@ -301,13 +302,14 @@ class chromatic_tree {
 
   /// Repairs violations on the way to `key` until there are none.
   ///
-  /// The update has taken effect, so nothing may be thrown any more: what cannot be repaired stays
-  /// until somebody rebalances on the same way.
-  SPOLIA_NOINLINE void rebalance(session& here, owner me, const Key& key) noexcept {
+  /// The update has taken effect, so no exception may be thrown any more: what cannot be repaired
+  /// stays until somebody rebalances on the same way. (A thread that ends may unwind through here.)
+  SPOLIA_NOINLINE void rebalance(session& here, owner me, const Key& key) {
     try {
       while (repair_one(here, me, key)) {
       }
     } catch (...) {
+      let_unwinding_pass();
     }
   }
   bool repair_one(session& here, owner me, const Key& key) {

@@ -51,6 +51,7 @@ class snapshot_hash_core<Key, Value, Collector, Hash, Equal>::batch_change {
     mine.added.add(1);
     core_.grow_if_full(mine);
   }
+  static void tidy() noexcept {}
   /// The batch never will: what it has put in place shows what was there before.
   static void given_up() noexcept {}
 
@@ -77,6 +78,7 @@ class snapshot_hash_core<Key, Value, Collector, Hash, Equal>::batch_change {
     fresh->push(before);
     fresh->join(batch);
     fresh->push_edited(after);
+    if (again) p.newest->changes_again();
     if (!core_.append(s, p, fresh)) {
       fresh->destroy_in(core_.nodes());
       return false;

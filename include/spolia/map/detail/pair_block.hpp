@@ -5,6 +5,12 @@
 // A block that belongs to a batch (map/changes.hpp) has two contents, of which it is one that
 // counts: the pairs from before the batch, and behind them those from afterwards.
 //
+// A batch may change a place more than once. Each time it puts a block in the place of its own one
+// from before, and tells that first. Whoever finds such a block and hears from the batch that it
+// counts has met the block before the batch was ready, for the next one was not there yet. So what
+// it sees is the pairs from before the batch, which were the place's when it met the block. Those
+// from afterwards are the midst of the batch, and nobody's.
+//
 // A block is one piece with its pairs behind the header, in a few sizes; what is larger lies in a
 // piece of its own.
 #pragma once
@@ -16,6 +22,7 @@
 #include <span>
 #include <utility>
 
+#include <spolia/base/atomic.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/base/memory.hpp>
 #include <spolia/map/detail/batch_state.hpp>
@@ -41,8 +48,13 @@ class pair_block : public Base {
     return {pairs_, count_};
   }
   /// Of a block that belongs to a batch.
-  [[nodiscard]] pairs before() const noexcept { return all().first(before_); }
-  [[nodiscard]] pairs after() const noexcept { return all().subspan(before_); }
+  [[nodiscard]] pairs before() const noexcept { return all().first(cut()); }
+  [[nodiscard]] pairs after() const noexcept { return all().subspan(cut()); }
+  /// Only by who makes the batch: it is about to change this place once more.
+  void changes_again() noexcept {
+    // relaxed → counts(): this is before the batch gets ready.
+    cut_.store_relaxed(cut_.load_relaxed() | again);
+  }
   /// Fetches its cache lines all at once; otherwise the pairs wait for the header.
   void prefetch() const noexcept { prefetch_at(this); }
   /// The same of one that may be gone.
@@ -55,7 +67,7 @@ class pair_block : public Base {
   [[nodiscard]] pairs at(std::uint64_t t, Timeline& time) const noexcept {
     if (batch == nullptr) [[likely]]
       return all();
-    return batch->counts_at(t, time) ? after() : before();
+    return counts(t, time) ? after() : before();
   }
   template <class Timeline>
   [[nodiscard]] pairs current(Timeline& time) const noexcept {
@@ -83,7 +95,7 @@ class pair_block : public Base {
   void join(batch_state& b) noexcept {
     b.hold();
     batch = &b;
-    before_ = count_;
+    cut_.store_relaxed(count_);
   }
 
  protected:
@@ -99,8 +111,18 @@ class pair_block : public Base {
   }
 
  private:
+  static constexpr std::uint32_t again = std::uint32_t{1} << 31U;
+
+  [[nodiscard]] std::uint32_t cut() const noexcept { return cut_.load_relaxed() & ~again; }
+  template <class Timeline>
+  [[nodiscard]] bool counts(std::uint64_t t, Timeline& time) const noexcept {
+    if (!batch->counts_at(t, time)) return false;
+    // relaxed: the batch was ready, which we have heard by an acquire.
+    return (cut_.load_relaxed() & again) == 0 || SPOLIA_FAULT("batch.shows_its_midst");
+  }
+
   Pair* const pairs_;
-  std::uint32_t before_ = 0;
+  atomic<std::uint32_t> cut_{0};  // how many are from before the batch; and `again`
 };
 
 /// Room for Size pairs.

@@ -16,6 +16,7 @@
 #include <utility>
 
 #include <spolia/base/config.hpp>
+#include <spolia/base/unwind.hpp>
 #include <spolia/map/detail/batch_state.hpp>
 #include <spolia/map/detail/chromatic_tree.hpp>
 
@@ -52,15 +53,19 @@ class chromatic_tree<Key, Value, Collector, Compare, Capacity, Shortcuts>::batch
   void committed() noexcept {
     if (difference_ > 0) tree_.size_.here().added.add(1);
     if (difference_ < 0) tree_.size_.here().removed.add(1);
+  }
+  /// When all that belongs to the batch has heard of that. Throws no exception; but a thread that
+  /// ends may unwind through here, and through given_up().
+  void tidy() {
     if (empties_) sweep();
   }
   /// The batch never will.
-  void given_up() noexcept { sweep(); }
+  void given_up() { sweep(); }
 
  private:
   bool try_stage(session& here, owner me, batch_state& batch) {
     const spot s = tree_.locate(key_);
-    const leaf& l = s.at();
+    leaf& l = *nodes::as_leaf(s.low.to());
     const bool again = l.batch == &batch;
     const pairs before = again ? l.before() : l.current(tree_.time());
     const place now = tree_.leaves_.find(again ? l.after() : before, key_);
@@ -72,6 +77,7 @@ class chromatic_tree<Key, Value, Collector, Compare, Capacity, Shortcuts>::batch
     const content c{.after = stays ? edit{.from = now.in} : now.changed(with),
                     .before = {.from = before},
                     .batch = &batch};
+    if (again) l.changes_again();
     bool violation = false;
     const std::uint64_t since = tree_.replace(here, me, s, p, c, violation);
     if (since == 0) return false;
@@ -83,7 +89,7 @@ class chromatic_tree<Key, Value, Collector, Compare, Capacity, Shortcuts>::batch
   }
 
   /// Takes out the leaf of the key if it has been left without a pair.
-  void sweep() noexcept {
+  void sweep() {
     try {
       const owner me = tree_.steps_.records().me();
       session here = tree_.enter();
@@ -95,11 +101,12 @@ class chromatic_tree<Key, Value, Collector, Compare, Capacity, Shortcuts>::batch
         const pairs now = s.current(tree_.time());
         if (!now.empty()) return;
         if (s.stands(now, tree_.time()) &&
-            tree_.shrink(here, me, s, {}, key_) == chromatic_tree::shrunk::yes) {
+            tree_.shrink(here, me, s, {}, key_, nullptr) == chromatic_tree::shrunk::yes) {
           return;
         }
       }
-    } catch (...) {  // then it stays
+    } catch (...) {
+      let_unwinding_pass();  // else the leaf stays
     }
   }
 

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// The order, the hash and the equality of keys that maps use unless told otherwise:
+///
+///     default_order<Key>     std::less<Key>, and for floating-point keys a total order
+///     default_hash<Key>      std::hash<Key>
+///     default_equal<Key>     std::equal_to<Key>
+///
+/// Floating-point keys (float, double, long double, and what else the compiler calls so and is
+/// binary): NaN is one key, whatever its sign and payload, and is above all others, infinity among
+/// them. -0 is 0. All else is ordered as by `<`.
+///
+/// Reason:      with `<` and `==` a NaN is neither below nor above nor equal to anything, so it is
+///              nowhere in a map, and keys beside it are lost.
+/// How:         by the bits, as integers. So the answers are the same with -ffast-math and -Ofast,
+///              where a compiler may take x != x for false, and in threads whose processor takes
+///              small numbers for 0.
+/// Cost:        some five instructions for each key that is looked at. Other keys: nothing.
+/// A comparison, hash or equality of the user's own that is named instead is used as it is; what
+/// maps promise if it is not consistent is said in map/concepts.hpp.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <type_traits>
+
+#include <spolia/base/config.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace detail {
+
+template <std::size_t Bytes>
+struct word_of_bytes {
+  __extension__ using type = unsigned __int128;
+};
+template <>
+struct word_of_bytes<2> {
+  using type = std::uint16_t;
+};
+template <>
+struct word_of_bytes<4> {
+  using type = std::uint32_t;
+};
+template <>
+struct word_of_bytes<8> {
+  using type = std::uint64_t;
+};
+
+/// How a floating-point type is laid out; `known` if it is in a way that float_rank can read.
+template <class T, bool = std::is_floating_point_v<T>>
+struct float_layout {
+  static constexpr bool known = false;
+};
+template <class T>
+struct float_layout<T, true> {
+  static constexpr int digits = std::numeric_limits<T>::digits;
+  /// The 80 bits of x87: the first bit of the mantissa is stored, and there is padding.
+  static constexpr bool extended = digits == 64 && sizeof(T) > 8;
+  /// Two doubles, the second of which is added to the first.
+  static constexpr bool pair = digits == 106 && sizeof(T) == 16;
+  static constexpr bool plain = digits == 8 || digits == 11 || digits == 24 || digits == 53 ||
+                                (digits == 113 && sizeof(T) == 16);
+  static constexpr bool known = std::numeric_limits<T>::radix == 2 && (extended || pair || plain);
+  using word = typename word_of_bytes<sizeof(T)>::type;
+};
+
+/// The bits of a plain one. (From a reference: with -ffast-math clang takes it that no function is
+/// given a NaN by value.)
+template <class T>
+using float_word = typename float_layout<T>::word;
+
+template <class T>
+inline constexpr auto sign_bit =
+    static_cast<float_word<T>>(float_word<T>{1} << (sizeof(T) * 8 - 1));
+template <class T>
+inline constexpr auto infinity_bits =
+    static_cast<float_word<T>>(float_word<T>(sign_bit<T> - 1) >>
+                               (float_layout<T>::digits - 1) << (float_layout<T>::digits - 1));
+template <class T>
+inline constexpr auto nan_bits = static_cast<float_word<T>>(
+    infinity_bits<T> | float_word<T>{1} << (float_layout<T>::digits - 2));
+
+/// The bits with one pattern for NaN, which is above those of infinity, and one for 0.
+template <class T>
+SPOLIA_ALWAYS_INLINE float_word<T> canonical_bits(const T& x) noexcept {
+  using word = float_word<T>;
+  const auto bits = std::bit_cast<word>(x);
+  const auto size = static_cast<word>(bits & word(sign_bit<T> - 1));
+  if (size > infinity_bits<T>) return nan_bits<T>;
+  return size == 0 ? word{0} : bits;
+}
+
+/// A number whose order is that of the keys.
+template <class T>
+SPOLIA_ALWAYS_INLINE float_word<T> float_rank(const T& x) noexcept {
+  using word = float_word<T>;
+  if constexpr (float_layout<T>::extended) {
+    std::uint64_t mantissa = 0;
+    std::uint16_t top = 0;
+    std::memcpy(&mantissa, &x, sizeof mantissa);
+    std::memcpy(&top, reinterpret_cast<const char*>(&x) + sizeof mantissa, sizeof top);
+    constexpr word middle = word{1} << 80U;
+    const word size = word{top & 0x7FFFU} << 64U | mantissa;
+    if ((top & 0x7FFFU) == 0x7FFF && mantissa << 1U != 0) return middle << 1U;
+    return (top >> 15U) != 0 ? middle - size : middle + size;
+  } else if constexpr (float_layout<T>::pair) {
+    double part[2];
+    std::memcpy(part, &x, sizeof part);
+    const std::uint64_t high = float_rank(part[0]);
+    // What is added to 0 or to a NaN is of no account.
+    const bool alone = high == float_rank(0.0) || high == ~std::uint64_t{0};
+    return word{high} << 64U | (alone ? 0 : float_rank(part[1]));
+  } else {
+    const auto bits = std::bit_cast<word>(x);
+    const auto size = static_cast<word>(bits & word(sign_bit<T> - 1));
+    if (size > infinity_bits<T>) return static_cast<word>(~word{0});
+    return static_cast<word>(bits != size ? sign_bit<T> - size : sign_bit<T> + size);
+  }
+}
+
+template <class T>
+struct float_order {
+  SPOLIA_ALWAYS_INLINE bool operator()(const T& a, const T& b) const noexcept {
+    return float_rank(a) < float_rank(b);
+  }
+};
+template <class T>
+struct float_equal {
+  SPOLIA_ALWAYS_INLINE bool operator()(const T& a, const T& b) const noexcept {
+    return float_rank(a) == float_rank(b);
+  }
+};
+template <class T>
+struct float_hash {
+  std::size_t operator()(const T& x) const noexcept {
+    const auto rank = float_rank(x);
+    auto h = static_cast<std::uint64_t>(rank);
+    if constexpr (sizeof rank > sizeof h) h ^= static_cast<std::uint64_t>(rank >> 64U);
+    // Numbers that people use differ in their upper bits, tables go by the lower ones.
+    h = (h ^ h >> 32U) * 0x9E3779B97F4A7C15U;
+    return static_cast<std::size_t>(h ^ h >> 32U);
+  }
+};
+
+}  // namespace detail
+
+template <class Key>
+using default_order =
+    std::conditional_t<detail::float_layout<Key>::known, detail::float_order<Key>, std::less<Key>>;
+template <class Key>
+using default_hash =
+    std::conditional_t<detail::float_layout<Key>::known, detail::float_hash<Key>, std::hash<Key>>;
+template <class Key>
+using default_equal = std::conditional_t<detail::float_layout<Key>::known, detail::float_equal<Key>,
+                                         std::equal_to<Key>>;
+
+}  // namespace spolia::inline SPOLIA_FLAVOUR
