@@ -10,6 +10,7 @@
 #include <spolia/map/counted_btree.hpp>
 #include <spolia/map/counted_hash.hpp>
 #include <spolia/map/external_bst.hpp>
+#include <spolia/map/keys.hpp>
 #include <spolia/map/list.hpp>
 #include <spolia/map/rlu_bst.hpp>
 #include <spolia/map/rlu_hash.hpp>

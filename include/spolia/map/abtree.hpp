@@ -53,12 +53,14 @@
 
 #include <spolia/base/backoff.hpp>
 #include <spolia/base/config.hpp>
+#include <spolia/base/unwind.hpp>
 #include <spolia/map/detail/abtree_audit.hpp>
 #include <spolia/map/detail/abtree_nodes.hpp>
 #include <spolia/map/detail/abtree_search.hpp>
 #include <spolia/map/detail/abtree_steps.hpp>
 #include <spolia/map/detail/face.hpp>
 #include <spolia/map/detail/scan.hpp>
+#include <spolia/map/keys.hpp>
 #include <spolia/reclaim/concepts.hpp>
 #include <spolia/reclaim/domain.hpp>
 #include <spolia/reclaim/guard.hpp>
@@ -189,6 +191,7 @@ class abtree_core {
     std::optional<Key> at;
     if (from != nullptr) at.emplace(*from);
     bool behind = false;
+    progress<Key, std::optional<Key>, 8> way;  // a step is one leaf
     for (bool last = false; !last;) {
       batch.clear();
       {
@@ -200,6 +203,7 @@ class abtree_core {
         if (!c.more && !last) at.emplace(*c.limit);
       }
       if (behind) at.emplace(batch.back().first);
+      if (!last && !way.goes_on(*at, search_.less())) return;
       if (!show(batch, f)) return;
     }
   }
@@ -211,6 +215,7 @@ class abtree_core {
     batch.reserve(search::chunk_size);
     std::optional<Key> at;
     if (to != nullptr) at.emplace(*to);
+    progress<Key, std::optional<Key>, 8> way;  // a step is one leaf
     for (bool last = false; !last;) {
       if (from != nullptr && at && !search_.less()(*from, *at)) return;
       batch.clear();
@@ -222,6 +227,7 @@ class abtree_core {
         if (!c.more && !last) at.emplace(*c.limit);
         if (c.more) at.emplace(batch.back().first);
       }
+      if (!last && !way.template goes_on<true>(*at, search_.less())) return;
       if (!show(batch, f)) return;
     }
   }
@@ -276,7 +282,7 @@ class abtree_core {
 
   bool add(owner me, const spot& s, [[maybe_unused]] const Key& key, payload content) {
     typename nodes::item more{{}, content};
-    if constexpr (nodes::key_in_leaf) more.key = key;
+    if constexpr (nodes::key_in_leaf) hold_key<Compare>(more.key, key);
     if (s.low->size == Degree) {
       return steps_.split_leaf(me, s.parent, s.info, s.index, s.low, s.at, more);
     }
@@ -285,9 +291,9 @@ class abtree_core {
 
   /// Repairs violations on the way to `key` until there are none.
   ///
-  /// The update has taken effect, so nothing may be thrown any more: what cannot be repaired stays
-  /// until somebody rebalances on the same way.
-  SPOLIA_NOINLINE void rebalance(guard& g, owner me, const Key& key) noexcept {
+  /// The update has taken effect, so no exception may be thrown any more: what cannot be repaired
+  /// stays until somebody rebalances on the same way. (A thread that ends may unwind through here.)
+  SPOLIA_NOINLINE void rebalance(guard& g, owner me, const Key& key) {
     using kind = typename steps::violation::kind;
     try {
       for (;;) {
@@ -300,6 +306,7 @@ class abtree_core {
         }
       }
     } catch (...) {
+      let_unwinding_pass();
     }
   }
 
@@ -336,7 +343,7 @@ class abtree_core {
 }  // namespace detail
 
 /// See the top of this file, and map/detail/face.hpp for what one can do with it.
-template <class Key, class Value, class Domain = domain<>, class Compare = std::less<Key>,
+template <class Key, class Value, class Domain = domain<>, class Compare = default_order<Key>,
           unsigned Degree = abtree_degree>
 class abtree : public detail::map_face<detail::abtree_core<Key, Value, Domain, Compare, Degree>> {
   using face = detail::map_face<detail::abtree_core<Key, Value, Domain, Compare, Degree>>;

@@ -37,7 +37,9 @@
 // Domain:      any scheme of region protection: parents are followed upwards, and locks taken, on
 //              nodes that may have been unlinked. The tree has a domain of its own, or shares one.
 // Threads:     everything but construction, destruction and audit() may run beside everything.
-// Order:       insert, insert_or_assign, erase, find, contains, visit are linearizable.
+// Order:       insert, insert_or_assign, erase, find, contains, visit are linearizable. Changes are
+//              published by plain stores, so an update that has changed something ends in a full
+//              fence (detail/after_update.hpp).
 // Cost:        logarithmic, but for damage under repair. for_each and range search once for each
 //              pair and each routing node.
 // Progress:    updates block each other, and a rotation blocks the searches that come through the
@@ -65,6 +67,7 @@
 #include <utility>
 
 #include <spolia/base/config.hpp>
+#include <spolia/map/detail/after_update.hpp>
 #include <spolia/map/detail/attempts.hpp>
 #include <spolia/map/detail/avl_audit.hpp>
 #include <spolia/map/detail/avl_balance.hpp>
@@ -72,6 +75,7 @@
 #include <spolia/map/detail/avl_tree.hpp>
 #include <spolia/map/detail/face.hpp>
 #include <spolia/map/detail/scan.hpp>
+#include <spolia/map/keys.hpp>
 #include <spolia/map/size_counter.hpp>
 #include <spolia/reclaim/concepts.hpp>
 #include <spolia/reclaim/region_domain.hpp>
@@ -99,6 +103,7 @@ class avl_core {
   using mapped_type = Value;
   using domain_type = Domain;
   using key_compare = Compare;
+  static constexpr published publishes = published::by_store;
 
   avl_core(Domain& home, Compare less) : tree_(home, std::move(less)) {}
 
@@ -148,7 +153,8 @@ class avl_core {
   template <class F>
   void scan(const Key* lo, const Key* hi, F& f) const {
     scan_in_batches<Key, Value>(
-        lo, hi, scan_batch, [&](auto rest, auto& batch) { return gather(rest, batch); }, f);
+        lo, hi, tree_.less(), scan_batch,
+        [&](auto rest, auto& batch) { return gather(rest, batch); }, f);
   }
 
   std::size_t size_approx() const noexcept { return size_.approx(); }
@@ -176,12 +182,15 @@ class avl_core {
     until_done(home(), [&](guard&) {
       auto rest = all;
       if (!batch.empty()) rest = {&batch.back().first, false, all.to};
+      progress<Key, const Key*> past_routers;
       while (batch.size() < scan_batch) {
         const node* n = nullptr;
         const outcome o = tree_.first(rest, n);
         if (o != outcome::done) return o;
         if (n == nullptr || (rest.to != nullptr && !tree_.less()(n->key, *rest.to))) break;
-        n->value.read([&](const Value& value) { batch.emplace_back(n->key, value); });
+        const bool shown =
+            n->value.read([&](const Value& value) { batch.emplace_back(n->key, value); });
+        if (!shown && !past_routers.goes_on(n->key, tree_.less())) break;
         rest = {&n->key, false, rest.to};
       }
       return outcome::done;
@@ -196,7 +205,7 @@ class avl_core {
 }  // namespace detail
 
 /// See the top of this file, and map/detail/face.hpp for what one can do with it.
-template <class Key, class Value, class Domain = region_domain, class Compare = std::less<Key>>
+template <class Key, class Value, class Domain = region_domain, class Compare = default_order<Key>>
 class avl : public detail::map_face<detail::avl_core<Key, Value, Domain, Compare>> {
   using face = detail::map_face<detail::avl_core<Key, Value, Domain, Compare>>;
 

@@ -15,10 +15,19 @@
 //   domain()                      the reclamation domain that the map's blocks go through
 //
 // Every operation may run beside every other, on any number of threads; construction and
-// destruction must not run beside anything. All but for_each and range are linearizable. These two
-// guarantee: keys come in ascending order, each at most once; a key that is present during the
-// whole call comes, and one that is absent during the whole call does not; a value shown was the
-// key's value at some moment during the call.
+// destruction must not run beside anything. All but for_each and range are linearizable; and an
+// update that has changed something comes before all that its thread does next, for every thread
+// that looks into another map after an update of its own, or after a seq_cst fence (on x86-64 also
+// after a seq_cst store): detail/after_update.hpp.
+//
+// A comparison that is no strict weak order, or a hash or equality that gives other answers each
+// time: each operation ends, lets go of its guard or lock, and touches nothing that is not there.
+// Which keys it finds, changes or shows is not promised, nor is size_approx(). Floating-point keys
+// have an order unless one is named: keys.hpp.
+//
+// By an order, for_each and range guarantee: keys come in ascending order, each at most once; a key
+// that is present during the whole call comes, and one that is absent during the whole call does
+// not; a value shown was the key's value at some moment during the call.
 #pragma once
 
 #include <concepts>

@@ -29,13 +29,15 @@
 
 #include <spolia/base/config.hpp>
 #include <spolia/counted/families.hpp>
+#include <spolia/map/detail/after_update.hpp>
 #include <spolia/map/detail/counted_face.hpp>
 #include <spolia/map/detail/counted_look.hpp>
 #include <spolia/map/detail/counted_writer.hpp>
+#include <spolia/map/keys.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 
-template <class Key, class Value, class Family = thin_family, class Compare = std::less<Key>>
+template <class Key, class Value, class Family = thin_family, class Compare = default_order<Key>>
 class counted_bst
     : public detail::counted_face<counted_bst<Key, Value, Family, Compare>, Key, Value> {
   friend detail::counted_face<counted_bst, Key, Value>;
@@ -67,22 +69,12 @@ class counted_bst
     return detail::look_up<Family>(*this, key, std::forward<F>(f));
   }
 
-  /// True if the key was there.
-  bool erase(const Key& key) {
-    const detail::writing<Family> turn(writers_);
-    const place where = search(key);
-    if (where.found == nullptr) return false;
-    pointer rest = without(*where.found);
-    if (SPOLIA_FAULT("counted_bst.two_steps")) Family::template set<node>(*where.link, pointer());
-    Family::template set<node>(*where.link, std::move(rest));
-    writers_.shrank();
-    return true;
-  }
-
   /// May lag behind changes under way.
   [[nodiscard]] std::size_t size_approx() const noexcept { return writers_.size(); }
 
  private:
+  static constexpr auto publishes = detail::published::by_exchange;
+
   /// then(view) of the key's node, or of null.
   template <class Views, class Then>
   SPOLIA_ALWAYS_INLINE auto seek(Views by, const Key& key, const Then& then) const {
@@ -113,6 +105,17 @@ class counted_bst
       link = left ? &at->left : &at->right;
     }
     return {link, nullptr};
+  }
+
+  bool remove(const Key& key) {
+    const detail::writing<Family> turn(writers_);
+    const place where = search(key);
+    if (where.found == nullptr) return false;
+    pointer rest = without(*where.found);
+    if (SPOLIA_FAULT("counted_bst.two_steps")) Family::template set<node>(*where.link, pointer());
+    Family::template set<node>(*where.link, std::move(rest));
+    writers_.shrank();
+    return true;
   }
 
   bool put(const Key& key, const Value& value, bool assign) {

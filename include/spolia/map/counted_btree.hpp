@@ -16,10 +16,12 @@
 /// Progress:    look-ups never wait; they are as lock-free as the family's views. Writers wait for
 ///              each other.
 /// Linearizability: writers by their lock, at the store to a leaf's word, or of a link, or of how
-///              many leaves there are. A look-up that does not find its key asks the node above
-///              whether leaves have joined it since it chose one, and begins anew if so: the leaf
-///              may be a lower half. Else the leaf was the right one, in the tree or, if it has
-///              been replaced meanwhile, as it was then, which is a moment of the call.
+///              many leaves there are. Since these are plain stores, an update that has changed
+///              something ends in a full fence (detail/after_update.hpp). A look-up that does not
+///              find its key asks the node above whether leaves have joined it since it chose one,
+///              and begins anew if so: the leaf may be a lower half. Else the leaf was the right
+///              one, in the tree or, if it has been replaced meanwhile, as it was then, which is a
+///              moment of the call.
 /// Errors:      std::bad_alloc, and what copying keys and values throws: then nothing has changed.
 /// Values whose destructor does something end when the last one who visits them has left and the
 /// pointers' collector has come by; others stay where they are until their leaf ends.
@@ -35,14 +37,17 @@
 #include <utility>
 
 #include <spolia/base/config.hpp>
+#include <spolia/base/unwind.hpp>
 #include <spolia/counted/families.hpp>
+#include <spolia/map/detail/after_update.hpp>
 #include <spolia/map/detail/counted_btree_nodes.hpp>
 #include <spolia/map/detail/counted_face.hpp>
 #include <spolia/map/detail/counted_writer.hpp>
+#include <spolia/map/keys.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 
-template <class Key, class Value, class Family = thin_family, class Compare = std::less<Key>>
+template <class Key, class Value, class Family = thin_family, class Compare = default_order<Key>>
 class counted_btree
     : public detail::counted_face<counted_btree<Key, Value, Family, Compare>, Key, Value> {
   friend detail::counted_face<counted_btree, Key, Value>;
@@ -78,31 +83,12 @@ class counted_btree
     }
   }
 
-  /// True if the key was there.
-  bool erase(const Key& key) {
-    const detail::writing<Family> turn(writers_);
-    const path way = descend(key);
-    leaf& old = leaf_below(way.back());
-    const std::size_t i = old.find(key, less_);
-    if (i == leaf::absent) return false;
-    if constexpr (leaf::forgets) {
-      old.take_out(i);
-      if (old.size() == 0 && way.back().node->has_emptied()) tidy(way);
-    } else if (old.size() > 1 || alone(way)) {
-      auto order = old.in_order(bound_of(way.back()), less_);
-      order.erase(i);
-      set_leaf(way.back(), filled(old, order.begin(), order.end(), key, old.value(i)));
-    } else {
-      take_out(way, way.size - 1);
-    }
-    writers_.shrank();
-    return true;
-  }
-
   /// May lag behind changes under way.
   [[nodiscard]] std::size_t size_approx() const noexcept { return writers_.size(); }
 
  private:
+  static constexpr auto publishes = detail::published::by_store;
+
   /// One node on the writer's way down, and which child it goes on to.
   struct hop {
     inner* node;
@@ -147,6 +133,28 @@ class counted_btree
     auto fresh = Family::template make<leaf>();
     fresh->fill(from, begin, end, key, value);
     return fresh;
+  }
+
+  bool remove(const Key& key) {
+    const detail::writing<Family> turn(writers_);
+    const path way = descend(key);
+    leaf& old = leaf_below(way.back());
+    const std::size_t i = old.find(key, less_);
+    if (i == leaf::absent) return false;
+    if constexpr (leaf::forgets) {
+      old.take_out(i);
+      writers_.shrank();
+      if (old.size() == 0 && way.back().node->has_emptied()) tidy(way);
+      return true;
+    } else if (old.size() > 1 || alone(way)) {
+      auto order = old.in_order(bound_of(way.back()), less_);
+      order.erase(i);
+      set_leaf(way.back(), filled(old, order.begin(), order.end(), key, old.value(i)));
+    } else {
+      take_out(way, way.size - 1);
+    }
+    writers_.shrank();
+    return true;
   }
 
   bool put(const Key& key, const Value& value, bool assign) {
@@ -235,11 +243,12 @@ class counted_btree
     }
   }
   /// Leaves stay, empty, if that takes memory, or a copy of a key, that cannot be had.
-  void tidy(const path& way) noexcept {
+  /// (A thread that ends may unwind through here.)
+  void tidy(const path& way) {
     try {
       take_out(way, way.size - 1);
     } catch (...) {
-      return;
+      let_unwinding_pass();
     }
   }
 

@@ -32,14 +32,17 @@
 #include <utility>
 
 #include <spolia/base/config.hpp>
+#include <spolia/base/unwind.hpp>
 #include <spolia/counted/families.hpp>
+#include <spolia/map/detail/after_update.hpp>
 #include <spolia/map/detail/counted_face.hpp>
 #include <spolia/map/detail/counted_look.hpp>
 #include <spolia/map/detail/counted_writer.hpp>
+#include <spolia/map/keys.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 
-template <class Key, class Value, class Family = thin_family, class Hash = std::hash<Key>>
+template <class Key, class Value, class Family = thin_family, class Hash = default_hash<Key>>
 class counted_hash
     : public detail::counted_face<counted_hash<Key, Value, Family, Hash>, Key, Value> {
   friend detail::counted_face<counted_hash, Key, Value>;
@@ -101,19 +104,6 @@ class counted_hash
     return detail::look_up<Family>(*this, key, std::forward<F>(f));
   }
 
-  /// True if the key was there.
-  bool erase(const Key& key) {
-    const std::uint64_t h = hash_of(key);
-    partition& p = partition_of(h);
-    const detail::writing<Family> turn(p.writers);
-    const table& in = p.table_now();
-    const place where = search(in.chain(h), key);
-    if (where.found == nullptr) return false;
-    Family::template set<cell>(*where.link, detail::copy<Family, cell>(where.found->next));
-    p.writers.shrank();
-    return true;
-  }
-
   /// May lag behind changes under way.
   [[nodiscard]] std::size_t size_approx() const noexcept {
     std::size_t sum = 0;
@@ -122,6 +112,8 @@ class counted_hash
   }
 
  private:
+  static constexpr auto publishes = detail::published::by_exchange;
+
 #if defined(SPOLIA_MODEL)
   static constexpr std::size_t partitions = 1;
   static constexpr std::size_t first_size = 1;
@@ -142,7 +134,7 @@ class counted_hash
     const partition& p = partition_of(h);
     for (const table* in = p.current();;) {
       auto at = by.template look<cell>(in->chain(h));
-      while (at && !(at->key == key)) by.template step<cell>(at, at->next);
+      while (at && !same(at->key, key)) by.template step<cell>(at, at->next);
       if (!at) {
         const table* const now = p.current();
         if (now != in && !SPOLIA_FAULT("counted_hash.one_look")) {
@@ -158,10 +150,22 @@ class counted_hash
   static place search(location<cell>& chain, const Key& key) {
     location<cell>* link = &chain;
     while (cell* const at = detail::peek<Family, cell>(*link)) {
-      if (at->key == key) return {link, at};
+      if (same(at->key, key)) return {link, at};
       link = &at->next;
     }
     return {link, nullptr};
+  }
+
+  bool remove(const Key& key) {
+    const std::uint64_t h = hash_of(key);
+    partition& p = partition_of(h);
+    const detail::writing<Family> turn(p.writers);
+    const table& in = p.table_now();
+    const place where = search(in.chain(h), key);
+    if (where.found == nullptr) return false;
+    Family::template set<cell>(*where.link, detail::copy<Family, cell>(where.found->next));
+    p.writers.shrank();
+    return true;
   }
 
   bool put(const Key& key, const Value& value, bool assign) {
@@ -202,6 +206,7 @@ class counted_hash
       p.replace(std::move(twice));
       empty(old);
     } catch (...) {
+      let_unwinding_pass();
       // The pair is in. Chains get longer, until another insertion succeeds in this; or an old
       // table keeps its cells.
     }
@@ -210,6 +215,7 @@ class counted_hash
     for (std::size_t i = 0; i < old.size; ++i) Family::template set<cell>(old.chains[i], {});
   }
 
+  static bool same(const Key& a, const Key& b) { return default_equal<Key>()(a, b); }
   [[nodiscard]] std::uint64_t hash_of(const Key& key) const {
     std::uint64_t h = static_cast<std::uint64_t>(hash_(key)) * 0x9e3779b97f4a7c15U;
     return h ^ (h >> 32U);

@@ -69,6 +69,7 @@
 #include <spolia/map/detail/face.hpp>
 #include <spolia/map/detail/fresh.hpp>
 #include <spolia/map/detail/scan.hpp>
+#include <spolia/map/keys.hpp>
 #include <spolia/map/size_counter.hpp>
 #include <spolia/reclaim/concepts.hpp>
 #include <spolia/reclaim/domain.hpp>
@@ -144,7 +145,8 @@ class external_bst_core {
   template <class F>
   void scan(const Key* lo, const Key* hi, F& f) const {
     scan_in_batches<Key, Value>(
-        lo, hi, scan_batch, [&](auto rest, auto& batch) { return gather(rest, batch); }, f);
+        lo, hi, tree_.less(), scan_batch,
+        [&](auto rest, auto& batch) { return gather(rest, batch); }, f);
   }
 
   std::size_t size_approx() const noexcept { return size_.approx(); }
@@ -173,7 +175,7 @@ class external_bst_core {
 }  // namespace detail
 
 /// See the top of this file, and map/detail/face.hpp for what one can do with it.
-template <class Key, class Value, class Domain = domain<>, class Compare = std::less<Key>>
+template <class Key, class Value, class Domain = domain<>, class Compare = default_order<Key>>
 class external_bst
     : public detail::map_face<detail::external_bst_core<Key, Value, Domain, Compare>> {
   using face = detail::map_face<detail::external_bst_core<Key, Value, Domain, Compare>>;

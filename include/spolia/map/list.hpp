@@ -38,9 +38,11 @@
 #include <utility>
 
 #include <spolia/base/config.hpp>
+#include <spolia/map/detail/after_update.hpp>
 #include <spolia/map/detail/face.hpp>
 #include <spolia/map/detail/list_chain.hpp>
 #include <spolia/map/detail/scan.hpp>
+#include <spolia/map/keys.hpp>
 #include <spolia/map/size_counter.hpp>
 #include <spolia/reclaim/domain.hpp>
 
@@ -103,7 +105,7 @@ class list_core {
   template <class F>
   void scan(const Key* lo, const Key* hi, F& f) const {
     scan_in_batches<Key, Value>(
-        lo, hi, chain::batch_size,
+        lo, hi, chain_.less(), chain::batch_size,
         [&](const auto& rest, auto& batch) { return copy_some(rest, batch); }, f);
   }
 
@@ -154,7 +156,7 @@ class list_core {
 }  // namespace detail
 
 /// See the top of this file, and map/detail/face.hpp for what one can do with it.
-template <class Key, class Value, class Domain = domain<>, class Compare = std::less<Key>>
+template <class Key, class Value, class Domain = domain<>, class Compare = default_order<Key>>
 class list : public detail::map_face<detail::list_core<Key, Value, Domain, Compare>> {
   using face = detail::map_face<detail::list_core<Key, Value, Domain, Compare>>;
 
@@ -168,12 +170,14 @@ class list : public detail::map_face<detail::list_core<Key, Value, Domain, Compa
   template <class V = Value>
     requires std::constructible_from<Value, V>
   bool insert(Key&& key, V&& value) {
-    return this->core().template put<false>(std::move(key), std::forward<V>(value));
+    return face::told(this->core().template put<false>(std::move(key), std::forward<V>(value)));
   }
   template <class V = Value>
     requires std::constructible_from<Value, V>
   bool insert_or_assign(Key&& key, V&& value) {
-    return this->core().template put<true>(std::move(key), std::forward<V>(value));
+    const bool absent = this->core().template put<true>(std::move(key), std::forward<V>(value));
+    detail::after_update<face::how>();
+    return absent;
   }
 };
 

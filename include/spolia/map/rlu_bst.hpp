@@ -27,6 +27,7 @@
 #include <spolia/map/detail/key_handed.hpp>
 #include <spolia/map/detail/rlu_chain.hpp>
 #include <spolia/map/detail/rlu_scan.hpp>
+#include <spolia/map/keys.hpp>
 #include <spolia/map/size_counter.hpp>
 #include <spolia/rlu/domain.hpp>
 
@@ -233,7 +234,7 @@ class rlu_bst_core {
 }  // namespace detail
 
 /// See the top of this file, and map/detail/face.hpp for what one can do with it.
-template <class Key, class Value, class Domain = rlu::domain, class Compare = std::less<Key>>
+template <class Key, class Value, class Domain = rlu::domain, class Compare = default_order<Key>>
 class rlu_bst : public detail::map_face<detail::rlu_bst_core<Key, Value, Domain, Compare>> {
   using face = detail::map_face<detail::rlu_bst_core<Key, Value, Domain, Compare>>;
 

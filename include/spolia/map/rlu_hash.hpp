@@ -22,6 +22,7 @@
 #include <spolia/map/detail/face.hpp>
 #include <spolia/map/detail/rlu_chain.hpp>
 #include <spolia/map/detail/rlu_scan.hpp>
+#include <spolia/map/keys.hpp>
 #include <spolia/map/size_counter.hpp>
 #include <spolia/rlu/domain.hpp>
 
@@ -127,8 +128,8 @@ class rlu_hash_core {
 }  // namespace detail
 
 /// See the top of this file, and map/detail/face.hpp for what one can do with it.
-template <class Key, class Value, class Domain = rlu::domain, class Hash = std::hash<Key>,
-          class Compare = std::less<Key>>
+template <class Key, class Value, class Domain = rlu::domain, class Hash = default_hash<Key>,
+          class Compare = default_order<Key>>
 class rlu_hash
     : private detail::map_face<detail::rlu_hash_core<Key, Value, Domain, Hash, Compare>> {
   using face = detail::map_face<detail::rlu_hash_core<Key, Value, Domain, Hash, Compare>>;

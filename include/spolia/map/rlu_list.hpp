@@ -31,6 +31,7 @@
 #include <spolia/map/detail/face.hpp>
 #include <spolia/map/detail/rlu_chain.hpp>
 #include <spolia/map/detail/rlu_scan.hpp>
+#include <spolia/map/keys.hpp>
 #include <spolia/map/size_counter.hpp>
 #include <spolia/rlu/domain.hpp>
 
@@ -116,7 +117,7 @@ class rlu_list_core {
 }  // namespace detail
 
 /// See the top of this file, and map/detail/face.hpp for what one can do with it.
-template <class Key, class Value, class Domain = rlu::domain, class Compare = std::less<Key>>
+template <class Key, class Value, class Domain = rlu::domain, class Compare = default_order<Key>>
 class rlu_list : public detail::map_face<detail::rlu_list_core<Key, Value, Domain, Compare>> {
   using face = detail::map_face<detail::rlu_list_core<Key, Value, Domain, Compare>>;
 

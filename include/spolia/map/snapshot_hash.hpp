@@ -69,11 +69,13 @@
 #include <spolia/base/config.hpp>
 #include <spolia/base/misuse.hpp>
 #include <spolia/base/threads.hpp>
+#include <spolia/map/detail/after_update.hpp>
 #include <spolia/map/detail/hash_account.hpp>
 #include <spolia/map/detail/key_groups.hpp>
 #include <spolia/map/detail/snapshot_hash_core.hpp>
 #include <spolia/map/detail/snapshot_pairs.hpp>
 #include <spolia/map/detail/snapshot_watch.hpp>
+#include <spolia/map/keys.hpp>
 #include <spolia/version/holdings.hpp>
 #include <spolia/version/lease.hpp>
 #include <spolia/version/sl_rt.hpp>
@@ -84,7 +86,7 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 class changes;
 
 template <class Key, class Value, version_collector Collector = sl_rt<>,
-          class Hash = std::hash<Key>, class Equal = std::equal_to<Key>>
+          class Hash = default_hash<Key>, class Equal = default_equal<Key>>
 class snapshot_hash {
   static_assert(std::is_nothrow_destructible_v<Key> && std::is_nothrow_destructible_v<Value>,
                 "snapshot_hash: destructors run where nobody can catch what they throw");
@@ -376,6 +378,7 @@ class snapshot_hash {
 
   /// After an update.
   bool watched(bool changed) noexcept {
+    detail::after_update<detail::published::by_exchange>();
     watch_.updated(time(), [this] { return account(); });
     return changed;
   }

@@ -70,6 +70,7 @@
 #include <spolia/map/detail/snapshot_watch.hpp>
 #include <spolia/map/detail/tree_account.hpp>
 #include <spolia/map/detail/tree_pairs.hpp>
+#include <spolia/map/keys.hpp>
 #include <spolia/version/concepts.hpp>
 #include <spolia/version/holdings.hpp>
 #include <spolia/version/lease.hpp>
@@ -193,6 +194,7 @@ class snapshot_tree_core {
     std::vector<std::pair<Key, Value>> some;
     std::optional<Key> last;
     typename tree::past::limits rest{.lo = lo, .hi = hi};
+    progress<Key> way;
     bool more = true;
     while (more) {
       some.clear();
@@ -200,7 +202,7 @@ class snapshot_tree_core {
       for (const auto& [key, value] : some) {
         if (!shown(f, key, value)) return;
       }
-      if (some.empty()) return;
+      if (some.empty() || !way.goes_on(some.back().first, tree_.less())) return;
       last.emplace(std::move(some.back().first));
       rest.lo = &*last;
       rest.open = true;
@@ -265,7 +267,7 @@ class snapshot_tree_core {
 /// See the top of this file, and map/detail/face.hpp for what one can do with it as it is now.
 /// LeafPairs: how many pairs a leaf takes at most; 0: as many as go well with their size.
 template <class Key, class Value, version_collector Collector = sl_rt<>,
-          class Compare = std::less<Key>, std::size_t LeafPairs = 0>
+          class Compare = default_order<Key>, std::size_t LeafPairs = 0>
 class snapshot_tree : public detail::map_face<
                           detail::snapshot_tree_core<Key, Value, Collector, Compare, LeafPairs>> {
   using core_type = detail::snapshot_tree_core<Key, Value, Collector, Compare, LeafPairs>;

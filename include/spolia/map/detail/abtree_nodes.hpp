@@ -8,8 +8,10 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <limits>
 #include <memory>
@@ -21,6 +23,7 @@
 #include <spolia/base/config.hpp>
 #include <spolia/base/memory.hpp>
 #include <spolia/map/detail/scx.hpp>
+#include <spolia/map/keys.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail {
@@ -32,20 +35,51 @@ inline constexpr bool lies_in_nodes =
     std::is_copy_assignable_v<T> && std::is_nothrow_default_constructible_v<T> && sizeof(T) <= 16;
 
 /// Keys that are counted rather than searched: built-in numbers in their own order. The places
-/// behind a node's last key hold `last`, so that the loop has a fixed length and no branch.
+/// behind a node's last key hold the greatest there is, so that the loop has a fixed length and no
+/// branch. `by_bits`: floating-point numbers. Their bits are compared, and nodes hold canonical
+/// ones (map/keys.hpp), of which the greatest are those of NaN. These are copied as bits: with
+/// -ffast-math a compiler may take it that no number is a NaN, or infinite.
 template <class Key, class Compare>
 struct counted {
   static constexpr bool value = false;
+  static constexpr bool by_bits = false;
 };
 template <class Key, class Compare>
-  requires std::is_arithmetic_v<Key> && (sizeof(Key) <= 8) &&
+  requires std::is_integral_v<Key> && (sizeof(Key) <= 8) &&
            (std::is_same_v<Compare, std::less<Key>> || std::is_same_v<Compare, std::less<>>)
 struct counted<Key, Compare> {
   static constexpr bool value = true;
-  static constexpr Key last = std::numeric_limits<Key>::has_infinity
-                                  ? std::numeric_limits<Key>::infinity()
-                                  : std::numeric_limits<Key>::max();
+  static constexpr bool by_bits = false;
 };
+template <class Key>
+  requires(float_layout<Key>::known && sizeof(Key) <= 8)
+struct counted<Key, float_order<Key>> {
+  static constexpr bool value = true;
+  static constexpr bool by_bits = true;
+};
+
+/// Puts a key into a node.
+template <class Compare, class Key>
+SPOLIA_ALWAYS_INLINE void hold_key(Key& place, const Key& key) noexcept {
+  if constexpr (counted<Key, Compare>::by_bits) {
+    const auto bits = canonical_bits(key);
+    std::memcpy(&place, &bits, sizeof place);
+  } else {
+    place = key;
+  }
+}
+/// Behind a node's last key.
+template <class Compare, class Key>
+SPOLIA_ALWAYS_INLINE void hold_no_key(Key& place) noexcept {
+  if constexpr (counted<Key, Compare>::by_bits) {
+    const auto bits = nan_bits<Key>;
+    std::memcpy(&place, &bits, sizeof place);
+  } else if constexpr (counted<Key, Compare>::value) {
+    place = std::numeric_limits<Key>::max();
+  } else {
+    place = Key{};
+  }
+}
 
 /// How many of the `n` keys key_at(0), key_at(1), ... are in front of `key`; or, with Equal, not
 /// behind it.
@@ -74,6 +108,33 @@ SPOLIA_ALWAYS_INLINE unsigned rank(const std::array<Key, Places>& keys, unsigned
   return before < n ? before : n;  // what lies behind the last key may count as not behind `key`
 }
 
+/// The same for keys that are compared by their bits. Those of two numbers, taken for integers, are
+/// ordered like the numbers, and the other way round if both are below 0.
+template <bool Equal, class Key, std::size_t Places>
+SPOLIA_ALWAYS_INLINE unsigned rank_by_bits(const std::array<Key, Places>& keys, unsigned n,
+                                           const Key& key) {
+  using word = float_word<Key>;
+  using number = std::make_signed_t<word>;
+  constexpr number turned = std::numeric_limits<number>::min();
+  const auto wanted = static_cast<number>(canonical_bits(key));
+  unsigned before = 0;
+  if (wanted >= 0) {
+#pragma GCC unroll 16
+    for (const Key& there : keys) {
+      const auto bits = std::bit_cast<number>(there);
+      before += (Equal ? bits <= wanted : bits < wanted) ? 1U : 0U;
+    }
+  } else {
+    const auto least = static_cast<number>(wanted ^ turned);
+#pragma GCC unroll 16
+    for (const Key& there : keys) {
+      const auto bits = static_cast<number>(std::bit_cast<number>(there) ^ turned);
+      before += (Equal ? bits >= least : bits > least) ? 1U : 0U;
+    }
+  }
+  return before < n ? before : n;
+}
+
 /// Keys of an internal node.
 template <class Key, class Compare, unsigned Places, bool InNode = lies_in_nodes<Key>>
 class separators {
@@ -81,14 +142,16 @@ class separators {
   void append(const Key& key, unsigned at) noexcept { keys_[at] = key; }
   void finish([[maybe_unused]] unsigned n) noexcept {
     if constexpr (counted<Key, Compare>::value) {
-      for (unsigned i = n; i < Places; ++i) keys_[i] = counted<Key, Compare>::last;
+      for (unsigned i = n; i < Places; ++i) hold_no_key<Compare>(keys_[i]);
     }
   }
   const Key& operator[](unsigned i) const noexcept { return keys_[i]; }
 
   /// How many of the first `n` are not behind `key`: the index of the child where it belongs.
   unsigned route(unsigned n, const Key& key, [[maybe_unused]] const Compare& less) const {
-    if constexpr (counted<Key, Compare>::value) {
+    if constexpr (counted<Key, Compare>::by_bits) {
+      return rank_by_bits<true>(keys_, n, key);
+    } else if constexpr (counted<Key, Compare>::value) {
       return rank<true>(keys_, n, key);
     } else {
       return rank<true>(n, *this, key, less);
@@ -186,7 +249,7 @@ struct abtree_nodes {
     leaf(const item* items, unsigned n) noexcept : node(n, 1, true), contents{} {
       if constexpr (key_in_leaf) {
         for (unsigned i = 0; i < n; ++i) keys[i] = items[i].key;
-        for (unsigned i = n; i < Degree; ++i) keys[i] = filler();
+        for (unsigned i = n; i < Degree; ++i) hold_no_key<Compare>(keys[i]);
       }
       for (unsigned i = 0; i < n; ++i) contents[i] = items[i].content;
     }
@@ -200,7 +263,7 @@ struct abtree_nodes {
     leaf(const leaf& from, const without& less) noexcept : node(from.size - 1U, 1, true) {
 #pragma GCC unroll 16
       for (unsigned i = 0; i + 1 < Degree; ++i) take(i, from, i + (i >= less.at ? 1U : 0U));
-      if constexpr (key_in_leaf) keys[Degree - 1] = filler();
+      if constexpr (key_in_leaf) hold_no_key<Compare>(keys[Degree - 1]);
       contents[Degree - 1] = payload{};
     }
     leaf(const leaf& from, const instead& other) noexcept : node(from.size, 1, true) {
@@ -226,7 +289,9 @@ struct abtree_nodes {
     }
     /// How many keys are in front of `k`: where it is, or would be.
     unsigned position(const Key& k, const Compare& less) const {
-      if constexpr (counted<Key, Compare>::value) {
+      if constexpr (counted<Key, Compare>::by_bits) {
+        return rank_by_bits<false>(keys, this->size, k);
+      } else if constexpr (counted<Key, Compare>::value) {
         return rank<false>(keys, this->size, k);
       } else {
         return rank<false>(
@@ -241,15 +306,6 @@ struct abtree_nodes {
     SPOLIA_ALWAYS_INLINE void take(unsigned to, const leaf& other, unsigned from) noexcept {
       if constexpr (key_in_leaf) keys[to] = other.keys[from];
       contents[to] = other.contents[from];
-    }
-    static constexpr Key filler() noexcept
-      requires(key_in_leaf)
-    {
-      if constexpr (counted<Key, Compare>::value) {
-        return counted<Key, Compare>::last;
-      } else {
-        return Key{};
-      }
     }
   };
 

@@ -173,8 +173,9 @@ class abtree_steps {
       all.add(i == from ? in_front : &n.keys[i - 1], n.child(i).load_acquire());
     }
   }
+  /// Null before the first child, and behind the last one, where there is no key.
   static auto key_in_front(const internal& n, unsigned child) {
-    return child == 0 ? nullptr : &n.keys[child - 1];
+    return child == 0 || child >= n.size ? nullptr : &n.keys[child - 1];
   }
 
   /// The paper's Absorb and Split: `low`, of weight 0, gives its children to `middle`; if they are

@@ -77,9 +77,13 @@ class chromatic_leaves {
   };
   /// Of at least two pairs. Throws std::bad_alloc, and what comparing keys throws.
   halves divide(const content& c) const {
-    const edit& larger = c.before.size() > c.after.size() ? c.before : c.after;
-    const key_type& middle = larger[larger.size() / 2].key();
-    const cut at{place_of_key(c.after, middle, less_), place_of_key(c.before, middle, less_)};
+    const bool by_before = c.before.size() > c.after.size();
+    const edit& larger = by_before ? c.before : c.after;
+    const std::size_t half = larger.size() / 2;
+    const key_type& middle = larger[half].key();
+    // Not by a search: a comparison that is no order could leave one of them with all.
+    const cut at{by_before ? place_of_key(c.after, middle, less_) : half,
+                 by_before ? half : place_of_key(c.before, middle, less_)};
     return {middle, make(c, {0, 0}, at), make(c, at, all_of(c))};
   }
 

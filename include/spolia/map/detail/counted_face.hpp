@@ -5,12 +5,15 @@
 //   visit(key, f)              calls f(const Value&) if the key is there, and says whether it was
 //   put(key, value, assign)    true if the key was absent; if it was not, replaces its value where
 //                              `assign`, and else changes nothing
+//   remove(key)                true if the key was there, and is no more
 //   size_approx()
+//   publishes                  see after_update.hpp
 #pragma once
 
 #include <optional>
 
 #include <spolia/base/config.hpp>
+#include <spolia/map/detail/after_update.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail {
@@ -34,9 +37,15 @@ class counted_face {
   }
 
   /// True if the key was absent, and is there now.
-  bool insert(const Key& key, const Value& value) { return self().put(key, value, false); }
+  bool insert(const Key& key, const Value& value) { return told(self().put(key, value, false)); }
   /// The same; false: its value was replaced.
-  bool insert_or_assign(const Key& key, const Value& value) { return self().put(key, value, true); }
+  bool insert_or_assign(const Key& key, const Value& value) {
+    const bool absent = self().put(key, value, true);
+    told(true);
+    return absent;
+  }
+  /// True if the key was there.
+  bool erase(const Key& key) { return told(self().remove(key)); }
 
   [[nodiscard]] bool empty_approx() const noexcept { return self().size_approx() == 0; }
 
@@ -45,6 +54,11 @@ class counted_face {
   ~counted_face() = default;
 
  private:
+  /// After an update that has changed something, if it has.
+  static bool told(bool changed) noexcept {
+    if (changed) after_update<Map::publishes>();
+    return changed;
+  }
   [[nodiscard]] const Map& self() const noexcept { return static_cast<const Map&>(*this); }
   Map& self() noexcept { return static_cast<Map&>(*this); }
 };

@@ -11,6 +11,7 @@
 #include <type_traits>
 
 #include <spolia/base/config.hpp>
+#include <spolia/map/keys.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail {
@@ -48,7 +49,8 @@ struct edited {
 template <class Pairs, class Key, class Compare>
 std::size_t place_of_key(const Pairs& some, const Key& key, const Compare& less) {
   std::size_t first = 0;
-  if constexpr (std::is_arithmetic_v<Key> && std::same_as<Compare, std::less<Key>>) {
+  if constexpr (std::is_arithmetic_v<Key> && (std::same_as<Compare, std::less<Key>> ||
+                                              std::same_as<Compare, default_order<Key>>)) {
     // All at once: no look waits for the one before it.
     for (std::size_t i = 0; i < some.size(); ++i) first += less(some[i].key(), key) ? 1 : 0;
     return first;

@@ -304,8 +304,10 @@ class external_bst_tree {
         found = l;
         return true;
       }
-      // What lies on that other side comes behind, unless it was given more room meanwhile.
-      if (!looking) return false;
+      // What lies on that other side comes behind, unless it was given more room. It was not before
+      // the turn was removed, which we see with the leaf that came later. If the turn is not
+      // removed the comparison is no order, and what comes next is anybody's guess.
+      if (!looking) return turn.at->is_linked();
       if (turn.at == nullptr) return true;
       looking = false;
       const unsigned slot = free_slot(turn, turn);

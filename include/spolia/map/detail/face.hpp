@@ -9,6 +9,7 @@
 //                      Assign, and else changes nothing
 //   erase(key), contains(key), visit(key, f), size_approx()   as below
 //   scan(lo, hi, f)    shows f the pairs from *lo on and in front of *hi, null: no limit
+//   publishes          if it does so by_store: see after_update.hpp
 #pragma once
 
 #include <concepts>
@@ -18,6 +19,7 @@
 #include <utility>
 
 #include <spolia/base/config.hpp>
+#include <spolia/map/detail/after_update.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail {
@@ -48,18 +50,20 @@ class map_face {
   template <class V = mapped_type>
     requires std::constructible_from<mapped_type, V>
   bool insert(const key_type& key, V&& value) {
-    return core_.template put<false>(key, std::forward<V>(value));
+    return told(core_.template put<false>(key, std::forward<V>(value)));
   }
 
   /// True if `key` was absent; false if its value was replaced. Either way it now maps to `value`.
   template <class V = mapped_type>
     requires std::constructible_from<mapped_type, V>
   bool insert_or_assign(const key_type& key, V&& value) {
-    return core_.template put<true>(key, std::forward<V>(value));
+    const bool absent = core_.template put<true>(key, std::forward<V>(value));
+    after_update<how>();
+    return absent;
   }
 
   /// True if `key` was present and is no more.
-  bool erase(const key_type& key) { return core_.erase(key); }
+  bool erase(const key_type& key) { return told(core_.erase(key)); }
 
   /// A copy of the value that `key` maps to.
   std::optional<mapped_type> find(const key_type& key) const
@@ -108,6 +112,16 @@ class map_face {
       : core_(std::forward<Arguments>(arguments)...) {}
 
   ~map_face() = default;
+
+  static constexpr published how = [] {
+    if constexpr (requires { Core::publishes; }) return Core::publishes;
+    return published::by_exchange;
+  }();
+  /// After an update that has changed something, if it has.
+  static bool told(bool changed) noexcept {
+    if (changed) after_update<how>();
+    return changed;
+  }
 
   Core& core() noexcept { return core_; }
   const Core& core() const noexcept { return core_; }

@@ -70,6 +70,7 @@ class list_chain {
   }
 
   Domain& domain() const noexcept { return domain_; }
+  const Compare& less() const noexcept { return less_; }
 
   fresh_node no_node() const noexcept { return no_fresh<node>(domain_); }
   template <class K, class V>

@@ -5,6 +5,7 @@
 
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <type_traits>
 #include <utility>
@@ -29,6 +30,45 @@ using pairs = std::vector<std::pair<Key, Value>>;
 /// Pairs to copy in one guard: some microseconds.
 inline constexpr std::size_t scan_batch = 64;
 
+/// Whether a walk gets on, asked at some of the keys that it comes to. By an order each lies beyond
+/// those before it. By a comparison that is no order a walk could go in circles for ever. So one
+/// key is remembered, and after twice as many questions each time a later one; the others have to
+/// lie beyond it. In a circle that key comes again, which does not lie beyond itself.
+///
+/// `Kept`: const Key*, if the keys stay while the walk lasts; else they are copied. `Every`: of so
+/// many questions one is looked into, where the steps of a walk are short.
+template <class Key, class Kept = std::optional<Key>, std::uint32_t Every = 1>
+class progress {
+ public:
+  /// Down: beyond is below. False: the comparison is no order, and the walk must end.
+  template <bool Down = false, class Compare>
+  SPOLIA_ALWAYS_INLINE bool goes_on(const Key& to, const Compare& less) {
+    return ++looks_ % Every != 0 || is_beyond_mark<Down>(to, less);
+  }
+
+ private:
+  template <bool Down, class Compare>
+  bool is_beyond_mark(const Key& to, const Compare& less) {
+    if (mark_) {
+      const Key& low = Down ? to : *mark_;
+      const Key& high = Down ? *mark_ : to;
+      if (!less(low, high) || less(high, low)) return false;
+    }
+    if (looks_ < next_) return true;
+    next_ *= 2;
+    if constexpr (std::is_pointer_v<Kept>) {
+      mark_ = &to;
+    } else {
+      mark_.emplace(to);
+    }
+    return true;
+  }
+
+  Kept mark_{};
+  std::uint32_t looks_ = 0;
+  std::uint32_t next_ = 1;
+};
+
 /// Shows f these pairs, until it returns false; then this does, too.
 template <class Key, class Value, class F>
 bool show(const pairs<Key, Value>& batch, F& f) {
@@ -45,14 +85,15 @@ bool show(const pairs<Key, Value>& batch, F& f) {
 /// Shows f every pair from `lo` on and in front of `hi` (null: no limit), until f returns false.
 /// `copy_some(rest, batch)` puts the first pairs of the interval `rest` into the empty batch,
 /// `batch_size` at most and in ascending order, and says whether there were any.
-template <class Key, class Value, class CopySome, class F>
-void scan_in_batches(const Key* lo, const Key* hi, std::size_t batch_size, CopySome copy_some,
-                     F& f) {
+template <class Key, class Value, class Compare, class CopySome, class F>
+void scan_in_batches(const Key* lo, const Key* hi, const Compare& less, std::size_t batch_size,
+                     CopySome copy_some, F& f) {
   pairs<Key, Value> batch;
   batch.reserve(batch_size);
   std::optional<Key> last;
   interval<Key> rest{lo, true, hi};
-  while (copy_some(rest, batch)) {
+  progress<Key> way;
+  while (copy_some(rest, batch) && way.goes_on(batch.back().first, less)) {
     if (!show(batch, f)) return;
     rest = {&last.emplace(std::move(batch.back().first)), false, hi};
     batch.clear();

@@ -11,7 +11,9 @@
 #include <ranges>
 #include <utility>
 
+#include <spolia/base/atomic.hpp>
 #include <spolia/base/config.hpp>
+#include <spolia/map/detail/scan.hpp>
 #include <spolia/version/snapshot.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -37,6 +39,7 @@ class tree_pairs : public std::ranges::view_interface<tree_pairs<Tree, Key, Valu
     std::uint64_t time;
     std::optional<Key> lo;
     std::optional<Key> hi;
+    atomic<const pair*> first{nullptr};  // that begin() found
   };
 
  public:
@@ -87,9 +90,11 @@ class tree_pairs : public std::ranges::view_interface<tree_pairs<Tree, Key, Valu
       rest.lo = &at_->key();
       rest.open = true;
       if (to_first_of(some_, in_ + 1, rest)) return;
-      if (!some_.ends) return fill(rest, which::all);
-      at_ = first_ = nullptr;
+      if (some_.ends) return finish();
+      fill(rest, which::all);
+      if (at_ != nullptr && !gets_on<false>()) finish();
     }
+    void finish() noexcept { at_ = first_ = nullptr; }
     /// To the end of the leaf in front of this one.
     SPOLIA_NOINLINE void last_leaf() {
       limits rest = of_->all();
@@ -97,10 +102,25 @@ class tree_pairs : public std::ranges::view_interface<tree_pairs<Tree, Key, Valu
         rest.hi = &at_->key();
         if (to_last_of(some_, in_, rest)) return;
       }
-      auto here = of_->tree->collector().enter();
       chunk before;
-      past().last_at(here, of_->time, rest, before, which::with_some);
-      to_last_of(before, before.count, rest);
+      {
+        auto here = of_->tree->collector().enter();
+        past().last_at(here, of_->time, rest, before, which::with_some);
+      }
+      if (!to_last_of(before, before.count, rest) || !gets_on<true>()) go_to_begin();
+    }
+    template <bool Down>
+    bool gets_on() {
+      if (std::exchange(went_down_, Down) != Down) way_ = {};
+      return way_.template goes_on<Down>(at_->key(), of_->tree->less());
+    }
+    /// By a comparison that is no order a walk downwards might never meet the beginning.
+    void go_to_begin() noexcept {
+      // acquire ← the release in begin(): we see the pair, as the thread that found it did.
+      at_ = first_ = of_->first.load_acquire();
+      end_ = at_ + 1;
+      some_.count = 0;
+      some_.ends = false;
     }
     /// To the first pair that there is from leaf i on; false: there is none.
     bool to_first_of(const chunk& some, unsigned i, const limits& rest) {
@@ -141,16 +161,18 @@ class tree_pairs : public std::ranges::view_interface<tree_pairs<Tree, Key, Valu
       if (to_first_of(behind, 0, rest)) return;
       // Of so many leaves none had any.
       if (behind.is_full() && w == which::all) return fill(rest, which::with_some);
-      at_ = first_ = nullptr;
+      finish();
     }
     [[nodiscard]] const auto& past() const noexcept { return of_->tree->at_instants(); }
 
     const shared* of_ = nullptr;
     chunk some_;
     unsigned in_ = 0;              // the leaf among these
+    bool went_down_ = false;       // when it last went on to another chunk
     const pair* at_ = nullptr;     // null at the end
     const pair* first_ = nullptr;  // of that leaf's pairs
     const pair* end_ = nullptr;
+    progress<Key, const Key*> way_;  // keys stay while the snapshot does
   };
 
   /// Throws std::bad_alloc, or what copying a key throws. An empty snapshot sees nothing.
@@ -166,6 +188,8 @@ class tree_pairs : public std::ranges::view_interface<tree_pairs<Tree, Key, Valu
   [[nodiscard]] iterator begin() const {
     iterator first(shared_.get());
     if (shared_->then && !backwards()) first.fill(shared_->all(), which::all);
+    // release → the acquire in go_to_begin().
+    shared_->first.store_release(first.at_);
     return first;
   }
   [[nodiscard]] iterator end() const noexcept { return iterator(shared_.get()); }
