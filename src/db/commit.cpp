@@ -83,6 +83,7 @@ void transaction::prepare() {
 
 status transaction::commit() {
   if (!state_) return state_;
+  no_query_runs();
   const step here(*this);
   if (!here) return fail(outcome::ended_by_policy);
   session& s = *session_;
@@ -208,6 +209,11 @@ status transaction::withdraw(std::uint64_t mark) noexcept {
 
 void transaction::rollback() noexcept {
   if (session_ == nullptr || !state_) return;
+  if (session_->asked) {
+    misuse::report("the condition of a query rolls back the transaction that is asked",
+                   threads::number());
+    return;
+  }
   state_ = outcome::ended;
   finish(0);
   end();

@@ -102,7 +102,8 @@ struct pending_write {
   std::uint64_t sets = 0;  // columns that the transaction has changed
   bool fresh = false;      // the slot was taken for this row
   bool changed = false;
-  std::uint32_t level = 0;  // of the savepoint that it was last changed on
+  std::uint32_t level = 0;  // that it was last changed on: savepoint.cpp
+  std::uint32_t kept = 0;   // one more than where session::kept has what it was before; 0: nowhere
 
   [[nodiscard]] std::uint32_t words() const noexcept { return of->layout().words(); }
   /// Sees to it that the image has these columns.
@@ -125,7 +126,7 @@ struct kept_write {
   std::uint32_t number = 0;
   pending_write was;
 };
-/// Where a savepoint is.
+/// Where a savepoint or a scan began.
 struct level_mark {
   std::uint32_t level = 0;
   std::size_t kept = 0;
@@ -183,10 +184,12 @@ struct alignas(cache_line) session {
   std::vector<pending_write> writes;
   std::vector<ask> asks;
   read_set reads;                // of serializable transactions
-  std::vector<kept_write> kept;  // see savepoint.cpp, for these four
+  std::vector<kept_write> kept;  // see savepoint.cpp, for these five
   std::vector<level_mark> savepoints;
   std::uint32_t level = 0;
   std::uint32_t levels = 0;
+  std::uint32_t scan = 0;  // the level of the scan that runs now, the innermost; 0: none does
+  bool asked = false;      // a query runs
   atomic<std::uint64_t> age{never_waits};  // of the transaction that has the record
   gate way;
   value_list made;      // values of the transaction that lie apart
@@ -207,7 +210,8 @@ struct alignas(cache_line) session {
     reads.clear();
     kept.clear();
     savepoints.clear();
-    level = levels = 0;
+    level = levels = scan = 0;
+    asked = false;
     looked = false;
   }
   note& make_note(table& of, secondary* index, std::uint64_t slot) {
@@ -226,6 +230,49 @@ inline pending_write* reader::own(const row_head& r) const noexcept {
   if (lock >> 32U != session_->lock_word(0) >> 32U) return nullptr;
   return &session_->writes[static_cast<std::uint32_t>(lock)];
 }
+
+/// Throws std::invalid_argument out of a condition that a query asks of each row: other threads may
+/// read what it would change.
+inline void transaction::no_query_runs() const {
+  if (session_->asked) [[unlikely]]
+    refuse_in_query();
+}
+
+/// Begins a level, as a savepoint does, so that what a row was before its next change is kept. It
+/// is gone when the scan ends, and so is what was kept for it alone.
+class reader::scanning {
+ public:
+  explicit scanning(const reader& of) noexcept : of_(of), outer_(of.session_->scan) {
+    session& s = *of.session_;
+    before_ = {s.level, s.kept.size(), s.writes.size()};
+    level_ = s.scan = s.level = ++s.levels;
+  }
+  ~scanning() {
+    // Else the transaction has ended, and the session may be another one's.
+    if (of_.session_ != nullptr) end(*of_.session_);
+  }
+  scanning(const scanning&) = delete;
+  scanning& operator=(const scanning&) = delete;
+
+  [[nodiscard]] std::uint32_t level() const noexcept { return level_; }
+
+ private:
+  void end(session& s) const noexcept {
+    s.scan = outer_;
+    // With a savepoint made in it, or after going back, later levels lie on it: it stays.
+    if (s.level != level_) return;
+    s.level = before_.level;
+    if (s.levels == level_) --s.levels;
+    if (s.writes.size() != before_.writes || s.kept.size() != before_.kept)
+      give_changes_to_outer(s);
+  }
+  void give_changes_to_outer(session& s) const noexcept;
+
+  const reader& of_;
+  level_mark before_;
+  std::uint32_t level_ = 0;
+  std::uint32_t outer_;
+};
 
 class storage;
 class journal;

@@ -198,6 +198,7 @@ status query_run::run() {
   if (of_.when_.ended(at_.timestamp())) return outcome::dropped;
   at_.session_->looked = true;
   if (at_.notes_reads_) at_.session_->reads.whole(of_);
+  const asking now(at_);
   const std::uint32_t count = helpers();
   found_.reserve(count + 1);
   std::vector<std::thread> own;

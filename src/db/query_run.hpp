@@ -43,6 +43,23 @@ class query_run : public std::enable_shared_from_this<query_run> {
   [[nodiscard]] const query_figures& figures() const noexcept { return figures_; }
 
  private:
+  /// While it lives, nobody changes the transaction: threads read what it has changed. The level
+  /// keeps the quick way to set a column from doing so.
+  class asking {
+   public:
+    explicit asking(const reader& of) noexcept
+        : now_(of), session_(*of.session_), outer_(session_.asked) {
+      session_.asked = true;
+    }
+    ~asking() { session_.asked = outer_; }
+    asking(const asking&) = delete;
+    asking& operator=(const asking&) = delete;
+
+   private:
+    const reader::scanning now_;
+    session& session_;
+    const bool outer_;
+  };
   /// What one thread works with.
   class worker;
 

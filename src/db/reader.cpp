@@ -47,9 +47,11 @@ std::uint64_t* reader::room_for(const table& t) const {
 }
 
 std::uint64_t reader::read(const table& t, std::uint64_t slot, column_set wanted,
-                           std::uint64_t* out) const {
+                           std::uint64_t* out, std::uint32_t level) const {
   const row_place place = t.at(slot);
-  if (pending_write* const w = own(*place.head)) {
+  pending_write* w = own(*place.head);
+  if (w != nullptr) w = own_before(w, level);
+  if (w != nullptr) {
     if ((w->shape & row_exists) == 0) return 0;
     w->fetch(wanted.mask);
     wanted.each_word([&](std::uint32_t i) { out[i] = w->image[i]; });
@@ -78,10 +80,10 @@ void reader::keep_apart(const table& t, std::uint64_t columns, std::uint64_t* wo
 
 /// As read(), a step of its own. Throws no_result if the reader was ended.
 std::uint64_t reader::read_step(const table& t, std::uint64_t slot, column_set wanted,
-                                std::uint64_t* out) const {
+                                std::uint64_t* out, std::uint32_t level) const {
   const step here(*this);
   must_go_on(bool(here));
-  return read(t, slot, wanted, out);
+  return read(t, slot, wanted, out, level);
 }
 
 /// The columns of the table that are asked for.
@@ -130,11 +132,12 @@ void reader::scan_table(const table& t, const row_visitor& f, const selection& o
   must_exist(t);
   session_->looked = true;
   if (notes_reads_) session_->reads.whole(t);
+  const scanning now(*this);
   const arena::mark here = session_->images.here();
   const std::uint64_t end = t.slots();
   for (std::uint64_t slot = 0; slot < end; ++slot) {
     std::uint64_t* const image = room_for(t);
-    const std::uint64_t shape = read_step(t, slot, wanted, image);
+    const std::uint64_t shape = read_step(t, slot, wanted, image, now.level());
     const bool more = shape == 0 || f(row(t.schema_, image, shape, wanted.mask));
     if (session_ == nullptr) return;  // f has ended the transaction, maybe by a conflict
     if (!more) break;
@@ -154,11 +157,12 @@ void reader::scan_primary(const table& t, values from, values to, const scan_how
   const key_words lo = s.encode_key(s.key(), from);
   const key_words hi = s.encode_key(s.key(), to, ~std::uint64_t{0});
   const std::size_t noted = note_range({&t, nullptr, lo, hi});
+  const scanning now(*this);
   const std::uint32_t length = s.key_length(s.key());
   const auto show = [&](std::uint64_t slot, const std::uint64_t* found) {
     const arena::mark here = session_->images.here();
     std::uint64_t* const image = room_for(t);
-    const std::uint64_t shape = read_step(t, slot, wanted, image);
+    const std::uint64_t shape = read_step(t, slot, wanted, image, now.level());
     const bool more = shape == 0 || f(row(t.schema_, image, shape, wanted.mask));
     if (session_ == nullptr) return false;  // f has ended the transaction, maybe by a conflict
     session_->images.rewind(here);
@@ -193,10 +197,11 @@ void reader::scan_secondary(const secondary& i, values from, values to, const sc
                 " is a hash index, which finds the rows of one whole key and no ranges");
   }
   const std::size_t noted = note_range({&t, &i, lo, hi});
+  const scanning now(*this);
   const auto show = [&](std::uint64_t slot, const std::uint64_t* found) {
     const arena::mark here = session_->images.here();
     std::uint64_t* const image = room_for(t);
-    const std::uint64_t shape = read_step(t, slot, wanted, image);
+    const std::uint64_t shape = read_step(t, slot, wanted, image, now.level());
     bool more = true;
     // The entry may be there for another version of the row.
     const key_words has = shape == 0 ? key_words{} : s.key_of(i.columns_, image);

@@ -50,6 +50,7 @@ status transaction::fail(outcome why) noexcept {
 template <class F>
 auto transaction::change(F&& f) -> decltype(f()) {
   if (!state_) return state_;
+  no_query_runs();
   const step here(*this);
   if (!here) return fail(outcome::ended_by_policy);
   try {
@@ -245,7 +246,7 @@ std::uint64_t editor::word(std::uint32_t number, std::uint32_t first) const noex
 }
 
 /// What set_column() does for a column of one word, where nothing can fail: no index, no savepoint,
-/// nobody who ends it. False: that has to do it.
+/// no scan or query that begins a level, nobody who ends it. False: that has to do it.
 bool editor::set_word(std::uint32_t number, std::uint32_t first, std::uint32_t table,
                       std::uint64_t word) noexcept {
   if (!of_->state_ || of_->gated_) return false;

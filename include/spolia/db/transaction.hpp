@@ -21,8 +21,12 @@
 //              snapshot begun after commit() has returned sees them.
 // Guards:      each lookup takes one for as long as it runs in an index. None is held while the
 //              program's code runs. What holds versions is the announced timestamp alone.
+// Scans:       show what was there when they began, each row once: the transaction's own changes
+// made
+//              before, and none that the function makes, nor what it takes back. find() in the
+//              function sees the newest state, and so does a scan that the function begins.
 // Rows:        what find() and edit() return stays until the transaction ends; what a scan shows,
-//              until the function returns.
+//              and what find() returns to the function of a scan, until that function returns.
 // Threads:     one at a time; may be moved on to another with a happens-before edge.
 // Errors:      result.hpp. std::bad_alloc out of a change or out of commit() has rolled the
 //              transaction back.
@@ -62,6 +66,7 @@ class transaction;
 class commit_record;
 struct session;
 struct pending_write;
+struct level_mark;
 struct note;
 struct range_read;
 struct value_block;
@@ -95,7 +100,9 @@ class SPOLIA_EXPORT reader {
                    const selection& only = {}) const {
     return find(t, values(key.begin(), key.size()), only);
   }
-  /// All rows, in no particular order. `f` returns nothing, or false to stop.
+  /// All rows, in no particular order. `f` returns nothing, or false to stop. In a transaction it
+  /// may change rows, also of this table, lead back to a savepoint, and end the transaction, which
+  /// ends the scan: what is shown is what was there when the scan began, here and in scans.
   template <class F>
   void for_each(const table& t, F&& f, const selection& only = {}) const {
     scan_table(t, visitor(f), only);
@@ -164,6 +171,9 @@ class SPOLIA_EXPORT reader {
     const reader& of_;
     const bool open_;
   };
+  /// While it lives, a scan runs: reading with its level passes over what was changed since.
+  class scanning;
+  static constexpr std::uint32_t newest = ~std::uint32_t{0};
   /// Throws no_result if it is ended.
   void must_go_on(bool open) const;
   void be_limited(std::chrono::nanoseconds deadline, const char* label);
@@ -187,12 +197,14 @@ class SPOLIA_EXPORT reader {
   column_set columns_of(const table& t, const selection& only) const;
   void must_exist(const table& t) const;
   void must_serve(const secondary& i) const;
-  /// Columns of the row in the slot, own changes first; its shape, 0 if there is none.
-  std::uint64_t read(const table& t, std::uint64_t slot, column_set wanted,
-                     std::uint64_t* out) const;
-  std::uint64_t read_step(const table& t, std::uint64_t slot, column_set wanted,
-                          std::uint64_t* out) const;
+  /// Columns of the row in the slot, own changes from before this level first; its shape, 0 if
+  /// there is none.
+  std::uint64_t read(const table& t, std::uint64_t slot, column_set wanted, std::uint64_t* out,
+                     std::uint32_t level = newest) const;
+  std::uint64_t read_step(const table& t, std::uint64_t slot, column_set wanted, std::uint64_t* out,
+                          std::uint32_t level = newest) const;
   [[nodiscard]] pending_write* own(const row_head& r) const noexcept;
+  [[nodiscard]] pending_write* own_before(pending_write* w, std::uint32_t level) const noexcept;
   std::uint64_t* room_for(const table& t) const;
   void keep_apart(const table& t, std::uint64_t columns, std::uint64_t* words) const;
   void end() noexcept;
@@ -307,7 +319,9 @@ class SPOLIA_EXPORT transaction : public reader {
   /// changed nothing.
   db::savepoint savepoint();
   /// Takes back all changes since. Locks stay, and so does what a serializable transaction has
-  /// read. Savepoints made since are gone: throws std::invalid_argument for one that is.
+  /// read. Savepoints made since are gone: throws std::invalid_argument for one that is. Out of the
+  /// function of a scan that began after the savepoint it may throw std::bad_alloc, and has rolled
+  /// the transaction back then.
   status rollback_to(const db::savepoint& to);
 
   /// Makes the changes permanent and visible, together. If it fails, there were none.
@@ -344,6 +358,9 @@ class SPOLIA_EXPORT transaction : public reader {
   [[nodiscard]] status unique_in(const pending_write& w, const secondary& i, const key_words& key);
   pending_write& touch(std::uint32_t number);
   static void forget_changes(pending_write& w) noexcept;
+  void change_back(const level_mark& to);
+  void no_query_runs() const;
+  [[noreturn]] static void refuse_in_query();
   struct column_value {
     const column_layout* column = nullptr;
     const value* to = nullptr;
