@@ -95,6 +95,7 @@ set(SPOLIA_HEADERS
     include/spolia/db/hash_secondary.hpp
     include/spolia/db/index.hpp
     include/spolia/db/instant.hpp
+    include/spolia/db/json.hpp
     include/spolia/db/large_memory.hpp
     include/spolia/db/query.hpp
     include/spolia/db/result.hpp

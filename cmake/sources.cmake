@@ -22,6 +22,7 @@ set(SPOLIA_SOURCES
     src/db/index.cpp
     src/db/instant.cpp
     src/db/journal.cpp
+    src/db/json.cpp
     src/db/large_memory.cpp
     src/db/layouts.cpp
     src/db/loading.cpp
@@ -31,6 +32,7 @@ set(SPOLIA_SOURCES
     src/db/locking.cpp
     src/db/log_format.cpp
     src/db/log_writer.cpp
+    src/db/nan_rows.cpp
     src/db/other_flavour.cpp
     src/db/policy.cpp
     src/db/query.cpp

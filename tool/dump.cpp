@@ -87,7 +87,7 @@ std::uint64_t dump_stream(const db::reader& at, const std::vector<db::table*>& t
   std::string line;
   for (const db::table* t : tables) {
     std::string begin = "{";
-    append_quoted(begin, t->name());
+    db::append_json_string(begin, t->name());
     begin += ':';
     each_row(at, *t, [&](const db::row& r) {
       line = begin;

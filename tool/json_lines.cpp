@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
 #include <cstddef>
 #include <iterator>
 #include <limits>
@@ -16,36 +15,6 @@ namespace tool {
 namespace {
 
 using json = nlohmann::json;
-
-struct appender {
-  std::string& to;
-  void operator()(std::monostate) const { to += "null"; }
-  void operator()(std::int64_t v) const { append(to, v); }
-  void operator()(double v) const {
-    if (!std::isfinite(v)) to += '"';
-    append(to, v);
-    if (!std::isfinite(v)) to += '"';
-  }
-  void operator()(bool v) const { to += v ? "true" : "false"; }
-  void operator()(db::decimal_number v) const { to += v.text(); }
-  void operator()(db::instant v) const {
-    to += '"';
-    to += db::to_text(v);
-    to += '"';
-  }
-  void operator()(std::string_view v) const {
-    if (is_utf8(v)) {
-      append_quoted(to, v);
-      return;
-    }
-    (*this)(db::blob_view(v));
-  }
-  void operator()(db::blob_view v) const {
-    to += R"({"base64":")";
-    append_base64(to, v.chars());
-    to += R"("})";
-  }
-};
 
 /// Characters of a line, with a note of the last one that was looked at: where an error is.
 class looked_at {
@@ -116,7 +85,9 @@ class line_events final : public nlohmann::json_sax<json> {
       if (c.type.base != db::base_type::float64) return row_.set_text(c, v);
       // Such numbers as JSON has no word for.
       const auto d = to_float64(v);
-      return d && !std::isfinite(*d) ? row_.set(c, *d) : row_.set_text(c, v);
+      const std::uint64_t bits = d ? db::double_word(*d) : 0;
+      const bool no_word = db::is_nan_word(bits) || db::is_infinite_word(bits);
+      return no_word ? row_.set(c, *d) : row_.set_text(c, v);
     });
   }
   bool binary(binary_t&) override { return fail("binary"); }
@@ -232,14 +203,7 @@ void read_line(const text_input& from, std::uint64_t number, const std::string& 
 }  // namespace
 
 void append_json_row(std::string& to, const db::table& t, const db::row& r) {
-  to += '{';
-  for (const db::column_layout& c : t.layout().columns()) {
-    if (c.number != 0) to += ',';
-    append_quoted(to, c.name);
-    to += ':';
-    std::visit(appender{to}, r.get(c).what());
-  }
-  to += '}';
+  db::append_json_row(to, t.layout(), [&](const db::column_layout& c) { return r.get(c); });
 }
 
 bool json_source::next() {

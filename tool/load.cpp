@@ -6,11 +6,20 @@
 #include <new>
 #include <stdexcept>
 #include <string_view>
+#include <variant>
 
 #include "errors.hpp"
 
 namespace tool {
 namespace {
+
+/// As they are stored: by their bits, not by comparing numbers.
+bool is_the_same(const db::value& x, const db::value& y) {
+  const auto* const a = std::get_if<double>(&x.what());
+  const auto* const b = std::get_if<double>(&y.what());
+  if (a == nullptr || b == nullptr) return x.what() == y.what();
+  return db::double_word(*a) == db::double_word(*b);
+}
 
 class batch {
  public:
@@ -54,7 +63,7 @@ class batch {
     for (const db::column_layout& c : t.layout().columns()) {
       if (c.role == db::primary_key) continue;
       const db::value& v = rows_.row().values()[c.number];
-      if (row->get(c).what() == v.what()) continue;
+      if (is_the_same(row->get(c), v)) continue;
       const db::status s = row->set(c, v);
       if (s == db::outcome::duplicate_key) refuse_unique(t);
       if (!s) give_up(s);

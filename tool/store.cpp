@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store.hpp"
 
+#include <fmt/format.h>
+
+#include <cstdio>
 #include <string>
 #include <utility>
 
@@ -11,13 +14,21 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// Who dumps or copies a store has to know what is not in it.
+void tell_what_is_left_out(const db::recovery_report& found) {
+  if (found.left_out_rows == 0) return;
+  for (const std::string& note : found.notes) fmt::print(stderr, "{}\n", note);
+}
+
 db::database open_it(const fs::path& directory, db::options o, progress_mode show) {
   progress bar("open", 0, show);
   o.on_recovery = [&](const db::recovery_progress& p) {
     bar.total(p.of);
     bar.at(p.done);
   };
-  return db::database::open(directory, o);
+  db::database base = db::database::open(directory, o);
+  tell_what_is_left_out(base.recovered());
+  return base;
 }
 
 }  // namespace

@@ -5,7 +5,6 @@
 
 #include <array>
 #include <charconv>
-#include <cmath>
 #include <stdexcept>
 #include <system_error>
 
@@ -23,21 +22,6 @@ std::optional<T> parsed(std::string_view s) noexcept {
   return v;
 }
 
-/// How long the sequence is that begins with this byte; 0: none does.
-unsigned length_of(unsigned char first) noexcept {
-  if (first < 0x80) return 1;
-  if (first >= 0xc2 && first < 0xe0) return 2;
-  if (first >= 0xe0 && first < 0xf0) return 3;
-  if (first >= 0xf0 && first < 0xf5) return 4;
-  return 0;
-}
-
-/// Whether the second byte makes the sequence overlong, a surrogate, or too large.
-bool second_is_wrong(unsigned char first, unsigned char second) noexcept {
-  return (first == 0xe0 && second < 0xa0) || (first == 0xed && second > 0x9f) ||
-         (first == 0xf0 && second < 0x90) || (first == 0xf4 && second > 0x8f);
-}
-
 }  // namespace
 
 void append(std::string& to, std::int64_t v) {
@@ -45,14 +29,7 @@ void append(std::string& to, std::int64_t v) {
   to.append(text.data(), std::to_chars(text.data(), text.data() + text.size(), v).ptr);
 }
 
-void append(std::string& to, double v) {
-  if (std::isnan(v)) {
-    to += "nan";
-    return;
-  }
-  std::array<char, 32> text{};
-  to.append(text.data(), std::to_chars(text.data(), text.data() + text.size(), v).ptr);
-}
+void append(std::string& to, double v) { spolia::db::append_number(to, v); }
 
 std::optional<std::int64_t> to_int64(std::string_view s) noexcept {
   return parsed<std::int64_t>(s);
@@ -71,47 +48,6 @@ std::optional<spolia::db::instant> to_instant(std::string_view s) {
     return spolia::db::instant_of(s);
   } catch (const std::invalid_argument&) {
     return std::nullopt;
-  }
-}
-
-bool is_utf8(std::string_view s) noexcept {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(s[i]); };
-  for (std::size_t i = 0; i < s.size();) {
-    const unsigned length = length_of(byte(i));
-    if (length == 0 || s.size() - i < length) return false;
-    if (length > 1 && second_is_wrong(byte(i), byte(i + 1))) return false;
-    for (unsigned k = 1; k < length; ++k) {
-      if ((byte(i + k) & 0xc0U) != 0x80) return false;
-    }
-    i += length;
-  }
-  return true;
-}
-
-void append_quoted(std::string& to, std::string_view s) {
-  to += '"';
-  for (const char c : s) {
-    if (c == '"' || c == '\\') {
-      to += '\\';
-      to += c;
-    } else if (static_cast<unsigned char>(c) < 0x20) {
-      to += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
-    } else {
-      to += c;
-    }
-  }
-  to += '"';
-}
-
-void append_base64(std::string& to, std::string_view s) {
-  for (std::size_t i = 0; i < s.size(); i += 3) {
-    std::uint32_t bits = 0;
-    for (std::size_t k = 0; k < 3; ++k) {
-      bits = bits << 8U | (i + k < s.size() ? static_cast<unsigned char>(s[i + k]) : 0U);
-    }
-    for (unsigned k = 0; k < 4; ++k) {
-      to += i + k > s.size() ? '=' : digits64[bits >> (18U - 6U * k) & 63U];
-    }
   }
 }
 

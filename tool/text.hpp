@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include <spolia/db.hpp>
+#include <spolia/db/json.hpp>
 
 namespace tool {
 
@@ -22,11 +23,8 @@ std::optional<double> to_float64(std::string_view s) noexcept;
 std::optional<spolia::db::decimal_number> to_decimal(std::string_view s);
 std::optional<spolia::db::instant> to_instant(std::string_view s);
 
-bool is_utf8(std::string_view s) noexcept;
-/// A JSON string of UTF-8.
-void append_quoted(std::string& to, std::string_view s);
-
-void append_base64(std::string& to, std::string_view s);
+using spolia::db::append_base64;
+using spolia::db::is_utf8;
 std::optional<std::string> from_base64(std::string_view s);
 
 /// For a terminal: what could move its cursor is a question mark.

@@ -146,6 +146,7 @@ void storage::fits(const std::string& segment, const log_end& end, const folder&
 
 backup_report storage::backup(const std::filesystem::path& to) {
   const std::lock_guard hold(checkpoint_lock_);
+  refuse_partial_copy();
   folder theirs(*files_, to, {.write = true, .without_lock = options_.allow_without_lock});
   const folder_content has = theirs.look();
   if (theirs.known() && theirs.id() != folder_.id()) {
@@ -194,6 +195,7 @@ checkpoint_source storage::begin_copy(std::unique_ptr<reader>& view) {
 
 backup_report storage::backup(const byte_sink& to) {
   const std::lock_guard hold(checkpoint_lock_);
+  refuse_partial_copy();
   std::unique_ptr<reader> view;
   const checkpoint_source from = begin_copy(view);
   passing_file file(to);

@@ -69,6 +69,20 @@ bool journal::acknowledge(const queue::place& where) noexcept {
   return !queue_.failed();
 }
 
+void journal::write_alone(bytes_view changes) {
+  log_entry* const e = take();
+  try {
+    e->data.insert(e->data.end(), changes.begin(), changes.end());
+  } catch (...) {
+    writer_.give_back(e);
+    throw;
+  }
+  queue::place where;
+  append(*e, where, [] { return 0; });
+  if (where.written) writer_.give_back(e);
+  if (!queue_.wait(where.sequence)) check();
+}
+
 void journal::ask_for_flush(bool now) noexcept {
   {
     const std::lock_guard hold(flush_lock_);

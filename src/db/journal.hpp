@@ -263,6 +263,9 @@ class journal {
   bool sync() noexcept { return queue_.wait(queue_.last()); }
   /// Waits until it is durable, whatever the level of durability. False: the log has failed.
   bool wait(const queue::place& where) noexcept { return queue_.wait(where.sequence); }
+  /// Appends changes of rows that are no commit's, and waits until they are durable. Throws
+  /// storage_error, std::bad_alloc.
+  void write_alone(bytes_view changes);
 
   /// Ends the segment behind all that was published so far; calls f() at that moment, which returns
   /// the time of a snapshot that it has begun, or 0. Where the log ends then. Throws storage_error

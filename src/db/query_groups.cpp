@@ -85,7 +85,9 @@ struct sum_reals {
   }
   static double real(const std::uint64_t* s) noexcept {
     const auto sum = std::bit_cast<double>(s[1]);
-    return std::isfinite(sum) ? sum + std::bit_cast<double>(s[2]) : sum;
+    if (is_infinite_word(s[1])) return sum;
+    // One NaN, as in columns: the processor makes it with either sign.
+    return is_nan_word(s[1]) ? std::bit_cast<double>(nan_word) : sum + std::bit_cast<double>(s[2]);
   }
 };
 

@@ -8,6 +8,8 @@
 
 #include <spolia/base/processors.hpp>
 
+#include "nan_rows.hpp"
+
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 namespace {
@@ -60,7 +62,7 @@ void recovery::tell(const char* stage, std::uint64_t done, std::uint64_t of) {
   if (options_.on_recovery) options_.on_recovery({stage, done, of, end_.sequence});
 }
 
-log_end recovery::run(const folder_content& has, bool repair) {
+log_end recovery::run(const folder_content& has, bool repair, nan_rows& nans) {
   std::exception_ptr newest_failed;
   const std::uint64_t at_least = begin_with(has, newest_failed);
   try {
@@ -74,6 +76,7 @@ log_end recovery::run(const folder_content& has, bool repair) {
   // Without its newest checkpoint a database is whole only if the log reaches further.
   if (newest_failed != nullptr && end_.sequence < at_least) std::rethrow_exception(newest_failed);
   engine_.table_numbers = static_cast<std::uint32_t>(numbered_.size());
+  nans.unify(engine_);
   fill_indexes();
   if (repair) repair_last(has);
   report_.sequence = end_.sequence;

@@ -250,8 +250,8 @@ class recovery {
  public:
   recovery(engine& of, folder& where, const options& o, recovery_report& report);
   /// Where the log ends; log_end::epoch is that of the last writer. With `repair` the end of the
-  /// last segment is cut off where it is torn.
-  log_end run(const folder_content& has, bool repair);
+  /// last segment is cut off where it is torn. `nans` is told which rows are left out.
+  log_end run(const folder_content& has, bool repair, nan_rows& nans);
 
  private:
   std::uint64_t begin_with(const folder_content& has, std::exception_ptr& failed);

@@ -112,7 +112,7 @@ void column_layout::encode(const value& v, std::uint64_t* to) const {
       return;
     case base_type::float64:
       if (const auto* const d = std::get_if<double>(&v.what())) {
-        *to = std::bit_cast<std::uint64_t>(*d == 0 ? 0.0 : *d);  // one zero, so one key
+        *to = double_word(*d);  // one zero and one NaN, so one key
         return;
       }
       wrong();

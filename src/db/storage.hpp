@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -31,6 +32,8 @@ struct frozen_table {
   const table* of = nullptr;
   table_spec spec;
 };
+
+class nan_rows;
 
 /// What is to be written, and where to.
 struct checkpoint_source {
@@ -68,7 +71,10 @@ class storage {
 
  private:
   void refuse_lost(const folder_content& has) const;
-  log_end recover(const folder_content& has);
+  log_end recover(const folder_content& has, nan_rows& nans);
+  void keep_left_out(const nan_rows& nans);
+  void write_whole(const std::string& name, std::string_view content);
+  void refuse_partial_copy() const;
   checkpoint_report make_checkpoint(checkpoint_pace how);
   void checkpoint_in_background() noexcept;
   log_end freeze(std::unique_ptr<reader>& view);

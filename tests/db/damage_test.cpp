@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "db/durable.hpp"
+#include "db/seals.hpp"
 #include "support/sanitized.hpp"
 
 namespace {
@@ -27,28 +28,6 @@ namespace {
 using namespace spolia;
 using namespace spolia::db;
 using namespace spolia::test;
-
-/// CRC-32C bit by bit, so that the library is not measured with its own ruler.
-std::uint32_t plain_crc(std::span<const std::byte> of) {
-  std::uint32_t c = ~std::uint32_t{0};
-  for (const std::byte b : of) {
-    c ^= static_cast<std::uint32_t>(b);
-    for (int i = 0; i < 8; ++i) c = c >> 1U ^ ((c & 1U) != 0 ? 0x82F63B78U : 0);
-  }
-  return ~c;
-}
-template <class T>
-T number_at(const bytes& from, std::size_t at) {
-  T v;
-  std::memcpy(&v, from.data() + at, sizeof(v));
-  return v;
-}
-template <class T>
-void put_at(bytes& to, std::size_t at, T v) {
-  std::memcpy(to.data() + at, &v, sizeof(v));
-}
-constexpr std::size_t file_head = 64;
-constexpr std::size_t record_head = 40;
 
 std::string log_name(unsigned first) {
   std::array<char, 32> name{};
@@ -376,23 +355,6 @@ TEST(damage, older_formats_are_read_and_gone_on_with) {
     ASSERT_TRUE(base.drop_table(more));
     base.checkpoint();
     EXPECT_EQ(try_to_open(files->copy()).commits, 5);
-  }
-}
-
-/// Seals the records of a log, or the blocks of a checkpoint, again, in front of which `change` may
-/// change their bodies.
-template <class Change>
-void seal_again(bytes& content, bool log, Change&& change) {
-  const std::size_t head = log ? record_head : 32;
-  std::uint32_t chain =
-      log ? number_at<std::uint32_t>(content, 44) : plain_crc(std::span(content).subspan(12, 52));
-  for (std::size_t at = file_head; at < content.size();) {
-    const auto length = number_at<std::uint32_t>(content, at + 8);
-    change(std::span(content).subspan(at + head, length));
-    put_at(content, at + 12, chain);
-    chain = plain_crc(std::span(content).subspan(at + 8, head - 8 + length));
-    put_at(content, at + 4, chain);
-    at += head + length;
   }
 }
 

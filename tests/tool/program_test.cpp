@@ -7,7 +7,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <bit>
 #include <csignal>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -155,6 +157,32 @@ TEST_F(tool_program, loads_what_it_dumps) {
   EXPECT_NE(told.find("\n  unique index by_name (name)\n  hash index same_name (name)\n"),
             std::string::npos);
   EXPECT_NE(good({"check", "fourth"}).find("good; 1 tables, 3 rows"), std::string::npos);
+}
+
+/// Whichever not-a-number a program has put into a store, a dump of it can be loaded.
+TEST_F(tool_program, loads_the_not_a_number_that_it_dumps) {
+  {
+    db::database base = db::database::open(here / "nan");
+    db::table& t =
+        base.create_table({.name = "t",
+                           .columns = {{"k", db::float64, db::primary_key}, {"u", db::float64}},
+                           .indexes = {{"u", {"u"}, true}}});
+    const double some = std::bit_cast<double>(std::uint64_t{0xFFF8000000000007});
+    const double other = std::bit_cast<double>(std::uint64_t{0x7FF8000000000001});
+    ASSERT_TRUE(base.transact([&](db::transaction& tx) -> db::status {
+      if (const db::status s = tx.insert(t, {some, some}); !s) return s;
+      EXPECT_EQ(tx.insert(t, {other, 1.0}), db::outcome::duplicate_key);
+      EXPECT_EQ(tx.insert(t, {1.0, other}), db::outcome::duplicate_key);
+      return tx.insert(t, {-0.0, 5e-324});
+    }));
+  }
+  for (const char* format : {"json", "csv"}) {
+    const std::string dump = std::string("dump-") + format;
+    const std::string copy = std::string("copy-") + format;
+    good({"dump", "nan", dump, "--format", format});
+    good({"load", copy, dump});
+    EXPECT_EQ(good({"dump", copy, "-"}), good({"dump", "nan", "-"}));
+  }
 }
 
 TEST_F(tool_program, writes_nothing_by_halves) {

@@ -60,6 +60,12 @@ struct recovery_report {
   /// may be missing that were made shortly before, with what was acknowledged in them. True also
   /// where nothing was written, as the directory was opened to be read.
   bool durable_names = true;
+  /// Rows that are not in their tables: those of older stores which differ from a row that is there
+  /// only in which not-a-number is their key, or their value of a unique index.
+  std::uint64_t left_out_rows = 0;
+  /// Where they are, one file for a table, a row on each line as `spolia dump` writes it. With
+  /// read_only nothing is written: there are none.
+  std::vector<std::filesystem::path> left_out_files;
   std::vector<std::string> notes;  ///< such as a checkpoint that was not used, and why
   std::chrono::nanoseconds took{0};
 };

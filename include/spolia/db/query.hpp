@@ -29,8 +29,9 @@
 //              So are sums of decimals, which have the digits of their column.
 // Doubles:     sums carry what was lost by rounding (Neumaier), so how many threads there were
 //              shows in the last digit at most, unless the numbers cancel each other out. NaN and
-//              the infinities are ordered as in indexes: NaN above all, with the sign bit below
-//              all.
+//              the infinities are ordered as in indexes: NaN, of which there is one, above all. It
+//              is equal to itself, and one group. Sums are the processor's: where it flushes small
+//              numbers to zero, so do they; filters, groups, min and max look at bits.
 // Long values: of texts without a limit and of blobs a query knows only whether they are null.
 // Threads:     those of one query end with it. It holds no lock, no guard, and nobody up; a reader
 //              that may be ended is in a step only while some hundred rows are copied.

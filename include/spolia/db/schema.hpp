@@ -136,7 +136,8 @@ constexpr std::int64_t as_integer(I v) noexcept(always_fits<I>) {
 
 /// A value for a column. A null is std::monostate. Texts and blobs are not copied: they must live
 /// as long. A decimal may have other digits after the point than its column, if it is the same
-/// number with those of the column.
+/// number with those of the column. Of doubles, -0 is stored as 0, and every NaN as the same one,
+/// which is equal to itself as a key and above all numbers.
 class value {
  public:
   value() noexcept = default;
@@ -174,6 +175,25 @@ using key_words = std::array<std::uint64_t, most_key_words>;
 /// How a number that may be negative lies in a key.
 constexpr std::uint64_t number_in_key(std::uint64_t v) noexcept {
   return v ^ std::uint64_t{1} << 63U;
+}
+
+// Doubles as words. All decisions look at bits: arithmetic takes small numbers for zero where the
+// processor is told to flush them, and knows no NaN where a compiler is told that there is none.
+
+inline constexpr std::uint64_t infinity_word = 0x7FF0000000000000U;
+inline constexpr std::uint64_t nan_word = 0x7FF8000000000000U;
+constexpr bool is_nan_word(std::uint64_t bits) noexcept { return bits << 1U > infinity_word << 1U; }
+constexpr bool is_infinite_word(std::uint64_t bits) noexcept {
+  return bits << 1U == infinity_word << 1U;
+}
+/// How a double with these bits is stored: there is one zero, and one NaN, which keys and queries
+/// have above all numbers.
+constexpr std::uint64_t double_word(std::uint64_t bits) noexcept {
+  if (bits << 1U == 0) return 0;
+  return is_nan_word(bits) ? nan_word : bits;
+}
+constexpr std::uint64_t double_word(double v) noexcept {
+  return double_word(std::bit_cast<std::uint64_t>(v));
 }
 
 /// A column as a table has it.

@@ -93,6 +93,7 @@ class secondary {
   friend class transaction;
   friend class upkeep;
   friend class loader;
+  friend class nan_rows;
   friend class catalog;
   /// The key that the row in place has; for who has its lock.
   [[nodiscard]] key_words key_at(const row_place& row) const noexcept;
@@ -176,6 +177,7 @@ class SPOLIA_EXPORT table {
   friend class editor;
   friend class upkeep;
   friend class loader;
+  friend class nan_rows;
   friend class storage;
   friend class query_run;
   friend class commit_record;

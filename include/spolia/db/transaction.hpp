@@ -32,7 +32,6 @@
 //              transaction back.
 #pragma once
 
-#include <bit>
 #include <chrono>
 #include <concepts>
 #include <cstddef>
@@ -251,9 +250,7 @@ class SPOLIA_EXPORT editor {
     return set_column(c.number, c.of, v);
   }
   status set(column<double> c, std::same_as<double> auto v) {
-    if (set_word(c, std::bit_cast<std::uint64_t>(v == 0 ? 0.0 : v))) {
-      return outcome::ok;
-    }
+    if (set_word(c, double_word(v))) return outcome::ok;
     return set_column(c.number, c.of, v);
   }
   [[nodiscard]] value get(const column_layout& c) const noexcept {
