@@ -104,7 +104,7 @@ status transaction::commit() {
   if (!room) return fail(outcome::limit);
   if (!changes()) {
     rollback();  // there is nothing to undo but locks
-    return outcome::ok;
+    return seen_is_durable();
   }
   // From here on nothing fails.
   const std::uint64_t mark = engine_.board.begin(*s.record);
@@ -132,7 +132,15 @@ status transaction::commit() {
   end();
   const status durable = record.acknowledge();
   if (engine_.shown) engine_.shown->after_commit();
+  if (seen_ != 0 && durable) [[unlikely]]
+    return seen_is_durable();
   return durable;
+}
+
+/// Waits for it, if that was asked for.
+status transaction::seen_is_durable() const noexcept {
+  if (seen_ == 0 || engine_.log->wait(seen_)) return outcome::ok;
+  return outcome::storage_failed;
 }
 
 /// Room for the versions, which others may have to be ended for.

@@ -263,6 +263,9 @@ class journal {
   bool sync() noexcept { return queue_.wait(queue_.last()); }
   /// Waits until it is durable, whatever the level of durability. False: the log has failed.
   bool wait(const queue::place& where) noexcept { return queue_.wait(where.sequence); }
+  bool wait(std::uint64_t sequence) noexcept { return queue_.wait(sequence); }
+  /// The last record whose commit a snapshot that was begun before this can see.
+  [[nodiscard]] std::uint64_t visible() noexcept { return queue_.visible(); }
   /// Appends changes of rows that are no commit's, and waits until they are durable. Throws
   /// storage_error, std::bad_alloc.
   void write_alone(bytes_view changes);

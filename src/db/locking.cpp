@@ -77,6 +77,7 @@ bool transaction::begins_late(const table& t, row_head& row) {
     // The old one keeps the row until it is unlocked.
     if (t.when_.ended(late.timestamp())) return false;
     ticket_ = std::move(late);
+    note_seen();
   } catch (...) {
     unlock(row);
     session_->writes.pop_back();

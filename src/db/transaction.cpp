@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "engine.hpp"
+#include "journal.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
@@ -34,6 +35,14 @@ transaction::transaction(engine& of, const transaction_options& o)
   // release → the acquire in take_lock(), through the lock that is taken later. It is our own.
   session_->age.store_release(options_.age);
   be_limited(o.deadline, o.label);
+  if (of.settings.durable_reads) options_.durable_reads = true;
+  if (options_.durable_reads) [[unlikely]]
+    note_seen();
+}
+
+/// Its snapshot has begun.
+void transaction::note_seen() noexcept {
+  if (options_.durable_reads && engine_.log != nullptr) seen_ = engine_.log->visible();
 }
 
 transaction::~transaction() { rollback(); }

@@ -55,6 +55,13 @@ class memory_files : public db::storage_files, public std::enable_shared_from_th
     for (const auto& [name, of] : now_) made->put(name, of->now);
     return made;
   }
+  /// What is there after a loss of power at the worst moment: what was synced, and nothing else.
+  std::shared_ptr<memory_files> synced() {
+    const std::lock_guard hold(lock_);
+    auto made = std::make_shared<memory_files>();
+    for (const auto& [name, of] : durable_) made->put(name, of->synced);
+    return made;
+  }
   /// What is there after a loss of power. Of what was not synced some writes are there, whole or
   /// torn, in any combination. Of names that were not synced, half of the time those are there up
   /// to some moment, and else any: no file system has to keep their order.

@@ -275,4 +275,176 @@ TEST(slow_disk, a_checkpoint_hurries_when_versions_take_half_of_their_budget) {
   EXPECT_LT(own_use::now().waits - before.waits, 2);
 }
 
+// What a transaction is told that only reads, while what it reads is not on the disk yet.
+
+/// A commit of a thread of its own: is it over?
+class ending {
+ public:
+  explicit ending(transaction& tx)
+      : thread_([this, &tx] {
+          said_ = tx.commit();
+          over_.store(true);
+        }) {}
+  ~ending() {
+    if (thread_.joinable()) thread_.join();
+  }
+  /// After a time that is long beside what a commit takes, or before.
+  bool over_soon(std::chrono::milliseconds longest) const {
+    const auto end = std::chrono::steady_clock::now() + longest;
+    while (!over_.load() && std::chrono::steady_clock::now() < end) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return over_.load();
+  }
+  status said() {
+    thread_.join();
+    return said_;
+  }
+
+ private:
+  std::atomic<bool> over_{false};
+  status said_;
+  std::thread thread_;
+};
+
+class durable_reads : public testing::TestWithParam<durability_level> {
+ protected:
+  options how(const slow_disk& slow) const {
+    options o = over(slow.files);
+    o.durability = GetParam();
+    o.loss_window = std::chrono::hours(1);
+    return o;
+  }
+  /// Commits the n-th on a thread of its own, until others see it.
+  static std::thread begin_commit(database& base, table& ledger, std::int64_t n) {
+    std::thread work([&base, &ledger, n] { EXPECT_TRUE(write_down(base, ledger, n)); });
+    while (!base.snapshot().find(ledger, {n})) std::this_thread::yield();
+    return work;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(each, durable_reads,
+                         testing::Values(durability_level::sync, durability_level::async),
+                         [](const auto& i) {
+                           return std::string(i.param == durability_level::sync ? "sync" : "async");
+                         });
+
+TEST_P(durable_reads, without_the_option_a_crash_takes_back_what_was_read) {
+  slow_disk slow;
+  database base = database::open(place, how(slow));
+  table& ledger = make_ledger(base);
+  ASSERT_TRUE(write_down(base, ledger, 1));
+  ASSERT_TRUE(base.sync());
+  slow.stop();
+  std::thread work = begin_commit(base, ledger, 2);
+  {
+    transaction tx = base.begin();
+    ASSERT_TRUE(tx.find(ledger, {2}));
+    EXPECT_TRUE(tx.commit()) << "it waits for nothing";
+  }
+  EXPECT_EQ(reopened(slow.files->synced()), 1) << "and may be wrong";
+  slow.go_on();
+  work.join();
+}
+
+TEST_P(durable_reads, with_the_option_a_commit_waits_for_what_was_seen) {
+  for (const bool of_database : {false, true}) {
+    slow_disk slow;
+    options o = how(slow);
+    o.durable_reads = of_database;
+    database base = database::open(place, o);
+    table& ledger = make_ledger(base);
+    ASSERT_TRUE(write_down(base, ledger, 1));
+    ASSERT_TRUE(base.sync());
+    slow.stop();
+    std::thread work = begin_commit(base, ledger, 2);
+    transaction tx = base.begin({.durable_reads = !of_database});
+    ASSERT_TRUE(tx.find(ledger, {2}));
+    ending end(tx);
+    EXPECT_FALSE(end.over_soon(std::chrono::milliseconds(100)));
+    slow.go_on();
+    EXPECT_TRUE(end.said());
+    EXPECT_EQ(reopened(slow.files->synced()), 2);
+    work.join();
+  }
+}
+
+TEST_P(durable_reads, changes_that_come_to_nothing_wait_as_well) {
+  slow_disk slow;
+  database base = database::open(place, how(slow));
+  table& ledger = make_ledger(base);
+  ASSERT_TRUE(write_down(base, ledger, 1));
+  slow.stop();
+  std::thread work = begin_commit(base, ledger, 2);
+  transaction tx = base.begin({.durable_reads = true});
+  ASSERT_TRUE(tx.insert(ledger, {1000, 1, nullptr, true, nullptr}));
+  ASSERT_TRUE(tx.erase(ledger, {1000}));
+  ending end(tx);
+  EXPECT_FALSE(end.over_soon(std::chrono::milliseconds(100)));
+  slow.go_on();
+  EXPECT_TRUE(end.said());
+  EXPECT_EQ(reopened(slow.files->synced()), 2);
+  work.join();
+}
+
+/// Not for what came after its snapshot, which may never come to an end.
+TEST_P(durable_reads, nothing_later_is_waited_for) {
+  slow_disk slow;
+  database base = database::open(place, how(slow));
+  table& ledger = make_ledger(base);
+  ASSERT_TRUE(write_down(base, ledger, 1));
+  ASSERT_TRUE(base.sync());
+  transaction tx = base.begin({.durable_reads = true});
+  slow.stop();
+  std::thread work = begin_commit(base, ledger, 2);
+  ASSERT_TRUE(tx.find(ledger, {1}));
+  ending end(tx);
+  EXPECT_TRUE(end.over_soon(std::chrono::seconds(60)));
+  EXPECT_EQ(reopened(slow.files->synced()), 1);
+  slow.go_on();
+  EXPECT_TRUE(end.said());
+  work.join();
+}
+
+/// One that waited for its first lock has a later snapshot, and sees more.
+TEST_P(durable_reads, a_snapshot_after_a_wait_counts) {
+  slow_disk slow;
+  database base = database::open(place, how(slow));
+  table& ledger = make_ledger(base);
+  ASSERT_TRUE(write_down(base, ledger, 1));
+  ASSERT_TRUE(base.sync());
+  transaction tx = base.begin({.longest_wait = std::chrono::seconds(60), .durable_reads = true});
+  slow.stop();
+  std::thread work = begin_commit(base, ledger, 2);
+  const auto counter = tx.lock(ledger, {0});
+  ASSERT_TRUE(counter);
+  ASSERT_EQ(counter->get(ledger.column<std::int64_t>("n")), 2) << "it began late";
+  ending end(tx);
+  EXPECT_FALSE(end.over_soon(std::chrono::milliseconds(100)));
+  slow.go_on();
+  EXPECT_TRUE(end.said());
+  EXPECT_EQ(reopened(slow.files->synced()), 2);
+  work.join();
+}
+
+TEST_P(durable_reads, a_log_that_fails_says_so) {
+  slow_disk slow;
+  database base = database::open(place, how(slow));
+  table& ledger = make_ledger(base);
+  ASSERT_TRUE(write_down(base, ledger, 1));
+  ASSERT_TRUE(base.sync());
+  transaction before = base.begin({.durable_reads = true});
+  slow.stop();
+  std::thread work([&] { static_cast<void>(write_down(base, ledger, 2)); });
+  while (!base.snapshot().find(ledger, {2})) std::this_thread::yield();
+  transaction after = base.begin({.durable_reads = true});
+  transaction without = base.begin();
+  ASSERT_TRUE(after.find(ledger, {2}));
+  slow.files->sync_fails_at = slow.files->syncs + 1;
+  slow.go_on();
+  work.join();
+  EXPECT_EQ(after.commit(), outcome::storage_failed);
+  EXPECT_TRUE(before.commit()) << "what it has seen is durable";
+  EXPECT_TRUE(without.commit());
+}
+
 }  // namespace

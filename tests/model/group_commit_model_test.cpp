@@ -200,6 +200,18 @@ void a_commit_beside_a_cut(model::scenario& run) {
   });
 }
 
+/// Who has only read, and waits for what it may have seen, though it wrote nothing.
+void a_reader_beside_a_commit(model::scenario& run) {
+  auto w = std::make_shared<parts>();
+  run.thread([w] { w->append(0); });
+  run.thread([w] {
+    const bool seen = w->visible[0].load_acquire();
+    const std::uint64_t up_to = w->queue.visible();
+    model::check(w->queue.wait(up_to), "nothing fails");
+    if (seen) model::check(w->durable_place(0, up_to) != 0, "what was seen is not durable");
+  });
+}
+
 /// A table is dropped beside a commit that changes it: no rows behind its end.
 void a_commit_beside_an_end(model::scenario& run) {
   struct shared : parts {
@@ -276,6 +288,12 @@ TEST(group_commit_model, what_is_written_at_once_is_in_its_place) {
   expect_found(in_place(0), "group_commit.before_the_queue", at_most(2),
                "written before what was queued");
   expect_found(a_sync_beside_one_in_place, "group_commit.relaxed_last", at_most(2), "");
+}
+
+TEST(group_commit_model, what_was_only_read_is_durable) {
+  expect_clean(a_reader_beside_a_commit, at_most(3));
+  expect_found(a_reader_beside_a_commit, "group_commit.visible_unlocked", at_most(2),
+               "what was seen is not durable");
 }
 
 TEST(group_commit_model, faults_are_found) {

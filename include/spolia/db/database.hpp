@@ -109,6 +109,8 @@ struct options {
   // Of a database in a directory:
 
   durability_level durability = durability_level::sync;
+  /// transaction_options::durable_reads for all transactions.
+  bool durable_reads = false;
   /// durability_level::async: what was acknowledged is on its way to the disk after so long.
   std::chrono::milliseconds loss_window{10};
   /// The log is in segments of about this size.
@@ -226,7 +228,8 @@ class SPOLIA_EXPORT database {
   // Of a database in a directory; docs/durability.md. Those that return a report throw
   // storage_error, std::bad_alloc, and std::invalid_argument for a database that is only in memory.
 
-  /// Waits until all that was committed before is durable. Also right for what a reader has seen.
+  /// Waits until all that was committed before is durable. Also right for what a reader has seen; a
+  /// transaction can ask for that with transaction_options::durable_reads.
   status sync();
   /// Writes all rows as of now into a file, while everybody goes on; then removes the log that is
   /// not needed any more.

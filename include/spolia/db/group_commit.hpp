@@ -19,7 +19,9 @@
 //              quick, it saves two changes of threads for each commit.
 // Visible before durable: locks are not held while the disk works. What is read may be lost with
 //              the power, but not be built upon: a later commit that is acknowledged proves all
-//              before it durable, for the log is in order and a failed log stays failed.
+//              before it durable, for the log is in order and a failed log stays failed. Who only
+//              reads and has to know asks visible() when its snapshot has begun, and waits for
+//              that.
 // Failure:     the first write or sync that fails ends it. What was not durable then is never
 //              acknowledged; nothing is tried again (see files.hpp).
 // Progress:    append(): a short lock. wait(): as long as the disk takes, twice.
@@ -98,6 +100,14 @@ class group_commit {
     const std::lock_guard hold(lock_);
     seen_at_cut_ = std::max<std::uint64_t>(seen_at_cut_, look());
     queue(e, where);
+  }
+
+  /// The last entry whose commit a snapshot that was begun before this can see.
+  [[nodiscard]] std::uint64_t visible() noexcept {
+    // Under the lock: a commit becomes visible under it, before its entry has a number.
+    if (SPOLIA_FAULT("group_commit.visible_unlocked")) return last_.load_relaxed();
+    const std::lock_guard hold(lock_);
+    return last_.load_relaxed();
   }
 
   /// True: all changes up to this number are durable. False: the log has failed.

@@ -321,7 +321,9 @@ class SPOLIA_EXPORT transaction : public reader {
   /// the transaction back then.
   status rollback_to(const db::savepoint& to);
 
-  /// Makes the changes permanent and visible, together. If it fails, there were none.
+  /// Makes the changes permanent and visible, together. If it fails, there were none. With
+  /// transaction_options::durable_reads it returns ok only when all that the transaction can have
+  /// seen is durable, too; storage_failed: the log has failed, and that may be lost.
   status commit();
   void rollback() noexcept;
   /// ok while it can go on; conflict after a conflict; ended after its end.
@@ -373,6 +375,8 @@ class SPOLIA_EXPORT transaction : public reader {
   status may_change(const table& t);
   [[nodiscard]] bool unchanged(const row_head& row) const noexcept;
   [[nodiscard]] bool reads_hold() const;
+  void note_seen() noexcept;
+  [[nodiscard]] status seen_is_durable() const noexcept;
   bool settle(commit_record& record, std::uint64_t& commit) noexcept;
   status withdraw(std::uint64_t mark) noexcept;
   void finish(std::uint64_t commit) noexcept;
@@ -381,6 +385,7 @@ class SPOLIA_EXPORT transaction : public reader {
 
   transaction_options options_;
   status state_{};
+  std::uint64_t seen_ = 0;  // record of the log up to which it sees; 0: it does not ask
 };
 
 }  // namespace db

@@ -27,6 +27,12 @@ struct transaction_options {
   std::chrono::nanoseconds deadline{0};
   /// transaction::age() of an earlier try; 0: the youngest of all.
   std::uint64_t age = 0;
+  /// commit() returns ok only when everything that the transaction can have seen is durable, also
+  /// if it has changed nothing: commits become visible before the disk has them, so without this
+  /// a crash can take back what a transaction that only read was told. It waits for the log up to
+  /// its snapshot, and not for what came later. Nothing is waited for in a database that is only in
+  /// memory, is read_only, or has durability_level::none. Also on with options::durable_reads.
+  bool durable_reads = false;
 };
 
 }  // namespace db
