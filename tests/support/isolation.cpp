@@ -75,57 +75,101 @@ std::string name(const version& v) {
   return "version " + std::to_string(v.second) + " of key " + std::to_string(v.first);
 }
 
-std::string broken(const std::vector<transaction_log>& all, bool rw_depends) {
-  std::map<version, std::size_t> maker;
-  std::map<version, std::size_t> replacer;
+using makers = std::map<version, std::size_t>;
+
+enum class dependencies : std::uint8_t { ww, ww_and_wr, all_but_rw_pairs, all };
+
+/// What is wrong with a history, apart from cycles; and who made and who replaced each version.
+std::string misread(const std::vector<transaction_log>& all, makers& maker, makers& replacer) {
+  makers aborted;
+  makers passed;
   for (std::size_t i = 0; i < all.size(); ++i) {
+    for (const auto& p : all[i].passed) passed[{p.key, p.version}] = i;
     for (const auto& w : all[i].writes) {
-      maker[{w.key, w.made}] = i;
+      (all[i].rolled_back ? aborted : maker)[{w.key, w.made}] = i;
+      if (all[i].rolled_back) continue;
       const auto [at, fresh] = replacer.insert({{w.key, w.replaced}, i});
       if (!fresh) return "lost update: two transactions replaced " + name(at->first);
     }
   }
-  graph g(all.size(), rw_depends);
-  std::map<unsigned, std::size_t> before;
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    const auto last = before.find(all[i].thread);
-    if (last != before.end()) g.depends(last->second, i);
-    before[all[i].thread] = i;
-    for (const auto& w : all[i].writes) {
-      if (w.replaced == 0) continue;
-      const auto m = maker.find({w.key, w.replaced});
-      if (m == maker.end()) return "dirty write: nobody committed " + name({w.key, w.replaced});
-      g.depends(m->second, i);
+  for (const transaction_log& t : all) {
+    if (t.rolled_back) continue;
+    for (const auto& w : t.writes) {
+      if (w.replaced != 0 && !maker.contains({w.key, w.replaced})) {
+        return "dirty write: nobody committed " + name({w.key, w.replaced});
+      }
     }
     std::map<std::uint64_t, std::uint64_t> seen;
-    for (const auto& r : all[i].reads) {
+    for (const auto& r : t.reads) {
       const version v{r.key, r.version};
       if (seen.insert(v).first->second != r.version) {
         return "not repeatable: a transaction read two versions of key " + std::to_string(r.key);
       }
-      if (r.version != 0) {
-        const auto m = maker.find(v);
-        if (m == maker.end()) return "dirty read: nobody committed " + name(v);
-        g.depends(m->second, i);
-      }
-      if (const auto n = replacer.find(v); n != replacer.end()) g.replaces(i, n->second);
+      if (r.version == 0 || maker.contains(v)) continue;
+      const char* const kind = aborted.contains(v)  ? " (G1a: it was rolled back)"
+                               : passed.contains(v) ? " (G1b: it was replaced at once)"
+                                                    : "";
+      return "dirty read: nobody committed " + name(v) + kind;
     }
   }
-  const auto cycle = g.cycle();
-  if (cycle.empty()) return {};
-  std::string text = "a cycle of dependencies:";
-  for (const std::size_t t : cycle) text += " " + std::to_string(t);
-  return text;
+  return {};
+}
+
+graph graph_of(const std::vector<transaction_log>& all, const makers& maker, const makers& replacer,
+               dependencies of) {
+  graph g(all.size(), of == dependencies::all);
+  std::map<unsigned, std::size_t> before;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (all[i].rolled_back) continue;
+    for (const auto& w : all[i].writes) {
+      if (w.replaced != 0) g.depends(maker.at({w.key, w.replaced}), i);
+    }
+    if (of == dependencies::ww) continue;
+    for (const auto& r : all[i].reads) {
+      if (r.version != 0) g.depends(maker.at({r.key, r.version}), i);
+    }
+    if (of == dependencies::ww_and_wr) continue;
+    for (const auto& r : all[i].reads) {
+      if (const auto n = replacer.find({r.key, r.version}); n != replacer.end()) {
+        g.replaces(i, n->second);
+      }
+    }
+    for (const auto& m : all[i].missed) {
+      if (const auto n = maker.find({m.key, m.version}); n != maker.end()) {
+        g.replaces(i, n->second);
+      }
+    }
+    const auto last = before.find(all[i].thread);
+    if (last != before.end()) g.depends(last->second, i);
+    before[all[i].thread] = i;
+  }
+  return g;
+}
+
+std::string broken(const std::vector<transaction_log>& all, dependencies most) {
+  makers maker;
+  makers replacer;
+  if (std::string wrong = misread(all, maker, replacer); !wrong.empty()) return wrong;
+  for (const auto& [of, kind] :
+       {std::pair(dependencies::ww, "G0"), std::pair(dependencies::ww_and_wr, "G1c"),
+        std::pair(most, "G2")}) {
+    const auto cycle = graph_of(all, maker, replacer, of).cycle();
+    if (cycle.empty()) continue;
+    std::string text = "a cycle of dependencies (" + std::string(kind) + "):";
+    for (const std::size_t t : cycle) text += " " + std::to_string(t);
+    return text;
+  }
+  return {};
 }
 
 }  // namespace
 
 std::string snapshot_isolation_broken(const std::vector<transaction_log>& all) {
-  return broken(all, false);
+  return broken(all, dependencies::all_but_rw_pairs);
 }
 
 std::string serializability_broken(const std::vector<transaction_log>& all) {
-  return broken(all, true);
+  return broken(all, dependencies::all);
 }
 
 }  // namespace spolia::test

@@ -10,7 +10,13 @@
 /// snapshot isolation, in which each thread also sees its own commits, if and only if there is no
 /// cycle in which no two rw edges follow each other (Cerone and Gotsman: Analysing Snapshot
 /// Isolation, PODC 2016). It is serializable, with each thread's transactions in their order, if
-/// and only if there is no cycle at all.
+/// and only if there is no cycle at all. What the checkers say names the kind: G0 (a cycle of
+/// ww), G1a (a version of a transaction that was rolled back was read), G1b (one that its own
+/// transaction replaced), G1c (a cycle of ww and wr), G2 (one with rw).
+///
+/// That a key is not there is a version, too: that of the transaction that deleted it, or 0. Who
+/// looked through a range has read all keys of it; and where rows are in a range by something that
+/// changes, what came into it later is `missed`.
 ///
 ///     transaction_log t{.thread = 0};
 ///     t.reads.push_back({key, version});  t.writes.push_back({key, replaced, made});
@@ -37,6 +43,9 @@ struct transaction_log {
   unsigned thread = 0;          ///< transactions of one thread are listed in their order
   std::vector<read> reads{};    ///< of versions that the transaction has not made itself
   std::vector<write> writes{};  ///< one for each key: the last version
+  std::vector<read> passed{};   ///< versions that it has made and replaced itself
+  std::vector<read> missed{};   ///< versions that a scan would have shown after they were committed
+  bool rolled_back = false;     ///< nobody may see what it has made
 };
 
 /// What is wrong, in one sentence; empty if nothing.
