@@ -156,8 +156,7 @@ void catalog::fill(const reader& at, building& b) const {
 
 void catalog::add(const reader& at, building& b, std::uint64_t slot, const key_words& key) const {
   secondary_index& entries = *b.index.entries_;
-  const std::uint64_t claim = engine_.next_claim();
-  entries.add(key, slot, claim);
+  const std::uint64_t claim = entries.add_once(key, slot, engine_.next_claim());
   const row_head& head = *b.of.at(slot).head;
   // acquire ← the release of who unlocked it: its stamp.
   const bool quiet = head.lock.load_acquire() == unlocked;

@@ -94,7 +94,9 @@ status transaction::commit() {
   commit_record record(engine_, me);
   try {
     prepare();
-    if (notes_reads_ && changes() && !reads_hold()) return fail(outcome::conflict);
+    if (notes_reads_ && changes() && reads_hold(not_yet) == verdict::broken) {
+      return fail(outcome::conflict);
+    }
     if (const outcome o = record.write(s.writes); o != outcome::ok) return fail(o);
     room = reserve();
   } catch (...) {
@@ -182,7 +184,8 @@ bool transaction::deletes_only() const noexcept {
 /// Publishes if what was read holds.
 bool transaction::settle(commit_record& record, std::uint64_t& commit) noexcept {
   try {
-    commit = record.publish_if(*session_->record, [this] { return reads_hold(); });
+    commit = record.publish_if(*session_->record,
+                               [this](std::uint64_t drawn) { return reads_hold(drawn); });
   } catch (const std::bad_alloc&) {
     commit = 0;  // nobody knows whether it holds
   }
@@ -260,6 +263,7 @@ void transaction::finish(std::uint64_t commit) noexcept {
     w.place.head->lock.store_release(unlocked);
   }
   s.writes.clear();
+  s.end_claims();
   if (s.replaced.first != nullptr) {
     value_list replaced = std::exchange(s.replaced, {});
     if (commit != 0) engine_.values.retire(replaced, commit);

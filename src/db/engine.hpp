@@ -176,6 +176,11 @@ class arena {
   bool large_ = false;  // one is larger than that
 };
 
+// A claim has the number of the session that made it above these; 0: who filled the index. At a
+// million claims a second they last for a hundred days until the first one comes again.
+inline constexpr unsigned claim_bits = 43;
+inline constexpr std::uint64_t claim_mask = (std::uint64_t{1} << claim_bits) - 1;
+
 /// What a reader or transaction works with; belongs to the holder of the record with its number.
 struct alignas(cache_line) session {
   commit_board::record* record = nullptr;
@@ -195,14 +200,26 @@ struct alignas(cache_line) session {
   value_list made;      // values of the transaction that lie apart
   value_list replaced;  // those which its commit takes out of their rows
   commit_section section;
-  bool looked = false;    // it has seen something at its snapshot
-  note* notes = nullptr;  // the newest first
+  bool looked = false;                    // it has seen something at its snapshot
+  note* notes = nullptr;                  // the newest first
+  std::uint64_t claims = 0;               // that it has made so far, in all its transactions
+  atomic<std::uint64_t> ended_claims{0};  // those of transactions that are over
   tally commits;
   tally conflicts;
   tally limits;
 
   [[nodiscard]] std::uint64_t lock_word(std::size_t number) const noexcept {
     return lock_word_of(record->number(), number);
+  }
+  /// For an entry that the transaction adds to a secondary index: nobody else ever has it.
+  std::uint64_t next_claim() noexcept {
+    claims = (claims + 1) & claim_mask;
+    return (std::uint64_t{record->number()} + 1) << claim_bits | claims;
+  }
+  /// The transaction is over: committed and restamped, or taken back.
+  void end_claims() noexcept {
+    // release → the acquire in engine::is_open(): its rows.
+    if (ended_claims.load_relaxed() != claims) ended_claims.store_release(claims);
   }
   void clear() noexcept {
     images.clear();
@@ -288,7 +305,17 @@ class engine {
   bool end_slow(const gate* but, bool pressed);
   /// Without what the catalogue says, and without waiting for anybody.
   [[nodiscard]] statistics sums() const noexcept;
+  /// A number that no other transaction has as its age; and of entries that no transaction makes.
   std::uint64_t next_claim() noexcept { return claims_.fetch_add_relaxed(1) + 1; }
+  /// Whether the transaction that made the claim goes on.
+  [[nodiscard]] bool is_open(std::uint64_t claim) const noexcept {
+    const std::uint64_t maker = claim >> claim_bits;
+    if (maker == 0) return false;
+    const session* const of = sessions.find(static_cast<std::uint32_t>(maker - 1));
+    // acquire ← the release in end_claims(): what it has left in its rows.
+    const std::uint64_t ahead = (claim - of->ended_claims.load_acquire()) & claim_mask;
+    return ahead - 1 < claim_mask / 2;
+  }
 
   commit_board board;
   region_domain arrays;

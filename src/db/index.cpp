@@ -115,6 +115,10 @@ class ordered_secondary final : public secondary_index {
     const std::lock_guard hold(lock_of(slot));
     tree_.insert_or_assign(with(key, slot), claim);
   }
+  std::uint64_t add_once(const key_words& key, std::uint64_t slot, std::uint64_t claim) override {
+    const std::lock_guard hold(lock_of(slot));
+    return tree_.insert(with(key, slot), claim) ? claim : claim_in(key, slot);
+  }
   // With the lock: who builds the index sees that the row is locked if he adds an entry after that.
   [[nodiscard]] std::uint64_t claim_of(const key_words& key, std::uint64_t slot) const override {
     const std::lock_guard hold(lock_of(slot));

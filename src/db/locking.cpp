@@ -17,26 +17,34 @@ void unlock(row_head& r) noexcept { r.lock.store_release(unlocked); }
 
 }  // namespace
 
-/// Locks a row, if it was not committed after this snapshot. The write's number.
-result<std::uint32_t> transaction::lock_row(table& t, std::uint64_t slot, const row_place& place) {
+/// Locks the row that the key's entry has led to, if it was not committed after this snapshot. The
+/// write's number; or slot_is_gone: the key has this slot no more, and is to be looked up again.
+result<std::uint32_t> transaction::lock_row(table& t, std::uint64_t slot, const row_place& place,
+                                            const key_words& key) {
   auto& writes = session_->writes;
   if (const pending_write* const w = own(*place.head)) {
     return static_cast<std::uint32_t>(w - writes.data());
   }
   std::uint64_t* const image = session_->changes.take(t.schema_.words());
   const auto number = static_cast<std::uint32_t>(writes.size());
+  const std::uint64_t snapshot = timestamp();
   writes.emplace_back();
-  if (!wait_for_lock(*place.head, number)) {
-    writes.pop_back();
-    return fail(outcome::conflict);
-  }
+  const bool locked = wait_for_lock(*place.head, number);
   // The first committer wins.
-  if (place.head->stamp.load_relaxed() > timestamp() && !begins_late(t, *place.head)) {
-    unlock(*place.head);
+  if (!locked || (place.head->stamp.load_relaxed() > timestamp() && !begins_late(t, *place.head))) {
+    if (locked) unlock(*place.head);
     writes.pop_back();
+    if (t.primary_->find(key) != slot) return slot_is_gone;
     return fail(outcome::conflict);
   }
   const std::uint64_t shape = place.head->shape.load_relaxed();
+  // The entry was there after our snapshot: a row of another key would be committed later than it.
+  const bool known = snapshot == timestamp() && (shape & row_exists) != 0;
+  if (!known && !t.key_is(slot, key)) {
+    unlock(*place.head);
+    writes.pop_back();
+    return slot_is_gone;
+  }
   pending_write& made = writes.back();  // field by field: a whole one would be copied
   made.of = &t;
   made.indexes = &t.indexes();
@@ -89,26 +97,25 @@ bool transaction::begins_late(const table& t, row_head& row) {
 result<std::uint32_t> transaction::lock_key(table& t, values key) {
   if (const status there = may_change(t); !there) return there;
   const key_words wanted = t.schema_.whole_key(key);
-  const std::uint64_t slot = t.primary_->find(wanted);
-  if (slot == no_slot) {
+  for (;;) {
+    const std::uint64_t slot = t.primary_->find(wanted);
+    if (slot == no_slot) {
+      note_key(t, wanted);
+      return outcome::not_found;
+    }
+    const row_place place = t.at(slot);
+    const bool held = own(*place.head) != nullptr;
+    const result<std::uint32_t> number = lock_row(t, slot, place, wanted);
+    if (!number) return number;
+    if (*number == slot_is_gone) continue;
+    const pending_write& w = session_->writes[*number];
+    if ((w.shape & row_exists) != 0) return number;
+    if (held) return outcome::not_found;
     note_key(t, wanted);
-    return outcome::not_found;
-  }
-  const row_place place = t.at(slot);
-  const bool held = own(*place.head) != nullptr;
-  const std::uint64_t snapshot = timestamp();
-  const result<std::uint32_t> number = lock_row(t, slot, place);
-  if (!number) return number;
-  const pending_write& w = session_->writes[*number];
-  // The entry was there after our snapshot: a row of another key would be committed later than it.
-  const bool same = snapshot == timestamp() || t.key_is(slot, wanted);
-  if (same && (w.shape & row_exists) != 0) return number;
-  if (!held) {
-    note_row(t, slot);
     unlock(*w.place.head);
     session_->writes.pop_back();
+    return outcome::not_found;
   }
-  return outcome::not_found;
 }
 
 }  // namespace db

@@ -4,18 +4,33 @@
 // Idea:        optimistic, as in Silo (Tu et al., SOSP 2013): the transaction reads at its snapshot
 //              without a store that anybody else sees, and looks at commit whether everything that
 //              it read is as it was. A row is if nobody has committed a version of it after the
-//              snapshot. For keys that were not there, and for scans, the index is asked again:
-//              each row that it now leads to must not have changed since. So phantoms are found.
+//              snapshot. For keys that were not there, and for scans, the index is asked again: the
+//              rows that it leads to must be the same as at the snapshot. So phantoms are found.
 // Why not SSI: that gives up only where two rw dependencies follow each other, but needs marks that
 //              readers leave for writers in every row and range, kept beyond the transaction's end;
 //              here readers store nothing, and a read-only transaction has nothing to look at. What
 //              it costs: a transaction that changes something gives up if anything that it read was
 //              changed, even where another order would have done.
+// What identifies what was read: a key that was not there is noted as that key, a scan as a range
+// of
+//   keys, never by the slot that the index led to: nothing that is not there keeps its slot. A row
+//   that was seen is noted by its head. Its life began before our snapshot and had not ended then,
+//   so its slot is not given back while the snapshot is announced; our own rows have our locks.
+// What counts when a range is looked at again: the rows that our snapshot sees in it, and those
+// that
+//   are in it at the time of our commit (row.hpp, look_at_changed()). Entries of rows that were
+//   never committed, or had the key before or in between, and slots without a row are no reason to
+//   give up.
 // Why an entry is there when it matters: who inserts, or changes a key, adds the entry before his
-//   marks, and his marks come before he draws his time: see commit.hpp. Entries and slots that our
-//   snapshot could need stay while it is announced.
+//   marks, and his marks come before he draws his time: see commit.hpp. An entry goes only when the
+//   oldest snapshot is later than the end of what it led to. So while ours is announced, entries
+//   that led to something after it stay.
+// Why an insertion notes nothing: it holds the key's slot, locked, until the transaction ends; and
+//   its entries in unique indexes are claims that others meet: entries.cpp. Who had the key between
+//   our snapshot and that moment has it no more, or the insertion has met him.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -35,6 +50,20 @@ struct range_read {
   const secondary* index = nullptr;
   key_words lo{};
   key_words hi{};
+
+  static range_read whole(const table& t) noexcept {
+    range_read r{&t};
+    r.hi.fill(~std::uint64_t{0});
+    return r;
+  }
+  /// Of a key, so many words.
+  [[nodiscard]] bool has(const key_words& key, std::uint32_t words) const noexcept {
+    const auto less = [&](const key_words& x, const key_words& y) {
+      return std::lexicographical_compare(x.begin(), x.begin() + words, y.begin(),
+                                          y.begin() + words);
+    };
+    return !less(key, lo) && !less(hi, key);
+  }
 };
 
 /// Everything may throw std::bad_alloc; then nothing was noted.

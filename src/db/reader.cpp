@@ -119,10 +119,13 @@ result<row> reader::find(const table& t, values key, const selection& only) cons
     note_key(t, wanted);
     return outcome::not_found;
   }
-  note_row(t, slot);
   std::uint64_t* const image = room_for(t);
   const std::uint64_t shape = read(t, slot, wanted_columns, image);
-  if (shape == 0) return outcome::not_found;
+  if (shape == 0) {
+    note_key(t, wanted);
+    return outcome::not_found;
+  }
+  note_row(t, slot);
   return row(t.schema_, image, shape, wanted_columns.mask);
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <new>
+#include <optional>
 #include <stdexcept>
 
 #include "engine.hpp"
@@ -99,17 +100,21 @@ status transaction::insert_row(table& t, values v) {
   each_column(t.schema_.apart(),
               [&](std::uint32_t c) { make_apart(image + t.schema_.span_of(c).first); });
   const key_words key = t.schema_.key_of(t.schema_.key(), image);
-  std::uint64_t slot = no_slot;
-  try {
-    slot = claim_slot(t, key, image, shape);
-  } catch (const row_budget::exceeded&) {
-    slot = t.primary_->find(key);  // if it has a slot, that will do
-    if (slot != no_slot) return take_over(t, slot, key, image, shape);
-    session_->limits.add(1);
-    note_key(t, key);
-    return outcome::limit;
+  for (;;) {
+    std::uint64_t slot = no_slot;
+    try {
+      slot = claim_slot(t, key, image, shape);
+    } catch (const row_budget::exceeded&) {
+      slot = t.primary_->find(key);  // if it has a slot, that will do
+      if (slot == no_slot) {
+        session_->limits.add(1);
+        note_key(t, key);
+        return outcome::limit;
+      }
+    }
+    if (slot == no_slot) break;
+    if (const auto s = take_over(t, slot, key, image, shape)) return *s;
   }
-  if (slot != no_slot) return take_over(t, slot, key, image, shape);
   const auto number = static_cast<std::uint32_t>(session_->writes.size() - 1);
   const status s = index_row(number, every_column);
   if (s == outcome::duplicate_key) {
@@ -160,8 +165,9 @@ std::uint64_t transaction::claim_slot(table& t, const key_words& key, std::uint6
 }
 
 /// Inserts where the key has a slot already: that of a deleted row, or of one that is being made.
-status transaction::take_over(table& t, std::uint64_t slot, const key_words& key,
-                              std::uint64_t* image, std::uint64_t shape) {
+/// Nothing: the key has the slot no more.
+std::optional<status> transaction::take_over(table& t, std::uint64_t slot, const key_words& key,
+                                             std::uint64_t* image, std::uint64_t shape) {
   const row_place place = t.at(slot);
   if (own(*place.head) == nullptr) {
     std::uint64_t none = 0;
@@ -170,14 +176,13 @@ status transaction::take_over(table& t, std::uint64_t slot, const key_words& key
       return outcome::duplicate_key;
     }
   }
-  const result<std::uint32_t> number = lock_row(t, slot, place);
+  const result<std::uint32_t> number = lock_row(t, slot, place, key);
   if (!number) return number.why();
+  if (*number == slot_is_gone) return std::nullopt;
   if ((session_->writes[*number].shape & row_exists) != 0) {
     note_row(t, slot);
     return outcome::duplicate_key;
   }
-  // The slot may have gone to another key since it was looked up.
-  if (!t.key_is(slot, key)) return fail(outcome::conflict);
   pending_write& w = touch(*number);
   const pending_write before = w;
   w.image = image;

@@ -77,6 +77,30 @@ TYPED_TEST(hash_secondary_of, does_what_a_map_of_sets_does) {
   }
 }
 
+/// Of a pair that is there, the claim stays: a transaction may rely on it.
+void look_at_pairs_added_once(secondary_index& index) {
+  const key_words key{7};
+  EXPECT_EQ(index.add_once(key, 1, 10), 10U);
+  EXPECT_EQ(index.add_once(key, 1, 11), 10U);
+  EXPECT_EQ(index.claim_of(key, 1), 10U);
+  index.add(key, 1, 12);
+  EXPECT_EQ(index.add_once(key, 1, 13), 12U);
+  EXPECT_EQ(index.add_once(key, 2, 14), 14U);
+  EXPECT_EQ(slots_of(index, key), (std::vector<std::uint64_t>{1, 2}));
+  EXPECT_TRUE(index.remove(key, 1, 12));
+  EXPECT_EQ(index.add_once(key, 1, 15), 15U);
+}
+TYPED_TEST(hash_secondary_of, keeps_the_claims_of_pairs_that_are_there) {
+  region_domain nodes;
+  typename TypeParam::secondary index(nodes, 1);
+  look_at_pairs_added_once(index);
+}
+TEST(ordered_secondary, keeps_the_claims_of_pairs_that_are_there) {
+  domain<> nodes;
+  const auto index = make_ordered_secondary(1, nodes);
+  look_at_pairs_added_once(*index);
+}
+
 TYPED_TEST(hash_secondary_of, stops_where_it_is_told_to) {
   region_domain nodes;
   typename TypeParam::secondary index(nodes, 1);

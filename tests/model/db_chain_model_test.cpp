@@ -131,7 +131,7 @@ void a_withdrawal(model::scenario& run) {
   w->commit(8, 1);
   run.thread([w] { model::check(w->read(0, 1) == 0, "a snapshot has changed"); });
   run.thread([w] {
-    w->commit_if(9, 0, 1, [] { return false; });
+    w->commit_if(9, 0, 1, never_holds);
     w->commit(10, 1);
   });
   run.finally([w, held] {
@@ -151,7 +151,7 @@ void snapshots_in_turn(const std::shared_ptr<World>& w, model::scenario& run) {
       for (std::uint64_t v = 1; v < 5; ++v) {
         w->commit(10 * turn + v, 1);
         // To the other row, so that there is time to free something.
-        for (int i = 0; i < 3; ++i) w->commit_if(v, 1, 2, [] { return true; });
+        for (int i = 0; i < 3; ++i) w->commit_if(v, 1, 2, always_holds);
       }
       model::check(w->read(0, held.timestamp()) == (turn == 0 ? 0 : 10 * turn - 6),
                    "a snapshot has changed");

@@ -76,7 +76,7 @@ void stripes_against_a_snapshot(model::scenario& run) {
   run.thread([w] { w->look(false); });
   for (const unsigned row : {0U, 1U}) {
     run.thread([w, row] {
-      for (std::uint64_t v = 7; v < 9; ++v) w->commit_if(v, row, row + 1, [] { return true; });
+      for (std::uint64_t v = 7; v < 9; ++v) w->commit_if(v, row, row + 1, always_holds);
     });
   }
   run.finally([w] {
@@ -181,7 +181,7 @@ void a_gap_in_front_of_what_was_not_noted(model::scenario& run) {
 void what_a_snapshot_sees_is_kept_apart(model::scenario& run) {
   auto w = eager_consolidated(2, 4);
   auto held = std::make_shared<census::ticket>(w->board.living.announce(w->board.clock));
-  const auto second = [w](std::uint64_t v) { w->commit_if(v, 1, 2, [] { return true; }); };
+  const auto second = [w](std::uint64_t v) { w->commit_if(v, 1, 2, always_holds); };
   let_turns_pass(*w);
   for (std::uint64_t v = 1; v < 5; ++v) w->commit(v, 1);
   run.thread([w] {

@@ -15,6 +15,10 @@ namespace spolia::test {
 
 using namespace spolia::db;
 
+/// What a commit says that has read nothing, and one that must not be.
+inline constexpr auto always_holds = [](std::uint64_t) { return verdict::holds; };
+inline constexpr auto never_holds = [](std::uint64_t) { return verdict::broken; };
+
 /// Two rows of one word, both 0 and committed at time 1.
 template <class Storage>
 struct world {
@@ -70,9 +74,10 @@ struct world {
     commit_board::give_back(mine);
   }
 
-  /// Commits `value` to the rows from..end if `valid()`, as a serializable transaction does.
+  /// Commits `value` to the rows from..end if `valid(drawn)`, as a serializable transaction does.
+  /// The time; 0: it was withdrawn.
   template <class Valid>
-  bool commit_if(std::uint64_t value, unsigned from, unsigned end, Valid&& valid) {
+  std::uint64_t commit_if(std::uint64_t value, unsigned from, unsigned end, Valid&& valid) {
     commit_board::record& mine = board.take();
     std::array<ask, 2> asks{};
     for (unsigned i = from; i < end; ++i) {
@@ -104,16 +109,14 @@ struct world {
     }
     old.published(mine.number(), time);
     commit_board::give_back(mine);
-    return done;
+    return done ? time : 0;
   }
 
   /// Whether a row was not changed since `time`, and is not about to be.
-  bool unchanged(unsigned i, std::uint64_t time) {
-    if (SPOLIA_FAULT("world.reads_not_looked_at")) return true;
-    for (;;) {
-      const std::uint64_t when = board.time_of(heads[i].stamp.load_acquire(), time);
-      if (when != look_again) return when <= time;
-    }
+  verdict unchanged(unsigned i, std::uint64_t time) {
+    const bool same =
+        SPOLIA_FAULT("world.reads_not_looked_at") || unchanged_since(board, heads[i], time);
+    return same ? verdict::holds : verdict::broken;
   }
 
   std::uint64_t read(unsigned i, std::uint64_t time) {

@@ -188,7 +188,7 @@ void a_commit_beside_a_cut(model::scenario& run) {
     const auto settle = [&](std::uint64_t drawn, auto& step) {
       return w->queue.append_if(w->entries[0], w->commit, drawn, step);
     };
-    w->committed = w->board.publish_if(mine, [] { return true; }, settle);
+    w->committed = w->board.publish_if(mine, [](std::uint64_t) { return verdict::holds; }, settle);
     commit_board::give_back(mine);
   });
   run.thread(

@@ -24,8 +24,10 @@
 //   marks in place before he drew, and so before c was drawn; whoever looks then sees the mark, or
 //   the stamp that replaced it. All that is committed so is serial in the order of the commit
 //   timestamps, and a snapshot is a place in that order: read-only transactions need no check.
-//   A reader at T >= c that meets an undecided commit does not wait: it takes c away. The commit is
-//   then later than T, and its writer draws and looks anew; `most_draws` times, then it gives up.
+//   What a row was at c can be told unless it was committed again after c. Then the check asks for
+//   a later time (verdict::later): the commit draws anew, and all is looked at again. A reader at T
+//   >= c that meets an undecided commit does not wait: it takes c away. The commit is then later
+//   than T, and its writer draws and looks anew; `most_draws` times, then it gives up.
 // Cost:        a commit: two stores, one increment of the shared clock, one compare-and-swap on a
 //              line of its own. A snapshot: the census's announcement. A reader of a plain stamp: a
 //              comparison.
@@ -87,6 +89,13 @@ constexpr bool is_mark(std::uint64_t stamp) noexcept { return (stamp & mark_flag
 inline constexpr std::uint64_t not_yet = ~std::uint64_t{0};
 /// The mark's transaction is over, and the row has its final stamp: look again.
 inline constexpr std::uint64_t look_again = not_yet - 1;
+
+/// What a serializable transaction's check says of its commit at the time that was drawn.
+enum class verdict : std::uint8_t {
+  holds,   ///< what was read is so at that time
+  broken,  ///< it is not
+  later    ///< that cannot be told any more: a later time has to be drawn
+};
 
 /// The records of open transactions, the clock and the census: what all rows of a database share.
 class commit_board {
@@ -160,17 +169,18 @@ class commit_board {
     return mine >> code_bits;  // a reader was faster
   }
 
-  /// The same, if `valid()` says so after the time was drawn; otherwise, or if readers took the
-  /// time away too often, returns 0: nothing is to be seen, and the caller takes back what he has
-  /// put into the rows and then calls publish(). What valid() throws comes out, with the same to
-  /// do. The last step is made by settle(drawn, step), which returns what step() does, or false
-  /// without it if it wants a later time.
+  /// The same, if valid(drawn), a verdict, says `holds` after that time was drawn. If it says
+  /// `broken`, or if readers took the time away, or it asked for a later one, too often, returns 0:
+  /// nothing is to be seen, and the caller takes back what he has put into the rows and then calls
+  /// publish(). What valid() throws comes out, with the same to do. The last step is made by
+  /// settle(drawn, step), which returns what step() does, or false without it if it wants a later
+  /// time.
   template <class Valid, class Settle>
   std::uint64_t publish_if(record& r, Valid&& valid, Settle&& settle) {
     const std::uint64_t asks = r.serial_.load_relaxed() << code_bits | asked;
     for (unsigned n = 0; n < most_draws; ++n) {
       const bool early = SPOLIA_FAULT("commit.valid_before_draw");
-      if (early && !valid()) return 0;
+      if (early && valid(clock.now()) == verdict::broken) return 0;
       // release → the acquire in resolve(): who sees `asked` sees all marks.
       r.state_.store_release(asks);
       const std::uint64_t drawn = clock.tick();
@@ -178,7 +188,9 @@ class commit_board {
       // Both release → the acquire in resolve(), and acquire ← the release there of who took the
       // time away: the next one is drawn after that reader's snapshot.
       if (!r.state_.cas_strong_acq_rel(mine, drawn << code_bits | undecided)) continue;
-      if (!early && !valid()) return 0;
+      const verdict v = early ? verdict::holds : valid(drawn);
+      if (v == verdict::broken) return 0;
+      if (v == verdict::later) continue;
       const auto step = [&] {
         mine = drawn << code_bits | undecided;
         // As above.

@@ -57,23 +57,22 @@ class hash_secondary final : public secondary_index {
     auto guard = nodes_.enter();
     const key_lock hold(*this, key);
     row_set* const s = find(key);
-    if (s == nullptr) return begin(key, slot, claim);
-    places* p = s->now.load_relaxed();
-    if (place* const there = p->find(slot)) return there->claim.write(claim);
-    place* to = p->free_for(slot);
-    const bool fresh = to == nullptr || to->slot.load_relaxed() == empty;
-    if (fresh && s->used.read() == p->most()) {
-      p = &renew(*s, *p, s->live.read() + 1, guard);
-      to = p->free_for(slot);
-    }
-    put(*s, *to, slot, claim);
+    if (place* const there = place_in(s, slot)) return there->claim.write(claim);
+    put_new(s, key, slot, claim, guard);
+  }
+
+  std::uint64_t add_once(const key_words& key, std::uint64_t slot, std::uint64_t claim) override {
+    auto guard = nodes_.enter();
+    const key_lock hold(*this, key);
+    row_set* const s = find(key);
+    if (const place* const there = place_in(s, slot)) return there->claim.read();
+    put_new(s, key, slot, claim, guard);
+    return claim;
   }
 
   [[nodiscard]] std::uint64_t claim_of(const key_words& key, std::uint64_t slot) const override {
     const key_lock hold(*this, key);
-    const row_set* const s = find(key);
-    if (s == nullptr) return 0;
-    const place* const there = s->now.load_relaxed()->find(slot);
+    const place* const there = place_in(find(key), slot);
     return there == nullptr ? 0 : there->claim.read();
   }
 
@@ -82,7 +81,7 @@ class hash_secondary final : public secondary_index {
       auto guard = nodes_.enter();
       const key_lock hold(*this, key);
       row_set* const s = find(key);
-      place* const there = s == nullptr ? nullptr : s->now.load_relaxed()->find(slot);
+      place* const there = place_in(s, slot);
       if (there == nullptr || there->claim.read() != claim) return true;
       if (s->live.read() == 1) {
         end(key, *s, guard);
@@ -275,6 +274,24 @@ class hash_secondary final : public secondary_index {
     to.slot.store_release(slot + 1);
   }
 
+  // These three for who has the key's lock. `s` is the key's set; null: it has none.
+
+  static place* place_in(row_set* s, std::uint64_t slot) noexcept {
+    return s == nullptr ? nullptr : s->now.load_relaxed()->find(slot);
+  }
+  /// A pair that is not there.
+  void put_new(row_set* s, const key_words& key, std::uint64_t slot, std::uint64_t claim,
+               domain_guard& guard) {
+    if (s == nullptr) return begin(key, slot, claim);
+    places* p = s->now.load_relaxed();
+    place* to = p->free_for(slot);
+    const bool fresh = to == nullptr || to->slot.load_relaxed() == empty;
+    if (fresh && s->used.read() == p->most()) {
+      p = &renew(*s, *p, s->live.read() + 1, guard);
+      to = p->free_for(slot);
+    }
+    put(*s, *to, slot, claim);
+  }
   void begin(const key_words& key, std::uint64_t slot, std::uint64_t claim) {
     row_set* const s = row_set::make(key, words_);
     put(*s, *s->first().free_for(slot), slot, claim);

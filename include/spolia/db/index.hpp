@@ -134,6 +134,9 @@ class secondary_index {
  public:
   virtual ~secondary_index() = default;
   virtual void add(const key_words& key, std::uint64_t slot, std::uint64_t claim) = 0;
+  /// Adds the pair, unless it is there; the claim that it has then. For who has not locked the row:
+  /// a transaction that has may rely on its claim.
+  virtual std::uint64_t add_once(const key_words& key, std::uint64_t slot, std::uint64_t claim) = 0;
   /// The pair's claim; 0: it is not there.
   [[nodiscard]] virtual std::uint64_t claim_of(const key_words& key, std::uint64_t slot) const = 0;
   /// Takes the pair away if its claim is still this one. False: there was no memory to do it.

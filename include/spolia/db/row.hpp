@@ -90,9 +90,12 @@ struct row_place {
 };
 
 /// Copies the columns of the row's version at `time`, which the caller has announced, to their
-/// places in the row image `out`; returns its shape: 0 if there is no row then.
-inline std::uint64_t read_row(commit_board& board, const delta& old, const row_place& row,
-                              std::uint64_t time, column_set wanted, std::uint64_t* out) {
+/// places in the row image `out`; returns its shape: 0 if there is no row then. Calls since(t) with
+/// the time from which on it is so; 0: from the beginning.
+template <class Since>
+std::uint64_t read_version(commit_board& board, const delta& old, const row_place& row,
+                           std::uint64_t time, column_set wanted, std::uint64_t* out,
+                           Since&& since) {
   const auto copy = [&] {
     // acquire, all ← the releases in install(): see "Why a copy is whole".
     row.each_word(wanted.runs, [&](std::size_t i, auto& word) { out[i] = word.load_acquire(); });
@@ -107,6 +110,7 @@ inline std::uint64_t read_row(commit_board& board, const delta& old, const row_p
     const std::uint64_t shape = row.head->shape.load_acquire();
     copy();
     if (SPOLIA_FAULT("row.no_second_look") || row.head->stamp.load_relaxed() == stamp) {
+      since(when);
       return (shape & row_exists) == 0 ? 0 : shape;
     }
   }
@@ -123,11 +127,50 @@ inline std::uint64_t read_row(commit_board& board, const delta& old, const row_p
     if (old.changes_only()) copy();  // before the chain: see "Why what was taken back is whole"
     v = find(row.head->older);
   }
+  since(v == nullptr ? 0 : v->since.read());
   if (v == nullptr) return 0;
   const std::uint64_t shape = v->shape.read();
   if ((shape & row_exists) == 0) return 0;
   back(*v);
   return shape;
+}
+
+inline std::uint64_t read_row(commit_board& board, const delta& old, const row_place& row,
+                              std::uint64_t time, column_set wanted, std::uint64_t* out) {
+  return read_version(board, old, row, time, wanted, out, [](std::uint64_t) {});
+}
+
+/// Whether nobody has committed the row after `time`, or is about to. Who is may come to nothing,
+/// or after us; but to find that out would take waiting for him.
+inline bool unchanged_since(commit_board& board, const row_head& row, std::uint64_t time) noexcept {
+  for (;;) {
+    // acquire ← the releases in install() and restamp(): the record behind a mark.
+    const std::uint64_t when = board.time_of(row.stamp.load_acquire(), time);
+    if (when != look_again) return when <= time;
+  }
+}
+
+/// Whether something that a snapshot at `time` has read of the table is so at `drawn`, as far as it
+/// depends on this row, which is not unchanged: neither the row that the snapshot sees is part of
+/// it, nor the row as it is at `drawn`. `part()` tells it of a row, by the columns in `out`.
+/// `later()` is a snapshot that was announced after `drawn` was drawn.
+///
+/// What that one sees is the row at `drawn`, unless there was a commit of it in between. A commit
+/// that is undecided comes after that snapshot, and so after `drawn`: see commit.hpp. A commit with
+/// an earlier time than `drawn` had its marks in place when that was drawn.
+template <class Later, class Part>
+verdict look_at_changed(commit_board& board, const delta& old, const row_place& row,
+                        std::uint64_t time, std::uint64_t drawn, column_set wanted,
+                        std::uint64_t* out, Later&& later, Part&& part) {
+  const bool seen = !SPOLIA_FAULT("row.snapshots_key_not_looked_at") &&
+                    read_row(board, old, row, time, wanted, out) != 0;
+  if (seen && part()) return verdict::broken;
+  std::uint64_t since = 0;
+  const bool there =
+      !SPOLIA_FAULT("row.present_key_not_looked_at") &&
+      read_version(board, old, row, later(), wanted, out, [&](std::uint64_t t) { since = t; }) != 0;
+  if (there && part()) return verdict::broken;
+  return since <= drawn || SPOLIA_FAULT("row.now_for_then") ? verdict::holds : verdict::later;
 }
 
 /// Keeps the row as it is at `v`, as far as was asked for. The caller holds the row's lock.

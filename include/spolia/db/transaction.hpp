@@ -39,6 +39,7 @@
 #include <functional>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -345,16 +346,19 @@ class SPOLIA_EXPORT transaction : public reader {
   void replace_apart(const pending_write& w, std::uint64_t columns) noexcept;
   void settle_apart(std::uint64_t commit) noexcept;
   void drop_apart(const value_block* down_to) noexcept;
-  status take_over(table& t, std::uint64_t slot, const key_words& key, std::uint64_t* image,
-                   std::uint64_t shape);
+  std::optional<status> take_over(table& t, std::uint64_t slot, const key_words& key,
+                                  std::uint64_t* image, std::uint64_t shape);
   std::uint64_t claim_slot(table& t, const key_words& key, std::uint64_t* image,
                            std::uint64_t shape);
-  result<std::uint32_t> lock_row(table& t, std::uint64_t slot, const row_place& place);
+  static constexpr std::uint32_t slot_is_gone = ~std::uint32_t{0};  // no write has this number
+  result<std::uint32_t> lock_row(table& t, std::uint64_t slot, const row_place& place,
+                                 const key_words& key);
   bool wait_for_lock(row_head& row, std::uint32_t number);
   bool begins_late(const table& t, row_head& row);
   result<std::uint32_t> lock_key(table& t, values key);
   status index_row(std::uint32_t number, std::uint64_t changed);
   [[nodiscard]] status unique_in(const pending_write& w, const secondary& i, const key_words& key);
+  [[nodiscard]] bool has_now(const secondary& i, std::uint64_t slot, const key_words& key) const;
   pending_write& touch(std::uint32_t number);
   static void forget_changes(pending_write& w) noexcept;
   void change_back(const level_mark& to);
@@ -374,7 +378,9 @@ class SPOLIA_EXPORT transaction : public reader {
   [[nodiscard]] bool indexes_hold() const noexcept;
   status may_change(const table& t);
   [[nodiscard]] bool unchanged(const row_head& row) const noexcept;
-  [[nodiscard]] bool reads_hold() const;
+  [[nodiscard]] verdict reads_hold(std::uint64_t drawn) const;
+  [[nodiscard]] verdict slot_holds(const range_read& r, std::uint64_t slot, std::uint64_t drawn,
+                                   census::ticket& now) const;
   void note_seen() noexcept;
   [[nodiscard]] status seen_is_durable() const noexcept;
   bool settle(commit_record& record, std::uint64_t& commit) noexcept;
