@@ -97,6 +97,7 @@ set(SPOLIA_HEADERS
     include/spolia/db/instant.hpp
     include/spolia/db/json.hpp
     include/spolia/db/large_memory.hpp
+    include/spolia/db/log_room.hpp
     include/spolia/db/query.hpp
     include/spolia/db/result.hpp
     include/spolia/db/row.hpp

@@ -41,6 +41,7 @@ set(SPOLIA_SOURCES
     src/db/reader.cpp
     src/db/recovery.cpp
     src/db/replay_catalog.cpp
+    src/db/reserve_file.cpp
     src/db/row_format.cpp
     src/db/savepoint.cpp
     src/db/schema.cpp

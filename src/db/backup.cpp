@@ -75,7 +75,7 @@ log_end storage::end_of_backup(folder& copy, const folder_content& has) const {
 std::uint64_t storage::copy_file(const std::string& name, folder& to) {
   const std::string temporary = name + ".tmp";
   std::uint64_t done = 0;
-  {
+  try {
     const auto source = folder_.open(name, file_mode::read);
     const auto copy = to.open(temporary, file_mode::fresh);
     const bool torn = options_.read_only && folder_.path_of(name) == report_.cut_file;
@@ -91,8 +91,11 @@ std::uint64_t storage::copy_file(const std::string& name, folder& to) {
       done += got;
     }
     copy->sync();
+    to.rename(temporary, name);
+  } catch (...) {
+    remove_quietly(to, temporary);
+    throw;
   }
-  to.rename(temporary, name);
   return done;
 }
 
@@ -219,13 +222,18 @@ void storage::restore(storage_files& files, const byte_source& from,
   mine.open(copy_marker, file_mode::write)->sync();
   const std::string name = file_name(file_kind::checkpoint, header.sequence);
   const std::string temporary = name + ".tmp";
-  const auto file = mine.open(temporary, file_mode::fresh);
-  for (std::uint64_t at = 0; got != 0; got = read_all_of(from, part)) {
-    file->write(at, bytes_view(part).first(got));
-    at += got;
+  try {
+    const auto file = mine.open(temporary, file_mode::fresh);
+    for (std::uint64_t at = 0; got != 0; got = read_all_of(from, part)) {
+      file->write(at, bytes_view(part).first(got));
+      at += got;
+    }
+    file->sync();
+    mine.rename(temporary, name);
+  } catch (...) {
+    remove_quietly(mine, temporary);
+    throw;
   }
-  file->sync();
-  mine.rename(temporary, name);
   mine.sync();
   mine.make(header.id, true);
 }

@@ -63,7 +63,7 @@ table& catalog::create_table(const table_spec& spec) {
   made->when_.build();
   catalog_record record(engine_, record_kind::create_table,
                         [&](byte_buffer& to) { put_table(to, made->spec()); });
-  if (record.refused()) engine_.log->check();
+  if (record.refused()) engine_.log->throw_refusal();
   table& added = *made;
   {
     const std::lock_guard hold(engine_.catalog_lock);

@@ -25,8 +25,20 @@ class catalog_record : logged {
     fill(entry_->data);
   }
 
-  /// The log has failed before: it is of no use to begin.
-  [[nodiscard]] bool refused() const noexcept { return log_ != nullptr && log_->failed(); }
+  ~catalog_record() {
+    if (promised_ && place_.sequence == 0) log_->give_room_back(*entry_);
+  }
+
+  /// The log has failed before, or has no room for it: it is of no use to begin. What makes room
+  /// may have the room that is kept for such changes. Else there is room until this ends. Throws
+  /// std::bad_alloc.
+  [[nodiscard]] bool refused() {
+    if (log_ == nullptr) return false;
+    const record_kind kind = entry_->kind;
+    const bool frees = kind == record_kind::drop_table || kind == record_kind::drop_index;
+    promised_ = !log_->failed() && log_->promise(*entry_, [frees] { return frees; });
+    return !promised_;
+  }
 
   /// Gives the change its place among the commits; its number. Under the lock of the catalogue, so
   /// that who takes that behind a cut knows the numbers of all changes before it.
@@ -51,6 +63,7 @@ class catalog_record : logged {
 
  private:
   std::unique_ptr<log_entry> entry_;
+  bool promised_ = false;  // there is room for it
 };
 
 }  // namespace db

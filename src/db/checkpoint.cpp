@@ -57,6 +57,13 @@ class block_writer {
   byte_buffer block_;
 };
 
+constexpr std::chrono::milliseconds first_pause{100};  // after a checkpoint that failed
+constexpr std::chrono::milliseconds longest_pause{60000};
+
+std::int64_t steady_now() noexcept {
+  return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
 /// What this thread has had of a processor.
 std::chrono::nanoseconds own_time() noexcept {
   struct timespec t{};
@@ -149,14 +156,15 @@ checkpoint_report storage::write_checkpoint(folder& to, const checkpoint_source&
     report = write_rows(*to.open(temporary, file_mode::fresh), from, how);
     to.rename(temporary, name);
   } catch (...) {
-    try {
-      to.remove(temporary);  // it may be what fills the disk
-    } catch (const storage_error&) {
-      // The next opening removes it.
-    }
+    remove_quietly(to, temporary);  // it may be what fills the disk
     throw;
   }
-  to.sync();
+  try {
+    to.sync();
+  } catch (...) {
+    remove_quietly(to, name);  // whole, and of use to nobody: the log before it stays
+    throw;
+  }
   report.took = std::chrono::steady_clock::now() - start;
   return report;
 }
@@ -244,6 +252,8 @@ void storage::after_commit() noexcept {
   if (options_.checkpoint_log_bytes == 0) return;
   const std::uint64_t long_since = log_at_open_ + log_->bytes() - log_at_checkpoint_.load_relaxed();
   if (long_since < options_.checkpoint_log_bytes || in_background_.load_relaxed()) return;
+  const std::int64_t not_before = not_before_.load_relaxed();
+  if (not_before != 0 && steady_now() < not_before) return;
   // acquire ← the release at the end of the last one.
   if (in_background_.exchange_acquire(true)) return;
   const std::lock_guard hold(background_lock_);
@@ -256,16 +266,32 @@ void storage::after_commit() noexcept {
   }
 }
 
+/// Whether the log itself has failed is known to commits; a checkpoint that has not been written is
+/// tried again, after pauses that grow: what is in its way is seldom gone at once, and each try
+/// costs a part of a checkpoint.
 void storage::checkpoint_in_background() noexcept {
   try {
     make_checkpoint(checkpoint_pace::shared);
-  } catch (const std::exception&) {
-    // Not before as much log again has been written. Whether the log itself has failed is known
-    // to commits; a checkpoint that has not is tried again.
-    log_at_checkpoint_.store_relaxed(log_at_open_ + log_->bytes());
+    pause_ = {};
+    not_before_.store_relaxed(0);
+    keep_failure(nullptr);
+  } catch (const std::exception& e) {
+    pause_ = std::clamp(pause_ * 2, first_pause, longest_pause);
+    not_before_.store_relaxed(steady_now() + std::chrono::nanoseconds(pause_).count());
     failed_checkpoints_.fetch_add_relaxed(1);
+    keep_failure(&e);
   }
   in_background_.store_release(false);  // → the acquire in after_commit()
+}
+
+/// null: there is none.
+void storage::keep_failure(const std::exception* why) noexcept {
+  const std::lock_guard hold(failure_lock_);
+  try {
+    failure_ = why != nullptr ? why->what() : "";
+  } catch (const std::bad_alloc&) {
+    failure_.clear();
+  }
 }
 
 }  // namespace db

@@ -97,7 +97,8 @@ status transaction::commit() {
     if (notes_reads_ && changes() && reads_hold(not_yet) == verdict::broken) {
       return fail(outcome::conflict);
     }
-    if (const outcome o = record.write(s.writes); o != outcome::ok) return fail(o);
+    const outcome o = record.write(s.writes, [this] { return deletes_only(); });
+    if (o != outcome::ok) return fail(o);
     room = reserve();
   } catch (...) {
     rollback();

@@ -17,11 +17,15 @@ class commit_record : logged {
   /// Of the session with this number.
   commit_record(engine& of, std::uint32_t session) noexcept : logged(of), session_(session) {}
   ~commit_record() {
-    if (entry_ != nullptr) log_->give_back(entry_, session_);
+    if (entry_ == nullptr) return;
+    if (promised_ && place_.sequence == 0) log_->give_room_back(*entry_);
+    log_->give_back(entry_, session_);
   }
 
-  /// Not ok: the commit must not happen. Throws std::bad_alloc.
-  outcome write(std::vector<pending_write>& writes) {
+  /// Not ok: the commit must not happen. What follows cannot fail for want of room in the log.
+  /// deletes_only() tells whether nothing but ends of rows is written. Throws std::bad_alloc.
+  template <class DeletesOnly>
+  outcome write(std::vector<pending_write>& writes, DeletesOnly&& deletes_only) {
     bool any = false;
     for (const pending_write& w : writes) any |= w.changed;
     if (!any) return outcome::ok;
@@ -32,7 +36,9 @@ class commit_record : logged {
     for (pending_write& w : writes) {
       if (w.changed) put(w);
     }
-    return entry_->data.size() <= longest_record ? outcome::ok : outcome::limit;
+    if (entry_->data.size() > longest_record) return outcome::limit;
+    promised_ = log_->promise(*entry_, std::forward<DeletesOnly>(deletes_only));
+    return promised_ ? outcome::ok : outcome::storage_failed;
   }
 
   /// Makes the commit visible, and gives it its place in the log; its timestamp.
@@ -77,6 +83,7 @@ class commit_record : logged {
 
   const std::uint32_t session_;
   log_entry* entry_ = nullptr;
+  bool promised_ = false;  // there is room for it
 };
 
 }  // namespace db

@@ -160,6 +160,9 @@ const recovery_report& database::recovered() const { return files_of(*engine_).r
 std::string database::storage_failure() const {
   return engine_->files != nullptr ? engine_->files->failure() : std::string();
 }
+std::string database::checkpoint_failure() const {
+  return engine_->files != nullptr ? engine_->files->checkpoint_failure() : std::string();
+}
 
 std::vector<table*> database::tables() const {
   const std::lock_guard hold(engine_->catalog_lock);

@@ -116,17 +116,21 @@ class posix_file final : public storage_file {
     }
   }
 #endif
+  void reserve(std::uint64_t from, std::uint64_t bytes) override {
+    if (make_longer(from, bytes)) return;
+    const int reason = errno;
+    // What there was room for may be what others need; and nothing was written there.
+    while (::ftruncate(fd_, static_cast<off_t>(from)) != 0 && errno == EINTR) {
+    }
+    errno = reason;
+    fail(name_, "cannot make it longer", from);
+  }
 #if defined(__linux__)
-  std::span<std::byte> extend(std::uint64_t from, std::size_t bytes) override {
+  std::span<std::byte> map(std::uint64_t from, std::size_t bytes) noexcept override {
     unmap(before_);
     before_ = std::exchange(mapped_, {});
     // On a disk a page may have to be read again, and if that fails the process is killed.
-    struct statfs of{};
-    if (::fstatfs(fd_, &of) != 0 || of.f_type != TMPFS_MAGIC) {
-      ::fallocate(fd_, 0, static_cast<off_t>(from), static_cast<off_t>(bytes));
-      return {};
-    }
-    if (!write_zeros(from, bytes)) return {};
+    if (!in_memory()) return {};
     const std::size_t before = from % static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
     void* const at = ::mmap(nullptr, before + bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd_,
                             static_cast<off_t>(from - before));
@@ -165,18 +169,38 @@ class posix_file final : public storage_file {
   }
 
  private:
+  /// False: errno says why.
+  bool make_longer(std::uint64_t from, std::uint64_t bytes) noexcept {
 #if defined(__linux__)
-  /// A page costs a fifth less than by fallocate() and what the first write to it does then.
-  bool write_zeros(std::uint64_t from, std::size_t bytes) noexcept {
+    // In memory, a page costs a fifth less than by fallocate() and what the first write does then.
+    while (!in_memory()) {
+      if (::fallocate(fd_, 0, static_cast<off_t>(from), static_cast<off_t>(bytes)) == 0)
+        return true;
+      if (errno == EOPNOTSUPP || errno == ENOSYS) break;
+      if (errno != EINTR) return false;
+    }
+#endif
     static constexpr std::array<std::byte, 64U << 10U> zeros{};
-    for (std::size_t done = 0; done < bytes;) {
-      const ssize_t n = ::pwrite(fd_, zeros.data(), std::min(zeros.size(), bytes - done),
-                                 static_cast<off_t>(from + done));
+    for (std::uint64_t done = 0; done < bytes;) {
+      const auto part =
+          static_cast<std::size_t>(std::min<std::uint64_t>(zeros.size(), bytes - done));
+      const ssize_t n = ::pwrite(fd_, zeros.data(), part, static_cast<off_t>(from + done));
       if (n < 0 && errno == EINTR) continue;
+      if (n == 0) errno = ENOSPC;
       if (n <= 0) return false;
-      done += static_cast<std::size_t>(n);
+      done += static_cast<std::uint64_t>(n);
     }
     return true;
+  }
+#if defined(__linux__)
+  /// Whether the file is on tmpfs. By one thread at a time, as reserve() and map() are called.
+  bool in_memory() noexcept {
+    if (kind_ == where::unknown) {
+      struct statfs of{};
+      const bool known = ::fstatfs(fd_, &of) == 0;
+      kind_ = known && of.f_type == TMPFS_MAGIC ? where::memory : where::disk;
+    }
+    return kind_ == where::memory;
   }
 #endif
   lock_result flock_it(int how) {
@@ -224,8 +248,10 @@ class posix_file final : public storage_file {
   std::filesystem::path name_;
   int fd_;
   ::pid_t locked_by_ = 0;
-  bool by_range_ = false;        // the lock
-  std::span<std::byte> mapped_;  // by the last extend()
+  bool by_range_ = false;  // the lock
+  enum class where : std::uint8_t { unknown, memory, disk };
+  where kind_ = where::unknown;
+  std::span<std::byte> mapped_;  // by the last map()
   std::span<std::byte> before_;  // by the one before
 };
 

@@ -71,11 +71,17 @@ bool journal::acknowledge(const queue::place& where) noexcept {
 
 void journal::write_alone(bytes_view changes) {
   log_entry* const e = take();
+  bool room = false;
   try {
     e->data.insert(e->data.end(), changes.begin(), changes.end());
+    room = promise(*e, [] { return false; });
   } catch (...) {
     writer_.give_back(e);
     throw;
+  }
+  if (!room) {
+    writer_.give_back(e);
+    throw_refusal();
   }
   queue::place where;
   append(*e, where, [] { return 0; });
@@ -110,8 +116,37 @@ void journal::run() noexcept {
 
 void journal::check() const {
   if (!failed()) return;
-  if (failure()) throw storage_error(*failure());
+  if (const auto& why = writer_.failure()) throw storage_error(*why);
   throw storage_error("the log", storage_error::nowhere, "cannot be written");
+}
+
+void journal::throw_refusal() {
+  check();
+  if (const auto why = writer_.refusal()) throw storage_error(*why);
+  throw std::bad_alloc();  // for the reason, too
+}
+
+std::string journal::why_not() {
+  if (failed()) return writer_.failure() ? writer_.failure()->what() : "the log cannot be written";
+  const auto why = writer_.refusal();
+  return why ? why->what() : std::string();
+}
+
+/// The record of a cut, with its room.
+log_entry* journal::begin_cut() {
+  log_entry* const e = take();
+  e->kind = record_kind::cut;
+  e->complete();
+  bool room = false;
+  try {
+    room = !failed() && promise(*e, [] { return false; });
+  } catch (const std::bad_alloc&) {
+    writer_.give_back(e);
+    throw;
+  }
+  if (room) return e;
+  writer_.give_back(e);
+  throw_refusal();
 }
 
 void journal::fill(log_stats& s) const noexcept {

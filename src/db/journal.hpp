@@ -3,8 +3,9 @@
 //
 // A commit goes through it like this:
 //
-//   take()       a record to write the changes into; may throw
 //   admit()      waits while too much is queued; false: the log has failed
+//   take()       a record to write the changes into; may throw
+//   promise()    room in the log for it; false: there is none, and nothing has happened
 //   append()     publishes the commit and queues the record: nothing fails here
 //   acknowledge  waits as the level of durability wants it
 //
@@ -36,9 +37,11 @@
 #include <spolia/db/durability.hpp>
 #include <spolia/db/files.hpp>
 #include <spolia/db/group_commit.hpp>
+#include <spolia/db/log_room.hpp>
 
 #include "folder.hpp"
 #include "log_format.hpp"
+#include "reserve_file.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
@@ -46,7 +49,8 @@ namespace db {
 /// What became of a record that ends a segment.
 struct cut_result {
   std::uint32_t crc = 0;
-  bool begun = false;  ///< there is a segment behind it
+  bool begun = false;                   ///< there is a segment behind it
+  std::optional<storage_error> reason;  ///< why not; empty if there was no memory
 };
 
 /// A record on its way. Its data begins with room for the header.
@@ -143,20 +147,49 @@ class log_writer {
   /// The same, of what the session with this number has had before: no lock, and a warm cache.
   log_entry* take(std::uint32_t session);
   void give_back(log_entry* e, std::uint32_t session) noexcept;
+  /// Room for a record that will be appended, or given back. False: there is none; refusal() says
+  /// why. frees_room() tells whether it may have what is kept for such records. By any thread;
+  /// throws std::bad_alloc.
+  template <class FreesRoom>
+  bool promise(std::size_t bytes, FreesRoom&& frees_room) {
+    return room_left_.promise(bytes) || make_room(bytes, frees_room());
+  }
+  void give_room_back(std::size_t bytes) noexcept { room_left_.give_back(bytes); }
+  /// Why there was no room for the last record that asked for more than there is.
+  [[nodiscard]] std::optional<storage_error> refusal();
+
   /// Only after a failure.
   [[nodiscard]] const std::optional<storage_error>& failure() const noexcept { return failure_; }
   void fill(log_stats& s) const noexcept;
   [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_.load_relaxed(); }
 
  private:
+  /// Has another name yet, and goes with this unless it gets its own.
   struct fresh_segment {
+    explicit fresh_segment(folder& of) noexcept : where(of) {}
+    ~fresh_segment() {
+      if (passing) remove_quietly(where, temporary);
+    }
+    fresh_segment(const fresh_segment&) = delete;
+    fresh_segment& operator=(const fresh_segment&) = delete;
+
+    folder& where;
     std::string temporary;
     std::string name;
     std::unique_ptr<storage_file> file;
+    std::uint64_t room = 0;  // behind the header
+    bool passing = false;    // the other name is nothing that stays
   };
 
-  fresh_segment prepare_segment();
-  void begin_segment(fresh_segment next);
+  std::uint64_t room_left();
+  [[nodiscard]] byte_buffer next_header() const;
+  [[nodiscard]] std::string next_name() const;
+  void prepare_segment(fresh_segment& next, std::uint64_t least) const;
+  void prepare_first(fresh_segment& next);
+  bool prepare_from_reserve(fresh_segment& next);
+  void name_segment(fresh_segment& next);
+  void use_segment(fresh_segment& next);
+  std::optional<storage_error> begin_another();
   void next_segment();
   void end_segment(cut_result& done);
   void keep_failure(const std::exception& why) noexcept;
@@ -164,7 +197,11 @@ class log_writer {
   void seal(log_entry& e, std::uint64_t durable) noexcept;
   void put(bytes_view record) noexcept;
   [[nodiscard]] bool long_enough() const noexcept;
-  void make_room(std::size_t bytes);
+  bool make_room(std::size_t bytes, bool frees_room);
+  bool lengthen(std::size_t bytes);
+  void refuse(const storage_error& why) noexcept;
+  void map_for(std::size_t bytes) noexcept;
+  void map_all() noexcept;
   void make_ahead() noexcept;
   bool take_ahead(std::size_t bytes) noexcept;
   void use_ahead() noexcept;
@@ -180,8 +217,8 @@ class log_writer {
 
   folder& folder_;
   const std::uint64_t segment_bytes_;
-  std::unique_ptr<storage_file> segment_;
-  std::uint64_t room_ = 0;            // the segment has zeros up to here, or somewhat less
+  const std::uint64_t step_;          // what a segment is made longer by
+  std::uint64_t next_at_;             // the segment is long enough
   std::span<std::byte> behind_;       // what follows the window; empty if that is
   std::size_t ask_at_ = 0;            // bytes of the window that are left when more is asked for
   byte_buffer staged_;                // what comes next, where there is no window
@@ -190,9 +227,9 @@ class log_writer {
   std::uint64_t company_ = 1;         // entries that come together
   const double ns_per_tick_;
   const bool collects_;
-  std::size_t used_ = 0;  // of it
-  bool dirty_ = false;    // something was written and not synced
-  bool ended_ = false;    // by a cut
+  std::size_t used_ = 0;   // of it
+  bool dirty_ = false;     // something was written and not synced
+  bool in_doubt_ = false;  // nobody knows whether the name of another segment is there
   std::optional<storage_error> failure_;
   atomic<bool> quick_{true};
   atomic<bool> in_place_{false};
@@ -206,12 +243,20 @@ class log_writer {
   atomic<std::uint64_t> bytes_{0};
   atomic<std::uint64_t> flushes_{0};
 
-  // The segment's file is changed by who has the lead; but one thread at a time may make it longer
-  // meanwhile. The lock is over that: ahead_, and which file `segment_` is.
-  alignas(cache_line) std::mutex ahead_lock_;
-  std::uint64_t ahead_from_ = 0;  // where it is to be made longer; 0: not
-  std::span<std::byte> ahead_;    // what was made behind room_
+  // The segment's file is written to by who has the lead; but one thread at a time may make it
+  // longer meanwhile. The lock is over that: what follows, up to refusal_, and which file
+  // `segment_` is, which only who leads changes.
+  alignas(cache_line) std::mutex room_lock_;
+  std::unique_ptr<storage_file> segment_;
+  std::uint64_t room_ = 0;      // the segment has room up to here
+  std::uint64_t mapped_ = 0;    // and is memory up to here: window_, behind_, ahead_
+  std::span<std::byte> ahead_;  // what was made behind those two
+  bool ask_ = false;            // for ahead_
+  std::optional<storage_error> refusal_;
   atomic<bool> ahead_wanted_{false};
+  reserve_file reserve_;
+  // What each commit changes, where it is not its turn yet.
+  alignas(cache_line) log_room room_left_;
 
   spolia::detail::short_lock free_lock_;
   log_entry* free_ = nullptr;
@@ -247,6 +292,12 @@ class journal {
   log_entry* take(std::uint32_t session) { return writer_.take(session); }
   void give_back(log_entry* e, std::uint32_t session) noexcept { writer_.give_back(e, session); }
   bool admit() noexcept;
+  /// See log_writer.
+  template <class FreesRoom>
+  bool promise(const log_entry& e, FreesRoom&& frees_room) {
+    return writer_.promise(e.data.size(), std::forward<FreesRoom>(frees_room));
+  }
+  void give_room_back(const log_entry& e) noexcept { writer_.give_room_back(e.data.size()); }
   template <class Publish>
   auto append(log_entry& e, queue::place& where, Publish&& publish) noexcept {
     e.complete();
@@ -272,7 +323,8 @@ class journal {
 
   /// Ends the segment behind all that was published so far; calls f() at that moment, which returns
   /// the time of a snapshot that it has begun, or 0. Where the log ends then. Throws storage_error
-  /// if the log has failed, std::bad_alloc if another segment could not be begun yet.
+  /// if the log has failed; and this or std::bad_alloc if another segment could not be begun: then
+  /// the log goes on as it was.
   template <class F>
   log_end cut(F&& f);
 
@@ -280,9 +332,10 @@ class journal {
   [[nodiscard]] bool failed() const noexcept { return queue_.failed(); }
   /// Throws it, if the log has failed.
   void check() const;
-  [[nodiscard]] const std::optional<storage_error>& failure() const noexcept {
-    return writer_.failure();
-  }
+  /// There was no room, or the log has failed: throws why.
+  [[noreturn]] void throw_refusal();
+  /// Why nothing can be appended; empty: it can.
+  std::string why_not();
   void fill(log_stats& s) const noexcept;
   /// Of log that were written.
   [[nodiscard]] std::uint64_t bytes() const noexcept { return writer_.bytes(); }
@@ -291,6 +344,7 @@ class journal {
   static constexpr std::uint64_t most_queued = 32U << 20U;
   static constexpr std::uint64_t worth_a_flush = 256U << 10U;
 
+  log_entry* begin_cut();
   void run() noexcept;
   void ask_for_flush(bool now) noexcept;
 
@@ -311,14 +365,13 @@ class journal {
 
 template <class F>
 log_end journal::cut(F&& f) {
-  log_entry* const e = take();
+  log_entry* const e = begin_cut();
   cut_result done;
-  e->kind = record_kind::cut;
   e->cut = &done;
   queue::place where;
-  e->complete();
   queue_.cut(*e, where, std::forward<F>(f));
   if (!queue_.wait(where.sequence)) check();
+  if (done.reason) throw storage_error(*done.reason);
   if (!done.begun) throw std::bad_alloc();
   return {epoch_, where.sequence, done.crc};
 }

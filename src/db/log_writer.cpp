@@ -15,15 +15,22 @@ constexpr std::size_t longest_kept = 64U << 10U;
 constexpr std::chrono::microseconds quick_flush{50};
 constexpr std::uint32_t slow_enough = 4;  // syncs, one after the other
 constexpr std::uint64_t most_ahead = 1U << 20U;
+/// For those who free room: some thousand deletions, one by one, or ten thousand together. A small
+/// segment has as much as it is long.
+constexpr std::uint64_t kept_room = 256U << 10U;
 
 }  // namespace
 
 log_writer::log_writer(folder& where, const options& o)
     : folder_(where),
       segment_bytes_(o.segment_bytes),
+      step_(std::min(most_ahead, segment_bytes_)),
+      next_at_(segment_bytes_),
       staged_(staging_bytes),
       ns_per_tick_(core::ns_per_tick()),
-      collects_(o.durability == durability_level::sync) {}
+      collects_(o.durability == durability_level::sync),
+      reserve_(where, file_header::bytes + std::min(kept_room, segment_bytes_)),
+      room_left_(std::min(kept_room, segment_bytes_)) {}
 
 log_writer::~log_writer() {
   try {
@@ -99,76 +106,193 @@ void log_writer::give_back_all(log_entry* first) noexcept {
 void log_writer::start(const log_end& end) {
   end_ = end;
   epoch_.store_relaxed(end.epoch);
-  begin_segment(prepare_segment());
+  fresh_segment first(folder_);
+  prepare_first(first);
+  name_segment(first);
+  room_left_.begin(first.room);
+  {
+    const std::lock_guard hold(room_lock_);
+    use_segment(first);
+  }
+  reserve_.refill();
 }
 
-/// Everything that takes memory. It has another name yet, so that a segment without a whole header
-/// is never found.
-log_writer::fresh_segment log_writer::prepare_segment() {
-  fresh_segment next;
-  next.name = file_name(file_kind::log, end_.sequence + 1);
-  next.temporary = next.name + ".tmp";
-  next.file = folder_.open(next.temporary, file_mode::fresh);
+byte_buffer log_writer::next_header() const {
   const auto header = write_header(file_kind::log, {.id = folder_.id(),
                                                     .sequence = end_.sequence + 1,
                                                     .epoch = end_.epoch,
                                                     .chain = end_.chain});
-  next.file->write(0, header);
-  next.file->sync();
-  return next;
+  return {header.begin(), header.end()};
 }
 
-/// What comes before it is durable.
-void log_writer::begin_segment(fresh_segment next) {
-  window_ = {};
-  {
-    const std::lock_guard hold(ahead_lock_);
-    forget_ahead();
-    segment_.reset();
+std::string log_writer::next_name() const { return file_name(file_kind::log, end_.sequence + 1); }
+
+/// It has another name yet, so that a segment without a whole header is never found. It has room
+/// for a step and what is kept, or at least for `least` bytes.
+void log_writer::prepare_segment(fresh_segment& next, std::uint64_t least) const {
+  next.name = next_name();
+  next.temporary = next.name + ".tmp";
+  next.passing = true;
+  next.file = folder_.open(next.temporary, file_mode::fresh);
+  next.file->write(0, next_header());
+  next.room = std::max(step_ + room_left_.kept(), least);
+  try {
+    next.file->reserve(file_header::bytes, next.room);
+  } catch (const storage_error& e) {
+    if (!means_full(e) || next.room == least) throw;
+    next.room = least;
+    if (least != 0) next.file->reserve(file_header::bytes, least);
   }
+  next.file->sync();
+}
+
+/// Of an opening: where there is no room, it is the reserve.
+void log_writer::prepare_first(fresh_segment& next) {
+  try {
+    return prepare_segment(next, room_left_.kept());
+  } catch (const storage_error& e) {
+    if (!means_full(e)) throw;
+  }
+  next.file.reset();
+  remove_quietly(folder_, next.temporary);
+  next.passing = false;
+  if (prepare_from_reserve(next)) return;
+  try {
+    prepare_segment(next, 0);  // an old database has no reserve: what is deleted needs room, too
+  } catch (const storage_error& e) {
+    if (!means_full(e)) throw;
+    throw storage_error(folder_.path(), storage_error::nowhere,
+                        "there is no room for the next segment of the log, and no reserve: make "
+                        "room for 4 KiB, or open it read_only",
+                        e.reason());
+  }
+}
+
+/// False: there is none, or it has not the room that it should have.
+bool log_writer::prepare_from_reserve(fresh_segment& next) {
+  next.file = reserve_.open();
+  if (next.file == nullptr) return false;
+  next.room = reserve_.bytes() - file_header::bytes;
+  try {
+    next.file->reserve(file_header::bytes, next.room);
+    next.file->write(0, next_header());
+  } catch (const storage_error& e) {
+    if (!means_full(e)) throw;
+    next.file.reset();
+    return false;
+  }
+  next.file->sync();
+  next.name = next_name();
+  next.temporary = reserve_file::name;
+  return true;
+}
+
+/// What comes before it is durable. If this fails, nothing has changed; but if the name cannot be
+/// taken back either, it may be there after a loss of power, and what would be written to the
+/// segment before it would not be read then: in_doubt_.
+void log_writer::name_segment(fresh_segment& next) {
   folder_.rename(next.temporary, next.name);
-  folder_.sync();
-  segment_ = std::move(next.file);  // nobody is asked to make it longer yet
-  size_ = room_ = file_header::bytes;
-  ended_ = false;
+  next.passing = false;
+  in_doubt_ = true;
+  try {
+    folder_.sync();
+  } catch (...) {
+    folder_.remove(next.name);
+    folder_.sync();
+    in_doubt_ = false;
+    throw;
+  }
+  in_doubt_ = false;
+}
+
+/// Under the lock of the room, by who has the lead. All that is promised has room in it.
+void log_writer::use_segment(fresh_segment& next) {
+  forget_ahead();
+  window_ = {};
+  segment_ = std::move(next.file);
+  size_ = file_header::bytes;
+  room_ = size_ + next.room;
+  next_at_ = segment_bytes_;
+  in_place_.store_relaxed(true);
+  map_all();
+}
+
+/// Moves on to another segment, when all records of this one are staged. Where that cannot be made,
+/// this one goes on, and why is returned; throws std::bad_alloc for the same, and what ends the
+/// log.
+///
+/// What is promised lies in the room that this segment has left. So the next one has as much at
+/// least, and nobody makes this one longer meanwhile.
+std::optional<storage_error> log_writer::begin_another() {
+  fresh_segment next(folder_);
+  try {
+    prepare_segment(next, room_left());
+  } catch (const storage_error& e) {
+    return e;
+  }
+  make_durable();
+  const std::lock_guard hold(room_lock_);
+  const std::uint64_t promised = room_ - size_;
+  try {
+    if (next.room < promised) {
+      next.file->reserve(file_header::bytes + next.room, promised - next.room);
+      next.room = promised;
+    }
+    name_segment(next);
+  } catch (const storage_error& e) {
+    if (in_doubt_) throw;
+    return e;
+  }
+  const std::unique_ptr<storage_file> before = std::move(segment_);
+  const std::uint64_t end = size_;
+  use_segment(next);
+  room_left_.made(next.room - promised);
+  try {
+    before->truncate(end);
+  } catch (const storage_error&) {
+    return std::nullopt;  // its zeros stay: they are no damage
+  }
+  return std::nullopt;
+}
+
+/// Of this segment, for what is promised and what is not.
+std::uint64_t log_writer::room_left() {
+  const std::lock_guard hold(room_lock_);
+  return room_ - size_ - used_;
 }
 
 bool log_writer::long_enough() const noexcept {
   const std::uint64_t size = size_ + used_;
-  return ended_ || (size >= segment_bytes_ && size > file_header::bytes);
+  return size >= next_at_ && size > file_header::bytes;
 }
 
-/// A segment that is long enough ends here; or later, if there is no memory to begin another one.
-/// One that has its end already must not get more.
+/// A segment that is long enough ends here; or later, if another one cannot be made: that is tried
+/// again when this one has become longer by a step.
 void log_writer::next_segment() {
   if (!long_enough()) return;
-  std::optional<fresh_segment> next;
+  bool begun = false;
   try {
-    next = prepare_segment();
+    begun = !begin_another();
   } catch (const std::bad_alloc&) {
-    if (ended_) throw;
-    return;
+    if (in_doubt_) throw;
   }
-  end_room();
-  make_durable();
-  begin_segment(std::move(*next));
+  if (begun) {
+    reserve_.refill();
+  } else {
+    next_at_ = size_ + used_ + step_;
+  }
 }
 
-/// The record of a cut was written: another segment begins at once. Without memory, whoever cuts is
-/// told so, and it begins with the next record.
+/// The record of a cut was written: another segment begins at once. Where that cannot be made,
+/// whoever cuts is told so, and the log goes on in this one.
 void log_writer::end_segment(cut_result& done) {
-  end_room();
-  make_durable();
   done.crc = end_.chain;
-  ended_ = true;
-  std::optional<fresh_segment> next;
   try {
-    next = prepare_segment();
+    done.reason = begin_another();
+    done.begun = !done.reason;
   } catch (const std::bad_alloc&) {
-    return;
+    if (in_doubt_) throw;
   }
-  begin_segment(std::move(*next));
-  done.begun = true;
 }
 
 bool log_writer::write(log_entry* first, std::uint64_t durable) noexcept {
@@ -251,17 +375,69 @@ void log_writer::make_durable() {
   longest_ns_.store_relaxed(std::max(longest_ns_.load_relaxed(), ns));
 }
 
-/// A file that is long enough already is quicker to write to: a sync has the data alone to care
-/// for.
-void log_writer::make_room(std::size_t bytes) {
-  if (size_ + used_ + bytes <= room_) return;
-  write_staged();
-  const std::lock_guard hold(ahead_lock_);
+/// There is none left that is not promised: makes more, for one who has promised nothing yet. A
+/// whole step where there is room for it, so that this is seldom done and a sync has the data alone
+/// to care for; else as much as is needed. frees_room: the record may have what is kept.
+bool log_writer::make_room(std::size_t bytes, bool frees_room) {
+  {
+    const std::lock_guard hold(room_lock_);
+    if (room_left_.promise(bytes)) return true;  // another one was quicker
+    if (!lengthen(bytes)) return frees_room && room_left_.promise_kept(bytes);
+  }
+  reserve_.refill();
+  return true;
+}
+
+/// Under the lock of the room. True: by so many bytes at least, which are promised to the caller,
+/// and what is missing of those that are kept.
+bool log_writer::lengthen(std::size_t bytes) {
+  const std::uint64_t least = bytes + room_left_.owed();
+  std::uint64_t more = std::max(step_, least);
+  try {
+    try {
+      segment_->reserve(room_, more);
+    } catch (const storage_error& e) {
+      if (!means_full(e) || more == least) throw;
+      more = least;
+      segment_->reserve(room_, more);
+    }
+  } catch (const storage_error& e) {
+    refuse(e);
+    return false;
+  }
+  room_ += more;
+  room_left_.made(more - bytes);
+  refusal_.reset();
+  return true;
+}
+
+/// Under the lock of the room.
+void log_writer::refuse(const storage_error& why) noexcept {
+  try {
+    refusal_ = why;
+  } catch (const std::bad_alloc&) {
+    refusal_.reset();
+  }
+}
+
+std::optional<storage_error> log_writer::refusal() {
+  const std::lock_guard hold(room_lock_);
+  return refusal_;
+}
+
+/// Memory for so many bytes, where the segment is memory: they have their room.
+void log_writer::map_for(std::size_t bytes) noexcept {
+  if (!in_place() || bytes <= window_.size() + behind_.size()) return;
+  const std::lock_guard hold(room_lock_);
   if (!ahead_.empty() && bytes <= window_.size() + ahead_.size()) return use_ahead();
-  const std::size_t more = std::max<std::uint64_t>(bytes, std::min(most_ahead, segment_bytes_));
-  room_ = std::max(room_ + ahead_.size(), size_ + more);
+  map_all();
+}
+
+/// Under the lock of the room, by who has the lead: all that the segment has left.
+void log_writer::map_all() noexcept {
   forget_ahead();
-  window_ = segment_->extend(size_, more);
+  window_ = room_ > size_ ? segment_->map(size_, room_ - size_) : std::span<std::byte>();
+  mapped_ = room_;
   in_place_.store_relaxed(!window_.empty());
   if (!window_.empty() && room_ < segment_bytes_) ask_at_ = most_ahead / 2;
 }
@@ -269,37 +445,41 @@ void log_writer::make_room(std::size_t bytes) {
 /// By who has the lead, and waits for nobody: else it is the next one's turn. Not before the last
 /// window but one is done with: it ends when there is another one.
 void log_writer::ask_ahead() noexcept {
-  const std::unique_lock hold(ahead_lock_, std::try_to_lock);
+  const std::unique_lock hold(room_lock_, std::try_to_lock);
   if (!hold) return;
   ask_at_ = 0;
-  ahead_from_ = room_;
+  ask_ = true;
   ahead_wanted_.store_relaxed(true);
 }
 
 /// By somebody who leads nothing, and holds no other lock. If it cannot be done, who needs it will
 /// be told why.
 void log_writer::make_ahead() noexcept {
-  const std::lock_guard hold(ahead_lock_);
-  const std::uint64_t from = std::exchange(ahead_from_, 0);
-  if (from == 0) return;  // the segment has come to its end, or was made longer by its leader
+  const std::lock_guard hold(room_lock_);
+  if (!std::exchange(ask_, false)) return;  // the segment has come to its end, or was mapped
   try {
-    ahead_ = segment_->extend(from, most_ahead);
+    if (room_ - mapped_ < most_ahead) {
+      segment_->reserve(room_, most_ahead);
+      room_ += most_ahead;
+      room_left_.made(most_ahead);
+    }
   } catch (const std::exception&) {
-    ahead_ = {};
+    if (room_ == mapped_) return;
   }
+  ahead_ = segment_->map(mapped_, room_ - mapped_);
+  if (!ahead_.empty()) mapped_ = room_;
 }
 
 /// For so many bytes, by who has the lead. Waits for nobody.
 bool log_writer::take_ahead(std::size_t bytes) noexcept {
-  const std::unique_lock hold(ahead_lock_, std::try_to_lock);
+  const std::unique_lock hold(room_lock_, std::try_to_lock);
   if (!hold || ahead_.empty() || bytes > window_.size() + ahead_.size()) return false;
   use_ahead();
   return true;
 }
 
-/// Under the lock, by who has the lead.
+/// Under the lock of the room, by who has the lead.
 void log_writer::use_ahead() noexcept {
-  room_ += ahead_.size();
   (window_.empty() ? window_ : behind_) = std::exchange(ahead_, {});
   if (room_ < segment_bytes_) ask_at_ = most_ahead / 2;
 }
@@ -308,25 +488,21 @@ void log_writer::use_ahead() noexcept {
 void log_writer::forget_ahead() noexcept {
   behind_ = {};
   ahead_ = {};
-  ahead_from_ = 0;
+  ask_ = false;
   ask_at_ = 0;
 }
 
-/// Nothing more comes.
+/// Nothing more comes: cuts the zeros off.
 void log_writer::end_room() {
-  write_staged();
-  const std::lock_guard hold(ahead_lock_);
-  room_ += ahead_.size();
+  const std::lock_guard hold(room_lock_);
   forget_ahead();
-  if (size_ == room_) return;
   window_ = {};
-  dirty_ = true;
-  segment_->truncate(size_);
+  if (size_ != room_) segment_->truncate(size_);
   room_ = size_;
 }
 
 void log_writer::stage(bytes_view record) {
-  make_room(record.size());
+  map_for(record.size());
   if (!window_.empty()) {
     dirty_ = true;
     return put(record);

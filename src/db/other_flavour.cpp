@@ -37,6 +37,7 @@
 #include "reader.cpp"
 #include "recovery.cpp"
 #include "replay_catalog.cpp"
+#include "reserve_file.cpp"
 #include "row_format.cpp"
 #include "savepoint.cpp"
 #include "schema.cpp"

@@ -151,10 +151,12 @@ void storage::fill(log_stats& s) const noexcept {
   s.failed_checkpoints = failed_checkpoints_.load_relaxed();
 }
 
-std::string storage::failure() const {
-  if (log_ == nullptr || !log_->failed()) return {};
-  return log_->failure() ? log_->failure()->what() : "the log cannot be written";
+std::string storage::checkpoint_failure() const {
+  const std::lock_guard hold(failure_lock_);
+  return failure_;
 }
+
+std::string storage::failure() const { return log_ != nullptr ? log_->why_not() : std::string(); }
 
 }  // namespace db
 }  // namespace spolia::inline SPOLIA_FLAVOUR

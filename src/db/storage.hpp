@@ -3,6 +3,7 @@
 // it. Internal.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <exception>
 #include <filesystem>
@@ -68,6 +69,7 @@ class storage {
   void after_commit() noexcept;
   void fill(log_stats& s) const noexcept;
   [[nodiscard]] std::string failure() const;
+  [[nodiscard]] std::string checkpoint_failure() const;
 
  private:
   void refuse_lost(const folder_content& has) const;
@@ -77,6 +79,7 @@ class storage {
   void refuse_partial_copy() const;
   checkpoint_report make_checkpoint(checkpoint_pace how);
   void checkpoint_in_background() noexcept;
+  void keep_failure(const std::exception* why) noexcept;
   log_end freeze(std::unique_ptr<reader>& view);
   void freeze_tables(checkpoint_source& from) const;
   checkpoint_report write_checkpoint(folder& to, const checkpoint_source& from,
@@ -112,6 +115,10 @@ class storage {
   std::mutex background_lock_;
   at_home<std::thread> background_;
   atomic<std::uint64_t> failed_checkpoints_{0};
+  std::chrono::milliseconds pause_{0};  // before the next one, by who has in_background_
+  atomic<std::int64_t> not_before_{0};  // on the steady clock; 0: at once
+  mutable std::mutex failure_lock_;
+  std::string failure_;  // of the last one
 };
 
 }  // namespace db

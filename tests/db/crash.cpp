@@ -8,12 +8,15 @@
 // accounts, and make tables; one that makes and drops a table that all of them write to, and
 // indexes; one that takes checkpoints; and the log's own. What was attempted and what was
 // acknowledged stands in memory that all processes share. A kill -9 comes at a random moment, which
-// may be within the opening. Another process then opens the database, and checks that each thread's
-// commits are there up to one that is not before the last acknowledged and not after the last
-// attempted, nothing in between missing, and the sum of all accounts as ever; and that there are
-// the table and the indexes of the last change that was acknowledged, or of the next. A copy of the
-// directory without its data must be refused once the opening was over. Some rounds begin with
-// nothing, some with a directory as a program of an earlier format leaves it.
+// may be within the opening. In half of the rounds steps of files fail now and then, for want of
+// room or of descriptors or otherwise: files that cannot be made, made longer, renamed or removed,
+// and directories that cannot be synced. That is told, and tried again; nothing else may come of
+// it. Another process then opens the database, and checks that each thread's commits are there up
+// to one that is not before the last acknowledged and not after the last attempted, nothing in
+// between missing, and the sum of all accounts as ever; and that there are the table and the
+// indexes of the last change that was acknowledged, or of the next. A copy of the directory without
+// its data must be refused once the opening was over. Some rounds begin with nothing, some with a
+// directory as a program of an earlier format leaves it.
 //
 // Who worked on after the end of the run would spoil the next one in the same directory: so a child
 // is killed when its parent ends, whatever ended that, and a directory has one run at a time.
@@ -38,6 +41,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <new>
 #include <random>
 #include <string>
@@ -47,9 +51,13 @@
 #include <spolia/base/atomic.hpp>
 #include <spolia/db.hpp>
 
+#include "db/crash_support.hpp"
+#include "db/faulty_files.hpp"
+
 namespace {
 
 namespace db = spolia::db;
+using namespace spolia::test;
 
 constexpr std::int64_t threads = 4;
 constexpr std::int64_t kept = 50;  // rows of a thread: it erases older ones
@@ -70,15 +78,13 @@ struct shared_record {
   spolia::atomic<bool> open{false};  // the opening was over
   spolia::atomic<std::uint64_t> commits{0};
   spolia::atomic<std::uint64_t> checkpoints{0};
+  spolia::atomic<std::uint64_t> faults{0};             // steps of files that were made to fail
   spolia::atomic<std::uint64_t> changes_attempted{0};  // of tables and indexes
   spolia::atomic<std::uint64_t> changes_acknowledged{0};
 };
 
-[[noreturn]] void wrong(const std::string& what) {
-  std::fprintf(stderr, "spolia-crash: %s\n", what.c_str());
-  std::fflush(stderr);
-  std::_Exit(1);
-}
+/// Whether it is worth another try: a step of files has failed, and nothing came of it.
+bool only_refused(const db::database& base) { return !base.stats().log.failed; }
 
 struct world {
   db::database base;
@@ -181,13 +187,23 @@ db::status change_catalog(world& w, std::uint64_t changes) {
   return w.base.drop_index(*w.rows, "more");
 }
 
+/// The same, also where a table cannot be made.
+db::status change_catalog_once(world& w, std::uint64_t changes) {
+  try {
+    return change_catalog(w, changes);
+  } catch (const db::storage_error&) {
+    return db::outcome::storage_failed;
+  }
+}
+
 void change_catalog_for_ever(world& w, shared_record& record, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   const std::uint64_t longest = random() % 2 == 0 ? 500 : 20000;
   for (;;) {
     const std::uint64_t n = record.changes_acknowledged.load_relaxed();
     record.changes_attempted.store_relaxed(n + 1);
-    const db::status s = change_catalog(w, n);
+    const db::status s = change_catalog_once(w, n);
+    if (s == db::outcome::storage_failed && only_refused(w.base)) continue;
     if (!s) wrong("a change of the catalogue: " + std::string(s.message()));
     record.changes_acknowledged.store_relaxed(n + 1);
     std::this_thread::sleep_for(std::chrono::microseconds(random() % longest));
@@ -230,17 +246,31 @@ std::string table_name(std::int64_t thread, std::int64_t n) {
   return "t" + std::to_string(thread) + "_" + std::to_string(n);
 }
 
+/// A table, or none if it was refused.
+db::table* try_to_make(world& w, const db::table_spec& spec) {
+  try {
+    return &w.base.create_table(spec);
+  } catch (const db::storage_error& e) {
+    if (!only_refused(w.base)) wrong(std::string("a new table: ") + e.what());
+    return nullptr;
+  }
+}
+
 /// One more table of the thread's own, with a row that has its number.
 void make_table(world& w, account_of_work& mine, std::int64_t thread, bool sync) {
   const std::int64_t n = mine.tables_acknowledged.load_relaxed() + 1;
   if (n >= most_tables) return;
   mine.tables_attempted.store_relaxed(n);
-  db::table& made =
-      w.base.create_table({.name = table_name(thread, n),
-                           .columns = {{"k", db::int64, db::primary_key}},
-                           .primary = n % 2 == 0 ? db::index_kind::ordered : db::index_kind::hash});
+  db::table* const made =
+      try_to_make(w, {.name = table_name(thread, n),
+                      .columns = {{"k", db::int64, db::primary_key}},
+                      .primary = n % 2 == 0 ? db::index_kind::ordered : db::index_kind::hash});
+  if (made == nullptr) return;
   mine.tables_acknowledged.store_relaxed(n);
-  const db::status s = w.base.transact([&](db::transaction& tx) { return tx.insert(made, {n}); });
+  db::status s;
+  do {
+    s = w.base.transact([&](db::transaction& tx) { return tx.insert(*made, {n}); });
+  } while (s == db::outcome::storage_failed && only_refused(w.base));
   if (!s) wrong("a row of a new table: " + std::string(s.message()));
   if (sync || w.base.sync()) mine.filled[static_cast<std::size_t>(n)].store_relaxed(true);
 }
@@ -254,11 +284,32 @@ void run_thread(world& w, shared_record& record, std::int64_t thread, bool sync,
     db::status s;
     do {
       s = commit_one(w, thread, n, random);
-    } while (s == db::outcome::dropped || s == db::outcome::schema_changed);
+    } while (s == db::outcome::dropped || s == db::outcome::schema_changed ||
+             (s == db::outcome::storage_failed && only_refused(w.base)));
     if (!s) wrong("a commit: " + std::string(s.message()) + " " + w.base.storage_failure());
     record.commits.fetch_add_relaxed(1);
     if (sync || (n % 32 == 0 && w.base.sync())) mine.acknowledged.store_relaxed(n);
     if (random() % 500 == 0) make_table(w, mine, thread, sync);
+  }
+}
+
+/// Opened while steps fail, or else without that.
+std::unique_ptr<world> open_world(const std::filesystem::path& directory, const db::options& o,
+                                  fault_maker& faults) {
+  try {
+    return std::make_unique<world>(directory, o);
+  } catch (const db::storage_error&) {
+    faults.turn(false);
+    return std::make_unique<world>(directory, o);
+  }
+}
+
+void checkpoint_once(world& w, shared_record& record) {
+  try {
+    w.base.checkpoint();
+    record.checkpoints.fetch_add_relaxed(1);
+  } catch (const db::storage_error& e) {
+    if (!only_refused(w.base)) wrong(std::string("a checkpoint: ") + e.what());
   }
 }
 
@@ -275,9 +326,19 @@ void run_thread(world& w, shared_record& record, std::int64_t thread, bool sync,
   o.loss_window = std::chrono::milliseconds(1 + random() % 10);
   o.hash_indexes = random() % 2 == 0 ? db::hash_kind::probing : db::hash_kind::cuckoo;
   const bool explicit_checkpoints = random() % 2 == 0;
+  const auto faults = std::make_shared<fault_maker>(record.faults, random());
+  const bool with_faults = random() % 2 == 0;
+  if (with_faults) {
+    o.files = std::make_shared<faulty_files>(db::real_files(),
+                                             [faults](const file_step& s) { return (*faults)(s); });
+    faults->turn(random() % 2 == 0);
+  }
   try {
-    world w(directory, o);
+    const std::unique_ptr<world> opened = open_world(directory, o, *faults);
+    world& w = *opened;
+    faults->turn(false);
     w.make();
+    faults->turn(with_faults);
     record.open.store_relaxed(true);
     std::vector<std::thread> all;
     for (std::int64_t t = 0; t < threads; ++t) {
@@ -285,10 +346,7 @@ void run_thread(world& w, shared_record& record, std::int64_t thread, bool sync,
     }
     all.emplace_back([&] { change_catalog_for_ever(w, record, seed); });
     for (;;) {
-      if (explicit_checkpoints) {
-        w.base.checkpoint();
-        record.checkpoints.fetch_add_relaxed(1);
-      }
+      if (explicit_checkpoints) checkpoint_once(w, record);
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
   } catch (const std::exception& e) {
@@ -412,102 +470,6 @@ void check(const std::filesystem::path& directory, shared_record& record, bool r
   }
 }
 
-template <class F>
-pid_t in_child(F&& f) {
-  [[maybe_unused]] const pid_t parent = ::getpid();
-  const pid_t child = ::fork();
-  if (child < 0) wrong("cannot fork");
-  if (child == 0) {
-#if defined(__linux__)
-    // It may have ended before the call.
-    if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || ::getppid() != parent) std::_Exit(1);
-#endif
-    f();
-    std::_Exit(0);
-  }
-  return child;
-}
-bool went_well(pid_t child) {
-  int how = 0;
-  ::waitpid(child, &how, 0);
-  return WIFEXITED(how) && WEXITSTATUS(how) == 0;
-}
-
-struct arguments {
-  double seconds = 10;
-  std::uint64_t seed = std::random_device{}();
-  std::filesystem::path directory;
-};
-arguments parse(int argc, char** argv) {
-  arguments a;
-  for (int i = 1; i < argc; ++i) {
-    const std::string name = argv[i];
-    if (name == "--help" || i + 1 == argc) {
-      std::printf("usage: spolia-crash [--seconds N] [--seed N] [--directory D]\n");
-      std::exit(name == "--help" ? 0 : 2);
-    }
-    const char* const v = argv[++i];
-    if (name == "--seconds") {
-      a.seconds = std::atof(v);
-    } else if (name == "--seed") {
-      a.seed = std::strtoull(v, nullptr, 10);
-    } else if (name == "--directory") {
-      a.directory = v;
-    } else {
-      std::fprintf(stderr, "spolia-crash: %s is not an option\n", name.c_str());
-      std::exit(2);
-    }
-  }
-  if (a.directory.empty()) {
-    // What a killed process has written is in the system's memory anyway: a quick place does, and
-    // is killed in the middle of more.
-    std::filesystem::path quick = "/dev/shm";
-    if (!std::filesystem::is_directory(quick)) quick = std::filesystem::temp_directory_path();
-    a.directory = quick / ("spolia-crash-" + std::to_string(::getpid()));
-  }
-  return a;
-}
-
-bool has_identity(const std::filesystem::path& base) {
-  std::error_code none;
-  const std::uintmax_t size = std::filesystem::file_size(base / "SPOLIA", none);
-  return !none && size != 0;
-}
-
-/// As a program of format 4 leaves it.
-void make_older(const std::filesystem::path& base) {
-  std::fstream file(base / "SPOLIA", std::ios::in | std::ios::out | std::ios::binary);
-  file.seekp(static_cast<std::streamoff>(std::strlen("spolia database\nformat ")));
-  file.put('4');
-}
-
-/// Ends with 0 if a directory that has this SPOLIA alone is refused.
-void check_lost(const std::filesystem::path& base) {
-  const auto lost = base.parent_path() / "lost";
-  std::filesystem::remove_all(lost);
-  std::filesystem::create_directory(lost);
-  std::filesystem::copy(base / "SPOLIA", lost);
-  try {
-    db::options o;
-    o.read_only = true;
-    const auto opened = db::database::open(lost, o);
-  } catch (const db::storage_error&) {
-    return;
-  }
-  wrong("a database without its files was opened");
-}
-
-/// So that no other run uses the directory: until all processes of this one have ended.
-void have_alone(const std::filesystem::path& directory) {
-  std::error_code why;
-  std::filesystem::create_directories(directory, why);
-  const int fd = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd >= 0 && ::flock(fd, LOCK_EX | LOCK_NB) == 0) return;
-  std::fprintf(stderr, "spolia-crash: %s: %s\n", directory.c_str(),
-               errno == EWOULDBLOCK ? "another run uses it" : std::strerror(errno));
-  std::exit(2);
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -532,10 +494,12 @@ int main(int argc, char** argv) {
       std::filesystem::remove_all(base);
       const std::uint64_t commits = record->commits.load_relaxed();
       const std::uint64_t checkpoints = record->checkpoints.load_relaxed();
+      const std::uint64_t faults = record->faults.load_relaxed();
       changes += record->changes_acknowledged.load_relaxed();
       record = ::new (memory) shared_record;
       record->commits.store_relaxed(commits);
       record->checkpoints.store_relaxed(checkpoints);
+      record->faults.store_relaxed(faults);
     }
     const std::uint64_t seed = random();
     record->open.store_relaxed(false);
@@ -567,12 +531,12 @@ int main(int argc, char** argv) {
   }
   std::printf(
       "%llu kills, %llu of them while it was opened; %llu commits, %llu checkpoints, %llu changes "
-      "of "
-      "tables and indexes: nothing lost\n",
+      "of tables and indexes, %llu steps of files that failed: nothing lost\n",
       static_cast<unsigned long long>(kills), static_cast<unsigned long long>(early),
       static_cast<unsigned long long>(record->commits.load_relaxed()),
       static_cast<unsigned long long>(record->checkpoints.load_relaxed()),
-      static_cast<unsigned long long>(changes + record->changes_acknowledged.load_relaxed()));
+      static_cast<unsigned long long>(changes + record->changes_acknowledged.load_relaxed()),
+      static_cast<unsigned long long>(record->faults.load_relaxed()));
   std::filesystem::remove_all(base);
   std::filesystem::remove_all(a.directory / "lost");
   std::error_code in_use;  // by something else that lies there

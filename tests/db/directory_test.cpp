@@ -227,36 +227,81 @@ TEST_F(directories, that_cannot_be_written_can_be_read) {
   EXPECT_EQ(::umount(mounted.c_str()), 0);
 }
 
+/// All that is left of the disk it is on.
+void fill_up(const std::filesystem::path& file) {
+  std::ofstream out(file, std::ios::binary | std::ios::app);
+  for (const std::size_t part : {std::size_t{65536}, std::size_t{4096}, std::size_t{1}}) {
+    const std::string zeros(part, '\0');
+    while (out.write(zeros.data(), static_cast<std::streamsize>(part)).flush()) {
+    }
+    out.clear();
+  }
+}
+
+/// Commits until one is refused; what was acknowledged is counted.
+status commit_until_full(database& base, std::int64_t& done) {
+  table& ledger = base.find_table("ledger");
+  table& big = base.find_table("big");
+  const std::string much(50000, 'x');
+  status s;
+  while ((s = write_down(base, ledger, done + 1))) {
+    ++done;
+    s = base.transact([&](transaction& tx) { return tx.insert(big, {done, much}); });
+    if (!s) break;
+  }
+  return s;
+}
+
 TEST_F(directories, on_a_disk_that_fills_up) {
   if (::getuid() != 0) GTEST_SKIP() << "needs root, to mount";
   const auto mounted = root_ / "disk";
   std::filesystem::create_directories(mounted);
-  if (::mount("none", mounted.c_str(), "tmpfs", 0, "size=1m") != 0) GTEST_SKIP() << "no mount";
-  std::int64_t acknowledged = 0;
+  if (::mount("none", mounted.c_str(), "tmpfs", 0, "size=4m") != 0) GTEST_SKIP() << "no mount";
+  std::int64_t done = 0;
+  const auto erase = [](database& base, std::int64_t id) {
+    return base.transact([&](transaction& tx) { return tx.erase(base.find_table("big"), {id}); });
+  };
   {
     database base = database::open(mounted / "base", over(nullptr));
-    table& ledger = make_ledger(base);
-    table& big = base.create_table(
+    make_ledger(base);
+    base.create_table(
         {.name = "big", .columns = {{"k", int64, primary_key}, {"text", text(50000)}}});
-    const std::string much(50000, 'x');
-    status s;
-    while ((s = write_down(base, ledger, acknowledged + 1))) {
-      ++acknowledged;
-      s = base.transact([&](transaction& tx) { return tx.insert(big, {acknowledged, much}); });
-      if (!s) break;
-    }
-    EXPECT_EQ(s, outcome::storage_failed);
+    EXPECT_EQ(commit_until_full(base, done), outcome::storage_failed);
     EXPECT_NE(base.storage_failure().find("No space left"), std::string::npos)
         << base.storage_failure();
+    fill_up(mounted / "filler");
     EXPECT_THROW(base.backup(mounted / "copy"), storage_error);
-    EXPECT_TRUE(base.snapshot().find(ledger, {acknowledged}));
+    EXPECT_THROW(base.checkpoint(), storage_error);
+    EXPECT_EQ(commits_in(base), done);
+    EXPECT_TRUE(erase(base, 1)) << "of the reserve";
+    EXPECT_FALSE(base.stats().log.failed);
+    std::filesystem::remove(mounted / "filler");
+    EXPECT_EQ(::mount("none", mounted.c_str(), "tmpfs", MS_REMOUNT, "size=6m"), 0);
+    const std::int64_t before = done;
+    EXPECT_EQ(commit_until_full(base, done), outcome::storage_failed);
+    EXPECT_GT(done, before) << "it goes on by itself";
+    EXPECT_EQ(commits_in(base), done);
   }
-  EXPECT_GT(acknowledged, 5);
-  EXPECT_EQ(::mount("none", mounted.c_str(), "tmpfs", MS_REMOUNT, "size=8m"), 0);
+  EXPECT_GT(done, 5);
+  fill_up(mounted / "filler");
   {
     database base = database::open(mounted / "base", over(nullptr));
-    EXPECT_GE(commits_in(base).value_or(-1), acknowledged);
-    EXPECT_GT(base.recovered().cut_bytes, 0U) << "half of a record was there";
+    EXPECT_EQ(commits_in(base), done);
+    EXPECT_EQ(base.recovered().cut_bytes, 0U) << "nothing was written of what was refused";
+    EXPECT_TRUE(erase(base, 2));
+    EXPECT_FALSE(base.snapshot().find(base.find_table("big"), {2}));
+  }
+  for (const auto& e : std::filesystem::directory_iterator(mounted / "base")) {
+    EXPECT_NE(e.path().extension(), ".tmp") << e.path();
+  }
+  std::filesystem::remove(mounted / "filler");
+  EXPECT_EQ(::mount("none", mounted.c_str(), "tmpfs", MS_REMOUNT, "size=16m"), 0);
+  {
+    database base = database::open(mounted / "base", over(nullptr));
+    EXPECT_TRUE(write_down(base, base.find_table("ledger"), ++done));
+    EXPECT_EQ(commits_in(base), done);
+    base.checkpoint();
+    EXPECT_TRUE(std::filesystem::exists(mounted / "base" / "reserve.spl"));
   }
   EXPECT_EQ(::umount(mounted.c_str()), 0);
 }

@@ -259,7 +259,8 @@ TEST(durability, a_checkpoint_shortens_the_log) {
   const checkpoint_report r = base.checkpoint();
   EXPECT_EQ(r.rows, 81U);
   EXPECT_GE(r.removed_files, 2U);
-  EXPECT_EQ(files->names().size(), 3U) << "the checkpoint, the log behind it, and SPOLIA";
+  EXPECT_EQ(files->names().size(), 4U)
+      << "the checkpoint, the log behind it, SPOLIA, and the reserve";
   EXPECT_LT(base.stats().log.since_checkpoint, 100U);
   ASSERT_TRUE(write_down(base, ledger, 101));
   database again = database::open(place, over(files->copy()));

@@ -53,6 +53,10 @@ class layer_over : public db::storage_files {
       faults_->before_change();
       of_->sync();
     }
+    void reserve(std::uint64_t from, std::uint64_t count) override {
+      faults_->before_change();
+      of_->reserve(from, count);
+    }
     void truncate(std::uint64_t size) override {
       faults_->before_change();
       of_->truncate(size);

@@ -34,7 +34,7 @@ class memory_files : public db::storage_files, public std::enable_shared_from_th
   bool fails_once = false;     ///< that one alone
   int fails_with = EIO;
   std::uint64_t sync_fails_at = 0;  ///< the n-th sync of a file
-  bool extends = false;             ///< files are made longer when that is asked for
+  bool extends = false;             ///< what is reserved is seen as zeros
   bool lies = false;                ///< syncs say that they are done, and are not
   std::uint64_t capacity = ~std::uint64_t{0};
   std::function<void()> before_sync;   ///< of a file; may wait
@@ -52,7 +52,10 @@ class memory_files : public db::storage_files, public std::enable_shared_from_th
   std::shared_ptr<memory_files> copy() {
     const std::lock_guard hold(lock_);
     auto made = std::make_shared<memory_files>();
-    for (const auto& [name, of] : now_) made->put(name, of->now);
+    for (const auto& [name, of] : now_) {
+      made->put(name, of->now);
+      made->now_[name]->reserved = of->reserved;
+    }
     return made;
   }
   /// What is there after a loss of power at the worst moment: what was synced, and nothing else.
@@ -92,6 +95,16 @@ class memory_files : public db::storage_files, public std::enable_shared_from_th
     step(name);
     if (now_.erase(name) != 0) names_.push_back({name, {}});
   }
+  /// Of the disk, by all files.
+  std::uint64_t room_taken() {
+    const std::lock_guard hold(lock_);
+    return used();
+  }
+  /// While others use it.
+  void set_capacity(std::uint64_t most) {
+    const std::lock_guard hold(lock_);
+    capacity = most;
+  }
   bytes& content(const std::string& name) { return now_.at(name)->now; }
   [[nodiscard]] bool has(const std::string& name) const { return now_.contains(name); }
   [[nodiscard]] std::vector<std::string> names() const {
@@ -114,8 +127,13 @@ class memory_files : public db::storage_files, public std::enable_shared_from_th
     bytes now;
     bytes synced;
     std::vector<write> pending;
+    std::uint64_t reserved = 0;  // the file's end as to the room that it takes
     int shared = 0;
     bool exclusive = false;
+
+    [[nodiscard]] std::uint64_t room() const {
+      return std::max<std::uint64_t>(now.size(), reserved);
+    }
   };
   struct naming {
     std::string from;  // empty: made
@@ -152,7 +170,7 @@ class memory_files : public db::storage_files, public std::enable_shared_from_th
   }
   [[nodiscard]] std::uint64_t used() const {
     std::uint64_t sum = 0;
-    for (const auto& [name, of] : now_) sum += of->now.size();
+    for (const auto& [name, of] : now_) sum += of->room();
     return sum;
   }
 
@@ -177,7 +195,8 @@ class memory_files : public db::storage_files, public std::enable_shared_from_th
       if (of_->before_write) of_->before_write();
       const std::lock_guard hold(of_->lock_);
       const std::uint64_t used = of_->used();
-      const std::uint64_t room = of_->capacity > used ? of_->capacity - used : 0;
+      const std::uint64_t left = of_->capacity > used ? of_->capacity - used : 0;
+      const std::uint64_t room = node_->room() + left > offset ? node_->room() + left - offset : 0;
       const bool full = from.size() > room;
       const bool broken = of_->fails();
       if (full) from = from.first(room);
@@ -201,19 +220,23 @@ class memory_files : public db::storage_files, public std::enable_shared_from_th
       node_->synced = node_->now;
       node_->pending.clear();
     }
-    std::span<std::byte> extend(std::uint64_t from, std::size_t more) override {
+    void reserve(std::uint64_t from, std::uint64_t more) override {
       const std::lock_guard hold(of_->lock_);
-      if (!of_->extends || of_->used() + more > of_->capacity) return {};
-      if (of_->fails()) return {};
+      const bool broken = of_->fails();
+      if (broken) fail(name_, of_->fails_with);
+      node_->reserved = std::max<std::uint64_t>(node_->reserved, from);
+      if (of_->used() - node_->room() + from + more > of_->capacity) fail(name_, ENOSPC);
+      node_->reserved = from + more;
+      if (!of_->extends) return;
       const bytes zeros(more);
       write_to(node_->now, from, zeros);
       node_->pending.push_back({from, zeros});
-      return {};
     }
     void truncate(std::uint64_t size) override {
       const std::lock_guard hold(of_->lock_);
       of_->step(name_);
       node_->now.resize(size);
+      node_->reserved = size;
       node_->synced.resize(std::min<std::size_t>(node_->synced.size(), size));
       node_->pending.clear();
     }
@@ -312,6 +335,7 @@ inline std::unique_ptr<db::storage_file> memory_files::open_file_at(const std::s
   } else if (how == db::file_mode::fresh) {
     step(name);
     found->second->now.clear();
+    found->second->reserved = 0;
     found->second->synced.clear();
     found->second->pending.clear();
   }

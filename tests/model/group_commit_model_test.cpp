@@ -13,6 +13,7 @@
 #include <spolia/db/commit.hpp>
 #include <spolia/db/commit_section.hpp>
 #include <spolia/db/group_commit.hpp>
+#include <spolia/db/log_room.hpp>
 #include <spolia/db/table.hpp>
 #include <spolia/model/engine.hpp>
 #include <spolia/version/detail/short_lock.hpp>
@@ -294,6 +295,40 @@ TEST(group_commit_model, what_was_only_read_is_durable) {
   expect_clean(a_reader_beside_a_commit, at_most(3));
   expect_found(a_reader_beside_a_commit, "group_commit.visible_unlocked", at_most(2),
                "what was seen is not durable");
+}
+
+/// Two who want room where there is enough for one, one of whom gives his back unless he is the one
+/// who has it in the end, beside one who makes more: no byte is promised twice, and none is lost.
+void promises_of_room(model::scenario& run) {
+  struct shared {
+    log_room room{2};
+    plain<std::uint64_t> longer{0};  // what was made
+    std::array<bool, 2> has{};
+  };
+  auto w = std::make_shared<shared>();
+  w->room.begin(5);  // 3, and 2 that are kept
+  run.thread([w] { w->has[0] = w->room.promise(3); });
+  run.thread([w] {
+    if (w->room.promise(2)) w->room.give_back(2);
+    w->has[1] = w->room.promise(4);
+    if (w->has[1]) model::check(w->longer.read() == 4, "there is no such room");
+  });
+  run.thread([w] {
+    w->longer.write(4);
+    w->room.made(4);
+  });
+  run.finally([w] {
+    const std::size_t taken = (w->has[0] ? 3U : 0U) + (w->has[1] ? 4U : 0U);
+    model::check(taken <= 7 && !w->room.promise(8 - taken), "a byte was promised twice");
+    model::check(w->room.promise(7 - taken), "room was lost");
+    model::check(w->room.promise_kept(2) && !w->room.promise_kept(1), "and what is kept is there");
+    model::check(w->room.owed() == 2, "and is owed");
+  });
+}
+
+TEST(group_commit_model, room_is_promised_once) {
+  expect_clean(promises_of_room, at_most(2));
+  expect_found(promises_of_room, "log_room.promised_twice", at_most(2), "");
 }
 
 TEST(group_commit_model, faults_are_found) {

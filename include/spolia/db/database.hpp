@@ -186,8 +186,8 @@ class SPOLIA_EXPORT database {
   table& create_table(const table_spec& spec);
   // These three go on beside transactions; docs/db.md says what those see. outcome::dropped: the
   // table was dropped before. In a directory they are durable when they return ok, whatever the
-  // level of durability; storage_failed: the log has failed, and nothing was changed. Not out of
-  // on_slow_reader. std::invalid_argument: the database was opened to be read.
+  // level of durability; storage_failed: the log has failed or has no room, and nothing was
+  // changed. Not out of on_slow_reader. std::invalid_argument: the database was opened to be read.
 
   /// Builds an index over what is in the table. duplicate_key: it was to be unique, and two rows
   /// have the same key; then there is no index. Throws std::invalid_argument if the name is taken
@@ -247,8 +247,12 @@ class SPOLIA_EXPORT database {
   [[nodiscard]] const recovery_report& recovered() const;
   /// Shows what it does now, if options::publish_status was set. Commits do so now and then.
   void publish_status() noexcept;
-  /// Why nothing is acknowledged any more; empty: all is well.
+  /// Why commits end in storage_failed; empty: all is well. If stats().log.failed, nothing is
+  /// acknowledged any more; else there was no room in the log for the last record that needed more
+  /// than it had, and that is tried again by each such commit.
   [[nodiscard]] std::string storage_failure() const;
+  /// Why the last checkpoint that the length of the log has started did not succeed; empty: it did.
+  [[nodiscard]] std::string checkpoint_failure() const;
 
  private:
   explicit database(std::unique_ptr<engine> of) noexcept;

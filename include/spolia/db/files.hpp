@@ -8,9 +8,12 @@
 //              must not do is retry a sync that failed: the system may have dropped the data, and a
 //              second sync that succeeds says nothing about the first.
 // Threads:     different files by different threads; one file by one thread at a time, but read()
-//              by any number. A directory by any number.
+//              by any number, and reserve() and map() beside another thread's write() and sync(). A
+//              directory by any number.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -97,12 +100,31 @@ class storage_file {
     write(offset, from);
     sync();
   }
-  /// Makes the file longer by zeros, so that what is written there needs no more room; not at all
-  /// where the system cannot. Gives that part of the file as memory, until the next call but one,
-  /// truncate() or the file's end, where nothing can fail under it and sync() has nothing to do:
-  /// what is put there is written, and as durable as it gets. Else nothing. May be called while
-  /// others use the file and what the last call gave.
-  virtual std::span<std::byte> extend(std::uint64_t /*from*/, std::size_t /*bytes*/) { return {}; }
+  /// Makes the file longer by zeros, from `from` on, so that what is written there needs no more
+  /// room. Nothing but zeros is there, if anything. storage_error, with the system's reason, where
+  /// there is no room: then the file ends at `from`. As it is here, it writes the zeros. May be
+  /// called while another thread writes to what is before `from`, or syncs.
+  virtual void reserve(std::uint64_t from, std::uint64_t bytes) {
+    static constexpr std::array<std::byte, 64U << 10U> zeros{};
+    try {
+      for (std::uint64_t done = 0; done < bytes;) {
+        const auto part =
+            static_cast<std::size_t>(std::min<std::uint64_t>(zeros.size(), bytes - done));
+        write(from + done, std::span(zeros).first(part));
+        done += part;
+      }
+    } catch (const storage_error&) {
+      truncate(from);
+      throw;
+    }
+  }
+  /// That part of the file as memory, until the next call but one, truncate() or the file's end,
+  /// where nothing can fail under it and sync() has nothing to do: what is put there is written,
+  /// and as durable as it gets. Else nothing. May be called while others use the file and what the
+  /// last call gave.
+  virtual std::span<std::byte> map(std::uint64_t /*from*/, std::size_t /*bytes*/) noexcept {
+    return {};
+  }
   virtual void truncate(std::uint64_t size) = 0;
   [[nodiscard]] virtual std::uint64_t size() = 0;
   /// Until the file is closed. Not shared with other openings of the file by this process.
