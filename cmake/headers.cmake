@@ -18,7 +18,6 @@ set(SPOLIA_HEADERS
     include/spolia/base/made_once.hpp
     include/spolia/base/memory.hpp
     include/spolia/base/misuse.hpp
-    include/spolia/base/patience.hpp
     include/spolia/base/processors.hpp
     include/spolia/base/signals.hpp
     include/spolia/base/source.hpp

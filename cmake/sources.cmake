@@ -2,6 +2,7 @@
 # What is compiled, by name; `./dev lint` compares this with the tree.
 
 set(SPOLIA_SOURCES
+    src/backoff.cpp
     src/clock.cpp
     src/counted.cpp
     src/counted_cycles.cpp

@@ -7,6 +7,7 @@
 #include <string>
 #include <thread>
 
+#include <spolia/base/processors.hpp>
 #include <spolia/base/ticks.hpp>
 #include <spolia/db/delta_consolidated.hpp>
 #include <spolia/db/delta_none.hpp>
@@ -27,8 +28,7 @@ namespace {
 
 /// One for each processor, where there are partitions and bytes enough.
 std::uint32_t stripes_for(const options& o) {
-  std::uint64_t most =
-      std::min<std::uint64_t>(std::thread::hardware_concurrency(), o.most_partitions / 32);
+  std::uint64_t most = std::min<std::uint64_t>(processors(), o.most_partitions / 32);
   if (o.version_budget != 0) most = std::min(most, o.version_budget / (16 * delta_chunks::bytes));
   return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(most, 1, delta_lanes::most_stripes));
 }
@@ -232,7 +232,8 @@ std::vector<reader_info> database::readers() const {
   return all;
 }
 
-/// Random, so that two that met do not meet again; and at most twice as long each time.
+/// Random, so that two that met do not meet again; and at most twice as long each time. At least a
+/// microsecond, so that a thread of a lower real-time priority gets on.
 void database::pause(std::uint32_t tries, const retries& how) {
   if (tries < 3) {
     std::this_thread::yield();
@@ -242,7 +243,8 @@ void database::pause(std::uint32_t tries, const retries& how) {
       std::min<std::uint64_t>(std::uint64_t{1} << std::min(tries, 20U),
                               static_cast<std::uint64_t>(how.longest_pause.count()));
   const std::uint64_t mixed = ticks::read() * 0x9E3779B97F4A7C15U >> 33U;
-  std::this_thread::sleep_for(std::chrono::microseconds(mixed % (longest + 1)));
+  std::this_thread::sleep_for(
+      std::chrono::microseconds(std::max<std::uint64_t>(1, mixed % (longest + 1))));
 }
 
 }  // namespace db

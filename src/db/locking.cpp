@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // locking.cpp: a transaction's locks on rows: taken by the first change, held to the end.
+#include <algorithm>
 #include <chrono>
 #include <stdexcept>
 #include <utility>
 
-#include <spolia/base/patience.hpp>
+#include <spolia/base/backoff.hpp>
 
 #include "engine.hpp"
 
@@ -62,13 +63,15 @@ bool transaction::wait_for_lock(row_head& row, std::uint32_t number) {
     // acquire ← the release in the constructor.
     return engine_.sessions.find(record)->age.load_acquire();
   };
-  patience waiting;
+  backoff waiting;
   std::chrono::steady_clock::time_point start{};
   const auto pause = [&] {
     const auto now = std::chrono::steady_clock::now();
     if (start == std::chrono::steady_clock::time_point{}) start = now;
-    // In its own unit: the longest of all is too long in a shorter one.
-    const auto waited = std::chrono::duration_cast<std::chrono::microseconds>(now - start);
+    // What it has slept counts where the clock stands. In its own unit: the longest of all is too
+    // long in a shorter one.
+    const auto waited = std::chrono::duration_cast<std::chrono::microseconds>(
+        std::max<std::chrono::nanoseconds>(now - start, waiting.slept()));
     if (waited >= options_.longest_wait) return false;
     waiting.pause();
     return true;

@@ -120,23 +120,20 @@ inline bool deaf(std::uint32_t number) noexcept { return core::deaf_to_restart_s
 /// For a loop that waits for an interrupted thread.
 class patience {
  public:
-  /// Waits a little. True now and then (every 20 ms): time to ask again, in case the signal was
-  /// lost because the system's queue of signals was full.
+  /// Waits a little. True now and then (every 20 ms, as far as it has slept): time to ask again, in
+  /// case the signal was lost because the system's queue of signals was full.
   bool pause() noexcept {
     pause_.pause();
-    const auto now = clock::now();
-    if (now < next_) return false;
-    next_ = now + std::chrono::milliseconds(20);
+    if (pause_.slept() < next_) return false;
+    next_ = pause_.slept() + std::chrono::milliseconds(20);
     return true;
   }
   /// Longer than any scheduler makes a runnable thread wait.
-  bool in_doubt() const noexcept { return clock::now() - began_ > std::chrono::seconds(1); }
+  bool in_doubt() const noexcept { return pause_.slept() > std::chrono::seconds(1); }
 
  private:
-  using clock = std::chrono::steady_clock;
   backoff pause_;
-  clock::time_point began_ = clock::now();
-  clock::time_point next_ = began_ + std::chrono::milliseconds(20);
+  std::chrono::nanoseconds next_ = std::chrono::milliseconds(20);
 };
 
 #endif

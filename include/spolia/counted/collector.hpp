@@ -61,10 +61,10 @@
 #include <cstdint>
 
 #include <spolia/base/atomic.hpp>
+#include <spolia/base/backoff.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/base/counters.hpp>
 #include <spolia/base/fence.hpp>
-#include <spolia/base/patience.hpp>
 #include <spolia/base/threads.hpp>
 #include <spolia/counted/member.hpp>
 #include <spolia/counted/names.hpp>
@@ -154,7 +154,7 @@ class basic_collector final : core::listener, public reaper {
   /// thread's work, hold something up, or if called by a destructor that a helper runs.
   bool drain(member& me) noexcept {
     if (me.helping) return false;
-    patience wait;
+    backoff wait;
     for (unsigned idle = 0; idle < 8;) {
       const collector_counts before = counts();
       whole_epoch(me);
@@ -211,7 +211,7 @@ class basic_collector final : core::listener, public reaper {
   /// let them, for half a millisecond at most: then one more unit may be logged.
   SPOLIA_NOINLINE void wait_for_others(member& me) noexcept {
     constexpr unsigned pauses = 204;  // the last few are naps, of 0.3 ms together
-    patience wait;
+    backoff wait;
     for (unsigned i = 0; i < pauses && busy_.load_relaxed(); ++i) {
       wait.pause();
       if (step(me, false, options_.step)) return;
@@ -347,7 +347,7 @@ class basic_collector final : core::listener, public reaper {
 
   /// An epoch that began after the call, if anything is logged.
   void whole_epoch(member& me) noexcept {
-    patience wait;
+    backoff wait;
     const auto finish = [&] {
       // acquire ← the release at the end of an epoch: only so that we are not behind it.
       while (busy_.load_acquire()) {

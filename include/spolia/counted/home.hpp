@@ -11,9 +11,9 @@
 #include <new>
 #include <vector>
 
+#include <spolia/base/backoff.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/base/export.hpp>
-#include <spolia/base/patience.hpp>
 #include <spolia/counted/collector.hpp>
 
 namespace spolia::core {

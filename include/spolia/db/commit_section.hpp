@@ -15,9 +15,9 @@
 #include <cstdint>
 
 #include <spolia/base/atomic.hpp>
+#include <spolia/base/backoff.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/base/fence.hpp>
-#include <spolia/base/patience.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
@@ -47,7 +47,7 @@ class commit_section {
     // acquire, both ← the release in leave().
     const std::uint64_t turn = turn_.load_acquire();
     if (turn % 2 == 0) return;
-    patience waiting;
+    backoff waiting;
     while (turn_.load_acquire() == turn) waiting.pause();
   }
 

@@ -219,7 +219,7 @@ class delta_one_shot : public delta {
 /// Registers with the lane's current partition (register_txn), or, if it has none, with that of
 /// lane 0; unless we are. Returns the lane.
 inline unsigned delta_one_shot::enter(local& me, unsigned lane) noexcept {
-  for (;;) {
+  for (backoff dropped;;) {
     delta_place& at = me.places[lane];
     if (at.in != nullptr) return lane;
     delta_partition* const p = lanes_.current(lane, me.stripe);
@@ -229,7 +229,7 @@ inline unsigned delta_one_shot::enter(local& me, unsigned lane) noexcept {
     }
     if (p->admit() == admission::closed) {
       pass_on(*p, lane, me.stripe);
-      spin_wait();
+      dropped.pause();
       continue;
     }
     at.in = p;

@@ -10,9 +10,9 @@
 #include <new>
 #include <optional>
 
+#include <spolia/base/backoff.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/base/misuse.hpp>
-#include <spolia/base/patience.hpp>
 #include <spolia/base/threads.hpp>
 #include <spolia/reclaim/domain.hpp>
 #include <spolia/reclaim/handed_hazards.hpp>
@@ -127,7 +127,7 @@ class region_home {
   /// the memory of its cell. False if the caller would wait for itself.
   bool barrier() noexcept {
     auto* me = at_.me();
-    for (patience wait; me == nullptr; me = at_.me()) wait.pause();
+    for (backoff wait; me == nullptr; me = at_.me()) wait.pause();
     return at_.barrier(*me, [this] { synchronize([] { return false; }); });
   }
 

@@ -25,7 +25,7 @@
 //              another one is over that began after its call: so it takes four grace periods at
 //              most, and the deleters of two barriers.
 //              All of these are late by a millisecond or two, since the waiting thread sleeps
-//              (patience.hpp). A grace period: as long as it takes until every region, and every
+//              (backoff.hpp). A grace period: as long as it takes until every region, and every
 //              step of freeing between two regions, that was under way has ended; the waiting
 //              thread's own turn of the processor comes on top. A region that never ends is waited
 //              for for ever, and so is a deleter.
@@ -34,10 +34,10 @@
 #include <cstdint>
 #include <new>
 
+#include <spolia/base/backoff.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/base/fence.hpp>
 #include <spolia/base/misuse.hpp>
-#include <spolia/base/patience.hpp>
 #include <spolia/base/threads.hpp>
 #include <spolia/reclaim/biased_gate.hpp>
 #include <spolia/reclaim/domain.hpp>
@@ -118,7 +118,7 @@ class domain<Scheme, Release>::outside {
     // release → the acquire in begin_barrier(): what was retired before this is found by barriers
     // that count themselves later.
     const std::uint64_t begun = of_.barriers_begun_.fetch_add_acq_rel(0);
-    for (patience wait; !begin_barrier(); wait.pause()) {
+    for (backoff wait; !begin_barrier(); wait.pause()) {
       // acquire ← the release below: what that barrier has ended happens before we return.
       const std::uint64_t over = of_.barriers_over_.load_acquire();
       if (over > begun - (SPOLIA_FAULT("outside.counts_on_the_one_under_way") ? 1 : 0)) {
@@ -160,7 +160,7 @@ class domain<Scheme, Release>::outside {
     // heavy → the light fence in biased_gate::come(), for all questions, and for `barred_`.
     if (!SPOLIA_FAULT("outside.no_heavy")) fence::heavy();
     each_other(c, [&](cell& other) {
-      for (patience wait; !resolve(c, other);) wait.pause();
+      for (backoff wait; !resolve(c, other);) wait.pause();
     });
     of_.scheme_.abandon(c.local, all);  // and what was handed over
   }

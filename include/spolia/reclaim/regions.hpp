@@ -39,10 +39,10 @@
 #include <cstdint>
 
 #include <spolia/base/atomic.hpp>
+#include <spolia/base/backoff.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/base/export.hpp>
 #include <spolia/base/fence.hpp>
-#include <spolia/base/patience.hpp>
 #include <spolia/reclaim/concepts.hpp>
 #include <spolia/reclaim/debra.hpp>
 #include <spolia/reclaim/strays.hpp>
@@ -188,7 +188,7 @@ class regions : public debra {
   template <class Expired>
   static bool wait_for(const open_region& r, Expired&& expired) noexcept {
     // acquire ← the release in leave(), or in the next enter().
-    for (patience wait; r.phase->load_acquire() == r.seen; wait.pause()) {
+    for (backoff wait; r.phase->load_acquire() == r.seen; wait.pause()) {
       if (expired()) return false;
     }
     return true;

@@ -59,7 +59,6 @@
 #include <spolia/base/fence.hpp>
 #include <spolia/base/memory.hpp>
 #include <spolia/base/misuse.hpp>
-#include <spolia/base/patience.hpp>
 #include <spolia/base/processors.hpp>
 #include <spolia/base/threads.hpp>
 #include <spolia/reclaim/courtesy.hpp>
@@ -252,7 +251,7 @@ class basic_domain final : private threads::listener {
     outcome last = outcome::committed;
     std::uint32_t full = 0;
     backoff busy;
-    patience idle;
+    backoff idle;
   };
 
   void end(session& of, bool commits) noexcept {

@@ -27,9 +27,9 @@ class avl_balance {
   enum class damage : std::uint8_t { none, height, unlinkable, unbalanced };
 
   /// A lock's holder is on its way through a few instructions, unless it was stopped. Waiting
-  /// inside a guard is bounded: after so many rounds, of which all but a few give the processor
-  /// away, the damage is left to who comes there next.
-  static constexpr int patience = 10'000;
+  /// inside a guard is bounded: after so many rounds, the last twenty of which sleep (15 ms in
+  /// all), the damage is left to the thread that comes there next.
+  static constexpr int patience = 220;
 
   explicit avl_balance(joint& entry) : entry_(entry) {}
 

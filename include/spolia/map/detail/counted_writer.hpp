@@ -12,8 +12,8 @@
 #include <cstdint>
 
 #include <spolia/base/atomic.hpp>
+#include <spolia/base/backoff.hpp>
 #include <spolia/base/config.hpp>
-#include <spolia/base/patience.hpp>
 #include <spolia/base/threads.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -25,7 +25,7 @@ class writers {
   /// Throws std::bad_alloc if the thread has no number yet.
   void enter() {
     const std::uint64_t self = threads::identity();
-    patience wait;
+    backoff wait;
     for (;;) {
       std::uint64_t seen = writer_.load_relaxed();
       if (seen == 0 || threads::lost(seen)) {
