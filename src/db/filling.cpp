@@ -7,6 +7,8 @@
 #include <thread>
 #include <vector>
 
+#include <spolia/base/unwind.hpp>
+
 #include "recovery.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -81,6 +83,7 @@ void recovery::in_parts(std::size_t parts, const std::function<void(std::size_t)
     try {
       f(part);
     } catch (...) {
+      let_unwinding_pass();
       failed[part] = std::current_exception();
     }
   };

@@ -4,6 +4,8 @@
 #include <mutex>
 #include <utility>
 
+#include <spolia/base/unwind.hpp>
+
 #include "recovery.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -19,6 +21,7 @@ loading_crew::loading_crew(engine& of, read_buffers& buffers, std::uint32_t thre
     try {
       w.runs = std::thread([this, &w] { run(w); });
     } catch (...) {  // the system has no more: then by fewer, or alone
+      let_unwinding_pass();
       workers_.resize(i);
     }
   }
@@ -49,6 +52,7 @@ void loading_crew::run(worker& w) noexcept {
     try {
       if (!skip) make(w.with, b);
     } catch (...) {
+      let_unwinding_pass();
       failed = std::current_exception();
     }
     hold.lock();

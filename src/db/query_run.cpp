@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include <spolia/base/processors.hpp>
+#include <spolia/base/unwind.hpp>
 #include <spolia/db/block.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -203,17 +204,27 @@ status query_run::run() {
   found_.reserve(count + 1);
   std::vector<std::thread> own;
   own.reserve(count);
-  call_helpers(count, own);
-  help();
+  try {
+    call_helpers(count, own);
+    help();
+  } catch (...) {  // this thread ends
+    end_helpers(own);
+    throw;
+  }
+  end_helpers(own);
+  if (failed_) std::rethrow_exception(failed_);
+  if (why_ == outcome::ok) put_together();
+  return why_;
+}
+
+void query_run::end_helpers(std::vector<std::thread>& own) noexcept {
+  const uncancelled to_the_end;
   {
     std::unique_lock hold(lock_);
     closed_ = true;
     left_.wait(hold, [&] { return inside_ == 0; });
   }
   for (std::thread& t : own) t.join();
-  if (failed_) std::rethrow_exception(failed_);
-  if (why_ == outcome::ok) put_together();
-  return why_;
 }
 
 /// Threads besides the caller's.
@@ -236,28 +247,37 @@ void query_run::call_helpers(std::uint32_t count, std::vector<std::thread>& own)
       }
     }
   } catch (...) {  // there are no more threads: the others do their work
+    let_unwinding_pass();
   }
 }
 
 /// Works if the query is not over.
-void query_run::help() noexcept {
+void query_run::help() {
   {
     const std::lock_guard hold(lock_);
     if (closed_) return;
     ++inside_;
   }
+  struct leaving {
+    query_run& of;
+    ~leaving() {
+      const std::lock_guard hold(of.lock_);
+      if (--of.inside_ == 0) of.left_.notify_all();
+    }
+  };
+  const leaving at_the_end{*this};
   work();
-  const std::lock_guard hold(lock_);
-  if (--inside_ == 0) left_.notify_all();
 }
 
-void query_run::work() noexcept {
+/// Passes on no exception, but the end of the thread, which what the query calls may ask for.
+void query_run::work() {
   try {
     work_through();
   } catch (...) {
+    enough_.store_relaxed(true);
+    let_unwinding_pass();
     const std::lock_guard hold(lock_);
     if (!failed_) failed_ = std::current_exception();
-    enough_.store_relaxed(true);
   }
 }
 

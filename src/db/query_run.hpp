@@ -65,8 +65,9 @@ class query_run : public std::enable_shared_from_this<query_run> {
 
   [[nodiscard]] std::uint32_t helpers() const noexcept;
   void call_helpers(std::uint32_t count, std::vector<std::thread>& own);
-  void help() noexcept;
-  void work() noexcept;
+  void help();
+  void work();
+  void end_helpers(std::vector<std::thread>& own) noexcept;
   void work_through();
   void fail(outcome why) noexcept;
   void leave(std::unique_ptr<worker> w) noexcept;

@@ -2,6 +2,7 @@
 // Filters, sums and groups at a snapshot, against what a program makes of the rows one by one.
 
 #include <gtest/gtest.h>
+#include <pthread.h>
 
 #include <algorithm>
 #include <atomic>
@@ -453,6 +454,42 @@ TEST(queries, a_dropped_table_is_there_for_older_snapshots) {
   ASSERT_TRUE(s.base.drop_table(s.t));
   EXPECT_EQ(rows_of(before.query(s.t)), 100);
   EXPECT_EQ(s.base.snapshot().query(s.t).aggregate(count()).run().code(), outcome::dropped);
+}
+
+TEST(query_cancel, a_thread_that_ends_in_a_condition_leaves_the_query) {
+  sales s(5000);
+  for (const std::uint32_t threads : {1U, 3U}) {
+    std::atomic<bool> asked{false};
+    pthread_t thread{};
+    const auto body = [&] {
+      const reader now = s.base.snapshot();
+      const pthread_t self = pthread_self();
+      const auto holds = [&asked, self](std::int64_t) {
+        if (pthread_equal(pthread_self(), self) != 0 && !asked.exchange(true)) {
+          pthread_cancel(self);
+          pthread_testcancel();
+        }
+        return true;
+      };
+      static_cast<void>(now.query(s.t)
+                            .where(s.t.column<std::int64_t>("id"), holds)
+                            .aggregate(count())
+                            .run({.threads = threads}));
+    };
+    ASSERT_EQ(pthread_create(
+                  &thread, nullptr,
+                  [](void* of) -> void* {
+                    (*static_cast<decltype(body)*>(of))();
+                    return nullptr;
+                  },
+                  const_cast<void*>(static_cast<const void*>(&body))),
+              0);
+    void* result = nullptr;
+    ASSERT_EQ(pthread_join(thread, &result), 0);
+    EXPECT_EQ(result, asked ? PTHREAD_CANCELED : nullptr);  // helpers may have had all rows
+    EXPECT_TRUE(asked || threads > 1);
+    EXPECT_EQ(rows_of(s.base.snapshot().query(s.t)), 5000);
+  }
 }
 
 }  // namespace

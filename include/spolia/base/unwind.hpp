@@ -4,6 +4,9 @@
 #pragma once
 
 #include <exception>
+#if __has_include(<pthread.h>)
+#include <pthread.h>
+#endif
 
 #include <spolia/base/config.hpp>
 
@@ -22,5 +25,21 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 inline void let_unwinding_pass() {
   if (std::current_exception() == nullptr) throw;
 }
+
+/// While one exists, its thread is not cancelled: for what must be waited for, whatever happens.
+class uncancelled {
+ public:
+#if defined(PTHREAD_CANCEL_DISABLE)
+  uncancelled() noexcept { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
+  ~uncancelled() { pthread_setcancelstate(before_, nullptr); }
+#else
+  uncancelled() noexcept = default;
+#endif
+  uncancelled(const uncancelled&) = delete;
+  uncancelled& operator=(const uncancelled&) = delete;
+
+ private:
+  [[maybe_unused]] int before_ = 0;
+};
 
 }  // namespace spolia::inline SPOLIA_FLAVOUR
