@@ -2,13 +2,14 @@
 // clock.cpp: how long a tick is, and how far the processors' counters are apart.
 #include <spolia/base/clock.hpp>
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
+#include <charconv>
 #include <chrono>
+#include <cstdio>
 #include <limits>
 #include <new>
+#include <string>
 #include <system_error>
 #include <thread>
 #include <vector>
@@ -49,12 +50,24 @@ moment read_both() noexcept {
   return best;
 }
 
+/// If the clock stands, or tells nonsense, a tick is taken for a nanosecond.
 double measure_tick() noexcept {
+#if defined(__x86_64__) || defined(__i386__) || defined(__aarch64__)
+  constexpr int most_looks = 1'000'000;  // ten times what two milliseconds take
   const moment first = read_both();
-  while (steady_clock::now() - first.steady < std::chrono::milliseconds(2)) cpu_relax();
+  for (int i = 0; i < most_looks; ++i) {
+    if (steady_clock::now() - first.steady >= std::chrono::milliseconds(2)) break;
+    cpu_relax();
+  }
   const moment last = read_both();
-  return std::chrono::duration<double, std::nano>(last.steady - first.steady).count() /
-         static_cast<double>(last.ticks - first.ticks);
+  const double length = std::chrono::duration<double, std::nano>(last.steady - first.steady) /
+                        std::chrono::duration<double, std::nano>(1) /
+                        static_cast<double>(last.ticks - first.ticks);
+  // Counters of 1 kHz to 100 GHz. Not so for what is no number, either.
+  return length > 0.01 && length < 1e6 ? length : 1;
+#else
+  return 1;  // it is the clock itself
+#endif
 }
 
 /// Does the counter run at one rate, whatever the processor does to save power?
@@ -83,6 +96,7 @@ std::string_view why_not_constant() noexcept {
 // threads seldom run at the same time, and an exchange in which one of them slept tells nothing:
 // then it is worth waiting for a good one.
 constexpr int rounds = 200;
+constexpr int most_rounds = 200'000;  // where the clock stands
 constexpr double good_enough_ns = 1000;
 constexpr auto patience_for_a_pair = std::chrono::seconds(1);
 constexpr auto patience_for_all = std::chrono::seconds(2);
@@ -164,7 +178,8 @@ class conversation {
       // result_.to is the other thread's, which wrote it before its last message to us.
       return i >= rounds && std::max(result_.to, result_.from) <= good;
     };
-    for (int i = 0; reference_pinned_ && !satisfied(i) && steady_clock::now() < until; ++i) {
+    for (int i = 0; i < most_rounds && reference_pinned_ && !satisfied(i); ++i) {
+      if (steady_clock::now() >= until) break;
       to_.send(ticks::read_in_order());
       const std::uint64_t sent = from_.receive();
       if (sent == mailbox::end) return;
@@ -192,12 +207,23 @@ class conversation {
   bool other_pinned_ = false;
 };
 
-/// All processors that a thread of this process may ever run on, whatever its affinity is now.
+/// What the kernel says of the numbers that processors may ever have here; empty: it does not.
+std::string possible_cpus() {
+  std::string list;
+  std::FILE* const file = std::fopen("/sys/devices/system/cpu/possible", "re");
+  if (file == nullptr) return list;
+  for (int c = std::fgetc(file); c != EOF; c = std::fgetc(file)) list += static_cast<char>(c);
+  std::fclose(file);
+  return list;
+}
+
+/// All processors that a thread of this process may run on, whatever its affinity is now: each
+/// number is tried, since no count bounds them.
 std::vector<std::uint32_t> usable_cpus() {
+  constexpr std::uint32_t most = 8192;  // more than any kernel is built for
   std::vector<std::uint32_t> usable;
-  const long configured = sysconf(_SC_NPROCESSORS_CONF);
   std::thread([&] {
-    for (std::uint32_t cpu = 0; static_cast<long>(cpu) < configured; ++cpu) {
+    for (std::uint32_t cpu = 0; cpu < most; ++cpu) {
       if (run_on(cpu)) usable.push_back(cpu);
     }
   }).join();
@@ -211,6 +237,10 @@ counter_report compare_all() {
   std::vector<std::int64_t> to;
   std::vector<std::int64_t> from;
   if (cpus.empty()) report.reason = "no processor lets a thread be pinned to it";
+  if (!all_among(possible_cpus(), cpus.data(), static_cast<std::uint32_t>(cpus.size()))) {
+    report.reason = "there may be processors whose counters could not be compared";
+    return report;
+  }
   for (std::size_t i = 1; i < cpus.size(); ++i) {
     if (steady_clock::now() > until) {
       report.reason = "there was no time to compare the counters of all processors";
@@ -284,6 +314,28 @@ std::uint64_t offset_bound(const std::int64_t* to, const std::int64_t* from,
     }
   }
   return static_cast<std::uint64_t>(bound);
+}
+
+bool all_among(std::string_view list, const std::uint32_t* cpus, std::uint32_t count) noexcept {
+  const char* at = list.data();
+  const char* const end = at + list.size();
+  const auto number = [&](std::uint32_t& n) {
+    const auto read = std::from_chars(at, end, n);
+    at = read.ptr;
+    return read.ec == std::errc();
+  };
+  for (;;) {
+    std::uint32_t first = 0;
+    if (!number(first)) return false;
+    std::uint32_t last = first;
+    if (at != end && *at == '-' && (++at, !number(last))) return false;
+    if (last < first || last - first >= count) return false;
+    for (std::uint32_t cpu = first; cpu <= last; ++cpu) {
+      if (std::find(cpus, cpus + count, cpu) == cpus + count) return false;
+    }
+    if (at == end || *at == '\n') return true;
+    if (*at++ != ',') return false;
+  }
 }
 
 const counter_report& counters_compared() noexcept {

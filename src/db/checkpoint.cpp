@@ -14,6 +14,8 @@
 #include <thread>
 #include <utility>
 
+#include <spolia/base/unwind.hpp>
+
 #include "commit_record.hpp"
 #include "storage.hpp"
 
@@ -89,7 +91,7 @@ class pace {
     if (seen == seen_ || pressed()) {
       due_ = now;
     } else if (due_ > now) {
-      std::this_thread::sleep_until(due_);
+      std::this_thread::sleep_for(due_ - now);  // not until then: the clock may stand
     }
   }
 
@@ -127,6 +129,7 @@ log_end storage::freeze(std::unique_ptr<reader>& view) {
     try {
       view.reset(new reader(engine_, "checkpoint"));
     } catch (...) {
+      let_unwinding_pass();
       failed = std::current_exception();
     }
     return view != nullptr ? view->timestamp() : 0;

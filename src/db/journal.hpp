@@ -32,6 +32,7 @@
 
 #include <spolia/base/at_home.hpp>
 #include <spolia/base/atomic.hpp>
+#include <spolia/base/backoff.hpp>
 #include <spolia/base/ticks.hpp>
 #include <spolia/db/database.hpp>
 #include <spolia/db/durability.hpp>
@@ -94,15 +95,18 @@ class log_writer {
   template <class Queued>
   void collect(Queued&& queued) noexcept {
     if (!collects_ || quick() || queued() >= company_) return;
-    const auto until =
-        std::chrono::steady_clock::now() + std::min(took_ / patience, longest_patience);
+    using std::chrono::nanoseconds;
+    const nanoseconds at_most = std::min(took_ / patience, longest_patience);
+    const auto until = std::chrono::steady_clock::now() + at_most;
+    nanoseconds waited{0};  // at least, by no clock: one that stands must not hold up commits
     while (queued() < company_) {
-      const auto left = until - std::chrono::steady_clock::now();
+      const auto left =
+          std::min<nanoseconds>(until - std::chrono::steady_clock::now(), at_most - waited);
       if (left.count() <= 0) {
         company_ = queued();
         return;
       }
-      give_way(left);
+      waited += give_way(left);
     }
   }
   void ended(std::uint64_t written, std::uint64_t queued) noexcept {
@@ -212,7 +216,7 @@ class log_writer {
   void write_staged();
   void make_durable();
   [[nodiscard]] bool pause(std::uint32_t times) const noexcept;
-  static void give_way(std::chrono::nanoseconds at_most) noexcept;
+  static std::chrono::nanoseconds give_way(std::chrono::nanoseconds at_most) noexcept;
   void give_back_all(log_entry* first) noexcept;
 
   folder& folder_;

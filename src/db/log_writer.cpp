@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <new>
 
+#include <spolia/base/unwind.hpp>
+
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 namespace {
@@ -296,6 +298,7 @@ void log_writer::end_segment(cut_result& done) {
 }
 
 bool log_writer::write(log_entry* first, std::uint64_t durable) noexcept {
+  const uncancelled whole;  // others wait for it
   bool done = false;
   try {
     write_all(first, durable);
@@ -548,13 +551,16 @@ bool log_writer::pause(std::uint32_t times) const noexcept {
   return true;
 }
 
-void log_writer::give_way(std::chrono::nanoseconds at_most) noexcept {
+/// How long that was at least.
+std::chrono::nanoseconds log_writer::give_way(std::chrono::nanoseconds at_most) noexcept {
   constexpr std::chrono::microseconds step{50};
+  constexpr std::chrono::nanoseconds system_call{100};
   if (at_most > 2 * step) {
-    std::this_thread::sleep_for(step);
-  } else {
-    std::this_thread::yield();
+    core::nap(step);
+    return step;
   }
+  std::this_thread::yield();
+  return system_call;
 }
 
 void log_writer::fill(log_stats& s) const noexcept {

@@ -6,12 +6,14 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <limits>
 #include <random>
 #include <set>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -258,6 +260,22 @@ TEST(Processors, AreThoseThatTheProcessMayUse) {
     std::thread([] { EXPECT_EQ(processors(), 1U); }).join();
   }
   EXPECT_EQ(processors(), all);
+}
+
+TEST(Processors, AreAllComparedOrTheClockIsNotTrusted) {
+  const std::array<std::uint32_t, 4> compared{0, 1, 2, 8};
+  const auto all_in = [&](std::string_view list, std::uint32_t count = 4) {
+    return core::all_among(list, compared.data(), count);
+  };
+  for (const auto* const list : {"0\n", "0-2,8\n", "8", "0,1,2\n", "1-2"}) {
+    EXPECT_TRUE(all_in(list)) << list;
+  }
+  EXPECT_FALSE(all_in("0-2,8", 3));  // as many as a count would say, but not those
+  // What may come, what is no list, and what cannot be read.
+  for (const auto* const list : {"0-3", "0-2,9\n", "0-8", "", "x", "0-", "0,,1", "2-1", "0;1",
+                                 "0-4294967295", "99999999999"}) {
+    EXPECT_FALSE(all_in(list)) << list;
+  }
 }
 
 }  // namespace

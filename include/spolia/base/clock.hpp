@@ -45,6 +45,11 @@ SPOLIA_EXPORT const counter_report& counters_compared() noexcept;
 SPOLIA_EXPORT std::uint64_t offset_bound(const std::int64_t* to, const std::int64_t* from,
                                          std::uint32_t count) noexcept;
 
+/// Whether all processors of a list as the kernel writes it ("0-3,8") are among `cpus`. False if it
+/// is none.
+SPOLIA_EXPORT bool all_among(std::string_view list, const std::uint32_t* cpus,
+                             std::uint32_t count) noexcept;
+
 }  // namespace spolia::core
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -199,8 +204,11 @@ class logical_clock {
 /// caller's own affinity is not touched.
 /// (Departure from the paper, which measures each pair: two legs through the reference are added,
 /// so the bound is up to twice as large with more than two processors, and the time is linear.)
-/// What the measurement cannot see is a processor added later, or a move of the virtual machine to
-/// another host.
+/// All processors that the kernel calls possible are compared, also those that this process may not
+/// use now; if one could not be (it is offline, or not in the cpuset), the clock is not trusted.
+/// What the measurement cannot see is a virtual machine or process that is moved to another host,
+/// or saved and restored: counters may then differ by more, or fall, and nothing looks again. Use a
+/// logical clock where that can happen.
 ///
 /// If !trusted(), the promises of timestamp_clock are not kept, and reason() says why: use
 /// selected_clock, which falls back. All else but the constructor is wait-free.

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// The store where the monotonic clock stands: nothing waits for it. This program has a clock of its
+// own, which all that asks the C library gets.
+
+#include <gtest/gtest.h>
+
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <thread>
+
+#include <spolia/base/clock.hpp>
+#include <spolia/db.hpp>
+
+#include "support/elsewhere.hpp"
+
+#if SPOLIA_TSAN || SPOLIA_ASAN
+constexpr bool possible = false;  // the sanitizer has a clock of its own in this one's place
+#else
+constexpr bool possible = true;
+constinit std::atomic<bool> stands{false};
+
+extern "C" int clock_gettime(clockid_t which, struct timespec* now) noexcept {
+  if (which == CLOCK_MONOTONIC && stands.load(std::memory_order_relaxed)) {
+    *now = {1000, 0};
+    return 0;
+  }
+  return static_cast<int>(syscall(SYS_clock_gettime, which, now));
+}
+#endif
+
+namespace {
+
+using namespace spolia;
+using namespace std::chrono_literals;
+using spolia::test::status_of_child;
+
+/// In a child, which its alarm ends if it hangs.
+template <class Body>
+void ends_where_the_clock_stands(Body body) {
+  if (!possible) GTEST_SKIP() << "the sanitizer's own clock";
+#if !SPOLIA_TSAN && !SPOLIA_ASAN
+  EXPECT_EQ(status_of_child(
+                [&] {
+                  stands = true;
+                  ASSERT_EQ(std::chrono::steady_clock::now(), std::chrono::steady_clock::now());
+                  body();
+                },
+                30),
+            0);
+#endif
+}
+
+TEST(frozen_clock, a_tick_is_taken_for_a_nanosecond) {
+  ends_where_the_clock_stands([] { EXPECT_EQ(core::ns_per_tick(), 1); });
+}
+
+TEST(frozen_clock, counters_are_compared_in_the_end) {
+  ends_where_the_clock_stands([] { static_cast<void>(core::counters_compared()); });
+}
+
+db::table& make_items(db::database& base) {
+  return base.create_table(
+      {.name = "items", .columns = {{"id", db::int64, db::primary_key}, {"a", db::int64}}});
+}
+
+TEST(frozen_clock, who_waits_for_a_row_gives_up) {
+  ends_where_the_clock_stands([] {
+    db::database base = db::database::open();
+    db::table& items = make_items(base);
+    ASSERT_TRUE(base.transact([&](db::transaction& tx) { return tx.insert(items, {1, 1}); }));
+    db::transaction older = base.begin({.longest_wait = 50ms});
+    db::transaction holder = base.begin({.longest_wait = 50ms});
+    ASSERT_TRUE(holder.update(items, {1}, {{"a", 2}}));
+    EXPECT_FALSE(older.update(items, {1}, {{"a", 3}}));
+  });
+}
+
+TEST(frozen_clock, a_durable_store_opens_commits_and_closes) {
+  std::string name = testing::TempDir() + "spolia-frozen-XXXXXX";
+  ASSERT_NE(mkdtemp(name.data()), nullptr);
+  for (const auto level : {db::durability_level::sync, db::durability_level::async}) {
+    ends_where_the_clock_stands([&] {
+      const auto where = std::filesystem::path(name) / std::to_string(static_cast<int>(level));
+      db::database base = db::database::open(where, {.durability = level, .publish_status = true});
+      db::table& items = make_items(base);
+      const auto write = [&](std::int64_t from) {
+        for (std::int64_t n = from; n < from + 100; ++n) {
+          EXPECT_TRUE(base.transact([&](db::transaction& tx) { return tx.insert(items, {n, n}); }));
+        }
+      };
+      std::thread other([&] { write(1000); });
+      write(0);
+      other.join();
+      EXPECT_TRUE(base.sync());
+      base.checkpoint();
+      static_cast<void>(base.readers());
+    });
+  }
+  std::filesystem::remove_all(name);
+}
+
+}  // namespace
