@@ -171,9 +171,11 @@ class post final : private listener {
   cells<entry> ids_;
 };
 
-// Runs when a plugin that holds a static copy of this file is unloaded, and at process exit: a
-// signal that is still under way must find no code that is gone, and not the default action either.
+// When a plugin that holds a static copy of this file is unloaded: a signal that is still under way
+// must find no code that is gone, and not the default action either. At exit the handler stays, for
+// the threads that go on reading.
 [[gnu::destructor]] void post_unloaded() {
+  if (threads::process_exits()) return;
   const int ours = signal_number.load(std::memory_order_relaxed);
   if (ours != 0 && handler_is_ours()) ::signal(ours, SIG_IGN);
 }

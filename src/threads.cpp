@@ -21,6 +21,12 @@
 #include <spolia/base/ticks.hpp>
 #include <spolia/base/trace.hpp>
 
+// The C++ ABI's; no header of both C++ libraries declares them.
+extern "C" {
+int __cxa_atexit(void (*function)(void*), void* argument, void* handle) noexcept;
+void __cxa_finalize(void* handle);
+}
+
 namespace spolia::core {
 
 constinit thread_local this_thread here{};
@@ -28,6 +34,15 @@ constinit std::uint32_t forks = 0;
 
 /// How many things the thread is making now, one for the other.
 constinit thread_local std::uint32_t makings = 0;
+
+/// Callers on whom nothing may be thrown expect to be short of memory, and of nothing else.
+class no_key : public std::bad_alloc {
+ public:
+  const char* what() const noexcept override {
+    return "spolia: the process has no pthread key left, and a thread's first call needs one: "
+           "delete one that is not used (pthread_key_delete), or load fewer libraries";
+  }
+};
 
 /// Never destroyed: threads may end, and thread-local destructors may run, after static
 /// destructors.
@@ -41,6 +56,7 @@ class registry {
 
   std::uint32_t join() {
     const std::lock_guard lock(mutex_);
+    make_key();
     const std::uint32_t number = take_smallest();
     if (pthread_setspecific(key_, &here) != 0) {
       set(number, false);
@@ -89,14 +105,29 @@ class registry {
     if (--makings == 0) making_.unlock();
   }
 
-  void forget_key() noexcept { pthread_key_delete(key_); }
+  void forget_key() noexcept {
+    const std::lock_guard lock(mutex_);
+    if (has_key_) pthread_key_delete(key_);
+    has_key_ = false;
+  }
 
  private:
   registry() {
-    // A system without a free key could never tell us that threads end: better stop here.
-    if (pthread_key_create(&key_, [](void*) { registry::get().leave(); }) != 0) std::terminate();
+    try {
+      make_key();
+    } catch (const no_key&) {
+      // The first thread that needs it tries again, and says so.
+    }
     pthread_atfork([] { registry::get().before_fork(); }, [] { registry::get().after_fork(); },
                    [] { registry::get().after_fork_in_child(); });
+  }
+
+  /// Under the mutex, or before there are threads. Without a key nobody could tell us that threads
+  /// end.
+  void make_key() {
+    if (has_key_) return;
+    if (pthread_key_create(&key_, [](void*) { registry::get().leave(); }) != 0) throw no_key();
+    has_key_ = true;
   }
 
   /// In the order in which a constructor that registers a listener takes them.
@@ -157,6 +188,7 @@ class registry {
   listener* first_ = nullptr;
   this_thread forked_;  ///< the thread that came through the last fork
   pthread_key_t key_{};
+  bool has_key_ = false;
 };
 
 std::uint32_t join() {
@@ -198,9 +230,28 @@ namespace {
 // Made when the program is loaded, so that no fork comes while it is being made.
 [[maybe_unused]] const registry& at_load = registry::get();
 
-// Runs when a plugin that holds a static copy of this file is unloaded (and at process exit, where
-// it does no harm): later thread ends must not call code that is gone.
-[[gnu::destructor]] void unloaded() { registry::get().forget_key(); }
+// The system runs an object's destructors when it is unloaded, and when the process exits. It runs
+// what was registered for a handle of another object when the process exits alone, and before
+// them; unless that handle is finalized, which removes it (the C++ ABI, 3.3.6).
+char only_at_exit;
+constinit std::atomic<bool> exiting{false};
+constinit bool unloading = false;
+[[gnu::constructor]] void loaded() noexcept {
+  const auto note = [](void*) { exiting.store(!unloading, std::memory_order_relaxed); };
+  // If there is no memory for it, an exit is taken for an unloading.
+  __cxa_atexit(note, nullptr, &only_at_exit);
+}
+
+// Later thread ends must not call code that is gone. At exit the key stays: threads that go on, and
+// those that come now, use what they like until the end.
+[[gnu::destructor]] void unloaded() {
+  if (process_exits()) return;
+  registry::get().forget_key();
+  unloading = true;
+  __cxa_finalize(&only_at_exit);
+}
 }  // namespace
+
+bool process_exits() noexcept { return exiting.load(std::memory_order_relaxed); }
 
 }  // namespace spolia::core

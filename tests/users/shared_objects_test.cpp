@@ -5,10 +5,13 @@
 #include <gtest/gtest.h>
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <memory>
+#include <new>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -121,6 +124,26 @@ TEST(users_shared_objects, a_fork_after_unloading_calls_nothing_that_is_gone) {
     gone.work(10);
   }
   EXPECT_EQ(spolia::test::status_of_child([] { use_own_domain(); }), 0);
+}
+
+TEST(users_shared_objects, a_plugin_without_a_key_is_loaded_and_says_so_when_it_is_used) {
+  EXPECT_EQ(status_of_child([] {
+              pthread_key_t last{};
+              for (pthread_key_t k{}; pthread_key_create(&k, nullptr) == 0;) last = k;
+              plugin it(SPOLIA_FIRST_PLUGIN);
+              for (int round = 0; round < 2; ++round) {
+                try {
+                  it.use_map(10);
+                  ADD_FAILURE() << "without a key";
+                } catch (const std::bad_alloc& e) {
+                  EXPECT_NE(std::string(e.what()).find("pthread key"), std::string::npos);
+                }
+              }
+              pthread_key_delete(last);
+              it.use_map(10);
+              EXPECT_GT(it.live(), 0);
+            }),
+            0);
 }
 
 }  // namespace

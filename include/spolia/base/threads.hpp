@@ -4,7 +4,10 @@
 // Use:         threads::number() names the calling thread; the first call of a thread joins it, no
 //              registration is needed. Numbers of ended threads are given out again, smallest
 //              first, so that arrays indexed by them stay short. There is no fixed maximum.
-// Errors:      the first call of a thread may throw std::bad_alloc; later calls never fail.
+// Errors:      the first call of a thread may throw std::bad_alloc; later calls never fail. A
+// process
+//              needs one pthread key. If none is left when the library is loaded, first calls throw
+//              a std::bad_alloc that says so, until one is.
 // Cost:        one thread-local load and one test. Joining and leaving take a mutex.
 // Thread end:  the number is given back by a pthread key destructor, which runs after C++
 //              thread_local destructors, so those may still use every part of the library. A key
@@ -15,6 +18,8 @@
 //              is lost().
 // Unloading:   the shared library is linked so that it is never unloaded; a static copy inside a
 //              plugin gives its key back when the plugin goes.
+// Exit:        the key stays when the process exits: threads that go on, and threads whose first
+//              call comes then, may use the library until the process is gone.
 #pragma once
 
 #include <cstdint>
@@ -74,6 +79,7 @@ SPOLIA_EXPORT void listen(listener&) noexcept;
 SPOLIA_EXPORT void unlisten(listener&) noexcept;
 SPOLIA_EXPORT void begin_making();
 SPOLIA_EXPORT void end_making() noexcept;
+SPOLIA_EXPORT bool process_exits() noexcept;
 SPOLIA_EXPORT long os_id() noexcept;
 SPOLIA_EXPORT std::string os_name(long id);
 #endif
@@ -151,6 +157,9 @@ class making {
 };
 
 inline void watch_this_thread(listener&) noexcept {}
+
+/// Whether exit() has begun. If not, what runs an object's destructors unloads it.
+inline bool process_exits() noexcept { return core::process_exits(); }
 
 /// The system's number of the calling thread; 0 where it has none. A system call.
 inline long os_id() noexcept { return core::os_id(); }
