@@ -6,17 +6,24 @@
 
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <initializer_list>
 #include <string>
 #include <thread>
 
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/backoff.hpp>
+#include <spolia/base/processors.hpp>
+
+#include "support/sandbox.hpp"
 
 #if defined(__linux__)
 #include <linux/membarrier.h>
+#include <sched.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -152,6 +159,70 @@ TEST(fence, works_in_a_forked_child_which_inherits_the_registration) {
                      store_buffering().both_old(rounds / 10, fence::light, fence::heavy) == 0;
             }),
             0);
+}
+
+// A sandbox that is put on later: membarrier, and then all that could stand in for it, is refused.
+class sandboxed : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(errors, sandboxed, testing::Values(EPERM, ENOSYS));
+
+/// How often the calling thread has been put off a processor.
+long switches() {
+  rusage used{};
+  getrusage(RUSAGE_THREAD, &used);
+  return used.ru_nvcsw + used.ru_nivcsw;
+}
+
+int both_old_without(std::initializer_list<long> calls, int error, int times) {
+  return in_child([&] {
+    if (!spolia::test::refuse(calls, error)) _exit(77);
+    const auto count = store_buffering().both_old(times, fence::light, fence::heavy);
+    return count == 0 && store_buffering().both_old(times, fence::frequent(), fence::heavy) == 0;
+  });
+}
+
+TEST_P(sandboxed, the_fence_runs_everywhere_instead) {
+  const int status = both_old_without({SYS_membarrier}, GetParam(), rounds);
+  if (status == 77) GTEST_SKIP() << "SKIPPED sandboxes: seccomp is refused";
+  EXPECT_EQ(status, 0);
+}
+
+// Where threads seldom run at the same moment the tests above see little. What it does shows.
+TEST_P(sandboxed, the_fence_changes_processors) {
+  if (spolia::processors() < 2 || !core::asymmetric()) GTEST_SKIP() << "one processor, or no need";
+  const int status = in_child([] {
+    if (!spolia::test::refuse({SYS_membarrier}, GetParam())) _exit(77);
+    cpu_set_t before{};
+    cpu_set_t after{};
+    sched_getaffinity(0, sizeof before, &before);
+    const long switched = switches();
+    constexpr int times = 50;
+    for (int i = 0; i < times; ++i) fence::heavy();
+    sched_getaffinity(0, sizeof after, &after);
+    return switches() - switched >= times && CPU_EQUAL(&before, &after);
+  });
+  if (status == 77) GTEST_SKIP() << "SKIPPED sandboxes: seccomp is refused";
+  EXPECT_EQ(status, 0);
+}
+
+TEST_P(sandboxed, the_fence_takes_its_time_if_all_is_refused) {
+  if (!core::asymmetric()) GTEST_SKIP() << "no need";
+  const int status = in_child([] {
+    if (!spolia::test::refuse({SYS_membarrier, SYS_sched_setaffinity, SYS_nanosleep}, GetParam())) {
+      _exit(77);
+    }
+    const auto start = std::chrono::steady_clock::now();
+    for (int i = 0; i < 20; ++i) fence::heavy();
+    return std::chrono::steady_clock::now() - start > 20 * std::chrono::microseconds(100);
+  });
+  if (status == 77) GTEST_SKIP() << "SKIPPED sandboxes: seccomp is refused";
+  EXPECT_EQ(status, 0);
+}
+
+TEST_P(sandboxed, the_fence_waits_if_it_may_not_run_everywhere) {
+  const int status =
+      both_old_without({SYS_membarrier, SYS_sched_setaffinity, SYS_nanosleep}, GetParam(), 200);
+  if (status == 77) GTEST_SKIP() << "SKIPPED sandboxes: seccomp is refused";
+  EXPECT_EQ(status, 0);
 }
 
 // Runs this program's other tests again, in a process where the fallback is forced.

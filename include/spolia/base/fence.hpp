@@ -25,6 +25,17 @@
 /// fence (tens of cycles). heavy() is a system call of about 1 to 5 microseconds, else a full
 /// fence. Set SPOLIA_MEMBARRIER=off in the environment to force the fallback. All are thread-safe,
 /// async-signal-safe and never fail. A forked child inherits the parent's registration.
+///
+/// Sandboxes: membarrier may be denied from some time on (seccomp), and a process that was saved
+/// and restored (CRIU) has lost its registration, which the next heavy() renews. Where the system
+/// call is denied, light() stays as it is, since no thread that is inside of one could be told; and
+/// heavy() runs on each processor in turn instead (sched_setaffinity), which takes some 10
+/// microseconds for each; it puts the thread's own affinity back. Where that is denied too, or does
+/// not reach all processors that there could be, it waits for two milliseconds, by far more than
+/// any processor that exists keeps a store to itself; that is no promise of an architecture. A
+/// program that knows its sandbox beforehand sets SPOLIA_MEMBARRIER=off and needs none of this.
+/// (Taking rights from a page, which interrupts all processors on many systems, is not used: newer
+/// processors are told to forget it without being interrupted.)
 #pragma once
 
 #include <atomic>
