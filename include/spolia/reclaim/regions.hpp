@@ -14,7 +14,7 @@
 //              look at each thread, and the longest of the regions that were open; for more than
 //              `at_once` open regions, the sum over such groups.
 // Progress:    regions are wait-free. A thread that waits, waits for the readers: one grace period
-//              for each `at_once` open regions, and a millisecond (patience.hpp). A barrier takes
+//              for each `at_once` open regions, and a millisecond (backoff.hpp). A barrier takes
 //              two of them, see outside.hpp. The strangers of D1 count as one region, which ends
 //              when none of them is inside.
 // Bound:       none when a thread stalls inside a region.
