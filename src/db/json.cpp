@@ -49,9 +49,9 @@ unsigned length_of(unsigned char first) noexcept {
 }
 
 /// Whether the second byte makes the sequence overlong, a surrogate, or too large.
-bool second_is_wrong(unsigned char first, unsigned char second) noexcept {
-  return (first == 0xe0 && second < 0xa0) || (first == 0xed && second > 0x9f) ||
-         (first == 0xf0 && second < 0x90) || (first == 0xf4 && second > 0x8f);
+bool second_is_wrong(unsigned char lead, unsigned char next) noexcept {
+  return (lead == 0xe0 && next < 0xa0) || (lead == 0xed && next > 0x9f) ||
+         (lead == 0xf0 && next < 0x90) || (lead == 0xf4 && next > 0x8f);
 }
 
 struct appender {
