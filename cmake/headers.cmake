@@ -120,6 +120,7 @@ set(SPOLIA_HEADERS
     include/spolia/map/counted_btree.hpp
     include/spolia/map/counted_hash.hpp
     include/spolia/map/detail/abtree_audit.hpp
+    include/spolia/map/detail/abtree_floats.hpp
     include/spolia/map/detail/abtree_nodes.hpp
     include/spolia/map/detail/abtree_search.hpp
     include/spolia/map/detail/abtree_steps.hpp

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <new>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -246,6 +247,71 @@ TYPED_TEST(batches, keep_sums) {
   });
   expect_sound(cellar);
   expect_sound(shop);
+}
+
+/// A batch that changes one key twice: no read of what is current shows what its first change
+/// leaves, and no update that changes nothing answers by it.
+template <class Map>
+class midst_of_a_batch : public testing::Test {
+ protected:
+  static constexpr int assigned = 1;  // is `never` in between
+  static constexpr int replaced = 2;  // is not there in between
+  static constexpr int passing = 3;   // is there in between only
+  static constexpr int never = -1;
+
+  midst_of_a_batch() {
+    map.insert(assigned, 0);
+    map.insert(replaced, 0);
+  }
+  void change_twice(int key, int n) {
+    changes some;
+    if (key == assigned) some.insert_or_assign(map, key, never);
+    if (key == replaced) some.erase(map, key);
+    if (key == passing) {
+      some.insert(map, key, never);
+      some.erase(map, key);
+    } else {
+      some.insert_or_assign(map, key, n);
+    }
+    some.commit();
+  }
+  void expect_its_ends() {
+    EXPECT_GE(map.find(assigned).value_or(never), 0);
+    EXPECT_GE(map.find(replaced).value_or(never), 0);
+    EXPECT_EQ(map.find(passing), std::nullopt);
+    EXPECT_TRUE(map.contains(replaced));
+    EXPECT_FALSE(map.contains(passing));
+    EXPECT_TRUE(map.visit(assigned, [](int n) { EXPECT_NE(n, never); }));
+    EXPECT_FALSE(map.visit(passing, [](int) {}));
+    EXPECT_FALSE(map.insert(replaced, never));
+    EXPECT_FALSE(map.erase(passing));
+    if constexpr (is_hash<Map>) {
+      int i = 0;
+      map.visit_all(std::vector<int>{assigned, replaced, passing}, [&](const int* n) {
+        EXPECT_EQ(n != nullptr, ++i < passing);
+        if (n != nullptr) EXPECT_NE(*n, never);
+      });
+    }
+  }
+
+  timeline time;
+  Map map{time, options_for<Map>(1, 100)};
+};
+using kinds_of_maps = testing::Types<snapshot_hash<int, int>, snapshot_tree<int, int>>;
+TYPED_TEST_SUITE(midst_of_a_batch, kinds_of_maps);
+
+TYPED_TEST(midst_of_a_batch, is_not_shown_to_other_threads) {
+  run_stress({.threads = 4, .share = 2.0}, [&](stress_thread& self) {
+    int n = 0;
+    while (self.running() && !this->HasFailure()) {
+      if (self.index() != 0) {
+        this->expect_its_ends();
+      } else {
+        this->change_twice(1 + static_cast<int>(self.random().below(3)), ++n);
+      }
+    }
+  });
+  expect_sound(this->map);
 }
 
 /// Compares, and at some moment lets somebody else do something.

@@ -55,6 +55,7 @@
 #include <spolia/base/config.hpp>
 #include <spolia/base/unwind.hpp>
 #include <spolia/map/detail/abtree_audit.hpp>
+#include <spolia/map/detail/abtree_floats.hpp>
 #include <spolia/map/detail/abtree_nodes.hpp>
 #include <spolia/map/detail/abtree_search.hpp>
 #include <spolia/map/detail/abtree_steps.hpp>
@@ -282,7 +283,7 @@ class abtree_core {
 
   bool add(owner me, const spot& s, [[maybe_unused]] const Key& key, payload content) {
     typename nodes::item more{{}, content};
-    if constexpr (nodes::key_in_leaf) hold_key<Compare>(more.key, key);
+    if constexpr (nodes::key_in_leaf) more.key = key;
     if (s.low->size == Degree) {
       return steps_.split_leaf(me, s.parent, s.info, s.index, s.low, s.at, more);
     }
@@ -340,13 +341,26 @@ class abtree_core {
   search search_;
 };
 
+template <class Key, class Value, class Domain, class Compare, unsigned Degree>
+struct abtree_core_for {
+  using type = abtree_core<Key, Value, Domain, Compare, Degree>;
+};
+template <class Key, class Value, class Domain, unsigned Degree>
+  requires ranks_lie_in_nodes<Key>
+struct abtree_core_for<Key, Value, Domain, float_order<Key>, Degree> {
+  using type = abtree_of_floats<
+      Key, abtree_core<float_word<Key>, Value, Domain, std::less<float_word<Key>>, Degree>>;
+};
+
 }  // namespace detail
 
 /// See the top of this file, and map/detail/face.hpp for what one can do with it.
 template <class Key, class Value, class Domain = domain<>, class Compare = default_order<Key>,
           unsigned Degree = abtree_degree>
-class abtree : public detail::map_face<detail::abtree_core<Key, Value, Domain, Compare, Degree>> {
-  using face = detail::map_face<detail::abtree_core<Key, Value, Domain, Compare, Degree>>;
+class abtree : public detail::map_face<
+                   typename detail::abtree_core_for<Key, Value, Domain, Compare, Degree>::type> {
+  using face =
+      detail::map_face<typename detail::abtree_core_for<Key, Value, Domain, Compare, Degree>::type>;
 
  public:
   using face::face;

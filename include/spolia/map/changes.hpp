@@ -102,7 +102,8 @@ class changes {
     /// False: the batch was undone meanwhile.
     virtual bool stage(detail::batch_state& state) = 0;
     virtual bool commit(detail::batch_state& state) noexcept = 0;
-    virtual void committed() noexcept = 0;
+    // True: tidy() is to be called when all steps have heard of it.
+    virtual bool committed() noexcept = 0;
     // These two throw no exception; but a thread that ends may unwind through them.
     virtual void tidy() = 0;
     virtual void given_up() = 0;
@@ -116,9 +117,10 @@ class changes {
 
     bool stage(detail::batch_state& state) override { return what.stage(state); }
     bool commit(detail::batch_state& state) noexcept override { return state.commit(map.time()); }
-    void committed() noexcept override {
-      what.committed();
+    bool committed() noexcept override {
+      const bool untidy = what.committed();
       map.watched(true);
+      return untidy;
     }
     void tidy() override { what.tidy(); }
     void given_up() override { what.given_up(); }
@@ -156,9 +158,14 @@ class changes {
       throw;
     }
     if (!steps_.front()->commit(*state)) return false;
-    for (const auto& s : steps_) s->committed();
-    for (const auto& s : steps_) s->tidy();
+    bool untidy = false;
+    for (const auto& s : steps_) untidy |= s->committed();
+    if (untidy) tidy();
     return true;
+  }
+
+  SPOLIA_NOINLINE void tidy() {
+    for (const auto& s : steps_) s->tidy();
   }
 
   std::vector<std::unique_ptr<step>> steps_;

@@ -15,7 +15,9 @@
 /// How:         by the bits, as integers. So the answers are the same with -ffast-math and -Ofast,
 ///              where a compiler may take x != x for false, and in threads whose processor takes
 ///              small numbers for 0.
-/// Cost:        some five instructions for each key that is looked at. Other keys: nothing.
+/// Cost:        some five instructions for each key that is looked at; in an abtree of float or
+///              double once for each operation, and once for each key that a scan shows. Other
+///              keys: nothing.
 /// A comparison, hash or equality of the user's own that is named instead is used as it is; what
 /// maps promise if it is not consistent is said in map/concepts.hpp.
 #pragma once
@@ -80,19 +82,6 @@ template <class T>
 inline constexpr auto infinity_bits =
     static_cast<float_word<T>>(float_word<T>(sign_bit<T> - 1) >>
                                (float_layout<T>::digits - 1) << (float_layout<T>::digits - 1));
-template <class T>
-inline constexpr auto nan_bits = static_cast<float_word<T>>(
-    infinity_bits<T> | float_word<T>{1} << (float_layout<T>::digits - 2));
-
-/// The bits with one pattern for NaN, which is above those of infinity, and one for 0.
-template <class T>
-SPOLIA_ALWAYS_INLINE float_word<T> canonical_bits(const T& x) noexcept {
-  using word = float_word<T>;
-  const auto bits = std::bit_cast<word>(x);
-  const auto size = static_cast<word>(bits & word(sign_bit<T> - 1));
-  if (size > infinity_bits<T>) return nan_bits<T>;
-  return size == 0 ? word{0} : bits;
-}
 
 /// A number whose order is that of the keys.
 template <class T>
@@ -120,6 +109,21 @@ SPOLIA_ALWAYS_INLINE float_word<T> float_rank(const T& x) noexcept {
     if (size > infinity_bits<T>) return static_cast<word>(~word{0});
     return static_cast<word>(bits != size ? sign_bit<T> - size : sign_bit<T> + size);
   }
+}
+
+/// Puts the key of that rank into `to`: NaN with the canonical bits, 0 without a sign. (Not as a
+/// result: with -ffast-math clang takes it that no function gives back a NaN.)
+template <class T>
+  requires(float_layout<T>::plain)
+SPOLIA_ALWAYS_INLINE void float_of_rank(float_word<T> rank, T& to) noexcept {
+  using word = float_word<T>;
+  constexpr word canonical_nan = infinity_bits<T> | word{1} << (float_layout<T>::digits - 2);
+  word bits = canonical_nan;
+  if (rank != static_cast<word>(~word{0})) {
+    bits = static_cast<word>(rank >= sign_bit<T> ? rank - sign_bit<T>
+                                                 : word(sign_bit<T> - rank) | sign_bit<T>);
+  }
+  std::memcpy(&to, &bits, sizeof to);
 }
 
 template <class T>

@@ -38,7 +38,6 @@
 #include <utility>
 
 #include <spolia/base/config.hpp>
-#include <spolia/map/detail/after_update.hpp>
 #include <spolia/map/detail/face.hpp>
 #include <spolia/map/detail/list_chain.hpp>
 #include <spolia/map/detail/scan.hpp>
@@ -175,9 +174,8 @@ class list : public detail::map_face<detail::list_core<Key, Value, Domain, Compa
   template <class V = Value>
     requires std::constructible_from<Value, V>
   bool insert_or_assign(Key&& key, V&& value) {
-    const bool absent = this->core().template put<true>(std::move(key), std::forward<V>(value));
-    detail::after_update<face::how>();
-    return absent;
+    return face::template told<true>(
+        this->core().template put<true>(std::move(key), std::forward<V>(value)));
   }
 };
 

@@ -8,10 +8,8 @@
 #pragma once
 
 #include <array>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <functional>
 #include <limits>
 #include <memory>
@@ -23,7 +21,6 @@
 #include <spolia/base/config.hpp>
 #include <spolia/base/memory.hpp>
 #include <spolia/map/detail/scx.hpp>
-#include <spolia/map/keys.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail {
@@ -34,50 +31,21 @@ inline constexpr bool lies_in_nodes =
     std::is_trivially_copyable_v<T> && std::is_copy_constructible_v<T> &&
     std::is_copy_assignable_v<T> && std::is_nothrow_default_constructible_v<T> && sizeof(T) <= 16;
 
-/// Keys that are counted rather than searched: built-in numbers in their own order. The places
-/// behind a node's last key hold the greatest there is, so that the loop has a fixed length and no
-/// branch. `by_bits`: floating-point numbers. Their bits are compared, and nodes hold canonical
-/// ones (map/keys.hpp), of which the greatest are those of NaN. These are copied as bits: with
-/// -ffast-math a compiler may take it that no number is a NaN, or infinite.
+/// Keys that are counted rather than searched: integers in their own order. The places after a
+/// node's last key hold the greatest integer there is, so that the loop has a fixed length and no
+/// branch. (Floating-point keys lie in nodes as integers: abtree_floats.hpp.)
 template <class Key, class Compare>
-struct counted {
-  static constexpr bool value = false;
-  static constexpr bool by_bits = false;
-};
-template <class Key, class Compare>
-  requires std::is_integral_v<Key> && (sizeof(Key) <= 8) &&
-           (std::is_same_v<Compare, std::less<Key>> || std::is_same_v<Compare, std::less<>>)
-struct counted<Key, Compare> {
-  static constexpr bool value = true;
-  static constexpr bool by_bits = false;
-};
-template <class Key>
-  requires(float_layout<Key>::known && sizeof(Key) <= 8)
-struct counted<Key, float_order<Key>> {
-  static constexpr bool value = true;
-  static constexpr bool by_bits = true;
-};
+inline constexpr bool counted =
+    std::is_integral_v<Key> && sizeof(Key) <= 8 &&
+    (std::is_same_v<Compare, std::less<Key>> || std::is_same_v<Compare, std::less<>>);
 
-/// Puts a key into a node.
-template <class Compare, class Key>
-SPOLIA_ALWAYS_INLINE void hold_key(Key& place, const Key& key) noexcept {
-  if constexpr (counted<Key, Compare>::by_bits) {
-    const auto bits = canonical_bits(key);
-    std::memcpy(&place, &bits, sizeof place);
+/// After a node's last key.
+template <class Key, class Compare>
+constexpr Key after_keys() noexcept {
+  if constexpr (counted<Key, Compare>) {
+    return std::numeric_limits<Key>::max();
   } else {
-    place = key;
-  }
-}
-/// Behind a node's last key.
-template <class Compare, class Key>
-SPOLIA_ALWAYS_INLINE void hold_no_key(Key& place) noexcept {
-  if constexpr (counted<Key, Compare>::by_bits) {
-    const auto bits = nan_bits<Key>;
-    std::memcpy(&place, &bits, sizeof place);
-  } else if constexpr (counted<Key, Compare>::value) {
-    place = std::numeric_limits<Key>::max();
-  } else {
-    place = Key{};
+    return Key{};
   }
 }
 
@@ -108,50 +76,21 @@ SPOLIA_ALWAYS_INLINE unsigned rank(const std::array<Key, Places>& keys, unsigned
   return before < n ? before : n;  // what lies behind the last key may count as not behind `key`
 }
 
-/// The same for keys that are compared by their bits. Those of two numbers, taken for integers, are
-/// ordered like the numbers, and the other way round if both are below 0.
-template <bool Equal, class Key, std::size_t Places>
-SPOLIA_ALWAYS_INLINE unsigned rank_by_bits(const std::array<Key, Places>& keys, unsigned n,
-                                           const Key& key) {
-  using word = float_word<Key>;
-  using number = std::make_signed_t<word>;
-  constexpr number turned = std::numeric_limits<number>::min();
-  const auto wanted = static_cast<number>(canonical_bits(key));
-  unsigned before = 0;
-  if (wanted >= 0) {
-#pragma GCC unroll 16
-    for (const Key& there : keys) {
-      const auto bits = std::bit_cast<number>(there);
-      before += (Equal ? bits <= wanted : bits < wanted) ? 1U : 0U;
-    }
-  } else {
-    const auto least = static_cast<number>(wanted ^ turned);
-#pragma GCC unroll 16
-    for (const Key& there : keys) {
-      const auto bits = static_cast<number>(std::bit_cast<number>(there) ^ turned);
-      before += (Equal ? bits >= least : bits > least) ? 1U : 0U;
-    }
-  }
-  return before < n ? before : n;
-}
-
 /// Keys of an internal node.
 template <class Key, class Compare, unsigned Places, bool InNode = lies_in_nodes<Key>>
 class separators {
  public:
   void append(const Key& key, unsigned at) noexcept { keys_[at] = key; }
   void finish([[maybe_unused]] unsigned n) noexcept {
-    if constexpr (counted<Key, Compare>::value) {
-      for (unsigned i = n; i < Places; ++i) hold_no_key<Compare>(keys_[i]);
+    if constexpr (counted<Key, Compare>) {
+      for (unsigned i = n; i < Places; ++i) keys_[i] = after_keys<Key, Compare>();
     }
   }
   const Key& operator[](unsigned i) const noexcept { return keys_[i]; }
 
   /// How many of the first `n` are not behind `key`: the index of the child where it belongs.
   unsigned route(unsigned n, const Key& key, [[maybe_unused]] const Compare& less) const {
-    if constexpr (counted<Key, Compare>::by_bits) {
-      return rank_by_bits<true>(keys_, n, key);
-    } else if constexpr (counted<Key, Compare>::value) {
+    if constexpr (counted<Key, Compare>) {
       return rank<true>(keys_, n, key);
     } else {
       return rank<true>(n, *this, key, less);
@@ -249,7 +188,7 @@ struct abtree_nodes {
     leaf(const item* items, unsigned n) noexcept : node(n, 1, true), contents{} {
       if constexpr (key_in_leaf) {
         for (unsigned i = 0; i < n; ++i) keys[i] = items[i].key;
-        for (unsigned i = n; i < Degree; ++i) hold_no_key<Compare>(keys[i]);
+        for (unsigned i = n; i < Degree; ++i) keys[i] = after_keys<Key, Compare>();
       }
       for (unsigned i = 0; i < n; ++i) contents[i] = items[i].content;
     }
@@ -263,7 +202,7 @@ struct abtree_nodes {
     leaf(const leaf& from, const without& less) noexcept : node(from.size - 1U, 1, true) {
 #pragma GCC unroll 16
       for (unsigned i = 0; i + 1 < Degree; ++i) take(i, from, i + (i >= less.at ? 1U : 0U));
-      if constexpr (key_in_leaf) hold_no_key<Compare>(keys[Degree - 1]);
+      if constexpr (key_in_leaf) keys[Degree - 1] = after_keys<Key, Compare>();
       contents[Degree - 1] = payload{};
     }
     leaf(const leaf& from, const instead& other) noexcept : node(from.size, 1, true) {
@@ -289,9 +228,7 @@ struct abtree_nodes {
     }
     /// How many keys are in front of `k`: where it is, or would be.
     unsigned position(const Key& k, const Compare& less) const {
-      if constexpr (counted<Key, Compare>::by_bits) {
-        return rank_by_bits<false>(keys, this->size, k);
-      } else if constexpr (counted<Key, Compare>::value) {
+      if constexpr (counted<Key, Compare>) {
         return rank<false>(keys, this->size, k);
       } else {
         return rank<false>(

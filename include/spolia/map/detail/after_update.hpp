@@ -18,20 +18,34 @@ namespace detail {
 /// How a map publishes a change: by a read-modify-write operation, or by a plain store.
 enum class published : bool { by_exchange, by_store };
 
+/// Whether the processor orders it already, and only the compiler has to be told: an instruction
+/// that reads and writes at once is a full fence on x86.
+#if (defined(__x86_64__) || defined(__i386__)) && !defined(SPOLIA_MODEL)
+template <published How>
+inline constexpr bool ordered_by_processor = How == published::by_exchange;
+#else
+template <published How>
+inline constexpr bool ordered_by_processor = false;
+#endif
+
 template <published How>
 SPOLIA_ALWAYS_INLINE void after_update() noexcept {
   if (SPOLIA_FAULT("map.no_fence")) return;
-#if (defined(__x86_64__) || defined(__i386__)) && !defined(SPOLIA_MODEL)
-  if constexpr (How == published::by_exchange) {
-    // An instruction that reads and writes at once is a full fence there: only for the compiler.
+  if constexpr (ordered_by_processor<How>) {
     asm volatile("" ::: "memory");
     return;
   }
-#endif
   // seq_cst ↔ the same fence in another thread, after its update of another map, or the fence that
   // it has put between a store of its own and a look into our map: of the two, what follows the
   // later one sees what came before the earlier one. Without it neither need see anything.
   fence::full();
+}
+
+/// The same if the update has changed something. Where it costs nothing that is not asked, since a
+/// branch would cost more.
+template <published How>
+SPOLIA_ALWAYS_INLINE void after_update_if(bool changed) noexcept {
+  if (ordered_by_processor<How> || changed) after_update<How>();
 }
 
 }  // namespace detail

@@ -40,9 +40,7 @@ class counted_face {
   bool insert(const Key& key, const Value& value) { return told(self().put(key, value, false)); }
   /// The same; false: its value was replaced.
   bool insert_or_assign(const Key& key, const Value& value) {
-    const bool absent = self().put(key, value, true);
-    told(true);
-    return absent;
+    return told<true>(self().put(key, value, true));
   }
   /// True if the key was there.
   bool erase(const Key& key) { return told(self().remove(key)); }
@@ -54,10 +52,11 @@ class counted_face {
   ~counted_face() = default;
 
  private:
-  /// After an update that has changed something, if it has.
-  static bool told(bool changed) noexcept {
-    if (changed) after_update<Map::publishes>();
-    return changed;
+  /// The answer of an update that has changed something if it is `true`, or Always.
+  template <bool Always = false>
+  SPOLIA_ALWAYS_INLINE static bool told(bool answer) noexcept {
+    after_update_if<Map::publishes>(Always || answer);
+    return answer;
   }
   [[nodiscard]] const Map& self() const noexcept { return static_cast<const Map&>(*this); }
   Map& self() noexcept { return static_cast<Map&>(*this); }

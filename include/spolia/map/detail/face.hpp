@@ -57,9 +57,7 @@ class map_face {
   template <class V = mapped_type>
     requires std::constructible_from<mapped_type, V>
   bool insert_or_assign(const key_type& key, V&& value) {
-    const bool absent = core_.template put<true>(key, std::forward<V>(value));
-    after_update<how>();
-    return absent;
+    return told<true>(core_.template put<true>(key, std::forward<V>(value)));
   }
 
   /// True if `key` was present and is no more.
@@ -117,10 +115,11 @@ class map_face {
     if constexpr (requires { Core::publishes; }) return Core::publishes;
     return published::by_exchange;
   }();
-  /// After an update that has changed something, if it has.
-  static bool told(bool changed) noexcept {
-    if (changed) after_update<how>();
-    return changed;
+  /// The answer of an update that has changed something if it is `true`, or Always.
+  template <bool Always = false>
+  SPOLIA_ALWAYS_INLINE static bool told(bool answer) noexcept {
+    after_update_if<how>(Always || answer);
+    return answer;
   }
 
   Core& core() noexcept { return core_; }

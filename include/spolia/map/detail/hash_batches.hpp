@@ -43,13 +43,14 @@ class snapshot_hash_core<Key, Value, Collector, Hash, Equal>::batch_change {
     return false;
   }
 
-  /// The batch has taken effect. By the thread that called stage().
-  void committed() noexcept {
+  /// The batch has taken effect. By the thread that called stage(). False: nothing is left to tidy.
+  bool committed() noexcept {
     size_counter::mine& mine = core_.size_.here();
     if (difference_ < 0) mine.removed.add(1);
-    if (difference_ <= 0) return;
+    if (difference_ <= 0) return false;
     mine.added.add(1);
     core_.grow_if_full(mine);
+    return false;
   }
   static void tidy() noexcept {}
   /// The batch never will: what it has put in place shows what was there before.

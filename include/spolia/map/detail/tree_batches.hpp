@@ -49,10 +49,12 @@ class chromatic_tree<Key, Value, Collector, Compare, Capacity, Shortcuts>::batch
     return false;
   }
 
-  /// The batch has taken effect. By the thread that called stage().
-  void committed() noexcept {
+  /// The batch has taken effect. By the thread that called stage(). True: there is something to
+  /// tidy.
+  bool committed() noexcept {
     if (difference_ > 0) tree_.size_.here().added.add(1);
     if (difference_ < 0) tree_.size_.here().removed.add(1);
+    return empties_;
   }
   /// When all that belongs to the batch has heard of that. Throws no exception; but a thread that
   /// ends may unwind through here, and through given_up().

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// abtree_floats.hpp: an abtree whose keys are floating-point numbers, which it holds as integers.
+//
+// Each key is turned into its rank (map/keys.hpp) once, at the beginning of an operation, and the
+// tree is one of ranks. So a search counts integers, which needs neither a comparison of numbers
+// that -ffast-math may take for another, nor the turning of each key that it meets. A rank that is
+// shown is turned back: NaN comes with the canonical bits, -0 as 0.
+#pragma once
+
+#include <cstddef>
+#include <utility>
+
+#include <spolia/base/config.hpp>
+#include <spolia/map/keys.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace detail {
+
+/// Others (long double) are searched for by their order.
+template <class Key>
+inline constexpr bool ranks_lie_in_nodes = [] {
+  if constexpr (float_layout<Key>::known) return float_layout<Key>::plain && sizeof(Key) <= 8;
+  return false;
+}();
+
+/// The core of an abtree (map/detail/face.hpp), on top of `Ranks`, that of a tree of ranks.
+template <class Key, class Ranks>
+class abtree_of_floats {
+  using rank = typename Ranks::key_type;
+
+ public:
+  using key_type = Key;
+  using mapped_type = typename Ranks::mapped_type;
+  using domain_type = typename Ranks::domain_type;
+  using key_compare = float_order<Key>;
+
+  abtree_of_floats(domain_type& home, key_compare) : ranks_(home, typename Ranks::key_compare()) {}
+
+  domain_type& home() const noexcept { return ranks_.home(); }
+
+  template <bool Assign, class V>
+  SPOLIA_ALWAYS_INLINE bool put(const Key& key, V&& value) {
+    return ranks_.template put<Assign>(float_rank(key), std::forward<V>(value));
+  }
+  SPOLIA_ALWAYS_INLINE bool erase(const Key& key) { return ranks_.erase(float_rank(key)); }
+  SPOLIA_ALWAYS_INLINE bool contains(const Key& key) const {
+    return ranks_.contains(float_rank(key));
+  }
+  template <class F>
+  SPOLIA_ALWAYS_INLINE bool visit(const Key& key, F&& f) const {
+    return ranks_.visit(float_rank(key), std::forward<F>(f));
+  }
+
+  template <class F>
+  void scan(const Key* from, const Key* to, F& f) const {
+    const bounds within(from, to);
+    const auto shown = shows(f);
+    ranks_.scan(within.from(), within.to(), shown);
+  }
+  template <class F>
+  void scan_down(const Key* from, const Key* to, F& f) const {
+    const bounds within(from, to);
+    const auto shown = shows(f);
+    ranks_.scan_down(within.from(), within.to(), shown);
+  }
+
+  std::size_t size_approx() const noexcept { return ranks_.size_approx(); }
+  auto audit() const { return ranks_.audit(); }
+
+ private:
+  /// The ranks of the keys that bound a scan. Null: no bound.
+  class bounds {
+   public:
+    bounds(const Key* from, const Key* to)
+        : has_from_(from != nullptr),
+          has_to_(to != nullptr),
+          from_(has_from_ ? float_rank(*from) : rank{}),
+          to_(has_to_ ? float_rank(*to) : rank{}) {}
+    const rank* from() const noexcept { return has_from_ ? &from_ : nullptr; }
+    const rank* to() const noexcept { return has_to_ ? &to_ : nullptr; }
+
+   private:
+    bool has_from_;
+    bool has_to_;
+    rank from_;
+    rank to_;
+  };
+
+  template <class F>
+  static auto shows(F& f) {
+    return [&f](rank of_key, const mapped_type& value) -> decltype(auto) {
+      Key key;
+      float_of_rank(of_key, key);
+      return f(std::as_const(key), value);
+    };
+  }
+
+  Ranks ranks_;
+};
+
+}  // namespace detail
+}  // namespace spolia::inline SPOLIA_FLAVOUR
