@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -11,6 +12,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -249,8 +251,55 @@ TYPED_TEST(batches, keep_sums) {
   expect_sound(shop);
 }
 
+/// A clock at which a thread may stop: after a version is in its place and before it has a stamp, and
+/// between a reader's finding of such a version and its question what that shows.
+class stopping_clock : public logical_clock {
+ public:
+  static inline thread_local std::function<void()> at_look;
+  [[nodiscard]] std::uint64_t now() const noexcept {
+    if (at_look) at_look();
+    return logical_clock::now();
+  }
+};
+using stopping = sl_rt<region_domain, basic_timeline<stopping_clock>>;
+
+/// Commits, and lets another thread read when the commit looks at the clock for the `at`-th time. The
+/// reader stops at its own `stop`-th look until the commit has ended. False: no look was the `at`-th.
+bool read_in_the_midst(changes& some, unsigned at, unsigned stop,
+                       const std::function<void()>& read) {
+  std::atomic<bool> stopped{false};
+  std::atomic<bool> committed{false};
+  const auto go_on = [&] {
+    stopped.store(true);
+    stopped.notify_one();
+  };
+  std::thread reader;
+  unsigned looks = 0;
+  stopping_clock::at_look = [&] {
+    if (looks++ != at) return;
+    reader = std::thread([&] {
+      unsigned mine = 0;
+      stopping_clock::at_look = [&] {
+        if (mine++ != stop) return;
+        go_on();
+        committed.wait(false);
+      };
+      read();
+      go_on();
+    });
+    stopped.wait(false);
+  };
+  some.commit();
+  stopping_clock::at_look = nullptr;
+  committed.store(true);
+  committed.notify_one();
+  if (!reader.joinable()) return false;
+  reader.join();
+  return true;
+}
+
 /// A batch that changes one key twice: no read of what is current shows what its first change
-/// leaves, and no update that changes nothing answers by it.
+/// leaves, and no update answers by that.
 template <class Map>
 class midst_of_a_batch : public testing::Test {
  protected:
@@ -259,12 +308,15 @@ class midst_of_a_batch : public testing::Test {
   static constexpr int passing = 3;   // is there in between only
   static constexpr int never = -1;
 
-  midst_of_a_batch() {
-    map.insert(assigned, 0);
-    map.insert(replaced, 0);
-  }
-  void change_twice(int key, int n) {
-    changes some;
+  struct world {
+    world() {
+      map.insert(assigned, 0);
+      map.insert(replaced, 0);
+    }
+    typename Map::collector_type::timeline_type time{};
+    Map map{time, options_for<Map>(1, 100)};
+  };
+  static void name_twice(changes& some, Map& map, int key, int n) {
     if (key == assigned) some.insert_or_assign(map, key, never);
     if (key == replaced) some.erase(map, key);
     if (key == passing) {
@@ -273,45 +325,78 @@ class midst_of_a_batch : public testing::Test {
     } else {
       some.insert_or_assign(map, key, n);
     }
-    some.commit();
   }
-  void expect_its_ends() {
-    EXPECT_GE(map.find(assigned).value_or(never), 0);
-    EXPECT_GE(map.find(replaced).value_or(never), 0);
-    EXPECT_EQ(map.find(passing), std::nullopt);
-    EXPECT_TRUE(map.contains(replaced));
-    EXPECT_FALSE(map.contains(passing));
-    EXPECT_TRUE(map.visit(assigned, [](int n) { EXPECT_NE(n, never); }));
-    EXPECT_FALSE(map.visit(passing, [](int) {}));
-    EXPECT_FALSE(map.insert(replaced, never));
-    EXPECT_FALSE(map.erase(passing));
+  using read = std::function<void(Map&)>;
+  static std::vector<read> reads() {
+    std::vector<read> all;
+    all.emplace_back([](Map& map) { EXPECT_GE(map.find(assigned).value_or(never), 0); });
+    all.emplace_back([](Map& map) { EXPECT_GE(map.find(replaced).value_or(never), 0); });
+    all.emplace_back([](Map& map) { EXPECT_EQ(map.find(passing), std::nullopt); });
+    all.emplace_back([](Map& map) { EXPECT_TRUE(map.contains(replaced)); });
+    all.emplace_back([](Map& map) { EXPECT_FALSE(map.contains(passing)); });
+    all.emplace_back(
+        [](Map& map) { EXPECT_TRUE(map.visit(assigned, [](int n) { EXPECT_NE(n, never); })); });
     if constexpr (is_hash<Map>) {
-      int i = 0;
-      map.visit_all(std::vector<int>{assigned, replaced, passing}, [&](const int* n) {
-        EXPECT_EQ(n != nullptr, ++i < passing);
-        if (n != nullptr) EXPECT_NE(*n, never);
+      all.emplace_back([](Map& map) {
+        int key = 0;
+        map.visit_all(std::vector<int>{assigned, replaced, passing}, [&](const int* n) {
+          EXPECT_EQ(n != nullptr, ++key < passing);
+          if (n != nullptr) EXPECT_NE(*n, never);
+        });
       });
     }
+    return all;
   }
-
-  timeline time;
-  Map map{time, options_for<Map>(1, 100)};
 };
 using kinds_of_maps = testing::Types<snapshot_hash<int, int>, snapshot_tree<int, int>>;
 TYPED_TEST_SUITE(midst_of_a_batch, kinds_of_maps);
 
-TYPED_TEST(midst_of_a_batch, is_not_shown_to_other_threads) {
-  run_stress({.threads = 4, .share = 2.0}, [&](stress_thread& self) {
-    int n = 0;
-    while (self.running() && !this->HasFailure()) {
+TYPED_TEST(midst_of_a_batch, is_not_shown_to_threads_that_go_on) {
+  typename TestFixture::world w;
+  const auto reads = this->reads();
+  run_stress({.threads = 4, .share = 0.5}, [&](stress_thread& self) {
+    for (int n = 1; self.running() && !this->HasFailure(); ++n) {
       if (self.index() != 0) {
-        this->expect_its_ends();
+        for (const auto& read : reads) read(w.map);
       } else {
-        this->change_twice(1 + static_cast<int>(self.random().below(3)), ++n);
+        changes some;
+        this->name_twice(some, w.map, 1 + static_cast<int>(self.random().below(3)), n);
+        some.commit();
       }
     }
   });
-  expect_sound(this->map);
+  expect_sound(w.map);
+}
+
+template <class Map>
+using midst_at_each_look = midst_of_a_batch<Map>;
+using maps_that_stop =
+    testing::Types<snapshot_hash<int, int, stopping>, snapshot_tree<int, int, stopping>>;
+TYPED_TEST_SUITE(midst_at_each_look, maps_that_stop);
+
+TYPED_TEST(midst_at_each_look, is_not_shown_to_a_thread_that_stops) {
+  auto reads = this->reads();
+  // Updates answer by what they find, too.
+  reads.emplace_back([](TypeParam& map) { EXPECT_TRUE(map.erase(2)); });
+  reads.emplace_back([](TypeParam& map) { EXPECT_TRUE(map.insert(3, 0)); });
+  unsigned met = 0;
+  for (int key = 1; key <= 3; ++key) {
+    for (std::size_t r = 0; r < reads.size(); ++r) {
+      for (unsigned stop = 0; stop < 3; ++stop) {
+        bool looks = true;
+        for (unsigned at = 0; looks && !this->HasFailure(); ++at) {
+          typename TestFixture::world w;
+          changes some;
+          this->name_twice(some, w.map, key, 1);
+          SCOPED_TRACE("key " + std::to_string(key) + ", read " + std::to_string(r) + " at look " +
+                       std::to_string(at));
+          looks = read_in_the_midst(some, at, stop, [&] { reads[r](w.map); });
+          met += looks ? 1U : 0U;
+        }
+      }
+    }
+  }
+  if (!this->HasFailure()) EXPECT_GT(met, 100U);
 }
 
 /// Compares, and at some moment lets somebody else do something.
