@@ -251,8 +251,8 @@ TYPED_TEST(batches, keep_sums) {
   expect_sound(shop);
 }
 
-/// A clock at which a thread may stop: after a version is in its place and before it has a stamp, and
-/// between a reader's finding of such a version and its question what that shows.
+/// A clock at which a thread may stop: after a version is in its place and before it has a stamp,
+/// and between a reader's finding of such a version and its question what that shows.
 class stopping_clock : public logical_clock {
  public:
   static inline thread_local std::function<void()> at_look;
@@ -263,8 +263,9 @@ class stopping_clock : public logical_clock {
 };
 using stopping = sl_rt<region_domain, basic_timeline<stopping_clock>>;
 
-/// Commits, and lets another thread read when the commit looks at the clock for the `at`-th time. The
-/// reader stops at its own `stop`-th look until the commit has ended. False: no look was the `at`-th.
+/// Commits, and lets another thread read when the commit looks at the clock for the `at`-th time.
+/// The reader stops at its own `stop`-th look until the commit has ended. False: no look was the
+/// `at`-th.
 bool read_in_the_midst(changes& some, unsigned at, unsigned stop,
                        const std::function<void()>& read) {
   std::atomic<bool> stopped{false};
