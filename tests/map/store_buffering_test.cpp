@@ -88,7 +88,7 @@ struct in_atomic {
   std::atomic<int> number{0};
 };
 
-/// Those that publish by plain stores need a fence on each processor; most have it anyway elsewhere.
+/// Those that publish by plain stores need a fence on each processor, which most others do not.
 template <class Object>
 inline constexpr bool by_plain_stores = false;
 template <class... Arguments>
