@@ -139,7 +139,7 @@ TYPED_TEST_SUITE(unwinding, maps);
 
 TYPED_TEST(unwinding, leaves_the_map_usable_wherever_it_begins) {
   // All of the first places, and of the thousands that follow fewer and fewer.
-  for (int place = 0;; place += place < 60 ? 1 : 1 + place / 24) {
+  for (int place = 0;; place += place < 400 ? 1 : 1 + place / 24) {
     const auto m = made<TypeParam>();
     for (int key = 0; key < there; ++key) m->insert(fragile(key), key);
     const bool through = runs_through([&] { work(*m); }, place);
