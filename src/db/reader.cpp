@@ -100,6 +100,19 @@ void reader::must_exist(const table& t) const {
   if (t.when_.ended(timestamp())) throw no_result(outcome::dropped);
 }
 
+/// Throws no_result if the transaction has changed rows since the index was dropped: these changes
+/// are not in it, and a scan that left them out would be wrong.
+void reader::must_have_own_changes(const secondary& i) const {
+  if (!i.when_.over()) return;
+  for (const pending_write& w : session_->writes) {
+    if (w.of != i.of_ || !w.changed) continue;
+    const auto& all = w.indexes->all;
+    if (std::find(all.begin(), all.end(), &i) == all.end()) {
+      throw no_result(outcome::schema_changed);
+    }
+  }
+}
+
 /// Throws no_result if the index is not there for this snapshot.
 void reader::must_serve(const secondary& i) const {
   must_exist(*i.of_);
@@ -185,6 +198,7 @@ void reader::scan_secondary(const secondary& i, values from, values to, const sc
   if (session_ == nullptr) return;
   const table& t = *i.of_;
   must_serve(i);
+  must_have_own_changes(i);
   // The key is looked at, too.
   const schema& s = t.schema_;
   std::array<column_run, most_columns> runs;

@@ -62,6 +62,12 @@ verdict transaction::reads_hold(std::uint64_t drawn) const {
   if (reads.ranges.empty() && reads.tables.empty()) return verdict::holds;
   census::ticket now;  // announced when it is needed
   verdict v = verdict::holds;
+  const auto look_at_all_rows = [&](const range_read& r) {
+    for (std::uint64_t slot = 0, end = r.of->slots(); slot < end; ++slot) {
+      v = slot_holds(r, slot, drawn, now);
+      if (v != verdict::holds) return;
+    }
+  };
   for (const range_read& r : reads.ranges) {
     const auto look = [&](std::uint64_t slot, const std::uint64_t*) {
       return (v = slot_holds(r, slot, drawn, now)) == verdict::holds;
@@ -73,14 +79,15 @@ verdict transaction::reads_hold(std::uint64_t drawn) const {
     } else if (const std::uint64_t slot = r.of->primary_->find(r.lo); slot != no_slot) {
       look(slot, nullptr);
     }
+    // Changes made since an index was dropped have no entries in it: then the rows themselves are
+    // asked. A transaction that passed the index by had seen that it is over before it drew its
+    // time, and we drew ours later, so over() is true for us as well.
+    if (v == verdict::holds && r.index != nullptr && r.index->when_.over()) look_at_all_rows(r);
     if (v != verdict::holds) return v;
   }
   for (const table* const t : reads.tables) {
-    const range_read all = range_read::whole(*t);
-    for (std::uint64_t slot = 0, end = t->slots(); slot < end; ++slot) {
-      v = slot_holds(all, slot, drawn, now);
-      if (v != verdict::holds) return v;
-    }
+    look_at_all_rows(range_read::whole(*t));
+    if (v != verdict::holds) return v;
   }
   return v;
 }

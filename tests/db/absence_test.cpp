@@ -305,4 +305,56 @@ TEST_P(absence, values_that_others_want_are_not_free) {
   }
 }
 
+/// A range that was read by an index is read, whatever has become of the index: later changes have
+/// no entries in one that was dropped.
+TEST_P(absence, in_an_index_that_is_dropped) {
+  for (const bool made_again : {false, true}) {
+    for (const char* const name : {"by_a", "by_b"}) {
+      table& t = base.create_table(
+          {.name = std::string(name) + (made_again ? "_again" : ""),
+           .columns = {{"id", int64, primary_key},
+                       {"a", int64},
+                       {"b", int64},
+                       {"note", text(20), nullable}},
+           .indexes = {{.name = "by_a", .columns = {"a"}},
+                       {.name = "by_b", .columns = {"b"}, .kind = index_kind::hash}}});
+      ASSERT_TRUE(base.transact([&](transaction& tx) { return tx.insert(t, {100, 0, 0, "x"}); }));
+      transaction first = serial();
+      first.scan(t.index(name), {7}, {7}, [](const row&) { FAIL(); });
+      ASSERT_TRUE(base.drop_index(t, name));
+      if (made_again) {
+        ASSERT_TRUE(base.create_index(t, {.name = name, .columns = {name + 3}}));
+      }
+      transaction second = serial();
+      ASSERT_FALSE(second.find(t, {1}));
+      ASSERT_TRUE(second.insert(t, {2, 7, 7, "second"}));
+      ASSERT_TRUE(second.commit());
+      ASSERT_TRUE(first.insert(t, {1, 8, 8, "first"}));
+      EXPECT_EQ(first.commit(), outcome::conflict) << name << (made_again ? ", made again" : "");
+    }
+  }
+}
+
+/// What another row of the table does is no reason, though the index does not say so any more.
+TEST_P(absence, in_an_index_that_is_dropped_beside_other_rows) {
+  transaction first = serial();
+  first.scan(items.index("by_a"), {7}, {7}, [](const row&) { FAIL(); });
+  ASSERT_TRUE(base.drop_index(items, "by_a"));
+  ASSERT_TRUE(put(50, 8));
+  ASSERT_TRUE(base.transact([&](transaction& tx) { return tx.update(items, {2}, {{"a", 9}}); }));
+  expect_commit(first);
+}
+
+/// A scan by an index that was dropped would leave out what the transaction has changed since.
+TEST_P(absence, of_own_changes_in_an_index_that_is_dropped) {
+  transaction tx = base.begin();
+  const secondary& by_a = items.index("by_a");
+  std::size_t shown = 0;
+  ASSERT_TRUE(base.drop_index(items, "by_a"));
+  tx.scan(by_a, {5}, {5}, [&](const row&) { ++shown; });
+  EXPECT_EQ(shown, 1U) << "it was there when the transaction began";
+  ASSERT_TRUE(tx.insert(items, {3, 5, 30, "own"}));
+  EXPECT_THROW(tx.scan(by_a, {5}, {5}, [](const row&) {}), no_result);
+}
+
 }  // namespace

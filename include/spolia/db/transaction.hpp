@@ -197,6 +197,7 @@ class SPOLIA_EXPORT reader {
   column_set columns_of(const table& t, const selection& only) const;
   void must_exist(const table& t) const;
   void must_serve(const secondary& i) const;
+  void must_have_own_changes(const secondary& i) const;
   /// Columns of the row in the slot, own changes from before this level first; its shape, 0 if
   /// there is none.
   std::uint64_t read(const table& t, std::uint64_t slot, column_set wanted, std::uint64_t* out,
