@@ -119,7 +119,8 @@ std::uint64_t read_all(const std::vector<std::filesystem::path>& names) {
   std::vector<std::byte> part(128U << 10U);
   std::uint64_t sum = 0;
   for (const auto& name : names) {
-    const auto file = files->open(name, db::file_mode::read);
+    const auto folder = files->open_directory(name.parent_path(), db::directory_mode::existing);
+    const auto file = folder->open(name.filename().string(), db::file_mode::read);
     std::uint64_t at = 0;
     while (const std::size_t got = file->read(at, part)) at += got;
     sum += at;
