@@ -11,6 +11,7 @@
 #include <type_traits>
 #include <unordered_set>
 #include <utility>
+#include <vector>
 
 #include "counted/families.hpp"
 
@@ -408,6 +409,37 @@ TEST(forms_of_spolia, complete_no_type_that_they_need_not_know) {
   EXPECT_TRUE(there.get() == thin.get());
   const spolia::weak_ptr<dud> w(p);
   EXPECT_TRUE(w.lock().get() == p.get());
+}
+
+/// Not one of our pointers, though it has a base or a template argument of our namespace, and a
+/// member by the name of one of theirs.
+struct door : spolia::enable_shared_from_this<door> {
+  bool lock() const { return number > 0; }
+  int number = 0;
+};
+template <class P>
+struct lockable_holder {
+  bool lock() const { return held != nullptr; }
+  P held;
+  int number = 0;
+};
+
+TEST(forms_of_spolia, leave_the_swapping_of_users_types_alone) {
+  using std::swap;
+  door a;
+  door b;
+  b.number = 3;
+  swap(a, b);
+  EXPECT_EQ(a.number, 3);
+  std::vector<lockable_holder<spolia::shared_ptr<int>>> some(5);
+  for (int i = 0; i < 5; ++i) some[static_cast<std::size_t>(i)].number = 5 - i;
+  std::sort(some.begin(), some.end(), [](auto& x, auto& y) { return x.number < y.number; });
+  EXPECT_EQ(some.front().number, 1);
+  spolia::weak_ptr<int> w;
+  const auto p = spolia::make_shared<int>(1);
+  spolia::weak_ptr<int> v(p);
+  swap(w, v);
+  EXPECT_EQ(w.lock(), p);
 }
 
 }  // namespace

@@ -37,8 +37,12 @@ concept pointer = requires(const P& p) { counted::is_pointer(p); };
 template <class A, class B>
 concept comparable =
     pointer<A> && pointer<B> && requires(const A& a, const B& b) { a.get() == b.get(); };
+// By type, and not by a member's name: swap() is found for users' types, too, whose bases or
+// template arguments are of this namespace.
+template <class T>
+void is_weak(const weak_ptr<T>&);
 template <class P>
-concept swappable = pointer<P> || requires(const P& p) { p.lock(); };
+concept swappable = pointer<P> || requires(const P& p) { counted::is_weak(p); };
 
 template <class P>
 struct pointer_hash {
