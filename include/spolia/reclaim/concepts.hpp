@@ -54,7 +54,8 @@
 //                      Must not write what other's `due`, `enter` and `exited` touch, unless it is
 //                      atomic: these run outside of the gate that keeps the two apart
 //   adopted(me, peers, sink)   optional: after an adoption between two
-//                      operations; bounded schemes look whether the thread has too much now
+//                      operations; bounded schemes look whether the thread has too much now, and
+//                      those with epochs end some that short-lived threads would not end
 //   abandon(me, all)   the domain goes: give every waiting block, unproven
 //   hand_over(me, safe)   optional, for barriers (outside.hpp): everything that waits, and `safe`
 //                      with it, goes where `abandon` finds it
@@ -213,6 +214,8 @@ concept release_policy =
       { r.owe(me) } noexcept -> std::same_as<bool>;
       { r.is_due(me) } noexcept -> std::same_as<bool>;
       { r.remind(me, std::uint64_t{1}) } noexcept;
+      { r.hasten(me, std::size_t{1}) } noexcept;
+      { r.unpaid(me) } noexcept -> std::same_as<std::uint64_t>;
       { r.step(me) } noexcept;
       { r.drain(me) } noexcept;
       { r.adopt(me, me) } noexcept;

@@ -169,6 +169,17 @@ class debra : public detail::region_reads {
     // After the domain has acquired the other's part, so not below the epochs of its unlinkings.
     me.bags.adopt(other.bags, epoch_.load_relaxed());
   }
+  /// Threads that live shortly never take enough looks to end an epoch, and what was taken over
+  /// waits for three more: where that is much, these end at once.
+  template <class Peers, class Sink>
+  void adopted(local& me, Peers peers, Sink sink) noexcept {
+    for (int i = 0; i < 4 && me.bags.count() >= many; ++i) {
+      rotate(me, sink);
+      start_over(me);
+      advance(me, peers);
+    }
+    rotate(me, sink);
+  }
   void abandon(local& me, limbo& all) noexcept { me.bags.abandon(all); }
   template <class Peers>
   void exited(local&, Peers) noexcept {}
@@ -183,6 +194,8 @@ class debra : public detail::region_reads {
   std::optional<std::uint64_t> bound(std::size_t) const noexcept { return std::nullopt; }
 
  private:
+  static constexpr std::size_t many = 512;
+
   template <class Sink>
   void rotate(local& me, Sink sink) noexcept {
     // acquire ← the release in advance(): the last accesses of the blocks that we hand out happen

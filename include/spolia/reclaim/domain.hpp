@@ -364,6 +364,10 @@ class domain final : private threads::listener {
   void rest(cell& me) noexcept;
   void visit_next_neighbour(cell& me) noexcept;
   void park_if_idle(cell& other) noexcept;
+  bool enough_is_left() const noexcept;
+  void take_over_what_is_left(cell& me) noexcept;
+  bool take_over(cell& me, cell& other) noexcept;
+  void after_taking_over(cell& me) noexcept;
   void adopt_from_others(cell& me) noexcept;
   void adopt(cell& me, cell& other) noexcept;
   void hand_over(cell& me) noexcept;
@@ -398,6 +402,10 @@ class domain final : private threads::listener {
   atomic<bool> barred_{false};               // a thread collects everybody's blocks: outside.hpp
   atomic<std::uint64_t> barriers_begun_{0};  // by such threads
   atomic<std::uint64_t> barriers_over_{0};   // the highest of them that has ended
+  /// Blocks that threads had retired which have ended since; and how many of these there were when
+  /// such threads' cells were last looked through.
+  shared_tally retired_by_ended_;
+  latest<std::uint64_t> looked_through_at_;
 };
 
 }  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -61,7 +61,8 @@ struct alignas(std::max(cache_line, alignof(typename Scheme::local))) domain_cel
   typename Release::local release;
   atomic<bool> used{false};
   pin_watch watch;
-  courtesy::turn turn;  // the owner's
+  courtesy::turn turn;                // the owner's
+  std::uint64_t retired_at_join = 0;  // blocks, when this thread came; the owner's
   tally adopted_blocks;
   atomic<std::uint64_t> inflow_seen{0};                   // by the last visitor
   atomic<std::uint64_t> inflow_emptied{0};                // when a visitor took everything

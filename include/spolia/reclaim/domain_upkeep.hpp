@@ -30,7 +30,8 @@ auto domain<Scheme, Release>::find_my_cell() -> cell& {
     found.tick_at = 0;  // at once
     // What the number's last thread has counted stays: else threads that run few operations each
     // would never come to their chores.
-    found.countdown = std::min(found.countdown, pace_of_chores());
+    found.countdown = enough_is_left() ? 1 : std::min(found.countdown, pace_of_chores());
+    found.retired_at_join = found.retired_blocks.value();
     found.used.store_relaxed(true);
   }
 #if !defined(SPOLIA_MODEL)
@@ -59,6 +60,7 @@ void domain<Scheme, Release>::tick(cell& me) noexcept {
   scheme_.tick(me.local, peers{*this}, sink{*this, me});
   if (chores) {
     visit_next_neighbour(me);
+    if (enough_is_left()) take_over_what_is_left(me);
     if constexpr (cell::scheme_gains_by_courtesy) {
       courtesy_.watch(me.turn, scheme_.epochs(), scheme_.waiting(me.local));
     }
@@ -142,8 +144,44 @@ void domain<Scheme, Release>::visit_next_neighbour(cell& me) noexcept {
   const bool unchanged = other->inflow_seen.load_relaxed() == inflow;
   other->inflow_seen.store_relaxed(inflow);
   if (!unchanged || other->inflow_emptied.load_relaxed() == inflow) return;
-  if (!other->gate.looks_idle() || barred_.load_relaxed()) return;
-  if (!other->gate.visit([&] { adopt(me, *other); })) return;
+  if (take_over(me, *other)) after_taking_over(me);
+}
+
+/// Threads that have ended had retired many blocks since what such threads leave was looked for.
+/// That is counted for the domain: what is counted for a number comes to nothing where the thread
+/// that has the number next does not use the domain.
+template <class Scheme, class Release>
+bool domain<Scheme, Release>::enough_is_left() const noexcept {
+  constexpr std::uint64_t enough = 1024;
+  return retired_by_ended_.value() - looked_through_at_.value() >= enough;
+}
+
+/// Takes over the blocks of threads that have ended, of a few at a time: each is a heavy fence.
+template <class Scheme, class Release>
+void domain<Scheme, Release>::take_over_what_is_left(cell& me) noexcept {
+  const std::uint64_t before = looked_through_at_.value();
+  looked_through_at_.set(retired_by_ended_.value());  // first: one thread will do
+  int more = 16;
+  cells_.for_each([&](std::uint32_t, cell& other) {
+    const bool left =
+        !other.used.load_relaxed() && other.inflow_emptied.load_relaxed() != other.inflow();
+    if (left && take_over(me, other)) --more;
+    return more != 0;
+  });
+  if (more == 0) looked_through_at_.set(before);  // there may be others
+  after_taking_over(me);
+  // What this thread retires itself would free as many others only, and it may end soon, too.
+  release_.hasten(me.release, scheme_.waiting(me.local) + release_.backlog(me.release));
+}
+
+/// If the other thread has ended or is between two operations. Returns whether it was.
+template <class Scheme, class Release>
+bool domain<Scheme, Release>::take_over(cell& me, cell& other) noexcept {
+  if (!other.gate.looks_idle() || barred_.load_relaxed()) return false;
+  return other.gate.visit([&] { adopt(me, other); });
+}
+template <class Scheme, class Release>
+void domain<Scheme, Release>::after_taking_over(cell& me) noexcept {
   if constexpr (requires { scheme_.adopted(me.local, peers{*this}, sink{*this, me}); }) {
     scheme_.adopted(me.local, peers{*this}, sink{*this, me});
   }
@@ -204,6 +242,8 @@ void domain<Scheme, Release>::thread_left(std::uint32_t n) noexcept {
   }
   scheme_.exited(c->local, peers{*this});
   c->used.store_relaxed(false);
+  retired_by_ended_.add(c->retired_blocks.value() - c->retired_at_join +
+                        release_.unpaid(c->release));
 }
 
 template <class Scheme, class Release>

@@ -157,6 +157,8 @@ class batch {
     return !me.safe.empty() && me.safe.count() >= options_.at_least;
   }
   void remind(local&, std::uint64_t) noexcept {}
+  static constexpr void hasten(local&, std::size_t) noexcept {}
+  static constexpr std::uint64_t unpaid(local&) noexcept { return 0; }
   void step(local& me) noexcept { drain(me); }
   void drain(local& me) noexcept {
     me.free_some(detail::everything, detail::ending_at{from_}, detail::no_poll);
@@ -234,6 +236,13 @@ class spread_over_time {
     me.reminded += (operations - me.reminded) / a_block * a_block;
     ask_for_owed(me);
   }
+  /// So many blocks are to be freed besides: threads have retired them that free no more.
+  void hasten(local& me, std::size_t blocks) noexcept {
+    me.owed = std::max<std::uint64_t>(me.owed, blocks);
+    ask_for_owed(me);
+  }
+  /// The thread ends: what it owes for operations and others is for its successors to free.
+  static std::uint64_t unpaid(local& me) noexcept { return std::exchange(me.owed, 0); }
   void step(local& me) noexcept {
     if (me.freeing) return;  // in a deleter, whose guard ends: later, and nothing is forgotten
     const auto late = static_cast<std::size_t>(-1 - me.left);

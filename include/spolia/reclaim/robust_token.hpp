@@ -201,6 +201,16 @@ class robust_token : private token {
     me.lifted_seen = never;  // what had been lifted when the other looked is not known
   }
 
+  /// As in token.
+  template <class Peers, class Sink>
+  void adopted(local& me, Peers peers, Sink sink) noexcept {
+    for (int round = 0; round < 4 && me.bags.count() >= many; ++round) {
+      // acquire ← the release in settle(), as in tick().
+      walk(me, at_.load_acquire(), peers, horizons<Peers>{*this, me, peers});
+      catch_up(me, peers, sink);
+    }
+  }
+
   void abandon(local& me, limbo& all) noexcept {
     token::abandon(me, all);
     me.pinned.abandon(all);
