@@ -226,6 +226,7 @@ set(SPOLIA_HEADERS
     include/spolia/reclaim/reservations.hpp
     include/spolia/reclaim/robust_token.hpp
     include/spolia/reclaim/rounds.hpp
+    include/spolia/reclaim/saturating.hpp
     include/spolia/reclaim/slots.hpp
     include/spolia/reclaim/statistics.hpp
     include/spolia/reclaim/strays.hpp

@@ -239,6 +239,19 @@ TEST(garbage_bound_of_others, is_none_where_a_reader_may_hold_anything) {
   EXPECT_EQ(domain<none>().garbage_bound(1), std::nullopt);
 }
 
+TYPED_TEST(garbage_bound, does_not_wrap) {
+  using all = std::numeric_limits<std::size_t>;
+  const TypeParam d;
+  std::uint64_t less = 0;
+  for (int bits = 0; bits < all::digits; ++bits) {
+    const std::uint64_t bound = *d.garbage_bound(std::size_t{1} << bits);
+    EXPECT_GE(bound, less) << "2^" << bits << " threads";
+    EXPECT_GE(bound, std::size_t{1} << bits) << "2^" << bits << " threads";
+    less = bound;
+  }
+  EXPECT_EQ(*d.garbage_bound(all::max()), std::numeric_limits<std::uint64_t>::max());
+}
+
 TEST(garbage_bound_of_others, does_not_overflow) {
   using all = std::numeric_limits<std::size_t>;
   const domain<hazard_pointers, batch> never({.release = {.at_least = all::max()}});

@@ -53,6 +53,7 @@
 #include <spolia/reclaim/pins.hpp>
 #include <spolia/reclaim/release.hpp>
 #include <spolia/reclaim/robust_token.hpp>
+#include <spolia/reclaim/saturating.hpp>
 #include <spolia/reclaim/statistics.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -202,10 +203,8 @@ class domain final : private threads::listener {
   std::optional<std::uint64_t> garbage_bound(std::size_t threads) const {
     const std::optional<std::uint64_t> waiting = scheme_.bound(threads);
     if (!waiting) return waiting;
-    constexpr std::uint64_t most = ~std::uint64_t{0};
-    const std::uint64_t each = release_.holds_back();
-    const bool countless = threads != 0 && each > (most - *waiting) / threads;
-    return countless ? most : *waiting + each * threads;
+    return detail::saturating_sum(*waiting,
+                                  detail::saturating_product(threads, release_.holds_back()));
   }
 
   static constexpr const scheme_info& info() noexcept { return Scheme::info; }

@@ -49,6 +49,7 @@
 #include <spolia/base/trace.hpp>
 #include <spolia/reclaim/concepts.hpp>
 #include <spolia/reclaim/limbo.hpp>
+#include <spolia/reclaim/saturating.hpp>
 #include <spolia/reclaim/slots.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -181,7 +182,8 @@ class hazard_pointers {
   std::optional<std::uint64_t> bound(std::size_t threads) const noexcept {
     // A list is scanned when it has `limit` blocks; a scan leaves at most one for each slot, and
     // that is half the limit at most. Adopted lists are somebody's lists still, so the sum stays.
-    return threads * limit(std::max<std::uint64_t>(threads, rows_.load_relaxed()));
+    return detail::saturating_product(
+        threads, limit(std::max<std::uint64_t>(threads, rows_.load_relaxed())));
   }
 
  protected:
@@ -234,7 +236,8 @@ class hazard_pointers {
 
   /// A list this long is scanned. Twice the slots: see bound().
   std::uint64_t limit(std::uint64_t rows) const noexcept {
-    return std::max<std::uint64_t>(options_.scan_at, 2 * guard_slots * rows);
+    return std::max<std::uint64_t>(options_.scan_at,
+                                   detail::saturating_product(2 * guard_slots, rows));
   }
 
   options options_;

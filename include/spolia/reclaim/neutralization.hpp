@@ -70,6 +70,7 @@
 #include <spolia/reclaim/limbo.hpp>
 #include <spolia/reclaim/read_phase.hpp>
 #include <spolia/reclaim/rounds.hpp>
+#include <spolia/reclaim/saturating.hpp>
 #include <spolia/reclaim/slots.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -239,7 +240,8 @@ class neutralizing {
   std::optional<std::uint64_t> bound(std::size_t threads) const noexcept {
     // At `high` blocks a thread waits for its round, which covers `low` of them at least; half of
     // these at least are in no slot. Adopted lists are somebody's lists still, so the sum stays.
-    return threads * high(std::max<std::uint64_t>(threads, rows_.load_relaxed()));
+    return detail::saturating_product(threads,
+                                      high(std::max<std::uint64_t>(threads, rows_.load_relaxed())));
   }
 
  private:
@@ -327,13 +329,13 @@ class neutralizing {
   // The three marks. A round has to free a constant fraction of what it marks, so the lowest one is
   // at least twice the number of slots; the others keep their distance.
   std::uint64_t low(std::uint64_t rows) const noexcept {
-    return std::max<std::uint64_t>(options_.low, 2 * guard_slots * rows);
+    return std::max<std::uint64_t>(options_.low, detail::saturating_product(2 * guard_slots, rows));
   }
   std::uint64_t middle(std::uint64_t rows) const noexcept {
     return low(rows) + (options_.high - options_.low) / 2;
   }
   std::uint64_t high(std::uint64_t rows) const noexcept {
-    return low(rows) + (options_.high - options_.low);
+    return detail::saturating_sum(low(rows), options_.high - options_.low);
   }
 
   static bool looks_often(const local& me) noexcept {

@@ -53,6 +53,7 @@
 #include <spolia/reclaim/horizon.hpp>
 #include <spolia/reclaim/limbo.hpp>
 #include <spolia/reclaim/pinned_blocks.hpp>
+#include <spolia/reclaim/saturating.hpp>
 #include <spolia/reclaim/token.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -230,7 +231,8 @@ class robust_token : private token {
     return me.bags.count() + me.pinned.count();
   }
   std::optional<std::uint64_t> bound(std::size_t threads) const noexcept {
-    return threads * limits_.limit(threads) + existed_.value();
+    return detail::saturating_sum(detail::saturating_product(threads, limits_.limit(threads)),
+                                  existed_.value());
   }
 
  private:
