@@ -228,6 +228,60 @@ TEST(garbage_bound_of_batch, holds_for_a_thread_that_takes_over_safe_blocks) {
   blocks.expect_within_bound(2);
 }
 
+template <class Domain>
+struct plain_block : Domain::header {
+  struct deleted {
+    void operator()(plain_block* b) const { delete b; }
+  };
+  struct left_alone {
+    void operator()(plain_block*) const {}
+  };
+};
+
+/// A stalled reader holds up whatever it might have been made before.
+TEST(garbage_bound_of_others, is_none_once_make_has_not_made_a_block) {
+  constexpr int many = 50'000;
+  using block = plain_block<domain<>>;
+  domain<> boxed;
+  domain<> bare;
+  domain<> made;
+  {
+    parked_thread reader([&](parking_spot& spot) {
+      auto a = boxed.enter();
+      auto b = bare.enter();
+      auto c = made.enter();
+      spot.park();
+    });
+    ASSERT_TRUE(boxed.garbage_bound(2) && bare.garbage_bound(2) && made.garbage_bound(2));
+    const std::uint64_t bound = *made.garbage_bound(2);
+    for (int i = 0; i < many; ++i) {
+      boxed.enter().retire(new int);
+      bare.enter().retire(new block, block::deleted{});
+      made.enter().retire(made.make<block>());
+    }
+    EXPECT_EQ(boxed.garbage_bound(2), std::nullopt);
+    EXPECT_EQ(bare.garbage_bound(2), std::nullopt);
+    EXPECT_GT(boxed.garbage(), bound);
+    EXPECT_GT(bare.garbage(), bound);
+    EXPECT_LE(made.garbage(), made.garbage_bound(2).value());
+  }
+}
+TEST(garbage_bound_of_others, holds_for_blocks_from_elsewhere_by_pointers) {
+  domain<hazard_pointers> d;
+  d.enter().retire(new int);
+  EXPECT_TRUE(d.garbage_bound(1).has_value());
+}
+/// A deleter alone makes no difference.
+TEST(garbage_bound_of_others, holds_for_blocks_of_make_with_a_deleter) {
+  using block = plain_block<domain<>>;
+  domain<> d;
+  block* const b = d.make<block>();
+  d.enter().retire(b, block::left_alone{});
+  EXPECT_TRUE(d.garbage_bound(1).has_value());
+  EXPECT_TRUE(d.drain());
+  d.destroy(b);
+}
+
 TEST(garbage_bound_of_others, is_none_where_a_reader_may_hold_anything) {
   EXPECT_EQ(domain<token>().garbage_bound(1), std::nullopt);
   EXPECT_EQ(domain<debra>().garbage_bound(1), std::nullopt);

@@ -200,9 +200,12 @@ class domain final : private threads::listener {
   /// How many blocks can wait at most with `threads` threads at one time, whatever these do;
   /// nothing if the scheme has no bound. With the options of both scheme and release policy: of the
   /// latter only batch's `at_least` adds to it, for each thread (release.hpp says why).
+  /// Under robust_token it is for blocks made by make(): from the first other block on that this
+  /// domain retires (`retire(new int)`, `retire(new node, deleter)`) there is no bound, and this is
+  /// nothing.
   std::optional<std::uint64_t> garbage_bound(std::size_t threads) const {
     const std::optional<std::uint64_t> waiting = scheme_.bound(threads);
-    if (!waiting) return waiting;
+    if (!waiting || unborn_.value()) return std::nullopt;
     return detail::saturating_sum(*waiting,
                                   detail::saturating_product(threads, release_.holds_back()));
   }
@@ -280,6 +283,13 @@ class domain final : private threads::listener {
   void free_when_due(cell& c) noexcept {
     if (release_.is_due(c.release) && !SPOLIA_FAULT("domain.free_bit_lost")) {
       c.nested |= cell::frees;
+    }
+  }
+
+  /// For the bound. The block may be one that make() has not made.
+  void note_origin([[maybe_unused]] const header& block) noexcept {
+    if constexpr (requires { Scheme::unborn(block.stamp); }) {
+      if (Scheme::unborn(block.stamp) && !unborn_.value()) unborn_.set(true);
     }
   }
 
@@ -405,6 +415,7 @@ class domain final : private threads::listener {
   /// such threads' cells were last looked through.
   shared_tally retired_by_ended_;
   latest<std::uint64_t> looked_through_at_;
+  latest<bool> unborn_;  // a block that the scheme's bound does not hold for was retired
 };
 
 }  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -147,16 +147,19 @@ class domain<Scheme, Release>::guard {
     domain_->retire(*cell_, block);
   }
 
-  /// The same, ended by `Deleter{}(block)`.
+  /// The same, ended by `Deleter{}(block)`. If the block is not one of make()'s, see
+  /// domain::garbage_bound().
   template <class T, class Deleter>
     requires std::is_base_of_v<header, T> && std::is_empty_v<Deleter>
   void retire(T* block, Deleter) noexcept {
     static_cast<retired*>(block)->how_.write(&disposers<T>::template deleted_by<Deleter>::how);
+    domain_->note_origin(*block);
     domain_->retire(*cell_, block);
   }
 
   /// Retires any object, to be ended by `deleter(object)`. Throws std::bad_alloc, or what moving
-  /// the deleter throws; then nothing was retired and the object is still the caller's.
+  /// the deleter throws; then nothing was retired and the object is still the caller's. See
+  /// domain::garbage_bound() for what waits.
   template <class T, class Deleter = std::default_delete<T>>
     requires(!std::is_base_of_v<header, T> || !std::is_empty_v<Deleter>)
   void retire(T* object, Deleter deleter = {}) {
@@ -170,6 +173,7 @@ class domain<Scheme, Release>::guard {
       throw;
     }
     static_cast<retired*>(made)->how_.write(&box::how);
+    domain_->note_origin(*made);
     cell_->made.add(1);
     domain_->retire(*cell_, made);
   }

@@ -21,8 +21,9 @@
 //              stall: a repetition means that a round was completed meanwhile.
 // Bound:       threads · (crowd · stall_after + 2 · patience), and what one operation retires, and
 //              what existed when a stalled reader was given its horizon. What is made later is not
-//              held up. Blocks without the domain's header count as old as the world. Crowd: how
-//              many threads share a processor, 8 at most (crowd.hpp).
+//              held up. That is for blocks made by the domain's make(). Others, with the header or
+//              without, count as old as the world: a stalled reader holds all of them up, however
+//              many. Crowd: how many threads share a processor, 8 at most (crowd.hpp).
 //
 // Why a block made after a thread's horizon is not held by it. A horizon is announced as pending;
 // then the round h is read, by a read-modify-write that also releases. A block made later than h
@@ -70,7 +71,7 @@ class robust_token : private token {
       .progress = "operations wait-free unless they were stopped, then lock-free",
       .bound =
           "threads * (crowd * stall_after + 2 * patience), and what existed when a reader "
-          "stalled; crowd: threads for each processor, 8 at most"};
+          "stalled, of blocks made by make(); crowd: threads for each processor, 8 at most"};
 
   struct options : token::options {
     /// Blocks that a thread lets wait before it gives horizons to those who hold up the token;
@@ -131,6 +132,8 @@ class robust_token : private token {
   void look_back(local& me) noexcept {
     if (looks_back(me) != 0) lift(me);
   }
+  /// May each stalled reader hold this block, although it was made later?
+  static bool unborn(const stamp& s) noexcept { return s.birth == 0; }
   nothing open(local&) noexcept { return {}; }
   void close(local&, nothing) noexcept {}
   void born(local&, stamp& s) const noexcept {
