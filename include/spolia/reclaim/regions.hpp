@@ -104,6 +104,10 @@ class regions : public debra {
   void collect(local& me, Peers peers, Sink sink) noexcept {
     debra::collect(me, with_strangers<Peers>{this, peers}, sink);
   }
+  template <class Peers, class Sink>
+  void adopted(local& me, Peers peers, Sink sink) noexcept {
+    debra::adopted(me, with_strangers<Peers>{this, peers}, sink);
+  }
   void abandon(local& me, limbo& all) noexcept {
     debra::abandon(me, all);
     astray.take(all);
