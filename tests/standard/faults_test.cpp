@@ -141,6 +141,37 @@ TEST(standard_faults, a_region_without_memory_is_a_region) {
   book.expect_empty();
 }
 
+/// Threads that end leave so much that the next one ends epochs at once: not past such a region.
+TEST(standard_faults, a_region_without_memory_holds_up_what_ended_threads_have_left) {
+  struct counted_item : spolia::rcu_obj_base<counted_item> {
+    explicit counted_item(std::atomic<int>& of) : ended(of) {}
+    ~counted_item() { ++ended; }
+    std::atomic<int>& ended;
+  };
+  std::atomic<int> ended{0};
+  spolia::rcu_domain d;
+  parked_thread reader([&](parking_spot& spot) {
+    {
+      const fail_after none_left(1, failing::from_then_on);
+      d.lock();
+    }
+    spot.park();
+    d.unlock();
+  });
+  for (int life = 0; life < 20; ++life) {
+    std::thread([&] {
+      for (int i = 0; i < 600; ++i) {
+        const std::scoped_lock region(d);
+        (new counted_item(ended))->retire({}, d);
+      }
+    }).join();
+  }
+  EXPECT_EQ(ended, 0);
+  reader.release();
+  spolia::rcu_barrier(d);
+  EXPECT_EQ(ended, 20 * 600);
+}
+
 TEST(standard_faults, regions_without_memory_vanish_in_a_fork_with_their_threads) {
   spolia::rcu_domain d;  // without a cell for anybody
   std::atomic<bool> stop{false};

@@ -160,7 +160,10 @@ class regions : public debra {
   /// A region of a thread without a cell. They all count as one.
   void stranger_enters() noexcept {
     door_.lock();
-    if (strangers_inside_++ == 0) enter(strangers_);
+    if (strangers_inside_++ == 0) {
+      enter(strangers_);
+      if (strangers_.parked.looks_set()) first_stranger();
+    }
     ++core::own_strange_regions();
     door_.unlock();
     // light → the heavy fences in wait_for_readers() and debra::advance(), as for a region with a
@@ -183,6 +186,13 @@ class regions : public debra {
 
  private:
   static constexpr std::size_t at_once = 32;
+
+  /// From now on epochs look at what strangers announce: as when a thread comes to its parked gate.
+  SPOLIA_NOINLINE void first_stranger() noexcept {
+    // light → the heavy fence in debra::advance(), as in biased_gate::come().
+    fence::light();
+    unpark(strangers_);
+  }
 
   struct open_region {
     const atomic<std::uint64_t>* phase;
