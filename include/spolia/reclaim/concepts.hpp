@@ -103,8 +103,10 @@ struct scheme_info {
   bool robust;            ///< waiting blocks stay bounded though a thread stalls inside a guard
   std::string_view cost;  ///< of one operation
   std::string_view progress;
-  std::string_view bound;  ///< of waiting blocks, in words
-  bool reclaims = true;    ///< false only for the baseline that never frees
+  /// Of waiting blocks, in words. What one outermost guard retires, or the deleters of one step of
+  /// freeing, may wait besides until these end.
+  std::string_view bound;
+  bool reclaims = true;  ///< false only for the baseline that never frees
 };
 
 /// Slots that one guard has in a scheme of pointer or restartable protection.

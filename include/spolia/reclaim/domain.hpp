@@ -200,6 +200,9 @@ class domain final : private threads::listener {
   /// How many blocks can wait at most with `threads` threads at one time, whatever these do;
   /// nothing if the scheme has no bound. With the options of both scheme and release policy: of the
   /// latter only batch's `at_least` adds to it, for each thread (release.hpp says why).
+  /// Besides, there may wait what the outermost guards that are alive have retired themselves, and
+  /// what deleters retire in the step of freeing that is under way: until these end. And what ended
+  /// threads have left: it is taken over when that is 1024 blocks, see docs/schemes.md.
   /// Under robust_token it is for blocks made by make(): from the first other block on that this
   /// domain retires (`retire(new int)`, `retire(new node, deleter)`) there is no bound, and this is
   /// nothing.
