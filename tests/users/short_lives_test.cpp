@@ -112,63 +112,6 @@ TYPED_TEST(short_lives, retire) {
   });
 }
 
-/// Threads that use `other` and then sleep, each with a number that another thread had before.
-class sleepers {
- public:
-  sleepers() = default;
-  sleepers(const sleepers&) = delete;
-  sleepers& operator=(const sleepers&) = delete;
-  ~sleepers() {
-    over_.store(true);
-    over_.notify_all();
-    for (std::thread& t : threads_) t.join();
-  }
-
-  void one_more() {
-    const int before = here_;
-    threads_.emplace_back([this] {
-      {
-        auto guard = other_.enter();
-      }
-      ++here_;
-      here_.notify_all();
-      over_.wait(false);
-    });
-    here_.wait(before);
-  }
-
- private:
-  domain<token> other_;
-  std::atomic<int> here_{0};
-  std::atomic<bool> over_{false};
-  std::vector<std::thread> threads_;
-};
-
-/// Each number is used once: an unrelated thread has it from then on. So whatever is kept with a
-/// number, in place of with the domain, is of no use to the next thread.
-TYPED_TEST(short_lives, each_with_a_number_of_its_own) {
-  using domain_type = TypeParam;
-  if (!domain_type::info().reclaims) GTEST_SKIP() << "never frees";
-  struct block : domain_type::header {
-    witness w;
-  };
-  for (const int each : {150, 900}) {
-    domain_type d(small<domain_type>());
-    sleepers others;
-    std::int64_t seen = 0;
-    for (int life = 0; life < 100; ++life) {
-      live_shortly(1, each, [&](int) {
-        auto* const b = d.template make<block>();
-        auto guard = d.enter();
-        guard.retire(b);
-      });
-      others.one_more();
-      seen = std::max(seen, witness::live.load());
-    }
-    EXPECT_LE(seen, 2 * few_threads) << "of " << 100 * each;
-  }
-}
-
 /// What a crowd has left is taken over by threads that retire nothing and run few operations each.
 TYPED_TEST(short_lives, take_over_from_a_crowd) {
   using domain_type = TypeParam;
@@ -244,29 +187,6 @@ TEST(short_lives_faces, hazard_pointer) {
   EXPECT_EQ(witness::live, 0);
 }
 
-TEST(short_lives_faces, each_with_a_number_of_its_own) {
-  struct by_region : rcu_obj_base<by_region> {
-    witness w;
-  };
-  struct by_pointer : hazard_pointer_obj_base<by_pointer> {
-    witness w;
-  };
-  sleepers others;
-  std::int64_t seen = 0;
-  for (int life = 0; life < 100; ++life) {
-    live_shortly(1, 900, [](int) {
-      const std::scoped_lock inside(rcu_default_domain());
-      (new by_region)->retire();
-      (new by_pointer)->retire();
-    });
-    others.one_more();
-    seen = std::max(seen, witness::live.load());
-  }
-  EXPECT_LE(seen, 4 * few_threads) << "of " << 2 * 100 * 900;
-  rcu_barrier();
-  EXPECT_TRUE(hazard_pointer_clean_up());
-}
-
 TEST(short_lives_pointers, counted) {
   {
     atomic_shared_ptr<witness> at(make_shared<witness>());
@@ -338,6 +258,92 @@ TEST_P(short_lives_store, commits) {
     EXPECT_LT(resident_bytes() - std::min(before, resident_bytes()), 2U << 20U)
         << "threads with " << each << " updates each";
   }
+}
+
+// Last, since what may wait grows with the most threads that there were at one time.
+
+/// Threads that use `other` and then sleep, each with a number that another thread had before.
+class sleepers {
+ public:
+  sleepers() = default;
+  sleepers(const sleepers&) = delete;
+  sleepers& operator=(const sleepers&) = delete;
+  ~sleepers() {
+    over_.store(true);
+    over_.notify_all();
+    for (std::thread& t : threads_) t.join();
+  }
+
+  void one_more() {
+    const int before = here_;
+    threads_.emplace_back([this] {
+      {
+        auto guard = other_.enter();
+      }
+      ++here_;
+      here_.notify_all();
+      over_.wait(false);
+    });
+    here_.wait(before);
+  }
+
+ private:
+  domain<token> other_;
+  std::atomic<int> here_{0};
+  std::atomic<bool> over_{false};
+  std::vector<std::thread> threads_;
+};
+
+template <class Domain>
+class short_lives_numbers : public testing::Test {};
+TYPED_TEST_SUITE(short_lives_numbers, some_domains, domain_names);
+
+/// Each number is used once: an unrelated thread has it from then on. So whatever is kept with a
+/// number, in place of with the domain, is of no use to the next thread.
+TYPED_TEST(short_lives_numbers, used_once) {
+  using domain_type = TypeParam;
+  if (!domain_type::info().reclaims) GTEST_SKIP() << "never frees";
+  struct block : domain_type::header {
+    witness w;
+  };
+  for (const int each : {150, 900}) {
+    domain_type d(small<domain_type>());
+    sleepers others;
+    std::int64_t seen = 0;
+    for (int life = 0; life < 100; ++life) {
+      live_shortly(1, each, [&](int) {
+        auto* const b = d.template make<block>();
+        auto guard = d.enter();
+        guard.retire(b);
+      });
+      others.one_more();
+      seen = std::max(seen, witness::live.load());
+    }
+    EXPECT_LE(seen, 2 * few_threads) << "of " << 100 * each;
+  }
+}
+
+TEST(short_lives_numbers_faces, used_once) {
+  struct by_region : rcu_obj_base<by_region> {
+    witness w;
+  };
+  struct by_pointer : hazard_pointer_obj_base<by_pointer> {
+    witness w;
+  };
+  sleepers others;
+  std::int64_t seen = 0;
+  for (int life = 0; life < 100; ++life) {
+    live_shortly(1, 900, [](int) {
+      const std::scoped_lock inside(rcu_default_domain());
+      (new by_region)->retire();
+      (new by_pointer)->retire();
+    });
+    others.one_more();
+    seen = std::max(seen, witness::live.load());
+  }
+  EXPECT_LE(seen, 4 * few_threads) << "of " << 2 * 100 * 900;
+  rcu_barrier();
+  EXPECT_TRUE(hazard_pointer_clean_up());
 }
 
 }  // namespace
