@@ -206,8 +206,12 @@ struct bare_pointer {
   bare_pointer(std::nullptr_t = nullptr) noexcept {}
   explicit bare_pointer(object* o) noexcept : at(o) {}
   operator object*() const noexcept { return at; }
-  friend bool operator==(bare_pointer a, bare_pointer b) noexcept { return a.at == b.at; }
-  friend bool operator==(bare_pointer a, std::nullptr_t) noexcept { return a.at == nullptr; }
+  [[maybe_unused]] friend bool operator==(bare_pointer a, bare_pointer b) noexcept {
+    return a.at == b.at;
+  }
+  [[maybe_unused]] friend bool operator==(bare_pointer a, std::nullptr_t) noexcept {
+    return a.at == nullptr;
+  }
   object* at = nullptr;
 };
 struct arrow_pointer : bare_pointer {

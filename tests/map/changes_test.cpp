@@ -342,7 +342,9 @@ class midst_of_a_batch : public testing::Test {
         int key = 0;
         map.visit_all(std::vector<int>{assigned, replaced, passing}, [&](const int* n) {
           EXPECT_EQ(n != nullptr, ++key < passing);
-          if (n != nullptr) EXPECT_NE(*n, never);
+          if (n != nullptr) {
+            EXPECT_NE(*n, never);
+          }
         });
       });
     }
@@ -358,7 +360,7 @@ TYPED_TEST(midst_of_a_batch, is_not_shown_to_threads_that_go_on) {
   run_stress({.threads = 4, .share = 0.5}, [&](stress_thread& self) {
     for (int n = 1; self.running() && !this->HasFailure(); ++n) {
       if (self.index() != 0) {
-        for (const auto& read : reads) read(w.map);
+        for (const auto& one : reads) one(w.map);
       } else {
         changes some;
         this->name_twice(some, w.map, 1 + static_cast<int>(self.random().below(3)), n);
@@ -397,7 +399,9 @@ TYPED_TEST(midst_at_each_look, is_not_shown_to_a_thread_that_stops) {
       }
     }
   }
-  if (!this->HasFailure()) EXPECT_GT(met, 100U);
+  if (!this->HasFailure()) {
+    EXPECT_GT(met, 100U);
+  }
 }
 
 /// Compares, and at some moment lets somebody else do something.
