@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <utility>
 
+#include <spolia/base/backoff.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/base/memory.hpp>
 #include <spolia/map/detail/abtree_nodes.hpp>
@@ -126,7 +127,7 @@ class abtree_search {
   violation first_violation(guard& g, const Key& key) const {
     return g.read([&]() -> violation {
       violation v;
-      while (!descend_to_violation(g, key, v)) continue;
+      for (backoff wait; !descend_to_violation(g, key, v);) wait.pause();
       if (v.low == nullptr) return v;
       v.is = link(g, v);
       g.keep(v.top, 0);
@@ -146,7 +147,7 @@ class abtree_search {
     return g.read([&]() -> chunk {
       chunk c;
       bounded b;
-      while (!descend_with_bound<false>(g, from, b)) continue;
+      for (backoff wait; !descend_with_bound<false>(g, from, b);) wait.pause();
       c.limit = b.limit;
       const leaf& l = *b.low;
       unsigned at = from == nullptr ? 0 : l.position(*from, less_);
@@ -168,7 +169,7 @@ class abtree_search {
     return g.read([&]() -> chunk {
       chunk c;
       bounded b;
-      while (!descend_with_bound<true>(g, to, b)) continue;
+      for (backoff wait; !descend_with_bound<true>(g, to, b);) wait.pause();
       c.limit = b.limit;
       const leaf& l = *b.low;
       unsigned at = to == nullptr ? l.size : l.position(*to, less_);
@@ -260,7 +261,7 @@ class abtree_search {
   }
   SPOLIA_NOINLINE place descend_by_steps(guard& g, const Key& key) const {
     place w;
-    while (!go_down<false>(g, key, w)) continue;
+    for (backoff wait; !go_down<false>(g, key, w);) wait.pause();
     return w;
   }
   /// False: the scheme cannot vouch for the way; it has to be gone again, from the root.
