@@ -180,7 +180,6 @@ model::outcome look(scenario_of scenario, int preemptions, const char* fault = "
   how.fault = fault;
   how.seconds = seconds_for(fault);
   how.weak_memory = preemptions < 2;
-  how.max_steps = 12'000;  // drain() after a scenario's last update takes some thousand
   return model::explore(how, scenario);
 }
 
