@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // backup.cpp: a durable store is copied while clients go on committing to it.
-#include <atomic>
 #include <cstdint>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include <spolia/base/atomic.hpp>
 #include <spolia/db.hpp>
 
 #include "demo.hpp"
@@ -72,14 +72,14 @@ struct bank {
 void backup_beside_load(record& to, const std::filesystem::path& scratch) {
   bank b(scratch / "bank");
   if (!b.fill()) return to.check(false, "the accounts could not be made");
-  std::atomic<bool> over{false};
-  std::atomic<std::uint64_t> commits{0};
+  spolia::atomic<bool> over{false};
+  spolia::atomic<std::uint64_t> commits{0};
   std::vector<std::thread> threads;
   for (std::int64_t n = 0; n < clients; ++n) {
     threads.emplace_back([&, n] {
-      for (std::int64_t i = n; !over.load(); i += clients) {
+      for (std::int64_t i = n; !over.load_relaxed(); i += clients) {
         const std::int64_t from = i * 7919 % accounts;
-        if (b.transfer(from, (from + 1 + n) % accounts)) commits.fetch_add(1);
+        if (b.transfer(from, (from + 1 + n) % accounts)) commits.fetch_add_relaxed(1);
       }
     });
   }
@@ -87,7 +87,7 @@ void backup_beside_load(record& to, const std::filesystem::path& scratch) {
   double last = 0;
   sampler rate(
       [&](double at) {
-        const std::uint64_t now = commits.load();
+        const std::uint64_t now = commits.load_relaxed();
         if (at > last)
           to.point("commits a second", at, static_cast<double>(now - before) / (at - last));
         before = now;
@@ -97,13 +97,13 @@ void backup_beside_load(record& to, const std::filesystem::path& scratch) {
   const auto wait = [] { std::this_thread::sleep_for(std::chrono::milliseconds(800)); };
   const clock::time_point start = clock::now();
   wait();
-  const std::uint64_t at_start = commits.load();
+  const std::uint64_t at_start = commits.load_relaxed();
   const double began = since(start);
   b.base.backup(scratch / "copy");
   const double took = since(start) - began;
-  const std::uint64_t meanwhile = commits.load() - at_start;
+  const std::uint64_t meanwhile = commits.load_relaxed() - at_start;
   wait();
-  over.store(true);
+  over.store_relaxed(true);
   for (std::thread& t : threads) t.join();
   rate.end();
   to.note(say("the backup of %lld rows ran from %.2f s to %.2f s", static_cast<long long>(accounts),

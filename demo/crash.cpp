@@ -6,7 +6,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cerrno>
 #include <cstdint>
 #include <set>
@@ -15,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include <spolia/base/atomic.hpp>
 #include <spolia/db.hpp>
 
 #include "demo.hpp"
@@ -70,18 +70,18 @@ void read_keys(int from, std::vector<std::int64_t>& keys) {
 int commit_for_ever(const std::filesystem::path& directory) {
   db::database base = db::database::open(directory);
   db::table& rows = find_or_make(base);
-  std::atomic<std::int64_t> next{0};
+  spolia::atomic<std::int64_t> next{0};
   {
     const db::reader now = base.snapshot();
     std::int64_t count = 0;
     now.for_each(rows, [&](const db::row&) { ++count; });
-    next = count * 2;  // beyond every key that an earlier process can have used
+    next.store_relaxed(count * 2);  // beyond every key that an earlier process can have used
   }
   std::vector<std::thread> threads;
   for (int n = 0; n < committers; ++n) {
     threads.emplace_back([&] {
       for (;;) {
-        const std::int64_t id = next.fetch_add(1);
+        const std::int64_t id = next.fetch_add_relaxed(1);
         const db::status s =
             base.transact([&](db::transaction& tx) { return tx.insert(rows, {id, 2 * id}); });
         if (!s || ::write(STDOUT_FILENO, &id, sizeof(id)) != sizeof(id)) ::_exit(3);

@@ -85,7 +85,7 @@ void record::check(bool ok, const std::string& says) {
 sampler::sampler(std::function<void(double)> look, std::chrono::milliseconds pause)
     : thread_([this, look = std::move(look), pause] {
         const clock::time_point start = clock::now();
-        while (!over_.load()) {
+        while (!over_.load_relaxed()) {
           look(since(start));
           std::this_thread::sleep_for(pause);
         }
@@ -93,7 +93,7 @@ sampler::sampler(std::function<void(double)> look, std::chrono::milliseconds pau
       }) {}
 
 void sampler::end() {
-  over_.store(true);
+  over_.store_relaxed(true);
   if (thread_.joinable()) thread_.join();
 }
 

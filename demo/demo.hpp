@@ -12,7 +12,6 @@
 // Memory is resident memory in megabytes, as the system counts it, and not what the library says.
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
@@ -22,6 +21,8 @@
 #include <string>
 #include <string_view>
 #include <thread>
+
+#include <spolia/base/atomic.hpp>
 
 namespace demo {
 
@@ -76,7 +77,7 @@ class sampler {
   void end();
 
  private:
-  std::atomic<bool> over_{false};
+  spolia::atomic<bool> over_{false};  // relaxed: the join orders what the thread did
   std::thread thread_;
 };
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // snapshot.cpp: one snapshot of two maps is held while writers move money between them.
 #include <algorithm>
-#include <atomic>
 #include <cstdint>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include <spolia/base/atomic.hpp>
 #include <spolia/map/changes.hpp>
 #include <spolia/map/snapshot_hash.hpp>
 #include <spolia/map/snapshot_tree.hpp>
@@ -47,10 +47,10 @@ view look(const savings& a, const current_accounts& b, const spolia::snapshot& n
 
 /// Moves money between the two accounts of a key; each writer has keys of its own. At first it goes
 /// through all of them once: from then on the held snapshot sees an old version of every pair.
-void move_money(savings& a, current_accounts& b, long first, const std::atomic<bool>& over,
-                std::atomic<std::uint64_t>& moves, std::atomic<int>& been_through) {
+void move_money(savings& a, current_accounts& b, long first, const spolia::atomic<bool>& over,
+                spolia::atomic<std::uint64_t>& moves, spolia::atomic<int>& been_through) {
   std::uint64_t random = 88172645463325252U + static_cast<std::uint64_t>(first);
-  for (long n = 0; !over.load(std::memory_order_relaxed); ++n) {
+  for (long n = 0; !over.load_relaxed(); ++n) {
     random ^= random << 13U;
     random ^= random >> 7U;
     random ^= random << 17U;
@@ -61,8 +61,8 @@ void move_money(savings& a, current_accounts& b, long first, const std::atomic<b
     move.insert_or_assign(a, of_mine * writers + first, now);
     move.insert_or_assign(b, of_mine * writers + first, 2 * each - now);
     move.commit();
-    moves.fetch_add(1, std::memory_order_relaxed);
-    if (n == accounts / writers) been_through.fetch_add(1, std::memory_order_relaxed);
+    moves.fetch_add_relaxed(1);
+    if (n == accounts / writers) been_through.fetch_add_relaxed(1);
   }
 }
 
@@ -110,9 +110,9 @@ void held_snapshot(record& to) {
 
   const spolia::snapshot held("the report");
   const view first = look(a, b, held);
-  std::atomic<bool> over{false};
-  std::atomic<std::uint64_t> moves{0};
-  std::atomic<int> been_through{0};
+  spolia::atomic<bool> over{false};
+  spolia::atomic<std::uint64_t> moves{0};
+  spolia::atomic<int> been_through{0};
   std::vector<std::thread> threads;
   for (long n = 0; n < writers; ++n) {
     threads.emplace_back([&, n] { move_money(a, b, n, over, moves, been_through); });
@@ -125,13 +125,13 @@ void held_snapshot(record& to) {
     to.point(curve, at, grown);
   });
   looks_taken looks;
-  while (been_through.load() < writers) look_again(a, b, held, first, looks);
+  while (been_through.load_relaxed() < writers) look_again(a, b, held, first, looks);
   const clock::time_point start = clock::now();
   while (since(start) < seconds) {
     look_again(a, b, held, first, looks);
     if (since(start) < seconds / 3) at_full = std::max(at_full, resident() - full);
   }
-  over.store(true);
+  over.store_relaxed(true);
   for (std::thread& t : threads) t.join();
   memory.end();
 
@@ -141,7 +141,7 @@ void held_snapshot(record& to) {
   const double versions = at_last.current - at_first.current + 2 * at_last.old;
   const double bound = versions + slack_megabytes;
   const auto count = static_cast<unsigned long long>(looks.count);
-  const auto transfers = static_cast<unsigned long long>(moves.load());
+  const auto transfers = static_cast<unsigned long long>(moves.load_relaxed());
   to.bound(curve, bound);
   to.check(looks.same && first.money == 2 * accounts * each,
            say("the held snapshot showed the same %llu pairs in each of %llu looks, while %llu "

@@ -30,9 +30,11 @@ _ORDERED = re.compile(
     r"|\bfence::(?:light|heavy|full)\s*\("
 )
 
+FOLDERS = ("include/", "src/", "bench/", "demo/", "examples/")
+
 
 def check(project):
-    for path in project.matching((".hpp", ".cpp"), "include/", "src/", "bench/", "examples/"):
+    for path in project.matching((".hpp", ".cpp"), *FOLDERS):
         code = project.code(path)
         if not path.startswith(PLUMBING):
             for match in _RAW.finditer(code):
