@@ -88,6 +88,21 @@ class absence : public over_storages {
         {"query",
          [](auto& tx, auto& t, auto) { EXPECT_TRUE(tx.query(t).aggregate(count()).run()); }}};
   }
+  /// Calls f for each way of looking in each of the two tables, with a key of its own: the next
+  /// hundred are free as well.
+  void each_way(const std::function<void(const named_look&, table&, std::int64_t)>& f) {
+    table& other = hashed();
+    for (table* const t : {&items, &other}) {
+      std::int64_t key = 100;
+      for (const named_look& way : ways()) {
+        if (way.orders && t == &other) continue;
+        SCOPED_TRACE(way.name);
+        f(way, *t, key);
+        if (HasFatalFailure()) return;
+        key += 100;
+      }
+    }
+  }
   /// Looks in vain for a key, which another transaction then inserts after it has read what the
   /// first one changes: only one of the two commits.
   void expect_skew(transaction& first, table& t, std::int64_t key) {
@@ -106,106 +121,74 @@ class absence : public over_storages {
 SPOLIA_OVER_STORAGES_AND_TABLES(absence);
 
 TEST_P(absence, of_keys_whose_insertion_was_rolled_back) {
-  table& other = hashed();
-  for (table* const t : {&items, &other}) {
-    std::int64_t key = 100;
-    for (const auto& way : ways()) {
-      if (way.locks || (way.orders && t == &other)) continue;
-      SCOPED_TRACE(way.name);
-      transaction first = serial();
-      {
-        transaction gone = base.begin();
-        ASSERT_TRUE(insert(gone, *t, key));
-        ASSERT_TRUE(insert(gone, *t, key + 1));
-        way.f(first, *t, key);
-      }
-      expect_skew(first, *t, key);
-      leave_gaps(*t, key + 2, key + 4);
-      ASSERT_TRUE(base.transact([&](transaction& tx) { return tx.erase(*t, {key}); }));
-      base.collect();
-      key += 10;
+  each_way([&](const named_look& way, table& t, std::int64_t key) {
+    if (way.locks) return;
+    transaction first = serial();
+    {
+      transaction gone = base.begin();
+      ASSERT_TRUE(insert(gone, t, key));
+      ASSERT_TRUE(insert(gone, t, key + 1));
+      way.f(first, t, key);
     }
-  }
+    expect_skew(first, t, key);
+    leave_gaps(t, key + 2, key + 4);
+    ASSERT_TRUE(base.transact([&](transaction& tx) { return tx.erase(t, {key}); }));
+    base.collect();
+  });
 }
 
 TEST_P(absence, of_keys_whose_rows_are_cleaned_away_meanwhile) {
-  table& other = hashed();
-  for (table* const t : {&items, &other}) {
-    std::int64_t key = 100;
-    for (const auto& way : ways()) {
-      if (way.orders && t == &other) continue;
-      SCOPED_TRACE(way.name);
-      for (std::int64_t spare = 1; spare < 4; ++spare) {
-        leave_gaps(*t, key, key + spare);
-        transaction first = serial();
-        way.f(first, *t, key);
-        base.collect();
-        expect_skew(first, *t, key);
-        ASSERT_TRUE(base.transact([&](transaction& tx) { return tx.erase(*t, {key}); }));
-        base.collect();
-        key += 10;
-      }
+  each_way([&](const named_look& way, table& t, std::int64_t key) {
+    for (std::int64_t spare = 1; spare < 4; ++spare) {
+      leave_gaps(t, key, key + spare);
+      transaction first = serial();
+      way.f(first, t, key);
+      base.collect();
+      expect_skew(first, t, key);
+      ASSERT_TRUE(base.transact([&](transaction& tx) { return tx.erase(t, {key}); }));
+      base.collect();
+      key += 10;
     }
-  }
+  });
 }
 
 TEST_P(absence, that_comes_to_an_end_and_back_is_no_conflict) {
-  table& other = hashed();
-  for (table* const t : {&items, &other}) {
-    std::int64_t key = 100;
-    for (const auto& way : ways()) {
-      if (way.orders && t == &other) continue;
-      SCOPED_TRACE(way.name);
-      transaction tx = serial();
-      way.f(tx, *t, key);
-      leave_gaps(*t, key, key + 2);
-      base.collect();
-      expect_commit(tx);
-      key += 10;
-    }
-  }
+  each_way([&](const named_look& way, table& t, std::int64_t key) {
+    transaction tx = serial();
+    way.f(tx, t, key);
+    leave_gaps(t, key, key + 2);
+    base.collect();
+    expect_commit(tx);
+  });
 }
 
 TEST_P(absence, of_a_key_is_not_that_of_its_slot) {
-  table& other = hashed();
-  for (table* const t : {&items, &other}) {
-    std::int64_t key = 100;
-    for (const auto& way : ways()) {
-      const bool all = std::string(way.name) == "for_each" || std::string(way.name) == "query";
-      if (all || (way.orders && t == &other)) continue;
-      SCOPED_TRACE(way.name);
-      leave_gaps(*t, key, key + 2);
-      transaction tx = serial();
-      way.f(tx, *t, key);
-      base.collect();
-      // The slots go to rows of other keys.
-      ASSERT_TRUE(base.transact([&](transaction& u) -> status {
-        const status s = u.insert(*t, {key + 7, 50, key * 10 + 70, nullptr});
-        return s ? u.insert(*t, {key + 8, 50, key * 10 + 80, nullptr}) : s;
-      }));
-      expect_commit(tx);
-      key += 10;
-    }
-  }
+  each_way([&](const named_look& way, table& t, std::int64_t key) {
+    const bool all = std::string(way.name) == "for_each" || std::string(way.name) == "query";
+    if (all) return;
+    leave_gaps(t, key, key + 2);
+    transaction tx = serial();
+    way.f(tx, t, key);
+    base.collect();
+    // The slots go to rows of other keys.
+    ASSERT_TRUE(base.transact([&](transaction& u) -> status {
+      const status s = u.insert(t, {key + 7, 50, key * 10 + 70, nullptr});
+      return s ? u.insert(t, {key + 8, 50, key * 10 + 80, nullptr}) : s;
+    }));
+    expect_commit(tx);
+  });
 }
 
 TEST_P(absence, of_what_the_transaction_inserts_itself) {
-  table& other = hashed();
-  for (table* const t : {&items, &other}) {
-    std::int64_t key = 100;
-    for (const auto& way : ways()) {
-      if (way.orders && t == &other) continue;
-      SCOPED_TRACE(way.name);
-      leave_gaps(*t, key, key + 2);
-      transaction tx = serial();
-      way.f(tx, *t, key);
-      ASSERT_TRUE(insert(tx, *t, key));
-      ASSERT_TRUE(tx.commit());
-      ASSERT_TRUE(base.transact([&](transaction& u) { return u.erase(*t, {key}); }));
-      base.collect();
-      key += 10;
-    }
-  }
+  each_way([&](const named_look& way, table& t, std::int64_t key) {
+    leave_gaps(t, key, key + 2);
+    transaction tx = serial();
+    way.f(tx, t, key);
+    ASSERT_TRUE(insert(tx, t, key));
+    ASSERT_TRUE(tx.commit());
+    ASSERT_TRUE(base.transact([&](transaction& u) { return u.erase(t, {key}); }));
+    base.collect();
+  });
 }
 
 /// Entries of a row's former keys, which an old snapshot keeps.
