@@ -179,8 +179,8 @@ TEST_F(tool_program, loads_the_not_a_number_that_it_dumps) {
   for (const char* format : {"json", "csv"}) {
     const std::string dump = std::string("dump-") + format;
     const std::string copy = std::string("copy-") + format;
-    good({"dump", "nan", dump, "--format", format});
-    good({"load", copy, dump});
+    static_cast<void>(good({"dump", "nan", dump, "--format", format}));
+    static_cast<void>(good({"load", copy, dump}));
     EXPECT_EQ(good({"dump", copy, "-"}), good({"dump", "nan", "-"}));
   }
 }
