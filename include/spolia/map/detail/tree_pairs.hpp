@@ -91,28 +91,42 @@ class tree_pairs : public std::ranges::view_interface<tree_pairs<Tree, Key, Valu
       rest.open = true;
       if (to_first_of(some_, in_ + 1, rest)) return;
       if (some_.ends) return finish();
+      const way on = asked<false>();
+      if (!on.goes_on) return finish();
       fill(rest, which::all);
-      if (at_ != nullptr && !gets_on<false>()) finish();
+      way_ = on;
     }
     void finish() noexcept { at_ = first_ = nullptr; }
     /// To the end of the leaf in front of this one.
     SPOLIA_NOINLINE void last_leaf() {
       limits rest = of_->all();
+      way on{.down = true};
       if (at_ != nullptr) {
         rest.hi = &at_->key();
         if (to_last_of(some_, in_, rest)) return;
+        on = asked<true>();
+        if (!on.goes_on) return go_to_begin();
       }
       chunk before;
       {
         auto here = of_->tree->collector().enter();
         past().last_at(here, of_->time, rest, before, which::with_some);
       }
-      if (!to_last_of(before, before.count, rest) || !gets_on<true>()) go_to_begin();
+      if (!to_last_of(before, before.count, rest)) return go_to_begin();
+      way_ = on;
     }
+    struct way {
+      progress<Key, const Key*> looked{};  // keys stay while the snapshot does
+      bool down = false;                   // when it last went on to another chunk
+      bool goes_on = true;
+    };
+    /// The way from here to another chunk. It is way_ once the step is done: what has thrown may
+    /// be tried again from the same pair.
     template <bool Down>
-    bool gets_on() {
-      if (std::exchange(went_down_, Down) != Down) way_ = {};
-      return way_.template goes_on<Down>(at_->key(), of_->tree->less());
+    way asked() const {
+      way on = way_.down == Down ? way_ : way{.down = Down};
+      on.goes_on = on.looked.template goes_on<Down>(at_->key(), of_->tree->less());
+      return on;
     }
     /// By a comparison that is no order a walk downwards might never meet the beginning.
     void go_to_begin() noexcept {
@@ -168,11 +182,10 @@ class tree_pairs : public std::ranges::view_interface<tree_pairs<Tree, Key, Valu
     const shared* of_ = nullptr;
     chunk some_;
     unsigned in_ = 0;              // the leaf among these
-    bool went_down_ = false;       // when it last went on to another chunk
     const pair* at_ = nullptr;     // null at the end
     const pair* first_ = nullptr;  // of that leaf's pairs
     const pair* end_ = nullptr;
-    progress<Key, const Key*> way_;  // keys stay while the snapshot does
+    way way_;
   };
 
   /// Throws std::bad_alloc, or what copying a key throws. An empty snapshot sees nothing.
