@@ -311,6 +311,7 @@ TEST_F(tool_program, finds_every_flipped_bit) {
   const std::string before = csv("bank");
   int found = 0;
   for (const auto& one : fs::directory_iterator(here / "bank")) {
+    if (one.path().filename() == "reserve.spl") continue;  // it is there for its length
     const std::string bytes = read_text(one.path());
     for (const std::size_t at : {std::size_t{0}, bytes.size() / 3, bytes.size() / 2}) {
       if (at >= bytes.size()) continue;
