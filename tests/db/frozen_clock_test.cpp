@@ -44,7 +44,7 @@ using spolia::test::status_of_child;
 
 /// In a child, which its alarm ends if it hangs.
 template <class Body>
-void ends_where_the_clock_stands(Body body) {
+void ends_where_the_clock_stands([[maybe_unused]] Body body) {
   if (!possible) GTEST_SKIP() << "the sanitizer's own clock";
 #if !SPOLIA_TSAN && !SPOLIA_ASAN
   EXPECT_EQ(status_of_child(

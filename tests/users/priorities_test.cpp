@@ -2,7 +2,7 @@
 // Every public operation by two threads of different real-time priorities on one processor:
 // whatever one waits for, it sleeps in the end, so that the other one gets on. Here: pointers, the
 // standard faces, snapshots, sections, threads. Maps: priorities_maps_test.cpp; the store:
-// priorities_store_test.cpp.
+// tests/db/priorities_test.cpp.
 
 #include <gtest/gtest.h>
 

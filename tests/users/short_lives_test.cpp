@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs that begin a thread for each request: thousands of threads, one after the other, that do
-// little each, and no thread beside them that does more. What waits must not grow with them.
+// Programs that begin a thread for each request, and no thread beside these does more: what waits
+// must not grow with them.
 
 #include <gtest/gtest.h>
 
@@ -9,13 +9,11 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <fstream>
 #include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include <spolia/db.hpp>
 #include <spolia/hazard_pointer.hpp>
 #include <spolia/map.hpp>
 #include <spolia/memory.hpp>
@@ -25,6 +23,7 @@
 #include <spolia/snapshot.hpp>
 
 #include "support/all_domains.hpp"
+#include "support/short_lives.hpp"
 
 namespace {
 
@@ -36,7 +35,6 @@ constexpr int lives = 400;
 #else
 constexpr int lives = 1000;
 #endif
-constexpr std::array<int, 3> updates{1, 8, 40};
 
 /// How many there are of them is counted where they begin and end, by nobody else.
 struct witness {
@@ -48,24 +46,6 @@ struct witness {
   static inline std::atomic<std::int64_t> live{0};
   std::array<char, 48> weight{};
 };
-
-std::uint64_t resident_bytes() {
-  std::ifstream statm("/proc/self/statm");
-  std::uint64_t all = 0;
-  std::uint64_t resident = 0;
-  statm >> all >> resident;
-  return resident * 4096;
-}
-
-/// Threads that call update(i) for each of `each` numbers, one thread after the other.
-template <class F>
-void live_shortly(int how_many, int each, F&& update) {
-  for (int n = 0; n < how_many; ++n) {
-    std::thread([&] {
-      for (int i = 0; i < each; ++i) update(n * each + i);
-    }).join();
-  }
-}
 
 /// After each number of updates there are never more witnesses than `most`.
 template <class F>
@@ -214,50 +194,6 @@ TEST(short_lives_memory, of_a_snapshot_map) {
   const std::uint64_t before = resident_bytes();
   live_shortly(8000, 8, update);  // 64 000 versions: 7 MB
   EXPECT_LT(resident_bytes() - std::min(before, resident_bytes()), 2U << 20U);
-}
-
-class short_lives_store : public testing::TestWithParam<db::version_storage> {};
-INSTANTIATE_TEST_SUITE_P(storages, short_lives_store,
-                         testing::Values(db::version_storage::one_shot,
-                                         db::version_storage::one_shot_consolidated,
-                                         db::version_storage::steam,
-                                         db::version_storage::steam_eager,
-                                         db::version_storage::range));
-
-TEST_P(short_lives_store, commits) {
-  if (SPOLIA_ASAN || SPOLIA_TSAN) GTEST_SKIP() << "memory is kept back";
-  db::options o;
-  o.versions = GetParam();
-  o.partition_transactions = 64;
-  o.partition_bytes = 64U << 10U;
-  o.partition_cache_bytes = 64U << 10U;
-  db::database base = db::database::open(o);
-  db::table& rows = base.create_table(
-      {.name = "rows",
-       .columns = {
-           {"id", db::int64, db::primary_key}, {"text", db::text(500)}, {"apart", db::text()}}});
-  const std::string words(500, 'x');
-  for (std::int64_t i = 0; i < 100; ++i) {
-    ASSERT_TRUE(base.transact(
-        [&](db::transaction& tx) { return tx.insert(rows, {i, words.c_str(), words.c_str()}); }));
-  }
-  const auto text = rows.column<std::string_view>("text");
-  const auto apart = rows.column<std::string_view>("apart");
-  const auto update = [&](int i) {
-    EXPECT_TRUE(base.transact([&](db::transaction& tx) -> db::status {
-      auto row = tx.edit(rows, {i % 100});
-      if (!row) return row.why();
-      if (auto s = row->set(text, words); !s) return s;
-      return row->set(apart, words);
-    }));
-  };
-  for (const int each : updates) {
-    live_shortly(100, each, update);
-    const std::uint64_t before = resident_bytes();
-    live_shortly(4000 / (each + 3), each, update);
-    EXPECT_LT(resident_bytes() - std::min(before, resident_bytes()), 2U << 20U)
-        << "threads with " << each << " updates each";
-  }
 }
 
 // Last, since what may wait grows with the most threads that there were at one time.
