@@ -3,6 +3,7 @@
 // library's compiles with ours and does the same, and what must not take part in overload
 // resolution takes none. What must not compile at all is in refused/.
 
+#include <algorithm>
 #include <cstddef>
 #include <functional>
 #include <map>
@@ -177,6 +178,54 @@ TYPED_TEST(forms, deleters_of_every_kind) {
   P(std::unique_ptr<int, unmovable&>(new int, u)).reset();
 }
 
+/// Its body does not compile with a nullptr_t.
+TYPED_TEST(forms, deleters_that_are_generic) {
+  using P = typename TypeParam::template shared<int>;
+  int ended = 0;
+  auto ends = [&ended](auto q) {
+    ++ended;
+    delete q;
+  };
+  P p(new int(1), ends);
+  p.reset(new int(2), ends);
+  p = P(new int(3), ends, std::allocator<int>());
+  p.reset(new int(4), ends, std::allocator<int>());
+  EXPECT_EQ(*p, 4);
+  p = std::unique_ptr<int, decltype(ends)>(new int(5), ends);
+  EXPECT_EQ(ended, 4);
+  P q(p, p.get());
+  P r(std::move(q), p.get());
+  EXPECT_EQ(r, p);
+  typename TypeParam::template shared<int[]> many(new int[2], [](auto a) { delete[] a; });
+  many.reset(new int[3], [](auto a) { delete[] a; });
+  static_assert(!std::is_constructible_v<P, long*, decltype(ends)>);
+}
+
+struct like_null {
+  operator std::nullptr_t() const noexcept { return nullptr; }
+};
+/// Counts the calls for null, and what is null in each way that there is.
+TYPED_TEST(forms, deleters_of_null_however_it_is_written) {
+  using P = typename TypeParam::template shared<int>;
+  int ended = 0;
+  const auto ends = [&ended](int* p) { ended += p == nullptr ? 1 : 100; };
+  const std::allocator<char> from;
+  std::nullptr_t null = nullptr;
+  const std::nullptr_t constant = nullptr;
+  for (const P& p : {P(nullptr, ends), P(0, ends), P(NULL, ends), P({}, ends), P(null, ends),
+                     P(constant, ends), P(std::move(constant), ends), P(like_null(), ends)}) {
+    EXPECT_EQ(p.use_count(), 1);
+    EXPECT_FALSE(p);
+  }
+  EXPECT_EQ(ended, 8);
+  for (const P& p :
+       {P(nullptr, ends, from), P(0, ends, from), P(NULL, ends, from), P({}, ends, from),
+        P(null, ends, from), P(constant, ends, from), P(like_null(), ends, from)}) {
+    EXPECT_EQ(p.use_count(), 1);
+  }
+  EXPECT_EQ(ended, 15);
+}
+
 /// By the standard's words, std::ref(r.get_deleter()), a wrapper is copied; the library of g++ 12
 /// refers to it.
 TEST(forms_of_spolia, a_reference_to_a_reference_wrapper_becomes_a_copy_of_it) {
@@ -279,6 +328,12 @@ constexpr void check_arrays_and_conversions() {
                 !is_constructible_v<A, int(*)[], std::default_delete<int[]>>);
   static_assert(is_constructible_v<C, A> && is_constructible_v<A, N> && !is_constructible_v<N, A> &&
                 !is_constructible_v<A, C> && !is_constructible_v<P, A>);
+  using V = typename F::template shared<volatile int[]>;
+  using CV = typename F::template shared<const volatile int[]>;
+  static_assert(is_constructible_v<C, N> && is_constructible_v<V, N> && is_constructible_v<CV, N> &&
+                is_constructible_v<V, A> && is_constructible_v<CV, C> &&
+                is_constructible_v<CV, V> && !is_constructible_v<C, V> &&
+                !is_constructible_v<A, typename F::template shared<const int[3]>>);
   static_assert(is_constructible_v<A, std::unique_ptr<int[]>> &&
                 !is_constructible_v<P, std::unique_ptr<int[]>> &&
                 !is_constructible_v<A, std::unique_ptr<int>>);
@@ -297,7 +352,9 @@ constexpr void check_deleters() {
   static_assert(is_constructible_v<P, int*, counting> &&
                 is_constructible_v<P, int*, counting, std::allocator<int>> &&
                 is_constructible_v<P, std::nullptr_t, std::default_delete<int>> &&
-                !is_constructible_v<P, long*, std::default_delete<long>>);
+                !is_constructible_v<P, long*, std::default_delete<long>> &&
+                !is_constructible_v<P, int, counting> && !is_constructible_v<P, long, counting> &&
+                !is_constructible_v<P, int, counting, std::allocator<int>>);
   static_assert(!is_constructible_v<P, std::unique_ptr<int, unmovable>> &&
                 !std::is_assignable_v<P&, std::unique_ptr<int, unmovable>> &&
                 is_constructible_v<P, std::unique_ptr<int, unmovable&>> &&
@@ -320,6 +377,10 @@ constexpr void check_deleters_as_specified() {
   static_assert(!takes_unmovable_in_place<P> && !is_constructible_v<P, int*, unmovable> &&
                 !is_constructible_v<P, int*, of_nothing> && !is_constructible_v<P, int*, of_long> &&
                 !is_constructible_v<P, std::nullptr_t, of_nothing> &&
+                !is_constructible_v<P, std::nullptr_t&, of_nothing> &&
+                !is_constructible_v<P, const std::nullptr_t&, of_nothing> &&
+                !is_constructible_v<P, std::nullptr_t, unmovable> &&
+                !is_constructible_v<P, std::nullptr_t, of_nothing, std::allocator<int>> &&
                 !is_constructible_v<P, int*, unmovable, std::allocator<int>>);
   static_assert(!is_constructible_v<spolia::shared_ptr<void>, void*> &&
                 !is_constructible_v<spolia::shared_ptr<const void>, const void*> &&

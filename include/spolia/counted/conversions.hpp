@@ -55,6 +55,9 @@ concept deletable = ownable<Y, T> && !std::is_void_v<Y> &&
 // The standard asks for no more: a deleter's destructor may be noexcept(false).
 template <class D, class P>
 concept deleter_for = std::is_move_constructible_v<D> && requires(D& d, P& p) { d(p); };
+// Null by its type, which the literals 0 and NULL are not.
+template <class N>
+concept null_pointer = std::is_null_pointer_v<std::remove_reference_t<N>>;
 
 /// Whether shared_ptr<T> may take over what a unique_ptr<Y, D> owns.
 template <class Y, class D, class T>

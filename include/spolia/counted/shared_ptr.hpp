@@ -51,9 +51,10 @@ class shared_ptr {
         owner_(
             counted::taken<Y*, counted::deletes<Y, std::is_array_v<T>>, counted::own_memory>::make(
                 p, {}, {})) {
-    static_assert(requires { sizeof(Y); },
-                  "shared_ptr(p): the type of *p is incomplete here, so its destructor would not "
-                  "run; give a deleter");
+    static_assert(
+        requires { sizeof(Y); },
+        "shared_ptr(p): the type of *p is incomplete here, so its destructor would not "
+        "run; give a deleter");
     if constexpr (!std::is_array_v<T>) {
       counted::tell_itself(p, owner_);
       counted::tell_traced(p, owner_);
@@ -73,16 +74,29 @@ class shared_ptr {
                                                                      {std::move(a)})) {
     if constexpr (!std::is_array_v<T>) counted::tell_itself(p, owner_);
   }
-  template <class D>
+  // A deleter may be a generic lambda. To ask whether it takes a nullptr_t compiles its body, which
+  // may be an error. So it is asked only of a first argument that is a nullptr_t. If the answer is
+  // no, the deleted constructors are chosen, and not the last two.
+  template <counted::null_pointer N, class D>
     requires counted::deleter_for<D, std::nullptr_t>
-  shared_ptr(std::nullptr_t, D d)
+  shared_ptr(N&&, D d)
       : owner_(counted::taken<std::nullptr_t, D, counted::own_memory>::make(nullptr, std::move(d),
                                                                             {})) {}
-  template <class D, class A>
+  template <counted::null_pointer N, class D, class A>
     requires counted::deleter_for<D, std::nullptr_t>
-  shared_ptr(std::nullptr_t, D d, A a)
+  shared_ptr(N&&, D d, A a)
       : owner_(counted::taken<std::nullptr_t, D, counted::users_memory<A>>::make(
             nullptr, std::move(d), {std::move(a)})) {}
+  template <counted::null_pointer N, class D>
+  shared_ptr(N&&, D) = delete;
+  template <counted::null_pointer N, class D, class A>
+  shared_ptr(N&&, D, A) = delete;
+  // For what is converted: the literals 0 and NULL, {}, and classes. An rvalue, so that a nullptr_t
+  // itself fits those above better.
+  template <class D>
+  shared_ptr(const std::nullptr_t&&, D d) : shared_ptr(nullptr, std::move(d)) {}
+  template <class D, class A>
+  shared_ptr(const std::nullptr_t&&, D d, A a) : shared_ptr(nullptr, std::move(d), std::move(a)) {}
 
   template <class Y>
   shared_ptr(const shared_ptr<Y>& r, element_type* p) noexcept : object_(p), owner_(r.owner_) {
