@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <sstream>
 #include <stdexcept>
 #include <type_traits>
 #include <unordered_set>
@@ -505,6 +506,50 @@ TEST(forms_of_spolia, leave_the_swapping_of_users_types_alone) {
   spolia::weak_ptr<int> v(p);
   swap(w, v);
   EXPECT_EQ(w.lock(), p);
+}
+
+/// Derived from a pointer, with more to it, and with a member by the name of one of its base's.
+template <class P>
+struct numbered : P {
+  numbered() = default;
+  numbered(P of, int n) : P(std::move(of)), number(n) {}
+  int get() const { return number; }
+  int number = 0;
+};
+
+template <class P>
+void swap_what_derives_from(P of) {
+  using std::swap;
+  numbered<P> a(std::move(of), 1);
+  numbered<P> b;
+  swap(a, b);
+  EXPECT_EQ(a.number, 0);
+  EXPECT_EQ(b.number, 1);
+  std::ranges::swap(a, b);
+  EXPECT_EQ(a.number, 1);
+  P plain;
+  swap(static_cast<P&>(a), plain);
+  EXPECT_EQ(a.number, 1);
+  if constexpr (requires { a == b; }) {
+    EXPECT_TRUE(a == b && a == nullptr && (a <=> nullptr) == 0 && (a <=> b) == 0);
+    EXPECT_TRUE(plain != a && a < plain && plain > nullptr);
+    std::ostringstream out;
+    out << a << plain;
+    std::ostringstream expected;
+    expected << static_cast<P&>(a).get() << plain.get();
+    EXPECT_EQ(out.str(), expected.str());
+  }
+}
+
+TYPED_TEST(forms, what_derives_from_pointers_is_swapped_whole_and_compared_as_they_are) {
+  const auto p = TypeParam::template make<int>(1);
+  swap_what_derives_from(p);
+  swap_what_derives_from(typename TypeParam::template weak<int>(p));
+}
+TEST(forms_of_spolia, what_derives_from_pointers_is_swapped_whole_and_compared_as_they_are) {
+  swap_what_derives_from(spolia::private_ptr<int>(spolia::make_shared<int>(1)));
+  swap_what_derives_from(spolia::make_thin<int>(1));
+  swap_what_derives_from(spolia::private_thin_ptr<int>(spolia::make_thin<int>(1)));
 }
 
 }  // namespace

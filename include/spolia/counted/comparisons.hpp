@@ -22,27 +22,31 @@ class private_thin_ptr;
 
 namespace counted {
 
-// Also what derives from one of them is one.
+// What is compared is the pointer of this folder that p is or derives from, as the standard's
+// operators do: a derived class may have other members by the names of ours.
 template <class T>
-void is_pointer(const shared_ptr<T>&);
+const shared_ptr<T>& as_pointer(const shared_ptr<T>& p) noexcept {
+  return p;
+}
 template <class T>
-void is_pointer(const private_ptr<T>&);
+const private_ptr<T>& as_pointer(const private_ptr<T>& p) noexcept {
+  return p;
+}
 template <class T>
-void is_pointer(const thin_ptr<T>&);
+const thin_ptr<T>& as_pointer(const thin_ptr<T>& p) noexcept {
+  return p;
+}
 template <class T>
-void is_pointer(const private_thin_ptr<T>&);
+const private_thin_ptr<T>& as_pointer(const private_thin_ptr<T>& p) noexcept {
+  return p;
+}
 
 template <class P>
-concept pointer = requires(const P& p) { counted::is_pointer(p); };
+concept pointer = requires(const P& p) { counted::as_pointer(p); };
 template <class A, class B>
-concept comparable =
-    pointer<A> && pointer<B> && requires(const A& a, const B& b) { a.get() == b.get(); };
-// By type, and not by a member's name: swap() is found for users' types, too, whose bases or
-// template arguments are of this namespace.
-template <class T>
-void is_weak(const weak_ptr<T>&);
-template <class P>
-concept swappable = pointer<P> || requires(const P& p) { counted::is_weak(p); };
+concept comparable = pointer<A> && pointer<B> && requires(const A& a, const B& b) {
+  counted::as_pointer(a).get() == counted::as_pointer(b).get();
+};
 
 template <class P>
 struct pointer_hash {
@@ -56,30 +60,49 @@ struct pointer_hash {
 template <class A, class B>
   requires counted::comparable<A, B>
 bool operator==(const A& a, const B& b) noexcept {
-  return a.get() == b.get();
+  return counted::as_pointer(a).get() == counted::as_pointer(b).get();
 }
 template <counted::pointer P>
 bool operator==(const P& p, std::nullptr_t) noexcept {
-  return p.get() == nullptr;
+  return counted::as_pointer(p).get() == nullptr;
 }
 template <class A, class B>
   requires counted::comparable<A, B>
 std::strong_ordering operator<=>(const A& a, const B& b) noexcept {
-  return std::compare_three_way{}(a.get(), b.get());
+  return std::compare_three_way{}(counted::as_pointer(a).get(), counted::as_pointer(b).get());
 }
 template <counted::pointer P>
 std::strong_ordering operator<=>(const P& p, std::nullptr_t) noexcept {
-  return std::compare_three_way{}(p.get(), static_cast<typename P::element_type*>(nullptr));
+  auto* const object = counted::as_pointer(p).get();
+  return std::compare_three_way{}(object, static_cast<decltype(object)>(nullptr));
 }
 
-template <counted::swappable P>
-void swap(P& a, P& b) noexcept {
+// For these types only. What derives from them is swapped as a whole, by std::swap, which these
+// would take the place of if they fitted it as well: then they would leave its own members behind.
+template <class T>
+void swap(shared_ptr<T>& a, shared_ptr<T>& b) noexcept {
+  a.swap(b);
+}
+template <class T>
+void swap(weak_ptr<T>& a, weak_ptr<T>& b) noexcept {
+  a.swap(b);
+}
+template <class T>
+void swap(private_ptr<T>& a, private_ptr<T>& b) noexcept {
+  a.swap(b);
+}
+template <class T>
+void swap(thin_ptr<T>& a, thin_ptr<T>& b) noexcept {
+  a.swap(b);
+}
+template <class T>
+void swap(private_thin_ptr<T>& a, private_thin_ptr<T>& b) noexcept {
   a.swap(b);
 }
 
 template <class C, class Traits, counted::pointer P>
 std::basic_ostream<C, Traits>& operator<<(std::basic_ostream<C, Traits>& out, const P& p) {
-  return out << p.get();
+  return out << counted::as_pointer(p).get();
 }
 
 }  // namespace spolia::inline SPOLIA_FLAVOUR
