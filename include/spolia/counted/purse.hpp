@@ -71,6 +71,7 @@ using purse_of = core::own_purse;
 /// What no word is. Of a block that is no alias there is one word only, so that words may be
 /// compared.
 inline constexpr word no_word = 3;
+// Only its values are used, so it does no harm that it may be one in the process or several.
 inline constexpr purse_of no_purse{0, no_word};
 
 #if defined(SPOLIA_MODEL)
