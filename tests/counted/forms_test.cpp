@@ -4,12 +4,15 @@
 // resolution takes none. What must not compile at all is in refused/.
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <map>
 #include <memory>
 #include <sstream>
 #include <stdexcept>
+#include <thread>
 #include <type_traits>
 #include <unordered_set>
 #include <utility>
@@ -440,6 +443,47 @@ TYPED_TEST(forms, functions_for_locations) {
 }
 TEST(forms_of_spolia, functions_for_locations_of_thin_pointers) {
   use_functions<spolia::atomic_thin_ptr<int>>(spolia::make_thin<int>(1), spolia::make_thin<int>(2));
+}
+
+/// A thread waits until `place` no longer holds `one`, and is told so by `notify`. Without that it
+/// would sleep on: the call of the member at the end is for the join where the test fails.
+template <class Place, class P, class Wait, class Notify>
+void wake_a_waiter(Place& place, const P& one, const P& two, Wait wait, Notify notify) {
+  place.store(one);
+  std::atomic<bool> woken{false};
+  std::thread waiter([&] {
+    wait(&place, one);
+    EXPECT_EQ(atomic_load(&place), two) << "the wait ended early";
+    woken = true;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_FALSE(woken);
+  atomic_store(&place, two);
+  notify(&place);
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (!woken && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+  EXPECT_TRUE(woken) << "nothing has woken the thread that waits";
+  place.notify_all();
+  waiter.join();
+}
+template <class Place, class P>
+void wake_waiters(const P& one, const P& two) {
+  Place place;
+  const auto wait = [](const Place* at, const P& old) { atomic_wait(at, old); };
+  const auto wait_explicit = [](const Place* at, const P& old) {
+    atomic_wait_explicit(at, old, std::memory_order_acquire);
+  };
+  wake_a_waiter(place, one, two, wait, [](Place* at) { atomic_notify_one(at); });
+  wake_a_waiter(place, one, two, wait_explicit, [](Place* at) { atomic_notify_all(at); });
+}
+
+TYPED_TEST(forms, functions_that_wait_and_wake) {
+  if (TypeParam::may_race) GTEST_SKIP() << "the standard library's";
+  wake_waiters<typename TypeParam::template atomic_shared<int>>(TypeParam::template make<int>(1),
+                                                                TypeParam::template make<int>(2));
+}
+TEST(forms_of_spolia, functions_that_wait_and_wake_about_thin_pointers) {
+  wake_waiters<spolia::atomic_thin_ptr<int>>(spolia::make_thin<int>(1), spolia::make_thin<int>(2));
 }
 
 // ---- nothing is looked for by the types that a type is made of
