@@ -84,6 +84,16 @@ TEST(users_static_copies, announce_snapshots_under_numbers_of_their_own) {
             0);
 }
 
+TEST(users_static_copies, end_what_is_retired_by_code_of_their_own) {
+  EXPECT_EQ(status_of_child([] {
+              const loaded_tenant first(SPOLIA_FIRST_TENANT);
+              const loaded_tenant second(SPOLIA_SECOND_TENANT);
+              EXPECT_EQ(first.functions().end_blocks(10), 10 * kinds_ended);
+              EXPECT_EQ(second.functions().end_blocks(10), 10 * kinds_ended);
+            }),
+            0);
+}
+
 /// What the process has in memory, in bytes.
 std::size_t resident() {
   std::size_t whole = 0;

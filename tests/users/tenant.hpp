@@ -32,6 +32,11 @@ struct tenant {
   /// Takes a snapshot of two timelines. Whether the calling thread, which has not used the plugin
   /// before, has a number of this copy of the library's afterwards.
   bool (*announces_here)();
+  /// Makes `count` blocks and objects of each kind that a domain or read-log-update ends by
+  /// functions which it keeps with them. How many endings this copy's code has seen: `kinds_ended`
+  /// times `count`, if all.
+  int (*end_blocks)(int count);
 };
+inline constexpr int kinds_ended = 6;
 
 }  // namespace spolia::test::inline SPOLIA_FLAVOUR

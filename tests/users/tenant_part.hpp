@@ -6,8 +6,11 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include <spolia/memory.hpp>
+#include <spolia/reclaim.hpp>
+#include <spolia/rlu.hpp>
 
 #include "users/tenant.hpp"
 
@@ -26,6 +29,40 @@ struct other_node {
 template <std::size_t Bytes>
 struct bulk {
   unsigned char bytes[Bytes] = {};
+};
+
+/// What ended by the code of this plugin.
+SPOLIA_OWN_COPY inline int ended_here = 0;
+
+using blocks = spolia::domain<spolia::token, spolia::batch>;
+struct made_block : blocks::header {
+  ~made_block() { ++ended_here; }
+};
+struct deleted_block : blocks::header {};
+struct plain_object {};
+struct counts_one {
+  void operator()(auto* object) const {
+    ++ended_here;
+    delete object;
+  }
+};
+/// Its body counts when a version of it comes home, its fixed part when it ends.
+struct account {
+  account() = default;
+  account(const account&) = default;
+  account& operator=(const account& from) noexcept {
+    ++ended_here;
+    balance = from.balance;
+    return *this;
+  }
+  int balance = 0;
+
+  struct fixed {
+    fixed() = default;
+    fixed(fixed&& from) noexcept : owns(std::exchange(from.owns, false)) {}
+    ~fixed() { ended_here += owns ? 1 : 0; }
+    bool owns = true;
+  };
 };
 }  // namespace tenants
 
@@ -137,6 +174,33 @@ void churn(int count) {
   spolia::counted::drain();
 }
 
+int end_blocks(int count) {
+  ended_here = 0;
+  {
+    blocks all;
+    for (int i = 0; i < count; ++i) {
+      auto* const made = all.make<made_block>();
+      auto here = all.enter();
+      here.retire(made);
+      here.retire(new deleted_block, counts_one{});
+      here.retire(new plain_object, counts_one{});
+    }
+  }
+  spolia::rlu::domain bank;
+  for (int i = 0; i < count; ++i) {
+    const auto changed = bank.make<account>({});
+    const auto freed = bank.make<account>({});
+    bank.update([&](auto& in) {
+      auto mine = in.try_lock(changed);
+      if (mine && in.free(freed)) mine->balance = i;
+    });
+    bank.discard(changed);  // brings the version home first
+  }
+  bank.collect();
+  bank.collect();
+  return ended_here;
+}
+
 bool announces_here() {
   const spolia::snapshot both({spolia::default_timeline(), shared().own_time}, "both");
   return spolia::core::here.number_plus_one != 0;
@@ -164,6 +228,6 @@ long count_prices(const prices& p, const spolia::snapshot& now) {
 
 extern "C" {
 [[gnu::visibility("default")]] extern const tenant tenant_functions;
-const tenant tenant_functions{&timeline,  &make, &end,   &change_prices, &count_prices,
-                              &use_kinds, &work, &churn, &announces_here};
+const tenant tenant_functions{&timeline,  &make, &end,   &change_prices,  &count_prices,
+                              &use_kinds, &work, &churn, &announces_here, &end_blocks};
 }
