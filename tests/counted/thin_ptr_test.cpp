@@ -491,6 +491,15 @@ TEST(block_pool, trims_among_others) {
   for (std::thread& t : all) t.join();
 }
 
+/// Each shared object asks for the numbers of its kinds, and so does a plugin that is loaded again
+/// to where it was: each time a new number would fill the table, which has no more than 65536.
+TEST(thin_kinds, keep_their_number_however_often_it_is_asked_for) {
+  const thin_ptr<std::string> p = make_thin<std::string>("kind");
+  const std::uint32_t number = counted::head_of(p.get())->kind;
+  const auto* const ops = &counted::thin_kind<std::string>::ops;
+  for (int i = 0; i < 100; ++i) ASSERT_EQ(counted::add_thin_kind(ops), number);
+}
+
 TEST(block_pool, a_forked_child_goes_on) {
   std::atomic<bool> stop = false;
   std::thread other([&] {
