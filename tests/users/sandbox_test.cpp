@@ -93,9 +93,9 @@ struct shared_things {
     for (int i = 0; i < 300; ++i) {
       map.insert_or_assign(i % 10, i);
       map.erase(i % 7);
-      location.store(make_shared<tracked>(book, 1));
+      location.store(make_shared<tracked>(book, 1U));
       const std::scoped_lock region(rcu_default_domain());
-      rcu_retire(new tracked(book, 1));
+      rcu_retire(new tracked(book, 1U));
     }
     rcu_synchronize();
   }
