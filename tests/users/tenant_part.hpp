@@ -77,7 +77,7 @@ struct premises {
   spolia::snapshot_hash<int, std::string> texts;
   spolia::snapshot_tree<int, int> numbers;
   spolia::atomic_shared_ptr<const std::string> word{
-      spolia::make_shared<const std::string>(40, 'a')};
+      spolia::make_shared<const std::string>(40U, 'a')};
   spolia::atomic_thin_ptr<node> top{spolia::make_thin<node>(0)};
   spolia::rlu_hash<int, int> counts{16};
   spolia::timeline own_time;
@@ -121,7 +121,7 @@ const char* change(int first, int round) {
 
 const char* use_pointers(int round) {
   premises& p = shared();
-  p.word.store(spolia::make_shared<const std::string>(40, static_cast<char>('a' + round % 26)));
+  p.word.store(spolia::make_shared<const std::string>(40U, static_cast<char>('a' + round % 26)));
   const spolia::private_ptr word(p.word);
   if (word->size() != 40 || word->front() != word->back()) return "a text is damaged";
   p.top.store(spolia::make_thin<node>(round));
