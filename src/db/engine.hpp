@@ -291,49 +291,6 @@ class reader::scanning {
   std::uint32_t outer_;
 };
 
-/// Notes of a range, or of a table, what a scan has shown of it so far, before it is shown: so the
-/// note is right wherever the program ends the scan, by an exception or by a commit as well.
-class reader::scan_note {
- public:
-  /// The keys of the index have so many words.
-  scan_note(const reader& of, const range_read& all, std::uint32_t words, direction way) noexcept
-      : of_(of), all_(all), words_(words), way_(way) {
-    of.session_->looked = true;
-  }
-  scan_note(const scan_note&) = delete;
-  scan_note& operator=(const scan_note&) = delete;
-
-  /// The row with this key is shown next. Throws std::bad_alloc.
-  void reach(const std::uint64_t* key) {
-    if (!of_.notes_reads_) return;
-    range_read& r = mine();
-    key_words& end = way_ == direction::up ? r.hi : r.lo;
-    end.fill(0);
-    std::copy_n(key, words_, end.begin());
-  }
-  /// All of it was looked at. Throws std::bad_alloc.
-  void finish() {
-    if (of_.notes_reads_) mine() = all_;
-  }
-
- private:
-  range_read& mine() {
-    auto& ranges = of_.session_->reads.ranges;
-    if (number_ == none) {
-      ranges.push_back(all_);
-      number_ = ranges.size() - 1;
-    }
-    return ranges[number_];
-  }
-  static constexpr std::size_t none = ~std::size_t{0};
-
-  const reader& of_;
-  const range_read& all_;
-  const std::uint32_t words_;
-  const direction way_;
-  std::size_t number_ = none;  // of the note
-};
-
 class storage;
 class journal;
 class status_file;
