@@ -26,10 +26,12 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 
 /// Format 1 has no decimals, timestamps, variable text and blobs; formats 1 and 2 drop nothing, and
-/// make indexes with their tables alone; formats 1 to 3 log whole rows. All are read, too.
-inline constexpr std::uint32_t storage_format = 4;
+/// make indexes with their tables alone; formats 1 to 3 log whole rows; formats 1 to 4 may have
+/// several NaNs. All are read, too.
+inline constexpr std::uint32_t storage_format = 5;
 inline constexpr std::uint32_t oldest_format = 1;
 inline constexpr std::uint32_t first_with_drops = 3;
+inline constexpr std::uint32_t first_with_one_nan = 5;
 using database_id = std::array<std::byte, 16>;
 using bytes_view = std::span<const std::byte>;
 

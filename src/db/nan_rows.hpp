@@ -10,7 +10,8 @@
 //   log, as `spolia dump` writes them;
 // - those, and rows whose own key is replaced, are erased and put again by a record of the log,
 //   which comes after the file: so what the log says later fits to the keys that are there now.
-// A store whose NaNs are all the same is only looked through: its columns of doubles, once.
+// Files of format 5 have one NaN. So the columns of doubles are looked through only where a file of
+// an older format was read: until the first checkpoint after the store was opened to be changed.
 #pragma once
 
 #include <cstdint>

@@ -198,20 +198,27 @@ status query_run::run() {
   if (at_.session_ == nullptr) return outcome::ended;
   if (of_.when_.ended(at_.timestamp())) return outcome::dropped;
   at_.session_->looked = true;
-  if (at_.notes_reads_) at_.session_->reads.whole(of_);
+  read_set& reads = at_.session_->reads;
+  const bool notes = at_.notes_reads_ && !reads.has_all(of_);
+  const std::size_t noted = reads.tables.size();
+  if (notes) reads.tables.push_back({&of_, 0});
   const asking now(at_);
   const std::uint32_t count = helpers();
   found_.reserve(count + 1);
   std::vector<std::thread> own;
   own.reserve(count);
+  const auto end = [&]() noexcept {
+    end_helpers(own);
+    if (notes) reads.tables[noted].end = told();
+  };
   try {
     call_helpers(count, own);
     help();
   } catch (...) {  // this thread ends
-    end_helpers(own);
+    end();
     throw;
   }
-  end_helpers(own);
+  end();
   if (failed_) std::rethrow_exception(failed_);
   if (why_ == outcome::ok) put_together();
   return why_;
@@ -225,6 +232,17 @@ void query_run::end_helpers(std::vector<std::thread>& own) noexcept {
     left_.wait(hold, [&] { return inside_ == 0; });
   }
   for (std::thread& t : own) t.join();
+}
+
+/// The program learns something of the rows in the slots below: all, by an answer. Without one,
+/// only its own conditions have seen rows. When all threads have left.
+std::uint64_t query_run::told() const noexcept {
+  if (!failed_ && why_ == outcome::ok && next_.load_relaxed() >= slots_) return table_read::all;
+  const auto& all = plan_->filters;
+  const bool asked = std::any_of(all.begin(), all.end(), [](const query_filter& f) {
+    return f.what == query_filter::kind::program;
+  });
+  return asked ? std::min(next_.load_relaxed(), slots_) : 0;
 }
 
 /// Threads besides the caller's.

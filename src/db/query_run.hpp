@@ -70,9 +70,9 @@ class query_run : public std::enable_shared_from_this<query_run> {
   void end_helpers(std::vector<std::thread>& own) noexcept;
   void work_through();
   void fail(outcome why) noexcept;
-  void leave(std::unique_ptr<worker> w) noexcept;
   void put_together();
   [[nodiscard]] bool over() const noexcept;
+  [[nodiscard]] std::uint64_t told() const noexcept;
 
   const reader& at_;
   const table& of_;

@@ -25,6 +25,11 @@
 //   marks, and his marks come before he draws his time: see commit.hpp. An entry goes only when the
 //   oldest snapshot is later than the end of what it led to. So while ours is announced, entries
 //   that led to something after it stay.
+// What counts of a scan that ends early, because the program has seen enough, throws, or commits in
+//   the scan's function: the range up to the last key that was shown. So the note grows with what
+//   is shown (scan_note), and becomes the whole range when the scan has come to its end. Rows that
+//   are shown in no order are noted by their slots: up to that of the last one that was shown.
+//   A slot can change hands, but not without a change of the row that the snapshot sees in it.
 // Why an insertion notes nothing: it holds the key's slot, locked, until the transaction ends; and
 //   its entries in unique indexes are claims that others meet: entries.cpp. Who had the key between
 //   our snapshot and that moment has it no more, or the insertion has met him.
@@ -66,18 +71,26 @@ struct range_read {
   }
 };
 
+/// The rows in a table's slots below `end`.
+struct table_read {
+  static constexpr std::uint64_t all = ~std::uint64_t{0};
+  const table* of = nullptr;
+  std::uint64_t end = all;
+};
+
 /// Everything may throw std::bad_alloc; then nothing was noted.
 struct read_set {
   std::vector<const row_head*> rows;
   std::vector<range_read> ranges;
-  std::vector<const table*> tables;  // all of it
+  std::vector<table_read> tables;
 
   void row(const row_head* r) {
     if (rows.empty() || rows.back() != r) rows.push_back(r);
   }
   void key(const table& t, const key_words& k) { ranges.push_back({&t, nullptr, k, k}); }
-  void whole(const table& t) {
-    if (tables.empty() || tables.back() != &t) tables.push_back(&t);
+  /// All rows of the table are noted already.
+  [[nodiscard]] bool has_all(const table& t) const noexcept {
+    return !tables.empty() && tables.back().of == &t && tables.back().end == table_read::all;
   }
   void clear() noexcept {
     rows.clear();

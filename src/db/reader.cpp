@@ -19,6 +19,49 @@ namespace {
 
 }  // namespace
 
+/// Notes of a range what a scan has shown of it so far, before it is shown: so the note is right
+/// wherever the program ends the scan, by an exception or by a commit as well.
+class reader::scan_note {
+ public:
+  /// The keys of the index have so many words.
+  scan_note(const reader& of, const range_read& all, std::uint32_t words, direction way) noexcept
+      : of_(of), all_(all), words_(words), way_(way) {
+    of.session_->looked = true;
+  }
+  scan_note(const scan_note&) = delete;
+  scan_note& operator=(const scan_note&) = delete;
+
+  /// The row with this key is shown next. Throws std::bad_alloc.
+  void reach(const std::uint64_t* key) {
+    if (!of_.notes_reads_) return;
+    range_read& r = mine();
+    key_words& end = way_ == direction::up ? r.hi : r.lo;
+    end.fill(0);
+    std::copy_n(key, words_, end.begin());
+  }
+  /// All of it was looked at. Throws std::bad_alloc.
+  void finish() {
+    if (of_.notes_reads_) mine() = all_;
+  }
+
+ private:
+  range_read& mine() {
+    auto& ranges = of_.session_->reads.ranges;
+    if (number_ == none) {
+      ranges.push_back(all_);
+      number_ = ranges.size() - 1;
+    }
+    return ranges[number_];
+  }
+  static constexpr std::size_t none = ~std::size_t{0};
+
+  const reader& of_;
+  const range_read& all_;
+  const std::uint32_t words_;
+  const direction way_;
+  std::size_t number_ = none;  // of the note
+};
+
 reader::reader(engine& of, const char* label) : engine_(of), session_(nullptr) {
   commit_board::record& r = engine_.board.take();
   try {
@@ -147,19 +190,22 @@ void reader::scan_table(const table& t, const row_visitor& f, const selection& o
   const column_set wanted = columns_of(t, only);
   must_exist(t);
   session_->looked = true;
-  if (notes_reads_) session_->reads.whole(t);
+  const bool notes = notes_reads_ && !session_->reads.has_all(t);
+  const std::size_t noted = session_->reads.tables.size();
+  if (notes) session_->reads.tables.push_back({&t, 0});
   const scanning now(*this);
   const arena::mark here = session_->images.here();
   const std::uint64_t end = t.slots();
   for (std::uint64_t slot = 0; slot < end; ++slot) {
     std::uint64_t* const image = room_for(t);
     const std::uint64_t shape = read_step(t, slot, wanted, image, now.level());
+    if (notes && shape != 0) session_->reads.tables[noted].end = slot + 1;
     const bool more = shape == 0 || f(row(t.schema_, image, shape, wanted.mask));
     if (session_ == nullptr) return;  // f has ended the transaction, maybe by a conflict
-    if (!more) break;
     session_->images.rewind(here);
+    if (!more) return;
   }
-  session_->images.rewind(here);
+  if (notes) session_->reads.tables[noted].end = table_read::all;
 }
 
 void reader::scan_primary(const table& t, values from, values to, const scan_how& how,
@@ -172,18 +218,21 @@ void reader::scan_primary(const table& t, values from, values to, const scan_how
   const schema& s = t.schema_;
   const key_words lo = s.encode_key(s.key(), from);
   const key_words hi = s.encode_key(s.key(), to, ~std::uint64_t{0});
-  const std::size_t noted = note_range({&t, nullptr, lo, hi});
+  const range_read all{&t, nullptr, lo, hi};
+  scan_note noted(*this, all, s.key_length(s.key()), how.way);
   const scanning now(*this);
-  const std::uint32_t length = s.key_length(s.key());
+  bool whole = true;
   const auto show = [&](std::uint64_t slot, const std::uint64_t* found) {
     const arena::mark here = session_->images.here();
     std::uint64_t* const image = room_for(t);
     const std::uint64_t shape = read_step(t, slot, wanted, image, now.level());
-    const bool more = shape == 0 || f(row(t.schema_, image, shape, wanted.mask));
-    if (session_ == nullptr) return false;  // f has ended the transaction, maybe by a conflict
+    if (shape != 0) {
+      noted.reach(found);
+      whole = f(row(t.schema_, image, shape, wanted.mask));
+    }
+    if (session_ == nullptr) return whole = false;  // f has ended the transaction
     session_->images.rewind(here);
-    if (!more) cut_range(noted, found, length, how.way);
-    return more;
+    return whole;
   };
   if (how.way == direction::down) {
     t.primary_->scan_down(lo, hi, slot_visitor(show));
@@ -191,6 +240,7 @@ void reader::scan_primary(const table& t, values from, values to, const scan_how
     t.primary_->scan(lo, hi, slot_visitor(show));
   }
   must_go_on(!ended());  // else entries may have been missing
+  if (whole) noted.finish();
 }
 
 void reader::scan_secondary(const secondary& i, values from, values to, const scan_how& how,
@@ -213,22 +263,23 @@ void reader::scan_secondary(const secondary& i, values from, values to, const sc
     refuse_scan("index " + i.name_ + " of table " + t.name() +
                 " is a hash index, which finds the rows of one whole key and no ranges");
   }
-  const std::size_t noted = note_range({&t, &i, lo, hi});
+  const range_read all{&t, &i, lo, hi};
+  scan_note noted(*this, all, length, how.way);
   const scanning now(*this);
+  bool whole = true;
   const auto show = [&](std::uint64_t slot, const std::uint64_t* found) {
     const arena::mark here = session_->images.here();
     std::uint64_t* const image = room_for(t);
     const std::uint64_t shape = read_step(t, slot, wanted, image, now.level());
-    bool more = true;
     // The entry may be there for another version of the row.
     const key_words has = shape == 0 ? key_words{} : s.key_of(i.columns_, image);
     if (shape != 0 && std::equal(has.begin(), has.begin() + length, found)) {
-      more = f(row(t.schema_, image, shape, wanted.mask));
+      noted.reach(found);
+      whole = f(row(t.schema_, image, shape, wanted.mask));
     }
-    if (session_ == nullptr) return false;  // f has ended the transaction, maybe by a conflict
+    if (session_ == nullptr) return whole = false;  // f has ended the transaction
     session_->images.rewind(here);
-    if (!more) cut_range(noted, found, length, how.way);
-    return more;
+    return whole;
   };
   if (how.way == direction::down) {
     i.entries_->scan_down(lo, hi, slot_visitor(show));
@@ -236,6 +287,7 @@ void reader::scan_secondary(const secondary& i, values from, values to, const sc
     i.entries_->scan(lo, hi, slot_visitor(show));
   }
   must_go_on(!ended());  // else entries may have been missing
+  if (whole) noted.finish();
 }
 
 }  // namespace db

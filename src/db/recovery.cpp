@@ -76,7 +76,7 @@ log_end recovery::run(const folder_content& has, bool repair, nan_rows& nans) {
   // Without its newest checkpoint a database is whole only if the log reaches further.
   if (newest_failed != nullptr && end_.sequence < at_least) std::rethrow_exception(newest_failed);
   engine_.table_numbers = static_cast<std::uint32_t>(numbered_.size());
-  nans.unify(engine_);
+  if (many_nans_) nans.unify(engine_);
   fill_indexes();
   if (repair) repair_last(has);
   report_.sequence = end_.sequence;
@@ -106,6 +106,7 @@ void recovery::start_anew() {
   end_ = {};
   log_follows_ = false;
   claim_each_ = false;
+  many_nans_ = false;
   report_.checkpoint_rows = 0;
 }
 
@@ -129,6 +130,7 @@ void recovery::load_checkpoint(std::uint64_t sequence) {
   }
   end_ = {h.epoch, h.sequence, h.chain};
   log_follows_ = h.log_follows;
+  many_nans_ = h.format < first_with_one_nan;
   report_.checkpoint_sequence = h.sequence;
 }
 
@@ -243,7 +245,9 @@ void recovery::replay_segment(std::uint64_t first, bool last) {
   name_ = folder_.path_of(in_folder);
   const auto file = folder_.open(in_folder, file_mode::read);
   file_stream from(buffers_, *file);
-  const std::uint32_t epoch = begin_segment(from, first).epoch;
+  const file_header header = begin_segment(from, first);
+  many_nans_ = many_nans_ || header.format < first_with_one_nan;
+  const std::uint32_t epoch = header.epoch;
   end_.epoch = std::max(end_.epoch, epoch);
   while (from.left() != 0) {
     record_header h;

@@ -297,6 +297,7 @@ class recovery {
   log_end end_;
   bool log_follows_ = false;  // the checkpoint says so
   bool claim_each_ = false;   // of the checkpoint's keys: to tell which comes twice
+  bool many_nans_ = false;    // a file that was read is of a format that may have several
   std::vector<change_batch> batches_;
   std::vector<table*> numbered_;  // by their numbers; null: gone
   std::filesystem::path name_;    // of the segment that is read

@@ -24,22 +24,6 @@ void reader::note_key(const table& t, const key_words& key) const {
   if (notes_reads_) session_->reads.key(t, key);
 }
 
-std::size_t reader::note_range(const range_read& r) const {
-  session_->looked = true;
-  if (notes_reads_) session_->reads.ranges.push_back(r);
-  return session_->reads.ranges.size() - 1;
-}
-
-/// A scan was stopped at this key: nothing behind it was read.
-void reader::cut_range(std::size_t number, const std::uint64_t* key, std::uint32_t words,
-                       direction way) const noexcept {
-  if (!notes_reads_) return;
-  range_read& r = session_->reads.ranges[number];
-  key_words& end = way == direction::up ? r.hi : r.lo;
-  end.fill(0);
-  std::copy_n(key, words, end.begin());
-}
-
 /// Nobody has committed the row after our snapshot, or is about to.
 bool transaction::unchanged(const row_head& row) const noexcept {
   // Mostly; a mark is above all times. acquire, as in unchanged_since().
@@ -62,8 +46,8 @@ verdict transaction::reads_hold(std::uint64_t drawn) const {
   if (reads.ranges.empty() && reads.tables.empty()) return verdict::holds;
   census::ticket now;  // announced when it is needed
   verdict v = verdict::holds;
-  const auto look_at_all_rows = [&](const range_read& r) {
-    for (std::uint64_t slot = 0, end = r.of->slots(); slot < end; ++slot) {
+  const auto look_at_rows = [&](const range_read& r, std::uint64_t below = table_read::all) {
+    for (std::uint64_t slot = 0, end = std::min(below, r.of->slots()); slot < end; ++slot) {
       v = slot_holds(r, slot, drawn, now);
       if (v != verdict::holds) return;
     }
@@ -82,11 +66,11 @@ verdict transaction::reads_hold(std::uint64_t drawn) const {
     // Changes made since an index was dropped have no entries in it: then the rows themselves are
     // asked. A transaction that passed the index by had seen that it is over before it drew its
     // time, and we drew ours later, so over() is true for us as well.
-    if (v == verdict::holds && r.index != nullptr && r.index->when_.over()) look_at_all_rows(r);
+    if (v == verdict::holds && r.index != nullptr && r.index->when_.over()) look_at_rows(r);
     if (v != verdict::holds) return v;
   }
-  for (const table* const t : reads.tables) {
-    look_at_all_rows(range_read::whole(*t));
+  for (const table_read& t : reads.tables) {
+    look_at_rows(range_read::whole(*t.of), t.end);
     if (v != verdict::holds) return v;
   }
   return v;

@@ -4,9 +4,12 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "db/storages.hpp"
@@ -338,6 +341,49 @@ TEST_P(absence, of_own_changes_in_an_index_that_is_dropped) {
   EXPECT_EQ(shown, 1U) << "it was there when the transaction began";
   ASSERT_TRUE(tx.insert(items, {3, 5, 30, "own"}));
   EXPECT_THROW(tx.scan(by_a, {5}, {5}, [](const row&) {}), no_result);
+}
+
+/// A transaction that waits for the first row that it asks for gets its snapshot after the wait. By
+/// then the row's slot may be that of another key, which is there, or was there.
+TEST_P(absence, of_a_key_whose_slot_goes_to_another_while_it_is_waited_for) {
+  using op = std::function<status(transaction&, table&, std::int64_t)>;
+  const op ops[] = {
+      [](transaction& tx, table& t, std::int64_t k) { return tx.edit(t, {k}).code(); },
+      [](transaction& tx, table& t, std::int64_t k) { return tx.erase(t, {k}); },
+      [](transaction& tx, table& t, std::int64_t k) { return tx.insert(t, {k, 9, k, "new"}); }};
+  table& other = hashed();
+  std::int64_t key = 1000;
+  for (table* const t : {&items, &other}) {
+    for (const op& f : ops) {
+      for (int round = 0; round < 8; ++round, key += 10) {
+        const std::int64_t next = key + 1;
+        std::unique_ptr<reader> old(new reader(base.snapshot()));  // keeps the slot
+        leave_gaps(*t, key, key + 1);
+        const std::chrono::seconds patience(60);
+        transaction waits = base.begin({.longest_wait = patience});
+        transaction holds = base.begin({.longest_wait = patience});
+        ASSERT_TRUE(insert(holds, *t, key));
+        status got;
+        std::thread waiting([&] { got = f(waits, *t, key); });
+        std::this_thread::sleep_for(std::chrono::milliseconds(2));  // its pauses grow
+        old.reset();
+        holds.rollback();
+        base.collect();
+        ASSERT_TRUE(base.transact([&](transaction& tx) { return insert(tx, *t, next); }));
+        const bool stays = round % 2 == 0;
+        if (!stays) {
+          ASSERT_TRUE(base.transact([&](transaction& tx) { return tx.erase(*t, {next}); }));
+        }
+        waiting.join();
+        const bool inserts = &f == &ops[2];
+        EXPECT_EQ(got, inserts ? outcome::ok : outcome::not_found);
+        EXPECT_TRUE(waits.commit());
+        const reader now = base.snapshot();
+        EXPECT_EQ(bool(now.find(*t, {key})), inserts);
+        EXPECT_EQ(bool(now.find(*t, {next})), stays);
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -102,7 +102,7 @@ TEST(damage, the_log_is_what_the_guide_says) {
   const bytes& log = files->content(log_name(1));
   EXPECT_EQ(std::memcmp(log.data(), "SPOLIALG", 8), 0);
   EXPECT_EQ(number_at<std::uint32_t>(log, 8), plain_crc(std::span(log).subspan(12, 52)));
-  EXPECT_EQ(number_at<std::uint32_t>(log, 12), 4U) << "the format";
+  EXPECT_EQ(number_at<std::uint32_t>(log, 12), 5U) << "the format";
   EXPECT_EQ(number_at<std::uint64_t>(log, 32), 1U) << "the first record";
   EXPECT_EQ(number_at<std::uint32_t>(log, 40), 1U) << "the epoch";
   std::uint32_t chain = 0;
@@ -287,7 +287,7 @@ TEST(damage, another_version_is_named_as_such) {
   identity[16 + 7] = std::byte{'6'};
   EXPECT_NE(try_to_open(newer).refused.find("format"), std::string::npos);
   bytes& log = files->content(log_name(1));
-  for (const std::uint32_t format : {0U, 5U}) {
+  for (const std::uint32_t format : {0U, 6U}) {
     put_at(log, 12, format);
     put_at(log, 8, plain_crc(std::span(log).subspan(12, 52)));
     EXPECT_NE(try_to_open(files).refused.find("format"), std::string::npos);
@@ -338,7 +338,7 @@ TEST(damage, whole_rows_of_an_older_log_are_read) {
   work(files, 4, 5);
   EXPECT_EQ(try_to_open(files).commits, 5);
   EXPECT_EQ(files->content(log_name(1)), log);
-  EXPECT_EQ(number_at<std::uint32_t>(files->content(log_name(5)), 12), 4U);
+  EXPECT_EQ(number_at<std::uint32_t>(files->content(log_name(5)), 12), 5U);
 }
 
 TEST(damage, older_formats_are_read_and_gone_on_with) {

@@ -213,7 +213,8 @@ class SPOLIA_EXPORT database {
 
   /// Runs f(transaction&) and commits, again and again while it ends in a conflict, with growing
   /// pauses. f returns a status, or nothing; if that is not ok, nothing is committed. What f throws
-  /// comes out, after a rollback.
+  /// comes out, after a rollback. If f itself ends the transaction, by commit() or rollback(), and
+  /// returns ok, the result is outcome::ended: what was done is what f has done.
   template <std::invocable<transaction&> F>
   status transact(F&& f, const retries& how = {});
 

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// group_commit.hpp: the queue in front of a log: commits become visible and get their place in the
-// log in one order, and whoever waits first writes for all.
+// group_commit.hpp: the queue of a log: commits become visible and get their place in the log in
+// one order, and the first thread that waits writes for all.
 //
 // Idea:        append() publishes the commit and queues its record under one short lock. So records
-//              lie in the log in the order of commit timestamps, and any prefix of the log is a
-//              prefix of the history: whoever has seen a commit stands after it.
+//              lie in the log in the order in which commits become visible: a transaction that has
+//              seen a commit, or has changed what that one had locked, stands after it, and any
+//              prefix of the log has all that its transactions have built upon.
+// Not by time: a serializable commit draws its timestamp before it comes here, since its reads are
+//              checked in between. Of two that have seen nothing of each other, the one with the
+//              later timestamp may stand first, also where the other one has read what it replaces.
+//              A prefix then lacks a transaction that nothing in it depends on.
 //              A committer that wants to know its record durable becomes the leader, if there is
 //              none: takes the whole queue, writes and syncs it, and says up to where. The others
 //              sleep meanwhile; the next of them leads with what has queued up.

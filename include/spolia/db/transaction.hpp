@@ -100,9 +100,12 @@ class SPOLIA_EXPORT reader {
                    const selection& only = {}) const {
     return find(t, values(key.begin(), key.size()), only);
   }
-  /// All rows, in no particular order. `f` returns nothing, or false to stop. In a transaction it
-  /// may change rows, also of this table, lead back to a savepoint, and end the transaction, which
-  /// ends the scan: what is shown is what was there when the scan began, here and in scans.
+  /// All rows, in no particular order. `f` returns nothing, or false to stop. What it throws ends
+  /// the scan, and the transaction goes on. In a transaction it may change rows, also of this
+  /// table, and lead back to a savepoint: what is shown is what was there when the scan began, here
+  /// and in scans. It may end the transaction, which ends the scan, and the row that is shown; the
+  /// transaction itself must stay until the scan returns. A serializable one has read what was
+  /// shown, where it ends early, and else all.
   template <class F>
   void for_each(const table& t, F&& f, const selection& only = {}) const {
     scan_table(t, visitor(f), only);
@@ -173,6 +176,8 @@ class SPOLIA_EXPORT reader {
   };
   /// While it lives, a scan runs: reading with its level passes over what was changed since.
   class scanning;
+  /// What a scan has shown, for a serializable transaction.
+  class scan_note;
   static constexpr std::uint32_t newest = ~std::uint32_t{0};
   /// Throws no_result if it is ended.
   void must_go_on(bool open) const;
@@ -211,9 +216,6 @@ class SPOLIA_EXPORT reader {
   void end() noexcept;
   void note_row(const table& t, std::uint64_t slot) const;
   void note_key(const table& t, const key_words& key) const;
-  std::size_t note_range(const range_read& r) const;
-  void cut_range(std::size_t number, const std::uint64_t* key, std::uint32_t words,
-                 direction way) const noexcept;
 
   engine& engine_;
   session* session_;
