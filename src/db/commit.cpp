@@ -107,6 +107,8 @@ status transaction::commit() {
   if (!room) return fail(outcome::limit);
   if (!changes()) {
     rollback();  // there is nothing to undo but locks
+    if (seen_ == 0) [[likely]]
+      return outcome::ok;
     return seen_is_durable();
   }
   // From here on nothing fails.
@@ -140,10 +142,9 @@ status transaction::commit() {
   return durable;
 }
 
-/// Waits for it, if that was asked for.
+/// Waits for what it has seen, which `seen_` says.
 status transaction::seen_is_durable() const noexcept {
-  if (seen_ == 0 || engine_.log->wait(seen_)) return outcome::ok;
-  return outcome::storage_failed;
+  return engine_.log->wait(seen_) ? outcome::ok : outcome::storage_failed;
 }
 
 /// Room for the versions, which others may have to be ended for.

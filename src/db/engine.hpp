@@ -92,6 +92,10 @@ class upkeep {
 
 /// A row that a transaction has locked.
 struct pending_write {
+  pending_write() = default;
+  pending_write(table& t, std::uint64_t* row_image, std::uint32_t on_level) noexcept
+      : of(&t), image(row_image), level(on_level) {}
+
   table* of = nullptr;
   const index_set* indexes = nullptr;  // that the changes go to
   std::uint64_t slot = 0;

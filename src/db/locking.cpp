@@ -29,7 +29,7 @@ result<std::uint32_t> transaction::lock_row(table& t, std::uint64_t slot, const 
   std::uint64_t* const image = session_->changes.take(t.schema_.words());
   const auto number = static_cast<std::uint32_t>(writes.size());
   const std::uint64_t snapshot = timestamp();
-  writes.emplace_back();
+  writes.emplace_back(t, image, session_->level);
   const bool locked = wait_for_lock(*place.head, number);
   // The first committer wins.
   if (!locked || (place.head->stamp.load_relaxed() > timestamp() && !begins_late(t, *place.head))) {
@@ -47,13 +47,10 @@ result<std::uint32_t> transaction::lock_row(table& t, std::uint64_t slot, const 
     return slot_is_gone;
   }
   pending_write& made = writes.back();  // field by field: a whole one would be copied
-  made.of = &t;
   made.indexes = &t.indexes();
   made.slot = slot;
   made.place = place;
-  made.image = image;
   made.shape = (shape & row_exists) != 0 ? shape : 0;
-  made.level = session_->level;
   return number;
 }
 

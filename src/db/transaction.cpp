@@ -127,7 +127,7 @@ status transaction::insert_row(table& t, values v) {
 /// Gives the key a new slot, locked, as the last of the writes; no_slot. Or the slot that it has.
 std::uint64_t transaction::claim_slot(table& t, const key_words& key, std::uint64_t* image,
                                       std::uint64_t shape) {
-  session_->writes.emplace_back();
+  session_->writes.emplace_back(t, image, session_->level);
   std::uint64_t slot = no_slot;
   std::uint64_t has = no_slot;
   row_place place;
@@ -152,15 +152,12 @@ std::uint64_t transaction::claim_slot(table& t, const key_words& key, std::uint6
     return has;
   }
   pending_write& made = session_->writes.back();  // field by field: a whole one would be copied
-  made.of = &t;
   made.indexes = &t.indexes();
   made.slot = slot;
   made.place = place;
-  made.image = image;
   made.shape = shape;
   made.has = made.sets = every_column;
   made.fresh = made.changed = true;
-  made.level = session_->level;
   return no_slot;
 }
 

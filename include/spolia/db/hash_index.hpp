@@ -232,7 +232,7 @@ class hash_index final
     std::uint64_t flag;
   };
 
-  [[nodiscard]] place place_of(const key_words& key) const noexcept {
+  [[nodiscard]] SPOLIA_ALWAYS_INLINE place place_of(const key_words& key) const noexcept {
     std::uint64_t packed = key[0];
     if (words_ == 1 || pack(key, packed)) return {hash_of_word(packed), 0};
     return {hash_of_key(key, words_), long_key};

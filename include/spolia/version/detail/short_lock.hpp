@@ -11,12 +11,10 @@ namespace detail {
 
 class short_lock {
  public:
-  void lock() noexcept {
-    backoff pause;
+  SPOLIA_ALWAYS_INLINE void lock() noexcept {
     // acquire ← the release in unlock(): we see what the last holder did.
-    while (held_.exchange_acquire(true)) {
-      while (held_.load_relaxed()) pause.pause();
-    }
+    if (held_.exchange_acquire(true)) [[unlikely]]
+      wait();
   }
   void unlock() noexcept {
     if (SPOLIA_FAULT("short_lock.relaxed")) return held_.store_relaxed(false);
@@ -27,6 +25,14 @@ class short_lock {
   bool reset() noexcept { return held_.exchange_relaxed(false); }
 
  private:
+  SPOLIA_NOINLINE void wait() noexcept {
+    backoff pause;
+    do {
+      while (held_.load_relaxed()) pause.pause();
+      // acquire: as in lock().
+    } while (held_.exchange_acquire(true));
+  }
+
   atomic<bool> held_{false};
 };
 
