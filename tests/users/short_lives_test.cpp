@@ -231,8 +231,8 @@ class sleepers {
 };
 
 /// The most witnesses after any of 100 threads that call update(i) for `each` numbers. Each has a
-/// number of its own: an unrelated thread has it from then on. So whatever is kept with a number, in
-/// place of with the structure, is of no use to the next thread.
+/// thread number of its own: an unrelated thread has it from then on. So whatever is kept with a
+/// number, in place of with the structure, is of no use to the next thread.
 template <class F>
 std::int64_t most_when_numbers_are_used_once(int each, F&& update) {
   sleepers others;

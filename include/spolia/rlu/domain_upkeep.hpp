@@ -214,8 +214,9 @@ bool basic_domain<Clock, Blocks>::enough_is_left() const noexcept {
   return left_behind_.value() - left_seen_.value() >= options_.low_watermark;
 }
 
-/// A few at a time, two for each look at the sections, which is a heavy fence. The next time goes on
-/// where this one ends, or the first few, if a section holds their copies up, would hide the others.
+/// A few at a time, two for each look at the sections, which is a heavy fence. The next time goes
+/// on where this one ends: else the first few, if a section holds their copies up, would keep the
+/// others from their turn.
 template <class Clock, class Blocks>
 void basic_domain<Clock, Blocks>::collect_what_is_left(session& mine) noexcept {
   const std::uint64_t before = left_seen_.value();
