@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <limits>
@@ -15,6 +14,8 @@
 #include <vector>
 
 #include <spolia/base/made_once.hpp>
+
+#include "processor_list.hpp"
 
 #if defined(__linux__)
 #include <sched.h>
@@ -317,25 +318,8 @@ std::uint64_t offset_bound(const std::int64_t* to, const std::int64_t* from,
 }
 
 bool all_among(std::string_view list, const std::uint32_t* cpus, std::uint32_t count) noexcept {
-  const char* at = list.data();
-  const char* const end = at + list.size();
-  const auto number = [&](std::uint32_t& n) {
-    const auto read = std::from_chars(at, end, n);
-    at = read.ptr;
-    return read.ec == std::errc();
-  };
-  for (;;) {
-    std::uint32_t first = 0;
-    if (!number(first)) return false;
-    std::uint32_t last = first;
-    if (at != end && *at == '-' && (++at, !number(last))) return false;
-    if (last < first || last - first >= count) return false;
-    for (std::uint32_t cpu = first; cpu <= last; ++cpu) {
-      if (std::find(cpus, cpus + count, cpu) == cpus + count) return false;
-    }
-    if (at == end || *at == '\n') return true;
-    if (*at++ != ',') return false;
-  }
+  return every_listed(
+      list, [&](std::uint32_t cpu) { return std::find(cpus, cpus + count, cpu) != cpus + count; });
 }
 
 const counter_report& counters_compared() noexcept {

@@ -15,9 +15,12 @@
 #include <spolia/base/ticks.hpp>
 
 #if defined(__linux__)
+#include <fcntl.h>
 #include <linux/membarrier.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "processor_list.hpp"
 #endif
 
 namespace spolia::core {
@@ -42,26 +45,64 @@ bool barrier_by_the_kernel() noexcept {
          membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0;
 }
 
-/// The kernel's own size of a set of processors, by its own call: any thread may be in a handler.
+// All of what follows goes to the kernel directly: a thread may be in a signal handler, and the C
+// library's open() ends a thread that is cancelled.
+
+/// As many processors as any kernel is built for: it refuses to fill a smaller set.
 using processor_set = std::array<unsigned long, 128>;
 constexpr std::size_t bits = sizeof(unsigned long) * 8;
+
+bool has(const processor_set& set, std::size_t n) noexcept {
+  return n < set.size() * bits && (set[n / bits] >> n % bits & 1U) != 0;
+}
+
+/// Lets the calling thread run on these only, and those of them that there are.
+bool run_on(const processor_set& set) noexcept {
+  return syscall(SYS_sched_setaffinity, 0, sizeof set, set.data()) == 0;
+}
+
+/// Those that are in use and that the calling thread may run on; none: it cannot be told.
+processor_set own_processors() noexcept {
+  processor_set own{};
+  if (syscall(SYS_sched_getaffinity, 0, sizeof own, own.data()) <= 0) own.fill(0);
+  return own;
+}
+
+/// Whether these are all that are in use; a thread may run on one that the calling thread may not
+/// (cpuset), if that is in another control group. False if the kernel does not tell.
+bool all_in_use_are_among(const processor_set& set) noexcept {
+  const long file =
+      syscall(SYS_openat, AT_FDCWD, "/sys/devices/system/cpu/online", O_RDONLY | O_CLOEXEC);
+  if (file < 0) return false;
+  std::array<char, 4096> text;
+  const long length = syscall(SYS_read, file, text.data(), text.size());
+  syscall(SYS_close, file);
+  if (length <= 0 || text[static_cast<std::size_t>(length) - 1] != '\n') return false;  // not all
+  return every_listed({text.data(), static_cast<std::size_t>(length)},
+                      [&](std::uint32_t n) { return has(set, n); });
+}
 
 /// Runs on each processor in turn. Where the kernel puts this thread in another one's place, that
 /// one's earlier stores are seen by all afterwards, and its later loads come later: a switch of
 /// threads is a full barrier on its processor. A thread that did not run meanwhile has had such a
-/// switch before. False: there are processors that this thread may not run on.
+/// switch before. A processor that is not in use runs no thread, and one that begins or ends to be
+/// in use meanwhile switches those that it runs. False: no thread's stores have been waited for.
 bool run_everywhere() noexcept {
-  processor_set before{};
-  const long bytes = syscall(SYS_sched_getaffinity, 0, sizeof before, before.data());
-  if (bytes <= 0) return false;
-  bool all = true;
-  for (std::size_t n = 0; n < static_cast<std::size_t>(bytes) * 8; ++n) {
+  processor_set all;
+  all.fill(~0UL);
+  const processor_set before = own_processors();
+  if (!run_on(all)) return false;
+  const processor_set reachable = own_processors();
+  bool everywhere = all_in_use_are_among(reachable);
+  for (std::size_t n = 0; everywhere && n < reachable.size() * bits; ++n) {
+    if (!has(reachable, n)) continue;
     processor_set one{};
     one[n / bits] = 1UL << n % bits;
-    all &= syscall(SYS_sched_setaffinity, 0, bytes, one.data()) == 0;
+    everywhere = run_on(one);  // false: it is not in use any more, or was taken from us
   }
-  syscall(SYS_sched_setaffinity, 0, bytes, before.data());
-  return all;
+  // A thread without a wish has it again: else it would not come to processors that are added.
+  if (before == reachable || !run_on(before)) run_on(all);
+  return everywhere;
 }
 
 /// Waits until the stores are seen by all that any processor has made before. No architecture says

@@ -6,8 +6,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <initializer_list>
@@ -22,6 +24,7 @@
 
 #if defined(__linux__)
 #include <linux/membarrier.h>
+#include <pthread.h>
 #include <sched.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -186,7 +189,19 @@ TEST_P(sandboxed, the_fence_runs_everywhere_instead) {
   EXPECT_EQ(status, 0);
 }
 
-// Where threads seldom run at the same moment the tests above see little. What it does shows.
+cpu_set_t own_processors() {
+  cpu_set_t own{};
+  EXPECT_EQ(sched_getaffinity(0, sizeof own, &own), 0);
+  return own;
+}
+
+bool may_run_everywhere() {
+  const cpu_set_t own = own_processors();
+  return core::asymmetric() && CPU_COUNT(&own) == sysconf(_SC_NPROCESSORS_ONLN);
+}
+
+// Where threads seldom run at the same moment the tests above see little. What it does shows;
+// fence_system_test looks at each step.
 TEST_P(sandboxed, the_fence_changes_processors) {
   if (spolia::processors() < 2 || !core::asymmetric()) GTEST_SKIP() << "one processor, or no need";
   const int status = in_child([] {
@@ -199,6 +214,60 @@ TEST_P(sandboxed, the_fence_changes_processors) {
     for (int i = 0; i < times; ++i) fence::heavy();
     sched_getaffinity(0, sizeof after, &after);
     return switches() - switched >= times && CPU_EQUAL(&before, &after);
+  });
+  if (status == 77) GTEST_SKIP() << "SKIPPED sandboxes: seccomp is refused";
+  EXPECT_EQ(status, 0);
+}
+
+/// The shortest of many, which end when one is as short as that.
+std::chrono::nanoseconds shortest_heavy_fence(std::chrono::nanoseconds enough) {
+  auto shortest = std::chrono::nanoseconds::max();
+  for (int i = 0; i < 200 && shortest > enough; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    fence::heavy();
+    shortest =
+        std::min<std::chrono::nanoseconds>(shortest, std::chrono::steady_clock::now() - start);
+  }
+  return shortest;
+}
+constexpr std::chrono::milliseconds waits_instead{2};
+
+// Numbers of processors that there are not, or that are not in use, are nothing to wait for.
+TEST_P(sandboxed, the_fence_does_not_wait_where_it_runs_everywhere) {
+  if (!may_run_everywhere()) GTEST_SKIP() << "SKIPPED some processors, or no need";
+  const int status = in_child([] {
+    if (!spolia::test::refuse({SYS_membarrier}, GetParam())) _exit(77);
+    return shortest_heavy_fence(waits_instead * 3 / 4) < waits_instead;
+  });
+  if (status == 77) GTEST_SKIP() << "SKIPPED sandboxes: seccomp is refused";
+  EXPECT_EQ(status, 0);
+}
+
+TEST_P(sandboxed, the_fence_waits_where_it_cannot_tell_which_processors_are_in_use) {
+  if (!core::asymmetric()) GTEST_SKIP() << "no need";
+  const int status = in_child([] {
+    if (!spolia::test::refuse({SYS_membarrier, SYS_openat}, GetParam())) _exit(77);
+    return shortest_heavy_fence(waits_instead / 2) >= waits_instead;
+  });
+  if (status == 77) GTEST_SKIP() << "SKIPPED sandboxes: seccomp is refused";
+  EXPECT_EQ(status, 0);
+}
+
+TEST_P(sandboxed, the_fence_leaves_a_thread_on_its_processor) {
+  const int status = in_child([] {
+    if (!spolia::test::refuse({SYS_membarrier}, GetParam())) _exit(77);
+    const cpu_set_t all = own_processors();
+    bool kept = true;
+    for (std::size_t n = 0; n < CPU_SETSIZE; ++n) {
+      if (!CPU_ISSET(n, &all)) continue;
+      cpu_set_t one{};
+      CPU_SET(n, &one);
+      kept &= sched_setaffinity(0, sizeof one, &one) == 0;
+      fence::heavy();
+      const cpu_set_t after = own_processors();
+      kept &= CPU_EQUAL(&one, &after) != 0;
+    }
+    return kept;
   });
   if (status == 77) GTEST_SKIP() << "SKIPPED sandboxes: seccomp is refused";
   EXPECT_EQ(status, 0);
@@ -221,6 +290,25 @@ TEST_P(sandboxed, the_fence_takes_its_time_if_all_is_refused) {
 TEST_P(sandboxed, the_fence_waits_if_it_may_not_run_everywhere) {
   const int status =
       both_old_without({SYS_membarrier, SYS_sched_setaffinity, SYS_nanosleep}, GetParam(), 200);
+  if (status == 77) GTEST_SKIP() << "SKIPPED sandboxes: seccomp is refused";
+  EXPECT_EQ(status, 0);
+}
+
+// The fence is noexcept: were one of its steps a cancellation point, the process would end here.
+TEST_P(sandboxed, a_thread_that_is_to_end_passes_the_fence) {
+  const int status = in_child([] {
+    if (!spolia::test::refuse({SYS_membarrier}, GetParam())) _exit(77);
+    bool passed = false;
+    std::thread cancelled([&] {
+      pthread_cancel(pthread_self());
+      fence::heavy();
+      core::nap(std::chrono::microseconds(1));
+      pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, nullptr);
+      passed = true;
+    });
+    cancelled.join();
+    return passed;
+  });
   if (status == 77) GTEST_SKIP() << "SKIPPED sandboxes: seccomp is refused";
   EXPECT_EQ(status, 0);
 }

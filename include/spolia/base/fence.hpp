@@ -29,11 +29,14 @@
 /// Sandboxes: membarrier may be denied from some time on (seccomp), and a process that was saved
 /// and restored (CRIU) has lost its registration, which the next heavy() renews. Where the system
 /// call is denied, light() stays as it is, since no thread that is inside of one could be told; and
-/// heavy() runs on each processor in turn instead (sched_setaffinity), which takes some 10
-/// microseconds for each; it puts the thread's own affinity back. Where that is denied too, or does
-/// not reach all processors that there could be, it waits for two milliseconds, by far more than
-/// any processor that exists keeps a store to itself; that is no promise of an architecture. A
-/// program that knows its sandbox beforehand sets SPOLIA_MEMBARRIER=off and needs none of this.
+/// heavy() runs on each processor that is in use instead (sched_setaffinity), which takes tens of
+/// microseconds for each, and a time slice where that is busy. Then it puts the thread's affinity
+/// back; processors that are named in it and are not in use just now are lost from it, and so is a
+/// change that another thread makes meanwhile. Where sched_setaffinity is denied, too, or the
+/// thread may not run on all processors that are in use (a cpuset), or /sys/devices/system/cpu does
+/// not say which these are, heavy() waits for two milliseconds, by far more than any processor that
+/// exists keeps a store to itself; that is no promise of an architecture. A program that knows its
+/// sandbox beforehand sets SPOLIA_MEMBARRIER=off and needs none of this.
 /// (Taking rights from a page, which interrupts all processors on many systems, is not used: newer
 /// processors are told to forget it without being interrupted.)
 #pragma once

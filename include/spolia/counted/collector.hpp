@@ -15,7 +15,9 @@
 //              thread that is kept from running in the midst of one holds up epochs; no task runs
 //              code of the user, takes a lock or waits.
 // Bound:       a thread logs at most `epoch_at` units (an object of n · `bytes_of_unit` is n + 1)
-//              before it asks for an epoch; from then on, it does a task of up to `step` entries
+//              before it asks for an epoch, and so do all threads together that have ended: the
+//              next one's first unit asks for it. From then on, a thread does a task of up to
+//              `step` entries with its first unit, and then
 //              for each `help_every` entries it logs, and more often beyond `crowd`, and while
 //              objects are left over from the task before. If others hold the epoch up, it waits
 //              from `wait_at` units in that epoch on, and then logs one for each half millisecond
@@ -116,13 +118,7 @@ class basic_collector final : core::listener, public reaper {
 
   /// One task, if there is one.
   SPOLIA_NOINLINE void help(member& me) noexcept {
-    const std::uint64_t epoch = epochs_.load_relaxed();
-    if (me.epoch != epoch) {
-      me.epoch = epoch;
-      me.since_epoch = 0;
-    }
-    me.since_epoch +=
-        static_cast<std::uint64_t>(static_cast<std::int64_t>(me.interval) - me.credit);
+    count_logged(me);
     const std::uint64_t crowd = me.log.backlog();
     me.interval = options_.help_every;
     if (crowd > options_.crowd) {
@@ -138,7 +134,8 @@ class basic_collector final : core::listener, public reaper {
     me.credit = static_cast<std::int64_t>(me.interval);
     me.owes = me.quiet;
     if (me.helping || me.quiet) return;
-    const bool did = step(me, me.since_epoch >= options_.epoch_at, options_.step);
+    const std::uint64_t waiting = std::max(me.since_epoch, by_ended_.load_relaxed());
+    const bool did = step(me, waiting >= options_.epoch_at, options_.step);
     if (!did && much) wait_for_others(me);
   }
 
@@ -188,6 +185,17 @@ class basic_collector final : core::listener, public reaper {
   }
 
  private:
+  /// Since the thread last came here.
+  void count_logged(member& me) noexcept {
+    const std::uint64_t epoch = epochs_.load_relaxed();
+    if (me.epoch != epoch) {
+      me.epoch = epoch;
+      me.since_epoch = me.told_of = 0;
+    }
+    me.since_epoch +=
+        static_cast<std::uint64_t>(static_cast<std::int64_t>(me.interval) - me.credit);
+  }
+
   // ---- phases
 
   /// One task of a phase, or the beginning of an epoch, and then objects that are to end. True if
@@ -247,6 +255,8 @@ class basic_collector final : core::listener, public reaper {
     // acquire ← the release at the end of the epoch before.
     if (!busy_.cas_strong_acquire(idle, true)) return false;
     if (SPOLIA_FAULT("counted.late_capture")) fence::heavy();
+    // acquire ← the release in thread_left(): what is counted here is captured below.
+    by_ended_.exchange_acquire(0);
     bool any = false;
     members_.for_each([&](std::uint32_t, member& m) {
       any |= m.log.capture() != 0;
@@ -362,7 +372,16 @@ class basic_collector final : core::listener, public reaper {
   // ---- threads
 
   void thread_left(std::uint32_t number) noexcept override {
-    if (member* const m = members_.find(number)) spill(*m);
+    if (member* const m = members_.find(number)) {
+      spill(*m);
+      // What is counted with the number comes to nothing where its next thread uses no pointers.
+      count_logged(*m);
+      // release → the acquire in begin(): the log.
+      by_ended_.fetch_add_release(m->since_epoch - m->told_of);
+      m->told_of = m->since_epoch;
+      m->interval = 0;
+      m->credit = 0;  // the number's next thread helps with its first unit
+    }
     forget_this_thread();
   }
 
@@ -384,6 +403,7 @@ class basic_collector final : core::listener, public reaper {
   const collector_options options_;
   latest<bool> timed_{false};
   atomic<std::uint64_t> epochs_{0};
+  atomic<std::uint64_t> by_ended_{0};             // units logged by threads that have ended since
   alignas(cache_line) atomic<bool> busy_{false};  // an epoch is on
   atomic<bool> scan_failed_{false};
   Router scans_;

@@ -79,8 +79,9 @@ struct alignas(cache_line) member {
   std::uint64_t interval = 0;
   std::uint32_t haste = 0;  // how often in a row objects were left over
   std::uint64_t since_epoch = 0;
-  std::uint64_t epoch = 0;  // the last one that the thread has heard of
-  latest<long> os_thread;   // the thread's, for people
+  std::uint64_t told_of = 0;  // so many of these a thread that has ended has told of
+  std::uint64_t epoch = 0;    // the last one that the thread has heard of
+  latest<long> os_thread;     // the thread's, for people
   work_stack work;
   tally unlogged;  // units that went to `work` at once
   tally kept;      // entries that were logged a second time

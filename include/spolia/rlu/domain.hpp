@@ -56,6 +56,7 @@
 #include <spolia/base/census.hpp>
 #include <spolia/base/clock.hpp>
 #include <spolia/base/config.hpp>
+#include <spolia/base/counters.hpp>
 #include <spolia/base/fence.hpp>
 #include <spolia/base/memory.hpp>
 #include <spolia/base/misuse.hpp>
@@ -335,6 +336,8 @@ class basic_domain final : private threads::listener {
   bool tend_all();
   bool others_do(session& mine) noexcept;
   session* neighbour_in_need(session& mine, bool walks) noexcept;
+  bool enough_is_left() const noexcept;
+  SPOLIA_NOINLINE void collect_what_is_left(session& mine) noexcept;
   void set_next_pass(session& mine, std::uint64_t written_back, bool walks) noexcept;
   void drain_now_and_then() noexcept;
   void pass(session& mine, session* first, session* second, bool everything) noexcept;
@@ -382,6 +385,11 @@ class basic_domain final : private threads::listener {
   Blocks blocks_{detail::options_of_blocks<Blocks>()};
   atomic<std::uint64_t> drain_at_{0};
   atomic<std::uint32_t> detectors_{0};
+  /// Bytes that threads wrote which have ended since; and how many of these there were when such
+  /// threads' logs were last looked through, and the first number that is to come next.
+  shared_tally left_behind_;
+  latest<std::uint64_t> left_seen_;
+  latest<std::uint32_t> left_from_;
   bool lost_some_ = false;  // threads, in a fork
   const std::size_t processors_ = processors();
   spolia::detail::courtesy courtesy_{options_.turn_us, detail::forgiven_us};

@@ -41,6 +41,8 @@ void basic_domain<Clock, Blocks>::join(session& mine) {
   mine.pass_at = mine.written.written() + options_.low_watermark;
   mine.walk_step = options_.walk_watermark;
   mine.walks_at = mine.walks.value() + mine.walk_step;
+  mine.written_before = mine.written.written();
+  if (enough_is_left()) mine.until_look = 1;
   hurry(mine, true);
   threads::watch_this_thread(*this);
   mine.used.store_release(true);  // → the acquire in see_away: the seat
@@ -55,6 +57,7 @@ void basic_domain<Clock, Blocks>::tend(session& mine) noexcept {
   const bool looks = mine.until_look == 0;
   if (looks) mine.until_look = look_every;
   if (mine.collecting) return;  // a destructor that a pass has called began this section
+  if (looks && enough_is_left()) collect_what_is_left(mine);
   const bool gives = looks && courtesy_.is_due(mine.turn_taken);
   const std::uint64_t walks_soon = gives ? mine.walk_step - mine.walk_step / 8 : 0;
   const bool walks = mine.walks.value() + walks_soon >= mine.walks_at;
@@ -203,6 +206,42 @@ auto basic_domain<Clock, Blocks>::neighbour_in_need(session& mine, bool walks) n
   return needed ? other : nullptr;
 }
 
+/// Threads that have ended had written as much as brings a pass on, since their logs were last
+/// looked through. That is counted for the domain: what is counted for a number comes to nothing
+/// where its next thread does not use the domain.
+template <class Clock, class Blocks>
+bool basic_domain<Clock, Blocks>::enough_is_left() const noexcept {
+  return left_behind_.value() - left_seen_.value() >= options_.low_watermark;
+}
+
+/// A few at a time, two for each look at the sections, which is a heavy fence. The next time goes
+/// on where this one ends: else the first few, if a section holds their copies up, would keep the
+/// others from their turn.
+template <class Clock, class Blocks>
+void basic_domain<Clock, Blocks>::collect_what_is_left(session& mine) noexcept {
+  const std::uint64_t before = left_seen_.value();
+  left_seen_.set(left_behind_.value());  // first: one thread will do
+  const std::uint32_t from = left_from_.value();
+  left_from_.set(0);
+  int more = 16;
+  session* one = nullptr;
+  sessions_.for_each([&](std::uint32_t n, session& s) {
+    if (n < from || s.used.load_relaxed() || !s.written.unsettled()) return true;
+    if (one == nullptr) {
+      one = &s;
+    } else {
+      pass(mine, std::exchange(one, nullptr), &s, false);
+    }
+    if (--more != 0) return true;
+    left_from_.set(n + 1);
+    left_seen_.set(before);  // there may be others
+    return false;
+  });
+  if (one != nullptr) pass(mine, one, nullptr, false);
+  drain_now_and_then();
+  graves_.clear();
+}
+
 /// Where passes leave most copies as they are, or take long because a section sleeps: less often.
 template <class Clock, class Blocks>
 void basic_domain<Clock, Blocks>::set_next_pass(session& mine, std::uint64_t written_back,
@@ -293,6 +332,7 @@ void basic_domain<Clock, Blocks>::thread_left(std::uint32_t n) noexcept {
   s->written.close();
   s->here.go_away();
   s->used.store_release(false);  // → the acquire in see_away: its sections
+  left_behind_.add(s->written.written() - s->written_before);
 }
 
 template <class Clock, class Blocks>

@@ -69,6 +69,7 @@ struct alignas(cache_line) session {
   std::size_t cap = 0;
   alignas(cache_line) log<Header> written;
   atomic<bool> used{false};
+  std::uint64_t written_before = 0;  // bytes, when this thread came; the owner's
 
   tally commits;
   tally conflicts;
