@@ -62,10 +62,13 @@ std::string sleep_beside_replacements(record& to, const std::string& curve) {
   if (const auto bound = nodes.garbage_bound(2)) {
     const double megabytes = static_cast<double>(*bound * sizeof(node)) / 1e6;
     to.bound(curve, megabytes);
+    to.check(waiting <= *bound, say("%s: %llu nodes wait; the bound is %llu", curve.c_str(),
+                                    waiting, static_cast<unsigned long long>(*bound)));
     to.check(most <= megabytes + slack_megabytes,
-             say("%s: %.1f MB more at most; the bound is %.1f MB of nodes", curve.c_str(), most,
-                 megabytes));
-    result = say("%s %.1f MB (bound %.1f)", Scheme::info.name.data(), most, megabytes);
+             say("%s: the process took %.1f MB more; %.1f MB of nodes may wait, and %.0f MB are "
+                 "allowed for stacks, code and the allocator",
+                 curve.c_str(), most, megabytes, slack_megabytes));
+    result = say("%s %.1f MB (of nodes at most %.1f)", Scheme::info.name.data(), most, megabytes);
   } else {
     to.note(say("%s states no bound: %llu nodes wait, %.0f MB, held up by '%s'", curve.c_str(),
                 waiting, most, held.c_str()));

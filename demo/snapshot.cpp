@@ -157,7 +157,7 @@ void held_snapshot(record& to) {
       most <= at_full + slack_megabytes / 2,
       say("memory stays flat: %.1f MB more when every pair had been changed, %.1f MB at the end",
           at_full, most));
-  to.in_short(say("%llu looks beside %llu transfers: always the same; %.1f MB more (bound %.1f)",
+  to.in_short(say("%llu looks beside %llu transfers: always the same; %.1f MB more (%.1f allowed)",
                   count, transfers, most, bound));
 }
 

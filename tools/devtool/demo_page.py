@@ -34,8 +34,9 @@ PARTS = {
     "sleeper": About(
         "A reader sleeps while a million nodes are replaced",
         "The reader sleeps inside a guard. Under the default scheme and under hazard pointers "
-        "memory stays below the stated bound (dashed). Plain token epochs state no bound: every "
-        "replaced node waits for the reader.",
+        "the nodes that wait stay below the stated bound (dashed), and memory about there: stacks, "
+        "code and the allocator take some, too. Plain token epochs state no bound: every replaced "
+        "node waits for the reader.",
         "nodes replaced (millions)",
         "memory (MB)",
         logarithmic=True,
