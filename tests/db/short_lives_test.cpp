@@ -10,6 +10,7 @@
 
 #include <spolia/db.hpp>
 
+#include "support/resident.hpp"
 #include "support/short_lives.hpp"
 
 namespace {

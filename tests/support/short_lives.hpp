@@ -4,8 +4,6 @@
 #pragma once
 
 #include <array>
-#include <cstdint>
-#include <fstream>
 #include <thread>
 
 namespace spolia::test {
@@ -21,14 +19,6 @@ void live_shortly(int how_many, int each, F&& update) {
       for (int i = 0; i < each; ++i) update(n * each + i);
     }).join();
   }
-}
-
-inline std::uint64_t resident_bytes() {
-  std::ifstream statm("/proc/self/statm");
-  std::uint64_t all = 0;
-  std::uint64_t resident = 0;
-  statm >> all >> resident;
-  return resident * 4096;
 }
 
 }  // namespace spolia::test

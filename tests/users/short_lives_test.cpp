@@ -23,6 +23,7 @@
 #include <spolia/snapshot.hpp>
 
 #include "support/all_domains.hpp"
+#include "support/resident.hpp"
 #include "support/short_lives.hpp"
 
 namespace {

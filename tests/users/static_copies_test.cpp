@@ -11,14 +11,13 @@
 #include <gtest/gtest.h>
 
 #include <dlfcn.h>
-#include <unistd.h>
 
-#include <cstddef>
-#include <fstream>
+#include <cstdint>
 #include <thread>
 #include <vector>
 
 #include "support/elsewhere.hpp"
+#include "support/resident.hpp"
 #include "support/sanitized.hpp"
 #include "users/tenant.hpp"
 
@@ -94,24 +93,16 @@ TEST(users_static_copies, end_what_is_retired_by_code_of_their_own) {
             0);
 }
 
-/// What the process has in memory, in bytes.
-std::size_t resident() {
-  std::size_t whole = 0;
-  std::size_t pages = 0;
-  std::ifstream("/proc/self/statm") >> whole >> pages;
-  return pages * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-}
-
 TEST(users_static_copies, give_memory_back_to_where_it_came_from) {
   EXPECT_EQ(status_of_child([] {
               const loaded_tenant first(SPOLIA_FIRST_TENANT);
               const loaded_tenant second(SPOLIA_SECOND_TENANT);
               first.functions().churn(1000);
               second.functions().churn(1000);
-              const std::size_t before = resident();
+              const std::uint64_t before = resident_bytes();
               second.functions().churn(100000);
               // One kind of object that ended in the other copy's pool would cost 3 MB and more.
-              EXPECT_LT(resident(), before + 2000000);
+              EXPECT_LT(resident_bytes(), before + 2000000);
             }),
             0);
 }
