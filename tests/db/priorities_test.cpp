@@ -15,6 +15,7 @@
 
 #include <spolia/db.hpp>
 
+#include "db/storages.hpp"
 #include "support/two_priorities.hpp"
 
 namespace {
@@ -62,12 +63,7 @@ struct store_in_memory : store_use {
 };
 
 class priorities_store : public testing::TestWithParam<db::version_storage> {};
-INSTANTIATE_TEST_SUITE_P(storages, priorities_store,
-                         testing::Values(db::version_storage::one_shot,
-                                         db::version_storage::one_shot_consolidated,
-                                         db::version_storage::steam,
-                                         db::version_storage::steam_eager,
-                                         db::version_storage::range));
+INSTANTIATE_TEST_SUITE_P(storages, priorities_store, spolia::test::storages_that_collect());
 TEST_P(priorities_store, high_and_low_get_on) {
   choice().options = {.versions = GetParam()};
   both_get_on<store_in_memory>();

@@ -10,6 +10,7 @@
 
 #include <spolia/db.hpp>
 
+#include "db/storages.hpp"
 #include "support/resident.hpp"
 #include "support/short_lives.hpp"
 
@@ -19,12 +20,7 @@ using namespace spolia;
 using namespace spolia::test;
 
 class short_lives_store : public testing::TestWithParam<db::version_storage> {};
-INSTANTIATE_TEST_SUITE_P(storages, short_lives_store,
-                         testing::Values(db::version_storage::one_shot,
-                                         db::version_storage::one_shot_consolidated,
-                                         db::version_storage::steam,
-                                         db::version_storage::steam_eager,
-                                         db::version_storage::range));
+INSTANTIATE_TEST_SUITE_P(storages, short_lives_store, spolia::test::storages_that_collect());
 
 TEST_P(short_lives_store, commits) {
   if (SPOLIA_ASAN || SPOLIA_TSAN) GTEST_SKIP() << "memory is kept back";

@@ -68,6 +68,13 @@ class over_storages : public testing::TestWithParam<storage_kind> {
   db::column<std::string_view> note;
 };
 
+/// The storages that collect, for tests of what is the same with whole rows and with changes only.
+inline auto storages_that_collect() {
+  return testing::Values(db::version_storage::one_shot, db::version_storage::one_shot_consolidated,
+                         db::version_storage::steam, db::version_storage::steam_eager,
+                         db::version_storage::range);
+}
+
 inline std::string storage_name(const testing::TestParamInfo<storage_kind>& of) {
   if (of.param.changes_only) return storage_name({{of.param.storage}, 0}) + "_changes";
   switch (of.param.storage) {
