@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # spolia_add_test(NAME name SOURCES file... [LABELS quick|long] [STRESS | ONE_THREAD] [EMULATED]
-#                 [SHARDS n] [LINK library...])
+#                 [ALONE] [SHARDS n] [LINK library...])
 #
 # One GoogleTest program, and one test of ctest: a process for each case would spend more time on
 # starting, and under a sanitizer on ending, than on testing. SHARDS: as n tests, name.1 to name.n,
@@ -14,8 +14,13 @@
 # a little where they run long, in the model checker and on an emulated processor.
 # ONE_THREAD: the thread sanitizer would see one thread in it, and does not get it.
 #
+# ALONE: stays a program of its own where others are joined (joined.cmake), as it is compiled in a
+# way of its own or replaces what the others use. So does what has STRESS.
+#
 # EMULATED: also worth running on an emulated processor. In a cross-compiled tree these have the
 # label `emulated` instead, and are what is built there by the target spolia-emulated-tests.
+
+include("${CMAKE_CURRENT_LIST_DIR}/joined.cmake")
 
 # What every test includes takes a second to read; these read it once for all of them: one for those
 # that are optimised in a release build, one for the others.
@@ -43,7 +48,7 @@ add_custom_target(spolia-quick-tests COMMENT "")
 add_custom_target(spolia-emulated-tests COMMENT "")
 
 function(spolia_add_test)
-  cmake_parse_arguments(PARSE_ARGV 0 arg "EMULATED;ONE_THREAD;STRESS" "NAME;SHARDS"
+  cmake_parse_arguments(PARSE_ARGV 0 arg "ALONE;EMULATED;ONE_THREAD;STRESS" "NAME;SHARDS"
                         "SOURCES;LABELS;LINK")
   if(NOT arg_NAME OR NOT arg_SOURCES OR arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "spolia_add_test: NAME and SOURCES are needed; "
@@ -61,19 +66,43 @@ function(spolia_add_test)
   if(arg_ONE_THREAD AND SPOLIA_SANITIZE MATCHES "thread")
     return()
   endif()
-  if("test_faults" IN_LIST arg_LINK AND NOT TARGET test_faults)
-    return()  # this compiler's sanitizer lets no program replace operator new: see tests/support
+  set(kind ${arg_LABELS})
+  if("test_faults" IN_LIST arg_LINK)
+    if(NOT TARGET test_faults)
+      return()  # this compiler's sanitizer lets no program replace operator new: see tests/support
+    endif()
+    string(APPEND kind -faults)
   endif()
+  if(SPOLIA_JOIN_TESTS AND NOT arg_ALONE AND NOT arg_STRESS)
+    cmake_path(GET CMAKE_CURRENT_SOURCE_DIR FILENAME folder)
+    set(target tests-${folder}-${kind})
+    if(NOT TARGET ${target})
+      set(made_here TRUE)
+    endif()
+    spolia_join(${target} ${arg_NAME} "${arg_SOURCES}")
+  else()
+    set(target test-${arg_NAME})
+    set(made_here TRUE)
+    add_executable(${target} ${arg_SOURCES})
+    target_link_libraries(${target} PRIVATE GTest::gtest_main)
+  endif()
+  target_link_libraries(${target} PRIVATE ${arg_LINK})
+  if(made_here)
+    spolia_set_up_test(${target} ${arg_LABELS} "${arg_STRESS}")
+  endif()
+  spolia_run_gtest(${arg_NAME} ${target} ${arg_LABELS} "${arg_SHARDS}")
+endfunction()
+
+# How a program of tests is compiled, and what it is linked with.
+function(spolia_set_up_test target label stress)
   set(library spolia::spolia)
   set(runs_long ${CMAKE_CROSSCOMPILING})
   if(SPOLIA_MODEL)
     set(library spolia::model)
     set(runs_long TRUE)
   endif()
-  set(target test-${arg_NAME})
-  add_executable(${target} ${arg_SOURCES})
   target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/tests")
-  target_link_libraries(${target} PRIVATE ${library} ${arg_LINK} GTest::gtest GTest::gtest_main)
+  target_link_libraries(${target} PRIVATE ${library} GTest::gtest)
   if(TARGET test_forks)
     target_link_libraries(${target} PRIVATE test_forks)
   endif()
@@ -81,19 +110,18 @@ function(spolia_add_test)
   set(headers test_headers_optimised)
   if(NOT CMAKE_BUILD_TYPE STREQUAL "Release")
     set(headers test_headers)
-  elseif(runs_long AND NOT arg_STRESS)
+  elseif(runs_long AND NOT stress)
     # At -O1 g++ 12 does not see that an optional which is read has been looked at before.
     target_compile_options(${target} PRIVATE
                            -O1 $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
-  elseif(NOT arg_STRESS)
+  elseif(NOT stress)
     set(headers test_headers)
     target_compile_options(${target} PRIVATE -O0)
   endif()
   target_precompile_headers(${target} REUSE_FROM ${headers})
-  if(NOT arg_LABELS STREQUAL "long")
-    add_dependencies(spolia-${arg_LABELS}-tests ${target})
+  if(NOT label STREQUAL "long")
+    add_dependencies(spolia-${label}-tests ${target})
   endif()
-  spolia_run_gtest(${arg_NAME} ${target} ${arg_LABELS} "${arg_SHARDS}")
 endfunction()
 
 # The tests of ctest for a GoogleTest program. What each case did stands in results/ afterwards.
@@ -106,6 +134,7 @@ function(spolia_run_gtest name target label shards)
     # A lock of glib's own allocator, which qemu uses, stays locked in the child of a fork.
     set(always "G_SLICE=always-malloc;")
   endif()
+  string(APPEND always "SPOLIA_TEST=${name};")
   foreach(shard RANGE 1 ${shards})
     set(test ${name})
     set(environment "${always}")

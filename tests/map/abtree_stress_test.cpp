@@ -77,7 +77,7 @@ void balance_books(Tree& tree, unsigned threads, std::size_t keys, double share)
 
 template <class Domain>
 class Domains : public testing::Test {};
-#if SPOLIA_ASAN || SPOLIA_TSAN
+#if SPOLIA_ASAN || SPOLIA_TSAN || SPOLIA_TEST_FEW_TYPES
 using domains =  // as raced_domains has them
     testing::Types<domain<token, amortized>, domain<robust_token>,
                    domain<neutralization_plus, batch>, domain<hazard_pointers, batch>>;

@@ -151,7 +151,7 @@ std::string long_text(std::uint64_t n) {
 
 template <class Tree>
 class Numbers : public testing::Test {};
-#if SPOLIA_ASAN
+#if SPOLIA_ASAN || SPOLIA_TEST_FEW_TYPES
 using trees =  // each way of protecting, see support/all_domains.hpp
     testing::Types<
         number_tree<3>, number_tree<4>, number_tree<64>,

@@ -24,6 +24,8 @@
 #include <spolia/map.hpp>
 #include <spolia/snapshot.hpp>
 
+#include "support/few_types.hpp"
+
 namespace {
 
 using namespace spolia;
@@ -235,7 +237,7 @@ struct bad_order : testing::Test {
   }
 };
 using orders =
-    testing::Types<arithmetic, not_above, wrapping, circles, at_random, always, of_words>;
+    spolia::test::types<4, at_random, circles, wrapping, of_words, arithmetic, not_above, always>;
 TYPED_TEST_SUITE(bad_order, orders);
 
 TYPED_TEST(bad_order, ends_in_lock_free_maps) {

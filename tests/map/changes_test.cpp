@@ -19,6 +19,7 @@
 #include <spolia/snapshot.hpp>
 
 #include "support/faults.hpp"
+#include "support/few_types.hpp"
 #include "support/ledger.hpp"
 #include "support/stress.hpp"
 #include "version/all_collectors.hpp"
@@ -91,9 +92,8 @@ struct kind_names {
   }
 };
 using collectors =
-    testing::Types<kinds<sl_rt<>, hash, hash>, kinds<dl_rt<domain<debra>, on_update>, tree, tree>,
-                   kinds<bbf<>, hash, tree>,
-                   kinds<steam<domain<quiescent>, by_hardware>, tree, hash>>;
+    types<2, kinds<sl_rt<>, hash, hash>, kinds<dl_rt<domain<debra>, on_update>, tree, tree>,
+          kinds<bbf<>, hash, tree>, kinds<steam<domain<quiescent>, by_hardware>, tree, hash>>;
 TYPED_TEST_SUITE(batches, collectors, kind_names);
 
 TYPED_TEST(batches, happen_at_one_instant) {

@@ -22,6 +22,7 @@
 
 #include "support/elsewhere.hpp"
 #include "support/faults.hpp"
+#include "support/few_types.hpp"
 #include "support/history.hpp"
 #include "support/ledger.hpp"
 #include "support/linearizability.hpp"
@@ -98,15 +99,13 @@ class counted_maps : public testing::Test {
 // Not the standard's pointers under a sanitizer: of the containers it hears with ours, and the race
 // detector finds fault with libstdc++ 12: github.com/google/sanitizers, issue 1558.
 #if SPOLIA_ASAN || SPOLIA_TSAN
-using subjects =
-    testing::Types<hash_over<thin_family>, bst_over<thin_family>, btree_over<thin_family>,
-                   hash_over<shared_family>, bst_over<shared_family>, btree_over<shared_family>>;
+using subjects = types<3, hash_over<thin_family>, bst_over<shared_family>, btree_over<thin_family>,
+                       hash_over<shared_family>, bst_over<thin_family>, btree_over<shared_family>>;
 #else
 using subjects =
-    testing::Types<hash_over<thin_family>, bst_over<thin_family>, btree_over<thin_family>,
-                   hash_over<shared_family>, bst_over<shared_family>, btree_over<shared_family>,
-                   hash_over<standard_family>, bst_over<standard_family>,
-                   btree_over<standard_family>>;
+    types<3, hash_over<thin_family>, bst_over<shared_family>, btree_over<thin_family>,
+          hash_over<shared_family>, bst_over<thin_family>, btree_over<shared_family>,
+          hash_over<standard_family>, bst_over<standard_family>, btree_over<standard_family>>;
 #endif
 TYPED_TEST_SUITE(counted_maps, subjects);
 

@@ -16,6 +16,8 @@
 
 #include <spolia/map.hpp>
 
+#include "support/few_types.hpp"
+
 namespace spolia::test {
 
 /// Each map with this key, made by make(). The other arguments are as users leave them.
@@ -30,12 +32,11 @@ struct float_maps {
     using map = rlu_hash<Key, int>;
     static auto make() { return std::make_unique<map>(64); }
   };
-  using all =
-      testing::Types<plain<abtree<Key, int>>, plain<avl<Key, int>>, plain<external_bst<Key, int>>,
-                     plain<list<Key, int>>, plain<snapshot_tree<Key, int>>,
-                     plain<snapshot_hash<Key, int>>, plain<counted_bst<Key, int>>,
-                     plain<counted_btree<Key, int>>, plain<counted_hash<Key, int>>,
-                     plain<rlu_bst<Key, int>>, plain<rlu_list<Key, int>>, with_buckets>;
+  using all = types<4, plain<abtree<Key, int>>, plain<snapshot_tree<Key, int>>,
+                    plain<counted_hash<Key, int>>, plain<rlu_bst<Key, int>>, plain<avl<Key, int>>,
+                    plain<external_bst<Key, int>>, plain<list<Key, int>>,
+                    plain<snapshot_hash<Key, int>>, plain<counted_bst<Key, int>>,
+                    plain<counted_btree<Key, int>>, plain<rlu_list<Key, int>>, with_buckets>;
 };
 
 template <class Map>

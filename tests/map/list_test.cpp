@@ -17,6 +17,8 @@
 namespace spolia::test {
 namespace {
 
+using spolia::test::tracked;
+
 static_assert(concurrent_map<list<int, int>>);
 static_assert(concurrent_map<list<std::string, std::string, domain<hazard_pointers, batch>>>);
 static_assert(concurrent_map<list<int, int, domain<neutralization>, std::greater<int>>>);

@@ -27,6 +27,8 @@
 namespace spolia::test {
 namespace {
 
+using spolia::test::tracked;
+
 template <class Collector>
 class snapshot_hash_stress : public testing::Test {
  protected:

@@ -30,6 +30,8 @@
 namespace spolia::test {
 namespace {
 
+using spolia::test::tracked;
+
 template <class Collector>
 class snapshot_hash_of : public testing::Test {
  protected:

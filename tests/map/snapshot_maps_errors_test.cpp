@@ -21,6 +21,7 @@
 
 #include "support/elsewhere.hpp"
 #include "support/faults.hpp"
+#include "support/few_types.hpp"
 #include "support/ledger.hpp"
 #include "version/all_collectors.hpp"
 
@@ -130,9 +131,9 @@ template <class Collector>
 using hash = snapshot_hash<counted, counted, Collector>;
 template <class Collector>
 using tree = snapshot_tree<counted, counted, Collector>;
-using maps = testing::Types<hash<epoch_collector<>>, hash<bbf<>>, hash<dl_rt<>>, hash<sl_rt<>>,
-                            hash<steam<>>, tree<epoch_collector<>>, tree<bbf<>>, tree<dl_rt<>>,
-                            tree<sl_rt<>>, tree<steam<>>>;
+using maps =
+    types<5, hash<epoch_collector<>>, tree<bbf<>>, hash<dl_rt<>>, tree<sl_rt<>>, hash<steam<>>,
+          tree<epoch_collector<>>, hash<bbf<>>, tree<dl_rt<>>, hash<sl_rt<>>, tree<steam<>>>;
 struct map_names {
   template <class Map>
   static std::string GetName(int) {

@@ -17,6 +17,8 @@
 namespace spolia::test {
 namespace {
 
+using spolia::test::tracked;
+
 using number = std::uint64_t;
 
 INSTANTIATE_TYPED_TEST_SUITE_P(snapshot_tree, map_stress, main_tree_subjects, tree_names);

@@ -25,6 +25,8 @@
 namespace spolia::test {
 namespace {
 
+using spolia::test::tracked;
+
 using number = std::uint64_t;
 
 static_assert(concurrent_map<snapshot_tree<int, int>>);

@@ -39,7 +39,7 @@ struct trees_with {
 };
 
 /// As map_collectors.
-#if SPOLIA_ASAN || SPOLIA_TSAN
+#if SPOLIA_ASAN || SPOLIA_TSAN || SPOLIA_TEST_FEW_TYPES
 using tree_subjects = testing::Types<subject<trees_with<sl_rt, 1>, domain<token>>,
                                      subject<trees_with<dl_rt, 0>, domain<debra, pooled>>,
                                      subject<trees_with<bbf, 3>, domain<token, pooled>>>;

@@ -368,7 +368,7 @@ class snapshots_against_maps : public testing::Test {
 };
 
 /// As map_collectors.
-#if SPOLIA_ASAN || SPOLIA_TSAN
+#if SPOLIA_ASAN || SPOLIA_TSAN || SPOLIA_TEST_FEW_TYPES
 using subjects =
     testing::Types<subject<bbf<>, texts, 3>, subject<dl_rt<domain<debra>, on_update>, texts, 1>,
                    subject<sl_rt<domain<quiescent>, by_hardware>, numbers, 0>>;

@@ -18,6 +18,7 @@
 #include <spolia/snapshot.hpp>
 
 #include "support/elsewhere.hpp"
+#include "support/few_types.hpp"
 #include "version/all_collectors.hpp"
 
 namespace spolia::test {
@@ -130,9 +131,9 @@ using hash = snapshot_hash<std::uint64_t, std::string, Collector>;
 template <class Collector>
 using tree = snapshot_tree<std::uint64_t, std::string, Collector>;
 using maps =
-    testing::Types<hash<sl_rt<>>, hash<dl_rt<domain<debra>, on_update>>, hash<bbf<>>, hash<steam<>>,
-                   hash<epoch_collector<>>, tree<sl_rt<>>, tree<dl_rt<domain<debra>, on_update>>,
-                   tree<bbf<>>, tree<steam<>>, tree<epoch_collector<>>>;
+    types<5, hash<sl_rt<>>, tree<dl_rt<domain<debra>, on_update>>, hash<bbf<>>, tree<steam<>>,
+          hash<epoch_collector<>>, tree<sl_rt<>>, hash<dl_rt<domain<debra>, on_update>>,
+          tree<bbf<>>, hash<steam<>>, tree<epoch_collector<>>>;
 struct map_names {
   template <class Map>
   static std::string GetName(int) {

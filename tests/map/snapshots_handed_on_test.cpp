@@ -130,7 +130,7 @@ template <class Collector>
 using tree = snapshot_tree<counted, counted, Collector>;
 template <template <class, class> class Collector, class Timeline>
 using with = Collector<region_domain, Timeline>;
-#if SPOLIA_ASAN || SPOLIA_TSAN
+#if SPOLIA_ASAN || SPOLIA_TSAN || SPOLIA_TEST_FEW_TYPES
 using maps = testing::Types<hash<with<sl_rt, by_hardware>>, hash<with<dl_rt, on_update>>,
                             tree<with<sl_rt, by_hardware>>, tree<with<dl_rt, on_update>>>;
 #else

@@ -59,7 +59,7 @@ struct subject {
   using of = typename Kind::template of<Key, Value, Domain, Compare>;
 };
 
-namespace detail {
+namespace kept {
 template <class Kind, class Done, class... Domains>
 struct filter {
   using type = Done;
@@ -73,11 +73,11 @@ template <class Kind, class Domains>
 struct over;
 template <class Kind, class... Domains>
 struct over<Kind, testing::Types<Domains...>> : filter<Kind, testing::Types<>, Domains...> {};
-}  // namespace detail
+}  // namespace kept
 
 /// The kind over those of the domains that can protect it.
 template <class Kind, class Domains>
-using subjects = typename detail::over<Kind, Domains>::type;
+using subjects = typename kept::over<Kind, Domains>::type;
 
 struct subject_names {
   template <class Subject>

@@ -34,26 +34,6 @@ struct every_policy {
   using type = typename join<policies<Schemes>...>::type;
 };
 
-/// Every scheme once, every policy several times: where policies hardly meet what is tested, and
-/// in builds that take long.
-using some_domains =
-    testing::Types<domain<token, amortized>, domain<robust_token, pooled>, domain<debra, batch>,
-                   domain<quiescent, amortized>, domain<reservations, pooled>,
-                   domain<hazard_pointers, pooled>, domain<hazard_eras, amortized>,
-                   domain<intervals, batch>, domain<wait_free_eras, pooled>,
-                   domain<neutralization, amortized>, domain<neutralization_plus, batch>,
-                   domain<none, pooled>, domain<token_naive, batch>,
-                   domain<token_pass_first, pooled>, domain<token_periodic, amortized>>;
-
-#if defined(NDEBUG) && !SPOLIA_ASAN && !SPOLIA_TSAN && !defined(SPOLIA_TEST_EMULATED)
-using all_domains =
-    every_policy<token, robust_token, debra, quiescent, reservations, hazard_pointers, hazard_eras,
-                 intervals, wait_free_eras, neutralization, neutralization_plus, none, token_naive,
-                 token_pass_first, token_periodic>::type;
-#else
-using all_domains = some_domains;
-#endif
-
 /// Containers are written against ways of protecting (regions, regions of what is linked, pointers,
 /// eras, regions that are left). Here is a scheme for each of them: for what one thread does, and
 /// where a sanitizer makes everything slow. The schemes' own code meets the sanitizers in the
@@ -63,7 +43,33 @@ using domains_of_each_way =
     testing::Types<domain<token, amortized>, domain<robust_token, pooled>,
                    domain<hazard_pointers, pooled>, domain<hazard_eras, amortized>,
                    domain<neutralization_plus, batch>>;
-#if SPOLIA_ASAN || SPOLIA_TSAN
+
+/// Every scheme once, every policy several times: where policies hardly meet what is tested, and
+/// in builds that take long.
+#if SPOLIA_TEST_FEW_TYPES && !SPOLIA_ASAN  // which sees into each scheme's code
+using some_domains = domains_of_each_way;
+#else
+using some_domains =
+    testing::Types<domain<token, amortized>, domain<robust_token, pooled>, domain<debra, batch>,
+                   domain<quiescent, amortized>, domain<reservations, pooled>,
+                   domain<hazard_pointers, pooled>, domain<hazard_eras, amortized>,
+                   domain<intervals, batch>, domain<wait_free_eras, pooled>,
+                   domain<neutralization, amortized>, domain<neutralization_plus, batch>,
+                   domain<none, pooled>, domain<token_naive, batch>,
+                   domain<token_pass_first, pooled>, domain<token_periodic, amortized>>;
+#endif
+
+#if defined(NDEBUG) && !SPOLIA_ASAN && !SPOLIA_TSAN && !SPOLIA_TEST_FEW_TYPES && \
+    !defined(SPOLIA_TEST_EMULATED)
+using all_domains =
+    every_policy<token, robust_token, debra, quiescent, reservations, hazard_pointers, hazard_eras,
+                 intervals, wait_free_eras, neutralization, neutralization_plus, none, token_naive,
+                 token_pass_first, token_periodic>::type;
+#else
+using all_domains = some_domains;
+#endif
+
+#if SPOLIA_ASAN || SPOLIA_TSAN || SPOLIA_TEST_FEW_TYPES
 using raced_domains = domains_of_each_way;
 #else
 using raced_domains = testing::Types<

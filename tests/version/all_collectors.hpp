@@ -18,7 +18,7 @@ namespace spolia::test {
 using on_update = basic_timeline<logical_clock, stamping::on_update>;
 using by_hardware = basic_timeline<hardware_clock>;
 
-#if defined(NDEBUG) && !SPOLIA_ASAN && !SPOLIA_TSAN
+#if defined(NDEBUG) && !SPOLIA_ASAN && !SPOLIA_TSAN && !SPOLIA_TEST_FEW_TYPES
 using all_collectors =
     testing::Types<epoch_collector<>, bbf<>, dl_rt<>, sl_rt<>, steam<>,
                    epoch_collector<domain<debra>, on_update>, bbf<domain<debra>, on_update>,
@@ -34,7 +34,7 @@ using all_collectors =
 /// What containers with snapshots are tested over: each collector once, each kind of timeline, too;
 /// under a sanitizer one collector for each kind of list, since all meet it in the suites on
 /// versions.
-#if SPOLIA_ASAN || SPOLIA_TSAN
+#if SPOLIA_ASAN || SPOLIA_TSAN || SPOLIA_TEST_FEW_TYPES
 using map_collectors =
     testing::Types<bbf<>, dl_rt<domain<debra>, on_update>, sl_rt<domain<quiescent>, by_hardware>>;
 #else

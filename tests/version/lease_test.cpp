@@ -20,6 +20,7 @@
 
 #include "support/elsewhere.hpp"
 #include "support/faults.hpp"
+#include "support/few_types.hpp"
 #include "support/stress.hpp"
 #include "version/all_collectors.hpp"
 
@@ -55,8 +56,8 @@ class leases : public testing::Test {
   using map = typename Maps::template of<Key, Value>;
   static auto eager() { return eager_options<typename Maps::collector>(); }
 };
-using maps = testing::Types<hashes<epoch_collector<>>, hashes<sl_rt<>>, trees<epoch_collector<>>,
-                            trees<sl_rt<>>>;
+using maps =
+    types<2, hashes<epoch_collector<>>, trees<sl_rt<>>, hashes<sl_rt<>>, trees<epoch_collector<>>>;
 TYPED_TEST_SUITE(leases, maps);
 
 TYPED_TEST(leases, see_their_instant_until_they_end) {

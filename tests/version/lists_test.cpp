@@ -24,6 +24,7 @@ namespace {
 
 using namespace spolia;
 using namespace spolia::test;
+using spolia::tracked;
 
 template <class List>
 struct built {

@@ -26,6 +26,7 @@ namespace {
 
 using namespace spolia;
 using namespace spolia::test;
+using spolia::tracked;
 
 /// A tracker over ranges that stand for themselves: there is no list.
 struct world {

@@ -16,6 +16,7 @@
 namespace {
 
 using namespace spolia;
+using spolia::tracked;
 
 /// How many announcements stand.
 template <class Timeline>

@@ -7,7 +7,7 @@ import argparse
 import os
 import sys
 
-from devtool import commands, demo, process, stages
+from devtool import commands, demo, process, quick, stages
 from devtool.process import ROOT, dev_error
 
 PRESETS = list(commands.PRESET_NEEDS)
@@ -20,7 +20,14 @@ packages by itself where it may, and puts everything else it makes under build/.
 
 
 def _test(args: argparse.Namespace) -> int:
-    return stages.run_stages(args.stage, args.pattern, args.verbose)
+    ways = [bool(args.name), args.quick, args.all, bool(args.stage or args.pattern)]
+    if sum(ways) > 1:
+        raise dev_error("of NAME, --quick, --all and --stage or -k, one at a time", 2)
+    if args.name:
+        return quick.run_named(args.name)
+    if args.quick:
+        return quick.run_quick()
+    return stages.run_stages(args.stage, args.pattern, args.verbose, args.all)
 
 
 def _parser() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
@@ -91,6 +98,10 @@ def _add_check_commands(add) -> None:
         _test,
         "run what continuous integration runs, or some stages of it",
         "test",
+        "test --quick",
+        "test db_query",
+        "test 'db_query/*joins*'",
+        "test --all",
         "test --stage release",
         "test --stage tsan --stage model -k token",
     )
@@ -98,10 +109,16 @@ def _add_check_commands(add) -> None:
         "--stage",
         action="append",
         default=[],
-        choices=stages.NAMES,
+        choices=[*stages.NAMES, *stages.LONG_NAMES],
         metavar="STAGE",
-        help="only this one; may be repeated: " + ", ".join(stages.NAMES),
+        help="only this one; may be repeated: " + ", ".join(stages.NAMES)
+        + "; and of --all " + ", ".join(stages.LONG_NAMES),
     )
+    command.add_argument("name", nargs="?", metavar="NAME[/CASES]", help="these tests, in release")
+    command.add_argument(
+        "--quick", action="store_true", help="what has changed, with few types and no optimisation"
+    )
+    command.add_argument("--all", action="store_true", help="the hours that are too long as well")
     command.add_argument("-k", dest="pattern", metavar="PROGRAM[/CASES]", help=CHOICE)
     command.add_argument("--verbose", action="store_true", help="show every line, not just logs")
 

@@ -39,19 +39,29 @@ def targets(preset: str, pattern: str) -> list[str] | None:
     A test needs the programs that its command names, or all if it names a folder of the build that
     is not its own. Tests that name nothing of the build compile something themselves.
     """
-    chosen, _ = selection(pattern)
-    listed = _asked(["ctest", "--preset", preset, "--show-only=json-v1", *chosen])
-    tests = json.loads(listed or "{}").get("tests", [])
+    tests = listed(preset, *selection(pattern)[0])
     if not tests:
         return None
     help_text = _asked(["cmake", "--build", "--preset", preset, "--target", "help"])
     known = {*TARGET.findall(help_text), "all"}
     needed: set[str] = set()
+    for test in tests:
+        needed |= {name for name in _named(test, BUILD / preset) if name in known}
+    return sorted(needed)
+
+
+def listed(preset: str, *chosen: str) -> list[dict]:
+    """The tests that ctest's arguments choose, each with its command."""
+    text = _asked(["ctest", "--preset", preset, "--show-only=json-v1", *chosen])
+    tests = json.loads(text or "{}").get("tests", [])
     declared = _declared(BUILD / preset)
     for test in tests:
         test.setdefault("command", declared.get(test.get("name"), []))
-        needed |= {name for name in _named(test, BUILD / preset) if name in known}
-    return sorted(needed)
+    return tests
+
+
+def passed(output: str) -> list[str]:
+    return [name for name, status in RESULT.findall(output) if status.strip() == "Passed"]
 
 
 def _declared(folder: pathlib.Path) -> dict[str, list[str]]:

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import os
+import platform
 import re
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -15,8 +17,13 @@ from devtool.process import BUILD, ROOT, say
 from devtool.tally import tally
 
 QUICK = ["-L", "quick"]
+QUICK_PROGRAMS = ("spolia-quick-tests",)
 NOT_PACKAGE = ["-LE", "package"]
 PYTEST_RAN_NONE = 5
+
+# Built and run before the rest of a release build: programs, see ctest.selection().
+FIRST = "^(atomic|census|clock|counters|unwind|db_[a-z_]+)$"
+HEADERS = "all_verify_interface_header_sets"
 
 
 @dataclass
@@ -84,13 +91,13 @@ def _checked(outcome: process.outcome, counts: tally, what: str) -> tally:
 
 
 def build(
-    run: context, preset: str, targets: tuple[str, ...] = (), options: tuple[str, ...] = ()
+    run: context, preset: str, targets: tuple[str, ...] = (), pattern: str | None = None
 ) -> tally | None:
-    """Configure and build, with -k only what is chosen; why to go no further, or None."""
-    command = ["cmake", "--preset", preset, *options]
+    """Configure and build what fits the pattern, if there is one; why to go no further, or None."""
+    command = ["cmake", "--preset", preset]
     outcome = run.step(command)
-    if outcome.ok and run.pattern:
-        chosen = ctest.targets(preset, run.pattern)
+    if outcome.ok and pattern:
+        chosen = ctest.targets(preset, pattern)
         if chosen is None:
             return tally(note="no test fits")
         if not chosen:
@@ -118,34 +125,40 @@ def tests(run: context, preset: str, *selection: str) -> tally:
     return _checked(outcome, counts, "ctest")
 
 
-def _preset(
-    preset: str,
-    *selection: str,
-    targets: tuple[str, ...] = (),
-    options: tuple[str, ...] = (),
-):
+def _preset(preset: str, *selection: str, targets: tuple[str, ...] = ()):
     def run(context: context) -> tally:
-        return build(context, preset, targets, options) or tests(context, preset, *selection)
+        failed = build(context, preset, targets, context.pattern)
+        return failed or tests(context, preset, *selection)
 
     return run
 
 
-def _emulated(preset: str):
+def _release(run: context) -> tally:
+    """The library and its widest tests before all else: most mistakes show there."""
+    whole = _preset("test-release", *NOT_PACKAGE)
+    if run.pattern:
+        return whole(run)
+    failed = build(run, "test-release", pattern=FIRST)
+    counts = failed or tests(run, "test-release", "-R", FIRST)
+    if failed or counts.failed:
+        return counts
+    counts.add(_preset("test-release", *NOT_PACKAGE, "-E", FIRST)(run))
+    return counts
+
+
+def _emulated(run: context) -> tally:
     """The tests that are marked as worth running on an emulated processor, see testing.cmake."""
-    chosen = _preset(
-        preset,
-        "-L",
-        "emulated",
-        targets=("spolia-emulated-tests",),
-        options=("-DSPOLIA_STORE=OFF",),
-    )
+    say("by qemu: membarrier is the host's, and so is the order of memory accesses (for weaker")
+    say("ones there is the model); a program cannot start itself again, so one test is skipped")
+    return _preset("test-aarch64", "-L", "emulated", targets=("spolia-emulated-tests",))(run)
 
-    def run(context: context) -> tally:
-        say("by qemu: membarrier is the host's, and so is the order of memory accesses (for weaker")
-        say("ones there is the model); a program cannot start itself again, so one test is skipped")
-        return chosen(context)
 
-    return run
+def _alone(run: context) -> tally:
+    """Each header and each source of the library compiles with nothing before it."""
+    counts = tally()
+    for preset, targets in (("alone", ("spolia", HEADERS)), ("test-model", (HEADERS,))):
+        counts.add(build(run, preset, targets) or tally(passed=1))
+    return counts
 
 
 def _lint(run: context) -> tally:
@@ -175,65 +188,57 @@ def _python(run: context) -> tally:
     return _checked(outcome, parse_pytest(outcome.output), "pytest")
 
 
+def _command(*words: str):
+    """A command of ./dev as one check."""
+
+    def run(context: context) -> tally:
+        command = [sys.executable, "-B", str(ROOT / "tools" / "devtool" / "__main__.py"), *words]
+        outcome = context.step(command)
+        return _checked(outcome, tally(passed=int(outcome.ok)), " ".join(words))
+
+    return run
+
+
 # In the order of what it costs to find the next mistake.
 STAGES = [
     stage("lint", 300, (), _lint),
-    stage(
-        "release",
-        3600,
-        ("build", "bench", "tool"),
-        _preset(
-            "release",
-            *NOT_PACKAGE,
-            targets=("all", "all_verify_interface_header_sets"),
-            options=("-DSPOLIA_PROGRAMS_UNOPTIMISED=ON",),
-        ),
-    ),
-    stage("asan-ubsan", 2700, ("build", "tool", "clang"), _preset("asan-ubsan")),
-    stage("tsan", 2700, ("build", "clang"), _preset("tsan")),
-    stage(
-        "model",
-        1800,
-        ("build",),
-        _preset("model", targets=("all", "all_verify_interface_header_sets")),
-    ),
+    stage("release", 3600, ("build", "bench", "tool"), _release),
+    stage("asan-ubsan", 2700, ("build", "tool", "clang"), _preset("test-asan-ubsan")),
+    stage("tsan", 2700, ("build", "clang"), _preset("test-tsan")),
+    stage("model", 1800, ("build",), _preset("test-model")),
     # What stands above reclaim/ has been seen checked by then, in asan-ubsan; here it is the
     # ground that g++ could compile into something else.
-    stage(
-        "debug",
-        1800,
-        ("build",),
-        _preset(
-            "debug",
-            *QUICK,
-            targets=("spolia-quick-tests",),
-            options=(
-                "-DCMAKE_CXX_FLAGS_DEBUG=-g1",  # lines, for what is thrown away: a tenth faster
-                "-DSPOLIA_STORE=OFF",
-                "-DSPOLIA_TESTS_WITHOUT=standard;counted;version;rlu;map;db;tool;bench",
-            ),
-        ),
-    ),
-    stage(
-        "aarch64",
-        1800,
-        ("build", "cross"),
-        _emulated("aarch64"),
-    ),
+    stage("debug", 1800, ("build",), _preset("test-debug", *QUICK, targets=QUICK_PROGRAMS)),
+    stage("aarch64", 1800, ("build", "cross"), _emulated),
     stage(
         "package",
         900,
         ("build", "bench", "tool", "package"),
-        _preset("release", "-L", "package", targets=("spolia",)),
+        _preset("test-release", "-L", "package", targets=("spolia",)),
     ),
     stage("python", 900, ("build", "bench", "tool", "python"), _python),
 ]
 NAMES = [one.name for one in STAGES]
 
 
-def run_stages(names: list[str], pattern: str | None, verbose: bool) -> int:
-    """Run the named stages (none named: all); 0 if nothing failed."""
-    chosen = [one for one in STAGES if one.name in (names or NAMES)]
+# What is too long for every run.
+LONG_STAGES = [
+    stage("alone", 1800, ("build",), _alone),
+    stage("clang", 7200, ("build", "bench", "tool", "clang"), _preset("clang", *NOT_PACKAGE)),
+    stage("crash", 4500, ("build", "bench", "tool"), _command("crash", "--seconds", "3600")),
+    stage("stress", 7200, ("build", "bench", "tool"), _command("stress", "--minutes", "60")),
+    stage("deeper", 8 * 3600, ("build",), _command("model", "--deeper", "1")),
+]
+LONG_NAMES = [one.name for one in LONG_STAGES]
+RECORD = ROOT / "docs" / "last-full-test.md"
+
+
+def run_stages(
+    names: list[str], pattern: str | None, verbose: bool, everything: bool = False
+) -> int:
+    """Run the named stages; none named: those of every run, or everything. 0 if nothing failed."""
+    wanted = names or (NAMES + LONG_NAMES if everything else NAMES)
+    chosen = [one for one in STAGES + LONG_STAGES if one.name in wanted]
     setup.require(*dict.fromkeys(need for one in chosen for need in one.needs))
     results: dict[str, tally] = {}
     for number, one in enumerate(chosen, 1):
@@ -245,7 +250,30 @@ def run_stages(names: list[str], pattern: str | None, verbose: bool) -> int:
         result.seconds = time.monotonic() - started
         results[one.name] = result
         say(f"=== {_row(one.name, result)}")
+    if everything:
+        RECORD.write_text(record(results), encoding="utf-8")
+        say(f"kept in {RECORD.relative_to(ROOT)}")
     return _summary(results)
+
+
+def record(results: dict[str, tally]) -> str:
+    """The page about a run of everything: of what, where, and how it ended."""
+    git = ["git", "describe", "--always", "--dirty", "--abbrev=12"]
+    revision = subprocess.run(git, cwd=ROOT, capture_output=True, text=True, check=False)
+    lines = [
+        "# The last run of `./dev test --all`",
+        "",
+        f"Revision {revision.stdout.strip() or 'unknown'}, {time.strftime('%Y-%m-%d')}, on "
+        f"{platform.system()} {platform.release()}, {platform.machine()}, "
+        f"{process.jobs()} processors. The command writes this page.",
+        "",
+        "| stage | passed | failed | skipped | seconds | |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name, one in results.items():
+        counts = f"{one.passed} | {one.failed} | {one.skipped} | {one.seconds:.0f}"
+        lines.append(f"| {name} | {counts} | {one.note} |")
+    return "\n".join(lines) + "\n"
 
 
 def _row(name: str, result: tally) -> str:

@@ -3,13 +3,15 @@
 
 import argparse
 import json
+import os
 import pathlib
+import re
 import sys
 import tempfile
 import unittest
 from unittest import mock
 
-from devtool import commands, ctest, process, setup, stages
+from devtool import commands, ctest, process, quick, setup, stages
 
 CTEST = """\
  1/6 Test #1: list.1 ........................   Passed    0.00 sec
@@ -133,6 +135,52 @@ class Parsing(unittest.TestCase):
         late = checked(process.outcome(0, "", timed_out=True), stages.tally(passed=3), "x")
         self.assertEqual((late.passed, late.failed), (3, 1))
         self.assertEqual(checked(process.outcome(8, ""), stages.tally(2, 5), "x").failed, 5)
+
+
+class Stages(unittest.TestCase):
+    def test_contributors_are_told_of_each(self):
+        text = (process.ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+        table = text.partition("## Where checks run")[2].partition("\n## ")[0]
+        told = re.findall(r"^\| ([a-z0-9-]+) \|", table, re.M)
+        self.assertEqual(told, ["stage", *stages.NAMES, *stages.LONG_NAMES])
+
+    def test_presets_exist(self):
+        presets = json.loads((process.ROOT / "CMakePresets.json").read_text(encoding="utf-8"))
+        for kind in ("buildPresets", "configurePresets", "testPresets"):
+            names = {one["name"] for one in presets[kind]}
+            wanted = {f"test-{name}" for name in stages.NAMES} & names | {quick.PRESET}
+            self.assertEqual(len(wanted), 7, kind)
+
+    def test_a_record_names_each_stage(self):
+        page = stages.record({"lint": stages.tally(3, 1, 2, "why", 4.6)})
+        self.assertIn("| lint | 3 | 1 | 2 | 5 | why |", page)
+
+
+class Quick(unittest.TestCase):
+    def test_only_what_has_changed_is_due(self):
+        with tempfile.TemporaryDirectory() as name:
+            build = pathlib.Path(name)
+            (build / quick.PRESET).mkdir()
+            program = build / quick.PRESET / "tests"
+            program.write_text("")
+            tests = [
+                {"name": "list", "command": [str(program)]},
+                {"name": "elsewhere", "command": ["/bin/sh", "x"]},
+            ]
+            with mock.patch.object(quick, "BUILD", build):
+                found = quick._programs(tests)
+                quick._write(found)
+                again = quick._programs(tests)
+                self.assertEqual(quick._read(), {"list": again["list"]})
+                os.utime(program, ns=(1, 1))
+                self.assertNotEqual(quick._read()["list"], quick._programs(tests)["list"])
+                self.assertIsNone(found["elsewhere"])
+
+    def test_an_unknown_test_is_told_what_is_near(self):
+        tests = [{"name": n} for n in ("db_query", "db_query_stress", "list", "avl")]
+        with mock.patch.object(ctest, "listed", return_value=tests):
+            self.assertIn("near it: db_query,", quick._unknown("db_querry"))
+            self.assertIn("there are 4", quick._unknown("zzzzz"))
 
 
 class Watching(unittest.TestCase):
