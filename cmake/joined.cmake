@@ -39,7 +39,7 @@ function(spolia_write_joined target sources_a_unit)
   while(joined)
     list(SUBLIST joined 0 ${sources_a_unit} chosen)
     list(REMOVE_ITEM joined ${chosen})
-    spolia_unit_text(text ${chosen})
+    spolia_unit_text(text ${number} ${chosen})
     set(unit "${CMAKE_CURRENT_BINARY_DIR}/joined/${target}_${number}.cpp")
     file(CONFIGURE OUTPUT "${unit}" CONTENT "${text}" @ONLY)
     target_sources(${target} PRIVATE "${unit}")
@@ -47,7 +47,9 @@ function(spolia_write_joined target sources_a_unit)
   endwhile()
 endfunction()
 
-function(spolia_unit_text result)
+# `unit` is which one of its program it is: namespaces differ between units, too, or the linker
+# would take two things of one name for one.
+function(spolia_unit_text result unit)
   set(text "")
   foreach(entry IN LISTS ARGN)
     string(REGEX REPLACE "^.*[|]" "" source "${entry}")
@@ -70,7 +72,7 @@ function(spolia_unit_text result)
     string(REGEX MATCH "^(.*)[|](.*)$" entry "${entry}")
     set(test "${CMAKE_MATCH_1}")
     set(source "${CMAKE_MATCH_2}")
-    string(APPEND text "namespace unit_${number} {\n"
+    string(APPEND text "namespace unit_${unit}_${number} {\n"
            "namespace {\nconst ::spolia::test::begins begin_${number}{\"${test}\","
            "\n    \"${source}\"};\n}\n")
     file(STRINGS "${source}" within REGEX "^namespace spolia")

@@ -106,12 +106,12 @@ TYPED_TEST(keys_of_double, have_one_nan_above_all) { expect_all<double, TypePara
 
 template <class Made>
 struct keys_of_float : testing::Test {};
-TYPED_TEST_SUITE(keys_of_float, float_maps<float>::all);
+TYPED_TEST_SUITE(keys_of_float, float_maps<float>::some);
 TYPED_TEST(keys_of_float, have_one_nan_above_all) { expect_all<float, TypeParam>(); }
 
 template <class Made>
 struct keys_of_long_double : testing::Test {};
-TYPED_TEST_SUITE(keys_of_long_double, float_maps<long double>::all);
+TYPED_TEST_SUITE(keys_of_long_double, float_maps<long double>::some);
 TYPED_TEST(keys_of_long_double, have_one_nan_above_all) { expect_all<long double, TypeParam>(); }
 
 TEST(float_keys, are_found_downwards_and_at_snapshots) {

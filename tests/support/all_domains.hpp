@@ -60,7 +60,7 @@ using some_domains =
 #endif
 
 #if defined(NDEBUG) && !SPOLIA_ASAN && !SPOLIA_TSAN && !SPOLIA_TEST_FEW_TYPES && \
-    !defined(SPOLIA_TEST_EMULATED)
+    !SPOLIA_TEST_SOME_POLICIES && !defined(SPOLIA_TEST_EMULATED)
 using all_domains =
     every_policy<token, robust_token, debra, quiescent, reservations, hazard_pointers, hazard_eras,
                  intervals, wait_free_eras, neutralization, neutralization_plus, none, token_naive,
