@@ -206,10 +206,6 @@ STAGES = [
     stage("asan-ubsan", 2700, ("build", "tool", "clang"), _preset("test-asan-ubsan")),
     stage("tsan", 2700, ("build", "clang"), _preset("test-tsan")),
     stage("model", 1800, ("build",), _preset("test-model")),
-    # What stands above reclaim/ has been seen checked by then, in asan-ubsan; here it is the
-    # ground that g++ could compile into something else.
-    stage("debug", 1800, ("build",), _preset("test-debug", *QUICK, targets=QUICK_PROGRAMS)),
-    stage("aarch64", 1800, ("build", "cross"), _emulated),
     stage(
         "package",
         900,
@@ -221,8 +217,12 @@ STAGES = [
 NAMES = [one.name for one in STAGES]
 
 
-# What is too long for every run.
+# What is too long for every run, and other processors and ways to compile.
 LONG_STAGES = [
+    # What stands above reclaim/ is seen checked in asan-ubsan; here it is the
+    # ground that g++ could compile into something else.
+    stage("debug", 1800, ("build",), _preset("test-debug", *QUICK, targets=QUICK_PROGRAMS)),
+    stage("aarch64", 1800, ("build", "cross"), _emulated),
     stage("alone", 1800, ("build",), _alone),
     stage("clang", 7200, ("build", "bench", "tool", "clang"), _preset("clang", *NOT_PACKAGE)),
     stage("crash", 4500, ("build", "bench", "tool"), _command("crash", "--seconds", "3600")),
