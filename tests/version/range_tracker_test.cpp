@@ -171,8 +171,24 @@ TEST(range_tracker, threads_leave_their_lists_behind) {
   EXPECT_EQ(w.tracker.held(), 0U);
 }
 
+/// What a thread has looked at and found needed when it ends, amid a list, is needed still.
+TEST(range_tracker, threads_leave_behind_what_they_have_found_needed) {
+  world w({.batch = 64, .least_batch = 1, .steps = 6});
+  const std::uint64_t t0 = w.time.now();
+  w.tick_and_end();
+  w.collect();
+  const snapshot held(w.time);
+  std::thread([&] {
+    for (int i = 0; i < 64 + 5; ++i) w.end(t0, held.timestamp() + 1);
+  }).join();
+  std::uint64_t seen = 0;
+  w.tracker.collect(w.tracker.mine(), w.look(), w.expire(), [&](const tracked*) { ++seen; });
+  EXPECT_EQ(seen, 64U + 5);
+  EXPECT_EQ(w.tracker.held(), 64U + 5);
+}
+
 /// Threads that come one after the other, or a few at once, and make few updates each: no thread
-/// ever comes to a batch of its own.
+/// comes to a batch of its own, or to the end of looking at it.
 class short_lives : public testing::TestWithParam<std::pair<unsigned, int>> {
  protected:
   static constexpr std::uint32_t batch = 64;
@@ -197,8 +213,8 @@ class short_lives : public testing::TestWithParam<std::pair<unsigned, int>> {
 };
 INSTANTIATE_TEST_SUITE_P(lives, short_lives,
                          testing::Values(std::pair(1U, 1), std::pair(1U, 8), std::pair(1U, 40),
-                                         std::pair(1U, 100), std::pair(4U, 1), std::pair(4U, 40),
-                                         std::pair(4U, 100)),
+                                         std::pair(1U, 66), std::pair(1U, 100), std::pair(4U, 1),
+                                         std::pair(4U, 40), std::pair(4U, 100)),
                          [](const auto& p) {
                            return std::to_string(p.param.first) + "_at_once_with_" +
                                   std::to_string(p.param.second) + "_updates";
@@ -228,21 +244,32 @@ TEST_P(short_lives, keep_what_a_snapshot_sees_and_little_else) {
   EXPECT_EQ(w.live, 0);
 }
 
+/// Many threads at one time, each with a number of its own, that end with a list of their own.
+void let_a_crowd_end(world& w) {
+  std::vector<std::unique_ptr<parked_thread>> crowd;
+  for (int t = 0; t < 40; ++t) {
+    crowd.push_back(std::make_unique<parked_thread>([&](parking_spot& spot) {
+      for (int i = 0; i < 15; ++i) w.tick_and_end();
+      spot.park();
+    }));
+  }
+}
+
 /// What many threads have left at once goes with the updates of a few that come later.
 TEST(range_tracker, a_crowd_that_has_gone_is_forgotten) {
   constexpr std::uint32_t batch = 16;
   world w({.batch = batch, .least_batch = 1, .steps = 6});
-  {
-    std::vector<std::unique_ptr<parked_thread>> crowd;
-    for (int t = 0; t < 40; ++t) {
-      crowd.push_back(std::make_unique<parked_thread>([&](parking_spot& spot) {
-        for (int i = 0; i < 15; ++i) w.tick_and_end();
-        spot.park();
-      }));
-    }
-  }
+  let_a_crowd_end(w);
   for (int life = 0; life < 100; ++life) std::thread([&] { w.tick_and_end(); }).join();
   EXPECT_LE(w.tracker.held(), (10 + 3) * batch);
+}
+/// One thread makes a look for others at each update, not only at its first.
+TEST(range_tracker, a_crowd_that_has_gone_is_forgotten_by_one_thread) {
+  constexpr std::uint32_t batch = 16;
+  world w({.batch = batch, .least_batch = 1, .steps = 6});
+  let_a_crowd_end(w);
+  for (int i = 0; i < 60; ++i) w.tick_and_end();
+  EXPECT_LE(w.live, (10 + 3) * batch);
 }
 
 TEST(range_tracker, idle_threads_are_collected_too) {
