@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <deque>
@@ -19,7 +20,10 @@
 #include <spolia/version/snapshot.hpp>
 #include <spolia/version/timeline.hpp>
 
+#include "support/elsewhere.hpp"
 #include "support/parked_thread.hpp"
+#include "support/sanitized.hpp"
+#include "support/single_steps.hpp"
 #include "support/stress.hpp"
 
 namespace {
@@ -328,6 +332,42 @@ TEST(range_tracker, numbers_that_make_no_sense_are_told) {
   EXPECT_EQ(range_tracker::check({}), nullptr);
   EXPECT_NE(range_tracker::check({.steps = 5}), nullptr);
   EXPECT_NE(range_tracker::check({.least_batch = 0}), nullptr);
+}
+
+/// The victim stops behind each of its instructions, and a fork finds it there.
+TEST(range_tracker_queue, loses_all_or_nothing_in_a_fork) {
+  if (sanitized) GTEST_SKIP() << "a fork waits for locks of the sanitizer";
+  if (!single_steps::possible) GTEST_SKIP() << "no trap flag";
+  std::array<tracked, 3> lists;
+  detail::list_queue queue;
+  queue.push(&lists[0]);
+  ASSERT_EQ(queue.put_aside(&lists[1], 1), nullptr);
+  single_steps steps(0, 1);
+  std::thread victim([&] { steps.run([&] { static_cast<void>(queue.put_aside(&lists[2], 8)); }); });
+  constexpr int was_locked = 7;
+  bool caught = false;
+  for (; steps.stopped(); steps.go_on()) {
+    if (HasFailure()) continue;
+    const int status = status_of_child(
+        [&] {
+          queue.after_fork();
+          int left = 0;
+          for (const tracked* l = queue.take_all(); l != nullptr; l = l->next_list.read()) ++left;
+          if (left == 0) _exit(was_locked);
+          EXPECT_GE(left, 2) << "only some of the lists are forgotten";
+        },
+        20);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == was_locked) {
+      caught = true;
+    } else {
+      EXPECT_EQ(status, 0);
+    }
+  }
+  victim.join();
+  EXPECT_TRUE(caught);
+  int left = 0;
+  for (const tracked* l = queue.take_all(); l != nullptr; l = l->next_list.read()) ++left;
+  EXPECT_EQ(left, 3);
 }
 
 /// Threads that come and go, snapshots that come and go: the bound holds at every moment, and at
