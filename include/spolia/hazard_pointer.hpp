@@ -18,7 +18,8 @@
 /// Errors: make_hazard_pointer may throw std::bad_alloc; nothing else fails, and retire never
 /// allocates. Deleters must not throw.
 /// When: retire may run deleters of other objects, in its caller. About 1024 objects wait for each
-/// thread before it looks at the hazard pointers; the bound is hazard_pointer_garbage_bound().
+/// thread before it looks at the hazard pointers; the bound is hazard_pointer_garbage_bound(). What
+/// a deleter retires comes on top of it until its thread's next call of retire returns.
 /// Handing on: a protected object is handed on by moving or swapping its hazard_pointer. Naming it
 /// in a second one by reset_protection(p) helps against retirements that come after that, only.
 /// Unloading: the code of a deleter must stay: call hazard_pointer_clean_up() before a plugin goes,
@@ -232,7 +233,9 @@ inline bool hazard_pointer_clean_up() noexcept { return core::clean_up_hazards()
 inline std::uint64_t hazard_pointer_garbage() noexcept { return core::hazards_garbage(); }
 
 /// Extension: how many can wait at most, whatever `threads` threads do, with the hazard pointers
-/// made so far.
+/// made so far. Besides, there may wait all that the deleters which a call of retire runs have
+/// retired, until the thread's next call returns: a deleter that retires a million objects goes a
+/// million beyond. And what ended threads have left: it is taken over when that is 1024 objects.
 inline std::uint64_t hazard_pointer_garbage_bound(std::size_t threads) noexcept {
   return core::hazards_garbage_bound(threads);
 }

@@ -198,6 +198,19 @@ TYPED_TEST(batches, end_what_they_held_once) {
 
 /// Sums of two maps stay what they are, for snapshots, while amounts go to and fro; and other
 /// updates of the same buckets come between.
+/// Leaves that a batch leaves without a pair are taken out, as those are that one change does.
+TYPED_TEST(batches, leave_no_empty_leaves) {
+  using numbers = typename TestFixture::numbers_map;
+  numbers map(this->time, this->template small<numbers>());
+  constexpr std::uint64_t keys = 400;
+  for (std::uint64_t k = 0; k < keys; ++k) map.insert(k, 0);
+  changes some;
+  for (std::uint64_t k = 10; k < keys; ++k) some.erase(map, k);
+  some.commit();
+  EXPECT_EQ(map.size_approx(), 10U);
+  expect_sound(map);
+}
+
 TYPED_TEST(batches, keep_sums) {
   using numbers = typename TestFixture::numbers_map;
   using other_numbers = typename TestFixture::other_map;

@@ -145,6 +145,29 @@ TEST(float_keys, are_found_downwards_and_at_snapshots) {
   EXPECT_EQ(table.size(now), 1U);
 }
 
+/// abtree keeps the ranks of keys, so it shows each key as one of those that are equal to it.
+template <class Key>
+void expect_one_zero_and_one_nan() {
+  for (const Key zero : {Key{0}, -Key{0}}) {
+    abtree<Key, int> tree;
+    tree.insert(zero, 0);
+    tree.insert(-std::numeric_limits<Key>::denorm_min(), 0);
+    tree.insert(std::copysign(std::numeric_limits<Key>::quiet_NaN(), Key{-1}), 0);
+    std::vector<Key> shown;
+    tree.for_each([&](const Key& k, int) { shown.push_back(k); });
+    ASSERT_EQ(shown.size(), 3U);
+    EXPECT_EQ(shown[0], -std::numeric_limits<Key>::denorm_min());
+    EXPECT_EQ(shown[1], Key{0});
+    EXPECT_FALSE(std::signbit(shown[1]));
+    EXPECT_TRUE(std::isnan(shown[2]));
+    EXPECT_FALSE(std::signbit(shown[2]));
+  }
+}
+TEST(float_keys, are_shown_without_the_sign_of_zero_and_nan) {
+  expect_one_zero_and_one_nan<float>();
+  expect_one_zero_and_one_nan<double>();
+}
+
 TEST(float_keys, only_they_are_ordered_otherwise) {
   EXPECT_TRUE((std::is_same_v<default_order<int>, std::less<int>>));
   EXPECT_TRUE((std::is_same_v<default_hash<void*>, std::hash<void*>>));

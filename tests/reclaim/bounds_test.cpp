@@ -228,6 +228,40 @@ TEST(garbage_bound_of_batch, holds_for_a_thread_that_takes_over_safe_blocks) {
   blocks.expect_within_bound(2);
 }
 
+/// Retires many when it ends.
+template <class Domain>
+struct crowded_block : Domain::header {
+  static constexpr int many = 40'000;
+  crowded_block(Domain& d, count_of_live& of, bool& ended) : home(d), all(of), over(ended) {}
+  ~crowded_block() {
+    for (int i = 0; i < many; ++i) {
+      auto* const b = home.template make<block<Domain>>(all);
+      home.enter().retire(b);
+    }
+    over = true;
+  }
+  Domain& home;
+  count_of_live& all;
+  bool& over;
+};
+
+/// These wait until the thread's next guard ends.
+TYPED_TEST(garbage_bound, is_passed_by_what_a_deleter_retires_for_one_operation_only) {
+  count_of_live all;
+  bool over = false;
+  TypeParam d;
+  const auto replace = [&] {
+    auto* const b = d.template make<block<TypeParam>>(all);
+    d.enter().retire(b);
+  };
+  d.enter().retire(d.template make<crowded_block<TypeParam>>(d, all, over));
+  for (int i = 0; i < 1'000'000 && !over; ++i) replace();
+  ASSERT_TRUE(over);
+  EXPECT_GT(static_cast<std::uint64_t>(all.most()), *d.garbage_bound(1)) << "nothing is tried here";
+  replace();
+  EXPECT_LE(static_cast<std::uint64_t>(all.now()), *d.garbage_bound(1));
+}
+
 template <class Domain>
 struct plain_block : Domain::header {
   struct deleted {

@@ -88,7 +88,7 @@ using load = std::tuple<unsigned, std::chrono::microseconds>;
 
 class busy_readers_test : public testing::TestWithParam<load> {};
 INSTANTIATE_TEST_SUITE_P(loads, busy_readers_test,
-                         testing::Combine(testing::Values(1U, 4U, 16U),
+                         testing::Combine(testing::Values(1U, 2U, 4U, 8U, 16U),
                                           testing::Values(2000us, 100us, 5us)),
                          [](const auto& p) {
                            return std::to_string(std::get<0>(p.param)) + "_readers_of_" +

@@ -301,6 +301,35 @@ TEST_F(hazard_pointer_test, a_stalled_reader_keeps_no_more_than_it_protects) {
   EXPECT_TRUE(reclaimed_after_clean_up(0));
 }
 
+/// Retires many when it ends.
+struct crowded : spolia::hazard_pointer_obj_base<crowded> {
+  static constexpr int many = 20'000;
+  explicit crowded(ledger& b) : book(b) {}
+  ~crowded() {
+    for (int i = 0; i < many; ++i) {
+      auto* const n = new node(book);
+      n->value.note_retired();
+      n->retire();
+    }
+    EXPECT_GE(book.limbo(), many - 1) << "they wait for the thread's next call";
+  }
+  ledger& book;
+};
+
+TEST_F(hazard_pointer_test, what_a_deleter_retires_is_beyond_the_bound_until_the_next_call) {
+  EXPECT_TRUE(spolia::hazard_pointer_clean_up());
+  const auto bound = static_cast<std::int64_t>(spolia::hazard_pointer_garbage_bound(1));
+  ASSERT_LT(bound, crowded::many - 1);
+  ledger others;
+  (new crowded(book_))->retire();
+  while (book_.made() == 0) retire(new node(others));  // until one of the calls runs it
+  EXPECT_EQ(book_.made(), crowded::many);
+  retire(new node(others));
+  EXPECT_LE(book_.limbo(), bound);
+  EXPECT_TRUE(spolia::hazard_pointer_clean_up());
+  others.expect_empty();
+}
+
 TEST_F(hazard_pointer_test, readers_and_writers_at_once) {
   constexpr std::size_t places = 4;
   std::array<std::atomic<node*>, places> source;

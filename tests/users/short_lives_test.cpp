@@ -93,25 +93,23 @@ TYPED_TEST(short_lives, retire) {
   });
 }
 
-/// What a crowd has left is taken over by threads that retire nothing and run few operations each.
-TYPED_TEST(short_lives, take_over_from_a_crowd) {
-  using domain_type = TypeParam;
-  if (!domain_type::info().reclaims) GTEST_SKIP() << "never frees";
-  struct block : domain_type::header {
+/// Threads that are there at one time, so each has a number of its own, retire `each` blocks, and
+/// end.
+template <class Domain>
+void let_a_crowd_retire(Domain& d, int crowd, int each) {
+  struct block : Domain::header {
     witness w;
   };
-  constexpr int crowd = 12;
-  domain_type d(small<domain_type>());
   std::atomic<int> here{0};
-  std::array<std::thread, crowd> threads;
-  for (std::thread& t : threads) {
-    t = std::thread([&] {
+  std::vector<std::thread> threads;
+  for (int t = 0; t < crowd; ++t) {
+    threads.emplace_back([&] {
       {
         auto guard = d.enter();
       }
       ++here;
-      while (here != crowd) std::this_thread::yield();  // each has a number of its own
-      for (int i = 0; i < 200; ++i) {
+      while (here != crowd) std::this_thread::yield();
+      for (int i = 0; i < each; ++i) {
         auto* const b = d.template make<block>();
         auto guard = d.enter();
         guard.retire(b);
@@ -119,9 +117,42 @@ TYPED_TEST(short_lives, take_over_from_a_crowd) {
     });
   }
   for (std::thread& t : threads) t.join();
+}
+
+/// What a crowd has left is taken over by threads that retire nothing and run few operations each.
+TYPED_TEST(short_lives, take_over_from_a_crowd) {
+  if (!TypeParam::info().reclaims) GTEST_SKIP() << "never frees";
+  constexpr int crowd = 12;
+  TypeParam d(small<TypeParam>());
+  let_a_crowd_retire(d, crowd, 200);
   // A thread looks at another cell once in 1024 operations, and takes over at the second look.
   live_shortly(3 * crowd * 1024 / 40, 40, [&](int) { auto guard = d.enter(); });
   EXPECT_LE(witness::live, 1200) << "of " << crowd * 200;
+}
+
+/// The same by threads of one operation each: what one of them has taken over and not freed is
+/// handed on until it is less than what threads are asked to look for.
+TYPED_TEST(short_lives, hand_on_what_they_took_over) {
+  if (!TypeParam::info().reclaims) GTEST_SKIP() << "never frees";
+  constexpr int crowd = 12;
+  TypeParam d(small<TypeParam>());
+  let_a_crowd_retire(d, crowd, 500);
+  // Schemes that set their own pace need thousands. Each cell in turn is looked at twice in 24 000.
+  for (int n = 0; n < 8000 && witness::live > 1200; n += 100) {
+    live_shortly(100, 1, [&](int) { auto guard = d.enter(); });
+  }
+  EXPECT_LE(witness::live, 1200) << "of " << crowd * 500;
+}
+
+/// The blocks of many are taken over, a few threads' at a time, long before each has been looked at
+/// in turn.
+TYPED_TEST(short_lives, take_over_from_a_large_crowd) {
+  if (!TypeParam::info().reclaims) GTEST_SKIP() << "never frees";
+  constexpr int crowd = 64;
+  TypeParam d(small<TypeParam>());
+  let_a_crowd_retire(d, crowd, 40);
+  for (int i = 0; i < 8 * 1024; ++i) auto guard = d.enter();
+  EXPECT_LE(witness::live, 1000) << "of " << crowd * 40;
 }
 
 template <class Collector>

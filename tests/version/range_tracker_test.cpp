@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <deque>
@@ -19,7 +20,10 @@
 #include <spolia/version/snapshot.hpp>
 #include <spolia/version/timeline.hpp>
 
+#include "support/elsewhere.hpp"
 #include "support/parked_thread.hpp"
+#include "support/sanitized.hpp"
+#include "support/single_steps.hpp"
 #include "support/stress.hpp"
 
 namespace {
@@ -171,8 +175,24 @@ TEST(range_tracker, threads_leave_their_lists_behind) {
   EXPECT_EQ(w.tracker.held(), 0U);
 }
 
+/// What a thread has looked at and found needed when it ends, amid a list, is needed still.
+TEST(range_tracker, threads_leave_behind_what_they_have_found_needed) {
+  world w({.batch = 64, .least_batch = 1, .steps = 6});
+  const std::uint64_t t0 = w.time.now();
+  w.tick_and_end();
+  w.collect();
+  const snapshot held(w.time);
+  std::thread([&] {
+    for (int i = 0; i < 64 + 5; ++i) w.end(t0, held.timestamp() + 1);
+  }).join();
+  std::uint64_t seen = 0;
+  w.tracker.collect(w.tracker.mine(), w.look(), w.expire(), [&](const tracked*) { ++seen; });
+  EXPECT_EQ(seen, 64U + 5);
+  EXPECT_EQ(w.tracker.held(), 64U + 5);
+}
+
 /// Threads that come one after the other, or a few at once, and make few updates each: no thread
-/// ever comes to a batch of its own.
+/// comes to a batch of its own, or to the end of looking at it.
 class short_lives : public testing::TestWithParam<std::pair<unsigned, int>> {
  protected:
   static constexpr std::uint32_t batch = 64;
@@ -197,8 +217,8 @@ class short_lives : public testing::TestWithParam<std::pair<unsigned, int>> {
 };
 INSTANTIATE_TEST_SUITE_P(lives, short_lives,
                          testing::Values(std::pair(1U, 1), std::pair(1U, 8), std::pair(1U, 40),
-                                         std::pair(1U, 100), std::pair(4U, 1), std::pair(4U, 40),
-                                         std::pair(4U, 100)),
+                                         std::pair(1U, 66), std::pair(1U, 100), std::pair(4U, 1),
+                                         std::pair(4U, 40), std::pair(4U, 100)),
                          [](const auto& p) {
                            return std::to_string(p.param.first) + "_at_once_with_" +
                                   std::to_string(p.param.second) + "_updates";
@@ -228,21 +248,32 @@ TEST_P(short_lives, keep_what_a_snapshot_sees_and_little_else) {
   EXPECT_EQ(w.live, 0);
 }
 
+/// Many threads at one time, each with a number of its own, that end with a list of their own.
+void let_a_crowd_end(world& w) {
+  std::vector<std::unique_ptr<parked_thread>> crowd;
+  for (int t = 0; t < 40; ++t) {
+    crowd.push_back(std::make_unique<parked_thread>([&](parking_spot& spot) {
+      for (int i = 0; i < 15; ++i) w.tick_and_end();
+      spot.park();
+    }));
+  }
+}
+
 /// What many threads have left at once goes with the updates of a few that come later.
 TEST(range_tracker, a_crowd_that_has_gone_is_forgotten) {
   constexpr std::uint32_t batch = 16;
   world w({.batch = batch, .least_batch = 1, .steps = 6});
-  {
-    std::vector<std::unique_ptr<parked_thread>> crowd;
-    for (int t = 0; t < 40; ++t) {
-      crowd.push_back(std::make_unique<parked_thread>([&](parking_spot& spot) {
-        for (int i = 0; i < 15; ++i) w.tick_and_end();
-        spot.park();
-      }));
-    }
-  }
+  let_a_crowd_end(w);
   for (int life = 0; life < 100; ++life) std::thread([&] { w.tick_and_end(); }).join();
   EXPECT_LE(w.tracker.held(), (10 + 3) * batch);
+}
+/// One thread makes a look for others at each update, not only at its first.
+TEST(range_tracker, a_crowd_that_has_gone_is_forgotten_by_one_thread) {
+  constexpr std::uint32_t batch = 16;
+  world w({.batch = batch, .least_batch = 1, .steps = 6});
+  let_a_crowd_end(w);
+  for (int i = 0; i < 60; ++i) w.tick_and_end();
+  EXPECT_LE(w.live, (10 + 3) * batch);
 }
 
 TEST(range_tracker, idle_threads_are_collected_too) {
@@ -301,6 +332,42 @@ TEST(range_tracker, numbers_that_make_no_sense_are_told) {
   EXPECT_EQ(range_tracker::check({}), nullptr);
   EXPECT_NE(range_tracker::check({.steps = 5}), nullptr);
   EXPECT_NE(range_tracker::check({.least_batch = 0}), nullptr);
+}
+
+/// The victim stops behind each of its instructions, and a fork finds it there.
+TEST(range_tracker_queue, loses_all_or_nothing_in_a_fork) {
+  if (sanitized) GTEST_SKIP() << "a fork waits for locks of the sanitizer";
+  if (!single_steps::possible) GTEST_SKIP() << "no trap flag";
+  std::array<tracked, 3> lists;
+  detail::list_queue queue;
+  queue.push(&lists[0]);
+  ASSERT_EQ(queue.put_aside(&lists[1], 1), nullptr);
+  single_steps steps(0, 1);
+  std::thread victim([&] { steps.run([&] { static_cast<void>(queue.put_aside(&lists[2], 8)); }); });
+  constexpr int was_locked = 7;
+  bool caught = false;
+  for (; steps.stopped(); steps.go_on()) {
+    if (HasFailure()) continue;
+    const int status = status_of_child(
+        [&] {
+          queue.after_fork();
+          int left = 0;
+          for (const tracked* l = queue.take_all(); l != nullptr; l = l->next_list.read()) ++left;
+          if (left == 0) _exit(was_locked);
+          EXPECT_GE(left, 2) << "only some of the lists are forgotten";
+        },
+        20);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == was_locked) {
+      caught = true;
+    } else {
+      EXPECT_EQ(status, 0);
+    }
+  }
+  victim.join();
+  EXPECT_TRUE(caught);
+  int left = 0;
+  for (const tracked* l = queue.take_all(); l != nullptr; l = l->next_list.read()) ++left;
+  EXPECT_EQ(left, 3);
 }
 
 /// Threads that come and go, snapshots that come and go: the bound holds at every moment, and at

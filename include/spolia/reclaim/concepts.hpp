@@ -103,8 +103,8 @@ struct scheme_info {
   bool robust;            ///< waiting blocks stay bounded though a thread stalls inside a guard
   std::string_view cost;  ///< of one operation
   std::string_view progress;
-  /// Of waiting blocks, in words. What one outermost guard retires, or the deleters of one step of
-  /// freeing, may wait besides until these end.
+  /// Of waiting blocks, in words. What one outermost guard retires may wait besides until it ends,
+  /// and what the deleters of one step of freeing retire until their thread's next guard ends.
   std::string_view bound;
   bool reclaims = true;  ///< false only for the baseline that never frees
 };

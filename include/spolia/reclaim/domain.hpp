@@ -11,10 +11,11 @@
 //     }
 //
 // Default:     `domain<>` is token epochs that a stalled reader does not stop (robust_token.hpp):
-//              what waits stays below garbage_bound(). It asks of a structure that each pointer be
-//              read by protect or step, and out of a block that was still linked then: a root, a
-//              link that is marked before its block goes, or step's look. What follows pointers by
-//              plain loads, or through blocks that others have unlinked, says `region_domain`.
+//              what waits stays below garbage_bound(), and what guards and deleters that are under
+//              way have retired themselves. It asks of a structure that each pointer be read by
+//              protect or step, and out of a block that was still linked then: a root, a link that
+//              is marked before its block goes, or step's look. What follows pointers by plain
+//              loads, or through blocks that others have unlinked, says `region_domain`.
 // Threads:     any number, without registration; a thread that ends leaves its waiting blocks to
 //              the others, in its destructors of thread-local objects too. One guard belongs to one
 //              thread; guards nest, and several domains may be in use at once.
@@ -200,9 +201,11 @@ class domain final : private threads::listener {
   /// How many blocks can wait at most with `threads` threads at one time, whatever these do;
   /// nothing if the scheme has no bound. With the options of both scheme and release policy: of the
   /// latter only batch's `at_least` adds to it, for each thread (release.hpp says why).
-  /// Besides, there may wait what the outermost guards that are alive have retired themselves, and
-  /// what deleters retire in the step of freeing that is under way: until these end. And what ended
-  /// threads have left: it is taken over when that is 1024 blocks, see docs/schemes.md.
+  /// Besides, there may wait all that the outermost guards that are alive have retired themselves,
+  /// until they end; and all that deleters have retired in a thread's last step of freeing, until
+  /// the end of its next outermost guard: a guard, or a deleter, that retires a million blocks goes
+  /// a million beyond. And what ended threads have left: it is taken over when that is 1024 blocks,
+  /// see docs/schemes.md.
   /// Under robust_token it is for blocks made by make(): from the first other block on that this
   /// domain retires (`retire(new int)`, `retire(new node, deleter)`) there is no bound, and this is
   /// nothing.

@@ -13,7 +13,8 @@
 // Progress:    try_protect is wait-free, a scan too.
 // Bound:       threads · max(scan_at, 16 · rows), where rows is an eighth of the most hazard
 //              pointers that were in use at one time; and what is retired while there is no memory
-//              for a thread's first cell.
+//              for a thread's first cell. What deleters retire comes on top until their
+//              thread's next retirement is over.
 //
 // Departures from hazard_pointers:
 //   D1  A slot's owner changes. What the one owner read happens before the other one's first name

@@ -30,6 +30,8 @@
 //              the last scan that looked at everything. No number alone bounds it, since a
 //              structure may be as large as memory. What is born in later eras than the one in
 //              which a thread stalled is not its to keep.
+//              What a guard retires itself comes on top until it ends, and what deleters retire
+//              until their thread's next guard ends: see domain::garbage_bound().
 //
 // Why it is sound: facts A, B and R of eras.hpp. protect() returns when the slot's era is on the
 // clock after the source was read: then that era has taken effect (A), the block was born in it at

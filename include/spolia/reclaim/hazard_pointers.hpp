@@ -22,6 +22,8 @@
 //              wait-free. A thread asleep inside a guard keeps at most its slots' blocks.
 // Bound:       threads · max(scan_at, 2 · guard_slots · rows), where rows is the number of guards
 //              that can be alive at one time: one a thread, and more where guards nest.
+//              What a guard retires itself comes on top until it ends, and what deleters retire
+//              until their thread's next guard ends: see domain::garbage_bound().
 //
 // Departures from the paper:
 //   D1  The fence between naming and looking is light, the scanner pays for it with a heavy one.

@@ -27,6 +27,8 @@
 //              looked at everything. No number alone bounds it, since a structure may be as large
 //              as memory. What is born in later eras than the one in which a thread stalled is not
 //              its to keep.
+//              What a guard retires itself comes on top until it ends, and what deleters retire
+//              until their thread's next guard ends: see domain::garbage_bound().
 //
 // Why it is sound: facts A, B and R of eras.hpp, with the upper end as the announcement. protect()
 // returns when the upper end is on the clock after the source was read: then the block lives in

@@ -24,6 +24,8 @@
 // Bound:       threads · (max(low, 2 · guard_slots · rows) + high - low), though threads stall
 //              anywhere; rows is the number of guards that can be alive at one time. Stalled
 //              threads keep their slots' blocks, and these are contained in it.
+//              What a guard retires itself comes on top until it ends, and what deleters retire
+//              until their thread's next guard ends: see domain::garbage_bound().
 //
 // Why it is sound. Let O be unlinked, then a round begin. Its owner has a heavy fence, then looks
 // at each thread's phase, a number that is odd while the thread is in a read phase. The thread

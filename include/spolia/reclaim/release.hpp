@@ -19,12 +19,14 @@
 // call.
 //
 // Bound: amortized and pooled free at least as many blocks as are retired while any wait, and
-// `every` ahead, beginning with the end of the operation in which blocks became safe. So a thread's
-// waiting and safe blocks together never exceed the scheme's bound for waiting ones alone. A pause
-// is `every` frees, as many as the last operation retired, and those for `spread`. batch adds
-// `at_least` - 1 blocks for each thread. Each policy says in numbers what it adds: holds_back(),
-// which domain::garbage_bound() counts. Blocks: the memory that `pooled` keeps is no block.
-// `cap` is a second line of defence, for schemes without a bound: what exceeds it is freed at once.
+// `every` ahead, beginning with the end of the operation in which blocks became safe. So between
+// operations a thread's waiting and safe blocks together never exceed the scheme's bound for
+// waiting ones alone. All that an operation retires comes on top until its end, and all that the
+// deleters of a step retire until the end of the next operation. A pause is `every` frees, as many
+// as the last operation retired, and those for `spread`. batch adds `at_least` - 1 blocks for each
+// thread. Each policy says in numbers what it adds: holds_back(), which domain::garbage_bound()
+// counts. Blocks: the memory that `pooled` keeps is no block. `cap` is a second line of defence,
+// for schemes without a bound: what exceeds it is freed at once.
 #pragma once
 
 #include <algorithm>

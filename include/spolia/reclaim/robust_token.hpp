@@ -19,11 +19,13 @@
 //              one a round, and a compare for each block that comes out with an old one.
 // Progress:    wait-free for operations that nobody stopped; lock-free for those that go on after a
 //              stall: a repetition means that a round was completed meanwhile.
-// Bound:       threads · (crowd · stall_after + 2 · patience), and what one operation retires, and
-//              what existed when a stalled reader was given its horizon. What is made later is not
-//              held up. That is for blocks made by the domain's make(). Others, with the header or
-//              without, count as old as the world: a stalled reader holds all of them up, however
-//              many. Crowd: how many threads share a processor, 8 at most (crowd.hpp).
+// Bound:       threads · (crowd · stall_after + 2 · patience), and what existed when a stalled
+//              reader was given its horizon. What is made later is not held up. What a guard
+//              retires itself comes on top until it ends, and what deleters retire until their
+//              thread's next guard ends: see domain::garbage_bound(). That is for blocks made by
+//              the domain's make(). Others, with the header or without, count as old as the world:
+//              a stalled reader holds all of them up, however many. Crowd: how many threads share a
+//              processor, 8 at most (crowd.hpp).
 //
 // Why a block made after a thread's horizon is not held by it. A horizon is announced as pending;
 // then the round h is read, by a read-modify-write that also releases. A block made later than h
