@@ -11,6 +11,7 @@
 #include <spolia/base/processors.hpp>
 #include <spolia/base/threads.hpp>
 #include <spolia/base/ticks.hpp>
+#include <spolia/base/unwind.hpp>
 #include <spolia/db/delta_consolidated.hpp>
 #include <spolia/db/delta_none.hpp>
 #include <spolia/db/delta_one_shot.hpp>
@@ -90,6 +91,7 @@ engine::engine(const options& o) : old(make_storage(board, o)), settings(o) {
 }
 
 engine::~engine() {
+  const uncancelled whole;
   shown.reset();
   files.reset();  // waits for a checkpoint in the background, which is a reader
   if (!SPOLIA_CHECKS || home_ != ::getpid()) return;
@@ -128,7 +130,12 @@ table& database::find_table(std::string_view name) const {
   throw std::invalid_argument("spolia::db: there is no table " + std::string(name));
 }
 
+// Openings, checkpoints and backups are no cancellation points: they have threads and files to end
+// in destructors, which a cancelled thread cannot unwind through. What else waits for files, as
+// commits do, says so where that is.
+
 database database::open(const std::filesystem::path& directory, const options& o) {
+  const uncancelled whole;
   auto made = std::make_unique<engine>(o);
   made->read_only = o.read_only;
   made->files = std::make_unique<storage>(*made, directory, o);
@@ -155,9 +162,11 @@ status database::sync() {
 }
 
 checkpoint_report database::checkpoint(checkpoint_pace how) {
+  const uncancelled whole;
   return files_of(used()).checkpoint(how);
 }
 backup_report database::backup(const std::filesystem::path& to) {
+  const uncancelled whole;
   return files_of(used()).backup(to);
 }
 backup_report database::backup(const byte_sink& to) { return files_of(used()).backup(to); }
