@@ -212,7 +212,9 @@ TEST(mistakes_of_databases, moved_from) {
   EXPECT_DEATH(base.create_table(table_spec()), "is used that was moved from");     // NOLINT
 }
 
+/// In a program that is begun anew for each: in a child by fork() it is no mistake.
 TEST(mistakes_of_databases, ended_before_their_readers) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
   std::optional<database> base(database::open());
   table& t = base->create_table({.name = "t", .columns = {{"k", int64, primary_key}}});
   const char* const said = "ends before a reader or transaction of it";
