@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// The system's files, with functions that are called before each step that changes something, which
-/// they may fail, and before each lock.
+/// The system's files, with functions that are called before each step that changes something,
+/// which they may fail, and before each lock.
 #pragma once
 
 #include <cstddef>
