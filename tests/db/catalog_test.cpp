@@ -440,8 +440,8 @@ class claims_of_the_open : public testing::TestWithParam<index_kind> {
       return outcome::ok;
     }));
   }
-  void set(std::int64_t k, std::int64_t v) {
-    ASSERT_TRUE(base.transact([&](transaction& tx) { return tx.update(t, {k}, {{"v", v}}); }));
+  void set(std::int64_t k, std::int64_t to) {
+    ASSERT_TRUE(base.transact([&](transaction& tx) { return tx.update(t, {k}, {{"v", to}}); }));
   }
   void begin_build() {
     builder = std::thread([&] {
