@@ -5,6 +5,8 @@
 #include <span>
 #include <utility>
 
+#include <spolia/base/unwind.hpp>
+
 #include "engine.hpp"
 #include "storage.hpp"
 
@@ -16,9 +18,12 @@ namespace {
 /// A file that is written from the beginning to the end, on its way elsewhere.
 class passing_file final : public storage_file {
  public:
-  explicit passing_file(const byte_sink& to) : to_(to) {}
+  passing_file(const byte_sink& to, const uncancelled& whole) : to_(to), whole_(whole) {}
   std::size_t read(std::uint64_t, std::span<std::byte>) override { return 0; }
-  void write(std::uint64_t, std::span<const std::byte> from) override { to_(from); }
+  void write(std::uint64_t, std::span<const std::byte> from) override {
+    const cancelled_as_before in_the_program(whole_);
+    to_(from);
+  }
   void sync() override {}
   void truncate(std::uint64_t) override {}
   std::uint64_t size() override { return 0; }
@@ -27,10 +32,13 @@ class passing_file final : public storage_file {
 
  private:
   const byte_sink& to_;
+  const uncancelled& whole_;
 };
 
 /// Fills `to` unless the source ends before.
-std::size_t read_all_of(const byte_source& from, std::span<std::byte> to) {
+std::size_t read_all_of(const byte_source& from, std::span<std::byte> to,
+                        const uncancelled& whole) {
+  const cancelled_as_before in_the_program(whole);
   std::size_t done = 0;
   while (done < to.size()) {
     const std::size_t got = from(to.subspan(done));
@@ -197,19 +205,21 @@ checkpoint_source storage::begin_copy(std::unique_ptr<reader>& view) {
 }
 
 backup_report storage::backup(const byte_sink& to) {
+  const uncancelled whole;
   const std::lock_guard hold(checkpoint_lock_);
   refuse_partial_copy();
   std::unique_ptr<reader> view;
   const checkpoint_source from = begin_copy(view);
-  passing_file file(to);
+  passing_file file(to, whole);
   const checkpoint_report made = write_rows(file, from, checkpoint_pace::shared);
   return {.incremental = false, .sequence = made.sequence, .files = 1, .bytes = made.bytes};
 }
 
 void storage::restore(storage_files& files, const byte_source& from,
                       const std::filesystem::path& directory) {
+  const uncancelled whole;
   byte_buffer part(1U << 20U);
-  std::size_t got = read_all_of(from, std::span(part).first(file_header::bytes));
+  std::size_t got = read_all_of(from, std::span(part).first(file_header::bytes), whole);
   file_header header;
   if (const char* const why =
           read_header(file_kind::checkpoint, bytes_view(part).first(got), header)) {
@@ -224,7 +234,7 @@ void storage::restore(storage_files& files, const byte_source& from,
   const std::string temporary = name + ".tmp";
   try {
     const auto file = mine.open(temporary, file_mode::fresh);
-    for (std::uint64_t at = 0; got != 0; got = read_all_of(from, part)) {
+    for (std::uint64_t at = 0; got != 0; got = read_all_of(from, part, whole)) {
       file->write(at, bytes_view(part).first(got));
       at += got;
     }

@@ -259,6 +259,7 @@ void storage::after_commit() noexcept {
   if (not_before != 0 && steady_now() < not_before) return;
   // acquire ← the release at the end of the last one.
   if (in_background_.exchange_acquire(true)) return;
+  const uncancelled whole;
   const std::lock_guard hold(background_lock_);
   try {
     if (background_->joinable()) background_->join();

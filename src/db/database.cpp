@@ -7,8 +7,11 @@
 #include <string>
 #include <thread>
 
+#include <spolia/base/misuse.hpp>
 #include <spolia/base/processors.hpp>
+#include <spolia/base/threads.hpp>
 #include <spolia/base/ticks.hpp>
+#include <spolia/base/unwind.hpp>
 #include <spolia/db/delta_consolidated.hpp>
 #include <spolia/db/delta_none.hpp>
 #include <spolia/db/delta_one_shot.hpp>
@@ -86,7 +89,17 @@ std::unique_ptr<delta> make_storage(commit_board& board, const options& o) {
 engine::engine(const options& o) : old(make_storage(board, o)), settings(o) {
   if (o.changes_only) old->keep_changes_only();
 }
-engine::~engine() = default;
+
+engine::~engine() {
+  const uncancelled whole;
+  shown.reset();
+  files.reset();  // waits for a checkpoint in the background, which is a reader
+  if (!SPOLIA_CHECKS || home_ != ::getpid()) return;
+  board.for_each(sessions, [](const session& s) {
+    if (s.record == nullptr || !s.record->taken()) return;
+    misuse::report("a database ends before a reader or transaction of it", threads::number());
+  });
+}
 
 database::database(std::unique_ptr<engine> of) noexcept : engine_(std::move(of)) {}
 database::database(database&&) noexcept = default;
@@ -99,27 +112,30 @@ database database::open(const options& o) {
   return database(std::move(made));
 }
 
-table& database::create_table(const table_spec& spec) {
-  return catalog(*engine_).create_table(spec);
-}
+table& database::create_table(const table_spec& spec) { return catalog(used()).create_table(spec); }
 
 status database::create_index(table& t, const index_spec& spec) {
-  return catalog(*engine_).create_index(t, spec);
+  return catalog(used()).create_index(t, spec);
 }
 status database::drop_index(table& t, std::string_view name) {
-  return catalog(*engine_).drop_index(t, name);
+  return catalog(used()).drop_index(t, name);
 }
-status database::drop_table(table& t) { return catalog(*engine_).drop_table(t); }
+status database::drop_table(table& t) { return catalog(used()).drop_table(t); }
 
 table& database::find_table(std::string_view name) const {
-  const std::lock_guard hold(engine_->catalog_lock);
-  for (const auto& t : engine_->tables) {
+  const std::lock_guard hold(used().catalog_lock);
+  for (const auto& t : used().tables) {
     if (t->name() == name && t->when_.open()) return *t;
   }
   throw std::invalid_argument("spolia::db: there is no table " + std::string(name));
 }
 
+// Openings, checkpoints and backups are no cancellation points: they have threads and files to end
+// in destructors, which a cancelled thread cannot unwind through. What else waits for files, as
+// commits do, says so where that is.
+
 database database::open(const std::filesystem::path& directory, const options& o) {
+  const uncancelled whole;
   auto made = std::make_unique<engine>(o);
   made->read_only = o.read_only;
   made->files = std::make_unique<storage>(*made, directory, o);
@@ -141,52 +157,54 @@ storage& database::files_of(engine& e) {
 }
 
 status database::sync() {
-  if (engine_->log == nullptr || engine_->log->sync()) return outcome::ok;
+  if (used().log == nullptr || used().log->sync()) return outcome::ok;
   return outcome::storage_failed;
 }
 
 checkpoint_report database::checkpoint(checkpoint_pace how) {
-  return files_of(*engine_).checkpoint(how);
+  const uncancelled whole;
+  return files_of(used()).checkpoint(how);
 }
 backup_report database::backup(const std::filesystem::path& to) {
-  return files_of(*engine_).backup(to);
+  const uncancelled whole;
+  return files_of(used()).backup(to);
 }
-backup_report database::backup(const byte_sink& to) { return files_of(*engine_).backup(to); }
+backup_report database::backup(const byte_sink& to) { return files_of(used()).backup(to); }
 void database::restore(const byte_source& from, const std::filesystem::path& directory,
                        const std::shared_ptr<storage_files>& files) {
   storage::restore(files != nullptr ? *files : *real_files(), from, directory);
 }
-const recovery_report& database::recovered() const { return files_of(*engine_).recovered(); }
+const recovery_report& database::recovered() const { return files_of(used()).recovered(); }
 std::string database::storage_failure() const {
-  return engine_->files != nullptr ? engine_->files->failure() : std::string();
+  return used().files != nullptr ? used().files->failure() : std::string();
 }
 std::string database::checkpoint_failure() const {
-  return engine_->files != nullptr ? engine_->files->checkpoint_failure() : std::string();
+  return used().files != nullptr ? used().files->checkpoint_failure() : std::string();
 }
 
 std::vector<table*> database::tables() const {
-  const std::lock_guard hold(engine_->catalog_lock);
+  const std::lock_guard hold(used().catalog_lock);
   std::vector<table*> all;
-  for (const auto& t : engine_->tables) {
+  for (const auto& t : used().tables) {
     if (t->when_.open()) all.push_back(t.get());
   }
   return all;
 }
 
 transaction database::begin(const char* label) { return begin({.label = label}); }
-transaction database::begin(const transaction_options& o) { return transaction(*engine_, o); }
+transaction database::begin(const transaction_options& o) { return transaction(used(), o); }
 reader database::snapshot(const char* label) const { return snapshot({.label = label}); }
-reader database::snapshot(const reader_options& o) const { return reader(*engine_, o); }
+reader database::snapshot(const reader_options& o) const { return reader(used(), o); }
 
 void database::collect() {
-  engine_->end_slow(nullptr, false);
-  engine_->old->collect();
-  engine_->values.collect();
-  engine_->cleaner.collect();
+  used().end_slow(nullptr, false);
+  used().old->collect();
+  used().values.collect();
+  used().cleaner.collect();
 }
 
 void database::publish_status() noexcept {
-  if (engine_->shown) engine_->shown->publish();
+  if (used().shown) used().shown->publish();
 }
 
 statistics engine::sums() const noexcept {
@@ -206,17 +224,17 @@ statistics engine::sums() const noexcept {
 }
 
 statistics database::stats() const noexcept {
-  statistics sum = engine_->sums();
-  const std::lock_guard hold(engine_->catalog_lock);
-  for (const auto& t : engine_->tables) sum.table_bytes += t->bytes();
+  statistics sum = used().sums();
+  const std::lock_guard hold(used().catalog_lock);
+  for (const auto& t : used().tables) sum.table_bytes += t->bytes();
   return sum;
 }
 
 std::vector<reader_info> database::readers() const {
   std::vector<reader_info> all;
-  const std::uint64_t now = engine_->board.clock.now();
+  const std::uint64_t now = used().board.clock.now();
   const double ns = core::ns_per_tick();
-  engine_->board.living.for_each([&](const census::entry& e) {
+  used().board.living.for_each([&](const census::entry& e) {
     reader_info r{.timestamp = e.timestamp,
                   .behind = now > e.timestamp ? now - e.timestamp : 0,
                   .label = e.label,

@@ -2,6 +2,8 @@
 // engine.hpp: what the parts of a database share. Internal.
 #pragma once
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -342,6 +344,7 @@ class engine {
   std::unique_ptr<status_file> shown;  // null: to nobody
 
  private:
+  const ::pid_t home_ = ::getpid();  // in a child, its parent's threads are in no transaction
   alignas(cache_line) atomic<std::uint64_t> claims_{0};
 };
 

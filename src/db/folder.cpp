@@ -80,7 +80,8 @@ void folder::have(folder_use use) {
 }
 
 void folder::have_by_lock_file(folder_use use) {
-  if (!lock_file::possible()) {
+  const auto process = lock_file::this_process();
+  if (!process) {
     if (!use.without_lock) {
       throw storage_error(path(), storage_error::nowhere,
                           "the file system has no locks, and the system does not say which "
@@ -91,9 +92,9 @@ void folder::have_by_lock_file(folder_use use) {
     return;
   }
   const file_identity mine = locked_->identity();
-  if (use.write) lock_file_ = std::make_unique<lock_file>(*at_, mine);
+  if (use.write) lock_file_ = std::make_unique<lock_file>(*at_, mine, *process);
   const auto other =
-      lock_file::in_the_way(*at_, mine, lock_file_ != nullptr ? lock_file_->name() : "");
+      lock_file::in_the_way(*at_, mine, *process, lock_file_ != nullptr ? lock_file_->name() : "");
   guard_ = directory_guard::lock_file;
   if (!other) return;
   if (other->unknown == nullptr) {

@@ -28,17 +28,13 @@ constexpr std::string_view prefix = "LOCK";
 /// What a name says, in this order.
 struct owner {
   std::uint64_t directory = 0;  // the number of its SPOLIA
-  std::uint64_t machine = 0;
-  std::uint64_t boot = 0;     // which start of the machine
-  std::uint64_t numbers = 0;  // the container in which the process has its number
-  std::uint64_t process = 0;
-  std::uint64_t start = 0;    // of the process, since another one may get its number
+  lock_file::process who;
   std::uint64_t opening = 0;  // a random number
 };
 template <class Owner, class F>
 bool for_each_part(Owner& of, F&& f) {
-  return f(of.directory) && f(of.machine) && f(of.boot) && f(of.numbers) && f(of.process) &&
-         f(of.start) && f(of.opening);
+  return f(of.directory) && f(of.who.machine) && f(of.who.boot) && f(of.who.numbers) &&
+         f(of.who.number) && f(of.who.start) && f(of.opening);
 }
 
 std::string name_of(const owner& o) {
@@ -98,33 +94,14 @@ std::optional<process_state> state_of(std::uint64_t process) {
   return s;
 }
 
-/// Of this process, but for what differs between openings.
-std::optional<owner> this_process() {
-  const std::string started = content_of("/proc/sys/kernel/random/boot_id");
-  const auto self = static_cast<std::uint64_t>(::getpid());
-  const auto state = state_of(self);
-  struct stat space{};
-  if (started.empty() || !state || ::stat("/proc/self/ns/pid", &space) != 0) return std::nullopt;
-  std::string where = content_of("/etc/machine-id");
-  ::utsname system{};
-  if (where.empty() && ::uname(&system) == 0) where = system.nodename;
-  owner o;
-  o.machine = mixed(where);
-  o.boot = mixed(started);
-  o.numbers = static_cast<std::uint64_t>(space.st_ino);
-  o.process = self;
-  o.start = state->start;
-  return o;
-}
-
 enum class life : std::uint8_t { lives, ended, other_machine, other_container };
 
-life life_of(const owner& of, const owner& mine) {
+life life_of(const lock_file::process& of, const lock_file::process& mine) {
   if (of.machine != mine.machine) return life::other_machine;
   if (of.boot != mine.boot) return life::ended;
   if (of.numbers != mine.numbers) return life::other_container;
-  if (::kill(static_cast<::pid_t>(of.process), 0) != 0 && errno == ESRCH) return life::ended;
-  const auto state = state_of(of.process);
+  if (::kill(static_cast<::pid_t>(of.number), 0) != 0 && errno == ESRCH) return life::ended;
+  const auto state = state_of(of.number);
   if (state && (state->ended || state->start != of.start)) return life::ended;
   return life::lives;
 }
@@ -134,26 +111,39 @@ std::uint64_t random_number() {
   return std::uint64_t{random()} << 32U | random();
 }
 
-std::string name_for(const file_identity& of) {
-  owner mine = this_process().value();
-  mine.directory = of.number;
-  mine.opening = random_number();
-  return name_of(mine);
+std::string name_for(const file_identity& of, const lock_file::process& mine) {
+  return name_of({.directory = of.number, .who = mine, .opening = random_number()});
 }
 
 }  // namespace
 
-bool lock_file::possible() { return this_process().has_value(); }
+std::optional<lock_file::process> lock_file::this_process() {
+  const std::string started = content_of("/proc/sys/kernel/random/boot_id");
+  const auto self = static_cast<std::uint64_t>(::getpid());
+  const auto state = state_of(self);
+  struct stat space{};
+  if (started.empty() || !state || ::stat("/proc/self/ns/pid", &space) != 0) return std::nullopt;
+  std::string where = content_of("/etc/machine-id");
+  ::utsname system{};
+  if (where.empty() && ::uname(&system) == 0) where = system.nodename;
+  process o;
+  o.machine = mixed(where);
+  o.boot = mixed(started);
+  o.numbers = static_cast<std::uint64_t>(space.st_ino);
+  o.number = self;
+  o.start = state->start;
+  return o;
+}
 
-lock_file::lock_file(storage_directory& in, const file_identity& of)
-    : in_(in), name_(name_for(of)) {
+lock_file::lock_file(storage_directory& in, const file_identity& of, const process& mine)
+    : in_(in), name_(name_for(of, mine)) {
   in_.open(name_, file_mode::write);
   try {
-    const owner mine = this_process().value();
     for (const std::string& other : in_.list()) {
       const auto says = parse_owner(other);
       if (!says || other == name_) continue;
-      if (says->directory != of.number || life_of(*says, mine) == life::ended) in_.remove(other);
+      if (says->directory != of.number || life_of(says->who, mine) == life::ended)
+        in_.remove(other);
     }
   } catch (...) {
     in_.remove(name_);
@@ -172,13 +162,13 @@ lock_file::~lock_file() {
 
 std::optional<lock_file::obstacle> lock_file::in_the_way(storage_directory& in,
                                                          const file_identity& of,
+                                                         const process& mine,
                                                          std::string_view but) {
-  const owner mine = this_process().value();
   std::optional<obstacle> found;
   for (const std::string& other : in.list()) {
     const auto says = parse_owner(other);
     if (!says || other == but || says->directory != of.number) continue;
-    switch (life_of(*says, mine)) {
+    switch (life_of(says->who, mine)) {
       case life::ended:
         continue;
       case life::lives:

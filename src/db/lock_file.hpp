@@ -14,6 +14,7 @@
 
 #include <unistd.h>
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -33,11 +34,20 @@ class lock_file {
     const char* unknown;  ///< why nobody can tell whether its process lives; null: it does
   };
 
-  /// False: the system does not say what names are made of, so that there cannot be any.
-  [[nodiscard]] static bool possible();
-  /// One for this opening of the directory whose SPOLIA is `of`. Removes those of processes that
-  /// have ended, and of directories that this one was copied from.
-  lock_file(storage_directory& in, const file_identity& of);
+  /// What tells a process from all others.
+  struct process {
+    std::uint64_t machine = 0;
+    std::uint64_t boot = 0;     // which start of the machine
+    std::uint64_t numbers = 0;  // the container in which it has its number
+    std::uint64_t number = 0;
+    std::uint64_t start = 0;  // its own, since another one may get its number
+  };
+  /// Nothing: the system does not say what names are made of, so that there cannot be any.
+  [[nodiscard]] static std::optional<process> this_process();
+
+  /// One for this opening, by this process, of the directory whose SPOLIA is `of`. Removes those of
+  /// processes that have ended, and of directories that this one was copied from.
+  lock_file(storage_directory& in, const file_identity& of, const process& mine);
   ~lock_file();
   lock_file(const lock_file&) = delete;
   lock_file& operator=(const lock_file&) = delete;
@@ -45,6 +55,7 @@ class lock_file {
   /// The first that is in the way; of those whose process lives, if there is one.
   [[nodiscard]] static std::optional<obstacle> in_the_way(storage_directory& in,
                                                           const file_identity& of,
+                                                          const process& mine,
                                                           std::string_view but);
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
 

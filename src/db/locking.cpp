@@ -40,6 +40,8 @@ result<std::uint32_t> transaction::lock_row(table& t, std::uint64_t slot, const 
   }
   const std::uint64_t shape = place.head->shape.load_relaxed();
   // The entry was there after our snapshot: a row of another key would be committed later than it.
+  // Without a row another key may have the slot all the same: that of an insertion which was taken
+  // back, and for which there was no memory to give the slot back.
   const bool known = snapshot == timestamp() && (shape & row_exists) != 0;
   if (!known && !t.key_is(slot, key)) {
     unlock(*place.head);

@@ -382,6 +382,7 @@ void log_writer::make_durable() {
 /// whole step where there is room for it, so that this is seldom done and a sync has the data alone
 /// to care for; else as much as is needed. frees_room: the record may have what is kept.
 bool log_writer::make_room(std::size_t bytes, bool frees_room) {
+  const uncancelled whole;
   {
     const std::lock_guard hold(room_lock_);
     if (room_left_.promise(bytes)) return true;  // another one was quicker
@@ -458,6 +459,7 @@ void log_writer::ask_ahead() noexcept {
 /// By somebody who leads nothing, and holds no other lock. If it cannot be done, who needs it will
 /// be told why.
 void log_writer::make_ahead() noexcept {
+  const uncancelled whole;
   const std::lock_guard hold(room_lock_);
   if (!std::exchange(ask_, false)) return;  // the segment has come to its end, or was mapped
   try {

@@ -111,8 +111,7 @@ std::uint32_t query_plan::input(const column_layout& c) {
 
 query::query(const reader& at, const table& of)
     : at_(at), of_(of), plan_(std::make_shared<query_plan>(of.layout())) {}
-query::query(const query&) = default;
-query::query(query&&) noexcept = default;
+query::query(const query&) noexcept = default;
 query::~query() = default;
 
 /// The plan, to be changed; answers keep theirs.
@@ -229,7 +228,7 @@ answer& answer::operator=(answer&&) noexcept = default;
 answer::~answer() = default;
 
 std::size_t answer::size() const noexcept { return order_.size(); }
-std::size_t answer::columns() const noexcept { return plan_->names.size(); }
+std::size_t answer::columns() const noexcept { return plan_ != nullptr ? plan_->names.size() : 0; }
 
 const std::string& answer::name(std::size_t column) const {
   if (column >= columns()) refuse_query("the answer has no such column");

@@ -139,6 +139,11 @@ column_set reader::columns_of(const table& t, const selection& only) const {
   return only.in(t.schema_);
 }
 
+/// Throws no_result if the transaction has ended: a scan that showed nothing would be wrong.
+void reader::must_be_open() const {
+  if (session_ == nullptr) throw no_result(outcome::ended);
+}
+
 void reader::must_exist(const table& t) const {
   if (t.when_.ended(timestamp())) throw no_result(outcome::dropped);
 }
@@ -186,7 +191,7 @@ result<row> reader::find(const table& t, values key, const selection& only) cons
 }
 
 void reader::scan_table(const table& t, const row_visitor& f, const selection& only) const {
-  if (session_ == nullptr) return;
+  must_be_open();
   const column_set wanted = columns_of(t, only);
   must_exist(t);
   session_->looked = true;
@@ -210,7 +215,7 @@ void reader::scan_table(const table& t, const row_visitor& f, const selection& o
 
 void reader::scan_primary(const table& t, values from, values to, const scan_how& how,
                           const row_visitor& f) const {
-  if (session_ == nullptr) return;
+  must_be_open();
   const column_set wanted = columns_of(t, how.only);
   must_exist(t);
   if (t.primary_kind_ != index_kind::ordered)
@@ -245,7 +250,7 @@ void reader::scan_primary(const table& t, values from, values to, const scan_how
 
 void reader::scan_secondary(const secondary& i, values from, values to, const scan_how& how,
                             const row_visitor& f) const {
-  if (session_ == nullptr) return;
+  must_be_open();
   const table& t = *i.of_;
   must_serve(i);
   must_have_own_changes(i);

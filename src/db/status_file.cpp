@@ -17,6 +17,7 @@
 #include <thread>
 #include <utility>
 
+#include <spolia/base/unwind.hpp>
 #include <spolia/db/files.hpp>
 
 #include "engine.hpp"
@@ -163,6 +164,7 @@ void status_file::remove(folder& where) noexcept {
 void status_file::publish() noexcept {
   // acquire ← the release below: the page as the last one left it.
   if (busy_.load_relaxed() || busy_.exchange_acquire(true)) return;
+  const uncancelled whole;  // others leave it to this one
   page_.written = now_ns();
   fill_sums(page_, engine_.sums());
   {

@@ -275,6 +275,13 @@ bool editor::set_word(std::uint32_t number, std::uint32_t first, std::uint32_t t
 }
 
 /// In the checked flavour.
+bool editor::has_ended() const noexcept {
+  if (of_->session_ != nullptr) return false;
+  misuse::report("an editor is asked after the end of its transaction", threads::number());
+  return true;
+}
+
+/// The same.
 void editor::is_of(std::uint32_t table) const noexcept {
   if (table != of_->session_->writes[number_].of->layout().tag()) {
     misuse::report("a column of another table is looked at", threads::number());

@@ -3,12 +3,19 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <mutex>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
+
+#include <spolia/db/delta_one_shot.hpp>
 
 #include "db/durable.hpp"
 #include "db/storages.hpp"
@@ -370,6 +377,133 @@ TEST_P(catalog_load, sums_hold) {
   base.collect();
   EXPECT_EQ(base.stats().cleaning, 0U);
   EXPECT_EQ(base.tables().size(), 1U);
+}
+
+/// Stops one thread, again and again, where it reads a version that is not the newest.
+class versions_that_wait final : public delta_one_shot {
+ public:
+  struct place {
+    /// Of the thread that is to stop.
+    void arrive() {
+      std::unique_lock hold(lock);
+      if (std::this_thread::get_id() != whom) return;
+      stands = true;
+      changed.notify_all();
+      changed.wait(hold, [this] { return !stands; });
+    }
+    /// Whether it has come before `over` became true.
+    bool meet(const std::atomic<bool>& over) {
+      std::unique_lock hold(lock);
+      while (!stands && !over.load()) changed.wait_for(hold, std::chrono::milliseconds(1));
+      return stands;
+    }
+    void go_on() {
+      const std::lock_guard hold(lock);
+      stands = false;
+      changed.notify_all();
+    }
+
+    std::mutex lock;
+    std::condition_variable changed;
+    std::thread::id whom;
+    bool stands = false;
+  };
+
+  versions_that_wait(commit_board& board, place& where)
+      : delta_one_shot(board, {}), where_(where) {}
+  [[nodiscard]] const version* find(const atomic<std::uint64_t>& chain, std::uint64_t row,
+                                    std::uint64_t time,
+                                    const taking_back* on_the_way) const override {
+    where_.arrive();
+    return delta_one_shot::find(chain, row, time, on_the_way);
+  }
+
+ private:
+  place& where_;
+};
+
+/// A transaction that gives a row its former key back is open when the builder adds an entry for
+/// that key, which its snapshot sees: its claim must stay, for who wants the key for another row.
+class claims_of_the_open : public testing::TestWithParam<index_kind> {
+ protected:
+  static constexpr std::int64_t rows = 50000;
+  static constexpr std::int64_t key = 7'000'000;  // of the last row but one
+  static constexpr std::int64_t middle = rows / 2;
+  static constexpr std::int64_t owner = rows;
+  static constexpr std::int64_t last = rows + 1;
+
+  claims_of_the_open() {
+    EXPECT_TRUE(base.transact([&](transaction& tx) -> status {
+      for (std::int64_t k = 0; k <= last; ++k) {
+        if (const status s = tx.insert(t, {k, k == owner ? key : k}); !s) return s;
+      }
+      return outcome::ok;
+    }));
+  }
+  void set(std::int64_t k, std::int64_t to) {
+    ASSERT_TRUE(base.transact([&](transaction& tx) { return tx.update(t, {k}, {{"v", to}}); }));
+  }
+  void begin_build() {
+    builder = std::thread([&] {
+      {
+        const std::lock_guard hold(where.lock);
+        where.whom = std::this_thread::get_id();
+      }
+      built = base.create_index(
+          t, {.name = "one", .columns = {"v"}, .unique = true, .kind = GetParam()});
+      over.store(true);
+    });
+    const auto snapshot_is_there = [&] {
+      for (const reader_info& r : base.readers()) {
+        if (r.label != nullptr && std::string_view(r.label) == "index") return true;
+      }
+      return false;
+    };
+    while (!over.load() && !snapshot_is_there()) std::this_thread::yield();
+    set(middle, -1);
+  }
+  int rows_with_the_key() {
+    int n = 0;
+    base.snapshot().for_each(t, [&](const row& r) { n += r.get(v) == key ? 1 : 0; });
+    return n;
+  }
+
+  versions_that_wait::place where;
+  database base = database::open({.own_versions = [this](commit_board& board) {
+    return std::make_unique<versions_that_wait>(board, where);
+  }});
+  table& t = base.create_table({.name = "t", .columns = {{"k", int64, primary_key}, {"v", int64}}});
+  const column<std::int64_t> v = t.column<std::int64_t>("v");
+  std::atomic<bool> over{false};
+  status built;
+  std::thread builder;
+};
+INSTANTIATE_TEST_SUITE_P(each, claims_of_the_open,
+                         testing::Values(index_kind::ordered, index_kind::hash), [](const auto& i) {
+                           return std::string(i.param == index_kind::hash ? "hash" : "ordered");
+                         });
+
+TEST_P(claims_of_the_open, stay_while_an_index_is_built) {
+  begin_build();
+  const bool early = where.meet(over);  // else the machine was too busy: the builder is further
+  if (early) {
+    set(owner, -2);
+    set(last, -3);
+    transaction gives = base.begin();
+    ASSERT_TRUE(gives.update(t, {owner}, {{"v", key}}));
+    where.go_on();  // to the row in question, and past it
+    ASSERT_TRUE(where.meet(over));
+    where.go_on();
+    ASSERT_TRUE(where.meet(over));
+    transaction wants = base.begin();
+    EXPECT_EQ(wants.insert(t, {last + 1, key}), outcome::conflict);
+    EXPECT_TRUE(gives.commit());
+    static_cast<void>(wants.commit());
+    where.go_on();
+  }
+  builder.join();
+  EXPECT_TRUE(built) << built.message();
+  EXPECT_EQ(rows_with_the_key(), 1);
 }
 
 /// Two rows swap their keys, again and again: at no time are they the same, whatever a build sees.

@@ -14,19 +14,23 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <mutex>
 #include <random>
+#include <span>
 #include <string>
 #include <utility>
 
 #include <spolia/base/atomic.hpp>
 
 #include "db/faulty_files.hpp"
+#include "db/seals.hpp"
 
 namespace spolia::test {
 
@@ -137,11 +141,32 @@ inline bool has_identity(const std::filesystem::path& base) {
   return !none && size != 0;
 }
 
-/// As a program of format 4 leaves it.
+/// As a program of format 4 leaves it: what differs is the number of the format, which checksums
+/// cover. A segment's first record follows the last one of the segment before, so there it is in
+/// the header's alone; the blocks of a checkpoint follow its header.
 inline void make_older(const std::filesystem::path& base) {
-  std::fstream file(base / "SPOLIA", std::ios::in | std::ios::out | std::ios::binary);
-  file.seekp(static_cast<std::streamoff>(std::strlen("spolia database\nformat ")));
-  file.put('4');
+  constexpr std::uint32_t older = 4;
+  std::fstream identity(base / "SPOLIA", std::ios::in | std::ios::out | std::ios::binary);
+  identity.seekp(static_cast<std::streamoff>(std::strlen("spolia database\nformat ")));
+  identity.put('4');
+  for (const auto& one : std::filesystem::directory_iterator(base)) {
+    const std::string name = one.path().filename().string();
+    const bool checkpoint = name.starts_with("checkpoint-");
+    if (!name.ends_with(".spl") || !(checkpoint || name.starts_with("log-"))) continue;
+    std::fstream file(one.path(), std::ios::in | std::ios::out | std::ios::binary);
+    bytes content(checkpoint ? std::filesystem::file_size(one.path()) : file_head);
+    file.read(reinterpret_cast<char*>(content.data()),
+              static_cast<std::streamsize>(content.size()));
+    if (!file) wrong(name + " cannot be read");
+    put_at(content, 12, older);
+    put_at(content, 8, plain_crc(std::span(content).subspan(12, file_head - 12)));
+    if (checkpoint) seal_again(content, false, [](std::span<std::byte>) {});
+    file.seekp(0);
+    file.write(reinterpret_cast<const char*>(content.data()),
+               static_cast<std::streamsize>(content.size()));
+    file.flush();
+    if (!file) wrong(name + " cannot be written");
+  }
 }
 
 /// Ends with 0 if a directory that has this SPOLIA alone is refused.

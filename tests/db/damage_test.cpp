@@ -294,6 +294,48 @@ TEST(damage, another_version_is_named_as_such) {
   }
 }
 
+TEST(damage, an_identity_says_what_is_wrong_with_it) {
+  const auto files = std::make_shared<memory_files>();
+  work(files, 1, 2);
+  const std::string name = std::string(place) + "/SPOLIA";
+  const bytes whole = files->content(name);
+  const auto text = [&] {
+    return std::string(reinterpret_cast<const char*>(whole.data()), whole.size());
+  }();
+  constexpr std::size_t format_at = 16 + 7;
+  constexpr std::size_t id_at = format_at + 2 + 3;
+  struct {
+    std::size_t at;
+    std::size_t length;
+    std::string_view by;
+    std::string_view why;
+  } constexpr wrong[] = {{0, 1, "S", "not the file of a database"},
+                         {16, 1, "F", "not the file of a database"},
+                         {format_at, 1, "0", "format"},
+                         {format_at, 1, "6", "format"},
+                         {format_at, 1, "52", "format"},
+                         {format_at, 1, "", "format"},
+                         {id_at - 3, 1, "I", "no whole number"},
+                         {id_at, 1, "g", "no whole number"},
+                         {id_at + 1, 1, "g", "no whole number"},
+                         {id_at + 31, 1, "", "no whole number"},
+                         {id_at + 32, 0, "0", "no whole number"},
+                         {id_at + 32, 1, "0", "no whole number"},
+                         {id_at + 32, 1, "", "no whole number"}};
+  for (const auto& [at, length, by, why] : wrong) {
+    std::string changed = text;
+    changed.replace(at, length, by);
+    SCOPED_TRACE(changed);
+    const disk damaged = files->copy();
+    const auto content = std::as_bytes(std::span(changed));
+    damaged->put(name, bytes(content.begin(), content.end()));
+    const auto got = try_to_open(damaged);
+    EXPECT_NE(got.refused.find(why), std::string::npos) << got.refused;
+    EXPECT_EQ(damaged->content(name).size(), changed.size());
+  }
+  EXPECT_EQ(try_to_open(files).refused, "");
+}
+
 /// The file is as if written by an older version.
 void make_older(bytes& file, std::uint32_t format) {
   put_at(file, 12, format);

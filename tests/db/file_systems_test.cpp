@@ -22,6 +22,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -77,14 +78,20 @@ class file_systems : public own_place {
     EXPECT_EQ(::waitpid(child, &how, 0), child);
     return WIFEXITED(how) ? WEXITSTATUS(how) : -1;
   }
-  /// A process that has the database open, until it is killed.
-  static pid_t process_that_has_it(const options& o) {
+  /// A process that has the database open, until it is killed. Its first thread may end before.
+  static pid_t process_that_has_it(const options& o, bool first_ends = false) {
     std::array<int, 2> pipe{};
     EXPECT_EQ(::pipe(pipe.data()), 0);
     const pid_t child = ::fork();
     if (child == 0) {
       database base = database::open("bank", o);
       if (::write(pipe[1], "x", 1) != 1) ::_exit(1);
+      if (first_ends) {
+        std::thread([] {
+          for (;;) ::pause();
+        }).detach();
+        ::syscall(SYS_exit, 0);  // of the thread alone
+      }
       for (;;) ::pause();
     }
     char open = 0;
@@ -180,6 +187,13 @@ TEST_F(file_systems, without_any_locks_have_files_that_say_who_has_them) {
   EXPECT_TRUE(says_open_elsewhere(o)) << "a child has ended what its parent has";
   // A copy of the directory has nobody, whatever was copied with it.
   fs::copy("bank", "copy");
+  {
+    options look = o;
+    look.read_only = true;
+    database copy = database::open("copy", look);
+    EXPECT_EQ(commits_in(copy), 2);
+    EXPECT_EQ(lock_files("copy").size(), 1U) << "it is as it was";
+  }
   database copy = database::open("copy", o);
   EXPECT_EQ(commits_in(copy), 2);
   EXPECT_EQ(lock_files("copy").size(), 1U);
@@ -200,6 +214,14 @@ TEST_F(file_systems, without_any_locks_forget_processes_that_have_ended) {
     EXPECT_EQ(lock_files("bank").size(), 0U);
     if (!asked_for) ::waitpid(child, nullptr, 0);
   }
+  // One whose first thread alone has ended is called a zombie, too.
+  const pid_t lives = process_that_has_it(o, true);
+  const std::string state = "/proc/" + std::to_string(lives) + "/stat";
+  while (text_of(state).find(") Z ") == std::string::npos) std::this_thread::yield();
+  EXPECT_TRUE(says_open_elsewhere(o));
+  ::kill(lives, SIGKILL);
+  ::waitpid(lives, nullptr, 0);
+  EXPECT_FALSE(says_open_elsewhere(o));
   // Before the machine was started anew; and one that had the number of this process.
   for (const std::size_t part : {2U, 5U}) {
     const std::string name = other_lock(part);

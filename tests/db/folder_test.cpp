@@ -126,6 +126,36 @@ TEST_F(folders, that_have_another_database_now_are_left_alone) {
   EXPECT_EQ(commits_at("bank"), 13);
 }
 
+/// As programs of the earlier formats have left it.
+void make_older(const fs::path& directory, char format) {
+  std::fstream file(directory / "SPOLIA", std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(16 + 7);
+  file.put(format);
+}
+
+/// Another file, of the same content, as a restoration puts it there.
+void replace_identity(const fs::path& directory) {
+  fs::copy(directory / "SPOLIA", directory / "new");
+  fs::rename(directory / "new", directory / "SPOLIA");
+}
+
+/// After its SPOLIA was opened: the lock would be on a file that is not there any more.
+TEST_F(folders, that_are_replaced_before_they_are_locked_are_refused) {
+  {
+    database base = database::open("bank", over(nullptr));
+    commit(base, 1, 2);
+  }
+  layer_faults faults;
+  faults.before_lock = [] { replace_identity("bank"); };
+  options o = over(std::make_shared<layer_over>(faults));
+  for (const bool read_only : {false, true}) {
+    o.read_only = read_only;
+    const std::string why = refused([&] { database::open("bank", o); });
+    EXPECT_NE(why.find("SPOLIA was replaced"), std::string::npos) << why;
+  }
+  EXPECT_EQ(commits_at("bank"), 2);
+}
+
 TEST_F(folders, without_a_log_are_left_alone_as_well) {
   options o = over(nullptr);
   o.durability = durability_level::none;
@@ -160,6 +190,41 @@ TEST_F(folders, a_copy_that_becomes_another_one_meanwhile_is_left_alone) {
   EXPECT_NE(why.find("SPOLIA was replaced"), std::string::npos) << why;
   database copy = database::open("copy", over(files));
   EXPECT_EQ(commits_in(copy), 5);
+}
+
+std::size_t data_files(const fs::path& directory) {
+  if (!fs::exists(directory)) return 0;
+  const fs::directory_iterator all(directory);
+  return static_cast<std::size_t>(std::count_if(
+      begin(all), end(all), [](const auto& one) { return one.path().extension() == ".spl"; }));
+}
+
+/// When its data are there, and its SPOLIA does not say so yet.
+TEST_F(folders, copies_that_are_replaced_at_their_end_are_refused) {
+  for (const bool again : {false, true}) {
+    SCOPED_TRACE(again);
+    fs::remove_all("bank");
+    fs::remove_all("copy");
+    bool copies = false;
+    std::size_t had = 0;
+    layer_faults faults;
+    faults.before_change = [&] {
+      if (!copies || data_files("copy") == had) return;
+      copies = false;
+      replace_identity("copy");
+    };
+    database base = database::open("bank", over(std::make_shared<layer_over>(faults)));
+    commit(base, 1, 2);
+    if (again) {
+      base.backup("copy");
+      make_older("copy", '4');  // which does not tell whether there are data
+      commit(base, 3, 4);
+    }
+    had = data_files("copy");
+    copies = true;
+    const std::string why = refused([&] { base.backup("copy"); });
+    EXPECT_NE(why.find("SPOLIA was replaced"), std::string::npos) << why;
+  }
 }
 
 TEST_F(folders, that_have_lost_all_data_are_refused) {
@@ -218,13 +283,6 @@ TEST_F(folders, a_copy_that_has_lost_its_data_is_written_anew) {
   }
   EXPECT_FALSE(base.backup("copy").incremental);
   EXPECT_EQ(commits_at("copy"), 2);
-}
-
-/// As programs of the earlier formats have left it.
-void make_older(const fs::path& directory, char format) {
-  std::fstream file(directory / "SPOLIA", std::ios::in | std::ios::out | std::ios::binary);
-  file.seekp(16 + 7);
-  file.put(format);
 }
 
 TEST_F(folders, of_older_formats_become_the_new_one_when_they_are_written) {

@@ -20,6 +20,8 @@
 #include <utility>
 #include <vector>
 
+#include <spolia/db/log_room.hpp>
+
 #include "db/durable.hpp"
 #include "db/faulty_files.hpp"
 
@@ -317,6 +319,68 @@ TEST(full_disk, what_frees_room_has_some_in_reserve) {
   }
   EXPECT_EQ(s, outcome::storage_failed);
   EXPECT_TRUE(w.erase(5 * erased + 1));
+}
+
+/// To the last byte of what there is, and of what is kept.
+TEST(full_disk, room_is_counted) {
+  log_room room(100);
+  room.begin(1100);
+  EXPECT_FALSE(room.promise(1001));
+  EXPECT_TRUE(room.promise(1000));
+  EXPECT_FALSE(room.promise(1));
+  EXPECT_EQ(room.owed(), 0U);
+  EXPECT_FALSE(room.promise_kept(101));
+  EXPECT_TRUE(room.promise_kept(100));
+  EXPECT_FALSE(room.promise_kept(1));
+  EXPECT_EQ(room.owed(), 100U);
+  room.give_back(40);
+  EXPECT_EQ(room.owed(), 60U);
+  EXPECT_FALSE(room.promise(1)) << "what is kept comes first";
+  room.made(61);
+  EXPECT_FALSE(room.promise(2));
+  EXPECT_TRUE(room.promise(1));
+  EXPECT_TRUE(room.promise_kept(100));
+  EXPECT_FALSE(room.promise_kept(1));
+}
+
+/// Of commits that come to nothing for another reason, and of changes of the catalogue.
+TEST(full_disk, room_that_is_not_used_is_given_back) {
+  const disk files = new_disk();
+  options o = over(files);
+  o.version_budget = 1U << 20U;
+  o.versions = version_storage::one_shot;  // one that keeps all
+  database base = database::open(place, o);
+  table& ledger = make_ledger(base);
+  for (std::int64_t n = 1; n <= 10; ++n) ASSERT_TRUE(write_down(base, ledger, n));
+  const reader old = base.snapshot();
+  status s;
+  for (int i = 0; s && i < 100'000; ++i) {
+    s = base.transact([&](transaction& tx) { return tx.update(ledger, {0}, {{"n", 5}}); });
+  }
+  ASSERT_EQ(s, outcome::limit);
+  files->set_capacity(files->room_taken());
+  // More, all together, than there is room for.
+  const std::string much(100'000, 'x');
+  for (int i = 0; i < 50; ++i) {
+    transaction tx = base.begin();
+    ASSERT_TRUE(tx.update(ledger, {0}, {{"memo", much}}));
+    ASSERT_EQ(tx.commit(), outcome::limit) << i;
+  }
+  for (int i = 0; i < 500; ++i) {
+    const index_spec twice{.name = std::string(10'000, 'i'), .columns = {"even"}, .unique = true};
+    ASSERT_EQ(base.create_index(ledger, twice), outcome::duplicate_key) << i;
+  }
+}
+
+TEST(full_disk, what_is_kept_is_made_before_others_have_room) {
+  full_store w(true, 2000);
+  w.fill_up();
+  ASSERT_EQ(w.commit_until_full(), outcome::storage_failed);
+  for (std::int64_t n = 0; n < 300; ++n) ASSERT_TRUE(w.erase(n * 5 + 1)) << n;
+  w.files->set_capacity(w.files->room_taken() + 4096);
+  EXPECT_EQ(write_down(*w.base, w.ledger(), w.done + 1), outcome::storage_failed);
+  w.files->set_capacity(w.files->room_taken() + (64U << 10U));
+  EXPECT_TRUE(write_down(*w.base, w.ledger(), ++w.done));
 }
 
 TEST(full_disk, the_reserve_comes_to_an_end) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// The system's files, with a function that is called before each step that changes something, and
-/// that may fail it.
+/// The system's files, with functions that are called before each step that changes something,
+/// which they may fail, and before each lock.
 #pragma once
 
 #include <cstddef>
@@ -22,6 +22,7 @@ namespace spolia::test {
 /// What is different from the system's files.
 struct layer_faults {
   std::function<void()> before_change = [] {};
+  std::function<void()> before_lock = [] {};
   bool no_locks = false;
 };
 
@@ -63,6 +64,7 @@ class layer_over : public db::storage_files {
     }
     std::uint64_t size() override { return of_->size(); }
     db::lock_result lock(bool exclusive) override {
+      faults_->before_lock();
       return faults_->no_locks ? db::lock_result::unsupported : of_->lock(exclusive);
     }
     db::file_identity identity() override { return of_->identity(); }

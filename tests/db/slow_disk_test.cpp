@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <mutex>
 #include <random>
@@ -17,47 +16,13 @@
 #include <thread>
 
 #include "db/durable.hpp"
+#include "db/slow_disk.hpp"
 
 namespace {
 
 using namespace spolia;
 using namespace spolia::db;
 using namespace spolia::test;
-
-/// A disk that takes as long as it is told to.
-class slow_disk {
- public:
-  slow_disk() {
-    files->before_sync = [this] {
-      std::unique_lock hold(lock_);
-      ++waiting_;
-      changed_.notify_all();
-      changed_.wait(hold, [this] { return open_; });
-      --waiting_;
-    };
-  }
-  void stop() {
-    const std::lock_guard hold(lock_);
-    open_ = false;
-  }
-  void go_on() {
-    const std::lock_guard hold(lock_);
-    open_ = true;
-    changed_.notify_all();
-  }
-  /// Until somebody waits for it.
-  void meet() {
-    std::unique_lock hold(lock_);
-    changed_.wait(hold, [this] { return waiting_ != 0; });
-  }
-  const disk files = new_disk();
-
- private:
-  std::mutex lock_;
-  std::condition_variable changed_;
-  bool open_ = true;
-  int waiting_ = 0;
-};
 
 /// Commits on a thread of its own until told to stop.
 class writer {
@@ -308,14 +273,28 @@ class ending {
   std::thread thread_;
 };
 
-class durable_reads : public testing::TestWithParam<durability_level> {
- protected:
-  options how(const slow_disk& slow) const {
+/// A database on a slow disk, with one commit, which is durable.
+struct begun {
+  explicit begun(durability_level level, bool durable_reads = false)
+      : base(database::open(place, how(slow, level, durable_reads))), ledger(make_ledger(base)) {
+    EXPECT_TRUE(write_down(base, ledger, 1));
+    EXPECT_TRUE(base.sync());
+  }
+  static options how(const slow_disk& slow, durability_level level, bool durable_reads) {
     options o = over(slow.files);
-    o.durability = GetParam();
+    o.durability = level;
     o.loss_window = std::chrono::hours(1);
+    o.durable_reads = durable_reads;
     return o;
   }
+
+  slow_disk slow;
+  database base;
+  table& ledger;
+};
+
+class durable_reads : public testing::TestWithParam<durability_level> {
+ protected:
   /// Commits the n-th on a thread of its own, until others see it.
   static std::thread begin_commit(database& base, table& ledger, std::int64_t n) {
     std::thread work([&base, &ledger, n] { EXPECT_TRUE(write_down(base, ledger, n)); });
@@ -330,11 +309,8 @@ INSTANTIATE_TEST_SUITE_P(each, durable_reads,
                          });
 
 TEST_P(durable_reads, without_the_option_a_crash_takes_back_what_was_read) {
-  slow_disk slow;
-  database base = database::open(place, how(slow));
-  table& ledger = make_ledger(base);
-  ASSERT_TRUE(write_down(base, ledger, 1));
-  ASSERT_TRUE(base.sync());
+  begun b(GetParam());
+  auto& [slow, base, ledger] = b;
   slow.stop();
   std::thread work = begin_commit(base, ledger, 2);
   {
@@ -349,13 +325,8 @@ TEST_P(durable_reads, without_the_option_a_crash_takes_back_what_was_read) {
 
 TEST_P(durable_reads, with_the_option_a_commit_waits_for_what_was_seen) {
   for (const bool of_database : {false, true}) {
-    slow_disk slow;
-    options o = how(slow);
-    o.durable_reads = of_database;
-    database base = database::open(place, o);
-    table& ledger = make_ledger(base);
-    ASSERT_TRUE(write_down(base, ledger, 1));
-    ASSERT_TRUE(base.sync());
+    begun b(GetParam(), of_database);
+    auto& [slow, base, ledger] = b;
     slow.stop();
     std::thread work = begin_commit(base, ledger, 2);
     transaction tx = base.begin({.durable_reads = !of_database});
@@ -370,10 +341,8 @@ TEST_P(durable_reads, with_the_option_a_commit_waits_for_what_was_seen) {
 }
 
 TEST_P(durable_reads, changes_that_come_to_nothing_wait_as_well) {
-  slow_disk slow;
-  database base = database::open(place, how(slow));
-  table& ledger = make_ledger(base);
-  ASSERT_TRUE(write_down(base, ledger, 1));
+  begun b(GetParam());
+  auto& [slow, base, ledger] = b;
   slow.stop();
   std::thread work = begin_commit(base, ledger, 2);
   transaction tx = base.begin({.durable_reads = true});
@@ -389,11 +358,8 @@ TEST_P(durable_reads, changes_that_come_to_nothing_wait_as_well) {
 
 /// Not for what came after its snapshot, which may never come to an end.
 TEST_P(durable_reads, nothing_later_is_waited_for) {
-  slow_disk slow;
-  database base = database::open(place, how(slow));
-  table& ledger = make_ledger(base);
-  ASSERT_TRUE(write_down(base, ledger, 1));
-  ASSERT_TRUE(base.sync());
+  begun b(GetParam());
+  auto& [slow, base, ledger] = b;
   transaction tx = base.begin({.durable_reads = true});
   slow.stop();
   std::thread work = begin_commit(base, ledger, 2);
@@ -408,11 +374,8 @@ TEST_P(durable_reads, nothing_later_is_waited_for) {
 
 /// One that waited for its first lock has a later snapshot, and sees more.
 TEST_P(durable_reads, a_snapshot_after_a_wait_counts) {
-  slow_disk slow;
-  database base = database::open(place, how(slow));
-  table& ledger = make_ledger(base);
-  ASSERT_TRUE(write_down(base, ledger, 1));
-  ASSERT_TRUE(base.sync());
+  begun b(GetParam());
+  auto& [slow, base, ledger] = b;
   transaction tx = base.begin({.longest_wait = std::chrono::seconds(60), .durable_reads = true});
   slow.stop();
   std::thread work = begin_commit(base, ledger, 2);
@@ -428,11 +391,8 @@ TEST_P(durable_reads, a_snapshot_after_a_wait_counts) {
 }
 
 TEST_P(durable_reads, a_log_that_fails_says_so) {
-  slow_disk slow;
-  database base = database::open(place, how(slow));
-  table& ledger = make_ledger(base);
-  ASSERT_TRUE(write_down(base, ledger, 1));
-  ASSERT_TRUE(base.sync());
+  begun b(GetParam());
+  auto& [slow, base, ledger] = b;
   transaction before = base.begin({.durable_reads = true});
   slow.stop();
   std::thread work([&] { static_cast<void>(write_down(base, ledger, 2)); });

@@ -39,7 +39,24 @@ class uncancelled {
   uncancelled& operator=(const uncancelled&) = delete;
 
  private:
+  friend class cancelled_as_before;
   [[maybe_unused]] int before_ = 0;
+};
+
+/// While one exists, its thread can be cancelled as it could before the `uncancelled`: for code of
+/// the program that is called meanwhile.
+class cancelled_as_before {
+ public:
+#if defined(PTHREAD_CANCEL_DISABLE)
+  explicit cancelled_as_before(const uncancelled& of) noexcept {
+    pthread_setcancelstate(of.before_, nullptr);
+  }
+  ~cancelled_as_before() { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, nullptr); }
+#else
+  explicit cancelled_as_before(const uncancelled& /*of*/) noexcept {}
+#endif
+  cancelled_as_before(const cancelled_as_before&) = delete;
+  cancelled_as_before& operator=(const cancelled_as_before&) = delete;
 };
 
 }  // namespace spolia::inline SPOLIA_FLAVOUR

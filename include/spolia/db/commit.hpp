@@ -103,6 +103,8 @@ class commit_board {
   class alignas(cache_line) record {
    public:
     [[nodiscard]] std::uint32_t number() const noexcept { return number_.read(); }
+    /// Whether a reader or transaction has it: of use where none begins or ends meanwhile.
+    [[nodiscard]] bool taken() const noexcept { return taken_.load_relaxed(); }
 
    private:
     friend class commit_board;

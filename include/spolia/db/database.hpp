@@ -13,7 +13,9 @@
 //     });
 //
 // Threads:     everything may be called by any thread at any time, also create_table while
-//              transactions run. Transactions and readers must end before the database does.
+//              transactions run. Transactions and readers must end before the database does, and
+//              one that was moved from can only be assigned to, or destroyed; the checked flavour
+//              names both mistakes. They go on when the database is moved.
 // Errors:      result.hpp.
 #pragma once
 
@@ -31,6 +33,8 @@
 
 #include <spolia/base/config.hpp>
 #include <spolia/base/export.hpp>
+#include <spolia/base/misuse.hpp>
+#include <spolia/base/threads.hpp>
 #include <spolia/db/delta.hpp>
 #include <spolia/db/durability.hpp>
 #include <spolia/db/files.hpp>
@@ -213,8 +217,9 @@ class SPOLIA_EXPORT database {
 
   /// Runs f(transaction&) and commits, again and again while it ends in a conflict, with growing
   /// pauses. f returns a status, or nothing; if that is not ok, nothing is committed. What f throws
-  /// comes out, after a rollback. If f itself ends the transaction, by commit() or rollback(), and
-  /// returns ok, the result is outcome::ended: what was done is what f has done.
+  /// comes out, after a rollback; but a no_result after a conflict, as of a scan that f begins
+  /// then, does not: that is tried again. If f itself ends the transaction, by commit() or
+  /// rollback(), and returns ok, the result is outcome::ended: what was done is what f has done.
   template <std::invocable<transaction&> F>
   status transact(F&& f, const retries& how = {});
 
@@ -262,6 +267,12 @@ class SPOLIA_EXPORT database {
   }
   static void pause(std::uint32_t tries, const retries& how);
   static storage& files_of(engine& e);
+  [[nodiscard]] engine& used() const noexcept {
+    if (SPOLIA_CHECKS && engine_ == nullptr) {
+      misuse::report("a database is used that was moved from", threads::number());
+    }
+    return *engine_;
+  }
 
   std::unique_ptr<engine> engine_;
 };
@@ -274,10 +285,14 @@ status database::transact(F&& f, const retries& how) {
     {
       transaction tx = begin(o);
       o.age = tx.age();  // so that each becomes the oldest at some time
-      if constexpr (std::is_void_v<std::invoke_result_t<F&, transaction&>>) {
-        f(tx);
-      } else {
-        s = f(tx);
+      try {
+        if constexpr (std::is_void_v<std::invoke_result_t<F&, transaction&>>) {
+          f(tx);
+        } else {
+          s = f(tx);
+        }
+      } catch (const no_result&) {
+        if (!try_again(tx.state())) throw;
       }
       // Who overlooks a conflict inside must not commit half of the work.
       if (try_again(tx.state())) s = tx.state();

@@ -133,12 +133,15 @@ struct query_plan;
 class query_groups;
 
 /// Rows of results: the columns of group_by(), then those of aggregate(), each in the order in
-/// which they were asked for. Groups ascend by their columns, nulls first.
+/// which they were asked for. Groups ascend by their columns, nulls first. One that was moved from
+/// has no rows and no columns. It needs neither its query nor its reader any more.
 class SPOLIA_EXPORT answer {
  public:
   answer(answer&&) noexcept;
   answer& operator=(answer&&) noexcept;
   ~answer();
+
+  // Rows and columns that are not there throw std::invalid_argument.
 
   /// Without group_by() this is 1.
   [[nodiscard]] std::size_t size() const noexcept;
@@ -179,15 +182,14 @@ class SPOLIA_EXPORT answer {
   query_figures figures_;
 };
 
-/// A question about one table. May be run any number of times while the reader lives. In a
-/// transaction it sees the transaction's own changes, too.
+/// A question about one table. May be run any number of times while the reader lives, which is a
+/// precondition of all members. In a transaction it sees the transaction's own changes, too; when
+/// that has ended, run() returns outcome::ended.
 class SPOLIA_EXPORT query {
  public:
   query(const reader& at, const table& of);
-  query(const query&);
-  query(query&&) noexcept;
+  query(const query&) noexcept;
   query& operator=(const query&) = delete;
-  query& operator=(query&&) = delete;
   ~query();
 
   /// Only rows for which this holds, and all other conditions. A comparison with null is

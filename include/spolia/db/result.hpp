@@ -12,6 +12,8 @@
 #include <utility>
 
 #include <spolia/base/config.hpp>
+#include <spolia/base/misuse.hpp>
+#include <spolia/base/threads.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
@@ -76,7 +78,7 @@ class [[nodiscard]] status {
   outcome code_ = outcome::ok;
 };
 
-/// Thrown by result::value() where there is none.
+/// Thrown by result::value() where there is none, and by scans that cannot go on.
 class no_result : public std::runtime_error {
  public:
   explicit no_result(outcome o)
@@ -97,10 +99,18 @@ class [[nodiscard]] result {
   explicit operator bool() const noexcept { return value_.has_value(); }
   [[nodiscard]] status why() const noexcept { return why_; }
   [[nodiscard]] outcome code() const noexcept { return why_.code(); }
-  T& operator*() noexcept { return *value_; }
-  const T& operator*() const noexcept { return *value_; }
-  T* operator->() noexcept { return &*value_; }
-  const T* operator->() const noexcept { return &*value_; }
+  // Precondition of these four: there is a T. The checked flavour names the mistake otherwise, and
+  // throws no_result if the program goes on.
+  T& operator*() noexcept(!SPOLIA_CHECKS) {
+    must_have();
+    return *value_;
+  }
+  const T& operator*() const noexcept(!SPOLIA_CHECKS) {
+    must_have();
+    return *value_;
+  }
+  T* operator->() noexcept(!SPOLIA_CHECKS) { return &**this; }
+  const T* operator->() const noexcept(!SPOLIA_CHECKS) { return &**this; }
   /// Throws no_result if there is none.
   T& value() {
     if (!value_) throw no_result(why_.code());
@@ -108,6 +118,14 @@ class [[nodiscard]] result {
   }
 
  private:
+  void must_have() const noexcept(!SPOLIA_CHECKS) {
+    if constexpr (SPOLIA_CHECKS) {
+      if (value_) return;
+      misuse::report("a result without a value is looked into", threads::number());
+      throw no_result(why_.code());
+    }
+  }
+
   std::optional<T> value_;
   status why_{};
 };

@@ -16,24 +16,29 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 
-/// One version of a row.
+/// One version of a row. Precondition of all members: it is not empty, as what row() makes is, and
+/// it is there yet, for as long as transaction.hpp says. The checked flavour names the use of an
+/// empty one.
 class row {
  public:
   row() = default;
   /// What a null holds is zero, false or empty.
   template <class T>
   [[nodiscard]] T get(column<T> c) const noexcept {
+    if (is_empty()) return T{};
     is_of(c.of);
     was_read(c.number);
     return value_in(c, words_ + c.first);
   }
   template <class T>
   [[nodiscard]] bool null(column<T> c) const noexcept {
+    if (is_empty()) return true;
     is_of(c.of);
     return (shape_ >> c.number & 1U) != 0;
   }
   /// For programs that learn the columns while they run: schema::columns(). Text lives as the row.
   [[nodiscard]] value get(const column_layout& c) const noexcept {
+    if (is_empty()) return {};
     is_of(c.of);
     if ((shape_ >> c.number & 1U) != 0) return {};
     was_read(c.number);
@@ -47,6 +52,11 @@ class row {
   friend class storage;
   row(const schema& of, const std::uint64_t* words, std::uint64_t shape, std::uint64_t has) noexcept
       : words_(words), shape_(shape), has_(has), of_(of.tag()) {}
+  [[nodiscard]] bool is_empty() const noexcept {
+    if (!SPOLIA_CHECKS || words_ != nullptr) return false;
+    misuse::report("an empty row is looked at", threads::number());
+    return true;
+  }
   void is_of(std::uint32_t table) const noexcept {
     if (SPOLIA_CHECKS && table != of_) {
       misuse::report("a column of another table is looked at", threads::number());

@@ -105,7 +105,8 @@ class SPOLIA_EXPORT reader {
   /// table, and lead back to a savepoint: what is shown is what was there when the scan began, here
   /// and in scans. It may end the transaction, which ends the scan, and the row that is shown; the
   /// transaction itself must stay until the scan returns. A serializable one has read what was
-  /// shown, where it ends early, and else all.
+  /// shown, where it ends early, and else all. In a transaction that has ended, this and all scans
+  /// throw a no_result with outcome::ended.
   template <class F>
   void for_each(const table& t, F&& f, const selection& only = {}) const {
     scan_table(t, visitor(f), only);
@@ -200,6 +201,7 @@ class SPOLIA_EXPORT reader {
   void scan_secondary(const secondary& i, values from, values to, const scan_how& how,
                       const row_visitor& f) const;
   column_set columns_of(const table& t, const selection& only) const;
+  void must_be_open() const;
   void must_exist(const table& t) const;
   void must_serve(const secondary& i) const;
   void must_have_own_changes(const secondary& i) const;
@@ -224,11 +226,14 @@ class SPOLIA_EXPORT reader {
   census::ticket ticket_;
 };
 
-/// A row that the transaction changes.
+/// A row that the transaction changes. Precondition of all members: the transaction object is
+/// there. When the transaction has ended, set() returns how, and get() and null() must not be
+/// called: the checked flavour names the mistake, and they say that the row has nothing.
 class SPOLIA_EXPORT editor {
  public:
   template <class T>
   [[nodiscard]] T get(column<T> c) const noexcept {
+    if (is_over()) return T{};
     if constexpr (in_one_word<T>) {
       if constexpr (SPOLIA_CHECKS) is_of(c.of);
       const std::uint64_t w = word(c.number, c.first);
@@ -239,7 +244,7 @@ class SPOLIA_EXPORT editor {
   }
   template <class T>
   [[nodiscard]] bool null(column<T> c) const noexcept {
-    return now(0).null(c);
+    return is_over() || now(0).null(c);
   }
   /// Fails only where a unique index has the value; then nothing has changed. Throws
   /// std::invalid_argument for columns of the primary key, and of other tables.
@@ -258,6 +263,7 @@ class SPOLIA_EXPORT editor {
     return set_column(c.number, c.of, v);
   }
   [[nodiscard]] value get(const column_layout& c) const noexcept {
+    if (is_over()) return {};
     return now(std::uint64_t{1} << c.number).get(c);
   }
   status set(const column_layout& c, const value& v) { return set_column(c.number, c.of, v); }
@@ -276,6 +282,12 @@ class SPOLIA_EXPORT editor {
                 std::uint64_t word) noexcept;
   status set_column(std::uint32_t number, std::uint32_t table, const value& v);
   void is_of(std::uint32_t table) const noexcept;
+  /// In the checked flavour; the native one does not look.
+  [[nodiscard]] bool is_over() const noexcept {
+    if constexpr (SPOLIA_CHECKS) return has_ended();
+    return false;
+  }
+  [[nodiscard]] bool has_ended() const noexcept;
 
   transaction* of_;
   std::uint32_t number_;
