@@ -23,7 +23,7 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 namespace {
 
-constexpr std::string_view prefix = "LOCK";
+constexpr std::string_view name_begins = "LOCK";
 
 /// What a name says, in this order.
 struct owner {
@@ -39,7 +39,7 @@ bool for_each_part(Owner& of, F&& f) {
 
 std::string name_of(const owner& o) {
   std::ostringstream name;
-  name << prefix << std::hex;
+  name << name_begins << std::hex;
   for_each_part(o, [&](std::uint64_t part) {
     name << '-' << part;
     return true;
@@ -49,8 +49,8 @@ std::string name_of(const owner& o) {
 
 std::optional<owner> parse_owner(std::string_view name) {
   owner o;
-  if (!name.starts_with(prefix)) return std::nullopt;
-  name.remove_prefix(prefix.size());
+  if (!name.starts_with(name_begins)) return std::nullopt;
+  name.remove_prefix(name_begins.size());
   const bool whole = for_each_part(o, [&](std::uint64_t& part) {
     if (name.empty() || name.front() != '-') return false;
     name.remove_prefix(1);
