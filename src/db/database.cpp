@@ -107,6 +107,10 @@ database& database::operator=(database&&) noexcept = default;
 database::~database() = default;
 
 database database::open(const options& o) {
+  if (o.read_only) {
+    throw std::invalid_argument(
+        "spolia::db: a database in memory cannot be read_only, since there is nothing in it yet");
+  }
   auto made = std::make_unique<engine>(o);
   made->rows.limit(o.budget);
   return database(std::move(made));

@@ -137,6 +137,7 @@ struct level_mark {
   std::uint32_t level = 0;
   std::size_t kept = 0;
   std::size_t writes = 0;
+  std::uint64_t id = 0;  // of a savepoint: no other one of the process has it
 };
 
 /// Room for row images: used again from transaction to transaction.

@@ -63,9 +63,9 @@ folder::folder(storage_files& files, const std::filesystem::path& directory, fol
   const std::size_t size = locked_->read(0, std::as_writable_bytes(std::span(text)));
   // A process may have died while it made the database: then there is nothing else.
   const folder_content has = look();
-  // And a backup gets it last.
-  if (size == identity_text({}, without_data).size() || (has.has_data() && !has.copy) ||
-      !use.write) {
+  // And a backup gets it last: that a copy was not finished is for the opening to say.
+  const bool whole = size == identity_text({}, without_data).size();
+  if (whole || (has.has_data() && !has.copy) || (!use.write && !has.copy)) {
     parse({text.data(), size});
   }
 }

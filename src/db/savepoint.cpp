@@ -19,15 +19,22 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 
+namespace {
+
+atomic<std::uint64_t> last_id{0};
+
+}  // namespace
+
 savepoint transaction::savepoint() {
   db::savepoint made;
   if (!state_) return made;
   no_query_runs();
   session& s = *session_;
-  s.savepoints.push_back({s.levels + 1, s.kept.size(), s.writes.size()});
+  const std::uint64_t id = last_id.fetch_add_relaxed(1) + 1;
+  s.savepoints.push_back({s.levels + 1, s.kept.size(), s.writes.size(), id});
   s.level = ++s.levels;
   made.number_ = s.savepoints.size();
-  made.level_ = s.level;
+  made.id_ = id;
   return made;
 }
 
@@ -53,8 +60,11 @@ status transaction::rollback_to(const db::savepoint& to) {
   no_query_runs();
   session& s = *session_;
   if (to.number_ == 0 || to.number_ > s.savepoints.size() ||
-      s.savepoints[to.number_ - 1].level != to.level_) {
-    throw std::invalid_argument("spolia::db: this is no savepoint of the transaction any more");
+      s.savepoints[to.number_ - 1].id != to.id_) {
+    throw std::invalid_argument(
+        "spolia::db: this is no savepoint of the transaction, or no longer: another transaction "
+        "made "
+        "it, or it was made after one that was gone back to");
   }
   const level_mark mark = s.savepoints[to.number_ - 1];
   s.savepoints.resize(to.number_);

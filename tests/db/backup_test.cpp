@@ -205,6 +205,16 @@ TEST(backups, a_backup_as_a_stream) {
   ASSERT_TRUE(write_down(base, ledger, 7)) << "and nothing has changed";
 }
 
+options to_read(const disk& files) {
+  options o = over(files);
+  o.read_only = true;
+  return o;
+}
+
+TEST(backups, nothing_in_memory_can_only_be_read) {
+  EXPECT_THROW(database::open({.read_only = true}), std::invalid_argument);
+}
+
 TEST(backups, a_backup_that_was_not_finished_is_none) {
   for (std::uint64_t at = 1;; ++at) {
     SCOPED_TRACE(at);
@@ -229,9 +239,18 @@ TEST(backups, a_backup_that_was_not_finished_is_none) {
         EXPECT_FALSE(left->has("copy/COPY"));
         EXPECT_EQ(copy.tables().size(), 1U) << "a copy that was not finished was opened as empty";
         EXPECT_EQ(commits_in(copy), 2);
-      } catch (const storage_error&) {
+      } catch (const storage_error& e) {
+        EXPECT_EQ(e.problem(), "a copy that was not finished");
         finished = false;
       }
+    if (left->has("copy/COPY") && !finished) {
+      try {
+        database::open("copy", to_read(left));
+        ADD_FAILURE() << "it was opened to be read";
+      } catch (const storage_error& e) {
+        EXPECT_EQ(e.problem(), "a copy that was not finished");
+      }
+    }
     if (done) {
       EXPECT_TRUE(finished);
       break;

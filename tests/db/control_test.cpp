@@ -89,6 +89,29 @@ TEST_P(savepoints, nest) {
   EXPECT_EQ(tx.rollback_to(all[0]), outcome::ended);
 }
 
+/// Also where all numbers are the same.
+TEST_P(savepoints, are_of_one_transaction) {
+  const auto expect_refused = [&](transaction& tx, const savepoint& strange) {
+    ASSERT_TRUE(tx.insert(items, {1, 1, 10, nullptr}));
+    static_cast<void>(tx.savepoint());
+    EXPECT_THROW(static_cast<void>(tx.rollback_to(strange)), std::invalid_argument);
+    EXPECT_EQ(a_of(tx, 1), 1) << "nothing was taken back";
+  };
+  savepoint of_another;
+  {
+    transaction open = base.begin();
+    of_another = open.savepoint();
+    transaction tx = base.begin();
+    expect_refused(tx, of_another);
+  }
+  transaction tx = base.begin();  // in the other one's place
+  expect_refused(tx, of_another);
+  EXPECT_THROW(static_cast<void>(tx.rollback_to(savepoint())), std::invalid_argument);
+  database elsewhere = database::open();
+  transaction there = elsewhere.begin();
+  EXPECT_THROW(static_cast<void>(tx.rollback_to(there.savepoint())), std::invalid_argument);
+}
+
 TEST_P(savepoints, an_editor_of_a_row_that_was_taken_back) {
   transaction tx = base.begin();
   const savepoint here = tx.savepoint();

@@ -124,7 +124,8 @@ struct options {
   /// How much of one processor a checkpoint or a backup may take while others commit and their
   /// versions take no more than half of what they may; in per cent.
   std::uint32_t checkpoint_share = 15;
-  /// Nothing is changed, neither rows nor files.
+  /// Nothing is changed, neither rows nor files: transactions may change rows for themselves, and
+  /// their commit() returns outcome::read_only. In memory: std::invalid_argument.
   bool read_only = false;
   /// Threads that put rows in place while it is opened; 0: as many as there are processors.
   std::uint32_t recovery_threads = 0;

@@ -75,7 +75,7 @@ struct value_block;
 class savepoint {
   friend class transaction;
   std::size_t number_ = 0;
-  std::uint32_t level_ = 0;
+  std::uint64_t id_ = 0;
 };
 
 /// A consistent view of the whole database, for as long as one likes.
@@ -332,7 +332,8 @@ class SPOLIA_EXPORT transaction : public reader {
   /// changed nothing.
   db::savepoint savepoint();
   /// Takes back all changes since. Locks stay, and so does what a serializable transaction has
-  /// read. Savepoints made since are gone: throws std::invalid_argument for one that is. Out of the
+  /// read. Savepoints made since are gone: throws std::invalid_argument for one that is, and for
+  /// one of another transaction, an earlier try of the same among them. Out of the
   /// function of a scan that began after the savepoint it may throw std::bad_alloc, and has rolled
   /// the transaction back then.
   status rollback_to(const db::savepoint& to);
