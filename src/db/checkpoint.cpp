@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <chrono>
 #include <new>
+#include <random>
 #include <thread>
 #include <utility>
 
@@ -116,12 +117,22 @@ class abandoned : public std::exception {};
 
 }  // namespace
 
+/// The end of a history that no log has. Two that part here come to the same numbers, so each gets
+/// a chain of its own: without that, a copy of one, which was lost, would be taken for a copy of
+/// the other and added to.
+void storage::step_without_record() {
+  last_.store_relaxed(++end_.sequence);
+  const std::uint32_t before = end_.chain;
+  std::random_device random;
+  while (end_.chain == before) end_.chain = random();
+}
+
 /// Begins a snapshot where the log can be cut.
 log_end storage::freeze(std::unique_ptr<reader>& view) {
   if (log_ == nullptr) {
     const std::lock_guard hold(engine_.catalog_lock);  // changes are before it, or after it
     view.reset(new reader(engine_, "checkpoint"));
-    if (!engine_.read_only) last_.store_relaxed(++end_.sequence);
+    if (!engine_.read_only) step_without_record();
     return end_;
   }
   std::exception_ptr failed;

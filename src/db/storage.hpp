@@ -80,6 +80,7 @@ class storage {
   checkpoint_report make_checkpoint(checkpoint_pace how);
   void checkpoint_in_background() noexcept;
   void keep_failure(const std::exception* why) noexcept;
+  void step_without_record();
   log_end freeze(std::unique_ptr<reader>& view);
   void freeze_tables(checkpoint_source& from) const;
   checkpoint_report write_checkpoint(folder& to, const checkpoint_source& from,

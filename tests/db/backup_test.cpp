@@ -211,6 +211,31 @@ options to_read(const disk& files) {
   return o;
 }
 
+/// Without a log, two histories that part come to the same numbers.
+TEST(backups, a_copy_of_a_history_that_was_lost_is_left_alone) {
+  const disk files = new_disk();
+  options o = over(files);
+  const auto session = [&](durability_level level, std::int64_t n, auto&& then) {
+    o.durability = level;
+    database base = database::open(place, o);
+    if (base.tables().empty()) make_ledger(base);
+    ASSERT_TRUE(write_down(base, base.find_table("ledger"), n));
+    then(base);
+  };
+  session(durability_level::sync, 1, [](database&) {});
+  session(durability_level::none, 2, [](database& base) { base.backup("copy"); });
+  session(durability_level::none, 2, [](database& base) { base.checkpoint(); });
+  session(durability_level::sync, 3, [](database& base) {
+    EXPECT_THROW(base.backup("copy"), storage_error);
+    EXPECT_FALSE(base.backup("another").incremental);
+  });
+  session(durability_level::sync, 4, [](database& base) {
+    EXPECT_TRUE(base.backup("another").incremental) << "that one goes on";
+  });
+  database another = database::open("another", over(files));
+  EXPECT_EQ(commits_in(another), 4);
+}
+
 TEST(backups, nothing_in_memory_can_only_be_read) {
   EXPECT_THROW(database::open({.read_only = true}), std::invalid_argument);
 }

@@ -119,14 +119,14 @@ struct table_spec {
 
 [[noreturn]] SPOLIA_EXPORT void refuse_integer();
 
-/// Whether each I is one of the numbers that columns of type int64 hold.
-template <std::integral I>
-inline constexpr bool always_fits = std::numeric_limits<I>::digits <= 63;
+/// Whether each Int is one of the numbers that columns of type int64 hold.
+template <std::integral Int>
+inline constexpr bool always_fits = std::numeric_limits<Int>::digits <= 63;
 /// Throws std::invalid_argument if v is none.
-template <std::integral I>
-constexpr std::int64_t as_integer(I v) noexcept(always_fits<I>) {
-  if constexpr (!always_fits<I>) {
-    if (static_cast<I>(static_cast<std::int64_t>(v)) != v ||
+template <std::integral Int>
+constexpr std::int64_t as_integer(Int v) noexcept(always_fits<Int>) {
+  if constexpr (!always_fits<Int>) {
+    if (static_cast<Int>(static_cast<std::int64_t>(v)) != v ||
         (v > 0 && static_cast<std::int64_t>(v) < 0)) {
       refuse_integer();
     }
@@ -143,9 +143,9 @@ class value {
   value() noexcept = default;
   value(std::nullptr_t) noexcept {}  // NOLINT: all of these are
   /// Throws std::invalid_argument if it does not fit into 64 bits with a sign.
-  template <std::integral I>
-    requires(!std::same_as<I, bool>)
-  value(I v) noexcept(always_fits<I>) : what_(as_integer(v)) {}         // NOLINT: values
+  template <std::integral Int>
+    requires(!std::same_as<Int, bool>)
+  value(Int v) noexcept(always_fits<Int>) : what_(as_integer(v)) {}     // NOLINT: values
   value(double v) noexcept : what_(v) {}                                // NOLINT
   value(bool v) noexcept : what_(v) {}                                  // NOLINT
   value(decimal_number v) noexcept : what_(v) {}                        // NOLINT

@@ -252,9 +252,9 @@ class SPOLIA_EXPORT editor {
   status set(column<T> c, const value& v) {
     return set_column(c.number, c.of, v);
   }
-  template <std::integral I>
-    requires(!std::same_as<I, bool>)
-  status set(column<std::int64_t> c, I v) {
+  template <std::integral Int>
+    requires(!std::same_as<Int, bool>)
+  status set(column<std::int64_t> c, Int v) {
     if (set_word(c, static_cast<std::uint64_t>(as_integer(v)))) return outcome::ok;
     return set_column(c.number, c.of, v);
   }

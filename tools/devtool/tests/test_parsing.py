@@ -148,7 +148,8 @@ class Stages(unittest.TestCase):
         presets = json.loads((process.ROOT / "CMakePresets.json").read_text(encoding="utf-8"))
         for kind in ("buildPresets", "configurePresets", "testPresets"):
             names = {one["name"] for one in presets[kind]}
-            wanted = {f"test-{name}" for name in stages.NAMES} & names | {quick.PRESET}
+            every = [*stages.NAMES, *stages.LONG_NAMES]
+            wanted = {f"test-{name}" for name in every} & names | {quick.PRESET}
             self.assertEqual(len(wanted), 7, kind)
 
     def test_a_record_names_each_stage(self):
