@@ -3,6 +3,7 @@
 //
 //     spolia::domain<> nodes;                      // bounded token epochs, amortized release
 //     struct node : decltype(nodes)::header { ... };
+//     std::atomic<node*> head;
 //     node* fresh = nodes.make<node>(...);         // nodes.destroy(fresh) would undo it, so far
 //     {
 //       auto guard = nodes.enter();
