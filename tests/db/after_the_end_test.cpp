@@ -140,21 +140,21 @@ TEST_F(after_the_end, of_a_database_that_was_moved) {
 
 std::string last_mistake;
 
-class mistakes : public after_the_end {
+class misused : public after_the_end {
  protected:
-  mistakes() {
+  misused() {
     last_mistake.clear();
     before_ =
         core::set_misuse_handler([](const char* what, std::uint32_t) { last_mistake = what; });
   }
-  ~mistakes() override { core::set_misuse_handler(before_); }
+  ~misused() override { core::set_misuse_handler(before_); }
   static std::string told() { return std::exchange(last_mistake, ""); }
 
  private:
   core::misuse_handler before_;
 };
 
-TEST_F(mistakes, an_editor_that_is_asked_after_the_end) {
+TEST_F(misused, an_editor_that_is_asked_after_the_end) {
   const std::string said = "an editor is asked after the end of its transaction";
   for (const auto& [name, end] : ends) {
     SCOPED_TRACE(name);
@@ -175,7 +175,7 @@ TEST_F(mistakes, an_editor_that_is_asked_after_the_end) {
   }
 }
 
-TEST_F(mistakes, a_result_that_is_none) {
+TEST_F(misused, a_result_that_is_none) {
   const std::string said = "a result without a value is looked into";
   const reader now = base.snapshot();
   auto none = now.find(t, {2});
@@ -192,7 +192,7 @@ TEST_F(mistakes, a_result_that_is_none) {
   EXPECT_EQ(told(), "");
 }
 
-TEST_F(mistakes, an_empty_row) {
+TEST_F(misused, an_empty_row) {
   const std::string said = "an empty row is looked at";
   const row empty;
   EXPECT_EQ(empty.get(v), 0);
@@ -203,7 +203,7 @@ TEST_F(mistakes, an_empty_row) {
   EXPECT_EQ(told(), said);
 }
 
-TEST(mistakes_of_databases, moved_from) {
+TEST(misused_databases, moved_from) {
   database base = database::open();
   const database there = std::move(base);
   EXPECT_DEATH(static_cast<void>(base.begin()), "is used that was moved from");     // NOLINT
@@ -213,7 +213,7 @@ TEST(mistakes_of_databases, moved_from) {
 }
 
 /// In a program that is begun anew for each: in a child by fork() it is no mistake.
-TEST(mistakes_of_databases, ended_before_their_readers) {
+TEST(misused_databases, ended_before_their_readers) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   std::optional<database> base(database::open());
   table& t = base->create_table({.name = "t", .columns = {{"k", int64, primary_key}}});
