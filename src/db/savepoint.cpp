@@ -63,8 +63,7 @@ status transaction::rollback_to(const db::savepoint& to) {
       s.savepoints[to.number_ - 1].id != to.id_) {
     throw std::invalid_argument(
         "spolia::db: this is no savepoint of the transaction, or no longer: another transaction "
-        "made "
-        "it, or it was made after one that was gone back to");
+        "made it, or it was made after one that was gone back to");
   }
   const level_mark mark = s.savepoints[to.number_ - 1];
   s.savepoints.resize(to.number_);

@@ -52,8 +52,8 @@ std::string owner_by_source(const testing::TestInfo& one) {
   return {};
 }
 
-/// GoogleTest's filter with all cases left out that are another test's; empty: there are none of
-/// this one, or some are nobody's.
+/// GoogleTest's filter with all cases left out that are another test's. Empty: no case is this
+/// test's, or a case is no test's.
 std::string filter_of(const std::string& test, std::string filter) {
   bool found = false;
   bool lost = false;

@@ -13,9 +13,9 @@
 //     });
 //
 // Threads:     everything may be called by any thread at any time, also create_table while
-//              transactions run. Transactions and readers must end before the database does, and
-//              one that was moved from can only be assigned to, or destroyed; the checked flavour
-//              names both mistakes. They go on when the database is moved.
+//              transactions run. Transactions and readers must end before the database does; they
+//              go on when it is moved. A database object that was moved from can only be assigned
+//              to, or destroyed. The checked flavour names both mistakes.
 // Errors:      result.hpp.
 #pragma once
 
