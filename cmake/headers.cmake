@@ -1,294 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
-# Every header, by name; `./dev lint` compares this with the tree. They are installed, and those
-# outside detail/ must each compile alone; those of the model checker belong to the model flavour.
+# The headers that are installed: the umbrellas, which lie at the top of include/spolia, and what they
+# reach; `./dev lint` complains of a header that no umbrella reaches. Those outside detail/ must each
+# compile alone. The headers of the model checker belong to the model flavour.
 
-set(SPOLIA_HEADERS
-    include/spolia/base/at_home.hpp
-    include/spolia/base/atomic.hpp
-    include/spolia/base/backoff.hpp
-    include/spolia/base/cells.hpp
-    include/spolia/base/census.hpp
-    include/spolia/base/census_draft.hpp
-    include/spolia/base/census_slots.hpp
-    include/spolia/base/clock.hpp
-    include/spolia/base/config.hpp
-    include/spolia/base/counters.hpp
-    include/spolia/base/export.hpp
-    include/spolia/base/fence.hpp
-    include/spolia/base/made_once.hpp
-    include/spolia/base/memory.hpp
-    include/spolia/base/misuse.hpp
-    include/spolia/base/processors.hpp
-    include/spolia/base/signals.hpp
-    include/spolia/base/source.hpp
-    include/spolia/base/threads.hpp
-    include/spolia/base/ticks.hpp
-    include/spolia/base/trace.hpp
-    include/spolia/base/unwind.hpp
-    include/spolia/counted/atomic_ptr.hpp
-    include/spolia/counted/blocks.hpp
-    include/spolia/counted/collector.hpp
-    include/spolia/counted/comparisons.hpp
-    include/spolia/counted/control.hpp
-    include/spolia/counted/conversions.hpp
-    include/spolia/counted/cycles.hpp
-    include/spolia/counted/families.hpp
-    include/spolia/counted/grip.hpp
-    include/spolia/counted/head.hpp
-    include/spolia/counted/holders.hpp
-    include/spolia/counted/home.hpp
-    include/spolia/counted/location.hpp
-    include/spolia/counted/make_shared.hpp
-    include/spolia/counted/member.hpp
-    include/spolia/counted/names.hpp
-    include/spolia/counted/one_word_router.hpp
-    include/spolia/counted/pins.hpp
-    include/spolia/counted/pool.hpp
-    include/spolia/counted/private_ptr.hpp
-    include/spolia/counted/purse.hpp
-    include/spolia/counted/reaper.hpp
-    include/spolia/counted/shared_ptr.hpp
-    include/spolia/counted/shared_ptr_tools.hpp
-    include/spolia/counted/thin_ptr.hpp
-    include/spolia/counted/traced.hpp
-    include/spolia/counted/tree_router.hpp
-    include/spolia/counted/type_of.hpp
-    include/spolia/counted/unit_log.hpp
-    include/spolia/counted/walk.hpp
-    include/spolia/counted/word.hpp
-    include/spolia/counted/work.hpp
-    include/spolia/db.hpp
-    include/spolia/db/blob.hpp
-    include/spolia/db/block.hpp
-    include/spolia/db/columns.hpp
-    include/spolia/db/commit.hpp
-    include/spolia/db/commit_section.hpp
-    include/spolia/db/cuckoo_array.hpp
-    include/spolia/db/cuckoo_index.hpp
-    include/spolia/db/database.hpp
-    include/spolia/db/decimal.hpp
-    include/spolia/db/delta.hpp
-    include/spolia/db/delta_blocks.hpp
-    include/spolia/db/delta_bridge.hpp
-    include/spolia/db/delta_chain.hpp
-    include/spolia/db/delta_chunks.hpp
-    include/spolia/db/delta_consolidated.hpp
-    include/spolia/db/delta_lanes.hpp
-    include/spolia/db/delta_none.hpp
-    include/spolia/db/delta_one_shot.hpp
-    include/spolia/db/delta_partition.hpp
-    include/spolia/db/delta_passing.hpp
-    include/spolia/db/delta_patience.hpp
-    include/spolia/db/delta_range.hpp
-    include/spolia/db/delta_ring.hpp
-    include/spolia/db/delta_steam.hpp
-    include/spolia/db/delta_steam_eager.hpp
-    include/spolia/db/delta_turns.hpp
-    include/spolia/db/durability.hpp
-    include/spolia/db/files.hpp
-    include/spolia/db/gate.hpp
-    include/spolia/db/group_commit.hpp
-    include/spolia/db/hash_array.hpp
-    include/spolia/db/hash_index.hpp
-    include/spolia/db/hash_parts.hpp
-    include/spolia/db/hash_secondary.hpp
-    include/spolia/db/index.hpp
-    include/spolia/db/instant.hpp
-    include/spolia/db/json.hpp
-    include/spolia/db/large_memory.hpp
-    include/spolia/db/log_room.hpp
-    include/spolia/db/query.hpp
-    include/spolia/db/result.hpp
-    include/spolia/db/row.hpp
-    include/spolia/db/row_budget.hpp
-    include/spolia/db/row_lock.hpp
-    include/spolia/db/row_view.hpp
-    include/spolia/db/schema.hpp
-    include/spolia/db/shared_steps.hpp
-    include/spolia/db/store_status.hpp
-    include/spolia/db/table.hpp
-    include/spolia/db/transaction.hpp
-    include/spolia/db/transaction_options.hpp
-    include/spolia/db/value_blocks.hpp
-    include/spolia/hazard_pointer.hpp
-    include/spolia/map.hpp
-    include/spolia/map/abtree.hpp
-    include/spolia/map/avl.hpp
-    include/spolia/map/changes.hpp
-    include/spolia/map/concepts.hpp
-    include/spolia/map/counted_bst.hpp
-    include/spolia/map/counted_btree.hpp
-    include/spolia/map/counted_hash.hpp
-    include/spolia/map/detail/abtree_audit.hpp
-    include/spolia/map/detail/abtree_floats.hpp
-    include/spolia/map/detail/abtree_nodes.hpp
-    include/spolia/map/detail/abtree_search.hpp
-    include/spolia/map/detail/abtree_steps.hpp
-    include/spolia/map/detail/after_update.hpp
-    include/spolia/map/detail/attempts.hpp
-    include/spolia/map/detail/avl_audit.hpp
-    include/spolia/map/detail/avl_balance.hpp
-    include/spolia/map/detail/avl_nodes.hpp
-    include/spolia/map/detail/avl_tree.hpp
-    include/spolia/map/detail/batch_state.hpp
-    include/spolia/map/detail/bucket.hpp
-    include/spolia/map/detail/bucket_table.hpp
-    include/spolia/map/detail/chromatic_audit.hpp
-    include/spolia/map/detail/chromatic_chooser.hpp
-    include/spolia/map/detail/chromatic_leaves.hpp
-    include/spolia/map/detail/chromatic_nodes.hpp
-    include/spolia/map/detail/chromatic_past.hpp
-    include/spolia/map/detail/chromatic_shortcuts.hpp
-    include/spolia/map/detail/chromatic_steps.hpp
-    include/spolia/map/detail/chromatic_tree.hpp
-    include/spolia/map/detail/chromatic_ways.hpp
-    include/spolia/map/detail/counted_btree_leaf.hpp
-    include/spolia/map/detail/counted_btree_nodes.hpp
-    include/spolia/map/detail/counted_face.hpp
-    include/spolia/map/detail/counted_look.hpp
-    include/spolia/map/detail/counted_writer.hpp
-    include/spolia/map/detail/edited.hpp
-    include/spolia/map/detail/external_bst_audit.hpp
-    include/spolia/map/detail/external_bst_tree.hpp
-    include/spolia/map/detail/face.hpp
-    include/spolia/map/detail/fresh.hpp
-    include/spolia/map/detail/hash_account.hpp
-    include/spolia/map/detail/hash_batches.hpp
-    include/spolia/map/detail/hash_division.hpp
-    include/spolia/map/detail/hash_groups.hpp
-    include/spolia/map/detail/hash_tags.hpp
-    include/spolia/map/detail/kept_pair.hpp
-    include/spolia/map/detail/key_groups.hpp
-    include/spolia/map/detail/key_handed.hpp
-    include/spolia/map/detail/list_chain.hpp
-    include/spolia/map/detail/pair_block.hpp
-    include/spolia/map/detail/rlu_chain.hpp
-    include/spolia/map/detail/rlu_scan.hpp
-    include/spolia/map/detail/scan.hpp
-    include/spolia/map/detail/scx.hpp
-    include/spolia/map/detail/snapshot_hash_core.hpp
-    include/spolia/map/detail/snapshot_pairs.hpp
-    include/spolia/map/detail/snapshot_watch.hpp
-    include/spolia/map/detail/tree_account.hpp
-    include/spolia/map/detail/tree_batches.hpp
-    include/spolia/map/detail/tree_pairs.hpp
-    include/spolia/map/detail/turns.hpp
-    include/spolia/map/external_bst.hpp
-    include/spolia/map/keys.hpp
-    include/spolia/map/list.hpp
-    include/spolia/map/marked_ptr.hpp
-    include/spolia/map/rlu_bst.hpp
-    include/spolia/map/rlu_hash.hpp
-    include/spolia/map/rlu_list.hpp
-    include/spolia/map/size_counter.hpp
-    include/spolia/map/snapshot_hash.hpp
-    include/spolia/map/snapshot_tree.hpp
-    include/spolia/memory.hpp
-    include/spolia/rcu.hpp
-    include/spolia/reclaim.hpp
-    include/spolia/reclaim/allocator_resource.hpp
-    include/spolia/reclaim/biased_gate.hpp
-    include/spolia/reclaim/calm_rounds.hpp
-    include/spolia/reclaim/concepts.hpp
-    include/spolia/reclaim/courtesy.hpp
-    include/spolia/reclaim/crowd.hpp
-    include/spolia/reclaim/debra.hpp
-    include/spolia/reclaim/domain.hpp
-    include/spolia/reclaim/domain_cell.hpp
-    include/spolia/reclaim/domain_upkeep.hpp
-    include/spolia/reclaim/epoch_bags.hpp
-    include/spolia/reclaim/era_requests.hpp
-    include/spolia/reclaim/era_slots.hpp
-    include/spolia/reclaim/eras.hpp
-    include/spolia/reclaim/face_base.hpp
-    include/spolia/reclaim/guard.hpp
-    include/spolia/reclaim/handed_hazards.hpp
-    include/spolia/reclaim/handed_slots.hpp
-    include/spolia/reclaim/hazard_eras.hpp
-    include/spolia/reclaim/hazard_pointers.hpp
-    include/spolia/reclaim/homes.hpp
-    include/spolia/reclaim/horizon.hpp
-    include/spolia/reclaim/intervals.hpp
-    include/spolia/reclaim/limbo.hpp
-    include/spolia/reclaim/neutralization.hpp
-    include/spolia/reclaim/none.hpp
-    include/spolia/reclaim/outside.hpp
-    include/spolia/reclaim/parked_mark.hpp
-    include/spolia/reclaim/pinned_blocks.hpp
-    include/spolia/reclaim/pins.hpp
-    include/spolia/reclaim/place.hpp
-    include/spolia/reclaim/quiescent.hpp
-    include/spolia/reclaim/read_phase.hpp
-    include/spolia/reclaim/region_domain.hpp
-    include/spolia/reclaim/region_reads.hpp
-    include/spolia/reclaim/regions.hpp
-    include/spolia/reclaim/release.hpp
-    include/spolia/reclaim/reservations.hpp
-    include/spolia/reclaim/robust_token.hpp
-    include/spolia/reclaim/rounds.hpp
-    include/spolia/reclaim/saturating.hpp
-    include/spolia/reclaim/slots.hpp
-    include/spolia/reclaim/statistics.hpp
-    include/spolia/reclaim/strays.hpp
-    include/spolia/reclaim/tagged_epochs.hpp
-    include/spolia/reclaim/token.hpp
-    include/spolia/reclaim/token_ring.hpp
-    include/spolia/reclaim/wait_free_eras.hpp
-    include/spolia/rlu.hpp
-    include/spolia/rlu/alone.hpp
-    include/spolia/rlu/array.hpp
-    include/spolia/rlu/bring_home.hpp
-    include/spolia/rlu/collector.hpp
-    include/spolia/rlu/commit_word.hpp
-    include/spolia/rlu/detector.hpp
-    include/spolia/rlu/domain.hpp
-    include/spolia/rlu/domain_upkeep.hpp
-    include/spolia/rlu/grace_period.hpp
-    include/spolia/rlu/log.hpp
-    include/spolia/rlu/log_after_fork.hpp
-    include/spolia/rlu/object.hpp
-    include/spolia/rlu/options.hpp
-    include/spolia/rlu/pointers.hpp
-    include/spolia/rlu/presence.hpp
-    include/spolia/rlu/scope.hpp
-    include/spolia/rlu/section.hpp
-    include/spolia/rlu/segment.hpp
-    include/spolia/rlu/session.hpp
-    include/spolia/rlu/write_set.hpp
-    include/spolia/snapshot.hpp
-    include/spolia/standard.hpp
-    include/spolia/version.hpp
-    include/spolia/version/any_timeline.hpp
-    include/spolia/version/bbf.hpp
-    include/spolia/version/concepts.hpp
-    include/spolia/version/detail/any_version.hpp
-    include/spolia/version/detail/chain.hpp
-    include/spolia/version/detail/collector_base.hpp
-    include/spolia/version/detail/field_owner.hpp
-    include/spolia/version/detail/list_queue.hpp
-    include/spolia/version/detail/removing_collector.hpp
-    include/spolia/version/detail/short_lock.hpp
-    include/spolia/version/detail/told_stamp.hpp
-    include/spolia/version/dl_rt.hpp
-    include/spolia/version/epoch.hpp
-    include/spolia/version/holdings.hpp
-    include/spolia/version/lease.hpp
-    include/spolia/version/list_pdl.hpp
-    include/spolia/version/list_ssl.hpp
-    include/spolia/version/list_tree.hpp
-    include/spolia/version/owned_field.hpp
-    include/spolia/version/owner.hpp
-    include/spolia/version/range_tracker.hpp
-    include/spolia/version/scan_board.hpp
-    include/spolia/version/sl_rt.hpp
-    include/spolia/version/snapshot.hpp
-    include/spolia/version/steam.hpp
-    include/spolia/version/timeline.hpp
-    include/spolia/version/tracked.hpp
-    include/spolia/version/versioned.hpp)
+# `headers`, below `folder`, and all headers of the library that they include, directly or not.
+function(spolia_reached result folder headers)
+  set(reached "")
+  set(waiting ${headers})
+  while(waiting)
+    list(POP_FRONT waiting header)
+    list(APPEND reached "${folder}/${header}")
+    file(STRINGS "${folder}/${header}" lines REGEX "^#include <spolia/[^>]+>")
+    foreach(line IN LISTS lines)
+      string(REGEX REPLACE "^#include <([^>]+)>.*" "\\1" included "${line}")
+      if(NOT "${folder}/${included}" IN_LIST reached AND NOT included IN_LIST waiting
+         AND NOT included MATCHES "^spolia/model/")
+        list(APPEND waiting "${included}")
+      endif()
+    endforeach()
+  endwhile()
+  list(SORT reached)
+  set(${result} ${reached} PARENT_SCOPE)
+endfunction()
 
-set(SPOLIA_MODEL_HEADERS
-    include/spolia/model/cells.hpp
-    include/spolia/model/engine.hpp
-    include/spolia/model/fault.hpp
-    include/spolia/model/hooks.hpp)
+file(GLOB umbrellas RELATIVE "${PROJECT_SOURCE_DIR}/include" CONFIGURE_DEPENDS
+     "${PROJECT_SOURCE_DIR}/include/spolia/*.hpp")
+if(NOT SPOLIA_STORE)
+  list(REMOVE_ITEM umbrellas spolia/db.hpp)
+endif()
+spolia_reached(SPOLIA_HEADERS include "${umbrellas}")
+
+file(GLOB SPOLIA_MODEL_HEADERS CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}"
+     include/spolia/model/*.hpp)

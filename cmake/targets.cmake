@@ -25,7 +25,7 @@ set_target_properties(spolia_headers PROPERTIES
 
 if(SPOLIA_MODEL)
   # misuse.cpp also gives out the serial numbers of domains.
-  add_library(spolia_model STATIC ${SPOLIA_MODEL_SOURCES} src/misuse.cpp)
+  add_library(spolia_model STATIC ${SPOLIA_MODEL_SOURCES} src/base/misuse.cpp)
   add_library(spolia::model ALIAS spolia_model)
   target_sources(spolia_model PUBLIC FILE_SET HEADERS BASE_DIRS include
                                      FILES ${SPOLIA_MODEL_HEADERS})
@@ -51,6 +51,7 @@ endif()
 add_library(spolia ${SPOLIA_SOURCES})
 add_library(spolia::spolia ALIAS spolia)
 target_link_libraries(spolia PUBLIC spolia_headers)
+target_include_directories(spolia PRIVATE src)
 set_target_properties(spolia PROPERTIES
                       CXX_EXTENSIONS OFF
                       CXX_VISIBILITY_PRESET hidden

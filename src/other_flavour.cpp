@@ -3,4 +3,4 @@
 // is not compiled in.
 #include "other_flavour.hpp"
 
-#include "timeline.cpp"
+#include "version/timeline.cpp"

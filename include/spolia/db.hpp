@@ -3,6 +3,7 @@
 #pragma once
 
 #include <spolia/db/database.hpp>
+#include <spolia/db/json.hpp>
 #include <spolia/db/query.hpp>
 #include <spolia/db/result.hpp>
 #include <spolia/db/schema.hpp>

@@ -26,7 +26,7 @@
 /// until it returns true.
 ///
 /// Extensions: sources may be spolia::atomic, too; hazard_pointer_clean_up, _garbage,
-/// _garbage_bound. The scheme behind it: reclaim/handed_hazards.hpp.
+/// _garbage_bound. The scheme behind it: reclaim/detail/handed_hazards.hpp.
 #pragma once
 
 #include <concepts>
@@ -43,9 +43,9 @@
 #include <spolia/base/misuse.hpp>
 #include <spolia/base/source.hpp>
 #include <spolia/base/threads.hpp>
-#include <spolia/reclaim/face_base.hpp>
-#include <spolia/reclaim/handed_hazards.hpp>
-#include <spolia/reclaim/place.hpp>
+#include <spolia/reclaim/detail/face_base.hpp>
+#include <spolia/reclaim/detail/handed_hazards.hpp>
+#include <spolia/reclaim/detail/place.hpp>
 
 namespace spolia::core {
 /// A slot is a spolia::atomic<const void*>. take_hazard_slot throws std::bad_alloc.

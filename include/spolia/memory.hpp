@@ -17,3 +17,4 @@
 #include <spolia/counted/shared_ptr_tools.hpp>
 #include <spolia/counted/thin_ptr.hpp>
 #include <spolia/counted/traced.hpp>
+#include <spolia/counted/tree_router.hpp>

@@ -29,7 +29,7 @@
 /// stay: call rcu_barrier before a plugin goes.
 ///
 /// Extensions: own rcu_domain objects; rcu_synchronize_for; rcu_garbage. The scheme behind it:
-/// reclaim/regions.hpp.
+/// src/reclaim/regions.hpp.
 #pragma once
 
 #include <chrono>
@@ -43,8 +43,8 @@
 #include <spolia/base/export.hpp>
 #include <spolia/base/misuse.hpp>
 #include <spolia/base/threads.hpp>
-#include <spolia/reclaim/face_base.hpp>
-#include <spolia/reclaim/place.hpp>
+#include <spolia/reclaim/detail/face_base.hpp>
+#include <spolia/reclaim/detail/place.hpp>
 
 namespace spolia::core {
 

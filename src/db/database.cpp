@@ -12,18 +12,18 @@
 #include <spolia/base/threads.hpp>
 #include <spolia/base/ticks.hpp>
 #include <spolia/base/unwind.hpp>
-#include <spolia/db/delta_consolidated.hpp>
-#include <spolia/db/delta_none.hpp>
-#include <spolia/db/delta_one_shot.hpp>
-#include <spolia/db/delta_range.hpp>
-#include <spolia/db/delta_steam.hpp>
-#include <spolia/db/delta_steam_eager.hpp>
 
-#include "catalog.hpp"
-#include "engine.hpp"
-#include "journal.hpp"
-#include "status_file.hpp"
-#include "storage.hpp"
+#include "db/catalog/catalog.hpp"
+#include "db/engine.hpp"
+#include "db/files/status_file.hpp"
+#include "db/log/journal.hpp"
+#include "db/versions/delta_consolidated.hpp"
+#include "db/versions/delta_none.hpp"
+#include "db/versions/delta_one_shot.hpp"
+#include "db/versions/delta_range.hpp"
+#include "db/versions/delta_steam.hpp"
+#include "db/versions/delta_steam_eager.hpp"
+#include "db/versions/storage.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {

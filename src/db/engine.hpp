@@ -14,17 +14,17 @@
 
 #include <spolia/base/cells.hpp>
 #include <spolia/base/counters.hpp>
+#include <spolia/base/short_lock.hpp>
 #include <spolia/db/commit.hpp>
-#include <spolia/db/commit_section.hpp>
 #include <spolia/db/database.hpp>
 #include <spolia/db/delta.hpp>
-#include <spolia/db/gate.hpp>
 #include <spolia/db/transaction.hpp>
-#include <spolia/db/value_blocks.hpp>
 #include <spolia/reclaim/region_domain.hpp>
-#include <spolia/version/detail/short_lock.hpp>
 
-#include "read_set.hpp"
+#include "db/commit/commit_section.hpp"
+#include "db/commit/gate.hpp"
+#include "db/transaction/read_set.hpp"
+#include "db/versions/value_blocks.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {

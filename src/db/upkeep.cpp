@@ -2,7 +2,7 @@
 // upkeep.cpp: taking entries and rows out of indexes when no snapshot can see them.
 #include <mutex>
 
-#include "engine.hpp"
+#include "db/engine.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {

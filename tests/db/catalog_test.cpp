@@ -15,7 +15,7 @@
 #include <thread>
 #include <vector>
 
-#include <spolia/db/delta_one_shot.hpp>
+#include "db/versions/delta_one_shot.hpp"
 
 #include "db/durable.hpp"
 #include "db/storages.hpp"

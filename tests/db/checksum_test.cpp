@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "db/checksum.hpp"  // of src/
+#include "db/log/checksum.hpp"  // of src/
 
 namespace {
 

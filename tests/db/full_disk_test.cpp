@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-#include <spolia/db/log_room.hpp>
+#include "db/log/log_room.hpp"
 
 #include "db/durable.hpp"
 #include "db/faulty_files.hpp"

@@ -6,9 +6,9 @@
 
 #include <string>
 
-#include <spolia/db/cuckoo_index.hpp>
-#include <spolia/db/hash_index.hpp>
-#include <spolia/db/hash_secondary.hpp>
+#include "db/index/cuckoo_index.hpp"
+#include "db/index/hash_index.hpp"
+#include "db/index/hash_secondary.hpp"
 
 namespace spolia::test {
 

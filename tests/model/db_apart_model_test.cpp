@@ -10,12 +10,12 @@
 #include <string_view>
 
 #include <spolia/db/commit.hpp>
-#include <spolia/db/delta_one_shot.hpp>
-#include <spolia/db/delta_steam.hpp>
 #include <spolia/db/row.hpp>
-#include <spolia/db/value_blocks.hpp>
 #include <spolia/model/engine.hpp>
 
+#include "db/versions/delta_one_shot.hpp"
+#include "db/versions/delta_steam.hpp"
+#include "db/versions/value_blocks.hpp"
 #include "model/domain_scenarios.hpp"
 #include "model/two_column_row.hpp"
 

@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <memory>
 
-#include <spolia/db/commit_section.hpp>
-#include <spolia/db/delta_steam.hpp>
-#include <spolia/db/hash_secondary.hpp>
+#include "db/commit/commit_section.hpp"
+#include "db/index/hash_secondary.hpp"
+#include "db/versions/delta_steam.hpp"
 
 #include "model/db_world.hpp"
 #include "model/domain_scenarios.hpp"

@@ -6,10 +6,10 @@
 #include <cstdint>
 #include <memory>
 
-#include <spolia/db/delta_range.hpp>
-#include <spolia/db/delta_steam_eager.hpp>
 #include <spolia/model/engine.hpp>
 
+#include "db/versions/delta_range.hpp"
+#include "db/versions/delta_steam_eager.hpp"
 #include "model/db_world.hpp"
 #include "model/domain_scenarios.hpp"
 

@@ -8,13 +8,13 @@
 #include <span>
 
 #include <spolia/db/commit.hpp>
-#include <spolia/db/delta_one_shot.hpp>
-#include <spolia/db/delta_range.hpp>
-#include <spolia/db/delta_steam.hpp>
-#include <spolia/db/delta_steam_eager.hpp>
 #include <spolia/db/row.hpp>
 #include <spolia/model/engine.hpp>
 
+#include "db/versions/delta_one_shot.hpp"
+#include "db/versions/delta_range.hpp"
+#include "db/versions/delta_steam.hpp"
+#include "db/versions/delta_steam_eager.hpp"
 #include "model/domain_scenarios.hpp"
 #include "model/two_column_row.hpp"
 

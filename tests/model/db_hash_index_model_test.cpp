@@ -7,10 +7,10 @@
 #include <cstdint>
 #include <memory>
 
-#include <spolia/db/cuckoo_index.hpp>
-#include <spolia/db/hash_index.hpp>
 #include <spolia/model/engine.hpp>
 
+#include "db/index/cuckoo_index.hpp"
+#include "db/index/hash_index.hpp"
 #include "model/domain_scenarios.hpp"
 
 namespace {

@@ -7,9 +7,9 @@
 #include <cstdint>
 #include <memory>
 
-#include <spolia/db/hash_secondary.hpp>
 #include <spolia/model/engine.hpp>
 
+#include "db/index/hash_secondary.hpp"
 #include "model/domain_scenarios.hpp"
 
 namespace {

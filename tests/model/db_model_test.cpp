@@ -7,11 +7,11 @@
 #include <memory>
 
 #include <spolia/base/backoff.hpp>
-#include <spolia/db/delta_consolidated.hpp>
-#include <spolia/db/delta_one_shot.hpp>
-#include <spolia/db/delta_steam.hpp>
 #include <spolia/model/engine.hpp>
 
+#include "db/versions/delta_consolidated.hpp"
+#include "db/versions/delta_one_shot.hpp"
+#include "db/versions/delta_steam.hpp"
 #include "model/db_world.hpp"
 #include "model/domain_scenarios.hpp"
 

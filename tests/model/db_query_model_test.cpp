@@ -8,10 +8,10 @@
 #include <cstdint>
 #include <memory>
 
-#include <spolia/db/block.hpp>
-#include <spolia/db/delta_steam.hpp>
-#include <spolia/db/gate.hpp>
-#include <spolia/db/shared_steps.hpp>
+#include "db/commit/gate.hpp"
+#include "db/versions/block.hpp"
+#include "db/versions/delta_steam.hpp"
+#include "db/versions/shared_steps.hpp"
 
 #include "model/db_world.hpp"
 #include "model/domain_scenarios.hpp"

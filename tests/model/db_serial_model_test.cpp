@@ -8,10 +8,10 @@
 #include <memory>
 
 #include <spolia/base/backoff.hpp>
-#include <spolia/db/delta_steam.hpp>
-#include <spolia/db/gate.hpp>
 #include <spolia/db/row_lock.hpp>
 
+#include "db/commit/gate.hpp"
+#include "db/versions/delta_steam.hpp"
 #include "model/db_world.hpp"
 #include "model/domain_scenarios.hpp"
 

@@ -6,7 +6,7 @@
 
 #include <memory>
 
-#include <spolia/reclaim/biased_gate.hpp>
+#include <spolia/base/biased_gate.hpp>
 #include <spolia/reclaim/domain.hpp>
 #include <spolia/reclaim/token.hpp>
 

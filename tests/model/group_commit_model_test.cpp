@@ -10,14 +10,14 @@
 #include <mutex>
 
 #include <spolia/base/backoff.hpp>
+#include <spolia/base/short_lock.hpp>
 #include <spolia/db/commit.hpp>
-#include <spolia/db/commit_section.hpp>
-#include <spolia/db/group_commit.hpp>
-#include <spolia/db/log_room.hpp>
 #include <spolia/db/table.hpp>
 #include <spolia/model/engine.hpp>
-#include <spolia/version/detail/short_lock.hpp>
 
+#include "db/commit/commit_section.hpp"
+#include "db/commit/group_commit.hpp"
+#include "db/log/log_room.hpp"
 #include "model/domain_scenarios.hpp"
 
 namespace {

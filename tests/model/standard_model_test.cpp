@@ -9,10 +9,10 @@
 #include <new>
 
 #include <spolia/base/memory.hpp>
-#include <spolia/reclaim/homes.hpp>
 
 #include "model/bare_scheme.hpp"
 #include "model/domain_scenarios.hpp"
+#include "reclaim/homes.hpp"
 
 namespace {
 

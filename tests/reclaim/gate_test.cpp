@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The gate between a thread and who takes over its blocks (biased_gate.hpp): nobody waits for a
 // visitor that is kept in its fence, and who must get in does.
-#include <spolia/reclaim/biased_gate.hpp>
+#include <spolia/base/biased_gate.hpp>
 
 #include <gtest/gtest.h>
 

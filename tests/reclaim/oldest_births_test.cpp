@@ -9,9 +9,9 @@
 #include <random>
 #include <vector>
 
-#include <spolia/reclaim/epoch_bags.hpp>
+#include <spolia/reclaim/detail/epoch_bags.hpp>
+#include <spolia/reclaim/detail/pinned_blocks.hpp>
 #include <spolia/reclaim/limbo.hpp>
-#include <spolia/reclaim/pinned_blocks.hpp>
 
 namespace {
 

@@ -17,7 +17,7 @@
 
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/memory.hpp>
-#include <spolia/map/marked_ptr.hpp>
+#include <spolia/map/detail/marked_ptr.hpp>
 #include <spolia/reclaim/domain.hpp>
 
 namespace spolia::test {

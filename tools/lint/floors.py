@@ -3,6 +3,9 @@
 
 Floors, from below: model and base, reclaim, version, rlu and the standard faces, map, db, programs.
 A file include/spolia/X.hpp is the face of room X, or of the room that FACES names.
+
+Rooms have doors: what lies in a room's detail/ is included by that room alone, and by those that
+INSIDERS names. No header includes itself by way of others.
 """
 
 from __future__ import annotations
@@ -51,6 +54,12 @@ FACES = {
     "standard": "standard",
 }
 
+# Who else may look into the detail/ of a room.
+INSIDERS = {
+    "reclaim": {"standard"},  # hazard_pointer.hpp and rcu.hpp are faces of what lies there
+}
+EVERYWHERE = {"src", "tests"}
+
 _INCLUDE = re.compile(r'^\s*#\s*include\s+(?:<(spolia/[^>]+)>|"([^"]+)")', re.M)
 
 
@@ -91,3 +100,36 @@ def check(project):
                 yield path, line, "library headers are included as <spolia/...>"
             elif reached not in ROOMS[room]:
                 yield path, line, f"{room} may not include {match[1] or match[2]}"
+            elif _is_closed(room, reached, match[1] or ""):
+                yield path, line, f"{match[1]} is for {reached} alone"
+    yield from _cycles(project)
+
+
+def _is_closed(room: str, reached: str, name: str) -> bool:
+    if "/detail/" not in name or room == reached or room in EVERYWHERE:
+        return False
+    return room not in INSIDERS.get(reached, set())
+
+
+def _cycles(project):
+    """Headers that include each other: one class in pieces, most often."""
+    graph = {}
+    for path in project.matching((".hpp",), "include/", "src/"):
+        names = re.findall(r'^#include (?:<(spolia/[^>]+)>|"([^"]+)")', project.text(path), re.M)
+        graph[path] = [f"include/{angled}" if angled else f"src/{own}" for angled, own in names]
+    done = set()
+    for start in sorted(graph):
+        trail = [(start, iter(graph[start]))]
+        on_trail = {start}
+        while trail and start not in done:
+            path, rest = trail[-1]
+            after = next((p for p in rest if p in graph and p not in done), None)
+            if after is None:
+                done.add(path)
+                on_trail.discard(path)
+                trail.pop()
+            elif after in on_trail:
+                yield path, 1, f"includes {after}, which includes it"
+            else:
+                on_trail.add(after)
+                trail.append((after, iter(graph[after])))

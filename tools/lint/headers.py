@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The first lines of a file, and that CMake names exactly what is in the tree."""
+"""The first lines of a file, and that nothing in the tree is left out of the build."""
 
 from __future__ import annotations
 
@@ -8,17 +8,12 @@ import re
 LICENCE = "SPDX-License-Identifier: Apache-2.0"
 # Which files each list has to name: everything below a folder but not below these others.
 LISTS = [
-    (
-        "cmake/headers.cmake",
-        "SPOLIA_HEADERS",
-        "include/spolia/",
-        ("include/spolia/model/",),
-        ".hpp",
-    ),
-    ("cmake/headers.cmake", "SPOLIA_MODEL_HEADERS", "include/spolia/model/", (), ".hpp"),
     ("cmake/sources.cmake", "SPOLIA_SOURCES", "src/", ("src/model/",), ".cpp"),
     ("cmake/sources.cmake", "SPOLIA_MODEL_SOURCES", "src/model/", (), ".cpp"),
 ]
+HEADERS = "include/"
+UMBRELLA_DEPTH = 2
+MODEL = "include/spolia/model/"
 CONSUMER = "tests/package/consumer/all.hpp"
 OTHER_FLAVOUR = "src/db/other_flavour.cpp"
 
@@ -36,13 +31,14 @@ def check(project):
         yield from _check_list(project, *listing)
     yield from _check_tests(project)
     yield from _check_faces(project)
+    yield from _check_reached(project)
     yield from _check_flavours(project)
 
 
 def _check_flavours(project):
     """The store is compiled twice; what the second time lacks only some builds would notice."""
     for path in project.matching((".cpp",), "src/db/"):
-        name = path.rsplit("/", 1)[1]
+        name = path.removeprefix("src/")
         if path != OTHER_FLAVOUR and f'#include "{name}"' not in project.lines(OTHER_FLAVOUR):
             yield OTHER_FLAVOUR, 1, f"does not include {name}"
 
@@ -56,6 +52,23 @@ def _check_faces(project):
         name = path.removeprefix("include/")
         if name.count("/") == 1 and f"#include <{name}>" not in project.lines(CONSUMER):
             yield CONSUMER, 1, f"does not include <{name}>"
+
+
+def _check_reached(project):
+    """What no umbrella header reaches is not installed, and so belongs into src/."""
+    headers = project.matching((".hpp",), HEADERS)
+    waiting = [path for path in headers if path.count("/") == UMBRELLA_DEPTH]
+    reached = set()
+    while waiting:
+        path = waiting.pop()
+        if path in reached or path not in project.paths:
+            continue
+        reached.add(path)
+        included = re.findall(r"^#include <(spolia/[^>]+)>", project.text(path), re.M)
+        waiting += [HEADERS + name for name in included]
+    for path in headers:
+        if path not in reached and not path.startswith(MODEL):
+            yield path, 1, "no umbrella header reaches it: then it belongs into src/"
 
 
 def _check_tests(project):

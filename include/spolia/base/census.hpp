@@ -68,9 +68,9 @@
 
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/cells.hpp>
-#include <spolia/base/census_slots.hpp>
 #include <spolia/base/clock.hpp>
 #include <spolia/base/config.hpp>
+#include <spolia/base/detail/census_slots.hpp>
 #include <spolia/base/fence.hpp>
 #include <spolia/base/threads.hpp>
 

@@ -21,11 +21,11 @@
 
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/config.hpp>
-#include <spolia/counted/blocks.hpp>
-#include <spolia/counted/location.hpp>
+#include <spolia/counted/detail/blocks.hpp>
+#include <spolia/counted/detail/location.hpp>
+#include <spolia/counted/detail/word.hpp>
 #include <spolia/counted/private_ptr.hpp>
 #include <spolia/counted/shared_ptr.hpp>
-#include <spolia/counted/word.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace counted {

@@ -35,12 +35,12 @@
 
 #include <spolia/base/config.hpp>
 #include <spolia/counted/atomic_ptr.hpp>
+#include <spolia/counted/detail/walk.hpp>
 #include <spolia/counted/home.hpp>
 #include <spolia/counted/make_shared.hpp>
 #include <spolia/counted/private_ptr.hpp>
 #include <spolia/counted/shared_ptr.hpp>
 #include <spolia/counted/thin_ptr.hpp>
-#include <spolia/counted/walk.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace counted {

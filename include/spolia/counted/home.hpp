@@ -14,7 +14,7 @@
 #include <spolia/base/backoff.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/base/export.hpp>
-#include <spolia/counted/collector.hpp>
+#include <spolia/counted/detail/collector.hpp>
 
 namespace spolia::core {
 

@@ -15,7 +15,7 @@
 #include <utility>
 
 #include <spolia/base/config.hpp>
-#include <spolia/counted/blocks.hpp>
+#include <spolia/counted/detail/blocks.hpp>
 #include <spolia/counted/shared_ptr.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {

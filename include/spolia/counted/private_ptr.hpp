@@ -22,8 +22,8 @@
 #include <utility>
 
 #include <spolia/base/config.hpp>
-#include <spolia/counted/comparisons.hpp>
-#include <spolia/counted/grip.hpp>
+#include <spolia/counted/detail/comparisons.hpp>
+#include <spolia/counted/detail/grip.hpp>
 #include <spolia/counted/shared_ptr.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {

@@ -27,9 +27,9 @@
 #include <utility>
 
 #include <spolia/base/config.hpp>
-#include <spolia/counted/blocks.hpp>
-#include <spolia/counted/control.hpp>
-#include <spolia/counted/conversions.hpp>
+#include <spolia/counted/detail/blocks.hpp>
+#include <spolia/counted/detail/control.hpp>
+#include <spolia/counted/detail/conversions.hpp>
 #include <spolia/counted/home.hpp>
 #include <spolia/counted/traced.hpp>
 

@@ -7,9 +7,9 @@
 #include <utility>
 
 #include <spolia/base/config.hpp>
-#include <spolia/counted/comparisons.hpp>
+#include <spolia/counted/detail/comparisons.hpp>
+#include <spolia/counted/detail/type_of.hpp>
 #include <spolia/counted/shared_ptr.hpp>
-#include <spolia/counted/type_of.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 

@@ -32,14 +32,14 @@
 #include <spolia/base/config.hpp>
 #include <spolia/base/export.hpp>
 #include <spolia/base/made_once.hpp>
-#include <spolia/counted/comparisons.hpp>
-#include <spolia/counted/grip.hpp>
-#include <spolia/counted/head.hpp>
+#include <spolia/counted/detail/comparisons.hpp>
+#include <spolia/counted/detail/grip.hpp>
+#include <spolia/counted/detail/head.hpp>
+#include <spolia/counted/detail/location.hpp>
+#include <spolia/counted/detail/pool.hpp>
+#include <spolia/counted/detail/word.hpp>
 #include <spolia/counted/home.hpp>
-#include <spolia/counted/location.hpp>
-#include <spolia/counted/pool.hpp>
 #include <spolia/counted/traced.hpp>
-#include <spolia/counted/word.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 

@@ -28,9 +28,9 @@
 
 #include <spolia/base/config.hpp>
 #include <spolia/base/export.hpp>
-#include <spolia/counted/conversions.hpp>
-#include <spolia/counted/type_of.hpp>
-#include <spolia/counted/unit_log.hpp>
+#include <spolia/counted/detail/conversions.hpp>
+#include <spolia/counted/detail/type_of.hpp>
+#include <spolia/counted/detail/unit_log.hpp>
 
 namespace spolia::core {
 
@@ -137,8 +137,8 @@ class child_caller {
 
 // Of classes alone: the question would complete what other types are made of.
 template <class T>
-concept is_traced = std::is_class_v<T> &&
-                    std::is_convertible_v<std::remove_cv_t<T>*, core::traced_object*>;
+concept is_traced =
+    std::is_class_v<T> && std::is_convertible_v<std::remove_cv_t<T>*, core::traced_object*>;
 
 /// The object at p is owned by b, a block or head, from its begin to its end.
 template <class T, class Block>

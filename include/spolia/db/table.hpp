@@ -24,13 +24,13 @@
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/base/export.hpp>
+#include <spolia/base/short_lock.hpp>
 #include <spolia/db/index.hpp>
 #include <spolia/db/row.hpp>
 #include <spolia/db/row_budget.hpp>
 #include <spolia/db/row_lock.hpp>
 #include <spolia/db/schema.hpp>
 #include <spolia/reclaim/domain.hpp>
-#include <spolia/version/detail/short_lock.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {

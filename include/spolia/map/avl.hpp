@@ -75,8 +75,8 @@
 #include <spolia/map/detail/avl_tree.hpp>
 #include <spolia/map/detail/face.hpp>
 #include <spolia/map/detail/scan.hpp>
+#include <spolia/map/detail/size_counter.hpp>
 #include <spolia/map/keys.hpp>
-#include <spolia/map/size_counter.hpp>
 #include <spolia/reclaim/concepts.hpp>
 #include <spolia/reclaim/region_domain.hpp>
 

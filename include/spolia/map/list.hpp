@@ -41,8 +41,8 @@
 #include <spolia/map/detail/face.hpp>
 #include <spolia/map/detail/list_chain.hpp>
 #include <spolia/map/detail/scan.hpp>
+#include <spolia/map/detail/size_counter.hpp>
 #include <spolia/map/keys.hpp>
-#include <spolia/map/size_counter.hpp>
 #include <spolia/reclaim/domain.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {

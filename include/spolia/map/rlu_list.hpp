@@ -31,8 +31,8 @@
 #include <spolia/map/detail/face.hpp>
 #include <spolia/map/detail/rlu_chain.hpp>
 #include <spolia/map/detail/rlu_scan.hpp>
+#include <spolia/map/detail/size_counter.hpp>
 #include <spolia/map/keys.hpp>
-#include <spolia/map/size_counter.hpp>
 #include <spolia/rlu/domain.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {

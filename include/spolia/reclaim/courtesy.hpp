@@ -35,7 +35,7 @@
 #include <spolia/base/config.hpp>
 #include <spolia/base/counters.hpp>
 #include <spolia/base/processors.hpp>
-#include <spolia/reclaim/pins.hpp>
+#include <spolia/reclaim/detail/pins.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail {

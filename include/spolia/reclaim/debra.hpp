@@ -58,10 +58,10 @@
 #include <spolia/base/fence.hpp>
 #include <spolia/base/trace.hpp>
 #include <spolia/reclaim/concepts.hpp>
-#include <spolia/reclaim/epoch_bags.hpp>
+#include <spolia/reclaim/detail/epoch_bags.hpp>
+#include <spolia/reclaim/detail/parked_mark.hpp>
+#include <spolia/reclaim/detail/region_reads.hpp>
 #include <spolia/reclaim/limbo.hpp>
-#include <spolia/reclaim/parked_mark.hpp>
-#include <spolia/reclaim/region_reads.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 

@@ -50,12 +50,12 @@
 #include <spolia/base/threads.hpp>
 #include <spolia/reclaim/concepts.hpp>
 #include <spolia/reclaim/courtesy.hpp>
-#include <spolia/reclaim/domain_cell.hpp>
+#include <spolia/reclaim/detail/domain_cell.hpp>
+#include <spolia/reclaim/detail/pins.hpp>
+#include <spolia/reclaim/detail/saturating.hpp>
 #include <spolia/reclaim/limbo.hpp>
-#include <spolia/reclaim/pins.hpp>
 #include <spolia/reclaim/release.hpp>
 #include <spolia/reclaim/robust_token.hpp>
-#include <spolia/reclaim/saturating.hpp>
 #include <spolia/reclaim/statistics.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -427,5 +427,5 @@ class domain final : private threads::listener {
 
 }  // namespace spolia::inline SPOLIA_FLAVOUR
 
-#include <spolia/reclaim/domain_upkeep.hpp>
+#include <spolia/reclaim/detail/domain_upkeep.hpp>
 #include <spolia/reclaim/guard.hpp>

@@ -50,8 +50,8 @@
 #include <spolia/base/threads.hpp>
 #include <spolia/base/trace.hpp>
 #include <spolia/reclaim/concepts.hpp>
+#include <spolia/reclaim/detail/saturating.hpp>
 #include <spolia/reclaim/limbo.hpp>
-#include <spolia/reclaim/saturating.hpp>
 #include <spolia/reclaim/slots.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {

@@ -67,7 +67,7 @@
 #include <spolia/base/fence.hpp>
 #include <spolia/base/source.hpp>
 #include <spolia/reclaim/concepts.hpp>
-#include <spolia/reclaim/eras.hpp>
+#include <spolia/reclaim/detail/eras.hpp>
 #include <spolia/reclaim/limbo.hpp>
 #include <spolia/reclaim/slots.hpp>
 

@@ -69,10 +69,10 @@
 #include <spolia/base/threads.hpp>
 #include <spolia/base/trace.hpp>
 #include <spolia/reclaim/concepts.hpp>
+#include <spolia/reclaim/detail/read_phase.hpp>
+#include <spolia/reclaim/detail/rounds.hpp>
+#include <spolia/reclaim/detail/saturating.hpp>
 #include <spolia/reclaim/limbo.hpp>
-#include <spolia/reclaim/read_phase.hpp>
-#include <spolia/reclaim/rounds.hpp>
-#include <spolia/reclaim/saturating.hpp>
 #include <spolia/reclaim/slots.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {

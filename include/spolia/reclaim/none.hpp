@@ -13,8 +13,8 @@
 
 #include <spolia/base/config.hpp>
 #include <spolia/reclaim/concepts.hpp>
+#include <spolia/reclaim/detail/region_reads.hpp>
 #include <spolia/reclaim/limbo.hpp>
-#include <spolia/reclaim/region_reads.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 

@@ -40,8 +40,8 @@
 #include <spolia/base/config.hpp>
 #include <spolia/base/fence.hpp>
 #include <spolia/reclaim/concepts.hpp>
+#include <spolia/reclaim/detail/tagged_epochs.hpp>
 #include <spolia/reclaim/limbo.hpp>
-#include <spolia/reclaim/tagged_epochs.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 

@@ -52,11 +52,11 @@
 #include <spolia/base/fence.hpp>
 #include <spolia/base/source.hpp>
 #include <spolia/reclaim/concepts.hpp>
-#include <spolia/reclaim/crowd.hpp>
-#include <spolia/reclaim/horizon.hpp>
+#include <spolia/reclaim/detail/crowd.hpp>
+#include <spolia/reclaim/detail/horizon.hpp>
+#include <spolia/reclaim/detail/pinned_blocks.hpp>
+#include <spolia/reclaim/detail/saturating.hpp>
 #include <spolia/reclaim/limbo.hpp>
-#include <spolia/reclaim/pinned_blocks.hpp>
-#include <spolia/reclaim/saturating.hpp>
 #include <spolia/reclaim/token.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {

@@ -35,8 +35,8 @@
 #include <spolia/base/fence.hpp>
 #include <spolia/base/trace.hpp>
 #include <spolia/reclaim/concepts.hpp>
+#include <spolia/reclaim/detail/region_reads.hpp>
 #include <spolia/reclaim/limbo.hpp>
-#include <spolia/reclaim/region_reads.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 

@@ -67,9 +67,9 @@
 #include <spolia/base/fence.hpp>
 #include <spolia/base/source.hpp>
 #include <spolia/reclaim/concepts.hpp>
-#include <spolia/reclaim/era_requests.hpp>
-#include <spolia/reclaim/era_slots.hpp>
-#include <spolia/reclaim/eras.hpp>
+#include <spolia/reclaim/detail/era_requests.hpp>
+#include <spolia/reclaim/detail/era_slots.hpp>
+#include <spolia/reclaim/detail/eras.hpp>
 #include <spolia/reclaim/limbo.hpp>
 #include <spolia/reclaim/slots.hpp>
 

@@ -66,12 +66,12 @@
 #include <spolia/reclaim/debra.hpp>
 #include <spolia/reclaim/domain.hpp>
 #include <spolia/reclaim/release.hpp>
-#include <spolia/rlu/bring_home.hpp>
+#include <spolia/rlu/detail/bring_home.hpp>
+#include <spolia/rlu/detail/scope.hpp>
+#include <spolia/rlu/detail/session.hpp>
 #include <spolia/rlu/options.hpp>
 #include <spolia/rlu/pointers.hpp>
-#include <spolia/rlu/scope.hpp>
 #include <spolia/rlu/section.hpp>
-#include <spolia/rlu/session.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace rlu {
@@ -404,4 +404,4 @@ using hardware_domain = basic_domain<selected_clock>;
 }  // namespace rlu
 }  // namespace spolia::inline SPOLIA_FLAVOUR
 
-#include <spolia/rlu/domain_upkeep.hpp>
+#include <spolia/rlu/detail/domain_upkeep.hpp>

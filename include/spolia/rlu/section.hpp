@@ -15,11 +15,11 @@
 #include <spolia/base/memory.hpp>
 #include <spolia/base/misuse.hpp>
 #include <spolia/base/threads.hpp>
-#include <spolia/rlu/commit_word.hpp>
+#include <spolia/rlu/detail/commit_word.hpp>
+#include <spolia/rlu/detail/scope.hpp>
+#include <spolia/rlu/detail/session.hpp>
 #include <spolia/rlu/object.hpp>
 #include <spolia/rlu/pointers.hpp>
-#include <spolia/rlu/scope.hpp>
-#include <spolia/rlu/session.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace rlu {

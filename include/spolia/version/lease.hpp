@@ -48,9 +48,9 @@
 #include <spolia/base/census.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/base/memory.hpp>
+#include <spolia/base/short_lock.hpp>
 #include <spolia/base/threads.hpp>
 #include <spolia/base/ticks.hpp>
-#include <spolia/version/detail/short_lock.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 

@@ -19,8 +19,8 @@
 #include <spolia/base/config.hpp>
 #include <spolia/version/concepts.hpp>
 #include <spolia/version/detail/field_owner.hpp>
-#include <spolia/version/detail/told_stamp.hpp>
 #include <spolia/version/owner.hpp>
+#include <spolia/version/told_stamp.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 

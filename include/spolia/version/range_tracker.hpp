@@ -63,11 +63,11 @@
 #include <utility>
 
 #include <spolia/base/atomic.hpp>
+#include <spolia/base/biased_gate.hpp>
 #include <spolia/base/cells.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/base/counters.hpp>
 #include <spolia/base/threads.hpp>
-#include <spolia/reclaim/biased_gate.hpp>
 #include <spolia/version/detail/list_queue.hpp>
 #include <spolia/version/tracked.hpp>
 

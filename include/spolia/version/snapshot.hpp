@@ -39,7 +39,7 @@
 #include <spolia/base/census.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/base/memory.hpp>
-#include <spolia/version/any_timeline.hpp>
+#include <spolia/version/detail/any_timeline.hpp>
 #include <spolia/version/timeline.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {

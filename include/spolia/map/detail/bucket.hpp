@@ -14,7 +14,7 @@
 #include <spolia/map/detail/hash_tags.hpp>
 #include <spolia/map/detail/kept_pair.hpp>
 #include <spolia/map/detail/pair_block.hpp>
-#include <spolia/version/detail/told_stamp.hpp>
+#include <spolia/version/told_stamp.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail {

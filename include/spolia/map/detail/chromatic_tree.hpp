@@ -15,7 +15,7 @@
 #include <spolia/map/detail/chromatic_past.hpp>
 #include <spolia/map/detail/chromatic_shortcuts.hpp>
 #include <spolia/map/detail/chromatic_steps.hpp>
-#include <spolia/map/size_counter.hpp>
+#include <spolia/map/detail/size_counter.hpp>
 #include <spolia/version/concepts.hpp>
 #include <spolia/version/holdings.hpp>
 

@@ -11,8 +11,8 @@
 #include <spolia/base/config.hpp>
 #include <spolia/base/memory.hpp>
 #include <spolia/map/detail/fresh.hpp>
+#include <spolia/map/detail/marked_ptr.hpp>
 #include <spolia/map/detail/scan.hpp>
-#include <spolia/map/marked_ptr.hpp>
 #include <spolia/reclaim/concepts.hpp>
 #include <spolia/reclaim/domain.hpp>
 

@@ -16,7 +16,7 @@
 #include <spolia/map/detail/bucket_table.hpp>
 #include <spolia/map/detail/hash_tags.hpp>
 #include <spolia/map/detail/kept_pair.hpp>
-#include <spolia/map/size_counter.hpp>
+#include <spolia/map/detail/size_counter.hpp>
 #include <spolia/version/concepts.hpp>
 #include <spolia/version/holdings.hpp>
 #include <spolia/version/lease.hpp>

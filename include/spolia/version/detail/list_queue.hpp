@@ -12,7 +12,7 @@
 
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/config.hpp>
-#include <spolia/version/detail/short_lock.hpp>
+#include <spolia/base/short_lock.hpp>
 #include <spolia/version/tracked.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// head.hpp: the eight bytes before an object that was made for thin pointers: its count, and of
+// what kind it is.
+//
+// A thin object has no weak units, no deleter and no aliases, so one count does; and what ends it
+// is the same for all objects of a type, so a small number for the type does.
+//
+// Errors:      a program may have 65536 kinds; kind_of throws std::length_error beyond.
+// Cost:        as in control.hpp.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include <spolia/base/atomic.hpp>
+#include <spolia/base/config.hpp>
+#include <spolia/base/export.hpp>
+#include <spolia/counted/detail/control.hpp>
+
+namespace spolia::core {
+
+#if !defined(SPOLIA_MODEL)
+/// By number; each is set before the first object of its kind is made, and never changes.
+extern SPOLIA_EXPORT const void* thin_kinds[65536];
+/// Throws std::length_error.
+SPOLIA_EXPORT std::uint32_t add_thin_kind(const void* ops);
+#endif
+
+}  // namespace spolia::core
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace counted {
+
+struct head;
+
+/// What differs from kind to kind.
+struct head_ops {
+  void (*end)(head*) noexcept;  ///< ends the object and gives its memory back
+  std::size_t bytes;            ///< what the object weighs
+  bool silent;                  ///< its end runs no code of the user's
+};
+
+#if defined(SPOLIA_MODEL)
+inline const void* thin_kinds[64];
+inline std::uint32_t kinds_so_far = 0;
+inline std::uint32_t add_thin_kind(const void* ops) {
+  thin_kinds[kinds_so_far] = ops;
+  return kinds_so_far++;
+}
+#else
+using core::add_thin_kind;
+using core::thin_kinds;
+#endif
+
+struct head {
+  explicit head(std::uint32_t k) noexcept : kind(k) {}
+
+  [[nodiscard]] const head_ops& ops() const noexcept {
+    return *static_cast<const head_ops*>(thin_kinds[kind]);
+  }
+  [[nodiscard]] void* object() noexcept { return this + 1; }
+
+  /// The caller knows that there is a unit that stays meanwhile.
+  void add(std::uint32_t n) noexcept {
+    if (one_thread()) {
+      units.store_relaxed(units.load_relaxed() + n);
+    } else {
+      units.fetch_add_relaxed(n);
+    }
+  }
+  void add_one() noexcept { add(1); }
+
+  /// n units less. True: they were the last; the caller ends the object. As control::drop_strong.
+  template <class Elsewhere>
+  [[nodiscard]] bool drop(std::uint32_t n, Elsewhere elsewhere) noexcept {
+    // acquire ← the release of whoever dropped its unit before us: nobody else has any unit, so
+    // nobody can make one either.
+    if (units.load_acquire() == n) return true;
+    if (one_thread()) {
+      units.store_relaxed(units.load_relaxed() - n);
+      return false;
+    }
+    if (elsewhere()) [[unlikely]]
+      return false;
+    if (SPOLIA_FAULT("thin.drop_relaxed")) return units.fetch_sub_relaxed(n) == n;
+    // release → the acquire of whoever drops the last unit, here or above: our accesses to the
+    // object happen before its end.
+    return units.fetch_sub_acq_rel(n) == n;
+  }
+  [[nodiscard]] bool drop(std::uint32_t n = 1) noexcept {
+    return drop(n, [] { return false; });
+  }
+
+  atomic<std::uint32_t> units{1};
+  const std::uint32_t kind;
+};
+// No larger than a block: see name in word.hpp.
+static_assert(sizeof(head) % 8 == 0 && sizeof(head) <= sizeof(control));
+
+inline head* head_of(const volatile void* object) noexcept {
+  return static_cast<head*>(const_cast<void*>(object)) - 1;
+}
+
+inline void end_object(head* h) noexcept { h->ops().end(h); }
+
+}  // namespace counted
+}  // namespace spolia::inline SPOLIA_FLAVOUR

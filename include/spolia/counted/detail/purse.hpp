@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+// purse.hpp: some units of one object that a thread has at hand, because it has loaded pointers to
+// that object again and again: so that it need not count each of them in memory that all write to.
+//
+// Idea:        who has loaded the same object from locations `after` times in a row takes `stock`
+//              units more at once. A load that reads a word of this object takes one of them: no
+//              pin, no read-modify-write. A plain pointer to it that ends in this thread puts its
+//              unit back. The purse always keeps one unit while it is open, so its object lives,
+//              and a word that leads to the block's address leads to that object and no other.
+//              The read of the location is where such a load takes place.
+// Taken away:  a thread that rests must not keep an object. Each epoch of the collector shuts the
+//              gates of all purses before its heavy fence. Then each scan looks at the purses of
+//              its threads, and takes what is in them, if their owners are not just busy. These are
+//              plain units, on which no pin relies, so they may be dropped at once.
+//              The owner says that it is busy, makes a light fence, and looks at the gate, each
+//              time. Let E be an owner's turn that saw the gate open, and C the epoch that shut it.
+//              Were C's heavy fence before E's light fence, E would have seen the gate shut. So C's
+//              look finds E's mark, or a later one. If it finds the owner not busy, then E, and
+//              each other turn that saw the gate open, happened before, by the release at its end.
+//              If it finds it busy it leaves the purse alone. The owner looks at the gate once more
+//              after each turn, behind a second light fence: by the same argument it then sees it
+//              shut, and empties the purse itself. Both empty it by an exchange, so one of the two
+//              has the units. Only a thread that is stopped within a turn keeps its object longer.
+//              Only the owner opens the gate again, after the scan has been there: `passed`.
+//              What is taken out may be the last units of an object, and then others are told of
+//              it (reaper.hpp). Without memory for that the units stay in the purse, which nobody
+//              takes from, until the next epoch looks there.
+// Bound:       one object a thread, with what it holds, until the next epoch or drain(). It counts
+//              `most` + 1 units too many in use_count at most.
+// Where light fences are not free there are no purses; nor while the process has one thread.
+// Cost:        take, put: three stores and three loads of the thread's own.
+// Progress:    wait-free.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include <spolia/base/atomic.hpp>
+#include <spolia/base/config.hpp>
+#include <spolia/base/export.hpp>
+#include <spolia/base/fence.hpp>
+#include <spolia/base/threads.hpp>
+#include <spolia/counted/detail/pins.hpp>
+#include <spolia/counted/detail/unit_log.hpp>
+
+namespace spolia::core {
+
+#if !defined(SPOLIA_MODEL)
+/// What is in the calling thread's purse, as an entry of a log, and the word that leads to it.
+struct own_purse {
+  std::uintptr_t what;
+  std::uintptr_t at;
+};
+extern SPOLIA_EXPORT constinit thread_local own_purse counted_purse
+    __attribute__((tls_model("initial-exec")));
+#endif
+
+}  // namespace spolia::core
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace counted {
+
+#if defined(SPOLIA_MODEL)
+struct purse_of {
+  entry what;
+  word at;
+};
+#else
+using purse_of = core::own_purse;
+#endif
+/// What no word is. Of a block that is no alias there is one word only, so that words may be
+/// compared.
+inline constexpr word no_word = 3;
+// Only its values are used, so it does no harm that it may be one in the process or several.
+inline constexpr purse_of no_purse{0, no_word};
+
+#if defined(SPOLIA_MODEL)
+inline constexpr std::uint32_t never = 0;
+/// How many loads in a row fill a purse. A scenario that has purses says so.
+inline std::uint32_t purse_after = never;
+/// By the threads' numbers.
+inline std::array<purse_of, 16> scenario_purses;
+inline purse_of own_purse() {
+  return purse_after == never ? no_purse : scenario_purses[threads::number()];
+}
+inline void set_own_purse(const purse_of& p) { scenario_purses[threads::number()] = p; }
+inline void purses_from(std::uint32_t after) {
+  purse_after = after;
+  scenario_purses.fill(no_purse);
+}
+inline bool have_purses() noexcept { return purse_after != never; }
+#else
+inline constexpr std::uint32_t purse_after = 16;
+SPOLIA_ALWAYS_INLINE const purse_of& own_purse() noexcept { return core::counted_purse; }
+inline void set_own_purse(const purse_of& p) noexcept { core::counted_purse = p; }
+inline bool have_purses() noexcept { return light_is_free(); }
+#endif
+
+/// n units more; the caller has one.
+inline void add_units(entry e, std::uint32_t n) noexcept {
+  is_thin(e) ? head_of_entry(e)->add(n) : block_of_entry(e)->add(n * control::strong_unit);
+}
+/// n units less. True: they were the last.
+[[nodiscard]] inline bool drop_units(entry e, std::uint32_t n) noexcept {
+  return is_thin(e) ? head_of_entry(e)->drop(n) : block_of_entry(e)->drop_strong(n);
+}
+
+class purse {
+#if defined(SPOLIA_MODEL)
+  static constexpr std::uint32_t stock = 2;
+#else
+  static constexpr std::uint32_t stock = 63;
+#endif
+  static constexpr std::uint32_t most = 2 * stock;
+  enum class gate : std::uint8_t { open, shut, passed };
+
+ public:
+  struct content {
+    entry what = 0;
+    std::uint32_t n = 0;
+  };
+
+  purse() = default;
+  purse(const purse&) = delete;
+  purse& operator=(const purse&) = delete;
+
+  // ---- the owner's. After take, put and fill it looks whether the purse is_shut, and empties it.
+
+  /// One unit goes out. False: the gate was shut.
+  SPOLIA_ALWAYS_INLINE bool take() noexcept {
+    const bool open = enter();
+    if (open) [[likely]] {
+      std::uint32_t n = units_.load_relaxed();
+      if (n == 1) [[unlikely]] {
+        restock();
+        n += stock;
+      }
+      units_.store_relaxed(n - 1);
+    }
+    leave();
+    return open;
+  }
+
+  /// One unit comes in. False: the gate was shut.
+  SPOLIA_ALWAYS_INLINE bool put() noexcept {
+    const bool open = enter();
+    if (open) [[likely]] {
+      std::uint32_t n = units_.load_relaxed() + 1;
+      if (n > most) [[unlikely]] {
+        (void)drop_units(what_.read(), stock);  // not the last: we have more
+        n -= stock;
+      }
+      units_.store_relaxed(n);
+    }
+    leave();
+    return open;
+  }
+
+  [[nodiscard]] SPOLIA_ALWAYS_INLINE bool is_shut() const noexcept {
+    return gate_.load_relaxed() != gate::open;
+  }
+
+  /// What is in it stays for the collector; the owner takes and puts nothing until it is filled.
+  static void leave_alone() noexcept { set_own_purse(no_purse); }
+
+  /// What was in it, unless the collector has it.
+  content empty() noexcept {
+    leave_alone();
+    // relaxed: only we write to it but for the collector, which takes all, too; who gets the units
+    // has seen all that was done with them: we ourselves, the collector by its look at busy_.
+    const std::uint32_t n = units_.exchange_relaxed(0);
+    return n == 0 ? content{} : content{what_.read(), n};
+  }
+
+  /// Whether w was loaded so often in a row that a purse is worth its while.
+  [[nodiscard]] SPOLIA_ALWAYS_INLINE bool is_loaded_again(word w) noexcept {
+    if (w != last_) {
+      last_ = w;
+      in_a_row_ = 0;
+    }
+    if (++in_a_row_ != purse_after) return false;
+    in_a_row_ = 0;
+    return true;
+  }
+
+  /// For an empty one. The caller has a unit.
+  void fill(const purse_of& p) noexcept {
+    gate seen = gate::passed;
+    if (SPOLIA_FAULT("counted.purse_opens_shut")) seen = gate_.load_relaxed();
+    // acquire ← the release in take_away: the collector has read what_.
+    (void)gate_.cas_strong_acquire(seen, gate::open);
+    if (enter()) {
+      what_.write(p.what);
+      restock();
+      units_.store_relaxed(stock);
+      set_own_purse(p);
+    }
+    leave();
+  }
+
+  // ---- the collector's
+
+  [[nodiscard]] bool holds() const noexcept { return units_.load_relaxed() != 0; }
+
+  /// Before the epoch's heavy fence.
+  void shut() noexcept { gate_.store_relaxed(gate::shut); }
+
+  /// After it, by one thread.
+  content take_away() noexcept {
+    content found;
+    if (gate_.load_relaxed() != gate::shut) return found;  // it was made since then
+    // acquire ← the release in leave: the owner's turns, and what it did with the object.
+    if (!busy_.load_acquire() || SPOLIA_FAULT("counted.purse_busy_unseen")) {
+      found.n = units_.exchange_relaxed(0);
+      if (found.n != 0) found.what = what_.read();
+    }
+    // release → the acquire in fill.
+    gate_.store_release(gate::passed);
+    return found;
+  }
+
+  /// The thread was lost in a fork. In the midst of a turn nobody knows what is in it: then these
+  /// units are never dropped. Else they wait for an epoch.
+  void forget() noexcept {
+    if (busy_.load_relaxed()) units_.store_relaxed(0);
+    busy_.store_relaxed(false);
+  }
+
+ private:
+  SPOLIA_ALWAYS_INLINE bool enter() noexcept {
+    const bool early = SPOLIA_FAULT("counted.purse_looks_first") && !is_shut();
+    busy_.store_relaxed(true);
+    // light → the heavy fence in collector::begin: see the head of this file.
+    if (!SPOLIA_FAULT("counted.purse_no_light")) known_light();
+    return early || !is_shut();
+  }
+  SPOLIA_NOINLINE void restock() noexcept { add_units(what_.read(), stock); }
+  SPOLIA_ALWAYS_INLINE void leave() noexcept {
+    // release → the acquire in take_away.
+    SPOLIA_FAULT("counted.purse_leaves_relaxed") ? busy_.store_relaxed(false)
+                                                 : busy_.store_release(false);
+    // light → the heavy fence in collector::begin: for the look that follows.
+    known_light();
+  }
+
+  atomic<bool> busy_{false};  // the owner is at it
+  atomic<gate> gate_{gate::open};
+  atomic<std::uint32_t> units_{0};  // at least one while the gate is open and the owner knows it
+  plain<entry> what_{0};
+  word last_ = no_word;  // that was loaded
+  std::uint32_t in_a_row_ = 0;
+};
+
+}  // namespace counted
+}  // namespace spolia::inline SPOLIA_FLAVOUR

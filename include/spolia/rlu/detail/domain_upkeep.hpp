@@ -1,0 +1,389 @@
+// SPDX-License-Identifier: Apache-2.0
+// domain_upkeep.hpp: when a read-log-update domain looks through its logs, and how it ends.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include <spolia/rlu/detail/collector.hpp>
+#include <spolia/rlu/detail/log_after_fork.hpp>
+#include <spolia/rlu/domain.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace rlu {
+
+namespace detail {
+
+/// How many copies an object has whose newest `r` is, else 0. The caller is inside a guard, and
+/// looks through the log that `r` is in.
+inline std::size_t copies_from(const record& r) noexcept {
+  if (r.kind.read() == record_kind::lock_only || !is_unended(r.ended.load_relaxed())) return 0;
+  std::size_t n = 0;
+  // acquire ← the releases of commits and of collectors that took out what was between.
+  for (const record* v = &r; v != nullptr; v = v->older.load_acquire()) ++n;
+  return n;
+}
+
+}  // namespace detail
+
+/// For a thread that is new here. \throws std::bad_alloc
+template <class Clock, class Blocks>
+void basic_domain<Clock, Blocks>::join(session& mine) {
+  {
+    auto guard = blocks_.enter();
+  }  // so that later ones cannot fail
+  if (!mine.seat) mine.seat = sections_.reserve();
+  mine.renew_word();
+  mine.segment_bytes = options_.segment_bytes;
+  mine.cap = options_.log_cap;
+  mine.pass_at = mine.written.written() + options_.low_watermark;
+  mine.walk_step = options_.walk_watermark;
+  mine.walks_at = mine.walks.value() + mine.walk_step;
+  mine.written_before = mine.written.written();
+  if (enough_is_left()) mine.until_look = 1;
+  hurry(mine, true);
+  threads::watch_this_thread(*this);
+  mine.used.store_release(true);  // → the acquire in see_away: the seat
+}
+
+/// After a section: its log's turn, if much has been written, or many reads met copies; and now and
+/// then another thread's. Who gives its processor away leaves few copies to those who come: they
+/// would read them, and have them in their caches, until it is back. Copies that an interrupted
+/// section holds wait for its thread, which gets a processor the sooner.
+template <class Clock, class Blocks>
+void basic_domain<Clock, Blocks>::tend(session& mine) noexcept {
+  const bool looks = mine.until_look == 0;
+  if (looks) mine.until_look = look_every;
+  if (mine.collecting) return;  // a destructor that a pass has called began this section
+  if (looks && enough_is_left()) collect_what_is_left(mine);
+  const bool gives = looks && courtesy_.is_due(mine.turn_taken);
+  const std::uint64_t walks_soon = gives ? mine.walk_step - mine.walk_step / 8 : 0;
+  const bool walks = mine.walks.value() + walks_soon >= mine.walks_at;
+  const std::size_t soon = gives ? options_.low_watermark - options_.low_watermark / 32 : 0;
+  const bool writes = mine.written.written() + soon >= mine.pass_at;
+  if ((walks || writes) && !others_do(mine)) {
+    tend_own(mine, walks, gives);
+  } else if (mine.is_glance_due()) {
+    glance_if_enough(mine);
+  }
+  const std::uint64_t held = mine.now.held();
+  if (!gives && !courtesy_.is_due_early(mine.turn_taken, held)) return;
+  mine.here.go_away();
+  blocks_.rest();
+  courtesy_.give(mine.turn_taken, threads::high_water());
+}
+
+/// A pass over the thread's log, and a neighbour's, whose owner may be asleep or gone. A glance may
+/// do for the first; if not, it may after the next section, unless it has not of late or this is
+/// the last chance.
+template <class Clock, class Blocks>
+void basic_domain<Clock, Blocks>::tend_own(session& mine, bool walks, bool now) noexcept {
+#if defined(SPOLIA_MODEL)
+  constexpr std::uint32_t least_haste = most_haste;  // in small scenarios there may be no next one
+#else
+  constexpr std::uint32_t least_haste = 0;
+#endif
+  const std::uint64_t before = mine.written_back.value();
+  const bool glanced = pass_at_a_glance(mine);
+  if (!glanced && !now && mine.haste > least_haste) return hurry(mine, false);
+  session* const other = neighbour_in_need(mine, walks);
+  if (!glanced || other != nullptr) pass(mine, glanced ? nullptr : &mine, other, false);
+  const std::uint64_t written_back = mine.written_back.value() - before;
+  set_next_pass(mine, written_back, walks);
+  hurry(mine, written_back != 0);
+  be_alone_if_so(mine);
+  end_pass(mine, walks);
+}
+
+template <class Clock, class Blocks>
+void basic_domain<Clock, Blocks>::end_pass(session& mine, bool walks) noexcept {
+  // As many sections as processors, and this thread, which is in none: some were interrupted.
+  if (mine.now.instants() >= processors_) {
+    // Held up is what reads meet, or what waits in all logs, or so. A small structure is all copies
+    // before much waits.
+    const std::uint64_t met = walks ? mine.walk_step : 0;
+    const std::uint64_t wait = mine.written.waiting() * threads::high_water();
+    courtesy_.watch(mine.turn_taken, mine.now.oldest(), std::max(met, wait));
+  }
+  drain_now_and_then();
+  graves_.clear();
+}
+
+/// Back in a section, whose time was announced before the thread saw that it was called.
+template <class Clock, class Blocks>
+void basic_domain<Clock, Blocks>::come_back(session& mine, const char* label) noexcept {
+  do {
+    alone_.ask(mine);
+    mine.seat.withdraw();
+    mine.begin(clock_, label);
+  } while (mine.is_to_ask());
+}
+
+/// What a log holds can be home long before a pass is due that has to fence: if all other threads
+/// are seen to have gone on, or are away.
+template <class Clock, class Blocks>
+bool basic_domain<Clock, Blocks>::pass_at_a_glance(session& mine) noexcept {
+  if (!mine.written.unsettled() || !mine.now.glance(sessions_, mine, clock_)) return false;
+  if (!mine.written.try_collect()) return false;
+  mine.collecting = true;
+  fence::full();  // ↔ the one in wait_for_collectors, and the heavy one of a grant
+  if (mine.is_to_ask()) alone_.ask(mine);
+  collect(mine, mine, false);
+  mine.collecting = false;
+  return true;
+}
+
+/// Long before a pass is due that looks after a neighbour, too, and looks if a glance is not
+/// enough.
+template <class Clock, class Blocks>
+void basic_domain<Clock, Blocks>::glance_if_enough(session& mine) noexcept {
+  const std::uint64_t before = mine.written_back.value();
+  const bool glanced = detectors_.load_relaxed() == 0 && pass_at_a_glance(mine);
+  hurry(mine, mine.written_back.value() != before);
+  if (glanced) end_pass(mine, false);
+}
+
+/// As long as glances help they come soon, else less and less.
+template <class Clock, class Blocks>
+void basic_domain<Clock, Blocks>::hurry(session& mine, bool helps) noexcept {
+  mine.haste = helps ? most_haste : mine.haste - std::min(mine.haste, 1U);
+  mine.glance_at =
+      std::min(mine.pass_at, mine.written.written() + (options_.low_watermark >> mine.haste));
+  mine.glance_walks_at =
+      std::min(mine.walks_at, mine.walks.value() + (options_.walk_watermark >> mine.haste));
+}
+
+template <class Clock, class Blocks>
+void basic_domain<Clock, Blocks>::be_alone_if_so(session& mine) noexcept {
+  if (!options_.in_place || !mine.now.is_as_before()) return;
+  alone_.after_pass(mine, mine.now.latest(), sections_, sessions_);
+}
+
+/// Leaves a pass that is due to a detector, if there is one and it keeps up.
+template <class Clock, class Blocks>
+bool basic_domain<Clock, Blocks>::others_do(session& mine) noexcept {
+  const bool leaves =
+      detectors_.load_relaxed() != 0 && mine.written.bytes() < options_.high_watermark;
+  if (leaves) set_next_pass(mine, 0, false);
+  return leaves;
+}
+
+/// A detector's round: every log of which something may have become free. False: there is none.
+template <class Clock, class Blocks>
+bool basic_domain<Clock, Blocks>::tend_all() {
+  session& mine = my_session();
+  bool any = false;
+  sessions_.for_each([&](std::uint32_t, session& s) {
+    if (s.written.unsettled()) {
+      pass(mine, &s, nullptr, false);
+      any = true;
+    }
+    return true;
+  });
+  drain_now_and_then();
+  graves_.clear();
+  return any;
+}
+
+/// Whose log nobody has looked through for some passes of ours. An owner that is awake does that
+/// itself, and sooner: what it has written is in its caches, and not in ours; and while we are at
+/// its log, it cannot.
+template <class Clock, class Blocks>
+auto basic_domain<Clock, Blocks>::neighbour_in_need(session& mine, bool walks) noexcept
+    -> session* {
+  session* const other = sessions_.find(mine.neighbour % threads::high_water());
+  const bool first = mine.neighbour_looks++ == 0;
+  const bool stranger = other != nullptr && other != &mine;
+  if (stranger && first) mine.neighbour_passes = other->written.passes();
+  if (stranger && mine.neighbour_looks < looks_at_neighbour) return nullptr;
+  ++mine.neighbour;
+  mine.neighbour_looks = 0;
+  if (!stranger || mine.neighbour_passes != other->written.passes()) return nullptr;
+  const bool needed =
+      other->written.bytes() >= options_.high_watermark || (walks && other->written.unsettled());
+  return needed ? other : nullptr;
+}
+
+/// Threads that have ended had written as much as brings a pass on, since their logs were last
+/// looked through. That is counted for the domain: what is counted for a number comes to nothing
+/// where its next thread does not use the domain.
+template <class Clock, class Blocks>
+bool basic_domain<Clock, Blocks>::enough_is_left() const noexcept {
+  return left_behind_.value() - left_seen_.value() >= options_.low_watermark;
+}
+
+/// A few at a time, two for each look at the sections, which is a heavy fence. The next time goes
+/// on where this one ends: else the first few, if a section holds their copies up, would keep the
+/// others from their turn.
+template <class Clock, class Blocks>
+void basic_domain<Clock, Blocks>::collect_what_is_left(session& mine) noexcept {
+  const std::uint64_t before = left_seen_.value();
+  left_seen_.set(left_behind_.value());  // first: one thread will do
+  const std::uint32_t from = left_from_.value();
+  left_from_.set(0);
+  int more = 16;
+  session* one = nullptr;
+  sessions_.for_each([&](std::uint32_t n, session& s) {
+    if (n < from || s.used.load_relaxed() || !s.written.unsettled()) return true;
+    if (one == nullptr) {
+      one = &s;
+    } else {
+      pass(mine, std::exchange(one, nullptr), &s, false);
+    }
+    if (--more != 0) return true;
+    left_from_.set(n + 1);
+    left_seen_.set(before);  // there may be others
+    return false;
+  });
+  if (one != nullptr) pass(mine, one, nullptr, false);
+  drain_now_and_then();
+  graves_.clear();
+}
+
+/// Where passes leave most copies as they are, or take long because a section sleeps: less often.
+template <class Clock, class Blocks>
+void basic_domain<Clock, Blocks>::set_next_pass(session& mine, std::uint64_t written_back,
+                                                bool walks) noexcept {
+  mine.pass_at = mine.written.written() + options_.low_watermark;
+  const std::uint64_t least =
+      std::max<std::uint64_t>(options_.walk_watermark, walks_a_copy * mine.written.waiting());
+  // Who comes for the walks wants the copies gone; those that it met may all be others'. What was
+  // written back waits, too, for a pass.
+  const bool futile = walks && (written_back == 0 || 2 * written_back < mine.written.waiting());
+  const std::uint64_t most = std::max(least, most_walks);  // least may be anything
+  mine.walk_step = futile ? std::clamp(2 * mine.walk_step, least, most) : least;
+  mine.walks_at = mine.walks.value() + mine.walk_step;
+}
+
+/// Retired segments go by the epochs of the passes' own guards, a few dozen of a thread's at a
+/// time, as long as those who have retired some, or walk, go on; that needs no fence. What is left
+/// by who does not go on is for a round like this, when there is twice as much as the last one had
+/// to leave: it takes over what idle threads have retired, and frees what no thread that is
+/// interrupted inside of a guard holds up. What running threads have retired it leaves to them: to
+/// wait for those in further rounds, as a drain does, is to interrupt all threads again and again
+/// for what goes by itself. So what waits is some dozens of segments for each running thread, or
+/// twice what was held up then.
+template <class Clock, class Blocks>
+void basic_domain<Clock, Blocks>::drain_now_and_then() noexcept {
+  const std::uint64_t waiting = blocks_.garbage();
+  if (waiting < most_retired * std::min(threads::high_water(), most_asked_for)) return;
+  if (waiting < drain_at_.load_relaxed()) return;
+  drain_at_.store_relaxed(2 * waiting);  // so that nobody else begins
+  blocks_.drain(1);
+  drain_at_.store_relaxed(2 * blocks_.garbage());
+}
+
+/// One look at the sections serves for two logs. It comes after this thread has become their
+/// collector: log.hpp says why, see "Open".
+template <class Clock, class Blocks>
+void basic_domain<Clock, Blocks>::pass(session& mine, session* first, session* second,
+                                       bool everything) noexcept {
+  mine.collecting = true;
+  if (first != nullptr && !first->written.try_collect()) first = nullptr;
+  if (second != nullptr && !second->written.try_collect()) second = nullptr;
+  if (first != nullptr || second != nullptr) {
+    alone_.look_and_call(mine, sessions_, [&] { mine.now.look(sections_, clock_); });
+    if (mine.is_to_ask()) alone_.ask(mine);  // behind the look's fence
+  }
+  if (first != nullptr) collect(*first, mine, everything);
+  if (second != nullptr) collect(*second, mine, everything);
+  mine.collecting = false;
+}
+
+template <class Clock, class Blocks>
+void basic_domain<Clock, Blocks>::collect(session& s, session& mine, bool everything) noexcept {
+  detail::collector<log, Blocks> once(s.written, mine.now, blocks_, options_.segment_bytes,
+                                      options_.log_cap);
+  once.pass(clock_, everything, [&](typename log::piece& empty) { retire(empty); });
+  mine.written_back.add(once.written_back());
+  s.written.end_collect();
+}
+
+/// As the collector of each log in turn, so that what lies in it stays. It is that no longer when f
+/// throws.
+template <class Clock, class Blocks>
+template <class F>
+void basic_domain<Clock, Blocks>::for_each_chain(F&& f) {
+  struct looking {
+    ~looking() { at.end_collect(); }
+    log& at;
+  };
+  sessions_.for_each([&](std::uint32_t, session& s) {
+    // As in a walk: what is below the newest may lie anywhere. First, since it may throw.
+    auto guard = blocks_.enter();
+    if (!s.written.try_collect()) return true;
+    const looking here{s.written};
+    fence::heavy();  // ↔ the light one in begin: see log.hpp, "Open"
+    s.written.take_filled();
+    if (SPOLIA_FAULT("rlu.counts_unguarded")) auto dropped = std::move(guard);
+    s.written.for_each_held([&](detail::record& r) {
+      if (const std::size_t length = detail::copies_from(r)) f(length);
+    });
+    return true;
+  });
+}
+
+template <class Clock, class Blocks>
+void basic_domain<Clock, Blocks>::thread_left(std::uint32_t n) noexcept {
+  session* const s = sessions_.find(n);
+  if (s == nullptr || !s->used.load_relaxed()) return;
+  s->written.close();
+  s->here.go_away();
+  s->used.store_release(false);  // → the acquire in see_away: its sections
+  left_behind_.add(s->written.written() - s->written_before);
+}
+
+template <class Clock, class Blocks>
+void basic_domain<Clock, Blocks>::thread_lost(std::uint32_t n) noexcept {
+  sessions_.for_each([](std::uint32_t number, session& other) {
+    const bool has_owner = threads::is_this(number) || !other.used.load_relaxed();
+    detail::log_after_fork(other.written).set_right(has_owner);
+    return true;
+  });
+  alone_.forget();
+  if (session* const s = sessions_.find(n)) s->forget();
+  lost_some_ = true;
+}
+
+template <class Clock, class Blocks>
+basic_domain<Clock, Blocks>::~basic_domain() {
+  threads::unlisten(*this);
+  sessions_.for_each([](std::uint32_t n, session& s) {
+    if (s.depth != 0) misuse::report("rlu: a section outlives its domain", n);
+    s.written.abandon([](typename log::piece& piece) {
+      piece.for_each(0, [](detail::record& r) {
+        const auto state = r.state.load_relaxed();
+        // One that has moved has left the object's life to its twin.
+        const bool freed = state == detail::record_state::linked &&
+                           r.kind.read() == detail::record_kind::tombstone;
+        if (freed || state == detail::record_state::last) r.how->destroy(*r.of);
+      });
+      log::piece::end(&piece);
+    });
+    return true;
+  });
+}
+
+template <class Clock, class Blocks>
+statistics basic_domain<Clock, Blocks>::stats() const noexcept {
+  statistics sum;
+  sessions_.for_each([&](std::uint32_t, const session& s) {
+    sum.commits += s.commits.value();
+    sum.conflicts += s.conflicts.value();
+    sum.walks += s.walks.value();
+    sum.turns += s.turn_taken.given.value();
+    sum.written_back += s.written_back.value();
+    sum.waiting += s.written.waiting();
+    sum.passes += s.written.passes() / 2;  // counts beginnings and ends
+    sum.log_bytes += s.written.bytes();
+    sum.retired_bytes += s.written.retired_bytes();
+    return true;
+  });
+  sum.retired_segments = blocks_.garbage();
+  return sum;
+}
+
+}  // namespace rlu
+}  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -1,0 +1,400 @@
+// SPDX-License-Identifier: Apache-2.0
+// log.hpp: where a thread writes its copies: segments that fill up, one after the other, and wait
+// until nothing in them is needed any more.
+//
+// Source:      MV-RLU, section 3.5, has one ring of fixed size a thread, taken back in order,
+//              and a thread whose ring is full waits.
+// Idea:        the owner fills its open segment. What it has filled it puts onto a stack when its
+//              section has ended. A collector, which is whoever has made the log `busy`, takes
+//              the stack and looks at the copies; a segment of which nothing is needed is retired
+//              to the domain's reclamation, since a reader may be walking through it.
+//              Between two sections the owner shows its open segment, so that copies need not wait
+//              until it is full, however long the owner sleeps.
+// Open:        owner:      shown := null;  light fence;  busy?  then fill a new segment
+//              collector:  busy := true;   heavy fence;  shown?  then look through it
+//              By the fences the owner sees that it must leave the segment alone, or the collector
+//              sees nothing shown. So nobody writes to a segment that is looked through.
+//              A pass may last, if its thread is interrupted. What the owner begins to fill beside
+//              it, it shows with that pass's number, and the pass leaves it alone: so the owner
+//              may go on with it, and does not begin a segment for each section.
+// Bound:       `cap` bytes in segments, those included that are retired and not yet freed, because
+//              a thread was interrupted in the middle of a walk or a pass. One section may fill
+//              all of them.
+//
+// Departures from the paper:
+//   D1  Segments instead of a ring: they go back in any order, so that one copy that is needed long
+//       keeps a segment and not the log; and the log grows and shrinks.
+//   D2  A write set has no header. A section remembers where it began.
+//   D3  At the cap an append fails, instead of running over the end, and the section can say so.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <utility>
+
+#include <spolia/base/atomic.hpp>
+#include <spolia/base/backoff.hpp>
+#include <spolia/base/config.hpp>
+#include <spolia/base/counters.hpp>
+#include <spolia/base/fence.hpp>
+#include <spolia/base/memory.hpp>
+#include <spolia/base/threads.hpp>
+#include <spolia/rlu/detail/segment.hpp>
+#include <spolia/rlu/object.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace rlu::detail {
+
+/// A thread's log. What the owner may touch and what a collector may are apart.
+template <class Header>
+class log {
+ public:
+  using piece = segment<Header>;
+
+  log() = default;
+  log(const log&) = delete;
+  log& operator=(const log&) = delete;
+
+  // -- the owner, inside a section
+
+  /// Before the section's first record; sections that write nothing never do.
+  void begin() noexcept {
+    begun_ = true;
+    shown_.store_relaxed(nullptr);
+    fence::light();  // ↔ the heavy one in a pass: see "Open"
+    // acquire ← the release in end_collect: who has looked at the segment has ended.
+    const std::uint64_t seen = passes_.load_acquire();
+    const std::uint64_t pass = is_busy(seen) ? seen : no_pass;
+    const bool looked_at = std::exchange(beside_, pass) != pass && pass != no_pass;
+    if (looked_at && !SPOLIA_FAULT("rlu.fills_what_is_read")) close();
+    first_ = open_;
+    mark_ = open_ == nullptr ? 0 : open_->used.read();
+  }
+
+  /// Room for one record of `size` bytes; null if that would take the log over its cap.
+  /// \throws std::bad_alloc
+  void* append(std::uint32_t size, std::uint32_t segment_bytes, std::size_t cap) {
+    if (!begun_) begin();
+    if (open_ == nullptr || open_->capacity - open_->used.read() < size) [[unlikely]] {
+      if (!grow(std::max(size, segment_bytes), cap)) return nullptr;
+    }
+    const std::uint32_t offset = open_->used.read();
+    open_->used.write(offset + size);
+    written_.add(size);
+    return open_->at(offset);
+  }
+
+  /// A record that this section wrote, by the address that a lock shows; null if it is not one.
+  record* mine(std::uintptr_t address) noexcept {
+    piece* s = section();
+    while (s != nullptr && !s->has(address)) s = s->next;
+    return s == nullptr ? nullptr : reinterpret_cast<record*>(address);
+  }
+
+  /// Calls f(record) for each that this section wrote.
+  template <class F>
+  void for_each_written(F&& f) {
+    std::uint32_t from = mark_;
+    for (piece* s = section(); s != nullptr; s = s->next) s->for_each(std::exchange(from, 0U), f);
+  }
+  [[nodiscard]] bool wrote() const noexcept {
+    return begun_ && (open_ != first_ || (open_ != nullptr && open_->used.read() != mark_));
+  }
+
+  /// The section has ended: what it filled is for the collector.
+  void end() noexcept {
+    if (!std::exchange(begun_, false)) return;
+    piece* s = section();
+    while (s != nullptr && s != open_) {
+      piece* const after = s->next;
+      push(s);
+      s = after;
+    }
+    first_ = chain_ = nullptr;
+    shown_during_.store_relaxed(beside_);  // first: who finds the segment finds this or a later one
+    shown_.store_release(open_);           // → the acquire in shown(): what we have written to it
+  }
+
+  /// The section has changed nothing: forgets what it wrote. Nobody else has looked at it.
+  void roll_back() noexcept {
+    if (!begun_) return;
+    piece* drop =
+        first_ == nullptr ? std::exchange(chain_, nullptr) : std::exchange(first_->next, nullptr);
+    while (drop != nullptr) {
+      piece* const after = drop->next;
+      bytes_.fetch_sub_relaxed(drop->bytes());
+      piece::end(drop);
+      drop = after;
+    }
+    open_ = first_;
+    if (open_ != nullptr) open_->used.write(mark_);
+    chain_ = nullptr;
+  }
+
+  /// The same, of one whose changes are all in the masters. The segment stays for the next, or the
+  /// one after it, else each would go on to its own. Returns how many bytes that were.
+  std::uint64_t take_back() noexcept {
+    std::uint64_t bytes = 0;
+    for (const piece* s = section(); s != nullptr; s = s->next) bytes += s->used.read();
+    bytes -= mark_;
+    if (first_ == nullptr) first_ = std::exchange(chain_, nullptr);
+    if (mark_ != 0 && first_->next != nullptr) {
+      first_->used.write(std::exchange(mark_, 0));
+      push(std::exchange(first_, first_->next));
+    }
+    roll_back();
+    return bytes;
+  }
+
+  /// Nothing stays open.
+  void close() noexcept {
+    shown_.store_relaxed(nullptr);
+    if (piece* const last = std::exchange(open_, nullptr)) push(last);
+    first_ = chain_ = nullptr;
+    mark_ = 0;
+  }
+
+  // -- anybody
+
+  [[nodiscard]] std::size_t bytes() const noexcept { return bytes_.load_relaxed(); }
+  /// In segments that are retired and not yet freed.
+  [[nodiscard]] std::size_t retired_bytes() const noexcept { return retired_.bytes(); }
+  /// Bytes that were ever written.
+  [[nodiscard]] std::uint64_t written() const noexcept { return written_.value(); }
+  /// Records that the last pass had to leave.
+  [[nodiscard]] std::uint64_t waiting() const noexcept { return waiting_.value(); }
+  /// Changes whenever somebody begins to look through it, or ends.
+  [[nodiscard]] std::uint64_t passes() const noexcept { return passes_.load_relaxed(); }
+  /// Somebody is its collector. If not, what collectors did happens before what the caller does.
+  [[nodiscard]] bool is_looked_through() const noexcept {
+    return is_busy(passes_.load_acquire());  // ← the release in end_collect
+  }
+  /// A pass might find something to do.
+  [[nodiscard]] bool unsettled() const noexcept {
+    return waiting() != 0 || written() != looked_at_.value();
+  }
+
+  /// Becomes the log's collector. The thread has a number.
+  bool try_collect() noexcept {
+    std::uint64_t seen = passes_.load_relaxed();
+    // acquire ← the release below: we see the lists as the last collector left them.
+    if (is_busy(seen) || !passes_.cas_strong_acquire(seen, seen + 1)) return false;
+    by_ = threads::number();
+    return true;
+  }
+  void end_collect() noexcept {
+    by_ = nobody;
+    passes_.store_release(passes_.load_relaxed() + 1);  // → the acquires of the others
+  }
+
+  /// Waits until no pass is under way that has begun before. What the caller did before a full
+  /// fence is seen by each that begins later, by the heavy fence at its beginning.
+  void wait_for_collector() const noexcept {
+    // acquire, both ← the release above: what the pass did, it did before what we do next.
+    const std::uint64_t seen = passes_.load_acquire();
+    for (backoff busy; is_busy(seen) && passes_.load_acquire() == seen;) busy.pause();
+  }
+
+  // -- the collector, behind a heavy fence
+
+  /// The object whose lock it has, or is about to take; null: none.
+  void at(object* o) noexcept { at_ = o; }
+
+  /// The segment that the owner has open, if it is between two sections, and has not begun it
+  /// beside this very pass.
+  piece* shown() const noexcept {
+    piece* const s = shown_.load_acquire();  // ← the release in end
+    const bool avoids_us = shown_during_.load_relaxed() == passes_.load_relaxed();
+    return avoids_us && !SPOLIA_FAULT("rlu.looks_where_it_is_avoided") ? nullptr : s;
+  }
+  void take_filled() noexcept {
+    looked_at_.set(written());
+    // acquire ← the release in push: we see the segments' contents.
+    piece* s = filled_.exchange_acquire(nullptr);
+    while (s != nullptr) {
+      piece* const after = s->next;
+      s->next = held_;
+      held_ = s;
+      s = after;
+    }
+  }
+  /// Calls f(record) for each that is not done, in what is shown and what was taken.
+  template <class F>
+  void for_each_held(F&& f) {
+    if (piece* const s = shown()) s->for_each(s->done_to, f);
+    for (piece* const list : {held_, old_}) {
+      for (piece* s = list; s != nullptr; s = s->next) s->for_each(s->done_to, f);
+    }
+  }
+  piece*& held() noexcept { return held_; }
+  /// Those that several passes had to leave, and that are looked at less often.
+  piece*& old() noexcept { return old_; }
+  /// Asked once a pass, of a log whose owner sleeps, too: true once half as many segments have
+  /// grown old since as there are old ones, or twice as many passes have come; or some of both. So
+  /// the old ones do not become more than what is needed by a factor, and a look at them costs each
+  /// a few looks. Those that a section holds as they are cost a glance, and count as so much less.
+  [[nodiscard]] bool is_turn_of_old() noexcept { return ++turns_skipped_ >= 2 * old_looks_; }
+  void end_turn_of_old() noexcept {
+    turns_skipped_ = 0;
+    waiting_in_old_ = 0;
+    std::uint64_t glances = 0;
+    for (const piece* s = old_; s != nullptr; s = s->next) {
+      waiting_in_old_ += s->last.waiting;
+      glances += s->held_by == 0 ? glances_a_look : 1;
+    }
+    old_looks_ = glances / glances_a_look;
+  }
+  void grows_old(piece& s) noexcept {
+    s.next = old_;
+    old_ = &s;
+    ++old_looks_;
+    turns_skipped_ += passes_a_segment;
+    waiting_in_old_ += s.last.waiting;
+  }
+  /// Room for a record that moves here from another segment; null if there is no memory or the log
+  /// is at its cap. Tombstones, which nothing follows, are kept apart from copies, which wait for
+  /// the next version as well: so that there are segments that one section holds as they are.
+  void* shelter(record_kind kind, std::uint32_t size, std::uint32_t segment_bytes,
+                std::size_t cap) noexcept {
+    piece*& to = kind == record_kind::tombstone ? graves_ : shelter_;
+    if (to == nullptr || to->capacity - to->used.read() < size) {
+      try {
+        to = make(std::max(size, segment_bytes), cap);
+      } catch (const std::bad_alloc&) {
+        to = nullptr;
+      }
+      if (to == nullptr) return nullptr;
+      to->next = held_;
+      held_ = to;
+    }
+    const std::uint32_t offset = to->used.read();
+    to->used.write(offset + size);
+    ++to->last.waiting;  // it may have been looked through in this pass
+    to->last.waiting_bytes += size;
+    to->held_by = 0;
+    return to->at(offset);
+  }
+  [[nodiscard]] bool is_shelter(const piece& s) const noexcept {
+    return &s == shelter_ || &s == graves_;
+  }
+
+  /// After a pass: `in_open` records wait in the open segment.
+  void settle(std::uint32_t in_open) noexcept {
+    std::uint64_t all = in_open + waiting_in_old_;
+    for (const piece* s = held_; s != nullptr; s = s->next) all += s->last.waiting;
+    waiting_.set(all);
+  }
+  /// A segment has left the list of the held.
+  void left(piece& s) noexcept {
+    if (&s == shelter_) shelter_ = nullptr;
+    if (&s == graves_) graves_ = nullptr;
+    retired_.add(s);
+    bytes_.fetch_sub_relaxed(s.bytes());
+  }
+
+  /// With no other thread about: gives every segment to f, which ends it.
+  template <class F>
+  void abandon(F&& f) {
+    close();
+    take_filled();
+    for (piece** const list : {&held_, &old_}) {
+      while (piece* const s = *list) {
+        *list = s->next;
+        f(*s);
+      }
+    }
+  }
+  /// After a fork, of a lost thread's log, which nobody collects any more.
+  void forget() noexcept {
+    begun_ = false;
+    open_ = first_ = chain_ = nullptr;
+    mark_ = 0;
+    give_up_taken();
+    waiting_.set(0);
+    bytes_.store_relaxed(0);
+    filled_.store_relaxed(nullptr);
+    shown_.store_relaxed(nullptr);
+  }
+
+ private:
+  template <class>
+  friend class log_after_fork;
+
+  static constexpr std::uint32_t nobody = ~std::uint32_t{0} - 1;  // no thread's number
+  static constexpr std::uint64_t no_pass = 0;                     // passes are odd
+  static constexpr std::uint64_t glances_a_look = 64;
+  static constexpr std::uint64_t passes_a_segment = 4;  // that has grown old
+  static constexpr bool is_busy(std::uint64_t passes) noexcept { return (passes & 1U) != 0; }
+
+  /// The segment in which the section began to write.
+  piece* section() const noexcept { return first_ == nullptr ? chain_ : first_; }
+
+  /// Null if that would take the log over its cap, whoever else makes one. \throws std::bad_alloc
+  piece* make(std::uint32_t room, std::size_t cap) {
+    const std::size_t size = piece::bytes_with(room);
+    piece* made = nullptr;
+    if (bytes_.fetch_add_relaxed(size) + size + retired_bytes() <= cap) {
+      try {
+        made = piece::make(room);
+      } catch (...) {
+        bytes_.fetch_sub_relaxed(size);
+        throw;
+      }
+    }
+    if (made == nullptr) bytes_.fetch_sub_relaxed(size);
+    return made;
+  }
+
+  SPOLIA_NOINLINE bool grow(std::uint32_t room, std::size_t cap) {
+    piece* const made = make(room, cap);
+    if (made == nullptr) return false;
+    open_ = (open_ == nullptr ? chain_ : open_->next) = made;
+    return true;
+  }
+
+  void give_up_taken() noexcept {
+    held_ = old_ = shelter_ = graves_ = nullptr;
+    old_looks_ = waiting_in_old_ = turns_skipped_ = 0;
+  }
+
+  void push(piece* s) noexcept {
+    piece* top = filled_.load_relaxed();
+    do {
+      s->next = top;
+      // release → the acquire in take_filled. The collector takes all, so nothing comes back.
+    } while (!filled_.cas_weak_release(top, s));
+  }
+
+  bool begun_ = false;      // the section has
+  piece* open_ = nullptr;   // the last of the section's segments
+  piece* first_ = nullptr;  // that was open when the section began; null if none was
+  piece* chain_ = nullptr;  // the section's first segment if none was open
+  std::uint32_t mark_ = 0;  // how much of first_ was used
+
+  std::uint64_t beside_ = no_pass;  // the pass beside which the last section began to write
+
+  tally written_;
+
+  atomic<piece*> shown_{nullptr};
+  atomic<std::uint64_t> shown_during_{no_pass};
+  atomic<std::uint64_t> passes_{0};  // begun and ended: odd while one is under way
+  atomic<piece*> filled_{nullptr};
+  atomic<std::size_t> bytes_{0};
+  typename piece::retired retired_;
+  latest<std::uint64_t> waiting_;
+  latest<std::uint64_t> looked_at_;  // of what was written
+  piece* held_ = nullptr;
+  piece* old_ = nullptr;
+  std::uint64_t old_looks_ = 0;       // that a turn of the old ones costs
+  std::uint64_t waiting_in_old_ = 0;  // as of its last turn
+  std::uint64_t turns_skipped_ = 0;
+  piece* shelter_ = nullptr;  // the one of the held that copies move to
+  piece* graves_ = nullptr;   // and the one for tombstones
+  object* at_ = nullptr;
+  std::uint32_t by_ = nobody;  // the collector's number, while it is one
+};
+
+}  // namespace rlu::detail
+}  // namespace spolia::inline SPOLIA_FLAVOUR

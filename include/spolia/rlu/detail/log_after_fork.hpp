@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// log_after_fork.hpp: what becomes of a log, in the child of a fork, that a lost thread was looking
+// through.
+//
+// A collector works through lists of its own, record by record. What of that is half done, nobody
+// can tell from the lists. So the child gives up what the collector had taken, in one piece: its
+// memory is lost, takes nothing of the log's cap, and what it says is still read. What the owner
+// has at hand, its open segment and those that nobody had taken, is whole as far as the lists go,
+// since the owner has not been lost. Only their records may be half done:
+//   - One that was on its way out may not say so. It is one that no chain leads to.
+//   - One that is out may not have the time yet from which on nobody finds it. It gets a later one
+//     from the child's first pass.
+//   - What the collector had noted of them is forgotten: the next look is the first again.
+// A log whose own owner was lost, too, is given up as a whole (log::forget).
+#pragma once
+
+#include <cstddef>
+#include <utility>
+
+#include <spolia/base/config.hpp>
+#include <spolia/rlu/detail/log.hpp>
+#include <spolia/rlu/detail/segment.hpp>
+#include <spolia/rlu/object.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace rlu::detail {
+
+template <class Header>
+class log_after_fork {
+  using piece = segment<Header>;
+
+ public:
+  explicit log_after_fork(log<Header>& of) noexcept : log_(of) {}
+
+  /// `has_owner`: that has not been lost. May be called again.
+  void set_right(bool has_owner) noexcept {
+    log_.retired_.start_over();  // who would have freed those segments is lost, mostly
+    // A thread that has forked in its own pass, where a type's copy or a look at chains does that,
+    // goes on with it.
+    if (!log_.is_looked_through() || threads::is_this(log_.by_)) return;
+    object* const half_done = std::exchange(log_.at_, nullptr);
+    log_.give_up_taken();
+    if (has_owner) adopt(half_done);
+    if (half_done != nullptr) half_done->free_from_lost();
+    log_.end_collect();
+  }
+
+ private:
+  void adopt(object* half_done) noexcept {
+    std::size_t bytes = 0;
+    const auto take = [&](piece& s) {
+      bytes += s.bytes();
+      adopt(s, half_done);
+    };
+    for (piece* s = log_.filled_.load_relaxed(); s != nullptr; s = s->next) take(*s);
+    for (piece* s = log_.begun_ ? log_.section() : log_.open_; s != nullptr; s = s->next) take(*s);
+    log_.bytes_.store_relaxed(bytes);
+    log_.waiting_.set(bytes == 0 ? 0 : 1);  // more or less
+  }
+
+  static void adopt(piece& s, object* half_done) noexcept {
+    s.forget_looks();
+    s.for_each(0, [&](record& r) {
+      if (r.of == half_done && is_cut_off(r)) r.ended.store_relaxed(detached);
+      if (r.state.load_relaxed() == record_state::last) s.buries = true;
+      if (r.state.load_relaxed() >= record_state::done || r.ended.load_relaxed() != detached)
+        return;
+      r.state.store_relaxed(record_state::unlinked);
+      s.detached = true;
+      s.detached_at = detached;
+    });
+  }
+
+  /// It was a version, and none has followed it, but it is not the newest any more.
+  static bool is_cut_off(const record& r) noexcept {
+    const bool version =
+        r.kind.read() != record_kind::lock_only && is_stamped(r.since.load_relaxed());
+    return version && is_unended(r.ended.load_relaxed()) && !is_linked(r);
+  }
+
+  log<Header>& log_;
+};
+
+}  // namespace rlu::detail
+}  // namespace spolia::inline SPOLIA_FLAVOUR

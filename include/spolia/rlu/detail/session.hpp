@@ -1,0 +1,394 @@
+// SPDX-License-Identifier: Apache-2.0
+// session.hpp: what one thread keeps in a domain, and its section's way from the first lock to the
+// commit.
+//
+// Source:      MV-RLU, sections 3.3 to 3.5 (try_lock, commit, abort).
+// Lost updates cannot happen: a lock is given only if the newest version is one that the section
+// sees (the object's word says so), and nobody else can put a newer one there while it is held.
+//
+// Departures from the paper:
+//   D1  A failed lock dooms its section, which then can only be abandoned: no caller can forget it.
+//   D2  The section is announced until its commit is complete.
+//   D3  Locking again what one has locked gives the same copy, and reading it too.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <forward_list>
+#include <memory>
+#include <new>
+#include <utility>
+#include <vector>
+
+#include <spolia/base/atomic.hpp>
+#include <spolia/base/backoff.hpp>
+#include <spolia/base/census.hpp>
+#include <spolia/base/config.hpp>
+#include <spolia/base/counters.hpp>
+#include <spolia/reclaim/courtesy.hpp>
+#include <spolia/rlu/detail/alone.hpp>
+#include <spolia/rlu/detail/commit_word.hpp>
+#include <spolia/rlu/detail/grace_period.hpp>
+#include <spolia/rlu/detail/log.hpp>
+#include <spolia/rlu/detail/presence.hpp>
+#include <spolia/rlu/detail/write_set.hpp>
+#include <spolia/rlu/object.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace rlu {
+
+namespace detail {
+
+template <class Header>
+struct alignas(cache_line) session {
+  // Others read the word; the rest is the owner's.
+  commit_word first_word{0};
+  commit_word* committed = &first_word;
+  std::uint64_t sets = 0;                     // begun to commit
+  std::forward_list<commit_word> more_words;  // see forget
+  bool needs_word = false;
+
+  presence here;
+  alone_part here_alone;
+  census::seat seat;
+  std::uint64_t time = 0;  // of the section
+  std::uint64_t turn = 0;  // counts sections: views know theirs
+  std::uint32_t depth = 0;
+  bool writes = false;   // the section may
+  bool special = false;  // it did or asked for more than to read, or is to remember what it reads
+  bool serializable = false;  // it asked for it
+  outcome state = outcome::committed;
+  std::vector<fresh_object> fresh;
+  std::vector<std::pair<object*, const object_kind*>> read;  // by a serializable section
+  std::vector<fresh_object> ended;                           // by commits in place
+  count_on_commit first_count{};
+  std::vector<count_on_commit> counts;  // the others
+
+  std::uint32_t segment_bytes = 0;
+  std::size_t cap = 0;
+  alignas(cache_line) log<Header> written;
+  atomic<bool> used{false};
+  std::uint64_t written_before = 0;  // bytes, when this thread came; the owner's
+
+  tally commits;
+  tally conflicts;
+  tally walks;
+  tally written_back;
+
+  // When upkeep is due, see domain_upkeep.hpp:
+  std::uint64_t pass_at = 0;    // bytes that will have been written then
+  std::uint64_t walks_at = 0;   // reads that will have met copies
+  std::uint64_t walk_step = 0;  // since the last pass
+  std::uint64_t glance_at = 0;  // and when a pass is due that costs but a glance
+  std::uint64_t glance_walks_at = 0;
+  std::uint32_t haste = 0;      // these come so much sooner: a power of two
+  std::uint32_t neighbour = 0;  // whose log is looked at next
+  std::uint32_t neighbour_looks = 0;
+  std::uint64_t neighbour_passes = 0;  // of its log, as of the first look
+  bool collecting = false;
+  std::uint32_t until_look = 1;  // sections, until it is asked whether it is another thread's turn
+  spolia::detail::courtesy::turn turn_taken;
+  grace_period now;  // of the passes that this thread makes
+
+  template <class Clock>
+  SPOLIA_ALWAYS_INLINE void begin(Clock& clock, const char* label) noexcept {
+    time = seat.announce(clock, label);
+  }
+  template <class Clock>
+  SPOLIA_ALWAYS_INLINE void begin_writing(Clock& clock) noexcept {
+    begin(clock, nullptr);
+    writes = true;
+    state = outcome::committed;
+  }
+
+  /// Whether it has to ask who is alone, before its first read. (Behind the fence in announce.)
+  [[nodiscard]] bool is_to_ask() const noexcept {
+    return here.is_called() && !SPOLIA_FAULT("rlu.begins_unasked");
+  }
+
+  [[nodiscard]] bool is_glance_due() const noexcept {
+    return walks.value() >= glance_walks_at || written.written() >= glance_at;
+  }
+
+  /// The end of what begin began.
+  SPOLIA_ALWAYS_INLINE void leave() noexcept {
+    ++turn;
+    seat.withdraw();
+  }
+
+  /// For a thread that is new. \throws std::bad_alloc
+  void renew_word() {
+    if (!needs_word) return;
+    committed = &more_words.emplace_front(0);
+    needs_word = false;
+  }
+
+  /// In the child of a fork, of a thread that was lost anywhere in here. Its word goes on saying
+  /// what it says: copies that nobody will fill in any more ask it. So the next thread here has
+  /// another one. Vectors may be half-written, and are left alone.
+  void forget() noexcept {
+    // acquire: for form; there is no other thread.
+    if (here_alone.in_place.load_acquire() == overwriting::begun) overwrite_all([](record&) {});
+    here_alone.in_place.store_relaxed(overwriting::no);
+    here_alone.alone.store_relaxed(false);
+    std::construct_at(&here_alone.times);
+    std::construct_at(&ended);
+    written.forget();
+    if (used.load_relaxed()) seat.withdraw();  // perhaps it had begun a section
+    here.go_away();
+    used.store_relaxed(false);
+    needs_word = true;
+    depth = 0;
+    writes = special = serializable = collecting = false;
+    std::construct_at(&fresh);
+    std::construct_at(&read);
+    first_count = {};
+    std::construct_at(&counts);
+    std::construct_at(&now);
+  }
+
+  [[nodiscard]] bool doomed() const noexcept { return state != outcome::committed; }
+  void doom(outcome why) noexcept {
+    if (!doomed()) state = why;
+  }
+
+  /// The section's own copy of `o`, or null.
+  record* own(const object& o) noexcept {
+    const std::uintptr_t seen = o.lock.load_relaxed();
+    const bool copy = (seen & word::flags) == word::locked;
+    return copy ? written.mine(seen - word::locked) : nullptr;
+  }
+  [[nodiscard]] bool is_fresh(const object& o) const noexcept {
+    return o.lock.load_relaxed() == word::fresh(*committed);
+  }
+
+  /// The lock of `o`, with a record of `size` bytes to write to; null: the section is doomed.
+  /// \throws std::bad_alloc
+  record* lock(object& o, const object_kind& how, record_kind kind, std::uint32_t size) {
+    record* const r = append(o, how, kind, size);
+    if (r == nullptr || take(o, *r)) return r;
+    doom(outcome::conflict);
+    return nullptr;
+  }
+
+  /// Takes over the lock that `old` holds, for a record of another kind.
+  /// \throws std::bad_alloc
+  record* exchange_lock(const record& old, record_kind kind, std::uint32_t size) {
+    record* const r = append(*old.of, *old.how, kind, size);
+    if (r == nullptr) return nullptr;
+    r->ended.store_relaxed(old.ended.load_relaxed());
+    old.of->lock.store_relaxed(word::of(*r));  // ours all the time
+    return r;
+  }
+
+  /// Ends a section that is not doomed: what it wrote is visible to all sections that begin later.
+  template <class Clock>
+  void commit(Clock& clock) noexcept {
+    if (!special) return leave();
+    bool dropped = false;
+    const std::uint64_t born = birth();
+    for (const fresh_object& f : fresh) {
+      if (!f.dropped) f.made->lock.store_relaxed(word::since(born));
+      dropped |= f.dropped;
+    }
+    if (written.wrote()) {
+      if (!here_alone.alone.load_relaxed() || !commit_in_place()) commit_copies(clock);
+      commits.add(1);
+    }
+    if (first_count.to != nullptr) {
+      first_count.to->add(first_count.n);
+      for (const count_on_commit& c : counts) c.to->add(c.n);
+    }
+    if (dropped) {
+      std::erase_if(fresh, [](const fresh_object& f) { return !f.dropped; });
+    } else {
+      fresh.clear();
+    }
+    leave_after_writing();
+  }
+
+  /// Ends a section as if it had not been.
+  void abandon() noexcept {
+    if (!special) return leave();
+    written.for_each_written([](record& r) { unlock(r); });
+    written.roll_back();
+    leave_after_writing();
+  }
+
+ private:
+  template <class Clock>
+  void commit_copies(Clock& clock) noexcept {
+    link_all();
+    const std::uint64_t t = stamp(clock);
+    // Nobody begins before it any more, this thread included: see commit_word.hpp.
+    if (clock.bound() != 0 && !SPOLIA_FAULT("rlu.ends_too_early")) clock.pass(t);
+    fill_in(t);
+  }
+
+  /// Not above the time of any section that will find what this one has made. Behind a commit in
+  /// place, which passes no clock, that may be below ours; but what leads it there passed `from`.
+  [[nodiscard]] std::uint64_t birth() const noexcept {
+    return here_alone.alone.load_relaxed() ? std::min(time, here_alone.from) : time;
+  }
+
+  /// The same without copies, if nobody can tell: see alone.hpp. False: it has done nothing.
+  SPOLIA_NOINLINE bool commit_in_place() noexcept {
+    std::size_t ends = 0;
+    bool may = true;
+    written.for_each_written([&](const record& r) {
+      if (r.kind.read() == record_kind::lock_only) return;
+      may &= r.base() >= here_alone.from;
+      if (r.kind.read() != record_kind::tombstone) return;
+      ++ends;
+      may &= r.of->newest.load_relaxed() == nullptr;
+    });
+    if (!may || !has_room_to_end(ends)) return false;
+    here_alone.in_place.store_relaxed(overwriting::asked);
+    if (!SPOLIA_FAULT("rlu.overwrites_unfenced")) fence::light();  // ↔ the heavy one in ask
+    const bool alone = here_alone.alone.load_relaxed();
+    if (alone) {
+      here_alone.in_place.store_relaxed(overwriting::begun);  // for a fork
+      overwrite_all([this](const record& r) { ended.push_back({r.of, r.how, true}); });
+    }
+    here_alone.in_place.store_release(overwriting::no);  // → the acquires of who asks
+    if (alone) {                                         // there is nothing to collect
+      const std::uint64_t taken_back = written.take_back();
+      pass_at += taken_back;
+      glance_at += taken_back;
+    }
+    return alone;
+  }
+
+  bool has_room_to_end(std::size_t more) noexcept {
+    if (ended.capacity() - ended.size() >= more) return true;
+    try {
+      ended.reserve(2 * (ended.size() + more));
+    } catch (const std::bad_alloc&) {
+      return false;
+    }
+    return true;
+  }
+
+  template <class F>
+  void overwrite_all(F&& end) noexcept {
+    written.for_each_written([&](record& r) {
+      if (r.kind.read() == record_kind::lock_only) return unlock(r);
+      if (r.kind.read() == record_kind::tombstone) return end(r);
+      object& o = *r.of;
+      if (record* const newest = o.newest.load_relaxed()) {
+        r.how->copy_body(*newest, r);
+      } else {
+        r.how->write_back(o, r);
+      }
+      give_up(o, word::since(r.base()));
+    });
+  }
+
+  /// One at a time, since their destructors may begin sections that end others.
+  SPOLIA_NOINLINE void end_objects() noexcept {
+    while (!ended.empty()) {
+      const fresh_object last = ended.back();
+      ended.pop_back();
+      last.how->destroy(*last.made);
+    }
+  }
+
+  /// New objects that nobody is to have end last: their destructors may begin sections.
+  void leave_after_writing() noexcept {
+    special = serializable = false;
+    read.clear();
+    first_count = {};
+    counts.clear();
+    written.end();
+    leave();
+    if (!ended.empty()) end_objects();
+    if (fresh.empty()) return;
+    std::vector<fresh_object> gone;
+    gone.swap(fresh);
+    for (const fresh_object& f : gone) f.how->destroy(*f.made);
+  }
+
+  record* append(object& o, const object_kind& how, record_kind kind, std::uint32_t size) {
+    if (doomed()) return nullptr;
+    special = true;
+    void* const place = written.append(size, segment_bytes, cap);
+    if (place == nullptr) doom(outcome::log_full);
+    return place == nullptr ? nullptr : ::new (place) record(o, how, *committed, kind, size);
+  }
+
+  /// Takes the lock, if the newest version is one that this section sees.
+  bool take(object& o, record& r) noexcept {
+    std::uintptr_t seen = o.lock.load_relaxed();
+    for (std::uint32_t spins = 0;;) {
+      if ((seen & word::flags) == word::collecting) {
+        // For a few instructions; anybody else has it for a section.
+        if (spins++ == most_spins) return false;
+        spin_wait();
+        seen = o.lock.load_relaxed();
+        continue;
+      }
+      if (!word::allows(seen, time) && !SPOLIA_FAULT("rlu.locks_stale")) return false;
+      if (word::is_locked(seen)) return false;
+      r.ended.store_relaxed(unended(word::time(seen)));
+      // acquire ← the releases of who had the lock: we see the chain as they left it.
+      if (o.lock.cas_strong_acquire(seen, word::of(r))) return true;
+    }
+  }
+
+  void link_all() noexcept {
+    ++sets;
+    // release → the acquire in since_of: who sees our set in the word sees the one before filled
+    // in.
+    committed->store_release(linking(sets));
+    written.for_each_written([](record& r) {
+      object& o = *r.of;
+      if (r.kind.read() == record_kind::lock_only) return;
+      record* const older = o.newest.load_relaxed();
+      r.older.store_relaxed(older);
+      if (older != nullptr) r.ended.store_relaxed(older->ended.load_relaxed());
+      if (SPOLIA_FAULT("rlu.links_relaxed")) {
+        o.newest.store_relaxed(&r);
+      } else {
+        // → the acquires in the walk and in read: the copy is whole, and the word is a lock.
+        o.newest.store_release(&r);
+      }
+    });
+  }
+
+  template <class Clock>
+  std::uint64_t stamp(Clock& clock) noexcept {
+    // release → the acquire in since_of: who sees it whole sees every copy linked.
+    committed->store_release(committing(sets));
+    return settle(*committed, committing(sets), clock);
+  }
+
+  void fill_in(std::uint64_t t) noexcept {
+    written.for_each_written([t](record& r) {
+      if (r.kind.read() == record_kind::lock_only) return unlock(r);
+      // release, both → the acquires in since_of and in the collector's examine.
+      r.since.store_release(t);
+      if (record* const older = r.older.load_relaxed()) older->ended.store_release(t);
+      give_up(*r.of, word::since(t));
+    });
+  }
+
+  /// Of one that may have failed to take the lock, or has handed it on: a lock_only does that, and
+  /// no other.
+  static void unlock(const record& r) noexcept {
+    if (r.of->lock.load_relaxed() == word::of(r)) give_up(*r.of, word::since(r.base()));
+  }
+  static void give_up(object& o, std::uintptr_t then) noexcept {
+    if (SPOLIA_FAULT("rlu.unlocks_relaxed")) {
+      o.lock.store_relaxed(then);
+    } else {
+      o.lock.store_release(then);  // → the acquires of who takes the lock next
+    }
+  }
+
+  static constexpr std::uint32_t most_spins = 64;
+};
+
+}  // namespace detail
+}  // namespace rlu
+}  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+// catalog.cpp: building and dropping indexes and tables beside transactions.
+#include "db/catalog/catalog.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "db/catalog/catalog_record.hpp"
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace db {
+namespace {
+
+std::unique_ptr<index_set> set_with(const index_set& old, secondary* one) {
+  auto made = std::make_unique<index_set>(old);
+  if (one != nullptr) made->all.push_back(one);
+  return made;
+}
+
+}  // namespace
+
+struct catalog::building {
+  table& of;
+  secondary& index;
+  std::uint64_t columns;  // of its key
+  note* notes = nullptr;  // of rows that were changed meanwhile
+  note* last = nullptr;
+  std::uint64_t count = 0;
+  std::vector<key_words> suspects{};  // of which there may be two
+
+  ~building() {
+    while (notes != nullptr) free_note(std::exchange(notes, notes->next));
+  }
+};
+
+void catalog::refuse() const {
+  if (engine_.read_only) {
+    throw std::invalid_argument("spolia::db: the database was opened to be read");
+  }
+}
+
+void catalog::refuse_to_change(const table& t) const {
+  refuse();
+  if (!t.is_of(engine_)) t.refuse_stranger();
+}
+
+void catalog::must_be_new(const std::string& name) const {
+  for (const auto& t : engine_.tables) {
+    if (t->name() == name && !t->when_.over()) {
+      throw std::invalid_argument("spolia::db: a table " + name + " exists");
+    }
+  }
+  if (engine_.table_numbers == most_tables) {
+    throw std::invalid_argument("spolia::db: too many tables were made of one database");
+  }
+}
+
+table& catalog::create_table(const table_spec& spec) {
+  refuse();
+  auto made = std::make_unique<table>(spec, engine_);
+  made->when_.build();
+  catalog_record record(engine_, record_kind::create_table,
+                        [&](byte_buffer& to) { put_table(to, made->spec()); });
+  if (record.refused()) engine_.log->throw_refusal();
+  table& added = *made;
+  {
+    const std::lock_guard hold(engine_.catalog_lock);
+    must_be_new(spec.name);
+    engine_.tables.reserve(engine_.tables.size() + 1);
+    made->number_ = engine_.table_numbers++;
+    made->logged_.made = record.place();
+    engine_.tables.push_back(std::move(made));
+  }
+  if (!record.wait()) engine_.log->check();
+  added.when_.begin(0);
+  return added;
+}
+
+/// Shows the indexes, and waits until all commits know them.
+void catalog::show(table& t, std::unique_ptr<const index_set> next) const {
+  t.show(std::move(next));
+  commit_section::see_to_it();
+  engine_.board.for_each(engine_.sessions, [](const session& s) { s.section.wait(); });
+}
+
+status catalog::create_index(table& t, const index_spec& spec) {
+  refuse_to_change(t);
+  const std::lock_guard hold(engine_.changing);
+  const index_set& before = t.indexes();
+  if (before.closed) return outcome::dropped;
+  for (const secondary* const i : before.all) {
+    if (i->name() == spec.name) {
+      throw std::invalid_argument("spolia::db: table " + t.name() + " has an index " + spec.name);
+    }
+  }
+  catalog_record record(engine_, record_kind::create_index, [&](byte_buffer& to) {
+    put_number(to, t.number_);
+    put_index(to, spec);
+  });
+  if (record.refused()) return outcome::storage_failed;
+  std::unique_ptr<secondary> made = t.make_index(spec);
+  made->when_.build();
+  made->logged_.made = logged_span::never;
+  auto with = set_with(before, made.get());
+  with->columns |= made->mask_;
+  auto with_again = std::make_unique<index_set>(*with);
+  auto without = set_with(before, nullptr);
+  t.index_sets_.reserve(t.index_sets_.size() + 3);
+  {
+    const std::lock_guard hold_names(engine_.catalog_lock);
+    t.secondaries_.push_back(std::move(made));
+  }
+  building b{.of = t, .index = *t.secondaries_.back(), .columns = t.secondaries_.back()->mask_};
+  note* const last = new_note(t, &b.index, 0);
+  show(t, std::move(with));
+  std::uint64_t since = 0;
+  outcome end = outcome::duplicate_key;
+  try {
+    const reader now(engine_, "index");
+    since = now.timestamp();
+    fill(now, b);
+    if (spec.unique) show(t, std::move(with_again));
+    if (build(b)) end = outcome::ok;
+  } catch (...) {
+    give_up(b, std::move(without), last);
+    throw;
+  }
+  if (end == outcome::ok && !record.write(b.index.logged_.made)) end = outcome::storage_failed;
+  if (end != outcome::ok) {
+    give_up(b, std::move(without), last);
+    return end;
+  }
+  b.index.when_.begin(since);
+  free_note(last);
+  if (b.notes != nullptr) engine_.cleaner.add(std::exchange(b.notes, nullptr), b.last, b.count);
+  return outcome::ok;
+}
+
+/// Adds an entry for each row that the snapshot sees.
+void catalog::fill(const reader& at, building& b) const {
+  const schema& s = b.of.layout();
+  const selection key_only(s, b.columns);
+  const column_set wanted = key_only.in(s);
+  const arena::mark here = at.session_->images.here();
+  const std::uint64_t end = b.of.slots();
+  for (std::uint64_t slot = 0; slot < end; ++slot) {
+    std::uint64_t* const image = at.room_for(b.of);
+    if (at.read_step(b.of, slot, wanted, image) != 0) {
+      add(at, b, slot, s.key_of(b.index.columns_, image));
+    }
+    at.session_->images.rewind(here);
+  }
+}
+
+void catalog::add(const reader& at, building& b, std::uint64_t slot, const key_words& key) const {
+  secondary_index& entries = *b.index.entries_;
+  const std::uint64_t claim = entries.add_once(key, slot, engine_.next_claim());
+  const row_head& head = *b.of.at(slot).head;
+  // acquire ← the release of who unlocked it: its stamp.
+  const bool quiet = head.lock.load_acquire() == unlocked;
+  if (!quiet || head.stamp.load_relaxed() > at.timestamp()) {
+    note* const n = new_note(b.of, &b.index, slot);
+    n->what = note::kind::built;
+    n->key = key;
+    n->claim = claim;
+    n->next = b.notes;
+    b.notes = n;
+    if (b.last == nullptr) b.last = n;
+    ++b.count;
+  }
+  if (!b.index.unique_) return;
+  bool others = false;
+  const auto look = [&](std::uint64_t found, const std::uint64_t*) {
+    others = others || found != slot;
+    return !others;
+  };
+  entries.scan(key, key, slot_visitor(look));
+  if (others) b.suspects.push_back(key);
+}
+
+/// Whether two rows have the key at the snapshot.
+bool catalog::twice(const reader& at, const building& b, const key_words& key) {
+  const schema& s = b.of.layout();
+  const selection key_only(s, b.columns);
+  const column_set wanted = key_only.in(s);
+  const arena::mark here = at.session_->images.here();
+  int rows = 0;
+  const auto look = [&](std::uint64_t slot, const std::uint64_t*) {
+    std::uint64_t* const image = at.room_for(b.of);
+    if (at.read_step(b.of, slot, wanted, image) != 0 && s.key_of(b.index.columns_, image) == key) {
+      ++rows;
+    }
+    at.session_->images.rewind(here);
+    return rows < 2;
+  };
+  b.index.entries_->scan(key, key, slot_visitor(look));
+  return rows == 2;
+}
+
+/// All entries are there, and everybody knows it. False: a unique one has a key twice.
+bool catalog::build(building& b) const {
+  if (b.suspects.empty()) return true;
+  const reader now(engine_, "index");
+  return std::none_of(b.suspects.begin(), b.suspects.end(),
+                      [&](const key_words& k) { return twice(now, b, k); });
+}
+
+/// Nothing was built: as if dropped at once.
+void catalog::give_up(building& b, std::unique_ptr<const index_set> before,
+                      note* last) const noexcept {
+  b.of.show(std::move(before));
+  // Who begins now does not know it.
+  drop_later(last, engine_.board.clock.tick());
+}
+
+void catalog::drop_later(note* n, std::uint64_t until) const noexcept {
+  n->what = note::kind::dropped;
+  n->until = until;
+  engine_.cleaner.add(n, n, 1);
+  engine_.cleaner.work(1);
+}
+
+/// Who begins at the time that is returned, or later, knows that it is over then.
+std::uint64_t catalog::end(validity& v) const noexcept {
+  commit_clock& clock = engine_.board.clock;
+  for (std::uint64_t ahead = 64;; ahead *= 2) {
+    const std::uint64_t time = clock.now() + ahead;
+    v.end(time);
+    // Who reads this or a later time sees what was stored.
+    if (clock.tick() > time) continue;  // others were quicker
+    while (clock.tick() < time) {
+    }
+    return time;
+  }
+}
+
+status catalog::drop_index(table& t, std::string_view name) {
+  refuse_to_change(t);
+  const std::lock_guard hold(engine_.changing);
+  const index_set& before = t.indexes();
+  if (before.closed) return outcome::dropped;
+  const auto found = std::find_if(before.all.begin(), before.all.end(),
+                                  [&](const secondary* i) { return i->name() == name; });
+  if (found == before.all.end()) static_cast<void>(t.index(name));  // throws
+  secondary& gone = **found;
+  catalog_record record(engine_, record_kind::drop_index, [&](byte_buffer& to) {
+    put_number(to, t.number_);
+    put_text(to, name);
+  });
+  auto left = std::make_unique<index_set>();
+  for (secondary* const i : before.all) {
+    if (i == &gone) continue;
+    left->all.push_back(i);
+    left->columns |= i->mask_;
+  }
+  t.index_sets_.reserve(t.index_sets_.size() + 1);
+  note* const n = new_note(t, &gone, 0);
+  if (record.refused() || !record.write(gone.logged_.dropped)) {
+    free_note(n);
+    return outcome::storage_failed;
+  }
+  end(gone.when_);  // before changes pass it by, so that nobody misses them
+  t.show(std::move(left));
+  // Transactions that have begun before may have changes that go to it.
+  drop_later(n, engine_.board.clock.tick());
+  return outcome::ok;
+}
+
+status catalog::drop_table(table& t) {
+  refuse_to_change(t);
+  const std::lock_guard hold(engine_.changing);
+  const index_set& before = t.indexes();
+  if (before.closed) return outcome::dropped;
+  catalog_record record(engine_, record_kind::drop_table,
+                        [&](byte_buffer& to) { put_number(to, t.number_); });
+  if (record.refused()) return outcome::storage_failed;
+  auto again = set_with(before, nullptr);
+  auto closed = set_with(before, nullptr);  // older snapshots find their indexes
+  closed->closed = true;
+  t.index_sets_.reserve(t.index_sets_.size() + 2);
+  note* const n = new_note(t, nullptr, 0);
+  show(t, std::move(closed));
+  if (!record.write(t.logged_.dropped)) {
+    t.show(std::move(again));
+    free_note(n);
+    return outcome::storage_failed;
+  }
+  drop_later(n, end(t.when_));
+  return outcome::ok;
+}
+
+}  // namespace db
+}  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// gate.hpp: readers and transactions that may be ended by others: because their time is over, or
+// because the program says so.
+//
+// Idea:        what a reader needs is its announcement. Who ends it says so, and withdraws that,
+//              but not while the reader is in a step, for versions are freed without asking
+//              guards. A step is a lookup, one row of a scan, a change, a commit. Whoever finds the
+//              reader in one leaves the withdrawal to the next look.
+// Cost:        a step of a reader with a gate: two stores, a light fence, a load. Others: nothing.
+// Progress:    nobody waits for a reader, and a reader for nobody. A lock, for a few stores, when
+//              one with a gate begins and ends.
+// Why nobody reads what is freed: the owner says `inside`, and then looks whether it was ended; who
+//   ends it says `ended`, and then looks whether it is inside. With a light and a heavy fence in
+//   between one of the two sees the other. So there is a withdrawal only between two steps, and no
+//   step after it.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <mutex>
+
+#include <spolia/base/atomic.hpp>
+#include <spolia/base/census.hpp>
+#include <spolia/base/config.hpp>
+#include <spolia/base/fence.hpp>
+#include <spolia/base/short_lock.hpp>
+#include <spolia/base/ticks.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace db {
+
+class gate {
+ public:
+  /// The owner begins a step. False: it was ended, and there is no step.
+  bool enter() noexcept {
+    inside_.store_relaxed(true);
+    fence::light();  // ↔ the heavy one in gate_board::end(): the store before the load
+    // acquire ← the release in gate_board::end(): nothing hangs on it but the order of the owner's
+    // own accesses.
+    if (!ended_.load_acquire()) return true;
+    leave();
+    return false;
+  }
+  // release → the acquire in gate_board::end(): what was read in the step, before the withdrawal.
+  void leave() noexcept { inside_.store_release(false); }
+  [[nodiscard]] bool ended() const noexcept { return ended_.load_acquire(); }  // as in enter()
+
+ private:
+  friend class gate_board;
+  static constexpr std::uint64_t never = std::numeric_limits<std::uint64_t>::max();
+
+  atomic<bool> inside_{false};
+  atomic<bool> ended_{false};
+  // Under the board's lock:
+  census::ticket* ticket_ = nullptr;  // the owner's own, which it touches in steps only
+  bool withdrawn_ = false;
+  std::uint64_t timestamp_ = 0;
+  const char* label_ = nullptr;
+  std::uint64_t id_ = 0;
+  std::uint64_t start_ = 0;
+  std::uint64_t deadline_ = never;  // both in ticks
+  std::uint64_t asked_ = 0;         // when the program was last asked about it
+  gate* next_ = nullptr;
+  gate* before_ = nullptr;
+};
+
+/// All gates of a database.
+class gate_board {
+ public:
+  struct found {
+    std::uint64_t id = 0;  ///< 0: there is none
+    std::uint64_t timestamp = 0;
+    const char* label = nullptr;
+    std::uint64_t age = 0;  ///< in ticks
+  };
+
+  /// The gate's owner begins. `most`: ticks that it may live; 0: no limit.
+  void put(gate& g, census::ticket& t, const char* label, std::uint64_t most) noexcept {
+    const std::lock_guard hold(lock_);
+    g.inside_.store_relaxed(false);
+    g.ended_.store_relaxed(false);
+    g.ticket_ = &t;
+    g.withdrawn_ = false;
+    g.timestamp_ = t.timestamp();
+    g.label_ = label;
+    g.id_ = ++ids_;
+    g.start_ = g.asked_ = ticks::read();
+    g.deadline_ = most == 0 ? gate::never : g.start_ + most;
+    g.before_ = nullptr;
+    g.next_ = first_;
+    if (first_ != nullptr) first_->before_ = &g;
+    first_ = &g;
+    if (g.deadline_ < next_.load_relaxed()) next_.store_relaxed(g.deadline_);
+  }
+  /// The gate's owner ends; it withdraws its announcement itself.
+  void take(gate& g) noexcept {
+    const std::lock_guard hold(lock_);
+    if (g.next_ != nullptr) g.next_->before_ = g.before_;
+    (g.before_ != nullptr ? g.before_->next_ : first_) = g.next_;
+    g.leave();
+  }
+
+  /// Whether somebody's time is over who was not ended yet.
+  [[nodiscard]] bool due() const noexcept {
+    const std::uint64_t next = next_.load_relaxed();
+    return next != gate::never && ticks::read() >= next;
+  }
+  /// Ends those whose time is over, and the one with this id; says how many.
+  std::uint64_t end_overdue(std::uint64_t also = 0) noexcept {
+    const std::lock_guard hold(lock_);
+    const std::uint64_t now = ticks::read();
+    std::uint64_t next = gate::never;
+    std::uint64_t count = 0;
+    for (gate* g = first_; g != nullptr; g = g->next_) {
+      if (g->withdrawn_) continue;
+      if (g->deadline_ <= now || g->id_ == also || g->ended_.load_relaxed()) {
+        if (!g->ended_.load_relaxed()) ++count;
+        if (!end(*g)) next = now;  // it was in a step: look again soon
+      } else if (g->deadline_ < next) {
+        next = g->deadline_;
+      }
+    }
+    next_.store_relaxed(next);
+    return count;
+  }
+
+  /// The oldest one of those that have lived for so long, and of which this was not said for so
+  /// long; not `but`.
+  found slow(std::uint64_t age, const gate* but) noexcept {
+    const std::lock_guard hold(lock_);
+    const std::uint64_t now = ticks::read();
+    gate* oldest = nullptr;
+    for (gate* g = first_; g != nullptr; g = g->next_) {
+      if (g == but || g->ended_.load_relaxed() || now - g->asked_ < age) continue;
+      if (oldest == nullptr || g->start_ < oldest->start_) oldest = g;
+    }
+    if (oldest == nullptr) return {};
+    oldest->asked_ = now;
+    return {oldest->id_, oldest->timestamp_, oldest->label_, now - oldest->start_};
+  }
+
+ private:
+  /// Says that it was ended, and withdraws its announcement if it is in no step.
+  static bool end(gate& g) noexcept {
+    // release → the acquire in enter(); see there.
+    g.ended_.store_release(true);
+    // ↔ the light one in enter().
+    if (!SPOLIA_FAULT("gate.no_heavy")) fence::heavy();
+    // acquire ← the release in leave().
+    if (!SPOLIA_FAULT("gate.not_asked") && g.inside_.load_acquire()) return false;
+    g.ticket_->withdraw();
+    return g.withdrawn_ = true;
+  }
+
+  spolia::detail::short_lock lock_;
+  gate* first_ = nullptr;
+  std::uint64_t ids_ = 0;
+  atomic<std::uint64_t> next_{gate::never};
+};
+
+}  // namespace db
+}  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+// group_commit.hpp: the queue of a log: commits become visible and get their place in the log in
+// one order, and the first thread that waits writes for all.
+//
+// Idea:        append() publishes the commit and queues its record under one short lock. So records
+//              lie in the log in the order in which commits become visible: a transaction that has
+//              seen a commit, or has changed what that one had locked, stands after it, and any
+//              prefix of the log has all that its transactions have built upon.
+// Not by time: a serializable commit draws its timestamp before it comes here, since its reads are
+//              checked in between. Of two that have seen nothing of each other, the one with the
+//              later timestamp may stand first, also where the other one has read what it replaces.
+//              A prefix then lacks a transaction that nothing in it depends on.
+//              A committer that wants to know its record durable becomes the leader, if there is
+//              none: takes the whole queue, writes and syncs it, and says up to where. The others
+//              sleep meanwhile; the next of them leads with what has queued up.
+// Groups:      who was acknowledged together comes again together, but for the first of them, who
+//              would write for himself alone and let the others wait for the next write. So a
+//              leader may wait for as many as came lately: the sink decides how long.
+// At once:     where a sink's memory is its file, to write a record is to copy it: append() does
+//              that under its lock, while nothing is queued and nobody leads. Nobody waits then,
+//              nor is woken.
+// Why no thread of its own: libraries with threads that nobody asked for are refused. A leader
+//              costs a committer nothing, since it would wait for the same sync; on storage that is
+//              quick, it saves two changes of threads for each commit.
+// Visible before durable: locks are not held while the disk works. What is read may be lost with
+//              the power, but not be built upon: a later commit that is acknowledged proves all
+//              before it durable, for the log is in order and a failed log stays failed. Who only
+//              reads and has to know asks visible() when its snapshot has begun, and waits for
+//              that.
+// Failure:     the first write or sync that fails ends it. What was not durable then is never
+//              acknowledged; nothing is tried again (see files.hpp).
+// Progress:    append(): a short lock. wait(): as long as the disk takes, twice.
+// Memory:      entries belong to the sink once they are appended.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <mutex>
+#include <utility>
+
+#include <spolia/base/atomic.hpp>
+#include <spolia/base/config.hpp>
+#include <spolia/base/short_lock.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace db {
+
+/// Entry has `next`, `sequence`, `bytes` and `since`. Sink has
+///   bool write(Entry* first, std::uint64_t durable) noexcept   makes a list durable, and keeps it
+///   bool in_place() const noexcept             at_once() may be worth a try
+///   bool at_once(Entry&) noexcept             makes it durable, without waiting for anything, and
+///                                             leaves it to the caller; false: nothing was done
+///   void collect(queued) noexcept     before a write: may wait until queued() is as much as comes
+///   void ended(written, queued) noexcept      after it: entries, and those that came meanwhile
+///   void sleep(ready, times) noexcept         until wake(), or not at all if ready(), or shorter;
+///                                             for the times-th time, from 0
+///   void wake() noexcept                      what ready() looks at was changed before
+template <class Entry, class Sink>
+class group_commit {
+ public:
+  /// The log ends with `last`, all of it durable.
+  group_commit(Sink& sink, std::uint64_t last) noexcept : sink_(sink) { restart(last); }
+  group_commit(const group_commit&) = delete;
+  group_commit& operator=(const group_commit&) = delete;
+
+  /// Nobody else uses it yet.
+  void restart(std::uint64_t last) noexcept {
+    last_.store_relaxed(last);
+    durable_.store_relaxed(last);
+  }
+
+  /// Where an entry stands.
+  struct place {
+    std::uint64_t sequence = 0;
+    bool first = false;    ///< nothing was queued before it
+    bool written = false;  ///< it is durable, and the entry still the caller's
+  };
+
+  /// Runs publish() and queues `e` behind all that was published before; returns what publish()
+  /// returns. e belongs to the sink then, which may be done with it at once, unless where.written.
+  template <class Publish>
+  auto append(Entry& e, place& where, Publish&& publish) noexcept {
+    const bool early = SPOLIA_FAULT("group_commit.publish_before_queue");
+    if (early) static_cast<void>(publish());
+    const std::lock_guard hold(lock_);
+    const auto published = early ? decltype(publish()){} : publish();
+    if (!write_at_once(e, where)) queue(e, where);
+    return published;
+  }
+  /// The same if publish() returns true, and only for a commit at `time` that no cut has passed:
+  /// what a snapshot has seen is not behind the cut that it was begun at. Otherwise nothing was
+  /// done, and e is still the caller's.
+  template <class Publish>
+  bool append_if(Entry& e, place& where, std::uint64_t time, Publish&& publish) noexcept {
+    const std::lock_guard hold(lock_);
+    if (time <= seen_at_cut_ && !SPOLIA_FAULT("group_commit.behind_the_cut")) return false;
+    if (!publish()) return false;
+    if (!write_at_once(e, where)) queue(e, where);
+    return true;
+  }
+  /// Queues `e` as an end of what came before. look() begins a snapshot there and returns its time;
+  /// 0: there is none.
+  template <class Look>
+  void cut(Entry& e, place& where, Look&& look) noexcept {
+    const std::lock_guard hold(lock_);
+    seen_at_cut_ = std::max<std::uint64_t>(seen_at_cut_, look());
+    queue(e, where);
+  }
+
+  /// The last entry whose commit a snapshot that was begun before this can see.
+  [[nodiscard]] std::uint64_t visible() noexcept {
+    // Under the lock: a commit becomes visible under it, before its entry has a number.
+    if (SPOLIA_FAULT("group_commit.visible_unlocked")) return last_.load_relaxed();
+    const std::lock_guard hold(lock_);
+    return last_.load_relaxed();
+  }
+
+  /// True: all changes up to this number are durable. False: the log has failed.
+  bool wait(std::uint64_t sequence) noexcept {
+    for (std::uint32_t times = 0;; ++times) {
+      // acquire, both ← the releases in lead(): what the leader has done.
+      if (durable_.load_acquire() >= sequence) return true;
+      if (failed_.load_acquire()) return false;
+      if (take_lead()) {
+        lead();
+        // release → the acquire in take_lead(): the sink, for the next leader.
+        leading_.store_release(false);
+        sink_.wake();
+      } else {
+        const auto ready = [&] {
+          return durable_.load_relaxed() >= sequence || failed_.load_relaxed() ||
+                 !leading_.load_relaxed();
+        };
+        sink_.sleep(ready, times);
+      }
+    }
+  }
+
+  /// What was queued and will not be written. Nobody uses it any more.
+  Entry* abandon() noexcept {
+    tail_ = nullptr;
+    return std::exchange(first_, nullptr);
+  }
+
+  // acquire ← the release in write_at_once(): who waits for what was written there, and would not
+  // be woken, finds it durable.
+  [[nodiscard]] std::uint64_t last() const noexcept { return last_.load_acquire(); }
+  [[nodiscard]] std::uint64_t durable() const noexcept { return durable_.load_relaxed(); }
+  [[nodiscard]] std::uint64_t queued_bytes() const noexcept { return queued_.load_relaxed(); }
+  /// `since` of the oldest entry that is not durable; 0: all are.
+  [[nodiscard]] std::uint64_t oldest() const noexcept { return oldest_.load_relaxed(); }
+  // acquire ← the release in lead(): why it failed.
+  [[nodiscard]] bool failed() const noexcept { return failed_.load_acquire(); }
+
+ private:
+  /// Under the lock. Who has the lead meanwhile is waited for by nobody: all before is durable, and
+  /// the last leader has woken all.
+  bool write_at_once(Entry& e, place& where) noexcept {
+    if (first_ != nullptr && !SPOLIA_FAULT("group_commit.before_the_queue")) return false;
+    if (!sink_.in_place() || !take_lead()) return false;
+    e.sequence = last_.load_relaxed() + 1;
+    // relaxed: stored by a leader, whose release take_lead() has acquired.
+    const bool done = !failed_.load_relaxed() && sink_.at_once(e);
+    if (done) {
+      where = {.sequence = e.sequence, .first = false, .written = true};
+      // relaxed: who waits for it has its number by the lock, or from last().
+      durable_.store_relaxed(e.sequence);
+      if (SPOLIA_FAULT("group_commit.relaxed_last")) {
+        last_.store_relaxed(e.sequence);
+      } else {
+        // release → the acquire in last().
+        last_.store_release(e.sequence);
+      }
+    }
+    // release → the acquire in take_lead(): the sink, for the next leader.
+    leading_.store_release(false);
+    return done;
+  }
+
+  /// Under the lock.
+  void queue(Entry& e, place& where) noexcept {
+    where = {.sequence = last_.load_relaxed() + 1, .first = first_ == nullptr, .written = false};
+    e.sequence = where.sequence;
+    e.next = nullptr;
+    if (first_ == nullptr) {
+      first_ = &e;
+      if (oldest_.load_relaxed() == 0) oldest_.store_relaxed(e.since);
+    } else {
+      tail_->next = &e;
+    }
+    tail_ = &e;
+    queued_.store_relaxed(queued_.load_relaxed() + e.bytes);
+    last_.store_relaxed(where.sequence);
+  }
+
+  bool take_lead() noexcept {
+    if (SPOLIA_FAULT("group_commit.two_leaders")) {
+      if (leading_.load_relaxed()) return false;
+      leading_.store_relaxed(true);
+      return true;
+    }
+    return !leading_.load_relaxed() &&
+           // acquire ← the release of the last leader in wait(): the sink as it left it.
+           !leading_.exchange_acquire(true);
+  }
+
+  void lead() noexcept {
+    const std::uint64_t before = durable_.load_relaxed();
+    sink_.collect([&] { return last_.load_relaxed() - before; });
+    Entry* first = nullptr;
+    std::uint64_t last = 0;
+    {
+      const std::lock_guard hold(lock_);
+      if (failed_.load_relaxed()) return;
+      first = first_;
+      if (first == nullptr) return;
+      last = last_.load_relaxed();
+      first_ = tail_ = nullptr;
+      queued_.store_relaxed(0);
+    }
+    // release → the acquire in wait(), as below.
+    if (SPOLIA_FAULT("group_commit.acknowledge_first")) durable_.store_release(last);
+    if (!sink_.write(first, before) && !SPOLIA_FAULT("group_commit.failure_forgotten")) {
+      // release → the acquires in wait() and failed(): the reason.
+      failed_.store_release(true);
+      return;
+    }
+    if (SPOLIA_FAULT("group_commit.relaxed_durable")) {
+      durable_.store_relaxed(last);
+    } else {
+      // release → the acquire in wait(): what the sink has done.
+      durable_.store_release(last);
+    }
+    sink_.ended(last - before, last_.load_relaxed() - last);
+    const std::lock_guard hold(lock_);
+    oldest_.store_relaxed(first_ == nullptr ? 0 : first_->since);
+  }
+
+  Sink& sink_;
+  // What each commit changes where a sink's memory is its file: one cache line.
+  alignas(cache_line) spolia::detail::short_lock lock_;
+  atomic<bool> leading_{false};
+  Entry* first_ = nullptr;
+  Entry* tail_ = nullptr;
+  std::uint64_t seen_at_cut_ = 0;  // the latest snapshot that was begun at a cut
+  atomic<std::uint64_t> last_{0};
+  atomic<std::uint64_t> durable_{0};
+  // What each commit looks at.
+  alignas(cache_line) atomic<std::uint64_t> queued_{0};
+  atomic<std::uint64_t> oldest_{0};
+  atomic<bool> failed_{false};
+};
+
+}  // namespace db
+}  // namespace spolia::inline SPOLIA_FLAVOUR

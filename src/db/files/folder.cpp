@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+// folder.cpp: whose a directory is, and what lies in it.
+#include "db/files/folder.hpp"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <random>
+#include <span>
+#include <utility>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace db {
+namespace {
+
+// SPOLIA has three lines of text. The second one, the format, says whether the directory has had
+// data, from format 5 on: until then a database is made with format 4, as it always was. One byte
+// is all that changes, so it is there or it is not, whatever happens meanwhile; and programs that
+// do not know format 5 look at the format only where the length is the one that they know.
+constexpr std::string_view first_line = "spolia database\n";
+constexpr std::string_view format_line = "format ";
+constexpr std::string_view id_line = "id ";
+constexpr char oldest_identity = '1';
+constexpr char without_data = '4';
+constexpr char with_data = '5';
+constexpr std::size_t format_at = first_line.size() + format_line.size();
+
+std::string identity_text(const database_id& id, char format) {
+  std::string text(first_line);
+  text += format_line;
+  text += format;
+  text += '\n';
+  text += id_line;
+  for (const std::byte b : id) {
+    constexpr std::string_view symbols = "0123456789abcdef";
+    text += symbols[static_cast<std::size_t>(b) >> 4U];
+    text += symbols[static_cast<std::size_t>(b) & 0xfU];
+  }
+  return text + "\n";
+}
+
+int digit_value(char c) noexcept {
+  if (c >= '0' && c <= '9') return c - '0';
+  return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+}  // namespace
+
+database_id random_id() {
+  std::random_device random;
+  database_id id{};
+  for (std::byte& b : id) b = static_cast<std::byte>(random() & 0xffU);
+  return id;
+}
+
+folder::folder(storage_files& files, const std::filesystem::path& directory, folder_use use)
+    : at_(files.open_directory(directory,
+                               use.write ? directory_mode::made : directory_mode::existing)),
+      locked_(at_->open(identity_name, use.write ? file_mode::write : file_mode::read)) {
+  have(use);
+  still_ours();  // it may have been replaced before it was locked
+  std::array<char, 256> text{};
+  const std::size_t size = locked_->read(0, std::as_writable_bytes(std::span(text)));
+  // A process may have died while it made the database: then there is nothing else.
+  const folder_content has = look();
+  // And a backup gets it last: that a copy was not finished is for the opening to say.
+  const bool whole = size == identity_text({}, without_data).size();
+  if (whole || (has.has_data() && !has.copy) || (!use.write && !has.copy)) {
+    parse({text.data(), size});
+  }
+}
+
+void folder::have(folder_use use) {
+  const lock_result got = locked_->lock(use.write);
+  if (got == lock_result::unsupported) return have_by_lock_file(use);
+  if (got == lock_result::taken) {
+    throw storage_error(path_of(identity_name), storage_error::nowhere,
+                        "the database is open elsewhere: in this process, or in another one");
+  }
+}
+
+void folder::have_by_lock_file(folder_use use) {
+  const auto process = lock_file::this_process();
+  if (!process) {
+    if (!use.without_lock) {
+      throw storage_error(path(), storage_error::nowhere,
+                          "the file system has no locks, and the system does not say which "
+                          "processes there are, so that nothing keeps another process out; "
+                          "options::allow_without_lock opens it all the same");
+    }
+    guard_ = directory_guard::nothing;
+    return;
+  }
+  const file_identity mine = locked_->identity();
+  if (use.write) lock_file_ = std::make_unique<lock_file>(*at_, mine, *process);
+  const auto other =
+      lock_file::in_the_way(*at_, mine, *process, lock_file_ != nullptr ? lock_file_->name() : "");
+  guard_ = directory_guard::lock_file;
+  if (!other) return;
+  if (other->unknown == nullptr) {
+    throw storage_error(path_of(other->name), storage_error::nowhere,
+                        "the database is open elsewhere: in this process, or in another one");
+  }
+  if (!use.without_lock) {
+    throw storage_error(path_of(other->name), storage_error::nowhere,
+                        std::string("the database may be open elsewhere: the file system has no "
+                                    "locks, and of this file, which says who has it, ") +
+                            other->unknown +
+                            "; remove it if nobody has the database open, or use "
+                            "options::allow_without_lock");
+  }
+  guard_ = directory_guard::nothing;
+}
+
+void folder::parse(std::string_view text) {
+  const auto refuse = [&](const char* why) { throw storage_error(path_of(identity_name), 0, why); };
+  if (!text.starts_with(first_line)) refuse("this is not the file of a database");
+  text.remove_prefix(first_line.size());
+  if (!text.starts_with(format_line)) refuse("this is not the file of a database");
+  text.remove_prefix(format_line.size());
+  const std::string_view format = text.substr(0, std::min(text.find('\n'), text.size()));
+  if (format.size() != 1 || format[0] < oldest_identity || format[0] > with_data) {
+    refuse("it has a format that this version does not know");
+  }
+  text.remove_prefix(std::min(format.size() + 1, text.size()));
+  if (text.size() != id_line.size() + 2 * id_.size() + 1 || !text.starts_with(id_line) ||
+      text.back() != '\n') {
+    refuse("it has no whole number of the database");
+  }
+  text.remove_prefix(id_line.size());
+  for (std::size_t i = 0; i < id_.size(); ++i) {
+    const int high = digit_value(text[2 * i]);
+    const int low = digit_value(text[2 * i + 1]);
+    if (high < 0 || low < 0) refuse("it has no whole number of the database");
+    id_[i] = static_cast<std::byte>(high * 16 + low);
+  }
+  had_data_ = format[0] == with_data;
+  known_ = true;
+}
+
+void folder::make(const database_id& id, bool data) {
+  still_ours();
+  const std::string text = identity_text(id, data ? with_data : without_data);
+  locked_->truncate(0);
+  locked_->write(0, std::as_bytes(std::span(text)));
+  locked_->sync();
+  sync();
+  at_->sync_own_name();
+  id_ = id;
+  known_ = true;
+  had_data_ = data;
+}
+
+/// Before the file is durable by its name this would have a loss of power leave an empty directory
+/// that is refused; after something in it was acknowledged, one that has lost that and is not.
+void folder::note_data() {
+  if (had_data_) return;
+  still_ours();
+  locked_->write(format_at, std::as_bytes(std::span(&with_data, 1)));
+  locked_->sync();
+  had_data_ = true;
+}
+
+void folder::sync() {
+  if (!at_->sync()) durable_names_.store_relaxed(false);
+}
+
+void folder::still_ours() const {
+  const std::optional<file_identity> there = at_->identity(identity_name);
+  if (there && *there == locked_->identity()) return;
+  throw storage_error(
+      path(), storage_error::nowhere,
+      there ? "its file SPOLIA was replaced while the database was open: another database, or a "
+              "copy, was put there; nothing in it is changed. Close this one, and open what is "
+              "there now"
+            : "its file SPOLIA was removed while the database was open; nothing in it is changed. "
+              "Close the database, and restore a backup");
+}
+
+std::unique_ptr<storage_file> folder::open(const std::string& name, file_mode how) {
+  if (how != file_mode::read) still_ours();
+  return at_->open(name, how);
+}
+void folder::rename(const std::string& from, const std::string& to) {
+  still_ours();
+  at_->rename(from, to);
+}
+void folder::remove(const std::string& name) {
+  still_ours();
+  at_->remove(name);
+}
+
+folder_content folder::look() const {
+  folder_content found;
+  for (std::string& name : at_->list()) {
+    std::uint64_t sequence = 0;
+    if (parse_name(name, file_kind::log, sequence)) {
+      found.segments.push_back(sequence);
+    } else if (parse_name(name, file_kind::checkpoint, sequence)) {
+      found.checkpoints.push_back(sequence);
+    } else if (name.ends_with(".spl.tmp")) {
+      found.temporary.push_back(std::move(name));
+    } else if (name == copy_marker) {
+      found.copy = true;
+    }
+  }
+  std::sort(found.segments.begin(), found.segments.end());
+  std::sort(found.checkpoints.begin(), found.checkpoints.end());
+  return found;
+}
+
+file_bytes read_file(folder& in, const std::string& name) {
+  const auto file = in.open(name, file_mode::read);
+  file_bytes all;
+  all.size = file->size();
+  all.data = std::make_unique_for_overwrite<std::byte[]>(all.size);
+  all.size = file->read(0, {all.data.get(), all.size});
+  return all;
+}
+
+}  // namespace db
+}  // namespace spolia::inline SPOLIA_FLAVOUR

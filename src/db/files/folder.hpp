@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// folder.hpp: a directory that this process has: that of a database, or of a copy. Internal.
+//
+// It is opened once and locked by its file SPOLIA, and everything that the store does to its files
+// goes through it. Before a file is made, renamed or removed it is asked whether the directory
+// still has the SPOLIA that is locked: if somebody has emptied it, or has put another database into
+// it, whatever is done there would be done to what is not ours.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <spolia/base/atomic.hpp>
+#include <spolia/base/config.hpp>
+#include <spolia/db/durability.hpp>
+#include <spolia/db/files.hpp>
+
+#include "db/files/lock_file.hpp"
+#include "db/log/log_format.hpp"
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace db {
+
+/// What lies in a directory, in ascending order of sequences.
+struct folder_content {
+  std::vector<std::uint64_t> segments;
+  std::vector<std::uint64_t> checkpoints;
+  std::vector<std::string> temporary;
+  bool copy = false;  ///< made by backup(), and never opened to be changed
+  [[nodiscard]] bool has_data() const noexcept { return !segments.empty() || !checkpoints.empty(); }
+};
+inline constexpr const char* copy_marker = "COPY";
+
+database_id random_id();
+
+struct folder_use {
+  bool write = false;
+  bool without_lock = false;  ///< if there cannot be one
+};
+
+class folder {
+ public:
+  static constexpr const char* identity_name = "SPOLIA";
+
+  /// Locks it, and reads SPOLIA if there is one. To be written, both are made if there is none.
+  folder(storage_files& files, const std::filesystem::path& directory, folder_use use);
+  folder(const folder&) = delete;
+  folder& operator=(const folder&) = delete;
+
+  /// How errors name it, and a file in it.
+  [[nodiscard]] const std::filesystem::path& path() const noexcept { return at_->path(); }
+  [[nodiscard]] std::filesystem::path path_of(const std::string& name) const {
+    return path() / name;
+  }
+
+  /// False: the directory is new.
+  [[nodiscard]] bool known() const noexcept { return known_; }
+  [[nodiscard]] const database_id& id() const noexcept { return id_; }
+  /// SPOLIA says that there were segments or checkpoints.
+  [[nodiscard]] bool had_data() const noexcept { return had_data_; }
+  [[nodiscard]] directory_guard guard() const noexcept { return guard_; }
+  /// False: sync() was of no use.
+  [[nodiscard]] bool durable_names() const noexcept { return durable_names_.load_relaxed(); }
+  void make(const database_id& id, bool with_data);
+  /// There is a segment or a checkpoint, by a durable name; nothing in it was acknowledged yet.
+  void note_data();
+
+  // As those of storage_directory. Those that change something throw storage_error if the directory
+  // is not ours any more, and have changed nothing then.
+  std::unique_ptr<storage_file> open(const std::string& name, file_mode how);
+  void rename(const std::string& from, const std::string& to);
+  void remove(const std::string& name);
+  void sync();
+  [[nodiscard]] folder_content look() const;
+  [[nodiscard]] bool has(const std::string& name) const { return at_->identity(name).has_value(); }
+
+ private:
+  void have(folder_use use);
+  void have_by_lock_file(folder_use use);
+  void parse(std::string_view text);
+  /// Throws if the SPOLIA that is locked is not the one that is there.
+  void still_ours() const;
+
+  std::unique_ptr<storage_directory> at_;
+  std::unique_ptr<storage_file> locked_;  // SPOLIA
+  std::unique_ptr<lock_file> lock_file_;
+  directory_guard guard_ = directory_guard::lock;
+  bool known_ = false;
+  bool had_data_ = false;
+  database_id id_{};
+  atomic<bool> durable_names_{true};
+};
+
+/// Reads a whole file.
+struct file_bytes {
+  std::unique_ptr<std::byte[]> data;
+  std::size_t size = 0;
+  [[nodiscard]] bytes_view view() const noexcept { return {data.get(), size}; }
+};
+file_bytes read_file(folder& in, const std::string& name);
+
+}  // namespace db
+}  // namespace spolia::inline SPOLIA_FLAVOUR

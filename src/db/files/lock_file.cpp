@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+// lock_file.cpp: names that say which process has a directory, and whether it lives.
+#include "db/files/lock_file.hpp"
+
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <exception>
+#include <fstream>
+#include <iterator>
+#include <random>
+#include <sstream>
+#include <vector>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace db {
+namespace {
+
+constexpr std::string_view name_begins = "LOCK";
+
+/// What a name says, in this order.
+struct owner {
+  std::uint64_t directory = 0;  // the number of its SPOLIA
+  lock_file::process who;
+  std::uint64_t opening = 0;  // a random number
+};
+template <class Owner, class F>
+bool for_each_part(Owner& of, F&& f) {
+  return f(of.directory) && f(of.who.machine) && f(of.who.boot) && f(of.who.numbers) &&
+         f(of.who.number) && f(of.who.start) && f(of.opening);
+}
+
+std::string name_of(const owner& o) {
+  std::ostringstream name;
+  name << name_begins << std::hex;
+  for_each_part(o, [&](std::uint64_t part) {
+    name << '-' << part;
+    return true;
+  });
+  return name.str();
+}
+
+std::optional<owner> parse_owner(std::string_view name) {
+  owner o;
+  if (!name.starts_with(name_begins)) return std::nullopt;
+  name.remove_prefix(name_begins.size());
+  const bool whole = for_each_part(o, [&](std::uint64_t& part) {
+    if (name.empty() || name.front() != '-') return false;
+    name.remove_prefix(1);
+    const auto [end, wrong] = std::from_chars(name.data(), name.data() + name.size(), part, 16);
+    name.remove_prefix(static_cast<std::size_t>(end - name.data()));
+    return wrong == std::errc();
+  });
+  if (!whole || !name.empty()) return std::nullopt;
+  return o;
+}
+
+std::string content_of(const char* file) {
+  std::ifstream in(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+std::uint64_t mixed(std::string_view text) noexcept {
+  std::uint64_t h = 0xCBF2'9CE4'8422'2325U;
+  for (const char c : text) h = (h ^ static_cast<unsigned char>(c)) * 0x100'0000'01B3U;
+  return h;
+}
+
+struct process_state {
+  std::uint64_t start = 0;
+  bool ended = false;  // and its parent has not asked for it yet
+};
+/// Nothing: the system does not say.
+std::optional<process_state> state_of(std::uint64_t process) {
+  const std::string all = content_of(("/proc/" + std::to_string(process) + "/stat").c_str());
+  const std::size_t end_of_name = all.rfind(')');
+  if (end_of_name == std::string::npos) return std::nullopt;
+  std::istringstream rest(all.substr(end_of_name + 1));
+  const std::vector<std::string> fields(std::istream_iterator<std::string>(rest), {});
+  // The third field of all is the first here: the state; the 20th, how many threads; the 22nd.
+  if (fields.size() < 20) return std::nullopt;
+  process_state s;
+  s.start = std::strtoull(fields[19].c_str(), nullptr, 10);
+  // Its first thread alone may have ended.
+  const bool gone = fields[0] == "Z" || fields[0] == "X";
+  s.ended = gone && std::strtoull(fields[17].c_str(), nullptr, 10) <= 1;
+  return s;
+}
+
+enum class life : std::uint8_t { lives, ended, other_machine, other_container };
+
+life life_of(const lock_file::process& of, const lock_file::process& mine) {
+  if (of.machine != mine.machine) return life::other_machine;
+  if (of.boot != mine.boot) return life::ended;
+  if (of.numbers != mine.numbers) return life::other_container;
+  if (::kill(static_cast<::pid_t>(of.number), 0) != 0 && errno == ESRCH) return life::ended;
+  const auto state = state_of(of.number);
+  if (state && (state->ended || state->start != of.start)) return life::ended;
+  return life::lives;
+}
+
+std::uint64_t random_number() {
+  std::random_device random;
+  return std::uint64_t{random()} << 32U | random();
+}
+
+std::string name_for(const file_identity& of, const lock_file::process& mine) {
+  return name_of({.directory = of.number, .who = mine, .opening = random_number()});
+}
+
+}  // namespace
+
+std::optional<lock_file::process> lock_file::this_process() {
+  const std::string started = content_of("/proc/sys/kernel/random/boot_id");
+  const auto self = static_cast<std::uint64_t>(::getpid());
+  const auto state = state_of(self);
+  struct stat space{};
+  if (started.empty() || !state || ::stat("/proc/self/ns/pid", &space) != 0) return std::nullopt;
+  std::string where = content_of("/etc/machine-id");
+  ::utsname system{};
+  if (where.empty() && ::uname(&system) == 0) where = system.nodename;
+  process o;
+  o.machine = mixed(where);
+  o.boot = mixed(started);
+  o.numbers = static_cast<std::uint64_t>(space.st_ino);
+  o.number = self;
+  o.start = state->start;
+  return o;
+}
+
+lock_file::lock_file(storage_directory& in, const file_identity& of, const process& mine)
+    : in_(in), name_(name_for(of, mine)) {
+  in_.open(name_, file_mode::write);
+  try {
+    for (const std::string& other : in_.list()) {
+      const auto says = parse_owner(other);
+      if (!says || other == name_) continue;
+      if (says->directory != of.number || life_of(says->who, mine) == life::ended)
+        in_.remove(other);
+    }
+  } catch (...) {
+    in_.remove(name_);
+    throw;
+  }
+}
+
+lock_file::~lock_file() {
+  if (home_ != ::getpid()) return;  // it is its parent's
+  try {
+    in_.remove(name_);
+  } catch (const std::exception&) {
+    // The next opening removes it: when the process has ended.
+  }
+}
+
+std::optional<lock_file::obstacle> lock_file::in_the_way(storage_directory& in,
+                                                         const file_identity& of,
+                                                         const process& mine,
+                                                         std::string_view but) {
+  std::optional<obstacle> found;
+  for (const std::string& other : in.list()) {
+    const auto says = parse_owner(other);
+    if (!says || other == but || says->directory != of.number) continue;
+    switch (life_of(says->who, mine)) {
+      case life::ended:
+        continue;
+      case life::lives:
+        return obstacle{other, nullptr};
+      case life::other_machine:
+        found = {other, "it was made on another machine"};
+        continue;
+      case life::other_container:
+        found = {other, "it was made in another container"};
+        continue;
+    }
+  }
+  return found;
+}
+
+}  // namespace db
+}  // namespace spolia::inline SPOLIA_FLAVOUR

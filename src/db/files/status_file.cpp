@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+// status_file.cpp: what a database shows to other processes.
+#include "db/files/status_file.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <exception>
+#include <mutex>
+#include <span>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include <spolia/base/unwind.hpp>
+#include <spolia/db/files.hpp>
+
+#include "db/engine.hpp"
+#include "db/files/folder.hpp"
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace db {
+namespace {
+
+constexpr std::uint64_t status_mark = 0x5359'5453'4c4f'5053;  // SPOLSTYS
+constexpr std::uint64_t status_version = 1;
+constexpr double status_pause_ns = 100e6;
+
+/// The file: words of the processor that wrote it.
+struct status_page {
+  std::uint64_t mark = status_mark;
+  std::uint64_t version = status_version;
+  store_status what{};
+  std::uint64_t sum = 0;  // of all above
+};
+static_assert(std::has_unique_object_representations_v<status_page>, "no gaps in the file");
+
+std::uint64_t sum_of(const status_page& p) noexcept {
+  const auto words = std::bit_cast<std::array<std::uint64_t, sizeof(status_page) / 8>>(p);
+  std::uint64_t h = 0;
+  for (std::size_t i = 0; i + 1 < words.size(); ++i) {
+    h = (h ^ words[i]) * 0x9E37'79B9'7F4A'7C15U;
+    h ^= h >> 29U;
+  }
+  return h;
+}
+
+std::uint64_t now_ns() noexcept {
+  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                        std::chrono::system_clock::now().time_since_epoch())
+                                        .count());
+}
+
+[[noreturn]] void fail_status(const std::filesystem::path& file, const char* what) {
+  throw storage_error(file, storage_error::nowhere, what,
+                      std::error_code(errno, std::system_category()));
+}
+
+store_status::reader shown_reader(const census::entry& e, std::uint64_t now) noexcept {
+  store_status::reader r;
+  r.behind = now > e.timestamp ? now - e.timestamp : 0;
+  r.thread = e.thread;
+  if (e.label != nullptr) {
+    const std::size_t length = std::min(std::strlen(e.label), r.label.size() - 1);
+    std::copy_n(e.label, length, r.label.begin());
+  }
+  if (e.start_ticks != 0) {
+    const auto ticks = static_cast<std::int64_t>(ticks::read() - e.start_ticks);
+    r.age_ns =
+        static_cast<std::uint64_t>(std::max(0.0, static_cast<double>(ticks)) * core::ns_per_tick());
+  }
+  return r;
+}
+
+/// The ones that are furthest behind, without allocating.
+void fill_readers(store_status& s, const commit_board& board) {
+  s.readers = 0;
+  s.oldest = {};
+  const std::uint64_t now = board.clock.now();
+  std::size_t kept = 0;
+  board.living.for_each([&](const census::entry& e) {
+    ++s.readers;
+    store_status::reader r = shown_reader(e, now);
+    for (std::size_t i = 0; i < kept; ++i) {
+      const store_status::reader& other = s.oldest[i];
+      const bool older =
+          r.behind != other.behind ? r.behind > other.behind : r.age_ns > other.age_ns;
+      if (older) std::swap(r, s.oldest[i]);
+    }
+    if (kept < s.oldest.size()) s.oldest[kept++] = r;
+  });
+}
+
+void fill_sums(store_status& s, const statistics& sum) noexcept {
+  s.commits = sum.commits;
+  s.conflicts = sum.conflicts;
+  s.limits = sum.limits;
+  s.cleaning = sum.cleaning;
+  s.versions_made = sum.versions.versions_made;
+  s.versions_dropped = sum.versions.versions_dropped;
+  s.version_bytes = sum.versions.bytes;
+  s.partitions = sum.versions.partitions;
+  s.partitions_used = sum.versions.partitions_used;
+  s.partition_drops = sum.versions.drops;
+  s.log_sequence = sum.log.sequence;
+  s.log_durable = sum.log.durable;
+  s.log_bytes = sum.log.bytes;
+  s.log_since_checkpoint = sum.log.since_checkpoint;
+  s.log_flushes = sum.log.flushes;
+  s.log_longest_flush_ns = static_cast<std::uint64_t>(sum.log.longest_flush.count());
+  s.checkpoints = sum.log.checkpoints;
+  s.storage_failed = sum.log.failed ? 1 : 0;
+}
+
+/// Closes itself.
+struct open_status {
+  explicit open_status(const std::filesystem::path& file)
+      : descriptor(::open(file.c_str(), O_RDONLY | O_CLOEXEC)) {}
+  open_status(const open_status&) = delete;
+  open_status& operator=(const open_status&) = delete;
+  ~open_status() {
+    if (descriptor >= 0) ::close(descriptor);
+  }
+  const int descriptor;
+};
+
+}  // namespace
+
+status_file::status_file(engine& of, folder& where)
+    : engine_(of),
+      folder_(where),
+      pause_(static_cast<std::uint64_t>(status_pause_ns / core::ns_per_tick())) {
+  // A new one, so that a reader of one that was left after a kill sees no mixture.
+  folder_.remove(name);
+  file_ = folder_.open(name, file_mode::fresh);
+  page_.process = static_cast<std::uint64_t>(::getpid());
+  page_.opened = now_ns();
+  publish();
+}
+
+status_file::~status_file() {
+  // A child of that process leaves its parent's where it is.
+  if (page_.process != static_cast<std::uint64_t>(::getpid())) return;
+  try {
+    folder_.remove(name);
+  } catch (const std::exception&) {
+    // The next opening removes it.
+  }
+}
+
+void status_file::remove(folder& where) noexcept {
+  try {
+    if (where.has(name)) where.remove(name);
+  } catch (const std::exception&) {
+    // It is for looking at alone: nothing fails for it.
+  }
+}
+
+void status_file::publish() noexcept {
+  // acquire ← the release below: the page as the last one left it.
+  if (busy_.load_relaxed() || busy_.exchange_acquire(true)) return;
+  const uncancelled whole;  // others leave it to this one
+  page_.written = now_ns();
+  fill_sums(page_, engine_.sums());
+  {
+    // Nobody waits for who changes the catalogue: the next one will tell.
+    const std::unique_lock hold(engine_.catalog_lock, std::try_to_lock);
+    if (hold) {
+      page_.tables = 0;
+      page_.slots = 0;
+      page_.table_bytes = 0;
+      for (const auto& t : engine_.tables) {
+        page_.table_bytes += t->bytes();  // also of one that older snapshots see
+        if (!t->when_.open()) continue;
+        ++page_.tables;
+        page_.slots += t->slots();
+      }
+    }
+  }
+  fill_readers(page_, engine_.board);
+  status_page p{.what = page_};
+  p.sum = sum_of(p);
+  try {
+    file_->write(0, std::as_bytes(std::span(&p, 1)));
+  } catch (const std::exception&) {
+    // The next one may do better; a commit does not fail for it.
+  }
+  next_.store_relaxed(ticks::read() + pause_);
+  busy_.store_release(false);  // → the acquire above
+}
+
+std::optional<store_status> read_status(const std::filesystem::path& directory) {
+  constexpr int most_looks = 50;
+  const std::filesystem::path file = directory / status_file::name;
+  const open_status of(file);
+  if (of.descriptor < 0) {
+    if (errno == ENOENT) return std::nullopt;
+    fail_status(file, "it cannot be read");
+  }
+  for (int look = 0; look < most_looks; ++look) {
+    status_page p;
+    const auto got = ::pread(of.descriptor, &p, sizeof p, 0);
+    if (got < 0 && errno != EINTR) fail_status(file, "it cannot be read");
+    if (got >= 16 && (p.mark != status_mark || p.version != status_version)) {
+      throw storage_error(file, 0, "this is no status that this version knows");
+    }
+    if (got == static_cast<::ssize_t>(sizeof p) && p.sum == sum_of(p)) {
+      for (store_status::reader& r : p.what.oldest) r.label.back() = '\0';  // whoever wrote it
+      return p.what;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  throw storage_error(file, 0, "it is damaged");
+}
+
+}  // namespace db
+}  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: Apache-2.0
+// hash_index.hpp: a concurrent hash table of slots that grows: the primary index of most tables.
+//
+// Idea:        shards, each with an open-addressed array of (hash, slot). Keys are not stored: the
+//              slot's row has them. But most keys are a few small numbers. What fits into one word
+//              is hashed so that it can be told from the hash, and no row is looked at: the rows'
+//              key columns would be a cache line each. Lookups take no lock: they walk from the
+//              hash's place to the first empty entry. Updates lock their shard. An entry that was
+//              taken out stays as a gap until the shard's array is renewed, which copies what is
+//              left into an array of the right size and retires the old one.
+// Departure:   the host system of the paper on one-shot collection has a cuckoo table, which is
+//              cuckoo_index.hpp here. A lookup has two places there, and the row to ask, and if it
+//              finds nothing it has to ask whether the entry was being moved meanwhile, since
+//              insertions move others' entries. Here entries stay where they are until their shard
+//              is renewed; in twice to four times the memory. docs/db.md, "Which hash index?", has
+//              both in one engine.
+// Cost:        a lookup: a guard and, mostly, one cache line; for long keys the row's, too. An
+//              update: a lock, and now and then the copying of a shard, a sixty-fourth of the
+//              table, while which that shard's other updates wait; amortized constant.
+// Progress:    lookups are wait-free: they look at each entry of an array once at most.
+// Memory:      16 bytes an entry, at least a quarter and at most three quarters of which are used
+//              after a renewal: 22 to 42 bytes a key while a table grows.
+// Filling:     who fills an index that nobody uses yet writes down keys' hashes and slots, shard by
+//              shard, in memory that becomes the shards' arrays, and makes entries of them in the
+//              end: each key would be a miss of the caches.
+// Why a lookup finds what is there: entries of one array only go from empty to a slot, and from a
+//   slot to a gap, so the walk to an entry is never cut short. A lookup in an array that has been
+//   renewed meanwhile takes place at the moment when it read the array's address.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <span>
+#include <utility>
+
+#include <spolia/base/atomic.hpp>
+#include <spolia/base/config.hpp>
+#include <spolia/base/short_lock.hpp>
+#include <spolia/db/index.hpp>
+#include <spolia/reclaim/region_domain.hpp>
+
+#include "db/index/hash_array.hpp"
+#include "db/index/hash_parts.hpp"
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace db {
+
+/// What a shard has besides its array.
+template <class Array>
+struct probing_rest {
+  std::uint64_t used = 0;  // entries that are not empty
+  note_list<Array> noted;
+};
+
+/// `Same(slot, key)` tells whether the slot's row has the key; it may be asked for slots that
+/// others are changing, and is then believed by nobody who does not look again.
+template <class Same, class Domain = region_domain>
+class hash_index final
+    : public hash_shards<hash_array<typename Domain::header>,
+                         probing_rest<hash_array<typename Domain::header>>, Domain> {
+  using base = hash_shards<hash_array<typename Domain::header>,
+                           probing_rest<hash_array<typename Domain::header>>, Domain>;
+
+ public:
+  hash_index(Domain& nodes, std::uint32_t words, Same same)
+      : base(nodes, words), packed_bits_(64U / words), same_(same) {
+    for (shard& s : shards_) s.now.store_relaxed(array::make(least));
+  }
+
+  [[nodiscard]] std::uint64_t find(const key_words& key) const override {
+    const place at = place_of(key);
+    const shard& s = shard_of(at.hash);
+    auto guard = nodes_.enter();
+    const array* const a = guard.protect(s.now);
+    return slot_of(*a, at, key);
+  }
+
+  std::uint64_t claim(const key_words& key, std::uint64_t slot) override {
+    const place at = place_of(key);
+    shard& s = shard_of(at.hash);
+    auto guard = nodes_.enter();
+    const std::lock_guard hold(s.lock);
+    array* a = s.now.load_relaxed();
+    const std::uint64_t there = slot_of(*a, at, key);
+    if (there != no_slot) return there;
+    if ((s.used + 1) * 4 > a->size * 3) a = &renew(s, *a, std::bit_ceil((s.live + 1) * 2), guard);
+    put(*a, at.hash, (slot + 1) | at.flag);
+    ++s.used;
+    ++s.live;
+    return slot;
+  }
+
+  bool remove(const key_words& key, std::uint64_t slot) noexcept override {
+    const place at = place_of(key);
+    shard& s = shard_of(at.hash);
+    const std::lock_guard hold(s.lock);
+    array& a = *s.now.load_relaxed();
+    for (std::uint64_t i = at.hash;; ++i) {
+      entry& e = a.at(i & (a.size - 1));
+      const std::uint64_t seen = e.slot.load_relaxed();
+      if (seen == empty) return true;
+      if (seen != ((slot + 1) | at.flag)) continue;
+      e.slot.store_relaxed(gap);
+      --s.live;
+      return true;
+    }
+  }
+
+  void reserve(std::uint64_t keys) override {
+    // Shards do not get equal shares.
+    const std::uint64_t share = keys / shards_.size();
+    for (shard& s : shards_) s.noted.with_room(share + share / 16);
+  }
+  bool guess_all(std::span<const key_words> keys, std::uint64_t* slots) const override {
+    std::array<const array*, at_once> in;
+    std::array<place, at_once> at;
+    bool right = true;
+    auto guard = nodes_.enter();
+    for (std::size_t done = 0; done < keys.size();) {
+      const std::size_t some = std::min(at_once, keys.size() - done);
+      // The misses of the caches run beside each other.
+      for (std::size_t i = 0; i < some; ++i) {
+        at[i] = place_of(keys[done++]);
+        right = right && at[i].flag == 0;
+        in[i] = guard.protect(shard_of(at[i].hash).now);
+        expect(*in[i], at[i].hash);
+      }
+      for (std::size_t i = 0; i < some; ++i) *slots++ = slot_of(*in[i], at[i], anything);
+    }
+    return right;
+  }
+  bool guess_words(std::span<const std::uint64_t> hashes, std::uint64_t* slots) const override {
+    if (words_ != 1) return primary_index::guess_words(hashes, slots);
+    auto guard = nodes_.enter();
+    for (const std::uint64_t h : hashes) {
+      const array* const in = guard.protect(shard_of(h).now);
+      *slots++ = slot_of(*in, place{h, 0}, anything);
+    }
+    return true;
+  }
+  void expect_words(std::span<const std::uint64_t> hashes) const override {
+    if (words_ != 1) return;
+    auto guard = nodes_.enter();
+    for (const std::uint64_t h : hashes) expect(*guard.protect(shard_of(h).now), h);
+  }
+  bool note_all(std::span<const key_words> keys, const std::uint64_t* slots,
+                key_note* to) const override {
+    for (const key_words& k : keys) {
+      const place at = place_of(k);
+      *to++ = {at.hash, (*slots++ + 1) | at.flag};
+    }
+    return true;
+  }
+  bool note_words(std::span<const std::uint64_t> words, const std::uint64_t* slots,
+                  key_note* to) const override {
+    for (const std::uint64_t w : words) *to++ = {hash_of_word(w), *slots++ + 1};
+    return true;
+  }
+  /// Each shard's notes go behind those that it has.
+  void keep(std::span<const key_note> notes) override {
+    base::deal(notes, [](shard& s, std::size_t count, const auto& note_at) {
+      note_list<array>& all = s.noted;
+      key_note* const to = all.with_room(all.count + count).notes() + all.count;
+      for (std::size_t i = 0; i < count; ++i) to[i] = note_at(i);
+      all.count += count;
+    });
+  }
+  /// Shard after shard, so that its array is in the caches. The memory of its notes is that of the
+  /// next shard's array.
+  bool settle(unsigned part, unsigned parts, const key_reader& key_at) override {
+    owned next;
+    for (std::size_t n = shards * part / parts; n < shards * (part + 1) / parts; ++n) {
+      shard& s = shards_[n];
+      if (s.noted.count == 0) {
+        s.noted.in.reset();
+        continue;
+      }
+      const std::uint64_t size = std::max(least, array::room_for(s.live + s.noted.count));
+      if (next == nullptr || next->size != size) next.reset();
+      if (next == nullptr) next.reset(array::make_bare(size));
+      next->clear();
+      copy_live(*s.now.load_relaxed(), *next);
+      if (!fill(*next, {s.noted.in->notes(), s.noted.count}, key_at)) return false;
+      s.used = s.live += std::exchange(s.noted.count, 0);
+      base::settle_on(s, std::move(next));
+      next = std::move(s.noted.in);
+    }
+    return true;
+  }
+
+  /// A number that depends on nothing but the key.
+  [[nodiscard]] std::uint64_t hash_of(const key_words& key) const noexcept {
+    return place_of(key).hash;
+  }
+  /// Calls f(slot) for each. Nobody else uses the table.
+  template <class F>
+  void for_each(F&& f) const {
+    for (const shard& s : shards_) {
+      const array& a = *s.now.load_relaxed();
+      for (std::uint64_t i = 0; i < a.size; ++i) {
+        const std::uint64_t seen = a.at(i).slot.load_relaxed();
+        if (seen != empty && seen != gap) f((seen & ~long_key) - 1);
+      }
+    }
+  }
+
+ private:
+  using base::at_once, base::fetched, base::nodes_, base::shard_of, base::shards, base::shards_,
+      base::words_;
+  using typename base::array, typename base::owned, typename base::shard;
+  using entry = hash_entry;
+
+  static constexpr std::uint64_t empty = 0;
+  static constexpr std::uint64_t gap = ~std::uint64_t{0};
+  static constexpr std::uint64_t long_key = std::uint64_t{1} << 62U;
+#if defined(SPOLIA_MODEL)
+  static constexpr std::uint64_t least = 2;
+#else
+  static constexpr std::uint64_t least = 16;
+#endif
+
+  /// Where to look for a key, and what its entry has beside the slot: long_key, or nothing if the
+  /// hash is that of no other such key.
+  struct place {
+    std::uint64_t hash;
+    std::uint64_t flag;
+  };
+
+  [[nodiscard]] SPOLIA_ALWAYS_INLINE place place_of(const key_words& key) const noexcept {
+    std::uint64_t packed = key[0];
+    if (words_ == 1 || pack(key, packed)) return {hash_of_word(packed), 0};
+    return {hash_of_key(key, words_), long_key};
+  }
+  static constexpr auto anything = [](std::uint64_t) { return true; };
+  static void expect(const array& in, std::uint64_t hash) noexcept {
+    __builtin_prefetch(&in.at(hash & (in.size - 1)));
+  }
+  /// Up to four numbers that are not negative and not large, one after the other in one word; they
+  /// lie in keys with the first bit set.
+  bool pack(const key_words& key, std::uint64_t& all) const noexcept {
+    if (words_ > 4) return false;
+    std::uint64_t packed = 0;
+    for (std::uint32_t i = 0; i < words_; ++i) {
+      const std::uint64_t number = key[i] ^ std::uint64_t{1} << 63U;
+      if (number >> packed_bits_ != 0) return false;
+      packed = packed << packed_bits_ | number;
+    }
+    all = packed;
+    return true;
+  }
+
+  std::uint64_t slot_of(const array& a, place of, const key_words& key) const {
+    return slot_of(a, of, [&](std::uint64_t slot) { return of.flag == 0 || same_(slot, key); });
+  }
+  template <std::predicate<std::uint64_t> Right>
+  static std::uint64_t slot_of(const array& a, place of, Right&& right) {
+    for (std::uint64_t i = of.hash, end = of.hash + a.size; i != end; ++i) {
+      const std::uint64_t at = i & (a.size - 1);
+      // acquire ← the release in put(): the hash, and the row's key.
+      const std::uint64_t seen = a.at(at).slot.load_acquire();
+      if (seen == empty) return no_slot;
+      if ((seen & long_key) != of.flag || a.at(at).hash.load_relaxed() != of.hash) continue;
+      if (seen == gap) continue;
+      const std::uint64_t slot = (seen & ~long_key) - 1;
+      if (right(slot)) return slot;
+    }
+    return no_slot;
+  }
+
+  static void put(array& a, std::uint64_t hash, std::uint64_t what) noexcept {
+    std::uint64_t i = hash & (a.size - 1);
+    while (a.at(i).slot.load_relaxed() != empty) i = (i + 1) & (a.size - 1);
+    a.at(i).hash.store_relaxed(hash);
+    // release → the acquire in slot_of().
+    a.at(i).slot.store_release(what);
+  }
+
+  /// Makes entries of notes. False: a key comes twice.
+  bool fill(array& a, std::span<const key_note> notes, const key_reader& key_at) const {
+    for (std::size_t i = 0; i < notes.size(); ++i) {
+      if (i + fetched < notes.size()) {
+        __builtin_prefetch(&a.at(notes[i + fetched].hash & (a.size - 1)), 1);
+      }
+      if (!fill_in(a, notes[i], key_at)) return false;
+    }
+    return true;
+  }
+  /// An array that nobody sees yet, and which has no gaps: one walk looks for the key and finds the
+  /// place.
+  bool fill_in(array& a, key_note n, const key_reader& key_at) const {
+    std::uint64_t i = n.hash & (a.size - 1);
+    for (std::uint64_t seen; (seen = a.at(i).slot.load_relaxed()) != empty;
+         i = (i + 1) & (a.size - 1)) {
+      if (a.at(i).hash.load_relaxed() != n.hash || ((seen ^ n.what) & long_key) != 0) continue;
+      const bool known = (n.what & long_key) == 0;
+      if (known || same_((seen & ~long_key) - 1, key_at((n.what & ~long_key) - 1))) return false;
+    }
+    a.at(i).hash.store_relaxed(n.hash);
+    a.at(i).slot.store_relaxed(n.what);
+    return true;
+  }
+
+  static void copy_live(const array& from, array& to) noexcept {
+    for (std::uint64_t i = 0; i < from.size; ++i) {
+      const std::uint64_t seen = from.at(i).slot.load_relaxed();
+      if (seen != empty && seen != gap) put(to, from.at(i).hash.load_relaxed(), seen);
+    }
+  }
+
+  array& renew(shard& s, const array& old, std::uint64_t size, typename Domain::guard& guard) {
+    owned fresh(array::make(std::max(least, size)));
+    copy_live(old, *fresh);
+    s.used = s.live;
+    return base::replace(s, std::move(fresh), guard);
+  }
+
+  const unsigned packed_bits_;  // of each word, where more than one is packed
+  const Same same_;
+};
+
+}  // namespace db
+}  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -1,0 +1,395 @@
+// SPDX-License-Identifier: Apache-2.0
+// hash_secondary.hpp: a secondary index that finds the rows of one key: hashed, growing online.
+//
+// Idea:        a hash_index from keys to the sets of their rows. A set is an array of
+//              (slot, claim), open-addressed, so a row of a key that a million others have is added
+//              and taken out as quickly as the only one. Its first two places lie beside the key.
+//              Changes lock one of 64 locks, by the key; scans take none. A set whose array is
+//              full, or nearly empty, gets another one; the last row takes the set with it.
+// Scans:       places go by the upper bits of a hash that tells slots apart, so a larger array has
+//              them in the same order, but for neighbours. A scan takes the slots of a range of
+//              hashes into a buffer, lets go of its guard, shows them, and goes on with the next
+//              range, in whatever array there is then: nothing is skipped, nothing comes twice.
+// Cost:        a lookup: two guards and a few cache lines. A change: a lock; now and then the
+//              copying of a set, while which changes of keys with that lock wait; amortized
+//              constant.
+// Progress:    scans are wait-free but for sets that are replaced between two ranges.
+// Memory:      for each key about 100 bytes and the key, and 16 to 32 in the hash table; for each
+//              further row of the key 21 to 64 bytes, a few more while rows go.
+// Why a scan finds what is there: a place goes from empty to a slot, and then between slots and
+//   gaps; never back to empty. So a walk from a slot's home to the first empty place meets it, if
+//   it was put there before the walk, or before the array's address was read. A slot that is taken
+//   out and put again meanwhile may be met twice in one walk: the buffer is freed of that.
+// Why of two who add to one key, one at least sees the other: each scans after he has had the lock.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <new>
+
+#include <spolia/base/atomic.hpp>
+#include <spolia/base/cells.hpp>
+#include <spolia/base/config.hpp>
+#include <spolia/base/memory.hpp>
+#include <spolia/base/short_lock.hpp>
+#include <spolia/db/index.hpp>
+#include <spolia/reclaim/region_domain.hpp>
+
+#include "db/index/hash_index.hpp"
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace db {
+
+/// `Table` is what finds the rows of a key: hash_index or cuckoo_index.
+template <class Domain = region_domain, template <class, class> class Table = hash_index>
+class hash_secondary final : public secondary_index {
+ public:
+  hash_secondary(Domain& nodes, std::uint32_t words)
+      : nodes_(nodes), words_(words), keys_(nodes, words, same_key{words}) {}
+  ~hash_secondary() override {
+    keys_.for_each([](std::uint64_t number) { row_set::free_all(row_set::of(number)); });
+  }
+
+  void add(const key_words& key, std::uint64_t slot, std::uint64_t claim) override {
+    auto guard = nodes_.enter();
+    const key_lock hold(*this, key);
+    row_set* const s = find(key);
+    if (place* const there = place_in(s, slot)) return there->claim.write(claim);
+    put_new(s, key, slot, claim, guard);
+  }
+
+  std::uint64_t add_once(const key_words& key, std::uint64_t slot, std::uint64_t claim) override {
+    auto guard = nodes_.enter();
+    const key_lock hold(*this, key);
+    row_set* const s = find(key);
+    if (const place* const there = place_in(s, slot)) return there->claim.read();
+    put_new(s, key, slot, claim, guard);
+    return claim;
+  }
+
+  [[nodiscard]] std::uint64_t claim_of(const key_words& key, std::uint64_t slot) const override {
+    const key_lock hold(*this, key);
+    const place* const there = place_in(find(key), slot);
+    return there == nullptr ? 0 : there->claim.read();
+  }
+
+  bool remove(const key_words& key, std::uint64_t slot, std::uint64_t claim) noexcept override {
+    try {
+      auto guard = nodes_.enter();
+      const key_lock hold(*this, key);
+      row_set* const s = find(key);
+      place* const there = place_in(s, slot);
+      if (there == nullptr || there->claim.read() != claim) return true;
+      if (s->live.read() == 1) {
+        end(key, *s, guard);
+        return true;
+      }
+      there->slot.store_relaxed(gap);
+      s->live.write(s->live.read() - 1);
+      shrink(*s, guard);
+      return true;
+    } catch (const std::bad_alloc&) {  // a thread's first guard
+      return false;
+    }
+  }
+
+  /// Only if `lo` and `hi` are the same; in no particular order.
+  void scan(const key_words& lo, const key_words&, slot_visitor f) const override {
+    buffer found;
+    found.next = 0;
+    do {
+      gather(lo, found);
+      for (std::size_t i = 0; i < found.count; ++i) {
+        if (!f(found.slots[i], lo.data())) return;
+      }
+    } while (found.next != 0);
+  }
+  void scan_down(const key_words& lo, const key_words& hi, slot_visitor f) const override {
+    scan(lo, hi, f);
+  }
+
+ private:
+  static constexpr std::uint64_t empty = 0;
+  static constexpr std::uint64_t gap = ~std::uint64_t{0};
+  static constexpr std::size_t first_places = 2;
+#if defined(SPOLIA_MODEL)
+  static constexpr std::size_t homes_at_once = 2;
+  static constexpr std::size_t locks = 1;
+#else
+  static constexpr std::size_t homes_at_once = 128;
+  static constexpr std::size_t locks = 64;
+#endif
+  static constexpr std::size_t at_once = 2 * homes_at_once;  // slots
+
+  struct place {
+    atomic<std::uint64_t> slot{empty};  // one more than the slot
+    plain<std::uint64_t> claim{0};      // under the lock
+  };
+
+  /// No two slots have the same.
+  static std::uint64_t hash_of(std::uint64_t slot) noexcept { return slot * 0x9E3779B97F4A7C15U; }
+
+  /// The places follow it.
+  struct places : Domain::header {
+    unsigned bits;  // there are 2^bits, two at least
+    explicit places(unsigned b) noexcept : bits(b) {
+      for (std::uint64_t i = 0; i < size(); ++i) ::new (&at(i)) place;
+    }
+    [[nodiscard]] std::uint64_t size() const noexcept { return std::uint64_t{1} << bits; }
+    /// That may be used before there must be more of them.
+    [[nodiscard]] std::uint64_t most() const noexcept { return size() - size() / 4; }
+    place& at(std::uint64_t i) noexcept { return reinterpret_cast<place*>(this + 1)[i]; }
+    const place& at(std::uint64_t i) const noexcept {
+      return reinterpret_cast<const place*>(this + 1)[i];
+    }
+    [[nodiscard]] std::uint64_t home(std::uint64_t hash) const noexcept {
+      return hash >> (64U - bits);
+    }
+
+    place* find(std::uint64_t slot) noexcept {
+      for (std::uint64_t i = home(hash_of(slot)), end = i + size(); i != end; ++i) {
+        place& p = at(i & (size() - 1));
+        const std::uint64_t there = p.slot.load_relaxed();
+        if (there == slot + 1) return &p;
+        if (there == empty) break;
+      }
+      return nullptr;
+    }
+    /// Where it can be put; null: everything is taken.
+    place* free_for(std::uint64_t slot) noexcept {
+      for (std::uint64_t i = home(hash_of(slot)), end = i + size(); i != end; ++i) {
+        place& p = at(i & (size() - 1));
+        const std::uint64_t there = p.slot.load_relaxed();
+        if (there == empty || there == gap) return &p;
+      }
+      return nullptr;
+    }
+
+    static std::size_t bytes(unsigned bits) noexcept {
+      return sizeof(places) + (sizeof(place) << bits);
+    }
+    static places* make(unsigned bits) {
+      return ::new (memory::allocate(bytes(bits), alignof(places))) places(bits);
+    }
+    static void free(places* p) noexcept {
+      const std::size_t all = bytes(p->bits);
+      p->~places();
+      memory::deallocate(p, all, alignof(places));
+    }
+  };
+
+  /// The rows of one key. The key's words follow it, and then its first places.
+  struct row_set : Domain::header {
+    atomic<places*> now{nullptr};
+    plain<std::uint64_t> live{0};  // slots in it; under the lock, as the next one
+    plain<std::uint64_t> used{0};  // places that are not empty
+    const std::uint32_t words;
+
+    row_set(const key_words& k, std::uint32_t w) : words(w) {
+      std::copy_n(k.begin(), w, key());
+      now.store_relaxed(::new (&first()) places(std::countr_zero(first_places)));
+    }
+    std::uint64_t* key() noexcept { return reinterpret_cast<std::uint64_t*>(this + 1); }
+    places& first() noexcept { return *reinterpret_cast<places*>(key() + words); }
+
+    static std::size_t bytes(std::uint32_t words) noexcept {
+      return sizeof(row_set) + words * sizeof(std::uint64_t) +
+             places::bytes(std::countr_zero(first_places));
+    }
+    static row_set* make(const key_words& k, std::uint32_t words) {
+      return ::new (memory::allocate(bytes(words), alignof(row_set))) row_set(k, words);
+    }
+    static void free(row_set* s) noexcept {
+      const std::size_t all = bytes(s->words);
+      s->first().~places();
+      s->~row_set();
+      memory::deallocate(s, all, alignof(row_set));
+    }
+    static void free_all(row_set* s) noexcept {
+      places* const p = s->now.load_relaxed();
+      if (p != &s->first()) places::free(p);
+      free(s);
+    }
+    // What the table of keys has for a slot.
+    static row_set* of(std::uint64_t number) noexcept {
+      return reinterpret_cast<row_set*>(static_cast<std::uintptr_t>(number * alignof(row_set)));
+    }
+    [[nodiscard]] std::uint64_t number() const noexcept {
+      return reinterpret_cast<std::uintptr_t>(this) / alignof(row_set);
+    }
+  };
+  static_assert(alignof(row_set) == alignof(std::uint64_t) &&
+                alignof(places) <= alignof(std::uint64_t));
+
+  struct same_key {
+    std::uint32_t words;
+    bool operator()(std::uint64_t number, const key_words& key) const noexcept {
+      return std::equal(key.begin(), key.begin() + words, row_set::of(number)->key());
+    }
+  };
+  struct ending {
+    void operator()(places* p) const noexcept { places::free(p); }
+    void operator()(row_set* s) const noexcept { row_set::free(s); }
+  };
+  using domain_guard = typename Domain::guard;
+
+  /// What one look at a set has found, and with which hash to go on; 0: that was all.
+  struct buffer {
+    std::array<std::uint64_t, at_once> slots;
+    std::size_t count;
+    std::uint64_t next;
+  };
+
+  class key_lock {
+   public:
+    key_lock(const hash_secondary& of, const key_words& key) noexcept
+        : lock_(of.locks_[of.keys_.hash_of(key) % locks]) {
+      if (!unlocked_) lock_.lock();
+    }
+    ~key_lock() {
+      if (!unlocked_) lock_.unlock();
+    }
+    key_lock(const key_lock&) = delete;
+    key_lock& operator=(const key_lock&) = delete;
+
+   private:
+    spolia::detail::short_lock& lock_;
+    const bool unlocked_ = SPOLIA_FAULT("hash_secondary.unlocked");
+  };
+
+  /// For who has the key's lock, or a guard.
+  [[nodiscard]] row_set* find(const key_words& key) const {
+    const std::uint64_t number = keys_.find(key);
+    return number == no_slot ? nullptr : row_set::of(number);
+  }
+
+  static void put(row_set& s, place& to, std::uint64_t slot, std::uint64_t claim) noexcept {
+    if (to.slot.load_relaxed() == empty) s.used.write(s.used.read() + 1);
+    s.live.write(s.live.read() + 1);
+    to.claim.write(claim);
+    // release → the acquire in walk(): the memory of the slot's row.
+    to.slot.store_release(slot + 1);
+  }
+
+  // These three for who has the key's lock. `s` is the key's set; null: it has none.
+
+  static place* place_in(row_set* s, std::uint64_t slot) noexcept {
+    return s == nullptr ? nullptr : s->now.load_relaxed()->find(slot);
+  }
+  /// A pair that is not there.
+  void put_new(row_set* s, const key_words& key, std::uint64_t slot, std::uint64_t claim,
+               domain_guard& guard) {
+    if (s == nullptr) return begin(key, slot, claim);
+    places* p = s->now.load_relaxed();
+    place* to = p->free_for(slot);
+    const bool fresh = to == nullptr || to->slot.load_relaxed() == empty;
+    if (fresh && s->used.read() == p->most()) {
+      p = &renew(*s, *p, s->live.read() + 1, guard);
+      to = p->free_for(slot);
+    }
+    put(*s, *to, slot, claim);
+  }
+  void begin(const key_words& key, std::uint64_t slot, std::uint64_t claim) {
+    row_set* const s = row_set::make(key, words_);
+    put(*s, *s->first().free_for(slot), slot, claim);
+    try {
+      keys_.claim(key, s->number());
+    } catch (...) {
+      row_set::free(s);
+      throw;
+    }
+  }
+  /// Its last row goes.
+  void end(const key_words& key, row_set& s, domain_guard& g) noexcept {
+    keys_.remove(key, s.number());
+    places* const p = s.now.load_relaxed();
+    if (p != &s.first()) g.retire(p, ending{});
+    if (SPOLIA_FAULT("hash_secondary.free_at_once")) {
+      row_set::free(&s);
+    } else {
+      g.retire(&s, ending{});
+    }
+  }
+
+  /// With room for as many, and as many again.
+  places& renew(row_set& s, places& old, std::uint64_t slots, domain_guard& g) {
+    places* const fresh = places::make(static_cast<unsigned>(std::bit_width(2 * slots - 1)));
+    for (std::uint64_t i = 0; i < old.size(); ++i) {
+      const std::uint64_t there = old.at(i).slot.load_relaxed();
+      if (there == empty || there == gap) continue;
+      place& to = *fresh->free_for(there - 1);
+      to.claim.write(old.at(i).claim.read());
+      to.slot.store_relaxed(there);
+    }
+    s.used.write(s.live.read());
+    // release → the acquire of protect() in gather(): the places.
+    if (SPOLIA_FAULT("hash_secondary.relaxed_places")) {
+      s.now.store_relaxed(fresh);
+    } else {
+      s.now.store_release(fresh);
+    }
+    if (&old != &s.first()) g.retire(&old, ending{});
+    return *fresh;
+  }
+  void shrink(row_set& s, domain_guard& g) noexcept {
+    places& p = *s.now.load_relaxed();
+    if (p.size() < 32 || s.live.read() * 8 > p.size()) return;
+    try {
+      renew(s, p, s.live.read(), g);
+    } catch (const std::bad_alloc&) {
+      // Then the next time.
+    }
+  }
+
+  void gather(const key_words& key, buffer& found) const {
+    auto guard = nodes_.enter();
+    const std::uint64_t from = found.next;
+    found.count = 0;
+    found.next = 0;
+    const row_set* const s = find(key);
+    if (s == nullptr) return;
+    const places& p = *guard.protect(s->now);
+    std::uint64_t last = ~std::uint64_t{0};
+    if (p.home(last) - p.home(from) >= homes_at_once) {
+      last = ((p.home(from) + homes_at_once) << (64U - p.bits)) - 1;
+    }
+    // Hashes that are as close as that are seldom; then fewer.
+    while (!walk(p, from, last, found) && last != from) last = from + (last - from) / 2;
+    std::uint64_t* const begin = found.slots.data();
+    std::sort(begin, begin + found.count);
+    if (!SPOLIA_FAULT("hash_secondary.twice")) {
+      found.count = static_cast<std::size_t>(std::unique(begin, begin + found.count) - begin);
+    }
+    found.next = last + 1;
+  }
+  /// Collects the slots whose hashes are from `from` to `last`. False: they are too many.
+  static bool walk(const places& p, std::uint64_t from, std::uint64_t last, buffer& found) {
+    const std::uint64_t homes = p.home(last) - p.home(from);
+    found.count = 0;
+    for (std::uint64_t i = 0; i < p.size(); ++i) {
+      // acquire ← the release in put().
+      const std::uint64_t there = p.at((p.home(from) + i) & (p.size() - 1)).slot.load_acquire();
+      if (there == empty) {
+        if (i >= homes) break;
+        continue;
+      }
+      const std::uint64_t hash = hash_of(there - 1);
+      if (there == gap || hash < from || hash > last) continue;
+      if (found.count == found.slots.size()) return false;
+      found.slots[found.count++] = there - 1;
+    }
+    return true;
+  }
+
+  Domain& nodes_;
+  const std::uint32_t words_;
+  Table<same_key, Domain> keys_;
+  mutable std::array<spolia::detail::short_lock, locks> locks_;
+};
+
+}  // namespace db
+}  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+// backup.cpp: copies of a database in another directory: a checkpoint at first, log afterwards.
+#include <algorithm>
+#include <array>
+#include <span>
+#include <utility>
+
+#include <spolia/base/unwind.hpp>
+
+#include "db/engine.hpp"
+#include "db/versions/storage.hpp"
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace db {
+
+namespace {
+
+/// A file that is written from the beginning to the end, on its way elsewhere.
+class passing_file final : public storage_file {
+ public:
+  passing_file(const byte_sink& to, const uncancelled& whole) : to_(to), whole_(whole) {}
+  std::size_t read(std::uint64_t, std::span<std::byte>) override { return 0; }
+  void write(std::uint64_t, std::span<const std::byte> from) override {
+    const cancelled_as_before in_the_program(whole_);
+    to_(from);
+  }
+  void sync() override {}
+  void truncate(std::uint64_t) override {}
+  std::uint64_t size() override { return 0; }
+  lock_result lock(bool) override { return lock_result::unsupported; }
+  file_identity identity() override { return {}; }
+
+ private:
+  const byte_sink& to_;
+  const uncancelled& whole_;
+};
+
+/// Fills `to` unless the source ends before.
+std::size_t read_all_of(const byte_source& from, std::span<std::byte> to,
+                        const uncancelled& whole) {
+  const cancelled_as_before in_the_program(whole);
+  std::size_t done = 0;
+  while (done < to.size()) {
+    const std::size_t got = from(to.subspan(done));
+    if (got == 0) break;
+    done += got;
+  }
+  return done;
+}
+
+}  // namespace
+
+/// Where the copy in a directory ends. Its last segment is read as a whole.
+log_end storage::end_of_backup(folder& copy, const folder_content& has) const {
+  log_end end;
+  const bool log = !has.segments.empty() &&
+                   (has.checkpoints.empty() || has.segments.back() > has.checkpoints.back());
+  const file_kind kind = log ? file_kind::log : file_kind::checkpoint;
+  const std::string name = file_name(kind, log ? has.segments.back() : has.checkpoints.back());
+  const auto refuse = [&](std::uint64_t at, const char* why) {
+    throw storage_error(copy.path_of(name), at, why);
+  };
+  const file_bytes all = read_file(copy, name);
+  file_header header;
+  if (const char* const why = read_header(kind, all.view(), header)) refuse(0, why);
+  if (header.id != folder_.id()) refuse(0, "it belongs to another database");
+  end = {header.epoch, log ? header.sequence - 1 : header.sequence, header.chain};
+  if (!log) return end;
+  for (std::size_t at = file_header::bytes; at < all.size;) {
+    record_header h;
+    if (const char* const why = read_record(all.view().subspan(at), h)) {
+      if (only_zeros(all.view().subspan(at))) break;
+      refuse(at, why);
+    }
+    end.sequence = h.sequence;
+    end.chain = h.crc;
+    at += record_header::bytes + h.length;
+  }
+  return end;
+}
+
+/// But for an end that is torn or empty, which who reads only has left there.
+std::uint64_t storage::copy_file(const std::string& name, folder& to) {
+  const std::string temporary = name + ".tmp";
+  std::uint64_t done = 0;
+  try {
+    const auto source = folder_.open(name, file_mode::read);
+    const auto copy = to.open(temporary, file_mode::fresh);
+    const bool torn = options_.read_only && folder_.path_of(name) == report_.cut_file;
+    const std::uint64_t end = torn ? report_.cut_offset : source->size();
+    byte_buffer part(1U << 20U);
+    while (done < end) {
+      const std::size_t most = std::min<std::uint64_t>(part.size(), end - done);
+      const std::size_t got = source->read(done, std::span(part).first(most));
+      if (got == 0) {
+        throw storage_error(folder_.path_of(name), done, "the file has become shorter");
+      }
+      copy->write(done, bytes_view(part).first(got));
+      done += got;
+    }
+    copy->sync();
+    to.rename(temporary, name);
+  } catch (...) {
+    remove_quietly(to, temporary);
+    throw;
+  }
+  return done;
+}
+
+/// Copies the segments behind `from`, up to where the log is cut now. False: the first of them is
+/// not there any more.
+bool storage::copy_segments(folder& to, const log_end& from, backup_report& report) {
+  // Nobody writes to a directory that is read.
+  const log_end now = log_ != nullptr ? log_->cut([] { return std::uint64_t{0}; }) : end_;
+  const std::uint64_t end = now.sequence;
+  refuse_ahead(to, from, end);
+  // Of two that were restored from one copy, both may have come as far.
+  if (from.sequence == end && from.chain != now.chain) {
+    throw storage_error(to.path(), storage_error::nowhere, "the copy does not fit to the log");
+  }
+  const folder_content has = folder_.look();
+  const auto first = std::lower_bound(has.segments.begin(), has.segments.end(), from.sequence + 1);
+  if (from.sequence != end && (first == has.segments.end() || *first != from.sequence + 1)) {
+    return false;
+  }
+  for (auto s = first; s != has.segments.end() && *s <= end; ++s) {
+    const std::string file = file_name(file_kind::log, *s);
+    if (s == first) fits(file, from, to);
+    report.bytes += copy_file(file, to);
+    ++report.files;
+    // No segment may be there without those before it, whatever order the names come in.
+    to.sync();
+  }
+  report.sequence = end;
+  report.incremental = true;
+  return true;
+}
+
+void storage::refuse_ahead(const folder& copy, const log_end& theirs, std::uint64_t ours) {
+  if (theirs.sequence <= ours) return;
+  throw storage_error(copy.path(), storage_error::nowhere,
+                      "the copy has changes that the database does not have");
+}
+
+/// Throws if the copy's end is not where the segment begins.
+void storage::fits(const std::string& segment, const log_end& end, const folder& copy) {
+  std::array<std::byte, file_header::bytes> bytes{};
+  const std::size_t got = folder_.open(segment, file_mode::read)->read(0, bytes);
+  file_header header;
+  if (const char* const why = read_header(file_kind::log, bytes_view(bytes).first(got), header)) {
+    throw storage_error(folder_.path_of(segment), 0, why);
+  }
+  if (header.chain != end.chain) {
+    throw storage_error(copy.path(), storage_error::nowhere, "the copy does not fit to the log");
+  }
+}
+
+backup_report storage::backup(const std::filesystem::path& to) {
+  const std::lock_guard hold(checkpoint_lock_);
+  refuse_partial_copy();
+  folder theirs(*files_, to, {.write = true, .without_lock = options_.allow_without_lock});
+  const folder_content has = theirs.look();
+  if (theirs.known() && theirs.id() != folder_.id()) {
+    throw storage_error(theirs.path(), storage_error::nowhere,
+                        "the directory has another database");
+  }
+  if (theirs.known() && !has.copy) {
+    throw storage_error(theirs.path(), storage_error::nowhere,
+                        "it is no copy, or was opened to be changed since");
+  }
+  backup_report report;
+  if (theirs.known() && has.has_data()) {
+    const log_end end = end_of_backup(theirs, has);
+    if (!logged()) refuse_ahead(theirs, end, end_.sequence);
+    if (logged() && copy_segments(theirs, end, report)) {
+      finish_copy(theirs);
+      return report;
+    }
+  }
+  theirs.open(copy_marker, file_mode::write)->sync();
+  std::unique_ptr<reader> view;
+  const checkpoint_source from = begin_copy(view);
+  const checkpoint_report made = write_checkpoint(theirs, from, checkpoint_pace::shared);
+  finish_copy(theirs);
+  remove_up_to(theirs, made.sequence);
+  return {.incremental = false, .sequence = made.sequence, .files = 1, .bytes = made.bytes};
+}
+
+/// Its data are durable.
+void storage::finish_copy(folder& copy) const {
+  if (copy.known()) {
+    copy.note_data();
+  } else {
+    copy.make(folder_.id(), true);
+  }
+}
+
+checkpoint_source storage::begin_copy(std::unique_ptr<reader>& view) {
+  checkpoint_source from;
+  from.id = folder_.id();
+  from.end = freeze(view);
+  from.view = view.get();
+  freeze_tables(from);
+  return from;
+}
+
+backup_report storage::backup(const byte_sink& to) {
+  const uncancelled whole;
+  const std::lock_guard hold(checkpoint_lock_);
+  refuse_partial_copy();
+  std::unique_ptr<reader> view;
+  const checkpoint_source from = begin_copy(view);
+  passing_file file(to, whole);
+  const checkpoint_report made = write_rows(file, from, checkpoint_pace::shared);
+  return {.incremental = false, .sequence = made.sequence, .files = 1, .bytes = made.bytes};
+}
+
+void storage::restore(storage_files& files, const byte_source& from,
+                      const std::filesystem::path& directory) {
+  const uncancelled whole;
+  byte_buffer part(1U << 20U);
+  std::size_t got = read_all_of(from, std::span(part).first(file_header::bytes), whole);
+  file_header header;
+  if (const char* const why =
+          read_header(file_kind::checkpoint, bytes_view(part).first(got), header)) {
+    throw storage_error("the stream", 0, why);
+  }
+  folder mine(files, directory, {.write = true});
+  if (mine.known() || mine.look().has_data()) {
+    throw storage_error(mine.path(), storage_error::nowhere, "there is a database");
+  }
+  mine.open(copy_marker, file_mode::write)->sync();
+  const std::string name = file_name(file_kind::checkpoint, header.sequence);
+  const std::string temporary = name + ".tmp";
+  try {
+    const auto file = mine.open(temporary, file_mode::fresh);
+    for (std::uint64_t at = 0; got != 0; got = read_all_of(from, part, whole)) {
+      file->write(at, bytes_view(part).first(got));
+      at += got;
+    }
+    file->sync();
+    mine.rename(temporary, name);
+  } catch (...) {
+    remove_quietly(mine, temporary);
+    throw;
+  }
+  mine.sync();
+  mine.make(header.id, true);
+}
+
+}  // namespace db
+}  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -1,0 +1,384 @@
+// SPDX-License-Identifier: Apache-2.0
+// journal.hpp: the write-ahead log of an open database. Internal.
+//
+// A commit goes through it like this:
+//
+//   admit()      waits while too much is queued; false: the log has failed
+//   take()       a record to write the changes into; may throw
+//   promise()    room in the log for it; false: there is none, and nothing has happened
+//   append()     publishes the commit and queues the record: nothing fails here
+//   acknowledge  waits as the level of durability wants it
+//
+// Threads:     any at once. With durability_level::async it has one of its own, which sleeps while
+//              nothing is queued.
+#pragma once
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include <spolia/base/at_home.hpp>
+#include <spolia/base/atomic.hpp>
+#include <spolia/base/backoff.hpp>
+#include <spolia/base/ticks.hpp>
+#include <spolia/db/database.hpp>
+#include <spolia/db/durability.hpp>
+#include <spolia/db/files.hpp>
+
+#include "db/commit/group_commit.hpp"
+#include "db/files/folder.hpp"
+#include "db/files/reserve_file.hpp"
+#include "db/log/log_format.hpp"
+#include "db/log/log_room.hpp"
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace db {
+
+/// What became of a record that ends a segment.
+struct cut_result {
+  std::uint32_t crc = 0;
+  bool begun = false;                   ///< there is a segment behind it
+  std::optional<storage_error> reason;  ///< why not; empty if there was no memory
+};
+
+/// A record on its way. Its data begins with room for the header.
+struct log_entry {
+  log_entry* next = nullptr;
+  std::uint64_t sequence = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t since = 0;  // ticks
+  record_kind kind = record_kind::transaction;
+  cut_result* cut = nullptr;  // out, of a cut
+  byte_buffer data;
+
+  /// Its data is what shall be written.
+  void complete() noexcept {
+    bytes = data.size();
+    since = ticks::read();
+  }
+};
+
+/// Where a log ends.
+struct log_end {
+  std::uint32_t epoch = 0;
+  std::uint64_t sequence = 0;
+  std::uint32_t chain = 0;
+};
+
+/// Writes records into segments. One leader at a time.
+class log_writer {
+ public:
+  log_writer(folder& where, const options& o);
+  ~log_writer();
+  log_writer(const log_writer&) = delete;
+  log_writer& operator=(const log_writer&) = delete;
+
+  /// Begins a segment behind `end`.
+  void start(const log_end& end);
+  /// Not so in a child of the process that has opened it: the file is its parent's.
+  [[nodiscard]] bool at_home() const noexcept { return home_ == ::getpid(); }
+  bool write(log_entry* first, std::uint64_t durable) noexcept;
+  // What group_commit asks for.
+  template <class Queued>
+  void collect(Queued&& queued) noexcept {
+    if (!collects_ || quick() || queued() >= company_) return;
+    using std::chrono::nanoseconds;
+    const nanoseconds at_most = std::min(took_ / patience, longest_patience);
+    const auto until = std::chrono::steady_clock::now() + at_most;
+    nanoseconds waited{0};  // at least, by no clock: one that stands must not hold up commits
+    while (queued() < company_) {
+      const auto left =
+          std::min<nanoseconds>(until - std::chrono::steady_clock::now(), at_most - waited);
+      if (left.count() <= 0) {
+        company_ = queued();
+        return;
+      }
+      waited += give_way(left);
+    }
+  }
+  void ended(std::uint64_t written, std::uint64_t queued) noexcept {
+    company_ = std::max(company_, written + queued);
+  }
+  template <class Ready>
+  void sleep(Ready&& ready, std::uint32_t times) noexcept {
+    // acquire ← the release in wake(): who finds the new number is ready.
+    std::uint32_t round = round_.load(std::memory_order_acquire);
+    if (ready() || pause(times)) return;
+    // Who wakes looks for the mark alone: those that it has woken may not run for a long time.
+    if ((round & asleep) == 0 &&
+        !round_.compare_exchange_strong(round, round | asleep, std::memory_order_relaxed)) {
+      return;
+    }
+    round_.wait(round | asleep, std::memory_order_relaxed);
+  }
+  void wake() noexcept {
+    std::uint32_t round = round_.load(std::memory_order_relaxed);
+    // release → the acquire in sleep().
+    while (!round_.compare_exchange_weak(round, (round | asleep) + 1, std::memory_order_release,
+                                         std::memory_order_relaxed)) {
+    }
+    if ((round & asleep) != 0) round_.notify_all();
+  }
+  /// Writes are over before a thread could have slept.
+  [[nodiscard]] bool quick() const noexcept { return quick_.load_relaxed(); }
+
+  /// What is put into the window is in the file.
+  [[nodiscard]] bool in_place() const noexcept { return in_place_.load_relaxed(); }
+  bool at_once(log_entry& e) noexcept;
+  /// Where the window comes to its end: makes the file longer, while others go on. For whoever has
+  /// nothing to wait for.
+  void look_ahead() noexcept {
+    // relaxed, both: what is to be done is looked at under the lock.
+    if (ahead_wanted_.load_relaxed() && ahead_wanted_.exchange_relaxed(false)) make_ahead();
+  }
+
+  /// An empty record, with room for the header. Throws std::bad_alloc.
+  log_entry* take();
+  void give_back(log_entry* e) noexcept;
+  /// The same, of what the session with this number has had before: no lock, and a warm cache.
+  log_entry* take(std::uint32_t session);
+  void give_back(log_entry* e, std::uint32_t session) noexcept;
+  /// Room for a record that will be appended, or given back. False: there is none; refusal() says
+  /// why. frees_room() tells whether it may have what is kept for such records. By any thread;
+  /// throws std::bad_alloc.
+  template <class FreesRoom>
+  bool promise(std::size_t bytes, FreesRoom&& frees_room) {
+    return room_left_.promise(bytes) || make_room(bytes, frees_room());
+  }
+  void give_room_back(std::size_t bytes) noexcept { room_left_.give_back(bytes); }
+  /// Why there was no room for the last record that asked for more than there is.
+  [[nodiscard]] std::optional<storage_error> refusal();
+
+  /// Only after a failure.
+  [[nodiscard]] const std::optional<storage_error>& failure() const noexcept { return failure_; }
+  void fill(log_stats& s) const noexcept;
+  [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_.load_relaxed(); }
+
+ private:
+  /// Has another name yet, and goes with this unless it gets its own.
+  struct fresh_segment {
+    explicit fresh_segment(folder& of) noexcept : where(of) {}
+    ~fresh_segment() {
+      if (passing) remove_quietly(where, temporary);
+    }
+    fresh_segment(const fresh_segment&) = delete;
+    fresh_segment& operator=(const fresh_segment&) = delete;
+
+    folder& where;
+    std::string temporary;
+    std::string name;
+    std::unique_ptr<storage_file> file;
+    std::uint64_t room = 0;  // behind the header
+    bool passing = false;    // the other name is nothing that stays
+  };
+
+  std::uint64_t room_left();
+  [[nodiscard]] byte_buffer next_header() const;
+  [[nodiscard]] std::string next_name() const;
+  void prepare_segment(fresh_segment& next, std::uint64_t least) const;
+  void prepare_first(fresh_segment& next);
+  bool prepare_from_reserve(fresh_segment& next);
+  void name_segment(fresh_segment& next);
+  void use_segment(fresh_segment& next);
+  std::optional<storage_error> begin_another();
+  void next_segment();
+  void end_segment(cut_result& done);
+  void keep_failure(const std::exception& why) noexcept;
+  void write_all(log_entry* first, std::uint64_t durable);
+  void seal(log_entry& e, std::uint64_t durable) noexcept;
+  void put(bytes_view record) noexcept;
+  [[nodiscard]] bool long_enough() const noexcept;
+  bool make_room(std::size_t bytes, bool frees_room);
+  bool lengthen(std::size_t bytes);
+  void refuse(const storage_error& why) noexcept;
+  void map_for(std::size_t bytes) noexcept;
+  void map_all() noexcept;
+  void make_ahead() noexcept;
+  bool take_ahead(std::size_t bytes) noexcept;
+  void use_ahead() noexcept;
+  void ask_ahead() noexcept;
+  void forget_ahead() noexcept;
+  void end_room();
+  void stage(bytes_view record);
+  void write_staged();
+  void make_durable();
+  [[nodiscard]] bool pause(std::uint32_t times) const noexcept;
+  static std::chrono::nanoseconds give_way(std::chrono::nanoseconds at_most) noexcept;
+  void give_back_all(log_entry* first) noexcept;
+
+  folder& folder_;
+  const std::uint64_t segment_bytes_;
+  const std::uint64_t step_;          // what a segment is made longer by
+  std::uint64_t next_at_;             // the segment is long enough
+  std::span<std::byte> behind_;       // what follows the window; empty if that is
+  std::size_t ask_at_ = 0;            // bytes of the window that are left when more is asked for
+  byte_buffer staged_;                // what comes next, where there is no window
+  std::chrono::nanoseconds took_{0};  // the last write
+  std::uint32_t slow_ = 0;            // writes since the last quick one
+  std::uint64_t company_ = 1;         // entries that come together
+  const double ns_per_tick_;
+  const bool collects_;
+  std::size_t used_ = 0;   // of it
+  bool dirty_ = false;     // something was written and not synced
+  bool in_doubt_ = false;  // nobody knows whether the name of another segment is there
+  std::optional<storage_error> failure_;
+  atomic<bool> quick_{true};
+  atomic<bool> in_place_{false};
+  atomic<std::uint64_t> longest_ns_{0};
+  atomic<std::uint32_t> epoch_{0};
+
+  // What each record changes that is put in place: one cache line goes from thread to thread.
+  alignas(cache_line) log_end end_;
+  std::uint64_t size_ = 0;       // of the segment, as far as it is written
+  std::span<std::byte> window_;  // its end as memory, if there is such
+  atomic<std::uint64_t> bytes_{0};
+  atomic<std::uint64_t> flushes_{0};
+
+  // The segment's file is written to by who has the lead; but one thread at a time may make it
+  // longer meanwhile. The lock is over that: what follows, up to refusal_, and which file
+  // `segment_` is, which only who leads changes.
+  alignas(cache_line) std::mutex room_lock_;
+  std::unique_ptr<storage_file> segment_;
+  std::uint64_t room_ = 0;      // the segment has room up to here
+  std::uint64_t mapped_ = 0;    // and is memory up to here: window_, behind_, ahead_
+  std::span<std::byte> ahead_;  // what was made behind those two
+  bool ask_ = false;            // for ahead_
+  std::optional<storage_error> refusal_;
+  atomic<bool> ahead_wanted_{false};
+  reserve_file reserve_;
+  // What each commit changes, where it is not its turn yet.
+  alignas(cache_line) log_room room_left_;
+
+  spolia::detail::short_lock free_lock_;
+  log_entry* free_ = nullptr;
+  atomic<std::size_t> free_bytes_{0};
+  struct alignas(cache_line) spare {
+    atomic<log_entry*> entry{nullptr};
+  };
+  static constexpr std::size_t most_spare = 64;
+  std::array<spare, most_spare> spare_;
+  const ::pid_t home_ = ::getpid();
+
+  static constexpr int patience = 8;  // a leader waits for others for the eighth of a write
+  static constexpr std::chrono::nanoseconds longest_patience{2000000};
+
+  static constexpr std::uint32_t asleep = 1;  // in the number: somebody waits for the next one
+  std::atomic<std::uint32_t> round_{0};
+};
+
+class journal {
+ public:
+  using queue = group_commit<log_entry, log_writer>;
+
+  journal(folder& where, const options& o);
+  /// Makes durable what is queued.
+  ~journal();
+  journal(const journal&) = delete;
+  journal& operator=(const journal&) = delete;
+
+  /// Behind what recovery has found.
+  void start(const log_end& end);
+
+  log_entry* take() { return writer_.take(); }
+  log_entry* take(std::uint32_t session) { return writer_.take(session); }
+  void give_back(log_entry* e, std::uint32_t session) noexcept { writer_.give_back(e, session); }
+  bool admit() noexcept;
+  /// See log_writer.
+  template <class FreesRoom>
+  bool promise(const log_entry& e, FreesRoom&& frees_room) {
+    return writer_.promise(e.data.size(), std::forward<FreesRoom>(frees_room));
+  }
+  void give_room_back(const log_entry& e) noexcept { writer_.give_room_back(e.data.size()); }
+  template <class Publish>
+  auto append(log_entry& e, queue::place& where, Publish&& publish) noexcept {
+    e.complete();
+    return queue_.append(e, where, std::forward<Publish>(publish));
+  }
+  /// See group_commit::append_if().
+  template <class Step>
+  bool append_if(log_entry& e, queue::place& where, std::uint64_t time, Step&& step) noexcept {
+    e.complete();
+    return queue_.append_if(e, where, time, std::forward<Step>(step));
+  }
+  /// False: the log has failed; what was appended is not durable, as far as anybody knows.
+  bool acknowledge(const queue::place& where) noexcept;
+  bool sync() noexcept { return queue_.wait(queue_.last()); }
+  /// Waits until it is durable, whatever the level of durability. False: the log has failed.
+  bool wait(const queue::place& where) noexcept { return queue_.wait(where.sequence); }
+  bool wait(std::uint64_t sequence) noexcept { return queue_.wait(sequence); }
+  /// The last record whose commit a snapshot that was begun before this can see.
+  [[nodiscard]] std::uint64_t visible() noexcept { return queue_.visible(); }
+  /// Appends changes of rows that are no commit's, and waits until they are durable. Throws
+  /// storage_error, std::bad_alloc.
+  void write_alone(bytes_view changes);
+
+  /// Ends the segment behind all that was published so far; calls f() at that moment, which returns
+  /// the time of a snapshot that it has begun, or 0. Where the log ends then. Throws storage_error
+  /// if the log has failed; and this or std::bad_alloc if another segment could not be begun: then
+  /// the log goes on as it was.
+  template <class F>
+  log_end cut(F&& f);
+
+  [[nodiscard]] std::uint64_t last() const noexcept { return queue_.last(); }
+  [[nodiscard]] bool failed() const noexcept { return queue_.failed(); }
+  /// Throws it, if the log has failed.
+  void check() const;
+  /// There was no room, or the log has failed: throws why.
+  [[noreturn]] void throw_refusal();
+  /// Why nothing can be appended; empty: it can.
+  std::string why_not();
+  void fill(log_stats& s) const noexcept;
+  /// Of log that were written.
+  [[nodiscard]] std::uint64_t bytes() const noexcept { return writer_.bytes(); }
+
+ private:
+  static constexpr std::uint64_t most_queued = 32U << 20U;
+  static constexpr std::uint64_t worth_a_flush = 256U << 10U;
+
+  log_entry* begin_cut();
+  void run() noexcept;
+  void ask_for_flush(bool now) noexcept;
+
+  log_writer writer_;
+  queue queue_{writer_, 0};
+  const durability_level level_;
+  const std::chrono::milliseconds window_;
+  std::uint64_t window_ticks_ = 0;
+  std::uint32_t epoch_ = 0;
+
+  std::mutex flush_lock_;
+  at_home<std::condition_variable> flush_wanted_;
+  bool wanted_ = false;
+  atomic<bool> hurry_{false};
+  bool stop_ = false;
+  at_home<std::thread> flusher_;
+};
+
+template <class F>
+log_end journal::cut(F&& f) {
+  log_entry* const e = begin_cut();
+  cut_result done;
+  e->cut = &done;
+  queue::place where;
+  queue_.cut(*e, where, std::forward<F>(f));
+  if (!queue_.wait(where.sequence)) check();
+  if (done.reason) throw storage_error(*done.reason);
+  if (!done.begun) throw std::bad_alloc();
+  return {epoch_, where.sequence, done.crc};
+}
+
+}  // namespace db
+}  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -1,0 +1,576 @@
+// SPDX-License-Identifier: Apache-2.0
+// log_writer.cpp: records into segments.
+#include "db/log/journal.hpp"
+
+#include <algorithm>
+#include <new>
+
+#include <spolia/base/unwind.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace db {
+namespace {
+
+constexpr std::size_t staging_bytes = 1U << 20U;
+constexpr std::size_t most_kept = 8U << 20U;  // bytes of records that wait to be used again
+constexpr std::size_t longest_kept = 64U << 10U;
+constexpr std::chrono::microseconds quick_flush{50};
+constexpr std::uint32_t slow_enough = 4;  // syncs, one after the other
+constexpr std::uint64_t most_ahead = 1U << 20U;
+/// For those who free room: some thousand deletions, one by one, or ten thousand together. A small
+/// segment has as much as it is long.
+constexpr std::uint64_t kept_room = 256U << 10U;
+
+}  // namespace
+
+log_writer::log_writer(folder& where, const options& o)
+    : folder_(where),
+      segment_bytes_(o.segment_bytes),
+      step_(std::min(most_ahead, segment_bytes_)),
+      next_at_(segment_bytes_),
+      staged_(staging_bytes),
+      ns_per_tick_(core::ns_per_tick()),
+      collects_(o.durability == durability_level::sync),
+      reserve_(where, file_header::bytes + std::min(kept_room, segment_bytes_)),
+      room_left_(std::min(kept_room, segment_bytes_)) {}
+
+log_writer::~log_writer() {
+  try {
+    // Not after a failure: then nothing more is written.
+    if (at_home() && segment_ != nullptr && used_ == 0 && !dirty_) end_room();
+  } catch (const storage_error&) {
+    // The zeros stay: the next opening cuts them off.
+  }
+  while (free_ != nullptr) delete std::exchange(free_, free_->next);
+  for (const spare& s : spare_) delete s.entry.load_relaxed();
+}
+
+log_entry* log_writer::take(std::uint32_t session) {
+  // acquire ← the release in give_back(): what the last who had it did.
+  log_entry* const e = spare_[session % most_spare].entry.exchange_acquire(nullptr);
+  if (e == nullptr) return take();
+  e->data.resize(record_header::bytes);
+  return e;
+}
+
+void log_writer::give_back(log_entry* e, std::uint32_t session) noexcept {
+  if (e->data.capacity() > longest_kept) return give_back(e);
+  // release → the acquire in take(); acquire ← the same of another session with this place.
+  give_back(spare_[session % most_spare].entry.exchange_acq_rel(e));
+}
+
+log_entry* log_writer::take() {
+  log_entry* e = nullptr;
+  {
+    const std::lock_guard hold(free_lock_);
+    if (free_ != nullptr) {
+      e = std::exchange(free_, free_->next);
+      free_bytes_.store_relaxed(free_bytes_.load_relaxed() - e->data.capacity());
+    }
+  }
+  std::unique_ptr<log_entry> made(e != nullptr ? e : new log_entry);
+  made->data.resize(record_header::bytes);
+  made->kind = record_kind::transaction;
+  made->cut = nullptr;
+  return made.release();
+}
+
+void log_writer::give_back(log_entry* e) noexcept {
+  if (e == nullptr) return;
+  e->next = nullptr;
+  give_back_all(e);
+}
+
+void log_writer::give_back_all(log_entry* first) noexcept {
+  // Others wait for the lock: the entries, which are cold, are looked at before.
+  log_entry* kept = nullptr;
+  log_entry* last_kept = nullptr;
+  std::size_t kept_bytes = free_bytes_.load_relaxed();
+  const std::size_t before = kept_bytes;
+  while (first != nullptr) {
+    log_entry* const e = std::exchange(first, first->next);
+    const std::size_t bytes = e->data.capacity();
+    if (bytes > longest_kept || kept_bytes + bytes > most_kept) {
+      delete e;
+      continue;
+    }
+    kept_bytes += bytes;
+    e->next = kept;
+    if (kept == nullptr) last_kept = e;
+    kept = e;
+  }
+  if (kept == nullptr) return;
+  const std::lock_guard hold(free_lock_);
+  last_kept->next = std::exchange(free_, kept);
+  free_bytes_.store_relaxed(free_bytes_.load_relaxed() + kept_bytes - before);
+}
+
+void log_writer::start(const log_end& end) {
+  end_ = end;
+  epoch_.store_relaxed(end.epoch);
+  fresh_segment first(folder_);
+  prepare_first(first);
+  name_segment(first);
+  room_left_.begin(first.room);
+  {
+    const std::lock_guard hold(room_lock_);
+    use_segment(first);
+  }
+  reserve_.refill();
+}
+
+byte_buffer log_writer::next_header() const {
+  const auto header = write_header(file_kind::log, {.id = folder_.id(),
+                                                    .sequence = end_.sequence + 1,
+                                                    .epoch = end_.epoch,
+                                                    .chain = end_.chain});
+  return {header.begin(), header.end()};
+}
+
+std::string log_writer::next_name() const { return file_name(file_kind::log, end_.sequence + 1); }
+
+/// It has another name yet, so that a segment without a whole header is never found. It has room
+/// for a step and what is kept, or at least for `least` bytes.
+void log_writer::prepare_segment(fresh_segment& next, std::uint64_t least) const {
+  next.name = next_name();
+  next.temporary = next.name + ".tmp";
+  next.passing = true;
+  next.file = folder_.open(next.temporary, file_mode::fresh);
+  next.file->write(0, next_header());
+  next.room = std::max(step_ + room_left_.kept(), least);
+  try {
+    next.file->reserve(file_header::bytes, next.room);
+  } catch (const storage_error& e) {
+    if (!means_full(e) || next.room == least) throw;
+    next.room = least;
+    if (least != 0) next.file->reserve(file_header::bytes, least);
+  }
+  next.file->sync();
+}
+
+/// Of an opening: where there is no room, it is the reserve.
+void log_writer::prepare_first(fresh_segment& next) {
+  try {
+    return prepare_segment(next, room_left_.kept());
+  } catch (const storage_error& e) {
+    if (!means_full(e)) throw;
+  }
+  next.file.reset();
+  remove_quietly(folder_, next.temporary);
+  next.passing = false;
+  if (prepare_from_reserve(next)) return;
+  try {
+    prepare_segment(next, 0);  // an old database has no reserve: what is deleted needs room, too
+  } catch (const storage_error& e) {
+    if (!means_full(e)) throw;
+    throw storage_error(folder_.path(), storage_error::nowhere,
+                        "there is no room for the next segment of the log, and no reserve: make "
+                        "room for 4 KiB, or open it read_only",
+                        e.reason());
+  }
+}
+
+/// False: there is none, or it has not the room that it should have.
+bool log_writer::prepare_from_reserve(fresh_segment& next) {
+  next.file = reserve_.open();
+  if (next.file == nullptr) return false;
+  next.room = reserve_.bytes() - file_header::bytes;
+  try {
+    next.file->reserve(file_header::bytes, next.room);
+    next.file->write(0, next_header());
+  } catch (const storage_error& e) {
+    if (!means_full(e)) throw;
+    next.file.reset();
+    return false;
+  }
+  next.file->sync();
+  next.name = next_name();
+  next.temporary = reserve_file::name;
+  return true;
+}
+
+/// What comes before it is durable. If this fails, nothing has changed; but if the name cannot be
+/// taken back either, it may be there after a loss of power, and what would be written to the
+/// segment before it would not be read then: in_doubt_.
+void log_writer::name_segment(fresh_segment& next) {
+  folder_.rename(next.temporary, next.name);
+  next.passing = false;
+  in_doubt_ = true;
+  try {
+    folder_.sync();
+  } catch (...) {
+    folder_.remove(next.name);
+    folder_.sync();
+    in_doubt_ = false;
+    throw;
+  }
+  in_doubt_ = false;
+}
+
+/// Under the lock of the room, by who has the lead. All that is promised has room in it.
+void log_writer::use_segment(fresh_segment& next) {
+  forget_ahead();
+  window_ = {};
+  segment_ = std::move(next.file);
+  size_ = file_header::bytes;
+  room_ = size_ + next.room;
+  next_at_ = segment_bytes_;
+  in_place_.store_relaxed(true);
+  map_all();
+}
+
+/// Moves on to another segment, when all records of this one are staged. Where that cannot be made,
+/// this one goes on, and why is returned; throws std::bad_alloc for the same, and what ends the
+/// log.
+///
+/// What is promised lies in the room that this segment has left. So the next one has as much at
+/// least, and nobody makes this one longer meanwhile.
+std::optional<storage_error> log_writer::begin_another() {
+  fresh_segment next(folder_);
+  try {
+    prepare_segment(next, room_left());
+  } catch (const storage_error& e) {
+    return e;
+  }
+  make_durable();
+  const std::lock_guard hold(room_lock_);
+  const std::uint64_t promised = room_ - size_;
+  try {
+    if (next.room < promised) {
+      next.file->reserve(file_header::bytes + next.room, promised - next.room);
+      next.room = promised;
+    }
+    name_segment(next);
+  } catch (const storage_error& e) {
+    if (in_doubt_) throw;
+    return e;
+  }
+  const std::unique_ptr<storage_file> before = std::move(segment_);
+  const std::uint64_t end = size_;
+  use_segment(next);
+  room_left_.made(next.room - promised);
+  try {
+    before->truncate(end);
+  } catch (const storage_error&) {
+    return std::nullopt;  // its zeros stay: they are no damage
+  }
+  return std::nullopt;
+}
+
+/// Of this segment, for what is promised and what is not.
+std::uint64_t log_writer::room_left() {
+  const std::lock_guard hold(room_lock_);
+  return room_ - size_ - used_;
+}
+
+bool log_writer::long_enough() const noexcept {
+  const std::uint64_t size = size_ + used_;
+  return size >= next_at_ && size > file_header::bytes;
+}
+
+/// A segment that is long enough ends here; or later, if another one cannot be made: that is tried
+/// again when this one has become longer by a step.
+void log_writer::next_segment() {
+  if (!long_enough()) return;
+  bool begun = false;
+  try {
+    begun = !begin_another();
+  } catch (const std::bad_alloc&) {
+    if (in_doubt_) throw;
+  }
+  if (begun) {
+    reserve_.refill();
+  } else {
+    next_at_ = size_ + used_ + step_;
+  }
+}
+
+/// The record of a cut was written: another segment begins at once. Where that cannot be made,
+/// whoever cuts is told so, and the log goes on in this one.
+void log_writer::end_segment(cut_result& done) {
+  done.crc = end_.chain;
+  try {
+    done.reason = begin_another();
+    done.begun = !done.reason;
+  } catch (const std::bad_alloc&) {
+    if (in_doubt_) throw;
+  }
+}
+
+bool log_writer::write(log_entry* first, std::uint64_t durable) noexcept {
+  const uncancelled whole;  // others wait for it
+  bool done = false;
+  try {
+    write_all(first, durable);
+    done = true;
+    flushes_.store_relaxed(flushes_.load_relaxed() + 1);
+  } catch (const std::exception& e) {
+    keep_failure(e);
+  }
+  give_back_all(first);
+  return done;
+}
+
+/// As much of it as there is memory for.
+void log_writer::keep_failure(const std::exception& why) noexcept {
+  try {
+    if (const auto* const known = dynamic_cast<const storage_error*>(&why)) {
+      failure_ = *known;
+    } else {
+      failure_.emplace(folder_.path(), storage_error::nowhere,
+                       std::string("cannot write the log: ") + why.what());
+    }
+  } catch (const std::bad_alloc&) {
+    failure_.reset();
+  }
+}
+
+void log_writer::write_all(log_entry* first, std::uint64_t durable) {
+  used_ = 0;
+  for (log_entry* e = first; e != nullptr; e = e->next) {
+    next_segment();
+    seal(*e, durable);
+    stage(e->data);
+    if (e->kind == record_kind::cut) end_segment(*e->cut);
+  }
+  make_durable();
+}
+
+/// It is the next one.
+void log_writer::seal(log_entry& e, std::uint64_t durable) noexcept {
+  end_.chain = seal_record(e.data, {.chain = end_.chain,
+                                    .sequence = e.sequence,
+                                    .durable = durable,
+                                    .epoch = end_.epoch,
+                                    .kind = e.kind});
+  end_.sequence = e.sequence;
+  bytes_.store_relaxed(bytes_.load_relaxed() + e.data.size());  // by who leads alone
+}
+
+/// All before it is durable. What needs the system, as another part of the segment, is write()'s.
+bool log_writer::at_once(log_entry& e) noexcept {
+  if (long_enough() || used_ != 0 || dirty_) return false;
+  if (window_.size() < e.data.size() && !take_ahead(e.data.size())) return false;
+  seal(e, end_.sequence);
+  put(e.data);
+  flushes_.store_relaxed(flushes_.load_relaxed() + 1);
+  if (window_.size() < ask_at_) ask_ahead();
+  return true;
+}
+
+void log_writer::make_durable() {
+  if (used_ == 0 && !dirty_) return;
+  const std::uint64_t start = ticks::read();
+  if (used_ != 0 && !dirty_) {
+    segment_->write_and_sync(size_, bytes_view(staged_).first(used_));
+    size_ += std::exchange(used_, 0);
+  } else {
+    write_staged();
+    segment_->sync();
+    dirty_ = false;
+  }
+  const auto spent = static_cast<double>(ticks::read() - start);
+  took_ = std::chrono::nanoseconds(static_cast<std::int64_t>(spent * ns_per_tick_));
+  // One alone says little: the thread may have been interrupted.
+  slow_ = took_ < quick_flush ? 0 : slow_ + 1;
+  quick_.store_relaxed(slow_ < slow_enough);
+  const auto ns = static_cast<std::uint64_t>(took_.count());
+  longest_ns_.store_relaxed(std::max(longest_ns_.load_relaxed(), ns));
+}
+
+/// There is none left that is not promised: makes more, for one who has promised nothing yet. A
+/// whole step where there is room for it, so that this is seldom done and a sync has the data alone
+/// to care for; else as much as is needed. frees_room: the record may have what is kept.
+bool log_writer::make_room(std::size_t bytes, bool frees_room) {
+  const uncancelled whole;
+  {
+    const std::lock_guard hold(room_lock_);
+    if (room_left_.promise(bytes)) return true;  // another one was quicker
+    if (!lengthen(bytes)) return frees_room && room_left_.promise_kept(bytes);
+  }
+  reserve_.refill();
+  return true;
+}
+
+/// Under the lock of the room. True: by so many bytes at least, which are promised to the caller,
+/// and what is missing of those that are kept.
+bool log_writer::lengthen(std::size_t bytes) {
+  const std::uint64_t least = bytes + room_left_.owed();
+  std::uint64_t more = std::max(step_, least);
+  try {
+    try {
+      segment_->reserve(room_, more);
+    } catch (const storage_error& e) {
+      if (!means_full(e) || more == least) throw;
+      more = least;
+      segment_->reserve(room_, more);
+    }
+  } catch (const storage_error& e) {
+    refuse(e);
+    return false;
+  }
+  room_ += more;
+  room_left_.made(more - bytes);
+  refusal_.reset();
+  return true;
+}
+
+/// Under the lock of the room.
+void log_writer::refuse(const storage_error& why) noexcept {
+  try {
+    refusal_ = why;
+  } catch (const std::bad_alloc&) {
+    refusal_.reset();
+  }
+}
+
+std::optional<storage_error> log_writer::refusal() {
+  const std::lock_guard hold(room_lock_);
+  return refusal_;
+}
+
+/// Memory for so many bytes, where the segment is memory: they have their room.
+void log_writer::map_for(std::size_t bytes) noexcept {
+  if (!in_place() || bytes <= window_.size() + behind_.size()) return;
+  const std::lock_guard hold(room_lock_);
+  if (!ahead_.empty() && bytes <= window_.size() + ahead_.size()) return use_ahead();
+  map_all();
+}
+
+/// Under the lock of the room, by who has the lead: all that the segment has left.
+void log_writer::map_all() noexcept {
+  forget_ahead();
+  window_ = room_ > size_ ? segment_->map(size_, room_ - size_) : std::span<std::byte>();
+  mapped_ = room_;
+  in_place_.store_relaxed(!window_.empty());
+  if (!window_.empty() && room_ < segment_bytes_) ask_at_ = most_ahead / 2;
+}
+
+/// By who has the lead, and waits for nobody: else it is the next one's turn. Not before the last
+/// window but one is done with: it ends when there is another one.
+void log_writer::ask_ahead() noexcept {
+  const std::unique_lock hold(room_lock_, std::try_to_lock);
+  if (!hold) return;
+  ask_at_ = 0;
+  ask_ = true;
+  ahead_wanted_.store_relaxed(true);
+}
+
+/// By somebody who leads nothing, and holds no other lock. If it cannot be done, who needs it will
+/// be told why.
+void log_writer::make_ahead() noexcept {
+  const uncancelled whole;
+  const std::lock_guard hold(room_lock_);
+  if (!std::exchange(ask_, false)) return;  // the segment has come to its end, or was mapped
+  try {
+    if (room_ - mapped_ < most_ahead) {
+      segment_->reserve(room_, most_ahead);
+      room_ += most_ahead;
+      room_left_.made(most_ahead);
+    }
+  } catch (const std::exception&) {
+    if (room_ == mapped_) return;
+  }
+  ahead_ = segment_->map(mapped_, room_ - mapped_);
+  if (!ahead_.empty()) mapped_ = room_;
+}
+
+/// For so many bytes, by who has the lead. Waits for nobody.
+bool log_writer::take_ahead(std::size_t bytes) noexcept {
+  const std::unique_lock hold(room_lock_, std::try_to_lock);
+  if (!hold || ahead_.empty() || bytes > window_.size() + ahead_.size()) return false;
+  use_ahead();
+  return true;
+}
+
+/// Under the lock of the room, by who has the lead.
+void log_writer::use_ahead() noexcept {
+  (window_.empty() ? window_ : behind_) = std::exchange(ahead_, {});
+  if (room_ < segment_bytes_) ask_at_ = most_ahead / 2;
+}
+
+/// The same.
+void log_writer::forget_ahead() noexcept {
+  behind_ = {};
+  ahead_ = {};
+  ask_ = false;
+  ask_at_ = 0;
+}
+
+/// Nothing more comes: cuts the zeros off.
+void log_writer::end_room() {
+  const std::lock_guard hold(room_lock_);
+  forget_ahead();
+  window_ = {};
+  if (size_ != room_) segment_->truncate(size_);
+  room_ = size_;
+}
+
+void log_writer::stage(bytes_view record) {
+  map_for(record.size());
+  if (!window_.empty()) {
+    dirty_ = true;
+    return put(record);
+  }
+  if (record.size() > staged_.size() - used_) write_staged();
+  if (record.size() > staged_.size()) {
+    dirty_ = true;
+    segment_->write(size_, record);
+    size_ += record.size();
+    return;
+  }
+  std::copy(record.begin(), record.end(), staged_.begin() + static_cast<std::ptrdiff_t>(used_));
+  used_ += record.size();
+}
+
+/// Into the window, and what is behind it, which are long enough.
+void log_writer::put(bytes_view record) noexcept {
+  size_ += record.size();
+  if (record.size() >= window_.size()) {
+    std::copy_n(record.begin(), window_.size(), window_.begin());
+    record = record.subspan(window_.size());
+    window_ = std::exchange(behind_, {});
+  }
+  std::copy(record.begin(), record.end(), window_.begin());
+  window_ = window_.subspan(record.size());
+}
+
+void log_writer::write_staged() {
+  if (used_ == 0) return;
+  dirty_ = true;
+  segment_->write(size_, bytes_view(staged_).first(used_));
+  size_ += used_;
+  used_ = 0;
+}
+
+/// Looking on costs less than sleeping where another's write is nearly over. Whoever gives the
+/// processor away instead gets it back when all others have had their turn.
+bool log_writer::pause(std::uint32_t times) const noexcept {
+  constexpr std::uint32_t most = 40;
+  constexpr int step = 4;
+  if (!quick() || times >= most) return false;
+  for (int i = 0; i < step; ++i) cpu_relax();
+  return true;
+}
+
+/// How long that was at least.
+std::chrono::nanoseconds log_writer::give_way(std::chrono::nanoseconds at_most) noexcept {
+  constexpr std::chrono::microseconds step{50};
+  constexpr std::chrono::nanoseconds system_call{100};
+  if (at_most > 2 * step) {
+    core::nap(step);
+    return step;
+  }
+  std::this_thread::yield();
+  return system_call;
+}
+
+void log_writer::fill(log_stats& s) const noexcept {
+  s.epoch = epoch_.load_relaxed();
+  s.bytes = bytes_.load_relaxed();
+  s.flushes = flushes_.load_relaxed();
+  s.longest_flush = std::chrono::nanoseconds(longest_ns_.load_relaxed());
+}
+
+}  // namespace db
+}  // namespace spolia::inline SPOLIA_FLAVOUR

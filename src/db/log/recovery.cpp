@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: Apache-2.0
+// recovery.cpp: reading checkpoints and logs.
+#include "db/log/recovery.hpp"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include <spolia/base/processors.hpp>
+
+#include "db/log/nan_rows.hpp"
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace db {
+namespace {
+
+constexpr std::size_t changes_in_batch = 2048;
+
+std::uint32_t threads_for(const options& o) {
+  if (o.recovery_threads != 0) return std::min(o.recovery_threads, 64U);
+  return std::min(processors(), 16U);
+}
+
+/// Whether a record further on was written when record `sequence` was known to be durable.
+bool proves_durable(bytes_view all, std::uint32_t epoch, std::uint64_t sequence) {
+  for (std::size_t at = 0; at + record_header::bytes <= all.size(); ++at) {
+    const bytes_view rest = all.subspan(at);
+    if (from_little<std::uint32_t>(rest.data()) != record_header::magic) continue;
+    // Its checksum is looked at last: rows may be full of what looks like records.
+    const record_header says = parse_record(rest);
+    if (says.epoch != epoch || says.durable < sequence || says.durable >= says.sequence) continue;
+    record_header h;
+    if (read_record(rest, h) == nullptr) return true;
+  }
+  return false;
+}
+
+/// The next record, whole unless the file ends before.
+const char* next_record(file_stream& from, record_header& out) {
+  bytes_view all = from.look(record_header::bytes);
+  if (all.size() >= record_header::bytes) {
+    all = from.look(record_header::bytes + std::size_t{parse_record(all).length});
+  }
+  return read_record(all, out);
+}
+
+}  // namespace
+
+recovery::recovery(engine& of, folder& where, const options& o, recovery_report& report)
+    : engine_(of),
+      folder_(where),
+      options_(o),
+      report_(report),
+      crew_(of, buffers_, threads_for(o)),
+      batches_(crew_.size()) {}
+
+void recovery::refuse(const std::filesystem::path& name, std::uint64_t at, const std::string& why) {
+  throw storage_error(name, at, why);
+}
+
+void recovery::tell(const char* stage, std::uint64_t done, std::uint64_t of) {
+  if (options_.on_recovery) options_.on_recovery({stage, done, of, end_.sequence});
+}
+
+log_end recovery::run(const folder_content& has, bool repair, nan_rows& nans) {
+  std::exception_ptr newest_failed;
+  const std::uint64_t at_least = begin_with(has, newest_failed);
+  try {
+    replay(has);
+  } catch (const storage_error&) {
+    // The log from the beginning is only asked for where the checkpoint cannot be used.
+    if (newest_failed != nullptr) std::rethrow_exception(newest_failed);
+    throw;
+  }
+  crew_.finish();
+  // Without its newest checkpoint a database is whole only if the log reaches further.
+  if (newest_failed != nullptr && end_.sequence < at_least) std::rethrow_exception(newest_failed);
+  engine_.table_numbers = static_cast<std::uint32_t>(numbered_.size());
+  if (many_nans_) nans.unify(engine_);
+  fill_indexes();
+  if (repair) repair_last(has);
+  report_.sequence = end_.sequence;
+  return end_;
+}
+
+/// Loads the newest checkpoint that is whole; returns the sequence of the newest. `failed` is what
+/// is wrong with that, if it is another one.
+std::uint64_t recovery::begin_with(const folder_content& has, std::exception_ptr& failed) {
+  for (auto next = has.checkpoints.rbegin(); next != has.checkpoints.rend(); ++next) {
+    try {
+      load_checkpoint(*next);
+      break;
+    } catch (const storage_error& e) {
+      if (failed == nullptr) failed = std::current_exception();
+      report_.notes.emplace_back(std::string("not used: ") + e.what());
+    }
+    start_anew();
+  }
+  return has.checkpoints.empty() ? 0 : has.checkpoints.back();
+}
+
+void recovery::start_anew() {
+  crew_.abandon();
+  engine_.tables.clear();
+  numbered_.clear();
+  end_ = {};
+  log_follows_ = false;
+  claim_each_ = false;
+  many_nans_ = false;
+  report_.checkpoint_rows = 0;
+}
+
+void recovery::load_checkpoint(std::uint64_t sequence) {
+  const std::string in_folder = file_name(file_kind::checkpoint, sequence);
+  const auto name = folder_.path_of(in_folder);
+  const std::shared_ptr<storage_file> file = folder_.open(in_folder, file_mode::read);
+  std::array<std::byte, file_header::bytes> bytes{};
+  const std::size_t got = file->read(0, bytes);
+  file_header h;
+  if (const char* const why = read_header(file_kind::checkpoint, bytes_view(bytes).first(got), h)) {
+    refuse(name, 0, why);
+  }
+  if (h.id != folder_.id()) refuse(name, 0, "it belongs to another database");
+  if (h.sequence != sequence) refuse(name, 0, "its name is not that of its content");
+  load_blocks(file, name, h, header_checksum(bytes));
+  if (!settle()) {  // where that is, is not known: once more, which finds it
+    start_anew();
+    claim_each_ = true;
+    load_blocks(file, name, h, header_checksum(bytes));
+  }
+  end_ = {h.epoch, h.sequence, h.chain};
+  log_follows_ = h.log_follows;
+  many_nans_ = h.format < first_with_one_nan;
+  report_.checkpoint_sequence = h.sequence;
+}
+
+void recovery::load_blocks(const std::shared_ptr<storage_file>& file,
+                           const std::filesystem::path& name, const file_header& header,
+                           std::uint32_t chain) {
+  const std::uint64_t size = file->size();
+  std::uint64_t rows = 0;
+  std::uint64_t at = file_header::bytes;
+  std::size_t turn = 0;
+  read_ahead ahead(*file);
+  for (;;) {
+    ahead.reach(at);
+    std::array<std::byte, block_header::bytes> head{};
+    block_header h;
+    const std::size_t got = file->read(at, head);
+    if (const char* const why = read_block_header(bytes_view(head).first(got), h)) {
+      refuse(name, at, why);
+    }
+    if (h.chain != chain) refuse(name, at, "a block does not follow the one before it");
+    if (size - at - head.size() < h.length) refuse(name, at, "the file ends within a block");
+    change_batch b{.bytes = {},
+                   .file = name,
+                   .at = at,
+                   .changes = {},
+                   .from = file,
+                   .size = head.size() + h.length,
+                   .claim_each = claim_each_};
+    chain = h.crc;
+    at += b.size;
+    if (h.kind == block_kind::rows && h.table < numbered_.size() && numbered_[h.table] != nullptr) {
+      rows += h.rows;
+      b.block_of = numbered_[h.table];
+      crew_.give(turn++ % crew_.size(), std::move(b));
+      tell("checkpoint", at, size);
+      continue;
+    }
+    b.read_block(buffers_);
+    if (!block_whole(b.bytes->view(), h)) {
+      refuse(name, b.at, "the checksum of a block is wrong");
+    } else if (h.kind == block_kind::table) {
+      load_table(b, h, header, size - at);
+    } else if (h.kind == block_kind::end) {
+      crew_.finish();
+      const bool all = header.tables == numbered_.size() || header.format >= first_with_drops;
+      if (h.rows != rows || at != size || !all || header.tables > most_tables) {
+        refuse(name, b.at, "a checkpoint ends where it should not");
+      }
+      numbered_.resize(header.tables);  // the last ones are gone
+      report_.checkpoint_rows = rows;
+      tell("checkpoint", at, size);
+      return;
+    } else {
+      refuse(name, b.at, "a block of an unknown kind, or of an unknown table");
+    }
+  }
+}
+
+/// The block says how many rows the table had room for; what is left of the file, how many there
+/// can be. Numbers that are left out were of tables that are gone.
+void recovery::load_table(const change_batch& block, const block_header& h,
+                          const file_header& header, std::uint64_t bytes_left) {
+  try {
+    const bool next = h.table == numbered_.size() ||
+                      (h.table > numbered_.size() && header.format >= first_with_drops);
+    if (!next || h.table >= std::min(header.tables, most_tables)) {
+      throw malformed("a table is out of order");
+    }
+    numbered_.resize(h.table);
+    create_table(read_table(block.bytes->view().subspan(block_header::bytes)));
+    table& made = *numbered_.back();
+    if (!claim_each_) {
+      loader::reserve(made, std::min(h.rows, bytes_left / least_bytes(made.layout())));
+    }
+  } catch (const malformed& e) {
+    refuse(block.file, block.at, e.what());
+  }
+}
+
+/// A checkpoint ends where a segment does. Older segments may still be there.
+void recovery::replay(const folder_content& has) {
+  const auto first = std::lower_bound(has.segments.begin(), has.segments.end(), end_.sequence + 1);
+  const bool found = first != has.segments.end() && *first == end_.sequence + 1;
+  if (!found && (log_follows_ || first != has.segments.end())) {
+    refuse(folder_.path_of(file_name(file_kind::log, end_.sequence + 1)), storage_error::nowhere,
+           "this part of the log is missing");
+  }
+  for (auto at = first; at != has.segments.end(); ++at) {
+    replay_segment(*at, at + 1 == has.segments.end());
+  }
+  give_all();
+}
+
+/// Its header, if it is the next one.
+file_header recovery::begin_segment(file_stream& from, std::uint64_t first) const {
+  file_header header;
+  if (const char* const why = read_header(file_kind::log, from.look(file_header::bytes), header)) {
+    refuse(name_, 0, why);
+  }
+  if (header.id != folder_.id()) refuse(name_, 0, "it belongs to another database");
+  if (header.sequence != first) refuse(name_, 0, "its name is not that of its content");
+  if (first != end_.sequence + 1) refuse(name_, 0, "the log before this segment is missing");
+  if (header.chain != end_.chain || header.epoch < end_.epoch) {
+    refuse(name_, 0, "the segment does not follow the one before it");
+  }
+  from.pass(file_header::bytes);
+  return header;
+}
+
+void recovery::replay_segment(std::uint64_t first, bool last) {
+  const std::string in_folder = file_name(file_kind::log, first);
+  name_ = folder_.path_of(in_folder);
+  const auto file = folder_.open(in_folder, file_mode::read);
+  file_stream from(buffers_, *file);
+  const file_header header = begin_segment(from, first);
+  many_nans_ = many_nans_ || header.format < first_with_one_nan;
+  const std::uint32_t epoch = header.epoch;
+  end_.epoch = std::max(end_.epoch, epoch);
+  while (from.left() != 0) {
+    record_header h;
+    const char* why = next_record(from, h);
+    if (why == nullptr) why = follows(h, epoch);
+    if (why != nullptr) {
+      if (only_zeros(from.look(from.left()))) {
+        end_early(from);
+      } else if (last) {
+        end_torn(from, epoch, why);
+      } else {
+        refuse(name_, from.at(), why);
+      }
+      break;
+    }
+    end_.sequence = h.sequence;
+    end_.chain = h.crc;
+    const std::size_t bytes = record_header::bytes + h.length;
+    try {
+      apply(from, h, from.look(bytes).first(bytes).subspan(record_header::bytes));
+    } catch (const malformed& e) {
+      refuse(name_, from.at(), e.what());
+    }
+    from.pass(bytes);
+  }
+  report_.log_bytes += from.at();
+  tell("log", from.at(), from.size());
+}
+
+const char* recovery::follows(const record_header& h, std::uint32_t epoch) const noexcept {
+  if (h.chain != end_.chain || h.sequence != end_.sequence + 1 || h.epoch != epoch ||
+      h.durable >= h.sequence) {
+    return "a record does not follow the one before it";
+  }
+  return nullptr;
+}
+
+void recovery::apply(const file_stream& from, const record_header& h, bytes_view body) {
+  ++report_.log_records;
+  switch (h.kind) {
+    case record_kind::transaction:
+      return apply_changes(from, body);
+    case record_kind::create_table:
+      return create_table(read_table(body));
+    case record_kind::cut:
+      return;
+    case record_kind::drop_table:
+    case record_kind::create_index:
+    case record_kind::drop_index:
+      return change_table(h.kind, decoder(body));
+  }
+  throw malformed("a record of an unknown kind");
+}
+
+void recovery::apply_changes(const file_stream& from, bytes_view body) {
+  const std::size_t workers = batches_.size();
+  for (std::size_t i = 0; i < workers; ++i) {
+    if (!batches_[i].changes.empty() && batches_[i].bytes != from.buffer()) give(i);
+  }
+  roomy_decoder changes(body);
+  table* of = nullptr;
+  bool one_number = false;  // its key
+  std::uint32_t number = 0;
+  while (!changes.done()) {
+    const change_header c = read_change(changes);
+    const bytes_view row(changes.pass(c.length), c.length);
+    if (of == nullptr || c.table != number) {
+      of = &numbered(number = c.table);
+      one_number = of->layout().one_number();
+    }
+    const std::uint64_t hash =
+        one_number ? key_hash(row) : long_key_hash(decoder(row), of->layout());
+    // So that two seldom use one part of an index.
+    const std::size_t worker = part_of_hash(hash, hash_parts) * workers / hash_parts;
+    change_batch& b = batches_[worker];
+    if (b.changes.empty()) {
+      b.bytes = from.buffer();
+      b.file = name_;
+      b.at = from.begin();
+      b.changes.reserve(changes_in_batch);
+    }
+    b.changes.push_back({of, hash, row.data(), c.length, c.what});
+    if (b.changes.size() == changes_in_batch) give(worker);
+  }
+}
+
+void recovery::give(std::size_t worker) { crew_.give(worker, std::exchange(batches_[worker], {})); }
+void recovery::give_all() {
+  for (std::size_t i = 0; i < batches_.size(); ++i) {
+    if (!batches_[i].changes.empty()) give(i);
+  }
+}
+
+/// The segment was longer than what was written to it; or its end was lost, as when it is shorter.
+void recovery::end_early(const file_stream& from) {
+  report_.cut_file = name_;
+  report_.cut_offset = from.at();
+}
+
+/// What follows is no record.
+void recovery::end_torn(file_stream& from, std::uint32_t epoch, const char* why) {
+  if (proves_durable(from.look(from.left()), epoch, end_.sequence + 1)) {
+    refuse(name_, from.at(), std::string(why) + ", and what follows proves that it was durable");
+  }
+  end_early(from);
+  report_.cut_bytes = from.left();
+  report_.cut_why = why;
+}
+
+/// What the last process may have left in the system's memory is made durable before anything is
+/// built on it.
+void recovery::repair_last(const folder_content& has) {
+  if (has.segments.empty()) return;
+  const std::string name = file_name(file_kind::log, has.segments.back());
+  const auto file = folder_.open(name, file_mode::write);
+  if (report_.cut_file == folder_.path_of(name)) file->truncate(report_.cut_offset);
+  file->sync();
+}
+
+}  // namespace db
+}  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: Apache-2.0
+// query_run.cpp: morsels, and what is done with the rows of one.
+#include "db/query/query_run.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <system_error>
+
+#include <spolia/base/processors.hpp>
+#include <spolia/base/unwind.hpp>
+
+#include "db/versions/block.hpp"
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace db {
+namespace {
+
+constexpr std::uint32_t most_rows_at_once = 512;
+constexpr std::uint32_t most_words_at_once = 16384;  // of a batch, unless its rows are wide
+constexpr std::uint64_t rows_worth_a_thread = 65536;
+
+bool holds_for_bytes(int compared, comparison how) noexcept {
+  switch (how) {
+    case comparison::equal:
+      return compared == 0;
+    case comparison::unequal:
+      return compared != 0;
+    case comparison::less:
+      return compared < 0;
+    case comparison::less_equal:
+      return compared <= 0;
+    case comparison::greater:
+      return compared > 0;
+    case comparison::greater_equal:
+      return compared >= 0;
+  }
+  return false;
+}
+
+/// Leaves those of the rows that are left for which holds(row) is true.
+template <class F>
+void keep_rows(query_batch& b, F&& holds) {
+  std::uint32_t kept = 0;
+  for (std::uint32_t i = 0; i < b.left; ++i) {
+    const std::uint16_t row = b.rows[i];
+    b.rows[kept] = row;
+    kept += holds(row) ? 1U : 0U;
+  }
+  b.left = kept;
+}
+
+template <auto Key>
+void keep_keys(query_batch& b, const query_filter& f) {
+  const std::uint64_t* const words = b.column(f.input);
+  const std::uint64_t width = f.hi - f.lo;
+  const bool inside = f.what == query_filter::kind::within;
+  keep_rows(b, [&](std::uint32_t row) { return (Key(words[row]) - f.lo <= width) == inside; });
+}
+
+void keep(query_batch& b, const query_filter& f, const query_input& in) {
+  const std::uint64_t null = in.null_bit();
+  const auto is_null = [&](std::uint32_t row) { return (b.shapes[row] & null) != 0; };
+  if (f.what == query_filter::kind::null) return keep_rows(b, is_null);
+  if (null != 0) keep_rows(b, [&](std::uint32_t row) { return !is_null(row); });
+  const std::size_t width = in.column.words;
+  const std::uint64_t* const words = b.column(f.input);
+  switch (f.what) {
+    case query_filter::kind::null:
+    case query_filter::kind::not_null:
+      return;
+    case query_filter::kind::within:
+    case query_filter::kind::outside:
+      return in.order == word_order::real ? keep_keys<real_key>(b, f) : keep_keys<number_key>(b, f);
+    case query_filter::kind::bytes:
+      return keep_rows(b, [&](std::uint32_t row) {
+        return holds_for_bytes(std::memcmp(words + row * width, f.words.data(), width * 8), f.how);
+      });
+    case query_filter::kind::program:
+      return keep_rows(b, [&](std::uint32_t row) { return f.holds(words + row * width); });
+  }
+}
+
+}  // namespace
+
+class query_run::worker {
+ public:
+  explicit worker(query_run& of);
+  /// False: the reader was ended.
+  bool take(std::uint64_t from, std::uint64_t end);
+
+  query_groups groups;
+  query_figures figures;
+
+ private:
+  bool copy(std::uint64_t from, std::uint64_t end);
+  void copy_row(std::uint64_t slot, std::uint32_t row);
+  [[nodiscard]] block_rows of_others(std::uint64_t first) const noexcept;
+  [[nodiscard]] std::uint64_t rows_at_once() const noexcept { return batch_.shapes.size(); }
+
+  query_run& of_;
+  query_batch batch_;
+  std::vector<column_copy> copies_;
+  std::vector<std::uint64_t> image_;
+};
+
+query_run::worker::worker(query_run& of) : groups(*of.plan_), of_(of) {
+  std::uint32_t words = 1;
+  for (const query_input& in : of.plan_->inputs) words += in.column.words;
+  const std::uint32_t fit = most_words_at_once / words / rows_per_block * rows_per_block;
+  const std::uint32_t rows = std::clamp(fit, rows_per_block, most_rows_at_once);
+  batch_.shapes.resize(rows);
+  batch_.rows.resize(rows);
+  batch_.groups.resize(rows);
+  batch_.words.resize(std::size_t{rows} * words);
+  image_.resize(of.of_.layout().words());
+  std::uint32_t first = 0;
+  for (const query_input& in : of.plan_->inputs) {
+    batch_.inputs.push_back({first, in.column.words});
+    copies_.push_back({{in.column.first, in.column.words}, batch_.words.data() + first});
+    first += in.column.words * rows;
+  }
+}
+
+bool query_run::worker::take(std::uint64_t from, std::uint64_t end) {
+  for (; from < end; from += rows_at_once()) {
+    if (of_.over()) return true;
+    if (!copy(from, std::min(end, from + rows_at_once()))) return false;
+    figures.slots += batch_.count;
+    std::uint32_t& left = batch_.left = 0;
+    for (std::uint32_t row = 0; row < batch_.count; ++row) {
+      batch_.rows[left] = static_cast<std::uint16_t>(row);
+      left += (batch_.shapes[row] & row_exists) != 0 ? 1U : 0U;
+    }
+    for (const query_filter& f : of_.plan_->filters) keep(batch_, f, of_.plan_->inputs[f.input]);
+    figures.rows += left;
+    groups.add(batch_);
+  }
+  return true;
+}
+
+/// A step: copies the rows from..end as the snapshot has them. Both are at the ends of blocks.
+bool query_run::worker::copy(std::uint64_t from, std::uint64_t end) {
+  if (!of_.steps_.enter()) return false;
+  const struct closer {
+    shared_steps& steps;
+    ~closer() { steps.leave(); }
+  } leaves{of_.steps_};
+  const std::uint64_t time = of_.at_.timestamp();
+  batch_.count = 0;
+  for (std::uint64_t slot = from; slot < end; slot += rows_per_block) {
+    const row_place place = of_.of_.at(slot);
+    const std::uint32_t row = batch_.count;
+    block_rows good =
+        read_block(place.head, place.block, time, copies_, row, batch_.shapes.data() + row);
+    if (of_.own_changes_) good &= of_others(slot);
+    for (block_rows left = every_row & ~good; left != 0; left &= left - 1) {
+      const auto i = static_cast<std::uint32_t>(std::countr_zero(left));
+      copy_row(slot + i, row + i);
+    }
+    batch_.count += rows_per_block;
+  }
+  return true;
+}
+
+void query_run::worker::copy_row(std::uint64_t slot, std::uint32_t row) {
+  const column_set wanted{of_.mask_, of_.runs_, of_.of_.layout().whole().all};
+  ++figures.old;
+  batch_.shapes[row] = of_.at_.read(of_.of_, slot, wanted, image_.data());
+  for (const column_copy& c : copies_) {
+    std::copy_n(image_.data() + c.from.first, c.from.words, c.to + std::size_t{row} * c.from.words);
+  }
+}
+
+/// The rows of a block that the transaction has not changed.
+block_rows query_run::worker::of_others(std::uint64_t first) const noexcept {
+  block_rows rows = 0;
+  for (std::uint32_t i = 0; i < rows_per_block; ++i) {
+    rows |= block_rows{of_.at_.own(*of_.of_.at(first + i).head) == nullptr} << i;
+  }
+  return rows;
+}
+
+query_run::query_run(const reader& at, const table& of, std::shared_ptr<const query_plan> plan,
+                     const query_options& o)
+    : at_(at),
+      of_(of),
+      plan_(std::move(plan)),
+      options_(o),
+      slots_(of.slots()),
+      own_changes_(at.session_ != nullptr && !at.session_->writes.empty()),
+      steps_(at.gated_ && at.session_ != nullptr ? &at.session_->way : nullptr) {
+  for (const query_input& in : plan_->inputs) mask_ |= std::uint64_t{1} << in.column.number;
+  runs_ = of.layout().runs_of(mask_);
+}
+
+query_run::~query_run() = default;
+
+status query_run::run() {
+  if (at_.session_ == nullptr) return outcome::ended;
+  if (of_.when_.ended(at_.timestamp())) return outcome::dropped;
+  at_.session_->looked = true;
+  read_set& reads = at_.session_->reads;
+  const bool notes = at_.notes_reads_ && !reads.has_all(of_);
+  const std::size_t noted = reads.tables.size();
+  if (notes) reads.tables.push_back({&of_, 0});
+  const asking now(at_);
+  const std::uint32_t count = helpers();
+  found_.reserve(count + 1);
+  std::vector<std::thread> own;
+  own.reserve(count);
+  const auto end = [&]() noexcept {
+    end_helpers(own);
+    if (notes) reads.tables[noted].end = told();
+  };
+  try {
+    call_helpers(count, own);
+    help();
+  } catch (...) {  // this thread ends
+    end();
+    throw;
+  }
+  end();
+  if (failed_) std::rethrow_exception(failed_);
+  if (why_ == outcome::ok) put_together();
+  return why_;
+}
+
+void query_run::end_helpers(std::vector<std::thread>& own) noexcept {
+  const uncancelled to_the_end;
+  {
+    std::unique_lock hold(lock_);
+    closed_ = true;
+    left_.wait(hold, [&] { return inside_ == 0; });
+  }
+  for (std::thread& t : own) t.join();
+}
+
+/// The program learns something of the rows in the slots below: all, by an answer. Without one,
+/// only its own conditions have seen rows. When all threads have left.
+std::uint64_t query_run::told() const noexcept {
+  if (!failed_ && why_ == outcome::ok && next_.load_relaxed() >= slots_) return table_read::all;
+  const auto& all = plan_->filters;
+  const bool asked = std::any_of(all.begin(), all.end(), [](const query_filter& f) {
+    return f.what == query_filter::kind::program;
+  });
+  return asked ? std::min(next_.load_relaxed(), slots_) : 0;
+}
+
+/// Threads besides the caller's.
+std::uint32_t query_run::helpers() const noexcept {
+  const std::uint64_t morsels = (slots_ + options_.morsel - 1) / options_.morsel;
+  std::uint64_t threads = options_.threads;
+  if (threads == 0) {
+    threads = std::min<std::uint64_t>(processors(), 1 + slots_ / rows_worth_a_thread);
+  }
+  return static_cast<std::uint32_t>(std::max<std::uint64_t>(std::min(threads, morsels), 1) - 1);
+}
+
+void query_run::call_helpers(std::uint32_t count, std::vector<std::thread>& own) {
+  try {
+    for (; count > 0; --count) {
+      if (options_.lend) {
+        options_.lend([self = shared_from_this()] { self->help(); });
+      } else {
+        own.emplace_back([this] { help(); });
+      }
+    }
+  } catch (...) {  // there are no more threads: the others do their work
+    let_unwinding_pass();
+  }
+}
+
+/// Works if the query is not over.
+void query_run::help() {
+  {
+    const std::lock_guard hold(lock_);
+    if (closed_) return;
+    ++inside_;
+  }
+  struct leaving {
+    query_run& of;
+    ~leaving() {
+      const std::lock_guard hold(of.lock_);
+      if (--of.inside_ == 0) of.left_.notify_all();
+    }
+  };
+  const leaving at_the_end{*this};
+  work();
+}
+
+/// Passes on no exception, but the end of the thread, which what the query calls may ask for.
+void query_run::work() {
+  try {
+    work_through();
+  } catch (...) {
+    enough_.store_relaxed(true);
+    let_unwinding_pass();
+    const std::lock_guard hold(lock_);
+    if (!failed_) failed_ = std::current_exception();
+  }
+}
+
+void query_run::work_through() {
+  std::unique_ptr<worker> mine;
+  const std::uint64_t morsel =
+      (options_.morsel + rows_per_block - 1) / rows_per_block * std::uint64_t{rows_per_block};
+  for (;;) {
+    if (enough_.load_relaxed()) return;
+    const std::uint64_t from = next_.fetch_add_relaxed(morsel);
+    if (from >= slots_) break;
+    if (mine == nullptr) mine = std::make_unique<worker>(*this);
+    if (!mine->take(from, std::min(slots_, from + morsel))) fail(outcome::ended_by_policy);
+    if (over()) fail(outcome::stopped);
+  }
+  const std::lock_guard hold(lock_);
+  if (mine != nullptr) found_.push_back(std::move(mine));  // there is room
+}
+
+/// Whether the program wants no answer any more.
+bool query_run::over() const noexcept {
+  if (enough_.load_relaxed() || options_.stop.stop_requested()) return true;
+  return options_.longest.count() > 0 &&
+         std::chrono::steady_clock::now() - begin_ >= options_.longest;
+}
+
+void query_run::fail(outcome why) noexcept {
+  const std::lock_guard hold(lock_);
+  if (why_ == outcome::ok) why_ = why;
+  enough_.store_relaxed(true);
+}
+
+void query_run::put_together() {
+  figures_.threads = static_cast<std::uint32_t>(found_.size());
+  for (const auto& w : found_) {
+    figures_.slots += w->figures.slots;
+    figures_.rows += w->figures.rows;
+    figures_.old += w->figures.old;
+  }
+  // Into the largest one.
+  std::sort(found_.begin(), found_.end(),
+            [](const auto& x, const auto& y) { return x->groups.size() > y->groups.size(); });
+  if (found_.empty()) {
+    groups_ = std::make_unique<query_groups>(*plan_);
+    return;
+  }
+  groups_ = std::make_unique<query_groups>(std::move(found_.front()->groups));
+  for (std::size_t i = 1; i < found_.size(); ++i) {
+    groups_->take_in(found_[i]->groups);
+    found_[i].reset();
+  }
+}
+
+}  // namespace db
+}  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+// reader.cpp: reading at a snapshot.
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "db/engine.hpp"
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace db {
+namespace {
+
+[[noreturn]] void refuse_scan(const std::string& what) {
+  throw std::invalid_argument("spolia::db: " + what);
+}
+
+}  // namespace
+
+/// Notes of a range what a scan has shown of it so far, before it is shown: so the note is right
+/// wherever the program ends the scan, by an exception or by a commit as well.
+class reader::scan_note {
+ public:
+  /// The keys of the index have so many words.
+  scan_note(const reader& of, const range_read& all, std::uint32_t words, direction way) noexcept
+      : of_(of), all_(all), words_(words), way_(way) {
+    of.session_->looked = true;
+  }
+  scan_note(const scan_note&) = delete;
+  scan_note& operator=(const scan_note&) = delete;
+
+  /// The row with this key is shown next. Throws std::bad_alloc.
+  void reach(const std::uint64_t* key) {
+    if (!of_.notes_reads_) return;
+    range_read& r = mine();
+    key_words& end = way_ == direction::up ? r.hi : r.lo;
+    end.fill(0);
+    std::copy_n(key, words_, end.begin());
+  }
+  /// All of it was looked at. Throws std::bad_alloc.
+  void finish() {
+    if (of_.notes_reads_) mine() = all_;
+  }
+
+ private:
+  range_read& mine() {
+    auto& ranges = of_.session_->reads.ranges;
+    if (number_ == none) {
+      ranges.push_back(all_);
+      number_ = ranges.size() - 1;
+    }
+    return ranges[number_];
+  }
+  static constexpr std::size_t none = ~std::size_t{0};
+
+  const reader& of_;
+  const range_read& all_;
+  const std::uint32_t words_;
+  const direction way_;
+  std::size_t number_ = none;  // of the note
+};
+
+reader::reader(engine& of, const char* label) : engine_(of), session_(nullptr) {
+  commit_board::record& r = engine_.board.take();
+  try {
+    session_ = &engine_.sessions.of(r.number());
+    session_->record = &r;
+    ticket_ = engine_.board.living.announce(engine_.board.clock, label);
+  } catch (...) {
+    commit_board::give_back(r);
+    throw;
+  }
+}
+
+reader::~reader() { end(); }
+
+void reader::end() noexcept {
+  if (session_ == nullptr) return;
+  if (gated_) engine_.gates.take(session_->way);
+  session_->section.leave();
+  ticket_.withdraw();
+  session_->clear();
+  commit_board::give_back(*std::exchange(session_, nullptr)->record);
+}
+
+std::uint64_t* reader::room_for(const table& t) const {
+  return session_->images.take(t.schema_.words());
+}
+
+std::uint64_t reader::read(const table& t, std::uint64_t slot, column_set wanted,
+                           std::uint64_t* out, std::uint32_t level) const {
+  const row_place place = t.at(slot);
+  pending_write* w = own(*place.head);
+  if (w != nullptr) w = own_before(w, level);
+  if (w != nullptr) {
+    if ((w->shape & row_exists) == 0) return 0;
+    w->fetch(wanted.mask);
+    wanted.each_word([&](std::uint32_t i) { out[i] = w->image[i]; });
+    return w->shape;
+  }
+  const std::uint64_t shape =
+      read_row(engine_.board, *engine_.old, place, timestamp(), wanted, out);
+  // Values stay where they are while the snapshot is announced: only one that may be ended copies.
+  if (gated_ && shape != 0 && (t.schema_.apart() & wanted.mask) != 0) {
+    keep_apart(t, t.schema_.apart() & wanted.mask, out);
+  }
+  return shape;
+}
+
+/// Copies values that lie apart, so that they stay when this reader is ended. In a step.
+void reader::keep_apart(const table& t, std::uint64_t columns, std::uint64_t* words) const {
+  each_column(columns, [&](std::uint32_t c) {
+    std::uint64_t* const at = words + t.schema_.span_of(c).first;
+    const std::string_view bytes = apart_in(at);
+    if (!lies_apart(at)) return;
+    std::uint64_t* const copy = session_->images.take((bytes.size() + 7) / 8);
+    std::memcpy(copy, bytes.data(), bytes.size());
+    at[1] = reinterpret_cast<std::uintptr_t>(copy);
+  });
+}
+
+/// As read(), a step of its own. Throws no_result if the reader was ended.
+std::uint64_t reader::read_step(const table& t, std::uint64_t slot, column_set wanted,
+                                std::uint64_t* out, std::uint32_t level) const {
+  const step here(*this);
+  must_go_on(bool(here));
+  return read(t, slot, wanted, out, level);
+}
+
+/// The columns of the table that are asked for.
+column_set reader::columns_of(const table& t, const selection& only) const {
+  if (!t.is_of(engine_)) [[unlikely]]
+    t.refuse_stranger();
+  if (only.of_ != nullptr && only.of_ != &t.schema_) {
+    throw std::invalid_argument("spolia::db: the columns are not those of table " + t.name());
+  }
+  return only.in(t.schema_);
+}
+
+/// Throws no_result if the transaction has ended: a scan that showed nothing would be wrong.
+void reader::must_be_open() const {
+  if (session_ == nullptr) throw no_result(outcome::ended);
+}
+
+void reader::must_exist(const table& t) const {
+  if (t.when_.ended(timestamp())) throw no_result(outcome::dropped);
+}
+
+/// Throws no_result if the transaction has changed rows since the index was dropped: these changes
+/// are not in it, and a scan that left them out would be wrong.
+void reader::must_have_own_changes(const secondary& i) const {
+  if (!i.when_.over()) return;
+  for (const pending_write& w : session_->writes) {
+    if (w.of != i.of_ || !w.changed) continue;
+    const auto& all = w.indexes->all;
+    if (std::find(all.begin(), all.end(), &i) == all.end()) {
+      throw no_result(outcome::schema_changed);
+    }
+  }
+}
+
+/// Throws no_result if the index is not there for this snapshot.
+void reader::must_serve(const secondary& i) const {
+  must_exist(*i.of_);
+  if (!i.when_.begun(timestamp())) throw no_result(outcome::schema_changed);
+  if (i.when_.ended(timestamp())) throw no_result(outcome::dropped);
+}
+
+result<row> reader::find(const table& t, values key, const selection& only) const {
+  if (session_ == nullptr) return outcome::ended;
+  const step here(*this);
+  if (!here) return outcome::ended_by_policy;
+  if (t.when_.ended(timestamp())) return outcome::dropped;
+  const column_set wanted_columns = columns_of(t, only);
+  const key_words wanted = t.schema_.whole_key(key);
+  const std::uint64_t slot = t.primary_->find(wanted);
+  if (slot == no_slot) {
+    note_key(t, wanted);
+    return outcome::not_found;
+  }
+  std::uint64_t* const image = room_for(t);
+  const std::uint64_t shape = read(t, slot, wanted_columns, image);
+  if (shape == 0) {
+    note_key(t, wanted);
+    return outcome::not_found;
+  }
+  note_row(t, slot);
+  return row(t.schema_, image, shape, wanted_columns.mask);
+}
+
+void reader::scan_table(const table& t, const row_visitor& f, const selection& only) const {
+  must_be_open();
+  const column_set wanted = columns_of(t, only);
+  must_exist(t);
+  session_->looked = true;
+  const bool notes = notes_reads_ && !session_->reads.has_all(t);
+  const std::size_t noted = session_->reads.tables.size();
+  if (notes) session_->reads.tables.push_back({&t, 0});
+  const scanning now(*this);
+  const arena::mark here = session_->images.here();
+  const std::uint64_t end = t.slots();
+  for (std::uint64_t slot = 0; slot < end; ++slot) {
+    std::uint64_t* const image = room_for(t);
+    const std::uint64_t shape = read_step(t, slot, wanted, image, now.level());
+    if (notes && shape != 0) session_->reads.tables[noted].end = slot + 1;
+    const bool more = shape == 0 || f(row(t.schema_, image, shape, wanted.mask));
+    if (session_ == nullptr) return;  // f has ended the transaction, maybe by a conflict
+    session_->images.rewind(here);
+    if (!more) return;
+  }
+  if (notes) session_->reads.tables[noted].end = table_read::all;
+}
+
+void reader::scan_primary(const table& t, values from, values to, const scan_how& how,
+                          const row_visitor& f) const {
+  must_be_open();
+  const column_set wanted = columns_of(t, how.only);
+  must_exist(t);
+  if (t.primary_kind_ != index_kind::ordered)
+    refuse_scan("the primary key of table " + t.name() + " is not ordered");
+  const schema& s = t.schema_;
+  const key_words lo = s.encode_key(s.key(), from);
+  const key_words hi = s.encode_key(s.key(), to, ~std::uint64_t{0});
+  const range_read all{&t, nullptr, lo, hi};
+  scan_note noted(*this, all, s.key_length(s.key()), how.way);
+  const scanning now(*this);
+  bool whole = true;
+  const auto show = [&](std::uint64_t slot, const std::uint64_t* found) {
+    const arena::mark here = session_->images.here();
+    std::uint64_t* const image = room_for(t);
+    const std::uint64_t shape = read_step(t, slot, wanted, image, now.level());
+    if (shape != 0) {
+      noted.reach(found);
+      whole = f(row(t.schema_, image, shape, wanted.mask));
+    }
+    if (session_ == nullptr) return whole = false;  // f has ended the transaction
+    session_->images.rewind(here);
+    return whole;
+  };
+  if (how.way == direction::down) {
+    t.primary_->scan_down(lo, hi, slot_visitor(show));
+  } else {
+    t.primary_->scan(lo, hi, slot_visitor(show));
+  }
+  must_go_on(!ended());  // else entries may have been missing
+  if (whole) noted.finish();
+}
+
+void reader::scan_secondary(const secondary& i, values from, values to, const scan_how& how,
+                            const row_visitor& f) const {
+  must_be_open();
+  const table& t = *i.of_;
+  must_serve(i);
+  must_have_own_changes(i);
+  // The key is looked at, too.
+  const schema& s = t.schema_;
+  std::array<column_run, most_columns> runs;
+  const std::uint64_t mask = columns_of(t, how.only).mask | i.mask_;
+  const column_set wanted{mask, {runs.data(), s.runs_of(mask, runs.data())}, s.whole().all};
+  const key_words lo = s.encode_key(i.columns_, from);
+  const key_words hi = s.encode_key(i.columns_, to, ~std::uint64_t{0});
+  const std::uint32_t length = s.key_length(i.columns_);
+  if (i.kind_ == index_kind::hash &&
+      (from.size() != i.columns_.size() || from.size() != to.size() ||
+       !std::equal(lo.begin(), lo.begin() + length, hi.begin()))) {
+    refuse_scan("index " + i.name_ + " of table " + t.name() +
+                " is a hash index, which finds the rows of one whole key and no ranges");
+  }
+  const range_read all{&t, &i, lo, hi};
+  scan_note noted(*this, all, length, how.way);
+  const scanning now(*this);
+  bool whole = true;
+  const auto show = [&](std::uint64_t slot, const std::uint64_t* found) {
+    const arena::mark here = session_->images.here();
+    std::uint64_t* const image = room_for(t);
+    const std::uint64_t shape = read_step(t, slot, wanted, image, now.level());
+    // The entry may be there for another version of the row.
+    const key_words has = shape == 0 ? key_words{} : s.key_of(i.columns_, image);
+    if (shape != 0 && std::equal(has.begin(), has.begin() + length, found)) {
+      noted.reach(found);
+      whole = f(row(t.schema_, image, shape, wanted.mask));
+    }
+    if (session_ == nullptr) return whole = false;  // f has ended the transaction
+    session_->images.rewind(here);
+    return whole;
+  };
+  if (how.way == direction::down) {
+    i.entries_->scan_down(lo, hi, slot_visitor(show));
+  } else {
+    i.entries_->scan(lo, hi, slot_visitor(show));
+  }
+  must_go_on(!ended());  // else entries may have been missing
+  if (whole) noted.finish();
+}
+
+}  // namespace db
+}  // namespace spolia::inline SPOLIA_FLAVOUR

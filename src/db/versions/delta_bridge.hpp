@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// delta_bridge.hpp: where rows' chains went on when they left a partition, for readers who meet a
+// dead link. delta_consolidated.hpp says what it is for.
+//
+// Idea:        a block of entries and half as many buckets, which many threads add to at once; when
+//              it is full, one twice as large comes in front of it. All go with their partition.
+// Protects:    a domain: entries are made and looked for inside its guards.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <new>
+
+#include <spolia/base/atomic.hpp>
+#include <spolia/base/config.hpp>
+#include <spolia/base/memory.hpp>
+#include <spolia/db/delta.hpp>
+#include <spolia/reclaim/region_domain.hpp>
+
+#include "db/versions/delta_chunks.hpp"
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace db {
+
+struct delta_bridge : region_domain::header {
+  struct entry {
+    plain<std::uint64_t> row{};
+    plain<std::uint64_t> head{};   // handle of the newest version of the piece
+    plain<std::uint64_t> until{};  // when that ended
+    plain<std::uint32_t> next{};   // one more than the next entry of the bucket
+  };
+
+  delta_bridge* older = nullptr;
+  delta_chunks* of = nullptr;  // where its bytes count
+  std::uint32_t size = 0;      // a power of two
+  atomic<std::uint32_t> used{0};
+
+  /// The version that `a` is for is about to go elsewhere than the one before it, of whose
+  /// partition this is the bridge. Throws std::bad_alloc.
+  static void enter_into(atomic<delta_bridge*>& bridges, delta_chunks& memory, const ask& a) {
+    for (;;) {
+      // acquire ← the release below.
+      delta_bridge* const b = bridges.load_acquire();
+      if (b != nullptr && b->used.load_relaxed() < b->size) {
+        const std::uint32_t i = b->used.fetch_add_relaxed(1);
+        if (i >= b->size) continue;
+        return b->fill(i, a);
+      }
+      const std::uint32_t size = b == nullptr ? first : std::min(2 * b->size, longest);
+      delta_bridge* const made = make(memory, size);
+      made->older = b;
+      delta_bridge* was = b;
+      // release → the acquires here, in each() and in take().
+      if (!bridges.cas_strong_release(was, made)) free(made);
+    }
+  }
+  /// Calls f(handle) for each piece of the row that ended after `time`, while f returns true.
+  template <class F>
+  static void each(const atomic<delta_bridge*>& bridges, std::uint64_t row, std::uint64_t time,
+                   F&& f) {
+    // acquire ← the release in enter_into(): the block is made.
+    for (const delta_bridge* b = bridges.load_acquire(); b != nullptr; b = b->older) {
+      // acquire ← the release in fill(): the entry is filled.
+      for (std::uint32_t i = b->bucket(row).load_acquire(); i != 0;) {
+        const entry& e = b->entries()[i - 1];
+        i = e.next.read();
+        const bool late = e.until.read() > time || SPOLIA_FAULT("consolidated.first_readable");
+        if (e.row.read() == row && late && !f(e.head.read())) return;
+      }
+    }
+  }
+  static delta_bridge* take(atomic<delta_bridge*>& bridges) noexcept {
+    return bridges.exchange_acquire(nullptr);  // ← the release in enter_into()
+  }
+  [[nodiscard]] std::size_t bytes() const noexcept { return bytes_of(size); }
+  static void free(delta_bridge* b) noexcept {
+    const std::size_t all = b->bytes();
+    b->of->uncount(all);
+    b->~delta_bridge();
+    memory::deallocate(b, all, alignof(delta_bridge));
+  }
+  /// For a domain; the bytes were said to wait.
+  struct ending {
+    void operator()(delta_bridge* b) const noexcept {
+      b->of->end_wait(b->bytes());
+      free(b);
+    }
+  };
+
+ private:
+#if defined(SPOLIA_MODEL)
+  static constexpr std::uint32_t first = 2;
+  static constexpr std::uint32_t longest = 4;
+#else
+  static constexpr std::uint32_t first = 512;
+  static constexpr std::uint32_t longest = 1U << 18U;
+#endif
+
+  entry* entries() noexcept { return reinterpret_cast<entry*>(this + 1); }
+  const entry* entries() const noexcept { return reinterpret_cast<const entry*>(this + 1); }
+  atomic<std::uint32_t>& bucket(std::uint64_t row) noexcept {
+    return reinterpret_cast<atomic<std::uint32_t>*>(entries() + size)[bucket_of(row)];
+  }
+  const atomic<std::uint32_t>& bucket(std::uint64_t row) const noexcept {
+    return reinterpret_cast<const atomic<std::uint32_t>*>(entries() + size)[bucket_of(row)];
+  }
+  [[nodiscard]] std::size_t bucket_of(std::uint64_t row) const noexcept {
+    return (row * 0x9E3779B97F4A7C15U >> 40U) % (size / 2);
+  }
+  static constexpr std::size_t bytes_of(std::uint32_t size) noexcept {
+    return sizeof(delta_bridge) + size * sizeof(entry) + size / 2 * sizeof(atomic<std::uint32_t>);
+  }
+
+  static delta_bridge* make(delta_chunks& of, std::uint32_t size) {
+    auto* const b = ::new (memory::allocate(bytes_of(size), alignof(delta_bridge))) delta_bridge;
+    of.count(bytes_of(size));
+    b->of = &of;
+    b->size = size;
+    for (std::uint32_t i = 0; i < size; ++i) ::new (b->entries() + i) entry;
+    auto* const buckets = reinterpret_cast<std::byte*>(b->entries() + size);
+    for (std::uint32_t i = 0; i < size / 2; ++i) {
+      ::new (buckets + i * sizeof(atomic<std::uint32_t>)) atomic<std::uint32_t>{0};
+    }
+    return b;
+  }
+  void fill(std::uint32_t i, const ask& a) noexcept {
+    entry& e = entries()[i];
+    e.row.write(a.row);
+    e.head.write(a.older);
+    e.until.write(a.since);
+    atomic<std::uint32_t>& begin = bucket(a.row);
+    std::uint32_t next = begin.load_relaxed();
+    do {
+      e.next.write(next);
+      // release → the acquire in each(). (Its own order, and that of the entries before, which this
+      // continues.)
+    } while (!begin.cas_weak_release(next, i + 1));
+  }
+};
+
+}  // namespace db
+}  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -1,0 +1,374 @@
+// SPDX-License-Identifier: Apache-2.0
+// delta_consolidated.hpp: one-shot garbage collection with consolidation: partitions that lie
+// between two snapshots are dropped, too, and readers find their way over the gaps.
+//
+// Source:      Raza et al., SIGMOD 2023, section 5.
+// Idea:        a partition knows when its oldest version began and when its last one ended. If no
+//              snapshot lies in between, nobody reads any of its versions, though older snapshots
+//              may still need older ones. It is dropped; links into it are dead, as their tags
+//              tell. When a row's chain goes from one partition to another, the one that it leaves
+//              gets an entry in its bridge: the row, its newest version there, and when that ended.
+//              A reader that meets a dead link looks the row up in the bridges of partitions that
+//              may lead to what it looks for.
+//              All that is worth its cost only while a snapshot stays: so entries are made for
+//              snapshots that are about to be held (delta_patience.hpp), and for all when much is
+//              in use; and only where the partition that is left may have what such a one sees. A
+//              partition notes for which snapshots entries are missing that would lead on from it,
+//              and is not dropped while one of these is there.
+// Cost:        besides the one-shot storage's: a commit, for each version whose row's last version
+//              lies in another partition, a look at that; if it has what began before a snapshot
+//              that is about to be held, a guard and an entry of 32 bytes. (So a snapshot costs
+//              about an entry for each row, not one for each change.) A reader of an old version: a
+//              guard; over a gap, a look at each partition, and at the bridges of those that have
+//              what its snapshot sees. A drop over which readers may be walking: its memory goes
+//              through the domain, so that it waits for their guards.
+// Progress:    as the one-shot storage. Readers do not wait.
+//              What a held snapshot sees goes to a lane of its own (delta_lanes.hpp), with two
+//              read-modify-writes more for a commit that has some of that.
+// Bound:       let a snapshot be held after P turns: 4, but twice as many as those became old that
+//              have ended lately, up to 128, while not more than half of the partitions that there
+//              may be are in use, and of the budget.
+//              With S snapshots held: the versions that at least one of them sees (so at most S
+//              for each row), in whole chunks; for each of the S, the partitions of P + 1 turns
+//              after it began; and what was written since the oldest one that is not held yet. A
+//              version may stay for a younger snapshot after the one has gone for which it was
+//              kept, if both were held at the same time.
+// Why a reader finds its version. Let it look for the version v at time T, since <= T < until.
+//   v's partition is not dropped: T is announced, so the census shows it in the interval.
+//   A piece is a run of versions of one row in one life of one partition. If v's piece is the
+//   newest when the reader reads the row's head, it gets there by links that are alive. If not, the
+//   reader may meet dead links. Let P0 be v's piece, P1 the one that leads to it, and so on, and
+//   P(k+1) the first of these whose partition was dropped. An entry for one of P0 to Pk will do,
+//   since from there on links are alive. Whoever began P(i+1) knew for which snapshots to make
+//   entries: those at or before N. Pi had ended at u, after T (unless it had ended at a time that
+//   no snapshot is before, T neither: then there is no v in it, nor behind). Either he made an
+//   entry for Pi, which the reader sees, since the row's head led to P(i+1) only afterwards. Or he
+//   noted with P(i+1)'s partition that those after N and before u miss one. P0's partition has v,
+//   which began at or before T; of that he makes no entry only if N is before T. Then P1's
+//   partition says that T misses one; of that the next one makes no entry only if his N is before
+//   T, too; and so on. So the first Pi that has an entry lies in a partition that has something
+//   that began at or before T, or says that T misses one: the reader looks in no others. And it is
+//   one of P0 to Pk: else P(k+1)'s would say that T misses one, and is not dropped while a snapshot
+//   is there of which it says so. (What is read of such a partition is of the same life, since that
+//   is not over yet; and at least what was noted when its newest version was made, which he who
+//   reads it supersedes, or the reader came to by the row's head.)
+//   From there on all links are alive, also those out of the piece. An entry whose first version
+//   ended at or before T is passed over unread: it may be dropped and overwritten at any time. One
+//   that ended after T leads, by links to versions that ended after T, to v or to a dead link.
+// Why what it reads is whole: memory of versions that ended after T is given away only through the
+//   domain, under whose guard the reader walks. It takes the address of a chunk first and looks at
+//   the tag afterwards: a drop takes the chunks out, and changes the tag before a new chunk comes.
+// Why a tag does not come back while somebody has it (tags wrap round). A link into one life of a
+//   partition is followed only by snapshots older than the last commit of that life. Each quarter
+//   of all tags a partition notes the time, and does not go on before the snapshots of before the
+//   last note are gone. So none of them meets the same tag again.
+//
+// Departures from the paper (the printed Figure 9 is wrong where P is said):
+//   D1  P: a partition that nobody needs is dropped (printed: `doGc = false`).
+//   D2  Bridges have the time when a version ended. (Theirs takes the first readable one that it
+//       meets, partition by partition; after the ring has gone round, that may be an older one.)
+//   D3  A reader goes on over links that are alive, also from partition to partition, and also from
+//       where a bridge has led it.
+//   D4  Bridges are blocks that go in one shot with their partition, each twice as large as the one
+//       before.
+//   D5  What a held snapshot sees is kept apart. (Theirs: where rows are changed now and then, each
+//       partition has a version that somebody sees, and none is dropped.)
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <new>
+#include <utility>
+#include <vector>
+
+#include <spolia/base/atomic.hpp>
+#include <spolia/base/config.hpp>
+#include <spolia/base/counters.hpp>
+#include <spolia/base/short_lock.hpp>
+#include <spolia/db/delta.hpp>
+#include <spolia/reclaim/region_domain.hpp>
+
+#include "db/versions/delta_bridge.hpp"
+#include "db/versions/delta_one_shot.hpp"
+#include "db/versions/delta_partition.hpp"
+#include "db/versions/delta_patience.hpp"
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace db {
+
+class delta_consolidated final : public delta_one_shot {
+  using nodes = region_domain;
+
+ public:
+  delta_consolidated(commit_board& board, const options& o)
+      : delta_one_shot(board, o, lanes_for(o.most_partitions)), nodes_(impatient()) {
+    // With so few partitions, always; with a budget, until it is known what is held.
+    if (lanes_.count() == 1 || o.budget != 0) noting_.store_relaxed(delta_partition::everybody);
+  }
+  ~delta_consolidated() override {
+    for (auto& b : bridges_) {
+      for (delta_bridge* at = delta_bridge::take(b); at != nullptr;) {
+        delta_bridge::free(std::exchange(at, at->older));
+      }
+    }
+  }
+
+  /// Versions are whole rows: what is passed on the way is of no use.
+  [[nodiscard]] const version* find(const atomic<std::uint64_t>& chain, std::uint64_t row,
+                                    std::uint64_t time, const taking_back*) const override {
+    // acquire ← the release in install(): the version is filled. (Links may be dead: no guard yet.)
+    std::uint64_t handle = chain.load_acquire();
+    if (handle == 0) return nullptr;
+    auto guard = nodes_.enter();
+    std::uint64_t length = 0;
+    const version* v = descend(handle, time, length);
+    if (v == nullptr && handle != 0) v = over_the_gap(row, time, length);
+    lengths_.add(length);
+    return v;
+  }
+
+ private:
+  /// So much of all partitions, and of the budget, may be in use without hurry.
+  static constexpr unsigned share = 2;
+  /// So many bytes of what was dropped may wait for readers before the domain is asked to go on.
+  [[nodiscard]] std::uint64_t most_waiting() const noexcept {
+    constexpr std::uint64_t most = std::uint64_t{4} << 20U;
+    return options_.budget == 0 ? most : std::min(most, options_.budget / 4);
+  }
+
+  /// The memory of a partition over which readers may be walking.
+  struct gap : nodes::header {
+    gap(delta_chunks& to, std::size_t chunks) : of(to) { memory_of.reserve(chunks); }
+    ~gap() {
+      of.end_wait(memory_of.size() * delta_chunks::bytes);
+      for (std::byte* const c : memory_of) of.give(c);
+    }
+    void take(delta_partition& p) noexcept {
+      p.move_out(memory_of);
+      of.begin_wait(memory_of.size() * delta_chunks::bytes);
+    }
+    delta_chunks& of;
+    std::vector<std::byte*> memory_of;
+  };
+
+  /// What is retired here is megabytes a block, and seldom: a thousand of them must not wait.
+  static nodes::options impatient() {
+    nodes::options o;
+    o.scheme.patience = 2;
+    return o;
+  }
+  static unsigned lanes_for(std::uint32_t partitions) noexcept {
+    return std::clamp<unsigned>(partitions / 2, 1, delta_lanes::most);
+  }
+
+  [[nodiscard]] delta_stats figures() const noexcept override {
+    delta_stats all = delta_one_shot::figures();
+    all.dropped_between = dropped_between_.value();
+    return all;
+  }
+
+  /// The version, if its partition was not dropped since. Under a guard, or by who is registered
+  /// there.
+  const version* alive(std::uint64_t handle) const noexcept {
+    const delta_partition& p = ring_.at(tagged::partition_of(handle));
+    const std::uint64_t position = tagged::position_of(handle);
+    const bool early = SPOLIA_FAULT("consolidated.tag_before_address") && tag_is_right(p, handle);
+    // The address before the tag: see "Why what it reads is whole".
+    const std::byte* const place = p.address_or_null(position);
+    const bool alive =
+        early || SPOLIA_FAULT("consolidated.tag_not_asked") || tag_is_right(p, handle);
+    return alive ? reinterpret_cast<const version*>(place) : nullptr;
+  }
+  static bool tag_is_right(const delta_partition& p, std::uint64_t handle) noexcept {
+    return tagged::tag_of(handle) == tagged::tag(p.generation());
+  }
+
+  /// The version, or null: `handle` is 0 then at the end of the chain, or a dead link.
+  /// Counts what it looks at.
+  const version* descend(std::uint64_t& handle, std::uint64_t time,
+                         std::uint64_t& length) const noexcept {
+    while (handle != 0) {
+      const version* const v = alive(handle);
+      if (v == nullptr) return nullptr;
+      ++length;
+      if (v->since.read() <= time) return v;
+      const std::uint64_t from = std::exchange(handle, v->older.load_relaxed());
+      if (SPOLIA_FAULT("consolidated.stays_in_the_piece") &&
+          tagged::partition_of(from) != tagged::partition_of(handle)) {
+        return nullptr;
+      }
+    }
+    return nullptr;
+  }
+
+  /// Whether a bridge there may lead to what a snapshot of this time sees: see "Why a reader finds
+  /// its version".
+  static bool may_lead_to(const delta_partition& p, std::uint64_t time) noexcept {
+    return p.first_began() <= time || (p.noted_for() < time && time < p.noted_until() &&
+                                       !SPOLIA_FAULT("consolidated.looks_at_what_began_only"));
+  }
+  const version* over_the_gap(std::uint64_t row, std::uint64_t time,
+                              std::uint64_t& length) const noexcept {
+    for (std::uint32_t n = 0, end = ring_.count(); n < end; ++n) {
+      if (!may_lead_to(ring_.at(n), time)) continue;
+      const version* found = nullptr;
+      delta_bridge::each(bridges_[n], row, time, [&](std::uint64_t handle) {
+        found = descend(handle, time, length);
+        return found == nullptr;
+      });
+      if (found != nullptr) return found;
+    }
+    return nullptr;
+  }
+
+  /// The row's chain goes on in `p`: leaves an entry where it was.
+  void joins(const ask& a, delta_partition& p) override {
+    if (!SPOLIA_FAULT("consolidated.began_forgotten")) p.began(a.since);
+    if (a.older == 0 || SPOLIA_FAULT("consolidated.no_bridge")) return;
+    const std::uint32_t from = tagged::partition_of(a.older);
+    if (from == p.number) return;
+    // The piece ended then: no snapshot that is there, or will be, looks for it.
+    if (a.since <= oldest()) return;
+    // Nobody looks for what is there but snapshots for which nothing is noted.
+    const std::uint64_t noting = noting_.load_relaxed();
+    const delta_partition& behind = ring_.at(from);
+    const bool leads_on =
+        behind.noted_for() >= noting || SPOLIA_FAULT("consolidated.one_is_enough");
+    if (behind.first_began() > noting && leads_on) return p.not_noted(noting, a.since);
+    auto guard = nodes_.enter();
+    if (alive(a.older) != nullptr) delta_bridge::enter_into(bridges_[from], memory_, a);
+  }
+
+  void look() noexcept override {
+    try {
+      // Not under the lock: a look takes long enough for its thread to be interrupted.
+      std::vector<std::uint64_t> times;
+      times.reserve(64);
+      const std::uint64_t known = board_.living.scan(board_.clock, times);
+      const std::uint64_t oldest = times.empty() ? known : std::min(known, times.front());
+      const std::lock_guard hold(times_lock_);
+      if (known < known_) return;  // somebody else has looked later
+      known_ = known;
+      times_.swap(times);
+      looked(oldest);
+    } catch (const std::bad_alloc&) {
+      forget_times();
+      delta_one_shot::look();
+    }
+  }
+  /// Nothing is found between snapshots until the next look.
+  void forget_times() noexcept {
+    const std::lock_guard hold(times_lock_);
+    known_ = 0;
+  }
+
+  /// A snapshot that is held gets a lane.
+  void arrange(bool turn) noexcept override {
+    if (memory_.waiting() > most_waiting()) drain();
+    if (lanes_.count() == 1) return;
+    std::array<std::uint64_t, delta_lanes::most> held{};  // the oldest, and the youngest
+    const bool hurry = turn && much_in_use();
+    {
+      const std::lock_guard hold(times_lock_);
+      if (known_ == 0) return;
+      lanes_.close_all_but(times_);
+      if (!turn) return;
+      const delta_patience::moments before = patience_.turn(known_, times_, hurry);
+      const auto end = std::lower_bound(times_.begin(), times_.end(), before.held);
+      const auto count = std::min<std::ptrdiff_t>(end - times_.begin(), held.size() - 1);
+      std::copy_n(times_.begin(), count, held.begin());
+      if (count != 0) held.back() = *(end - 1);
+      const auto half = std::lower_bound(times_.begin(), times_.end(), before.half_held);
+      // Who comes too late to know either notes what need not be, or says that it has not.
+      noting_.store_relaxed(hurry ? known_ : half == times_.begin() ? 0 : *(half - 1));
+    }
+    for (const std::uint64_t t : held) {
+      if (t != 0) lanes_.give_lane(t, [this] { return make_lane(); });
+    }
+  }
+  /// Drops are seldom, and so are guards while nobody goes over gaps: of itself the domain would
+  /// free what they leave only after many turns.
+  void drain() noexcept {
+    try {
+      nodes_.drain();
+    } catch (const std::bad_alloc&) {
+      return;  // the next turn, then
+    }
+  }
+  bool much_in_use() const noexcept {
+    if (options_.budget != 0 && memory_.held() > options_.budget / share) return true;
+    std::uint32_t used = 0;
+    for (std::uint32_t i = 0, end = ring_.count(); i < end; ++i) {
+      if (!ring_.at(i).empty() && !lanes_.has(ring_.at(i))) ++used;
+    }
+    return used > options_.most_partitions / share;
+  }
+  delta_partition* make_lane() noexcept {
+    delta_partition* const p = choose(0);
+    if (p != nullptr) p->begin_turn(delta_partition::any_number, options_.partition_bytes);
+    return p;
+  }
+
+  /// Whether a snapshot, present or to come, may need a version of the partition.
+  bool needed(const delta_partition& p) noexcept {
+    const std::lock_guard hold(times_lock_);
+    if (p.last_commit() > known_) return true;
+    const auto any = [this](std::uint64_t from, std::uint64_t end) {
+      const auto first = std::lower_bound(times_.begin(), times_.end(), from);
+      return first != times_.end() && *first < end;
+    };
+    return (any(p.first_began(), p.last_commit()) &&
+            !SPOLIA_FAULT("consolidated.times_not_asked")) ||
+           (any(p.noted_for() + 1, p.noted_until()) &&
+            !SPOLIA_FAULT("consolidated.notes_not_asked"));
+  }
+
+  [[nodiscard]] bool can_go(const delta_partition& p) noexcept override {
+    return p.last_commit() <= oldest() || !needed(p);
+  }
+
+  /// oneShotGC_with_consolidation of Figure 9.
+  bool drop_or_unlock(delta_partition& p) noexcept override {
+    const bool all_gone = p.last_commit() <= oldest();
+    const bool kept = all_gone ? SPOLIA_FAULT("consolidated.printed_full_branch") : needed(p);
+    if (kept || !p.tag_is_free(oldest(), board_.clock.now())) {
+      p.unlock();
+      return false;
+    }
+    const std::uint64_t versions = p.counted();
+    try {
+      auto guard = nodes_.enter();
+      gap* left = nullptr;
+      if (!all_gone) left = nodes_.make<gap>(memory_, p.chunks());
+      delta_bridge* b = delta_bridge::take(bridges_[p.number]);
+      if (left != nullptr) left->take(p);
+      p.drop_and_unlock(delta_partition::chunks_for(options_.partition_bytes));
+      dropped(versions);
+      if (!all_gone) dropped_between_.add(versions);
+      while (b != nullptr) {
+        memory_.begin_wait(b->bytes());
+        guard.retire(std::exchange(b, b->older), delta_bridge::ending{});
+      }
+      if (left != nullptr) guard.retire(left);
+      return true;
+    } catch (const std::bad_alloc&) {
+      p.unlock();
+      return false;
+    }
+  }
+
+  mutable nodes nodes_;
+  std::array<atomic<delta_bridge*>, tagged::partitions> bridges_{};
+  spolia::detail::short_lock times_lock_;
+  std::vector<std::uint64_t> times_;
+  std::uint64_t known_ = 0;
+  shared_tally dropped_between_;     // versions
+  delta_patience patience_;          // by one at a time, who passes on
+  atomic<std::uint64_t> noting_{0};  // for snapshots at or before this
+};
+
+}  // namespace db
+}  // namespace spolia::inline SPOLIA_FLAVOUR

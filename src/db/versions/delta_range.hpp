@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+// delta_range.hpp: range tracking over rows: each version with the time from when to when it was
+// current, and those go in which no announced time falls.
+//
+// Source:      Ben-David et al.: Space and Time Bounded Multiversion Garbage Collection, DISC 2021,
+//              and SL-RT of Wei et al., PPoPP 2023, sections 3 and 5.
+// Idea:        version/range_tracker.hpp finds the versions; what is left here is how they leave
+//              the chain of their row. If one ended before all snapshots began, it is freed as it
+//              is (delta.hpp). Otherwise the row's chain is walked down with the announced times,
+//              and all that nobody needs is cut out (delta_chain.hpp); those versions wait in the
+//              tracker until they are met, and cost no walk then.
+// Cost:        besides an allocation and a free for each version: amortized O(1) in the tracker,
+//              spread over the commits; and while snapshots are held, a walk down the row's chain
+//              for each that is found when it is still linked. A reader of an old version: a guard.
+// Progress:    as range_tracker.hpp. A lock for each of `stripes` parts of all rows, taken by who
+//              cuts, never by commits as such, nor by readers.
+// Bound:       with H versions that a snapshot needs, P threads and B = max(512, P log P): 3 H
+//              and 5 P B, and (5 P + 3) B where threads have ended (range_tracker.hpp); and one
+//              version of each row that was changed since the oldest snapshot began, the newest
+//              one, which is not cut out before the next comes in front of it. In bytes: as many
+//              blocks of a whole row and 104 bytes; with versions of the changed columns only, H
+//              counts for each that a snapshot needs as many more as the row has columns. With no
+//              snapshot held: 5 P B. It holds for rows that are not changed again, too; collect()
+//              leaves only H and the newest ones.
+// Why no freed version is reached: delta_chain.hpp. One at a time shortens a chain: who has the
+//   lock of the row's part. He has no business with the first version: a writer may have read that
+//   and be about to lead to it. The tracker gives each version to one caller, once, and that one
+//   retires it: when it was cut out, or by its time.
+// Why the version is in the chain that is walked. It was when it ended. If the slot has gone to
+//   another row since, whose chain begins anew, then nobody was left who could see the former one:
+//   the walk does not find it, and it goes by its time, after the next scan.
+// Handles:     addresses.
+//
+// Departures from the papers:
+//   D1  The first before-image of a row is not cut out (Bound); the papers' lists have the current
+//       version in them, which nobody needs to cut.
+//   D2  Compactions of one row exclude each other, where the papers have them agree on a scan: what
+//       is cut needs one owner here, and a commit does not wait for it.
+//   D3  Versions of the changed columns are not put together when one is cut out; one stays that
+//       alone has a column, and is met again: delta_chain.hpp.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <new>
+#include <span>
+
+#include <spolia/base/atomic.hpp>
+#include <spolia/base/cells.hpp>
+#include <spolia/base/config.hpp>
+#include <spolia/base/short_lock.hpp>
+#include <spolia/db/delta.hpp>
+#include <spolia/reclaim/region_domain.hpp>
+#include <spolia/version/range_tracker.hpp>
+#include <spolia/version/scan_board.hpp>
+
+#include "db/versions/delta_blocks.hpp"
+#include "db/versions/delta_chain.hpp"
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace db {
+
+class delta_range final : public delta {
+  using nodes = region_domain;
+
+  /// What stands in front of a version.
+  struct block : nodes::header, tracked, chained {
+    std::uint32_t words = 0;
+    plain<bool> is_out{false};  // of its chain; under the lock of the row's part
+    const atomic<std::uint64_t>* chain = nullptr;
+  };
+  using blocks = delta_blocks<block>;
+  /// What has gone in one call.
+  struct leavers {
+    std::uint64_t count = 0;
+    std::uint64_t bytes = 0;
+    std::uint64_t between = 0;
+  };
+  auto looker() noexcept {
+    return [this](scan_times& found) { look(found); };
+  }
+  auto expirer(leavers& gone) noexcept {
+    return [this, &gone](tracked* t) { return expire(*static_cast<block*>(t), gone); };
+  }
+
+ public:
+  struct options {
+    /// A scan of the census takes a barrier in all threads, and a commit may end many versions.
+    range_tracker::options tracker{.least_batch = 512};
+    nodes::options reclaim{};  ///< of the domain that blocks go through
+  };
+
+  /// Throws std::bad_alloc.
+  delta_range(commit_board& board, const options& o)
+      : board_(board), options_(o), nodes_(o.reclaim), scans_(nodes_), tracker_(o.tracker) {}
+
+  ~delta_range() override { close(); }
+  /// Nobody uses it any more.
+  void close() noexcept {
+    tracker_.abandon([](tracked* t) { blocks::free(static_cast<block*>(t)); });
+    board_.for_each(locals_, [](local& l) { free_open(l); });
+    scans_.close();
+  }
+
+  bool reserve(std::uint32_t writer, std::span<ask> asks, std::uint64_t most) override {
+    local& me = locals_.of(writer);
+    const std::uint64_t bytes = blocks::bytes(asks);
+    if (!has_room(bytes, most)) {
+      collect();
+      if (!has_room(bytes, most)) return false;
+    }
+    // So that neither can fail later on this thread.
+    static_cast<void>(nodes_.enter());
+    static_cast<void>(tracker_.mine());
+    try {
+      for (ask& a : asks) {
+        block* const b = blocks::make(a);
+        me.open.push(b);
+        b->since.store_relaxed(a.since);
+        b->behind_until.write(a.since);
+        b->chain = a.chain;
+      }
+    } catch (...) {
+      free_open(me);
+      throw;
+    }
+    me.open_bytes = bytes;
+    me.came(asks.size(), bytes);
+    return true;
+  }
+
+  void published(std::uint32_t writer, std::uint64_t commit) noexcept override {
+    local& me = locals_.of(writer);
+    range_tracker::cell& mine = tracker_.mine();
+    while (tracked* const t = me.open.pop()) tracker_.deprecate(mine, t, commit);
+    leavers gone;
+    tracker_.work(mine, looker(), expirer(gone));
+    me.went(gone.count, gone.bytes, gone.between);
+  }
+
+  void cancel(std::uint32_t writer) noexcept override {
+    local& me = locals_.of(writer);
+    me.went(me.open.count(), me.open_bytes);
+    free_open(me);
+  }
+
+  [[nodiscard]] const version* find(const atomic<std::uint64_t>& chain, std::uint64_t /*row*/,
+                                    std::uint64_t time,
+                                    const taking_back* on_the_way) const override {
+    const bool early = SPOLIA_FAULT("range.head_before_guard");
+    return walk_guarded(nodes_, chain, time, on_the_way, lengths_, blocks::at, early);
+  }
+
+  void collect() noexcept override {
+    try {
+      static_cast<void>(nodes_.enter());  // so that later ones of this thread cannot fail
+      leavers gone;
+      tracker_.collect(tracker_.mine(), looker(), expirer(gone));
+      const std::lock_guard hold(collected_lock_);
+      collected_.went(gone.count, gone.bytes, gone.between);
+    } catch (const std::bad_alloc&) {  // this thread's first call: then another time
+    }
+  }
+
+  /// Who cuts may have scanned before the last snapshot ended that saw a dropped table.
+  [[nodiscard]] bool looks_at_rows() const noexcept override { return true; }
+
+ private:
+  [[nodiscard]] delta_stats figures() const noexcept override {
+    delta_stats all = sum();
+    all.looks = looks_.load_relaxed();
+    return all;
+  }
+
+#if defined(SPOLIA_MODEL)
+  static constexpr std::size_t stripes = 1;
+#else
+  static constexpr std::size_t stripes = 64;
+#endif
+
+  struct alignas(cache_line) local : block_tallies {
+    tracked_list open;  // of the transaction under way
+    std::uint64_t open_bytes = 0;
+  };
+  struct alignas(cache_line) stripe {
+    spolia::detail::short_lock lock;
+  };
+
+  static void free_open(local& l) noexcept {
+    while (tracked* const t = l.open.pop()) blocks::free(static_cast<block*>(t));
+  }
+
+  /// Throws std::bad_alloc.
+  void look(scan_times& found) {
+    looks_.fetch_add_relaxed(1);
+    auto guard = nodes_.enter();
+    scans_.renew(guard, [this](scan_times& fresh) {
+      fresh.known = board_.living.scan(board_.clock, fresh.times);
+    });
+    found = *scans_.latest();
+  }
+
+  /// Nobody needs it: takes it out and retires it. False: it has to be tried again.
+  bool expire(block& b, leavers& gone) noexcept {
+    if (!may_go(b, gone) && !SPOLIA_FAULT("range.first_goes_too")) return false;
+    ++gone.count;
+    gone.bytes += blocks::bytes(b.words);
+    if (SPOLIA_FAULT("range.frees_at_once")) {
+      blocks::free(&b);
+    } else {
+      nodes_.enter().retire(&b, blocks::freeing{});
+    }
+    return true;
+  }
+  /// Whether it is out of its chain, or ended before all snapshots began; sees to it if it can.
+  bool may_go(block& b, leavers& gone) noexcept {
+    {
+      auto guard = nodes_.enter();
+      if (is_old(b, *scans_.latest())) return true;
+    }
+    spolia::detail::short_lock none;
+    const std::lock_guard hold(SPOLIA_FAULT("range.two_at_a_time") ? none : stripe_of(b).lock);
+    if (b.is_out.read()) {
+      ++gone.between;
+      return true;
+    }
+    auto guard = nodes_.enter();
+    const scan_times& scan = *scans_.latest();
+    if (is_old(b, scan)) return true;
+    // acquire ← the release in install(): the version is filled. It is there: it ended after `b`,
+    // which it is, or which is behind it, or which had the slot before.
+    const std::uint64_t first = b.chain->load_acquire();
+    chain_walk<block>(scan, changes_only()).shorten({first, not_yet}, [](block& x, std::uint64_t) {
+      x.is_out.write(true);
+    });
+    if (!b.is_out.read()) return false;
+    ++gone.between;
+    return true;
+  }
+  static bool is_old(const block& b, const scan_times& scan) noexcept {
+    return b.until.read() <= oldest_of(scan);
+  }
+  stripe& stripe_of(const block& b) noexcept {
+    const auto place = reinterpret_cast<std::uintptr_t>(b.chain);
+    return stripes_[(place * 0x9E3779B97F4A7C15U >> 40U) % stripes];
+  }
+
+  [[nodiscard]] bool has_room(std::uint64_t bytes, std::uint64_t most) const noexcept {
+    return most == 0 || sum().bytes + bytes <= most;
+  }
+  [[nodiscard]] delta_stats sum() const noexcept {
+    delta_stats all = sum_of_blocks(board_, locals_);
+    all.versions_dropped += collected_.dropped.value();
+    all.dropped_between += collected_.between.value();
+    const std::uint64_t freed = collected_.bytes_freed.value();
+    all.bytes -= std::min(all.bytes, freed);
+    return all;
+  }
+
+  commit_board& board_;
+  const options options_;
+  mutable nodes nodes_;
+  scan_board<nodes> scans_;
+  range_tracker tracker_;
+  cells<local> locals_;
+  std::array<stripe, stripes> stripes_;
+  spolia::detail::short_lock collected_lock_;
+  block_tallies collected_;  // by collect()
+  alignas(cache_line) atomic<std::uint64_t> looks_{0};
+};
+
+}  // namespace db
+}  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+// delta_steam_eager.hpp: Steam, and whoever changes a row takes out of its chain what nobody needs.
+//
+// Source:      Böttcher et al.: Scalable Garbage Collection for In-Memory MVCC Systems, VLDB 2020,
+//              section 4.3 (eager pruning of obsolete versions); as the baseline of Raza et al.,
+//              SIGMOD 2023, section 7.
+// Idea:        as delta_steam.hpp: each writer keeps its versions in the order in which they end,
+//              and frees those at the front that no snapshot is old enough for. Besides, who is
+//              about to put a version in front of a row's chain walks down the chain with the
+//              announced times, and cuts out what lies between them (delta_chain.hpp). He holds the
+//              row's lock, so nobody else is at it.
+// Cost:        besides Steam's: a commit, for each version, a walk down the row's chain as far as
+//              snapshots go back; for each version cut out, the lock of the writer that keeps it.
+//              Blocks go through the domain, and a reader of an old version takes a guard.
+//              A scan of the census, which all writers share, in `look_every` commits of one.
+// Progress:    a lock for each writer, for a few stores. Readers do not wait.
+// Bound:       when a row has been changed, its chain has what the snapshots of the last scan see,
+//              and what ended after that scan: at most `look_every` commits of each writer. A row
+//              that is not changed again keeps what it had, until that is older than all snapshots:
+//              with S of them, at most S versions, and what had ended since the scan then.
+//              In bytes: as many blocks of a whole row and 96 bytes. With versions of the changed
+//              columns only, for each that a snapshot sees as many more as the row has columns.
+// Why no reader meets a freed version, and who cuts does not either: delta_chain.hpp. The first
+//   versions of the chain are passed by the new version, and are retired when that is in place, in
+//   published(): until then the row leads to them.
+// Who frees a version: whoever takes it off its keeper's list, under that one's lock.
+// Handles:     addresses.
+//
+// Departures from the paper and its systems:
+//   D1  The times are those of the announced snapshots. (The one-shot paper's system prunes by the
+//       last finished transaction of each thread: what a running one needs may go.)
+//   D2  They are asked for once in `look_every` commits, not at each change: asking takes a barrier
+//       in all threads. What ended since then stays, so a stale scan cuts out less, never too much.
+//   D3  Versions of the changed columns are not put together when one is cut out; one stays that
+//       alone has a column: delta_chain.hpp. (The paper's prune moves what is missing.)
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <new>
+#include <span>
+#include <utility>
+
+#include <spolia/base/atomic.hpp>
+#include <spolia/base/cells.hpp>
+#include <spolia/base/config.hpp>
+#include <spolia/base/short_lock.hpp>
+#include <spolia/db/delta.hpp>
+#include <spolia/reclaim/region_domain.hpp>
+#include <spolia/version/scan_board.hpp>
+
+#include "db/versions/delta_blocks.hpp"
+#include "db/versions/delta_chain.hpp"
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace db {
+
+class delta_steam_eager final : public delta {
+  using nodes = region_domain;
+
+  /// What stands in front of a version.
+  struct block : nodes::header, chained {
+    std::uint32_t words = 0;
+    std::uint32_t keeper = 0;  // the writer on whose list it is
+    bool kept = false;         // on it; this and the rest under the keeper's lock
+    block* before = nullptr;
+    block* next = nullptr;  // on that list; or of those that go with it
+    std::uint64_t until = not_yet;
+  };
+  using blocks = delta_blocks<block>;
+
+ public:
+  struct options {
+    std::uint32_t look_every = 64;  ///< commits of a writer between two looks at the census
+    nodes::options reclaim{};       ///< of the domain that blocks go through
+  };
+
+  /// Throws std::bad_alloc.
+  delta_steam_eager(commit_board& board, const options& o)
+      : board_(board), options_(o), nodes_(o.reclaim), scans_(nodes_) {}
+
+  ~delta_steam_eager() override { close(); }
+  /// Nobody uses it any more.
+  void close() noexcept {
+    board_.for_each(locals_, [](local& l) {
+      free_all(std::exchange(l.first, nullptr));
+      free_all(std::exchange(l.passed, nullptr));
+    });
+    scans_.close();
+  }
+
+  bool reserve(std::uint32_t writer, std::span<ask> asks, std::uint64_t most) override {
+    local& me = locals_.of(writer);
+    const std::uint64_t bytes = blocks::bytes(asks);
+    if (!has_room(bytes, most)) {
+      collect();
+      if (!has_room(bytes, most)) return false;
+    }
+    auto guard = nodes_.enter();  // so that this thread's next ones cannot fail
+    block* made = nullptr;
+    try {
+      for (ask& a : asks) push(made, *blocks::make(a));
+    } catch (...) {
+      free_all(made);
+      throw;
+    }
+    me.came(asks.size(), bytes);
+    const scan_times& scan = *scans_.latest();
+    block* gone = nullptr;
+    for (ask& a : asks) prune(a, scan, me.passed, gone);
+    let_go(me, gone, guard, true);
+    const std::lock_guard hold(me.lock);
+    while (made != nullptr) {
+      block& b = pop(made);
+      b.keeper = writer;
+      me.append(b);
+    }
+    return true;
+  }
+
+  void published(std::uint32_t writer, std::uint64_t commit) noexcept override {
+    local& me = locals_.of(writer);
+    {
+      const std::lock_guard hold(me.lock);
+      for (block* b = me.last; b != nullptr && b->until == not_yet; b = b->before) {
+        b->until = commit;
+      }
+    }
+    auto guard = nodes_.enter();
+    if (!SPOLIA_FAULT("eager.passed_go_early")) {
+      let_go(me, std::exchange(me.passed, nullptr), guard, true);
+    }
+    if (++me.commits % options_.look_every == 0) look(guard);
+    free_old(me, guard);
+  }
+
+  void cancel(std::uint32_t writer) noexcept override {
+    local& me = locals_.of(writer);
+    while (me.passed != nullptr) {
+      block& b = pop(me.passed);
+      local& of = *locals_.find(b.keeper);
+      const std::lock_guard hold(of.lock);
+      of.prepend(b);
+    }
+    block* made = nullptr;
+    {
+      const std::lock_guard hold(me.lock);
+      while (me.last != nullptr && me.last->until == not_yet) push(made, me.take_off(*me.last));
+      me.count_out(made);
+    }
+    free_all(made);  // nobody was led there
+  }
+
+  [[nodiscard]] const version* find(const atomic<std::uint64_t>& chain, std::uint64_t /*row*/,
+                                    std::uint64_t time,
+                                    const taking_back* on_the_way) const override {
+    const bool early = SPOLIA_FAULT("eager.head_before_guard");
+    return walk_guarded(nodes_, chain, time, on_the_way, lengths_, blocks::at, early);
+  }
+
+  void collect() noexcept override {
+    try {
+      auto guard = nodes_.enter();
+      look(guard);
+      board_.for_each(locals_, [&](local& l) { free_old(l, guard); });
+    } catch (const std::bad_alloc&) {  // this thread's first guard: then another time
+    }
+  }
+
+ private:
+  [[nodiscard]] delta_stats figures() const noexcept override {
+    delta_stats all = sum();
+    all.looks = looks_.load_relaxed();
+    return all;
+  }
+
+  struct alignas(cache_line) local : block_tallies {
+    block* passed = nullptr;  // of the transaction under way: off the lists, to be retired
+    std::uint32_t commits = 0;
+    spolia::detail::short_lock lock;  // for what follows, and what went
+    block* first = nullptr;           // by the time when they ended, which is not_yet at the end
+    block* last = nullptr;
+
+    void append(block& b) noexcept {
+      b.kept = true;
+      b.before = last;
+      b.next = nullptr;
+      (last == nullptr ? first : last->next) = &b;
+      last = &b;
+    }
+    void prepend(block& b) noexcept {
+      b.kept = true;
+      b.before = nullptr;
+      b.next = first;
+      (first == nullptr ? last : first->before) = &b;
+      first = &b;
+    }
+    block& take_off(block& b) noexcept {
+      b.kept = false;
+      (b.before == nullptr ? first : b.before->next) = b.next;
+      (b.next == nullptr ? last : b.next->before) = b.before;
+      return b;
+    }
+    void count_out(const block* list, bool from_between = false) noexcept {
+      for (; list != nullptr; list = list->next) {
+        went(1, blocks::bytes(list->words), from_between ? 1 : 0);
+      }
+    }
+  };
+
+  // Lists of what is on no writer's list.
+  static void push(block*& list, block& b) noexcept { b.next = std::exchange(list, &b); }
+  static block& pop(block*& list) noexcept { return *std::exchange(list, list->next); }
+  static void free_all(block* list) noexcept {
+    while (list != nullptr) blocks::free(&pop(list));
+  }
+
+  /// Leads the new version for `a` past what nobody needs, and cuts that out behind the next one.
+  /// The caller holds the row's lock, and has a guard under which it has read the scan.
+  void prune(ask& a, const scan_times& scan, block*& passed, block*& gone) noexcept {
+    chain_walk<block> walking(scan, changes_only());
+    const auto onto = [this](block*& list) {
+      return [this, &list](block& b, std::uint64_t until) {
+        if (claim(b, until)) push(list, b);
+      };
+    };
+    const bool early = SPOLIA_FAULT("eager.passed_go_early");
+    const chain_link next = walking.skip({a.older, a.since}, onto(early ? gone : passed));
+    a.older = next.handle;
+    blocks::of(a.handle).behind_until.write(next.until);
+    walking.shorten(next, onto(gone));
+  }
+  /// Takes it off its keeper's list. False: the keeper was faster.
+  bool claim(block& b, std::uint64_t until) noexcept {
+    local& of = *locals_.find(b.keeper);
+    const std::lock_guard hold(of.lock);
+    if (!b.kept) return false;
+    of.take_off(b).until = until;
+    return true;
+  }
+
+  /// Retires what is on no list any more.
+  void let_go(local& me, block* list, nodes::guard& guard, bool between = false) noexcept {
+    if (list == nullptr) return;
+    {
+      const std::lock_guard hold(me.lock);
+      me.count_out(list, between);
+    }
+    while (list != nullptr) {
+      block& b = pop(list);
+      if (SPOLIA_FAULT("eager.frees_at_once")) {
+        blocks::free(&b);
+      } else {
+        guard.retire(&b, blocks::freeing{});
+      }
+    }
+  }
+  void free_old(local& l, nodes::guard& guard) noexcept {
+    const std::uint64_t oldest = oldest_of(*scans_.latest());
+    block* old = nullptr;
+    {
+      const std::lock_guard hold(l.lock);
+      while (l.first != nullptr && l.first->until <= oldest) push(old, l.take_off(*l.first));
+    }
+    let_go(l, old, guard);
+  }
+
+  void look(nodes::guard& guard) noexcept {
+    looks_.fetch_add_relaxed(1);
+    scans_.renew(guard, [this](scan_times& found) {
+      found.known = board_.living.scan(board_.clock, found.times);
+    });
+  }
+  [[nodiscard]] bool has_room(std::uint64_t bytes, std::uint64_t most) const noexcept {
+    return most == 0 || sum().bytes + bytes <= most;
+  }
+  [[nodiscard]] delta_stats sum() const noexcept { return sum_of_blocks(board_, locals_); }
+
+  commit_board& board_;
+  const options options_;
+  mutable nodes nodes_;
+  scan_board<nodes> scans_;
+  cells<local> locals_;
+  alignas(cache_line) atomic<std::uint64_t> looks_{0};
+};
+
+}  // namespace db
+}  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// storage.hpp: the directory of a database: who has it, what is in it, checkpoints and backups of
+// it. Internal.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <exception>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include <spolia/base/at_home.hpp>
+#include <spolia/base/atomic.hpp>
+#include <spolia/db/database.hpp>
+#include <spolia/db/durability.hpp>
+#include <spolia/db/files.hpp>
+
+#include "db/files/folder.hpp"
+#include "db/log/journal.hpp"
+#include "db/log/log_format.hpp"
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace db {
+
+/// A table as it was at some record of the log.
+struct frozen_table {
+  const table* of = nullptr;
+  table_spec spec;
+};
+
+class nan_rows;
+
+/// What is to be written, and where to.
+struct checkpoint_source {
+  const reader* view = nullptr;
+  std::vector<frozen_table> tables;
+  std::uint32_t numbers = 0;  // of tables
+  database_id id{};
+  log_end end;
+  bool log_follows = false;
+};
+
+class storage {
+ public:
+  storage(engine& of, const std::filesystem::path& directory, const options& o);
+  ~storage();
+  storage(const storage&) = delete;
+  storage& operator=(const storage&) = delete;
+
+  [[nodiscard]] folder& where() noexcept { return folder_; }
+  /// Null: nothing is logged.
+  [[nodiscard]] journal* log() noexcept { return log_.get(); }
+  [[nodiscard]] const recovery_report& recovered() const noexcept { return report_; }
+  checkpoint_report checkpoint(checkpoint_pace how);
+  backup_report backup(const std::filesystem::path& to);
+  backup_report backup(const byte_sink& to);
+  static void restore(storage_files& files, const byte_source& from,
+                      const std::filesystem::path& directory);
+  /// Without a log: the number of a change after the last checkpoint. Under the lock of the
+  /// catalogue.
+  [[nodiscard]] std::uint64_t next() const noexcept { return last_.load_relaxed() + 1; }
+  /// Starts a checkpoint if the log is long enough.
+  void after_commit() noexcept;
+  void fill(log_stats& s) const noexcept;
+  [[nodiscard]] std::string failure() const;
+  [[nodiscard]] std::string checkpoint_failure() const;
+
+ private:
+  void refuse_lost(const folder_content& has) const;
+  log_end recover(const folder_content& has, nan_rows& nans);
+  void keep_left_out(const nan_rows& nans);
+  void write_whole(const std::string& name, std::string_view content);
+  void refuse_partial_copy() const;
+  checkpoint_report make_checkpoint(checkpoint_pace how);
+  void checkpoint_in_background() noexcept;
+  void keep_failure(const std::exception* why) noexcept;
+  void step_without_record();
+  log_end freeze(std::unique_ptr<reader>& view);
+  void freeze_tables(checkpoint_source& from) const;
+  checkpoint_report write_checkpoint(folder& to, const checkpoint_source& from,
+                                     checkpoint_pace how);
+  checkpoint_report write_rows(storage_file& file, const checkpoint_source& from,
+                               checkpoint_pace how);
+  void finish_copy(folder& copy) const;
+  checkpoint_source begin_copy(std::unique_ptr<reader>& view);
+  static std::uint64_t remove_up_to(folder& in, std::uint64_t sequence);
+  [[nodiscard]] log_end end_of_backup(folder& copy, const folder_content& has) const;
+  bool copy_segments(folder& to, const log_end& from, backup_report& report);
+  static void refuse_ahead(const folder& copy, const log_end& theirs, std::uint64_t ours);
+  void fits(const std::string& segment, const log_end& end, const folder& copy);
+  /// The directory has a log which goes on where each copy ends.
+  [[nodiscard]] bool logged() const noexcept { return log_ != nullptr || options_.read_only; }
+  std::uint64_t copy_file(const std::string& name, folder& to);
+
+  engine& engine_;
+  const std::shared_ptr<storage_files> files_;
+  const options options_;
+  folder folder_;
+  recovery_report report_;
+  std::unique_ptr<journal> log_;
+
+  std::mutex checkpoint_lock_;     // one checkpoint or backup at a time
+  log_end end_;                    // without a log: of the last checkpoint
+  atomic<std::uint64_t> last_{0};  // end_.sequence, for who does not hold the lock
+  atomic<std::uint64_t> checkpoints_{0};
+  atomic<std::uint64_t> log_at_checkpoint_{0};  // bytes of log that need not be read again
+  std::uint64_t log_at_open_ = 0;               // bytes that were read
+  atomic<bool> stopping_{false};
+  atomic<bool> in_background_{false};
+  std::mutex background_lock_;
+  at_home<std::thread> background_;
+  atomic<std::uint64_t> failed_checkpoints_{0};
+  std::chrono::milliseconds pause_{0};  // before the next one, by who has in_background_
+  atomic<std::int64_t> not_before_{0};  // on the steady clock; 0: at once
+  mutable std::mutex failure_lock_;
+  std::string failure_;  // of the last one
+};
+
+}  // namespace db
+}  // namespace spolia::inline SPOLIA_FLAVOUR
