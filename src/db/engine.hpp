@@ -23,6 +23,7 @@
 
 #include "db/commit/commit_section.hpp"
 #include "db/commit/gate.hpp"
+#include "db/index/index.hpp"
 #include "db/transaction/read_set.hpp"
 #include "db/versions/value_blocks.hpp"
 

@@ -25,17 +25,17 @@
 #include <spolia/base/config.hpp>
 #include <spolia/base/export.hpp>
 #include <spolia/base/short_lock.hpp>
-#include <spolia/db/index.hpp>
 #include <spolia/db/row.hpp>
 #include <spolia/db/row_budget.hpp>
 #include <spolia/db/row_lock.hpp>
 #include <spolia/db/schema.hpp>
-#include <spolia/reclaim/domain.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 
 class engine;
+class primary_index;
+class secondary_index;
 class table;
 
 /// When something of the catalogue can be used: by snapshots from one time to another.
@@ -82,6 +82,11 @@ struct logged_span {
 /// only the entries go.
 class secondary {
  public:
+  secondary();
+  ~secondary();
+  secondary(const secondary&) = delete;
+  secondary& operator=(const secondary&) = delete;
+
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
   [[nodiscard]] const table& of() const noexcept { return *of_; }
   [[nodiscard]] bool unique() const noexcept { return unique_; }

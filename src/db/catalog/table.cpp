@@ -24,6 +24,9 @@ constexpr std::size_t bytes_at_once = std::size_t{64} << 10U;
 
 }  // namespace
 
+secondary::secondary() = default;
+secondary::~secondary() = default;
+
 table::table(const table_spec& spec, engine& of)
     : engine_(of),
       schema_(spec),

@@ -14,8 +14,8 @@
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/base/memory.hpp>
-#include <spolia/db/index.hpp>
 
+#include "db/index/index.hpp"
 #include "db/versions/large_memory.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {

@@ -43,11 +43,11 @@
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/base/short_lock.hpp>
-#include <spolia/db/index.hpp>
 #include <spolia/reclaim/region_domain.hpp>
 
 #include "db/index/hash_array.hpp"
 #include "db/index/hash_parts.hpp"
+#include "db/index/index.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {

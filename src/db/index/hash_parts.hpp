@@ -13,7 +13,8 @@
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/base/short_lock.hpp>
-#include <spolia/db/index.hpp>
+
+#include "db/index/index.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {

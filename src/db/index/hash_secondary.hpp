@@ -36,10 +36,10 @@
 #include <spolia/base/config.hpp>
 #include <spolia/base/memory.hpp>
 #include <spolia/base/short_lock.hpp>
-#include <spolia/db/index.hpp>
 #include <spolia/reclaim/region_domain.hpp>
 
 #include "db/index/hash_index.hpp"
+#include "db/index/index.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {

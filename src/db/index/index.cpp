@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // index.cpp: ordered indexes: (a,b)-trees over keys of a few widths; secondary hash indexes.
-#include <spolia/db/index.hpp>
 
 #include <algorithm>
 #include <array>
@@ -13,6 +12,7 @@
 
 #include "db/index/cuckoo_index.hpp"
 #include "db/index/hash_secondary.hpp"
+#include "db/index/index.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {

@@ -19,8 +19,9 @@
 #include <vector>
 
 #include <spolia/base/config.hpp>
-#include <spolia/db/index.hpp>
 #include <spolia/db/schema.hpp>
+
+#include "db/index/index.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
