@@ -1,5 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
-// db.hpp: the embedded transactional store. docs/db.md is its guide.
+// db.hpp: the embedded transactional store.
+//
+// What is in it
+//   db::database             open, transact, snapshot, checkpoint, backup (database.hpp)
+//   db::table, db::schema    typed columns, primary and secondary indexes (table.hpp, schema.hpp)
+//   db::transaction          snapshot isolation, serializable on request (transaction.hpp)
+//   db::reader               one moment of all tables, for as long as wished (transaction.hpp)
+//   db::query                filters, sums and groups, with several threads (query.hpp)
+//   db::store_status, json   what a running store does; rows as JSON
+//
+// The smallest example
+//     namespace db = spolia::db;
+//     db::database base = db::database::open();  // in memory; open({.directory = "bank"}) lasts
+//     db::table& accounts = base.create_table({
+//         .name = "accounts",
+//         .columns = {{"id", db::int64, db::primary_key}, {"balance", db::int64}}});
+//     const auto balance = accounts.column<std::int64_t>("balance");
+//     db::status done = base.transact([&](db::transaction& tx) {
+//       return tx.insert(accounts, {1, 100});
+//     });
+//     done = base.transact([&](db::transaction& tx) -> db::status {
+//       auto row = tx.edit(accounts, {1});
+//       if (!row) return row.why();
+//       return row->set(balance, row->get(balance) - 10);
+//     });
+//
+// What is guaranteed
+//   Conflicts are results, not exceptions. A commit in a directory is durable when it returns, at
+//   the default level. Readers never wait for writers. Old versions have a budget; what a reader
+//   holds beside them, and without a bound, is in docs/db.md.
+//
+// Where to go on
+//   docs/db.md, the guide; docs/durability.md, what survives what; docs/tool.md, the command line.
 #pragma once
 
 #include <spolia/db/database.hpp>

@@ -1,9 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
-// reclaim.hpp: everything of this layer: freeing nodes that other threads may still be looking at.
+// reclaim.hpp: freeing nodes that other threads may still be reading.
 //
-// Start with `spolia::domain<>` (domain.hpp). To choose a scheme or a release policy of your own,
-// name them: `spolia::domain<spolia::hazard_pointers, spolia::batch>`. docs/schemes.md says which
-// and when.
+// What is in it
+//   domain<Scheme, Release>   the threads and blocks that are looked after together (domain.hpp)
+//   guard                     protects what a thread reads, for one short operation (guard.hpp)
+//   schemes                   say WHEN a retired block is safe to free: robust_token (the default),
+//                             token, debra, quiescent, hazard_pointers, hazard_eras, intervals,
+//                             wait_free_eras, neutralization, ...
+//   release policies          say HOW FAST safe blocks go back: amortized (the default), batch,
+//                             pooled (release.hpp)
+//
+// The smallest example
+//     struct node : spolia::domain<>::header {
+//       int value = 0;
+//       node* next = nullptr;
+//     };
+//     spolia::domain<> nodes;
+//     spolia::atomic<node*> head{nodes.make<node>()};
+//     {
+//       auto guard = nodes.enter();
+//       node* first = guard.protect(head);  // readable until the guard ends
+//       if (first != nullptr && head.cas_strong_acq_rel(first, first->next)) guard.retire(first);
+//     }
+//
+// What is guaranteed
+//   A block is freed after every guard that could have read it has ended, and not before. A reader
+//   that sleeps holds at most garbage_bound(threads) blocks of a domain<>; pins() names the thread.
+//   Threads come and go without registration. When memory runs out, an operation throws
+//   std::bad_alloc and has changed nothing.
+//
+// Where to go on
+//   domain.hpp, the contract; docs/schemes.md, which scheme and which policy; map.hpp, containers
+//   that are made of it; hazard_pointer.hpp and rcu.hpp, the interfaces of C++26.
 #pragma once
 
 #include <spolia/reclaim/allocator_resource.hpp>

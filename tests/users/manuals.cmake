@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+# The smallest example of each umbrella header, as a test: the lines of its first comment that are
+# indented as code.
+
+set(manuals_text "// Made by tests/users/manuals.cmake.\n#include <gtest/gtest.h>\n")
+foreach(face IN ITEMS reclaim memory snapshot rlu map db)
+  set(header "${PROJECT_SOURCE_DIR}/include/spolia/${face}.hpp")
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${header}")
+  file(READ "${header}" text)
+  string(REGEX MATCH "\n// The smallest example\n((//     [^\n]*\n)+)" found "${text}")
+  if(NOT found)
+    message(FATAL_ERROR "${header} has no 'The smallest example'")
+  endif()
+  string(REGEX REPLACE "(^|\n)//     " "\\1  " body "${CMAKE_MATCH_1}")
+  string(APPEND manuals_text "#include <spolia/${face}.hpp>\n")
+  string(APPEND manuals_bodies "TEST(manuals, ${face}) {\n${body}}\n\n")
+endforeach()
+file(CONFIGURE OUTPUT "${CMAKE_CURRENT_BINARY_DIR}/manuals_test.cpp"
+     CONTENT "${manuals_text}\n${manuals_bodies}" @ONLY)
+spolia_add_test(NAME users_manuals ALONE SOURCES "${CMAKE_CURRENT_BINARY_DIR}/manuals_test.cpp")
+# An example does not look at all that it has.
+target_compile_options(test-users_manuals PRIVATE -Wno-unused-variable -Wno-unused-but-set-variable)
