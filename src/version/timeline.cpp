@@ -6,7 +6,7 @@
 #include <spolia/base/made_once.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
+namespace detail::version {
 
 constinit atomic<timeline*> the_default_timeline{nullptr};
 
@@ -18,5 +18,5 @@ timeline& make_default_timeline() {
   return made;
 }
 
-}  // namespace detail
+}  // namespace detail::version
 }  // namespace spolia::inline SPOLIA_FLAVOUR

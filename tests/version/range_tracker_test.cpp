@@ -339,7 +339,7 @@ TEST(range_tracker_queue, loses_all_or_nothing_in_a_fork) {
   if (sanitized) GTEST_SKIP() << "a fork waits for locks of the sanitizer";
   if (!single_steps::possible) GTEST_SKIP() << "no trap flag";
   std::array<tracked, 3> lists;
-  detail::list_queue queue;
+  detail::version::list_queue queue;
   queue.push(&lists[0]);
   ASSERT_EQ(queue.put_aside(&lists[1], 1), nullptr);
   single_steps steps(0, 1);

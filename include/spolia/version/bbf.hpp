@@ -44,10 +44,12 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 
 template <some_domain Domain = region_domain, class Timeline = timeline>
 class bbf final
-    : public detail::removing_collector<bbf<Domain, Timeline>,
-                                        tree_node<detail::any_version<Domain>>, Domain, Timeline> {
+    : public detail::version::removing_collector<bbf<Domain, Timeline>,
+                                                 tree_node<detail::version::any_version<Domain>>,
+                                                 Domain, Timeline> {
   using base =
-      detail::removing_collector<bbf, tree_node<detail::any_version<Domain>>, Domain, Timeline>;
+      detail::version::removing_collector<bbf, tree_node<detail::version::any_version<Domain>>,
+                                          Domain, Timeline>;
 
  public:
   static constexpr collector_info info{
@@ -59,7 +61,7 @@ class bbf final
       .cost = "amortized constant",
       .bound = "2 C + 6 H + 12 P^2 log P"};
 
-  using list = tree_list<detail::any_version<Domain>>;
+  using list = tree_list<detail::version::any_version<Domain>>;
   using typename base::options;
   using typename base::version;
 

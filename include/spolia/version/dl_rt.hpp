@@ -34,10 +34,12 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 
 template <some_domain Domain = region_domain, class Timeline = timeline>
 class dl_rt final
-    : public detail::removing_collector<dl_rt<Domain, Timeline>,
-                                        pdl_node<detail::any_version<Domain>>, Domain, Timeline> {
+    : public detail::version::removing_collector<dl_rt<Domain, Timeline>,
+                                                 pdl_node<detail::version::any_version<Domain>>,
+                                                 Domain, Timeline> {
   using base =
-      detail::removing_collector<dl_rt, pdl_node<detail::any_version<Domain>>, Domain, Timeline>;
+      detail::version::removing_collector<dl_rt, pdl_node<detail::version::any_version<Domain>>,
+                                          Domain, Timeline>;
 
  public:
   static constexpr collector_info info{
@@ -49,7 +51,7 @@ class dl_rt final
       .cost = "amortized constant, and O(c) with c removals of neighbours under way",
       .bound = "3 H + 5 P^2 log P"};
 
-  using list = pdl_list<detail::any_version<Domain>>;
+  using list = pdl_list<detail::version::any_version<Domain>>;
   using typename base::options;
   using typename base::version;
 

@@ -34,7 +34,7 @@
 #include <spolia/version/detail/collector_base.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
+namespace detail::version {
 
 template <some_domain Domain>
 struct epoch_version : any_version<Domain> {
@@ -59,14 +59,16 @@ class epoch_list : private version_chain<epoch_version<Domain>> {
   bool try_append(node* x, node* y) noexcept { return this->advance(x, y); }
 };
 
-}  // namespace detail
+}  // namespace detail::version
 
 template <some_domain Domain = region_domain, class Timeline = timeline>
 class epoch_collector final
-    : public detail::tracking_collector<epoch_collector<Domain, Timeline>,
-                                        detail::epoch_version<Domain>, Domain, Timeline> {
+    : public detail::version::tracking_collector<epoch_collector<Domain, Timeline>,
+                                                 detail::version::epoch_version<Domain>, Domain,
+                                                 Timeline> {
   using base =
-      detail::tracking_collector<epoch_collector, detail::epoch_version<Domain>, Domain, Timeline>;
+      detail::version::tracking_collector<epoch_collector, detail::version::epoch_version<Domain>,
+                                          Domain, Timeline>;
 
  public:
   static constexpr collector_info info{
@@ -78,7 +80,7 @@ class epoch_collector final
       .cost = "amortized constant",
       .bound = "none while a snapshot lives"};
 
-  using list = detail::epoch_list<Domain>;
+  using list = detail::version::epoch_list<Domain>;
   using typename base::figures;
   using typename base::options;
   using typename base::session;

@@ -69,7 +69,7 @@ struct snapshot_limits {
   [[nodiscard]] bool any() const noexcept { return passed && (age.count() != 0 || bytes != 0); }
 };
 
-namespace detail {
+namespace detail::version {
 
 inline std::chrono::nanoseconds since_ticks(std::uint64_t start) noexcept {
   const std::uint64_t now = ticks::read();
@@ -170,5 +170,5 @@ class look_timer {
   atomic<std::uint64_t> next_;
 };
 
-}  // namespace detail
+}  // namespace detail::version
 }  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -73,12 +73,12 @@ struct pdl_node : Base {
 };
 
 template <class Base>
-class pdl_list : public detail::version_chain<pdl_node<Base>> {
+class pdl_list : public detail::version::version_chain<pdl_node<Base>> {
  public:
   using node = pdl_node<Base>;
 
   pdl_list() noexcept = default;
-  explicit pdl_list(node* first) noexcept : detail::version_chain<node>(first) {}
+  explicit pdl_list(node* first) noexcept : detail::version::version_chain<node>(first) {}
 
   bool try_append(node* x, node* y) noexcept {
     // acquire: we look into w. ← the releases of left pointers.

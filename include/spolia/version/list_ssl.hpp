@@ -65,12 +65,12 @@ struct ssl_node : Base {
 };
 
 template <class Base>
-class ssl_list : public detail::version_chain<ssl_node<Base>> {
+class ssl_list : public detail::version::version_chain<ssl_node<Base>> {
  public:
   using node = ssl_node<Base>;
 
   ssl_list() noexcept = default;
-  explicit ssl_list(node* first) noexcept : detail::version_chain<node>(first) {}
+  explicit ssl_list(node* first) noexcept : detail::version::version_chain<node>(first) {}
 
   /// For compact(), if nothing is to be done for what is cut off but to flag it, and others see to
   /// what is older than every announced time: that stays linked, and may be gone.
@@ -103,7 +103,7 @@ class ssl_list : public detail::version_chain<ssl_node<Base>> {
   static std::uint64_t compact(node* h, const scan_times& scan, Cut&& cut) {
     std::uint64_t passed = 1;
     // The first version that a scan up to `known` may not need is left of this one.
-    node* cur = detail::version_chain<node>::find(h, scan.known, [&] { ++passed; });
+    node* cur = detail::version::version_chain<node>::find(h, scan.known, [&] { ++passed; });
     time_cursor times(scan);
     while (cur != nullptr) {
       const bool any_older = times.pass(stamp_of(cur));

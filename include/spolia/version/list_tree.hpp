@@ -101,12 +101,12 @@ struct tree_node : Base {
 };
 
 template <class Base>
-class tree_list : public detail::version_chain<tree_node<Base>> {
+class tree_list : public detail::version::version_chain<tree_node<Base>> {
  public:
   using node = tree_node<Base>;
 
   tree_list() noexcept = default;
-  explicit tree_list(node* first) noexcept : detail::version_chain<node>(first) {}
+  explicit tree_list(node* first) noexcept : detail::version::version_chain<node>(first) {}
 
   bool try_append(node* x, node* y) noexcept {
     // acquire: we look into w. ← the releases of left pointers.

@@ -28,7 +28,7 @@ template <class T, version_collector Collector>
 class owned_head {
   using domain_type = typename Collector::domain_type;
   using guard = typename domain_type::guard;
-  using owned = detail::field_owner<Collector>;
+  using owned = detail::version::field_owner<Collector>;
   using owner_type = typename owned::type;
   using session = typename Collector::session;
 
@@ -38,7 +38,7 @@ class owned_head {
     explicit version(owner_type& o, Arguments&&... arguments)
         : owned::version(o), value(std::forward<Arguments>(arguments)...) {}
 
-    detail::told_stamp stamp;
+    detail::version::told_stamp stamp;
     const T value;
 
    protected:
@@ -165,7 +165,7 @@ class owned_head {
  private:
   /// Of whole cache lines, if that takes a word or two: common allocators put such blocks where
   /// lines begin. With sl_rt and a value of 16 bytes its stamp and value are then in one line.
-  struct block final : version, detail::filler<sizeof(version) % 64> {
+  struct block final : version, detail::version::filler<sizeof(version) % 64> {
     using version::version;
     void retire_by(guard& g) noexcept override { g.retire(this); }
     void destroy_in(domain_type& nodes) noexcept override { nodes.destroy(this); }
@@ -186,7 +186,7 @@ class owned_head {
   atomic<std::int32_t> expected_{0};                 // in units from here; 0: not known
 };
 
-namespace detail {
+namespace detail::version {
 template <class T, version_collector Collector>
 struct first_of_field {
   template <class... Arguments>
@@ -194,14 +194,14 @@ struct first_of_field {
       : oldest(std::forward<Arguments>(arguments)...) {}
   typename owned_head<T, Collector>::first oldest;
 };
-}  // namespace detail
+}  // namespace detail::version
 
 template <class T, version_collector Collector>
-class owned_field : detail::first_of_field<T, Collector>, public owned_head<T, Collector> {
+class owned_field : detail::version::first_of_field<T, Collector>, public owned_head<T, Collector> {
  public:
   template <class... Arguments>
   explicit owned_field(list_owner<typename Collector::domain_type>& of, Arguments&&... arguments)
-      : detail::first_of_field<T, Collector>(of, std::forward<Arguments>(arguments)...),
+      : detail::version::first_of_field<T, Collector>(of, std::forward<Arguments>(arguments)...),
         owned_head<T, Collector>(of, this->oldest) {}
 };
 

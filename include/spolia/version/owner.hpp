@@ -62,7 +62,7 @@
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 
-namespace detail {
+namespace detail::version {
 /// What makes whole cache lines of a block with so many bytes beyond the last one.
 template <std::size_t Beyond>
 struct filler {};
@@ -71,12 +71,12 @@ template <std::size_t Beyond>
 struct filler<Beyond> {
   std::array<std::byte, 64 - Beyond> unused;
 };
-}  // namespace detail
+}  // namespace detail::version
 
 /// A concrete owner offers retire_by(guard) and destroy_in(nodes), which give up the versions in
 /// its fields, too, and ended_left(), if it has fields (owned_field.hpp).
 template <class Domain>
-class list_owner : public detail::any_version<Domain> {
+class list_owner : public detail::version::any_version<Domain> {
  public:
   [[nodiscard]] list_owner* owner() noexcept final { return this; }
 
@@ -111,7 +111,8 @@ class list_owner : public detail::any_version<Domain> {
  private:
   // The first word of a cache line, if the rest takes nearly one, as with usual domains: who
   // changes a field writes the count, too, and an owner can put its fields in the same line.
-  [[no_unique_address]] detail::filler<sizeof(detail::any_version<Domain>) % 64> unused_;
+  [[no_unique_address]] detail::version::filler<sizeof(detail::version::any_version<Domain>) % 64>
+      unused_;
   atomic<std::uint64_t> holds_{1};
 };
 

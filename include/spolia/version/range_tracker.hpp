@@ -168,7 +168,7 @@ class range_tracker : private threads::listener {
 
   const options options_;
   bool listening_ = true;
-  detail::list_queue queue_;
+  detail::version::list_queue queue_;
   atomic<std::uint64_t> unlooked_{0};  // versions that ended threads left, less B for each look
   cells<cell> cells_;
 };
@@ -297,7 +297,7 @@ inline bool range_tracker::take_a_look_that_is_due(std::uint64_t b) noexcept {
 
 template <class Look>
 void range_tracker::flush(cell& me, Look& look) noexcept {
-  const detail::list_queue::lists oldest = queue_.take_two();
+  const detail::version::list_queue::lists oldest = queue_.take_two();
   me.examine(me.fresh.release());
   for (tracked* const list : oldest) me.examine(list);
   look_around(me, look);

@@ -52,10 +52,12 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 
 template <some_domain Domain = region_domain, class Timeline = timeline>
 class sl_rt final
-    : public detail::tracking_collector<sl_rt<Domain, Timeline>,
-                                        ssl_node<detail::any_version<Domain>>, Domain, Timeline> {
+    : public detail::version::tracking_collector<sl_rt<Domain, Timeline>,
+                                                 ssl_node<detail::version::any_version<Domain>>,
+                                                 Domain, Timeline> {
   using base =
-      detail::tracking_collector<sl_rt, ssl_node<detail::any_version<Domain>>, Domain, Timeline>;
+      detail::version::tracking_collector<sl_rt, ssl_node<detail::version::any_version<Domain>>,
+                                          Domain, Timeline>;
 
  public:
   static constexpr collector_info info{
@@ -67,7 +69,7 @@ class sl_rt final
       .cost = "amortized constant, and the length of the lists that are compacted",
       .bound = "3 H + 5 P^2 log P"};
 
-  using list = ssl_list<detail::any_version<Domain>>;
+  using list = ssl_list<detail::version::any_version<Domain>>;
   using typename base::figures;
   using typename base::options;
   using typename base::session;

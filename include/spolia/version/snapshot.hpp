@@ -160,7 +160,7 @@ class snapshot {
       if (std::ranges::find(all, t) == all.end()) all.push_back(t);
     }
     if (all.empty()) return nullptr;
-    detail::meeting m(all, label);
+    detail::version::meeting m(all, label);
     shared* const s = make(all.size());
     s->first = {all[0].identity(), m.take(0)};
     for (std::size_t i = 1; i < all.size(); ++i) s->more[i - 1] = {all[i].identity(), m.take(i)};

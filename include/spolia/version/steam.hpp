@@ -39,10 +39,12 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 
 template <some_domain Domain = region_domain, class Timeline = timeline>
 class steam final
-    : public detail::tracking_collector<steam<Domain, Timeline>,
-                                        ssl_node<detail::any_version<Domain>>, Domain, Timeline> {
+    : public detail::version::tracking_collector<steam<Domain, Timeline>,
+                                                 ssl_node<detail::version::any_version<Domain>>,
+                                                 Domain, Timeline> {
   using base =
-      detail::tracking_collector<steam, ssl_node<detail::any_version<Domain>>, Domain, Timeline>;
+      detail::version::tracking_collector<steam, ssl_node<detail::version::any_version<Domain>>,
+                                          Domain, Timeline>;
 
  public:
   static constexpr collector_info info{.name = "steam",
@@ -57,7 +59,7 @@ class steam final
     std::chrono::nanoseconds scan_period = std::chrono::milliseconds(1);  ///< 0: at each change
     range_tracker::options owners{};                                      ///< see D2
   };
-  using list = ssl_list<detail::any_version<Domain>>;
+  using list = ssl_list<detail::version::any_version<Domain>>;
   using typename base::figures;
   using typename base::owner;
   using typename base::session;

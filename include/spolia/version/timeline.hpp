@@ -43,10 +43,10 @@
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 
-namespace detail {
+namespace detail::version {
 template <class Timeline>
 struct meeting_of;  // any_timeline.hpp
-}  // namespace detail
+}  // namespace detail::version
 
 /// Who advances the clock.
 enum class stamping : std::uint8_t {
@@ -126,7 +126,7 @@ class basic_timeline {
 
  private:
   template <class>
-  friend struct detail::meeting_of;
+  friend struct detail::version::meeting_of;
 
   /// Whether a snapshot of several timelines is being made, and this one's clock does not move
   /// unless somebody moves it.
@@ -166,7 +166,7 @@ class basic_timeline {
 using timeline = basic_timeline<>;
 
 #if !defined(SPOLIA_MODEL)
-namespace detail {
+namespace detail::version {
 /// Null until default_timeline() has been called. It lies in the compiled library, and so does the
 /// code that makes it: a static variable of a header would be one for each shared object, and where
 /// copies of the library share it (g++ makes such variables unique in the process), threads of one
@@ -174,7 +174,7 @@ namespace detail {
 extern SPOLIA_EXPORT constinit atomic<timeline*> the_default_timeline;
 /// Throws std::bad_alloc; the next call tries again.
 SPOLIA_EXPORT timeline& make_default_timeline();
-}  // namespace detail
+}  // namespace detail::version
 #endif
 
 /// The timeline of all structures and snapshots that name none: `spolia::snapshot now;` is an
@@ -187,10 +187,10 @@ inline timeline& default_timeline() {
   return all.get();
 #else
   // acquire ← the release in make_default_timeline(): a thread that finds it finds it whole.
-  timeline* const known = detail::the_default_timeline.load_acquire();
+  timeline* const known = detail::version::the_default_timeline.load_acquire();
   if (known != nullptr) [[likely]]
     return *known;
-  return detail::make_default_timeline();
+  return detail::version::make_default_timeline();
 #endif
 }
 

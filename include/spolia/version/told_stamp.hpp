@@ -11,7 +11,7 @@
 #include <spolia/version/tracked.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
+namespace detail::version {
 
 class told_stamp {
  public:
@@ -38,5 +38,5 @@ class told_stamp {
   atomic<std::uint64_t> told_{no_stamp};
 };
 
-}  // namespace detail
+}  // namespace detail::version
 }  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -34,7 +34,7 @@ class bucket : public pair_block<bucket_head<Collector>, Pair> {
   using typename pair_block<bucket_head<Collector>, Pair>::pairs;
 
   hash_tags tags{};  // of the pairs, if there is no batch; set by its maker
-  told_stamp stamp;
+  detail::version::told_stamp stamp;
   bucket* sibling = nullptr;  // set by its maker, before it is published
 
   /// What is to become of pairs that were seen in a bucket: one of them goes, or one with the hash

@@ -333,7 +333,7 @@ class chromatic_tree {
   /// Counts a link and all that hangs on it at a snapshot's time. A session for each link: what the
   /// snapshot sees stays in between.
   void weigh(const internal& i, unsigned side, std::uint64_t then, holdings& all,
-             holdings_sum& sum) const;
+             detail::version::holdings_sum& sum) const;
 
   /// Ends all nodes below and with `n`. As deep as the tree is high.
   void fell(node* n) noexcept {

@@ -16,7 +16,7 @@ template <class Key, class Value, version_collector Collector, class Hash, class
 holdings snapshot_hash_core<Key, Value, Collector, Hash, Equal>::account() {
   holdings all;
   const std::uint64_t held = collector_.stats().held();
-  holdings_sum sum(time().living());
+  detail::version::holdings_sum sum(time().living());
   if constexpr (Collector::info.reaches_idle_lists) {
     collector_.audit([&](const auto& v) {
       // relaxed: it has ended, so its stamp was set before.
@@ -52,7 +52,7 @@ void snapshot_hash_core<Key, Value, Collector, Hash, Equal>::add_current(holding
 
 template <class Key, class Value, version_collector Collector, class Hash, class Equal>
 void snapshot_hash_core<Key, Value, Collector, Hash, Equal>::add_older(
-    holdings_sum& sum, const version& newest) noexcept {
+    detail::version::holdings_sum& sum, const version& newest) noexcept {
   // relaxed, all but the pointers: stamps are set before a version is passed.
   std::uint64_t until = newest.since.load_relaxed();
   // acquire, both ← where lists are made and cut: the version named is constructed.

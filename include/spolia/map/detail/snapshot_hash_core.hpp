@@ -264,7 +264,7 @@ class snapshot_hash_core {
   template <class F>
   void add_current(holdings& all, F&& f) const;
   /// For collectors that track nothing: what is linked, under the caller's session.
-  static void add_older(holdings_sum& sum, const version& newest) noexcept;
+  static void add_older(detail::version::holdings_sum& sum, const version& newest) noexcept;
 
   void begin_list(std::uint64_t i) {
     version* const v = maker::make(nodes(), 0, static_cast<std::uint8_t>(table_.base()));

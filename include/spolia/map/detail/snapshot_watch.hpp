@@ -27,7 +27,7 @@ class snapshot_watch {
     if (!limits_.any()) return 0;
     std::size_t past = 0;
     for (const snapshot_holding& s :
-         limits_.bytes == 0 ? snapshots_in(time.living()) : account().snapshots) {
+         limits_.bytes == 0 ? detail::version::snapshots_in(time.living()) : account().snapshots) {
       const bool old = limits_.age.count() != 0 && s.age > limits_.age;
       if (!old && (limits_.bytes == 0 || s.bytes <= limits_.bytes)) continue;
       limits_.passed(s);
@@ -49,7 +49,7 @@ class snapshot_watch {
 
  private:
   const snapshot_limits limits_;
-  std::optional<look_timer> looks_;
+  std::optional<detail::version::look_timer> looks_;
 };
 
 }  // namespace detail

@@ -18,7 +18,7 @@ holdings chromatic_tree<Key, Value, Collector, Compare, Capacity, Shortcuts>::ac
   holdings all;
   renew_shortcuts();
   const std::uint64_t held = collector_.stats().held();
-  holdings_sum sum(collector_.time().living());
+  detail::version::holdings_sum sum(collector_.time().living());
   collector_.audit([&](const auto& v) {
     // relaxed: it has ended, so its stamp was set before.
     sum.add(v.since.load_relaxed(), v.until.read(), v.bytes());
@@ -36,7 +36,8 @@ holdings chromatic_tree<Key, Value, Collector, Compare, Capacity, Shortcuts>::ac
 template <class Key, class Value, version_collector Collector, class Compare, std::size_t Capacity,
           std::size_t Shortcuts>
 void chromatic_tree<Key, Value, Collector, Compare, Capacity, Shortcuts>::weigh(
-    const internal& i, unsigned side, std::uint64_t then, holdings& all, holdings_sum& sum) const {
+    const internal& i, unsigned side, std::uint64_t then, holdings& all,
+    detail::version::holdings_sum& sum) const {
   node* n = nullptr;
   {
     const session here = collector_.enter();

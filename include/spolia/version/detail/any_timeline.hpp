@@ -48,7 +48,7 @@
 #include <spolia/version/timeline.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
+namespace detail::version {
 
 class meeting;
 
@@ -103,14 +103,14 @@ struct meeting_of {
   };
 };
 
-}  // namespace detail
+}  // namespace detail::version
 
 /// Refers to a timeline.
 class any_timeline {
  public:
   template <class Clock, stamping When>
   any_timeline(basic_timeline<Clock, When>& time) noexcept  // NOLINT: as a reference
-      : time_(&time), does_(&detail::meeting_of<basic_timeline<Clock, When>>::steps) {}
+      : time_(&time), does_(&detail::version::meeting_of<basic_timeline<Clock, When>>::steps) {}
 
   [[nodiscard]] const void* identity() const noexcept { return time_; }
   friend bool operator==(const any_timeline& a, const any_timeline& b) noexcept {
@@ -118,12 +118,12 @@ class any_timeline {
   }
 
  private:
-  friend class detail::meeting;
+  friend class detail::version::meeting;
   void* time_;
-  const detail::meeting_steps* does_;
+  const detail::version::meeting_steps* does_;
 };
 
-namespace detail {
+namespace detail::version {
 
 /// One instant of several timelines, announced in each.
 class meeting {
@@ -174,6 +174,6 @@ class meeting {
   std::vector<one> present_;
 };
 
-}  // namespace detail
+}  // namespace detail::version
 
 }  // namespace spolia::inline SPOLIA_FLAVOUR

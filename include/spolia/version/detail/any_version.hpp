@@ -12,7 +12,7 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 template <class Domain>
 class list_owner;
 
-namespace detail {
+namespace detail::version {
 
 /// A version of a value of some type, or a list_owner (owner.hpp).
 template <class Domain>
@@ -29,5 +29,5 @@ struct any_version : Domain::header, tracked {
   ~any_version() = default;
 };
 
-}  // namespace detail
+}  // namespace detail::version
 }  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -14,7 +14,7 @@
 #include <spolia/version/tracked.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
+namespace detail::version {
 
 template <class Node>
 class version_chain {
@@ -117,5 +117,5 @@ class version_chain {
   atomic<Node*> head_;
 };
 
-}  // namespace detail
+}  // namespace detail::version
 }  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -22,7 +22,7 @@
 #include <spolia/version/tracked.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
+namespace detail::version {
 
 /// Sessions and figures of a collector; `Self` offers wants_upkeep(figures) and upkeep(figures),
 /// asked and called outside of the guard at the end of each session that was prepared.
@@ -279,5 +279,5 @@ class tracking_collector : public collector_sessions<Self, Domain, Timeline> {
   range_tracker tracker_;
 };
 
-}  // namespace detail
+}  // namespace detail::version
 }  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -11,7 +11,7 @@
 #include <spolia/version/owner.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
+namespace detail::version {
 
 template <class Collector>
 concept versions_know_lists = requires(const typename Collector::version& v) {
@@ -66,5 +66,5 @@ struct field_owner<Collector> {
   };
 };
 
-}  // namespace detail
+}  // namespace detail::version
 }  // namespace spolia::inline SPOLIA_FLAVOUR

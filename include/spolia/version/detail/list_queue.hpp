@@ -16,7 +16,7 @@
 #include <spolia/version/tracked.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
+namespace detail::version {
 
 class list_queue {
  public:
@@ -93,5 +93,5 @@ class list_queue {
   std::array<plain<tracked*>, 65> short_{};
 };
 
-}  // namespace detail
+}  // namespace detail::version
 }  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -10,7 +10,7 @@
 #include <spolia/version/detail/collector_base.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
+namespace detail::version {
 
 template <class Self, class Version, some_domain Domain, class Timeline>
 class removing_collector : public tracking_collector<Self, Version, Domain, Timeline> {
@@ -64,5 +64,5 @@ class removing_collector : public tracking_collector<Self, Version, Domain, Time
   }
 };
 
-}  // namespace detail
+}  // namespace detail::version
 }  // namespace spolia::inline SPOLIA_FLAVOUR
