@@ -120,25 +120,31 @@ class replacing {
   spolia::atomic<bool> leave_{false};
 };
 
+/// Of the schemes that free something.
 template <class... Schemes>
-std::vector<nlohmann::json> count_all(const std::vector<std::uint32_t>& threads,
-                                      std::uint32_t operations) {
-  std::vector<nlohmann::json> records;
-  for (const std::uint32_t n : threads) {
-    (records.push_back(replacing<Schemes>().run(n, operations)), ...);
+struct counts_of {
+  static std::vector<nlohmann::json> all(const std::vector<std::uint32_t>& threads,
+                                         std::uint32_t operations) {
+    std::vector<nlohmann::json> records;
+    for (const std::uint32_t n : threads) (count<Schemes>(n, operations, records), ...);
+    return records;
   }
-  return records;
-}
+
+ private:
+  template <class Scheme>
+  static void count(std::uint32_t threads, std::uint32_t operations,
+                    std::vector<nlohmann::json>& records) {
+    if constexpr (Scheme::info.reclaims) {
+      records.push_back(replacing<Scheme>().run(threads, operations));
+    }
+  }
+};
 
 }  // namespace
 
 std::vector<nlohmann::json> count_announcements(const std::vector<std::uint32_t>& threads,
                                                 std::uint32_t operations) {
-  return count_all<spolia::token, spolia::robust_token, spolia::token_naive,
-                   spolia::token_pass_first, spolia::token_periodic, spolia::debra,
-                   spolia::quiescent, spolia::reservations, spolia::hazard_pointers,
-                   spolia::hazard_eras, spolia::intervals, spolia::wait_free_eras,
-                   spolia::neutralization, spolia::neutralization_plus>(threads, operations);
+  return spolia::every_scheme<counts_of>::all(threads, operations);
 }
 
 }  // namespace bench

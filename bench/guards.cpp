@@ -74,6 +74,11 @@ void add_probes(std::vector<probe>& all) {
   }
 }
 
+template <class... Schemes>
+struct probes_of {
+  static void add(std::vector<probe>& all) { (add_probes<Schemes>(all), ...); }
+};
+
 struct protected_value : spolia::hazard_pointer_obj_base<protected_value> {
   int value = 0;
 };
@@ -159,18 +164,7 @@ std::vector<void (*)(std::vector<probe>&)>& rival_probes() {
 std::vector<nlohmann::json> measure_guards(std::uint32_t rounds) {
   std::vector<probe> all;
   add_baselines(all);
-  add_probes<spolia::none>(all);
-  add_probes<spolia::token>(all);
-  add_probes<spolia::robust_token>(all);
-  add_probes<spolia::token_periodic>(all);
-  add_probes<spolia::debra>(all);
-  add_probes<spolia::quiescent>(all);
-  add_probes<spolia::reservations>(all);
-  add_probes<spolia::hazard_pointers>(all);
-  add_probes<spolia::hazard_eras>(all);
-  add_probes<spolia::intervals>(all);
-  add_probes<spolia::wait_free_eras>(all);
-  add_probes<spolia::neutralization>(all);
+  spolia::every_scheme<probes_of>::add(all);
   add_standard_faces(all);
   for (const auto add : rival_probes()) add(all);
   for (std::uint32_t r = 0; r < rounds; ++r) {

@@ -144,22 +144,22 @@ template <class Collector>
 using tree = our_map<spolia::snapshot_tree<std::uint64_t, std::uint64_t, Collector>>;
 
 template <template <class> class Structure, class Collector>
-snapshot_contender ours(const char* structure, const char* collector) {
-  return {structure, collector, run_snapshot_trial<Structure<Collector>>, true};
+snapshot_contender ours(const char* structure) {
+  return {structure, Collector::info.name.data(), run_snapshot_trial<Structure<Collector>>, true};
 }
 
 std::vector<snapshot_contender>& contenders() {
   static std::vector<snapshot_contender> all = {
-      ours<hash, spolia::epoch_collector<>>("hash", "epoch"),
-      ours<hash, spolia::steam<>>("hash", "steam"),
-      ours<hash, spolia::bbf<>>("hash", "bbf+"),
-      ours<hash, spolia::dl_rt<>>("hash", "dl_rt"),
-      ours<hash, spolia::sl_rt<>>("hash", "sl_rt"),
-      ours<tree, spolia::epoch_collector<>>("tree", "epoch"),
-      ours<tree, spolia::steam<>>("tree", "steam"),
-      ours<tree, spolia::bbf<>>("tree", "bbf+"),
-      ours<tree, spolia::dl_rt<>>("tree", "dl_rt"),
-      ours<tree, spolia::sl_rt<>>("tree", "sl_rt"),
+      ours<hash, spolia::epoch_collector<>>("hash"),
+      ours<hash, spolia::steam<>>("hash"),
+      ours<hash, spolia::bbf<>>("hash"),
+      ours<hash, spolia::dl_rt<>>("hash"),
+      ours<hash, spolia::sl_rt<>>("hash"),
+      ours<tree, spolia::epoch_collector<>>("tree"),
+      ours<tree, spolia::steam<>>("tree"),
+      ours<tree, spolia::bbf<>>("tree"),
+      ours<tree, spolia::dl_rt<>>("tree"),
+      ours<tree, spolia::sl_rt<>>("tree"),
       {"std_map", "copies", run_snapshot_trial<copied_map>},
   };
   return all;

@@ -104,7 +104,7 @@ function(spolia_set_up_test target label stress)
   # Insides of the library are looked at, too: "db/versions/delta.hpp".
   target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/tests"
                                                "${PROJECT_SOURCE_DIR}/src")
-  target_link_libraries(${target} PRIVATE ${library} GTest::gtest)
+  target_link_libraries(${target} PRIVATE ${library} spolia_extra_schemes GTest::gtest)
   if(TARGET test_forks)
     target_link_libraries(${target} PRIVATE test_forks)
   endif()

@@ -34,7 +34,7 @@ SCHEMES = {
     "neutralization": Scheme("Neutralization", "nbr", "#2e8b3d", "#63c974", "pentagon"),
     "neutralization_plus": Scheme("Neutralization+", "nbr+", "#00796b", "#35c4b0", "hexagon"),
     "qsbr": Scheme("Quiescent states", "qsbr", "#a8551e", "#e0935c", "star"),
-    "rcu": Scheme("Epoch reservations", "rcu", "#b58900", "#e6c34a", "star-diamond"),
+    "reservations": Scheme("Epoch reservations", "reserv.", "#b58900", "#e6c34a", "star-diamond"),
     "hazard_eras": Scheme("Hazard eras", "eras", "#a2397f", "#e27fc3", "cross"),
     "wait_free_eras": Scheme("Wait-free eras", "wf eras", "#7d4a6b", "#c294b3", "hourglass"),
     "intervals": Scheme("Intervals", "ibr", "#6b7d12", "#b4c85a", "bowtie"),
@@ -75,14 +75,14 @@ PARTS = {
 }
 # How versions are collected: title, light, dark.
 COLLECTORS = {
-    "epoch": ("Epochs", "#6f7680", "#9aa2ad"),
+    "epoch_collector": ("Epochs", "#6f7680", "#9aa2ad"),
     "steam": ("STEAM", "#b58900", "#e6c34a"),
     "dl_rt": ("DL-RT", "#2e8b3d", "#63c974"),
     "sl_rt": ("SL-RT", "#1f5fd6", "#6aa2ff"),
-    "bbf+": ("BBF+", "#cf2f5a", "#ff7193"),
+    "bbf": ("BBF+", "#cf2f5a", "#ff7193"),
 }
 # Colours by place, of what has none of its own: who is first gets the default's.
-PLACES = ("token", "debra", "neutralization_plus", "hazard_pointers", "token_naive", "rcu",
+PLACES = ("token", "debra", "neutralization_plus", "hazard_pointers", "token_naive", "reservations",
           "hazard_eras", "none")  # fmt: skip
 NO_BREAK = "\N{NO-BREAK SPACE}"
 

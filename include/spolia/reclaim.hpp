@@ -5,7 +5,7 @@
 //   domain<Scheme, Release>   the threads and blocks that are looked after together (domain.hpp)
 //   guard                     protects what a thread reads, for one short operation (guard.hpp)
 //   schemes                   say WHEN a retired block is safe to free: robust_token (the default),
-//                             token, debra, quiescent, hazard_pointers, hazard_eras, intervals,
+//                             token, debra, qsbr, hazard_pointers, hazard_eras, intervals,
 //                             wait_free_eras, neutralization, ...
 //   release policies          say HOW FAST safe blocks go back: amortized (the default), batch,
 //                             pooled (release.hpp)
@@ -44,11 +44,12 @@
 #include <spolia/reclaim/intervals.hpp>
 #include <spolia/reclaim/neutralization.hpp>
 #include <spolia/reclaim/none.hpp>
-#include <spolia/reclaim/quiescent.hpp>
+#include <spolia/reclaim/qsbr.hpp>
 #include <spolia/reclaim/region_domain.hpp>
 #include <spolia/reclaim/release.hpp>
 #include <spolia/reclaim/reservations.hpp>
 #include <spolia/reclaim/robust_token.hpp>
+#include <spolia/reclaim/schemes.hpp>
 #include <spolia/reclaim/token.hpp>
 #include <spolia/reclaim/token_ring.hpp>
 #include <spolia/reclaim/wait_free_eras.hpp>

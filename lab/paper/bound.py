@@ -15,7 +15,7 @@ from lab.paper.page import Page, Shown, one_trial
 THREADS = 32
 TITLES = {"hash": "Hash map", "tree": "Tree"}
 KEYS = {0.0: "uniform", 0.99: "Zipf, 0.99"}
-COMMON = ("--structure", "hash,tree", "--collector", "bbf+,dl_rt,sl_rt", "--keys", "200000",
+COMMON = ("--structure", "hash,tree", "--collector", "bbf,dl_rt,sl_rt", "--keys", "200000",
           "--seconds", "0.5", "--still-every", "100")  # fmt: skip
 MIXED = ("--threads", "32", "--update", "50", "--rtx-share", "1", "--rtx", "1024")
 UPDATES = ("--threads", "32", "--update", "100", "--rtx-share", "0")
@@ -47,7 +47,7 @@ def _allowed(record: dict) -> float:
     current = record["versions_current"]
     needed = max(0, record["versions_needed_peak"] - current)
     once = OF_NEEDED * needed + OF_THREADS * ever * batch + OF_ENDED * batch
-    return (2 * once + current if record["collector"] == "bbf+" else once) - needed
+    return (2 * once + current if record["collector"] == "bbf" else once) - needed
 
 
 def _work(record: dict) -> str:

@@ -18,7 +18,8 @@ TREES = {
 }
 # Which of our schemes stands for which of the paper's ten.
 TEN = ("debra", "hazard_eras", "hazard_pointers", "intervals", "neutralization",
-       "neutralization_plus", "qsbr", "rcu", "token_periodic", "wait_free_eras")  # fmt: skip
+       "neutralization_plus", "qsbr", "reservations", "token_periodic",
+       "wait_free_eras")  # fmt: skip
 PAPER_GAINS = "2.3 times at best, 1.2 for hazard pointers and wait-free eras, none for hazard eras"
 
 

@@ -75,7 +75,7 @@ def _show(found: Found) -> Shown | None:
             "at the end, waiting to be freed", "needed",
             "without those waiting, over needed"]  # fmt: skip
     made.append(blocks.table(head, [_row(r) for _, r in sorted(last.items())]))
-    kept = {key: r for key, r in last.items() if key[1] != "epoch"}
+    kept = {key: r for key, r in last.items() if key[1] != "epoch_collector"}
     if not kept:
         return Shown(made, "Only the epoch collector was run.", SHOWN)
     worst = max(kept, key=lambda key: _excess(kept[key]))
@@ -87,7 +87,7 @@ def _show(found: Found) -> Shown | None:
         f"{look.size(max(_waiting(r) for r in kept.values()))} that wait to be freed; asked are "
         f"{PROMISED} times, and {CONSTANT} versions more"
     )
-    epochs = [_excess(r) for key, r in last.items() if key[1] == "epoch"]
+    epochs = [_excess(r) for key, r in last.items() if key[1] == "epoch_collector"]
     if epochs:
         here += f". Epochs hold up to {max(epochs):.0f} times the versions that are needed"
     right = all(_keeps(r) for r in kept.values())

@@ -19,7 +19,7 @@ THREADS = (1, 2, 8)
 SECONDS = "0.5"
 RUN_SECONDS = 8  # of all collectors in turn
 LARGE_SECONDS = 150  # of all collectors in turn, most of it for the keys
-TRACKING = ("bbf+", "dl_rt", "sl_rt")
+TRACKING = ("bbf", "dl_rt", "sl_rt")
 RIVALS = "std_map,tbb_hash_map"
 TITLES = {"hash": "Hash map", "tree": "Tree", "std_map": "std::map, copied",
           "tbb_hash_map": "oneTBB, no snapshots"}  # fmt: skip
@@ -172,7 +172,7 @@ def _judge_long(asked: float):
 
     def judge(last: dict[tuple, dict]) -> tuple[str, str]:
         place = max(p for _, _, p in last)
-        epochs, tracking = _most(last, ("epoch",), place), _most(last, TRACKING, place)
+        epochs, tracking = _most(last, ("epoch_collector",), place), _most(last, TRACKING, place)
         if not epochs or not tracking:
             return "Not all collectors were run.", SHOWN
         times = max(epochs) / max(tracking)

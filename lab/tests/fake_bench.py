@@ -296,20 +296,22 @@ def snapshots(options) -> int:
     write(options.json, [
         {"kind": "snapshots", "structure": structure, "collector": collector, "hold": True,
          "threads": 2, "keys": 20000, "updates": 400000, "updates_per_s": 1e6,
-         "versions_live": 13000 if collector != "epoch" else 410000, "versions_needed": 12500,
+         "versions_live": 13000 if collector != "epoch_collector" else 410000,
+         "versions_needed": 12500,
          "versions_peak": 13500, "bytes": 1700000, "bytes_waiting": 50000,
          "bytes_needed": 1600000, "bytes_peak": 9000000,
          "bytes_over_time": [[0, 900000], [100, 1500000], [200, 1700000]]}
         for structure in ("hash", "tree")
-        for collector in ("epoch", "steam", "bbf+", "dl_rt", "sl_rt")
+        for collector in ("epoch_collector", "steam", "bbf", "dl_rt", "sl_rt")
     ])  # fmt: skip
     return 0
 
 
 def worked_snapshots(options) -> int:
     """Read transactions beside updates; rivals have no versions."""
-    sizes = {"epoch": 90_000_000, "steam": 30_000_000, "copies": 50_000_000, "none": 8_000_000}
-    collectors = ("epoch", "steam", "bbf+", "dl_rt", "sl_rt")
+    sizes = {"epoch_collector": 90_000_000, "steam": 30_000_000, "copies": 50_000_000,
+             "none": 8_000_000}
+    collectors = ("epoch_collector", "steam", "bbf", "dl_rt", "sl_rt")
     ways = {"std_map": ("copies",), "tbb_hash_map": ("none",)}
     write(options.json, [
         {"kind": "snapshots", "structure": structure, "collector": collector, "hold": False,

@@ -64,7 +64,7 @@ HELD = [
      "versions_needed": 100, "bytes": live * 100 + 7000, "bytes_waiting": 7000,
      "bytes_needed": 10000, "bytes_peak": live * 120,
      "bytes_over_time": [[0, 0], [100, live * 100]]}
-    for collector, live in (("epoch", 50000), ("sl_rt", 110))
+    for collector, live in (("epoch_collector", 50000), ("sl_rt", 110))
 ]  # fmt: skip
 
 
@@ -104,7 +104,8 @@ def worked(structure: str, collector: str, most: int, **more) -> dict:
 
 BESIDE = [
     worked(structure, collector, most, readers=1, rtx_share=0)
-    for structure in ("hash", "tree") for collector, most in (("epoch", 900), ("sl_rt", 100))
+    for structure in ("hash", "tree")
+    for collector, most in (("epoch_collector", 900), ("sl_rt", 100))
 ]  # fmt: skip
 MIXED = [worked("hash", c, most, rtx_share=1) for c, most in (("steam", 150), ("dl_rt", 100))]
 UNEVEN = [{**r, "keys": 200_000, "theta": 0.99} for r in MIXED]
@@ -113,7 +114,7 @@ COUNTED = [
     worked(structure, collector, 100, threads=16, readers=8, small_readers=8, rtx=16, rtx_share=0,
            theta=0, stills=5, versions_current=100, versions_peak=900, versions_needed_peak=150,
            versions_excess_peak=700)
-    for structure in ("hash", "tree") for collector in ("bbf+", "sl_rt")
+    for structure in ("hash", "tree") for collector in ("bbf", "sl_rt")
 ]  # fmt: skip
 
 
@@ -308,7 +309,7 @@ def verdict(filled, key: str, records: list[dict]) -> str:
 def test_what_read_transactions_cost_is_judged(filled):
     assert verdict(filled, "snapshots-tree", BESIDE) == SEEN
     assert verdict(filled, "snapshots-hash", BESIDE) == NOT_SEEN  # nine times as much
-    tenfold = [{**r, "bytes_peak": r["bytes_peak"] + 100 * (r["collector"] == "epoch")}
+    tenfold = [{**r, "bytes_peak": r["bytes_peak"] + 100 * (r["collector"] == "epoch_collector")}
                for r in BESIDE]  # fmt: skip
     assert verdict(filled, "snapshots-hash", tenfold) == SEEN
     assert verdict(filled, "snapshots-hash", BESIDE[:1]) == SHOWN

@@ -39,9 +39,9 @@ foreach(line IN LISTS lines)
   string(JSON live GET "${line}" versions_live)
   string(JSON needed GET "${line}" versions_needed)
   math(EXPR most "${needed} * 2 + 1000")
-  if(collector STREQUAL "epoch" AND live LESS 40000)
+  if(collector STREQUAL "epoch_collector" AND live LESS 40000)
     message(FATAL_ERROR "EBR kept ${live} versions beside a snapshot")
-  elseif(NOT collector STREQUAL "epoch" AND live GREATER most)
+  elseif(NOT collector STREQUAL "epoch_collector" AND live GREATER most)
     message(FATAL_ERROR "${collector}: ${live} versions live, ${needed} needed")
   endif()
 endforeach()
@@ -102,7 +102,7 @@ endif()
 # Threads that only read, some of them little; keys that are wanted more often than others.
 include("${CMAKE_CURRENT_LIST_DIR}/patience.cmake")
 foreach(seconds IN LISTS patience)
-  execute_process(COMMAND "${BENCH}" snapshots --structure hash --collector bbf+ --keys 2000
+  execute_process(COMMAND "${BENCH}" snapshots --structure hash --collector bbf --keys 2000
                           --theta 0.99 --update 100 --rtx-share 0 --readers 1 --small-readers 1
                           --rtx 16 --rtx-most 500 --seconds ${seconds}
                   RESULT_VARIABLE code OUTPUT_VARIABLE out ERROR_VARIABLE complaint)

@@ -84,7 +84,7 @@ using domains =  // as raced_domains has them
 #else
 using domains =
     testing::Types<domain<token, amortized>, domain<none>, domain<token, batch>,
-                   domain<debra, pooled>, domain<quiescent>, domain<reservations, batch>,
+                   domain<debra, pooled>, domain<qsbr>, domain<reservations, batch>,
                    domain<robust_token>, domain<neutralization>, domain<neutralization_plus, batch>,
                    domain<hazard_pointers>, domain<hazard_pointers, batch>>;
 #endif

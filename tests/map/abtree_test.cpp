@@ -165,7 +165,7 @@ using trees = testing::Types<
     abtree<std::uint64_t, std::uint64_t, domain<none>, std::less<std::uint64_t>, 4>,
     abtree<std::uint64_t, std::uint64_t, domain<token, batch>, std::less<>, 4>,
     abtree<std::uint64_t, std::uint64_t, domain<debra, pooled>, std::less<std::uint64_t>, 4>,
-    abtree<std::uint64_t, std::uint64_t, domain<quiescent, pooled>, std::less<std::uint64_t>, 4>,
+    abtree<std::uint64_t, std::uint64_t, domain<qsbr, pooled>, std::less<std::uint64_t>, 4>,
     abtree<std::uint64_t, std::uint64_t, domain<reservations>, std::less<std::uint64_t>, 4>,
     abtree<std::uint64_t, std::uint64_t, domain<robust_token>, std::less<std::uint64_t>, 4>,
     abtree<std::uint64_t, std::uint64_t, domain<neutralization>, std::less<std::uint64_t>, 4>,

@@ -93,7 +93,7 @@ struct kind_names {
 };
 using collectors =
     types<2, kinds<sl_rt<>, hash, hash>, kinds<dl_rt<domain<debra>, on_update>, tree, tree>,
-          kinds<bbf<>, hash, tree>, kinds<steam<domain<quiescent>, by_hardware>, tree, hash>>;
+          kinds<bbf<>, hash, tree>, kinds<steam<domain<qsbr>, by_hardware>, tree, hash>>;
 TYPED_TEST_SUITE(batches, collectors, kind_names);
 
 TYPED_TEST(batches, happen_at_one_instant) {

@@ -239,7 +239,7 @@ void expect_instants_of_two_timelines() {
 }
 using moved_by_snapshots = bbf<>;
 using moved_by_updates = dl_rt<domain<debra>, on_update>;
-using on_hardware = sl_rt<domain<quiescent>, by_hardware>;
+using on_hardware = sl_rt<domain<qsbr>, by_hardware>;
 
 TEST(snapshots_of_two_timelines, are_instants_if_snapshots_move_the_clocks) {
   expect_instants_of_two_timelines<moved_by_snapshots, moved_by_snapshots>();

@@ -371,13 +371,13 @@ class snapshots_against_maps : public testing::Test {
 #if SPOLIA_ASAN || SPOLIA_TSAN || SPOLIA_TEST_FEW_TYPES
 using subjects =
     testing::Types<subject<bbf<>, texts, 3>, subject<dl_rt<domain<debra>, on_update>, texts, 1>,
-                   subject<sl_rt<domain<quiescent>, by_hardware>, numbers, 0>>;
+                   subject<sl_rt<domain<qsbr>, by_hardware>, numbers, 0>>;
 #else
 using subjects =
     testing::Types<subject<sl_rt<>, numbers, 2>, subject<dl_rt<domain<debra>, on_update>, texts, 1>,
                    subject<bbf<>, texts, 3>, subject<epoch_collector<>, numbers, 1>,
                    subject<steam<>, texts, 2>,
-                   subject<sl_rt<domain<quiescent>, by_hardware>, texts, 0>>;
+                   subject<sl_rt<domain<qsbr>, by_hardware>, texts, 0>>;
 #endif
 struct subject_names {
   template <class Subject>

@@ -13,11 +13,12 @@
 #include <spolia/reclaim/hazard_eras.hpp>
 #include <spolia/reclaim/hazard_pointers.hpp>
 #include <spolia/reclaim/intervals.hpp>
-#include <spolia/reclaim/quiescent.hpp>
+#include <spolia/reclaim/qsbr.hpp>
 #include <spolia/reclaim/reservations.hpp>
 #include <spolia/reclaim/token.hpp>
 
 #include "model/domain_scenarios.hpp"
+#include "support/schemes.hpp"
 #include "support/structures.hpp"
 
 namespace {
@@ -113,8 +114,8 @@ void in_order(model::scenario& run) {
 
 template <class Scheme>
 class bag_model : public testing::Test {};
-using schemes =
-    testing::Types<token, debra, quiescent, reservations, hazard_pointers, hazard_eras, intervals>;
+using schemes = with_extra_schemes<token, debra, qsbr, reservations, hazard_pointers,
+                                         hazard_eras, intervals>;
 TYPED_TEST_SUITE(bag_model, schemes);
 
 TYPED_TEST(bag_model, a_stack_gives_each_value_once) {

@@ -7,7 +7,7 @@
 
 #include <spolia/base/fence.hpp>
 #include <spolia/reclaim/domain.hpp>
-#include <spolia/reclaim/quiescent.hpp>
+#include <spolia/reclaim/qsbr.hpp>
 #include <spolia/reclaim/reservations.hpp>
 
 #include "model/bare_scheme.hpp"
@@ -75,11 +75,11 @@ struct scenarios {
   }
 };
 
-using qsbr = scenarios<quiescent>;
+using under_qsbr = scenarios<qsbr>;
 using rcu = scenarios<reservations>;
 
 /// Without what domains add: their fences hide that of the scan.
-struct one_block : bare_domain<quiescent, 2> {
+struct one_block : bare_domain<qsbr, 2> {
   one_block() : bare_domain({.scan_at = 1}) { source.store_relaxed(bare_node::make(1)); }
   atomic<bare_node*> source;
 
@@ -130,25 +130,26 @@ void a_thread_joins(model::scenario& run) {
 }
 
 TEST(qsbr_model, readers_are_safe) {
-  expect_clean(qsbr::a_reader_comes_late, at_most(2));
-  expect_clean(qsbr::a_reader_goes_on, at_most(2));
-  expect_clean(qsbr::a_reader_comes_back, at_most(2));
+  expect_clean(under_qsbr::a_reader_comes_late, at_most(2));
+  expect_clean(under_qsbr::a_reader_goes_on, at_most(2));
+  expect_clean(under_qsbr::a_reader_comes_back, at_most(2));
   expect_clean(a_thread_joins, at_most(3));
   expect_clean(a_number_is_used_again, at_most(3));
 }
 // Under rcu the heavy fence of the scan before would do, too.
 TEST(qsbr_model, a_report_sees_what_was_cut_before) {
-  expect_found(qsbr::a_reader_comes_back, "epochs.cut_relaxed", at_most(2), "data race");
-  expect_found(qsbr::a_reader_comes_back, "epochs.now_relaxed", at_most(2), "data race");
+  expect_found(under_qsbr::a_reader_comes_back, "epochs.cut_relaxed", at_most(2), "data race");
+  expect_found(under_qsbr::a_reader_comes_back, "epochs.now_relaxed", at_most(2), "data race");
 }
 TEST(qsbr_model, a_report_of_the_tag_itself_is_not_enough) {
-  expect_found(qsbr::a_reader_comes_back, "epochs.tag_itself_is_enough", at_most(2), "data race");
+  expect_found(under_qsbr::a_reader_comes_back, "epochs.tag_itself_is_enough", at_most(2),
+               "data race");
 }
 TEST(qsbr_model, the_first_operation_is_protected) {
-  expect_found(qsbr::a_reader_comes_late, "qsbr.offline_start", at_most(2), "data race");
+  expect_found(under_qsbr::a_reader_comes_late, "qsbr.offline_start", at_most(2), "data race");
 }
 TEST(qsbr_model, coming_online_needs_the_heavy_fence) {
-  expect_found(qsbr::a_reader_comes_late, "qsbr.join_unfenced", at_most(2), "data race");
+  expect_found(under_qsbr::a_reader_comes_late, "qsbr.join_unfenced", at_most(2), "data race");
 }
 TEST(qsbr_model, coming_online_passes_on_what_the_last_owner_of_the_number_did) {
   expect_found(a_number_is_used_again, "qsbr.join_relaxed", at_most(2), "data race");
@@ -160,11 +161,11 @@ TEST(qsbr_model, looking_for_threads_online_needs_the_light_fence) {
   expect_found(a_thread_joins, "qsbr.no_light", at_most(3), "use after free");
 }
 TEST(qsbr_model, taking_a_thread_for_offline_needs_the_heavy_fence) {
-  expect_found(qsbr::a_reader_comes_back, "qsbr.no_heavy", at_most(2), "use after free");
+  expect_found(under_qsbr::a_reader_comes_back, "qsbr.no_heavy", at_most(2), "use after free");
 }
 TEST(qsbr_model, entering_and_leaving_need_release) {
-  expect_found(qsbr::a_reader_goes_on, "qsbr.enter_relaxed", at_most(2), "data race");
-  expect_found(qsbr::a_reader_comes_back, "qsbr.leave_relaxed", at_most(2), "data race");
+  expect_found(under_qsbr::a_reader_goes_on, "qsbr.enter_relaxed", at_most(2), "data race");
+  expect_found(under_qsbr::a_reader_comes_back, "qsbr.leave_relaxed", at_most(2), "data race");
 }
 
 TEST(rcu_model, readers_are_safe) {

@@ -319,7 +319,7 @@ TEST(garbage_bound_of_others, holds_for_blocks_of_make_with_a_deleter) {
 TEST(garbage_bound_of_others, is_none_where_a_reader_may_hold_anything) {
   EXPECT_EQ(domain<token>().garbage_bound(1), std::nullopt);
   EXPECT_EQ(domain<debra>().garbage_bound(1), std::nullopt);
-  EXPECT_EQ(domain<quiescent>().garbage_bound(1), std::nullopt);
+  EXPECT_EQ(domain<qsbr>().garbage_bound(1), std::nullopt);
   EXPECT_EQ(domain<reservations>().garbage_bound(1), std::nullopt);
   EXPECT_EQ(domain<hazard_eras>().garbage_bound(1), std::nullopt);
   EXPECT_EQ(domain<intervals>().garbage_bound(1), std::nullopt);

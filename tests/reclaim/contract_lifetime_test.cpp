@@ -335,7 +335,7 @@ TEST(contract_options, senseless_numbers_are_refused) {
   expect_refused<domain<debra>>([](auto& o) { o.scan_every = 0; });
   expect_refused<domain<debra>>([](auto& o) { o.min_looks = 0; });
   expect_refused<domain<debra>>([](auto& o) { o.hasty_looks = 0; });
-  expect_refused<domain<quiescent>>([](auto& o) { o.scan_at = 0; });
+  expect_refused<domain<qsbr>>([](auto& o) { o.scan_at = 0; });
   expect_refused<domain<reservations>>([](auto& o) { o.scan_at = (1U << 30U) + 1; });
   expect_refused<domain<hazard_pointers>>([](auto& o) { o.scan_at = 0; });
   expect_refused<domain<hazard_eras>>([](auto& o) { o.advance_every = 0; });

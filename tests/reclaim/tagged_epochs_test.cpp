@@ -27,7 +27,7 @@ class tagged_epochs : public testing::Test {
   ledger book_;
 };
 
-using both = testing::Types<quiescent, reservations>;
+using both = testing::Types<qsbr, reservations>;
 struct names {
   template <class Scheme>
   static std::string GetName(int) {
@@ -55,7 +55,7 @@ TYPED_TEST(tagged_epochs, an_idle_thread_holds_nobody_up) {
     spot.park();
   });
   retire_fresh(d, this->book_, 1000 * this->scan_at);
-  // What no report frees waits for one more scan, see quiescent.hpp.
+  // What no report frees waits for one more scan, see qsbr.hpp.
   EXPECT_LE(this->book_.peak_limbo(), 3 * this->scan_at);
   idle.release();
 }

@@ -14,25 +14,9 @@
 
 #include <spolia/reclaim.hpp>
 
+#include "support/schemes.hpp"
+
 namespace spolia::test {
-
-template <class... Schemes>
-struct every_policy {
-  template <class... Lists>
-  struct join;
-  template <class... A>
-  struct join<testing::Types<A...>> {
-    using type = testing::Types<A...>;
-  };
-  template <class... A, class... B, class... Rest>
-  struct join<testing::Types<A...>, testing::Types<B...>, Rest...>
-      : join<testing::Types<A..., B...>, Rest...> {};
-
-  template <class Scheme>
-  using policies =
-      testing::Types<domain<Scheme, batch>, domain<Scheme, amortized>, domain<Scheme, pooled>>;
-  using type = typename join<policies<Schemes>...>::type;
-};
 
 /// Containers are written against ways of protecting (regions, regions of what is linked, pointers,
 /// eras, regions that are left). Here is a scheme for each of them: for what one thread does, and
@@ -46,37 +30,35 @@ using domains_of_each_way =
 
 /// Every scheme once, every policy several times: where policies hardly meet what is tested, and
 /// in builds that take long.
-#if SPOLIA_TEST_FEW_TYPES && !SPOLIA_ASAN  // which sees into each scheme's code
+#if defined(SPOLIA_TEST_EXTRA_SCHEMES_ONLY)
+using some_domains = policies_for<schemes_under_test>::some;
+#elif SPOLIA_TEST_FEW_TYPES && !SPOLIA_ASAN  // which sees into each scheme's code
 using some_domains = domains_of_each_way;
 #else
-using some_domains =
-    testing::Types<domain<token, amortized>, domain<robust_token, pooled>, domain<debra, batch>,
-                   domain<quiescent, amortized>, domain<reservations, pooled>,
-                   domain<hazard_pointers, pooled>, domain<hazard_eras, amortized>,
-                   domain<intervals, batch>, domain<wait_free_eras, pooled>,
-                   domain<neutralization, amortized>, domain<neutralization_plus, batch>,
-                   domain<none, pooled>, domain<token_naive, batch>,
-                   domain<token_pass_first, pooled>, domain<token_periodic, amortized>>;
+using some_domains = policies_for<schemes_under_test>::some;
 #endif
 
 #if defined(NDEBUG) && !SPOLIA_ASAN && !SPOLIA_TSAN && !SPOLIA_TEST_FEW_TYPES && \
     !SPOLIA_TEST_SOME_POLICIES && !defined(SPOLIA_TEST_EMULATED)
-using all_domains =
-    every_policy<token, robust_token, debra, quiescent, reservations, hazard_pointers, hazard_eras,
-                 intervals, wait_free_eras, neutralization, neutralization_plus, none, token_naive,
-                 token_pass_first, token_periodic>::type;
+using all_domains = policies_for<schemes_under_test>::all;
 #else
 using all_domains = some_domains;
 #endif
 
-#if SPOLIA_ASAN || SPOLIA_TSAN || SPOLIA_TEST_FEW_TYPES
+/// Do the scheme's threads have to keep running, or exit, for blocks to be freed?
+template <class Scheme>
+using waits_for_every_thread = std::bool_constant<std::is_same_v<Scheme, token_naive> ||
+                                                  std::is_same_v<Scheme, token_pass_first> ||
+                                                  std::is_same_v<Scheme, token_periodic>>;
+template <class Scheme>
+using waits_for_guards_only = std::bool_constant<!waits_for_every_thread<Scheme>::value>;
+
+#if defined(SPOLIA_TEST_EXTRA_SCHEMES_ONLY)
+using raced_domains = some_domains;
+#elif SPOLIA_ASAN || SPOLIA_TSAN || SPOLIA_TEST_FEW_TYPES
 using raced_domains = domains_of_each_way;
 #else
-using raced_domains = testing::Types<
-    domain<token, amortized>, domain<robust_token, pooled>, domain<debra, batch>,
-    domain<quiescent, amortized>, domain<reservations, pooled>, domain<hazard_pointers, pooled>,
-    domain<hazard_eras, amortized>, domain<intervals, batch>, domain<wait_free_eras, pooled>,
-    domain<neutralization, amortized>, domain<neutralization_plus, batch>, domain<none, pooled>>;
+using raced_domains = policies_for<only<waits_for_guards_only, schemes_under_test>::type>::some;
 #endif
 
 struct domain_names {
@@ -86,12 +68,8 @@ struct domain_names {
   }
 };
 
-/// Do the scheme's threads have to keep running, or exit, for blocks to be freed?
 template <class Domain>
-inline constexpr bool needs_everybody =
-    std::is_same_v<typename Domain::scheme_type, token_naive> ||
-    std::is_same_v<typename Domain::scheme_type, token_pass_first> ||
-    std::is_same_v<typename Domain::scheme_type, token_periodic>;
+inline constexpr bool needs_everybody = waits_for_every_thread<typename Domain::scheme_type>::value;
 
 /// Options with which everything happens as early as it can.
 template <class Domain>

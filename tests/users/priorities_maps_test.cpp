@@ -71,7 +71,7 @@ TYPED_TEST(priorities_map, high_and_low_get_on) { both_get_on<map_of<TypeParam>>
 
 template <class Scheme>
 class priorities_scheme : public testing::Test {};
-using schemes = testing::Types<token, robust_token, debra, quiescent, reservations, hazard_pointers,
+using schemes = testing::Types<token, robust_token, debra, qsbr, reservations, hazard_pointers,
                                hazard_eras, intervals, wait_free_eras, neutralization,
                                neutralization_plus, none>;
 TYPED_TEST_SUITE(priorities_scheme, schemes);

@@ -23,12 +23,12 @@ using all_collectors =
     testing::Types<epoch_collector<>, bbf<>, dl_rt<>, sl_rt<>, steam<>,
                    epoch_collector<domain<debra>, on_update>, bbf<domain<debra>, on_update>,
                    dl_rt<domain<debra>, on_update>, sl_rt<domain<debra>, on_update>,
-                   dl_rt<domain<quiescent>, by_hardware>, sl_rt<domain<quiescent>, by_hardware>>;
+                   dl_rt<domain<qsbr>, by_hardware>, sl_rt<domain<qsbr>, by_hardware>>;
 #else
 // Builds that take long: each collector once, each kind of timeline, too.
 using all_collectors =
     testing::Types<epoch_collector<>, bbf<>, dl_rt<domain<debra>, on_update>, sl_rt<>,
-                   steam<domain<debra>>, dl_rt<domain<quiescent>, by_hardware>>;
+                   steam<domain<debra>>, dl_rt<domain<qsbr>, by_hardware>>;
 #endif
 
 /// What containers with snapshots are tested over: each collector once, each kind of timeline, too;
@@ -36,10 +36,10 @@ using all_collectors =
 /// versions.
 #if SPOLIA_ASAN || SPOLIA_TSAN || SPOLIA_TEST_FEW_TYPES
 using map_collectors =
-    testing::Types<bbf<>, dl_rt<domain<debra>, on_update>, sl_rt<domain<quiescent>, by_hardware>>;
+    testing::Types<bbf<>, dl_rt<domain<debra>, on_update>, sl_rt<domain<qsbr>, by_hardware>>;
 #else
 using map_collectors = testing::Types<epoch_collector<>, bbf<>, dl_rt<domain<debra>, on_update>,
-                                      sl_rt<>, steam<>, sl_rt<domain<quiescent>, by_hardware>>;
+                                      sl_rt<>, steam<>, sl_rt<domain<qsbr>, by_hardware>>;
 #endif
 
 struct collector_names {

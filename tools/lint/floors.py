@@ -49,6 +49,7 @@ FACES = {
     "version": "base",
     "memory": "counted",
     "snapshot": "version",
+    "deprecated": "map",  # names of all rooms of the library
     "hazard_pointer": "standard",
     "rcu": "standard",
     "standard": "standard",

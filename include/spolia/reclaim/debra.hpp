@@ -60,12 +60,12 @@
 #include <spolia/reclaim/concepts.hpp>
 #include <spolia/reclaim/detail/epoch_bags.hpp>
 #include <spolia/reclaim/detail/parked_mark.hpp>
-#include <spolia/reclaim/detail/region_reads.hpp>
+#include <spolia/reclaim/region_reads.hpp>
 #include <spolia/reclaim/limbo.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 
-class debra : public detail::region_reads {
+class debra : public region_reads {
  public:
   static constexpr scheme_info info{
       .name = "debra",

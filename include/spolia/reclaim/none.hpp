@@ -13,12 +13,12 @@
 
 #include <spolia/base/config.hpp>
 #include <spolia/reclaim/concepts.hpp>
-#include <spolia/reclaim/detail/region_reads.hpp>
+#include <spolia/reclaim/region_reads.hpp>
 #include <spolia/reclaim/limbo.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 
-class none : public detail::region_reads {
+class none : public region_reads {
  public:
   static constexpr scheme_info info{.name = "none",
                                     .title = "no reclamation",

@@ -50,7 +50,7 @@ class reservations : public detail::tagged_epochs<reservations> {
 
  public:
   static constexpr scheme_info info{
-      .name = "rcu",
+      .name = "reservations",
       .title = "epoch reservations",
       .source = "Fraser, 2004, section 5.2.3, as RCU in Wen et al., PPoPP 2018",
       .protects = protection::region,
@@ -81,7 +81,7 @@ class reservations : public detail::tagged_epochs<reservations> {
   void exited(local&, Peers) noexcept {}  // its operations have withdrawn their reservations
 
  private:
-  static constexpr const char* refusal = "rcu: scan_at must be between 1 and 2^30";
+  static constexpr const char* refusal = "reservations: scan_at must be between 1 and 2^30";
   /// What a thread announces otherwise: the epoch in which its operation began.
   static constexpr std::uint64_t no_epoch = nothing_announced;
 

@@ -35,7 +35,7 @@
 #include <spolia/base/fence.hpp>
 #include <spolia/base/trace.hpp>
 #include <spolia/reclaim/concepts.hpp>
-#include <spolia/reclaim/detail/region_reads.hpp>
+#include <spolia/reclaim/region_reads.hpp>
 #include <spolia/reclaim/limbo.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -43,7 +43,7 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 enum class token_order : std::uint8_t { naive, pass_first, periodic };
 
 template <token_order Order>
-class token_ring : public detail::region_reads {
+class token_ring : public region_reads {
  public:
   static constexpr scheme_info info{
       .name = Order == token_order::naive        ? "token_naive"

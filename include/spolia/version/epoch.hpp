@@ -72,7 +72,7 @@ class epoch_collector final
 
  public:
   static constexpr collector_info info{
-      .name = "epoch",
+      .name = "epoch_collector",
       .title = "epochs (EBR)",
       .source = "the baseline of Wei et al., PPoPP 2023, section 6",
       .collects_between = false,

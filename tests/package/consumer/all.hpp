@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include <spolia/db.hpp>
+#include <spolia/deprecated.hpp>
 #include <spolia/hazard_pointer.hpp>
 #include <spolia/map.hpp>
 #include <spolia/memory.hpp>

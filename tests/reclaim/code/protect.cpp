@@ -25,7 +25,7 @@ node* read_by_token_naive(guard_of<spolia::token_naive>& g, const source_of& sou
 node* read_by_debra(guard_of<spolia::debra>& g, const source_of& source) {
   return g.protect(source);
 }
-node* read_by_quiescent(guard_of<spolia::quiescent>& g, const source_of& source) {
+node* read_by_quiescent(guard_of<spolia::qsbr>& g, const source_of& source) {
   return g.protect(source);
 }
 node* read_by_reservations(guard_of<spolia::reservations>& g, const source_of& source) {

@@ -22,7 +22,7 @@
 #include <spolia/base/config.hpp>
 #include <spolia/base/trace.hpp>
 #include <spolia/reclaim/concepts.hpp>
-#include <spolia/reclaim/detail/region_reads.hpp>
+#include <spolia/reclaim/region_reads.hpp>
 #include <spolia/reclaim/limbo.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {

@@ -8,9 +8,8 @@
 #include <spolia/reclaim/concepts.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
 
-/// A base of such schemes.
+/// A base of such schemes: of Spolia's, and of a user's own.
 struct region_reads {
   using stamp = nothing;
   using hold = nothing;
@@ -29,5 +28,4 @@ struct region_reads {
   }
 };
 
-}  // namespace detail
 }  // namespace spolia::inline SPOLIA_FLAVOUR

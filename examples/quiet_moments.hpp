@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// quiet_moments.hpp: a reclamation scheme of one's own, as short as one can be: blocks are freed at
+// moments at which no guard is alive anywhere. docs/schemes.md, "Write your own", explains it.
+//
+// Protects:    region: all that was reachable when the guard began.
+// Cost:        two read-modify-writes of a shared word for each guard: threads do not scale.
+// Bound:       none: guards that overlap without end leave no quiet moment.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include <spolia/base/atomic.hpp>
+#include <spolia/reclaim/concepts.hpp>
+#include <spolia/reclaim/limbo.hpp>
+#include <spolia/reclaim/region_reads.hpp>
+
+class quiet_moments : public spolia::region_reads {
+ public:
+  static constexpr spolia::scheme_info info{.name = "quiet_moments",
+                                            .title = "quiet moments",
+                                            .source = "an example",
+                                            .protects = spolia::protection::region,
+                                            .robust = false,
+                                            .cost = "two read-modify-writes of a shared word",
+                                            .progress = "wait-free",
+                                            .bound = "none: guards may overlap without end"};
+
+  struct options {
+    std::uint32_t look_every = 64;  ///< blocks that a thread retires from one look to the next
+  };
+  struct local {
+    spolia::limbo waiting;
+    bool inside = false;
+  };
+
+  explicit quiet_moments(const options& o) noexcept : options_(o) {}
+  static const char* check(const options& o) noexcept {
+    return o.look_every == 0 ? "quiet_moments: look_every must be at least 1" : nullptr;
+  }
+
+  [[nodiscard]] bool due(const local& me) const noexcept {
+    return me.waiting.count() >= options_.look_every;
+  }
+  template <class Peers, class Sink>
+  void tick(local& me, Peers peers, Sink sink) noexcept {
+    collect(me, peers, sink);
+  }
+  // acq_rel ↔ the look in collect(), which is before or after this in the order of changes of the
+  // word. If it is after, it sees a guard. If it is before, this guard finds unlinked what was
+  // unlinked before the look.
+  void enter(local& me) noexcept {
+    me.inside = true;
+    guards_.fetch_add_acq_rel(1);
+  }
+  // release → the look in collect(): the guard's reads are over.
+  void leave(local& me) noexcept {
+    guards_.fetch_sub_release(1);
+    me.inside = false;
+  }
+  template <class Peers, class Sink>
+  void retire(local& me, spolia::retired* block, Peers, Sink) noexcept {
+    me.waiting.push(block);
+  }
+  template <class Peers, class Sink>
+  void collect(local& me, Peers, Sink sink) noexcept {
+    // acq_rel: see enter() and leave().
+    if (guards_.fetch_add_acq_rel(0) != 0) return;
+    moments_.fetch_add_relaxed(1);
+    sink(me.waiting);
+  }
+  void adopt(local& me, local& other) noexcept { me.waiting.append(other.waiting); }
+  void abandon(local& me, spolia::limbo& all) noexcept { all.append(me.waiting); }
+  template <class Peers>
+  void exited(local&, Peers) noexcept {}
+  // A thread that the fork did not take along leaves no guard behind, and its list may be torn.
+  template <class Peers>
+  void forked(local& lost, Peers) noexcept {
+    if (lost.inside) leave(lost);
+    lost.waiting.forget();
+  }
+  [[nodiscard]] std::size_t waiting(const local& me) const noexcept { return me.waiting.count(); }
+  [[nodiscard]] std::uint64_t epochs() const noexcept { return moments_.load_relaxed(); }
+  [[nodiscard]] std::optional<std::uint64_t> bound(std::size_t) const noexcept {
+    return std::nullopt;
+  }
+
+ private:
+  const options options_;
+  spolia::atomic<std::uint64_t> guards_{0};
+  spolia::atomic<std::uint64_t> moments_{0};
+};
+
+static_assert(spolia::scheme<quiet_moments>);
