@@ -3,7 +3,7 @@ include(CMakePackageConfigHelpers)
 
 set(spolia_cmake_dir "${CMAKE_INSTALL_LIBDIR}/cmake/spolia")
 
-install(TARGETS spolia spolia_headers EXPORT spolia-targets FILE_SET HEADERS FILE_SET details)
+install(TARGETS spolia spolia_headers spolia_model EXPORT spolia-targets FILE_SET HEADERS FILE_SET details)
 install(EXPORT spolia-targets NAMESPACE spolia:: DESTINATION "${spolia_cmake_dir}")
 
 configure_package_config_file(cmake/spolia-config.cmake.in spolia-config.cmake
@@ -12,6 +12,7 @@ configure_package_config_file(cmake/spolia-config.cmake.in spolia-config.cmake
 write_basic_package_version_file(spolia-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES "${CMAKE_CURRENT_BINARY_DIR}/spolia-config.cmake"
               "${CMAKE_CURRENT_BINARY_DIR}/spolia-config-version.cmake"
+              cmake/model_program.cmake
         DESTINATION "${spolia_cmake_dir}")
 
 # The prefix of the .pc file is found from where the file lies, so that a stage can be moved.

@@ -23,7 +23,8 @@ set_target_properties(spolia_headers PROPERTIES
                       VERIFY_INTERFACE_HEADER_SETS ${PROJECT_IS_TOP_LEVEL}
                       INTERFACE_HEADER_SETS_TO_VERIFY HEADERS)
 
-if(SPOLIA_MODEL)
+# The model checker, and with it the flavour of the headers that programs for it are compiled in.
+function(spolia_add_model_library)
   # misuse.cpp also gives out the serial numbers of domains.
   add_library(spolia_model STATIC ${SPOLIA_MODEL_SOURCES} src/base/misuse.cpp)
   add_library(spolia::model ALIAS spolia_model)
@@ -32,8 +33,14 @@ if(SPOLIA_MODEL)
   target_compile_definitions(spolia_model PUBLIC SPOLIA_MODEL=1)
   target_link_libraries(spolia_model PUBLIC spolia_headers)
   set_target_properties(spolia_model PROPERTIES
+                        EXPORT_NAME model
                         CXX_EXTENSIONS OFF
-                        UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 0
+                        UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 0)
+endfunction()
+
+if(SPOLIA_MODEL)
+  spolia_add_model_library()
+  set_target_properties(spolia_model PROPERTIES
                         VERIFY_INTERFACE_HEADER_SETS ${PROJECT_IS_TOP_LEVEL})
   # In this flavour a header is only meant to be seen with SPOLIA_MODEL, which spolia_headers lacks.
   set_target_properties(spolia_headers PROPERTIES VERIFY_INTERFACE_HEADER_SETS OFF)
@@ -73,4 +80,7 @@ get_target_property(spolia_type spolia TYPE)
 if(spolia_type STREQUAL "SHARED_LIBRARY")
   # Threads run the library's exit hooks when they end, which may be after a dlclose.
   target_link_options(spolia PRIVATE LINKER:-z,nodelete)
+endif()
+if(SPOLIA_INSTALL AND PROJECT_IS_TOP_LEVEL)
+  spolia_add_model_library()
 endif()

@@ -75,6 +75,7 @@ function(step_find_package)
   run("${CMAKE_COMMAND}" --build "${WORK}")
   run("${WORK}/consumer")
   run("${WORK}/store")
+  run("${WORK}/model")
 endfunction()
 
 # As users build while they work: not optimised, and so in the checked flavour; and without the
