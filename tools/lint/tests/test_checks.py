@@ -4,7 +4,7 @@
 import pathlib
 import unittest
 
-from lint import banned, floors, headers, limits, orders
+from lint import banned, floors, headers, limits, orders, references
 from lint.source import blank, tree
 
 
@@ -188,6 +188,17 @@ class Headers(unittest.TestCase):
         self.assertEqual(findings(headers, **lists, **{"src/db/other_flavour.cpp": other}), [])
         found = findings(headers, **lists, **{"src/db/other_flavour.cpp": self.SPDX})
         self.assertEqual(found, [("src/db/other_flavour.cpp", 1, "does not include db/log.cpp")])
+
+
+class References(unittest.TestCase):
+    def test_files_that_comments_name_exist(self):
+        there = {"include/spolia/base/b.hpp": "", "docs/db.md": ""}
+        text = "// see b.hpp, base/b.hpp, <spolia/base/b.hpp> and docs/db.md\n"
+        self.assertEqual(findings(references, **there, **{"src/a.cpp": text}), [])
+        for name in ("c.hpp", "map/b.hpp", "docs/gone.md"):
+            found = findings(references, **there, **{"src/a.cpp": f"int x;  // see {name}\n"})
+            self.assertEqual(found, [("src/a.cpp", 1, f"there is no {name}")])
+        self.assertEqual(findings(references, **{"src/a.cpp": 'f("c.hpp");\n'}), [])
 
 
 class Limits(unittest.TestCase):
