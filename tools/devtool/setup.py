@@ -110,7 +110,14 @@ def _installed(package: str) -> bool:
 
 def _available(package: str) -> bool:
     query = ["apt-cache", "show", "--no-all-versions", package]
-    return subprocess.run(query, capture_output=True, check=False).returncode == 0
+    answer = subprocess.run(query, capture_output=True, text=True, check=False)
+    return is_there(answer.returncode, answer.stdout)
+
+
+def is_there(status: int, shown: str) -> bool:
+    """What apt-cache says of a package that can be installed. Of a name that others only mention it
+    says nothing, and calls that a success."""
+    return status == 0 and "Package:" in shown
 
 
 def _install(absent: list[str]) -> None:

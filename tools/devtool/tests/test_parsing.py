@@ -210,6 +210,11 @@ class Packages(unittest.TestCase):
         needs = ["a", "b|a", "c1&c2|d", "c1&e|f", "g++"]
         self.assertEqual(setup.missing(needs, there), ["c1&e|f", "g++"])
 
+    def test_a_package_that_is_only_mentioned_is_not_there(self):
+        self.assertTrue(setup.is_there(0, "Package: libmimalloc3\nVersion: 3.0.1\n"))
+        self.assertFalse(setup.is_there(0, ""))
+        self.assertFalse(setup.is_there(100, "N: no packages found"))
+
     def test_choose_takes_the_first_way_that_is_wholly_available(self):
         there = {"x1", "y", "z"}.__contains__
         self.assertEqual(setup.choose(["x1&x2|y&z", "w"], there), ["y", "z", "w"])
