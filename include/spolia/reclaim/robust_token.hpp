@@ -61,7 +61,9 @@
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 
-class robust_token : private token {
+class robust_token {
+  using rounds = detail::token_rounds;
+
  public:
   static constexpr scheme_info info{
       .name = "robust_token",
@@ -75,7 +77,7 @@ class robust_token : private token {
           "threads * (crowd * stall_after + 2 * patience), and what existed when a reader "
           "stalled, of blocks made by make(); crowd: threads for each processor, 8 at most"};
 
-  struct options : token::options {
+  struct options : rounds::options {
     /// Blocks that a thread lets wait before it gives horizons to those who hold up the token;
     /// times the threads that share a processor, 8 at most.
     std::uint32_t stall_after = 4096;
@@ -87,7 +89,7 @@ class robust_token : private token {
     std::uint64_t birth = 0;  ///< the round in which the block was made; 0: nobody knows
   };
 
-  struct local : token::local {
+  struct local : rounds::local {
     detail::horizon horizon;
     oldest_births births;           // in the bags
     pinned_blocks pinned;           // out of reach for all but threads with horizons
@@ -95,33 +97,44 @@ class robust_token : private token {
   };
 
   explicit robust_token(const options& o) noexcept
-      : token(o), limits_(o.stall_after, o.patience / 2, o.processors) {}
+      : rounds_(o), limits_(o.stall_after, o.patience / 2, o.processors) {}
   static const char* check(const options& o) noexcept {
     if (o.stall_after == 0) return "robust_token: stall_after must be at least 1";
-    return token::check(o);
+    return rounds::check(o);
   }
 
-  using token::courteous, token::enter, token::epochs, token::idle, token::leave, token::pace,
-      token::park, token::step_aside, token::ticks_regularly, token::unpark;
+  static constexpr bool ticks_regularly = true;
+  static constexpr bool courteous = true;
+
+  std::uint32_t pace() const noexcept { return rounds_.pace(); }
+  void enter(local& me) noexcept { rounds_.enter(me); }
+  void leave(local& me) noexcept { rounds_.leave(me); }
+  bool idle(const local& other) const noexcept { return rounds_.idle(other); }
+  void park(local& other) noexcept { rounds_.park(other); }
+  void unpark(local& me) noexcept { rounds_.unpark(me); }
+  template <class Peers>
+  void step_aside(local& me, Peers peers) noexcept {
+    rounds_.step_aside(me, peers);
+  }
+  std::uint64_t epochs() const noexcept { return rounds_.epochs(); }
 
   template <class Peers>
   void join(local& me, std::uint32_t number, Peers peers) noexcept {
-    token::join(me, number, peers);
+    rounds_.join(me, number);
     limits_.note(peers.high_water());
   }
 
   template <class Peers, class Sink>
   void tick(local& me, Peers peers, Sink sink) noexcept {
-    // acquire ← the release in settle(), as in token::tick().
-    const std::uint64_t at = at_.load_acquire();
-    if (me.bags.count() >= limits_.stalled() && impatient(me, limits_.urge())) {
+    const std::uint64_t at = rounds_.stands_at();
+    if (me.bags.count() >= limits_.stalled() && rounds_.impatient(me, limits_.urge())) {
       force(me, at, peers);
     } else if (given_.load_relaxed() != 0) {
       hop_over_stalled(me, at, peers);
     } else if (at == me.number) {
-      pass(me, peers, nobody{});
-    } else if (impatient(me, patience(peers))) {
-      walk(me, at, peers, horizons<Peers>{*this, me, peers});
+      rounds_.pass(me, peers, rounds::nobody{});
+    } else if (rounds_.impatient(me, rounds_.patience(peers))) {
+      rounds_.walk(me, at, peers, horizons<Peers>{*this, me, peers});
     }
     catch_up(me, peers, sink);
     keep_to_limit(me, peers, sink);
@@ -140,7 +153,7 @@ class robust_token : private token {
   void close(local&, nothing) noexcept {}
   void born(local&, stamp& s) const noexcept {
     // acquire ← the releases of the round in end() and settle_horizons(): see above.
-    s.birth = round_.load_acquire();
+    s.birth = rounds_.round().load_acquire();
   }
 
   template <class Source>
@@ -176,7 +189,7 @@ class robust_token : private token {
   }
 
   template <class Peers, class Sink>
-  void retire(local& me, retired* block, Peers peers, Sink sink) noexcept {
+  void retire(local& me, retired* block, Peers, Sink) noexcept {
     // light → the heavy fences of walks. An operation that the token has passed may last for many
     // rounds. A round that was ended behind a walk before this fence is known to the load that
     // follows; at the end of any other one, one round after the tag at the latest, the block is
@@ -186,7 +199,7 @@ class robust_token : private token {
     // goes with it comes behind the light one, and each hop behind that.
     if (looks_back(me) != 0 && !SPOLIA_FAULT("robust.no_full_retire")) [[unlikely]]
       fence::full();
-    const std::uint64_t tag = token::retire(me, block, peers, sink);
+    const std::uint64_t tag = rounds_.retire(me, block);
     if (SPOLIA_FAULT("robust.birth_unnoticed")) return;
     me.births.put(static_cast<stamped<stamp>*>(block)->stamp.birth, tag);
   }
@@ -194,15 +207,14 @@ class robust_token : private token {
   template <class Peers, class Sink>
   void collect(local& me, Peers peers, Sink sink) noexcept {
     for (int round = 0; round < 4; ++round) {
-      // acquire ← the release in settle(), as in tick().
-      force(me, at_.load_acquire(), peers);
+      force(me, rounds_.stands_at(), peers);
       catch_up(me, peers, sink);
     }
     release_pinned(me, peers, sink);
   }
 
   void adopt(local& me, local& other) noexcept {
-    me.births.adopt(token::adopt(me, other));
+    me.births.adopt(rounds_.adopt(me, other));
     me.pinned.adopt(other.pinned);
     me.lifted_seen = never;  // what had been lifted when the other looked is not known
   }
@@ -210,15 +222,14 @@ class robust_token : private token {
   /// As in token.
   template <class Peers, class Sink>
   void adopted(local& me, Peers peers, Sink sink) noexcept {
-    for (int round = 0; round < 4 && me.bags.count() >= many; ++round) {
-      // acquire ← the release in settle(), as in tick().
-      walk(me, at_.load_acquire(), peers, horizons<Peers>{*this, me, peers});
+    for (int round = 0; round < 4 && me.bags.count() >= rounds::many; ++round) {
+      rounds_.walk(me, rounds_.stands_at(), peers, horizons<Peers>{*this, me, peers});
       catch_up(me, peers, sink);
     }
   }
 
   void abandon(local& me, limbo& all) noexcept {
-    token::abandon(me, all);
+    rounds_.abandon(me, all);
     me.pinned.abandon(all);
   }
   template <class Peers>
@@ -226,8 +237,8 @@ class robust_token : private token {
     if (me.horizon.load_relaxed() != 0) lift(me);
   }
   template <class Peers>
-  void forked(local& lost, Peers peers) noexcept {
-    token::forked(lost, peers);
+  void forked(local& lost, Peers) noexcept {
+    rounds_.forked(lost);
     lost.pinned.forget();
     if (lost.horizon.load_relaxed() != 0) lift(lost);
   }
@@ -267,7 +278,7 @@ class robust_token : private token {
       // full ↔ the ones in horizon::move(), horizon::lift() and retire().
       if (!SPOLIA_FAULT("robust.no_full_hop")) fence::full();
     }
-    bool may_skip(const token::local* other) const noexcept {
+    bool may_skip(const rounds::local* other) const noexcept {
       return other != nullptr && static_cast<const local*>(other)->horizon.settled();
     }
   };
@@ -277,34 +288,34 @@ class robust_token : private token {
   SPOLIA_NOINLINE void hop_over_stalled(local& me, std::uint64_t at, Peers peers) noexcept {
     const horizons<Peers> excuses{*this, me, peers};
     if (at == me.number) {
-      pass(me, peers, excuses);
-    } else if ((at & being_moved) == 0 &&
+      rounds_.pass(me, peers, excuses);
+    } else if ((at & rounds::being_moved) == 0 &&
                excuses.may_skip(peers.find(static_cast<std::uint32_t>(at)))) {
-      pass_on(me, static_cast<std::uint32_t>(at), peers, excuses);
-    } else if (impatient(me, patience(peers))) {
-      walk(me, at, peers, excuses);
+      rounds_.pass_on(me, static_cast<std::uint32_t>(at), peers, excuses);
+    } else if (rounds_.impatient(me, rounds_.patience(peers))) {
+      rounds_.walk(me, at, peers, excuses);
     }
   }
 
   /// Moves the token to the end of the round, past everybody, also out of a sleeping mover's hand.
   template <class Peers>
   void force(local& me, std::uint64_t at, Peers peers) noexcept {
-    const bool in_hand = (at & being_moved) != 0;
+    const bool in_hand = (at & rounds::being_moved) != 0;
     if (in_hand && me.bags.count() < limits_.stalled() + limits_.urge()) return;  // give it time
     // acquire ← the release in end(): if the other mover has ended the round, we see what it saw.
-    const std::uint64_t round = round_.load_acquire();
-    if (!take(me, at, round)) return;
+    const std::uint64_t round = rounds_.round().load_acquire();
+    if (!rounds_.take(me, at, round)) return;
     // How far the other mover has come is not known.
     const std::uint32_t from = in_hand ? 0 : static_cast<std::uint32_t>(at);
-    walk_from(me, from, round, peers, horizons<Peers>{*this, me, peers, true});
+    rounds_.walk_from(me, from, round, peers, horizons<Peers>{*this, me, peers, true});
   }
 
   template <class Peers>
   void give_horizons(local& me, std::uint32_t from, Peers peers) noexcept {
-    const std::uint64_t round = round_.load_relaxed();
+    const std::uint64_t round = rounds_.round().load_relaxed();
     bool given = false;
     peers.for_each([&](std::uint32_t number, local& other) {
-      if (number < from || visited(number, me, peers, round)) return true;
+      if (number < from || rounds_.visited(number, me, peers, round)) return true;
       // First: whoever learns of the round that this horizon completes finds the count.
       given_.fetch_add_relaxed(1);
       if (other.horizon.give(me.number)) {
@@ -321,7 +332,7 @@ class robust_token : private token {
   void settle_horizons(local& me, Peers peers) noexcept {
     // release → the acquire in born(): whoever sees a later round sees the horizons announced. A
     // mere load would not do: another mover might end the round without knowing of them.
-    const std::uint64_t now = round_.fetch_add_release(0);
+    const std::uint64_t now = rounds_.round().fetch_add_release(0);
     const std::uint64_t round = SPOLIA_FAULT("robust.early_horizon") ? now - 2 : now;
     peers.for_each([&](std::uint32_t, local& other) {
       other.horizon.settle(me.number, round);
@@ -339,7 +350,7 @@ class robust_token : private token {
         seen = source_traits<Source>::load_acquire(source);
       }
       // What was made in this round says so or says less.
-      if (round_.load_relaxed() == covered) return seen;
+      if (rounds_.round().load_relaxed() == covered) return seen;
     }
   }
 
@@ -347,14 +358,13 @@ class robust_token : private token {
   template <class Peers, class Sink>
   void keep_to_limit(local& me, Peers peers, Sink sink) noexcept {
     for (int again = 0; again < most_tries && me.bags.count() >= limits_.limit(); ++again) {
-      // acquire ← the release in settle(), as in tick().
-      force(me, at_.load_acquire(), peers);
+      force(me, rounds_.stands_at(), peers);
       catch_up(me, peers, sink);
     }
   }
 
   std::uint64_t extend(local& me) noexcept {
-    const std::uint64_t now = round_.load_relaxed();
+    const std::uint64_t now = rounds_.round().load_relaxed();
     me.horizon.move(now);
     return now;
   }
@@ -368,7 +378,7 @@ class robust_token : private token {
 
   template <class Peers, class Sink>
   void catch_up(local& me, Peers peers, Sink sink) noexcept {
-    token::catch_up(me, [&](limbo& safe) {
+    rounds_.catch_up(me, [&](limbo& safe) {
       const std::uint64_t oldest = me.births.take(me.bags.seen(), 3);
       // acquire ← the release in lift(): if all horizons are gone, so are all accesses.
       if (given_.load_acquire() != 0) put_aside(me, safe, oldest, peers);
@@ -406,6 +416,7 @@ class robust_token : private token {
     if (!safe.empty()) sink(safe);
   }
 
+  rounds rounds_;
   detail::stall_limits limits_;
   alignas(cache_line) atomic<std::uint64_t> given_{0};  // horizons given and not lifted
   atomic<std::uint64_t> lifted_{0};                     // horizons lifted so far

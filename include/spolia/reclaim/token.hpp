@@ -62,23 +62,17 @@
 #include <spolia/reclaim/detail/calm_rounds.hpp>
 #include <spolia/reclaim/detail/epoch_bags.hpp>
 #include <spolia/reclaim/detail/parked_mark.hpp>
-#include <spolia/reclaim/region_reads.hpp>
 #include <spolia/reclaim/limbo.hpp>
+#include <spolia/reclaim/region_reads.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 
-class token : public region_reads {
- public:
-  static constexpr scheme_info info{
-      .name = "token",
-      .title = "token epochs",
-      .source = "Kim, Brown, Singh, PPoPP 2024, section 4, with departures for real life",
-      .protects = protection::region,
-      .robust = false,
-      .cost = "two plain stores an operation; no fence while all threads run",
-      .progress = "operations wait-free; the ring waits for threads inside a guard",
-      .bound = "none if a thread stalls inside a guard"};
+namespace detail {
 
+/// The token's way round: the schemes `token` and `robust_token` hold one each. Where the token may
+/// pass threads that are inside an operation, `Excuses` says so: `nobody` lists its hooks.
+class token_rounds {
+ public:
   struct options {
     std::uint32_t tick_every = 64;  ///< operations between two looks at the token
     /// Blocks that a thread lets wait before it moves a stuck token. Where there are many threads,
@@ -86,9 +80,6 @@ class token : public region_reads {
     std::uint32_t patience = 1024;
     std::uint32_t park_after = 8;  ///< rounds without an operation; 0: no thread is ever parked
   };
-
-  static constexpr bool ticks_regularly = true;
-  static constexpr bool courteous = true;
 
   struct local {
     /// round << 1 | inside an operation. Written by the owner only.
@@ -99,34 +90,29 @@ class token : public region_reads {
     epoch_bags bags;             // by the round seen at the last tick
   };
 
-  explicit token(const options& o) noexcept : options_(o) {}
+  explicit token_rounds(const options& o) noexcept : options_(o) {}
   static const char* check(const options& o) noexcept {
     const bool fits = o.tick_every != 0 && o.tick_every <= 1U << 20U;
     return fits ? nullptr : "token: tick_every must be between 1 and 1048576";
   }
 
-  template <class Peers>
-  void join(local& me, std::uint32_t number, Peers) noexcept {
-    me.number = number;
-  }
+  void join(local& me, std::uint32_t number) noexcept { me.number = number; }
 
   std::uint32_t pace() const noexcept { return options_.tick_every; }
   std::uint32_t pace_of(const local& me) noexcept {
     return pace() * calm_.stretch(me.bags.count(), round_.load_relaxed());
   }
 
-  template <class Peers, class Sink>
-  void tick(local& me, Peers peers, Sink sink) noexcept {
-    // acquire ← the release in settle(): if the token is here, so is all that its holders saw (X's
-    // unlinking happens before our next operation: the paper's correctness sketch).
-    const std::uint64_t at = at_.load_acquire();
-    if (at == me.number) {
-      pass(me, peers, nobody{});
-    } else if (impatient(me, patience(peers))) {
-      walk(me, at, peers, nobody{});
-    }
-    catch_up(me, sink);
+  /// Where the token stands: a thread number, or the mover's with `being_moved`.
+  std::uint64_t stands_at() const noexcept {
+    // acquire ← the release in put_down(): if the token is here, so is all that its holders saw
+    // (X's unlinking happens before our next operation: the paper's correctness sketch).
+    return at_.load_acquire();
   }
+
+  /// The word that rises when the token has gone all the way round.
+  atomic<std::uint64_t>& round() noexcept { return round_; }
+  const atomic<std::uint64_t>& round() const noexcept { return round_; }
 
   void enter(local& me) noexcept {
     // release → the acquire in visited(): a walker that sees this round announced sees our earlier
@@ -163,23 +149,15 @@ class token : public region_reads {
   /// The thread is back, and has announced its operation, if it begins one.
   void unpark(local& me) noexcept { me.parked.come_back(round_); }
 
-  template <class Peers, class Sink>
-  std::uint64_t retire(local& me, retired* block, Peers, Sink) noexcept {
+  /// The block's tag.
+  std::uint64_t retire(local& me, retired* block) noexcept {
     // Behind the unlinking and the announcement of this operation: see epoch_bags.hpp.
     const auto tag = SPOLIA_FAULT("token.stale_tag") ? me.bags.seen() : round_.load_relaxed();
     me.bags.put(block, tag);
     return tag;
   }
 
-  template <class Peers, class Sink>
-  void collect(local& me, Peers peers, Sink sink) noexcept {
-    for (int round = 0; round < 4; ++round) {  // one to catch up, three for the bags
-      // acquire ← the release in settle(), as in tick().
-      walk(me, at_.load_acquire(), peers, nobody{});
-      catch_up(me, sink);
-    }
-  }
-
+  /// The tag that the other's blocks have now.
   std::uint64_t adopt(local& me, local& other) noexcept {
     // After the domain has acquired the other's part, so not below the rounds of its unlinkings.
     const std::uint64_t tag = round_.load_relaxed();
@@ -188,23 +166,9 @@ class token : public region_reads {
     return tag;
   }
 
-  /// Threads that live shortly end no rounds, and what was taken over waits for three:
-  /// where that is much, these end at once.
-  template <class Peers, class Sink>
-  void adopted(local& me, Peers peers, Sink sink) noexcept {
-    for (int round = 0; round < 4 && me.bags.count() >= many; ++round) {
-      // acquire ← the release in settle(), as in tick().
-      walk(me, at_.load_acquire(), peers, nobody{});
-      catch_up(me, sink);
-    }
-  }
-
   void abandon(local& me, limbo& all) noexcept { me.bags.abandon(all); }
 
-  template <class Peers>
-  void exited(local&, Peers) noexcept {}  // its announcement says that it is between operations
-  template <class Peers>
-  void forked(local& lost, Peers) noexcept {
+  void forked(local& lost) noexcept {
     lost.announced.store_relaxed(0);
     lost.parked.reset();
     lost.bags.forget();
@@ -214,10 +178,8 @@ class token : public region_reads {
 
   std::size_t waiting(const local& me) const noexcept { return me.bags.count(); }
   std::uint64_t epochs() const noexcept { return round_.load_relaxed(); }
-  std::optional<std::uint64_t> bound(std::size_t) const noexcept { return std::nullopt; }
 
- protected:
-  /// Whom the token may be moved past although it is inside an operation. Here: no one.
+  /// Threads that the token may be moved past although they are inside an operation. Here: none.
   struct nobody {
     void approach(std::uint32_t) const noexcept {}  // before the heavy fence, from this thread on
     void arrive() const noexcept {}                 // behind it
@@ -381,6 +343,7 @@ class token : public region_reads {
     return (seen & 1U) == 0 || seen >> 1U == round;
   }
 
+  /// So many blocks waiting are too many to leave to rounds that nobody ends.
   static constexpr std::size_t many = 512;
   static constexpr int most_looks = 16;
   static constexpr std::uint32_t most_counted = 512;  // of a process that may have thousands
@@ -392,6 +355,100 @@ class token : public region_reads {
   alignas(cache_line) atomic<std::uint64_t> at_{0};
   atomic<std::uint64_t> round_{3};
   detail::calm_rounds calm_;
+};
+
+}  // namespace detail
+
+class token : public region_reads {
+  using rounds = detail::token_rounds;
+
+ public:
+  static constexpr scheme_info info{
+      .name = "token",
+      .title = "token epochs",
+      .source = "Kim, Brown, Singh, PPoPP 2024, section 4, with departures for real life",
+      .protects = protection::region,
+      .robust = false,
+      .cost = "two plain stores an operation; no fence while all threads run",
+      .progress = "operations wait-free; the ring waits for threads inside a guard",
+      .bound = "none if a thread stalls inside a guard"};
+
+  using options = rounds::options;
+  using local = rounds::local;
+
+  static constexpr bool ticks_regularly = true;
+  static constexpr bool courteous = true;
+
+  explicit token(const options& o) noexcept : rounds_(o) {}
+  static const char* check(const options& o) noexcept { return rounds::check(o); }
+
+  template <class Peers>
+  void join(local& me, std::uint32_t number, Peers) noexcept {
+    rounds_.join(me, number);
+  }
+  std::uint32_t pace() const noexcept { return rounds_.pace(); }
+  std::uint32_t pace_of(const local& me) noexcept { return rounds_.pace_of(me); }
+
+  template <class Peers, class Sink>
+  void tick(local& me, Peers peers, Sink sink) noexcept {
+    const std::uint64_t at = rounds_.stands_at();
+    if (at == me.number) {
+      rounds_.pass(me, peers, rounds::nobody{});
+    } else if (rounds_.impatient(me, rounds_.patience(peers))) {
+      rounds_.walk(me, at, peers, rounds::nobody{});
+    }
+    rounds_.catch_up(me, sink);
+  }
+
+  void enter(local& me) noexcept { rounds_.enter(me); }
+  void leave(local& me) noexcept { rounds_.leave(me); }
+  bool idle(const local& other) const noexcept { return rounds_.idle(other); }
+  void park(local& other) noexcept { rounds_.park(other); }
+  template <class Peers>
+  void step_aside(local& me, Peers peers) noexcept {
+    rounds_.step_aside(me, peers);
+  }
+  void unpark(local& me) noexcept { rounds_.unpark(me); }
+
+  template <class Peers, class Sink>
+  void retire(local& me, retired* block, Peers, Sink) noexcept {
+    rounds_.retire(me, block);
+  }
+
+  template <class Peers, class Sink>
+  void collect(local& me, Peers peers, Sink sink) noexcept {
+    for (int round = 0; round < 4; ++round) {  // one to catch up, three for the bags
+      rounds_.walk(me, rounds_.stands_at(), peers, rounds::nobody{});
+      rounds_.catch_up(me, sink);
+    }
+  }
+
+  void adopt(local& me, local& other) noexcept { rounds_.adopt(me, other); }
+
+  /// Threads that live shortly end no rounds, and what was taken over waits for three:
+  /// where that is much, these end at once.
+  template <class Peers, class Sink>
+  void adopted(local& me, Peers peers, Sink sink) noexcept {
+    for (int round = 0; round < 4 && me.bags.count() >= rounds::many; ++round) {
+      rounds_.walk(me, rounds_.stands_at(), peers, rounds::nobody{});
+      rounds_.catch_up(me, sink);
+    }
+  }
+
+  void abandon(local& me, limbo& all) noexcept { rounds_.abandon(me, all); }
+  template <class Peers>
+  void exited(local&, Peers) noexcept {}  // its announcement says that it is between operations
+  template <class Peers>
+  void forked(local& lost, Peers) noexcept {
+    rounds_.forked(lost);
+  }
+
+  std::size_t waiting(const local& me) const noexcept { return rounds_.waiting(me); }
+  std::uint64_t epochs() const noexcept { return rounds_.epochs(); }
+  std::optional<std::uint64_t> bound(std::size_t) const noexcept { return std::nullopt; }
+
+ private:
+  rounds rounds_;
 };
 
 static_assert(scheme<token>);
