@@ -13,6 +13,11 @@ if(PROJECT_IS_TOP_LEVEL)
     # g++ 12 sees overlapping copies inside std::string's operator+ (GCC bug 105651).
     add_compile_options(-Wno-restrict)
   endif()
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 13)
+    # It takes what lies behind an object in one allocation for out of its bounds; the address
+    # sanitizer knows better.
+    add_compile_options(-Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread)
+  endif()
   if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
     # It blames std::stable_sort's users for what libstdc++ 12 calls inside; g++ does the check.
     add_compile_options(-Wno-deprecated-declarations)

@@ -197,8 +197,8 @@ class posix_file final : public storage_file {
   bool in_memory() noexcept {
     if (kind_ == where::unknown) {
       struct statfs of{};
-      const bool known = ::fstatfs(fd_, &of) == 0;
-      kind_ = known && of.f_type == TMPFS_MAGIC ? where::memory : where::disk;
+      const bool told = ::fstatfs(fd_, &of) == 0;
+      kind_ = told && of.f_type == TMPFS_MAGIC ? where::memory : where::disk;
     }
     return kind_ == where::memory;
   }
