@@ -34,7 +34,7 @@ class slot_visitor {
  public:
   template <class F>
   explicit slot_visitor(F& f) noexcept
-      : object_(const_cast<void*>(static_cast<const void*>(&f))),
+      : object_(const_cast<void*>(static_cast<const void*>(std::addressof(f)))),
         call_([](void* o, std::uint64_t slot, const std::uint64_t* key) {
           return (*static_cast<F*>(o))(slot, key);
         }) {}

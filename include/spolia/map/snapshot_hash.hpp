@@ -233,7 +233,7 @@ class snapshot_hash {
     if (!mine(then)) return nullptr;
     auto here = collector_.enter();
     const auto* const found = core_.find_at(here, then.timestamp(time()), key);
-    return found == nullptr ? nullptr : &found->value();
+    return found == nullptr ? nullptr : std::addressof(found->value());
   }
   bool contains(const snapshot& then, const Key& key) const { return find(then, key) != nullptr; }
 

@@ -14,6 +14,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 
 #include <spolia/base/config.hpp>
@@ -169,11 +170,11 @@ struct access {
   }
   template <class T>
   static view<T> look(whole<T>& o, const T& body, const std::uint64_t& turn) noexcept {
-    return view<T>(&o, &body, section_mark(turn));
+    return view<T>(&o, std::addressof(body), section_mark(turn));
   }
   template <class T>
   static copy<T> write(whole<T>& o, T& body, const std::uint64_t& turn) noexcept {
-    return copy<T>(&o, &body, section_mark(turn));
+    return copy<T>(&o, std::addressof(body), section_mark(turn));
   }
 };
 

@@ -57,7 +57,7 @@ unsigned rank(unsigned n, At&& key_at, const Key& key, const Compare& less) {
   while (n != 0) {
     const unsigned half = n / 2;
     const Key& there = key_at(from + half);
-    if (Equal ? !less(key, there) : less(there, key)) {
+    if (Equal ? !less(key, there) : static_cast<bool>(less(there, key))) {
       from += half + 1;
       n -= half + 1;
     } else {

@@ -11,6 +11,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <utility>
 
 #include <spolia/base/backoff.hpp>
@@ -319,7 +320,7 @@ class abtree_search {
       if (from != nullptr) index = Below ? route_below(*i, *from) : i->route(*from, less_);
       if (!follow(g, step, *i, index, n, spare)) return false;
       if (Below ? index != 0 : index + 1U < i->size) {
-        b.limit = &i->keys[Below ? index - 1 : index];
+        b.limit = std::addressof(i->keys[Below ? index - 1 : index]);
         b.bounded_by = i;
         std::swap(slot, bound_slot);
       }

@@ -137,20 +137,20 @@ class chromatic_shortcuts {
     }
     /// The keys that it routed, and that the next one does not, end in front of this; null: never.
     [[nodiscard]] const key_type* end() const noexcept {
-      return at_ + 1 < of_->low.count() ? &of_->low[at_ + 1].from : nullptr;
+      return at_ + 1 < of_->low.count() ? std::addressof(of_->low[at_ + 1].from) : nullptr;
     }
     /// There must be an end.
     void step() noexcept { ++at_; }
     /// Fetches what will be looked at behind the next steps: each line has come when that which
     /// it leads to is asked for.
     void fetch_ahead() const noexcept {
-      if (const internal* const r = ahead(far)) __builtin_prefetch(&r->key);
+      if (const internal* const r = ahead(far)) __builtin_prefetch(std::addressof(r->key));
       if (const internal* const r = ahead(near_by)) r->prefetch();
     }
     /// The same for the steps that come first.
     void fetch_first() const noexcept {
       for (std::size_t i = 0; i < far; ++i) {
-        if (const internal* const r = ahead(i)) __builtin_prefetch(&r->key);
+        if (const internal* const r = ahead(i)) __builtin_prefetch(std::addressof(r->key));
       }
       for (std::size_t i = 0; i < near_by; ++i) {
         if (const internal* const r = ahead(i)) r->prefetch();

@@ -210,11 +210,11 @@ class counted_leaf {
   }
   std::uint64_t with_one_more(std::uint64_t state, const Key& key, const Value& value) {
     const std::size_t i = used(state);
-    std::construct_at(&keys_[i], key);
+    std::construct_at(std::addressof(keys_[i]), key);
     try {
-      std::construct_at(&values_[i], value);
+      std::construct_at(std::addressof(values_[i]), value);
     } catch (...) {
-      std::destroy_at(&keys_[i]);
+      std::destroy_at(std::addressof(keys_[i]));
       throw;
     }
     return (state + one_used) | bit(i);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -28,7 +29,8 @@ class external_bst_auditor {
   explicit external_bst_auditor(const compare& less) : less_(less) {}
 
   external_bst_findings look_over(link root) {
-    if (root.get() != nullptr) look_at<decltype(&Tree::as_leaf(root)->key)>(root, nullptr, nullptr);
+    if (root.get() != nullptr)
+      look_at<decltype(std::addressof(Tree::as_leaf(root)->key))>(root, nullptr, nullptr);
     return found_;
   }
 
@@ -49,8 +51,8 @@ class external_bst_auditor {
     ++found_.routers;
     if (r.state.load_relaxed() != 0) blame("a router that can be reached is locked or removed");
     check(r.key);
-    look_at<KeyPointer>(r.child[0].load_relaxed(), from, &r.key);
-    look_at<KeyPointer>(r.child[1].load_relaxed(), &r.key, to);
+    look_at<KeyPointer>(r.child[0].load_relaxed(), from, std::addressof(r.key));
+    look_at<KeyPointer>(r.child[1].load_relaxed(), std::addressof(r.key), to);
   }
 
   void blame(const char* what) {

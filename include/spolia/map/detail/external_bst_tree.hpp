@@ -276,7 +276,7 @@ class external_bst_tree {
   void compare(const Key& key, place& p) const {
     if (p.low == nullptr) return;
     memory::note_access(p.low);
-    p.low_is_after = less_(key, p.low->key);
+    p.low_is_after = static_cast<bool>(less_(key, p.low->key));
     p.found = !p.low_is_after && !less_(p.low->key, key);
   }
 
@@ -325,7 +325,7 @@ class external_bst_tree {
 
   bool is_before(const leaf& l, const interval<Key>& rest) const {
     if (rest.from == nullptr) return false;
-    return rest.with_from ? less_(l.key, *rest.from) : !less_(*rest.from, l.key);
+    return rest.with_from ? static_cast<bool>(less_(l.key, *rest.from)) : !less_(*rest.from, l.key);
   }
 
   /// Lets the link of p.parent lead to `to` instead of `from`.
