@@ -36,7 +36,7 @@ class quiet_moments : public spolia::region_reads {
   };
 
   explicit quiet_moments(const options& o) noexcept : options_(o) {}
-  static const char* check(const options& o) noexcept {
+  static const char* what_is_wrong(const options& o) noexcept {
     return o.look_every == 0 ? "quiet_moments: look_every must be at least 1" : nullptr;
   }
 

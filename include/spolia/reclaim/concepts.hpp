@@ -158,7 +158,7 @@ concept scheme = std::same_as<std::remove_cvref_t<decltype(S::info)>, scheme_inf
                    { s.collect(me, peers, sink) } noexcept;
                    { s.adopt(me, me) } noexcept;
                    { s.abandon(me, bag) } noexcept;
-                   { S::check(typename S::options{}) } -> std::same_as<const char*>;
+                   { S::what_is_wrong(typename S::options{}) } -> std::same_as<const char*>;
                    { s.exited(me, peers) } noexcept;
                    { s.forked(me, peers) } noexcept;
                    { s.waiting(me) } noexcept -> std::same_as<std::size_t>;

@@ -98,9 +98,9 @@ class robust_token {
 
   explicit robust_token(const options& o) noexcept
       : rounds_(o), limits_(o.stall_after, o.patience / 2, o.processors) {}
-  static const char* check(const options& o) noexcept {
+  static const char* what_is_wrong(const options& o) noexcept {
     if (o.stall_after == 0) return "robust_token: stall_after must be at least 1";
-    return rounds::check(o);
+    return rounds::what_is_wrong(o);
   }
 
   static constexpr bool ticks_regularly = true;

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -56,7 +57,7 @@ void snapshot_hash_core<Key, Value, Collector, Hash, Equal>::find_each_at(
   for (std::size_t i = 0; i < keys.size(); ++i) {
     const version* const v = version_at(some.settled(*this, i), some.bucket(i), then, some.h[i]);
     const pair* const p = pair_at(v, then, some.h[i], *keys[i]);
-    found[i] = p == nullptr ? nullptr : &p->value();
+    found[i] = p == nullptr ? nullptr : std::addressof(p->value());
   }
 }
 
