@@ -2,6 +2,7 @@
 // backup.cpp: copies of a database in another directory: a checkpoint at first, log afterwards.
 #include <algorithm>
 #include <array>
+#include <exception>
 #include <span>
 #include <utility>
 
@@ -47,6 +48,28 @@ std::size_t read_all_of(const byte_source& from, std::span<std::byte> to,
   }
   return done;
 }
+
+/// Marks a directory that a copy is written into. If that comes to nothing, and nothing was there
+/// before, nothing is left there.
+class unfinished_copy {
+ public:
+  explicit unfinished_copy(folder& of) : of_(of), made_(!of.has(copy_marker)) {
+    of.open(copy_marker, file_mode::write)->sync();
+  }
+  unfinished_copy(const unfinished_copy&) = delete;
+  unfinished_copy& operator=(const unfinished_copy&) = delete;
+  ~unfinished_copy() {
+    try {
+      if (made_ && !of_.known() && !of_.look().has_data()) of_.remove(copy_marker);
+    } catch (const std::exception&) {
+      return;  // the mark is in the way of nothing but an opening: the next backup uses it
+    }
+  }
+
+ private:
+  folder& of_;
+  const bool made_;
+};
 
 }  // namespace
 
@@ -177,7 +200,7 @@ backup_report storage::backup(const std::filesystem::path& to) {
       return report;
     }
   }
-  theirs.open(copy_marker, file_mode::write)->sync();
+  const unfinished_copy marked(theirs);
   std::unique_ptr<reader> view;
   const checkpoint_source from = begin_copy(view);
   const checkpoint_report made = write_checkpoint(theirs, from, checkpoint_pace::shared);
@@ -193,6 +216,7 @@ void storage::finish_copy(folder& copy) const {
   } else {
     copy.make(folder_.id(), true);
   }
+  copy.keep();
 }
 
 checkpoint_source storage::begin_copy(std::unique_ptr<reader>& view) {
@@ -229,7 +253,7 @@ void storage::restore(storage_files& files, const byte_source& from,
   if (mine.known() || mine.look().has_data()) {
     throw storage_error(mine.path(), storage_error::nowhere, "there is a database");
   }
-  mine.open(copy_marker, file_mode::write)->sync();
+  const unfinished_copy marked(mine);
   const std::string name = file_name(file_kind::checkpoint, header.sequence);
   const std::string temporary = name + ".tmp";
   try {
@@ -246,6 +270,7 @@ void storage::restore(storage_files& files, const byte_source& from,
   }
   mine.sync();
   mine.make(header.id, true);
+  mine.keep();
 }
 
 }  // namespace db

@@ -35,11 +35,12 @@ journal::~journal() {
   }
 }
 
-void journal::start(const log_end& end) {
+void journal::start(const log_end& end, const std::function<void()>& before_name) {
   epoch_ = end.epoch;
-  writer_.start(end);
-  queue_.restart(end.sequence);
+  // The thread first: that there is none to be had must leave the files as they were.
   if (level_ == durability_level::async) *flusher_ = std::thread([this] { run(); });
+  writer_.start(end, before_name);
+  queue_.restart(end.sequence);
 }
 
 bool journal::admit() noexcept {

@@ -21,6 +21,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -86,8 +87,8 @@ class log_writer {
   log_writer(const log_writer&) = delete;
   log_writer& operator=(const log_writer&) = delete;
 
-  /// Begins a segment behind `end`.
-  void start(const log_end& end);
+  /// Begins a segment behind `end`. Calls `before_name` before it gets its name.
+  void start(const log_end& end, const std::function<void()>& before_name);
   /// Not so in a child of the process that has opened it: the file is its parent's.
   [[nodiscard]] bool at_home() const noexcept { return home_ == ::getpid(); }
   bool write(log_entry* first, std::uint64_t durable) noexcept;
@@ -289,8 +290,9 @@ class journal {
   journal(const journal&) = delete;
   journal& operator=(const journal&) = delete;
 
-  /// Behind what recovery has found.
-  void start(const log_end& end);
+  /// Behind what recovery has found. When there is a segment that lacks its name alone, calls
+  /// `before_name`; after what that throws, the log is as it was.
+  void start(const log_end& end, const std::function<void()>& before_name);
 
   log_entry* take() { return writer_.take(); }
   log_entry* take(std::uint32_t session) { return writer_.take(session); }

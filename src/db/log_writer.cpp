@@ -105,11 +105,12 @@ void log_writer::give_back_all(log_entry* first) noexcept {
   free_bytes_.store_relaxed(free_bytes_.load_relaxed() + kept_bytes - before);
 }
 
-void log_writer::start(const log_end& end) {
+void log_writer::start(const log_end& end, const std::function<void()>& before_name) {
   end_ = end;
   epoch_.store_relaxed(end.epoch);
   fresh_segment first(folder_);
   prepare_first(first);
+  before_name();
   name_segment(first);
   room_left_.begin(first.room);
   {

@@ -148,6 +148,7 @@ class faulty_files : public db::storage_files {
       return under_->sync();
     }
     bool sync_own_name() override { return under_->sync_own_name(); }
+    void remove_made() noexcept override { under_->remove_made(); }
 
    private:
     const std::shared_ptr<shared> all_;

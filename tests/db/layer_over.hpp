@@ -99,6 +99,7 @@ class layer_over : public db::storage_files {
       return of_->sync();
     }
     bool sync_own_name() override { return of_->sync_own_name(); }
+    void remove_made() noexcept override { of_->remove_made(); }
 
    private:
     const std::unique_ptr<db::storage_directory> of_;

@@ -157,6 +157,9 @@ class storage_directory {
   virtual bool sync() = 0;
   /// The same of the directory's own name, in the one above.
   virtual bool sync_own_name() = 0;
+  /// Nothing shall stay of an opening that is refused. Removes the directory, and those above it,
+  /// if open_directory() has made them and they are empty. A layer need not.
+  virtual void remove_made() noexcept {}
 
  private:
   const std::filesystem::path path_;
