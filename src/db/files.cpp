@@ -144,6 +144,7 @@ class posix_file final : public storage_file {
     return mapped_.subspan(before);
   }
 #endif
+  void renamed(const std::string& name) override { name_.replace_filename(name); }
   void truncate(std::uint64_t size) override {
     unmap(before_);
     unmap(mapped_);

@@ -198,6 +198,7 @@ void log_writer::name_segment(fresh_segment& next) {
   next.passing = false;
   in_doubt_ = true;
   try {
+    next.file->renamed(next.name);
     folder_.sync();
   } catch (...) {
     folder_.remove(next.name);

@@ -58,6 +58,7 @@ class layer_over : public db::storage_files {
       faults_->before_change();
       of_->reserve(from, count);
     }
+    void renamed(const std::string& name) override { of_->renamed(name); }
     void truncate(std::uint64_t size) override {
       faults_->before_change();
       of_->truncate(size);

@@ -125,6 +125,9 @@ class storage_file {
   virtual std::span<std::byte> map(std::uint64_t /*from*/, std::size_t /*bytes*/) noexcept {
     return {};
   }
+  /// It has another name in its directory now, by which errors call it from here on. By the only
+  /// thread that uses the file. A layer whose errors name no file need not do anything.
+  virtual void renamed(const std::string& /*name*/) {}
   virtual void truncate(std::uint64_t size) = 0;
   [[nodiscard]] virtual std::uint64_t size() = 0;
   /// Until the file is closed. Not shared with other openings of the file by this process.
