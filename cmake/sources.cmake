@@ -8,6 +8,7 @@ set(SPOLIA_SOURCES
     src/counted_cycles.cpp
     src/counted_pool.cpp
     src/db/apart.cpp
+    src/db/at_work.cpp
     src/db/backup.cpp
     src/db/catalog.cpp
     src/db/checkpoint.cpp

@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "at_work.hpp"
 #include "catalog_record.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -41,7 +42,8 @@ void catalog::refuse() const {
   }
 }
 
-void catalog::refuse_to_change(const table& t) const {
+void catalog::refuse_to_change(const table& t, const char* call) const {
+  at_work::must_not_wait(engine_, at_work::asking | at_work::writing | at_work::lengthening, call);
   refuse();
   if (!t.is_of(engine_)) t.refuse_stranger();
 }
@@ -58,6 +60,7 @@ void catalog::must_be_new(const std::string& name) const {
 }
 
 table& catalog::create_table(const table_spec& spec) {
+  at_work::must_not_wait(engine_, at_work::writing | at_work::lengthening, "create_table()");
   refuse();
   auto made = std::make_unique<table>(spec, engine_);
   made->when_.build();
@@ -86,7 +89,7 @@ void catalog::show(table& t, std::unique_ptr<const index_set> next) const {
 }
 
 status catalog::create_index(table& t, const index_spec& spec) {
-  refuse_to_change(t);
+  refuse_to_change(t, "create_index()");
   const std::lock_guard hold(engine_.changing);
   const index_set& before = t.indexes();
   if (before.closed) return outcome::dropped;
@@ -237,7 +240,7 @@ std::uint64_t catalog::end(validity& v) const noexcept {
 }
 
 status catalog::drop_index(table& t, std::string_view name) {
-  refuse_to_change(t);
+  refuse_to_change(t, "drop_index()");
   const std::lock_guard hold(engine_.changing);
   const index_set& before = t.indexes();
   if (before.closed) return outcome::dropped;
@@ -269,7 +272,7 @@ status catalog::drop_index(table& t, std::string_view name) {
 }
 
 status catalog::drop_table(table& t) {
-  refuse_to_change(t);
+  refuse_to_change(t, "drop_table()");
   const std::lock_guard hold(engine_.changing);
   const index_set& before = t.indexes();
   if (before.closed) return outcome::dropped;

@@ -285,6 +285,7 @@ void storage::after_commit() noexcept {
 /// tried again, after pauses that grow: what is in its way is seldom gone at once, and each try
 /// costs a part of a checkpoint.
 void storage::checkpoint_in_background() noexcept {
+  const at_work now(engine_, at_work::background, "a checkpoint");
   try {
     make_checkpoint(checkpoint_pace::shared);
     pause_ = {};

@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include <spolia/base/misuse.hpp>
 #include <spolia/base/processors.hpp>
@@ -19,6 +20,7 @@
 #include <spolia/db/delta_steam.hpp>
 #include <spolia/db/delta_steam_eager.hpp>
 
+#include "at_work.hpp"
 #include "catalog.hpp"
 #include "engine.hpp"
 #include "journal.hpp"
@@ -84,6 +86,10 @@ std::unique_ptr<delta> make_storage(commit_board& board, const options& o) {
   return std::make_unique<delta_consolidated>(board, chosen);
 }
 
+/// There is one at a time, and each has a record of the log made.
+constexpr unsigned waits_for_copies =
+    at_work::copying | at_work::background | at_work::writing | at_work::lengthening;
+
 }  // namespace
 
 engine::engine(const options& o) : old(make_storage(board, o)), settings(o) {
@@ -103,8 +109,11 @@ engine::~engine() {
 
 database::database(std::unique_ptr<engine> of) noexcept : engine_(std::move(of)) {}
 database::database(database&&) noexcept = default;
-database& database::operator=(database&&) noexcept = default;
-database::~database() = default;
+database& database::operator=(database&& from) noexcept {
+  if (this != &from) at_work::close(std::exchange(engine_, std::move(from.engine_)));
+  return *this;
+}
+database::~database() { at_work::close(std::move(engine_)); }
 
 database database::open(const options& o) {
   if (o.read_only) {
@@ -161,19 +170,32 @@ storage& database::files_of(engine& e) {
 }
 
 status database::sync() {
+  at_work::must_not_wait(used(), at_work::writing | at_work::lengthening, "sync()");
   if (used().log == nullptr || used().log->sync()) return outcome::ok;
   return outcome::storage_failed;
 }
 
+// What they call may close the database: it ends with `now` then, after all else.
 checkpoint_report database::checkpoint(checkpoint_pace how) {
   const uncancelled whole;
-  return files_of(used()).checkpoint(how);
+  engine& of = used();
+  at_work::must_not_wait(of, waits_for_copies, "checkpoint()");
+  const at_work now(of, at_work::copying, "checkpoint()");
+  return files_of(of).checkpoint(how);
 }
 backup_report database::backup(const std::filesystem::path& to) {
   const uncancelled whole;
-  return files_of(used()).backup(to);
+  engine& of = used();
+  at_work::must_not_wait(of, waits_for_copies, "backup()");
+  const at_work now(of, at_work::copying, "backup()");
+  return files_of(of).backup(to);
 }
-backup_report database::backup(const byte_sink& to) { return files_of(used()).backup(to); }
+backup_report database::backup(const byte_sink& to) {
+  engine& of = used();
+  at_work::must_not_wait(of, waits_for_copies, "backup()");
+  const at_work now(of, at_work::copying, "backup()");
+  return files_of(of).backup(to);
+}
 void database::restore(const byte_source& from, const std::filesystem::path& directory,
                        const std::shared_ptr<storage_files>& files) {
   storage::restore(files != nullptr ? *files : *real_files(), from, directory);
@@ -202,9 +224,13 @@ reader database::snapshot(const reader_options& o) const { return reader(used(),
 
 void database::collect() {
   used().end_slow(nullptr, false);
-  used().old->collect();
-  used().values.collect();
-  used().cleaner.collect();
+  used().collect();
+}
+
+void engine::collect() {
+  old->collect();
+  values.collect();
+  cleaner.collect();
 }
 
 void database::publish_status() noexcept {

@@ -41,6 +41,7 @@
 #include <spolia/db/group_commit.hpp>
 #include <spolia/db/log_room.hpp>
 
+#include "at_work.hpp"
 #include "folder.hpp"
 #include "log_format.hpp"
 #include "reserve_file.hpp"
@@ -82,7 +83,7 @@ struct log_end {
 /// Writes records into segments. One leader at a time.
 class log_writer {
  public:
-  log_writer(folder& where, const options& o);
+  log_writer(const engine& of, folder& where, const options& o);
   ~log_writer();
   log_writer(const log_writer&) = delete;
   log_writer& operator=(const log_writer&) = delete;
@@ -220,6 +221,7 @@ class log_writer {
   static std::chrono::nanoseconds give_way(std::chrono::nanoseconds at_most) noexcept;
   void give_back_all(log_entry* first) noexcept;
 
+  const engine& engine_;
   folder& folder_;
   const std::uint64_t segment_bytes_;
   const std::uint64_t step_;          // what a segment is made longer by
@@ -284,7 +286,7 @@ class journal {
  public:
   using queue = group_commit<log_entry, log_writer>;
 
-  journal(folder& where, const options& o);
+  journal(const engine& of, folder& where, const options& o);
   /// Makes durable what is queued.
   ~journal();
   journal(const journal&) = delete;
@@ -297,7 +299,8 @@ class journal {
   log_entry* take() { return writer_.take(); }
   log_entry* take(std::uint32_t session) { return writer_.take(session); }
   void give_back(log_entry* e, std::uint32_t session) noexcept { writer_.give_back(e, session); }
-  bool admit() noexcept;
+  /// Throws std::invalid_argument if this thread is writing the log.
+  bool admit();
   /// See log_writer.
   template <class FreesRoom>
   bool promise(const log_entry& e, FreesRoom&& frees_room) {
@@ -354,6 +357,7 @@ class journal {
   void run() noexcept;
   void ask_for_flush(bool now) noexcept;
 
+  const engine& engine_;
   log_writer writer_;
   queue queue_{writer_, 0};
   const durability_level level_;

@@ -97,7 +97,7 @@ void storage::begin(const folder_content& has, const nan_rows& nans) {
     folder_.sync();  // to know whether that can be done
     return;
   }
-  log_ = std::make_unique<journal>(folder_, options_);
+  log_ = std::make_unique<journal>(engine_, folder_, options_);
   log_->start(end_, [&] { change_directory(has, nans); });
   folder_.note_data();
   if (!nans.changes().empty()) log_->write_alone(nans.changes());

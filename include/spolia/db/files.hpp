@@ -10,6 +10,9 @@
 // Threads:     different files by different threads; one file by one thread at a time, but read()
 //              by any number, and reserve() and map() beside another thread's write() and sync(). A
 //              directory by any number.
+// Calls back:  a layer may read the database that it is under. What waits for the call that it is
+//              made from, such as a commit within a write to the log, throws
+//              std::invalid_argument: docs/db.md has the list.
 #pragma once
 
 #include <algorithm>

@@ -389,6 +389,10 @@ class SPOLIA_EXPORT transaction : public reader {
   [[nodiscard]] bool has_key(const note& n, bool committed) noexcept;
   void prepare();
   bool reserve();
+  bool end_slow(bool pressed);
+  bool look_for_memory();
+  template <class F>
+  status within_budget(F&& f);
   [[nodiscard]] bool changes() const noexcept;
   [[nodiscard]] bool deletes_only() const noexcept;
   [[nodiscard]] bool indexes_hold() const noexcept;
@@ -398,7 +402,7 @@ class SPOLIA_EXPORT transaction : public reader {
   [[nodiscard]] verdict slot_holds(const range_read& r, std::uint64_t slot, std::uint64_t drawn,
                                    census::ticket& now) const;
   void note_seen() noexcept;
-  [[nodiscard]] status seen_is_durable() const noexcept;
+  [[nodiscard]] status seen_is_durable() const;
   bool settle(commit_record& record, std::uint64_t& commit) noexcept;
   status withdraw(std::uint64_t mark) noexcept;
   void finish(std::uint64_t commit) noexcept;
