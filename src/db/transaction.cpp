@@ -71,17 +71,37 @@ auto transaction::change(F&& f) -> decltype(f()) {
   }
 }
 
+/// Runs f, which leaves nothing where it throws row_budget::exceeded: once more, if there may be room
+/// then.
+template <class F>
+status transaction::within_budget(F&& f) {
+  try {
+    return f();
+  } catch (const row_budget::exceeded&) {  // NOLINT: what follows is done without it
+  }
+  if (look_for_memory()) {
+    try {
+      return f();
+    } catch (const row_budget::exceeded&) {  // NOLINT: the same
+    }
+  }
+  session_->limits.add(1);
+  return outcome::limit;
+}
+
 status transaction::insert(table& t, values v) {
   return change([&]() -> status {
     const value_block* const before = session_->made.first;
-    status s = outcome::limit;
-    try {
-      s = insert_row(t, v);
-    } catch (const row_budget::exceeded&) {
-      session_->limits.add(1);  // of values; nothing was looked for yet
-    }
-    if (!s && state_) drop_apart(before);
-    return s;
+    return within_budget([&]() -> status {
+      try {
+        const status s = insert_row(t, v);
+        if (!s && state_) drop_apart(before);
+        return s;
+      } catch (const row_budget::exceeded&) {
+        drop_apart(before);
+        throw;
+      }
+    });
   });
 }
 
@@ -107,9 +127,8 @@ status transaction::insert_row(table& t, values v) {
     } catch (const row_budget::exceeded&) {
       slot = t.primary_->find(key);  // if it has a slot, that will do
       if (slot == no_slot) {
-        session_->limits.add(1);
         note_key(t, key);
-        return outcome::limit;
+        throw;
       }
     }
     if (slot == no_slot) break;
@@ -311,18 +330,19 @@ status transaction::encode_changes(std::span<const column_value> changes, std::u
     if (!v->null()) c->encode(*v, at);
     at += c->words;
   }
-  at = to;
-  try {
-    for (const auto& [c, v] : changes) {
-      if (lies_apart(c->type.base)) make_apart(at);
-      at += c->words;
+  return within_budget([&]() -> status {
+    at = to;
+    try {
+      for (const auto& [c, v] : changes) {
+        if (lies_apart(c->type.base)) make_apart(at);
+        at += c->words;
+      }
+    } catch (const row_budget::exceeded&) {
+      drop_apart(before);
+      throw;
     }
-  } catch (const row_budget::exceeded&) {
-    drop_apart(before);
-    session_->limits.add(1);
-    return outcome::limit;
-  }
-  return outcome::ok;
+    return outcome::ok;
+  });
 }
 
 /// All of them, or none: unique indexes are asked about the row as it is behind the last one.
