@@ -14,6 +14,7 @@ set(SPOLIA_SOURCES
     src/counted/counted.cpp
     src/counted/counted_cycles.cpp
     src/counted/counted_pool.cpp
+    src/db/at_work.cpp
     src/db/catalog/catalog.cpp
     src/db/catalog/decimal.cpp
     src/db/catalog/layouts.cpp
@@ -27,6 +28,7 @@ set(SPOLIA_SOURCES
     src/db/files/lock_file.cpp
     src/db/files/reserve_file.cpp
     src/db/files/status_file.cpp
+    src/db/files/storage.cpp
     src/db/index/filling.cpp
     src/db/index/index.cpp
     src/db/log/backup.cpp
@@ -59,7 +61,6 @@ set(SPOLIA_SOURCES
     src/db/transaction/validate.cpp
     src/db/upkeep.cpp
     src/db/versions/large_memory.cpp
-    src/db/versions/storage.cpp
     src/other_flavour.cpp
     src/reclaim/hazard_pointer.cpp
     src/reclaim/rcu.cpp

@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include <spolia/base/misuse.hpp>
 #include <spolia/base/processors.hpp>
@@ -13,6 +14,7 @@
 #include <spolia/base/ticks.hpp>
 #include <spolia/base/unwind.hpp>
 
+#include "db/at_work.hpp"
 #include "db/catalog/catalog.hpp"
 #include "db/engine.hpp"
 #include "db/files/status_file.hpp"
@@ -23,7 +25,7 @@
 #include "db/versions/delta_range.hpp"
 #include "db/versions/delta_steam.hpp"
 #include "db/versions/delta_steam_eager.hpp"
-#include "db/versions/storage.hpp"
+#include "db/files/storage.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
@@ -48,10 +50,13 @@ std::uint64_t cache_bytes_for(const options& o) {
 std::unique_ptr<delta> make_storage(commit_board& board, const options& o) {
   if (o.own_versions) {
     if (auto own = o.own_versions(board)) return own;
-    throw std::invalid_argument("spolia::db: own_versions has made no storage");
+    throw std::invalid_argument("spolia::db: options::own_versions has returned no storage");
   }
   if (o.changes_only && keeps_whole_rows(o.versions)) {
-    throw std::invalid_argument("spolia::db: consolidation needs versions that are whole rows");
+    throw std::invalid_argument(
+        "spolia::db: options::changes_only does not go with "
+        "version_storage::one_shot_consolidated, "
+        "which needs versions that are whole rows: use another storage");
   }
   switch (o.versions) {
     case version_storage::steam:
@@ -67,10 +72,12 @@ std::unique_ptr<delta> make_storage(commit_board& board, const options& o) {
       break;
   }
   if (o.most_partitions < 2 || o.most_partitions > 256) {
-    throw std::invalid_argument("spolia::db: most_partitions is from 2 to 256");
+    throw std::invalid_argument("spolia::db: options::most_partitions is " +
+                                std::to_string(o.most_partitions) + ": it is from 2 to 256");
   }
   if (o.partition_transactions == 0 || o.partition_bytes == 0) {
-    throw std::invalid_argument("spolia::db: a partition takes at least one transaction");
+    throw std::invalid_argument(
+        "spolia::db: options::partition_transactions and partition_bytes are 1 at least");
   }
   const delta_one_shot::options chosen{.transactions = o.partition_transactions,
                                        .partition_bytes = o.partition_bytes,
@@ -83,6 +90,10 @@ std::unique_ptr<delta> make_storage(commit_board& board, const options& o) {
   }
   return std::make_unique<delta_consolidated>(board, chosen);
 }
+
+/// There is one at a time, and each has a record of the log made.
+constexpr unsigned waits_for_copies =
+    at_work::copying | at_work::background | at_work::writing | at_work::lengthening;
 
 }  // namespace
 
@@ -103,8 +114,11 @@ engine::~engine() {
 
 database::database(std::unique_ptr<engine> of) noexcept : engine_(std::move(of)) {}
 database::database(database&&) noexcept = default;
-database& database::operator=(database&&) noexcept = default;
-database::~database() = default;
+database& database::operator=(database&& from) noexcept {
+  if (this != &from) at_work::close(std::exchange(engine_, std::move(from.engine_)));
+  return *this;
+}
+database::~database() { at_work::close(std::move(engine_)); }
 
 database database::open(const options& o) {
   if (o.read_only) {
@@ -131,7 +145,8 @@ table& database::find_table(std::string_view name) const {
   for (const auto& t : used().tables) {
     if (t->name() == name && t->when_.open()) return *t;
   }
-  throw std::invalid_argument("spolia::db: there is no table " + std::string(name));
+  throw std::invalid_argument("spolia::db: there is no table " + std::string(name) +
+                              ": tables() has all that there are");
 }
 
 // Openings, checkpoints and backups are no cancellation points: they have threads and files to end
@@ -155,25 +170,40 @@ database database::open(const std::filesystem::path& directory, const options& o
 
 storage& database::files_of(engine& e) {
   if (e.files == nullptr) {
-    throw std::invalid_argument("spolia::db: the database is only in memory");
+    throw std::invalid_argument(
+        "spolia::db: the database is only in memory, and has no checkpoints, backups and report of "
+        "an opening: database::open(directory) makes one that has");
   }
   return *e.files;
 }
 
 status database::sync() {
+  at_work::must_not_wait(used(), at_work::writing | at_work::lengthening, "sync()");
   if (used().log == nullptr || used().log->sync()) return outcome::ok;
   return outcome::storage_failed;
 }
 
+// What they call may close the database: it ends with `now` then, after all else.
 checkpoint_report database::checkpoint(checkpoint_pace how) {
   const uncancelled whole;
-  return files_of(used()).checkpoint(how);
+  engine& of = used();
+  at_work::must_not_wait(of, waits_for_copies, "checkpoint()");
+  const at_work now(of, at_work::copying, "checkpoint()");
+  return files_of(of).checkpoint(how);
 }
 backup_report database::backup(const std::filesystem::path& to) {
   const uncancelled whole;
-  return files_of(used()).backup(to);
+  engine& of = used();
+  at_work::must_not_wait(of, waits_for_copies, "backup()");
+  const at_work now(of, at_work::copying, "backup()");
+  return files_of(of).backup(to);
 }
-backup_report database::backup(const byte_sink& to) { return files_of(used()).backup(to); }
+backup_report database::backup(const byte_sink& to) {
+  engine& of = used();
+  at_work::must_not_wait(of, waits_for_copies, "backup()");
+  const at_work now(of, at_work::copying, "backup()");
+  return files_of(of).backup(to);
+}
 void database::restore(const byte_source& from, const std::filesystem::path& directory,
                        const std::shared_ptr<storage_files>& files) {
   storage::restore(files != nullptr ? *files : *real_files(), from, directory);
@@ -202,9 +232,13 @@ reader database::snapshot(const reader_options& o) const { return reader(used(),
 
 void database::collect() {
   used().end_slow(nullptr, false);
-  used().old->collect();
-  used().values.collect();
-  used().cleaner.collect();
+  used().collect();
+}
+
+void engine::collect() {
+  old->collect();
+  values.collect();
+  cleaner.collect();
 }
 
 void database::publish_status() noexcept {

@@ -311,6 +311,9 @@ class engine {
   engine& operator=(const engine&) = delete;
 
   bool end_slow(const gate* but, bool pressed);
+  /// Lets go of all that nobody needs.
+  void collect();
+  bool may_look_for_memory() noexcept;
   /// Without what the catalogue says, and without waiting for anybody.
   [[nodiscard]] statistics sums() const noexcept;
   /// A number that no other transaction has as its age; and of entries that no transaction makes.
@@ -347,6 +350,9 @@ class engine {
 
  private:
   const ::pid_t home_ = ::getpid();  // in a child, its parent's threads are in no transaction
+  std::uint64_t ask_about_slow(const gate* but, bool pressed);
+
+  atomic<std::uint64_t> looked_for_memory_{0};  // in ticks
   alignas(cache_line) atomic<std::uint64_t> claims_{0};
 };
 

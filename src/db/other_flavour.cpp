@@ -3,6 +3,7 @@
 // (checked beside native), so that a program of either flavour finds it.
 #include "../other_flavour.hpp"
 
+#include "db/at_work.cpp"
 #include "db/catalog/catalog.cpp"
 #include "db/catalog/decimal.cpp"
 #include "db/catalog/layouts.cpp"
@@ -16,6 +17,7 @@
 #include "db/files/lock_file.cpp"
 #include "db/files/reserve_file.cpp"
 #include "db/files/status_file.cpp"
+#include "db/files/storage.cpp"
 #include "db/index/filling.cpp"
 #include "db/index/index.cpp"
 #include "db/log/backup.cpp"
@@ -47,4 +49,3 @@
 #include "db/transaction/validate.cpp"
 #include "db/upkeep.cpp"
 #include "db/versions/large_memory.cpp"
-#include "db/versions/storage.cpp"

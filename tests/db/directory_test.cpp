@@ -5,11 +5,13 @@
 #include <gtest/gtest.h>
 
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <csignal>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
@@ -411,6 +413,39 @@ TEST_F(directories_in_memory, have_what_several_threads_have_written) {
   });
   EXPECT_EQ(rows, threads * each);
   EXPECT_EQ(base.recovered().cut_bytes, 0U) << base.recovered().cut_why;
+}
+
+/// A segment is opened before it gets its name.
+TEST_F(directories, errors_call_files_by_the_names_that_they_have) {
+  struct ::rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  options o = over(nullptr);
+  o.segment_bytes = 64U << 10U;
+  o.durability = durability_level::sync;
+  database base = database::open(root_ / "base", o);
+  table& ledger = make_ledger(base);
+  // As if the disk were full from the end of the present segment on; then from later on.
+  for (const rlim_t most : {rlim_t{200} << 10U, rlim_t{300} << 10U}) {
+    struct ::rlimit now = before;
+    now.rlim_cur = most;
+    ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &now), 0);
+    std::int64_t key = static_cast<std::int64_t>(most);
+    status done;
+    while (done) {
+      done = base.transact([&](transaction& tx) {
+        return tx.insert(ledger, {++key, 0, nullptr, false, std::string(250U << 10U, 'x')});
+      });
+    }
+    ::setrlimit(RLIMIT_FSIZE, &before);
+    EXPECT_EQ(done, outcome::storage_failed);
+    const std::string why = base.storage_failure();
+    const auto name = why.find("log-");
+    ASSERT_NE(name, std::string::npos) << why;
+    EXPECT_TRUE(std::filesystem::exists(root_ / "base" / why.substr(name, 24))) << why;
+    EXPECT_EQ(why.find(".tmp"), std::string::npos) << why;
+  }
+  std::signal(SIGXFSZ, handler);
 }
 
 TEST_F(directories, with_something_else_in_them) {

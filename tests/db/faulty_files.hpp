@@ -97,6 +97,7 @@ class faulty_files : public db::storage_files {
     std::span<std::byte> map(std::uint64_t from, std::size_t count) noexcept override {
       return under_->map(from, count);
     }
+    void renamed(const std::string& name) override { under_->renamed(name); }
     void truncate(std::uint64_t size) override {
       all_->step(file_step::kind::truncate, *name_);
       under_->truncate(size);
@@ -148,6 +149,7 @@ class faulty_files : public db::storage_files {
       return under_->sync();
     }
     bool sync_own_name() override { return under_->sync_own_name(); }
+    void remove_made() noexcept override { under_->remove_made(); }
 
    private:
     const std::shared_ptr<shared> all_;

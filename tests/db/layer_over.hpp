@@ -58,6 +58,7 @@ class layer_over : public db::storage_files {
       faults_->before_change();
       of_->reserve(from, count);
     }
+    void renamed(const std::string& name) override { of_->renamed(name); }
     void truncate(std::uint64_t size) override {
       faults_->before_change();
       of_->truncate(size);
@@ -99,6 +100,7 @@ class layer_over : public db::storage_files {
       return of_->sync();
     }
     bool sync_own_name() override { return of_->sync_own_name(); }
+    void remove_made() noexcept override { of_->remove_made(); }
 
    private:
     const std::unique_ptr<db::storage_directory> of_;

@@ -6,10 +6,12 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <stdexcept>
 #include <string>
 #include <thread>
 
 #include "db/storages.hpp"
+#include "support/resident.hpp"
 #include "support/stress.hpp"
 
 namespace {
@@ -274,6 +276,134 @@ TEST(policy, readers_are_ended_beside_writers) {
       }
     }
   });
+}
+
+/// A budget for everything, which versions that a reader holds can use up.
+struct tight_shop {
+  static constexpr std::uint64_t budget = 8U << 20U;
+  static constexpr std::int64_t rows = 200;
+
+  explicit tight_shop(options o)
+      : base(database::open((o.budget = budget, o))),
+        t(base.create_table({.name = "t",
+                             .columns = {{"k", int64, primary_key},
+                                         {"v", int64},
+                                         {"pad", text(900)},
+                                         {"words", text()}}})) {
+    for (std::int64_t k = 0; k < rows; ++k) EXPECT_TRUE(put(k));
+  }
+  status put(std::int64_t k) {
+    return base.transact([&](transaction& tx) { return tx.insert(t, {k, 0, "", words}); });
+  }
+  status reword(std::int64_t k) {
+    return base.transact([&](transaction& tx) { return tx.update(t, {k}, {{"words", words}}); });
+  }
+  void use_up() {
+    const auto used = [&] {
+      const statistics all = base.stats();
+      return all.versions.bytes + all.table_bytes + all.value_bytes;
+    };
+    for (std::int64_t k = 0; used() < budget; ++k) {
+      ASSERT_TRUE(base.transact(
+          [&](transaction& tx) { return tx.update(t, {k % rows}, {{"v", k}, {"pad", "x"}}); }));
+    }
+  }
+
+  const std::string words = std::string(500, 'w');
+  database base;
+  table& t;
+};
+
+TEST(policy, who_is_overdue_is_ended_for_an_insertion_beyond_the_budget) {
+  tight_shop s({});
+  std::uint64_t at_first = 0;
+  auto deadline = 150ms;
+  for (std::int64_t round = 1; round <= 6;) {
+    const reader report = s.base.snapshot({.label = "report", .deadline = deadline});
+    s.use_up();
+    if (report.ended()) {  // by one of these commits: the machine is busy
+      deadline *= 2;
+      continue;
+    }
+    if (round == 1) at_first = test::resident_bytes();
+    std::this_thread::sleep_for(deadline);
+    EXPECT_TRUE(report.find(s.t, {1})) << "it is in nobody's way yet";
+    const std::uint64_t before = s.base.stats().ended_by_policy;
+    EXPECT_TRUE(round % 2 == 0 ? s.put(1000 + round) : s.reword(1));
+    EXPECT_EQ(report.find(s.t, {1}).code(), outcome::ended_by_policy);
+    EXPECT_EQ(s.base.stats().ended_by_policy, before + 1);
+    for (std::int64_t k = 0; k < 20; ++k) ASSERT_TRUE(s.reword(k)) << "there is room";
+    ++round;
+  }
+  EXPECT_EQ(s.base.stats().limits, 0U);
+  EXPECT_LT(test::resident_bytes(), at_first + 2 * tight_shop::budget);
+}
+
+TEST(policy, who_is_not_overdue_is_not_ended_for_an_insertion_beyond_the_budget) {
+  tight_shop s({});
+  const reader patient = s.base.snapshot({.label = "patient", .deadline = 1h});
+  const reader plain = s.base.snapshot("plain");
+  s.use_up();
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(s.reword(1), outcome::limit);
+    std::this_thread::sleep_for(15ms);
+  }
+  EXPECT_TRUE(patient.find(s.t, {1}));
+  EXPECT_TRUE(plain.find(s.t, {1}));
+  EXPECT_EQ(s.base.stats().ended_by_policy, 0U);
+  EXPECT_EQ(s.base.stats().limits, 3U);
+}
+
+/// It asks, at most every 10 ms, and not about itself; and may be overdue itself.
+TEST(policy, an_insertion_beyond_the_budget_asks_the_program) {
+  bool end = false;
+  int asked = 0;
+  transaction* inserts = nullptr;
+  table* of = nullptr;
+  tight_shop s({.on_slow_reader = [&](const slow_reader& r) {
+    EXPECT_STREQ(r.label, "old");
+    EXPECT_THROW(static_cast<void>(inserts->erase(*of, {1})), std::invalid_argument);
+    ++asked;
+    return end ? slow_reader_action::end : slow_reader_action::leave;
+  }});
+  of = &s.t;
+  const reader old = s.base.snapshot("old");
+  s.use_up();
+  const auto begun = std::chrono::steady_clock::now();
+  transaction tx = s.base.begin({.label = "mine", .deadline = 1ms});
+  inserts = &tx;
+  std::this_thread::sleep_for(5ms);
+  for (int i = 0; i < 2000; ++i) {
+    ASSERT_EQ(tx.update(s.t, {1}, {{"words", s.words}}), outcome::limit);
+  }
+  const auto took = std::chrono::steady_clock::now() - begun;
+  EXPECT_GE(asked, 1);
+  EXPECT_LE(asked, took / 10ms + 1);
+  EXPECT_FALSE(old.ended());
+  end = true;
+  std::this_thread::sleep_for(15ms);
+  EXPECT_TRUE(tx.update(s.t, {1}, {{"words", s.words}}));
+  EXPECT_TRUE(tx.insert(s.t, {1000, 0, "", s.words}));
+  EXPECT_EQ(old.find(s.t, {1}).code(), outcome::ended_by_policy);
+  EXPECT_TRUE(tx.commit()) << "it has not ended itself";
+}
+
+/// What the program throws comes out of the change; the transaction goes on.
+TEST(policy, an_insertion_beyond_the_budget_passes_on_what_the_program_throws) {
+  bool throws = true;
+  tight_shop s({.on_slow_reader = [&](const slow_reader&) {
+    if (throws) throw std::range_error("mine");
+    return slow_reader_action::end;
+  }});
+  const reader old = s.base.snapshot("old");
+  s.use_up();
+  transaction tx = s.base.begin();
+  ASSERT_TRUE(tx.update(s.t, {2}, {{"v", 5}}));
+  EXPECT_THROW(static_cast<void>(tx.update(s.t, {1}, {{"words", s.words}})), std::range_error);
+  throws = false;
+  std::this_thread::sleep_for(15ms);
+  EXPECT_TRUE(tx.update(s.t, {1}, {{"words", s.words}}));
+  EXPECT_TRUE(tx.commit());
 }
 
 }  // namespace

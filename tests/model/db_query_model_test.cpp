@@ -68,7 +68,7 @@ void a_shared_reader_is_ended(model::scenario& run) {
   }
   run.thread([w, p] {
     w->commit(7, 1);
-    p->all.end_overdue(1);
+    p->all.end_overdue(nullptr, 1);
     w->old.collect();
   });
   run.finally([p] {

@@ -91,12 +91,16 @@ struct options {
   std::uint64_t version_budget = 0;
   /// Bytes of rows, variable texts, blobs and old versions; 0: no limit. An insertion that needs
   /// more room for rows is refused with outcome::limit, and the transaction goes on, and so is a
-  /// variable text or blob that does not fit; deleted rows make room.
+  /// variable text or blob that does not fit; deleted rows make room. Before that, readers whose
+  /// time is over are ended, on_slow_reader is asked, and what can be is collected: every 10 ms at
+  /// most, and when the time of a reader is over.
   std::uint64_t budget = 0;
   /// Asked by commits, on their threads, about the oldest reader or transaction but their own: when
   /// a commit's versions do not fit, and about each that has lived for `slow_after`, and again
-  /// after as long; slow_after 0: only then. Must not use the reader or transaction that asks; what
-  /// it throws comes out of commit(), which has not happened.
+  /// after as long; slow_after 0: only then. Also by insertions and changes for which `budget` has
+  /// no room. Must not use the reader or transaction that asks; create_index, drop_index and
+  /// drop_table out of it are refused with std::invalid_argument. What it throws comes out of
+  /// commit(), which has not happened, or out of the change, and the transaction goes on.
   std::function<slow_reader_action(const slow_reader&)> on_slow_reader{};
   std::chrono::nanoseconds slow_after{0};
   /// One-shot: how many transactions share a partition, and when it is full.
@@ -197,7 +201,8 @@ class SPOLIA_EXPORT database {
   // These three go on beside transactions; docs/db.md says what those see. outcome::dropped: the
   // table was dropped before. In a directory they are durable when they return ok, whatever the
   // level of durability; storage_failed: the log has failed or has no room, and nothing was
-  // changed. Not out of on_slow_reader. std::invalid_argument: the database was opened to be read.
+  // changed. std::invalid_argument: the database was opened to be read, or it is on_slow_reader
+  // that calls.
 
   /// Builds an index over what is in the table. duplicate_key: it was to be unique, and two rows
   /// have the same key; then there is no index. Throws std::invalid_argument if the name is taken
@@ -249,7 +254,9 @@ class SPOLIA_EXPORT database {
   /// Writes a copy as of now into another directory, while everybody goes on; to be opened like any
   /// database. If an earlier copy is there, adds what was logged since.
   backup_report backup(const std::filesystem::path& to);
-  /// The same as a stream of bytes, which restore() makes a database of.
+  /// The same as a stream of bytes, which restore() makes a database of. Out of `to`, checkpoint()
+  /// and backup() of this database throw std::invalid_argument; if it closes the database, that
+  /// ends when this returns.
   backup_report backup(const byte_sink& to);
   /// Makes a database in a directory that has none of what backup() has given. Whether it was whole
   /// tells the opening of the database. Null: the system's files. Throws storage_error.

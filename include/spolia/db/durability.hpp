@@ -84,7 +84,8 @@ struct checkpoint_report {
   std::chrono::nanoseconds took{0};
 };
 
-/// Takes what comes next of a stream. What it throws ends the backup.
+/// Takes what comes next of a stream. What it throws ends the backup. What it may call:
+/// database::backup().
 using byte_sink = std::function<void(std::span<const std::byte>)>;
 /// Gives what comes next; how many bytes: 0 at the end.
 using byte_source = std::function<std::size_t(std::span<std::byte>)>;

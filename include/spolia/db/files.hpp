@@ -10,6 +10,9 @@
 // Threads:     different files by different threads; one file by one thread at a time, but read()
 //              by any number, and reserve() and map() beside another thread's write() and sync(). A
 //              directory by any number.
+// Calls back:  a layer may read the database that it is under. What waits for the call that it is
+//              made from, such as a commit within a write to the log, throws
+//              std::invalid_argument: docs/db.md has the list.
 #pragma once
 
 #include <algorithm>
@@ -125,6 +128,9 @@ class storage_file {
   virtual std::span<std::byte> map(std::uint64_t /*from*/, std::size_t /*bytes*/) noexcept {
     return {};
   }
+  /// It has another name in its directory now, by which errors call it from here on. By the only
+  /// thread that uses the file. A layer whose errors name no file need not do anything.
+  virtual void renamed(const std::string& /*name*/) {}
   virtual void truncate(std::uint64_t size) = 0;
   [[nodiscard]] virtual std::uint64_t size() = 0;
   /// Until the file is closed. Not shared with other openings of the file by this process.
@@ -157,6 +163,9 @@ class storage_directory {
   virtual bool sync() = 0;
   /// The same of the directory's own name, in the one above.
   virtual bool sync_own_name() = 0;
+  /// Nothing shall stay of an opening that is refused. Removes the directory, and those above it,
+  /// if open_directory() has made them and they are empty. A layer need not.
+  virtual void remove_made() noexcept {}
 
  private:
   const std::filesystem::path path_;

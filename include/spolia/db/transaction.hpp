@@ -200,6 +200,10 @@ class SPOLIA_EXPORT reader {
                     const row_visitor& f) const;
   void scan_secondary(const secondary& i, values from, values to, const scan_how& how,
                       const row_visitor& f) const;
+  struct index_range;
+  template <class Entries, class IsOf>
+  void show_entries(const Entries& entries, const index_range& of, const row_visitor& f,
+                    IsOf&& is_of) const;
   column_set columns_of(const table& t, const selection& only) const;
   void must_be_open() const;
   void must_exist(const table& t) const;
@@ -389,6 +393,10 @@ class SPOLIA_EXPORT transaction : public reader {
   [[nodiscard]] bool has_key(const note& n, bool committed) noexcept;
   void prepare();
   bool reserve();
+  bool end_slow(bool pressed);
+  bool look_for_memory();
+  template <class F>
+  status within_budget(F&& f);
   [[nodiscard]] bool changes() const noexcept;
   [[nodiscard]] bool deletes_only() const noexcept;
   [[nodiscard]] bool indexes_hold() const noexcept;
@@ -398,7 +406,7 @@ class SPOLIA_EXPORT transaction : public reader {
   [[nodiscard]] verdict slot_holds(const range_read& r, std::uint64_t slot, std::uint64_t drawn,
                                    census::ticket& now) const;
   void note_seen() noexcept;
-  [[nodiscard]] status seen_is_durable() const noexcept;
+  [[nodiscard]] status seen_is_durable() const;
   bool settle(commit_record& record, std::uint64_t& commit) noexcept;
   status withdraw(std::uint64_t mark) noexcept;
   void finish(std::uint64_t commit) noexcept;

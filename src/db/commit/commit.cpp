@@ -4,6 +4,7 @@
 #include <new>
 #include <utility>
 
+#include "db/at_work.hpp"
 #include "db/commit/commit_record.hpp"
 #include "db/engine.hpp"
 #include "db/files/status_file.hpp"
@@ -143,22 +144,22 @@ status transaction::commit() {
 }
 
 /// Waits for what it has seen, which `seen_` says.
-status transaction::seen_is_durable() const noexcept {
+status transaction::seen_is_durable() const {
+  at_work::must_not_wait(engine_, at_work::writing | at_work::lengthening, "commit()");
   return engine_.log->wait(seen_) ? outcome::ok : outcome::storage_failed;
 }
 
 /// Room for the versions, which others may have to be ended for.
 bool transaction::reserve() {
   session& s = *session_;
-  const gate* const mine = gated_ ? &s.way : nullptr;
-  if (engine_.gates.due() || engine_.settings.slow_after.count() > 0) engine_.end_slow(mine, false);
+  if (engine_.gates.due() || engine_.settings.slow_after.count() > 0) end_slow(false);
   const std::uint64_t budget = engine_.settings.version_budget;
   const auto fits = [&](std::uint64_t most) {
     return (s.replaced.bytes == 0 || engine_.values.fits(s.replaced.bytes, most)) &&
            engine_.old->reserve(s.record->number(), s.asks, s.asks.empty() ? 0 : most);
   };
   while (!fits(budget) && !(deletes_only() && fits(with_reserve(budget)))) {
-    if (!engine_.end_slow(mine, true)) return false;
+    if (!end_slow(true)) return false;
     engine_.old->collect();
   }
   return true;
@@ -223,8 +224,10 @@ status transaction::withdraw(std::uint64_t mark) noexcept {
 void transaction::rollback() noexcept {
   if (session_ == nullptr || !state_) return;
   if (session_->asked) {
-    misuse::report("the condition of a query rolls back the transaction that is asked",
-                   threads::number());
+    misuse::report(
+        "a transaction is rolled back by what it has called: a condition of its query, "
+        "or on_slow_reader",
+        threads::number());
     return;
   }
   state_ = outcome::ended;

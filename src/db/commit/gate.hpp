@@ -105,14 +105,18 @@ class gate_board {
     const std::uint64_t next = next_.load_relaxed();
     return next != gate::never && ticks::read() >= next;
   }
-  /// Ends those whose time is over, and the one with this id; says how many.
-  std::uint64_t end_overdue(std::uint64_t also = 0) noexcept {
+  /// Ends those whose time is over, and the one with this id, but never `but`; says how many.
+  std::uint64_t end_overdue(const gate* but = nullptr, std::uint64_t also = 0) noexcept {
     const std::lock_guard hold(lock_);
     const std::uint64_t now = ticks::read();
     std::uint64_t next = gate::never;
     std::uint64_t count = 0;
     for (gate* g = first_; g != nullptr; g = g->next_) {
       if (g->withdrawn_) continue;
+      if (g == but) {
+        if (g->deadline_ < next) next = g->deadline_;  // for others
+        continue;
+      }
       if (g->deadline_ <= now || g->id_ == also || g->ended_.load_relaxed()) {
         if (!g->ended_.load_relaxed()) ++count;
         if (!end(*g)) next = now;  // it was in a step: look again soon

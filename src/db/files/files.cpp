@@ -23,6 +23,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
@@ -143,6 +144,7 @@ class posix_file final : public storage_file {
     return mapped_.subspan(before);
   }
 #endif
+  void renamed(const std::string& name) override { name_.replace_filename(name); }
   void truncate(std::uint64_t size) override {
     unmap(before_);
     unmap(mapped_);
@@ -282,10 +284,43 @@ bool sync_names(int directory, const std::filesystem::path& path) {
   fail(path, "cannot make it durable");
 }
 
+/// Directories that were made, the highest first.
+class made_directories {
+ public:
+  /// The path, with those above it. Each is durable in the one above before anything is put into
+  /// it.
+  void make(const std::filesystem::path& path) {
+    std::error_code why;
+    if (std::filesystem::is_directory(path, why)) return;
+    const std::filesystem::path above = path.parent_path();
+    if (above != path) make(above);
+    all_.reserve(all_.size() + 1);
+    if (::mkdir(path.c_str(), 0777) == 0) {
+      all_.push_back(path);
+    } else if (errno != EEXIST) {
+      fail(path, "this directory does not exist and cannot be made");
+    } else if (!std::filesystem::is_directory(path, why)) {
+      throw storage_error(path, storage_error::nowhere,
+                          "this name is taken by something that is no directory: use another one");
+    }
+    const descriptor fd(::open(above.c_str(), open_directory_flags));
+    if (!fd.open()) fail(above, "cannot open this directory");
+    sync_names(fd.get(), above);
+  }
+  /// As long as they are empty.
+  void remove() noexcept {
+    for (; !all_.empty() && ::rmdir(all_.back().c_str()) == 0; all_.pop_back()) {
+    }
+  }
+
+ private:
+  std::vector<std::filesystem::path> all_;
+};
+
 class posix_directory final : public storage_directory {
  public:
-  posix_directory(std::filesystem::path path, descriptor fd)
-      : storage_directory(std::move(path)), fd_(std::move(fd)) {}
+  posix_directory(std::filesystem::path path, descriptor fd, made_directories made)
+      : storage_directory(std::move(path)), fd_(std::move(fd)), made_(std::move(made)) {}
 
   std::unique_ptr<storage_file> open(const std::string& name, file_mode how) override {
     const int flags = how == file_mode::read    ? O_RDONLY
@@ -317,7 +352,7 @@ class posix_directory final : public storage_directory {
   }
   void rename(const std::string& from, const std::string& to) override {
     if (::renameat(fd_.get(), from.c_str(), fd_.get(), to.c_str()) != 0) {
-      fail(path() / from, "cannot rename");
+      fail(path() / from, ("cannot be renamed to " + to).c_str());
     }
   }
   void remove(const std::string& name) override {
@@ -337,40 +372,36 @@ class posix_directory final : public storage_directory {
     if (!above.open()) fail(path().parent_path(), "cannot open");
     return sync_names(above.get(), path().parent_path());
   }
+  void remove_made() noexcept override { made_.remove(); }
 
  private:
   const descriptor fd_;
+  made_directories made_;
 };
-
-/// With those above it. Each is durable in the one above before anything is put into it.
-void make_directory(const std::filesystem::path& path) {
-  std::error_code why;
-  if (std::filesystem::is_directory(path, why)) return;
-  const std::filesystem::path above = path.parent_path();
-  if (above != path) make_directory(above);
-  std::filesystem::create_directory(path, why);
-  if (why) throw storage_error(path, storage_error::nowhere, "cannot make", why);
-  const descriptor fd(::open(above.c_str(), open_directory_flags));
-  if (!fd.open()) fail(above, "cannot open");
-  sync_names(fd.get(), above);
-}
 
 class posix_files final : public storage_files {
  public:
   std::unique_ptr<storage_directory> open_directory(const std::filesystem::path& directory,
                                                     directory_mode how) override {
     if (directory.empty()) {
-      throw storage_error(directory, storage_error::nowhere, "a directory needs a name");
+      throw storage_error(directory, storage_error::nowhere,
+                          "a database needs a directory, and its path is empty");
     }
     // Where the process is now; later it may be elsewhere.
     std::error_code why;
     std::filesystem::path path = std::filesystem::absolute(directory, why);
     if (why) throw storage_error(directory, storage_error::nowhere, "cannot find", why);
     if (!path.has_filename()) path = path.parent_path();  // directory/
-    if (how == directory_mode::made) make_directory(path);
-    descriptor fd(::open(path.c_str(), open_directory_flags));
-    if (!fd.open()) fail(path, "cannot open");
-    return std::make_unique<posix_directory>(std::move(path), std::move(fd));
+    made_directories made;
+    try {
+      if (how == directory_mode::made) made.make(path);
+      descriptor fd(::open(path.c_str(), open_directory_flags));
+      if (!fd.open()) fail(path, "cannot open this directory");
+      return std::make_unique<posix_directory>(std::move(path), std::move(fd), made);
+    } catch (...) {
+      made.remove();
+      throw;
+    }
   }
 };
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <exception>
 #include <optional>
 #include <random>
 #include <span>
@@ -53,10 +54,19 @@ database_id random_id() {
   return id;
 }
 
+folder::folder(std::unique_ptr<storage_directory> at) noexcept : at_(std::move(at)) {}
+
+/// From the end of the other constructor on there is a destructor that takes back what was made.
 folder::folder(storage_files& files, const std::filesystem::path& directory, folder_use use)
-    : at_(files.open_directory(directory,
-                               use.write ? directory_mode::made : directory_mode::existing)),
-      locked_(at_->open(identity_name, use.write ? file_mode::write : file_mode::read)) {
+    : folder(files.open_directory(directory,
+                                  use.write ? directory_mode::made : directory_mode::existing)) {
+  // In this order: others who make a database here make its data files after SPOLIA.
+  const folder_content before = look();
+  const bool there = at_->identity(identity_name).has_value();
+  const bool unfinished = before.copy && use.write;  // which the next backup goes on with
+  if (!there && !unfinished && (before.has_data() || !use.write)) refuse_without_identity(before);
+  locked_ = at_->open(identity_name, use.write ? file_mode::write : file_mode::read);
+  fresh_ = !there;
   have(use);
   still_ours();  // it may have been replaced before it was locked
   std::array<char, 256> text{};
@@ -65,15 +75,53 @@ folder::folder(storage_files& files, const std::filesystem::path& directory, fol
   const folder_content has = look();
   // And a backup gets it last: that a copy was not finished is for the opening to say.
   const bool whole = size == identity_text({}, without_data).size();
+  if (size == 0 && has.has_data() && !has.copy) refuse_without_identity(has);
   if (whole || (has.has_data() && !has.copy) || (!use.write && !has.copy)) {
     parse({text.data(), size});
   }
+}
+
+folder::~folder() {
+  try {
+    // The lock is held yet: of others who have opened the file, each is told that it is gone.
+    if (fresh_ && at_->identity(identity_name) == locked_->identity()) {
+      at_->remove(identity_name);
+    }
+    lock_file_.reset();
+    if (!kept_) at_->remove_made();
+  } catch (const std::exception&) {
+    return;  // an empty SPOLIA in a directory without data is in the way of nothing
+  }
+}
+
+void folder::keep() {
+  if (lock_file_ != nullptr) lock_file_->remove_ended();
+  kept_ = true;
+  fresh_ = false;
+}
+
+void folder::refuse_without_identity(const folder_content& has) const {
+  if (has.copy) throw storage_error(path(), storage_error::nowhere, unfinished_copy_text);
+  if (!has.has_data()) {
+    throw storage_error(path(), storage_error::nowhere,
+                        "there is no database: it has no file SPOLIA. An opening that is not "
+                        "read_only makes one");
+  }
+  const bool log = !has.segments.empty();
+  const std::string one = file_name(log ? file_kind::log : file_kind::checkpoint,
+                                    log ? has.segments.front() : has.checkpoints.front());
+  throw storage_error(path(), storage_error::nowhere,
+                      "it has data files of a database, as " + one +
+                          ", and no file SPOLIA, or an empty one, which says whose they are. Put "
+                          "SPOLIA back, or restore a backup to another directory; to begin with "
+                          "nothing, use another directory");
 }
 
 void folder::have(folder_use use) {
   const lock_result got = locked_->lock(use.write);
   if (got == lock_result::unsupported) return have_by_lock_file(use);
   if (got == lock_result::taken) {
+    fresh_ = false;  // another opening has it now
     throw storage_error(path_of(identity_name), storage_error::nowhere,
                         "the database is open elsewhere: in this process, or in another one");
   }
@@ -97,6 +145,7 @@ void folder::have_by_lock_file(folder_use use) {
       lock_file::in_the_way(*at_, mine, *process, lock_file_ != nullptr ? lock_file_->name() : "");
   guard_ = directory_guard::lock_file;
   if (!other) return;
+  fresh_ = false;
   if (other->unknown == nullptr) {
     throw storage_error(path_of(other->name), storage_error::nowhere,
                         "the database is open elsewhere: in this process, or in another one");
@@ -113,25 +162,34 @@ void folder::have_by_lock_file(folder_use use) {
 }
 
 void folder::parse(std::string_view text) {
-  const auto refuse = [&](const char* why) { throw storage_error(path_of(identity_name), 0, why); };
-  if (!text.starts_with(first_line)) refuse("this is not the file of a database");
+  constexpr const char* not_ours =
+      "this is not the file of a database: its first line is not \"spolia database\". Use another "
+      "directory";
+  constexpr const char* no_id =
+      "it has no whole number of the database, of 32 hexadecimal digits: it is damaged. Take that "
+      "of a backup";
+  const auto refuse = [&](const std::string& why) {
+    throw storage_error(path_of(identity_name), 0, why);
+  };
+  if (!text.starts_with(first_line)) refuse(not_ours);
   text.remove_prefix(first_line.size());
-  if (!text.starts_with(format_line)) refuse("this is not the file of a database");
+  if (!text.starts_with(format_line)) refuse(not_ours);
   text.remove_prefix(format_line.size());
   const std::string_view format = text.substr(0, std::min(text.find('\n'), text.size()));
   if (format.size() != 1 || format[0] < oldest_identity || format[0] > with_data) {
-    refuse("it has a format that this version does not know");
+    refuse("it has a format that this version does not know, " + std::string(format) +
+           ": it knows 1 to 5. Use the version that wrote it, or a newer one");
   }
   text.remove_prefix(std::min(format.size() + 1, text.size()));
   if (text.size() != id_line.size() + 2 * id_.size() + 1 || !text.starts_with(id_line) ||
       text.back() != '\n') {
-    refuse("it has no whole number of the database");
+    refuse(no_id);
   }
   text.remove_prefix(id_line.size());
   for (std::size_t i = 0; i < id_.size(); ++i) {
     const int high = digit_value(text[2 * i]);
     const int low = digit_value(text[2 * i + 1]);
-    if (high < 0 || low < 0) refuse("it has no whole number of the database");
+    if (high < 0 || low < 0) refuse(no_id);
     id_[i] = static_cast<std::byte>(high * 16 + low);
   }
   had_data_ = format[0] == with_data;

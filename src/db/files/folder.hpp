@@ -34,6 +34,9 @@ struct folder_content {
   [[nodiscard]] bool has_data() const noexcept { return !segments.empty() || !checkpoints.empty(); }
 };
 inline constexpr const char* copy_marker = "COPY";
+inline constexpr const char* unfinished_copy_text =
+    "this is a copy that was not finished: its file COPY says so. Make the backup to it once more, "
+    "or remove the directory";
 
 database_id random_id();
 
@@ -46,8 +49,10 @@ class folder {
  public:
   static constexpr const char* identity_name = "SPOLIA";
 
-  /// Locks it, and reads SPOLIA if there is one. To be written, both are made if there is none.
+  /// Locks it, and reads SPOLIA if there is one. To be written, both are made if there is none, and
+  /// go again unless keep() is called: what is refused leaves everything as it was.
   folder(storage_files& files, const std::filesystem::path& directory, folder_use use);
+  ~folder();
   folder(const folder&) = delete;
   folder& operator=(const folder&) = delete;
 
@@ -66,6 +71,8 @@ class folder {
   /// False: sync() was of no use.
   [[nodiscard]] bool durable_names() const noexcept { return durable_names_.load_relaxed(); }
   void make(const database_id& id, bool with_data);
+  /// It is used from here on: what was made stays, and what ended processes have left goes.
+  void keep();
   /// There is a segment or a checkpoint, by a durable name; nothing in it was acknowledged yet.
   void note_data();
 
@@ -79,6 +86,8 @@ class folder {
   [[nodiscard]] bool has(const std::string& name) const { return at_->identity(name).has_value(); }
 
  private:
+  explicit folder(std::unique_ptr<storage_directory> at) noexcept;
+  [[noreturn]] void refuse_without_identity(const folder_content& has) const;
   void have(folder_use use);
   void have_by_lock_file(folder_use use);
   void parse(std::string_view text);
@@ -89,6 +98,8 @@ class folder {
   std::unique_ptr<storage_file> locked_;  // SPOLIA
   std::unique_ptr<lock_file> lock_file_;
   directory_guard guard_ = directory_guard::lock;
+  bool kept_ = false;
+  bool fresh_ = false;  // SPOLIA was made by this, and goes with it
   bool known_ = false;
   bool had_data_ = false;
   database_id id_{};

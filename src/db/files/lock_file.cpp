@@ -136,18 +136,17 @@ std::optional<lock_file::process> lock_file::this_process() {
 }
 
 lock_file::lock_file(storage_directory& in, const file_identity& of, const process& mine)
-    : in_(in), name_(name_for(of, mine)) {
+    : in_(in), of_(of), mine_(mine), name_(name_for(of, mine)) {
   in_.open(name_, file_mode::write);
-  try {
-    for (const std::string& other : in_.list()) {
-      const auto says = parse_owner(other);
-      if (!says || other == name_) continue;
-      if (says->directory != of.number || life_of(says->who, mine) == life::ended)
-        in_.remove(other);
+}
+
+void lock_file::remove_ended() {
+  for (const std::string& other : in_.list()) {
+    const auto says = parse_owner(other);
+    if (!says || other == name_) continue;
+    if (says->directory != of_.number || life_of(says->who, mine_) == life::ended) {
+      in_.remove(other);
     }
-  } catch (...) {
-    in_.remove(name_);
-    throw;
   }
 }
 

@@ -45,8 +45,7 @@ class lock_file {
   /// Nothing: the system does not say what names are made of, so that there cannot be any.
   [[nodiscard]] static std::optional<process> this_process();
 
-  /// One for this opening, by this process, of the directory whose SPOLIA is `of`. Removes those of
-  /// processes that have ended, and of directories that this one was copied from.
+  /// One for this opening, by this process, of the directory whose SPOLIA is `of`.
   lock_file(storage_directory& in, const file_identity& of, const process& mine);
   ~lock_file();
   lock_file(const lock_file&) = delete;
@@ -57,10 +56,14 @@ class lock_file {
                                                           const file_identity& of,
                                                           const process& mine,
                                                           std::string_view but);
+  /// Removes those of processes that have ended, and of directories that this one was copied from.
+  void remove_ended();
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
 
  private:
   storage_directory& in_;
+  const file_identity of_;
+  const process mine_;
   const std::string name_;
   const ::pid_t home_ = ::getpid();
 };

@@ -135,12 +135,15 @@ status_file::status_file(engine& of, folder& where)
     : engine_(of),
       folder_(where),
       pause_(static_cast<std::uint64_t>(status_pause_ns / core::ns_per_tick())) {
-  // A new one, so that a reader of one that was left after a kill sees no mixture.
-  folder_.remove(name);
-  file_ = folder_.open(name, file_mode::fresh);
+  file_ = folder_.open(name, file_mode::write);
   page_.process = static_cast<std::uint64_t>(::getpid());
   page_.opened = now_ns();
   publish();
+}
+
+void status_file::prepare(folder& where) {
+  where.remove(name);
+  where.open(name, file_mode::fresh);
 }
 
 status_file::~status_file() {

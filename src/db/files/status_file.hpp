@@ -20,7 +20,10 @@ class status_file {
  public:
   static constexpr const char* name = "status";
 
-  /// Throws storage_error.
+  /// Makes an empty one, while an opening can still be refused: a new file, so that a reader of one
+  /// that was left after a kill sees no mixture. Throws storage_error.
+  static void prepare(folder& where);
+  /// Of the file that was prepared. Throws storage_error.
   status_file(engine& of, folder& where);
   ~status_file();
   /// What a process that was killed has left, where the next one shows nothing.

@@ -18,7 +18,7 @@
 #include <spolia/base/unwind.hpp>
 
 #include "db/commit/commit_record.hpp"
-#include "db/versions/storage.hpp"
+#include "db/files/storage.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
@@ -257,7 +257,9 @@ checkpoint_report storage::make_checkpoint(checkpoint_pace how) {
 
 checkpoint_report storage::checkpoint(checkpoint_pace how) {
   if (options_.read_only) {
-    throw std::invalid_argument("spolia::db: the database was opened to be read");
+    throw std::invalid_argument(
+        "spolia::db: the database was opened read_only, and checkpoint() would change it: backup() "
+        "does not");
   }
   return make_checkpoint(how);
 }
@@ -285,6 +287,7 @@ void storage::after_commit() noexcept {
 /// tried again, after pauses that grow: what is in its way is seldom gone at once, and each try
 /// costs a part of a checkpoint.
 void storage::checkpoint_in_background() noexcept {
+  const at_work now(engine_, at_work::background, "a checkpoint");
   try {
     make_checkpoint(checkpoint_pace::shared);
     pause_ = {};

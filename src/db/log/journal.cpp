@@ -10,8 +10,9 @@ constexpr std::chrono::hours longest_window{24};  // more cannot be counted in a
 
 }  // namespace
 
-journal::journal(folder& where, const options& o)
-    : writer_(where, o),
+journal::journal(const engine& of, folder& where, const options& o)
+    : engine_(of),
+      writer_(of, where, o),
       level_(o.durability),
       window_(std::min<std::chrono::milliseconds>(o.loss_window, longest_window)),
       window_ticks_(static_cast<std::uint64_t>(
@@ -35,14 +36,16 @@ journal::~journal() {
   }
 }
 
-void journal::start(const log_end& end) {
+void journal::start(const log_end& end, const std::function<void()>& before_name) {
   epoch_ = end.epoch;
-  writer_.start(end);
-  queue_.restart(end.sequence);
+  // The thread first: that there is none to be had must leave the files as they were.
   if (level_ == durability_level::async) *flusher_ = std::thread([this] { run(); });
+  writer_.start(end, before_name);
+  queue_.restart(end.sequence);
 }
 
-bool journal::admit() noexcept {
+bool journal::admit() {
+  at_work::must_not_wait(engine_, at_work::writing | at_work::lengthening, "commit()");
   if (queue_.failed()) return false;
   if (queue_.queued_bytes() <= most_queued) return true;
   return sync();

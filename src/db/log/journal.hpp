@@ -21,6 +21,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -38,6 +39,7 @@
 #include <spolia/db/durability.hpp>
 #include <spolia/db/files.hpp>
 
+#include "db/at_work.hpp"
 #include "db/commit/group_commit.hpp"
 #include "db/files/folder.hpp"
 #include "db/files/reserve_file.hpp"
@@ -81,13 +83,13 @@ struct log_end {
 /// Writes records into segments. One leader at a time.
 class log_writer {
  public:
-  log_writer(folder& where, const options& o);
+  log_writer(const engine& of, folder& where, const options& o);
   ~log_writer();
   log_writer(const log_writer&) = delete;
   log_writer& operator=(const log_writer&) = delete;
 
-  /// Begins a segment behind `end`.
-  void start(const log_end& end);
+  /// Begins a segment behind `end`. Calls `before_name` before it gets its name.
+  void start(const log_end& end, const std::function<void()>& before_name);
   /// Not so in a child of the process that has opened it: the file is its parent's.
   [[nodiscard]] bool at_home() const noexcept { return home_ == ::getpid(); }
   bool write(log_entry* first, std::uint64_t durable) noexcept;
@@ -219,6 +221,7 @@ class log_writer {
   static std::chrono::nanoseconds give_way(std::chrono::nanoseconds at_most) noexcept;
   void give_back_all(log_entry* first) noexcept;
 
+  const engine& engine_;
   folder& folder_;
   const std::uint64_t segment_bytes_;
   const std::uint64_t step_;          // what a segment is made longer by
@@ -283,19 +286,21 @@ class journal {
  public:
   using queue = group_commit<log_entry, log_writer>;
 
-  journal(folder& where, const options& o);
+  journal(const engine& of, folder& where, const options& o);
   /// Makes durable what is queued.
   ~journal();
   journal(const journal&) = delete;
   journal& operator=(const journal&) = delete;
 
-  /// Behind what recovery has found.
-  void start(const log_end& end);
+  /// Behind what recovery has found. When there is a segment that lacks its name alone, calls
+  /// `before_name`; after what that throws, the log is as it was.
+  void start(const log_end& end, const std::function<void()>& before_name);
 
   log_entry* take() { return writer_.take(); }
   log_entry* take(std::uint32_t session) { return writer_.take(session); }
   void give_back(log_entry* e, std::uint32_t session) noexcept { writer_.give_back(e, session); }
-  bool admit() noexcept;
+  /// Throws std::invalid_argument if this thread is writing the log.
+  bool admit();
   /// See log_writer.
   template <class FreesRoom>
   bool promise(const log_entry& e, FreesRoom&& frees_room) {
@@ -352,6 +357,7 @@ class journal {
   void run() noexcept;
   void ask_for_flush(bool now) noexcept;
 
+  const engine& engine_;
   log_writer writer_;
   queue queue_{writer_, 0};
   const durability_level level_;

@@ -17,14 +17,16 @@ constexpr std::size_t longest_kept = 64U << 10U;
 constexpr std::chrono::microseconds quick_flush{50};
 constexpr std::uint32_t slow_enough = 4;  // syncs, one after the other
 constexpr std::uint64_t most_ahead = 1U << 20U;
+constexpr const char* write_call = "a write to the log";
 /// For those who free room: some thousand deletions, one by one, or ten thousand together. A small
 /// segment has as much as it is long.
 constexpr std::uint64_t kept_room = 256U << 10U;
 
 }  // namespace
 
-log_writer::log_writer(folder& where, const options& o)
-    : folder_(where),
+log_writer::log_writer(const engine& of, folder& where, const options& o)
+    : engine_(of),
+      folder_(where),
       segment_bytes_(o.segment_bytes),
       step_(std::min(most_ahead, segment_bytes_)),
       next_at_(segment_bytes_),
@@ -105,11 +107,12 @@ void log_writer::give_back_all(log_entry* first) noexcept {
   free_bytes_.store_relaxed(free_bytes_.load_relaxed() + kept_bytes - before);
 }
 
-void log_writer::start(const log_end& end) {
+void log_writer::start(const log_end& end, const std::function<void()>& before_name) {
   end_ = end;
   epoch_.store_relaxed(end.epoch);
   fresh_segment first(folder_);
   prepare_first(first);
+  before_name();
   name_segment(first);
   room_left_.begin(first.room);
   {
@@ -197,6 +200,7 @@ void log_writer::name_segment(fresh_segment& next) {
   next.passing = false;
   in_doubt_ = true;
   try {
+    next.file->renamed(next.name);
     folder_.sync();
   } catch (...) {
     folder_.remove(next.name);
@@ -234,6 +238,7 @@ std::optional<storage_error> log_writer::begin_another() {
   }
   make_durable();
   const std::lock_guard hold(room_lock_);
+  const at_work now(engine_, at_work::lengthening, write_call);
   const std::uint64_t promised = room_ - size_;
   try {
     if (next.room < promised) {
@@ -299,6 +304,7 @@ void log_writer::end_segment(cut_result& done) {
 
 bool log_writer::write(log_entry* first, std::uint64_t durable) noexcept {
   const uncancelled whole;  // others wait for it
+  const at_work now(engine_, at_work::writing, write_call);
   bool done = false;
   try {
     write_all(first, durable);
@@ -385,6 +391,7 @@ bool log_writer::make_room(std::size_t bytes, bool frees_room) {
   const uncancelled whole;
   {
     const std::lock_guard hold(room_lock_);
+    const at_work now(engine_, at_work::lengthening, write_call);
     if (room_left_.promise(bytes)) return true;  // another one was quicker
     if (!lengthen(bytes)) return frees_room && room_left_.promise_kept(bytes);
   }
@@ -425,6 +432,7 @@ void log_writer::refuse(const storage_error& why) noexcept {
 }
 
 std::optional<storage_error> log_writer::refusal() {
+  if (at_work::within(engine_, at_work::lengthening)) return refusal_;  // this thread has the lock
   const std::lock_guard hold(room_lock_);
   return refusal_;
 }
@@ -433,6 +441,7 @@ std::optional<storage_error> log_writer::refusal() {
 void log_writer::map_for(std::size_t bytes) noexcept {
   if (!in_place() || bytes <= window_.size() + behind_.size()) return;
   const std::lock_guard hold(room_lock_);
+  const at_work now(engine_, at_work::lengthening, write_call);
   if (!ahead_.empty() && bytes <= window_.size() + ahead_.size()) return use_ahead();
   map_all();
 }
@@ -461,6 +470,7 @@ void log_writer::ask_ahead() noexcept {
 void log_writer::make_ahead() noexcept {
   const uncancelled whole;
   const std::lock_guard hold(room_lock_);
+  const at_work now(engine_, at_work::lengthening, write_call);
   if (!std::exchange(ask_, false)) return;  // the segment has come to its end, or was mapped
   try {
     if (room_ - mapped_ < most_ahead) {

@@ -5,7 +5,7 @@
 
 #include "db/engine.hpp"
 #include "db/log/journal.hpp"
-#include "db/versions/storage.hpp"
+#include "db/files/storage.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {

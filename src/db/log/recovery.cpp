@@ -62,7 +62,7 @@ void recovery::tell(const char* stage, std::uint64_t done, std::uint64_t of) {
   if (options_.on_recovery) options_.on_recovery({stage, done, of, end_.sequence});
 }
 
-log_end recovery::run(const folder_content& has, bool repair, nan_rows& nans) {
+log_end recovery::run(const folder_content& has, nan_rows& nans) {
   std::exception_ptr newest_failed;
   const std::uint64_t at_least = begin_with(has, newest_failed);
   try {
@@ -78,7 +78,6 @@ log_end recovery::run(const folder_content& has, bool repair, nan_rows& nans) {
   engine_.table_numbers = static_cast<std::uint32_t>(numbered_.size());
   if (many_nans_) nans.unify(engine_);
   fill_indexes();
-  if (repair) repair_last(has);
   report_.sequence = end_.sequence;
   return end_;
 }
@@ -355,16 +354,6 @@ void recovery::end_torn(file_stream& from, std::uint32_t epoch, const char* why)
   end_early(from);
   report_.cut_bytes = from.left();
   report_.cut_why = why;
-}
-
-/// What the last process may have left in the system's memory is made durable before anything is
-/// built on it.
-void recovery::repair_last(const folder_content& has) {
-  if (has.segments.empty()) return;
-  const std::string name = file_name(file_kind::log, has.segments.back());
-  const auto file = folder_.open(name, file_mode::write);
-  if (report_.cut_file == folder_.path_of(name)) file->truncate(report_.cut_offset);
-  file->sync();
 }
 
 }  // namespace db

@@ -26,7 +26,7 @@
 #include "db/engine.hpp"
 #include "db/log/journal.hpp"
 #include "db/log/log_format.hpp"
-#include "db/versions/storage.hpp"
+#include "db/files/storage.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
@@ -249,9 +249,9 @@ class loading_crew {
 class recovery {
  public:
   recovery(engine& of, folder& where, const options& o, recovery_report& report);
-  /// Where the log ends; log_end::epoch is that of the last writer. With `repair` the end of the
-  /// last segment is cut off where it is torn. `nans` is told which rows are left out.
-  log_end run(const folder_content& has, bool repair, nan_rows& nans);
+  /// Where the log ends; log_end::epoch is that of the last writer. Changes no file. `nans` is told
+  /// which rows are left out.
+  log_end run(const folder_content& has, nan_rows& nans);
 
  private:
   std::uint64_t begin_with(const folder_content& has, std::exception_ptr& failed);
@@ -281,7 +281,6 @@ class recovery {
   void give_all();
   void end_early(const file_stream& from);
   void end_torn(file_stream& from, std::uint32_t epoch, const char* why);
-  void repair_last(const folder_content& has);
   void fill_indexes();
   void in_parts(std::size_t parts, const std::function<void(std::size_t)>& f) const;
   void tell(const char* stage, std::uint64_t done, std::uint64_t of);

@@ -2,9 +2,11 @@
 // policy.cpp: what becomes of those who read for too long.
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include <spolia/base/ticks.hpp>
 
+#include "db/at_work.hpp"
 #include "db/engine.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -45,27 +47,68 @@ bool reader::ended() const noexcept {
   return session_ != nullptr && gated_ && session_->way.ended();
 }
 
-/// Ends those whose time is over; and asks the program about one that is slow, if somebody is
-/// `pressed` for memory about any. True: somebody was ended.
+/// Ends those whose time is over, but never `but`; and asks the program about one that is slow, if
+/// somebody is `pressed` for memory about any. True: somebody was ended.
 bool engine::end_slow(const gate* but, bool pressed) {
-  std::uint64_t ended = gates.due() ? gates.end_overdue() : 0;
+  std::uint64_t ended = gates.due() ? gates.end_overdue(but) : 0;
   if (settings.on_slow_reader && (pressed || settings.slow_after.count() > 0)) {
-    const auto g = gates.slow(pressed ? 0 : in_ticks(settings.slow_after), but);
-    if (g.id != 0) {
-      const double age = static_cast<double>(g.age) * core::ns_per_tick();
-      const slow_reader about{.timestamp = g.timestamp,
-                              .behind = board.clock.now() - g.timestamp,
-                              .label = g.label,
-                              .age = std::chrono::nanoseconds(static_cast<std::int64_t>(age)),
-                              .version_bytes = old->stats().bytes + values.waiting_bytes()};
-      // No lock and no guard is held here.
-      if (settings.on_slow_reader(about) == slow_reader_action::end) {
-        ended += gates.end_overdue(g.id);
-      }
-    }
+    ended += ask_about_slow(but, pressed);
   }
   ended_by_policy.fetch_add_relaxed(ended);
   return ended != 0;
+}
+
+/// How many were ended. What the function does itself is not asked about.
+std::uint64_t engine::ask_about_slow(const gate* but, bool pressed) {
+  if (at_work::within(*this, at_work::asking)) return 0;
+  const auto g = gates.slow(pressed ? 0 : in_ticks(settings.slow_after), but);
+  if (g.id == 0) return 0;
+  const double age = static_cast<double>(g.age) * core::ns_per_tick();
+  const slow_reader about{.timestamp = g.timestamp,
+                          .behind = board.clock.now() - g.timestamp,
+                          .label = g.label,
+                          .age = std::chrono::nanoseconds(static_cast<std::int64_t>(age)),
+                          .version_bytes = old->stats().bytes + values.waiting_bytes()};
+  // No lock and no guard is held here.
+  const at_work now(*this, at_work::asking, "the call that asks it");
+  if (settings.on_slow_reader(about) != slow_reader_action::end) return 0;
+  return gates.end_overdue(but, g.id);
+}
+
+/// Whether it is worth to look for memory once more. Each look costs a walk over what is kept.
+bool engine::may_look_for_memory() noexcept {
+  constexpr std::chrono::milliseconds pause{10};
+  const std::uint64_t now = ticks::read();
+  std::uint64_t last = looked_for_memory_.load_relaxed();
+  return now - last >= in_ticks(pause) && looked_for_memory_.cas_strong_relaxed(last, now);
+}
+
+/// As engine's. The program that is asked must not use this transaction.
+bool transaction::end_slow(bool pressed) {
+  class asked_now {
+   public:
+    explicit asked_now(session& of) noexcept : of_(of), outer_(std::exchange(of.asked, true)) {}
+    asked_now(const asked_now&) = delete;
+    asked_now& operator=(const asked_now&) = delete;
+    ~asked_now() { of_.asked = outer_; }
+
+   private:
+    session& of_;
+    const bool outer_;
+  };
+  const asked_now here(*session_);
+  return engine_.end_slow(gated_ ? &session_->way : nullptr, pressed);
+}
+
+/// options::budget is used up: ends those who hold memory for too long, and collects. True: it is
+/// worth another try. Those whose time is over are ended at once, and for the rest there is a
+/// pause, since a program may go on after each refusal. Throws what on_slow_reader throws.
+bool transaction::look_for_memory() {
+  const bool again = engine_.may_look_for_memory();
+  if (!again && !engine_.gates.due()) return false;
+  if (!end_slow(again) && !again) return false;
+  engine_.collect();
+  return true;
 }
 
 }  // namespace db

@@ -137,8 +137,10 @@ void reader::scanning::give_changes_to_outer(session& s) const noexcept {
 
 void transaction::refuse_in_query() {
   throw std::invalid_argument(
-      "spolia::db: the condition of a query changes the transaction that is asked; do it after "
-      "run(), or in the function of a scan");
+      "spolia::db: a transaction is changed or committed by what it has called: a condition of its "
+      "query, or on_slow_reader. Do it when that has returned, or in the function of a scan, or "
+      "use "
+      "a transaction of its own");
 }
 
 /// Makes it what it was when it was locked.

@@ -5,6 +5,7 @@
 #include <new>
 #include <optional>
 #include <stdexcept>
+#include <string>
 
 #include "db/engine.hpp"
 #include "db/log/journal.hpp"
@@ -16,10 +17,13 @@ namespace {
 /// Throws std::invalid_argument if the column can never have the value.
 void may_be_set(const column_layout& c, const value& v) {
   if (c.role == column_role::key) {
-    throw std::invalid_argument("spolia::db: column " + c.name + " is part of the primary key");
+    throw std::invalid_argument("spolia::db: " + c.in_words() +
+                                " is part of the primary key, which is not changed: erase the row, "
+                                "and insert another one");
   }
   if (v.null() && c.role != column_role::nullable) {
-    throw std::invalid_argument("spolia::db: column " + c.name + " cannot be null");
+    throw std::invalid_argument("spolia::db: " + c.in_words() +
+                                " cannot be null: give it a value, or make it nullable");
   }
 }
 
@@ -71,17 +75,37 @@ auto transaction::change(F&& f) -> decltype(f()) {
   }
 }
 
+/// Runs f, which leaves nothing where it throws row_budget::exceeded: once more, if there may be
+/// room then.
+template <class F>
+status transaction::within_budget(F&& f) {
+  try {
+    return f();
+  } catch (const row_budget::exceeded&) {  // NOLINT: what follows is done without it
+  }
+  if (look_for_memory()) {
+    try {
+      return f();
+    } catch (const row_budget::exceeded&) {  // NOLINT: the same
+    }
+  }
+  session_->limits.add(1);
+  return outcome::limit;
+}
+
 status transaction::insert(table& t, values v) {
   return change([&]() -> status {
     const value_block* const before = session_->made.first;
-    status s = outcome::limit;
-    try {
-      s = insert_row(t, v);
-    } catch (const row_budget::exceeded&) {
-      session_->limits.add(1);  // of values; nothing was looked for yet
-    }
-    if (!s && state_) drop_apart(before);
-    return s;
+    return within_budget([&]() -> status {
+      try {
+        const status s = insert_row(t, v);
+        if (!s && state_) drop_apart(before);
+        return s;
+      } catch (const row_budget::exceeded&) {
+        drop_apart(before);
+        throw;
+      }
+    });
   });
 }
 
@@ -107,9 +131,8 @@ status transaction::insert_row(table& t, values v) {
     } catch (const row_budget::exceeded&) {
       slot = t.primary_->find(key);  // if it has a slot, that will do
       if (slot == no_slot) {
-        session_->limits.add(1);
         note_key(t, key);
-        return outcome::limit;
+        throw;
       }
     }
     if (slot == no_slot) break;
@@ -215,7 +238,9 @@ status transaction::update(table& t, std::initializer_list<value> key,
                            std::initializer_list<assignment> changes) {
   std::array<column_value, most_columns> to;
   if (changes.size() > to.size()) {
-    throw std::invalid_argument("spolia::db: one update sets at most 62 columns");
+    throw std::invalid_argument("spolia::db: an update of table " + t.name() + " sets " +
+                                std::to_string(changes.size()) +
+                                " columns: at most 62 are allowed");
   }
   std::size_t count = 0;
   for (const assignment& a : changes) {
@@ -292,8 +317,8 @@ status editor::set_column(std::uint32_t number, std::uint32_t table, const value
   if (!of_->state_) return of_->state_;
   const pending_write& w = of_->session_->writes[number_];
   if (table != w.of->layout().tag()) {
-    throw std::invalid_argument("spolia::db: the column is not one of table " +
-                                w.of->layout().name());
+    throw std::invalid_argument("spolia::db: the column that is set is not one of table " +
+                                w.of->layout().name() + ": take it from that table");
   }
   if ((w.shape & row_exists) == 0) return outcome::not_found;  // erased since, or taken back
   const transaction::column_value to{&w.of->layout().columns()[number], &v};
@@ -311,18 +336,19 @@ status transaction::encode_changes(std::span<const column_value> changes, std::u
     if (!v->null()) c->encode(*v, at);
     at += c->words;
   }
-  at = to;
-  try {
-    for (const auto& [c, v] : changes) {
-      if (lies_apart(c->type.base)) make_apart(at);
-      at += c->words;
+  return within_budget([&]() -> status {
+    at = to;
+    try {
+      for (const auto& [c, v] : changes) {
+        if (lies_apart(c->type.base)) make_apart(at);
+        at += c->words;
+      }
+    } catch (const row_budget::exceeded&) {
+      drop_apart(before);
+      throw;
     }
-  } catch (const row_budget::exceeded&) {
-    drop_apart(before);
-    session_->limits.add(1);
-    return outcome::limit;
-  }
-  return outcome::ok;
+    return outcome::ok;
+  });
 }
 
 /// All of them, or none: unique indexes are asked about the row as it is behind the last one.

@@ -24,6 +24,7 @@
 #include "db/files/folder.hpp"
 #include "db/log/journal.hpp"
 #include "db/log/log_format.hpp"
+#include "db/log/nan_rows.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
@@ -33,8 +34,6 @@ struct frozen_table {
   const table* of = nullptr;
   table_spec spec;
 };
-
-class nan_rows;
 
 /// What is to be written, and where to.
 struct checkpoint_source {
@@ -73,8 +72,12 @@ class storage {
 
  private:
   void refuse_lost(const folder_content& has) const;
-  log_end recover(const folder_content& has, nan_rows& nans);
-  void keep_left_out(const nan_rows& nans);
+  void begin(const folder_content& has, const nan_rows& nans);
+  void change_directory(const folder_content& has, const nan_rows& nans);
+  void repair_last(const folder_content& has);
+  void write_left_out(const nan_rows& nans);
+  void note_left_out(const nan_rows& nans);
+  void note_left_out(const nan_rows::left_out& out, const std::string& where);
   void write_whole(const std::string& name, std::string_view content);
   void refuse_partial_copy() const;
   checkpoint_report make_checkpoint(checkpoint_pace how);

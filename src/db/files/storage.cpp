@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // storage.cpp: opening a directory.
-#include "db/versions/storage.hpp"
+#include "db/files/storage.hpp"
 
 #include <chrono>
 #include <span>
@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "db/engine.hpp"
+#include "db/files/status_file.hpp"
 #include "db/log/nan_rows.hpp"
 #include "db/log/recovery.hpp"
 
@@ -25,13 +26,17 @@ std::string left_out_name(std::uint64_t sequence, std::uint32_t table) {
 
 const options& checked(const options& o) {
   if (o.segment_bytes < 4096) {
-    throw std::invalid_argument("spolia::db: a segment of the log has 4096 bytes at least");
+    throw std::invalid_argument("spolia::db: options::segment_bytes is " +
+                                std::to_string(o.segment_bytes) + ": it is 4096 at least");
   }
   if (o.checkpoint_share == 0 || o.checkpoint_share > 100) {
-    throw std::invalid_argument("spolia::db: checkpoint_share is from 1 to 100");
+    throw std::invalid_argument("spolia::db: options::checkpoint_share is " +
+                                std::to_string(o.checkpoint_share) + ": it is from 1 to 100");
   }
   if (o.loss_window.count() <= 0) {
-    throw std::invalid_argument("spolia::db: the loss window is a millisecond at least");
+    throw std::invalid_argument("spolia::db: options::loss_window is " +
+                                std::to_string(o.loss_window.count()) +
+                                " ms: it is a millisecond at least");
   }
   return o;
 }
@@ -49,20 +54,16 @@ storage::storage(engine& of, const std::filesystem::path& directory, const optio
   if (!folder_.known()) folder_.make(random_id(), false);
   report_.guard = folder_.guard();
   nan_rows nans;
-  end_ = recover(has, nans);
-  keep_left_out(nans);  // before anything is logged
+  end_ = recovery(engine_, folder_, options_, report_).run(has, nans);
   log_at_open_ = report_.log_bytes;
   // Each opening is an epoch of its own: of two histories that part, one has the higher number.
   if (!o.read_only) ++end_.epoch;
   report_.epoch = end_.epoch;
   last_.store_relaxed(end_.sequence);
-  if (!o.read_only && o.durability != durability_level::none) {
-    log_ = std::make_unique<journal>(folder_, o);
-    log_->start(end_);
-    folder_.note_data();
-    if (!nans.changes().empty()) log_->write_alone(nans.changes());
-  } else if (!o.read_only) {
-    folder_.sync();  // to know whether that can be done
+  if (o.read_only) {
+    note_left_out(nans);
+  } else {
+    begin(has, nans);
   }
   report_.durable_names = folder_.durable_names();
   report_.took = std::chrono::steady_clock::now() - start;
@@ -81,7 +82,7 @@ void storage::refuse_lost(const folder_content& has) const {
     throw storage_error(folder_.path(), storage_error::nowhere, why);
   };
   if (!folder_.known() && (has.copy || !has.checkpoints.empty())) {
-    refuse("a copy that was not finished");
+    refuse(unfinished_copy_text);
   }
   if (folder_.had_data() && !has.has_data()) {
     refuse(
@@ -91,35 +92,79 @@ void storage::refuse_lost(const folder_content& has) const {
   }
 }
 
-log_end storage::recover(const folder_content& has, nan_rows& nans) {
-  if (!options_.read_only) {
-    for (const std::string& name : has.temporary) folder_.remove(name);
-    if (has.copy) {
-      folder_.remove(copy_marker);
-      folder_.sync();
-    }
+/// All that was there has been read, and nothing was changed yet. From here on what fails is the
+/// system. Unfinished files go first, for they may be what fills the disk.
+void storage::begin(const folder_content& has, const nan_rows& nans) {
+  for (const std::string& name : has.temporary) folder_.remove(name);
+  if (options_.durability == durability_level::none) {
+    change_directory(has, nans);
+    folder_.sync();  // to know whether that can be done
+    return;
   }
-  recovery all(engine_, folder_, options_, report_);
-  return all.run(has, !options_.read_only, nans);
+  log_ = std::make_unique<journal>(engine_, folder_, options_);
+  log_->start(end_, [&] { change_directory(has, nans); });
+  folder_.note_data();
+  if (!nans.changes().empty()) log_->write_alone(nans.changes());
 }
 
-/// Rows that are left out go to files, unless nothing may be changed.
-void storage::keep_left_out(const nan_rows& nans) {
-  for (const nan_rows::left_out& out : nans.out()) {
-    report_.left_out_rows += out.rows;
-    std::string note = std::to_string(out.rows) + " rows of table " + out.of->name() +
-                       " differ from others only in which not-a-number is their key, or their "
-                       "value of a unique index, and there is one now: ";
-    if (options_.read_only) {
-      note += "they are not shown; opening the database to change it writes them to a file";
-    } else {
-      const std::string name = left_out_name(end_.sequence, out.number);
-      write_whole(name, out.lines);
-      report_.left_out_files.push_back(folder_.path_of(name));
-      note += "they are in " + folder_.path_of(name).string();
-    }
-    report_.notes.push_back(std::move(note));
+/// What is to be done before anything is logged, and after everything that can refuse the opening.
+void storage::change_directory(const folder_content& has, const nan_rows& nans) {
+  try {
+    if (options_.publish_status) status_file::prepare(folder_);
+    write_left_out(nans);
+  } catch (...) {
+    status_file::remove(folder_);
+    throw;
   }
+  repair_last(has);
+  if (has.copy) {
+    folder_.remove(copy_marker);
+    folder_.sync();
+  }
+  folder_.keep();
+}
+
+/// What the last process may have left in the system's memory is made durable before anything is
+/// built on it.
+void storage::repair_last(const folder_content& has) {
+  if (has.segments.empty()) return;
+  const std::string name = file_name(file_kind::log, has.segments.back());
+  const auto file = folder_.open(name, file_mode::write);
+  if (report_.cut_file == folder_.path_of(name)) file->truncate(report_.cut_offset);
+  file->sync();
+}
+
+/// Rows that are left out go to files, all or none.
+void storage::write_left_out(const nan_rows& nans) {
+  std::vector<std::string> names;
+  try {
+    for (const nan_rows::left_out& out : nans.out()) {
+      names.push_back(left_out_name(end_.sequence, out.number));
+      write_whole(names.back(), out.lines);
+      const auto file = folder_.path_of(names.back());
+      report_.left_out_files.push_back(file);
+      note_left_out(out, "they are in " + file.string());
+    }
+  } catch (...) {
+    for (const std::string& name : names) remove_quietly(folder_, name);
+    throw;
+  }
+}
+
+/// Nothing may be changed.
+void storage::note_left_out(const nan_rows& nans) {
+  for (const nan_rows::left_out& out : nans.out()) {
+    note_left_out(out,
+                  "they are not shown; opening the database to change it writes them to a file");
+  }
+}
+
+void storage::note_left_out(const nan_rows::left_out& out, const std::string& where) {
+  report_.left_out_rows += out.rows;
+  report_.notes.push_back(std::to_string(out.rows) + " rows of table " + out.of->name() +
+                          " differ from others only in which not-a-number is their key, or their "
+                          "value of a unique index, and there is one now: " +
+                          where);
 }
 
 /// A file of the directory that is there whole, and durable, or not at all.

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// at_work.cpp: calls that would wait for themselves.
+#include "db/at_work.hpp"
+
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include <spolia/base/misuse.hpp>
+#include <spolia/base/threads.hpp>
+
+#include "db/engine.hpp"
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace db {
+namespace {
+
+thread_local constinit at_work* innermost = nullptr;
+
+/// By what the program was called.
+const char* name_of(at_work::doing what) noexcept {
+  switch (what) {
+    case at_work::copying:
+      return "the sink, or the layer of files (options::files),";
+    case at_work::asking:
+      return "options::on_slow_reader";
+    case at_work::writing:
+    case at_work::lengthening:
+    case at_work::background:
+      break;
+  }
+  return "the layer of files (options::files)";
+}
+
+}  // namespace
+
+at_work::at_work(const engine& of, doing what, const char* call) noexcept
+    : of_(of), what_(what), call_(call), outer_(std::exchange(innermost, this)) {}
+
+at_work::~at_work() { innermost = outer_; }
+
+const at_work* at_work::find(const engine& of, unsigned any_of) noexcept {
+  for (const at_work* w = innermost; w != nullptr; w = w->outer_) {
+    if (&w->of_ == &of && (w->what_ & any_of) != 0) return w;
+  }
+  return nullptr;
+}
+
+bool at_work::within(const engine& of, unsigned any_of) noexcept {
+  return find(of, any_of) != nullptr;
+}
+
+void at_work::must_not_wait(const engine& of, unsigned any_of, const char* call) {
+  const at_work* const w = find(of, any_of);
+  if (w == nullptr) return;
+  throw std::invalid_argument(std::string("spolia::db: ") + call + " was called by " +
+                              name_of(w->what_) + " within " + w->call_ +
+                              " of the same database, and would wait for that without an end: call "
+                              "it when that has returned, or in a thread that is not waited for "
+                              "there");
+}
+
+void at_work::close(std::unique_ptr<engine> e) noexcept {
+  if (e == nullptr) return;
+  at_work* outermost = nullptr;
+  for (at_work* w = innermost; w != nullptr; w = w->outer_) {
+    if (&w->of_ == e.get()) outermost = w;
+  }
+  if (outermost == nullptr) return;
+  if (outermost->what_ == copying) {
+    outermost->closed_ = std::move(e);
+    return;
+  }
+  misuse::report("a database is closed by a function that it has called", threads::number());
+  static_cast<void>(e.release());  // others use it yet
+}
+
+}  // namespace db
+}  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// at_work.hpp: what this thread does for a database while it calls the program. Internal.
+//
+// A sink, on_slow_reader and a layer of files are called in the midst of something that other calls
+// wait for. If they make such a call themselves, on the same thread, it would wait for itself. So
+// each thread has a list of what it is at, and a call that waits looks there first.
+// Threads:     the list is the thread's own. That a callback waits for another thread, which makes
+//              the call, is not seen.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include <spolia/base/config.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace db {
+
+class engine;
+
+class at_work {
+ public:
+  /// To be combined.
+  enum doing : std::uint8_t {
+    copying = 1,      ///< a checkpoint or a backup, of which there is one at a time
+    asking = 2,       ///< on_slow_reader, maybe within a commit
+    writing = 4,      ///< the log, for all that wait for it
+    lengthening = 8,  ///< the log, which has a lock of its own
+    background = 16   ///< as copying, on the thread that closing waits for
+  };
+
+  /// `call` says what the caller has called: a string literal.
+  at_work(const engine& of, doing what, const char* call) noexcept;
+  ~at_work();
+  at_work(const at_work&) = delete;
+  at_work& operator=(const at_work&) = delete;
+
+  [[nodiscard]] static bool within(const engine& of, unsigned any_of) noexcept;
+  /// Throws std::invalid_argument if this thread is in one of them, which `call` would wait for.
+  static void must_not_wait(const engine& of, unsigned any_of, const char* call);
+  /// Ends the database: now, or, if the program does that while it is called by a checkpoint or a
+  /// backup, when this is over. Out of another callback of a database that cannot be.
+  static void close(std::unique_ptr<engine> e) noexcept;
+
+ private:
+  static const at_work* find(const engine& of, unsigned any_of) noexcept;
+
+  const engine& of_;
+  const doing what_;
+  const char* const call_;
+  at_work* const outer_;
+  std::unique_ptr<engine> closed_;
+};
+
+}  // namespace db
+}  // namespace spolia::inline SPOLIA_FLAVOUR

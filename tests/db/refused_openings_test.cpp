@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+// An opening, a backup or a restoration that is refused leaves everything as it was, and says why;
+// the next one says the same.
+
+#include <gtest/gtest.h>
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+#include "db/faulty_files.hpp"
+#include "db/layer_over.hpp"
+#include "db/own_place.hpp"
+
+namespace {
+
+using namespace spolia;
+using namespace spolia::db;
+using namespace spolia::test;
+
+class refused_openings : public own_place {
+ protected:
+  /// Names, kinds and bytes of all that is there.
+  static std::map<std::string, std::string> all_in(const fs::path& at) {
+    std::map<std::string, std::string> all;
+    for (const auto& one : fs::recursive_directory_iterator(at)) {
+      const bool file = one.is_regular_file() && !one.is_symlink();
+      all[one.path().string()] = file ? "file: " + text_of(one.path()) : "no file";
+    }
+    return all;
+  }
+  /// Twice: both say the same, which has `words`, and change nothing.
+  void is_refused(const std::function<void()>& f, std::string_view words) const {
+    const auto before = all_in(root_);
+    const std::string why = refused(f);
+    EXPECT_NE(why.find(words), std::string::npos) << why;
+    const bool unchanged = all_in(root_) == before;
+    EXPECT_TRUE(unchanged) << words << ": " << why;
+    EXPECT_EQ(refused(f), why);
+  }
+  static void open_it(const fs::path& at, const options& o = small_segments()) {
+    const database base = database::open(at, o);
+  }
+  void is_not_opened(const fs::path& at, std::string_view words,
+                     const options& o = over(nullptr)) const {
+    is_refused([&] { open_it(at, o); }, words);
+  }
+  static options to_be_read() {
+    options o = over(nullptr);
+    o.read_only = true;
+    return o;
+  }
+  static void put(const fs::path& file, std::string_view text) {
+    if (file.has_parent_path()) fs::create_directories(file.parent_path());
+    std::ofstream(file, std::ios::binary) << text;
+  }
+  /// One with a checkpoint and log behind it, with a torn end and files that were not finished.
+  static void make_bank(const fs::path& at) {
+    {
+      database base = database::open(at, small_segments());
+      commit(base, 1, 60);
+      base.checkpoint();
+      commit(base, 61, 120);
+    }
+    std::ofstream(last_segment(at), std::ios::app | std::ios::binary) << "torn";
+    put(at / "checkpoint-00000000000000ff.spl.tmp", "unfinished");
+    put(at / "status", "of a process that was killed");
+  }
+  static fs::path last_segment(const fs::path& at) {
+    fs::path last;
+    for (const auto& one : fs::directory_iterator(at)) {
+      if (one.path().filename().string().starts_with("log-")) last = std::max(last, one.path());
+    }
+    return last;
+  }
+  static fs::path checkpoint_of(const fs::path& at) {
+    for (const auto& one : fs::directory_iterator(at)) {
+      const std::string name = one.path().filename().string();
+      if (name.starts_with("checkpoint-") && name.ends_with(".spl")) return one.path();
+    }
+    return {};
+  }
+  static void spoil(const fs::path& file, std::uint64_t at) {
+    std::fstream in(file, std::ios::in | std::ios::out | std::ios::binary);
+    in.seekg(static_cast<std::streamoff>(at));
+    const auto was = static_cast<char>(in.get());
+    in.seekp(static_cast<std::streamoff>(at));
+    in.put(static_cast<char>(was ^ 0x55));
+  }
+};
+
+TEST_F(refused_openings, of_data_files_without_the_file_that_says_whose_they_are) {
+  for (const char* name : {"log-0000000000000001.spl", "checkpoint-0000000000000007.spl"}) {
+    const fs::path at = std::string("with-") + name;
+    put(at / name, "junk");
+    is_not_opened(at, name);
+    is_not_opened(at, "no file SPOLIA", to_be_read());
+    database base = database::open("base", small_segments());
+    is_refused([&] { base.backup(at); }, name);
+    put(at / "SPOLIA", "");  // as a process leaves it that is killed while it makes a database
+    is_not_opened(at, "or an empty one");
+  }
+}
+
+TEST_F(refused_openings, of_directories_that_have_something_else) {
+  put("file", "a letter");
+  is_not_opened("file", "no directory");
+  is_not_opened("file/below", "no directory");
+  fs::create_symlink("nowhere", "dangling");
+  is_not_opened("dangling", "no directory");
+  put("foreign/SPOLIA", "a letter that is as long as it must be, and no file of a database");
+  put("foreign/log-0000000000000001.spl", "junk");
+  is_not_opened("foreign", "this is not the file of a database");
+  fs::create_directories("taken/SPOLIA");
+  is_not_opened("taken", "cannot open");
+  put("copied/COPY", "");
+  is_not_opened("copied", "a copy that was not finished");
+  put("half/COPY", "");
+  put("half/checkpoint-0000000000000007.spl", "junk");
+  is_not_opened("half", "a copy that was not finished");
+  is_not_opened("half", "a copy that was not finished", to_be_read());
+}
+
+TEST_F(refused_openings, of_what_is_not_there) {
+  is_not_opened("", "needs a name");
+  is_not_opened("nothing", "cannot open this directory", to_be_read());
+  fs::create_directories("empty");
+  is_not_opened("empty", "there is no database", to_be_read());
+  is_not_opened(fs::path("above") / "below" / std::string(300, 'n'), "cannot be made");
+  EXPECT_FALSE(fs::exists("above"));
+}
+
+TEST_F(refused_openings, by_options_that_make_no_sense) {
+  options o = over(nullptr);
+  o.segment_bytes = 1;
+  EXPECT_THROW(open_it("fresh", o), std::invalid_argument);
+  o = over(nullptr);
+  o.most_partitions = 1;
+  EXPECT_THROW(open_it("fresh", o), std::invalid_argument);
+  EXPECT_FALSE(fs::exists("fresh"));
+}
+
+TEST_F(refused_openings, of_an_unknown_format) {
+  make_bank("bank");
+  put("bank/COPY", "");
+  const std::string was = text_of("bank/SPOLIA");
+  std::string other = was;
+  other[16 + 7] = '9';
+  put("bank/SPOLIA", other);
+  is_not_opened("bank", "format");
+  is_not_opened("bank", "format", to_be_read());
+  other = was;
+  other.back() = ' ';
+  put("bank/SPOLIA", other);
+  is_not_opened("bank", "number of the database");
+}
+
+TEST_F(refused_openings, of_what_is_open) {
+  make_bank("bank");
+  const database base = database::open("bank", small_segments());
+  is_not_opened("bank", "open elsewhere");
+  is_not_opened("bank", "open elsewhere", to_be_read());
+}
+
+/// Also of a copy: it would not be one any more.
+TEST_F(refused_openings, of_damaged_or_lost_data_files) {
+  make_bank("bank");
+  put("bank/COPY", "");
+  options o = over(nullptr);
+  o.publish_status = true;
+  const auto with = [&](const char* what, const std::function<void(const fs::path&)>& change,
+                        std::string_view words) {
+    SCOPED_TRACE(what);
+    const fs::path at = std::string("bank ") + what;
+    fs::copy(fs::path("bank"), at);
+    change(at);
+    is_not_opened(at, words, o);
+    is_not_opened(at, words, to_be_read());
+  };
+  with("all gone", [](const fs::path& at) { remove_data(at); }, "missing");
+  with("checkpoint gone", [](const fs::path& at) { fs::remove(checkpoint_of(at)); }, "missing");
+  with(
+      "log gone",
+      [](const fs::path& at) {
+        while (!last_segment(at).empty()) fs::remove(last_segment(at));
+      },
+      "missing");
+  with(
+      "checkpoint spoilt", [](const fs::path& at) { spoil(checkpoint_of(at), 200); },
+      "checkpoint-");
+  with(
+      "of another database",
+      [](const fs::path& at) {
+        open_it("other");
+        fs::copy(last_segment("other"), at, fs::copy_options::overwrite_existing);
+        fs::copy_file("other/SPOLIA", at / "SPOLIA", fs::copy_options::overwrite_existing);
+      },
+      "another database");
+}
+
+TEST_F(refused_openings, by_who_listens) {
+  make_bank("bank");
+  put("bank/COPY", "");
+  options o = over(nullptr);
+  for (const char* at : {"checkpoint", "log", "indexes"}) {
+    o.on_recovery = [&](const recovery_progress& p) {
+      if (p.stage == at) throw storage_error("bank", storage_error::nowhere, "not today");
+    };
+    is_not_opened("bank", "not today", o);
+  }
+}
+
+TEST_F(refused_openings, where_the_file_system_has_no_locks) {
+  layer_faults faults;
+  faults.no_locks = true;
+  const options without = over(std::make_shared<layer_over>(faults));
+  make_bank("bank");
+  {
+    const database base = database::open("bank", without);
+  }
+  // Of another machine, which nobody can tell anything of.
+  const auto number = fs::directory_entry("bank/SPOLIA").hard_link_count();
+  ASSERT_EQ(number, 1U);
+  struct stat is{};
+  ASSERT_EQ(::stat("bank/SPOLIA", &is), 0);
+  std::ostringstream name;
+  name << "bank/LOCK-" << std::hex << is.st_ino << "-1-2-3-4-5-6";
+  put(name.str(), "");
+  put("bank/LOCK-1-2-3-4-5-6-7", "");  // of a directory that this was copied from
+  is_not_opened("bank", "made on another machine", without);
+}
+
+/// Neither of a new database nor of one that is there: the file system has no room.
+TEST_F(refused_openings, without_room) {
+  const auto full = [](const file_step& s) {
+    const bool takes_room = s.what == file_step::kind::write || s.what == file_step::kind::reserve;
+    return takes_room && s.name.starts_with("log-") ? ENOSPC : 0;
+  };
+  const options o = over(std::make_shared<faulty_files>(real_files(), full));
+  is_not_opened("fresh/below", "no room", o);
+  EXPECT_FALSE(fs::exists("fresh"));
+  make_bank("bank");
+  fs::remove("bank/reserve.spl");
+  fs::remove(
+      "bank/checkpoint-00000000000000ff.spl.tmp");  // goes first: it may be what is in the way
+  put("bank/COPY", "");
+  is_not_opened("bank", "no room", o);
+}
+
+TEST_F(refused_openings, with_a_status_that_cannot_be_made) {
+  make_bank("bank");
+  fs::remove("bank/status");
+  fs::remove("bank/checkpoint-00000000000000ff.spl.tmp");
+  fs::create_directories("bank/status/in the way");
+  put("bank/COPY", "");
+  options o = over(nullptr);
+  o.publish_status = true;
+  is_not_opened("bank", "status", o);
+}
+
+TEST_F(refused_openings, of_copies_leave_nothing) {
+  database base = database::open("base", small_segments());
+  commit(base, 1, 5);
+  const auto full = [](const file_step& s) {
+    return s.what == file_step::kind::write && s.name.starts_with("checkpoint-") ? ENOSPC : 0;
+  };
+  is_refused([&] { base.backup("base"); }, "open elsewhere");
+  options o = small_segments();
+  o.files = std::make_shared<faulty_files>(real_files(), full);
+  database narrow = database::open("narrow", o);
+  commit(narrow, 1, 5);
+  EXPECT_NE(refused([&] { narrow.backup("deep/copy"); }), "");
+  EXPECT_FALSE(fs::exists("deep"));
+  put("beside/letter", "dear");
+  EXPECT_NE(refused([&] { narrow.backup("beside"); }), "");
+  EXPECT_EQ(all_in("beside").size(), 1U);
+  open_it("other");
+  is_refused([&] { base.backup("other"); }, "another database");
+  const auto junk = [](std::span<std::byte>) -> std::size_t { return 0; };
+  is_refused([&] { database::restore(junk, "restored"); }, "the stream");
+  std::string stream;
+  base.backup([&](std::span<const std::byte> part) {
+    stream.append(reinterpret_cast<const char*>(part.data()), part.size());
+  });
+  const auto broken = [&, at = std::size_t{0}](std::span<std::byte> to) mutable -> std::size_t {
+    if (at != 0) throw storage_error("the line", storage_error::nowhere, "was cut");
+    std::memcpy(to.data(), stream.data(), to.size());
+    return at = to.size();
+  };
+  is_refused([&] { database::restore(broken, "deep/restored"); }, "was cut");
+  EXPECT_FALSE(fs::exists("deep"));
+}
+
+}  // namespace
