@@ -49,6 +49,10 @@ std::size_t read_all_of(const byte_source& from, std::span<std::byte> to,
   return done;
 }
 
+constexpr const char* does_not_fit =
+    "the copy does not fit to the log, which does not go on where it ends: it is of another "
+    "history of the database, as after a backup was restored. Use another directory";
+
 /// Marks a directory that a copy is written into. If that comes to nothing, and nothing was there
 /// before, nothing is left there.
 class unfinished_copy {
@@ -116,7 +120,9 @@ std::uint64_t storage::copy_file(const std::string& name, folder& to) {
       const std::size_t most = std::min<std::uint64_t>(part.size(), end - done);
       const std::size_t got = source->read(done, std::span(part).first(most));
       if (got == 0) {
-        throw storage_error(folder_.path_of(name), done, "the file has become shorter");
+        throw storage_error(
+            folder_.path_of(name), done,
+            "the file has become shorter while it was copied: another process changes it");
       }
       copy->write(done, bytes_view(part).first(got));
       done += got;
@@ -139,7 +145,7 @@ bool storage::copy_segments(folder& to, const log_end& from, backup_report& repo
   refuse_ahead(to, from, end);
   // Of two that were restored from one copy, both may have come as far.
   if (from.sequence == end && from.chain != now.chain) {
-    throw storage_error(to.path(), storage_error::nowhere, "the copy does not fit to the log");
+    throw storage_error(to.path(), storage_error::nowhere, does_not_fit);
   }
   const folder_content has = folder_.look();
   const auto first = std::lower_bound(has.segments.begin(), has.segments.end(), from.sequence + 1);
@@ -162,7 +168,9 @@ bool storage::copy_segments(folder& to, const log_end& from, backup_report& repo
 void storage::refuse_ahead(const folder& copy, const log_end& theirs, std::uint64_t ours) {
   if (theirs.sequence <= ours) return;
   throw storage_error(copy.path(), storage_error::nowhere,
-                      "the copy has changes that the database does not have");
+                      "the copy has " + std::to_string(theirs.sequence) +
+                          " changes, and the database " + std::to_string(ours) +
+                          ": what it has more would be lost. Use another directory");
 }
 
 /// Throws if the copy's end is not where the segment begins.
@@ -174,7 +182,7 @@ void storage::fits(const std::string& segment, const log_end& end, const folder&
     throw storage_error(folder_.path_of(segment), 0, why);
   }
   if (header.chain != end.chain) {
-    throw storage_error(copy.path(), storage_error::nowhere, "the copy does not fit to the log");
+    throw storage_error(copy.path(), storage_error::nowhere, does_not_fit);
   }
 }
 
@@ -184,12 +192,16 @@ backup_report storage::backup(const std::filesystem::path& to) {
   folder theirs(*files_, to, {.write = true, .without_lock = options_.allow_without_lock});
   const folder_content has = theirs.look();
   if (theirs.known() && theirs.id() != folder_.id()) {
-    throw storage_error(theirs.path(), storage_error::nowhere,
-                        "the directory has another database");
+    throw storage_error(
+        theirs.path(), storage_error::nowhere,
+        "the directory has another database: a backup goes to a new directory, or to "
+        "an earlier backup of the same database");
   }
   if (theirs.known() && !has.copy) {
-    throw storage_error(theirs.path(), storage_error::nowhere,
-                        "it is no copy, or was opened to be changed since");
+    throw storage_error(
+        theirs.path(), storage_error::nowhere,
+        "the directory has the database itself, or a copy that was opened to be changed "
+        "since: a backup goes to a new directory, or to a copy that was not");
   }
   backup_report report;
   if (theirs.known() && has.has_data()) {
@@ -251,7 +263,8 @@ void storage::restore(storage_files& files, const byte_source& from,
   }
   folder mine(files, directory, {.write = true});
   if (mine.known() || mine.look().has_data()) {
-    throw storage_error(mine.path(), storage_error::nowhere, "there is a database");
+    throw storage_error(mine.path(), storage_error::nowhere,
+                        "there is a database, or data files of one: restore into a new directory");
   }
   const unfinished_copy marked(mine);
   const std::string name = file_name(file_kind::checkpoint, header.sequence);

@@ -36,32 +36,36 @@ struct catalog::building {
   }
 };
 
-void catalog::refuse() const {
+void catalog::refuse(const char* call) const {
   if (engine_.read_only) {
-    throw std::invalid_argument("spolia::db: the database was opened to be read");
+    throw std::invalid_argument(std::string("spolia::db: the database was opened read_only, and ") +
+                                call + " would change it");
   }
 }
 
 void catalog::refuse_to_change(const table& t, const char* call) const {
   at_work::must_not_wait(engine_, at_work::asking | at_work::writing | at_work::lengthening, call);
-  refuse();
+  refuse(call);
   if (!t.is_of(engine_)) t.refuse_stranger();
 }
 
 void catalog::must_be_new(const std::string& name) const {
   for (const auto& t : engine_.tables) {
     if (t->name() == name && !t->when_.over()) {
-      throw std::invalid_argument("spolia::db: a table " + name + " exists");
+      throw std::invalid_argument("spolia::db: a table " + name +
+                                  " exists: use another name, or find_table()");
     }
   }
   if (engine_.table_numbers == most_tables) {
-    throw std::invalid_argument("spolia::db: too many tables were made of one database");
+    throw std::invalid_argument(
+        "spolia::db: " + std::to_string(most_tables) +
+        " tables were made in this database, also such as were dropped: there can be no more");
   }
 }
 
 table& catalog::create_table(const table_spec& spec) {
   at_work::must_not_wait(engine_, at_work::writing | at_work::lengthening, "create_table()");
-  refuse();
+  refuse("create_table()");
   auto made = std::make_unique<table>(spec, engine_);
   made->when_.build();
   catalog_record record(engine_, record_kind::create_table,
@@ -95,7 +99,8 @@ status catalog::create_index(table& t, const index_spec& spec) {
   if (before.closed) return outcome::dropped;
   for (const secondary* const i : before.all) {
     if (i->name() == spec.name) {
-      throw std::invalid_argument("spolia::db: table " + t.name() + " has an index " + spec.name);
+      throw std::invalid_argument("spolia::db: table " + t.name() + " has an index " + spec.name +
+                                  " already: use another name, or drop it before");
     }
   }
   catalog_record record(engine_, record_kind::create_index, [&](byte_buffer& to) {

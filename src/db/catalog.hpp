@@ -66,7 +66,7 @@ class catalog {
 
  private:
   struct building;
-  void refuse() const;
+  void refuse(const char* call) const;
   void refuse_to_change(const table& t, const char* call) const;
   void must_be_new(const std::string& name) const;
   void show(table& t, std::unique_ptr<const index_set> next) const;

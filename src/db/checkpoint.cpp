@@ -257,7 +257,9 @@ checkpoint_report storage::make_checkpoint(checkpoint_pace how) {
 
 checkpoint_report storage::checkpoint(checkpoint_pace how) {
   if (options_.read_only) {
-    throw std::invalid_argument("spolia::db: the database was opened to be read");
+    throw std::invalid_argument(
+        "spolia::db: the database was opened read_only, and checkpoint() would change it: backup() "
+        "does not");
   }
   return make_checkpoint(how);
 }

@@ -50,10 +50,13 @@ std::uint64_t cache_bytes_for(const options& o) {
 std::unique_ptr<delta> make_storage(commit_board& board, const options& o) {
   if (o.own_versions) {
     if (auto own = o.own_versions(board)) return own;
-    throw std::invalid_argument("spolia::db: own_versions has made no storage");
+    throw std::invalid_argument("spolia::db: options::own_versions has returned no storage");
   }
   if (o.changes_only && keeps_whole_rows(o.versions)) {
-    throw std::invalid_argument("spolia::db: consolidation needs versions that are whole rows");
+    throw std::invalid_argument(
+        "spolia::db: options::changes_only does not go with "
+        "version_storage::one_shot_consolidated, "
+        "which needs versions that are whole rows: use another storage");
   }
   switch (o.versions) {
     case version_storage::steam:
@@ -69,10 +72,12 @@ std::unique_ptr<delta> make_storage(commit_board& board, const options& o) {
       break;
   }
   if (o.most_partitions < 2 || o.most_partitions > 256) {
-    throw std::invalid_argument("spolia::db: most_partitions is from 2 to 256");
+    throw std::invalid_argument("spolia::db: options::most_partitions is " +
+                                std::to_string(o.most_partitions) + ": it is from 2 to 256");
   }
   if (o.partition_transactions == 0 || o.partition_bytes == 0) {
-    throw std::invalid_argument("spolia::db: a partition takes at least one transaction");
+    throw std::invalid_argument(
+        "spolia::db: options::partition_transactions and partition_bytes are 1 at least");
   }
   const delta_one_shot::options chosen{.transactions = o.partition_transactions,
                                        .partition_bytes = o.partition_bytes,
@@ -140,7 +145,8 @@ table& database::find_table(std::string_view name) const {
   for (const auto& t : used().tables) {
     if (t->name() == name && t->when_.open()) return *t;
   }
-  throw std::invalid_argument("spolia::db: there is no table " + std::string(name));
+  throw std::invalid_argument("spolia::db: there is no table " + std::string(name) +
+                              ": tables() has all that there are");
 }
 
 // Openings, checkpoints and backups are no cancellation points: they have threads and files to end
@@ -164,7 +170,9 @@ database database::open(const std::filesystem::path& directory, const options& o
 
 storage& database::files_of(engine& e) {
   if (e.files == nullptr) {
-    throw std::invalid_argument("spolia::db: the database is only in memory");
+    throw std::invalid_argument(
+        "spolia::db: the database is only in memory, and has no checkpoints, backups and report of "
+        "an opening: database::open(directory) makes one that has");
   }
   return *e.files;
 }

@@ -18,43 +18,61 @@ constexpr auto powers_of_ten = [] {
   return made;
 }();
 
-[[noreturn]] void refuse_decimal(const char* why) {
-  throw std::invalid_argument(std::string("spolia::db: ") + why);
+[[noreturn]] void refuse_decimal(const std::string& why) {
+  throw std::invalid_argument("spolia::db: " + why);
 }
 
-constexpr const char* too_large = "a decimal does not fit in 64 bits";
-constexpr const char* not_one = "this is not a decimal number";
+/// As much of it as an error shows.
+std::string quoted(std::string_view text) {
+  constexpr std::size_t most_shown = 60;
+  const bool whole = text.size() <= most_shown;
+  return '"' + std::string(text.substr(0, most_shown)) + (whole ? "\"" : "...\"");
+}
 
-/// Puts a digit behind a number that is not positive: there is one more of those.
-void put_digit(std::int64_t& negative, char c) {
-  if (__builtin_mul_overflow(negative, std::int64_t{10}, &negative) ||
-      __builtin_sub_overflow(negative, std::int64_t{c - '0'}, &negative)) {
-    refuse_decimal(too_large);
-  }
+[[noreturn]] void refuse_digits(const std::string& what, std::size_t digits) {
+  refuse_decimal(what + " has " + std::to_string(digits) +
+                 " digits after the point: at most 18 are allowed");
+}
+
+[[noreturn]] void refuse_text(std::string_view text) {
+  refuse_decimal(quoted(text) +
+                 " is not a decimal number: digits, maybe a sign before them and a point between "
+                 "them, as in -12.50");
+}
+
+[[noreturn]] void refuse_large(const std::string& what) {
+  refuse_decimal(what +
+                 " does not fit in 64 bits: a decimal has at most 18 digits, or 19 up to "
+                 "9223372036854775807");
+}
+
+/// Puts a digit behind a number that is not positive: there is one more of those. False: it does
+/// not fit.
+bool put_digit(std::int64_t& negative, char c) noexcept {
+  return !__builtin_mul_overflow(negative, std::int64_t{10}, &negative) &&
+         !__builtin_sub_overflow(negative, std::int64_t{c - '0'}, &negative);
 }
 
 }  // namespace
 
 decimal_number::decimal_number(std::int64_t scaled, std::uint32_t digits)
     : scaled_(scaled), digits_(digits) {
-  if (digits > most_digits) refuse_decimal("a decimal has at most 18 digits after the point");
+  if (digits > most_digits) refuse_digits("a decimal number", digits);
 }
 
-decimal_number::decimal_number(std::string_view text) {
-  const bool minus = text.starts_with('-');
-  if (minus || text.starts_with('+')) text.remove_prefix(1);
+decimal_number::decimal_number(std::string_view all) {
+  const bool minus = all.starts_with('-');
+  const std::string_view text = all.substr(minus || all.starts_with('+') ? 1 : 0);
   const std::size_t point = std::min(text.find('.'), text.size());
-  if (point == 0 || point + 1 == text.size()) refuse_decimal(not_one);
+  if (point == 0 || point + 1 == text.size()) refuse_text(all);
   std::int64_t negative = 0;
   for (std::size_t i = 0; i < text.size(); ++i) {
     if (i == point) continue;
-    if (text[i] < '0' || text[i] > '9') refuse_decimal(not_one);
-    if (i > point && ++digits_ > most_digits) {
-      refuse_decimal("a decimal has at most 18 digits after the point");
-    }
-    put_digit(negative, text[i]);
+    if (text[i] < '0' || text[i] > '9') refuse_text(all);
+    if (i > point && ++digits_ > most_digits) refuse_digits(quoted(all), text.size() - point - 1);
+    if (!put_digit(negative, text[i])) refuse_large(quoted(all));
   }
-  if (!minus && negative == std::numeric_limits<std::int64_t>::min()) refuse_decimal(too_large);
+  if (!minus && negative == std::numeric_limits<std::int64_t>::min()) refuse_large(quoted(all));
   scaled_ = minus ? negative : -negative;
 }
 
@@ -62,12 +80,15 @@ decimal_number decimal_number::with(std::uint32_t digits) const {
   decimal_number made(scaled_, digits);
   if (digits >= digits_) {
     if (__builtin_mul_overflow(scaled_, powers_of_ten[digits - digits_], &made.scaled_)) {
-      refuse_decimal(too_large);
+      refuse_large(text() + " with " + std::to_string(digits) + " digits after the point");
     }
     return made;
   }
   const std::int64_t by = powers_of_ten[digits_ - digits];
-  if (scaled_ % by != 0) refuse_decimal("a decimal has more digits after the point than are kept");
+  if (scaled_ % by != 0) {
+    refuse_decimal(text() + " has more digits after the point than the " + std::to_string(digits) +
+                   " that are kept: round it before");
+  }
   made.scaled_ = scaled_ / by;
   return made;
 }

@@ -352,7 +352,7 @@ class posix_directory final : public storage_directory {
   }
   void rename(const std::string& from, const std::string& to) override {
     if (::renameat(fd_.get(), from.c_str(), fd_.get(), to.c_str()) != 0) {
-      fail(path() / from, "cannot rename");
+      fail(path() / from, ("cannot be renamed to " + to).c_str());
     }
   }
   void remove(const std::string& name) override {
@@ -384,7 +384,8 @@ class posix_files final : public storage_files {
   std::unique_ptr<storage_directory> open_directory(const std::filesystem::path& directory,
                                                     directory_mode how) override {
     if (directory.empty()) {
-      throw storage_error(directory, storage_error::nowhere, "a directory needs a name");
+      throw storage_error(directory, storage_error::nowhere,
+                          "a database needs a directory, and its path is empty");
     }
     // Where the process is now; later it may be elsewhere.
     std::error_code why;

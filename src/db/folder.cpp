@@ -162,25 +162,34 @@ void folder::have_by_lock_file(folder_use use) {
 }
 
 void folder::parse(std::string_view text) {
-  const auto refuse = [&](const char* why) { throw storage_error(path_of(identity_name), 0, why); };
-  if (!text.starts_with(first_line)) refuse("this is not the file of a database");
+  constexpr const char* not_ours =
+      "this is not the file of a database: its first line is not \"spolia database\". Use another "
+      "directory";
+  constexpr const char* no_id =
+      "it has no whole number of the database, of 32 hexadecimal digits: it is damaged. Take that "
+      "of a backup";
+  const auto refuse = [&](const std::string& why) {
+    throw storage_error(path_of(identity_name), 0, why);
+  };
+  if (!text.starts_with(first_line)) refuse(not_ours);
   text.remove_prefix(first_line.size());
-  if (!text.starts_with(format_line)) refuse("this is not the file of a database");
+  if (!text.starts_with(format_line)) refuse(not_ours);
   text.remove_prefix(format_line.size());
   const std::string_view format = text.substr(0, std::min(text.find('\n'), text.size()));
   if (format.size() != 1 || format[0] < oldest_identity || format[0] > with_data) {
-    refuse("it has a format that this version does not know");
+    refuse("it has a format that this version does not know, " + std::string(format) +
+           ": it knows 1 to 5. Use the version that wrote it, or a newer one");
   }
   text.remove_prefix(std::min(format.size() + 1, text.size()));
   if (text.size() != id_line.size() + 2 * id_.size() + 1 || !text.starts_with(id_line) ||
       text.back() != '\n') {
-    refuse("it has no whole number of the database");
+    refuse(no_id);
   }
   text.remove_prefix(id_line.size());
   for (std::size_t i = 0; i < id_.size(); ++i) {
     const int high = digit_value(text[2 * i]);
     const int low = digit_value(text[2 * i + 1]);
-    if (high < 0 || low < 0) refuse("it has no whole number of the database");
+    if (high < 0 || low < 0) refuse(no_id);
     id_[i] = static_cast<std::byte>(high * 16 + low);
   }
   had_data_ = format[0] == with_data;

@@ -20,9 +20,11 @@ constexpr std::int64_t seconds_a_day = 86400;
 constexpr std::int64_t days_of_400_years = 146097;
 constexpr std::int64_t days_to_1970 = 719468;  // from the 1st of March of the year 0
 
-[[noreturn]] void refuse_instant(const char* why) {
-  throw std::invalid_argument(std::string("spolia::db: ") + why);
-}
+/// What is wrong with a text.
+struct no_instant {
+  const char* why;
+};
+[[noreturn]] void refuse_instant(const char* why) { throw no_instant{why}; }
 
 constexpr std::int64_t down(std::int64_t a, std::int64_t by) noexcept {
   return a / by - (a % by < 0 ? 1 : 0);
@@ -102,7 +104,9 @@ class reading {
   void end() const {
     if (!rest_.empty()) refuse();
   }
-  [[noreturn]] static void refuse() { refuse_instant("this is not an instant as ISO 8601 has it"); }
+  [[noreturn]] static void refuse() {
+    refuse_instant("is not an instant as ISO 8601 has it, as 2026-11-22T21:14:00.5Z");
+  }
 
  private:
   std::string_view rest_;
@@ -120,7 +124,7 @@ std::int64_t read_day(reading& from) {
   from.expect('-');
   d.day = static_cast<unsigned>(from.number(2));
   if (d.month < 1 || d.month > 12 || d.day < 1 || d.day > days_of(d.year, d.month)) {
-    refuse_instant("there is no such day");
+    refuse_instant("has a day that there is not");
   }
   return days_from(d);
 }
@@ -130,7 +134,7 @@ std::int64_t read_hours(reading& from) {
   const std::int64_t hours = from.number(2);
   from.expect(':');
   const std::int64_t minutes = from.number(2);
-  if (hours > 23 || minutes > 59) refuse_instant("there is no such time of day");
+  if (hours > 23 || minutes > 59) refuse_instant("has a time of day that there is not");
   return (hours * 60 + minutes) * 60;
 }
 
@@ -140,7 +144,8 @@ std::int64_t read_fraction(reading& from) {
   do {
     const std::int64_t digit = from.digit();
     unit /= 10;
-    if (unit == 0 && digit != 0) refuse_instant("an instant has no parts of a microsecond");
+    if (unit == 0 && digit != 0)
+      refuse_instant("has parts of a microsecond, which are not kept: round it before");
     microseconds += digit * unit;
   } while (from.at_digit());
   return microseconds;
@@ -169,14 +174,16 @@ std::string to_text(instant t) {
   return text += 'Z';
 }
 
-instant instant_of(std::string_view text) {
+namespace {
+
+instant parse(std::string_view text) {
   reading from(text);
   std::int64_t seconds = read_day(from) * seconds_a_day;
   if (!from.next_is(' ')) from.expect('T');
   seconds += read_hours(from);
   from.expect(':');
   const std::int64_t last = from.number(2);
-  if (last > 59) refuse_instant("there is no such time of day");
+  if (last > 59) refuse_instant("has a time of day that there is not");
   seconds += last;
   const std::int64_t fraction = from.next_is('.') ? read_fraction(from) : 0;
   if (from.next_is('+')) {
@@ -192,9 +199,21 @@ instant instant_of(std::string_view text) {
   std::int64_t all = 0;
   if (__builtin_mul_overflow(early ? seconds + 1 : seconds, second, &all) ||
       __builtin_add_overflow(all, early ? fraction - second : fraction, &all)) {
-    refuse_instant("an instant does not fit in 64 bits");
+    refuse_instant("does not fit in 64 bits: the years -290307 to 294246 do");
   }
   return instant_at(all);
+}
+
+}  // namespace
+
+instant instant_of(std::string_view text) {
+  constexpr std::size_t most_shown = 60;
+  try {
+    return parse(text);
+  } catch (const no_instant& e) {
+    throw std::invalid_argument("spolia::db: \"" + std::string(text.substr(0, most_shown)) +
+                                (text.size() > most_shown ? "...\" " : "\" ") + e.why);
+  }
 }
 
 }  // namespace db

@@ -4,6 +4,7 @@
 #include "../other_flavour.hpp"
 
 #include "apart.cpp"
+#include "at_work.cpp"
 #include "backup.cpp"
 #include "catalog.cpp"
 #include "checkpoint.cpp"

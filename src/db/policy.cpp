@@ -101,8 +101,8 @@ bool transaction::end_slow(bool pressed) {
 }
 
 /// options::budget is used up: ends those who hold memory for too long, and collects. True: it is
-/// worth another try. Those whose time is over are ended at once, and for the rest there is a pause,
-/// since a program may go on after each refusal. Throws what on_slow_reader throws.
+/// worth another try. Those whose time is over are ended at once, and for the rest there is a
+/// pause, since a program may go on after each refusal. Throws what on_slow_reader throws.
 bool transaction::look_for_memory() {
   const bool again = engine_.may_look_for_memory();
   if (!again && !engine_.gates.due()) return false;

@@ -41,7 +41,7 @@ word_order order_of_type(const column_layout& c) {
 
 void look_at(const query_input& in) {
   if (in.order == word_order::unseen) {
-    refuse_query("column " + in.column.name +
+    refuse_query(in.column.in_words() +
                  " lies apart from its rows: a query can only ask "
                  "whether it is null");
   }
@@ -98,7 +98,7 @@ query_filter filter_of_key(comparison how, std::uint64_t key) {
 const column_layout& query_column::in(const schema& s) const {
   if (!known_) return s.column(name_);
   if (table_ == s.tag() && number_ < s.columns().size()) return s.columns()[number_];
-  refuse_query("the column is not one of table " + s.name());
+  refuse_query("the column is not one of table " + s.name() + ": take it from that table");
 }
 
 std::uint32_t query_plan::input(const column_layout& c) {
@@ -122,8 +122,7 @@ query_plan& query::plan() {
 
 query& query::where(const query_column& c, comparison how, const value& v) {
   const column_layout& column = c.in(of_.layout());
-  if (v.null())
-    refuse_query("nothing compares with null: ask where_null for column " + column.name);
+  if (v.null()) refuse_query("nothing compares with null: ask where_null for " + column.in_words());
   query_plan& p = plan();
   std::vector<std::uint64_t> words(column.words);
   column.encode(v, words.data());
@@ -174,7 +173,8 @@ query& query::where_words(const query_column& c, std::function<bool(const std::u
 void query::group_by_column(const query_column& c) {
   const column_layout& column = c.in(of_.layout());
   query_plan& p = plan();
-  if (p.keys.size() == 64) refuse_query("a query groups by at most 64 columns");
+  if (p.keys.size() == 64)
+    refuse_query("a query of table " + column.table + " groups by at most 64 columns");
   const std::uint32_t input = p.input(column);
   look_at(p.inputs[input]);
   p.keys.reserve(p.keys.size() + 1);  // so that names and keys are as many, also without memory
@@ -197,7 +197,10 @@ void query::add_measure(const measure& m) {
     const base_type base = column.type.base;
     const bool number =
         base == base_type::int64 || base == base_type::float64 || base == base_type::decimal;
-    if (adds && !number) refuse_query("column " + column.name + " has no numbers to be added");
+    if (adds && !number) {
+      refuse_query(column.in_words() + " has type " + column.type_in_words() +
+                   ", which has no numbers to be added");
+    }
     if (adds) f.words = 3;
     if (m.what == measure::kind::min || m.what == measure::kind::max) f.words = 1 + column.words;
     p.names.push_back(std::string(name_of(m.what)) + "(" + column.name + ")");
@@ -207,8 +210,11 @@ void query::add_measure(const measure& m) {
 }
 
 result<answer> query::run(const query_options& o) const {
-  if (plan_->keys.empty() && plan_->folds.empty()) refuse_query("the query asks for nothing");
-  if (o.morsel == 0) refuse_query("a morsel has one row at least");
+  if (plan_->keys.empty() && plan_->folds.empty()) {
+    refuse_query("the query of table " + plan_->of->name() +
+                 " asks for nothing: give it group_by() or aggregate()");
+  }
+  if (o.morsel == 0) refuse_query("query_options::morsel is 0: it is 1 at least");
   const auto work = std::make_shared<query_run>(at_, of_, plan_, o);
   const status s = work->run();
   if (!s) return s;
@@ -231,12 +237,19 @@ std::size_t answer::size() const noexcept { return order_.size(); }
 std::size_t answer::columns() const noexcept { return plan_ != nullptr ? plan_->names.size() : 0; }
 
 const std::string& answer::name(std::size_t column) const {
-  if (column >= columns()) refuse_query("the answer has no such column");
+  if (column >= columns()) {
+    refuse_query("the answer has " + std::to_string(columns()) + " columns, from 0 on, and none " +
+                 std::to_string(column));
+  }
   return plan_->names[column];
 }
 
 const std::uint64_t* answer::entry(std::size_t row, std::size_t column) const {
-  if (row >= size() || column >= columns()) refuse_query("the answer has no such row or column");
+  if (row >= size() || column >= columns()) {
+    refuse_query("the answer has " + std::to_string(size()) + " rows and " +
+                 std::to_string(columns()) + " columns, from 0 on, and no row " +
+                 std::to_string(row) + " with a column " + std::to_string(column));
+  }
   return groups_->entry(order_[row]);
 }
 
@@ -265,7 +278,8 @@ double answer::real(std::size_t row, std::size_t column) const {
 }
 
 void answer::refuse_type(std::size_t column) const {
-  refuse_query("column " + name(column) + " of the answer has another type");
+  refuse_query("column " + name(column) +
+               " of the answer is read as another type than it has: at() gives any");
 }
 
 }  // namespace db

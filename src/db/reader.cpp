@@ -134,7 +134,8 @@ column_set reader::columns_of(const table& t, const selection& only) const {
   if (!t.is_of(engine_)) [[unlikely]]
     t.refuse_stranger();
   if (only.of_ != nullptr && only.of_ != &t.schema_) {
-    throw std::invalid_argument("spolia::db: the columns are not those of table " + t.name());
+    throw std::invalid_argument("spolia::db: the columns are not those of table " + t.name() +
+                                ": take them from that table, by select()");
   }
   return only.in(t.schema_);
 }
@@ -213,39 +214,60 @@ void reader::scan_table(const table& t, const row_visitor& f, const selection& o
   if (notes) session_->reads.tables[noted].end = table_read::all;
 }
 
+struct reader::index_range {
+  column_set columns;
+  range_read keys;
+  std::uint32_t words;  // of a key
+  direction way;
+};
+
+/// Shows the rows of the entries whose key is_of(row, key of the entry).
+template <class Entries, class IsOf>
+void reader::show_entries(const Entries& entries, const index_range& of, const row_visitor& f,
+                          IsOf&& is_of) const {
+  const table& t = *of.keys.of;
+  scan_note noted(*this, of.keys, of.words, of.way);
+  const scanning now(*this);
+  bool whole = true;
+  const auto show = [&](std::uint64_t slot, const std::uint64_t* found) {
+    const arena::mark here = session_->images.here();
+    std::uint64_t* const image = room_for(t);
+    const std::uint64_t shape = read_step(t, slot, of.columns, image, now.level());
+    if (shape != 0 && is_of(image, found)) {
+      noted.reach(found);
+      whole = f(row(t.schema_, image, shape, of.columns.mask));
+    }
+    if (session_ == nullptr) return whole = false;  // f has ended the transaction
+    session_->images.rewind(here);
+    return whole;
+  };
+  if (of.way == direction::down) {
+    entries.scan_down(of.keys.lo, of.keys.hi, slot_visitor(show));
+  } else {
+    entries.scan(of.keys.lo, of.keys.hi, slot_visitor(show));
+  }
+  must_go_on(!ended());  // else entries may have been missing
+  if (whole) noted.finish();
+}
+
 void reader::scan_primary(const table& t, values from, values to, const scan_how& how,
                           const row_visitor& f) const {
   must_be_open();
   const column_set wanted = columns_of(t, how.only);
   must_exist(t);
   if (t.primary_kind_ != index_kind::ordered)
-    refuse_scan("the primary key of table " + t.name() + " is not ordered");
+    refuse_scan("the primary key of table " + t.name() +
+                " is not ordered: it finds one whole key. "
+                "Scan an ordered secondary index, or make the table with index_kind::ordered");
   const schema& s = t.schema_;
   const key_words lo = s.encode_key(s.key(), from);
   const key_words hi = s.encode_key(s.key(), to, ~std::uint64_t{0});
-  const range_read all{&t, nullptr, lo, hi};
-  scan_note noted(*this, all, s.key_length(s.key()), how.way);
-  const scanning now(*this);
-  bool whole = true;
-  const auto show = [&](std::uint64_t slot, const std::uint64_t* found) {
-    const arena::mark here = session_->images.here();
-    std::uint64_t* const image = room_for(t);
-    const std::uint64_t shape = read_step(t, slot, wanted, image, now.level());
-    if (shape != 0) {
-      noted.reach(found);
-      whole = f(row(t.schema_, image, shape, wanted.mask));
-    }
-    if (session_ == nullptr) return whole = false;  // f has ended the transaction
-    session_->images.rewind(here);
-    return whole;
-  };
-  if (how.way == direction::down) {
-    t.primary_->scan_down(lo, hi, slot_visitor(show));
-  } else {
-    t.primary_->scan(lo, hi, slot_visitor(show));
-  }
-  must_go_on(!ended());  // else entries may have been missing
-  if (whole) noted.finish();
+  show_entries(*t.primary_,
+               {.columns = wanted,
+                .keys = {&t, nullptr, lo, hi},
+                .words = s.key_length(s.key()),
+                .way = how.way},
+               f, [](const std::uint64_t*, const std::uint64_t*) { return true; });
 }
 
 void reader::scan_secondary(const secondary& i, values from, values to, const scan_how& how,
@@ -268,31 +290,14 @@ void reader::scan_secondary(const secondary& i, values from, values to, const sc
     refuse_scan("index " + i.name_ + " of table " + t.name() +
                 " is a hash index, which finds the rows of one whole key and no ranges");
   }
-  const range_read all{&t, &i, lo, hi};
-  scan_note noted(*this, all, length, how.way);
-  const scanning now(*this);
-  bool whole = true;
-  const auto show = [&](std::uint64_t slot, const std::uint64_t* found) {
-    const arena::mark here = session_->images.here();
-    std::uint64_t* const image = room_for(t);
-    const std::uint64_t shape = read_step(t, slot, wanted, image, now.level());
-    // The entry may be there for another version of the row.
-    const key_words has = shape == 0 ? key_words{} : s.key_of(i.columns_, image);
-    if (shape != 0 && std::equal(has.begin(), has.begin() + length, found)) {
-      noted.reach(found);
-      whole = f(row(t.schema_, image, shape, wanted.mask));
-    }
-    if (session_ == nullptr) return whole = false;  // f has ended the transaction
-    session_->images.rewind(here);
-    return whole;
+  // An entry may be there for another version of the row.
+  const auto is_of = [&](const std::uint64_t* image, const std::uint64_t* found) {
+    const key_words has = s.key_of(i.columns_, image);
+    return std::equal(has.begin(), has.begin() + length, found);
   };
-  if (how.way == direction::down) {
-    i.entries_->scan_down(lo, hi, slot_visitor(show));
-  } else {
-    i.entries_->scan(lo, hi, slot_visitor(show));
-  }
-  must_go_on(!ended());  // else entries may have been missing
-  if (whole) noted.finish();
+  show_entries(*i.entries_,
+               {.columns = wanted, .keys = {&t, &i, lo, hi}, .words = length, .way = how.way}, f,
+               is_of);
 }
 
 }  // namespace db

@@ -19,20 +19,67 @@ namespace {
 constexpr std::uint64_t sign = std::uint64_t{1} << 63U;
 constexpr std::uint32_t longest_text = 60000;
 constexpr std::size_t longest_name = 0xffff;
+constexpr std::uint32_t most_words = 8000;        // of a row
+constexpr std::size_t most_bytes_of_names = 500;  // in an error
 
 [[noreturn]] void refuse(const std::string& what) {
   throw std::invalid_argument("spolia::db: " + what);
 }
 
 /// Files have the length of a name in two bytes.
-void look_at_name(const std::string& name, const char* whose) {
-  if (name.empty()) refuse(std::string(whose) + " needs a name");
-  if (name.size() > longest_name)
-    refuse(std::string(whose) + " has a name of more than 65535 bytes");
+void look_at_name(const std::string& name, const std::string& whose) {
+  if (name.empty()) refuse(whose + " needs a name");
+  if (name.size() > longest_name) {
+    refuse(whose + " has a name of " + std::to_string(name.size()) +
+           " bytes: at most 65535 are allowed");
+  }
 }
 
-[[noreturn]] void refuse_as_key(const std::string& column) {
-  refuse("column " + column + " cannot be in a key: text without a limit and blobs cannot");
+[[noreturn]] void refuse_as_key(const column_layout& c) {
+  refuse(c.in_words() + " has type " + c.type_in_words() +
+         " and cannot be in a key: text(n) can, and other types");
+}
+
+[[noreturn]] void refuse_null(const column_layout& c) {
+  refuse(c.in_words() + " cannot be null: give it a value, or make it nullable");
+}
+
+void look_at_key(const std::string& whose, std::uint32_t words) {
+  if (words <= most_key_words) return;
+  refuse("the key of " + whose + " has " + std::to_string(words * 8) +
+         " bytes: at most 64 are allowed. Numbers take 8, and text(n) n + 2, rounded up to 8");
+}
+
+struct kind_of_value {
+  const char* operator()(std::monostate) const noexcept { return "null"; }
+  const char* operator()(std::int64_t) const noexcept { return "an integer"; }
+  const char* operator()(double) const noexcept { return "a double"; }
+  const char* operator()(bool) const noexcept { return "a bool"; }
+  const char* operator()(std::string_view) const noexcept { return "a text"; }
+  const char* operator()(blob_view) const noexcept { return "a blob_view"; }
+  const char* operator()(decimal_number) const noexcept { return "a decimal_number"; }
+  const char* operator()(instant) const noexcept { return "an instant"; }
+};
+
+const char* taken_by(base_type t) noexcept {
+  switch (t) {
+    case base_type::int64:
+      return "an integer";
+    case base_type::decimal:
+      return "a decimal_number";
+    case base_type::timestamp:
+      return "an instant";
+    case base_type::float64:
+      return "a double";
+    case base_type::boolean:
+      return "a bool";
+    case base_type::blob:
+      return "a blob_view";
+    case base_type::text:
+    case base_type::long_text:
+      break;
+  }
+  return "a text";
 }
 
 /// Text is its bytes, zeros, and its length in the last two bytes, the more significant first: so
@@ -58,19 +105,33 @@ void encode_text(std::string_view s, std::uint32_t words, std::uint64_t* to) noe
   bytes[words * 8 - 1] = static_cast<unsigned char>(s.size() & 0xffU);
 }
 
-void encode_apart(std::string_view bytes, const std::string& column, std::uint64_t* to) {
-  if (bytes.size() > longest_value)
-    refuse("the value for column " + column + " is longer than 16 MiB");
+void encode_apart(std::string_view bytes, const column_layout& c, std::uint64_t* to) {
+  if (bytes.size() > longest_value) {
+    refuse("the value for " + c.in_words() + " has " + std::to_string(bytes.size()) +
+           " bytes: at most 16777216 (16 MiB) are allowed");
+  }
   put_apart(bytes, to);
 }
 
 /// The decimal as a whole number of the column's last digits.
-std::int64_t in_column(decimal_number d, const std::string& column, std::uint32_t after_point) {
+std::int64_t in_column(decimal_number d, const column_layout& c) {
   try {
-    return d.with(after_point).scaled();
+    return d.with(c.type.digits).scaled();
   } catch (const std::invalid_argument&) {
-    refuse("column " + column + " with " + std::to_string(after_point) +
-           " digits after the point cannot hold " + d.text());
+    refuse(c.in_words() + " has type " + c.type_in_words() + " and cannot hold " + d.text() +
+           ": it keeps " + std::to_string(c.type.digits) +
+           " digits after the point, and 64 bits in all");
+  }
+}
+
+void look_at_type(const column_layout& c) {
+  if (c.type.base == base_type::text && (c.type.bytes == 0 || c.type.bytes > longest_text)) {
+    refuse(c.in_words() + " has type " + c.type_in_words() +
+           ": from 1 to 60000 bytes are allowed, and text() has no limit");
+  }
+  if (c.type.base == base_type::decimal && c.type.digits > most_digits) {
+    refuse(c.in_words() + " has type " + c.type_in_words() +
+           ": at most 18 digits after the point are allowed");
   }
 }
 
@@ -84,10 +145,17 @@ inline bool encode_integer(const column_layout& c, const value& v, std::uint64_t
 
 }  // namespace
 
-void refuse_integer() { refuse("an integer does not fit into 64 bits with a sign"); }
+void refuse_integer() {
+  refuse(
+      "an integer of more than 9223372036854775807 does not fit: integers have 64 bits, one of "
+      "them a sign");
+}
 
 void column_layout::encode(const value& v, std::uint64_t* to) const {
-  const auto wrong = [&]() { refuse("the value for column " + name + " has another type"); };
+  const auto wrong = [&]() {
+    refuse(in_words() + " has type " + type_in_words() + " and takes " + taken_by(type.base) +
+           ", not " + std::visit(kind_of_value(), v.what()));
+  };
   switch (type.base) {
     case base_type::int64:
       if (const auto* const i = std::get_if<std::int64_t>(&v.what())) {
@@ -98,7 +166,7 @@ void column_layout::encode(const value& v, std::uint64_t* to) const {
       return;
     case base_type::decimal:
       if (const auto* const d = std::get_if<decimal_number>(&v.what())) {
-        *to = std::bit_cast<std::uint64_t>(in_column(*d, name, type.digits));
+        *to = std::bit_cast<std::uint64_t>(in_column(*d, *this));
         return;
       }
       wrong();
@@ -126,25 +194,52 @@ void column_layout::encode(const value& v, std::uint64_t* to) const {
       return;
     case base_type::long_text:
       if (const auto* const s = std::get_if<std::string_view>(&v.what())) {
-        return encode_apart(*s, name, to);
+        return encode_apart(*s, *this, to);
       }
       wrong();
       return;
     case base_type::blob:
       if (const auto* const b = std::get_if<blob_view>(&v.what())) {
-        return encode_apart(b->chars(), name, to);
+        return encode_apart(b->chars(), *this, to);
       }
       wrong();
       return;
     case base_type::text:
       if (const auto* const s = std::get_if<std::string_view>(&v.what())) {
-        if (s->size() > type.bytes) refuse("the text for column " + name + " is too long");
+        if (s->size() > type.bytes) {
+          refuse("the text for " + in_words() + " has " + std::to_string(s->size()) +
+                 " bytes: at most " + std::to_string(type.bytes) + " are allowed");
+        }
         encode_text(*s, words, to);
         return;
       }
       wrong();
       return;
   }
+}
+
+std::string column_layout::in_words() const { return "column " + name + " of table " + table; }
+
+std::string column_layout::type_in_words() const {
+  switch (type.base) {
+    case base_type::int64:
+      return "int64";
+    case base_type::decimal:
+      return "decimal(" + std::to_string(type.digits) + ")";
+    case base_type::timestamp:
+      return "timestamp";
+    case base_type::float64:
+      return "float64";
+    case base_type::boolean:
+      return "boolean";
+    case base_type::long_text:
+      return "text()";
+    case base_type::blob:
+      return "blob()";
+    case base_type::text:
+      break;
+  }
+  return "text(" + std::to_string(type.bytes) + ")";
 }
 
 value column_layout::decode(const std::uint64_t* from) const noexcept {
@@ -194,27 +289,23 @@ void column_layout::encode_key(const std::uint64_t* from, std::uint64_t* to) con
 schema::schema(const table_spec& spec) : name_(spec.name) {
   look_at_name(name_, "a table");
   if (spec.columns.empty() || spec.columns.size() > most_columns) {
-    refuse("a table has from 1 to 62 columns");
+    refuse("table " + name_ + " has " + std::to_string(spec.columns.size()) +
+           " columns: from 1 to 62 are allowed");
   }
   std::set<std::string_view> names;
   for (const column_spec& c : spec.columns) {
-    look_at_name(c.name, "a column");
+    look_at_name(c.name, "a column of table " + name_);
     if (!names.insert(c.name).second) {
-      refuse("columns of one table need different names: two are called " + c.name);
-    }
-    if (c.type.base == base_type::text && (c.type.bytes == 0 || c.type.bytes > longest_text)) {
-      refuse("text has from 1 to 60000 bytes");
-    }
-    if (c.type.base == base_type::decimal && c.type.digits > most_digits) {
-      refuse("a decimal has at most 18 digits after the point");
+      refuse("columns of table " + name_ + " need different names: two are called " + c.name);
     }
     const auto number = static_cast<std::uint32_t>(columns_.size());
-    columns_.push_back({c.name, c.type, c.role, number, words_, words_of(c.type)});
+    columns_.push_back({c.name, c.type, c.role, number, words_, words_of(c.type), 0, name_});
+    look_at_type(columns_.back());
     spans_.push_back({words_, columns_.back().words});
     words_ += columns_.back().words;
     const std::uint64_t bit = std::uint64_t{1} << number;
     if (lies_apart(c.type.base)) {
-      if (c.role == column_role::key) refuse_as_key(c.name);
+      if (c.role == column_role::key) refuse_as_key(columns_.back());
       apart_ |= bit;
     }
     if (takes_a_word(c.type.base)) {
@@ -228,9 +319,12 @@ schema::schema(const table_spec& spec) : name_(spec.name) {
     words_only_ = words_only_ && takes_a_word(c.type.base) &&
                   (c.role != column_role::key || key_.size() == columns_.size());
   }
-  if (key_.empty()) refuse("a table needs a key column");
-  if (words_ > 8000) refuse("a row has at most 64000 bytes");
-  if (key_length(key_) > most_key_words) refuse("a key has at most 64 bytes");
+  if (key_.empty()) refuse("table " + name_ + " has no column with primary_key: it needs one");
+  if (words_ > most_words) {
+    refuse("a row of table " + name_ + " has " + std::to_string(words_ * 8) +
+           " bytes: at most 64000 are allowed. text() and blob() take 16 of them");
+  }
+  look_at_key("table " + name_, key_length(key_));
   runs_ = runs_of(every_bit());
   tag_ = layout_number(spec);
   for (column_layout& c : columns_) c.of = tag_;
@@ -261,10 +355,16 @@ const column_layout& schema::column(std::string_view wanted) const {
   for (const column_layout& c : columns_) {
     if (c.name == wanted) return c;
   }
-  refuse("table " + name_ + " has no column " + std::string(wanted));
+  std::string names;
+  for (const column_layout& c : columns_) {
+    if (names.size() < most_bytes_of_names) names += (names.empty() ? "" : ", ") + c.name;
+  }
+  refuse("table " + name_ + " has no column " + std::string(wanted) + ". It has " + names);
 }
 
-void look_at_index_name(const std::string& name) { look_at_name(name, "an index"); }
+void look_at_index_name(const std::string& name, const std::string& table) {
+  look_at_name(name, "an index of table " + table);
+}
 
 key_words schema::whole_key(values v) const {
   if (v.size() != key_.size()) {
@@ -274,16 +374,20 @@ key_words schema::whole_key(values v) const {
   return encode_key(key_, v);
 }
 
-std::vector<std::uint32_t> schema::key_columns(const std::vector<std::string>& names) const {
-  if (names.empty()) refuse("an index needs a column");
+std::vector<std::uint32_t> schema::key_columns(const std::string& index,
+                                               const std::vector<std::string>& names) const {
+  const std::string whose = "index " + index + " of table " + name_;
+  if (names.empty()) refuse(whose + " needs a column");
   std::vector<std::uint32_t> found;
   for (const std::string& n : names) {
     const column_layout& c = column(n);
-    if (c.role == column_role::nullable) refuse("an index takes no nullable columns");
-    if (lies_apart(c.type.base)) refuse_as_key(c.name);
+    if (c.role == column_role::nullable) {
+      refuse(whose + " takes no nullable column, as " + c.name + " is");
+    }
+    if (lies_apart(c.type.base)) refuse_as_key(c);
     found.push_back(c.number);
   }
-  if (key_length(found) > most_key_words) refuse("a key has at most 64 bytes");
+  look_at_key(whose, key_length(found));
   return found;
 }
 
@@ -294,7 +398,10 @@ std::uint32_t schema::key_length(const std::vector<std::uint32_t>& columns) cons
 }
 
 std::uint64_t schema::encode_row(values v, std::uint64_t* image) const {
-  if (v.size() != columns_.size()) refuse("table " + name_ + " needs a value for each column");
+  if (v.size() != columns_.size()) {
+    refuse("a row of table " + name_ + " has " + std::to_string(columns_.size()) +
+           " values, and not " + std::to_string(v.size()));
+  }
   std::uint64_t shape = row_exists;
   for (const column_layout& c : columns_) {
     if (encode_integer(c, v[c.number], image[c.first])) continue;
@@ -302,7 +409,7 @@ std::uint64_t schema::encode_row(values v, std::uint64_t* image) const {
       c.encode(v[c.number], image + c.first);
       continue;
     }
-    if (c.role != column_role::nullable) refuse("column " + c.name + " cannot be null");
+    if (c.role != column_role::nullable) refuse_null(c);
     std::fill_n(image + c.first, c.words, 0);
     shape |= std::uint64_t{1} << c.number;
   }
@@ -311,7 +418,10 @@ std::uint64_t schema::encode_row(values v, std::uint64_t* image) const {
 
 key_words schema::encode_key(const std::vector<std::uint32_t>& columns, values v,
                              std::uint64_t rest) const {
-  if (v.size() > columns.size()) refuse("too many values for a key of table " + name_);
+  if (v.size() > columns.size()) {
+    refuse("a key of table " + name_ + " has at most " + std::to_string(columns.size()) +
+           " values here, and not " + std::to_string(v.size()));
+  }
   key_words key;
   key.fill(rest);
   std::uint32_t at = 0;

@@ -26,13 +26,17 @@ std::string left_out_name(std::uint64_t sequence, std::uint32_t table) {
 
 const options& checked(const options& o) {
   if (o.segment_bytes < 4096) {
-    throw std::invalid_argument("spolia::db: a segment of the log has 4096 bytes at least");
+    throw std::invalid_argument("spolia::db: options::segment_bytes is " +
+                                std::to_string(o.segment_bytes) + ": it is 4096 at least");
   }
   if (o.checkpoint_share == 0 || o.checkpoint_share > 100) {
-    throw std::invalid_argument("spolia::db: checkpoint_share is from 1 to 100");
+    throw std::invalid_argument("spolia::db: options::checkpoint_share is " +
+                                std::to_string(o.checkpoint_share) + ": it is from 1 to 100");
   }
   if (o.loss_window.count() <= 0) {
-    throw std::invalid_argument("spolia::db: the loss window is a millisecond at least");
+    throw std::invalid_argument("spolia::db: options::loss_window is " +
+                                std::to_string(o.loss_window.count()) +
+                                " ms: it is a millisecond at least");
   }
   return o;
 }

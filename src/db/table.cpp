@@ -47,7 +47,8 @@ table::table(const table_spec& spec, engine& of)
   std::set<std::string_view> names;
   for (const index_spec& i : spec.indexes) {
     if (!names.insert(i.name).second) {
-      throw std::invalid_argument("spolia::db: indexes of one table need different names");
+      throw std::invalid_argument("spolia::db: indexes of table " + name() +
+                                  " need different names: two are called " + i.name);
     }
     secondaries_.push_back(make_index(i));
     made->all.push_back(secondaries_.back().get());
@@ -57,13 +58,13 @@ table::table(const table_spec& spec, engine& of)
 }
 
 std::unique_ptr<secondary> table::make_index(const index_spec& i) const {
-  look_at_index_name(i.name);
+  look_at_index_name(i.name, name());
   auto made = std::make_unique<secondary>();
   made->name_ = i.name;
   made->of_ = this;
   made->unique_ = i.unique;
   made->kind_ = i.kind;
-  made->columns_ = schema_.key_columns(i.columns);
+  made->columns_ = schema_.key_columns(i.name, i.columns);
   for (const std::uint32_t c : made->columns_) made->mask_ |= std::uint64_t{1} << c;
   const std::uint32_t words = schema_.key_length(made->columns_);
   made->entries_ = i.kind == index_kind::hash
@@ -73,7 +74,8 @@ std::unique_ptr<secondary> table::make_index(const index_spec& i) const {
 }
 
 void table::refuse_stranger() const {
-  throw std::invalid_argument("spolia::db: table " + name() + " is another database's");
+  throw std::invalid_argument("spolia::db: table " + name() +
+                              " is another database's: take that of this one, by find_table()");
 }
 
 void table::show(std::unique_ptr<const index_set> next) {
@@ -131,12 +133,22 @@ table_spec table::spec_after(std::uint64_t last) const {
   return s;
 }
 
+std::string table::names_of_indexes() const {
+  constexpr std::size_t most_shown = 500;
+  std::string names;
+  for (const secondary* const i : indexes().all) {
+    if (!i->when_.open() || names.size() > most_shown) continue;
+    names += (names.empty() ? "" : ", ") + i->name();
+  }
+  return names.empty() ? "none" : names;
+}
+
 const secondary& table::index(std::string_view wanted) const {
   for (const secondary* const i : indexes().all) {
     if (i->name() == wanted && i->when_.open()) return *i;
   }
   throw std::invalid_argument("spolia::db: table " + name() + " has no index " +
-                              std::string(wanted));
+                              std::string(wanted) + ". It has " + names_of_indexes());
 }
 
 std::uint64_t table::take_slot(std::uint64_t lock) {

@@ -19,7 +19,8 @@ Enum checked(std::uint8_t v, Enum last) {
 
 void put_text(byte_buffer& to, std::string_view text) {
   if (text.size() > std::numeric_limits<std::uint16_t>::max()) {
-    throw std::invalid_argument("spolia::db: a name is too long for the log");
+    throw std::invalid_argument("spolia::db: a name of " + std::to_string(text.size()) +
+                                " bytes is too long for the log: at most 65535 are allowed");
   }
   put_number(to, static_cast<std::uint16_t>(text.size()));
   const auto* const from = reinterpret_cast<const std::byte*>(text.data());

@@ -5,6 +5,7 @@
 #include <new>
 #include <optional>
 #include <stdexcept>
+#include <string>
 
 #include "engine.hpp"
 #include "journal.hpp"
@@ -16,10 +17,13 @@ namespace {
 /// Throws std::invalid_argument if the column can never have the value.
 void may_be_set(const column_layout& c, const value& v) {
   if (c.role == column_role::key) {
-    throw std::invalid_argument("spolia::db: column " + c.name + " is part of the primary key");
+    throw std::invalid_argument("spolia::db: " + c.in_words() +
+                                " is part of the primary key, which is not changed: erase the row, "
+                                "and insert another one");
   }
   if (v.null() && c.role != column_role::nullable) {
-    throw std::invalid_argument("spolia::db: column " + c.name + " cannot be null");
+    throw std::invalid_argument("spolia::db: " + c.in_words() +
+                                " cannot be null: give it a value, or make it nullable");
   }
 }
 
@@ -71,8 +75,8 @@ auto transaction::change(F&& f) -> decltype(f()) {
   }
 }
 
-/// Runs f, which leaves nothing where it throws row_budget::exceeded: once more, if there may be room
-/// then.
+/// Runs f, which leaves nothing where it throws row_budget::exceeded: once more, if there may be
+/// room then.
 template <class F>
 status transaction::within_budget(F&& f) {
   try {
@@ -234,7 +238,9 @@ status transaction::update(table& t, std::initializer_list<value> key,
                            std::initializer_list<assignment> changes) {
   std::array<column_value, most_columns> to;
   if (changes.size() > to.size()) {
-    throw std::invalid_argument("spolia::db: one update sets at most 62 columns");
+    throw std::invalid_argument("spolia::db: an update of table " + t.name() + " sets " +
+                                std::to_string(changes.size()) +
+                                " columns: at most 62 are allowed");
   }
   std::size_t count = 0;
   for (const assignment& a : changes) {
@@ -311,8 +317,8 @@ status editor::set_column(std::uint32_t number, std::uint32_t table, const value
   if (!of_->state_) return of_->state_;
   const pending_write& w = of_->session_->writes[number_];
   if (table != w.of->layout().tag()) {
-    throw std::invalid_argument("spolia::db: the column is not one of table " +
-                                w.of->layout().name());
+    throw std::invalid_argument("spolia::db: the column that is set is not one of table " +
+                                w.of->layout().name() + ": take it from that table");
   }
   if ((w.shape & row_exists) == 0) return outcome::not_found;  // erased since, or taken back
   const transaction::column_value to{&w.of->layout().columns()[number], &v};

@@ -132,13 +132,16 @@ TEST_P(db_apart, what_cannot_be_is_refused_with_a_sentence) {
   };
   const auto create = [&](const table_spec& s) { return refused([&] { base.create_table(s); }); };
   EXPECT_EQ(create({.name = "t", .columns = {{"k", text(), primary_key}}}),
-            "spolia::db: column k cannot be in a key: text without a limit and blobs cannot");
+            "spolia::db: column k of table t has type text() and cannot be in a key: text(n) can, "
+            "and other types");
   EXPECT_EQ(create({.name = "t", .columns = {{"k", blob(), primary_key}}}),
-            "spolia::db: column k cannot be in a key: text without a limit and blobs cannot");
+            "spolia::db: column k of table t has type blob() and cannot be in a key: text(n) can, "
+            "and other types");
   EXPECT_EQ(create({.name = "t",
                     .columns = {{"k", int64, primary_key}, {"v", text()}},
                     .indexes = {{"by_v", {"v"}}}}),
-            "spolia::db: column v cannot be in a key: text without a limit and blobs cannot");
+            "spolia::db: column v of table t has type text() and cannot be in a key: text(n) can, "
+            "and other types");
   const std::string s((1U << 24U) + 1, 'x');
   const auto insert = [&](const value& text, const value& blob) {
     return refused([&] {
@@ -146,10 +149,15 @@ TEST_P(db_apart, what_cannot_be_is_refused_with_a_sentence) {
       static_cast<void>(tx.insert(rows, {1, 1, text, blob}));
     });
   };
-  EXPECT_EQ(insert(s, nullptr), "spolia::db: the value for column words is longer than 16 MiB");
-  EXPECT_EQ(insert(nullptr, "x"), "spolia::db: the value for column bytes has another type");
-  EXPECT_EQ(insert(blob_view("x"), nullptr),
-            "spolia::db: the value for column words has another type");
+  EXPECT_EQ(insert(s, nullptr),
+            "spolia::db: the value for column words of table rows has 16777217 bytes: at most "
+            "16777216 (16 MiB) are allowed");
+  EXPECT_EQ(
+      insert(nullptr, "x"),
+      "spolia::db: column bytes of table rows has type blob() and takes a blob_view, not a text");
+  EXPECT_EQ(
+      insert(blob_view("x"), nullptr),
+      "spolia::db: column words of table rows has type text() and takes a text, not a blob_view");
   EXPECT_THROW(static_cast<void>(rows.column<std::string_view>("bytes")), std::invalid_argument);
   EXPECT_THROW(static_cast<void>(rows.column<blob_view>("words")), std::invalid_argument);
   expect_nothing_left();

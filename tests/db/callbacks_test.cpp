@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions of the program that the store calls, and what these may call in turn: it works, or it is
-// refused with an error that says why. It never waits for the call that it is made from.
+// Functions of the program that the store calls, and what these may call in turn: it works, or it
+// is refused with an error that says why. It never waits for the call that it is made from.
 
 #include <gtest/gtest.h>
 

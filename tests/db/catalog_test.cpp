@@ -247,16 +247,22 @@ TEST_P(catalog_changes, mistakes_are_refused_one_by_one) {
   const auto with = [&](const index_spec& s) {
     return refused([&] { static_cast<void>(base.create_index(items, s)); });
   };
-  EXPECT_EQ(with({.name = "", .columns = {"a"}}), "spolia::db: an index needs a name");
-  EXPECT_EQ(with({.name = "by_a", .columns = {"a"}}), "spolia::db: table items has an index by_a");
-  EXPECT_EQ(with({.name = "x", .columns = {}}), "spolia::db: an index needs a column");
-  EXPECT_EQ(with({.name = "x", .columns = {"c"}}), "spolia::db: table items has no column c");
+  EXPECT_EQ(with({.name = "", .columns = {"a"}}),
+            "spolia::db: an index of table items needs a name");
+  EXPECT_EQ(
+      with({.name = "by_a", .columns = {"a"}}),
+      "spolia::db: table items has an index by_a already: use another name, or drop it before");
+  EXPECT_EQ(with({.name = "x", .columns = {}}),
+            "spolia::db: index x of table items needs a column");
+  EXPECT_EQ(with({.name = "x", .columns = {"c"}}),
+            "spolia::db: table items has no column c. It has id, a, b, note");
   EXPECT_EQ(with({.name = "x", .columns = {"note"}}),
-            "spolia::db: an index takes no nullable columns");
+            "spolia::db: index x of table items takes no nullable column, as note is");
   EXPECT_EQ(with({.name = "x", .columns = std::vector<std::string>(9, "a")}),
-            "spolia::db: a key has at most 64 bytes");
+            "spolia::db: the key of index x of table items has 72 bytes: at most 64 are allowed. "
+            "Numbers take 8, and text(n) n + 2, rounded up to 8");
   EXPECT_EQ(refused([&] { static_cast<void>(base.drop_index(items, "x")); }),
-            "spolia::db: table items has no index x");
+            "spolia::db: table items has no index x. It has by_a, by_b");
   EXPECT_EQ(items.spec().indexes.size(), 2U);
 }
 
@@ -544,13 +550,15 @@ TEST(catalog_of_files, changes_are_refused_to_who_reads) {
   look.read_only = true;
   database base = database::open(place, look);
   table& t = base.find_table("ledger");
-  const std::string why = "spolia::db: the database was opened to be read";
-  EXPECT_EQ(refused([&] { static_cast<void>(base.drop_table(t)); }), why);
+  const auto why = [](const std::string& call) {
+    return "spolia::db: the database was opened read_only, and " + call + " would change it";
+  };
+  EXPECT_EQ(refused([&] { static_cast<void>(base.drop_table(t)); }), why("drop_table()"));
   EXPECT_EQ(
       refused([&] { static_cast<void>(base.create_index(t, {.name = "x", .columns = {"n"}})); }),
-      why);
-  EXPECT_EQ(refused([&] { static_cast<void>(base.drop_index(t, "by_n")); }), why);
-  EXPECT_EQ(refused([&] { make_ledger(base); }), why);
+      why("create_index()"));
+  EXPECT_EQ(refused([&] { static_cast<void>(base.drop_index(t, "by_n")); }), why("drop_index()"));
+  EXPECT_EQ(refused([&] { make_ledger(base); }), why("create_table()"));
 }
 
 }  // namespace

@@ -48,21 +48,62 @@ TEST(mistakes, are_named) {
     });
   };
   const column_spec key{"k", int64, primary_key};
-  EXPECT_EQ(made("t", {key, {"", int64}}), "spolia::db: a column needs a name");
+  EXPECT_EQ(made("t", {key, {"", int64}}), "spolia::db: a column of table t needs a name");
   EXPECT_EQ(made("t", {key, {"k", int64}}),
-            "spolia::db: columns of one table need different names: two are called k");
+            "spolia::db: columns of table t need different names: two are called k");
   // Which no log or checkpoint could hold.
   const std::string long_name(65536, 'x');
-  EXPECT_EQ(made(long_name, {key}), "spolia::db: a table has a name of more than 65535 bytes");
+  EXPECT_EQ(made(long_name, {key}),
+            "spolia::db: a table has a name of 65536 bytes: at most 65535 are allowed");
   EXPECT_EQ(made("t", {key, {long_name, int64}}),
-            "spolia::db: a column has a name of more than 65535 bytes");
+            "spolia::db: a column of table t has a name of 65536 bytes: at most 65535 are allowed");
   EXPECT_EQ(made("t", {key}, {{.name = long_name, .columns = {"k"}}}),
-            "spolia::db: an index has a name of more than 65535 bytes");
+            "spolia::db: an index of table t has a name of 65536 bytes: at most 65535 are allowed");
+  EXPECT_EQ(made("t", {}), "spolia::db: table t has 0 columns: from 1 to 62 are allowed");
+  EXPECT_EQ(made("t", {{"v", int64}}),
+            "spolia::db: table t has no column with primary_key: it needs one");
+  EXPECT_EQ(made("t", {key, {"w", text(60000)}, {"x", text(60000)}}),
+            "spolia::db: a row of table t has 120024 bytes: at most 64000 are allowed. text() and "
+            "blob() take 16 of them");
+  EXPECT_EQ(made("t", {{"k", text(90), primary_key}}),
+            "spolia::db: the key of table t has 96 bytes: at most 64 are allowed. Numbers take 8, "
+            "and text(n) n + 2, rounded up to 8");
+  EXPECT_EQ(made("t", {key, {"w", text(60001)}}),
+            "spolia::db: column w of table t has type text(60001): from 1 to 60000 bytes are "
+            "allowed, and text() has no limit");
+  EXPECT_EQ(made("t", {key}, {{"x", {"k"}}, {"x", {"k"}}}),
+            "spolia::db: indexes of table t need different names: two are called x");
   table& t = base.create_table({.name = "t", .columns = {key}});
   EXPECT_EQ(refused([&] { static_cast<void>(base.snapshot().find(t, {1, 2})); }),
             "spolia::db: a key of table t has 1 values, and not 2");
   EXPECT_EQ(refused([&] { static_cast<void>(base.begin().lock(t, {})); }),
             "spolia::db: a key of table t has 1 values, and not 0");
+  EXPECT_EQ(refused([&] { base.create_table({.name = "t", .columns = {key}}); }),
+            "spolia::db: a table t exists: use another name, or find_table()");
+  EXPECT_EQ(refused([&] { static_cast<void>(base.find_table("u")); }),
+            "spolia::db: there is no table u: tables() has all that there are");
+  EXPECT_EQ(
+      refused([&] { base.checkpoint(); }),
+      "spolia::db: the database is only in memory, and has no checkpoints, backups and report "
+      "of an opening: database::open(directory) makes one that has");
+  transaction tx = base.begin();
+  EXPECT_EQ(refused([&] { static_cast<void>(tx.insert(t, {1, 2})); }),
+            "spolia::db: a row of table t has 1 values, and not 2");
+  EXPECT_EQ(refused([&] { static_cast<void>(tx.update(t, {1}, {{"k", 2}})); }),
+            "spolia::db: column k of table t is part of the primary key, which is not changed: "
+            "erase the row, and insert another one");
+  EXPECT_EQ(refused([&] { static_cast<void>(tx.update(t, {1}, {{"v", 2}})); }),
+            "spolia::db: table t has no column v. It has k");
+  EXPECT_EQ(refused([&] { static_cast<void>(t.index("x")); }),
+            "spolia::db: table t has no index x. It has none");
+  EXPECT_EQ(refused([&] { static_cast<void>(t.column<double>("k")); }),
+            "spolia::db: column k of table t has type int64, and is read as another one");
+  EXPECT_EQ(
+      refused([&] { static_cast<void>(value(~std::uint64_t{0})); }),
+      "spolia::db: an integer of more than 9223372036854775807 does not fit: integers have 64 "
+      "bits, one of them a sign");
+  EXPECT_EQ(refused([] { database::open({.most_partitions = 1}); }),
+            "spolia::db: options::most_partitions is 1: it is from 2 to 256");
 }
 
 TEST(decimals, are_what_is_written) {
@@ -78,17 +119,22 @@ TEST(decimals, are_what_is_written) {
   EXPECT_EQ(decimal_number("00000000000000000000001").scaled(), 1);
   for (const char* bad :
        {"", "-", ".", ".5", "5.", "1e3", "1.2.3", " 1", "1 ", "--1", "0x1", "1,5"}) {
-    EXPECT_EQ(refused([&] { decimal_number{bad}; }), "spolia::db: this is not a decimal number")
-        << bad;
+    EXPECT_EQ(
+        refused([&] { decimal_number{bad}; }),
+        "spolia::db: \"" + std::string(bad) +
+            "\" is not a decimal number: digits, maybe a sign before them and a point between "
+            "them, as in -12.50");
   }
   for (const char* bad : {"9223372036854775808", "-9223372036854775809", "99999999999999999999.0",
                           "92233720368547758.08"}) {
     EXPECT_EQ(refused([&] { decimal_number{bad}; }),
-              "spolia::db: a decimal does not fit in 64 bits")
-        << bad;
+              "spolia::db: \"" + std::string(bad) +
+                  "\" does not fit in 64 bits: a decimal has at most 18 digits, or 19 up to "
+                  "9223372036854775807");
   }
   EXPECT_EQ(refused([] { decimal_number("0.0000000000000000000"); }),
-            "spolia::db: a decimal has at most 18 digits after the point");
+            "spolia::db: \"0.0000000000000000000\" has 19 digits after the point: at most 18 are "
+            "allowed");
   EXPECT_THROW(decimal_number(1, 19), std::invalid_argument);
 }
 
@@ -106,10 +152,12 @@ TEST(decimals, are_compared_as_numbers) {
   }
   EXPECT_EQ(decimal_number("1.50").with(1).scaled(), 15);
   EXPECT_EQ(decimal_number("1.5").with(18).scaled(), 1500000000000000000);
-  EXPECT_EQ(refused([] { static_cast<void>(decimal_number("1.55").with(1)); }),
-            "spolia::db: a decimal has more digits after the point than are kept");
+  EXPECT_EQ(
+      refused([] { static_cast<void>(decimal_number("1.55").with(1)); }),
+      "spolia::db: 1.55 has more digits after the point than the 1 that are kept: round it before");
   EXPECT_EQ(refused([] { static_cast<void>(decimal_number("10").with(18)); }),
-            "spolia::db: a decimal does not fit in 64 bits");
+            "spolia::db: 10 with 18 digits after the point does not fit in 64 bits: a decimal has "
+            "at most 18 digits, or 19 up to 9223372036854775807");
 }
 
 TEST(instants, are_written_as_iso_8601_has_it) {
@@ -144,23 +192,27 @@ TEST(instants, are_read_with_a_difference_to_utc) {
         "26-11-22T21:14:00Z", "2026-11-22T21:14:00.Z", "2026-11-22T21:14:00Z ",
         "2026-1-22T21:14:00Z", "2026-11-22T21:14:00+2", "+2026-11-22T21:14:00Z"}) {
     EXPECT_EQ(refused([&] { instant_of(bad); }),
-              "spolia::db: this is not an instant as ISO 8601 has it")
-        << bad;
+              "spolia::db: \"" + std::string(bad) +
+                  "\" is not an instant as ISO 8601 has it, as 2026-11-22T21:14:00.5Z");
   }
   for (const char* bad : {"2026-02-29T00:00:00Z", "1900-02-29T00:00:00Z", "2026-13-01T00:00:00Z",
                           "2026-00-01T00:00:00Z", "2026-04-31T00:00:00Z", "2026-04-00T00:00:00Z"}) {
-    EXPECT_EQ(refused([&] { instant_of(bad); }), "spolia::db: there is no such day") << bad;
+    EXPECT_EQ(refused([&] { instant_of(bad); }),
+              "spolia::db: \"" + std::string(bad) + "\" has a day that there is not");
   }
   for (const char* bad : {"2026-11-22T24:00:00Z", "2026-11-22T23:60:00Z", "2026-11-22T23:59:60Z",
                           "2026-11-22T23:59:00+24:00"}) {
-    EXPECT_EQ(refused([&] { instant_of(bad); }), "spolia::db: there is no such time of day") << bad;
+    EXPECT_EQ(refused([&] { instant_of(bad); }),
+              "spolia::db: \"" + std::string(bad) + "\" has a time of day that there is not");
   }
   EXPECT_EQ(refused([] { instant_of("2026-11-22T21:14:00.0000001Z"); }),
-            "spolia::db: an instant has no parts of a microsecond");
+            "spolia::db: \"2026-11-22T21:14:00.0000001Z\" has parts of a microsecond, which are "
+            "not kept: round it before");
   for (const char* bad : {"+294247-01-10T04:00:54.775808Z", "-290308-12-21T19:59:05.224191Z",
                           "+999999-01-01T00:00:00Z"}) {
-    EXPECT_EQ(refused([&] { instant_of(bad); }), "spolia::db: an instant does not fit in 64 bits")
-        << bad;
+    EXPECT_EQ(refused([&] { instant_of(bad); }),
+              "spolia::db: \"" + std::string(bad) +
+                  "\" does not fit in 64 bits: the years -290307 to 294246 do");
   }
 }
 
@@ -264,22 +316,30 @@ TEST(typed_columns, refuse_what_they_cannot_hold) {
     });
   };
   EXPECT_EQ(insert(minute(1), decimal_number("1.005")),
-            "spolia::db: column amount with 2 digits after the point cannot hold 1.005");
+            "spolia::db: column amount of table payments has type decimal(2) and cannot hold "
+            "1.005: it keeps 2 digits after the point, and 64 bits in all");
   EXPECT_EQ(insert(minute(1), decimal_number(most, 1)),
-            "spolia::db: column amount with 2 digits after the point cannot hold "
-            "922337203685477580.7");
-  EXPECT_EQ(insert(minute(1), 1), "spolia::db: the value for column amount has another type");
-  EXPECT_EQ(insert(minute(1), 1.5), "spolia::db: the value for column amount has another type");
-  EXPECT_EQ(insert(minute(1), "1.5"), "spolia::db: the value for column amount has another type");
+            "spolia::db: column amount of table payments has type decimal(2) and cannot hold "
+            "922337203685477580.7: it keeps 2 digits after the point, and 64 bits in all");
+  const std::string takes =
+      "spolia::db: column amount of table payments has type decimal(2) and takes a decimal_number, "
+      "not ";
+  EXPECT_EQ(insert(minute(1), 1), takes + "an integer");
+  EXPECT_EQ(insert(minute(1), 1.5), takes + "a double");
+  EXPECT_EQ(insert(minute(1), "1.5"), takes + "a text");
   EXPECT_EQ(insert(60000000, decimal_number()),
-            "spolia::db: the value for column at has another type");
-  EXPECT_EQ(insert(nullptr, decimal_number()), "spolia::db: column at cannot be null");
+            "spolia::db: column at of table payments has type timestamp and takes an instant, not "
+            "an integer");
+  EXPECT_EQ(insert(nullptr, decimal_number()),
+            "spolia::db: column at of table payments cannot be null: give it a value, or make it "
+            "nullable");
   EXPECT_THROW(static_cast<void>(t.column<std::int64_t>("at")), std::invalid_argument);
   EXPECT_THROW(static_cast<void>(t.column<instant>("amount")), std::invalid_argument);
   EXPECT_EQ(refused([&] {
               base.create_table({.name = "x", .columns = {{"k", decimal(19), primary_key}}});
             }),
-            "spolia::db: a decimal has at most 18 digits after the point");
+            "spolia::db: column k of table x has type decimal(19): at most 18 digits after the "
+            "point are allowed");
 }
 
 TEST(typed_columns, are_there_after_a_crash_and_in_copies) {

@@ -102,7 +102,7 @@ TEST_F(tool_program, refuses_what_makes_no_sense) {
   write_text(
       here / "no_key.json",
       R"({"spolia_dump":1,"tables":[{"name":"t","columns":[{"name":"a","type":"int64"}]}]})");
-  bad(1, "table t cannot be made: a table needs a key column",
+  bad(1, "table t cannot be made: table t has no column with primary_key: it needs one",
       {"load", "new", "people.csv", "--table", "t", "--schema", "no_key.json"});
   bad(1, "publish_status", {"top", "bank"});
 }

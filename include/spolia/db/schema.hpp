@@ -166,7 +166,7 @@ class value {
 using values = std::span<const value>;
 
 /// Throws std::invalid_argument if no index can be called that.
-void look_at_index_name(const std::string& name);
+void look_at_index_name(const std::string& name, const std::string& table);
 
 /// Keys are words of which the first that differs decides, as unsigned numbers.
 inline constexpr std::uint32_t most_key_words = 8;
@@ -205,12 +205,16 @@ struct column_layout {
   std::uint32_t first = 0;  ///< word in a row
   std::uint32_t words = 0;
   std::uint32_t of = 0;  ///< schema::tag() of its table
+  std::string table{};   ///< the name of that
 
   /// Writes `v` to the column's words; of a value that lies apart, where it is. Throws
   /// std::invalid_argument if it does not fit.
   SPOLIA_EXPORT void encode(const value& v, std::uint64_t* to) const;
   /// The value in the column's words. Texts and blobs are not copied.
   [[nodiscard]] SPOLIA_EXPORT value decode(const std::uint64_t* from) const noexcept;
+  /// For errors: the column with its table, and its type as a table is made with it.
+  [[nodiscard]] SPOLIA_EXPORT std::string in_words() const;
+  [[nodiscard]] SPOLIA_EXPORT std::string type_in_words() const;
   /// The words of a key out of the words of a value, so that keys compare as values do.
   SPOLIA_EXPORT void encode_key(const std::uint64_t* from, std::uint64_t* to) const noexcept;
 };
@@ -258,7 +262,8 @@ class SPOLIA_EXPORT schema {
   /// Throws std::invalid_argument if there is none.
   [[nodiscard]] const column_layout& column(std::string_view name) const;
   /// The numbers of the columns of a key: they exist, cannot be null, and are not too long.
-  [[nodiscard]] std::vector<std::uint32_t> key_columns(const std::vector<std::string>& names) const;
+  [[nodiscard]] std::vector<std::uint32_t> key_columns(const std::string& index,
+                                                       const std::vector<std::string>& names) const;
   [[nodiscard]] std::uint32_t key_length(const std::vector<std::uint32_t>& columns) const;
 
   /// Writes values for all columns to a row image; returns its shape.

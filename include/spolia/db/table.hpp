@@ -256,6 +256,7 @@ class SPOLIA_EXPORT table {
   [[nodiscard]] bool is_of(const engine& e) const noexcept { return &engine_ == &e; }
   /// Throws std::invalid_argument.
   [[noreturn]] void refuse_stranger() const;
+  [[nodiscard]] std::string names_of_indexes() const;
 
   // Who takes entries and rows out is not seen by who frees them, but for this.
   [[nodiscard]] bool enter() noexcept {
@@ -313,7 +314,8 @@ db::column<T> table::column(std::string_view wanted) const {
                 "decimal_number or instant");
   const bool long_text = std::same_as<T, std::string_view> && c.type.base == base_type::long_text;
   if (c.type.base != *base_of<T> && !long_text) {
-    throw std::invalid_argument("spolia::db: column " + c.name + " has another type");
+    throw std::invalid_argument("spolia::db: " + c.in_words() + " has type " + c.type_in_words() +
+                                ", and is read as another one");
   }
   if constexpr (std::same_as<T, decimal_number>) {
     return {c.number, c.first, c.type.digits, c.of};

@@ -200,6 +200,10 @@ class SPOLIA_EXPORT reader {
                     const row_visitor& f) const;
   void scan_secondary(const secondary& i, values from, values to, const scan_how& how,
                       const row_visitor& f) const;
+  struct index_range;
+  template <class Entries, class IsOf>
+  void show_entries(const Entries& entries, const index_range& of, const row_visitor& f,
+                    IsOf&& is_of) const;
   column_set columns_of(const table& t, const selection& only) const;
   void must_be_open() const;
   void must_exist(const table& t) const;
