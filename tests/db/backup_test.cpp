@@ -265,7 +265,7 @@ TEST(backups, a_backup_that_was_not_finished_is_none) {
         EXPECT_EQ(copy.tables().size(), 1U) << "a copy that was not finished was opened as empty";
         EXPECT_EQ(commits_in(copy), 2);
       } catch (const storage_error& e) {
-        EXPECT_EQ(e.problem(), "a copy that was not finished");
+        EXPECT_NE(e.problem().find("a copy that was not finished"), std::string::npos);
         finished = false;
       }
     if (left->has("copy/COPY") && !finished) {
@@ -273,7 +273,7 @@ TEST(backups, a_backup_that_was_not_finished_is_none) {
         database::open("copy", to_read(left));
         ADD_FAILURE() << "it was opened to be read";
       } catch (const storage_error& e) {
-        EXPECT_EQ(e.problem(), "a copy that was not finished");
+        EXPECT_NE(e.problem().find("a copy that was not finished"), std::string::npos);
       }
     }
     if (done) {

@@ -137,7 +137,7 @@ TEST_F(refused_openings, of_directories_that_have_something_else) {
 }
 
 TEST_F(refused_openings, of_what_is_not_there) {
-  is_not_opened("", "needs a name");
+  is_not_opened("", "needs a directory");
   is_not_opened("nothing", "cannot open this directory", to_be_read());
   fs::create_directories("empty");
   is_not_opened("empty", "there is no database", to_be_read());

@@ -17,7 +17,7 @@
 //   local              what it keeps for each thread; outlives the thread until somebody adopts it
 //   hold               what one guard carries (an empty type for most)
 //
-//   check(options)     what is wrong with the numbers, in one sentence; null if nothing
+//   what_is_wrong(options)  what is wrong with the numbers, in one sentence; null if nothing
 //   ticks_regularly    optional: true if `due` holds at least every few dozen operations
 //   courteous          optional, with ticks_regularly: true if threads may give their processor
 //   away

@@ -144,7 +144,11 @@ class posix_file final : public storage_file {
     return mapped_.subspan(before);
   }
 #endif
-  void renamed(const std::string& name) override { name_.replace_filename(name); }
+  void renamed(const std::string& name) override {
+    // Not replace_filename(), which leaves a path that cannot be used where there is no memory.
+    std::filesystem::path now = name_.parent_path() / name;
+    name_.swap(now);
+  }
   void truncate(std::uint64_t size) override {
     unmap(before_);
     unmap(mapped_);

@@ -303,7 +303,7 @@ class abtree_search {
   }
 
   /// Down to the leaf where `from` belongs (null: the first), with the key that bounds it. If
-  /// Below, to the leaf where the keys in front of `from` end (null: the last), with the key at
+  /// Down, to the leaf where the keys in front of `from` end (null: the last), with the key at
   /// which it begins. False: start over.
   template <bool Down>
   bool descend_with_bound(guard& g, const Key* from, bounded& b) const {
