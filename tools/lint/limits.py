@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sizes: lines of 100 columns, functions of 70 lines, files of 600 lines."""
+"""Sizes: lines of 100 columns, functions of 70 lines, files of 900 lines."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lint.source import blank, line_of
 
 COLUMNS = 100
 FUNCTION_LINES = 70
-FILE_LINES = 600
+FILE_LINES = 900
 FOLDERS = ("include/", "src/", "bench/", "demo/", "examples/", "lab/", "tests/", "tool/", "tools/")
 
 _TEMPLATE = re.compile(r"\btemplate\s*<")

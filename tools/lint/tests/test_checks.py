@@ -194,9 +194,9 @@ class Limits(unittest.TestCase):
     def test_columns_and_files(self):
         self.assertEqual(in_file(limits, "src/a.cpp", "x" * 100 + "\n"), [])
         self.assertEqual(len(in_file(limits, "src/a.cpp", "x" * 101 + "\n")), 1)
-        self.assertEqual(in_file(limits, "src/a.cpp", "\n" * 600), [])
-        self.assertEqual(len(in_file(limits, "src/a.cpp", "\n" * 601)), 1)
-        self.assertEqual(len(in_file(limits, "tests/a.cpp", "\n" * 601)), 1)
+        self.assertEqual(in_file(limits, "src/a.cpp", "\n" * 900), [])
+        self.assertEqual(len(in_file(limits, "src/a.cpp", "\n" * 901)), 1)
+        self.assertEqual(len(in_file(limits, "tests/a.cpp", "\n" * 901)), 1)
 
     def test_long_functions(self):
         body = "  f();\n" * 69
