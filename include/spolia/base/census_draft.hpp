@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// An announcement made in steps, by who announces in several censuses at one instant
-/// (version/detail/joint_instant.hpp). For what the steps do see census.hpp.
+/// An announcement made in steps, by a thread that announces in several censuses at one instant
+/// (version/detail/any_timeline.hpp). For what the steps do see census.hpp.
 #pragma once
 
 #include <cstdint>
