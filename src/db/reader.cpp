@@ -200,7 +200,7 @@ void reader::scan_table(const table& t, const row_visitor& f, const selection& o
   if (notes) session_->reads.tables.push_back({&t, 0});
   const scanning now(*this);
   const arena::mark here = session_->images.here();
-  const std::uint64_t end = t.slots();
+  const std::uint64_t end = t.row_slots();
   for (std::uint64_t slot = 0; slot < end; ++slot) {
     std::uint64_t* const image = room_for(t);
     const std::uint64_t shape = read_step(t, slot, wanted, image, now.level());

@@ -41,7 +41,7 @@ namespace hostile {
   X(take_block) X(take_lock) X(trim) X(type_of) X(unblock) X(wait_for) X(wake) X(base_of) \
   X(bytes_of) X(fresh) X(here) X(help) X(is_linked) X(is_mark) X(is_this) X(record_bytes) \
   X(retire_by_rcu) X(rcu_retire) X(task_of) X(unstamped) X(with_stride) X(word_of) X(key_of) \
-  X(publish) X(prefetch) X(retire) X(access) X(float_rank) X(identity)
+  X(publish) X(prefetch) X(retire) X(access) X(float_rank) X(place_of_key) X(identity)
 // clang-format on
 
 #define SPOLIA_TEST_GRAB(name)  \

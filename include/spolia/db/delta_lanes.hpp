@@ -128,7 +128,7 @@ class delta_lanes {
 
   void find_youngest() noexcept {
     std::uint64_t last = 0;
-    for (unsigned l = 1; l < count_; ++l) last = std::max(last, lanes_[l].of.load_relaxed());
+    for (unsigned l = 1; l < count_; ++l) last = (std::max)(last, lanes_[l].of.load_relaxed());
     youngest_.store_relaxed(last);
   }
 

@@ -226,7 +226,7 @@ class alignas(cache_line) delta_partition {
   };
   part take(std::uint64_t want, std::uint64_t need) noexcept {
     const std::uint64_t at = cursor_.fetch_add_relaxed(want);
-    const std::uint64_t room = std::min(want, chunk_units - at % chunk_units);
+    const std::uint64_t room = (std::min)(want, chunk_units - at % chunk_units);
     if (at / chunk_units >= most_chunks || room < need) return {0, 0};
     return {at, at + room};
   }

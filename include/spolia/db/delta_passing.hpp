@@ -58,7 +58,7 @@ inline delta_partition& delta_one_shot::next_of(delta_partition& from, unsigned 
   } else {
     std::uint64_t& filled = lanes_.filled(lane);
     filled += from.used_bytes();
-    next->begin_turn(delta_partition::any_number, std::max(options_.partition_bytes, filled / 8));
+    next->begin_turn(delta_partition::any_number, (std::max)(options_.partition_bytes, filled / 8));
   }
   return *next;
 }

@@ -63,7 +63,7 @@ class delta_patience {
     if (watched_ != 0 && !std::binary_search(snapshots.begin(), snapshots.end(), watched_)) {
       unsigned lived = 0;
       while (lived < most && began(lived + 1) > watched_) ++lived;
-      turns_ = std::max(turns_, std::min(2 * lived, most));
+      turns_ = (std::max)(turns_, (std::min)(2 * lived, most));
       watched_ = 0;
     }
     if (watched_ != 0 && watched_ >= began(most)) return;

@@ -33,7 +33,7 @@ class delta_turns {
       : transactions_(transactions),
         bytes_(bytes),
         short_bytes_(std::clamp<std::uint64_t>(cache_bytes / in_cache, 1, bytes)),
-        few_(std::min(partitions / 2, 2 * in_cache * stripes)),
+        few_((std::min)(partitions / 2, 2 * in_cache * stripes)),
         free_(in_cache * stripes) {}
 
   /// False: somebody else is at it.

@@ -160,9 +160,9 @@ class abtree_core {
       if (!substitute(me, s, typename nodes::without{s.at})) continue;
       if constexpr (!nodes::value_in_leaf) g.retire(s.low->contents[s.at]);
       me.mine->erased.add();
-      const bool small = s.low->size <= steps::least;
+      const bool underfull = s.low->size <= steps::least;
       g.retire(s.low);
-      if (small) rebalance(g, me, key);
+      if (underfull) rebalance(g, me, key);
       return true;
     }
   }

@@ -215,7 +215,7 @@ class snapshot_tree_core {
   }
   holdings account() { return tree_.account(); }
   std::size_t check_snapshots() {
-    return watch_.check(collector_.time(), [this] { return account(); });
+    return watch_.review(collector_.time(), [this] { return account(); });
   }
   chromatic_findings audit() const { return tree_.audit(); }
   tree& in_batches() noexcept { return tree_; }

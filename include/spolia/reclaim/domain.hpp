@@ -399,7 +399,8 @@ class domain final : private threads::listener {
   bool retired_much(const cell& me) const noexcept;
 
   static const options& checked(const options& o) {
-    if (const char* const wrong = Scheme::check(o.scheme)) throw std::invalid_argument(wrong);
+    if (const char* const wrong = Scheme::what_is_wrong(o.scheme))
+      throw std::invalid_argument(wrong);
     return o;
   }
 

@@ -19,7 +19,7 @@ namespace detail {
 /// `local` and `release` belong to the thread while it is present at the gate, and to whoever
 /// visits while it is not.
 template <class Scheme, class Release>
-struct alignas(std::max(cache_line, alignof(typename Scheme::local))) domain_cell {
+struct alignas((std::max)(cache_line, alignof(typename Scheme::local))) domain_cell {
   /// Schemes that look around every few operations anyway also set the pace of the domain's chores.
   static constexpr bool scheme_keeps_pace = requires { requires Scheme::ticks_regularly; };
   static constexpr bool scheme_gains_by_courtesy = requires { requires Scheme::courteous; };

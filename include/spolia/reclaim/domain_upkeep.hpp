@@ -30,7 +30,7 @@ auto domain<Scheme, Release>::find_my_cell() -> cell& {
     found.tick_at = 0;  // at once
     // What the number's last thread has counted stays: else threads that run few operations each
     // would never come to their chores.
-    found.countdown = enough_is_left() ? 1 : std::min(found.countdown, pace_of_chores());
+    found.countdown = enough_is_left() ? 1 : (std::min)(found.countdown, pace_of_chores());
     found.retired_at_join = found.retired_blocks.value();
     found.used.store_relaxed(true);
   }

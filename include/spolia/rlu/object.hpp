@@ -217,7 +217,7 @@ inline bool is_linked(const record& r) noexcept {
 /// Of a record with a body, or none. Most are a cache line, so each of those that follow is one.
 constexpr std::uint32_t record_bytes(std::size_t body) noexcept {
   return static_cast<std::uint32_t>(
-      std::max(sizeof(record) + (body + 15U) / 16U * 16U, record_line));
+      (std::max)(sizeof(record) + (body + 15U) / 16U * 16U, record_line));
 }
 
 template <class T>

@@ -43,7 +43,7 @@ inline constexpr bool counted =
 template <class Key, class Compare>
 constexpr Key after_keys() noexcept {
   if constexpr (counted<Key, Compare>) {
-    return std::numeric_limits<Key>::max();
+    return (std::numeric_limits<Key>::max)();
   } else {
     return Key{};
   }

@@ -52,7 +52,7 @@ class abtree_steps {
   using view = typename nodes_scx::view;
 
   /// Nodes smaller than this are to be merged, or filled up from a sibling.
-  static constexpr unsigned least = std::max(Degree / 4, 2U);
+  static constexpr unsigned least = (std::max)(Degree / 4, 2U);
   static_assert(Degree >= 2 * least - 1 && Degree >= 3 && Degree <= 255,
                 "abtree: the degree must be between 3 and 255");
 

@@ -76,7 +76,7 @@ class chromatic_auditor {
 
   void look_at_leaf(link n, std::size_t depth, std::size_t weight) {
     ++found_.leaves;
-    found_.height = std::max(found_.height, depth);
+    found_.height = (std::max)(found_.height, depth);
     if (n.weight == 0) blame("a leaf is red");
     if (found_.weight != 0 && found_.weight != weight) blame("two ways differ in weight");
     found_.weight = weight;

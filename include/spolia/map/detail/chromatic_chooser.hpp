@@ -56,7 +56,7 @@ class chromatic_chooser {
         low.push_back({from.from, nullptr});
         looks -= 1;
       } else {
-        choose({from.from, at, false}, std::min(share, 2 * Most / high.size()), low, looks);
+        choose({from.from, at, false}, (std::min)(share, 2 * Most / high.size()), low, looks);
       }
       ++next_;  // all of it was chosen, or nothing
     }

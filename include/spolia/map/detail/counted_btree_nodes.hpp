@@ -168,7 +168,7 @@ class counted_inner {
       const std::size_t i = order[at];
       if constexpr (requires { Family::template peek<T>(from[i]); }) {
         // A count in each child is going to change.
-        const std::size_t soon = order[std::min(at + 8, order.size() - 1)];
+        const std::size_t soon = order[(std::min)(at + 8, order.size() - 1)];
         __builtin_prefetch(Family::template peek<T>(from[soon]), 1);
       }
       if (!keep(i)) continue;

@@ -115,10 +115,10 @@ class map_face {
     if constexpr (requires { Core::publishes; }) return Core::publishes;
     return published::by_exchange;
   }();
-  /// The answer of an update that has changed something if it is `true`, or Always.
-  template <bool Always = false>
+  /// The answer of an update that has changed something if it is `true`, or Anyhow.
+  template <bool Anyhow = false>
   SPOLIA_ALWAYS_INLINE static bool told(bool answer) noexcept {
-    after_update_if<how>(Always || answer);
+    after_update_if<how>(Anyhow || answer);
     return answer;
   }
 

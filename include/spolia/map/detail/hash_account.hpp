@@ -40,7 +40,7 @@ void snapshot_hash_core<Key, Value, Collector, Hash, Equal>::add_current(holding
                                                                          F&& f) const {
   for (std::uint64_t i = 0; i < table_.size();) {
     session s = collector_.enter();
-    for (const std::uint64_t end = std::min(i + 32, table_.size()); i < end; ++i) {
+    for (const std::uint64_t end = (std::min)(i + 32, table_.size()); i < end; ++i) {
       const version* const v = head_of(i);
       if (v == nullptr) continue;
       ++all.current;
