@@ -88,6 +88,11 @@ struct cell_sums {
   std::uint64_t made = 0;
   std::uint64_t retired = 0;
   std::uint64_t retired_bytes = 0;
+
+  std::uint64_t garbage() const noexcept { return retired > freed ? retired - freed : 0; }
+  std::uint64_t garbage_bytes() const noexcept {
+    return retired_bytes > freed_bytes ? retired_bytes - freed_bytes : 0;
+  }
 };
 
 template <class Cells>

@@ -107,9 +107,9 @@ bool domain<Scheme, Release>::drain(int rounds) {
     adopt_from_others(me);
     collect(me);
     release_.drain(me.release);
-    if (stats().garbage() == 0) return true;
+    if (sums().garbage() == 0) return true;
   }
-  return stats().garbage() == 0;
+  return sums().garbage() == 0;
 }
 
 /// Of a thread that is outside of guards.
@@ -327,10 +327,11 @@ std::vector<pin> domain<Scheme, Release>::pins() {
   return found;
 }
 
-/// Tells the user, once, when too much waits.
+/// Tells the user, once, when too much waits. Updates call it: so it asks for sums and not for
+/// stats(), whose histogram takes 4 KiB of the stack.
 template <class Scheme, class Release>
 void domain<Scheme, Release>::watch_budget() noexcept {
-  const domain_statistics now = stats();
+  const auto now = sums();
   if (now.garbage_bytes() <= budget_bytes_) {
     if (now.garbage_bytes() <= budget_bytes_ / 2) over_.store_relaxed(false);
     return;
@@ -343,7 +344,7 @@ void domain<Scheme, Release>::watch_budget() noexcept {
   }
   over_budget_(said);
   // It may have drained the domain: then the next time is another one.
-  if (stats().garbage_bytes() <= budget_bytes_ / 2) over_.store_relaxed(false);
+  if (sums().garbage_bytes() <= budget_bytes_ / 2) over_.store_relaxed(false);
 }
 
 }  // namespace spolia::inline SPOLIA_FLAVOUR

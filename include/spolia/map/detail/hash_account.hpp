@@ -28,7 +28,7 @@ holdings snapshot_hash_core<Key, Value, Collector, Hash, Equal>::account() {
   }
   sum.finish(all);
   all.obsolete = held > all.needed ? held - all.needed : 0;
-  const auto waiting = nodes().stats();
+  const auto waiting = nodes().sums();
   all.waiting = waiting.garbage();
   all.waiting_bytes = waiting.garbage_bytes();
   return all;
