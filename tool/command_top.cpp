@@ -65,7 +65,7 @@ std::string text(const std::string& store, const status& s, const status& before
       short_count(s.version_bytes), s.partitions_used, s.partitions,
       short_count(s.partition_drops));
   t += fmt::format("tables      {:>9}     {:>9} rows, {}B; {} deleted ones wait\n", s.tables,
-                   short_count(s.slots), short_count(s.table_bytes), s.cleaning);
+                   short_count(s.row_slots), short_count(s.table_bytes), s.cleaning);
   t += fmt::format("readers     {:>9}\n", s.readers);
   const std::size_t shown = std::min<std::size_t>(s.readers, s.oldest.size());
   for (std::size_t i = 0; i < shown; ++i) {
@@ -87,7 +87,7 @@ std::string line(const status& s, const status& before) {
             {"conflicts", s.conflicts},
             {"limits", s.limits},
             {"tables", s.tables},
-            {"slots", s.slots},
+            {"slots", s.row_slots},
             {"table_bytes", s.table_bytes},
             {"cleaning", s.cleaning},
             {"versions_made", s.versions_made},

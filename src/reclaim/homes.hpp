@@ -84,7 +84,7 @@ class region_home {
   /// Nothing is ever freed at the beginning of a region, also if very much waits.
   region_home()
       : of_({.scheme = {.scan_every = 64},  // a membarrier for so many retirements
-             .release = {.cap = std::numeric_limits<std::size_t>::max()}}),
+             .release = {.cap = (std::numeric_limits<std::size_t>::max)()}}),
         at_(of_) {}
 
   void lock() noexcept {

@@ -129,7 +129,7 @@ class regions : public debra {
     astray.forked();
     handed_over.forked();
     door_.break_open();
-    strangers_inside_ = std::min(strangers_inside_, core::own_strange_regions());
+    strangers_inside_ = (std::min)(strangers_inside_, core::own_strange_regions());
     if (strangers_inside_ == 0 && (strangers_.phase.load_relaxed() & 1U) != 0) leave(strangers_);
   }
 

@@ -167,7 +167,7 @@ TEST_P(savepoints, at_random) {
   }
   base.collect();
   EXPECT_EQ(base.stats().cleaning, 0U);
-  EXPECT_LE(items.slots(), 60U);
+  EXPECT_LE(items.row_slots(), 60U);
 }
 
 class waiting : public over_storages {};

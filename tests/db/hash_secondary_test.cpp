@@ -239,7 +239,7 @@ TEST_P(hashed, entries_of_deleted_rows_go) {
     ASSERT_TRUE(base.transact([&](transaction& tx) { return change(tx, round, 9); }));
     ASSERT_TRUE(base.transact([&](transaction& tx) { return change(tx, round, 0); }));
   }
-  EXPECT_LE(twins.slots(), 100U);
+  EXPECT_LE(twins.row_slots(), 100U);
   base.collect();
   EXPECT_EQ(base.stats().cleaning, 0U);
 }

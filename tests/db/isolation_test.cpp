@@ -195,7 +195,7 @@ TEST_P(banks, keep_their_sum) {
   base.collect();
   const statistics s = base.stats();
   EXPECT_EQ(s.cleaning, 0U);
-  EXPECT_LE(items.slots(), 200U);
+  EXPECT_LE(items.row_slots(), 200U);
   if (GetParam() != version_storage::none) {
     EXPECT_EQ(s.versions.versions_made, s.versions.versions_dropped);
   }

@@ -62,7 +62,7 @@ TEST_F(store_status_test, is_there_while_the_database_is) {
     EXPECT_GE(s->written, first->written);
     EXPECT_EQ(s->commits, 3U);
     EXPECT_EQ(s->tables, 1U);
-    EXPECT_EQ(s->slots, 3U);
+    EXPECT_EQ(s->row_slots, 3U);
     EXPECT_GT(s->table_bytes, 0U);
     EXPECT_EQ(s->readers, 2U);
     EXPECT_EQ(s->oldest[0].behind, 3U);

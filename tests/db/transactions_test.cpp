@@ -217,7 +217,7 @@ TEST_P(transactions, slots_and_entries_of_deleted_rows_are_used_again) {
     ASSERT_TRUE(set_a(k, 100 + k));
     ASSERT_TRUE(base.transact([&](transaction& tx) { return tx.erase(items, {k}); }));
   }
-  EXPECT_LE(items.slots(), 100U);
+  EXPECT_LE(items.row_slots(), 100U);
   base.collect();
   EXPECT_EQ(base.stats().cleaning, 0U);
   const reader now = base.snapshot();

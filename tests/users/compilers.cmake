@@ -1,18 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 # cmake -DCXX=... -DINCLUDE=... -DSOURCE=... -P compilers.cmake
-# What the library asks of a compiler and its flags: SOURCE, which includes all headers, compiles
-# without sized deallocation, as clang has it before 19, and behind a header of C that makes a macro of a
-# single letter; and where something is missing that must be
+# What the library asks of a compiler, its flags and a program's other headers: SOURCE, which includes
+# all headers, compiles without sized deallocation, as clang has it before 19, and after headers
+# whose macros have names that anything might have; and where something is missing that must be
 # there, the first error says what.
 cmake_minimum_required(VERSION 3.25)
 
 set(compile "${CXX}" -isystem "${INCLUDE}" -fsyntax-only -x c++ "${SOURCE}")
-set(flags -std=gnu++20 -fno-sized-deallocation -include complex.h)
-execute_process(COMMAND ${compile} ${flags}
-                RESULT_VARIABLE result ERROR_VARIABLE why)
-if(NOT result EQUAL 0)
-  message(FATAL_ERROR "does not compile with ${flags}:\n${why}")
-endif()
+function(accepts)
+  set(flags -std=gnu++20 ${ARGN})
+  execute_process(COMMAND ${compile} ${flags} RESULT_VARIABLE result ERROR_VARIABLE why)
+  if(NOT result EQUAL 0)
+    message(FATAL_ERROR "does not compile with ${flags}:\n${why}")
+  endif()
+endfunction()
+
+set(macros -include "${CMAKE_CURRENT_LIST_DIR}/other_macros.h")
+accepts(-DSPOLIA_CHECKS=0 -fno-sized-deallocation ${macros})
+accepts(-DSPOLIA_CHECKS=1 ${macros})
 
 function(refuses sentence)
   execute_process(COMMAND ${compile} ${ARGN} RESULT_VARIABLE result ERROR_VARIABLE why)

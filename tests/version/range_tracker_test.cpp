@@ -329,9 +329,9 @@ TEST(range_tracker, what_cannot_go_yet_is_tried_again) {
 }
 
 TEST(range_tracker, numbers_that_make_no_sense_are_told) {
-  EXPECT_EQ(range_tracker::check({}), nullptr);
-  EXPECT_NE(range_tracker::check({.steps = 5}), nullptr);
-  EXPECT_NE(range_tracker::check({.least_batch = 0}), nullptr);
+  EXPECT_EQ(range_tracker::what_is_wrong({}), nullptr);
+  EXPECT_NE(range_tracker::what_is_wrong({.steps = 5}), nullptr);
+  EXPECT_NE(range_tracker::what_is_wrong({.least_batch = 0}), nullptr);
 }
 
 /// The victim stops behind each of its instructions, and a fork finds it there.

@@ -222,9 +222,9 @@ class census {
 
   /// How many slots there are, in use or not: what oldest() and scan() look at.
   [[nodiscard]] std::size_t capacity() const noexcept {
-    std::size_t slots = 0;
-    for_each_chunk([&](const chunk&) { slots += detail::slots_per_chunk; });
-    return slots;
+    std::size_t count = 0;
+    for_each_chunk([&](const chunk&) { count += detail::slots_per_chunk; });
+    return count;
   }
 
  private:
@@ -251,7 +251,7 @@ class census {
   template <class Clock>
   static std::uint64_t limit_of(const Clock& clock) noexcept {
     const std::uint64_t now = clock.now();
-    return now - std::min(now, clock.bound());
+    return now - (std::min)(now, clock.bound());
   }
 
   template <class F>
@@ -266,8 +266,8 @@ class census {
   std::uint64_t oldest(std::uint64_t limit, const Help& help) const noexcept {
     std::uint64_t least = limit;
     const std::uint64_t known =
-        visit(limit, help, [&](std::uint64_t t) { least = std::min(least, t); });
-    return std::min(least, known);
+        visit(limit, help, [&](std::uint64_t t) { least = (std::min)(least, t); });
+    return (std::min)(least, known);
   }
   template <class Help>
   std::uint64_t scan(std::uint64_t limit, std::vector<std::uint64_t>& out, const Help& help) const;
@@ -298,7 +298,7 @@ std::uint64_t census::settle([[maybe_unused]] slot& s, atomic<std::uint64_t>& st
     std::uint64_t seen = s.open(stamp, not_before);
     order();  // ↔ the one in visit(): see "Why no ticket is missed"
     const std::uint64_t t =
-        SPOLIA_FAULT("census.no_validation") ? not_before : std::max(not_before, clock.now());
+        SPOLIA_FAULT("census.no_validation") ? not_before : (std::max)(not_before, clock.now());
     if (SPOLIA_FAULT("census.settles_blindly")) return stamp.store_release(t), t;
     // acquire ← the release in meet(): what was done before the time that the helper read.
     return stamp.cas_strong_acq_rel(seen, t) ? t : seen;
@@ -332,10 +332,10 @@ std::uint64_t census::visit(std::uint64_t limit, const Help& help, F&& f) const 
     for (std::uint32_t i = 0; i < detail::slots_per_chunk; ++i) {
       // acquire ← the releases in settle(), meet() and release(); see settle().
       std::uint64_t seen = c.stamps[i].load_acquire();
-      if (seen != vacant && (seen & open_flag) != 0) seen = meet(c.slots[i], seen, limit, help);
+      if (seen != vacant && (seen & open_flag) != 0) seen = meet(c.each[i], seen, limit, help);
       if (seen == vacant) continue;
       if ((seen & open_flag) != 0) {
-        known = std::min(known, seen & ~open_flag);
+        known = (std::min)(known, seen & ~open_flag);
       } else {
         f(seen);
       }
@@ -358,7 +358,7 @@ std::uint64_t census::meet(const slot& s, std::uint64_t opened, std::uint64_t li
     if constexpr (Help::helps) {
       // ↔ that of a scan that missed it: see "Why open announcements hold nothing up".
       if (!SPOLIA_FAULT("census.helps_unfenced")) fence::seldom(order_);
-      const std::uint64_t t = std::max(not_before, help.clock.now());
+      const std::uint64_t t = (std::max)(not_before, help.clock.now());
       // release → the acquire in settle().
       if (s.stamp().cas_strong_acq_rel(seen, t)) return t;
     } else {
@@ -382,7 +382,7 @@ std::uint64_t census::scan(std::uint64_t limit, std::vector<std::uint64_t>& out,
 template <class F>
 void census::for_each(F&& f) const {
   for_each_chunk([&](const chunk& c) {
-    for (const slot& s : c.slots) {
+    for (const slot& s : c.each) {
       // acquire, each ← the releases in describe(), settle() and release(): see describe(). The
       // stamp comes before the label, so that a new stamp brings its own label.
       const std::uint64_t turn = s.turn.load_acquire();

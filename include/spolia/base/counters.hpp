@@ -173,17 +173,17 @@ class histogram_snapshot {
  public:
   void merge(const histogram& other) noexcept {
     for (std::size_t b = 0; b < count_.size(); ++b) add(b, other.count_[b].value());
-    top_ = std::max(top_, other.top_.value());
+    top_ = (std::max)(top_, other.top_.value());
   }
   void merge(const histogram_snapshot& other) noexcept {
     for (std::size_t b = 0; b < count_.size(); ++b) add(b, other.count_[b]);
-    top_ = std::max(top_, other.top_);
+    top_ = (std::max)(top_, other.top_);
   }
 
   [[nodiscard]] std::uint64_t count() const noexcept { return total_; }
 
   /// The largest value seen; 0 if there is none.
-  [[nodiscard]] std::uint64_t max() const noexcept { return total_ == 0 ? 0 : top_; }
+  [[nodiscard]] std::uint64_t(max)() const noexcept { return total_ == 0 ? 0 : top_; }
 
   /// A value v such that at least the share `q` (clamped to 0..1) of all values is <= v; never less
   /// than the exact quantile, at most an eighth above it, and never above max(). 0 if there is no
@@ -195,7 +195,7 @@ class histogram_snapshot {
     for (std::size_t b = 0; b < count_.size(); ++b) {
       seen += count_[b];
       if (seen != 0 && static_cast<double>(seen) >= wanted) {
-        return std::min(detail::log_linear::last_of(b), top_);
+        return (std::min)(detail::log_linear::last_of(b), top_);
       }
     }
     return top_;
@@ -208,7 +208,7 @@ class histogram_snapshot {
     total_ += n;
     // A reader can see a bucket's new count before the new maximum: the bucket's lower edge keeps
     // quantile() from falling below the values that it counts.
-    top_ = std::max(top_, detail::log_linear::first_of(bucket));
+    top_ = (std::max)(top_, detail::log_linear::first_of(bucket));
   }
 
   std::array<std::uint64_t, detail::log_linear::buckets> count_{};

@@ -45,7 +45,7 @@ inline std::uint32_t processors() noexcept {
   if (const std::uint32_t allowed = detail::allowed_processors(); allowed != 0) return allowed;
   // Asked once: the C library reads a file of the kernel's for each answer. Once for each shared
   // object, it may be: they get the same answer.
-  static const std::uint32_t there = std::max(std::thread::hardware_concurrency(), 1U);
+  static const std::uint32_t there = (std::max)(std::thread::hardware_concurrency(), 1U);
   return there;
 }
 

@@ -59,7 +59,7 @@ SPOLIA_EXPORT bool deaf_to_restart_signal(std::uint32_t number) noexcept;
 }  // namespace spolia::core
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace signals {
+namespace restart_signals {
 
 using core::restart_point;
 
@@ -138,5 +138,5 @@ class patience {
 
 #endif
 
-}  // namespace signals
+}  // namespace restart_signals
 }  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -143,9 +143,14 @@ struct options {
 };
 
 /// For transact(): how often to try, how long to wait in between, at most, and what to begin.
+///
+/// Pauses are random, and at most twice as long each time; so how long a transaction waits is in
+/// proportion to how long it had to wait already. The longest matters where hundreds of threads
+/// want one row: where all that wait try again more often than the processors can, the thread that
+/// has the row hardly runs.
 struct retries {
   std::uint32_t tries = 1000;
-  std::chrono::microseconds longest_pause{1000};
+  std::chrono::microseconds longest_pause{100000};
   transaction_options begin{};
 };
 

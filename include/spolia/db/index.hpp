@@ -34,7 +34,7 @@ class slot_visitor {
  public:
   template <class F>
   explicit slot_visitor(F& f) noexcept
-      : object_(const_cast<void*>(static_cast<const void*>(&f))),
+      : object_(const_cast<void*>(static_cast<const void*>(std::addressof(f)))),
         call_([](void* o, std::uint64_t slot, const std::uint64_t* key) {
           return (*static_cast<F*>(o))(slot, key);
         }) {}
@@ -95,14 +95,14 @@ class primary_index {
 
   /// The slot that each key has, or another one, or no_slot. True: what find() says. Looks at no
   /// row.
-  virtual bool guess_all(std::span<const key_words> keys, std::uint64_t* slots) const {
-    std::fill_n(slots, keys.size(), no_slot);
+  virtual bool guess_all(std::span<const key_words> keys, std::uint64_t* row_slots) const {
+    std::fill_n(row_slots, keys.size(), no_slot);
     return false;
   }
 
   /// The same for keys of one word, by hash_of_word(). Quicker some time after expect_words().
-  virtual bool guess_words(std::span<const std::uint64_t> hashes, std::uint64_t* slots) const {
-    std::fill_n(slots, hashes.size(), no_slot);
+  virtual bool guess_words(std::span<const std::uint64_t> hashes, std::uint64_t* row_slots) const {
+    std::fill_n(row_slots, hashes.size(), no_slot);
     return false;
   }
 
@@ -114,13 +114,13 @@ class primary_index {
   /// About so many keys will come.
   virtual void reserve(std::uint64_t /*keys*/) {}
   /// False: it takes no notes.
-  virtual bool note_all(std::span<const key_words> /*keys*/, const std::uint64_t* /*slots*/,
+  virtual bool note_all(std::span<const key_words> /*keys*/, const std::uint64_t* /*row_slots*/,
                         key_note* /*to*/) const {
     return false;
   }
   /// The same for an index whose keys are one word.
-  virtual bool note_words(std::span<const std::uint64_t> /*words*/, const std::uint64_t* /*slots*/,
-                          key_note* /*to*/) const {
+  virtual bool note_words(std::span<const std::uint64_t> /*words*/,
+                          const std::uint64_t* /*row_slots*/, key_note* /*to*/) const {
     return false;
   }
   virtual void keep(std::span<const key_note> /*notes*/) {}  ///< most_notes at most

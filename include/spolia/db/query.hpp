@@ -102,8 +102,9 @@ inline measure sum(query_column of) { return {measure::kind::sum, std::move(of)}
 /// Always a double.
 inline measure avg(query_column of) { return {measure::kind::avg, std::move(of)}; }
 /// Of any type; texts compare as bytes.
-inline measure min(query_column of) { return {measure::kind::min, std::move(of)}; }
-inline measure max(query_column of) { return {measure::kind::max, std::move(of)}; }
+// In parentheses, since <windows.h> has macros of these names.
+inline measure(min)(query_column of) { return {measure::kind::min, std::move(of)}; }
+inline measure(max)(query_column of) { return {measure::kind::max, std::move(of)}; }
 
 struct query_options {
   /// That work, the caller's included; 0: as many as there are processors, or fewer for a small
@@ -123,10 +124,10 @@ struct query_options {
 
 /// What it took.
 struct query_figures {
-  std::uint64_t slots = 0;    ///< places of rows that were looked at
-  std::uint64_t rows = 0;     ///< rows that all conditions hold for
-  std::uint64_t old = 0;      ///< places that were read one by one, by way of their versions
-  std::uint32_t threads = 0;  ///< that had some of the work
+  std::uint64_t looked_at = 0;  ///< places of rows that were looked at
+  std::uint64_t rows = 0;       ///< rows that all conditions hold for
+  std::uint64_t old = 0;        ///< places that were read one by one, by way of their versions
+  std::uint32_t threads = 0;    ///< that had some of the work
 };
 
 struct query_plan;

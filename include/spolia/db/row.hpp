@@ -94,7 +94,7 @@ struct row_place {
 /// the time from which on it is so; 0: from the beginning.
 template <class Since>
 std::uint64_t read_version(commit_board& board, const delta& old, const row_place& row,
-                           std::uint64_t time, column_set wanted, std::uint64_t* out,
+                           std::uint64_t time, const column_set& wanted, std::uint64_t* out,
                            Since&& since) {
   const auto copy = [&] {
     // acquire, all ← the releases in install(): see "Why a copy is whole".
@@ -136,7 +136,7 @@ std::uint64_t read_version(commit_board& board, const delta& old, const row_plac
 }
 
 inline std::uint64_t read_row(commit_board& board, const delta& old, const row_place& row,
-                              std::uint64_t time, column_set wanted, std::uint64_t* out) {
+                              std::uint64_t time, const column_set& wanted, std::uint64_t* out) {
   return read_version(board, old, row, time, wanted, out, [](std::uint64_t) {});
 }
 
@@ -160,7 +160,7 @@ inline bool unchanged_since(commit_board& board, const row_head& row, std::uint6
 /// an earlier time than `drawn` had its marks in place when that was drawn.
 template <class Later, class Part>
 verdict look_at_changed(commit_board& board, const delta& old, const row_place& row,
-                        std::uint64_t time, std::uint64_t drawn, column_set wanted,
+                        std::uint64_t time, std::uint64_t drawn, const column_set& wanted,
                         std::uint64_t* out, Later&& later, Part&& part) {
   const bool seen = !SPOLIA_FAULT("row.snapshots_key_not_looked_at") &&
                     read_row(board, old, row, time, wanted, out) != 0;
@@ -174,7 +174,8 @@ verdict look_at_changed(commit_board& board, const delta& old, const row_place& 
 }
 
 /// Keeps the row as it is at `v`, as far as was asked for. The caller holds the row's lock.
-inline void keep_image(version& v, const ask& a, const row_place& row, column_set whole) noexcept {
+inline void keep_image(version& v, const ask& a, const row_place& row,
+                       const column_set& whole) noexcept {
   v.since.write(a.since);
   v.older.store_relaxed(a.older);  // published with the version
   v.shape.write(row.head->shape.load_relaxed());
@@ -199,7 +200,7 @@ inline void keep_image(version& v, const ask& a, const row_place& row, column_se
 /// before-image.
 inline void install(const row_place& row, std::uint64_t mark, std::uint64_t older,
                     std::uint64_t shape, const std::uint64_t* image, std::uint64_t changed,
-                    column_set whole) noexcept {
+                    const column_set& whole) noexcept {
   const bool late = SPOLIA_FAULT("row.chain_after_mark");
   // release → the acquires in read_row(): the version is filled when it is found.
   if (!late) row.head->older.store_release(older);
@@ -230,7 +231,8 @@ inline void install(const row_place& row, std::uint64_t mark, std::uint64_t olde
 /// nothing), through `image`. To be published and restamped like a change: what was there has a new
 /// stamp then. With the old one, a copy of what is taken back here could pass for whole.
 inline void take_back(const row_place& row, std::uint64_t mark, const version* before,
-                      std::uint64_t handle, std::uint64_t* image, column_set whole) noexcept {
+                      std::uint64_t handle, std::uint64_t* image,
+                      const column_set& whole) noexcept {
   if (before == nullptr) return install(row, mark, handle, 0, image, 0, whole);
   taking_back(whole, image)(*before);
   install(row, mark, handle, before->shape.read(), image, before->columns.read(), whole);

@@ -43,7 +43,7 @@ struct store_status {
   std::uint64_t conflicts = 0;
   std::uint64_t limits = 0;
   std::uint64_t tables = 0;
-  std::uint64_t slots = 0;  ///< of rows, in use or to be used again
+  std::uint64_t row_slots = 0;  ///< of rows, in use or to be used again
   std::uint64_t table_bytes = 0;
   std::uint64_t cleaning = 0;
   std::uint64_t versions_made = 0;

@@ -163,7 +163,7 @@ class SPOLIA_EXPORT table {
     return {schema_, columns};
   }
   /// Slots in use or waiting to be used again.
-  [[nodiscard]] std::uint64_t slots() const noexcept {
+  [[nodiscard]] std::uint64_t row_slots() const noexcept {
     // acquire ← the release in take_fresh(): all these slots are constructed.
     return next_.load_acquire();
   }

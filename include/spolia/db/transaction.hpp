@@ -207,10 +207,10 @@ class SPOLIA_EXPORT reader {
   void must_have_own_changes(const secondary& i) const;
   /// Columns of the row in the slot, own changes from before this level first; its shape, 0 if
   /// there is none.
-  std::uint64_t read(const table& t, std::uint64_t slot, column_set wanted, std::uint64_t* out,
-                     std::uint32_t level = newest) const;
-  std::uint64_t read_step(const table& t, std::uint64_t slot, column_set wanted, std::uint64_t* out,
-                          std::uint32_t level = newest) const;
+  std::uint64_t read(const table& t, std::uint64_t slot, const column_set& wanted,
+                     std::uint64_t* out, std::uint32_t level = newest) const;
+  std::uint64_t read_step(const table& t, std::uint64_t slot, const column_set& wanted,
+                          std::uint64_t* out, std::uint32_t level = newest) const;
   [[nodiscard]] pending_write* own(const row_head& r) const noexcept;
   [[nodiscard]] pending_write* own_before(pending_write* w, std::uint32_t level) const noexcept;
   std::uint64_t* room_for(const table& t) const;

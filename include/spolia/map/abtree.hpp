@@ -47,6 +47,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <type_traits>
 #include <utility>
@@ -159,9 +160,9 @@ class abtree_core {
       if (!substitute(me, s, typename nodes::without{s.at})) continue;
       if constexpr (!nodes::value_in_leaf) g.retire(s.low->contents[s.at]);
       me.mine->erased.add();
-      const bool small = s.low->size <= steps::least;
+      const bool underfull = s.low->size <= steps::least;
       g.retire(s.low);
-      if (small) rebalance(g, me, key);
+      if (underfull) rebalance(g, me, key);
       return true;
     }
   }
@@ -197,7 +198,7 @@ class abtree_core {
       batch.clear();
       {
         guard g = home().enter();
-        const auto c = search_.next_chunk(g, at ? &*at : nullptr, behind, to);
+        const auto c = search_.next_chunk(g, at ? std::addressof(*at) : nullptr, behind, to);
         for (unsigned i = 0; i < c.count; ++i) batch.push_back(copy_of(c.items[i]));
         behind = c.more;
         last = !c.more && (c.limit == nullptr || (to != nullptr && !search_.less()(*c.limit, *to)));
@@ -205,7 +206,7 @@ class abtree_core {
       }
       if (behind) at.emplace(batch.back().first);
       if (!last && !way.goes_on(*at, search_.less())) return;
-      if (!show(batch, f)) return;
+      if (!detail::show(batch, f)) return;
     }
   }
 
@@ -222,14 +223,14 @@ class abtree_core {
       batch.clear();
       {
         guard g = home().enter();
-        const auto c = search_.previous_chunk(g, from, at ? &*at : nullptr);
+        const auto c = search_.previous_chunk(g, from, at ? std::addressof(*at) : nullptr);
         for (unsigned i = 0; i < c.count; ++i) batch.push_back(copy_of(c.items[i]));
         last = !c.more && c.limit == nullptr;
         if (!c.more && !last) at.emplace(*c.limit);
         if (c.more) at.emplace(batch.back().first);
       }
       if (!last && !way.template goes_on<true>(*at, search_.less())) return;
-      if (!show(batch, f)) return;
+      if (!detail::show(batch, f)) return;
     }
   }
 
@@ -369,7 +370,7 @@ class abtree : public detail::map_face<
   template <std::invocable<const Key&, const Value&> F>
     requires std::copy_constructible<Key> && std::copy_constructible<Value>
   void range_down(const Key& lo, const Key& hi, F&& f) const {
-    this->core().scan_down(&lo, &hi, f);
+    this->core().scan_down(std::addressof(lo), std::addressof(hi), f);
   }
   /// As for_each(), in descending order.
   template <std::invocable<const Key&, const Value&> F>

@@ -63,6 +63,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <type_traits>
 #include <utility>
 
@@ -181,7 +182,7 @@ class avl_core {
   bool gather(const interval<Key>& all, pairs<Key, Value>& batch) const {
     until_done(home(), [&](guard&) {
       auto rest = all;
-      if (!batch.empty()) rest = {&batch.back().first, false, all.to};
+      if (!batch.empty()) rest = {std::addressof(batch.back().first), false, all.to};
       progress<Key, const Key*> past_routers;
       while (batch.size() < scan_batch) {
         const node* n = nullptr;
@@ -191,7 +192,7 @@ class avl_core {
         const bool shown =
             n->value.read([&](const Value& value) { batch.emplace_back(n->key, value); });
         if (!shown && !past_routers.goes_on(n->key, tree_.less())) break;
-        rest = {&n->key, false, rest.to};
+        rest = {std::addressof(n->key), false, rest.to};
       }
       return outcome::done;
     });

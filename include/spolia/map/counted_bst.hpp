@@ -100,7 +100,7 @@ class counted_bst
   place search(const Key& key) {
     location* link = &root_;
     while (node* const at = peek(*link)) {
-      const bool left = less_(key, at->key);
+      const auto left = static_cast<bool>(less_(key, at->key));
       if (!left && !less_(at->key, key)) return {link, at};
       link = left ? &at->left : &at->right;
     }

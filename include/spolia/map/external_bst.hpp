@@ -59,6 +59,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <type_traits>
 #include <utility>
 
@@ -163,7 +164,7 @@ class external_bst_core {
       const leaf* const l = tree_.first(g, rest);
       if (l == nullptr || (rest.to != nullptr && !tree_.less()(l->key, *rest.to))) break;
       batch.emplace_back(l->key, l->value);
-      rest = {&batch.back().first, false, rest.to};
+      rest = {std::addressof(batch.back().first), false, rest.to};
     }
     return !batch.empty();
   }

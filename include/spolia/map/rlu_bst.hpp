@@ -142,7 +142,7 @@ class rlu_bst_core {
     rlu::ptr<node> at = in.get(root_, &root::left);
     while (at) {
       const Key& here = in.fixed(at).key;
-      const bool smaller = less_(key, here);
+      const auto smaller = static_cast<bool>(less_(key, here));
       if (!smaller && !less_(here, key)) break;
       above = at;
       left = smaller;

@@ -232,7 +232,7 @@ class snapshot_hash {
     if (!mine(then)) return nullptr;
     auto here = collector_.enter();
     const auto* const found = core_.find_at(here, then.timestamp(time()), key);
-    return found == nullptr ? nullptr : &found->value();
+    return found == nullptr ? nullptr : std::addressof(found->value());
   }
   bool contains(const snapshot& then, const Key& key) const { return find(then, key) != nullptr; }
 
@@ -318,7 +318,7 @@ class snapshot_hash {
     std::vector<typename core_type::pair> some;  // kept by their counts, or copied: kept_pair.hpp
     const std::uint64_t end = core_.buckets_at(then.timestamp());
     for (std::uint64_t i = 0; i < end; i += 32) {
-      core_.gather(then, i, std::min(i + 32, end), some);
+      core_.gather(then, i, (std::min)(i + 32, end), some);
       for (const auto& p : some) {
         if (!detail::shown(f, p.key(), p.value())) return;
       }
@@ -336,7 +336,7 @@ class snapshot_hash {
   /// Tells options::limits of the snapshots that are past them; returns how many. Updates do that
   /// from time to time. May throw std::bad_alloc.
   std::size_t check_snapshots() {
-    return watch_.check(time(), [this] { return account(); });
+    return watch_.review(time(), [this] { return account(); });
   }
   /// Versions that were overwritten, and of these handed to the domain.
   collector_stats stats() const noexcept { return collector_.stats(); }

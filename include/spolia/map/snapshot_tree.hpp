@@ -149,7 +149,7 @@ class snapshot_tree_core {
     const std::uint64_t t = then.timestamp(collector_.time());
     auto here = collector_.enter();
     const auto* const found = tree_.at_instants().find_at(here, t, key);
-    return found == nullptr ? nullptr : &found->value();
+    return found == nullptr ? nullptr : std::addressof(found->value());
   }
   template <class Keys, class F>
   void find_all_at(const snapshot& then, Keys& keys, F& f) const {
@@ -164,7 +164,7 @@ class snapshot_tree_core {
       {
         auto here = collector_.enter();
         tree_.at_instants().find_each_at(here, t, some, [&](const auto* pair) {
-          found[n++] = pair == nullptr ? nullptr : &pair->value();
+          found[n++] = pair == nullptr ? nullptr : std::addressof(pair->value());
         });
       }
       for (std::size_t i = 0; i < n; ++i) f(found[i]);
@@ -203,7 +203,7 @@ class snapshot_tree_core {
       }
       if (some.empty() || !way.goes_on(some.back().first, tree_.less())) return;
       last.emplace(std::move(some.back().first));
-      rest.lo = &*last;
+      rest.lo = std::addressof(*last);
       rest.open = true;
     }
   }
@@ -214,7 +214,7 @@ class snapshot_tree_core {
   }
   holdings account() { return tree_.account(); }
   std::size_t check_snapshots() {
-    return watch_.check(collector_.time(), [this] { return account(); });
+    return watch_.review(collector_.time(), [this] { return account(); });
   }
   chromatic_findings audit() const { return tree_.audit(); }
   tree& in_batches() noexcept { return tree_; }
@@ -242,7 +242,7 @@ class snapshot_tree_core {
     for (unsigned i = 0; i < found.count; ++i) {
       for (const auto& pair : past.pairs_of(*found.of[i], then, rest)) {
         some.emplace_back(pair.key(), pair.value());
-        rest.lo = &pair.key();
+        rest.lo = std::addressof(pair.key());
         rest.open = true;
       }
     }
@@ -369,7 +369,7 @@ class snapshot_tree : public detail::map_face<
   template <std::invocable<const Key&, const Value&> F>
     requires std::copy_constructible<Key> && std::copy_constructible<Value>
   void range(const lease& then, const Key& lo, const Key& hi, F&& f) const {
-    this->core().scan_at(then, &lo, &hi, f);
+    this->core().scan_at(then, std::addressof(lo), std::addressof(hi), f);
   }
 
   /// Lets go of what no snapshot needs and updates have not come to yet: for idle times.

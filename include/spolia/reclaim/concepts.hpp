@@ -17,7 +17,7 @@
 //   local              what it keeps for each thread; outlives the thread until somebody adopts it
 //   hold               what one guard carries (an empty type for most)
 //
-//   check(options)     what is wrong with the numbers, in one sentence; null if nothing
+//   what_is_wrong(options)  what is wrong with the numbers, in one sentence; null if nothing
 //   ticks_regularly    optional: true if `due` holds at least every few dozen operations
 //   courteous          optional, with ticks_regularly: true if threads may give their processor
 //   away
@@ -158,7 +158,7 @@ concept scheme = std::same_as<std::remove_cvref_t<decltype(S::info)>, scheme_inf
                    { s.collect(me, peers, sink) } noexcept;
                    { s.adopt(me, me) } noexcept;
                    { s.abandon(me, bag) } noexcept;
-                   { S::check(typename S::options{}) } -> std::same_as<const char*>;
+                   { S::what_is_wrong(typename S::options{}) } -> std::same_as<const char*>;
                    { s.exited(me, peers) } noexcept;
                    { s.forked(me, peers) } noexcept;
                    { s.waiting(me) } noexcept -> std::same_as<std::size_t>;

@@ -100,14 +100,14 @@ class courtesy {
     const std::int64_t others = threads / processors_ + 1;
     const bool strangers = away_ns > others * turn_ns_ * 5 / 4 + forgiven_ns_;
     const std::int32_t met = strangers_.load_relaxed() + (strangers ? 1 : -1);
-    const auto too_many = std::max(least_too_many, 4 * static_cast<std::int32_t>(threads));
+    const auto too_many = (std::max)(least_too_many, 4 * static_cast<std::int32_t>(threads));
     strangers_.store_relaxed(std::clamp(met, 0, too_many));
     if (met < too_many) return;
     strangers_.store_relaxed(0);
     until_ns_.store_relaxed(0);
     const std::int64_t pause = pause_ns_.load_relaxed();
     not_before_ns_.store_relaxed(now + pause);
-    pause_ns_.store_relaxed(std::min(2 * pause, longest_pause_ns));
+    pause_ns_.store_relaxed((std::min)(2 * pause, longest_pause_ns));
   }
 
   /// Every two thousand operations or so, while `waiting` of this thread's blocks wait: is the

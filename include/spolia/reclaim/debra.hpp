@@ -107,7 +107,7 @@ class debra : public detail::region_reads {
 
   explicit debra(const options& o) noexcept : options_(o) {}
 
-  static const char* check(const options& o) noexcept {
+  static const char* what_is_wrong(const options& o) noexcept {
     if (o.scan_every == 0) return "debra: scan_every must be at least 1";
     if (o.hasty_looks == 0) return "debra: hasty_looks must be at least 1";
     return o.min_looks == 0 ? "debra: min_looks must be at least 1" : nullptr;
@@ -228,7 +228,7 @@ class debra : public detail::region_reads {
       // What was found current is for as long as the epoch lasts. (Who is parked may come back, and
       // new threads may come, but then know of this epoch.)
       if (me.looks >= looks_wanted(me)) end(me);
-    } else if (me.looks >= std::max(all, options_.min_looks)) {
+    } else if (me.looks >= (std::max)(all, options_.min_looks)) {
       start_over(me);
       advance(me, peers);
     }
@@ -236,7 +236,7 @@ class debra : public detail::region_reads {
 
   std::uint32_t looks_wanted(const local& me) const noexcept {
     const bool hasty = me.bags.count() >= options_.hasty_from;
-    return hasty ? std::min(options_.hasty_looks, options_.min_looks) : options_.min_looks;
+    return hasty ? (std::min)(options_.hasty_looks, options_.min_looks) : options_.min_looks;
   }
 
   static void start_over(local& me) noexcept {

@@ -65,6 +65,7 @@ template <class Scheme, class Release>
 struct domain_cell;
 template <class Cell>
 struct presence;
+struct cell_sums;
 
 }  // namespace detail
 
@@ -151,6 +152,8 @@ class domain final : private threads::listener {
   void rest();
 
   domain_statistics stats() const;
+  /// The sums among them: without the histogram, which takes 4 KiB of the stack.
+  detail::cell_sums sums() const noexcept;
 
   /// Blocks retired and not yet destroyed; while others work, as many as at one moment of the call,
   /// or less. Cheap: for sampling.
@@ -230,7 +233,8 @@ class domain final : private threads::listener {
   void release_everything();
 
   static const options& checked(const options& o) {
-    if (const char* const wrong = Scheme::check(o.scheme)) throw std::invalid_argument(wrong);
+    if (const char* const wrong = Scheme::what_is_wrong(o.scheme))
+      throw std::invalid_argument(wrong);
     return o;
   }
 

@@ -80,8 +80,8 @@ class hazard_eras : public detail::era_slots<hazard_eras> {
           "each era",
       .progress = "protect lock-free, scans wait-free",
       .bound =
-          "threads * (advance_every + max(scan_at, 2 * slots of all guards)), and what was "
-          "alive in the eras of slots in use or just given up"};
+          "threads * (advance_every + max(scan_at, 2 * slot_count of all guards)), and what was "
+          "alive in the eras of slot_count in use or just given up"};
 
   struct local {
     detail::attendance attends;
@@ -122,7 +122,7 @@ class hazard_eras : public detail::era_slots<hazard_eras> {
   template <class Peers, class Sink>
   void scan(local& me, bool all, Peers peers, Sink sink) noexcept {
     limbo bag = me.bags.for_scan(all);
-    const auto room = detail::room_for(slots(), me.eras);
+    const auto room = detail::room_for(slot_count(), me.eras);
     // heavy → the light fence in put(): orders the end of each block's last era before the reading
     // of the slots.
     if (!SPOLIA_FAULT("he.no_heavy")) fence::heavy();

@@ -90,7 +90,7 @@ class hazard_pointers {
 
   explicit hazard_pointers(const options& o) noexcept : options_(o) {}
 
-  static const char* check(const options& o) noexcept {
+  static const char* what_is_wrong(const options& o) noexcept {
     if (o.scan_at == 0 || o.scan_at > 1U << 30U) {
       return "hazard_pointers: scan_at must be between 1 and 2^30";
     }

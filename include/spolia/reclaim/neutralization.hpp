@@ -114,9 +114,9 @@ class neutralizing {
     scratch<const void*> names;
   };
 
-  explicit neutralizing(const options& o) : options_(o) { signals::claim(o.signal); }
+  explicit neutralizing(const options& o) : options_(o) { restart_signals::claim(o.signal); }
 
-  static const char* check(const options& o) noexcept {
+  static const char* what_is_wrong(const options& o) noexcept {
     if (o.low == 0) return "neutralization: low must be at least 1";
     if (o.high <= o.low || o.high > 1U << 30U) {
       return "neutralization: high must be above low, and at most 2^30";
@@ -126,7 +126,7 @@ class neutralizing {
 
   template <class Peers>
   void join(local& me, std::uint32_t number, Peers) {
-    signals::answer(number);
+    restart_signals::answer(number);
     me.rows.join(rows_);
     make_room(me);
   }
@@ -150,7 +150,7 @@ class neutralizing {
   /// f, from its beginning as often as it takes.
   template <class F>
   std::invoke_result_t<F&> read(local& me, hold& h, F& f) noexcept {
-    if (SPOLIA_CHECKS && signals::here() != nullptr) {
+    if (SPOLIA_CHECKS && restart_signals::here() != nullptr) {
       misuse::report("read() inside read()", threads::number());
       return f();
     }
@@ -254,7 +254,8 @@ class neutralizing {
   }
 
   static void refuse_inside_read(const char* what) noexcept {
-    if (SPOLIA_CHECKS && signals::here() != nullptr) misuse::report(what, threads::number());
+    if (SPOLIA_CHECKS && restart_signals::here() != nullptr)
+      misuse::report(what, threads::number());
   }
 
   /// After the jump: what the abandoned attempt has kept is kept no more. What it has noted in the
@@ -268,7 +269,7 @@ class neutralizing {
 
   static void reserve(hold& h, unsigned slot, const void* address) noexcept {
     if (SPOLIA_CHECKS && slot >= guard_slots) {
-      misuse::report("neutralization: a guard has slots 0 to 7 only", threads::number());
+      misuse::report("neutralization: a guard has slot_count 0 to 7 only", threads::number());
       slot %= guard_slots;
     }
     h.used |= 1U << slot;
@@ -320,10 +321,11 @@ class neutralizing {
   template <class Peers>
   void pass_on(local& me, Peers peers, std::size_t most, limbo& safe) noexcept {
     if (most == 0 || me.settled.empty()) return;
-    const std::uint64_t slots = rows_.load_relaxed() * guard_slots;
-    const auto room = room_for(slots, me.names);
+    const std::uint64_t slot_count = rows_.load_relaxed() * guard_slots;
+    const auto room = room_for(slot_count, me.names);
     limbo some;
-    me.settled.split(std::max<std::size_t>(most, slots), some);  // a slot costs what a block does
+    me.settled.split(std::max<std::size_t>(most, slot_count),
+                     some);  // a slot costs what a block does
     me.settled.look_from_first();
     if (!SPOLIA_FAULT("nbr.settled_unread")) separate(some, me.fresh, peers, room);
     safe.append(some);
@@ -356,7 +358,7 @@ class neutralizing {
     if (!looks_often(me)) return;
     const auto left =
         static_cast<std::int64_t>(high(rows)) - static_cast<std::int64_t>(waiting(me));
-    me.room = std::min({me.room, left, look_every});
+    me.room = (std::min)({me.room, left, look_every});
   }
 
   /// Blocks retired between two looks at a round: seldom enough to cost nothing.
@@ -374,12 +376,12 @@ class neutralization : public detail::neutralizing<false> {
   static constexpr scheme_info info{
       .name = "neutralization",
       .title = "neutralization (NBR)",
-      .source = "Singh, Brown, Mashtizadeh, PPoPP 2021, with acknowledged signals",
+      .source = "Singh, Brown, Mashtizadeh, PPoPP 2021, with acknowledged restart_signals",
       .protects = protection::restartable,
       .robust = true,
-      .cost = "sigsetjmp and two plain stores a search; signals once for many blocks",
+      .cost = "sigsetjmp and two plain stores a search; restart_signals once for many blocks",
       .progress = "searches restart once a round at most; retiring waits at the high mark",
-      .bound = "threads * (max(low, 2 * slots of all guards) + high - low)"};
+      .bound = "threads * (max(low, 2 * slot_count of all guards) + high - low)"};
   using neutralizing::neutralizing;
 };
 
@@ -388,12 +390,12 @@ class neutralization_plus : public detail::neutralizing<true> {
   static constexpr scheme_info info{
       .name = "neutralization_plus",
       .title = "neutralization with shared rounds (NBR+)",
-      .source = "Singh, Brown, Mashtizadeh, TPDS 2024, with acknowledged signals",
+      .source = "Singh, Brown, Mashtizadeh, TPDS 2024, with acknowledged restart_signals",
       .protects = protection::restartable,
       .robust = true,
-      .cost = "as neutralization; fewer signals, since threads use each other's rounds",
+      .cost = "as neutralization; fewer restart_signals, since threads use each other's rounds",
       .progress = "searches restart once a round at most; retiring waits at the high mark",
-      .bound = "threads * (max(low, 2 * slots of all guards) + high - low)"};
+      .bound = "threads * (max(low, 2 * slot_count of all guards) + high - low)"};
   using neutralizing::neutralizing;
 };
 

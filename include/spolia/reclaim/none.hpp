@@ -36,7 +36,7 @@ class none : public detail::region_reads {
   };
 
   explicit none(const options&) noexcept {}
-  static const char* check(const options&) noexcept { return nullptr; }
+  static const char* what_is_wrong(const options&) noexcept { return nullptr; }
 
   bool due(local&) const noexcept { return false; }
   template <class Peers, class Sink>

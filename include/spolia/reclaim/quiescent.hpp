@@ -138,8 +138,8 @@ class quiescent : public detail::tagged_epochs<quiescent> {
   static reports look(const local& me, Peers peers) noexcept {
     reports seen;
     look_at_others(me, peers, [&](std::uint64_t report) {
-      seen.all = std::min(seen.all, report >> 1U);
-      if ((report & inside) != 0) seen.inside = std::min(seen.inside, report >> 1U);
+      seen.all = (std::min)(seen.all, report >> 1U);
+      if ((report & inside) != 0) seen.inside = (std::min)(seen.inside, report >> 1U);
     });
     return seen;
   }

@@ -84,7 +84,7 @@ struct release_queue {
                                       Poll& poll) noexcept {
     if (blocks.empty()) return;
     freeing = true;
-    const bool timing = wants_timing(std::min(most, blocks.count())) || trace::on();
+    const bool timing = wants_timing((std::min)(most, blocks.count())) || trace::on();
     const std::uint64_t start = timing ? trace::ticks() : 0;
     std::size_t done = 0;
     while (done < most) {

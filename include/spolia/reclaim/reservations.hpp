@@ -99,7 +99,8 @@ class reservations : public detail::tagged_epochs<reservations> {
   template <class Peers>
   static std::uint64_t oldest(const local& me, Peers peers) noexcept {
     std::uint64_t lowest = no_epoch;
-    look_at_others(me, peers, [&](std::uint64_t reserved) { lowest = std::min(lowest, reserved); });
+    look_at_others(me, peers,
+                   [&](std::uint64_t reserved) { lowest = (std::min)(lowest, reserved); });
     return lowest;
   }
 };

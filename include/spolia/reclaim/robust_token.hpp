@@ -96,9 +96,9 @@ class robust_token : private token {
 
   explicit robust_token(const options& o) noexcept
       : token(o), limits_(o.stall_after, o.patience / 2, o.processors) {}
-  static const char* check(const options& o) noexcept {
+  static const char* what_is_wrong(const options& o) noexcept {
     if (o.stall_after == 0) return "robust_token: stall_after must be at least 1";
-    return token::check(o);
+    return token::what_is_wrong(o);
   }
 
   using token::courteous, token::enter, token::epochs, token::idle, token::leave, token::pace,

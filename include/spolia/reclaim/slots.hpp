@@ -85,7 +85,8 @@ class basic_slot_rows {
     for (which &= (1U << guard_slots) - 1; which != 0; which &= which - 1) {
       // release → the acquire in gather(): our accesses to the block happen before it is freed.
       auto& slot = row.at[static_cast<std::size_t>(std::countr_zero(which))];
-      SPOLIA_FAULT("slots.clear_relaxed") ? slot.store_relaxed(Name{}) : slot.store_release(Name{});
+      SPOLIA_FAULT("slot_count.clear_relaxed") ? slot.store_relaxed(Name{})
+                                               : slot.store_release(Name{});
     }
   }
 
@@ -168,7 +169,7 @@ template <class Name>
 struct slot_position {
   std::uint32_t thread = 0;
   const basic_slot_row<Name>* row = nullptr;  // null: the thread's first
-  std::size_t slots = guard_slots;            // so many of the row are left
+  std::size_t slot_count = guard_slots;       // so many of the row are left
 };
 
 inline constexpr std::uint32_t no_thread = ~std::uint32_t{0};
@@ -183,25 +184,26 @@ std::size_t gather(Peers peers, slot_position<Name>& at, std::span<Name> names) 
     if (number < at.thread) return true;
     const bool resumed = number == at.thread && at.row != nullptr;
     const basic_slot_row<Name>* row = resumed ? at.row : &local.rows.first();
-    std::size_t slots = resumed ? at.slots : guard_slots;
+    std::size_t slot_count = resumed ? at.slot_count : guard_slots;
     while (row != nullptr) {
-      for (; slots > 0; --slots) {
-        const std::size_t i = SPOLIA_FAULT("slots.upwards") ? guard_slots - slots : slots - 1;
+      for (; slot_count > 0; --slot_count) {
+        const std::size_t i =
+            SPOLIA_FAULT("slot_count.upwards") ? guard_slots - slot_count : slot_count - 1;
         // acquire ← the releases that write slots: what the thread did with the block that it named
         // here before happens before we free that block. Relaxed would need an acquire fence, which
         // the race detector does not see.
-        const Name name = SPOLIA_FAULT("slots.read_relaxed") ? row->at[i].load_relaxed()
-                                                             : row->at[i].load_acquire();
+        const Name name = SPOLIA_FAULT("slot_count.read_relaxed") ? row->at[i].load_relaxed()
+                                                                  : row->at[i].load_acquire();
         if (name == Name{}) continue;
         if (found == names.size()) {
-          next = {number, row, slots};
+          next = {number, row, slot_count};
           return false;
         }
         names[found++] = name;
       }
       // acquire ← the release in take_further(): we see the row constructed.
       row = row->next.load_acquire();
-      slots = guard_slots;
+      slot_count = guard_slots;
     }
     return true;
   });
@@ -214,8 +216,8 @@ inline constexpr std::size_t few_names = 64;
 
 /// Room for what so many slots name: to be made before the moment in which they are read.
 template <class Name>
-std::span<Name> room_for(std::uint64_t slots, scratch<Name>& names) noexcept {
-  return slots <= few_names ? std::span<Name>{} : names.reserve(slots);
+std::span<Name> room_for(std::uint64_t slot_count, scratch<Name>& names) noexcept {
+  return slot_count <= few_names ? std::span<Name>{} : names.reserve(slot_count);
 }
 
 /// Moves each block of `bag` that is held by something to `held`. `some(room)` brings what may hold
@@ -224,8 +226,8 @@ std::span<Name> room_for(std::uint64_t slots, scratch<Name>& names) noexcept {
 /// the blocks once for each roomful. Never fails.
 template <class Name, class Some, class Holds>
 void separate(limbo& bag, limbo& held, std::span<Name> room, Some some, Holds holds) noexcept {
-  std::array<Name, few_names> small;
-  if (room.size() < small.size()) room = small;
+  std::array<Name, few_names> few;
+  if (room.size() < few.size()) room = few;
   for (bool more = true; more;) {
     const std::span<Name> found = room.first(some(room));
     more = found.size() == room.size();

@@ -100,7 +100,7 @@ class token : public detail::region_reads {
   };
 
   explicit token(const options& o) noexcept : options_(o) {}
-  static const char* check(const options& o) noexcept {
+  static const char* what_is_wrong(const options& o) noexcept {
     const bool fits = o.tick_every != 0 && o.tick_every <= 1U << 20U;
     return fits ? nullptr : "token: tick_every must be between 1 and 1048576";
   }
@@ -235,7 +235,7 @@ class token : public detail::region_reads {
 
   template <class Peers>
   std::size_t patience(Peers peers) const noexcept {
-    const std::uint32_t threads = std::min(peers.high_water(), most_counted);
+    const std::uint32_t threads = (std::min)(peers.high_water(), most_counted);
     return std::size_t{options_.patience} * (1 + threads / 32);
   }
 

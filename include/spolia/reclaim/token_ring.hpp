@@ -71,7 +71,7 @@ class token_ring : public detail::region_reads {
   };
 
   explicit token_ring(const options&) noexcept {}
-  static const char* check(const options&) noexcept { return nullptr; }
+  static const char* what_is_wrong(const options&) noexcept { return nullptr; }
 
   template <class Peers>
   void join(local& me, std::uint32_t number, Peers) noexcept {

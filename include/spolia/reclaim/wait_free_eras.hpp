@@ -200,7 +200,7 @@ class wait_free_eras : public detail::era_slots<wait_free_eras> {
   template <class Peers, class Sink>
   void scan(local& me, bool all, Peers peers, Sink sink) noexcept {
     limbo bag = me.bags.for_scan(all);
-    const auto room = detail::room_for(slots() + peers.high_water(), me.found);
+    const auto room = detail::room_for(slot_count() + peers.high_water(), me.found);
     // heavy → the light fences in put() and in era_request::help(): orders the end of each block's
     // last era before the reading of the announcements.
     if (!SPOLIA_FAULT("wfe.no_heavy")) fence::heavy();
@@ -248,7 +248,7 @@ class wait_free_eras : public detail::era_slots<wait_free_eras> {
       of.request.for_each_answer([&](const detail::era_answer& a) { return slot(a.kept); });
       return more;
     };
-    const auto slots = [&](std::uint32_t, const local& of) {
+    const auto slot_count = [&](std::uint32_t, const local& of) {
       // acquire ← the release in take_further(): we see the row constructed.
       for (auto* row = &of.rows.first(); row != nullptr && more; row = row->next.load_acquire()) {
         for (std::size_t i = guard_slots; i > 0 && more; --i) slot(row->at[i - 1]);
@@ -259,9 +259,9 @@ class wait_free_eras : public detail::era_slots<wait_free_eras> {
       const std::uint64_t floor = of.request.floor();
       return more = visit(floor, [&] { return of.request.ceiling(); });
     };
-    if (SPOLIA_FAULT("wfe.slots_first")) peers.for_each(slots);
+    if (SPOLIA_FAULT("wfe.slots_first")) peers.for_each(slot_count);
     if (more) peers.for_each(kept);
-    if (more && !SPOLIA_FAULT("wfe.slots_first")) peers.for_each(slots);
+    if (more && !SPOLIA_FAULT("wfe.slots_first")) peers.for_each(slot_count);
     if (more) peers.for_each(floors);
   }
 

@@ -56,7 +56,7 @@ class array {
 
  private:
   static whole* allocate(std::size_t size) {
-    if (size > std::numeric_limits<std::size_t>::max() / sizeof(whole)) {
+    if (size > (std::numeric_limits<std::size_t>::max)() / sizeof(whole)) {
       throw std::bad_array_new_length();
     }
     return static_cast<whole*>(memory::allocate(size * sizeof(whole), alignof(whole)));

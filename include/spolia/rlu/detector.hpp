@@ -56,7 +56,7 @@ class detector {
     for (int naps = 1; !stop.stop_requested();) {
       bell_->wait_for(lock, stop, naps * nap_, [] { return false; });
       try {
-        naps = of_.tend_all() ? 1 : std::min(2 * naps, most_naps);
+        naps = of_.tend_all() ? 1 : (std::min)(2 * naps, most_naps);
       } catch (const std::bad_alloc&) {
         naps = most_naps;  // its first call: later, perhaps
       }

@@ -45,6 +45,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <new>
 #include <type_traits>
 #include <utility>
@@ -216,7 +217,7 @@ inline bool is_linked(const record& r) noexcept {
 /// Of a record with a body, or none. Most are a cache line, so each of those that follow is one.
 constexpr std::uint32_t record_bytes(std::size_t body) noexcept {
   return static_cast<std::uint32_t>(
-      std::max(sizeof(record) + (body + 15U) / 16U * 16U, record_line));
+      (std::max)(sizeof(record) + (body + 15U) / 16U * 16U, record_line));
 }
 
 template <class T>
@@ -297,9 +298,11 @@ struct whole final : object, whole_parts<T> {
   /// Of a version.
   [[nodiscard]] std::size_t body_bytes() const noexcept { return sizeof(T) + tail.bytes(); }
   /// Where the tail of a body begins.
-  static char* end_of(T& b) noexcept { return reinterpret_cast<char*>(&b) + sizeof(T); }
+  static char* end_of(T& b) noexcept {
+    return reinterpret_cast<char*>(std::addressof(b)) + sizeof(T);
+  }
   static const char* end_of(const T& b) noexcept {
-    return reinterpret_cast<const char*>(&b) + sizeof(T);
+    return reinterpret_cast<const char*>(std::addressof(b)) + sizeof(T);
   }
   /// A version in raw memory.
   T& copy_to(void* place, const T& from) const noexcept {

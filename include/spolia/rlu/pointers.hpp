@@ -14,6 +14,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 
 #include <spolia/base/config.hpp>
@@ -33,7 +34,7 @@ class section_mark {
   section_mark() noexcept = default;
 #if SPOLIA_CHECKS && !defined(SPOLIA_MODEL)
   explicit section_mark(const std::uint64_t& turn) noexcept : turn_(&turn), mine_(turn) {}
-  void check() const noexcept {
+  void see_section_open() const noexcept {
     if (turn_ != nullptr && *turn_ != mine_) {
       misuse::report("rlu: a view or copy was used after its section", threads::number());
     }
@@ -44,7 +45,7 @@ class section_mark {
   std::uint64_t mine_ = 0;
 #else
   explicit section_mark(const std::uint64_t&) noexcept {}
-  void check() const noexcept {}
+  void see_section_open() const noexcept {}
 #endif
 };
 
@@ -78,14 +79,14 @@ class view {
   const T& operator*() const noexcept { return *get(); }
   /// What never changes in the object: a reference for as long as the section.
   const auto& fixed() const noexcept {
-    mark_.check();
+    mark_.see_section_open();
     return static_cast<detail::whole<T>*>(object_)->fixed;
   }
   /// What stands behind the body, if T says T::tail.
   auto tail() const noexcept
     requires detail::has_tail<T>
   {
-    mark_.check();
+    mark_.see_section_open();
     using each = typename T::tail;
     const detail::whole<T>& o = *static_cast<detail::whole<T>*>(object_);
     return std::span(reinterpret_cast<const each*>(o.end_of(*body_)), o.tail.count);
@@ -99,7 +100,7 @@ class view {
   view(detail::object* o, const T* body, detail::section_mark m) noexcept
       : object_(o), body_(body), mark_(m) {}
   const T* get() const noexcept {
-    mark_.check();
+    mark_.see_section_open();
     return body_;
   }
 
@@ -118,13 +119,13 @@ class copy {
   T* operator->() const noexcept { return get(); }
   T& operator*() const noexcept { return *get(); }
   const auto& fixed() const noexcept {
-    mark_.check();
+    mark_.see_section_open();
     return static_cast<detail::whole<T>*>(object_)->fixed;
   }
   auto tail() const noexcept
     requires detail::has_tail<T>
   {
-    mark_.check();
+    mark_.see_section_open();
     using each = typename T::tail;
     const detail::whole<T>& o = *static_cast<detail::whole<T>*>(object_);
     return std::span(reinterpret_cast<each*>(o.end_of(*body_)), o.tail.count);
@@ -137,7 +138,7 @@ class copy {
   copy(detail::object* o, T* body, detail::section_mark m) noexcept
       : object_(o), body_(body), mark_(m) {}
   T* get() const noexcept {
-    mark_.check();
+    mark_.see_section_open();
     return body_;
   }
 
@@ -169,11 +170,11 @@ struct access {
   }
   template <class T>
   static view<T> look(whole<T>& o, const T& body, const std::uint64_t& turn) noexcept {
-    return view<T>(&o, &body, section_mark(turn));
+    return view<T>(&o, std::addressof(body), section_mark(turn));
   }
   template <class T>
   static copy<T> write(whole<T>& o, T& body, const std::uint64_t& turn) noexcept {
-    return copy<T>(&o, &body, section_mark(turn));
+    return copy<T>(&o, std::addressof(body), section_mark(turn));
   }
 };
 

@@ -5,6 +5,7 @@
 
 #include <concepts>
 #include <cstdint>
+#include <memory>
 #include <new>
 #include <type_traits>
 #include <utility>
@@ -71,7 +72,7 @@ class basic_reader {
       r = version_from(o, r);
       if (r != nullptr) return f(detail::whole<T>::body_of(*r));
     }
-    memory::note_access(&o.body);
+    memory::note_access(std::addressof(o.body));
     return f(o.body);
   }
 
@@ -105,7 +106,7 @@ class basic_reader {
 
   template <class T>
   view<T> look(detail::whole<T>& o, const T& body) const noexcept {
-    memory::note_access(&body);
+    memory::note_access(std::addressof(body));
     return detail::access::look(o, body, here_.turn);
   }
 
@@ -132,7 +133,7 @@ class basic_reader {
     if (here.serializable) here.read.push_back({&o, &detail::whole<T>::how});
     const detail::record* const own = here.own(o);
     const bool copied = own != nullptr && own->kind.read() == detail::record_kind::copy;
-    return copied ? &detail::whole<T>::body_of(*own) : nullptr;
+    return copied ? std::addressof(detail::whole<T>::body_of(*own)) : nullptr;
   }
 
   /// The copy that is for this section's time; null: the master is. The guard lasts for the walk
@@ -330,7 +331,7 @@ class basic_writer : public basic_reader<Clock, Blocks> {
 
   template <class T>
   copy<T> hand_out(detail::whole<T>& o, T& body) const noexcept {
-    memory::note_access(&body);
+    memory::note_access(std::addressof(body));
     return detail::access::write(o, body, here_.turn);
   }
 

@@ -88,7 +88,7 @@ class lease_board : private threads::listener {
     e.next.write(after);
     if (after != nullptr) after->before.write(&e);
     first_.write(&e);
-    next_.store_relaxed(std::min(next_.load_relaxed(), e.deadline));
+    next_.store_relaxed((std::min)(next_.load_relaxed(), e.deadline));
   }
   void take(entry& e) noexcept {
     const std::lock_guard here(lock_);
@@ -111,7 +111,7 @@ class lease_board : private threads::listener {
     for (entry* e = first_.read(); e != nullptr; e = e->next.read()) {
       if (e->ended.load_relaxed()) continue;
       if (e->deadline > now) {
-        next = std::min(next, e->deadline);
+        next = (std::min)(next, e->deadline);
         continue;
       }
       end(*e);
@@ -121,7 +121,7 @@ class lease_board : private threads::listener {
     return ended;
   }
 
-  static constexpr std::uint64_t never = std::numeric_limits<std::uint64_t>::max();
+  static constexpr std::uint64_t never = (std::numeric_limits<std::uint64_t>::max)();
 
  private:
   /// Under the lock, as end().
@@ -203,15 +203,15 @@ class lease {
   /// meanwhile.
   template <class Read>
   auto look(Read&& read) const {
-    if (!SPOLIA_FAULT("lease.no_first_look")) check();
+    if (!SPOLIA_FAULT("lease.no_first_look")) see_unexpired();
     const auto found = read();
     // The walk's loads are acquires, so this one comes after them.
-    if (!SPOLIA_FAULT("lease.no_second_look")) check();
+    if (!SPOLIA_FAULT("lease.no_second_look")) see_unexpired();
     return found;
   }
 
  private:
-  void check() const {
+  void see_unexpired() const {
     if (expired()) throw snapshot_expired(entry_ == nullptr ? "moved" : entry_->label);
   }
   static std::uint64_t after(std::chrono::nanoseconds at_most) noexcept {
@@ -220,10 +220,10 @@ class lease {
 #else
     const double ns_per_tick = core::ns_per_tick();
 #endif
-    const auto ns = static_cast<double>(std::max(at_most, std::chrono::nanoseconds(0)).count());
+    const auto ns = static_cast<double>((std::max)(at_most, std::chrono::nanoseconds(0)).count());
     const std::uint64_t now = ticks::read();
     const double most = static_cast<double>((lease_board::never - now) / 2);
-    return now + static_cast<std::uint64_t>(std::min(ns / ns_per_tick, most));
+    return now + static_cast<std::uint64_t>((std::min)(ns / ns_per_tick, most));
   }
   void end_entry() noexcept {
     entry_->~entry();

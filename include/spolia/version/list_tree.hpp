@@ -275,8 +275,8 @@ class tree_list : public detail::version_chain<tree_node<Base>> {
     // (2).
     if (link(n, s).load_seq_cst() != b) return;
     // acquire ← the releases of links: we look into what it names.
-    node* const far = link(b, s).load_acquire();
-    splice(s == side::right ? n : far, b, s == side::right ? far : n, other(s), mine);
+    node* const farther = link(b, s).load_acquire();
+    splice(s == side::right ? n : farther, b, s == side::right ? farther : n, other(s), mine);
   }
 
   /// The three changes of (2), with `last` the last one. True: it was we who have taken b out.

@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <utility>
 
 #include <spolia/base/atomic.hpp>
@@ -66,7 +67,7 @@ class owned_head {
   /// Fetches what newest() and the value will look at. (Nothing for the model checker to try.)
   void prefetch() const noexcept {
 #if !defined(SPOLIA_MODEL)
-    __builtin_prefetch(&static_cast<version*>(list_.head())->value);
+    __builtin_prefetch(std::addressof(static_cast<version*>(list_.head())->value));
 #endif
   }
 
@@ -106,9 +107,9 @@ class owned_head {
   const T* at(Timeline& time, std::uint64_t t) const noexcept {
     version* const v = newest(time);
     if (v->stamp.read() <= t) [[likely]]
-      return &v->value;
+      return std::addressof(v->value);
     auto* const found = Collector::list::find(v, t);
-    return found == nullptr ? nullptr : &static_cast<version*>(found)->value;
+    return found == nullptr ? nullptr : std::addressof(static_cast<version*>(found)->value);
   }
 
   /// Calls f(version) from the newest to the oldest that is linked. Not with collectors that leave

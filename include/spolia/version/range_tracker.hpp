@@ -86,7 +86,7 @@ class range_tracker : private threads::listener {
   };
 
   /// What is wrong with the numbers, in one sentence; null if nothing.
-  static const char* check(const options& o) noexcept {
+  static const char* what_is_wrong(const options& o) noexcept {
     if (o.steps < 6) return "range_tracker: steps must be at least 6, or lists pile up";
     if (o.batch == 0 && o.least_batch == 0) return "range_tracker: a batch must be at least 1";
     return nullptr;
@@ -253,7 +253,7 @@ inline bool range_tracker::in_use(const cell* part) noexcept {
 inline void range_tracker::deprecate(cell& me, tracked* t, std::uint64_t until) noexcept {
   const presence here(me);
   // A hardware clock may seem to step back a little; too late an end only keeps the version longer.
-  t->until.write(std::max(until, me.fresh.latest()));
+  t->until.write((std::max)(until, me.fresh.latest()));
   me.fresh.push(t);
   me.entered.add(1);
   ++me.ended_since;
@@ -280,7 +280,7 @@ void range_tracker::work(cell& me, Look&& look, Expire&& expire) noexcept {
   if (full || for_others) flush(me, look);
   while (me.job && for_others) step(me, expire, putter());
   const bool again = me.job || unlooked_.load_relaxed() >= b;
-  me.next_work = again ? 0 : b - std::min(b - 1, me.fresh.count());
+  me.next_work = again ? 0 : b - (std::min)(b - 1, me.fresh.count());
   me.busy = false;
 }
 

@@ -92,7 +92,7 @@ class scan_board {
 
  private:
   static void follow(const scan_times& before, scan_times& fresh) noexcept {
-    fresh.known = std::max(fresh.known, before.known);
+    fresh.known = (std::max)(fresh.known, before.known);
     std::erase_if(fresh.times, [&](std::uint64_t t) {
       if (t >= fresh.known) return true;  // the newest version up to `known` stays anyway
       if (SPOLIA_FAULT("board.no_filter")) return false;

@@ -93,7 +93,7 @@ class basic_timeline {
   /// Not above any stamp that is drawn later: hardware clocks may seem to step back a little.
   [[nodiscard]] std::uint64_t earliest() const noexcept {
     const std::uint64_t now = clock_.now();
-    return now - std::min(now, clock_.bound());
+    return now - (std::min)(now, clock_.bound());
   }
 
   /// Not below any stamp that was drawn before.
@@ -152,7 +152,7 @@ class basic_timeline {
       // stamps must not fall. acquire ← the releases of left pointers. While v has no stamp, what
       // is left of it has not ended, so it is still there.
       const tracked* const older = v.left.load_acquire();
-      return older == nullptr ? read : std::max(read, older->since.load_relaxed());
+      return older == nullptr ? read : (std::max)(read, older->since.load_relaxed());
     }
   }
 

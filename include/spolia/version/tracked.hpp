@@ -83,7 +83,7 @@ struct scan_times {
 
   /// No snapshot, now or to come, has a time below this.
   [[nodiscard]] std::uint64_t least() const noexcept {
-    return times.empty() ? known : std::min(known, times.front());
+    return times.empty() ? known : (std::min)(known, times.front());
   }
 };
 

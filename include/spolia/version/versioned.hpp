@@ -36,6 +36,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <utility>
 
 #include <spolia/base/config.hpp>
@@ -91,7 +92,7 @@ class versioned {
       return nullptr;
     }
     auto* const found = Collector::list::find(newest(s), then.timestamp(s.collector().time()));
-    return found == nullptr ? nullptr : &static_cast<version*>(found)->value;
+    return found == nullptr ? nullptr : std::addressof(static_cast<version*>(found)->value);
   }
 
   /// Makes the value `desired` if it is `expected`; returns whether it was.

@@ -144,7 +144,7 @@ void catalog::fill(const reader& at, building& b) const {
   const selection key_only(s, b.columns);
   const column_set wanted = key_only.in(s);
   const arena::mark here = at.session_->images.here();
-  const std::uint64_t end = b.of.slots();
+  const std::uint64_t end = b.of.row_slots();
   for (std::uint64_t slot = 0; slot < end; ++slot) {
     std::uint64_t* const image = at.room_for(b.of);
     if (at.read_step(b.of, slot, wanted, image) != 0) {

@@ -85,7 +85,7 @@ table::~table() { free_rows(); }
 
 void table::free_rows() noexcept {
   if (primary_ == nullptr) return;
-  for (std::uint64_t slot = 0; schema_.apart() != 0 && slot < slots(); ++slot) {
+  for (std::uint64_t slot = 0; schema_.apart() != 0 && slot < row_slots(); ++slot) {
     const row_place place = at(slot);
     if ((place.head->shape.load_relaxed() & row_exists) != 0) {
       engine_.values.free_row(schema_, place, every_column);
@@ -163,7 +163,7 @@ std::uint64_t table::take_fresh(std::uint64_t count, std::uint64_t lock) {
   do {
     // acquire ← the release in make_ready(): heads and words are constructed.
     if (ready_.load_acquire() < first + count) make_ready(first + count);
-    // release → the acquire in slots(): who knows a slot's number sees it constructed.
+    // release → the acquire in row_slots(): who knows a slot's number sees it constructed.
   } while (!next_.cas_weak_release(first, first + count));
   for (std::uint64_t n = 0; n < count; ++n) at(first + n).head->lock.store_relaxed(lock);
   return first;

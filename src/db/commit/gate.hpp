@@ -47,7 +47,7 @@ class gate {
 
  private:
   friend class gate_board;
-  static constexpr std::uint64_t never = std::numeric_limits<std::uint64_t>::max();
+  static constexpr std::uint64_t never = (std::numeric_limits<std::uint64_t>::max)();
 
   atomic<bool> inside_{false};
   atomic<bool> ended_{false};

@@ -172,13 +172,13 @@ void status_file::publish() noexcept {
     const std::unique_lock hold(engine_.catalog_lock, std::try_to_lock);
     if (hold) {
       page_.tables = 0;
-      page_.slots = 0;
+      page_.row_slots = 0;
       page_.table_bytes = 0;
       for (const auto& t : engine_.tables) {
         page_.table_bytes += t->bytes();  // also of one that older snapshots see
         if (!t->when_.open()) continue;
         ++page_.tables;
-        page_.slots += t->slots();
+        page_.row_slots += t->row_slots();
       }
     }
   }

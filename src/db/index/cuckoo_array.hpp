@@ -76,7 +76,7 @@ struct alignas(64) cuckoo_bucket {
   static constexpr unsigned ways = 7;
 #endif
   static constexpr unsigned slot_bits = 64 - (cuckoo_mark::bits - 8);
-  static constexpr std::uint64_t slots = (std::uint64_t{1} << slot_bits) - 1;
+  static constexpr std::uint64_t slot_mask = (std::uint64_t{1} << slot_bits) - 1;
 
   // Byte n is of entry n; that of a place which is free may be anything. The last byte has a bit
   // for each place that is taken, for who has the lock.
@@ -84,7 +84,7 @@ struct alignas(64) cuckoo_bucket {
   // 0, or one more than the slot, and the upper part of the mark.
   std::array<atomic<std::uint64_t>, ways> entries{};
 
-  static std::uint64_t slot_in(std::uint64_t entry) noexcept { return (entry & slots) - 1; }
+  static std::uint64_t slot_in(std::uint64_t entry) noexcept { return (entry & slot_mask) - 1; }
   static std::uint64_t entry_of(cuckoo_mark m, std::uint64_t slot) noexcept {
     return m.upper() << slot_bits | (slot + 1);
   }
@@ -106,7 +106,7 @@ struct alignas(64) cuckoo_bucket {
       const auto way = static_cast<unsigned>(std::countr_zero(like)) / 8;
       // acquire ← the releases in write() and clear(): the row's key, and what was counted.
       const std::uint64_t seen = entries[way].load_acquire();
-      if (seen >> slot_bits != m.upper() || (seen & slots) == 0) continue;
+      if (seen >> slot_bits != m.upper() || (seen & slot_mask) == 0) continue;
       slot = slot_in(seen);
       if (right(slot)) return way;
     }

@@ -76,7 +76,7 @@ class cuckoo_index final
   }
 
   std::uint64_t claim(const key_words& key, std::uint64_t slot) override {
-    if (slot >= cuckoo_bucket::slots) throw std::bad_alloc();
+    if (slot >= cuckoo_bucket::slot_mask) throw std::bad_alloc();
     const std::uint64_t hash = hash_of(key);
     const cuckoo_mark m = cuckoo_mark::of_hash(hash);
     shard& s = shard_of(hash);
@@ -108,23 +108,23 @@ class cuckoo_index final
     const std::uint64_t share = keys / shards_.size();
     for (shard& s : shards_) s.noted.reserve(share + share / 16);
   }
-  bool guess_all(std::span<const key_words> keys, std::uint64_t* slots) const override {
-    guess(keys.size(), [&](std::size_t i) { return hash_of(keys[i]); }, slots);
+  bool guess_all(std::span<const key_words> keys, std::uint64_t* row_slots) const override {
+    guess(keys.size(), [&](std::size_t i) { return hash_of(keys[i]); }, row_slots);
     return false;
   }
-  bool guess_words(std::span<const std::uint64_t> hashes, std::uint64_t* slots) const override {
-    if (words_ != 1) return primary_index::guess_words(hashes, slots);
-    guess(hashes.size(), [&](std::size_t i) { return hashes[i]; }, slots);
+  bool guess_words(std::span<const std::uint64_t> hashes, std::uint64_t* row_slots) const override {
+    if (words_ != 1) return primary_index::guess_words(hashes, row_slots);
+    guess(hashes.size(), [&](std::size_t i) { return hashes[i]; }, row_slots);
     return false;
   }
-  bool note_all(std::span<const key_words> keys, const std::uint64_t* slots,
+  bool note_all(std::span<const key_words> keys, const std::uint64_t* row_slots,
                 key_note* to) const override {
-    for (const key_words& k : keys) *to++ = {hash_of(k), *slots++};
+    for (const key_words& k : keys) *to++ = {hash_of(k), *row_slots++};
     return true;
   }
-  bool note_words(std::span<const std::uint64_t> words, const std::uint64_t* slots,
+  bool note_words(std::span<const std::uint64_t> words, const std::uint64_t* row_slots,
                   key_note* to) const override {
-    for (const std::uint64_t w : words) *to++ = {hash_of_word(w), *slots++};
+    for (const std::uint64_t w : words) *to++ = {hash_of_word(w), *row_slots++};
     return true;
   }
   /// Each shard's notes go behind those that it has.
@@ -189,12 +189,12 @@ class cuckoo_index final
   }
   /// For keys whose hashes are hash_at(0) and so on: slots of any that have the same marks.
   template <class HashAt>
-  void guess(std::size_t count, HashAt&& hash_at, std::uint64_t* slots) const {
+  void guess(std::size_t count, HashAt&& hash_at, std::uint64_t* row_slots) const {
     std::array<const array*, at_once> in;
     std::array<std::uint64_t, at_once> hash;
     auto guard = nodes_.enter();
     for (std::size_t done = 0; done < count;) {
-      const std::size_t some = std::min(at_once, count - done);
+      const std::size_t some = (std::min)(at_once, count - done);
       // The misses of the caches run beside each other.
       for (std::size_t i = 0; i < some; ++i) {
         hash[i] = hash_at(done++);
@@ -202,14 +202,15 @@ class cuckoo_index final
         fetch(*in[i], hash[i]);
       }
       for (std::size_t i = 0; i < some; ++i) {
-        *slots++ = in[i]->look(cuckoo_mark::of_hash(hash[i]), [](std::uint64_t) { return true; });
+        *row_slots++ =
+            in[i]->look(cuckoo_mark::of_hash(hash[i]), [](std::uint64_t) { return true; });
       }
     }
   }
 
   /// Buckets in which so many keys find a place.
   static std::uint64_t size_for(std::uint64_t keys) noexcept {
-    return std::max(least, (keys + keys / 8) / cuckoo_bucket::ways + 1);
+    return (std::max)(least, (keys + keys / 8) / cuckoo_bucket::ways + 1);
   }
   /// So few are left that most of its memory is for nothing.
   static bool is_large(const array& a, std::uint64_t live) noexcept {

@@ -118,13 +118,13 @@ class hash_index final
     const std::uint64_t share = keys / shards_.size();
     for (shard& s : shards_) s.noted.with_room(share + share / 16);
   }
-  bool guess_all(std::span<const key_words> keys, std::uint64_t* slots) const override {
+  bool guess_all(std::span<const key_words> keys, std::uint64_t* row_slots) const override {
     std::array<const array*, at_once> in;
     std::array<place, at_once> at;
     bool right = true;
     auto guard = nodes_.enter();
     for (std::size_t done = 0; done < keys.size();) {
-      const std::size_t some = std::min(at_once, keys.size() - done);
+      const std::size_t some = (std::min)(at_once, keys.size() - done);
       // The misses of the caches run beside each other.
       for (std::size_t i = 0; i < some; ++i) {
         at[i] = place_of(keys[done++]);
@@ -132,16 +132,16 @@ class hash_index final
         in[i] = guard.protect(shard_of(at[i].hash).now);
         expect(*in[i], at[i].hash);
       }
-      for (std::size_t i = 0; i < some; ++i) *slots++ = slot_of(*in[i], at[i], anything);
+      for (std::size_t i = 0; i < some; ++i) *row_slots++ = slot_of(*in[i], at[i], anything);
     }
     return right;
   }
-  bool guess_words(std::span<const std::uint64_t> hashes, std::uint64_t* slots) const override {
-    if (words_ != 1) return primary_index::guess_words(hashes, slots);
+  bool guess_words(std::span<const std::uint64_t> hashes, std::uint64_t* row_slots) const override {
+    if (words_ != 1) return primary_index::guess_words(hashes, row_slots);
     auto guard = nodes_.enter();
     for (const std::uint64_t h : hashes) {
       const array* const in = guard.protect(shard_of(h).now);
-      *slots++ = slot_of(*in, place{h, 0}, anything);
+      *row_slots++ = slot_of(*in, place{h, 0}, anything);
     }
     return true;
   }
@@ -150,17 +150,17 @@ class hash_index final
     auto guard = nodes_.enter();
     for (const std::uint64_t h : hashes) expect(*guard.protect(shard_of(h).now), h);
   }
-  bool note_all(std::span<const key_words> keys, const std::uint64_t* slots,
+  bool note_all(std::span<const key_words> keys, const std::uint64_t* row_slots,
                 key_note* to) const override {
     for (const key_words& k : keys) {
       const place at = place_of(k);
-      *to++ = {at.hash, (*slots++ + 1) | at.flag};
+      *to++ = {at.hash, (*row_slots++ + 1) | at.flag};
     }
     return true;
   }
-  bool note_words(std::span<const std::uint64_t> words, const std::uint64_t* slots,
+  bool note_words(std::span<const std::uint64_t> words, const std::uint64_t* row_slots,
                   key_note* to) const override {
-    for (const std::uint64_t w : words) *to++ = {hash_of_word(w), *slots++ + 1};
+    for (const std::uint64_t w : words) *to++ = {hash_of_word(w), *row_slots++ + 1};
     return true;
   }
   /// Each shard's notes go behind those that it has.
@@ -182,7 +182,7 @@ class hash_index final
         s.noted.in.reset();
         continue;
       }
-      const std::uint64_t size = std::max(least, array::room_for(s.live + s.noted.count));
+      const std::uint64_t size = (std::max)(least, array::room_for(s.live + s.noted.count));
       if (next == nullptr || next->size != size) next.reset();
       if (next == nullptr) next.reset(array::make_bare(size));
       next->clear();
@@ -315,7 +315,7 @@ class hash_index final
   }
 
   array& renew(shard& s, const array& old, std::uint64_t size, typename Domain::guard& guard) {
-    owned fresh(array::make(std::max(least, size)));
+    owned fresh(array::make((std::max)(least, size)));
     copy_live(old, *fresh);
     s.used = s.live;
     return base::replace(s, std::move(fresh), guard);

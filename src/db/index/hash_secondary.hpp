@@ -104,7 +104,7 @@ class hash_secondary final : public secondary_index {
     do {
       gather(lo, found);
       for (std::size_t i = 0; i < found.count; ++i) {
-        if (!f(found.slots[i], lo.data())) return;
+        if (!f(found.row_slots[i], lo.data())) return;
       }
     } while (found.next != 0);
   }
@@ -239,7 +239,7 @@ class hash_secondary final : public secondary_index {
 
   /// What one look at a set has found, and with which hash to go on; 0: that was all.
   struct buffer {
-    std::array<std::uint64_t, at_once> slots;
+    std::array<std::uint64_t, at_once> row_slots;
     std::size_t count;
     std::uint64_t next;
   };
@@ -316,8 +316,8 @@ class hash_secondary final : public secondary_index {
   }
 
   /// With room for as many, and as many again.
-  places& renew(row_set& s, places& old, std::uint64_t slots, domain_guard& g) {
-    places* const fresh = places::make(static_cast<unsigned>(std::bit_width(2 * slots - 1)));
+  places& renew(row_set& s, places& old, std::uint64_t row_slots, domain_guard& g) {
+    places* const fresh = places::make(static_cast<unsigned>(std::bit_width(2 * row_slots - 1)));
     for (std::uint64_t i = 0; i < old.size(); ++i) {
       const std::uint64_t there = old.at(i).slot.load_relaxed();
       if (there == empty || there == gap) continue;
@@ -359,7 +359,7 @@ class hash_secondary final : public secondary_index {
     }
     // Hashes that are as close as that are seldom; then fewer.
     while (!walk(p, from, last, found) && last != from) last = from + (last - from) / 2;
-    std::uint64_t* const begin = found.slots.data();
+    std::uint64_t* const begin = found.row_slots.data();
     std::sort(begin, begin + found.count);
     if (!SPOLIA_FAULT("hash_secondary.twice")) {
       found.count = static_cast<std::size_t>(std::unique(begin, begin + found.count) - begin);
@@ -379,8 +379,8 @@ class hash_secondary final : public secondary_index {
       }
       const std::uint64_t hash = hash_of(there - 1);
       if (there == gap || hash < from || hash > last) continue;
-      if (found.count == found.slots.size()) return false;
-      found.slots[found.count++] = there - 1;
+      if (found.count == found.row_slots.size()) return false;
+      found.row_slots[found.count++] = there - 1;
     }
     return true;
   }

@@ -74,7 +74,7 @@ void loader::take_slots(table& t, range& mine) {
     mine.end = mine.next + slots_at_once;
     return;
   }
-  const std::uint64_t left = t.expected_ - std::min(t.expected_, t.slots());
+  const std::uint64_t left = t.expected_ - std::min(t.expected_, t.row_slots());
   const std::uint64_t most = huge_page / t.block_bytes_ * rows_per_block;
   std::uint64_t count = std::clamp(left / shares, slots_at_once, std::max(most, slots_at_once)) /
                         rows_per_block * rows_per_block;

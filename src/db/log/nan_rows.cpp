@@ -55,7 +55,8 @@ class nan_rows::work {
 
   template <class F>
   void each_row(F&& f) {
-    for (std::uint64_t slot = 0, end = table_.slots(); slot < end; ++slot) f(table_.at(slot), slot);
+    for (std::uint64_t slot = 0, end = table_.row_slots(); slot < end; ++slot)
+      f(table_.at(slot), slot);
   }
   static std::uint64_t shape_of(const row_place& at) noexcept {
     return at.head->shape.load_relaxed();

@@ -125,7 +125,7 @@ bool query_run::worker::take(std::uint64_t from, std::uint64_t end) {
   for (; from < end; from += rows_at_once()) {
     if (of_.over()) return true;
     if (!copy(from, std::min(end, from + rows_at_once()))) return false;
-    figures.slots += batch_.count;
+    figures.looked_at += batch_.count;
     std::uint32_t& left = batch_.left = 0;
     for (std::uint32_t row = 0; row < batch_.count; ++row) {
       batch_.rows[left] = static_cast<std::uint16_t>(row);
@@ -186,7 +186,7 @@ query_run::query_run(const reader& at, const table& of, std::shared_ptr<const qu
       of_(of),
       plan_(std::move(plan)),
       options_(o),
-      slots_(of.slots()),
+      slots_(of.row_slots()),
       own_changes_(at.session_ != nullptr && !at.session_->writes.empty()),
       steps_(at.gated_ && at.session_ != nullptr ? &at.session_->way : nullptr) {
   for (const query_input& in : plan_->inputs) mask_ |= std::uint64_t{1} << in.column.number;
@@ -332,7 +332,7 @@ void query_run::fail(outcome why) noexcept {
 void query_run::put_together() {
   figures_.threads = static_cast<std::uint32_t>(found_.size());
   for (const auto& w : found_) {
-    figures_.slots += w->figures.slots;
+    figures_.looked_at += w->figures.looked_at;
     figures_.rows += w->figures.rows;
     figures_.old += w->figures.old;
   }

@@ -89,7 +89,7 @@ std::uint64_t* reader::room_for(const table& t) const {
   return session_->images.take(t.schema_.words());
 }
 
-std::uint64_t reader::read(const table& t, std::uint64_t slot, column_set wanted,
+std::uint64_t reader::read(const table& t, std::uint64_t slot, const column_set& wanted,
                            std::uint64_t* out, std::uint32_t level) const {
   const row_place place = t.at(slot);
   pending_write* w = own(*place.head);
@@ -122,7 +122,7 @@ void reader::keep_apart(const table& t, std::uint64_t columns, std::uint64_t* wo
 }
 
 /// As read(), a step of its own. Throws no_result if the reader was ended.
-std::uint64_t reader::read_step(const table& t, std::uint64_t slot, column_set wanted,
+std::uint64_t reader::read_step(const table& t, std::uint64_t slot, const column_set& wanted,
                                 std::uint64_t* out, std::uint32_t level) const {
   const step here(*this);
   must_go_on(bool(here));
@@ -200,7 +200,7 @@ void reader::scan_table(const table& t, const row_visitor& f, const selection& o
   if (notes) session_->reads.tables.push_back({&t, 0});
   const scanning now(*this);
   const arena::mark here = session_->images.here();
-  const std::uint64_t end = t.slots();
+  const std::uint64_t end = t.row_slots();
   for (std::uint64_t slot = 0; slot < end; ++slot) {
     std::uint64_t* const image = room_for(t);
     const std::uint64_t shape = read_step(t, slot, wanted, image, now.level());

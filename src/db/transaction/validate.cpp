@@ -47,7 +47,7 @@ verdict transaction::reads_hold(std::uint64_t drawn) const {
   census::ticket now;  // announced when it is needed
   verdict v = verdict::holds;
   const auto look_at_rows = [&](const range_read& r, std::uint64_t below = table_read::all) {
-    for (std::uint64_t slot = 0, end = std::min(below, r.of->slots()); slot < end; ++slot) {
+    for (std::uint64_t slot = 0, end = std::min(below, r.of->row_slots()); slot < end; ++slot) {
       v = slot_holds(r, slot, drawn, now);
       if (v != verdict::holds) return;
     }

@@ -46,7 +46,7 @@ inline block_rows read_block(const row_head* heads, const atomic<std::uint64_t>*
   for (std::uint32_t i = 0; i < rows_per_block; ++i) {
     // acquire ← the releases in install() and restamp(): the words.
     stamps[i] = heads[i].stamp.load_acquire();
-    newest = std::max(newest, stamps[i]);
+    newest = (std::max)(newest, stamps[i]);
   }
   // acquire, all ← the releases in install(): see "Why a copy is whole".
   for (std::uint32_t i = 0; i < rows_per_block; ++i) shapes[i] = heads[i].shape.load_acquire();

@@ -47,7 +47,7 @@ struct delta_bridge : region_domain::header {
         if (i >= b->size) continue;
         return b->fill(i, a);
       }
-      const std::uint32_t size = b == nullptr ? first : std::min(2 * b->size, longest);
+      const std::uint32_t size = b == nullptr ? first : (std::min)(2 * b->size, longest);
       delta_bridge* const made = make(memory, size);
       made->older = b;
       delta_bridge* was = b;

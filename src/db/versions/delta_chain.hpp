@@ -68,7 +68,7 @@ struct chained {
 
 /// At or before every snapshot, live or to come.
 inline std::uint64_t oldest_of(const scan_times& scan) noexcept {
-  return scan.times.empty() ? scan.known : std::min(scan.known, scan.times.front());
+  return scan.times.empty() ? scan.known : (std::min)(scan.known, scan.times.front());
 }
 
 /// One walk down a chain.

@@ -136,7 +136,7 @@ class delta_consolidated final : public delta_one_shot {
   /// So many bytes of what was dropped may wait for readers before the domain is asked to go on.
   [[nodiscard]] std::uint64_t most_waiting() const noexcept {
     constexpr std::uint64_t most = std::uint64_t{4} << 20U;
-    return options_.budget == 0 ? most : std::min(most, options_.budget / 4);
+    return options_.budget == 0 ? most : (std::min)(most, options_.budget / 4);
   }
 
   /// The memory of a partition over which readers may be walking.
@@ -248,7 +248,7 @@ class delta_consolidated final : public delta_one_shot {
       std::vector<std::uint64_t> times;
       times.reserve(64);
       const std::uint64_t known = board_.living.scan(board_.clock, times);
-      const std::uint64_t oldest = times.empty() ? known : std::min(known, times.front());
+      const std::uint64_t oldest = times.empty() ? known : (std::min)(known, times.front());
       const std::lock_guard hold(times_lock_);
       if (known < known_) return;  // another thread has looked later
       known_ = known;

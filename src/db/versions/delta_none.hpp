@@ -80,7 +80,7 @@ class delta_none final : public delta {
   };
 
   bool refill(local& me, std::size_t need, std::uint64_t most) {
-    const std::size_t bytes = std::max(chunk_bytes, need + sizeof(chunk));
+    const std::size_t bytes = (std::max)(chunk_bytes, need + sizeof(chunk));
     if (most != 0 && bytes_.load_relaxed() + bytes > most) return false;
     auto* const c = static_cast<chunk*>(memory::allocate(bytes, alignof(chunk)));
     bytes_.fetch_add_relaxed(bytes);

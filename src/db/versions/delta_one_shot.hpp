@@ -238,7 +238,7 @@ class alignas(cache_line) delta_partition {
   };
   part take(std::uint64_t want, std::uint64_t need) noexcept {
     const std::uint64_t at = cursor_.fetch_add_relaxed(want);
-    const std::uint64_t room = std::min(want, chunk_units - at % chunk_units);
+    const std::uint64_t room = (std::min)(want, chunk_units - at % chunk_units);
     if (at / chunk_units >= most_chunks || room < need) return {0, 0};
     return {at, at + room};
   }
@@ -796,7 +796,8 @@ inline delta_partition& delta_one_shot::next_of(delta_partition& from, unsigned 
   } else {
     std::uint64_t& filled = lanes_.filled(lane);
     filled += from.used_bytes();
-    next->begin_turn({delta_partition::any_number, std::max(options_.partition_bytes, filled / 8)});
+    next->begin_turn(
+        {delta_partition::any_number, (std::max)(options_.partition_bytes, filled / 8)});
   }
   return *next;
 }

@@ -134,7 +134,7 @@ class delta_lanes {
 
   void find_youngest() noexcept {
     std::uint64_t last = 0;
-    for (unsigned l = 1; l < count_; ++l) last = std::max(last, lanes_[l].of.load_relaxed());
+    for (unsigned l = 1; l < count_; ++l) last = (std::max)(last, lanes_[l].of.load_relaxed());
     youngest_.store_relaxed(last);
   }
 
@@ -171,7 +171,7 @@ class delta_turns {
       : transactions_(transactions),
         bytes_(bytes),
         short_bytes_(std::clamp<std::uint64_t>(cache_bytes / in_cache, 1, bytes)),
-        few_(std::min(partitions / 2, 2 * in_cache * stripes)),
+        few_((std::min)(partitions / 2, 2 * in_cache * stripes)),
         free_(in_cache * stripes) {}
 
   /// False: another thread is at it.
@@ -273,7 +273,7 @@ class delta_patience {
     if (watched_ != 0 && !std::binary_search(snapshots.begin(), snapshots.end(), watched_)) {
       unsigned lived = 0;
       while (lived < most && began(lived + 1) > watched_) ++lived;
-      turns_ = std::max(turns_, std::min(2 * lived, most));
+      turns_ = (std::max)(turns_, (std::min)(2 * lived, most));
       watched_ = 0;
     }
     if (watched_ != 0 && watched_ >= began(most)) return;

@@ -256,7 +256,7 @@ class delta_range final : public delta {
     all.versions_dropped += collected_.dropped.value();
     all.dropped_between += collected_.between.value();
     const std::uint64_t freed = collected_.bytes_freed.value();
-    all.bytes -= std::min(all.bytes, freed);
+    all.bytes -= (std::min)(all.bytes, freed);
     return all;
   }
 

@@ -92,19 +92,19 @@ struct alignas(cache_line) census_chunk {
   census_shelf& home;
   const std::uint32_t thread;
   atomic<std::uint64_t> stamps[slots_per_chunk];
-  census_slot slots[slots_per_chunk];
+  census_slot each[slots_per_chunk];
 
   census_chunk(census_chunk* o, census_shelf& h, std::uint32_t t) noexcept
       : older(o), home(h), thread(t) {
     for (std::uint32_t i = 0; i < slots_per_chunk; ++i) {
       stamps[i].store_relaxed(vacant_stamp);
-      slots[i].home = this;
+      each[i].home = this;
     }
   }
 };
 
 inline atomic<std::uint64_t>& census_slot::stamp() const noexcept {
-  return home->stamps[this - home->slots];
+  return home->stamps[this - home->each];
 }
 
 inline census_slot& census_shelf::take(std::uint32_t thread) {
@@ -130,7 +130,7 @@ inline void census_shelf::put_from_elsewhere(census_slot& s) noexcept {
 inline void census_shelf::grow(std::uint32_t thread) {
   void* const block = memory::allocate(sizeof(census_chunk), alignof(census_chunk));
   census_chunk* const made = new (block) census_chunk(chunks_.load_relaxed(), *this, thread);
-  for (census_slot& s : made->slots) put(s);
+  for (census_slot& s : made->each) put(s);
   // release → the acquire in chunks(): scans see the chunk constructed.
   chunks_.store_release(made);
 }

@@ -182,8 +182,8 @@ struct together {
   static constexpr bool has_front = Array || !std::is_empty_v<M>;
   // Arrays as new makes them: what works on many elements at once likes that.
   static constexpr std::size_t align =
-      std::max({alignof(control), alignof(E), has_front ? alignof(front) : 1,
-                Array ? std::size_t{__STDCPP_DEFAULT_NEW_ALIGNMENT__} : 1});
+      (std::max)({alignof(control), alignof(E), has_front ? alignof(front) : 1,
+                  Array ? std::size_t{__STDCPP_DEFAULT_NEW_ALIGNMENT__} : 1});
   static constexpr std::size_t front_bytes =
       ((has_front ? sizeof(front) : 0) + sizeof(control) + align - 1) / align * align -
       sizeof(control);

@@ -126,15 +126,15 @@ class basic_collector final : core::listener, public reaper {
     }
     // One unit may lead to any number of objects. While some are left over, we help more and more
     // often; they were given up faster than they end.
-    me.haste = left_.empty() ? 0 : std::min(me.haste + 1, 6U);
+    me.haste = left_.empty() ? 0 : (std::min)(me.haste + 1, 6U);
     const std::uint64_t hasty = options_.help_every >> me.haste;
-    me.interval = std::max<std::uint64_t>(1, std::min(me.interval, hasty));
+    me.interval = std::max<std::uint64_t>(1, (std::min)(me.interval, hasty));
     const bool much = me.since_epoch >= options_.wait_at;
     if (much) me.interval = 1;
     me.credit = static_cast<std::int64_t>(me.interval);
     me.owes = me.quiet;
     if (me.helping || me.quiet) return;
-    const std::uint64_t waiting = std::max(me.since_epoch, by_ended_.load_relaxed());
+    const std::uint64_t waiting = (std::max)(me.since_epoch, by_ended_.load_relaxed());
     const bool did = step(me, waiting >= options_.epoch_at, options_.step);
     if (!did && much) wait_for_others(me);
   }
@@ -276,7 +276,7 @@ class basic_collector final : core::listener, public reaper {
     if (late) shut_purses();
     // A thread that joins later makes its light fences later.
     const std::uint32_t end = threads::high_water();
-    const std::uint64_t all = ~std::uint64_t{0} >> (64 - std::min(end, Router::inputs));
+    const std::uint64_t all = ~std::uint64_t{0} >> (64 - (std::min)(end, Router::inputs));
     scan_failed_.store_relaxed(false);
     unscanned_.open(all);
     scans_.open(all);

@@ -158,10 +158,10 @@ struct alignas(2 * sizeof(slot)) pin {
   /// In the address of a pin that goes back to a list of free ones, and of no other.
   static constexpr std::uintptr_t in_list = 2 * sizeof(slot);
 
-  std::array<slot, 2> slots;  // what it names, and what it named before, by turns
-  std::uintptr_t link = 0;    // free: the next free pin; in use: what it holds
-  std::uint32_t users = 1;    // private pointers that share it; the thread's own. Free: 1
-  std::uint32_t owner = 0;    // the thread's number
+  std::array<slot, 2> both;  // what it names, and what it named before, by turns
+  std::uintptr_t link = 0;   // free: the next free pin; in use: what it holds
+  std::uint32_t users = 1;   // private pointers that share it; the thread's own. Free: 1
+  std::uint32_t owner = 0;   // the thread's number
 
   /// The pin of one of its slots, and the slot for its next name.
   static pin* of(std::uintptr_t at) noexcept {
@@ -171,8 +171,8 @@ struct alignas(2 * sizeof(slot)) pin {
     return SPOLIA_FAULT("counted.one_slot") ? at : at ^ sizeof(slot);
   }
 
-  [[nodiscard]] SPOLIA_ALWAYS_INLINE slot& first() noexcept { return slots[0]; }
-  [[nodiscard]] SPOLIA_ALWAYS_INLINE const slot& first() const noexcept { return slots[0]; }
+  [[nodiscard]] SPOLIA_ALWAYS_INLINE slot& first() noexcept { return both[0]; }
+  [[nodiscard]] SPOLIA_ALWAYS_INLINE const slot& first() const noexcept { return both[0]; }
 
   /// Before what is next is named in the first slot, too: keeps `named`, which it names, until the
   /// next move.
@@ -180,19 +180,19 @@ struct alignas(2 * sizeof(slot)) pin {
     if (SPOLIA_FAULT("counted.one_slot")) return;
     // release → the acquire in visit(): our looks at what this named happen before it ends. The
     // store that overwrites the first slot releases, too, so who sees that one sees this one.
-    slots[1].store_release(named);
+    both[1].store_release(named);
   }
   /// The slot for the first name of who takes it; what its last user left is forgotten.
   SPOLIA_ALWAYS_INLINE std::uintptr_t begin() noexcept {
-    clear_name(slots[1]);
-    return reinterpret_cast<std::uintptr_t>(&slots[0]);
+    clear_name(both[1]);
+    return reinterpret_cast<std::uintptr_t>(&both[0]);
   }
   /// The same for who begins with a second pin, of the first ones: the second slot says what the
   /// first one says, that it is free. Where both pins are cleared by a constant, look-ups in tables
   /// beyond the caches take 1.15 times as long; why is not known.
   SPOLIA_ALWAYS_INLINE std::uintptr_t begin_second() noexcept {
-    clear_name(slots[1], slots[0].load_relaxed());
-    return reinterpret_cast<std::uintptr_t>(&slots[0]);
+    clear_name(both[1], both[0].load_relaxed());
+    return reinterpret_cast<std::uintptr_t>(&both[0]);
   }
 
   /// Of those that are in no list: whether it is free, if `mark` is the mark of that.
@@ -228,8 +228,8 @@ struct alignas(2 * sizeof(slot)) pin {
 
   /// `by`: what it then says in the first slot.
   SPOLIA_ALWAYS_INLINE void clear(word by = 0) noexcept {
-    clear_name(slots[0], by);
-    clear_name(slots[1]);
+    clear_name(both[0], by);
+    clear_name(both[1]);
   }
 };
 
@@ -308,12 +308,12 @@ class pin_set {
     const std::uint32_t last = most_found - (SPOLIA_FAULT("counted.scan_misses_last") ? 1 : 0);
     for (std::uint32_t i = 0; i <= last; ++i) {
       const pin& p = firsts_[i];
-      if (SPOLIA_FAULT("counted.scan_second_first")) visit(p.slots[1], f);
-      const word first = visit(p.slots[0], f);
+      if (SPOLIA_FAULT("counted.scan_second_first")) visit(p.both[1], f);
+      const word first = visit(p.both[0], f);
       if (first == free_mark || (first == 0 && SPOLIA_FAULT("counted.null_is_free"))) continue;
       const bool once =
           SPOLIA_FAULT("counted.scan_first_only") || SPOLIA_FAULT("counted.scan_second_first");
-      if (!once) visit(p.slots[1], f);
+      if (!once) visit(p.both[1], f);
     }
     // acquire ← the release in take_fresh: we see the chunks, and pins constructed.
     std::uint32_t left = high_.load_acquire();
@@ -355,7 +355,7 @@ class pin_set {
   }
   template <class F>
   static void visit(const pin& p, F& f) {
-    for (const slot& s : p.slots) visit(s, f);  // in this order
+    for (const slot& s : p.both) visit(s, f);  // in this order
   }
 
   static void forget(pin& p, word by = 0) noexcept {

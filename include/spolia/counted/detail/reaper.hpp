@@ -43,7 +43,7 @@ class reaper {
   }
   void end_put_off(member& me) noexcept {
     while (put_off(me)) {  // a destructor may have helped, and used the budget up
-      me.budget = std::numeric_limits<std::int64_t>::max();
+      me.budget = (std::numeric_limits<std::int64_t>::max)();
       work_off(me);
     }
   }
@@ -100,7 +100,7 @@ class reaper {
 #else
   static constexpr std::uint32_t deepest = 48;  // destructors within destructors
 #endif
-  static constexpr std::int64_t no_memory = std::numeric_limits<std::int64_t>::min();
+  static constexpr std::int64_t no_memory = (std::numeric_limits<std::int64_t>::min)();
   static constexpr unsigned at_once = 16;  // units that settle() looks at together
 
   reaper() = default;

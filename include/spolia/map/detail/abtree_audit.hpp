@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -73,8 +74,8 @@ class abtree_auditor {
     if (n.marked.load_relaxed()) blame("a marked node can be reached");
     if (n.size == 0) blame("a node has no children");
     for (unsigned i = 0; i < n.size; ++i) {
-      const key_pointer low = i == 0 ? from : &n.keys[i - 1];
-      const key_pointer high = i + 1U == n.size ? to : &n.keys[i];
+      const key_pointer low = i == 0 ? from : std::addressof(n.keys[i - 1]);
+      const key_pointer high = i + 1U == n.size ? to : std::addressof(n.keys[i]);
       if (low != nullptr && high != nullptr && !less_(*low, *high)) blame("keys do not ascend");
       look_at_any(*n.child(i).load_relaxed(), level + n.weight, low, high, false);
     }

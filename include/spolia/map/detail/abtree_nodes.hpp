@@ -43,7 +43,7 @@ inline constexpr bool counted =
 template <class Key, class Compare>
 constexpr Key after_keys() noexcept {
   if constexpr (counted<Key, Compare>) {
-    return std::numeric_limits<Key>::max();
+    return (std::numeric_limits<Key>::max)();
   } else {
     return Key{};
   }
@@ -57,7 +57,7 @@ unsigned rank(unsigned n, At&& key_at, const Key& key, const Compare& less) {
   while (n != 0) {
     const unsigned half = n / 2;
     const Key& there = key_at(from + half);
-    if (Equal ? !less(key, there) : less(there, key)) {
+    if (Equal ? !less(key, there) : static_cast<bool>(less(there, key))) {
       from += half + 1;
       n -= half + 1;
     } else {

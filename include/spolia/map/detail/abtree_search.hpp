@@ -11,6 +11,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <utility>
 
 #include <spolia/base/backoff.hpp>
@@ -66,7 +67,7 @@ class abtree_search {
   /// A restartable scheme keeps one block in a slot; the last slot is for the limit.
   static constexpr unsigned chunk_size =
       protects_by_restart<typename Domain::scheme_type> && !Nodes::value_in_leaf
-          ? std::min(Degree, guard_slots - 1)
+          ? (std::min)(Degree, guard_slots - 1)
           : Degree;
 
   abtree_search(internal& entry, records& all, Compare less)
@@ -194,7 +195,7 @@ class abtree_search {
     unsigned index = 0;      // of low in parent
     unsigned slot = 0;
 
-    static constexpr unsigned slots = 3;
+    static constexpr unsigned slot_count = 3;
   };
 
   /// What a chunk is cut from. The three slots change roles instead of contents.
@@ -203,7 +204,7 @@ class abtree_search {
     const Key* limit;
     const internal* bounded_by;
   };
-  static constexpr unsigned sibling_slot = place::slots;
+  static constexpr unsigned sibling_slot = place::slot_count;
   static constexpr unsigned key_slot = sibling_slot + 1;
 
   /// Reads a child, so that it may be looked at while the slot is not used again. False: the parent
@@ -249,7 +250,7 @@ class abtree_search {
     w.top_index = w.index;
     w.parent = steps::as_internal(w.low);
     w.index = w.parent->route(key, less_);
-    if constexpr (!Glancing) w.slot = (w.slot + 1) % place::slots;
+    if constexpr (!Glancing) w.slot = (w.slot + 1) % place::slot_count;
     return follow<Glancing>(g, step, *w.parent, w.index, w.low, w.slot);
   }
 
@@ -302,9 +303,9 @@ class abtree_search {
   }
 
   /// Down to the leaf where `from` belongs (null: the first), with the key that bounds it. If
-  /// Below, to the leaf where the keys in front of `from` end (null: the last), with the key at
+  /// Down, to the leaf where the keys in front of `from` end (null: the last), with the key at
   /// which it begins. False: start over.
-  template <bool Below>
+  template <bool Down>
   bool descend_with_bound(guard& g, const Key* from, bounded& b) const {
     const stepper step = g.steps();
     unsigned slot = 0;
@@ -315,11 +316,11 @@ class abtree_search {
     if (!follow(g, step, entry_, 0, n, slot)) return false;
     while (!n->is_leaf) {
       const internal* const i = steps::as_internal(n);
-      unsigned index = Below ? i->size - 1U : 0U;
-      if (from != nullptr) index = Below ? route_below(*i, *from) : i->route(*from, less_);
+      unsigned index = Down ? i->size - 1U : 0U;
+      if (from != nullptr) index = Down ? route_below(*i, *from) : i->route(*from, less_);
       if (!follow(g, step, *i, index, n, spare)) return false;
-      if (Below ? index != 0 : index + 1U < i->size) {
-        b.limit = &i->keys[Below ? index - 1 : index];
+      if (Down ? index != 0 : index + 1U < i->size) {
+        b.limit = std::addressof(i->keys[Down ? index - 1 : index]);
         b.bounded_by = i;
         std::swap(slot, bound_slot);
       }

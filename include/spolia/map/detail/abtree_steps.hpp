@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <type_traits>
 
 #include <spolia/base/config.hpp>
@@ -51,7 +52,7 @@ class abtree_steps {
   using view = typename nodes_scx::view;
 
   /// Nodes smaller than this are to be merged, or filled up from a sibling.
-  static constexpr unsigned least = std::max(Degree / 4, 2U);
+  static constexpr unsigned least = (std::max)(Degree / 4, 2U);
   static_assert(Degree >= 2 * least - 1 && Degree >= 3 && Degree <= 255,
                 "abtree: the degree must be between 3 and 255");
 
@@ -137,7 +138,7 @@ class abtree_steps {
   internal* pair_up(bool root, node* left, const Key& between, node* right) {
     gathered two;
     two.add(nullptr, left);
-    two.add(&between, right);
+    two.add(std::addressof(between), right);
     return home_.template make<internal>(root ? 1U : 0U, two, 0U, 2U);
   }
 
@@ -170,12 +171,12 @@ class abtree_steps {
     for (unsigned i = from; i < to; ++i) {
       // acquire ← the release in scx: whoever follows the pointer from the new node sees its
       // target.
-      all.add(i == from ? in_front : &n.keys[i - 1], n.child(i).load_acquire());
+      all.add(i == from ? in_front : std::addressof(n.keys[i - 1]), n.child(i).load_acquire());
     }
   }
   /// Null before the first child, and behind the last one, where there is no key.
   static auto key_in_front(const internal& n, unsigned child) {
-    return child == 0 || child >= n.size ? nullptr : &n.keys[child - 1];
+    return child == 0 || child >= n.size ? nullptr : std::addressof(n.keys[child - 1]);
   }
 
   /// The paper's Absorb and Split: `low`, of weight 0, gives its children to `middle`; if they are
@@ -223,7 +224,7 @@ class abtree_steps {
     gathered all;
     add_children(all, *v.middle, 0, v.low_index, key_in_front(*v.middle, 0));
     all.add(key_in_front(*v.middle, v.low_index), left);
-    all.add(&between, right);
+    all.add(std::addressof(between), right);
     const unsigned next = v.low_index + 2U;
     add_children(all, *v.middle, next, v.middle->size, key_in_front(*v.middle, next));
     return home_.template make<internal>(1U, all, 0U, all.count);
@@ -256,7 +257,7 @@ class abtree_steps {
     internal* const next = as_internal(v.right);
     gathered all;
     add_children(all, *low, 0, low->size, key_in_front(*low, 0));
-    add_children(all, *next, 0, next->size, &v.middle->keys[v.low_index]);
+    add_children(all, *next, 0, next->size, std::addressof(v.middle->keys[v.low_index]));
     const auto make = [&](unsigned from, unsigned end) {
       return home_.template make<internal>(1U, all, from, end);
     };

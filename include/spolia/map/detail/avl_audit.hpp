@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -27,7 +28,7 @@ template <class Tree, class Balance>
 class avl_auditor {
   using joint = typename Tree::joint;
   using node = typename Tree::node;
-  using key_pointer = decltype(&std::declval<const node&>().key);
+  using key_pointer = decltype(std::addressof(std::declval<const node&>().key));
   using compare = std::remove_cvref_t<decltype(std::declval<const Tree&>().less())>;
 
  public:
@@ -52,8 +53,8 @@ class avl_auditor {
     if (after != nullptr && !less_(*after, n->key)) blame("a key is in front of its range");
     if (before != nullptr && !less_(n->key, *before)) blame("a key is behind its range");
     if (Balance::judge(*n) != Balance::damage::none) ++found_.violations;
-    const int left = look_at(*n, n->child[0].load_relaxed(), after, &n->key);
-    const int right = look_at(*n, n->child[1].load_relaxed(), &n->key, before);
+    const int left = look_at(*n, n->child[0].load_relaxed(), after, std::addressof(n->key));
+    const int right = look_at(*n, n->child[1].load_relaxed(), std::addressof(n->key), before);
     return 1 + (left > right ? left : right);
   }
 

@@ -45,7 +45,7 @@ class avl_balance {
     const std::int32_t l = height_of(left);
     const std::int32_t r = height_of(right);
     if (l - r > 1 || r - l > 1) return damage::unbalanced;
-    return n.height.load_relaxed() == 1 + std::max(l, r) ? damage::none : damage::height;
+    return n.height.load_relaxed() == 1 + (std::max)(l, r) ? damage::none : damage::height;
   }
 
   /// Repairs `at`, and what follows from that, until nothing is left.
@@ -108,7 +108,7 @@ class avl_balance {
 
   static void set_height(node& n) noexcept {
     n.height.store_relaxed(
-        1 + std::max(height_of(n.child[0].load_relaxed()), height_of(n.child[1].load_relaxed())));
+        1 + (std::max)(height_of(n.child[0].load_relaxed()), height_of(n.child[1].load_relaxed())));
   }
 
   /// Unlinks n, or rotates it down. The lock of p, n's parent, is held, and let go here.

@@ -197,7 +197,7 @@ class avl_tree {
 
   bool is_before(const node& n, const interval<Key>& rest) const {
     if (rest.from == nullptr) return false;
-    return rest.with_from ? less_(n.key, *rest.from) : !less_(*rest.from, n.key);
+    return rest.with_from ? static_cast<bool>(less_(n.key, *rest.from)) : !less_(*rest.from, n.key);
   }
 
   template <class Leftover>

@@ -59,7 +59,7 @@ class batch_state {
   [[nodiscard]] bool is_decided() const noexcept { return word_.load_relaxed() != active; }
 
   /// One of its versions is in place, and has this stamp. Only by who makes the batch.
-  void placed(std::uint64_t since) noexcept { latest_placed_ = std::max(latest_placed_, since); }
+  void placed(std::uint64_t since) noexcept { latest_placed_ = (std::max)(latest_placed_, since); }
 
   /// All versions are in place: now they count. False: the batch was undone before.
   template <class Timeline>

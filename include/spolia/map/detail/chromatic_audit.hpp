@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include <spolia/base/config.hpp>
@@ -68,14 +69,14 @@ class chromatic_auditor {
     for (unsigned side = 0; side < 2; ++side) {
       const link to = child(i, side);
       if (to.to_leaf && !i.child(side).expects(to.to)) ++found_.unforeseen;
-      look(to, n.weight == 0, depth + 1, weight, side == 0 ? lo : &i.key, side == 0 ? &i.key : hi,
-           child, pairs_of);
+      look(to, n.weight == 0, depth + 1, weight, side == 0 ? lo : std::addressof(i.key),
+           side == 0 ? std::addressof(i.key) : hi, child, pairs_of);
     }
   }
 
   void look_at_leaf(link n, std::size_t depth, std::size_t weight) {
     ++found_.leaves;
-    found_.height = std::max(found_.height, depth);
+    found_.height = (std::max)(found_.height, depth);
     if (n.weight == 0) blame("a leaf is red");
     if (found_.weight != 0 && found_.weight != weight) blame("two ways differ in weight");
     found_.weight = weight;
@@ -88,10 +89,11 @@ class chromatic_auditor {
     if (some.size() > Nodes::capacity) blame("a leaf has too many pairs");
     bool first = true;
     for (const auto& p : some) {
-      const bool behind = lo == nullptr || (first ? !less_(p.key(), *lo) : less_(*lo, p.key()));
+      const bool behind =
+          lo == nullptr || (first ? !less_(p.key(), *lo) : static_cast<bool>(less_(*lo, p.key())));
       if (!behind || (hi != nullptr && !less_(p.key(), *hi))) blame("a key is out of order");
       first = false;
-      lo = &p.key();
+      lo = std::addressof(p.key());
     }
   }
 

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <memory>
 #include <vector>
 
 #include <spolia/base/config.hpp>
@@ -55,7 +56,7 @@ class chromatic_chooser {
         low.push_back({from.from, nullptr});
         looks -= 1;
       } else {
-        choose({from.from, at, false}, std::min(share, 2 * Most / high.size()), low, looks);
+        choose({from.from, at, false}, (std::min)(share, 2 * Most / high.size()), low, looks);
       }
       ++next_;  // all of it was chosen, or nothing
     }
@@ -96,7 +97,8 @@ class chromatic_chooser {
     }
   }
   static void fetch_ahead(const std::vector<place>& level, std::size_t i) noexcept {
-    if (i + 8 < level.size() && !level[i + 8].is_final) __builtin_prefetch(&level[i + 8].at->key);
+    if (i + 8 < level.size() && !level[i + 8].is_final)
+      __builtin_prefetch(std::addressof(level[i + 8].at->key));
     if (i + 4 < level.size() && !level[i + 4].is_final) level[i + 4].at->prefetch();
   }
 

@@ -39,14 +39,14 @@ class chromatic_leaves {
     edit before{};
     batch_state* batch = nullptr;
     [[nodiscard]] std::size_t most() const noexcept {
-      return std::max(before.size(), after.size());
+      return (std::max)(before.size(), after.size());
     }
   };
 
   chromatic_leaves(Collector& c, const Compare& less) noexcept : collector_(c), less_(less) {}
 
   place find(pairs in, const key_type& key) const {
-    const std::size_t at = place_of_key(in, key, less_);
+    const std::size_t at = detail::place_of_key(in, key, less_);
     return {in, at, at < in.size() && !less_(key, in[at].key())};
   }
 
@@ -82,8 +82,8 @@ class chromatic_leaves {
     const std::size_t half = larger.size() / 2;
     const key_type& middle = larger[half].key();
     // Not by a search: a comparison that is no order could leave one of them with all.
-    const cut at{by_before ? place_of_key(c.after, middle, less_) : half,
-                 by_before ? half : place_of_key(c.before, middle, less_)};
+    const cut at{by_before ? detail::place_of_key(c.after, middle, less_) : half,
+                 by_before ? half : detail::place_of_key(c.before, middle, less_)};
     return {middle, make(c, {0, 0}, at), make(c, at, all_of(c))};
   }
 

@@ -201,7 +201,7 @@ struct chromatic_nodes {
   /// What a walk looks at where that leads.
   static void prefetch(const link& l) noexcept {
     if (l.to_leaf) return as_leaf(l.to)->prefetch();
-    __builtin_prefetch(&as_internal(l.to)->key);
+    __builtin_prefetch(std::addressof(as_internal(l.to)->key));
   }
   static internal* as_internal(node* n) noexcept { return static_cast<internal*>(n); }
   static leaf* as_leaf(node* n) noexcept { return static_cast<leaf*>(n); }

@@ -95,7 +95,7 @@ class chromatic_past {
                     F&& found) const {
     std::array<const node*, keys_together> at;
     for (std::size_t k = 0; k < keys.size(); ++k) {
-      at[k] = shortcuts_.near(*keys[k], then);
+      at[k] = shortcuts_.nearest(*keys[k], then);
       if (at[k] == nullptr) at[k] = top_at(then);
     }
     for (bool more = true; more;) {
@@ -158,7 +158,7 @@ class chromatic_past {
   /// if the tree is younger.
   template <class Instant>
   node* first_node(const Instant& then, const key_type& key) const {
-    const internal* const i = shortcuts_.near(key, time_of(then));
+    const internal* const i = shortcuts_.nearest(key, time_of(then));
     if (i == nullptr) return top_at(then);
     const link* const l = link_at(*i, less_(key, i->key) ? 0 : 1, then);
     return l == nullptr ? nullptr : l->to;
@@ -211,8 +211,9 @@ class chromatic_past {
       first = lo.at + (lo.found && l.open ? 1 : 0);
     }
     std::size_t end = some.size();
-    if (l.hi != nullptr && !less_(some.back().key(), *l.hi)) end = place_of_key(some, *l.hi, less_);
-    return some.subspan(first, std::max(first, end) - first);
+    if (l.hi != nullptr && !less_(some.back().key(), *l.hi))
+      end = detail::place_of_key(some, *l.hi, less_);
+    return some.subspan(first, (std::max)(first, end) - first);
   }
 
   template <class Instant>

@@ -106,7 +106,7 @@ class chromatic_shortcuts {
   chromatic_shortcuts& operator=(const chromatic_shortcuts&) = delete;
 
   /// A router that routes `key`; null: none is known. Inside a session.
-  internal* near(const key_type& key) const {
+  internal* nearest(const key_type& key) const {
     const table* const t = current();
     if (t == nullptr) return nullptr;
     internal* const r = in_tree(t->low[t->low.place_of(key, less_)].at);
@@ -116,7 +116,7 @@ class chromatic_shortcuts {
   }
 
   /// One that routed it at a snapshot's time, too.
-  const internal* near(const key_type& key, std::uint64_t then) const {
+  const internal* nearest(const key_type& key, std::uint64_t then) const {
     const table* const t = at_time(then);
     if (t == nullptr) return nullptr;
     const internal* const r = seen_at(t->low[t->low.place_of(key, less_)].at);
@@ -137,20 +137,20 @@ class chromatic_shortcuts {
     }
     /// The keys that it routed, and that the next one does not, end in front of this; null: never.
     [[nodiscard]] const key_type* end() const noexcept {
-      return at_ + 1 < of_->low.count() ? &of_->low[at_ + 1].from : nullptr;
+      return at_ + 1 < of_->low.count() ? std::addressof(of_->low[at_ + 1].from) : nullptr;
     }
     /// There must be an end.
     void step() noexcept { ++at_; }
     /// Fetches what will be looked at behind the next steps: each line has come when that which
     /// it leads to is asked for.
     void fetch_ahead() const noexcept {
-      if (const internal* const r = ahead(far)) __builtin_prefetch(&r->key);
+      if (const internal* const r = ahead(at_a_time)) __builtin_prefetch(std::addressof(r->key));
       if (const internal* const r = ahead(near_by)) r->prefetch();
     }
     /// The same for the steps that come first.
     void fetch_first() const noexcept {
-      for (std::size_t i = 0; i < far; ++i) {
-        if (const internal* const r = ahead(i)) __builtin_prefetch(&r->key);
+      for (std::size_t i = 0; i < at_a_time; ++i) {
+        if (const internal* const r = ahead(i)) __builtin_prefetch(std::addressof(r->key));
       }
       for (std::size_t i = 0; i < near_by; ++i) {
         if (const internal* const r = ahead(i)) r->prefetch();
@@ -163,7 +163,7 @@ class chromatic_shortcuts {
 
    private:
     friend class chromatic_shortcuts;
-    static constexpr std::size_t far = 8;
+    static constexpr std::size_t at_a_time = 8;
     static constexpr std::size_t near_by = 4;
     walk() = default;
     walk(const table& of, std::size_t at, std::size_t fetched) noexcept
@@ -346,8 +346,8 @@ class chromatic_shortcuts<Nodes, Collector, Compare, 0> {
 
  public:
   chromatic_shortcuts(Collector&, internal&, const Compare&) noexcept {}
-  internal* near(const key_type&) const noexcept { return nullptr; }
-  const internal* near(const key_type&, std::uint64_t) const noexcept { return nullptr; }
+  internal* nearest(const key_type&) const noexcept { return nullptr; }
+  const internal* nearest(const key_type&, std::uint64_t) const noexcept { return nullptr; }
   struct walk {
     [[nodiscard]] explicit operator bool() const noexcept { return false; }
     [[nodiscard]] internal* router() const noexcept { return nullptr; }

@@ -117,9 +117,9 @@ class chromatic_steps {
     }
     /// A node with `near` on the side d and `far` on the other one.
     template <class Key>
-    link add(const Key& key, unsigned d, link near, link far, std::uint32_t weight) {
-      made_[count_] = collector_.nodes().template make<internal>(born_, key, d == 0 ? near : far,
-                                                                 d == 0 ? far : near);
+    link add(const Key& key, unsigned d, link nearer, link farther, std::uint32_t weight) {
+      made_[count_] = collector_.nodes().template make<internal>(
+          born_, key, d == 0 ? nearer : farther, d == 0 ? farther : nearer);
       return {made_[count_++], weight, false};
     }
     void release() noexcept { count_ = 0; }
@@ -194,9 +194,9 @@ class chromatic_steps {
     }
     view n;  // RB2
     if (!look(here, p.to(low).to, n)) return;
-    const link near = made.add(p.at->key, d, p.to(d), n.to(d), 0);
-    const link far = made.add(g.at->key, d, n.to(1 - d), c, 0);
-    const link top = made.add(n.at->key, d, near, far, weight);
+    const link nearer = made.add(p.at->key, d, p.to(d), n.to(d), 0);
+    const link farther = made.add(g.at->key, d, n.to(1 - d), c, 0);
+    const link top = made.add(n.at->key, d, nearer, farther, weight);
     finish(here, me, made, t, upper.side, top, {&g, &p, &n});
   }
 
@@ -211,8 +211,8 @@ class chromatic_steps {
     std::uint32_t weight = 0;  // of p
     [[nodiscard]] link n() const noexcept { return p.to(d); }
     [[nodiscard]] link lighter() const noexcept { return n().weighing(n().weight - 1); }
-    [[nodiscard]] link near() const noexcept { return s.to(d); }
-    [[nodiscard]] link far() const noexcept { return s.to(1 - d); }
+    [[nodiscard]] link nearer() const noexcept { return s.to(d); }
+    [[nodiscard]] link farther() const noexcept { return s.to(1 - d); }
   };
 
   void lighten(session& here, owner me, const edge& upper, const edge& middle, const edge& low) {
@@ -241,60 +241,60 @@ class chromatic_steps {
   void below_red_sibling(session& here, owner me, const heavy& h) {
     const unsigned d = h.d;
     making made(collector_);
-    if (h.near().weight > 1) {  // W1
+    if (h.nearer().weight > 1) {  // W1
       const link low =
-          made.add(h.p.at->key, d, h.lighter(), h.near().weighing(h.near().weight - 1), 1);
-      const link top = made.add(h.s.at->key, d, low, h.far(), h.weight);
+          made.add(h.p.at->key, d, h.lighter(), h.nearer().weighing(h.nearer().weight - 1), 1);
+      const link top = made.add(h.s.at->key, d, low, h.farther(), h.weight);
       return finish(here, me, made, h.g, h.up, top, {&h.p, &h.s});
     }
     view l;
-    if (!look(here, h.near().to, l)) return;
+    if (!look(here, h.nearer().to, l)) return;
     const link a = l.to(d);
     const link b = l.to(1 - d);
-    if (h.near().weight == 0) {  // RB2
-      const link near = made.add(h.p.at->key, d, h.n(), a, 0);
-      const link far = made.add(h.s.at->key, d, b, h.far(), 0);
-      const link top = made.add(l.at->key, d, near, far, h.weight);
+    if (h.nearer().weight == 0) {  // RB2
+      const link nearer = made.add(h.p.at->key, d, h.n(), a, 0);
+      const link farther = made.add(h.s.at->key, d, b, h.farther(), 0);
+      const link top = made.add(l.at->key, d, nearer, farther, h.weight);
       return finish(here, me, made, h.g, h.up, top, {&h.p, &h.s, &l});
     }
     if (b.weight == 0) {  // W4
-      const link near = made.add(h.p.at->key, d, h.lighter(), a, 1);
-      const link far = made.add(h.s.at->key, d, b.weighing(1), h.far(), 0);
-      const link top = made.add(l.at->key, d, near, far, h.weight);
+      const link nearer = made.add(h.p.at->key, d, h.lighter(), a, 1);
+      const link farther = made.add(h.s.at->key, d, b.weighing(1), h.farther(), 0);
+      const link top = made.add(l.at->key, d, nearer, farther, h.weight);
       return finish(here, me, made, h.g, h.up, top, {&h.p, &h.s, &l});
     }
     if (a.weight == 0) {  // W3
       view in;
       if (!look(here, a.to, in)) return;
-      const link near = made.add(h.p.at->key, d, h.lighter(), in.to(d), 1);
-      const link far = made.add(l.at->key, d, in.to(1 - d), b, 1);
-      const link low = made.add(in.at->key, d, near, far, 0);
-      const link top = made.add(h.s.at->key, d, low, h.far(), h.weight);
+      const link nearer = made.add(h.p.at->key, d, h.lighter(), in.to(d), 1);
+      const link farther = made.add(l.at->key, d, in.to(1 - d), b, 1);
+      const link low = made.add(in.at->key, d, nearer, farther, 0);
+      const link top = made.add(h.s.at->key, d, low, h.farther(), h.weight);
       return finish(here, me, made, h.g, h.up, top, {&h.p, &h.s, &l, &in});
     }
     const link red = made.add(l.at->key, d, a, b, 0);  // W2
     const link low = made.add(h.p.at->key, d, h.lighter(), red, 1);
-    const link top = made.add(h.s.at->key, d, low, h.far(), h.weight);
+    const link top = made.add(h.s.at->key, d, low, h.farther(), h.weight);
     finish(here, me, made, h.g, h.up, top, {&h.p, &h.s, &l});
   }
 
   void below_black_sibling(session& here, owner me, const heavy& h) {
     const unsigned d = h.d;
     making made(collector_);
-    if (h.far().weight == 0) {  // W5
-      const link low = made.add(h.p.at->key, d, h.lighter(), h.near(), 1);
-      const link top = made.add(h.s.at->key, d, low, h.far().weighing(1), h.weight);
+    if (h.farther().weight == 0) {  // W5
+      const link low = made.add(h.p.at->key, d, h.lighter(), h.nearer(), 1);
+      const link top = made.add(h.s.at->key, d, low, h.farther().weighing(1), h.weight);
       return finish(here, me, made, h.g, h.up, top, {&h.p, &h.s});
     }
-    if (h.near().weight == 0) {  // W6
+    if (h.nearer().weight == 0) {  // W6
       view l;
-      if (!look(here, h.near().to, l)) return;
-      const link near = made.add(h.p.at->key, d, h.lighter(), l.to(d), 1);
-      const link far = made.add(h.s.at->key, d, l.to(1 - d), h.far(), 1);
-      const link top = made.add(l.at->key, d, near, far, h.weight);
+      if (!look(here, h.nearer().to, l)) return;
+      const link nearer = made.add(h.p.at->key, d, h.lighter(), l.to(d), 1);
+      const link farther = made.add(h.s.at->key, d, l.to(1 - d), h.farther(), 1);
+      const link top = made.add(l.at->key, d, nearer, farther, h.weight);
       return finish(here, me, made, h.g, h.up, top, {&h.p, &h.s, &l});
     }
-    const link red = made.add(h.s.at->key, d, h.near(), h.far(), 0);  // PUSH
+    const link red = made.add(h.s.at->key, d, h.nearer(), h.farther(), 0);  // PUSH
     const link top = made.add(h.p.at->key, d, h.lighter(), red, weight_below(h.g, h.weight + 1));
     finish(here, me, made, h.g, h.up, top, {&h.p, &h.s});
   }

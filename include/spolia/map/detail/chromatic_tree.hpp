@@ -187,7 +187,7 @@ class chromatic_tree {
   edge top_edge() const { return steps_.follow(const_cast<internal*>(&entry_), 0); }
   /// On the way to a key: the first, or one from which on the way is as from the first.
   edge first_edge(const Key& key) const {
-    internal* const i = shortcuts_.near(key);
+    internal* const i = shortcuts_.nearest(key);
     return i == nullptr ? top_edge() : follow(i, less_(key, i->key) ? 0 : 1);
   }
 

@@ -139,7 +139,7 @@ holdings chromatic_tree<Key, Value, Collector, Compare, Capacity, Shortcuts>::ac
   weigh(entry_, 0, now.timestamp(), all, sum);
   sum.finish(all);
   all.obsolete = held > all.needed ? held - all.needed : 0;
-  const auto waiting = collector_.nodes().stats();
+  const auto waiting = collector_.nodes().sums();
   all.waiting = waiting.garbage();
   all.waiting_bytes = waiting.garbage_bytes();
   return all;

@@ -156,9 +156,9 @@ class counted_leaf {
   void add(const Key& key, const Value& value, std::size_t instead) {
     const std::uint64_t before = state_.load_relaxed();
     const std::uint64_t after = with_one_more(before, key, value);
-    publish(instead == absent ? after : after & ~bit(instead));
+    publish(instead == absent ? after : after & ~used_bit(instead));
   }
-  void take_out(std::size_t i) noexcept { publish(state_.load_relaxed() & ~bit(i)); }
+  void take_out(std::size_t i) noexcept { publish(state_.load_relaxed() & ~used_bit(i)); }
 
   /// Without what is not below the bound, if there is one: see counted_inner::bound.
   template <class Compare>
@@ -199,7 +199,7 @@ class counted_leaf {
  private:
   static constexpr std::uint64_t one_used = std::uint64_t{1} << 32U;
   static_assert(most <= 32);
-  static std::uint64_t bit(std::size_t i) noexcept { return std::uint64_t{1} << i; }
+  static std::uint64_t used_bit(std::size_t i) noexcept { return std::uint64_t{1} << i; }
   static std::uint64_t live(std::uint64_t state) noexcept { return state & (one_used - 1); }
   static std::size_t used(std::uint64_t state) noexcept { return state >> 32U; }
 
@@ -210,14 +210,14 @@ class counted_leaf {
   }
   std::uint64_t with_one_more(std::uint64_t state, const Key& key, const Value& value) {
     const std::size_t i = used(state);
-    std::construct_at(&keys_[i], key);
+    std::construct_at(std::addressof(keys_[i]), key);
     try {
-      std::construct_at(&values_[i], value);
+      std::construct_at(std::addressof(values_[i]), value);
     } catch (...) {
-      std::destroy_at(&keys_[i]);
+      std::destroy_at(std::addressof(keys_[i]));
       throw;
     }
-    return (state + one_used) | bit(i);
+    return (state + one_used) | used_bit(i);
   }
   template <class Compare>
   std::size_t place(const order& all, const Key& key, const Compare& less) const {

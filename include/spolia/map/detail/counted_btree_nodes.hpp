@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -116,7 +117,7 @@ class counted_inner {
     for (std::size_t j = ascending_; j < children(); ++j) {
       const Key& begin = keys[j - 1];
       const bool behind = i == 0 || less(keys[i - 1], begin);
-      if (behind && (least == nullptr || less(begin, *least))) least = &begin;
+      if (behind && (least == nullptr || less(begin, *least))) least = std::addressof(begin);
     }
     return least;
   }
@@ -167,7 +168,7 @@ class counted_inner {
       const std::size_t i = order[at];
       if constexpr (requires { Family::template peek<T>(from[i]); }) {
         // A count in each child is going to change.
-        const std::size_t soon = order[std::min(at + 8, order.size() - 1)];
+        const std::size_t soon = order[(std::min)(at + 8, order.size() - 1)];
         __builtin_prefetch(Family::template peek<T>(from[soon]), 1);
       }
       if (!keep(i)) continue;

@@ -52,10 +52,10 @@ class counted_face {
   ~counted_face() = default;
 
  private:
-  /// The answer of an update that has changed something if it is `true`, or Always.
-  template <bool Always = false>
+  /// The answer of an update that has changed something if it is `true`, or Anyhow.
+  template <bool Anyhow = false>
   SPOLIA_ALWAYS_INLINE static bool told(bool answer) noexcept {
-    after_update_if<Map::publishes>(Always || answer);
+    after_update_if<Map::publishes>(Anyhow || answer);
     return answer;
   }
   [[nodiscard]] const Map& self() const noexcept { return static_cast<const Map&>(*this); }

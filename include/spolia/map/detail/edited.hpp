@@ -37,10 +37,10 @@ struct edited {
   /// Copies a part of them, the first and the one behind the last given, to the end of a block.
   template <class Block>
   void copy(Block& to, std::size_t first, std::size_t end) const noexcept {
-    const std::size_t front = std::min(at, end);
+    const std::size_t front = (std::min)(at, end);
     if (first < front) to.push(from.subspan(first, front - first));
     if (in != nullptr && first <= at && at < end) to.push(*in);
-    const std::size_t rest = std::max(first, at + (in != nullptr ? 1U : 0U));
+    const std::size_t rest = (std::max)(first, at + (in != nullptr ? 1U : 0U));
     if (rest < end) to.push(from.subspan(rest + from.size() - size(), end - rest));
   }
 };

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -28,7 +29,8 @@ class external_bst_auditor {
   explicit external_bst_auditor(const compare& less) : less_(less) {}
 
   external_bst_findings look_over(link root) {
-    if (root.get() != nullptr) look_at<decltype(&Tree::as_leaf(root)->key)>(root, nullptr, nullptr);
+    if (root.get() != nullptr)
+      look_at<decltype(std::addressof(Tree::as_leaf(root)->key))>(root, nullptr, nullptr);
     return found_;
   }
 
@@ -37,20 +39,20 @@ class external_bst_auditor {
   template <class KeyPointer>
   void look_at(link to_node, KeyPointer from, KeyPointer to) {
     if (to_node.get() == nullptr) return blame("a link of a router leads nowhere");
-    const auto check = [&](const auto& key) {
+    const auto in_range = [&](const auto& key) {
       if (from != nullptr && less_(key, *from)) blame("a key is in front of its range");
       if (to != nullptr && !less_(key, *to)) blame("a key is behind its range");
     };
     if (to_node.marked()) {
       ++found_.pairs;
-      return check(Tree::as_leaf(to_node)->key);
+      return in_range(Tree::as_leaf(to_node)->key);
     }
     const auto& r = *Tree::as_router(to_node);
     ++found_.routers;
     if (r.state.load_relaxed() != 0) blame("a router that can be reached is locked or removed");
-    check(r.key);
-    look_at<KeyPointer>(r.child[0].load_relaxed(), from, &r.key);
-    look_at<KeyPointer>(r.child[1].load_relaxed(), &r.key, to);
+    in_range(r.key);
+    look_at<KeyPointer>(r.child[0].load_relaxed(), from, std::addressof(r.key));
+    look_at<KeyPointer>(r.child[1].load_relaxed(), std::addressof(r.key), to);
   }
 
   void blame(const char* what) {

@@ -177,7 +177,7 @@ class external_bst_tree {
       // relaxed: the lock is ours, so we see who set it last.
       put(*p.grand, p.grand_side, p.parent->child[1 - p.side].load_relaxed());
     }
-    unlock(*p.grand, bit(p.grand_side));
+    unlock(*p.grand, flag_of(p.grand_side));
     if (here == outcome::done) {
       g.retire(p.low);
       g.retire(static_cast<router*>(p.parent));
@@ -186,7 +186,7 @@ class external_bst_tree {
   }
 
  private:
-  static constexpr std::uint32_t bit(unsigned side) noexcept { return 1U << side; }
+  static constexpr std::uint32_t flag_of(unsigned side) noexcept { return 1U << side; }
 
   /// A router that a search stands on: `above` led to it, on side `above_side`.
   struct footing {
@@ -276,7 +276,7 @@ class external_bst_tree {
   void compare(const Key& key, place& p) const {
     if (p.low == nullptr) return;
     memory::note_access(p.low);
-    p.low_is_after = less_(key, p.low->key);
+    p.low_is_after = static_cast<bool>(less_(key, p.low->key));
     p.found = !p.low_is_after && !less_(p.low->key, key);
   }
 
@@ -319,13 +319,13 @@ class external_bst_tree {
   static bool is_router(link to) noexcept { return to.get() != nullptr && !to.marked(); }
 
   static unsigned free_slot(const footing& a, const footing& b) noexcept {
-    return static_cast<unsigned>(
-        std::countr_one(bit(a.slot) | bit(a.above_slot) | bit(b.slot) | bit(b.above_slot)));
+    return static_cast<unsigned>(std::countr_one(flag_of(a.slot) | flag_of(a.above_slot) |
+                                                 flag_of(b.slot) | flag_of(b.above_slot)));
   }
 
   bool is_before(const leaf& l, const interval<Key>& rest) const {
     if (rest.from == nullptr) return false;
-    return rest.with_from ? less_(l.key, *rest.from) : !less_(*rest.from, l.key);
+    return rest.with_from ? static_cast<bool>(less_(l.key, *rest.from)) : !less_(*rest.from, l.key);
   }
 
   /// Lets the link of p.parent lead to `to` instead of `from`.
@@ -333,23 +333,23 @@ class external_bst_tree {
     const outcome o = lock(*p.parent, p.side, from);
     if (o != outcome::done) return o;
     put(*p.parent, p.side, to);
-    unlock(*p.parent, bit(p.side));
+    unlock(*p.parent, flag_of(p.side));
     return o;
   }
 
   /// Locks one link, if it is still as it was found. What `expected` leads to is kept by the guard,
   /// so its address cannot be another node's.
   outcome lock(fork& f, unsigned side, link expected) noexcept {
-    const outcome o = hold(f, bit(side));
+    const outcome o = hold(f, flag_of(side));
     if (o != outcome::done || is_as_found(f, side, expected)) return o;
-    unlock(f, bit(side));
+    unlock(f, flag_of(side));
     return outcome::changed;
   }
 
   /// Locks both links of a router and removes it, if the link on `side` is still as it was found.
   outcome remove(fork& f, unsigned side, link expected) noexcept {
     const bool one = SPOLIA_FAULT("external_bst.lock_one_side");
-    const outcome o = hold(f, one ? bit(side) : fork::both);
+    const outcome o = hold(f, one ? flag_of(side) : fork::both);
     if (o != outcome::done) return o;
     if (!is_as_found(f, side, expected)) {
       unlock(f, fork::both);

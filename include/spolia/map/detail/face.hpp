@@ -95,7 +95,7 @@ class map_face {
   template <std::invocable<const key_type&, const mapped_type&> F>
     requires std::copy_constructible<key_type> && std::copy_constructible<mapped_type>
   void range(const key_type& lo, const key_type& hi, F&& f) const {
-    core_.scan(&lo, &hi, f);
+    core_.scan(std::addressof(lo), std::addressof(hi), f);
   }
 
   /// How many pairs there are. Updates under way may be counted or not, and while there are any the
@@ -115,10 +115,10 @@ class map_face {
     if constexpr (requires { Core::publishes; }) return Core::publishes;
     return published::by_exchange;
   }();
-  /// The answer of an update that has changed something if it is `true`, or Always.
-  template <bool Always = false>
+  /// The answer of an update that has changed something if it is `true`, or Anyhow.
+  template <bool Anyhow = false>
   SPOLIA_ALWAYS_INLINE static bool told(bool answer) noexcept {
-    after_update_if<how>(Always || answer);
+    after_update_if<how>(Anyhow || answer);
     return answer;
   }
 

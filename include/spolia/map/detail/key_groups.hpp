@@ -6,6 +6,7 @@
 #include <array>
 #include <concepts>
 #include <cstddef>
+#include <memory>
 #include <ranges>
 #include <span>
 #include <type_traits>
@@ -34,7 +35,7 @@ void in_groups(Keys& keys, Look&& look) {
   std::size_t n = 0;
   for (auto&& one : keys) {
     const Key& key = one;
-    some[n] = &key;
+    some[n] = std::addressof(key);
     if constexpr (copied) some[n] = &(copies[n] = key);
     if (++n < most) continue;
     look(std::span<const Key* const>(some.data(), n));

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstddef>
+#include <memory>
 #include <utility>
 
 #include <spolia/base/atomic.hpp>
@@ -162,7 +163,7 @@ class list_chain {
         });
         if (!p.next.marked()) return !batch.empty();
         unlink(g, p, p.next.get());
-        if (!batch.empty()) rest = {&batch.back().first, false, rest.to};
+        if (!batch.empty()) rest = {std::addressof(batch.back().first), false, rest.to};
       }
     }
   }
@@ -261,7 +262,7 @@ class list_chain {
 
   bool is_before(const node& n, const interval& rest) const {
     if (rest.from == nullptr) return false;
-    return rest.with_from ? less_(n.key, *rest.from) : !less_(*rest.from, n.key);
+    return rest.with_from ? static_cast<bool>(less_(n.key, *rest.from)) : !less_(*rest.from, n.key);
   }
   bool is_behind(const node& n, const interval& rest) const {
     return rest.to != nullptr && !less_(n.key, *rest.to);

@@ -6,6 +6,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <type_traits>
 #include <utility>
@@ -57,7 +58,7 @@ class progress {
     if (looks_ < next_) return true;
     next_ *= 2;
     if constexpr (std::is_pointer_v<Kept>) {
-      mark_ = &to;
+      mark_ = std::addressof(to);
     } else {
       mark_.emplace(to);
     }
@@ -94,8 +95,8 @@ void scan_in_batches(const Key* lo, const Key* hi, const Compare& less, std::siz
   interval<Key> rest{lo, true, hi};
   progress<Key> way;
   while (copy_some(rest, batch) && way.goes_on(batch.back().first, less)) {
-    if (!show(batch, f)) return;
-    rest = {&last.emplace(std::move(batch.back().first)), false, hi};
+    if (!detail::show(batch, f)) return;
+    rest = {std::addressof(last.emplace(std::move(batch.back().first))), false, hi};
     batch.clear();
   }
 }

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <utility>
@@ -111,7 +112,7 @@ void snapshot_hash_core<Key, Value, Collector, Hash, Equal>::find_each_at(
   for (std::size_t i = 0; i < keys.size(); ++i) {
     const version* const v = version_at(some.settled(*this, i), some.bucket(i), then, some.h[i]);
     const pair* const p = pair_at(v, then, some.h[i], *keys[i]);
-    found[i] = p == nullptr ? nullptr : &p->value();
+    found[i] = p == nullptr ? nullptr : std::addressof(p->value());
   }
 }
 
@@ -137,7 +138,7 @@ bool snapshot_hash_core<Key, Value, Collector, Hash, Equal>::find_each_now(
   for (std::size_t i = 0; i < keys.size(); ++i) {
     const version& v = *some.newest[i];
     const pair* const p = pair_in(v, current(v), some.h[i], *keys[i]);
-    found[i] = p == nullptr ? nullptr : &p->value();
+    found[i] = p == nullptr ? nullptr : std::addressof(p->value());
   }
   return true;
 }
@@ -258,7 +259,7 @@ holdings snapshot_hash_core<Key, Value, Collector, Hash, Equal>::account() {
   }
   sum.finish(all);
   all.obsolete = held > all.needed ? held - all.needed : 0;
-  const auto waiting = nodes().stats();
+  const auto waiting = nodes().sums();
   all.waiting = waiting.garbage();
   all.waiting_bytes = waiting.garbage_bytes();
   return all;
@@ -270,7 +271,7 @@ void snapshot_hash_core<Key, Value, Collector, Hash, Equal>::add_current(holding
                                                                          F&& f) const {
   for (std::uint64_t i = 0; i < table_.size();) {
     session s = collector_.enter();
-    for (const std::uint64_t end = std::min(i + 32, table_.size()); i < end; ++i) {
+    for (const std::uint64_t end = (std::min)(i + 32, table_.size()); i < end; ++i) {
       const version* const v = head_of(i);
       if (v == nullptr) continue;
       ++all.current;

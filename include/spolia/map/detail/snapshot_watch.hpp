@@ -23,7 +23,7 @@ class snapshot_watch {
   /// Tells of the snapshots that are past the limits; returns how many. `account()` gives the
   /// holdings of the container. Throws std::bad_alloc.
   template <class Timeline, class Account>
-  std::size_t check(Timeline& time, Account&& account) const {
+  std::size_t review(Timeline& time, Account&& account) const {
     if (!limits_.any()) return 0;
     std::size_t past = 0;
     for (const snapshot_holding& s :
@@ -42,7 +42,7 @@ class snapshot_watch {
     if (time.leases().due()) time.leases().end_overdue();
     if (!looks_ || !looks_->due()) return;
     try {
-      check(time, std::forward<Account>(account));
+      review(time, std::forward<Account>(account));
     } catch (const std::bad_alloc&) {  // then at the next look
     }
   }

@@ -32,7 +32,7 @@ class tree_pairs : public std::ranges::view_interface<tree_pairs<Tree, Key, Valu
     shared(const Tree& t, snapshot s) noexcept
         : tree(&t), then(std::move(s)), time(then ? then.timestamp(t.collector().time()) : 0) {}
     [[nodiscard]] limits all() const noexcept {
-      return {.lo = lo ? &*lo : nullptr, .hi = hi ? &*hi : nullptr};
+      return {.lo = lo ? std::addressof(*lo) : nullptr, .hi = hi ? std::addressof(*hi) : nullptr};
     }
     const Tree* tree;
     snapshot then;
@@ -87,7 +87,7 @@ class tree_pairs : public std::ranges::view_interface<tree_pairs<Tree, Key, Valu
     SPOLIA_NOINLINE void next_leaf() {
       --at_;
       limits rest = of_->all();
-      rest.lo = &at_->key();
+      rest.lo = std::addressof(at_->key());
       rest.open = true;
       if (to_first_of(some_, in_ + 1, rest)) return;
       if (some_.ends) return finish();
@@ -102,7 +102,7 @@ class tree_pairs : public std::ranges::view_interface<tree_pairs<Tree, Key, Valu
       limits rest = of_->all();
       way on{.down = true};
       if (at_ != nullptr) {
-        rest.hi = &at_->key();
+        rest.hi = std::addressof(at_->key());
         if (to_last_of(some_, in_, rest)) return;
         on = asked<true>();
         if (!on.goes_on) return go_to_begin();

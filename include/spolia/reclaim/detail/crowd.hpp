@@ -67,7 +67,7 @@ class stall_limits {
   std::uint64_t limit() const noexcept { return stalled() + slack(); }
   /// The same where there are so many threads.
   std::uint64_t limit(std::size_t threads) const noexcept {
-    return stall_after_ * std::max(crowd_.largest(), crowd_.of(threads)) + slack();
+    return stall_after_ * (std::max)(crowd_.largest(), crowd_.of(threads)) + slack();
   }
   /// A thread with so many may retire as many more before it looks around again.
   std::uint64_t room(std::uint64_t waiting) const noexcept {

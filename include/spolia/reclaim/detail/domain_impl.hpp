@@ -58,7 +58,7 @@ class guard_depth {
 /// What a domain keeps for one thread. `local` and `release` belong to the thread while it is
 /// present at the gate, and to a visitor while it is not.
 template <class Scheme, class Release>
-struct alignas(std::max(cache_line, alignof(typename Scheme::local))) domain_cell {
+struct alignas((std::max)(cache_line, alignof(typename Scheme::local))) domain_cell {
   /// Schemes that look around every few operations anyway also set the pace of the domain's chores.
   static constexpr bool scheme_keeps_pace = requires { requires Scheme::ticks_regularly; };
   static constexpr bool scheme_gains_by_courtesy = requires { requires Scheme::courteous; };
@@ -125,6 +125,11 @@ struct cell_sums {
   std::uint64_t made = 0;
   std::uint64_t retired = 0;
   std::uint64_t retired_bytes = 0;
+
+  std::uint64_t garbage() const noexcept { return retired > freed ? retired - freed : 0; }
+  std::uint64_t garbage_bytes() const noexcept {
+    return retired_bytes > freed_bytes ? retired_bytes - freed_bytes : 0;
+  }
 };
 
 template <class Cells>
@@ -218,7 +223,7 @@ auto domain<Scheme, Release>::find_my_cell() -> cell& {
     found.tick_at = 0;  // at once
     // What the number's last thread has counted stays: else threads that run few operations each
     // would never come to their chores.
-    found.countdown = enough_is_left() ? 1 : std::min(found.countdown, pace_of_chores());
+    found.countdown = enough_is_left() ? 1 : (std::min)(found.countdown, pace_of_chores());
     found.retired_at_join = found.retired_blocks.value();
     found.used.store_relaxed(true);
   }
@@ -565,10 +570,11 @@ void domain<Scheme, Release>::step_aside(cell& me) noexcept {
   courtesy_.give(me.turn, threads::high_water());
 }
 
-/// Tells the user, once, when too much waits.
+/// Tells the user, once, when too much waits. Updates call it: so it asks for sums and not for
+/// stats(), whose histogram takes 4 KiB of the stack.
 template <class Scheme, class Release>
 void domain<Scheme, Release>::watch_budget() noexcept {
-  const domain_statistics now = stats();
+  const auto now = sums();
   if (now.garbage_bytes() <= budget_bytes_) {
     if (now.garbage_bytes() <= budget_bytes_ / 2) over_.store_relaxed(false);
     return;
@@ -581,7 +587,7 @@ void domain<Scheme, Release>::watch_budget() noexcept {
   }
   over_budget_(said);
   // It may have drained the domain: then the next time is another one.
-  if (stats().garbage_bytes() <= budget_bytes_ / 2) over_.store_relaxed(false);
+  if (sums().garbage_bytes() <= budget_bytes_ / 2) over_.store_relaxed(false);
 }
 
 // Blocks of other threads.
@@ -598,9 +604,9 @@ bool domain<Scheme, Release>::drain(int rounds) {
     adopt_from_others(me);
     collect(me);
     release_.drain(me.release);
-    if (stats().garbage() == 0) return true;
+    if (sums().garbage() == 0) return true;
   }
-  return stats().garbage() == 0;
+  return sums().garbage() == 0;
 }
 
 /// One look at one other cell: the blocks of a thread that is gone, or has retired nothing
@@ -792,6 +798,11 @@ domain_statistics domain<Scheme, Release>::stats() const {
   });
   sum.epochs = scheme_.epochs();
   return sum;
+}
+
+template <class Scheme, class Release>
+inline detail::cell_sums domain<Scheme, Release>::sums() const noexcept {
+  return detail::sum_of(cells_);
 }
 
 template <class Scheme, class Release>

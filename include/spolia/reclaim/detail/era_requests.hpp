@@ -164,8 +164,8 @@ class era_request {
       for (const auto& slot : row->at) {
         const std::uint64_t era = slot.load_relaxed();
         if (era == no_era) continue;
-        lowest = std::min(lowest, era);
-        highest = std::max(highest, era);
+        lowest = (std::min)(lowest, era);
+        highest = (std::max)(highest, era);
       }
     }
     if (highest == no_era) return;  // the source is in no block

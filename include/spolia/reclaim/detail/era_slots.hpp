@@ -80,7 +80,7 @@ class era_slots : public retiring_by_era<Scheme> {
 
   static unsigned checked(unsigned slot) noexcept {
     if (!SPOLIA_CHECKS || slot < guard_slots) return slot;
-    misuse::report("eras: a guard has slots 0 to 7 only", threads::number());
+    misuse::report("eras: a guard has slot_count 0 to 7 only", threads::number());
     return slot % guard_slots;
   }
 
@@ -95,12 +95,12 @@ class era_slots : public retiring_by_era<Scheme> {
     if (!SPOLIA_FAULT("he.no_light")) fence::light();
   }
 
-  std::uint64_t slots() const noexcept { return guard_slots * rows_.load_relaxed(); }
+  std::uint64_t slot_count() const noexcept { return guard_slots * rows_.load_relaxed(); }
 
   /// So many dated blocks are scanned. Twice the slots, so that reading these does not cost more
   /// than freeing.
   std::uint64_t limit(auto) const noexcept {
-    return std::max<std::uint64_t>(this->options_.scan_at, 2 * slots());
+    return std::max<std::uint64_t>(this->options_.scan_at, 2 * slot_count());
   }
 
  private:

@@ -174,7 +174,7 @@ class era_bags {
   /// are pinned for long cost each retirement no more than one look, however many they are.
   limbo for_scan(bool all) noexcept {
     write_dates();
-    pinned_until_ = std::max(pinned_until_, fresh_until_);
+    pinned_until_ = (std::max)(pinned_until_, fresh_until_);
     limbo bag;
     looked_at_ += fresh_.count();
     if (all || looked_at_ >= pinned_.count()) {
@@ -191,8 +191,8 @@ class era_bags {
     undated_.append(other.undated_);
     other.write_dates();
     fresh_.append(other.fresh_);
-    fresh_until_ = std::max(fresh_until_, other.fresh_until_);
-    pinned_until_ = std::max(pinned_until_, other.pinned_until_);
+    fresh_until_ = (std::max)(fresh_until_, other.fresh_until_);
+    pinned_until_ = (std::max)(pinned_until_, other.pinned_until_);
     pinned_.append(other.pinned_);
   }
 
@@ -214,7 +214,7 @@ class era_bags {
   /// Most handfuls go before anybody asks for the date of one block.
   void write_dates() noexcept {
     if (latest_.empty()) return;
-    fresh_until_ = std::max(fresh_until_, latest_era_);
+    fresh_until_ = (std::max)(fresh_until_, latest_era_);
     while (retired* const block = latest_.pop()) {
       lifetime::of(block).retirement.write(latest_era_);
       fresh_.push(block);
@@ -260,7 +260,7 @@ inline void sort_intervals(std::span<era_interval> found) noexcept {
   std::sort(found.begin(), found.end(),
             [](const era_interval& a, const era_interval& b) { return a.lower < b.lower; });
   for (std::size_t i = 1; i < found.size(); ++i) {
-    found[i].upper = std::max(found[i].upper, found[i - 1].upper);
+    found[i].upper = (std::max)(found[i].upper, found[i - 1].upper);
   }
 }
 
@@ -281,7 +281,7 @@ class retiring_by_era {
   using options = era_options;
   using stamp = lifetime;
 
-  static const char* check(const options& o) noexcept {
+  static const char* what_is_wrong(const options& o) noexcept {
     if (o.scan_at == 0 || o.scan_at > 1U << 30U) {
       return "eras: scan_at must be between 1 and 2^30";
     }
@@ -369,7 +369,7 @@ class retiring_by_era {
     peers.for_each([&](std::uint32_t, const auto& other) {
       if (other.attends.parked.is_set()) return true;
       // acquire ← the release in note_begin(), as said there.
-      era = std::min(era, other.attends.began.load_acquire());
+      era = (std::min)(era, other.attends.began.load_acquire());
       return true;
     });
     return SPOLIA_FAULT("eras.one_era_too_soon") ? era + 1 : era;

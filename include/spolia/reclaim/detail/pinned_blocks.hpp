@@ -48,7 +48,7 @@ class oldest_births {
   std::uint64_t take(std::uint64_t now, std::uint64_t age) noexcept {
     std::uint64_t oldest = std::exchange(overdue_, none);
     for (bag& b : bags_) {
-      if (b.tag + age <= now) oldest = std::min(oldest, std::exchange(b.oldest, none));
+      if (b.tag + age <= now) oldest = (std::min)(oldest, std::exchange(b.oldest, none));
     }
     return oldest;
   }
@@ -60,7 +60,7 @@ class oldest_births {
   };
 
   SPOLIA_NOINLINE void begin(std::uint64_t tag) noexcept {
-    overdue_ = std::min(overdue_, bags_[2].oldest);  // three epochs old at least
+    overdue_ = (std::min)(overdue_, bags_[2].oldest);  // three epochs old at least
     bags_[2] = bags_[1];
     bags_[1] = bags_[0];
     bags_[0] = {tag, none};

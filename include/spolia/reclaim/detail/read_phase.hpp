@@ -39,7 +39,7 @@ class read_phase {
     // The signal mask is not saved, which would be a system call in every phase: so the jump out of
     // the handler leaves our signal blocked.
     if (sigsetjmp(here.where, 0) != 0) {
-      signals::arrived();
+      restart_signals::arrived();
       again();
     }
     begin(here);
@@ -70,7 +70,7 @@ class read_phase {
     } else {
       number_.store_release(number_.load_relaxed() + 1);
     }
-    signals::here() = nullptr;
+    restart_signals::here() = nullptr;
   }
 
   /// The thread has vanished in a fork.
@@ -79,13 +79,13 @@ class read_phase {
   }
 
  private:
-  struct attempt : signals::restart_point {
+  struct attempt : restart_signals::restart_point {
     explicit attempt(read_phase& phase) noexcept : of(phase) { leave = &interrupted; }
     read_phase& of;
   };
 
   void begin(attempt& here) noexcept {
-    signals::here() = &here;
+    restart_signals::here() = &here;
     // release → the acquire in number(): who waits for an earlier phase may see this number first.
     if (SPOLIA_FAULT("nbr.begin_relaxed")) {
       number_.store_relaxed(number_.load_relaxed() + 1);
@@ -98,7 +98,7 @@ class read_phase {
   }
 
   /// In the handler.
-  static bool interrupted(signals::restart_point& point) noexcept {
+  static bool interrupted(restart_signals::restart_point& point) noexcept {
     read_phase& phase = static_cast<attempt&>(point).of;
     if (!phase.active()) return false;
     // release → the acquire in number(): the reads of this attempt happen before.
@@ -121,11 +121,11 @@ struct reader {
 
   /// Waits until it has. False if the thread cannot be interrupted.
   bool wait() const noexcept {
-    signals::patience patience;
+    restart_signals::patience patience;
     while (!has_answered()) {
       if (!patience.pause()) continue;
-      signals::send(thread);
-      if (patience.in_doubt() && signals::deaf(thread)) {
+      restart_signals::send(thread);
+      if (patience.in_doubt() && restart_signals::deaf(thread)) {
         misuse::report("a thread in read() cannot be interrupted", thread);
         return false;
       }

@@ -90,7 +90,7 @@ class rounds {
     peers.for_each([&](std::uint32_t thread, const auto& other) {
       const reader one{&other.phase, other.phase.number(), thread};
       if (&other.round == &me || (one.seen & 1U) == 0) return true;
-      signals::send(thread);
+      restart_signals::send(thread);
       if (found < room.size()) {
         room[found++] = one;
       } else {

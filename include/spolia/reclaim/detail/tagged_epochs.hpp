@@ -102,7 +102,7 @@ class tagged_epochs : public region_reads {
     atomic<std::uint64_t> announced{nothing_announced};  // written by the owner only
   };
 
-  static const char* check(const options& o) noexcept {
+  static const char* what_is_wrong(const options& o) noexcept {
     return o.scan_at >= 1 && o.scan_at <= 1U << 30U ? nullptr : Scheme::refusal;
   }
 

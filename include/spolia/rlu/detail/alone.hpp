@@ -164,7 +164,7 @@ class solitude {
   }
 
   static void be_patient(alone_part& part, bool more) noexcept {
-    part.patience = more ? std::min(2 * part.patience + 1, most_patience) : 0;
+    part.patience = more ? (std::min)(2 * part.patience + 1, most_patience) : 0;
     part.passes_to_skip = part.patience;
   }
 

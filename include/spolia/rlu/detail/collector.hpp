@@ -182,7 +182,7 @@ class collector {
   /// a segment is full it is old at once.
   bool rests(piece& s) const noexcept {
     if (!log_.is_shelter(s)) return false;
-    s.looks = std::max(s.looks, looks_when_young);
+    s.looks = (std::max)(s.looks, looks_when_young);
     return !old_too_;
   }
 

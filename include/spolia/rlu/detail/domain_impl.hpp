@@ -216,7 +216,7 @@ void basic_domain<Clock, Blocks>::end_pass(session& mine, bool walks) noexcept {
     // before much waits.
     const std::uint64_t met = walks ? mine.walk_step : 0;
     const std::uint64_t wait = mine.written.waiting() * threads::high_water();
-    courtesy_.watch(mine.turn_taken, mine.now.oldest(), std::max(met, wait));
+    courtesy_.watch(mine.turn_taken, mine.now.oldest(), (std::max)(met, wait));
   }
   drain_now_and_then();
   graves_.clear();
@@ -249,11 +249,11 @@ void basic_domain<Clock, Blocks>::glance_if_enough(session& mine) noexcept {
 /// As long as glances help they come soon, else less and less.
 template <class Clock, class Blocks>
 void basic_domain<Clock, Blocks>::hurry(session& mine, bool helps) noexcept {
-  mine.haste = helps ? most_haste : mine.haste - std::min(mine.haste, 1U);
+  mine.haste = helps ? most_haste : mine.haste - (std::min)(mine.haste, 1U);
   mine.glance_at =
-      std::min(mine.pass_at, mine.written.written() + (options_.low_watermark >> mine.haste));
+      (std::min)(mine.pass_at, mine.written.written() + (options_.low_watermark >> mine.haste));
   mine.glance_walks_at =
-      std::min(mine.walks_at, mine.walks.value() + (options_.walk_watermark >> mine.haste));
+      (std::min)(mine.walks_at, mine.walks.value() + (options_.walk_watermark >> mine.haste));
 }
 
 template <class Clock, class Blocks>
@@ -353,7 +353,7 @@ void basic_domain<Clock, Blocks>::set_next_pass(session& mine, std::uint64_t wri
   // A thread that comes because of its walks wants the copies gone; those that it met may all be
   // others'. What was written back waits, too, for a pass.
   const bool futile = walks && (written_back == 0 || 2 * written_back < mine.written.waiting());
-  const std::uint64_t most = std::max(least, most_walks);  // least may be anything
+  const std::uint64_t most = (std::max)(least, most_walks);  // least may be anything
   mine.walk_step = futile ? std::clamp(2 * mine.walk_step, least, most) : least;
   mine.walks_at = mine.walks.value() + mine.walk_step;
 }
@@ -369,7 +369,7 @@ void basic_domain<Clock, Blocks>::set_next_pass(session& mine, std::uint64_t wri
 template <class Clock, class Blocks>
 void basic_domain<Clock, Blocks>::drain_now_and_then() noexcept {
   const std::uint64_t waiting = blocks_.garbage();
-  if (waiting < most_retired * std::min(threads::high_water(), most_asked_for)) return;
+  if (waiting < most_retired * (std::min)(threads::high_water(), most_asked_for)) return;
   if (waiting < drain_at_.load_relaxed()) return;
   drain_at_.store_relaxed(2 * waiting);  // so that no other thread begins
   blocks_.drain(1);

@@ -94,7 +94,7 @@ class grace_period {
 
   /// The oldest section's time, or what all are not below.
   [[nodiscard]] std::uint64_t oldest() const noexcept {
-    return times_.empty() ? known_ : std::min(times_.front(), known_);
+    return times_.empty() ? known_ : (std::min)(times_.front(), known_);
   }
 
   /// The oldest section was there at the look before this one, too.
@@ -123,7 +123,7 @@ class grace_period {
       time = of.announced();
     }
     if (time == spolia::detail::vacant_stamp) return SPOLIA_FAULT("rlu.takes_silence_for_absence");
-    known = std::min(known, time);
+    known = (std::min)(known, time);
     return add(time);
   }
   /// It may be in a section that has begun before, and has no seat if it was never here.

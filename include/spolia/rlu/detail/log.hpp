@@ -78,7 +78,7 @@ class log {
   void* append(std::uint32_t size, std::uint32_t segment_bytes, std::size_t cap) {
     if (!begun_) begin();
     if (open_ == nullptr || open_->capacity - open_->used.read() < size) [[unlikely]] {
-      if (!grow(std::max(size, segment_bytes), cap)) return nullptr;
+      if (!grow((std::max)(size, segment_bytes), cap)) return nullptr;
     }
     const std::uint32_t offset = open_->used.read();
     open_->used.write(offset + size);
@@ -261,7 +261,7 @@ class log {
     piece*& to = kind == record_kind::tombstone ? graves_ : shelter_;
     if (to == nullptr || to->capacity - to->used.read() < size) {
       try {
-        to = make(std::max(size, segment_bytes), cap);
+        to = make((std::max)(size, segment_bytes), cap);
       } catch (const std::bad_alloc&) {
         to = nullptr;
       }

@@ -62,7 +62,7 @@ struct findings {
     if (r.ended.load_relaxed() != detached) return;
     ++gone;
     gone_bytes += r.bytes;
-    gone_since = std::min(gone_since, r.since.load_relaxed());
+    gone_since = (std::min)(gone_since, r.since.load_relaxed());
   }
 
   std::uint32_t waiting = 0;        // records that are not done

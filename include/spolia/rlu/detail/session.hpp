@@ -229,7 +229,7 @@ struct alignas(cache_line) session {
   /// Not above the time of any section that will find what this one has made. Behind a commit in
   /// place, which passes no clock, that may be below ours; but what leads it there passed `from`.
   [[nodiscard]] std::uint64_t birth() const noexcept {
-    return here_alone.alone.load_relaxed() ? std::min(time, here_alone.from) : time;
+    return here_alone.alone.load_relaxed() ? (std::min)(time, here_alone.from) : time;
   }
 
   /// The same without copies, if nobody can tell: see alone.hpp. False: it has done nothing.

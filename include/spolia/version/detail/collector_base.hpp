@@ -111,7 +111,7 @@ class collector_sessions {
     const std::uint64_t held = held_at_once(
         figures_, [](const figures& f) { return f.ended.value(); },
         [](const figures& f) { return f.retired.value(); });
-    sum.retired = sum.ended - std::min(sum.ended, held);
+    sum.retired = sum.ended - (std::min)(sum.ended, held);
     return sum;
   }
 
@@ -238,7 +238,8 @@ class tracking_collector : public collector_sessions<Self, Domain, Timeline> {
 
  private:
   static const options& checked(const options& o) {
-    if (const char* const wrong = range_tracker::check(o)) throw std::invalid_argument(wrong);
+    if (const char* const wrong = range_tracker::what_is_wrong(o))
+      throw std::invalid_argument(wrong);
     return o;
   }
   auto looker() noexcept {
