@@ -73,7 +73,7 @@ class rlu_ended : public testing::Test {
     EXPECT_LE(counted, most_threads * bytes * 5 / 4);
 #if defined(__GLIBC__)
     if (sanitized) return;                                  // memory is kept back
-    constexpr std::size_t retired = std::size_t{8} << 20U;  // segments that wait, see domain_upkeep
+    constexpr std::size_t retired = std::size_t{8} << 20U;  // segments that wait, see domain_impl
     malloc_trim(0);
     const std::uint64_t resident = test::resident_bytes();
     EXPECT_LE(resident - std::min(resident, before_), most_threads * bytes * 5 / 4 + retired);

@@ -1,19 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sizes: lines of 100 columns, functions of 70 lines, files of 600 lines."""
+"""Sizes: 100 columns a line, 70 lines a function, 900 lines a file, two headers a class."""
 
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 
+from lint.floors import room_of
 from lint.source import blank, line_of
 
 COLUMNS = 100
 FUNCTION_LINES = 70
-FILE_LINES = 600
+FILE_LINES = 900
 FOLDERS = ("include/", "src/", "bench/", "demo/", "examples/", "lab/", "tests/", "tool/", "tools/")
 
 _TEMPLATE = re.compile(r"\btemplate\s*<")
 _TYPE = re.compile(r"\b(?:class|struct|union|enum)\b")
+# A class that a header defines, and the qualified name of a member that is defined outside of it.
+_CLASS = re.compile(
+    r"\b(?:class|struct)\s+(?:alignas\([^;{]*\)\s+|SPOLIA_\w+\s+)*(\w+)\s*"
+    r"(?:final\b\s*)?(?::[^;{}]*)?\{"
+)
+_MEMBER = re.compile(r"\b(\w+)(?:<[^()]*>)?::(?:\w+::)*(?:~?\w+|operator\W*)\s*\(")
 _CALL_LIKE = re.compile(r"\b(?:alignas|noexcept|decltype|requires|SPOLIA_\w+|__attribute__)\s*\(")
 
 
@@ -30,6 +38,26 @@ def check(project):
                 if last - first + 1 > FUNCTION_LINES:
                     size = last - first + 1
                     yield path, first, f"{size} lines in a function; {FUNCTION_LINES} is the limit"
+    yield from _scattered(project)
+
+
+def _scattered(project):
+    """Classes whose members stand in more headers than the one that declares them and one other."""
+    declared = defaultdict(set)
+    pieces = defaultdict(dict)
+    for path in project.matching((".hpp",), "include/", "src/"):
+        code = blank(project.text(path))
+        lines = code.splitlines()
+        for match in _CLASS.finditer(code):
+            declared[room_of(path), match[1]].add(path)
+        for first, last in functions(project.text(path)):
+            head = _without_arguments("\n".join(lines[first - 1 : last]).partition("{")[0])
+            member = _MEMBER.search(head)
+            if member and "(" not in head[: member.start()]:
+                pieces[room_of(path), member[1]].setdefault(path, first)
+    for key, files in pieces.items():
+        for path in sorted(set(files) - declared[key])[1:]:
+            yield path, files[path], f"the class {key[1]} stands in more than two headers"
 
 
 def functions(text: str):

@@ -10,13 +10,13 @@
 // Idea:        where a pair is changed, there is for a while what was there before the batch, and
 //              what is there afterwards. Which of the two counts is asked of the batch, which all
 //              these places name, and which is decided by one change of one word
-//              (detail/batch_state.hpp). A place is a bucket (detail/hash_batches.hpp), or the leaf
-//              of a key (detail/tree_batches.hpp).
+//              (detail/batch_state.hpp). A place is a bucket of a snapshot_hash, or the leaf of a
+//              key in a snapshot_tree: see `batch_change` in detail/.
 // Sees:        every snapshot, lease and plain read sees all changes of a batch or none. Reads of
 //              what is current see them from one moment on: what follows a read that has seen one
 //              change sees the others, in all maps.
 // In order:    the changes take effect in the order in which they were named; a later one of the
-//              same key sees the earlier one. Nobody else does: all others see what is there
+//              same key sees the earlier one. No other read does: all others see what is there
 //              before the batch, or what its last change of the key leaves.
 // Cost:        in a snapshot_hash each change copies its bucket twice into one block; in a tree it
 //              makes one leaf more. Both stay until the same place is changed again, and a look
@@ -48,8 +48,6 @@
 #include <spolia/base/config.hpp>
 #include <spolia/map/detail/after_update.hpp>
 #include <spolia/map/detail/batch_state.hpp>
-#include <spolia/map/detail/hash_batches.hpp>
-#include <spolia/map/detail/tree_batches.hpp>
 #include <spolia/map/snapshot_hash.hpp>
 #include <spolia/map/snapshot_tree.hpp>
 

@@ -70,7 +70,6 @@
 #include <spolia/base/misuse.hpp>
 #include <spolia/base/threads.hpp>
 #include <spolia/map/detail/after_update.hpp>
-#include <spolia/map/detail/hash_account.hpp>
 #include <spolia/map/detail/key_groups.hpp>
 #include <spolia/map/detail/snapshot_hash_core.hpp>
 #include <spolia/map/detail/snapshot_pairs.hpp>

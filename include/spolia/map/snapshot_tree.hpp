@@ -68,7 +68,6 @@
 #include <spolia/map/detail/key_groups.hpp>
 #include <spolia/map/detail/snapshot_pairs.hpp>
 #include <spolia/map/detail/snapshot_watch.hpp>
-#include <spolia/map/detail/tree_account.hpp>
 #include <spolia/map/detail/tree_pairs.hpp>
 #include <spolia/map/keys.hpp>
 #include <spolia/version/concepts.hpp>

@@ -11,8 +11,9 @@
 //              back to the phase's begin. When all have answered, whatever is not reserved can be
 //              freed: that is a ROUND. NBR+: a thread first takes a bookmark, and asks for a round
 //              of its own only if no other thread has begun and completed one since.
-// Protects:    restartable. concepts.hpp and guard.hpp say what f may do: only read, no allocation,
-//              no locks, no destructors, no exceptions (one that leaves f ends the program).
+// Protects:    restartable. concepts.hpp and domain.hpp say what f may do: only read, no
+//              allocation, no locks, no destructors, no exceptions (one that leaves f ends the
+//              program).
 // Cost:        a guard: nothing but the slots used. read(): sigsetjmp and two plain stores. retire:
 //              a link; now and then a look at threads that have not answered; once for `low` blocks
 //              a membarrier, a signal to each thread caught reading, a read of all slots, O(log

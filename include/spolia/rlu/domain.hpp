@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // domain.hpp: read-log-update with many versions: sections that read one instant without waiting,
-// and sections that change several objects at once and conflict only on the same object.
+// and sections that change several objects at once and conflict only on the same object. How that
+// works stands in detail/domain_impl.hpp.
 //
 // Source:      Kim et al.: MV-RLU: Scaling Read-Log-Update with Multi-Versioning, ASPLOS 2019.
 //
@@ -66,7 +67,6 @@
 #include <spolia/reclaim/debra.hpp>
 #include <spolia/reclaim/domain.hpp>
 #include <spolia/reclaim/release.hpp>
-#include <spolia/rlu/detail/bring_home.hpp>
 #include <spolia/rlu/detail/scope.hpp>
 #include <spolia/rlu/detail/session.hpp>
 #include <spolia/rlu/options.hpp>
@@ -164,7 +164,7 @@ class basic_domain final : private threads::listener {
   [[nodiscard]] ptr<T> make(detail::fixed_of<T> fixed, const T& body) {
     return make_with<T>(std::move(fixed), body, {});
   }
-  /// With `count` values of T::tail behind the body, which are zero at first.
+  /// With `count` values of T::tail after the body, which are zero at first.
   template <detail::has_tail T>
   [[nodiscard]] ptr<T> make(detail::fixed_of<T> fixed, const T& body, std::size_t count) {
     return make_with<T>(std::move(fixed), body, detail::tail_of<T>(count));
@@ -211,13 +211,14 @@ class basic_domain final : private threads::listener {
     graves_.clear();
   }
 
-  /// Calls f(census::entry) for each section that is alive: who holds versions up, since when.
+  /// Calls f(census::entry) for each section that is alive: which of them hold versions up, and
+  /// since when.
   template <class F>
   void for_each_section(F&& f) const {
     sections_.for_each(std::forward<F>(f));
   }
 
-  /// Calls f(n) for objects that have copies, with how many: of all but those in logs that somebody
+  /// Calls f(n) for objects that have copies, with how many: of all but those in logs that a thread
   /// looks through just now, or whose newest copy is being committed. For accounting; logs are not
   /// collected meanwhile. f must not begin a section.
   template <class F>
@@ -238,34 +239,9 @@ class basic_domain final : private threads::listener {
   template <class Domain, class Session>
   friend class detail::writing;
 
-  /// The pauses between the tries of one update.
-  struct retries {
-    explicit retries(basic_domain& d) noexcept : home(d) {}
-    void pause() {
-      home.my_session().conflicts.add(1);
-      if (last != outcome::log_full) return busy.pause();
-      if (++full > home.options_.tries_when_full) throw log_full();
-      home.collect();
-      idle.pause();
-    }
-    basic_domain& home;
-    outcome last = outcome::committed;
-    std::uint32_t full = 0;
-    backoff busy;
-    backoff idle;
-  };
+  struct retries;
 
-  void end(session& of, bool commits) noexcept {
-    of.depth = 0;
-    of.writes = false;  // before the commit, at whose end destructors may begin sections
-    if (commits) {
-      of.commit(clock_);
-    } else {
-      of.abandon();
-    }
-    if (is_due(of) || of.written.written() >= of.glance_at) [[unlikely]]
-      tend(of);
-  }
+  void end(session& of, bool commits) noexcept;
   SPOLIA_NOINLINE void give_up(session& of) noexcept { end(of, false); }
 
   /// Nothing is to be tried again.
@@ -274,24 +250,9 @@ class basic_domain final : private threads::listener {
   }
 
   template <class F>
-  SPOLIA_NOINLINE auto read_within(F&& f) {
-    session& mine = my_session();
-    const detail::part here(mine, false);
-    reader in(*this, mine, mine.writes);
-    return std::forward<F>(f)(in);
-  }
+  SPOLIA_NOINLINE auto read_within(F&& f);
   template <class F>
-  SPOLIA_NOINLINE auto update_within(F& f) {
-    session& mine = my_session();
-    const detail::part here(mine, true);
-    writer in(*this, mine, true);
-    if constexpr (std::is_void_v<std::invoke_result_t<F&, writer&>>) {
-      f(in);
-      return !mine.doomed();
-    } else {
-      return f(in);
-    }
-  }
+  SPOLIA_NOINLINE auto update_within(F& f);
 
   template <class T>
   static ptr<T> make_with(detail::fixed_of<T>&& fixed, const T& body, detail::tail_length<T> tail) {
@@ -300,31 +261,12 @@ class basic_domain final : private threads::listener {
         detail::make_whole<T>(detail::word::since(0), std::move(fixed), body, tail));
   }
 
-  session& my_session() {
-#if defined(SPOLIA_MODEL)
-    return find_my_session();
-#else
-    if (core::here.domain == serial_) [[likely]]
-      return *static_cast<session*>(core::here.cell);
-    session& found = find_my_session();
-    core::here.domain = serial_;
-    core::here.cell = &found;
-    return found;
-#endif
-  }
-
-  SPOLIA_NOINLINE session& find_my_session() {
-    session& mine = sessions_.of(threads::number());
-    if (!mine.used.load_relaxed()) join(mine);
-    return mine;
-  }
-
+  session& my_session();
+  SPOLIA_NOINLINE session& find_my_session();
   void join(session& mine);
 
-  static bool is_due(session& mine) noexcept {
-    return --mine.until_look == 0 || mine.walks.value() >= mine.glance_walks_at;
-  }
-  // domain_upkeep.hpp
+  // After sections: the logs are looked through.
+  static bool is_due(session& mine) noexcept;
   void be_alone_if_so(session& mine) noexcept;
   SPOLIA_NOINLINE void tend(session& mine) noexcept;
   void tend_own(session& mine, bool walks, bool now) noexcept;
@@ -342,28 +284,16 @@ class basic_domain final : private threads::listener {
   void drain_now_and_then() noexcept;
   void pass(session& mine, session* first, session* second, bool everything) noexcept;
   void collect(session& s, session& mine, bool everything) noexcept;
-  void retire(typename log::piece& empty) noexcept {
-    struct ender {
-      void operator()(typename log::piece* s) const noexcept { log::piece::release(s); }
-    };
-    empty.grave = &graves_;
-    auto guard = blocks_.enter();
-    guard.retire(&empty, ender{});
-  }
+  void retire(typename log::piece& empty) noexcept;
 
-  void bring_home(detail::object& o) noexcept { detail::bring_home(o, clock_, lost_some_); }
-  void wait_for_collectors() const noexcept {
-    fence::full();  // ↔ the heavy one at a pass's beginning: see log::wait_for_collector
-    sessions_.for_each([](std::uint32_t, const session& s) {
-      s.written.wait_for_collector();
-      return true;
-    });
-  }
+  // Objects end.
+  void bring_home(detail::object& o) noexcept;
+  void wait_for_collectors() const noexcept;
 
   void thread_left(std::uint32_t n) noexcept override;
   void thread_lost(std::uint32_t n) noexcept override;
 
-  static constexpr std::uint32_t look_every = 64;         // sections, before somebody else's turn
+  static constexpr std::uint32_t look_every = 64;         // sections, before another thread's turn
   static constexpr std::uint64_t walks_a_copy = 4;        // that a pass had to leave
   static constexpr std::uint32_t most_haste = 4;          // a sixteenth of a watermark
   static constexpr std::uint64_t most_walks = 1U << 24U;  // between two passes, whatever happens
@@ -404,4 +334,4 @@ using hardware_domain = basic_domain<selected_clock>;
 }  // namespace rlu
 }  // namespace spolia::inline SPOLIA_FLAVOUR
 
-#include <spolia/rlu/detail/domain_upkeep.hpp>
+#include <spolia/rlu/detail/domain_impl.hpp>

@@ -4,15 +4,15 @@
 //
 // Source:      Raza et al., SIGMOD 2023, section 5.
 // Idea:        a partition knows when its oldest version began and when its last one ended. If no
-//              snapshot lies in between, nobody reads any of its versions, though older snapshots
-//              may still need older ones. It is dropped; links into it are dead, as their tags
-//              tell. When a row's chain goes from one partition to another, the one that it leaves
-//              gets an entry in its bridge: the row, its newest version there, and when that ended.
-//              A reader that meets a dead link looks the row up in the bridges of partitions that
-//              may lead to what it looks for.
+//              snapshot lies in between, no reader reads any of its versions, though older
+//              snapshots may still need older ones. It is dropped; links into it are dead, as their
+//              tags tell. When a row's chain goes from one partition to another, the one that it
+//              leaves gets an entry in its bridge: the row, its newest version there, and when that
+//              ended. A reader that meets a dead link looks the row up in the bridges of partitions
+//              that may lead to what it looks for.
 //              All that is worth its cost only while a snapshot stays: so entries are made for
-//              snapshots that are about to be held (delta_patience.hpp), and for all when much is
-//              in use; and only where the partition that is left may have what such a one sees. A
+//              snapshots that are about to be held (delta_patience), and for all when much is in
+//              use; and only where the partition that is left may have what such a one sees. A
 //              partition notes for which snapshots entries are missing that would lead on from it,
 //              and is not dropped while one of these is there.
 // Cost:        besides the one-shot storage's: a commit, for each version whose row's last version
@@ -23,7 +23,7 @@
 //              what its snapshot sees. A drop over which readers may be walking: its memory goes
 //              through the domain, so that it waits for their guards.
 // Progress:    as the one-shot storage. Readers do not wait.
-//              What a held snapshot sees goes to a lane of its own (delta_lanes.hpp), with two
+//              What a held snapshot sees goes to a lane of its own (delta_lanes), with two
 //              read-modify-writes more for a commit that has some of that.
 // Bound:       let a snapshot be held after P turns: 4, but twice as many as those became old that
 //              have ended lately, up to 128, while not more than half of the partitions that there
@@ -39,32 +39,33 @@
 //   newest when the reader reads the row's head, it gets there by links that are alive. If not, the
 //   reader may meet dead links. Let P0 be v's piece, P1 the one that leads to it, and so on, and
 //   P(k+1) the first of these whose partition was dropped. An entry for one of P0 to Pk will do,
-//   since from there on links are alive. Whoever began P(i+1) knew for which snapshots to make
-//   entries: those at or before N. Pi had ended at u, after T (unless it had ended at a time that
-//   no snapshot is before, T neither: then there is no v in it, nor behind). Either he made an
-//   entry for Pi, which the reader sees, since the row's head led to P(i+1) only afterwards. Or he
-//   noted with P(i+1)'s partition that those after N and before u miss one. P0's partition has v,
-//   which began at or before T; of that he makes no entry only if N is before T. Then P1's
-//   partition says that T misses one; of that the next one makes no entry only if his N is before
-//   T, too; and so on. So the first Pi that has an entry lies in a partition that has something
-//   that began at or before T, or says that T misses one: the reader looks in no others. And it is
-//   one of P0 to Pk: else P(k+1)'s would say that T misses one, and is not dropped while a snapshot
-//   is there of which it says so. (What is read of such a partition is of the same life, since that
-//   is not over yet; and at least what was noted when its newest version was made, which he who
-//   reads it supersedes, or the reader came to by the row's head.)
+//   since from there on links are alive. The writer that began P(i+1) knew for which snapshots to
+//   make entries: those at or before N. Pi had ended at u, after T (unless it had ended at a time
+//   that no snapshot is before, T neither: then there is no v in it, nor after it in the chain).
+//   Either the writer made an entry for Pi, which the reader sees, since the row's head led to
+//   P(i+1) only afterwards. Or it noted with P(i+1)'s partition that those after N and before u
+//   miss one. P0's partition has v, which began at or before T; of that its writer makes no entry
+//   only if N is before T. Then P1's partition says that T misses one; of that the next writer
+//   makes no entry only if its N is before T, too; and so on. So the first Pi that has an entry
+//   lies in a partition that has something that began at or before T, or says that T misses one:
+//   the reader looks in no others. And it is one of P0 to Pk: else P(k+1)'s would say that T misses
+//   one, and is not dropped while a snapshot is there of which it says so. (What is read of such a
+//   partition is of the same life, since that is not over yet; and at least what was noted when its
+//   newest version was made, which the writer that reads it supersedes, or the reader came to by
+//   the row's head.)
 //   From there on all links are alive, also those out of the piece. An entry whose first version
 //   ended at or before T is passed over unread: it may be dropped and overwritten at any time. One
 //   that ended after T leads, by links to versions that ended after T, to v or to a dead link.
 // Why what it reads is whole: memory of versions that ended after T is given away only through the
 //   domain, under whose guard the reader walks. It takes the address of a chunk first and looks at
 //   the tag afterwards: a drop takes the chunks out, and changes the tag before a new chunk comes.
-// Why a tag does not come back while somebody has it (tags wrap round). A link into one life of a
+// Why a tag does not come back while a reader has it (tags wrap round). A link into one life of a
 //   partition is followed only by snapshots older than the last commit of that life. Each quarter
 //   of all tags a partition notes the time, and does not go on before the snapshots of before the
 //   last note are gone. So none of them meets the same tag again.
 //
 // Departures from the paper (the printed Figure 9 is wrong where P is said):
-//   D1  P: a partition that nobody needs is dropped (printed: `doGc = false`).
+//   D1  P: a partition that no snapshot needs is dropped (printed: `doGc = false`).
 //   D2  Bridges have the time when a version ended. (Theirs takes the first readable one that it
 //       meets, partition by partition; after the ring has gone round, that may be an older one.)
 //   D3  A reader goes on over links that are alive, also from partition to partition, and also from
@@ -72,7 +73,7 @@
 //   D4  Bridges are blocks that go in one shot with their partition, each twice as large as the one
 //       before.
 //   D5  What a held snapshot sees is kept apart. (Theirs: where rows are changed now and then, each
-//       partition has a version that somebody sees, and none is dropped.)
+//       partition has a version that some snapshot sees, and none is dropped.)
 #pragma once
 
 #include <algorithm>
@@ -93,8 +94,7 @@
 
 #include "db/versions/delta_bridge.hpp"
 #include "db/versions/delta_one_shot.hpp"
-#include "db/versions/delta_partition.hpp"
-#include "db/versions/delta_patience.hpp"
+#include "db/versions/delta_one_shot_tuning.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
@@ -170,8 +170,8 @@ class delta_consolidated final : public delta_one_shot {
     return all;
   }
 
-  /// The version, if its partition was not dropped since. Under a guard, or by who is registered
-  /// there.
+  /// The version, if its partition was not dropped since. Under a guard, or by a writer that is
+  /// registered there.
   const version* alive(std::uint64_t handle) const noexcept {
     const delta_partition& p = ring_.at(tagged::partition_of(handle));
     const std::uint64_t position = tagged::position_of(handle);
@@ -232,7 +232,7 @@ class delta_consolidated final : public delta_one_shot {
     if (from == p.number) return;
     // The piece ended then: no snapshot that is there, or will be, looks for it.
     if (a.since <= oldest()) return;
-    // Nobody looks for what is there but snapshots for which nothing is noted.
+    // No snapshots look for what is there but those for which nothing is noted.
     const std::uint64_t noting = noting_.load_relaxed();
     const delta_partition& behind = ring_.at(from);
     const bool leads_on =
@@ -250,7 +250,7 @@ class delta_consolidated final : public delta_one_shot {
       const std::uint64_t known = board_.living.scan(board_.clock, times);
       const std::uint64_t oldest = times.empty() ? known : (std::min)(known, times.front());
       const std::lock_guard hold(times_lock_);
-      if (known < known_) return;  // somebody else has looked later
+      if (known < known_) return;  // another thread has looked later
       known_ = known;
       times_.swap(times);
       looked(oldest);
@@ -282,14 +282,15 @@ class delta_consolidated final : public delta_one_shot {
       std::copy_n(times_.begin(), count, held.begin());
       if (count != 0) held.back() = *(end - 1);
       const auto half = std::lower_bound(times_.begin(), times_.end(), before.half_held);
-      // Who comes too late to know either notes what need not be, or says that it has not.
+      // A writer that comes too late to know either notes what need not be, or says that it has
+      // not.
       noting_.store_relaxed(hurry ? known_ : half == times_.begin() ? 0 : *(half - 1));
     }
     for (const std::uint64_t t : held) {
       if (t != 0) lanes_.give_lane(t, [this] { return make_lane(); });
     }
   }
-  /// Drops are seldom, and so are guards while nobody goes over gaps: of itself the domain would
+  /// Drops are seldom, and so are guards while no reader goes over gaps: of itself the domain would
   /// free what they leave only after many turns.
   void drain() noexcept {
     try {
@@ -308,7 +309,7 @@ class delta_consolidated final : public delta_one_shot {
   }
   delta_partition* make_lane() noexcept {
     delta_partition* const p = choose(0);
-    if (p != nullptr) p->begin_turn(delta_partition::any_number, options_.partition_bytes);
+    if (p != nullptr) p->begin_turn({delta_partition::any_number, options_.partition_bytes});
     return p;
   }
 
@@ -366,7 +367,7 @@ class delta_consolidated final : public delta_one_shot {
   std::vector<std::uint64_t> times_;
   std::uint64_t known_ = 0;
   shared_tally dropped_between_;     // versions
-  delta_patience patience_;          // by one at a time, who passes on
+  delta_patience patience_;          // of the thread that passes on
   atomic<std::uint64_t> noting_{0};  // for snapshots at or before this
 };
 

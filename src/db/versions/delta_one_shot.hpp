@@ -6,18 +6,19 @@
 //              OLTP through Temporality-aware Version Storage, SIGMOD 2023, sections 4 and 6.
 // Idea:        the storage is a ring of partitions. Transactions register with a current one and
 //              put their versions there, one after the other; after so many it is the next one's
-//              turn (delta_turns.hpp). Each processor has its current one (delta_lanes.hpp).
+//              turn. How long a turn is, and that there is more than one current partition, is
+//              tuning: delta_one_shot_tuning.hpp.
 //              A partition knows how many are registered with it and the last time at which one of
-//              its versions ended. When nobody is registered and the oldest snapshot is not before
-//              that time, nobody needs any of its versions: its tag goes up by one, its cursor back
-//              to the start. No version is looked at.
+//              its versions ended. When no transaction is registered and the oldest snapshot is not
+//              before that time, no snapshot needs any of its versions: its tag goes up by one, its
+//              cursor back to the start. No version is looked at.
 // Handles:     tagged pointers: 8 bits partition, 31 bits tag, 25 bits position in words.
 // Cost:        a commit: two read-modify-writes to register and deregister and one to count, on the
 //              current partition's line; one on its cursor in `slack` bytes. A drop: constant. Once
 //              in `transactions` commits, or `cache_bytes` of a stripe: a look at the census and at
 //              each partition of the ring.
 // Progress:    registration retries when the current partition is just being dropped, and goes on
-//              to another one. Nobody waits for a thread that stands still.
+//              to another one. No thread waits for one that stands still.
 // Bound:       with no snapshot older than X and no commit under way that began before X: what the
 //              transactions since X have written, and two partitions. While a snapshot is held, all
 //              that was written since stays (consolidation is what would drop that).
@@ -25,9 +26,23 @@
 //              it.
 // Why no reader meets a dropped version: delta.hpp says where readers go: to versions that ended
 //   after their T. All versions of a partition ended at or before `last_commit`, which is complete
-//   when nobody is registered, for who registers deregisters with its commit timestamp. A drop asks
+//   when no transaction is registered, for each deregisters with its commit timestamp. A drop asks
 //   that last_commit <= oldest <= T. Tags are not needed for that; they find mistakes (checked
-//   flavour). So a tag may wrap round and come back.
+//   build). So a tag may wrap round and come back.
+//
+// The paper's names, in its order:
+//   delta partition, circular buffer   delta_partition, delta_ring
+//   n_active_txn, max_active_txn       its gate_, its last_commit_ (D4)
+//   min_version_ts, tag, cursor        its first_began_, generation_, cursor_
+//   tagged pointer                     tagged
+//   incremental assignment, M          pass_on(), options::transactions
+//   register_txn                       enter(): delta_partition::admit() and, later, ended()
+//   deregister_txn                     leave(): dismiss()
+//   version chain traversal            find()
+//   allocation, record update          reserve(), fill(), take_slack(): delta_partition::take()
+//   oneShotGC                          try_drop(): lock_if_idle(), drop_or_unlock()
+//   global_minActiveTxn                look() asks the census, oldest() is what it said
+//   chain consolidation                delta_consolidated.hpp, by the virtual functions
 //
 // Departures from the paper (the printed Figure 6 is wrong where P is said):
 //   D1  P: registration counts first and looks afterwards whether the partition is being dropped;
@@ -39,24 +54,26 @@
 //   D4  The time kept is that of the last commit, known when a writer leaves, since versions end
 //       when their transaction commits. (Theirs: the start timestamp, which is their commit's.)
 //   D5  P: the oldest snapshot comes from the census, which announces before it draws. A partition
-//       is dropped when the next one's turn begins, not only by the last one out, who mostly finds
-//       it too young.
+//       is dropped when the next one's turn begins, not only by the last one out, which mostly
+//       finds it too young.
 //   D6  A transaction is registered while it commits, not while it runs: its versions are made
 //       then.
 //   D7  The ring grows by a partition when none is free, and a partition by a chunk when it is
 //       full; a drop keeps what a turn takes, two free partitions all of that, as many as come
 //       round in short turns a chunk or what such a turn takes, and others nothing. (Printed:
 //       fixed numbers and sizes, and the end of the process when one is full.)
-//   D8  A transaction may put its versions into several partitions: delta_lanes.hpp. (Without
+//   D8  A transaction may put its versions into several partitions: delta_lanes. (Without
 //       consolidation there is one lane.)
 #pragma once
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <new>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/backoff.hpp>
@@ -68,21 +85,394 @@
 #include <spolia/db/delta.hpp>
 
 #include "db/versions/delta_chunks.hpp"
-#include "db/versions/delta_lanes.hpp"
-#include "db/versions/delta_partition.hpp"
-#include "db/versions/delta_ring.hpp"
-#include "db/versions/delta_turns.hpp"
+#include "db/versions/delta_one_shot_tuning.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 
+/// Partition tagging. Handles of the one-shot storage: which partition, in which of its lives, and
+/// where in it.
+struct tagged {
+  static constexpr unsigned position_bits = 25;
+  static constexpr unsigned tag_bits = 31;
+  static constexpr std::size_t unit = 8;  ///< bytes that a position counts
+#if defined(SPOLIA_MODEL)
+  static constexpr std::uint32_t partitions = 4;
+#else
+  static constexpr std::uint32_t partitions = 256;
+#endif
+
+  /// Never 0, so that no handle is.
+#if defined(SPOLIA_MODEL)
+  static constexpr std::uint64_t tags = 8;  // soon used up
+#else
+  static constexpr std::uint64_t tags = (std::uint64_t{1} << tag_bits) - 1;
+#endif
+  static constexpr std::uint64_t tags_in_quarter = tags / 4;
+  static constexpr std::uint64_t tag(std::uint64_t generation) noexcept {
+    return generation % tags + 1;
+  }
+  static constexpr std::uint64_t pointer(std::uint32_t partition, std::uint64_t generation,
+                                         std::uint64_t position) noexcept {
+    return (std::uint64_t{partition} << tag_bits | tag(generation)) << position_bits | position;
+  }
+  static constexpr std::uint32_t partition_of(std::uint64_t h) noexcept {
+    return static_cast<std::uint32_t>(h >> (tag_bits + position_bits));
+  }
+  static constexpr std::uint64_t tag_of(std::uint64_t h) noexcept {
+    return h >> position_bits & ((std::uint64_t{1} << tag_bits) - 1);
+  }
+  static constexpr std::uint64_t position_of(std::uint64_t h) noexcept {
+    return h & ((std::uint64_t{1} << position_bits) - 1);
+  }
+};
+
+enum class admission : std::uint8_t { granted, closed };
+
+/// A partition: a gate that counts the transactions that are registered, a cursor, and memory in
+/// chunks (Figure 3).
+class alignas(cache_line) delta_partition {
+ public:
+  static constexpr std::uint64_t chunk_units = delta_chunks::bytes / tagged::unit;
+#if defined(SPOLIA_MODEL)
+  static constexpr std::uint64_t most_chunks = 2;
+#else
+  static constexpr std::uint64_t most_chunks =
+      (std::uint64_t{1} << tagged::position_bits) / chunk_units;
+#endif
+
+  delta_partition(std::uint32_t n, delta_chunks& from) noexcept : number(n), memory_(from) {}
+  delta_partition(const delta_partition&) = delete;
+  delta_partition& operator=(const delta_partition&) = delete;
+  ~delta_partition() { shrink(0); }
+
+  const std::uint32_t number;
+  std::uint32_t home = 0;  ///< the stripe that had it last; of the thread that passes on
+
+  // Transaction registration (Figure 6).
+
+  /// register_txn: registers the caller, if the partition is not just being dropped.
+  admission admit() noexcept {
+    if (SPOLIA_FAULT("one_shot.look_then_register")) {
+      while ((gate_.load_acquire() & locked) != 0) spin_wait();
+      gate_.fetch_add_acquire(one_more);
+      return admission::granted;
+    }
+    // acquire ← the release in drop_and_unlock(): the cursor stands at the start, the tag is new.
+    if ((gate_.fetch_add_acquire(one_more) & locked) == 0) return admission::granted;
+    gate_.fetch_sub_relaxed(one_more);
+    return admission::closed;
+  }
+
+  /// The rest of it, when the time is known (D4): a registered writer's versions ended then.
+  void ended(std::uint64_t commit) noexcept {
+    if (SPOLIA_FAULT("one_shot.time_forgotten")) return;
+    std::uint64_t last = last_commit_.load_relaxed();
+    if (SPOLIA_FAULT("one_shot.plain_maximum")) {
+      if (last < commit) last_commit_.store_relaxed(commit);
+      return;
+    }
+    while (last < commit && !last_commit_.cas_weak_relaxed(last, commit)) {
+    }
+  }
+
+  /// deregister_txn: ends a registration; true if it was the last.
+  bool dismiss() noexcept {
+    // release → the acquire in lock_if_idle(): the versions are written, the time is noted, before
+    // the partition is dropped.
+    const std::uint64_t before = gate_.fetch_sub_release(1);
+    return (before & registered) == (SPOLIA_FAULT("one_shot.last_out_sees_0") ? 0U : 1U);
+  }
+
+  // Garbage collection (Figure 6).
+
+  [[nodiscard]] std::uint64_t last_commit() const noexcept { return last_commit_.load_relaxed(); }
+  /// oneShotGC, line 16: keeps others out; false if a transaction is in, or none ever was, or it is
+  /// locked.
+  bool lock_if_idle() noexcept {
+    std::uint64_t seen = gate_.load_relaxed();
+    if ((seen & (registered | locked)) != 0 || seen == 0) return false;
+    // acquire ← the releases in dismiss(), all of which are in one release sequence.
+    if (!gate_.cas_strong_acquire(seen, seen | locked)) return false;
+    admitted_now_ = seen / one_admission;
+    return true;
+  }
+  /// The same for one that no transaction has registered with in this life.
+  bool lock_if_empty() noexcept {
+    std::uint64_t none = 0;
+    // acquire ← the release in drop_and_unlock().
+    return gate_.cas_strong_acquire(none, locked);
+  }
+  // release → the acquire in lock_if_idle(): nothing was changed, but the next one may.
+  void unlock() noexcept { gate_.fetch_sub_release(locked); }
+
+  /// oneShotGC, lines 18 to 21: forgets everything, in one shot; keeps as many chunks as were used,
+  /// but `most` at most.
+  void drop_and_unlock(std::uint64_t most = most_chunks) noexcept {
+    const std::uint64_t used = (cursor_.load_relaxed() + chunk_units - 1) / chunk_units;
+    shrink(std::clamp<std::uint64_t>(used, 1, most));
+    generation_.store_relaxed(generation_.load_relaxed() + 1);
+    cursor_.store_relaxed(0);
+    last_commit_.store_relaxed(0);
+    first_began_.store_relaxed(never_began);
+    noted_for_.store_relaxed(everybody);
+    noted_until_.store_relaxed(0);
+    count_.store_relaxed(0);
+    if (SPOLIA_FAULT("one_shot.unlock_by_store")) {
+      gate_.store_release(0);  // as below, but it erases those that have come meanwhile
+      return;
+    }
+    // A writer that counts itself in while this is locked takes its count back itself, so what is
+    // admitted and stays has not changed. release → the acquires in admit() and lock_if_idle().
+    const std::uint64_t gone = admitted_now_ * one_admission;
+    gate_.fetch_sub_release(locked + gone);
+  }
+
+  // Memory allocation.
+
+  /// A part of `want` units, or at least `need` at the end of a chunk; or an empty one: try again,
+  /// or it is full. By registered writers.
+  struct part {
+    std::uint64_t first;
+    std::uint64_t end;
+  };
+  part take(std::uint64_t want, std::uint64_t need) noexcept {
+    const std::uint64_t at = cursor_.fetch_add_relaxed(want);
+    const std::uint64_t room = (std::min)(want, chunk_units - at % chunk_units);
+    if (at / chunk_units >= most_chunks || room < need) return {0, 0};
+    return {at, at + room};
+  }
+  [[nodiscard]] bool full() const noexcept {
+    return cursor_.load_relaxed() / chunk_units >= most_chunks;
+  }
+
+  // acquire ← the release in add_chunk(): the memory is this process's, and quiet.
+  [[nodiscard]] bool has_chunk(std::uint64_t position) const noexcept {
+    return chunks_[position / chunk_units].load_acquire() != nullptr;
+  }
+  /// Throws std::bad_alloc.
+  void add_chunk(std::uint64_t position) {
+    std::byte* const made = memory_.take();
+    std::byte* there = nullptr;
+    // release → the acquires in has_chunk() and address(). acquire: another thread was faster.
+    if (!chunks_[position / chunk_units].cas_strong_acq_rel(there, made)) return memory_.give(made);
+    std::uint64_t top = top_.load_relaxed();
+    while (top <= position / chunk_units &&
+           !top_.cas_weak_relaxed(top, position / chunk_units + 1)) {
+    }
+  }
+  [[nodiscard]] std::byte* address(std::uint64_t position) const noexcept {
+    // acquire ← the release in add_chunk().
+    return chunks_[position / chunk_units].load_acquire() + position % chunk_units * tagged::unit;
+  }
+  [[nodiscard]] std::size_t chunks() const noexcept {
+    return static_cast<std::size_t>(top_.load_relaxed());
+  }
+  /// What a turn takes; the partition of a lane may grow far beyond.
+  static constexpr std::uint64_t chunks_for(std::uint64_t bytes) noexcept {
+    return std::clamp<std::uint64_t>(bytes / delta_chunks::bytes, 1, most_chunks);
+  }
+
+  /// Gives back all chunks but the first `keep`. By the lock's holder.
+  void shrink(std::uint64_t keep) noexcept {
+    const std::uint64_t top = top_.load_relaxed();
+    if (top <= keep) return;
+    top_.store_relaxed(keep);
+    for (std::uint64_t i = keep; i < top; ++i) {
+      std::byte* const c = chunks_[i].load_relaxed();
+      if (c == nullptr) continue;
+      chunks_[i].store_relaxed(nullptr);
+      memory_.give(c);
+    }
+  }
+
+  void count(std::uint64_t versions) noexcept { count_.fetch_add_relaxed(versions); }
+  [[nodiscard]] std::uint64_t counted() const noexcept { return count_.load_relaxed(); }
+  [[nodiscard]] std::uint64_t generation() const noexcept { return generation_.load_relaxed(); }
+  [[nodiscard]] std::uint64_t used_bytes() const noexcept {
+    return cursor_.load_relaxed() * tagged::unit;
+  }
+
+  // The assignment of transactions: its allocation period, here called its turn.
+
+  static constexpr std::uint64_t any_number = std::uint64_t{1} << 40U;
+  /// It is this partition's turn now, for so many transactions and bytes more.
+  void begin_turn(delta_turns::length l) noexcept {
+    turn_admitted_.store_relaxed(admitted() + l.transactions);
+    turn_bytes_.store_relaxed(used_bytes() + l.bytes);
+  }
+  [[nodiscard]] bool turn_is_over() const noexcept {
+    return admitted() >= turn_admitted_.load_relaxed();
+  }
+  /// Whether what ends there is all that the turn was to have. The writer that has moved the cursor
+  /// asks: others would fetch its line for it, in each transaction.
+  [[nodiscard]] bool turn_ends_at(std::uint64_t position) const noexcept {
+    return position * tagged::unit >= turn_bytes_.load_relaxed();
+  }
+  /// How many have registered in this life.
+  [[nodiscard]] std::uint64_t admitted() const noexcept {
+    return (gate_.load_relaxed() & ~locked) / one_admission;
+  }
+  [[nodiscard]] bool empty() const noexcept { return gate_.load_relaxed() == 0; }
+
+  // Chain consolidation (section 5, delta_consolidated.hpp).
+
+  /// When the first of its versions began, for consolidation.
+  void began(std::uint64_t since) noexcept {
+    std::uint64_t first = first_began_.load_relaxed();
+    while (since < first && !first_began_.cas_weak_relaxed(first, since)) {
+    }
+  }
+  [[nodiscard]] std::uint64_t first_began() const noexcept { return first_began_.load_relaxed(); }
+  static constexpr std::uint64_t everybody = ~std::uint64_t{0};
+  /// A version leads out of it without the entry that a snapshot after `noting` and before `since`
+  /// would need. By registered writers: so the lock's holder knows.
+  void not_noted(std::uint64_t noting, std::uint64_t since) noexcept {
+    std::uint64_t known = noted_for_.load_relaxed();
+    while (noting < known && !noted_for_.cas_weak_relaxed(known, noting)) {
+    }
+    known = noted_until_.load_relaxed();
+    while (since > known && !noted_until_.cas_weak_relaxed(known, since)) {
+    }
+  }
+  /// All entries are there that snapshots at or before this would need, or at or after that.
+  [[nodiscard]] std::uint64_t noted_for() const noexcept { return noted_for_.load_relaxed(); }
+  [[nodiscard]] std::uint64_t noted_until() const noexcept { return noted_until_.load_relaxed(); }
+
+  /// By the lock's holder, before a drop: whether the next tag can be given out. `oldest` and
+  /// `now` are times.
+  bool tag_is_free(std::uint64_t oldest, std::uint64_t now) noexcept {
+    if ((generation_.load_relaxed() + 1) % tagged::tags_in_quarter != 0) return true;
+    if (oldest < quarter_began_) return false;
+    quarter_began_ = now;
+    return true;
+  }
+
+  /// By the lock's holder, before a drop over which readers may be walking: gives all chunks
+  /// to `to`, which has room.
+  void move_out(std::vector<std::byte*>& to) noexcept {
+    for (std::uint64_t i = 0; i < top_.load_relaxed(); ++i) {
+      std::byte* const c = chunks_[i].load_relaxed();
+      if (c == nullptr) continue;
+      // release → the acquire in address_or_null().
+      chunks_[i].store_release(nullptr);
+      to.push_back(c);
+    }
+    top_.store_relaxed(0);
+  }
+  // acquire ← the releases in move_out() and add_chunk(): a tag that is looked at afterwards is as
+  // new as this.
+  [[nodiscard]] const std::byte* address_or_null(std::uint64_t position) const noexcept {
+    const std::byte* const c = chunks_[position / chunk_units].load_acquire();
+    return c == nullptr ? nullptr : c + position % chunk_units * tagged::unit;
+  }
+
+ private:
+  static constexpr std::uint64_t never_began = ~std::uint64_t{0};
+  // The gate, n_active_txn: how many are registered (20 bits), how many ever were in this life, and
+  // the lock.
+  static constexpr std::uint64_t registered = (std::uint64_t{1} << 20U) - 1;
+  static constexpr std::uint64_t one_admission = registered + 1;
+  static constexpr std::uint64_t one_more = one_admission + 1;
+  static constexpr std::uint64_t locked = std::uint64_t{1} << 63U;
+
+  // What is read for each version and seldom written, with the number above.
+  delta_chunks& memory_;
+  atomic<std::uint64_t> generation_{0};             // of the tag
+  atomic<std::uint64_t> first_began_{never_began};  // min_version_ts
+  atomic<std::uint64_t> noted_for_{everybody};
+  atomic<std::uint64_t> noted_until_{0};
+  atomic<std::uint64_t> turn_admitted_{0};
+  atomic<std::uint64_t> turn_bytes_{0};
+  // What each commit writes.
+  alignas(cache_line) atomic<std::uint64_t> gate_{0};
+  atomic<std::uint64_t> last_commit_{0};  // max_active_txn
+  atomic<std::uint64_t> count_{0};
+  std::uint64_t admitted_now_ = 0;  // the lock's holder's, and the next
+  std::uint64_t quarter_began_ = 0;
+  alignas(cache_line) atomic<std::uint64_t> cursor_{0};
+  atomic<std::uint64_t> top_{0};  // chunks from here on are not there
+  alignas(cache_line) std::array<atomic<std::byte*>, most_chunks> chunks_{};
+};
+
+/// Where a writer puts its versions.
+struct delta_place {
+  delta_partition* in = nullptr;     // registered with
+  std::uint64_t filled = 0;          // so many versions, since
+  delta_partition* slack = nullptr;  // where next..end are ours
+  std::uint64_t generation = 0;      // of that
+  std::uint64_t next = 0;
+  std::uint64_t end = 0;
+  std::byte* bytes = nullptr;  // at `next`; a chunk stays as long as the generation does
+  std::uint64_t handles = 0;   // that of position 0
+
+  [[nodiscard]] bool has_room(std::uint64_t need) const noexcept {
+    return slack == in && generation == in->generation() && end - next >= need;
+  }
+  void got(delta_partition::part p) noexcept {
+    slack = in;
+    generation = in->generation();
+    next = p.first;
+    end = p.end;
+    bytes = in->address(next);
+    handles = tagged::pointer(in->number, generation, 0);
+  }
+  /// Puts a version of so many words, which need so many units, there.
+  void put(ask& a, std::uint64_t need) noexcept {
+    a.place = version::make(bytes);
+    a.handle = handles | next;
+    next += need;
+    bytes += need * tagged::unit;
+    ++filled;
+  }
+};
+
+/// The partitions of a storage, which only become more (D7).
+class delta_ring {
+ public:
+  delta_ring() = default;
+  delta_ring(const delta_ring&) = delete;
+  delta_ring& operator=(const delta_ring&) = delete;
+  ~delta_ring() {
+    for (std::uint32_t i = 0; i < count_.load_relaxed(); ++i) delete ring_[i].load_relaxed();
+  }
+
+  /// By one thread at a time. Throws std::bad_alloc.
+  delta_partition* add(delta_chunks& memory) {
+    const std::uint32_t n = count_.load_relaxed();
+    auto* const made = new delta_partition(n, memory);
+    // release → the acquire in at(): a reader that has a handle into it sees it constructed.
+    ring_[n].store_release(made);
+    // release → the acquire in count().
+    count_.store_release(n + 1);
+    return made;
+  }
+  [[nodiscard]] delta_partition& at(std::uint32_t n) const noexcept {
+    // acquire ← the release in add(): we see it constructed.
+    return *ring_[n].load_acquire();
+  }
+  [[nodiscard]] std::uint32_t count() const noexcept {
+    return count_.load_acquire();  // ← the release in add(): they are all there
+  }
+  /// The one so many places after it.
+  [[nodiscard]] delta_partition& after(const delta_partition& p, std::uint32_t i) const noexcept {
+    return at((p.number + i) % count());
+  }
+
+ private:
+  std::array<atomic<delta_partition*>, tagged::partitions> ring_{};
+  atomic<std::uint32_t> count_{0};
+};
+
+/// The storage: transactions register with a partition, put their versions there, and deregister;
+/// a partition goes when no snapshot needs it.
 class delta_one_shot : public delta {
  public:
   struct options {
     std::uint32_t transactions = 1024;  ///< registered with one partition, then the next's turn
     std::uint64_t partition_bytes = 4 << 20;  ///< or when it holds so much
-    std::uint64_t cache_bytes = 4 << 20;      ///< for what is in use together: delta_turns.hpp
-    std::uint32_t stripes = 1;                ///< current partitions, to 8: delta_lanes.hpp
+    std::uint64_t cache_bytes = 4 << 20;      ///< for what is in use together: delta_turns
+    std::uint32_t stripes = 1;                ///< current partitions, to 8: delta_lanes
     std::uint32_t slack = 4096;               ///< bytes that a writer takes from the cursor at once
     std::uint32_t most_partitions = 256;      ///< from 2 to 256
     std::uint64_t budget = 0;  ///< bytes there are to be at most, by what reserve() is told
@@ -115,31 +505,31 @@ class delta_one_shot : public delta {
         options_(o),
         lanes_(lanes, o.stripes),
         turns_(o.transactions, o.partition_bytes, o.cache_bytes, o.most_partitions, o.stripes) {
-    // Nobody else knows this object yet.
+    // No other thread knows this object yet.
     for (unsigned s = 0; s < o.stripes; ++s) {
       delta_partition* const first = ring_.add(memory_);
-      turns_.next(*first, 0);
+      first->begin_turn(turns_.next(0));
       first->home = s;
       lanes_.turn(0, first, s);
     }
   }
 
-  // What consolidation does otherwise (delta_consolidated.hpp).
+  // What consolidation does otherwise.
   /// A version is about to be put into a partition; may throw std::bad_alloc.
   virtual void joins(const ask&, delta_partition&) {}
   /// Asks the census.
   virtual void look() noexcept { looked(board_.living.oldest(board_.clock)); }
   /// After a look: gives held snapshots lanes, and takes them away. `turn`: a new one begins. By
-  /// one at a time.
+  /// one thread at a time.
   virtual void arrange(bool /*turn*/) noexcept {}
-  /// Whether nobody needs it, as of the last look, if nobody adds to it.
+  /// Whether no snapshot needs it, as of the last look, if no transaction adds to it.
   [[nodiscard]] virtual bool can_go(const delta_partition& p) noexcept {
     return p.last_commit() <= oldest();
   }
-  /// Drops a locked partition and unlocks it, or only unlocks it because somebody needs it.
+  /// Drops a locked partition and unlocks it, or only unlocks it because a snapshot needs it.
   virtual bool drop_or_unlock(delta_partition& p) noexcept;
-  /// A partition for a lane, one from this stripe if there is. Null: all are taken. By one at a
-  /// time.
+  /// A partition for a lane, one from this stripe if there is. Null: all are taken. By one thread
+  /// at a time.
   delta_partition* choose(unsigned stripe) noexcept {
     std::uint32_t used = 0;
     return choose(stripe, used);
@@ -217,6 +607,8 @@ class delta_one_shot : public delta {
   atomic<std::uint64_t> dropped_{0};
 };
 
+// Transaction registration, and places for its versions.
+
 /// Registers with the lane's current partition (register_txn), or, if it has none, with that of
 /// lane 0; unless we are. Returns the lane.
 inline unsigned delta_one_shot::enter(local& me, unsigned lane) noexcept {
@@ -234,13 +626,13 @@ inline unsigned delta_one_shot::enter(local& me, unsigned lane) noexcept {
       continue;
     }
     at.in = p;
-    if (p->turn_is_over()) pass_on(*p, lane, me.stripe);  // whoever is in stays in
+    if (p->turn_is_over()) pass_on(*p, lane, me.stripe);  // a transaction that is in stays in
     return lane;
   }
 }
 
 inline bool delta_one_shot::reserve(std::uint32_t writer, std::span<ask> asks, std::uint64_t most) {
-  // Then what is left of the chunks is for those who may have more.
+  // Then what is left of the chunks is for commits that may have more.
   if (memory_.over(most)) {
     collect();
     if (memory_.over(most)) return false;
@@ -309,6 +701,8 @@ inline bool delta_one_shot::take_slack(delta_place& at, std::uint64_t need, std:
   }
 }
 
+// Garbage collection.
+
 inline bool delta_one_shot::drop_or_unlock(delta_partition& p) noexcept {
   if (p.last_commit() > oldest() && !SPOLIA_FAULT("one_shot.minimum_not_asked")) {
     p.unlock();
@@ -328,7 +722,7 @@ inline void delta_one_shot::collect() noexcept {
   }
   for (std::uint32_t i = 0; i < ring_.count(); ++i) {
     delta_partition& p = ring_.at(i);
-    // Else who collects in vain, again and again, would leave a chunk behind each time.
+    // Else a caller that collects in vain, again and again, would leave a chunk behind each time.
     // And where nothing has ended yet, the next one's turn would keep its memory from the caller.
     const bool worth = (p.last_commit() != 0 && can_go(p)) || p.used_bytes() >= delta_chunks::bytes;
     const unsigned stripe = lanes_.stripe_of(p);
@@ -356,7 +750,103 @@ inline delta_stats delta_one_shot::figures() const noexcept {
   return sum;
 }
 
+// The assignment of transactions to partitions: whose turn it is (paper, sections 4 and 6).
+
+/// Incremental assignment: gives the lane's turn to another partition, unless another thread has,
+/// or is at it.
+inline void delta_one_shot::pass_on(delta_partition& from, unsigned lane,
+                                    unsigned stripe) noexcept {
+  if (!turns_.begin()) return;
+  if (lanes_.current(lane, stripe) == &from) {
+    delta_partition* next = nullptr;
+    if (lane == 0) {
+      const bool whole = turns_.over(from.admitted(), from.used_bytes());
+      if (!whole && turns_.on(stripe)) next = at_hand(stripe);
+      if (next != nullptr) {
+        next->home = stripe;
+        next->begin_turn(turns_.next(0));
+      } else {
+        look();
+        turns_.looked();
+        arrange(whole);
+      }
+    }
+    if (next == nullptr) next = &next_of(from, lane, stripe);
+    lanes_.turn(lane, next, stripe);
+  }
+  turns_.end();
+}
+
+/// Of lane 0 many partitions are to be dropped one by one; of the others few, each whole.
+inline delta_partition& delta_one_shot::next_of(delta_partition& from, unsigned lane,
+                                                unsigned stripe) noexcept {
+  std::uint32_t used = 0;
+  delta_partition* next = choose(stripe, used);
+  if (next == nullptr && lane == 0) {
+    // The next one, then; or the same.
+    for (std::uint32_t i = 1; i < ring_.count() && next == nullptr; ++i) {
+      delta_partition& p = ring_.after(from, i);
+      if (!lanes_.has(p) && !p.full()) next = &p;
+    }
+  }
+  if (next == nullptr) next = from.full() ? lanes_.current(0, stripe) : &from;
+  if (lane == 0) {
+    next->home = stripe;
+    next->begin_turn(turns_.next(used));
+  } else {
+    std::uint64_t& filled = lanes_.filled(lane);
+    filled += from.used_bytes();
+    next->begin_turn(
+        {delta_partition::any_number, (std::max)(options_.partition_bytes, filled / 8)});
+  }
+  return *next;
+}
+
+/// Drops what can be dropped, and finds a free partition, or makes one. Counts those in use.
+inline delta_partition* delta_one_shot::choose(unsigned stripe, std::uint32_t& used) noexcept {
+  const delta_partition& from = *lanes_.current(0, stripe);
+  delta_partition* found = nullptr;
+  std::uint32_t free = 0;
+  for (std::uint32_t i = 1; i < ring_.count(); ++i) {
+    delta_partition& p = ring_.after(from, i);
+    try_drop(p);
+    if (lanes_.has(p)) continue;
+    if (!p.empty()) {
+      ++used;
+      continue;
+    }
+    if (found == nullptr || (p.home == stripe && found->home != stripe)) found = &p;
+    const std::uint64_t bytes = turns_.bytes_of_free(++free);
+    const std::uint64_t keeps = bytes == 0 ? 0 : delta_partition::chunks_for(bytes);
+    if (p.chunks() > keeps && p.lock_if_empty()) {
+      p.shrink(keeps);
+      p.unlock();
+    }
+  }
+  return found != nullptr || ring_.count() >= options_.most_partitions ? found : more();
+}
+
+inline delta_partition* delta_one_shot::more() noexcept {
+  try {
+    return ring_.add(memory_);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
+
+/// A partition to go on with for now, without a look at what others could go: a free one that this
+/// stripe has had before, with its memory; or without; or a new one.
+inline delta_partition* delta_one_shot::at_hand(unsigned stripe) noexcept {
+  const delta_partition& from = *lanes_.current(0, stripe);
+  delta_partition* cold = nullptr;
+  for (std::uint32_t i = 1; i < ring_.count(); ++i) {
+    delta_partition& p = ring_.after(from, i);
+    if (!p.empty() || lanes_.has(p)) continue;
+    if (p.home == stripe && p.chunks() != 0) return &p;
+    if (p.chunks() == 0) cold = &p;
+  }
+  return cold == nullptr && ring_.count() < turns_.most_at_hand() ? more() : cold;
+}
+
 }  // namespace db
 }  // namespace spolia::inline SPOLIA_FLAVOUR
-
-#include "db/versions/delta_passing.hpp"

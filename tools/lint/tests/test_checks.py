@@ -61,7 +61,6 @@ class Floors(unittest.TestCase):
         self.assertEqual(len(in_file(floors, "include/spolia/base/a.hpp", '#include "b.hpp"\n')), 1)
         self.assertEqual(len(in_file(floors, "src/a.cpp", '#include "spolia/base/b.hpp"\n')), 1)
 
-
     def test_doors(self):
         inside = "#include <spolia/reclaim/detail/a.hpp>\n"
         self.assertEqual(in_file(floors, "include/spolia/reclaim/b.hpp", inside), [])
@@ -205,9 +204,31 @@ class Limits(unittest.TestCase):
     def test_columns_and_files(self):
         self.assertEqual(in_file(limits, "src/a.cpp", "x" * 100 + "\n"), [])
         self.assertEqual(len(in_file(limits, "src/a.cpp", "x" * 101 + "\n")), 1)
-        self.assertEqual(in_file(limits, "src/a.cpp", "\n" * 600), [])
-        self.assertEqual(len(in_file(limits, "src/a.cpp", "\n" * 601)), 1)
-        self.assertEqual(len(in_file(limits, "tests/a.cpp", "\n" * 601)), 1)
+        self.assertEqual(in_file(limits, "src/a.cpp", "\n" * 900), [])
+        self.assertEqual(len(in_file(limits, "src/a.cpp", "\n" * 901)), 1)
+        self.assertEqual(len(in_file(limits, "tests/a.cpp", "\n" * 901)), 1)
+
+    def test_a_class_stands_in_two_headers(self):
+        class_text = "template <class T>\nclass a {\n  void f();\n  struct part;\n};\n"
+        member = "template <class T>\nvoid a<T>::{}(std::size_t n) {{\n  b<T>::g(n);\n}}\n"
+        files = {
+            "include/spolia/map/a.hpp": class_text + member.format("f"),
+            "include/spolia/map/detail/a_impl.hpp": "void own() {\n}\n" + member.format("g"),
+        }
+        self.assertEqual(findings(limits, **files), [])
+        elsewhere = {"include/spolia/rlu/a.hpp": member.format("g")}  # a class of that name there
+        self.assertEqual(findings(limits, **files, **elsewhere), [])
+        third = {"include/spolia/map/detail/more.hpp": member.format("part::h")}
+        self.assertEqual(
+            findings(limits, **files, **third),
+            [
+                (
+                    "include/spolia/map/detail/more.hpp",
+                    1,
+                    "the class a stands in more than two headers",
+                )
+            ],
+        )
 
     def test_long_functions(self):
         body = "  f();\n" * 69

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// chromatic_tree.hpp: the operations of a snapshot_tree, on the present and at a time.
+// chromatic_tree.hpp: the operations of a snapshot_tree, on the present and at a time. Batches and
+// the account of versions are in chromatic_tree_impl.hpp.
 #pragma once
 
 #include <cstddef>
@@ -126,9 +127,9 @@ class chromatic_tree {
   /// What there is, and which snapshots hold it; see holdings.hpp. Nodes count like versions, since
   /// they come and go like these. Throws std::bad_alloc. Outside of sessions.
   holdings account();
-  class batch_change;  // that belongs to a batch: tree_batches.hpp
+  class batch_change;  // a change that belongs to a batch
 
-  /// Nobody may use the tree meanwhile.
+  /// No other thread may use the tree meanwhile.
   chromatic_findings audit() const {
     return chromatic_auditor<nodes, Compare>(less_).look_over(
         steps_.follow(const_cast<internal*>(&entry_), 0).seen->value,
@@ -155,8 +156,8 @@ class chromatic_tree {
     }
   };
 
-  /// What a change needs besides its nodes, before anything takes effect: who finds that there is
-  /// nothing to change pays for a look-up only.
+  /// What a change needs besides its nodes, before anything takes effect: a call that finds nothing
+  /// to change pays for a look-up only.
   struct ready {
     owner me;
     size_counter::mine* size;
@@ -235,7 +236,7 @@ class chromatic_tree {
     both.high.release();
     collector_.died(here, *old.to, until);
     // Its parent's weight may be out of date, but not if it was above 0: see chromatic_steps.hpp.
-    // Where the parent's link is not known, somebody has to look.
+    // Where the parent's link is not known, this thread has to look.
     violation = weight > 1 || (weight == 0 && (s.upper.at == nullptr || s.upper.weight() == 0));
     shortcuts_.changed(here);
     return until;
@@ -303,7 +304,7 @@ class chromatic_tree {
   /// Repairs violations on the way to `key` until there are none.
   ///
   /// The update has taken effect, so no exception may be thrown any more: what cannot be repaired
-  /// stays until somebody rebalances on the same way. (A thread that ends may unwind through here.)
+  /// stays until a thread rebalances on the same way. (A thread that ends may unwind through here.)
   SPOLIA_NOINLINE void rebalance(session& here, owner me, const Key& key) {
     try {
       while (repair_one(here, me, key)) {
@@ -357,3 +358,5 @@ class chromatic_tree {
 
 }  // namespace detail
 }  // namespace spolia::inline SPOLIA_FLAVOUR
+
+#include <spolia/map/detail/chromatic_tree_impl.hpp>

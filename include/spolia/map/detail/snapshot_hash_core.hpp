@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// snapshot_hash_core.hpp: the algorithm of snapshot_hash.hpp, whose head explains it.
+// snapshot_hash_core.hpp: the algorithm of snapshot_hash.hpp, whose head explains it: how a key's
+// bucket is found, and how it is changed. Division, look-ups of several keys, batches and the
+// account of versions are in snapshot_hash_core_impl.hpp.
 #pragma once
 
 #include <cstddef>
@@ -87,7 +89,7 @@ class snapshot_hash_core {
   void find_each_at(std::uint64_t then, std::span<const Key* const> keys,
                     const Value** found) const;
   /// The same as of when the timeline's clock, not one that advances alone, was read: `now`. They
-  /// stay while the session lives. False if nobody could tell without a snapshot.
+  /// stay while the session lives. False if that cannot be told without a snapshot.
   bool find_each_now(session&, std::uint64_t now, std::span<const Key* const> keys,
                      const Value** found) const;
 
@@ -109,8 +111,8 @@ class snapshot_hash_core {
     return std::uint64_t{1} << top_level(then);
   }
 
-  /// Ends everything, and closes the collector: nobody uses the table any more. Threads lost in a
-  /// fork may have left divisions half done.
+  /// Ends everything, and closes the collector: no thread uses the table any more. Threads lost in
+  /// a fork may have left divisions half done.
   void clear() noexcept {
     for (std::uint64_t i = 0; i < table_.size(); ++i) {
       if (version* const v = settled(table_[i])) finish_division(*v, i);
@@ -119,15 +121,14 @@ class snapshot_hash_core {
     for (std::uint64_t i = 0; i < table_.size(); ++i) collector_.clear(table_[i]);
   }
 
-  /// Who holds how much; see holdings.hpp. Throws std::bad_alloc.
+  /// Which snapshots hold how much; see holdings.hpp. Throws std::bad_alloc.
   [[nodiscard]] holdings account();
 
   std::uint64_t hash_of(const Key& key) const {
     return mixed(static_cast<std::uint64_t>(hash_(key)));
   }
 
-  /// A change that belongs to a batch: hash_batches.hpp.
-  class batch_change;
+  class batch_change;  // a change that belongs to a batch
 
   [[nodiscard]] std::size_t size_approx() const noexcept { return size_.approx(); }
   [[nodiscard]] std::uint64_t buckets() const noexcept { return table_.size(); }
@@ -138,7 +139,7 @@ class snapshot_hash_core {
   using edit = typename version::edit;
   using clock_type = typename Collector::timeline_type::clock_type;
 
-  struct group;  // hash_groups.hpp
+  struct group;  // what several keys lead to
   /// Where a key's pair is, or would be.
   struct place {
     std::uint64_t bucket;
@@ -196,7 +197,7 @@ class snapshot_hash_core {
   version* settled(list& l) const noexcept {
     auto* const v = static_cast<version*>(l.head());
     if (v == nullptr) return nullptr;
-    // Before anybody relies on it, as in versioned.hpp.
+    // Before any thread relies on it, as in versioned.hpp.
     if (!v->stamp.is_told()) [[unlikely]]
       tell(*v);
     return v;
@@ -275,7 +276,7 @@ class snapshot_hash_core {
     table_[i].begin(v);
   }
 
-  /// Puts `fresh` in front of p.newest, if that is still the newest.
+  /// Makes `fresh` the newest version of the bucket, if p.newest still is.
   bool append(session& s, const place& p, version* fresh) noexcept {
     list& l = table_[p.bucket];
     Collector::place(l, *fresh);
@@ -288,7 +289,7 @@ class snapshot_hash_core {
     return true;
   }
 
-  /// Begins the other bucket, if v came about by a division and nobody has.
+  /// Begins the other bucket, if v came about by a division and no thread has.
   void finish_division(version& v, std::uint64_t bucket) const noexcept {
     if (v.sibling != nullptr) begin_sibling(v, bucket);
   }
@@ -324,10 +325,10 @@ class snapshot_hash_core {
     return false;
   }
 
-  /// Divides a bucket in two, unless somebody changes it meanwhile.
+  /// Divides a bucket in two, unless another thread changes it meanwhile.
   SPOLIA_NOINLINE void divide(session& s, const place& p, pairs whole);
 
-  /// What a change needs besides its version, before anything takes effect: who finds that there is
+  /// What a change needs besides its version, before anything takes effect: a call that finds
   /// nothing to change pays for a look-up only. Throws std::bad_alloc.
   size_counter::mine& prepare(session& s) {
     size_counter::mine& mine = size_.here();
@@ -397,5 +398,4 @@ class snapshot_hash_core {
 }  // namespace detail
 }  // namespace spolia::inline SPOLIA_FLAVOUR
 
-#include <spolia/map/detail/hash_division.hpp>
-#include <spolia/map/detail/hash_groups.hpp>
+#include <spolia/map/detail/snapshot_hash_core_impl.hpp>

@@ -76,7 +76,7 @@ struct alignas(cache_line) session {
   tally walks;
   tally written_back;
 
-  // When upkeep is due, see domain_upkeep.hpp:
+  // When a look through the logs is due, see domain_impl.hpp:
   std::uint64_t pass_at = 0;    // bytes that will have been written then
   std::uint64_t walks_at = 0;   // reads that will have met copies
   std::uint64_t walk_step = 0;  // since the last pass

@@ -1,15 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-// domain_upkeep.hpp: when a read-log-update domain looks through its logs, and how it ends.
+// domain_impl.hpp: how a read-log-update domain works. Part of domain.hpp, which includes it.
+//
+// Sections begin and end; after one, its thread looks through logs if that is due (tend): its own,
+// a neighbour's, and those that ended threads have left. Then objects and threads end.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 #include <utility>
 
+#include <spolia/base/backoff.hpp>
+#include <spolia/base/config.hpp>
+#include <spolia/base/fence.hpp>
+#include <spolia/base/misuse.hpp>
+#include <spolia/base/threads.hpp>
 #include <spolia/rlu/detail/collector.hpp>
+#include <spolia/rlu/detail/commit_word.hpp>
 #include <spolia/rlu/detail/log_after_fork.hpp>
-#include <spolia/rlu/domain.hpp>
+#include <spolia/rlu/detail/scope.hpp>
+#include <spolia/rlu/detail/session.hpp>
+#include <spolia/rlu/object.hpp>
+#include <spolia/rlu/options.hpp>
+#include <spolia/rlu/section.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace rlu {
@@ -27,6 +41,29 @@ inline std::size_t copies_from(const record& r) noexcept {
 }
 
 }  // namespace detail
+
+// The calling thread's record.
+
+template <class Clock, class Blocks>
+inline auto basic_domain<Clock, Blocks>::my_session() -> session& {
+#if defined(SPOLIA_MODEL)
+  return find_my_session();
+#else
+  if (core::here.domain == serial_) [[likely]]
+    return *static_cast<session*>(core::here.cell);
+  session& found = find_my_session();
+  core::here.domain = serial_;
+  core::here.cell = &found;
+  return found;
+#endif
+}
+
+template <class Clock, class Blocks>
+auto basic_domain<Clock, Blocks>::find_my_session() -> session& {
+  session& mine = sessions_.of(threads::number());
+  if (!mine.used.load_relaxed()) join(mine);
+  return mine;
+}
 
 /// For a thread that is new here. \throws std::bad_alloc
 template <class Clock, class Blocks>
@@ -48,10 +85,84 @@ void basic_domain<Clock, Blocks>::join(session& mine) {
   mine.used.store_release(true);  // → the acquire in see_away: the seat
 }
 
-/// After a section: its log's turn, if much has been written, or many reads met copies; and now and
-/// then another thread's. Who gives its processor away leaves few copies to those who come: they
-/// would read them, and have them in their caches, until it is back. Copies that an interrupted
-/// section holds wait for its thread, which gets a processor the sooner.
+// Sections.
+
+/// The pauses between the tries of one update.
+template <class Clock, class Blocks>
+struct basic_domain<Clock, Blocks>::retries {
+  explicit retries(basic_domain& d) noexcept : home(d) {}
+  void pause() {
+    home.my_session().conflicts.add(1);
+    if (last != outcome::log_full) return busy.pause();
+    if (++full > home.options_.tries_when_full) throw log_full();
+    home.collect();
+    idle.pause();
+  }
+  basic_domain& home;
+  outcome last = outcome::committed;
+  std::uint32_t full = 0;
+  backoff busy;
+  backoff idle;
+};
+
+template <class Clock, class Blocks>
+template <class F>
+auto basic_domain<Clock, Blocks>::read_within(F&& f) {
+  session& mine = my_session();
+  const detail::part here(mine, false);
+  reader in(*this, mine, mine.writes);
+  return std::forward<F>(f)(in);
+}
+
+template <class Clock, class Blocks>
+template <class F>
+auto basic_domain<Clock, Blocks>::update_within(F& f) {
+  session& mine = my_session();
+  const detail::part here(mine, true);
+  writer in(*this, mine, true);
+  if constexpr (std::is_void_v<std::invoke_result_t<F&, writer&>>) {
+    f(in);
+    return !mine.doomed();
+  } else {
+    return f(in);
+  }
+}
+
+template <class Clock, class Blocks>
+inline void basic_domain<Clock, Blocks>::end(session& of, bool commits) noexcept {
+  of.depth = 0;
+  of.writes = false;  // before the commit, at whose end destructors may begin sections
+  if (commits) {
+    of.commit(clock_);
+  } else {
+    of.abandon();
+  }
+  if (is_due(of) || of.written.written() >= of.glance_at) [[unlikely]]
+    tend(of);
+}
+
+/// Back in a section, whose time was announced before the thread saw that it was called.
+template <class Clock, class Blocks>
+void basic_domain<Clock, Blocks>::come_back(session& mine, const char* label) noexcept {
+  do {
+    alone_.ask(mine);
+    mine.seat.withdraw();
+    mine.begin(clock_, label);
+  } while (mine.is_to_ask());
+}
+
+// After sections: the logs are looked through.
+
+template <class Clock, class Blocks>
+inline bool basic_domain<Clock, Blocks>::is_due(session& mine) noexcept {
+  return --mine.until_look == 0 || mine.walks.value() >= mine.glance_walks_at;
+}
+
+/// After a section: the thread's log is collected, if much has been written, or many reads met
+/// copies; and now and then another thread's. A thread that gives its processor away leaves few
+/// copies to those that come: they would read them, and have them in their caches, until it is
+/// back. Copies that an interrupted section holds wait for its thread, which gets a processor the
+/// sooner.
 template <class Clock, class Blocks>
 void basic_domain<Clock, Blocks>::tend(session& mine) noexcept {
   const bool looks = mine.until_look == 0;
@@ -109,16 +220,6 @@ void basic_domain<Clock, Blocks>::end_pass(session& mine, bool walks) noexcept {
   }
   drain_now_and_then();
   graves_.clear();
-}
-
-/// Back in a section, whose time was announced before the thread saw that it was called.
-template <class Clock, class Blocks>
-void basic_domain<Clock, Blocks>::come_back(session& mine, const char* label) noexcept {
-  do {
-    alone_.ask(mine);
-    mine.seat.withdraw();
-    mine.begin(clock_, label);
-  } while (mine.is_to_ask());
 }
 
 /// What a log holds can be home long before a pass is due that has to fence: if all other threads
@@ -187,9 +288,9 @@ bool basic_domain<Clock, Blocks>::tend_all() {
   return any;
 }
 
-/// Whose log nobody has looked through for some passes of ours. An owner that is awake does that
-/// itself, and sooner: what it has written is in its caches, and not in ours; and while we are at
-/// its log, it cannot.
+/// A thread whose log no thread has looked through for some passes of ours. An owner that is awake
+/// does that itself, and sooner: what it has written is in its caches, and not in ours; and while
+/// we are at its log, it cannot.
 template <class Clock, class Blocks>
 auto basic_domain<Clock, Blocks>::neighbour_in_need(session& mine, bool walks) noexcept
     -> session* {
@@ -249,8 +350,8 @@ void basic_domain<Clock, Blocks>::set_next_pass(session& mine, std::uint64_t wri
   mine.pass_at = mine.written.written() + options_.low_watermark;
   const std::uint64_t least =
       std::max<std::uint64_t>(options_.walk_watermark, walks_a_copy * mine.written.waiting());
-  // Who comes for the walks wants the copies gone; those that it met may all be others'. What was
-  // written back waits, too, for a pass.
+  // A thread that comes because of its walks wants the copies gone; those that it met may all be
+  // others'. What was written back waits, too, for a pass.
   const bool futile = walks && (written_back == 0 || 2 * written_back < mine.written.waiting());
   const std::uint64_t most = (std::max)(least, most_walks);  // least may be anything
   mine.walk_step = futile ? std::clamp(2 * mine.walk_step, least, most) : least;
@@ -258,19 +359,19 @@ void basic_domain<Clock, Blocks>::set_next_pass(session& mine, std::uint64_t wri
 }
 
 /// Retired segments go by the epochs of the passes' own guards, a few dozen of a thread's at a
-/// time, as long as those who have retired some, or walk, go on; that needs no fence. What is left
-/// by who does not go on is for a round like this, when there is twice as much as the last one had
-/// to leave: it takes over what idle threads have retired, and frees what no thread that is
-/// interrupted inside of a guard holds up. What running threads have retired it leaves to them: to
-/// wait for those in further rounds, as a drain does, is to interrupt all threads again and again
-/// for what goes by itself. So what waits is some dozens of segments for each running thread, or
-/// twice what was held up then.
+/// time, as long as the threads that have retired some, or walk, go on; that needs no fence. What
+/// is left by a thread that does not go on is for a round like this, when there is twice as much as
+/// the last one had to leave: it takes over what idle threads have retired, and frees what no
+/// thread that is interrupted inside of a guard holds up. What running threads have retired it
+/// leaves to them: to wait for those in further rounds, as a drain does, is to interrupt all
+/// threads again and again for what goes by itself. So what waits is some dozens of segments for
+/// each running thread, or twice what was held up then.
 template <class Clock, class Blocks>
 void basic_domain<Clock, Blocks>::drain_now_and_then() noexcept {
   const std::uint64_t waiting = blocks_.garbage();
   if (waiting < most_retired * (std::min)(threads::high_water(), most_asked_for)) return;
   if (waiting < drain_at_.load_relaxed()) return;
-  drain_at_.store_relaxed(2 * waiting);  // so that nobody else begins
+  drain_at_.store_relaxed(2 * waiting);  // so that no other thread begins
   blocks_.drain(1);
   drain_at_.store_relaxed(2 * blocks_.garbage());
 }
@@ -285,7 +386,7 @@ void basic_domain<Clock, Blocks>::pass(session& mine, session* first, session* s
   if (second != nullptr && !second->written.try_collect()) second = nullptr;
   if (first != nullptr || second != nullptr) {
     alone_.look_and_call(mine, sessions_, [&] { mine.now.look(sections_, clock_); });
-    if (mine.is_to_ask()) alone_.ask(mine);  // behind the look's fence
+    if (mine.is_to_ask()) alone_.ask(mine);  // after the look's fence
   }
   if (first != nullptr) collect(*first, mine, everything);
   if (second != nullptr) collect(*second, mine, everything);
@@ -301,29 +402,55 @@ void basic_domain<Clock, Blocks>::collect(session& s, session& mine, bool everyt
   s.written.end_collect();
 }
 
-/// As the collector of each log in turn, so that what lies in it stays. It is that no longer when f
-/// throws.
 template <class Clock, class Blocks>
-template <class F>
-void basic_domain<Clock, Blocks>::for_each_chain(F&& f) {
-  struct looking {
-    ~looking() { at.end_collect(); }
-    log& at;
+inline void basic_domain<Clock, Blocks>::retire(typename log::piece& empty) noexcept {
+  struct ender {
+    void operator()(typename log::piece* s) const noexcept { log::piece::release(s); }
   };
-  sessions_.for_each([&](std::uint32_t, session& s) {
-    // As in a walk: what is below the newest may lie anywhere. First, since it may throw.
-    auto guard = blocks_.enter();
-    if (!s.written.try_collect()) return true;
-    const looking here{s.written};
-    fence::heavy();  // ↔ the light one in begin: see log.hpp, "Open"
-    s.written.take_filled();
-    if (SPOLIA_FAULT("rlu.counts_unguarded")) auto dropped = std::move(guard);
-    s.written.for_each_held([&](detail::record& r) {
-      if (const std::size_t length = detail::copies_from(r)) f(length);
-    });
+  empty.grave = &graves_;
+  auto guard = blocks_.enter();
+  guard.retire(&empty, ender{});
+}
+
+// Objects end.
+
+/// Brings the newest version of an object home that no section can reach: then the master is all
+/// there is of it. If a fork has lost threads, there may be locks that they have left, and copies
+/// that will never be committed.
+template <class Clock, class Blocks>
+inline void basic_domain<Clock, Blocks>::bring_home(detail::object& o) noexcept {
+  for (backoff busy; !o.try_collect() && !(lost_some_ && o.try_take_from_lost());) busy.pause();
+  detail::record* const first = o.newest.load_relaxed();
+  detail::record* newest = first;
+  if (lost_some_) {
+    while (newest != nullptr && detail::since_of(*newest, clock_, 0) == detail::not_yet) {
+      newest = newest->older.load_relaxed();
+    }
+  }
+  if (newest != nullptr) newest->how->write_back(o, *newest);
+  o.newest.store_relaxed(nullptr);
+  for (detail::record* r = first; r != nullptr;) {
+    detail::record* const older = r->older.load_relaxed();
+    if (detail::is_unended(r->ended.load_relaxed()))
+      r->ended.store_relaxed(0);  // no section finds it
+    // → the acquire in the collector's examine, which comes before it looks at `ended`. It may take
+    // the copy away at once.
+    r->state.store_release(detail::record_state::unlinked);
+    r = older;
+  }
+  o.end_collect();
+}
+
+template <class Clock, class Blocks>
+inline void basic_domain<Clock, Blocks>::wait_for_collectors() const noexcept {
+  fence::full();  // ↔ the heavy one at a pass's beginning: see log::wait_for_collector
+  sessions_.for_each([](std::uint32_t, const session& s) {
+    s.written.wait_for_collector();
     return true;
   });
 }
+
+// Threads end, and the domain.
 
 template <class Clock, class Blocks>
 void basic_domain<Clock, Blocks>::thread_left(std::uint32_t n) noexcept {
@@ -366,6 +493,8 @@ basic_domain<Clock, Blocks>::~basic_domain() {
   });
 }
 
+// Figures.
+
 template <class Clock, class Blocks>
 statistics basic_domain<Clock, Blocks>::stats() const noexcept {
   statistics sum;
@@ -383,6 +512,30 @@ statistics basic_domain<Clock, Blocks>::stats() const noexcept {
   });
   sum.retired_segments = blocks_.garbage();
   return sum;
+}
+
+/// As the collector of each log in turn, so that what lies in it stays. It is that no longer when f
+/// throws.
+template <class Clock, class Blocks>
+template <class F>
+void basic_domain<Clock, Blocks>::for_each_chain(F&& f) {
+  struct looking {
+    ~looking() { at.end_collect(); }
+    log& at;
+  };
+  sessions_.for_each([&](std::uint32_t, session& s) {
+    // As in a walk: what is below the newest may lie anywhere. First, since it may throw.
+    auto guard = blocks_.enter();
+    if (!s.written.try_collect()) return true;
+    const looking here{s.written};
+    fence::heavy();  // ↔ the light one in begin: see log.hpp, "Open"
+    s.written.take_filled();
+    if (SPOLIA_FAULT("rlu.counts_unguarded")) auto dropped = std::move(guard);
+    s.written.for_each_held([&](detail::record& r) {
+      if (const std::size_t length = detail::copies_from(r)) f(length);
+    });
+    return true;
+  });
 }
 
 }  // namespace rlu

@@ -1,13 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tree_batches.hpp: how a change of a snapshot_tree that belongs to a batch (map/changes.hpp) is
-// put in place.
-//
-// The leaf of the key is replaced by one with two contents: what is in it before the batch, and
-// what is in it afterwards. Whoever wants to change the leaf decides the batch first. Where that
-// takes two leaves, both contents are divided by one key; a half in which the batch changes nothing
-// is a leaf like all others.
-//   A leaf that the batch, or its end, leaves without pairs is taken out when the batch is over:
-// without memory, it stays until something is put there.
+// chromatic_tree_impl.hpp: what a snapshot_tree does seldom: batches, and the account of versions.
+// Part of chromatic_tree.hpp, which includes it.
 #pragma once
 
 #include <cstddef>
@@ -18,11 +11,20 @@
 #include <spolia/base/config.hpp>
 #include <spolia/base/unwind.hpp>
 #include <spolia/map/detail/batch_state.hpp>
-#include <spolia/map/detail/chromatic_tree.hpp>
+#include <spolia/version/holdings.hpp>
+#include <spolia/version/snapshot.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail {
 
+/// A change that belongs to a batch (map/changes.hpp), put in place.
+///
+/// The leaf of the key is replaced by one with two contents: what is in it before the batch, and
+/// what is in it afterwards. A thread that wants to change the leaf decides the batch first. Where
+/// that takes two leaves, both contents are divided by one key; a half in which the batch changes
+/// nothing is a leaf like all others.
+///   A leaf that the batch, or its end, leaves without pairs is taken out when the batch is over:
+/// without memory, it stays until something is put there.
 template <class Key, class Value, version_collector Collector, class Compare, std::size_t Capacity,
           std::size_t Shortcuts>
 class chromatic_tree<Key, Value, Collector, Compare, Capacity, Shortcuts>::batch_change {
@@ -119,6 +121,59 @@ class chromatic_tree<Key, Value, Collector, Compare, Capacity, Shortcuts>::batch
   bool empties_ = false;
   int difference_ = 0;  // of the number of pairs
 };
+
+// Which versions there are, and which snapshots hold them.
+
+template <class Key, class Value, version_collector Collector, class Compare, std::size_t Capacity,
+          std::size_t Shortcuts>
+holdings chromatic_tree<Key, Value, Collector, Compare, Capacity, Shortcuts>::account() {
+  holdings all;
+  renew_shortcuts();
+  const std::uint64_t held = collector_.stats().held();
+  detail::version::holdings_sum sum(collector_.time().living());
+  collector_.audit([&](const auto& v) {
+    // relaxed: it has ended, so its stamp was set before.
+    sum.add(v.since.load_relaxed(), v.until.read(), v.bytes());
+  });
+  const snapshot now(collector_.time(), "account");
+  weigh(entry_, 0, now.timestamp(), all, sum);
+  sum.finish(all);
+  all.obsolete = held > all.needed ? held - all.needed : 0;
+  const auto waiting = collector_.nodes().sums();
+  all.waiting = waiting.garbage();
+  all.waiting_bytes = waiting.garbage_bytes();
+  return all;
+}
+
+template <class Key, class Value, version_collector Collector, class Compare, std::size_t Capacity,
+          std::size_t Shortcuts>
+void chromatic_tree<Key, Value, Collector, Compare, Capacity, Shortcuts>::weigh(
+    const internal& i, unsigned side, std::uint64_t then, holdings& all,
+    detail::version::holdings_sum& sum) const {
+  node* n = nullptr;
+  {
+    const session here = collector_.enter();
+    const auto& links = i.child(side);
+    const auto* newer = links.newest(collector_.time());
+    n = links.at(collector_.time(), then)->to;
+    all.current_bytes += newer->bytes();
+    if constexpr (!Collector::info.reaches_idle_lists) {
+      links.each([&](const auto& v) {
+        // relaxed: all but the head have ended, and the head was settled, or is not counted.
+        if (&v != newer && v.since.load_relaxed() < newer->since.load_relaxed()) {
+          sum.add(v.since.load_relaxed(), newer->since.load_relaxed(), v.bytes());
+          newer = static_cast<const typename internal::version*>(&v);
+        }
+      });
+    }
+  }
+  all.current += 2;
+  all.current_bytes += n->bytes();
+  if (n->is_leaf()) return;
+  for (unsigned s = 0; s < 2; ++s) {
+    weigh(*nodes::as_internal(n), s, then, all, sum);
+  }
+}
 
 }  // namespace detail
 }  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -1,0 +1,839 @@
+// SPDX-License-Identifier: Apache-2.0
+// domain_impl.hpp: how a domain and its guards work. Part of domain.hpp, which includes it.
+//
+// In the order of a block's life: what a domain keeps for one thread; guards begin and end; a block
+// is retired; between two operations the thread lets the scheme do its work (tick), which hands
+// safe blocks to the release policy (sink); a step of freeing comes at the end of a guard. Then
+// what a thread does for others: blocks of idle and ended threads are taken over.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <optional>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <spolia/base/atomic.hpp>
+#include <spolia/base/biased_gate.hpp>
+#include <spolia/base/config.hpp>
+#include <spolia/base/counters.hpp>
+#include <spolia/base/export.hpp>
+#include <spolia/base/memory.hpp>
+#include <spolia/base/misuse.hpp>
+#include <spolia/base/threads.hpp>
+#include <spolia/reclaim/courtesy.hpp>
+#include <spolia/reclaim/detail/pins.hpp>
+#include <spolia/reclaim/detail/saturating.hpp>
+#include <spolia/reclaim/limbo.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace detail {
+
+/// How many guards of a thread are alive inside its outermost one, and whether a step of freeing is
+/// due when that ends. One word, so that the end of a guard asks for both by one comparison.
+class guard_depth {
+ public:
+  /// No guard is alive inside the outermost one.
+  bool is_outermost() const noexcept { return word_ % freeing_due == 0; }
+  /// The same, and no step of freeing is due.
+  bool is_outermost_and_plain() const noexcept { return word_ == 0; }
+  /// The same, and a step of freeing is due.
+  bool is_outermost_and_freeing() const noexcept { return word_ == freeing_due; }
+  bool freeing_is_due() const noexcept { return word_ >= freeing_due; }
+
+  void begin_inner() noexcept { ++word_; }
+  void end_inner() noexcept { --word_; }
+  void set_freeing_due() noexcept { word_ |= freeing_due; }
+  void begin_freeing() noexcept { word_ &= freeing_due - 1; }
+  void reset() noexcept { word_ = 0; }
+
+ private:
+  static constexpr std::uint32_t freeing_due = std::uint32_t{1} << 31U;
+  std::uint32_t word_ = 0;
+};
+
+/// What a domain keeps for one thread. `local` and `release` belong to the thread while it is
+/// present at the gate, and to a visitor while it is not.
+template <class Scheme, class Release>
+struct alignas((std::max)(cache_line, alignof(typename Scheme::local))) domain_cell {
+  /// Schemes that look around every few operations anyway also set the pace of the domain's chores.
+  static constexpr bool scheme_keeps_pace = requires { requires Scheme::ticks_regularly; };
+  static constexpr bool scheme_gains_by_courtesy = requires { requires Scheme::courteous; };
+  static constexpr bool scheme_has_pace = requires(const Scheme s) { s.pace(); };
+  static constexpr bool scheme_looks_back =
+      requires(Scheme s, typename Scheme::local l) { s.look_back(l); };
+  /// Ticks, or operations where the scheme does not tick regularly, between two looks at a
+  /// neighbour.
+  static constexpr std::uint32_t chores_every = scheme_keeps_pace ? 32 : 1024;
+
+  /// What the thread says at its gate: presences alive, the outermost guards begun so far, which is
+  /// never taken back, and whether one is alive. One word, since stores are what a guard costs.
+  static constexpr biased_gate::word one_presence = 1;
+  static constexpr biased_gate::word one_guard = biased_gate::word{1} << biased_gate::level_bits;
+  static constexpr biased_gate::word guard_alive = one_guard / 2;
+
+  guard_depth depth;                       // the owner's
+  std::uint32_t countdown = chores_every;  // to the next chores; the owner's
+  biased_gate::word tick_at = 0;           // what is said when the next tick is due; the owner's
+  /// How many blocks are retired when the next tick is due in any case; the owner's.
+  std::uint64_t tick_when_retired = 0;
+  std::uint64_t retired_at_look = 0;  // bytes, when this thread last looked at the budget
+  static constexpr bool scheme_has_room =
+      requires(const Scheme s, typename Scheme::local l) { s.room(l); };
+  bool in_tick = false;  // a deleter that runs in a tick must not start another one
+  bool telling = false;  // of a budget: the function that is told may go over it
+  tally made;            // blocks: by make(), and those retired that came from elsewhere
+  tally unmade;          // by destroy()
+  tally retired_blocks;
+  tally retired_bytes;
+  /// The scheme need not ask for threads whose gate is parked. A cell that no thread has used is.
+  static constexpr bool scheme_parks = requires(Scheme s, typename Scheme::local l) { s.park(l); };
+  /// In one cache line with the beginning of `local`, where schemes announce operations: stores to
+  /// one line leave the processor in pairs.
+  alignas(cache_line / 2) biased_gate gate{scheme_parks};
+  typename Scheme::local local;
+  typename Release::local release;
+  atomic<bool> used{false};
+  pin_watch watch;
+  courtesy::turn turn;                // the owner's
+  std::uint64_t retired_at_join = 0;  // blocks, when this thread came; the owner's
+  tally adopted_blocks;
+  atomic<std::uint64_t> inflow_seen{0};                   // by the last visitor
+  atomic<std::uint64_t> inflow_emptied{0};                // when a visitor took everything
+  biased_gate::word question = biased_gate::no_question;  // the barrier's, which stands here
+
+  /// Is a guard alive? To the owner, or when the owner is not there.
+  bool inside() const noexcept { return (gate.own() & guard_alive) != 0; }
+  /// The outermost guard that is alive, or was when its thread was present last; 0: not present.
+  std::uint64_t guard_seen() const noexcept {
+    const biased_gate::word said = gate.said();
+    return said % one_guard == 0 ? 0 : said / one_guard;
+  }
+  /// How many outermost guards have begun.
+  std::uint64_t operations() const noexcept { return gate.own() / one_guard; }
+  std::uint64_t inflow() const noexcept { return retired_blocks.value() + adopted_blocks.value(); }
+};
+
+/// Figures of all threads of a domain. While these work, sums are approximate.
+struct cell_sums {
+  std::uint64_t freed = 0;
+  std::uint64_t freed_bytes = 0;
+  std::uint64_t ended = 0;  // freed, or never shared
+  std::uint64_t made = 0;
+  std::uint64_t retired = 0;
+  std::uint64_t retired_bytes = 0;
+
+  std::uint64_t garbage() const noexcept { return retired > freed ? retired - freed : 0; }
+  std::uint64_t garbage_bytes() const noexcept {
+    return retired_bytes > freed_bytes ? retired_bytes - freed_bytes : 0;
+  }
+};
+
+template <class Cells>
+cell_sums sum_of(const Cells& cells) noexcept {
+  cell_sums sum;
+  cells.for_each([&](std::uint32_t, const auto& c) {
+    // freed before retired and made: a block counted as freed is then always counted there too.
+    const std::uint64_t freed = c.release.meter.freed.value();
+    sum.freed += freed;
+    sum.freed_bytes += c.release.meter.freed_bytes.value();
+    sum.ended += freed + c.unmade.value();
+    sum.made += c.made.value();
+    sum.retired += c.retired_blocks.value();
+    sum.retired_bytes += c.retired_bytes.value();
+    return true;
+  });
+  return sum;
+}
+
+/// Makes the calling thread's cell its own for a while, inside of guards and outside.
+template <class Cell>
+struct presence {
+  template <class Domain>
+  SPOLIA_ALWAYS_INLINE presence(Domain& d, Cell& c) noexcept : of(c) {
+    d.come(of, Cell::one_presence);
+  }
+  SPOLIA_ALWAYS_INLINE ~presence() { of.gate.go(Cell::one_presence); }
+  presence(const presence&) = delete;
+  presence& operator=(const presence&) = delete;
+
+  Cell& of;
+};
+
+}  // namespace detail
+
+template <class Scheme, class Release>
+struct domain<Scheme, Release>::peers {
+  domain& of;
+  template <class F>
+  void for_each(F&& f) const {
+    of.cells_.for_each([&](std::uint32_t n, cell& c) { return f(n, c.local); });
+  }
+  typename Scheme::local* find(std::uint32_t n) const noexcept {
+    cell* const c = of.cells_.find(n);
+    return c == nullptr ? nullptr : &c->local;
+  }
+  std::uint32_t high_water() const noexcept { return threads::high_water(); }
+  std::uint64_t existing() const noexcept {
+    const auto sum = detail::sum_of(of.cells_);
+    return sum.made > sum.ended ? sum.made - sum.ended : 0;
+  }
+};
+
+template <class Scheme, class Release>
+struct domain<Scheme, Release>::sink {
+  domain& of;
+  cell& me;
+  template <class Poll = decltype(detail::no_poll)>
+  void operator()(limbo& safe, Poll&& poll = Poll{}) const noexcept {
+    of.release_.take(me.release, safe, std::forward<Poll>(poll));
+    of.free_when_due(me);
+  }
+  /// So many more, if the scheme can choose.
+  std::size_t wants() const noexcept { return of.release_.wants(me.release); }
+};
+
+// The calling thread's cell.
+
+template <class Scheme, class Release>
+inline auto domain<Scheme, Release>::my_cell() -> cell& {
+#if !defined(SPOLIA_MODEL)
+  if (core::here.domain == serial_) [[likely]]
+    return *static_cast<cell*>(core::here.cell);
+#endif
+  return find_my_cell();
+}
+
+/// The first use of a thread, or the first since it used another domain.
+template <class Scheme, class Release>
+auto domain<Scheme, Release>::find_my_cell() -> cell& {
+  const std::uint32_t number = threads::number();
+  cell& found = cells_.of(number);
+  if (!found.used.load_relaxed()) {
+    presence here(*this, found);  // its last owner's blocks may be under adoption
+    found.release.meter.time_one_in = time_pauses_one_in_;
+    found.watch.os_thread.set(threads::os_id());
+    if constexpr (requires { scheme_.join(found.local, number, peers{*this}); }) {
+      scheme_.join(found.local, number, peers{*this});
+    }
+    threads::watch_this_thread(*this);
+    found.tick_at = 0;  // at once
+    // What the number's last thread has counted stays: else threads that run few operations each
+    // would never come to their chores.
+    found.countdown = enough_is_left() ? 1 : (std::min)(found.countdown, pace_of_chores());
+    found.retired_at_join = found.retired_blocks.value();
+    found.used.store_relaxed(true);
+  }
+#if !defined(SPOLIA_MODEL)
+  core::here.domain = serial_;
+  core::here.cell = &found;
+#endif
+  return found;
+}
+
+// Blocks are made, and ended before any other thread has seen them.
+
+template <class Scheme, class Release>
+template <class T, class... Arguments>
+inline T* domain<Scheme, Release>::make(Arguments&&... arguments) {
+  static_assert(std::is_base_of_v<header, T>,
+                "domain::make: T must derive from the domain's header");
+  presence here(*this, my_cell());
+  void* const place = release_.allocate(here.of.release, sizeof(T), alignof(T));
+  try {
+    T* const made = ::new (place) T(std::forward<Arguments>(arguments)...);
+    if constexpr (requires { scheme_.born(here.of.local, made->stamp); }) {
+      scheme_.born(here.of.local, made->stamp);
+    }
+    here.of.made.add(1);
+    return made;
+  } catch (...) {
+    release_.deallocate(here.of.release, place, sizeof(T), alignof(T));
+    throw;
+  }
+}
+
+template <class Scheme, class Release>
+template <class T>
+inline void domain<Scheme, Release>::destroy(T* block) noexcept {
+  if (block == nullptr) return;
+  block->~T();
+  cell* mine = nullptr;
+  try {
+    mine = &my_cell();
+  } catch (const std::bad_alloc&) {  // a thread's first call: then without a cell
+  }
+  if (mine == nullptr) return memory_.deallocate(block, sizeof(T), alignof(T));
+  presence here(*this, *mine);
+  mine->unmade.add(1);
+  release_.deallocate(mine->release, block, sizeof(T), alignof(T));
+}
+
+// Guards begin and end.
+
+template <class Scheme, class Release>
+inline domain<Scheme, Release>::guard::guard(domain& d, cell& c) : domain_(&d), cell_(&c) {
+  d.begin_guard(c);
+  if constexpr (noexcept(d.scheme_.open(c.local))) {
+    hold_ = d.scheme_.open(c.local);
+  } else {
+    try {
+      hold_ = d.scheme_.open(c.local);
+    } catch (...) {
+      d.end_guard(c);
+      throw;
+    }
+  }
+}
+
+template <class Scheme, class Release>
+inline void domain<Scheme, Release>::guard::finish() noexcept {
+  if (domain_ == nullptr) [[unlikely]]
+    return;
+  if (SPOLIA_CHECKS && &domain_->my_cell() != cell_) {
+    misuse::report("a guard ends on another thread than it began on", threads::number());
+    return;
+  }
+  domain_->scheme_.close(cell_->local, hold_);
+  domain_->end_guard(*cell_);
+}
+
+template <class Scheme, class Release>
+inline auto domain<Scheme, Release>::enter(const char* label) -> guard {
+  cell& mine = my_cell();
+  guard begun(*this, mine);
+  if (mine.depth.is_outermost()) mine.watch.name(label, mine.guard_seen());
+  return begun;
+}
+
+template <class Scheme, class Release>
+inline void domain<Scheme, Release>::begin_guard(cell& c) noexcept {
+  if (!c.inside()) [[likely]] {
+    begin(c);
+  } else {
+    c.depth.begin_inner();
+  }
+}
+template <class Scheme, class Release>
+inline void domain<Scheme, Release>::end_guard(cell& c) noexcept {
+  if (c.depth.is_outermost_and_plain()) [[likely]] {
+    end(c);
+  } else if (SPOLIA_FAULT("domain.inner_guard_frees") ? c.depth.freeing_is_due()
+                                                      : c.depth.is_outermost_and_freeing()) {
+    end_and_free(c);
+  } else {
+    c.depth.end_inner();
+  }
+}
+
+/// The beginning of an outermost guard.
+template <class Scheme, class Release>
+inline void domain<Scheme, Release>::begin(cell& c) noexcept {
+  if (wants_tick(c)) [[unlikely]]
+    tick(c);
+  scheme_.enter(c.local);
+  // Its light fence also orders the scheme's announcement.
+  come(c, cell::one_guard + cell::guard_alive);
+}
+
+template <class Scheme, class Release>
+inline void domain<Scheme, Release>::come(cell& c, biased_gate::word more) noexcept {
+  const biased_gate::arrival found = c.gate.come(more);
+  if (found != biased_gate::arrival::plain) [[unlikely]]
+    arrive(c, found);
+}
+/// The thread, which has no guard and no other presence yet, has found its gate changed.
+template <class Scheme, class Release>
+void domain<Scheme, Release>::arrive(cell& c, biased_gate::arrival found) noexcept {
+  if (found == biased_gate::arrival::asked) return hand_over(c);
+  if constexpr (cell::scheme_parks) scheme_.unpark(c.local);
+}
+
+/// The end of an outermost guard.
+template <class Scheme, class Release>
+inline void domain<Scheme, Release>::end(cell& c) noexcept {
+  scheme_.leave(c.local);
+  if constexpr (cell::scheme_looks_back) {
+    if (scheme_.looks_back(c.local) != 0) [[unlikely]]
+      look_back(c);
+  }
+  c.gate.go(cell::guard_alive);
+}
+template <class Scheme, class Release>
+void domain<Scheme, Release>::look_back([[maybe_unused]] cell& c) noexcept {
+  if constexpr (cell::scheme_looks_back) scheme_.look_back(c.local);
+}
+/// The same where a step of freeing is due: after the announcement was withdrawn, and the gate
+/// stays shut meanwhile, also when a deleter begins and ends a guard of its own.
+template <class Scheme, class Release>
+void domain<Scheme, Release>::end_and_free(cell& c) noexcept {
+  scheme_.leave(c.local);
+  look_back(c);
+  // Another reason to be present, since a deleter's guard is an outermost one.
+  const bool absent = SPOLIA_FAULT("domain.absent_while_freeing");
+  c.gate.go(cell::guard_alive - (absent ? 0 : cell::one_presence));
+  free_some(c);
+  c.gate.go(absent ? 0 : cell::one_presence);
+}
+/// A step of freeing, by a thread that is present.
+template <class Scheme, class Release>
+inline void domain<Scheme, Release>::free_some(cell& c) noexcept {
+  c.depth.begin_freeing();
+  if (release_.is_due(c.release)) release_.step(c.release);
+  free_when_due(c);
+}
+template <class Scheme, class Release>
+inline void domain<Scheme, Release>::free_when_due(cell& c) noexcept {
+  if (release_.is_due(c.release) && !SPOLIA_FAULT("domain.free_bit_lost")) {
+    c.depth.set_freeing_due();
+  }
+}
+
+// Blocks are retired.
+
+template <class Scheme, class Release>
+template <class T>
+struct domain<Scheme, Release>::guard::disposers {
+  static T* object(retired* r) noexcept { return static_cast<T*>(static_cast<header*>(r)); }
+  static const void* address(const retired* r) noexcept {
+    return static_cast<const T*>(static_cast<const header*>(r));
+  }
+  static void* destroy(retired* r) noexcept {
+    T* const t = object(r);
+    t->~T();
+    return t;
+  }
+  template <class Deleter>
+  static void dispose_with(retired* r) noexcept {
+    Deleter{}(object(r));
+  }
+  SPOLIA_OWN_COPY static constexpr disposer made{nullptr, &address, &destroy, sizeof(T),
+                                                 alignof(T)};
+  template <class Deleter>
+  struct deleted_by {
+    SPOLIA_OWN_COPY static constexpr disposer how{&dispose_with<Deleter>, &address, nullptr,
+                                                  sizeof(T), alignof(T)};
+  };
+};
+
+template <class Scheme, class Release>
+template <class T, class Deleter>
+struct domain<Scheme, Release>::guard::boxed : header {
+  boxed(T* o, Deleter d) : object(o), deleter(std::move(d)) {}
+
+  static void* destroy(retired* r) noexcept {
+    boxed* const self = static_cast<boxed*>(static_cast<header*>(r));
+    self->deleter(self->object);
+    self->~boxed();
+    return self;
+  }
+  static const void* address(const retired* r) noexcept {
+    return static_cast<const boxed*>(static_cast<const header*>(r))->object;
+  }
+  SPOLIA_OWN_COPY static constexpr disposer how{nullptr,       &address,       &destroy,
+                                                sizeof(boxed), alignof(boxed), sizeof(T)};
+
+  T* object;
+  [[no_unique_address]] Deleter deleter;
+};
+
+/// For the bound. The block may be one that make() has not made.
+template <class Scheme, class Release>
+inline void domain<Scheme, Release>::note_origin([[maybe_unused]] const header& block) noexcept {
+  if constexpr (requires { Scheme::unborn(block.stamp); }) {
+    if (Scheme::unborn(block.stamp) && !unborn_.value()) unborn_.set(true);
+  }
+}
+
+template <class Scheme, class Release>
+inline void domain<Scheme, Release>::retire(cell& me, retired* block) noexcept {
+  if (SPOLIA_CHECKS && block->waiting()) {
+    misuse::report("a block was retired twice", threads::number());
+    return;
+  }
+  if (release_.owe(me.release)) me.depth.set_freeing_due();
+  me.retired_blocks.add(1);
+  me.retired_bytes.add(block->holds_bytes());
+  scheme_.retire(me.local, block, peers{*this}, sink{*this, me});
+  if constexpr (cell::scheme_has_room) {
+    if (me.retired_blocks.value() >= me.tick_when_retired) [[unlikely]]
+      me.tick_at = 0;  // at once, when the operation is over
+  }
+}
+
+// Between operations.
+
+template <class Scheme, class Release>
+inline bool domain<Scheme, Release>::wants_tick(cell& c) noexcept {
+  if constexpr (cell::scheme_has_pace) {
+    return c.gate.own() >= c.tick_at;
+  } else if constexpr (cell::scheme_keeps_pace) {
+    return scheme_.due(c.local);
+  } else {
+    return --c.countdown == 0 || scheme_.due(c.local);
+  }
+}
+
+/// Lets the scheme do its work, and now and then looks after the others.
+template <class Scheme, class Release>
+void domain<Scheme, Release>::tick(cell& me) noexcept {
+  if constexpr (cell::scheme_keeps_pace) --me.countdown;
+  const bool chores = me.countdown == 0;
+  if (chores) me.countdown = pace_of_chores();
+  if (me.in_tick) return;
+  const biased_gate::word said = me.gate.own();
+  if constexpr (cell::scheme_has_pace) me.tick_at = said + scheme_.pace() * cell::one_guard;
+  if constexpr (cell::scheme_gains_by_courtesy) {
+    if (courtesy_.is_due(me.turn)) step_aside(me);
+  }
+  presence here(*this, me);
+  me.in_tick = true;
+  // Others may take over what waits here while the thread is not present.
+  if constexpr (cell::scheme_has_pace) me.tick_at = said + pace_of(me.local) * cell::one_guard;
+  scheme_.tick(me.local, peers{*this}, sink{*this, me});
+  if (chores) {
+    visit_next_neighbour(me);
+    if (enough_is_left()) take_over_what_is_left(me);
+    if constexpr (cell::scheme_gains_by_courtesy) {
+      courtesy_.watch(me.turn, scheme_.epochs(), scheme_.waiting(me.local));
+    }
+  }
+  if constexpr (cell::scheme_has_room) {
+    me.tick_when_retired = me.retired_blocks.value() + scheme_.room(me.local);
+  }
+  release_.remind(me.release, me.operations());
+  free_when_due(me);
+  me.in_tick = false;
+  // Last: the function that is told may use the domain, as between any two operations, and drain
+  // it.
+  if (budget_bytes_ != 0 && !me.telling && (chores || retired_much(me))) {
+    me.telling = true;
+    me.retired_at_look = me.retired_bytes.value();
+    watch_budget();
+    me.telling = false;
+  }
+}
+
+template <class Scheme, class Release>
+inline std::uint32_t domain<Scheme, Release>::pace_of(const typename Scheme::local& me) noexcept {
+  // A budget is looked at in ticks, and few blocks may be large.
+  if constexpr (requires { scheme_.pace_of(me); }) {
+    if (budget_bytes_ == 0) return scheme_.pace_of(me);
+  }
+  return scheme_.pace();
+}
+
+/// Where a budget is watched, schemes that do not tick regularly are made to, every few dozen
+/// operations: large blocks would pass it long before the usual chores.
+template <class Scheme, class Release>
+std::uint32_t domain<Scheme, Release>::pace_of_chores() const noexcept {
+  if constexpr (cell::scheme_keeps_pace) return cell::chores_every;
+  return budget_bytes_ == 0 ? cell::chores_every : cell::chores_every / 16;
+}
+
+/// Has this thread alone retired a good part of the budget since it looked last? So a look at all
+/// threads is paid for by that many bytes.
+template <class Scheme, class Release>
+bool domain<Scheme, Release>::retired_much(const cell& me) const noexcept {
+  return me.retired_bytes.value() - me.retired_at_look >= budget_bytes_ / 8;
+}
+
+template <class Scheme, class Release>
+void domain<Scheme, Release>::collect(cell& me) noexcept {
+  if (me.in_tick) return;
+  me.in_tick = true;
+  scheme_.collect(me.local, peers{*this}, sink{*this, me});
+  me.in_tick = false;
+}
+
+template <class Scheme, class Release>
+inline void domain<Scheme, Release>::rest() {
+  cell& me = my_cell();
+  if (me.gate.own() % cell::one_guard == 0) rest(me);
+}
+/// Of a thread that is outside of guards.
+template <class Scheme, class Release>
+void domain<Scheme, Release>::rest([[maybe_unused]] cell& me) noexcept {
+  if constexpr (cell::scheme_parks) me.gate.leave_parked([&] { scheme_.park(me.local); });
+}
+
+/// Gives the processor away, and is parked meanwhile, so that no round has to ask for this thread.
+template <class Scheme, class Release>
+void domain<Scheme, Release>::step_aside(cell& me) noexcept {
+  if (me.gate.own() % cell::one_guard == 0) {
+    scheme_.step_aside(me.local, peers{*this});
+    rest(me);
+  }
+  courtesy_.give(me.turn, threads::high_water());
+}
+
+/// Tells the user, once, when too much waits. Updates call it: so it asks for sums and not for
+/// stats(), whose histogram takes 4 KiB of the stack.
+template <class Scheme, class Release>
+void domain<Scheme, Release>::watch_budget() noexcept {
+  const auto now = sums();
+  if (now.garbage_bytes() <= budget_bytes_) {
+    if (now.garbage_bytes() <= budget_bytes_ / 2) over_.store_relaxed(false);
+    return;
+  }
+  if (over_.exchange_relaxed(true)) return;
+  struct over_budget said{budget_bytes_, now.garbage_bytes(), now.garbage(), {}};
+  try {
+    said.pins = pins();
+  } catch (const std::bad_alloc&) {  // then without
+  }
+  over_budget_(said);
+  // It may have drained the domain: then the next time is another one.
+  if (sums().garbage_bytes() <= budget_bytes_ / 2) over_.store_relaxed(false);
+}
+
+// Blocks of other threads.
+
+template <class Scheme, class Release>
+bool domain<Scheme, Release>::drain(int rounds) {
+  cell& me = my_cell();
+  if (me.inside()) {
+    misuse::report("drain inside a guard", threads::number());
+    return false;
+  }
+  presence here(*this, me);
+  for (int round = 0; round < rounds; ++round) {
+    adopt_from_others(me);
+    collect(me);
+    release_.drain(me.release);
+    if (sums().garbage() == 0) return true;
+  }
+  return sums().garbage() == 0;
+}
+
+/// One look at one other cell: the blocks of a thread that is gone, or has retired nothing
+/// between two looks, are taken over, so that nothing waits for a thread that does not come back.
+template <class Scheme, class Release>
+void domain<Scheme, Release>::visit_next_neighbour(cell& me) noexcept {
+  const std::uint32_t all = threads::high_water();
+  const std::uint32_t n = next_visit_.load_relaxed();
+  next_visit_.store_relaxed(n + 1 < all ? n + 1 : 0);  // a lost update: a cell is visited twice
+  cell* const other = cells_.find(n);
+  if (other == nullptr || other == &me) return;
+  other->watch.look(other->guard_seen(), detail::pin_watch::now_ns(),
+                    detail::sum_of(cells_).retired_bytes);
+  if constexpr (cell::scheme_parks) park_if_idle(*other);
+  const std::uint64_t inflow = other->inflow();
+  const bool unchanged = other->inflow_seen.load_relaxed() == inflow;
+  other->inflow_seen.store_relaxed(inflow);
+  if (!unchanged || other->inflow_emptied.load_relaxed() == inflow) return;
+  if (take_over(me, *other)) after_taking_over(me);
+}
+
+/// Threads that have ended had retired many blocks since what such threads leave was looked for.
+/// That is counted for the domain: what is counted for a number comes to nothing where the thread
+/// that has the number next does not use the domain.
+template <class Scheme, class Release>
+bool domain<Scheme, Release>::enough_is_left() const noexcept {
+  constexpr std::uint64_t enough = 1024;
+  return retired_by_ended_.value() - looked_through_at_.value() >= enough;
+}
+
+/// Takes over the blocks of threads that have ended, of a few at a time: each is a heavy fence.
+template <class Scheme, class Release>
+void domain<Scheme, Release>::take_over_what_is_left(cell& me) noexcept {
+  const std::uint64_t before = looked_through_at_.value();
+  looked_through_at_.set(retired_by_ended_.value());  // first: one thread will do
+  int more = 16;
+  cells_.for_each([&](std::uint32_t, cell& other) {
+    const bool left =
+        !other.used.load_relaxed() && other.inflow_emptied.load_relaxed() != other.inflow();
+    if (left && take_over(me, other)) --more;
+    return more != 0;
+  });
+  if (more == 0) looked_through_at_.set(before);  // there may be others
+  after_taking_over(me);
+  // What this thread retires itself would free as many others only, and it may end soon, too.
+  release_.hasten(me.release, scheme_.waiting(me.local) + release_.backlog(me.release));
+}
+
+/// If the other thread has ended or is between two operations. Returns whether it was.
+template <class Scheme, class Release>
+bool domain<Scheme, Release>::take_over(cell& me, cell& other) noexcept {
+  if (!other.gate.looks_idle() || barred_.load_relaxed()) return false;
+  return other.gate.visit([&] { adopt(me, other); });
+}
+template <class Scheme, class Release>
+void domain<Scheme, Release>::after_taking_over(cell& me) noexcept {
+  if constexpr (requires { scheme_.adopted(me.local, peers{*this}, sink{*this, me}); }) {
+    scheme_.adopted(me.local, peers{*this}, sink{*this, me});
+  }
+}
+
+template <class Scheme, class Release>
+void domain<Scheme, Release>::park_if_idle(cell& other) noexcept {
+  if (other.gate.looks_idle() && scheme_.idle(other.local) && !barred_.load_relaxed()) {
+    other.gate.park([&] { scheme_.park(other.local); });
+  }
+}
+
+template <class Scheme, class Release>
+void domain<Scheme, Release>::adopt_from_others(cell& me) noexcept {
+  cells_.for_each([&](std::uint32_t, cell& other) {
+    if (&other != &me) other.gate.insist([&] { adopt(me, other); });
+    return true;
+  });
+}
+
+/// Takes over the blocks of a thread that has ended or is between two operations: inside its gate.
+template <class Scheme, class Release>
+void domain<Scheme, Release>::adopt(cell& me, cell& other) noexcept {
+  const std::size_t found = scheme_.waiting(other.local) + release_.backlog(other.release);
+  scheme_.adopt(me.local, other.local);
+  release_.adopt(me.release, other.release);
+  me.adopted_blocks.add(found);
+  other.inflow_emptied.store_relaxed(other.inflow());
+}
+
+/// Answers a barrier (src/reclaim/outside.hpp), which waits for this thread's blocks: as if it had
+/// taken them.
+template <class Scheme, class Release>
+void domain<Scheme, Release>::hand_over([[maybe_unused]] cell& me) noexcept {
+  if constexpr (requires { scheme_.hand_over(me.local, me.release.safe); }) {
+    if (!SPOLIA_FAULT("outside.nothing_handed_over")) {
+      scheme_.hand_over(me.local, me.release.safe);
+    }
+    me.inflow_emptied.store_relaxed(me.inflow());
+  }
+  me.gate.answered();
+}
+
+// Threads end, and the domain.
+
+template <class Scheme, class Release>
+void domain<Scheme, Release>::thread_left(std::uint32_t n) noexcept {
+  cell* const c = cells_.find(n);
+  if (c == nullptr || !c->used.load_relaxed()) return;
+  if (c->inside()) {
+    misuse::report("a thread ended inside a guard", n);
+    return;  // its protection stays: whatever it could see must not be freed
+  }
+  scheme_.exited(c->local, peers{*this});
+  c->used.store_relaxed(false);
+  retired_by_ended_.add(c->retired_blocks.value() - c->retired_at_join +
+                        release_.unpaid(c->release));
+}
+
+template <class Scheme, class Release>
+void domain<Scheme, Release>::thread_lost(std::uint32_t n) noexcept {
+  barred_.store_relaxed(false);
+  barriers_over_.store_relaxed(barriers_begun_.load_relaxed());
+  if (cell* const c = cells_.find(n)) {
+    forget(*c);
+    c->depth.reset();
+    c->in_tick = false;
+    c->release.freeing = false;
+    c->telling = false;
+    c->gate.reset();
+  }
+  // It may have been moving the blocks of any cell, also of the one thread that is left.
+  cells_.for_each([this](std::uint32_t, cell& other) {
+    if (other.gate.evict()) forget(other);
+    return true;
+  });
+}
+
+template <class Scheme, class Release>
+void domain<Scheme, Release>::forked() noexcept {
+  if constexpr (requires { scheme_.forget_strangers(); }) scheme_.forget_strangers();
+}
+
+/// In a fork's child: the lists may be half-written. The thread, if there is one, joins anew.
+template <class Scheme, class Release>
+void domain<Scheme, Release>::forget(cell& c) noexcept {
+  scheme_.forked(c.local, peers{*this});
+  c.release.safe.forget();
+  c.used.store_relaxed(false);
+}
+
+template <class Scheme, class Release>
+inline domain<Scheme, Release>::~domain() {
+  threads::unlisten(*this);
+  cells_.for_each([](std::uint32_t n, cell& c) {
+    if (c.inside()) misuse::report("a guard outlives its domain", n);
+    return true;
+  });
+  release_everything();
+}
+
+/// For the destructor: no thread reads any more, so everything is safe. Deleters may retire more.
+template <class Scheme, class Release>
+void domain<Scheme, Release>::release_everything() {
+  for (bool more = true; more;) {
+    more = false;
+    cells_.for_each([&](std::uint32_t, cell& c) {
+      limbo all;
+      scheme_.abandon(c.local, all);
+      c.release.safe.append(all);
+      more = more || !c.release.safe.empty();
+      release_.drain(c.release);
+      return true;
+    });
+  }
+}
+
+// Figures.
+
+template <class Scheme, class Release>
+domain_statistics domain<Scheme, Release>::stats() const {
+  const auto all = detail::sum_of(cells_);
+  domain_statistics sum;
+  sum.freed = all.freed;
+  sum.freed_bytes = all.freed_bytes;
+  sum.retired = all.retired;
+  sum.retired_bytes = all.retired_bytes;
+  cells_.for_each([&](std::uint32_t, const cell& c) {
+    sum.threads += c.used.load_relaxed() ? 1 : 0;
+    sum.turns += c.turn.given.value();
+    sum.pauses.merge(c.release.meter.pauses);
+    return true;
+  });
+  sum.epochs = scheme_.epochs();
+  return sum;
+}
+
+template <class Scheme, class Release>
+inline detail::cell_sums domain<Scheme, Release>::sums() const noexcept {
+  return detail::sum_of(cells_);
+}
+
+template <class Scheme, class Release>
+inline std::uint64_t domain<Scheme, Release>::garbage() const noexcept {
+  return held_at_once(
+      cells_, [](const cell& c) { return c.retired_blocks.value(); },
+      [](const cell& c) { return c.release.meter.freed.value(); });
+}
+
+template <class Scheme, class Release>
+inline std::optional<std::uint64_t> domain<Scheme, Release>::garbage_bound(
+    std::size_t threads) const {
+  const std::optional<std::uint64_t> waiting = scheme_.bound(threads);
+  if (!waiting || unborn_.value()) return std::nullopt;
+  return detail::saturating_sum(*waiting,
+                                detail::saturating_product(threads, release_.holds_back()));
+}
+
+template <class Scheme, class Release>
+std::vector<pin> domain<Scheme, Release>::pins() {
+  std::vector<pin> found;
+  const std::int64_t now = detail::pin_watch::now_ns();
+  const std::uint64_t retired = detail::sum_of(cells_).retired_bytes;
+  cells_.for_each([&](std::uint32_t n, cell& c) {
+    if (c.watch.look(c.guard_seen(), now, retired)) {
+      found.push_back(c.watch.describe(n, now, retired));
+    }
+    return true;
+  });
+  detail::oldest_first(found);
+  return found;
+}
+
+}  // namespace spolia::inline SPOLIA_FLAVOUR
