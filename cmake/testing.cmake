@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# spolia_add_test(NAME name SOURCES file... [LABELS quick|long] [STRESS | ONE_THREAD] [EMULATED]
-#                 [ALONE] [SHARDS n] [LINK library...])
+# spolia_add_test(NAME name SOURCES file... [LABELS quick|long] [STRESS | ONE_THREAD | NATIVE]
+#                 [EMULATED] [ALONE] [SHARDS n] [LINK library...])
 #
 # One GoogleTest program, and one test of ctest: a process for each case would spend more time on
 # starting, and under a sanitizer on ending, than on testing. SHARDS: as n tests, name.1 to name.n,
@@ -13,14 +13,22 @@
 # build it is optimised as users' programs are, and the others not, which halves their building; or
 # a little where they run long, in the model checker and on an emulated processor.
 # ONE_THREAD: the thread sanitizer would see one thread in it, and does not get it.
+# NATIVE: about what the processor, the scheduler, the loader or the compiler's flags do. A sanitizer
+# sees nothing there that it does not see elsewhere, and of each day's tests it does not get this.
 #
 # ALONE: stays a program of its own where others are joined (joined.cmake), as it is compiled in a
-# way of its own or replaces what the others use. So does what has STRESS.
+# way of its own or replaces what the others use.
 #
 # EMULATED: also worth running on an emulated processor. In a cross-compiled tree these have the
 # label `emulated` instead, and are what is built there by the target spolia-emulated-tests.
 
 include("${CMAKE_CURRENT_LIST_DIR}/joined.cmake")
+
+# Whether this build leaves out what is NATIVE.
+set(SPOLIA_NATIVE_TESTS ON)
+if(SPOLIA_SANITIZE AND SPOLIA_EVERY_DAY)
+  set(SPOLIA_NATIVE_TESTS OFF)
+endif()
 
 # What every test includes takes a second to read; these read it once for all of them: one for those
 # that are optimised in a release build, one for the others.
@@ -33,7 +41,7 @@ foreach(target IN ITEMS test_headers test_headers_optimised)
                             <gtest/gtest.h> <algorithm> <atomic> <functional> <map> <random>
                             <string> <thread> <vector>)
 endforeach()
-set_target_properties(test_headers_optimised PROPERTIES EXCLUDE_FROM_ALL ON)
+set_target_properties(test_headers test_headers_optimised PROPERTIES EXCLUDE_FROM_ALL ON)
 if(CMAKE_BUILD_TYPE STREQUAL "Release")
   target_compile_options(test_headers PRIVATE -O0)
 endif()
@@ -48,7 +56,7 @@ add_custom_target(spolia-quick-tests COMMENT "")
 add_custom_target(spolia-emulated-tests COMMENT "")
 
 function(spolia_add_test)
-  cmake_parse_arguments(PARSE_ARGV 0 arg "ALONE;EMULATED;ONE_THREAD;STRESS" "NAME;SHARDS"
+  cmake_parse_arguments(PARSE_ARGV 0 arg "ALONE;EMULATED;NATIVE;ONE_THREAD;STRESS" "NAME;SHARDS"
                         "SOURCES;LABELS;LINK")
   if(NOT arg_NAME OR NOT arg_SOURCES OR arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "spolia_add_test: NAME and SOURCES are needed; "
@@ -66,14 +74,20 @@ function(spolia_add_test)
   if(arg_ONE_THREAD AND SPOLIA_SANITIZE MATCHES "thread")
     return()
   endif()
+  if(arg_NATIVE AND NOT SPOLIA_NATIVE_TESTS)
+    return()
+  endif()
   set(kind ${arg_LABELS})
+  if(arg_STRESS AND CMAKE_BUILD_TYPE STREQUAL "Release")
+    string(APPEND kind -stress)
+  endif()
   if("test_faults" IN_LIST arg_LINK)
     if(NOT TARGET test_faults)
       return()  # this compiler's sanitizer lets no program replace operator new: see tests/support
     endif()
     string(APPEND kind -faults)
   endif()
-  if(SPOLIA_JOIN_TESTS AND NOT arg_ALONE AND NOT arg_STRESS)
+  if(SPOLIA_JOIN_TESTS AND NOT arg_ALONE)
     cmake_path(GET CMAKE_CURRENT_SOURCE_DIR FILENAME folder)
     set(target tests-${folder}-${kind})
     if(NOT TARGET ${target})

@@ -9,10 +9,13 @@
 
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <string>
 #include <type_traits>
 
 #include <spolia/reclaim.hpp>
+
+#include "support/few_types.hpp"
 
 namespace spolia::test {
 
@@ -34,30 +37,33 @@ struct every_policy {
   using type = typename join<policies<Schemes>...>::type;
 };
 
-/// Containers are written against ways of protecting (regions, regions of what is linked, pointers,
-/// eras, regions that are left). Here is a scheme for each of them: for what one thread does, and
-/// where a sanitizer makes everything slow. The schemes' own code meets the sanitizers in the
-/// suites about domains, and all schemes meet every container where threads race, in a release
-/// build: all but the token's first three forms, whose guards are the token's.
-using domains_of_each_way =
-    testing::Types<domain<token, amortized>, domain<robust_token, pooled>,
-                   domain<hazard_pointers, pooled>, domain<hazard_eras, amortized>,
-                   domain<neutralization_plus, batch>>;
+/// Containers are written against ways of protecting (regions, pointers, regions of what is linked,
+/// eras, regions that are left). Here is a scheme for each of them, for what one thread does. Of
+/// each day's stages the address sanitizer's has the first two, and the release stage the others.
+using domains_of_each_way = types<2, domain<token, amortized>, domain<hazard_pointers, pooled>,
+                                  domain<robust_token, pooled>, domain<hazard_eras, amortized>,
+                                  domain<neutralization_plus, batch>>;
 
 /// Every scheme once, every policy several times: where policies hardly meet what is tested, and
-/// in builds that take long.
-#if SPOLIA_TEST_FEW_TYPES && !SPOLIA_ASAN  // which sees into each scheme's code
-using some_domains = domains_of_each_way;
+/// in builds that take long. Where types are few, the first ones.
+template <std::size_t Few>
+using first_domains =
+    few_or_all<Few, domain<token, amortized>, domain<robust_token, pooled>,
+               domain<hazard_pointers, pooled>, domain<hazard_eras, amortized>,
+               domain<neutralization_plus, batch>, domain<debra, batch>,
+               domain<quiescent, amortized>, domain<reservations, pooled>, domain<intervals, batch>,
+               domain<wait_free_eras, pooled>, domain<neutralization, amortized>,
+               domain<none, pooled>, domain<token_naive, batch>, domain<token_pass_first, pooled>,
+               domain<token_periodic, amortized>>;
+
+/// In some_domains the sanitizers look into each scheme's code; in few_domains they do not, where
+/// what a scheme does there, it does in the suites over some_domains, too.
+#if SPOLIA_ASAN || SPOLIA_TSAN
+using some_domains = first_domains<15>;
 #else
-using some_domains =
-    testing::Types<domain<token, amortized>, domain<robust_token, pooled>, domain<debra, batch>,
-                   domain<quiescent, amortized>, domain<reservations, pooled>,
-                   domain<hazard_pointers, pooled>, domain<hazard_eras, amortized>,
-                   domain<intervals, batch>, domain<wait_free_eras, pooled>,
-                   domain<neutralization, amortized>, domain<neutralization_plus, batch>,
-                   domain<none, pooled>, domain<token_naive, batch>,
-                   domain<token_pass_first, pooled>, domain<token_periodic, amortized>>;
+using some_domains = first_domains<5>;
 #endif
+using few_domains = first_domains<5>;
 
 #if defined(NDEBUG) && !SPOLIA_ASAN && !SPOLIA_TSAN && !SPOLIA_TEST_FEW_TYPES && \
     !SPOLIA_TEST_SOME_POLICIES && !defined(SPOLIA_TEST_EMULATED)
@@ -69,15 +75,14 @@ using all_domains =
 using all_domains = some_domains;
 #endif
 
-#if SPOLIA_ASAN || SPOLIA_TSAN || SPOLIA_TEST_FEW_TYPES
-using raced_domains = domains_of_each_way;
-#else
-using raced_domains = testing::Types<
-    domain<token, amortized>, domain<robust_token, pooled>, domain<debra, batch>,
-    domain<quiescent, amortized>, domain<reservations, pooled>, domain<hazard_pointers, pooled>,
-    domain<hazard_eras, amortized>, domain<intervals, batch>, domain<wait_free_eras, pooled>,
-    domain<neutralization, amortized>, domain<neutralization_plus, batch>, domain<none, pooled>>;
-#endif
+/// Where threads race in a container. The schemes' own code meets the sanitizers in the suites
+/// about domains. All schemes meet every container: all but the token's first three forms, whose guards
+/// are the token's.
+using raced_domains = types_where_cheap<
+    5, domain<token, amortized>, domain<robust_token, pooled>, domain<hazard_pointers, pooled>,
+    domain<hazard_eras, amortized>, domain<neutralization_plus, batch>, domain<debra, batch>,
+    domain<quiescent, amortized>, domain<reservations, pooled>, domain<intervals, batch>,
+    domain<wait_free_eras, pooled>, domain<neutralization, amortized>, domain<none, pooled>>;
 
 struct domain_names {
   template <class Domain>
