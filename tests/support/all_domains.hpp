@@ -76,8 +76,8 @@ using all_domains = some_domains;
 #endif
 
 /// Where threads race in a container. The schemes' own code meets the sanitizers in the suites
-/// about domains. All schemes meet every container: all but the token's first three forms, whose guards
-/// are the token's.
+/// about domains. All schemes meet every container: all but the token's first three forms, whose
+/// guards are the token's.
 using raced_domains = types_where_cheap<
     5, domain<token, amortized>, domain<robust_token, pooled>, domain<hazard_pointers, pooled>,
     domain<hazard_eras, amortized>, domain<neutralization_plus, batch>, domain<debra, batch>,

@@ -173,19 +173,28 @@ def _lint(run: context) -> tally:
     return counts
 
 
-def _python(run: context) -> tally:
+def _python(run: context, everything: bool = False) -> tally:
     try:
         python = setup.venv()
     except process.dev_error as error:
         return tally(failed=1, note=str(error))
     # A file at a time, for what its tests share.
     command = [python, "-m", "pytest", "-q", "-n", "2", "--dist", "loadfile", "lab"]
+    if not everything and not run.pattern:
+        command += ["-m", "not long"]
     if run.pattern:
         command += ["-k", run.pattern.partition("/")[0].replace("|", " or ")]
     outcome = run.step([*command, "-p", "no:cacheprovider"])
     if run.pattern and outcome.status == PYTEST_RAN_NONE:
         return tally(note="no test fits")
     return _checked(outcome, parse_pytest(outcome.output), "pytest")
+
+
+def _bench(run: context) -> tally:
+    """The benchmark, and all tests of the laboratory that runs it."""
+    counts = _preset("test-bench")(run)
+    counts.add(_python(run, everything=True))
+    return counts
 
 
 def _command(*words: str):
@@ -224,7 +233,7 @@ LONG_STAGES = [
     stage("debug", 1800, ("build",), _preset("test-debug", *QUICK, targets=QUICK_PROGRAMS)),
     stage("aarch64", 1800, ("build", "cross"), _emulated),
     stage("alone", 1800, ("build",), _alone),
-    stage("bench", 1800, ("build", "bench"), _preset("test-bench")),
+    stage("bench", 1800, ("build", "bench", "python"), _bench),
     stage("clang", 7200, ("build", "bench", "tool", "clang"), _preset("clang", *NOT_PACKAGE)),
     stage("asan-ubsan-all", 7200, ("build", "tool", "clang"), _preset("asan-ubsan")),
     stage("tsan-all", 7200, ("build", "clang"), _preset("tsan")),
