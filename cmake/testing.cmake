@@ -31,10 +31,10 @@ if(SPOLIA_SANITIZE AND SPOLIA_EVERY_DAY)
 endif()
 
 # What every test includes takes a second to read; these read it once for all of them: one for those
-# that are optimised in a release build, one for the others. Those of joined tests have the library's
-# headers as well: each of these units includes many of them before its sources (joined.cmake).
-foreach(target IN ITEMS test_headers test_headers_optimised
-        test_headers_joined test_headers_joined_optimised)
+# that are optimised in a release build, one for the others. Joined tests about maps have the library's
+# headers as well: each of their units includes most of them before its sources (joined.cmake).
+foreach(target IN ITEMS test_headers test_headers_optimised test_headers_maps
+        test_headers_maps_optimised)
   add_library(${target} OBJECT EXCLUDE_FROM_ALL "${CMAKE_CURRENT_LIST_DIR}/testing.cpp")
   target_compile_features(${target} PUBLIC cxx_std_20)
   set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF)
@@ -42,19 +42,15 @@ foreach(target IN ITEMS test_headers test_headers_optimised
   target_precompile_headers(${target} PRIVATE
                             <gtest/gtest.h> <algorithm> <atomic> <functional> <map> <random>
                             <string> <thread> <vector>)
-  if(target MATCHES "joined")
+  if(target MATCHES "maps")
+    target_link_libraries(${target} PRIVATE spolia::headers)
     target_precompile_headers(${target} PRIVATE
                               <spolia/map.hpp> <spolia/reclaim.hpp> <spolia/snapshot.hpp>)
-    if(SPOLIA_MODEL)
-      target_link_libraries(${target} PRIVATE spolia::model)
-    else()
-      target_link_libraries(${target} PRIVATE spolia::headers)
-    endif()
   endif()
 endforeach()
 if(CMAKE_BUILD_TYPE STREQUAL "Release")
   target_compile_options(test_headers PRIVATE -O0)
-  target_compile_options(test_headers_joined PRIVATE -O0)
+  target_compile_options(test_headers_maps PRIVATE -O0)
 endif()
 
 if(SPOLIA_SANITIZE MATCHES "thread")
@@ -104,7 +100,9 @@ function(spolia_add_test)
     if(NOT TARGET ${target})
       set(made_here TRUE)
     endif()
-    set(joined joined_)
+    if(folder STREQUAL "map")
+      set(headers _maps)
+    endif()
     spolia_join(${target} ${arg_NAME} "${arg_SOURCES}")
   else()
     set(target test-${arg_NAME})
@@ -114,13 +112,13 @@ function(spolia_add_test)
   endif()
   target_link_libraries(${target} PRIVATE ${arg_LINK})
   if(made_here)
-    spolia_set_up_test(${target} ${arg_LABELS} "${arg_STRESS}" "${joined}")
+    spolia_set_up_test(${target} ${arg_LABELS} "${arg_STRESS}" "${headers}")
   endif()
   spolia_run_gtest(${arg_NAME} ${target} ${arg_LABELS} "${arg_SHARDS}")
 endfunction()
 
-# How a program of tests is compiled, and what it is linked with. `joined`: empty, or joined_.
-function(spolia_set_up_test target label stress joined)
+# How a program of tests is compiled, and what it is linked with. `read`: empty, or _maps.
+function(spolia_set_up_test target label stress read)
   set(library spolia::spolia)
   set(runs_long ${CMAKE_CROSSCOMPILING})
   if(SPOLIA_MODEL)
@@ -133,16 +131,15 @@ function(spolia_set_up_test target label stress joined)
     target_link_libraries(${target} PRIVATE test_forks)
   endif()
   set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF)
-  set(headers test_headers_${joined}optimised)
-  string(REGEX REPLACE "_$" "" unoptimised "test_headers_${joined}")
+  set(headers test_headers${read}_optimised)
   if(NOT CMAKE_BUILD_TYPE STREQUAL "Release")
-    set(headers ${unoptimised})
+    set(headers test_headers${read})
   elseif(runs_long AND NOT stress)
     # At -O1 g++ 12 does not see that an optional which is read has been looked at before.
     target_compile_options(${target} PRIVATE
                            -O1 $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
   elseif(NOT stress)
-    set(headers ${unoptimised})
+    set(headers test_headers${read})
     target_compile_options(${target} PRIVATE -O0)
   endif()
   target_precompile_headers(${target} REUSE_FROM ${headers})
