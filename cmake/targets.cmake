@@ -47,10 +47,10 @@ if(SPOLIA_MODEL)
   return()
 endif()
 
-# One that is not installed is for this project's own tests: they are of one flavour, and reading the
+# One that is for this project's own tests alone is of one flavour, as they are; and reading the
 # store's headers again for each source takes longer than compiling it.
 set(SPOLIA_FOR_TESTS_ONLY OFF)
-if(SPOLIA_STORE AND PROJECT_IS_TOP_LEVEL AND NOT SPOLIA_INSTALL)
+if(SPOLIA_STORE AND PROJECT_IS_TOP_LEVEL AND (NOT SPOLIA_INSTALL OR SPOLIA_EVERY_DAY))
   set(SPOLIA_FOR_TESTS_ONLY ON)
   list(REMOVE_ITEM SPOLIA_SOURCES src/db/other_flavour.cpp)
 endif()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# spolia_add_test(NAME name SOURCES file... [LABELS quick|long] [STRESS | ONE_THREAD] [EMULATED]
-#                 [ALONE] [SHARDS n] [LINK library...])
+# spolia_add_test(NAME name SOURCES file... [LABELS quick|long] [STRESS | ONE_THREAD | NATIVE]
+#                 [EMULATED] [ALONE] [SHARDS n] [LINK library...])
 #
 # One GoogleTest program, and one test of ctest: a process for each case would spend more time on
 # starting, and under a sanitizer on ending, than on testing. SHARDS: as n tests, name.1 to name.n,
@@ -13,29 +13,45 @@
 # build it is optimised as users' programs are, and the others not, which halves their building; or
 # a little where they run long, in the model checker and on an emulated processor.
 # ONE_THREAD: the thread sanitizer would see one thread in it, and does not get it.
+# NATIVE: about what the processor, the scheduler, the loader or the compiler's flags do. A sanitizer
+# sees nothing there that it does not see elsewhere, and of each day's tests it does not get this.
 #
 # ALONE: stays a program of its own where others are joined (joined.cmake), as it is compiled in a
-# way of its own or replaces what the others use. So does what has STRESS.
+# way of its own or replaces what the others use.
 #
 # EMULATED: also worth running on an emulated processor. In a cross-compiled tree these have the
 # label `emulated` instead, and are what is built there by the target spolia-emulated-tests.
 
 include("${CMAKE_CURRENT_LIST_DIR}/joined.cmake")
 
+# Whether this build leaves out what is NATIVE.
+set(SPOLIA_NATIVE_TESTS ON)
+if(SPOLIA_SANITIZE AND SPOLIA_EVERY_DAY)
+  set(SPOLIA_NATIVE_TESTS OFF)
+endif()
+
 # What every test includes takes a second to read; these read it once for all of them: one for those
-# that are optimised in a release build, one for the others.
-foreach(target IN ITEMS test_headers test_headers_optimised)
-  add_library(${target} OBJECT "${CMAKE_CURRENT_LIST_DIR}/testing.cpp")
+# that are optimised in a release build, one for the others. Joined tests about maps have the library's
+# headers as well: each of their units includes most of them before its sources (joined.cmake). Only
+# of clang: g++ takes as long for this one as the others then save.
+foreach(target IN ITEMS test_headers test_headers_optimised test_headers_maps
+        test_headers_maps_optimised)
+  add_library(${target} OBJECT EXCLUDE_FROM_ALL "${CMAKE_CURRENT_LIST_DIR}/testing.cpp")
   target_compile_features(${target} PUBLIC cxx_std_20)
   set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF)
   target_link_libraries(${target} PRIVATE GTest::gtest Threads::Threads)
   target_precompile_headers(${target} PRIVATE
                             <gtest/gtest.h> <algorithm> <atomic> <functional> <map> <random>
                             <string> <thread> <vector>)
+  if(target MATCHES "maps")
+    target_link_libraries(${target} PRIVATE spolia::headers)
+    target_precompile_headers(${target} PRIVATE
+                              <spolia/map.hpp> <spolia/reclaim.hpp> <spolia/snapshot.hpp>)
+  endif()
 endforeach()
-set_target_properties(test_headers_optimised PROPERTIES EXCLUDE_FROM_ALL ON)
 if(CMAKE_BUILD_TYPE STREQUAL "Release")
   target_compile_options(test_headers PRIVATE -O0)
+  target_compile_options(test_headers_maps PRIVATE -O0)
 endif()
 
 if(SPOLIA_SANITIZE MATCHES "thread")
@@ -48,7 +64,7 @@ add_custom_target(spolia-quick-tests COMMENT "")
 add_custom_target(spolia-emulated-tests COMMENT "")
 
 function(spolia_add_test)
-  cmake_parse_arguments(PARSE_ARGV 0 arg "ALONE;EMULATED;ONE_THREAD;STRESS" "NAME;SHARDS"
+  cmake_parse_arguments(PARSE_ARGV 0 arg "ALONE;EMULATED;NATIVE;ONE_THREAD;STRESS" "NAME;SHARDS"
                         "SOURCES;LABELS;LINK")
   if(NOT arg_NAME OR NOT arg_SOURCES OR arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "spolia_add_test: NAME and SOURCES are needed; "
@@ -66,18 +82,27 @@ function(spolia_add_test)
   if(arg_ONE_THREAD AND SPOLIA_SANITIZE MATCHES "thread")
     return()
   endif()
+  if(arg_NATIVE AND NOT SPOLIA_NATIVE_TESTS)
+    return()
+  endif()
   set(kind ${arg_LABELS})
+  if(arg_STRESS AND CMAKE_BUILD_TYPE STREQUAL "Release")
+    string(APPEND kind -stress)
+  endif()
   if("test_faults" IN_LIST arg_LINK)
     if(NOT TARGET test_faults)
       return()  # this compiler's sanitizer lets no program replace operator new: see tests/support
     endif()
     string(APPEND kind -faults)
   endif()
-  if(SPOLIA_JOIN_TESTS AND NOT arg_ALONE AND NOT arg_STRESS)
+  if(SPOLIA_JOIN_TESTS AND NOT arg_ALONE)
     cmake_path(GET CMAKE_CURRENT_SOURCE_DIR FILENAME folder)
     set(target tests-${folder}-${kind})
     if(NOT TARGET ${target})
       set(made_here TRUE)
+    endif()
+    if(folder STREQUAL "map" AND CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+      set(headers _maps)
     endif()
     spolia_join(${target} ${arg_NAME} "${arg_SOURCES}")
   else()
@@ -88,13 +113,13 @@ function(spolia_add_test)
   endif()
   target_link_libraries(${target} PRIVATE ${arg_LINK})
   if(made_here)
-    spolia_set_up_test(${target} ${arg_LABELS} "${arg_STRESS}")
+    spolia_set_up_test(${target} ${arg_LABELS} "${arg_STRESS}" "${headers}")
   endif()
   spolia_run_gtest(${arg_NAME} ${target} ${arg_LABELS} "${arg_SHARDS}")
 endfunction()
 
-# How a program of tests is compiled, and what it is linked with.
-function(spolia_set_up_test target label stress)
+# How a program of tests is compiled, and what it is linked with. `read`: empty, or _maps.
+function(spolia_set_up_test target label stress read)
   set(library spolia::spolia)
   set(runs_long ${CMAKE_CROSSCOMPILING})
   if(SPOLIA_MODEL)
@@ -109,15 +134,15 @@ function(spolia_set_up_test target label stress)
     target_link_libraries(${target} PRIVATE test_forks)
   endif()
   set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF)
-  set(headers test_headers_optimised)
+  set(headers test_headers${read}_optimised)
   if(NOT CMAKE_BUILD_TYPE STREQUAL "Release")
-    set(headers test_headers)
+    set(headers test_headers${read})
   elseif(runs_long AND NOT stress)
     # At -O1 g++ 12 does not see that an optional which is read has been looked at before.
     target_compile_options(${target} PRIVATE
                            -O1 $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
   elseif(NOT stress)
-    set(headers test_headers)
+    set(headers test_headers${read})
     target_compile_options(${target} PRIVATE -O0)
   endif()
   target_precompile_headers(${target} REUSE_FROM ${headers})
@@ -156,8 +181,8 @@ endfunction()
 # What must not compile: refused/*.cpp beside the caller, as tests PREFIX/name. Once for each
 # compiler: neither the optimiser nor a sanitizer has a say in it.
 function(spolia_add_refused prefix)
-  if(SPOLIA_SANITIZE MATCHES "thread" OR (CMAKE_CXX_COMPILER_ID STREQUAL "GNU"
-                                          AND NOT CMAKE_BUILD_TYPE STREQUAL "Release"))
+  if(SPOLIA_SANITIZE MATCHES "thread" OR (SPOLIA_SANITIZE AND SPOLIA_EVERY_DAY)
+     OR (CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND NOT CMAKE_BUILD_TYPE STREQUAL "Release"))
     return()
   endif()
   file(GLOB sources CONFIGURE_DEPENDS refused/*.cpp)

@@ -16,6 +16,10 @@ from lab.records import Located
 FAKE = Path(__file__).with_name("fake_bench.py")
 
 
+def pytest_configure(config):
+    config.addinivalue_line("markers", "long: what takes half of the time; of `./dev test --all`")
+
+
 @pytest.fixture
 def lab(tmp_path):
     """Runs `python -m lab ...` over the stand-in, in a process of its own."""

@@ -27,6 +27,8 @@ from lab.tests import fake_bench
 from lab.tests.conftest import FAKE, trial
 from lab.tests.test_pointers import ENDS, INSIDE, POINTERS, QUICK
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory):

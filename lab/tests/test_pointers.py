@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from lab.claims import NOT_SEEN, SEEN
 from lab.paper.catalogue import PAGES
 from lab.paper.found import Found
@@ -51,6 +53,7 @@ def test_the_command_measures_pointers(lab, tmp_path):
     assert all(f'<section id="pointers-{key}"' in text for key in keys)
 
 
+@pytest.mark.long
 def test_what_private_pointers_cost_is_judged():
     objects, containers = (next(page for page in PAGES if page.key == f"pointers-{key}")
                            for key in ("object", "containers"))  # fmt: skip

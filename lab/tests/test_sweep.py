@@ -211,6 +211,7 @@ RIVALS = ("--structure", "abtree,std_map", "--scheme", "token,mutex",
           "--release", "amortized,own", "--threads", "1,2")  # fmt: skip
 
 
+@pytest.mark.long
 def test_other_libraries_run_between_ours_and_are_reported(lab, tmp_path):
     out, page = tmp_path / "rivals.jsonl", tmp_path / "page.html"
     assert lab("sweep", *RIVALS, "--trials", "2", "--out", out).returncode == 0
@@ -221,6 +222,7 @@ def test_other_libraries_run_between_ours_and_are_reported(lab, tmp_path):
     assert "One mutex" in page.read_text()
 
 
+@pytest.mark.long
 def test_what_other_libraries_cannot_do_is_left_out(lab, tmp_path):
     out = tmp_path / "rivals.jsonl"
     for option in (("--stall", "yes"), ("--batch", "64"), ("--trace",), ("--count",)):

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "db/against_maps.hpp"
+#include "support/sanitized.hpp"
 
 namespace {
 
@@ -290,7 +291,7 @@ class against_maps : public testing::TestWithParam<spolia::test::storage_kind>,
 SPOLIA_OVER_STORAGES_AND_TABLES(against_maps);
 
 TEST_P(against_maps, whatever_is_done_in_whatever_order) {
-  for (int i = 0; i < 6000; ++i) {
+  for (int i = 0; i < spolia::test::tries(6000); ++i) {
     step();
     if (random.chance(1, 16)) hold_or_let_go();
     if (random.chance(1, 400)) change_catalogue();

@@ -24,6 +24,7 @@
 #include "db/faulty_files.hpp"
 #include "db/own_place.hpp"
 #include "db/slow_disk.hpp"
+#include "support/sanitized.hpp"
 
 namespace {
 
@@ -77,7 +78,7 @@ class cancelling {
   template <class F, class After>
   static void at_each_step(F&& f, After&& after) {
     bool enough = false;
-    for (std::uint64_t n = 0; !enough && !testing::Test::HasFailure(); ++n) {
+    for (std::uint64_t n = 0; !enough && !testing::Test::HasFailure(); n += steps_apart) {
       SCOPED_TRACE("cancelled at step " + std::to_string(n));
       bool was_done = false;
       thread_to_cancel one([&] {

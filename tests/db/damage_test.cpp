@@ -541,7 +541,7 @@ TEST(damage, made_up_records) {
   const std::uint64_t seed = std::random_device{}();
   std::mt19937_64 random(seed);
   int opened = 0;
-  for (int round = 0; round < 400; ++round) {
+  for (int round = 0; round < tries(400); ++round) {
     SCOPED_TRACE("seed " + std::to_string(seed) + ", round " + std::to_string(round));
     const disk damaged = files->copy();
     const bool in_log = round % 2 == 0;

@@ -62,7 +62,7 @@ void lose_power_everywhere(const options& o, bool lies, bool extends = false) {
   constexpr std::int64_t most = 8;
   const std::uint64_t seed = std::random_device{}();
   std::mt19937_64 random(seed);
-  for (std::uint64_t at = 1;; ++at) {
+  for (std::uint64_t at = 1;; at += steps_apart) {
     SCOPED_TRACE("change " + std::to_string(at) + ", seed " + std::to_string(seed));
     const disk files = new_disk();
     files->fails_at = at;

@@ -178,7 +178,7 @@ void lose_power_everywhere(const options& o, bool extends) {
   const std::uint64_t seed = std::random_device{}();
   std::mt19937_64 random(seed);
   every_moment all(o);
-  for (std::uint64_t at = 1;; ++at) {
+  for (std::uint64_t at = 1;; at += steps_apart) {
     SCOPED_TRACE("change " + std::to_string(at) + ", seed " + std::to_string(seed));
     if (!all.lose_power_at(at, extends, random) || testing::Test::HasFailure()) break;
   }

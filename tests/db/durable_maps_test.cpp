@@ -14,6 +14,7 @@
 
 #include "db/against_maps.hpp"
 #include "db/durable.hpp"
+#include "support/sanitized.hpp"
 
 namespace {
 
@@ -108,7 +109,7 @@ INSTANTIATE_TEST_SUITE_P(rounds, durable_maps, testing::Range(0, 20));
 
 TEST_P(durable_maps, are_there_again) {
   open("base");
-  for (int i = 0; i < 400; ++i) {
+  for (int i = 0; i < spolia::test::tries(400); ++i) {
     commit_some();
     if (now->random.chance(1, 40)) now->base.checkpoint();
     if (now->random.chance(1, 40)) change_catalogue();

@@ -169,13 +169,14 @@ class one_step_fails {
   bool quiet_ = false;  // what is asked for succeeds without the step that fails
 };
 
-/// Each step of it fails once, for each reason; under a sanitizer for one of them.
+/// Each step of it fails once, for each reason; under a sanitizer for one of them, or every third
+/// step does.
 void each_step_fails(const std::function<void(one_step_fails&)>& what, bool quiet = false) {
   const std::array reasons{ENOSPC, EMFILE, EIO};
   for (std::uint64_t r = 0; r < reasons.size(); ++r) {
     const int reason = reasons.at(r);
-    constexpr std::uint64_t every = sanitized ? 3 : 1;
-    std::uint64_t n = 1 + r % every;
+    constexpr std::uint64_t every = steps_apart * (sanitized ? 3 : 1);
+    std::uint64_t n = 1 + r * every / 3;
     for (;; n += every) {
       SCOPED_TRACE("errno " + std::to_string(reason) + ", step " + std::to_string(n));
       one_step_fails all(reason);

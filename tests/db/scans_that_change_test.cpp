@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "db/storages.hpp"
+#include "support/sanitized.hpp"
 
 namespace {
 
@@ -327,7 +328,7 @@ TEST_P(scans_that_change, at_random) {
   fill(25);
   std::mt19937 random(static_cast<unsigned>(testing::UnitTest::GetInstance()->random_seed()) + 1);
   const auto below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
-  for (int round = 0; round < 24; ++round) {
+  for (int round = 0; round < spolia::test::tries(24); ++round) {
     transaction tx =
         base.begin({.isolation = round % 2 == 0 ? isolation::snapshot : isolation::serializable});
     using map = std::map<std::int64_t, std::int64_t>;

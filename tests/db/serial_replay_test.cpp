@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "db/serial_model.hpp"
+#include "support/sanitized.hpp"
 #include "support/stress.hpp"
 
 namespace {
@@ -289,13 +290,13 @@ TEST_P(serial_replay, commits_are_serial_and_conflicts_have_reasons) {
       return (n >> bit & 1U) != 0 ? index_kind::ordered : index_kind::hash;
     };
     world w(GetParam(), {kind_of(0), kind_of(1), kind_of(2)}, n >= 8, n >= 16, seed_for(n));
-    for (int i = 0; i < 2000 && w.wrong().empty(); ++i) w.act();
+    for (int i = 0; i < tries(2000) && w.wrong().empty(); ++i) w.act();
     ASSERT_EQ(w.wrong(), "") << "kinds " << n;
     commits += w.commits();
     refused += w.refused();
   }
-  EXPECT_GT(commits, 600U);
-  EXPECT_GT(refused, 600U);
+  EXPECT_GT(commits, static_cast<unsigned>(tries(600)));
+  EXPECT_GT(refused, static_cast<unsigned>(tries(600)));
 }
 
 }  // namespace

@@ -19,6 +19,7 @@
 
 #include <spolia/reclaim.hpp>
 
+#include "support/few_types.hpp"
 #include "support/history.hpp"
 #include "support/linearizability.hpp"
 #include "support/recorded_operation.hpp"
@@ -77,17 +78,12 @@ void balance_books(Tree& tree, unsigned threads, std::size_t keys, double share)
 
 template <class Domain>
 class Domains : public testing::Test {};
-#if SPOLIA_ASAN || SPOLIA_TSAN || SPOLIA_TEST_FEW_TYPES
-using domains =  // as raced_domains has them
-    testing::Types<domain<token, amortized>, domain<robust_token>,
-                   domain<neutralization_plus, batch>, domain<hazard_pointers, batch>>;
-#else
 using domains =
-    testing::Types<domain<token, amortized>, domain<none>, domain<token, batch>,
-                   domain<debra, pooled>, domain<qsbr>, domain<reservations, batch>,
-                   domain<robust_token>, domain<neutralization>, domain<neutralization_plus, batch>,
-                   domain<hazard_pointers>, domain<hazard_pointers, batch>>;
-#endif
+    test::types_where_cheap<4, domain<token, amortized>, domain<robust_token>,
+                            domain<neutralization_plus, batch>, domain<hazard_pointers, batch>,
+                            domain<none>, domain<token, batch>, domain<debra, pooled>,
+                            domain<qsbr>, domain<reservations, batch>, domain<neutralization>,
+                            domain<hazard_pointers>>;
 TYPED_TEST_SUITE(Domains, domains);
 
 TYPED_TEST(Domains, updates_of_two_threads_add_up) {

@@ -17,6 +17,7 @@
 #include <spolia/map/concepts.hpp>
 #include <spolia/reclaim.hpp>
 
+#include "support/few_types.hpp"
 #include "support/ledger.hpp"
 #include "support/stress.hpp"
 
@@ -151,26 +152,13 @@ std::string long_text(std::uint64_t n) {
 
 template <class Tree>
 class Numbers : public testing::Test {};
-#if SPOLIA_ASAN || SPOLIA_TEST_FEW_TYPES
-using trees =  // each way of protecting, see support/all_domains.hpp
-    testing::Types<
-        number_tree<3>, number_tree<4>, number_tree<64>,
-        abtree<std::uint64_t, std::uint64_t, domain<robust_token>, std::less<std::uint64_t>, 4>,
-        abtree<std::uint64_t, std::uint64_t, domain<neutralization>, std::less<std::uint64_t>, 4>,
-        abtree<std::uint64_t, std::uint64_t, domain<hazard_pointers>, std::less<std::uint64_t>, 4>>;
-#else
-using trees = testing::Types<
-    number_tree<3>, number_tree<4>, number_tree<5>, number_tree<7>, number_tree<14>,
-    number_tree<64>,
-    abtree<std::uint64_t, std::uint64_t, domain<none>, std::less<std::uint64_t>, 4>,
-    abtree<std::uint64_t, std::uint64_t, domain<token, batch>, std::less<>, 4>,
-    abtree<std::uint64_t, std::uint64_t, domain<debra, pooled>, std::less<std::uint64_t>, 4>,
-    abtree<std::uint64_t, std::uint64_t, domain<qsbr, pooled>, std::less<std::uint64_t>, 4>,
-    abtree<std::uint64_t, std::uint64_t, domain<reservations>, std::less<std::uint64_t>, 4>,
-    abtree<std::uint64_t, std::uint64_t, domain<robust_token>, std::less<std::uint64_t>, 4>,
-    abtree<std::uint64_t, std::uint64_t, domain<neutralization>, std::less<std::uint64_t>, 4>,
-    abtree<std::uint64_t, std::uint64_t, domain<hazard_pointers>, std::less<std::uint64_t>, 4>>;
-#endif
+template <class Domain, class Compare = std::less<std::uint64_t>>
+using over = abtree<std::uint64_t, std::uint64_t, Domain, Compare, 4>;
+using trees = test::types_where_cheap<
+    4, number_tree<3>, number_tree<64>, over<domain<robust_token>>, over<domain<hazard_pointers>>,
+    number_tree<4>, number_tree<5>, number_tree<7>, number_tree<14>, over<domain<neutralization>>,
+    over<domain<none>>, over<domain<token, batch>, std::less<>>, over<domain<debra, pooled>>,
+    over<domain<qsbr, pooled>>, over<domain<reservations>>>;
 TYPED_TEST_SUITE(Numbers, trees);
 
 TYPED_TEST(Numbers, behave_as_std_map_in_few_keys) {

@@ -11,6 +11,7 @@
 #include <spolia/snapshot.hpp>
 
 #include "map/subjects.hpp"
+#include "support/few_types.hpp"
 #include "version/all_collectors.hpp"
 
 namespace spolia::test {
@@ -39,17 +40,11 @@ struct trees_with {
 };
 
 /// As map_collectors.
-#if SPOLIA_ASAN || SPOLIA_TSAN || SPOLIA_TEST_FEW_TYPES
-using tree_subjects = testing::Types<subject<trees_with<sl_rt, 1>, domain<token>>,
-                                     subject<trees_with<dl_rt, 0>, domain<debra, pooled>>,
-                                     subject<trees_with<bbf, 3>, domain<token, pooled>>>;
-#else
-using tree_subjects = testing::Types<subject<trees_with<sl_rt, 1>, domain<token>>,
-                                     subject<trees_with<dl_rt, 0>, domain<debra, pooled>>,
-                                     subject<trees_with<bbf, 3>, domain<token, pooled>>,
-                                     subject<trees_with<epoch_collector, 0>, domain<token>>,
-                                     subject<trees_with<steam, 4>, domain<debra>>>;
-#endif
+using tree_subjects = types_where_cheap<3, subject<trees_with<sl_rt, 1>, domain<token>>,
+                                        subject<trees_with<dl_rt, 0>, domain<debra, pooled>>,
+                                        subject<trees_with<bbf, 3>, domain<token, pooled>>,
+                                        subject<trees_with<epoch_collector, 0>, domain<token>>,
+                                        subject<trees_with<steam, 4>, domain<debra>>>;
 /// For the large suites, which take long to compile: one of each kind of list.
 using main_tree_subjects = testing::Types<subject<trees_with<sl_rt, 4>, domain<token>>,
                                           subject<trees_with<dl_rt, 0>, domain<debra, pooled>>>;

@@ -23,6 +23,7 @@
 #include <spolia/map/snapshot_tree.hpp>
 #include <spolia/snapshot.hpp>
 
+#include "support/few_types.hpp"
 #include "support/stress.hpp"
 #include "version/all_collectors.hpp"
 
@@ -368,17 +369,10 @@ class snapshots_against_maps : public testing::Test {
 };
 
 /// As map_collectors.
-#if SPOLIA_ASAN || SPOLIA_TSAN || SPOLIA_TEST_FEW_TYPES
-using subjects =
-    testing::Types<subject<bbf<>, texts, 3>, subject<dl_rt<domain<debra>, on_update>, texts, 1>,
-                   subject<sl_rt<domain<qsbr>, by_hardware>, numbers, 0>>;
-#else
-using subjects =
-    testing::Types<subject<sl_rt<>, numbers, 2>, subject<dl_rt<domain<debra>, on_update>, texts, 1>,
-                   subject<bbf<>, texts, 3>, subject<epoch_collector<>, numbers, 1>,
-                   subject<steam<>, texts, 2>,
-                   subject<sl_rt<domain<qsbr>, by_hardware>, texts, 0>>;
-#endif
+using subjects = types_where_cheap<
+    3, subject<bbf<>, texts, 3>, subject<dl_rt<domain<debra>, on_update>, texts, 1>,
+    subject<sl_rt<domain<qsbr>, by_hardware>, numbers, 0>, subject<sl_rt<>, numbers, 2>,
+    subject<epoch_collector<>, numbers, 1>, subject<steam<>, texts, 2>>;
 struct subject_names {
   template <class Subject>
   static std::string GetName(int i) {

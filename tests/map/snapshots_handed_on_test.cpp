@@ -19,6 +19,7 @@
 #include <spolia/snapshot.hpp>
 
 #include "support/elsewhere.hpp"
+#include "support/few_types.hpp"
 #include "support/ledger.hpp"
 #include "version/all_collectors.hpp"
 
@@ -130,18 +131,14 @@ template <class Collector>
 using tree = snapshot_tree<counted, counted, Collector>;
 template <template <class, class> class Collector, class Timeline>
 using with = Collector<region_domain, Timeline>;
-#if SPOLIA_ASAN || SPOLIA_TSAN || SPOLIA_TEST_FEW_TYPES
-using maps = testing::Types<hash<with<sl_rt, by_hardware>>, hash<with<dl_rt, on_update>>,
-                            tree<with<sl_rt, by_hardware>>, tree<with<dl_rt, on_update>>>;
-#else
-using maps = testing::Types<hash<with<sl_rt, by_hardware>>, hash<with<sl_rt, on_update>>,
-                            hash<with<dl_rt, on_update>>, hash<with<dl_rt, by_hardware_on_update>>,
-                            hash<with<bbf, by_hardware>>, hash<with<epoch_collector, by_hardware>>,
-                            hash<with<steam, on_update>>, tree<with<sl_rt, by_hardware>>,
-                            tree<with<sl_rt, on_update>>, tree<with<dl_rt, on_update>>,
-                            tree<with<dl_rt, by_hardware_on_update>>, tree<with<bbf, by_hardware>>,
-                            tree<with<epoch_collector, by_hardware>>, tree<with<steam, on_update>>>;
-#endif
+using maps =
+    types_where_cheap<4, hash<with<sl_rt, by_hardware>>, hash<with<dl_rt, on_update>>,
+                      tree<with<sl_rt, by_hardware>>, tree<with<dl_rt, on_update>>,
+                      hash<with<sl_rt, on_update>>, hash<with<dl_rt, by_hardware_on_update>>,
+                      hash<with<bbf, by_hardware>>, hash<with<epoch_collector, by_hardware>>,
+                      hash<with<steam, on_update>>, tree<with<sl_rt, on_update>>,
+                      tree<with<dl_rt, by_hardware_on_update>>, tree<with<bbf, by_hardware>>,
+                      tree<with<epoch_collector, by_hardware>>, tree<with<steam, on_update>>>;
 struct map_names {
   template <class Map>
   static std::string GetName(int) {

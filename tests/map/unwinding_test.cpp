@@ -18,6 +18,8 @@
 #include <spolia/map.hpp>
 #include <spolia/snapshot.hpp>
 
+#include "support/sanitized.hpp"
+
 namespace {
 
 using namespace spolia;
@@ -134,7 +136,7 @@ std::unique_ptr<Map> filled() {
 }
 
 /// All of the first places, of the thousands that follow fewer and fewer, and the last ones of each
-/// operation.
+/// operation. Fewer of those where places are slow.
 template <class Map>
 std::set<int> places_to_try() {
   constexpr int many = 1 << 30;
@@ -147,7 +149,8 @@ std::set<int> places_to_try() {
     for (int n = 1; n <= std::min(last_ones, so_far); ++n) chosen.insert(so_far - n);
   });
   const int all = many - std::exchange(places_left, -1);
-  for (int n = 0; n < all; n += n < 400 ? 1 : 1 + n / 24) chosen.insert(n);
+  const int first_ones = spolia::test::tries(400);
+  for (int n = 0; n < all; n += n < first_ones ? 1 : 1 + n / (first_ones / 16)) chosen.insert(n);
   chosen.insert(2 * all);  // it ends at none
   return chosen;
 }

@@ -7,13 +7,14 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <string>
 
 #include <spolia/model/engine.hpp>
 #include <spolia/reclaim/domain.hpp>
+
+#include "model/search.hpp"
 
 namespace spolia::test {
 
@@ -40,16 +41,10 @@ inline model::options in_random_orders(std::uint64_t executions) {
   return how;
 }
 
-/// How much further than usual to search: `./dev model --deeper`.
-inline int deeper() {
-  const char* const asked = std::getenv("SPOLIA_MODEL_DEEPER");
-  return asked == nullptr ? 0 : std::atoi(asked);
-}
-
 /// Every such execution that is tried is right, and all are tried unless they are random ones.
 inline void expect_clean(const scenario_setup& setup, model::options how) {
   how.preemptions += deeper();
-  const auto got = model::explore(how, setup);
+  const auto got = searched(how, setup);
   EXPECT_TRUE(got.ok) << got.why << "\n" << got.trace;
   EXPECT_TRUE(got.exhausted || how.how == model::options::mode::pct);
   testing::Test::RecordProperty("executions", std::to_string(got.executions));

@@ -15,6 +15,7 @@
 #include <spolia/model/engine.hpp>
 
 #include "model/bare_scheme.hpp"
+#include "model/search.hpp"
 
 namespace spolia::test {
 
@@ -77,13 +78,13 @@ template <class Scheme>
 using setup = void (*)(model::scenario&, const shared<Scheme>&);
 
 template <class Scheme>
-model::outcome explore(setup<Scheme> threads, model::options how) {
-  return model::explore(how, [=](model::scenario& run) {
+auto over_state(setup<Scheme> threads) {
+  return [=](model::scenario& run) {
     auto s = std::make_shared<state<Scheme>>();
     run.name(s->source, "source");
     threads(run, s);
     run.finally([s] { s->end(); });
-  });
+  };
 }
 
 template <class Scheme>
@@ -91,7 +92,7 @@ void expect_clean(setup<Scheme> threads, int preemptions, bool weak_memory = tru
   model::options how;
   how.preemptions = preemptions;
   how.weak_memory = weak_memory;
-  const auto got = explore<Scheme>(threads, how);
+  const auto got = searched(how, over_state<Scheme>(threads));
   EXPECT_TRUE(got.ok) << got.why << "\n" << got.trace;
   EXPECT_TRUE(got.exhausted);
   testing::Test::RecordProperty("executions", std::to_string(got.executions));
@@ -102,7 +103,7 @@ void expect_found(setup<Scheme> threads, const char* fault, int preemptions = 2)
   model::options how;
   how.preemptions = preemptions;
   how.fault = fault;
-  const auto got = explore<Scheme>(threads, how);
+  const auto got = model::explore(how, over_state<Scheme>(threads));
   EXPECT_FALSE(got.ok) << fault << " was not found in " << got.executions << " executions";
 }
 

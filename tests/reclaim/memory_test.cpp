@@ -55,7 +55,7 @@ class counting_resource final : public std::pmr::memory_resource {
 
 template <class Domain>
 class domain_memory : public testing::Test {};
-TYPED_TEST_SUITE(domain_memory, some_domains, domain_names);
+TYPED_TEST_SUITE(domain_memory, few_domains, domain_names);
 
 template <class Domain>
 struct throwing_block : Domain::header {

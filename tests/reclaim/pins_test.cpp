@@ -111,7 +111,7 @@ TEST(domain_budget, is_watched_and_names_who_passes_it) {
 
 template <class Domain>
 class domain_over_budget : public testing::Test {};
-TYPED_TEST_SUITE(domain_over_budget, some_domains, domain_names);
+TYPED_TEST_SUITE(domain_over_budget, few_domains, domain_names);
 
 TYPED_TEST(domain_over_budget, may_use_the_domain_and_frees_what_can_be_freed) {
   if (!TypeParam::info().reclaims) return;

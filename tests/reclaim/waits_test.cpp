@@ -72,7 +72,7 @@ clock_type::duration time_of(F&& f) {
 
 template <class Domain>
 class beside_busy_readers : public testing::Test {};
-TYPED_TEST_SUITE(beside_busy_readers, some_domains, domain_names);
+TYPED_TEST_SUITE(beside_busy_readers, few_domains, domain_names);
 
 TYPED_TEST(beside_busy_readers, nothing_takes_longer_than_a_few_grace_periods) {
   using domain_type = TypeParam;

@@ -9,34 +9,80 @@
 
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <string>
 #include <type_traits>
 
 #include <spolia/reclaim.hpp>
 
+#include "support/few_types.hpp"
 #include "support/schemes.hpp"
 
 namespace spolia::test {
 
-/// Containers are written against ways of protecting (regions, regions of what is linked, pointers,
-/// eras, regions that are left). Here is a scheme for each of them: for what one thread does, and
-/// where a sanitizer makes everything slow. The schemes' own code meets the sanitizers in the
-/// suites about domains, and all schemes meet every container where threads race, in a release
-/// build: all but the token's first three forms, whose guards are the token's.
-using domains_of_each_way =
+/// Containers are written against ways of protecting (regions, pointers, regions of what is linked,
+/// eras, regions that are left). Here is a scheme for each of them, for what one thread does. Of
+/// each day's stages the address sanitizer's has the first two, and the release stage the others.
+using domains_of_each_way = types<2, domain<token, amortized>, domain<hazard_pointers, pooled>,
+                                  domain<robust_token, pooled>, domain<hazard_eras, amortized>,
+                                  domain<neutralization_plus, batch>>;
+
+namespace listed {
+
+template <class Scheme>
+inline constexpr bool stands_for_a_way =
+    std::is_same_v<Scheme, token> || std::is_same_v<Scheme, robust_token> ||
+    std::is_same_v<Scheme, hazard_pointers> || std::is_same_v<Scheme, hazard_eras> ||
+    std::is_same_v<Scheme, neutralization_plus>;
+/// Do the scheme's threads have to keep running, or exit, for blocks to be freed?
+template <class Scheme>
+inline constexpr bool waits_for_every_thread =
+    std::is_same_v<Scheme, token_naive> || std::is_same_v<Scheme, token_pass_first> ||
+    std::is_same_v<Scheme, token_periodic>;
+
+template <class Scheme>
+using is_another = std::bool_constant<!stands_for_a_way<Scheme>>;
+template <class Scheme>
+using is_another_that_waits_for_guards =
+    std::bool_constant<!stands_for_a_way<Scheme> && !waits_for_every_thread<Scheme>>;
+
+/// Domains over one scheme for each way, and then over the others, each with one policy.
+template <template <class> class Others>
+using each_way_and = typename join_types<
     testing::Types<domain<token, amortized>, domain<robust_token, pooled>,
                    domain<hazard_pointers, pooled>, domain<hazard_eras, amortized>,
-                   domain<neutralization_plus, batch>>;
+                   domain<neutralization_plus, batch>>,
+    typename policies_for<typename only<Others, schemes_under_test>::type>::some>::type;
 
-/// Every scheme once, every policy several times: where policies hardly meet what is tested, and
-/// in builds that take long.
+template <std::size_t Few, class Types>
+struct choice;
+template <std::size_t Few, class... T>
+struct choice<Few, testing::Types<T...>> {
+  using few = few_or_all<Few, T...>;
+  using where_cheap = types_where_cheap<Few, T...>;
+};
+
+}  // namespace listed
+
 #if defined(SPOLIA_TEST_EXTRA_SCHEMES_ONLY)
 using some_domains = policies_for<schemes_under_test>::some;
-#elif SPOLIA_TEST_FEW_TYPES && !SPOLIA_ASAN  // which sees into each scheme's code
-using some_domains = domains_of_each_way;
+using few_domains = some_domains;
+using all_domains = some_domains;
+using raced_domains = some_domains;
 #else
-using some_domains = policies_for<schemes_under_test>::some;
+/// Every scheme once, every policy several times: where policies hardly meet what is tested, and
+/// in builds that take long. Where types are few, the first ones.
+template <std::size_t Few>
+using first_domains = listed::choice<Few, listed::each_way_and<listed::is_another>>::few;
+
+/// In some_domains the sanitizers look into each scheme's code; in few_domains they do not, where
+/// what a scheme does there, it does in the suites over some_domains, too.
+#if SPOLIA_ASAN || SPOLIA_TSAN
+using some_domains = listed::each_way_and<listed::is_another>;
+#else
+using some_domains = first_domains<5>;
 #endif
+using few_domains = first_domains<5>;
 
 #if defined(NDEBUG) && !SPOLIA_ASAN && !SPOLIA_TSAN && !SPOLIA_TEST_FEW_TYPES && \
     !SPOLIA_TEST_SOME_POLICIES && !defined(SPOLIA_TEST_EMULATED)
@@ -45,20 +91,11 @@ using all_domains = policies_for<schemes_under_test>::all;
 using all_domains = some_domains;
 #endif
 
-/// Do the scheme's threads have to keep running, or exit, for blocks to be freed?
-template <class Scheme>
-using waits_for_every_thread = std::bool_constant<std::is_same_v<Scheme, token_naive> ||
-                                                  std::is_same_v<Scheme, token_pass_first> ||
-                                                  std::is_same_v<Scheme, token_periodic>>;
-template <class Scheme>
-using waits_for_guards_only = std::bool_constant<!waits_for_every_thread<Scheme>::value>;
-
-#if defined(SPOLIA_TEST_EXTRA_SCHEMES_ONLY)
-using raced_domains = some_domains;
-#elif SPOLIA_ASAN || SPOLIA_TSAN || SPOLIA_TEST_FEW_TYPES
-using raced_domains = domains_of_each_way;
-#else
-using raced_domains = policies_for<only<waits_for_guards_only, schemes_under_test>::type>::some;
+/// Where threads race in a container. The schemes' own code meets the sanitizers in the suites
+/// about domains. All schemes meet every container: all but the token's first three forms, whose
+/// guards are the token's.
+using raced_domains =
+    listed::choice<5, listed::each_way_and<listed::is_another_that_waits_for_guards>>::where_cheap;
 #endif
 
 struct domain_names {
@@ -69,7 +106,8 @@ struct domain_names {
 };
 
 template <class Domain>
-inline constexpr bool needs_everybody = waits_for_every_thread<typename Domain::scheme_type>::value;
+inline constexpr bool needs_everybody =
+    listed::waits_for_every_thread<typename Domain::scheme_type>;
 
 /// Options with which everything happens as early as it can.
 template <class Domain>

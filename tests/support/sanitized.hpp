@@ -17,12 +17,26 @@ inline constexpr bool sanitized = false;
 inline constexpr bool sanitized = false;
 #endif
 
-/// From one to the next of what is tried at every byte.
-inline constexpr unsigned stride = sanitized ? 4 : 1;
+/// How many times fewer things are tried under a sanitizer, which looks for other mistakes than
+/// wrong answers: of each day's tests still fewer.
+#if SPOLIA_TEST_EVERY_DAY
+inline constexpr unsigned fewer = sanitized ? 12 : 1;
+#else
+inline constexpr unsigned fewer = sanitized ? 4 : 1;
+#endif
 
-/// How many of n random things are tried: under a sanitizer, which looks for other mistakes than
-/// wrong answers, a quarter.
-constexpr int tries(int n) noexcept { return sanitized ? n / 4 : n; }
+/// From one to the next of what is tried at every byte.
+inline constexpr unsigned stride = fewer;
+
+/// How many of n random things are tried.
+constexpr int tries(int n) noexcept {
+  constexpr int times = static_cast<int>(fewer);
+  return (n + times - 1) / times;
+}
+
+/// From one to the next of the steps at each of which, in a run of its own, something goes wrong:
+/// each step in a build without a sanitizer, and in `./dev test --all` with one.
+inline constexpr unsigned steps_apart = fewer > 4 ? 3 : 1;
 
 /// How many of n threads or processes are begun: on an emulated processor, where that takes
 /// milliseconds, a fifth.

@@ -68,7 +68,7 @@ struct shared_blocks {
 
 template <class Domain>
 class sandboxed_scheme : public testing::Test {};
-TYPED_TEST_SUITE(sandboxed_scheme, spolia::test::some_domains, spolia::test::domain_names);
+TYPED_TEST_SUITE(sandboxed_scheme, spolia::test::few_domains, spolia::test::domain_names);
 
 TYPED_TEST(sandboxed_scheme, goes_on_and_frees) {
   shared_blocks<TypeParam> shared;

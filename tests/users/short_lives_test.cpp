@@ -23,6 +23,7 @@
 #include <spolia/snapshot.hpp>
 
 #include "support/all_domains.hpp"
+#include "support/few_types.hpp"
 #include "support/resident.hpp"
 #include "support/short_lives.hpp"
 
@@ -66,7 +67,7 @@ constexpr std::int64_t few_threads = 4096;
 
 template <class Domain>
 class short_lives : public testing::Test {};
-TYPED_TEST_SUITE(short_lives, some_domains, domain_names);
+TYPED_TEST_SUITE(short_lives, few_domains, domain_names);
 
 /// Few enough for what is tried here.
 template <class Domain>
@@ -157,7 +158,7 @@ TYPED_TEST(short_lives, take_over_from_a_large_crowd) {
 
 template <class Collector>
 class short_lives_versions : public testing::Test {};
-using collectors = testing::Types<sl_rt<>, epoch_collector<>, dl_rt<>, bbf<>, steam<>>;
+using collectors = few_or_all<2, sl_rt<>, dl_rt<>, epoch_collector<>, bbf<>, steam<>>;
 struct collectors_by_name {
   template <class Collector>
   static std::string GetName(int) {
@@ -283,7 +284,7 @@ std::int64_t most_when_numbers_are_used_once(int each, F&& update) {
 
 template <class Domain>
 class short_lives_numbers : public testing::Test {};
-TYPED_TEST_SUITE(short_lives_numbers, some_domains, domain_names);
+TYPED_TEST_SUITE(short_lives_numbers, few_domains, domain_names);
 
 TYPED_TEST(short_lives_numbers, used_once) {
   using domain_type = TypeParam;

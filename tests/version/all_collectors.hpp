@@ -13,34 +13,26 @@
 #include <spolia/reclaim.hpp>
 #include <spolia/snapshot.hpp>
 
+#include "support/few_types.hpp"
+
 namespace spolia::test {
 
 using on_update = basic_timeline<logical_clock, stamping::on_update>;
 using by_hardware = basic_timeline<hardware_clock>;
 
-#if defined(NDEBUG) && !SPOLIA_ASAN && !SPOLIA_TSAN && !SPOLIA_TEST_FEW_TYPES
+/// Of the first ones each collector once, and each kind of timeline, too.
 using all_collectors =
-    testing::Types<epoch_collector<>, bbf<>, dl_rt<>, sl_rt<>, steam<>,
-                   epoch_collector<domain<debra>, on_update>, bbf<domain<debra>, on_update>,
-                   dl_rt<domain<debra>, on_update>, sl_rt<domain<debra>, on_update>,
-                   dl_rt<domain<qsbr>, by_hardware>, sl_rt<domain<qsbr>, by_hardware>>;
-#else
-// Builds that take long: each collector once, each kind of timeline, too.
-using all_collectors =
-    testing::Types<epoch_collector<>, bbf<>, dl_rt<domain<debra>, on_update>, sl_rt<>,
-                   steam<domain<debra>>, dl_rt<domain<qsbr>, by_hardware>>;
-#endif
+    types_where_cheap<6, epoch_collector<>, bbf<>, dl_rt<domain<debra>, on_update>, sl_rt<>,
+                      steam<domain<debra>>, dl_rt<domain<qsbr>, by_hardware>, dl_rt<>, steam<>,
+                      epoch_collector<domain<debra>, on_update>, bbf<domain<debra>, on_update>,
+                      sl_rt<domain<debra>, on_update>, sl_rt<domain<qsbr>, by_hardware>>;
 
 /// What containers with snapshots are tested over: each collector once, each kind of timeline, too;
 /// under a sanitizer one collector for each kind of list, since all meet it in the suites on
 /// versions.
-#if SPOLIA_ASAN || SPOLIA_TSAN || SPOLIA_TEST_FEW_TYPES
 using map_collectors =
-    testing::Types<bbf<>, dl_rt<domain<debra>, on_update>, sl_rt<domain<qsbr>, by_hardware>>;
-#else
-using map_collectors = testing::Types<epoch_collector<>, bbf<>, dl_rt<domain<debra>, on_update>,
-                                      sl_rt<>, steam<>, sl_rt<domain<qsbr>, by_hardware>>;
-#endif
+    types_where_cheap<3, bbf<>, dl_rt<domain<debra>, on_update>,
+                      sl_rt<domain<qsbr>, by_hardware>, epoch_collector<>, sl_rt<>, steam<>>;
 
 struct collector_names {
   template <class Collector>

@@ -173,19 +173,28 @@ def _lint(run: context) -> tally:
     return counts
 
 
-def _python(run: context) -> tally:
+def _python(run: context, everything: bool = False) -> tally:
     try:
         python = setup.venv()
     except process.dev_error as error:
         return tally(failed=1, note=str(error))
     # A file at a time, for what its tests share.
     command = [python, "-m", "pytest", "-q", "-n", "2", "--dist", "loadfile", "lab"]
+    if not everything and not run.pattern:
+        command += ["-m", "not long"]
     if run.pattern:
         command += ["-k", run.pattern.partition("/")[0].replace("|", " or ")]
     outcome = run.step([*command, "-p", "no:cacheprovider"])
     if run.pattern and outcome.status == PYTEST_RAN_NONE:
         return tally(note="no test fits")
     return _checked(outcome, parse_pytest(outcome.output), "pytest")
+
+
+def _bench(run: context) -> tally:
+    """The benchmark, and all tests of the laboratory that runs it."""
+    counts = _preset("test-bench")(run)
+    counts.add(_python(run, everything=True))
+    return counts
 
 
 def _command(*words: str):
@@ -202,17 +211,17 @@ def _command(*words: str):
 # In the order of what it costs to find the next mistake.
 STAGES = [
     stage("lint", 300, (), _lint),
-    stage("release", 3600, ("build", "bench", "tool"), _release),
+    stage("release", 3600, ("build", "tool"), _release),
     stage("asan-ubsan", 2700, ("build", "tool", "clang"), _preset("test-asan-ubsan")),
     stage("tsan", 2700, ("build", "clang"), _preset("test-tsan")),
     stage("model", 1800, ("build",), _preset("test-model")),
     stage(
         "package",
         900,
-        ("build", "bench", "tool", "package"),
+        ("build", "tool", "package"),
         _preset("test-release", "-L", "package", targets=("spolia",)),
     ),
-    stage("python", 900, ("build", "bench", "tool", "python"), _python),
+    stage("python", 900, ("bench", "python"), _python),
 ]
 NAMES = [one.name for one in STAGES]
 
@@ -224,7 +233,10 @@ LONG_STAGES = [
     stage("debug", 1800, ("build",), _preset("test-debug", *QUICK, targets=QUICK_PROGRAMS)),
     stage("aarch64", 1800, ("build", "cross"), _emulated),
     stage("alone", 1800, ("build",), _alone),
+    stage("bench", 1800, ("build", "bench", "python"), _bench),
     stage("clang", 7200, ("build", "bench", "tool", "clang"), _preset("clang", *NOT_PACKAGE)),
+    stage("asan-ubsan-all", 7200, ("build", "tool", "clang"), _preset("asan-ubsan")),
+    stage("tsan-all", 7200, ("build", "clang"), _preset("tsan")),
     stage("crash", 4500, ("build", "bench", "tool"), _command("crash", "--seconds", "3600")),
     stage("stress", 7200, ("build", "bench", "tool"), _command("stress", "--minutes", "60")),
     stage("deeper", 8 * 3600, ("build",), _command("model", "--deeper", "1")),

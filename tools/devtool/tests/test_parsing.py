@@ -150,7 +150,7 @@ class Stages(unittest.TestCase):
             names = {one["name"] for one in presets[kind]}
             every = [*stages.NAMES, *stages.LONG_NAMES]
             wanted = {f"test-{name}" for name in every} & names | {quick.PRESET}
-            self.assertEqual(len(wanted), 7, kind)
+            self.assertEqual(len(wanted), 8, kind)
 
     def test_a_record_names_each_stage(self):
         page = stages.record({"lint": stages.tally(3, 1, 2, "why", 4.6)})
