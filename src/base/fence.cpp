@@ -50,10 +50,10 @@ bool barrier_by_the_kernel() noexcept {
 
 /// As many processors as any kernel is built for: it refuses to fill a smaller set.
 using processor_set = std::array<unsigned long, 128>;
-constexpr std::size_t bits = sizeof(unsigned long) * 8;
+constexpr std::size_t word_bits = sizeof(unsigned long) * 8;
 
 bool has(const processor_set& set, std::size_t n) noexcept {
-  return n < set.size() * bits && (set[n / bits] >> n % bits & 1U) != 0;
+  return n < set.size() * word_bits && (set[n / word_bits] >> n % word_bits & 1U) != 0;
 }
 
 /// Lets the calling thread run on these only, and those of them that there are.
@@ -94,10 +94,10 @@ bool run_everywhere() noexcept {
   if (!run_on(all)) return false;
   const processor_set reachable = own_processors();
   bool everywhere = all_in_use_are_among(reachable);
-  for (std::size_t n = 0; everywhere && n < reachable.size() * bits; ++n) {
+  for (std::size_t n = 0; everywhere && n < reachable.size() * word_bits; ++n) {
     if (!has(reachable, n)) continue;
     processor_set one{};
-    one[n / bits] = 1UL << n % bits;
+    one[n / word_bits] = 1UL << n % word_bits;
     everywhere = run_on(one);  // false: it is not in use any more, or was taken from us
   }
   // A thread without a wish has it again: else it would not come to processors that are added.

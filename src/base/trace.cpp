@@ -102,7 +102,7 @@ class ring {
   std::atomic<std::uint64_t> done_{0};
 };
 
-constinit thread_local ring* mine = nullptr;
+constinit thread_local ring* my_ring = nullptr;
 
 constinit std::atomic<ring*> rings{nullptr};
 constinit std::atomic<std::uint64_t> dropped{0};
@@ -132,26 +132,26 @@ ring* first_ring() noexcept {
 }
 
 void leave_ring() noexcept {
-  if (mine == nullptr) return;
+  if (my_ring == nullptr) return;
   // release → the acquire in free_ended(): our last access to the ring is over.
-  mine->ended.store(true, release);
-  mine = nullptr;
+  my_ring->ended.store(true, release);
+  my_ring = nullptr;
 }
 
 /// The caller's ring of session `session`, made if need be; null if there is no memory.
 ring* own_ring(std::uint64_t session) noexcept {
-  if (mine != nullptr && mine->session == session) return mine;
+  if (my_ring != nullptr && my_ring->session == session) return my_ring;
   leave_ring();
   std::uint32_t number = 0;
   try {
     number = here.number_plus_one != 0 ? here.number_plus_one - 1 : join();
-    if (mine != nullptr) return mine;  // joining is an event itself
+    if (my_ring != nullptr) return my_ring;  // joining is an event itself
   } catch (const std::bad_alloc&) {
     return nullptr;
   }
-  mine = ring::make(session, number, ring_capacity.load(relaxed), ring_min_ticks.load(relaxed));
-  if (mine != nullptr) publish(mine);
-  return mine;
+  my_ring = ring::make(session, number, ring_capacity.load(relaxed), ring_min_ticks.load(relaxed));
+  if (my_ring != nullptr) publish(my_ring);
+  return my_ring;
 }
 
 /// Takes `r`, which follows `before` (null: it was the first when the caller looked), off the list.

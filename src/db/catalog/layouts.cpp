@@ -23,8 +23,8 @@ struct known_layout {
 
 // They only grow: without a lock, so that no fork can leave one taken. Of the process, not of what
 // the checker looks at.
-constexpr std::size_t parts = 8192;
-constinit std::array<std::atomic<known_layout*>, parts> known{};
+constexpr std::size_t layout_parts = 8192;
+constinit std::array<std::atomic<known_layout*>, layout_parts> known_layouts{};
 constinit std::atomic<std::uint64_t> numbers{0};
 
 std::string written_down(const table_spec& spec) {
@@ -65,7 +65,8 @@ std::uint32_t next_number() {
 std::uint32_t layout_number(const table_spec& spec) {
   auto made = std::make_unique<known_layout>();
   made->all = written_down(spec);
-  std::atomic<known_layout*>& first = known[std::hash<std::string_view>()(made->all) % parts];
+  std::atomic<known_layout*>& first =
+      known_layouts[std::hash<std::string_view>()(made->all) % layout_parts];
   const known_layout* looked_at = nullptr;
   // acquire ← the release below: what its maker has written down.
   for (known_layout* now = first.load(std::memory_order_acquire);;) {

@@ -21,7 +21,7 @@ constexpr std::string_view prefix_of(file_kind kind) noexcept {
   return kind == file_kind::log ? "log-" : "checkpoint-";
 }
 constexpr std::string_view suffix = ".spl";
-constexpr std::size_t digits = 16;
+constexpr std::size_t sequence_digits = 16;
 
 }  // namespace
 
@@ -105,19 +105,19 @@ const char* read_header(file_kind kind, bytes_view from, file_header& out) noexc
 }
 
 std::string file_name(file_kind kind, std::uint64_t sequence) {
-  std::array<char, digits + 1> number{};
+  std::array<char, sequence_digits + 1> number{};
   std::snprintf(number.data(), number.size(), "%016llx", static_cast<unsigned long long>(sequence));
   return std::string(prefix_of(kind)) + number.data() + std::string(suffix);
 }
 
 bool parse_name(std::string_view name, file_kind kind, std::uint64_t& sequence) noexcept {
   const std::string_view prefix = prefix_of(kind);
-  if (name.size() != prefix.size() + digits + suffix.size() || !name.starts_with(prefix) ||
+  if (name.size() != prefix.size() + sequence_digits + suffix.size() || !name.starts_with(prefix) ||
       !name.ends_with(suffix)) {
     return false;
   }
   sequence = 0;
-  for (const char c : name.substr(prefix.size(), digits)) {
+  for (const char c : name.substr(prefix.size(), sequence_digits)) {
     const bool digit = c >= '0' && c <= '9';
     if (!digit && (c < 'a' || c > 'f')) return false;
     sequence = sequence << 4U | static_cast<std::uint64_t>(digit ? c - '0' : c - 'a' + 10);
