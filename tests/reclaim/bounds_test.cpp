@@ -163,8 +163,8 @@ class replaced_blocks {
 
 template <class Domain>
 class garbage_bound : public testing::Test {};
-using bounded_domains =
-    every_policy<robust_token, hazard_pointers, neutralization, neutralization_plus>::type;
+using bounded_domains = policies_for<
+    testing::Types<robust_token, hazard_pointers, neutralization, neutralization_plus>>::all;
 TYPED_TEST_SUITE(garbage_bound, bounded_domains, domain_names);
 
 TYPED_TEST(garbage_bound, is_never_passed_by_one_thread) {

@@ -3,7 +3,7 @@
 # silent, and with its planted mistake it must not.
 
 execute_process(COMMAND "${CXX}" -std=c++20 -O0 -g1 -Wall -Wextra -Werror -fsanitize=${SANITIZER}
-                        -fno-sanitize-recover=all "-I${INCLUDE}" ${SOURCES} -o "${PROGRAM}" -pthread
+                        -fno-sanitize-recover=all "-I${INCLUDE}" "-I${INCLUDE}/../src" ${SOURCES} -o "${PROGRAM}" -pthread
                 COMMAND_ERROR_IS_FATAL ANY)
 execute_process(COMMAND "${PROGRAM}" RESULT_VARIABLE status ERROR_VARIABLE said)
 if(NOT status EQUAL 0 OR NOT said STREQUAL "")

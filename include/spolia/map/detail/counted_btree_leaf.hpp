@@ -81,8 +81,8 @@ struct slots_in_order {
     ++size;
   }
   void erase(std::size_t s) noexcept {
-    std::remove(slot.begin(), slot.begin() + size, s);
-    --size;
+    const auto end = std::remove(slot.begin(), slot.begin() + size, s);
+    size = static_cast<std::size_t>(end - slot.begin());
   }
   [[nodiscard]] const std::uint8_t* begin() const noexcept { return slot.data(); }
   [[nodiscard]] const std::uint8_t* end() const noexcept { return slot.data() + size; }
