@@ -50,15 +50,10 @@ set(SPOLIA_SOURCES
     src/db/query/query.cpp
     src/db/query/query_groups.cpp
     src/db/query/query_run.cpp
-    src/db/transaction/apart.cpp
-    src/db/transaction/entries.cpp
+    src/db/slow_readers.cpp
     src/db/transaction/instant.cpp
-    src/db/transaction/locking.cpp
-    src/db/transaction/policy.cpp
     src/db/transaction/reader.cpp
-    src/db/transaction/savepoint.cpp
     src/db/transaction/transaction.cpp
-    src/db/transaction/validate.cpp
     src/db/upkeep.cpp
     src/db/versions/large_memory.cpp
     src/other_flavour.cpp

@@ -109,7 +109,7 @@ struct pending_write {
   std::uint64_t sets = 0;  // columns that the transaction has changed
   bool fresh = false;      // the slot was taken for this row
   bool changed = false;
-  std::uint32_t level = 0;  // that it was last changed on: savepoint.cpp
+  std::uint32_t level = 0;  // that it was last changed on: transaction.cpp
   std::uint32_t kept = 0;   // one more than where session::kept has what it was before; 0: nowhere
 
   [[nodiscard]] std::uint32_t words() const noexcept { return of->layout().words(); }
@@ -176,7 +176,11 @@ class arena {
     std::unique_ptr<std::uint64_t[]> words;
     std::size_t size = 0;
   };
-  void shrink() noexcept;
+  SPOLIA_NOINLINE void shrink() noexcept {
+    std::erase_if(blocks_, [](const block& b) { return b.size > most_kept; });
+    if (blocks_.size() > 4) blocks_.resize(4);
+    large_ = false;
+  }
 
   static constexpr std::size_t most_kept = 8192;  // words of a block
   std::vector<block> blocks_;
@@ -197,7 +201,7 @@ struct alignas(cache_line) session {
   std::vector<pending_write> writes;
   std::vector<ask> asks;
   read_set reads;                // of serializable transactions
-  std::vector<kept_write> kept;  // see savepoint.cpp, for these five
+  std::vector<kept_write> kept;  // see transaction.cpp, for these five
   std::vector<level_mark> savepoints;
   std::uint32_t level = 0;
   std::uint32_t levels = 0;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // upkeep.cpp: taking entries and rows out of indexes when no snapshot can see them.
+#include <array>
 #include <mutex>
 
 #include "db/engine.hpp"
@@ -134,6 +135,16 @@ bool upkeep::remove_row(note& n) noexcept {
   }
   n.of->give_slot(n.slot);
   return true;
+}
+
+/// Those of a row that nobody uses any more.
+void value_blocks::free_row(const schema& s, const row_place& place,
+                            std::uint64_t columns) noexcept {
+  each_column(s.apart() & columns, [&](std::uint32_t c) {
+    std::array<std::uint64_t, apart_words> words;
+    place.load(s.span_of(c), words.data());
+    if (lies_apart(words.data())) free(value_block::of(words[1]));
+  });
 }
 
 }  // namespace db

@@ -407,6 +407,7 @@ class SPOLIA_EXPORT transaction : public reader {
                                    census::ticket& now) const;
   void note_seen() noexcept;
   [[nodiscard]] status seen_is_durable() const;
+  status only_read();
   bool settle(commit_record& record, std::uint64_t& commit) noexcept;
   status withdraw(std::uint64_t mark) noexcept;
   void finish(std::uint64_t commit) noexcept;

@@ -21,6 +21,21 @@ std::uint64_t with_reserve(std::uint64_t budget) noexcept {
   return budget + std::min(std::max(budget / 4, least), ~budget);
 }
 
+/// Puts the changes in place, marked as under way, and their before-images where readers find them.
+void install_all(session& s, std::uint64_t mark) noexcept {
+  auto next = s.asks.begin();
+  for (pending_write& w : s.writes) {
+    if (!w.changed) continue;
+    std::uint64_t older = 0;
+    if (w.place.head->stamp.load_relaxed() != 0) {
+      keep_image(*next->place, *next, w.place, w.of->layout().whole());
+      older = next->handle;
+      ++next;
+    }
+    install(w.place, mark, older, w.shape, w.image, w.sets, w.of->layout().whole());
+  }
+}
+
 }  // namespace
 
 /// Everything that can fail, before anything can be seen: notes for what the changes supersede, and
@@ -82,6 +97,24 @@ void transaction::prepare() {
   }
 }
 
+/// The steps of a commit, in the order in which they happen.
+///
+///   prepare      notes for what the changes supersede, and which before-images are asked for
+///   validate     serializable: what was read must hold so far
+///   write        the record is encoded, and the log promises room for it
+///   reserve      room for the before-images, for which readers may be ended
+///   install      before-images are kept, and rows replaced, marked as under way
+///   publish      the record's place in the log and the timestamp, as one step; serializable: only
+///                if what was read holds at that timestamp
+///   finish       notes and locks are given up
+///   acknowledge  waits until the record is as durable as was asked for
+///
+/// Why an acknowledged commit is there after a crash. All that can fail comes before install, and
+/// leaves everything as it was; so what is installed is published, or, if it does not validate,
+/// withdrawn as a commit that changes nothing. A reader that meets a row under way waits for
+/// publish, or helps: no transaction relies on a commit that has no place in the log. So a commit's
+/// place comes after those of all commits that it read from or replaced, and each prefix of the log
+/// can be replayed. acknowledge returns after the prefix that ends with this record is written.
 status transaction::commit() {
   if (!state_) return state_;
   no_query_runs();
@@ -106,25 +139,10 @@ status transaction::commit() {
     throw;
   }
   if (!room) return fail(outcome::limit);
-  if (!changes()) {
-    rollback();  // there is nothing to undo but locks
-    if (seen_ == 0) [[likely]]
-      return outcome::ok;
-    return seen_is_durable();
-  }
+  if (!changes()) return only_read();
   // From here on nothing fails.
   const std::uint64_t mark = engine_.board.begin(*s.record);
-  auto next = s.asks.begin();
-  for (pending_write& w : s.writes) {
-    if (!w.changed) continue;
-    std::uint64_t older = 0;
-    if (w.place.head->stamp.load_relaxed() != 0) {
-      keep_image(*next->place, *next, w.place, w.of->layout().whole());
-      older = next->handle;
-      ++next;
-    }
-    install(w.place, mark, older, w.shape, w.image, w.sets, w.of->layout().whole());
-  }
+  install_all(s, mark);
   std::uint64_t commit = 0;
   if (!notes_reads_) {
     commit = record.publish(*s.record);
@@ -141,6 +159,14 @@ status transaction::commit() {
   if (seen_ != 0 && durable) [[unlikely]]
     return seen_is_durable();
   return durable;
+}
+
+/// Ends without changes: there is nothing to undo but locks.
+status transaction::only_read() {
+  rollback();
+  if (seen_ == 0) [[likely]]
+    return outcome::ok;
+  return seen_is_durable();
 }
 
 /// Waits for what it has seen, which `seen_` says.
@@ -316,6 +342,84 @@ void transaction::undo(pending_write& w) noexcept {
     // No memory to take the key out: it keeps its slot, without a row, for who inserts it next.
     w.place.head->lock.store_release(unlocked);  // → the acquires in lock_row()
   }
+}
+
+// --- validation: whether what was read holds -----------------------------------------------------
+
+/// Nobody has committed the row after our snapshot, or is about to.
+bool transaction::unchanged(const row_head& row) const noexcept {
+  // Mostly; a mark is above all times. acquire, as in unchanged_since().
+  if (row.stamp.load_acquire() <= timestamp()) return true;
+  // Our own lock is there if it is: and then lock_row() has looked.
+  if (row.lock.load_relaxed() >> 32U == session_->lock_word(0) >> 32U) return true;
+  return unchanged_since(engine_.board, row, timestamp());
+}
+
+/// Whether all that was read is at the time `drawn` as it was at the snapshot. Throws
+/// std::bad_alloc.
+verdict transaction::reads_hold(std::uint64_t drawn) const {
+  const read_set& reads = session_->reads;
+  for (const row_head* const r : reads.rows) {
+    if (SPOLIA_CHECKS && r->lock.load_relaxed() == free_slot) {
+      misuse::report("the slot of a row that was read was given back", threads::number());
+    }
+    if (!unchanged(*r)) return verdict::broken;
+  }
+  if (reads.ranges.empty() && reads.tables.empty()) return verdict::holds;
+  census::ticket now;  // announced when it is needed
+  verdict v = verdict::holds;
+  const auto look_at_rows = [&](const range_read& r, std::uint64_t below = table_read::all) {
+    for (std::uint64_t slot = 0, end = std::min(below, r.of->row_slots()); slot < end; ++slot) {
+      v = slot_holds(r, slot, drawn, now);
+      if (v != verdict::holds) return;
+    }
+  };
+  for (const range_read& r : reads.ranges) {
+    const auto look = [&](std::uint64_t slot, const std::uint64_t*) {
+      return (v = slot_holds(r, slot, drawn, now)) == verdict::holds;
+    };
+    if (r.index != nullptr) {
+      r.index->entries_->scan(r.lo, r.hi, slot_visitor(look));
+    } else if (r.of->primary_->ordered()) {
+      r.of->primary_->scan(r.lo, r.hi, slot_visitor(look));
+    } else if (const std::uint64_t slot = r.of->primary_->find(r.lo); slot != no_slot) {
+      look(slot, nullptr);
+    }
+    // Changes made since an index was dropped have no entries in it: then the rows themselves are
+    // asked. A transaction that passed the index by had seen that it is over before it drew its
+    // time, and we drew ours later, so over() is true for us as well.
+    if (v == verdict::holds && r.index != nullptr && r.index->when_.over()) look_at_rows(r);
+    if (v != verdict::holds) return v;
+  }
+  for (const table_read& t : reads.tables) {
+    look_at_rows(range_read::whole(*t.of), t.end);
+    if (v != verdict::holds) return v;
+  }
+  return v;
+}
+
+/// The same for what was read of a range, as far as it depends on the row in this slot. The entry
+/// that has led here may be of a row that was never committed, or of a former key of the row, and
+/// the slot may have gone to another one since: what counts are the keys that the row had.
+verdict transaction::slot_holds(const range_read& r, std::uint64_t slot, std::uint64_t drawn,
+                                census::ticket& now) const {
+  const table& t = *r.of;
+  const row_place place = t.at(slot);
+  if (unchanged(*place.head)) return verdict::holds;
+  const schema& s = t.schema_;
+  const std::vector<std::uint32_t>& columns = r.index != nullptr ? r.index->columns_ : s.key();
+  const selection key_only(s, r.index != nullptr ? r.index->mask_ : s.keyed());
+  const arena::mark here = session_->images.here();
+  std::uint64_t* const image = room_for(t);
+  const auto later = [&] {
+    if (!now) now = engine_.board.living.announce(engine_.board.clock, options_.label);
+    return now.timestamp();
+  };
+  const auto part = [&] { return r.has(s.key_of(columns, image), s.key_length(columns)); };
+  const verdict v = look_at_changed(engine_.board, *engine_.old, place, timestamp(), drawn,
+                                    key_only.in(s), image, later, part);
+  session_->images.rewind(here);
+  return v;
 }
 
 }  // namespace db

@@ -15,6 +15,8 @@
 //   step after it.
 #pragma once
 
+#include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <limits>
 #include <mutex>
@@ -28,6 +30,13 @@
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
+
+/// As ticks; not so many that a time that far ahead would have no number.
+inline std::uint64_t in_ticks(std::chrono::nanoseconds t) {
+  constexpr double most = 4e18;
+  return static_cast<std::uint64_t>(
+      std::min(static_cast<double>(t.count()) / core::ns_per_tick(), most));
+}
 
 class gate {
  public:

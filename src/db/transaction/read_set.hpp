@@ -31,8 +31,8 @@
 //   are shown in no order are noted by their slots: up to that of the last one that was shown.
 //   A slot can change hands, but not without a change of the row that the snapshot sees in it.
 // Why an insertion notes nothing: it holds the key's slot, locked, until the transaction ends; and
-//   its entries in unique indexes are claims that others meet: entries.cpp. Who had the key between
-//   our snapshot and that moment has it no more, or the insertion has met him.
+//   its entries in unique indexes are claims that others meet: transaction.cpp. A transaction that
+//   had the key between our snapshot and that moment has it no more, or the insertion has met it.
 #pragma once
 
 #include <algorithm>

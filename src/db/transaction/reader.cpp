@@ -300,5 +300,51 @@ void reader::scan_secondary(const secondary& i, values from, values to, const sc
                is_of);
 }
 
+// --- readers that may be ended -------------------------------------------------------------------
+
+reader::reader(engine& of, const reader_options& o) : reader(of, o.label) {
+  be_limited(o.deadline, o.label);
+}
+
+/// Gives the reader a gate, if it or the database wants one.
+void reader::be_limited(std::chrono::nanoseconds deadline, const char* label) {
+  if (deadline.count() <= 0 && !engine_.settings.on_slow_reader) return;
+  engine_.gates.put(session_->way, ticket_, label, deadline.count() <= 0 ? 0 : in_ticks(deadline));
+  gated_ = true;
+}
+
+reader::step::step(const reader& of) noexcept
+    : of_(of), open_(!of.gated_ || of.session_->way.enter()) {}
+reader::step::~step() {
+  if (of_.session_ != nullptr && of_.gated_ && open_) of_.session_->way.leave();
+}
+
+void reader::must_go_on(bool open) const {
+  if (!open) throw no_result(outcome::ended_by_policy);
+}
+
+bool reader::ended() const noexcept {
+  return session_ != nullptr && gated_ && session_->way.ended();
+}
+
+// --- what a serializable transaction has read ----------------------------------------------------
+
+/// The row in the slot was seen: it is the snapshot's, or our own.
+void reader::note_row(const table& t, std::uint64_t slot) const {
+  session_->looked = true;
+  if (!notes_reads_) return;
+  const row_head* const head = t.at(slot).head;
+  if (SPOLIA_CHECKS && head->lock.load_relaxed() == free_slot) {
+    misuse::report("a slot without a row is taken for one that was read", threads::number());
+  }
+  session_->reads.row(head);
+}
+
+/// No row with the key was seen, whatever slot the index led to.
+void reader::note_key(const table& t, const key_words& key) const {
+  session_->looked = true;
+  if (notes_reads_) session_->reads.key(t, key);
+}
+
 }  // namespace db
 }  // namespace spolia::inline SPOLIA_FLAVOUR

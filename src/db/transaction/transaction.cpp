@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// transaction.cpp: changes before commit: locks, images, index entries.
+// transaction.cpp: a transaction until it ends: what it locks, changes, adds to indexes, and takes
+// back. How it ends is in commit/commit.cpp.
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <new>
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <utility>
+
+#include <spolia/base/backoff.hpp>
 
 #include "db/engine.hpp"
 #include "db/log/journal.hpp"
@@ -26,6 +31,11 @@ void may_be_set(const column_layout& c, const value& v) {
                                 " cannot be null: give it a value, or make it nullable");
   }
 }
+
+/// In front of a lock's release: → the acquires of who locks the row next.
+void unlock(row_head& r) noexcept { r.lock.store_release(unlocked); }
+
+atomic<std::uint64_t> last_id{0};
 
 }  // namespace
 
@@ -395,6 +405,389 @@ status transaction::assign(std::uint32_t number, std::span<const column_value> c
   }
   if (state_) session_->images.rewind(here);  // else it has no session any more
   return s;
+}
+
+// --- locks on rows: taken by the first change, held to the end -----------------------------------
+
+/// Locks the row that the key's entry has led to, if it was not committed after this snapshot. The
+/// write's number; or slot_is_gone: the key has this slot no more, and is to be looked up again.
+result<std::uint32_t> transaction::lock_row(table& t, std::uint64_t slot, const row_place& place,
+                                            const key_words& key) {
+  auto& writes = session_->writes;
+  if (const pending_write* const w = own(*place.head)) {
+    return static_cast<std::uint32_t>(w - writes.data());
+  }
+  std::uint64_t* const image = session_->changes.take(t.schema_.words());
+  const auto number = static_cast<std::uint32_t>(writes.size());
+  const std::uint64_t snapshot = timestamp();
+  writes.emplace_back(t, image, session_->level);
+  const bool locked = wait_for_lock(*place.head, number);
+  // The first committer wins.
+  if (!locked || (place.head->stamp.load_relaxed() > timestamp() && !begins_late(t, *place.head))) {
+    if (locked) unlock(*place.head);
+    writes.pop_back();
+    if (t.primary_->find(key) != slot) return slot_is_gone;
+    return fail(outcome::conflict);
+  }
+  const std::uint64_t shape = place.head->shape.load_relaxed();
+  // The entry was there after our snapshot: a row of another key would be committed later than it.
+  // Without a row another key may have the slot all the same: that of an insertion which was taken
+  // back, and for which there was no memory to give the slot back.
+  const bool known = snapshot == timestamp() && (shape & row_exists) != 0;
+  if (!known && !t.key_is(slot, key)) {
+    unlock(*place.head);
+    writes.pop_back();
+    return slot_is_gone;
+  }
+  pending_write& made = writes.back();  // field by field: a whole one would be copied
+  made.indexes = &t.indexes();
+  made.slot = slot;
+  made.place = place;
+  made.shape = (shape & row_exists) != 0 ? shape : 0;
+  return number;
+}
+
+/// Takes the row's lock for a write of that number, as far as the transaction's options go.
+bool transaction::wait_for_lock(row_head& row, std::uint32_t number) {
+  const auto age_of = [this](std::uint32_t record) {
+    // acquire ← the release in the constructor.
+    return engine_.sessions.find(record)->age.load_acquire();
+  };
+  backoff waiting;
+  std::chrono::steady_clock::time_point start{};
+  const auto pause = [&] {
+    const auto now = std::chrono::steady_clock::now();
+    if (start == std::chrono::steady_clock::time_point{}) start = now;
+    // What it has slept counts where the clock stands. In its own unit: the longest of all is too
+    // long in a shorter one.
+    const auto waited = std::chrono::duration_cast<std::chrono::microseconds>(
+        std::max<std::chrono::nanoseconds>(now - start, waiting.slept()));
+    if (waited >= options_.longest_wait) return false;
+    waiting.pause();
+    return true;
+  };
+  return take_lock(row.lock, session_->lock_word(number), options_.age, age_of, pause);
+}
+
+/// The row that we have locked was committed after our snapshot. If we have seen nothing of that
+/// yet, we may as well begin now. Throws std::bad_alloc; the row is unlocked then.
+bool transaction::begins_late(const table& t, row_head& row) {
+  if (options_.age == never_waits || session_->looked || session_->writes.size() > 1) return false;
+  try {
+    census::ticket late = engine_.board.living.announce(engine_.board.clock, options_.label);
+    // The old one keeps the row until it is unlocked.
+    if (t.when_.ended(late.timestamp())) return false;
+    ticket_ = std::move(late);
+    note_seen();
+  } catch (...) {
+    unlock(row);
+    session_->writes.pop_back();
+    throw;
+  }
+  return true;
+}
+
+result<std::uint32_t> transaction::lock_key(table& t, values key) {
+  if (const status there = may_change(t); !there) return there;
+  const key_words wanted = t.schema_.whole_key(key);
+  for (;;) {
+    const std::uint64_t slot = t.primary_->find(wanted);
+    if (slot == no_slot) {
+      note_key(t, wanted);
+      return outcome::not_found;
+    }
+    const row_place place = t.at(slot);
+    const bool held = own(*place.head) != nullptr;
+    const result<std::uint32_t> number = lock_row(t, slot, place, wanted);
+    if (!number) return number;
+    if (*number == slot_is_gone) continue;
+    const pending_write& w = session_->writes[*number];
+    if ((w.shape & row_exists) != 0) return number;
+    if (held) return outcome::not_found;
+    note_key(t, wanted);
+    unlock(*w.place.head);
+    session_->writes.pop_back();
+    return outcome::not_found;
+  }
+}
+
+// --- values that lie apart from their rows -------------------------------------------------------
+//
+// A value gets its block when it is set, and the transaction keeps all its blocks to the end: what
+// it has shown stays, and savepoints lead back to them. A commit leaves those in the rows that
+// these refer to then, and gives those that they have referred to before to value_blocks.
+
+/// Puts the value that the words refer to into a block. Throws std::bad_alloc and
+/// row_budget::exceeded; the words are as before then.
+void transaction::make_apart(std::uint64_t* words) {
+  if (!lies_apart(words)) return;
+  const std::uint64_t beside = engine_.rows.limited() ? engine_.old->stats().bytes : 0;
+  value_block* const b = engine_.values.make(apart_in(words), beside);
+  words[1] = b->address();
+  session_->made.add(b);
+}
+
+/// The commit takes the row's values of these columns away.
+void transaction::replace_apart(const pending_write& w, std::uint64_t columns) noexcept {
+  each_column(columns & w.of->schema_.apart(), [&](std::uint32_t c) {
+    std::array<std::uint64_t, apart_words> words;
+    w.place.load(w.of->schema_.span_of(c), words.data());
+    if (lies_apart(words.data())) session_->replaced.add(value_block::of(words[1]));
+  });
+}
+
+/// The transaction has ended, at this time, or 0: with nothing. Its rows are locked yet. Those that
+/// it has replaced go later, when they are not.
+void transaction::settle_apart(std::uint64_t commit) noexcept {
+  session& s = *session_;
+  for (const pending_write& w : s.writes) {
+    if (commit == 0 || !w.changed || (w.shape & row_exists) == 0) continue;
+    each_column(w.sets & w.of->schema_.apart(), [&](std::uint32_t c) {
+      const std::uint64_t* const words = w.image + w.of->schema_.span_of(c).first;
+      if (lies_apart(words)) value_block::of(words[1])->since.write(commit);
+    });
+  }
+  while (s.made.first != nullptr) {
+    value_block* const b = s.made.take();
+    if (b->since.read() == 0) engine_.values.free(b);
+  }
+}
+
+/// Frees the blocks that came after this one.
+void transaction::drop_apart(const value_block* down_to) noexcept {
+  while (session_->made.first != down_to) engine_.values.free(session_->made.take());
+}
+
+// --- entries of secondary indexes, before the commit ---------------------------------------------
+
+/// Adds entries to the secondary indexes over these columns.
+status transaction::index_row(std::uint32_t number, std::uint64_t changed) {
+  pending_write& w = session_->writes[number];
+  for (secondary* const i : w.indexes->all) {
+    if ((i->mask_ & changed) == 0) continue;
+    w.fetch(i->mask_);
+    const key_words key = w.of->schema_.key_of(i->columns_, w.image);
+    note& n = session_->make_note(*w.of, i, w.slot);
+    n.key = key;
+    n.claim = session_->next_claim();
+    i->entries_->add(key, w.slot, n.claim);
+    if (!i->unique_) continue;
+    if (const status s = unique_in(w, *i, key); !s) return s;
+  }
+  return outcome::ok;
+}
+
+/// Whether no other row has the key, at this snapshot or since, and no other transaction wants it
+/// for one. Our own entry is there, and open (engine::is_open) until this transaction is over.
+///
+/// Why of two that want a key for two rows, one at least gives up: if their entries are new, one
+/// sees the other's. If one of them was there, of a former key of its row, its claim is looked at,
+/// under the lock of the entry. Who adds it again takes that lock later, and so sees ours when he
+/// looks. If he had it before, his claim is there: he goes on, or is over, and the row shows what
+/// he has left.
+status transaction::unique_in(const pending_write& w, const secondary& i, const key_words& key) {
+  outcome found = outcome::ok;
+  const table& t = *w.of;
+  const auto look = [&](std::uint64_t slot, const std::uint64_t*) {
+    if (slot == w.slot) return true;
+    std::uint64_t* const image = room_for(t);
+    const selection key_only(t.schema_, i.mask_);
+    if (read(t, slot, key_only.in(t.schema_), image) != 0 &&
+        t.schema_.key_of(i.columns_, image) == key) {
+      found = outcome::duplicate_key;
+      note_row(t, slot);
+    } else if (own(*t.at(slot).head) == nullptr &&
+               (engine_.is_open(i.entries_->claim_of(key, slot)) || has_now(i, slot, key))) {
+      found = outcome::conflict;
+    }
+    return found == outcome::ok;
+  };
+  i.entries_->scan(key, key, slot_visitor(look));
+  return found == outcome::conflict ? fail(outcome::conflict) : status(found);
+}
+
+/// Whether the row in the slot, which has not the key at our snapshot, has it now.
+bool transaction::has_now(const secondary& i, std::uint64_t slot, const key_words& key) const {
+  const table& t = *i.of_;
+  const row_place place = t.at(slot);
+  if (unchanged_since(engine_.board, *place.head, timestamp())) return false;
+  const census::ticket now = engine_.board.living.announce(engine_.board.clock, options_.label);
+  const selection key_only(t.schema_, i.mask_);
+  std::uint64_t* const image = room_for(t);
+  return read_row(engine_.board, *engine_.old, place, now.timestamp(), key_only.in(t.schema_),
+                  image) != 0 &&
+         t.schema_.key_of(i.columns_, image) == key;
+}
+
+// --- savepoints, and scans that show an earlier moment -------------------------------------------
+//
+// Each savepoint begins a level, and so does each scan. The first change of a row on a level that
+// the row was locked before keeps the row's image, and goes on with a copy. Going back puts the
+// kept images in place again, the newest first; rows that were locked since become what they were
+// when they were locked. Locks stay, and so do index entries: finish() takes those away that lead
+// nowhere.
+// Scans:       what a scan shows of a row is the newest image from before the scan's level; each
+//              image knows where the one before it is kept. Of a row that was locked since, it is
+//              what is committed. Where a scan that runs began after the savepoint that is led back
+//              to, its images must stay: so the rows are changed back, on a level of its own, and
+//              nothing that was kept goes.
+
+savepoint transaction::savepoint() {
+  db::savepoint made;
+  if (!state_) return made;
+  no_query_runs();
+  session& s = *session_;
+  const std::uint64_t id = last_id.fetch_add_relaxed(1) + 1;
+  s.savepoints.push_back({s.levels + 1, s.kept.size(), s.writes.size(), id});
+  s.level = ++s.levels;
+  made.number_ = s.savepoints.size();
+  made.id_ = id;
+  return made;
+}
+
+/// The write, to be changed: what it was stays with the savepoint. Throws std::bad_alloc.
+pending_write& transaction::touch(std::uint32_t number) {
+  session& s = *session_;
+  pending_write& w = s.writes[number];
+  if (w.level == s.level) return w;
+  std::uint64_t* const image = s.changes.take(w.words());
+  s.kept.push_back({number, w});
+  w.kept = static_cast<std::uint32_t>(s.kept.size());
+  each_column(w.has & w.of->layout().whole().mask, [&](std::uint32_t c) {
+    const column_span span = w.of->layout().span_of(c);
+    std::copy_n(w.image + span.first, span.words, image + span.first);
+  });
+  w.image = image;
+  w.level = s.level;
+  return w;
+}
+
+status transaction::rollback_to(const db::savepoint& to) {
+  if (!state_) return state_;
+  no_query_runs();
+  session& s = *session_;
+  if (to.number_ == 0 || to.number_ > s.savepoints.size() ||
+      s.savepoints[to.number_ - 1].id != to.id_) {
+    throw std::invalid_argument(
+        "spolia::db: this is no savepoint of the transaction, or no longer: another transaction "
+        "made it, or it was made after one that was gone back to");
+  }
+  const level_mark mark = s.savepoints[to.number_ - 1];
+  s.savepoints.resize(to.number_);
+  if (s.scan > mark.level) {
+    change_back(mark);
+    return outcome::ok;
+  }
+  for (; s.kept.size() > mark.kept; s.kept.pop_back()) {
+    s.writes[s.kept.back().number] = s.kept.back().was;
+  }
+  for (std::size_t n = mark.writes; n < s.writes.size(); ++n) forget_changes(s.writes[n]);
+  s.level = ++s.levels;
+  return outcome::ok;
+}
+
+/// Makes the rows what they were, by changes that can be taken back as well. Without memory for
+/// that, nothing of the transaction remains.
+void transaction::change_back(const level_mark& to) {
+  session& s = *session_;
+  s.level = ++s.levels;
+  try {
+    for (std::size_t i = to.kept, end = s.kept.size(); i < end; ++i) {
+      const kept_write then = s.kept[i];
+      // The first that was kept of the row since, of a row that was locked before.
+      if (then.was.kept > to.kept || then.number >= to.writes) continue;
+      pending_write& w = touch(then.number);
+      each_column(then.was.has & w.of->layout().whole().mask, [&](std::uint32_t c) {
+        const column_span span = w.of->layout().span_of(c);
+        std::copy_n(then.was.image + span.first, span.words, w.image + span.first);
+      });
+      w.shape = then.was.shape;
+      w.has = then.was.has;
+      w.sets = then.was.sets;
+      w.changed = then.was.changed;
+    }
+    for (std::size_t n = to.writes; n < s.writes.size(); ++n) {
+      forget_changes(touch(static_cast<std::uint32_t>(n)));
+    }
+  } catch (const std::bad_alloc&) {
+    rollback();
+    throw;
+  }
+}
+
+/// What the transaction's write was before that level; null: the row was not locked yet.
+pending_write* reader::own_before(pending_write* w, std::uint32_t level) const noexcept {
+  while (w != nullptr && w->level >= level) {
+    w = w->kept == 0 ? nullptr : &session_->kept[w->kept - 1].was;
+  }
+  return w;
+}
+
+/// The scan's level ends. What was changed on it was changed on the level before it, and what that
+/// one would not have kept goes.
+void reader::scanning::give_changes_to_outer(session& s) const noexcept {
+  for (std::size_t n = before_.writes; n < s.writes.size(); ++n) s.writes[n].level = before_.level;
+  std::size_t left = before_.kept;
+  for (std::size_t i = before_.kept; i < s.kept.size(); ++i) {
+    const kept_write& k = s.kept[i];
+    pending_write& w = s.writes[k.number];
+    w.level = before_.level;
+    if (k.was.level >= before_.level) {
+      w.kept = k.was.kept;
+    } else {
+      s.kept[left] = k;
+      w.kept = static_cast<std::uint32_t>(++left);
+    }
+  }
+  s.kept.resize(left);
+}
+
+void transaction::refuse_in_query() {
+  throw std::invalid_argument(
+      "spolia::db: a transaction is changed or committed by what it has called: a condition of its "
+      "query, or on_slow_reader. Do it when that has returned, or in the function of a scan, or "
+      "use "
+      "a transaction of its own");
+}
+
+/// Makes it what it was when it was locked.
+void transaction::forget_changes(pending_write& w) noexcept {
+  w.changed = false;
+  w.shape = 0;
+  if (w.fresh) return;  // its key is wanted yet
+  w.has = w.sets = 0;
+  const std::uint64_t shape = w.place.head->shape.load_relaxed();
+  if ((shape & row_exists) != 0) w.shape = shape;
+}
+
+// --- memory that the budget refuses --------------------------------------------------------------
+
+/// As engine's. The program that is asked must not use this transaction.
+bool transaction::end_slow(bool pressed) {
+  class asked_now {
+   public:
+    explicit asked_now(session& of) noexcept : of_(of), outer_(std::exchange(of.asked, true)) {}
+    asked_now(const asked_now&) = delete;
+    asked_now& operator=(const asked_now&) = delete;
+    ~asked_now() { of_.asked = outer_; }
+
+   private:
+    session& of_;
+    const bool outer_;
+  };
+  const asked_now here(*session_);
+  return engine_.end_slow(gated_ ? &session_->way : nullptr, pressed);
+}
+
+/// options::budget is used up: ends those who hold memory for too long, and collects. True: it is
+/// worth another try. Those whose time is over are ended at once, and for the rest there is a
+/// pause, since a program may go on after each refusal. Throws what on_slow_reader throws.
+bool transaction::look_for_memory() {
+  const bool again = engine_.may_look_for_memory();
+  if (!again && !engine_.gates.due()) return false;
+  if (!end_slow(again) && !again) return false;
+  engine_.collect();
+  return true;
 }
 
 }  // namespace db

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// slow_readers.cpp: what becomes of readers that hold memory for too long.
+#include <chrono>
+
+#include <spolia/base/ticks.hpp>
+
+#include "db/at_work.hpp"
+#include "db/engine.hpp"
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace db {
+
+/// Ends those whose time is over, but never `but`; and asks the program about one that is slow, if
+/// somebody is `pressed` for memory about any. True: somebody was ended.
+bool engine::end_slow(const gate* but, bool pressed) {
+  std::uint64_t ended = gates.due() ? gates.end_overdue(but) : 0;
+  if (settings.on_slow_reader && (pressed || settings.slow_after.count() > 0)) {
+    ended += ask_about_slow(but, pressed);
+  }
+  ended_by_policy.fetch_add_relaxed(ended);
+  return ended != 0;
+}
+
+/// How many were ended. What the function does itself is not asked about.
+std::uint64_t engine::ask_about_slow(const gate* but, bool pressed) {
+  if (at_work::within(*this, at_work::asking)) return 0;
+  const auto g = gates.slow(pressed ? 0 : in_ticks(settings.slow_after), but);
+  if (g.id == 0) return 0;
+  const double age = static_cast<double>(g.age) * core::ns_per_tick();
+  const slow_reader about{.timestamp = g.timestamp,
+                          .behind = board.clock.now() - g.timestamp,
+                          .label = g.label,
+                          .age = std::chrono::nanoseconds(static_cast<std::int64_t>(age)),
+                          .version_bytes = old->stats().bytes + values.waiting_bytes()};
+  // No lock and no guard is held here.
+  const at_work now(*this, at_work::asking, "the call that asks it");
+  if (settings.on_slow_reader(about) != slow_reader_action::end) return 0;
+  return gates.end_overdue(but, g.id);
+}
+
+/// Whether it is worth to look for memory once more. Each look costs a walk over what is kept.
+bool engine::may_look_for_memory() noexcept {
+  constexpr std::chrono::milliseconds pause{10};
+  const std::uint64_t now = ticks::read();
+  std::uint64_t last = looked_for_memory_.load_relaxed();
+  return now - last >= in_ticks(pause) && looked_for_memory_.cas_strong_relaxed(last, now);
+}
+
+}  // namespace db
+}  // namespace spolia::inline SPOLIA_FLAVOUR
