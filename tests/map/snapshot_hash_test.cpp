@@ -322,13 +322,13 @@ TYPED_TEST(snapshot_hash_of, pairs_end_once) {
 /// All values of a bad hash lie in few buckets, and all of a worse one in one.
 TEST(snapshot_hash, compares_tags_as_a_list_of_hashes_would) {
   rng random(seed_for(0));
-  detail::hash_tags tags;
+  detail::map::hash_tags tags;
   std::vector<std::uint64_t> hashes;
   for (int i = 0; i < 20000; ++i) {
     // Few of them, and some that differ by one, or in what tags do not tell.
     const std::uint64_t hash = random.below(5) << 56U | random.below(2);
-    const detail::hash_tags before = tags;
-    if (hashes.size() < detail::hash_tags::most && random.below(2) == 0) {
+    const detail::map::hash_tags before = tags;
+    if (hashes.size() < detail::map::hash_tags::most && random.below(2) == 0) {
       tags.put_first(before, hash);
       hashes.insert(hashes.begin(), hash);
     } else if (!hashes.empty()) {
@@ -401,7 +401,7 @@ TEST(snapshot_hash, spreads_keys_whose_hashes_are_themselves) {
     std::vector<std::size_t> filled(buckets);
     std::array<std::size_t, 256> tags{};
     for (std::size_t i = 0; i < keys; ++i) {
-      const std::uint64_t h = detail::mixed(key(i));
+      const std::uint64_t h = detail::map::mixed(key(i));
       ++filled[h % buckets];
       ++tags[h >> 56U];
     }

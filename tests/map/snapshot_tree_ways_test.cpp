@@ -30,7 +30,7 @@ namespace {
 template <class Key>
 class ways : public testing::Test {
  protected:
-  using all = detail::chromatic_ways<Key, int, std::less<Key>>;
+  using all = detail::map::chromatic_ways<Key, int, std::less<Key>>;
   using entry = typename all::entry;
 
   /// Looks for each of the keys, and for what lies beside it, as a plain search does.
@@ -180,14 +180,14 @@ struct routers {
 /// Of trees with fewer routers than there is room for, with more, and with far more: a piece at a
 /// time, evenly, in order, and nothing below what was removed meanwhile.
 TEST(chosen_shortcuts, are_chosen_a_few_at_a_time) {
-  using way = detail::chromatic_ways<int, routers::internal, std::less<int>>::entry;
+  using way = detail::map::chromatic_ways<int, routers::internal, std::less<int>>::entry;
   constexpr std::size_t most = 1024;
   for (const int leaves : {1, 2, 3, 100, 1000, 3000, 100000}) {
     SCOPED_TRACE(leaves);
     routers tree;
     routers::internal entry;
     entry.children[0].current.value = {tree.grow(0, leaves), leaves < 2};
-    detail::chromatic_chooser<routers, routers, way, most> chosen(tree, entry);
+    detail::map::chromatic_chooser<routers, routers, way, most> chosen(tree, entry);
     routers::internal* gone = nullptr;
     for (bool more = true; more;) {
       routers::internal::looks = 0;

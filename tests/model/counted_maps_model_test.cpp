@@ -150,7 +150,7 @@ void two_writers(model::scenario& run, const std::shared_ptr<map_state<Map>>& s)
 
 /// In the child of a fork in which a writer was lost, each of two writers wants its turn.
 struct lost_turn {
-  detail::writers turn;
+  detail::map::writers turn;
   plain<int> changes{0};
 };
 void two_take_over(model::scenario& run) {

@@ -29,7 +29,7 @@ struct record : thing {
   }
   atomic<thing*>& child(unsigned i) noexcept { return children[i]; }
   atomic<bool> marked{false};
-  atomic<std::uint64_t> info{detail::untouched_record};
+  atomic<std::uint64_t> info{detail::map::untouched_record};
   std::array<atomic<thing*>, 2> children;
 };
 
@@ -40,7 +40,7 @@ struct no_guard {
 
 /// root has a number at 1, and at 0 `middle`, which has two numbers.
 struct world {
-  using operations = detail::scx<record>;
+  using operations = detail::map::scx<record>;
   using change = operations::change;
   using view = operations::view;
 

@@ -33,7 +33,7 @@ struct chosen_hash {
 /// What the table's mixing gives the lower bits of `key`, and the same tag for all.
 constexpr std::uint64_t unmixed(std::uint64_t key) noexcept {
   std::uint64_t h = 0;
-  while ((detail::mixed(h) & 0xFF00000000000007ULL) != key) ++h;
+  while ((detail::map::mixed(h) & 0xFF00000000000007ULL) != key) ++h;
   return h;
 }
 inline std::size_t chosen_hash::operator()(int key) const noexcept {
@@ -44,7 +44,8 @@ inline std::size_t chosen_hash::operator()(int key) const noexcept {
 
 template <class Collector>
 struct world {
-  using core = detail::snapshot_hash_core<int, int, Collector, chosen_hash, std::equal_to<int>>;
+  using core =
+      detail::map::snapshot_hash_core<int, int, Collector, chosen_hash, std::equal_to<int>>;
 
   /// One bucket, which has 0 and 1; the table has grown already: the next update divides.
   explicit world(bool grown = true)
@@ -81,7 +82,7 @@ struct world {
   /// How many of the keys below `end` a snapshot shows.
   int shown(const snapshot& then, int end) {
     int seen = 0;
-    for (const auto& [k, v] : detail::snapshot_pairs<core>(table, then.clone())) {
+    for (const auto& [k, v] : detail::map::snapshot_pairs<core>(table, then.clone())) {
       seen += k < end ? 1 : 0;
     }
     return seen;
@@ -192,7 +193,8 @@ struct whole {
 template <class Collector, bool Older = false>
 void a_lease_ends_while_it_is_read(model::scenario& run) {
   struct values {
-    using core = detail::snapshot_hash_core<int, whole, Collector, chosen_hash, std::equal_to<int>>;
+    using core =
+        detail::map::snapshot_hash_core<int, whole, Collector, chosen_hash, std::equal_to<int>>;
     short_domain nodes{typename short_domain::options{.scheme = {.scan_every = 1, .min_looks = 1}}};
     timeline time;
     Collector versions{nodes, time, {.batch = 1}};

@@ -26,7 +26,8 @@ using short_domain = domain<debra, batch>;
 /// A tree made by `there`, one key after the other. At rest it must be sound and balanced.
 template <class Collector, std::size_t LeafPairs = 1, std::size_t Shortcuts = 0>
 struct world {
-  using tree = detail::chromatic_tree<int, int, Collector, std::less<int>, LeafPairs, Shortcuts>;
+  using tree =
+      detail::map::chromatic_tree<int, int, Collector, std::less<int>, LeafPairs, Shortcuts>;
 
   explicit world(std::initializer_list<int> there)
       : nodes({.scheme = {.scan_every = 1, .min_looks = 1}}), versions(nodes, time, options()) {

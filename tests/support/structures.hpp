@@ -194,9 +194,9 @@ class optimistic_set {
   struct node : Domain::header {
     explicit node(std::uint64_t k) : key(k) {}
     const std::uint64_t key;
-    atomic<marked_ptr<node>> next;
+    atomic<detail::map::marked_ptr<node>> next;
   };
-  using link = marked_ptr<node>;
+  using link = detail::map::marked_ptr<node>;
   struct gap {
     node* left;    // not deleted when seen; null: the head
     link between;  // left's link when seen: right, or the first of a run of deleted nodes

@@ -74,7 +74,7 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 /// allocators.
 inline constexpr unsigned abtree_degree = 14;
 
-namespace detail {
+namespace detail::map {
 
 template <class Key, class Value, class Domain, class Compare, unsigned Degree>
 class abtree_core {
@@ -206,7 +206,7 @@ class abtree_core {
       }
       if (behind) at.emplace(batch.back().first);
       if (!last && !way.goes_on(*at, search_.less())) return;
-      if (!detail::show(batch, f)) return;
+      if (!detail::map::show(batch, f)) return;
     }
   }
 
@@ -230,7 +230,7 @@ class abtree_core {
         if (c.more) at.emplace(batch.back().first);
       }
       if (!last && !way.template goes_on<true>(*at, search_.less())) return;
-      if (!detail::show(batch, f)) return;
+      if (!detail::map::show(batch, f)) return;
     }
   }
 
@@ -353,15 +353,16 @@ struct abtree_core_for<Key, Value, Domain, float_order<Key>, Degree> {
       Key, abtree_core<float_word<Key>, Value, Domain, std::less<float_word<Key>>, Degree>>;
 };
 
-}  // namespace detail
+}  // namespace detail::map
 
 /// See the top of this file, and map/detail/face.hpp for what one can do with it.
 template <class Key, class Value, class Domain = domain<>, class Compare = default_order<Key>,
           unsigned Degree = abtree_degree>
-class abtree : public detail::map_face<
-                   typename detail::abtree_core_for<Key, Value, Domain, Compare, Degree>::type> {
-  using face =
-      detail::map_face<typename detail::abtree_core_for<Key, Value, Domain, Compare, Degree>::type>;
+class abtree
+    : public detail::map::map_face<
+          typename detail::map::abtree_core_for<Key, Value, Domain, Compare, Degree>::type> {
+  using face = detail::map::map_face<
+      typename detail::map::abtree_core_for<Key, Value, Domain, Compare, Degree>::type>;
 
  public:
   using face::face;
@@ -380,7 +381,7 @@ class abtree : public detail::map_face<
   }
 
   /// Looks the whole tree over, for tests. Nobody may use the tree meanwhile.
-  detail::abtree_findings audit() const { return this->core().audit(); }
+  detail::map::abtree_findings audit() const { return this->core().audit(); }
 };
 
 }  // namespace spolia::inline SPOLIA_FLAVOUR

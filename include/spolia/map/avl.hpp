@@ -28,8 +28,8 @@
 //              D6  Values of 1, 2, 4 or 8 bytes that can be copied byte by byte lie in the node;
 //                  others in blocks of their own. A node without a value that comes to have less
 //                  than two children is unlinked by who notices.
-// Safety:      why a search ends at the right place is said at detail::avl_tree. What it finds in a
-//              node was true at a moment of the search: the node was in the tree at some moment of
+// Safety:      why a search ends at the right place is said at detail::map::avl_tree. What it finds
+//              in a node was true at a moment of the search: the node was in the tree at some moment of
 //              it, and is the key's only node until it is unlinked; it loses its value before that,
 //              and never gets one again. An update that changes the tree does so under the lock
 //              with a second look at the version, or the mark of an unlinked node. Locks are taken
@@ -82,7 +82,7 @@
 #include <spolia/reclaim/region_domain.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
+namespace detail::map {
 
 template <class Key, class Value, class Domain, class Compare>
 class avl_core {
@@ -199,22 +199,22 @@ class avl_core {
     return !batch.empty();
   }
 
-  size_counter size_;
+  detail::map::size_counter size_;
   tree tree_;
 };
 
-}  // namespace detail
+}  // namespace detail::map
 
 /// See the top of this file, and map/detail/face.hpp for what one can do with it.
 template <class Key, class Value, class Domain = region_domain, class Compare = default_order<Key>>
-class avl : public detail::map_face<detail::avl_core<Key, Value, Domain, Compare>> {
-  using face = detail::map_face<detail::avl_core<Key, Value, Domain, Compare>>;
+class avl : public detail::map::map_face<detail::map::avl_core<Key, Value, Domain, Compare>> {
+  using face = detail::map::map_face<detail::map::avl_core<Key, Value, Domain, Compare>>;
 
  public:
   using face::face;
 
   /// Looks the whole tree over, for tests. Nobody may use the tree meanwhile.
-  detail::avl_findings audit() const { return this->core().audit(); }
+  detail::map::avl_findings audit() const { return this->core().audit(); }
 };
 
 }  // namespace spolia::inline SPOLIA_FLAVOUR

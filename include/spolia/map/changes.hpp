@@ -80,7 +80,7 @@ class changes {
   void commit() {
     backoff pause;
     while (!steps_.empty() && !try_commit()) pause.pause();
-    detail::after_update<detail::published::by_exchange>();
+    detail::map::after_update<detail::map::published::by_exchange>();
     clear();
   }
 
@@ -98,8 +98,8 @@ class changes {
     step& operator=(const step&) = delete;
     virtual ~step() = default;
     /// False: the batch was undone meanwhile.
-    virtual bool stage(detail::batch_state& state) = 0;
-    virtual bool commit(detail::batch_state& state) noexcept = 0;
+    virtual bool stage(detail::map::batch_state& state) = 0;
+    virtual bool commit(detail::map::batch_state& state) noexcept = 0;
     // True: tidy() is to be called when all steps have heard of it.
     virtual bool committed() noexcept = 0;
     // These two throw no exception; but a thread that ends may unwind through them.
@@ -113,8 +113,10 @@ class changes {
     explicit step_of(Map& m, Named&&... named)
         : map(m), what(m.in_batches(), std::forward<Named>(named)...) {}
 
-    bool stage(detail::batch_state& state) override { return what.stage(state); }
-    bool commit(detail::batch_state& state) noexcept override { return state.commit(map.time()); }
+    bool stage(detail::map::batch_state& state) override { return what.stage(state); }
+    bool commit(detail::map::batch_state& state) noexcept override {
+      return state.commit(map.time());
+    }
     bool committed() noexcept override {
       const bool untidy = what.committed();
       map.watched(true);
@@ -143,9 +145,10 @@ class changes {
 
   bool try_commit() {
     struct dropping {
-      void operator()(detail::batch_state* s) const noexcept { s->drop(); }
+      void operator()(detail::map::batch_state* s) const noexcept { s->drop(); }
     };
-    const std::unique_ptr<detail::batch_state, dropping> state(detail::batch_state::make());
+    const std::unique_ptr<detail::map::batch_state, dropping> state(
+        detail::map::batch_state::make());
     try {
       for (const auto& s : steps_) {
         if (!s->stage(*state)) return false;

@@ -38,7 +38,7 @@
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 
-namespace detail {
+namespace detail::map {
 /// Stand-ins for user functions with which the concept is checked.
 template <class Value>
 struct any_visitor {
@@ -48,14 +48,14 @@ template <class Key, class Value>
 struct any_receiver {
   bool operator()(const Key&, const Value&) const noexcept;
 };
-}  // namespace detail
+}  // namespace detail::map
 
 /// An ordered map for any number of threads whose keys and values can be copied.
 template <class M>
 concept concurrent_map =
     requires(M m, const M& c, const typename M::key_type& key, typename M::mapped_type value,
-             detail::any_visitor<typename M::mapped_type> visitor,
-             detail::any_receiver<typename M::key_type, typename M::mapped_type> receiver) {
+             detail::map::any_visitor<typename M::mapped_type> visitor,
+             detail::map::any_receiver<typename M::key_type, typename M::mapped_type> receiver) {
       typename M::domain_type;
       { m.insert(key, value) } -> std::same_as<bool>;
       { m.insert_or_assign(key, value) } -> std::same_as<bool>;

@@ -39,12 +39,12 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 
 template <class Key, class Value, class Family = thin_family, class Compare = default_order<Key>>
 class counted_bst
-    : public detail::counted_face<counted_bst<Key, Value, Family, Compare>, Key, Value> {
-  friend detail::counted_face<counted_bst, Key, Value>;
+    : public detail::map::counted_face<counted_bst<Key, Value, Family, Compare>, Key, Value> {
+  friend detail::map::counted_face<counted_bst, Key, Value>;
   template <class F, class Map, class K>
-  friend auto detail::seek_by_any(const Map&, detail::key_handed<K>);
+  friend auto detail::map::seek_by_any(const Map&, detail::map::key_handed<K>);
   template <class Fam, class Map, class K, class F>
-  friend bool detail::look_up(const Map&, const K&, F&&);
+  friend bool detail::map::look_up(const Map&, const K&, F&&);
   struct node;
   using location = typename Family::template location<node>;
   using pointer = typename Family::template pointer<node>;
@@ -66,14 +66,14 @@ class counted_bst
   /// f(const Value&); true if the key is there. The value stays while f runs.
   template <class F>
   SPOLIA_ALWAYS_INLINE bool visit(const Key& key, F&& f) const {
-    return detail::look_up<Family>(*this, key, std::forward<F>(f));
+    return detail::map::look_up<Family>(*this, key, std::forward<F>(f));
   }
 
   /// May lag behind changes under way.
   [[nodiscard]] std::size_t size_approx() const noexcept { return writers_.size(); }
 
  private:
-  static constexpr auto publishes = detail::published::by_exchange;
+  static constexpr auto publishes = detail::map::published::by_exchange;
 
   /// then(view) of the key's node, or of null.
   template <class Views, class Then>
@@ -108,7 +108,7 @@ class counted_bst
   }
 
   bool remove(const Key& key) {
-    const detail::writing<Family> turn(writers_);
+    const detail::map::writing<Family> turn(writers_);
     const place where = search(key);
     if (where.found == nullptr) return false;
     pointer rest = without(*where.found);
@@ -119,7 +119,7 @@ class counted_bst
   }
 
   bool put(const Key& key, const Value& value, bool assign) {
-    const detail::writing<Family> turn(writers_);
+    const detail::map::writing<Family> turn(writers_);
     const place where = search(key);
     if (where.found == nullptr) {
       writers_.grow_by(
@@ -153,11 +153,11 @@ class counted_bst
   static pointer made(const Key& key, const Value& value, pointer left, pointer right) {
     return Family::template make<node>(key, value, std::move(left), std::move(right));
   }
-  static pointer child(const location& from) { return detail::copy<Family, node>(from); }
-  static node* peek(const location& from) { return detail::peek<Family, node>(from); }
+  static pointer child(const location& from) { return detail::map::copy<Family, node>(from); }
+  static node* peek(const location& from) { return detail::map::peek<Family, node>(from); }
 
   [[no_unique_address]] Compare less_;
-  detail::writers writers_;
+  detail::map::writers writers_;
   location root_{};
 };
 

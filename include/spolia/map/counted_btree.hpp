@@ -49,10 +49,10 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 
 template <class Key, class Value, class Family = thin_family, class Compare = default_order<Key>>
 class counted_btree
-    : public detail::counted_face<counted_btree<Key, Value, Family, Compare>, Key, Value> {
-  friend detail::counted_face<counted_btree, Key, Value>;
-  using leaf = detail::counted_leaf<Key, Value>;
-  using inner = detail::counted_inner<Key, leaf, Family>;
+    : public detail::map::counted_face<counted_btree<Key, Value, Family, Compare>, Key, Value> {
+  friend detail::map::counted_face<counted_btree, Key, Value>;
+  using leaf = detail::map::counted_leaf<Key, Value>;
+  using inner = detail::map::counted_inner<Key, leaf, Family>;
   using inner_row = typename inner::template row<inner>;
   using inner_location = typename inner::template location<inner>;
   using inner_pointer = typename Family::template pointer<inner>;
@@ -87,7 +87,7 @@ class counted_btree
   [[nodiscard]] std::size_t size_approx() const noexcept { return writers_.size(); }
 
  private:
-  static constexpr auto publishes = detail::published::by_store;
+  static constexpr auto publishes = detail::map::published::by_store;
 
   /// One node on the writer's way down, and which child it goes on to.
   struct hop {
@@ -108,7 +108,7 @@ class counted_btree
     path way;
     inner_location* link = &root_;
     for (;;) {
-      inner* const at = detail::peek<Family, inner>(*link);
+      inner* const at = detail::map::peek<Family, inner>(*link);
       const std::size_t i = at->child(key, at->late(), less_);
       way.at[way.size++] = {at, link, i};
       if (!at->over_inners()) return way;
@@ -116,7 +116,7 @@ class counted_btree
     }
   }
   static leaf& leaf_below(const hop& h) {
-    return *detail::peek<Family, leaf>(h.node->leaf(h.child));
+    return *detail::map::peek<Family, leaf>(h.node->leaf(h.child));
   }
   static void set_leaf(const hop& h, leaf_pointer p) {
     Family::template set<leaf>(h.node->leaf(h.child), std::move(p));
@@ -136,7 +136,7 @@ class counted_btree
   }
 
   bool remove(const Key& key) {
-    const detail::writing<Family> turn(writers_);
+    const detail::map::writing<Family> turn(writers_);
     const path way = descend(key);
     leaf& old = leaf_below(way.back());
     const std::size_t i = old.find(key, less_);
@@ -158,7 +158,7 @@ class counted_btree
   }
 
   bool put(const Key& key, const Value& value, bool assign) {
-    const detail::writing<Family> turn(writers_);
+    const detail::map::writing<Family> turn(writers_);
     const path way = descend(key);
     const std::size_t i = leaf_below(way.back()).find(key, less_);
     const bool there = i != leaf::absent;
@@ -238,7 +238,7 @@ class counted_btree
       smaller(at.node->inner_row(less_, [&](std::size_t i) { return i != at.child; }));
     } else {
       smaller(at.node->leaf_row(less_, [&](std::size_t i) {
-        return i != at.child && detail::peek<Family, leaf>(at.node->leaf(i))->size() != 0;
+        return i != at.child && detail::map::peek<Family, leaf>(at.node->leaf(i))->size() != 0;
       }));
     }
   }
@@ -259,7 +259,7 @@ class counted_btree
   }
 
   [[no_unique_address]] Compare less_;
-  detail::writers writers_;
+  detail::map::writers writers_;
   inner_location root_;
 };
 

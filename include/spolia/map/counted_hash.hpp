@@ -44,12 +44,12 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 
 template <class Key, class Value, class Family = thin_family, class Hash = default_hash<Key>>
 class counted_hash
-    : public detail::counted_face<counted_hash<Key, Value, Family, Hash>, Key, Value> {
-  friend detail::counted_face<counted_hash, Key, Value>;
+    : public detail::map::counted_face<counted_hash<Key, Value, Family, Hash>, Key, Value> {
+  friend detail::map::counted_face<counted_hash, Key, Value>;
   template <class F, class Map, class K>
-  friend auto detail::seek_by_any(const Map&, detail::key_handed<K>);
+  friend auto detail::map::seek_by_any(const Map&, detail::map::key_handed<K>);
   template <class Fam, class Map, class K, class F>
-  friend bool detail::look_up(const Map&, const K&, F&&);
+  friend bool detail::map::look_up(const Map&, const K&, F&&);
   template <class T>
   using location = typename Family::template location<T>;
   template <class T>
@@ -89,7 +89,7 @@ class counted_hash
       newest.store_release(fresh.release());
     }
 
-    detail::writers writers;
+    detail::map::writers writers;
     atomic<const table*> newest;
   };
 
@@ -101,7 +101,7 @@ class counted_hash
   /// f(const Value&); true if the key is there. The value stays while f runs.
   template <class F>
   SPOLIA_ALWAYS_INLINE bool visit(const Key& key, F&& f) const {
-    return detail::look_up<Family>(*this, key, std::forward<F>(f));
+    return detail::map::look_up<Family>(*this, key, std::forward<F>(f));
   }
 
   /// May lag behind changes under way.
@@ -112,7 +112,7 @@ class counted_hash
   }
 
  private:
-  static constexpr auto publishes = detail::published::by_exchange;
+  static constexpr auto publishes = detail::map::published::by_exchange;
 
 #if defined(SPOLIA_MODEL)
   static constexpr std::size_t partitions = 1;
@@ -149,7 +149,7 @@ class counted_hash
   /// For the partition's writer: the cells of the chain stay while it is that.
   static place search(location<cell>& chain, const Key& key) {
     location<cell>* link = &chain;
-    while (cell* const at = detail::peek<Family, cell>(*link)) {
+    while (cell* const at = detail::map::peek<Family, cell>(*link)) {
       if (same(at->key, key)) return {link, at};
       link = &at->next;
     }
@@ -159,11 +159,11 @@ class counted_hash
   bool remove(const Key& key) {
     const std::uint64_t h = hash_of(key);
     partition& p = partition_of(h);
-    const detail::writing<Family> turn(p.writers);
+    const detail::map::writing<Family> turn(p.writers);
     const table& in = p.table_now();
     const place where = search(in.chain(h), key);
     if (where.found == nullptr) return false;
-    Family::template set<cell>(*where.link, detail::copy<Family, cell>(where.found->next));
+    Family::template set<cell>(*where.link, detail::map::copy<Family, cell>(where.found->next));
     p.writers.shrank();
     return true;
   }
@@ -171,12 +171,12 @@ class counted_hash
   bool put(const Key& key, const Value& value, bool assign) {
     const std::uint64_t h = hash_of(key);
     partition& p = partition_of(h);
-    const detail::writing<Family> turn(p.writers);
+    const detail::map::writing<Family> turn(p.writers);
     const table& in = p.table_now();
     const place where = search(in.chain(h), key);
     if (where.found != nullptr) {
       if (assign) {
-        auto rest = detail::copy<Family, cell>(where.found->next);
+        auto rest = detail::map::copy<Family, cell>(where.found->next);
         Family::template set<cell>(*where.link,
                                    Family::template make<cell>(key, value, std::move(rest)));
       }
@@ -188,7 +188,7 @@ class counted_hash
   }
 
   static void push(location<cell>& chain, const Key& key, const Value& value) {
-    auto rest = detail::copy<Family, cell>(chain);
+    auto rest = detail::map::copy<Family, cell>(chain);
     Family::template set<cell>(chain, Family::template make<cell>(key, value, std::move(rest)));
   }
 
@@ -197,8 +197,8 @@ class counted_hash
     try {
       auto twice = std::make_unique<table>(2 * old.size);
       for (std::size_t i = 0; i < old.size; ++i) {
-        const cell* at = detail::peek<Family, cell>(old.chains[i]);
-        for (; at != nullptr; at = detail::peek<Family, cell>(at->next)) {
+        const cell* at = detail::map::peek<Family, cell>(old.chains[i]);
+        for (; at != nullptr; at = detail::map::peek<Family, cell>(at->next)) {
           push(twice->chain(hash_of(at->key)), at->key, at->value);
         }
       }

@@ -76,7 +76,7 @@
 #include <spolia/reclaim/domain.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
+namespace detail::map {
 
 template <class Key, class Value, class Domain, class Compare>
 class external_bst_core {
@@ -169,23 +169,23 @@ class external_bst_core {
     return !batch.empty();
   }
 
-  size_counter size_;
+  detail::map::size_counter size_;
   tree tree_;
 };
 
-}  // namespace detail
+}  // namespace detail::map
 
 /// See the top of this file, and map/detail/face.hpp for what one can do with it.
 template <class Key, class Value, class Domain = domain<>, class Compare = default_order<Key>>
 class external_bst
-    : public detail::map_face<detail::external_bst_core<Key, Value, Domain, Compare>> {
-  using face = detail::map_face<detail::external_bst_core<Key, Value, Domain, Compare>>;
+    : public detail::map::map_face<detail::map::external_bst_core<Key, Value, Domain, Compare>> {
+  using face = detail::map::map_face<detail::map::external_bst_core<Key, Value, Domain, Compare>>;
 
  public:
   using face::face;
 
   /// Looks the whole tree over, for tests. Nobody may use the tree meanwhile.
-  detail::external_bst_findings audit() const { return this->core().audit(); }
+  detail::map::external_bst_findings audit() const { return this->core().audit(); }
 };
 
 }  // namespace spolia::inline SPOLIA_FLAVOUR

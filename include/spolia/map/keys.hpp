@@ -33,7 +33,7 @@
 #include <spolia/base/config.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
+namespace detail::map {
 
 template <std::size_t Bytes>
 struct word_of_bytes {
@@ -150,16 +150,16 @@ struct float_hash {
   }
 };
 
-}  // namespace detail
+}  // namespace detail::map
 
 template <class Key>
-using default_order =
-    std::conditional_t<detail::float_layout<Key>::known, detail::float_order<Key>, std::less<Key>>;
+using default_order = std::conditional_t<detail::map::float_layout<Key>::known,
+                                         detail::map::float_order<Key>, std::less<Key>>;
 template <class Key>
-using default_hash =
-    std::conditional_t<detail::float_layout<Key>::known, detail::float_hash<Key>, std::hash<Key>>;
+using default_hash = std::conditional_t<detail::map::float_layout<Key>::known,
+                                        detail::map::float_hash<Key>, std::hash<Key>>;
 template <class Key>
-using default_equal = std::conditional_t<detail::float_layout<Key>::known, detail::float_equal<Key>,
-                                         std::equal_to<Key>>;
+using default_equal = std::conditional_t<detail::map::float_layout<Key>::known,
+                                         detail::map::float_equal<Key>, std::equal_to<Key>>;
 
 }  // namespace spolia::inline SPOLIA_FLAVOUR

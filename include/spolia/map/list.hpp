@@ -46,7 +46,7 @@
 #include <spolia/reclaim/domain.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
+namespace detail::map {
 
 template <class Key, class Value, class Domain, class Compare>
 class list_core {
@@ -148,16 +148,16 @@ class list_core {
     return chain_.gather(g, rest, batch);
   }
 
-  size_counter size_;
+  detail::map::size_counter size_;
   chain chain_;
 };
 
-}  // namespace detail
+}  // namespace detail::map
 
 /// See the top of this file, and map/detail/face.hpp for what one can do with it.
 template <class Key, class Value, class Domain = domain<>, class Compare = default_order<Key>>
-class list : public detail::map_face<detail::list_core<Key, Value, Domain, Compare>> {
-  using face = detail::map_face<detail::list_core<Key, Value, Domain, Compare>>;
+class list : public detail::map::map_face<detail::map::list_core<Key, Value, Domain, Compare>> {
+  using face = detail::map::map_face<detail::map::list_core<Key, Value, Domain, Compare>>;
 
  public:
   using face::face;

@@ -32,7 +32,7 @@
 #include <spolia/rlu/domain.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
+namespace detail::map {
 
 template <class Key, class Value, class Domain, class Compare>
 class rlu_bst_core {
@@ -227,16 +227,17 @@ class rlu_bst_core {
 
   Domain& home_;
   [[no_unique_address]] Compare less_;
-  size_counter size_;
+  detail::map::size_counter size_;
   const rlu::ptr<root> root_;
 };
 
-}  // namespace detail
+}  // namespace detail::map
 
 /// See the top of this file, and map/detail/face.hpp for what one can do with it.
 template <class Key, class Value, class Domain = rlu::domain, class Compare = default_order<Key>>
-class rlu_bst : public detail::map_face<detail::rlu_bst_core<Key, Value, Domain, Compare>> {
-  using face = detail::map_face<detail::rlu_bst_core<Key, Value, Domain, Compare>>;
+class rlu_bst
+    : public detail::map::map_face<detail::map::rlu_bst_core<Key, Value, Domain, Compare>> {
+  using face = detail::map::map_face<detail::map::rlu_bst_core<Key, Value, Domain, Compare>>;
 
  public:
   using face::face;

@@ -27,7 +27,7 @@
 #include <spolia/rlu/domain.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
+namespace detail::map {
 
 /// How keys are spread; stands where ordered maps have their comparison.
 template <class Hash, class Compare>
@@ -121,18 +121,18 @@ class rlu_hash_core {
 
   Domain& home_;
   const key_compare how_;
-  size_counter size_;
+  detail::map::size_counter size_;
   typename chain::roots roots_;
 };
 
-}  // namespace detail
+}  // namespace detail::map
 
 /// See the top of this file, and map/detail/face.hpp for what one can do with it.
 template <class Key, class Value, class Domain = rlu::domain, class Hash = default_hash<Key>,
           class Compare = default_order<Key>>
 class rlu_hash
-    : private detail::map_face<detail::rlu_hash_core<Key, Value, Domain, Hash, Compare>> {
-  using face = detail::map_face<detail::rlu_hash_core<Key, Value, Domain, Hash, Compare>>;
+    : private detail::map::map_face<detail::map::rlu_hash_core<Key, Value, Domain, Hash, Compare>> {
+  using face = detail::map::map_face<detail::map::rlu_hash_core<Key, Value, Domain, Hash, Compare>>;
 
  public:
   using typename face::domain_type;

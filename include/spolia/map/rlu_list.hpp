@@ -36,7 +36,7 @@
 #include <spolia/rlu/domain.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
+namespace detail::map {
 
 template <class Key, class Value, class Domain, class Compare>
 class rlu_list_core {
@@ -109,17 +109,18 @@ class rlu_list_core {
  private:
   Domain& home_;
   [[no_unique_address]] Compare less_;
-  size_counter size_;
+  detail::map::size_counter size_;
   typename chain::roots roots_;
   const typename chain::start root_;  // the only one
 };
 
-}  // namespace detail
+}  // namespace detail::map
 
 /// See the top of this file, and map/detail/face.hpp for what one can do with it.
 template <class Key, class Value, class Domain = rlu::domain, class Compare = default_order<Key>>
-class rlu_list : public detail::map_face<detail::rlu_list_core<Key, Value, Domain, Compare>> {
-  using face = detail::map_face<detail::rlu_list_core<Key, Value, Domain, Compare>>;
+class rlu_list
+    : public detail::map::map_face<detail::map::rlu_list_core<Key, Value, Domain, Compare>> {
+  using face = detail::map::map_face<detail::map::rlu_list_core<Key, Value, Domain, Compare>>;
 
  public:
   using face::face;

@@ -90,7 +90,7 @@ class snapshot_hash {
   static_assert(std::is_nothrow_destructible_v<Key> && std::is_nothrow_destructible_v<Value>,
                 "snapshot_hash: destructors run where nobody can catch what they throw");
 
-  using core_type = detail::snapshot_hash_core<Key, Value, Collector, Hash, Equal>;
+  using core_type = detail::map::snapshot_hash_core<Key, Value, Collector, Hash, Equal>;
 
  public:
   using key_type = Key;
@@ -104,7 +104,7 @@ class snapshot_hash {
   struct options {
     std::uint64_t buckets = 16;  ///< to begin with; rounded up to a power of two
     /// Pairs a bucket, on average, when the table doubles.
-    std::uint32_t load = detail::usual_bucket_pairs<Key, Value>;
+    std::uint32_t load = detail::map::usual_bucket_pairs<Key, Value>;
     typename Collector::options collector{};
     snapshot_limits limits{};  ///< of snapshots; holdings.hpp
   };
@@ -200,7 +200,7 @@ class snapshot_hash {
   template <std::ranges::forward_range Keys, std::invocable<const Value*> F>
     requires std::convertible_to<std::ranges::range_reference_t<Keys>, const Key&>
   void visit_all(Keys&& keys, F&& f) const {
-    if (std::ranges::distance(keys) <= std::ptrdiff_t{detail::keys_together} &&
+    if (std::ranges::distance(keys) <= std::ptrdiff_t{detail::map::keys_together} &&
         visit_at_once(keys, f)) {
       return;
     }
@@ -215,7 +215,7 @@ class snapshot_hash {
   void for_each(F&& f) const {
     const snapshot now(time(), "for_each");
     for (const auto& [key, value] : all(now)) {
-      if (!detail::shown(f, key, value)) return;
+      if (!detail::map::shown(f, key, value)) return;
     }
   }
 
@@ -241,7 +241,7 @@ class snapshot_hash {
   template <std::ranges::input_range Keys>
     requires std::convertible_to<std::ranges::range_reference_t<Keys>, const Key&>
   std::vector<const Value*> find_all(const snapshot& then, Keys&& keys) const {
-    return detail::found_in_order<const Value*>(
+    return detail::map::found_in_order<const Value*>(
         keys, [&](Keys& some, auto&& f) { find_all(then, some, f); });
   }
   /// Calls f(const Value*) for each, outside of guards.
@@ -253,8 +253,8 @@ class snapshot_hash {
       return;
     }
     const std::uint64_t t = then.timestamp(time());
-    detail::in_groups<Key>(keys, [&](std::span<const Key* const> some) {
-      std::array<const Value*, detail::keys_together> found;
+    detail::map::in_groups<Key>(keys, [&](std::span<const Key* const> some) {
+      std::array<const Value*, detail::map::keys_together> found;
       core_.find_each_at(t, some, found.data());
       for (std::size_t i = 0; i < some.size(); ++i) f(found[i]);
     });
@@ -283,7 +283,8 @@ class snapshot_hash {
   /// be held as long as one likes, since it holds the snapshot and no guard. Each step may throw
   /// std::bad_alloc if it is a thread's first.
   auto all(const snapshot& then) const {
-    return detail::snapshot_pairs<core_type>(core_, mine(then) ? then.clone() : snapshot::none());
+    return detail::map::snapshot_pairs<core_type>(core_,
+                                                  mine(then) ? then.clone() : snapshot::none());
   }
 
   // ------------------------------------------------------------------------------- and at a lease
@@ -320,7 +321,7 @@ class snapshot_hash {
     for (std::uint64_t i = 0; i < end; i += 32) {
       core_.gather(then, i, (std::min)(i + 32, end), some);
       for (const auto& p : some) {
-        if (!detail::shown(f, p.key(), p.value())) return;
+        if (!detail::map::shown(f, p.key(), p.value())) return;
       }
       some.clear();
     }
@@ -351,12 +352,12 @@ class snapshot_hash {
     if constexpr (Collector::timeline_type::clock_type::advances_alone) {
       return false;  // stamps do not order what they stamp: see find_each_now
     } else {
-      std::array<const Value*, detail::keys_together> found;
+      std::array<const Value*, detail::map::keys_together> found;
       std::size_t n = 0;
       bool known = true;
       auto here = collector_.enter();
       const std::uint64_t now = time().now();
-      detail::in_groups<Key>(keys, [&](std::span<const Key* const> some) {
+      detail::map::in_groups<Key>(keys, [&](std::span<const Key* const> some) {
         known = known && core_.find_each_now(here, now, some, found.data() + n);
         n += some.size();
       });
@@ -364,9 +365,9 @@ class snapshot_hash {
       return known;
     }
   }
-  using buckets_of = detail::buckets_at<core_type>;
+  using buckets_of = detail::map::buckets_at<core_type>;
 
-  static detail::hash_table_options checked(const options& o) {
+  static detail::map::hash_table_options checked(const options& o) {
     if (o.load == 0) throw std::invalid_argument("snapshot_hash: a load of 0");
     if (o.buckets == 0 || o.buckets > std::uint64_t{1} << 40U) {
       throw std::invalid_argument("snapshot_hash: from 1 to 2^40 buckets");
@@ -377,7 +378,7 @@ class snapshot_hash {
 
   /// After an update.
   bool watched(bool changed) noexcept {
-    detail::after_update<detail::published::by_exchange>();
+    detail::map::after_update<detail::map::published::by_exchange>();
     watch_.updated(time(), [this] { return account(); });
     return changed;
   }
@@ -392,7 +393,7 @@ class snapshot_hash {
   std::unique_ptr<domain_type> own_;
   mutable Collector collector_;
   core_type core_;  // goes before: it closes the collector
-  detail::snapshot_watch watch_;
+  detail::map::snapshot_watch watch_;
 };
 
 }  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -80,7 +80,7 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 
 class changes;
 
-namespace detail {
+namespace detail::map {
 
 template <class Key, class Value, version_collector Collector, class Compare, std::size_t LeafPairs>
 class snapshot_tree_core {
@@ -261,16 +261,17 @@ class snapshot_tree_core {
   snapshot_watch watch_;
 };
 
-}  // namespace detail
+}  // namespace detail::map
 
 /// See the top of this file, and map/detail/face.hpp for what one can do with it as it is now.
 /// LeafPairs: how many pairs a leaf takes at most; 0: as many as go well with their size.
 template <class Key, class Value, version_collector Collector = sl_rt<>,
           class Compare = default_order<Key>, std::size_t LeafPairs = 0>
-class snapshot_tree : public detail::map_face<
-                          detail::snapshot_tree_core<Key, Value, Collector, Compare, LeafPairs>> {
-  using core_type = detail::snapshot_tree_core<Key, Value, Collector, Compare, LeafPairs>;
-  using face = detail::map_face<core_type>;
+class snapshot_tree
+    : public detail::map::map_face<
+          detail::map::snapshot_tree_core<Key, Value, Collector, Compare, LeafPairs>> {
+  using core_type = detail::map::snapshot_tree_core<Key, Value, Collector, Compare, LeafPairs>;
+  using face = detail::map::map_face<core_type>;
 
  public:
   using collector_type = Collector;
@@ -314,7 +315,7 @@ class snapshot_tree : public detail::map_face<
   template <std::ranges::input_range Keys>
     requires std::convertible_to<std::ranges::range_reference_t<Keys>, const Key&>
   std::vector<const Value*> find_all(const snapshot& then, Keys&& keys) const {
-    return detail::found_in_order<const Value*>(
+    return detail::map::found_in_order<const Value*>(
         keys, [&](Keys& some, auto&& f) { find_all(then, some, f); });
   }
   /// Calls f(const Value*) for each, outside of guards.
@@ -384,7 +385,7 @@ class snapshot_tree : public detail::map_face<
   collector_stats stats() const noexcept { return this->core().versions().stats(); }
 
   /// Looks the whole tree over, for tests. Nobody may use the tree meanwhile.
-  detail::chromatic_findings audit() const { return this->core().audit(); }
+  detail::map::chromatic_findings audit() const { return this->core().audit(); }
 
  private:
   friend class changes;  // changes.hpp

@@ -14,7 +14,7 @@
 #include <spolia/map/keys.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
+namespace detail::map {
 
 /// Others (long double) are searched for by their order.
 template <class Key>
@@ -98,5 +98,5 @@ class abtree_of_floats {
   Ranks ranks_;
 };
 
-}  // namespace detail
+}  // namespace detail::map
 }  // namespace spolia::inline SPOLIA_FLAVOUR

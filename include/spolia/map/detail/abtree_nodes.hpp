@@ -23,7 +23,7 @@
 #include <spolia/map/detail/scx.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
+namespace detail::map {
 
 /// May lie in nodes: copying cannot fail and costs next to nothing.
 template <class T>
@@ -285,5 +285,5 @@ struct abtree_nodes {
   };
 };
 
-}  // namespace detail
+}  // namespace detail::map
 }  // namespace spolia::inline SPOLIA_FLAVOUR

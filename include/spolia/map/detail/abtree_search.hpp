@@ -23,7 +23,7 @@
 #include <spolia/reclaim/concepts.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
+namespace detail::map {
 
 template <class Key, class Nodes, class Domain, class Compare, unsigned Degree>
 class abtree_search {
@@ -398,5 +398,5 @@ class abtree_search {
   [[no_unique_address]] Compare less_;
 };
 
-}  // namespace detail
+}  // namespace detail::map
 }  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -18,7 +18,7 @@
 #include <spolia/map/detail/scx.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
+namespace detail::map {
 
 /// A block that nobody else has seen: destroyed, unless released.
 template <class Domain, class T>
@@ -305,5 +305,5 @@ class abtree_steps {
   nodes_scx scx_;
 };
 
-}  // namespace detail
+}  // namespace detail::map
 }  // namespace spolia::inline SPOLIA_FLAVOUR

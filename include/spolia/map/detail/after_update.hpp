@@ -13,7 +13,7 @@
 #include <spolia/base/fence.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
+namespace detail::map {
 
 /// How a map publishes a change: by a read-modify-write operation, or by a plain store.
 enum class published : bool { by_exchange, by_store };
@@ -48,5 +48,5 @@ SPOLIA_ALWAYS_INLINE void after_update_if(bool changed) noexcept {
   if (ordered_by_processor<How> || changed) after_update<How>();
 }
 
-}  // namespace detail
+}  // namespace detail::map
 }  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -9,7 +9,7 @@
 #include <spolia/base/config.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
+namespace detail::map {
 
 enum class outcome : std::uint8_t {
   done,
@@ -32,5 +32,5 @@ void until_done(Domain& home, Attempt attempt) {
   }
 }
 
-}  // namespace detail
+}  // namespace detail::map
 }  // namespace spolia::inline SPOLIA_FLAVOUR

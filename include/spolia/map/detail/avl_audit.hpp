@@ -11,7 +11,7 @@
 #include <spolia/base/config.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
+namespace detail::map {
 
 /// What was found. `wrong` is empty if the tree is sound; `violations` are nodes that are
 /// unbalanced, have a wrong height, or could be unlinked: none in a tree at rest, unless a thread
@@ -66,5 +66,5 @@ class avl_auditor {
   avl_findings found_;
 };
 
-}  // namespace detail
+}  // namespace detail::map
 }  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -11,7 +11,7 @@
 #include <spolia/base/config.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
+namespace detail::map {
 
 /// Damage is what judge() finds. Who makes damage at a node has it settled, and so has who repairs
 /// damage and makes some elsewhere. That none is forgotten rests on this: a node is judged under
@@ -222,5 +222,5 @@ class avl_balance {
   joint& entry_;
 };
 
-}  // namespace detail
+}  // namespace detail::map
 }  // namespace spolia::inline SPOLIA_FLAVOUR

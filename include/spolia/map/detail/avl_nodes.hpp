@@ -14,7 +14,7 @@
 #include <spolia/map/detail/fresh.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
+namespace detail::map {
 
 /// May lie in one atomic word.
 template <class T>
@@ -214,5 +214,5 @@ struct avl_nodes {
   };
 };
 
-}  // namespace detail
+}  // namespace detail::map
 }  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -17,7 +17,7 @@
 #include <spolia/reclaim/domain.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
+namespace detail::map {
 
 /// Every step takes place inside a guard, and what it returns may be used as long as that lives.
 ///
@@ -213,5 +213,5 @@ class avl_tree {
   balance balance_;
 };
 
-}  // namespace detail
+}  // namespace detail::map
 }  // namespace spolia::inline SPOLIA_FLAVOUR

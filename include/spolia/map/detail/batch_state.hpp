@@ -30,7 +30,7 @@
 #include <spolia/base/memory.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
+namespace detail::map {
 
 class batch_state {
   static constexpr std::uint64_t active = ~std::uint64_t{0};
@@ -119,5 +119,5 @@ class batch_state {
   atomic<std::uint64_t> holders_{1};
 };
 
-}  // namespace detail
+}  // namespace detail::map
 }  // namespace spolia::inline SPOLIA_FLAVOUR

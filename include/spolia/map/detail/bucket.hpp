@@ -17,7 +17,7 @@
 #include <spolia/version/told_stamp.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
+namespace detail::map {
 
 /// A byte, behind that with which a version ends.
 template <class Collector>
@@ -149,5 +149,5 @@ template <class Pair, class Collector>
 using bucket_maker = block_maker<bucket<Pair, Collector>, typename Collector::domain_type, Pair, 3,
                                  7, 11, 15, 19, 23>;
 
-}  // namespace detail
+}  // namespace detail::map
 }  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -18,7 +18,7 @@
 #include <spolia/base/memory.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
+namespace detail::map {
 
 /// A hash of the user's, so that each bit depends on nearly all of its bits: buckets go by the
 /// lower ones, tags by the highest. Both halves of a product, since the lower bits of the upper
@@ -138,5 +138,5 @@ class bucket_table {
   std::array<atomic<std::uint64_t>, most_levels + 1> opened_{};
 };
 
-}  // namespace detail
+}  // namespace detail::map
 }  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -11,7 +11,7 @@
 #include <spolia/base/config.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
+namespace detail::map {
 
 /// What was found. `wrong` is empty if the tree is sound; `violations` are places where it is not
 /// balanced, of which a tree at rest has none unless memory ran out.
@@ -101,5 +101,5 @@ class chromatic_auditor {
   chromatic_findings found_;
 };
 
-}  // namespace detail
+}  // namespace detail::map
 }  // namespace spolia::inline SPOLIA_FLAVOUR

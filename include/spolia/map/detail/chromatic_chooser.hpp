@@ -19,7 +19,7 @@
 #include <spolia/base/config.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
+namespace detail::map {
 
 template <class Nodes, class Collector, class Way, std::size_t Most>
 class chromatic_chooser {
@@ -118,5 +118,5 @@ class chromatic_chooser {
   std::size_t next_ = 0;  // of high: the first below which nothing was chosen yet
 };
 
-}  // namespace detail
+}  // namespace detail::map
 }  // namespace spolia::inline SPOLIA_FLAVOUR

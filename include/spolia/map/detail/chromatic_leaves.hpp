@@ -12,7 +12,7 @@
 #include <spolia/map/detail/edited.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
+namespace detail::map {
 
 template <class Nodes, class Collector, class Compare>
 class chromatic_leaves {
@@ -46,7 +46,7 @@ class chromatic_leaves {
   chromatic_leaves(Collector& c, const Compare& less) noexcept : collector_(c), less_(less) {}
 
   place find(pairs in, const key_type& key) const {
-    const std::size_t at = detail::place_of_key(in, key, less_);
+    const std::size_t at = detail::map::place_of_key(in, key, less_);
     return {in, at, at < in.size() && !less_(key, in[at].key())};
   }
 
@@ -82,8 +82,8 @@ class chromatic_leaves {
     const std::size_t half = larger.size() / 2;
     const key_type& middle = larger[half].key();
     // Not by a search: a comparison that is no order could leave one of them with all.
-    const cut at{by_before ? detail::place_of_key(c.after, middle, less_) : half,
-                 by_before ? half : detail::place_of_key(c.before, middle, less_)};
+    const cut at{by_before ? detail::map::place_of_key(c.after, middle, less_) : half,
+                 by_before ? half : detail::map::place_of_key(c.before, middle, less_)};
     return {middle, make(c, {0, 0}, at), make(c, at, all_of(c))};
   }
 
@@ -117,5 +117,5 @@ class chromatic_leaves {
   const Compare& less_;
 };
 
-}  // namespace detail
+}  // namespace detail::map
 }  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -23,7 +23,7 @@
 #include <spolia/version/owner.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
+namespace detail::map {
 
 /// How many pairs a leaf takes unless one says so: half a kilobyte of what copying bytes copies. Of
 /// counted blocks less, since each copy counts, and each comparison looks into a block.
@@ -211,5 +211,5 @@ struct chromatic_nodes {
   static const leaf* as_leaf(const node* n) noexcept { return static_cast<const leaf*>(n); }
 };
 
-}  // namespace detail
+}  // namespace detail::map
 }  // namespace spolia::inline SPOLIA_FLAVOUR

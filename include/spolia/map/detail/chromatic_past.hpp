@@ -19,7 +19,7 @@
 #include <spolia/version/lease.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
+namespace detail::map {
 
 template <class Nodes, class Collector, class Compare, class Shortcuts>
 class chromatic_past {
@@ -212,7 +212,7 @@ class chromatic_past {
     }
     std::size_t end = some.size();
     if (l.hi != nullptr && !less_(some.back().key(), *l.hi))
-      end = detail::place_of_key(some, *l.hi, less_);
+      end = detail::map::place_of_key(some, *l.hi, less_);
     return some.subspan(first, (std::max)(first, end) - first);
   }
 
@@ -277,5 +277,5 @@ class chromatic_past {
   const Shortcuts& shortcuts_;
 };
 
-}  // namespace detail
+}  // namespace detail::map
 }  // namespace spolia::inline SPOLIA_FLAVOUR

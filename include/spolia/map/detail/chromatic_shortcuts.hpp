@@ -63,7 +63,7 @@
 #include <spolia/map/detail/kept_pair.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
+namespace detail::map {
 
 /// How many shortcuts a tree has at most; 0: none, since comparing keys would look elsewhere.
 template <class Key>
@@ -366,5 +366,5 @@ class chromatic_shortcuts<Nodes, Collector, Compare, 0> {
   void clear() noexcept {}
 };
 
-}  // namespace detail
+}  // namespace detail::map
 }  // namespace spolia::inline SPOLIA_FLAVOUR

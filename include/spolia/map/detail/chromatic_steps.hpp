@@ -29,7 +29,7 @@
 #include <spolia/map/detail/scx.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
+namespace detail::map {
 
 template <class Nodes, class Collector>
 class chromatic_steps {
@@ -304,5 +304,5 @@ class chromatic_steps {
   tree_scx scx_;
 };
 
-}  // namespace detail
+}  // namespace detail::map
 }  // namespace spolia::inline SPOLIA_FLAVOUR

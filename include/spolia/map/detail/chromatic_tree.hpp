@@ -21,7 +21,7 @@
 #include <spolia/version/holdings.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
+namespace detail::map {
 
 template <class Key, class Value, version_collector Collector, class Compare,
           std::size_t Capacity = usual_leaf_pairs<Key, Value>,
@@ -356,7 +356,7 @@ class chromatic_tree {
   size_counter size_;
 };
 
-}  // namespace detail
+}  // namespace detail::map
 }  // namespace spolia::inline SPOLIA_FLAVOUR
 
 #include <spolia/map/detail/chromatic_tree_impl.hpp>

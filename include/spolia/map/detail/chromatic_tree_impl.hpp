@@ -15,7 +15,7 @@
 #include <spolia/version/snapshot.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
+namespace detail::map {
 
 /// A change that belongs to a batch (map/changes.hpp), put in place.
 ///
@@ -175,5 +175,5 @@ void chromatic_tree<Key, Value, Collector, Compare, Capacity, Shortcuts>::weigh(
   }
 }
 
-}  // namespace detail
+}  // namespace detail::map
 }  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -21,7 +21,7 @@
 #include <spolia/base/config.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
+namespace detail::map {
 
 template <class Key, class Router, class Compare>
 class chromatic_ways {
@@ -94,5 +94,5 @@ class chromatic_ways {
   unsigned shift_ = 0;
 };
 
-}  // namespace detail
+}  // namespace detail::map
 }  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -17,7 +17,7 @@
 #include <spolia/base/memory.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
+namespace detail::map {
 
 /// Memory for so many; who has it says which of them there are.
 template <class T, std::size_t Many>
@@ -236,5 +236,5 @@ class counted_leaf {
   places<Value, most> values_;
 };
 
-}  // namespace detail
+}  // namespace detail::map
 }  // namespace spolia::inline SPOLIA_FLAVOUR

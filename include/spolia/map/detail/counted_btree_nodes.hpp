@@ -15,7 +15,7 @@
 #include <spolia/map/detail/counted_writer.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
+namespace detail::map {
 
 /// An inner node while it is made: its children in order, and a key between each two of them.
 template <class Key, class Pointer>
@@ -186,5 +186,5 @@ class counted_inner {
   room<location<counted_inner>> inners_;
 };
 
-}  // namespace detail
+}  // namespace detail::map
 }  // namespace spolia::inline SPOLIA_FLAVOUR

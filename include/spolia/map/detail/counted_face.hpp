@@ -16,7 +16,7 @@
 #include <spolia/map/detail/after_update.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
+namespace detail::map {
 
 template <class Map, class Key, class Value>
 class counted_face {
@@ -62,5 +62,5 @@ class counted_face {
   Map& self() noexcept { return static_cast<Map&>(*this); }
 };
 
-}  // namespace detail
+}  // namespace detail::map
 }  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -10,7 +10,7 @@
 #include <spolia/map/detail/key_handed.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
+namespace detail::map {
 
 template <class Family, class Map, class Key>
 [[gnu::cold]] SPOLIA_NOINLINE auto seek_by_any(const Map& map, key_handed<Key> key) {
@@ -35,5 +35,5 @@ SPOLIA_ALWAYS_INLINE bool look_up(const Map& map, const Key& key, F&& f) {
   }
 }
 
-}  // namespace detail
+}  // namespace detail::map
 }  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -17,7 +17,7 @@
 #include <spolia/base/threads.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
+namespace detail::map {
 
 /// What writers wait for, and how much they have put in.
 class writers {
@@ -110,5 +110,5 @@ class writing {
   writers& all_;
 };
 
-}  // namespace detail
+}  // namespace detail::map
 }  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -14,7 +14,7 @@
 #include <spolia/map/keys.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
+namespace detail::map {
 
 template <class Pair>
 struct edited {
@@ -64,5 +64,5 @@ std::size_t place_of_key(const Pairs& some, const Key& key, const Compare& less)
   return first + (first < some.size() && less(some[first].key(), key) ? 1U : 0U);
 }
 
-}  // namespace detail
+}  // namespace detail::map
 }  // namespace spolia::inline SPOLIA_FLAVOUR

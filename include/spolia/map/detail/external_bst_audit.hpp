@@ -11,7 +11,7 @@
 #include <spolia/base/config.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
+namespace detail::map {
 
 /// What was found. `wrong` is empty if the tree is sound.
 struct external_bst_findings {
@@ -63,5 +63,5 @@ class external_bst_auditor {
   external_bst_findings found_;
 };
 
-}  // namespace detail
+}  // namespace detail::map
 }  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -19,7 +19,7 @@
 #include <spolia/reclaim/domain.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
+namespace detail::map {
 
 /// Leaves hold the pairs and never change. A router has two children always: keys in front of its
 /// own on side 0, the others on side 1. The entry, which is never removed, has no key and at most
@@ -398,5 +398,5 @@ class external_bst_tree {
   alignas(cache_line) mutable fork entry_;  // a search hands it out like any other fork
 };
 
-}  // namespace detail
+}  // namespace detail::map
 }  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -22,7 +22,7 @@
 #include <spolia/map/detail/after_update.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
+namespace detail::map {
 
 template <class Core>
 class map_face {
@@ -130,5 +130,5 @@ class map_face {
   Core core_;  // goes first: it gives its nodes back to the domain
 };
 
-}  // namespace detail
+}  // namespace detail::map
 }  // namespace spolia::inline SPOLIA_FLAVOUR

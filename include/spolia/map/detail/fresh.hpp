@@ -8,7 +8,7 @@
 #include <spolia/base/config.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
+namespace detail::map {
 
 template <class Domain>
 struct give_back {
@@ -32,5 +32,5 @@ fresh<T, Domain> no_fresh(Domain& home) noexcept {
   return {nullptr, give_back<Domain>{&home}};
 }
 
-}  // namespace detail
+}  // namespace detail::map
 }  // namespace spolia::inline SPOLIA_FLAVOUR

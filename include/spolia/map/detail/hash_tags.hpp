@@ -17,7 +17,7 @@
 #include <spolia/base/config.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
+namespace detail::map {
 
 class hash_tags {
  public:
@@ -105,5 +105,5 @@ class hash_tags {
   alignas(4) std::array<std::uint8_t, most> bytes_{};
 };
 
-}  // namespace detail
+}  // namespace detail::map
 }  // namespace spolia::inline SPOLIA_FLAVOUR

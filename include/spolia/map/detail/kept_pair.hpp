@@ -22,7 +22,7 @@
 #include <spolia/base/memory.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
+namespace detail::map {
 
 template <class Key, class Value>
 class inline_pair {
@@ -115,5 +115,5 @@ using kept_pair =
                            (sizeof(Key) + sizeof(Value) <= std::size_t{4} * sizeof(void*)),
                        inline_pair<Key, Value>, boxed_pair<Key, Value>>;
 
-}  // namespace detail
+}  // namespace detail::map
 }  // namespace spolia::inline SPOLIA_FLAVOUR

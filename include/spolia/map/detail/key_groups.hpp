@@ -15,7 +15,7 @@
 #include <spolia/base/config.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
+namespace detail::map {
 
 /// As many as a processor fetches lines for at once; looked up within one session.
 inline constexpr std::size_t keys_together = 16;
@@ -53,5 +53,5 @@ std::vector<Found> found_in_order(Keys& keys, Find&& find) {
   return found;
 }
 
-}  // namespace detail
+}  // namespace detail::map
 }  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -7,7 +7,7 @@
 #include <spolia/base/config.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
+namespace detail::map {
 
 /// A copy where that is as good: the key behind an address is read anew after each atomic load.
 template <class Key>
@@ -15,5 +15,5 @@ using key_handed =
     std::conditional_t<std::is_trivially_copyable_v<Key> && sizeof(Key) <= 2 * sizeof(void*),
                        const Key, const Key&>;
 
-}  // namespace detail
+}  // namespace detail::map
 }  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -18,7 +18,7 @@
 #include <spolia/reclaim/domain.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
+namespace detail::map {
 
 /// A sorted chain of nodes. A mark in a node's own link says that the node is deleted; from then on
 /// that link is frozen. Every step takes place inside a guard of the domain, and what a step
@@ -53,8 +53,8 @@ class list_chain {
     bool found;  // by search(): cur has the key
   };
 
-  using interval = detail::interval<Key>;
-  using pairs = detail::pairs<Key, Value>;
+  using interval = detail::map::interval<Key>;
+  using pairs = detail::map::pairs<Key, Value>;
 
   list_chain(Domain& domain, Compare less) : domain_(domain), less_(std::move(less)) {}
   list_chain(const list_chain&) = delete;
@@ -278,5 +278,5 @@ class list_chain {
   alignas(cache_line) mutable atomic<link> head_;
 };
 
-}  // namespace detail
+}  // namespace detail::map
 }  // namespace spolia::inline SPOLIA_FLAVOUR

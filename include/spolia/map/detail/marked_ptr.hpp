@@ -8,6 +8,7 @@
 #include <spolia/base/config.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
+namespace detail::map {
 
 /// A `T*` and a mark. T's alignment must be at least 2. An ordinary value; put it into an atomic to
 /// share it. `address()` is what guards announce (source.hpp): the mark does not make it another
@@ -41,4 +42,5 @@ class marked_ptr {
   std::uintptr_t bits_ = 0;
 };
 
+}  // namespace detail::map
 }  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -28,7 +28,7 @@
 #include <spolia/map/detail/batch_state.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
+namespace detail::map {
 
 /// What all sizes share; `Base` is the header.
 template <class Base, class Pair>
@@ -194,5 +194,5 @@ class block_maker {
   }
 };
 
-}  // namespace detail
+}  // namespace detail::map
 }  // namespace spolia::inline SPOLIA_FLAVOUR

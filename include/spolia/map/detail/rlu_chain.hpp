@@ -11,7 +11,7 @@
 #include <spolia/rlu/domain.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
+namespace detail::map {
 
 template <class Key, class Value>
 struct rlu_entry {
@@ -109,5 +109,5 @@ class rlu_chain {
   }
 };
 
-}  // namespace detail
+}  // namespace detail::map
 }  // namespace spolia::inline SPOLIA_FLAVOUR

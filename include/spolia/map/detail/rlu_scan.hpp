@@ -9,7 +9,7 @@
 #include <spolia/map/detail/rlu_chain.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
+namespace detail::map {
 
 /// collect(copies) fills a vector; then f(key, value) for each; f returns nothing, or false to
 /// stop.
@@ -26,5 +26,5 @@ void show_copies(F& f, Collect&& collect) {
   }
 }
 
-}  // namespace detail
+}  // namespace detail::map
 }  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -15,7 +15,7 @@
 #include <spolia/base/config.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
+namespace detail::map {
 
 /// What comes behind `*from`, or at it, and in front of `*to`; null: no limit.
 template <class Key>
@@ -95,11 +95,11 @@ void scan_in_batches(const Key* lo, const Key* hi, const Compare& less, std::siz
   interval<Key> rest{lo, true, hi};
   progress<Key> way;
   while (copy_some(rest, batch) && way.goes_on(batch.back().first, less)) {
-    if (!detail::show(batch, f)) return;
+    if (!detail::map::show(batch, f)) return;
     rest = {std::addressof(last.emplace(std::move(batch.back().first))), false, hi};
     batch.clear();
   }
 }
 
-}  // namespace detail
+}  // namespace detail::map
 }  // namespace spolia::inline SPOLIA_FLAVOUR

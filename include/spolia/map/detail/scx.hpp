@@ -37,7 +37,7 @@
 #include <spolia/base/threads.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
+namespace detail::map {
 
 /// `info` of a record that no operation has frozen yet.
 inline constexpr std::uint64_t untouched_record = 1;
@@ -295,5 +295,5 @@ class scx final : private threads::listener {
   mutable cells<cell> cells_;
 };
 
-}  // namespace detail
+}  // namespace detail::map
 }  // namespace spolia::inline SPOLIA_FLAVOUR

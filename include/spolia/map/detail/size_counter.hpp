@@ -11,6 +11,7 @@
 #include <spolia/base/threads.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
+namespace detail::map {
 
 /// Each thread counts what it added and removed; a reader sums up. Exact once all updates that the
 /// reader could not have missed have happened before; otherwise off by at most the updates under
@@ -43,4 +44,5 @@ class size_counter {
   cells<mine> cells_;
 };
 
+}  // namespace detail::map
 }  // namespace spolia::inline SPOLIA_FLAVOUR

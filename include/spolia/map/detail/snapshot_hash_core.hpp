@@ -24,7 +24,7 @@
 #include <spolia/version/lease.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
+namespace detail::map {
 
 struct hash_table_options {
   std::uint32_t base = 4;  // the first level
@@ -395,7 +395,7 @@ class snapshot_hash_core {
   size_counter size_;
 };
 
-}  // namespace detail
+}  // namespace detail::map
 }  // namespace spolia::inline SPOLIA_FLAVOUR
 
 #include <spolia/map/detail/snapshot_hash_core_impl.hpp>

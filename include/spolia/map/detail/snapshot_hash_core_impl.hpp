@@ -21,7 +21,7 @@
 #include <spolia/version/lease.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
+namespace detail::map {
 
 // How a bucket becomes two: see "Growth" in snapshot_hash.hpp.
 
@@ -294,5 +294,5 @@ void snapshot_hash_core<Key, Value, Collector, Hash, Equal>::add_older(
   }
 }
 
-}  // namespace detail
+}  // namespace detail::map
 }  // namespace spolia::inline SPOLIA_FLAVOUR

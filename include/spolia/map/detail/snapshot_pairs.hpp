@@ -16,7 +16,7 @@
 #include <spolia/version/snapshot.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
+namespace detail::map {
 
 /// Shows a pair to f; false if f has said so.
 template <class F, class Key, class Value>
@@ -117,5 +117,5 @@ class snapshot_pairs : public std::ranges::view_interface<snapshot_pairs<Core>> 
   snapshot then_;
 };
 
-}  // namespace detail
+}  // namespace detail::map
 }  // namespace spolia::inline SPOLIA_FLAVOUR

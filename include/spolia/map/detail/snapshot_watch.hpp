@@ -12,7 +12,7 @@
 #include <spolia/version/holdings.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
+namespace detail::map {
 
 class snapshot_watch {
  public:
@@ -52,5 +52,5 @@ class snapshot_watch {
   std::optional<detail::version::look_timer> looks_;
 };
 
-}  // namespace detail
+}  // namespace detail::map
 }  // namespace spolia::inline SPOLIA_FLAVOUR

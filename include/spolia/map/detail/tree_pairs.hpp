@@ -17,7 +17,7 @@
 #include <spolia/version/snapshot.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
+namespace detail::map {
 
 /// Copies share what they hold. Iterators stay right while one of them lives.
 template <class Tree, class Key, class Value>
@@ -215,5 +215,5 @@ class tree_pairs : public std::ranges::view_interface<tree_pairs<Tree, Key, Valu
   std::shared_ptr<shared> shared_;
 };
 
-}  // namespace detail
+}  // namespace detail::map
 }  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -7,7 +7,7 @@
 #include <spolia/base/config.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
+namespace detail::map {
 
 /// One number for all of them: of sides that stand apart a compiler keeps up to date, at every step
 /// of the way down, whatever the update at its end will want of them.
@@ -24,5 +24,5 @@ class turns {
   std::uint64_t sides_ = 0;  // the last one in its lowest bit; the first ones fall out
 };
 
-}  // namespace detail
+}  // namespace detail::map
 }  // namespace spolia::inline SPOLIA_FLAVOUR
