@@ -65,7 +65,7 @@ class hazard_pointer_obj_base;
 /// T has exactly one base hazard_pointer_obj_base<T, D>, which is public and not virtual, and no
 /// other specialization of it.
 template <class T>
-concept hazard_protectable = detail::has_base_of_its_own<hazard_pointer_obj_base, T>;
+concept hazard_protectable = detail::reclaim::has_base_of_its_own<hazard_pointer_obj_base, T>;
 
 /// The base of what hazard pointers can protect. T may be incomplete until a member is used.
 template <class T, class D>
@@ -75,7 +75,8 @@ class hazard_pointer_obj_base {
   void retire(D d = D()) noexcept {
     static_assert(hazard_protectable<T>,
                   "T must have one public, non-virtual base hazard_pointer_obj_base<T, D>");
-    if (!detail::prepare<hazard_pointer_obj_base>(spolia_place_, static_cast<T*>(this))) return;
+    if (!detail::reclaim::prepare<hazard_pointer_obj_base>(spolia_place_, static_cast<T*>(this)))
+      return;
     spolia_deleter_ = std::move(d);
     core::retire_by_hazards(spolia_place_);
   }
@@ -89,10 +90,10 @@ class hazard_pointer_obj_base {
   ~hazard_pointer_obj_base() = default;
 
  private:
-  friend struct detail::endings;
+  friend struct detail::reclaim::endings;
 
   // Whoever derives from this must not stumble over short names.
-  detail::uncopied_place spolia_place_;
+  detail::reclaim::uncopied_place spolia_place_;
   [[no_unique_address]] D spolia_deleter_;
 };
 
@@ -137,17 +138,17 @@ class hazard_pointer {
   template <class T>
   void reset_protection(const T* ptr) noexcept {
     static_assert(hazard_protectable<T>, "T must be hazard-protectable");
-    if (owns_one()) detail::handed_hazards::associate(*slot_, ptr);
+    if (owns_one()) detail::reclaim::handed_hazards::associate(*slot_, ptr);
   }
   /// Ends the protection.
   void reset_protection(std::nullptr_t = nullptr) noexcept {
-    if (owns_one()) detail::handed_slots::clear(*slot_);
+    if (owns_one()) detail::reclaim::handed_slots::clear(*slot_);
   }
 
   void swap(hazard_pointer& other) noexcept { std::swap(slot_, other.slot_); }
 
  private:
-  using slot = detail::handed_slots::slot;
+  using slot = detail::reclaim::handed_slots::slot;
   friend hazard_pointer make_hazard_pointer();
   friend void make_hazard_pointer_batch(std::span<hazard_pointer> batch);
 
@@ -170,14 +171,14 @@ class hazard_pointer {
     static_assert(hazard_protectable<T>, "T must be hazard-protectable");
     T* seen = source_traits<Source>::load_relaxed(src);
     if (!owns_one()) return nullptr;
-    while (!detail::handed_hazards::try_protect(*slot_, seen, src)) continue;
+    while (!detail::reclaim::handed_hazards::try_protect(*slot_, seen, src)) continue;
     return seen;
   }
 
   template <class T, class Source>
   bool try_protect_from(T*& ptr, const Source& src) noexcept {
     static_assert(hazard_protectable<T>, "T must be hazard-protectable");
-    return owns_one() && detail::handed_hazards::try_protect(*slot_, ptr, src);
+    return owns_one() && detail::reclaim::handed_hazards::try_protect(*slot_, ptr, src);
   }
 
   slot* slot_ = nullptr;
@@ -216,7 +217,7 @@ inline void make_hazard_pointer_batch(std::span<hazard_pointer> batch) {
   for (hazard_pointer& h : batch) {
     if (!h.empty()) continue;
     h.slot_ = next_in_chain();
-    detail::handed_slots::clear(*h.slot_);
+    detail::reclaim::handed_slots::clear(*h.slot_);
   }
 }
 

@@ -103,7 +103,7 @@ class rcu_obj_base;
 /// T has exactly one base rcu_obj_base<T, D>, which is public and not virtual, and no other
 /// specialization of it.
 template <class T>
-concept rcu_protectable = detail::has_base_of_its_own<rcu_obj_base, T>;
+concept rcu_protectable = detail::reclaim::has_base_of_its_own<rcu_obj_base, T>;
 
 /// The base of what is retired without allocating. T may be incomplete until a member is used.
 template <class T, class D>
@@ -114,7 +114,7 @@ class rcu_obj_base {
   void retire(D d = D(), rcu_domain& dom = rcu_default_domain()) noexcept {
     static_assert(rcu_protectable<T>,
                   "T must have one public, non-virtual base rcu_obj_base<T, D>");
-    if (!detail::prepare<rcu_obj_base>(spolia_place_, static_cast<T*>(this))) return;
+    if (!detail::reclaim::prepare<rcu_obj_base>(spolia_place_, static_cast<T*>(this))) return;
     spolia_deleter_ = std::move(d);
     core::retire_by_rcu(spolia_place_, dom);
   }
@@ -128,7 +128,7 @@ class rcu_obj_base {
   ~rcu_obj_base() = default;
 
  private:
-  friend struct detail::endings;
+  friend struct detail::reclaim::endings;
 
   // Whoever derives from this must not stumble over short names.
   core::place spolia_place_;

@@ -12,7 +12,7 @@
 namespace spolia::core {
 namespace {
 
-using standard_hazards = detail::hazard_home;
+using standard_hazards = detail::reclaim::hazard_home;
 
 standard_hazards& hazards() noexcept {
   static constinit made_once<standard_hazards> it;

@@ -22,7 +22,7 @@
 #include "reclaim/regions.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
+namespace detail::reclaim {
 
 /// Of hazard pointers.
 class hazard_home {
@@ -139,5 +139,5 @@ class region_home {
   home::outside at_;
 };
 
-}  // namespace detail
+}  // namespace detail::reclaim
 }  // namespace spolia::inline SPOLIA_FLAVOUR

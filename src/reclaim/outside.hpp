@@ -66,8 +66,8 @@ class domain<Scheme, Release>::outside {
 
   /// The block that a retired object becomes.
   static retired* block_in(core::place& where) noexcept {
-    retired* const block = ::new (where.links) detail::placed::block;
-    block->how_.write(&detail::placed::how);
+    retired* const block = ::new (where.links) detail::reclaim::placed::block;
+    block->how_.write(&detail::reclaim::placed::how);
     return block;
   }
 
@@ -131,7 +131,7 @@ class domain<Scheme, Release>::outside {
       limbo all;
       take_all(c, all);
       grace();
-      of_.release_.take(c.release, all, detail::no_poll);
+      of_.release_.take(c.release, all, detail::reclaim::no_poll);
       of_.release_.drain(c.release);
     }
     // release → the acquire above.

@@ -11,7 +11,7 @@
 
 namespace spolia::core {
 
-using standard_rcu = detail::region_home;
+using standard_rcu = detail::reclaim::region_home;
 
 class rcu_access {
  public:

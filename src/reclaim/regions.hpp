@@ -63,7 +63,7 @@ SPOLIA_EXPORT std::uint32_t& own_strange_regions() noexcept;
 }  // namespace spolia::core
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
+namespace detail::reclaim {
 
 class regions : public debra {
  public:
@@ -226,5 +226,5 @@ class regions : public debra {
 
 static_assert(scheme<regions>);
 
-}  // namespace detail
+}  // namespace detail::reclaim
 }  // namespace spolia::inline SPOLIA_FLAVOUR

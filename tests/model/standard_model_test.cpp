@@ -52,8 +52,8 @@ struct shared {
   std::array<atomic<node*>, 2> source;
 };
 
-using detail::handed_hazards;
-using detail::handed_slots;
+using detail::reclaim::handed_hazards;
+using detail::reclaim::handed_slots;
 
 /// The scheme alone: every retirement makes a scan, which frees at once.
 struct hazards {
@@ -183,7 +183,7 @@ struct regions : shared {
     home.synchronize([] { return false; });
   }
 
-  detail::region_home home;
+  detail::reclaim::region_home home;
 };
 
 std::shared_ptr<regions> make_regions(model::scenario& run) {
@@ -220,7 +220,7 @@ void a_reader_comes_twice(model::scenario& run) {
 
 /// The parts of a home, for what it does only in need or seldom.
 struct open_home : shared {
-  using home = domain<detail::regions>;
+  using home = domain<detail::reclaim::regions>;
 
   void synchronize() {
     at.scheme().wait_for_readers(at.others(), [] { return false; });

@@ -152,17 +152,17 @@ struct pending_request {
   }
   bool kept() const {
     bool any = false;
-    request.for_each_answer([&](const detail::era_answer& a) {
+    request.for_each_answer([&](const detail::reclaim::era_answer& a) {
       // acquire: as a scan.
-      any = any || a.kept.load_acquire() != detail::no_era;
+      any = any || a.kept.load_acquire() != detail::reclaim::no_era;
       return true;
     });
     return any;
   }
 
-  detail::era_clock clock;
-  detail::era_rows rows;
-  detail::era_request request;
+  detail::reclaim::era_clock clock;
+  detail::reclaim::era_rows rows;
+  detail::reclaim::era_request request;
   bare_node* block;
   atomic<bare_node*> source;
   std::uint64_t asked = 0;
@@ -230,11 +230,11 @@ TEST(era_request_model, the_block_of_the_source_stays_until_no_helper_reads) {
       row->at[0].store_relaxed(1);
       asked = request.ask(rows, holder->next);
     }
-    detail::era_clock clock;
+    detail::reclaim::era_clock clock;
     atomic<std::uint64_t> count{0};
-    detail::era_rows rows;
-    detail::era_row* row = nullptr;
-    detail::era_request request;
+    detail::reclaim::era_rows rows;
+    detail::reclaim::era_row* row = nullptr;
+    detail::reclaim::era_request request;
     bare_node* holder;
     std::uint64_t asked = 0;
     bool freed = false;
@@ -246,7 +246,8 @@ TEST(era_request_model, the_block_of_the_source_stays_until_no_helper_reads) {
         run.thread([s] {
           if (!s->request.take_back(s->asked)) return;
           s->row->at[0].store_release(2);
-          s->freed = s->request.floor() == detail::no_era;  // all that a scan has left to look at
+          s->freed =
+              s->request.floor() == detail::reclaim::no_era;  // all that a scan has left to look at
           if (s->freed) bare_node::end(s->holder);
           s->request.settle();
           if (!s->freed) bare_node::end(s->holder);

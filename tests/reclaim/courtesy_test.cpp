@@ -103,13 +103,14 @@ TEST(courtesy_of_token, ends_although_a_reader_stalls_for_good) {
 /// Two thousand blocks wait and the epoch stands: turns of a hundred microseconds.
 class courtesy_by_itself : public testing::Test {
  public:
-  using turns = detail::courtesy;
+  using turns = detail::reclaim::courtesy;
   void ask() {
     ++epoch;
     for (int look = 0; look < 2; ++look) shared.watch(mine, epoch, 10'000);
   }
   void meet(int n, std::int64_t away_ns, std::uint32_t threads = 1) {
-    for (int i = 0; i < n; ++i) shared.was_away(detail::pin_watch::now_ns(), away_ns, threads);
+    for (int i = 0; i < n; ++i)
+      shared.was_away(detail::reclaim::pin_watch::now_ns(), away_ns, threads);
   }
 
   turns shared{100};
@@ -149,7 +150,8 @@ TEST_F(courtesy_by_itself, gives_way_to_strangers_as_long_as_it_was_told) {
   turns patient{100, 10'000};
   const auto are_patient = [&](std::int64_t away_ns) {
     for (int look = 0; look < 2; ++look) patient.watch(mine, epoch, 10'000);
-    for (int i = 0; i < 100; ++i) patient.was_away(detail::pin_watch::now_ns(), away_ns, 1);
+    for (int i = 0; i < 100; ++i)
+      patient.was_away(detail::reclaim::pin_watch::now_ns(), away_ns, 1);
     return patient.is_due(mine);
   };
   EXPECT_TRUE(are_patient(9'000'000));

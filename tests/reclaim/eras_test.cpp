@@ -393,7 +393,7 @@ TEST(era_bags, what_is_pinned_waits_until_as_many_others_were_looked_at) {
   domain<hazard_eras> d;
   using block = domain<hazard_eras>::header;
   std::vector<std::unique_ptr<block>> blocks;
-  detail::era_bags bags;
+  detail::reclaim::era_bags bags;
   const auto put = [&](int count) {
     for (int i = 0; i < count; ++i) {
       blocks.push_back(std::make_unique<block>());
@@ -456,7 +456,7 @@ class era_request : public testing::Test {
  protected:
   std::uint64_t kept() const {
     std::uint64_t sum = 0;
-    request_.for_each_answer([&](const detail::era_answer& a) {
+    request_.for_each_answer([&](const detail::reclaim::era_answer& a) {
       sum += a.kept.load_relaxed();
       return true;
     });
@@ -465,9 +465,9 @@ class era_request : public testing::Test {
 
   int object_ = 5;
   atomic<int*> source_{&object_};
-  detail::era_clock clock_;
-  detail::era_rows rows_;
-  detail::era_request request_;
+  detail::reclaim::era_clock clock_;
+  detail::reclaim::era_rows rows_;
+  detail::reclaim::era_request request_;
   std::uint64_t asked_ = request_.ask(rows_, source_);
   const std::uint32_t me_ = threads::number();
 };
@@ -514,9 +514,9 @@ TEST_F(era_request, keeps_its_answer_when_the_helper_vanishes_in_a_fork) {
 
 TEST_F(era_request, announces_what_its_threads_slots_hold) {
   request_.take_back(asked_);
-  EXPECT_EQ(request_.floor(), detail::no_era) << "the slots were empty";
+  EXPECT_EQ(request_.floor(), detail::reclaim::no_era) << "the slots were empty";
   atomic<std::uint64_t> count{0};
-  detail::era_row& row = rows_.take(count);
+  detail::reclaim::era_row& row = rows_.take(count);
   row.at[3].store_relaxed(7);
   row.at[5].store_relaxed(4);
   request_.take_back(request_.ask(rows_, source_));
@@ -528,8 +528,8 @@ TEST_F(era_request, announces_what_its_threads_slots_hold) {
   EXPECT_EQ(request_.floor(), 4U) << "helpers of the first may still read";
   EXPECT_EQ(request_.ceiling(), 9U);
   request_.settle();
-  EXPECT_EQ(request_.floor(), detail::no_era);
-  detail::era_rows::give_back(row, ~0U);
+  EXPECT_EQ(request_.floor(), detail::reclaim::no_era);
+  detail::reclaim::era_rows::give_back(row, ~0U);
 }
 
 #if SPOLIA_CHECKS

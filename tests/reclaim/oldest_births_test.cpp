@@ -16,6 +16,7 @@
 namespace {
 
 using namespace spolia;
+using namespace spolia::detail::reclaim;
 
 struct birth {
   std::uint64_t round = 0;

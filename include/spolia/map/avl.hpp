@@ -29,11 +29,11 @@
 //                  others in blocks of their own. A node without a value that comes to have less
 //                  than two children is unlinked by who notices.
 // Safety:      why a search ends at the right place is said at detail::map::avl_tree. What it finds
-//              in a node was true at a moment of the search: the node was in the tree at some moment of
-//              it, and is the key's only node until it is unlinked; it loses its value before that,
-//              and never gets one again. An update that changes the tree does so under the lock
-//              with a second look at the version, or the mark of an unlinked node. Locks are taken
-//              from parent to child only.
+//              in a node was true at a moment of the search: the node was in the tree at some
+//              moment of it, and is the key's only node until it is unlinked; it loses its value
+//              before that, and never gets one again. An update that changes the tree does so under
+//              the lock with a second look at the version, or the mark of an unlinked node. Locks
+//              are taken from parent to child only.
 // Domain:      any scheme of region protection: parents are followed upwards, and locks taken, on
 //              nodes that may have been unlinked. The tree has a domain of its own, or shares one.
 // Threads:     everything but construction, destruction and audit() may run beside everything.

@@ -115,7 +115,7 @@ inline constexpr unsigned guard_slots = 8;
 /// For schemes that keep nothing of the kind.
 struct nothing {};
 
-namespace detail {
+namespace detail::reclaim {
 /// Stand-ins with which the concept is checked.
 template <class Local>
 struct any_peers {
@@ -131,15 +131,15 @@ struct any_sink {
   void operator()(limbo&, Poll&&) const noexcept;
   std::size_t wants() const noexcept;
 };
-}  // namespace detail
+}  // namespace detail::reclaim
 
 template <class S>
 concept scheme = std::same_as<std::remove_cvref_t<decltype(S::info)>, scheme_info> &&
                  std::default_initializable<typename S::options> &&
                  std::constructible_from<S, typename S::options> &&
                  requires(S s, typename S::local me, typename S::hold hold, retired* r, limbo& bag,
-                          detail::any_peers<typename S::local> peers, detail::any_sink sink,
-                          const atomic<int*>& source) {
+                          detail::reclaim::any_peers<typename S::local> peers,
+                          detail::reclaim::any_sink sink, const atomic<int*>& source) {
                    typename S::stamp;
                    requires(
                        requires {

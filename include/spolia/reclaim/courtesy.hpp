@@ -38,7 +38,7 @@
 #include <spolia/reclaim/detail/pins.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
+namespace detail::reclaim {
 
 /// Shared by the threads of a domain. Relaxed words: what they say may be late or lost.
 class courtesy {
@@ -141,5 +141,5 @@ class courtesy {
   atomic<std::uint64_t> blamed_{~0U};  // the last epoch that was found to be held up
 };
 
-}  // namespace detail
+}  // namespace detail::reclaim
 }  // namespace spolia::inline SPOLIA_FLAVOUR

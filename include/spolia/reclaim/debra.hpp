@@ -60,8 +60,8 @@
 #include <spolia/reclaim/concepts.hpp>
 #include <spolia/reclaim/detail/epoch_bags.hpp>
 #include <spolia/reclaim/detail/parked_mark.hpp>
-#include <spolia/reclaim/region_reads.hpp>
 #include <spolia/reclaim/limbo.hpp>
+#include <spolia/reclaim/region_reads.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 
@@ -97,12 +97,12 @@ class debra : public region_reads {
   struct local {
     /// epoch << 1 | inside an operation (the complement of the paper's quiescent bit).
     atomic<std::uint64_t> announced{0};
-    detail::parked_mark parked;
+    detail::reclaim::parked_mark parked;
     std::uint32_t operations = 0;  // since another announcement was looked at
     std::uint32_t next = 0;        // whose announcement is looked at next
     std::uint32_t looks = 0;       // at announcements, found current in this epoch
     std::uint32_t certain = 0;     // the last so many of them without need of a fence
-    epoch_bags bags;
+    detail::reclaim::epoch_bags bags;
   };
 
   explicit debra(const options& o) noexcept : options_(o) {}
@@ -140,8 +140,8 @@ class debra : public region_reads {
   /// Has this thread run no operation for so long that the gate should be closed? Only a hint.
   bool idle(const local& other) const noexcept {
     return !other.parked.looks_set() &&
-           detail::idle_for(options_.park_after, other.announced.load_relaxed(),
-                            epoch_.load_relaxed());
+           detail::reclaim::idle_for(options_.park_after, other.announced.load_relaxed(),
+                                     epoch_.load_relaxed());
   }
 
   /// Its gate is closed: until it comes back, it is between two operations.

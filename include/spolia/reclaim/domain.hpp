@@ -59,7 +59,7 @@
 #include <spolia/reclaim/statistics.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
+namespace detail::reclaim {
 
 template <class Scheme, class Release>
 struct domain_cell;
@@ -67,16 +67,16 @@ template <class Cell>
 struct presence;
 struct cell_sums;
 
-}  // namespace detail
+}  // namespace detail::reclaim
 
 template <class Scheme = robust_token, class Release = amortized>
 class domain final : private threads::listener {
   static_assert(scheme<Scheme>, "Scheme does not offer what concepts.hpp asks of a scheme");
   static_assert(release_policy<Release>, "Release does not offer what a release policy must");
 
-  using cell = detail::domain_cell<Scheme, Release>;
+  using cell = detail::reclaim::domain_cell<Scheme, Release>;
   static_assert(alignof(cell) >= cache_line, "threads' cells must not share cache lines");
-  using presence = detail::presence<cell>;
+  using presence = detail::reclaim::presence<cell>;
 
  public:
   using scheme_type = Scheme;
@@ -153,7 +153,7 @@ class domain final : private threads::listener {
 
   domain_statistics stats() const;
   /// The sums among them: without the histogram, which takes 4 KiB of the stack.
-  detail::cell_sums sums() const noexcept;
+  detail::reclaim::cell_sums sums() const noexcept;
 
   /// Blocks retired and not yet destroyed; while others work, as many as at one moment of the call,
   /// or less. Cheap: for sampling.
@@ -248,7 +248,7 @@ class domain final : private threads::listener {
   const std::function<void(const struct over_budget&)> over_budget_;
   atomic<bool> over_{false};  // the budget, and that has been said
   cells<cell> cells_;
-  alignas(cache_line) detail::courtesy courtesy_;  // read by all, seldom written
+  alignas(cache_line) detail::reclaim::courtesy courtesy_;  // read by all, seldom written
   alignas(cache_line) atomic<std::uint32_t> next_visit_{0};
   atomic<bool> barred_{false};  // a barrier's thread collects the blocks of all threads
   atomic<std::uint64_t> barriers_begun_{0};  // by such threads

@@ -67,7 +67,7 @@
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 
-class hazard_eras : public detail::era_slots<hazard_eras> {
+class hazard_eras : public detail::reclaim::era_slots<hazard_eras> {
  public:
   static constexpr scheme_info info{
       .name = "hazard_eras",
@@ -84,10 +84,10 @@ class hazard_eras : public detail::era_slots<hazard_eras> {
           "alive in the eras of slot_count in use or just given up"};
 
   struct local {
-    detail::attendance attends;
-    detail::era_rows rows;
-    detail::era_bags bags;
-    detail::scratch<std::uint64_t> eras;
+    detail::reclaim::attendance attends;
+    detail::reclaim::era_rows rows;
+    detail::reclaim::era_bags bags;
+    detail::reclaim::scratch<std::uint64_t> eras;
   };
 
   explicit hazard_eras(const options& o) noexcept : era_slots(o) {}
@@ -122,11 +122,11 @@ class hazard_eras : public detail::era_slots<hazard_eras> {
   template <class Peers, class Sink>
   void scan(local& me, bool all, Peers peers, Sink sink) noexcept {
     limbo bag = me.bags.for_scan(all);
-    const auto room = detail::room_for(slot_count(), me.eras);
+    const auto room = detail::reclaim::room_for(slot_count(), me.eras);
     // heavy → the light fence in put(): orders the end of each block's last era before the reading
     // of the slots.
     if (!SPOLIA_FAULT("he.no_heavy")) fence::heavy();
-    detail::separate_living(bag, me.bags.pinned(), peers, room);
+    detail::reclaim::separate_living(bag, me.bags.pinned(), peers, room);
     // Last: deleters may open guards, retire, and so come back here.
     if (!bag.empty()) sink(bag);
   }

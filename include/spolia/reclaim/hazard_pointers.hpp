@@ -77,15 +77,15 @@ class hazard_pointers {
   using stamp = nothing;
 
   struct hold {
-    detail::slot_row* row = nullptr;
+    detail::reclaim::slot_row* row = nullptr;
     std::uint32_t used = 0;  // bit i: slot i has been written
   };
 
   struct local {
-    detail::slot_rows rows;
+    detail::reclaim::slot_rows rows;
     limbo list;
     std::int64_t room = 1;  // blocks that may still be retired before a scan
-    detail::scratch<const void*> names;
+    detail::reclaim::scratch<const void*> names;
   };
 
   explicit hazard_pointers(const options& o) noexcept : options_(o) {}
@@ -115,7 +115,7 @@ class hazard_pointers {
   void leave(local&) noexcept {}
 
   hold open(local& me) { return {&me.rows.take(rows_), 0}; }
-  void close(local&, hold& h) noexcept { detail::slot_rows::give_back(*h.row, h.used); }
+  void close(local&, hold& h) noexcept { detail::reclaim::slot_rows::give_back(*h.row, h.used); }
 
   template <class Source>
   source_value<Source> protect(local&, hold& h, unsigned slot, const Source& source) noexcept {
@@ -184,7 +184,7 @@ class hazard_pointers {
   std::optional<std::uint64_t> bound(std::size_t threads) const noexcept {
     // A list is scanned when it has `limit` blocks; a scan leaves at most one for each slot, and
     // that is half the limit at most. Adopted lists are somebody's lists still, so the sum stays.
-    return detail::saturating_product(
+    return detail::reclaim::saturating_product(
         threads, limit(std::max<std::uint64_t>(threads, rows_.load_relaxed())));
   }
 
@@ -223,11 +223,11 @@ class hazard_pointers {
   SPOLIA_NOINLINE void scan(local& me, Peers peers, Sink sink) noexcept {
     limbo bag;
     bag.append(me.list);
-    const auto room = detail::room_for(rows_.load_relaxed() * guard_slots, me.names);
+    const auto room = detail::reclaim::room_for(rows_.load_relaxed() * guard_slots, me.names);
     // heavy → the light fence in name(). It orders the unlinking of every block in the bag (by us,
     // or known to us by the gate's acquire when it was adopted) before the reading of the slots.
     if (!SPOLIA_FAULT("hp.no_heavy")) fence::heavy();
-    detail::separate(bag, me.list, peers, room);
+    detail::reclaim::separate(bag, me.list, peers, room);
     make_room(me);
     scans_.fetch_add_relaxed(1);
     const std::uint64_t now = trace::on() ? trace::ticks() : 0;
@@ -239,7 +239,7 @@ class hazard_pointers {
   /// A list this long is scanned. Twice the slots: see bound().
   std::uint64_t limit(std::uint64_t rows) const noexcept {
     return std::max<std::uint64_t>(options_.scan_at,
-                                   detail::saturating_product(2 * guard_slots, rows));
+                                   detail::reclaim::saturating_product(2 * guard_slots, rows));
   }
 
   options options_;

@@ -73,8 +73,8 @@
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 
-class intervals : public detail::retiring_by_era<intervals> {
-  using interval = detail::era_interval;
+class intervals : public detail::reclaim::retiring_by_era<intervals> {
+  using interval = detail::reclaim::era_interval;
 
  public:
   static constexpr scheme_info info{
@@ -94,11 +94,11 @@ class intervals : public detail::retiring_by_era<intervals> {
   };
 
   struct local {
-    atomic<std::uint64_t> lower{detail::no_era};
-    atomic<std::uint64_t> upper{detail::no_era};
-    detail::attendance attends;
-    detail::era_bags bags;
-    detail::scratch<interval> intervals;
+    atomic<std::uint64_t> lower{detail::reclaim::no_era};
+    atomic<std::uint64_t> upper{detail::reclaim::no_era};
+    detail::reclaim::attendance attends;
+    detail::reclaim::era_bags bags;
+    detail::reclaim::scratch<interval> intervals;
   };
 
   explicit intervals(const options& o) noexcept : retiring_by_era(o) {}
@@ -115,8 +115,8 @@ class intervals : public detail::retiring_by_era<intervals> {
 
   void leave(local& me) noexcept {
     // release → the acquire in gather(): our accesses to a block happen before it is freed.
-    SPOLIA_FAULT("ibr.leave_relaxed") ? me.lower.store_relaxed(detail::no_era)
-                                      : me.lower.store_release(detail::no_era);
+    SPOLIA_FAULT("ibr.leave_relaxed") ? me.lower.store_relaxed(detail::reclaim::no_era)
+                                      : me.lower.store_release(detail::reclaim::no_era);
   }
 
   hold open(local& me) noexcept { return {me.upper.load_relaxed()}; }
@@ -151,12 +151,12 @@ class intervals : public detail::retiring_by_era<intervals> {
   template <class T>
   void announce(local& me, hold& h, unsigned, T) noexcept {
     follow(me, clock_.now());
-    h.era = detail::no_era;
+    h.era = detail::reclaim::no_era;
   }
 
   template <class Peers>
   void forked(local& lost, Peers) noexcept {
-    lost.lower.store_relaxed(detail::no_era);
+    lost.lower.store_relaxed(detail::reclaim::no_era);
     lost.attends.parked.reset();
     lost.bags.forget();
     lost.intervals.forget();
@@ -177,13 +177,13 @@ class intervals : public detail::retiring_by_era<intervals> {
   template <class Peers>
   void scan(local& me, bool all, Peers peers, auto sink) noexcept {
     limbo bag = me.bags.for_scan(all);
-    const auto room = detail::room_for(peers.high_water(), me.intervals);
+    const auto room = detail::reclaim::room_for(peers.high_water(), me.intervals);
     // heavy → the light fences after enter() and in follow(): orders the end of each block's last
     // era before the reading of the intervals.
     if (!SPOLIA_FAULT("ibr.no_heavy")) fence::heavy();
     std::uint32_t from = 0;
     const auto some = [&](std::span<interval> found) { return gather(peers, from, found); };
-    detail::separate(bag, me.bags.pinned(), room, some, &detail::meets);
+    detail::reclaim::separate(bag, me.bags.pinned(), room, some, &detail::reclaim::meets);
     // Last: deleters may open guards, retire, and so come back here.
     if (!bag.empty()) sink(bag);
   }
@@ -201,10 +201,10 @@ class intervals : public detail::retiring_by_era<intervals> {
       // higher.
       const std::uint64_t lower = SPOLIA_FAULT("ibr.read_relaxed") ? other.lower.load_relaxed()
                                                                    : other.lower.load_acquire();
-      if (lower != detail::no_era) found[count++] = {lower, other.upper.load_relaxed()};
+      if (lower != detail::reclaim::no_era) found[count++] = {lower, other.upper.load_relaxed()};
       return true;
     });
-    detail::sort_intervals(found.first(count));
+    detail::reclaim::sort_intervals(found.first(count));
     return count;
   }
 

@@ -61,10 +61,10 @@ struct stamped : retired {
   [[no_unique_address]] Stamp stamp{};
 };
 
-namespace detail {
+namespace detail::reclaim {
 /// How many blocks: all of them.
 inline constexpr std::size_t everything = ~std::size_t{0};
-}  // namespace detail
+}  // namespace detail::reclaim
 
 /// A list of retired blocks, oldest first. Owned by one thread at a time; every operation takes
 /// constant time. It does not own the blocks: whoever drops a list that is not empty leaks them.

@@ -90,7 +90,7 @@ struct neutralization_options {
   int signal = 0;
 };
 
-namespace detail {
+namespace detail::reclaim {
 
 /// NBR, and with `Plus` NBR+.
 template <bool Plus>
@@ -243,8 +243,8 @@ class neutralizing {
   std::optional<std::uint64_t> bound(std::size_t threads) const noexcept {
     // At `high` blocks a thread waits for its round, which covers `low` of them at least; half of
     // these at least are in no slot. Adopted lists are somebody's lists still, so the sum stays.
-    return detail::saturating_product(threads,
-                                      high(std::max<std::uint64_t>(threads, rows_.load_relaxed())));
+    return detail::reclaim::saturating_product(
+        threads, high(std::max<std::uint64_t>(threads, rows_.load_relaxed())));
   }
 
  private:
@@ -334,13 +334,14 @@ class neutralizing {
   // The three marks. A round has to free a constant fraction of what it marks, so the lowest one is
   // at least twice the number of slots; the others keep their distance.
   std::uint64_t low(std::uint64_t rows) const noexcept {
-    return std::max<std::uint64_t>(options_.low, detail::saturating_product(2 * guard_slots, rows));
+    return std::max<std::uint64_t>(options_.low,
+                                   detail::reclaim::saturating_product(2 * guard_slots, rows));
   }
   std::uint64_t middle(std::uint64_t rows) const noexcept {
     return low(rows) + (options_.high - options_.low) / 2;
   }
   std::uint64_t high(std::uint64_t rows) const noexcept {
-    return detail::saturating_sum(low(rows), options_.high - options_.low);
+    return detail::reclaim::saturating_sum(low(rows), options_.high - options_.low);
   }
 
   static bool looks_often(const local& me) noexcept {
@@ -369,9 +370,9 @@ class neutralizing {
   atomic<std::uint64_t> rows_{0};  // made so far, by any thread
 };
 
-}  // namespace detail
+}  // namespace detail::reclaim
 
-class neutralization : public detail::neutralizing<false> {
+class neutralization : public detail::reclaim::neutralizing<false> {
  public:
   static constexpr scheme_info info{
       .name = "neutralization",
@@ -385,7 +386,7 @@ class neutralization : public detail::neutralizing<false> {
   using neutralizing::neutralizing;
 };
 
-class neutralization_plus : public detail::neutralizing<true> {
+class neutralization_plus : public detail::reclaim::neutralizing<true> {
  public:
   static constexpr scheme_info info{
       .name = "neutralization_plus",

@@ -45,7 +45,7 @@
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 
-class qsbr : public detail::tagged_epochs<qsbr> {
+class qsbr : public detail::reclaim::tagged_epochs<qsbr> {
   friend tagged_epochs;
 
  public:

@@ -54,7 +54,7 @@ struct release_meter {
   histogram pauses;               ///< ns that an operation spent freeing
 };
 
-namespace detail {
+namespace detail::reclaim {
 
 /// What every policy keeps for a thread: safe blocks, when some are freed next, and whether it is
 /// freeing right now.
@@ -134,7 +134,7 @@ struct ending_at {
   }
 };
 
-}  // namespace detail
+}  // namespace detail::reclaim
 
 /// Frees every safe block at once.
 class batch {
@@ -143,7 +143,7 @@ class batch {
   struct options {
     std::size_t at_least = 1;  ///< let safe blocks pile up to this number first
   };
-  using local = detail::release_queue;
+  using local = detail::reclaim::release_queue;
 
   batch(options o, memory::origin from) noexcept : options_(o), from_(from) {}
 
@@ -151,7 +151,7 @@ class batch {
   void take(local& me, limbo& safe, Poll&& poll) noexcept {
     me.safe.append(safe);
     if (me.safe.count() < options_.at_least) return;
-    me.free_some(detail::everything, detail::ending_at{from_}, poll);
+    me.free_some(detail::reclaim::everything, detail::reclaim::ending_at{from_}, poll);
   }
   static constexpr bool owe(local&) noexcept { return false; }
   /// Only what was taken over from other threads can be enough here.
@@ -163,11 +163,12 @@ class batch {
   static constexpr std::uint64_t unpaid(local&) noexcept { return 0; }
   void step(local& me) noexcept { drain(me); }
   void drain(local& me) noexcept {
-    me.free_some(detail::everything, detail::ending_at{from_}, detail::no_poll);
+    me.free_some(detail::reclaim::everything, detail::reclaim::ending_at{from_},
+                 detail::reclaim::no_poll);
   }
   void adopt(local& me, local& other) noexcept { me.safe.append(other.safe); }
   std::size_t backlog(const local& me) const noexcept { return me.safe.count(); }
-  std::size_t wants(const local&) const noexcept { return detail::everything; }
+  std::size_t wants(const local&) const noexcept { return detail::reclaim::everything; }
   std::uint64_t holds_back() const noexcept {
     return SPOLIA_FAULT("batch.forgets_at_least") ? 0
                                                   : std::max<std::size_t>(options_.at_least, 1) - 1;
@@ -195,7 +196,7 @@ struct amortized_options {
   std::size_t pool = 4096;      ///< pooled: pieces of each size kept by a thread
 };
 
-namespace detail {
+namespace detail::reclaim {
 
 /// Ends blocks a few at a time. `operation` is the number of the thread's latest operation: a step
 /// is then found to be due by one comparison, and nothing need be counted for it. `Memory` says
@@ -402,17 +403,17 @@ struct pool_memory {
   }
 };
 
-}  // namespace detail
+}  // namespace detail::reclaim
 
 /// Frees a few safe blocks every few operations.
-class amortized : public detail::spread_over_time<detail::allocator_memory> {
+class amortized : public detail::reclaim::spread_over_time<detail::reclaim::allocator_memory> {
  public:
   static constexpr std::string_view name = "amortized";
   using spread_over_time::spread_over_time;
 };
 
 /// Destroys a few safe blocks every few operations and keeps their memory for new ones.
-class pooled : public detail::spread_over_time<detail::pool_memory> {
+class pooled : public detail::reclaim::spread_over_time<detail::reclaim::pool_memory> {
  public:
   static constexpr std::string_view name = "pooled";
   using spread_over_time::spread_over_time;

@@ -45,7 +45,7 @@
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 
-class reservations : public detail::tagged_epochs<reservations> {
+class reservations : public detail::reclaim::tagged_epochs<reservations> {
   friend tagged_epochs;
 
  public:

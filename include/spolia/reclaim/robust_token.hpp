@@ -62,7 +62,7 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 
 class robust_token {
-  using rounds = detail::token_rounds;
+  using rounds = detail::reclaim::token_rounds;
 
  public:
   static constexpr scheme_info info{
@@ -90,10 +90,10 @@ class robust_token {
   };
 
   struct local : rounds::local {
-    detail::horizon horizon;
-    oldest_births births;           // in the bags
-    pinned_blocks pinned;           // out of reach for all but threads with horizons
-    std::uint64_t lifted_seen = 0;  // of lifted_, when `pinned` was looked through last
+    detail::reclaim::horizon horizon;
+    detail::reclaim::oldest_births births;  // in the bags
+    detail::reclaim::pinned_blocks pinned;  // out of reach for all but threads with horizons
+    std::uint64_t lifted_seen = 0;          // of lifted_, when `pinned` was looked through last
   };
 
   explicit robust_token(const options& o) noexcept
@@ -247,8 +247,8 @@ class robust_token {
     return me.bags.count() + me.pinned.count();
   }
   std::optional<std::uint64_t> bound(std::size_t threads) const noexcept {
-    return detail::saturating_sum(detail::saturating_product(threads, limits_.limit(threads)),
-                                  existed_.value());
+    return detail::reclaim::saturating_sum(
+        detail::reclaim::saturating_product(threads, limits_.limit(threads)), existed_.value());
   }
 
  private:
@@ -393,7 +393,7 @@ class robust_token {
   template <class Peers>
   void put_aside(local& me, limbo& safe, std::uint64_t oldest, Peers peers) noexcept {
     const std::uint64_t tag = me.bags.seen() - 3;  // the youngest of the bags that are out now
-    const std::uint64_t horizon = detail::farthest_horizon<local>(peers, tag);
+    const std::uint64_t horizon = detail::reclaim::farthest_horizon<local>(peers, tag);
     if (horizon == 0) return;
     // For the bound. Its round is over, so no more blocks can come that it covers.
     if (horizon + 1 >= me.bags.seen()) existed_.note(peers.existing());
@@ -402,7 +402,7 @@ class robust_token {
     held.append(safe);
     // No block is made in a later round than it is retired in: otherwise all are as old as that,
     // and need not be looked at.
-    if (tag > horizon) move_younger<stamp>(held, horizon, safe);
+    if (tag > horizon) detail::reclaim::move_younger<stamp>(held, horizon, safe);
     me.pinned.add(held, tag, horizon);
   }
 
@@ -411,16 +411,16 @@ class robust_token {
     me.lifted_seen = lifted_.load_relaxed();
     limbo safe;
     me.pinned.reconsider(
-        [&](std::uint64_t tag) { return detail::farthest_horizon<local>(peers, tag); },
-        &move_younger<stamp>, safe);
+        [&](std::uint64_t tag) { return detail::reclaim::farthest_horizon<local>(peers, tag); },
+        &detail::reclaim::move_younger<stamp>, safe);
     if (!safe.empty()) sink(safe);
   }
 
   rounds rounds_;
-  detail::stall_limits limits_;
+  detail::reclaim::stall_limits limits_;
   alignas(cache_line) atomic<std::uint64_t> given_{0};  // horizons given and not lifted
   atomic<std::uint64_t> lifted_{0};                     // horizons lifted so far
-  detail::highest existed_;  // the most blocks that existed when one was given
+  detail::reclaim::highest existed_;  // the most blocks that existed when one was given
 };
 
 static_assert(scheme<robust_token> && protects_eras<robust_token> && robust<robust_token>);

@@ -27,7 +27,7 @@
 #include <spolia/reclaim/limbo.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
+namespace detail::reclaim {
 
 /// A row's size and alignment, so that a slot's address tells where its row begins.
 #if defined(SPOLIA_MODEL)
@@ -253,5 +253,5 @@ void separate(limbo& bag, limbo& named, Peers peers, std::span<const void*> room
   });
 }
 
-}  // namespace detail
+}  // namespace detail::reclaim
 }  // namespace spolia::inline SPOLIA_FLAVOUR

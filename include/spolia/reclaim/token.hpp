@@ -67,7 +67,7 @@
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 
-namespace detail {
+namespace detail::reclaim {
 
 /// The token's way round: the schemes `token` and `robust_token` hold one each. Where the token may
 /// pass threads that are inside an operation, `Excuses` says so: `nobody` lists its hooks.
@@ -84,7 +84,7 @@ class token_rounds {
   struct local {
     /// round << 1 | inside an operation. Written by the owner only.
     atomic<std::uint64_t> announced{0};
-    detail::parked_mark parked;
+    detail::reclaim::parked_mark parked;
     std::uint32_t number = 0;
     std::size_t pressed_at = 0;  // how much waited when this thread last moved the token
     epoch_bags bags;             // by the round seen at the last tick
@@ -132,8 +132,8 @@ class token_rounds {
   /// Has this thread run no operation for so long that the gate should be closed? Only a hint.
   bool idle(const local& other) const noexcept {
     return !other.parked.looks_set() &&
-           detail::idle_for(options_.park_after, other.announced.load_relaxed(),
-                            round_.load_relaxed());
+           detail::reclaim::idle_for(options_.park_after, other.announced.load_relaxed(),
+                                     round_.load_relaxed());
   }
 
   /// Its gate is closed: until it comes back, it is between two operations.
@@ -354,13 +354,13 @@ class token_rounds {
   /// read at ticks only as well.
   alignas(cache_line) atomic<std::uint64_t> at_{0};
   atomic<std::uint64_t> round_{3};
-  detail::calm_rounds calm_;
+  detail::reclaim::calm_rounds calm_;
 };
 
-}  // namespace detail
+}  // namespace detail::reclaim
 
 class token : public region_reads {
-  using rounds = detail::token_rounds;
+  using rounds = detail::reclaim::token_rounds;
 
  public:
   static constexpr scheme_info info{

@@ -75,7 +75,7 @@
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 
-class wait_free_eras : public detail::era_slots<wait_free_eras> {
+class wait_free_eras : public detail::reclaim::era_slots<wait_free_eras> {
  public:
   static constexpr scheme_info info{
       .name = "wait_free_eras",
@@ -93,10 +93,10 @@ class wait_free_eras : public detail::era_slots<wait_free_eras> {
   };
 
   struct local {
-    detail::era_rows rows;
-    detail::era_bags bags;
-    detail::scratch<detail::era_interval> found;
-    detail::era_request request;
+    detail::reclaim::era_rows rows;
+    detail::reclaim::era_bags bags;
+    detail::reclaim::scratch<detail::reclaim::era_interval> found;
+    detail::reclaim::era_request request;
     std::uint32_t number = 0;
   };
 
@@ -172,12 +172,12 @@ class wait_free_eras : public detail::era_slots<wait_free_eras> {
   /// Takes the answer over: the era into the slot, and only then out of the helper's record.
   template <class Value>
   static Value fetch(local& me, hold& h, unsigned slot) noexcept {
-    detail::era_answer& answer = me.request.answer();
+    detail::reclaim::era_answer& answer = me.request.answer();
     const std::uint64_t bits = answer.value.load_relaxed();
-    if (SPOLIA_FAULT("wfe.emptied_first")) answer.kept.store_relaxed(detail::no_era);
+    if (SPOLIA_FAULT("wfe.emptied_first")) answer.kept.store_relaxed(detail::reclaim::no_era);
     put(h, slot, answer.era.load_relaxed());
     // release → the acquire in announcements(): a scan that finds it empty finds the slot.
-    answer.kept.store_release(detail::no_era);
+    answer.kept.store_release(detail::reclaim::no_era);
     me.request.end();
     Value value;
     std::memcpy(static_cast<void*>(&value), &bits, sizeof value);
@@ -200,15 +200,15 @@ class wait_free_eras : public detail::era_slots<wait_free_eras> {
   template <class Peers, class Sink>
   void scan(local& me, bool all, Peers peers, Sink sink) noexcept {
     limbo bag = me.bags.for_scan(all);
-    const auto room = detail::room_for(slot_count() + peers.high_water(), me.found);
+    const auto room = detail::reclaim::room_for(slot_count() + peers.high_water(), me.found);
     // heavy → the light fences in put() and in era_request::help(): orders the end of each block's
     // last era before the reading of the announcements.
     if (!SPOLIA_FAULT("wfe.no_heavy")) fence::heavy();
     std::size_t from = 0;
-    const auto some = [&](std::span<detail::era_interval> found) {
+    const auto some = [&](std::span<detail::reclaim::era_interval> found) {
       return gather(peers, from, found);
     };
-    detail::separate(bag, me.bags.pinned(), room, some, &detail::meets);
+    detail::reclaim::separate(bag, me.bags.pinned(), room, some, &detail::reclaim::meets);
     // Last: deleters may open guards, retire, and so come back here.
     if (!bag.empty()) sink(bag);
   }
@@ -217,11 +217,11 @@ class wait_free_eras : public detail::era_slots<wait_free_eras> {
   /// records are never taken away, so that what is not read yet can only move to a higher place.
   template <class Peers>
   static std::size_t gather(Peers peers, std::size_t& from,
-                            std::span<detail::era_interval> found) noexcept {
+                            std::span<detail::reclaim::era_interval> found) noexcept {
     std::size_t count = 0;
     std::size_t at = 0;
     announcements(peers, [&](std::uint64_t lower, const auto& upper) {
-      if (at >= from && lower != detail::no_era) {
+      if (at >= from && lower != detail::reclaim::no_era) {
         if (count == found.size()) return false;
         found[count++] = {lower, upper()};
       }
@@ -229,7 +229,7 @@ class wait_free_eras : public detail::era_slots<wait_free_eras> {
       return true;
     });
     from = at;
-    detail::sort_intervals(found.first(count));
+    detail::reclaim::sort_intervals(found.first(count));
     return count;
   }
 
@@ -245,7 +245,8 @@ class wait_free_eras : public detail::era_slots<wait_free_eras> {
       return more = visit(era, [&] { return era; });
     };
     const auto kept = [&](std::uint32_t, const local& of) {
-      of.request.for_each_answer([&](const detail::era_answer& a) { return slot(a.kept); });
+      of.request.for_each_answer(
+          [&](const detail::reclaim::era_answer& a) { return slot(a.kept); });
       return more;
     };
     const auto slot_count = [&](std::uint32_t, const local& of) {

@@ -322,7 +322,7 @@ class basic_domain final : private threads::listener {
   latest<std::uint32_t> left_from_;
   bool lost_some_ = false;  // threads, in a fork
   const std::size_t processors_ = processors();
-  spolia::detail::courtesy courtesy_{options_.turn_us, detail::forgiven_us};
+  spolia::detail::reclaim::courtesy courtesy_{options_.turn_us, detail::forgiven_us};
   detail::solitude<session> alone_;
 };
 

@@ -32,14 +32,14 @@ struct tree_key {
 }  // namespace
 }  // namespace db
 
-namespace detail {
+namespace detail::map {
 
 // In the leaves, although they are long: to copy a few of them costs less than to allocate a place
 // for each, and a search does not go from place to place to compare them.
 template <std::uint32_t Words>
 inline constexpr bool lies_in_nodes<db::tree_key<Words>> = true;
 
-}  // namespace detail
+}  // namespace detail::map
 
 namespace db {
 namespace {

@@ -12,7 +12,7 @@
 #include <spolia/base/config.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
+namespace detail::reclaim {
 
 class calm_rounds {
  public:
@@ -45,5 +45,5 @@ class calm_rounds {
   atomic<std::uint64_t> wanted_{0};  // the last round in which somebody's blocks waited
 };
 
-}  // namespace detail
+}  // namespace detail::reclaim
 }  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -11,7 +11,7 @@
 #include <spolia/base/processors.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
+namespace detail::reclaim {
 
 /// The highest of numbers that any thread says.
 class highest {
@@ -83,5 +83,5 @@ class stall_limits {
   crowd crowd_;
 };
 
-}  // namespace detail
+}  // namespace detail::reclaim
 }  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -30,7 +30,7 @@
 #include <spolia/reclaim/limbo.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
+namespace detail::reclaim {
 
 /// How many guards of a thread are alive inside its outermost one, and whether a step of freeing is
 /// due when that ends. One word, so that the end of a guard asks for both by one comparison.
@@ -163,7 +163,7 @@ struct presence {
   Cell& of;
 };
 
-}  // namespace detail
+}  // namespace detail::reclaim
 
 template <class Scheme, class Release>
 struct domain<Scheme, Release>::peers {
@@ -178,7 +178,7 @@ struct domain<Scheme, Release>::peers {
   }
   std::uint32_t high_water() const noexcept { return threads::high_water(); }
   std::uint64_t existing() const noexcept {
-    const auto sum = detail::sum_of(of.cells_);
+    const auto sum = detail::reclaim::sum_of(of.cells_);
     return sum.made > sum.ended ? sum.made - sum.ended : 0;
   }
 };
@@ -187,7 +187,7 @@ template <class Scheme, class Release>
 struct domain<Scheme, Release>::sink {
   domain& of;
   cell& me;
-  template <class Poll = decltype(detail::no_poll)>
+  template <class Poll = decltype(detail::reclaim::no_poll)>
   void operator()(limbo& safe, Poll&& poll = Poll{}) const noexcept {
     of.release_.take(me.release, safe, std::forward<Poll>(poll));
     of.free_when_due(me);
@@ -618,8 +618,8 @@ void domain<Scheme, Release>::visit_next_neighbour(cell& me) noexcept {
   next_visit_.store_relaxed(n + 1 < all ? n + 1 : 0);  // a lost update: a cell is visited twice
   cell* const other = cells_.find(n);
   if (other == nullptr || other == &me) return;
-  other->watch.look(other->guard_seen(), detail::pin_watch::now_ns(),
-                    detail::sum_of(cells_).retired_bytes);
+  other->watch.look(other->guard_seen(), detail::reclaim::pin_watch::now_ns(),
+                    detail::reclaim::sum_of(cells_).retired_bytes);
   if constexpr (cell::scheme_parks) park_if_idle(*other);
   const std::uint64_t inflow = other->inflow();
   const bool unchanged = other->inflow_seen.load_relaxed() == inflow;
@@ -784,7 +784,7 @@ void domain<Scheme, Release>::release_everything() {
 
 template <class Scheme, class Release>
 domain_statistics domain<Scheme, Release>::stats() const {
-  const auto all = detail::sum_of(cells_);
+  const auto all = detail::reclaim::sum_of(cells_);
   domain_statistics sum;
   sum.freed = all.freed;
   sum.freed_bytes = all.freed_bytes;
@@ -801,8 +801,8 @@ domain_statistics domain<Scheme, Release>::stats() const {
 }
 
 template <class Scheme, class Release>
-inline detail::cell_sums domain<Scheme, Release>::sums() const noexcept {
-  return detail::sum_of(cells_);
+inline detail::reclaim::cell_sums domain<Scheme, Release>::sums() const noexcept {
+  return detail::reclaim::sum_of(cells_);
 }
 
 template <class Scheme, class Release>
@@ -817,22 +817,22 @@ inline std::optional<std::uint64_t> domain<Scheme, Release>::garbage_bound(
     std::size_t threads) const {
   const std::optional<std::uint64_t> waiting = scheme_.bound(threads);
   if (!waiting || unborn_.value()) return std::nullopt;
-  return detail::saturating_sum(*waiting,
-                                detail::saturating_product(threads, release_.holds_back()));
+  return detail::reclaim::saturating_sum(
+      *waiting, detail::reclaim::saturating_product(threads, release_.holds_back()));
 }
 
 template <class Scheme, class Release>
 std::vector<pin> domain<Scheme, Release>::pins() {
   std::vector<pin> found;
-  const std::int64_t now = detail::pin_watch::now_ns();
-  const std::uint64_t retired = detail::sum_of(cells_).retired_bytes;
+  const std::int64_t now = detail::reclaim::pin_watch::now_ns();
+  const std::uint64_t retired = detail::reclaim::sum_of(cells_).retired_bytes;
   cells_.for_each([&](std::uint32_t n, cell& c) {
     if (c.watch.look(c.guard_seen(), now, retired)) {
       found.push_back(c.watch.describe(n, now, retired));
     }
     return true;
   });
-  detail::oldest_first(found);
+  detail::reclaim::oldest_first(found);
   return found;
 }
 

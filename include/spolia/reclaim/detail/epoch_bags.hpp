@@ -10,6 +10,7 @@
 #include <spolia/reclaim/limbo.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
+namespace detail::reclaim {
 
 /// Blocks retired by one thread, kept by the epoch in which they were retired.
 ///
@@ -82,4 +83,5 @@ class epoch_bags {
   limbo overdue_;
 };
 
+}  // namespace detail::reclaim
 }  // namespace spolia::inline SPOLIA_FLAVOUR

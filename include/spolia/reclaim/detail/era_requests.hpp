@@ -20,7 +20,7 @@
 #include <spolia/reclaim/slots.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
+namespace detail::reclaim {
 
 /// What one helper has found for one thread.
 struct alignas(cache_line) era_answer {
@@ -209,5 +209,5 @@ class era_request {
   mutable cells<era_answer> answers_;
 };
 
-}  // namespace detail
+}  // namespace detail::reclaim
 }  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -27,7 +27,7 @@
 #include <spolia/reclaim/slots.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
+namespace detail::reclaim {
 
 using era_row = basic_slot_row<std::uint64_t>;
 using era_rows = basic_slot_rows<std::uint64_t>;
@@ -109,5 +109,5 @@ class era_slots : public retiring_by_era<Scheme> {
   alignas(cache_line) atomic<std::uint64_t> rows_{0};  // made so far, by any thread
 };
 
-}  // namespace detail
+}  // namespace detail::reclaim
 }  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -69,7 +69,7 @@ struct era_options {
   std::uint32_t advance_every = 128;
 };
 
-namespace detail {
+namespace detail::reclaim {
 
 /// No era.
 inline constexpr std::uint64_t no_era = 0;
@@ -388,5 +388,5 @@ class retiring_by_era {
   Scheme& self() noexcept { return static_cast<Scheme&>(*this); }
 };
 
-}  // namespace detail
+}  // namespace detail::reclaim
 }  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -12,7 +12,7 @@
 #include <spolia/reclaim/detail/place.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
+namespace detail::reclaim {
 
 /// Deduction fails if an object has two such bases; the call is ill-formed if its one is private.
 template <template <class, class> class Base, class T, class D>
@@ -25,8 +25,8 @@ void names_its_owner(Base<T, D>*);
 /// (From a virtual base there is no way down by static_cast.)
 template <template <class, class> class Base, class T>
 concept has_base_of_its_own = requires(T* object) {
-  detail::names_its_owner<T>(detail::base_of<Base>(object));
-  static_cast<T*>(detail::base_of<Base>(object));
+  detail::reclaim::names_its_owner<T>(detail::reclaim::base_of<Base>(object));
+  static_cast<T*>(detail::reclaim::base_of<Base>(object));
 };
 
 /// A place whose content stays where it is: a reader may copy an object that another thread is just
@@ -73,5 +73,5 @@ bool prepare(core::place& where, T* object) noexcept {
   return true;
 }
 
-}  // namespace detail
+}  // namespace detail::reclaim
 }  // namespace spolia::inline SPOLIA_FLAVOUR

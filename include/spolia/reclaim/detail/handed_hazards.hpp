@@ -38,7 +38,7 @@
 #include <spolia/reclaim/hazard_pointers.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
+namespace detail::reclaim {
 
 class handed_hazards : public hazard_pointers {
  public:
@@ -130,5 +130,5 @@ class handed_hazards : public hazard_pointers {
 
 static_assert(scheme<handed_hazards>);
 
-}  // namespace detail
+}  // namespace detail::reclaim
 }  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -28,7 +28,7 @@
 #include <spolia/reclaim/slots.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
+namespace detail::reclaim {
 
 class handed_slots {
  public:
@@ -152,5 +152,5 @@ class handed_slots {
   }
 };
 
-}  // namespace detail
+}  // namespace detail::reclaim
 }  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -25,7 +25,7 @@
 #include <spolia/base/fence.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
+namespace detail::reclaim {
 
 /// One thread's. Given by others, moved and taken back by the owner. 0: none. Else its operation
 /// holds no block made after that round; or, until whoever gives it has read the round, anything.
@@ -111,5 +111,5 @@ std::uint64_t farthest_horizon(Peers peers, std::uint64_t tag) noexcept {
   return SPOLIA_FAULT("robust.ignore_horizons") ? 0 : farthest;
 }
 
-}  // namespace detail
+}  // namespace detail::reclaim
 }  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -15,7 +15,7 @@
 #include <spolia/base/config.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
+namespace detail::reclaim {
 
 /// Set from the start, until the thread comes.
 class parked_mark {
@@ -61,5 +61,5 @@ inline bool idle_for(std::uint32_t park_after, std::uint64_t announced,
   return park_after != 0 && (announced & 1U) == 0 && (announced >> 1U) + park_after <= round;
 }
 
-}  // namespace detail
+}  // namespace detail::reclaim
 }  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -13,6 +13,7 @@
 #include <spolia/reclaim/limbo.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
+namespace detail::reclaim {
 
 /// Moves to `safe` the blocks that were born after the horizon.
 template <class Stamp>
@@ -169,4 +170,5 @@ class pinned_blocks {
   std::size_t used_ = 0;
 };
 
+}  // namespace detail::reclaim
 }  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -42,7 +42,7 @@ struct over_budget {
   std::vector<pin> pins;  ///< the oldest first; empty if there was no memory for it
 };
 
-namespace detail {
+namespace detail::reclaim {
 
 /// What is known of one thread's guards, which are told apart by numbers from 1 on. The first three
 /// are written by the thread, the others by whoever looks; two that look at once may spoil each
@@ -90,5 +90,5 @@ inline void oldest_first(std::vector<pin>& pins) {
   std::sort(pins.begin(), pins.end(), [](const pin& a, const pin& b) { return a.age > b.age; });
 }
 
-}  // namespace detail
+}  // namespace detail::reclaim
 }  // namespace spolia::inline SPOLIA_FLAVOUR

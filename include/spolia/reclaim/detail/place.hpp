@@ -33,7 +33,7 @@ struct place {
 }  // namespace spolia::core
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
+namespace detail::reclaim {
 
 /// Places as blocks.
 struct placed {
@@ -55,5 +55,5 @@ struct placed {
   SPOLIA_OWN_COPY static constexpr disposer how{&dispose, &address, nullptr, 0, alignof(block)};
 };
 
-}  // namespace detail
+}  // namespace detail::reclaim
 }  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -21,7 +21,7 @@
 #include <spolia/base/threads.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
+namespace detail::reclaim {
 
 /// The phase number of one thread. Written by the thread and its signal handler, read by everybody.
 class read_phase {
@@ -134,5 +134,5 @@ struct reader {
   }
 };
 
-}  // namespace detail
+}  // namespace detail::reclaim
 }  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -31,7 +31,7 @@
 #include <spolia/reclaim/slots.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
+namespace detail::reclaim {
 
 enum class round_stage : std::uint8_t {
   none,        // nothing is marked
@@ -154,5 +154,5 @@ class rounds {
   atomic<std::uint64_t> counted_{0};
 };
 
-}  // namespace detail
+}  // namespace detail::reclaim
 }  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -7,7 +7,7 @@
 #include <spolia/base/config.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
+namespace detail::reclaim {
 
 /// A bound that is the largest number promises nothing; one that has wrapped would be false.
 constexpr std::uint64_t saturating_sum(std::uint64_t a, std::uint64_t b) noexcept {
@@ -19,5 +19,5 @@ constexpr std::uint64_t saturating_product(std::uint64_t a, std::uint64_t b) noe
   return b != 0 && a > most / b ? most : a * b;
 }
 
-}  // namespace detail
+}  // namespace detail::reclaim
 }  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -14,7 +14,7 @@
 #include <spolia/reclaim/limbo.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
+namespace detail::reclaim {
 
 /// A lock for a few instructions that run next to never. No code of the user runs under it.
 class rare_lock {
@@ -78,5 +78,5 @@ class strays {
   atomic<bool> some_{false};
 };
 
-}  // namespace detail
+}  // namespace detail::reclaim
 }  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -22,11 +22,11 @@
 #include <spolia/base/config.hpp>
 #include <spolia/base/trace.hpp>
 #include <spolia/reclaim/concepts.hpp>
-#include <spolia/reclaim/region_reads.hpp>
 #include <spolia/reclaim/limbo.hpp>
+#include <spolia/reclaim/region_reads.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail {
+namespace detail::reclaim {
 
 /// Retired blocks of one thread, by tags: what has none yet, and two bags that have. Where readers
 /// lag behind, further cuts go to the newer bag and raise its tag: too high a tag is safe, and
@@ -218,5 +218,5 @@ class tagged_epochs : public region_reads {
   alignas(cache_line) atomic<std::uint64_t> epoch_{first};
 };
 
-}  // namespace detail
+}  // namespace detail::reclaim
 }  // namespace spolia::inline SPOLIA_FLAVOUR

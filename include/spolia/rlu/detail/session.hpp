@@ -88,7 +88,7 @@ struct alignas(cache_line) session {
   std::uint64_t neighbour_passes = 0;  // of its log, as of the first look
   bool collecting = false;
   std::uint32_t until_look = 1;  // sections, until it is asked whether it is another thread's turn
-  spolia::detail::courtesy::turn turn_taken;
+  spolia::detail::reclaim::courtesy::turn turn_taken;
   grace_period now;  // of the passes that this thread makes
 
   template <class Clock>
