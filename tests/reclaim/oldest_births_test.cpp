@@ -9,9 +9,8 @@
 #include <random>
 #include <vector>
 
-#include <spolia/reclaim/detail/epoch_bags.hpp>
-#include <spolia/reclaim/detail/pinned_blocks.hpp>
 #include <spolia/reclaim/limbo.hpp>
+#include <spolia/reclaim/robust_token.hpp>
 
 namespace {
 

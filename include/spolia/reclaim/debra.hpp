@@ -26,7 +26,7 @@
 //       announcement may sit in a store buffer while loads proceed.) A thread that has announced
 //       the current epoch needs no fence: it has read it, and so sees what was unlinked before.
 //   D2  A block's epoch is read when it is retired, not when the operation began: see
-//       epoch_bags.hpp.
+//       limbo.hpp.
 //   D3  Threads come and go: those that run no operations for `park_after` epochs are parked, and
 //       nobody asks for them. Their next operation finds the gate closed (biased_gate.hpp) and
 //       makes itself known by a read-modify-write of the epoch. A thread is parked from the start,
@@ -58,7 +58,6 @@
 #include <spolia/base/fence.hpp>
 #include <spolia/base/trace.hpp>
 #include <spolia/reclaim/concepts.hpp>
-#include <spolia/reclaim/detail/epoch_bags.hpp>
 #include <spolia/reclaim/detail/parked_mark.hpp>
 #include <spolia/reclaim/limbo.hpp>
 #include <spolia/reclaim/region_reads.hpp>
@@ -152,7 +151,7 @@ class debra : public region_reads {
 
   template <class Peers, class Sink>
   void retire(local& me, retired* block, Peers, Sink) noexcept {
-    // Behind the unlinking and the announcement of this operation: see epoch_bags.hpp.
+    // Behind the unlinking and the announcement of this operation: see limbo.hpp.
     me.bags.put(block, SPOLIA_FAULT("debra.stale_tag") ? me.bags.seen() : epoch_.load_relaxed());
   }
 

@@ -39,13 +39,15 @@
 // Why the token may pass it. Whoever does so found the horizon behind a heavy fence. If that is of
 // the operation under way, see above. If not, the thread's next operation began behind our fence
 // and sees every unlinking that we know of: it counts as visited. Once the horizon stands, a full
-// fence will do, and the token hops over the thread as if it were parked: horizon.hpp says why.
+// fence will do, and the token hops over the thread as if it were parked: see "Horizons" below.
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <utility>
 
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/config.hpp>
@@ -53,13 +55,274 @@
 #include <spolia/base/source.hpp>
 #include <spolia/reclaim/concepts.hpp>
 #include <spolia/reclaim/detail/crowd.hpp>
-#include <spolia/reclaim/detail/horizon.hpp>
-#include <spolia/reclaim/detail/pinned_blocks.hpp>
 #include <spolia/reclaim/detail/saturating.hpp>
 #include <spolia/reclaim/limbo.hpp>
 #include <spolia/reclaim/token.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
+namespace detail::reclaim {
+
+// Horizons: up to which round a stalled reader holds blocks.
+//
+// Why the token may hop over a thread with a settled horizon behind a mere full fence. Let block B,
+// of round b, be unlinked before such a fence F. Who looks whether it may free B does so behind F.
+// Take a pointer to B that the thread has read, and its look at its own horizon after that.
+//   It saw none. Then b is not above the horizon that was settled, since whoever makes a later
+//     block knows of that; and the look's operation announced itself in front of a light fence, and
+//     so in front of the giver's heavy one. Whoever sees the horizon settled, or moved by the
+//     thread itself, sees that operation, or that it has ended.
+//   It saw one. Then it moved it, with a full fence M behind that, before it looked at the source
+//     again. If M is before F, whoever may free B finds the moved horizon. If not, the second look
+//     finds B unlinked.
+//   It saw none because it had lifted its horizon, with a full fence behind that, while F's thread
+//     still saw it: then the thread's later looks at sources find B unlinked.
+// What is merely announced as pending has no heavy fence behind it and gives no leave to hop. And
+// what the thread itself unlinks it tags behind a full fence: a hop either knows of the unlinking,
+// or the tag is at least the round of the hop.
+
+/// One thread's. Given by others, moved and taken back by the owner. 0: none. Else its operation
+/// holds no block made after that round; or, until whoever gives it has read the round, anything.
+class horizon {
+ public:
+  std::uint64_t load_relaxed() const noexcept { return at_.load_relaxed(); }
+  std::uint64_t load_acquire() const noexcept {
+    // acquire ← the releases below: what was counted before is seen by all who learn of the round
+    // that this completes; and if it is gone, so are that operation's accesses.
+    return at_.load_acquire();
+  }
+
+  /// Is there one that its giver's heavy fence has preceded, or that its owner has moved?
+  bool settled() const noexcept {
+    // acquire ← the releases in settle() and move(): that happened before.
+    const std::uint64_t at = at_.load_acquire();
+    return at != 0 && at < pending(0);
+  }
+
+  /// Thread `giver` announces one. False: there is one.
+  bool give(std::uint32_t giver) noexcept {
+    std::uint64_t none = 0;
+    // release → the acquires in load_acquire(), move() and lift().
+    return at_.cas_strong_release(none, pending(giver));
+  }
+  /// It becomes `round`, unless its owner has moved it on, or has left.
+  void settle(std::uint32_t giver, std::uint64_t round) noexcept {
+    std::uint64_t announced = pending(giver);
+    // release → the acquire in load_acquire().
+    at_.cas_strong_release(announced, round);
+  }
+
+  /// The owner goes on, and has been given one.
+  void move(std::uint64_t round) noexcept {
+    // release → the acquire in load_acquire(). acquire ← the release in give(), for lift().
+    if (!SPOLIA_FAULT("robust.no_extension")) at_.exchange_acq_rel(round);
+    // full ↔ the fence, heavy or full, behind which the token was moved past us before horizons are
+    // compared with blocks.
+    if (SPOLIA_FAULT("robust.light_extension")) {
+      fence::light();
+    } else if (!SPOLIA_FAULT("robust.no_extension_fence")) {
+      fence::full();
+    }
+  }
+  /// The owner's operation is over.
+  void lift() noexcept {
+    // release → the acquire in load_acquire(): our accesses happen before the blocks are freed.
+    // acquire ← the release in give(): what was counted there comes before the counting here.
+    at_.exchange_acq_rel(0);
+    // full ↔ the one behind which the token hops over us: who still saw the horizon then knows of
+    // nothing that our next operation could reach.
+    if (!SPOLIA_FAULT("robust.no_full_lift")) fence::full();
+  }
+
+ private:
+  /// Bigger than every round, and each giver's own, so that one that is late cannot take another's
+  /// for its own.
+  static constexpr std::uint64_t pending(std::uint32_t giver) noexcept {
+    return std::uint64_t{1} << 63U | giver;
+  }
+
+  atomic<std::uint64_t> at_{0};
+};
+
+/// Of the operations under way that have one and may hold what was retired up to round `tag`:
+/// they have announced tag + 1 at most (token.hpp). 0: none. A thread found outside of
+/// operations, or without a horizon, holds none of these blocks, whatever it does next: the token
+/// has passed it since they were unlinked, between operations or because of a horizon that is
+/// gone. No fence: each round in which the token passed a horizon has had one, heavy or full,
+/// behind the unlinking of these blocks and in front of us.
+template <class Local, class Peers>
+std::uint64_t farthest_horizon(Peers peers, std::uint64_t tag) noexcept {
+  std::uint64_t farthest = 0;
+  peers.for_each([&](std::uint32_t, const Local& other) {
+    // acquire ← the release in lift(): if it is gone, so are that operation's accesses.
+    const std::uint64_t horizon = other.horizon.load_acquire();
+    if (horizon <= farthest) return true;
+    // acquire ← the releases in enter() and leave(): the same.
+    const std::uint64_t announced = other.announced.load_acquire();
+    if ((announced & 1U) != 0 && announced >> 1U <= tag + 1) farthest = horizon;
+    return true;
+  });
+  return SPOLIA_FAULT("robust.ignore_horizons") ? 0 : farthest;
+}
+
+// Pinned blocks: blocks that only stalled readers hold up, on shelves by the time of their
+// retirement; and how old what leaves the bags can be.
+
+/// Moves to `safe` the blocks that were born after the horizon.
+template <class Stamp>
+void move_younger(limbo& held, std::uint64_t horizon, limbo& safe) noexcept {
+  limbo all;
+  all.append(held);
+  while (retired* const r = all.pop()) {
+    (static_cast<stamped<Stamp>*>(r)->stamp.birth <= horizon ? held : safe).push(r);
+  }
+}
+
+/// The oldest birth in each of the bags of epoch_bags, so that a bag in which nothing is older than
+/// a horizon is let go without a look at its blocks, which are out of the caches by then.
+class oldest_births {
+ public:
+  /// Of no block at all.
+  static constexpr std::uint64_t none = ~std::uint64_t{0};
+
+  /// A block was put in with `tag`, which never falls.
+  SPOLIA_ALWAYS_INLINE void put(std::uint64_t birth, std::uint64_t tag) noexcept {
+    if (bags_[0].tag != tag) [[unlikely]]
+      begin(tag);
+    if (birth < bags_[0].oldest) bags_[0].oldest = birth;
+  }
+
+  /// The bags took over another thread's, with `tag` for what was not overdue.
+  void adopt(std::uint64_t tag) noexcept {
+    put(0, tag);
+    overdue_ = 0;
+  }
+
+  /// The bags give out what they give out in epoch `now`: nothing in that is older than this.
+  std::uint64_t take(std::uint64_t now, std::uint64_t age) noexcept {
+    std::uint64_t oldest = std::exchange(overdue_, none);
+    for (bag& b : bags_) {
+      if (b.tag + age <= now) oldest = (std::min)(oldest, std::exchange(b.oldest, none));
+    }
+    return oldest;
+  }
+
+ private:
+  struct bag {
+    std::uint64_t tag = 0;
+    std::uint64_t oldest = none;
+  };
+
+  SPOLIA_NOINLINE void begin(std::uint64_t tag) noexcept {
+    overdue_ = (std::min)(overdue_, bags_[2].oldest);  // three epochs old at least
+    bags_[2] = bags_[1];
+    bags_[1] = bags_[0];
+    bags_[0] = {tag, none};
+  }
+
+  std::array<bag, 3> bags_;  // the last one first
+  std::uint64_t overdue_ = none;
+};
+
+/// Blocks of one thread. A reader can hold only blocks that were made up to its horizon and retired
+/// after it began; so each shelf knows when the last of its blocks was retired, and which horizon
+/// they were compared with last. When no reader from before is left the whole shelf is free, and
+/// none of its blocks has to be touched.
+class pinned_blocks {
+ public:
+  /// What every block on a shelf has in common.
+  struct shelf {
+    limbo blocks;
+    std::uint64_t tag = 0;      // none was retired after this round
+    std::uint64_t horizon = 0;  // none was made after this round
+  };
+
+  bool empty() const noexcept { return used_ == 0; }
+
+  std::size_t count() const noexcept {
+    std::size_t sum = 0;
+    for (const shelf& s : shelves_) sum += s.blocks.count();
+    return sum;
+  }
+
+  void add(limbo& blocks, std::uint64_t tag, std::uint64_t horizon) noexcept {
+    if (blocks.empty()) return;
+    if (used_ == shelves_.size()) join_two();
+    shelf& s = shelves_[used_++];
+    s.blocks.append(blocks);
+    s.tag = tag;
+    s.horizon = horizon;
+  }
+
+  /// Looks at each shelf again. `horizon_for(tag)`: the farthest one of the readers that may hold
+  /// what was retired up to `tag`, 0 if there are none. `split(blocks, horizon, safe)` moves what
+  /// was made after the horizon.
+  template <class HorizonFor, class Split>
+  void reconsider(HorizonFor&& horizon_for, Split&& split, limbo& safe) noexcept {
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < used_; ++i) {
+      shelf& s = shelves_[i];
+      const std::uint64_t horizon = horizon_for(s.tag);
+      if (horizon == 0) {
+        safe.append(s.blocks);
+      } else if (horizon < s.horizon) {
+        split(s.blocks, horizon, safe);
+        s.horizon = horizon;
+      }
+      if (s.blocks.empty()) continue;
+      if (kept != i) move(s, shelves_[kept]);
+      ++kept;
+    }
+    used_ = kept;
+  }
+
+  void adopt(pinned_blocks& other) noexcept {
+    for (std::size_t i = 0; i < other.used_; ++i) {
+      shelf& s = other.shelves_[i];
+      add(s.blocks, s.tag, s.horizon);
+    }
+    other.used_ = 0;
+  }
+
+  void abandon(limbo& all) noexcept {
+    for (shelf& s : shelves_) all.append(s.blocks);
+    used_ = 0;
+  }
+
+  void forget() noexcept {
+    for (shelf& s : shelves_) s.blocks.forget();
+    used_ = 0;
+  }
+
+ private:
+  static void move(shelf& from, shelf& to) noexcept {
+    to.blocks.append(from.blocks);
+    to.tag = from.tag;
+    to.horizon = from.horizon;
+  }
+
+  /// Puts two neighbours together, to make room: those that hold the least.
+  void join_two() noexcept {
+    std::size_t at = 0;
+    for (std::size_t i = 1; i + 1 < used_; ++i) {
+      if (together(i) < together(at)) at = i;
+    }
+    shelf& left = shelves_[at];
+    shelf& right = shelves_[at + 1];
+    left.blocks.append(right.blocks);
+    left.tag = left.tag < right.tag ? right.tag : left.tag;
+    left.horizon = left.horizon < right.horizon ? right.horizon : left.horizon;
+    for (std::size_t i = at + 2; i < used_; ++i) move(shelves_[i], shelves_[i - 1]);
+    --used_;
+  }
+  std::size_t together(std::size_t i) const noexcept {
+    return shelves_[i].blocks.count() + shelves_[i + 1].blocks.count();
+  }
+
+  std::array<shelf, 8> shelves_;
+  std::size_t used_ = 0;
+};
+
+}  // namespace detail::reclaim
 
 class robust_token {
   using rounds = detail::reclaim::token_rounds;
@@ -193,7 +456,7 @@ class robust_token {
     // light → the heavy fences of walks. An operation that the token has passed may last for many
     // rounds. A round that was ended behind a walk before this fence is known to the load that
     // follows; at the end of any other one, one round after the tag at the latest, the block is
-    // known to be unlinked (epoch_bags.hpp).
+    // known to be unlinked (limbo.hpp).
     if (!SPOLIA_FAULT("robust.no_light_retire")) fence::light();
     // full ↔ the one in hop(), for the same. If we see no horizon yet, then the heavy fence that
     // goes with it comes behind the light one, and each hop behind that.
@@ -271,7 +534,7 @@ class robust_token {
     }
     bool may_pass(std::uint32_t number) const noexcept {
       const local* const other = peers.find(number);
-      // acquire ← the releases of horizons (horizon.hpp).
+      // acquire ← the releases of horizons ("Horizons").
       return other != nullptr && other->horizon.load_acquire() != 0;
     }
     void hop() const noexcept {

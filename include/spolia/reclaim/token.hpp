@@ -37,7 +37,7 @@
 //       comes.
 //
 // Why three rounds. Let O be unlinked by X, which then reads the round t; the round was at most t +
-// 1 at the unlinking (epoch_bags.hpp says why). A reader that may hold O began before that, so it
+// 1 at the unlinking (limbo.hpp says why). A reader that may hold O began before that, so it
 // announces at most t + 1. The token completes round t + 2 only after it found that reader, in that
 // round, at its tick, between operations, or announcing t + 2; in each case the reader's operation
 // was over. So when the round is t + 3, nobody holds O.
@@ -60,7 +60,6 @@
 #include <spolia/base/trace.hpp>
 #include <spolia/reclaim/concepts.hpp>
 #include <spolia/reclaim/detail/calm_rounds.hpp>
-#include <spolia/reclaim/detail/epoch_bags.hpp>
 #include <spolia/reclaim/detail/parked_mark.hpp>
 #include <spolia/reclaim/limbo.hpp>
 #include <spolia/reclaim/region_reads.hpp>
@@ -151,7 +150,7 @@ class token_rounds {
 
   /// The block's tag.
   std::uint64_t retire(local& me, retired* block) noexcept {
-    // Behind the unlinking and the announcement of this operation: see epoch_bags.hpp.
+    // Behind the unlinking and the announcement of this operation: see limbo.hpp.
     const auto tag = SPOLIA_FAULT("token.stale_tag") ? me.bags.seen() : round_.load_relaxed();
     me.bags.put(block, tag);
     return tag;
