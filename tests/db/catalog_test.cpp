@@ -64,6 +64,15 @@ class catalog_changes : public over_storages {
 };
 SPOLIA_OVER_STORAGES_AND_TABLES(catalog_changes);
 
+TEST(catalog, a_former_name_of_a_function_still_compiles) {
+  database base = database::open();
+  const table& t = base.create_table({.name = "t", .columns = {{"id", int64, primary_key}}});
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+  EXPECT_EQ(t.slots(), t.row_slots());
+#pragma GCC diagnostic pop
+}
+
 TEST_P(catalog_changes, an_index_finds_what_was_there_and_what_comes) {
   for (const index_spec& spec : {ordered_b, hash_b}) {
     for (int i = 0; i < 100; ++i) {

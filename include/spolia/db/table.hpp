@@ -172,6 +172,13 @@ class SPOLIA_EXPORT table {
     // acquire ← the release in take_fresh(): all these slots are constructed.
     return next_.load_acquire();
   }
+// Qt has a macro of this name, which must not be seen here and stays what it was.
+#pragma push_macro("slots")
+#undef slots
+  [[deprecated("it is called row_slots()")]] [[nodiscard]] std::uint64_t slots() const noexcept {
+    return row_slots();
+  }
+#pragma pop_macro("slots")
   [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_.load_relaxed(); }
   /// What it was made with.
   [[nodiscard]] table_spec spec() const;
