@@ -7,7 +7,7 @@ import sys
 TOOLS = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(TOOLS))
 
-from lint import banned, floors, headers, limits, orders, references  # noqa: E402
+from lint import banned, faults, floors, headers, limits, orders, references  # noqa: E402
 from lint.source import tree  # noqa: E402
 
 CHECKS = {
@@ -17,6 +17,7 @@ CHECKS = {
     "limits": limits.check,
     "banned": banned.check,
     "references": references.check,
+    "faults": faults.check,
 }
 
 

@@ -170,8 +170,7 @@ class batch {
   std::size_t backlog(const local& me) const noexcept { return me.safe.count(); }
   std::size_t wants(const local&) const noexcept { return detail::reclaim::everything; }
   std::uint64_t holds_back() const noexcept {
-    return SPOLIA_FAULT("batch.forgets_at_least") ? 0
-                                                  : std::max<std::size_t>(options_.at_least, 1) - 1;
+    return std::max<std::size_t>(options_.at_least, 1) - 1;
   }
 
   void* allocate(local&, std::size_t bytes, std::size_t align) {

@@ -85,8 +85,7 @@ class basic_slot_rows {
     for (which &= (1U << guard_slots) - 1; which != 0; which &= which - 1) {
       // release → the acquire in gather(): our accesses to the block happen before it is freed.
       auto& slot = row.at[static_cast<std::size_t>(std::countr_zero(which))];
-      SPOLIA_FAULT("slot_count.clear_relaxed") ? slot.store_relaxed(Name{})
-                                               : slot.store_release(Name{});
+      SPOLIA_FAULT("slots.clear_relaxed") ? slot.store_relaxed(Name{}) : slot.store_release(Name{});
     }
   }
 
@@ -188,12 +187,12 @@ std::size_t gather(Peers peers, slot_position<Name>& at, std::span<Name> names) 
     while (row != nullptr) {
       for (; slot_count > 0; --slot_count) {
         const std::size_t i =
-            SPOLIA_FAULT("slot_count.upwards") ? guard_slots - slot_count : slot_count - 1;
+            SPOLIA_FAULT("slots.upwards") ? guard_slots - slot_count : slot_count - 1;
         // acquire ← the releases that write slots: what the thread did with the block that it named
         // here before happens before we free that block. Relaxed would need an acquire fence, which
         // the race detector does not see.
-        const Name name = SPOLIA_FAULT("slot_count.read_relaxed") ? row->at[i].load_relaxed()
-                                                                  : row->at[i].load_acquire();
+        const Name name = SPOLIA_FAULT("slots.read_relaxed") ? row->at[i].load_relaxed()
+                                                             : row->at[i].load_acquire();
         if (name == Name{}) continue;
         if (found == names.size()) {
           next = {number, row, slot_count};

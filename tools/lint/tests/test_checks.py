@@ -4,7 +4,7 @@
 import pathlib
 import unittest
 
-from lint import banned, floors, headers, limits, orders, references
+from lint import banned, faults, floors, headers, limits, orders, references
 from lint.source import blank, tree
 
 
@@ -187,6 +187,25 @@ class Headers(unittest.TestCase):
         self.assertEqual(findings(headers, **lists, **{"src/db/other_flavour.cpp": other}), [])
         found = findings(headers, **lists, **{"src/db/other_flavour.cpp": self.SPDX})
         self.assertEqual(found, [("src/db/other_flavour.cpp", 1, "does not include db/log.cpp")])
+
+
+class Faults(unittest.TestCase):
+    PLANTED = 'if (SPOLIA_FAULT("a.b")) f();\n'
+
+    def test_each_planted_fault_is_looked_for(self):
+        tree = {"include/spolia/a.hpp": self.PLANTED}
+        test = {"tests/model/a_test.cpp": 'expect_found(f, "a.b", at_most(2), "race");\n'}
+        self.assertEqual(findings(faults, **tree, **test), [])
+        self.assertEqual(
+            findings(faults, **tree),
+            [("include/spolia/a.hpp", 1, "no model test looks for a.b")],
+        )
+
+    def test_what_is_looked_for_is_planted(self):
+        test = {"tests/model/a_test.cpp": '\nexpect_found<s>(&f, "a.c");\n'}
+        self.assertEqual(
+            findings(faults, **test), [("tests/model/a_test.cpp", 2, "a.c is planted nowhere")]
+        )
 
 
 class References(unittest.TestCase):
