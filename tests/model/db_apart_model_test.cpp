@@ -130,11 +130,13 @@ TEST(db_apart_model, a_value_lives_as_long_as_its_snapshots) {
   expect_clean(collected_by_another, at_most_in_order(2));
 }
 TEST(db_apart_model, faults_are_found) {
-  expect_found(over_steam, "values.nobody_asked", at_most_in_order(2), "");
-  expect_found(over_steam, "values.first_moment_lost", at_most_in_order(2), "");
-  expect_found(collected_by_another, "values.known_not_asked", at_most_in_order(3), "");
-  expect_found(over_steam, "world.block_is_as_old_as_its_row", at_most_in_order(2), "");
-  expect_found(over_steam, "row.no_second_look", at_most_in_order(2), "");
+  expect_found(over_steam, "values.nobody_asked", at_most_in_order(2), "races with an access");
+  expect_found(over_steam, "values.first_moment_lost", at_most_in_order(2), "races with an access");
+  expect_found(collected_by_another, "values.known_not_asked", at_most_in_order(3),
+               "races with an access");
+  expect_found(over_steam, "world.block_is_as_old_as_its_row", at_most_in_order(2),
+               "races with an access");
+  expect_found(over_steam, "row.no_second_look", at_most_in_order(2), "a snapshot has changed");
 }
 
 }  // namespace

@@ -210,7 +210,7 @@ TEST(db_chain_model, loads_may_be_late) {
 }
 TEST(db_chain_model, faults_of_walks_are_found) {
   for (const auto& over : {over_eager_cuts, over_range_cuts}) {
-    expect_found(over, "chain.times_not_asked", at_most_in_order(1), "");
+    expect_found(over, "chain.times_not_asked", at_most_in_order(1), "there is a row");
   }
   expect_found(eager_in_turn, "chain.walks_on", alone(), "freed");
   expect_found(range_in_turn, "chain.walks_on", alone(), "freed");

@@ -154,9 +154,10 @@ TEST(db_columns_model, rows_are_put_together) {
   expect_clean(taken_back_against_a_snapshot, at_most_in_order(2));
 }
 TEST(db_columns_model, faults_are_found) {
-  expect_found(over_steam, "row.chain_before_words", at_most_in_order(2), "");
-  expect_found(over_steam, "row.relaxed_words", at_most(2), "");
-  expect_found(over_one_shot, "one_shot.minimum_not_asked", at_most_in_order(2), "");
+  expect_found(over_steam, "row.chain_before_words", at_most_in_order(2), "a snapshot has changed");
+  expect_found(over_steam, "row.relaxed_words", at_most(2), "a snapshot has changed");
+  expect_found(over_one_shot, "one_shot.minimum_not_asked", at_most_in_order(2),
+               "a version was dropped while a snapshot needed it");
 }
 
 }  // namespace

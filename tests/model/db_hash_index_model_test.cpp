@@ -168,11 +168,12 @@ TEST(db_hash_index_model, lookups_beside_moves) {
 
 TEST(db_hash_index_model, faults_are_found) {
   const char* const lost = "what is there all the time is found";
-  expect_found(probing_growth, "hash_shards.relaxed_array", at_most(2), "");
-  expect_found(probing_growth, "hash_shards.free_at_once", at_most(2), "");
-  expect_found(cuckoo_growth, "hash_shards.relaxed_array", at_most(2), "");
-  expect_found(cuckoo_growth, "hash_shards.free_at_once", at_most(2), "");
-  expect_found(a_lookup_against_shrinking, "hash_shards.free_at_once", at_most(2), "");
+  expect_found(probing_growth, "hash_shards.relaxed_array", at_most(2), "whose construction");
+  expect_found(probing_growth, "hash_shards.free_at_once", at_most(2), "races with an access");
+  expect_found(cuckoo_growth, "hash_shards.relaxed_array", at_most(2), "whose construction");
+  expect_found(cuckoo_growth, "hash_shards.free_at_once", at_most(2), "races with an access");
+  expect_found(a_lookup_against_shrinking, "hash_shards.free_at_once", at_most(2),
+               "races with an access");
   expect_found(a_lookup_against_a_move, "cuckoo_index.clear_first", at_most(2), lost);
   expect_found(a_lookup_against_a_move, "cuckoo_index.no_second_look", at_most(2), lost);
   expect_found(a_lookup_against_a_move, "cuckoo_index.count_first", at_most(2), lost);

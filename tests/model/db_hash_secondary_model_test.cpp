@@ -105,11 +105,13 @@ TEST(db_hash_secondary_model, lookups_beside_changes) {
   expect_clean(two_rows_of_one_key, at_most(1));
 }
 TEST(db_hash_secondary_model, faults_are_found) {
-  expect_found(a_lookup_against_other_rows, "hash_secondary.relaxed_places", at_most(2), "");
+  expect_found(a_lookup_against_other_rows, "hash_secondary.relaxed_places", at_most(2),
+               "whose construction");
   expect_found(a_lookup_against_its_row, "hash_secondary.twice", at_most_in_order(2),
                "a row comes once");
-  expect_found(a_lookup_against_the_last_row, "hash_secondary.free_at_once", at_most(2), "");
-  expect_found(two_rows_of_one_key, "hash_secondary.unlocked", at_most(2), "");
+  expect_found(a_lookup_against_the_last_row, "hash_secondary.free_at_once", at_most(2),
+               "races with an access");
+  expect_found(two_rows_of_one_key, "hash_secondary.unlocked", at_most(2), "both are there");
 }
 
 }  // namespace

@@ -321,42 +321,51 @@ TEST(db_model, faults_of_commits_are_found) {
   const char* const half = "half of a commit was seen";
   expect_found(a_commit_against_a_snapshot, "commit.time_before_ready", at_most(2), half);
   expect_found(a_commit_against_a_snapshot, "commit.no_help", at_most(2), half);
-  expect_found(a_commit_against_a_snapshot, "row.no_second_look", at_most(2), "");
-  expect_found(a_commit_against_a_snapshot, "row.relaxed_words", at_most(2), "");
+  expect_found(a_commit_against_a_snapshot, "row.no_second_look", at_most(2),
+               "a snapshot has changed");
+  expect_found(a_commit_against_a_snapshot, "row.relaxed_words", at_most(2),
+               "a snapshot has changed");
   expect_found(a_commit_against_a_snapshot, "row.chain_after_mark", at_most(2), "there is a row");
 }
 TEST(db_model, faults_of_the_printed_figure_are_found) {
-  expect_found(registration_against_a_drop, "one_shot.look_then_register", at_most(2), "");
-  expect_found(registration_against_a_drop, "one_shot.unlock_by_store", at_most(2), "");
+  expect_found(registration_against_a_drop, "one_shot.look_then_register", at_most(2),
+               "dropped under a registered writer");
+  expect_found(registration_against_a_drop, "one_shot.unlock_by_store", at_most(2), "deadlock");
   expect_found(two_writers_leave, "one_shot.last_out_sees_0", at_most(2), "somebody was the last");
   expect_found(two_writers_leave, "one_shot.plain_maximum", at_most(2), "the time of the last");
-  expect_found(partitions_are_dropped, "one_shot.minimum_not_asked", at_most_in_order(2), "");
-  expect_found(partitions_are_dropped, "one_shot.time_forgotten", at_most_in_order(2), "");
-  expect_found(stripes_against_a_snapshot, "one_shot.minimum_not_asked", at_most_in_order(1), "");
-  expect_found(blocks_are_freed, "steam.minimum_not_asked", at_most(1), "");
+  expect_found(partitions_are_dropped, "one_shot.minimum_not_asked", at_most_in_order(2),
+               "a version was dropped while a snapshot needed it");
+  expect_found(partitions_are_dropped, "one_shot.time_forgotten", at_most_in_order(2),
+               "a version was dropped while a snapshot needed it");
+  expect_found(stripes_against_a_snapshot, "one_shot.minimum_not_asked", at_most_in_order(1),
+               "a version was dropped while a snapshot needed it");
+  expect_found(blocks_are_freed, "steam.minimum_not_asked", at_most(1), "use after free");
 }
 TEST(db_model, faults_of_consolidation_are_found) {
   expect_found(a_reader_crosses_a_gap, "consolidated.no_bridge", at_most(2), "there is a row");
-  expect_found(a_reader_crosses_a_gap, "consolidated.times_not_asked", at_most(2), "");
+  expect_found(a_reader_crosses_a_gap, "consolidated.times_not_asked", at_most(2),
+               "there is a row");
   expect_found(a_gap_in_front_of_what_was_not_noted, "consolidated.notes_not_asked",
-               at_most_in_order(1), "");
+               at_most_in_order(1), "there is a row");
   expect_found(a_gap_in_front_of_what_was_not_noted, "consolidated.stays_in_the_piece",
-               at_most_in_order(1), "");
+               at_most_in_order(1), "there is a row");
   expect_found(two_readers_cross_a_gap, "consolidated.first_readable", at_most_in_order(1),
                "the younger snapshot has changed");
   // As the figure has it: `doGc = false` where nobody needs the partition.
   expect_found(a_reader_crosses_a_gap, "consolidated.printed_full_branch", at_most_in_order(1),
                "nobody needs a version");
   expect_found(a_gap_in_front_of_what_was_not_noted, "consolidated.one_is_enough",
-               at_most_in_order(1), "");
+               at_most_in_order(1), "there is a row");
   expect_found(a_gap_in_front_of_what_was_not_noted, "consolidated.looks_at_what_began_only",
-               at_most_in_order(1), "");
+               at_most_in_order(1), "there is a row");
   expect_found(what_a_snapshot_sees_is_kept_apart, "lanes.all_in_one", at_most_in_order(1),
                "what nobody sees goes");
   expect_found(a_gap_in_front_of_what_was_not_noted, "consolidated.began_forgotten",
-               at_most_in_order(1), "");
-  expect_found(a_reader_crosses_a_gap, "consolidated.tag_not_asked", at_most_in_order(2), "");
-  expect_found(a_reader_crosses_a_gap, "consolidated.tag_before_address", at_most_in_order(2), "");
+               at_most_in_order(1), "there is a row");
+  expect_found(a_reader_crosses_a_gap, "consolidated.tag_not_asked", at_most_in_order(2),
+               "data race");
+  expect_found(a_reader_crosses_a_gap, "consolidated.tag_before_address", at_most_in_order(2),
+               "data race");
 }
 
 }  // namespace

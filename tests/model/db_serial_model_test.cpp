@@ -235,12 +235,12 @@ void a_reader_is_ended(model::scenario& run) {
 
 TEST(db_serial_model, nobody_is_ended_in_a_step) {
   expect_clean(a_reader_is_ended, at_most(2));
-  expect_found(a_reader_is_ended, "gate.not_asked", at_most(2), "");
-  expect_found(a_reader_is_ended, "gate.no_heavy", at_most(2), "");
+  expect_found(a_reader_is_ended, "gate.not_asked", at_most(2), "use after free");
+  expect_found(a_reader_is_ended, "gate.no_heavy", at_most(2), "races with an access");
 }
 TEST(db_serial_model, who_waits_is_not_waited_for) {
   expect_clean(locks_in_opposite_orders, at_most(3));
-  expect_found(locks_in_opposite_orders, "row_lock.waits_for_all", at_most(2), "");
+  expect_found(locks_in_opposite_orders, "row_lock.waits_for_all", at_most(2), "deadlock");
 }
 TEST(db_serial_model, commits_are_serial) {
   expect_clean(write_skew, at_most(1));

@@ -268,7 +268,7 @@ TEST(group_commit_model, changes_of_the_catalogue_have_their_place) {
   const char* const late = "rows of a table behind its end";
   expect_found(a_commit_beside_an_end, "commit_section.no_heavy", at_most(2), late);
   expect_found(a_commit_beside_an_end, "commit_section.no_wait", at_most(2), late);
-  expect_found(a_change_beside_a_cut, "world.number_behind_the_lock", at_most(2), "");
+  expect_found(a_change_beside_a_cut, "world.number_behind_the_lock", at_most(2), "data race");
 }
 
 TEST(group_commit_model, a_cut_is_where_its_snapshot_is) {
@@ -285,10 +285,11 @@ TEST(group_commit_model, what_is_acknowledged_is_durable) {
 TEST(group_commit_model, what_is_written_at_once_is_in_its_place) {
   for (const unsigned refused : {0U, 1U, 2U}) expect_clean(in_place(refused), at_most(2));
   expect_clean(a_sync_beside_one_in_place, at_most(2));
-  expect_found(in_place(0), "group_commit.two_leaders", at_most(2), "");
+  expect_found(in_place(0), "group_commit.two_leaders", at_most(2),
+               "more than max_steps operations: a loop without spin_wait(),");
   expect_found(in_place(0), "group_commit.before_the_queue", at_most(2),
                "written before what was queued");
-  expect_found(a_sync_beside_one_in_place, "group_commit.relaxed_last", at_most(2), "");
+  expect_found(a_sync_beside_one_in_place, "group_commit.relaxed_last", at_most(2), "data race");
 }
 
 TEST(group_commit_model, what_was_only_read_is_durable) {
@@ -328,15 +329,16 @@ void promises_of_room(model::scenario& run) {
 
 TEST(group_commit_model, room_is_promised_once) {
   expect_clean(promises_of_room, at_most(2));
-  expect_found(promises_of_room, "log_room.promised_twice", at_most(2), "");
+  expect_found(promises_of_room, "log_room.promised_twice", at_most(2), "data race");
 }
 
 TEST(group_commit_model, faults_are_found) {
-  expect_found(two_commits, "group_commit.acknowledge_first", at_most(2), "");
+  expect_found(two_commits, "group_commit.acknowledge_first", at_most(2), "data race");
   expect_found(two_commits, "group_commit.publish_before_queue", at_most(2),
                "what was seen is not durable");
-  expect_found(two_commits, "group_commit.two_leaders", at_most(2), "");
-  expect_found(two_commits, "group_commit.relaxed_durable", at_most(2), "");
+  expect_found(two_commits, "group_commit.two_leaders", at_most(2),
+               "more than max_steps operations: a loop without spin_wait(),");
+  expect_found(two_commits, "group_commit.relaxed_durable", at_most(2), "data race");
   expect_found(a_failing_disk, "group_commit.failure_forgotten", at_most(2),
                "acknowledged by a log that has failed");
 }

@@ -145,20 +145,23 @@ TEST(owners_model_faults, readers_must_give_stamps) {
                "does not see");
 }
 TEST(owners_model_faults, changes_must_be_counted) {
-  expect_found(a_box_dies_under_a_change<dl>, "owner.uncounted", at_most_in_order(2), "");
-  expect_found(a_box_dies_under_a_change<sl>, "owner.uncounted", at_most_in_order(2), "");
+  expect_found(a_box_dies_under_a_change<dl>, "owner.uncounted", at_most_in_order(2),
+               "use after free");
+  expect_found(a_box_dies_under_a_change<sl>, "owner.uncounted", at_most_in_order(2),
+               "use after free");
 }
 TEST(owners_model_faults, what_is_retired_is_not_held_again) {
-  expect_found(a_box_dies_under_a_change<dl>, "owner.held_again", at_most_in_order(2), "");
+  expect_found(a_box_dies_under_a_change<dl>, "owner.held_again", at_most_in_order(2), "data race");
 }
 TEST(owners_model_faults, snapshots_keep_dead_boxes) {
-  expect_found(a_snapshot_reads_a_dead_box<dl>, "owner.no_range", at_most_in_order(1), "");
-  expect_found(a_snapshot_reads_a_dead_box<sl>, "owner.no_range", at_most_in_order(1), "");
-  expect_found(a_snapshot_reads_a_dead_box<ebr>, "owner.no_range", at_most_in_order(1), "");
-  expect_found(a_snapshot_reads_a_dead_box<st>, "owner.no_range", at_most_in_order(1), "");
+  expect_found(a_snapshot_reads_a_dead_box<dl>, "owner.no_range", at_most_in_order(1), "data race");
+  expect_found(a_snapshot_reads_a_dead_box<sl>, "owner.no_range", at_most_in_order(1), "data race");
+  expect_found(a_snapshot_reads_a_dead_box<ebr>, "owner.no_range", at_most_in_order(1),
+               "data race");
+  expect_found(a_snapshot_reads_a_dead_box<st>, "owner.no_range", at_most_in_order(1), "data race");
 }
 TEST(owners_model_faults, the_last_must_see_what_the_others_have_unlinked) {
-  expect_found(a_dead_box_loses_its_holds<dl>, "owner.relaxed_drop", at_most(1), "");
+  expect_found(a_dead_box_loses_its_holds<dl>, "owner.relaxed_drop", at_most(1), "data race");
 }
 
 }  // namespace

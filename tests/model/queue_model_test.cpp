@@ -114,8 +114,8 @@ void in_order(model::scenario& run) {
 
 template <class Scheme>
 class bag_model : public testing::Test {};
-using schemes = with_extra_schemes<token, debra, qsbr, reservations, hazard_pointers,
-                                         hazard_eras, intervals>;
+using schemes =
+    with_extra_schemes<token, debra, qsbr, reservations, hazard_pointers, hazard_eras, intervals>;
 TYPED_TEST_SUITE(bag_model, schemes);
 
 TYPED_TEST(bag_model, a_stack_gives_each_value_once) {

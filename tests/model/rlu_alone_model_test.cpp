@@ -120,22 +120,22 @@ TEST(rlu_alone_model, others_see_whole_sets) {
   expect_clean(another_comes, at_most(1));
 }
 TEST(rlu_alone_model, sections_ask_before_they_read) {
-  expect_found(others_come, "rlu.begins_unasked", at_most_in_order(2), "");
+  expect_found(others_come, "rlu.begins_unasked", at_most_in_order(2), "data race");
 }
 TEST(rlu_alone_model, who_was_called_before_asks_as_well) {
-  expect_found(others_come, "rlu.comes_and_does_not_ask", at_most_in_order(2), "");
+  expect_found(others_come, "rlu.comes_and_does_not_ask", at_most_in_order(2), "data race");
 }
 TEST(rlu_alone_model, who_asks_waits) {
-  expect_found(others_come, "rlu.asks_and_goes_on", at_most_in_order(2), "");
+  expect_found(others_come, "rlu.asks_and_goes_on", at_most_in_order(2), "data race");
 }
 TEST(rlu_alone_model, what_sections_see_stays) {
-  expect_found(others_come, "rlu.alone_beside_sections", at_most_in_order(2), "");
+  expect_found(others_come, "rlu.alone_beside_sections", at_most_in_order(2), "data race");
 }
 TEST(rlu_alone_model, a_commit_looks_behind_a_fence) {
-  expect_found(another_comes, "rlu.overwrites_unfenced", some(), "");
+  expect_found(another_comes, "rlu.overwrites_unfenced", some(), "data race");
 }
 TEST(rlu_alone_model, a_grant_looks_behind_a_fence) {
-  expect_found(another_comes, "census.no_heavy", some(), "");
+  expect_found(another_comes, "census.no_heavy", some(), "data race");
 }
 TEST(rlu_alone_model, one_at_a_time_is_alone) {
   expect_clean(two_are_alone, at_most_in_order(1));

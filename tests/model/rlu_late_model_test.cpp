@@ -58,7 +58,8 @@ void sections_follow_at_once(model::scenario& run) {
 
 TEST(rlu_late_model, commits_may_be_overtaken_by_passes) {
   expect_clean(passes_overtake_a_commit, at_most_in_order(2));
-  expect_found(passes_overtake_a_commit, "rlu.collects_unlocked", at_most_in_order(2), "");
+  expect_found(passes_overtake_a_commit, "rlu.collects_unlocked", at_most_in_order(2),
+               "use after free");
 }
 TEST(rlu_late_model, old_looks_leave_what_is_newer) {
   // Three threads, each of which is interrupted: too many orders to try them all.

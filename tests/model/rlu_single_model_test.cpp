@@ -124,13 +124,14 @@ TEST(rlu_single_model, sets_are_seen_whole) {
   expect_clean(a_reader_meets_two_together, at_most(1));
 }
 TEST(rlu_single_model, a_commit_waits_for_older_sections) {
-  expect_found(a_reader_meets_a_commit, "rlu_single.waits_for_nobody", at_most(1), "");
+  expect_found(a_reader_meets_a_commit, "rlu_single.waits_for_nobody", at_most(1), "data race");
 }
 TEST(rlu_single_model, a_section_is_announced_before_it_begins) {
-  expect_found(a_reader_meets_a_commit, "rlu_single.enters_unfenced", at_most(2), "");
+  expect_found(a_reader_meets_a_commit, "rlu_single.enters_unfenced", at_most(2), "data race");
 }
 TEST(rlu_single_model, a_time_is_not_drawn_before_it_shows) {
-  expect_found(a_reader_meets_a_commit, "rlu_single.shows_late", at_most(2), "");
+  expect_found(a_reader_meets_a_commit, "rlu_single.shows_late", at_most(2),
+               "a section saw two instants: torn");
 }
 TEST(rlu_single_model, a_copy_is_of_what_was_written_back) {
   expect_found(one_asks_for_what_is_deferred, "rlu_single.copies_relaxed", at_most(1), "race");
@@ -145,9 +146,11 @@ TEST(rlu_single_model, two_commits_do_not_mix) {
 }
 TEST(rlu_single_model, what_is_deferred_is_given_up) {
   expect_clean(one_asks_for_what_is_deferred, at_most(1));
-  expect_found(one_asks_for_what_is_deferred, "rlu_single.writes_back_all", at_most(2), "");
+  expect_found(one_asks_for_what_is_deferred, "rlu_single.writes_back_all", at_most(2),
+               "data race");
   expect_clean(one_goes_on_reading, at_most(1));
-  expect_found(one_goes_on_reading, "rlu_single.asks_nobody", at_most(1), "");
+  expect_found(one_goes_on_reading, "rlu_single.asks_nobody", at_most(1),
+               "more than max_steps operations: a loop without spin_wait(),");
 }
 TEST(rlu_single_model, what_is_deferred_outlives_a_section_that_is_abandoned) {
   expect_clean(a_section_is_abandoned_over_a_deferred_copy, at_most(1));

@@ -132,14 +132,15 @@ TEST(rlu_sleeper_model, copies_may_move) {
 }
 TEST(rlu_sleeper_model, what_has_moved_is_overwritten_when_nobody_reads_it) {
   expect_clean(a_copy_is_overwritten, at_most_in_order(1));
-  expect_found(a_copy_is_overwritten, "rlu.overwrites_second_early", at_most_in_order(1), "");
+  expect_found(a_copy_is_overwritten, "rlu.overwrites_second_early", at_most_in_order(1),
+               "a section saw two instants");
   expect_clean(a_copy_is_overwritten_before_a_look, some());
   expect_found(a_copy_is_overwritten_before_a_look, "rlu.second_relaxed", some(), "race");
 }
 TEST(rlu_sleeper_model, what_was_overwritten_is_not_over) {
   expect_clean(a_copy_is_overwritten_beside_a_pass, at_most_in_order(1));
   expect_found(a_copy_is_overwritten_beside_a_pass, "rlu.unlinks_by_an_old_look",
-               at_most_in_order(1), "");
+               at_most_in_order(1), "use after free");
 }
 
 }  // namespace

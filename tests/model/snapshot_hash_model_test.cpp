@@ -287,9 +287,9 @@ TEST(leases_model, end_without_harm) {
 }
 TEST(leases_model, readers_must_look_before) {
   expect_found(a_lease_ends_while_it_is_read<epochs>, "lease.no_first_look", at_most_in_order(2),
-               "");
+               "use after free");
   expect_found(a_lease_ends_while_it_is_read<compacting>, "lease.no_first_look",
-               at_most_in_order(2), "");
+               at_most_in_order(2), "use after free");
 }
 TEST(leases_model, readers_must_look_afterwards) {
   expect_found(a_lease_ends_while_it_is_read<compacting, true>, "lease.no_second_look",
@@ -297,22 +297,24 @@ TEST(leases_model, readers_must_look_afterwards) {
 }
 TEST(leases_model, ends_must_be_said_before_the_announcement_goes) {
   expect_found(a_lease_ends_while_it_is_read<epochs>, "lease.withdrawn_first", at_most_in_order(2),
-               "");
+               "use after free");
 }
 
 TEST(snapshot_hash_faults, divisions_must_be_finished_before_they_are_covered) {
-  expect_found(an_update_covers_a_division<dl>, "hash.covers_division", at_most_in_order(2),
-               "");  // who looks for the key goes round for ever
+  expect_found(
+      an_update_covers_a_division<dl>, "hash.covers_division", at_most_in_order(2),
+      "more than max_steps operations: a loop without spin_wait(),");  // who looks for the key goes round for ever
 }
 TEST(snapshot_hash_faults, updates_must_look_whether_a_bucket_was_divided) {
-  expect_found(two_updates_divide<dl>, "hash.wrong_half", at_most_in_order(2), "");
+  expect_found(two_updates_divide<dl>, "hash.wrong_half", at_most_in_order(2), "an update is lost");
 }
 TEST(snapshot_hash_faults, both_halves_begin_at_one_time) {
   expect_found(a_snapshot_meets_a_division<dl>, "hash.later_stamp", at_most_in_order(2),
                "a key is in neither half");
 }
 TEST(snapshot_hash_faults, a_bucket_that_has_not_begun_needs_two_looks) {
-  expect_found(a_snapshot_meets_a_division<dl>, "hash.one_look", at_most_in_order(2), "");
+  expect_found(a_snapshot_meets_a_division<dl>, "hash.one_look", at_most_in_order(2),
+               "a key is in neither half");
 }
 
 TEST(snapshot_hash_faults, several_keys_must_be_older_than_the_clock) {

@@ -357,12 +357,15 @@ TEST(snapshot_tree_leaves, are_divided_and_folded_at_one_instant) {
   expect_clean(fold_beside_an_insertion<dl_of_four>, at_most_in_order(1));
 }
 TEST(snapshot_tree_leaves_faults, a_sibling_that_changed_must_be_seen) {
-  expect_found(fold_beside_an_insertion<sl_of_four>, "scx.ignore_frozen", at_most_in_order(2), "");
+  expect_found(fold_beside_an_insertion<sl_of_four>, "scx.ignore_frozen", at_most_in_order(2),
+               "there are other keys than there should be");
 }
 
 TEST(snapshot_tree_model_faults, a_removed_router_must_be_frozen) {
-  expect_found(insert_beside_an_erase<sl>, "scx.ignore_frozen", at_most_in_order(2), "");
-  expect_found(insert_beside_an_erase<sl>, "scx.no_mark", at_most_in_order(2), "");
+  expect_found(insert_beside_an_erase<sl>, "scx.ignore_frozen", at_most_in_order(2),
+               "there are other keys than there should be");
+  expect_found(insert_beside_an_erase<sl>, "scx.no_mark", at_most_in_order(2),
+               "there are other keys than there should be");
 }
 TEST(snapshot_tree_model_faults, violations_must_be_repaired) {
   expect_found(two_grow_one_side<sl>, "chromatic.no_repair", at_most_in_order(2),
@@ -373,8 +376,10 @@ TEST(snapshot_tree_model_faults, a_version_gets_its_right_end_from_whoever_ends_
                "nothing ended");
 }
 TEST(snapshot_tree_model_faults, removed_nodes_stay_for_snapshots) {
-  expect_found(a_snapshot_of_the_past<sl>, "owner.no_range", at_most_in_order(2), "");
-  expect_found(a_snapshot_of_the_past<dl>, "owner.no_range", at_most_in_order(2), "");
+  expect_found(a_snapshot_of_the_past<sl>, "owner.no_range", at_most_in_order(2),
+               "what was found stays");
+  expect_found(a_snapshot_of_the_past<dl>, "owner.no_range", at_most_in_order(2),
+               "what was found stays");
 }
 
 TEST(snapshot_tree_shortcuts, lead_into_the_tree) {
@@ -398,13 +403,13 @@ TEST(snapshot_tree_shortcuts_faults, a_table_is_for_snapshots_that_are_younger) 
 }
 TEST(snapshot_tree_shortcuts_faults, removed_routers_must_be_seen_and_held) {
   expect_found(a_shortcut_is_removed<dl_by_shortcuts>, "shortcuts.removed", at_most_in_order(2),
-               "");
+               "more than max_steps operations: a loop without spin_wait(),");
   expect_found(a_shortcut_is_removed<dl_by_shortcuts>, "shortcuts.not_held", at_most_in_order(2),
-               "");
+               "use after free");
 }
 TEST(snapshot_tree_shortcuts_faults, a_table_stays_for_who_reads_it) {
   expect_found(shortcuts_are_renewed<dl_by_shortcuts>, "shortcuts.freed_at_once",
-               at_most_in_order(2), "");
+               at_most_in_order(2), "races with an access");
 }
 
 TEST(snapshot_tree_leases, end_without_harm) {
@@ -412,7 +417,8 @@ TEST(snapshot_tree_leases, end_without_harm) {
   expect_clean(a_lease_ends_while_it_is_read<sl>, at_most_in_order(1));
 }
 TEST(snapshot_tree_leases, must_be_looked_at_behind_each_link) {
-  expect_found(a_lease_ends_while_it_is_read<dl>, "lease.no_second_look", at_most_in_order(2), "");
+  expect_found(a_lease_ends_while_it_is_read<dl>, "lease.no_second_look", at_most_in_order(2),
+               "a lease lost what it saw");
 }
 
 }  // namespace

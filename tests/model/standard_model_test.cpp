@@ -159,9 +159,9 @@ TEST(handed_hazards_model, what_is_protected_stays) {
   expect_clean(a_slot_names_twice, at_most(2));
 }
 TEST(handed_hazards_model, naming_needs_its_fences_and_the_second_look) {
-  expect_found(a_reader_and_a_writer, "hp.no_light", at_most(2), "");
-  expect_found(a_reader_and_a_writer, "hp.no_heavy", at_most(2), "");
-  expect_found(a_reader_and_a_writer, "handed.no_validate", at_most(2), "");
+  expect_found(a_reader_and_a_writer, "hp.no_light", at_most(2), "data race");
+  expect_found(a_reader_and_a_writer, "hp.no_heavy", at_most(2), "data race");
+  expect_found(a_reader_and_a_writer, "handed.no_validate", at_most(2), "use after free");
   expect_found(a_slot_names_twice, "hp.relaxed_publish", at_most(2), "race");
   expect_found(a_reader_and_a_writer, "slots.read_relaxed", at_most(2), "race");
 }
@@ -254,10 +254,10 @@ TEST(region_home_model, who_waits_may_free) {
 }
 TEST(region_home_model, strangers_are_waited_for) {
   expect_clean(strangers_read, at_most(1));
-  expect_found(strangers_read, "regions.stranger_without_light", at_most(1), "");
+  expect_found(strangers_read, "regions.stranger_without_light", at_most(1), "data race");
 }
 TEST(region_home_model, waiting_needs_the_heavy_fence) {
-  expect_found(a_writer_waits, "regions.no_heavy", at_most(2), "");
+  expect_found(a_writer_waits, "regions.no_heavy", at_most(2), "data race");
 }
 TEST(region_home_model, leaving_needs_release) {
   expect_found(a_writer_waits, "regions.leave_relaxed", at_most(2), "race");
@@ -377,12 +377,13 @@ TEST(region_home_model, a_barrier_takes_strays_first) {
                "the barrier has missed a stray");
 }
 TEST(region_home_model, a_barrier_needs_the_heavy_fence) {
-  expect_found(a_barrier_asks_a_reader, "outside.no_heavy", at_most(2), "");
+  expect_found(a_barrier_asks_a_reader, "outside.no_heavy", at_most(2), "data race");
 }
 TEST(region_home_model, a_reader_that_is_asked_hands_its_blocks_over) {
   expect_found(a_barrier_asks_a_reader, "outside.nothing_handed_over", at_most_in_order(2),
                "the barrier has missed");
-  expect_found(a_barrier_asks_a_reader, "gate.question_overlooked", at_most_in_order(2), "");
+  expect_found(a_barrier_asks_a_reader, "gate.question_overlooked", at_most_in_order(2),
+               "data race");
 }
 TEST(region_home_model, a_barrier_counts_on_later_ones_only) {
   expect_found(barriers_take_turns, "outside.counts_on_the_one_under_way", at_most_in_order(2),

@@ -209,11 +209,11 @@ TEST(version_tracker_model, what_a_snapshot_sees_stays) {
 TEST(version_tracker_model, ends_that_the_scan_does_not_know_are_kept) {
   expect_clean(an_end_after_the_look<logical>, at_most(2));
   expect_clean(an_end_after_the_look<hardware>, at_most(2));
-  expect_found(an_end_after_the_look<logical>, "tracker.ignores_known", at_most(2), "");
+  expect_found(an_end_after_the_look<logical>, "tracker.ignores_known", at_most(2), "data race");
 }
 TEST(version_tracker_model, the_announcement_must_be_validated) {
   expect_found(a_snapshot_against_the_end_of_a_version<logical>, "census.no_validation", at_most(2),
-               "");
+               "use after free");
 }
 TEST(version_tracker_model, clones_share_one_end) {
   expect_clean(clones_end_on_different_threads, at_most(2));

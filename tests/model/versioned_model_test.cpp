@@ -163,9 +163,12 @@ TEST(versioned_model_faults, snapshots_must_pass_the_clock) {
                "a snapshot saw two instants");
 }
 TEST(versioned_model_faults, announcements_must_be_validated) {
-  expect_found(what_is_found_stays<ebr>, "census.no_validation", at_most_in_order(1), "");
-  expect_found(what_is_found_stays<dl>, "census.no_validation", at_most_in_order(1), "");
-  expect_found(what_is_found_stays<sl>, "census.no_validation", at_most_in_order(1), "");
+  expect_found(what_is_found_stays<ebr>, "census.no_validation", at_most_in_order(1),
+               "use after free");
+  expect_found(what_is_found_stays<dl>, "census.no_validation", at_most_in_order(1),
+               "there is a value that a later snapshot does not see");
+  expect_found(what_is_found_stays<sl>, "census.no_validation", at_most_in_order(1),
+               "use after free");
 }
 /// What has ended before the only snapshot goes and stays linked; then a version behind that which
 /// the snapshot sees is cut off.
@@ -189,13 +192,15 @@ void a_walk_ends_above_what_has_gone(model::scenario& run) {
 }
 TEST(versioned_model_faults, walks_must_end_above_what_has_gone) {
   expect_clean(a_walk_ends_above_what_has_gone, at_most(0));
-  expect_found(a_walk_ends_above_what_has_gone, "ssl.walks_on", at_most(0), "");
+  expect_found(a_walk_ends_above_what_has_gone, "ssl.walks_on", at_most(0), "use after free");
 }
 TEST(versioned_model_faults, what_an_older_snapshot_sees_must_be_unlinked) {
-  expect_found(what_is_found_stays<sl>, "sl_rt.forgets_times", at_most_in_order(1), "");
+  expect_found(what_is_found_stays<sl>, "sl_rt.forgets_times", at_most_in_order(1),
+               "use after free");
 }
 TEST(versioned_model_faults, versions_must_be_unlinked) {
-  expect_found(what_is_found_stays<dl>, "dl_rt.not_unlinked", at_most_in_order(1), "");
+  expect_found(what_is_found_stays<dl>, "dl_rt.not_unlinked", at_most_in_order(1),
+               "use after free");
 }
 
 /// A number with one change, as versioned.hpp makes it, without a collector.

@@ -12,7 +12,9 @@ import re
 from lint.source import line_of
 
 _PLANTED = re.compile(r'SPOLIA_FAULT\("([^"]+)"\)')
-_LOOKED_FOR = re.compile(r'(?:expect_found|found)(?:<[^;]*?>)?\([^;]*?"([a-z0-9_]+\.[a-z0-9_]+)"', re.S)
+_LOOKED_FOR = re.compile(
+    r'(?:expect_found|found)(?:<[^;]*?>)?\([^;]*?"([a-z0-9_]+\.[a-z0-9_]+)"', re.S
+)
 TESTS = "tests/model/"
 
 
