@@ -80,11 +80,13 @@ void a_shared_reader_is_ended(model::scenario& run) {
 TEST(db_query_model, blocks_are_of_one_moment) {
   expect_clean(blocks_beside_writers, at_most(1));
   expect_clean(blocks_beside_writers, at_most_in_order(2));
-  expect_found(blocks_beside_writers, "block.no_second_look", at_most(1), "");
+  expect_found(blocks_beside_writers, "block.no_second_look", at_most(1),
+               "half of a commit was seen");
 }
 TEST(db_query_model, the_last_one_leaves_the_gate) {
   expect_clean(a_shared_reader_is_ended, at_most_in_order(2));
-  expect_found(a_shared_reader_is_ended, "shared_steps.first_leaves_for_all", at_most(2), "");
+  expect_found(a_shared_reader_is_ended, "shared_steps.first_leaves_for_all", at_most(2),
+               "use after free");
 }
 
 }  // namespace

@@ -394,7 +394,7 @@ TEST(rlu_model, locks_need_the_newest_version) {
   expect_found(two_count, "rlu.locks_stale", at_most(1), "an update was lost");
 }
 TEST(rlu_model, unlocking_needs_release) {
-  expect_found(a_writer_beside_a_collector, "rlu.unlocks_relaxed", at_most(1), "");
+  expect_found(a_writer_beside_a_collector, "rlu.unlocks_relaxed", at_most(1), "use after free");
 }
 
 TEST(rlu_model, collectors_disturb_no_reader) {
@@ -413,7 +413,8 @@ TEST(rlu_model, segments_go_when_nobody_has_found_their_copies) {
   expect_found(a_reader_beside_a_collector, "rlu.gone_too_early", at_most_in_order(2),
                "free of block");
   expect_clean(a_copy_comes_after_a_look, at_most_in_order(1));
-  expect_found(a_copy_comes_after_a_look, "rlu.forgets_what_came_later", at_most_in_order(1), "");
+  expect_found(a_copy_comes_after_a_look, "rlu.forgets_what_came_later", at_most_in_order(1),
+               "use after free");
 }
 
 TEST(rlu_model, walks_are_guarded) {
@@ -429,7 +430,8 @@ TEST(rlu_model, collectors_disturb_no_writer) {
   expect_clean(a_writer_beside_a_collector, at_most_in_order(1));
 }
 TEST(rlu_model, collectors_lock) {
-  expect_found(a_writer_beside_a_collector, "rlu.collects_unlocked", at_most_in_order(2), "");
+  expect_found(a_writer_beside_a_collector, "rlu.collects_unlocked", at_most_in_order(2),
+               "use after free");
 }
 
 TEST(rlu_model, the_head_is_not_for_everybody) {

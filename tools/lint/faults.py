@@ -15,6 +15,7 @@ _PLANTED = re.compile(r'SPOLIA_FAULT\("([^"]+)"\)')
 _LOOKED_FOR = re.compile(
     r'(?:expect_found|found)(?:<[^;]*?>)?\([^;]*?"([a-z0-9_]+\.[a-z0-9_]+)"', re.S
 )
+_NO_REASON = re.compile(r'\bexpect_found\([^;]*?,\s*""\)')
 TESTS = "tests/model/"
 
 
@@ -31,6 +32,8 @@ def check(project):
             if path.startswith(("include/", "src/")) and match[1] not in in_tests:
                 yield path, line_of(text, match.start()), f"no model test looks for {match[1]}"
     for path, text in tests.items():
+        for match in _NO_REASON.finditer(text):
+            yield path, line_of(text, match.start()), "say what is found: any failure would do"
         for match in _LOOKED_FOR.finditer(text):
             if match[1] not in planted:
                 yield path, line_of(text, match.start(1)), f"{match[1]} is planted nowhere"

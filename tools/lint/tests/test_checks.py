@@ -208,6 +208,12 @@ class Faults(unittest.TestCase):
         )
 
 
+    def test_what_is_found_has_a_reason(self):
+        tree = {"include/spolia/a.hpp": self.PLANTED}
+        test = {"tests/model/a_test.cpp": 'expect_found(f, "a.b", at_most(2), "");\n'}
+        self.assertEqual(len(findings(faults, **tree, **test)), 1)
+
+
 class References(unittest.TestCase):
     def test_files_that_comments_name_exist(self):
         there = {"include/spolia/base/b.hpp": "", "docs/db.md": ""}
