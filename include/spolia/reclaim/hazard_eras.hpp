@@ -80,8 +80,8 @@ class hazard_eras : public detail::reclaim::era_slots<hazard_eras> {
           "each era",
       .progress = "protect lock-free, scans wait-free",
       .bound =
-          "threads * (advance_every + max(scan_at, 2 * slot_count of all guards)), and what was "
-          "alive in the eras of slot_count in use or just given up"};
+          "threads * (advance_every + max(scan_at, 2 * slots of all guards)), and what was "
+          "alive in the eras of slots in use or just given up"};
 
   struct local {
     detail::reclaim::attendance attends;

@@ -269,7 +269,7 @@ class neutralizing {
 
   static void reserve(hold& h, unsigned slot, const void* address) noexcept {
     if (SPOLIA_CHECKS && slot >= guard_slots) {
-      misuse::report("neutralization: a guard has slot_count 0 to 7 only", threads::number());
+      misuse::report("neutralization: a guard has slots 0 to 7 only", threads::number());
       slot %= guard_slots;
     }
     h.used |= 1U << slot;
@@ -377,12 +377,12 @@ class neutralization : public detail::reclaim::neutralizing<false> {
   static constexpr scheme_info info{
       .name = "neutralization",
       .title = "neutralization (NBR)",
-      .source = "Singh, Brown, Mashtizadeh, PPoPP 2021, with acknowledged restart_signals",
+      .source = "Singh, Brown, Mashtizadeh, PPoPP 2021, with acknowledged signals",
       .protects = protection::restartable,
       .robust = true,
-      .cost = "sigsetjmp and two plain stores a search; restart_signals once for many blocks",
+      .cost = "sigsetjmp and two plain stores a search; signals once for many blocks",
       .progress = "searches restart once a round at most; retiring waits at the high mark",
-      .bound = "threads * (max(low, 2 * slot_count of all guards) + high - low)"};
+      .bound = "threads * (max(low, 2 * slots of all guards) + high - low)"};
   using neutralizing::neutralizing;
 };
 
@@ -391,12 +391,12 @@ class neutralization_plus : public detail::reclaim::neutralizing<true> {
   static constexpr scheme_info info{
       .name = "neutralization_plus",
       .title = "neutralization with shared rounds (NBR+)",
-      .source = "Singh, Brown, Mashtizadeh, TPDS 2024, with acknowledged restart_signals",
+      .source = "Singh, Brown, Mashtizadeh, TPDS 2024, with acknowledged signals",
       .protects = protection::restartable,
       .robust = true,
-      .cost = "as neutralization; fewer restart_signals, since threads use each other's rounds",
+      .cost = "as neutralization; fewer signals, since threads use each other's rounds",
       .progress = "searches restart once a round at most; retiring waits at the high mark",
-      .bound = "threads * (max(low, 2 * slot_count of all guards) + high - low)"};
+      .bound = "threads * (max(low, 2 * slots of all guards) + high - low)"};
   using neutralizing::neutralizing;
 };
 

@@ -249,7 +249,7 @@ class wait_free_eras : public detail::reclaim::era_slots<wait_free_eras> {
           [&](const detail::reclaim::era_answer& a) { return slot(a.kept); });
       return more;
     };
-    const auto slot_count = [&](std::uint32_t, const local& of) {
+    const auto look_at_slots = [&](std::uint32_t, const local& of) {
       // acquire ← the release in take_further(): we see the row constructed.
       for (auto* row = &of.rows.first(); row != nullptr && more; row = row->next.load_acquire()) {
         for (std::size_t i = guard_slots; i > 0 && more; --i) slot(row->at[i - 1]);
@@ -260,9 +260,9 @@ class wait_free_eras : public detail::reclaim::era_slots<wait_free_eras> {
       const std::uint64_t floor = of.request.floor();
       return more = visit(floor, [&] { return of.request.ceiling(); });
     };
-    if (SPOLIA_FAULT("wfe.slots_first")) peers.for_each(slot_count);
+    if (SPOLIA_FAULT("wfe.slots_first")) peers.for_each(look_at_slots);
     if (more) peers.for_each(kept);
-    if (more && !SPOLIA_FAULT("wfe.slots_first")) peers.for_each(slot_count);
+    if (more && !SPOLIA_FAULT("wfe.slots_first")) peers.for_each(look_at_slots);
     if (more) peers.for_each(floors);
   }
 

@@ -80,7 +80,7 @@ class era_slots : public retiring_by_era<Scheme> {
 
   static unsigned checked(unsigned slot) noexcept {
     if (!SPOLIA_CHECKS || slot < guard_slots) return slot;
-    misuse::report("eras: a guard has slot_count 0 to 7 only", threads::number());
+    misuse::report("eras: a guard has slots 0 to 7 only", threads::number());
     return slot % guard_slots;
   }
 
