@@ -298,12 +298,13 @@ struct tight_shop {
   status reword(std::int64_t k) {
     return base.transact([&](transaction& tx) { return tx.update(t, {k}, {{"words", words}}); });
   }
-  void use_up() {
+  /// While the reader is there: what is replaced after its end goes.
+  void use_up(const reader& held) {
     const auto used = [&] {
       const statistics all = base.stats();
       return all.versions.bytes + all.table_bytes + all.value_bytes;
     };
-    for (std::int64_t k = 0; used() < budget; ++k) {
+    for (std::int64_t k = 0; used() < budget && !held.ended(); ++k) {
       ASSERT_TRUE(base.transact(
           [&](transaction& tx) { return tx.update(t, {k % rows}, {{"v", k}, {"pad", "x"}}); }));
     }
@@ -320,7 +321,7 @@ TEST(policy, who_is_overdue_is_ended_for_an_insertion_beyond_the_budget) {
   auto deadline = 150ms;
   for (std::int64_t round = 1; round <= 6;) {
     const reader report = s.base.snapshot({.label = "report", .deadline = deadline});
-    s.use_up();
+    s.use_up(report);
     if (report.ended()) {  // by one of these commits: the machine is busy
       deadline *= 2;
       continue;
@@ -343,7 +344,7 @@ TEST(policy, who_is_not_overdue_is_not_ended_for_an_insertion_beyond_the_budget)
   tight_shop s({});
   const reader patient = s.base.snapshot({.label = "patient", .deadline = 1h});
   const reader plain = s.base.snapshot("plain");
-  s.use_up();
+  s.use_up(plain);
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(s.reword(1), outcome::limit);
     std::this_thread::sleep_for(15ms);
@@ -368,7 +369,7 @@ TEST(policy, an_insertion_beyond_the_budget_asks_the_program) {
   }});
   of = &s.t;
   const reader old = s.base.snapshot("old");
-  s.use_up();
+  s.use_up(old);
   const auto begun = std::chrono::steady_clock::now();
   transaction tx = s.base.begin({.label = "mine", .deadline = 1ms});
   inserts = &tx;
@@ -396,7 +397,7 @@ TEST(policy, an_insertion_beyond_the_budget_passes_on_what_the_program_throws) {
     return slow_reader_action::end;
   }});
   const reader old = s.base.snapshot("old");
-  s.use_up();
+  s.use_up(old);
   transaction tx = s.base.begin();
   ASSERT_TRUE(tx.update(s.t, {2}, {{"v", 5}}));
   EXPECT_THROW(static_cast<void>(tx.update(s.t, {1}, {{"words", s.words}})), std::range_error);
