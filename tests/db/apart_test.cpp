@@ -261,6 +261,28 @@ TEST_P(db_apart, savepoints_lead_back_to_values) {
   expect_nothing_left();
 }
 
+TEST_P(db_apart, refused_changes_leave_no_values) {
+  table& t =
+      base.create_table({.name = "named",
+                         .columns = {{"k", int64, primary_key}, {"name", int64}, {"words", text()}},
+                         .indexes = {{.name = "by_name", .columns = {"name"}, .unique = true}}});
+  const std::string large(100'000, 'x');
+  transaction tx = base.begin();
+  ASSERT_TRUE(tx.insert(t, {1, 1, "one"}));
+  ASSERT_TRUE(tx.insert(t, {2, 2, "two"}));
+  const std::uint64_t before = base.stats().value_bytes;
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(tx.update(t, {2}, {{"name", 1}, {"words", large}}), outcome::duplicate_key);
+    EXPECT_EQ(tx.insert(t, {3, 1, large}), outcome::duplicate_key);
+    EXPECT_EQ(tx.insert(t, {1, 3, large}), outcome::duplicate_key);
+  }
+  EXPECT_EQ(base.stats().value_bytes, before);
+  const auto found = tx.find(t, {2});
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->get(t.column<std::string_view>("words")), "two");
+  EXPECT_TRUE(tx.commit());
+}
+
 TEST_P(db_apart, deleted_rows_that_come_back_have_their_own_values) {
   for (std::int64_t i = 1; i <= 100; ++i) {
     ASSERT_TRUE(put(1, i));

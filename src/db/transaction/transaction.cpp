@@ -375,6 +375,7 @@ status transaction::assign(std::uint32_t number, std::span<const column_value> c
   }
   const arena::mark here = session_->images.here();
   std::uint64_t* const fresh = session_->images.take(words);
+  const value_block* const made_before = session_->made.first;
   if (const status s = encode_changes(changes, fresh); !s) return s;
   pending_write& w = touch(number);
   const bool indexed = (w.indexes->columns & bits) != 0;
@@ -402,6 +403,7 @@ status transaction::assign(std::uint32_t number, std::span<const column_value> c
     w.shape = before.shape;
     w.sets = before.sets;
     w.changed = before.changed;
+    drop_apart(made_before);  // the row does not refer to them any more
   }
   if (state_) session_->images.rewind(here);  // else it has no session any more
   return s;
