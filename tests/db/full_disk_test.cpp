@@ -466,6 +466,30 @@ TEST(full_disk, the_reserve_is_made_again_by_a_store_that_is_open) {
   EXPECT_TRUE(w.files->has(reserve));
 }
 
+/// As one is that was made with another options::segment_bytes.
+TEST(full_disk, a_reserve_that_is_smaller_than_others_serves_and_is_replaced) {
+  full_store w(true);
+  w.base.reset();
+  const std::size_t whole = w.files->content(reserve).size();
+  w.files->shorten(reserve, 8192);
+  w.fill_up();
+  w.open();
+  EXPECT_TRUE(w.erase(1));
+  w.base.reset();
+
+  w.make_room();
+  w.open();
+  w.base.reset();
+  ASSERT_EQ(w.files->content(reserve).size(), whole);
+  w.files->shorten(reserve, 8192);
+  w.open();
+  w.base.reset();
+  EXPECT_EQ(w.files->content(reserve).size(), whole) << "there is room for a whole one";
+  w.open();
+  EXPECT_FALSE(w.base->snapshot().find(w.ledger(), {1}));
+  EXPECT_TRUE(write_down(*w.base, w.ledger(), w.done + 1));
+}
+
 TEST(full_disk, what_is_no_reserve_is_not_taken_for_one) {
   full_store w(true);
   w.base.reset();

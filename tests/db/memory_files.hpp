@@ -106,6 +106,11 @@ class memory_files : public db::storage_files, public std::enable_shared_from_th
     capacity = most;
   }
   bytes& content(const std::string& name) { return now_.at(name)->now; }
+  /// With the room that it takes.
+  void shorten(const std::string& name, std::size_t size) {
+    now_.at(name)->now.resize(size);
+    now_.at(name)->reserved = size;
+  }
   [[nodiscard]] bool has(const std::string& name) const { return now_.contains(name); }
   [[nodiscard]] std::vector<std::string> names() const {
     std::vector<std::string> all;

@@ -34,9 +34,17 @@ std::unique_ptr<storage_file> reserve_file::open() {
   return only_zeros(rest) ? folder_.open(name, file_mode::write) : nullptr;
 }
 
+/// One that was made with smaller segments is not. Where a layer of files reserves without making
+/// files longer, it has no size.
+bool reserve_file::is_large_enough() {
+  if (!folder_.has(name)) return false;
+  const std::uint64_t size = folder_.open(name, file_mode::read)->size();
+  return size == 0 || size >= bytes_;
+}
+
 void reserve_file::make() noexcept {
   try {
-    if (folder_.has(name)) return;
+    if (is_large_enough()) return;
     const std::string temporary = std::string(name) + ".tmp";
     try {
       const auto file = folder_.open(temporary, file_mode::fresh);

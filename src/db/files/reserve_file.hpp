@@ -30,13 +30,15 @@ class reserve_file {
   [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_; }
   /// It may be missing from here on.
   void look_again() noexcept { wanted_.store_relaxed(true); }
-  /// Makes it, if it is missing and there is room. What fails is tried again by the next call.
+  /// Makes it, if it is missing or too small and there is room. What fails is tried again by the
+  /// next call.
   void refill() noexcept {
     // relaxed: the file says whether it is there.
     if (wanted_.load_relaxed() && wanted_.exchange_relaxed(false)) make();
   }
 
  private:
+  bool is_large_enough();
   void make() noexcept;
 
   folder& folder_;

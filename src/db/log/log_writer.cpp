@@ -177,7 +177,11 @@ void log_writer::prepare_first(fresh_segment& next) {
 bool log_writer::prepare_from_reserve(fresh_segment& next) {
   next.file = reserve_.open();
   if (next.file == nullptr) return false;
-  next.room = reserve_.bytes() - file_header::bytes;
+  // It may have been made with smaller segments; to make it longer would need what there is not.
+  // Where a layer of files reserves without making files longer, it has no size.
+  const std::uint64_t size = next.file->size();
+  next.room = size > file_header::bytes ? std::min(size, reserve_.bytes()) : reserve_.bytes();
+  next.room -= file_header::bytes;
   try {
     next.file->reserve(file_header::bytes, next.room);
     next.file->write(0, next_header());
