@@ -306,4 +306,25 @@ TEST_F(refused_openings, of_copies_leave_nothing) {
   EXPECT_FALSE(fs::exists("deep"));
 }
 
+/// An opening would wait for a program at the other end.
+TEST_F(refused_openings, a_fifo_is_not_a_file_of_a_database) {
+  const fs::path base = root_ / "base";
+  open_it(base);
+  std::string segment;
+  for (const auto& one : fs::directory_iterator(base)) {
+    const std::string name = one.path().filename().string();
+    if (name.starts_with("log-")) segment = name;
+  }
+  for (const std::string& name : {std::string("SPOLIA"), segment}) {
+    const fs::path file = base / name;
+    fs::rename(file, root_ / "kept");
+    ASSERT_EQ(::mkfifo(file.c_str(), 0600), 0);
+    is_not_opened(base, name);
+    is_not_opened(base, name, to_be_read());
+    fs::remove(file);
+    fs::rename(root_ / "kept", file);
+  }
+  open_it(base);
+}
+
 }  // namespace

@@ -330,8 +330,15 @@ class posix_directory final : public storage_directory {
     const int flags = how == file_mode::read    ? O_RDONLY
                       : how == file_mode::write ? O_RDWR | O_CREAT
                                                 : O_RDWR | O_CREAT | O_TRUNC;
-    descriptor fd(::openat(fd_.get(), name.c_str(), flags | O_CLOEXEC, 0644));
+    // Where something else has the name, such as a fifo, this does not wait for its other end.
+    descriptor fd(::openat(fd_.get(), name.c_str(), flags | O_NONBLOCK | O_CLOEXEC, 0644));
     if (!fd.open()) fail(path() / name, "cannot open");
+    struct stat s{};
+    if (::fstat(fd.get(), &s) != 0) fail(path() / name, "cannot open");
+    if (!S_ISREG(s.st_mode)) {
+      errno = S_ISDIR(s.st_mode) ? EISDIR : EINVAL;
+      fail(path() / name, "is not a regular file: move it away");
+    }
     auto made = std::make_unique<posix_file>(path() / name, fd.get());
     fd.release();
     return made;
