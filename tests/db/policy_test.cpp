@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -109,6 +110,18 @@ TEST(policy, the_program_says_who_is_ended) {
   EXPECT_EQ(old.find(s.t, {1}).code(), outcome::ended_by_policy);
   for (int i = 0; i < 1000; ++i) ASSERT_TRUE(s.bump(1));
   EXPECT_EQ(asked, 2U) << "nobody else is in the way";
+}
+
+TEST(policy, the_program_may_end_its_reader_itself) {
+  std::unique_ptr<reader> old;
+  shop s({.version_budget = 300000, .on_slow_reader = [&](const slow_reader&) {
+            old.reset();
+            return slow_reader_action::leave;
+          }});
+  ASSERT_TRUE(s.put(1));
+  old.reset(new reader(s.base.snapshot("old")));
+  for (int i = 0; i < 2000; ++i) ASSERT_TRUE(s.bump(1)) << i;
+  EXPECT_EQ(old, nullptr) << "it was in the way";
 }
 
 TEST(policy, slow_readers_are_asked_about_now_and_then) {

@@ -184,9 +184,17 @@ bool transaction::reserve() {
     return (s.replaced.bytes == 0 || engine_.values.fits(s.replaced.bytes, most)) &&
            engine_.old->reserve(s.record->number(), s.asks, s.asks.empty() ? 0 : most);
   };
-  while (!fits(budget) && !(deletes_only() && fits(with_reserve(budget)))) {
-    if (!end_slow(true)) return false;
+  const auto has_room = [&] {
+    return fits(budget) || (deletes_only() && fits(with_reserve(budget)));
+  };
+  while (!has_room()) {
+    const bool ended = end_slow(true);
+    // The program that was asked may have ended readers itself. A look costs a walk over all that
+    // is kept, and a program may go on after each refusal: so there are pauses.
+    if (!ended && (!engine_.settings.on_slow_reader || !engine_.may_look_for_memory()))
+      return false;
     engine_.old->collect();
+    if (!ended) return has_room();
   }
   return true;
 }
