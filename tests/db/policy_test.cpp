@@ -368,6 +368,18 @@ TEST(policy, who_is_not_overdue_is_not_ended_for_an_insertion_beyond_the_budget)
   EXPECT_EQ(s.base.stats().limits, 3U);
 }
 
+/// It has a slot.
+TEST(policy, a_key_that_is_there_needs_no_room_beyond_the_budget) {
+  tight_shop s({});
+  const reader old = s.base.snapshot("old");
+  s.use_up(old);
+  transaction tx = s.base.begin();
+  EXPECT_EQ(tx.insert(s.t, {1, 0, "", ""}), outcome::duplicate_key);
+  EXPECT_TRUE(tx.erase(s.t, {1}));
+  EXPECT_TRUE(tx.insert(s.t, {1, 7, "", ""}));
+  EXPECT_TRUE(tx.commit());
+}
+
 /// It asks, at most every 10 ms, and not about itself; and may be overdue itself.
 TEST(policy, an_insertion_beyond_the_budget_asks_the_program) {
   bool end = false;

@@ -306,6 +306,20 @@ TEST_F(refused_openings, of_copies_leave_nothing) {
   EXPECT_FALSE(fs::exists("deep"));
 }
 
+/// That of a program which was killed.
+TEST_F(refused_openings, what_is_left_of_files_that_were_not_finished_goes_with_one_that_is_not) {
+  const fs::path base = root_ / "base";
+  open_it(base);
+  const fs::path left = base / "checkpoint-0000000000000001.spl.tmp";
+  put(left, "half of it");
+  {
+    const database d = database::open(base, to_be_read());
+  }
+  EXPECT_TRUE(fs::exists(left)) << "it was only read";
+  open_it(base);
+  EXPECT_FALSE(fs::exists(left));
+}
+
 /// An opening would wait for a program at the other end.
 TEST_F(refused_openings, a_fifo_is_not_a_file_of_a_database) {
   const fs::path base = root_ / "base";
