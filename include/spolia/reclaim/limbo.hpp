@@ -162,14 +162,14 @@ namespace detail::reclaim {
 /// The scheme promises: what was put in with tag t is out of reach once the epoch is t + `age`, age
 /// <= 3.
 ///
-/// The tag must be read after the block was unlinked, inside the operation, and so behind its
-/// announcement and light fence; the epoch that the thread saw when the operation began will not
-/// do. A thread that was preempted between that look and its announcement holds nobody up: the
+/// The tag must be read after the block was unlinked, inside the operation, and so after its
+/// announcement and light fence. The epoch that the thread saw when the operation began will not
+/// do. A thread that was preempted between that look and its announcement holds up no epoch: the
 /// epoch may run ahead, and a block unlinked in epoch 9 would carry a tag of 4 and be freed at
-/// once. Read behind the fence, the tag t is at least the last epoch e that ended while the thread
-/// was taken for being between two operations, since whoever ended it issued a heavy fence and knew
-/// e. The epoch e + 1 may begin then, but cannot end before the operation does; so the block was
-/// unlinked at e + 1 <= t + 1 at the latest.
+/// once. Read after the fence, the tag t is at least the last epoch e that ended while the thread
+/// was taken for being between two operations, since the thread that ended it issued a heavy fence
+/// and knew e. The epoch e + 1 may begin then, but cannot end before the operation does; so the
+/// block was unlinked at e + 1 <= t + 1 at the latest.
 class epoch_bags {
  public:
   /// The epoch seen at the last tick: what the thread announces.
