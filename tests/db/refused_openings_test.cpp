@@ -306,6 +306,60 @@ TEST_F(refused_openings, of_copies_leave_nothing) {
   EXPECT_FALSE(fs::exists("deep"));
 }
 
+struct what_is_opened {
+  int commits;
+  bool checkpoint;
+  int openings;  // after the first one, the last segment has no record
+};
+
+class each_step : public refused_openings, public testing::WithParamInterface<what_is_opened> {
+ protected:
+  static void make(const fs::path& at) {
+    for (int n = 0; n < GetParam().openings; ++n) {
+      database base = database::open(at, small_segments());
+      if (n == 0 && GetParam().commits != 0) commit(base, 1, GetParam().commits);
+      if (n == 0 && GetParam().checkpoint) base.checkpoint();
+    }
+  }
+  /// Fails that step of an opening, or all from it on. False: there are not so many.
+  static bool fails(const fs::path& at, int step, bool for_good) {
+    int done = 0;
+    const auto choose = [&](const file_step&) {
+      ++done;
+      return done == step || (for_good && done > step) ? EIO : 0;
+    };
+    const auto files = std::make_shared<faulty_files>(real_files(), choose);
+    (void)refused([&] { open_it(at, over(files)); });
+    return done >= step;
+  }
+};
+
+/// The next opening, without faults, finds everything.
+TEST_P(each_step, that_fails_loses_nothing) {
+  for (const bool for_good : {false, true}) {
+    bool failed = true;
+    for (int step = 1; failed; ++step) {
+      SCOPED_TRACE(std::to_string(step) + (for_good ? " and all later" : ""));
+      const fs::path at = root_ / "base";
+      make(at);
+      failed = fails(at, step, for_good);
+      const bool empty = GetParam().commits == 0;
+      const auto open = [&] {
+        if (empty) return open_it(at);
+        EXPECT_EQ(commits_at(at), GetParam().commits);
+      };
+      EXPECT_EQ(refused(open), "");
+      fs::remove_all(at);
+      ASSERT_LT(step, 200);
+    }
+  }
+}
+INSTANTIATE_TEST_SUITE_P(of_openings, each_step,
+                         testing::Values(what_is_opened{0, false, 0}, what_is_opened{0, false, 1},
+                                         what_is_opened{0, false, 2}, what_is_opened{20, false, 1},
+                                         what_is_opened{20, false, 2}, what_is_opened{20, true, 1},
+                                         what_is_opened{20, true, 2}));
+
 /// That of a program which was killed.
 TEST_F(refused_openings, what_is_left_of_files_that_were_not_finished_goes_with_one_that_is_not) {
   const fs::path base = root_ / "base";

@@ -199,7 +199,12 @@ bool log_writer::prepare_from_reserve(fresh_segment& next) {
 /// What comes before it is durable. If this fails, nothing has changed; but if the name cannot be
 /// taken back either, it may be there after a loss of power, and what would be written to the
 /// segment before it would not be read then: in_doubt_.
+///
+/// After an opening that has logged nothing, the next one finds a segment of this name, without
+/// records. The new segment replaces it, and stays where this fails: it says the same but for its
+/// epoch, and to remove it would leave a database without a segment.
 void log_writer::name_segment(fresh_segment& next) {
+  const bool replaces = folder_.has(next.name);
   folder_.rename(next.temporary, next.name);
   next.passing = false;
   in_doubt_ = true;
@@ -207,8 +212,10 @@ void log_writer::name_segment(fresh_segment& next) {
     next.file->renamed(next.name);
     folder_.sync();
   } catch (...) {
-    folder_.remove(next.name);
-    folder_.sync();
+    if (!replaces) {
+      folder_.remove(next.name);
+      folder_.sync();
+    }
     in_doubt_ = false;
     throw;
   }
