@@ -27,8 +27,8 @@
 //
 // What is guaranteed
 //   Conflicts are results, not exceptions. A commit in a directory is durable when it returns, at
-//   the default level. Readers never wait for writers. Old versions have a budget; what a reader
-//   holds beside them, and without a bound, is in docs/db.md.
+//   the default level. Readers never wait for writers. A reader holds the versions, rows and index
+//   entries that it sees, and no others. Versions have a budget; docs/db.md says what the rest is.
 //
 // Where to go on
 //   docs/db.md, the guide; docs/durability.md, what survives what; docs/tool.md, the command line.

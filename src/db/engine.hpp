@@ -25,73 +25,11 @@
 #include "db/commit/gate.hpp"
 #include "db/index/index.hpp"
 #include "db/transaction/read_set.hpp"
+#include "db/upkeep.hpp"
 #include "db/versions/value_blocks.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
-
-/// Something to take out of an index once no snapshot is older than `until`: an entry of a
-/// secondary index, or, without one, the deleted row itself.
-struct note {
-  enum class kind : std::uint8_t {
-    added,       ///< an entry that the transaction has made
-    superseded,  ///< what it replaces or deletes
-    revived,     ///< a deleted row that it gives new contents; of use if these are taken back
-    built,       ///< an entry of an index that is built, for a row that was changed meanwhile
-    dropped      ///< the index, or without one the table, that nobody can use any more
-  };
-  note* next = nullptr;
-  table* of = nullptr;
-  secondary* index = nullptr;
-  kind what = kind::added;
-  std::uint64_t slot = 0;
-  std::uint64_t claim = 0;
-  std::uint64_t until = 0;
-  key_words key{};
-};
-
-/// Throws std::bad_alloc.
-inline note* new_note(table& of, secondary* index, std::uint64_t slot) {
-  auto* const n = ::new (memory::allocate(sizeof(note), alignof(note))) note;
-  n->of = &of;
-  n->index = index;
-  n->slot = slot;
-  return n;
-}
-inline void free_note(note* n) noexcept { memory::deallocate(n, sizeof(note), alignof(note)); }
-
-/// The notes that wait. A queue with a lock, which only transactions take that delete rows or
-/// change indexed columns.
-class upkeep {
- public:
-  explicit upkeep(commit_board& board) : board_(board) {}
-  ~upkeep();
-  upkeep(const upkeep&) = delete;
-  upkeep& operator=(const upkeep&) = delete;
-
-  /// Takes a list over.
-  void add(note* first, note* last, std::uint64_t count) noexcept;
-  /// Does up to `most` of what can be done.
-  void work(std::uint64_t most) noexcept;
-  void collect() noexcept;
-  [[nodiscard]] std::uint64_t waiting() const noexcept { return waiting_.load_relaxed(); }
-
- private:
-  note* next_ready() noexcept;
-  bool done(note& n) noexcept;
-  static bool remove_row(note& n) noexcept;
-  bool remove_built(note& n) noexcept;
-  static bool free_dropped(note& n) noexcept;
-  void look() noexcept;
-
-  commit_board& board_;
-  spolia::detail::short_lock lock_;
-  note* first_ = nullptr;
-  note* last_ = nullptr;
-  atomic<std::uint64_t> waiting_{0};
-  atomic<std::uint64_t> oldest_{0};
-  atomic<std::uint32_t> calls_{0};
-};
 
 /// A row that a transaction has locked.
 struct pending_write {
@@ -105,9 +43,10 @@ struct pending_write {
   row_place place;
   std::uint64_t* image = nullptr;  // what is to be, or is, of the columns that it has
   std::uint64_t shape = 0;
-  std::uint64_t has = 0;   // columns of the image
-  std::uint64_t sets = 0;  // columns that the transaction has changed
-  bool fresh = false;      // the slot was taken for this row
+  std::uint64_t has = 0;                  // columns of the image
+  std::uint64_t sets = 0;                 // columns that the transaction has changed
+  std::uint64_t birth = born_before_all;  // what goes back into the lock: row_lock.hpp
+  bool fresh = false;                     // the slot was taken for this row
   bool changed = false;
   std::uint32_t level = 0;  // that it was last changed on: transaction.cpp
   std::uint32_t kept = 0;   // one more than where session::kept has what it was before; 0: nowhere
@@ -219,6 +158,9 @@ struct alignas(cache_line) session {
   tally commits;
   tally conflicts;
   tally limits;
+  // When a holder last worked for the cleaner, in ticks. Holders set it when they have given the
+  // session back.
+  atomic<std::uint64_t> cleaned{0};
 
   [[nodiscard]] std::uint64_t lock_word(std::size_t number) const noexcept {
     return lock_word_of(record->number(), number);

@@ -1,67 +1,259 @@
 // SPDX-License-Identifier: Apache-2.0
-// upkeep.cpp: taking entries and rows out of indexes when no snapshot can see them.
+// upkeep.cpp: taking rows and index entries away when no snapshot sees them.
+#include "db/upkeep.hpp"
+
+#include <algorithm>
 #include <array>
+#include <chrono>
 #include <mutex>
+#include <new>
+#include <utility>
+
+#include <spolia/base/backoff.hpp>
+#include <spolia/base/ticks.hpp>
 
 #include "db/engine.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
+namespace {
+
+/// Notes, or calls, from one look to the next.
+constexpr std::uint32_t look_every = 64;
+/// A snapshot that has held so many has the next look made.
+constexpr std::uint64_t many_held = 64;
+/// The clock is looked at once for so many notes.
+constexpr std::uint64_t notes_at_once = 16;
+constexpr std::chrono::milliseconds longest_step{1};
+
+}  // namespace
+
+/// One thread at a time examines notes.
+class upkeep::turn {
+ public:
+  /// False, after that: it is another thread's turn.
+  explicit turn(upkeep& of) noexcept : of_(of) { try_once(); }
+  turn(upkeep& of, backoff waiting) noexcept : of_(of) {
+    while (!try_once()) waiting.pause();
+  }
+  ~turn() {
+    if (!mine_) return;
+    of_.ready_.store_relaxed(of_.todo_.count);
+    const bool none = of_.held_.empty();
+    of_.first_held_.store_relaxed(none ? 1 : of_.held_.front().time);
+    of_.last_held_.store_relaxed(none ? 0 : of_.held_.back().time);
+    of_.busy_.store_release(false);  // → the acquire in try_once()
+  }
+  turn(const turn&) = delete;
+  turn& operator=(const turn&) = delete;
+  explicit operator bool() const noexcept { return mine_; }
+
+ private:
+  bool try_once() noexcept {
+    // acquire ← the release in the destructor: what belongs to the thread whose turn it is.
+    mine_ = !of_.busy_.load_relaxed() && !of_.busy_.exchange_acquire(true);
+    return mine_;
+  }
+
+  upkeep& of_;
+  bool mine_ = false;
+};
 
 upkeep::~upkeep() {
-  while (first_ != nullptr) {
-    note* const n = first_;
-    first_ = n->next;
-    free_note(n);
-  }
+  for (holder& h : held_) todo_.append(h.notes);
+  todo_.append(queue_);
+  while (note* const n = todo_.pop()) free_note(n);
 }
 
-void upkeep::add(note* first, note* last, std::uint64_t count) noexcept {
+void upkeep::add(note_queue& notes) noexcept {
+  if (notes.count == 0) return;
   const std::lock_guard hold(lock_);
-  last->next = nullptr;
-  (first_ == nullptr ? first_ : last_->next) = first;
-  last_ = last;
-  waiting_.fetch_add_relaxed(count);
+  queued_.fetch_add_relaxed(notes.count);
+  waiting_.fetch_add_relaxed(notes.count);
+  queue_.append(notes);
 }
 
-void upkeep::look() noexcept {
-  // release → the acquire in next_ready(): what readers did whose withdrawal was seen.
-  oldest_.store_release(board_.living.oldest(board_.clock));
+/// Apart, so that commits, which mostly find nothing that waits, save no registers for it.
+SPOLIA_NOINLINE void upkeep::work(std::uint64_t left, atomic<std::uint64_t>& last) noexcept {
+  const bool due = queued_.load_relaxed() >= look_every ||
+                   calls_.fetch_add_relaxed(1) % look_every == look_every - 1;
+  if (!due && ready_.load_relaxed() == 0) return;
+  const turn mine(*this);
+  if (!mine) return;
+  if (due) look();
+  examine_some(2 * left);
+  if (todo_.count == 0) return;
+  const std::uint64_t now = ticks::read();
+  // As signed numbers: the counter of another processor may be a little behind.
+  const auto since = static_cast<std::int64_t>(now - last.load_relaxed());
+  const auto most = static_cast<std::int64_t>(in_ticks(longest_step));
+  if (since > 0) examine_until(now + static_cast<std::uint64_t>(std::min(since, most)));
+  last.store_relaxed(ticks::read());
 }
 
-/// The first one, if it is time for it. Apart, so that work(), which most transactions call when
-/// nothing waits, saves no registers for it.
-SPOLIA_NOINLINE note* upkeep::next_ready() noexcept {
-  const std::uint64_t oldest = oldest_.load_acquire();
-  const std::lock_guard hold(lock_);
-  note* const n = first_;
-  if (n == nullptr || n->until > oldest) return nullptr;
-  first_ = n->next;
-  if (first_ == nullptr) last_ = nullptr;
-  waiting_.fetch_sub_relaxed(1);
-  return n;
+/// Only a snapshot at which much hangs is worth a look of its own.
+SPOLIA_NOINLINE void upkeep::snapshot_ended(std::uint64_t time) noexcept {
+  const turn mine(*this);
+  if (!mine) return;
+  const auto h = holder_at(time);
+  if (h == held_.end() || h->time != time || h->notes.count < many_held) return;
+  look();
+  examine_until(ticks::read() + in_ticks(longest_step));
 }
 
-void upkeep::work(std::uint64_t most) noexcept {
-  constexpr std::uint32_t look_every = 64;
-  if (waiting() == 0) return;
-  if (calls_.fetch_add_relaxed(1) % look_every == 0) look();
-  for (std::uint64_t i = 0; i < most; ++i) {
-    note* const n = next_ready();
-    if (n == nullptr) return;
-    if (done(*n)) {
-      free_note(n);
-    } else {
-      add(n, n, 1);
-    }
-  }
+SPOLIA_NOINLINE void upkeep::go_on() noexcept {
+  const turn mine(*this);
+  if (mine) examine_until(ticks::read() + in_ticks(longest_step));
+}
+
+void upkeep::look_now() noexcept {
+  const turn mine(*this);
+  if (!mine) return;
+  look();
+  examine_until(ticks::read() + in_ticks(longest_step));
 }
 
 void upkeep::collect() noexcept {
+  const turn mine(*this, backoff());
   look();
-  work(waiting());
+  examine_some(todo_.count);
 }
 
+/// Lists the snapshots. What hung at those that have ended is examined again, and so is what has
+/// come since the last look.
+void upkeep::look() noexcept {
+  {
+    const std::lock_guard hold(lock_);
+    queued_.store_relaxed(0);
+    todo_.append(queue_);
+  }
+  if (!snapshots_.look(board_)) return;
+  try {
+    held_.reserve(snapshots_.size());
+  } catch (const std::bad_alloc&) {
+    return snapshots_.list_none();
+  }
+  std::erase_if(held_, [&](holder& h) {
+    if (snapshots_.has(h.time)) return false;
+    todo_.append(h.notes);
+    return true;
+  });
+}
+
+void upkeep::examine_some(std::uint64_t most) noexcept {
+  for (; most != 0; --most) {
+    note* const n = todo_.pop();
+    if (n == nullptr) return;
+    examine(n);
+  }
+}
+
+void upkeep::examine_until(std::uint64_t end) noexcept {
+  while (todo_.count != 0 && static_cast<std::int64_t>(end - ticks::read()) > 0) {
+    examine_some(notes_at_once);
+  }
+}
+
+/// The first one that is not before that time.
+std::vector<upkeep::holder>::iterator upkeep::holder_at(std::uint64_t time) noexcept {
+  return std::lower_bound(held_.begin(), held_.end(), time,
+                          [](const holder& h, std::uint64_t t) { return h.time < t; });
+}
+
+void upkeep::examine(note* n) noexcept {
+  const bool by_oldest = n->what == note::kind::dropped || n->what == note::kind::built;
+  const bool known =
+      by_oldest ? snapshots_.is_before_all(n->until) : snapshots_.vouches_for(n->until);
+  if (known && !by_oldest) {
+    const std::uint64_t* const by = snapshots_.needed_by(n->since, n->until);
+    if (by != nullptr) return hold(n, *by);
+  }
+  if (!known || !done(*n)) {
+    const std::lock_guard hold(lock_);
+    queue_.push(n);
+    return;
+  }
+  forget(n);
+}
+
+void upkeep::forget(note* n) noexcept {
+  if (n->kept) kept_.take(*n);
+  waiting_.fetch_sub_relaxed(1);
+  free_note(n);
+}
+
+void upkeep::hold(note* n, std::uint64_t time) noexcept {
+  if (!n->kept) {
+    if (note* const there = kept_.find(*n)) {
+      // Its life has gone on, and this is a later end; or an earlier one, which was met late.
+      there->since = std::min(there->since, n->since);
+      if (there->until < n->until) {
+        there->until = n->until;
+        there->claim = n->claim;
+      }
+      return forget(n);
+    }
+    kept_.put(*n);
+  }
+  const auto at = holder_at(time);
+  if (at != held_.end() && at->time == time) return at->notes.push(n);
+  // There is room: look() has reserved it for one of each listed time.
+  held_.insert(at, holder{time, {}})->notes.push(n);
+}
+
+std::size_t kept_notes::place_of(const note& n) const noexcept {
+  std::uint64_t hash = hash_with(no_words_hash, n.slot);
+  hash = hash_with(hash, reinterpret_cast<std::uintptr_t>(n.of));
+  if (n.index != nullptr) {
+    hash = hash_with(hash, reinterpret_cast<std::uintptr_t>(n.index));
+    for (const std::uint64_t word : n.key) hash = hash_with(hash, word);
+  }
+  return hash_of_all(hash) & (chains_.size() - 1);
+}
+
+note* kept_notes::find(const note& like) const noexcept {
+  if (count_ == 0) return nullptr;
+  note* n = chains_[place_of(like)];
+  while (n != nullptr && !n->same(like)) n = n->next_kept;
+  return n;
+}
+
+/// Without memory it is not kept: then a later end has a note of its own.
+void kept_notes::put(note& n) noexcept {
+  if (count_ == chains_.size()) grow();
+  if (chains_.empty()) return;
+  note*& chain = chains_[place_of(n)];
+  n.next_kept = std::exchange(chain, &n);
+  n.kept = true;
+  ++count_;
+}
+
+void kept_notes::take(note& n) noexcept {
+  note** at = &chains_[place_of(n)];
+  while (*at != &n) at = &(*at)->next_kept;
+  *at = n.next_kept;
+  n.kept = false;
+  if (--count_ == 0) chains_ = {};  // what a reader has held may have been much
+}
+
+/// Without memory the chains become longer.
+void kept_notes::grow() noexcept {
+  try {
+    std::vector<note*> old(std::max<std::size_t>(16, 2 * chains_.size()));
+    old.swap(chains_);
+    for (note* n : old) {
+      while (n != nullptr) {
+        note* const next = n->next_kept;
+        note*& chain = chains_[place_of(*n)];
+        n->next_kept = std::exchange(chain, n);
+        n = next;
+      }
+    }
+  } catch (const std::bad_alloc&) {  // NOLINT: as said
+  }
+}
+
+/// False: not yet, or there was no memory.
 bool upkeep::done(note& n) noexcept {
   if (n.what == note::kind::dropped) return free_dropped(n);
   if (!n.of->enter()) return false;
@@ -79,7 +271,7 @@ bool upkeep::done(note& n) noexcept {
   return over;
 }
 
-/// No snapshot is left that could see it. False: somebody takes something out of it.
+/// No snapshot is left that could see it. False: a thread takes something out of it.
 bool upkeep::free_dropped(note& n) noexcept {
   if (!n.of->enter_alone()) return false;
   if (n.index != nullptr) {
@@ -92,13 +284,12 @@ bool upkeep::free_dropped(note& n) noexcept {
 }
 
 /// Takes the entry out if the row has another key now, and no snapshot sees it with this one.
-/// False: not yet, or there was no memory.
 bool upkeep::remove_built(note& n) noexcept {
   const row_place row = n.of->at(n.slot);
-  std::uint64_t was = unlocked;
+  std::uint64_t was = row.head->lock.load_relaxed();
   // acquire ← the release of the last transaction that unlocked it: its stamp, shape and key.
-  if (!row.head->lock.cas_strong_acquire(was, being_cleaned)) {
-    // Without a row there is nobody who needs it; a later one has a claim of its own.
+  if (!is_unlocked(was) || !row.head->lock.cas_strong_acquire(was, being_cleaned)) {
+    // Without a row nothing needs the entry; a later row has a claim of its own.
     return was == free_slot && n.index->entries_->remove(n.key, n.slot, n.claim);
   }
   const std::uint64_t since = row.head->stamp.load_relaxed();
@@ -106,33 +297,33 @@ bool upkeep::remove_built(note& n) noexcept {
   bool over = true;
   if (!exists || n.index->key_at(row) != n.key) {
     n.until = since;
-    // acquire ← the release in look(), as in next_ready().
-    over = since <= oldest_.load_acquire() && n.index->entries_->remove(n.key, n.slot, n.claim);
+    over = snapshots_.is_before_all(since) && n.index->entries_->remove(n.key, n.slot, n.claim);
   }
-  row.head->lock.store_release(unlocked);  // → the acquires of who locks it next
+  row.head->lock.store_release(was);  // → the acquires of those that lock it next
   return over;
 }
 
-/// Takes a deleted row's key out of the primary index, and gives the slot back. False: somebody has
-/// locked the row, or there was no memory; try again later.
+/// Takes a deleted row's key out of the primary index, and gives the slot back. False: a
+/// transaction has locked the row, or there was no memory.
 bool upkeep::remove_row(note& n) noexcept {
   row_head& head = *n.of->at(n.slot).head;
-  std::uint64_t was = unlocked;
+  std::uint64_t was = head.lock.load_relaxed();
   // acquire ← the release of the last transaction that unlocked it: its stamp and shape.
-  if (!head.lock.cas_strong_acquire(was, being_cleaned)) {
+  if (!is_unlocked(was) || !head.lock.cas_strong_acquire(was, being_cleaned)) {
     // The note of a later deletion may be done before this one, and give the slot back.
     return was == free_slot;
   }
   const bool still_gone =
       head.stamp.load_relaxed() == n.until && (head.shape.load_relaxed() & row_exists) == 0;
   if (!still_gone) {
-    head.lock.store_release(unlocked);  // → the acquires of who locks it next
+    head.lock.store_release(was);  // → the acquires of those that lock it next
     return true;
   }
   if (!n.of->primary_->remove(n.key, n.slot)) {
-    head.lock.store_release(unlocked);  // → the acquires of who locks it next
+    head.lock.store_release(was);  // → the acquires of those that lock it next
     return false;
   }
+  n.of->engine_.old->row_gone(head.older, n.until);
   n.of->give_slot(n.slot);
   return true;
 }

@@ -57,7 +57,7 @@ TYPED_TEST(hash_secondary_of, does_what_a_map_of_sets_does) {
       auto& rows = expected[key];
       const std::uint64_t slot = random() % (which == 0 ? 5000 : 8);
       const auto there = rows.find(slot);
-      ASSERT_EQ(index.claim_of(key, slot), there == rows.end() ? 0 : there->second);
+      ASSERT_EQ(index.entry_of(key, slot).claim, there == rows.end() ? 0 : there->second);
       const bool shrinking = n / 10000 % 2 == 1;
       if (random() % 4 < (shrinking ? 3 : 1)) {
         ASSERT_TRUE(index.remove(key, slot, claim + 1)) << "another's claim";
@@ -65,7 +65,7 @@ TYPED_TEST(hash_secondary_of, does_what_a_map_of_sets_does) {
         ASSERT_TRUE(index.remove(key, slot, there->second));
         rows.erase(there);
       } else {
-        index.add(key, slot, ++claim);
+        index.add(key, slot, {++claim, 0});
         rows[slot] = claim;
       }
     }
@@ -80,15 +80,15 @@ TYPED_TEST(hash_secondary_of, does_what_a_map_of_sets_does) {
 /// Of a pair that is there, the claim stays: a transaction may rely on it.
 void look_at_pairs_added_once(secondary_index& index) {
   const key_words key{7};
-  EXPECT_EQ(index.add_once(key, 1, 10), 10U);
-  EXPECT_EQ(index.add_once(key, 1, 11), 10U);
-  EXPECT_EQ(index.claim_of(key, 1), 10U);
-  index.add(key, 1, 12);
-  EXPECT_EQ(index.add_once(key, 1, 13), 12U);
-  EXPECT_EQ(index.add_once(key, 2, 14), 14U);
+  EXPECT_EQ(index.add_once(key, 1, {10, 0}), 10U);
+  EXPECT_EQ(index.add_once(key, 1, {11, 0}), 10U);
+  EXPECT_EQ(index.entry_of(key, 1).claim, 10U);
+  index.add(key, 1, {12, 0});
+  EXPECT_EQ(index.add_once(key, 1, {13, 0}), 12U);
+  EXPECT_EQ(index.add_once(key, 2, {14, 0}), 14U);
   EXPECT_EQ(slots_of(index, key), (std::vector<std::uint64_t>{1, 2}));
   EXPECT_TRUE(index.remove(key, 1, 12));
-  EXPECT_EQ(index.add_once(key, 1, 15), 15U);
+  EXPECT_EQ(index.add_once(key, 1, {15, 0}), 15U);
 }
 TYPED_TEST(hash_secondary_of, keeps_the_claims_of_pairs_that_are_there) {
   region_domain nodes;
@@ -104,7 +104,7 @@ TEST(ordered_secondary, keeps_the_claims_of_pairs_that_are_there) {
 TYPED_TEST(hash_secondary_of, stops_where_it_is_told_to) {
   region_domain nodes;
   typename TypeParam::secondary index(nodes, 1);
-  for (std::uint64_t slot = 0; slot < 10000; ++slot) index.add({7}, slot, slot + 1);
+  for (std::uint64_t slot = 0; slot < 10000; ++slot) index.add({7}, slot, {slot + 1, 0});
   std::uint64_t seen = 0;
   const auto some = [&](std::uint64_t, const std::uint64_t*) { return ++seen < 300; };
   index.scan({7}, {7}, slot_visitor(some));
@@ -122,10 +122,10 @@ TYPED_TEST(hash_secondary_of, memory_that_is_missing_changes_nothing) {
     for (std::uint64_t slot = 0; slot < 40; ++slot) {
       const key_words key{slot % 3, ~std::uint64_t{0}};
       try {
-        index.add(key, slot, slot + 1);
+        index.add(key, slot, {slot + 1, 0});
       } catch (const std::bad_alloc&) {
-        EXPECT_EQ(index.claim_of(key, slot), 0U);
-        EXPECT_EQ(index.claim_of({0, ~std::uint64_t{0}}, 0), slot == 0 ? 0U : 1U);
+        EXPECT_EQ(index.entry_of(key, slot).claim, 0U);
+        EXPECT_EQ(index.entry_of({0, ~std::uint64_t{0}}, 0).claim, slot == 0 ? 0U : 1U);
         throw;
       }
     }
@@ -141,7 +141,7 @@ TYPED_TEST(hash_secondary_of, rows_that_stay_come_once_beside_writers) {
   region_domain nodes;
   typename TypeParam::secondary index(nodes, 1);
   constexpr std::uint64_t stay = 500;
-  for (std::uint64_t slot = 0; slot < stay; ++slot) index.add({1}, slot * 1000, 1);
+  for (std::uint64_t slot = 0; slot < stay; ++slot) index.add({1}, slot * 1000, {1, 0});
   run_stress({.threads = 4, .share = 0.5}, [&](stress_thread& self) {
     std::uint64_t n = 0;
     while (self.running()) {
@@ -155,7 +155,7 @@ TYPED_TEST(hash_secondary_of, rows_that_stay_come_once_beside_writers) {
       }
       const std::uint64_t most = 1U << (n++ % 12);
       const std::uint64_t first = self.index();
-      for (std::uint64_t i = 0; i < most; ++i) index.add({1 + i % 2}, i * 1000 + first, n);
+      for (std::uint64_t i = 0; i < most; ++i) index.add({1 + i % 2}, i * 1000 + first, {n, 0});
       for (std::uint64_t i = 0; i < most; ++i) index.remove({1 + i % 2}, i * 1000 + first, n);
     }
   });

@@ -36,7 +36,7 @@ void a_build_against_a_commit(model::scenario& run) {
     // What the changes went to, and a commit if that is all there is; else it is tried again.
     for (;;) {
       const bool knows = w->shown.load_acquire();
-      if (knows) w->index.add({7}, 0, 1);
+      if (knows) w->index.add({7}, 0, {1, 0});
       w->section.enter();
       if (w->shown.load_acquire() == knows) break;
       w->section.leave();
@@ -49,11 +49,11 @@ void a_build_against_a_commit(model::scenario& run) {
     commit_section::see_to_it();
     w->section.wait();
     const auto ticket = w->rows.board.living.announce(w->rows.board.clock);
-    w->index.add({w->rows.read(0, ticket.timestamp())}, 0, 2);
+    w->index.add({w->rows.read(0, ticket.timestamp())}, 0, {2, 0});
   });
   run.finally([w] {
     model::check(w->rows.read(0, w->rows.board.clock.now()) == 7, "the commit has happened");
-    model::check(w->index.claim_of({7}, 0) != 0, "a row has no entry");
+    model::check(w->index.entry_of({7}, 0).claim != 0, "a row has no entry");
   });
 }
 
@@ -67,12 +67,12 @@ void an_entry_against_its_end(model::scenario& run) {
   auto w = std::make_shared<one_row>();
   run.thread([w] {
     w->lock.exchange_acquire(1);
-    w->writer_knows = w->index.claim_of({0}, 0);
+    w->writer_knows = w->index.entry_of({0}, 0).claim;
     w->rows.commit(7, 1);
     w->lock.store_release(0);
   });
   run.thread([w] {
-    w->index.add({0}, 0, 2);
+    w->index.add({0}, 0, {2, 0});
     const bool quiet = w->lock.load_acquire() == 0;
     w->builder_knows = !quiet || w->rows.heads[0].stamp.load_relaxed() > 1;
   });

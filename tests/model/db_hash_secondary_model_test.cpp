@@ -39,11 +39,11 @@ struct parts {
 /// A look-up while rows of the key come and go, and with them larger arrays.
 void a_lookup_against_other_rows(model::scenario& run) {
   auto w = std::make_shared<parts>();
-  w->index.add({7}, 1, 1);
+  w->index.add({7}, 1, {1, 0});
   run.thread([w] { model::check(w->shown(7, 1) == 1, "a row that stays comes once"); });
   run.thread([w] {
-    w->index.add({7}, 2, 2);
-    w->index.add({7}, 3, 3);
+    w->index.add({7}, 2, {2, 0});
+    w->index.add({7}, 3, {3, 0});
     model::check(w->index.remove({7}, 2, 2), "there is memory");
   });
   run.finally([w] {
@@ -55,14 +55,14 @@ void a_lookup_against_other_rows(model::scenario& run) {
 /// A look-up of a row that is taken out and put again, to a place further on.
 void a_lookup_against_its_row(model::scenario& run) {
   auto w = std::make_shared<parts>();
-  w->index.add({7}, 2, 1);
-  w->index.add({7}, 1, 1);
+  w->index.add({7}, 2, {1, 0});
+  w->index.add({7}, 1, {1, 0});
   run.thread([w] { model::check(w->shown(7, 2) <= 1, "a row comes once"); });
   run.thread([w] {
     w->index.remove({7}, 2, 1);
-    w->index.add({7}, 3, 1);
+    w->index.add({7}, 3, {1, 0});
     w->index.remove({7}, 1, 1);
-    w->index.add({7}, 2, 2);
+    w->index.add({7}, 2, {2, 0});
   });
   run.finally([w] { model::check(w->shown(7, 2) == 1, "what was added is there"); });
 }
@@ -70,14 +70,15 @@ void a_lookup_against_its_row(model::scenario& run) {
 /// The last row of a key goes and takes the set with it, and another one comes.
 void a_lookup_against_the_last_row(model::scenario& run) {
   auto w = std::make_shared<parts>();
-  w->index.add({7}, 1, 1);
+  w->index.add({7}, 1, {1, 0});
   run.thread([w] { model::check(w->shown(7, 1) <= 1, "a row comes once"); });
   run.thread([w] {
     w->index.remove({7}, 1, 1);
-    w->index.add({8}, 1, 2);
-    w->index.add({7}, 1, 3);
+    w->index.add({8}, 1, {2, 0});
+    w->index.add({7}, 1, {3, 0});
   });
-  run.finally([w] { model::check(w->index.claim_of({7}, 1) == 3, "the claim is the last one"); });
+  run.finally(
+      [w] { model::check(w->index.entry_of({7}, 1).claim == 3, "the claim is the last one"); });
 }
 
 /// Two rows get the same key, and each looks for the other: what unique indexes ask for.
@@ -86,7 +87,7 @@ void two_rows_of_one_key(model::scenario& run) {
   auto seen = std::make_shared<std::array<int, 2>>();
   for (std::uint64_t me : {0U, 1U}) {
     run.thread([w, seen, me] {
-      w->index.add({7}, me, 1);
+      w->index.add({7}, me, {1, 0});
       (*seen)[me] = w->shown(7, 1 - me);
     });
   }

@@ -193,15 +193,16 @@ void locks_in_opposite_orders(model::scenario& run) {
         spin_wait();
         return true;
       };
+      std::array<std::uint64_t, 2> births{};
       const auto take = [&](unsigned i) {
-        return take_lock(w->locks[i], lock_word_of(me, 0), me + 1, age_of, pause);
+        return take_lock(w->locks[i], lock_word_of(me, 0), me + 1, age_of, pause, births[i]);
       };
       if (!take(me)) return;
       if (take(1 - me)) {
         w->both.fetch_add_relaxed(1);
-        w->locks[1 - me].store_release(unlocked);
+        w->locks[1 - me].store_release(births[1 - me]);
       }
-      w->locks[me].store_release(unlocked);
+      w->locks[me].store_release(births[me]);
     });
   }
   run.finally([w] { model::check(w->both.load_relaxed() >= 1, "the older one gets both"); });

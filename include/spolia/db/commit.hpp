@@ -120,6 +120,8 @@ class commit_board {
 
   commit_clock clock;
   census living;
+  /// Serializable commits whose reads are looked at: each since a time before it draws its own.
+  census validating;
 
   /// A record that nobody else has. Throws std::bad_alloc.
   record& take() {

@@ -225,6 +225,10 @@ class delta {
   [[nodiscard]] virtual const version* find(const atomic<std::uint64_t>& chain, std::uint64_t row,
                                             std::uint64_t time,
                                             const taking_back* on_the_way) const = 0;
+  /// The row whose chain begins there was deleted at `until`, and no snapshot sees any version of
+  /// it; its slot goes to another row next. The caller holds the row's lock. For storages that find
+  /// what they let go of by rows' chains: they do not find it there later.
+  virtual void row_gone(atomic<std::uint64_t>& /*chain*/, std::uint64_t /*until*/) noexcept {}
   /// Lets go of all that nobody needs now, also of what other threads have left.
   virtual void collect() noexcept = 0;
   [[nodiscard]] delta_stats stats() const noexcept {

@@ -34,7 +34,7 @@ namespace db {
 
 /// Half a cache line for each row.
 struct row_head {
-  atomic<std::uint64_t> lock{0};   ///< 0, or who holds it: see transaction.hpp
+  atomic<std::uint64_t> lock{0};   ///< row_lock.hpp: the row's birth, or who holds the lock
   atomic<std::uint64_t> stamp{0};  ///< commit.hpp; 0: there never was a row
   atomic<std::uint64_t> older{0};  ///< delta.hpp: a handle
   atomic<std::uint64_t> shape{0};  ///< delta.hpp

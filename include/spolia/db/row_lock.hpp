@@ -20,39 +20,59 @@
 #include <cstdint>
 
 #include <spolia/base/atomic.hpp>
+#include <spolia/base/backoff.hpp>
 #include <spolia/base/config.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 
-/// What is in a row's lock: nobody, a transaction, the cleaner, or nobody in a slot without a row.
-inline constexpr std::uint64_t unlocked = 0;
+/// What is in a row's lock. Without `held_flag` nobody has it, and the word is the row's birth: no
+/// snapshot before that time sees the row, nor the one that had its key before it in the same slot.
+/// With it: a transaction, the cleaner, or nobody in a slot without a row.
+inline constexpr std::uint64_t held_flag = std::uint64_t{1} << 63U;
 inline constexpr std::uint64_t free_slot = ~std::uint64_t{0};
 inline constexpr std::uint64_t being_cleaned = free_slot - 1;
+/// The birth of a row that was there before all snapshots.
+inline constexpr std::uint64_t born_before_all = 0;
+
+constexpr bool is_unlocked(std::uint64_t lock) noexcept { return (lock & held_flag) == 0; }
 
 /// A transaction's word: the number of its record, and of the write among its writes.
 constexpr std::uint64_t lock_word_of(std::uint32_t record, std::size_t write) noexcept {
-  return (std::uint64_t{record} + 1) << 32U | write;
+  return held_flag | (std::uint64_t{record} + 1) << 32U | write;
 }
 constexpr std::uint32_t holder_of(std::uint64_t lock) noexcept {
-  return static_cast<std::uint32_t>(lock >> 32U) - 1;
+  return static_cast<std::uint32_t>((lock & ~held_flag) >> 32U) - 1;
 }
 
 /// The age of those who do not wait.
 inline constexpr std::uint64_t never_waits = 0;
 
-/// Puts `mine` into the lock. False: give up. `age_of(record)` is the age of the transaction with
-/// that record; `pause()` waits a little, or returns false if it was long enough.
+/// Puts `mine` into the lock, and the birth that stood there into `birth`. False: give up.
+/// `age_of(record)` is the age of the transaction with that record; `pause()` waits a little, or
+/// returns false if it was long enough.
 template <class AgeOf, class Pause>
 bool take_lock(atomic<std::uint64_t>& lock, std::uint64_t mine, std::uint64_t age, AgeOf&& age_of,
-               Pause&& pause) {
+               Pause&& pause, std::uint64_t& birth) {
+  backoff cleaning;
   for (;;) {
-    std::uint64_t was = unlocked;
-    // acquire ← the release of whoever held it before: the row as he left it; and of its holder:
-    // his age. release → that: who meets our word sees our age.
-    if (lock.cas_strong_acq_rel(was, mine)) return true;
+    // acquire, here and when the exchange fails ← the release of the transaction that put its word
+    // there: its age.
+    std::uint64_t was = lock.load_acquire();
+    while (is_unlocked(was)) {
+      // acquire ← the release of the last holder: the row as it left it. release → the acquires
+      // here: a transaction that meets our word sees our age.
+      if (lock.cas_strong_acq_rel(was, mine)) {
+        birth = was;
+        return true;
+      }
+    }
+    if (was == being_cleaned) {
+      cleaning.pause();  // it takes out an index entry, and needs no lock for that
+      continue;
+    }
     if (age == never_waits || was == free_slot) return false;
-    if (was != being_cleaned && !SPOLIA_FAULT("row_lock.waits_for_all")) {
+    if (!SPOLIA_FAULT("row_lock.waits_for_all")) {
       const std::uint64_t holder = age_of(holder_of(was));
       if (holder != never_waits && holder < age) return false;
     }

@@ -410,7 +410,7 @@ class SPOLIA_EXPORT transaction : public reader {
   status only_read();
   bool settle(commit_record& record, std::uint64_t& commit) noexcept;
   status withdraw(std::uint64_t mark) noexcept;
-  void finish(std::uint64_t commit) noexcept;
+  std::uint64_t finish(std::uint64_t commit) noexcept;
   [[nodiscard]] bool is_done(const note& n, bool committed) noexcept;
   void undo(pending_write& w) noexcept;
 

@@ -25,14 +25,12 @@ std::unique_ptr<index_set> set_with(const index_set& old, secondary* one) {
 struct catalog::building {
   table& of;
   secondary& index;
-  std::uint64_t columns;  // of its key
-  note* notes = nullptr;  // of rows that were changed meanwhile
-  note* last = nullptr;
-  std::uint64_t count = 0;
+  std::uint64_t columns;              // of its key
+  note_queue notes{};                 // of rows that were changed meanwhile
   std::vector<key_words> suspects{};  // of which there may be two
 
   ~building() {
-    while (notes != nullptr) free_note(std::exchange(notes, notes->next));
+    while (note* const n = notes.pop()) free_note(n);
   }
 };
 
@@ -142,7 +140,7 @@ status catalog::create_index(table& t, const index_spec& spec) {
   }
   b.index.when_.begin(since);
   free_note(last);
-  if (b.notes != nullptr) engine_.cleaner.add(std::exchange(b.notes, nullptr), b.last, b.count);
+  engine_.cleaner.add(b.notes);
   return outcome::ok;
 }
 
@@ -164,19 +162,17 @@ void catalog::fill(const reader& at, building& b) const {
 
 void catalog::add(const reader& at, building& b, std::uint64_t slot, const key_words& key) const {
   secondary_index& entries = *b.index.entries_;
-  const std::uint64_t claim = entries.add_once(key, slot, engine_.next_claim());
+  // Only snapshots from this one on use the index.
+  const std::uint64_t claim = entries.add_once(key, slot, {engine_.next_claim(), at.timestamp()});
   const row_head& head = *b.of.at(slot).head;
-  // acquire ← the release of who unlocked it: its stamp.
-  const bool quiet = head.lock.load_acquire() == unlocked;
+  // acquire ← the release of the transaction that unlocked it: its stamp.
+  const bool quiet = is_unlocked(head.lock.load_acquire());
   if (!quiet || head.stamp.load_relaxed() > at.timestamp()) {
     note* const n = new_note(b.of, &b.index, slot);
     n->what = note::kind::built;
     n->key = key;
     n->claim = claim;
-    n->next = b.notes;
-    b.notes = n;
-    if (b.last == nullptr) b.last = n;
-    ++b.count;
+    b.notes.push(n);
   }
   if (!b.index.unique_) return;
   bool others = false;
@@ -226,8 +222,10 @@ void catalog::give_up(building& b, std::unique_ptr<const index_set> before,
 void catalog::drop_later(note* n, std::uint64_t until) const noexcept {
   n->what = note::kind::dropped;
   n->until = until;
-  engine_.cleaner.add(n, n, 1);
-  engine_.cleaner.work(1);
+  note_queue one;
+  one.push(n);
+  engine_.cleaner.add(one);
+  engine_.cleaner.look_now();
 }
 
 /// Who begins at the time that is returned, or later, knows that it is over then.

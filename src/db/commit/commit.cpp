@@ -27,7 +27,7 @@ void install_all(session& s, std::uint64_t mark) noexcept {
   for (pending_write& w : s.writes) {
     if (!w.changed) continue;
     std::uint64_t older = 0;
-    if (w.place.head->stamp.load_relaxed() != 0) {
+    if (!w.fresh && w.place.head->stamp.load_relaxed() != 0) {
       keep_image(*next->place, *next, w.place, w.of->layout().whole());
       older = next->handle;
       ++next;
@@ -65,11 +65,14 @@ void transaction::prepare() {
         note& n = s.make_note(*w.of, i, w.slot);
         n.what = note::kind::superseded;
         n.key = key;
-        n.claim = i->entries_->claim_of(key, w.slot);
+        const index_entry e = i->entries_->entry_of(key, w.slot);
+        n.claim = e.claim;
+        n.since = e.birth;
       }
       if (!exists) {
         note& n = s.make_note(*w.of, nullptr, w.slot);
         n.what = note::kind::superseded;
+        n.since = w.birth;
         old.fetch(t.layout().keyed());
         n.key = t.schema_.key_of(t.schema_.key(), old.image);
       }
@@ -77,15 +80,16 @@ void transaction::prepare() {
     if (notes_reads_ && !existed && !w.fresh) {
       note& n = s.make_note(*w.of, nullptr, w.slot);
       n.what = note::kind::revived;
+      n.since = w.birth;
       n.key = t.schema_.key_of(t.schema_.key(), w.image);
     }
-    // Before a slot's first row there is nothing that a snapshot could look for. Before a later one
-    // there is the end of the row that had the slot before, which nobody looks behind.
+    // Before the first version of a row there is nothing that a snapshot could look for. The row
+    // that had the slot before is seen by none: its slot was given back.
     const std::uint64_t since = w.place.head->stamp.load_relaxed();
-    if (since == 0) continue;
+    if (w.fresh || since == 0) continue;
     ask wanted{.row = w.place.id,
                .since = since,
-               .older = w.fresh ? 0 : w.place.head->older.load_relaxed(),
+               .older = w.place.head->older.load_relaxed(),
                .chain = &w.place.head->older};
     if (existed && exists && engine_.old->changes_only() && w.sets != every_column) {
       wanted.columns = w.sets;
@@ -125,11 +129,13 @@ status transaction::commit() {
   if (!indexes_hold()) return fail(outcome::schema_changed);
   const std::uint32_t me = s.record->number();
   bool room = true;
+  census::ticket floor;  // "the validation floor" in upkeep.hpp
   commit_record record(engine_, me);
   try {
     prepare();
-    if (notes_reads_ && changes() && reads_hold(not_yet) == verdict::broken) {
-      return fail(outcome::conflict);
+    if (notes_reads_ && changes()) {
+      floor = engine_.board.validating.announce(engine_.board.clock);
+      if (reads_hold(not_yet) == verdict::broken) return fail(outcome::conflict);
     }
     const outcome o = record.write(s.writes, [this] { return deletes_only(); });
     if (o != outcome::ok) return fail(o);
@@ -150,11 +156,13 @@ status transaction::commit() {
     return withdraw(mark);
   }
   s.commits.add(1);
-  finish(commit);
+  const std::uint64_t left = finish(commit);
   engine_.old->published(me, commit);
   state_ = outcome::ended;
+  floor.withdraw();
   end();
   const status durable = record.acknowledge();
+  engine_.cleaner.after_commit(left, s.cleaned);
   if (engine_.shown) engine_.shown->after_commit();
   if (seen_ != 0 && durable) [[unlikely]]
     return seen_is_durable();
@@ -269,13 +277,12 @@ void transaction::rollback() noexcept {
   end();
 }
 
-/// Sorts out the notes, and lets go of the rows. `commit` is 0 for a rollback.
-void transaction::finish(std::uint64_t commit) noexcept {
+/// Sorts out the notes, and lets go of the rows. `commit` is 0 for a rollback. Returns how many
+/// notes it has left to the cleaner.
+std::uint64_t transaction::finish(std::uint64_t commit) noexcept {
   session& s = *session_;
   if (s.made.first != nullptr) settle_apart(commit);
-  note* first = nullptr;
-  note* last = nullptr;
-  std::uint64_t count = 0;
+  note_queue left;
   while (s.notes != nullptr) {
     note* const n = s.notes;
     s.notes = n->next;
@@ -283,23 +290,19 @@ void transaction::finish(std::uint64_t commit) noexcept {
       free_note(n);
       continue;
     }
-    // What a transaction that was rolled back has added may lie over an older claim, which a
-    // snapshot of before may need.
     if (n->until == 0) n->until = commit != 0 ? commit : engine_.board.clock.now();
-    n->next = first;
-    first = n;
-    if (last == nullptr) last = n;
-    ++count;
+    left.push(n);
   }
   for (pending_write& w : s.writes) {
     if (commit != 0 && w.changed) {
       restamp(w.place, commit);
+      if (w.fresh) w.birth = commit;
     } else if (w.fresh) {
       undo(w);
       continue;
     }
     // release → the acquires in lock_row(): the row as it is now.
-    w.place.head->lock.store_release(unlocked);
+    w.place.head->lock.store_release(w.birth);
   }
   s.writes.clear();
   s.end_claims();
@@ -307,8 +310,9 @@ void transaction::finish(std::uint64_t commit) noexcept {
     value_list replaced = std::exchange(s.replaced, {});
     if (commit != 0) engine_.values.retire(replaced, commit);
   }
-  if (first != nullptr) engine_.cleaner.add(first, last, count);
-  if (commit != 0) engine_.cleaner.work(2 * count + 2);
+  const std::uint64_t count = left.count;
+  engine_.cleaner.add(left);
+  return count;
 }
 
 /// Whether nothing is to be done about it.
@@ -347,8 +351,8 @@ void transaction::undo(pending_write& w) noexcept {
   if (t.primary_->remove(t.schema_.key_of(t.schema_.key(), w.image), w.slot)) {
     t.give_slot(w.slot);
   } else {
-    // No memory to take the key out: it keeps its slot, without a row, for who inserts it next.
-    w.place.head->lock.store_release(unlocked);  // → the acquires in lock_row()
+    // No memory to take the key out: it keeps its slot, without a row, for the next insertion.
+    w.place.head->lock.store_release(born_before_all);  // → the acquires in lock_row()
   }
 }
 

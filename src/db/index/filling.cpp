@@ -37,7 +37,7 @@ void loader::index(table& t, std::uint64_t first, std::uint64_t end) {
     place.load(s.whole().runs, image_.data());
     for (const secondary* const i : t.indexes().all) {
       const key_words key = s.key_of(i->columns_, image_.data());
-      i->entries_->add(key, slot, engine_.next_claim());
+      i->entries_->add(key, slot, {engine_.next_claim(), born_before_all});
       if (i->unique_) must_be_alone(t, *i, key, slot);
     }
   }

@@ -2,8 +2,9 @@
 // hash_secondary.hpp: a secondary index that finds the rows of one key: hashed, growing online.
 //
 // Idea:        a hash_index from keys to the sets of their rows. A set is an array of
-//              (slot, claim), open-addressed, so a row of a key that a million others have is added
-//              and taken out as quickly as the only one. Its first two places lie beside the key.
+//              (slot, claim, birth), open-addressed, so a row of a key that a million others have
+//              is added and taken out as quickly as the only one. Its first two places lie beside
+//              the key.
 //              Changes lock one of 64 locks, by the key; scans take none. A set whose array is
 //              full, or nearly empty, gets another one; the last row takes the set with it.
 // Scans:       places go by the upper bits of a hash that tells slots apart, so a larger array has
@@ -14,8 +15,8 @@
 //              copying of a set, while which changes of keys with that lock wait; amortized
 //              constant.
 // Progress:    scans are wait-free but for sets that are replaced between two ranges.
-// Memory:      for each key about 100 bytes and the key, and 16 to 32 in the hash table; for each
-//              further row of the key 21 to 64 bytes, a few more while rows go.
+// Memory:      for each key about 120 bytes and the key, and 16 to 32 in the hash table; for each
+//              further row of the key 32 to 96 bytes, a few more while rows go.
 // Why a scan finds what is there: a place goes from empty to a slot, and then between slots and
 //   gaps; never back to empty. So a walk from a slot's home to the first empty place meets it, if
 //   it was put there before the walk, or before the array's address was read. A slot that is taken
@@ -54,27 +55,32 @@ class hash_secondary final : public secondary_index {
     keys_.for_each([](std::uint64_t number) { row_set::free_all(row_set::of(number)); });
   }
 
-  void add(const key_words& key, std::uint64_t slot, std::uint64_t claim) override {
+  std::uint64_t add(const key_words& key, std::uint64_t slot, index_entry e) override {
     auto guard = nodes_.enter();
     const key_lock hold(*this, key);
     row_set* const s = find(key);
-    if (place* const there = place_in(s, slot)) return there->claim.write(claim);
-    put_new(s, key, slot, claim, guard);
+    if (place* const there = place_in(s, slot)) {
+      there->claim.write(e.claim);
+      return there->birth.read();
+    }
+    put_new(s, key, slot, e, guard);
+    return e.birth;
   }
 
-  std::uint64_t add_once(const key_words& key, std::uint64_t slot, std::uint64_t claim) override {
+  std::uint64_t add_once(const key_words& key, std::uint64_t slot, index_entry e) override {
     auto guard = nodes_.enter();
     const key_lock hold(*this, key);
     row_set* const s = find(key);
     if (const place* const there = place_in(s, slot)) return there->claim.read();
-    put_new(s, key, slot, claim, guard);
-    return claim;
+    put_new(s, key, slot, e, guard);
+    return e.claim;
   }
 
-  [[nodiscard]] std::uint64_t claim_of(const key_words& key, std::uint64_t slot) const override {
+  [[nodiscard]] index_entry entry_of(const key_words& key, std::uint64_t slot) const override {
     const key_lock hold(*this, key);
     const place* const there = place_in(find(key), slot);
-    return there == nullptr ? 0 : there->claim.read();
+    if (there == nullptr) return {};
+    return {there->claim.read(), there->birth.read()};
   }
 
   bool remove(const key_words& key, std::uint64_t slot, std::uint64_t claim) noexcept override {
@@ -127,7 +133,8 @@ class hash_secondary final : public secondary_index {
 
   struct place {
     atomic<std::uint64_t> slot{empty};  // one more than the slot
-    plain<std::uint64_t> claim{0};      // under the lock
+    plain<std::uint64_t> claim{0};      // under the lock, as the next one
+    plain<std::uint64_t> birth{0};
   };
 
   /// No two slots have the same.
@@ -267,10 +274,11 @@ class hash_secondary final : public secondary_index {
     return number == no_slot ? nullptr : row_set::of(number);
   }
 
-  static void put(row_set& s, place& to, std::uint64_t slot, std::uint64_t claim) noexcept {
+  static void put(row_set& s, place& to, std::uint64_t slot, index_entry e) noexcept {
     if (to.slot.load_relaxed() == empty) s.used.write(s.used.read() + 1);
     s.live.write(s.live.read() + 1);
-    to.claim.write(claim);
+    to.claim.write(e.claim);
+    to.birth.write(e.birth);
     // release → the acquire in walk(): the memory of the slot's row.
     to.slot.store_release(slot + 1);
   }
@@ -281,9 +289,9 @@ class hash_secondary final : public secondary_index {
     return s == nullptr ? nullptr : s->now.load_relaxed()->find(slot);
   }
   /// A pair that is not there.
-  void put_new(row_set* s, const key_words& key, std::uint64_t slot, std::uint64_t claim,
+  void put_new(row_set* s, const key_words& key, std::uint64_t slot, index_entry e,
                domain_guard& guard) {
-    if (s == nullptr) return begin(key, slot, claim);
+    if (s == nullptr) return begin(key, slot, e);
     places* p = s->now.load_relaxed();
     place* to = p->free_for(slot);
     const bool fresh = to == nullptr || to->slot.load_relaxed() == empty;
@@ -291,11 +299,11 @@ class hash_secondary final : public secondary_index {
       p = &renew(*s, *p, s->live.read() + 1, guard);
       to = p->free_for(slot);
     }
-    put(*s, *to, slot, claim);
+    put(*s, *to, slot, e);
   }
-  void begin(const key_words& key, std::uint64_t slot, std::uint64_t claim) {
+  void begin(const key_words& key, std::uint64_t slot, index_entry e) {
     row_set* const s = row_set::make(key, words_);
-    put(*s, *s->first().free_for(slot), slot, claim);
+    put(*s, *s->first().free_for(slot), slot, e);
     try {
       keys_.claim(key, s->number());
     } catch (...) {
@@ -323,6 +331,7 @@ class hash_secondary final : public secondary_index {
       if (there == empty || there == gap) continue;
       place& to = *fresh->free_for(there - 1);
       to.claim.write(old.at(i).claim.read());
+      to.birth.write(old.at(i).birth.read());
       to.slot.store_relaxed(there);
     }
     s.used.write(s.live.read());

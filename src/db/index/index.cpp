@@ -44,10 +44,11 @@ inline constexpr bool lies_in_nodes<db::tree_key<Words>> = true;
 namespace db {
 namespace {
 
-/// Nodes of long keys have fewer of them, so that allocators have a quick way for their size.
-template <std::uint32_t Words>
-using tree = abtree<tree_key<Words>, std::uint64_t, domain<>, std::less<tree_key<Words>>,
-                    (Words > 6 ? 10 : abtree_degree)>;
+/// Nodes of long keys or values have fewer of them, so that allocators have a quick way for their
+/// size.
+template <std::uint32_t Words, class What>
+using tree_of = abtree<tree_key<Words>, What, domain<>, std::less<tree_key<Words>>,
+                       (Words > 6 || sizeof(What) > 8 ? 10 : abtree_degree)>;
 
 template <std::uint32_t Words>
 tree_key<Words> cut(const key_words& key) noexcept {
@@ -103,7 +104,7 @@ class ordered_primary final : public primary_index {
   }
 
  private:
-  tree<Words> tree_;
+  tree_of<Words, std::uint64_t> tree_;
 };
 
 /// Keys with the slot behind them.
@@ -112,36 +113,40 @@ class ordered_secondary final : public secondary_index {
  public:
   explicit ordered_secondary(domain<>& nodes) : tree_(nodes) {}
 
-  void add(const key_words& key, std::uint64_t slot, std::uint64_t claim) override {
+  std::uint64_t add(const key_words& key, std::uint64_t slot, index_entry e) override {
     const std::lock_guard hold(lock_of(slot));
-    tree_.insert_or_assign(with(key, slot), claim);
+    if (tree_.insert(with(key, slot), e)) return e.birth;
+    e.birth = entry_in(key, slot).birth;
+    tree_.insert_or_assign(with(key, slot), e);
+    return e.birth;
   }
-  std::uint64_t add_once(const key_words& key, std::uint64_t slot, std::uint64_t claim) override {
+  std::uint64_t add_once(const key_words& key, std::uint64_t slot, index_entry e) override {
     const std::lock_guard hold(lock_of(slot));
-    return tree_.insert(with(key, slot), claim) ? claim : claim_in(key, slot);
+    return tree_.insert(with(key, slot), e) ? e.claim : entry_in(key, slot).claim;
   }
-  // With the lock: who builds the index sees that the row is locked if he adds an entry after that.
-  [[nodiscard]] std::uint64_t claim_of(const key_words& key, std::uint64_t slot) const override {
+  // With the lock: a thread that builds the index, and adds an entry after that, sees that the row
+  // is locked.
+  [[nodiscard]] index_entry entry_of(const key_words& key, std::uint64_t slot) const override {
     const std::lock_guard hold(lock_of(slot));
-    return claim_in(key, slot);
+    return entry_in(key, slot);
   }
   bool remove(const key_words& key, std::uint64_t slot, std::uint64_t claim) noexcept override {
     try {
       const std::lock_guard hold(lock_of(slot));
-      if (claim_in(key, slot) == claim) tree_.erase(with(key, slot));
+      if (entry_in(key, slot).claim == claim) tree_.erase(with(key, slot));
       return true;
     } catch (const std::bad_alloc&) {
       return false;
     }
   }
   void scan(const key_words& lo, const key_words& hi, slot_visitor f) const override {
-    const auto show = [&](const tree_key<Words>& key, const std::uint64_t&) {
+    const auto show = [&](const tree_key<Words>& key, const index_entry&) {
       return f(key.words.back(), key.words.data());
     };
     tree_.range(with(lo, 0), with(hi, no_slot), show);
   }
   void scan_down(const key_words& lo, const key_words& hi, slot_visitor f) const override {
-    const auto show = [&](const tree_key<Words>& key, const std::uint64_t&) {
+    const auto show = [&](const tree_key<Words>& key, const index_entry&) {
       return f(key.words.back(), key.words.data());
     };
     tree_.range_down(with(lo, 0), with(hi, no_slot), show);
@@ -156,16 +161,16 @@ class ordered_secondary final : public secondary_index {
     k.words.back() = slot;
     return k;
   }
-  [[nodiscard]] std::uint64_t claim_in(const key_words& key, std::uint64_t slot) const {
-    std::uint64_t claim = 0;
-    tree_.visit(with(key, slot), [&](const std::uint64_t& c) { claim = c; });
-    return claim;
+  [[nodiscard]] index_entry entry_in(const key_words& key, std::uint64_t slot) const {
+    index_entry found{};
+    tree_.visit(with(key, slot), [&](const index_entry& e) { found = e; });
+    return found;
   }
   spolia::detail::short_lock& lock_of(std::uint64_t slot) const noexcept {
     return locks_[slot % locks];
   }
 
-  tree<Words> tree_;
+  tree_of<Words, index_entry> tree_;
   mutable std::array<spolia::detail::short_lock, locks> locks_;
 };
 

@@ -3,9 +3,12 @@
 //
 // An index knows no versions. An entry is there before the row that it leads to is committed, and
 // until no snapshot can see a version with that key; whoever follows one looks whether the version
-// that it sees has the key. A primary index has one slot for a key. A secondary one has a claim for
-// each pair of key and slot: a number that tells the last time when somebody needed the entry, so
-// that who cleans up after an earlier need does not take it away.
+// that it sees has the key. A primary index has one slot for a key. A secondary one has two numbers
+// for each pair of key and slot. The claim tells the last need of the entry from earlier ones, so
+// that what cleans up after an earlier need does not take the entry away. The birth is a time
+// before which no snapshot needs the entry: one more than the snapshot of the transaction that
+// added it. An entry that is added again while it is there keeps its birth, since what needed it
+// before may need it yet.
 //
 // Errors:      claim, add and scan throw std::bad_alloc; nothing has changed then.
 // Threads:     anything beside anything. All are linearizable but scan: keys that are there all the
@@ -130,15 +133,22 @@ class primary_index {
   }
 };
 
+/// What a secondary index has for a pair of key and slot. Trivial: leaves are full of them, and are
+/// made without setting those that are not used.
+struct index_entry {
+  std::uint64_t claim;  ///< 0: the pair is not there
+  std::uint64_t birth;
+};
+
 class secondary_index {
  public:
   virtual ~secondary_index() = default;
-  virtual void add(const key_words& key, std::uint64_t slot, std::uint64_t claim) = 0;
-  /// Adds the pair, unless it is there; the claim that it has then. For who has not locked the row:
-  /// a transaction that has may rely on its claim.
-  virtual std::uint64_t add_once(const key_words& key, std::uint64_t slot, std::uint64_t claim) = 0;
-  /// The pair's claim; 0: it is not there.
-  [[nodiscard]] virtual std::uint64_t claim_of(const key_words& key, std::uint64_t slot) const = 0;
+  /// Adds the pair, or gives it another claim; the birth that it has then.
+  virtual std::uint64_t add(const key_words& key, std::uint64_t slot, index_entry e) = 0;
+  /// Adds the pair, unless it is there; the claim that it has then. For callers that have not
+  /// locked the row: a transaction that has may rely on its claim.
+  virtual std::uint64_t add_once(const key_words& key, std::uint64_t slot, index_entry e) = 0;
+  [[nodiscard]] virtual index_entry entry_of(const key_words& key, std::uint64_t slot) const = 0;
   /// Takes the pair away if its claim is still this one. False: there was no memory to do it.
   virtual bool remove(const key_words& key, std::uint64_t slot, std::uint64_t claim) noexcept = 0;
   /// As above; slots of one key ascend. A slot may come twice, under two keys. Of a hash index,

@@ -118,7 +118,7 @@ void loader::finish_row(row_head& head, std::uint64_t shape) noexcept {
   head.shape.store_relaxed(shape);
   head.stamp.store_relaxed(stamp_of_loaded);
   // release → the acquires of who locks the row when the database is open.
-  head.lock.store_release(unlocked);
+  head.lock.store_release(born_before_all);
 }
 
 void loader::put(table& t, const row_edit& e, std::uint64_t slot) {

@@ -49,7 +49,7 @@ bool loader::put_block(table& t, decoder& from, Key* keys, std::uint64_t* slots)
   // Others see it all by loading_crew::finish().
   for (std::size_t i = 0; i < rows_per_block; ++i) {
     ::new (first.head + i)
-        row_head{word(unlocked), word(stamp_of_loaded), word(0), word(row_exists)};
+        row_head{word(born_before_all), word(stamp_of_loaded), word(0), word(row_exists)};
   }
   for (std::size_t w = 0; w < s.words(); ++w) {
     const std::byte* const column = rows.data() + (w < keyed ? w : w + 1) * sizeof(w);

@@ -21,10 +21,10 @@
 //   are in it at the time of our commit (row.hpp, look_at_changed()). Entries of rows that were
 //   never committed, or had the key before or in between, and slots without a row are no reason to
 //   give up.
-// Why an entry is there when it matters: who inserts, or changes a key, adds the entry before his
-//   marks, and his marks come before he draws his time: see commit.hpp. An entry goes only when the
-//   oldest snapshot is later than the end of what it led to. So while ours is announced, entries
-//   that led to something after it stay.
+// Why an entry is there when it matters: a transaction that inserts, or changes a key, adds the
+//   entry before its marks, and its marks come before it draws its time: see commit.hpp. An entry
+//   goes only when no snapshot is in the life of what it led to, and, while we look, only if that
+//   life ended before we drew our time: the validation floor of snapshot_list.hpp.
 // What counts of a scan that ends early, because the program has seen enough, throws, or commits in
 //   the scan's function: the range up to the last key that was shown. So the note grows with what
 //   is shown (scan_note), and becomes the whole range when the scan has come to its end. Rows that

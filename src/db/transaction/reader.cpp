@@ -74,7 +74,11 @@ reader::reader(engine& of, const char* label) : engine_(of), session_(nullptr) {
   }
 }
 
-reader::~reader() { end(); }
+reader::~reader() {
+  if (session_ == nullptr) return;
+  end();
+  engine_.cleaner.step();
+}
 
 void reader::end() noexcept {
   if (session_ == nullptr) return;
@@ -83,6 +87,7 @@ void reader::end() noexcept {
   ticket_.withdraw();
   session_->clear();
   commit_board::give_back(*std::exchange(session_, nullptr)->record);
+  engine_.cleaner.after_snapshot(timestamp());
 }
 
 std::uint64_t* reader::room_for(const table& t) const {
@@ -303,6 +308,7 @@ void reader::scan_secondary(const secondary& i, values from, values to, const sc
 // --- readers that may be ended -------------------------------------------------------------------
 
 reader::reader(engine& of, const reader_options& o) : reader(of, o.label) {
+  engine_.cleaner.step();
   be_limited(o.deadline, o.label);
 }
 

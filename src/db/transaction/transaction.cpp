@@ -32,8 +32,8 @@ void may_be_set(const column_layout& c, const value& v) {
   }
 }
 
-/// In front of a lock's release: → the acquires of who locks the row next.
-void unlock(row_head& r) noexcept { r.lock.store_release(unlocked); }
+// release → the acquires of the transaction that locks the row next.
+void unlock(row_head& r, std::uint64_t birth) noexcept { r.lock.store_release(birth); }
 
 atomic<std::uint64_t> last_id{0};
 
@@ -426,7 +426,7 @@ result<std::uint32_t> transaction::lock_row(table& t, std::uint64_t slot, const 
   const bool locked = wait_for_lock(*place.head, number);
   // The first committer wins.
   if (!locked || (place.head->stamp.load_relaxed() > timestamp() && !begins_late(t, *place.head))) {
-    if (locked) unlock(*place.head);
+    if (locked) unlock(*place.head, writes.back().birth);
     writes.pop_back();
     if (t.primary_->find(key) != slot) return slot_is_gone;
     return fail(outcome::conflict);
@@ -437,7 +437,7 @@ result<std::uint32_t> transaction::lock_row(table& t, std::uint64_t slot, const 
   // back, and for which there was no memory to give the slot back.
   const bool known = snapshot == timestamp() && (shape & row_exists) != 0;
   if (!known && !t.key_is(slot, key)) {
-    unlock(*place.head);
+    unlock(*place.head, writes.back().birth);
     writes.pop_back();
     return slot_is_gone;
   }
@@ -468,7 +468,8 @@ bool transaction::wait_for_lock(row_head& row, std::uint32_t number) {
     waiting.pause();
     return true;
   };
-  return take_lock(row.lock, session_->lock_word(number), options_.age, age_of, pause);
+  return take_lock(row.lock, session_->lock_word(number), options_.age, age_of, pause,
+                   session_->writes[number].birth);
 }
 
 /// The row that we have locked was committed after our snapshot. If we have seen nothing of that
@@ -482,7 +483,7 @@ bool transaction::begins_late(const table& t, row_head& row) {
     ticket_ = std::move(late);
     note_seen();
   } catch (...) {
-    unlock(row);
+    unlock(row, session_->writes.back().birth);
     session_->writes.pop_back();
     throw;
   }
@@ -507,7 +508,7 @@ result<std::uint32_t> transaction::lock_key(table& t, values key) {
     if ((w.shape & row_exists) != 0) return number;
     if (held) return outcome::not_found;
     note_key(t, wanted);
-    unlock(*w.place.head);
+    unlock(*w.place.head, w.birth);
     session_->writes.pop_back();
     return outcome::not_found;
   }
@@ -572,7 +573,7 @@ status transaction::index_row(std::uint32_t number, std::uint64_t changed) {
     note& n = session_->make_note(*w.of, i, w.slot);
     n.key = key;
     n.claim = session_->next_claim();
-    i->entries_->add(key, w.slot, n.claim);
+    n.since = i->entries_->add(key, w.slot, {n.claim, timestamp() + 1});
     if (!i->unique_) continue;
     if (const status s = unique_in(w, *i, key); !s) return s;
   }
@@ -599,7 +600,7 @@ status transaction::unique_in(const pending_write& w, const secondary& i, const 
       found = outcome::duplicate_key;
       note_row(t, slot);
     } else if (own(*t.at(slot).head) == nullptr &&
-               (engine_.is_open(i.entries_->claim_of(key, slot)) || has_now(i, slot, key))) {
+               (engine_.is_open(i.entries_->entry_of(key, slot).claim) || has_now(i, slot, key))) {
       found = outcome::conflict;
     }
     return found == outcome::ok;

@@ -27,8 +27,9 @@
 //   and be about to lead to it. The tracker gives each version to one caller, once, and that one
 //   retires it: when it was cut out, or by its time.
 // Why the version is in the chain that is walked. It was when it ended. If the slot has gone to
-//   another row since, whose chain begins anew, then nobody was left who could see the former one:
-//   the walk does not find it, and it goes by its time, after the next scan.
+//   another row since, whose chain begins anew, then no snapshot was left that sees the former one,
+//   and row_gone() has marked its versions as cut out. (Without a guard, for want of memory, it has
+//   not: then they go by their times.)
 // Handles:     addresses.
 //
 // Departures from the papers:
@@ -154,6 +155,24 @@ class delta_range final : public delta {
     return walk_guarded(nodes_, chain, time, on_the_way, lengths_, blocks::at, early);
   }
 
+  void row_gone(atomic<std::uint64_t>& chain, std::uint64_t until) noexcept override {
+    if (chain.load_relaxed() == 0) return;
+    try {
+      auto guard = nodes_.enter();
+      const std::lock_guard hold(stripe_at(&chain).lock);
+      const chain_walk<block> walking(*scans_.latest(), changes_only());
+      chain_link at{chain.load_relaxed(), until};
+      chain.store_relaxed(0);  // no reader goes there any more
+      while (walking.stands(at)) {
+        block& b = blocks::of(at.handle);
+        at = {blocks::in(b).older.load_relaxed(), b.behind_until.read()};
+        b.is_out.write(true);
+      }
+    } catch (const std::bad_alloc&) {
+      // This thread's first guard: they go by their times.
+    }
+  }
+
   void collect() noexcept override {
     try {
       static_cast<void>(nodes_.enter());  // so that later ones of this thread cannot fail
@@ -243,8 +262,9 @@ class delta_range final : public delta {
   static bool is_old(const block& b, const scan_times& scan) noexcept {
     return b.until.read() <= oldest_of(scan);
   }
-  stripe& stripe_of(const block& b) noexcept {
-    const auto place = reinterpret_cast<std::uintptr_t>(b.chain);
+  stripe& stripe_of(const block& b) noexcept { return stripe_at(b.chain); }
+  stripe& stripe_at(const atomic<std::uint64_t>* chain) noexcept {
+    const auto place = reinterpret_cast<std::uintptr_t>(chain);
     return stripes_[(place * 0x9E3779B97F4A7C15U >> 40U) % stripes];
   }
 

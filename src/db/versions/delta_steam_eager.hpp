@@ -158,6 +158,27 @@ class delta_steam_eager final : public delta {
     return walk_guarded(nodes_, chain, time, on_the_way, lengths_, blocks::at, early);
   }
 
+  void row_gone(atomic<std::uint64_t>& chain, std::uint64_t until) noexcept override {
+    if (chain.load_relaxed() == 0) return;
+    try {
+      auto guard = nodes_.enter();
+      const chain_walk<block> walking(*scans_.latest(), changes_only());
+      chain_link at{chain.load_relaxed(), until};
+      chain.store_relaxed(0);  // no reader goes there any more
+      while (walking.stands(at)) {
+        block& b = blocks::of(at.handle);
+        const std::uint64_t ended = at.until;
+        at = {blocks::in(b).older.load_relaxed(), b.behind_until.read()};
+        local& keeper = *locals_.find(b.keeper);
+        block* gone = nullptr;
+        if (claim(b, ended)) push(gone, b);
+        let_go(keeper, gone, guard, true);
+      }
+    } catch (const std::bad_alloc&) {
+      // This thread's first guard: they go by their times.
+    }
+  }
+
   void collect() noexcept override {
     try {
       auto guard = nodes_.enter();

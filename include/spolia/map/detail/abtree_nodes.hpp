@@ -52,7 +52,7 @@ constexpr Key after_keys() noexcept {
 /// How many of the `n` keys key_at(0), key_at(1), ... are in front of `key`; or, with Equal, not
 /// behind it.
 template <bool Equal, class Key, class Compare, class At>
-unsigned rank(unsigned n, At&& key_at, const Key& key, const Compare& less) {
+SPOLIA_ALWAYS_INLINE unsigned rank(unsigned n, At&& key_at, const Key& key, const Compare& less) {
   unsigned from = 0;
   while (n != 0) {
     const unsigned half = n / 2;

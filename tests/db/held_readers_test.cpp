@@ -1,0 +1,457 @@
+// SPDX-License-Identifier: Apache-2.0
+// A reader holds the rows and index entries that it sees, and no others: of random changes, and of
+// workloads that go on for long beside readers of many ages.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <spolia/base/census.hpp>
+#include <spolia/db.hpp>
+
+#include "db/snapshot_list.hpp"
+#include "db/storages.hpp"
+#include "support/resident.hpp"
+
+namespace {
+
+using namespace spolia;
+using namespace spolia::test;
+using db::outcome;
+using db::reader;
+using db::status;
+using db::transaction;
+
+constexpr std::int64_t keys = 24;
+constexpr std::int64_t values = 6;
+
+/// Rows by key: the values of the columns a and b.
+using content = std::map<std::int64_t, std::pair<std::int64_t, std::int64_t>>;
+
+class held_readers : public testing::TestWithParam<storage_kind> {
+ protected:
+  explicit held_readers(db::index_kind primary = db::index_kind::ordered)
+      : base(db::database::open({.versions = GetParam(),
+                                 .changes_only = GetParam().changes_only,
+                                 .partition_transactions = 16,
+                                 .hash_indexes = GetParam().hashes})),
+        rows(base.create_table(
+            {.name = "rows",
+             .columns = {{"k", db::int64, db::primary_key}, {"a", db::int64}, {"b", db::int64}},
+             .primary = primary,
+             .indexes = {{"by_a", {"a"}},
+                         {"by_b", {"b"}, false, db::index_kind::hash},
+                         {"by_both", {"a", "b", "k"}, true}}})),
+        k(rows.column<std::int64_t>("k")),
+        a(rows.column<std::int64_t>("a")),
+        b(rows.column<std::int64_t>("b")) {}
+
+  /// What a snapshot shows, looked at in each way.
+  void expect_shows(const reader& at, const content& wanted) const {
+    const auto note = [&](content& to) {
+      return [this, &to](const db::row& r) {
+        EXPECT_TRUE(to.emplace(r.get(k), std::pair(r.get(a), r.get(b))).second) << "a row twice";
+      };
+    };
+    content found;
+    at.for_each(rows, note(found));
+    EXPECT_EQ(found, wanted) << "rows in no order";
+    for (std::int64_t n = 0; n < keys; ++n) {
+      const auto r = at.find(rows, {n});
+      const auto w = wanted.find(n);
+      ASSERT_EQ(static_cast<bool>(r), w != wanted.end()) << "key " << n;
+      if (!r) continue;
+      EXPECT_EQ(std::pair(r->get(a), r->get(b)), w->second) << "key " << n;
+    }
+    for (const bool down : {false, true}) {
+      expect_in_order(at, wanted, down);
+      for (std::int64_t v = 0; v < values; ++v) expect_with(at, wanted, v, down);
+    }
+  }
+
+  db::database base;
+  db::table& rows;
+  db::column<std::int64_t> k;
+  db::column<std::int64_t> a;
+  db::column<std::int64_t> b;
+
+ private:
+  using columns = std::vector<std::int64_t>;
+  template <class Of>
+  static void scan(const reader& at, const Of& of, std::initializer_list<db::value> from,
+                   std::initializer_list<db::value> to, bool down,
+                   const std::function<void(const db::row&)>& f) {
+    if (down) {
+      at.scan_down(of, from, to, f);
+    } else {
+      at.scan(of, from, to, f);
+    }
+  }
+  void expect_in_order(const reader& at, const content& wanted, bool down) const {
+    std::vector<columns> by_a;
+    std::vector<columns> by_key;
+    for (const auto& [key, v] : wanted) {
+      by_key.push_back({key, v.first, v.second});
+      by_a.push_back({v.first, v.second, key});
+    }
+    std::sort(by_a.begin(), by_a.end());
+    if (down) std::reverse(by_a.begin(), by_a.end());
+    if (down) std::reverse(by_key.begin(), by_key.end());
+    std::vector<columns> found;
+    scan(at, rows.index("by_both"), {}, {}, down,
+         [&](const db::row& r) { found.push_back({r.get(a), r.get(b), r.get(k)}); });
+    EXPECT_EQ(found, by_a) << "by a unique index";
+    if (rows.spec().primary != db::index_kind::ordered) return;
+    found.clear();
+    scan(at, rows, {}, {}, down,
+         [&](const db::row& r) { found.push_back({r.get(k), r.get(a), r.get(b)}); });
+    EXPECT_EQ(found, by_key) << "by the primary key";
+  }
+  /// Of rows whose columns have that value.
+  void expect_with(const reader& at, const content& wanted, std::int64_t v, bool down) const {
+    columns with_a;
+    columns with_b;
+    for (const auto& [key, x] : wanted) {
+      if (x.first == v) with_a.push_back(key);
+      if (x.second == v) with_b.push_back(key);
+    }
+    const auto keys_by = [&](const char* index) {
+      columns found;
+      scan(at, rows.index(index), {v}, {v}, down,
+           [&](const db::row& r) { found.push_back(r.get(k)); });
+      std::sort(found.begin(), found.end());
+      return found;
+    };
+    EXPECT_EQ(keys_by("by_a"), with_a);
+    EXPECT_EQ(keys_by("by_b"), with_b);
+  }
+};
+
+/// A few changes, of which some are taken back, each told to `now`.
+class changer {
+ public:
+  changer(db::database& base, db::table& rows, std::uint64_t seed)
+      : base_(base), rows_(rows), random_(seed) {}
+
+  std::uint64_t number(std::uint64_t below) { return random_() % below; }
+  std::int64_t any_value() { return static_cast<std::int64_t>(number(values)); }
+
+  void transact(content& now) {
+    content then = now;
+    transaction tx = base_.begin(
+        {.isolation = number(2) == 0 ? db::isolation::serializable : db::isolation::snapshot});
+    for (std::uint64_t n = 1 + number(4); n != 0; --n) {
+      const content before = then;
+      const bool back = number(5) == 0;
+      const db::savepoint to = tx.savepoint();
+      change(tx, then);
+      if (!back) continue;
+      ASSERT_TRUE(tx.rollback_to(to));
+      then = before;
+    }
+    if (number(5) == 0) return tx.rollback();
+    ASSERT_TRUE(tx.commit());
+    now = then;
+  }
+
+ private:
+  void change(transaction& tx, content& now) {
+    const auto key = static_cast<std::int64_t>(number(keys));
+    const bool there = now.count(key) != 0;
+    switch (number(4)) {
+      case 0:
+      case 1: {
+        const std::pair v(any_value(), any_value());
+        ASSERT_EQ(tx.insert(rows_, {key, v.first, v.second}),
+                  there ? outcome::duplicate_key : outcome::ok);
+        if (!there) now[key] = v;
+        break;
+      }
+      case 2:
+        ASSERT_EQ(tx.erase(rows_, {key}), there ? outcome::ok : outcome::not_found);
+        now.erase(key);
+        break;
+      default: {
+        const std::int64_t v = any_value();
+        const bool first = number(2) == 0;
+        ASSERT_EQ(tx.update(rows_, {key}, {{first ? "a" : "b", v}}),
+                  there ? outcome::ok : outcome::not_found);
+        if (there) (first ? now[key].first : now[key].second) = v;
+      }
+    }
+  }
+
+  db::database& base_;
+  db::table& rows_;
+  std::mt19937_64 random_;
+};
+
+/// Changes, readers that begin and end in any order, and collecting: each reader shows at any time
+/// what there was when it began.
+void play(db::database& base, db::table& rows, std::uint64_t seed,
+          const std::function<void(const reader&, const content&)>& expect) {
+  struct held {
+    std::unique_ptr<reader> at;
+    content then;
+  };
+  changer c(base, rows, seed);
+  content now;
+  std::vector<held> readers;
+  for (int n = 0; n < 1200 && !testing::Test::HasFailure(); ++n) {
+    SCOPED_TRACE("seed " + std::to_string(seed) + ", step " + std::to_string(n));
+    c.transact(now);
+    if (c.number(6) == 0 && readers.size() < 8) {
+      readers.push_back({std::unique_ptr<reader>(new reader(base.snapshot())), now});
+    }
+    if (c.number(12) == 0) base.collect();
+    if (readers.empty() || c.number(3) != 0) continue;
+    const auto r = readers.begin() + static_cast<std::ptrdiff_t>(c.number(readers.size()));
+    expect(*r->at, r->then);
+    if (c.number(3) == 0) readers.erase(r);
+  }
+  for (const held& r : readers) expect(*r.at, r.then);
+  readers.clear();
+  expect(base.snapshot(), now);
+  base.collect();
+  EXPECT_EQ(base.stats().cleaning, 0U) << "no reader is left";
+}
+
+TEST_P(held_readers, show_what_there_was) {
+  const auto expect = [&](const reader& at, const content& c) { expect_shows(at, c); };
+  play(base, rows, 1, expect);
+}
+SPOLIA_OVER_STORAGES_AND_TABLES(held_readers);
+
+class held_readers_hashed : public held_readers {
+ protected:
+  held_readers_hashed() : held_readers(db::index_kind::hash) {}
+};
+TEST_P(held_readers_hashed, show_what_there_was) {
+  const auto expect = [&](const reader& at, const content& c) { expect_shows(at, c); };
+  play(base, rows, 2, expect);
+}
+SPOLIA_OVER_STORAGES_AND_TABLES(held_readers_hashed);
+
+/// Rows that come and go beside a reader that sees none of them.
+class workloads : public testing::TestWithParam<std::tuple<storage_kind, db::index_kind>> {
+ protected:
+  workloads()
+      : base(db::database::open({.versions = std::get<0>(GetParam()),
+                                 .changes_only = std::get<0>(GetParam()).changes_only,
+                                 .partition_bytes = 64U << 10U,
+                                 .partition_cache_bytes = 64U << 10U})),
+        rows(base.create_table(
+            {.name = "rows",
+             .columns = {{"k", db::int64, db::primary_key}, {"touched", db::int64}},
+             .primary = std::get<1>(GetParam()),
+             .indexes = {{"by_touched", {"touched"}, false, std::get<1>(GetParam())}}})) {}
+
+  void commit(const std::function<status(transaction&)>& f) { ASSERT_TRUE(base.transact(f)); }
+  void insert(std::int64_t key) {
+    commit([&](transaction& tx) { return tx.insert(rows, {key, key}); });
+  }
+  /// Step by step, with a reader held from the start: memory stays, and so does what waits.
+  void stays(const std::function<void(std::int64_t)>& step) {
+    constexpr std::int64_t live = 100;
+    constexpr std::int64_t at_first = 3000;
+    constexpr std::int64_t steps = 20000;
+    for (std::int64_t n = 0; n < live; ++n) insert(n);
+    const reader held = base.snapshot("held");
+    for (std::int64_t n = 0; n < at_first; ++n) step(n);
+    const std::uint64_t before = resident_bytes();
+    const db::statistics then = base.stats();
+    for (std::int64_t n = at_first; n < at_first + steps; ++n) step(n);
+    // What the reader sees hangs at it; of the rest, what one look may leave.
+    EXPECT_LE(base.stats().cleaning, 2 * live + 300U);
+    EXPECT_EQ(base.stats().table_bytes, then.table_bytes) << "slots are used again";
+    // Partitions are bounded by their ring, which the first steps have not filled yet.
+    if (std::get<0>(GetParam()).storage != db::version_storage::one_shot_consolidated) {
+      EXPECT_LT(base.stats().versions.bytes, then.versions.bytes + (512U << 10U));
+    }
+    if (!SPOLIA_ASAN && !SPOLIA_TSAN) {
+      EXPECT_LT(resident_bytes() - std::min(before, resident_bytes()), 1U << 20U);
+    }
+    std::int64_t seen = 0;
+    held.for_each(rows, [&](const db::row&) { ++seen; });
+    EXPECT_EQ(seen, live);
+  }
+
+  db::database base;
+  db::table& rows;
+};
+INSTANTIATE_TEST_SUITE_P(
+    each, workloads,
+    testing::Combine(testing::Values(storage_kind{db::version_storage::one_shot_consolidated},
+                                     storage_kind{db::version_storage::steam_eager},
+                                     storage_kind{db::version_storage::steam_eager, true},
+                                     storage_kind{db::version_storage::range},
+                                     storage_kind{db::version_storage::range, true}),
+                     testing::Values(db::index_kind::ordered, db::index_kind::hash)),
+    [](const auto& of) {
+      const bool ordered = std::get<1>(of.param) == db::index_kind::ordered;
+      return storage_name({std::get<0>(of.param), 0}) + (ordered ? "_ordered" : "_hash");
+    });
+
+TEST_P(workloads, a_queue) {
+  stays([&](std::int64_t n) {
+    commit([&](transaction& tx) -> status {
+      if (const status s = tx.erase(rows, {n}); !s) return s;
+      return tx.insert(rows, {n + 100, n + 100});
+    });
+  });
+}
+TEST_P(workloads, an_index_of_what_was_touched) {
+  stays([&](std::int64_t n) {
+    commit(
+        [&](transaction& tx) { return tx.update(rows, {n * 7 % 100}, {{"touched", n + 1000}}); });
+  });
+}
+TEST_P(workloads, the_same_keys_again) {
+  stays([&](std::int64_t n) {
+    const std::int64_t key = n * 7 % 100;
+    commit([&](transaction& tx) { return tx.erase(rows, {key}); });
+    commit([&](transaction& tx) { return tx.insert(rows, {key, n}); });
+  });
+}
+TEST_P(workloads, insertions_that_are_taken_back) {
+  stays([&](std::int64_t n) {
+    transaction tx = base.begin();
+    ASSERT_TRUE(tx.insert(rows, {n + 1000, n}));
+    ASSERT_TRUE(tx.update(rows, {n % 100}, {{"touched", -n - 1}}));
+    tx.rollback();
+    commit([&](transaction& t) { return t.update(rows, {n % 100}, {{"touched", n % 3}}); });
+  });
+}
+
+class ages : public testing::Test {
+ protected:
+  db::database base = db::database::open();
+  db::table& rows = base.create_table(
+      {.name = "rows", .columns = {{"k", db::int64, db::primary_key}, {"v", db::int64}}});
+
+  void insert(std::int64_t first, std::int64_t count) {
+    ASSERT_TRUE(base.transact([&](transaction& tx) -> status {
+      for (std::int64_t n = first; n < first + count; ++n) {
+        if (const status s = tx.insert(rows, {n, n}); !s) return s;
+      }
+      return {};
+    }));
+  }
+  void erase(std::int64_t first, std::int64_t count) {
+    ASSERT_TRUE(base.transact([&](transaction& tx) -> status {
+      for (std::int64_t n = first; n < first + count; ++n) {
+        if (const status s = tx.erase(rows, {n}); !s) return s;
+      }
+      return {};
+    }));
+  }
+};
+
+/// Each of many readers sees rows of its own: those go when it ends, whichever it is.
+TEST_F(ages, are_told_apart) {
+  constexpr std::int64_t readers = 200;
+  constexpr std::int64_t each = 10;
+  std::vector<std::unique_ptr<reader>> all;
+  for (std::int64_t n = 0; n < readers; ++n) {
+    insert(n * each, each);
+    all.push_back(std::unique_ptr<reader>(new reader(base.snapshot())));
+    erase(n * each, each);
+  }
+  base.collect();
+  EXPECT_EQ(base.stats().cleaning, std::uint64_t{readers * each});
+  std::mt19937_64 random(3);
+  std::shuffle(all.begin(), all.end(), random);
+  while (!all.empty()) {
+    std::int64_t seen = 0;
+    all.back()->for_each(rows, [&](const db::row&) { ++seen; });
+    EXPECT_EQ(seen, each);
+    all.pop_back();
+    base.collect();
+    ASSERT_EQ(base.stats().cleaning, all.size() * each);
+  }
+}
+
+/// All readers see the rows: these go when the last has ended, in whatever order that is.
+TEST_F(ages, that_need_the_same) {
+  for (const bool oldest_first : {true, false}) {
+    insert(0, 100);
+    std::vector<std::unique_ptr<reader>> all;
+    for (std::int64_t n = 0; n < 64; ++n) {
+      all.push_back(std::unique_ptr<reader>(new reader(base.snapshot())));
+      insert(1000 + n, 1);
+    }
+    erase(0, 100);
+    erase(1000, 64);
+    if (!oldest_first) std::reverse(all.begin(), all.end());
+    while (all.size() > 1) {
+      all.erase(all.begin());
+      base.collect();
+      ASSERT_GE(base.stats().cleaning, 100U);
+    }
+    std::int64_t seen = 0;
+    const auto k = rows.column<std::int64_t>("k");
+    all.front()->for_each(rows, [&](const db::row& r) { seen += r.get(k) < 100 ? 1 : 0; });
+    EXPECT_EQ(seen, 100);
+    all.clear();
+    base.collect();
+    EXPECT_EQ(base.stats().cleaning, 0U);
+  }
+}
+
+/// When nobody commits, readers that begin and end take away what they may.
+TEST_F(ages, readers_go_on_where_nobody_commits) {
+  insert(0, 100000);
+  auto held = std::unique_ptr<reader>(new reader(base.snapshot()));
+  erase(0, 100000);
+  EXPECT_EQ(base.stats().cleaning, 100000U);
+  held.reset();
+  int steps = 0;
+  for (; base.stats().cleaning != 0 && steps < 2000; ++steps) const reader other = base.snapshot();
+  EXPECT_EQ(base.stats().cleaning, 0U);
+  EXPECT_GT(steps, 0) << "not all in the one that has ended";
+}
+
+/// A large deletion: the next row is found at once, and each commit after it is short.
+TEST_F(ages, a_large_deletion_is_cleaned_by_the_one_that_made_it) {
+  insert(0, 200000);
+  erase(0, 199990);
+  EXPECT_LE(base.stats().cleaning, 64U);
+  insert(0, 199990);
+  EXPECT_LE(base.stats().cleaning, 64U);
+}
+
+/// What is needed by many snapshots is asked about a few times, in whatever order these end.
+TEST(snapshot_lists, are_asked_a_logarithm_of_times) {
+  for (const bool oldest_first : {true, false}) {
+    db::commit_board board;
+    std::vector<census::ticket> all;
+    for (int n = 0; n < 1000; ++n) {
+      all.push_back(board.living.announce(board.clock));
+      board.clock.tick();
+    }
+    if (oldest_first) std::reverse(all.begin(), all.end());  // they end from the back
+    int asked = 0;
+    db::snapshot_list list;
+    for (std::uint64_t at = 0;; all.pop_back()) {
+      list.look(board);
+      if (at != 0 && list.has(at)) continue;
+      ++asked;
+      const std::uint64_t* const by = list.needed_by(1, board.clock.now());
+      if (by == nullptr) break;
+      at = *by;
+    }
+    EXPECT_TRUE(all.empty());
+    EXPECT_LE(asked, 12);
+  }
+}
+
+}  // namespace
