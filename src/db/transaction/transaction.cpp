@@ -60,12 +60,12 @@ void transaction::note_seen() noexcept {
   if (options_.durable_reads && engine_.log != nullptr) seen_ = engine_.log->visible();
 }
 
-transaction::~transaction() { rollback(); }
+transaction::~transaction() { roll_back(); }
 
 status transaction::fail(outcome why) noexcept {
   if (why == outcome::conflict) session_->conflicts.add(1);
   if (why == outcome::limit) session_->limits.add(1);
-  rollback();
+  roll_back();
   state_ = why;
   return why;
 }
@@ -80,7 +80,7 @@ auto transaction::change(F&& f) -> decltype(f()) {
   try {
     return f();
   } catch (const std::bad_alloc&) {
-    rollback();
+    roll_back();
     throw;
   }
 }
@@ -712,7 +712,7 @@ void transaction::change_back(const level_mark& to) {
       forget_changes(touch(static_cast<std::uint32_t>(n)));
     }
   } catch (const std::bad_alloc&) {
-    rollback();
+    roll_back();
     throw;
   }
 }
@@ -746,7 +746,7 @@ void reader::scanning::give_changes_to_outer(session& s) const noexcept {
 
 void transaction::refuse_in_query() {
   throw std::invalid_argument(
-      "spolia::db: a transaction is changed or committed by what it has called: a condition of its "
+      "spolia::db: a transaction is changed or ended by what it has called: a condition of its "
       "query, or on_slow_reader. Do it when that has returned, or in the function of a scan, or "
       "use "
       "a transaction of its own");
