@@ -35,11 +35,10 @@ const char* name_of(at_work::doing what) noexcept {
 }  // namespace
 
 at_work::at_work(const engine& of, doing what, const char* call) noexcept
-    : of_(&of),
-      what_(what),
-      call_(call),
-      caller_(nullptr),
-      outer_(std::exchange(innermost, this)) {}
+    : of_(&of), what_(what), call_(call), outer_(std::exchange(innermost, this)) {}
+
+at_work::at_work(const engine& of, const gate* asks, const char* call) noexcept
+    : of_(&of), what_(asking), call_(call), asks_(asks), outer_(std::exchange(innermost, this)) {}
 
 at_work::at_work(const at_work* caller) noexcept
     : of_(nullptr),
@@ -58,6 +57,13 @@ const at_work* at_work::find(const at_work* from, const engine& of, unsigned any
     if (const at_work* const by = find(w->caller_, of, any_of)) return by;
   }
   return nullptr;
+}
+
+bool at_work::asked_by(const at_work* from, const gate& of) noexcept {
+  for (const at_work* w = from; w != nullptr; w = w->outer_) {
+    if (w->asks_ == &of || asked_by(w->caller_, of)) return true;
+  }
+  return false;
 }
 
 /// What has begun first of all that `of` does.

@@ -29,6 +29,7 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 
 class engine;
+class gate;
 
 class at_work {
  public:
@@ -43,6 +44,8 @@ class at_work {
 
   /// `call` says what the caller has called: a string literal.
   at_work(const engine& of, doing what, const char* call) noexcept;
+  /// asking, for the transaction that has this gate; null: for none.
+  at_work(const engine& of, const gate* asks, const char* call) noexcept;
   /// What the thread is at which has called here(), and which waits for this one.
   explicit at_work(const at_work* caller) noexcept;
   ~at_work();
@@ -52,6 +55,10 @@ class at_work {
   /// For threads that this one waits for.
   [[nodiscard]] static const at_work* here() noexcept;
   [[nodiscard]] static bool within(const engine& of, unsigned any_of) noexcept;
+  /// Whether this thread is in on_slow_reader for the transaction that has the gate.
+  [[nodiscard]] static bool asked_by(const gate& of) noexcept {
+    return here() != nullptr && asked_by(here(), of);
+  }
   /// Throws std::invalid_argument if this thread is in one of them, which `call` would wait for.
   static void must_not_wait(const engine& of, unsigned any_of, const char* call);
   /// Ends the database: now, or, if the program does that while it is called by a checkpoint or a
@@ -60,12 +67,14 @@ class at_work {
 
  private:
   static const at_work* find(const at_work* from, const engine& of, unsigned any_of) noexcept;
+  static bool asked_by(const at_work* from, const gate& of) noexcept;
   static const at_work* outermost(const at_work* from, const engine& of) noexcept;
 
   const engine* const of_;  // null: see caller_
   const doing what_;
   const char* const call_;
-  const at_work* const caller_;
+  const gate* const asks_ = nullptr;
+  const at_work* const caller_ = nullptr;
   const at_work* const outer_;
   mutable std::unique_ptr<engine> closed_;
 };

@@ -21,6 +21,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "db/faulty_files.hpp"
 #include "db/layer_over.hpp"
@@ -241,6 +242,70 @@ TEST_F(callbacks, of_slow_readers_do_not_wait_for_the_commit_that_asks) {
   EXPECT_EQ(done, outcome::limit);
   EXPECT_GE(calls, 1);
   EXPECT_TRUE(old.find(ledger, {1}));
+}
+
+/// What the commit has it keeps until the function has returned: to wait, or to try again, is vain.
+TEST_F(callbacks, of_slow_readers_are_told_what_the_commit_that_asks_has) {
+  options o = small_segments();
+  o.version_budget = 300'000;
+  std::function<void()> when_asked = [] {};
+  o.on_slow_reader = [&](const slow_reader&) {
+    std::exchange(when_asked, [] {})();
+    return slow_reader_action::leave;
+  };
+  database base = database::open("base", o);
+  commit(base, 1, 20);
+  table& ledger = base.find_table("ledger");
+  table& t = base.create_table({.name = "t",
+                                .columns = {{"k", int64, primary_key}, {"v", int64}},
+                                .indexes = {{.name = "by_v", .columns = {"v"}, .unique = true}}});
+  ASSERT_TRUE(base.transact([&](transaction& tx) { return tx.insert(t, {1, 10}); }));
+  transaction* asking = nullptr;
+  const std::vector<std::function<status(transaction&)>> wants = {
+      [&](transaction& tx) { return tx.update(ledger, {2}, {{"n", 1}}); },
+      [&](transaction& tx) { return tx.erase(ledger, {2}); },
+      [&](transaction& tx) { return tx.lock(ledger, {2}).why(); },
+      [&](transaction& tx) { return tx.insert(t, {2, 2}); },   // which it inserts
+      [&](transaction& tx) { return tx.insert(t, {3, 20}); },  // a value of its own
+      [&](transaction& tx) { return tx.update(t, {1}, {{"v", 20}}); },
+  };
+  int refusals = 0;
+  const auto all_refused = [&] {
+    for (const auto longest_wait : {0us, std::chrono::microseconds(1h)}) {
+      for (const auto& f : wants) {
+        const std::string why = mistake([&] {
+          static_cast<void>(base.transact(f, {.begin = {.longest_wait = longest_wait}}));
+        });
+        EXPECT_NE(why.find("wants a row, or a value"), std::string::npos) << refusals << why;
+        ++refusals;
+      }
+    }
+    EXPECT_TRUE(base.transact([&](transaction& tx) { return tx.insert(t, {refusals, refusals}); }))
+        << "which it has not";
+    transaction tx = base.begin();
+    EXPECT_EQ(tx.update(ledger, {4}, {{"n", 1}}), outcome::conflict) << "another one has it";
+  };
+  when_asked = [&] {
+    all_refused();
+    in_a_query(base, all_refused);
+    EXPECT_NE(mistake([&] { asking->rollback(); }), "");
+    EXPECT_TRUE(asking->state());
+  };
+  const reader old = base.snapshot("old");
+  transaction another = base.begin();
+  ASSERT_TRUE(another.lock(ledger, {4}));
+  status done;
+  for (std::int64_t n = 0; done; ++n) {
+    transaction tx = base.begin();
+    asking = &tx;
+    ASSERT_TRUE(tx.update(ledger, {2}, {{"n", n}}));
+    ASSERT_TRUE(tx.insert(t, {2, 20}));
+    ASSERT_TRUE(tx.erase(t, {2}));
+    done = tx.commit();
+  }
+  EXPECT_EQ(done, outcome::limit);
+  EXPECT_EQ(refusals, 24);
+  EXPECT_TRUE(base.transact([&](transaction& tx) { return tx.insert(t, {2, 20}); }));
 }
 
 /// Nor do two functions, on two threads, for each other's calls.

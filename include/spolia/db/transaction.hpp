@@ -377,6 +377,9 @@ class SPOLIA_EXPORT transaction : public reader {
   result<std::uint32_t> lock_row(table& t, std::uint64_t slot, const row_place& place,
                                  const key_words& key);
   bool wait_for_lock(row_head& row, std::uint32_t number);
+  [[nodiscard]] bool is_locked_by_caller(const row_head& row) const noexcept;
+  [[nodiscard]] bool is_caller(std::uint32_t record) const noexcept;
+  [[noreturn]] void refuse_what_the_caller_has();
   bool begins_late(const table& t, row_head& row);
   result<std::uint32_t> lock_key(table& t, values key);
   status index_row(std::uint32_t number, std::uint64_t changed);
