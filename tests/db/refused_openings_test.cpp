@@ -374,6 +374,64 @@ TEST_F(refused_openings, what_is_left_of_files_that_were_not_finished_goes_with_
   EXPECT_FALSE(fs::exists(left));
 }
 
+/// It would be taken for a name that nothing has: what is made there would be made elsewhere, or
+/// the link be lost.
+TEST_F(refused_openings, of_links_to_what_is_not_there) {
+  const fs::path bank = root_ / "bank";
+  make_bank(bank);
+  fs::create_directories("elsewhere");
+  options o = over(nullptr);
+  o.publish_status = true;
+  const auto instead_of = [&](const std::string& name, bool is_read) {
+    SCOPED_TRACE(name);
+    const fs::path at = bank / name;
+    const bool was_there = fs::exists(at);
+    if (was_there) fs::rename(at, root_ / "kept");
+    fs::create_symlink(root_ / "elsewhere" / name, at);
+    is_not_opened(bank, name + ": is a symbolic link", o);
+    if (is_read) is_not_opened(bank, name + ": is a symbolic link", to_be_read());
+    fs::remove(at);
+    if (was_there) fs::rename(root_ / "kept", at);
+  };
+  instead_of("SPOLIA", true);
+  instead_of(last_segment(bank).filename().string(), true);
+  instead_of(checkpoint_of(bank).filename().string(), true);
+  instead_of("COPY", false);
+  instead_of("status", false);
+  instead_of("reserve.spl", false);
+  fs::create_directories("empty");
+  fs::create_symlink("../elsewhere/SPOLIA", "empty/SPOLIA");
+  is_not_opened("empty", "SPOLIA: is a symbolic link");
+  is_not_opened("empty", "SPOLIA: is a symbolic link", to_be_read());
+  EXPECT_EQ(commits_at(bank), 120);
+}
+
+/// Nor is a file made through such a link that comes later, or has another name.
+TEST_F(refused_openings, no_file_is_made_through_a_link) {
+  fs::create_directories("elsewhere");
+  fs::create_directories("here");
+  fs::create_symlink("../elsewhere/file", "here/file");
+  const auto here = real_files()->open_directory("here", directory_mode::existing);
+  for (const auto how : {file_mode::read, file_mode::write, file_mode::fresh}) {
+    is_refused([&] { here->open("file", how); }, "file: is a symbolic link");
+  }
+  put("elsewhere/file", "a letter");
+  EXPECT_EQ(here->open("file", file_mode::write)->size(), 8U);
+  EXPECT_EQ(here->open("file", file_mode::fresh)->size(), 0U);
+  EXPECT_TRUE(fs::is_symlink("here/file"));
+}
+
+/// One that leads somewhere is as good as the file.
+TEST_F(refused_openings, are_none_for_links_to_files) {
+  make_bank("bank");
+  fs::create_directories("elsewhere");
+  for (const fs::path& file : {fs::path("SPOLIA"), last_segment("bank").filename()}) {
+    fs::rename("bank" / file, "elsewhere" / file);
+    fs::create_symlink(".." / ("elsewhere" / file), "bank" / file);
+  }
+  EXPECT_EQ(commits_at("bank"), 120);
+}
+
 /// An opening would wait for a program at the other end.
 TEST_F(refused_openings, a_fifo_is_not_a_file_of_a_database) {
   const fs::path base = root_ / "base";
