@@ -273,6 +273,42 @@ TEST_F(refused_openings, with_a_status_that_cannot_be_made) {
   is_not_opened("bank", "status", o);
 }
 
+/// What was done until then is taken back.
+TEST_F(refused_openings, where_the_last_steps_fail) {
+  make_bank("torn");
+  put("torn/COPY", "");
+  fs::remove("torn/checkpoint-00000000000000ff.spl.tmp");
+  fs::copy(fs::path("torn"), "bank");
+  open_it("bank");
+  fs::remove("bank/status");
+  put("bank/COPY", "");
+  using kind = file_step::kind;
+  const auto with = [&](const char* at, kind what, const std::string& name) {
+    SCOPED_TRACE(name);
+    const auto choose = [&](const file_step& s) {
+      return s.what == what && s.name == name ? EIO : 0;
+    };
+    options o = over(std::make_shared<faulty_files>(real_files(), choose));
+    o.publish_status = true;
+    is_not_opened(at, "told to fail", o);
+    o.durability = durability_level::none;
+    if (!name.ends_with(".tmp")) is_not_opened(at, "told to fail", o);
+  };
+  fs::remove("torn/status");
+  with("torn", kind::truncate, last_segment("torn").filename().string());
+  put("torn/status", "of a process that was killed");
+  with("torn", kind::open, "status.spl.tmp");
+  with("torn", kind::rename, "status.spl.tmp");
+  with("bank", kind::sync, last_segment("bank").filename().string());
+  with("bank", kind::remove, "COPY");
+  const auto end = [](const fs::path& at) { return last_segment(at).filename().string(); };
+  with("bank", kind::rename, end("bank") + ".tmp");  // it has no record, and is replaced
+  with("fresh/below", kind::open, "status.spl.tmp");
+  EXPECT_FALSE(fs::exists("fresh"));
+  EXPECT_EQ(commits_at("torn"), 120);
+  EXPECT_EQ(commits_at("bank"), 120);
+}
+
 TEST_F(refused_openings, of_copies_leave_nothing) {
   database base = database::open("base", small_segments());
   commit(base, 1, 5);
