@@ -350,6 +350,51 @@ TEST_F(callbacks, of_slow_readers_do_not_wait_for_a_sink_that_waits_for_the_comm
   EXPECT_GT(base.checkpoint().rows, 0U);
 }
 
+/// All that the thread is within counts, and what has begun first lasts longest.
+TEST_F(callbacks, within_each_other_are_all_looked_at) {
+  std::function<void()> in_the_log = [] {};
+  layer_faults faults;
+  faults.before_change = [&] { std::exchange(in_the_log, [] {})(); };
+  options o = small_segments();
+  o.files = std::make_shared<layer_over>(faults);
+  o.slow_after = 1ns;
+  std::function<void()> when_asked = [] {};
+  o.on_slow_reader = [&](const slow_reader&) {
+    std::exchange(when_asked, [] {})();
+    return slow_reader_action::leave;
+  };
+  auto base = std::make_unique<database>(database::open("base", o));
+  commit(*base, 1, 20);
+  table& ledger = base->find_table("ledger");
+  int called = 0;
+  std::unique_ptr<const reader> slow(new reader(base->snapshot({.deadline = 1h})));
+  in_the_log = [&] {
+    when_asked = [&] {
+      ++called;
+      is_refused("sync()", "the layer of files", [&] { static_cast<void>(base->sync()); });
+    };
+    base->collect();
+  };
+  EXPECT_TRUE(base->transact([&](transaction& tx) { return tx.update(ledger, {1}, {{"n", 10}}); }));
+  EXPECT_EQ(std::exchange(called, 0), 1);
+  slow.reset();
+  database* const of = base.get();
+  of->backup([&](std::span<const std::byte>) {
+    if (called != 0) return;
+    const reader held = base->snapshot({.deadline = 1h});
+    transaction tx = base->begin();
+    EXPECT_TRUE(tx.update(ledger, {1}, {{"n", 10}}));
+    when_asked = [&] {
+      ++called;
+      base.reset();
+    };
+    EXPECT_TRUE(tx.commit()) << "it is not closed yet";
+    EXPECT_NE(refused([] { database::open("base", small_segments()); }), "");
+  });
+  EXPECT_EQ(called, 1);
+  EXPECT_EQ(commits_at("base"), 20);
+}
+
 /// The conditions of a query run on threads that the one which has asked waits for.
 TEST_F(callbacks, of_queries_wait_for_nothing_that_the_thread_which_asks_is_within) {
   std::function<void()> in_the_log = [] {};
