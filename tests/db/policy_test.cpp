@@ -547,4 +547,39 @@ TEST(policy, a_commit_is_not_asked_about_itself) {
   EXPECT_EQ(asked, "");
 }
 
+/// A transaction that has waited for the first row begins when it gets it, and is as far behind.
+TEST(policy, one_that_begins_late_is_not_behind_by_what_came_before) {
+  std::atomic<bool> counts{false};
+  std::uint64_t behind = 0;
+  int asked = 0;
+  shop s({.on_slow_reader =
+              [&](const slow_reader& r) {
+                if (!counts.load()) return slow_reader_action::leave;
+                EXPECT_STREQ(r.label, "late");
+                behind = std::max(behind, r.behind);
+                ++asked;
+                return slow_reader_action::leave;
+              },
+          .slow_after = 1ns});
+  for (std::int64_t k = 0; k < 3; ++k) ASSERT_TRUE(s.put(k));
+  transaction holder = s.base.begin("holder");
+  ASSERT_TRUE(holder.update(s.t, {1}, {{"v", 5}}));
+  std::atomic<bool> waits{false};
+  std::thread other([&] {
+    transaction late = s.base.begin({.label = "late", .longest_wait = 1h});
+    waits.store(true);
+    EXPECT_TRUE(late.update(s.t, {1}, {{"v", 6}}));
+    counts.store(true);
+    for (int i = 0; i < 3; ++i) EXPECT_TRUE(s.bump(2));
+    counts.store(false);
+    EXPECT_TRUE(late.commit());
+  });
+  while (!waits.load()) std::this_thread::yield();
+  for (int i = 0; i < 100; ++i) EXPECT_TRUE(s.bump(2));
+  EXPECT_TRUE(holder.commit());
+  other.join();
+  EXPECT_GT(asked, 0);
+  EXPECT_LE(behind, 3U);
+}
+
 }  // namespace

@@ -506,6 +506,7 @@ bool transaction::begins_late(const table& t, row_head& row) {
     // The old one keeps the row until it is unlocked.
     if (t.when_.ended(late.timestamp())) return false;
     ticket_ = std::move(late);
+    if (gated_) engine_.gates.renew(session_->way);
     note_seen();
   } catch (...) {
     unlock(row);
