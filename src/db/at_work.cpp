@@ -15,7 +15,7 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 namespace {
 
-thread_local constinit at_work* innermost = nullptr;
+thread_local constinit const at_work* innermost = nullptr;
 
 /// By what the program was called.
 const char* name_of(at_work::doing what) noexcept {
@@ -35,23 +35,53 @@ const char* name_of(at_work::doing what) noexcept {
 }  // namespace
 
 at_work::at_work(const engine& of, doing what, const char* call) noexcept
-    : of_(of), what_(what), call_(call), outer_(std::exchange(innermost, this)) {}
+    : of_(&of), what_(what), call_(call), outer_(std::exchange(innermost, this)) {}
+
+at_work::at_work(const engine& of, const gate* asks, const char* call) noexcept
+    : of_(&of), what_(asking), call_(call), asks_(asks), outer_(std::exchange(innermost, this)) {}
+
+at_work::at_work(const at_work* caller) noexcept
+    : of_(nullptr),
+      what_{},
+      call_(nullptr),
+      caller_(caller),
+      outer_(std::exchange(innermost, this)) {}
 
 at_work::~at_work() { innermost = outer_; }
 
-const at_work* at_work::find(const engine& of, unsigned any_of) noexcept {
-  for (const at_work* w = innermost; w != nullptr; w = w->outer_) {
-    if (&w->of_ == &of && (w->what_ & any_of) != 0) return w;
+const at_work* at_work::here() noexcept { return innermost; }
+
+const at_work* at_work::find(const at_work* from, const engine& of, unsigned any_of) noexcept {
+  for (const at_work* w = from; w != nullptr; w = w->outer_) {
+    if (w->of_ == &of && (w->what_ & any_of) != 0) return w;
+    if (const at_work* const by = find(w->caller_, of, any_of)) return by;
   }
   return nullptr;
 }
 
+bool at_work::asked_by(const at_work* from, const gate& of) noexcept {
+  for (const at_work* w = from; w != nullptr; w = w->outer_) {
+    if (w->asks_ == &of || asked_by(w->caller_, of)) return true;
+  }
+  return false;
+}
+
+/// What has begun first of all that `of` does.
+const at_work* at_work::outermost(const at_work* from, const engine& of) noexcept {
+  const at_work* first = nullptr;
+  for (const at_work* w = from; w != nullptr; w = w->outer_) {
+    if (w->of_ == &of) first = w;
+    if (const at_work* const by = outermost(w->caller_, of)) first = by;
+  }
+  return first;
+}
+
 bool at_work::within(const engine& of, unsigned any_of) noexcept {
-  return find(of, any_of) != nullptr;
+  return find(innermost, of, any_of) != nullptr;
 }
 
 void at_work::must_not_wait(const engine& of, unsigned any_of, const char* call) {
-  const at_work* const w = find(of, any_of);
+  const at_work* const w = find(innermost, of, any_of);
   if (w == nullptr) return;
   throw std::invalid_argument(std::string("spolia::db: ") + call + " was called by " +
                               name_of(w->what_) + " within " + w->call_ +
@@ -62,13 +92,10 @@ void at_work::must_not_wait(const engine& of, unsigned any_of, const char* call)
 
 void at_work::close(std::unique_ptr<engine> e) noexcept {
   if (e == nullptr) return;
-  at_work* outermost = nullptr;
-  for (at_work* w = innermost; w != nullptr; w = w->outer_) {
-    if (&w->of_ == e.get()) outermost = w;
-  }
-  if (outermost == nullptr) return;
-  if (outermost->what_ == copying) {
-    outermost->closed_ = std::move(e);
+  const at_work* const first = outermost(innermost, *e);
+  if (first == nullptr) return;
+  if (first->what_ == copying) {
+    first->closed_ = std::move(e);
     return;
   }
   misuse::report("a database is closed by a function that it has called", threads::number());

@@ -18,6 +18,7 @@
 #include "db/catalog/catalog.hpp"
 #include "db/engine.hpp"
 #include "db/files/status_file.hpp"
+#include "db/files/storage.hpp"
 #include "db/log/journal.hpp"
 #include "db/versions/delta_consolidated.hpp"
 #include "db/versions/delta_none.hpp"
@@ -25,7 +26,6 @@
 #include "db/versions/delta_range.hpp"
 #include "db/versions/delta_steam.hpp"
 #include "db/versions/delta_steam_eager.hpp"
-#include "db/files/storage.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
@@ -91,9 +91,10 @@ std::unique_ptr<delta> make_storage(commit_board& board, const options& o) {
   return std::make_unique<delta_consolidated>(board, chosen);
 }
 
-/// There is one at a time, and each has a record of the log made.
-constexpr unsigned waits_for_copies =
-    at_work::copying | at_work::background | at_work::writing | at_work::lengthening;
+/// What a copy waits for: there is one at a time, and each has a record of the log made; and the
+/// program's sink may make what waits for the commit that asks.
+constexpr unsigned waits_for_copies = at_work::copying | at_work::background | at_work::asking |
+                                      at_work::writing | at_work::lengthening;
 
 }  // namespace
 

@@ -33,7 +33,7 @@ std::uint64_t engine::ask_about_slow(const gate* but, bool pressed) {
                           .age = std::chrono::nanoseconds(static_cast<std::int64_t>(age)),
                           .version_bytes = old->stats().bytes + values.waiting_bytes()};
   // No lock and no guard is held here.
-  const at_work now(*this, at_work::asking, "the call that asks it");
+  const at_work now(*this, but, "the call that asks it");
   if (settings.on_slow_reader(about) != slow_reader_action::end) return 0;
   return gates.end_overdue(but, g.id);
 }

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -210,6 +211,27 @@ TEST(misused_databases, moved_from) {
   EXPECT_DEATH(static_cast<void>(base.snapshot()), "is used that was moved from");  // NOLINT
   EXPECT_DEATH(static_cast<void>(base.stats()), "is used that was moved from");     // NOLINT
   EXPECT_DEATH(base.create_table(table_spec()), "is used that was moved from");     // NOLINT
+}
+
+/// The commit that asks goes on with it.
+TEST(misused_databases, closed_by_a_function_that_they_call) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  std::optional<database> base;
+  bool closes = false;
+  base.emplace(database::open({.on_slow_reader =
+                                   [&](const slow_reader&) {
+                                     if (closes) base.reset();
+                                     return slow_reader_action::leave;
+                                   },
+                               .slow_after = std::chrono::nanoseconds(1)}));
+  table& t = base->create_table({.name = "t", .columns = {{"k", int64, primary_key}}});
+  const reader slow = base->snapshot();
+  transaction tx = base->begin();
+  ASSERT_TRUE(tx.insert(t, {1}));
+  closes = true;
+  EXPECT_DEATH(static_cast<void>(tx.commit()), "is closed by a function that it has called");
+  closes = false;
+  EXPECT_TRUE(tx.commit());
 }
 
 /// In a program that is begun anew for each: in a child by fork() it is no mistake.

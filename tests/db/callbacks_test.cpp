@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -20,7 +21,9 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
+#include "db/faulty_files.hpp"
 #include "db/layer_over.hpp"
 #include "db/own_place.hpp"
 
@@ -109,6 +112,25 @@ class callbacks : public own_place {
     const reader now = base.snapshot();
     if (base.tables().empty()) return;
     now.for_each(*base.tables().front(), [](const row&) {});
+  }
+  /// A condition of a query calls f() on a thread that this one waits for.
+  static void in_a_query(database& asked, const std::function<void()>& f) {
+    const reader now = asked.snapshot();
+    const table& ledger = asked.find_table("ledger");
+    const auto here = std::this_thread::get_id();
+    int calls = 0;
+    const auto once = [&](std::int64_t) {
+      if (calls++ != 0) return true;
+      EXPECT_NE(std::this_thread::get_id(), here);
+      f();
+      return true;
+    };
+    const auto lend = [](std::function<void()> work) { std::thread(std::move(work)).join(); };
+    EXPECT_TRUE(now.query(ledger)
+                    .where(ledger.column<std::int64_t>("n"), once)
+                    .aggregate(count())
+                    .run({.threads = 2, .lend = lend, .morsel = 4}));
+    EXPECT_GT(calls, 1);
   }
   static std::string stream_of(database& base) {
     std::string all;
@@ -200,7 +222,7 @@ TEST_F(callbacks, of_slow_readers_do_not_wait_for_the_commit_that_asks) {
   transaction* asking = nullptr;
   within = [&] {
     indexes_are_refused(base, "options::on_slow_reader");
-    copies_work(base);
+    copies_are_refused(base, "options::on_slow_reader");  // a sink may wait for this commit
     put_one(base);
     is_looked_at(base);
     // It commits itself, and does not fit either.
@@ -220,6 +242,216 @@ TEST_F(callbacks, of_slow_readers_do_not_wait_for_the_commit_that_asks) {
   EXPECT_EQ(done, outcome::limit);
   EXPECT_GE(calls, 1);
   EXPECT_TRUE(old.find(ledger, {1}));
+}
+
+/// What the commit has it keeps until the function has returned: to wait, or to try again, is vain.
+TEST_F(callbacks, of_slow_readers_are_told_what_the_commit_that_asks_has) {
+  options o = small_segments();
+  o.version_budget = 300'000;
+  std::function<void()> when_asked = [] {};
+  o.on_slow_reader = [&](const slow_reader&) {
+    std::exchange(when_asked, [] {})();
+    return slow_reader_action::leave;
+  };
+  database base = database::open("base", o);
+  commit(base, 1, 20);
+  table& ledger = base.find_table("ledger");
+  table& t = base.create_table({.name = "t",
+                                .columns = {{"k", int64, primary_key}, {"v", int64}},
+                                .indexes = {{.name = "by_v", .columns = {"v"}, .unique = true}}});
+  ASSERT_TRUE(base.transact([&](transaction& tx) { return tx.insert(t, {1, 10}); }));
+  transaction* asking = nullptr;
+  const std::vector<std::function<status(transaction&)>> wants = {
+      [&](transaction& tx) { return tx.update(ledger, {2}, {{"n", 1}}); },
+      [&](transaction& tx) { return tx.erase(ledger, {2}); },
+      [&](transaction& tx) { return tx.lock(ledger, {2}).why(); },
+      [&](transaction& tx) { return tx.insert(t, {2, 2}); },   // which it inserts
+      [&](transaction& tx) { return tx.insert(t, {3, 20}); },  // a value of its own
+      [&](transaction& tx) { return tx.update(t, {1}, {{"v", 20}}); },
+  };
+  int refusals = 0;
+  const auto all_refused = [&] {
+    for (const auto longest_wait : {0us, std::chrono::microseconds(1h)}) {
+      for (const auto& f : wants) {
+        const std::string why = mistake([&] {
+          static_cast<void>(base.transact(f, {.begin = {.longest_wait = longest_wait}}));
+        });
+        EXPECT_NE(why.find("wants a row, or a value"), std::string::npos) << refusals << why;
+        ++refusals;
+      }
+    }
+    EXPECT_TRUE(base.transact([&](transaction& tx) { return tx.insert(t, {refusals, refusals}); }))
+        << "which it has not";
+    transaction tx = base.begin();
+    EXPECT_EQ(tx.update(ledger, {4}, {{"n", 1}}), outcome::conflict) << "another one has it";
+  };
+  when_asked = [&] {
+    all_refused();
+    in_a_query(base, all_refused);
+    EXPECT_NE(mistake([&] { asking->rollback(); }), "");
+    EXPECT_TRUE(asking->state());
+  };
+  const reader old = base.snapshot("old");
+  transaction another = base.begin();
+  ASSERT_TRUE(another.lock(ledger, {4}));
+  status done;
+  for (std::int64_t n = 0; done; ++n) {
+    transaction tx = base.begin();
+    asking = &tx;
+    ASSERT_TRUE(tx.update(ledger, {2}, {{"n", n}}));
+    ASSERT_TRUE(tx.insert(t, {2, 20}));
+    ASSERT_TRUE(tx.erase(t, {2}));
+    done = tx.commit();
+  }
+  EXPECT_EQ(done, outcome::limit);
+  EXPECT_EQ(refusals, 24);
+  EXPECT_TRUE(base.transact([&](transaction& tx) { return tx.insert(t, {2, 20}); }));
+}
+
+/// Nor do two functions, on two threads, for each other's calls.
+TEST_F(callbacks, of_slow_readers_do_not_wait_for_a_sink_that_waits_for_the_commit_that_asks) {
+  options o = small_segments();
+  o.version_budget = 300'000;
+  std::promise<void> asks;
+  std::promise<void> builds;
+  database* of = nullptr;
+  bool first = true;
+  o.on_slow_reader = [&](const slow_reader&) {
+    if (std::exchange(first, false)) {
+      asks.set_value();
+      builds.get_future().wait();
+      std::this_thread::sleep_for(50ms);  // most likely it waits by now
+      copies_are_refused(*of, "options::on_slow_reader");
+    }
+    return slow_reader_action::leave;
+  };
+  database base = database::open("base", o);
+  of = &base;
+  commit(base, 1, 20);
+  table& ledger = base.find_table("ledger");
+  const reader old = base.snapshot("old");
+  std::thread commits;
+  base.backup([&](std::span<const std::byte>) {
+    if (commits.joinable()) return;
+    commits = std::thread([&] {
+      status done;
+      for (std::int64_t n = 0; done; ++n) {
+        transaction tx = base.begin();
+        ASSERT_TRUE(tx.update(ledger, {2}, {{"n", n}}));
+        done = tx.commit();
+      }
+      EXPECT_EQ(done, outcome::limit);
+    });
+    asks.get_future().wait();
+    builds.set_value();
+    EXPECT_TRUE(base.create_index(ledger, {.name = "x", .columns = {"n"}}));
+  });
+  commits.join();
+  EXPECT_GT(base.checkpoint().rows, 0U);
+}
+
+/// All that the thread is within counts, and what has begun first lasts longest.
+TEST_F(callbacks, within_each_other_are_all_looked_at) {
+  std::function<void()> in_the_log = [] {};
+  layer_faults faults;
+  faults.before_change = [&] { std::exchange(in_the_log, [] {})(); };
+  options o = small_segments();
+  o.files = std::make_shared<layer_over>(faults);
+  o.slow_after = 1ns;
+  std::function<void()> when_asked = [] {};
+  o.on_slow_reader = [&](const slow_reader&) {
+    std::exchange(when_asked, [] {})();
+    return slow_reader_action::leave;
+  };
+  auto base = std::make_unique<database>(database::open("base", o));
+  commit(*base, 1, 20);
+  table& ledger = base->find_table("ledger");
+  int called = 0;
+  std::unique_ptr<const reader> slow(new reader(base->snapshot({.deadline = 1h})));
+  in_the_log = [&] {
+    when_asked = [&] {
+      ++called;
+      is_refused("sync()", "the layer of files", [&] { static_cast<void>(base->sync()); });
+    };
+    base->collect();
+  };
+  EXPECT_TRUE(base->transact([&](transaction& tx) { return tx.update(ledger, {1}, {{"n", 10}}); }));
+  EXPECT_EQ(std::exchange(called, 0), 1);
+  slow.reset();
+  database* const of = base.get();
+  of->backup([&](std::span<const std::byte>) {
+    if (called != 0) return;
+    const reader held = base->snapshot({.deadline = 1h});
+    transaction tx = base->begin();
+    EXPECT_TRUE(tx.update(ledger, {1}, {{"n", 10}}));
+    when_asked = [&] {
+      ++called;
+      base.reset();
+    };
+    EXPECT_TRUE(tx.commit()) << "it is not closed yet";
+    EXPECT_NE(refused([] { database::open("base", small_segments()); }), "");
+  });
+  EXPECT_EQ(called, 1);
+  EXPECT_EQ(commits_at("base"), 20);
+}
+
+/// The conditions of a query run on threads that the one which has asked waits for.
+TEST_F(callbacks, of_queries_wait_for_nothing_that_the_thread_which_asks_is_within) {
+  std::function<void()> in_the_log = [] {};
+  layer_faults faults;
+  faults.before_change = [&] { std::exchange(in_the_log, [] {})(); };
+  options o = small_segments();
+  o.files = std::make_shared<layer_over>(faults);
+  o.slow_after = 1ns;
+  std::function<void()> when_asked = [] {};
+  o.on_slow_reader = [&](const slow_reader&) {
+    std::exchange(when_asked, [] {})();
+    return slow_reader_action::leave;
+  };
+  auto base = std::make_unique<database>(database::open("base", o));
+  commit(*base, 1, 20);
+  database other = database::open("other", small_segments());
+  commit(other, 1, 20);
+  const auto ask = [&] {
+    const reader slow = base->snapshot({.deadline = 1h});
+    std::this_thread::sleep_for(1ms);
+    EXPECT_TRUE(base->transact(
+        [&](transaction& tx) { return tx.update(base->find_table("ledger"), {1}, {{"n", 10}}); }));
+  };
+  int called = 0;
+  when_asked = [&] {
+    in_a_query(*base, [&] {
+      ++called;
+      indexes_are_refused(*base, "options::on_slow_reader");
+      copies_are_refused(*base, "options::on_slow_reader");
+      put_one(*base);
+    });
+  };
+  ask();
+  EXPECT_EQ(std::exchange(called, 0), 1);
+  in_the_log = [&] {
+    in_a_query(*base, [&] {
+      ++called;
+      is_refused("sync()", "the layer of files", [&] { static_cast<void>(base->sync()); });
+    });
+  };
+  ask();
+  EXPECT_EQ(std::exchange(called, 0), 1);
+  std::string all;
+  database* const of = base.get();
+  of->backup([&](std::span<const std::byte>) {
+    if (called != 0) return;
+    in_a_query(*base, [&] {
+      ++called;
+      copies_are_refused(*base, "the sink");
+      indexes_work(*base);
+      put_one(*base);
+    });
+    in_a_query(other, [&] { base.reset(); });
+    EXPECT_NE(refused([] { database::open("base", small_segments()); }), "") << "it is open yet";
+  });
+  EXPECT_EQ(called, 1);
+  EXPECT_EQ(commits_at("base"), 20);
 }
 
 TEST_F(callbacks, of_openings_and_restorations_find_the_directory_taken) {
@@ -297,6 +529,36 @@ TEST_F(callbacks, of_files_do_not_wait_for_the_log) {
     base.reset();
     EXPECT_EQ(commits_at(at), 300);
   }
+}
+
+/// That which makes a log longer fills the reserve up, too, within the commit that needs the room.
+TEST_F(callbacks, of_files_do_not_wait_for_the_commit_that_makes_the_log_longer) {
+  std::unique_ptr<database> base;
+  bool calls_back = false;
+  int calls = 0;
+  const auto no_reserve = [&](const file_step& s) {
+    if (!s.is_reserve()) return 0;
+    if (std::exchange(calls_back, false)) {
+      ++calls;
+      const std::string by = "the layer of files (options::files) within a write to the log";
+      indexes_are_refused(*base, by);
+      copies_are_refused(*base, by);
+      is_looked_at(*base);
+    }
+    return ENOSPC;  // so that it is tried again
+  };
+  options o = small_segments();
+  o.files = std::make_shared<faulty_files>(real_files(), no_reserve);
+  base = std::make_unique<database>(database::open("base", o));
+  commit(*base, 1, 5);
+  table& spare = make_table(*base);
+  calls_back = true;
+  EXPECT_TRUE(base->transact([&](transaction& tx) {  // more than a segment has room for
+    for (std::int64_t k = 0; k < 1000; ++k) EXPECT_TRUE(tx.insert(spare, {k}));
+  }));
+  EXPECT_EQ(calls, 1);
+  base.reset();
+  EXPECT_EQ(commits_at("base"), 5);
 }
 
 TEST_F(callbacks, of_files_of_a_copy_make_no_other_copy) {

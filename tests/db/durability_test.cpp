@@ -98,6 +98,22 @@ TEST(durability, what_was_acknowledged_survives_a_loss_of_power) {
   lose_power_everywhere(o, false, true);
 }
 
+/// The next one builds on it, so that it is made durable first.
+TEST(durability, what_a_killed_process_has_left_in_memory_is_there_when_more_is_acknowledged) {
+  const disk files = new_disk();
+  {
+    database base = database::open(place, over(files));
+    table& ledger = make_ledger(base);
+    for (std::int64_t n = 1; n <= 3; ++n) ASSERT_TRUE(write_down(base, ledger, n));
+    files->lies = true;  // the records that follow are in the system's memory alone
+    for (std::int64_t n = 4; n <= 5; ++n) ASSERT_TRUE(write_down(base, ledger, n));
+  }
+  files->lies = false;
+  database base = database::open(place, over(files));
+  ASSERT_TRUE(write_down(base, base.find_table("ledger"), 6));
+  EXPECT_EQ(reopened(files->synced()), 6);
+}
+
 TEST(durability, a_disk_that_lies_loses_commits_but_makes_up_none) {
   lose_power_everywhere(over(nullptr), true);
   options o = over(nullptr);

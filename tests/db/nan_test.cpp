@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cerrno>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -25,6 +26,7 @@
 #include <spolia/db/json.hpp>
 
 #include "db/durable.hpp"
+#include "db/faulty_files.hpp"
 #include "db/seals.hpp"
 #include "support/sanitized.hpp"
 
@@ -382,7 +384,7 @@ void expect_the_first(database& base, std::int64_t v = 1) {
 
 class old_stores : public testing::TestWithParam<std::pair<bool, std::uint32_t>> {
  protected:
-  static options how(const disk& files) {
+  static options how(const std::shared_ptr<storage_files>& files) {
     options o = over(files);
     o.recovery_threads = GetParam().second;
     return o;
@@ -470,6 +472,34 @@ TEST_P(old_stores, lose_nothing_when_the_first_opening_is_cut_short) {
       EXPECT_EQ(left_out_lines(*left), expected_lines) << "step " << n;
     }
   }
+}
+
+/// Of an opening that is refused nothing stays, and no row is written down by halves.
+TEST_P(old_stores, stay_as_they_are_when_an_opening_is_refused) {
+  using kind = file_step::kind;
+  const disk files = old_store(GetParam().first);
+  std::map<std::string, bytes> before;
+  for (const std::string& name : files->names()) before[name] = files->content(name);
+  const auto with = [&](kind what, const std::string& begins, int times) {
+    SCOPED_TRACE(begins);
+    const auto choose = [&](const file_step& s) {
+      return s.what == what && s.name.starts_with(begins) && --times == 0 ? EIO : 0;
+    };
+    options o = how(std::make_shared<faulty_files>(files, choose));
+    o.publish_status = true;
+    EXPECT_THROW(database::open(place, o), storage_error);
+    std::map<std::string, bytes> after;
+    for (const std::string& name : files->names()) after[name] = files->content(name);
+    EXPECT_EQ(after, before);
+  };
+  for (const int times : {1, 2, 3}) {
+    for (const auto what : {kind::open, kind::write, kind::sync, kind::rename}) {
+      with(what, "left-out", times);
+    }
+  }
+  with(kind::open, "status", 1);
+  with(kind::rename, "status", 1);
+  with(kind::rename, "log-", 1);
 }
 
 /// Opening what was written since there is one NaN goes over no row once more: what could not be in

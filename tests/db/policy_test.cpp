@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -10,6 +11,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "db/storages.hpp"
 #include "support/resident.hpp"
@@ -434,6 +436,150 @@ TEST(policy, an_insertion_beyond_the_budget_passes_on_what_the_program_throws) {
   std::this_thread::sleep_for(15ms);
   EXPECT_TRUE(tx.update(s.t, {1}, {{"words", s.words}}));
   EXPECT_TRUE(tx.commit());
+}
+
+/// And less often than asked for with slow_after, which commits look at.
+TEST(policy, insertions_beyond_the_budget_ask_no_more_often_with_a_short_time) {
+  int asked = 0;
+  tight_shop s({.on_slow_reader =
+                    [&](const slow_reader&) {
+                      ++asked;
+                      return slow_reader_action::leave;
+                    },
+                .slow_after = 1ns});
+  const reader old = s.base.snapshot("old");
+  s.use_up(old);
+  transaction tx = s.base.begin();
+  asked = 0;
+  const auto begun = std::chrono::steady_clock::now();
+  for (int i = 0; i < 2000; ++i) {
+    ASSERT_EQ(tx.update(s.t, {1}, {{"words", s.words}}), outcome::limit);
+  }
+  EXPECT_LE(asked, (std::chrono::steady_clock::now() - begun) / 10ms + 1);
+}
+
+/// Also where nobody is asked, and nobody is ended.
+TEST(policy, what_a_reader_has_held_makes_room_for_an_insertion_when_it_has_ended) {
+  tight_shop s({});
+  {
+    const reader old = s.base.snapshot("old");
+    s.use_up(old);
+  }
+  transaction tx = s.base.begin();
+  EXPECT_TRUE(tx.update(s.t, {1}, {{"words", s.words}}));
+  EXPECT_TRUE(tx.commit());
+}
+
+/// There are pauses between two looks for memory, which who is overdue does not get.
+TEST(policy, who_is_overdue_is_ended_by_the_first_insertion_after_that) {
+  tight_shop s({});
+  auto deadline = 100ms;
+  for (int round = 0; round < 3;) {
+    const reader report = s.base.snapshot({.label = "report", .deadline = deadline});
+    const auto begun = std::chrono::steady_clock::now();
+    s.use_up(report);
+    if (report.ended()) {
+      deadline *= 2;
+      continue;
+    }
+    status done;
+    bool overdue = false;
+    do {
+      overdue = std::chrono::steady_clock::now() - begun > deadline + 1ms;
+      done = s.reword(1);
+    } while (!overdue && !done);
+    EXPECT_TRUE(done);
+    ++round;
+  }
+}
+
+TEST(policy, what_a_change_that_is_refused_has_made_of_its_values_goes) {
+  database base = database::open({.budget = 4U << 20U});
+  table& t = base.create_table(
+      {.name = "t", .columns = {{"k", int64, primary_key}, {"a", text()}, {"b", text()}}});
+  const std::string fits(300U << 10U, 'f');
+  const std::string too_long(5U << 20U, 'l');
+  transaction tx = base.begin();
+  ASSERT_TRUE(tx.insert(t, {1, "", ""}));
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_EQ(tx.update(t, {1}, {{"a", fits}, {"b", too_long}}), outcome::limit);
+  }
+  EXPECT_TRUE(tx.update(t, {1}, {{"a", fits}}));
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_EQ(tx.insert(t, {2, fits, too_long}), outcome::limit);
+  }
+  EXPECT_TRUE(tx.insert(t, {2, fits, ""}));
+  EXPECT_TRUE(tx.commit());
+}
+
+/// It learns that there is no such key.
+TEST(policy, an_insertion_that_is_refused_for_want_of_room_has_looked_for_its_key) {
+  shop s({.budget = 1U << 20U});
+  std::int64_t rows = 0;
+  while (s.put(rows)) ++rows;
+  std::unique_ptr<const reader> old(new reader(s.base.snapshot("old")));
+  for (std::int64_t k = 0; k < 10; ++k) {
+    ASSERT_TRUE(s.base.transact([&](transaction& tx) { return tx.erase(s.t, {k}); }));
+  }
+  transaction tx = s.base.begin({.isolation = isolation::serializable});
+  ASSERT_EQ(tx.insert(s.t, {5000, 0, ""}), outcome::limit);
+  old.reset();
+  s.base.collect();
+  ASSERT_TRUE(s.put(5000)) << "there is room again";
+  ASSERT_TRUE(tx.update(s.t, {rows - 1}, {{"v", 7}}));
+  EXPECT_EQ(tx.commit(), outcome::conflict);
+}
+
+/// Though it be the oldest one of all.
+TEST(policy, a_commit_is_not_asked_about_itself) {
+  std::string asked;
+  shop s({.version_budget = 400000, .on_slow_reader = [&](const slow_reader& r) {
+            asked = r.label;
+            return slow_reader_action::leave;
+          }});
+  for (std::int64_t k = 0; k < 1000; ++k) ASSERT_TRUE(s.put(k));
+  transaction mine = s.base.begin("mine");
+  ASSERT_TRUE(mine.update(s.t, {999}, {{"v", 7}}));
+  std::int64_t bumped = 0;
+  while (s.bump(bumped)) ++bumped;
+  EXPECT_EQ(std::exchange(asked, ""), "mine");
+  EXPECT_EQ(mine.commit(), outcome::limit);
+  EXPECT_EQ(asked, "");
+}
+
+/// A transaction that has waited for the first row begins when it gets it, and is as far behind.
+TEST(policy, one_that_begins_late_is_not_behind_by_what_came_before) {
+  std::atomic<bool> counts{false};
+  std::uint64_t behind = 0;
+  int asked = 0;
+  shop s({.on_slow_reader =
+              [&](const slow_reader& r) {
+                if (!counts.load()) return slow_reader_action::leave;
+                EXPECT_STREQ(r.label, "late");
+                behind = std::max(behind, r.behind);
+                ++asked;
+                return slow_reader_action::leave;
+              },
+          .slow_after = 1ns});
+  for (std::int64_t k = 0; k < 3; ++k) ASSERT_TRUE(s.put(k));
+  transaction holder = s.base.begin("holder");
+  ASSERT_TRUE(holder.update(s.t, {1}, {{"v", 5}}));
+  std::atomic<bool> waits{false};
+  std::thread other([&] {
+    transaction late = s.base.begin({.label = "late", .longest_wait = 1h});
+    waits.store(true);
+    EXPECT_TRUE(late.update(s.t, {1}, {{"v", 6}}));
+    counts.store(true);
+    for (int i = 0; i < 3; ++i) EXPECT_TRUE(s.bump(2));
+    counts.store(false);
+    EXPECT_TRUE(late.commit());
+  });
+  while (!waits.load()) std::this_thread::yield();
+  for (int i = 0; i < 100; ++i) EXPECT_TRUE(s.bump(2));
+  EXPECT_TRUE(holder.commit());
+  other.join();
+  EXPECT_GT(asked, 0);
+  EXPECT_LE(behind, 3U);
 }
 
 }  // namespace

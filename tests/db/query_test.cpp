@@ -326,6 +326,27 @@ TEST(queries, what_a_condition_throws_comes_out) {
   EXPECT_EQ(rows_of(now.query(s.t)), 300);
 }
 
+/// Others read what would be changed.
+TEST(queries, a_condition_does_not_change_or_end_the_transaction_that_asks) {
+  sales s(300);
+  transaction tx = s.base.begin();
+  ASSERT_TRUE(tx.erase(s.t, {7}));
+  int calls = 0;
+  const auto refused = [&](auto&& f) { EXPECT_THROW(f(), std::invalid_argument); };
+  const auto f = [&](std::int64_t) {
+    if (calls++ != 0) return true;
+    refused([&] { static_cast<void>(tx.erase(s.t, {8})); });
+    refused([&] { static_cast<void>(tx.commit()); });
+    refused([&] { tx.rollback(); });
+    return true;
+  };
+  const query q = tx.query(s.t).where(s.t.column<std::int64_t>("id"), f).aggregate(count());
+  EXPECT_EQ(q.run({.threads = 1})->get<std::int64_t>(0, 0), 299);
+  EXPECT_EQ(calls, 299);
+  EXPECT_TRUE(tx.commit()) << "it goes on";
+  EXPECT_EQ(rows_of(s.base.snapshot().query(s.t)), 299);
+}
+
 TEST(queries, threads_that_do_not_come) {
   sales s(1000);
   const reader now = s.base.snapshot();

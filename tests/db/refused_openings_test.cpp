@@ -273,6 +273,42 @@ TEST_F(refused_openings, with_a_status_that_cannot_be_made) {
   is_not_opened("bank", "status", o);
 }
 
+/// What was done until then is taken back.
+TEST_F(refused_openings, where_the_last_steps_fail) {
+  make_bank("torn");
+  put("torn/COPY", "");
+  fs::remove("torn/checkpoint-00000000000000ff.spl.tmp");
+  fs::copy(fs::path("torn"), "bank");
+  open_it("bank");
+  fs::remove("bank/status");
+  put("bank/COPY", "");
+  using kind = file_step::kind;
+  const auto with = [&](const char* at, kind what, const std::string& name) {
+    SCOPED_TRACE(name);
+    const auto choose = [&](const file_step& s) {
+      return s.what == what && s.name == name ? EIO : 0;
+    };
+    options o = over(std::make_shared<faulty_files>(real_files(), choose));
+    o.publish_status = true;
+    is_not_opened(at, "told to fail", o);
+    o.durability = durability_level::none;
+    if (!name.ends_with(".tmp")) is_not_opened(at, "told to fail", o);
+  };
+  fs::remove("torn/status");
+  with("torn", kind::truncate, last_segment("torn").filename().string());
+  put("torn/status", "of a process that was killed");
+  with("torn", kind::open, "status.spl.tmp");
+  with("torn", kind::rename, "status.spl.tmp");
+  with("bank", kind::sync, last_segment("bank").filename().string());
+  with("bank", kind::remove, "COPY");
+  const auto end = [](const fs::path& at) { return last_segment(at).filename().string(); };
+  with("bank", kind::rename, end("bank") + ".tmp");  // it has no record, and is replaced
+  with("fresh/below", kind::open, "status.spl.tmp");
+  EXPECT_FALSE(fs::exists("fresh"));
+  EXPECT_EQ(commits_at("torn"), 120);
+  EXPECT_EQ(commits_at("bank"), 120);
+}
+
 TEST_F(refused_openings, of_copies_leave_nothing) {
   database base = database::open("base", small_segments());
   commit(base, 1, 5);
@@ -372,6 +408,64 @@ TEST_F(refused_openings, what_is_left_of_files_that_were_not_finished_goes_with_
   EXPECT_TRUE(fs::exists(left)) << "it was only read";
   open_it(base);
   EXPECT_FALSE(fs::exists(left));
+}
+
+/// It would be taken for a name that nothing has: what is made there would be made elsewhere, or
+/// the link be lost.
+TEST_F(refused_openings, of_links_to_what_is_not_there) {
+  const fs::path bank = root_ / "bank";
+  make_bank(bank);
+  fs::create_directories("elsewhere");
+  options o = over(nullptr);
+  o.publish_status = true;
+  const auto instead_of = [&](const std::string& name, bool is_read) {
+    SCOPED_TRACE(name);
+    const fs::path at = bank / name;
+    const bool was_there = fs::exists(at);
+    if (was_there) fs::rename(at, root_ / "kept");
+    fs::create_symlink(root_ / "elsewhere" / name, at);
+    is_not_opened(bank, name + ": is a symbolic link", o);
+    if (is_read) is_not_opened(bank, name + ": is a symbolic link", to_be_read());
+    fs::remove(at);
+    if (was_there) fs::rename(root_ / "kept", at);
+  };
+  instead_of("SPOLIA", true);
+  instead_of(last_segment(bank).filename().string(), true);
+  instead_of(checkpoint_of(bank).filename().string(), true);
+  instead_of("COPY", false);
+  instead_of("status", false);
+  instead_of("reserve.spl", false);
+  fs::create_directories("empty");
+  fs::create_symlink("../elsewhere/SPOLIA", "empty/SPOLIA");
+  is_not_opened("empty", "SPOLIA: is a symbolic link");
+  is_not_opened("empty", "SPOLIA: is a symbolic link", to_be_read());
+  EXPECT_EQ(commits_at(bank), 120);
+}
+
+/// Nor is a file made through such a link that comes later, or has another name.
+TEST_F(refused_openings, no_file_is_made_through_a_link) {
+  fs::create_directories("elsewhere");
+  fs::create_directories("here");
+  fs::create_symlink("../elsewhere/file", "here/file");
+  const auto here = real_files()->open_directory("here", directory_mode::existing);
+  for (const auto how : {file_mode::read, file_mode::write, file_mode::fresh}) {
+    is_refused([&] { here->open("file", how); }, "file: is a symbolic link");
+  }
+  put("elsewhere/file", "a letter");
+  EXPECT_EQ(here->open("file", file_mode::write)->size(), 8U);
+  EXPECT_EQ(here->open("file", file_mode::fresh)->size(), 0U);
+  EXPECT_TRUE(fs::is_symlink("here/file"));
+}
+
+/// One that leads somewhere is as good as the file.
+TEST_F(refused_openings, are_none_for_links_to_files) {
+  make_bank("bank");
+  fs::create_directories("elsewhere");
+  for (const fs::path& file : {fs::path("SPOLIA"), last_segment("bank").filename()}) {
+    fs::rename("bank" / file, "elsewhere" / file);
+    fs::create_symlink(".." / ("elsewhere" / file), "bank" / file);
+  }
+  EXPECT_EQ(commits_at("bank"), 120);
 }
 
 /// An opening would wait for a program at the other end.

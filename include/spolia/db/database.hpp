@@ -98,9 +98,10 @@ struct options {
   /// Asked by commits, on their threads, about the oldest reader or transaction but their own: when
   /// a commit's versions do not fit, and about each that has lived for `slow_after`, and again
   /// after as long; slow_after 0: only then. Also by insertions and changes for which `budget` has
-  /// no room. Must not use the reader or transaction that asks; create_index, drop_index and
-  /// drop_table out of it are refused with std::invalid_argument. What it throws comes out of
-  /// commit(), which has not happened, or out of the change, and the transaction goes on.
+  /// no room. Must not use the reader or transaction that asks; create_index, drop_index,
+  /// drop_table, checkpoint and backup out of it are refused with std::invalid_argument: they may
+  /// wait for the commit that asks. What it throws comes out of commit(), which has not happened,
+  /// or out of the change, and the transaction goes on.
   std::function<slow_reader_action(const slow_reader&)> on_slow_reader{};
   std::chrono::nanoseconds slow_after{0};
   /// One-shot: how many transactions share a partition, and when it is full.
@@ -249,7 +250,8 @@ class SPOLIA_EXPORT database {
   /// transaction can ask for that with transaction_options::durable_reads.
   status sync();
   /// Writes all rows as of now into a file, while everybody goes on; then removes the log that is
-  /// not needed any more.
+  /// not needed any more. std::invalid_argument also out of on_slow_reader, a sink of backup() and
+  /// a layer of files; so backup().
   checkpoint_report checkpoint(checkpoint_pace how = checkpoint_pace::shared);
   /// Writes a copy as of now into another directory, while everybody goes on; to be opened like any
   /// database. If an earlier copy is there, adds what was logged since.

@@ -346,7 +346,9 @@ class SPOLIA_EXPORT transaction : public reader {
   /// transaction_options::durable_reads it returns ok only when all that the transaction can have
   /// seen is durable, too; storage_failed: the log has failed, and that may be lost.
   status commit();
-  void rollback() noexcept;
+  /// Throws std::invalid_argument out of a condition of its query and out of an on_slow_reader that
+  /// is asked for it, as changes do; the transaction goes on then.
+  void rollback();
   /// ok while it can go on; conflict after a conflict; ended after its end.
   [[nodiscard]] status state() const noexcept { return state_; }
   /// Its rank among those that wait for locks: the smaller, the older. For the next try, if this
@@ -359,6 +361,7 @@ class SPOLIA_EXPORT transaction : public reader {
   transaction(engine& of, const transaction_options& o);
 
   status fail(outcome why) noexcept;
+  void roll_back() noexcept;
   template <class F>
   auto change(F&& f) -> decltype(f());
   status insert_row(table& t, values v);
@@ -374,6 +377,9 @@ class SPOLIA_EXPORT transaction : public reader {
   result<std::uint32_t> lock_row(table& t, std::uint64_t slot, const row_place& place,
                                  const key_words& key);
   bool wait_for_lock(row_head& row, std::uint32_t number);
+  [[nodiscard]] bool is_locked_by_caller(const row_head& row) const noexcept;
+  [[nodiscard]] bool is_caller(std::uint32_t record) const noexcept;
+  [[noreturn]] void refuse_what_the_caller_has();
   bool begins_late(const table& t, row_head& row);
   result<std::uint32_t> lock_key(table& t, values key);
   status index_row(std::uint32_t number, std::uint64_t changed);

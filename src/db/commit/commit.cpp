@@ -141,7 +141,7 @@ status transaction::commit() {
     if (o != outcome::ok) return fail(o);
     room = reserve();
   } catch (...) {
-    rollback();
+    roll_back();
     throw;
   }
   if (!room) return fail(outcome::limit);
@@ -171,7 +171,7 @@ status transaction::commit() {
 
 /// Ends without changes: there is nothing to undo but locks.
 status transaction::only_read() {
-  rollback();
+  roll_back();
   if (seen_ == 0) [[likely]]
     return outcome::ok;
   return seen_is_durable();
@@ -263,11 +263,17 @@ status transaction::withdraw(std::uint64_t mark) noexcept {
   return outcome::conflict;
 }
 
-void transaction::rollback() noexcept {
+void transaction::rollback() {
   if (session_ == nullptr || !state_) return;
-  if (session_->asked) {
+  no_query_runs();
+  roll_back();
+}
+
+void transaction::roll_back() noexcept {
+  if (session_ == nullptr || !state_) return;
+  if (session_->asked) {  // by its end alone: all else has looked before
     misuse::report(
-        "a transaction is rolled back by what it has called: a condition of its query, "
+        "a transaction is destroyed by what it has called: a condition of its query, "
         "or on_slow_reader",
         threads::number());
     return;

@@ -101,6 +101,11 @@ class gate_board {
     first_ = &g;
     if (g.deadline_ < next_.load_relaxed()) next_.store_relaxed(g.deadline_);
   }
+  /// The gate's owner has announced itself anew, in a step.
+  void renew(gate& g) noexcept {
+    const std::lock_guard hold(lock_);
+    g.timestamp_ = g.ticket_->timestamp();
+  }
   /// The gate's owner ends; it withdraws its announcement itself.
   void take(gate& g) noexcept {
     const std::lock_guard hold(lock_);

@@ -327,12 +327,7 @@ class posix_directory final : public storage_directory {
       : storage_directory(std::move(path)), fd_(std::move(fd)), made_(std::move(made)) {}
 
   std::unique_ptr<storage_file> open(const std::string& name, file_mode how) override {
-    const int flags = how == file_mode::read    ? O_RDONLY
-                      : how == file_mode::write ? O_RDWR | O_CREAT
-                                                : O_RDWR | O_CREAT | O_TRUNC;
-    // Where something else has the name, such as a fifo, this does not wait for its other end.
-    descriptor fd(::openat(fd_.get(), name.c_str(), flags | O_NONBLOCK | O_CLOEXEC, 0644));
-    if (!fd.open()) fail(path() / name, "cannot open");
+    descriptor fd = open_or_make(name, how);
     struct stat s{};
     if (::fstat(fd.get(), &s) != 0) fail(path() / name, "cannot open");
     if (!S_ISREG(s.st_mode)) {
@@ -375,6 +370,7 @@ class posix_directory final : public storage_directory {
     struct stat s{};
     if (::fstatat(fd_.get(), name.c_str(), &s, 0) == 0) return identity_of(s);
     if (errno != ENOENT) fail(path() / name, "cannot look at it");
+    is_no_link(name);
     return std::nullopt;
   }
   bool sync() override { return sync_names(fd_.get(), path()); }
@@ -386,6 +382,37 @@ class posix_directory final : public storage_directory {
   void remove_made() noexcept override { made_.remove(); }
 
  private:
+  /// A file is made only where nothing has the name, not even a link: that would have it made
+  /// elsewhere, and who takes the name away again would leave it there.
+  [[nodiscard]] descriptor open_or_make(const std::string& name, file_mode how) const {
+    // Where something else has the name, such as a fifo, this does not wait for its other end.
+    const int flags = (how == file_mode::read ? O_RDONLY : O_RDWR) | O_NONBLOCK | O_CLOEXEC;
+    const int existing = how == file_mode::fresh ? flags | O_TRUNC : flags;
+    for (;;) {
+      descriptor found(::openat(fd_.get(), name.c_str(), existing));
+      if (found.open()) return found;
+      if (errno == ENOENT && how != file_mode::read) {
+        is_no_link(name);
+        descriptor made(::openat(fd_.get(), name.c_str(), flags | O_CREAT | O_EXCL, 0644));
+        if (made.open()) return made;
+        if (errno == EEXIST) continue;  // another process has made it, or a link
+      } else if (errno == ENOENT) {
+        is_no_link(name);
+        errno = ENOENT;
+      }
+      fail(path() / name, "cannot open");
+    }
+  }
+  /// Throws if a link that leads nowhere has the name.
+  void is_no_link(const std::string& name) const {
+    struct stat s{};
+    if (::fstatat(fd_.get(), name.c_str(), &s, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISLNK(s.st_mode))
+      return;
+    throw storage_error(path() / name, storage_error::nowhere,
+                        "is a symbolic link to something that is not there: put that back, or "
+                        "remove the link");
+  }
+
   const descriptor fd_;
   made_directories made_;
 };

@@ -10,6 +10,9 @@
 #include <span>
 #include <utility>
 
+#include "db/files/reserve_file.hpp"
+#include "db/files/status_file.hpp"
+
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 namespace {
@@ -62,6 +65,7 @@ folder::folder(storage_files& files, const std::filesystem::path& directory, fol
                                   use.write ? directory_mode::made : directory_mode::existing)) {
   // In this order: others who make a database here make its data files after SPOLIA.
   const folder_content before = look();
+  refuse_links_to_nothing(before, use);
   const bool there = at_->identity(identity_name).has_value();
   const bool unfinished = before.copy && use.write;  // which the next backup goes on with
   if (!there && !unfinished && (before.has_data() || !use.write)) refuse_without_identity(before);
@@ -91,6 +95,17 @@ folder::~folder() {
     if (!kept_) at_->remove_made();
   } catch (const std::exception&) {
     return;  // an empty SPOLIA in a directory without data is in the way of nothing
+  }
+}
+
+/// To who looks whether they are there, they are not: they would be replaced, or passed over.
+/// identity() throws.
+void folder::refuse_links_to_nothing(const folder_content& has, folder_use use) const {
+  for (const std::uint64_t s : has.segments) at_->identity(file_name(file_kind::log, s));
+  for (const std::uint64_t s : has.checkpoints) at_->identity(file_name(file_kind::checkpoint, s));
+  if (!use.write) return;
+  for (const char* name : {copy_marker, status_file::name, reserve_file::name}) {
+    at_->identity(name);
   }
 }
 

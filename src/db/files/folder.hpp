@@ -88,6 +88,7 @@ class folder {
  private:
   explicit folder(std::unique_ptr<storage_directory> at) noexcept;
   [[noreturn]] void refuse_without_identity(const folder_content& has) const;
+  void refuse_links_to_nothing(const folder_content& has, folder_use use) const;
   void have(folder_use use);
   void have_by_lock_file(folder_use use);
   void parse(std::string_view text);

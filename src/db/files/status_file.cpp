@@ -22,6 +22,7 @@
 
 #include "db/engine.hpp"
 #include "db/files/folder.hpp"
+#include "db/files/reserve_file.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
@@ -142,8 +143,14 @@ status_file::status_file(engine& of, folder& where)
 }
 
 void status_file::prepare(folder& where) {
-  where.remove(name);
-  where.open(name, file_mode::fresh);
+  const std::string temporary = std::string(name) + ".spl.tmp";  // which an opening removes
+  try {
+    where.open(temporary, file_mode::fresh);
+    where.rename(temporary, name);
+  } catch (...) {
+    remove_quietly(where, temporary);
+    throw;
+  }
 }
 
 status_file::~status_file() {

@@ -21,7 +21,7 @@ class status_file {
   static constexpr const char* name = "status";
 
   /// Makes an empty one, while an opening can still be refused: a new file, so that a reader of one
-  /// that was left after a kill sees no mixture. Throws storage_error.
+  /// that was left after a kill sees no mixture. Throws storage_error; that one is there yet then.
   static void prepare(folder& where);
   /// Of the file that was prepared. Throws storage_error.
   status_file(engine& of, folder& where);

@@ -96,32 +96,47 @@ void storage::refuse_lost(const folder_content& has) const {
 /// system. Unfinished files go first, for they may be what fills the disk.
 void storage::begin(const folder_content& has, const nan_rows& nans) {
   for (const std::string& name : has.temporary) folder_.remove(name);
-  if (options_.durability == durability_level::none) {
-    change_directory(has, nans);
-    folder_.sync();  // to know whether that can be done
-    return;
+  try {
+    if (options_.durability == durability_level::none) {
+      change_directory(has, nans);
+      folder_.sync();  // to know whether that can be done
+      return;
+    }
+    log_ = std::make_unique<journal>(engine_, folder_, options_);
+    log_->start(end_, [&] { change_directory(has, nans); });
+  } catch (...) {
+    take_back(has, nans);
+    throw;
   }
-  log_ = std::make_unique<journal>(engine_, folder_, options_);
-  log_->start(end_, [&] { change_directory(has, nans); });
   folder_.note_data();
   if (!nans.changes().empty()) log_->write_alone(nans.changes());
 }
 
 /// What is to be done before anything is logged, and after everything that can refuse the opening.
 void storage::change_directory(const folder_content& has, const nan_rows& nans) {
-  try {
-    if (options_.publish_status) status_file::prepare(folder_);
-    write_left_out(nans);
-  } catch (...) {
-    status_file::remove(folder_);
-    throw;
+  write_left_out(nans);
+  if (options_.publish_status) {
+    status_file::prepare(folder_);
+    shown_ = true;
   }
   repair_last(has);
-  if (has.copy) {
-    folder_.remove(copy_marker);
-    folder_.sync();
-  }
+  // Last, for to put it back may fail as well. Durable as the name of the next segment is, before
+  // that has a record.
+  if (has.copy) folder_.remove(copy_marker);
   folder_.keep();
+}
+
+/// What that has done, but for what it has repaired: the opening is refused after all.
+void storage::take_back(const folder_content& has, const nan_rows& nans) noexcept {
+  if (shown_) status_file::remove(folder_);
+  try {
+    if (has.copy) folder_.open(copy_marker, file_mode::write);
+    for (const nan_rows::left_out& out : nans.out()) {
+      remove_quietly(folder_, left_out_name(end_.sequence, out.number));
+    }
+  } catch (const std::exception&) {
+    return;  // what stays says nothing wrong
+  }
 }
 
 /// What the last process may have left in the system's memory is made durable before anything is
@@ -134,20 +149,14 @@ void storage::repair_last(const folder_content& has) {
   file->sync();
 }
 
-/// Rows that are left out go to files, all or none.
+/// Rows that are left out go to files.
 void storage::write_left_out(const nan_rows& nans) {
-  std::vector<std::string> names;
-  try {
-    for (const nan_rows::left_out& out : nans.out()) {
-      names.push_back(left_out_name(end_.sequence, out.number));
-      write_whole(names.back(), out.lines);
-      const auto file = folder_.path_of(names.back());
-      report_.left_out_files.push_back(file);
-      note_left_out(out, "they are in " + file.string());
-    }
-  } catch (...) {
-    for (const std::string& name : names) remove_quietly(folder_, name);
-    throw;
+  for (const nan_rows::left_out& out : nans.out()) {
+    const std::string name = left_out_name(end_.sequence, out.number);
+    write_whole(name, out.lines);
+    const auto file = folder_.path_of(name);
+    report_.left_out_files.push_back(file);
+    note_left_out(out, "they are in " + file.string());
   }
 }
 
@@ -170,12 +179,15 @@ void storage::note_left_out(const nan_rows::left_out& out, const std::string& wh
 /// A file of the directory that is there whole, and durable, or not at all.
 void storage::write_whole(const std::string& name, std::string_view content) {
   const std::string temporary = name + ".spl.tmp";  // which an opening removes
-  {
+  try {
     const auto file = folder_.open(temporary, file_mode::fresh);
     file->write(0, std::as_bytes(std::span(content)));
     file->sync();
+    folder_.rename(temporary, name);
+  } catch (...) {
+    remove_quietly(folder_, temporary);
+    throw;
   }
-  folder_.rename(temporary, name);
   folder_.sync();
 }
 

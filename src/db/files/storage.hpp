@@ -74,6 +74,7 @@ class storage {
   void refuse_lost(const folder_content& has) const;
   void begin(const folder_content& has, const nan_rows& nans);
   void change_directory(const folder_content& has, const nan_rows& nans);
+  void take_back(const folder_content& has, const nan_rows& nans) noexcept;
   void repair_last(const folder_content& has);
   void write_left_out(const nan_rows& nans);
   void note_left_out(const nan_rows& nans);
@@ -106,6 +107,7 @@ class storage {
   const options options_;
   folder folder_;
   recovery_report report_;
+  bool shown_ = false;  // there is a status of this opening
   std::unique_ptr<journal> log_;
 
   std::mutex checkpoint_lock_;     // one checkpoint or backup at a time

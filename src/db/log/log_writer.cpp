@@ -406,6 +406,7 @@ bool log_writer::make_room(std::size_t bytes, bool frees_room) {
     if (room_left_.promise(bytes)) return true;  // another one was quicker
     if (!lengthen(bytes)) return frees_room && room_left_.promise_kept(bytes);
   }
+  const at_work now(engine_, at_work::writing, write_call);  // others may wait for this commit
   reserve_.refill();
   return true;
 }

@@ -285,6 +285,7 @@ void query_run::help() {
     }
   };
   const leaving at_the_end{*this};
+  const at_work now(caller_);
   work();
 }
 

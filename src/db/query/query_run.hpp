@@ -21,6 +21,7 @@
 #include <spolia/base/atomic.hpp>
 #include <spolia/db/query.hpp>
 
+#include "db/at_work.hpp"
 #include "db/engine.hpp"
 #include "db/query/query_groups.hpp"
 #include "db/query/query_plan.hpp"
@@ -87,6 +88,7 @@ class query_run : public std::enable_shared_from_this<query_run> {
   atomic<std::uint64_t> next_{0};
   atomic<bool> enough_{false};
 
+  const at_work* const caller_ = at_work::here();  // there until all have left
   std::mutex lock_;
   std::condition_variable left_;
   // Under the lock:

@@ -12,6 +12,7 @@
 
 #include <spolia/base/backoff.hpp>
 
+#include "db/at_work.hpp"
 #include "db/engine.hpp"
 #include "db/log/journal.hpp"
 
@@ -60,12 +61,12 @@ void transaction::note_seen() noexcept {
   if (options_.durable_reads && engine_.log != nullptr) seen_ = engine_.log->visible();
 }
 
-transaction::~transaction() { rollback(); }
+transaction::~transaction() { roll_back(); }
 
 status transaction::fail(outcome why) noexcept {
   if (why == outcome::conflict) session_->conflicts.add(1);
   if (why == outcome::limit) session_->limits.add(1);
-  rollback();
+  roll_back();
   state_ = why;
   return why;
 }
@@ -80,7 +81,7 @@ auto transaction::change(F&& f) -> decltype(f()) {
   try {
     return f();
   } catch (const std::bad_alloc&) {
-    rollback();
+    roll_back();
     throw;
   }
 }
@@ -429,6 +430,7 @@ result<std::uint32_t> transaction::lock_row(table& t, std::uint64_t slot, const 
     if (locked) unlock(*place.head, writes.back().birth);
     writes.pop_back();
     if (t.primary_->find(key) != slot) return slot_is_gone;
+    if (!locked && is_locked_by_caller(*place.head)) refuse_what_the_caller_has();
     return fail(outcome::conflict);
   }
   const std::uint64_t shape = place.head->shape.load_relaxed();
@@ -459,7 +461,10 @@ bool transaction::wait_for_lock(row_head& row, std::uint32_t number) {
   std::chrono::steady_clock::time_point start{};
   const auto pause = [&] {
     const auto now = std::chrono::steady_clock::now();
-    if (start == std::chrono::steady_clock::time_point{}) start = now;
+    if (start == std::chrono::steady_clock::time_point{}) {
+      if (is_locked_by_caller(row)) return false;
+      start = now;
+    }
     // What it has slept counts where the clock stands. In its own unit: the longest of all is too
     // long in a shorter one.
     const auto waited = std::chrono::duration_cast<std::chrono::microseconds>(
@@ -472,6 +477,27 @@ bool transaction::wait_for_lock(row_head& row, std::uint32_t number) {
                    session_->writes[number].birth);
 }
 
+/// Whether this thread is in on_slow_reader for the holder of the lock, which keeps it until that
+/// has returned.
+bool transaction::is_locked_by_caller(const row_head& row) const noexcept {
+  const std::uint64_t lock = row.lock.load_relaxed();  // our caller's is there if it is
+  return !is_unlocked(lock) && lock < being_cleaned && is_caller(holder_of(lock));
+}
+
+/// The same for the transaction with this record.
+bool transaction::is_caller(std::uint32_t record) const noexcept {
+  return at_work::asked_by(engine_.sessions.find(record)->way);
+}
+
+/// As a conflict, but to try again would be in vain.
+void transaction::refuse_what_the_caller_has() {
+  static_cast<void>(fail(outcome::conflict));
+  throw std::invalid_argument(
+      "spolia::db: a transaction that was begun in options::on_slow_reader wants a row, or a value "
+      "of a unique index, that the transaction has for which that was called, and keeps until that "
+      "has returned: do it then, or in a thread that is not waited for there");
+}
+
 /// The row that we have locked was committed after our snapshot. If we have seen nothing of that
 /// yet, we may as well begin now. Throws std::bad_alloc; the row is unlocked then.
 bool transaction::begins_late(const table& t, row_head& row) {
@@ -481,6 +507,7 @@ bool transaction::begins_late(const table& t, row_head& row) {
     // The old one keeps the row until it is unlocked.
     if (t.when_.ended(late.timestamp())) return false;
     ticket_ = std::move(late);
+    if (gated_) engine_.gates.renew(session_->way);
     note_seen();
   } catch (...) {
     unlock(row, session_->writes.back().birth);
@@ -590,6 +617,7 @@ status transaction::index_row(std::uint32_t number, std::uint64_t changed) {
 /// he has left.
 status transaction::unique_in(const pending_write& w, const secondary& i, const key_words& key) {
   outcome found = outcome::ok;
+  bool by_caller = false;
   const table& t = *w.of;
   const auto look = [&](std::uint64_t slot, const std::uint64_t*) {
     if (slot == w.slot) return true;
@@ -599,14 +627,18 @@ status transaction::unique_in(const pending_write& w, const secondary& i, const 
         t.schema_.key_of(i.columns_, image) == key) {
       found = outcome::duplicate_key;
       note_row(t, slot);
-    } else if (own(*t.at(slot).head) == nullptr &&
-               (engine_.is_open(i.entries_->entry_of(key, slot).claim) || has_now(i, slot, key))) {
-      found = outcome::conflict;
+    } else if (own(*t.at(slot).head) == nullptr) {
+      const std::uint64_t claim = i.entries_->entry_of(key, slot).claim;
+      const bool open = engine_.is_open(claim);
+      if (open || has_now(i, slot, key)) found = outcome::conflict;
+      by_caller = open && is_caller(static_cast<std::uint32_t>((claim >> claim_bits) - 1));
     }
     return found == outcome::ok;
   };
   i.entries_->scan(key, key, slot_visitor(look));
-  return found == outcome::conflict ? fail(outcome::conflict) : status(found);
+  if (found != outcome::conflict) return found;
+  if (by_caller) refuse_what_the_caller_has();
+  return fail(outcome::conflict);
 }
 
 /// Whether the row in the slot, which has not the key at our snapshot, has it now.
@@ -713,7 +745,7 @@ void transaction::change_back(const level_mark& to) {
       forget_changes(touch(static_cast<std::uint32_t>(n)));
     }
   } catch (const std::bad_alloc&) {
-    rollback();
+    roll_back();
     throw;
   }
 }
@@ -747,7 +779,7 @@ void reader::scanning::give_changes_to_outer(session& s) const noexcept {
 
 void transaction::refuse_in_query() {
   throw std::invalid_argument(
-      "spolia::db: a transaction is changed or committed by what it has called: a condition of its "
+      "spolia::db: a transaction is changed or ended by what it has called: a condition of its "
       "query, or on_slow_reader. Do it when that has returned, or in the function of a scan, or "
       "use "
       "a transaction of its own");
