@@ -7,7 +7,7 @@ import sys
 TOOLS = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(TOOLS))
 
-from lint import banned, faults, floors, headers, limits, orders, references  # noqa: E402
+from lint import banned, faults, floors, headers, limits, orders, references, tables  # noqa: E402
 from lint.source import tree  # noqa: E402
 
 CHECKS = {
@@ -18,6 +18,7 @@ CHECKS = {
     "banned": banned.check,
     "references": references.check,
     "faults": faults.check,
+    "tables": tables.check,
 }
 
 

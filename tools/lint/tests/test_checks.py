@@ -4,7 +4,7 @@
 import pathlib
 import unittest
 
-from lint import banned, faults, floors, headers, limits, orders, references
+from lint import banned, faults, floors, headers, limits, orders, references, tables
 from lint.source import blank, tree
 
 
@@ -301,6 +301,45 @@ class Banned(unittest.TestCase):
                 self.assertEqual(len(in_file(banned, "dev", path + "\n")), 1)
         self.assertEqual(in_file(banned, "dev", "a/work/b ${x}/work/ /usr/lib/root/\n"), [])
 
+
+class Tables(unittest.TestCase):
+    """In a tree of its own list and guide."""
+
+    LIST = "include/spolia/reclaim/schemes.hpp"
+    GUIDE = "docs/schemes.md"
+    CODE = "using every_scheme =\n    List<none, /* the default: */ token>;\n"
+    TABLE = "text\n\n| scheme | source |\n|---|---|\n| `none` | `x` |\n| `token` | |\n\n| `y` |\n"
+
+    def found(self, code=CODE, table=TABLE):
+        files = {self.LIST: code, self.GUIDE: table}
+        return [f for f in findings(tables, **files) if f[0] in files and "collector" not in f[2]]
+
+    def test_the_same_names(self):
+        self.assertEqual(self.found(), [])
+
+    def test_a_name_without_a_row(self):
+        found = self.found(self.CODE.replace("none", "none, debra"))
+        self.assertEqual([(path, line) for path, line, _ in found], [(self.GUIDE, 3)])
+        self.assertIn("lacks `debra`", found[0][2])
+
+    def test_a_row_without_a_name(self):
+        found = self.found(self.CODE.replace("none, ", ""))
+        self.assertEqual([line for _, line, _ in found], [3])
+        self.assertIn("shows `none`", found[0][2])
+
+    def test_a_list_or_a_table_that_is_gone(self):
+        self.assertIn(self.LIST, [path for path, _, _ in self.found("\n")])
+        found = self.found(table="| scheme | x |\n")
+        self.assertEqual([path for path, _, _ in found], [self.GUIDE])
+
+    def test_a_line_that_has_all_names(self):
+        code = "using every_collector =\n    List<bbf<Parameters...>, steam<Parameters...>>;\n"
+        files = {
+            "include/spolia/version/collectors.hpp": code,
+            "docs/bench.md": "| `collector` | `bbf`, `copies` |\n",
+        }
+        found = [f for f in findings(tables, **files) if f[0] == "docs/bench.md"]
+        self.assertEqual([message.split(",")[0] for _, _, message in found], ["lacks `steam`"])
 
 if __name__ == "__main__":
     unittest.main()
