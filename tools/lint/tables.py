@@ -27,6 +27,15 @@ LISTS = (
             ("docs/glossary.md", "| version collector |"),
         ),
     ),
+    (
+        "include/spolia/db/version_storage.hpp",
+        r"enum class version_storage[^{]*\{(.*?)\}",
+        r"\w+",
+        (
+            ("docs/db.md", "| storage | how versions go |"),
+            ("docs/tool.md", "    versions = "),
+        ),
+    ),
 )
 
 
@@ -50,7 +59,10 @@ def _check_guide(project, path, names, guide, beginning):
         yield guide, 1, f"has no line that begins with '{beginning}'"
         return
     is_table = lines[at + 1 : at + 2] != [] and lines[at + 1].startswith("|---")
-    told = re.findall(r"`(\w+)`", _first_cells(lines, at + 2) if is_table else lines[at])
+    if is_table:
+        told = re.findall(r"`(\w+)`", _first_cells(lines, at + 2))
+    else:
+        told = [word.replace("-", "_") for word in re.findall(r"\w[\w-]*", lines[at])]
     for missing in [name for name in names if name not in told]:
         yield guide, at + 1, f"lacks `{missing}`, which {path} has"
     for unknown in [name for name in told if is_table and name not in names]:
