@@ -4,7 +4,7 @@
 import pathlib
 import unittest
 
-from lint import banned, faults, floors, headers, limits, orders, references, tables
+from lint import banned, faults, floors, headers, limits, orders, references, tables, words
 from lint.source import blank, tree
 
 
@@ -300,6 +300,40 @@ class Banned(unittest.TestCase):
             with self.subTest(path):
                 self.assertEqual(len(in_file(banned, "dev", path + "\n")), 1)
         self.assertEqual(in_file(banned, "dev", "a/work/b ${x}/work/ /usr/lib/root/\n"), [])
+
+
+class Words(unittest.TestCase):
+    PATH = "include/spolia/reclaim/a.hpp"
+    LIST = "tools/lint/unfinished_words.txt"
+
+    def test_a_word_in_a_new_file(self):
+        found = in_file(words, self.PATH, "// One.\n// Nobody waits.\n")
+        self.assertEqual([line for line, _ in found], [2])
+        self.assertIn("'Nobody': docs/glossary.md has", found[0][1])
+        for path, text in (
+            ("docs/a.md", "by and by"),
+            ("src/a.cpp", "int a; /* a\n * flavour */"),
+            ("cmake/a.cmake", "set(x 1)  # it is settled"),
+        ):
+            with self.subTest(path):
+                self.assertEqual(len(in_file(words, path, text)), 1)
+
+    def test_names_are_not_words(self):
+        text = (
+            "purse nobody; f(\"nobody\");\n// `horizon`, horizon(x), horizon.hpp and rlu::crowd\n"
+            "// SPOLIA_FLAVOUR_OF and told_stamp; unsettled\n"
+        )
+        self.assertEqual(in_file(words, self.PATH, text), [])
+        self.assertEqual(in_file(words, "cmake/a.cmake", "set(nobody 1)\n"), [])
+        self.assertEqual(in_file(words, "docs/glossary.md", "nobody"), [])
+
+    def test_an_unfinished_file(self):
+        files = {self.PATH: "// nobody\n", self.LIST: "# why\n\n" + self.PATH + "\n"}
+        self.assertEqual(findings(words, **files), [])
+        files[self.PATH] = "// no thread\n"
+        self.assertIn("take it out", findings(words, **files)[0][2])
+        del files[self.PATH]
+        self.assertIn(f"there is no {self.PATH}", findings(words, **files)[0][2])
 
 
 class Tables(unittest.TestCase):
