@@ -95,7 +95,7 @@ void describe(CLI::App& app, snapshot_options& o) {
       ->delimiter(',')
       ->capture_default_str();
   app.add_option("--collector", o.collectors,
-                 "epoch_collector, steam, bbf, dl_rt, sl_rt; several with commas")
+                 fmt::format("{}; several with commas", fmt::join(collector_names(), ", ")))
       ->delimiter(',')
       ->capture_default_str();
   describe_work(app, o);

@@ -84,7 +84,8 @@ struct unpinned_family : spolia::shared_family {
   using view = T*;
   template <class T>
   static T* look(const location<T>& from) {
-    return location<T>::units::made_object(spolia::counted::access::words_of(from).load_acquire());
+    return location<T>::units::made_object(
+        spolia::counted::detail::access::words_of(from).load_acquire());
   }
   template <class T>
   static void step(T*& at, const location<T>& to) {

@@ -143,25 +143,27 @@ using hash = our_map<spolia::snapshot_hash<std::uint64_t, std::uint64_t, Collect
 template <class Collector>
 using tree = our_map<spolia::snapshot_tree<std::uint64_t, std::uint64_t, Collector>>;
 
-template <template <class> class Structure, class Collector>
-snapshot_contender ours(const char* structure) {
-  return {structure, Collector::info.name.data(), run_snapshot_trial<Structure<Collector>>, true};
-}
+template <class... Collectors>
+struct each_of {
+  static std::vector<std::string> names() { return {std::string(Collectors::info.name)...}; }
+
+  template <template <class> class Structure>
+  static void add(std::vector<snapshot_contender>& to, const char* structure) {
+    (to.push_back({structure, Collectors::info.name.data(),
+                   run_snapshot_trial<Structure<Collectors>>, true}),
+     ...);
+  }
+};
+using collectors = spolia::every_collector<each_of>;
 
 std::vector<snapshot_contender>& contenders() {
-  static std::vector<snapshot_contender> all = {
-      ours<hash, spolia::epoch_collector<>>("hash"),
-      ours<hash, spolia::steam<>>("hash"),
-      ours<hash, spolia::bbf<>>("hash"),
-      ours<hash, spolia::dl_rt<>>("hash"),
-      ours<hash, spolia::sl_rt<>>("hash"),
-      ours<tree, spolia::epoch_collector<>>("tree"),
-      ours<tree, spolia::steam<>>("tree"),
-      ours<tree, spolia::bbf<>>("tree"),
-      ours<tree, spolia::dl_rt<>>("tree"),
-      ours<tree, spolia::sl_rt<>>("tree"),
-      {"std_map", "copies", run_snapshot_trial<copied_map>},
-  };
+  static std::vector<snapshot_contender> all = [] {
+    std::vector<snapshot_contender> made;
+    collectors::add<hash>(made, "hash");
+    collectors::add<tree>(made, "tree");
+    made.push_back({"std_map", "copies", run_snapshot_trial<copied_map>});
+    return made;
+  }();
   return all;
 }
 
@@ -244,6 +246,8 @@ nlohmann::json record_of(const snapshot_options& o, const snapshot_contender& c,
 }
 
 }  // namespace
+
+std::vector<std::string> collector_names() { return collectors::names(); }
 
 void check(const snapshot_options& o) {
   const auto wrong = [](const std::string& why) { throw usage_error(why); };

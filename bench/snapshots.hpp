@@ -12,9 +12,12 @@
 
 namespace bench {
 
+/// Those of version/collectors.hpp.
+std::vector<std::string> collector_names();
+
 struct snapshot_options {
   std::vector<std::string> structures = {"hash"};
-  std::vector<std::string> collectors = {"epoch_collector", "steam", "bbf", "dl_rt", "sl_rt"};
+  std::vector<std::string> collectors = collector_names();
   std::uint32_t threads = 2;
   std::uint32_t readers = 0;        ///< more threads, that make read transactions only
   std::uint32_t small_readers = 0;  ///< and more, whose read transactions look up 16 keys

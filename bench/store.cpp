@@ -16,20 +16,19 @@ namespace bench {
 namespace db = spolia::db;
 using steady = std::chrono::steady_clock;
 
-const std::vector<std::pair<std::string, db::version_storage>>& version_storages() {
-  static const std::vector<std::pair<std::string, db::version_storage>> all = {
-      {"none", db::version_storage::none},
-      {"one-shot", db::version_storage::one_shot},
-      {"one-shot-consolidated", db::version_storage::one_shot_consolidated},
-      {"steam", db::version_storage::steam},
-      {"steam-epo", db::version_storage::steam_eager},
-      {"range", db::version_storage::range}};
+std::vector<std::pair<std::string, db::version_storage>> version_storages() {
+  std::vector<std::pair<std::string, db::version_storage>> all;
+  for (const auto& info : db::version_storages()) {
+    std::string name(info.name);
+    std::ranges::replace(name, '_', '-');
+    all.emplace_back(std::move(name), info.storage);
+  }
   return all;
 }
 
 std::vector<std::string> version_storage_names() {
   std::vector<std::string> names;
-  for (const auto& [name, storage] : version_storages()) names.push_back(name);
+  for (auto& [name, storage] : version_storages()) names.push_back(std::move(name));
   return names;
 }
 

@@ -21,7 +21,7 @@
 namespace bench {
 
 /// All version storages under the names that the command line has for them.
-const std::vector<std::pair<std::string, spolia::db::version_storage>>& version_storages();
+std::vector<std::pair<std::string, spolia::db::version_storage>> version_storages();
 std::vector<std::string> version_storage_names();
 /// Is none of these: it forgets all versions (floor_storage.hpp).
 inline constexpr const char* floor_name = "floor";

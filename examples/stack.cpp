@@ -29,7 +29,7 @@ class stack {
   void push(std::uint64_t value) {
     node* const fresh = nodes_.make<node>(value);
     fresh->next = top_.load_relaxed();
-    // release → the acquire in protect(): whoever reads the pointer sees the node.
+    // release → the acquire in protect(): a thread that reads the pointer sees the node.
     while (!top_.cas_weak_release(fresh->next, fresh)) continue;
   }
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <toml++/toml.h>
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <limits>
@@ -30,14 +31,16 @@ T one_of(const std::array<std::pair<const char*, T>, N>& all, const std::string&
 }
 
 db::version_storage versions_of(const std::string& name) {
-  using enum db::version_storage;
-  return one_of<db::version_storage, 6>({{{"one-shot", one_shot},
-                                          {"one-shot-consolidated", one_shot_consolidated},
-                                          {"steam", steam},
-                                          {"steam-epo", steam_eager},
-                                          {"range", range},
-                                          {"none", none}}},
-                                        name, "version storage");
+  if (name == "steam-epo") return db::version_storage::steam_eager;  // its name before 0.1.0
+  std::string there;
+  for (const auto& info : db::version_storages()) {
+    std::string shown(info.name);
+    std::ranges::replace(shown, '_', '-');
+    if (name == shown) return info.storage;
+    there += (there.empty() ? "" : ", ") + shown;
+  }
+  throw std::invalid_argument(
+      fmt::format("no version storage is called '{}'; there are {}", name, there));
 }
 
 db::hash_kind hashes_of(const std::string& name) {

@@ -92,7 +92,7 @@ class hazard_pointer_obj_base {
  private:
   friend struct detail::reclaim::endings;
 
-  // Whoever derives from this must not stumble over short names.
+  // A long name, so that it hides none in classes that derive from this.
   detail::reclaim::uncopied_place spolia_place_;
   [[no_unique_address]] D spolia_deleter_;
 };
@@ -226,8 +226,8 @@ inline void clear_hazard_pointer_batch(std::span<hazard_pointer> batch) noexcept
   for (hazard_pointer& h : batch) h = hazard_pointer();
 }
 
-/// Extension: frees what is retired and protected by nobody, as far as no other thread is busy with
-/// it; true if nothing waits any more.
+/// Extension: frees what is retired and not protected by any thread, as far as no other thread is
+/// busy with it; true if nothing waits any more.
 inline bool hazard_pointer_clean_up() noexcept { return core::clean_up_hazards(); }
 
 /// Extension: objects that are retired and not yet reclaimed; approximate while others work.

@@ -15,7 +15,7 @@
 ///
 /// Thread safety: everything may be called by any thread at any time, without registration, but
 /// rcu_synchronize and rcu_barrier not inside of a region of their domain, where they would wait
-/// for themselves, and rcu_barrier not in a deleter (checked flavour: reported). A region is closed
+/// for themselves, and rcu_barrier not in a deleter (checked build: reported). A region is closed
 /// by the thread that opened it. Errors: a domain's constructor and rcu_retire may throw
 /// std::bad_alloc; then nothing has happened. Nothing else fails or allocates for its result.
 /// Deleters must not throw. When: deleters run in unlock, in retire and in rcu_barrier, of any
@@ -130,7 +130,7 @@ class rcu_obj_base {
  private:
   friend struct detail::reclaim::endings;
 
-  // Whoever derives from this must not stumble over short names.
+  // A long name, so that it hides none in classes that derive from this.
   core::place spolia_place_;
   [[no_unique_address]] D spolia_deleter_;
 };

@@ -32,10 +32,8 @@
 //   which collector, who holds how much, leases, several timelines.
 #pragma once
 
-#include <spolia/version/bbf.hpp>
+#include <spolia/version/collectors.hpp>
 #include <spolia/version/concepts.hpp>
-#include <spolia/version/dl_rt.hpp>
-#include <spolia/version/epoch.hpp>
 #include <spolia/version/holdings.hpp>
 #include <spolia/version/lease.hpp>
 #include <spolia/version/list_pdl.hpp>
@@ -44,8 +42,6 @@
 #include <spolia/version/owned_field.hpp>
 #include <spolia/version/owner.hpp>
 #include <spolia/version/range_tracker.hpp>
-#include <spolia/version/sl_rt.hpp>
 #include <spolia/version/snapshot.hpp>
-#include <spolia/version/steam.hpp>
 #include <spolia/version/timeline.hpp>
 #include <spolia/version/versioned.hpp>

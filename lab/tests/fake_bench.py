@@ -26,7 +26,7 @@ STORAGES = [
     "one-shot",
     "one-shot-consolidated",
     "steam",
-    "steam-epo",
+    "steam-eager",
     "range",
     "unheard-of",
 ]

@@ -21,17 +21,17 @@ namespace spolia::core {
 constinit thread_local void* counted_member = nullptr;
 namespace {
 /// Its first slot does not say that it is free: it is in use, for ever. Nobody scans or writes it.
-constinit counted::pin never_free{};
+constinit counted::detail::pin never_free{};
 }  // namespace
 constinit thread_local std::array<void*, 4> counted_firsts{&never_free, &never_free, &never_free,
                                                            &never_free};
-static_assert(std::tuple_size_v<counted::first_pins> == 4);
-constinit thread_local own_purse counted_purse = counted::no_purse;
+static_assert(std::tuple_size_v<counted::detail::first_pins> == 4);
+constinit thread_local own_purse counted_purse = counted::detail::no_purse;
 
 namespace {
 
-using counted::collector;
-using counted::member;
+using counted::detail::collector;
+using counted::detail::member;
 
 collector& home() noexcept {
   static constinit made_once<collector> it;
@@ -62,7 +62,7 @@ void* join_counted() {
   member& me = home().here();
   me.os_thread.set(os_id());
   if (asymmetric()) {
-    counted::pin* const firsts = me.pins.firsts(threads::number());
+    counted::detail::pin* const firsts = me.pins.firsts(threads::number());
     for (std::size_t i = 0; i < counted_firsts.size(); ++i) counted_firsts[i] = firsts + i;
   }
   return counted_member = &me;
@@ -109,7 +109,7 @@ bool drain_counted() noexcept {
 
 std::vector<std::uintptr_t> names_of_counted_pins() {
   std::vector<std::uintptr_t> names;
-  home().each_pin([&](counted::word w) { names.push_back(counted::name_of(w)); });
+  home().each_pin([&](counted::detail::word w) { names.push_back(counted::detail::name_of(w)); });
   return names;
 }
 
@@ -119,8 +119,8 @@ std::vector<holder> counted_holders(const std::vector<holder>& before) {
   home().each_member([&](std::uint32_t number, const member& m) {
     const std::size_t first = found.size();  // of this thread
     const long id = m.os_thread.value();     // its number may have been another one's
-    m.pins.visit([&](counted::word w) {
-      const void* const object = reinterpret_cast<const void*>(w & ~counted::tag_mask);
+    m.pins.visit([&](counted::detail::word w) {
+      const void* const object = reinterpret_cast<const void*>(w & ~counted::detail::tag_mask);
       const auto same = [&](const holder& h) {
         return h.thread == number && h.os_thread == id && h.object == object;
       };
@@ -165,12 +165,12 @@ void wake_counted(const void* about) noexcept {
 }  // namespace spolia::core
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace counted {
+namespace counted::detail {
 
 void forget_this_thread() noexcept {
   core::counted_member = nullptr;
   core::counted_firsts.fill(&core::never_free);
 }
 
-}  // namespace counted
+}  // namespace counted::detail
 }  // namespace spolia::inline SPOLIA_FLAVOUR

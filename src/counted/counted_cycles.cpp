@@ -87,16 +87,16 @@ void traced_object::leave() noexcept { traced_list::get().remove(*this); }
 
 namespace {
 
-using counted::entry;
-using counted::name;
+using counted::detail::entry;
+using counted::detail::name;
 
 std::uint64_t units_of(entry e) noexcept {
-  return counted::is_thin(e) ? counted::head_of_entry(e)->units.load_relaxed()
-                             : counted::block_of_entry(e)->strong();
+  return counted::detail::is_thin(e) ? counted::detail::head_of_entry(e)->units.load_relaxed()
+                                     : counted::detail::block_of_entry(e)->strong();
 }
 void drop_unit(entry e) noexcept {
-  counted::is_thin(e) ? counted::release(counted::head_of_entry(e))
-                      : counted::release(counted::block_of_entry(e));
+  counted::detail::is_thin(e) ? counted::detail::release(counted::detail::head_of_entry(e))
+                              : counted::detail::release(counted::detail::block_of_entry(e));
 }
 
 std::string readable(const std::type_info* type) {
@@ -147,7 +147,7 @@ class search {
     ours.all.reserve(all_.size());
     for (const object& o : all_) {
       if (o.held) continue;
-      counted::add_units(o.at->owner(), 1);
+      counted::detail::add_units(o.at->owner(), 1);
       ours.all.push_back(o.at->owner());
     }
     for (const object& o : all_) {
@@ -177,7 +177,7 @@ class search {
     struct visitor final : child_visitor {
       visitor(search& s, F& f) noexcept : all(s), call(f) {}
       bool child(std::uintptr_t e, std::uintptr_t pinned_as) override {
-        const auto at = all.by_name_.find(counted::name_of_entry(e));
+        const auto at = all.by_name_.find(counted::detail::name_of_entry(e));
         if (at == all.by_name_.end()) return false;
         const std::size_t found = at->second;
         // What pins name is not looked into: it need not be alive.
@@ -213,7 +213,7 @@ class search {
   }
 
   [[nodiscard]] name name_at(std::size_t i) const noexcept {
-    return counted::name_of_entry(all_[i].at->owner());
+    return counted::detail::name_of_entry(all_[i].at->owner());
   }
 
   std::vector<object> all_;

@@ -3,9 +3,14 @@
 #include <spolia/db/database.hpp>
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <type_traits>
 #include <utility>
 
 #include <spolia/base/misuse.hpp>
@@ -20,12 +25,7 @@
 #include "db/files/status_file.hpp"
 #include "db/files/storage.hpp"
 #include "db/log/journal.hpp"
-#include "db/versions/delta_consolidated.hpp"
-#include "db/versions/delta_none.hpp"
-#include "db/versions/delta_one_shot.hpp"
-#include "db/versions/delta_range.hpp"
-#include "db/versions/delta_steam.hpp"
-#include "db/versions/delta_steam_eager.hpp"
+#include "db/versions/storages.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
@@ -47,30 +47,7 @@ std::uint64_t cache_bytes_for(const options& o) {
   return tight ? ~std::uint64_t{0} : o.partition_cache_bytes;
 }
 
-std::unique_ptr<delta> make_storage(commit_board& board, const options& o) {
-  if (o.own_versions) {
-    if (auto own = o.own_versions(board)) return own;
-    throw std::invalid_argument("spolia::db: options::own_versions has returned no storage");
-  }
-  if (o.changes_only && keeps_whole_rows(o.versions)) {
-    throw std::invalid_argument(
-        "spolia::db: options::changes_only does not go with "
-        "version_storage::one_shot_consolidated, "
-        "which needs versions that are whole rows: use another storage");
-  }
-  switch (o.versions) {
-    case version_storage::steam:
-      return std::make_unique<delta_steam>(board);
-    case version_storage::steam_eager:
-      return std::make_unique<delta_steam_eager>(board, delta_steam_eager::options());
-    case version_storage::range:
-      return std::make_unique<delta_range>(board, delta_range::options());
-    case version_storage::none:
-      return std::make_unique<delta_none>(board);
-    case version_storage::one_shot:
-    case version_storage::one_shot_consolidated:
-      break;
-  }
+delta_one_shot::options one_shot_options(const options& o) {
   if (o.most_partitions < 2 || o.most_partitions > 256) {
     throw std::invalid_argument("spolia::db: options::most_partitions is " +
                                 std::to_string(o.most_partitions) + ": it is from 2 to 256");
@@ -79,16 +56,47 @@ std::unique_ptr<delta> make_storage(commit_board& board, const options& o) {
     throw std::invalid_argument(
         "spolia::db: options::partition_transactions and partition_bytes are 1 at least");
   }
-  const delta_one_shot::options chosen{.transactions = o.partition_transactions,
-                                       .partition_bytes = o.partition_bytes,
-                                       .cache_bytes = cache_bytes_for(o),
-                                       .stripes = stripes_for(o),
-                                       .most_partitions = o.most_partitions,
-                                       .budget = o.version_budget};
-  if (o.versions == version_storage::one_shot) {
-    return std::make_unique<delta_one_shot>(board, chosen);
+  return {.transactions = o.partition_transactions,
+          .partition_bytes = o.partition_bytes,
+          .cache_bytes = cache_bytes_for(o),
+          .stripes = stripes_for(o),
+          .most_partitions = o.most_partitions,
+          .budget = o.version_budget};
+}
+
+template <class Storage>
+std::unique_ptr<delta> make(commit_board& board, const options& o) {
+  if constexpr (std::is_base_of_v<delta_one_shot, Storage>) {
+    return std::make_unique<Storage>(board, one_shot_options(o));
+  } else if constexpr (requires { typename Storage::options; }) {
+    return std::make_unique<Storage>(board, typename Storage::options());
+  } else {
+    return std::make_unique<Storage>(board);
   }
-  return std::make_unique<delta_consolidated>(board, chosen);
+}
+template <class... Storages>
+struct makers_of {
+  static constexpr std::array all{&make<Storages>...};
+};
+
+std::unique_ptr<delta> make_storage(commit_board& board, const options& o) {
+  if (o.own_versions) {
+    if (auto own = o.own_versions(board)) return own;
+    throw std::invalid_argument("spolia::db: options::own_versions has returned no storage");
+  }
+  const auto which = static_cast<std::size_t>(o.versions);
+  if (which >= version_storages().size()) {
+    throw std::invalid_argument("spolia::db: options::versions is " + std::to_string(which) +
+                                ", which is none of version_storages()");
+  }
+  const version_storage_info& chosen = info_of(o.versions);
+  if (o.changes_only && chosen.keeps_whole_rows) {
+    throw std::invalid_argument(
+        "spolia::db: options::changes_only does not go with version_storage::" +
+        std::string(chosen.name) +
+        ", which needs versions that are whole rows: use another storage");
+  }
+  return every_storage<makers_of>::all[which](board, o);
 }
 
 /// What a copy waits for: there is one at a time, and each has a record of the log made; and the
@@ -97,6 +105,10 @@ constexpr unsigned waits_for_copies = at_work::copying | at_work::background | a
                                       at_work::writing | at_work::lengthening;
 
 }  // namespace
+
+std::span<const version_storage_info> version_storages() noexcept {
+  return every_storage<infos_of>::all;
+}
 
 engine::engine(const options& o) : old(make_storage(board, o)), settings(o) {
   if (o.changes_only) old->keep_changes_only();

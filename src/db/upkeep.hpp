@@ -51,7 +51,7 @@ struct note {
     superseded,  ///< what it replaces or deletes
     revived,     ///< a deleted row that it gives new contents; of use if these are taken back
     built,       ///< an entry of an index that is built, for a row that was changed meanwhile
-    dropped      ///< the index, or without one the table, that nobody can use any more
+    dropped      ///< the index, or without one the table, that no transaction can use any more
   };
   note* next = nullptr;
   table* of = nullptr;

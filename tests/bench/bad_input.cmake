@@ -32,7 +32,7 @@ refused("cannot protect --structure avl; these can: debra" sets --structure avl
 if(BUILT_QUICKLY)
   refused("without it; build it by" sets --structure abtree --scheme debra ${json})
 endif()
-refused("there are none, one-shot, one-shot-consolidated, steam" ycsb --versions one_shot ${json})
+refused("there are one-shot, one-shot-consolidated, steam" ycsb --versions one_shot ${json})
 refused("there are probing, cuckoo" ycsb --index hash ${json})
 refused("from 0 to 0.999" ycsb --theta 1 ${json})
 refused("there are rows, query" ycsb --scan columns ${json})

@@ -79,7 +79,7 @@ if(NOT first STREQUAL again OR first STREQUAL other)
   message(FATAL_ERROR "seeds 5, 5 and 6 did ${seen}")
 endif()
 
-run(--versions steam-epo,range --transactions 100)
+run(--versions steam-eager,range --transactions 100)
 run(--versions steam --transactions 100 --mix neworder-payment)
 string(JSON deliveries GET "${lines}" by_kind delivery committed)
 string(JSON payments GET "${lines}" by_kind payment committed)

@@ -252,11 +252,12 @@ TEST_F(counted_cycles, what_is_named_need_not_be_alive) {
   std::binary_semaphore named{0};
   std::binary_semaphore done{0};
   std::thread other([&] {
-    counted::slot& its = counted::here().pins.passing();
-    its.store_relaxed(reinterpret_cast<counted::word>(nothing) | counted::tag_alias);
+    counted::detail::slot& its = counted::detail::here().pins.passing();
+    its.store_relaxed(reinterpret_cast<counted::detail::word>(nothing) |
+                      counted::detail::tag_alias);
     named.release();
     done.acquire();
-    counted::clear_name(its);
+    counted::detail::clear_name(its);
   });
   named.acquire();
   EXPECT_EQ(counted::find_cycles().objects, 2U);

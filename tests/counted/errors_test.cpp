@@ -122,18 +122,19 @@ TEST_F(counted_errors, ends_without_memory) {
 }
 
 /// A unit of an object that nobody else has.
-void log_last_unit(counted::member& me, ledger& book) {
+void log_last_unit(counted::detail::member& me, ledger& book) {
   shared_ptr<node> p = make_shared<node>(book);
-  counted::control* const c = counted::access::owner_of(p);
-  counted::access::forget(p);
+  counted::detail::control* const c = counted::detail::access::owner_of(p);
+  counted::detail::access::forget(p);
   me.log.reserve();
-  (void)counted::basic_collector<>::log(me, counted::entry_of(c, counted::task::drop_strong), 0);
+  (void)counted::detail::basic_collector<>::log(
+      me, counted::detail::entry_of(c, counted::detail::task::drop_strong), 0);
 }
 
 /// Without memory a sweep drops what there is room for: objects end behind it, never within.
 TEST_F(counted_errors, objects_end_behind_the_sweep) {
-  counted::basic_collector<> other({.epoch_at = 1});
-  counted::member& me = other.here();
+  counted::detail::basic_collector<> other({.epoch_at = 1});
+  counted::detail::member& me = other.here();
   constexpr std::uint64_t many = 60;
   for (std::uint64_t i = 0; i < many; ++i) log_last_unit(me, book);
   {
@@ -150,7 +151,7 @@ TEST_F(counted_errors, objects_end_behind_the_sweep) {
 TEST_F(counted_errors, units_of_a_purse_wait_for_memory) {
   atomic_shared_ptr<node> hot(make_shared<node>(book));
   on_another_thread([&] {
-    counted::member& me = counted::here();
+    counted::detail::member& me = counted::detail::here();
     std::vector<shared_ptr<node>> others;
     for (int i = 0; i < 100; ++i) others.push_back(make_shared<node>(book));
     for (int i = 0; i < 40; ++i) EXPECT_EQ(hot.load()->member, 3);
@@ -158,10 +159,10 @@ TEST_F(counted_errors, units_of_a_purse_wait_for_memory) {
       const fail_after none(1, failing::from_then_on);
       // As locations do that end in a task, until there is no room for one more.
       for (auto& p : others) {
-        counted::control* const c = counted::access::owner_of(p);
-        if (!me.work.push(counted::entry_of(c, counted::task::drop_strong))) break;
+        counted::detail::control* const c = counted::detail::access::owner_of(p);
+        if (!me.work.push(counted::detail::entry_of(c, counted::detail::task::drop_strong))) break;
         me.unlogged.add();
-        counted::access::forget(p);
+        counted::detail::access::forget(p);
       }
       core::spill_counted_purse(&me);
       for (int i = 0; i < 40; ++i) EXPECT_EQ(hot.load()->member, 3);
@@ -266,17 +267,19 @@ TEST_F(counted_errors, smaller_slabs_where_large_ones_fail) {
 
 /// The collector over the paper's router, beside the process's own.
 TEST_F(counted_errors, a_collector_over_the_tree) {
-  counted::basic_collector<counted::tree_router, counted::tree_router> other({.epoch_at = 16});
+  counted::detail::basic_collector<counted::tree_router, counted::tree_router> other(
+      {.epoch_at = 16});
   std::vector<std::thread> some;
   for (int t = 0; t < 6; ++t) {
     some.emplace_back([&] {
-      counted::member& me = other.here();
+      counted::detail::member& me = other.here();
       for (int i = 0; i < 3000; ++i) {
         shared_ptr<node> p = make_shared<node>(book);
-        counted::control* const c = counted::access::owner_of(p);
-        counted::access::forget(p);  // the unit is the log's
+        counted::detail::control* const c = counted::detail::access::owner_of(p);
+        counted::detail::access::forget(p);  // the unit is the log's
         me.log.reserve();
-        if (other.log(me, counted::entry_of(c, counted::task::drop_strong), 0)) other.help(me);
+        if (other.log(me, counted::detail::entry_of(c, counted::detail::task::drop_strong), 0))
+          other.help(me);
       }
     });
   }

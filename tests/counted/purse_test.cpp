@@ -22,7 +22,7 @@ namespace {
 using namespace spolia;
 using namespace spolia::test;
 
-constexpr int often = 3 * static_cast<int>(counted::purse_after);
+constexpr int often = 3 * static_cast<int>(counted::detail::purse_after);
 constexpr long many = 32;  // units: more than there are pointers
 
 template <class Family>
@@ -41,7 +41,7 @@ class purses : public nodes_end<Family> {
     return from.load();
   }
   static void expect_units_at_hand(const pointer& p) {
-    EXPECT_EQ(p.use_count() > many, counted::have_purses()) << p.use_count();
+    EXPECT_EQ(p.use_count() > many, counted::detail::have_purses()) << p.use_count();
   }
 };
 using both = testing::Types<shared_family, thin_family>;
@@ -169,13 +169,13 @@ TEST_F(shared_purses, a_load_runs_no_destructor) {
   // filled.
   parent = nullptr;
   for (int i = 0; i < 100 && counted::statistics().waiting() != 0; ++i) {
-    counted::here().since_epoch = 4096;
-    counted::here().epoch = counted::statistics().epochs;
-    counted::help(counted::here());
+    counted::detail::here().since_epoch = 4096;
+    counted::detail::here().epoch = counted::statistics().epochs;
+    counted::detail::help(counted::detail::here());
   }
   const auto waits = counted::statistics().waiting();
   load_often(second);
-  if (counted::have_purses()) {
+  if (counted::detail::have_purses()) {
     EXPECT_EQ(book.live(), 2) << "the purse's units were the last of the first node";
     EXPECT_EQ(counted::statistics().waiting(), waits + 1);
   }

@@ -332,14 +332,17 @@ TEST(block_pool, sizes_without_heads) {
 }
 
 TEST(block_pool, objects_whose_counts_lie_before_them_waste_nothing) {
-  const auto stride = [](std::size_t bytes, std::size_t align, counted::before b) {
-    return core::block_cache::stride_of(counted::pool_size(bytes, align, b));
+  const auto stride = [](std::size_t bytes, std::size_t align, counted::detail::before b) {
+    return core::block_cache::stride_of(counted::detail::pool_size(bytes, align, b));
   };
   for (std::size_t words = 2; words <= 8; ++words) {
     const std::size_t object = words * 8;
-    EXPECT_EQ(stride(sizeof(counted::control) + object, 8, counted::before::nothing), 16 + object);
-    EXPECT_EQ(stride(object, 8, counted::before::head), std::max<std::size_t>(32, 8 + object));
-    EXPECT_EQ(stride(object, 16, counted::before::head),
+    EXPECT_EQ(
+        stride(sizeof(counted::detail::control) + object, 8, counted::detail::before::nothing),
+        16 + object);
+    EXPECT_EQ(stride(object, 8, counted::detail::before::head),
+              std::max<std::size_t>(32, 8 + object));
+    EXPECT_EQ(stride(object, 16, counted::detail::before::head),
               std::max<std::size_t>(32, (8 + object + 15) / 16 * 16));
   }
 }
@@ -366,9 +369,10 @@ TEST(block_pool, objects_of_three_words_lie_in_one_line) {
 
 TEST(block_pool, aligned_blocks_lie_a_multiple_of_that_apart) {
   for (std::size_t align = 16; align <= 64; align *= 2) {
-    for (const counted::before b : {counted::before::nothing, counted::before::head}) {
+    for (const counted::detail::before b :
+         {counted::detail::before::nothing, counted::detail::before::head}) {
       for (std::size_t bytes = 1; bytes <= core::block_cache::largest - align; ++bytes) {
-        const unsigned size = counted::pool_size(bytes, align, b);
+        const unsigned size = counted::detail::pool_size(bytes, align, b);
         EXPECT_EQ(core::block_cache::stride_of(size) % align, 0U) << bytes << ' ' << align;
       }
     }
@@ -495,9 +499,9 @@ TEST(block_pool, trims_among_others) {
 /// to where it was: each time a new number would fill the table, which has no more than 65536.
 TEST(thin_kinds, keep_their_number_however_often_it_is_asked_for) {
   const thin_ptr<std::string> p = make_thin<std::string>("kind");
-  const std::uint32_t number = counted::head_of(p.get())->kind;
-  const auto* const ops = &counted::thin_kind<std::string>::ops;
-  for (int i = 0; i < 100; ++i) ASSERT_EQ(counted::add_thin_kind(ops), number);
+  const std::uint32_t number = counted::detail::head_of(p.get())->kind;
+  const auto* const ops = &counted::detail::thin_kind<std::string>::ops;
+  for (int i = 0; i < 100; ++i) ASSERT_EQ(counted::detail::add_thin_kind(ops), number);
 }
 
 TEST(block_pool, a_forked_child_goes_on) {

@@ -407,8 +407,8 @@ TEST_F(ages, that_need_the_same) {
   }
 }
 
-/// When nobody commits, readers that begin and end take away what they may.
-TEST_F(ages, readers_go_on_where_nobody_commits) {
+/// Where there are no commits, readers that begin and end take away what they may.
+TEST_F(ages, readers_go_on_where_there_are_no_commits) {
   insert(0, 100000);
   auto held = std::unique_ptr<reader>(new reader(base.snapshot()));
   erase(0, 100000);

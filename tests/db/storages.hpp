@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include <spolia/db.hpp>
 
@@ -48,11 +49,7 @@ class over_storages : public testing::TestWithParam<storage_kind> {
     return base.transact([&](db::transaction& tx) { return tx.update(items, {key}, {{"a", x}}); });
   }
   /// Whether what lies between two snapshots goes.
-  static bool collects_between() {
-    const db::version_storage s = GetParam();
-    return s == db::version_storage::one_shot_consolidated ||
-           s == db::version_storage::steam_eager || s == db::version_storage::range;
-  }
+  static bool collects_between() { return db::info_of(GetParam()).collects_between; }
   /// -1: there is none.
   std::int64_t a_of(const db::reader& at, std::int64_t key) {
     const auto row = at.find(items, {key});
@@ -70,47 +67,42 @@ class over_storages : public testing::TestWithParam<storage_kind> {
 
 /// The storages that collect, for tests of what is the same with whole rows and with changes only.
 inline auto storages_that_collect() {
-  return testing::Values(db::version_storage::one_shot, db::version_storage::one_shot_consolidated,
-                         db::version_storage::steam, db::version_storage::steam_eager,
-                         db::version_storage::range);
+  std::vector<db::version_storage> some;
+  for (const auto& info : db::version_storages()) {
+    if (info.storage != db::version_storage::none) some.push_back(info.storage);
+  }
+  return testing::ValuesIn(some);
+}
+
+inline auto storages_that_collect_between() {
+  std::vector<db::version_storage> some;
+  for (const auto& info : db::version_storages()) {
+    if (info.collects_between) some.push_back(info.storage);
+  }
+  return testing::ValuesIn(some);
+}
+
+/// Each storage; and those that collect and can, with changes only.
+inline auto every_storage_kind() {
+  std::vector<storage_kind> all;
+  for (const auto& info : db::version_storages()) {
+    all.push_back({info.storage});
+    if (info.storage != db::version_storage::none && !info.keeps_whole_rows) {
+      all.push_back({info.storage, true});
+    }
+  }
+  return testing::ValuesIn(all);
 }
 
 inline std::string storage_name(const testing::TestParamInfo<storage_kind>& of) {
-  if (of.param.changes_only) return storage_name({{of.param.storage}, 0}) + "_changes";
-  switch (of.param.storage) {
-    case db::version_storage::one_shot:
-      return "one_shot";
-    case db::version_storage::one_shot_consolidated:
-      return "one_shot_consolidated";
-    case db::version_storage::steam:
-      return "steam";
-    case db::version_storage::steam_eager:
-      return "steam_eager";
-    case db::version_storage::range:
-      return "range";
-    case db::version_storage::none:
-      return "none";
-  }
-  return "unknown";
+  return std::string(db::info_of(of.param).name) + (of.param.changes_only ? "_changes" : "");
 }
 
 }  // namespace spolia::test
 
-#define SPOLIA_OVER_STORAGES(suite)                                                       \
-  INSTANTIATE_TEST_SUITE_P(                                                               \
-      each, suite,                                                                        \
-      testing::Values(                                                                    \
-          spolia::test::storage_kind{spolia::db::version_storage::one_shot},              \
-          spolia::test::storage_kind{spolia::db::version_storage::one_shot, true},        \
-          spolia::test::storage_kind{spolia::db::version_storage::one_shot_consolidated}, \
-          spolia::test::storage_kind{spolia::db::version_storage::steam},                 \
-          spolia::test::storage_kind{spolia::db::version_storage::steam, true},           \
-          spolia::test::storage_kind{spolia::db::version_storage::steam_eager},           \
-          spolia::test::storage_kind{spolia::db::version_storage::steam_eager, true},     \
-          spolia::test::storage_kind{spolia::db::version_storage::range},                 \
-          spolia::test::storage_kind{spolia::db::version_storage::range, true},           \
-          spolia::test::storage_kind{spolia::db::version_storage::none}),                 \
-      spolia::test::storage_name)
+#define SPOLIA_OVER_STORAGES(suite)                                         \
+  INSTANTIATE_TEST_SUITE_P(each, suite, spolia::test::every_storage_kind(), \
+                           spolia::test::storage_name)
 
 /// And once more where hash indexes are cuckoo tables.
 #define SPOLIA_OVER_STORAGES_AND_TABLES(suite)                                            \

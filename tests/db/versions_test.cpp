@@ -262,9 +262,7 @@ TEST_P(cold_rows, sums_stay_beside_writers) {
   EXPECT_LE(most_alive, std::max<std::uint64_t>(v.versions_made / 2, 50000));
 }
 
-INSTANTIATE_TEST_SUITE_P(each, cold_rows,
-                         testing::Values(version_storage::one_shot_consolidated,
-                                         version_storage::steam_eager, version_storage::range),
+INSTANTIATE_TEST_SUITE_P(each, cold_rows, test::storages_that_collect_between(),
                          [](const testing::TestParamInfo<version_storage>& of) {
                            return test::storage_name({{of.param}, of.index});
                          });

@@ -131,9 +131,12 @@ template <class Collector>
 using hash = snapshot_hash<counted, counted, Collector>;
 template <class Collector>
 using tree = snapshot_tree<counted, counted, Collector>;
+template <class Collector>
+using both = testing::Types<hash<Collector>, tree<Collector>>;
 using maps =
-    types<5, hash<epoch_collector<>>, tree<bbf<>>, hash<dl_rt<>>, tree<sl_rt<>>, hash<steam<>>,
-          tree<epoch_collector<>>, hash<bbf<>>, tree<dl_rt<>>, hash<sl_rt<>>, tree<steam<>>>;
+    with_every_collector<types, 5, both, hash<epoch_collector<>>, tree<bbf<>>, hash<dl_rt<>>,
+                         tree<sl_rt<>>, hash<steam<>>, tree<epoch_collector<>>, hash<bbf<>>,
+                         tree<dl_rt<>>, hash<sl_rt<>>, tree<steam<>>>;
 struct map_names {
   template <class Map>
   static std::string GetName(int) {

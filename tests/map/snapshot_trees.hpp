@@ -39,12 +39,27 @@ struct trees_with {
   using of = eager_tree<Key, Value, Collector<Domain, timeline>, Compare, LeafPairs>;
 };
 
+template <template <class, class> class Collector, std::size_t LeafPairs, class Domain>
+struct collector_in<subject<trees_with<Collector, LeafPairs>, Domain>> {
+  using type = Collector<Domain, timeline>;
+};
+
+template <class Collector>
+struct small_tree_with;
+template <template <class, class> class Collector, class Domain, class Timeline>
+struct small_tree_with<Collector<Domain, Timeline>> {
+  using type = testing::Types<subject<trees_with<Collector, 2>, domain<token>>>;
+};
+template <class Collector>
+using small_tree = typename small_tree_with<Collector>::type;
+
 /// As map_collectors.
-using tree_subjects = types_where_cheap<3, subject<trees_with<sl_rt, 1>, domain<token>>,
-                                        subject<trees_with<dl_rt, 0>, domain<debra, pooled>>,
-                                        subject<trees_with<bbf, 3>, domain<token, pooled>>,
-                                        subject<trees_with<epoch_collector, 0>, domain<token>>,
-                                        subject<trees_with<steam, 4>, domain<debra>>>;
+using tree_subjects = with_every_collector<types_where_cheap, 3, small_tree,
+                                           subject<trees_with<sl_rt, 1>, domain<token>>,
+                                           subject<trees_with<dl_rt, 0>, domain<debra, pooled>>,
+                                           subject<trees_with<bbf, 3>, domain<token, pooled>>,
+                                           subject<trees_with<epoch_collector, 0>, domain<token>>,
+                                           subject<trees_with<steam, 4>, domain<debra>>>;
 /// For the large suites, which take long to compile: one of each kind of list.
 using main_tree_subjects = testing::Types<subject<trees_with<sl_rt, 4>, domain<token>>,
                                           subject<trees_with<dl_rt, 0>, domain<debra, pooled>>>;

@@ -130,10 +130,13 @@ template <class Collector>
 using hash = snapshot_hash<std::uint64_t, std::string, Collector>;
 template <class Collector>
 using tree = snapshot_tree<std::uint64_t, std::string, Collector>;
+template <class Collector>
+using both = testing::Types<hash<Collector>, tree<Collector>>;
 using maps =
-    types<5, hash<sl_rt<>>, tree<dl_rt<domain<debra>, on_update>>, hash<bbf<>>, tree<steam<>>,
-          hash<epoch_collector<>>, tree<sl_rt<>>, hash<dl_rt<domain<debra>, on_update>>,
-          tree<bbf<>>, hash<steam<>>, tree<epoch_collector<>>>;
+    with_every_collector<types, 5, both, hash<sl_rt<>>, tree<dl_rt<domain<debra>, on_update>>,
+                         hash<bbf<>>, tree<steam<>>, hash<epoch_collector<>>, tree<sl_rt<>>,
+                         hash<dl_rt<domain<debra>, on_update>>, tree<bbf<>>, hash<steam<>>,
+                         tree<epoch_collector<>>>;
 struct map_names {
   template <class Map>
   static std::string GetName(int) {

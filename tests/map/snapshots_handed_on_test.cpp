@@ -131,14 +131,17 @@ template <class Collector>
 using tree = snapshot_tree<counted, counted, Collector>;
 template <template <class, class> class Collector, class Timeline>
 using with = Collector<region_domain, Timeline>;
+template <class Collector>
+using both = testing::Types<hash<Collector>, tree<Collector>>;
 using maps =
-    types_where_cheap<4, hash<with<sl_rt, by_hardware>>, hash<with<dl_rt, on_update>>,
-                      tree<with<sl_rt, by_hardware>>, tree<with<dl_rt, on_update>>,
-                      hash<with<sl_rt, on_update>>, hash<with<dl_rt, by_hardware_on_update>>,
-                      hash<with<bbf, by_hardware>>, hash<with<epoch_collector, by_hardware>>,
-                      hash<with<steam, on_update>>, tree<with<sl_rt, on_update>>,
-                      tree<with<dl_rt, by_hardware_on_update>>, tree<with<bbf, by_hardware>>,
-                      tree<with<epoch_collector, by_hardware>>, tree<with<steam, on_update>>>;
+    with_every_collector<types_where_cheap, 4, both, hash<with<sl_rt, by_hardware>>,
+                         hash<with<dl_rt, on_update>>, tree<with<sl_rt, by_hardware>>,
+                         tree<with<dl_rt, on_update>>, hash<with<sl_rt, on_update>>,
+                         hash<with<dl_rt, by_hardware_on_update>>, hash<with<bbf, by_hardware>>,
+                         hash<with<epoch_collector, by_hardware>>, hash<with<steam, on_update>>,
+                         tree<with<sl_rt, on_update>>, tree<with<dl_rt, by_hardware_on_update>>,
+                         tree<with<bbf, by_hardware>>, tree<with<epoch_collector, by_hardware>>,
+                         tree<with<steam, on_update>>>;
 struct map_names {
   template <class Map>
   static std::string GetName(int) {

@@ -136,7 +136,7 @@ void kept_below(model::scenario& run, const state& s) {
 
 /// As many private pointers as find a pin at once, and one more.
 void held_together(model::scenario& run, const state& s) {
-  counted::most_found = counted::found_at_once;
+  counted::detail::most_found = counted::detail::found_at_once;
   run.thread([s] {
     const reader one(s->second);
     const reader two(s->first);
@@ -152,7 +152,7 @@ void held_together(model::scenario& run, const state& s) {
 }
 /// The same; only the second, or only the third, holds what is given up.
 void held_by_the_second(model::scenario& run, const state& s) {
-  counted::most_found = counted::found_at_once;
+  counted::detail::most_found = counted::detail::found_at_once;
   run.thread([s] {
     const reader one(s->second);
     const reader two(s->first);
@@ -165,7 +165,7 @@ void held_by_the_second(model::scenario& run, const state& s) {
   });
 }
 void held_by_the_third(model::scenario& run, const state& s) {
-  counted::most_found = counted::found_at_once;
+  counted::detail::most_found = counted::detail::found_at_once;
   run.thread([s] {
     const reader one(s->second);
     const reader two(s->second);
@@ -186,8 +186,8 @@ void assisted(model::scenario& run, const state& s) {
     s->epoch();
   });
   run.thread([] {
-    counted::help(counted::here());
-    counted::help(counted::here());
+    counted::detail::help(counted::detail::here());
+    counted::detail::help(counted::detail::here());
   });
 }
 void assisted_beside_a_reader(model::scenario& run, const state& s) {

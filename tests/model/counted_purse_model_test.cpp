@@ -15,10 +15,10 @@ using namespace spolia::test;
 /// Each load fills the thread's purse.
 template <class Family>
 struct purse_state : state_over<Family> {
-  purse_state() { counted::purses_from(1); }
+  purse_state() { counted::detail::purses_from(1); }
   void end() {
     state_over<Family>::end();
-    counted::purses_from(counted::never);
+    counted::detail::purses_from(counted::detail::never);
   }
 };
 using thick = purse_state<shared_family>;
@@ -142,7 +142,7 @@ TEST(counted_purse_model, every_planted_fault_is_found) {
     model::options how = at_most(2);
     how.fault = fault;
     const auto got = model::explore(how, over_state(threads));
-    counted::purses_from(counted::never);
+    counted::detail::purses_from(counted::detail::never);
     EXPECT_FALSE(got.ok) << fault << " was not found in " << got.executions << " executions";
   };
   found(&taken_away, "counted.purse_busy_unseen");

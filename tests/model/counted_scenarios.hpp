@@ -28,7 +28,7 @@ using counted_node = node_over<shared_family>;
 using node_ptr = shared_ptr<counted_node>;
 
 /// Epochs begin whenever somebody helps and units are logged; nobody helps by himself.
-inline constexpr counted::collector_options on_demand{
+inline constexpr counted::detail::collector_options on_demand{
     .help_every = 1000, .epoch_at = 0, .step = 8, .crowd = 1000, .wait_at = 1000};
 
 /// The state of a scenario: two locations with an object each.
@@ -40,9 +40,9 @@ struct state_over {
   using reader = typename Family::template private_pointer<node>;
 
   state_over() : collector(on_demand) {
-    counted::scenario_collector = &collector;
-    counted::most_found = 1;
-    counted::here();
+    counted::detail::scenario_collector = &collector;
+    counted::detail::most_found = 1;
+    counted::detail::here();
     first = make(1);
     second = make(2);
   }
@@ -57,9 +57,9 @@ struct state_over {
 
   /// One thread's tasks until a whole epoch is over, if nobody disturbs it.
   void epoch() {
-    counted::member& me = counted::here();
+    counted::detail::member& me = counted::detail::here();
     const unsigned turns = 1 + 2 * threads::high_water();
-    for (unsigned i = 0; i < turns; ++i) counted::help(me);
+    for (unsigned i = 0; i < turns; ++i) counted::detail::help(me);
   }
   /// In `finally`: nothing may be left but what the locations hold.
   void end() {
@@ -68,7 +68,7 @@ struct state_over {
     model::check(counted::drain(), "everything ends");
   }
 
-  counted::collector collector;
+  counted::detail::collector collector;
   location first;
   location second;
 };

@@ -82,7 +82,8 @@ void given_up_twice(model::scenario& run, const state& s) {
     if (n) n->look();
   });
   run.thread([s] {
-    counted::help(counted::here());  // the first change would help at once, and part the two units
+    counted::detail::help(
+        counted::detail::here());  // the first change would help at once, and part the two units
     s->weak = weak_ptr<counted_node>();
     s->first = nullptr;
     s->epoch();

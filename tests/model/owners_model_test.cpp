@@ -59,7 +59,6 @@ struct world {
 };
 
 using dl = world<dl_rt<short_domain>>;
-using bb = world<bbf<short_domain>>;
 using sl = world<sl_rt<short_domain>>;
 using ebr = world<epoch_collector<short_domain>>;
 using st = world<steam<short_domain>>;
@@ -126,7 +125,9 @@ void a_dead_box_loses_its_holds(model::scenario& run) {
 
 template <class World>
 class owners_model : public testing::Test {};
-using worlds = testing::Types<bb, dl, sl, ebr, st>;
+template <class... Collectors>
+using worlds_of = testing::Types<world<Collectors>...>;
+using worlds = every_collector<worlds_of, short_domain>;
 TYPED_TEST_SUITE(owners_model, worlds);
 
 TYPED_TEST(owners_model, a_change_holds_its_box) {

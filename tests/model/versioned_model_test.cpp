@@ -71,7 +71,6 @@ struct world {
 };
 
 using dl = world<dl_rt<short_domain>>;
-using bb = world<bbf<short_domain>>;
 using sl = world<sl_rt<short_domain>>;
 using ebr = world<epoch_collector<short_domain>>;
 using st = world<steam<short_domain>>;
@@ -134,7 +133,9 @@ void two_change_one_object(model::scenario& run) {
 
 template <class World>
 class versioned_model : public testing::Test {};
-using worlds = testing::Types<bb, dl, sl, ebr, st, dl_on_update>;
+template <class... Collectors>
+using worlds_of = testing::Types<world<Collectors>..., dl_on_update>;
+using worlds = every_collector<worlds_of, short_domain>;
 TYPED_TEST_SUITE(versioned_model, worlds);
 
 /// Shared scans make long executions.

@@ -45,9 +45,7 @@ TEST(names, of_schemes_are_those_of_their_types) {
   EXPECT_EQ(token_periodic::info.name, "token_periodic");
 }
 
-TEST(names, of_collectors_are_those_of_their_types) {
-  names_of<epoch_collector<>, steam<>, bbf<>, dl_rt<>, sl_rt<>>::compare();
-}
+TEST(names, of_collectors_are_those_of_their_types) { every_collector<names_of>::compare(); }
 
 TEST(names, of_policies_are_those_of_their_types) {
   EXPECT_EQ(identifier<batch>(), batch::name);

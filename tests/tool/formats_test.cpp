@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <exception>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -385,6 +387,22 @@ interval = 2
   EXPECT_EQ(s.load.batch, 10U);
   EXPECT_EQ(s.load.conflict, tool::on_conflict::replace);
   EXPECT_EQ(s.interval, 2);
+}
+
+TEST(tool_formats, every_version_storage_can_be_named) {
+  const auto file = std::filesystem::path(testing::TempDir()) / "spolia-storages.toml";
+  const auto read = [&](const std::string& name) {
+    std::ofstream(file) << "[store]\nversions = \"" << name << "\"\n";
+    return tool::read_settings(file).store.versions;
+  };
+  for (const auto& info : db::version_storages()) {
+    std::string name(info.name);
+    std::ranges::replace(name, '_', '-');
+    EXPECT_EQ(read(name), info.storage) << name;
+  }
+  EXPECT_EQ(read("steam-epo"), db::version_storage::steam_eager);
+  EXPECT_THROW(read("one_shot"), std::exception);
+  std::filesystem::remove(file);
 }
 
 TEST(tool_formats, small_things) {

@@ -26,6 +26,7 @@
 #include "support/few_types.hpp"
 #include "support/resident.hpp"
 #include "support/short_lives.hpp"
+#include "version/all_collectors.hpp"
 
 namespace {
 
@@ -158,7 +159,7 @@ TYPED_TEST(short_lives, take_over_from_a_large_crowd) {
 
 template <class Collector>
 class short_lives_versions : public testing::Test {};
-using collectors = few_or_all<2, sl_rt<>, dl_rt<>, epoch_collector<>, bbf<>, steam<>>;
+using collectors = with_every_collector<few_or_all, 2, itself, sl_rt<>, dl_rt<>>;
 struct collectors_by_name {
   template <class Collector>
   static std::string GetName(int) {

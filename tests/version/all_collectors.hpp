@@ -5,8 +5,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -14,25 +16,76 @@
 #include <spolia/snapshot.hpp>
 
 #include "support/few_types.hpp"
+#include "support/schemes.hpp"
 
 namespace spolia::test {
 
 using on_update = basic_timeline<logical_clock, stamping::on_update>;
 using by_hardware = basic_timeline<hardware_clock>;
 
+/// What a suite is tested over, be it a collector or something that has one.
+template <class T>
+struct collector_in {
+  using type = T;
+};
+template <class T>
+  requires requires { typename T::collector; }
+struct collector_in<T> {
+  using type = typename T::collector;
+};
+template <class T>
+  requires requires { typename T::collector_type; }
+struct collector_in<T> {
+  using type = typename T::collector_type;
+};
+
+namespace completed {
+template <class Collector, class... Chosen>
+inline constexpr bool among =
+    ((collector_in<Chosen>::type::info.name == Collector::info.name) || ...);
+
+/// Joined types, as an argument of Parted.
+template <template <std::size_t, class...> class Parted, std::size_t Few, class Types>
+struct parted;
+template <template <std::size_t, class...> class Parted, std::size_t Few, class... T>
+struct parted<Parted, Few, testing::Types<T...>> {
+  using type = Parted<Few, T...>;
+};
+
+template <template <class> class Make, class... Chosen>
+struct with_others {
+  template <class... Every>
+  using list = typename join_types<
+      testing::Types<Chosen...>,
+      std::conditional_t<among<Every, Chosen...>, testing::Types<>, Make<Every>>...>::type;
+};
+}  // namespace completed
+
+/// Parted<Few, Chosen...>, such as types<2, ...>, and of each collector in version/collectors.hpp
+/// that none of the chosen has, the types of Make<Collector>: so a new collector is tested where
+/// the others are.
+template <template <std::size_t, class...> class Parted, std::size_t Few,
+          template <class> class Make, class... Chosen>
+using with_every_collector = typename completed::parted<
+    Parted, Few, every_collector<completed::with_others<Make, Chosen...>::template list>>::type;
+
+template <class Collector>
+using itself = testing::Types<Collector>;
+
 /// Of the first ones each collector once, and each kind of timeline, too.
 using all_collectors =
-    types_where_cheap<6, epoch_collector<>, bbf<>, dl_rt<domain<debra>, on_update>, sl_rt<>,
-                      steam<domain<debra>>, dl_rt<domain<qsbr>, by_hardware>, dl_rt<>, steam<>,
-                      epoch_collector<domain<debra>, on_update>, bbf<domain<debra>, on_update>,
-                      sl_rt<domain<debra>, on_update>, sl_rt<domain<qsbr>, by_hardware>>;
+    with_every_collector<types_where_cheap, 6, itself, epoch_collector<>, bbf<>,
+                         dl_rt<domain<debra>, on_update>, sl_rt<>, steam<domain<debra>>,
+                         dl_rt<domain<qsbr>, by_hardware>, dl_rt<>, steam<>,
+                         epoch_collector<domain<debra>, on_update>, bbf<domain<debra>, on_update>,
+                         sl_rt<domain<debra>, on_update>, sl_rt<domain<qsbr>, by_hardware>>;
 
 /// What containers with snapshots are tested over: each collector once, each kind of timeline, too;
 /// under a sanitizer one collector for each kind of list, since all meet it in the suites on
 /// versions.
 using map_collectors =
-    types_where_cheap<3, bbf<>, dl_rt<domain<debra>, on_update>,
-                      sl_rt<domain<qsbr>, by_hardware>, epoch_collector<>, sl_rt<>, steam<>>;
+    with_every_collector<types_where_cheap, 3, itself, bbf<>, dl_rt<domain<debra>, on_update>,
+                         sl_rt<domain<qsbr>, by_hardware>, epoch_collector<>, sl_rt<>, steam<>>;
 
 struct collector_names {
   template <class Collector>

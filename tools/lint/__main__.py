@@ -7,7 +7,17 @@ import sys
 TOOLS = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(TOOLS))
 
-from lint import banned, faults, floors, headers, limits, orders, references  # noqa: E402
+from lint import (  # noqa: E402
+    banned,
+    faults,
+    floors,
+    headers,
+    limits,
+    orders,
+    references,
+    tables,
+    words,
+)
 from lint.source import tree  # noqa: E402
 
 CHECKS = {
@@ -18,6 +28,8 @@ CHECKS = {
     "banned": banned.check,
     "references": references.check,
     "faults": faults.check,
+    "tables": tables.check,
+    "words": words.check,
 }
 
 

@@ -28,7 +28,7 @@
 #include <spolia/counted/shared_ptr.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace counted {
+namespace counted::detail {
 
 /// Units of one kind, of pointers that have a block.
 template <class P, keeping What>
@@ -70,11 +70,12 @@ struct block_units {
 template <class P, keeping What>
 using block_location = location<P, block_units<P, What>>;
 
-}  // namespace counted
+}  // namespace counted::detail
 
 template <class T>
-class atomic_shared_ptr : public counted::block_location<shared_ptr<T>, counted::keeping::object> {
-  using base = counted::block_location<shared_ptr<T>, counted::keeping::object>;
+class atomic_shared_ptr
+    : public counted::detail::block_location<shared_ptr<T>, counted::detail::keeping::object> {
+  using base = counted::detail::block_location<shared_ptr<T>, counted::detail::keeping::object>;
 
  public:
   constexpr atomic_shared_ptr() noexcept = default;
@@ -88,9 +89,12 @@ class atomic_shared_ptr : public counted::block_location<shared_ptr<T>, counted:
 
   /// Puts `desired` in the place of `expected`, if that is what the location holds.
   bool replace_if(const private_ptr<T>& expected, shared_ptr<T> desired) {
-    const counted::pair wanted =
-        expected ? counted::pair{as_void(expected.get()), expected.owner()} : counted::pair{};
-    const auto same = [&](counted::word seen) { return counted::pair_of(seen) == wanted; };
+    const counted::detail::pair wanted =
+        expected ? counted::detail::pair{as_void(expected.get()), expected.owner()}
+                 : counted::detail::pair{};
+    const auto same = [&](counted::detail::word seen) {
+      return counted::detail::pair_of(seen) == wanted;
+    };
     return this->replace_where(same, std::move(desired));
   }
 
@@ -102,8 +106,9 @@ class atomic_shared_ptr : public counted::block_location<shared_ptr<T>, counted:
 };
 
 template <class T>
-class atomic_weak_ptr : public counted::block_location<weak_ptr<T>, counted::keeping::block> {
-  using base = counted::block_location<weak_ptr<T>, counted::keeping::block>;
+class atomic_weak_ptr
+    : public counted::detail::block_location<weak_ptr<T>, counted::detail::keeping::block> {
+  using base = counted::detail::block_location<weak_ptr<T>, counted::detail::keeping::block>;
 
  public:
   constexpr atomic_weak_ptr() noexcept = default;

@@ -43,7 +43,7 @@
 #include <spolia/counted/thin_ptr.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace counted {
+namespace counted::detail {
 
 /// What both of our families do alike.
 template <template <class> class Pointer, template <class> class Location,
@@ -116,10 +116,10 @@ struct own_family {
   }
 };
 
-}  // namespace counted
+}  // namespace counted::detail
 
 /// shared_ptr, atomic_shared_ptr, private_ptr.
-struct shared_family : counted::own_family<shared_ptr, atomic_shared_ptr, private_ptr> {
+struct shared_family : counted::detail::own_family<shared_ptr, atomic_shared_ptr, private_ptr> {
   template <class T, class... Args>
   static shared_ptr<T> make(Args&&... args) {
     return make_shared<T>(std::forward<Args>(args)...);
@@ -127,7 +127,7 @@ struct shared_family : counted::own_family<shared_ptr, atomic_shared_ptr, privat
 };
 
 /// thin_ptr, atomic_thin_ptr, private_thin_ptr.
-struct thin_family : counted::own_family<thin_ptr, atomic_thin_ptr, private_thin_ptr> {
+struct thin_family : counted::detail::own_family<thin_ptr, atomic_thin_ptr, private_thin_ptr> {
   template <class T, class... Args>
   static thin_ptr<T> make(Args&&... args) {
     return make_thin<T>(std::forward<Args>(args)...);

@@ -15,6 +15,7 @@
 #include <spolia/base/config.hpp>
 #include <spolia/base/export.hpp>
 #include <spolia/counted/detail/collector.hpp>
+#include <spolia/counted/detail/pool.hpp>
 
 namespace spolia::core {
 
@@ -54,7 +55,7 @@ SPOLIA_EXPORT void wake_counted(const void* about) noexcept;
 }  // namespace spolia::core
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace counted {
+namespace counted::detail {
 
 #if defined(SPOLIA_MODEL)
 
@@ -75,8 +76,6 @@ template <class Block>
 void object_ends(Block* b) noexcept {
   scenario_collector->object_ends(&here(), entry_of(b, task::end_object));
 }
-inline bool drain() noexcept { return scenario_collector->drain(here()); }
-inline collector_counts statistics() noexcept { return scenario_collector->counts(); }
 template <class Changed>
 void wait_for(const void*, const Changed& changed) {
   while (!changed()) spin_wait();
@@ -141,22 +140,6 @@ void object_ends(Block* b) noexcept {
   }
 }
 
-/// Ends every object that only deferred units keep alive. True if nothing waits any more; false if
-/// pins or another thread's work hold something up. Runs destructors. May be called anywhere; does
-/// nothing in a destructor that the collector runs.
-inline bool drain() noexcept { return core::drain_counted(); }
-
-/// Sums over all threads, since the process began.
-inline collector_counts statistics() noexcept {
-  const core::counted_figures f = core::figures_of_counted();
-  return {f.logged, f.dropped,    f.doomed,      f.ended,    f.epochs,
-          f.pins,   f.scan_ticks, f.sweep_ticks, f.end_ticks};
-}
-
-/// Whether statistics() sums up how long tasks take, from now on; at first it does not. Two reads
-/// of the processor's counter a task.
-inline void time_tasks(bool wanted) noexcept { core::time_counted(wanted); }
-
 template <class Changed>
 void wait_for(const void* about, const Changed& changed) {
   core::wait_counted(
@@ -170,28 +153,6 @@ inline void wake(const void* about) noexcept { core::wake_counted(about); }
 SPOLIA_ALWAYS_INLINE pin* walker() { return own_first_pin(0); }
 /// Those of private pointers.
 SPOLIA_ALWAYS_INLINE pin* first_private(std::uint32_t i) { return own_first_pin(i + 1); }
-
-/// While one lives, its thread runs no foreign destructors when it changes locations: for code that
-/// holds a lock that destructors may want. Make it before the lock is taken: when it goes, the
-/// thread does a task that it owes.
-class no_destructors {
- public:
-  /// Throws std::bad_alloc on a thread's first use of the collector.
-  no_destructors() : me_(here()), before_(me_.quiet) { me_.quiet = true; }
-  no_destructors(const no_destructors&) = delete;
-  no_destructors& operator=(const no_destructors&) = delete;
-  /// Throws std::bad_alloc; else the thread's next change of a location does not, if its new
-  /// pointer is one that make_shared or make_thin returned.
-  void reserve() { me_.log.reserve(); }
-  ~no_destructors() {
-    me_.quiet = before_;
-    if (!before_ && me_.owes) help(me_);
-  }
-
- private:
-  member& me_;
-  const bool before_;
-};
 
 /// A unit of the object that the word leads to, if the calling thread has some of it at hand.
 SPOLIA_ALWAYS_INLINE bool take_from_purse(word w) {
@@ -233,6 +194,68 @@ SPOLIA_ALWAYS_INLINE void defer(member& me, entry e, std::size_t bytes) noexcept
   if (collector::log(me, e, bytes)) [[unlikely]]
     help(me);
 }
+
+}  // namespace counted::detail
+
+namespace counted {
+
+using detail::collector_counts;
+
+/// Ends every object that only deferred units keep alive. True if nothing waits any more; false if
+/// pins or another thread's work hold something up. Runs destructors. May be called anywhere; does
+/// nothing in a destructor that the collector runs.
+inline bool drain() noexcept {
+#if defined(SPOLIA_MODEL)
+  return detail::scenario_collector->drain(detail::here());
+#else
+  return core::drain_counted();
+#endif
+}
+
+/// Sums over all threads, since the process began.
+inline collector_counts statistics() noexcept {
+#if defined(SPOLIA_MODEL)
+  return detail::scenario_collector->counts();
+#else
+  const core::counted_figures f = core::figures_of_counted();
+  return {f.logged, f.dropped,    f.doomed,      f.ended,    f.epochs,
+          f.pins,   f.scan_ticks, f.sweep_ticks, f.end_ticks};
+#endif
+}
+
+#if !defined(SPOLIA_MODEL)
+/// Whether statistics() sums up how long tasks take, from now on; at first it does not. Two reads
+/// of the processor's counter a task.
+inline void time_tasks(bool wanted) noexcept { core::time_counted(wanted); }
+
+/// Gives back to the allocator what the pool has got and does not use: slabs all of whose blocks
+/// are free, but one for each size, and those in which another thread keeps free blocks at hand.
+/// Takes time linear in the number of free blocks; others go on meanwhile. Call drain() before.
+/// Returns how many bytes it gave back.
+inline std::size_t trim() noexcept { return core::trim_blocks(); }
+#endif
+
+/// While one lives, its thread runs no foreign destructors when it changes locations: for code that
+/// holds a lock that destructors may want. Make it before the lock is taken: when it goes, the
+/// thread does a task that it owes.
+class no_destructors {
+ public:
+  /// Throws std::bad_alloc on a thread's first use of the collector.
+  no_destructors() : me_(detail::here()), before_(me_.quiet) { me_.quiet = true; }
+  no_destructors(const no_destructors&) = delete;
+  no_destructors& operator=(const no_destructors&) = delete;
+  /// Throws std::bad_alloc; else the thread's next change of a location does not, if its new
+  /// pointer is one that make_shared or make_thin returned.
+  void reserve() { me_.log.reserve(); }
+  ~no_destructors() {
+    me_.quiet = before_;
+    if (!before_ && me_.owes) detail::help(me_);
+  }
+
+ private:
+  detail::member& me_;
+  const bool before_;
+};
 
 }  // namespace counted
 }  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -19,7 +19,7 @@
 #include <spolia/counted/shared_ptr.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace counted {
+namespace counted::detail {
 
 template <class T>
 using innermost = std::remove_cv_t<std::remove_all_extents_t<T>>;
@@ -37,8 +37,8 @@ shared_ptr<T> finish(M m, std::size_t n, Begin begin) {
       reinterpret_cast<typename shared_ptr<T>::element_type*>(block::elements_of(c));
   if constexpr (!std::is_array_v<T>) {
     // Qualified: a look for these by the types that T is made of would complete all of them.
-    counted::tell_itself(first, c);
-    counted::tell_traced(first, c);
+    counted::detail::tell_itself(first, c);
+    counted::detail::tell_traced(first, c);
   }
   return access::make<shared_ptr<T>>(first, c);
 }
@@ -79,78 +79,92 @@ std::size_t inner_count(std::size_t n) {
   return n * elements_each<T>;
 }
 
-}  // namespace counted
+}  // namespace counted::detail
 
 template <class T, class... Args>
   requires(!std::is_array_v<T>)
 shared_ptr<T> make_shared(Args&&... args) {
-  return counted::make_object<T>(counted::own_memory{}, std::forward<Args>(args)...);
+  return counted::detail::make_object<T>(counted::detail::own_memory{},
+                                         std::forward<Args>(args)...);
 }
 template <class T>
   requires std::is_unbounded_array_v<T>
 shared_ptr<T> make_shared(std::size_t n) {
-  return counted::make_array<T>(counted::own_memory{}, counted::inner_count<T>(n));
+  return counted::detail::make_array<T>(counted::detail::own_memory{},
+                                        counted::detail::inner_count<T>(n));
 }
 template <class T>
   requires std::is_bounded_array_v<T>
 shared_ptr<T> make_shared() {
-  return counted::make_array<T>(counted::own_memory{}, counted::all_elements<T>);
+  return counted::detail::make_array<T>(counted::detail::own_memory{},
+                                        counted::detail::all_elements<T>);
 }
 template <class T>
   requires std::is_unbounded_array_v<T>
 shared_ptr<T> make_shared(std::size_t n, const std::remove_extent_t<T>& u) {
-  return counted::make_array<T>(counted::own_memory{}, counted::inner_count<T>(n), u);
+  return counted::detail::make_array<T>(counted::detail::own_memory{},
+                                        counted::detail::inner_count<T>(n), u);
 }
 template <class T>
   requires std::is_bounded_array_v<T>
 shared_ptr<T> make_shared(const std::remove_extent_t<T>& u) {
-  return counted::make_array<T>(counted::own_memory{}, counted::all_elements<T>, u);
+  return counted::detail::make_array<T>(counted::detail::own_memory{},
+                                        counted::detail::all_elements<T>, u);
 }
 template <class T>
   requires(!std::is_unbounded_array_v<T>)
 shared_ptr<T> make_shared_for_overwrite() {
-  return counted::make_raw<T>(counted::own_memory{}, counted::all_elements<T>);
+  return counted::detail::make_raw<T>(counted::detail::own_memory{},
+                                      counted::detail::all_elements<T>);
 }
 template <class T>
   requires std::is_unbounded_array_v<T>
 shared_ptr<T> make_shared_for_overwrite(std::size_t n) {
-  return counted::make_raw<T>(counted::own_memory{}, counted::inner_count<T>(n));
+  return counted::detail::make_raw<T>(counted::detail::own_memory{},
+                                      counted::detail::inner_count<T>(n));
 }
 
 template <class T, class A, class... Args>
   requires(!std::is_array_v<T>)
 shared_ptr<T> allocate_shared(const A& a, Args&&... args) {
-  return counted::make_object<T>(counted::users_memory<A>{a}, std::forward<Args>(args)...);
+  return counted::detail::make_object<T>(counted::detail::users_memory<A>{a},
+                                         std::forward<Args>(args)...);
 }
 template <class T, class A>
   requires std::is_unbounded_array_v<T>
 shared_ptr<T> allocate_shared(const A& a, std::size_t n) {
-  return counted::make_array<T>(counted::users_memory<A>{a}, counted::inner_count<T>(n));
+  return counted::detail::make_array<T>(counted::detail::users_memory<A>{a},
+                                        counted::detail::inner_count<T>(n));
 }
 template <class T, class A>
   requires std::is_bounded_array_v<T>
 shared_ptr<T> allocate_shared(const A& a) {
-  return counted::make_array<T>(counted::users_memory<A>{a}, counted::all_elements<T>);
+  return counted::detail::make_array<T>(counted::detail::users_memory<A>{a},
+                                        counted::detail::all_elements<T>);
 }
 template <class T, class A>
   requires std::is_unbounded_array_v<T>
 shared_ptr<T> allocate_shared(const A& a, std::size_t n, const std::remove_extent_t<T>& u) {
-  return counted::make_array<T>(counted::users_memory<A>{a}, counted::inner_count<T>(n), u);
+  return counted::detail::make_array<T>(counted::detail::users_memory<A>{a},
+                                        counted::detail::inner_count<T>(n), u);
 }
 template <class T, class A>
   requires std::is_bounded_array_v<T>
 shared_ptr<T> allocate_shared(const A& a, const std::remove_extent_t<T>& u) {
-  return counted::make_array<T>(counted::users_memory<A>{a}, counted::all_elements<T>, u);
+  return counted::detail::make_array<T>(counted::detail::users_memory<A>{a},
+                                        counted::detail::all_elements<T>, u);
 }
 template <class T, class A>
   requires(!std::is_unbounded_array_v<T>)
 shared_ptr<T> allocate_shared_for_overwrite(const A& a) {
-  return counted::make_raw<T>(counted::users_memory<A>{a}, counted::all_elements<T>);
+  return counted::detail::make_raw<T>(counted::detail::users_memory<A>{a},
+                                      counted::detail::all_elements<T>);
 }
 template <class T, class A>
   requires std::is_unbounded_array_v<T>
 shared_ptr<T> allocate_shared_for_overwrite(const A& a, std::size_t n) {
-  return counted::make_raw<T>(counted::users_memory<A>{a}, counted::inner_count<T>(n));
+  return counted::detail::make_raw<T>(counted::detail::users_memory<A>{a},
+                                      counted::detail::inner_count<T>(n));
 }
 
 }  // namespace spolia::inline SPOLIA_FLAVOUR

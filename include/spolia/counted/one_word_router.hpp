@@ -15,7 +15,7 @@
 #include <spolia/base/config.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace counted {
+namespace counted::detail {
 
 class one_word_router {
  public:
@@ -75,5 +75,10 @@ class one_word_barrier {
   alignas(cache_line) atomic<std::uint64_t> undone_{0};
 };
 
+}  // namespace counted::detail
+
+namespace counted {
+using detail::one_word_barrier;
+using detail::one_word_router;
 }  // namespace counted
 }  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -32,8 +32,8 @@ template <class T>
 class atomic_shared_ptr;
 
 template <class T>
-class private_ptr : public counted::private_base<T> {
-  using base = counted::private_base<T>;
+class private_ptr : public counted::detail::private_base<T> {
+  using base = counted::detail::private_base<T>;
 
  public:
   constexpr private_ptr() noexcept = default;
@@ -41,19 +41,20 @@ class private_ptr : public counted::private_base<T> {
   private_ptr(const private_ptr&) noexcept = default;
   private_ptr(private_ptr&&) noexcept = default;
   template <class Y>
-    requires counted::compatible<Y, T>
+    requires counted::detail::compatible<Y, T>
   private_ptr(const private_ptr<Y>& r) noexcept
-      : base(r.object_, r.object_ != nullptr ? r.grip_ : counted::grip()) {}
+      : base(r.object_, r.object_ != nullptr ? r.grip_ : counted::detail::grip()) {}
   template <class Y>
-    requires counted::compatible<Y, T>
+    requires counted::detail::compatible<Y, T>
   private_ptr(private_ptr<Y>&& r) noexcept
       : base(std::exchange(r.object_, nullptr), std::move(r.grip_)) {}
 
   /// What the location holds now.
   template <class Y>
-    requires counted::compatible<Y, T>
+    requires counted::detail::compatible<Y, T>
   SPOLIA_ALWAYS_INLINE explicit private_ptr(const atomic_shared_ptr<Y>& from)
-      : base(counted::grip::begin_at(counted::access::words_of(from)), &object_in<Y>) {}
+      : base(counted::detail::grip::begin_at(counted::detail::access::words_of(from)),
+             &object_in<Y>) {}
   /// What a location holds that may lie in the object r points to. Goes on with r's protection.
   template <class Y>
   SPOLIA_ALWAYS_INLINE private_ptr(private_ptr<Y>&& r, const atomic_shared_ptr<T>& from) {
@@ -63,10 +64,10 @@ class private_ptr : public counted::private_base<T> {
   }
   /// Holds a count of its own, so r may go.
   template <class Y>
-    requires counted::compatible<Y, T>
+    requires counted::detail::compatible<Y, T>
   explicit private_ptr(const shared_ptr<Y>& r) {
     if (!r) return;
-    this->grip_.hold(counted::access::owner_of(r));
+    this->grip_.hold(counted::detail::access::owner_of(r));
     this->object_ = r.get();
   }
 
@@ -74,26 +75,26 @@ class private_ptr : public counted::private_base<T> {
   private_ptr& operator=(const private_ptr&) noexcept = default;
   private_ptr& operator=(private_ptr&&) noexcept = default;
   template <class Y>
-    requires counted::compatible<Y, T>
+    requires counted::detail::compatible<Y, T>
   private_ptr& operator=(const private_ptr<Y>& r) noexcept {
     private_ptr(r).swap(*this);
     return *this;
   }
   template <class Y>
-    requires counted::compatible<Y, T>
+    requires counted::detail::compatible<Y, T>
   private_ptr& operator=(private_ptr<Y>&& r) noexcept {
     private_ptr(std::move(r)).swap(*this);
     return *this;
   }
   /// What the location holds now. It may lie in the object that this points to.
   template <class Y>
-    requires counted::compatible<Y, T>
+    requires counted::detail::compatible<Y, T>
   SPOLIA_ALWAYS_INLINE private_ptr& operator=(const atomic_shared_ptr<Y>& from) {
     load(from);
     return *this;
   }
   template <class Y>
-    requires counted::compatible<Y, T>
+    requires counted::detail::compatible<Y, T>
   private_ptr& operator=(const shared_ptr<Y>& r) {
     private_ptr(r).swap(*this);
     return *this;
@@ -108,9 +109,9 @@ class private_ptr : public counted::private_base<T> {
   /// A counted pointer to the same object, which may leave the thread.
   [[nodiscard]] shared_ptr<T> share_out() const noexcept {
     if (this->object_ == nullptr) return {};
-    counted::control* const owner = this->owner();
+    counted::detail::control* const owner = this->owner();
     if (owner != nullptr) owner->add_one();
-    return counted::access::make<shared_ptr<T>>(this->object_, owner);
+    return counted::detail::access::make<shared_ptr<T>>(this->object_, owner);
   }
   explicit operator shared_ptr<T>() const noexcept { return share_out(); }
 
@@ -122,17 +123,18 @@ class private_ptr : public counted::private_base<T> {
 
   template <class Y>
   SPOLIA_ALWAYS_INLINE void load(const atomic_shared_ptr<Y>& from) {
-    const counted::word w = this->grip_.move_to(counted::access::words_of(from));
+    const counted::detail::word w = this->grip_.move_to(counted::detail::access::words_of(from));
     this->object_ = w == 0 ? nullptr : object_in<Y>(w);  // so who asks for null has the answer
   }
   template <class Y>
-  SPOLIA_ALWAYS_INLINE static auto object_in(counted::word w) noexcept {
-    return counted::object_of<typename shared_ptr<Y>::element_type>(w);
+  SPOLIA_ALWAYS_INLINE static auto object_in(counted::detail::word w) noexcept {
+    return counted::detail::object_of<typename shared_ptr<Y>::element_type>(w);
   }
 
-  [[nodiscard]] counted::control* owner() const noexcept {
-    if (const counted::entry unit = this->grip_.unit()) return counted::block_of_entry(unit);
-    return counted::pair_of(this->grip_.named()).owner;
+  [[nodiscard]] counted::detail::control* owner() const noexcept {
+    if (const counted::detail::entry unit = this->grip_.unit())
+      return counted::detail::block_of_entry(unit);
+    return counted::detail::pair_of(this->grip_.named()).owner;
   }
 };
 

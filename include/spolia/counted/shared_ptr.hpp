@@ -45,51 +45,52 @@ class shared_ptr {
   constexpr shared_ptr(std::nullptr_t) noexcept {}
 
   template <class Y>
-    requires counted::deletable<Y, T>
+    requires counted::detail::deletable<Y, T>
   explicit shared_ptr(Y* p)
       : object_(p),
-        owner_(
-            counted::taken<Y*, counted::deletes<Y, std::is_array_v<T>>, counted::own_memory>::make(
-                p, {}, {})) {
+        owner_(counted::detail::taken<Y*, counted::detail::deletes<Y, std::is_array_v<T>>,
+                                      counted::detail::own_memory>::make(p, {}, {})) {
     static_assert(
         requires { sizeof(Y); },
         "shared_ptr(p): the type of *p is incomplete here, so its destructor would not "
         "run; give a deleter");
     if constexpr (!std::is_array_v<T>) {
-      counted::tell_itself(p, owner_);
-      counted::tell_traced(p, owner_);
+      counted::detail::tell_itself(p, owner_);
+      counted::detail::tell_traced(p, owner_);
     }
   }
   template <class Y, class D>
-    requires counted::ownable<Y, T> && counted::deleter_for<D, Y*>
+    requires counted::detail::ownable<Y, T> && counted::detail::deleter_for<D, Y*>
   shared_ptr(Y* p, D d)
-      : object_(p), owner_(counted::taken<Y*, D, counted::own_memory>::make(p, std::move(d), {})) {
-    if constexpr (!std::is_array_v<T>) counted::tell_itself(p, owner_);
+      : object_(p),
+        owner_(
+            counted::detail::taken<Y*, D, counted::detail::own_memory>::make(p, std::move(d), {})) {
+    if constexpr (!std::is_array_v<T>) counted::detail::tell_itself(p, owner_);
   }
   template <class Y, class D, class A>
-    requires counted::ownable<Y, T> && counted::deleter_for<D, Y*>
+    requires counted::detail::ownable<Y, T> && counted::detail::deleter_for<D, Y*>
   shared_ptr(Y* p, D d, A a)
       : object_(p),
-        owner_(counted::taken<Y*, D, counted::users_memory<A>>::make(p, std::move(d),
-                                                                     {std::move(a)})) {
-    if constexpr (!std::is_array_v<T>) counted::tell_itself(p, owner_);
+        owner_(counted::detail::taken<Y*, D, counted::detail::users_memory<A>>::make(
+            p, std::move(d), {std::move(a)})) {
+    if constexpr (!std::is_array_v<T>) counted::detail::tell_itself(p, owner_);
   }
   // A deleter may be a generic lambda. To ask whether it takes a nullptr_t compiles its body, which
   // may be an error. So it is asked only of a first argument that is a nullptr_t. If the answer is
   // no, the deleted constructors are chosen, and not the last two.
-  template <counted::null_pointer N, class D>
-    requires counted::deleter_for<D, std::nullptr_t>
+  template <counted::detail::null_pointer N, class D>
+    requires counted::detail::deleter_for<D, std::nullptr_t>
   shared_ptr(N&&, D d)
-      : owner_(counted::taken<std::nullptr_t, D, counted::own_memory>::make(nullptr, std::move(d),
-                                                                            {})) {}
-  template <counted::null_pointer N, class D, class A>
-    requires counted::deleter_for<D, std::nullptr_t>
+      : owner_(counted::detail::taken<std::nullptr_t, D, counted::detail::own_memory>::make(
+            nullptr, std::move(d), {})) {}
+  template <counted::detail::null_pointer N, class D, class A>
+    requires counted::detail::deleter_for<D, std::nullptr_t>
   shared_ptr(N&&, D d, A a)
-      : owner_(counted::taken<std::nullptr_t, D, counted::users_memory<A>>::make(
+      : owner_(counted::detail::taken<std::nullptr_t, D, counted::detail::users_memory<A>>::make(
             nullptr, std::move(d), {std::move(a)})) {}
-  template <counted::null_pointer N, class D>
+  template <counted::detail::null_pointer N, class D>
   shared_ptr(N&&, D) = delete;
-  template <counted::null_pointer N, class D, class A>
+  template <counted::detail::null_pointer N, class D, class A>
   shared_ptr(N&&, D, A) = delete;
   // For what is converted: the literals 0 and NULL, {}, and classes. An rvalue, so that a nullptr_t
   // itself fits those above better.
@@ -100,7 +101,7 @@ class shared_ptr {
 
   template <class Y>
   shared_ptr(const shared_ptr<Y>& r, element_type* p) noexcept : object_(p), owner_(r.owner_) {
-    if (owner_ != nullptr) owner_->add(counted::control::strong_unit);
+    if (owner_ != nullptr) owner_->add(counted::detail::control::strong_unit);
   }
   template <class Y>
   shared_ptr(shared_ptr<Y>&& r, element_type* p) noexcept
@@ -109,32 +110,32 @@ class shared_ptr {
   }
 
   shared_ptr(const shared_ptr& r) noexcept : object_(r.object_), owner_(r.owner_) {
-    if (owner_ != nullptr) owner_->add(counted::control::strong_unit);
+    if (owner_ != nullptr) owner_->add(counted::detail::control::strong_unit);
   }
   template <class Y>
-    requires counted::compatible<Y, T>
+    requires counted::detail::compatible<Y, T>
   shared_ptr(const shared_ptr<Y>& r) noexcept : object_(r.object_), owner_(r.owner_) {
-    if (owner_ != nullptr) owner_->add(counted::control::strong_unit);
+    if (owner_ != nullptr) owner_->add(counted::detail::control::strong_unit);
   }
   shared_ptr(shared_ptr&& r) noexcept
       : object_(std::exchange(r.object_, nullptr)), owner_(std::exchange(r.owner_, nullptr)) {}
   template <class Y>
-    requires counted::compatible<Y, T>
+    requires counted::detail::compatible<Y, T>
   shared_ptr(shared_ptr<Y>&& r) noexcept
       : object_(std::exchange(r.object_, nullptr)), owner_(std::exchange(r.owner_, nullptr)) {}
 
   template <class Y>
-    requires counted::compatible<Y, T>
+    requires counted::detail::compatible<Y, T>
   explicit shared_ptr(const weak_ptr<Y>& r);
 
   template <class Y, class D>
-    requires counted::takes_over<Y, D, T>
+    requires counted::detail::takes_over<Y, D, T>
   shared_ptr(std::unique_ptr<Y, D>&& r) {
     take_over(r);
   }
 
   ~shared_ptr() {
-    if (owner_ != nullptr) counted::release(owner_);
+    if (owner_ != nullptr) counted::detail::release(owner_);
   }
 
   shared_ptr& operator=(const shared_ptr& r) noexcept {
@@ -142,7 +143,7 @@ class shared_ptr {
     return *this;
   }
   template <class Y>
-    requires counted::compatible<Y, T>
+    requires counted::detail::compatible<Y, T>
   shared_ptr& operator=(const shared_ptr<Y>& r) noexcept {
     shared_ptr(r).swap(*this);
     return *this;
@@ -152,7 +153,7 @@ class shared_ptr {
     return *this;
   }
   template <class Y>
-    requires counted::compatible<Y, T>
+    requires counted::detail::compatible<Y, T>
   shared_ptr& operator=(shared_ptr<Y>&& r) noexcept {
     shared_ptr(std::move(r)).swap(*this);
     return *this;
@@ -170,17 +171,17 @@ class shared_ptr {
   }
   void reset() noexcept { shared_ptr().swap(*this); }
   template <class Y>
-    requires counted::deletable<Y, T>
+    requires counted::detail::deletable<Y, T>
   void reset(Y* p) {
     shared_ptr(p).swap(*this);
   }
   template <class Y, class D>
-    requires counted::ownable<Y, T> && counted::deleter_for<D, Y*>
+    requires counted::detail::ownable<Y, T> && counted::detail::deleter_for<D, Y*>
   void reset(Y* p, D d) {
     shared_ptr(p, std::move(d)).swap(*this);
   }
   template <class Y, class D, class A>
-    requires counted::ownable<Y, T> && counted::deleter_for<D, Y*>
+    requires counted::detail::ownable<Y, T> && counted::detail::deleter_for<D, Y*>
   void reset(Y* p, D d, A a) {
     shared_ptr(p, std::move(d), std::move(a)).swap(*this);
   }
@@ -209,11 +210,11 @@ class shared_ptr {
   explicit operator bool() const noexcept { return object_ != nullptr; }
   template <class Y>
   [[nodiscard]] bool owner_before(const shared_ptr<Y>& r) const noexcept {
-    return std::less<>{}(owner_, counted::access::owner_of(r));
+    return std::less<>{}(owner_, counted::detail::access::owner_of(r));
   }
   template <class Y>
   [[nodiscard]] bool owner_before(const weak_ptr<Y>& r) const noexcept {
-    return std::less<>{}(owner_, counted::access::owner_of(r));
+    return std::less<>{}(owner_, counted::detail::access::owner_of(r));
   }
 
  private:
@@ -221,28 +222,28 @@ class shared_ptr {
   friend class shared_ptr;
   template <class Y>
   friend class weak_ptr;
-  friend struct counted::access;
+  friend struct counted::detail::access;
 
   template <class Y, class D>
   void take_over(std::unique_ptr<Y, D>& r) {
     using pointer = typename std::unique_ptr<Y, D>::pointer;
-    using left = counted::left_deleter<D>;
-    using block = counted::taken<pointer, typename left::type, counted::own_memory>;
+    using left = counted::detail::left_deleter<D>;
+    using block = counted::detail::taken<pointer, typename left::type, counted::detail::own_memory>;
     pointer p = r.get();
     if (p == nullptr) return;
     element_type* const object = p;
-    auto* const itself = counted::plain_pointer<element_type>(p);
+    auto* const itself = counted::detail::plain_pointer<element_type>(p);
     // Not block::make: if there is no memory, the object stays with r.
-    void* const at = counted::allocate_block<alignof(block)>(sizeof(block));
+    void* const at = counted::detail::allocate_block<alignof(block)>(sizeof(block));
     owner_ = ::new (at)
-        block(std::move(p), counted::address_of(itself), left::take(r.get_deleter()), {});
+        block(std::move(p), counted::detail::address_of(itself), left::take(r.get_deleter()), {});
     object_ = object;
-    if constexpr (!std::is_array_v<T>) counted::tell_itself(itself, owner_);
+    if constexpr (!std::is_array_v<T>) counted::detail::tell_itself(itself, owner_);
     r.release();
   }
 
   element_type* object_ = nullptr;
-  counted::control* owner_ = nullptr;
+  counted::detail::control* owner_ = nullptr;
 };
 
 template <class T>
@@ -253,7 +254,7 @@ class weak_ptr {
   constexpr weak_ptr() noexcept = default;
   weak_ptr(const weak_ptr& r) noexcept : object_(r.object_), owner_(r.owner_) { add(); }
   template <class Y>
-    requires counted::compatible<Y, T>
+    requires counted::detail::compatible<Y, T>
   weak_ptr(const weak_ptr<Y>& r) noexcept {
     // The conversion may have to read the object, which may have ended.
     const shared_ptr<Y> alive = r.lock();
@@ -262,14 +263,14 @@ class weak_ptr {
     add();
   }
   template <class Y>
-    requires counted::compatible<Y, T>
+    requires counted::detail::compatible<Y, T>
   weak_ptr(const shared_ptr<Y>& r) noexcept : object_(r.object_), owner_(r.owner_) {
     add();
   }
   weak_ptr(weak_ptr&& r) noexcept
       : object_(std::exchange(r.object_, nullptr)), owner_(std::exchange(r.owner_, nullptr)) {}
   template <class Y>
-    requires counted::compatible<Y, T>
+    requires counted::detail::compatible<Y, T>
   weak_ptr(weak_ptr<Y>&& r) noexcept {
     const shared_ptr<Y> alive = r.lock();
     object_ = alive.get();
@@ -277,7 +278,7 @@ class weak_ptr {
     r.object_ = nullptr;
   }
   ~weak_ptr() {
-    if (owner_ != nullptr) counted::drop_weak(owner_);
+    if (owner_ != nullptr) counted::detail::drop_weak(owner_);
   }
 
   weak_ptr& operator=(const weak_ptr& r) noexcept {
@@ -289,19 +290,19 @@ class weak_ptr {
     return *this;
   }
   template <class Y>
-    requires counted::compatible<Y, T>
+    requires counted::detail::compatible<Y, T>
   weak_ptr& operator=(const weak_ptr<Y>& r) noexcept {
     weak_ptr(r).swap(*this);
     return *this;
   }
   template <class Y>
-    requires counted::compatible<Y, T>
+    requires counted::detail::compatible<Y, T>
   weak_ptr& operator=(weak_ptr<Y>&& r) noexcept {
     weak_ptr(std::move(r)).swap(*this);
     return *this;
   }
   template <class Y>
-    requires counted::compatible<Y, T>
+    requires counted::detail::compatible<Y, T>
   weak_ptr& operator=(const shared_ptr<Y>& r) noexcept {
     weak_ptr(r).swap(*this);
     return *this;
@@ -319,15 +320,15 @@ class weak_ptr {
   [[nodiscard]] bool expired() const noexcept { return use_count() == 0; }
   [[nodiscard]] shared_ptr<T> lock() const noexcept {
     if (owner_ == nullptr || !owner_->try_add_strong()) return {};
-    return counted::access::make<shared_ptr<T>>(object_, owner_);
+    return counted::detail::access::make<shared_ptr<T>>(object_, owner_);
   }
   template <class Y>
   [[nodiscard]] bool owner_before(const shared_ptr<Y>& r) const noexcept {
-    return std::less<>{}(owner_, counted::access::owner_of(r));
+    return std::less<>{}(owner_, counted::detail::access::owner_of(r));
   }
   template <class Y>
   [[nodiscard]] bool owner_before(const weak_ptr<Y>& r) const noexcept {
-    return std::less<>{}(owner_, counted::access::owner_of(r));
+    return std::less<>{}(owner_, counted::detail::access::owner_of(r));
   }
 
  private:
@@ -337,19 +338,19 @@ class weak_ptr {
   friend class shared_ptr;
   template <class E>
   friend class enable_shared_from_this;
-  friend struct counted::access;
+  friend struct counted::detail::access;
 
   void add() noexcept {
-    if (owner_ != nullptr) owner_->add(counted::control::weak_unit);
+    if (owner_ != nullptr) owner_->add(counted::detail::control::weak_unit);
   }
 
   element_type* object_ = nullptr;
-  counted::control* owner_ = nullptr;
+  counted::detail::control* owner_ = nullptr;
 };
 
 template <class T>
 template <class Y>
-  requires counted::compatible<Y, T>
+  requires counted::detail::compatible<Y, T>
 shared_ptr<T>::shared_ptr(const weak_ptr<Y>& r) {
   if (r.owner_ == nullptr || !r.owner_->try_add_strong()) throw bad_weak_ptr();
   object_ = r.object_;
@@ -379,10 +380,10 @@ class enable_shared_from_this {
   ~enable_shared_from_this() = default;
 
  private:
-  friend struct counted::access;
+  friend struct counted::detail::access;
 
   template <class U>
-  void spolia_accept(U* object, counted::control* owner) noexcept {
+  void spolia_accept(U* object, counted::detail::control* owner) noexcept {
     if (!self_.expired()) return;
     weak_ptr<T> named;
     named.object_ = object;

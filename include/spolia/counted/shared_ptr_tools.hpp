@@ -16,9 +16,9 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 /// Null, as the standard library's, where RTTI is turned off.
 template <class D, class T>
 D* get_deleter(const shared_ptr<T>& p) noexcept {
-  counted::control* const c = counted::access::owner_of(p);
+  counted::detail::control* const c = counted::detail::access::owner_of(p);
   if (c == nullptr || c->ops->deleter == nullptr) return nullptr;
-  return static_cast<D*>(c->ops->deleter(c, counted::type_of<D>()));
+  return static_cast<D*>(c->ops->deleter(c, counted::detail::type_of<D>()));
 }
 
 #define SPOLIA_POINTER_CAST(name)                                                \
@@ -62,7 +62,7 @@ struct owner_less<void> {
   using is_transparent = void;
 };
 
-namespace counted {
+namespace counted::detail {
 
 template <class P, class Other>
 struct less_by_owner {
@@ -71,11 +71,11 @@ struct less_by_owner {
   bool operator()(const Other& a, const P& b) const noexcept { return a.owner_before(b); }
 };
 
-}  // namespace counted
+}  // namespace counted::detail
 
 template <class T>
-struct owner_less<shared_ptr<T>> : counted::less_by_owner<shared_ptr<T>, weak_ptr<T>> {};
+struct owner_less<shared_ptr<T>> : counted::detail::less_by_owner<shared_ptr<T>, weak_ptr<T>> {};
 template <class T>
-struct owner_less<weak_ptr<T>> : counted::less_by_owner<weak_ptr<T>, shared_ptr<T>> {};
+struct owner_less<weak_ptr<T>> : counted::detail::less_by_owner<weak_ptr<T>, shared_ptr<T>> {};
 
 }  // namespace spolia::inline SPOLIA_FLAVOUR

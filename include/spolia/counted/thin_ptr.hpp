@@ -46,7 +46,7 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 template <class T>
 class atomic_thin_ptr;
 
-namespace counted {
+namespace counted::detail {
 
 /// How objects of one type are made and ended.
 template <class T>
@@ -67,16 +67,16 @@ struct thin_kind {
       deallocate_thin<align, front>(at, sizeof(T));
       throw;
     }
-    counted::tell_traced(made, ::new (static_cast<void*>(head_of(at))) head(kind));
+    counted::detail::tell_traced(made, ::new (static_cast<void*>(head_of(at))) head(kind));
     return made;
   }
 
   static void end(head* h) noexcept {
     auto* const object = static_cast<std::remove_cv_t<T>*>(h->object());
-    counted::no_longer_traced(object);
+    counted::detail::no_longer_traced(object);
     std::destroy_at(object);
     h->~head();
-    counted::deallocate_thin<align, front>(object, sizeof(T));
+    counted::detail::deallocate_thin<align, front>(object, sizeof(T));
   }
   SPOLIA_OWN_COPY static constexpr head_ops ops{&end, sizeof(head) + sizeof(T),
                                                 std::is_trivially_destructible_v<T>};
@@ -89,7 +89,7 @@ struct thin_kind {
   SPOLIA_OWN_COPY static inline constinit made_once<std::uint32_t> given;
 };
 
-}  // namespace counted
+}  // namespace counted::detail
 
 template <class T>
 class thin_ptr {
@@ -99,11 +99,11 @@ class thin_ptr {
   constexpr thin_ptr() noexcept = default;
   constexpr thin_ptr(std::nullptr_t) noexcept {}
   thin_ptr(const thin_ptr& r) noexcept : object_(r.object_) {
-    if (object_ != nullptr) counted::head_of(object_)->add_one();
+    if (object_ != nullptr) counted::detail::head_of(object_)->add_one();
   }
   thin_ptr(thin_ptr&& r) noexcept : object_(std::exchange(r.object_, nullptr)) {}
   ~thin_ptr() {
-    if (object_ != nullptr) counted::release(counted::head_of(object_));
+    if (object_ != nullptr) counted::detail::release(counted::detail::head_of(object_));
   }
   thin_ptr& operator=(const thin_ptr& r) noexcept {
     thin_ptr(r).swap(*this);
@@ -123,8 +123,9 @@ class thin_ptr {
   explicit operator bool() const noexcept { return object_ != nullptr; }
   /// As shared_ptr's.
   [[nodiscard]] long use_count() const noexcept {
-    return object_ == nullptr ? 0
-                              : static_cast<long>(counted::head_of(object_)->units.load_relaxed());
+    return object_ == nullptr
+               ? 0
+               : static_cast<long>(counted::detail::head_of(object_)->units.load_relaxed());
   }
 
  private:
@@ -143,44 +144,51 @@ class thin_ptr {
 
 template <class T, class... Args>
 thin_ptr<T> make_thin(Args&&... args) {
-  return thin_ptr<T>(counted::thin_kind<T>::make(std::forward<Args>(args)...));
+  return thin_ptr<T>(counted::detail::thin_kind<T>::make(std::forward<Args>(args)...));
 }
 
 /// For location.hpp: the word is the object's address.
 template <class T>
 struct thin_units {
-  static counted::word take(thin_ptr<T>& p) noexcept {
-    return reinterpret_cast<counted::word>(std::exchange(p.object_, nullptr));
+  static counted::detail::word take(thin_ptr<T>& p) noexcept {
+    return reinterpret_cast<counted::detail::word>(std::exchange(p.object_, nullptr));
   }
-  static thin_ptr<T> give_back(counted::word w) noexcept { return thin_ptr<T>(object(w)); }
-  static thin_ptr<T> counted_up(counted::word w) noexcept {
+  static thin_ptr<T> give_back(counted::detail::word w) noexcept { return thin_ptr<T>(object(w)); }
+  static thin_ptr<T> counted_up(counted::detail::word w) noexcept {
     if (w != 0) head(w)->add_one();
     return give_back(w);
   }
-  static bool same(counted::word w, const thin_ptr<T>& p) noexcept { return object(w) == p.get(); }
-  static constexpr bool purses = true;
-  static bool counts_itself(counted::word) noexcept { return true; }
-  static counted::entry unit(counted::word w) noexcept {
-    return counted::entry_of(head(w), counted::task::drop_strong);
+  static bool same(counted::detail::word w, const thin_ptr<T>& p) noexcept {
+    return object(w) == p.get();
   }
-  static std::size_t bytes(counted::word) noexcept { return counted::thin_kind<T>::ops.bytes; }
+  static constexpr bool purses = true;
+  static bool counts_itself(counted::detail::word) noexcept { return true; }
+  static counted::detail::entry unit(counted::detail::word w) noexcept {
+    return counted::detail::entry_of(head(w), counted::detail::task::drop_strong);
+  }
+  static std::size_t bytes(counted::detail::word) noexcept {
+    return counted::detail::thin_kind<T>::ops.bytes;
+  }
 
-  static T* object(counted::word w) noexcept { return reinterpret_cast<T*>(w); }
-  static T* made_object(counted::word w) noexcept { return object(w); }
-  static counted::head* head(counted::word w) noexcept { return counted::head_of(object(w)); }
+  static T* object(counted::detail::word w) noexcept { return reinterpret_cast<T*>(w); }
+  static T* made_object(counted::detail::word w) noexcept { return object(w); }
+  static counted::detail::head* head(counted::detail::word w) noexcept {
+    return counted::detail::head_of(object(w));
+  }
 };
 
 /// A pointer for one thread's own use, as private_ptr.
 template <class T>
-class private_thin_ptr : public counted::private_base<T> {
-  using base = counted::private_base<T>;
+class private_thin_ptr : public counted::detail::private_base<T> {
+  using base = counted::detail::private_base<T>;
 
  public:
   constexpr private_thin_ptr() noexcept = default;
   constexpr private_thin_ptr(std::nullptr_t) noexcept {}
   /// What the location holds now.
   SPOLIA_ALWAYS_INLINE explicit private_thin_ptr(const atomic_thin_ptr<T>& from)
-      : base(counted::grip::begin_at(counted::access::words_of(from)), &thin_units<T>::object) {}
+      : base(counted::detail::grip::begin_at(counted::detail::access::words_of(from)),
+             &thin_units<T>::object) {}
   /// What a location holds that may lie in the object r points to. Goes on with r's protection.
   template <class Y>
   SPOLIA_ALWAYS_INLINE private_thin_ptr(private_thin_ptr<Y>&& r, const atomic_thin_ptr<T>& from) {
@@ -191,7 +199,7 @@ class private_thin_ptr : public counted::private_base<T> {
   /// Holds a count of its own, so r may go.
   explicit private_thin_ptr(const thin_ptr<T>& r) {
     if (!r) return;
-    this->grip_.hold(counted::head_of(r.get()));
+    this->grip_.hold(counted::detail::head_of(r.get()));
     this->object_ = r.get();
   }
 
@@ -218,7 +226,7 @@ class private_thin_ptr : public counted::private_base<T> {
 
   /// A counted pointer to the same object, which may leave the thread.
   [[nodiscard]] thin_ptr<T> share_out() const noexcept {
-    return thin_units<T>::counted_up(reinterpret_cast<counted::word>(this->object_));
+    return thin_units<T>::counted_up(reinterpret_cast<counted::detail::word>(this->object_));
   }
   explicit operator thin_ptr<T>() const noexcept { return share_out(); }
 
@@ -227,14 +235,15 @@ class private_thin_ptr : public counted::private_base<T> {
   friend class private_thin_ptr;
 
   SPOLIA_ALWAYS_INLINE void load(const atomic_thin_ptr<T>& from) {
-    this->object_ = thin_units<T>::object(this->grip_.move_to(counted::access::words_of(from)));
+    this->object_ =
+        thin_units<T>::object(this->grip_.move_to(counted::detail::access::words_of(from)));
   }
 };
 
 /// A location that threads change and read at once: the members of atomic_shared_ptr.
 template <class T>
-class atomic_thin_ptr : public counted::location<thin_ptr<T>, thin_units<T>> {
-  using base = counted::location<thin_ptr<T>, thin_units<T>>;
+class atomic_thin_ptr : public counted::detail::location<thin_ptr<T>, thin_units<T>> {
+  using base = counted::detail::location<thin_ptr<T>, thin_units<T>>;
 
  public:
   constexpr atomic_thin_ptr() noexcept = default;
@@ -249,8 +258,8 @@ class atomic_thin_ptr : public counted::location<thin_ptr<T>, thin_units<T>> {
 
   /// Puts `desired` in the place of `expected`, if that is what the location holds.
   bool replace_if(const private_thin_ptr<T>& expected, thin_ptr<T> desired) {
-    const auto same = [wanted = reinterpret_cast<counted::word>(expected.get())](
-                          counted::word seen) { return seen == wanted; };
+    const auto same = [wanted = reinterpret_cast<counted::detail::word>(expected.get())](
+                          counted::detail::word seen) { return seen == wanted; };
     return this->replace_where(same, std::move(desired));
   }
 };

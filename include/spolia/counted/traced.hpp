@@ -96,7 +96,7 @@ class thin_ptr;
 template <class T>
 class atomic_thin_ptr;
 
-namespace counted {
+namespace counted::detail {
 
 /// What each_child is given.
 class child_caller {
@@ -153,7 +153,7 @@ void no_longer_traced([[maybe_unused]] T* p) noexcept {
   if constexpr (is_traced<T>) const_cast<std::remove_cv_t<T>*>(p)->owned_by(0);
 }
 
-}  // namespace counted
+}  // namespace counted::detail
 
 template <class T>
 class traced : public core::traced_object {
@@ -165,10 +165,10 @@ class traced : public core::traced_object {
 
  private:
   static void children(core::traced_object& o, core::child_visitor& v) {
-    static_cast<T&>(static_cast<traced&>(o)).each_child(counted::child_caller(v));
+    static_cast<T&>(static_cast<traced&>(o)).each_child(counted::detail::child_caller(v));
   }
-  SPOLIA_OWN_COPY static constexpr core::traced_kind kind_of_all{&children, counted::type_of<T>(),
-                                                                 sizeof(T)};
+  SPOLIA_OWN_COPY static constexpr core::traced_kind kind_of_all{
+      &children, counted::detail::type_of<T>(), sizeof(T)};
 };
 
 }  // namespace spolia::inline SPOLIA_FLAVOUR

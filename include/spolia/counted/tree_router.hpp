@@ -23,7 +23,7 @@
 #include <spolia/base/config.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace counted {
+namespace counted::detail {
 
 class tree_router {
  public:
@@ -151,5 +151,9 @@ class tree_router {
   std::array<line, inputs> nodes_{};  // from 1 on; node n has the children 2n and 2n + 1
 };
 
+}  // namespace counted::detail
+
+namespace counted {
+using detail::tree_router;
 }  // namespace counted
 }  // namespace spolia::inline SPOLIA_FLAVOUR

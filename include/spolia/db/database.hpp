@@ -42,24 +42,10 @@
 #include <spolia/db/schema.hpp>
 #include <spolia/db/table.hpp>
 #include <spolia/db/transaction.hpp>
+#include <spolia/db/version_storage.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
-
-/// Where old versions live: how they are collected.
-enum class version_storage : std::uint8_t {
-  one_shot,               ///< in partitions that are dropped whole
-  one_shot_consolidated,  ///< the same, also between snapshots that are held
-  steam,                  ///< each on its own
-  steam_eager,            ///< the same, and who changes a row takes out what nobody sees of it
-  range,                  ///< each on its own, also between snapshots that are held
-  none                    ///< never: to measure what collecting costs
-};
-
-/// Whether it cannot have options::changes_only.
-constexpr bool keeps_whole_rows(version_storage s) noexcept {
-  return s == version_storage::one_shot_consolidated;
-}
 
 /// Who is in the way.
 struct slow_reader {

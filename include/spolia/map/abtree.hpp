@@ -380,7 +380,7 @@ class abtree
     this->core().scan_down(nullptr, nullptr, f);
   }
 
-  /// Looks the whole tree over, for tests. Nobody may use the tree meanwhile.
+  /// Looks the whole tree over, for tests. No thread may use the tree meanwhile.
   detail::map::abtree_findings audit() const { return this->core().audit(); }
 };
 

@@ -11,10 +11,10 @@
 //              node has a version that tells whether the range of keys under it has become smaller.
 //              Heights are repaired, and nodes rotated, after the update, by who made the damage.
 // Departures:  D1  A version counts shrinks only, in 62 bits. The paper's growing bits and counter
-//                  are read by nobody; its counters are short enough to run over.
+//                  are never read; its counters are short enough to run over.
 //              D2  A search that finds a changed version starts over at the root, instead of going
 //                  back one node: no recursion, and changes near the root are rare.
-//              D3  Nobody waits for a lock or for the end of a rotation inside a guard, but in
+//              D3  No thread waits for a lock or for the end of a rotation inside a guard, but in
 //                  repairs, where the wait is bounded. After that, the damage is left to later
 //                  updates: the tree is right, and higher than need be.
 //              D4  A node is judged under its lock, after a height below it has changed, and under
@@ -44,7 +44,7 @@
 //              pair and each routing node.
 // Progress:    updates block each other, and a rotation blocks the searches that come through the
 //              nodes rotated: a thread that is stopped in between holds them up as long as it is
-//              stopped, for ever if it is killed. They spin, then yield, outside of guards, so
+//              stopped, forever if it is killed. They spin, then yield, outside of guards, so
 //              freeing goes on. Locks are held for a few instructions, never across user code or
 //              allocation. A search starts over when a node that it stands on was rotated down or
 //              unlinked meanwhile.
@@ -213,7 +213,7 @@ class avl : public detail::map::map_face<detail::map::avl_core<Key, Value, Domai
  public:
   using face::face;
 
-  /// Looks the whole tree over, for tests. Nobody may use the tree meanwhile.
+  /// Looks the whole tree over, for tests. No thread may use the tree meanwhile.
   detail::map::avl_findings audit() const { return this->core().audit(); }
 };
 

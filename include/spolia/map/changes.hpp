@@ -21,10 +21,11 @@
 // Cost:        in a snapshot_hash each change copies its bucket twice into one block; in a tree it
 //              makes one leaf more. Both stay until the same place is changed again, and a look
 //              there reads one word more, which is written once.
-// Progress:    whoever changes a place of a batch that is not ready undoes the batch, and the batch
-//              begins anew, after a pause. So reads stay wait-free, other updates lock-free; a
-//              batch gets through when nobody changes its places while it is at it, and two batches
-//              with a place in common can keep each other from it for a while.
+// Progress:    an update that changes a place of a batch which is not ready undoes the batch, and
+//              the batch begins anew, after a pause. So reads stay wait-free, other updates
+//              lock-free; a batch gets through when no other thread changes its places while it is
+//              at it, and two batches with a place in common can keep each other from it for a
+//              while.
 // Errors:      naming a change throws std::bad_alloc, or what hashing, copying a key or making a
 //              value throws; a map of another timeline is refused by std::invalid_argument.
 //              commit() throws std::bad_alloc, or what comparing or copying keys throws. Then

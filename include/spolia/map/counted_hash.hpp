@@ -8,8 +8,8 @@
 /// Idea:        a partition has a table of chains. A pair is put in at the begin of its chain, and
 ///              taken out of it by setting the location before it; a table that is full is copied
 ///              into one twice as large. Old tables are emptied, and stay as long as the map: so
-///              nobody needs to hold them, and all together are as large as the newest.
-/// Protects:    nothing itself; cells stay as long as somebody views them.
+///              no thread needs to hold them, and all together are as large as the newest.
+/// Protects:    nothing itself; cells stay as long as a thread views them.
 /// Progress:    look-ups never wait; they are as lock-free as the family's views. One that finds
 ///              nothing while its table is replaced looks again. Writers of one partition wait for
 ///              each other.

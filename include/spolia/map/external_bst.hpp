@@ -10,8 +10,9 @@
 //              Concurrent Search Data Structures, ASPLOS 2015, section 5: BST-TK. Pairs lie in the
 //              leaves. An insertion locks one link, the one that led to the leaf where the key
 //              belongs, and puts a router there. An erasure locks the link to the leaf's router and
-//              both links of the router, and lets the sibling move up. Nobody waits for a lock: who
-//              does not get one at once, or finds the link changed, lets go and searches again.
+//              both links of the router, and lets the sibling move up. No thread waits for a lock:
+//              one that does not get it at once, or finds the link changed, lets go and searches
+//              again.
 // Departures:  D1  The paper's locks count the changes of a link, in 16 bits, and a lock is taken
 //                  only if the count is the one that the search has seen: 65536 changes in between
 //                  go unnoticed. Here the link itself is compared once it is locked. The guard
@@ -23,7 +24,7 @@
 //                  pointers need that: a search that finds the mark looks whether the router is
 //                  unlinked yet, and if so starts over.
 //              D4  insert_or_assign puts a new leaf in the place of the old one; scans.
-// Safety:      a router's mark is set after both its links are locked, so its links stay for ever
+// Safety:      a router's mark is set after both its links are locked, so its links stay forever
 //              as they were when it was removed. Each node that a search reaches was therefore in
 //              the tree at some moment of that search: it was read from a linked router, or from
 //              one that was removed since the search came there, and was in the tree then. By the
@@ -40,7 +41,7 @@
 //              order as many as there are. Nothing restores the balance. for_each and range search
 //              once for each pair.
 // Progress:    updates block each other: a thread that is stopped while it holds a lock makes those
-//              fail who need the same link, for as long as it is stopped, and for ever if it is
+//              fail that need the same link, for as long as it is stopped, and forever if it is
 //              killed; they spin, then yield, outside of guards, so freeing goes on. All else goes
 //              on too: locks are held for a few instructions, never across user code, allocation or
 //              another lock's wait. Under region and restartable schemes find, contains and visit
@@ -184,7 +185,7 @@ class external_bst
  public:
   using face::face;
 
-  /// Looks the whole tree over, for tests. Nobody may use the tree meanwhile.
+  /// Looks the whole tree over, for tests. No thread may use the tree meanwhile.
   detail::map::external_bst_findings audit() const { return this->core().audit(); }
 };
 

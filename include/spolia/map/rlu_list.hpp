@@ -6,7 +6,7 @@
 //
 //     spolia::rlu::domain home;
 //     spolia::rlu_list<int, std::string> waiting(home), done(home);
-//     home.update([&](auto& in) {                     // nobody sees it in neither or in both
+//     home.update([&](auto& in) {                     // no reader sees it in neither or in both
 //       if (auto job = waiting.find(7)) { waiting.erase(7); done.insert(7, *job); }
 //     });
 //

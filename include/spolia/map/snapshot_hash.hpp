@@ -18,11 +18,11 @@
 //   bits. When the table has grown, an update first divides its bucket b: it appends a version with
 //   depth d + 1 that holds one half of the pairs and names the other half, a version that is about
 //   to become the first one of bucket b + 2^d. Both have the stamp of the first: the division is
-//   one change at one instant. Whoever comes by begins the other bucket, and nobody appends behind
-//   a division before that is done. A reader starts at the bucket with the most bits; if that has
-//   no version at its snapshot, the pairs were in the bucket with one bit less.
-//   Nobody waits for anybody, each update divides one bucket at most in each round, and a snapshot
-//   goes on reading the buckets that were there.
+//   one change at one instant. A thread that comes by begins the other bucket, and none appends
+//   after a division before that is done. A reader starts at the bucket with the most bits; if that
+//   has no version at its snapshot, the pairs were in the bucket with one bit less.
+//   No thread waits for another, each update divides one bucket at most in each round, and a
+//   snapshot goes on reading the buckets that were there.
 // Protects:    what find(now, ...) and all(now) give stays while the snapshot lives, without a
 //              guard. No operation holds a guard longer than a look into one bucket takes (16 or
 //              32 of them where many are passed), besides what visit's f does.

@@ -384,7 +384,7 @@ class snapshot_tree
   /// Versions and nodes that left the map, and of these handed to the domain.
   collector_stats stats() const noexcept { return this->core().versions().stats(); }
 
-  /// Looks the whole tree over, for tests. Nobody may use the tree meanwhile.
+  /// Looks the whole tree over, for tests. No thread may use the tree meanwhile.
   detail::map::chromatic_findings audit() const { return this->core().audit(); }
 
  private:

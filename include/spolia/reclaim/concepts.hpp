@@ -39,7 +39,7 @@
 //   idle(other), park(other), unpark(me)   optional: has that thread done nothing for long?
 //                      Its gate is parked. It is back, behind the light fence of its
 //                      beginning
-//   born(me, stamp)    optional: a block was made by domain::make, and nobody else knows it yet
+//   born(me, stamp)    optional: a block was made by domain::make, and no other thread knows it yet
 //   unborn(stamp)      optional, static: this block was not, and bound() does not hold for it
 //   protect(me, hold, slot, source)   a pointer read from `source` that may be followed
 //   step(me, hold, slot, source, to)  of pointer and era protection: the same within a search, for

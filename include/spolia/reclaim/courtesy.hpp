@@ -3,24 +3,25 @@
 //
 // With more threads than processors most threads are interrupted in the middle of an operation, and
 // stay so for several time slices of the others. No epoch can end before each of them has run
-// again: all that is retired meanwhile waits, some 25 000 blocks a thread, and whoever frees it
-// finds it gone from its caches. So when an epoch is seen to be held up, threads give their
+// again: all that is retired meanwhile waits, some 25 000 blocks a thread, and is gone from the
+// caches of the thread that frees it. So when an epoch is seen to be held up, threads give their
 // processor away by themselves for a second: between two operations, a little before the system
 // would take it in the middle of one. While they are away they are parked (biased_gate.hpp): no
-// round asks for them, and the token is not with them. Where nobody else wants the processor that
-// costs one system call in 300 microseconds.
+// round asks for them, and the token is not with them. Where no other thread wants the processor
+// that costs one system call in 300 microseconds.
 //
-// Courtesy among strangers: threads that do not give the processor back so soon, of other programs
-// or of other parts of this one, take what we give, and whole time slices instead of turns. Who was
-// away for longer than the turns of our own threads take has met one. When that happens most times,
-// courtesy ends at once, for a second at first and for twice as long each time, a minute at most.
+// Threads that do not give the processor back so soon, of other programs or of other parts of this
+// one, take what we give, and whole time slices instead of turns. A thread of ours that was away
+// for longer than the turns of our own threads take has met one of these. When that happens most
+// times, we stop yielding at once, for a second at first and for twice as long each time, a minute
+// at most.
 // One interruption makes all late that share a processor, and at the beginning some have run more
 // than others and wait for these to catch up. So it takes several such turns of each thread, and
 // some time more than the turns is forgiven: less than a time slice, or two slices where turns are
 // worth that (rlu/options.hpp).
 //
-// Who was interrupted all the same would wait for the turns of all others. So whoever sees that an
-// epoch is held up can end its own turn at once, one time for that epoch.
+// A thread that was interrupted all the same would wait for the turns of all others. So a thread
+// that sees that an epoch is held up can end its own turn at once, one time for that epoch.
 //
 // Only a hint to the system's scheduler: nothing here matters to safety. A reader that stalls for
 // good calls for one such second, not for more.

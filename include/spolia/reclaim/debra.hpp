@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // debra.hpp: distributed epoch-based reclamation: the scan of the announcements is spread over
-// operations, and a thread between two operations holds nobody up.
+// operations, and a thread between two operations holds no other thread up.
 //
 // Source:      Brown: Reclaiming Memory for Lock-Free Data Structures, PODC 2015, section 4
 //              (DEBRA).
@@ -21,14 +21,14 @@
 // Departures from the paper:
 //   D1  A thread that is taken for quiescent, because it has announced so in an earlier epoch, is
 //       so behind a heavy fence, matched by a light one between each announcement and the loads of
-//       the operation: whoever has completed the incremental scan looks at all announcements once
-//       more behind it. (The paper relies on sequential consistency; its code has no fence, and an
-//       announcement may sit in a store buffer while loads proceed.) A thread that has announced
+//       the operation: a thread that has completed the incremental scan looks at all announcements
+//       once more after it. (The paper relies on sequential consistency; its code has no fence, and
+//       an announcement may sit in a store buffer while loads proceed.) A thread that has announced
 //       the current epoch needs no fence: it has read it, and so sees what was unlinked before.
 //   D2  A block's epoch is read when it is retired, not when the operation began: see
 //       limbo.hpp.
 //   D3  Threads come and go: those that run no operations for `park_after` epochs are parked, and
-//       nobody asks for them. Their next operation finds the gate closed (biased_gate.hpp) and
+//       no thread asks for them. Their next operation finds the gate closed (biased_gate.hpp) and
 //       makes itself known by a read-modify-write of the epoch. A thread is parked from the start,
 //       until it comes.
 //   D4  The paper ends an epoch after one look at each thread, or after INCR_THRESH (100) looks.
@@ -42,10 +42,11 @@
 // tells of a time before the operation that unlinks O, X reads k or later in it: behind the light
 // fence in the second case; by the read-modify-write with which it came back, in the first, unless
 // that was of an epoch before k, which then is ended by one who sees X back; in the third it had
-// read k before. So k <= t, and whoever ends t + 1 found X's operation over. That end
-// happens before a reader's announcement of t + 2, before the heavy fence of whoever ends t + 2, or
-// before a reader comes back in t + 2 or later: it cannot reach O. And a reader that had O before
-// was found to be done with it by whoever ended t + 2. So when the epoch is t + 3, nobody holds O.
+// read k before. So k <= t, and the thread that ends t + 1 found X's operation over. That
+// end happens before a reader's announcement of t + 2, before the heavy fence of the thread that
+// ends t + 2, or before a reader comes back in t + 2 or later: it cannot reach O. And a reader that
+// had O before was found to be done with it by the thread that ended t + 2. So when the epoch is
+// t + 3, no reader holds O.
 #pragma once
 
 #include <algorithm>
@@ -125,8 +126,9 @@ class debra : public region_reads {
   }
 
   void enter(local& me) noexcept {
-    // release → the acquire in current(): whoever sees this epoch announced sees our earlier
-    // operations ended. Ordered before our loads by the domain's light fence, see advance().
+    // release → the acquire in current(): a thread that sees this epoch announced sees our
+    // earlier operations ended. Ordered before our loads by the domain's light fence, see
+    // advance().
     me.announced.store_release(me.bags.seen() << 1U | 1U);
   }
 
@@ -202,7 +204,7 @@ class debra : public region_reads {
     const std::uint64_t now = epoch_.load_acquire();
     if (now == me.bags.seen()) return;
     start_over(me);
-    // Before the announcement: a long release is then done while quiescent and holds nobody up.
+    // Before the announcement: a long release is then done while quiescent, and holds no thread up.
     me.bags.catch_up(now, SPOLIA_FAULT("debra.two_bags") ? 2 : 3, sink);
   }
 
@@ -244,7 +246,7 @@ class debra : public region_reads {
     me.certain = 0;
   }
 
-  /// Nobody was found behind, each at some moment: look at all of them behind a heavy fence (D1).
+  /// No thread was found behind, each at some moment: look at all of them after a heavy fence (D1).
   template <class Peers>
   void advance(local& me, Peers peers) noexcept {
     // heavy → the domain's light fence in each operation. Either we see below that a thread is

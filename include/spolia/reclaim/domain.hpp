@@ -24,7 +24,7 @@
 // Errors:      a thread's first guard in a domain may throw std::bad_alloc; so may retire
 //              without `header`, which needs a small record: then nothing was retired.
 // Cost:        see the scheme; the domain adds two plain stores and a few tests to a guard.
-// Destructor:  frees everything that waits. No guard may be alive (checked flavour: reported).
+// Destructor:  frees everything that waits. No guard may be alive (checked build: reported).
 // Fork:        in the child, blocks that waited with threads which are gone are never freed, since
 //              their lists may have been caught half-written; everything else goes on as before.
 #pragma once

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// hazard_pointers.hpp: each thread names the few blocks that it looks at; what nobody names is
-// free.
+// hazard_pointers.hpp: each thread names the few blocks that it looks at; what no thread names
+// is free.
 //
 // Source:      Michael: Hazard Pointers: Safe Memory Reclamation for Lock-Free Objects, IEEE TPDS
 //              15(6), 2004, with the asymmetric fence of later practice.

@@ -69,7 +69,7 @@ inline constexpr std::size_t everything = ~std::size_t{0};
 }  // namespace detail::reclaim
 
 /// A list of retired blocks, oldest first. Owned by one thread at a time; every operation takes
-/// constant time. It does not own the blocks: whoever drops a list that is not empty leaks them.
+/// constant time. It does not own the blocks: to drop a list that is not empty leaks them.
 class limbo {
  public:
   limbo() noexcept = default;

@@ -44,8 +44,8 @@
 //
 // Departures from the papers:
 //   D1  The acknowledgement above. The published code frees as soon as the signals are sent.
-//   D2  Only threads found in a read phase are sent a signal, and nobody waits for them at once: a
-//       round is looked at again at every `look_every`-th retirement, and waited for only at
+//   D2  Only threads found in a read phase are sent a signal, and no thread waits for them at once:
+//       a round is looked at again at every `look_every`-th retirement, and waited for only at
 //       `high`.
 //   D3  NBR+ recognises a round of another thread by a ticket, and only a complete one
 //       (rounds.hpp).
@@ -315,9 +315,9 @@ class neutralizing {
     rounds_.count(me.round);
   }
 
-  /// The oldest settled blocks, about `most`, are safe unless a slot names them. Slots are read
-  /// now, not when the round was complete: whoever names one of these blocks has done so since
-  /// before.
+  /// The oldest blocks whose round is over, about `most`, are safe unless a slot names them. Slots
+  /// are read now, not when the round was complete: a thread that names one of these blocks has
+  /// done so since before.
   template <class Peers>
   void pass_on(local& me, Peers peers, std::size_t most, limbo& safe) noexcept {
     if (most == 0 || me.settled.empty()) return;

@@ -20,11 +20,12 @@
 //   D1  A thread also says, in the lowest bit of its report, whether it is inside an operation. One
 //       that has not reported for long, and is between two operations, is taken for offline without
 //       its doing. For this the announcement has to be ordered before the operation's loads: by the
-//       domain's light fence, against a heavy one of whoever takes it for offline. A scan does so
-//       only for blocks that the reports alone have not freed in a whole period between two scans.
+//       domain's light fence, against a heavy one of the thread that takes it for offline. A scan
+//       does so only for blocks that the reports alone have not freed in a whole period between two
+//       scans.
 //   D2  A thread is online from its first operation on, with a report that frees nothing. It says
-//       so behind a heavy fence, against a light one in each look at the reports: whoever finds it
-//       offline still has unlinked its blocks so early that the thread cannot find them.
+//       so after a heavy fence, against a light one in each look at the reports: a thread that
+//       finds it offline still has unlinked its blocks so early that this one cannot find them.
 //   D3  The epoch is advanced by scans; see tagged_epochs.hpp for tags.
 //
 // Why it is safe. Let a block have the tag e. A thread that has reported more than e read the epoch

@@ -78,7 +78,7 @@ struct release_queue {
     if (!freeing) free_from(safe, most, end_of, poll);
   }
 
-  /// The same with blocks of a list of its own, by whoever is not freeing yet.
+  /// The same with blocks of a list of its own. Precondition: not freeing yet.
   template <class End, class Poll>
   SPOLIA_ALWAYS_INLINE void free_from(limbo& blocks, std::size_t most, const End& end_of,
                                       Poll& poll) noexcept {
@@ -123,7 +123,7 @@ struct release_queue {
 };
 
 inline constexpr auto no_poll = [] {};
-/// Ends a block whose memory nobody keeps.
+/// Ends a block whose memory is not kept.
 struct ending_at {
   const memory::origin& from;
   SPOLIA_ALWAYS_INLINE void operator()(retired* r) const noexcept {

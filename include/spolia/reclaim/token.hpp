@@ -28,7 +28,7 @@
 //   D3  A thread that has begun an operation in the current round counts as visited. So that
 //       thread's own visit does not mark its boundary exactly any more, and two bags become three.
 //   D4  The token is looked at every `tick_every` operations, not at each: the round is then long
-//       enough that the words shared between the threads stay in their caches. While nobody's
+//       enough that the words shared between the threads stay in their caches. While no thread's
 //       blocks wait, it is 16 times as long, and where 32 of a thread's own wait at most, up to
 //       four times (calm_rounds.hpp); not if the domain has a budget.
 //   D5  Threads that run no operations for `park_after` rounds are parked, and the token passes
@@ -40,7 +40,7 @@
 // 1 at the unlinking (limbo.hpp says why). A reader that may hold O began before that, so it
 // announces at most t + 1. The token completes round t + 2 only after it found that reader, in that
 // round, at its tick, between operations, or announcing t + 2; in each case the reader's operation
-// was over. So when the round is t + 3, nobody holds O.
+// was over. So when the round is t + 3, no reader holds O.
 //
 // Parked threads. A thread that comes back in round r read r by an acquiring read-modify-write, and
 // every round is ended by one too. If r <= t + 1, then round t + 1 was ended after it, and round
@@ -259,11 +259,11 @@ class token_rounds {
     return (seen & 1U) != 0 || (seen >> 1U) + 1 >= round;
   }
 
-  /// Picks the token up where it was seen to stand in `round`. Fails if somebody else has: a walker
-  /// may take it from a thread that is just about to pass it. Who goes on without the token may end
-  /// a round in which it has not looked at everybody. No fault is planted for that: two threads,
-  /// which is what can be explored, only have one such round at a time, and three rounds leave room
-  /// for it.
+  /// Picks the token up where it was seen to stand in `round`. Fails if another thread has: a
+  /// walker may take it from a thread that is just about to pass it. One that goes on without the
+  /// token may end a round in which it has not looked at all threads. No fault is planted for that:
+  /// two threads, which is what can be explored, only have one such round at a time, and three
+  /// rounds leave room for it.
   bool take(const local& me, std::uint64_t at, std::uint64_t round) noexcept {
     // acquire ← the release in put_down(): all that the token's earlier holders know is known to
     // us, their unlinkings above all, and so ordered before our heavy fence or our next settle().
@@ -342,7 +342,7 @@ class token_rounds {
     return (seen & 1U) == 0 || seen >> 1U == round;
   }
 
-  /// So many blocks waiting are too many to leave to rounds that nobody ends.
+  /// So many blocks waiting are too many to leave to rounds that no thread ends.
   static constexpr std::size_t many = 512;
   static constexpr int most_looks = 16;
   static constexpr std::uint32_t most_counted = 512;  // of a process that may have thousands

@@ -145,7 +145,7 @@ class token_ring : public region_reads {
     if (take_back(me)) pass(me, peers);
   }
 
-  /// The token may have vanished with the thread, even in mid-air: if nobody has it, we do.
+  /// The token may have vanished with the thread, even in mid-air: if no thread has it, we do.
   template <class Peers>
   void forked(local& lost, Peers peers) noexcept {
     lost.freeing = false;
@@ -189,14 +189,15 @@ class token_ring : public region_reads {
       }
       // release → the acquire in unpark().
       parked_.store_release(1);
-      // heavy → the one in join(): whoever joins now sees the parked token, or we see it present.
+      // heavy → the one in join(): a thread that joins now sees the parked token, or we see it
+      // present.
       fence::heavy();
     } while (somebody_is_present(peers) && unpark());
   }
 
   static bool is_absent(const local& l) noexcept {
     // acquire ← the release in exited(): a thread that is passed over has ended its last operation,
-    // and this carries its last accesses on to whoever frees.
+    // and this carries its last accesses on to the thread that frees.
     return l.present.load_acquire() == 0;
   }
 
@@ -239,7 +240,7 @@ class token_ring : public region_reads {
     trace::record(trace::event::epoch_advanced, now, now, 1);
   }
 
-  atomic<std::uint32_t> parked_{1};  // 1: nobody takes part and the token lies here
+  atomic<std::uint32_t> parked_{1};  // 1: no thread takes part and the token lies here
   alignas(cache_line) atomic<std::uint64_t> rounds_{0};
 };
 

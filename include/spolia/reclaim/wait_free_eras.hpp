@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// wait_free_eras.hpp: hazard eras in which no thread reads a pointer in vain for ever: who wants to
-// move the clock first helps those who cannot keep up with it.
+// wait_free_eras.hpp: hazard eras in which no thread reads a pointer in vain forever: a thread that
+// wants to move the clock first helps those that cannot keep up with it.
 //
 // Source:      Nikolaev, Ravindran: Universal Wait-Free Memory Reclamation, PPoPP 2020 (WFE).
 // Idea:        protect() under hazard eras begins anew whenever the clock has moved. After
@@ -8,7 +8,7 @@
 //              Every thread that wants to end an era answers all requests first: it announces an
 //              era itself, reads the pointer, and if the clock still stands there it hands both
 //              over. So while a request is pending, the clock moves at most once for each thread
-//              that had already made sure that nobody asks.
+//              that had already made sure that no thread asks.
 // Protects:    era, exactly as hazard_eras. What a guard reads pointers from, if it is in no block
 //              of the domain, has to be there until the guard ends, since helpers may be reading
 //              it.
@@ -48,7 +48,7 @@
 //       bits says which record is the answer. The asking thread moves the era to its slot itself.
 //   D2  One request for each thread, not for each slot: a thread reads one pointer at a time.
 //   D3  The helper does not protect the block of the source, so that protect() needs no `parent`,
-//       and sources outside of blocks need not live for ever. The price is the wait at the end of
+//       and sources outside of blocks need not live forever. The price is the wait at the end of
 //       the guard. In the paper the roots of structures must outlive all helpers.
 //   D4  Departures of hazard_eras.
 #pragma once

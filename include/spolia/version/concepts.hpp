@@ -5,12 +5,12 @@
 //   made        domain.make<version>: may throw, and then nothing has changed
 //   appended    it is the head of its list. From here on nothing can fail: what a version needs to
 //               be stamped, to end, to be tracked and to be retired it carries along
-//   stamped     by its maker or by whoever meets it first (timeline::settle), before anything is
-//               appended behind it and before anybody relies on it
+//   stamped     by its maker or by the thread that meets it first (timeline::settle), before
+//               anything is appended after it and before any thread relies on it
 //   ended       another version was appended behind it and stamped: it is current in
 //               [since, until), and the collector's from now on (collector::ended)
 //   obsolete    no snapshot alive or to come has a time in [since, until)
-//   unlinked    by the collector: nobody who begins afterwards can reach it
+//   unlinked    by the collector: no thread that begins afterwards can reach it
 //   retired     to the domain, exactly once, under a guard
 //   freed       by the domain, when every guard is gone that was alive when it was retired
 //
@@ -33,15 +33,16 @@
 //                       collector has to do for the versions that the operation has ended. Belongs
 //                       to one thread; sessions nest
 //   enter()             a session; a thread's first one may throw std::bad_alloc
-//   place(list, version)   the version, which nobody else knows yet, will be in this list only
+//   place(list, version)   the version, which no other thread knows yet, will be in this list only
 //   prepare(session)    before a change: whatever ended() needs is allocated; may throw
 //   ended(session, list, old, fresh)   `fresh` was appended behind `old` by this thread, both are
 //                       stamped, and prepare was called. Never fails
 //   collect()           outside of sessions: unlinks all that is obsolete and can be reached. For
 //                       idle times; updates do it by themselves
-//   clear(list)         ends all versions of a list that nobody uses any more. Only after close()
-//   close()             nobody uses the collector's lists any more: gives up what it tracks. Also
-//                       done by the destructor
+//   clear(list)         ends all versions of a list that no thread uses any more. Only after
+//                       close()
+//   close()             no thread uses the collector's lists any more: gives up what it tracks.
+//                       Also done by the destructor
 //   stats()             versions ended and retired
 //   nodes(), time()     the domain and the timeline
 //
@@ -78,7 +79,7 @@ struct collector_info {
   std::string_view title;   ///< in words
   std::string_view source;  ///< paper and section
   bool collects_between;    ///< obsolete versions go though an older snapshot is alive
-  bool reaches_idle_lists;  ///< also versions of lists that nobody changes any more
+  bool reaches_idle_lists;  ///< also versions of lists that no thread changes any more
   std::string_view cost;    ///< of one update
   std::string_view bound;   ///< of versions, in words
 };

@@ -16,7 +16,7 @@
 //              domains) and its value, and what is retired and not freed, the domain's
 //              stats().garbage_bytes(): bounded as its scheme says, for no snapshot holds a guard.
 // Why no freed version is reached: list_pdl.hpp. remove() is called once for each version, by
-//   whoever has it from the tracker, and under the guard under which it is retired.
+//   the thread that has it from the tracker, and under the guard under which it is retired.
 //
 // A version that is overwritten by one with the same stamp was never seen by a snapshot, and is
 // removed at once.

@@ -16,7 +16,7 @@
 //              says, for no snapshot holds a guard.
 // Why no freed version is reached. Let u be retired, and v the version behind it, v.since =
 //   u.until. No snapshot was announced below u.until, and none will be. So every walk from a head
-//   stops at v or at a newer version, and nobody loads v.left, which goes on naming u.
+//   stops at v or at a newer version, and no thread loads v.left, which goes on naming u.
 //
 // Departures from the paper:
 //   D1  The epochs are the timeline's, and are held up by snapshots, not by guards.
@@ -94,7 +94,7 @@ class epoch_collector final
   void ended(session& s, list&, version* old, version* fresh) noexcept {
     figures& mine = base::figures_of(s);
     mine.ended.add(1);
-    // relaxed: we have settled it.
+    // relaxed: we have seen its stamp set.
     this->track(*old, fresh->since.load_relaxed(), mine);
   }
 

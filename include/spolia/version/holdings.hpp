@@ -6,8 +6,8 @@
 //     }
 //
 // An account is taken while others work, so its figures belong to a while and not to an instant:
-// exact if nobody changes anything, otherwise off by what was changed meanwhile. It takes as long
-// as there are versions, and lets go of what nobody needs on the way.
+// exact if no thread changes anything, otherwise off by what was changed meanwhile. It takes as
+// long as there are versions, and lets go of what no snapshot needs on the way.
 //
 // Bytes are those of the blocks that the versions lie in; what a value owns elsewhere is not in
 // them, and what two versions share is counted with each.
@@ -58,7 +58,7 @@ struct holdings {
 struct snapshot_limits {
   std::chrono::nanoseconds age{0};  ///< older than this; 0: whatever its age
   std::uint64_t bytes = 0;          ///< or holds more than this; 0: whatever it holds
-  /// Is called for each such snapshot: by a thread that updates, outside of guards, or by whoever
+  /// Is called for each such snapshot: by a thread that updates, outside of guards, or by one that
   /// calls check_snapshots(). It must not throw. Without a limit of bytes the holding says nothing
   /// of versions.
   std::function<void(const snapshot_holding&)> passed{};
@@ -103,7 +103,7 @@ class holdings_sum {
   void add(std::uint64_t since, std::uint64_t until, std::uint64_t bytes) noexcept {
     const std::size_t first = index_of(since);
     const std::size_t end = index_of(until);
-    if (first >= end) return;  // nobody's; or of a snapshot that came or went meanwhile
+    if (first >= end) return;  // no snapshot's; or of one that came or went meanwhile
     ++needed_;
     needed_bytes_ += bytes;
     ++more_[first].versions;

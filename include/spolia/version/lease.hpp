@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// lease.hpp: a snapshot for a limited time: when that is over it is ended, and whoever goes on
-// reading at it is told so by an exception of its own.
+// lease.hpp: a snapshot for a limited time: when that is over it is ended, and a thread that
+// goes on reading at it is told so by an exception of its own.
 //
 //     spolia::lease now(std::chrono::minutes(5), "report");
 //     try {
@@ -13,8 +13,8 @@
 //              its sake: containers read at a lease under a guard, and give copies, or what the
 //              guard protects. That is why it is another type than `snapshot`, which is never
 //              ended.
-// Who ends it: updates of the containers of its timeline look once in a while, and
-//              `time.leases().end_overdue()` does it at once. Not before its time; and if nobody
+// When it ends: updates of the containers of its timeline look once in a while, and
+//              `time.leases().end_overdue()` does it at once. Not before its time; and if no thread
 //              updates, nothing is held up that would go.
 // Why nothing wrong is read. A reader takes a guard, looks whether the lease was ended, reads, and
 //   looks again. Who ends it says so first, and then withdraws the announcement.
@@ -29,7 +29,7 @@
 // Errors:      the constructor throws std::bad_alloc, and then nothing was announced.
 // Threads:     may be moved to another thread; belongs to one at a time.
 // Progress:    a lock, held for a few stores, when a lease begins and ends.
-// Fork:        in the child, leases of threads that were lost are ended by and by, like all others;
+// Fork:        in the child, leases of threads that were lost are ended later, like all others;
 //              if the lock was held at that moment, those that there were are not ended by others.
 #pragma once
 
@@ -189,7 +189,7 @@ class lease {
 
   /// True also of a lease that has been moved from.
   [[nodiscard]] bool expired() const noexcept {
-    // acquire ← the release in end(), for whoever looks without a guard and goes by it.
+    // acquire ← the release in end(), for a thread that looks without a guard and goes by it.
     return entry_ == nullptr || entry_->ended.load_acquire();
   }
   [[nodiscard]] std::uint64_t timestamp() const noexcept { return timestamp_; }

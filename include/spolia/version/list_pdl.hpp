@@ -4,8 +4,8 @@
 // Source:      Wei et al.: Practically and Theoretically Efficient Garbage Collection for
 //              Multiversioning, PPoPP 2023, section 4 and algorithm 1.
 // Idea:        remove(x) marks x, walks outwards to the nearest unmarked version on either side and
-//              makes these two point to each other. Nobody helps anybody; what one removal leaves
-//              half done, a neighbour's may complete.
+//              makes these two point to each other. No thread helps another; what one removal
+//              leaves half done, a neighbour's may complete.
 // Cost:        try_append: O(1). find: the versions newer than the one wanted. remove: O(c), c the
 //              number of adjacent versions being removed at the same time (measured in the paper:
 //              1.01 on average).
@@ -32,10 +32,10 @@
 //      marked after x was, then no removal that finds L marked can still choose x as its end: it
 //      looks at x's mark later, and finds it set. This is where seq_cst is needed.
 //   3. By left pointers: when remove(x) returns, r.left was made to skip x, for an r found unmarked
-//      after x was marked. Whoever later skips r cannot end at x (2). Nobody else is left who could
-//      link to x, so nobody who starts at the head afterwards comes to x; and what a version
-//      reaches by left pointers only ever shrinks, so no one does who was on his way then and was
-//      not yet beyond.
+//      after x was marked. A removal that later skips r cannot end at x (2). No other version is
+//      left that could link to x, so no thread that starts at the head afterwards comes to x; and
+//      what a version reaches by left pointers only ever shrinks, so no one does who was on his way
+//      then and was not yet beyond.
 //   4. By right pointers: only remove(y) follows them, from its own y and over marked versions. If
 //      it comes to a retired m, then remove(m) had made L.right skip m, L being the nearest
 //      unmarked version left of m. If L is y or right of y, the walk meets L or skips it, and
@@ -129,7 +129,7 @@ class pdl_list : public detail::version::version_chain<pdl_node<Base>> {
       if ((l != nullptr && is_marked(l)) || is_marked(r)) return false;
     }
     // release, both → the acquires above and in find(): the versions named are constructed for
-    // whoever comes this way, and what is skipped stays skipped.
+    // a thread that comes this way, and what is skipped stays skipped.
     if (!r->left.cas_strong_acq_rel(right_left, l)) return false;
     return l == nullptr || l->right.cas_strong_acq_rel(left_right, r);
   }

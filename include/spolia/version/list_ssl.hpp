@@ -5,7 +5,7 @@
 // Source:      Wei et al.: Practically and Theoretically Efficient Garbage Collection for
 //              Multiversioning, PPoPP 2023, section 5 and algorithm 3.
 // Idea:        the list and the announced times are both sorted; one walk down both finds the runs
-//              that nobody needs, and a compare-and-swap cuts each run off.
+//              that no snapshot needs, and a compare-and-swap cuts each run off.
 // Cost:        try_append: O(1). find: the versions newer than the one wanted. compact: O(length of
 //              the list + number of announced times).
 // Progress:    all wait-free: a walk goes to older versions only.
@@ -36,13 +36,13 @@
 //      is not newer than h: E does not come to cut h off.
 //   3. So each version is cut off for good, by one compare-and-swap or by a few that stand on
 //      versions which were themselves cut off. All of them tell `cut`, and the flag lets one win.
-//      Whoever wins may retire the version: it is out of reach for everybody who comes later, and
-//      who is there already has a guard.
+//      The winner may retire the version: it is out of reach for every thread that comes later, and
+//      one that is there already has a guard.
 //
 // Departures from the paper:
 //   D1  No sentinel at the old end; the oldest needed version links to null.
-//   D2  The versions cut off are handed to the caller, each exactly once: in Java nobody had to
-//       know.
+//   D2  The versions cut off are handed to the caller, each exactly once: in Java that need not be
+//       known.
 #pragma once
 
 #include <concepts>
@@ -80,13 +80,14 @@ class ssl_list : public detail::version::version_chain<ssl_node<Base>> {
 
   bool try_append(node* x, node* y) noexcept { return this->advance(x, y); }
 
-  /// The version, which nobody else knows yet, will be in this list or nowhere: list_of() says so.
+  /// The version, which no other thread knows yet, will be in this list or nowhere: list_of() says
+  /// so.
   void place(node& x) noexcept {
     // relaxed: published with the version.
     x.in.store_relaxed(reinterpret_cast<std::uintptr_t>(this));
   }
   static ssl_list& list_of(const node& x) noexcept {
-    // relaxed: whoever stores here stores the same address.
+    // relaxed: every thread that stores here stores the same address.
     return *reinterpret_cast<ssl_list*>(x.in.load_relaxed() & ~cut_off);
   }
 

@@ -11,7 +11,7 @@
 //                and has no deeper neighbour, a leaf: is taken out at once, for none of its
 //                  neighbours can go while it is there
 //                has one deeper neighbour: is taken out while that one is kept in place, by a job
-//                  that it carries, and that whoever wants to remove it has to finish first
+//                  that it carries, and that a thread which wants to remove it has to finish first
 //                has two: stays, and goes when one of them has gone.
 //              Who has taken a version out goes on with a neighbour that was waiting for it.
 // Cost:        try_append: O(1). find: the versions newer than the one wanted. remove: amortized
@@ -43,20 +43,20 @@
 //      one, deeper than b, is kept in place by the job: who removes it freezes it, and so finishes
 //      the job first.
 //   2. Thus all who take b out make the same three changes: b is `gone`, c.left: b -> a, and
-//      a.right: b -> c. No pointer ever comes back to b, and whoever comes too late changes
-//      nothing. The link of the neighbour that has the job is changed last. So while it names b
-//      there is something left to do, and neither of the neighbours has been taken out: that is
-//      asked before anything is read through a job. A leaf's left neighbour is the last one
+//      a.right: b -> c. No pointer ever comes back to b, and a thread that comes too late
+//      changes nothing. The link of the neighbour that has the job is changed last. So while it
+//      names b there is something left to do, and neither of the neighbours has been taken out:
+//      that is asked before anything is read through a job. A leaf's left neighbour is the last one
 //      likewise.
-//   3. Nobody is forgotten. b stops because a neighbour is in its way: it is frozen, and then has
-//      read its links. Whoever takes that neighbour out has changed b's link and then asks whether
-//      b is frozen. All four are seq_cst: one of them sees the other.
+//   3. No version is forgotten. b stops because a neighbour is in its way: it is frozen, and then
+//      has read its links. The thread that takes that neighbour out has changed b's link and then
+//      asks whether b is frozen. All four are seq_cst: one of them sees the other.
 // Why no retired version is reached. One thread makes b `gone`; it has then seen to both links. By
 //   (2) no version that is linked names b any more, and what was unlinked is reached only under
-//   guards that are older. Left over are jobs. Whoever puts one up for b holds b while it can be
-//   read: from before, until it has been taken down. Who drops the last hold, the first one being
-//   that of who made b `gone`, may retire b. So everybody who has found b's name in a job did so
-//   before b was retired, and under a guard.
+//   guards that are older. Left over are jobs. A thread that puts one up for b holds b while it can
+//   be read: from before, until it has been taken down. The thread that drops the last hold, the
+//   first one being that of the thread that made b `gone`, may retire b. So every thread that has
+//   found b's name in a job did so before b was retired, and under a guard.
 //
 // Departures from the papers:
 //   D1  A job is one word, and no block that would have to be freed: it names b, and the rest
@@ -65,10 +65,10 @@
 //       that was freed, and may have come back as another one.)
 //   D2  Who cannot put up a job because another one is there finishes that and tries again. The
 //       papers try once, which is right only as long as no job is ever taken down.
-//   D3  Versions are given to the caller when they may be retired: in Java nobody had to know.
+//   D3  Versions are given to the caller when they may be retired: in Java that need not be known.
 //   D4  In a fork's child, what a lost thread was taking out stays linked until the list ends, and
 //       so does what waits for it: versions less deep, on one way up through the tree, so O(log
-//       Lmax) for each lost thread. Nobody retires them, and the node in whose field they are, if
+//       Lmax) for each lost thread. They are not retired, and the node in whose field they are, if
 //       it has died, is not freed (owner.hpp); as with all that lost threads had
 //       (range_tracker.hpp).
 #pragma once
@@ -164,7 +164,7 @@ class tree_list : public detail::version::version_chain<tree_node<Base>> {
     return s == side::left ? n->left_job : n->right_job;
   }
 
-  /// Versions that may be retired, until nobody looks at their list any more: their owner's last
+  /// Versions that may be retired, until no thread looks at their list any more: their owner's last
   /// hold may be among theirs (owner.hpp).
   class gone_list {
    public:
@@ -182,8 +182,8 @@ class tree_list : public detail::version::version_chain<tree_node<Base>> {
     tracked* first_ = nullptr;
   };
 
-  /// Takes b, which is marked and frozen, out if its place in the tree allows it; gives who is to
-  /// be tried next, null if nobody.
+  /// Takes b, which is marked and frozen, out if its place in the tree allows it; gives the one
+  /// that is to be tried next, null if none.
   static node* take_out(node* b, gone_list& mine) noexcept {
     // seq_cst, both ↔ the changes in splice(), after freeze(): see (3).
     node* const a = b->left.load_seq_cst();
@@ -239,7 +239,7 @@ class tree_list : public detail::version::version_chain<tree_node<Base>> {
       if (!joined(n, s, b)) return false;
       if (pending != nullptr) {
         do_job(n, s, pending, mine);
-        // relaxed: whoever finds nothing there has nothing to look into.
+        // relaxed: a thread that finds nothing there has nothing to look into.
         slot.cas_strong_relaxed(pending, nullptr);
         continue;
       }
@@ -295,8 +295,8 @@ class tree_list : public detail::version::version_chain<tree_node<Base>> {
     return won;
   }
   static void pass_by(atomic<node*>& l, node* b, node* next) noexcept {
-    // seq_cst ↔ the looks in take_out() and joined(): see (3). Also the release of a link: who is
-    // named is constructed for whoever comes this way.
+    // seq_cst ↔ the looks in take_out() and joined(): see (3). Also the release of a link: what is
+    // named is constructed for a thread that comes this way.
     if (l.cas_strong_seq_cst(b, next)) return;
     // seq_cst: a failure is an acquire only, and we too are going to ask who is frozen.
     static_cast<void>(l.load_seq_cst());

@@ -79,7 +79,7 @@ class owned_head {
 
   /// Where what the current version names lies, as far as somebody has said so: for who fetches
   /// that together with the version, and relies on nothing, for it may be out of date, and gone.
-  /// Null: nobody has said.
+  /// Null: it was not said.
   [[nodiscard]] const void* expected() const noexcept {
     // relaxed: see above.
     const std::int32_t at = expected_.load_relaxed();
@@ -148,17 +148,17 @@ class owned_head {
     here.collector().ended(here, list_, old, fresh);
   }
 
-  /// Nobody holds the owner any more.
+  /// No thread holds the owner any more.
   [[nodiscard]] std::uint64_t ended_left() const noexcept {
     std::uint64_t linked = 0;
     Collector::each_left(list_, [&](auto&) { ++linked; });
     return linked - 1;
   }
-  /// Nobody holds the owner any more, and it is retired by the same guard.
+  /// No thread holds the owner any more, and it is retired by the same guard.
   void retire_by(guard& g) noexcept {
     Collector::each_left(list_, [&](auto& v) { v.retire_by(g); });
   }
-  /// Nobody can reach the owner any more, and it is destroyed next.
+  /// No thread can reach the owner any more, and it is destroyed next.
   void destroy_in(domain_type& nodes) noexcept {
     Collector::each_left(list_, [&](auto& v) { v.destroy_in(nodes); });
   }

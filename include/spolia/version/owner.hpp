@@ -21,13 +21,13 @@
 //   changed    hold(), false: it has been retired already, start over. Then try_append. On success
 //              c.ended(here, list, old, fresh), which takes the hold over for `old`; else
 //              c.let_go(here, owner)
-//   died       a version behind the one that named it was appended, and stamped `until`; nobody can
-//              change its fields any more; and what was appended there has its stamp.
+//   died       a version behind the one that named it was appended, and stamped `until`; no thread
+//              can change its fields any more; and what was appended there has its stamp.
 //              c.died(here, owner, until), once
 //   expired    no snapshot has a time in its range: its own hold goes
 //   retired    the last hold goes, by retire_by(guard)
 //
-// Why nobody reaches a retired owner.
+// Why no thread reaches a retired owner.
 //   1. A snapshot at time t comes to it by a version that names it, and that a snapshot at t sees,
 //      so that since <= t < until. Its own hold goes when no snapshot, alive or to come, has such a
 //      time. (A dead node's fields may go on naming a node that was freed: a snapshot that reaches
@@ -40,16 +40,16 @@
 //      later, is retired later still, and the guard keeps it.
 //   3. A collector that unlinks a version of its fields has that version from the tracker or has
 //      just ended it, and the version's hold is still there.
-// Why its lists can be given up with it. At the last hold nobody changes them, and nobody is
-//   unlinking anything in them: all who do have a hold. What is linked then is retired with it.
-//   What was unlinked was retired by whoever unlinked it. So each version is retired once. Readers
-//   that came under older guards find the lists as they are: nothing in them is touched.
+// Why its lists can be given up with it. At the last hold no thread changes them, and none is
+//   unlinking anything in them: all that do have a hold. What is linked then is retired with it.
+//   What was unlinked was retired by the thread that unlinked it. So each version is retired once.
+//   Readers that came under older guards find the lists as they are: nothing in them is touched.
 // Why the last hold comes. A version that ended in an owner's field is needed by no snapshot that
 //   does not need the owner: its range lies in the owner's (but for the uncertainty of hardware
 //   clocks). So when the owner is obsolete, so are they, and the tracker finds them in time.
 //
-// A hold is counted before the append and not after it. Whoever has appended may be slow, the owner
-// may die and expire meanwhile, and then would have to come back.
+// A hold is counted before the append and not after it. The thread that has appended may be slow,
+// the owner may die and expire meanwhile, and then would have to come back.
 #pragma once
 
 #include <array>
@@ -88,7 +88,7 @@ class list_owner : public detail::version::any_version<Domain> {
   [[nodiscard]] bool hold() noexcept {
     if (SPOLIA_FAULT("owner.uncounted")) return true;
     std::uint64_t now = holds_.load_relaxed();
-    // Not from 0: whoever took the last one is retiring the owner, and must not do so again.
+    // Not from 0: the thread that took the last one is retiring the owner; that is done once.
     while (now != 0 || SPOLIA_FAULT("owner.held_again")) {
       // relaxed: that the owner is not retired meanwhile is a matter of this count alone.
       if (holds_.cas_weak_relaxed(now, now + 1)) return true;

@@ -31,7 +31,7 @@
 // lists there have B, so between T0 and T1 there were at most E0 / 2B looks, each of which put in
 // at most B versions that had just ended: E0 / 2 in all. What was put back was needed when it was
 // looked at. An ended version that is needed now was needed at T0, for new snapshots do not need
-// it: so at most H were put back. At T1 there are at most H + E0 / 2, which settles at 2 H; and
+// it: so at most H were put back. At T1 there are at most H + E0 / 2, which tends to 2 H; and
 // between T0 and T1 at most E0 + H. Besides, each thread has up to B in its own list, and under
 // examination B that have just ended, two lists of B, and a rest of less.
 //
@@ -113,9 +113,9 @@ class range_tracker : private threads::listener {
   /// Whether work() has anything to do.
   [[nodiscard]] static bool is_due(const cell& me) noexcept;
   /// To be called after an update, outside of guards. `look(scan_times&)` scans the census and may
-  /// throw std::bad_alloc. `expire(tracked*)` is called for versions that nobody needs: they are no
-  /// longer the tracker's, unless it returns false: then they are tried again later. It may call
-  /// deprecate() and work().
+  /// throw std::bad_alloc. `expire(tracked*)` is called for versions that no snapshot needs: they
+  /// are no longer the tracker's, unless it returns false: then they are tried again later. It may
+  /// call deprecate() and work().
   template <class Look, class Expire>
   void work(cell& me, Look&& look, Expire&& expire) noexcept;
 
@@ -125,7 +125,7 @@ class range_tracker : private threads::listener {
   template <class Look, class Expire, class Kept = no_matter>
   void collect(cell& me, Look&& look, Expire&& expire, Kept&& kept = {}) noexcept;
 
-  /// Nobody uses the tracker any more: gives up all versions, by f(tracked*). Threads that have
+  /// No thread uses the tracker any more: gives up all versions, by f(tracked*). Threads that have
   /// used it may end at the same time.
   template <class F>
   void abandon(F&& f) noexcept;
@@ -203,7 +203,8 @@ class alignas(cache_line) range_tracker::cell {
     const std::uint64_t until = t->until.read();
     if (until > now.known && !SPOLIA_FAULT("tracker.ignores_known")) return true;
     while (passed < now.times.size() && now.times[passed] < until) ++passed;
-    // relaxed: the stamp was set before the version ended, by or before whoever deprecated it.
+    // relaxed: the stamp was set before the version ended, by or before the thread that deprecated
+    // it.
     return passed != 0 && now.times[passed - 1] >= t->since.load_relaxed();
   }
 

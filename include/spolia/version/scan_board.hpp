@@ -11,14 +11,14 @@
 // Progress:    wait-free, but for pairing head and scan, which is lock-free: it is tried again when
 //              a scan was installed meanwhile.
 // Memory:      one scan; replaced ones are retired to the domain.
-// Errors:      running out of memory leaves the older scan in force, which is sound for ever.
+// Errors:      running out of memory leaves the older scan in force, which is sound forever.
 //
 // Each scan follows the one before: it promises no less (`known` does not fall), and of what the
 // earlier one has not listed below its `known` it lists nothing either. A slot of the census may
 // show for a moment a time that was read and never confirmed: the earlier scan did not find it, the
 // later one does, and a version between would be needed again after it was cut off and freed. Such
-// a time protects nobody, since every snapshot below `known` is in the earlier list. (The paper's
-// pseudocode does not have this filter; without it a retired version can come back.)
+// a time protects no snapshot, since every snapshot below `known` is in the earlier list. (The
+// paper's pseudocode does not have this filter; without it a retired version can come back.)
 #pragma once
 
 #include <algorithm>
@@ -45,7 +45,7 @@ class scan_board {
   scan_board(const scan_board&) = delete;
   scan_board& operator=(const scan_board&) = delete;
 
-  /// Nobody uses the board any more: gives its scan back. Nothing else may be called then.
+  /// No thread uses the board any more: gives its scan back. Nothing else may be called then.
   void close() noexcept { domain_.destroy(latest_.exchange_relaxed(nullptr)); }
 
   /// The scan in force; it stays while the caller's guard lives.

@@ -3,11 +3,11 @@
 // compacted.
 //
 // Source:      Wei et al., PPoPP 2023, sections 3 and 5.
-// Idea:        as DL-RT, but a singly linked list is walked, and all that nobody needs is cut off
-//              at once (list_ssl.hpp). Versions that a compaction has cut off on account of another
-//              one wait in the tracker until they are looked at; there they only have to be
-//              retired. So do those that ended before every snapshot that lives: nobody comes to
-//              them any more, and nothing is walked for their sake.
+// Idea:        as DL-RT, but a singly linked list is walked, and all that no snapshot needs is cut
+//              off at once (list_ssl.hpp). Versions that a compaction has cut off on account of
+//              another one wait in the tracker until they are looked at; there they only have to be
+//              retired. So do those that ended before every snapshot that lives: no thread comes
+//              to them any more, and nothing is walked for their sake.
 // Cost:        two words a version besides the tracker's. An update: amortized O(1) besides the
 //              compactions, which take the length of the list each, down to what the oldest
 //              snapshot sees; none but for versions that are younger than that snapshot.
@@ -17,17 +17,17 @@
 // Bytes:       those versions and the current ones, each a block of sizeof(version) (72 with usual
 //              domains) and its value, and what is retired and not freed, the domain's
 //              stats().garbage_bytes(): bounded as its scheme says, for no snapshot holds a guard.
-// Why no freed version is reached. A version u is retired by whoever has it from the tracker, where
-//   each is once. Either it was cut off for good: list_ssl.hpp and scan_board.hpp. Or it ended at
-//   or before the least time m that a scan E has found, E.least(). Let v be the version behind it
-//   then, v.since = u.until <= m. Of u's list, E and all later scans need v or a newer version with
-//   a stamp not above m. So do earlier ones, for scans follow each other: nobody cuts it off. Call
-//   the newest such version w.
+// Why no freed version is reached. A version u is retired by the thread that has it from the
+//   tracker, where each is once. Either it was cut off for good: list_ssl.hpp and scan_board.hpp.
+//   Or it ended at or before the least time m that a scan E has found, E.least(). Let v be the
+//   version behind it then, v.since = u.until <= m. Of u's list, E and all later scans need v or a
+//   newer version with a stamp not above m. So do earlier ones, for scans follow each other: no
+//   thread cuts it off. Call the newest such version w.
 //   1. A snapshot, alive or to come, has a time t >= m, and stops at w or at a newer version.
 //   2. A compaction under a later guard has E or a later scan. Their times are not below m, so none
 //      of them is left at w: the walk ends there (flagged_only).
-//   3. Who was there under an earlier guard is protected by it.
-//   So nobody loads w.left, which goes on leading to u.
+//   3. A thread that was there under an earlier guard is protected by it.
+//   So no thread loads w.left, which goes on leading to u.
 //
 // Departures from the paper and its artifact:
 //   D1  The tracker holds versions, not lists: none is there twice, what has been cut off already
@@ -84,7 +84,7 @@ class sl_rt final
   void ended(session& s, list&, version* old, version* fresh) noexcept {
     figures& mine = base::figures_of(s);
     mine.ended.add(1);
-    // relaxed: we have settled it.
+    // relaxed: we have seen its stamp set.
     const std::uint64_t until = fresh->since.load_relaxed();
     if (nobody_needs(until)) return base::finish(*old, s.guard(), mine);
     this->track(*old, until, mine);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// steam.hpp: STEAM+LF: whoever changes an object compacts its list.
+// steam.hpp: STEAM+LF: a thread that changes an object compacts its list.
 //
 // Source:      Böttcher et al.: Scalable Garbage Collection for In-Memory MVCC Systems, VLDB 2020
 //              (Steam), in the lock-free form of Wei et al., PPoPP 2023, section 6.
@@ -13,8 +13,8 @@
 // Bytes:       so none in time either: of each list those versions, each a block of sizeof(version)
 //              (72 with usual domains) and its value. Besides, what is retired and not freed, the
 //              domain's stats().garbage_bytes(): bounded as its scheme says.
-// Why no freed version is reached: list_ssl.hpp and scan_board.hpp. Whoever wins a version's flag
-//   retires it.
+// Why no freed version is reached: list_ssl.hpp and scan_board.hpp. The thread that wins a
+//   version's flag retires it.
 //
 // Departures from the paper and its artifact:
 //   D1  The period counts from the last scan by anybody; the artifact's from the thread's own, so

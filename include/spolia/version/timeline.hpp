@@ -22,9 +22,9 @@
 //
 // Threads:     anything may be called by any thread at any time. Errors: announce throws
 //              std::bad_alloc. The timeline outlives its snapshots.
-// Cost:        settle: a load, and once for each version a reading of the clock and a
+// Cost:        settle(): a load, and once for each version a reading of the clock and a
 //              compare-and-swap. announce: see census.hpp; with on_snapshot a compare-and-swap on
-//              the clock, with back-off in a crowd.
+//              the clock, with back-off under contention.
 #pragma once
 
 #include <algorithm>
@@ -79,7 +79,7 @@ class basic_timeline {
 
   [[nodiscard]] std::uint64_t now() const noexcept { return clock_.now(); }
 
-  /// A stamp for a version that nobody else can see yet: above all earlier snapshots.
+  /// A stamp for a version that no other thread can see yet: above all earlier snapshots.
   [[nodiscard]] std::uint64_t stamp() noexcept {
     return When == stamping::on_update || is_met() ? clock_.tick() : clock_.now();
   }
@@ -99,7 +99,7 @@ class basic_timeline {
   /// Not below any stamp that was drawn before.
   [[nodiscard]] std::uint64_t latest() const noexcept { return clock_.now() + clock_.bound(); }
 
-  /// The stamp of `v`, which was seen at the head of its list; sets it if nobody has. Any thread
+  /// The stamp of `v`, which was seen at the head of its list; sets it if no thread has. Any thread
   /// may do this for any other.
   template <class Node>
   std::uint64_t settle(Node& v) noexcept {
@@ -178,9 +178,9 @@ SPOLIA_EXPORT timeline& make_default_timeline();
 #endif
 
 /// The timeline of all structures and snapshots that name none: `spolia::snapshot now;` is an
-/// instant of it. One for each copy of the library and each flavour: with a shared libspolia, the
-/// program and all its plugins have the same; a plugin with a static copy has its own. Made when
-/// first asked for, which may throw std::bad_alloc, and there for ever.
+/// instant of it. One for each copy of the library and each build variant: with a shared libspolia,
+/// the program and all its plugins have the same; a plugin with a static copy has its own. Made
+/// when first asked for, which may throw std::bad_alloc, and there forever.
 inline timeline& default_timeline() {
 #if defined(SPOLIA_MODEL)
   static constinit made_once<timeline> all;

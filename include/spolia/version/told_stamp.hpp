@@ -17,7 +17,7 @@ class told_stamp {
  public:
   /// The version was made with that stamp, and is published later.
   void is(std::uint64_t stamp) noexcept { told_.store_relaxed(stamp); }
-  /// no_stamp: nobody has told it yet.
+  /// no_stamp: it was not told yet.
   [[nodiscard]] std::uint64_t read() const noexcept { return told_.load_relaxed(); }
   [[nodiscard]] bool is_told() const noexcept {
     // acquire ← the release in see_to(): who appends behind the version, or reads on, passes the

@@ -18,7 +18,8 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 inline constexpr std::uint64_t no_stamp = ~std::uint64_t{0};
 
 /// A version is current from `since` on and before `until`: a snapshot at time t sees it if and
-/// only if since <= t < until. `until`, `next` and `next_list` belong to whoever holds the list.
+/// only if since <= t < until. `until`, `next` and `next_list` belong to the thread that holds the
+/// list.
 struct tracked {
   atomic<std::uint64_t> since{no_stamp};
   plain<std::uint64_t> until{no_stamp};

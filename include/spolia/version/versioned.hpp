@@ -17,7 +17,7 @@
 // Source:      Wei et al.: Constant-time snapshots with applications to concurrent data structures,
 //              PPoPP 2021 (versioned CAS objects); Wei et al., PPoPP 2023, section 2.
 // Idea:        a list of versions; a change appends one and then gives it a stamp from the clock.
-//              Whoever meets a version without a stamp gives it one, so that nobody relies on a
+//              A thread that meets a version without a stamp gives it one, so that none relies on a
 //              version that could still be stamped past a snapshot taken later.
 // Cost:        load: the head. at: the versions newer than the snapshot. A change: an allocation,
 //              two compare-and-swaps, and what the collector needs.
@@ -79,7 +79,7 @@ class versioned {
     }
   }
 
-  /// Ends all versions. The collector must be closed, and nobody may use the object any more.
+  /// Ends all versions. The collector must be closed, and no thread may use the object any more.
   void clear(Collector& c) noexcept { c.clear(list_); }
 
   /// The current value; stays while the session lives.

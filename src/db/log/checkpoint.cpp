@@ -17,7 +17,6 @@
 
 #include <spolia/base/unwind.hpp>
 
-#include "db/commit/commit_record.hpp"
 #include "db/files/storage.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {

@@ -90,6 +90,7 @@
 #include <spolia/base/counters.hpp>
 #include <spolia/base/short_lock.hpp>
 #include <spolia/db/delta.hpp>
+#include <spolia/db/version_storage.hpp>
 #include <spolia/reclaim/region_domain.hpp>
 
 #include "db/versions/delta_bridge.hpp"
@@ -103,6 +104,11 @@ class delta_consolidated final : public delta_one_shot {
   using nodes = region_domain;
 
  public:
+  static constexpr version_storage_info info{.storage = version_storage::one_shot_consolidated,
+                                             .name = "one_shot_consolidated",
+                                             .collects_between = true,
+                                             .keeps_whole_rows = true};
+
   delta_consolidated(commit_board& board, const options& o)
       : delta_one_shot(board, o, lanes_for(o.most_partitions)), nodes_(impatient()) {
     // With so few partitions, always; with a budget, until it is known what is held.

@@ -18,12 +18,15 @@
 #include <spolia/base/counters.hpp>
 #include <spolia/base/memory.hpp>
 #include <spolia/db/delta.hpp>
+#include <spolia/db/version_storage.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 
 class delta_none final : public delta {
  public:
+  static constexpr version_storage_info info{.storage = version_storage::none, .name = "none"};
+
   explicit delta_none(commit_board& board) : board_(board) {}
 
   ~delta_none() override {

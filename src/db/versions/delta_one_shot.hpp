@@ -83,6 +83,7 @@
 #include <spolia/base/misuse.hpp>
 #include <spolia/base/threads.hpp>
 #include <spolia/db/delta.hpp>
+#include <spolia/db/version_storage.hpp>
 
 #include "db/versions/delta_chunks.hpp"
 #include "db/versions/delta_one_shot_tuning.hpp"
@@ -468,6 +469,9 @@ class delta_ring {
 /// a partition goes when no snapshot needs it.
 class delta_one_shot : public delta {
  public:
+  static constexpr version_storage_info info{.storage = version_storage::one_shot,
+                                             .name = "one_shot"};
+
   struct options {
     std::uint32_t transactions = 1024;  ///< registered with one partition, then the next's turn
     std::uint64_t partition_bytes = 4 << 20;  ///< or when it holds so much

@@ -54,6 +54,7 @@
 #include <spolia/base/config.hpp>
 #include <spolia/base/short_lock.hpp>
 #include <spolia/db/delta.hpp>
+#include <spolia/db/version_storage.hpp>
 #include <spolia/reclaim/region_domain.hpp>
 #include <spolia/version/range_tracker.hpp>
 #include <spolia/version/scan_board.hpp>
@@ -88,6 +89,9 @@ class delta_range final : public delta {
   }
 
  public:
+  static constexpr version_storage_info info{
+      .storage = version_storage::range, .name = "range", .collects_between = true};
+
   struct options {
     /// A scan of the census takes a barrier in all threads, and a commit may end many versions.
     range_tracker::options tracker{.least_batch = 512};

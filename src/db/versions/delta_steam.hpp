@@ -33,6 +33,7 @@
 #include <spolia/base/config.hpp>
 #include <spolia/base/short_lock.hpp>
 #include <spolia/db/delta.hpp>
+#include <spolia/db/version_storage.hpp>
 
 #include "db/versions/delta_blocks.hpp"
 
@@ -49,6 +50,8 @@ class delta_steam final : public delta {
   using blocks = delta_blocks<block>;
 
  public:
+  static constexpr version_storage_info info{.storage = version_storage::steam, .name = "steam"};
+
   struct options {
     std::uint32_t look_every = 64;  ///< commits of a writer between two looks at the census
   };

@@ -46,6 +46,7 @@
 #include <spolia/base/config.hpp>
 #include <spolia/base/short_lock.hpp>
 #include <spolia/db/delta.hpp>
+#include <spolia/db/version_storage.hpp>
 #include <spolia/reclaim/region_domain.hpp>
 #include <spolia/version/scan_board.hpp>
 
@@ -70,6 +71,9 @@ class delta_steam_eager final : public delta {
   using blocks = delta_blocks<block>;
 
  public:
+  static constexpr version_storage_info info{
+      .storage = version_storage::steam_eager, .name = "steam_eager", .collects_between = true};
+
   struct options {
     std::uint32_t look_every = 64;  ///< commits of a writer between two looks at the census
     nodes::options reclaim{};       ///< of the domain that blocks go through

@@ -4,7 +4,7 @@
 import pathlib
 import unittest
 
-from lint import banned, faults, floors, headers, limits, orders, references
+from lint import banned, faults, floors, headers, limits, orders, references, tables, words
 from lint.source import blank, tree
 
 
@@ -301,6 +301,79 @@ class Banned(unittest.TestCase):
                 self.assertEqual(len(in_file(banned, "dev", path + "\n")), 1)
         self.assertEqual(in_file(banned, "dev", "a/work/b ${x}/work/ /usr/lib/root/\n"), [])
 
+
+class Words(unittest.TestCase):
+    PATH = "include/spolia/reclaim/a.hpp"
+    LIST = "tools/lint/unfinished_words.txt"
+
+    def test_a_word_in_a_new_file(self):
+        found = in_file(words, self.PATH, "// One.\n// Nobody waits.\n")
+        self.assertEqual([line for line, _ in found], [2])
+        self.assertIn("'Nobody': docs/glossary.md has", found[0][1])
+        for path, text in (
+            ("docs/a.md", "by and by"),
+            ("src/a.cpp", "int a; /* a\n * flavour */"),
+            ("cmake/a.cmake", "set(x 1)  # it is settled"),
+        ):
+            with self.subTest(path):
+                self.assertEqual(len(in_file(words, path, text)), 1)
+
+    def test_names_are_not_words(self):
+        text = (
+            "purse nobody; f(\"nobody\");\n// `horizon`, horizon(x), horizon.hpp and rlu::crowd\n"
+            "// SPOLIA_FLAVOUR_OF and told_stamp; unsettled\n"
+        )
+        self.assertEqual(in_file(words, self.PATH, text), [])
+        self.assertEqual(in_file(words, "cmake/a.cmake", "set(nobody 1)\n"), [])
+        self.assertEqual(in_file(words, "docs/glossary.md", "nobody"), [])
+
+    def test_an_unfinished_file(self):
+        files = {self.PATH: "// nobody\n", self.LIST: "# why\n\n" + self.PATH + "\n"}
+        self.assertEqual(findings(words, **files), [])
+        files[self.PATH] = "// no thread\n"
+        self.assertIn("take it out", findings(words, **files)[0][2])
+        del files[self.PATH]
+        self.assertIn(f"there is no {self.PATH}", findings(words, **files)[0][2])
+
+
+class Tables(unittest.TestCase):
+    """In a tree of its own list and guide."""
+
+    LIST = "include/spolia/reclaim/schemes.hpp"
+    GUIDE = "docs/schemes.md"
+    CODE = "using every_scheme =\n    List<none, /* the default: */ token>;\n"
+    TABLE = "text\n\n| scheme | source |\n|---|---|\n| `none` | `x` |\n| `token` | |\n\n| `y` |\n"
+
+    def found(self, code=CODE, table=TABLE):
+        files = {self.LIST: code, self.GUIDE: table}
+        return [f for f in findings(tables, **files) if f[0] in files and "| collector" not in f[2]]
+
+    def test_the_same_names(self):
+        self.assertEqual(self.found(), [])
+
+    def test_a_name_without_a_row(self):
+        found = self.found(self.CODE.replace("none", "none, debra"))
+        self.assertEqual([(path, line) for path, line, _ in found], [(self.GUIDE, 3)])
+        self.assertIn("lacks `debra`", found[0][2])
+
+    def test_a_row_without_a_name(self):
+        found = self.found(self.CODE.replace("none, ", ""))
+        self.assertEqual([line for _, line, _ in found], [3])
+        self.assertIn("shows `none`", found[0][2])
+
+    def test_a_list_or_a_table_that_is_gone(self):
+        self.assertIn(self.LIST, [path for path, _, _ in self.found("\n")])
+        found = self.found(table="| scheme | x |\n")
+        self.assertEqual([path for path, _, _ in found], [self.GUIDE])
+
+    def test_a_line_that_has_all_names(self):
+        code = "using every_collector =\n    List<bbf<Parameters...>, steam<Parameters...>>;\n"
+        files = {
+            "include/spolia/version/collectors.hpp": code,
+            "docs/bench.md": "| `collector` | `bbf`, `copies` |\n",
+        }
+        found = [f for f in findings(tables, **files) if f[0] == "docs/bench.md"]
+        self.assertEqual([message.split(",")[0] for _, _, message in found], ["lacks `steam`"])
 
 if __name__ == "__main__":
     unittest.main()

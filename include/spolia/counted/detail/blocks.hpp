@@ -28,7 +28,7 @@
 #include <spolia/counted/home.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace counted {
+namespace counted::detail {
 
 /// What make_shared uses: the pool, and placement new.
 struct own_memory {
@@ -110,7 +110,7 @@ struct taken final : pointer_control {
       d(p);
       throw;
     }
-    return ::new (at) taken(p, counted::address_of(p), std::move(d), std::move(m));
+    return ::new (at) taken(p, counted::detail::address_of(p), std::move(d), std::move(m));
   }
 
   static void dispose(control* c) noexcept {
@@ -312,5 +312,5 @@ struct aliases {
   }
 };
 
-}  // namespace counted
+}  // namespace counted::detail
 }  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -74,7 +74,7 @@
 #include <spolia/counted/one_word_router.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace counted {
+namespace counted::detail {
 
 /// The calling thread ends: what it has at hand must be looked up anew. For home.hpp.
 void forget_this_thread() noexcept;
@@ -415,5 +415,5 @@ class basic_collector final : core::listener, public reaper {
 
 using collector = basic_collector<>;
 
-}  // namespace counted
+}  // namespace counted::detail
 }  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -20,7 +20,7 @@ class thin_ptr;
 template <class T>
 class private_thin_ptr;
 
-namespace counted {
+namespace counted::detail {
 
 // What is compared is the pointer of this folder that p is or derives from, as the standard's
 // operators do: a derived class may have other members by the names of ours.
@@ -42,10 +42,10 @@ const private_thin_ptr<T>& as_pointer(const private_thin_ptr<T>& p) noexcept {
 }
 
 template <class P>
-concept pointer = requires(const P& p) { counted::as_pointer(p); };
+concept pointer = requires(const P& p) { counted::detail::as_pointer(p); };
 template <class A, class B>
 concept comparable = pointer<A> && pointer<B> && requires(const A& a, const B& b) {
-  counted::as_pointer(a).get() == counted::as_pointer(b).get();
+  counted::detail::as_pointer(a).get() == counted::detail::as_pointer(b).get();
 };
 
 template <class P>
@@ -55,25 +55,26 @@ struct pointer_hash {
   }
 };
 
-}  // namespace counted
+}  // namespace counted::detail
 
 template <class A, class B>
-  requires counted::comparable<A, B>
+  requires counted::detail::comparable<A, B>
 bool operator==(const A& a, const B& b) noexcept {
-  return counted::as_pointer(a).get() == counted::as_pointer(b).get();
+  return counted::detail::as_pointer(a).get() == counted::detail::as_pointer(b).get();
 }
-template <counted::pointer P>
+template <counted::detail::pointer P>
 bool operator==(const P& p, std::nullptr_t) noexcept {
-  return counted::as_pointer(p).get() == nullptr;
+  return counted::detail::as_pointer(p).get() == nullptr;
 }
 template <class A, class B>
-  requires counted::comparable<A, B>
+  requires counted::detail::comparable<A, B>
 std::strong_ordering operator<=>(const A& a, const B& b) noexcept {
-  return std::compare_three_way{}(counted::as_pointer(a).get(), counted::as_pointer(b).get());
+  return std::compare_three_way{}(counted::detail::as_pointer(a).get(),
+                                  counted::detail::as_pointer(b).get());
 }
-template <counted::pointer P>
+template <counted::detail::pointer P>
 std::strong_ordering operator<=>(const P& p, std::nullptr_t) noexcept {
-  auto* const object = counted::as_pointer(p).get();
+  auto* const object = counted::detail::as_pointer(p).get();
   return std::compare_three_way{}(object, static_cast<decltype(object)>(nullptr));
 }
 
@@ -100,19 +101,22 @@ void swap(private_thin_ptr<T>& a, private_thin_ptr<T>& b) noexcept {
   a.swap(b);
 }
 
-template <class C, class Traits, counted::pointer P>
+template <class C, class Traits, counted::detail::pointer P>
 std::basic_ostream<C, Traits>& operator<<(std::basic_ostream<C, Traits>& out, const P& p) {
-  return out << counted::as_pointer(p).get();
+  return out << counted::detail::as_pointer(p).get();
 }
 
 }  // namespace spolia::inline SPOLIA_FLAVOUR
 
 template <class T>
-struct std::hash<spolia::shared_ptr<T>> : spolia::counted::pointer_hash<spolia::shared_ptr<T>> {};
+struct std::hash<spolia::shared_ptr<T>>
+    : spolia::counted::detail::pointer_hash<spolia::shared_ptr<T>> {};
 template <class T>
-struct std::hash<spolia::private_ptr<T>> : spolia::counted::pointer_hash<spolia::private_ptr<T>> {};
+struct std::hash<spolia::private_ptr<T>>
+    : spolia::counted::detail::pointer_hash<spolia::private_ptr<T>> {};
 template <class T>
-struct std::hash<spolia::thin_ptr<T>> : spolia::counted::pointer_hash<spolia::thin_ptr<T>> {};
+struct std::hash<spolia::thin_ptr<T>> : spolia::counted::detail::pointer_hash<spolia::thin_ptr<T>> {
+};
 template <class T>
 struct std::hash<spolia::private_thin_ptr<T>>
-    : spolia::counted::pointer_hash<spolia::private_thin_ptr<T>> {};
+    : spolia::counted::detail::pointer_hash<spolia::private_thin_ptr<T>> {};

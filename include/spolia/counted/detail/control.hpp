@@ -29,7 +29,7 @@
 #include <spolia/base/config.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace counted {
+namespace counted::detail {
 
 struct control;
 
@@ -157,5 +157,5 @@ inline void end_object(control* c) noexcept {
   drop_weak(c);
 }
 
-}  // namespace counted
+}  // namespace counted::detail
 }  // namespace spolia::inline SPOLIA_FLAVOUR

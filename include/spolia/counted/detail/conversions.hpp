@@ -23,7 +23,7 @@ template <class T>
 class enable_shared_from_this;
 using std::bad_weak_ptr;
 
-namespace counted {
+namespace counted::detail {
 
 /// Whether a Y* may become a shared_ptr<T>'s.
 template <class Y, class T>
@@ -85,7 +85,7 @@ auto plain_pointer(const P& p) noexcept {
   if constexpr (std::is_pointer_v<P>) {
     return p;
   } else if constexpr (requires { p.operator->(); }) {
-    return counted::plain_pointer<E>(p.operator->());
+    return counted::detail::plain_pointer<E>(p.operator->());
   } else {
     return static_cast<E*>(p);
   }
@@ -132,17 +132,17 @@ enable_shared_from_this<E>* self_base(enable_shared_from_this<E>* p) noexcept {
   return p;
 }
 template <class Y>
-concept knows_itself = requires(Y* p) { counted::self_base(p); };
+concept knows_itself = requires(Y* p) { counted::detail::self_base(p); };
 
 template <class Y>
 void tell_itself(Y* p, control* owner) noexcept {
   if constexpr (knows_itself<std::remove_cv_t<Y>>) {
     if (p != nullptr) {
       auto* const plain = const_cast<std::remove_cv_t<Y>*>(p);
-      access::name_owner(counted::self_base(plain), plain, owner);
+      access::name_owner(counted::detail::self_base(plain), plain, owner);
     }
   }
 }
 
-}  // namespace counted
+}  // namespace counted::detail
 }  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -17,7 +17,7 @@
 #include <spolia/counted/home.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace counted {
+namespace counted::detail {
 
 class grip {
  public:
@@ -271,5 +271,5 @@ class private_base {
   grip grip_;
 };
 
-}  // namespace counted
+}  // namespace counted::detail
 }  // namespace spolia::inline SPOLIA_FLAVOUR

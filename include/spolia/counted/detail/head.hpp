@@ -29,7 +29,7 @@ SPOLIA_EXPORT std::uint32_t add_thin_kind(const void* ops);
 }  // namespace spolia::core
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace counted {
+namespace counted::detail {
 
 struct head;
 
@@ -103,5 +103,5 @@ inline head* head_of(const volatile void* object) noexcept {
 
 inline void end_object(head* h) noexcept { h->ops().end(h); }
 
-}  // namespace counted
+}  // namespace counted::detail
 }  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -22,7 +22,7 @@
 #include <spolia/counted/home.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace counted {
+namespace counted::detail {
 
 /// A location that holds pointers of type P. Units says how they become words:
 ///     static word take(P&);                  the word for a pointer, whose unit it takes over; may
@@ -132,10 +132,10 @@ class location {
   /// Blocks until the location holds something else than `old`, and somebody has called notify.
   void wait(P old, order = order::seq_cst) const {
     here();  // what may throw does so before we wait
-    counted::wait_for(this, [&] { return differs(old); });
+    counted::detail::wait_for(this, [&] { return differs(old); });
   }
-  void notify_one() noexcept { counted::wake(this); }
-  void notify_all() noexcept { counted::wake(this); }
+  void notify_one() noexcept { counted::detail::wake(this); }
+  void notify_all() noexcept { counted::detail::wake(this); }
 
  protected:
   friend struct access;
@@ -213,82 +213,82 @@ class location {
   atomic<word> word_{0};
 };
 
-}  // namespace counted
+}  // namespace counted::detail
 
 // The standard's functions for those who write no members: atomic_load(&place) and so on. They are
 // found by the argument, so they are called without `std::`, in which nothing may be added.
 
 template <class P, class Units>
-bool atomic_is_lock_free(const counted::location<P, Units>* at) noexcept {
+bool atomic_is_lock_free(const counted::detail::location<P, Units>* at) noexcept {
   return at->is_lock_free();
 }
 template <class P, class Units>
-P atomic_load(const counted::location<P, Units>* at) {
+P atomic_load(const counted::detail::location<P, Units>* at) {
   return at->load();
 }
 template <class P, class Units>
-P atomic_load_explicit(const counted::location<P, Units>* at, std::memory_order o) {
+P atomic_load_explicit(const counted::detail::location<P, Units>* at, std::memory_order o) {
   return at->load(o);
 }
 template <class P, class Units>
-void atomic_store(counted::location<P, Units>* at, std::type_identity_t<P> desired) {
+void atomic_store(counted::detail::location<P, Units>* at, std::type_identity_t<P> desired) {
   at->store(std::move(desired));
 }
 template <class P, class Units>
-void atomic_store_explicit(counted::location<P, Units>* at, std::type_identity_t<P> desired,
+void atomic_store_explicit(counted::detail::location<P, Units>* at, std::type_identity_t<P> desired,
                            std::memory_order o) {
   at->store(std::move(desired), o);
 }
 template <class P, class Units>
-P atomic_exchange(counted::location<P, Units>* at, std::type_identity_t<P> desired) {
+P atomic_exchange(counted::detail::location<P, Units>* at, std::type_identity_t<P> desired) {
   return at->exchange(std::move(desired));
 }
 template <class P, class Units>
-P atomic_exchange_explicit(counted::location<P, Units>* at, std::type_identity_t<P> desired,
+P atomic_exchange_explicit(counted::detail::location<P, Units>* at, std::type_identity_t<P> desired,
                            std::memory_order o) {
   return at->exchange(std::move(desired), o);
 }
 template <class P, class Units>
-bool atomic_compare_exchange_strong(counted::location<P, Units>* at,
+bool atomic_compare_exchange_strong(counted::detail::location<P, Units>* at,
                                     std::type_identity_t<P>* expected,
                                     std::type_identity_t<P> desired) {
   return at->compare_exchange_strong(*expected, std::move(desired));
 }
 template <class P, class Units>
-bool atomic_compare_exchange_weak(counted::location<P, Units>* at,
+bool atomic_compare_exchange_weak(counted::detail::location<P, Units>* at,
                                   std::type_identity_t<P>* expected,
                                   std::type_identity_t<P> desired) {
   return at->compare_exchange_weak(*expected, std::move(desired));
 }
 template <class P, class Units>
-bool atomic_compare_exchange_strong_explicit(counted::location<P, Units>* at,
+bool atomic_compare_exchange_strong_explicit(counted::detail::location<P, Units>* at,
                                              std::type_identity_t<P>* expected,
                                              std::type_identity_t<P> desired,
                                              std::memory_order success, std::memory_order failure) {
   return at->compare_exchange_strong(*expected, std::move(desired), success, failure);
 }
 template <class P, class Units>
-bool atomic_compare_exchange_weak_explicit(counted::location<P, Units>* at,
+bool atomic_compare_exchange_weak_explicit(counted::detail::location<P, Units>* at,
                                            std::type_identity_t<P>* expected,
                                            std::type_identity_t<P> desired,
                                            std::memory_order success, std::memory_order failure) {
   return at->compare_exchange_weak(*expected, std::move(desired), success, failure);
 }
 template <class P, class Units>
-void atomic_wait(const counted::location<P, Units>* at, std::type_identity_t<P> old) {
+void atomic_wait(const counted::detail::location<P, Units>* at, std::type_identity_t<P> old) {
   at->wait(std::move(old));
 }
 template <class P, class Units>
-void atomic_wait_explicit(const counted::location<P, Units>* at, std::type_identity_t<P> old,
-                          std::memory_order o) {
+void atomic_wait_explicit(const counted::detail::location<P, Units>* at,
+                          std::type_identity_t<P> old, std::memory_order o) {
   at->wait(std::move(old), o);
 }
 template <class P, class Units>
-void atomic_notify_one(counted::location<P, Units>* at) noexcept {
+void atomic_notify_one(counted::detail::location<P, Units>* at) noexcept {
   at->notify_one();
 }
 template <class P, class Units>
-void atomic_notify_all(counted::location<P, Units>* at) noexcept {
+void atomic_notify_all(counted::detail::location<P, Units>* at) noexcept {
   at->notify_all();
 }
 

@@ -15,7 +15,7 @@
 #include <spolia/counted/detail/work.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace counted {
+namespace counted::detail {
 
 /// What weighs more counts as several units.
 inline constexpr std::size_t bytes_of_unit = 64;
@@ -67,7 +67,7 @@ class stopwatch {
 /// What one thread has. Outlives the thread; the next one with its number goes on with it.
 struct alignas(cache_line) member {
   pin_set pins;
-  counted::purse purse;
+  counted::detail::purse purse;
   unit_log log;
   std::int64_t credit = 0;  // this much may be logged before the thread helps
   std::uint32_t depth = 0;  // objects that this thread is just destroying, one within the other
@@ -118,5 +118,5 @@ struct alignas(cache_line) member {
   }
 };
 
-}  // namespace counted
+}  // namespace counted::detail
 }  // namespace spolia::inline SPOLIA_FLAVOUR

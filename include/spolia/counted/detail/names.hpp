@@ -16,7 +16,7 @@
 #include <spolia/counted/detail/word.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace counted {
+namespace counted::detail {
 
 /// An array that grows and keeps its memory.
 template <class T>
@@ -139,5 +139,5 @@ class name_table {
   std::size_t used_ = 0;
 };
 
-}  // namespace counted
+}  // namespace counted::detail
 }  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -53,7 +53,7 @@
 #endif
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace counted {
+namespace counted::detail {
 
 /// Where a thread names one object.
 struct alignas(std::bit_ceil(sizeof(atomic<word>))) slot : atomic<word> {
@@ -390,5 +390,5 @@ class pin_set {
   chunk first_;
 };
 
-}  // namespace counted
+}  // namespace counted::detail
 }  // namespace spolia::inline SPOLIA_FLAVOUR

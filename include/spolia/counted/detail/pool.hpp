@@ -137,7 +137,7 @@ SPOLIA_EXPORT std::size_t trim_blocks() noexcept;
 }  // namespace spolia::core
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace counted {
+namespace counted::detail {
 
 /// What is before a block.
 enum class before : std::uint8_t { nothing = 0, head = 8 };
@@ -187,14 +187,6 @@ SPOLIA_ALWAYS_INLINE void deallocate_block(void* block, std::size_t bytes) noexc
   memory::deallocate(block, bytes, Align);
 }
 
-#if !defined(SPOLIA_MODEL)
-/// Gives back to the allocator what the pool has got and nobody uses: slabs all of whose blocks are
-/// free, but one for each size, and those in which another thread keeps free blocks at hand. Takes
-/// time linear in the number of free blocks; others go on meanwhile. Call drain() before. Returns
-/// how many bytes it gave back.
-inline std::size_t trim() noexcept { return core::trim_blocks(); }
-#endif
-
 /// Memory for an object of so many bytes, and before it Front bytes or, in a block of the pool, 8.
 template <std::size_t Align, std::size_t Front>
 SPOLIA_ALWAYS_INLINE void* allocate_thin(std::size_t bytes) {
@@ -210,5 +202,5 @@ SPOLIA_ALWAYS_INLINE void deallocate_thin(void* object, std::size_t bytes) noexc
   memory::deallocate(static_cast<unsigned char*>(object) - Front, Front + bytes, Align);
 }
 
-}  // namespace counted
+}  // namespace counted::detail
 }  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -58,7 +58,7 @@ extern SPOLIA_EXPORT constinit thread_local own_purse counted_purse
 }  // namespace spolia::core
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace counted {
+namespace counted::detail {
 
 #if defined(SPOLIA_MODEL)
 struct purse_of {
@@ -251,5 +251,5 @@ class purse {
   std::uint32_t in_a_row_ = 0;
 };
 
-}  // namespace counted
+}  // namespace counted::detail
 }  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -21,7 +21,7 @@
 #include <spolia/counted/detail/member.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace counted {
+namespace counted::detail {
 
 class reaper {
  public:
@@ -294,5 +294,5 @@ class reaper {
   left_work left_;
 };
 
-}  // namespace counted
+}  // namespace counted::detail
 }  // namespace spolia::inline SPOLIA_FLAVOUR

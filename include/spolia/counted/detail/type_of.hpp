@@ -8,7 +8,7 @@
 #include <spolia/base/config.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace counted {
+namespace counted::detail {
 
 /// Null without RTTI: then nothing is known of T.
 template <class T>
@@ -20,5 +20,5 @@ constexpr const std::type_info* type_of() noexcept {
 #endif
 }
 
-}  // namespace counted
+}  // namespace counted::detail
 }  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -30,7 +30,7 @@
 #include <spolia/counted/detail/word.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace counted {
+namespace counted::detail {
 
 /// A unit's block or thin head, both of which lie at multiples of 8: with what is to happen to it
 /// in the two low bits, and a third that tells which it is.
@@ -253,5 +253,5 @@ class unit_log {
   tally taken_;
 };
 
-}  // namespace counted
+}  // namespace counted::detail
 }  // namespace spolia::inline SPOLIA_FLAVOUR

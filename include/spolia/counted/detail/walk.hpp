@@ -21,7 +21,7 @@
 #include <spolia/counted/home.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace counted {
+namespace counted::detail {
 
 /// How the first walk of a thread gets its pin.
 class first_pin {
@@ -107,5 +107,5 @@ class walk {
   element_type* object_ = nullptr;  // null: it has no pin
 };
 
-}  // namespace counted
+}  // namespace counted::detail
 }  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -17,7 +17,7 @@
 #include <spolia/counted/detail/control.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace counted {
+namespace counted::detail {
 
 using word = std::uintptr_t;
 
@@ -88,5 +88,5 @@ inline word plain_word(const pair& p) noexcept {
   return 0;
 }
 
-}  // namespace counted
+}  // namespace counted::detail
 }  // namespace spolia::inline SPOLIA_FLAVOUR

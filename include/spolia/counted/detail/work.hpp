@@ -19,7 +19,7 @@
 #include <spolia/counted/detail/unit_log.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace counted {
+namespace counted::detail {
 
 struct work_chunk {
   static constexpr std::uint32_t capacity = 61;
@@ -184,5 +184,5 @@ class work_stack {
   std::array<entry, 16> reserve_{};
 };
 
-}  // namespace counted
+}  // namespace counted::detail
 }  // namespace spolia::inline SPOLIA_FLAVOUR

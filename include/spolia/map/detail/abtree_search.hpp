@@ -362,8 +362,8 @@ class abtree_search {
       }
       return static_cast<bool>(seen);
     };
-    // A node changes its parent only if that is removed: nobody need ask whether `middle` is still
-    // where it was found. But leaves are replaced without a mark.
+    // A node changes its parent only if that is removed: no search need ask whether `middle` is
+    // still where it was found. But leaves are replaced without a mark.
     if (!linked(*v.top, v.top_info) || !linked(*v.middle, v.middle_info)) return hindered;
     if (v.middle->child(v.low_index).load_relaxed() != v.low) return kind::changed;
     if (v.low->weight != 0 && !pair_with_sibling(g, v)) return kind::changed;

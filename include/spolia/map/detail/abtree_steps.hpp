@@ -20,7 +20,7 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail::map {
 
-/// A block that nobody else has seen: destroyed, unless released.
+/// A block that no other thread has seen: destroyed, unless released.
 template <class Domain, class T>
 class unpublished {
  public:
@@ -169,7 +169,7 @@ class abtree_steps {
   static void add_children(gathered& all, const internal& n, unsigned from, unsigned to,
                            const Key* in_front) {
     for (unsigned i = from; i < to; ++i) {
-      // acquire ← the release in scx: whoever follows the pointer from the new node sees its
+      // acquire ← the release in scx: a thread that follows the pointer from the new node sees its
       // target.
       all.add(i == from ? in_front : std::addressof(n.keys[i - 1]), n.child(i).load_acquire());
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// avl_audit.hpp: looks an avl tree over while nobody uses it, for tests.
+// avl_audit.hpp: looks an avl tree over while no thread uses it, for tests.
 #pragma once
 
 #include <cstddef>

@@ -13,10 +13,10 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail::map {
 
-/// Damage is what judge() finds. Who makes damage at a node has it settled, and so has who repairs
-/// damage and makes some elsewhere. That none is forgotten rests on this: a node is judged under
-/// its lock, and after a change of a child's height, by who changed it. Of two children that change
-/// at the same time, the later judge sees both.
+/// Damage is what judge() finds. A thread that makes damage at a node has it repaired, and so has
+/// one that repairs damage and makes some elsewhere. That none is forgotten rests on this: a node
+/// is judged under its lock, and after a change of a child's height, by who changed it. Of two
+/// children that change at the same time, the later judge sees both.
 template <class Nodes, class Domain>
 class avl_balance {
   using joint = typename Nodes::joint;
@@ -87,7 +87,7 @@ class avl_balance {
   }
 
  private:
-  /// Nodes to be settled, lower ones first.
+  /// Nodes to be repaired, lower ones first.
   struct list {
     unsigned count = 0;
     std::array<joint*, 4> at{};
@@ -172,7 +172,7 @@ class avl_balance {
   /// c comes up, n goes down, and what lay between them goes from c to n. n's range gets smaller.
   ///
   /// The order of the links: n's new child first, so that n under c makes no circle; the link from
-  /// above last, so that nobody comes to c, whose range has grown, before n hangs there.
+  /// above last, so that no thread comes to c, whose range has grown, before n hangs there.
   void rotate_once(joint& p, node& n, node& c, unsigned heavy, list& rest) noexcept {
     node* const inner = c.child[1 - heavy].load_relaxed();
     n.begin_shrink();

@@ -149,7 +149,7 @@ struct avl_nodes {
   /// both the old and the new parent's lock.
   struct joint : Domain::header {
     // Of the version. It changes whenever the range of keys under the node gets smaller.
-    static constexpr std::uint64_t unlinked = 1;   // for ever
+    static constexpr std::uint64_t unlinked = 1;   // forever
     static constexpr std::uint64_t shrinking = 2;  // links are being changed
     static constexpr std::uint64_t one_shrink = 4;
 

@@ -51,7 +51,7 @@ class avl_tree {
   avl_tree(const avl_tree&) = delete;
   avl_tree& operator=(const avl_tree&) = delete;
 
-  /// Nobody else may be there any more. Turns the tree into a list as it goes.
+  /// No other thread may be there any more. Turns the tree into a list as it goes.
   ~avl_tree() {
     node* top = entry_.child[0].load_relaxed();
     while (top != nullptr) {

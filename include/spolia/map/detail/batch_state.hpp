@@ -3,7 +3,7 @@
 // belonging to it name, so that they count from one moment on, or never.
 //
 //   active     versions are being put in place; none of them counts
-//   ready      all are in place; the stamp is about to be drawn, by whoever looks first
+//   ready      all are in place; the stamp is about to be drawn, by the thread that looks first
 //   a stamp    they count for snapshots from then on
 //   undone     they never will: an update came first, or something was thrown
 //
@@ -109,8 +109,8 @@ class batch_state {
     if constexpr (Timeline::clock_type::advances_alone) fence::full();
     const std::uint64_t stamp = time.stamp();
     std::uint64_t seen = ready;
-    // seq_cst, so that whoever sees the stamp has the clock at or past it, as timeline.hpp wants
-    // it.
+    // seq_cst, so that a thread that sees the stamp has the clock at or past it, as timeline.hpp
+    // wants it.
     return word_.cas_strong_seq_cst(seen, stamp) ? stamp : seen;
   }
 

@@ -75,7 +75,7 @@ class bucket_table {
     return bits > base_ ? bits : base_;
   }
 
-  /// Opens the level behind l, if nobody has; no version of the new lists will have a stamp below
+  /// Opens the level after l, if no thread has; no version of the new lists will have a stamp below
   /// `now`. Throws std::bad_alloc.
   void open_after(std::uint32_t l, std::uint64_t now) {
     if (l == most_levels) return;
@@ -112,7 +112,8 @@ class bucket_table {
   }
 
   void segment_for(std::uint32_t l) {
-    // acquire, both ← the release below: whoever goes on to open the level passes the lists on.
+    // acquire, both ← the release below: a thread that goes on to open the level passes the lists
+    // on.
     if (start(l).load_acquire() != 0) return;
     const std::size_t n = lists_in(l);
     auto* const made = static_cast<List*>(memory::allocate(n * sizeof(List), alignof(List)));
@@ -120,7 +121,7 @@ class bucket_table {
     std::uintptr_t none = 0;
     // release → the acquire above and level().
     if (!start(l).cas_strong_acq_rel(none, start_of(made, l))) return end(made, l);
-    // The first lists are found by any of their bits. relaxed: nobody else is there yet.
+    // The first lists are found by any of their bits. relaxed: no other thread is there yet.
     for (std::uint32_t bits = 0; l == base_ && bits < l; ++bits) {
       start(bits).store_relaxed(start_of(made, l));
     }

@@ -50,7 +50,7 @@ class chromatic_leaves {
     return {in, at, at < in.size() && !less_(key, in[at].key())};
   }
 
-  /// Nobody knows it yet; it ends unless it is released.
+  /// No other thread knows it yet; it ends unless it is released.
   struct give_back {
     Collector* to;
     void operator()(leaf* l) const noexcept { l->destroy_in(to->nodes()); }

@@ -5,9 +5,10 @@
 // read all the time, instead of two for each level. So do searches and scans at a snapshot, unless
 // that is older than the table.
 //
-// Idea:     the table says only where to begin, so it may be out of date. It is made by whoever
-//           changes the tree's shape for the n-th time, and never changes. What hangs on a router
-//           that was removed is found by one that lies higher up, of which the table has some, too.
+// Idea:     the table says only where to begin, so it may be out of date. It is made by the thread
+//           that changes the tree's shape for the n-th time, and never changes. What hangs on a
+//           router that was removed is found by one that lies higher up, of which the table has
+//           some, too.
 // Cost:     a search: a few looks into one array, with integers for keys (chromatic_ways.hpp),
 //           otherwise log2 of the table's size. Making one: about two looks at each router above
 //           those in it, once for a quarter as many changes of shape as it has entries; a piece at
@@ -29,12 +30,12 @@
 //      Under the guard that protects the table this look cannot be older than the end of anything
 //      that may have been freed, as with each other look into the structure. From there on it is a
 //      search like any other.
-// Why snapshots may go past it. A search settles the stamps of the links that it follows. A link
+// Why snapshots may go past it. A search sets the stamps of the links that it follows. A link
 //   above R that came after the table may be without a stamp still, and get one above the time of a
 //   snapshot that is taken when our operation is over. That snapshot goes the way from before. For
 //   the keys of the entry this leads to R as well (1, 2), and all below R that our operation relied
-//   on is settled. Nodes whose own first link is not settled are not reached: the maker settled
-//   those above, and the search those below; so what removes a node has settled what published it.
+//   on is stamped. Nodes whose own first link is not stamped are not reached: the maker stamped
+//   those above, and the search those below; so what removes a node has stamped what published it.
 // Why a search at a snapshot may begin there. The table has a time that is not below the stamps of
 //   the links that its maker followed; the snapshot's is not below that. So all changes that made
 //   the way to R are in the snapshot, and by 1 R routed the keys at the table's time, or had been
@@ -267,7 +268,7 @@ class chromatic_shortcuts {
   }
   /// release → the acquire above.
   void leave() noexcept { maker_.store_release(0); }
-  /// What a thread was in the midst of that a fork has left behind: nobody knows what is in it.
+  /// What a thread that a fork has left behind was in the midst of: what is in it is not known.
   void lose() noexcept {
     static_cast<void>(next_.release());
     leaving_ = nullptr;

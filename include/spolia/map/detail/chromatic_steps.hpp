@@ -10,8 +10,8 @@
 //             key of some update that has not returned. A step takes one away, or moves it up, and
 //             makes no other.
 // A step reads the links of a few nodes, after llx() of each; builds nodes that take their places;
-//   and publishes them by one change of a link in the node above, which removes them. Nobody can
-//   have changed any link that it has read.
+//   and publishes them by one change of a link in the node above, which removes them. No thread
+//   can have changed any link that it has read.
 //
 // Departure from the papers: a node's weight belongs to the link that leads to it. So a node that
 //   only gets heavier, or keeps a weight above 0, is not replaced; in particular leaves never are,
@@ -95,7 +95,7 @@ class chromatic_steps {
       if (scx_.attempt(me, change_of(top, side, old, next, removed))) {
         top.at->expect(side, fresh);
         top.at->child(side).ended(here, old, next);
-        // relaxed: it has been settled.
+        // relaxed: its stamp has been set.
         const std::uint64_t until = next->since.load_relaxed();
         for (const view* v : removed) collector_.died(here, *v->at, until);
         return until;
@@ -106,7 +106,7 @@ class chromatic_steps {
     return 0;
   }
 
-  /// Nodes that nobody has seen: destroyed, unless released.
+  /// Nodes that no other thread has seen: destroyed, unless released.
   class making {
    public:
     explicit making(Collector& c) noexcept : collector_(c), born_(c.time().earliest()) {}

@@ -159,7 +159,7 @@ void chromatic_tree<Key, Value, Collector, Compare, Capacity, Shortcuts>::weigh(
     all.current_bytes += newer->bytes();
     if constexpr (!Collector::info.reaches_idle_lists) {
       links.each([&](const auto& v) {
-        // relaxed: all but the head have ended, and the head was settled, or is not counted.
+        // relaxed: all but the head have ended, and the head was stamped, or is not counted.
         if (&v != newer && v.since.load_relaxed() < newer->since.load_relaxed()) {
           sum.add(v.since.load_relaxed(), newer->since.load_relaxed(), v.bytes());
           newer = static_cast<const typename internal::version*>(&v);

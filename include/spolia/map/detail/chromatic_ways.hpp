@@ -63,7 +63,7 @@ class chromatic_ways {
   std::size_t search(const Key& key, const Compare& less, std::size_t at, std::size_t last) const {
     for (std::size_t left = last - at; left != 0;) {
       const std::size_t half = (left + 1) / 2;
-      // Computed, not branched on: nobody could foretell it.
+      // Computed, not branched on: it cannot be predicted.
       at += less(key, all_[at + half].from) ? 0 : half;
       left -= half;
     }

@@ -57,7 +57,7 @@ std::size_t place_of_key(const Pairs& some, const Key& key, const Compare& less)
   }
   for (std::size_t left = some.size(); left > 1;) {
     const std::size_t half = left / 2;
-    // Computed, not branched on: nobody could foretell it.
+    // Computed, not branched on: it cannot be predicted.
     first += less(some[first + half - 1].key(), key) ? half : 0;
     left -= half;
   }

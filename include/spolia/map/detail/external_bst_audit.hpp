@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// external_bst_audit.hpp: looks an external search tree over while nobody uses it, for tests.
+// external_bst_audit.hpp: looks an external search tree over while no thread uses it, for tests.
 #pragma once
 
 #include <cstddef>

@@ -44,8 +44,8 @@ class external_bst_tree {
   };
 
   /// A place where the tree forks. Bit `side` of the state: the link on that side is locked, and
-  /// nobody but the holder changes it. `removed` is set before the router is unlinked, and for
-  /// ever; both links are locked by then, and stay as they are.
+  /// only the holder changes it. `removed` is set before the router is unlinked, and
+  /// forever; both links are locked by then, and stay as they are.
   struct fork : node {
     static constexpr std::uint32_t both = 3;
     static constexpr std::uint32_t removed = 4;
@@ -82,8 +82,8 @@ class external_bst_tree {
   external_bst_tree(const external_bst_tree&) = delete;
   external_bst_tree& operator=(const external_bst_tree&) = delete;
 
-  /// Nobody else may be there any more. Turns the tree into a list as it goes, so that one of any
-  /// height ends in constant space.
+  /// No other thread may be there any more. Turns the tree into a list as it goes, so that one of
+  /// any height ends in constant space.
   ~external_bst_tree() {
     link top = entry_.child[0].load_relaxed();
     while (top.get() != nullptr && !top.marked()) {
@@ -139,7 +139,7 @@ class external_bst_tree {
       return o;
     }
     auto top = make_fresh<router>(home_, p.low_is_after ? p.low->key : made->key);
-    // relaxed: nobody sees the router before it is published.
+    // relaxed: no other thread sees the router before it is published.
     top->child[p.low_is_after ? 1 : 0].store_relaxed(link(p.low).with_mark());
     top->child[p.low_is_after ? 0 : 1].store_relaxed(link(made.get()).with_mark());
     const outcome o = lead(p, link(p.low).with_mark(), link(top.get()));

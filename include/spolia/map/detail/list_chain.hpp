@@ -60,7 +60,7 @@ class list_chain {
   list_chain(const list_chain&) = delete;
   list_chain& operator=(const list_chain&) = delete;
 
-  /// Nobody else may be there any more. Nodes that were retired before are the domain's.
+  /// No other thread may be there any more. Nodes that were retired before are the domain's.
   ~list_chain() {
     node* at = head_.load_relaxed().get();
     while (at != nullptr) {
@@ -139,7 +139,7 @@ class list_chain {
   }
 
   /// Deletes p.cur and links the fresh node in its place, in one step: p.cur's frozen link leads to
-  /// the fresh node, so that everybody who meets p.cur goes on there.
+  /// the fresh node, so that every thread that meets p.cur goes on there.
   bool replace(guard& g, const position& p, fresh_node& fresh) const noexcept {
     fresh->next.store_relaxed(p.next);
     if (!mark(p, link(fresh.get()))) return false;

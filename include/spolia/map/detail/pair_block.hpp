@@ -6,10 +6,10 @@
 // counts: the pairs from before the batch, and behind them those from afterwards.
 //
 // A batch may change a place more than once. Each time it puts a block in the place of its own one
-// from before, and tells that first. Whoever finds such a block and hears from the batch that it
-// counts has met the block before the batch was ready, for the next one was not there yet. So what
-// it sees is the pairs from before the batch, which were the place's when it met the block. Those
-// from afterwards are the midst of the batch, and nobody's.
+// from before, and tells that first. A thread that finds such a block and hears from the batch that
+// it counts has met the block before the batch was ready, for the next one was not there yet. So
+// what it sees is the pairs from before the batch, which were the place's when it met the block.
+// Those from afterwards are the midst of the batch, and no snapshot's.
 //
 // A block is one piece with its pairs behind the header, in a few sizes; what is larger lies in a
 // piece of its own.

@@ -81,7 +81,7 @@ class rlu_chain {
     return true;
   }
 
-  /// Gives back all nodes. Nobody else may use the chain any more.
+  /// Gives back all nodes. No other thread may use the chain any more.
   static void discard(Domain& home, start from) noexcept {
     rlu::ptr<node> n = home.alone(from).next;
     while (n) {

@@ -7,8 +7,8 @@
 // Records:     have `info`, a tag that names the last operation that froze them; `marked`, true
 //              once an operation has removed them for good; and child(i), which operations change.
 // Operation:   freezes its records one after the other (info := its tag), marks those that it
-//              removes, and swings the pointer. Whoever meets the tag of an unfinished operation
-//              finishes it.
+//              removes, and swings the pointer. A thread that meets the tag of an unfinished
+//              operation finishes it.
 // Progress:    lock-free, if all operations freeze their records in one order (here: from the root
 //              down, left to right).
 // Protection:  help() announces what it touches and then looks whether the operation is still under
@@ -19,9 +19,10 @@
 //
 // Departures from the papers:
 //   D1  An operation removes all its records but the first, whose child it changes. A record frozen
-//       for an operation that succeeds therefore stays frozen for it for ever, and whoever fails to
-//       freeze one knows that nobody ever will: the papers' flag "all frozen" is not needed.
-//   D2  Only the owner freezes the first record. If that fails nobody has heard of the operation.
+//       for an operation that succeeds therefore stays frozen for it forever, and a thread that
+//       fails to freeze one knows that none ever will: the papers' flag "all frozen" is not needed.
+//   D2  Only the owner freezes the first record. If that fails no other thread has heard of the
+//       operation.
 //   D3  At the end the owner adds `done` to the tag in the first record. Later operations on the
 //       record then need not look into the descriptor, which its owner writes to all the time.
 #pragma once
@@ -77,7 +78,8 @@ class scx final : private threads::listener {
 
   struct alignas(cache_line) cell {
     // Fields of a change, filled by the owner while the phase is `filling`. Stores release and
-    // loads acquire: whoever reads a field of a later operation sees `state` changed afterwards.
+    // loads acquire: a thread that reads a field of a later operation sees `state` changed
+    // afterwards.
     atomic<word> state{one_sequence};
     atomic<child> old{nullptr};
     atomic<child> fresh{nullptr};
@@ -201,8 +203,8 @@ class scx final : private threads::listener {
 
   template <class T>
   static void put(atomic<T>& field, T value) noexcept {
-    // release → the acquire in copy(): whoever reads this value sees that `state` had left the
-    // operation before. With less, help() could carry out a mixture of two operations.
+    // release → the acquire in copy(): a thread that reads this value sees that `state` had left
+    // the operation before. With less, help() could carry out a mixture of two operations.
     if (SPOLIA_FAULT("scx.fill_relaxed")) {
       field.store_relaxed(value);
     } else {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// calm_rounds.hpp: whether anybody waits for the rounds of a token. If nobody does, because all
-// threads only read, they look at the token less often: the words that it changes go from one
+// calm_rounds.hpp: whether any thread waits for the rounds of a token. If none does, because
+// all threads only read, they look at the token less often: the words that it changes go from one
 // processor's cache to the other's each time. And so they do, though not as seldom, where they
 // seldom retire anything. A hint: what is safe does not depend on it.
 #pragma once

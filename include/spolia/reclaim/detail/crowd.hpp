@@ -27,7 +27,7 @@ class highest {
 };
 
 /// A thread that waits for its processor may be away for as many time slices as others share it:
-/// whoever waits for threads takes that many times as long before it calls one stalled.
+/// a thread that waits for others takes that many times as long before it calls one stalled.
 class crowd {
  public:
   static constexpr std::size_t most = 8;

@@ -345,7 +345,7 @@ inline void domain<Scheme, Release>::come(cell& c, biased_gate::word more) noexc
   if (found != biased_gate::arrival::plain) [[unlikely]]
     arrive(c, found);
 }
-/// The thread, which has no guard and no other presence yet, has found its gate changed.
+/// The thread, which has no guard and does not count as online yet, has found its gate changed.
 template <class Scheme, class Release>
 void domain<Scheme, Release>::arrive(cell& c, biased_gate::arrival found) noexcept {
   if (found == biased_gate::arrival::asked) return hand_over(c);

@@ -3,18 +3,19 @@
 // retired blocks wait until a scan.
 //
 // A block LIVES in the eras from its birth to its retirement, both included. Its birth is read from
-// the clock before anybody else knows it. Its retirement is an era that had not ended when it was
-// unlinked. A scheme frees a block once nobody announces an era in which it lives. Three facts make
-// that sound, whatever the pace of the clock:
+// the clock before another thread knows it. Its retirement is an era that had not ended when it was
+// unlinked. A scheme frees a block once no thread announces an era in which it lives. Three facts
+// make that sound, whatever the pace of the clock:
 //
-//   R  Whoever reads from the clock an era later than a block's retirement sees the block unlinked.
+//   R  A thread that reads from the clock an era later than a block's retirement sees the block
+//      unlinked.
 //      Retired blocks get their retirement in handfuls, by the fetch_add that ends the era (end()),
 //      and so after they were unlinked. It is a release, later eras continue its release sequence,
 //      and clocks are read with acquire. (Had each block its retirement from a load of the clock,
 //      the load would need a full fence in front of it: it could be older than the unlinking, and
 //      the block would seem to have been dead in an era whose readers still reach it.)
-//   B  Whoever finds a block by an acquire load, and the era e on the clock afterwards, knows that
-//      it was born in e or before: the maker's look at the clock happens before ours.
+//   B  A thread that finds a block by an acquire load, and the era e on the clock afterwards, knows
+//      that it was born in e or before: the maker's look at the clock happens before ours.
 //   A  An announcement of e HAS TAKEN EFFECT when, after it and a light fence, the clock is found
 //      still in e. From then on, until it is withdrawn, no block that lives in e is freed. For
 //      the block's retirement is e or later; so e ended, by R's fetch_add, before the heavy fence
@@ -109,8 +110,8 @@ class era_clock {
     return first ? before : now();
   }
 
-  /// The birth of a block that nobody else knows yet. Coherence is enough for B above: publishing
-  /// and finding the block orders our look before the finder's.
+  /// The birth of a block that no other thread knows yet. Coherence is enough for B above:
+  /// publishing and finding the block orders our look before the finder's.
   std::uint64_t birth() const noexcept { return now_.load_relaxed(); }
 
   /// Ends the era, and tells which it was: the retirement of every block that the thread has

@@ -5,8 +5,8 @@
 // Source:      Michael, IEEE TPDS 15(6), 2004, as in hazard_pointers.hpp, whose naming and scanning
 //              this is; the shape of the interface is that of C++26 [saferecl.hp].
 // Idea:        a hazard pointer is one slot, taken from a store of slots for all threads
-//              (handed_slots.hpp) and given back by whoever has it last. A scan reads every slot of
-//              the store.
+//              (handed_slots.hpp) and given back by the thread that has it last. A scan reads every
+//              slot of the store.
 // Protects:    pointer: what a slot names since before it was retired; and what was read from a
 //              source that still held it after it was named.
 // Cost:        try_protect: a store, a load, a compiler barrier. Retiring: as hazard_pointers.

@@ -89,7 +89,7 @@ class handed_slots {
     s.store_release(nullptr);
   }
 
-  /// For gather(): every slot is in here, whoever has it.
+  /// For gather(): every slot is in here, also one that a thread has.
   struct chain {
     const slot_row& first() const noexcept { return head; }
     slot_row head;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// parked_mark.hpp: a thread that has run no operations for long is parked, and nobody asks for it
-// when a round of its scheme (an epoch, an era) is to end.
+// parked_mark.hpp: a thread that has run no operations for long is parked, and no thread asks for
+// it when a round of its scheme (an epoch, an era) is to end.
 //
 // The mark is set inside the thread's closed gate (biased_gate.hpp), where it finds it when it
 // comes back. It then takes the mark back, and makes itself known by a read-modify-write of the
 // round, as the end of each round is one. So of the two one comes first. If the thread's does,
-// whoever ends the round, or works in a later one, finds it back. If the end does, the thread sees
-// all unlinkings that were known by then.
+// a thread that ends the round, or works in a later one, finds it back. If the end does, the thread
+// sees all unlinkings that were known by then.
 #pragma once
 
 #include <cstdint>

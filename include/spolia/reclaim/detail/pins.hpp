@@ -45,8 +45,8 @@ struct over_budget {
 namespace detail::reclaim {
 
 /// What is known of one thread's guards, which are told apart by numbers from 1 on. The first three
-/// are written by the thread, the others by whoever looks; two that look at once may spoil each
-/// other's figures, which are for people.
+/// are written by the thread, the others by the thread that looks; two that look at once may spoil
+/// each other's figures, which are for people.
 struct pin_watch {
   latest<const char*> label;
   latest<std::uint64_t> labelled;  // the guard with that label

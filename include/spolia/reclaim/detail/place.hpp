@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // place.hpp: what an object of the standard faces carries, and how it becomes a block of a domain.
 //
-// The default domains exist once in a process, in the compiled library, whatever flavour each of
-// its users is compiled in. So what passes between the two has no flavour: the user's side says
+// The default domains exist once in a process, in the compiled library, whichever build variant
+// each of its users is. So what passes between the two is the same in both: the user's side says
 // where the object is and how it ends; the library makes its own kind of block in the space kept
 // for that. Nothing is written there before the object is retired.
 #pragma once

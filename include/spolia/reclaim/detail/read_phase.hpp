@@ -4,7 +4,7 @@
 //
 // Each thread has a phase number: odd while it is in a read phase, even otherwise, and never the
 // same again. It changes when a phase ends, be it by itself or in the signal's handler, so the
-// number alone tells whoever saw it odd that this phase is over: no other acknowledgement is
+// number alone tells a thread that saw it odd that this phase is over: no other acknowledgement is
 // needed.
 #pragma once
 
@@ -23,7 +23,8 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail::reclaim {
 
-/// The phase number of one thread. Written by the thread and its signal handler, read by everybody.
+/// The phase number of one thread. Written by the thread and its signal handler, read by all
+/// threads.
 class read_phase {
  public:
   read_phase() = default;

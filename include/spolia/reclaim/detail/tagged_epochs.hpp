@@ -8,10 +8,11 @@
 // blocks of a thread, however many threads there are.
 //
 // Why the tag is never stale. The blocks were unlinked before the cut, by its thread or by one
-// whose blocks it had adopted. The counter changes by read-modify-writes only, so whoever reads a
-// value above e by an acquire load reads from the release sequence of the cut: every unlinking of a
-// block with tag e happens before that load, and what the thread begins to read later cannot lead
-// to one of these blocks. No fence is needed for this, neither at retirement nor at the readers.
+// whose blocks it had adopted. The counter changes by read-modify-writes only, so a thread that
+// reads a value above e by an acquire load reads from the release sequence of the cut: every
+// unlinking of a block with tag e happens before that load, and what the thread begins to read
+// later cannot lead to one of these blocks. No fence is needed for this, neither at retirement nor
+// at the readers.
 #pragma once
 
 #include <cstddef>
@@ -173,8 +174,8 @@ class tagged_epochs : public region_reads {
 
   /// Moves what is tagged below `limit` to `safe`, and cuts. The caller has found `limit` behind a
   /// fence after all unlinkings. Cutting after the look leaves what was cut before its own tag.
-  /// What is cut here is not below the limit, unless that is above every epoch: nobody was there
-  /// who could hold anything.
+  /// What is cut here is not below the limit, unless that is above every epoch: there was no
+  /// thread that could hold anything.
   void take_and_cut(local& me, std::uint64_t limit, limbo& safe) noexcept {
     me.bags.take_below(limit, safe);
     cut(me);

@@ -18,8 +18,8 @@
 //   - It drew its stamp, at most t, before m: it has taken effect before.
 //   - It drew it, at most t, after m. Then it did not move the clock, so it found no request: that
 //     was before 1, since after 4 the clock is past t. It looks for a request behind its head, so
-//     the head stands before m. But nobody who looked at the object has come back from there before
-//     m: he would have given it a stamp. So it may count as done at m.
+//     the head stands before m. But no thread that looked at the object has come back from there
+//     before m: it would have given it a stamp. So it may count as done at m.
 //   - Its stamp is above t. The clock has passed t after m, and the update returns after that.
 // So what was done before the snapshot was asked for is seen, and what is begun after it is there
 // is not; and an update that happened after one that is not seen is not seen, in whatever timeline.
@@ -31,7 +31,7 @@
 // was first.)
 //
 // Progress:    lock-free: 2 is repeated only if an update or another snapshot has moved a clock
-//              meanwhile, or a collector's scan has settled an announcement. Updates never wait;
+//              meanwhile, or a collector's scan has completed an announcement. Updates never wait;
 //              while a snapshot of several is being made, those of `on_snapshot` timelines pay for
 //              a tick.
 #pragma once

@@ -50,10 +50,10 @@ class version_chain {
     return x;
   }
 
-  /// `y`, which nobody else knows yet, will come behind `x` or nowhere. May be said before
+  /// `y`, which no other thread knows yet, will come after `x` or nowhere. May be said before
   /// try_append(x, y), and spares that a compare-and-swap.
   static void aim(Node* x, Node* y) noexcept {
-    // relaxed: whoever publishes y, or lets others append it, publishes this.
+    // relaxed: the thread that publishes y, or lets others append it, publishes this.
     y->left.store_relaxed(x);
   }
 
@@ -85,7 +85,7 @@ class version_chain {
     return n;
   }
 
-  /// Nobody uses the list any more: gives its versions up, as the newest.
+  /// No thread uses the list any more: gives its versions up, as the newest.
   Node* release() noexcept {
     Node* const all = head_.load_relaxed();
     head_.store_relaxed(nullptr);
@@ -95,7 +95,7 @@ class version_chain {
  protected:
   /// A list that has not begun.
   version_chain() noexcept : head_(nullptr) {}
-  /// `first` must have its stamp set. Whoever publishes the list publishes it.
+  /// `first` must have its stamp set; it is published with the list.
   explicit version_chain(Node* first) noexcept : head_(first) {
     first->left.store_relaxed(nullptr);
   }

@@ -81,7 +81,7 @@ class collector_sessions {
   /// A change of a held owner's field was not made.
   void let_go(session& s, owner& o) noexcept { let_go(o, s.guard(), figures_of(s)); }
 
-  /// Ends all versions of a list that nobody uses any more.
+  /// Ends all versions of a list that no thread uses any more.
   template <class List>
   void clear(List& list) noexcept {
     Self::each_left(list, [this](auto& v) { v.destroy_in(nodes_); });
@@ -231,7 +231,7 @@ class tracking_collector : public collector_sessions<Self, Domain, Timeline> {
       return false;
     });
   }
-  /// Nobody uses the collector any more.
+  /// No thread uses the collector any more.
   void release_hold(owner& of) noexcept {
     if (of.drop()) of.destroy_in(this->nodes());
   }
@@ -245,7 +245,7 @@ class tracking_collector : public collector_sessions<Self, Domain, Timeline> {
   auto looker() noexcept {
     return [this](scan_times& found) { static_cast<Self*>(this)->look(found); };
   }
-  /// A version, or an owner, that nobody needs.
+  /// A version, or an owner, that no snapshot needs.
   struct obsolete {
     explicit obsolete(tracked& t) noexcept
         : what(static_cast<any_version<Domain>&>(t)), of(what.owner()) {}

@@ -28,7 +28,7 @@ class removing_collector : public tracking_collector<Self, Version, Domain, Time
   void ended(session& s, List&, version* old, version* fresh) noexcept {
     figures& mine = base::figures_of(s);
     mine.ended.add(1);
-    // relaxed, both: we have settled them.
+    // relaxed, both: we have seen their stamps set.
     const std::uint64_t until = fresh->since.load_relaxed();
     if (old->since.load_relaxed() != until) return this->track(*old, until, mine);
     base::note_cut(mine, Self::take_out(*old, finisher(s.guard(), mine)));
