@@ -249,9 +249,9 @@ void database::collect() {
 }
 
 void engine::collect() {
+  cleaner.collect();  // first: versions of rows that it takes away can go then
   old->collect();
   values.collect();
-  cleaner.collect();
 }
 
 void database::publish_status() noexcept {
