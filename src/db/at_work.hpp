@@ -14,7 +14,8 @@
 //                4. the lead of the log                              calls a layer of files
 //                5. the lock of the log's room                       calls a layer of files
 //              A copy waits for 4 and 5, so that 3 must not wait for it: a copy's sink may wait for
-//              2, which waits for 3. All other locks are held by no thread that calls the program.
+//              2, which waits for 3. All other locks are held by no thread that calls the program,
+//              but those of rows, which are waited for as long as the program has said.
 // Threads:     the list is the thread's own. A thread that works for a query has the list of the
 //              thread that has asked, too, which waits for it. That a callback waits for another
 //              thread of the program, which makes the call, is not seen.

@@ -10,8 +10,10 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "db/storages.hpp"
 #include "support/resident.hpp"
@@ -510,6 +512,40 @@ TEST(policy, what_a_change_that_is_refused_has_made_of_its_values_goes) {
   }
   EXPECT_TRUE(tx.insert(t, {2, fits, ""}));
   EXPECT_TRUE(tx.commit());
+}
+
+/// The first try has made some of them, and they are gone.
+TEST(policy, values_are_those_that_were_given_where_the_second_try_has_room) {
+  database base = database::open({.budget = 4U << 20U});
+  table& t = base.create_table(
+      {.name = "t", .columns = {{"k", int64, primary_key}, {"a", text()}, {"b", text()}}});
+  const std::string large(1U << 20U, 'l');
+  const std::string fits(300U << 10U, 'f');
+  ASSERT_TRUE(base.transact([&](transaction& tx) { return tx.insert(t, {1, "", ""}); }));
+  std::vector<std::unique_ptr<const reader>> held;
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(base.transact([&](transaction& tx) { return tx.update(t, {1}, {{"b", large}}); }));
+    held.emplace_back(new reader(base.snapshot()));
+  }
+  const auto change = [&](transaction& tx) {
+    return tx.update(t, {1}, {{"a", fits}, {"b", large}});
+  };
+  const auto insert = [&](transaction& tx) { return tx.insert(t, {2, fits, large}); };
+  EXPECT_EQ(base.transact(change), outcome::limit);
+  EXPECT_EQ(base.transact(insert), outcome::limit);
+  held.clear();
+  std::this_thread::sleep_for(15ms);  // until it is looked for memory again
+  ASSERT_TRUE(base.transact(change));
+  const auto has_them = [&](std::int64_t key) {
+    const reader now = base.snapshot();
+    const auto row = now.find(t, {key});
+    EXPECT_EQ(row->get(t.column<std::string_view>("a")), fits);
+    EXPECT_EQ(row->get(t.column<std::string_view>("b")), large);
+  };
+  has_them(1);
+  std::this_thread::sleep_for(15ms);
+  ASSERT_TRUE(base.transact(insert));
+  has_them(2);
 }
 
 /// It learns that there is no such key.

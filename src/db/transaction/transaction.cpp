@@ -341,13 +341,14 @@ status editor::set_column(std::uint32_t number, std::uint32_t table, const value
 /// Throws std::invalid_argument: one does not fit; then there are no new blocks, as after a limit.
 status transaction::encode_changes(std::span<const column_value> changes, std::uint64_t* to) {
   const value_block* const before = session_->made.first;
-  std::uint64_t* at = to;
-  for (const auto& [c, v] : changes) {
-    std::fill_n(at, c->words, 0);
-    if (!v->null()) c->encode(*v, at);
-    at += c->words;
-  }
   return within_budget([&]() -> status {
+    // By each try anew: the words of one that was refused refer to a block that is gone.
+    std::uint64_t* at = to;
+    for (const auto& [c, v] : changes) {
+      std::fill_n(at, c->words, 0);
+      if (!v->null()) c->encode(*v, at);
+      at += c->words;
+    }
     at = to;
     try {
       for (const auto& [c, v] : changes) {
