@@ -191,7 +191,41 @@ function(spolia_add_refused prefix)
     add_test(NAME ${prefix}/${name}
              COMMAND "${CMAKE_COMMAND}" "-DCXX=${CMAKE_CXX_COMPILER}"
                      "-DINCLUDE=${PROJECT_SOURCE_DIR}/include" "-DSOURCE=${source}"
+                     "-DHEADERS=${PROJECT_BINARY_DIR}/refused/headers.hpp"
                      -P "${PROJECT_SOURCE_DIR}/cmake/refuse.cmake")
-    set_tests_properties(${prefix}/${name} PROPERTIES LABELS quick)
+    set_tests_properties(${prefix}/${name} PROPERTIES LABELS quick
+                                                      FIXTURES_REQUIRED refused_headers)
+    set_property(GLOBAL APPEND PROPERTY SPOLIA_REFUSED "${source}")
   endforeach()
+endfunction()
+
+# The test that all of these compile as they are: in one unit, each in a namespace of its own. It goes
+# before them, and leaves what they include behind as a precompiled header.
+function(spolia_add_right_forms)
+  get_property(sources GLOBAL PROPERTY SPOLIA_REFUSED)
+  if(NOT sources)
+    return()
+  endif()
+  set(headers "")
+  set(forms "")
+  set(number 0)
+  foreach(source IN LISTS sources)
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${source}")
+    file(STRINGS "${source}" lines REGEX "^#include <")
+    list(APPEND headers ${lines})
+    string(APPEND forms "namespace form_${number} {\n#include \"${source}\"\n}\n")
+    math(EXPR number "${number} + 1")
+  endforeach()
+  list(REMOVE_DUPLICATES headers)
+  list(JOIN headers "\n" headers)
+  file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/refused/headers.hpp" CONTENT "${headers}\n" @ONLY)
+  file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/refused/forms.cpp" CONTENT "${forms}" @ONLY)
+  add_test(NAME refused/right_forms_compile
+           COMMAND "${CMAKE_COMMAND}" "-DCXX=${CMAKE_CXX_COMPILER}"
+                   "-DINCLUDE=${PROJECT_SOURCE_DIR}/include"
+                   "-DHEADERS=${PROJECT_BINARY_DIR}/refused/headers.hpp"
+                   "-DFORMS=${PROJECT_BINARY_DIR}/refused/forms.cpp"
+                   -P "${PROJECT_SOURCE_DIR}/cmake/right_forms.cmake")
+  set_tests_properties(refused/right_forms_compile PROPERTIES LABELS quick
+                                                              FIXTURES_SETUP refused_headers)
 endfunction()
