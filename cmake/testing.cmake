@@ -14,7 +14,8 @@
 # a little where they run long, in the model checker and on an emulated processor.
 # ONE_THREAD: the thread sanitizer would see one thread in it, and does not get it.
 # NATIVE: about what the processor, the scheduler, the loader or the compiler's flags do. A sanitizer
-# sees nothing there that it does not see elsewhere, and of each day's tests it does not get this.
+# sees nothing there that it does not see elsewhere, and of each day's tests it does not get this;
+# nor does `./dev test --quick` (SPOLIA_NATIVE_TESTS).
 #
 # ALONE: stays a program of its own where others are joined (joined.cmake), as it is compiled in a
 # way of its own or replaces what the others use.
@@ -23,12 +24,6 @@
 # label `emulated` instead, and are what is built there by the target spolia-emulated-tests.
 
 include("${CMAKE_CURRENT_LIST_DIR}/joined.cmake")
-
-# Whether this build leaves out what is NATIVE.
-set(SPOLIA_NATIVE_TESTS ON)
-if(SPOLIA_SANITIZE AND SPOLIA_EVERY_DAY)
-  set(SPOLIA_NATIVE_TESTS OFF)
-endif()
 
 # What every test includes takes a second to read; these read it once for all of them: one for those
 # that are optimised in a release build, one for the others. Joined tests about maps have the library's
