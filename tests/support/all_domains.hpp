@@ -72,7 +72,7 @@ using raced_domains = some_domains;
 #else
 /// Over how many schemes containers are seen where they are few: one for each way. Of each day's
 /// stages, the address sanitizer's has the token, the default scheme and hazard pointers; it sees
-/// the others' code in the suites over some_domains.
+/// the others' code in the suites over some_domains, the contract's among them.
 #if SPOLIA_ASAN && SPOLIA_TEST_EVERY_DAY
 inline constexpr std::size_t few_schemes = 3;
 #else
