@@ -14,7 +14,8 @@
 # a little where they run long, in the model checker and on an emulated processor.
 # ONE_THREAD: the thread sanitizer would see one thread in it, and does not get it.
 # NATIVE: about what the processor, the scheduler, the loader or the compiler's flags do. A sanitizer
-# sees nothing there that it does not see elsewhere, and of each day's tests it does not get this.
+# sees nothing there that it does not see elsewhere, and of each day's tests it does not get this;
+# nor does `./dev test --quick` (SPOLIA_NATIVE_TESTS).
 #
 # ALONE: stays a program of its own where others are joined (joined.cmake), as it is compiled in a
 # way of its own or replaces what the others use.
@@ -23,12 +24,6 @@
 # label `emulated` instead, and are what is built there by the target spolia-emulated-tests.
 
 include("${CMAKE_CURRENT_LIST_DIR}/joined.cmake")
-
-# Whether this build leaves out what is NATIVE.
-set(SPOLIA_NATIVE_TESTS ON)
-if(SPOLIA_SANITIZE AND SPOLIA_EVERY_DAY)
-  set(SPOLIA_NATIVE_TESTS OFF)
-endif()
 
 # What every test includes takes a second to read; these read it once for all of them: one for those
 # that are optimised in a release build, one for the others. Joined tests about maps have the library's
@@ -191,7 +186,41 @@ function(spolia_add_refused prefix)
     add_test(NAME ${prefix}/${name}
              COMMAND "${CMAKE_COMMAND}" "-DCXX=${CMAKE_CXX_COMPILER}"
                      "-DINCLUDE=${PROJECT_SOURCE_DIR}/include" "-DSOURCE=${source}"
+                     "-DHEADERS=${PROJECT_BINARY_DIR}/refused/headers.hpp"
                      -P "${PROJECT_SOURCE_DIR}/cmake/refuse.cmake")
-    set_tests_properties(${prefix}/${name} PROPERTIES LABELS quick)
+    set_tests_properties(${prefix}/${name} PROPERTIES LABELS quick
+                                                      FIXTURES_REQUIRED refused_headers)
+    set_property(GLOBAL APPEND PROPERTY SPOLIA_REFUSED "${source}")
   endforeach()
+endfunction()
+
+# The test that all of these compile as they are: in one unit, each in a namespace of its own. It goes
+# before them, and leaves what they include behind as a precompiled header.
+function(spolia_add_right_forms)
+  get_property(sources GLOBAL PROPERTY SPOLIA_REFUSED)
+  if(NOT sources)
+    return()
+  endif()
+  set(headers "")
+  set(forms "")
+  set(number 0)
+  foreach(source IN LISTS sources)
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${source}")
+    file(STRINGS "${source}" lines REGEX "^#include <")
+    list(APPEND headers ${lines})
+    string(APPEND forms "namespace form_${number} {\n#include \"${source}\"\n}\n")
+    math(EXPR number "${number} + 1")
+  endforeach()
+  list(REMOVE_DUPLICATES headers)
+  list(JOIN headers "\n" headers)
+  file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/refused/headers.hpp" CONTENT "${headers}\n" @ONLY)
+  file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/refused/forms.cpp" CONTENT "${forms}" @ONLY)
+  add_test(NAME refused/right_forms_compile
+           COMMAND "${CMAKE_COMMAND}" "-DCXX=${CMAKE_CXX_COMPILER}"
+                   "-DINCLUDE=${PROJECT_SOURCE_DIR}/include"
+                   "-DHEADERS=${PROJECT_BINARY_DIR}/refused/headers.hpp"
+                   "-DFORMS=${PROJECT_BINARY_DIR}/refused/forms.cpp"
+                   -P "${PROJECT_SOURCE_DIR}/cmake/right_forms.cmake")
+  set_tests_properties(refused/right_forms_compile PROPERTIES LABELS quick
+                                                              FIXTURES_SETUP refused_headers)
 endfunction()

@@ -19,6 +19,8 @@
 #include <utility>
 #include <vector>
 
+#include "db/log/log_format.hpp"
+
 #include "db/durable.hpp"
 #include "db/seals.hpp"
 #include "support/sanitized.hpp"
@@ -230,6 +232,22 @@ TEST(damage, zeros_behind_the_last_record_are_room_and_no_damage) {
   EXPECT_EQ(try_to_open(files).commits, 5);
   files->content(log_name(1)).back() = std::byte{1};
   EXPECT_NE(try_to_open(files).refused, "");
+}
+
+TEST(damage, one_bit_in_zeros_is_found_wherever_it_is) {
+  EXPECT_TRUE(only_zeros({}));
+  bytes zeros(70);
+  for (std::size_t size = 1; size <= zeros.size(); ++size) {
+    const std::span some(zeros.data(), size);
+    EXPECT_TRUE(only_zeros(some));
+    for (std::size_t at = 0; at < size; ++at) {
+      zeros[at] = std::byte{0x80};
+      EXPECT_FALSE(only_zeros(some)) << at << " of " << size;
+      zeros[at] = std::byte{0};
+    }
+  }
+  const bytes ones(70, std::byte{1});
+  EXPECT_FALSE(only_zeros(ones));
 }
 
 TEST(damage, older_segments_are_not_cut) {

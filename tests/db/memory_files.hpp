@@ -105,10 +105,13 @@ class memory_files : public db::storage_files, public std::enable_shared_from_th
     const std::lock_guard hold(lock_);
     capacity = most;
   }
-  bytes& content(const std::string& name) { return now_.at(name)->now; }
+  bytes& content(const std::string& name) {
+    now_.at(name)->differs = true;
+    return now_.at(name)->now;
+  }
   /// With the room that it takes.
   void shorten(const std::string& name, std::size_t size) {
-    now_.at(name)->now.resize(size);
+    content(name).resize(size);
     now_.at(name)->reserved = size;
   }
   [[nodiscard]] bool has(const std::string& name) const { return now_.contains(name); }
@@ -132,12 +135,22 @@ class memory_files : public db::storage_files, public std::enable_shared_from_th
     bytes now;
     bytes synced;
     std::vector<write> pending;
+    bool differs = false;        // from what is synced in more than what is pending
     std::uint64_t reserved = 0;  // the file's end as to the room that it takes
     int shared = 0;
     bool exclusive = false;
 
     [[nodiscard]] std::uint64_t room() const {
       return std::max<std::uint64_t>(now.size(), reserved);
+    }
+    /// Files are large, and are synced by each commit: they are not copied each time.
+    void sync() {
+      if (std::exchange(differs, false)) {
+        synced = now;
+      } else {
+        for (const write& w : pending) write_to(synced, w.offset, w.data);
+      }
+      pending.clear();
     }
   };
   struct naming {
@@ -219,11 +232,11 @@ class memory_files : public db::storage_files, public std::enable_shared_from_th
       if (of_->sync_fails_at == of_->syncs) {
         // As Linux does it: what was to be written is taken for written from now on.
         node_->pending.clear();
+        node_->differs = true;
         fail(name_, EIO);
       }
       if (of_->lies) return;
-      node_->synced = node_->now;
-      node_->pending.clear();
+      node_->sync();
     }
     void reserve(std::uint64_t from, std::uint64_t more) override {
       const std::lock_guard hold(of_->lock_);
@@ -244,6 +257,7 @@ class memory_files : public db::storage_files, public std::enable_shared_from_th
       node_->reserved = size;
       node_->synced.resize(std::min<std::size_t>(node_->synced.size(), size));
       node_->pending.clear();
+      node_->differs = true;
     }
     std::uint64_t size() override {
       const std::lock_guard hold(of_->lock_);

@@ -9,7 +9,7 @@
 namespace spolia::test {
 namespace {
 
-using abtree_subjects = subjects<abtrees, raced_domains>;
+using abtree_subjects = raced_subjects<abtrees>;
 INSTANTIATE_TYPED_TEST_SUITE_P(abtree, map_stress, abtree_subjects, subject_names);
 
 }  // namespace

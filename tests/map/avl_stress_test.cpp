@@ -9,7 +9,7 @@
 namespace spolia::test {
 namespace {
 
-using avl_subjects = subjects<avls, raced_domains>;
+using avl_subjects = raced_subjects<avls>;
 INSTANTIATE_TYPED_TEST_SUITE_P(avl, map_stress, avl_subjects, subject_names);
 
 }  // namespace

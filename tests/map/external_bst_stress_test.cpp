@@ -9,7 +9,7 @@
 namespace spolia::test {
 namespace {
 
-using external_bst_subjects = subjects<external_bsts, raced_domains>;
+using external_bst_subjects = raced_subjects<external_bsts>;
 INSTANTIATE_TYPED_TEST_SUITE_P(external_bst, map_stress, external_bst_subjects, subject_names);
 
 }  // namespace

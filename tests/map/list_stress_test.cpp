@@ -12,7 +12,7 @@
 namespace spolia::test {
 namespace {
 
-using list_subjects = subjects<lists, raced_domains>;
+using list_subjects = raced_subjects<lists>;
 INSTANTIATE_TYPED_TEST_SUITE_P(list, map_stress, list_subjects, subject_names);
 
 template <class Domain>

@@ -2,7 +2,7 @@
 /// \file
 /// Containers over domains, for suites that every container has to pass:
 ///
-///     INSTANTIATE_TYPED_TEST_SUITE_P(list, map_of_one_thread, (subjects<lists, raced_domains>),
+///     INSTANTIATE_TYPED_TEST_SUITE_P(list, map_stress, (raced_subjects<lists>),
 ///                                    subject_names);
 ///
 /// A kind says how its maps are called, and which schemes can protect them.
@@ -14,6 +14,7 @@
 #include <functional>
 #include <string>
 #include <type_traits>
+#include <utility>
 
 #include <spolia/map.hpp>
 #include <spolia/reclaim.hpp>
@@ -22,6 +23,7 @@
 
 namespace spolia::test {
 
+/// `third`: see raced_subjects.
 struct lists {
   template <class Key, class Value, class Domain, class Compare>
   using of = list<Key, Value, Domain, Compare>;
@@ -31,6 +33,7 @@ struct lists {
 
 /// Of a small degree, so that it is rebalanced often.
 struct abtrees {
+  static constexpr std::size_t third = 0;
   template <class Key, class Value, class Domain, class Compare>
   using of = abtree<Key, Value, Domain, Compare, 4>;
   template <class Scheme>
@@ -38,6 +41,7 @@ struct abtrees {
 };
 
 struct external_bsts {
+  static constexpr std::size_t third = 1;
   template <class Key, class Value, class Domain, class Compare>
   using of = external_bst<Key, Value, Domain, Compare>;
   template <class Scheme>
@@ -45,6 +49,7 @@ struct external_bsts {
 };
 
 struct avls {
+  static constexpr std::size_t third = 2;
   template <class Key, class Value, class Domain, class Compare>
   using of = avl<Key, Value, Domain, Compare>;
   template <class Scheme>
@@ -78,6 +83,39 @@ struct over<Kind, testing::Types<Domains...>> : filter<Kind, testing::Types<>, D
 /// The kind over those of the domains that can protect it.
 template <class Kind, class Domains>
 using subjects = typename kept::over<Kind, Domains>::type;
+
+namespace kept {
+/// The first of the domains, and of the others every third, or all for a kind without a `third`.
+template <class Kind, class Domains, class Places>
+struct shared_out;
+template <class Kind, class First, class... Domains, std::size_t... Place>
+struct shared_out<Kind, testing::Types<First, Domains...>, std::index_sequence<Place...>> {
+  static constexpr bool has(std::size_t place) {
+    if constexpr (requires { Kind::third; }) return place % 3 == Kind::third;
+    return true;
+  }
+  using type = typename join_types<
+      testing::Types<First>,
+      std::conditional_t<has(Place), testing::Types<Domains>, testing::Types<>>...>::type;
+};
+template <class Kind, class Domains>
+struct each_day;
+template <class Kind, class First, class... Domains>
+struct each_day<Kind, testing::Types<First, Domains...>>
+    : shared_out<Kind, testing::Types<First, Domains...>,
+                 std::make_index_sequence<sizeof...(Domains)>> {};
+}  // namespace kept
+
+/// Where threads race. Each day's release stage has the schemes that the sanitizers' do not have,
+/// and optimises each pair of a scheme and a container: there every scheme meets the list, and the
+/// trees share them out.
+#if SPOLIA_TEST_EVERY_DAY && SPOLIA_TEST_OTHER_TYPES
+template <class Kind>
+using raced_subjects = subjects<Kind, typename kept::each_day<Kind, raced_domains>::type>;
+#else
+template <class Kind>
+using raced_subjects = subjects<Kind, raced_domains>;
+#endif
 
 struct subject_names {
   template <class Subject>

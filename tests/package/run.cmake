@@ -13,13 +13,20 @@ if(KIND STREQUAL "shared")
 endif()
 set(configure "${CMAKE_COMMAND}" -G Ninja "-DCMAKE_CXX_COMPILER=${CXX}"
               "-DCMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER}" -DBUILD_SHARED_LIBS=${shared})
-file(REMOVE_RECURSE "${WORK}")
+set(level "")
+if(LEVEL)
+  set(level "-DCMAKE_CXX_FLAGS_RELEASE=${LEVEL} -DNDEBUG")
+endif()
+# What is built as a shared library goes on in the folder of the static one, see CMakeLists.txt.
+if(NOT shared OR NOT STEP MATCHES "^(install|add_subdirectory)$")
+  file(REMOVE_RECURSE "${WORK}")
+endif()
 
-# Builds the library alone, as it is built for its tests, and installs it; then moves the stage, so
-# that a path which was written down during the build is found out.
+# Builds the library alone, and installs it; then moves the stage, so that a path which was written
+# down during the build is found out.
 function(step_install)
   run(${configure} -S "${SOURCE}" -B "${WORK}" "-DCMAKE_INSTALL_PREFIX=${WORK}/first"
-      -DCMAKE_BUILD_TYPE=Release -DSPOLIA_WERROR=ON -DSPOLIA_BUILD_TESTS=OFF
+      -DCMAKE_BUILD_TYPE=Release ${level} -DSPOLIA_WERROR=ON -DSPOLIA_BUILD_TESTS=OFF
       -DSPOLIA_BUILD_BENCH=OFF -DSPOLIA_BUILD_TOOL=OFF -DSPOLIA_BUILD_EXAMPLES=OFF
       -DSPOLIA_UNITY=${UNITY})
   run("${CMAKE_COMMAND}" --build "${WORK}")
@@ -71,7 +78,7 @@ endfunction()
 
 function(step_find_package)
   run(${configure} -S "${consumer}" -B "${WORK}" "-DCMAKE_PREFIX_PATH=${STAGE}"
-      -DCMAKE_BUILD_TYPE=Release)
+      -DCMAKE_BUILD_TYPE=Release ${level})
   run("${CMAKE_COMMAND}" --build "${WORK}")
   run("${WORK}/consumer")
   run("${WORK}/store")
@@ -82,7 +89,7 @@ endfunction()
 # store, which the consumer has no use for.
 function(step_add_subdirectory)
   run(${configure} -S "${consumer}" -B "${WORK}" "-DSPOLIA_TREE=${SOURCE}"
-      -DCMAKE_BUILD_TYPE=Debug -DSPOLIA_STORE=OFF)
+      -DCMAKE_BUILD_TYPE=Debug -DSPOLIA_STORE=OFF -DSPOLIA_UNITY=${UNITY})
   run("${CMAKE_COMMAND}" --build "${WORK}")
   run("${WORK}/consumer")
 endfunction()

@@ -169,7 +169,7 @@ TYPED_TEST_SUITE(garbage_bound, bounded_domains, domain_names);
 
 TYPED_TEST(garbage_bound, is_never_passed_by_one_thread) {
   rng random(seed_for(1));
-  for (int round = 0; round < 40; ++round) {
+  for (int round = 0; round < tries(40); ++round) {
     SCOPED_TRACE("round " + std::to_string(round));
     replaced_blocks<TypeParam> blocks(any_options<TypeParam>(random));
     for (int i = 0; i < 6000; ++i) blocks.replace(random);

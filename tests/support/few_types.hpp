@@ -16,6 +16,15 @@
 namespace spolia::test {
 
 namespace shortened {
+/// Two at most in `./dev test --quick`.
+constexpr std::size_t most(std::size_t few) {
+#if SPOLIA_TEST_TWO_TYPES
+  return few < 2 ? few : 2;
+#else
+  return few;
+#endif
+}
+
 template <std::size_t Left, class Done, class... Types>
 struct first {
   using type = Done;
@@ -39,7 +48,7 @@ struct others<Left, First, Second, Rest...> : others<Left - 1, First, Rest...> {
 /// All of these types; or the first few; or the first one and those behind the first few.
 #if SPOLIA_TEST_FEW_TYPES
 template <std::size_t Few, class... All>
-using types = typename shortened::first<Few, testing::Types<>, All...>::type;
+using types = typename shortened::first<shortened::most(Few), testing::Types<>, All...>::type;
 #elif SPOLIA_TEST_OTHER_TYPES
 template <std::size_t Few, class... All>
 using types = typename shortened::others<Few, All...>::type;

@@ -25,6 +25,7 @@
 #include "support/all_domains.hpp"
 #include "support/few_types.hpp"
 #include "support/resident.hpp"
+#include "support/sanitized.hpp"
 #include "support/short_lives.hpp"
 #include "version/all_collectors.hpp"
 
@@ -33,11 +34,7 @@ namespace {
 using namespace spolia;
 using namespace spolia::test;
 
-#if SPOLIA_ASAN || SPOLIA_TSAN
-constexpr int lives = 400;
-#else
-constexpr int lives = 1000;
-#endif
+constexpr int lives = !sanitized ? 1000 : fewer > 4 ? 200 : 400;
 
 /// How many there are of them is counted where they begin and end, by nobody else.
 struct witness {

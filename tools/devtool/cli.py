@@ -116,7 +116,7 @@ def _add_check_commands(add) -> None:
     )
     command.add_argument("name", nargs="?", metavar="NAME[/CASES]", help="these tests, in release")
     command.add_argument(
-        "--quick", action="store_true", help="what has changed, with few types and no optimisation"
+        "--quick", action="store_true", help="what has changed, with two types and no optimisation"
     )
     command.add_argument("--all", action="store_true", help="the hours that are too long as well")
     command.add_argument("-k", dest="pattern", metavar="PROGRAM[/CASES]", help=CHOICE)

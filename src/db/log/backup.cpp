@@ -115,7 +115,7 @@ std::uint64_t storage::copy_file(const std::string& name, folder& to) {
     const auto copy = to.open(temporary, file_mode::fresh);
     const bool torn = options_.read_only && folder_.path_of(name) == report_.cut_file;
     const std::uint64_t end = torn ? report_.cut_offset : source->size();
-    byte_buffer part(1U << 20U);
+    byte_block part(1U << 20U);
     while (done < end) {
       const std::size_t most = std::min<std::uint64_t>(part.size(), end - done);
       const std::size_t got = source->read(done, std::span(part).first(most));
@@ -254,7 +254,7 @@ backup_report storage::backup(const byte_sink& to) {
 void storage::restore(storage_files& files, const byte_source& from,
                       const std::filesystem::path& directory) {
   const uncancelled whole;
-  byte_buffer part(1U << 20U);
+  byte_block part(1U << 20U);
   std::size_t got = read_all_of(from, std::span(part).first(file_header::bytes), whole);
   file_header header;
   if (const char* const why =

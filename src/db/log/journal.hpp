@@ -228,7 +228,7 @@ class log_writer {
   std::uint64_t next_at_;             // the segment is long enough
   std::span<std::byte> behind_;       // what follows the window; empty if that is
   std::size_t ask_at_ = 0;            // bytes of the window that are left when more is asked for
-  byte_buffer staged_;                // what comes next, where there is no window
+  byte_block staged_;                 // what comes next, where there is no window
   std::chrono::nanoseconds took_{0};  // the last write
   std::uint32_t slow_ = 0;            // writes since the last quick one
   std::uint64_t company_ = 1;         // entries that come together

@@ -50,6 +50,21 @@ struct bare_allocator : std::allocator<T> {
 };
 using byte_buffer = std::vector<std::byte, bare_allocator<std::byte>>;
 
+/// So many bytes, which are anything until they are written. No vector: code that is not optimised
+/// makes and destroys its elements one by one, and of a megabyte that was most of an opening.
+class byte_block {
+ public:
+  explicit byte_block(std::size_t size)
+      : data_(std::make_unique_for_overwrite<std::byte[]>(size)), size_(size) {}
+  [[nodiscard]] std::byte* begin() const noexcept { return data_.get(); }
+  [[nodiscard]] std::byte* end() const noexcept { return begin() + size_; }
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+
+ private:
+  std::unique_ptr<std::byte[]> data_;
+  std::size_t size_;
+};
+
 template <class T>
 T from_little(const std::byte* from) noexcept {
   T v;
