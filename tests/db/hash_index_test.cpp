@@ -14,6 +14,7 @@
 #include "support/faults.hpp"
 #include "support/history.hpp"
 #include "support/linearizability.hpp"
+#include "support/sanitized.hpp"
 #include "support/stress.hpp"
 
 namespace {
@@ -72,6 +73,7 @@ TYPED_TEST_SUITE(hash_index_of, hash_tables, hash_table_name);
 /// Keys of one word, of three that fit into one and of such that do not; while it grows and while
 /// it shrinks.
 TYPED_TEST(hash_index_of, does_what_a_map_does) {
+  constexpr int third = fewer > 4 ? 5000 : 20000;
   for (const std::uint32_t words : {1U, 3U, 8U}) {
     key_column rows{.keys = std::vector<key_words>(20000), .words = words};
     typename TestFixture::template table<same_in> index(this->nodes, words, same_in{&rows});
@@ -79,14 +81,14 @@ TYPED_TEST(hash_index_of, does_what_a_map_does) {
     std::vector<std::uint64_t> unused(rows.keys.size());
     for (std::uint64_t n = 0; n < unused.size(); ++n) unused[n] = n;
     std::mt19937_64 random(words);
-    for (int n = 0; n < 60000; ++n) {
+    for (int n = 0; n < 3 * third; ++n) {
       key_words key{};
       const std::uint64_t which = random() % 12000;
       key[0] = which % 2 == 0 ? std::uint64_t{1} << 63U | which : which;
       if (words > 1) key[2] = which * 7;
       const auto there = expected.find(key);
       ASSERT_EQ(index.find(key), there == expected.end() ? no_slot : there->second);
-      const bool shrinking = n / 20000 == 1;
+      const bool shrinking = n / third == 1;
       if (random() % 16 < (shrinking ? 15 : 2)) {
         if (there == expected.end()) continue;
         ASSERT_TRUE(index.remove(key, there->second));

@@ -570,7 +570,7 @@ TEST(schema, keys_sort_as_their_values) {
 TEST(schema, no_two_tables_that_differ_are_taken_for_one) {
   std::set<std::uint32_t> tags;
   table_spec spec{.name = "t", .columns = {{"id", int64, primary_key}, {"x", text(6)}}};
-  constexpr std::size_t many = spolia::test::sanitized ? 50'000 : 200'000;
+  constexpr std::size_t many = spolia::test::tries(200'000);
   spolia::test::rng random(1);  // numbers that differ
   for (std::size_t i = 0; i < many; ++i) {
     spec.name = std::to_string(random());
