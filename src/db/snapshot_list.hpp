@@ -3,9 +3,9 @@
 //
 // Life:        of a row or an index entry: from its birth, before which no snapshot needs it, to
 //              the time of the commit that ended it. The snapshots in it need it, and no others.
-// Why nothing goes that a snapshot sees: a look vouches for what ended at or before `known_`; of
-//   the snapshots before that time it lists all, live or to come (census.hpp). One that is not
-//   listed began after the end. That stays true however old the list is.
+// Why nothing goes that a snapshot sees: a look vouches for what ended at or before `known_`. No
+//   snapshot before that time is missing in its list, and none will begin there (census.hpp): one
+//   that is not listed began after the end. That stays true however old the list is.
 // Why nothing goes that a serializable commit looks for (the validation floor): a transaction draws
 //   its time c and then looks whether what it has read holds at c. A key that it did not find may
 //   have come before c, and go after c: its life has c in it, but no snapshot. So the transaction
@@ -34,6 +34,7 @@ class snapshot_list {
     // In this order: a commit that announces later draws its time after the limit that follows.
     const std::uint64_t floor =
         SPOLIA_FAULT("snapshot_list.no_floor") ? not_yet : board.validating.oldest(board.clock);
+    before_ = known_;
     try {
       known_ = board.living.scan(board.clock, times_);
     } catch (const std::bad_alloc&) {
@@ -56,16 +57,22 @@ class snapshot_list {
   [[nodiscard]] bool vouches_for(std::uint64_t until) const noexcept { return until <= known_; }
   /// Whether what ended then ended before all snapshots, live or to come.
   [[nodiscard]] bool is_before_all(std::uint64_t until) const noexcept { return until <= oldest_; }
-  /// For an end that it vouches for: one of the snapshots in that life, the one in the middle;
-  /// null: there is none. What hangs at the middle one, until that has ended, is asked about
-  /// O(log S) times, whether the S snapshots end the oldest first or the youngest first.
-  [[nodiscard]] const std::uint64_t* needed_by(std::uint64_t since,
-                                               std::uint64_t until) const noexcept {
-    if (since >= until) return nullptr;
+  struct need {
+    const std::uint64_t* by = nullptr;  ///< the snapshot in the middle; null: there is none
+    bool for_long = false;              ///< the oldest of them was there before the last look, too
+  };
+  /// For an end that it vouches for: which snapshots are in that life. What hangs at the middle
+  /// one, until that has ended, is asked about O(log S) times, whether the S snapshots end the
+  /// oldest first or the youngest first.
+  [[nodiscard]] need needed_by(std::uint64_t since, std::uint64_t until) const noexcept {
+    if (since >= until) return {};
     const auto first = std::lower_bound(times_.begin(), times_.end(), since);
     const auto end = std::lower_bound(first, times_.end(), until);
-    return first == end ? nullptr : &*(first + (end - first) / 2);
+    if (first == end) return {};
+    return {&*(first + (end - first) / 2), is_old(*first)};
   }
+  /// Whether a listed snapshot was there before the look before this one.
+  [[nodiscard]] bool is_old(std::uint64_t time) const noexcept { return time < before_; }
   [[nodiscard]] bool has(std::uint64_t time) const noexcept {
     return std::binary_search(times_.begin(), times_.end(), time);
   }
@@ -74,6 +81,7 @@ class snapshot_list {
  private:
   std::vector<std::uint64_t> times_;  // ascending
   std::uint64_t known_ = 0;
+  std::uint64_t before_ = 0;  // what the look before this one vouched for
   std::uint64_t oldest_ = 0;
 };
 

@@ -60,7 +60,10 @@ class upkeep::turn {
 };
 
 upkeep::~upkeep() {
-  for (holder& h : held_) todo_.append(h.notes);
+  for (holder& h : held_) {
+    todo_.append(h.young);
+    todo_.append(h.rest);
+  }
   todo_.append(queue_);
   while (note* const n = todo_.pop()) free_note(n);
 }
@@ -96,7 +99,7 @@ SPOLIA_NOINLINE void upkeep::snapshot_ended(std::uint64_t time) noexcept {
   const turn mine(*this);
   if (!mine) return;
   const auto h = holder_at(time);
-  if (h == held_.end() || h->time != time || h->notes.count < many_held) return;
+  if (h == held_.end() || h->time != time || h->young.count + h->rest.count < many_held) return;
   look();
   examine_until(ticks::read() + in_ticks(longest_step));
 }
@@ -134,9 +137,10 @@ void upkeep::look() noexcept {
     return snapshots_.list_none();
   }
   std::erase_if(held_, [&](holder& h) {
-    if (snapshots_.has(h.time)) return false;
-    todo_.append(h.notes);
-    return true;
+    const bool ended = !snapshots_.has(h.time);
+    if (ended || snapshots_.is_old(h.time)) todo_.append(h.young);
+    if (ended) todo_.append(h.rest);
+    return ended;
   });
 }
 
@@ -165,8 +169,8 @@ void upkeep::examine(note* n) noexcept {
   const bool known =
       by_oldest ? snapshots_.is_before_all(n->until) : snapshots_.vouches_for(n->until);
   if (known && !by_oldest) {
-    const std::uint64_t* const by = snapshots_.needed_by(n->since, n->until);
-    if (by != nullptr) return hold(n, *by);
+    const snapshot_list::need need = snapshots_.needed_by(n->since, n->until);
+    if (need.by != nullptr) return hold(n, need);
   }
   if (!known || !done(*n)) {
     const std::lock_guard hold(lock_);
@@ -182,23 +186,68 @@ void upkeep::forget(note* n) noexcept {
   free_note(n);
 }
 
-void upkeep::hold(note* n, std::uint64_t time) noexcept {
-  if (!n->kept) {
-    if (note* const there = kept_.find(*n)) {
-      // Its life has gone on, and this is a later end; or an earlier one, which was met late.
-      there->since = std::min(there->since, n->since);
-      if (there->until < n->until) {
-        there->until = n->until;
-        there->claim = n->claim;
-      }
-      return forget(n);
-    }
-    kept_.put(*n);
+/// Makes it hang at the middle one of the snapshots that need it; buries it, if that is for long.
+void upkeep::hold(note* n, snapshot_list::need need) noexcept {
+  if (!n->kept && !n->buried && merge(*n)) return forget(n);
+  burial b = burial::no_memory;
+  if (need.for_long && !n->buried) {
+    b = bury(*n);
+    if (b == burial::not_there) return forget(n);
+    n->buried = b == burial::done;
+    if (n->buried && n->kept) kept_.take(*n);  // a later life of the same thing is another one
   }
-  const auto at = holder_at(time);
-  if (at != held_.end() && at->time == time) return at->notes.push(n);
-  // There is room: look() has reserved it for one of each listed time.
-  held_.insert(at, holder{time, {}})->notes.push(n);
+  auto at = holder_at(*need.by);
+  if (at == held_.end() || at->time != *need.by) {
+    // There is room: look() has reserved it for one of each listed time.
+    at = held_.insert(at, holder{*need.by, {}, {}});
+  }
+  (n->buried || b == burial::never ? at->rest : at->young).push(n);
+}
+
+/// Whether a note of an earlier end of the same thing, whose life has gone on, hangs: then it is
+/// that of this end, too.
+bool upkeep::merge(note& n) noexcept {
+  note* const there = kept_.find(n);
+  if (there == nullptr) {
+    kept_.put(n);
+    return false;
+  }
+  there->since = std::min(there->since, n.since);
+  if (there->until < n.until) {
+    there->until = n.until;
+    there->claim = n.claim;
+  }
+  return true;
+}
+
+burial upkeep::bury(note& n) noexcept {
+  if (!n.of->enter()) return burial::no_memory;  // another time
+  burial b = burial::not_there;
+  if (n.of->primary_ == nullptr || (n.index != nullptr && n.index->entries_ == nullptr)) {
+    // It was dropped.
+  } else if (n.index == nullptr) {
+    b = bury_row(n);
+  } else {
+    b = n.index->entries_->bury(n.key, n.slot, n.claim, n.until);
+  }
+  n.of->leave();
+  return b;
+}
+
+burial upkeep::bury_row(note& n) noexcept {
+  row_head& head = *n.of->at(n.slot).head;
+  std::uint64_t was = head.lock.load_relaxed();
+  // acquire ← the release of the last transaction that unlocked it: its stamp and shape.
+  if (!is_unlocked(was) || !head.lock.cas_strong_acquire(was, being_cleaned)) {
+    return was == free_slot ? burial::not_there : burial::no_memory;  // else another time
+  }
+  burial b = burial::not_there;
+  if (head.stamp.load_relaxed() == n.until && (head.shape.load_relaxed() & row_exists) == 0) {
+    b = n.of->primary_->bury(n.key, n.slot, n.until);
+  }
+  // release → the acquires of those that look at the lock next.
+  head.lock.store_release(b == burial::done ? buried_row : was);
+  return b;
 }
 
 std::size_t kept_notes::place_of(const note& n) const noexcept {
@@ -260,6 +309,9 @@ bool upkeep::done(note& n) noexcept {
   bool over = true;
   if (n.of->primary_ == nullptr || (n.index != nullptr && n.index->entries_ == nullptr)) {
     // It was dropped.
+  } else if (n.buried) {
+    over = n.index == nullptr ? remove_buried_row(n)
+                              : n.index->entries_->unbury(n.key, n.slot, n.claim, n.until);
   } else if (n.index == nullptr) {
     over = remove_row(n);
   } else if (n.what == note::kind::built) {
@@ -324,6 +376,14 @@ bool upkeep::remove_row(note& n) noexcept {
     return false;
   }
   n.of->engine_.old->row_gone(head.older, n.until);
+  n.of->give_slot(n.slot);
+  return true;
+}
+
+/// The same of a buried row, which no transaction can lock.
+bool upkeep::remove_buried_row(note& n) noexcept {
+  if (!n.of->primary_->unbury(n.key, n.slot, n.until)) return false;
+  n.of->engine_.old->row_gone(n.of->at(n.slot).head->older, n.until);
   n.of->give_slot(n.slot);
   return true;
 }

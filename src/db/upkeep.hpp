@@ -3,25 +3,30 @@
 //
 // Source:      the intervals are those of Ben-David et al., DISC 2021 (version/range_tracker.hpp);
 //              that what is needed hangs at a snapshot that needs it is our own.
-// Idea:        each row, and each entry of a secondary index, has a life (snapshot_list.hpp).
-//              What has ended leaves a note with its life. A look lists the snapshots that are
-//              announced; then each note is examined once: if no snapshot is in the life, what the
-//              note names is taken away; otherwise the note hangs at one of the snapshots in it,
-//              and is examined again when that one has ended. So a snapshot holds what it sees and
-//              nothing else, however old it is.
+// Idea:        each row, and each entry of a secondary index, has a life (snapshot_list.hpp). The
+//              commit that ends one leaves a note of it here. One thread at a time looks at the
+//              notes: it lists the announced snapshots, and then examines each note once. If no
+//              snapshot is in the life, what the note names is taken away. Otherwise the note is
+//              kept with one of the snapshots in the life (it hangs at that snapshot), and is
+//              examined again when that one has ended. So a snapshot holds what it sees and nothing
+//              else, however old it is.
+// Graveyards:  what a snapshot needs that was there at the look before, too, leaves its index,
+//              where that has a graveyard (index/graveyard.hpp): so what such a snapshot sees is
+//              not in the way of others. A buried row keeps its slot and its words; its key may get
+//              another slot.
 // Births:      may be too early, and are never too late. A row's stands in its lock (row_lock.hpp),
-//              an entry's beside its claim (index.hpp). A row that is inserted where a deleted one
-//              with its key still waits goes on with its life, and so does an entry that is added
-//              again: the note of the earlier end finds that, and is dropped. Snapshots between the
-//              two lives hold it without need. Each such snapshot began while it waited, so each
-//              holds at most what waited when it began. A thing has one note that hangs: that of a
-//              later end goes into it, or a key that comes and goes all the time beside a reader
-//              that has seen it once would leave one each time.
-// Pace:        a commit examines twice as many notes as it has left; and, of what else is ready, as
-//              many as take no longer than the session's time since it last did, and a millisecond
-//              at most. That comes after its own snapshot has ended. When no transaction commits,
-//              readers that end or begin go on, a millisecond at a time. A snapshot that has held
-//              more than a few notes has the next look made when it ends.
+//              an entry's beside its claim (index.hpp). A row that is inserted over a deleted one
+//              with its key, which waits here, keeps the first birth; so does an entry that is
+//              added again. So snapshots between the two lives hold it, too, though they see
+//              nothing; each began while it waited, so each holds at most what waited when it
+//              began. Such a thing has one note: that of a later end goes into the one that hangs.
+//              Otherwise a key that comes and goes all the time beside a reader would leave a note
+//              each time.
+// Pace:        a commit examines twice as many notes as it has left; then, of what else is ready,
+//              for as long as has passed since its session last did, and for a millisecond at most.
+//              That comes after its own snapshot has ended. Where there are no commits, readers
+//              that begin or end go on, a millisecond at a time. A snapshot at which more than a
+//              few notes hang has the next look made when it ends.
 // Progress:    one thread at a time examines; others go on without waiting, but for collect().
 // Memory:      a note of 144 bytes for each thing that has ended and has not been taken away, and
 //              8 to 16 for each that hangs.
@@ -36,6 +41,7 @@
 #include <spolia/db/commit.hpp>
 #include <spolia/db/schema.hpp>
 
+#include "db/index/index.hpp"
 #include "db/snapshot_list.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -63,6 +69,7 @@ struct note {
   std::uint64_t until = 0;
   note* next_kept = nullptr;  // of a chain of kept_notes, if it is kept
   bool kept = false;
+  bool buried = false;
   key_words key{};
 
   /// Whether it is about the same row or entry.
@@ -164,7 +171,8 @@ class upkeep {
   /// What hangs at the snapshots of one time.
   struct holder {
     std::uint64_t time = 0;
-    note_queue notes;
+    note_queue young;  // to be buried, if the snapshot is there at the next look
+    note_queue rest;
   };
   class turn;
 
@@ -177,10 +185,14 @@ class upkeep {
   void examine_until(std::uint64_t end) noexcept;
   void examine(note* n) noexcept;
   std::vector<holder>::iterator holder_at(std::uint64_t time) noexcept;
-  void hold(note* n, std::uint64_t time) noexcept;
+  void hold(note* n, snapshot_list::need need) noexcept;
+  bool merge(note& n) noexcept;
+  static burial bury(note& n) noexcept;
+  static burial bury_row(note& n) noexcept;
   void forget(note* n) noexcept;
   bool done(note& n) noexcept;
   static bool remove_row(note& n) noexcept;
+  static bool remove_buried_row(note& n) noexcept;
   bool remove_built(note& n) noexcept;
   static bool free_dropped(note& n) noexcept;
 

@@ -89,6 +89,11 @@ class held_readers_stress
         EXPECT_EQ(all(at), first) << "rows in no order";
         EXPECT_EQ(by_index(at, "by_v"), first) << "by an ordered index";
         EXPECT_EQ(by_index(at, "hash_v"), first) << "by a hash index";
+        for (const bool down : {false, true}) {
+          EXPECT_EQ(in_order(at, rows.index("by_v"), down), first) << "by an ordered index";
+          if (std::get<1>(GetParam()) != db::index_kind::ordered) continue;
+          EXPECT_EQ(in_order(at, rows, down), first) << "by the primary key";
+        }
         for (const auto& [key, value] : first) {
           const auto r = at.find(rows, {key});
           EXPECT_TRUE(r && r->get(v) == value) << "key " << key;
@@ -105,6 +110,19 @@ class held_readers_stress
   atomic<bool> stop{false};
 
  private:
+  template <class Of>
+  [[nodiscard]] content in_order(const reader& at, const Of& of, bool down) const {
+    content found;
+    const auto note = [&](const db::row& r) {
+      EXPECT_TRUE(found.emplace(r.get(k), r.get(v)).second) << "a row twice";
+    };
+    if (down) {
+      at.scan_down(of, {}, {}, note);
+    } else {
+      at.scan(of, {}, {}, note);
+    }
+    return found;
+  }
   [[nodiscard]] content all(const reader& at) const {
     content found;
     at.for_each(rows, [&](const db::row& r) {

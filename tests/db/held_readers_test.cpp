@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -407,6 +408,133 @@ TEST_F(ages, that_need_the_same) {
   }
 }
 
+/// What a reader sees that is held is not in the way of others: the first row is found as quickly
+/// as without the reader.
+TEST_F(ages, that_are_old_are_not_in_the_way) {
+  constexpr std::int64_t count = 5000;
+  db::table& queue =
+      base.create_table({.name = "queue",
+                         .columns = {{"k", db::int64, db::primary_key}, {"v", db::int64}},
+                         .primary = db::index_kind::ordered,
+                         .indexes = {{"by_v", {"v"}}}});
+  const auto each = [&](std::int64_t from, auto&& f) {
+    ASSERT_TRUE(base.transact([&](transaction& tx) -> status {
+      for (std::int64_t n = from; n < from + count; ++n) {
+        if (const status s = f(tx, n); !s) return s;
+      }
+      return {};
+    }));
+  };
+  const auto put = [&](transaction& tx, std::int64_t n) { return tx.insert(queue, {n, n}); };
+  each(0, put);
+  auto held = std::unique_ptr<reader>(new reader(base.snapshot()));
+  each(0, [&](transaction& tx, std::int64_t n) { return tx.erase(queue, {n}); });
+  each(count, put);
+  const auto first_rows = [&] {
+    auto quickest = std::chrono::nanoseconds::max();
+    for (int tries = 0; tries < 20; ++tries) {
+      const reader now = base.snapshot();
+      const auto start = std::chrono::steady_clock::now();
+      std::int64_t sum = 0;
+      const auto one = [&](const db::row& r) {
+        sum += r.get(queue.column<std::int64_t>("k"));
+        return false;
+      };
+      now.scan(queue, {}, {}, one);
+      now.scan(queue.index("by_v"), {}, {}, one);
+      quickest =
+          std::min<std::chrono::nanoseconds>(quickest, std::chrono::steady_clock::now() - start);
+      EXPECT_EQ(sum, 2 * count);
+    }
+    return quickest;
+  };
+  for (int looks = 0; looks < 3; ++looks) base.collect();
+  const auto with = first_rows();
+  std::int64_t seen = 0;
+  held->scan(queue, {}, {}, [&](const db::row&) { ++seen; });
+  held->scan_down(queue.index("by_v"), {}, {}, [&](const db::row&) { ++seen; });
+  EXPECT_EQ(seen, 2 * count);
+  held.reset();
+  base.collect();
+  EXPECT_LT(with, 8 * first_rows() + std::chrono::microseconds(5));
+}
+
+class burials : public testing::TestWithParam<db::version_storage> {
+ protected:
+  db::database base = db::database::open({.versions = GetParam()});
+  db::table& rows =
+      base.create_table({.name = "rows",
+                         .columns = {{"k", db::int64, db::primary_key}, {"v", db::int64}},
+                         .primary = db::index_kind::ordered,
+                         .indexes = {{"by_v", {"v"}}}});
+
+  void commit(const std::function<status(transaction&)>& f) { ASSERT_TRUE(base.transact(f)); }
+  void insert(std::int64_t v) {
+    commit([&](transaction& tx) { return tx.insert(rows, {7, v}); });
+  }
+  void erase() {
+    commit([&](transaction& tx) { return tx.erase(rows, {7}); });
+    for (int looks = 0; looks < 3; ++looks) base.collect();
+  }
+};
+
+/// A row that was deleted after a transaction's snapshot, and is buried, is there for it: alone,
+/// and where its key has another row since.
+TEST_P(burials, are_seen_by_transactions_of_before) {
+  for (const bool again : {false, true}) {
+    insert(1);
+    std::vector<std::unique_ptr<transaction>> all;
+    for (int n = 0; n < 5; ++n) {
+      all.push_back(std::unique_ptr<transaction>(
+          new transaction(base.begin({.isolation = db::isolation::serializable}))));
+    }
+    erase();
+    if (again) insert(2);
+    const auto found = all[0]->find(rows, {7});
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->get(rows.column<std::int64_t>("v")), 1);
+    EXPECT_EQ(all[1]->insert(rows, {7, 3}), outcome::duplicate_key);
+    EXPECT_TRUE(all[1]->insert(rows, {8, 3})) << "it goes on";
+    EXPECT_EQ(all[1]->commit(), outcome::conflict) << "it has seen that the key is there";
+    EXPECT_EQ(all[2]->erase(rows, {7}), outcome::conflict);
+    EXPECT_EQ(all[3]->update(rows, {7}, {{"v", 4}}), outcome::conflict);
+    EXPECT_EQ(all[4]->lock(rows, {7}).why(), outcome::conflict);
+    all.clear();
+    if (again) erase();
+    base.collect();
+    EXPECT_EQ(base.stats().cleaning, 0U);
+  }
+}
+
+/// Each life of a key is buried by itself, and goes with its reader; so do its slot and its entry.
+TEST_P(burials, of_many_lives_leave_nothing) {
+  const reader oldest = base.snapshot();  // sees none of them
+  std::unique_ptr<reader> before;
+  for (std::int64_t n = 0; n < 1000; ++n) {
+    insert(n % 3);
+    auto now = std::unique_ptr<reader>(new reader(base.snapshot()));
+    erase();
+    for (const reader* r : {before.get(), now.get()}) {
+      if (r == nullptr) continue;
+      std::int64_t seen = 0;
+      r->scan(rows, {}, {}, [&](const db::row&) { ++seen; });
+      r->scan_down(rows.index("by_v"), {}, {}, [&](const db::row&) { ++seen; });
+      ASSERT_EQ(seen, 2);
+    }
+    before = std::move(now);
+  }
+  EXPECT_LE(rows.row_slots(), 64U);
+  if (GetParam() != db::version_storage::one_shot_consolidated) {  // which has partitions
+    EXPECT_LE(base.stats().versions.bytes, 32U << 10U);
+  }
+  before.reset();
+  base.collect();
+  EXPECT_EQ(base.stats().cleaning, 0U);
+}
+
+INSTANTIATE_TEST_SUITE_P(each, burials, storages_that_collect_between(),
+                         [](const auto& of) { return storage_name({{of.param}, 0}); });
+
 /// Where there are no commits, readers that begin and end take away what they may.
 TEST_F(ages, readers_go_on_where_there_are_no_commits) {
   insert(0, 100000);
@@ -445,7 +573,7 @@ TEST(snapshot_lists, are_asked_a_logarithm_of_times) {
       list.look(board);
       if (at != 0 && list.has(at)) continue;
       ++asked;
-      const std::uint64_t* const by = list.needed_by(1, board.clock.now());
+      const std::uint64_t* const by = list.needed_by(1, board.clock.now()).by;
       if (by == nullptr) break;
       at = *by;
     }

@@ -34,7 +34,7 @@ struct one_key : world<delta_steam> {
   void clean() {
     snapshot_list all;
     all.look(board);
-    const bool seen = all.vouches_for(went) && all.needed_by(birth, went) == nullptr;
+    const bool seen = all.vouches_for(went) && all.needed_by(birth, went).by == nullptr;
     if (seen || SPOLIA_FAULT("world.takes_what_is_seen")) entry.store_release(false);
   }
   bool finds(std::uint64_t time) { return entry.load_acquire() && read(0, time) == 7; }

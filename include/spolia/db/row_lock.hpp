@@ -26,12 +26,15 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 
-/// What is in a row's lock. Without `held_flag` nobody has it, and the word is the row's birth: no
-/// snapshot before that time sees the row, nor the one that had its key before it in the same slot.
-/// With it: a transaction, the cleaner, or nobody in a slot without a row.
+/// What is in a row's lock. An unlocked word is the row's birth: no snapshot before that time sees
+/// the row, nor the one that had its key before it in the same slot. A locked word has `held_flag`
+/// set, and says what has the lock: a transaction, the cleaner, or nothing, in a slot whose row is
+/// gone, or buried.
 inline constexpr std::uint64_t held_flag = std::uint64_t{1} << 63U;
 inline constexpr std::uint64_t free_slot = ~std::uint64_t{0};
 inline constexpr std::uint64_t being_cleaned = free_slot - 1;
+/// A deleted row whose key has left the primary index: only snapshots of long ago see it.
+inline constexpr std::uint64_t buried_row = free_slot - 2;
 /// The birth of a row that was there before all snapshots.
 inline constexpr std::uint64_t born_before_all = 0;
 
@@ -68,10 +71,10 @@ bool take_lock(atomic<std::uint64_t>& lock, std::uint64_t mine, std::uint64_t ag
       }
     }
     if (was == being_cleaned) {
-      cleaning.pause();  // it takes out an index entry, and needs no lock for that
+      cleaning.pause();  // it takes out an index entry, and needs no row's lock for that
       continue;
     }
-    if (age == never_waits || was == free_slot) return false;
+    if (age == never_waits || was == free_slot || was == buried_row) return false;
     if (!SPOLIA_FAULT("row_lock.waits_for_all")) {
       const std::uint64_t holder = age_of(holder_of(was));
       if (holder != never_waits && holder < age) return false;

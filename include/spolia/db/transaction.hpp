@@ -213,6 +213,7 @@ class SPOLIA_EXPORT reader {
   /// there is none.
   std::uint64_t read(const table& t, std::uint64_t slot, const column_set& wanted,
                      std::uint64_t* out, std::uint32_t level = newest) const;
+  result<row> find_buried(const table& t, const key_words& wanted, const column_set& columns) const;
   std::uint64_t read_step(const table& t, std::uint64_t slot, const column_set& wanted,
                           std::uint64_t* out, std::uint32_t level = newest) const;
   [[nodiscard]] pending_write* own(const row_head& r) const noexcept;
@@ -377,6 +378,7 @@ class SPOLIA_EXPORT transaction : public reader {
   result<std::uint32_t> lock_row(table& t, std::uint64_t slot, const row_place& place,
                                  const key_words& key);
   bool wait_for_lock(row_head& row, std::uint32_t number);
+  [[nodiscard]] bool sees_buried(const table& t, const key_words& key) const;
   [[nodiscard]] bool is_locked_by_caller(const row_head& row) const noexcept;
   [[nodiscard]] bool is_caller(std::uint32_t record) const noexcept;
   [[noreturn]] void refuse_what_the_caller_has();

@@ -180,7 +180,7 @@ void catalog::add(const reader& at, building& b, std::uint64_t slot, const key_w
     others = others || found != slot;
     return !others;
   };
-  entries.scan(key, key, slot_visitor(look));
+  entries.scan(key, key, at.timestamp(), slot_visitor(look));
   if (others) b.suspects.push_back(key);
 }
 
@@ -199,7 +199,7 @@ bool catalog::twice(const reader& at, const building& b, const key_words& key) {
     at.session_->images.rewind(here);
     return rows < 2;
   };
-  b.index.entries_->scan(key, key, slot_visitor(look));
+  b.index.entries_->scan(key, key, at.timestamp(), slot_visitor(look));
   return rows == 2;
 }
 

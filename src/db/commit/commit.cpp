@@ -206,7 +206,7 @@ status transaction::commit() {
   if (!indexes_hold()) return fail(outcome::schema_changed);
   const std::uint32_t me = s.record->number();
   bool room = true;
-  census::ticket floor;  // "the validation floor" in upkeep.hpp
+  census::ticket floor;  // "the validation floor" in snapshot_list.hpp
   commit_record record(engine_, me);
   try {
     prepare();
@@ -474,9 +474,9 @@ verdict transaction::reads_hold(std::uint64_t drawn) const {
       return (v = slot_holds(r, slot, drawn, now)) == verdict::holds;
     };
     if (r.index != nullptr) {
-      r.index->entries_->scan(r.lo, r.hi, slot_visitor(look));
+      r.index->entries_->scan(r.lo, r.hi, timestamp(), slot_visitor(look));
     } else if (r.of->primary_->ordered()) {
-      r.of->primary_->scan(r.lo, r.hi, slot_visitor(look));
+      r.of->primary_->scan(r.lo, r.hi, timestamp(), slot_visitor(look));
     } else if (const std::uint64_t slot = r.of->primary_->find(r.lo); slot != no_slot) {
       look(slot, nullptr);
     }

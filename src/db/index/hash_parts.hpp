@@ -64,8 +64,8 @@ class hash_shards : public primary_index {
     }
   }
   [[nodiscard]] bool ordered() const noexcept override { return false; }
-  void scan(const key_words&, const key_words&, slot_visitor) const override {}
-  void scan_down(const key_words&, const key_words&, slot_visitor) const override {}
+  void scan(const key_words&, const key_words&, std::uint64_t, slot_visitor) const override {}
+  void scan_down(const key_words&, const key_words&, std::uint64_t, slot_visitor) const override {}
 
   /// Of all arrays that are in use.
   [[nodiscard]] std::uint64_t bytes() const noexcept {

@@ -104,7 +104,8 @@ class hash_secondary final : public secondary_index {
   }
 
   /// Only if `lo` and `hi` are the same; in no particular order.
-  void scan(const key_words& lo, const key_words&, slot_visitor f) const override {
+  void scan(const key_words& lo, const key_words&, std::uint64_t /*time*/,
+            slot_visitor f) const override {
     buffer found;
     found.next = 0;
     do {
@@ -114,8 +115,9 @@ class hash_secondary final : public secondary_index {
       }
     } while (found.next != 0);
   }
-  void scan_down(const key_words& lo, const key_words& hi, slot_visitor f) const override {
-    scan(lo, hi, f);
+  void scan_down(const key_words& lo, const key_words& hi, std::uint64_t time,
+                 slot_visitor f) const override {
+    scan(lo, hi, time, f);
   }
 
  private:

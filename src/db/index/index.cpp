@@ -1,66 +1,133 @@
 // SPDX-License-Identifier: Apache-2.0
 // index.cpp: ordered indexes: (a,b)-trees over keys of a few widths; secondary hash indexes.
 
+#include "db/index/index.hpp"
+
 #include <algorithm>
 #include <array>
-#include <functional>
+#include <cstdint>
+#include <memory>
 #include <mutex>
 #include <new>
 
 #include <spolia/base/short_lock.hpp>
-#include <spolia/map/abtree.hpp>
 
 #include "db/index/cuckoo_index.hpp"
+#include "db/index/graveyard.hpp"
 #include "db/index/hash_secondary.hpp"
-#include "db/index/index.hpp"
+#include "db/index/tree_keys.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 namespace {
 
-template <std::uint32_t Words>
-struct tree_key {
-  std::array<std::uint64_t, Words> words;
+enum class walk_way : std::uint8_t { up, down };
 
-  friend bool operator<(const tree_key& a, const tree_key& b) noexcept {
-    std::uint32_t i = 0;
-    while (i + 1 < Words && a.words[i] == b.words[i]) ++i;
-    return a.words[i] < b.words[i];
+/// What a snapshot sees of an ordered index and its graveyard, as one ascending or descending walk.
+/// The entries of the index are given to show() in their order, each after it was read, and
+/// finish() follows when the index has been read to its end: so what is buried meanwhile is met in
+/// one of the two, and what is met in both is shown once.
+///
+/// `Part` says where the graveyard's entries lie that belong to a key of the tree: low(key) is at
+/// or before the first, high(key) after the last.
+template <class Part, std::uint32_t Words>
+class joint_walk {
+  using key = tree_key<Words>;
+
+ public:
+  joint_walk(const graveyard& dead, std::uint64_t time, walk_way way, slot_visitor f) noexcept
+      : dead_(dead), time_(time), up_(way == walk_way::up), f_(f) {}
+
+  /// The first of all keys: the lowest upwards, else the highest.
+  void begin(const key& at) noexcept { edge_ = at; }
+  bool show(const key& at, std::uint64_t slot, const std::uint64_t* words) {
+    if (dead_.matters(time_) && !show_dead(at, slot)) return false;
+    edge_ = at;
+    inside_ = true;
+    return more_ = f_(slot, words);
   }
+  /// `end`: the last of all keys.
+  void finish(const key& end) {
+    if (more_ && dead_.matters(time_)) show_dead(end, no_slot);
+  }
+  [[nodiscard]] bool more() const noexcept { return more_; }
+
+ private:
+  /// Those from the edge on to `to`, whose entry in the index leads to `slot`.
+  bool show_dead(const key& to, std::uint64_t slot) {
+    graveyard::place before{};
+    const auto each = [&](const graveyard::place& p) {
+      const std::uint64_t found = Part::slot_of(p);
+      // Of one slot there may be several lives: the row says which the snapshot sees.
+      const bool again = Part::same(p, before) || (found == slot && Part::is_at(p, to));
+      before = p;
+      return again || (more_ = f_(found, p.words.data()));
+    };
+    if (up_) {
+      dead_.up(inside_ ? Part::high(edge_) : Part::low(edge_), Part::high(to), time_,
+               Part::until_at, each);
+    } else {
+      dead_.down(Part::low(to), inside_ ? Part::low(edge_) : Part::high(edge_), time_,
+                 Part::until_at, each);
+    }
+    return more_;
+  }
+
+  const graveyard& dead_;
+  const std::uint64_t time_;
+  const bool up_;
+  const slot_visitor f_;
+  key edge_{};           // up to there all was shown,
+  bool inside_ = false;  // and what is buried at that key as well
+  bool more_ = true;
 };
 
-}  // namespace
-}  // namespace db
-
-namespace detail::map {
-
-// In the leaves, although they are long: to copy a few of them costs less than to allocate a place
-// for each, and a search does not go from place to place to compare them.
+/// Places in the graveyard of a primary index: key, end, slot. So the life of a key that a snapshot
+/// sees is the first that ended after it.
 template <std::uint32_t Words>
-inline constexpr bool lies_in_nodes<db::tree_key<Words>> = true;
+struct by_end {
+  static constexpr std::size_t until_at = most_key_words;
+  static graveyard::place place(const tree_key<Words>& k, std::uint64_t until,
+                                std::uint64_t slot) noexcept {
+    return graveyard::at(k.words, until, slot);
+  }
+  static graveyard::place low(const tree_key<Words>& k) noexcept { return place(k, 0, 0); }
+  static graveyard::place high(const tree_key<Words>& k) noexcept {
+    return place(k, no_slot, no_slot);
+  }
+  static std::uint64_t slot_of(const graveyard::place& p) noexcept { return p.words.back(); }
+  static bool is_at(const graveyard::place& p, const tree_key<Words>& k) noexcept {
+    return std::equal(k.words.begin(), k.words.end(), p.words.begin());
+  }
+  static bool same(const graveyard::place&, const graveyard::place&) noexcept { return false; }
+};
 
-}  // namespace detail::map
-
-namespace db {
-namespace {
-
-/// Nodes of long keys or values have fewer of them, so that allocators have a quick way for their
-/// size.
-template <std::uint32_t Words, class What>
-using tree_of = abtree<tree_key<Words>, What, domain<>, std::less<tree_key<Words>>,
-                       (Words > 6 || sizeof(What) > 8 ? 10 : abtree_degree)>;
-
+/// The same of a secondary index, whose keys end with the slot: key, slot, end.
 template <std::uint32_t Words>
-tree_key<Words> cut(const key_words& key) noexcept {
-  tree_key<Words> k{};
-  std::copy_n(key.begin(), std::min<std::size_t>(Words, key.size()), k.words.begin());
-  return k;
-}
+struct by_slot {
+  static constexpr std::size_t until_at = most_key_words + 1;
+  static graveyard::place place(const tree_key<Words>& k, std::uint64_t until) noexcept {
+    std::array<std::uint64_t, Words - 1> key;
+    std::copy_n(k.words.begin(), Words - 1, key.begin());
+    return graveyard::at(key, k.words.back(), until);
+  }
+  static graveyard::place low(const tree_key<Words>& k) noexcept { return place(k, 0); }
+  static graveyard::place high(const tree_key<Words>& k) noexcept { return place(k, no_slot); }
+  static std::uint64_t slot_of(const graveyard::place& p) noexcept {
+    return p.words[most_key_words];
+  }
+  static bool is_at(const graveyard::place& p, const tree_key<Words>& k) noexcept {
+    return std::equal(k.words.begin(), k.words.end() - 1, p.words.begin());
+  }
+  static bool same(const graveyard::place& p, const graveyard::place& q) noexcept {
+    return std::equal(p.words.begin(), p.words.end() - 1, q.words.begin());
+  }
+};
 
 template <std::uint32_t Words>
 class ordered_primary final : public primary_index {
  public:
-  explicit ordered_primary(domain<>& nodes) : tree_(nodes) {}
+  explicit ordered_primary(domain<>& nodes) : tree_(nodes), dead_(nodes) {}
 
   [[nodiscard]] std::uint64_t find(const key_words& key) const override {
     std::uint64_t slot = no_slot;
@@ -84,34 +151,72 @@ class ordered_primary final : public primary_index {
     }
   }
   [[nodiscard]] bool ordered() const noexcept override { return true; }
-  void scan(const key_words& lo, const key_words& hi, slot_visitor f) const override {
-    bool more = true;
-    const auto show = [&](const tree_key<Words>& key, const std::uint64_t& slot) {
-      return more = f(slot, key.words.data());
-    };
-    tree_.range(cut<Words>(lo), cut<Words>(hi), show);
-    if (!more) return;
-    const std::uint64_t last = find(hi);
-    if (last != no_slot && !(cut<Words>(hi) < cut<Words>(lo))) f(last, hi.data());
+  [[nodiscard]] std::uint64_t find_buried(const key_words& key, std::uint64_t time) const override {
+    std::uint64_t slot = no_slot;
+    if (!dead_.matters(time)) return slot;
+    const auto k = cut<Words>(key);
+    dead_.up(part::place(k, time + 1, 0), part::high(k), time, part::until_at,
+             [&](const graveyard::place& p) {
+               slot = part::slot_of(p);
+               return false;
+             });
+    return slot;
   }
-  void scan_down(const key_words& lo, const key_words& hi, slot_visitor f) const override {
+  burial bury(const key_words& key, std::uint64_t slot, std::uint64_t until) noexcept override {
+    try {
+      dead_.put(part::place(cut<Words>(key), until, slot), until);
+    } catch (const std::bad_alloc&) {
+      return burial::no_memory;
+    }
+    static_cast<void>(remove(key, slot));  // else unbury() does it
+    return burial::done;
+  }
+  bool unbury(const key_words& key, std::uint64_t slot, std::uint64_t until) noexcept override {
+    return (find(key) != slot || remove(key, slot)) &&
+           dead_.take(part::place(cut<Words>(key), until, slot));
+  }
+  void scan(const key_words& lo, const key_words& hi, std::uint64_t time,
+            slot_visitor f) const override {
+    const auto from = cut<Words>(lo);
+    const auto to = cut<Words>(hi);
+    if (to < from) return;
+    joint_walk<part, Words> walk(dead_, time, walk_way::up, f);
+    walk.begin(from);
+    tree_.range(from, to, [&](const tree_key<Words>& key, const std::uint64_t& slot) {
+      return walk.show(key, slot, key.words.data());
+    });
+    if (!walk.more()) return;
+    const std::uint64_t last = find(hi);
+    if (last != no_slot) walk.show(to, last, hi.data());
+    walk.finish(to);
+  }
+  void scan_down(const key_words& lo, const key_words& hi, std::uint64_t time,
+                 slot_visitor f) const override {
+    const auto from = cut<Words>(hi);
+    const auto to = cut<Words>(lo);
+    if (from < to) return;
+    joint_walk<part, Words> walk(dead_, time, walk_way::down, f);
+    walk.begin(from);
     const std::uint64_t first = find(hi);
-    if (first != no_slot && !(cut<Words>(hi) < cut<Words>(lo)) && !f(first, hi.data())) return;
-    const auto show = [&](const tree_key<Words>& key, const std::uint64_t& slot) {
-      return f(slot, key.words.data());
-    };
-    tree_.range_down(cut<Words>(lo), cut<Words>(hi), show);
+    if (first != no_slot && !walk.show(from, first, hi.data())) return;
+    tree_.range_down(to, from, [&](const tree_key<Words>& key, const std::uint64_t& slot) {
+      return walk.show(key, slot, key.words.data());
+    });
+    walk.finish(to);
   }
 
  private:
+  using part = by_end<Words>;
+
   tree_of<Words, std::uint64_t> tree_;
+  graveyard dead_;
 };
 
 /// Keys with the slot behind them.
 template <std::uint32_t Words>
 class ordered_secondary final : public secondary_index {
  public:
-  explicit ordered_secondary(domain<>& nodes) : tree_(nodes) {}
+  explicit ordered_secondary(domain<>& nodes) : tree_(nodes), dead_(nodes) {}
 
   std::uint64_t add(const key_words& key, std::uint64_t slot, index_entry e) override {
     const std::lock_guard hold(lock_of(slot));
@@ -139,21 +244,52 @@ class ordered_secondary final : public secondary_index {
       return false;
     }
   }
-  void scan(const key_words& lo, const key_words& hi, slot_visitor f) const override {
-    const auto show = [&](const tree_key<Words>& key, const index_entry&) {
-      return f(key.words.back(), key.words.data());
-    };
-    tree_.range(with(lo, 0), with(hi, no_slot), show);
+  burial bury(const key_words& key, std::uint64_t slot, std::uint64_t claim,
+              std::uint64_t until) noexcept override {
+    if (entry_of(key, slot).claim != claim) return burial::not_there;
+    try {
+      dead_.put(part::place(with(key, slot), until), until);
+    } catch (const std::bad_alloc&) {
+      return burial::no_memory;
+    }
+    static_cast<void>(remove(key, slot, claim));  // else unbury() does it
+    return burial::done;
   }
-  void scan_down(const key_words& lo, const key_words& hi, slot_visitor f) const override {
-    const auto show = [&](const tree_key<Words>& key, const index_entry&) {
-      return f(key.words.back(), key.words.data());
-    };
-    tree_.range_down(with(lo, 0), with(hi, no_slot), show);
+  bool unbury(const key_words& key, std::uint64_t slot, std::uint64_t claim,
+              std::uint64_t until) noexcept override {
+    return remove(key, slot, claim) && dead_.take(part::place(with(key, slot), until));
+  }
+  void scan(const key_words& lo, const key_words& hi, std::uint64_t time,
+            slot_visitor f) const override {
+    walk(with(lo, 0), with(hi, no_slot), time, walk_way::up, f);
+  }
+  void scan_down(const key_words& lo, const key_words& hi, std::uint64_t time,
+                 slot_visitor f) const override {
+    walk(with(lo, 0), with(hi, no_slot), time, walk_way::down, f);
   }
 
  private:
   static constexpr std::size_t locks = 16;
+
+  using part = by_slot<Words>;
+
+  void walk(const tree_key<Words>& lo, const tree_key<Words>& hi, std::uint64_t time, walk_way way,
+            slot_visitor f) const {
+    if (hi < lo) return;
+    joint_walk<part, Words> walk(dead_, time, way, f);
+    const auto show = [&](const tree_key<Words>& key, const index_entry&) {
+      return walk.show(key, key.words.back(), key.words.data());
+    };
+    if (way == walk_way::up) {
+      walk.begin(lo);
+      tree_.range(lo, hi, show);
+      walk.finish(hi);
+    } else {
+      walk.begin(hi);
+      tree_.range_down(lo, hi, show);
+      walk.finish(lo);
+    }
+  }
 
   static tree_key<Words> with(const key_words& key, std::uint64_t slot) noexcept {
     tree_key<Words> k{};
@@ -171,6 +307,7 @@ class ordered_secondary final : public secondary_index {
   }
 
   tree_of<Words, index_entry> tree_;
+  graveyard dead_;
   mutable std::array<spolia::detail::short_lock, locks> locks_;
 };
 

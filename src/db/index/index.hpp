@@ -20,6 +20,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <type_traits>
 
 #include <spolia/base/config.hpp>
 #include <spolia/db/schema.hpp>
@@ -36,6 +37,7 @@ inline constexpr std::uint64_t no_slot = ~std::uint64_t{0};
 class slot_visitor {
  public:
   template <class F>
+    requires(!std::is_same_v<std::remove_const_t<F>, slot_visitor>)
   explicit slot_visitor(F& f) noexcept
       : object_(const_cast<void*>(static_cast<const void*>(std::addressof(f)))),
         call_([](void* o, std::uint64_t slot, const std::uint64_t* key) {
@@ -79,6 +81,15 @@ inline constexpr std::size_t most_notes = 4096;
 /// The key that the row of a slot has.
 using key_reader = std::function<key_words(std::uint64_t slot)>;
 
+/// What became of an entry that only old snapshots need, and that was to leave the index for its
+/// graveyard (graveyard.hpp).
+enum class burial : std::uint8_t {
+  done,
+  not_there,  ///< it is needed otherwise now, or is gone
+  no_memory,
+  never  ///< the index has no graveyard
+};
+
 class primary_index {
  public:
   virtual ~primary_index() = default;
@@ -89,10 +100,31 @@ class primary_index {
   /// False: there was no memory to do it.
   virtual bool remove(const key_words& key, std::uint64_t slot) noexcept = 0;
   [[nodiscard]] virtual bool ordered() const noexcept = 0;
-  /// The slots of the keys from `lo` to `hi`, both included, in ascending order. Only if ordered.
-  virtual void scan(const key_words& lo, const key_words& hi, slot_visitor f) const = 0;
+  /// The slots of the keys from `lo` to `hi`, both included, in ascending order, and of those that
+  /// are buried what a snapshot of that time may need. Only if ordered.
+  virtual void scan(const key_words& lo, const key_words& hi, std::uint64_t time,
+                    slot_visitor f) const = 0;
   /// The same, in descending order.
-  virtual void scan_down(const key_words& lo, const key_words& hi, slot_visitor f) const = 0;
+  virtual void scan_down(const key_words& lo, const key_words& hi, std::uint64_t time,
+                         slot_visitor f) const = 0;
+
+  /// The slot of a buried row with this key that a snapshot of that time may see; no_slot: there is
+  /// none. To be asked after find(), which did not lead to a row that the snapshot sees.
+  [[nodiscard]] virtual std::uint64_t find_buried(const key_words& /*key*/,
+                                                  std::uint64_t /*time*/) const {
+    return no_slot;
+  }
+  /// The key's row ended at `until`. The caller holds the row's lock; the key can have another slot
+  /// then.
+  virtual burial bury(const key_words& /*key*/, std::uint64_t /*slot*/,
+                      std::uint64_t /*until*/) noexcept {
+    return burial::never;
+  }
+  /// No snapshot needs it any more. False: there was no memory to do it.
+  virtual bool unbury(const key_words& /*key*/, std::uint64_t /*slot*/,
+                      std::uint64_t /*until*/) noexcept {
+    return true;
+  }
 
   // For who has many keys at once.
 
@@ -153,8 +185,20 @@ class secondary_index {
   virtual bool remove(const key_words& key, std::uint64_t slot, std::uint64_t claim) noexcept = 0;
   /// As above; slots of one key ascend. A slot may come twice, under two keys. Of a hash index,
   /// `lo` and `hi` are one key, whose slots come in any order.
-  virtual void scan(const key_words& lo, const key_words& hi, slot_visitor f) const = 0;
-  virtual void scan_down(const key_words& lo, const key_words& hi, slot_visitor f) const = 0;
+  virtual void scan(const key_words& lo, const key_words& hi, std::uint64_t time,
+                    slot_visitor f) const = 0;
+  virtual void scan_down(const key_words& lo, const key_words& hi, std::uint64_t time,
+                         slot_visitor f) const = 0;
+
+  /// As those of primary indexes, of the pair if its claim is still this one.
+  virtual burial bury(const key_words& /*key*/, std::uint64_t /*slot*/, std::uint64_t /*claim*/,
+                      std::uint64_t /*until*/) noexcept {
+    return burial::never;
+  }
+  virtual bool unbury(const key_words& /*key*/, std::uint64_t /*slot*/, std::uint64_t /*claim*/,
+                      std::uint64_t /*until*/) noexcept {
+    return true;
+  }
 };
 
 /// For keys of so many words, whose nodes go through `nodes`.

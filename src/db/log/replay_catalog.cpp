@@ -53,7 +53,7 @@ void loader::must_be_alone(const table& t, const secondary& i, const key_words& 
     if (there != slot) other = there;
     return other == no_slot;
   };
-  i.entries_->scan(key, key, slot_visitor(look));
+  i.entries_->scan(key, key, not_yet, slot_visitor(look));
   if (other == no_slot) return;
   std::string one = in_words(t.schema_, t.at(slot));
   std::string two = in_words(t.schema_, t.at(other));

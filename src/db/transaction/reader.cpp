@@ -182,18 +182,31 @@ result<row> reader::find(const table& t, values key, const selection& only) cons
   const column_set wanted_columns = columns_of(t, only);
   const key_words wanted = t.schema_.whole_key(key);
   const std::uint64_t slot = t.primary_->find(wanted);
-  if (slot == no_slot) {
-    note_key(t, wanted);
-    return outcome::not_found;
+  if (slot != no_slot) [[likely]] {
+    std::uint64_t* const image = room_for(t);
+    const std::uint64_t shape = read(t, slot, wanted_columns, image);
+    if (shape != 0) [[likely]] {
+      note_row(t, slot);
+      return row(t.schema_, image, shape, wanted_columns.mask);
+    }
   }
-  std::uint64_t* const image = room_for(t);
-  const std::uint64_t shape = read(t, slot, wanted_columns, image);
-  if (shape == 0) {
-    note_key(t, wanted);
-    return outcome::not_found;
+  return find_buried(t, wanted, wanted_columns);
+}
+
+/// The index has led to no row that this snapshot sees.
+SPOLIA_NOINLINE result<row> reader::find_buried(const table& t, const key_words& wanted,
+                                                const column_set& columns) const {
+  const std::uint64_t slot = t.primary_->find_buried(wanted, timestamp());
+  if (slot != no_slot) {
+    std::uint64_t* const image = room_for(t);
+    const std::uint64_t shape = read(t, slot, columns, image);
+    if (shape != 0) {
+      note_row(t, slot);
+      return row(t.schema_, image, shape, columns.mask);
+    }
   }
-  note_row(t, slot);
-  return row(t.schema_, image, shape, wanted_columns.mask);
+  note_key(t, wanted);
+  return outcome::not_found;
 }
 
 void reader::scan_table(const table& t, const row_visitor& f, const selection& only) const {
@@ -247,9 +260,9 @@ void reader::show_entries(const Entries& entries, const index_range& of, const r
     return whole;
   };
   if (of.way == direction::down) {
-    entries.scan_down(of.keys.lo, of.keys.hi, slot_visitor(show));
+    entries.scan_down(of.keys.lo, of.keys.hi, timestamp(), slot_visitor(show));
   } else {
-    entries.scan(of.keys.lo, of.keys.hi, slot_visitor(show));
+    entries.scan(of.keys.lo, of.keys.hi, timestamp(), slot_visitor(show));
   }
   must_go_on(!ended());  // else entries may have been missing
   if (whole) noted.finish();

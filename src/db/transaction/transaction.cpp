@@ -150,12 +150,24 @@ status transaction::insert_row(table& t, values v) {
     if (const auto s = take_over(t, slot, key, image, shape)) return *s;
   }
   const auto number = static_cast<std::uint32_t>(session_->writes.size() - 1);
-  const status s = index_row(number, every_column);
+  status s = outcome::duplicate_key;
+  // After the key was found to have no other slot: what is buried leaves the index later.
+  if (!sees_buried(t, key)) s = index_row(number, every_column);
   if (s == outcome::duplicate_key) {
     session_->writes[number].changed = false;
     session_->writes[number].shape = 0;
   }
   return s;
+}
+
+/// Whether this snapshot sees a row with the key that is buried; notes that it has read it then.
+bool transaction::sees_buried(const table& t, const key_words& key) const {
+  const std::uint64_t slot = t.primary_->find_buried(key, timestamp());
+  if (slot == no_slot) return false;
+  std::uint64_t none = 0;
+  if (read_row(engine_.board, *engine_.old, t.at(slot), timestamp(), {}, &none) == 0) return false;
+  note_row(t, slot);
+  return true;
 }
 
 /// Gives the key a new slot, locked, as the last of the writes; no_slot. Or the slot that it has.
@@ -206,6 +218,7 @@ std::optional<status> transaction::take_over(table& t, std::uint64_t slot, const
       note_row(t, slot);
       return outcome::duplicate_key;
     }
+    if (sees_buried(t, key)) return outcome::duplicate_key;
   }
   const result<std::uint32_t> number = lock_row(t, slot, place, key);
   if (!number) return number.why();
@@ -482,7 +495,7 @@ bool transaction::wait_for_lock(row_head& row, std::uint32_t number) {
 /// has returned.
 bool transaction::is_locked_by_caller(const row_head& row) const noexcept {
   const std::uint64_t lock = row.lock.load_relaxed();  // our caller's is there if it is
-  return !is_unlocked(lock) && lock < being_cleaned && is_caller(holder_of(lock));
+  return !is_unlocked(lock) && lock < buried_row && is_caller(holder_of(lock));
 }
 
 /// The same for the transaction with this record.
@@ -524,6 +537,7 @@ result<std::uint32_t> transaction::lock_key(table& t, values key) {
   for (;;) {
     const std::uint64_t slot = t.primary_->find(wanted);
     if (slot == no_slot) {
+      if (sees_buried(t, wanted)) return fail(outcome::conflict);  // it has gone since
       note_key(t, wanted);
       return outcome::not_found;
     }
@@ -636,7 +650,7 @@ status transaction::unique_in(const pending_write& w, const secondary& i, const 
     }
     return found == outcome::ok;
   };
-  i.entries_->scan(key, key, slot_visitor(look));
+  i.entries_->scan(key, key, timestamp(), slot_visitor(look));
   if (found != outcome::conflict) return found;
   if (by_caller) refuse_what_the_caller_has();
   return fail(outcome::conflict);

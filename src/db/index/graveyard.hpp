@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// graveyard.hpp: entries of an ordered index that only snapshots of long ago see. Internal.
+//
+// Source:      Alhomssi and Leis: Scalable and Robust Snapshot Isolation for High-Performance
+//              Storage Engines, VLDB 2023: the graveyard index.
+// Idea:        an entry whose life is over, and which a snapshot that is held needs, leaves its
+//              index and lies here, with the time when it ended. Newer snapshots walk over the
+//              index alone, however much is buried; older ones walk over both, in order.
+// Why a walk misses nothing: an entry is put here before it is taken out of the index, and a walk
+//   asks matters() and looks here after it has read that part of the index. If it did not find the
+//   entry there, the entry was taken out before; so matters() says yes, and the entry is here: it
+//   goes only when no snapshot is left in its life.
+// Memory:      about 130 bytes an entry.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <new>
+
+#include <spolia/base/atomic.hpp>
+
+#include "db/index/tree_keys.hpp"
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace db {
+
+class graveyard {
+ public:
+  /// The words of a key, and two more, in the order that the index wants: slot and end.
+  using place = tree_key<most_key_words + 2>;
+
+  template <std::size_t Words>
+  static place at(const std::array<std::uint64_t, Words>& key, std::uint64_t second,
+                  std::uint64_t last) noexcept {
+    place p{};
+    std::copy_n(key.begin(), std::min<std::size_t>(Words, most_key_words), p.words.begin());
+    p.words[most_key_words] = second;
+    p.words[most_key_words + 1] = last;
+    return p;
+  }
+
+  explicit graveyard(domain<>& nodes) : places_(nodes) {}
+
+  /// Whether a snapshot of this time may see something here.
+  // relaxed: what was raised before an entry was taken out of its index is seen by a walk that does
+  // not find the entry there.
+  [[nodiscard]] bool matters(std::uint64_t time) const noexcept {
+    return last_end_.load_relaxed() > time && count_.load_relaxed() != 0;
+  }
+  /// Throws std::bad_alloc.
+  void put(const place& p, std::uint64_t until) {
+    count_.fetch_add_relaxed(1);
+    std::uint64_t was = last_end_.load_relaxed();
+    while (was < until && !last_end_.cas_weak_relaxed(was, until)) {
+    }
+    try {
+      if (!places_.insert(p, 0)) count_.fetch_sub_relaxed(1);
+    } catch (...) {
+      count_.fetch_sub_relaxed(1);
+      throw;
+    }
+  }
+  /// False: there was no memory.
+  bool take(const place& p) noexcept {
+    try {
+      if (places_.erase(p)) count_.fetch_sub_relaxed(1);
+      return true;
+    } catch (const std::bad_alloc&) {
+      return false;
+    }
+  }
+
+  /// Calls f(place) for those from `lo` on and before `hi` that ended after `time`, which is the
+  /// word at `until_at`, while f returns true.
+  template <class F>
+  void up(const place& lo, const place& hi, std::uint64_t time, std::size_t until_at, F&& f) const {
+    places_.range(lo, hi, [&](const place& p, const std::uint64_t&) {
+      return p.words[until_at] <= time || f(p);
+    });
+  }
+  /// The same in descending order.
+  template <class F>
+  void down(const place& lo, const place& hi, std::uint64_t time, std::size_t until_at,
+            F&& f) const {
+    places_.range_down(lo, hi, [&](const place& p, const std::uint64_t&) {
+      return p.words[until_at] <= time || f(p);
+    });
+  }
+
+ private:
+  tree_of<most_key_words + 2, std::uint64_t> places_;
+  atomic<std::uint64_t> last_end_{0};
+  atomic<std::uint64_t> count_{0};
+};
+
+}  // namespace db
+}  // namespace spolia::inline SPOLIA_FLAVOUR
