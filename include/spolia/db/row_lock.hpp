@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // row_lock.hpp: how a transaction comes by a row's lock: at once or not at all; or, if it likes, by
-// waiting for younger transactions (wait-die).
+// waiting for younger transactions (wait-die). An unlocked word is the row's birth.
 //
 // Source:      Rosenkrantz, Stearns, Lewis: System Level Concurrency Control for Distributed
 //              Database Systems, TODS 1978.
 // Idea:        each transaction that may wait has an age, a number that no other has; the smaller,
-//              the older. Who meets a lock of a younger one waits; who meets one of an older one
-//              gives up. A transaction that never waits is waited for by everybody.
-// Why there is no deadlock: whoever waits, waits for a younger one, or for one that does not wait.
+//              the older. A transaction that meets a lock of a younger one waits; one that meets a
+//              lock of an older one gives up. Every transaction waits for one that never waits.
+// Why there is no deadlock: a transaction waits for a younger one, or for one that does not wait.
 //   There is no circle of such. A wrong age, that of the transaction after, can be seen when a lock
 //   has just changed hands; it is looked at again in each round.
 // Fairness:    locks are not handed on: of those that wait, any may be next, also one that comes
@@ -26,9 +26,10 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 
-/// What is in a row's lock. Without `held_flag` nobody has it, and the word is the row's birth: no
+/// What is in a row's lock. Without `held_flag` it is free, and the word is the row's birth: no
 /// snapshot before that time sees the row, nor the one that had its key before it in the same slot.
-/// With it: a transaction, the cleaner, or nobody in a slot without a row.
+/// With it: a transaction's word; or `being_cleaned`: the cleaner has it; or `free_slot`: there is
+/// no row in the slot, and no thread has the lock.
 inline constexpr std::uint64_t held_flag = std::uint64_t{1} << 63U;
 inline constexpr std::uint64_t free_slot = ~std::uint64_t{0};
 inline constexpr std::uint64_t being_cleaned = free_slot - 1;
@@ -45,7 +46,7 @@ constexpr std::uint32_t holder_of(std::uint64_t lock) noexcept {
   return static_cast<std::uint32_t>((lock & ~held_flag) >> 32U) - 1;
 }
 
-/// The age of those who do not wait.
+/// The age of transactions that do not wait.
 inline constexpr std::uint64_t never_waits = 0;
 
 /// Puts `mine` into the lock, and the birth that stood there into `birth`. False: give up.
@@ -68,7 +69,7 @@ bool take_lock(atomic<std::uint64_t>& lock, std::uint64_t mine, std::uint64_t ag
       }
     }
     if (was == being_cleaned) {
-      cleaning.pause();  // it takes out an index entry, and needs no lock for that
+      cleaning.pause();  // it takes out an index entry, and needs no row's lock for that
       continue;
     }
     if (age == never_waits || was == free_slot) return false;
