@@ -7,10 +7,10 @@ set(SPOLIA_EXTRA_SCHEMES "" CACHE STRING
     "Headers of schemes of your own, each of which declares ::NAME in NAME.hpp")
 
 file(READ include/spolia/reclaim/schemes.hpp text)
-if(NOT text MATCHES "List<([a-z_,\n ]+)>;")
+if(NOT text MATCHES "List<([a-z0-9_,\n ]+)>;")
   message(FATAL_ERROR "include/spolia/reclaim/schemes.hpp has no List<...>")
 endif()
-string(REGEX MATCHALL "[a-z_]+" SPOLIA_SCHEMES "${CMAKE_MATCH_1}")
+string(REGEX MATCHALL "[a-z0-9_]+" SPOLIA_SCHEMES "${CMAKE_MATCH_1}")
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS include/spolia/reclaim/schemes.hpp)
 
 set(SPOLIA_EXTRA_SCHEME_NAMES "")

@@ -29,7 +29,6 @@ set(SPOLIA_SOURCES
     src/db/files/reserve_file.cpp
     src/db/files/status_file.cpp
     src/db/files/storage.cpp
-    src/db/index/filling.cpp
     src/db/index/index.cpp
     src/db/log/backup.cpp
     src/db/log/checkpoint.cpp
@@ -37,6 +36,7 @@ set(SPOLIA_SOURCES
     src/db/log/journal.cpp
     src/db/log/loading.cpp
     src/db/log/loading_crew.cpp
+    src/db/log/loading_indexes.cpp
     src/db/log/loading_rows.cpp
     src/db/log/log_format.cpp
     src/db/log/log_writer.cpp

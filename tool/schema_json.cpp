@@ -18,7 +18,15 @@ using json = nlohmann::ordered_json;
 
 constexpr std::uint64_t format_version = 1;
 
-const char* kind_name(db::index_kind k) { return k == db::index_kind::hash ? "hash" : "ordered"; }
+const char* kind_name(db::index_kind k) {
+  switch (k) {
+    case db::index_kind::hash:
+      return "hash";
+    case db::index_kind::ordered:
+      break;
+  }
+  return "ordered";
+}
 
 json column_json(const db::column_spec& c) {
   json j = {{"name", c.name}, {"type", type_name(c.type.base)}};
@@ -35,7 +43,7 @@ json table_json(const dumped_table& t) {
   json indexes = json::array();
   for (const auto& i : t.spec.indexes) {
     json one = {{"name", i.name}, {"columns", i.columns}, {"unique", i.unique}};
-    if (i.kind == db::index_kind::hash) one["kind"] = kind_name(i.kind);
+    if (i.kind != db::index_kind::ordered) one["kind"] = kind_name(i.kind);
     indexes.push_back(std::move(one));
   }
   json j = {{"name", t.spec.name},

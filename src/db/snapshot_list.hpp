@@ -3,15 +3,15 @@
 //
 // Life:        of a row or an index entry: from its birth, before which no snapshot needs it, to
 //              the time of the commit that ended it. The snapshots in it need it, and no others.
-// Why nothing goes that a snapshot sees: a look vouches for what ended at or before `known_`. No
+// Why nothing goes that a snapshot sees: the list vouches for what ended at or before `known_`. No
 //   snapshot before that time is missing in its list, and none will begin there (census.hpp): one
 //   that is not listed began after the end. That stays true however old the list is.
 // Why nothing goes that a serializable commit looks for (the validation floor): a transaction draws
 //   its time c and then looks whether what it has read holds at c. A key that it did not find may
 //   have come before c, and go after c: its life has c in it, but no snapshot. So the transaction
-//   announces in commit_board::validating, before it draws, and a look vouches for nothing that
-//   ended after the oldest such announcement. One that the look misses is at or after the look's
-//   limit, and c after that.
+//   announces in commit_board::validating, before it draws, and the list vouches for nothing that
+//   ended after the oldest such announcement. One that look() misses is at or after the limit that
+//   it has read, and c after that.
 #pragma once
 
 #include <algorithm>

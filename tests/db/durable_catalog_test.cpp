@@ -9,12 +9,14 @@
 #include <functional>
 #include <map>
 #include <random>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "db/durable.hpp"
+#include "db/log/log_format.hpp"
 #include "support/sanitized.hpp"
 
 namespace {
@@ -223,6 +225,67 @@ TEST(durable_catalog, changes_that_the_log_does_not_take_change_nothing) {
       const database found = database::open(place, over(files->after_power_loss(random)));
       EXPECT_TRUE(found.tables().empty() || described(found) == before);
     }
+  }
+}
+
+/// Numbers without a name, as a cast makes them: what would be written no opening could read.
+TEST(durable_catalog, kinds_that_there_are_not_are_refused) {
+  const disk files = new_disk();
+  const index_spec index{.name = "x", .columns = {"v"}, .kind = static_cast<index_kind>(7)};
+  const table_spec good{.name = "b", .columns = {{"k", int64, primary_key}, {"v", int64}}};
+  std::string before;
+  {
+    database base = database::open(place, over(files));
+    create(base, "a");
+    ASSERT_TRUE(put(base, "a", 1, 1));
+    before = described(base);
+    const auto refused = [&](const table_spec& spec) {
+      try {
+        base.create_table(spec);
+      } catch (const std::invalid_argument& e) {
+        return std::string(e.what());
+      }
+      return std::string();
+    };
+    table_spec bad = good;
+    bad.primary = static_cast<index_kind>(2);
+    EXPECT_EQ(refused(bad),
+              "spolia::db: the primary key of table b has the kind 2, which there is not: use "
+              "index_kind::hash or index_kind::ordered");
+    bad = good;
+    bad.indexes = {index};
+    EXPECT_EQ(refused(bad),
+              "spolia::db: index x of table b has the kind 7, which there is not: use "
+              "index_kind::hash or index_kind::ordered");
+    bad = good;
+    bad.columns[1].type.base = static_cast<base_type>(8);
+    EXPECT_EQ(refused(bad),
+              "spolia::db: column v of table b has the type 8, which there is not: int64, float64, "
+              "boolean, text(n), text(), blob(), decimal(n) and timestamp are allowed");
+    bad = good;
+    bad.columns[1].role = static_cast<column_role>(3);
+    EXPECT_EQ(refused(bad),
+              "spolia::db: column v of table b has the role 3, which there is not: primary_key, "
+              "nullable or none are allowed");
+    EXPECT_THROW(static_cast<void>(base.create_index(base.find_table("a"), index)),
+                 std::invalid_argument);
+    EXPECT_EQ(described(base), before);
+  }
+  EXPECT_EQ(described(database::open(place, over(files))), before);
+}
+
+/// The log has no number for it, and must not take it for another one.
+TEST(durable_catalog, the_log_refuses_an_index_of_a_kind_that_it_does_not_know) {
+  byte_buffer bytes;
+  EXPECT_THROW(
+      put_index(bytes, {.name = "x", .columns = {"v"}, .kind = static_cast<index_kind>(2)}),
+      std::invalid_argument);
+  for (const index_kind kind : {index_kind::hash, index_kind::ordered}) {
+    bytes.clear();
+    put_index(bytes, {.name = "x", .columns = {"v"}, .unique = true, .kind = kind});
+    decoder from(bytes);
+    const index_spec read = read_index(from);
+    EXPECT_TRUE(read.kind == kind && read.unique && read.name == "x");
   }
 }
 

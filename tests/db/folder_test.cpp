@@ -341,6 +341,34 @@ TEST_F(folders, have_a_file_that_older_programs_read_and_refuse) {
   EXPECT_EQ(text.substr(0, 28), "spolia database\nformat 5\nid ");
 }
 
+/// Each format from 5 on that is known says that there were data, not the newest one alone.
+TEST_F(folders, say_by_each_later_format_that_there_were_data) {
+  {
+    database base = database::open("bank", over(nullptr));
+    commit(base, 1, 1);
+  }
+  remove_data("bank");
+  const std::string text = text_of("bank/SPOLIA");
+  const auto opened_with = [&](char format) {
+    std::string other = text;
+    other[23] = format;
+    std::ofstream("bank/SPOLIA", std::ios::binary) << other;
+    return refused([] { database::open("bank", over(nullptr)); });
+  };
+  const std::string unknown = ": it knows 1 to ";
+  const std::string at_zero = opened_with('0');
+  const std::size_t at = at_zero.find("a format that this version does not know, 0" + unknown);
+  ASSERT_NE(at, std::string::npos) << at_zero;
+  const char newest = at_zero[at_zero.find(unknown) + unknown.size()];
+  EXPECT_EQ(newest, text[23]) << "which is what it writes";
+  for (char format = '5'; format <= newest; ++format) {
+    const std::string why = opened_with(format);
+    EXPECT_NE(why.find("data files of the database are missing"), std::string::npos) << why;
+  }
+  const std::string later = opened_with(static_cast<char>(newest + 1));
+  EXPECT_NE(later.find("a format that this version does not know"), std::string::npos) << later;
+}
+
 /// What a process has told before it was killed.
 struct told {
   spolia::atomic<std::int64_t> acknowledged{0};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// short_lock.hpp: a lock for a handful of stores, taken outside of guards, once for many updates.
+// short_lock.hpp: a lock for short work. Its holder waits for no transaction, for no user code, and
+// for no input or output: so it may also be taken inside a guard.
 #pragma once
 
 #include <spolia/base/atomic.hpp>

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // row_lock.hpp: how a transaction comes by a row's lock: at once or not at all; or, if it likes, by
-// waiting for younger transactions (wait-die).
+// waiting for younger transactions (wait-die). An unlocked word is the row's birth.
 //
 // Source:      Rosenkrantz, Stearns, Lewis: System Level Concurrency Control for Distributed
 //              Database Systems, TODS 1978.
 // Idea:        each transaction that may wait has an age, a number that no other has; the smaller,
-//              the older. Who meets a lock of a younger one waits; who meets one of an older one
-//              gives up. A transaction that never waits is waited for by everybody.
-// Why there is no deadlock: whoever waits, waits for a younger one, or for one that does not wait.
+//              the older. A transaction that meets a lock of a younger one waits; one that meets a
+//              lock of an older one gives up. Every transaction waits for one that never waits.
+// Why there is no deadlock: a transaction waits for a younger one, or for one that does not wait.
 //   There is no circle of such. A wrong age, that of the transaction after, can be seen when a lock
 //   has just changed hands; it is looked at again in each round.
 // Fairness:    locks are not handed on: of those that wait, any may be next, also one that comes
@@ -48,7 +48,7 @@ constexpr std::uint32_t holder_of(std::uint64_t lock) noexcept {
   return static_cast<std::uint32_t>((lock & ~held_flag) >> 32U) - 1;
 }
 
-/// The age of those who do not wait.
+/// The age of transactions that do not wait.
 inline constexpr std::uint64_t never_waits = 0;
 
 /// Puts `mine` into the lock, and the birth that stood there into `birth`. False: give up.

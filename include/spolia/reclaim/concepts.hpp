@@ -7,7 +7,8 @@
 //   statistics. A container states what it needs of a scheme, never a scheme's name.
 //
 // What a scheme is (concept `scheme`; `Peers` and `Sink` come from the domain. Peers are the locals
-// of all threads, and existing(): how many blocks were made and not ended, approximately):
+// of all threads, and existing(): how many blocks were made and not ended, approximately). Each is
+// asked of every scheme, but for what is optional, or is said to be of some kinds of protection:
 //
 //   info               what it promises, as constants; docs, messages and benchmarks read it
 //   options            its numbers, with defaults
@@ -20,14 +21,17 @@
 //   what_is_wrong(options)  what is wrong with the numbers, in one sentence; null if nothing
 //   ticks_regularly    optional: true if `due` holds at least every few dozen operations
 //   courteous          optional, with ticks_regularly: true if threads may give their processor
-//   away
-//                      at ticks while epochs are held up (courtesy.hpp)
+//                      away at ticks while epochs are held up (courtesy.hpp)
+//   step_aside(me, peers)   if courteous: the thread is about to do that, between two operations
+//   join(me, number, peers)   optional: a thread, whose number this is, uses the domain for the
+//                      first time; may throw bad_alloc
 //   due(me)            true when `tick` wants to run before this operation. On every outermost
 //                      enter.
 //   pace()             instead of due, with ticks_regularly: `tick` wants to run after so many
 //                      outermost enters, which the domain counts anyway
 //   pace_of(me)        optional, with pace: the same at the beginning of a tick, for this thread
 //   tick(me, peers, sink)   the thread is between two operations: do what the paper does there
+//   room(me)           optional: after so many more retired blocks a tick is due in any case
 //   enter(me)          announce the operation. Only stores: the domain issues one light fence after
 //                      it.
 //   leave(me)          withdraw the announcement; the last accesses of the operation happen before
@@ -37,18 +41,21 @@
 //   open(me), close(me, hold)   begin and end of each guard, nested ones too; open may throw
 //                               bad_alloc
 //   idle(other), park(other), unpark(me)   optional: has that thread done nothing for long?
-//                      Its gate is parked. It is back, behind the light fence of its
-//                      beginning
+//                      Its gate is parked. It is back, behind the light fence of its beginning
 //   born(me, stamp)    optional: a block was made by domain::make, and no other thread knows it yet
 //   unborn(stamp)      optional, static: this block was not, and bound() does not hold for it
 //   protect(me, hold, slot, source)   a pointer read from `source` that may be followed
 //   step(me, hold, slot, source, to)  of pointer and era protection: the same within a search, for
-//   a
-//                      source in a block that may have been unlinked. False: `to` may be followed
+//                      a source in a block that may have been unlinked. False: `to` may be followed
 //                      only if a look made after this finds that block still linked
 //   glance(me, hold, source, to)   optional: step() for the common case, in a few instructions and
 //                              without a call. False: `to` may not be followed, step() has to be
 //                              called
+//   announce(me, hold, slot, p)   of every protection but region: p, which was read in another way,
+//                      is named in the slot; it stays if a look made after this shows that it was
+//                      not retired before
+//   read(me, hold, f), keep(me, hold, slot, p)   of restartable protection: calls f(), which may be
+//                      abandoned and started over. Called by f at its end: p stays after read()
 //   retire(me, block, peers, sink)    the block was unlinked by this thread, inside a guard
 //   collect(me, peers, sink)   outside of any guard: hand over all that can be proven safe now
 //   adopt(me, other)   take over the waiting blocks of a thread that is gone or between operations.
@@ -62,7 +69,10 @@
 //                      with it, goes where `abandon` finds it
 //   exited(me, peers)  this thread ends; its waiting blocks stay for somebody to adopt
 //   forked(other, peers)    that thread vanished in a fork; its lists may be half-written
+//   forget_strangers() optional, in a fork's child: drops what threads without a local have left
 //   waiting(me)        how many blocks wait
+//   epochs()           how many epochs, or scans, have ended; for figures, and to see whether
+//                      they go on (courtesy.hpp)
 //   bound(threads)     how many blocks can wait at most, whatever other threads do; nothing if
 //                      unbounded
 //

@@ -29,6 +29,8 @@
 //   version             what a version of any value is to the collector: domain header, links,
 //                       `retire_by(guard)`, `destroy_in(domain)` and `bytes()`, which know its true
 //                       type. One collector serves lists of values of any types
+//   owner               what versions of fields belong to, if a node with fields can leave its
+//                       structure before the collector closes: owner.hpp
 //   session             what an operation holds: a guard, and on its end, after the guard, what the
 //                       collector has to do for the versions that the operation has ended. Belongs
 //                       to one thread; sessions nest
@@ -37,6 +39,9 @@
 //   prepare(session)    before a change: whatever ended() needs is allocated; may throw
 //   ended(session, list, old, fresh)   `fresh` was appended behind `old` by this thread, both are
 //                       stamped, and prepare was called. Never fails
+//   let_go(session, owner)   a change of a field, for which the owner is held, was not made
+//   died(session, owner, until)   the owner has left its structure at that time: once
+//   each_left(list, f)  static: calls f(version) for each version that goes with its list
 //   collect()           outside of sessions: unlinks all that is obsolete and can be reached. For
 //                       idle times; updates do it by themselves
 //   clear(list)         ends all versions of a list that no thread uses any more. Only after

@@ -101,12 +101,12 @@ status catalog::create_index(table& t, const index_spec& spec) {
                                   " already: use another name, or drop it before");
     }
   }
+  std::unique_ptr<secondary> made = t.make_index(spec);  // refuses what makes no sense
   catalog_record record(engine_, record_kind::create_index, [&](byte_buffer& to) {
     put_number(to, t.number_);
     put_index(to, spec);
   });
   if (record.refused()) return outcome::storage_failed;
-  std::unique_ptr<secondary> made = t.make_index(spec);
   made->when_.build();
   made->logged_.made = logged_span::never;
   auto with = set_with(before, made.get());
@@ -203,7 +203,8 @@ bool catalog::twice(const reader& at, const building& b, const key_words& key) {
   return rows == 2;
 }
 
-/// All entries are there, and everybody knows it. False: a unique one has a key twice.
+/// All entries are there, and every transaction knows the index. False: a unique one has a key
+/// twice.
 bool catalog::build(building& b) const {
   if (b.suspects.empty()) return true;
   const reader now(engine_, "index");
@@ -267,7 +268,7 @@ status catalog::drop_index(table& t, std::string_view name) {
     free_note(n);
     return outcome::storage_failed;
   }
-  end(gone.when_);  // before changes pass it by, so that nobody misses them
+  end(gone.when_);  // before changes pass it by, so that no reader misses them
   t.show(std::move(left));
   // Transactions that have begun before may have changes that go to it.
   drop_later(n, engine_.board.clock.tick());

@@ -124,7 +124,18 @@ std::int64_t in_column(decimal_number d, const column_layout& c) {
   }
 }
 
+/// Numbers without a name, which a cast can make, would be written to the log, and no opening could
+/// read them.
 void look_at_type(const column_layout& c) {
+  if (c.type.base > base_type::blob) {
+    refuse(c.in_words() + " has the type " + std::to_string(static_cast<unsigned>(c.type.base)) +
+           ", which there is not: int64, float64, boolean, text(n), text(), blob(), decimal(n) and "
+           "timestamp are allowed");
+  }
+  if (c.role > column_role::nullable) {
+    refuse(c.in_words() + " has the role " + std::to_string(static_cast<unsigned>(c.role)) +
+           ", which there is not: primary_key, nullable or none are allowed");
+  }
   if (c.type.base == base_type::text && (c.type.bytes == 0 || c.type.bytes > longest_text)) {
     refuse(c.in_words() + " has type " + c.type_in_words() +
            ": from 1 to 60000 bytes are allowed, and text() has no limit");

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <mutex>
 #include <set>
+#include <stdexcept>
+#include <string>
 
 #include <spolia/base/memory.hpp>
 #include <spolia/base/misuse.hpp>
@@ -22,6 +24,14 @@ namespace {
 /// this, and a table takes no more memory than this beyond what its rows need.
 constexpr std::size_t bytes_at_once = std::size_t{64} << 10U;
 
+/// Another number would be written to the log, and no opening could read it.
+void look_at_kind(index_kind k, const std::string& whose) {
+  if (k <= index_kind::ordered) return;
+  throw std::invalid_argument("spolia::db: " + whose + " has the kind " +
+                              std::to_string(static_cast<unsigned>(k)) +
+                              ", which there is not: use index_kind::hash or index_kind::ordered");
+}
+
 }  // namespace
 
 secondary::secondary() = default;
@@ -35,6 +45,7 @@ table::table(const table_spec& spec, engine& of)
       ready_at_once_(std::max(bytes_at_once / block_bytes_, std::size_t{1}) * rows_per_block),
       id_(core::next_serial()),
       primary_kind_(spec.primary) {
+  look_at_kind(spec.primary, "the primary key of table " + name());
   const std::uint32_t length = schema_.key_length(schema_.key());
   if (spec.primary == index_kind::ordered) {
     primary_ = make_ordered_primary(length, of.nodes);
@@ -62,6 +73,7 @@ table::table(const table_spec& spec, engine& of)
 
 std::unique_ptr<secondary> table::make_index(const index_spec& i) const {
   look_at_index_name(i.name, name());
+  look_at_kind(i.kind, "index " + i.name + " of table " + name());
   auto made = std::make_unique<secondary>();
   made->name_ = i.name;
   made->of_ = this;
@@ -167,7 +179,7 @@ std::uint64_t table::take_free(std::uint64_t lock) noexcept {
   const std::uint64_t slot = first - 1;
   row_head& head = *at(slot).head;
   free_.store_relaxed(head.shape.load_relaxed());
-  // Nobody else takes the lock of a slot without a row.
+  // No other thread takes the lock of a slot without a row.
   head.lock.store_relaxed(lock);
   head.shape.store_relaxed(0);
   return slot;

@@ -115,8 +115,8 @@ void install_all(session& s, std::uint64_t mark) noexcept {
 
 }  // namespace
 
-/// Everything that can fail, before anything can be seen: notes for what the changes supersede, and
-/// the order of the before-images.
+/// What needs memory, before anything can be seen: notes for what the changes supersede, and which
+/// before-images are wanted.
 void transaction::prepare() {
   session& s = *session_;
   s.asks.clear();
@@ -190,12 +190,14 @@ void transaction::prepare() {
 ///   finish       notes and locks are given up
 ///   acknowledge  waits until the record is as durable as was asked for
 ///
-/// Why an acknowledged commit is there after a crash. All that can fail comes before install, and
-/// leaves everything as it was; so what is installed is published, or, if it does not validate,
-/// withdrawn as a commit that changes nothing. A reader that meets a row under way waits for
-/// publish, or helps: no transaction relies on a commit that has no place in the log. So a commit's
-/// place comes after those of all commits that it read from or replaced, and each prefix of the log
-/// can be replayed. acknowledge returns after the prefix that ends with this record is written.
+/// Why an acknowledged commit is there after a crash. What can fail for want of memory or room
+/// comes before install, and leaves everything as it was; so what is installed is published, or
+/// withdrawn as a commit that changes nothing: if what was read does not hold, or there is no
+/// memory to find out. A reader that meets a row under way waits for publish, or helps: no
+/// transaction relies on a commit that has no place in the log. So a commit's place comes after
+/// those of all commits that it read from or replaced, and each prefix of the log can be replayed.
+/// acknowledge returns after the prefix that ends with this record is written; if the log fails
+/// before, the commit is not acknowledged, though others may have seen it.
 status transaction::commit() {
   if (!state_) return state_;
   no_query_runs();
@@ -223,7 +225,7 @@ status transaction::commit() {
   }
   if (!room) return fail(outcome::limit);
   if (!changes()) return only_read();
-  // From here on nothing fails.
+  // From here on it is published or withdrawn.
   const std::uint64_t mark = engine_.board.begin(*s.record);
   install_all(s, mark);
   std::uint64_t commit = 0;
@@ -309,7 +311,7 @@ bool transaction::settle(commit_record& record, std::uint64_t& commit) noexcept 
     commit = record.publish_if(*session_->record,
                                [this](std::uint64_t drawn) { return reads_hold(drawn); });
   } catch (const std::bad_alloc&) {
-    commit = 0;  // nobody knows whether it holds
+    commit = 0;  // it is not known whether it holds
   }
   return commit != 0;
 }
@@ -441,7 +443,7 @@ void transaction::undo(pending_write& w) noexcept {
 
 // --- validation: whether what was read holds -----------------------------------------------------
 
-/// Nobody has committed the row after our snapshot, or is about to.
+/// No other transaction has committed the row after our snapshot, or is about to.
 bool transaction::unchanged(const row_head& row) const noexcept {
   // Mostly; a mark is above all times. acquire, as in unchanged_since().
   if (row.stamp.load_acquire() <= timestamp()) return true;

@@ -20,13 +20,18 @@ namespace {
 // SPOLIA has three lines of text. The second one, the format, says whether the directory has had
 // data, from format 5 on: until then a database is made with format 4, as it always was. One byte
 // is all that changes, so it is there or it is not, whatever happens meanwhile; and programs that
-// do not know format 5 look at the format only where the length is the one that they know.
+// do not know format 5 look at the format only where the length is the one that they know. A later
+// format takes its place as what is written; what each digit from 5 on says stays true.
 constexpr std::string_view first_line = "spolia database\n";
 constexpr std::string_view format_line = "format ";
 constexpr std::string_view id_line = "id ";
-constexpr char oldest_identity = '1';
+constexpr char digit_of(std::uint32_t format) { return static_cast<char>('0' + format); }
+constexpr char oldest_identity = digit_of(oldest_format);
 constexpr char without_data = '4';
-constexpr char with_data = '5';
+constexpr char with_data = digit_of(storage_format);
+static_assert(without_data < with_data && with_data <= '9', "the format is one digit");
+constexpr bool is_known(char format) { return format >= oldest_identity && format <= with_data; }
+constexpr bool says_data(char format) { return format > without_data; }
 constexpr std::size_t format_at = first_line.size() + format_line.size();
 
 std::string identity_text(const database_id& id, char format) {
@@ -191,9 +196,10 @@ void folder::parse(std::string_view text) {
   if (!text.starts_with(format_line)) refuse(not_ours);
   text.remove_prefix(format_line.size());
   const std::string_view format = text.substr(0, std::min(text.find('\n'), text.size()));
-  if (format.size() != 1 || format[0] < oldest_identity || format[0] > with_data) {
+  if (format.size() != 1 || !is_known(format[0])) {
     refuse("it has a format that this version does not know, " + std::string(format) +
-           ": it knows 1 to 5. Use the version that wrote it, or a newer one");
+           ": it knows " + oldest_identity + " to " + with_data +
+           ". Use the version that wrote it, or a newer one");
   }
   text.remove_prefix(std::min(format.size() + 1, text.size()));
   if (text.size() != id_line.size() + 2 * id_.size() + 1 || !text.starts_with(id_line) ||
@@ -207,7 +213,7 @@ void folder::parse(std::string_view text) {
     if (high < 0 || low < 0) refuse(no_id);
     id_[i] = static_cast<std::byte>(high * 16 + low);
   }
-  had_data_ = format[0] == with_data;
+  had_data_ = says_data(format[0]);
   known_ = true;
 }
 

@@ -2,17 +2,24 @@
 // index.hpp: from keys to slots: what a table asks of its indexes.
 //
 // An index knows no versions. An entry is there before the row that it leads to is committed, and
-// until no snapshot can see a version with that key; whoever follows one looks whether the version
-// that it sees has the key. A primary index has one slot for a key. A secondary one has two numbers
-// for each pair of key and slot. The claim tells the last need of the entry from earlier ones, so
-// that what cleans up after an earlier need does not take the entry away. The birth is a time
-// before which no snapshot needs the entry: one more than the snapshot of the transaction that
-// added it. An entry that is added again while it is there keeps its birth, since what needed it
-// before may need it yet.
+// until no snapshot can see a version with that key. A reader that follows an entry of a secondary
+// index compares the key with that of the version that it sees. One that follows an entry of a
+// primary index need not: a slot goes to another key only when no snapshot sees the former row, and
+// the new row is committed later than every snapshot that has found the old entry.
 //
-// Errors:      claim, add and scan throw std::bad_alloc; nothing has changed then.
+// A primary index has one slot for a key. A secondary one has two numbers for each pair of key and
+// slot. The claim tells the last need of the entry from earlier ones, so that what cleans up after
+// an earlier need does not take the entry away. The birth is a time before which no snapshot needs
+// the entry: one more than the snapshot of the transaction that added it. An entry that is added
+// again while it is there keeps its birth, since what needed it before may need it yet.
+//
+// Errors:      all but remove throw std::bad_alloc; nothing has changed then.
 // Threads:     anything beside anything. All are linearizable but scan: keys that are there all the
 //              time come, keys that are not, do not.
+// Locks:       the caller of claim, of add, and of a primary index's remove has the lock of the
+//              slot's row, or opens the database. That of add_once has not, and others need not.
+// Visitors:    may run user code, which may change what is walked over: they are called outside of
+//              guards, and without locks.
 #pragma once
 
 #include <algorithm>
@@ -126,7 +133,7 @@ class primary_index {
     return true;
   }
 
-  // For who has many keys at once.
+  // For callers that have many keys at once.
 
   /// The slot that each key has, or another one, or no_slot. True: what find() says. Looks at no
   /// row.
@@ -143,8 +150,9 @@ class primary_index {
 
   virtual void expect_words(std::span<const std::uint64_t> /*hashes*/) const {}
 
-  // For who fills an index that nobody else uses yet, maybe with several threads. What is noted and
-  // kept is found once each part is settled. Throw std::bad_alloc: then it is of no use any more.
+  // To build an index that no other thread uses yet, maybe with several threads. What is noted and
+  // kept is found after settle() for each part. Throw std::bad_alloc: then it is of no use any
+  // more.
 
   /// About so many keys will come.
   virtual void reserve(std::uint64_t /*keys*/) {}

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // table_format.cpp: descriptions of tables and indexes as bytes. What is read may be anything.
 #include <limits>
+#include <stdexcept>
+#include <string>
 #include <utility>
 
 #include "db/log/log_format.hpp"
@@ -13,6 +15,22 @@ template <class Enum>
 Enum checked(std::uint8_t v, Enum last) {
   if (v > static_cast<std::uint8_t>(last)) throw malformed("a description has an unknown kind");
   return static_cast<Enum>(v);
+}
+
+constexpr unsigned unique_bit = 1;
+constexpr unsigned hash_bit = 2;
+
+/// The format has one bit for the kind of a secondary index. So a third kind needs a new format.
+unsigned kind_bits(const index_spec& of) {
+  switch (of.kind) {
+    case index_kind::hash:
+      return hash_bit;
+    case index_kind::ordered:
+      return 0;
+  }
+  throw std::invalid_argument("spolia::db: the log has no kind " +
+                              std::to_string(static_cast<unsigned>(of.kind)) + ", which index " +
+                              of.name + " has: use index_kind::hash or index_kind::ordered");
 }
 
 }  // namespace
@@ -29,7 +47,7 @@ void put_text(byte_buffer& to, std::string_view text) {
 
 void put_index(byte_buffer& to, const index_spec& spec) {
   put_text(to, spec.name);
-  const unsigned kind = (spec.unique ? 1U : 0U) | (spec.kind == index_kind::hash ? 2U : 0U);
+  const unsigned kind = (spec.unique ? unique_bit : 0U) | kind_bits(spec);
   put_number(to, static_cast<std::uint8_t>(kind));
   put_number(to, static_cast<std::uint16_t>(spec.columns.size()));
   for (const std::string& c : spec.columns) put_text(to, c);
@@ -39,9 +57,9 @@ index_spec read_index(decoder& from) {
   index_spec spec;
   spec.name = from.text();
   const auto kind = from.number<std::uint8_t>();
-  if (kind > 3) throw malformed("an index is of an unknown kind");
-  spec.unique = (kind & 1U) != 0;
-  spec.kind = (kind & 2U) != 0 ? index_kind::hash : index_kind::ordered;
+  if (kind > (unique_bit | hash_bit)) throw malformed("an index is of an unknown kind");
+  spec.unique = (kind & unique_bit) != 0;
+  spec.kind = (kind & hash_bit) != 0 ? index_kind::hash : index_kind::ordered;
   for (auto n = from.number<std::uint16_t>(); n > 0; --n) spec.columns.push_back(from.text());
   return spec;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// filling.cpp: the indexes of rows that were loaded, by several threads.
+// loading_indexes.cpp: the indexes of rows that were loaded, by several threads.
 #include <algorithm>
 #include <atomic>
 #include <exception>
