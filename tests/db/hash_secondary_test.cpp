@@ -13,6 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include <spolia/db/commit.hpp>
+
 #include "db/durable.hpp"
 #include "db/hash_kinds.hpp"
 #include "db/storages.hpp"
@@ -32,7 +34,7 @@ std::vector<std::uint64_t> slots_of(const secondary_index& i, const key_words& k
     found.push_back(slot);
     return true;
   };
-  i.scan(key, key, slot_visitor(note));
+  i.scan(key, key, not_yet, slot_visitor(note));
   std::sort(found.begin(), found.end());
   return found;
 }
@@ -107,7 +109,7 @@ TYPED_TEST(hash_secondary_of, stops_where_it_is_told_to) {
   for (std::uint64_t slot = 0; slot < 10000; ++slot) index.add({7}, slot, {slot + 1, 0});
   std::uint64_t seen = 0;
   const auto some = [&](std::uint64_t, const std::uint64_t*) { return ++seen < 300; };
-  index.scan({7}, {7}, slot_visitor(some));
+  index.scan({7}, {7}, not_yet, slot_visitor(some));
   EXPECT_EQ(seen, 300U);
   for (std::uint64_t slot = 1; slot < 10000; ++slot) index.remove({7}, slot, slot + 1);
   EXPECT_EQ(slots_of(index, {7}), (std::vector<std::uint64_t>{0}));

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 
+#include <spolia/db/commit.hpp>
 #include <spolia/model/engine.hpp>
 
 #include "db/index/hash_secondary.hpp"
@@ -31,7 +32,7 @@ struct parts {
       times += s == slot ? 1 : 0;
       return true;
     };
-    index.scan({key}, {key}, slot_visitor(look));
+    index.scan({key}, {key}, not_yet, slot_visitor(look));
     return times;
   }
 };
