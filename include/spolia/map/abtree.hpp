@@ -59,7 +59,6 @@
 #include <spolia/map/detail/abtree_floats.hpp>
 #include <spolia/map/detail/abtree_nodes.hpp>
 #include <spolia/map/detail/abtree_search.hpp>
-#include <spolia/map/detail/abtree_steps.hpp>
 #include <spolia/map/detail/face.hpp>
 #include <spolia/map/detail/scan.hpp>
 #include <spolia/map/keys.hpp>

@@ -18,7 +18,6 @@
 #include <spolia/base/config.hpp>
 #include <spolia/base/memory.hpp>
 #include <spolia/map/detail/abtree_nodes.hpp>
-#include <spolia/map/detail/abtree_steps.hpp>
 #include <spolia/map/detail/scx.hpp>
 #include <spolia/reclaim/concepts.hpp>
 
