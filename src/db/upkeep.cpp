@@ -338,19 +338,21 @@ bool upkeep::free_dropped(note& n) noexcept {
 /// Takes the entry out if the row has another key now, and no snapshot sees it with this one.
 bool upkeep::remove_built(note& n) noexcept {
   const row_place row = n.of->at(n.slot);
+  const auto ended = [&](std::uint64_t until) {
+    n.until = until;
+    return snapshots_.is_before_all(until) && n.index->entries_->remove(n.key, n.slot, n.claim);
+  };
   std::uint64_t was = row.head->lock.load_relaxed();
+  // No transaction can lock a buried row any more.
+  if (was == buried_row) return ended(row.head->stamp.load_relaxed());
   // acquire ← the release of the last transaction that unlocked it: its stamp, shape and key.
   if (!is_unlocked(was) || !row.head->lock.cas_strong_acquire(was, being_cleaned)) {
     // Without a row nothing needs the entry; a later row has a claim of its own.
     return was == free_slot && n.index->entries_->remove(n.key, n.slot, n.claim);
   }
-  const std::uint64_t since = row.head->stamp.load_relaxed();
   const bool exists = (row.head->shape.load_relaxed() & row_exists) != 0;
   bool over = true;
-  if (!exists || n.index->key_at(row) != n.key) {
-    n.until = since;
-    over = snapshots_.is_before_all(since) && n.index->entries_->remove(n.key, n.slot, n.claim);
-  }
+  if (!exists || n.index->key_at(row) != n.key) over = ended(row.head->stamp.load_relaxed());
   row.head->lock.store_release(was);  // → the acquires of those that lock it next
   return over;
 }

@@ -163,6 +163,47 @@ TEST_P(db_errors, deletions_without_memory) {
   EXPECT_EQ(base.stats().cleaning, 0U);
 }
 
+/// What a held reader sees is buried, and taken away when the reader has ended, with each allocation
+/// of the cleaner failing in turn.
+TEST_P(db_errors, cleaning_without_memory) {
+  const auto rows_of = [&](const reader& at) {
+    int rows = 0;
+    at.scan(items, {}, {}, [&](const row&) { ++rows; });
+    at.scan_down(items.index("by_a"), {}, {}, [&](const row&) { ++rows; });
+    at.scan(items.index("by_b"), {}, {}, [&](const row&) { ++rows; });
+    for (std::int64_t key = 0; key < 3; ++key) rows += a_of(at, key) == 5 ? 1 : 0;
+    return rows;
+  };
+  bool failed = true;
+  for (std::uint64_t n = 1; failed; ++n) {
+    ASSERT_LT(n, 500U);
+    SCOPED_TRACE(n);
+    for (std::int64_t key = 0; key < 3; ++key) ASSERT_TRUE(put(key, 5));
+    {
+      const reader held = base.snapshot();
+      ASSERT_TRUE(set_a(0, 6));
+      for (std::int64_t key = 0; key < 3; ++key) {
+        ASSERT_TRUE(base.transact([&](transaction& tx) { return tx.erase(items, {key}); }));
+      }
+      {
+        const fail_after fault(n);
+        for (int looks = 0; looks < 3; ++looks) base.collect();
+        failed = fault.fired();
+      }
+      EXPECT_EQ(rows_of(held), 12);
+      EXPECT_EQ(rows_of(base.snapshot()), 0);
+    }
+    {
+      const fail_after fault(n);
+      base.collect();
+      failed = failed || fault.fired();
+    }
+    base.collect();
+    EXPECT_EQ(base.stats().cleaning, 0U);
+    EXPECT_EQ(rows_of(base.snapshot()), 0);
+  }
+}
+
 TEST_P(db_errors, a_database_without_memory) {
   const table_spec spec{.name = "t",
                         .columns = {{"k", int64, primary_key}, {"x", text(8)}},

@@ -172,8 +172,12 @@ class ordered_primary final : public primary_index {
     return burial::done;
   }
   bool unbury(const key_words& key, std::uint64_t slot, std::uint64_t until) noexcept override {
-    return (find(key) != slot || remove(key, slot)) &&
-           dead_.take(part::place(cut<Words>(key), until, slot));
+    try {
+      if (find(key) == slot) tree_.erase(cut<Words>(key));
+      return dead_.take(part::place(cut<Words>(key), until, slot));
+    } catch (const std::bad_alloc&) {
+      return false;
+    }
   }
   void scan(const key_words& lo, const key_words& hi, std::uint64_t time,
             slot_visitor f) const override {
@@ -246,8 +250,8 @@ class ordered_secondary final : public secondary_index {
   }
   burial bury(const key_words& key, std::uint64_t slot, std::uint64_t claim,
               std::uint64_t until) noexcept override {
-    if (entry_of(key, slot).claim != claim) return burial::not_there;
     try {
+      if (entry_of(key, slot).claim != claim) return burial::not_there;
       dead_.put(part::place(with(key, slot), until), until);
     } catch (const std::bad_alloc&) {
       return burial::no_memory;

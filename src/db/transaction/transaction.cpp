@@ -135,6 +135,7 @@ status transaction::insert_row(table& t, values v) {
   each_column(t.schema_.apart(),
               [&](std::uint32_t c) { make_apart(image + t.schema_.span_of(c).first); });
   const key_words key = t.schema_.key_of(t.schema_.key(), image);
+  if (sees_buried(t, key)) return outcome::duplicate_key;
   for (;;) {
     std::uint64_t slot = no_slot;
     try {
@@ -151,7 +152,7 @@ status transaction::insert_row(table& t, values v) {
   }
   const auto number = static_cast<std::uint32_t>(session_->writes.size() - 1);
   status s = outcome::duplicate_key;
-  // After the key was found to have no other slot: what is buried leaves the index later.
+  // Once more: a row that was there then may have been buried before the key was free.
   if (!sees_buried(t, key)) s = index_row(number, every_column);
   if (s == outcome::duplicate_key) {
     session_->writes[number].changed = false;
