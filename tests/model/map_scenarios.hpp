@@ -54,16 +54,16 @@ struct shared_map {
 };
 
 template <class Kind, class Scheme>
-using shared = std::shared_ptr<shared_map<Kind, Scheme>>;
+using shared_map_ptr = std::shared_ptr<shared_map<Kind, Scheme>>;
 
 template <class Kind, class Scheme>
-shared<Kind, Scheme> start() {
+shared_map_ptr<Kind, Scheme> start() {
   return std::make_shared<shared_map<Kind, Scheme>>();
 }
 
 /// The threads have ended: `as_it_must` says whether the map is right.
 template <class Kind, class Scheme, class F>
-void judge(model::scenario& run, shared<Kind, Scheme> s, F as_it_must) {
+void judge(model::scenario& run, shared_map_ptr<Kind, Scheme> s, F as_it_must) {
   run.finally([=] {
     model::check(as_it_must(), "the map holds what the operations' answers say");
     std::size_t keys = 0;
