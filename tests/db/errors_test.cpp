@@ -163,8 +163,8 @@ TEST_P(db_errors, deletions_without_memory) {
   EXPECT_EQ(base.stats().cleaning, 0U);
 }
 
-/// What a held reader sees is buried, and taken away when the reader has ended, with each allocation
-/// of the cleaner failing in turn.
+/// What a held reader sees is buried, and taken away when the reader has ended, with each
+/// allocation of the cleaner failing in turn.
 TEST_P(db_errors, cleaning_without_memory) {
   const auto rows_of = [&](const reader& at) {
     int rows = 0;
