@@ -49,6 +49,30 @@ class callbacks : public own_place {
     watch_.join();
   }
 
+  /// A ledger of 20 commits. Each function is called once, and then is none: the first before the
+  /// layer of files changes something, the other when the program is asked about a reader.
+  struct calling_bank {
+    calling_bank() {
+      layer_faults faults;
+      faults.before_change = [this] { std::exchange(in_the_log, [] {})(); };
+      options o = small_segments();
+      o.files = std::make_shared<layer_over>(faults);
+      o.slow_after = 1ns;
+      o.on_slow_reader = [this](const slow_reader&) {
+        std::exchange(when_asked, [] {})();
+        return slow_reader_action::leave;
+      };
+      base = std::make_unique<database>(database::open("base", o));
+      commit(*base, 1, 20);
+    }
+    calling_bank(const calling_bank&) = delete;
+    calling_bank& operator=(const calling_bank&) = delete;
+
+    std::function<void()> in_the_log = [] {};
+    std::function<void()> when_asked = [] {};
+    std::unique_ptr<database> base;
+  };
+
   /// What the call is refused with; empty: it is not.
   static std::string mistake(const std::function<void()>& f) {
     try {
@@ -352,19 +376,8 @@ TEST_F(callbacks, of_slow_readers_do_not_wait_for_a_sink_that_waits_for_the_comm
 
 /// All that the thread is within counts, and what has begun first lasts longest.
 TEST_F(callbacks, within_each_other_are_all_looked_at) {
-  std::function<void()> in_the_log = [] {};
-  layer_faults faults;
-  faults.before_change = [&] { std::exchange(in_the_log, [] {})(); };
-  options o = small_segments();
-  o.files = std::make_shared<layer_over>(faults);
-  o.slow_after = 1ns;
-  std::function<void()> when_asked = [] {};
-  o.on_slow_reader = [&](const slow_reader&) {
-    std::exchange(when_asked, [] {})();
-    return slow_reader_action::leave;
-  };
-  auto base = std::make_unique<database>(database::open("base", o));
-  commit(*base, 1, 20);
+  calling_bank calls;
+  auto& [in_the_log, when_asked, base] = calls;
   table& ledger = base->find_table("ledger");
   int called = 0;
   std::unique_ptr<const reader> slow(new reader(base->snapshot({.deadline = 1h})));
@@ -397,19 +410,8 @@ TEST_F(callbacks, within_each_other_are_all_looked_at) {
 
 /// The conditions of a query run on threads that the one which has asked waits for.
 TEST_F(callbacks, of_queries_wait_for_nothing_that_the_thread_which_asks_is_within) {
-  std::function<void()> in_the_log = [] {};
-  layer_faults faults;
-  faults.before_change = [&] { std::exchange(in_the_log, [] {})(); };
-  options o = small_segments();
-  o.files = std::make_shared<layer_over>(faults);
-  o.slow_after = 1ns;
-  std::function<void()> when_asked = [] {};
-  o.on_slow_reader = [&](const slow_reader&) {
-    std::exchange(when_asked, [] {})();
-    return slow_reader_action::leave;
-  };
-  auto base = std::make_unique<database>(database::open("base", o));
-  commit(*base, 1, 20);
+  calling_bank calls;
+  auto& [in_the_log, when_asked, base] = calls;
   database other = database::open("other", small_segments());
   commit(other, 1, 20);
   const auto ask = [&] {

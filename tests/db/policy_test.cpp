@@ -460,7 +460,7 @@ TEST(policy, insertions_beyond_the_budget_ask_no_more_often_with_a_short_time) {
   EXPECT_LE(asked, (std::chrono::steady_clock::now() - begun) / 10ms + 1);
 }
 
-/// Also where nobody is asked, and nobody is ended.
+/// Also where the program is not asked, and no reader is ended.
 TEST(policy, what_a_reader_has_held_makes_room_for_an_insertion_when_it_has_ended) {
   tight_shop s({});
   {
@@ -590,7 +590,7 @@ TEST(policy, one_that_begins_late_is_not_behind_by_what_came_before) {
   int asked = 0;
   shop s({.on_slow_reader =
               [&](const slow_reader& r) {
-                if (!counts.load()) return slow_reader_action::leave;
+                if (!counts.load(std::memory_order_relaxed)) return slow_reader_action::leave;
                 EXPECT_STREQ(r.label, "late");
                 behind = std::max(behind, r.behind);
                 ++asked;
@@ -603,14 +603,14 @@ TEST(policy, one_that_begins_late_is_not_behind_by_what_came_before) {
   std::atomic<bool> waits{false};
   std::thread other([&] {
     transaction late = s.base.begin({.label = "late", .longest_wait = 1h});
-    waits.store(true);
+    waits.store(true, std::memory_order_relaxed);
     EXPECT_TRUE(late.update(s.t, {1}, {{"v", 6}}));
-    counts.store(true);
+    counts.store(true, std::memory_order_relaxed);
     for (int i = 0; i < 3; ++i) EXPECT_TRUE(s.bump(2));
-    counts.store(false);
+    counts.store(false, std::memory_order_relaxed);
     EXPECT_TRUE(late.commit());
   });
-  while (!waits.load()) std::this_thread::yield();
+  while (!waits.load(std::memory_order_relaxed)) std::this_thread::yield();
   for (int i = 0; i < 100; ++i) EXPECT_TRUE(s.bump(2));
   EXPECT_TRUE(holder.commit());
   other.join();
