@@ -72,7 +72,7 @@ class commit_record : logged {
 
  private:
   /// Of a row that is there, what changes. The log has the changes of a row in their order, and a
-  /// checkpoint is what was there at one place of it: so behind that, what is changed is there.
+  /// checkpoint is what was there at one place of it: a row that is changed after that is there.
   void put(pending_write& w) {
     const bool there = !w.fresh && (w.place.head->shape.load_relaxed() & row_exists) != 0;
     const table& t = *w.of;
